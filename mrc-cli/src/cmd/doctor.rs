@@ -1,0 +1,12 @@
+//! `mrc doctor`.
+
+use std::process::ExitCode;
+
+/// Arguments of `mrc doctor`.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the command.
+pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
+    Ok(ExitCode::SUCCESS)
+}

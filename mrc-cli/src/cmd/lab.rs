@@ -1,0 +1,12 @@
+//! `mrc lab`.
+
+use std::process::ExitCode;
+
+/// Arguments of `mrc lab`.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the command.
+pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,29 @@
+//! One module per command: `Args` says what the user may ask, `run` does it.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+pub mod decode;
+pub mod doctor;
+pub mod lab;
+
+/// What `mrc` can do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Print packets from a capture or from hex, one line each
+    Decode(decode::Args),
+    /// Check what this machine offers and how to cure what is missing
+    Doctor(doctor::Args),
+    /// Build, break and heal a multi-plane SRv6 fabric on this machine
+    Lab(lab::Args),
+}
+
+/// Runs one command; the exit code is the command's verdict, an error is a failure to try.
+pub fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Decode(args) => decode::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Lab(args) => lab::run(args),
+    }
+}

@@ -1,0 +1,28 @@
+//! The `mrc` program: argument parsing and dispatch only; each command lives in `cmd/`.
+#![forbid(unsafe_code)]
+#![allow(unreachable_pub)] // a binary has no public API; `pub` marks the doors between its modules
+
+mod cmd;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// MRC (Multipath Reliable Connection) in software: RDMA writes over many paths and planes.
+#[derive(Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: cmd::Command,
+}
+
+fn main() -> ExitCode {
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
+    match cmd::run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("mrc: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

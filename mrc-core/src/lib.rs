@@ -1,0 +1,3 @@
+//! MRC engine.
+#![no_std]
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! mrc-verbs-shim

@@ -1,0 +1,3 @@
+//! MRC packet formats.
+#![no_std]
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Requirement register tool.
+fn main() {}
