@@ -1,0 +1,62 @@
+//! Sets of ports. A port is 1-based and attaches to exactly one plane.
+
+use mrc_wire::PortNum;
+
+/// A set of ports, bit N for port N; bit 0 is never set. The same numbering as `port_status_mask` on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortMask(u32);
+
+impl PortMask {
+    /// No port.
+    pub const NONE: Self = Self(0);
+    /// Every port a mask can name.
+    pub const ALL: Self = Self(!1);
+
+    /// The set with the bits of `raw`; bit 0 is ignored.
+    pub const fn from_bits(raw: u32) -> Self {
+        Self(raw & !1)
+    }
+
+    /// Bit N set for port N.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Ports `1..=count`.
+    pub const fn first(count: u8) -> Self {
+        if count >= 31 { Self::ALL } else { Self(((1u32 << (count + 1)) - 1) & !1) }
+    }
+
+    /// Whether `port` is in the set; ports above 31 never are.
+    pub const fn contains(self, port: PortNum) -> bool {
+        port.value() < 32 && self.0 & (1 << port.value()) != 0
+    }
+
+    /// The set with `port` added.
+    #[must_use]
+    pub const fn with(self, port: PortNum) -> Self {
+        if port.value() < 32 { Self(self.0 | 1 << port.value()) } else { self }
+    }
+
+    /// The set with `port` removed.
+    #[must_use]
+    pub const fn without(self, port: PortNum) -> Self {
+        if port.value() < 32 { Self(self.0 & !(1 << port.value())) } else { self }
+    }
+
+    /// The ports in both sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Whether the set is empty.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Number of ports in the set.
+    pub const fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+}
