@@ -1,0 +1,209 @@
+//! Comings and goings of interfaces ([`LinkMonitor`]): carrier loss, set up and down, disappearance.
+//!
+//! One netlink socket hears all interfaces of the namespace it was opened in; events come out only for those watched, and
+//! only when something changed.
+
+use core::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+
+use crate::interface::Interface;
+use crate::netlink::{DEL_LINK, Message, ROUTE, Socket};
+
+/// Multicast group bit of link events.
+const GROUP_LINK: u32 = 1;
+
+/// State of a watched interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkState {
+    /// Set up, and the other end is there: frames flow.
+    Up,
+    /// Set up, but no carrier: cable, or the other end, is missing.
+    NoCarrier,
+    /// Set down by the administrator.
+    AdminDown,
+    /// No longer in this namespace.
+    Gone,
+}
+
+/// A watched interface changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkEvent {
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// Its name when it was last seen.
+    pub name: String,
+    /// What it is now.
+    pub state: LinkState,
+}
+
+impl fmt::Display for LinkEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, index) = (&self.name, self.ifindex);
+        match self.state {
+            LinkState::Up => write!(f, "interface {name} (index {index}) is up"),
+            LinkState::NoCarrier => {
+                write!(
+                    f,
+                    "interface {name} (index {index}) lost its carrier: check the cable or the far end"
+                )
+            }
+            LinkState::AdminDown => {
+                write!(
+                    f,
+                    "interface {name} (index {index}) was set down: `ip link set {name} up` brings it back"
+                )
+            }
+            LinkState::Gone => {
+                write!(
+                    f,
+                    "interface {name} (index {index}) is gone: it was deleted or moved to another namespace"
+                )
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Watched {
+    ifindex: u32,
+    name: String,
+    state: LinkState,
+}
+
+/// Watches a set of interfaces of one network namespace.
+#[derive(Debug)]
+pub struct LinkMonitor {
+    socket: Socket,
+    watched: Vec<Watched>,
+}
+
+fn state_of(interface: &Interface) -> LinkState {
+    match (interface.admin_up, interface.carrier) {
+        (true, true) => LinkState::Up,
+        (true, false) => LinkState::NoCarrier,
+        (false, _) => LinkState::AdminDown,
+    }
+}
+
+impl LinkMonitor {
+    /// Starts to watch the interfaces with these indexes; call it in the namespace they live in.
+    ///
+    /// # Errors
+    /// Netlink cannot be used. An index that does not exist is no error: its state is [`LinkState::Gone`].
+    pub fn new(ifindexes: &[u32]) -> io::Result<Self> {
+        // Subscribe first, look second: a change in between is heard, at worst twice.
+        let socket = Socket::open(ROUTE, GROUP_LINK)?;
+        let watched = ifindexes
+            .iter()
+            .map(|&ifindex| Watched {
+                ifindex,
+                name: String::new(),
+                state: LinkState::Gone,
+            })
+            .collect();
+        let mut monitor = Self { socket, watched };
+        monitor.look(&mut |_| ())?;
+        Ok(monitor)
+    }
+
+    /// Readable when events may wait.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.fd()
+    }
+
+    /// Last known state of an interface; `None` when it is not watched.
+    pub fn state(&self, ifindex: u32) -> Option<LinkState> {
+        self.watched
+            .iter()
+            .find(|watched| watched.ifindex == ifindex)
+            .map(|watched| watched.state)
+    }
+
+    /// Hands all waiting changes to `f` and returns how many there were. Never blocks.
+    ///
+    /// # Errors
+    /// The netlink socket failed; the monitor is of no further use.
+    pub fn poll(&mut self, mut f: impl FnMut(&LinkEvent)) -> io::Result<usize> {
+        let mut count = 0;
+        let mut report = |event: &LinkEvent| {
+            count += 1;
+            f(event);
+        };
+        // Bounded: a namespace that flaps faster than we read must not hold the loop.
+        for _ in 0..256 {
+            let watched = &mut self.watched;
+            match self
+                .socket
+                .try_receive(|message| note(watched, message, &mut report))
+            {
+                Ok(true) => {}
+                Ok(false) => break,
+                // The kernel dropped events: look at the whole state instead.
+                Err(Errno::NOBUFS) => self.look(&mut report)?,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(count)
+    }
+
+    /// Compares all interfaces with what is known.
+    fn look(&mut self, report: &mut dyn FnMut(&LinkEvent)) -> io::Result<()> {
+        let all = Interface::all()?;
+        for watched in &mut self.watched {
+            match all
+                .iter()
+                .find(|interface| interface.index == watched.ifindex)
+            {
+                Some(interface) => {
+                    watched.update(Some(&interface.name), state_of(interface), report)
+                }
+                None => watched.update(None, LinkState::Gone, report),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn note(watched: &mut [Watched], message: Message<'_>, report: &mut dyn FnMut(&LinkEvent)) {
+    let Some(interface) = Interface::from_message(message) else {
+        return;
+    };
+    let Some(watched) = watched
+        .iter_mut()
+        .find(|watched| watched.ifindex == interface.index)
+    else {
+        return;
+    };
+    // Deletion messages of other families (a bridge port leaving) lack the name; those of the link itself have it.
+    let gone = message.kind == DEL_LINK && message.payload.first() == Some(&0);
+    if message.kind == DEL_LINK && !gone {
+        return;
+    }
+    let state = if gone {
+        LinkState::Gone
+    } else {
+        state_of(&interface)
+    };
+    let name = Some(interface.name.as_str()).filter(|name| !name.is_empty());
+    watched.update(name, state, report);
+}
+
+impl Watched {
+    fn update(&mut self, name: Option<&str>, state: LinkState, report: &mut dyn FnMut(&LinkEvent)) {
+        if let Some(name) = name.filter(|name| *name != self.name) {
+            self.name = name.to_owned();
+        }
+        if self.state != state {
+            self.state = state;
+            report(&LinkEvent {
+                ifindex: self.ifindex,
+                name: self.name.clone(),
+                state,
+            });
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! System calls that rustix does not cover, each behind a safe function: bpf(2), packet sockets, ethtool, mappings.
+
+pub(crate) mod bpf;
+pub(crate) mod ethtool;
+pub(crate) mod mmap;
+pub(crate) mod packet;
