@@ -1,0 +1,122 @@
+//! Congestion control: how much may be in flight. Owns the trait and the choice per QP; where packets go is `path`'s.
+//! Source: `congestion.md` 4 (calls and their order).
+
+mod fixed;
+
+pub use fixed::FixedWindow;
+
+use crate::time::Instant;
+
+/// What one SACK tells the congestion controller.
+#[derive(Clone, Copy, Debug)]
+pub struct AckSample {
+    /// Newly received bytes (nominal packet sizes), from the responder's counter.
+    pub newly_bytes: u32,
+    /// The acknowledged packet carried a congestion mark.
+    pub marked: bool,
+    /// Round trip of the acknowledged packet, when it is unambiguous.
+    pub rtt_ns: Option<u64>,
+    /// Receiver penalty, 0..=127.
+    pub penalty: u8,
+    /// The receiver asks to restore the window it penalised.
+    pub restore: bool,
+}
+
+/// The calls of `congestion.md` section 4. Sizes are nominal packet bytes (UDP length + 40).
+pub trait CongestionControl {
+    /// A SACK arrived.
+    fn on_ack(&mut self, now: Instant, ack: &AckSample);
+    /// The responder refused a packet; `trimmed` when a switch cut it.
+    fn on_nack(&mut self, now: Instant, bytes: u32, trimmed: bool, rtt_ns: Option<u64>);
+    /// A packet was inferred lost or timed out.
+    fn on_loss(&mut self, now: Instant, bytes: u32);
+    /// A packet marked lost turned out received before it was sent again.
+    fn on_unloss(&mut self, bytes: u32);
+    /// A packet leaves.
+    fn on_send(&mut self, bytes: u32);
+    /// Nothing of this controller is outstanding any more.
+    fn on_idle(&mut self);
+    /// Whether a full packet may leave now.
+    fn can_send(&self) -> bool;
+    /// Whether the packet just sent should ask for an acknowledgement.
+    fn wants_ack(&self, sack_gen_threshold: u32) -> bool;
+    /// The window, in bytes.
+    fn cwnd_bytes(&self) -> u64;
+    /// Bytes in flight; may be slightly negative because the responder rounds up.
+    fn inflight_bytes(&self) -> i64;
+}
+
+/// Which algorithm a QP runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CcConfig {
+    /// "No algorithm": a window that never changes, in bytes of nominal packets.
+    Fixed {
+        /// The window.
+        window_bytes: u32,
+    },
+}
+
+impl Default for CcConfig {
+    fn default() -> Self {
+        Self::Fixed { window_bytes: 256 * 1024 }
+    }
+}
+
+/// The congestion controller of one QP: a closed set of algorithms behind one match, no dynamic dispatch.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Cc {
+    /// Fixed window.
+    Fixed(FixedWindow),
+}
+
+impl Cc {
+    /// A controller for packets of at most `mtu_bytes` nominal bytes.
+    pub const fn new(config: CcConfig, mtu_bytes: u32) -> Self {
+        match config {
+            CcConfig::Fixed { window_bytes } => Self::Fixed(FixedWindow::new(window_bytes, mtu_bytes)),
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:ident, $cc:ident => $call:expr) => {
+        match $self {
+            Cc::Fixed($cc) => $call,
+        }
+    };
+}
+
+impl CongestionControl for Cc {
+    fn on_ack(&mut self, now: Instant, ack: &AckSample) {
+        each!(self, cc => cc.on_ack(now, ack));
+    }
+    fn on_nack(&mut self, now: Instant, bytes: u32, trimmed: bool, rtt_ns: Option<u64>) {
+        each!(self, cc => cc.on_nack(now, bytes, trimmed, rtt_ns));
+    }
+    fn on_loss(&mut self, now: Instant, bytes: u32) {
+        each!(self, cc => cc.on_loss(now, bytes));
+    }
+    fn on_unloss(&mut self, bytes: u32) {
+        each!(self, cc => cc.on_unloss(bytes));
+    }
+    fn on_send(&mut self, bytes: u32) {
+        each!(self, cc => cc.on_send(bytes));
+    }
+    fn on_idle(&mut self) {
+        each!(self, cc => cc.on_idle());
+    }
+    fn can_send(&self) -> bool {
+        each!(self, cc => cc.can_send())
+    }
+    fn wants_ack(&self, sack_gen_threshold: u32) -> bool {
+        each!(self, cc => cc.wants_ack(sack_gen_threshold))
+    }
+    fn cwnd_bytes(&self) -> u64 {
+        each!(self, cc => cc.cwnd_bytes())
+    }
+    fn inflight_bytes(&self) -> i64 {
+        each!(self, cc => cc.inflight_bytes())
+    }
+}

@@ -1,0 +1,303 @@
+//! What a deployment decides: addresses, windows, timers and every uncertain protocol item as a named knob.
+//! The defaults run on a laptop. Numbers of open questions refer to `spec/decisions.toml`.
+
+use mrc_wire::{Ip, PortNum, WireConfig, srv6::EvTemplate};
+
+use crate::port::PortMask;
+
+/// Most ports (planes) of one endpoint. Each costs one frame template per peer and a few words per endpoint.
+pub const MAX_PORTS: usize = 8;
+
+/// One port of this endpoint: where frames leave and under which addresses they are ours.
+#[derive(Clone, Copy, Debug)]
+pub struct PortConfig {
+    /// Source MAC address of frames that leave here.
+    pub mac: [u8; 6],
+    /// The host's SRv6 SID on this plane; packets arrive with it as outer destination.
+    pub sid: Option<[u8; 16]>,
+    /// The port's own address: outer source of what it sends, accepted as destination.
+    pub addr: Option<[u8; 16]>,
+}
+
+/// Everything of an endpoint that is not per QP.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// Ports, port 1 first; `None` where the endpoint has no such port.
+    pub ports: [Option<PortConfig>; MAX_PORTS],
+    /// Inner (or only) addresses of this endpoint: its GIDs.
+    pub gids: [Option<Ip>; 4],
+    /// Wire knobs: UDP ports, DSCP plan, EV placement.
+    pub wire: WireConfig,
+    /// Partition key of every packet (open question 44).
+    pub pkey: u16,
+    /// SACK after this many received bytes (open question 32).
+    pub sack_gen_threshold: u32,
+    /// Drop packets above the window without a NACK (open question 4).
+    pub oor_silent: bool,
+    /// Let a SACK complete requests, for peers that send no Transport ACK (open question 11).
+    pub complete_on_sack: bool,
+    /// Count every retried packet against the budget, not only the oldest (open question 12).
+    pub retry_strict: bool,
+    /// First MSN of a QP (open question 9).
+    pub msn_start: u16,
+    /// First RQMSN of a QP (open question 9).
+    pub rqmsn_start: u16,
+    /// Refuse zero-length messages (open question 36).
+    pub reject_zero_len: bool,
+    /// Put a timestamp in every write.
+    pub timestamps: bool,
+    /// Mark control packets ECN-capable (open question 28).
+    pub ctl_ect: bool,
+    /// Verdict ALWAYS_SKIP after this many consecutive CE marks on one EV; 0 = never (open question 43).
+    pub always_skip_after: u8,
+    /// `cc_type` of the NACKs sent (open question 8).
+    pub neth_cc_type: u8,
+    /// NAK syndrome for a write with immediate beyond the limit (open question 10).
+    pub wimm_nak_syndrome: u8,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        Self {
+            ports: [None; MAX_PORTS],
+            gids: [None; 4],
+            wire: WireConfig::default(),
+            pkey: 0xFFFF,
+            sack_gen_threshold: 16_384,
+            oor_silent: false,
+            complete_on_sack: false,
+            retry_strict: false,
+            msn_start: 0,
+            rqmsn_start: 0,
+            reject_zero_len: false,
+            timestamps: true,
+            ctl_ect: false,
+            always_skip_after: 0,
+            neth_cc_type: 2,
+            wimm_nak_syndrome: 0x61,
+        }
+    }
+}
+
+impl EndpointConfig {
+    /// The ports that exist.
+    pub fn port_mask(&self) -> PortMask {
+        let mut mask = PortMask::NONE;
+        for (plane, port) in self.ports.iter().enumerate() {
+            if port.is_some() {
+                mask = mask.with(port_of_plane(plane));
+            }
+        }
+        mask
+    }
+}
+
+/// The port that attaches to `plane` (0-based); planes beyond the last possible one wrap to port 1.
+pub(crate) fn port_of_plane(plane: usize) -> PortNum {
+    PortNum::from_plane((plane % MAX_PORTS) as u8)
+}
+
+/// How packets to one peer leave through one port.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanePath {
+    /// MAC address of the first hop: the T0 switch, or the peer itself on a direct link.
+    pub next_hop: [u8; 6],
+    /// Outer source address under SRv6; `None` sends the inner packet bare.
+    pub outer_src: Option<[u8; 16]>,
+}
+
+/// How the outer destination of a packet is found.
+#[derive(Clone, Copy, Debug)]
+pub enum Route {
+    /// No outer header: switches hash the EV (UDP, striped and STEV formats).
+    Plain,
+    /// The EV is copied into a template of micro-SIDs (`paths.md` 9.3).
+    Srv6(EvTemplate),
+    /// The EV profile's entry is the outer destination (`paths.md` 9.4).
+    Srv6Entry,
+}
+
+/// A remote endpoint: addresses and paths that all QPs towards it share.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerConfig {
+    /// Our inner address towards this peer.
+    pub local: Ip,
+    /// The peer's inner address.
+    pub remote: Ip,
+    /// Per plane (port - 1): how to leave, `None` where the peer is not reachable.
+    pub planes: [Option<PlanePath>; MAX_PORTS],
+    /// Outer destinations.
+    pub route: Route,
+    /// IP hop limit of the inner (or only) header.
+    pub hop_limit: u8,
+}
+
+/// Trimming as negotiated for one direction of a QP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Trimming {
+    /// The fabric does not trim, or the responder sends no trim NACK: DSCP_NO_TRIM.
+    #[default]
+    Off,
+    /// First transmissions and retransmissions may be trimmed and the responder says so.
+    On,
+}
+
+/// Acknowledgement timer and retry budget (`transport.md` 3.8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RetryConfig {
+    /// T0 = 1.024 us * 2^timeout; 0 disables the timer; 1..=24.
+    pub timeout: u8,
+    /// Retries at the fixed interval T0; 0..=7.
+    pub linear: u8,
+    /// Retries at a doubling interval; 0..=25, 25 = unlimited.
+    pub exponential: u8,
+}
+
+impl Default for RetryConfig {
+    fn default() -> Self {
+        Self { timeout: 14, linear: 7, exponential: 3 }
+    }
+}
+
+/// Longest timer interval: 1.024 us * 2^24.
+const TIMER_CEILING_NS: u64 = 1_024 << 24;
+
+impl RetryConfig {
+    /// T0 in nanoseconds; `None` when the timer is disabled.
+    pub const fn t0_ns(&self) -> Option<u64> {
+        if self.timeout == 0 { None } else { Some(1_024 << (if self.timeout > 24 { 24 } else { self.timeout })) }
+    }
+
+    /// Interval of a timer armed after `n` retries.
+    pub const fn interval_ns(&self, n: u8) -> u64 {
+        let Some(t0) = self.t0_ns() else { return u64::MAX };
+        if n < self.linear {
+            return t0;
+        }
+        let doublings = (n - self.linear) as u32 + 1;
+        let scaled = if doublings > 24 { TIMER_CEILING_NS } else { t0 << doublings };
+        if scaled > TIMER_CEILING_NS { TIMER_CEILING_NS } else { scaled }
+    }
+
+    /// Whether `n` retries exceed the budget.
+    pub const fn exhausted(&self, n: u8) -> bool {
+        self.exponential < 25 && n as u16 > self.linear as u16 + self.exponential as u16
+    }
+
+    /// Longest silence the budget tolerates before the QP fails, in nanoseconds; `None` = for ever.
+    pub fn budget_ns(&self) -> Option<u64> {
+        if self.exponential >= 25 || self.timeout == 0 {
+            return None;
+        }
+        let mut total = 0u64;
+        for n in 0..=(self.linear + self.exponential) {
+            total = total.saturating_add(self.interval_ns(n));
+        }
+        Some(total)
+    }
+}
+
+/// What a QP learns when it becomes able to receive.
+#[derive(Clone, Copy, Debug)]
+pub struct RtrAttr {
+    /// The peer, from [`crate::Endpoint::add_peer`].
+    pub peer: crate::PeerHandle,
+    /// The peer's QP number.
+    pub dest_qp: mrc_wire::Qpn,
+    /// PSN of the first packet the peer will send.
+    pub rq_psn: mrc_wire::Psn,
+    /// Payload bytes of a full packet: 256, 512, 1024, 2048 or 4096.
+    pub path_mtu: u16,
+    /// Our responder's window, units of 128 PSNs, 1..=255 and within the storage.
+    pub mpr_dest: u8,
+    /// EV profile of this QP, from [`crate::Endpoint::create_ev_profile`].
+    pub ev_profile: crate::EvProfileHandle,
+    /// Whether we answer trimmed packets with a trim NACK.
+    pub trim_nack: bool,
+}
+
+/// What a QP learns when it becomes able to send.
+#[derive(Clone, Copy, Debug)]
+pub struct RtsAttr {
+    /// PSN of our first packet.
+    pub sq_psn: mrc_wire::Psn,
+    /// Our requester's window, units of 128 PSNs: the smaller of our wish and the peer's `mpr_dest`.
+    pub mpr: u8,
+    /// Timer and retries.
+    pub retry: RetryConfig,
+    /// Trimming towards the peer.
+    pub trimming: Trimming,
+    /// Congestion control of this QP.
+    pub cc: crate::cc::CcConfig,
+    /// Path selection.
+    pub paths: crate::path::PathConfig,
+    /// Which paths to use.
+    pub selector: crate::path::Selector,
+    /// Unloaded round trip of a full packet, in nanoseconds; only decreases by measurement.
+    pub base_rtt_ns: u64,
+    /// Added to 3 base RTTs before a probe counts as lost, in nanoseconds.
+    pub target_delay_ns: u64,
+    /// Fewest packets that must have overtaken a packet before it is inferred lost (open question 14).
+    pub reorder_pkts_min: u16,
+    /// Part of the window, in 1/256, that must have overtaken it (open question 14); 384 = 1.5 windows.
+    pub reorder_factor: u16,
+    /// Shortest time between two probes of this QP, in nanoseconds.
+    pub probe_rate_limit_ns: u64,
+    /// Probe an otherwise silent peer this often, in nanoseconds, and fail the QP when the retry budget is spent
+    /// without an answer; 0 = never. Lets a side that only receives notice that its peer is gone.
+    pub keepalive_ns: u64,
+}
+
+impl RtsAttr {
+    /// Attributes for a software endpoint: everything at its default but the first PSN.
+    pub fn software(sq_psn: mrc_wire::Psn) -> Self {
+        Self {
+            sq_psn,
+            mpr: 8,
+            retry: RetryConfig::default(),
+            trimming: Trimming::Off,
+            cc: crate::cc::CcConfig::default(),
+            paths: crate::path::PathConfig::default(),
+            selector: crate::path::Selector::Spray,
+            base_rtt_ns: 50_000,
+            target_delay_ns: 50_000,
+            reorder_pkts_min: 3,
+            reorder_factor: 384,
+            probe_rate_limit_ns: 10_000,
+            keepalive_ns: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_linear_then_double_to_the_ceiling() {
+        let retry = RetryConfig { timeout: 8, linear: 2, exponential: 25 };
+        let t0 = 1_024 << 8;
+        let want = [t0, t0, 2 * t0, 4 * t0, 8 * t0];
+        for (n, want) in want.into_iter().enumerate() {
+            assert_eq!(retry.interval_ns(n as u8), want, "n = {n}");
+        }
+        assert_eq!(retry.interval_ns(32), TIMER_CEILING_NS);
+        assert!(!retry.exhausted(255));
+    }
+
+    #[test]
+    fn budget_is_the_sum_of_the_intervals() {
+        let retry = RetryConfig { timeout: 10, linear: 1, exponential: 1 };
+        let t0 = 1_024 << 10;
+        assert_eq!(retry.budget_ns(), Some(t0 + 2 * t0 + 4 * t0));
+        assert!(!retry.exhausted(2));
+        assert!(retry.exhausted(3));
+    }
+
+    #[test]
+    fn a_zero_exponent_disables_the_timer() {
+        let retry = RetryConfig { timeout: 0, linear: 7, exponential: 7 };
+        assert_eq!(retry.t0_ns(), None);
+        assert_eq!(retry.interval_ns(3), u64::MAX);
+    }
+}

@@ -1,0 +1,163 @@
+//! Completion queues: rings of finished work requests. A full ring holds completions back in their QP instead of
+//! losing them.
+
+use mrc_wire::{Ev, PortNum, Psn, Qpn};
+
+use crate::error::TableError;
+
+/// A completion queue.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CqHandle(pub(crate) u32);
+
+/// How a work request ended. Names follow the verbs completion status.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Status {
+    /// Executed by the responder.
+    Success,
+    /// The local region was deregistered under the request.
+    LocalProtection,
+    /// The QP failed or was reset before this request ended.
+    Flushed,
+    /// The responder refused the request's form.
+    RemoteInvalidRequest,
+    /// The responder refused the key, rights or bounds.
+    RemoteAccess,
+    /// The responder failed.
+    RemoteOperation,
+    /// Nothing was heard within the retry budget.
+    RetryExceeded,
+}
+
+impl Status {
+    /// Text for people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::LocalProtection => "local protection error",
+            Self::Flushed => "work request flushed",
+            Self::RemoteInvalidRequest => "remote invalid request",
+            Self::RemoteAccess => "remote access error",
+            Self::RemoteOperation => "remote operation error",
+            Self::RetryExceeded => "retry counter exceeded",
+        }
+    }
+}
+
+/// One finished work request, and why when it failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// The caller's number.
+    pub wr_id: u64,
+    /// How it ended.
+    pub status: Status,
+    /// Local QP.
+    pub qp: Qpn,
+    /// Bytes of the message.
+    pub byte_len: u32,
+    /// PSN of its first packet (0 when it was never sent).
+    pub first_psn: Psn,
+    /// EV and port of the last packet sent on the QP, when anything was.
+    pub last_path: Option<(Ev, PortNum)>,
+    /// Retries spent when it ended.
+    pub retries: u8,
+    /// Time since the last acknowledgement, in nanoseconds; 0 for success.
+    pub since_ack_ns: u64,
+}
+
+impl Completion {
+    /// An empty slot of a completion ring.
+    pub const EMPTY: Self = Self {
+        wr_id: 0,
+        status: Status::Success,
+        qp: Qpn::new(0),
+        byte_len: 0,
+        first_psn: Psn::new(0),
+        last_path: None,
+        retries: 0,
+        since_ack_ns: 0,
+    };
+}
+
+/// Bookkeeping of one completion queue, lent by the caller.
+#[derive(Clone, Copy, Debug)]
+pub struct CqSlot {
+    head: u32,
+    tail: u32,
+    used: bool,
+    /// QPs that refer to it.
+    pub(crate) users: u32,
+}
+
+impl CqSlot {
+    /// An unused slot.
+    pub const EMPTY: Self = Self { head: 0, tail: 0, used: false, users: 0 };
+}
+
+/// All completion queues; each owns an equal part of one ring buffer.
+#[derive(Debug)]
+pub(crate) struct Cqs<'s> {
+    slots: &'s mut [CqSlot],
+    ring: &'s mut [Completion],
+    /// Entries per queue, a power of two.
+    depth: u32,
+}
+
+impl<'s> Cqs<'s> {
+    pub(crate) fn new(slots: &'s mut [CqSlot], ring: &'s mut [Completion], depth: u32) -> Self {
+        slots.fill(CqSlot::EMPTY);
+        Self { slots, ring, depth }
+    }
+
+    pub(crate) fn create(&mut self) -> Result<CqHandle, TableError> {
+        let index = self.slots.iter().position(|slot| !slot.used).ok_or(TableError::Full("completion queue"))?;
+        if let Some(slot) = self.slots.get_mut(index) {
+            *slot = CqSlot { used: true, ..CqSlot::EMPTY };
+        }
+        Ok(CqHandle(index as u32))
+    }
+
+    pub(crate) fn destroy(&mut self, cq: CqHandle) -> Result<(), TableError> {
+        let slot = self.slot(cq).ok_or(TableError::Unknown("completion queue"))?;
+        if slot.users > 0 {
+            return Err(TableError::Busy("completion queue"));
+        }
+        slot.used = false;
+        Ok(())
+    }
+
+    pub(crate) fn slot(&mut self, cq: CqHandle) -> Option<&mut CqSlot> {
+        self.slots.get_mut(cq.0 as usize).filter(|slot| slot.used)
+    }
+
+    fn at(&mut self, cq: CqHandle, counter: u32) -> Option<&mut Completion> {
+        let mask = self.depth.wrapping_sub(1);
+        self.ring.get_mut((cq.0.wrapping_mul(self.depth)).wrapping_add(counter & mask) as usize)
+    }
+
+    pub(crate) fn has_room(&self, cq: CqHandle) -> bool {
+        self.slots.get(cq.0 as usize).is_some_and(|slot| slot.tail.wrapping_sub(slot.head) < self.depth)
+    }
+
+    /// Appends; the caller has asked `has_room`.
+    pub(crate) fn push(&mut self, cq: CqHandle, completion: Completion) {
+        let Some(tail) = self.slots.get(cq.0 as usize).map(|slot| slot.tail) else { return };
+        if let Some(entry) = self.at(cq, tail) {
+            *entry = completion;
+        }
+        if let Some(slot) = self.slots.get_mut(cq.0 as usize) {
+            slot.tail = tail.wrapping_add(1);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, cq: CqHandle) -> Option<Completion> {
+        let slot = self.slots.get_mut(cq.0 as usize)?;
+        if slot.head == slot.tail {
+            return None;
+        }
+        let head = slot.head;
+        slot.head = head.wrapping_add(1);
+        self.at(cq, head).copied()
+    }
+}

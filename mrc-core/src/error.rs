@@ -1,0 +1,211 @@
+//! Refusals of the engine: one small `Copy` enum per operation, no strings. Owns the list of discard reasons,
+//! which is also the list of discard counters.
+
+use core::fmt;
+
+/// Why an endpoint could not be built from the storage and configuration it was lent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The named storage slice is shorter than `Limits` say.
+    Storage {
+        /// Field of [`crate::Storage`].
+        what: &'static str,
+        /// Elements needed.
+        need: usize,
+        /// Elements lent.
+        have: usize,
+    },
+    /// The named limit or configuration value is outside its range.
+    Range {
+        /// Field of [`crate::Limits`] or [`crate::EndpointConfig`].
+        what: &'static str,
+    },
+}
+
+/// Why a table operation (create, register, look up) was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TableError {
+    /// Every slot of the named table is taken.
+    Full(&'static str),
+    /// The handle is stale or was never given out.
+    Unknown(&'static str),
+    /// The object is still used by another one.
+    Busy(&'static str),
+    /// A value is outside its range.
+    Range(&'static str),
+}
+
+/// Why a QP refused a change of state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ModifyError {
+    /// The transition does not exist from the QP's state.
+    Transition {
+        /// State the QP is in.
+        from: crate::QpState,
+        /// State asked for.
+        to: crate::QpState,
+    },
+    /// The handle is stale or was never given out.
+    Unknown,
+    /// An attribute is outside its range.
+    Range(&'static str),
+    /// The peer, profile or queue named in the attributes does not exist.
+    Missing(&'static str),
+    /// The EV profile has no usable entry for this QP.
+    NoUsableEv,
+}
+
+/// Why a work request was refused; nothing was queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PostError {
+    /// The handle is stale or was never given out.
+    UnknownQp,
+    /// The QP cannot take this request in its state.
+    State(crate::QpState),
+    /// The send queue is full; it drains when completions are produced.
+    Full,
+    /// The L_Key names no region, or one of another protection domain.
+    LocalKey,
+    /// The local range leaves its region.
+    LocalBounds,
+    /// The message needs more packets than half the PSN space; the limit is in bytes.
+    TooLong {
+        /// Longest message at the QP's path MTU.
+        max: u64,
+    },
+    /// The peer takes no writes with immediate (its `max_wimm_dest` is 0).
+    NoWriteImm,
+}
+
+macro_rules! discards {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// Why a received frame had no further effect. Each reason is a counter of the same name.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum Discard { $($(#[$doc])* $variant,)* }
+
+        impl Discard {
+            /// Every reason, in the order of the counters.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The counter's name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+discards! {
+    /// Step 1: EtherType, IP version, header length or total length.
+    L3Bad = "l3_bad",
+    /// Step 2: the destination is not ours, or the routing header is not acceptable.
+    L3Dst = "l3_dst",
+    /// Step 3: the IP payload length exceeds what arrived.
+    L3Len = "l3_len",
+    /// Step 4: not UDP, foreign port, or bad UDP length.
+    UdpBad = "udp_bad",
+    /// Steps 5 and 9: a header is cut short.
+    Short = "short",
+    /// Step 6: unknown opcode.
+    Opcode = "opcode",
+    /// Step 7: transport version.
+    Tver = "tver",
+    /// Step 10: ICRC mismatch.
+    Icrc = "icrc",
+    /// Step 11: no such queue pair.
+    Qpn = "qpn",
+    /// Step 12: partition key.
+    Pkey = "pkey",
+    /// Step 12: the source is not the QP's peer.
+    Peer = "peer",
+    /// Step 12: the QP is in a state that takes no such packet.
+    State = "state",
+    /// A write above the window, refused silently.
+    OutOfWindow = "psn_oor_window",
+    /// A trimmed packet that asks for nothing.
+    Trimmed = "trimmed",
+    /// A control packet that names a PSN never sent or long gone.
+    StalePsn = "stale_psn",
+    /// A NACK for a packet that is not outstanding, or for an earlier copy of it.
+    StaleNack = "stale_nack",
+    /// An AETH syndrome that MRC does not use.
+    Syndrome = "syndrome",
+    /// A probe answer that matches no outstanding probe.
+    StaleProbe = "stale_probe",
+    /// An endpoint operation that this endpoint does not serve.
+    EndpointOp = "endpoint_op",
+    /// A responder refused the write with a transport NAK.
+    Nak = "nak_sent",
+    /// A duplicate of a packet already placed.
+    Duplicate = "duplicate",
+}
+
+impl Discard {
+    /// Number of reasons.
+    pub const COUNT: usize = Self::ALL.len();
+}
+
+impl fmt::Display for Discard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Storage { what, need, have } => {
+                write!(f, "storage `{what}` holds {have} elements, the limits need {need}")
+            }
+            Self::Range { what } => write!(f, "`{what}` is outside its range"),
+        }
+    }
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(what) => write!(f, "no free {what}: raise its limit or release one"),
+            Self::Unknown(what) => write!(f, "unknown or stale {what} handle"),
+            Self::Busy(what) => write!(f, "the {what} is still in use"),
+            Self::Range(what) => write!(f, "`{what}` is outside its range"),
+        }
+    }
+}
+
+impl fmt::Display for ModifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transition { from, to } => write!(f, "a QP in {from:?} cannot go to {to:?}"),
+            Self::Unknown => f.write_str("unknown or stale QP handle"),
+            Self::Range(what) => write!(f, "attribute `{what}` is outside its range"),
+            Self::Missing(what) => write!(f, "the QP's {what} does not exist"),
+            Self::NoUsableEv => f.write_str("the EV profile has no usable entry for this QP"),
+        }
+    }
+}
+
+impl fmt::Display for PostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownQp => f.write_str("unknown or stale QP handle"),
+            Self::State(state) => write!(f, "a QP in {state:?} takes no send request"),
+            Self::Full => f.write_str("the send queue is full; poll its completions first"),
+            Self::LocalKey => f.write_str("the L_Key names no region of this protection domain"),
+            Self::LocalBounds => f.write_str("the local range leaves its memory region"),
+            Self::TooLong { max } => write!(f, "the message exceeds {max} bytes at this path MTU"),
+            Self::NoWriteImm => f.write_str("the peer accepts no write with immediate"),
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
+impl core::error::Error for TableError {}
+impl core::error::Error for ModifyError {}
+impl core::error::Error for PostError {}
+impl core::error::Error for Discard {}

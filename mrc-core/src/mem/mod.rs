@@ -1,0 +1,228 @@
+//! Memory regions: keys, rights and bounds. Every placement and every gather is checked here, so that a driver cannot
+//! forget. Knows addresses and lengths, never bytes. Source: `wire.md` 14 step 16, `transport.md` 8.
+
+use mrc_wire::Rkey;
+
+use crate::{error::TableError, rng::Rng};
+
+/// A protection domain: regions and QPs of different domains never meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pd(pub u32);
+
+/// What a region allows beyond local reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Access {
+    /// The peer may write into it.
+    pub remote_write: bool,
+}
+
+impl Access {
+    /// Local use only.
+    pub const LOCAL: Self = Self { remote_write: false };
+    /// The peer may write.
+    pub const REMOTE_WRITE: Self = Self { remote_write: true };
+}
+
+/// A range of application addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemRange {
+    /// Address of the first byte, as the peer will name it.
+    pub va: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// A registered region. Stale after its region was deregistered, even if the slot is used again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MrHandle {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl MrHandle {
+    /// Slot number, below `Limits::mrs`: for drivers that keep a table of base addresses beside the engine's.
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// One slot of the region table, lent by the caller.
+#[derive(Clone, Copy, Debug)]
+pub struct MrSlot {
+    va: u64,
+    len: u64,
+    key: u32,
+    generation: u32,
+    pd: Pd,
+    access: Access,
+    used: bool,
+}
+
+impl MrSlot {
+    /// An unused slot.
+    pub const EMPTY: Self =
+        Self { va: 0, len: 0, key: 0, generation: 0, pd: Pd(0), access: Access::LOCAL, used: false };
+}
+
+/// Why an access was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AccessError {
+    /// No such key, or of another protection domain.
+    Key,
+    /// The region does not allow it.
+    Rights,
+    /// The range leaves the region.
+    Bounds,
+}
+
+/// The region table. A key is a random number whose low bits are the slot, so that a look-up is one index.
+#[derive(Debug)]
+pub(crate) struct Regions<'s> {
+    slots: &'s mut [MrSlot],
+}
+
+impl<'s> Regions<'s> {
+    pub(crate) fn new(slots: &'s mut [MrSlot]) -> Self {
+        slots.fill(MrSlot::EMPTY);
+        Self { slots }
+    }
+
+    fn index_bits(&self) -> u32 {
+        usize::BITS - self.slots.len().saturating_sub(1).leading_zeros()
+    }
+
+    pub(crate) fn register(
+        &mut self,
+        pd: Pd,
+        range: MemRange,
+        access: Access,
+        rng: &mut Rng,
+    ) -> Result<MrHandle, TableError> {
+        if range.va.checked_add(range.len).is_none() {
+            return Err(TableError::Range("memory range"));
+        }
+        let bits = self.index_bits();
+        let index = self.slots.iter().position(|slot| !slot.used).ok_or(TableError::Full("memory region"))?;
+        let slot = self.slots.get_mut(index).ok_or(TableError::Full("memory region"))?;
+        // A fresh random part for every registration: a key of the slot's last owner never opens it again.
+        let mut key = slot.key;
+        while key == slot.key {
+            let random = (rng.next_u64() >> 32) as u32;
+            key = random.checked_shl(bits).unwrap_or(0) | index as u32;
+            if bits >= 32 {
+                break;
+            }
+        }
+        *slot = MrSlot {
+            va: range.va,
+            len: range.len,
+            key,
+            generation: slot.generation.wrapping_add(1),
+            pd,
+            access,
+            used: true,
+        };
+        Ok(MrHandle { index: index as u32, generation: slot.generation })
+    }
+
+    pub(crate) fn deregister(&mut self, mr: MrHandle) -> Result<(), TableError> {
+        let slot = self.slots.get_mut(mr.index()).ok_or(TableError::Unknown("memory region"))?;
+        if !slot.used || slot.generation != mr.generation {
+            return Err(TableError::Unknown("memory region"));
+        }
+        slot.used = false;
+        Ok(())
+    }
+
+    pub(crate) fn live(&self, mr: MrHandle) -> bool {
+        self.slots.get(mr.index()).is_some_and(|slot| slot.used && slot.generation == mr.generation)
+    }
+
+    /// L_Key and R_Key of a region are the same number.
+    pub(crate) fn key(&self, mr: MrHandle) -> Option<Rkey> {
+        self.slots
+            .get(mr.index())
+            .filter(|slot| slot.used && slot.generation == mr.generation)
+            .map(|slot| Rkey(slot.key))
+    }
+
+    fn find(&self, pd: Pd, key: u32) -> Result<(MrHandle, &MrSlot), AccessError> {
+        let mask = 1u32.checked_shl(self.index_bits()).map_or(u32::MAX, |bit| bit.wrapping_sub(1));
+        let index = key & mask;
+        let slot = self.slots.get(index as usize).ok_or(AccessError::Key)?;
+        if !slot.used || slot.key != key || slot.pd != pd {
+            return Err(AccessError::Key);
+        }
+        Ok((MrHandle { index, generation: slot.generation }, slot))
+    }
+
+    /// The region and offset that `[va, va + len)` lies in, when `key` gives access to it.
+    #[inline]
+    pub(crate) fn check(
+        &self,
+        pd: Pd,
+        key: u32,
+        va: u64,
+        len: u64,
+        remote_write: bool,
+    ) -> Result<(MrHandle, u64), AccessError> {
+        let (mr, slot) = self.find(pd, key)?;
+        if remote_write && !slot.access.remote_write {
+            return Err(AccessError::Rights);
+        }
+        let offset = va.checked_sub(slot.va).ok_or(AccessError::Bounds)?;
+        if offset > slot.len || slot.len - offset < len {
+            return Err(AccessError::Bounds);
+        }
+        Ok((mr, offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RW: Access = Access::REMOTE_WRITE;
+
+    #[test]
+    fn bounds_are_exact() {
+        let mut slots = [MrSlot::EMPTY; 4];
+        let mut mrs = Regions::new(&mut slots);
+        let mr = mrs.register(Pd(1), MemRange { va: 1_000, len: 100 }, RW, &mut Rng::new(1)).unwrap();
+        let key = mrs.key(mr).unwrap().0;
+        assert_eq!(mrs.check(Pd(1), key, 1_000, 100, true), Ok((mr, 0)));
+        assert_eq!(mrs.check(Pd(1), key, 1_100, 0, true), Ok((mr, 100)));
+        assert_eq!(mrs.check(Pd(1), key, 1_001, 100, true), Err(AccessError::Bounds));
+        assert_eq!(mrs.check(Pd(1), key, 999, 1, true), Err(AccessError::Bounds));
+        assert_eq!(mrs.check(Pd(1), key, u64::MAX, 2, true), Err(AccessError::Bounds));
+        assert_eq!(mrs.check(Pd(2), key, 1_000, 1, true), Err(AccessError::Key));
+        assert_eq!(mrs.check(Pd(1), key ^ 0x100, 1_000, 1, true), Err(AccessError::Key));
+    }
+
+    #[test]
+    fn rights_and_revocation() {
+        let mut slots = [MrSlot::EMPTY; 1];
+        let mut mrs = Regions::new(&mut slots);
+        let mut rng = Rng::new(2);
+        let range = MemRange { va: 0, len: 10 };
+        let mr = mrs.register(Pd(0), range, Access::LOCAL, &mut rng).unwrap();
+        let key = mrs.key(mr).unwrap().0;
+        assert_eq!(mrs.check(Pd(0), key, 0, 1, true), Err(AccessError::Rights));
+        assert!(mrs.check(Pd(0), key, 0, 1, false).is_ok());
+        assert_eq!(mrs.register(Pd(0), range, RW, &mut rng), Err(TableError::Full("memory region")));
+        mrs.deregister(mr).unwrap();
+        assert_eq!(mrs.check(Pd(0), key, 0, 1, false), Err(AccessError::Key));
+        let again = mrs.register(Pd(0), range, RW, &mut rng).unwrap();
+        assert_ne!(mrs.key(again).unwrap().0, key);
+        assert_eq!(mrs.deregister(mr), Err(TableError::Unknown("memory region")));
+        assert!(!mrs.live(mr) && mrs.live(again));
+    }
+
+    #[test]
+    fn a_range_past_the_end_of_the_address_space_is_refused() {
+        let mut slots = [MrSlot::EMPTY; 1];
+        let mut mrs = Regions::new(&mut slots);
+        let range = MemRange { va: u64::MAX, len: 2 };
+        assert!(mrs.register(Pd(0), range, RW, &mut Rng::new(1)).is_err());
+    }
+}

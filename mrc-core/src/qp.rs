@@ -1,0 +1,224 @@
+//! The queue pair: its state machine and everything one QP holds outside the lent slices.
+//! Source: `transport.md` 2.
+
+use mrc_wire::Qpn;
+
+use crate::{
+    cc::{Cc, CcConfig},
+    config::{RtrAttr, RtsAttr},
+    cq::{CqHandle, Status},
+    event::ErrorCause,
+    mem::Pd,
+    path::{PathConfig, PathSet, ReverseSet},
+    ready::Links,
+    requester::{Requester, SendQueue},
+    responder::Responder,
+    time::Instant,
+};
+
+/// States of a QP, in the order of the specification.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum QpState {
+    /// Created or reset: nothing happens.
+    Reset,
+    /// Initialised: still receives nothing.
+    Init,
+    /// Ready to receive.
+    Rtr,
+    /// Ready to receive and to send.
+    Rts,
+    /// Failed: queued work is flushed, packets are ignored.
+    Error,
+}
+
+impl QpState {
+    /// Whether the state machine has an edge from this state to `to`.
+    pub const fn allows(self, to: Self) -> bool {
+        matches!(
+            (self, to),
+            (Self::Reset, Self::Init)
+                | (Self::Init, Self::Rtr)
+                | (Self::Rtr, Self::Rts)
+                | (_, Self::Error)
+                | (_, Self::Reset)
+        )
+    }
+
+    /// Whether writes and probes are accepted.
+    pub const fn receives(self) -> bool {
+        matches!(self, Self::Rtr | Self::Rts)
+    }
+}
+
+/// A queue pair. Stale after its QP was destroyed, even if the slot is used again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct QpHandle {
+    pub(crate) index: u32,
+    pub(crate) qpn: Qpn,
+}
+
+impl QpHandle {
+    /// The QP number, as the peer knows it.
+    pub const fn qpn(self) -> Qpn {
+        self.qpn
+    }
+}
+
+/// What a QP is created with.
+#[derive(Clone, Copy, Debug)]
+pub struct QpInit {
+    /// Protection domain; regions of others are invisible to this QP.
+    pub pd: Pd,
+    /// Where completions of sends go.
+    pub send_cq: CqHandle,
+    /// Where completions of receives go.
+    pub recv_cq: CqHandle,
+}
+
+/// Everything of one QP outside the lent arrays. Lent by the caller as a slice; opaque.
+#[derive(Clone, Copy, Debug)]
+pub struct Qp {
+    pub(crate) qpn: Qpn,
+    pub(crate) used: bool,
+    pub(crate) state: QpState,
+    pub(crate) cause: Option<ErrorCause>,
+    /// Status of the request that failed; the others flush.
+    pub(crate) failed_status: Option<Status>,
+    pub(crate) pd: Pd,
+    pub(crate) send_cq: CqHandle,
+    pub(crate) recv_cq: CqHandle,
+    pub(crate) peer: u32,
+    pub(crate) dest_qp: Qpn,
+    pub(crate) path_mtu: u32,
+    pub(crate) ev_profile: u32,
+    pub(crate) req: Requester,
+    pub(crate) sq: SendQueue,
+    pub(crate) rsp: Responder,
+    pub(crate) paths: PathSet,
+    pub(crate) path_cfg: PathConfig,
+    pub(crate) reverse: ReverseSet,
+    pub(crate) cc: Cc,
+    pub(crate) links: Links,
+    /// When this QP last heard anything from its peer.
+    pub(crate) heard: Instant,
+}
+
+impl Qp {
+    /// An unused slot.
+    pub const EMPTY: Self = Self {
+        qpn: Qpn::new(0),
+        used: false,
+        state: QpState::Reset,
+        cause: None,
+        failed_status: None,
+        pd: Pd(0),
+        send_cq: CqHandle(0),
+        recv_cq: CqHandle(0),
+        peer: 0,
+        dest_qp: Qpn::new(0),
+        path_mtu: 0,
+        ev_profile: 0,
+        req: Requester::IDLE,
+        sq: SendQueue::IDLE,
+        rsp: Responder::IDLE,
+        paths: PathSet::EMPTY,
+        path_cfg: PathConfig::DEFAULT,
+        reverse: ReverseSet::EMPTY,
+        cc: Cc::new(CcConfig::Fixed { window_bytes: 0 }, 0),
+        links: Links::NONE,
+        heard: Instant::ZERO,
+    };
+
+    /// Back to the state right after creation; ready-list links stay, the lists clean themselves.
+    pub(crate) fn reset(&mut self) {
+        *self = Self {
+            qpn: self.qpn,
+            used: self.used,
+            pd: self.pd,
+            send_cq: self.send_cq,
+            recv_cq: self.recv_cq,
+            links: self.links,
+            ..Self::EMPTY
+        };
+    }
+}
+
+/// A read-only picture of one QP for tools.
+#[derive(Clone, Copy, Debug)]
+pub struct QpInfo {
+    /// State.
+    pub state: QpState,
+    /// Why it failed, in state ERROR.
+    pub cause: Option<ErrorCause>,
+    /// The peer's QP number.
+    pub dest_qp: Qpn,
+    /// Packets in flight.
+    pub outstanding: u32,
+    /// Requests without completion.
+    pub queued: u32,
+    /// Retries spent on the oldest packet.
+    pub retries: u8,
+    /// Smallest round trip seen, in nanoseconds.
+    pub base_rtt_ns: u64,
+    /// EVs by state.
+    pub evs: crate::path::EvCounts,
+}
+
+impl RtrAttr {
+    pub(crate) fn validate(&self) -> Result<(), crate::ModifyError> {
+        if !matches!(self.path_mtu, 256 | 512 | 1_024 | 2_048 | 4_096) {
+            return Err(crate::ModifyError::Range("path_mtu"));
+        }
+        if self.mpr_dest == 0 {
+            return Err(crate::ModifyError::Range("mpr_dest"));
+        }
+        if self.dest_qp.value() < 3 {
+            return Err(crate::ModifyError::Range("dest_qp"));
+        }
+        Ok(())
+    }
+}
+
+impl RtsAttr {
+    pub(crate) fn validate(&self) -> Result<(), crate::ModifyError> {
+        let refuse = |what| Err(crate::ModifyError::Range(what));
+        if self.mpr == 0 {
+            return refuse("mpr");
+        }
+        if self.retry.timeout > 24 {
+            return refuse("retry.timeout");
+        }
+        if self.retry.linear > 7 {
+            return refuse("retry.linear");
+        }
+        if self.retry.exponential > 25 {
+            return refuse("retry.exponential");
+        }
+        if self.base_rtt_ns == 0 || self.base_rtt_ns > 1_000_000_000 {
+            return refuse("base_rtt_ns");
+        }
+        if self.target_delay_ns > 1_000_000_000 {
+            return refuse("target_delay_ns");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::QpState::{self, *};
+    use std::{format, string::String};
+
+    /// The whole transition table; a change of behaviour is a diff of this picture.
+    #[test]
+    fn transition_table() {
+        let states = [Reset, Init, Rtr, Rts, Error];
+        let mut table = String::new();
+        for from in states {
+            let row: String = states.iter().map(|&to| if QpState::allows(from, to) { 'x' } else { '.' }).collect();
+            table += &format!("{row}\n");
+        }
+        // to: Reset Init Rtr Rts Error
+        assert_eq!(table, "xx..x\nx.x.x\nx..xx\nx...x\nx...x\n");
+    }
+}

@@ -1,0 +1,285 @@
+//! What SACKs, NACKs and Transport ACKs do to the requester. Source: `transport.md` 3.5 to 3.7 and 3.9.
+
+use mrc_wire::{AethRepr, NackReason, NackRepr, Psn, SackRepr, Syndrome};
+
+use super::{NOMINAL_OVERHEAD, TxSide, window::outstanding_bits};
+use crate::{
+    cc::{AckSample, CongestionControl},
+    error::Discard,
+    event::ErrorCause,
+    path::{EvIndex, Feedback},
+    time::Instant,
+};
+
+/// PSNs further behind than this are not of this connection's recent past.
+const ANCIENT: i32 = -(1 << 22);
+
+/// What a control packet asks of the QP beyond the requester's own state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// Nothing.
+    Continue,
+    /// The QP fails.
+    Fail(ErrorCause),
+}
+
+impl TxSide<'_, '_> {
+    /// Applies a SACK; `rtx` is its BTH flag.
+    pub(crate) fn on_sack(&mut self, now: Instant, sack: &SackRepr, rtx: bool) -> Result<(), Discard> {
+        let cack = sack.cack;
+        if cack.diff(self.req.max_sent) > 0 || cack.diff(self.req.unack) <= ANCIENT {
+            return Err(Discard::StalePsn);
+        }
+        self.req.last_heard = now;
+        let trigger = if sack.probe_answer { None } else { Some(offset(cack, sack.ack_offset())) };
+        let stale_probe = self.sack_path_feedback(now, sack, trigger);
+        let rtt_ns = trigger.and_then(|psn| self.rtt_sample(now, psn, rtx));
+        if let Some(rtt) = rtt_ns {
+            self.learn_rtt(rtt);
+        }
+        self.score(sack, trigger);
+        let newly_bytes = self.newly_received(sack.rcvd_bytes);
+        self.cc.on_ack(
+            now,
+            &AckSample {
+                newly_bytes,
+                marked: sack.verdict == mrc_wire::Verdict::SkipOnce,
+                rtt_ns,
+                penalty: sack.rcv_cwnd_pen,
+                restore: sack.restore_cwnd,
+            },
+        );
+        self.infer_losses(now, sack);
+        self.after_progress(now);
+        if stale_probe { Err(Discard::StaleProbe) } else { Ok(()) }
+    }
+
+    /// Step 1: the echoed EV. Returns whether the SACK answers a probe that is not outstanding.
+    fn sack_path_feedback(&mut self, now: Instant, sack: &SackRepr, trigger: Option<Psn>) -> bool {
+        let Some(trigger) = trigger else {
+            let Some((ev, sent_at)) = self.req.probes.answered(sack.probe_id()) else { return true };
+            self.req.base_rtt_ns = self.req.base_rtt_ns.min(now.since(sent_at)).max(1);
+            self.path.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
+            return false;
+        };
+        let hint = self.window.record(trigger).map(|record| record.ev());
+        if let Some(ev) = self.path.set.find(self.path.slots, hint, sack.entropy) {
+            self.path.feedback(now, ev, Feedback::Sack(sack.verdict));
+        }
+        false
+    }
+
+    /// Steps 3 and 7: marks what arrived and moves the window.
+    fn score(&mut self, sack: &SackRepr, trigger: Option<Psn>) {
+        let base = offset(sack.cack, sack.sack_offset);
+        let (max, lost_before) = (self.req.max_sent, self.req.lost);
+        let mut were_lost = 0;
+        if sack.cack.diff(self.req.unack) > 0 {
+            were_lost += self.window.advance(self.req.unack, sack.cack).were_lost;
+            self.progress_to(sack.cack);
+        }
+        were_lost += self.window.mark(base, sack.bitmap, self.req.unack, max).were_lost;
+        let seen = sack.bitmap & outstanding_bits(base, self.req.unack, max);
+        if seen != 0 {
+            self.saw(base.add(63 - seen.leading_zeros()));
+        }
+        if let Some(psn) = trigger {
+            were_lost += self.window.mark(psn, 1, self.req.unack, max).were_lost;
+            if psn.diff(max) <= 0 {
+                self.saw(psn);
+            }
+        }
+        self.un_lose(were_lost.min(lost_before));
+    }
+
+    fn saw(&mut self, psn: Psn) {
+        if psn.diff(self.req.hi_sacked) > 0 {
+            self.req.hi_sacked = psn;
+        }
+    }
+
+    fn progress_to(&mut self, cack: Psn) {
+        self.req.unack = cack;
+        self.saw(cack);
+        self.req.retry_cnt = 0;
+        self.req.resource_nacks = 0;
+    }
+
+    /// `n` packets marked lost turned out received before they were sent again.
+    fn un_lose(&mut self, n: u32) {
+        self.req.lost = self.req.lost.saturating_sub(n);
+        for _ in 0..n {
+            self.cc.on_unloss(self.req.path_mtu + NOMINAL_OVERHEAD);
+        }
+    }
+
+    /// Step 4: bytes the responder newly counted; a reordered SACK's older count is ignored.
+    fn newly_received(&mut self, units: u32) -> u32 {
+        let delta = units.wrapping_sub(self.req.prev_rcvd_units) & 0xFF_FFFF;
+        if delta == 0 || delta >= 1 << 23 {
+            return 0;
+        }
+        self.req.prev_rcvd_units = units;
+        delta.saturating_mul(256)
+    }
+
+    /// A round trip, when it is certain which transmission the feedback answers (`congestion.md` 3).
+    fn rtt_sample(&self, now: Instant, psn: Psn, rtx: bool) -> Option<u64> {
+        let age = self.req.max_sent.diff(psn);
+        if age < 0 || age >= self.window.capacity() as i32 {
+            return None;
+        }
+        let record = self.window.record(psn)?;
+        let certain = matches!((record.tx_count(), rtx), (1, false) | (2, true));
+        certain.then(|| record.sent_at.elapsed_ns(now))
+    }
+
+    fn learn_rtt(&mut self, rtt_ns: u64) {
+        self.req.base_rtt_ns = self.req.base_rtt_ns.min(rtt_ns).max(1);
+        // RFC 6298 section 2 weight: an eighth of each sample.
+        self.req.srtt_ns = self.req.srtt_ns - self.req.srtt_ns / 8 + rtt_ns / 8;
+    }
+
+    /// Packets that must have overtaken a packet before it is inferred lost (`transport.md` 3.6).
+    fn reorder_pkts(&self) -> u32 {
+        let packet = u64::from(self.req.path_mtu + NOMINAL_OVERHEAD).max(1);
+        let window = self.cc.cwnd_bytes().min(u64::from(self.req.mpr_tx) * packet);
+        let scaled = (window * u64::from(self.req.reorder_factor)) >> 8;
+        let limit = scaled.min(window).div_ceil(packet).min(u64::from(u16::MAX)) as u32;
+        limit.max(u32::from(self.req.reorder_pkts_min))
+    }
+
+    /// Step 8: zeros of the bitmap that enough later packets have overtaken.
+    fn infer_losses(&mut self, now: Instant, sack: &SackRepr) {
+        let base = offset(sack.cack, sack.sack_offset);
+        let overtaken = self.req.hi_sacked.sub(self.reorder_pkts());
+        let range = outstanding_bits(base, self.req.unack, overtaken);
+        if range & !sack.bitmap == 0 {
+            return;
+        }
+        let mut suspects = range & !sack.bitmap & self.window.sent_bits(base, self.req.unack, self.req.max_sent);
+        while suspects != 0 {
+            let psn = base.add(suspects.trailing_zeros());
+            suspects &= suspects - 1;
+            let Some(record) = self.window.record_mut(psn) else { continue };
+            if record.fast_done() || record.sent_at.elapsed_ns(now) < self.req.base_rtt_ns {
+                continue;
+            }
+            record.set_fast_done(true);
+            let ev = record.ev();
+            self.path.stats.lost_inferred += 1;
+            self.lose(now, psn);
+            let trim_nack = self.req.trimming == crate::config::Trimming::On;
+            self.path.feedback(now, ev, Feedback::Loss { trim_nack });
+        }
+    }
+
+    /// After the window may have moved: what is still being waited for.
+    fn after_progress(&mut self, now: Instant) {
+        if self.req.outstanding() == 0 {
+            self.req.lost = 0;
+            self.req.next_scan = Instant::FAR;
+            self.req.next_tail_probe = Instant::FAR;
+            self.cc.on_idle();
+        }
+        let waits = self.sq.oldest(self.ring).is_some_and(|(wqe, all_sent)| {
+            all_sent && self.req.unack.diff(wqe.last_psn()) >= 0 && self.req.tack.diff(wqe.last_psn()) < 0
+        });
+        if self.cfg.complete_on_sack && self.req.unack.diff(self.req.tack) > 0 {
+            self.req.tack = self.req.unack;
+        } else if !waits {
+            self.req.tack_wait = Instant::FAR;
+        } else if self.req.tack_wait == Instant::FAR {
+            self.req.tack_wait = now;
+        }
+    }
+
+    /// Applies a Transport ACK or NAK (`transport.md` 3.9).
+    pub(crate) fn on_ack(&mut self, now: Instant, psn: Psn, aeth: &AethRepr) -> Result<Verdict, Discard> {
+        let within = psn.diff(self.req.max_sent) <= 0 && psn.diff(self.req.unack) > ANCIENT;
+        let fail = match aeth.syndrome {
+            Syndrome::Ack(_) => None,
+            Syndrome::RnrNak(_) | Syndrome::PsnSequenceError => return Err(Discard::Syndrome),
+            Syndrome::RemoteAccess => Some(ErrorCause::RemoteAccess),
+            Syndrome::RemoteOperational => Some(ErrorCause::RemoteOperation),
+            Syndrome::InvalidRequest | Syndrome::Other(_) => Some(ErrorCause::RemoteInvalidRequest),
+        };
+        if !within {
+            return Err(Discard::StalePsn);
+        }
+        self.req.last_heard = now;
+        if let Some(cause) = fail {
+            self.path.stats.rx_nak += 1;
+            return Ok(Verdict::Fail(cause));
+        }
+        self.path.stats.rx_ack += 1;
+        if psn.diff(self.req.tack) > 0 {
+            self.req.tack = psn;
+            self.req.tack_wait = Instant::FAR;
+            self.req.resend_tail = false;
+            self.req.retry_cnt = 0;
+        }
+        if psn.diff(self.req.unack) > 0 {
+            let lost_before = self.req.lost;
+            let were_lost = self.window.advance(self.req.unack, psn).were_lost;
+            self.progress_to(psn);
+            self.un_lose(were_lost.min(lost_before));
+        }
+        self.after_progress(now);
+        Ok(Verdict::Continue)
+    }
+
+    /// Applies a NACK (`transport.md` 3.7); `rtx` is its BTH flag.
+    pub(crate) fn on_nack(&mut self, now: Instant, nack: &NackRepr, rtx: bool) -> Result<Verdict, Discard> {
+        let psn = nack.psn;
+        let outstanding = psn.diff(self.req.unack) > 0 && psn.diff(self.req.max_sent) <= 0;
+        if !outstanding || self.window.is_sacked(psn) {
+            return Err(Discard::StaleNack);
+        }
+        self.req.last_heard = now;
+        if nack.reason == NackReason::UnexpEvent {
+            return Ok(Verdict::Fail(ErrorCause::RemoteOperation));
+        }
+        let what = match nack.reason {
+            NackReason::Trimmed => Feedback::Trimmed,
+            NackReason::TrimmedLastHop => Feedback::TrimmedLastHop,
+            _ => Feedback::OtherNack,
+        };
+        let record = self.window.record(psn).ok_or(Discard::StaleNack)?;
+        let blamed = self.path.set.find(self.path.slots, Some(record.ev()), nack.entropy);
+        if let Some(ev) = blamed {
+            self.path.feedback(now, ev, what);
+        }
+        if self.window.is_lost(psn) || self.latest_ev(record.ev()) != Some(nack.entropy) {
+            return Err(Discard::StaleNack);
+        }
+        let rtt_ns = self.rtt_sample(now, psn, rtx);
+        let trimmed = matches!(what, Feedback::Trimmed | Feedback::TrimmedLastHop);
+        let bytes = self.nominal_of(psn);
+        self.cc.on_nack(now, bytes, trimmed, rtt_ns);
+        self.window.set_lost(psn, true);
+        self.req.lost += 1;
+        self.path.stats.lost_nack += 1;
+        if !trimmed {
+            let wait = match nack.reason {
+                NackReason::PsnOorWindow => self.req.base_rtt_ns,
+                _ => {
+                    let shift = self.req.resource_nacks.min(6);
+                    self.req.resource_nacks = self.req.resource_nacks.saturating_add(1);
+                    self.req.base_rtt_ns << shift
+                }
+            };
+            self.req.rtx_gate = now.after(wait);
+        }
+        Ok(self.count_retry(now, psn).map_or(Verdict::Continue, Verdict::Fail))
+    }
+
+    fn latest_ev(&self, index: EvIndex) -> Option<mrc_wire::Ev> {
+        self.path.wire_ev(index)
+    }
+}
+
+/// `psn` moved by a signed offset.
+fn offset(psn: Psn, by: i16) -> Psn {
+    if by >= 0 { psn.add(by.unsigned_abs().into()) } else { psn.sub(by.unsigned_abs().into()) }
+}

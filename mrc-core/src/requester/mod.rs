@@ -1,0 +1,392 @@
+//! The requester of one QP: what to send next, what feedback means, when to give up. Decides *what* is resent; *where*
+//! is `path`'s, *how much* is `cc`'s. Writes no bytes. Source: `transport.md` 3.
+//!
+//! State lives in [`Requester`]; [`TxSide`] borrows it together with the QP's part of the lent storage for one call.
+
+mod feedback;
+mod probes;
+mod send_queue;
+mod timeout;
+mod window;
+
+pub use send_queue::{SendWr, Wqe};
+pub use window::{TxRecord, TxWord};
+
+pub(crate) use probes::ProbeTable;
+pub(crate) use send_queue::{Segment, SendQueue};
+pub(crate) use window::TxWindow;
+
+use mrc_wire::{Ev, Psn};
+
+use crate::{
+    cc::{Cc, CongestionControl},
+    config::{EndpointConfig, RetryConfig, RtsAttr, Trimming},
+    event::{ErrorCause, Event, Events},
+    path::{Choice, EvIndex, EvSlot, EvState, Feedback, PathConfig, PathSet},
+    port::PortMask,
+    rng::Rng,
+    stats::Stats,
+    time::{Instant, Tick},
+};
+
+/// Scalars of one QP's requester (`transport.md` 3.1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requester {
+    /// Highest cumulatively SACKed PSN.
+    pub(crate) unack: Psn,
+    /// Highest PSN sent; the next new packet takes the one after it.
+    pub(crate) max_sent: Psn,
+    /// Highest PSN covered by a Transport ACK.
+    pub(crate) tack: Psn,
+    /// Highest PSN known received.
+    hi_sacked: Psn,
+    /// Window in PSNs.
+    pub(crate) mpr_tx: u32,
+    /// Packets in state LOST.
+    lost: u32,
+    prev_rcvd_units: u32,
+    next_msn: u16,
+    resource_nacks: u8,
+    pub(crate) retry_cnt: u8,
+    last_retry: Instant,
+    /// No retransmission before this instant (after a resource NACK).
+    rtx_gate: Instant,
+    /// Last SACK, NACK, Transport ACK or probe answer.
+    pub(crate) last_heard: Instant,
+    /// A lower bound of the earliest packet deadline.
+    next_scan: Instant,
+    /// Everything of the oldest request is SACKed since then, and no Transport ACK covers it.
+    tack_wait: Instant,
+    /// The last packet of the oldest request must be repeated.
+    resend_tail: bool,
+    /// Retry the selection then: no EV was usable.
+    path_retry: Instant,
+    pub(crate) next_probe: Instant,
+    next_tail_probe: Instant,
+    next_keepalive: Instant,
+    pub(crate) base_rtt_ns: u64,
+    srtt_ns: u64,
+    pub(crate) retry: RetryConfig,
+    pub(crate) trimming: Trimming,
+    target_delay_ns: u64,
+    pub(crate) probe_rate_limit_ns: u64,
+    keepalive_ns: u64,
+    reorder_pkts_min: u16,
+    reorder_factor: u16,
+    pub(crate) path_mtu: u32,
+    pub(crate) last_path: Option<Choice>,
+    pub(crate) probes: ProbeTable,
+}
+
+/// Bytes of a full packet as congestion control counts them: path MTU + 88 (`congestion.md` 1).
+pub(crate) const NOMINAL_OVERHEAD: u32 = 88;
+
+impl Requester {
+    pub(crate) const IDLE: Self = Self {
+        unack: Psn::new(0),
+        max_sent: Psn::new(0),
+        tack: Psn::new(0),
+        hi_sacked: Psn::new(0),
+        mpr_tx: 0,
+        lost: 0,
+        prev_rcvd_units: 0,
+        next_msn: 0,
+        resource_nacks: 0,
+        retry_cnt: 0,
+        last_retry: Instant::ZERO,
+        rtx_gate: Instant::ZERO,
+        last_heard: Instant::ZERO,
+        next_scan: Instant::FAR,
+        tack_wait: Instant::FAR,
+        resend_tail: false,
+        path_retry: Instant::FAR,
+        next_probe: Instant::ZERO,
+        next_tail_probe: Instant::FAR,
+        next_keepalive: Instant::ZERO,
+        base_rtt_ns: 0,
+        srtt_ns: 0,
+        retry: RetryConfig { timeout: 0, linear: 0, exponential: 0 },
+        trimming: Trimming::Off,
+        target_delay_ns: 0,
+        probe_rate_limit_ns: 0,
+        keepalive_ns: 0,
+        reorder_pkts_min: 3,
+        reorder_factor: 384,
+        path_mtu: 0,
+        last_path: None,
+        probes: ProbeTable::EMPTY,
+    };
+
+    /// Everything before the first PSN counts as acknowledged.
+    pub(crate) fn start(now: Instant, attr: &RtsAttr, path_mtu: u32, msn_start: u16) -> Self {
+        let before = attr.sq_psn.sub(1);
+        Self {
+            unack: before,
+            max_sent: before,
+            tack: before,
+            hi_sacked: before,
+            mpr_tx: u32::from(attr.mpr) * 128,
+            next_msn: msn_start,
+            last_heard: now,
+            base_rtt_ns: attr.base_rtt_ns,
+            srtt_ns: attr.base_rtt_ns,
+            retry: attr.retry,
+            trimming: attr.trimming,
+            target_delay_ns: attr.target_delay_ns,
+            probe_rate_limit_ns: attr.probe_rate_limit_ns,
+            keepalive_ns: attr.keepalive_ns,
+            reorder_pkts_min: attr.reorder_pkts_min,
+            reorder_factor: attr.reorder_factor,
+            path_mtu,
+            ..Self::IDLE
+        }
+    }
+
+    /// Packets sent and not cumulatively acknowledged.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.max_sent.diff(self.unack).max(0) as u32
+    }
+
+    /// The round trip as it is now, never below the unloaded one.
+    fn rtt_now_ns(&self) -> u64 {
+        self.base_rtt_ns.max(self.srtt_ns)
+    }
+
+    /// How long a probe may stay unanswered (`transport.md` 5); loaded software queues stretch it.
+    fn probe_patience_ns(&self) -> u64 {
+        (3 * self.base_rtt_ns + self.target_delay_ns).max(4 * self.srtt_ns).max(100_000)
+    }
+}
+
+/// The paths of one QP, borrowed for one call together with what their feedback touches.
+pub(crate) struct PathCtx<'a, 's> {
+    pub(crate) set: &'a mut PathSet,
+    pub(crate) slots: &'a mut [EvSlot],
+    pub(crate) order: &'a mut [u16],
+    pub(crate) cfg: &'a PathConfig,
+    pub(crate) rng: &'a mut Rng,
+    pub(crate) stats: &'a mut Stats,
+    pub(crate) events: &'a mut Events<'s>,
+    pub(crate) qp: mrc_wire::Qpn,
+}
+
+impl PathCtx<'_, '_> {
+    fn wire_ev(&self, index: EvIndex) -> Option<Ev> {
+        self.slots.get(usize::from(index.0)).map(|slot| slot.ev)
+    }
+
+    /// Tells the path state what was observed; counts and announces what changed.
+    fn feedback(&mut self, now: Instant, index: EvIndex, what: Feedback) {
+        let change = self.set.on_feedback(now, self.slots, self.order, index, what, self.cfg, self.rng);
+        let Some(change) = change else { return };
+        match (change.from, change.to) {
+            (_, EvState::AssumedBad) => self.stats.ev_assumed_bad += 1,
+            (EvState::AssumedBad, _) => self.stats.ev_restored += 1,
+            (_, EvState::Skip) => self.stats.ev_skipped += 1,
+            _ => {}
+        }
+        let announced = change.to == EvState::AssumedBad || change.from == EvState::AssumedBad;
+        if announced && !self.events.push(Event::Ev { qp: self.qp, transition: change }) {
+            self.stats.events_lost += 1;
+        }
+    }
+}
+
+/// One QP's requester with everything it works on, for one call.
+pub(crate) struct TxSide<'a, 's> {
+    pub(crate) req: &'a mut Requester,
+    pub(crate) sq: &'a mut SendQueue,
+    pub(crate) ring: &'a mut [Wqe],
+    pub(crate) window: TxWindow<'a>,
+    pub(crate) cc: &'a mut Cc,
+    pub(crate) path: PathCtx<'a, 's>,
+    pub(crate) cfg: &'a EndpointConfig,
+}
+
+/// A write packet that may leave now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataPacket {
+    pub(crate) psn: Psn,
+    pub(crate) segment: Segment,
+    pub(crate) choice: Choice,
+    pub(crate) rtx: bool,
+    pub(crate) ack_req: bool,
+}
+
+/// Payload bytes of packet `index` of a message of `len` bytes.
+pub(crate) fn segment_len(len: u32, index: u32, path_mtu: u32) -> u32 {
+    len.saturating_sub(index.saturating_mul(path_mtu)).min(path_mtu)
+}
+
+/// Packets of a message of `len` bytes; `path_mtu` is a power of two.
+pub(crate) fn packets_of(len: u32, path_mtu: u32) -> u32 {
+    let shift = path_mtu.trailing_zeros() & 31;
+    let full = len >> shift;
+    (full + u32::from(len & path_mtu.wrapping_sub(1) != 0)).max(1)
+}
+
+impl TxSide<'_, '_> {
+    /// Nominal bytes of a write packet: UDP length with the headers it carries, + 40.
+    fn nominal(&self, payload: u32) -> u32 {
+        let timestamp = if self.cfg.timestamps { 4 } else { 0 };
+        let padded = payload.wrapping_add(3) & !3;
+        8 + 12 + 4 + timestamp + 16 + padded + 4 + 40
+    }
+
+    fn nominal_of(&self, psn: Psn) -> u32 {
+        let payload = self
+            .sq
+            .find(self.ring, psn)
+            .map_or(self.req.path_mtu, |s| segment_len(s.wqe.len, s.index, self.req.path_mtu));
+        self.nominal(payload)
+    }
+
+    /// Whether a new packet fits the window of PSNs.
+    fn window_open(&self) -> bool {
+        let limit = self.req.mpr_tx.min(self.window.capacity());
+        self.req.outstanding() < limit
+    }
+
+    /// Whether calling [`TxSide::next_data`] can be worth it.
+    pub(crate) fn has_data(&self, now: Instant) -> bool {
+        self.req.resend_tail
+            || (self.req.lost > 0 && now >= self.req.rtx_gate)
+            || (self.sq.has_new() && self.window_open())
+    }
+
+    /// The next write packet to send through one of `ports`: the oldest LOST one, else a new one. `None` when window,
+    /// congestion controller or paths forbid every packet; then the timer or the next acknowledgement helps.
+    pub(crate) fn next_data(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
+        if self.req.resend_tail {
+            return self.repeat_tail(now, ports);
+        }
+        if !self.cc.can_send() {
+            return None;
+        }
+        if self.req.lost > 0 && now >= self.req.rtx_gate {
+            if let Some(packet) = self.next_retransmission(now, ports) {
+                return Some(packet);
+            }
+        }
+        self.next_new(now, ports)
+    }
+
+    fn next_new(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
+        if !self.sq.has_new() || !self.window_open() {
+            return None;
+        }
+        let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
+        let Some(choice) = set.select(now, slots, order, ports, cfg, rng) else {
+            self.req.path_retry = now.after(self.req.base_rtt_ns.max(1));
+            return None;
+        };
+        let psn = self.req.max_sent.next();
+        let (sent, next_msn) = (self.sq.sent, self.req.next_msn);
+        let wqe = self.sq.current_mut(self.ring)?;
+        if sent == 0 {
+            wqe.first_psn = psn;
+            wqe.msn = mrc_wire::Msn(next_msn);
+            self.req.next_msn = next_msn.wrapping_add(1);
+        }
+        let segment = Segment { wqe: *wqe, index: sent };
+        let packets = wqe.packets;
+        self.sq.sent_one(packets);
+        self.req.max_sent = psn;
+        if let Some(record) = self.window.record_mut(psn) {
+            *record = TxRecord::first(Tick::at(now), choice.index, self.req.retry_cnt);
+        }
+        self.path.stats.tx_data += 1;
+        let last = sent + 1 >= packets;
+        Some(self.departs(now, psn, segment, choice, false, last))
+    }
+
+    fn next_retransmission(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
+        let psn = self.window.first_lost(self.req.unack, self.req.max_sent)?;
+        if psn.diff(self.req.unack) > self.req.mpr_tx as i32 {
+            return None;
+        }
+        let record = self.window.record(psn)?;
+        let segment = self.sq.find(self.ring, psn)?;
+        let choice = self.select_other(now, ports, record.ev())?;
+        if let Some(slot) = self.window.record_mut(psn) {
+            *slot = record.again(Tick::at(now), choice.index, self.req.retry_cnt);
+        }
+        self.window.set_lost(psn, false);
+        self.req.lost = self.req.lost.saturating_sub(1);
+        self.path.stats.retransmitted += 1;
+        let last = segment.index + 1 >= segment.wqe.packets;
+        Some(self.departs(now, psn, segment, choice, true, last))
+    }
+
+    /// Repeats the last packet of the oldest request so that the responder repeats its Transport ACK.
+    fn repeat_tail(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
+        let oldest = self.sq.oldest(self.ring).filter(|(_, all_sent)| *all_sent).map(|(wqe, _)| *wqe);
+        let Some(wqe) = oldest else {
+            self.req.resend_tail = false;
+            return None;
+        };
+        let avoid = self.req.last_path.map_or(EvIndex(0), |choice| choice.index);
+        let choice = self.select_other(now, ports, avoid)?;
+        self.req.resend_tail = false;
+        self.req.last_path = Some(choice);
+        self.path.stats.retransmitted += 1;
+        self.path.stats.tail_resent += 1;
+        let segment = Segment { wqe, index: wqe.packets.wrapping_sub(1) };
+        Some(DataPacket { psn: wqe.last_psn(), segment, choice, rtx: true, ack_req: true })
+    }
+
+    fn select_other(&mut self, now: Instant, ports: PortMask, avoid: EvIndex) -> Option<Choice> {
+        let avoid = self.path.wire_ev(avoid).unwrap_or(Ev(0));
+        let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
+        let choice = set.select_other(now, slots, order, ports, avoid, cfg, rng);
+        if choice.is_none() {
+            self.req.path_retry = now.after(self.req.base_rtt_ns.max(1));
+        }
+        choice
+    }
+
+    fn departs(
+        &mut self,
+        now: Instant,
+        psn: Psn,
+        segment: Segment,
+        choice: Choice,
+        rtx: bool,
+        last: bool,
+    ) -> DataPacket {
+        let payload = segment_len(segment.wqe.len, segment.index, self.req.path_mtu);
+        self.cc.on_send(self.nominal(payload));
+        self.req.last_path = Some(choice);
+        let deadline = now.after(self.req.retry.interval_ns(self.req.retry_cnt));
+        self.req.next_scan = self.req.next_scan.min(deadline);
+        if self.req.next_tail_probe == Instant::FAR {
+            self.req.next_tail_probe = now.after(3 * self.req.rtt_now_ns());
+        }
+        let ack_req = last || !self.window_open() || self.cc.wants_ack(self.cfg.sack_gen_threshold);
+        DataPacket { psn, segment, choice, rtx, ack_req }
+    }
+
+    /// Marks `psn` LOST.
+    fn lose(&mut self, now: Instant, psn: Psn) {
+        self.window.set_lost(psn, true);
+        self.req.lost += 1;
+        let bytes = self.nominal_of(psn);
+        self.cc.on_loss(now, bytes);
+    }
+
+    /// Charges a retry of `psn` to the budget; an error when it is spent (`transport.md` 3.8).
+    fn count_retry(&mut self, now: Instant, psn: Psn) -> Option<ErrorCause> {
+        let oldest = psn == self.req.unack.next() || psn == self.req.tack.next();
+        if !oldest && !self.cfg.retry_strict {
+            return None;
+        }
+        let pause = self.req.retry.t0_ns().unwrap_or(0) / 2;
+        if self.req.retry_cnt > 0 && now.since(self.req.last_retry) < pause {
+            return None;
+        }
+        self.req.retry_cnt = self.req.retry_cnt.saturating_add(1);
+        self.req.last_retry = now;
+        self.req.retry.exhausted(self.req.retry_cnt).then_some(ErrorCause::RetryExceeded)
+    }
+}

@@ -1,0 +1,147 @@
+//! Outstanding reliability probes of one QP: id, EV under test, send time. Source: `transport.md` 5.
+
+use crate::{path::EvIndex, time::Instant};
+
+/// Probes that may be outstanding at once; the reference allows up to 64, four bad EVs and a tail probe need few.
+const CAPACITY: usize = 16;
+
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    id: u16,
+    ev: EvIndex,
+    sent_at: Instant,
+}
+
+/// A first-in first-out table: every probe has the same patience, so the oldest expires first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProbeTable {
+    ring: [Outstanding; CAPACITY],
+    head: u8,
+    len: u8,
+    next_id: u16,
+    /// EVs that wait for their probe to leave.
+    wanted: [EvIndex; 8],
+    wanted_len: u8,
+}
+
+impl ProbeTable {
+    pub(crate) const EMPTY: Self = Self {
+        ring: [Outstanding { id: 0, ev: EvIndex(0), sent_at: Instant::ZERO }; CAPACITY],
+        head: 0,
+        len: 0,
+        next_id: 0,
+        wanted: [EvIndex(0); 8],
+        wanted_len: 0,
+    };
+
+    fn slot(&self, nth: u8) -> usize {
+        (self.head.wrapping_add(nth)) as usize % CAPACITY
+    }
+
+    /// Remembers to probe `ev`; a request that finds no room is dropped, its EV will ask again.
+    pub(crate) fn want(&mut self, ev: EvIndex) {
+        let len = self.wanted_len as usize;
+        if self.wanted.iter().take(len).any(|&waiting| waiting == ev) {
+            return;
+        }
+        if let Some(slot) = self.wanted.get_mut(len) {
+            *slot = ev;
+            self.wanted_len += 1;
+        }
+    }
+
+    pub(crate) fn wants_any(&self) -> bool {
+        self.wanted_len > 0 && (self.len as usize) < CAPACITY
+    }
+
+    /// The next EV to probe.
+    pub(crate) fn take_wanted(&mut self) -> Option<EvIndex> {
+        if !self.wants_any() {
+            return None;
+        }
+        let first = self.wanted[0];
+        self.wanted.rotate_left(1);
+        self.wanted_len -= 1;
+        Some(first)
+    }
+
+    /// Records a probe that leaves now and returns its id.
+    pub(crate) fn sent(&mut self, ev: EvIndex, now: Instant) -> u16 {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        if (self.len as usize) < CAPACITY {
+            let slot = self.slot(self.len);
+            if let Some(entry) = self.ring.get_mut(slot) {
+                *entry = Outstanding { id, ev, sent_at: now };
+            }
+            self.len += 1;
+        }
+        id
+    }
+
+    /// The EV and send time of probe `id`, which is no longer outstanding.
+    pub(crate) fn answered(&mut self, id: u16) -> Option<(EvIndex, Instant)> {
+        let nth = (0..self.len).find(|&nth| self.ring.get(self.slot(nth)).is_some_and(|entry| entry.id == id))?;
+        let found = self.ring.get(self.slot(nth)).copied()?;
+        // Keep the order of the others.
+        for nth in nth..self.len.saturating_sub(1) {
+            let (to, from) = (self.slot(nth), self.slot(nth + 1));
+            let moved = self.ring.get(from).copied()?;
+            if let Some(entry) = self.ring.get_mut(to) {
+                *entry = moved;
+            }
+        }
+        self.len -= 1;
+        Some((found.ev, found.sent_at))
+    }
+
+    /// Takes the oldest probe if it was sent `patience_ns` or longer ago.
+    pub(crate) fn expired(&mut self, now: Instant, patience_ns: u64) -> Option<EvIndex> {
+        if self.deadline(patience_ns) > now {
+            return None;
+        }
+        let ev = self.ring.get(self.slot(0))?.ev;
+        self.head = (self.head + 1) % CAPACITY as u8;
+        self.len -= 1;
+        Some(ev)
+    }
+
+    /// When the oldest outstanding probe expires.
+    pub(crate) fn deadline(&self, patience_ns: u64) -> Instant {
+        if self.len == 0 {
+            return Instant::FAR;
+        }
+        self.ring.get(self.slot(0)).map_or(Instant::FAR, |entry| entry.sent_at.after(patience_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_match_by_id_in_any_order_and_the_rest_expires() {
+        let mut table = ProbeTable::EMPTY;
+        let at = |ns| Instant::from_nanos(ns);
+        let ids: [u16; 3] = core::array::from_fn(|n| table.sent(EvIndex(n as u16), at(n as u64 * 10)));
+        assert_eq!(table.answered(ids[1]), Some((EvIndex(1), at(10))));
+        assert_eq!(table.answered(ids[1]), None);
+        assert_eq!(table.deadline(100), at(100));
+        assert_eq!(table.expired(at(99), 100), None);
+        assert_eq!(table.expired(at(100), 100), Some(EvIndex(0)));
+        assert_eq!(table.expired(at(120), 100), Some(EvIndex(2)));
+        assert_eq!(table.deadline(100), Instant::FAR);
+    }
+
+    #[test]
+    fn a_full_table_probes_no_more() {
+        let mut table = ProbeTable::EMPTY;
+        for _ in 0..CAPACITY {
+            table.sent(EvIndex(0), Instant::ZERO);
+        }
+        table.want(EvIndex(3));
+        assert!(!table.wants_any());
+        assert!(table.expired(Instant::from_nanos(1), 1).is_some());
+        assert_eq!(table.take_wanted(), Some(EvIndex(3)));
+    }
+}

@@ -1,0 +1,212 @@
+//! The send queue of one QP: work requests in posting order, and how far transmission has come. A ring over a lent
+//! slice. Source: `transport.md` 3.2 (segmentation), 3.9 (completion order).
+
+use mrc_wire::{Msn, Psn, Rkey};
+
+use crate::mem::MrHandle;
+
+/// One RDMA write, as an application posts it.
+#[derive(Clone, Copy, Debug)]
+pub struct SendWr {
+    /// The caller's number, returned in the completion.
+    pub wr_id: u64,
+    /// L_Key of the local region.
+    pub lkey: u32,
+    /// Address of the first local byte.
+    pub local_va: u64,
+    /// Bytes of the message; 0 is allowed.
+    pub len: u32,
+    /// Address of the first remote byte.
+    pub remote_va: u64,
+    /// The peer's key.
+    pub rkey: Rkey,
+    /// Whether success produces a completion; failure always does.
+    pub signaled: bool,
+}
+
+/// A queued work request.
+#[derive(Clone, Copy, Debug)]
+pub struct Wqe {
+    pub(crate) wr_id: u64,
+    pub(crate) mr: MrHandle,
+    /// Offset of the message's first byte in `mr`.
+    pub(crate) offset: u64,
+    pub(crate) remote_va: u64,
+    pub(crate) rkey: Rkey,
+    pub(crate) len: u32,
+    /// Packets of the message.
+    pub(crate) packets: u32,
+    /// Meaningful once transmission has started.
+    pub(crate) first_psn: Psn,
+    pub(crate) msn: Msn,
+    pub(crate) signaled: bool,
+}
+
+impl Wqe {
+    /// An unused slot.
+    pub const EMPTY: Self = Self {
+        wr_id: 0,
+        mr: MrHandle { index: 0, generation: 0 },
+        offset: 0,
+        remote_va: 0,
+        rkey: Rkey(0),
+        len: 0,
+        packets: 0,
+        first_psn: Psn::new(0),
+        msn: Msn(0),
+        signaled: false,
+    };
+
+    pub(crate) fn last_psn(&self) -> Psn {
+        self.first_psn.add(self.packets.wrapping_sub(1))
+    }
+}
+
+/// Positions in the ring; counters run freely and are masked on access.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SendQueue {
+    /// Oldest request without completion.
+    head: u32,
+    /// Request being transmitted, or the next one.
+    current: u32,
+    /// Next free slot.
+    tail: u32,
+    /// Packets of `current` already sent.
+    pub(crate) sent: u32,
+}
+
+/// A packet of a request: which, and where it lies in the message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) wqe: Wqe,
+    /// Index of the packet in its message.
+    pub(crate) index: u32,
+}
+
+impl SendQueue {
+    pub(crate) const IDLE: Self = Self { head: 0, current: 0, tail: 0, sent: 0 };
+
+    fn at(ring: &[Wqe], counter: u32) -> Option<&Wqe> {
+        ring.get(counter as usize & ring.len().wrapping_sub(1))
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    pub(crate) fn push(&mut self, ring: &mut [Wqe], wqe: Wqe) -> bool {
+        if self.len() as usize >= ring.len() {
+            return false;
+        }
+        let at = self.tail as usize & ring.len().wrapping_sub(1);
+        if let Some(slot) = ring.get_mut(at) {
+            *slot = wqe;
+        }
+        self.tail = self.tail.wrapping_add(1);
+        true
+    }
+
+    /// Whether packets wait that were never sent.
+    #[inline]
+    pub(crate) fn has_new(&self) -> bool {
+        self.current != self.tail
+    }
+
+    /// The request whose next packet is due for its first transmission.
+    #[inline]
+    pub(crate) fn current_mut<'r>(&self, ring: &'r mut [Wqe]) -> Option<&'r mut Wqe> {
+        if !self.has_new() {
+            return None;
+        }
+        let at = self.current as usize & ring.len().wrapping_sub(1);
+        ring.get_mut(at)
+    }
+
+    /// One packet of the current request, which has `packets`, has left.
+    #[inline]
+    pub(crate) fn sent_one(&mut self, packets: u32) {
+        self.sent += 1;
+        if self.sent >= packets {
+            self.sent = 0;
+            self.current = self.current.wrapping_add(1);
+        }
+    }
+
+    /// The oldest request and whether all its packets were sent at least once.
+    #[inline]
+    pub(crate) fn oldest<'r>(&self, ring: &'r [Wqe]) -> Option<(&'r Wqe, bool)> {
+        if self.head == self.tail {
+            return None;
+        }
+        Self::at(ring, self.head).map(|wqe| (wqe, self.head != self.current))
+    }
+
+    pub(crate) fn pop_oldest(&mut self) {
+        if self.head == self.current {
+            self.current = self.current.wrapping_add(1);
+            self.sent = 0;
+        }
+        self.head = self.head.wrapping_add(1);
+    }
+
+    /// The packet that carried `psn`, by binary search over the requests in flight.
+    pub(crate) fn find(&self, ring: &[Wqe], psn: Psn) -> Option<Segment> {
+        let started = self.current.wrapping_sub(self.head) + u32::from(self.sent > 0);
+        let (mut low, mut high) = (0u32, started);
+        while low < high {
+            let mid = (low + high) / 2;
+            let wqe = Self::at(ring, self.head.wrapping_add(mid))?;
+            if psn.diff(wqe.first_psn) < 0 {
+                high = mid;
+            } else if psn.diff(wqe.last_psn()) > 0 {
+                low = mid + 1;
+            } else {
+                return Some(Segment { wqe: *wqe, index: psn.diff(wqe.first_psn) as u32 });
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wqe(first: u32, packets: u32) -> Wqe {
+        Wqe { first_psn: Psn::new(first), packets, ..Wqe::EMPTY }
+    }
+
+    #[test]
+    fn finds_the_request_of_a_psn_across_the_wrap() {
+        let mut ring = [Wqe::EMPTY; 8];
+        let mut sq = SendQueue::default();
+        for (first, packets) in [(0xFF_FFF0, 8), (0xFF_FFF8, 16), (8, 1), (9, 4)] {
+            assert!(sq.push(&mut ring, wqe(first, packets)));
+        }
+        for packets in [8, 16, 1] {
+            for _ in 0..packets {
+                sq.sent_one(packets);
+            }
+        }
+        sq.sent_one(4);
+        let found = |psn| sq.find(&ring, Psn::new(psn)).map(|s| (s.wqe.first_psn.value(), s.index));
+        assert_eq!(found(0xFF_FFF0), Some((0xFF_FFF0, 0)));
+        assert_eq!(found(7), Some((0xFF_FFF8, 15)));
+        assert_eq!(found(8), Some((8, 0)));
+        assert_eq!(found(9), Some((9, 0)));
+        assert_eq!(found(0xFF_FFEF), None);
+        assert_eq!(found(13), None);
+    }
+
+    #[test]
+    fn a_full_ring_refuses() {
+        let mut ring = [Wqe::EMPTY; 2];
+        let mut sq = SendQueue::default();
+        assert!(sq.push(&mut ring, wqe(0, 1)) && sq.push(&mut ring, wqe(1, 1)));
+        assert!(!sq.push(&mut ring, wqe(2, 1)));
+        sq.sent_one(1);
+        sq.pop_oldest();
+        assert!(sq.push(&mut ring, wqe(2, 1)));
+        assert!(sq.has_new());
+    }
+}

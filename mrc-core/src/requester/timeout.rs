@@ -1,0 +1,147 @@
+//! What time alone does to the requester: packet timers, the missing Transport ACK, probes, keep-alive.
+//! Source: `transport.md` 3.8, 3.9 and 5, `paths.md` 10.
+
+use super::{PathCtx, TxSide};
+use crate::{event::ErrorCause, path::Feedback, port::PortMask, time::Instant};
+
+impl TxSide<'_, '_> {
+    /// Does what is due at `now`; an error when the retry budget is spent.
+    pub(crate) fn on_timeout(&mut self, now: Instant, ports: PortMask) -> Option<ErrorCause> {
+        let mut failure = None;
+        if now >= self.req.next_scan {
+            failure = self.expire_packets(now);
+        }
+        if failure.is_none() && now >= self.tack_deadline() {
+            failure = self.tack_overdue(now);
+        }
+        let patience = self.req.probe_patience_ns();
+        while let Some(ev) = self.req.probes.expired(now, patience) {
+            self.path.stats.probe_lost += 1;
+            self.path.feedback(now, ev, Feedback::ProbeLost);
+        }
+        if now >= self.path.set.next_timeout() {
+            self.probe_bad_paths(now, ports);
+        }
+        if now >= self.req.next_tail_probe {
+            self.probe_tail(now, ports);
+        }
+        if now >= self.req.path_retry {
+            self.req.path_retry = Instant::FAR;
+        }
+        failure.or_else(|| self.keep_alive(now, ports))
+    }
+
+    /// Packets whose timer has run out; also finds the next deadline.
+    fn expire_packets(&mut self, now: Instant) -> Option<ErrorCause> {
+        let (unack, max) = (self.req.unack, self.req.max_sent);
+        let mut next = Instant::FAR;
+        let mut failure = None;
+        let mut base = unack.next();
+        let mut left = self.req.outstanding();
+        while left > 0 {
+            let mut sent = self.window.sent_bits(base, unack, max);
+            while sent != 0 {
+                let psn = base.add(sent.trailing_zeros());
+                sent &= sent - 1;
+                let Some(record) = self.window.record_mut(psn) else { continue };
+                let interval = self.req.retry.interval_ns(record.armed_retries());
+                let elapsed = record.sent_at.elapsed_ns(now);
+                if elapsed < interval {
+                    next = next.min(now.after(interval - elapsed));
+                    continue;
+                }
+                record.set_fast_done(false);
+                let ev = record.ev();
+                self.path.stats.lost_timeout += 1;
+                self.lose(now, psn);
+                self.path.feedback(now, ev, Feedback::Timeout);
+                self.req.probes.want(ev);
+                failure = failure.or(self.count_retry(now, psn));
+            }
+            base = base.add(left.min(64));
+            left -= left.min(64);
+        }
+        self.req.next_scan = next;
+        failure
+    }
+
+    fn tack_deadline(&self) -> Instant {
+        match (self.req.tack_wait, self.req.retry.t0_ns()) {
+            (Instant::FAR, _) | (_, None) => Instant::FAR,
+            (since, Some(t0)) => since.after(t0),
+        }
+    }
+
+    /// All packets of the oldest request arrived, its Transport ACK did not: repeat its last packet.
+    fn tack_overdue(&mut self, now: Instant) -> Option<ErrorCause> {
+        self.req.tack_wait = now;
+        self.req.resend_tail = true;
+        self.count_retry(now, self.req.tack.next())
+    }
+
+    fn probe_bad_paths(&mut self, now: Instant, ports: PortMask) {
+        let idle = self.req.outstanding() == 0 && !self.sq.has_new();
+        for _ in 0..4 {
+            let PathCtx { set, slots, cfg, .. } = &mut self.path;
+            let Some(choice) = set.poll_probe(now, slots, ports, cfg, idle) else { break };
+            self.req.probes.want(choice.index);
+        }
+    }
+
+    /// Data is outstanding and nothing was heard for a while: ask.
+    fn probe_tail(&mut self, now: Instant, ports: PortMask) {
+        let rtt = self.req.rtt_now_ns();
+        let quiet = now.since(self.req.last_heard);
+        if quiet < 3 * rtt {
+            self.req.next_tail_probe = self.req.last_heard.after(3 * rtt);
+            return;
+        }
+        self.req.next_tail_probe = now.after(5 * rtt);
+        self.probe_somewhere(now, ports);
+    }
+
+    fn probe_somewhere(&mut self, now: Instant, ports: PortMask) {
+        let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
+        if let Some(choice) = set.select(now, slots, order, ports, cfg, rng) {
+            self.req.probes.want(choice.index);
+        }
+    }
+
+    /// Asks a silent peer for a sign of life; fails when it gave none for the whole retry budget.
+    fn keep_alive(&mut self, now: Instant, ports: PortMask) -> Option<ErrorCause> {
+        if self.req.keepalive_ns == 0 || now < self.keepalive_deadline() {
+            return None;
+        }
+        let silent = now.since(self.req.last_heard);
+        if self.req.retry.budget_ns().is_some_and(|budget| silent > budget.max(2 * self.req.keepalive_ns)) {
+            return Some(ErrorCause::PeerSilent);
+        }
+        self.probe_somewhere(now, ports);
+        self.req.next_keepalive = now.after(self.req.keepalive_ns);
+        None
+    }
+
+    fn keepalive_deadline(&self) -> Instant {
+        if self.req.keepalive_ns == 0 {
+            return Instant::FAR;
+        }
+        self.req.next_keepalive.max(self.req.last_heard.after(self.req.keepalive_ns))
+    }
+
+    /// When [`TxSide::on_timeout`] next has something to do, always after `now`: a deadline that has come but could
+    /// not be served (no port, probe limit) is tried again a little later instead of spinning.
+    pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
+        let gate = if self.req.lost > 0 && self.req.rtx_gate > now { self.req.rtx_gate } else { Instant::FAR };
+        let earliest = self
+            .req
+            .next_scan
+            .min(self.tack_deadline())
+            .min(self.req.probes.deadline(self.req.probe_patience_ns()))
+            .min(self.path.set.next_timeout())
+            .min(self.req.next_tail_probe)
+            .min(self.req.path_retry)
+            .min(self.keepalive_deadline())
+            .min(gate);
+        if earliest > now { earliest } else { now.after(self.req.probe_rate_limit_ns.max(1_000)) }
+    }
+}

@@ -1,0 +1,281 @@
+//! The requester's scoreboard: which PSNs in (unack_psn, max_psn_sent] are SENT, SACKED or LOST, and what is known of
+//! each transmission. A ring over lent slices, one 8-byte record per PSN and two bits per PSN for the state, so that a
+//! SACK is applied 64 packets at a time. Source: `transport.md` 3.1.
+
+use mrc_wire::Psn;
+
+use crate::{path::EvIndex, time::Tick};
+
+/// What is known of the latest transmission of one PSN.
+#[derive(Clone, Copy, Debug)]
+pub struct TxRecord {
+    pub(crate) sent_at: Tick,
+    ev: u16,
+    /// Bits 0..=1 transmissions (saturating at 3), 2 fast retransmission done, 4..=9 retry count at arming.
+    meta: u16,
+}
+
+const COUNT: u16 = 0b11;
+const FAST_DONE: u16 = 0b100;
+const ARMED_SHIFT: u32 = 4;
+
+impl TxRecord {
+    /// A record of nothing.
+    pub const EMPTY: Self = Self { sent_at: Tick::at(crate::time::Instant::ZERO), ev: 0, meta: 0 };
+
+    pub(crate) fn first(sent_at: Tick, ev: EvIndex, armed: u8) -> Self {
+        Self { sent_at, ev: ev.0, meta: 1 | u16::from(armed & 63) << ARMED_SHIFT }
+    }
+
+    /// The same packet, sent again.
+    pub(crate) fn again(self, sent_at: Tick, ev: EvIndex, armed: u8) -> Self {
+        let count = (self.tx_count() + 1).min(3);
+        Self { sent_at, ev: ev.0, meta: count | (self.meta & FAST_DONE) | u16::from(armed & 63) << ARMED_SHIFT }
+    }
+
+    pub(crate) fn tx_count(self) -> u16 {
+        self.meta & COUNT
+    }
+
+    pub(crate) fn ev(self) -> EvIndex {
+        EvIndex(self.ev)
+    }
+
+    pub(crate) fn armed_retries(self) -> u8 {
+        (self.meta >> ARMED_SHIFT) as u8 & 63
+    }
+
+    pub(crate) fn fast_done(self) -> bool {
+        self.meta & FAST_DONE != 0
+    }
+
+    pub(crate) fn set_fast_done(&mut self, done: bool) {
+        self.meta = if done { self.meta | FAST_DONE } else { self.meta & !FAST_DONE };
+    }
+}
+
+/// State of 64 PSNs; neither bit set means SENT (or outside the window).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TxWord {
+    sacked: u64,
+    lost: u64,
+}
+
+impl TxWord {
+    /// Nothing sacked, nothing lost.
+    pub const EMPTY: Self = Self { sacked: 0, lost: 0 };
+}
+
+/// What marking PSNs as received changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marked {
+    pub(crate) newly: u32,
+    pub(crate) were_lost: u32,
+}
+
+/// One QP's part of the lent storage. Both slices have power-of-two lengths, 64 records to a word.
+#[derive(Debug)]
+pub(crate) struct TxWindow<'a> {
+    pub(crate) records: &'a mut [TxRecord],
+    pub(crate) words: &'a mut [TxWord],
+}
+
+impl TxWindow<'_> {
+    fn slot(&self, psn: Psn) -> usize {
+        psn.value() as usize & self.records.len().wrapping_sub(1)
+    }
+
+    fn word_mask(&self) -> usize {
+        self.words.len().wrapping_sub(1)
+    }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.records.len() as u32
+    }
+
+    #[inline]
+    pub(crate) fn record(&self, psn: Psn) -> Option<TxRecord> {
+        self.records.get(self.slot(psn)).copied()
+    }
+
+    #[inline]
+    pub(crate) fn record_mut(&mut self, psn: Psn) -> Option<&mut TxRecord> {
+        let slot = self.slot(psn);
+        self.records.get_mut(slot)
+    }
+
+    fn word(&self, psn: Psn) -> (TxWord, u64) {
+        let slot = self.slot(psn);
+        let word = self.words.get(slot >> 6).copied().unwrap_or(TxWord::EMPTY);
+        (word, 1 << (slot & 63))
+    }
+
+    pub(crate) fn is_sacked(&self, psn: Psn) -> bool {
+        let (word, bit) = self.word(psn);
+        word.sacked & bit != 0
+    }
+
+    pub(crate) fn is_lost(&self, psn: Psn) -> bool {
+        let (word, bit) = self.word(psn);
+        word.lost & bit != 0
+    }
+
+    pub(crate) fn set_lost(&mut self, psn: Psn, lost: bool) {
+        let slot = self.slot(psn);
+        if let Some(word) = self.words.get_mut(slot >> 6) {
+            let bit = 1 << (slot & 63);
+            word.lost = if lost { word.lost | bit } else { word.lost & !bit };
+        }
+    }
+
+    /// Marks the set bits of `bitmap` (bit 0 = `base`) that lie in (`unack`, `max`] as received.
+    pub(crate) fn mark(&mut self, base: Psn, bitmap: u64, unack: Psn, max: Psn) -> Marked {
+        let bits = bitmap & outstanding_bits(base, unack, max);
+        let mut marked = Marked::default();
+        if bits == 0 {
+            return marked;
+        }
+        let slot = self.slot(base);
+        let (index, shift) = (slot >> 6, (slot & 63) as u32);
+        let high = if shift == 0 { 0 } else { bits >> (64 - shift) };
+        let mask = self.word_mask();
+        for (index, part) in [(index, bits << shift), ((index + 1) & mask, high)] {
+            if let Some(word) = self.words.get_mut(index) {
+                marked.newly += (part & !word.sacked).count_ones();
+                marked.were_lost += (part & word.lost).count_ones();
+                word.sacked |= part;
+                word.lost &= !part;
+            }
+        }
+        marked
+    }
+
+    /// Removes (`unack`, `to`] from the window, at most its capacity; says what that newly acknowledged.
+    pub(crate) fn advance(&mut self, unack: Psn, to: Psn) -> Marked {
+        let mut marked = Marked::default();
+        let mut left = to.diff(unack).clamp(0, self.capacity() as i32) as u32;
+        let mut psn = unack.next();
+        while left > 0 {
+            let slot = self.slot(psn);
+            let shift = (slot & 63) as u32;
+            let n = left.min(64 - shift);
+            let bits = (if n == 64 { u64::MAX } else { (1u64 << n) - 1 }) << shift;
+            if let Some(word) = self.words.get_mut(slot >> 6) {
+                marked.newly += n - (bits & word.sacked).count_ones();
+                marked.were_lost += (bits & word.lost).count_ones();
+                word.sacked &= !bits;
+                word.lost &= !bits;
+            }
+            psn = psn.add(n);
+            left -= n;
+        }
+        marked
+    }
+
+    /// The PSNs of (`unack`, `max`] inside `[base, base + 63]` that are SENT, as bits from `base`.
+    pub(crate) fn sent_bits(&self, base: Psn, unack: Psn, max: Psn) -> u64 {
+        let slot = self.slot(base);
+        let (index, shift) = (slot >> 6, (slot & 63) as u32);
+        let settled = |index: usize| self.words.get(index).map_or(u64::MAX, |word| word.sacked | word.lost);
+        let low = settled(index) >> shift;
+        let high = if shift == 0 { 0 } else { settled((index + 1) & self.word_mask()) << (64 - shift) };
+        outstanding_bits(base, unack, max) & !(low | high)
+    }
+
+    /// The oldest LOST PSN of (`unack`, `max`].
+    pub(crate) fn first_lost(&self, unack: Psn, max: Psn) -> Option<Psn> {
+        let mut base = unack.next();
+        let mut left = max.diff(unack).clamp(0, self.capacity() as i32) as u32;
+        while left > 0 {
+            let slot = self.slot(base);
+            let shift = (slot & 63) as u32;
+            let n = left.min(64 - shift);
+            let lost = self.words.get(slot >> 6).map_or(0, |word| word.lost >> shift);
+            let at = lost.trailing_zeros();
+            if at < n {
+                return Some(base.add(at));
+            }
+            base = base.add(n);
+            left -= n;
+        }
+        None
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.words.fill(TxWord::EMPTY);
+    }
+}
+
+/// Bits of `[base, base + 63]` that lie in (`unack`, `max`].
+pub(crate) fn outstanding_bits(base: Psn, unack: Psn, max: Psn) -> u64 {
+    let first = unack.next().diff(base);
+    let last = max.diff(base);
+    if last < 0 || first > 63 || first > last {
+        return 0;
+    }
+    let from = u64::MAX << first.clamp(0, 63);
+    let to = u64::MAX >> (63 - last.clamp(0, 63));
+    from & to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn psn(n: u32) -> Psn {
+        Psn::new(n)
+    }
+
+    fn window<R>(f: impl FnOnce(&mut TxWindow<'_>) -> R) -> R {
+        let mut records = [TxRecord::EMPTY; 128];
+        let mut words = [TxWord::EMPTY; 2];
+        f(&mut TxWindow { records: &mut records, words: &mut words })
+    }
+
+    #[test]
+    fn bits_outside_the_outstanding_range_are_ignored() {
+        window(|w| {
+            let m = w.mark(psn(100), u64::MAX, psn(109), psn(119));
+            assert_eq!(m, Marked { newly: 10, were_lost: 0 });
+            assert!(!w.is_sacked(psn(109)) && w.is_sacked(psn(110)) && w.is_sacked(psn(119)));
+            assert!(!w.is_sacked(psn(120)));
+            assert_eq!(w.mark(psn(100), u64::MAX, psn(109), psn(119)).newly, 0);
+        });
+    }
+
+    #[test]
+    fn marking_straddles_the_psn_wrap() {
+        window(|w| {
+            let base = psn(0xFF_FFFE);
+            let m = w.mark(base, 0b1011, psn(0xFF_FFFD), psn(10));
+            assert_eq!(m.newly, 3);
+            assert!(w.is_sacked(psn(0xFF_FFFE)) && w.is_sacked(psn(0xFF_FFFF)) && w.is_sacked(psn(1)));
+            assert!(!w.is_sacked(psn(0)));
+            assert_eq!(w.sent_bits(base, psn(0xFF_FFFD), psn(2)), 0b1_0100);
+        });
+    }
+
+    #[test]
+    fn advancing_counts_what_was_not_sacked_and_clears() {
+        window(|w| {
+            w.mark(psn(50), 0b110, psn(49), psn(200));
+            w.set_lost(psn(53), true);
+            assert_eq!(w.first_lost(psn(49), psn(200)), Some(psn(53)));
+            let m = w.advance(psn(49), psn(60));
+            assert_eq!(m, Marked { newly: 9, were_lost: 1 });
+            assert_eq!(w.first_lost(psn(60), psn(170)), None);
+            assert!(!w.is_sacked(psn(51)));
+        });
+    }
+
+    #[test]
+    fn a_lost_packet_that_arrived_after_all_is_not_lost() {
+        window(|w| {
+            w.set_lost(psn(7), true);
+            let m = w.mark(psn(7), 1, psn(6), psn(7));
+            assert_eq!(m, Marked { newly: 1, were_lost: 1 });
+            assert!(!w.is_lost(psn(7)));
+        });
+    }
+}

@@ -1,0 +1,124 @@
+//! Control packets a responder owes, oldest first. Bounded: the newest SACK takes the place of the last waiting one when
+//! the ring is full, because every SACK carries the whole cumulative state.
+
+use mrc_wire::{Ev, NackReason, Psn, Syndrome, Verdict};
+
+use super::Write;
+
+/// Answers one QP can owe: a burst of 64 received frames triggers about 16 SACKs at the default threshold.
+const CAPACITY: usize = 16;
+
+/// Kind of a control packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AnswerKind {
+    /// A SACK; `probe_id` when it answers a probe.
+    Sack { verdict: Verdict, probe_id: Option<u16> },
+    /// A refusal of one packet.
+    Nack(NackReason),
+    /// A refusal of the request: the last thing a failed QP says.
+    Nak(Syndrome),
+}
+
+/// A control packet to send, with what it echoes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    pub(crate) kind: AnswerKind,
+    /// PSN of the packet answered.
+    pub(crate) psn: Psn,
+    pub(crate) ev: Ev,
+    pub(crate) timestamp: u16,
+    pub(crate) rtx: bool,
+}
+
+impl Answer {
+    const NONE: Self = Self {
+        kind: AnswerKind::Sack { verdict: Verdict::None, probe_id: None },
+        psn: Psn::new(0),
+        ev: Ev(0),
+        timestamp: 0,
+        rtx: false,
+    };
+
+    pub(crate) fn nack(reason: NackReason, write: &Write) -> Self {
+        Self {
+            kind: AnswerKind::Nack(reason),
+            psn: write.psn,
+            ev: write.ev,
+            timestamp: write.timestamp,
+            rtx: write.rtx,
+        }
+    }
+}
+
+/// The ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answers {
+    ring: [Answer; CAPACITY],
+    head: u8,
+    len: u8,
+    /// Answers that took another one's place since the counter was last read.
+    merged: u32,
+}
+
+impl Answers {
+    pub(crate) const EMPTY: Self = Self { ring: [Answer::NONE; CAPACITY], head: 0, len: 0, merged: 0 };
+
+    pub(crate) fn push(&mut self, answer: Answer) {
+        let full = self.len as usize >= CAPACITY;
+        let nth = if full { self.len.wrapping_sub(1) } else { self.len };
+        let at = self.head.wrapping_add(nth) as usize % CAPACITY;
+        if let Some(slot) = self.ring.get_mut(at) {
+            *slot = answer;
+        }
+        if full {
+            self.merged = self.merged.saturating_add(1);
+        } else {
+            self.len += 1;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn front(&self) -> Option<Answer> {
+        if self.len == 0 { None } else { self.ring.get(self.head as usize).copied() }
+    }
+
+    pub(crate) fn pop(&mut self) {
+        if self.len > 0 {
+            self.head = (self.head + 1) % CAPACITY as u8;
+            self.len -= 1;
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    pub(crate) fn take_merged(&mut self) -> u32 {
+        core::mem::take(&mut self.merged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_ring_keeps_the_oldest_and_the_newest() {
+        let mut answers = Answers::EMPTY;
+        for psn in 0..20 {
+            answers.push(Answer { psn: Psn::new(psn), ..Answer::NONE });
+        }
+        assert_eq!(answers.take_merged(), 4);
+        let mut psns = std::vec::Vec::new();
+        while let Some(answer) = answers.front() {
+            psns.push(answer.psn.value());
+            answers.pop();
+        }
+        assert_eq!(psns.len(), CAPACITY);
+        assert_eq!((psns[0], psns[14], psns[15]), (0, 14, 19));
+    }
+}

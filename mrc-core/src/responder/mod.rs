@@ -1,0 +1,177 @@
+//! The responder of one QP: which packets arrived, what may be placed, what to answer. Says what arrived; never decides
+//! what the peer resends. Source: `transport.md` 4, `wire.md` 13 and 14.
+
+mod answers;
+mod psn_window;
+mod sack;
+
+pub use psn_window::RxWord;
+
+pub(crate) use answers::{Answer, AnswerKind, Answers};
+pub(crate) use psn_window::{Arrival, PsnWindow};
+
+use mrc_wire::Psn;
+
+use crate::config::RtrAttr;
+
+/// Scalars of one QP's responder (`transport.md` 4.1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Responder {
+    pub(crate) window: PsnWindow,
+    lowest_unsacked: Psn,
+    rcvd_bytes: u32,
+    trigger_bytes: u32,
+    /// Highest PSN that asked for an acknowledgement or ended a message.
+    tack_goal: Psn,
+    /// Messages received completely.
+    msn_done: u32,
+    /// A Transport ACK is owed.
+    pub(crate) tack_due: bool,
+    pub(crate) trim_nack: bool,
+    pub(crate) answers: Answers,
+    /// EV that brought the last congestion mark, and how many marks in a row (open question 43).
+    marked_ev: mrc_wire::Ev,
+    marked_row: u8,
+}
+
+/// What the responder makes of one write packet, before anything is placed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// New: check the transport rules, then place it.
+    New,
+    /// Arrived before: acknowledge again, place nothing.
+    Duplicate,
+    /// Above the window: refuse.
+    OutOfWindow,
+}
+
+/// The write packet at hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write {
+    pub(crate) psn: Psn,
+    /// UDP length + 40.
+    pub(crate) nominal: u32,
+    pub(crate) ends_message: bool,
+    pub(crate) ack_req: bool,
+    pub(crate) rtx: bool,
+    pub(crate) ce: bool,
+    pub(crate) ev: mrc_wire::Ev,
+    pub(crate) timestamp: u16,
+}
+
+impl Responder {
+    pub(crate) const IDLE: Self = Self {
+        window: PsnWindow::EMPTY,
+        lowest_unsacked: Psn::new(0),
+        rcvd_bytes: 0,
+        trigger_bytes: 0,
+        tack_goal: Psn::new(0),
+        msn_done: 0,
+        tack_due: false,
+        trim_nack: false,
+        answers: Answers::EMPTY,
+        marked_ev: mrc_wire::Ev(0),
+        marked_row: 0,
+    };
+
+    pub(crate) fn start(attr: &RtrAttr) -> Self {
+        let before = attr.rq_psn.sub(1);
+        Self {
+            window: PsnWindow::new(before, u32::from(attr.mpr_dest) * 128),
+            lowest_unsacked: before,
+            tack_goal: before,
+            trim_nack: attr.trim_nack,
+            ..Self::IDLE
+        }
+    }
+
+    /// Records a write packet in the reliability state and queues the SACK or NACK it triggers (`transport.md` 4.2,
+    /// 4.3). The caller then runs the transport checks on a new one.
+    pub(crate) fn on_write(
+        &mut self,
+        write: &Write,
+        bits: &mut [RxWord],
+        sack_gen_threshold: u32,
+        oor_silent: bool,
+        always_skip_after: u8,
+    ) -> Verdict {
+        match self.window.classify(write.psn, bits) {
+            Arrival::Below => {
+                self.answer_sack(write, always_skip_after);
+                self.tack_due = true;
+                Verdict::Duplicate
+            }
+            Arrival::Above => {
+                if !oor_silent && write.psn.diff(self.window.cack()) <= 1 << 22 {
+                    self.answers.push(Answer::nack(mrc_wire::NackReason::PsnOorWindow, write));
+                }
+                Verdict::OutOfWindow
+            }
+            Arrival::Seen => {
+                self.answer_sack(write, always_skip_after);
+                Verdict::Duplicate
+            }
+            Arrival::New => {
+                self.record(write, bits);
+                self.trigger_bytes += write.nominal.max(1_024);
+                if self.trigger_bytes >= sack_gen_threshold || write.ack_req || write.ce || write.rtx {
+                    self.answer_sack(write, always_skip_after);
+                }
+                Verdict::New
+            }
+        }
+    }
+
+    fn record(&mut self, write: &Write, bits: &mut [RxWord]) {
+        self.rcvd_bytes = self.rcvd_bytes.wrapping_add(write.nominal);
+        if (write.ack_req || write.ends_message) && write.psn.diff(self.tack_goal) > 0 {
+            self.tack_goal = write.psn;
+        }
+        let before = self.window.cack();
+        let ended = self.window.insert(write.psn, write.ends_message, bits);
+        self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
+        let advanced = self.window.cack() != before;
+        if advanced && self.tack_goal.diff(before) > 0 {
+            self.tack_due = true;
+        }
+    }
+
+    fn answer_sack(&mut self, write: &Write, always_skip_after: u8) {
+        self.trigger_bytes = 0;
+        let verdict = self.verdict(write.ev, write.ce, always_skip_after);
+        self.answers.push(Answer {
+            kind: AnswerKind::Sack { verdict, probe_id: None },
+            psn: write.psn,
+            ev: write.ev,
+            timestamp: write.timestamp,
+            rtx: write.rtx,
+        });
+    }
+
+    /// The m field (`transport.md` 4.4).
+    pub(crate) fn verdict(&mut self, ev: mrc_wire::Ev, ce: bool, always_skip_after: u8) -> mrc_wire::Verdict {
+        if !ce {
+            if ev == self.marked_ev {
+                self.marked_row = 0;
+            }
+            return mrc_wire::Verdict::None;
+        }
+        self.marked_row = if ev == self.marked_ev { self.marked_row.saturating_add(1) } else { 1 };
+        self.marked_ev = ev;
+        if always_skip_after > 0 && self.marked_row >= always_skip_after {
+            mrc_wire::Verdict::AlwaysSkip
+        } else {
+            mrc_wire::Verdict::SkipOnce
+        }
+    }
+
+    /// Messages received completely, modulo 2^24.
+    pub(crate) fn messages_done(&self) -> u32 {
+        self.msn_done
+    }
+
+    /// Whether a control packet is owed.
+    pub(crate) fn owes(&self) -> bool {
+        self.tack_due || !self.answers.is_empty()
+    }
+}

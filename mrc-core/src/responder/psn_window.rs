@@ -1,0 +1,223 @@
+//! The received-PSN bitmap above the cumulative acknowledgement. Source: `transport.md` 4.1, 4.2, 4.9.
+
+use mrc_wire::Psn;
+
+/// Receive state of 64 PSNs, lent by the caller.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RxWord {
+    have: u64,
+    /// Packets among them that ended a message.
+    end: u64,
+}
+
+impl RxWord {
+    /// Nothing received.
+    pub const EMPTY: Self = Self { have: 0, end: 0 };
+}
+
+/// Where a PSN stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    /// At or below the cumulative acknowledgement.
+    Below,
+    /// Above it and received before.
+    Seen,
+    /// Acceptable.
+    New,
+    /// Past the advertised right edge.
+    Above,
+}
+
+/// Scalars of the window; the bits are a lent ring whose length in PSNs is a power of two, at least the range.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PsnWindow {
+    cack: Psn,
+    max_rcv: Psn,
+    range: u32,
+    /// Last acceptable PSN; never moves left, even when the range shrinks.
+    right_edge: Psn,
+    /// Packets received above `cack`.
+    ooo: u32,
+}
+
+impl PsnWindow {
+    pub(crate) const EMPTY: Self =
+        Self { cack: Psn::new(0), max_rcv: Psn::new(0), range: 0, right_edge: Psn::new(0), ooo: 0 };
+
+    pub(crate) fn new(cack: Psn, range: u32) -> Self {
+        Self { cack, max_rcv: cack, range, right_edge: cack.add(range), ooo: 0 }
+    }
+
+    pub(crate) fn cack(&self) -> Psn {
+        self.cack
+    }
+
+    pub(crate) fn max_rcv(&self) -> Psn {
+        self.max_rcv
+    }
+
+    pub(crate) fn out_of_order(&self) -> u32 {
+        self.ooo
+    }
+
+    /// The window in units of 128 PSNs, as a SACK advertises it.
+    #[cfg(test)]
+    pub(crate) fn range(&self) -> u32 {
+        self.range
+    }
+
+    fn slot(psn: Psn, bits: &[RxWord]) -> (usize, u32) {
+        let at = psn.value() as usize & (bits.len() << 6).wrapping_sub(1);
+        (at >> 6, (at & 63) as u32)
+    }
+
+    pub(crate) fn classify(&self, psn: Psn, bits: &[RxWord]) -> Arrival {
+        if psn.diff(self.cack) <= 0 {
+            return Arrival::Below;
+        }
+        if psn.diff(self.right_edge) > 0 {
+            return Arrival::Above;
+        }
+        if self.have(psn, bits) { Arrival::Seen } else { Arrival::New }
+    }
+
+    fn have(&self, psn: Psn, bits: &[RxWord]) -> bool {
+        let (index, shift) = Self::slot(psn, bits);
+        bits.get(index).is_some_and(|word| word.have >> shift & 1 != 0)
+    }
+
+    /// Records a new PSN and returns how many messages became complete.
+    pub(crate) fn insert(&mut self, psn: Psn, ends_message: bool, bits: &mut [RxWord]) -> u32 {
+        if psn.diff(self.max_rcv) > 0 {
+            self.max_rcv = psn;
+        }
+        // In order and nothing waiting: the common case touches no bit.
+        if psn == self.cack.next() && self.ooo == 0 {
+            self.cack = psn;
+            self.move_edge();
+            return u32::from(ends_message);
+        }
+        let (index, shift) = Self::slot(psn, bits);
+        if let Some(word) = bits.get_mut(index) {
+            word.have |= 1 << shift;
+            word.end |= u64::from(ends_message) << shift;
+        }
+        self.ooo += 1;
+        let ended = if psn == self.cack.next() { self.advance(bits) } else { 0 };
+        self.move_edge();
+        ended
+    }
+
+    /// Moves the cumulative acknowledgement over everything received.
+    fn advance(&mut self, bits: &mut [RxWord]) -> u32 {
+        let mut ended = 0;
+        while self.ooo > 0 {
+            let (index, shift) = Self::slot(self.cack.next(), bits);
+            let Some(word) = bits.get_mut(index) else { break };
+            let run = (word.have >> shift).trailing_ones();
+            if run == 0 {
+                break;
+            }
+            let mask = (if run >= 64 { u64::MAX } else { (1u64 << run) - 1 }) << shift;
+            ended += (word.end & mask).count_ones();
+            word.have &= !mask;
+            word.end &= !mask;
+            self.cack = self.cack.add(run);
+            self.ooo = self.ooo.saturating_sub(run);
+        }
+        ended
+    }
+
+    fn move_edge(&mut self) {
+        let edge = self.cack.add(self.range);
+        if edge.diff(self.right_edge) > 0 {
+            self.right_edge = edge;
+        }
+    }
+
+    /// 64 bits of "received" from `base`, cumulative part included.
+    pub(crate) fn bitmap(&self, base: Psn, bits: &[RxWord]) -> u64 {
+        let below = self.cack.diff(base);
+        let cumulative = if below < 0 {
+            0
+        } else if below >= 63 {
+            u64::MAX
+        } else {
+            (1u64 << (below + 1)) - 1
+        };
+        if self.ooo == 0 || self.max_rcv.diff(base) < 0 {
+            return cumulative;
+        }
+        let (index, shift) = Self::slot(base, bits);
+        let word = |index: usize| bits.get(index & bits.len().wrapping_sub(1)).map_or(0, |word| word.have);
+        let high = if shift == 0 { 0 } else { word(index + 1) << (64 - shift) };
+        let ahead = (word(index) >> shift) | high;
+        // The ring repeats: bits past the highest PSN belong to nobody.
+        let last = self.max_rcv.diff(base).clamp(0, 63);
+        cumulative | (ahead & (u64::MAX >> (63 - last)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn the_window_wraps_with_the_psn_space() {
+        let bits = [RxWord::EMPTY; 16];
+        let window = PsnWindow::new(Psn::new(0xFF_FFFE), 1_024);
+        assert_eq!(window.classify(Psn::new(0xFF_FFFE), &bits), Arrival::Below);
+        assert_eq!(window.classify(Psn::new(0xFF_FFFF), &bits), Arrival::New);
+        assert_eq!(window.classify(Psn::new(0x3FE), &bits), Arrival::New);
+        assert_eq!(window.classify(Psn::new(0x3FF), &bits), Arrival::Above);
+    }
+
+    proptest! {
+        /// Against a naive set of received PSNs.
+        #[test]
+        fn agrees_with_a_set(start in 0u32..0x100_0000, steps in prop::collection::vec(0u32..140, 1..600)) {
+            let mut bits = [RxWord::EMPTY; 2];
+            let start = Psn::new(start);
+            let mut window = PsnWindow::new(start, 128);
+            let mut set = BTreeSet::new();
+            let mut cack = 0u32;
+            for step in steps {
+                // Offsets around the current cumulative point, in PSNs after `start`.
+                let at = (cack + step).saturating_sub(5);
+                let psn = start.add(at);
+                let want = if at <= cack {
+                    Arrival::Below
+                } else if at > cack + 128 {
+                    Arrival::Above
+                } else if set.contains(&at) {
+                    Arrival::Seen
+                } else {
+                    Arrival::New
+                };
+                prop_assert_eq!(window.classify(psn, &bits), want);
+                if want == Arrival::New {
+                    set.insert(at);
+                    let ended = window.insert(psn, at % 3 == 0, &mut bits);
+                    let before = cack;
+                    while set.contains(&(cack + 1)) {
+                        cack += 1;
+                    }
+                    let want_ended = (before + 1..=cack).filter(|at| at % 3 == 0).count();
+                    prop_assert_eq!(ended as usize, want_ended);
+                    prop_assert_eq!(window.cack(), start.add(cack));
+                    prop_assert_eq!(window.out_of_order() as usize, set.iter().filter(|&&at| at > cack).count());
+                }
+                let base = cack.saturating_sub(3);
+                let bitmap = window.bitmap(start.add(base), &bits);
+                let naive: Vec<bool> = (base..base + 64).map(|at| at <= cack || set.contains(&at)).collect();
+                for (i, have) in naive.into_iter().enumerate() {
+                    prop_assert_eq!(bitmap >> i & 1 == 1, have, "bit {} base {} cack {}", i, base, cack);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Memory: what the caller lends and how much of it. The engine never allocates; every queue and table is a slice of
+//! [`Storage`], and its size is a value of [`Limits`].
+
+use crate::{
+    Completion, ConfigError, CqSlot, EventSlot, MrSlot, PeerSlot, Qp, RxWord, TimerSlot, TxRecord, TxWord, Wqe,
+    path::{EvEntry, EvSlot},
+};
+
+/// Sizes of an endpoint. Every per-QP array has the same size for each QP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Queue pairs, 1..=65536.
+    pub qps: usize,
+    /// Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1..=128.
+    pub mpr: usize,
+    /// Work requests a QP can hold, a power of two.
+    pub send_queue: usize,
+    /// EVs of a QP, active and backup.
+    pub evs: usize,
+    /// EVs a QP rotates through at most.
+    pub active_evs: usize,
+    /// Completion queues.
+    pub cqs: usize,
+    /// Completions a queue can hold, a power of two.
+    pub cq_depth: usize,
+    /// Memory regions, 1..=65536.
+    pub mrs: usize,
+    /// Peers.
+    pub peers: usize,
+    /// EV profiles.
+    pub ev_profiles: usize,
+    /// Entries of an EV profile.
+    pub profile_evs: usize,
+    /// Events that can wait.
+    pub events: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            qps: 16,
+            mpr: 8,
+            send_queue: 128,
+            evs: 192,
+            active_evs: 128,
+            cqs: 8,
+            cq_depth: 256,
+            mrs: 64,
+            peers: 4,
+            ev_profiles: 4,
+            profile_evs: 192,
+            events: 256,
+        }
+    }
+}
+
+impl Limits {
+    /// Bytes one QP costs in all lent slices together.
+    pub const fn bytes_per_qp(&self) -> usize {
+        size_of::<Qp>()
+            + size_of::<TimerSlot>()
+            + self.mpr * 128 * size_of::<TxRecord>()
+            + self.mpr * 2 * (size_of::<TxWord>() + size_of::<RxWord>())
+            + self.send_queue * size_of::<Wqe>()
+            + self.evs * size_of::<EvSlot>()
+            + self.active_evs * size_of::<u16>()
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let range = |what| Err(ConfigError::Range { what });
+        if self.qps == 0 || self.qps > 1 << 16 {
+            return range("qps");
+        }
+        if !self.mpr.is_power_of_two() || self.mpr > 128 {
+            return range("mpr");
+        }
+        if !self.send_queue.is_power_of_two() || self.send_queue > 1 << 20 {
+            return range("send_queue");
+        }
+        if !self.cq_depth.is_power_of_two() || self.cq_depth > 1 << 20 {
+            return range("cq_depth");
+        }
+        if self.evs == 0 || self.evs > 4_096 || self.active_evs == 0 || self.active_evs > self.evs {
+            return range("evs");
+        }
+        if self.mrs == 0 || self.mrs > 1 << 16 {
+            return range("mrs");
+        }
+        if self.cqs == 0 || self.cqs > 1 << 16 {
+            return range("cqs");
+        }
+        if self.peers == 0 || self.peers > 1 << 16 {
+            return range("peers");
+        }
+        if self.ev_profiles == 0 || self.profile_evs == 0 || self.profile_evs > 65_535 {
+            return range("profile_evs");
+        }
+        Ok(())
+    }
+}
+
+macro_rules! storage {
+    ($($(#[$doc:meta])* $field:ident: $ty:ty, $empty:expr, |$l:ident| $count:expr;)*) => {
+        /// The slices an endpoint lives in; lengths as [`Limits`] ask, longer is allowed. Contents do not matter.
+        #[derive(Debug)]
+        pub struct Storage<'s> {
+            /// Sizes that the slices were made for.
+            pub limits: Limits,
+            $($(#[$doc])* pub $field: &'s mut [$ty],)*
+        }
+
+        impl<'s> Storage<'s> {
+            /// Checks limits and lengths, and cuts every slice to the length used.
+            pub(crate) fn validated(self) -> Result<Self, ConfigError> {
+                self.limits.check()?;
+                Ok(Self {
+                    limits: self.limits,
+                    $($field: {
+                        let $l = &self.limits;
+                        let (need, have) = ($count, self.$field.len());
+                        self.$field.get_mut(..need).ok_or(ConfigError::Storage {
+                            what: stringify!($field), need, have,
+                        })?
+                    },)*
+                })
+            }
+        }
+
+        /// Storage from the heap, for drivers that have one.
+        #[cfg(any(feature = "alloc", test))]
+        #[derive(Debug)]
+        pub struct OwnedStorage {
+            limits: Limits,
+            $($field: alloc::vec::Vec<$ty>,)*
+        }
+
+        #[cfg(any(feature = "alloc", test))]
+        impl OwnedStorage {
+            /// Allocates what `limits` ask for.
+            ///
+            /// # Errors
+            /// `ConfigError::Range` for limits no endpoint could have.
+            pub fn new(limits: Limits) -> Result<Self, ConfigError> {
+                limits.check()?;
+                Ok(Self { limits, $($field: { let $l = &limits; alloc::vec![$empty; $count] },)* })
+            }
+
+            /// Lends everything to an endpoint.
+            pub fn lend(&mut self) -> Storage<'_> {
+                Storage { limits: self.limits, $($field: &mut self.$field,)* }
+            }
+        }
+    };
+}
+
+#[cfg(any(feature = "alloc", test))]
+extern crate alloc;
+
+storage! {
+    /// One per QP.
+    qps: Qp, Qp::EMPTY, |l| l.qps;
+    /// One per QP.
+    timers: TimerSlot, TimerSlot::EMPTY, |l| l.qps;
+    /// `mpr * 128` per QP.
+    tx_records: TxRecord, TxRecord::EMPTY, |l| l.qps * l.mpr * 128;
+    /// `mpr * 2` per QP.
+    tx_words: TxWord, TxWord::EMPTY, |l| l.qps * l.mpr * 2;
+    /// `mpr * 2` per QP.
+    rx_words: RxWord, RxWord::EMPTY, |l| l.qps * l.mpr * 2;
+    /// `send_queue` per QP.
+    wqes: Wqe, Wqe::EMPTY, |l| l.qps * l.send_queue;
+    /// `evs` per QP.
+    ev_slots: EvSlot, EvSlot::EMPTY, |l| l.qps * l.evs;
+    /// `active_evs` per QP.
+    ev_order: u16, 0, |l| l.qps * l.active_evs;
+    /// One per completion queue.
+    cqs: CqSlot, CqSlot::EMPTY, |l| l.cqs;
+    /// `cq_depth` per completion queue.
+    completions: Completion, Completion::EMPTY, |l| l.cqs * l.cq_depth;
+    /// One per memory region.
+    mrs: MrSlot, MrSlot::EMPTY, |l| l.mrs;
+    /// One per peer.
+    peers: PeerSlot, PeerSlot::EMPTY, |l| l.peers;
+    /// `profile_evs` per EV profile.
+    ev_entries: EvEntry, EvEntry::EMPTY, |l| l.ev_profiles * l.profile_evs;
+    /// Used entries of each EV profile.
+    ev_profiles: u16, 0, |l| l.ev_profiles;
+    /// The event ring.
+    events: EventSlot, None, |l| l.events;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_slice_is_named() {
+        let mut owned = OwnedStorage::new(Limits { qps: 2, ..Limits::default() }).unwrap();
+        let mut lent = owned.lend();
+        lent.limits.qps = 3;
+        let error = lent.validated().unwrap_err();
+        assert_eq!(error, ConfigError::Storage { what: "qps", need: 3, have: 2 });
+    }
+
+    #[test]
+    fn impossible_limits_are_refused() {
+        for limits in [
+            Limits { qps: 0, ..Limits::default() },
+            Limits { mpr: 3, ..Limits::default() },
+            Limits { send_queue: 100, ..Limits::default() },
+            Limits { active_evs: 500, ..Limits::default() },
+        ] {
+            assert!(OwnedStorage::new(limits).is_err(), "{limits:?}");
+        }
+    }
+
+    /// The documented bound: MPR 8, 128 active EVs of 192, queue depth 64, both directions.
+    #[test]
+    fn memory_per_qp() {
+        let limits = Limits { send_queue: 64, ..Limits::default() };
+        let parts = [
+            ("Qp", size_of::<Qp>()),
+            ("TxRecord", size_of::<TxRecord>()),
+            ("Wqe", size_of::<Wqe>()),
+            ("EvSlot", size_of::<EvSlot>()),
+            ("per peer", size_of::<PeerSlot>()),
+        ];
+        std::println!("bytes per QP at MPR 8, 192 EVs, queue depth 64: {} {parts:?}", limits.bytes_per_qp());
+        assert!(limits.bytes_per_qp() <= 24 * 1024);
+        assert_eq!(size_of::<TxRecord>(), 8);
+    }
+}
