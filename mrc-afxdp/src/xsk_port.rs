@@ -48,7 +48,10 @@ pub struct XskPort {
     ifindex: u32,
     name: String,
     mac: [u8; 6],
+    /// Zero-copy with wake-ups asked for: the fill ring says when the kernel waits for a call.
     rx_wakeup: bool,
+    /// The transmit ring says when the kernel waits for a call; otherwise every flush calls.
+    tx_wakeup: bool,
 }
 
 impl XskPort {
@@ -84,6 +87,7 @@ impl XskPort {
         let socket = XskSocket::open(&interface, config, &umem)?;
         let mut port = Self {
             rx_wakeup: config.need_wakeup && socket.obtained.zero_copy,
+            tx_wakeup: config.need_wakeup,
             socket,
             umem,
             frames,
@@ -150,14 +154,15 @@ impl XskPort {
         }
     }
 
-    /// Takes back the slots the kernel is done with.
+    /// Takes back the slots the kernel is done with. Callers pushed the staged slot before, so that the last of
+    /// `frames.tx` stays the one to hand out.
     fn reap(&mut self) {
         while let Some(address) = self.socket.completion.pop() {
             match self.frames.tx_ledger.complete(address) {
                 Ok(Some(slot)) => {
                     self.stats.tx_completed += 1;
                     self.in_flight -= 1;
-                    self.insert_free(slot);
+                    self.frames.tx.push(slot);
                 }
                 Ok(None) => {}
                 Err(_) => self.stats.tx_invalid_completions += 1,
@@ -166,20 +171,11 @@ impl XskPort {
         self.socket.completion.release();
     }
 
-    /// Puts a slot among the free ones, below the one that may be staged.
-    fn insert_free(&mut self, slot: crate::frame::Slot) {
-        self.frames.tx.push(slot);
-        let last = self.frames.tx.len() - 1;
-        if self.staged_len > 0 && last > 0 {
-            self.frames.tx.swap(last - 1, last);
-        }
-    }
-
     /// Asks the kernel to send until it took everything, made no progress, or refused.
     fn kick(&mut self) -> Result<(), PortError> {
         let mut pending = self.socket.tx.pending();
         let mut calls = pending as usize / KERNEL_BUDGET + 2;
-        while pending > 0 && calls > 0 && self.socket.tx.mem().needs_wakeup() {
+        while pending > 0 && calls > 0 && (!self.tx_wakeup || self.socket.tx.mem().needs_wakeup()) {
             calls -= 1;
             self.stats.tx_kicks += 1;
             match send(self.socket.fd(), &[], SendFlags::DONTWAIT) {
