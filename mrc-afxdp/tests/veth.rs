@@ -1,0 +1,456 @@
+//! Ports over a real veth pair: frames of all sizes, modes and kinds; refusals; link events; foreign traffic.
+//!
+//! Needs root; each test skips by name and reason otherwise.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use common::{
+    KINDS, Kind, Pair, eventually, frame, in_namespace, ip, open, receive, send, xsk_config,
+};
+use mrc_afxdp::{
+    Attach, Interface, LinkMonitor, LinkState, MemRegion, Mode, Port, PortError, Problem,
+    RawConfig, RawPort, SetupError, XskConfig, XskPort,
+};
+use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, XdpUmemReg, XdpUmemRegFlags};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+#[test]
+fn frames_of_all_sizes_cross_between_all_kinds() {
+    let Some(pair) = Pair::new("frames_of_all_sizes_cross_between_all_kinds", 9000) else {
+        return;
+    };
+    for (from, to) in KINDS.iter().flat_map(|from| KINDS.map(|to| (*from, to))) {
+        let (mut a, mut b) = (open(&pair.a, from), open(&pair.b, to));
+        for (seed, len) in [64, 1514, 3840, 3841, 4096, 4097, 4250, 8192]
+            .into_iter()
+            .enumerate()
+        {
+            let sent = frame(len, seed as u32, b.mac(), a.mac());
+            send(&mut a, &sent);
+            let got = receive(&mut b, 1);
+            assert_eq!(
+                got.len(),
+                1,
+                "{from:?} -> {to:?}, {len} bytes: {:?}",
+                b.stats()
+            );
+            assert!(
+                got[0] == sent,
+                "{from:?} -> {to:?}: {len} bytes arrived changed"
+            );
+        }
+        assert_eq!(a.flush(), Ok(0), "{from:?}: frames left with the kernel");
+        let (sent, got) = (a.stats(), b.stats());
+        assert_eq!(
+            (sent.tx_frames, sent.tx_completed, got.rx_frames),
+            (8, 8, 8)
+        );
+        assert_eq!(sent.tx_bytes, got.rx_bytes);
+        assert_eq!(
+            (got.rx_dropped, got.rx_invalid, sent.tx_invalid_completions),
+            (0, 0, 0)
+        );
+    }
+}
+
+#[test]
+fn every_mode_reports_what_it_obtained() {
+    let Some(pair) = Pair::new("every_mode_reports_what_it_obtained", 9000) else {
+        return;
+    };
+    let expected = [
+        (
+            Kind::Xsk(Mode::Auto),
+            Attach::NativeXdp,
+            "native XDP, copy, multi-buffer, MTU 9000 (asked: auto)",
+        ),
+        (
+            Kind::Xsk(Mode::Native),
+            Attach::NativeXdp,
+            "native XDP, copy, multi-buffer, MTU 9000 (asked: native)",
+        ),
+        (
+            Kind::Xsk(Mode::Skb),
+            Attach::SkbXdp,
+            "SKB-mode XDP, copy, multi-buffer, MTU 9000 (asked: skb)",
+        ),
+        (
+            Kind::Raw,
+            Attach::PacketSocket,
+            "packet socket, copy, MTU 9000",
+        ),
+    ];
+    for (kind, attach, text) in expected {
+        let port = open(&pair.a, kind);
+        assert_eq!(port.obtained().attach, attach);
+        assert_eq!(port.obtained().to_string(), text);
+        let xdp = in_namespace(&pair.a, || Interface::by_name("p0").unwrap().xdp);
+        assert_eq!(
+            xdp.map(|xdp| xdp.native),
+            (kind != Kind::Raw).then_some(attach == Attach::NativeXdp)
+        );
+    }
+    let detached = || in_namespace(&pair.a, || Interface::by_name("p0").unwrap().xdp).is_none();
+    assert!(
+        eventually(Duration::from_secs(1), detached),
+        "the program outlived its port"
+    );
+}
+
+#[test]
+fn many_frames_keep_order_and_every_buffer_returns() {
+    let Some(pair) = Pair::new("many_frames_keep_order_and_every_buffer_returns", 9000) else {
+        return;
+    };
+    for kind in KINDS {
+        let (mut a, mut b) = (open(&pair.a, kind), open(&pair.b, kind));
+        let slots = a.tx_free();
+        assert_eq!(slots, 64);
+        let (mut sent, mut next) = (0u32, 0u32);
+        while next < 6000 {
+            while sent < 6000 {
+                let Some(mut slot) = a.tx_slot() else { break };
+                let len = [64, 1514, 4250][sent as usize % 3];
+                let bytes = frame(len, sent, [2; 6], [4; 6]);
+                slot.buffer()[..len].copy_from_slice(&bytes);
+                slot.buffer()[54..58].copy_from_slice(&sent.to_be_bytes());
+                slot.commit(len);
+                sent += 1;
+            }
+            a.flush().unwrap();
+            let count = b.rx_batch(128, |got| {
+                let head = got.head();
+                assert_eq!(head[54..58], next.to_be_bytes(), "{kind:?}");
+                assert_eq!(got.len(), [64, 1514, 4250][next as usize % 3]);
+                next += 1;
+            });
+            assert!(
+                count > 0 || a.flush().unwrap() == 0,
+                "{kind:?}: stuck at {next}, {:?} {:?}",
+                a.stats(),
+                b.stats()
+            );
+        }
+        assert!(
+            eventually(Duration::from_secs(1), || a.flush() == Ok(0)
+                && a.tx_free() == slots),
+            "{kind:?}"
+        );
+        assert_eq!(b.stats().rx_dropped, 0);
+    }
+}
+
+#[test]
+fn an_uncommitted_slot_sends_nothing_and_is_handed_out_again() {
+    let Some(pair) = Pair::new(
+        "an_uncommitted_slot_sends_nothing_and_is_handed_out_again",
+        1500,
+    ) else {
+        return;
+    };
+    for kind in KINDS {
+        let (mut a, mut b) = (open(&pair.a, kind), open(&pair.b, kind));
+        for _ in 0..500 {
+            drop(a.tx_slot().expect("a slot"));
+        }
+        assert_eq!(a.tx_free(), 64);
+        send(&mut a, &frame(100, 1, [2; 6], [4; 6]));
+        assert_eq!(receive(&mut b, 2).len(), 1, "{kind:?}");
+    }
+}
+
+#[test]
+fn the_queue_is_free_again_after_close() {
+    let Some(pair) = Pair::new("the_queue_is_free_again_after_close", 1500) else {
+        return;
+    };
+    for mode in [
+        Mode::Native,
+        Mode::Skb,
+        Mode::Auto,
+        Mode::Native,
+        Mode::Skb,
+        Mode::Auto,
+    ] {
+        let (mut a, mut b) = (
+            open(&pair.a, Kind::Xsk(mode)),
+            open(&pair.b, Kind::Xsk(mode)),
+        );
+        let sent = frame(200, 9, [2; 6], [4; 6]);
+        send(&mut a, &sent);
+        assert_eq!(receive(&mut b, 1), [sent]);
+    }
+}
+
+fn refused(ns: &str, name: &str, config: &XskConfig) -> SetupError {
+    let error = in_namespace(ns, || XskPort::open(name, config).map(drop)).unwrap_err();
+    eprintln!("refusal: {error}");
+    error
+}
+
+#[test]
+fn refusals_name_cause_and_cure() {
+    let Some(pair) = Pair::new("refusals_name_cause_and_cure", 1500) else {
+        return;
+    };
+    let config = xsk_config(Mode::Auto);
+    let error = refused(&pair.a, "nosuch0", &config);
+    assert_eq!(error.problem, Problem::UnknownInterface);
+    assert!(error.to_string().contains("nosuch0"), "{error}");
+
+    let error = refused(
+        &pair.a,
+        "p0",
+        &XskConfig {
+            queue: 1,
+            ..config.clone()
+        },
+    );
+    assert_eq!(error.problem, Problem::NoSuchQueue { have: 1 });
+
+    let error = refused(
+        &pair.a,
+        "p0",
+        &XskConfig {
+            required_mtu: 4270,
+            ..config.clone()
+        },
+    );
+    assert_eq!(
+        error.problem,
+        Problem::MtuTooSmall {
+            have: 1500,
+            need: 4270
+        }
+    );
+
+    let error = refused(
+        &pair.a,
+        "p0",
+        &XskConfig {
+            mode: Mode::ZeroCopy,
+            ..config.clone()
+        },
+    );
+    assert!(
+        matches!(error.problem, Problem::ModeUnsupported { .. }),
+        "{error}"
+    );
+
+    let error = refused(
+        &pair.a,
+        "p0",
+        &XskConfig {
+            ring_entries: 3000,
+            ..config.clone()
+        },
+    );
+    assert!(matches!(error.problem, Problem::BadConfig(_)), "{error}");
+
+    let raw = RawConfig {
+        required_mtu: 4270,
+        ..RawConfig::default()
+    };
+    let error = in_namespace(&pair.a, || RawPort::open("p0", &raw).map(drop)).unwrap_err();
+    assert_eq!(
+        error.problem,
+        Problem::MtuTooSmall {
+            have: 1500,
+            need: 4270
+        }
+    );
+    let error = in_namespace(&pair.a, || {
+        RawPort::open("nosuch0", &RawConfig::default()).map(drop)
+    })
+    .unwrap_err();
+    assert_eq!(error.problem, Problem::UnknownInterface);
+}
+
+#[test]
+fn a_second_port_is_told_who_holds_the_interface() {
+    let Some(pair) = Pair::new("a_second_port_is_told_who_holds_the_interface", 1500) else {
+        return;
+    };
+    let mut first = open(&pair.a, Kind::Xsk(Mode::Native));
+    let error = refused(&pair.a, "p0", &xsk_config(Mode::Auto));
+    let Problem::ProgramBusy { waited_ms, holder } = error.problem else {
+        panic!("{error}")
+    };
+    assert!((1900..4000).contains(&waited_ms), "{waited_ms} ms");
+    assert!(
+        holder
+            .unwrap()
+            .contains(&format!("pid {}", std::process::id()))
+    );
+    // The first port is none the worse for it.
+    let mut b = open(&pair.b, Kind::Raw);
+    send(&mut first, &frame(100, 1, [2; 6], [4; 6]));
+    assert_eq!(receive(&mut b, 1).len(), 1);
+}
+
+#[test]
+fn a_queue_held_by_a_socket_without_program_is_busy() {
+    let Some(pair) = Pair::new("a_queue_held_by_a_socket_without_program_is_busy", 1500) else {
+        return;
+    };
+    let memory = MemRegion::map(64 * 4096).unwrap();
+    let _holder = in_namespace(&pair.a, || {
+        let fd = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
+        let registration = XdpUmemReg {
+            addr: memory.addr(),
+            len: memory.len() as u64,
+            chunk_size: 4096,
+            headroom: 0,
+            flags: XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        };
+        sockopt::set_xdp_umem_reg(&fd, registration).unwrap();
+        sockopt::set_xdp_umem_fill_ring_size(&fd, 64).unwrap();
+        sockopt::set_xdp_umem_completion_ring_size(&fd, 64).unwrap();
+        sockopt::set_xdp_rx_ring_size(&fd, 64).unwrap();
+        let index = Interface::by_name("p0").unwrap().index;
+        rustix::net::bind(
+            &fd,
+            &SocketAddrXdp::new(SocketAddrXdpFlags::XDP_COPY, index, 0),
+        )
+        .unwrap();
+        fd
+    });
+    let error = refused(&pair.a, "p0", &xsk_config(Mode::Auto));
+    assert!(
+        matches!(
+            error.problem,
+            Problem::QueueBusy {
+                waited_ms: 1900..4000
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn foreign_traffic_stays_with_the_kernel() {
+    let Some(pair) = Pair::new("foreign_traffic_stays_with_the_kernel", 9000) else {
+        return;
+    };
+    for kind in KINDS {
+        let (mut a, mut b) = (open(&pair.a, kind), open(&pair.b, kind));
+        // TCP over IPv6: neighbour discovery (ICMPv6) has to work first.
+        let listener = in_namespace(&pair.b, || TcpListener::bind("[fd00:7::2]:4000").unwrap());
+        let mut client = in_namespace(&pair.a, || {
+            let address = "[fd00:7::2]:4000".parse().unwrap();
+            TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap()
+        });
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(b"hello").unwrap();
+        let mut answer = [0; 5];
+        server.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"hello");
+        assert_eq!(
+            receive_now(&mut b) + receive_now(&mut a),
+            0,
+            "{kind:?} took the kernel's packets"
+        );
+
+        // A UDP packet to the MRC port, however, is ours.
+        let socket = in_namespace(&pair.a, || UdpSocket::bind("[fd00:7::1]:0").unwrap());
+        socket
+            .send_to(b"looks like MRC", "[fd00:7::2]:4791")
+            .unwrap();
+        let got = receive(&mut b, 1);
+        assert_eq!(got.len(), 1, "{kind:?}");
+        assert!(got[0].ends_with(b"looks like MRC"));
+    }
+}
+
+fn receive_now(port: &mut mrc_afxdp::AnyPort) -> usize {
+    port.rx_batch(64, |_| ())
+}
+
+#[test]
+fn link_events_come_with_the_name() {
+    let Some(pair) = Pair::new("link_events_come_with_the_name", 1500) else {
+        return;
+    };
+    let index = in_namespace(&pair.a, || Interface::by_name("p0").unwrap().index);
+    let mut monitor = in_namespace(&pair.a, || LinkMonitor::new(&[index, 4_000_000]).unwrap());
+    let ready = |monitor: &mut LinkMonitor| {
+        monitor.poll(|_| ()).unwrap();
+        monitor.state(index) == Some(LinkState::Up)
+    };
+    assert!(eventually(Duration::from_secs(2), || ready(&mut monitor)));
+    assert_eq!(monitor.state(4_000_000), Some(LinkState::Gone));
+    assert_eq!(monitor.state(77), None);
+
+    let mut expect = |command: &str, state: LinkState| {
+        ip(command).unwrap();
+        let mut seen = Vec::new();
+        let came = eventually(Duration::from_secs(3), || {
+            monitor.poll(|event| seen.push(event.clone())).unwrap();
+            seen.last().is_some_and(|event| event.state == state)
+        });
+        assert!(came, "{command}: {seen:?}");
+        assert!(
+            seen.iter()
+                .all(|event| event.name == "p0" && event.ifindex == index),
+            "{seen:?}"
+        );
+        eprintln!("event: {}", seen[seen.len() - 1]);
+    };
+    expect(
+        &format!("-n {} link set p0 down", pair.b),
+        LinkState::NoCarrier,
+    );
+    expect(&format!("-n {} link set p0 up", pair.b), LinkState::Up);
+    expect(
+        &format!("-n {} link set p0 down", pair.a),
+        LinkState::AdminDown,
+    );
+    expect(&format!("-n {} link set p0 up", pair.a), LinkState::Up);
+    expect(&format!("-n {} link del p0", pair.a), LinkState::Gone);
+}
+
+#[test]
+fn a_port_survives_its_link_and_reports_its_end() {
+    let Some(pair) = Pair::new("a_port_survives_its_link_and_reports_its_end", 1500) else {
+        return;
+    };
+    for kind in KINDS {
+        let (mut a, mut b) = (open(&pair.a, kind), open(&pair.b, kind));
+        ip(&format!("-n {} link set p0 down", pair.a)).unwrap();
+        let mut slot = a.tx_slot().unwrap();
+        slot.buffer()[..100].copy_from_slice(&frame(100, 1, [2; 6], [4; 6]));
+        slot.commit(100);
+        assert_eq!(a.flush(), Err(PortError::LinkDown), "{kind:?}");
+        ip(&format!("-n {} link set p0 up", pair.a)).unwrap();
+        let arrived = eventually(Duration::from_secs(3), || {
+            if kind == Kind::Raw {
+                // This kind drops while down; later frames pass again.
+                send(&mut a, &frame(100, 2, [2; 6], [4; 6]));
+            }
+            let _ = a.flush();
+            receive_now(&mut b) > 0
+        });
+        assert!(arrived, "{kind:?}: {:?}", a.stats());
+    }
+    let mut ports = [
+        open(&pair.a, Kind::Raw),
+        open(&pair.b, Kind::Xsk(Mode::Auto)),
+    ];
+    ip(&format!("-n {} link del p0", pair.a)).unwrap();
+    for port in &mut ports {
+        let end = eventually(Duration::from_secs(2), || {
+            let Some(mut slot) = port.tx_slot() else {
+                return false;
+            };
+            slot.buffer()[..100].copy_from_slice(&frame(100, 1, [2; 6], [4; 6]));
+            slot.commit(100);
+            port.flush() == Err(PortError::Gone)
+        });
+        assert!(end, "{:?}: {:?}", port.obtained().attach, port.flush());
+    }
+}
