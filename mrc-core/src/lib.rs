@@ -1,7 +1,53 @@
-//! MRC engine.
+//! Sans-IO transport engine for MRC (Multipath Reliable Connection): no clock, no socket, no heap, no payload bytes.
+//!
+//! [`Endpoint`] is the only door. A driver hands it frames and time, and drains frames, completions and events; the
+//! contract stands on the type. Everything else is what its calls take and return.
+//!
+//! Read first: `spec/README.md` for the requirement ids, `docs/architecture.md` for the life of a write.
 #![no_std]
 #![forbid(unsafe_code)]
 
-pub mod port;
-pub mod rng;
-pub mod time;
+#[cfg(test)]
+extern crate std;
+
+pub mod cc;
+mod config;
+mod cq;
+mod endpoint;
+mod error;
+mod event;
+mod mem;
+pub mod path;
+mod port;
+mod qp;
+mod ready;
+mod requester;
+mod responder;
+mod rng;
+mod stats;
+mod storage;
+mod time;
+mod timer;
+
+pub use config::{
+    EndpointConfig, MAX_PORTS, PeerConfig, PlanePath, PortConfig, RetryConfig, Route, RtrAttr, RtsAttr, Trimming,
+};
+pub use cq::{Completion, CqHandle, CqSlot, Status};
+pub use endpoint::{
+    Endpoint, EvProfileHandle, IcrcCheck, MAX_HEADER_LEN, PayloadRef, PeerHandle, PeerSlot, Placement, Received,
+    RxMeta, Transmit,
+};
+pub use error::{ConfigError, Discard, ModifyError, PostError, TableError};
+pub use event::{ErrorCause, Event, EventSlot};
+pub use mem::{Access, MemRange, MrHandle, MrSlot, Pd};
+pub use port::PortMask;
+pub use qp::{Qp, QpHandle, QpInfo, QpInit, QpState};
+pub use requester::{SendWr, TxRecord, TxWord, Wqe};
+pub use responder::RxWord;
+pub use rng::Rng;
+pub use stats::{PortStats, Stats};
+#[cfg(any(feature = "alloc", test))]
+pub use storage::OwnedStorage;
+pub use storage::{Limits, Storage};
+pub use time::{Instant, Tick};
+pub use timer::TimerSlot;

@@ -84,6 +84,12 @@ pub struct Qp {
     pub(crate) cause: Option<ErrorCause>,
     /// Status of the request that failed; the others flush.
     pub(crate) failed_status: Option<Status>,
+    /// PSN of the request at fault; without it the oldest one is.
+    pub(crate) failed_psn: Option<mrc_wire::Psn>,
+    /// Silence of the peer when the QP failed, in nanoseconds.
+    pub(crate) silent_ns: u64,
+    /// Counted as a user of its peer.
+    pub(crate) has_peer: bool,
     pub(crate) pd: Pd,
     pub(crate) send_cq: CqHandle,
     pub(crate) recv_cq: CqHandle,
@@ -101,6 +107,8 @@ pub struct Qp {
     pub(crate) links: Links,
     /// When this QP last heard anything from its peer.
     pub(crate) heard: Instant,
+    /// When the reverse paths were last redrawn.
+    pub(crate) rerouted: Instant,
 }
 
 impl Qp {
@@ -111,6 +119,9 @@ impl Qp {
         state: QpState::Reset,
         cause: None,
         failed_status: None,
+        failed_psn: None,
+        silent_ns: 0,
+        has_peer: false,
         pd: Pd(0),
         send_cq: CqHandle(0),
         recv_cq: CqHandle(0),
@@ -127,6 +138,7 @@ impl Qp {
         cc: Cc::new(CcConfig::Fixed { window_bytes: 0 }, 0),
         links: Links::NONE,
         heard: Instant::ZERO,
+        rerouted: Instant::ZERO,
     };
 
     /// Back to the state right after creation; ready-list links stay, the lists clean themselves.

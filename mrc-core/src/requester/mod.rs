@@ -9,6 +9,7 @@ mod send_queue;
 mod timeout;
 mod window;
 
+pub(crate) use feedback::Verdict;
 pub use send_queue::{SendWr, Wqe};
 pub use window::{TxRecord, TxWord};
 

@@ -1,0 +1,408 @@
+//! Creating, modifying and destroying objects, and posting work: the calls that an application's verbs become.
+
+use mrc_wire::{Encap, FrameTemplate, Outer, PortNum, Qpn, Rkey};
+
+use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, part};
+use crate::{
+    cc::Cc,
+    config::{MAX_PORTS, PeerConfig, Route, RtrAttr, RtsAttr, port_of_plane},
+    cq::CqHandle,
+    error::{ModifyError, PostError, TableError},
+    event::{ErrorCause, Event},
+    mem::{Access, MemRange, MrHandle, Pd},
+    path::{EvCounts, EvEntry},
+    port::PortMask,
+    qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
+    requester::{NOMINAL_OVERHEAD, Requester, SendWr, TxWord, Wqe, packets_of},
+    responder::{Responder, RxWord},
+    time::Instant,
+};
+
+impl Endpoint<'_> {
+    /// Registers application memory. The returned region's key is fresh and random.
+    ///
+    /// # Errors
+    /// No free slot, or a range past the end of the address space.
+    pub fn register_mr(&mut self, pd: Pd, range: MemRange, access: Access) -> Result<MrHandle, TableError> {
+        self.regions.register(pd, range, access, &mut self.rng)
+    }
+
+    /// Revokes a region: its key is dead when this returns, and nothing is placed through it any more.
+    ///
+    /// # Errors
+    /// The handle is stale.
+    pub fn deregister_mr(&mut self, mr: MrHandle) -> Result<(), TableError> {
+        self.regions.deregister(mr)
+    }
+
+    /// The key of a live region, for both local and remote use.
+    pub fn key(&self, mr: MrHandle) -> Option<Rkey> {
+        self.regions.key(mr)
+    }
+
+    /// Creates a completion queue of `Limits::cq_depth` entries.
+    ///
+    /// # Errors
+    /// No free slot.
+    pub fn create_cq(&mut self) -> Result<CqHandle, TableError> {
+        self.cqs.create()
+    }
+
+    /// Destroys a completion queue.
+    ///
+    /// # Errors
+    /// The handle is stale, or a QP still uses it.
+    pub fn destroy_cq(&mut self, cq: CqHandle) -> Result<(), TableError> {
+        self.cqs.destroy(cq)
+    }
+
+    /// Registers a peer: addresses and paths shared by all QPs towards it.
+    ///
+    /// # Errors
+    /// No free slot, or no plane leads to the peer.
+    pub fn add_peer(&mut self, config: &PeerConfig) -> Result<PeerHandle, TableError> {
+        let index = self.peers.iter().position(|peer| !peer.used).ok_or(TableError::Full("peer"))?;
+        let mut slot = PeerSlot {
+            used: true,
+            local: config.local,
+            remote: config.remote,
+            route: config.route,
+            ..PeerSlot::EMPTY
+        };
+        for plane in 0..MAX_PORTS {
+            let path = config.planes.get(plane).copied().flatten();
+            let port = self.cfg.ports.get(plane).copied().flatten();
+            let (Some(path), Some(port)) = (path, port) else { continue };
+            let outer = match (config.route, path.outer_src) {
+                (Route::Plain, _) | (_, None) => None,
+                (_, Some(src)) => Some(Outer { src, dst: [0; 16], srh: None }),
+            };
+            let encap = Encap {
+                eth_src: port.mac,
+                eth_dst: path.next_hop,
+                outer,
+                src: config.local,
+                dst: config.remote,
+                hop_limit: config.hop_limit,
+                outer_hop_limit: 64,
+            };
+            if let Some(template) = slot.templates.get_mut(plane) {
+                *template = Some(FrameTemplate::new(&encap, &self.cfg.wire));
+                slot.reachable = slot.reachable.with(port_of_plane(plane));
+            }
+        }
+        if slot.reachable.is_empty() {
+            return Err(TableError::Range("peer planes"));
+        }
+        *self.peers.get_mut(index).ok_or(TableError::Full("peer"))? = slot;
+        Ok(PeerHandle(index as u32))
+    }
+
+    /// Forgets a peer.
+    ///
+    /// # Errors
+    /// The handle is stale, or a QP still uses it.
+    pub fn remove_peer(&mut self, peer: PeerHandle) -> Result<(), TableError> {
+        let slot = self.peers.get_mut(peer.0 as usize).filter(|slot| slot.used).ok_or(TableError::Unknown("peer"))?;
+        if slot.users > 0 {
+            return Err(TableError::Busy("peer"));
+        }
+        *slot = PeerSlot::EMPTY;
+        Ok(())
+    }
+
+    /// Creates an EV profile from `entries` (see `path::auto_profile` for the AUTO mode).
+    ///
+    /// # Errors
+    /// No free slot, no entry, more entries than `Limits::profile_evs`, or an entry on a port that does not exist.
+    pub fn create_ev_profile(&mut self, entries: &[EvEntry]) -> Result<EvProfileHandle, TableError> {
+        let index = self.ev_profiles.iter().position(|&used| used == 0).ok_or(TableError::Full("EV profile"))?;
+        let ports = self.cfg.port_mask();
+        if entries.is_empty() || entries.iter().any(|entry| !ports.contains(entry.port)) {
+            return Err(TableError::Range("EV profile entries"));
+        }
+        let each = self.limits.profile_evs;
+        let room = part(self.ev_entries, index as u32, each).and_then(|part| part.get_mut(..entries.len()));
+        let (Some(room), Some(used)) = (room, self.ev_profiles.get_mut(index)) else {
+            return Err(TableError::Range("EV profile size"));
+        };
+        // Equal lengths by construction; zip keeps the proof local.
+        for (slot, entry) in room.iter_mut().zip(entries) {
+            *slot = *entry;
+        }
+        *used = entries.len() as u16;
+        Ok(EvProfileHandle(index as u32))
+    }
+
+    /// Creates a QP in RESET. Its number is random but for the slot bits.
+    ///
+    /// # Errors
+    /// No free slot, or an unknown completion queue.
+    pub fn create_qp(&mut self, init: &QpInit) -> Result<QpHandle, TableError> {
+        let index = self.qps.iter().position(|qp| !qp.used).ok_or(TableError::Full("queue pair"))?;
+        for cq in [init.send_cq, init.recv_cq] {
+            self.cqs.slot(cq).ok_or(TableError::Unknown("completion queue"))?;
+        }
+        let bits = self.qpn_bits();
+        let qpn = loop {
+            let random = (self.rng.next_u64() >> 40) as u32;
+            let qpn = Qpn::new(random << bits | index as u32);
+            if qpn.value() > 2 {
+                break qpn;
+            }
+        };
+        for cq in [init.send_cq, init.recv_cq] {
+            if let Some(slot) = self.cqs.slot(cq) {
+                slot.users += 1;
+            }
+        }
+        let slot = self.qps.get_mut(index).ok_or(TableError::Full("queue pair"))?;
+        *slot = Qp {
+            qpn,
+            used: true,
+            pd: init.pd,
+            send_cq: init.send_cq,
+            recv_cq: init.recv_cq,
+            links: slot.links,
+            ..Qp::EMPTY
+        };
+        Ok(QpHandle { index: index as u32, qpn })
+    }
+
+    /// Bits of a QP number that name its slot.
+    pub(super) fn qpn_bits(&self) -> u32 {
+        // At least two: slot 0 of a single QP must still find numbers above 2 quickly.
+        (usize::BITS - self.qps.len().saturating_sub(1).leading_zeros()).clamp(2, 16)
+    }
+
+    /// Destroys a QP; what it had queued is dropped without completions.
+    ///
+    /// # Errors
+    /// The handle is stale.
+    pub fn destroy_qp(&mut self, qp: QpHandle) -> Result<(), TableError> {
+        let index = self.index_of(qp).ok_or(TableError::Unknown("queue pair"))?;
+        self.release_peer(index);
+        self.timers.remove(index);
+        let Some(slot) = self.qps.get_mut(index as usize) else { return Ok(()) };
+        let cqs = [slot.send_cq, slot.recv_cq];
+        slot.reset();
+        slot.used = false;
+        for cq in cqs {
+            if let Some(slot) = self.cqs.slot(cq) {
+                slot.users = slot.users.saturating_sub(1);
+            }
+        }
+        Ok(())
+    }
+
+    fn release_peer(&mut self, index: u32) {
+        let Some(slot) = self.qps.get_mut(index as usize) else { return };
+        if !core::mem::take(&mut slot.has_peer) {
+            return;
+        }
+        if let Some(peer) = self.peers.get_mut(slot.peer as usize) {
+            peer.users = peer.users.saturating_sub(1);
+        }
+    }
+
+    fn transition(&mut self, qp: QpHandle, to: QpState) -> Result<u32, ModifyError> {
+        let index = self.index_of(qp).ok_or(ModifyError::Unknown)?;
+        let from = self.qps.get(index as usize).map(|slot| slot.state).ok_or(ModifyError::Unknown)?;
+        if from.allows(to) { Ok(index) } else { Err(ModifyError::Transition { from, to }) }
+    }
+
+    /// RESET to INIT.
+    ///
+    /// # Errors
+    /// Stale handle or wrong state.
+    pub fn modify_to_init(&mut self, qp: QpHandle) -> Result<(), ModifyError> {
+        let index = self.transition(qp, QpState::Init)?;
+        if let Some(slot) = self.qps.get_mut(index as usize) {
+            slot.state = QpState::Init;
+        }
+        Ok(())
+    }
+
+    /// INIT to RTR: the QP receives from now on.
+    ///
+    /// # Errors
+    /// Stale handle, wrong state, an attribute outside its range, an unknown peer or profile.
+    pub fn modify_to_rtr(&mut self, now: Instant, qp: QpHandle, attr: &RtrAttr) -> Result<(), ModifyError> {
+        let index = self.transition(qp, QpState::Rtr)?;
+        attr.validate()?;
+        if usize::from(attr.mpr_dest) > self.limits.mpr {
+            return Err(ModifyError::Range("mpr_dest"));
+        }
+        let peer = self.peers.get_mut(attr.peer.0 as usize).filter(|peer| peer.used);
+        let peer = peer.ok_or(ModifyError::Missing("peer"))?;
+        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, attr.ev_profile.0)
+            .ok_or(ModifyError::Missing("EV profile"))?;
+        let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
+        slot.peer = attr.peer.0;
+        slot.has_peer = true;
+        peer.users += 1;
+        slot.dest_qp = attr.dest_qp;
+        slot.path_mtu = u32::from(attr.path_mtu);
+        slot.ev_profile = attr.ev_profile.0;
+        slot.heard = now;
+        slot.rsp = Responder::start(attr);
+        slot.reverse.start(entries, &mut self.rng);
+        if let Some(words) = part(self.rx_words, index, self.limits.mpr * 2) {
+            words.fill(RxWord::EMPTY);
+        }
+        slot.state = QpState::Rtr;
+        Ok(())
+    }
+
+    /// RTR to RTS: the QP sends from now on.
+    ///
+    /// # Errors
+    /// Stale handle, wrong state, an attribute outside its range, or no usable EV.
+    pub fn modify_to_rts(&mut self, now: Instant, qp: QpHandle, attr: &RtsAttr) -> Result<(), ModifyError> {
+        let index = self.transition(qp, QpState::Rts)?;
+        attr.validate()?;
+        if usize::from(attr.mpr) > self.limits.mpr {
+            return Err(ModifyError::Range("mpr"));
+        }
+        let ports = self.usable_ports(index);
+        let (evs, active) = (self.limits.evs, self.limits.active_evs);
+        let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
+        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile)
+            .ok_or(ModifyError::Missing("EV profile"))?;
+        let slots = part(self.ev_slots, index, evs).ok_or(ModifyError::Unknown)?;
+        let order = part(self.ev_order, index, active).ok_or(ModifyError::Unknown)?;
+        slot.path_cfg = attr.paths;
+        slot.path_cfg.base_rtt_ns = attr.base_rtt_ns;
+        slot.paths
+            .start(slots, order, entries, &slot.path_cfg, attr.selector, ports, &mut self.rng)
+            .map_err(|_| ModifyError::NoUsableEv)?;
+        slot.cc = Cc::new(attr.cc, slot.path_mtu + NOMINAL_OVERHEAD);
+        slot.req = Requester::start(now, attr, slot.path_mtu, self.cfg.msn_start);
+        if let Some(words) = part(self.tx_words, index, self.limits.mpr * 2) {
+            words.fill(TxWord::EMPTY);
+        }
+        slot.state = QpState::Rts;
+        self.wake(now, index);
+        Ok(())
+    }
+
+    /// Any state to ERROR: queued work flushes.
+    ///
+    /// # Errors
+    /// Stale handle.
+    pub fn modify_to_error(&mut self, now: Instant, qp: QpHandle) -> Result<(), ModifyError> {
+        let index = self.transition(qp, QpState::Error)?;
+        self.fail_qp(now, index, ErrorCause::Application, None);
+        Ok(())
+    }
+
+    /// Any state to RESET: queued work is dropped.
+    ///
+    /// # Errors
+    /// Stale handle.
+    pub fn modify_to_reset(&mut self, qp: QpHandle) -> Result<(), ModifyError> {
+        let index = self.transition(qp, QpState::Reset)?;
+        self.release_peer(index);
+        self.timers.remove(index);
+        if let Some(slot) = self.qps.get_mut(index as usize) {
+            slot.reset();
+        }
+        Ok(())
+    }
+
+    /// A picture of one QP.
+    pub fn qp_info(&self, qp: QpHandle) -> Option<QpInfo> {
+        let slot = self.qps.get(self.index_of(qp)? as usize)?;
+        Some(QpInfo {
+            state: slot.state,
+            cause: slot.cause,
+            dest_qp: slot.dest_qp,
+            outstanding: slot.req.outstanding(),
+            queued: slot.sq.len(),
+            retries: slot.req.retry_cnt,
+            base_rtt_ns: slot.req.base_rtt_ns,
+            evs: if slot.state == QpState::Rts { slot.paths.counts() } else { EvCounts::default() },
+        })
+    }
+
+    /// Queues a write.
+    ///
+    /// # Errors
+    /// Nothing was queued; the variant says why. In ERROR the request is accepted and flushed, as verbs do.
+    pub fn post_send(&mut self, now: Instant, qp: QpHandle, wr: &SendWr) -> Result<(), PostError> {
+        let index = self.index_of(qp).ok_or(PostError::UnknownQp)?;
+        let slot = self.qps.get_mut(index as usize).ok_or(PostError::UnknownQp)?;
+        if !matches!(slot.state, QpState::Rts | QpState::Error) {
+            return Err(PostError::State(slot.state));
+        }
+        if wr.len == 0 && self.cfg.reject_zero_len {
+            return Err(PostError::TooLong { max: 0 });
+        }
+        let (mr, offset) = if wr.len == 0 {
+            (Wqe::EMPTY.mr, 0)
+        } else {
+            self.regions.check(slot.pd, wr.lkey, wr.local_va, u64::from(wr.len), false).map_err(|why| match why {
+                crate::mem::AccessError::Bounds => PostError::LocalBounds,
+                _ => PostError::LocalKey,
+            })?
+        };
+        let packets = packets_of(wr.len, slot.path_mtu.max(256));
+        if packets >= 1 << 23 {
+            return Err(PostError::TooLong { max: u64::from(slot.path_mtu) << 23 });
+        }
+        let wqe = Wqe {
+            wr_id: wr.wr_id,
+            mr,
+            offset,
+            remote_va: wr.remote_va,
+            rkey: wr.rkey,
+            len: wr.len,
+            packets,
+            signaled: wr.signaled,
+            ..Wqe::EMPTY
+        };
+        let ring = part(self.wqes, index, self.limits.send_queue).ok_or(PostError::UnknownQp)?;
+        if !slot.sq.push(ring, wqe) {
+            return Err(PostError::Full);
+        }
+        if slot.state == QpState::Error {
+            self.complete(index);
+        } else {
+            self.wake(now, index);
+        }
+        Ok(())
+    }
+
+    /// Tells the engine that a port went up or down. EVs of a port that is down are not used; they keep their states.
+    pub fn set_port(&mut self, now: Instant, port: PortNum, up: bool) {
+        let known = self.cfg.port_mask().contains(port);
+        if !known || self.up.contains(port) == up {
+            return;
+        }
+        self.up = if up { self.up.with(port) } else { self.up.without(port) };
+        if !self.events.push(Event::Port { port, up }) {
+            self.stats.events_lost += 1;
+        }
+        // A rare event: visiting every QP costs less than tracking who waits for a port.
+        for qp in 0..self.qps.len() as u32 {
+            self.wake(now, qp);
+        }
+    }
+
+    /// The ports that are up.
+    pub fn ports_up(&self) -> PortMask {
+        self.up
+    }
+}
+
+/// The entries of profile `index`.
+pub(super) fn profile<'a>(
+    entries: &'a [EvEntry],
+    used: &[u16],
+    limits: &crate::Limits,
+    index: u32,
+) -> Option<&'a [EvEntry]> {
+    let count = usize::from(*used.get(index as usize)?);
+    let start = (index as usize).checked_mul(limits.profile_evs)?;
+    if count == 0 { None } else { entries.get(start..start.checked_add(count)?) }
+}

@@ -1,0 +1,443 @@
+//! The engine's only door: the contract of a turn, polls, and the borrow of one QP with its storage. What happens to a
+//! received frame is in `rx`, what leaves is in `tx`, creating and modifying objects is in `control`.
+
+mod control;
+mod rx;
+mod tx;
+
+pub use tx::MAX_HEADER_LEN;
+
+use core::ops::Range;
+
+use mrc_wire::{Ev, FrameTemplate, Ip, PortNum, Psn};
+
+use crate::{
+    cc::CongestionControl,
+    config::{EndpointConfig, MAX_PORTS, Route},
+    cq::{Completion, CqHandle, Cqs, Status},
+    error::{ConfigError, Discard},
+    event::{ErrorCause, Event, Events},
+    mem::{MrHandle, Regions},
+    path::{EvEntry, EvSlot},
+    port::PortMask,
+    qp::{Qp, QpHandle, QpState},
+    ready::{List, Ready},
+    requester::{PathCtx, TxRecord, TxSide, TxWindow, TxWord, Wqe},
+    responder::RxWord,
+    rng::Rng,
+    stats::Stats,
+    storage::{Limits, Storage},
+    time::Instant,
+    timer::Timers,
+};
+
+/// A registered peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PeerHandle(pub(crate) u32);
+
+/// An EV profile.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct EvProfileHandle(pub(crate) u32);
+
+/// One slot of the peer table, lent by the caller: everything below BTH is the same for all packets to a peer through
+/// one plane, so it is prebuilt here.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerSlot {
+    used: bool,
+    users: u32,
+    local: Ip,
+    remote: Ip,
+    templates: [Option<FrameTemplate>; MAX_PORTS],
+    route: Route,
+    /// Ports with a way to the peer.
+    reachable: PortMask,
+    /// Ports the peer says are up.
+    announced: PortMask,
+}
+
+impl PeerSlot {
+    /// An unused slot.
+    pub const EMPTY: Self = Self {
+        used: false,
+        users: 0,
+        local: Ip::V6([0; 16]),
+        remote: Ip::V6([0; 16]),
+        templates: [None; MAX_PORTS],
+        route: Route::Plain,
+        reachable: PortMask::NONE,
+        announced: PortMask::ALL,
+    };
+}
+
+/// What the driver knows about a received frame.
+#[derive(Clone, Copy, Debug)]
+pub struct RxMeta {
+    /// Port it arrived on.
+    pub port: PortNum,
+    /// Bytes of the whole frame, from the Ethernet header on, without FCS.
+    pub wire_len: usize,
+    /// Who checks the ICRC.
+    pub icrc: IcrcCheck,
+}
+
+/// State of a frame's ICRC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IcrcCheck {
+    /// The engine checks it; the frame must be given whole.
+    Verify,
+    /// Hardware or driver checked it: good.
+    Valid,
+    /// Hardware or driver checked it: bad (or absent, as in a trimmed packet).
+    Invalid,
+}
+
+/// What a frame asks the driver to do. Keys, rights and bounds are already checked; bytes move before completions and
+/// transmissions are polled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Received {
+    /// Nothing to move.
+    Nothing,
+    /// Move the payload.
+    Place(Placement),
+}
+
+/// Where a payload goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// Region.
+    pub mr: MrHandle,
+    /// Offset of the first byte in the region.
+    pub offset: u64,
+    /// Bytes of the frame that are payload.
+    pub payload: Range<usize>,
+}
+
+/// A frame to send: headers lie at the start of the caller's buffer; payload, pad and ICRC follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Transmit {
+    /// Bytes of headers written, from the Ethernet header to the last transport header.
+    pub header_len: usize,
+    /// Offset of the IP header that carries UDP: the ICRC starts there.
+    pub l3_offset: usize,
+    /// Payload to append.
+    pub payload: Option<PayloadRef>,
+    /// Zero bytes to append after the payload; the 4 ICRC bytes follow.
+    pub pad: u8,
+    /// Port to send through.
+    pub port: PortNum,
+    /// Entropy value of the packet.
+    pub ev: Ev,
+    /// DSCP and ECN as in the IP header.
+    pub traffic_class: u8,
+}
+
+impl Transmit {
+    /// Bytes of the whole frame.
+    pub fn frame_len(&self) -> usize {
+        self.header_len
+            + self.payload.map_or(0, |payload| payload.len as usize)
+            + usize::from(self.pad)
+            + mrc_wire::icrc::LEN
+    }
+}
+
+/// Payload by reference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PayloadRef {
+    /// Region.
+    pub mr: MrHandle,
+    /// Offset of the first byte in the region.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u32,
+}
+
+/// One NIC function: queue pairs, memory regions, peers, EV profiles, ports.
+///
+/// # Contract
+/// * **A turn** is one input (`handle_packet`, `handle_timeout`, `post_send`, `set_port`), then `poll_transmit`,
+///   `poll_completion` and `poll_event` until `None`, then sleep until [`Endpoint::next_timeout`]. Draining late costs
+///   latency, never correctness; no call fails because another was not polled. Equal instants are fine, `now` never
+///   goes back.
+/// * **Idle is free**: an idle poll is O(1) whatever the number of QPs.
+/// * **Bounded**: one call handles one packet or fills one frame; `handle_timeout` serves each QP at most once.
+/// * **No payload**: `handle_packet` says where bytes go, `poll_transmit` says which bytes follow; the driver moves them
+///   before it polls again.
+/// * **Deterministic**: same configuration, seed and inputs, same bytes out.
+#[derive(Debug)]
+pub struct Endpoint<'s> {
+    cfg: EndpointConfig,
+    limits: Limits,
+    up: PortMask,
+    rng: Rng,
+    stats: Stats,
+    qps: &'s mut [Qp],
+    timers: Timers<'s>,
+    tx_records: &'s mut [TxRecord],
+    tx_words: &'s mut [TxWord],
+    rx_words: &'s mut [RxWord],
+    wqes: &'s mut [Wqe],
+    ev_slots: &'s mut [EvSlot],
+    ev_order: &'s mut [u16],
+    cqs: Cqs<'s>,
+    regions: Regions<'s>,
+    peers: &'s mut [PeerSlot],
+    ev_entries: &'s mut [EvEntry],
+    /// Used entries of each profile; 0 = the profile does not exist.
+    ev_profiles: &'s mut [u16],
+    events: Events<'s>,
+    control: Ready,
+    data: Ready,
+    held_completions: Ready,
+}
+
+/// The part of `slice` that belongs to element `index` when each owns `each`.
+fn part<T>(slice: &mut [T], index: u32, each: usize) -> Option<&mut [T]> {
+    let start = (index as usize).checked_mul(each)?;
+    slice.get_mut(start..start.checked_add(each)?)
+}
+
+impl<'s> Endpoint<'s> {
+    /// An endpoint in `storage`. All randomness (keys, QP numbers, path order) comes from `seed`; drivers draw it from
+    /// the operating system, tests fix it.
+    ///
+    /// # Errors
+    /// A configuration value outside its range, or a slice shorter than the limits say.
+    pub fn new(cfg: EndpointConfig, storage: Storage<'s>, seed: u64) -> Result<Self, ConfigError> {
+        let s = storage.validated()?;
+        if cfg.port_mask().is_empty() {
+            return Err(ConfigError::Range { what: "ports" });
+        }
+        if cfg.gids.iter().all(Option::is_none) {
+            return Err(ConfigError::Range { what: "gids" });
+        }
+        if cfg.sack_gen_threshold == 0 {
+            return Err(ConfigError::Range { what: "sack_gen_threshold" });
+        }
+        s.qps.fill(Qp::EMPTY);
+        s.peers.fill(PeerSlot::EMPTY);
+        s.ev_profiles.fill(0);
+        Ok(Self {
+            up: cfg.port_mask(),
+            cfg,
+            rng: Rng::new(seed),
+            stats: Stats::default(),
+            qps: s.qps,
+            timers: Timers::new(s.timers),
+            tx_records: s.tx_records,
+            tx_words: s.tx_words,
+            rx_words: s.rx_words,
+            wqes: s.wqes,
+            ev_slots: s.ev_slots,
+            ev_order: s.ev_order,
+            cqs: Cqs::new(s.cqs, s.completions, s.limits.cq_depth as u32),
+            regions: Regions::new(s.mrs),
+            peers: s.peers,
+            ev_entries: s.ev_entries,
+            ev_profiles: s.ev_profiles,
+            events: Events::new(s.events),
+            control: Ready::new(List::Control),
+            data: Ready::new(List::Data),
+            held_completions: Ready::new(List::Completions),
+            limits: s.limits,
+        })
+    }
+
+    /// Lets time pass: serves every QP whose deadline has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(qp) = self.timers.pop_due(now) {
+            let usable = self.usable_ports(qp);
+            let failure = self.with_tx(qp, |mut tx| tx.on_timeout(now, usable)).flatten();
+            if let Some(cause) = failure {
+                self.fail_qp(now, qp, cause, None);
+            }
+            self.wake(now, qp);
+        }
+    }
+
+    /// When [`Endpoint::handle_timeout`] next has something to do.
+    #[inline]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.timers.earliest()
+    }
+
+    /// The oldest completion of `cq`.
+    #[inline]
+    pub fn poll_completion(&mut self, cq: CqHandle) -> Option<Completion> {
+        let completion = self.cqs.pop(cq);
+        if completion.is_some() && !self.held_completions.is_empty() {
+            // A slot became free: let the QP that waits longest have it.
+            if let Some(qp) = self.held_completions.pop(self.qps) {
+                self.complete(qp);
+            }
+        }
+        completion
+    }
+
+    /// The oldest event.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    /// Counters since construction.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The sizes this endpoint was built with.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The configuration this endpoint was built with.
+    pub fn config(&self) -> &EndpointConfig {
+        &self.cfg
+    }
+
+    /// Index of a live QP.
+    fn index_of(&self, qp: QpHandle) -> Option<u32> {
+        self.qps.get(qp.index as usize).filter(|slot| slot.used && slot.qpn == qp.qpn).map(|_| qp.index)
+    }
+
+    /// Ports through which the QP's peer can be reached now.
+    fn usable_ports(&self, qp: u32) -> PortMask {
+        self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize)).map_or(PortMask::NONE, |peer| {
+            self.up.and(peer.reachable).and(peer.announced)
+        })
+    }
+
+    /// Borrows one QP's requester with its storage.
+    #[inline]
+    fn with_tx<R>(&mut self, qp: u32, f: impl FnOnce(TxSide<'_, 's>) -> R) -> Option<R> {
+        let l = &self.limits;
+        let slot = self.qps.get_mut(qp as usize)?;
+        Some(f(TxSide {
+            req: &mut slot.req,
+            sq: &mut slot.sq,
+            ring: part(self.wqes, qp, l.send_queue)?,
+            window: TxWindow {
+                records: part(self.tx_records, qp, l.mpr * 128)?,
+                words: part(self.tx_words, qp, l.mpr * 2)?,
+            },
+            cc: &mut slot.cc,
+            path: PathCtx {
+                set: &mut slot.paths,
+                slots: part(self.ev_slots, qp, l.evs)?,
+                order: part(self.ev_order, qp, l.active_evs)?,
+                cfg: &slot.path_cfg,
+                rng: &mut self.rng,
+                stats: &mut self.stats,
+                events: &mut self.events,
+                qp: slot.qpn,
+            },
+            cfg: &self.cfg,
+        }))
+    }
+
+    /// Puts a QP on the lists it belongs to and arms its timer.
+    #[inline]
+    fn wake(&mut self, now: Instant, qp: u32) {
+        let Some(slot) = self.qps.get(qp as usize) else { return };
+        if slot.rsp.owes() {
+            self.control.push(self.qps, qp);
+        }
+        let Some(slot) = self.qps.get(qp as usize) else { return };
+        if slot.state != QpState::Rts {
+            return;
+        }
+        let probes = slot.req.probes.wants_any();
+        let sends = slot.cc.can_send();
+        let asked = self.with_tx(qp, |tx| (probes || (sends && tx.has_data(now)), tx.next_timeout(now)));
+        if let Some((ready, deadline)) = asked {
+            if ready {
+                self.data.push(self.qps, qp);
+            }
+            self.timers.arm(qp, deadline);
+        }
+    }
+
+    /// Moves a QP to ERROR: what is queued flushes, what was owed is forgotten but for one NAK. `psn` names the request
+    /// at fault; without it the oldest one is.
+    fn fail_qp(&mut self, now: Instant, qp: u32, cause: ErrorCause, psn: Option<Psn>) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        if slot.state == QpState::Error {
+            return;
+        }
+        slot.state = QpState::Error;
+        slot.cause = Some(cause);
+        slot.failed_psn = psn;
+        slot.failed_status = match cause {
+            ErrorCause::RetryExceeded | ErrorCause::PeerSilent => Some(Status::RetryExceeded),
+            ErrorCause::RemoteInvalidRequest => Some(Status::RemoteInvalidRequest),
+            ErrorCause::RemoteAccess => Some(Status::RemoteAccess),
+            ErrorCause::RemoteOperation => Some(Status::RemoteOperation),
+            ErrorCause::LocalProtection => Some(Status::LocalProtection),
+            _ => None,
+        };
+        slot.silent_ns = now.since(slot.req.last_heard);
+        slot.rsp.tack_due = false;
+        slot.rsp.answers.clear();
+        let qpn = slot.qpn;
+        self.timers.remove(qp);
+        self.stats.qp_errors += u64::from(cause != ErrorCause::Application);
+        if !self.events.push(Event::QpError { qp: qpn, cause }) {
+            self.stats.events_lost += 1;
+        }
+        self.complete(qp);
+    }
+
+    /// Moves finished requests of a QP to their completion queue, in posting order, until one is unfinished or the queue
+    /// is full; then the QP waits for `poll_completion`.
+    fn complete(&mut self, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        let Some(ring) = part(self.wqes, qp, self.limits.send_queue) else { return };
+        loop {
+            let Some((wqe, all_sent)) = slot.sq.oldest(ring) else { return };
+            let done = all_sent && slot.req.tack.diff(wqe.last_psn()) >= 0;
+            let failed = slot.state == QpState::Error;
+            if !done && !failed {
+                return;
+            }
+            let status = if done {
+                Status::Success
+            } else {
+                let at_fault = slot.failed_psn.is_none_or(|psn| {
+                    psn.diff(wqe.first_psn) >= 0 && psn.diff(wqe.last_psn()) <= 0
+                });
+                match slot.failed_status {
+                    Some(status) if at_fault => {
+                        slot.failed_status = None;
+                        status
+                    }
+                    _ => Status::Flushed,
+                }
+            };
+            if wqe.signaled || status != Status::Success {
+                if !self.cqs.has_room(slot.send_cq) {
+                    self.held_completions.push(self.qps, qp);
+                    return;
+                }
+                let completion = Completion {
+                    wr_id: wqe.wr_id,
+                    status,
+                    qp: slot.qpn,
+                    byte_len: wqe.len,
+                    first_psn: wqe.first_psn,
+                    last_path: slot.req.last_path.map(|choice| (choice.ev, choice.port)),
+                    retries: slot.req.retry_cnt,
+                    since_ack_ns: if status == Status::Success { 0 } else { slot.silent_ns },
+                };
+                self.cqs.push(slot.send_cq, completion);
+            }
+            slot.sq.pop_oldest();
+        }
+    }
+
+    fn discard(&mut self, why: Discard) -> Discard {
+        self.stats.discard(why);
+        why
+    }
+}

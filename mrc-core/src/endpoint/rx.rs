@@ -1,0 +1,314 @@
+//! A received frame: validation, then what requester and responder make of it. Source: `wire.md` 13 and 14.
+
+use mrc_wire::{Body, Ev, Frame, Ip, NackReason, Opcode, PortNum, ProbeRepr, Qpn, Reject, Syndrome, Trim};
+
+use super::{Endpoint, control::profile, IcrcCheck, Placement, Received, RxMeta, part};
+use crate::{
+    error::Discard,
+    event::ErrorCause,
+    mem::AccessError,
+    qp::QpState,
+    requester,
+    responder::{self, Answer, AnswerKind, Write},
+    time::Instant,
+};
+
+impl From<Reject> for Discard {
+    fn from(reject: Reject) -> Self {
+        match reject {
+            Reject::L3Bad => Self::L3Bad,
+            Reject::L3Dst => Self::L3Dst,
+            Reject::L3Len => Self::L3Len,
+            Reject::UdpBad => Self::UdpBad,
+            Reject::Opcode => Self::Opcode,
+            Reject::Tver => Self::Tver,
+            _ => Self::Short,
+        }
+    }
+}
+
+/// Reverse paths are redrawn at most this often.
+const REROUTE_PAUSE_NS: u64 = 100_000;
+
+impl Endpoint<'_> {
+    /// Takes one received frame. `head` holds at least its headers; the rest may lie elsewhere when the driver checked
+    /// the ICRC.
+    ///
+    /// # Errors
+    /// The reason why the frame had no further effect; it is counted under the same name.
+    pub fn handle_packet(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
+        match self.receive(now, rx, head) {
+            Ok(received) => Ok(received),
+            Err(why) => Err(self.discard(why)),
+        }
+    }
+
+    fn receive(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
+        let frame = mrc_wire::parse_frame(head, rx.wire_len, &self.cfg.wire, |dst| self.is_local(rx.port, dst))?;
+        let trimmed = matches!(frame.body, Body::Trimmed { .. });
+        let intact = match rx.icrc {
+            IcrcCheck::Valid => true,
+            IcrcCheck::Invalid => false,
+            IcrcCheck::Verify => trimmed || verify(head, &frame),
+        };
+        if !intact && !trimmed {
+            return Err(Discard::Icrc);
+        }
+        if let Some(port) = self.stats.ports.get_mut(usize::from(rx.port.plane())) {
+            port.rx_packets += 1;
+        }
+        if matches!(frame.body, Body::EndpointRequest(_) | Body::EndpointResponse(_)) {
+            return Err(if frame.bth.dest_qp == Qpn::ENDPOINT { Discard::EndpointOp } else { Discard::Qpn });
+        }
+        let qp = self.find_qp(frame.bth.dest_qp).ok_or(Discard::Qpn)?;
+        self.admit(qp, &frame)?;
+        if let Some(slot) = self.qps.get_mut(qp as usize) {
+            slot.heard = now;
+            slot.req.last_heard = now;
+        }
+        let result = match frame.body {
+            Body::Write { .. } => self.on_write(now, rx.port, qp, &frame),
+            Body::Probe(probe) => self.on_probe(qp, &frame, &probe),
+            Body::Trimmed { kind, timestamp } => self.on_trimmed(qp, &frame, kind, timestamp),
+            _ => self.on_control(now, qp, &frame),
+        };
+        self.wake(now, qp);
+        result
+    }
+
+    /// Step 2: whether the outermost destination is ours, the arriving port's own addresses first.
+    fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
+        let own = self.cfg.ports.get(usize::from(port.plane())).copied().flatten();
+        if let (Some(own), Ip::V6(dst)) = (own, dst) {
+            if own.sid.as_ref() == Some(dst) || own.addr.as_ref() == Some(dst) {
+                return true;
+            }
+        }
+        self.cfg.gids.iter().flatten().any(|gid| gid == dst)
+    }
+
+    /// Step 11: one index and one comparison.
+    fn find_qp(&self, qpn: Qpn) -> Option<u32> {
+        let index = qpn.value() & (1u32 << self.qpn_bits()).wrapping_sub(1);
+        self.qps.get(index as usize).filter(|slot| slot.used && slot.qpn == qpn).map(|_| index)
+    }
+
+    /// Step 12: partition, peer, state.
+    fn admit(&self, qp: u32, frame: &Frame) -> Result<(), Discard> {
+        let slot = self.qps.get(qp as usize).ok_or(Discard::Qpn)?;
+        let (theirs, ours) = (frame.bth.pkey, self.cfg.pkey);
+        let both_limited = (theirs | ours) & 0x8000 == 0;
+        if (theirs ^ ours) & 0x7FFF != 0 || both_limited {
+            return Err(Discard::Pkey);
+        }
+        let takes = match frame.body {
+            Body::Write { .. } | Body::Probe(_) | Body::Trimmed { .. } => slot.state.receives(),
+            _ => slot.state == QpState::Rts,
+        };
+        if !takes {
+            return Err(Discard::State);
+        }
+        let peer = self.peers.get(slot.peer as usize).ok_or(Discard::Peer)?;
+        if peer.remote != frame.src || peer.local != frame.dst {
+            return Err(Discard::Peer);
+        }
+        Ok(())
+    }
+
+    fn on_write(&mut self, now: Instant, port: PortNum, qp: u32, frame: &Frame) -> Result<Received, Discard> {
+        let write = Write {
+            psn: frame.bth.psn,
+            nominal: u32::from(frame.udp_len) + 40,
+            ends_message: frame.bth.opcode.ends_message(),
+            ack_req: frame.bth.ack_req,
+            rtx: frame.bth.rtx,
+            ce: frame.ce,
+            ev: frame.entropy,
+            timestamp: timestamp(frame),
+        };
+        let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
+        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        let cfg = &self.cfg;
+        let verdict =
+            slot.rsp.on_write(&write, bits, cfg.sack_gen_threshold, cfg.oor_silent, cfg.always_skip_after);
+        match verdict {
+            responder::Verdict::New => {}
+            responder::Verdict::OutOfWindow => return Err(Discard::OutOfWindow),
+            responder::Verdict::Duplicate => {
+                self.reroute_answers(now, qp);
+                return Err(Discard::Duplicate);
+            }
+        }
+        match self.check_write(qp, frame) {
+            Ok(received) => {
+                self.stats.rx_data += 1;
+                if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
+                    port.rx_bytes += frame.payload.len() as u64;
+                }
+                Ok(received)
+            }
+            Err(syndrome) => {
+                self.refuse(now, qp, frame, syndrome);
+                Err(Discard::Nak)
+            }
+        }
+    }
+
+    /// A duplicate hints that our answers to the first copy died on their way: take other paths back.
+    fn reroute_answers(&mut self, now: Instant, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        if now.since(slot.rerouted) < REROUTE_PAUSE_NS {
+            return;
+        }
+        slot.rerouted = now;
+        if let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) {
+            slot.reverse.start(entries, &mut self.rng);
+        }
+    }
+
+    /// Steps 15 to 17: lengths, memory, write with immediate.
+    fn check_write(&self, qp: u32, frame: &Frame) -> Result<Received, Syndrome> {
+        let Body::Write { reth, imm, .. } = &frame.body else { return Err(Syndrome::InvalidRequest) };
+        let slot = self.qps.get(qp as usize).ok_or(Syndrome::RemoteOperational)?;
+        let (len, mtu) = (frame.payload.len() as u64, u64::from(slot.path_mtu));
+        let dmalen = u64::from(reth.dmalen);
+        let well_formed = match frame.bth.opcode {
+            Opcode::WriteFirst | Opcode::WriteMiddle => len == mtu && frame.bth.pad == 0 && dmalen > mtu,
+            Opcode::WriteLast | Opcode::WriteLastImm => len >= 1 && len <= mtu && dmalen > mtu,
+            _ => len <= mtu && dmalen == len,
+        };
+        if !well_formed {
+            return Err(Syndrome::InvalidRequest);
+        }
+        if imm.is_some() {
+            // No receive queue yet: the limit for writes with immediate is 0 (exceptions.toml).
+            return Err(Syndrome::from_u8(self.cfg.wimm_nak_syndrome));
+        }
+        if len == 0 {
+            return Ok(Received::Nothing);
+        }
+        let check = |va, len| {
+            self.regions.check(slot.pd, reth.rkey.0, va, len, true).map_err(|why| match why {
+                AccessError::Key | AccessError::Rights | AccessError::Bounds => Syndrome::RemoteAccess,
+            })
+        };
+        let (mr, offset) = check(reth.va, len)?;
+        if frame.bth.opcode.is_first() {
+            check(reth.va, dmalen)?;
+        }
+        Ok(Received::Place(Placement { mr, offset, payload: frame.payload.clone() }))
+    }
+
+    /// Sends one NAK, then nothing more: the QP is in ERROR.
+    fn refuse(&mut self, now: Instant, qp: u32, frame: &Frame, syndrome: Syndrome) {
+        let cause = match syndrome {
+            Syndrome::RemoteAccess => ErrorCause::RequestAccess,
+            _ if matches!(frame.body, Body::Write { imm: Some(_), .. }) => ErrorCause::RequestWimm,
+            _ => ErrorCause::RequestInvalid,
+        };
+        self.fail_qp(now, qp, cause, None);
+        if let Some(slot) = self.qps.get_mut(qp as usize) {
+            slot.rsp.answers.push(Answer {
+                kind: AnswerKind::Nak(syndrome),
+                psn: frame.bth.psn,
+                ev: frame.entropy,
+                timestamp: 0,
+                rtx: false,
+            });
+        }
+    }
+
+    fn on_probe(&mut self, qp: u32, frame: &Frame, probe: &ProbeRepr) -> Result<Received, Discard> {
+        self.stats.rx_probe += 1;
+        let skip_after = self.cfg.always_skip_after;
+        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        let verdict = slot.rsp.verdict(frame.entropy, frame.ce, skip_after);
+        slot.rsp.answers.push(Answer {
+            kind: AnswerKind::Sack { verdict, probe_id: Some(probe.probe_id) },
+            psn: slot.rsp.window.cack(),
+            ev: frame.entropy,
+            timestamp: if probe.tseth.is_timestamp() { probe.tseth.timestamp } else { 0 },
+            rtx: false,
+        });
+        Ok(Received::Nothing)
+    }
+
+    /// A trimmed packet may only draw one NACK, or a SACK when its PSN arrived before (`wire.md` 13).
+    fn on_trimmed(&mut self, qp: u32, frame: &Frame, kind: Trim, timestamp: u16) -> Result<Received, Discard> {
+        let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
+        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        let psn = frame.bth.psn;
+        let answer = |kind| Answer { kind, psn, ev: frame.entropy, timestamp, rtx: frame.bth.rtx };
+        match slot.rsp.window.classify(psn, bits) {
+            _ if !slot.rsp.trim_nack => Err(Discard::Trimmed),
+            responder::Arrival::Above => Err(Discard::Trimmed),
+            responder::Arrival::New => {
+                let reason = match kind {
+                    Trim::Trimmed => NackReason::Trimmed,
+                    Trim::LastHop => NackReason::TrimmedLastHop,
+                };
+                slot.rsp.answers.push(answer(AnswerKind::Nack(reason)));
+                Ok(Received::Nothing)
+            }
+            responder::Arrival::Below | responder::Arrival::Seen => {
+                let verdict = mrc_wire::Verdict::None;
+                slot.rsp.answers.push(answer(AnswerKind::Sack { verdict, probe_id: None }));
+                Ok(Received::Nothing)
+            }
+        }
+    }
+
+    /// SACK, NACK, Transport ACK or NAK for our requester.
+    fn on_control(&mut self, now: Instant, qp: u32, frame: &Frame) -> Result<Received, Discard> {
+        let (psn, rtx) = (frame.bth.psn, frame.bth.rtx);
+        let verdict = match &frame.body {
+            Body::Sack(sack) => {
+                self.stats.rx_sack += 1;
+                let outcome = self.with_tx(qp, |mut tx| tx.on_sack(now, sack, rtx)).unwrap_or(Err(Discard::Qpn));
+                if sack.verdict == mrc_wire::Verdict::None && outcome.is_ok() {
+                    self.learn_reverse(qp, sack.entropy);
+                }
+                outcome.map(|()| requester::Verdict::Continue)
+            }
+            Body::Nack(nack) => {
+                self.stats.rx_nack += 1;
+                self.with_tx(qp, |mut tx| tx.on_nack(now, nack, rtx)).unwrap_or(Err(Discard::Qpn))
+            }
+            Body::Ack(aeth) => self.with_tx(qp, |mut tx| tx.on_ack(now, psn, aeth)).unwrap_or(Err(Discard::Qpn)),
+            _ => Err(Discard::Opcode),
+        };
+        // Even a SACK that counts as stale (a late probe answer) may have moved the window.
+        if let Ok(requester::Verdict::Fail(cause)) = verdict {
+            let at_fault = if matches!(frame.body, Body::Ack(_)) { Some(psn) } else { None };
+            self.fail_qp(now, qp, cause, at_fault);
+        } else {
+            self.complete(qp);
+        }
+        verdict.map(|_| Received::Nothing)
+    }
+
+    /// A data EV that just worked is a good way for control packets too (`paths.md` 11).
+    fn learn_reverse(&mut self, qp: u32, ev: Ev) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        if let Some(choice) = slot.req.last_path.filter(|choice| choice.ev == ev) {
+            slot.reverse.learn(choice);
+        }
+    }
+}
+
+fn timestamp(frame: &Frame) -> u16 {
+    match &frame.body {
+        Body::Write { tseth: Some(tseth), .. } if tseth.is_timestamp() => tseth.timestamp,
+        _ => 0,
+    }
+}
+
+/// Checks the ICRC of a whole frame.
+fn verify(head: &[u8], frame: &Frame) -> bool {
+    let covered = head.get(frame.l3_offset..frame.icrc_offset);
+    let carried = head.get(frame.icrc_offset..).and_then(|rest| rest.first_chunk::<4>());
+    match (covered.and_then(mrc_wire::icrc::compute), carried) {
+        (Some(computed), Some(carried)) => computed == *carried,
+        _ => false,
+    }
+}

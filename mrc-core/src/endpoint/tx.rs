@@ -1,0 +1,326 @@
+//! What leaves: control packets first, then probes, then data, one frame per call, round robin over the QPs that have
+//! something to send. Source: `transport.md` 3.3, 4.7, 5; `congestion.md` 5 (scheduler).
+
+use mrc_wire::{
+    AethRepr, BthRepr, Ecn, Ev, MethRepr, Msn, NackRepr, Opcode, PortNum, ProbeRepr, Psn, Qpn, RethRepr, SackRepr,
+    Syndrome, TsethRepr,
+};
+
+use super::{Endpoint, PayloadRef, Transmit, part};
+use crate::{
+    cc::CongestionControl,
+    config::{Route, Trimming},
+    event::ErrorCause,
+    path::Choice,
+    port::PortMask,
+    qp::{Qp, QpState},
+    ready::List,
+    requester::{DataPacket, segment_len},
+    responder::{Answer, AnswerKind},
+    time::Instant,
+};
+
+/// QPs looked at in one call before it gives up until the next one; bounds a call when many QPs are blocked.
+const ATTEMPTS: usize = 8;
+
+/// The smallest `out` that every frame's headers fit in.
+pub const MAX_HEADER_LEN: usize = 192;
+
+/// A control packet's transport headers.
+enum Reply {
+    Sack(SackRepr),
+    Nack(NackRepr),
+    Ack(AethRepr),
+}
+
+impl Endpoint<'_> {
+    /// Writes the headers of the next frame to send into `out` (at least [`MAX_HEADER_LEN`] bytes) and says what follows
+    /// them. `ports` are the ports with room for a frame; a packet for another port waits, nothing is lost.
+    ///
+    /// `None`: nothing to send now. The driver appends payload, pad and ICRC (`mrc_wire::icrc`).
+    pub fn poll_transmit(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        if self.control.is_empty() && self.data.is_empty() {
+            return None;
+        }
+        let ports = ports.and(self.up);
+        if ports.is_empty() || out.len() < MAX_HEADER_LEN {
+            return None;
+        }
+        for _ in 0..ATTEMPTS {
+            let Some(qp) = self.control.front() else { break };
+            if let Some(transmit) = self.send_control(now, qp, ports, out) {
+                self.next_turn(List::Control, qp);
+                return Some(transmit);
+            }
+            self.next_turn(List::Control, qp);
+        }
+        for _ in 0..ATTEMPTS {
+            let Some(qp) = self.data.front() else { break };
+            if let Some(transmit) = self.send_data(now, qp, ports, out) {
+                self.after_data(now, qp, true);
+                return Some(transmit);
+            }
+            // Blocked by ports the driver left out: keep the turn. By anything else: an acknowledgement, a timer or a
+            // port event puts the QP back.
+            let starved = self.usable_ports(qp) != self.usable_ports(qp).and(ports);
+            self.after_data(now, qp, starved);
+        }
+        None
+    }
+
+    /// Gives the turn on; a QP that owes nothing more leaves the list.
+    fn next_turn(&mut self, list: List, qp: u32) {
+        let owes = self.qps.get(qp as usize).is_some_and(|slot| slot.used && slot.rsp.owes());
+        let ready = if list == List::Control { &mut self.control } else { &mut self.data };
+        if owes {
+            ready.rotate(self.qps);
+        } else {
+            let _ = ready.pop(self.qps);
+        }
+    }
+
+    /// As `next_turn` for the data list; the timer learns of what was just sent.
+    fn after_data(&mut self, now: Instant, qp: u32, keep: bool) {
+        let more = keep
+            && self.qps.get(qp as usize).is_some_and(|slot| {
+                slot.state == QpState::Rts && (slot.req.probes.wants_any() || slot.cc.can_send())
+            })
+            && self.with_tx(qp, |tx| tx.req.probes.wants_any() || tx.has_data(now)).unwrap_or(false);
+        if more {
+            self.data.rotate(self.qps);
+        } else {
+            let _ = self.data.pop(self.qps);
+        }
+        let active = self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Rts);
+        if active {
+            if let Some(deadline) = self.with_tx(qp, |tx| tx.next_timeout(now)) {
+                self.timers.arm(qp, deadline);
+            }
+        }
+    }
+
+    fn send_control(&mut self, now: Instant, qp: u32, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        let usable = self.usable_ports(qp).and(ports);
+        let slot = self.qps.get_mut(qp as usize)?;
+        if !slot.used || !slot.rsp.owes() {
+            return None;
+        }
+        let choice = slot.reverse.pick(usable)?;
+        self.stats.answers_merged += u64::from(slot.rsp.answers.take_merged());
+        let bth = |opcode, psn, rtx| control_bth(slot.dest_qp, self.cfg.pkey, opcode, psn, rtx);
+        // A Transport ACK completes requests at the peer: it goes before the SACKs that wait.
+        let (bth, reply) = if slot.rsp.tack_due {
+            slot.rsp.tack_due = false;
+            self.stats.tx_ack += 1;
+            let msn = slot.rsp.messages_done();
+            let cack = slot.rsp.window.cack();
+            (bth(Opcode::Ack, cack, false), Reply::Ack(AethRepr { syndrome: Syndrome::Ack(31), msn }))
+        } else {
+            let answer = slot.rsp.answers.front()?;
+            slot.rsp.answers.pop();
+            match answer.kind {
+                AnswerKind::Sack { probe_id, .. } => {
+                    self.stats.tx_sack += 1;
+                    let bits = part(self.rx_words, qp, self.limits.mpr * 2)?;
+                    let sack = slot.rsp.sack(&answer, slot.qpn, slot.dest_qp, bits)?;
+                    (bth(Opcode::Sack, sack.cack, answer.rtx && probe_id.is_none()), Reply::Sack(sack))
+                }
+                AnswerKind::Nack(reason) => {
+                    self.stats.tx_nack += 1;
+                    let nack = NackRepr {
+                        reason,
+                        vendor_info: 0,
+                        entropy: answer.ev,
+                        spdcid: slot.qpn.value() as u16,
+                        dpdcid: slot.dest_qp.value() as u16,
+                        psn: answer.psn,
+                        cc_type: self.cfg.neth_cc_type,
+                        timestamp: answer.timestamp,
+                    };
+                    (bth(Opcode::Nack, answer.psn, answer.rtx), Reply::Nack(nack))
+                }
+                AnswerKind::Nak(syndrome) => {
+                    self.stats.tx_nak += 1;
+                    let msn = slot.rsp.messages_done();
+                    (bth(Opcode::Ack, answer.psn, false), Reply::Ack(AethRepr { syndrome, msn }))
+                }
+            }
+        };
+        let _ = now;
+        let dscp = self.cfg.wire.dscp.control;
+        let ecn = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
+        let len = match reply {
+            Reply::Sack(_) => SackRepr::LEN,
+            Reply::Nack(_) => NackRepr::LEN,
+            Reply::Ack(_) => AethRepr::LEN,
+        };
+        let (start, transmit) = self.lower_layers(qp, choice, dscp, ecn, BthRepr::LEN + len, 0, 0, None, out)?;
+        let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
+        match reply {
+            Reply::Sack(sack) => sack.emit(rest.first_chunk_mut()?),
+            Reply::Nack(nack) => nack.emit(rest.first_chunk_mut()?),
+            Reply::Ack(aeth) => aeth.emit(rest.first_chunk_mut()?),
+        }
+        Some(transmit)
+    }
+
+    /// A probe that is wanted, else a write packet.
+    fn send_data(&mut self, now: Instant, qp: u32, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        let usable = self.usable_ports(qp).and(ports);
+        let slot = self.qps.get(qp as usize)?;
+        if slot.state != QpState::Rts || usable.is_empty() {
+            return None;
+        }
+        if slot.req.probes.wants_any() && now >= slot.req.next_probe {
+            if let Some(transmit) = self.send_probe(now, qp, usable, out) {
+                return Some(transmit);
+            }
+        }
+        let packet = self.with_tx(qp, |mut tx| tx.next_data(now, usable)).flatten()?;
+        self.send_write(now, qp, &packet, out)
+    }
+
+    fn send_probe(&mut self, now: Instant, qp: u32, usable: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        let slots = part(self.ev_slots, qp, self.limits.evs)?;
+        let slot = self.qps.get_mut(qp as usize)?;
+        let ev = slot.req.probes.take_wanted()?;
+        let choice = slot.paths.choice(slots, ev).filter(|choice| usable.contains(choice.port))?;
+        let probe_id = slot.req.probes.sent(ev, now);
+        slot.req.next_probe = now.after(slot.req.probe_rate_limit_ns);
+        self.stats.tx_probe += 1;
+        let bth = control_bth(slot.dest_qp, self.cfg.pkey, Opcode::Probe, Psn::new(0), false);
+        let probe = ProbeRepr {
+            probe_id,
+            vendor_info: 0,
+            spdcid: slot.qpn.value() as u16,
+            dpdcid: slot.dest_qp.value() as u16,
+            tseth: TsethRepr::ns128(stamp(now)),
+        };
+        let dscp = data_dscp(slot, &self.cfg.wire.dscp, false);
+        let (start, transmit) =
+            self.lower_layers(qp, choice, dscp, Ecn::Ect0, BthRepr::LEN + ProbeRepr::LEN, 0, 0, None, out)?;
+        let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
+        probe.emit(rest.first_chunk_mut()?);
+        Some(transmit)
+    }
+
+    fn send_write(&mut self, now: Instant, qp: u32, packet: &DataPacket, out: &mut [u8]) -> Option<Transmit> {
+        let slot = self.qps.get(qp as usize)?;
+        let wqe = &packet.segment.wqe;
+        let index = packet.segment.index;
+        let len = segment_len(wqe.len, index, slot.path_mtu);
+        if len > 0 && !self.regions.live(wqe.mr) {
+            self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(packet.psn));
+            return None;
+        }
+        let pad = (len.wrapping_neg() & 3) as u8;
+        let done = u64::from(index) * u64::from(slot.path_mtu);
+        let ts = self.cfg.timestamps;
+        let bth = BthRepr {
+            opcode: opcode(index, wqe.packets),
+            se: false,
+            pad,
+            pkey: self.cfg.pkey,
+            dest_qp: slot.dest_qp,
+            ack_req: packet.ack_req,
+            rtx: packet.rtx,
+            ts,
+            psn: packet.psn,
+        };
+        let reth = RethRepr { va: wqe.remote_va.wrapping_add(done), rkey: wqe.rkey, dmalen: wqe.len };
+        let meth = MethRepr { rqmsn: Msn(0), msn: wqe.msn };
+        let dscp = data_dscp(slot, &self.cfg.wire.dscp, packet.rtx);
+        let payload = (len > 0).then(|| PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len });
+        let headers = BthRepr::LEN + MethRepr::LEN + if ts { TsethRepr::LEN } else { 0 } + RethRepr::LEN;
+        let (start, transmit) =
+            self.lower_layers(qp, packet.choice, dscp, Ecn::Ect0, headers, len, pad, payload, out)?;
+        let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
+        let (to, mut rest) = rest.split_first_chunk_mut()?;
+        meth.emit(to);
+        if ts {
+            let (to, after) = rest.split_first_chunk_mut()?;
+            TsethRepr::ns128(stamp(now)).emit(to);
+            rest = after;
+        }
+        reth.emit(rest.first_chunk_mut()?);
+        Some(transmit)
+    }
+
+    /// Writes everything below BTH; `headers` are the transport header bytes that the caller writes next, from the
+    /// offset returned.
+    #[expect(clippy::too_many_arguments, reason = "one call site per packet kind; a struct would be built to be taken apart")]
+    fn lower_layers(
+        &mut self,
+        qp: u32,
+        choice: Choice,
+        dscp: u8,
+        ecn: Ecn,
+        headers: usize,
+        payload_len: u32,
+        pad: u8,
+        payload: Option<PayloadRef>,
+        out: &mut [u8],
+    ) -> Option<(usize, Transmit)> {
+        let slot = self.qps.get(qp as usize)?;
+        let peer = self.peers.get(slot.peer as usize)?;
+        let plane = usize::from(choice.port.plane());
+        let template = peer.templates.get(plane)?.as_ref()?;
+        let outer_dst = match &peer.route {
+            Route::Plain => None,
+            Route::Srv6(map) => Some(map.apply(choice.ev)),
+            Route::Srv6Entry => {
+                let base = (slot.ev_profile as usize).checked_mul(self.limits.profile_evs)?;
+                self.ev_entries.get(base.checked_add(choice.ev.0 as usize)?)?.dst
+            }
+        };
+        let udp_payload = headers + payload_len as usize + usize::from(pad) + mrc_wire::icrc::LEN;
+        let start = template.emit(out, choice.ev, dscp, ecn, udp_payload, outer_dst.as_ref())?;
+        let transmit = Transmit {
+            header_len: start + headers,
+            l3_offset: template.l3_offset(),
+            payload,
+            pad,
+            port: choice.port,
+            ev: choice.ev,
+            traffic_class: dscp << 2 | ecn as u8,
+        };
+        if let Some(port) = self.stats.ports.get_mut(plane) {
+            port.tx_packets += 1;
+            port.tx_bytes += u64::from(payload_len);
+        }
+        Some((start, transmit))
+    }
+}
+
+fn emit_bth<'o>(bth: &BthRepr, se_bit: u8, out: &'o mut [u8]) -> Option<&'o mut [u8]> {
+    let (to, rest) = out.split_first_chunk_mut()?;
+    bth.emit(to, se_bit);
+    Some(rest)
+}
+
+fn control_bth(dest_qp: Qpn, pkey: u16, opcode: Opcode, psn: Psn, rtx: bool) -> BthRepr {
+    BthRepr { opcode, se: false, pad: 0, pkey, dest_qp, ack_req: false, rtx, ts: false, psn }
+}
+
+/// 128 ns ticks, 16 bits (`wire.md` 15).
+fn stamp(now: Instant) -> u16 {
+    (now.as_nanos() >> 7) as u16
+}
+
+fn data_dscp(slot: &Qp, plan: &mrc_wire::DscpPlan, rtx: bool) -> u8 {
+    match (slot.req.trimming, rtx) {
+        (Trimming::Off, _) => plan.no_trim,
+        (Trimming::On, false) => plan.trimmable,
+        (Trimming::On, true) => plan.trimmable_retx,
+    }
+}
+
+/// Opcode of packet `index` of a message of `packets`.
+fn opcode(index: u32, packets: u32) -> Opcode {
+    match (index == 0, index + 1 >= packets) {
+        (true, true) => Opcode::WriteOnly,
+        (true, false) => Opcode::WriteFirst,
+        (false, false) => Opcode::WriteMiddle,
+        (false, true) => Opcode::WriteLast,
+    }
+}
