@@ -1,0 +1,490 @@
+//! Where packets go: the entropy values (EVs) of a QP, their health, the choice of one per packet, probes of bad ones,
+//! and the paths of control packets. Owns no packet and no port: the engine says which ports are free and what came
+//! back, this module answers with an EV. Source: `paths.md`, read sections 5 to 8 first.
+//!
+//! ```text
+//! profile entries --start--> slots (universe of the QP) --order--> rotation (active EVs), one per packet
+//!                              |  ^                                      |
+//!                    feedback  |  | probe answered well                  | retired: a backup of the same
+//!                              v  |                                      v plane takes its place
+//!                           ASSUMED_BAD <--------------------------------+
+//! ```
+//!
+//! A QP lends two slices with every call, always the same: `slots`, one [`EvSlot`] per EV, and `order`, one `u16` per
+//! active EV. [`PathSet`] is the fixed-size rest. Which policy runs is a [`Selector`]; the engine sees only [`PathSet`].
+
+mod fixed;
+mod probe;
+mod profile;
+mod reverse;
+mod rotation;
+mod slot;
+mod spray;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+
+use mrc_wire::{Ev, PortNum, Verdict};
+
+pub use self::{
+    fixed::{Oblivious, Pinned},
+    profile::{EvEntry, ProfileError, auto_profile, compact_profile, validate_profile},
+    reverse::ReverseSet,
+    slot::{EvSlot, EvState},
+    spray::Spray,
+};
+use self::{rotation::Rotation, state::Order};
+use crate::{port::PortMask, rng::Rng, time::Instant};
+
+/// Most planes of a QP; ports above this number carry no EV. Costs 10 bytes per plane and QP.
+pub const MAX_PLANES: usize = 8;
+
+/// Slot of a QP's EV table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EvIndex(pub u16);
+
+impl EvIndex {
+    /// No slot: a path of the reverse set, which comes from the profile and not from the QP's table.
+    pub const NONE: Self = Self(u16::MAX);
+}
+
+/// Where one packet goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choice {
+    /// Value on the wire.
+    pub ev: Ev,
+    /// Slot of the QP, for the feedback.
+    pub index: EvIndex,
+    /// Index into the profile's entries, which hold the outer destination where there is one.
+    pub entry: u16,
+    /// Port to leave through.
+    pub port: PortNum,
+}
+
+/// What the network said about an EV.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Feedback {
+    /// A SACK that echoed the EV; the reserved verdict 3 counts as `Verdict::None`.
+    Sack(Verdict),
+    /// NACK TRIMMED.
+    Trimmed,
+    /// NACK TRIMMED_LASTHOP: the receiver's own link, no fault of the path.
+    TrimmedLastHop,
+    /// Any other NACK.
+    OtherNack,
+    /// The timer of a packet expired without trim or SACK.
+    Timeout,
+    /// Loss inferred from SACKs; `trim_nack`: congestion on this QP would have shown as trimming instead.
+    Loss {
+        /// Whether trimming is negotiated on this QP.
+        trim_nack: bool,
+    },
+    /// A probe on this EV was answered.
+    ProbeAnswer(Verdict),
+    /// A probe on this EV was not answered in time.
+    ProbeLost,
+    /// A round trip was measured on this EV. Unused by [`Spray`]; for delay-driven selectors.
+    Rtt {
+        /// The round trip, in nanoseconds.
+        rtt_ns: u64,
+    },
+}
+
+/// A change of state, for EV events (`paths.md` 14).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transition {
+    /// Slot of the QP.
+    pub index: EvIndex,
+    /// Value on the wire.
+    pub ev: Ev,
+    /// Port of the EV.
+    pub port: PortNum,
+    /// State before.
+    pub from: EvState,
+    /// State now.
+    pub to: EvState,
+}
+
+/// How long an EV stays in SKIP (open question 18). In neither mode does a second mark prolong it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SkipMode {
+    /// Until the rotation has passed over it once.
+    #[default]
+    Rotation,
+    /// For a time. When nothing but skipped EVs is left on the free ports, one of them is used all the same.
+    Time {
+        /// Duration, in nanoseconds.
+        ns: u64,
+    },
+}
+
+/// What a loss inferred from SACKs does to the EV (open question 15).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LossEvAction {
+    /// ASSUMED_BAD where trimming is negotiated (congestion would have trimmed the packet), otherwise SKIP.
+    #[default]
+    ByTrimming,
+    /// Always ASSUMED_BAD.
+    AssumedBad,
+    /// Always SKIP.
+    Skip,
+    /// Nothing.
+    None,
+}
+
+/// Path selection of one QP. The defaults are those of `paths.md`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathConfig {
+    /// EVs in rotation over all planes, rounded down to a multiple of the planes; 2 bytes of `order` each.
+    pub active: u16,
+    /// Healthy EVs in reserve over all planes, rounded likewise; 16 bytes of `slots` for each EV, active or not.
+    pub backup: u16,
+    /// EVs that stay in rotation whatever the network says of them: the last ones are skipped, not retired. 0 lets a QP
+    /// retire its last EV and depend on `last_resort`.
+    pub ev_min_active: u16,
+    /// Distance of two probes of a bad EV, in nanoseconds; the engine sets max(1 ms, 10 * base RTT).
+    pub probe_interval_ns: u64,
+    /// Good probe answers in a row that revive an EV (open question 17); 0 counts as 1, production runs 3.
+    pub resurrect_probes: u8,
+    /// Probes of bad EVs under way at once.
+    pub bad_probes_outstanding: u8,
+    /// End of a skip (open question 18).
+    pub skip_mode: SkipMode,
+    /// Effect of an inferred loss (open question 15).
+    pub loss_ev_action: LossEvAction,
+    /// With no healthy EV on a usable port, send one packet per base RTT on a bad one (open question 19).
+    pub last_resort: bool,
+    /// Unloaded round trip, in nanoseconds: the pace of the last resort.
+    pub base_rtt_ns: u64,
+}
+
+impl Default for PathConfig {
+    fn default() -> Self {
+        Self {
+            active: 128,
+            backup: 64,
+            ev_min_active: 1,
+            probe_interval_ns: 1_000_000,
+            resurrect_probes: 1,
+            bad_probes_outstanding: 4,
+            skip_mode: SkipMode::Rotation,
+            loss_ev_action: LossEvAction::ByTrimming,
+            last_resort: true,
+            base_rtt_ns: 50_000,
+        }
+    }
+}
+
+/// Policy that picks the EV of each packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Selector {
+    /// MRC: spray over the active set, avoid what feedback says is congested or broken. See [`Spray`].
+    #[default]
+    Spray,
+    /// Spray over the active set and never react: the baseline. See [`Oblivious`].
+    Oblivious,
+    /// One path for everything; the index is that of the profile's entry. See [`Pinned`].
+    Pinned(EvIndex),
+}
+
+/// How many EVs are in which state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EvCounts {
+    /// GOOD, in rotation or in reserve.
+    pub good: u16,
+    /// SKIP.
+    pub skip: u16,
+    /// ASSUMED_BAD.
+    pub assumed_bad: u16,
+    /// DENIED.
+    pub denied: u16,
+    /// In rotation.
+    pub active: u16,
+    /// Planes (as ports) whose EVs are all ASSUMED_BAD: out of rotation until a probe revives one (`paths.md` 6).
+    pub suspended_planes: PortMask,
+}
+
+/// Why a path set cannot start or a slot cannot change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathError {
+    /// No entry of the profile is populated, allowed and on a port of the peer.
+    NoUsableEv,
+    /// The lent slices hold fewer EVs than there are planes.
+    StorageTooSmall {
+        /// Smallest length of `slots` and of `order`.
+        need: u16,
+    },
+    /// [`Selector::Pinned`] names an entry that the profile does not have, or that cannot be used.
+    PinnedEv(EvIndex),
+    /// The QP has no such slot.
+    UnknownEv(EvIndex),
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoUsableEv => f.write_str(
+                "EV profile: no entry is populated, allowed and on a port towards the peer; add entries or ports",
+            ),
+            Self::StorageTooSmall { need } => {
+                write!(f, "EV storage of the QP: less than one slot per plane; lend at least {need} slots and order words")
+            }
+            Self::PinnedEv(index) => {
+                write!(f, "pinned EV: entry {} of the profile is missing, denied or on no usable port; pin another", index.0)
+            }
+            Self::UnknownEv(index) => {
+                write!(f, "EV table of the QP: no slot {}; look the EV up with `find`", index.0)
+            }
+        }
+    }
+}
+
+impl core::error::Error for PathError {}
+
+/// A policy of path selection over the slices of one QP.
+///
+/// An implementation is a short-lived view that borrows the scalars and the slices; [`PathSet`] builds the view its
+/// [`Selector`] names and calls it, so dispatch is a `match` and inlines. A new policy is a view, a variant of
+/// [`Selector`] and an arm in each method of [`PathSet`].
+pub trait PathSelector {
+    /// The path of one packet that leaves now through one of `ports`; not `avoid` if there is another.
+    fn select(&mut self, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex>;
+
+    /// Learns from the network; returns the change of state it caused.
+    fn on_feedback(&mut self, now: Instant, index: EvIndex, what: Feedback, rng: &mut Rng) -> Option<Transition>;
+
+    /// The next EV to probe through one of `ports`; `idle`: the QP has no data under way.
+    fn poll_probe(&mut self, now: Instant, ports: PortMask, idle: bool) -> Option<EvIndex>;
+
+    /// The earliest time at which `poll_probe` or a blocked `select` may have work; it may turn out to be early.
+    fn next_timeout(&self) -> Option<Instant>;
+}
+
+/// Scalars of one QP's paths; the tables are lent with every call.
+///
+/// No call allocates or panics, whatever the slices: with other slices than those of `start` the answers are useless
+/// and nothing worse. `select`, `next_timeout` and a `poll_probe` with nothing due are O(1), amortised over the packets
+/// of a rotation; a change of state is O(slots).
+#[derive(Debug)]
+pub struct PathSet {
+    selector: Selector,
+    rotation: Rotation,
+}
+
+impl PathSet {
+    /// A set without EVs, which selects nothing until [`start`](Self::start).
+    pub const EMPTY: Self = Self::new(Selector::Spray);
+
+    /// An empty set with the policy of the coming start.
+    pub const fn new(selector: Selector) -> Self {
+        Self { selector, rotation: Rotation::EMPTY }
+    }
+
+    /// The policy in force.
+    pub const fn selector(&self) -> Selector {
+        self.selector
+    }
+
+    /// Starts or restarts the paths of a QP: fills `slots` and `order` from the profile, at random and equally over the
+    /// planes. `slots.len()` bounds the universe, `order.len()` the active set.
+    ///
+    /// `ports` are those that lead to the peer at all. A port that is merely down right now belongs in it: leave it out
+    /// of `select` instead, or its plane stays unused when it returns. Denied entries fill what is left of `slots`, so
+    /// that the controller can allow them later.
+    ///
+    /// # Errors
+    /// [`PathError::NoUsableEv`], [`PathError::StorageTooSmall`], [`PathError::PinnedEv`]; the set is then empty.
+    ///
+    /// # Source
+    /// `paths.md` 5.
+    pub fn start(
+        &mut self,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        entries: &[EvEntry],
+        cfg: &PathConfig,
+        ports: PortMask,
+        rng: &mut Rng,
+    ) -> Result<(), PathError> {
+        match self.selector {
+            Selector::Spray | Selector::Oblivious => self.rotation.start(slots, order, entries, cfg, ports, rng),
+            Selector::Pinned(index) => self.rotation.start_pinned(slots, order, entries, index, ports),
+        }
+    }
+
+    /// The path of the next packet, called once per packet when it is sent; `None` = nothing usable now.
+    ///
+    /// `ports`: free and usable (link up, allowed, peer's port up).
+    ///
+    /// # Source
+    /// `paths.md` 8, `GetSendParams`.
+    #[inline]
+    pub fn select(
+        &mut self,
+        now: Instant,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        ports: PortMask,
+        cfg: &PathConfig,
+        rng: &mut Rng,
+    ) -> Option<Choice> {
+        self.choose(now, slots, order, ports, None, cfg, rng)
+    }
+
+    /// As [`select`](Self::select), but not on `avoid`, the EV that a NACK echoed, if there is another.
+    #[expect(clippy::too_many_arguments, reason = "the tables of a QP are lent separately")]
+    pub fn select_other(
+        &mut self,
+        now: Instant,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        ports: PortMask,
+        avoid: Ev,
+        cfg: &PathConfig,
+        rng: &mut Rng,
+    ) -> Option<Choice> {
+        self.choose(now, slots, order, ports, Some(avoid), cfg, rng)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the tables of a QP are lent separately")]
+    fn choose(
+        &mut self,
+        now: Instant,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        ports: PortMask,
+        avoid: Option<Ev>,
+        cfg: &PathConfig,
+        rng: &mut Rng,
+    ) -> Option<Choice> {
+        let rotation = &mut self.rotation;
+        let index = match self.selector {
+            Selector::Spray => Spray::new(rotation, slots, order, cfg).select(now, ports, avoid, rng),
+            Selector::Oblivious => Oblivious::new(rotation, slots, order).select(now, ports, avoid, rng),
+            Selector::Pinned(_) => Pinned::new(rotation, slots).select(now, ports, avoid, rng),
+        }?;
+        choice(slots, index)
+    }
+
+    /// The slot whose value on the wire is `ev`. `hint`, the slot the packet was sent with, decides between equal values
+    /// on two planes and saves the scan.
+    pub fn find(&self, slots: &[EvSlot], hint: Option<EvIndex>, ev: Ev) -> Option<EvIndex> {
+        let used = slots.get(..self.rotation.universe()).unwrap_or(slots);
+        if let Some(hint) = hint
+            && used.get(hint.0 as usize).is_some_and(|slot| slot.ev() == ev)
+        {
+            return Some(hint);
+        }
+        used.iter().position(|slot| slot.ev() == ev).and_then(|at| u16::try_from(at).ok()).map(EvIndex)
+    }
+
+    /// Applies feedback to an EV, in rotation or not, and returns the change of state it caused.
+    ///
+    /// # Source
+    /// `paths.md` 6 and 7.
+    #[expect(clippy::too_many_arguments, reason = "the tables of a QP are lent separately")]
+    pub fn on_feedback(
+        &mut self,
+        now: Instant,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        index: EvIndex,
+        what: Feedback,
+        cfg: &PathConfig,
+        rng: &mut Rng,
+    ) -> Option<Transition> {
+        let rotation = &mut self.rotation;
+        match self.selector {
+            Selector::Spray => Spray::new(rotation, slots, order, cfg).on_feedback(now, index, what, rng),
+            Selector::Oblivious => Oblivious::new(rotation, slots, order).on_feedback(now, index, what, rng),
+            Selector::Pinned(_) => Pinned::new(rotation, slots).on_feedback(now, index, what, rng),
+        }
+    }
+
+    /// The controller denies an EV: it leaves the rotation at once, whatever `ev_min_active` says.
+    ///
+    /// # Errors
+    /// [`PathError::UnknownEv`].
+    pub fn set_denied(
+        &mut self,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        index: EvIndex,
+        rng: &mut Rng,
+    ) -> Result<Option<Transition>, PathError> {
+        self.rotation.command(slots, order, index, Order::Denied, rng)
+    }
+
+    /// The controller declares an EV good: it rejoins the rotation if its plane has room, else the reserve.
+    ///
+    /// # Errors
+    /// [`PathError::UnknownEv`].
+    pub fn set_good(
+        &mut self,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        index: EvIndex,
+        rng: &mut Rng,
+    ) -> Result<Option<Transition>, PathError> {
+        self.rotation.command(slots, order, index, Order::Good, rng)
+    }
+
+    /// Ports over which the peer can be reached now, whether busy or free. Only the last resort asks: healthy EVs on
+    /// ports that are down do not stop it, those on ports that are busy do. All ports until told.
+    pub fn set_usable_ports(&mut self, ports: PortMask) {
+        self.rotation.set_usable(ports);
+    }
+
+    /// The next bad EV whose probe is due and whose port is in `ports`; it counts as under way until
+    /// [`Feedback::ProbeAnswer`] or [`Feedback::ProbeLost`] comes for it, one of which the caller owes.
+    ///
+    /// Call until `None`. `idle`: the QP has no data under way; probes then come at 1/8 of their rate.
+    ///
+    /// # Source
+    /// `paths.md` 10.
+    pub fn poll_probe(
+        &mut self,
+        now: Instant,
+        slots: &mut [EvSlot],
+        ports: PortMask,
+        cfg: &PathConfig,
+        idle: bool,
+    ) -> Option<Choice> {
+        let rotation = &mut self.rotation;
+        let index = match self.selector {
+            Selector::Spray => Spray::new(rotation, slots, &mut [], cfg).poll_probe(now, ports, idle),
+            Selector::Oblivious => Oblivious::new(rotation, slots, &mut []).poll_probe(now, ports, idle),
+            Selector::Pinned(_) => Pinned::new(rotation, slots).poll_probe(now, ports, idle),
+        }?;
+        choice(slots, index)
+    }
+
+    /// The earliest time at which [`poll_probe`](Self::poll_probe), or a `select` refused by the pace of the last
+    /// resort, may have work. May be early; [`Instant::FAR`] if there is none. O(1).
+    pub fn next_timeout(&self) -> Instant {
+        match self.selector {
+            Selector::Spray => self.rotation.next_timeout(),
+            Selector::Oblivious | Selector::Pinned(_) => Instant::FAR,
+        }
+    }
+
+    /// How many EVs are in which state.
+    pub fn counts(&self) -> EvCounts {
+        self.rotation.counts()
+    }
+
+    /// Number of slots in use, from the first.
+    pub fn universe(&self) -> usize {
+        self.rotation.universe()
+    }
+}
+
+/// The choice of slot `index`.
+#[inline]
+fn choice(slots: &[EvSlot], index: EvIndex) -> Option<Choice> {
+    let slot = slots.get(index.0 as usize)?;
+    Some(Choice { ev: slot.ev(), index, entry: slot.entry(), port: slot.port() })
+}

@@ -1,0 +1,111 @@
+//! When bad EVs are probed. Sends nothing: the engine turns the answer of `poll_probe` into a probe packet and owes a
+//! result for it. Source: `paths.md` 10.
+
+use super::{
+    EvIndex, EvSlot, EvState, PathConfig,
+    rotation::Rotation,
+    slot::{Due, MAX_BACKOFF},
+    state::Reaction,
+};
+use crate::{port::PortMask, time::Instant};
+
+/// An idle QP probes this many times more rarely.
+const IDLE_FACTOR: u64 = 8;
+
+/// Distance to the next probe after `backoff` unanswered ones.
+fn distance_ns(cfg: &PathConfig, backoff: u8) -> u64 {
+    cfg.probe_interval_ns.max(1).saturating_mul(1 << backoff.min(MAX_BACKOFF))
+}
+
+impl Rotation {
+    /// Sets the time of the next probe of a bad EV.
+    pub(super) fn schedule_probe(&mut self, now: Instant, slot: &mut EvSlot, cfg: &PathConfig) {
+        slot.due = Due::after(now, distance_ns(cfg, slot.backoff));
+        self.probe_earliest = self.probe_earliest.min(slot.due.instant(now));
+    }
+
+    /// A probe came back or is given up: its place among the outstanding is free.
+    pub(super) fn settle_probe(&mut self, slot: &mut EvSlot) {
+        if slot.is_probing() {
+            slot.set_probing(false);
+            self.probes_out = self.probes_out.saturating_sub(1);
+        }
+    }
+
+    /// The result of a probe after which the EV stays bad.
+    pub(super) fn count_probe(&mut self, now: Instant, slot: &mut EvSlot, result: Reaction, cfg: &PathConfig) {
+        (slot.probe_ok, slot.backoff) = match result {
+            Reaction::CountGood => (slot.probe_ok.saturating_add(1), 0),
+            Reaction::BackOff => (0, (slot.backoff + 1).min(MAX_BACKOFF)),
+            _ => (0, 0),
+        };
+        self.schedule_probe(now, slot, cfg);
+    }
+
+    /// When the next probe of a bad EV is due, never before `now`.
+    fn probe_due(now: Instant, slot: &EvSlot, cfg: &PathConfig, idle: bool) -> Instant {
+        let due = if idle { slot.due.plus(distance_ns(cfg, slot.backoff).saturating_mul(IDLE_FACTOR - 1)) } else { slot.due };
+        due.instant(now)
+    }
+
+    /// Slots are visited round robin from where the last probe was found, so finding `k` due EVs costs one pass.
+    pub(super) fn poll_probe(
+        &mut self,
+        now: Instant,
+        slots: &mut [EvSlot],
+        ports: PortMask,
+        cfg: &PathConfig,
+        idle: bool,
+    ) -> Option<EvIndex> {
+        if self.starving && now >= self.last_resort_at {
+            // The wait that `next_timeout` announced is over; `select` says whether it matters.
+            self.starving = false;
+        }
+        if idle != self.idle {
+            self.idle = idle;
+            if self.probe_earliest != Instant::FAR {
+                self.probe_earliest = Instant::ZERO;
+            }
+        }
+        if now < self.probe_earliest || self.probes_out >= self.probes_limit {
+            return None;
+        }
+        let universe = self.universe();
+        let mut earliest = Instant::FAR;
+        let mut blocked = false;
+        let mut at = self.probe_cursor as usize;
+        for _ in 0..universe {
+            if at >= universe {
+                at = 0;
+            }
+            let index = at as u16;
+            at += 1;
+            let Some(slot) = slots.get_mut(index as usize) else { continue };
+            if slot.state != EvState::AssumedBad || slot.is_probing() {
+                continue;
+            }
+            let due = Self::probe_due(now, slot, cfg, idle);
+            if due > now {
+                earliest = earliest.min(due);
+            } else if ports.contains(slot.port()) {
+                slot.set_probing(true);
+                self.probes_out = self.probes_out.saturating_add(1);
+                self.probe_cursor = at as u16;
+                return Some(EvIndex(index));
+            } else {
+                blocked = true;
+            }
+        }
+        if blocked {
+            // Its port is busy or down. Look again later, not at every poll.
+            earliest = earliest.min(now.after((cfg.probe_interval_ns / 8).max(1_024)));
+        }
+        self.probe_earliest = earliest;
+        None
+    }
+
+    pub(super) fn next_timeout(&self) -> Instant {
+        let probe = if self.probes_out < self.probes_limit { self.probe_earliest } else { Instant::FAR };
+        if self.starving { probe.min(self.last_resort_at) } else { probe }
+    }
+}

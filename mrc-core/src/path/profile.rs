@@ -1,0 +1,325 @@
+//! EV profiles: the entries QPs draw their EVs from, how to make them, and what a controller's list must satisfy.
+//! Owns no life cycle (that is the endpoint's) and no per-QP state. Source: `paths.md` 2.
+
+use core::fmt;
+
+use mrc_wire::{Ev, PortNum};
+
+use super::MAX_PLANES;
+use crate::port::PortMask;
+
+/// Most entries of a profile; keeps validation, which compares all pairs, within milliseconds.
+pub const MAX_ENTRIES: usize = 4096;
+
+/// One entry of an EV profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EvEntry {
+    /// Value on the wire, which echoes carry back; for explicit SRv6 entries the index of the entry.
+    pub ev: Ev,
+    /// Port, and so plane, of the path.
+    pub port: PortNum,
+    /// Whether the entry holds a value; explicit profiles start without.
+    pub populated: bool,
+    /// DENIED by the controller, for all QPs.
+    pub denied: bool,
+    /// Outer IPv6 destination of explicit and generated SRv6 entries; unused otherwise.
+    pub dst: Option<[u8; 16]>,
+    /// Segment of the SRH that follows, where the path does not fit into one destination.
+    pub segment: Option<[u8; 16]>,
+}
+
+impl EvEntry {
+    /// An entry of an explicit profile before the controller programs it.
+    pub const UNPOPULATED: Self =
+        Self { populated: false, ..Self::new(Ev(0), PortNum::from_plane(0)) };
+
+    /// The path `ev` through `port`.
+    pub const fn new(ev: Ev, port: PortNum) -> Self {
+        Self { ev, port, populated: true, denied: false, dst: None, segment: None }
+    }
+
+    /// Whether a QP may draw this entry.
+    pub(super) fn is_usable(&self, ports: PortMask) -> bool {
+        self.populated && !self.denied && ports.contains(self.port) && (self.port.plane() as usize) < MAX_PLANES
+    }
+}
+
+/// What is wrong with a profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProfileError {
+    /// The profile has no entry, or more than [`MAX_ENTRIES`].
+    Size {
+        /// Its entries.
+        entries: usize,
+    },
+    /// No plane, or more than [`MAX_PLANES`].
+    Planes {
+        /// Planes asked for.
+        planes: u8,
+    },
+    /// EVs wider than 32 bits, or of no bit.
+    Width {
+        /// Bits asked for.
+        bits: u8,
+    },
+    /// The value space is smaller than the profile (E2BIG).
+    TooFew {
+        /// Different values there are.
+        have: u64,
+        /// Entries to fill.
+        need: usize,
+    },
+    /// An explicit entry was never programmed.
+    Unpopulated {
+        /// The entry.
+        index: usize,
+    },
+    /// An entry leaves through a port the function does not have.
+    Port {
+        /// The entry.
+        index: usize,
+        /// Its port.
+        port: u8,
+    },
+    /// Two entries have the same value on the same port: echoes could not tell them apart.
+    Duplicate {
+        /// The earlier entry.
+        first: usize,
+        /// The later entry.
+        second: usize,
+    },
+}
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Size { entries } => write!(f, "EV profile: {entries} entries; give it 1 to {MAX_ENTRIES}"),
+            Self::Planes { planes } => write!(f, "EV profile: {planes} planes; give it 1 to {MAX_PLANES}"),
+            Self::Width { bits } => write!(f, "EV profile: values of {bits} bits; give them 1 to 32"),
+            Self::TooFew { have, need } => {
+                write!(f, "EV profile: {have} values for {need} entries; widen the fields or shrink the profile")
+            }
+            Self::Unpopulated { index } => write!(f, "EV profile: entry {index} has no value; program it first"),
+            Self::Port { index, port } => {
+                write!(f, "EV profile: entry {index} uses port {port}, which does not exist; use one of the function's ports")
+            }
+            Self::Duplicate { first, second } => {
+                write!(f, "EV profile: entries {first} and {second} have the same value and port; change one")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ProfileError {}
+
+/// Checks an explicit profile before it goes ONLINE: complete, on `ports`, and without duplicates.
+///
+/// # Errors
+/// The first fault, as [`ProfileError`].
+///
+/// # Source
+/// `paths.md` 2.
+pub fn validate_profile(entries: &[EvEntry], ports: PortMask) -> Result<(), ProfileError> {
+    if entries.is_empty() || entries.len() > MAX_ENTRIES {
+        return Err(ProfileError::Size { entries: entries.len() });
+    }
+    for (index, entry) in entries.iter().enumerate() {
+        if !entry.populated {
+            return Err(ProfileError::Unpopulated { index });
+        }
+        if !ports.contains(entry.port) || entry.port.plane() as usize >= MAX_PLANES {
+            return Err(ProfileError::Port { index, port: entry.port.value() });
+        }
+        let mut earlier = entries.iter().take(index);
+        if let Some(first) = earlier.position(|other| other.ev == entry.ev && other.port == entry.port) {
+            return Err(ProfileError::Duplicate { first, second: index });
+        }
+    }
+    Ok(())
+}
+
+/// Fills an AUTO profile: values of `bits` bits (16 for the UDP format) in an order keyed by `profile_id`, ports round
+/// robin.
+///
+/// # Errors
+/// [`ProfileError::Planes`], [`ProfileError::Width`], [`ProfileError::TooFew`]; the entries are then untouched.
+///
+/// # Source
+/// `paths.md` 2.2.
+pub fn auto_profile(entries: &mut [EvEntry], planes: u8, bits: u8, profile_id: u64) -> Result<(), ProfileError> {
+    let ports = Ports::new(planes)?;
+    if bits == 0 || bits > 32 {
+        return Err(ProfileError::Width { bits });
+    }
+    let permutation = Permutation::new(1 << bits, profile_id);
+    permutation.check_room(entries)?;
+    for (i, entry) in (0u64..).zip(entries) {
+        *entry = EvEntry::new(Ev(permutation.at(i) as u32), ports.of(i));
+    }
+    Ok(())
+}
+
+/// Fills a profile of compact EVs for the algorithmic SRv6 mapping: every pair of plane and T0 uplink once, plane by
+/// turns, `EV = plane << plane_lsb | uplink`.
+///
+/// # Errors
+/// [`ProfileError::Planes`]; [`ProfileError::Width`] if `uplinks` does not fit below `plane_lsb` or the plane above it;
+/// [`ProfileError::TooFew`] if there are fewer pairs than entries. The entries are then untouched.
+///
+/// # Source
+/// `paths.md` 9.3.
+pub fn compact_profile(entries: &mut [EvEntry], planes: u8, uplinks: u16, plane_lsb: u8) -> Result<(), ProfileError> {
+    let ports = Ports::new(planes)?;
+    // Planes are at most 8 and need three bits.
+    if plane_lsb > 29 || (uplinks as u64) > 1 << plane_lsb {
+        return Err(ProfileError::Width { bits: plane_lsb });
+    }
+    let have = planes as u64 * uplinks as u64;
+    if have < entries.len() as u64 {
+        return Err(ProfileError::TooFew { have, need: entries.len() });
+    }
+    for (i, entry) in (0u64..).zip(entries) {
+        let port = ports.of(i);
+        let uplink = i / ports.count();
+        *entry = EvEntry::new(Ev((port.plane() as u32) << plane_lsb | uplink as u32), port);
+    }
+    Ok(())
+}
+
+/// Ports round robin: `(i mod P) + 1`.
+struct Ports(core::num::NonZeroU64);
+
+impl Ports {
+    fn new(planes: u8) -> Result<Self, ProfileError> {
+        match core::num::NonZeroU64::new(planes as u64) {
+            Some(count) if planes as usize <= MAX_PLANES => Ok(Self(count)),
+            _ => Err(ProfileError::Planes { planes }),
+        }
+    }
+
+    fn count(&self) -> core::num::NonZeroU64 {
+        self.0
+    }
+
+    fn of(&self, i: u64) -> PortNum {
+        PortNum::from_plane((i % self.0) as u8)
+    }
+}
+
+/// A keyed permutation of `[0, n)`: four Feistel rounds on the next power of four, walking the cycle until the value
+/// falls below `n` (less than four steps on average).
+struct Permutation {
+    n: u64,
+    half_bits: u32,
+    keys: [u64; 4],
+}
+
+impl Permutation {
+    /// `n` in `[1, 2^62]`.
+    fn new(n: u64, key: u64) -> Self {
+        let mut rng = crate::rng::Rng::new(key);
+        let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
+        let keys = core::array::from_fn(|_| rng.next_u64());
+        Self { n, half_bits: bits.div_ceil(2).min(31), keys }
+    }
+
+    fn check_room(&self, entries: &[EvEntry]) -> Result<(), ProfileError> {
+        if self.n < entries.len() as u64 {
+            return Err(ProfileError::TooFew { have: self.n, need: entries.len() });
+        }
+        Ok(())
+    }
+
+    /// The image of `i`, which lies below `n`. Ends because the cycle of `i` comes back to `i`.
+    fn at(&self, i: u64) -> u64 {
+        let mut x = self.rounds(i);
+        while x >= self.n {
+            x = self.rounds(x);
+        }
+        x
+    }
+
+    fn rounds(&self, x: u64) -> u64 {
+        let mask = (1u64 << self.half_bits) - 1;
+        let (mut left, mut right) = (x >> self.half_bits & mask, x & mask);
+        for key in self.keys {
+            let f = crate::rng::Rng::new(right ^ key).next_u64() & mask;
+            (left, right) = (right, left ^ f);
+        }
+        left << self.half_bits | right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::{collections::BTreeSet, vec, vec::Vec};
+
+    use super::*;
+
+    #[test]
+    fn permutations_are_permutations() {
+        for n in [1, 2, 3, 4, 5, 16, 17, 100, 1000, 4097] {
+            let permutation = Permutation::new(n, 99);
+            let images: BTreeSet<u64> = (0..n).map(|i| permutation.at(i)).collect();
+            assert_eq!(images.len() as u64, n);
+            assert!(images.iter().all(|&x| x < n), "n = {n}");
+        }
+    }
+
+    #[test]
+    fn auto_profiles_are_distinct_balanced_and_keyed() {
+        let mut entries = vec![EvEntry::UNPOPULATED; 192];
+        auto_profile(&mut entries, 4, 16, 1).unwrap();
+        assert_eq!(validate_profile(&entries, PortMask::first(4)), Ok(()));
+        let values: BTreeSet<Ev> = entries.iter().map(|e| e.ev).collect();
+        assert_eq!(values.len(), 192);
+        assert!(values.iter().all(|ev| ev.0 < 1 << 16));
+        for plane in 0..4 {
+            assert_eq!(entries.iter().filter(|e| e.port.plane() == plane).count(), 48);
+        }
+        let mut other = entries.clone();
+        auto_profile(&mut other, 4, 16, 2).unwrap();
+        assert_ne!(entries, other);
+        auto_profile(&mut other, 4, 16, 1).unwrap();
+        assert_eq!(entries, other);
+    }
+
+    #[test]
+    fn auto_profiles_know_their_limits() {
+        let mut entries = vec![EvEntry::UNPOPULATED; 17];
+        assert_eq!(auto_profile(&mut entries, 4, 4, 1), Err(ProfileError::TooFew { have: 16, need: 17 }));
+        assert_eq!(auto_profile(&mut entries, 0, 4, 1), Err(ProfileError::Planes { planes: 0 }));
+        assert_eq!(auto_profile(&mut entries, 9, 4, 1), Err(ProfileError::Planes { planes: 9 }));
+        assert_eq!(auto_profile(&mut entries, 1, 33, 1), Err(ProfileError::Width { bits: 33 }));
+        assert!(entries.iter().all(|e| !e.populated));
+        assert_eq!(auto_profile(&mut entries, 8, 32, 1), Ok(()));
+    }
+
+    #[test]
+    fn compact_profiles_pair_planes_and_uplinks() {
+        let mut entries = vec![EvEntry::UNPOPULATED; 12];
+        compact_profile(&mut entries, 4, 3, 8).unwrap();
+        let evs: Vec<u32> = entries.iter().map(|e| e.ev.0).collect();
+        assert_eq!(evs, [0, 0x100, 0x200, 0x300, 1, 0x101, 0x201, 0x301, 2, 0x102, 0x202, 0x302]);
+        assert!(entries.iter().all(|e| e.port.plane() as u32 == e.ev.0 >> 8));
+        assert_eq!(compact_profile(&mut entries, 4, 2, 8), Err(ProfileError::TooFew { have: 8, need: 12 }));
+        assert_eq!(compact_profile(&mut entries, 4, 257, 8), Err(ProfileError::Width { bits: 8 }));
+    }
+
+    #[test]
+    fn explicit_profiles_are_complete_and_unambiguous() {
+        let port = PortNum::from_plane;
+        let good = [EvEntry::new(Ev(1), port(0)), EvEntry::new(Ev(1), port(1)), EvEntry::new(Ev(2), port(0))];
+        let ports = PortMask::first(2);
+        assert_eq!(validate_profile(&good, ports), Ok(()));
+        assert_eq!(validate_profile(&[], ports), Err(ProfileError::Size { entries: 0 }));
+        let mut bad = good;
+        bad[1] = EvEntry::UNPOPULATED;
+        assert_eq!(validate_profile(&bad, ports), Err(ProfileError::Unpopulated { index: 1 }));
+        bad[1] = EvEntry::new(Ev(9), port(2));
+        assert_eq!(validate_profile(&bad, ports), Err(ProfileError::Port { index: 1, port: 3 }));
+        bad[1] = good[0];
+        assert_eq!(validate_profile(&bad, ports), Err(ProfileError::Duplicate { first: 0, second: 1 }));
+    }
+}

@@ -1,0 +1,278 @@
+//! The paths of control packets: forward EVs are not reversible, so the responder keeps one EV per plane towards the
+//! requester. Source: `paths.md` 11.
+
+use super::{Choice, EvEntry, EvIndex, MAX_PLANES};
+use crate::{port::PortMask, rng::Rng, time::Instant};
+use mrc_wire::{Ev, PortNum};
+
+/// Unanswered probes after which another EV of the plane is tried.
+const TRIES: u8 = 3;
+
+/// One plane of the reverse set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reverse {
+    /// What control packets use.
+    current: Option<Choice>,
+    /// What the next probe of this plane tests.
+    candidate: Option<Choice>,
+    /// Unanswered probes of the candidate.
+    lost: u8,
+}
+
+/// One EV per plane for SACKs, NACKs, Transport ACKs and endpoint responses of a QP.
+///
+/// A QP that sends data learns from its SACKs ([`learn`](Self::learn)); one that only receives finds working EVs with
+/// EV probes ([`poll_probe`](Self::poll_probe)), one per base RTT in which data arrived.
+#[derive(Debug)]
+pub struct ReverseSet {
+    planes: [Reverse; MAX_PLANES],
+    /// Planes with an EV, as ports.
+    ports: PortMask,
+    next_plane: u8,
+    probe_plane: u8,
+    received: bool,
+    sent: bool,
+    probe_at: Instant,
+}
+
+impl ReverseSet {
+    /// A set without paths.
+    pub const EMPTY: Self = Self {
+        planes: [Reverse { current: None, candidate: None, lost: 0 }; MAX_PLANES],
+        ports: PortMask::NONE,
+        next_plane: 0,
+        probe_plane: 0,
+        received: false,
+        sent: false,
+        probe_at: Instant::ZERO,
+    };
+
+    /// An empty set.
+    pub const fn new() -> Self {
+        Self::EMPTY
+    }
+
+    /// Starts with a random EV of the responder's own profile on each of `ports`, and at a random plane so that QPs
+    /// started together do not move in step.
+    pub fn start(&mut self, entries: &[EvEntry], ports: PortMask, rng: &mut Rng) {
+        *self = Self::EMPTY;
+        for (plane, reverse) in (0u8..).zip(&mut self.planes) {
+            let port = PortNum::from_plane(plane);
+            if ports.contains(port)
+                && let Some(choice) = random_entry(entries, port, rng)
+            {
+                *reverse = Reverse { current: Some(choice), candidate: Some(choice), lost: 0 };
+                self.ports = self.ports.with(port);
+            }
+        }
+        self.next_plane = rng.below(MAX_PLANES as u32) as u8;
+        self.probe_plane = rng.below(MAX_PLANES as u32) as u8;
+    }
+
+    /// `choice` works: it carried data that was acknowledged without a mark, or a probe that was answered.
+    pub fn learn(&mut self, choice: Choice) {
+        if let Some(reverse) = self.planes.get_mut(choice.port.plane() as usize) {
+            reverse.current = Some(choice);
+            self.ports = self.ports.with(choice.port);
+        }
+    }
+
+    /// The path of a control packet through one of `ports`: planes in turn. `None` without an EV on these ports.
+    pub fn pick(&mut self, ports: PortMask) -> Option<Choice> {
+        let plane = next_plane(&mut self.next_plane, ports.and(self.ports))?;
+        self.planes.get(plane as usize)?.current
+    }
+
+    /// Data arrived on the QP.
+    pub const fn on_data_received(&mut self) {
+        self.received = true;
+    }
+
+    /// The QP sent data of its own, whose SACKs teach more than a probe.
+    pub const fn on_data_sent(&mut self) {
+        self.sent = true;
+    }
+
+    /// The path of an EV probe to send now, if a base RTT with data received and none sent has gone by.
+    ///
+    /// `ports`: free and usable. The caller owes [`on_probe_answered`](Self::on_probe_answered) or
+    /// [`on_probe_lost`](Self::on_probe_lost). Nothing is due while no data arrives, so the set needs no timer: poll when
+    /// data arrived.
+    pub fn poll_probe(
+        &mut self,
+        now: Instant,
+        entries: &[EvEntry],
+        ports: PortMask,
+        base_rtt_ns: u64,
+        rng: &mut Rng,
+    ) -> Option<Choice> {
+        if !self.received || now < self.probe_at {
+            return None;
+        }
+        let quiet = !self.sent;
+        (self.received, self.sent) = (false, false);
+        self.probe_at = now.after(base_rtt_ns.max(1));
+        if !quiet {
+            return None;
+        }
+        let plane = next_plane(&mut self.probe_plane, ports.and(self.ports))?;
+        let reverse = self.planes.get_mut(plane as usize)?;
+        if reverse.candidate.is_none() {
+            reverse.candidate = random_entry(entries, PortNum::from_plane(plane), rng);
+        }
+        reverse.candidate
+    }
+
+    /// A probe on `choice` was answered: control packets of its plane use it from now on, and another EV is tested next.
+    pub fn on_probe_answered(&mut self, choice: Choice) {
+        self.learn(choice);
+        if let Some(reverse) = self.planes.get_mut(choice.port.plane() as usize) {
+            (reverse.candidate, reverse.lost) = (None, 0);
+        }
+    }
+
+    /// A probe on `ev` through `port` was not answered. After three, another random EV of the plane is tested, and used
+    /// as well if the silent one was in use.
+    pub fn on_probe_lost(&mut self, port: PortNum, ev: Ev, entries: &[EvEntry], rng: &mut Rng) {
+        let Some(reverse) = self.planes.get_mut(port.plane() as usize) else { return };
+        if reverse.candidate.is_none_or(|candidate| candidate.ev != ev) {
+            return;
+        }
+        reverse.lost = reverse.lost.saturating_add(1);
+        if reverse.lost < TRIES {
+            return;
+        }
+        let other = random_entry(entries, port, rng);
+        if reverse.current.is_some_and(|current| current.ev == ev) && other.is_some() {
+            reverse.current = other;
+        }
+        (reverse.candidate, reverse.lost) = (other, 0);
+    }
+}
+
+impl Default for ReverseSet {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// The next plane in turn among `ports`; moves `turn` behind it.
+fn next_plane(turn: &mut u8, ports: PortMask) -> Option<u8> {
+    for step in 0..MAX_PLANES as u8 {
+        let plane = turn.wrapping_add(step) % MAX_PLANES as u8;
+        if ports.contains(PortNum::from_plane(plane)) {
+            *turn = plane.wrapping_add(1) % MAX_PLANES as u8;
+            return Some(plane);
+        }
+    }
+    None
+}
+
+/// A random usable entry on `port`: the first one at or after a random place.
+fn random_entry(entries: &[EvEntry], port: PortNum, rng: &mut Rng) -> Option<Choice> {
+    let len = entries.len().min(u16::MAX as usize);
+    let start = rng.below(len as u32) as usize;
+    let only = PortMask::NONE.with(port);
+    let mut rotated = (start..len).chain(0..start);
+    rotated.find_map(|at| {
+        let entry = entries.get(at).filter(|entry| entry.is_usable(only))?;
+        Some(Choice { ev: entry.ev, index: EvIndex::NONE, entry: at as u16, port })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::{vec, vec::Vec};
+
+    use super::*;
+    use crate::path::auto_profile;
+
+    fn started(seed: u64) -> (Vec<EvEntry>, ReverseSet, Rng) {
+        let mut entries = vec![EvEntry::UNPOPULATED; 64];
+        auto_profile(&mut entries, 4, 16, seed).unwrap();
+        let (mut set, mut rng) = (ReverseSet::new(), Rng::new(seed));
+        set.start(&entries, PortMask::first(4), &mut rng);
+        (entries, set, rng)
+    }
+
+    #[test]
+    fn control_packets_take_the_planes_in_turn() {
+        let (_, mut set, _) = started(1);
+        let ports: Vec<u8> = (0..8).map(|_| set.pick(PortMask::ALL).unwrap().port.value()).collect();
+        for pair in ports.windows(2) {
+            assert_eq!(pair[1], pair[0] % 4 + 1, "{ports:?}");
+        }
+        let two = PortMask::NONE.with(PortNum::from_plane(1));
+        assert_eq!(set.pick(two).unwrap().port.value(), 2);
+        assert_eq!(set.pick(PortMask::NONE), None);
+        assert_eq!(ReverseSet::new().pick(PortMask::ALL), None);
+    }
+
+    #[test]
+    fn denied_entries_carry_no_control_packets() {
+        let (mut entries, mut set, mut rng) = started(2);
+        for entry in entries.iter_mut().filter(|e| e.port.plane() == 2) {
+            entry.denied = true;
+        }
+        set.start(&entries, PortMask::first(4), &mut rng);
+        for _ in 0..32 {
+            assert_ne!(set.pick(PortMask::ALL).unwrap().port.plane(), 2);
+        }
+    }
+
+    #[test]
+    fn data_teaches_the_plane_of_its_ev() {
+        let (entries, mut set, _) = started(3);
+        let entry = entries[9];
+        let choice = Choice { ev: entry.ev, index: EvIndex(5), entry: 9, port: entry.port };
+        set.learn(choice);
+        assert_eq!(set.pick(PortMask::NONE.with(entry.port)), Some(choice));
+    }
+
+    #[test]
+    fn probes_go_out_once_per_rtt_and_only_for_a_silent_receiver() {
+        let (entries, mut set, mut rng) = started(4);
+        let (rtt, ports) = (1000, PortMask::ALL);
+        let at = Instant::from_nanos;
+        let mut poll = |set: &mut ReverseSet, ns| set.poll_probe(at(ns), &entries, ports, rtt, &mut rng).is_some();
+        assert!(!poll(&mut set, 0), "nothing received");
+        set.on_data_received();
+        assert!(poll(&mut set, 1));
+        set.on_data_received();
+        assert!(!poll(&mut set, 1000), "too early");
+        assert!(poll(&mut set, 1001));
+        set.on_data_received();
+        set.on_data_sent();
+        assert!(!poll(&mut set, 5000), "own data teaches more");
+        assert!(!poll(&mut set, 9000), "nothing received since");
+    }
+
+    #[test]
+    fn three_lost_probes_change_the_ev_and_an_answer_makes_it_current() {
+        let (entries, mut set, mut rng) = started(5);
+        let port = PortNum::from_plane(0);
+        let only = PortMask::NONE.with(port);
+        let mut now = Instant::ZERO;
+        let mut probe = |set: &mut ReverseSet, rng: &mut Rng| {
+            now = now.after(1000);
+            set.on_data_received();
+            set.poll_probe(now, &entries, only, 1000, rng).unwrap()
+        };
+        let first = probe(&mut set, &mut rng);
+        assert_eq!(set.pick(only), Some(first), "the EV in use is tested first");
+        let mut tested = first;
+        for lost in 1..=30 {
+            set.on_probe_lost(port, tested.ev, &entries, &mut rng);
+            let next = probe(&mut set, &mut rng);
+            assert!(lost % 3 == 0 || next == tested, "changed after {lost}");
+            assert_eq!(set.pick(only), Some(next));
+            tested = next;
+        }
+        assert_ne!(tested, first);
+        set.on_probe_answered(tested);
+        let fresh = probe(&mut set, &mut rng);
+        set.on_probe_answered(fresh);
+        assert_eq!(set.pick(only), Some(fresh));
+    }
+}

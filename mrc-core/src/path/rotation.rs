@@ -1,0 +1,441 @@
+//! Who is in rotation: the active set, its reserve, and the invariants that hold whatever the network says. Does not
+//! know why an EV changes state (`state`, `spray`) nor when bad ones are probed (`probe`). Source: `paths.md` 5 and 6.
+//!
+//! ```text
+//! order:  [ visited in this pass | not yet visited ] unused
+//!          0                cursor         active_len
+//! ```
+//! The order of a pass is drawn while it runs: each step swaps a random not yet visited EV to the cursor.
+
+use core::mem;
+
+use super::{
+    EvCounts, EvEntry, EvIndex, EvSlot, EvState, MAX_PLANES, PathConfig, PathError, Transition,
+    state::{Order, Reaction, obey},
+};
+use crate::{port::PortMask, rng::Rng, time::Instant};
+use mrc_wire::PortNum;
+
+/// EVs of one plane by state, and how many are in rotation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Plane {
+    good: u16,
+    skip: u16,
+    bad: u16,
+    denied: u16,
+    active: u16,
+}
+
+impl Plane {
+    const NONE: Self = Self { good: 0, skip: 0, bad: 0, denied: 0, active: 0 };
+
+    fn of_state(&mut self, state: EvState) -> &mut u16 {
+        match state {
+            EvState::Good => &mut self.good,
+            EvState::Skip => &mut self.skip,
+            EvState::AssumedBad => &mut self.bad,
+            EvState::Denied => &mut self.denied,
+        }
+    }
+
+    /// Healthy EVs outside the rotation. Every active EV is healthy.
+    const fn spare(&self) -> u16 {
+        self.good.saturating_add(self.skip).saturating_sub(self.active)
+    }
+
+    pub(super) const fn bad(&self) -> u16 {
+        self.bad
+    }
+
+    /// `paths.md` 6 item 6.
+    const fn is_suspended(&self) -> bool {
+        self.good == 0 && self.skip == 0 && self.bad > 0
+    }
+}
+
+/// The scalars of a QP's paths. Invariants between calls, per plane: every active EV is GOOD or SKIP, and
+/// `active == min(quota, good + skip)` as far as `order` has room.
+#[derive(Debug)]
+pub(super) struct Rotation {
+    planes: [Plane; MAX_PLANES],
+    /// Planes with an active EV, as ports.
+    active_ports: PortMask,
+    /// Ports towards the peer that are up, busy or not.
+    usable: PortMask,
+    universe: u16,
+    active_len: u16,
+    cursor: u16,
+    /// Active EVs of a plane with enough healthy ones.
+    quota: u16,
+    /// No bad EV is due before this.
+    pub(super) probe_earliest: Instant,
+    pub(super) probe_cursor: u16,
+    pub(super) probes_out: u8,
+    pub(super) probes_limit: u8,
+    /// What the last poll said of the QP.
+    pub(super) idle: bool,
+    /// A packet waits for `last_resort_at`.
+    pub(super) starving: bool,
+    pub(super) last_resort_at: Instant,
+}
+
+/// Swaps two elements; nothing happens outside the slice.
+fn swap<T>(slice: &mut [T], a: usize, b: usize) {
+    if a < slice.len() && b < slice.len() {
+        slice.swap(a, b);
+    }
+}
+
+impl Rotation {
+    pub(super) const EMPTY: Self = Self {
+        planes: [Plane::NONE; MAX_PLANES],
+        active_ports: PortMask::NONE,
+        usable: PortMask::ALL,
+        universe: 0,
+        active_len: 0,
+        cursor: 0,
+        quota: 0,
+        probe_earliest: Instant::FAR,
+        probe_cursor: 0,
+        probes_out: 0,
+        probes_limit: 0,
+        idle: false,
+        starving: false,
+        last_resort_at: Instant::ZERO,
+    };
+
+    /// `paths.md` 5: for each plane a random `active / P` EVs in rotation and `backup / P` in reserve.
+    pub(super) fn start(
+        &mut self,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        entries: &[EvEntry],
+        cfg: &PathConfig,
+        ports: PortMask,
+        rng: &mut Rng,
+    ) -> Result<(), PathError> {
+        *self = Self { usable: self.usable, probes_limit: cfg.bad_probes_outstanding, ..Self::EMPTY };
+        slots.fill(EvSlot::EMPTY);
+        let mut available = [0u16; MAX_PLANES];
+        for (_, entry) in indexed(entries) {
+            if let Some(count) = available.get_mut(entry.port.plane() as usize)
+                && entry.is_usable(ports)
+            {
+                *count = count.saturating_add(1);
+            }
+        }
+        let planes = available.iter().filter(|&&count| count > 0).count() as u16;
+        if planes == 0 {
+            return Err(PathError::NoUsableEv);
+        }
+        let room = |len: usize| u16::try_from(len).unwrap_or(u16::MAX) / planes;
+        let (slot_room, order_room) = (room(slots.len()), room(order.len()));
+        let least = available.iter().copied().filter(|&count| count > 0).min().unwrap_or(0);
+        self.quota = (cfg.active / planes).max(1).min(slot_room).min(order_room).min(least);
+        if self.quota == 0 {
+            return Err(PathError::StorageTooSmall { need: planes });
+        }
+        let share = (cfg.active.saturating_add(cfg.backup) / planes).min(slot_room).max(self.quota);
+
+        let taken = available.map(|count| count.min(share));
+        self.draw(slots, entries, taken, ports, rng);
+        let mut base = 0u16;
+        for (plane, taken) in taken.into_iter().enumerate() {
+            let region = base..base.saturating_add(taken);
+            base = region.end;
+            // Which EVs are active is as random as which were drawn.
+            for k in (1..taken).rev() {
+                let other = rng.below(k as u32 + 1) as u16;
+                swap(slots, (region.start + k) as usize, (region.start + other) as usize);
+            }
+            if let Some(counts) = self.planes.get_mut(plane) {
+                counts.good = taken;
+            }
+            for index in region.take(self.quota.min(taken) as usize) {
+                self.join(slots, order, index);
+            }
+        }
+        self.universe = base;
+        self.add_denied(slots, entries, ports);
+        Ok(())
+    }
+
+    /// Draws `taken[plane]` entries of each plane at random, plane after plane, into `slots`.
+    fn draw(
+        &self,
+        slots: &mut [EvSlot],
+        entries: &[EvEntry],
+        taken: [u16; MAX_PLANES],
+        ports: PortMask,
+        rng: &mut Rng,
+    ) {
+        let mut base = 0u16;
+        for (plane, &taken) in taken.iter().enumerate() {
+            // Reservoir sampling: the n-th entry replaces one of the chosen with probability taken / n.
+            let mut seen = 0u32;
+            for (index, entry) in indexed(entries) {
+                if entry.port.plane() as usize != plane || !entry.is_usable(ports) {
+                    continue;
+                }
+                let at = if seen < taken as u32 { seen } else { rng.below(seen + 1) };
+                seen = seen.saturating_add(1);
+                if at < taken as u32
+                    && let Some(slot) = slots.get_mut(base as usize + at as usize)
+                {
+                    *slot = EvSlot::new(entry.ev, entry.port, index, EvState::Good);
+                }
+            }
+            base = base.saturating_add(taken);
+        }
+    }
+
+    /// Keeps denied entries in the slots that are left, for the day the controller allows them.
+    fn add_denied(&mut self, slots: &mut [EvSlot], entries: &[EvEntry], ports: PortMask) {
+        for (index, entry) in indexed(entries) {
+            let plane = entry.port.plane() as usize;
+            if !entry.populated || !entry.denied || !ports.contains(entry.port) || self.universe == u16::MAX {
+                continue;
+            }
+            let (Some(counts), Some(slot)) = (self.planes.get_mut(plane), slots.get_mut(self.universe as usize)) else {
+                continue;
+            };
+            *slot = EvSlot::new(entry.ev, entry.port, index, EvState::Denied);
+            counts.denied = counts.denied.saturating_add(1);
+            self.universe += 1;
+        }
+    }
+
+    /// The universe of a pinned QP: one EV.
+    pub(super) fn start_pinned(
+        &mut self,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        entries: &[EvEntry],
+        pinned: EvIndex,
+        ports: PortMask,
+    ) -> Result<(), PathError> {
+        *self = Self { usable: self.usable, quota: 1, ..Self::EMPTY };
+        slots.fill(EvSlot::EMPTY);
+        let entry = entries.get(pinned.0 as usize).filter(|entry| entry.is_usable(ports));
+        let entry = entry.ok_or(PathError::PinnedEv(pinned))?;
+        let (Some(slot), false) = (slots.first_mut(), order.is_empty()) else {
+            return Err(PathError::StorageTooSmall { need: 1 });
+        };
+        *slot = EvSlot::new(entry.ev, entry.port, pinned.0, EvState::Good);
+        self.universe = 1;
+        if let Some(counts) = self.planes.get_mut(entry.port.plane() as usize) {
+            counts.good = 1;
+        }
+        self.join(slots, order, 0);
+        Ok(())
+    }
+
+    /// The next EV of the pass; a new pass, in a new random order, starts where the last one ended.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, order: &mut [u16], rng: &mut Rng) -> Option<u16> {
+        let order = order.get_mut(..self.active_len as usize)?;
+        let at = if self.cursor < self.active_len { self.cursor as usize } else { 0 };
+        let pick = at + rng.below((order.len() - at) as u32) as usize;
+        let next = *order.get(pick)?;
+        let head = mem::replace(order.get_mut(at)?, next);
+        *order.get_mut(pick)? = head;
+        self.cursor = at as u16 + 1;
+        Some(next)
+    }
+
+    /// Steps of one `select`: two passes.
+    #[inline(always)]
+    pub(super) const fn steps(&self) -> u32 {
+        2 * self.active_len as u32
+    }
+
+    #[inline(always)]
+    pub(super) const fn active_ports(&self) -> PortMask {
+        self.active_ports
+    }
+
+    pub(super) const fn usable(&self) -> PortMask {
+        self.usable
+    }
+
+    pub(super) fn set_usable(&mut self, ports: PortMask) {
+        self.usable = ports;
+    }
+
+    pub(super) fn universe(&self) -> usize {
+        self.universe as usize
+    }
+
+    /// The slots in use.
+    pub(super) fn used<'a>(&self, slots: &'a [EvSlot]) -> &'a [EvSlot] {
+        slots.get(..self.universe as usize).unwrap_or(slots)
+    }
+
+    /// Bad EVs on `ports`.
+    pub(super) fn bad_on(&self, ports: PortMask) -> u32 {
+        let on = self.planes.iter().enumerate().filter(|&(plane, _)| ports.contains(PortNum::from_plane(plane as u8)));
+        on.map(|(_, counts)| counts.bad() as u32).sum()
+    }
+
+    /// Whether the active EV of `slot` may not leave: nothing would replace it and `ev_min_active` would be broken.
+    pub(super) fn must_stay(&self, slot: &EvSlot, ev_min_active: u16) -> bool {
+        let spare = self.planes.get(slot.plane()).map_or(0, Plane::spare);
+        slot.is_active() && spare == 0 && self.active_len <= ev_min_active
+    }
+
+    /// A skipped EV becomes GOOD; both are healthy, so the rotation is not touched.
+    #[inline]
+    pub(super) fn end_skip(&mut self, slot: &mut EvSlot) {
+        slot.state = EvState::Good;
+        if let Some(counts) = self.planes.get_mut(slot.plane()) {
+            counts.skip = counts.skip.saturating_sub(1);
+            counts.good = counts.good.saturating_add(1);
+        }
+    }
+
+    /// Moves an EV to state `to` and restores the invariants: a retired EV is replaced from its own plane, a revived one
+    /// joins the rotation if its plane is below quota.
+    pub(super) fn change(
+        &mut self,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        index: EvIndex,
+        to: EvState,
+        rng: &mut Rng,
+    ) -> Option<Transition> {
+        let slot = slots.get_mut(index.0 as usize).filter(|_| index.0 < self.universe)?;
+        let from = mem::replace(&mut slot.state, to);
+        if from == to {
+            return None;
+        }
+        if slot.is_probing() {
+            slot.set_probing(false);
+            self.probes_out = self.probes_out.saturating_sub(1);
+        }
+        (slot.probe_ok, slot.backoff) = (0, 0);
+        let (was_active, healthy, plane) = (slot.is_active(), slot.is_healthy(), slot.plane());
+        let transition = Transition { index, ev: slot.ev(), port: slot.port(), from, to };
+        let counts = self.planes.get_mut(plane)?;
+        let old = counts.of_state(from);
+        *old = old.saturating_sub(1);
+        let new = counts.of_state(to);
+        *new = new.saturating_add(1);
+        if was_active && !healthy {
+            self.retire(slots, order, index.0, rng);
+        } else if !was_active && healthy && counts.active < self.quota {
+            self.join(slots, order, index.0);
+        }
+        Some(transition)
+    }
+
+    /// The controller's door: no feedback leads in or out of DENIED.
+    pub(super) fn command(
+        &mut self,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        index: EvIndex,
+        what: Order,
+        rng: &mut Rng,
+    ) -> Result<Option<Transition>, PathError> {
+        let slot = self.used(slots).get(index.0 as usize).ok_or(PathError::UnknownEv(index))?;
+        match obey(slot.state, what) {
+            Reaction::Become(to) => Ok(self.change(slots, order, index, to, rng)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Appends an EV to the rotation, to be visited in the current pass. Without room it stays in reserve.
+    fn join(&mut self, slots: &mut [EvSlot], order: &mut [u16], index: u16) {
+        let Some(end) = order.get_mut(self.active_len as usize) else { return };
+        let Some(slot) = slots.get_mut(index as usize) else { return };
+        let Some(counts) = self.planes.get_mut(slot.plane()) else { return };
+        *end = index;
+        slot.set_active(true);
+        counts.active = counts.active.saturating_add(1);
+        self.active_ports = self.active_ports.with(slot.port());
+        self.active_len = self.active_len.saturating_add(1);
+    }
+
+    /// Takes an EV out of the rotation; a healthy one of the same plane takes its place in the order.
+    fn retire(&mut self, slots: &mut [EvSlot], order: &mut [u16], index: u16, rng: &mut Rng) {
+        let Some(active) = order.get_mut(..self.active_len as usize) else { return };
+        let Some(at) = active.iter().position(|&e| e == index) else { return };
+        let Some(slot) = slots.get_mut(index as usize) else { return };
+        slot.set_active(false);
+        let (plane, port) = (slot.plane(), slot.port());
+        // A skipped backup is better than none: the rotation is what ends its skip.
+        let backup = self
+            .random_backup(slots, plane, EvState::Good, rng)
+            .or_else(|| self.random_backup(slots, plane, EvState::Skip, rng));
+        if let Some(backup) = backup
+            && let Some(slot) = slots.get_mut(backup as usize)
+            && let Some(place) = active.get_mut(at)
+        {
+            slot.set_active(true);
+            *place = backup;
+            return;
+        }
+        let Some(&last) = active.last() else { return };
+        let mut hole = at;
+        if at < self.cursor as usize {
+            // Close the gap among the visited with the last of them, so that nobody is visited twice in a pass.
+            self.cursor -= 1;
+            let visited = active.get(self.cursor as usize).copied().unwrap_or(last);
+            if let Some(place) = active.get_mut(hole) {
+                *place = visited;
+            }
+            hole = self.cursor as usize;
+        }
+        if let Some(place) = active.get_mut(hole) {
+            *place = last;
+        }
+        self.active_len = self.active_len.saturating_sub(1);
+        self.cursor = self.cursor.min(self.active_len);
+        if let Some(counts) = self.planes.get_mut(plane) {
+            counts.active = counts.active.saturating_sub(1);
+            if counts.active == 0 {
+                self.active_ports = self.active_ports.without(port);
+            }
+        }
+    }
+
+    /// A random EV of `plane` in `state` outside the rotation. O(slots), and only where there is one to be found.
+    fn random_backup(&self, slots: &[EvSlot], plane: usize, state: EvState, rng: &mut Rng) -> Option<u16> {
+        // The EV being retired still counts as active here but not as healthy.
+        let counts = self.planes.get(plane)?;
+        if counts.good.saturating_add(counts.skip) < counts.active {
+            return None;
+        }
+        let mut found = None;
+        let mut seen = 0u32;
+        for (index, slot) in (0u16..).zip(self.used(slots)) {
+            if slot.plane() == plane && slot.state == state && !slot.is_active() {
+                seen += 1;
+                if rng.below(seen) == 0 {
+                    found = Some(index);
+                }
+            }
+        }
+        found
+    }
+
+    pub(super) fn counts(&self) -> EvCounts {
+        let mut sum = EvCounts::default();
+        for (plane, counts) in (0u8..).zip(&self.planes) {
+            sum.good = sum.good.saturating_add(counts.good);
+            sum.skip = sum.skip.saturating_add(counts.skip);
+            sum.assumed_bad = sum.assumed_bad.saturating_add(counts.bad);
+            sum.denied = sum.denied.saturating_add(counts.denied);
+            sum.active = sum.active.saturating_add(counts.active);
+            if counts.is_suspended() {
+                sum.suspended_planes = sum.suspended_planes.with(PortNum::from_plane(plane));
+            }
+        }
+        sum
+    }
+}
+
+/// Entries with the index a slot can hold.
+fn indexed(entries: &[EvEntry]) -> impl Iterator<Item = (u16, &EvEntry)> {
+    (0..u16::MAX).zip(entries)
+}

@@ -1,0 +1,145 @@
+//! MRC's own policy: spray over the active set in random rotations, pass over what is congested, retire what is broken.
+//! Source: `paths.md` 7 and 8.
+
+use mrc_wire::{Ev, Verdict};
+
+use super::{
+    EvIndex, EvSlot, EvState, Feedback, PathConfig, PathSelector, SkipMode, Transition,
+    rotation::Rotation,
+    slot::Due,
+    state::{Reaction, react},
+};
+use crate::{port::PortMask, rng::Rng, time::Instant};
+
+/// View of one QP's paths under the MRC policy. Built by [`PathSet`](super::PathSet).
+#[derive(Debug)]
+pub struct Spray<'a> {
+    rotation: &'a mut Rotation,
+    slots: &'a mut [EvSlot],
+    order: &'a mut [u16],
+    cfg: &'a PathConfig,
+}
+
+impl<'a> Spray<'a> {
+    #[inline]
+    pub(super) fn new(
+        rotation: &'a mut Rotation,
+        slots: &'a mut [EvSlot],
+        order: &'a mut [u16],
+        cfg: &'a PathConfig,
+    ) -> Self {
+        Self { rotation, slots, order, cfg }
+    }
+
+    /// No healthy EV on a usable port: one packet per base RTT on a bad one.
+    #[cold]
+    fn last_resort(&mut self, now: Instant, ports: PortMask, rng: &mut Rng) -> Option<EvIndex> {
+        let rotation = &mut *self.rotation;
+        rotation.starving = false;
+        if !self.cfg.last_resort || !rotation.active_ports().and(rotation.usable()).is_empty() {
+            return None;
+        }
+        let ports = ports.and(rotation.usable());
+        let bad = rotation.bad_on(ports);
+        if bad == 0 {
+            return None;
+        }
+        if now < rotation.last_resort_at {
+            rotation.starving = true;
+            return None;
+        }
+        rotation.last_resort_at = now.after(self.cfg.base_rtt_ns.max(1));
+        let nth = rng.below(bad) as usize;
+        let candidates = (0u16..).zip(rotation.used(self.slots));
+        let mut candidates =
+            candidates.filter(|(_, slot)| slot.state == EvState::AssumedBad && ports.contains(slot.port()));
+        candidates.nth(nth).map(|(index, _)| EvIndex(index))
+    }
+}
+
+impl PathSelector for Spray<'_> {
+    #[inline]
+    fn select(&mut self, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
+        let rotation = &mut *self.rotation;
+        if ports.and(rotation.active_ports()).is_empty() {
+            return self.last_resort(now, ports, rng);
+        }
+        let mut reset_used = false;
+        // Used when the two passes find nothing better: `avoid`, or an EV whose timed skip is not over.
+        let mut fallback = None;
+        for _ in 0..rotation.steps() {
+            let index = rotation.advance(self.order, rng)?;
+            let Some(slot) = self.slots.get_mut(index as usize) else { continue };
+            match (slot.state, self.cfg.skip_mode) {
+                (EvState::Good, _) => {}
+                (EvState::Skip, SkipMode::Rotation) => {
+                    if !reset_used {
+                        reset_used = true;
+                        rotation.end_skip(slot);
+                    }
+                    continue;
+                }
+                (EvState::Skip, SkipMode::Time { .. }) if slot.due.reached(now) => rotation.end_skip(slot),
+                (EvState::Skip, SkipMode::Time { .. }) => {
+                    if fallback.is_none() && ports.contains(slot.port()) {
+                        fallback = Some(index);
+                    }
+                    continue;
+                }
+                (EvState::AssumedBad | EvState::Denied, _) => continue,
+            }
+            if !ports.contains(slot.port()) {
+                continue;
+            }
+            if avoid == Some(slot.ev()) {
+                fallback = Some(index);
+                continue;
+            }
+            return Some(EvIndex(index));
+        }
+        let index = fallback?;
+        let slot = self.slots.get_mut(index as usize)?;
+        if slot.state == EvState::Skip {
+            rotation.end_skip(slot);
+        }
+        Some(EvIndex(index))
+    }
+
+    fn on_feedback(&mut self, now: Instant, index: EvIndex, what: Feedback, rng: &mut Rng) -> Option<Transition> {
+        // The commonest event by far changes nothing.
+        if what == Feedback::Sack(Verdict::None) {
+            return None;
+        }
+        let rotation = &mut *self.rotation;
+        let slot = self.slots.get_mut(index.0 as usize).filter(|_| (index.0 as usize) < rotation.universe())?;
+        if matches!(what, Feedback::ProbeAnswer(_) | Feedback::ProbeLost) {
+            rotation.settle_probe(slot);
+        }
+        let cfg = self.cfg;
+        let to = match react(slot.state, what, slot.probe_ok, cfg.resurrect_probes, cfg.loss_ev_action) {
+            Reaction::Keep => return None,
+            Reaction::Become(EvState::AssumedBad) if rotation.must_stay(slot, cfg.ev_min_active) => EvState::Skip,
+            Reaction::Become(to) => to,
+            counted => {
+                rotation.count_probe(now, slot, counted, cfg);
+                return None;
+            }
+        };
+        let transition = rotation.change(self.slots, self.order, index, to, rng)?;
+        let slot = self.slots.get_mut(index.0 as usize)?;
+        match (to, cfg.skip_mode) {
+            (EvState::AssumedBad, _) => rotation.schedule_probe(now, slot, cfg),
+            (EvState::Skip, SkipMode::Time { ns }) => slot.due = Due::after(now, ns),
+            _ => {}
+        }
+        Some(transition)
+    }
+
+    fn poll_probe(&mut self, now: Instant, ports: PortMask, idle: bool) -> Option<EvIndex> {
+        self.rotation.poll_probe(now, self.slots, ports, self.cfg, idle)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        Some(self.rotation.next_timeout()).filter(|&at| at != Instant::FAR)
+    }
+}
