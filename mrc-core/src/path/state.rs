@@ -5,6 +5,7 @@ use mrc_wire::Verdict;
 
 use super::{EvState, Feedback, LossEvAction};
 
+//= EV-015
 /// What the controller may ask of an EV (`paths.md` 7, last rows). Anything else is refused by the API layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
@@ -37,28 +38,39 @@ pub(super) fn react(
 ) -> Reaction {
     use EvState::{AssumedBad, Denied, Good, Skip};
     match (what, state) {
+        //= BAL-005
         (_, Denied) => Reaction::Keep,
+        //= EV-002, EV-003, EV-005
         (Feedback::Sack(Verdict::SkipOnce) | Feedback::Trimmed, Good) => Reaction::Become(Skip),
+        //= EV-004, EV-007
         (Feedback::Sack(Verdict::AlwaysSkip) | Feedback::Timeout, Good | Skip) => Reaction::Become(AssumedBad),
         (Feedback::Loss { trim_nack }, Good | Skip) => match (loss, state) {
             (LossEvAction::AssumedBad, _) => Reaction::Become(AssumedBad),
+            //= EV-008
             (LossEvAction::ByTrimming, _) if trim_nack => Reaction::Become(AssumedBad),
+            //= EV-009
             (LossEvAction::ByTrimming | LossEvAction::Skip, Good) => Reaction::Become(Skip),
             _ => Reaction::Keep,
         },
         (Feedback::ProbeAnswer(verdict), AssumedBad) => match verdict {
+            //= EV-013
             Verdict::AlwaysSkip => Reaction::CountBad,
+            //= EV-011
             _ if probe_ok.saturating_add(1) < resurrect_probes => Reaction::CountGood,
+            //= EV-012
             Verdict::SkipOnce => Reaction::Become(Skip),
             _ => Reaction::Become(Good),
         },
+        //= EV-013
         (Feedback::ProbeLost, AssumedBad) => Reaction::BackOff,
+        //= EV-001, EV-006, BAL-004
         _ => Reaction::Keep,
     }
 }
 
 /// The controller's rows of the table.
 pub(super) fn obey(state: EvState, order: Order) -> Reaction {
+    //= EV-014
     match (order, state) {
         (Order::Good, EvState::Good) | (Order::Denied, EvState::Denied) => Reaction::Keep,
         (Order::Good, _) => Reaction::Become(EvState::Good),
@@ -127,6 +139,8 @@ controller DENIED                      DENIED       DENIED       DENIED       -
         out.push('\n');
     }
 
+    //= EV-001, EV-002, EV-003, EV-004, EV-005, EV-006, EV-007, EV-008, EV-009 test
+    //= EV-011, EV-012, EV-013, EV-014, BAL-004, BAL-005 test
     #[test]
     fn the_table_is_the_reference() {
         let mut out = String::from("event                                  GOOD         SKIP         ASSUMED_BAD  DENIED\n");
