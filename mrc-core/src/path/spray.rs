@@ -44,6 +44,7 @@ impl<'a> Spray<'a> {
         if bad == 0 {
             return None;
         }
+        //= SEL-005
         if now < rotation.last_resort_at {
             rotation.starving = true;
             return None;
@@ -67,11 +68,13 @@ impl PathSelector for Spray<'_> {
         let mut reset_used = false;
         // Used when the two passes find nothing better: `avoid`, or an EV whose timed skip is not over.
         let mut fallback = None;
+        //= SEL-004
         for _ in 0..rotation.steps() {
             let index = rotation.advance(self.order, rng)?;
             let Some(slot) = self.slots.get_mut(index as usize) else { continue };
             match (slot.state, self.cfg.skip_mode) {
                 (EvState::Good, _) => {}
+                //= EV-010, SEL-003
                 (EvState::Skip, SkipMode::Rotation) => {
                     if !reset_used {
                         reset_used = true;
@@ -86,17 +89,21 @@ impl PathSelector for Spray<'_> {
                     }
                     continue;
                 }
+                //= BAL-003
                 (EvState::AssumedBad | EvState::Denied, _) => continue,
             }
+            //= SEL-002
             if !ports.contains(slot.port()) {
                 continue;
             }
+            //= SND-005
             if avoid == Some(slot.ev()) {
                 fallback = Some(index);
                 continue;
             }
             return Some(EvIndex(index));
         }
+        //= SEL-007
         let index = fallback?;
         let slot = self.slots.get_mut(index as usize)?;
         if slot.state == EvState::Skip {
@@ -111,6 +118,7 @@ impl PathSelector for Spray<'_> {
             return None;
         }
         let rotation = &mut *self.rotation;
+        //= EV-019
         let slot = self.slots.get_mut(index.0 as usize).filter(|_| (index.0 as usize) < rotation.universe())?;
         if matches!(what, Feedback::ProbeAnswer(_) | Feedback::ProbeLost) {
             rotation.settle_probe(slot);
@@ -118,6 +126,7 @@ impl PathSelector for Spray<'_> {
         let cfg = self.cfg;
         let to = match react(slot.state, what, slot.probe_ok, cfg.resurrect_probes, cfg.loss_ev_action) {
             Reaction::Keep => return None,
+            //= BAL-002
             Reaction::Become(EvState::AssumedBad) if rotation.must_stay(slot, cfg.ev_min_active) => EvState::Skip,
             Reaction::Become(to) => to,
             counted => {
@@ -128,6 +137,7 @@ impl PathSelector for Spray<'_> {
         let transition = rotation.change(self.slots, self.order, index, to, rng)?;
         let slot = self.slots.get_mut(index.0 as usize)?;
         match (to, cfg.skip_mode) {
+            //= RES-001
             (EvState::AssumedBad, _) => rotation.schedule_probe(now, slot, cfg),
             (EvState::Skip, SkipMode::Time { ns }) => slot.due = Due::after(now, ns),
             _ => {}
