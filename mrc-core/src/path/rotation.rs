@@ -49,6 +49,7 @@ impl Plane {
 
     /// `paths.md` 6 item 6.
     const fn is_suspended(&self) -> bool {
+        //= BAL-006
         self.good == 0 && self.skip == 0 && self.bad > 0
     }
 }
@@ -131,6 +132,7 @@ impl Rotation {
         let room = |len: usize| u16::try_from(len).unwrap_or(u16::MAX) / planes;
         let (slot_room, order_room) = (room(slots.len()), room(order.len()));
         let least = available.iter().copied().filter(|&count| count > 0).min().unwrap_or(0);
+        //= SET-001
         self.quota = (cfg.active / planes).max(1).min(slot_room).min(order_room).min(least);
         if self.quota == 0 {
             return Err(PathError::StorageTooSmall { need: planes });
@@ -143,6 +145,7 @@ impl Rotation {
         for (plane, taken) in taken.into_iter().enumerate() {
             let region = base..base.saturating_add(taken);
             base = region.end;
+            //= SET-002
             // Which EVs are active is as random as which were drawn.
             for k in (1..taken).rev() {
                 let other = rng.below(k as u32 + 1) as u16;
@@ -235,6 +238,7 @@ impl Rotation {
     pub(super) fn advance(&mut self, order: &mut [u16], rng: &mut Rng) -> Option<u16> {
         let order = order.get_mut(..self.active_len as usize)?;
         let at = if self.cursor < self.active_len { self.cursor as usize } else { 0 };
+        //= SEL-001
         let pick = at + rng.below((order.len() - at) as u32) as usize;
         let next = *order.get(pick)?;
         let head = mem::replace(order.get_mut(at)?, next);
@@ -320,9 +324,11 @@ impl Rotation {
         *old = old.saturating_sub(1);
         let new = counts.of_state(to);
         *new = new.saturating_add(1);
+        //= EV-016
         if was_active && !healthy {
             self.retire(slots, order, index.0, rng);
         } else if !was_active && healthy && counts.active < self.quota {
+            //= EV-017
             self.join(slots, order, index.0);
         }
         Some(transition)
@@ -364,6 +370,7 @@ impl Rotation {
         slot.set_active(false);
         let (plane, port) = (slot.plane(), slot.port());
         // A skipped backup is better than none: the rotation is what ends its skip.
+        //= BAL-001
         let backup = self
             .random_backup(slots, plane, EvState::Good, rng)
             .or_else(|| self.random_backup(slots, plane, EvState::Skip, rng));
