@@ -163,6 +163,7 @@ pub struct PathConfig {
 impl Default for PathConfig {
     fn default() -> Self {
         Self {
+            //= PROF-007
             active: 128,
             backup: 64,
             ev_min_active: 1,
@@ -378,6 +379,7 @@ impl PathSet {
         {
             return Some(hint);
         }
+        //= EV-018
         used.iter().position(|slot| slot.ev() == ev).and_then(|at| u16::try_from(at).ok()).map(EvIndex)
     }
 
