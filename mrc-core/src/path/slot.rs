@@ -33,6 +33,7 @@ pub struct EvSlot {
     pub(super) due: Due,
     entry: u16,
     plane: u8,
+    //= SET-003
     pub(super) state: EvState,
     /// Good probe answers in a row.
     pub(super) probe_ok: u8,
