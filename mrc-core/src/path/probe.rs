@@ -14,6 +14,7 @@ const IDLE_FACTOR: u64 = 8;
 
 /// Distance to the next probe after `backoff` unanswered ones.
 fn distance_ns(cfg: &PathConfig, backoff: u8) -> u64 {
+    //= RES-002
     cfg.probe_interval_ns.max(1).saturating_mul(1 << backoff.min(MAX_BACKOFF))
 }
 
@@ -44,6 +45,7 @@ impl Rotation {
 
     /// When the next probe of a bad EV is due, never before `now`.
     fn probe_due(now: Instant, slot: &EvSlot, cfg: &PathConfig, idle: bool) -> Instant {
+        //= RES-004
         let due = if idle { slot.due.plus(distance_ns(cfg, slot.backoff).saturating_mul(IDLE_FACTOR - 1)) } else { slot.due };
         due.instant(now)
     }
@@ -67,6 +69,7 @@ impl Rotation {
                 self.probe_earliest = Instant::ZERO;
             }
         }
+        //= RES-003
         if now < self.probe_earliest || self.probes_out >= self.probes_limit {
             return None;
         }
@@ -81,6 +84,7 @@ impl Rotation {
             let index = at as u16;
             at += 1;
             let Some(slot) = slots.get_mut(index as usize) else { continue };
+            //= PROBE-005
             if slot.state != EvState::AssumedBad || slot.is_probing() {
                 continue;
             }
