@@ -40,6 +40,7 @@ impl EvEntry {
 
     /// Whether a QP may draw this entry.
     pub(super) fn is_usable(&self, ports: PortMask) -> bool {
+        //= SET-005, DENY-001
         self.populated && !self.denied && ports.contains(self.port) && (self.port.plane() as usize) < MAX_PLANES
     }
 }
@@ -124,6 +125,7 @@ pub fn validate_profile(entries: &[EvEntry], ports: PortMask) -> Result<(), Prof
         return Err(ProfileError::Size { entries: entries.len() });
     }
     for (index, entry) in entries.iter().enumerate() {
+        //= PROF-003
         if !entry.populated {
             return Err(ProfileError::Unpopulated { index });
         }
@@ -154,6 +156,7 @@ pub fn auto_profile(entries: &mut [EvEntry], planes: u8, bits: u8, profile_id: u
     let permutation = Permutation::new(1 << bits, profile_id);
     permutation.check_room(entries)?;
     for (i, entry) in (0u64..).zip(entries) {
+        //= PROF-002, GENEV-004
         *entry = EvEntry::new(Ev(permutation.at(i) as u32), ports.of(i));
     }
     Ok(())
@@ -224,6 +227,7 @@ impl Permutation {
     }
 
     fn check_room(&self, entries: &[EvEntry]) -> Result<(), ProfileError> {
+        //= GENEV-003
         if self.n < entries.len() as u64 {
             return Err(ProfileError::TooFew { have: self.n, need: entries.len() });
         }
@@ -267,6 +271,7 @@ mod tests {
         }
     }
 
+    //= PROF-002, GENEV-004 test
     #[test]
     fn auto_profiles_are_distinct_balanced_and_keyed() {
         let mut entries = vec![EvEntry::UNPOPULATED; 192];
@@ -285,6 +290,7 @@ mod tests {
         assert_eq!(entries, other);
     }
 
+    //= GENEV-003 test
     #[test]
     fn auto_profiles_know_their_limits() {
         let mut entries = vec![EvEntry::UNPOPULATED; 17];
@@ -307,6 +313,7 @@ mod tests {
         assert_eq!(compact_profile(&mut entries, 4, 257, 8), Err(ProfileError::Width { bits: 8 }));
     }
 
+    //= PROF-003 test
     #[test]
     fn explicit_profiles_are_complete_and_unambiguous() {
         let port = PortNum::from_plane;
