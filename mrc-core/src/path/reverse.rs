@@ -61,6 +61,7 @@ impl ReverseSet {
             if ports.contains(port)
                 && let Some(choice) = random_entry(entries, port, rng)
             {
+                //= REV-001
                 *reverse = Reverse { current: Some(choice), candidate: Some(choice), lost: 0 };
                 self.ports = self.ports.with(port);
             }
@@ -72,6 +73,7 @@ impl ReverseSet {
     /// `choice` works: it carried data that was acknowledged without a mark, or a probe that was answered.
     pub fn learn(&mut self, choice: Choice) {
         if let Some(reverse) = self.planes.get_mut(choice.port.plane() as usize) {
+            //= REV-002
             reverse.current = Some(choice);
             self.ports = self.ports.with(choice.port);
         }
@@ -79,6 +81,7 @@ impl ReverseSet {
 
     /// The path of a control packet through one of `ports`: planes in turn. `None` without an EV on these ports.
     pub fn pick(&mut self, ports: PortMask) -> Option<Choice> {
+        //= REV-004
         let plane = next_plane(&mut self.next_plane, ports.and(self.ports))?;
         self.planes.get(plane as usize)?.current
     }
@@ -112,6 +115,7 @@ impl ReverseSet {
         let quiet = !self.sent;
         (self.received, self.sent) = (false, false);
         self.probe_at = now.after(base_rtt_ns.max(1));
+        //= REV-003
         if !quiet {
             return None;
         }
@@ -139,6 +143,7 @@ impl ReverseSet {
             return;
         }
         reverse.lost = reverse.lost.saturating_add(1);
+        //= REV-005
         if reverse.lost < TRIES {
             return;
         }
@@ -196,6 +201,7 @@ mod tests {
         (entries, set, rng)
     }
 
+    //= REV-001, REV-004 test
     #[test]
     fn control_packets_take_the_planes_in_turn() {
         let (_, mut set, _) = started(1);
@@ -209,6 +215,7 @@ mod tests {
         assert_eq!(ReverseSet::new().pick(PortMask::ALL), None);
     }
 
+    //= DENY-001 test
     #[test]
     fn denied_entries_carry_no_control_packets() {
         let (mut entries, mut set, mut rng) = started(2);
@@ -221,6 +228,7 @@ mod tests {
         }
     }
 
+    //= REV-002 test
     #[test]
     fn data_teaches_the_plane_of_its_ev() {
         let (entries, mut set, _) = started(3);
@@ -230,6 +238,7 @@ mod tests {
         assert_eq!(set.pick(PortMask::NONE.with(entry.port)), Some(choice));
     }
 
+    //= REV-003 test
     #[test]
     fn probes_go_out_once_per_rtt_and_only_for_a_silent_receiver() {
         let (entries, mut set, mut rng) = started(4);
@@ -248,6 +257,7 @@ mod tests {
         assert!(!poll(&mut set, 9000), "nothing received since");
     }
 
+    //= REV-005 test
     #[test]
     fn three_lost_probes_change_the_ev_and_an_answer_makes_it_current() {
         let (entries, mut set, mut rng) = started(5);
