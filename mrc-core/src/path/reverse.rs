@@ -228,7 +228,6 @@ mod tests {
         }
     }
 
-    //= REV-002 test
     #[test]
     fn data_teaches_the_plane_of_its_ev() {
         let (entries, mut set, _) = started(3);
