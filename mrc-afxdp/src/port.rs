@@ -234,6 +234,10 @@ pub trait Port {
 
 /// Either kind of port, so that one loop drives a mix of both without boxes.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a device holds a handful of ports; a box would cost a load per call"
+)]
 pub enum AnyPort {
     /// AF_XDP.
     Xsk(XskPort),
