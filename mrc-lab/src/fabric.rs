@@ -1,0 +1,357 @@
+//! Building, breaking, healing and removing the fabric.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::exec::{LabError, enter, ip, ip_batch, requirements};
+use crate::shape::{Host, Link, Node, Shape, device, mac};
+
+/// State of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkState {
+    /// Both ends up.
+    Up,
+    /// One end down.
+    Cut,
+    /// An end does not exist.
+    Missing,
+}
+
+/// One link of [`Status`].
+#[derive(Debug, Clone, Serialize)]
+pub struct LinkReport {
+    /// Name.
+    pub name: String,
+    /// State.
+    pub state: LinkState,
+}
+
+/// One switch of [`Status`].
+#[derive(Debug, Clone, Serialize)]
+pub struct SwitchReport {
+    /// Name.
+    pub name: String,
+    /// Packets its ports received and forwarded, from the kernel's counters.
+    pub packets: u64,
+}
+
+/// A picture of the fabric.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// Size.
+    pub shape: Shape,
+    /// Host names.
+    pub hosts: Vec<String>,
+    /// Links.
+    pub links: Vec<LinkReport>,
+    /// Switches.
+    pub switches: Vec<SwitchReport>,
+}
+
+/// A fabric that exists.
+#[derive(Debug)]
+pub struct Fabric {
+    shape: Shape,
+    remove_on_drop: bool,
+}
+
+impl Fabric {
+    /// Builds a fabric; what stood under the same prefix is removed first, so a crash leaves nothing that matters.
+    ///
+    /// # Errors
+    /// What is missing, what is impossible, or which command failed; nothing is left then.
+    pub fn up(shape: Shape) -> Result<Self, LabError> {
+        shape.check()?;
+        requirements()?;
+        Self::remove(&shape.prefix)?;
+        let mut fabric = Self { shape, remove_on_drop: true };
+        fabric.build()?;
+        fabric.remove_on_drop = false;
+        Ok(fabric)
+    }
+
+    /// The same fabric, removed when dropped.
+    #[must_use]
+    pub fn guarded(mut self) -> Self {
+        self.remove_on_drop = true;
+        self
+    }
+
+    fn build(&self) -> Result<(), LabError> {
+        let shape = &self.shape;
+        let nodes = shape.nodes();
+        let adds: Vec<String> = nodes.iter().map(|&node| format!("netns add {}", shape.namespace(node))).collect();
+        ip_batch(None, &adds)?;
+        for &node in &nodes {
+            let forwarding = !matches!(node, Node::Host(_));
+            enter(&shape.namespace(node), || sysctls(forwarding))??;
+        }
+        let veths: Vec<String> = shape.links().iter().map(|link| self.veth(link)).collect();
+        ip_batch(None, &veths)?;
+        let links = shape.links();
+        for &node in &nodes {
+            let mut lines = shape.node_lines(node);
+            for link in &links {
+                for (from, to) in [(link.a, link.b), (link.b, link.a)] {
+                    if from == node {
+                        lines.extend(shape.port_lines(link.plane, from, to));
+                    }
+                }
+            }
+            ip_batch(Some(&shape.namespace(node)), &lines)?;
+        }
+        Ok(())
+    }
+
+    fn veth(&self, link: &Link) -> String {
+        let Link { plane, a, b } = *link;
+        let end = |from, to| {
+            format!(
+                "netns {} address {} mtu {} numtxqueues 1 numrxqueues 1",
+                self.shape.namespace(from),
+                mac(plane, from, to),
+                self.shape.mtu
+            )
+        };
+        format!(
+            "link add {} {} type veth peer name {} {}",
+            device(plane, a, b),
+            end(a, b),
+            device(plane, b, a),
+            end(b, a)
+        )
+    }
+
+    /// The fabric that is up under `prefix`, as the kernel's namespaces tell.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn discover(prefix: &str) -> Result<Self, LabError> {
+        requirements()?;
+        let mut shape = Shape { prefix: prefix.to_owned(), planes: 0, t0: 0, t1: 0, hosts: 0, mtu: 9000 };
+        for name in namespaces(prefix)? {
+            let rest = &name[prefix.len() + 1..];
+            match rest.split_once('-') {
+                None => shape.hosts += 1,
+                Some((plane, node)) => {
+                    let plane = plane.trim_start_matches('p').parse::<u8>().unwrap_or(0);
+                    shape.planes = shape.planes.max(plane + 1);
+                    shape.t0 += u8::from(plane == 0 && node.starts_with("t0"));
+                    shape.t1 += u8::from(plane == 0 && node.starts_with("t1"));
+                }
+            }
+        }
+        if shape.check().is_err() {
+            return Err(LabError::NotUp(prefix.to_owned()));
+        }
+        let ports = port_states(&shape.namespace(Node::Host(0)))?;
+        shape.mtu = ports.get("plane0").map_or(shape.mtu, |port| port.mtu);
+        Ok(Self { shape, remove_on_drop: false })
+    }
+
+    /// Removes every namespace with `prefix`; returns how many there were.
+    ///
+    /// # Errors
+    /// A namespace could not be removed.
+    pub fn remove(prefix: &str) -> Result<usize, LabError> {
+        let names = namespaces(prefix)?;
+        let lines: Vec<String> = names.iter().map(|name| format!("netns del {name}")).collect();
+        if !lines.is_empty() {
+            ip_batch(None, &lines)?;
+        }
+        Ok(lines.len())
+    }
+
+    /// Removes this fabric.
+    ///
+    /// # Errors
+    /// A namespace could not be removed.
+    pub fn down(mut self) -> Result<usize, LabError> {
+        self.remove_on_drop = false;
+        Self::remove(&self.shape.prefix)
+    }
+
+    /// Its size.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// What a driver on the host called `name` (`hA`, `hB`, ...) must know.
+    ///
+    /// # Errors
+    /// No such host.
+    pub fn host(&self, name: &str) -> Result<Host, LabError> {
+        (0..self.shape.hosts)
+            .find(|&host| Node::Host(host).name() == name)
+            .map(|host| self.shape.host(host))
+            .ok_or_else(|| LabError::UnknownHost(name.to_owned()))
+    }
+
+    /// Cuts a link: its switch end nearest the hosts is set down, the other end loses its carrier. What was on the wire
+    /// and what comes later is lost, silently for T0-T1 links as far as the hosts can tell.
+    ///
+    /// # Errors
+    /// No such link.
+    pub fn cut(&self, link: &str) -> Result<(), LabError> {
+        let link = self.shape.link(link)?;
+        let (from, to) = link.cut_end();
+        let dev = device(link.plane, from, to);
+        ip(&["-n", &self.shape.namespace(from), "link", "set", &dev, "down"]).map(drop)
+    }
+
+    /// Heals a link: sets the port up and replays the addresses, neighbours and routes that the cut erased. Healing a
+    /// link that is up changes nothing.
+    ///
+    /// # Errors
+    /// No such link.
+    pub fn heal(&self, link: &str) -> Result<(), LabError> {
+        let link = self.shape.link(link)?;
+        let (from, to) = link.cut_end();
+        ip_batch(Some(&self.shape.namespace(from)), &self.shape.port_lines(link.plane, from, to))
+    }
+
+    /// Packets that each T1 switch received for forwarding, from the kernel's counters.
+    ///
+    /// # Errors
+    /// A switch does not answer.
+    pub fn t1_packets(&self) -> Result<BTreeMap<String, u64>, LabError> {
+        let mut packets = BTreeMap::new();
+        for node in self.shape.nodes() {
+            if matches!(node, Node::T1(..)) {
+                packets.insert(node.name(), self.packets(node)?);
+            }
+        }
+        Ok(packets)
+    }
+
+    fn packets(&self, node: Node) -> Result<u64, LabError> {
+        let ports = port_states(&self.shape.namespace(node))?;
+        Ok(ports.iter().filter(|(name, _)| name.starts_with('t') || name.starts_with('h')).map(|(_, p)| p.rx).sum())
+    }
+
+    /// A picture of everything.
+    ///
+    /// # Errors
+    /// A namespace does not answer.
+    pub fn status(&self) -> Result<Status, LabError> {
+        let shape = &self.shape;
+        let mut ports = BTreeMap::new();
+        let mut switches = Vec::new();
+        for node in shape.nodes() {
+            let states = port_states(&shape.namespace(node)).unwrap_or_default();
+            if !matches!(node, Node::Host(_)) {
+                let forwarded = states.iter().filter(|(name, _)| *name != "lo" && *name != "sid0");
+                switches.push(SwitchReport { name: node.name(), packets: forwarded.map(|(_, port)| port.rx).sum() });
+            }
+            ports.insert(node.name(), states);
+        }
+        let end = |plane, from: Node, to: Node| {
+            ports.get(&from.name()).and_then(|states| states.get(&device(plane, from, to))).map(|port| port.up)
+        };
+        let report = |link: &Link| LinkReport {
+            name: link.name(),
+            state: match (end(link.plane, link.a, link.b), end(link.plane, link.b, link.a)) {
+                (Some(true), Some(true)) => LinkState::Up,
+                (Some(_), Some(_)) => LinkState::Cut,
+                _ => LinkState::Missing,
+            },
+        };
+        let links = shape.links().iter().map(report).collect();
+        let hosts = (0..shape.hosts).map(|host| Node::Host(host).name()).collect();
+        Ok(Status { shape: shape.clone(), hosts, links, switches })
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        if self.remove_on_drop {
+            if let Err(error) = Self::remove(&self.shape.prefix) {
+                log::error!("fabric {} was not removed: {error}", self.shape.prefix);
+            }
+        }
+    }
+}
+
+/// Per-namespace switches: static addressing only, and routers forward.
+fn sysctls(forwarding: bool) -> Result<(), LabError> {
+    let set = |path: String, value: &str| {
+        std::fs::write(&path, value).map_err(|source| LabError::Os { what: path, source })
+    };
+    for scope in ["all", "default"] {
+        let conf = format!("/proc/sys/net/ipv6/conf/{scope}");
+        set(format!("{conf}/accept_dad"), "0")?;
+        set(format!("{conf}/accept_ra"), "0")?;
+        set(format!("{conf}/router_solicitations"), "0")?;
+        set(format!("{conf}/addr_gen_mode"), "1")?;
+    }
+    if forwarding {
+        set("/proc/sys/net/ipv6/conf/all/forwarding".to_owned(), "1")?;
+    }
+    Ok(())
+}
+
+/// Names of the namespaces that belong to `prefix`.
+fn namespaces(prefix: &str) -> Result<BTreeSet<String>, LabError> {
+    let entries = match std::fs::read_dir("/run/netns") {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        Err(source) => return Err(LabError::Os { what: "/run/netns".into(), source }),
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(names.filter(|name| is_ours(prefix, name)).collect())
+}
+
+/// Whether a namespace is a node of the fabric `prefix`: `-hA` or `-p0-t0a`.
+fn is_ours(prefix: &str, name: &str) -> bool {
+    let Some(rest) = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-')) else { return false };
+    let upper = |text: &str| text.chars().next().is_some_and(|c| c.is_ascii_uppercase());
+    match rest.split_once('-') {
+        None => rest.strip_prefix('h').is_some_and(upper),
+        Some((plane, node)) => {
+            plane.strip_prefix('p').is_some_and(|n| n.parse::<u8>().is_ok())
+                && (node.starts_with("t0") || node.starts_with("t1"))
+        }
+    }
+}
+
+#[derive(Debug)]
+struct PortState {
+    up: bool,
+    mtu: u32,
+    rx: u64,
+}
+
+fn port_states(namespace: &str) -> Result<BTreeMap<String, PortState>, LabError> {
+    let text = ip(&["-n", namespace, "-j", "-s", "link", "show"])?;
+    let unreadable = |text: String| LabError::Command { command: "ip -j -s link show".into(), text };
+    let value: Value = serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+    let ports = value.as_array().ok_or_else(|| unreadable("no list".into()))?;
+    Ok(ports
+        .iter()
+        .filter_map(|port| {
+            let name = port["ifname"].as_str()?.to_owned();
+            let up = port["operstate"].as_str() == Some("UP");
+            let mtu = port["mtu"].as_u64()? as u32;
+            let rx = port["stats64"]["rx"]["packets"].as_u64().unwrap_or(0);
+            Some((name, PortState { up, mtu, rx }))
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ours;
+
+    #[test]
+    fn only_nodes_of_the_prefix_are_ours() {
+        for name in ["mrc-hA", "mrc-p0-t0a", "mrc-p7-t1z"] {
+            assert!(is_ours("mrc", name), "{name}");
+        }
+        for name in ["mrc", "mrc-", "mrcx-hA", "mrc-web", "mrc-prod-db", "mrc-p0-db", "other-hA"] {
+            assert!(!is_ours("mrc", name), "{name}");
+        }
+    }
+}
