@@ -30,7 +30,9 @@ impl PathSelector for Oblivious<'_> {
         let mut fallback = None;
         for _ in 0..self.rotation.steps() {
             let index = self.rotation.advance(self.order, rng)?;
-            let Some(slot) = self.slots.get(index as usize) else { continue };
+            let Some(slot) = self.slots.get(index as usize) else {
+                continue;
+            };
             if !ports.contains(slot.port()) {
                 continue;
             }

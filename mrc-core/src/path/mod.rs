@@ -30,7 +30,7 @@ use mrc_wire::{Ev, PortNum, Verdict};
 
 pub use self::{
     fixed::{Oblivious, Pinned},
-    profile::{EvEntry, ProfileError, auto_profile, compact_profile, validate_profile},
+    profile::{EvEntry, MAX_ENTRIES, ProfileError, auto_profile, compact_profile, validate_profile},
     reverse::ReverseSet,
     slot::{EvSlot, EvState},
     spray::Spray,
@@ -160,21 +160,26 @@ pub struct PathConfig {
     pub base_rtt_ns: u64,
 }
 
+impl PathConfig {
+    /// The defaults of `paths.md`, for storage that is lent before it is configured.
+    pub const DEFAULT: Self = Self {
+        //= PROF-007
+        active: 128,
+        backup: 64,
+        ev_min_active: 1,
+        probe_interval_ns: 1_000_000,
+        resurrect_probes: 1,
+        bad_probes_outstanding: 4,
+        skip_mode: SkipMode::Rotation,
+        loss_ev_action: LossEvAction::ByTrimming,
+        last_resort: true,
+        base_rtt_ns: 50_000,
+    };
+}
+
 impl Default for PathConfig {
     fn default() -> Self {
-        Self {
-            //= PROF-007
-            active: 128,
-            backup: 64,
-            ev_min_active: 1,
-            probe_interval_ns: 1_000_000,
-            resurrect_probes: 1,
-            bad_probes_outstanding: 4,
-            skip_mode: SkipMode::Rotation,
-            loss_ev_action: LossEvAction::ByTrimming,
-            last_resort: true,
-            base_rtt_ns: 50_000,
-        }
+        Self::DEFAULT
     }
 }
 
@@ -230,10 +235,17 @@ impl fmt::Display for PathError {
                 "EV profile: no entry is populated, allowed and on a port towards the peer; add entries or ports",
             ),
             Self::StorageTooSmall { need } => {
-                write!(f, "EV storage of the QP: less than one slot per plane; lend at least {need} slots and order words")
+                write!(
+                    f,
+                    "EV storage of the QP: less than one slot per plane; lend at least {need} slots and order words"
+                )
             }
             Self::PinnedEv(index) => {
-                write!(f, "pinned EV: entry {} of the profile is missing, denied or on no usable port; pin another", index.0)
+                write!(
+                    f,
+                    "pinned EV: entry {} of the profile is missing, denied or on no usable port; pin another",
+                    index.0
+                )
             }
             Self::UnknownEv(index) => {
                 write!(f, "EV table of the QP: no slot {}; look the EV up with `find`", index.0)
@@ -276,12 +288,7 @@ pub struct PathSet {
 
 impl PathSet {
     /// A set without EVs, which selects nothing until [`start`](Self::start).
-    pub const EMPTY: Self = Self::new(Selector::Spray);
-
-    /// An empty set with the policy of the coming start.
-    pub const fn new(selector: Selector) -> Self {
-        Self { selector, rotation: Rotation::EMPTY }
-    }
+    pub const EMPTY: Self = Self { selector: Selector::Spray, rotation: Rotation::EMPTY };
 
     /// The policy in force.
     pub const fn selector(&self) -> Selector {
@@ -300,16 +307,19 @@ impl PathSet {
     ///
     /// # Source
     /// `paths.md` 5.
+    #[expect(clippy::too_many_arguments, reason = "the tables of a QP are lent separately")]
     pub fn start(
         &mut self,
         slots: &mut [EvSlot],
         order: &mut [u16],
         entries: &[EvEntry],
         cfg: &PathConfig,
+        selector: Selector,
         ports: PortMask,
         rng: &mut Rng,
     ) -> Result<(), PathError> {
-        match self.selector {
+        self.selector = selector;
+        match selector {
             Selector::Spray | Selector::Oblivious => self.rotation.start(slots, order, entries, cfg, ports, rng),
             Selector::Pinned(index) => self.rotation.start_pinned(slots, order, entries, index, ports),
         }
@@ -367,13 +377,20 @@ impl PathSet {
             Selector::Oblivious => Oblivious::new(rotation, slots, order).select(now, ports, avoid, rng),
             Selector::Pinned(_) => Pinned::new(rotation, slots).select(now, ports, avoid, rng),
         }?;
-        choice(slots, index)
+        self.choice(slots, index)
+    }
+
+    /// The path that slot `index` stands for, whatever its state: for packets that test a given EV.
+    #[inline]
+    pub fn choice(&self, slots: &[EvSlot], index: EvIndex) -> Option<Choice> {
+        let slot = self.rotation.used(slots).get(index.0 as usize)?;
+        Some(Choice { ev: slot.ev(), index, entry: slot.entry(), port: slot.port() })
     }
 
     /// The slot whose value on the wire is `ev`. `hint`, the slot the packet was sent with, decides between equal values
     /// on two planes and saves the scan.
     pub fn find(&self, slots: &[EvSlot], hint: Option<EvIndex>, ev: Ev) -> Option<EvIndex> {
-        let used = slots.get(..self.rotation.universe()).unwrap_or(slots);
+        let used = self.rotation.used(slots);
         if let Some(hint) = hint
             && used.get(hint.0 as usize).is_some_and(|slot| slot.ev() == ev)
         {
@@ -441,7 +458,8 @@ impl PathSet {
     }
 
     /// The next bad EV whose probe is due and whose port is in `ports`; it counts as under way until
-    /// [`Feedback::ProbeAnswer`] or [`Feedback::ProbeLost`] comes for it, one of which the caller owes.
+    /// [`Feedback::ProbeAnswer`] or [`Feedback::ProbeLost`] comes for it. A probe of which nothing is heard (it was never
+    /// sent) is offered again after 16 probe intervals.
     ///
     /// Call until `None`. `idle`: the QP has no data under way; probes then come at 1/8 of their rate.
     ///
@@ -461,7 +479,7 @@ impl PathSet {
             Selector::Oblivious => Oblivious::new(rotation, slots, &mut []).poll_probe(now, ports, idle),
             Selector::Pinned(_) => Pinned::new(rotation, slots).poll_probe(now, ports, idle),
         }?;
-        choice(slots, index)
+        self.choice(slots, index)
     }
 
     /// The earliest time at which [`poll_probe`](Self::poll_probe), or a `select` refused by the pace of the last
@@ -482,11 +500,4 @@ impl PathSet {
     pub fn universe(&self) -> usize {
         self.rotation.universe()
     }
-}
-
-/// The choice of slot `index`.
-#[inline]
-fn choice(slots: &[EvSlot], index: EvIndex) -> Option<Choice> {
-    let slot = slots.get(index.0 as usize)?;
-    Some(Choice { ev: slot.ev(), index, entry: slot.entry(), port: slot.port() })
 }

@@ -1,5 +1,5 @@
-//! When bad EVs are probed. Sends nothing: the engine turns the answer of `poll_probe` into a probe packet and owes a
-//! result for it. Source: `paths.md` 10.
+//! When bad EVs are probed. Sends nothing: the engine turns the answer of `poll_probe` into a probe packet and reports
+//! its result. Source: `paths.md` 10.
 
 use super::{
     EvIndex, EvSlot, EvState, PathConfig,
@@ -11,6 +11,10 @@ use crate::{port::PortMask, time::Instant};
 
 /// An idle QP probes this many times more rarely.
 const IDLE_FACTOR: u64 = 8;
+
+/// Probe intervals after which a probe without a result no longer counts as under way. Far above any answer timeout:
+/// it only matters for probes that never left, because a queue was full or a port went down.
+const LEASE_INTERVALS: u64 = 16;
 
 /// Distance to the next probe after `backoff` unanswered ones.
 fn distance_ns(cfg: &PathConfig, backoff: u8) -> u64 {
@@ -46,7 +50,8 @@ impl Rotation {
     /// When the next probe of a bad EV is due, never before `now`.
     fn probe_due(now: Instant, slot: &EvSlot, cfg: &PathConfig, idle: bool) -> Instant {
         //= RES-004
-        let due = if idle { slot.due.plus(distance_ns(cfg, slot.backoff).saturating_mul(IDLE_FACTOR - 1)) } else { slot.due };
+        let due =
+            if idle { slot.due.plus(distance_ns(cfg, slot.backoff).saturating_mul(IDLE_FACTOR - 1)) } else { slot.due };
         due.instant(now)
     }
 
@@ -70,6 +75,12 @@ impl Rotation {
             }
         }
         //= RES-003
+        if self.probes_limit == 0 {
+            return None;
+        }
+        if now >= self.lease_earliest {
+            self.expire_leases(now, slots);
+        }
         if now < self.probe_earliest || self.probes_out >= self.probes_limit {
             return None;
         }
@@ -83,7 +94,9 @@ impl Rotation {
             }
             let index = at as u16;
             at += 1;
-            let Some(slot) = slots.get_mut(index as usize) else { continue };
+            let Some(slot) = slots.get_mut(index as usize) else {
+                continue;
+            };
             //= PROBE-005
             if slot.state != EvState::AssumedBad || slot.is_probing() {
                 continue;
@@ -93,6 +106,8 @@ impl Rotation {
                 earliest = earliest.min(due);
             } else if ports.contains(slot.port()) {
                 slot.set_probing(true);
+                slot.due = Due::after(now, cfg.probe_interval_ns.max(1).saturating_mul(LEASE_INTERVALS));
+                self.lease_earliest = self.lease_earliest.min(slot.due.instant(now));
                 self.probes_out = self.probes_out.saturating_add(1);
                 self.probe_cursor = at as u16;
                 return Some(EvIndex(index));
@@ -108,8 +123,25 @@ impl Rotation {
         None
     }
 
+    /// Gives up waiting for overdue results; their EVs are due again.
+    #[cold]
+    fn expire_leases(&mut self, now: Instant, slots: &mut [EvSlot]) {
+        let universe = self.universe();
+        let mut earliest = Instant::FAR;
+        for slot in slots.iter_mut().take(universe).filter(|slot| slot.is_probing()) {
+            if slot.due.reached(now) {
+                self.settle_probe(slot);
+                self.probe_earliest = now;
+            } else {
+                earliest = earliest.min(slot.due.instant(now));
+            }
+        }
+        self.lease_earliest = earliest;
+    }
+
     pub(super) fn next_timeout(&self) -> Instant {
-        let probe = if self.probes_out < self.probes_limit { self.probe_earliest } else { Instant::FAR };
+        let lease = if self.probes_out > 0 { self.lease_earliest } else { Instant::FAR };
+        let probe = if self.probes_out < self.probes_limit { self.probe_earliest.min(lease) } else { lease };
         if self.starving { probe.min(self.last_resort_at) } else { probe }
     }
 }

@@ -29,9 +29,8 @@ pub struct EvEntry {
 }
 
 impl EvEntry {
-    /// An entry of an explicit profile before the controller programs it.
-    pub const UNPOPULATED: Self =
-        Self { populated: false, ..Self::new(Ev(0), PortNum::from_plane(0)) };
+    /// An entry without a value: fills lent tables, and is what an explicit profile holds before the controller programs it.
+    pub const EMPTY: Self = Self { populated: false, ..Self::new(Ev(0), PortNum::from_plane(0)) };
 
     /// The path `ev` through `port`.
     pub const fn new(ev: Ev, port: PortNum) -> Self {
@@ -95,14 +94,21 @@ impl fmt::Display for ProfileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Size { entries } => write!(f, "EV profile: {entries} entries; give it 1 to {MAX_ENTRIES}"),
-            Self::Planes { planes } => write!(f, "EV profile: {planes} planes; give it 1 to {MAX_PLANES}"),
-            Self::Width { bits } => write!(f, "EV profile: values of {bits} bits; give them 1 to 32"),
+            Self::Planes { planes } => {
+                write!(f, "EV profile: {planes} planes; give it 1 to {MAX_PLANES}")
+            }
+            Self::Width { bits } => {
+                write!(f, "EV profile: values of {bits} bits; give them 1 to 32")
+            }
             Self::TooFew { have, need } => {
                 write!(f, "EV profile: {have} values for {need} entries; widen the fields or shrink the profile")
             }
             Self::Unpopulated { index } => write!(f, "EV profile: entry {index} has no value; program it first"),
             Self::Port { index, port } => {
-                write!(f, "EV profile: entry {index} uses port {port}, which does not exist; use one of the function's ports")
+                write!(
+                    f,
+                    "EV profile: entry {index} uses port {port}, which does not exist; use one of the function's ports"
+                )
             }
             Self::Duplicate { first, second } => {
                 write!(f, "EV profile: entries {first} and {second} have the same value and port; change one")
@@ -274,7 +280,7 @@ mod tests {
     //= PROF-002, GENEV-004 test
     #[test]
     fn auto_profiles_are_distinct_balanced_and_keyed() {
-        let mut entries = vec![EvEntry::UNPOPULATED; 192];
+        let mut entries = vec![EvEntry::EMPTY; 192];
         auto_profile(&mut entries, 4, 16, 1).unwrap();
         assert_eq!(validate_profile(&entries, PortMask::first(4)), Ok(()));
         let values: BTreeSet<Ev> = entries.iter().map(|e| e.ev).collect();
@@ -293,7 +299,7 @@ mod tests {
     //= GENEV-003 test
     #[test]
     fn auto_profiles_know_their_limits() {
-        let mut entries = vec![EvEntry::UNPOPULATED; 17];
+        let mut entries = vec![EvEntry::EMPTY; 17];
         assert_eq!(auto_profile(&mut entries, 4, 4, 1), Err(ProfileError::TooFew { have: 16, need: 17 }));
         assert_eq!(auto_profile(&mut entries, 0, 4, 1), Err(ProfileError::Planes { planes: 0 }));
         assert_eq!(auto_profile(&mut entries, 9, 4, 1), Err(ProfileError::Planes { planes: 9 }));
@@ -304,7 +310,7 @@ mod tests {
 
     #[test]
     fn compact_profiles_pair_planes_and_uplinks() {
-        let mut entries = vec![EvEntry::UNPOPULATED; 12];
+        let mut entries = vec![EvEntry::EMPTY; 12];
         compact_profile(&mut entries, 4, 3, 8).unwrap();
         let evs: Vec<u32> = entries.iter().map(|e| e.ev.0).collect();
         assert_eq!(evs, [0, 0x100, 0x200, 0x300, 1, 0x101, 0x201, 0x301, 2, 0x102, 0x202, 0x302]);
@@ -322,7 +328,7 @@ mod tests {
         assert_eq!(validate_profile(&good, ports), Ok(()));
         assert_eq!(validate_profile(&[], ports), Err(ProfileError::Size { entries: 0 }));
         let mut bad = good;
-        bad[1] = EvEntry::UNPOPULATED;
+        bad[1] = EvEntry::EMPTY;
         assert_eq!(validate_profile(&bad, ports), Err(ProfileError::Unpopulated { index: 1 }));
         bad[1] = EvEntry::new(Ev(9), port(2));
         assert_eq!(validate_profile(&bad, ports), Err(ProfileError::Port { index: 1, port: 3 }));

@@ -70,6 +70,8 @@ pub(super) struct Rotation {
     quota: u16,
     /// No bad EV is due before this.
     pub(super) probe_earliest: Instant,
+    /// No result of a probe is overdue before this.
+    pub(super) lease_earliest: Instant,
     pub(super) probe_cursor: u16,
     pub(super) probes_out: u8,
     pub(super) probes_limit: u8,
@@ -97,6 +99,7 @@ impl Rotation {
         cursor: 0,
         quota: 0,
         probe_earliest: Instant::FAR,
+        lease_earliest: Instant::FAR,
         probe_cursor: 0,
         probes_out: 0,
         probes_limit: 0,
@@ -352,9 +355,15 @@ impl Rotation {
 
     /// Appends an EV to the rotation, to be visited in the current pass. Without room it stays in reserve.
     fn join(&mut self, slots: &mut [EvSlot], order: &mut [u16], index: u16) {
-        let Some(end) = order.get_mut(self.active_len as usize) else { return };
-        let Some(slot) = slots.get_mut(index as usize) else { return };
-        let Some(counts) = self.planes.get_mut(slot.plane()) else { return };
+        let Some(end) = order.get_mut(self.active_len as usize) else {
+            return;
+        };
+        let Some(slot) = slots.get_mut(index as usize) else {
+            return;
+        };
+        let Some(counts) = self.planes.get_mut(slot.plane()) else {
+            return;
+        };
         *end = index;
         slot.set_active(true);
         counts.active = counts.active.saturating_add(1);
@@ -364,9 +373,15 @@ impl Rotation {
 
     /// Takes an EV out of the rotation; a healthy one of the same plane takes its place in the order.
     fn retire(&mut self, slots: &mut [EvSlot], order: &mut [u16], index: u16, rng: &mut Rng) {
-        let Some(active) = order.get_mut(..self.active_len as usize) else { return };
-        let Some(at) = active.iter().position(|&e| e == index) else { return };
-        let Some(slot) = slots.get_mut(index as usize) else { return };
+        let Some(active) = order.get_mut(..self.active_len as usize) else {
+            return;
+        };
+        let Some(at) = active.iter().position(|&e| e == index) else {
+            return;
+        };
+        let Some(slot) = slots.get_mut(index as usize) else {
+            return;
+        };
         slot.set_active(false);
         let (plane, port) = (slot.plane(), slot.port());
         // A skipped backup is better than none: the rotation is what ends its skip.

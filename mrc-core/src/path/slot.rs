@@ -28,7 +28,7 @@ const PROBING: u8 = 2;
 /// One EV of a QP: 16 bytes of plain data, lent by the caller as part of a `&mut [EvSlot]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvSlot {
-    ev: Ev,
+    pub(crate) ev: Ev,
     /// When the next probe is due, or, in state `Skip` under `SkipMode::Time`, when the EV may be used again.
     pub(super) due: Due,
     entry: u16,

@@ -71,7 +71,9 @@ impl PathSelector for Spray<'_> {
         //= SEL-004
         for _ in 0..rotation.steps() {
             let index = rotation.advance(self.order, rng)?;
-            let Some(slot) = self.slots.get_mut(index as usize) else { continue };
+            let Some(slot) = self.slots.get_mut(index as usize) else {
+                continue;
+            };
             match (slot.state, self.cfg.skip_mode) {
                 (EvState::Good, _) => {}
                 //= EV-010, SEL-003

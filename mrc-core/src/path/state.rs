@@ -143,7 +143,8 @@ controller DENIED                      DENIED       DENIED       DENIED       -
     //= EV-011, EV-012, EV-013, EV-014, BAL-004, BAL-005 test
     #[test]
     fn the_table_is_the_reference() {
-        let mut out = String::from("event                                  GOOD         SKIP         ASSUMED_BAD  DENIED\n");
+        let mut out =
+            String::from("event                                  GOOD         SKIP         ASSUMED_BAD  DENIED\n");
         let with = LossEvAction::ByTrimming;
         let plain = [
             ("SACK m=0", Feedback::Sack(Verdict::None)),

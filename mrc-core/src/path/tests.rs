@@ -1,1 +1,749 @@
+//! The path set as the engine sees it: examples of each rule first, then random event sequences against a naive model.
 
+use std::{collections::BTreeSet, vec, vec::Vec};
+
+use mrc_wire::{Ev, PortNum, Verdict};
+use proptest::prelude::*;
+
+use super::*;
+use crate::rng::Rng;
+
+const MS: u64 = 1_000_000;
+const ALL: PortMask = PortMask::ALL;
+const GOOD_ANSWER: Feedback = Feedback::ProbeAnswer(Verdict::None);
+const MARK: Feedback = Feedback::Sack(Verdict::SkipOnce);
+
+/// A path set with the storage that a QP would lend.
+struct Qp {
+    set: PathSet,
+    slots: Vec<EvSlot>,
+    order: Vec<u16>,
+    cfg: PathConfig,
+    rng: Rng,
+    now: Instant,
+}
+
+impl Qp {
+    fn with(selector: Selector, entries: &[EvEntry], cfg: PathConfig, seed: u64) -> Self {
+        let mut qp = Self {
+            set: PathSet::EMPTY,
+            slots: vec![EvSlot::EMPTY; entries.len()],
+            order: vec![0; cfg.active as usize],
+            cfg,
+            rng: Rng::new(seed),
+            now: Instant::from_nanos(seed % 1_000_000_007),
+        };
+        qp.start(selector, entries, ALL).unwrap();
+        qp
+    }
+
+    /// `planes` planes, each with so many active and backup EVs.
+    fn spray(planes: u8, active: u16, backup: u16, tune: impl FnOnce(&mut PathConfig)) -> Self {
+        let (p, mut cfg) = (planes as u16, PathConfig::default());
+        (cfg.active, cfg.backup) = (active * p, backup * p);
+        tune(&mut cfg);
+        Self::with(Selector::Spray, &profile(planes, (active + backup) * p), cfg, 42)
+    }
+
+    fn start(&mut self, selector: Selector, entries: &[EvEntry], ports: PortMask) -> Result<(), PathError> {
+        self.set.start(&mut self.slots, &mut self.order, entries, &self.cfg, selector, ports, &mut self.rng)
+    }
+
+    fn select(&mut self, ports: PortMask) -> Option<Choice> {
+        self.set.select(self.now, &mut self.slots, &mut self.order, ports, &self.cfg, &mut self.rng)
+    }
+
+    fn select_other(&mut self, avoid: Ev) -> Option<Choice> {
+        self.set.select_other(self.now, &mut self.slots, &mut self.order, ALL, avoid, &self.cfg, &mut self.rng)
+    }
+
+    fn feed(&mut self, index: EvIndex, what: Feedback) -> Option<Transition> {
+        self.set.on_feedback(self.now, &mut self.slots, &mut self.order, index, what, &self.cfg, &mut self.rng)
+    }
+
+    fn poll(&mut self, ports: PortMask, idle: bool) -> Option<Choice> {
+        self.set.poll_probe(self.now, &mut self.slots, ports, &self.cfg, idle)
+    }
+
+    fn deny(&mut self, index: EvIndex) -> Option<Transition> {
+        self.set.set_denied(&mut self.slots, &mut self.order, index, &mut self.rng).unwrap()
+    }
+
+    fn allow(&mut self, index: EvIndex) -> Option<Transition> {
+        self.set.set_good(&mut self.slots, &mut self.order, index, &mut self.rng).unwrap()
+    }
+
+    fn state(&self, index: EvIndex) -> EvState {
+        self.slots[index.0 as usize].state()
+    }
+
+    fn indices(&self, wanted: impl Fn(&EvSlot) -> bool) -> Vec<EvIndex> {
+        let used = self.slots.iter().take(self.set.universe());
+        (0..).zip(used).filter(|(_, slot)| wanted(slot)).map(|(i, _)| EvIndex(i)).collect()
+    }
+
+    fn sleep(&mut self, ns: u64) {
+        self.now = self.now.after(ns);
+    }
+
+    /// Invariants of `paths.md` 6, from the slots alone.
+    fn check(&self, planes: u8, quota: usize) {
+        let active = self.indices(EvSlot::is_active);
+        let order: BTreeSet<u16> = self.order[..active.len()].iter().copied().collect();
+        assert_eq!(order, active.iter().map(|i| i.0).collect(), "order holds the active EVs, each once");
+        let counts = self.set.counts();
+        let of = |state| self.indices(|slot| slot.state() == state).len() as u16;
+        assert_eq!(counts.good, of(EvState::Good));
+        assert_eq!(counts.skip, of(EvState::Skip));
+        assert_eq!(counts.assumed_bad, of(EvState::AssumedBad));
+        assert_eq!(counts.denied, of(EvState::Denied));
+        assert_eq!(counts.active as usize, active.len());
+        for plane in 0..planes {
+            let port = PortNum::from_plane(plane);
+            let here = |wanted: &dyn Fn(&EvSlot) -> bool| self.indices(|s| s.port() == port && wanted(s)).len();
+            let healthy = here(&EvSlot::is_healthy);
+            assert_eq!(here(&EvSlot::is_active), quota.min(healthy), "active EVs of plane {plane}");
+            assert_eq!(here(&|s| s.is_active() && !s.is_healthy()), 0, "bad EV in rotation");
+            let bad = here(&|s| s.state() == EvState::AssumedBad);
+            assert_eq!(counts.suspended_planes.contains(port), healthy == 0 && bad > 0);
+        }
+        let probing = self.indices(EvSlot::is_probing);
+        assert!(probing.iter().all(|&i| self.state(i) == EvState::AssumedBad));
+        assert!(probing.len() <= self.cfg.bad_probes_outstanding as usize);
+    }
+}
+
+fn profile(planes: u8, len: u16) -> Vec<EvEntry> {
+    let mut entries = vec![EvEntry::EMPTY; len as usize];
+    auto_profile(&mut entries, planes, 16, 7).unwrap();
+    entries
+}
+
+// Start, paths.md 5.
+
+#[test]
+fn the_default_start_is_balanced_and_random() {
+    let entries = profile(4, 256);
+    let qps: Vec<Qp> = (0..2).map(|seed| Qp::with(Selector::Spray, &entries, PathConfig::default(), seed)).collect();
+    for qp in &qps {
+        qp.check(4, 32);
+        assert_eq!(qp.set.universe(), 192);
+        for plane in 0..4 {
+            assert_eq!(qp.indices(|slot| slot.plane() == plane).len(), 48);
+        }
+        let drawn: BTreeSet<u16> = qp.slots[..192].iter().map(EvSlot::entry).collect();
+        assert_eq!(drawn.len(), 192, "no entry twice");
+        for slot in &qp.slots[..192] {
+            let entry = entries[slot.entry() as usize];
+            assert_eq!((slot.ev(), slot.port()), (entry.ev, entry.port));
+        }
+    }
+    let drawn = |qp: &Qp| qp.slots.iter().map(EvSlot::entry).collect::<Vec<_>>();
+    assert_ne!(drawn(&qps[0]), drawn(&qps[1]));
+}
+
+#[test]
+fn denied_and_unreachable_entries_are_left_out() {
+    let mut entries = profile(4, 64);
+    for entry in entries.iter_mut().step_by(3) {
+        entry.denied = true;
+    }
+    let mut qp = Qp::with(Selector::Spray, &entries, PathConfig::default(), 1);
+    let three = PortMask::first(3);
+    qp.start(Selector::Spray, &entries, three).unwrap();
+    assert_eq!(qp.set.counts().denied, 16, "kept for the day they are allowed");
+    for _ in 0..500 {
+        let choice = qp.select(ALL).unwrap();
+        assert!(three.contains(choice.port) && !entries[choice.entry as usize].denied);
+    }
+}
+
+#[test]
+fn a_start_that_cannot_work_says_why() {
+    let entries = profile(4, 8);
+    let mut qp = Qp::with(Selector::Spray, &entries, PathConfig::default(), 1);
+    let lone = PortMask::NONE.with(PortNum::from_plane(5));
+    assert_eq!(qp.start(Selector::Spray, &entries, lone), Err(PathError::NoUsableEv));
+    assert_eq!(qp.select(ALL), None);
+    assert_eq!(qp.start(Selector::Spray, &[EvEntry::EMPTY; 4], ALL), Err(PathError::NoUsableEv));
+    let pinned = Selector::Pinned(EvIndex(8));
+    assert_eq!(qp.start(pinned, &entries, ALL), Err(PathError::PinnedEv(EvIndex(8))));
+    qp.order.truncate(3);
+    assert_eq!(qp.start(Selector::Spray, &entries, ALL), Err(PathError::StorageTooSmall { need: 4 }));
+    assert_eq!(
+        qp.set.set_good(&mut qp.slots, &mut qp.order, EvIndex(0), &mut qp.rng),
+        Err(PathError::UnknownEv(EvIndex(0)))
+    );
+}
+
+#[test]
+fn small_storage_bounds_the_set() {
+    let entries = profile(2, 64);
+    let mut qp = Qp::with(Selector::Spray, &entries, PathConfig::default(), 1);
+    qp.slots.truncate(11);
+    qp.order.truncate(7);
+    qp.start(Selector::Spray, &entries, ALL).unwrap();
+    qp.check(2, 3);
+    assert_eq!(qp.set.universe(), 10);
+}
+
+// Selection, paths.md 8.
+
+#[test]
+fn each_pass_visits_every_active_ev_once_in_a_new_order() {
+    let mut qp = Qp::spray(4, 8, 4, |_| {});
+    let mut passes = BTreeSet::new();
+    for _ in 0..20 {
+        let pass: Vec<u16> = (0..32).map(|_| qp.select(ALL).unwrap().index.0).collect();
+        assert_eq!(pass.iter().collect::<BTreeSet<_>>().len(), 32);
+        passes.insert(pass);
+    }
+    assert_eq!(passes.len(), 20);
+}
+
+#[test]
+fn only_free_ports_are_chosen() {
+    let mut qp = Qp::spray(4, 8, 4, |_| {});
+    let port = PortNum::from_plane(2);
+    for _ in 0..100 {
+        assert_eq!(qp.select(PortMask::NONE.with(port)).unwrap().port, port);
+    }
+    assert_eq!(qp.select(PortMask::NONE), None);
+    assert_eq!(qp.select(PortMask::NONE.with(PortNum::from_plane(6))), None);
+}
+
+#[test]
+fn a_skipped_ev_is_passed_over_once() {
+    let mut qp = Qp::spray(1, 4, 0, |_| {});
+    let first = qp.select(ALL).unwrap().index;
+    assert_eq!(qp.feed(first, MARK).map(|t| (t.from, t.to)), Some((EvState::Good, EvState::Skip)));
+    assert_eq!(qp.feed(first, MARK), None, "no re-arm");
+    let next: Vec<EvIndex> = (0..6).map(|_| qp.select(ALL).unwrap().index).collect();
+    assert!(!next.contains(&first), "rest of this pass and the pass it sits out");
+    assert_eq!(qp.state(first), EvState::Good);
+    let pass: Vec<EvIndex> = (0..4).map(|_| qp.select(ALL).unwrap().index).collect();
+    assert!(pass.contains(&first));
+}
+
+#[test]
+fn a_packet_resets_at_most_one_skip_and_all_skipped_still_sends() {
+    let mut qp = Qp::spray(2, 4, 0, |_| {});
+    for index in qp.indices(|_| true) {
+        qp.feed(index, MARK);
+    }
+    assert_eq!(qp.set.counts().skip, 8);
+    for left in (0..8).rev() {
+        assert!(qp.select(ALL).is_some());
+        assert!(qp.set.counts().skip >= left, "one reset per packet");
+    }
+    qp.check(2, 4);
+}
+
+#[test]
+fn a_timed_skip_ends_with_time() {
+    let mut qp = Qp::spray(1, 4, 0, |cfg| cfg.skip_mode = SkipMode::Time { ns: MS });
+    let first = qp.select(ALL).unwrap().index;
+    qp.feed(first, MARK);
+    for _ in 0..20 {
+        assert_ne!(qp.select(ALL).unwrap().index, first);
+    }
+    qp.sleep(MS + 1024);
+    let pass: Vec<EvIndex> = (0..8).map(|_| qp.select(ALL).unwrap().index).collect();
+    assert!(pass.contains(&first));
+    for index in qp.indices(|_| true) {
+        qp.feed(index, MARK);
+    }
+    assert!(qp.select(ALL).is_some(), "nothing but skipped EVs is no reason to stall");
+}
+
+#[test]
+fn the_echoed_ev_is_avoided_if_there_is_another() {
+    let mut qp = Qp::spray(1, 4, 0, |_| {});
+    for _ in 0..100 {
+        let avoid = qp.select(ALL).unwrap().ev;
+        assert_ne!(qp.select_other(avoid).unwrap().ev, avoid);
+    }
+    let mut lone = Qp::spray(1, 1, 0, |_| {});
+    let only = lone.select(ALL).unwrap();
+    assert_eq!(lone.select_other(only.ev), Some(only));
+}
+
+#[test]
+fn the_last_resort_sends_one_packet_per_rtt_on_a_bad_ev() {
+    let mut qp = Qp::spray(2, 2, 0, |cfg| cfg.ev_min_active = 0);
+    let denied = qp.indices(|_| true)[0];
+    qp.deny(denied);
+    for index in qp.indices(|_| true) {
+        qp.feed(index, Feedback::Timeout);
+    }
+    qp.check(2, 2);
+    let first = qp.select(ALL).unwrap();
+    assert_eq!(qp.state(first.index), EvState::AssumedBad);
+    let expect = qp.now.after(qp.cfg.base_rtt_ns);
+    for _ in 0..10 {
+        assert_eq!(qp.select(ALL), None);
+    }
+    assert_eq!(qp.set.next_timeout(), expect, "the wait is announced");
+    for _ in 0..50 {
+        qp.sleep(qp.cfg.base_rtt_ns);
+        let choice = qp.select(PortMask::NONE.with(first.port)).unwrap();
+        assert_ne!(choice.index, denied);
+        assert_eq!(choice.port, first.port);
+    }
+    qp.cfg.last_resort = false;
+    qp.sleep(MS);
+    assert_eq!(qp.select(ALL), None);
+}
+
+#[test]
+fn busy_ports_are_no_last_resort_but_dead_ones_are() {
+    let mut qp = Qp::spray(2, 2, 0, |_| {});
+    let (a, b) = (PortMask::NONE.with(PortNum::from_plane(0)), PortMask::NONE.with(PortNum::from_plane(1)));
+    for index in qp.indices(|slot| slot.plane() == 0) {
+        qp.feed(index, Feedback::Timeout);
+    }
+    assert_eq!(qp.set.counts().suspended_planes, a);
+    assert_eq!(qp.select(a), None, "plane b is busy, not gone");
+    qp.set.set_usable_ports(a);
+    assert!(qp.select(a).is_some(), "plane b is down");
+    qp.set.set_usable_ports(ALL);
+    assert!(qp.select(b).is_some());
+}
+
+// Invariants, paths.md 6.
+
+#[test]
+fn a_retired_ev_is_replaced_from_its_own_plane() {
+    let mut qp = Qp::spray(4, 8, 4, |_| {});
+    let mut retired = Vec::new();
+    for _ in 0..4 {
+        let victim = qp.indices(|slot| slot.plane() == 1 && slot.is_active())[0];
+        assert_eq!(qp.feed(victim, Feedback::Timeout).unwrap().to, EvState::AssumedBad);
+        retired.push(victim);
+        qp.check(4, 8);
+        assert_eq!(qp.set.counts().active, 32, "balance holds while there are backups");
+    }
+    for _ in 0..200 {
+        assert!(!retired.contains(&qp.select(ALL).unwrap().index));
+    }
+}
+
+#[test]
+fn the_last_evs_are_skipped_instead_of_retired() {
+    let mut qp = Qp::spray(1, 4, 2, |cfg| cfg.ev_min_active = 3);
+    for index in qp.indices(|_| true) {
+        qp.feed(index, Feedback::Timeout);
+    }
+    let counts = qp.set.counts();
+    assert_eq!((counts.active, counts.assumed_bad, counts.skip), (3, 3, 3));
+    qp.check(1, 4);
+    assert!(qp.select(ALL).is_some());
+}
+
+#[test]
+fn a_dead_plane_is_suspended_and_returns_with_a_probe() {
+    let mut qp = Qp::spray(4, 8, 4, |_| {});
+    let dead = qp.indices(|slot| slot.plane() == 3);
+    for &index in &dead {
+        qp.feed(index, Feedback::Timeout);
+    }
+    let port = PortNum::from_plane(3);
+    assert_eq!(qp.set.counts().suspended_planes, PortMask::NONE.with(port));
+    assert_eq!(qp.set.counts().active, 24, "the others stay balanced");
+    for _ in 0..100 {
+        assert_ne!(qp.select(ALL).unwrap().port, port);
+    }
+    for _ in 0..100 {
+        assert_eq!(qp.feed(dead[0], Feedback::Sack(Verdict::None)), None, "data feedback revives nothing");
+    }
+    assert_eq!(qp.feed(dead[0], GOOD_ANSWER).unwrap().to, EvState::Good);
+    assert_eq!(qp.set.counts().suspended_planes, PortMask::NONE);
+    assert!((0..100).any(|_| qp.select(ALL).unwrap().port == port));
+    for &index in &dead {
+        qp.feed(index, GOOD_ANSWER);
+    }
+    qp.check(4, 8);
+    assert_eq!(qp.set.counts().active, 32);
+}
+
+#[test]
+fn only_the_controller_moves_denied_evs() {
+    let mut qp = Qp::spray(2, 4, 0, |_| {});
+    let index = qp.indices(|_| true)[0];
+    assert_eq!(qp.deny(index).unwrap().to, EvState::Denied);
+    assert_eq!(qp.deny(index), None);
+    for what in [GOOD_ANSWER, Feedback::Timeout, MARK, Feedback::ProbeLost, Feedback::Trimmed] {
+        assert_eq!(qp.feed(index, what), None);
+    }
+    for _ in 0..100 {
+        assert_ne!(qp.select(ALL).unwrap().index, index);
+    }
+    assert_eq!(qp.allow(index).unwrap().to, EvState::Good);
+    qp.check(2, 4);
+}
+
+#[test]
+fn echoes_find_their_slot() {
+    let mut qp = Qp::spray(2, 4, 2, |_| {});
+    for index in qp.indices(|_| true) {
+        let ev = qp.slots[index.0 as usize].ev();
+        assert_eq!(qp.set.find(&qp.slots, None, ev), Some(index));
+        assert_eq!(qp.set.find(&qp.slots, Some(EvIndex(999)), ev), Some(index));
+    }
+    assert_eq!(qp.set.find(&qp.slots, Some(EvIndex(0)), Ev(0xFFFF_0000)), None);
+    // Two planes may use the same value: the hint decides.
+    qp.slots[5].ev = qp.slots[0].ev;
+    assert_eq!(qp.set.find(&qp.slots, Some(EvIndex(5)), qp.slots[0].ev), Some(EvIndex(5)));
+}
+
+// Probes, paths.md 10.
+
+#[test]
+fn unanswered_probes_back_off_to_64_intervals() {
+    let mut qp = Qp::spray(1, 4, 4, |_| {});
+    let bad = qp.indices(EvSlot::is_active)[0];
+    assert_eq!(qp.set.next_timeout(), Instant::FAR);
+    qp.feed(bad, Feedback::Timeout);
+    for factor in [1, 2, 4, 8, 16, 32, 64, 64, 64] {
+        qp.sleep(factor * MS - 2048);
+        assert_eq!(qp.poll(ALL, false), None, "before {factor} intervals");
+        qp.sleep(2048 + 1024);
+        assert!(qp.set.next_timeout() <= qp.now);
+        assert_eq!(qp.poll(ALL, false).unwrap().index, bad, "after {factor} intervals");
+        assert_eq!(qp.poll(ALL, false), None);
+        qp.feed(bad, Feedback::ProbeLost);
+    }
+    // An answer resets the back-off, even one that does not revive.
+    qp.feed(bad, Feedback::ProbeAnswer(Verdict::AlwaysSkip));
+    qp.sleep(MS + 1024);
+    assert_eq!(qp.poll(ALL, false).unwrap().index, bad);
+}
+
+#[test]
+fn at_most_four_probes_are_under_way() {
+    let mut qp = Qp::spray(2, 8, 4, |_| {});
+    for index in qp.indices(|slot| slot.plane() == 0) {
+        qp.feed(index, Feedback::Timeout);
+    }
+    qp.sleep(2 * MS);
+    let mut out: Vec<EvIndex> = (0..4).map(|_| qp.poll(ALL, false).unwrap().index).collect();
+    assert_eq!(qp.poll(ALL, false), None);
+    assert!(qp.set.next_timeout() > qp.now, "a full table does not spin");
+    let mut probed: BTreeSet<EvIndex> = out.iter().copied().collect();
+    while probed.len() < 12 {
+        qp.feed(out.pop().unwrap(), Feedback::ProbeLost);
+        let next = qp.poll(ALL, false).unwrap().index;
+        assert!(probed.insert(next), "every bad EV has its turn");
+        out.push(next);
+    }
+}
+
+#[test]
+fn probes_that_never_left_are_offered_again() {
+    let mut qp = Qp::spray(1, 4, 0, |cfg| cfg.bad_probes_outstanding = 1);
+    let bad = qp.indices(|_| true)[0];
+    qp.feed(bad, Feedback::Timeout);
+    for _ in 0..5 {
+        qp.sleep(20 * MS);
+        assert!(qp.set.next_timeout() <= qp.now);
+        assert_eq!(qp.poll(ALL, false).unwrap().index, bad);
+        assert_eq!(qp.poll(ALL, false), None);
+    }
+}
+
+#[test]
+fn idle_queue_pairs_probe_at_an_eighth_of_the_rate() {
+    let probes = |idle| {
+        let mut qp = Qp::spray(1, 4, 0, |_| {});
+        let bad = qp.indices(|_| true)[0];
+        qp.feed(bad, Feedback::Timeout);
+        let mut sent = 0;
+        for _ in 0..8_000 {
+            qp.sleep(10_000);
+            if let Some(choice) = qp.poll(ALL, idle) {
+                sent += 1;
+                qp.feed(choice.index, Feedback::ProbeAnswer(Verdict::AlwaysSkip));
+            }
+        }
+        sent
+    };
+    let (busy, idle) = (probes(false), probes(true));
+    assert!((78..=80).contains(&busy), "{busy} probes in 80 ms");
+    assert!((9..=10).contains(&idle), "{idle} probes in 80 ms");
+}
+
+#[test]
+fn probes_wait_for_their_port_without_spinning() {
+    let mut qp = Qp::spray(2, 4, 0, |_| {});
+    let bad = qp.indices(|slot| slot.plane() == 1)[0];
+    qp.feed(bad, Feedback::Timeout);
+    qp.sleep(2 * MS);
+    assert_eq!(qp.poll(PortMask::first(1), false), None);
+    assert!(qp.set.next_timeout() > qp.now);
+    qp.sleep(MS);
+    assert_eq!(qp.poll(ALL, false).unwrap().index, bad);
+}
+
+#[test]
+fn revival_takes_the_configured_number_of_answers() {
+    let mut qp = Qp::spray(1, 4, 0, |cfg| cfg.resurrect_probes = 3);
+    let bad = qp.indices(|_| true)[0];
+    qp.feed(bad, Feedback::Timeout);
+    assert_eq!(qp.feed(bad, GOOD_ANSWER), None);
+    assert_eq!(qp.feed(bad, GOOD_ANSWER), None);
+    assert_eq!(qp.feed(bad, Feedback::ProbeLost), None, "in a row, or not at all");
+    assert_eq!(qp.feed(bad, GOOD_ANSWER), None);
+    assert_eq!(qp.feed(bad, GOOD_ANSWER), None);
+    assert_eq!(qp.feed(bad, GOOD_ANSWER).unwrap().to, EvState::Good);
+}
+
+// The selectors that do not listen.
+
+#[test]
+fn the_oblivious_never_react() {
+    let cfg = PathConfig { active: 32, ..PathConfig::default() };
+    let mut qp = Qp::with(Selector::Oblivious, &profile(4, 32), cfg, 3);
+    for index in qp.indices(|_| true) {
+        assert_eq!(qp.feed(index, Feedback::Timeout), None);
+    }
+    let pass: BTreeSet<u16> = (0..32).map(|_| qp.select(ALL).unwrap().index.0).collect();
+    assert_eq!(pass.len(), 32);
+    qp.sleep(100 * MS);
+    assert_eq!((qp.poll(ALL, false), qp.set.next_timeout()), (None, Instant::FAR));
+    let denied = EvIndex(*pass.first().unwrap());
+    qp.deny(denied);
+    assert!((0..100).all(|_| qp.select(ALL).unwrap().index != denied));
+}
+
+#[test]
+fn the_pinned_stay_on_one_path() {
+    let entries = profile(4, 32);
+    let mut qp = Qp::with(Selector::Pinned(EvIndex(5)), &entries, PathConfig::default(), 3);
+    let choice = qp.select(ALL).unwrap();
+    assert_eq!((choice.ev, choice.port, choice.entry), (entries[5].ev, entries[5].port, 5));
+    qp.feed(choice.index, Feedback::Timeout);
+    assert_eq!(qp.select_other(choice.ev), Some(choice));
+    assert_eq!(qp.select(ALL.without(choice.port)), None);
+    qp.deny(choice.index);
+    assert_eq!(qp.select(ALL), None);
+    qp.allow(choice.index);
+    assert_eq!(qp.select(ALL), Some(choice));
+}
+
+// Random sequences.
+
+/// `paths.md` 7 read once more, row by row, by somebody who has not seen `state.rs`.
+fn model(from: EvState, what: Feedback, oks: &mut u8, cfg: &PathConfig, must_stay: bool) -> EvState {
+    let bad = if must_stay { EvState::Skip } else { EvState::AssumedBad };
+    let skip = if from == EvState::Good { EvState::Skip } else { from };
+    if from == EvState::Denied {
+        return from;
+    }
+    if from == EvState::AssumedBad {
+        return match what {
+            Feedback::ProbeAnswer(Verdict::AlwaysSkip) | Feedback::ProbeLost => {
+                *oks = 0;
+                from
+            }
+            Feedback::ProbeAnswer(verdict) => {
+                *oks += 1;
+                match (*oks >= cfg.resurrect_probes, verdict) {
+                    (false, _) => from,
+                    (true, Verdict::SkipOnce) => EvState::Skip,
+                    (true, _) => EvState::Good,
+                }
+            }
+            _ => from,
+        };
+    }
+    match what {
+        Feedback::Sack(Verdict::SkipOnce) | Feedback::Trimmed => skip,
+        Feedback::Sack(Verdict::AlwaysSkip) | Feedback::Timeout => bad,
+        Feedback::Loss { trim_nack: true } => bad,
+        Feedback::Loss { trim_nack: false } => skip,
+        _ => from,
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Select { ports: u32 },
+    Feed { ev: u16, what: Feedback },
+    Deny { ev: u16 },
+    Allow { ev: u16 },
+    Sleep { us: u16 },
+    Poll { ports: u32 },
+    Answer { nth: u8, what: Feedback },
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![4 => Just(Verdict::None), 2 => Just(Verdict::SkipOnce), 1 => Just(Verdict::AlwaysSkip)]
+}
+
+fn feedback() -> impl Strategy<Value = Feedback> {
+    prop_oneof![
+        4 => verdict().prop_map(Feedback::Sack),
+        2 => Just(Feedback::Trimmed),
+        1 => Just(Feedback::TrimmedLastHop),
+        1 => Just(Feedback::OtherNack),
+        6 => Just(Feedback::Timeout),
+        2 => any::<bool>().prop_map(|trim_nack| Feedback::Loss { trim_nack }),
+        2 => probe_result(),
+        1 => Just(Feedback::Rtt { rtt_ns: 5 }),
+    ]
+}
+
+fn probe_result() -> impl Strategy<Value = Feedback> {
+    prop_oneof![verdict().prop_map(Feedback::ProbeAnswer), Just(Feedback::ProbeLost)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0u32..16).prop_map(|ports| Step::Select { ports: ports << 1 }),
+        8 => (0u16..40, feedback()).prop_map(|(ev, what)| Step::Feed { ev, what }),
+        1 => (0u16..40).prop_map(|ev| Step::Deny { ev }),
+        1 => (0u16..40).prop_map(|ev| Step::Allow { ev }),
+        3 => (0u16..3000).prop_map(|us| Step::Sleep { us }),
+        4 => (0u32..16).prop_map(|ports| Step::Poll { ports: ports << 1 }),
+        3 => (0u8..4, probe_result()).prop_map(|(nth, what)| Step::Answer { nth, what }),
+    ]
+}
+
+/// Plays `steps` and checks every answer against the model and the invariants.
+fn play(seed: u64, planes: u8, min_active: u16, resurrect_probes: u8, steps: &[Step]) {
+    let cfg = PathConfig {
+        active: 4 * planes as u16,
+        backup: 4 * planes as u16,
+        ev_min_active: min_active,
+        resurrect_probes,
+        ..PathConfig::default()
+    };
+    let mut qp = Qp::with(Selector::Spray, &profile(planes, 9 * planes as u16), cfg, seed);
+    let mut oks = vec![0u8; qp.slots.len()];
+    let mut out: Vec<EvIndex> = Vec::new();
+    for &step in steps {
+        let before: Vec<EvState> = qp.slots.iter().map(EvSlot::state).collect();
+        match step {
+            Step::Sleep { us } => qp.sleep(us as u64 * 1000),
+            Step::Select { ports } => check_select(&mut qp, PortMask::from_bits(ports), &before),
+            Step::Feed { ev, what } => check_feedback(&mut qp, EvIndex(ev), what, &mut oks),
+            Step::Answer { nth, what } => {
+                if !out.is_empty() {
+                    let ev = out.remove(nth as usize % out.len());
+                    check_feedback(&mut qp, ev, what, &mut oks);
+                }
+            }
+            Step::Deny { ev } | Step::Allow { ev } if ev as usize >= qp.set.universe() => {}
+            Step::Deny { ev } => {
+                let changed = qp.deny(EvIndex(ev));
+                assert_eq!(changed.is_some(), before[ev as usize] != EvState::Denied);
+                assert_eq!(qp.state(EvIndex(ev)), EvState::Denied);
+                oks[ev as usize] = 0;
+            }
+            Step::Allow { ev } => {
+                qp.allow(EvIndex(ev));
+                assert_eq!(qp.state(EvIndex(ev)), EvState::Good);
+                oks[ev as usize] = 0;
+            }
+            Step::Poll { ports } => {
+                let (ports, promised) = (PortMask::from_bits(ports), qp.set.next_timeout());
+                let free = qp.indices(|s| s.state() == EvState::AssumedBad && !s.is_probing());
+                if let Some(choice) = qp.poll(ports, false) {
+                    assert!(promised <= qp.now, "next_timeout came too late");
+                    assert!(ports.contains(choice.port));
+                    assert!(free.contains(&choice.index) || out.contains(&choice.index));
+                    out.push(choice.index);
+                } else {
+                    assert!(qp.set.next_timeout() > qp.now, "nothing to do, yet due");
+                }
+            }
+        }
+        qp.check(planes, 4);
+    }
+}
+
+fn check_select(qp: &mut Qp, ports: PortMask, before: &[EvState]) {
+    let choice = qp.select(ports);
+    let resets = (0u16..).zip(before).filter(|&(i, &old)| qp.state(EvIndex(i)) != old).count();
+    assert!(resets <= 1, "at most one reset per packet");
+    for (i, &old) in (0u16..).zip(before) {
+        let new = qp.state(EvIndex(i));
+        assert!(new == old || (old, new) == (EvState::Skip, EvState::Good), "{old:?} to {new:?} by a selection");
+    }
+    let on_port = |s: &EvSlot| ports.contains(s.port());
+    match choice {
+        Some(choice) => {
+            assert!(ports.contains(choice.port));
+            let healthy = qp.indices(EvSlot::is_healthy);
+            let wanted = if healthy.is_empty() { EvState::AssumedBad } else { EvState::Good };
+            assert_eq!(qp.state(choice.index), wanted);
+        }
+        None => assert!(qp.indices(|s| s.is_active() && s.state() == EvState::Good && on_port(s)).is_empty()),
+    }
+}
+
+fn check_feedback(qp: &mut Qp, index: EvIndex, what: Feedback, oks: &mut [u8]) {
+    let at = index.0 as usize;
+    if at >= qp.set.universe() {
+        assert_eq!(qp.feed(index, what), None);
+        return;
+    }
+    let slot = qp.slots[at];
+    let spare = qp.indices(|s| s.plane() == slot.plane() && s.is_healthy() && !s.is_active());
+    let active = qp.set.counts().active;
+    let must_stay = slot.is_active() && spare.is_empty() && active <= qp.cfg.ev_min_active;
+    let want = model(slot.state(), what, &mut oks[at], &qp.cfg, must_stay);
+    let got = qp.feed(index, what);
+    assert_eq!(qp.state(index), want, "{:?} with {what:?}", slot.state());
+    assert_eq!(got.map(|t| (t.from, t.to)), (want != slot.state()).then_some((slot.state(), want)));
+    if want != slot.state() {
+        oks[at] = 0;
+    }
+    if active >= qp.cfg.ev_min_active {
+        assert!(qp.set.counts().active >= qp.cfg.ev_min_active, "ev_min_active");
+    }
+}
+
+proptest! {
+    // A failure prints its seed and the shortest steps that show it; nothing is written into the source tree.
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_sequence_keeps_the_invariants(
+        seed in any::<u64>(),
+        planes in 1u8..=4,
+        min_active in 0u16..=6,
+        resurrect_probes in 1u8..=3,
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
+        play(seed, planes, min_active, resurrect_probes, &steps);
+    }
+
+    #[test]
+    fn foreign_slices_do_no_harm(
+        seed in any::<u64>(),
+        slots in 0usize..20,
+        order in prop::collection::vec(any::<u16>(), 0..20),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut qp = Qp::spray(2, 4, 2, |_| {});
+        qp.slots = vec![EvSlot::new(Ev(1), PortNum::from_plane(200), 9, EvState::Good); slots];
+        qp.order = order;
+        qp.rng = Rng::new(seed);
+        for step in steps {
+            match step {
+                Step::Select { ports } => _ = qp.select(PortMask::from_bits(ports)),
+                Step::Feed { ev, what } => _ = qp.feed(EvIndex(ev), what),
+                Step::Deny { ev } => {
+                    let _ = qp.set.set_denied(&mut qp.slots, &mut qp.order, EvIndex(ev), &mut qp.rng);
+                }
+                Step::Allow { ev } => {
+                    let _ = qp.set.set_good(&mut qp.slots, &mut qp.order, EvIndex(ev), &mut qp.rng);
+                }
+                Step::Sleep { us } => qp.sleep(us as u64 * 1000),
+                Step::Poll { ports } => _ = qp.poll(PortMask::from_bits(ports), true),
+                Step::Answer { nth, what } => _ = qp.feed(EvIndex(nth as u16), what),
+            }
+        }
+    }
+}
