@@ -329,6 +329,22 @@ fn a_retired_ev_is_replaced_from_its_own_plane() {
 }
 
 #[test]
+fn a_retirement_disturbs_no_other_ev_of_the_pass() {
+    for (seen, nth) in (1..16).flat_map(|seen| (0..16).map(move |nth| (seen, nth))) {
+        let mut qp = Qp::spray(1, 16, 0, |_| {});
+        let mut pass: Vec<EvIndex> = (0..seen).map(|_| qp.select(ALL).unwrap().index).collect();
+        let victim = EvIndex(qp.order[nth]);
+        qp.feed(victim, Feedback::Timeout);
+        let rest = if pass.contains(&victim) { 16 - seen } else { 15 - seen };
+        pass.extend((0..rest).map(|_| qp.select(ALL).unwrap().index));
+        pass.push(victim);
+        pass.sort();
+        pass.dedup();
+        assert_eq!(pass.len(), 16, "each of the others once: {seen} seen, number {nth} retired");
+    }
+}
+
+#[test]
 fn the_last_evs_are_skipped_instead_of_retired() {
     let mut qp = Qp::spray(1, 4, 2, |cfg| cfg.ev_min_active = 3);
     for index in qp.indices(|_| true) {
