@@ -1,0 +1,105 @@
+//! Addresses and the constants of the layers below BTH, wire.md section 2.
+
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+pub(crate) const ETH_LEN: usize = 14;
+pub(crate) const ETHERTYPE_IPV4: u16 = 0x0800;
+pub(crate) const ETHERTYPE_IPV6: u16 = 0x86DD;
+pub(crate) const ETHERTYPE_VLAN: u16 = 0x8100;
+pub(crate) const IPV4_LEN: usize = 20;
+pub(crate) const IPV6_LEN: usize = 40;
+pub(crate) const UDP_LEN: usize = 8;
+/// Next header values.
+pub(crate) const NH_UDP: u8 = 17;
+pub(crate) const NH_IPV6: u8 = 41;
+pub(crate) const NH_ROUTING: u8 = 43;
+/// UDP header, BTH and ICRC: the least a packet can be.
+pub(crate) const UDP_LEN_MIN: u16 = 24;
+
+/// An IP address of either family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Ip {
+    /// Four bytes, network order.
+    V4([u8; 4]),
+    /// Sixteen bytes, network order.
+    V6([u8; 16]),
+}
+
+impl Ip {
+    /// Whether this is an IPv6 address.
+    #[inline]
+    #[must_use]
+    pub const fn is_v6(&self) -> bool {
+        matches!(self, Self::V6(_))
+    }
+}
+
+impl fmt::Display for Ip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V4(b) => fmt::Display::fmt(&Ipv4Addr::from(*b), f),
+            Self::V6(b) => fmt::Display::fmt(&Ipv6Addr::from(*b), f),
+        }
+    }
+}
+
+impl From<core::net::IpAddr> for Ip {
+    fn from(addr: core::net::IpAddr) -> Self {
+        match addr {
+            core::net::IpAddr::V4(a) => Self::V4(a.octets()),
+            core::net::IpAddr::V6(a) => Self::V6(a.octets()),
+        }
+    }
+}
+
+impl From<Ip> for core::net::IpAddr {
+    fn from(ip: Ip) -> Self {
+        match ip {
+            Ip::V4(b) => Self::V4(b.into()),
+            Ip::V6(b) => Self::V6(b.into()),
+        }
+    }
+}
+
+/// Bytes a packet counts for in congestion accounting: the same with and without SRv6.
+#[inline]
+#[must_use]
+pub const fn nominal_bytes(udp_len: u16) -> u32 {
+    //= LEN-008
+    udp_len as u32 + 40
+}
+
+/// Pad bytes after a payload of `len` bytes.
+#[inline]
+#[must_use]
+pub const fn pad_len(len: usize) -> u8 {
+    //= LEN-004, BTH-004
+    (len.wrapping_neg() & 3) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    //= LEN-004 test
+    #[test]
+    fn payloads_are_filled_to_four() {
+        assert_eq!([0, 1, 2, 3, 4, 13].map(pad_len), [0, 3, 2, 1, 0, 3]);
+    }
+
+    //= LEN-008 test
+    #[test]
+    fn a_packet_weighs_its_udp_length_and_forty() {
+        assert_eq!(nominal_bytes(64), 104);
+        assert_eq!(nominal_bytes(u16::MAX), 65_575);
+    }
+
+    #[test]
+    fn addresses_print_in_the_usual_way() {
+        assert_eq!(Ip::V4([192, 0, 2, 10]).to_string(), "192.0.2.10");
+        let v6 = Ip::V6([0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xa]);
+        assert_eq!(v6.to_string(), "2001:db8:1::a");
+        assert_eq!(Ip::from(core::net::IpAddr::from(v6)), v6);
+    }
+}
