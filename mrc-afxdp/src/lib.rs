@@ -13,6 +13,7 @@
 
 mod bpf;
 mod config;
+pub mod device;
 mod error;
 mod filter;
 mod frame;

@@ -76,7 +76,7 @@ pub struct QpInit {
 }
 
 /// Everything of one QP outside the lent arrays. Lent by the caller as a slice; opaque.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Qp {
     pub(crate) qpn: Qpn,
     pub(crate) used: bool,

@@ -1,1 +1,313 @@
-//! mrc-verbs-shim
+//! Verbs-shaped Rust API over the MRC userspace NIC: context, protection domain, memory region, queue pair, completions.
+//!
+//! The C libraries (`libibverbs.so.1`, `lib_mrc.so`) are not here yet; see `CHANGELOG.md` for what works.
+//!
+//! ```no_run
+//! use mrc_verbs_shim::{Access, Context, MemRegion, QpAddress, QpAttr, WriteWr};
+//!
+//! fn write_once(
+//!     config: mrc_afxdp::device::DeviceConfig,
+//!     peer: mrc_core::PeerConfig,
+//!     paths: Vec<mrc_core::path::EvEntry>,
+//!     remote: QpAddress,
+//! ) -> Result<(), Box<dyn std::error::Error>> {
+//!     let context = Context::open(config)?;
+//!     let pd = context.alloc_pd();
+//!     let mr = pd.reg_mr(MemRegion::map(1 << 20)?, Access::LOCAL)?;
+//!     let attr = QpAttr::new(context.add_peer(peer)?, context.create_ev_profile(paths)?);
+//!     let mut cq = context.create_cq(128)?;
+//!     let qp = pd.create_qp(&cq)?;
+//!     qp.connect(&attr, &remote)?;
+//!     let (remote_va, rkey) = (remote.va, remote.rkey);
+//!     cq.post_write(&qp, &WriteWr { wr_id: 1, mr: &mr, offset: 0, len: 4096, remote_va, rkey, signaled: true });
+//!     while cq.poll().is_none() {}
+//!     Ok(())
+//! }
+//! ```
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use mrc_afxdp::device::{Device, DeviceConfig, DeviceError, DeviceEvent, DeviceStats, Queue};
+use mrc_core::path::EvEntry;
+use mrc_core::{
+    EvProfileHandle, MrHandle, Pd as PdNumber, PeerConfig, PeerHandle, QpHandle, QpInfo, RtrAttr, RtsAttr, SendWr,
+};
+use mrc_wire::{Psn, Qpn, Rkey};
+
+pub use mrc_afxdp::MemRegion;
+pub use mrc_core::{Access, Completion, QpState, Status};
+
+/// An open device.
+#[derive(Debug, Clone)]
+pub struct Context {
+    device: Arc<Device>,
+    next_pd: Arc<std::sync::atomic::AtomicU32>,
+}
+
+impl Context {
+    /// Opens a device in the caller's network namespace.
+    ///
+    /// # Errors
+    /// [`DeviceError`] names the interface, the cause and the cure.
+    pub fn open(config: DeviceConfig) -> Result<Self, DeviceError> {
+        Ok(Self { device: Arc::new(Device::open(config)?), next_pd: Arc::default() })
+    }
+
+    /// The device underneath.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A new protection domain.
+    pub fn alloc_pd(&self) -> ProtectionDomain {
+        let number = self.next_pd.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        ProtectionDomain { device: Arc::clone(&self.device), pd: PdNumber(number) }
+    }
+
+    /// A completion queue with the ring that posts to its QPs go through; for one thread at a time.
+    ///
+    /// # Errors
+    /// No free completion queue.
+    pub fn create_cq(&self, depth: usize) -> Result<CompletionQueue, DeviceError> {
+        Ok(CompletionQueue { queue: self.device.create_queue(depth)? })
+    }
+
+    /// Registers a peer.
+    ///
+    /// # Errors
+    /// No free slot, or no plane in common.
+    pub fn add_peer(&self, peer: PeerConfig) -> Result<PeerHandle, DeviceError> {
+        self.device.add_peer(peer)
+    }
+
+    /// Creates an EV profile.
+    ///
+    /// # Errors
+    /// No free slot, or entries on ports that do not exist.
+    pub fn create_ev_profile(&self, entries: Vec<EvEntry>) -> Result<EvProfileHandle, DeviceError> {
+        self.device.create_ev_profile(entries)
+    }
+
+    /// The oldest asynchronous event.
+    pub fn poll_event(&self) -> Option<DeviceEvent> {
+        self.device.poll_event()
+    }
+
+    /// Counters.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn stats(&self) -> Result<DeviceStats, DeviceError> {
+        self.device.stats()
+    }
+}
+
+/// A protection domain: regions and QPs of different domains never meet.
+#[derive(Debug, Clone)]
+pub struct ProtectionDomain {
+    device: Arc<Device>,
+    pd: PdNumber,
+}
+
+impl ProtectionDomain {
+    /// Registers memory, which moves in and lives as long as the region.
+    ///
+    /// # Errors
+    /// No free slot.
+    pub fn reg_mr(&self, memory: MemRegion, access: Access) -> Result<MemoryRegion, DeviceError> {
+        let memory = Arc::new(memory);
+        let (handle, key) = self.device.register(self.pd, Arc::clone(&memory), access)?;
+        Ok(MemoryRegion { device: Arc::clone(&self.device), handle, key, memory })
+    }
+
+    /// Creates a QP in INIT whose completions go to `cq`.
+    ///
+    /// # Errors
+    /// No free slot.
+    pub fn create_qp(&self, cq: &CompletionQueue) -> Result<QueuePair, DeviceError> {
+        let handle = self.device.create_qp(self.pd, &cq.queue)?;
+        Ok(QueuePair { device: Arc::clone(&self.device), handle })
+    }
+}
+
+/// Registered memory; revoked on drop.
+#[derive(Debug)]
+pub struct MemoryRegion {
+    device: Arc<Device>,
+    handle: MrHandle,
+    key: Rkey,
+    memory: Arc<MemRegion>,
+}
+
+impl MemoryRegion {
+    /// The key peers need to write here.
+    pub fn rkey(&self) -> Rkey {
+        self.key
+    }
+
+    /// Address of the first byte, as peers name it.
+    pub fn addr(&self) -> u64 {
+        self.memory.addr()
+    }
+
+    /// The bytes.
+    pub fn memory(&self) -> &MemRegion {
+        &self.memory
+    }
+}
+
+impl Drop for MemoryRegion {
+    fn drop(&mut self) {
+        // A closed device holds no reference to the memory either.
+        let _ = self.device.deregister(self.handle);
+    }
+}
+
+/// What a peer must know to write to us; exchanged out of band.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QpAddress {
+    /// QP number.
+    pub qpn: Qpn,
+    /// First PSN this side will send.
+    pub psn: Psn,
+    /// Window this side's responder offers, units of 128 PSNs.
+    pub mpr_dest: u8,
+    /// Address of the memory it may write.
+    pub va: u64,
+    /// Key of that memory.
+    pub rkey: Rkey,
+}
+
+/// Attributes of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct QpAttr {
+    /// The peer.
+    pub peer: PeerHandle,
+    /// Paths.
+    pub ev_profile: EvProfileHandle,
+    /// Payload bytes of a full packet.
+    pub path_mtu: u16,
+    /// Our responder's window, units of 128 PSNs.
+    pub mpr_dest: u8,
+    /// Requester attributes; `sq_psn` is our first PSN, `mpr` is lowered to what the peer offers.
+    pub rts: RtsAttr,
+}
+
+impl QpAttr {
+    /// Defaults for a software endpoint.
+    pub fn new(peer: PeerHandle, ev_profile: EvProfileHandle) -> Self {
+        Self { peer, ev_profile, path_mtu: 4096, mpr_dest: 8, rts: RtsAttr::software(Psn::new(0)) }
+    }
+}
+
+/// A queue pair; destroyed on drop.
+#[derive(Debug)]
+pub struct QueuePair {
+    device: Arc<Device>,
+    handle: QpHandle,
+}
+
+impl QueuePair {
+    /// Our QP number.
+    pub fn qpn(&self) -> Qpn {
+        self.handle.qpn()
+    }
+
+    /// INIT to RTS towards `remote`.
+    ///
+    /// # Errors
+    /// An attribute outside its range, or a missing object.
+    pub fn connect(&self, attr: &QpAttr, remote: &QpAddress) -> Result<(), DeviceError> {
+        self.device.modify_to_rtr(
+            self.handle,
+            RtrAttr {
+                peer: attr.peer,
+                dest_qp: remote.qpn,
+                rq_psn: remote.psn,
+                path_mtu: attr.path_mtu,
+                mpr_dest: attr.mpr_dest,
+                ev_profile: attr.ev_profile,
+                trim_nack: false,
+            },
+        )?;
+        let mut rts = attr.rts;
+        rts.mpr = rts.mpr.min(remote.mpr_dest);
+        self.device.modify_to_rts(self.handle, rts)
+    }
+
+    /// Moves the QP to ERROR; queued requests flush.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn fail(&self) -> Result<(), DeviceError> {
+        self.device.modify_to_error(self.handle)
+    }
+
+    /// State, cause of failure, EV states.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn info(&self) -> Result<Option<QpInfo>, DeviceError> {
+        self.device.qp_info(self.handle)
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        let _ = self.device.destroy_qp(self.handle);
+    }
+}
+
+/// One write.
+#[derive(Debug, Clone, Copy)]
+pub struct WriteWr<'m> {
+    /// The caller's number, returned in the completion.
+    pub wr_id: u64,
+    /// Local region.
+    pub mr: &'m MemoryRegion,
+    /// Offset of the first byte in it.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u32,
+    /// Remote address.
+    pub remote_va: u64,
+    /// Remote key.
+    pub rkey: Rkey,
+    /// Whether success produces a completion.
+    pub signaled: bool,
+}
+
+/// Posts in, completions out.
+#[derive(Debug)]
+pub struct CompletionQueue {
+    queue: Queue,
+}
+
+impl CompletionQueue {
+    /// Posts a write; `false` when the ring is full: poll first.
+    pub fn post_write(&mut self, qp: &QueuePair, wr: &WriteWr<'_>) -> bool {
+        self.queue.post(
+            qp.handle,
+            SendWr {
+                wr_id: wr.wr_id,
+                lkey: wr.mr.key.0,
+                local_va: wr.mr.addr() + wr.offset,
+                len: wr.len,
+                remote_va: wr.remote_va,
+                rkey: wr.rkey,
+                signaled: wr.signaled,
+            },
+        )
+    }
+
+    /// The oldest completion; never blocks.
+    pub fn poll(&mut self) -> Option<Completion> {
+        self.queue.poll()
+    }
+
+    /// Whether the device has gone.
+    pub fn is_closed(&self) -> bool {
+        self.queue.is_closed()
+    }
+}

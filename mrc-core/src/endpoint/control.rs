@@ -265,6 +265,7 @@ impl Endpoint<'_> {
             return Err(ModifyError::Range("mpr"));
         }
         let ports = self.usable_ports(index);
+        let reachable = self.reachable_ports(index);
         let (evs, active) = (self.limits.evs, self.limits.active_evs);
         let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile)
@@ -274,8 +275,9 @@ impl Endpoint<'_> {
         slot.path_cfg = attr.paths;
         slot.path_cfg.base_rtt_ns = attr.base_rtt_ns;
         slot.paths
-            .start(slots, order, entries, &slot.path_cfg, attr.selector, ports, &mut self.rng)
+            .start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, &mut self.rng)
             .map_err(|_| ModifyError::NoUsableEv)?;
+        slot.paths.set_usable_ports(ports);
         slot.cc = Cc::new(attr.cc, slot.path_mtu + NOMINAL_OVERHEAD);
         slot.req = Requester::start(now, attr, slot.path_mtu, self.cfg.msn_start);
         if let Some(words) = part(self.tx_words, index, self.limits.mpr * 2) {
@@ -382,6 +384,12 @@ impl Endpoint<'_> {
         self.up = if up { self.up.with(port) } else { self.up.without(port) };
         if !self.events.push(Event::Port { port, up }) {
             self.stats.events_lost += 1;
+        }
+        for qp in 0..self.qps.len() as u32 {
+            let usable = self.usable_ports(qp);
+            if let Some(slot) = self.qps.get_mut(qp as usize) {
+                slot.paths.set_usable_ports(usable);
+            }
         }
         // A rare event: visiting every QP costs less than tracking who waits for a port.
         for qp in 0..self.qps.len() as u32 {

@@ -309,6 +309,12 @@ impl<'s> Endpoint<'s> {
         })
     }
 
+    /// Ports with a way to the QP's peer, up or not.
+    fn reachable_ports(&self, qp: u32) -> PortMask {
+        let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
+        peer.map_or(PortMask::NONE, |peer| peer.reachable)
+    }
+
     /// Borrows one QP's requester with its storage.
     #[inline]
     fn with_tx<R>(&mut self, qp: u32, f: impl FnOnce(TxSide<'_, 's>) -> R) -> Option<R> {

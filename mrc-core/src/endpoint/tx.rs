@@ -2,7 +2,7 @@
 //! something to send. Source: `transport.md` 3.3, 4.7, 5; `congestion.md` 5 (scheduler).
 
 use mrc_wire::{
-    AethRepr, BthRepr, Ecn, Ev, MethRepr, Msn, NackRepr, Opcode, PortNum, ProbeRepr, Psn, Qpn, RethRepr, SackRepr,
+    AethRepr, BthRepr, Ecn, MethRepr, Msn, NackRepr, Opcode, ProbeRepr, Psn, Qpn, RethRepr, SackRepr,
     Syndrome, TsethRepr,
 };
 
@@ -16,7 +16,7 @@ use crate::{
     qp::{Qp, QpState},
     ready::List,
     requester::{DataPacket, segment_len},
-    responder::{Answer, AnswerKind},
+    responder::AnswerKind,
     time::Instant,
 };
 
@@ -282,7 +282,7 @@ impl Endpoint<'_> {
             pad,
             port: choice.port,
             ev: choice.ev,
-            traffic_class: dscp << 2 | ecn as u8,
+            traffic_class: dscp << 2 | ecn.bits(),
         };
         if let Some(port) = self.stats.ports.get_mut(plane) {
             port.tx_packets += 1;
@@ -294,7 +294,7 @@ impl Endpoint<'_> {
 
 fn emit_bth<'o>(bth: &BthRepr, se_bit: u8, out: &'o mut [u8]) -> Option<&'o mut [u8]> {
     let (to, rest) = out.split_first_chunk_mut()?;
-    bth.emit(to, se_bit);
+    bth.emit_with(to, se_bit);
     Some(rest)
 }
 

@@ -280,7 +280,7 @@ pub trait PathSelector {
 /// No call allocates or panics, whatever the slices: with other slices than those of `start` the answers are useless
 /// and nothing worse. `select`, `next_timeout` and a `poll_probe` with nothing due are O(1), amortised over the packets
 /// of a rotation; a change of state is O(slots).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PathSet {
     selector: Selector,
     rotation: Rotation,

@@ -23,7 +23,7 @@ struct Reverse {
 ///
 /// A QP that sends data learns from its SACKs ([`learn`](Self::learn)); one that only receives finds working EVs with
 /// EV probes ([`poll_probe`](Self::poll_probe)), one per base RTT in which data arrived.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ReverseSet {
     planes: [Reverse; MAX_PLANES],
     /// Planes with an EV, as ports.

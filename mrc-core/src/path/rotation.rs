@@ -56,7 +56,7 @@ impl Plane {
 
 /// The scalars of a QP's paths. Invariants between calls, per plane: every active EV is GOOD or SKIP, and
 /// `active == min(quota, good + skip)` as far as `order` has room.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rotation {
     planes: [Plane; MAX_PLANES],
     /// Planes with an active EV, as ports.

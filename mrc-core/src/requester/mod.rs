@@ -174,7 +174,7 @@ pub(crate) struct PathCtx<'a, 's> {
 
 impl PathCtx<'_, '_> {
     fn wire_ev(&self, index: EvIndex) -> Option<Ev> {
-        self.slots.get(usize::from(index.0)).map(|slot| slot.ev)
+        self.slots.get(usize::from(index.0)).map(EvSlot::ev)
     }
 
     /// Tells the path state what was observed; counts and announces what changed.

@@ -201,10 +201,6 @@ impl TxWindow<'_> {
         None
     }
 
-    /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
-        self.words.fill(TxWord::EMPTY);
-    }
 }
 
 /// Bits of `[base, base + 63]` that lie in (`unack`, `max`].

@@ -60,12 +60,6 @@ impl PsnWindow {
         self.ooo
     }
 
-    /// The window in units of 128 PSNs, as a SACK advertises it.
-    #[cfg(test)]
-    pub(crate) fn range(&self) -> u32 {
-        self.range
-    }
-
     fn slot(psn: Psn, bits: &[RxWord]) -> (usize, u32) {
         let at = psn.value() as usize & (bits.len() << 6).wrapping_sub(1);
         (at >> 6, (at & 63) as u32)

@@ -1,0 +1,442 @@
+//! One userspace NIC: [`Device`] owns the progress thread, which owns the engine and the ports. Applications reach it
+//! through single-producer single-consumer rings ([`Queue`]) for work and through commands for everything rare.
+//!
+//! ```text
+//!  application thread                    progress thread
+//!  Queue::post  --> ring of posts   -->  Endpoint::post_send
+//!  Queue::poll  <-- ring of results <--  Endpoint::poll_completion
+//!  Device::...  --> command channel -->  Endpoint::{register_mr, create_qp, modify_...}
+//! ```
+
+mod progress;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mrc_core::path::EvEntry;
+use mrc_core::{
+    Access, Completion, ConfigError, CqHandle, Endpoint, EndpointConfig, Event, EvProfileHandle, Instant, Limits,
+    MemRange, ModifyError, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig, PostError, QpHandle,
+    QpInfo, QpInit, RtrAttr, RtsAttr, SendWr, Stats, TableError,
+};
+use mrc_wire::{Ip, Rkey};
+
+use crate::ring::doorbell::Doorbell;
+use crate::ring::spsc;
+use crate::{
+    AnyPort, LinkMonitor, MemRegion, Mode, Obtained, PacketFilter, Port as _, PortStats, RawConfig, RawPort,
+    SetupError, Sid, XskConfig, XskPort,
+};
+
+/// One plane of a device.
+#[derive(Debug, Clone)]
+pub struct PlaneConfig {
+    /// Network interface, in the caller's network namespace.
+    pub interface: String,
+    /// Our SRv6 SID on this plane, when packets arrive under one.
+    pub sid: Option<[u8; 16]>,
+    /// The port's own address, the outer source of what it sends.
+    pub addr: Option<[u8; 16]>,
+}
+
+/// How frames reach the interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attachment {
+    /// AF_XDP in the given mode.
+    Xdp(Mode),
+    /// Packet sockets, for interfaces without XDP.
+    Raw,
+}
+
+/// What the progress thread does when there is nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Idle {
+    /// Spins: lowest latency, one core burnt.
+    Spin,
+    /// Spins for the given time, then sleeps in `poll(2)` until a frame, a post or a timer comes.
+    SleepAfter(Duration),
+}
+
+/// How to open a device.
+#[derive(Debug, Clone)]
+pub struct DeviceConfig {
+    /// Name for messages and the thread.
+    pub name: String,
+    /// Planes, plane 0 first; at most `mrc_core::MAX_PORTS`.
+    pub planes: Vec<PlaneConfig>,
+    /// Our inner address.
+    pub gid: [u8; 16],
+    /// Engine knobs; ports and addresses are filled in from the fields above.
+    pub endpoint: EndpointConfig,
+    /// Engine sizes.
+    pub limits: Limits,
+    /// How to attach.
+    pub attachment: Attachment,
+    /// Smallest interface MTU to accept, in bytes; 0 accepts any.
+    pub required_mtu: u32,
+    /// Idle policy.
+    pub idle: Idle,
+}
+
+impl DeviceConfig {
+    /// A device with defaults for everything but its planes and address.
+    pub fn new(name: &str, planes: Vec<PlaneConfig>, gid: [u8; 16]) -> Self {
+        Self {
+            name: name.to_owned(),
+            planes,
+            gid,
+            endpoint: EndpointConfig::default(),
+            limits: Limits::default(),
+            attachment: Attachment::Xdp(Mode::Auto),
+            required_mtu: 0,
+            idle: Idle::SleepAfter(Duration::from_micros(50)),
+        }
+    }
+}
+
+/// Why a device could not be opened or does not answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// An interface refused.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The engine refused its configuration.
+    #[error("engine configuration: {0}")]
+    Config(#[from] ConfigError),
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// Too many planes, or none.
+    #[error("a device has 1 to {max} planes, not {have}", max = mrc_core::MAX_PORTS)]
+    Planes {
+        /// Planes asked for.
+        have: usize,
+    },
+    /// A table of the engine refused.
+    #[error("{0}")]
+    Table(#[from] TableError),
+    /// A QP refused.
+    #[error("{0}")]
+    Modify(#[from] ModifyError),
+    /// The progress thread has ended.
+    #[error("the device's progress thread has ended")]
+    Closed,
+}
+
+/// A post on its way to the progress thread.
+#[derive(Debug, Clone, Copy)]
+struct Post {
+    qp: QpHandle,
+    wr: SendWr,
+}
+
+/// What an application thread can see happen besides its completions.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum DeviceEvent {
+    /// The engine says so.
+    Engine(Event),
+    /// A post was refused after it left the application: its QP was destroyed meanwhile, or its arguments were wrong.
+    PostRefused {
+        /// The caller's number.
+        wr_id: u64,
+        /// Why.
+        why: PostError,
+    },
+    /// An interface changed; the text names it.
+    Link(String),
+}
+
+type Job = Box<dyn FnOnce(&mut progress::Progress<'_>) + Send>;
+
+/// Counters of a device.
+#[derive(Debug, Clone)]
+pub struct DeviceStats {
+    /// The engine's.
+    pub engine: Stats,
+    /// Each port's, plane 0 first.
+    pub ports: Vec<PortStats>,
+}
+
+/// An open userspace NIC. Dropping it ends the progress thread and releases the interfaces.
+#[derive(Debug)]
+pub struct Device {
+    jobs: mpsc::Sender<Job>,
+    bell: Arc<Doorbell>,
+    stop: Arc<AtomicBool>,
+    events: Mutex<mpsc::Receiver<DeviceEvent>>,
+    thread: Option<JoinHandle<()>>,
+    obtained: Vec<(String, Obtained)>,
+    gid: [u8; 16],
+}
+
+impl std::fmt::Debug for progress::Progress<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Progress").finish_non_exhaustive()
+    }
+}
+
+impl Device {
+    /// Opens the interfaces in the caller's network namespace and starts the progress thread.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; nothing stays open.
+    pub fn open(config: DeviceConfig) -> Result<Self, DeviceError> {
+        let have = config.planes.len();
+        if have == 0 || have > mrc_core::MAX_PORTS {
+            return Err(DeviceError::Planes { have });
+        }
+        let mut endpoint = config.endpoint.clone();
+        endpoint.gids[0] = Some(Ip::V6(config.gid));
+        let mut ports = Vec::with_capacity(have);
+        for (plane, slot) in config.planes.iter().zip(&mut endpoint.ports) {
+            let port = open_port(plane, &config)?;
+            *slot = Some(PortConfig { mac: port.mac(), sid: plane.sid, addr: plane.addr });
+            ports.push(port);
+        }
+        let ifindexes: Vec<u32> = ports.iter().map(|port| port.ifindex()).collect();
+        let links = LinkMonitor::new(&ifindexes).map_err(|source| DeviceError::Os { what: "netlink", source })?;
+        let bell = Arc::new(Doorbell::new().map_err(|source| DeviceError::Os { what: "eventfd", source })?);
+        let seed = getrandom::u64().map_err(|error| DeviceError::Os { what: "random seed", source: error.into() })?;
+        let obtained = ports.iter().map(|port| (port.name().to_owned(), port.obtained())).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (jobs, job_queue) = mpsc::channel();
+        let (event_sender, events) = mpsc::channel();
+        let (ready, is_ready) = mpsc::channel();
+        let (thread_bell, thread_stop, limits, idle) =
+            (Arc::clone(&bell), Arc::clone(&stop), config.limits, config.idle);
+        let thread = std::thread::Builder::new()
+            .name(format!("mrc-{}", config.name))
+            .spawn(move || {
+                let opened = OwnedStorage::new(limits);
+                let mut storage = match opened {
+                    Ok(storage) => storage,
+                    Err(error) => return drop(ready.send(Err(error))),
+                };
+                match Endpoint::new(endpoint, storage.lend(), seed) {
+                    Err(error) => drop(ready.send(Err(error))),
+                    Ok(engine) => {
+                        let _ = ready.send(Ok(()));
+                        let shared = progress::Shared { jobs: job_queue, events: event_sender, bell: thread_bell };
+                        progress::Progress::new(engine, ports, links, shared, idle).run(&thread_stop);
+                    }
+                }
+            })
+            .map_err(|source| DeviceError::Os { what: "progress thread", source })?;
+        is_ready.recv().map_err(|_| DeviceError::Closed)??;
+        Ok(Self { jobs, bell, stop, events: Mutex::new(events), thread: Some(thread), obtained, gid: config.gid })
+    }
+
+    /// What each interface obtained, plane 0 first.
+    pub fn obtained(&self) -> &[(String, Obtained)] {
+        &self.obtained
+    }
+
+    /// Our inner address.
+    pub fn gid(&self) -> [u8; 16] {
+        self.gid
+    }
+
+    /// Runs `f` on the progress thread between two turns and waits for its result.
+    fn call<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut progress::Progress<'_>) -> R + Send + 'static,
+    ) -> Result<R, DeviceError> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        let job: Job = Box::new(move |progress| drop(reply.send(f(progress))));
+        self.jobs.send(job).map_err(|_| DeviceError::Closed)?;
+        self.bell.ring();
+        answer.recv().map_err(|_| DeviceError::Closed)
+    }
+
+    /// Registers memory. The region stays alive until it is deregistered.
+    ///
+    /// # Errors
+    /// No free slot.
+    pub fn register(&self, pd: Pd, memory: Arc<MemRegion>, access: Access) -> Result<(MrHandle, Rkey), DeviceError> {
+        self.call(move |progress| progress.register(pd, memory, access))?.map_err(Into::into)
+    }
+
+    /// Revokes a region: when this returns nothing reads or writes its memory any more.
+    ///
+    /// # Errors
+    /// The handle is stale.
+    pub fn deregister(&self, mr: MrHandle) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.deregister(mr))?.map_err(Into::into)
+    }
+
+    /// Registers a peer.
+    ///
+    /// # Errors
+    /// No free slot, or no plane in common.
+    pub fn add_peer(&self, peer: PeerConfig) -> Result<PeerHandle, DeviceError> {
+        self.call(move |progress| progress.engine.add_peer(&peer))?.map_err(Into::into)
+    }
+
+    /// Creates an EV profile.
+    ///
+    /// # Errors
+    /// No free slot, or entries on ports that do not exist.
+    pub fn create_ev_profile(&self, entries: Vec<EvEntry>) -> Result<EvProfileHandle, DeviceError> {
+        self.call(move |progress| progress.engine.create_ev_profile(&entries))?.map_err(Into::into)
+    }
+
+    /// Creates a work queue of `depth` posts with a completion queue of its own, for one application thread.
+    ///
+    /// # Errors
+    /// No free completion queue.
+    pub fn create_queue(&self, depth: usize) -> Result<Queue, DeviceError> {
+        let (posts, post_receiver) = spsc::channel(depth);
+        let (completion_sender, completions) = spsc::channel(depth.max(self.completion_slots()?));
+        let cq = self.call(move |progress| progress.add_queue(post_receiver, completion_sender))??;
+        Ok(Queue { cq, posts, completions, bell: Arc::clone(&self.bell) })
+    }
+
+    fn completion_slots(&self) -> Result<usize, DeviceError> {
+        self.call(|progress| progress.engine.limits().cq_depth)
+    }
+
+    /// Creates a QP whose completions go to `queue`.
+    ///
+    /// # Errors
+    /// No free slot.
+    pub fn create_qp(&self, pd: Pd, queue: &Queue) -> Result<QpHandle, DeviceError> {
+        let cq = queue.cq;
+        self.call(move |progress| {
+            let qp = progress.engine.create_qp(&QpInit { pd, send_cq: cq, recv_cq: cq })?;
+            progress.engine.modify_to_init(qp).map_err(|_| TableError::Unknown("queue pair"))?;
+            Ok::<_, TableError>(qp)
+        })?
+        .map_err(Into::into)
+    }
+
+    /// INIT to RTR: the QP receives.
+    ///
+    /// # Errors
+    /// As [`Endpoint::modify_to_rtr`].
+    pub fn modify_to_rtr(&self, qp: QpHandle, attr: RtrAttr) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.modify_to_rtr(progress.now(), qp, &attr))?.map_err(Into::into)
+    }
+
+    /// RTR to RTS: the QP sends.
+    ///
+    /// # Errors
+    /// As [`Endpoint::modify_to_rts`].
+    pub fn modify_to_rts(&self, qp: QpHandle, attr: RtsAttr) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.modify_to_rts(progress.now(), qp, &attr))?.map_err(Into::into)
+    }
+
+    /// Any state to ERROR.
+    ///
+    /// # Errors
+    /// The handle is stale.
+    pub fn modify_to_error(&self, qp: QpHandle) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.modify_to_error(progress.now(), qp))?.map_err(Into::into)
+    }
+
+    /// Destroys a QP.
+    ///
+    /// # Errors
+    /// The handle is stale.
+    pub fn destroy_qp(&self, qp: QpHandle) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.destroy_qp(qp))?.map_err(Into::into)
+    }
+
+    /// A picture of one QP; `None` when the handle is stale.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn qp_info(&self, qp: QpHandle) -> Result<Option<QpInfo>, DeviceError> {
+        self.call(move |progress| progress.engine.qp_info(qp))
+    }
+
+    /// Counters.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn stats(&self) -> Result<DeviceStats, DeviceError> {
+        self.call(|progress| progress.stats())
+    }
+
+    /// The oldest event; never blocks.
+    pub fn poll_event(&self) -> Option<DeviceEvent> {
+        let events = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        events.try_recv().ok()
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Posts in, completions out, for one application thread at a time. No lock, no system call while the device is busy.
+#[derive(Debug)]
+pub struct Queue {
+    cq: CqHandle,
+    posts: spsc::Sender<Post>,
+    completions: spsc::Receiver<Completion>,
+    bell: Arc<Doorbell>,
+}
+
+impl Queue {
+    /// Posts a write; `false` when the ring is full: poll completions first.
+    pub fn post(&mut self, qp: QpHandle, wr: SendWr) -> bool {
+        let posted = self.posts.push(Post { qp, wr }).is_ok();
+        if posted {
+            self.bell.ring();
+        }
+        posted
+    }
+
+    /// The oldest completion; never blocks.
+    pub fn poll(&mut self) -> Option<Completion> {
+        self.completions.pop()
+    }
+
+    /// Whether the device has gone.
+    pub fn is_closed(&self) -> bool {
+        self.completions.is_closed()
+    }
+}
+
+fn open_port(plane: &PlaneConfig, config: &DeviceConfig) -> Result<AnyPort, DeviceError> {
+    let sids = plane.sid.iter().chain(&plane.addr).map(|&octets| Sid::exact(octets.into())).collect();
+    let filter = PacketFilter { sids, ..PacketFilter::default() };
+    Ok(match config.attachment {
+        Attachment::Xdp(mode) => AnyPort::Xsk(XskPort::open(
+            &plane.interface,
+            &XskConfig { mode, filter, required_mtu: config.required_mtu, ..XskConfig::default() },
+        )?),
+        Attachment::Raw => AnyPort::Raw(RawPort::open(
+            &plane.interface,
+            &RawConfig { filter, required_mtu: config.required_mtu, ..RawConfig::default() },
+        )?),
+    })
+}
+
+/// Registered memory by region index, as the progress thread sees it.
+type Memory = Vec<Option<Arc<MemRegion>>>;
+
+/// The range of application addresses that a region covers.
+fn range_of(memory: &MemRegion) -> MemRange {
+    MemRange { va: memory.addr(), len: memory.len() as u64 }
+}
+
+/// Time since the device was opened.
+fn since(origin: std::time::Instant) -> Instant {
+    Instant::from_nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
