@@ -1,171 +1,257 @@
-//! One line per packet, as `mrc decode` prints it, and every field by name for `-v`.
+//! Frames as text: one line in the manner of tcpdump, or one field after the other.
 
-use core::fmt::{self, Display};
+use crate::{Body, BthRepr, Frame, TsethRepr};
+use core::fmt::{self, Display, Formatter};
 
-use crate::{Body, EndpointOp, Frame, Ip, Opcode, Syndrome, Trim, Verdict};
+/// Where fields go: name and value.
+type Sink<'a> = &'a mut dyn FnMut(&'static str, &dyn Display);
 
+/// A number shown in hexadecimal with all its digits.
+struct Hex(u64, usize);
+
+impl Display for Hex {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:0width$x}", self.0, width = self.1)
+    }
+}
+
+/// `opcode qp psn ev len`, flags that are set, then what the opcode adds.
+///
+/// With `{:#}` every field stands on a line of its own.
 impl Display for Frame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            let mut result = Ok(());
+            self.for_each_field(|name, value| {
+                if result.is_ok() {
+                    result = writeln!(f, "{name}: {value}");
+                }
+            });
+            return result;
+        }
         let bth = &self.bth;
-        write!(f, "{} qp={:#08x} psn={}", Name(bth.opcode), bth.dest_qp.value(), bth.psn.value())?;
-        write!(f, " ev={:#x}", self.entropy.0)?;
-        match &self.body {
-            Body::Write { meth, reth, imm, .. } => {
-                write!(f, " len={} msg={} msn={} va={:#x}", self.payload.len(), reth.dmalen, meth.msn.0, reth.va)?;
-                if let Some(imm) = imm {
-                    write!(f, " imm={imm:#x}")?;
-                }
-            }
-            Body::Ack(aeth) => match aeth.syndrome {
-                Syndrome::Ack(_) => write!(f, " ack msn={}", aeth.msn)?,
-                other => write!(f, " nak={:#04x} msn={}", other.to_u8(), aeth.msn)?,
-            },
-            Body::Sack(sack) => {
-                let base = sack.cack.offset(i32::from(sack.sack_offset));
-                write!(f, " cack={} base={} have={:#x} rcvd={}", sack.cack.value(), base.value(), sack.bitmap, sack.rcvd_bytes)?;
-                write!(f, " echo={:#x}", sack.entropy.0)?;
-                if sack.probe_answer {
-                    write!(f, " probe={:#x}", sack.probe_id())?;
-                } else {
-                    write!(f, " for={}", sack.cack.offset(i32::from(sack.ack_offset())).value())?;
-                }
-                match sack.verdict {
-                    Verdict::None => {}
-                    Verdict::SkipOnce => f.write_str(" skip")?,
-                    Verdict::AlwaysSkip => f.write_str(" always_skip")?,
-                }
-            }
-            Body::Nack(nack) => write!(f, " {:?} echo={:#x}", nack.reason, nack.entropy.0)?,
-            Body::Probe(probe) => write!(f, " probe={:#x}", probe.probe_id)?,
-            Body::EndpointRequest(request) => match request.op {
-                EndpointOp::PortStatusUpdate => write!(f, " ports={:#x}", request.port_status_mask)?,
-                EndpointOp::EvProbe => f.write_str(" ev_probe")?,
-            },
-            Body::EndpointResponse(response) => match response.op {
-                EndpointOp::PortStatusUpdate => f.write_str(" ports")?,
-                EndpointOp::EvProbe => f.write_str(" ev_probe")?,
-            },
-            Body::Trimmed { kind: Trim::Trimmed, .. } => f.write_str(" TRIMMED")?,
-            Body::Trimmed { kind: Trim::LastHop, .. } => f.write_str(" TRIMMED_LASTHOP")?,
-        }
-        for (set, name) in [(bth.ack_req, " a"), (bth.rtx, " rtx"), (bth.se, " se"), (self.ce, " CE")] {
+        write!(
+            f,
+            "{} qp={} psn={} ev={} len={}",
+            bth.opcode,
+            bth.dest_qp,
+            bth.psn,
+            self.entropy,
+            self.payload.len()
+        )?;
+        for (set, name) in [
+            (bth.ack_req, "a"),
+            (bth.rtx, "rtx"),
+            (bth.se, "se"),
+            (self.ce, "ce"),
+            (self.outer_dst.is_some(), "srv6"),
+        ] {
             if set {
-                f.write_str(name)?;
+                write!(f, " {name}")?;
             }
         }
-        Ok(())
+        line(&self.body, f)
     }
 }
 
-struct Name(Opcode);
-
-impl Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.name())
-    }
-}
-
-struct Addr(Ip);
-
-impl Display for Addr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Ip::V4(octets) => write!(f, "{}", core::net::Ipv4Addr::from(octets)),
-            Ip::V6(octets) => write!(f, "{}", core::net::Ipv6Addr::from(octets)),
+/// The part of the line that depends on the opcode.
+fn line(body: &Body, f: &mut Formatter<'_>) -> fmt::Result {
+    match body {
+        Body::Write {
+            meth,
+            tseth,
+            reth,
+            imm,
+        } => {
+            write!(
+                f,
+                " msn={} va=0x{:x} rkey={} dmalen={}",
+                meth.msn, reth.va, reth.rkey, reth.dmalen
+            )?;
+            if let Some(imm) = imm {
+                write!(f, " imm=0x{imm:08x} rqmsn={}", meth.rqmsn)?;
+            }
+            match tseth {
+                Some(t) if t.is_timestamp() => write!(f, " ts={}", t.timestamp),
+                _ => Ok(()),
+            }
         }
+        Body::Ack(h) => write!(f, " {} msn={}", h.syndrome, h.msn),
+        Body::Sack(h) => {
+            write!(
+                f,
+                " cack={} echo={} verdict={}",
+                h.cack, h.entropy, h.verdict
+            )?;
+            if h.probe_answer {
+                write!(f, " probe=0x{:04x}", h.probe_id())?;
+            } else {
+                write!(f, " trigger={}", h.cack.offset(i32::from(h.ack_offset())))?;
+            }
+            if h.bitmap != 0 {
+                let base = h.cack.offset(i32::from(h.sack_offset));
+                write!(f, " base={base} bitmap=0x{:016x}", h.bitmap)?;
+            }
+            write!(
+                f,
+                " ooo={} rcvd={} ts={}",
+                h.ooo_count, h.rcvd_bytes, h.timestamp
+            )?;
+            if h.mpr != 0 {
+                write!(f, " mpr={}", h.mpr)?;
+            }
+            if h.rcv_cwnd_pen != 0 || h.restore_cwnd {
+                write!(
+                    f,
+                    " pen={} restore={}",
+                    h.rcv_cwnd_pen,
+                    u8::from(h.restore_cwnd)
+                )?;
+            }
+            Ok(())
+        }
+        Body::Nack(h) => write!(
+            f,
+            " refused={} reason={} echo={} ts={}",
+            h.psn, h.reason, h.entropy, h.timestamp
+        ),
+        Body::Probe(h) => write!(f, " probe=0x{:04x} ts={}", h.probe_id, h.tseth.timestamp),
+        Body::EndpointRequest(h) => {
+            write!(
+                f,
+                " {} ports=0x{:08x} ts={}",
+                h.op, h.port_status_mask, h.tseth.timestamp
+            )
+        }
+        Body::EndpointResponse(h) => write!(f, " {} ts={}", h.op, h.timestamp),
+        Body::Trimmed { kind, timestamp } => write!(f, " {kind} ts={timestamp}"),
     }
 }
 
 impl Frame {
-    /// Calls `field` with the name and value of every field, in wire order.
-    pub fn for_each_field(&self, mut field: impl FnMut(&'static str, &dyn Display)) {
-        if let Some(outer) = self.outer_dst {
-            field("outer.dst", &Addr(Ip::V6(outer)));
+    /// Calls `each` with name and value of every field, lowest layer first. Names have the form `header.field`.
+    pub fn for_each_field(&self, mut each: impl FnMut(&'static str, &dyn Display)) {
+        let to: Sink<'_> = &mut each;
+        if let Some(dst) = self.outer_dst {
+            to("outer.dst", &crate::Ip::V6(dst));
         }
-        field("ip.src", &Addr(self.src));
-        field("ip.dst", &Addr(self.dst));
-        field("ip.dscp", &self.dscp);
-        field("ip.ce", &self.ce);
-        field("udp.length", &self.udp_len);
-        field("ev", &format_args!("{:#010x}", self.entropy.0));
-        let bth = &self.bth;
-        field("bth.opcode", &format_args!("{:#04x} {}", bth.opcode.to_u8(), bth.opcode.name()));
-        field("bth.se", &bth.se);
-        field("bth.pad", &bth.pad);
-        field("bth.pkey", &format_args!("{:#06x}", bth.pkey));
-        field("bth.dqp", &format_args!("{:#08x}", bth.dest_qp.value()));
-        field("bth.a", &bth.ack_req);
-        field("bth.rtx", &bth.rtx);
-        field("bth.ts", &bth.ts);
-        field("bth.psn", &bth.psn.value());
-        self.body_fields(&mut field);
-        if !self.payload.is_empty() {
-            field("payload", &format_args!("{} bytes at {}", self.payload.len(), self.payload.start));
-        }
-    }
-
-    fn body_fields(&self, field: &mut impl FnMut(&'static str, &dyn Display)) {
+        to("ip.src", &self.src);
+        to("ip.dst", &self.dst);
+        to("ip.dscp", &self.dscp);
+        to("ip.ce", &self.ce);
+        to("entropy", &self.entropy);
+        to("udp.len", &self.udp_len);
+        bth(&self.bth, to);
         match &self.body {
-            Body::Write { meth, tseth, reth, imm } => {
-                field("meth.rqmsn", &meth.rqmsn.0);
-                field("meth.msn", &meth.msn.0);
-                if let Some(tseth) = tseth {
-                    field("tseth.tx_timestamp", &tseth.timestamp);
+            Body::Write {
+                meth,
+                tseth: stamp,
+                reth,
+                imm,
+            } => {
+                to("meth.rqmsn", &meth.rqmsn);
+                to("meth.msn", &meth.msn);
+                if let Some(t) = stamp {
+                    tseth("tseth", t, to);
                 }
-                field("reth.va", &format_args!("{:#x}", reth.va));
-                field("reth.rkey", &format_args!("{:#010x}", reth.rkey.0));
-                field("reth.dmalen", &reth.dmalen);
+                to("reth.va", &Hex(reth.va, 16));
+                to("reth.rkey", &reth.rkey);
+                to("reth.dmalen", &reth.dmalen);
                 if let Some(imm) = imm {
-                    field("immdt", &format_args!("{imm:#010x}"));
+                    to("immdt", &Hex(u64::from(*imm), 8));
                 }
             }
-            Body::Ack(aeth) => {
-                field("aeth.syndrome", &format_args!("{:#04x}", aeth.syndrome.to_u8()));
-                field("aeth.msn", &aeth.msn);
+            Body::Ack(h) => {
+                to("aeth.syndrome", &h.syndrome);
+                to("aeth.msn", &h.msn);
             }
-            Body::Sack(sack) => {
-                field("seth.m", &format_args!("{:?}", sack.verdict));
-                field("seth.pr", &sack.probe_answer);
-                if sack.probe_answer {
-                    field("seth.probe_id", &format_args!("{:#x}", sack.probe_id()));
-                } else {
-                    field("seth.ack_psn_offset", &sack.ack_offset());
-                }
-                field("seth.entropy", &format_args!("{:#010x}", sack.entropy.0));
-                field("seth.cack_psn", &sack.cack.value());
-                field("seth.mpr", &sack.mpr);
-                field("seth.sack_offset", &sack.sack_offset);
-                field("seth.sack_bitmap", &format_args!("{:#018x}", sack.bitmap));
-                field("cc_state.tx_timestamp", &sack.timestamp);
-                field("cc_state.ooo_count", &sack.ooo_count);
-                field("cc_state.restore_cwnd", &sack.restore_cwnd);
-                field("cc_state.rcv_cwnd_pen", &sack.rcv_cwnd_pen);
-                field("cc_state.rcvd_bytes", &sack.rcvd_bytes);
+            Body::Sack(h) => sack(h, to),
+            Body::Nack(h) => {
+                to("neth.reason", &h.reason);
+                to("neth.vendor_info", &h.vendor_info);
+                to("neth.entropy", &h.entropy);
+                to("neth.spdcid", &Hex(u64::from(h.spdcid), 4));
+                to("neth.dpdcid", &Hex(u64::from(h.dpdcid), 4));
+                to("neth.nack_psn", &h.psn);
+                to("neth.cc_type", &h.cc_type);
+                to("neth.tx_timestamp", &h.timestamp);
             }
-            Body::Nack(nack) => {
-                field("neth.reason", &format_args!("{:#04x} {:?}", nack.reason.to_u8(), nack.reason));
-                field("neth.entropy", &format_args!("{:#010x}", nack.entropy.0));
-                field("neth.nack_psn", &nack.psn.value());
-                field("neth.cc_type", &nack.cc_type);
-                field("neth.tx_timestamp", &nack.timestamp);
+            Body::Probe(h) => {
+                to("peth.vendor_info", &h.vendor_info);
+                to("peth.probe_id", &Hex(u64::from(h.probe_id), 4));
+                to("peth.spdcid", &Hex(u64::from(h.spdcid), 4));
+                to("peth.dpdcid", &Hex(u64::from(h.dpdcid), 4));
+                tseth("peth", &h.tseth, to);
             }
-            Body::Probe(probe) => {
-                field("peth.probe_id", &format_args!("{:#x}", probe.probe_id));
-                field("peth.tx_timestamp", &probe.tseth.timestamp);
+            Body::EndpointRequest(h) => {
+                to("erth.op", &h.op);
+                to("erth.vendor_info", &h.vendor_info);
+                to(
+                    "erth.port_status_mask",
+                    &Hex(u64::from(h.port_status_mask), 8),
+                );
+                tseth("erth", &h.tseth, to);
             }
-            Body::EndpointRequest(request) => {
-                field("erth.op", &format_args!("{:?}", request.op));
-                field("erth.port_status_mask", &format_args!("{:#x}", request.port_status_mask));
-                field("erth.tx_timestamp", &request.tseth.timestamp);
-            }
-            Body::EndpointResponse(response) => {
-                field("eeth.op", &format_args!("{:?}", response.op));
-                field("eeth.tx_timestamp", &response.timestamp);
+            Body::EndpointResponse(h) => {
+                to("eeth.op", &h.op);
+                to("eeth.tx_timestamp", &h.timestamp);
             }
             Body::Trimmed { kind, timestamp } => {
-                field("trimmed", kind);
-                field("tseth.tx_timestamp", timestamp);
+                to("trim.kind", kind);
+                to("trim.tx_timestamp", timestamp);
             }
         }
+        to("payload.offset", &self.payload.start);
+        to("payload.len", &self.payload.len());
+        if !matches!(self.body, Body::Trimmed { .. }) {
+            to("icrc.offset", &self.icrc_offset);
+        }
     }
+}
+
+fn bth(h: &BthRepr, to: Sink<'_>) {
+    to("bth.opcode", &h.opcode);
+    to("bth.se", &h.se);
+    to("bth.pad", &h.pad);
+    to("bth.pkey", &Hex(u64::from(h.pkey), 4));
+    to("bth.dest_qp", &h.dest_qp);
+    to("bth.ack_req", &h.ack_req);
+    to("bth.rtx", &h.rtx);
+    to("bth.ts", &h.ts);
+    to("bth.psn", &h.psn);
+}
+
+/// The timestamp group of the header called `of`.
+fn tseth(of: &str, h: &TsethRepr, to: Sink<'_>) {
+    let [stamp, tsr, ftype] = match of {
+        "peth" => ["peth.tx_timestamp", "peth.tsr", "peth.ftype"],
+        "erth" => ["erth.tx_timestamp", "erth.tsr", "erth.ftype"],
+        _ => ["tseth.tx_timestamp", "tseth.tsr", "tseth.ftype"],
+    };
+    to(stamp, &h.timestamp);
+    to(tsr, &h.tsr);
+    to(ftype, &h.ftype);
+}
+
+fn sack(h: &crate::SackRepr, to: Sink<'_>) {
+    to("seth.m", &h.verdict);
+    to("seth.pr", &h.probe_answer);
+    if h.probe_answer {
+        to("seth.probe_id", &Hex(u64::from(h.probe_id()), 4));
+    } else {
+        to("seth.ack_psn_offset", &h.ack_offset());
+    }
+    to("seth.entropy", &h.entropy);
+    to("seth.spdcid", &Hex(u64::from(h.spdcid), 4));
+    to("seth.dpdcid", &Hex(u64::from(h.dpdcid), 4));
+    to("seth.cack_psn", &h.cack);
+    to("seth.cc_type", &h.cc_type);
+    to("seth.mpr", &h.mpr);
+    to("seth.sack_offset", &h.sack_offset);
+    to("seth.sack_bitmap", &Hex(h.bitmap, 16));
+    to("cc_state.tx_timestamp", &h.timestamp);
+    to("cc_state.ooo_count", &h.ooo_count);
+    to("cc_state.restore_cwnd", &h.restore_cwnd);
+    to("cc_state.rcv_cwnd_pen", &h.rcv_cwnd_pen);
+    to("cc_state.rcvd_bytes", &h.rcvd_bytes);
 }

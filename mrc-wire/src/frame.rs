@@ -1,39 +1,49 @@
-//! A received frame: the stateless part of the validation order, steps 1 to 9, in that order, and what it yields.
-//! Source: `wire.md` 2, 13 and 14.
+//! Received frames: steps 1 to 9 of the validation order, wire.md section 14.
+//!
+//! Not owned: the ICRC itself (step 10, [`crate::icrc::verify`]) and everything that needs a QP (steps 11 to 18).
 
+use crate::body::{BodyError, ext_len};
+use crate::ip::{
+    ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6,
+    NH_ROUTING, NH_UDP, UDP_LEN, UDP_LEN_MIN,
+};
+use crate::{Body, BthRepr, Ev, Ip, MethRepr, Opcode, TsethRepr, WireConfig, ev, icrc};
+use core::fmt;
 use core::ops::Range;
 
-use crate::{
-    AethRepr, BthRepr, EndpointRequestRepr, EndpointResponseRepr, Ev, MethRepr, NackRepr, Opcode, ProbeRepr, RethRepr,
-    SackRepr, Trim, TsethRepr, WireConfig, WireError, ev,
-    ip::{
-        ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, Ip, NH_IPV6, NH_ROUTING, NH_UDP,
-        UDP_LEN, UDP_LEN_MIN,
-    },
-};
-
-/// Why a frame was refused; each variant is a counter.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+/// Which step refused a frame. Each is a silent drop and a counter of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reject {
-    /// Step 1: EtherType, IP version, header length or frame length.
+    /// Step 1: EtherType, IP version, IP header length, or the frame ends inside its IP header.
     L3Bad,
-    /// Step 2: the destination is not ours, or the routing header is not acceptable.
+    /// Step 2: not for us, or a wrong chain behind the outer header.
     L3Dst,
-    /// Step 3: the IP payload is longer than the frame.
+    /// Step 3: an IP payload length beyond the received bytes.
     L3Len,
-    /// Step 4: not UDP, foreign port, or bad UDP length.
+    /// Step 4: not UDP, a foreign port, or a wrong UDP length; may be offered to another consumer.
     UdpBad,
-    /// Steps 5 and 9: a header is cut short.
+    /// Steps 5 and 9: not all bytes the headers promise.
     Short,
-    /// Step 6: unknown opcode.
+    /// Step 6: an opcode, or an endpoint operation, nobody knows; a trimmed packet that is no write.
     Opcode,
-    /// Step 7: transport version.
+    /// Step 7: another transport version.
     Tver,
 }
 
 impl Reject {
-    /// Name of the counter.
+    /// Every reason, in the order of the steps.
+    pub const ALL: [Self; 7] = [
+        Self::L3Bad,
+        Self::L3Dst,
+        Self::L3Len,
+        Self::UdpBad,
+        Self::Short,
+        Self::Opcode,
+        Self::Tver,
+    ];
+
+    /// The name of the counter.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,141 +58,117 @@ impl Reject {
     }
 }
 
-impl core::fmt::Display for Reject {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(self.name())
+impl fmt::Display for Reject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
 impl core::error::Error for Reject {}
 
-/// What follows BTH.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Body {
-    /// A write packet; its payload is [`Frame::payload`].
-    Write {
-        /// Message numbers.
-        meth: MethRepr,
-        /// Timestamp, when BTH.ts is set.
-        tseth: Option<TsethRepr>,
-        /// Placement.
-        reth: RethRepr,
-        /// Immediate data, on the opcodes that have it.
-        imm: Option<u32>,
-    },
-    /// Transport ACK or NAK.
-    Ack(AethRepr),
-    /// Reliability SACK.
-    Sack(SackRepr),
-    /// Reliability NACK.
-    Nack(NackRepr),
-    /// Reliability probe.
-    Probe(ProbeRepr),
-    /// Endpoint operation, request.
-    EndpointRequest(EndpointRequestRepr),
-    /// Endpoint operation, response.
-    EndpointResponse(EndpointResponseRepr),
-    /// A packet whose payload a switch cut off; it has no ICRC.
-    Trimmed {
-        /// Where it was cut.
-        kind: Trim,
-        /// Its timestamp, 0 if it has none or lost it.
-        timestamp: u16,
-    },
+impl From<BodyError> for Reject {
+    #[inline]
+    fn from(e: BodyError) -> Self {
+        match e {
+            BodyError::Short => Self::Short,
+            BodyError::Opcode => Self::Opcode,
+        }
+    }
 }
 
-/// A parsed frame. Offsets count from the start of the Ethernet header.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A frame that passed steps 1 to 9. Offsets count from the Ethernet header.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The IP header that directly carries UDP: the ICRC starts here.
+    /// The IP header that carries UDP: where the ICRC starts.
     pub l3_offset: usize,
-    /// The four ICRC bytes; the end of the frame for a trimmed packet.
+    /// The four ICRC bytes; the end of the frame when it is trimmed.
     pub icrc_offset: usize,
-    /// Payload without pad; empty when there is none.
+    /// The payload without its pad; empty where there is none. May lie beyond the bytes given as `head`.
     pub payload: Range<usize>,
-    /// Inner source address.
+    /// Source of the IP header that carries UDP.
     pub src: Ip,
-    /// Inner destination address.
+    /// Destination of the IP header that carries UDP.
     pub dst: Ip,
-    /// Outer destination, under SRv6.
+    /// Destination of the outer header under SRv6.
     pub outer_dst: Option<[u8; 16]>,
     /// Effective code point: the outer one under SRv6.
     pub dscp: u8,
-    /// Congestion was met: CE in either header.
+    /// Congestion experienced, in either header.
     pub ce: bool,
-    /// Entropy value to echo.
+    /// The EV to echo.
     pub entropy: Ev,
-    /// UDP length field, or what it would be for a trimmed packet's remains.
+    /// UDP length field; of no meaning when trimmed.
     pub udp_len: u16,
-    /// Base transport header.
+    /// Transport header.
     pub bth: BthRepr,
     /// What follows it.
     pub body: Body,
 }
 
-/// An IP header, reduced to what the steps need.
-struct L3 {
-    offset: usize,
+impl Frame {
+    /// The timestamp to reflect: 0 when the packet carries none.
+    #[inline]
+    #[must_use]
+    pub const fn timestamp(&self) -> u16 {
+        //= TS-003, TS-004
+        match &self.body {
+            Body::Write { tseth: Some(t), .. } => t.reflected(),
+            Body::Probe(p) => p.tseth.reflected(),
+            Body::EndpointRequest(r) => r.tseth.reflected(),
+            Body::Trimmed { timestamp, .. } => *timestamp,
+            Body::Write { tseth: None, .. }
+            | Body::Ack(_)
+            | Body::Sack(_)
+            | Body::Nack(_)
+            | Body::EndpointResponse(_) => 0,
+        }
+    }
+}
+
+/// What steps 1 and 2 found, and what step 3 needs.
+struct Layer3<'a> {
+    /// Offset of the IP header that carries UDP.
+    at: usize,
+    /// Offset of what it carries.
+    next_at: usize,
+    /// The bytes there, as far as given.
+    next: &'a [u8],
+    /// Payload bytes its length field claims.
     len: usize,
+    protocol: u8,
     src: Ip,
     dst: Ip,
-    traffic_class: u8,
-    flow_label: u32,
-    next: u8,
-    payload_len: usize,
+    outer_dst: Option<[u8; 16]>,
+    dscp: u8,
+    ce: bool,
+    flow_label: u16,
+    /// Every length field agrees with the received bytes.
+    fits: bool,
 }
 
-fn l3(head: &[u8], offset: usize, v6: bool) -> Result<L3, Reject> {
-    let rest = head.get(offset..).ok_or(Reject::L3Bad)?;
-    if v6 {
-        let h: &[u8; IPV6_LEN] = rest.first_chunk().ok_or(Reject::L3Bad)?;
-        if h[0] >> 4 != 6 {
-            return Err(Reject::L3Bad);
-        }
-        let (mut src, mut dst) = ([0; 16], [0; 16]);
-        src.copy_from_slice(&h[8..24]);
-        dst.copy_from_slice(&h[24..40]);
-        let word = u32::from_be_bytes([h[0], h[1], h[2], h[3]]);
-        return Ok(L3 {
-            offset,
-            len: IPV6_LEN,
-            src: Ip::V6(src),
-            dst: Ip::V6(dst),
-            traffic_class: (word >> 20) as u8,
-            flow_label: word & 0xF_FFFF,
-            next: h[6],
-            payload_len: usize::from(u16::from_be_bytes([h[4], h[5]])),
-        });
-    }
-    let h: &[u8; IPV4_LEN] = rest.first_chunk().ok_or(Reject::L3Bad)?;
-    let len = 4 * usize::from(h[0] & 0x0F);
-    let total = usize::from(u16::from_be_bytes([h[2], h[3]]));
-    // A fragment cannot be checked, and senders set DF.
-    let fragment = u16::from_be_bytes([h[6], h[7]]) & 0x3FFF != 0;
-    if h[0] >> 4 != 4 || len < IPV4_LEN || rest.len() < len || total < len || fragment {
-        return Err(Reject::L3Bad);
-    }
-    Ok(L3 {
-        offset,
-        len,
-        src: Ip::V4([h[12], h[13], h[14], h[15]]),
-        dst: Ip::V4([h[16], h[17], h[18], h[19]]),
-        traffic_class: h[1],
-        flow_label: 0,
-        next: h[9],
-        payload_len: total - len,
-    })
+/// The parts of an IPv6 header that are read.
+struct V6 {
+    len: usize,
+    next_header: u8,
+    dscp: u8,
+    ce: bool,
+    flow_label: u16,
+    src: [u8; 16],
+    dst: [u8; 16],
 }
 
-/// Steps 1 to 9 of the validation order, stopping at the first that fails.
+/// Reads a frame up to the payload: steps 1 to 9, the first failure decides.
 ///
-/// `head` is the frame from its Ethernet header on; it may be only the beginning of it, as long as all headers are there
-/// (the first buffer of a frame in several). `wire_len` is the length of the whole frame in bytes. `is_local` says whether
-/// the outermost destination address is ours.
+/// `head` holds the frame from its Ethernet header on; its beginning through the last extension header is enough.
+/// `wire_len` is the length of the whole frame. `is_local` says whether the destination of the outermost IP header is
+/// one of ours (address or SRv6 SID).
+///
+/// A trimmed write comes back as [`Body::Trimmed`], all other trimmed packets are refused. No byte of the payload is
+/// read.
 ///
 /// # Errors
-/// The step's reason.
+/// The step that refused it; nothing may be sent in answer.
+#[inline]
 pub fn parse_frame(
     head: &[u8],
     wire_len: usize,
@@ -190,178 +176,278 @@ pub fn parse_frame(
     is_local: impl Fn(&Ip) -> bool,
 ) -> Result<Frame, Reject> {
     //= VAL-001
-    if head.len() > wire_len {
-        return Err(Reject::L3Bad);
-    }
-    let outermost = ethernet(head)?;
-    //= VAL-003
-    if !is_local(&outermost.dst) {
-        return Err(Reject::L3Dst);
-    }
-    let (ip, outer) = decapsulate(head, outermost)?;
-    let traffic_class = outer.as_ref().map_or(ip.traffic_class, |outer| outer.traffic_class);
-    let dscp = traffic_class >> 2;
-    //= SRV6-006
-    let ce = ip.traffic_class & 3 == 3 || traffic_class & 3 == 3;
-    let trim = cfg.dscp.trim(dscp);
-    //= VAL-004
-    let outer_fits = outer.as_ref().is_none_or(|outer| outer.offset + outer.len + outer.payload_len <= wire_len);
-    let l4 = ip.offset + ip.len;
-    if trim.is_none() && (l4 + ip.payload_len > wire_len || !outer_fits) {
+    let head = head.get(..wire_len).unwrap_or(head);
+    let l3 = layer3(head, wire_len, is_local)?; // steps 1 and 2
+    let trim = cfg.dscp.trim(l3.dscp);
+    //= VAL-004, TRIM-002
+    if trim.is_none() && !l3.fits {
         return Err(Reject::L3Len);
     }
     //= VAL-005
-    let udp: &[u8; UDP_LEN] = head.get(l4..).and_then(|rest| rest.first_chunk()).ok_or(Reject::UdpBad)?;
-    let (sport, dport) = (u16::from_be_bytes([udp[0], udp[1]]), u16::from_be_bytes([udp[2], udp[3]]));
+    if l3.protocol != NH_UDP {
+        return Err(Reject::UdpBad);
+    }
+    let (udp, rest) = l3
+        .next
+        .split_first_chunk::<UDP_LEN>()
+        .ok_or(Reject::UdpBad)?;
+    let sport = u16::from_be_bytes([udp[0], udp[1]]);
+    let dport = u16::from_be_bytes([udp[2], udp[3]]);
     let udp_len = u16::from_be_bytes([udp[4], udp[5]]);
-    let fits = udp_len >= UDP_LEN_MIN && usize::from(udp_len) <= ip.payload_len;
-    if ip.next != NH_UDP || !cfg.udp_dport_accept.contains(&dport) || (trim.is_none() && !fits) {
+    //= UDP-002
+    if dport != cfg.udp_dport_accept[0] && dport != cfg.udp_dport_accept[1] {
+        return Err(Reject::UdpBad);
+    }
+    //= UDP-003, UDP-004
+    if trim.is_none() && (udp_len < UDP_LEN_MIN || usize::from(udp_len) > l3.len) {
         return Err(Reject::UdpBad);
     }
     //= VAL-006
-    let start = l4 + UDP_LEN;
-    let (bth, _) = head.get(start..).and_then(|rest| rest.split_first_chunk()).ok_or(Reject::Short)?;
+    let (bth_bytes, rest) = rest
+        .split_first_chunk::<{ BthRepr::LEN }>()
+        .ok_or(Reject::Short)?;
     //= VAL-007
-    if matches!(Opcode::from_u8(bth[0]), Opcode::Unknown(_)) {
+    let opcode = Opcode::from_u8(bth_bytes[0]);
+    if let Opcode::Unknown(_) = opcode {
         return Err(Reject::Opcode);
     }
-    let bth = BthRepr::parse_with(bth, cfg.bth_se_bit).map_err(|_| Reject::Tver)?;
-    let (body, payload, icrc_offset) = match trim {
-        Some(kind) => trimmed(head, start, wire_len, &bth, kind)?,
-        None => whole(head, start, l4 + usize::from(udp_len), &bth)?,
+    let bth = BthRepr::parse_with(bth_bytes, cfg.bth_se_bit).map_err(|_| Reject::Tver)?;
+
+    let ext_at = l3.next_at + UDP_LEN + BthRepr::LEN;
+    let (body, icrc_offset, payload) = match trim {
+        Some(kind) => {
+            //= TRIM-008
+            if !opcode.is_write() {
+                return Err(Reject::Opcode);
+            }
+            //= TRIM-003
+            let end = wire_len.max(ext_at);
+            (
+                Body::Trimmed {
+                    kind,
+                    timestamp: trimmed_timestamp(&bth, rest),
+                },
+                end,
+                end..end,
+            )
+        }
+        None => {
+            //= VAL-009
+            let ext = ext_len(opcode, bth.ts);
+            let left = usize::from(udp_len)
+                .checked_sub(UDP_LEN + BthRepr::LEN + ext + icrc::LEN)
+                .filter(|left| usize::from(bth.pad) <= *left)
+                .ok_or(Reject::Short)?;
+            let body = Body::parse(opcode, bth.ts, rest)?;
+            let start = ext_at + ext;
+            let unpadded = if opcode.is_write() {
+                left.saturating_sub(usize::from(bth.pad))
+            } else {
+                0
+            };
+            (body, start + left, start..start + unpadded)
+        }
     };
     Ok(Frame {
-        l3_offset: ip.offset,
+        l3_offset: l3.at,
         icrc_offset,
         payload,
-        entropy: ev::echo(ip.flow_label, sport, ip.src.is_v6(), cfg.ev_high_half_in_sport),
-        src: ip.src,
-        dst: ip.dst,
-        outer_dst: outer.map(|outer| match outer.dst {
-            Ip::V6(dst) => dst,
-            Ip::V4(_) => [0; 16],
-        }),
-        dscp,
-        ce,
+        src: l3.src,
+        dst: l3.dst,
+        outer_dst: l3.outer_dst,
+        dscp: l3.dscp,
+        ce: l3.ce,
+        entropy: ev::echo(
+            u32::from(l3.flow_label),
+            sport,
+            l3.src.is_v6(),
+            cfg.ev_high_half_in_sport,
+        ),
         udp_len,
         bth,
         body,
     })
 }
 
-/// Step 1: Ethernet with at most one VLAN tag, then an IP header.
-fn ethernet(head: &[u8]) -> Result<L3, Reject> {
-    let eth: &[u8; ETH_LEN] = head.first_chunk().ok_or(Reject::L3Bad)?;
-    let mut ethertype = u16::from_be_bytes([eth[12], eth[13]]);
-    let mut offset = ETH_LEN;
-    if ethertype == ETHERTYPE_VLAN {
-        let tag: &[u8; 4] = head.get(ETH_LEN..).and_then(|rest| rest.first_chunk()).ok_or(Reject::L3Bad)?;
-        ethertype = u16::from_be_bytes([tag[2], tag[3]]);
-        offset += 4;
+/// The timestamp a cut packet still carries.
+#[inline]
+fn trimmed_timestamp(bth: &BthRepr, after_bth: &[u8]) -> u16 {
+    //= TRIM-004
+    if !bth.ts {
+        return 0;
     }
+    match after_bth.first_chunk::<{ MethRepr::LEN + TsethRepr::LEN }>() {
+        Some(&[_, _, _, _, a, b, c, d]) => TsethRepr::parse(&[a, b, c, d]).reflected(),
+        None => 0,
+    }
+}
+
+/// Steps 1 and 2.
+#[inline]
+fn layer3(
+    head: &[u8],
+    wire_len: usize,
+    is_local: impl Fn(&Ip) -> bool,
+) -> Result<Layer3<'_>, Reject> {
+    //= VAL-002
+    let (eth, mut rest) = head.split_first_chunk::<ETH_LEN>().ok_or(Reject::L3Bad)?;
+    let mut at = ETH_LEN;
+    let mut ethertype = u16::from_be_bytes([eth[12], eth[13]]);
+    //= ETH-002
+    if ethertype == ETHERTYPE_VLAN {
+        let (tag, after) = rest.split_first_chunk::<4>().ok_or(Reject::L3Bad)?;
+        ethertype = u16::from_be_bytes([tag[2], tag[3]]);
+        rest = after;
+        at += 4;
+    }
+    //= ETH-001
     match ethertype {
-        ETHERTYPE_IPV6 => l3(head, offset, true),
-        ETHERTYPE_IPV4 => l3(head, offset, false),
+        ETHERTYPE_IPV6 => layer3_v6(rest, at, wire_len, is_local),
+        ETHERTYPE_IPV4 => layer3_v4(rest, at, wire_len, is_local),
         _ => Err(Reject::L3Bad),
     }
 }
 
-/// Step 2: the inner header, and the outer one if there is one.
-fn decapsulate(head: &[u8], outermost: L3) -> Result<(L3, Option<L3>), Reject> {
-    if !outermost.src.is_v6() {
-        return Ok((outermost, None));
-    }
-    let mut at = outermost.offset + outermost.len;
-    match outermost.next {
-        NH_IPV6 => {}
-        NH_ROUTING => {
-            //= SRH-003
-            let srh: &[u8; 24] = head.get(at..).and_then(|rest| rest.first_chunk()).ok_or(Reject::L3Dst)?;
-            if srh[0] != NH_IPV6 || srh[1] != 2 || srh[2] != 4 || srh[3] != 0 {
-                return Err(Reject::L3Dst);
-            }
-            at += 24;
-        }
-        _ => return Ok((outermost, None)),
-    }
-    let inner = l3(head, at, true)?;
-    // Exactly one inner header: a second tunnel is nobody's we know.
-    if matches!(inner.next, NH_IPV6 | NH_ROUTING) {
+#[inline]
+fn layer3_v6(
+    bytes: &[u8],
+    at: usize,
+    wire_len: usize,
+    is_local: impl Fn(&Ip) -> bool,
+) -> Result<Layer3<'_>, Reject> {
+    let (first, rest) = split_v6(bytes).ok_or(Reject::L3Bad)?;
+    //= VAL-003
+    if !is_local(&Ip::V6(first.dst)) {
         return Err(Reject::L3Dst);
     }
-    Ok((inner, Some(outermost)))
-}
-
-type Parts = (Body, Range<usize>, usize);
-
-/// Section 13: what a switch left of a packet. Lengths are not to be trusted, the ICRC is gone.
-fn trimmed(head: &[u8], start: usize, wire_len: usize, bth: &BthRepr, kind: Trim) -> Result<Parts, Reject> {
-    //= TRIM-008
-    if !bth.opcode.is_write() {
-        return Err(Reject::Opcode);
-    }
-    let stamp = head.get(start + BthRepr::LEN + MethRepr::LEN..).and_then(|rest| rest.first_chunk());
-    let timestamp = match stamp {
-        Some(bytes) if bth.ts => TsethRepr::parse(bytes).reflected(),
-        _ => 0,
-    };
-    Ok((Body::Trimmed { kind, timestamp }, wire_len..wire_len, wire_len))
-}
-
-/// Step 9: the opcode's headers, pad and ICRC; `end` is the end of the UDP payload.
-fn whole(head: &[u8], start: usize, end: usize, bth: &BthRepr) -> Result<Parts, Reject> {
-    //= VAL-010
-    let icrc_offset = end.checked_sub(crate::icrc::LEN).ok_or(Reject::Short)?;
-    let limit = icrc_offset.min(head.len());
-    let rest = head.get(start + BthRepr::LEN..limit).ok_or(Reject::Short)?;
-    let reserved = |_: WireError| Reject::Opcode;
-    let (body, rest) = match bth.opcode {
-        Opcode::Ack => cut(rest, |b| Ok(Body::Ack(AethRepr::parse(b))))?,
-        Opcode::Sack => cut(rest, |b| Ok(Body::Sack(SackRepr::parse(b))))?,
-        Opcode::Nack => cut(rest, |b| Ok(Body::Nack(NackRepr::parse(b))))?,
-        Opcode::Probe => cut(rest, |b| Ok(Body::Probe(ProbeRepr::parse(b))))?,
-        Opcode::EndpointRequest => {
-            cut(rest, |b| EndpointRequestRepr::parse(b).map(Body::EndpointRequest).map_err(reserved))?
+    let next_at = at + IPV6_LEN;
+    let fits = first.len <= wire_len.saturating_sub(next_at);
+    let (srh, rest) = match first.next_header {
+        NH_IPV6 => (0, rest),
+        NH_ROUTING => skip_srh(rest).ok_or(Reject::L3Dst)?,
+        protocol => {
+            return Ok(Layer3 {
+                at,
+                next_at,
+                next: rest,
+                len: first.len,
+                protocol,
+                src: Ip::V6(first.src),
+                dst: Ip::V6(first.dst),
+                outer_dst: None,
+                dscp: first.dscp,
+                ce: first.ce,
+                flow_label: first.flow_label,
+                fits,
+            });
         }
-        Opcode::EndpointResponse => {
-            cut(rest, |b| EndpointResponseRepr::parse(b).map(Body::EndpointResponse).map_err(reserved))?
-        }
-        _ => write(rest, bth)?,
     };
-    let at = limit - rest.len();
-    let pad = usize::from(bth.pad);
-    let payload_and_pad = icrc_offset - at;
-    if pad > payload_and_pad {
-        return Err(Reject::Short);
+    //= HOST-001
+    let (inner, next) = split_v6(rest).ok_or(Reject::L3Dst)?;
+    if inner.next_header == NH_IPV6 || inner.next_header == NH_ROUTING {
+        return Err(Reject::L3Dst);
     }
-    let payload = if bth.opcode.is_write() { at..icrc_offset - pad } else { icrc_offset..icrc_offset };
-    Ok((body, payload, icrc_offset))
+    let at = next_at + srh;
+    Ok(Layer3 {
+        at,
+        next_at: at + IPV6_LEN,
+        next,
+        len: inner.len,
+        protocol: inner.next_header,
+        src: Ip::V6(inner.src),
+        dst: Ip::V6(inner.dst),
+        outer_dst: Some(first.dst),
+        //= SRV6-006
+        dscp: first.dscp,
+        ce: first.ce | inner.ce,
+        //= EVW-004
+        flow_label: inner.flow_label,
+        fits: fits && srh + IPV6_LEN + inner.len <= first.len,
+    })
 }
 
-fn cut<const N: usize>(
-    rest: &[u8],
-    f: impl FnOnce(&[u8; N]) -> Result<Body, Reject>,
-) -> Result<(Body, &[u8]), Reject> {
-    let (bytes, rest) = rest.split_first_chunk::<N>().ok_or(Reject::Short)?;
-    Ok((f(bytes)?, rest))
+#[inline]
+fn split_v6(bytes: &[u8]) -> Option<(V6, &[u8])> {
+    let (ip, rest) = bytes.split_first_chunk::<IPV6_LEN>()?;
+    let [
+        v,
+        t,
+        l0,
+        l1,
+        p0,
+        p1,
+        next_header,
+        _hop_limit,
+        addresses @ ..,
+    ] = ip;
+    if v >> 4 != 6 {
+        return None;
+    }
+    let (src, dst) = addresses.split_first_chunk::<16>()?;
+    let fields = V6 {
+        len: usize::from(u16::from_be_bytes([*p0, *p1])),
+        next_header: *next_header,
+        dscp: (v & 0x0F) << 2 | t >> 6,
+        //= IP6-004
+        ce: t & 0x30 == 0x30,
+        //= IP6-005
+        flow_label: u16::from_be_bytes([*l0, *l1]),
+        src: *src,
+        dst: *dst.first_chunk::<16>()?,
+    };
+    Some((fields, rest))
 }
 
-fn write<'a>(rest: &'a [u8], bth: &BthRepr) -> Result<(Body, &'a [u8]), Reject> {
-    let (bytes, mut rest) = rest.split_first_chunk().ok_or(Reject::Short)?;
-    let meth = MethRepr::parse(bytes);
-    let mut tseth = None;
-    if bth.ts {
-        let (bytes, after) = rest.split_first_chunk().ok_or(Reject::Short)?;
-        tseth = Some(TsethRepr::parse(bytes));
-        rest = after;
+/// Length of a segment routing header that is at its end, and what follows it.
+#[inline]
+fn skip_srh(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let &[next_header, len, kind, segments_left] = bytes.first_chunk::<4>()?;
+    //= SRH-004
+    if next_header != NH_IPV6 || kind != 4 || segments_left != 0 {
+        return None;
     }
-    let (bytes, mut rest) = rest.split_first_chunk().ok_or(Reject::Short)?;
-    let reth = RethRepr::parse(bytes);
-    let mut imm = None;
-    if bth.opcode.has_imm() {
-        let (bytes, after) = rest.split_first_chunk::<4>().ok_or(Reject::Short)?;
-        imm = Some(u32::from_be_bytes(*bytes));
-        rest = after;
-    }
-    Ok((Body::Write { meth, tseth, reth, imm }, rest))
+    let len = 8 + 8 * usize::from(len);
+    Some((len, bytes.get(len..)?))
 }
+
+#[inline]
+fn layer3_v4(
+    bytes: &[u8],
+    at: usize,
+    wire_len: usize,
+    is_local: impl Fn(&Ip) -> bool,
+) -> Result<Layer3<'_>, Reject> {
+    let (ip, rest) = bytes.split_first_chunk::<IPV4_LEN>().ok_or(Reject::L3Bad)?;
+    //= IP4-002
+    let header = 4 * usize::from(ip[0] & 0x0F);
+    let options = header.checked_sub(IPV4_LEN).ok_or(Reject::L3Bad)?;
+    let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+    // A fragment carries no UDP header, or not the whole datagram; MRC sends with DF.
+    let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3FFF != 0;
+    if ip[0] >> 4 != 4 || fragment {
+        return Err(Reject::L3Bad);
+    }
+    let next = rest.get(options..).ok_or(Reject::L3Bad)?;
+    let dst = Ip::V4([ip[16], ip[17], ip[18], ip[19]]);
+    if !is_local(&dst) {
+        return Err(Reject::L3Dst);
+    }
+    Ok(Layer3 {
+        at,
+        next_at: at + header,
+        next,
+        len: total.saturating_sub(header),
+        protocol: ip[9],
+        src: Ip::V4([ip[12], ip[13], ip[14], ip[15]]),
+        dst,
+        outer_dst: None,
+        dscp: ip[1] >> 2,
+        ce: ip[1] & 3 == 3,
+        //= IP4-003
+        flow_label: 0,
+        fits: total >= header && at + total <= wire_len,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -143,8 +143,26 @@ impl NackRepr {
         let [_, p0, p1, p2] = self.psn.value().to_be_bytes();
         let [t0, t1] = self.timestamp.to_be_bytes();
         *out = [
-            0, 0, self.reason.to_u8(), self.vendor_info, e0, e1, e2, e3, s0, s1, d0, d1, //
-            0, p0, p1, p2, self.cc_type << 4, 0, t0, t1,
+            0,
+            0,
+            self.reason.to_u8(),
+            self.vendor_info,
+            e0,
+            e1,
+            e2,
+            e3,
+            s0,
+            s1,
+            d0,
+            d1, //
+            0,
+            p0,
+            p1,
+            p2,
+            self.cc_type << 4,
+            0,
+            t0,
+            t1,
         ];
     }
 }
@@ -163,7 +181,8 @@ mod tests {
             assert_eq!(reason.is_recoverable(), byte != 0x19);
             assert_eq!(reason.blames_path(), byte == 0x01);
         }
-        let named = (0..=255).filter(|b| !matches!(NackReason::from_u8(*b), NackReason::Unknown(_)));
+        let named =
+            (0..=255).filter(|b| !matches!(NackReason::from_u8(*b), NackReason::Unknown(_)));
         assert!(named.eq([0x01, 0x02, 0x06, 0x07, 0x0A, 0x0B, 0x19]));
     }
 
@@ -176,7 +195,10 @@ mod tests {
         assert_eq!(n.cc_type, 15);
         let mut out = [0; 20];
         n.emit(&mut out);
-        assert_eq!([out[0], out[1], out[12], out[16], out[17]], [0, 0, 0, 0xF0, 0]);
+        assert_eq!(
+            [out[0], out[1], out[12], out[16], out[17]],
+            [0, 0, 0, 0xF0, 0]
+        );
         assert_eq!(NackRepr::parse(&out), n);
     }
 }

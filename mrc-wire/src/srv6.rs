@@ -1,82 +1,139 @@
-//! SRv6 micro-SIDs (NEXT-CSID, F3216): containers, the shift a switch performs, and the algorithmic mapping from an EV to
-//! an outer destination. Source: `paths.md` 9; RFC 9800.
-
-use core::fmt;
+//! SRv6 with micro-SIDs: destination containers, the shift, the mapping from EV to destination. paths.md section 9.
+//!
+//! ```text
+//! bit 0           32          48          64                      112        128
+//!  | locator block |  uSID 0   |  uSID 1   |  ...                  |  uSID 5   |     zero ends the list
+//! ```
 
 use crate::Ev;
+use core::fmt;
 
-/// Micro-SIDs a container holds.
+/// Micro-SIDs of 16 bits that fit behind a block of 32.
 pub const USIDS: usize = 6;
 
-/// The address of `block` followed by up to six micro-SIDs; further ones are left out.
+/// Shifts the uSID list left by one, as a node does that owns the first uSID; zero moves in at the end.
+#[inline]
+#[must_use]
+pub const fn usid_shift(addr: &[u8; 16]) -> [u8; 16] {
+    //= USID-001
+    let value = u128::from_be_bytes(*addr);
+    let block = !(u128::MAX >> 32);
+    ((value & block) | ((value << 16) & !block)).to_be_bytes()
+}
+
+/// uSID `i` of a container, 0 from the seventh on.
+#[inline]
+#[must_use]
+pub const fn usid(addr: &[u8; 16], i: usize) -> u16 {
+    if i >= USIDS {
+        return 0;
+    }
+    let shift = 16 * (USIDS - 1 - i) as u32;
+    (u128::from_be_bytes(*addr).wrapping_shr(shift) & 0xFFFF) as u16
+}
+
+/// The locator block.
+#[inline]
+#[must_use]
+pub const fn block(addr: &[u8; 16]) -> u32 {
+    (u128::from_be_bytes(*addr) >> 96) as u32
+}
+
+/// A container of `block` and the first six of `usids`; the rest is zero.
+#[inline]
 #[must_use]
 pub fn container(block: u32, usids: &[u16]) -> [u8; 16] {
+    //= SRV6-005
     let mut value = u128::from(block) << 96;
-    let mut shift = 96;
-    for &usid in usids.iter().take(USIDS) {
-        shift -= 16;
-        value |= u128::from(usid) << shift;
+    for (i, usid) in (0u32..).zip(usids.iter().take(USIDS)) {
+        value |= u128::from(*usid).wrapping_shl(80u32.wrapping_sub(16 * i));
     }
     value.to_be_bytes()
 }
 
-/// Micro-SID number `index` (0..6); 0 past the end.
+/// Whether nothing follows the first uSID, so that its owner is the end of the container.
+#[inline]
 #[must_use]
-pub const fn usid(address: &[u8; 16], index: usize) -> u16 {
-    if index >= USIDS {
-        return 0;
-    }
-    (u128::from_be_bytes(*address) >> (80 - 16 * index)) as u16
+pub const fn is_last(addr: &[u8; 16]) -> bool {
+    //= USID-002
+    u128::from_be_bytes(*addr) << 48 == 0
 }
 
-/// What a switch that owns the first micro-SID makes of the destination: everything behind it moves up by one.
+/// Whether a destination is the SID of node `sid`: the first 48 bits are equal and only zeros follow.
+#[inline]
 #[must_use]
-pub const fn usid_shift(address: &[u8; 16]) -> [u8; 16] {
-    //= SRV6-003
-    let value = u128::from_be_bytes(*address);
-    let block = value >> 96 << 96;
-    (block | (value << 48 >> 48) << 16).to_be_bytes()
+pub const fn is_own_sid(dst: &[u8; 16], block: u32, sid: u16) -> bool {
+    //= HOST-002
+    u128::from_be_bytes(*dst) == ((block as u128) << 96) | ((sid as u128) << 80)
 }
 
-/// One field copied from the EV: `width` bits from bit `ev_lsb` up go to the address, `dst_msb_offset` bits from its top.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Copies `width` EV bits, from bit `ev_lsb` up, to the destination bits that start `dst_msb_offset` from the top.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CopyOp {
-    /// Lowest EV bit of the field.
+    /// Lowest EV bit copied, 0 to 31.
     pub ev_lsb: u8,
-    /// Bits.
+    /// Bits copied, 1 to 32.
     pub width: u8,
-    /// Distance of the field's most significant bit from that of the address.
+    /// Where the highest of them goes; 0 is the top bit of the address.
     pub dst_msb_offset: u8,
 }
 
-/// Why a template was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why copy operations make no template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// More than [`EvTemplate::MAX_OPS`] operations.
-    TooMany,
-    /// The operation with this number leaves the EV or the address, or copies nothing.
-    Range(usize),
+    /// More than [`EvTemplate::MAX_OPS`] operations; the number given.
+    TooMany(usize),
+    /// The operation of this index copies no bit, or bits beyond the 32 of an EV.
+    EvBits(u8),
+    /// The operation of this index writes beyond the end of the address.
+    DstBits(u8),
 }
 
 impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooMany => write!(f, "more than {} copy operations", EvTemplate::MAX_OPS),
-            Self::Range(op) => write!(f, "copy operation {op} leaves the 32-bit EV or the 128-bit address"),
+            Self::TooMany(n) => {
+                write!(
+                    f,
+                    "SRv6 template has {n} copy operations, {} fit: join fields",
+                    EvTemplate::MAX_OPS
+                )
+            }
+            Self::EvBits(i) => {
+                write!(
+                    f,
+                    "SRv6 copy operation {i} reads outside the EV: keep 1 <= width and ev_lsb + width <= 32"
+                )
+            }
+            Self::DstBits(i) => {
+                write!(
+                    f,
+                    "SRv6 copy operation {i} writes past the address: keep dst_msb_offset + width <= 128"
+                )
+            }
         }
     }
 }
 
 impl core::error::Error for TemplateError {}
 
-/// An outer destination with holes that the EV fills.
+/// One copy operation, ready to run: `(ev >> down) << up & mask`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Step {
+    mask: u128,
+    down: u32,
+    up: u32,
+}
+
+/// The way from an EV to an outer destination: a base address and fields copied over it.
+///
+/// Operations run in their order; where two write the same bit the later one wins. All masks and shifts are worked out
+/// in [`EvTemplate::new`]; [`EvTemplate::apply`] is two shifts, a mask and an or per operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvTemplate {
-    /// The base with the bits that operations write cleared.
     base: u128,
-    /// EV mask before the shift, left shift of the masked value (negative = right).
-    ops: [(u32, i8); Self::MAX_OPS],
+    steps: [Step; Self::MAX_OPS],
     len: u8,
 }
 
@@ -84,38 +141,48 @@ impl EvTemplate {
     /// Most operations of a template.
     pub const MAX_OPS: usize = 16;
 
-    /// A template over `base`.
+    /// Prepares a template; `base` holds block, static parts and the peer's downlink.
     ///
     /// # Errors
-    /// Too many operations, or one outside EV or address.
+    /// See [`TemplateError`].
     pub fn new(base: [u8; 16], ops: &[CopyOp]) -> Result<Self, TemplateError> {
-        let mut template = Self { base: u128::from_be_bytes(base), ops: [(0, 0); Self::MAX_OPS], len: 0 };
+        //= MAP-003
+        let mut steps = [Step::default(); Self::MAX_OPS];
         if ops.len() > Self::MAX_OPS {
-            return Err(TemplateError::TooMany);
+            return Err(TemplateError::TooMany(ops.len()));
         }
-        for (number, (op, slot)) in ops.iter().zip(&mut template.ops).enumerate() {
-            let (lsb, width, offset) = (u32::from(op.ev_lsb), u32::from(op.width), u32::from(op.dst_msb_offset));
-            if width == 0 || lsb + width > 32 || offset + width > 128 {
-                return Err(TemplateError::Range(number));
+        let mut written: u128 = 0;
+        // Backwards, so that each operation knows which bits later ones take from it.
+        for (i, (step, op)) in steps.iter_mut().zip(ops).enumerate().rev() {
+            let (lsb, width) = (u32::from(op.ev_lsb), u32::from(op.width));
+            if width == 0 || lsb + width > 32 {
+                return Err(TemplateError::EvBits(i as u8));
             }
-            let field = u32::MAX >> (32 - width);
-            let dst_lsb = 128 - offset - width;
-            template.base &= !(u128::from(field) << dst_lsb);
-            *slot = (field << lsb, dst_lsb as i8 - lsb as i8);
-            template.len += 1;
+            let up = 128u32
+                .checked_sub(u32::from(op.dst_msb_offset) + width)
+                .ok_or(TemplateError::DstBits(i as u8))?;
+            let field = u128::from(u32::MAX.wrapping_shr(32 - width)).wrapping_shl(up);
+            *step = Step {
+                mask: field & !written,
+                down: lsb,
+                up,
+            };
+            written |= field;
         }
-        Ok(template)
+        Ok(Self {
+            base: u128::from_be_bytes(base) & !written,
+            steps,
+            len: ops.len() as u8,
+        })
     }
 
-    /// The outer destination of a packet with this EV.
+    /// The destination of packets with this EV.
     #[inline]
     #[must_use]
     pub fn apply(&self, ev: Ev) -> [u8; 16] {
-        //= SRV6-007
         let mut value = self.base;
-        for &(mask, shift) in self.ops.iter().take(usize::from(self.len)) {
-            let field = u128::from(ev.0 & mask);
-            value |= if shift >= 0 { field << (shift as u32 & 127) } else { field >> (shift.unsigned_abs() & 31) };
+        for step in self.steps.iter().take(usize::from(self.len)) {
+            value |= u128::from(ev.0.wrapping_shr(step.down)).wrapping_shl(step.up) & step.mask;
         }
         value.to_be_bytes()
     }
@@ -124,27 +191,105 @@ impl EvTemplate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv6Addr;
+    use proptest::prelude::*;
 
     fn addr(text: &str) -> [u8; 16] {
-        text.parse::<Ipv6Addr>().unwrap().octets()
+        text.parse::<core::net::Ipv6Addr>().unwrap().octets()
     }
 
+    //= SRV6-005 test
     #[test]
-    fn containers_and_their_parts() {
-        let address = container(0xFC00_0001, &[0xE011, 0x6501, 0xE012, 0xD00B]);
-        assert_eq!(address, addr("fc00:1:e011:6501:e012:d00b::"));
-        assert_eq!((usid(&address, 1), usid(&address, 5), usid(&address, 6)), (0x6501, 0, 0));
+    fn containers_hold_six() {
+        let a = addr("fc00:1:e011:6501:e012:d00b::");
+        assert_eq!(container(0xFC00_0001, &[0xE011, 0x6501, 0xE012, 0xD00B]), a);
+        assert_eq!(
+            (0..7).map(|i| usid(&a, i)).collect::<Vec<_>>(),
+            [0xE011, 0x6501, 0xE012, 0xD00B, 0, 0, 0]
+        );
+        assert_eq!(block(&a), 0xFC00_0001);
+        assert_eq!(
+            container(1, &[1, 2, 3, 4, 5, 6, 7]),
+            addr("0:1:1:2:3:4:5:6")
+        );
+    }
+
+    //= USID-001, USID-002 test
+    #[test]
+    fn six_shifts_empty_a_container() {
+        let mut a = container(0xFC00_0001, &[1, 2, 3, 4, 5, 6]);
+        for first in 1..=6 {
+            assert_eq!(usid(&a, 0), first);
+            assert_eq!(is_last(&a), first == 6);
+            a = usid_shift(&a);
+            assert_eq!(block(&a), 0xFC00_0001);
+        }
+        assert_eq!(a, container(0xFC00_0001, &[]));
+    }
+
+    //= HOST-002 test
+    #[test]
+    fn an_own_sid_has_nothing_behind_it() {
+        let own = |t| is_own_sid(&addr(t), 0xFC00_0001, 0xD00B);
+        assert!(own("fc00:1:d00b::"));
+        assert!(!own("fc00:1:d00b::1"));
+        assert!(!own("fc00:1:d00a::"));
+        assert!(!own("fc00:2:d00b::"));
     }
 
     #[test]
     fn impossible_operations_are_refused() {
-        let op = |ev_lsb, width, dst_msb_offset| CopyOp { ev_lsb, width, dst_msb_offset };
-        assert_eq!(EvTemplate::new([0; 16], &[op(0, 0, 0)]), Err(TemplateError::Range(0)));
-        assert_eq!(EvTemplate::new([0; 16], &[op(0, 1, 0), op(25, 8, 0)]), Err(TemplateError::Range(1)));
-        assert_eq!(EvTemplate::new([0; 16], &[op(0, 8, 121)]), Err(TemplateError::Range(0)));
-        assert_eq!(EvTemplate::new([0; 16], &[op(0, 1, 0); 17]), Err(TemplateError::TooMany));
-        let low = EvTemplate::new([0; 16], &[op(24, 8, 120)]).unwrap();
-        assert_eq!(low.apply(Ev(0xAB00_0000))[15], 0xAB);
+        let op = |ev_lsb, width, dst_msb_offset| {
+            EvTemplate::new(
+                [0; 16],
+                &[CopyOp {
+                    ev_lsb,
+                    width,
+                    dst_msb_offset,
+                }],
+            )
+            .err()
+        };
+        assert_eq!(op(0, 0, 0), Some(TemplateError::EvBits(0)));
+        assert_eq!(op(1, 32, 0), Some(TemplateError::EvBits(0)));
+        assert_eq!(op(0, 32, 97), Some(TemplateError::DstBits(0)));
+        assert_eq!(op(0, 32, 96), None);
+        let one = CopyOp {
+            ev_lsb: 0,
+            width: 1,
+            dst_msb_offset: 0,
+        };
+        assert_eq!(
+            EvTemplate::new([0; 16], &[one; 17]),
+            Err(TemplateError::TooMany(17))
+        );
+        assert!(EvTemplate::new([0; 16], &[one; 16]).is_ok());
+    }
+
+    /// The definition of the reference, one bit at a time.
+    fn by_definition(mut dst: [u8; 16], ops: &[CopyOp], ev: u32) -> [u8; 16] {
+        for op in ops {
+            for k in 0..op.width {
+                let bit = ev >> (op.ev_lsb + op.width - 1 - k) & 1;
+                let at = usize::from(op.dst_msb_offset + k);
+                dst[at / 8] = dst[at / 8] & !(0x80 >> (at % 8)) | (bit as u8) << (7 - at % 8);
+            }
+        }
+        dst
+    }
+
+    prop_compose! {
+        fn any_op()(ev_lsb in 0u8..32, width in 1u8..=32, dst in 0u8..128) -> CopyOp {
+            let width = width.min(32 - ev_lsb);
+            CopyOp { ev_lsb, width, dst_msb_offset: dst.min(128 - width) }
+        }
+    }
+
+    proptest! {
+        //= MAP-003 test
+        #[test]
+        fn templates_do_what_the_definition_says(base: [u8; 16], ev: u32, ops in proptest::collection::vec(any_op(), 0..=16)) {
+            let t = EvTemplate::new(base, &ops).unwrap();
+            prop_assert_eq!(t.apply(Ev(ev)), by_definition(base, &ops, ev));
+        }
     }
 }

@@ -1,124 +1,221 @@
-//! Everything below BTH, prebuilt per peer and plane: Ethernet, outer IPv6, SRH, inner IP, UDP. A packet copies it and
-//! fills in lengths, class, EV and outer destination. Source: `wire.md` 2.
+//! Emission: the headers below BTH are alike for all packets of a QP on a plane, so they are built once.
 
-use crate::{
-    Ecn, Ev, WireConfig, ev,
-    ip::{ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, Ip, NH_IPV6, NH_ROUTING, NH_UDP, UDP_LEN},
+use crate::ip::{
+    ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, NH_UDP,
+    UDP_LEN, pad_len,
 };
+use crate::{Body, BthRepr, Ecn, Ev, Ip, WireConfig, ev, icrc};
+use core::fmt;
 
-/// Bytes of an SRH with one segment.
+/// Bytes of a segment routing header with one segment.
 const SRH_LEN: usize = 24;
-const MAX_LEN: usize = ETH_LEN + IPV6_LEN + SRH_LEN + IPV6_LEN + UDP_LEN;
 
-/// A routing header with one segment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Srh {
-    /// 0: a record of the original destination; 1: a second container still to visit.
-    pub segments_left: u8,
-    /// The segment.
-    pub segment: [u8; 16],
-}
-
-/// The SRv6 header around a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Outer {
-    /// The sending port's own address.
-    pub src: [u8; 16],
-    /// Micro-SIDs to visit; replaced per packet under algorithmic mapping.
-    pub dst: [u8; 16],
-    /// Routing header, if any.
-    pub srh: Option<Srh>,
-}
-
-/// Addresses of packets to one peer through one plane.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The layers below UDP, for packets of one QP on one plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Encap {
-    /// Our port's MAC address.
+    /// Address of the sending port.
     pub eth_src: [u8; 6],
-    /// The next hop's.
+    /// Address of the next hop.
     pub eth_dst: [u8; 6],
-    /// SRv6, if used.
+    /// SRv6 encapsulation, IPv6 only.
     pub outer: Option<Outer>,
-    /// Inner source address.
+    /// Source of the header that carries UDP.
     pub src: Ip,
-    /// Inner destination address, of the same family.
+    /// Destination of the header that carries UDP; same family as `src`.
     pub dst: Ip,
-    /// Inner hop limit.
+    /// Hop limit or TTL of the header that carries UDP.
     pub hop_limit: u8,
-    /// Outer hop limit.
+    /// Hop limit of the outer header.
     pub outer_hop_limit: u8,
 }
 
-/// Prebuilt headers; plain data of fixed size.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FrameTemplate {
-    bytes: [u8; MAX_LEN],
-    /// Bytes in use.
-    len: u8,
-    /// Offset of the inner (or only) IP header.
-    l3: u8,
-    v6: bool,
-    high_half_in_sport: bool,
-}
+impl Encap {
+    /// Hop limit of both headers unless configured.
+    //= IP6-006, SRV6-004
+    pub const HOP_LIMIT: u8 = 64;
 
-fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    if let Some(to) = bytes.get_mut(at..at + value.len()) {
-        to.copy_from_slice(value);
+    /// Without encapsulation, default hop limits.
+    #[must_use]
+    pub const fn plain(eth_src: [u8; 6], eth_dst: [u8; 6], src: Ip, dst: Ip) -> Self {
+        let hop_limit = Self::HOP_LIMIT;
+        Self {
+            eth_src,
+            eth_dst,
+            outer: None,
+            src,
+            dst,
+            hop_limit,
+            outer_hop_limit: hop_limit,
+        }
+    }
+
+    /// Checks what types cannot say.
+    ///
+    /// # Errors
+    /// See [`EncapError`]; [`FrameTemplate::new`] tells what becomes of an unchecked `Encap`.
+    pub const fn check(&self) -> Result<(), EncapError> {
+        if self.src.is_v6() != self.dst.is_v6() {
+            return Err(EncapError::MixedFamilies);
+        }
+        match &self.outer {
+            Some(_) if !self.dst.is_v6() => Err(EncapError::OuterOverIpv4),
+            Some(Outer { srh: Some(srh), .. }) if srh.segments_left > 1 => {
+                Err(EncapError::SegmentsLeft(srh.segments_left))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
+/// Why an [`Encap`] cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EncapError {
+    /// One address is IPv4, the other IPv6.
+    MixedFamilies,
+    /// SRv6 around an IPv4 packet.
+    OuterOverIpv4,
+    /// An SRH of one segment with this many left.
+    SegmentsLeft(u8),
+}
+
+impl fmt::Display for EncapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MixedFamilies => {
+                f.write_str("source and destination address are of different families: use IPv4 or IPv6 for both")
+            }
+            Self::OuterOverIpv4 => {
+                f.write_str("SRv6 cannot carry an IPv4 packet: give the QP IPv6 addresses or leave out the outer header")
+            }
+            Self::SegmentsLeft(n) => {
+                write!(f, "SRH has {n} segments left but holds one: use 0 (path record) or 1 (path extension)")
+            }
+        }
+    }
+}
+
+impl core::error::Error for EncapError {}
+
+/// The outer IPv6 header of SRv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Outer {
+    /// The sending port's own address.
+    pub src: [u8; 16],
+    /// uSID container, or the template of one.
+    pub dst: [u8; 16],
+    /// Segment routing header, where the path needs one.
+    pub srh: Option<Srh>,
+}
+
+/// A segment routing header with one segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Srh {
+    /// 0: `segment` records the outer destination as sent. 1: `segment` is the second container.
+    pub segments_left: u8,
+    /// The segment. With `segments_left` 0 the outer destination of each packet is written instead.
+    pub segment: [u8; 16],
+}
+
+/// The header that carries UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum L3 {
+    V6([u8; IPV6_LEN]),
+    V4 {
+        bytes: [u8; IPV4_LEN],
+        /// Sum of the 16-bit words that do not change, for the header checksum.
+        sum: u32,
+    },
+}
+
+/// Ethernet to UDP of all packets of one QP on one plane, ready to be copied and completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameTemplate {
+    eth: [u8; ETH_LEN],
+    outer: Option<[u8; IPV6_LEN]>,
+    srh: Option<[u8; SRH_LEN]>,
+    l3: L3,
+    udp_dport: [u8; 2],
+    swap_ev: bool,
+    se_bit: u8,
+    header_len: u8,
+}
+
 impl FrameTemplate {
-    /// Builds the headers. Addresses of different families make an IPv6 packet with an unspecified address in the place
-    /// of the IPv4 one; SRv6 is left out over IPv4.
+    /// Most bytes before BTH: Ethernet, outer IPv6, SRH, IPv6, UDP.
+    pub const HEADER_LEN_MAX: usize = ETH_LEN + IPV6_LEN + SRH_LEN + IPV6_LEN + UDP_LEN;
+
+    /// Builds the constant parts.
+    ///
+    /// Of an `encap` that fails [`Encap::check`] this remains: the family of the destination decides, a source of the
+    /// other family becomes the unspecified address, SRv6 around IPv4 is left out.
     #[must_use]
     pub fn new(encap: &Encap, cfg: &WireConfig) -> Self {
-        let mut bytes = [0u8; MAX_LEN];
-        put(&mut bytes, 0, &encap.eth_dst);
-        put(&mut bytes, 6, &encap.eth_src);
-        let v6 = encap.src.is_v6() || encap.dst.is_v6();
-        put(&mut bytes, 12, &(if v6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 }).to_be_bytes());
-        let mut at = ETH_LEN;
-        if let Some(outer) = encap.outer.filter(|_| v6) {
-            at = put_outer(&mut bytes, at, &outer, encap.outer_hop_limit);
-        }
-        let l3 = at;
-        match (encap.src, encap.dst) {
-            (Ip::V4(src), Ip::V4(dst)) => {
-                put(&mut bytes, at, &[0x45, 0, 0, 0, 0, 0, 0x40, 0, encap.hop_limit, NH_UDP]);
-                put(&mut bytes, at + 12, &src);
-                put(&mut bytes, at + 16, &dst);
-                at += IPV4_LEN;
+        let (l3, ethertype, outer) = match encap.dst {
+            Ip::V6(dst) => {
+                let src = match encap.src {
+                    Ip::V6(src) => src,
+                    Ip::V4(_) => [0; 16],
+                };
+                (
+                    L3::V6(ipv6(NH_UDP, encap.hop_limit, &src, &dst)),
+                    ETHERTYPE_IPV6,
+                    encap.outer,
+                )
             }
-            (src, dst) => {
-                let octets = |ip| if let Ip::V6(octets) = ip { octets } else { [0; 16] };
-                put(&mut bytes, at, &[0x60, 0, 0, 0, 0, 0, NH_UDP, encap.hop_limit]);
-                put(&mut bytes, at + 8, &octets(src));
-                put(&mut bytes, at + 24, &octets(dst));
-                at += IPV6_LEN;
+            Ip::V4(dst) => {
+                let src = match encap.src {
+                    Ip::V4(src) => src,
+                    Ip::V6(_) => [0; 4],
+                };
+                (ipv4(encap.hop_limit, src, dst), ETHERTYPE_IPV4, None)
             }
+        };
+        let srh = outer.and_then(|o| o.srh).map(|s| srh(&s));
+        let l3_len = match l3 {
+            L3::V6(_) => IPV6_LEN,
+            L3::V4 { .. } => IPV4_LEN,
+        };
+        let outer_len =
+            if outer.is_some() { IPV6_LEN } else { 0 } + if srh.is_some() { SRH_LEN } else { 0 };
+        Self {
+            eth: eth(&encap.eth_dst, &encap.eth_src, ethertype),
+            //= SRV6-001
+            outer: outer.map(|o| {
+                let next = if srh.is_some() { NH_ROUTING } else { NH_IPV6 };
+                ipv6(next, encap.outer_hop_limit, &o.src, &o.dst)
+            }),
+            srh,
+            l3,
+            udp_dport: cfg.udp_dport.to_be_bytes(),
+            swap_ev: cfg.ev_high_half_in_sport,
+            se_bit: cfg.bth_se_bit,
+            header_len: (ETH_LEN + outer_len + l3_len + UDP_LEN) as u8,
         }
-        put(&mut bytes, at + 2, &cfg.udp_dport.to_be_bytes());
-        at += UDP_LEN;
-        let high_half_in_sport = cfg.ev_high_half_in_sport;
-        Self { bytes, len: at as u8, l3: l3 as u8, v6, high_half_in_sport }
     }
 
     /// Bytes before BTH.
     #[inline]
     #[must_use]
     pub const fn header_len(&self) -> usize {
-        self.len as usize
+        self.header_len as usize
     }
 
     /// Offset of the IP header that carries UDP: where the ICRC starts.
     #[inline]
     #[must_use]
     pub const fn l3_offset(&self) -> usize {
-        self.l3 as usize
+        let behind = match self.l3 {
+            L3::V6(_) => IPV6_LEN + UDP_LEN,
+            L3::V4 { .. } => IPV4_LEN + UDP_LEN,
+        };
+        self.header_len().saturating_sub(behind)
     }
 
-    /// Writes the headers of a packet whose UDP payload (BTH through ICRC) has `udp_payload_len` bytes. `outer_dst`
-    /// replaces the outer destination. Returns the bytes written; `None` when `out` is too short or the packet too long.
+    /// Writes Ethernet to UDP for `udp_payload_len` bytes from BTH through ICRC.
+    ///
+    /// `outer_dst` replaces the outer destination of the template (algorithmic SRv6); without an outer header it is
+    /// ignored. Returns the bytes written; `None` when `out` is too small or the packet longer than IP can say.
     #[inline]
     pub fn emit(
         &self,
@@ -129,71 +226,227 @@ impl FrameTemplate {
         udp_payload_len: usize,
         outer_dst: Option<&[u8; 16]>,
     ) -> Option<usize> {
-        let (len, l3) = (usize::from(self.len), usize::from(self.l3));
-        // A fixed-size copy compiles to a few moves; the tail beyond `len` is overwritten by the caller.
-        if let Some(whole) = out.first_chunk_mut::<MAX_LEN>() {
-            *whole = self.bytes;
-        } else {
-            put(out.get_mut(..len)?, 0, self.bytes.get(..len)?);
-        }
-        let out = out.get_mut(..len)?;
-        let udp_len = u16::try_from(UDP_LEN + udp_payload_len).ok()?;
-        let traffic_class = dscp << 2 | ecn.bits();
-        let (label, sport) = ev::place(ev, self.v6, self.high_half_in_sport);
-        let (ip, udp) = out.get_mut(l3..)?.split_at_mut_checked(len - l3 - UDP_LEN)?;
-        let udp: &mut [u8; UDP_LEN] = udp.first_chunk_mut()?;
-        [udp[0], udp[1]] = sport.to_be_bytes();
-        [udp[4], udp[5]] = udp_len.to_be_bytes();
-        if !self.v6 {
-            let ip: &mut [u8; IPV4_LEN] = ip.first_chunk_mut()?;
-            ip[1] = traffic_class;
-            [ip[2], ip[3]] = udp_len.checked_add(IPV4_LEN as u16)?.to_be_bytes();
-            [ip[10], ip[11]] = [0, 0];
-            [ip[10], ip[11]] = ipv4_checksum(ip).to_be_bytes();
-            return Some(len);
-        }
-        let first_word = (0x6000_0000 | u32::from(traffic_class) << 20 | u32::from(label)).to_be_bytes();
-        let ip: &mut [u8; IPV6_LEN] = ip.first_chunk_mut()?;
-        [ip[0], ip[1], ip[2], ip[3]] = first_word;
-        [ip[4], ip[5]] = udp_len.to_be_bytes();
-        if l3 > ETH_LEN {
-            // Inner packet and, when there is one, the SRH between the headers.
-            let between = l3 - ETH_LEN - IPV6_LEN;
-            let outer_len = udp_len.checked_add((IPV6_LEN + between) as u16)?;
-            let outer: &mut [u8; IPV6_LEN] = out.get_mut(ETH_LEN..)?.first_chunk_mut()?;
-            //= SRV6-001
-            [outer[0], outer[1], outer[2], outer[3]] = first_word;
-            [outer[4], outer[5]] = outer_len.to_be_bytes();
-            if let Some(dst) = outer_dst {
-                outer[24..40].copy_from_slice(dst);
+        let udp_len = u16::try_from(udp_payload_len)
+            .ok()?
+            .checked_add(UDP_LEN as u16)?;
+        let tos = dscp << 2 | ecn.bits();
+        let (eth, rest) = out.split_first_chunk_mut::<ETH_LEN>()?;
+        *eth = self.eth;
+        match &self.l3 {
+            L3::V6(ip) => {
+                let (label, sport) = ev::place(ev, true, self.swap_ev);
+                //= SRV6-002, SRV6-003
+                let fill = Fill { tos, label };
+                let rest = match &self.outer {
+                    None => rest,
+                    Some(outer) => self.emit_outer(rest, outer, &fill, udp_len, outer_dst)?,
+                };
+                let (l3, rest) = rest.split_first_chunk_mut::<IPV6_LEN>()?;
+                *l3 = *ip;
+                fill.ipv6(l3, udp_len);
+                self.emit_udp(rest.first_chunk_mut()?, sport, udp_len);
+            }
+            L3::V4 { bytes, sum } => {
+                let (l3, rest) = rest.split_first_chunk_mut::<IPV4_LEN>()?;
+                let total = udp_len.checked_add(IPV4_LEN as u16)?;
+                *l3 = *bytes;
+                //= IP4-001
+                let [t0, t1] = total.to_be_bytes();
+                let [c0, c1] = checksum(sum + u32::from(tos) + u32::from(total)).to_be_bytes();
+                (l3[1], l3[2], l3[3], l3[10], l3[11]) = (tos, t0, t1, c0, c1);
+                //= IP4-003
+                self.emit_udp(rest.first_chunk_mut()?, ev.low(), udp_len);
             }
         }
-        Some(len)
+        Some(self.header_len())
     }
-}
 
-fn put_outer(bytes: &mut [u8; MAX_LEN], at: usize, outer: &Outer, hop_limit: u8) -> usize {
-    let next = if outer.srh.is_some() { NH_ROUTING } else { NH_IPV6 };
-    put(bytes, at, &[0x60, 0, 0, 0, 0, 0, next, hop_limit]);
-    put(bytes, at + 8, &outer.src);
-    put(bytes, at + 24, &outer.dst);
-    let at = at + IPV6_LEN;
-    let Some(srh) = outer.srh else { return at };
-    //= SRH-001
-    put(bytes, at, &[NH_IPV6, 2, 4, srh.segments_left, 0, 0, 0, 0]);
-    put(bytes, at + 8, &srh.segment);
-    at + SRH_LEN
-}
-
-/// RFC 1071 over a header whose checksum field is zero.
-fn ipv4_checksum(header: &[u8; IPV4_LEN]) -> u16 {
-    let mut sum = 0u32;
-    for pair in header.chunks_exact(2) {
-        if let [high, low] = pair {
-            sum += u32::from(u16::from_be_bytes([*high, *low]));
+    /// Writes the outer IPv6 header and the SRH; returns what is left of `out`.
+    #[inline]
+    fn emit_outer<'a>(
+        &self,
+        out: &'a mut [u8],
+        outer: &[u8; IPV6_LEN],
+        fill: &Fill,
+        udp_len: u16,
+        dst: Option<&[u8; 16]>,
+    ) -> Option<&'a mut [u8]> {
+        let behind = IPV6_LEN as u16
+            + if self.srh.is_some() {
+                SRH_LEN as u16
+            } else {
+                0
+            };
+        let (ip, rest) = out.split_first_chunk_mut::<IPV6_LEN>()?;
+        *ip = *outer;
+        fill.ipv6(ip, udp_len.checked_add(behind)?);
+        let ip_dst = ip.last_chunk_mut::<16>()?;
+        if let Some(dst) = dst {
+            *ip_dst = *dst;
         }
+        let Some(srh) = &self.srh else {
+            return Some(rest);
+        };
+        let (to, rest) = rest.split_first_chunk_mut::<SRH_LEN>()?;
+        *to = *srh;
+        //= SRH-002
+        if to[3] == 0 {
+            *to.last_chunk_mut::<16>()? = *ip_dst;
+        }
+        Some(rest)
     }
-    sum = (sum & 0xFFFF) + (sum >> 16);
-    sum = (sum & 0xFFFF) + (sum >> 16);
-    !(sum as u16)
+
+    #[inline]
+    fn emit_udp(&self, out: &mut [u8; UDP_LEN], sport: u16, udp_len: u16) {
+        let [s0, s1] = sport.to_be_bytes();
+        let [d0, d1] = self.udp_dport;
+        let [l0, l1] = udp_len.to_be_bytes();
+        //= UDP-003
+        *out = [s0, s1, d0, d1, l0, l1, 0, 0];
+    }
+
+    /// Writes a whole packet: all headers, `payload`, pad and ICRC. Returns its length, `None` when it does not fit.
+    ///
+    /// `bth.pad` is worked out here. For control packets, the simulator and tests; a driver that sends payload from
+    /// registered memory calls [`FrameTemplate::emit`] and folds the ICRC into its copy.
+    #[inline]
+    pub fn emit_packet(
+        &self,
+        out: &mut [u8],
+        meta: &EmitMeta<'_>,
+        bth: &BthRepr,
+        body: &Body,
+        payload: &[u8],
+    ) -> Option<usize> {
+        let pad = pad_len(payload.len());
+        let ext_len = body.header_len();
+        let covered = BthRepr::LEN + ext_len + payload.len().checked_add(usize::from(pad))?;
+        let at = self.emit(
+            out,
+            meta.ev,
+            meta.dscp,
+            meta.ecn,
+            covered + icrc::LEN,
+            meta.outer_dst,
+        )?;
+        let out = out.get_mut(..at + covered + icrc::LEN)?;
+        let (packet, trailer) = out.split_last_chunk_mut::<{ icrc::LEN }>()?;
+        let (headers, data) = packet.split_at_mut_checked(at + BthRepr::LEN + ext_len)?;
+        let (bth_at, ext_at) = headers
+            .get_mut(at..)?
+            .split_first_chunk_mut::<{ BthRepr::LEN }>()?;
+        BthRepr { pad, ..*bth }.emit_with(bth_at, self.se_bit);
+        body.emit(ext_at)?;
+        let mut sum = icrc::Icrc::over_headers(headers.get(self.l3_offset()..)?)?;
+        let copied = icrc::copy_and_update(&mut sum, data, payload);
+        let pad = data.get_mut(copied..)?;
+        //= LEN-004
+        pad.fill(0);
+        sum.update(pad);
+        *trailer = sum.finish();
+        Some(at + covered + icrc::LEN)
+    }
 }
+
+/// The per-packet parts below UDP.
+#[derive(Clone, Copy, Debug)]
+pub struct EmitMeta<'a> {
+    /// Entropy value.
+    pub ev: Ev,
+    /// Code point, 6 bits.
+    pub dscp: u8,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// Replaces the outer destination of the template.
+    pub outer_dst: Option<&'a [u8; 16]>,
+}
+
+/// What inner and outer IPv6 header share.
+struct Fill {
+    tos: u8,
+    label: u16,
+}
+
+impl Fill {
+    #[inline]
+    fn ipv6(&self, ip: &mut [u8; IPV6_LEN], len: u16) {
+        let [l0, l1] = self.label.to_be_bytes();
+        let [p0, p1] = len.to_be_bytes();
+        //= IP6-001, IP6-005
+        (ip[0], ip[1], ip[2], ip[3], ip[4], ip[5]) =
+            (0x60 | self.tos >> 4, self.tos << 4, l0, l1, p0, p1);
+    }
+}
+
+fn eth(dst: &[u8; 6], src: &[u8; 6], ethertype: u16) -> [u8; ETH_LEN] {
+    let [d0, d1, d2, d3, d4, d5] = *dst;
+    let [s0, s1, s2, s3, s4, s5] = *src;
+    let [t0, t1] = ethertype.to_be_bytes();
+    //= ETH-001
+    [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1]
+}
+
+fn ipv6(next_header: u8, hop_limit: u8, src: &[u8; 16], dst: &[u8; 16]) -> [u8; IPV6_LEN] {
+    let mut ip = [0; IPV6_LEN];
+    (ip[0], ip[6], ip[7]) = (0x60, next_header, hop_limit);
+    for (to, from) in ip.iter_mut().skip(8).zip(src.iter().chain(dst)) {
+        *to = *from;
+    }
+    ip
+}
+
+fn ipv4(ttl: u8, src: [u8; 4], dst: [u8; 4]) -> L3 {
+    const DONT_FRAGMENT: u8 = 0x40;
+    let [s0, s1, s2, s3] = src;
+    let [d0, d1, d2, d3] = dst;
+    let bytes = [
+        0x45,
+        0,
+        0,
+        0,
+        0,
+        0,
+        DONT_FRAGMENT,
+        0,
+        ttl,
+        NH_UDP,
+        0,
+        0,
+        s0,
+        s1,
+        s2,
+        s3,
+        d0,
+        d1,
+        d2,
+        d3,
+    ];
+    let sum = bytes
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .map(|w| u32::from(u16::from_be_bytes(*w)))
+        .sum();
+    L3::V4 { bytes, sum }
+}
+
+/// The Internet checksum of words whose sum is `sum`; at most 2^16 words.
+#[inline]
+fn checksum(sum: u32) -> u16 {
+    let once = (sum & 0xFFFF) + (sum >> 16);
+    let twice = (once & 0xFFFF) + (once >> 16);
+    !(twice as u16)
+}
+
+fn srh(srh: &Srh) -> [u8; SRH_LEN] {
+    let mut b = [0; SRH_LEN];
+    //= SRH-001, SRH-003
+    (b[0], b[1], b[2], b[3]) = (NH_IPV6, 2, 4, srh.segments_left);
+    for (to, from) in b.iter_mut().skip(8).zip(&srh.segment) {
+        *to = *from;
+    }
+    b
+}
+
+#[cfg(test)]
+mod tests;

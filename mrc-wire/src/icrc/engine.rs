@@ -3,10 +3,10 @@
 /// CRC-32 of eight bytes FF, as a finished value: the register 0xDEBB20E3 complemented.
 pub(super) const AFTER_EIGHT_ONES: u32 = !0xDEBB_20E3;
 
-#[cfg(feature = "crc32fast")]
-pub(super) use fast::Crc;
 #[cfg(not(feature = "crc32fast"))]
 pub(super) use super::soft::Crc;
+#[cfg(feature = "crc32fast")]
+pub(super) use fast::Crc;
 
 #[cfg(feature = "crc32fast")]
 mod fast {

@@ -3,12 +3,15 @@
 use super::*;
 
 /// A congestion notification of a RoCEv2 network adapter, as published: an anchor outside this project.
-const HW_CNP: &str = "e41d2dab2bc27cfe90643b32080045c2003c718c4000401191610a0011010a001201\
-000012b7002800008100ffff400001180000000000000000000000000000000000000082fd002a";
+const HW_CNP: &str = "e41d2dab2bc27cfe90643b32080045c2003c718c4000401191610a0011010a001201000012b7\
+002800008100ffff40000118000000000000000000000000000000000000000082fd002a";
 
 fn hex(text: &str) -> Vec<u8> {
     let digit = |c: u8| (c as char).to_digit(16).unwrap() as u8;
-    text.as_bytes().chunks(2).map(|p| digit(p[0]) << 4 | digit(p[1])).collect()
+    text.as_bytes()
+        .chunks(2)
+        .map(|p| digit(p[0]) << 4 | digit(p[1]))
+        .collect()
 }
 
 //= ICRC-001 test
@@ -55,7 +58,11 @@ fn by_definition(l3: &[u8]) -> [u8; 4] {
     for byte in [0xFF; 8].iter().chain(&b) {
         reg ^= u32::from(*byte);
         for _ in 0..8 {
-            reg = if reg & 1 == 1 { reg >> 1 ^ 0xEDB8_8320 } else { reg >> 1 };
+            reg = if reg & 1 == 1 {
+                reg >> 1 ^ 0xEDB8_8320
+            } else {
+                reg >> 1
+            };
         }
     }
     (!reg).to_le_bytes()

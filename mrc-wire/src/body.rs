@@ -1,0 +1,191 @@
+//! What follows BTH, by opcode: wire.md section 10.
+
+use crate::{
+    AethRepr, EndpointRequestRepr, EndpointResponseRepr, MethRepr, NackRepr, Opcode, ProbeRepr,
+    RethRepr, SackRepr, Trim, TsethRepr, WireError,
+};
+
+/// Bytes of ImmDt.
+pub(crate) const IMM_LEN: usize = 4;
+
+/// The extension headers of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Body {
+    /// The six write opcodes.
+    Write {
+        /// Message numbers.
+        meth: MethRepr,
+        /// Present exactly when `ts` is set in BTH. Check `is_timestamp` or use `reflected`.
+        tseth: Option<TsethRepr>,
+        /// Placement.
+        reth: RethRepr,
+        /// Present in the two opcodes with immediate.
+        imm: Option<u32>,
+    },
+    /// Transport ACK or NAK.
+    Ack(AethRepr),
+    /// Selective acknowledgement.
+    Sack(SackRepr),
+    /// Refusal.
+    Nack(NackRepr),
+    /// Reliability probe.
+    Probe(ProbeRepr),
+    /// Endpoint request.
+    EndpointRequest(EndpointRequestRepr),
+    /// Endpoint response.
+    EndpointResponse(EndpointResponseRepr),
+    /// A write that a switch cut; its lengths mean nothing and it carries no ICRC.
+    Trimmed {
+        /// Where it was cut.
+        kind: Trim,
+        /// Timestamp to reflect, 0 when it was cut off or never there.
+        timestamp: u16,
+    },
+}
+
+/// Why the headers after BTH were not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyError {
+    Short,
+    Opcode,
+}
+
+impl From<WireError> for BodyError {
+    fn from(_: WireError) -> Self {
+        Self::Opcode
+    }
+}
+
+/// Bytes of the headers after BTH.
+#[inline]
+pub(crate) const fn ext_len(opcode: Opcode, ts: bool) -> usize {
+    match opcode {
+        Opcode::Ack => AethRepr::LEN,
+        Opcode::Sack => SackRepr::LEN,
+        Opcode::Nack => NackRepr::LEN,
+        Opcode::Probe => ProbeRepr::LEN,
+        Opcode::EndpointRequest => EndpointRequestRepr::LEN,
+        Opcode::EndpointResponse => EndpointResponseRepr::LEN,
+        Opcode::Unknown(_) => 0,
+        write => {
+            MethRepr::LEN
+                + if ts { TsethRepr::LEN } else { 0 }
+                + RethRepr::LEN
+                + if write.has_imm() { IMM_LEN } else { 0 }
+        }
+    }
+}
+
+/// Splits a fixed number of bytes off the front of a shrinking slice.
+#[inline]
+fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; N], BodyError> {
+    let (head, tail) = rest.split_first_chunk::<N>().ok_or(BodyError::Short)?;
+    *rest = tail;
+    Ok(head)
+}
+
+/// The same on a slice to write to.
+#[inline]
+fn put<'a, const N: usize>(rest: &mut &'a mut [u8]) -> Option<&'a mut [u8; N]> {
+    let (head, tail) = core::mem::take(rest).split_first_chunk_mut::<N>()?;
+    *rest = tail;
+    Some(head)
+}
+
+impl Body {
+    /// Reads the headers of `opcode` from the bytes after BTH.
+    #[inline]
+    pub(crate) fn parse(opcode: Opcode, ts: bool, bytes: &[u8]) -> Result<Self, BodyError> {
+        let mut rest = bytes;
+        Ok(match opcode {
+            Opcode::Ack => Self::Ack(AethRepr::parse(take(&mut rest)?)),
+            Opcode::Sack => Self::Sack(SackRepr::parse(take(&mut rest)?)),
+            Opcode::Nack => Self::Nack(NackRepr::parse(take(&mut rest)?)),
+            Opcode::Probe => Self::Probe(ProbeRepr::parse(take(&mut rest)?)),
+            Opcode::EndpointRequest => {
+                Self::EndpointRequest(EndpointRequestRepr::parse(take(&mut rest)?)?)
+            }
+            Opcode::EndpointResponse => {
+                Self::EndpointResponse(EndpointResponseRepr::parse(take(&mut rest)?)?)
+            }
+            Opcode::Unknown(_) => return Err(BodyError::Opcode),
+            write => {
+                let meth = MethRepr::parse(take(&mut rest)?);
+                //= BTH-009, OPC-002
+                let tseth = if ts {
+                    Some(TsethRepr::parse(take(&mut rest)?))
+                } else {
+                    None
+                };
+                let reth = RethRepr::parse(take(&mut rest)?);
+                //= IMM-001
+                let imm = if write.has_imm() {
+                    Some(u32::from_be_bytes(*take(&mut rest)?))
+                } else {
+                    None
+                };
+                Self::Write {
+                    meth,
+                    tseth,
+                    reth,
+                    imm,
+                }
+            }
+        })
+    }
+
+    /// Bytes [`Body::emit`] writes.
+    #[inline]
+    #[must_use]
+    pub const fn header_len(&self) -> usize {
+        match self {
+            Self::Write { tseth, imm, .. } => {
+                MethRepr::LEN
+                    + if tseth.is_some() { TsethRepr::LEN } else { 0 }
+                    + RethRepr::LEN
+                    + if imm.is_some() { IMM_LEN } else { 0 }
+            }
+            Self::Ack(_) => AethRepr::LEN,
+            Self::Sack(_) => SackRepr::LEN,
+            Self::Nack(_) => NackRepr::LEN,
+            Self::Probe(_) => ProbeRepr::LEN,
+            Self::EndpointRequest(_) => EndpointRequestRepr::LEN,
+            Self::EndpointResponse(_) => EndpointResponseRepr::LEN,
+            Self::Trimmed { .. } => 0,
+        }
+    }
+
+    /// Writes the headers to the start of `out`; returns their length, `None` when `out` is too small.
+    ///
+    /// The caller keeps BTH in step: `ts` set with a TSETH, an immediate opcode with an immediate. Nothing is written
+    /// for `Trimmed`, which only a switch makes.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
+        let mut rest = out;
+        match self {
+            Self::Write {
+                meth,
+                tseth,
+                reth,
+                imm,
+            } => {
+                meth.emit(put(&mut rest)?);
+                if let Some(tseth) = tseth {
+                    tseth.emit(put(&mut rest)?);
+                }
+                reth.emit(put(&mut rest)?);
+                if let Some(imm) = imm {
+                    *put(&mut rest)? = imm.to_be_bytes();
+                }
+            }
+            Self::Ack(h) => h.emit(put(&mut rest)?),
+            Self::Sack(h) => h.emit(put(&mut rest)?),
+            Self::Nack(h) => h.emit(put(&mut rest)?),
+            Self::Probe(h) => h.emit(put(&mut rest)?),
+            Self::EndpointRequest(h) => h.emit(put(&mut rest)?),
+            Self::EndpointResponse(h) => h.emit(put(&mut rest)?),
+            Self::Trimmed { .. } => {}
+        }
+        Some(self.header_len())
+    }
+}
