@@ -3,6 +3,9 @@
 #![allow(unreachable_pub)] // a binary has no public API; `pub` marks the doors between its modules
 
 mod cmd;
+mod handshake;
+mod host;
+mod session;
 
 use std::process::ExitCode;
 

@@ -205,7 +205,7 @@ impl Device {
         let ifindexes: Vec<u32> = ports.iter().map(|port| port.ifindex()).collect();
         let links = LinkMonitor::new(&ifindexes).map_err(|source| DeviceError::Os { what: "netlink", source })?;
         let bell = Arc::new(Doorbell::new().map_err(|source| DeviceError::Os { what: "eventfd", source })?);
-        let seed = getrandom::u64().map_err(|error| DeviceError::Os { what: "random seed", source: error.into() })?;
+        let seed = getrandom::u64().map_err(|error| DeviceError::Os { what: "random seed", source: std::io::Error::other(error) })?;
         let obtained = ports.iter().map(|port| (port.name().to_owned(), port.obtained())).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let (jobs, job_queue) = mpsc::channel();
@@ -219,10 +219,15 @@ impl Device {
                 let opened = OwnedStorage::new(limits);
                 let mut storage = match opened {
                     Ok(storage) => storage,
-                    Err(error) => return drop(ready.send(Err(error))),
+                    Err(error) => {
+                        let _ = ready.send(Err(error));
+                        return;
+                    }
                 };
                 match Endpoint::new(endpoint, storage.lend(), seed) {
-                    Err(error) => drop(ready.send(Err(error))),
+                    Err(error) => {
+                        let _ = ready.send(Err(error));
+                    }
                     Ok(engine) => {
                         let _ = ready.send(Ok(()));
                         let shared = progress::Shared { jobs: job_queue, events: event_sender, bell: thread_bell };

@@ -1,7 +1,6 @@
 //! The progress loop: one thread that owns the engine and the ports. Moves frames and bytes; decides nothing about the
 //! protocol. Source: the contract on `mrc_core::Endpoint`.
 
-use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
@@ -266,7 +265,7 @@ impl<'s> Progress<'s> {
             let mut fds = Vec::with_capacity(self.ports.len() + 2);
             fds.extend(self.ports.iter().map(|port| PollFd::from_borrowed_fd(port.fd(), PollFlags::IN)));
             fds.push(PollFd::from_borrowed_fd(bell.fd(), PollFlags::IN));
-            fds.push(PollFd::from_borrowed_fd(self.links.fd().as_fd(), PollFlags::IN));
+            fds.push(PollFd::from_borrowed_fd(self.links.fd(), PollFlags::IN));
             // An interrupted or failed sleep is a short sleep.
             let _ = poll(&mut fds, Some(&timeout));
         }

@@ -7,6 +7,8 @@ use clap::Subcommand;
 pub mod decode;
 pub mod doctor;
 pub mod lab;
+pub mod write_bw;
+pub mod write_lat;
 
 /// What `mrc` can do.
 #[derive(Subcommand)]
@@ -17,6 +19,10 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Build, break and heal a multi-plane SRv6 fabric on this machine
     Lab(lab::Args),
+    /// Measure write bandwidth between two hosts
+    WriteBw(write_bw::Args),
+    /// Measure write latency between two hosts
+    WriteLat(write_lat::Args),
 }
 
 /// Runs one command; the exit code is the command's verdict, an error is a failure to try.
@@ -25,5 +31,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Decode(args) => decode::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::WriteBw(args) => write_bw::run(args),
+        Command::WriteLat(args) => write_lat::run(args),
     }
 }

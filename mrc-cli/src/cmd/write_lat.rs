@@ -1,0 +1,214 @@
+//! `mrc write-lat`: how long a small write takes. Both sides write in turn; each waits for the other's value to show in
+//! its memory, so half a round trip is one write from post to visible.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use mrc_verbs_shim::{QpAddress, WriteWr};
+use serde::Serialize;
+
+use super::write_bw::{addresses, failure, remotes};
+use crate::handshake::{Control, Hello};
+use crate::session::{DeviceArgs, Session};
+
+/// Arguments of `mrc write-lat`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Start the server first (no address), then the client (with the server's address):
+  mrc write-lat --lab hB &
+  mrc write-lat --lab hA localhost -n 10000
+
+Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage.")]
+pub struct Args {
+    /// Server to connect to; without it this side is the server
+    pub server: Option<String>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Bytes per write, a multiple of 8
+    #[arg(short, long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(8..=(1 << 20)))]
+    size: u32,
+    /// Round trips
+    #[arg(short = 'n', long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    iterations: u64,
+    /// TCP port of the exchange
+    #[arg(short, long, default_value_t = 18516)]
+    port: u16,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Longest wait for the other side's write.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Serialize)]
+struct Report {
+    size: u32,
+    iterations: u64,
+    min_us: f64,
+    p50_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    max_us: f64,
+    average_us: f64,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.size % 8 != 0 {
+        bail!("--size {}: a multiple of 8 is needed, the last 8 bytes are the value waited for", args.size);
+    }
+    match args.server.clone() {
+        None => serve(&args),
+        Some(server) => client(&args, &server),
+    }
+}
+
+/// The first half of the region is read from, the second half is written to by the peer.
+fn open(args: &Args, host: &crate::host::HostFile, size: u32) -> anyhow::Result<Session> {
+    Session::open(host, &args.device, 1, (2 * size as usize).max(4096))
+}
+
+fn serve(args: &Args) -> anyhow::Result<ExitCode> {
+    let host = args.device.host()?;
+    let mut control = Control::accept(args.port)?;
+    let mut opened = None;
+    let hello = control.answer("write-lat", |theirs| {
+        let session = open(args, &host, theirs.size)?;
+        let mut ours = Hello::new("write-lat", host.gid, host.path_mtu()?, theirs.size);
+        (ours.va, ours.rkey) = (session.mr.addr(), session.mr.rkey().0);
+        ours.qps = vec![addresses(&session, 0)];
+        let mtu = theirs.path_mtu.min(ours.path_mtu);
+        session.connect(&host, host.peer(theirs.gid)?, mtu, true, &remotes(theirs))?;
+        opened = Some(session);
+        Ok(ours)
+    })?;
+    let mut session = opened.context("no session")?;
+    let remote = *remotes(&hello).first().context("the client offers no queue pair")?;
+    control.barrier()?;
+    let mut round = 1u64;
+    // The client's last value is followed by the end of its control connection.
+    while wait_for(&session, &mut control, hello.size, round, true)? {
+        write(&mut session, &remote, hello.size, round)?;
+        round += 1;
+    }
+    if !args.json {
+        println!("{} round trips served", round - 1);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
+    let host = args.device.host()?;
+    let mut control = Control::connect(server, args.port)?;
+    let mut session = open(args, &host, args.size)?;
+    let mut hello = Hello::new("write-lat", host.gid, host.path_mtu()?, args.size);
+    (hello.va, hello.rkey) = (session.mr.addr(), session.mr.rkey().0);
+    hello.qps = vec![addresses(&session, 0)];
+    let theirs = control.offer(&hello)?;
+    let remote = *remotes(&theirs).first().context("the server offers no queue pair")?;
+    let mtu = theirs.path_mtu.min(hello.path_mtu);
+    session.connect(&host, host.peer(theirs.gid)?, mtu, false, &[remote])?;
+    control.barrier()?;
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %").unwrap_or(ProgressStyle::default_bar());
+    let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new(args.iterations).with_style(style) };
+    let mut half_ns = Vec::with_capacity(args.iterations as usize);
+    for round in 1..=args.iterations {
+        let start = Instant::now();
+        write(&mut session, &remote, args.size, round)?;
+        if !wait_for(&session, &mut control, args.size, round, false)? {
+            bail!("the server stopped after {} round trips", round - 1);
+        }
+        half_ns.push(start.elapsed().as_nanos() as u64 / 2);
+        if round % 256 == 0 {
+            bar.set_position(round);
+        }
+    }
+    bar.finish_and_clear();
+    control.done();
+    print(args, half_ns);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes `round` into the peer's second half.
+fn write(session: &mut Session, remote: &QpAddress, size: u32, round: u64) -> anyhow::Result<()> {
+    while let Some(completion) = session.cq.poll() {
+        if completion.status != mrc_verbs_shim::Status::Success {
+            bail!("write failed: {}", completion.status.text());
+        }
+    }
+    session.mr.memory().place(u64::from(size) - 8, &round.to_ne_bytes())?;
+    let wr = WriteWr {
+        wr_id: round,
+        mr: &session.mr,
+        offset: 0,
+        len: size,
+        remote_va: remote.va + u64::from(size),
+        rkey: remote.rkey,
+        signaled: true,
+    };
+    if !session.cq.post_write(&session.qps[0], &wr) {
+        bail!("the send queue is full");
+    }
+    Ok(())
+}
+
+/// Waits until the peer's value of this round is visible; `false` when it ended instead.
+fn wait_for(
+    session: &Session,
+    control: &mut Control,
+    size: u32,
+    round: u64,
+    may_end: bool,
+) -> anyhow::Result<bool> {
+    let at = 2 * u64::from(size) - 8;
+    let start = Instant::now();
+    for spins in 0u64.. {
+        if session.mr.memory().load_u64(at)? == round {
+            return Ok(true);
+        }
+        if spins % 64 == 63 {
+            std::thread::yield_now();
+        }
+        if spins % 65_536 == 65_535 {
+            match control.watch(Duration::from_millis(1))? {
+                crate::handshake::Peer::Done if may_end => return Ok(false),
+                crate::handshake::Peer::Vanished(why) => bail!("peer vanished: {why}"),
+                _ => {}
+            }
+            if let Some(why) = failure(session) {
+                bail!("{why}");
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("no write from the peer for {} s", PATIENCE.as_secs());
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn print(args: &Args, mut half_ns: Vec<u64>) {
+    half_ns.sort_unstable();
+    let at = |part: f64| half_ns[((half_ns.len() - 1) as f64 * part) as usize] as f64 / 1e3;
+    let report = Report {
+        size: args.size,
+        iterations: args.iterations,
+        min_us: at(0.0),
+        p50_us: at(0.5),
+        p99_us: at(0.99),
+        p999_us: at(0.999),
+        max_us: at(1.0),
+        average_us: half_ns.iter().sum::<u64>() as f64 / half_ns.len() as f64 / 1e3,
+    };
+    if args.json {
+        println!("{}", serde_json::to_string(&report).unwrap_or_default());
+        return;
+    }
+    println!("{:>8} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "bytes", "iterations", "min us", "p50", "average", "p99", "p99.9", "max");
+    println!(
+        "{:>8} {:>10} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2}",
+        report.size, report.iterations, report.min_us, report.p50_us, report.average_us, report.p99_us, report.p999_us, report.max_us
+    );
+}

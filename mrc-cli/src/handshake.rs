@@ -1,0 +1,164 @@
+//! The out-of-band exchange of `write-bw` and `write-lat`: one JSON line each way over TCP, then the connection stays open
+//! so that either side notices when the other is gone.
+
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::net::{Ipv6Addr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+/// First field of every message, so that a stranger on the port is recognised.
+const PROTOCOL: &str = "mrc-perf/1";
+
+/// What each side tells the other.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL`].
+    pub protocol: String,
+    /// `write-bw` or `write-lat`.
+    pub test: String,
+    /// Sender's inner address.
+    pub gid: Ipv6Addr,
+    /// Largest path MTU the sender's interfaces carry.
+    pub path_mtu: u16,
+    /// Bytes per message.
+    pub size: u32,
+    /// Address of the region the other side may write.
+    pub va: u64,
+    /// Its key.
+    pub rkey: u32,
+    /// QP number and first PSN of each QP.
+    pub qps: Vec<(u32, u32)>,
+    /// Window of the sender's responder, units of 128 PSNs.
+    pub mpr_dest: u8,
+}
+
+impl Hello {
+    /// A message with the protocol's name filled in.
+    pub fn new(test: &str, gid: Ipv6Addr, path_mtu: u16, size: u32) -> Self {
+        let (protocol, test) = (PROTOCOL.to_owned(), test.to_owned());
+        Self { protocol, test, gid, path_mtu, size, va: 0, rkey: 0, qps: Vec::new(), mpr_dest: 8 }
+    }
+}
+
+/// The TCP side of a measurement.
+pub struct Control {
+    stream: TcpStream,
+    reader: BufReader<TcpStream>,
+    peer: String,
+}
+
+/// What the control connection says about the peer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Still there, nothing said.
+    Quiet,
+    /// It said it is done.
+    Done,
+    /// Its connection broke without a word.
+    Vanished(String),
+}
+
+impl Control {
+    /// Waits for one client.
+    pub fn accept(port: u16) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
+            .with_context(|| format!("cannot listen on TCP port {port}: is another server running? choose one with -p"))?;
+        let (stream, _) = listener.accept().context("waiting for a client")?;
+        Self::over(stream)
+    }
+
+    /// Connects to a server, retrying while it starts.
+    pub fn connect(server: &str, port: u16) -> anyhow::Result<Self> {
+        let give_up = Instant::now() + Duration::from_secs(5);
+        loop {
+            match TcpStream::connect((server, port)) {
+                Ok(stream) => return Self::over(stream),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < give_up => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                Err(error) => {
+                    return Err(error).with_context(|| {
+                        format!("cannot reach a server at {server} port {port}: start the other side without an address first")
+                    });
+                }
+            }
+        }
+    }
+
+    fn over(stream: TcpStream) -> anyhow::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        let peer = stream.peer_addr()?.to_string();
+        Ok(Self { reader: BufReader::new(stream.try_clone()?), stream, peer })
+    }
+
+    fn send(&mut self, hello: &Hello) -> anyhow::Result<()> {
+        let line = serde_json::to_string(hello)? + "\n";
+        self.stream.write_all(line.as_bytes()).with_context(|| format!("sending to {}", self.peer))
+    }
+
+    fn receive(&mut self) -> anyhow::Result<Hello> {
+        let mut line = String::new();
+        // A stranger may send anything: bound what is read.
+        std::io::Read::take(&mut self.reader, 1 << 20)
+            .read_line(&mut line)
+            .with_context(|| format!("no answer from {}", self.peer))?;
+        let hello: Hello =
+            serde_json::from_str(&line).with_context(|| format!("{} does not speak {PROTOCOL}", self.peer))?;
+        ensure!(hello.protocol == PROTOCOL, "{} speaks {}, not {PROTOCOL}", self.peer, hello.protocol);
+        Ok(hello)
+    }
+
+    /// Client: says ours, hears theirs.
+    pub fn offer(&mut self, hello: &Hello) -> anyhow::Result<Hello> {
+        self.send(hello)?;
+        let theirs = self.receive()?;
+        ensure!(theirs.test == hello.test, "the server runs {}, this is {}", theirs.test, hello.test);
+        Ok(theirs)
+    }
+
+    /// Server: hears theirs, then says what `answer` makes of it.
+    pub fn answer(
+        &mut self,
+        test: &str,
+        answer: impl FnOnce(&Hello) -> anyhow::Result<Hello>,
+    ) -> anyhow::Result<Hello> {
+        let theirs = self.receive()?;
+        if theirs.test != test {
+            bail!("the client runs {}, this is {test}", theirs.test);
+        }
+        let ours = answer(&theirs)?;
+        self.send(&ours)?;
+        Ok(theirs)
+    }
+
+    /// Waits until both sides have come here.
+    pub fn barrier(&mut self) -> anyhow::Result<()> {
+        self.stream.write_all(b"ready\n")?;
+        let mut line = String::new();
+        self.reader.read_line(&mut line).with_context(|| format!("{} did not get ready", self.peer))?;
+        ensure!(line.trim() == "ready", "{} gave up before the measurement", self.peer);
+        Ok(())
+    }
+
+    /// Tells the peer that the measurement is over.
+    pub fn done(&mut self) {
+        // The peer may be gone already; it will notice by itself.
+        let _ = self.stream.write_all(b"done\n");
+    }
+
+    /// Looks for up to `wait` whether the peer said something or vanished.
+    pub fn watch(&mut self, wait: Duration) -> anyhow::Result<Peer> {
+        self.stream.set_read_timeout(Some(wait))?;
+        let mut line = String::new();
+        match self.reader.read_line(&mut line) {
+            Ok(0) => Ok(Peer::Vanished(format!("{} closed its control connection", self.peer))),
+            Ok(_) if line.trim() == "done" => Ok(Peer::Done),
+            Ok(_) => Ok(Peer::Quiet),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(Peer::Quiet),
+            Err(error) => Ok(Peer::Vanished(format!("control connection to {}: {error}", self.peer))),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! One side of a transfer: an open device with its queue pairs, memory and completion queue.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use mrc_afxdp::device::{Attachment, Idle};
+use mrc_core::path::LossEvAction;
+use mrc_core::{PeerHandle, RetryConfig};
+use mrc_verbs_shim::{
+    Access, CompletionQueue, Context, MemRegion, MemoryRegion, ProtectionDomain, QpAddress, QpAttr, QueuePair,
+};
+use mrc_wire::{Psn, Qpn, Rkey};
+
+use crate::host::{HostFile, HostPeer};
+
+/// How to open a device.
+#[derive(Debug, Clone, clap::Args)]
+pub struct DeviceArgs {
+    /// Host file: planes, addresses, peers (`mrc lab host hA` writes one)
+    #[arg(long, value_name = "FILE", conflicts_with = "lab")]
+    pub host_file: Option<std::path::PathBuf>,
+    /// Host of the lab fabric to run on, e.g. hA; needs root
+    #[arg(long, value_name = "HOST")]
+    pub lab: Option<String>,
+    /// Prefix of the lab fabric
+    #[arg(long, default_value = "mrc")]
+    pub prefix: String,
+    /// How to attach to the interfaces: the best XDP mode there is, one in particular, or packet sockets
+    #[arg(long, value_enum, default_value_t = ModeArg::Auto)]
+    pub mode: ModeArg,
+    /// Never sleep: lowest latency, one core burnt per device
+    #[arg(long)]
+    pub spin: bool,
+    /// Acknowledgement timer T0 = 1.024 us * 2^N
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u8).range(1..=24))]
+    pub timeout: u8,
+}
+
+/// `--mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ModeArg {
+    /// Native XDP, else SKB mode
+    Auto,
+    /// XDP in the driver
+    Native,
+    /// XDP on socket buffers
+    Skb,
+    /// Native and zero-copy, or fail
+    ZeroCopy,
+    /// Packet sockets, for interfaces without XDP
+    Raw,
+}
+
+impl ModeArg {
+    fn attachment(self) -> Attachment {
+        use mrc_afxdp::Mode;
+        match self {
+            Self::Auto => Attachment::Xdp(Mode::Auto),
+            Self::Native => Attachment::Xdp(Mode::Native),
+            Self::Skb => Attachment::Xdp(Mode::Skb),
+            Self::ZeroCopy => Attachment::Xdp(Mode::ZeroCopy),
+            Self::Raw => Attachment::Raw,
+        }
+    }
+}
+
+impl DeviceArgs {
+    /// The host to run on.
+    pub fn host(&self) -> anyhow::Result<HostFile> {
+        match (&self.host_file, &self.lab) {
+            (Some(path), _) => HostFile::read(path),
+            (None, Some(name)) => HostFile::of_lab(&mrc_lab::Fabric::discover(&self.prefix)?.host(name)?),
+            (None, None) => anyhow::bail!(
+                "which host is this? give --host-file FILE, or --lab hA on a fabric made by `mrc lab up`"
+            ),
+        }
+    }
+}
+
+/// One side of a transfer.
+pub struct Session {
+    // Order matters: QPs and regions go before the device.
+    /// Queue pairs.
+    pub qps: Vec<QueuePair>,
+    /// The region that the peer writes to and that local writes are read from.
+    pub mr: MemoryRegion,
+    /// Posts and completions.
+    pub cq: CompletionQueue,
+    pd: ProtectionDomain,
+    /// The device.
+    pub context: Context,
+    timeout: u8,
+}
+
+/// First PSN of every QP here; any value is as good, the engine is tested across the wrap.
+const FIRST_PSN: u32 = 0x100;
+
+impl Session {
+    /// Opens the device in the host's namespace, with `qps` queue pairs and `bytes` of memory.
+    pub fn open(host: &HostFile, args: &DeviceArgs, qps: usize, bytes: usize) -> anyhow::Result<Self> {
+        let mut config = host.device();
+        config.attachment = args.mode.attachment();
+        config.required_mtu = u32::from(host.path_mtu()?) + 88 + 40;
+        config.limits.qps = qps.next_power_of_two().max(4);
+        config.idle = if args.spin { Idle::Spin } else { Idle::SleepAfter(Duration::from_micros(50)) };
+        let context = match &host.namespace {
+            Some(namespace) => mrc_lab::enter(namespace, || Context::open(config))?,
+            None => Context::open(config),
+        }
+        .with_context(|| format!("host {}", host.name))?;
+        for (name, obtained) in context.device().obtained() {
+            log::info!("{name}: {obtained}");
+        }
+        let pd = context.alloc_pd();
+        let mr = pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::REMOTE_WRITE)?;
+        let cq = context.create_cq(4096)?;
+        let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
+        Ok(Self { qps, mr, cq, pd, context, timeout: args.timeout })
+    }
+
+    /// What the peer must know of QP number `index`.
+    pub fn address(&self, index: usize) -> QpAddress {
+        QpAddress {
+            qpn: self.qps[index].qpn(),
+            psn: Psn::new(FIRST_PSN),
+            mpr_dest: 8,
+            va: self.mr.addr(),
+            rkey: self.mr.rkey(),
+        }
+    }
+
+    /// Connects all QPs to the peer's, in order.
+    pub fn connect(
+        &self,
+        host: &HostFile,
+        peer: &HostPeer,
+        path_mtu: u16,
+        keepalive: bool,
+        remotes: &[QpAddress],
+    ) -> anyhow::Result<PeerHandle> {
+        let handle = self.context.add_peer(host.peer_config(peer)?)?;
+        let profile = self.context.create_ev_profile(host.paths_to(peer)?)?;
+        let mut attr = QpAttr::new(handle, profile);
+        attr.path_mtu = path_mtu;
+        attr.rts.sq_psn = Psn::new(FIRST_PSN);
+        attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 8 };
+        attr.rts.keepalive_ns = if keepalive { 50_000_000 } else { 0 };
+        attr.rts.paths.loss_ev_action = LossEvAction::ByTrimming;
+        for (qp, remote) in self.qps.iter().zip(remotes) {
+            qp.connect(&attr, remote)?;
+        }
+        Ok(handle)
+    }
+
+    /// Another region in the same protection domain.
+    pub fn register(&self, bytes: usize) -> anyhow::Result<MemoryRegion> {
+        Ok(self.pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::LOCAL)?)
+    }
+}
+
+/// A peer's QP as it arrived over the control connection.
+pub fn address(qpn: u32, psn: u32, mpr_dest: u8, va: u64, rkey: u32) -> QpAddress {
+    QpAddress { qpn: Qpn::new(qpn), psn: Psn::new(psn), mpr_dest, va, rkey: Rkey(rkey) }
+}

@@ -1,0 +1,39 @@
+//! What a host is to the fabric: the door through which transports (MRC, and the baselines to come) plug in.
+
+use mrc_core::PortMask;
+use mrc_core::Instant;
+use mrc_wire::PortNum;
+
+use crate::packet::Packet;
+
+/// An end point of the fabric, driven in virtual time.
+///
+/// Inputs are `on_*`; after each of them, and whenever one of its ports falls idle, the host is asked with
+/// [`Host::poll_transmit`] until it has nothing for the ports that are free. So a host never queues inside the simulator:
+/// back-pressure is not being asked. Calls carry the world, the state that all hosts of a run share.
+pub trait Host {
+    /// What the hosts of a run share, such as each other's memory.
+    type World;
+
+    /// `packet` arrived on `port`.
+    fn on_packet(&mut self, now: Instant, port: PortNum, packet: &Packet, world: &mut Self::World);
+
+    /// The instant that [`Host::next_timeout`] named has come. May be called early or without need.
+    fn on_timer(&mut self, now: Instant, world: &mut Self::World);
+
+    /// The carrier of one of the host's own links came or went.
+    fn on_port(&mut self, now: Instant, port: PortNum, up: bool, world: &mut Self::World);
+
+    /// Writes the next frame into `out` (header, wire length, payload tag) and returns its port, one of `free`; `None`
+    /// when there is nothing to send on these ports now.
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        free: PortMask,
+        out: &mut Packet,
+        world: &mut Self::World,
+    ) -> Option<PortNum>;
+
+    /// When [`Host::on_timer`] is wanted next, at the latest.
+    fn next_timeout(&self) -> Option<Instant>;
+}

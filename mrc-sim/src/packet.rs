@@ -1,0 +1,202 @@
+//! Packets inside the fabric: real header bytes and a length, no payload. Owns the arena they live in.
+
+/// Header bytes a packet can hold; the longest MRC header stack (SRv6 with SRH, IPv6, SACK, ICRC) takes 178.
+pub const HEADER_MAX: usize = 208;
+
+const NIL: u32 = u32::MAX;
+
+/// Where the payload of a packet lies, so that whoever receives it can copy the bytes from memory to memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PayloadTag {
+    /// Index of the host that sent it.
+    pub host: u32,
+    /// Memory region, numbered by that host.
+    pub region: u32,
+    /// First byte within the region.
+    pub offset: u64,
+    /// Payload bytes, without padding.
+    pub len: u32,
+}
+
+/// One frame on its way: four cache lines, the first of which hold all that a switch reads.
+#[repr(C, align(64))]
+#[derive(Clone)]
+pub struct Packet {
+    /// Next packet of the queue, or next free slot.
+    pub(crate) next: u32,
+    /// Epoch of the link it was put on; a cut changes the link's epoch.
+    pub(crate) epoch: u32,
+    /// Bytes of the frame on the wire, from the Ethernet header through the ICRC.
+    pub wire_len: u32,
+    header_len: u16,
+    /// Whether it travels in the control class, from its DSCP at the latest switch.
+    pub(crate) control: bool,
+    /// The payload's place in the sender's memory, length 0 for none.
+    pub payload: PayloadTag,
+    header: [u8; HEADER_MAX],
+}
+
+impl Packet {
+    const EMPTY: Self = Self {
+        next: NIL,
+        epoch: 0,
+        wire_len: 0,
+        header_len: 0,
+        control: false,
+        payload: PayloadTag { host: 0, region: 0, offset: 0, len: 0 },
+        header: [0; HEADER_MAX],
+    };
+
+    /// An empty packet, for callers that keep one outside a fabric.
+    pub const fn new() -> Self {
+        Self::EMPTY
+    }
+
+    /// The header bytes, from the Ethernet header on.
+    pub fn header(&self) -> &[u8] {
+        &self.header[..usize::from(self.header_len).min(HEADER_MAX)]
+    }
+
+    /// The header bytes, to change in place.
+    pub fn header_mut(&mut self) -> &mut [u8] {
+        let len = usize::from(self.header_len).min(HEADER_MAX);
+        &mut self.header[..len]
+    }
+
+    /// The whole buffer, to write a header into; then say with [`Packet::set_header_len`] how long it is.
+    pub fn buffer(&mut self) -> &mut [u8; HEADER_MAX] {
+        &mut self.header
+    }
+
+    /// Declares the first `len` bytes of the buffer the header.
+    ///
+    /// # Panics
+    /// When `len` is above [`HEADER_MAX`]: the caller wrote past its buffer.
+    pub fn set_header_len(&mut self, len: usize) {
+        assert!(len <= HEADER_MAX, "a header of {len} B does not fit {HEADER_MAX} B");
+        self.header_len = len as u16;
+    }
+}
+
+impl Default for Packet {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// Storage for all packets of a run; grows to the largest number alive, then allocates no more.
+#[derive(Default)]
+pub(crate) struct Arena {
+    slots: Vec<Packet>,
+    free: Vec<u32>,
+}
+
+impl Arena {
+    /// A slot whose content is whatever the last user left, except that its payload is empty.
+    pub(crate) fn take(&mut self) -> u32 {
+        if let Some(id) = self.free.pop() {
+            let slot = &mut self.slots[id as usize];
+            slot.payload.len = 0;
+            return id;
+        }
+        self.slots.push(Packet::EMPTY);
+        (self.slots.len() - 1) as u32
+    }
+
+    pub(crate) fn release(&mut self, id: u32) {
+        self.free.push(id);
+    }
+
+    pub(crate) fn get(&self, id: u32) -> &Packet {
+        &self.slots[id as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u32) -> &mut Packet {
+        &mut self.slots[id as usize]
+    }
+
+    /// Packets alive now.
+    pub(crate) fn alive(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+/// A queue threaded through the packets themselves, counted in bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Fifo {
+    head: u32,
+    tail: u32,
+    pub(crate) bytes: u32,
+}
+
+impl Fifo {
+    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL, bytes: 0 };
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NIL
+    }
+
+    pub(crate) fn push(&mut self, id: u32, arena: &mut Arena) {
+        let packet = arena.get_mut(id);
+        packet.next = NIL;
+        self.bytes += packet.wire_len;
+        if self.head == NIL {
+            self.head = id;
+        } else {
+            arena.get_mut(self.tail).next = id;
+        }
+        self.tail = id;
+    }
+
+    pub(crate) fn pop(&mut self, arena: &Arena) -> Option<u32> {
+        if self.head == NIL {
+            return None;
+        }
+        let id = self.head;
+        let packet = arena.get(id);
+        self.head = packet.next;
+        self.bytes -= packet.wire_len;
+        Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_fills_four_cache_lines() {
+        assert_eq!(size_of::<Packet>(), 256);
+    }
+
+    #[test]
+    fn fifo_keeps_order_and_bytes() {
+        let mut arena = Arena::default();
+        let mut fifo = Fifo::EMPTY;
+        let ids: Vec<u32> = (1..=3u32)
+            .map(|len| {
+                let id = arena.take();
+                arena.get_mut(id).wire_len = len;
+                fifo.push(id, &mut arena);
+                id
+            })
+            .collect();
+        assert_eq!(fifo.bytes, 6);
+        assert_eq!([fifo.pop(&arena), fifo.pop(&arena)], [Some(ids[0]), Some(ids[1])]);
+        fifo.push(ids[0], &mut arena);
+        assert_eq!([fifo.pop(&arena), fifo.pop(&arena), fifo.pop(&arena)], [Some(ids[2]), Some(ids[0]), None]);
+        assert!(fifo.is_empty());
+        assert_eq!(fifo.bytes, 0);
+    }
+
+    #[test]
+    fn the_arena_reuses_slots() {
+        let mut arena = Arena::default();
+        let first = arena.take();
+        arena.get_mut(first).payload.len = 9;
+        arena.release(first);
+        assert_eq!(arena.take(), first);
+        assert_eq!(arena.get(first).payload.len, 0);
+        assert_eq!(arena.alive(), 1);
+    }
+}

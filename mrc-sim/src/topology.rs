@@ -1,0 +1,300 @@
+//! The shape of the fabric: a two-tier multi-plane Clos. Owns numbering, names and which link joins which nodes.
+//!
+//! ```text
+//!   T1  0 .. t1-1          every T0 of a plane has one link to every T1 of it
+//!       | x |
+//!   T0  0 .. t0-1          host h hangs below T0 h / hosts_per_t0, with port N on plane N-1
+//!       |   |
+//!   hosts 0 .. hosts-1
+//! ```
+
+use crate::address::{DEFAULT_BLOCK, UsidPlan};
+use crate::port::{LinkSpec, Owner, Port, QueueSpec};
+use crate::switch::Switch;
+
+/// Largest number of planes: the plane is one hexadecimal digit of a uSID.
+pub const MAX_PLANES: u8 = 16;
+
+/// An undirected link, numbered per plane: first the hosts' links, then T0 by T0 its uplinks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub u32);
+
+/// One end of a link, as an egress port: the lower tier's end is even, the upper tier's odd.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortId(pub u32);
+
+impl LinkId {
+    /// The port at the lower end (host, or T0 of a fabric link), which sends upwards.
+    pub const fn lower(self) -> PortId {
+        PortId(self.0 * 2)
+    }
+
+    /// The port at the upper end (T0 of a host link, or T1), which sends downwards.
+    pub const fn upper(self) -> PortId {
+        PortId(self.0 * 2 + 1)
+    }
+}
+
+impl PortId {
+    /// The other end of the link.
+    pub const fn peer(self) -> PortId {
+        PortId(self.0 ^ 1)
+    }
+
+    /// The link this port is an end of.
+    pub const fn link(self) -> LinkId {
+        LinkId(self.0 / 2)
+    }
+}
+
+/// A two-tier multi-plane Clos. Every field has a default; [`Clos::validate`] refuses the impossible.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Clos {
+    /// Independent planes, which is also the number of ports of a host.
+    pub planes: u8,
+    /// Leaves per plane.
+    pub t0: u16,
+    /// Spines per plane.
+    pub t1: u16,
+    /// Hosts in all, in blocks of equal size below the leaves.
+    pub hosts: u32,
+    /// Links between hosts and T0.
+    pub host_link: LinkSpec,
+    /// Links between T0 and T1.
+    pub fabric_link: LinkSpec,
+    /// Time from a frame's last bit in to its place in the egress queue.
+    pub switch_latency_ns: u32,
+    /// Every egress port of a switch.
+    pub queue: QueueSpec,
+    /// Upper 32 bits of all SIDs.
+    pub block: u32,
+}
+
+impl Default for Clos {
+    fn default() -> Self {
+        Self {
+            planes: 2,
+            t0: 2,
+            t1: 4,
+            hosts: 2,
+            host_link: LinkSpec::new(100, 500),
+            fabric_link: LinkSpec::new(100, 500),
+            switch_latency_ns: 500,
+            queue: QueueSpec::default(),
+            block: DEFAULT_BLOCK,
+        }
+    }
+}
+
+/// Why a topology cannot be built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TopologyError {
+    /// Planes outside `1..=16`.
+    #[error("planes = {0}: a fabric has 1 to {MAX_PLANES} planes, because a uSID spends one hexadecimal digit on the plane")]
+    Planes(u8),
+    /// Leaves outside `1..=256`.
+    #[error("t0 = {0}: a plane has 1 to 256 leaves, because a uSID spends 8 bits on the index")]
+    T0(u16),
+    /// Spines outside the range.
+    #[error("t1 = {0}: a plane of several leaves has 1 to 256 spines")]
+    T1(u16),
+    /// No host, or more than 256 below one leaf.
+    #[error("hosts = {0}: between 1 and 256 hosts fit below each leaf; raise t0")]
+    Hosts(u32),
+    /// A rate of zero.
+    #[error("a link rate of 0 bit/s would never deliver; to take a link down, cut it")]
+    Rate,
+}
+
+impl Clos {
+    /// Checks that every count fits its address field.
+    ///
+    /// # Errors
+    /// The first field that does not.
+    pub fn validate(&self) -> Result<(), TopologyError> {
+        if !(1..=MAX_PLANES).contains(&self.planes) {
+            return Err(TopologyError::Planes(self.planes));
+        }
+        if !(1..=256).contains(&self.t0) {
+            return Err(TopologyError::T0(self.t0));
+        }
+        if self.t1 > 256 || (self.t1 == 0 && self.t0 > 1) {
+            return Err(TopologyError::T1(self.t1));
+        }
+        if self.hosts == 0 || self.hosts_per_t0() > 256 {
+            return Err(TopologyError::Hosts(self.hosts));
+        }
+        if self.host_link.rate_bps == 0 || self.fabric_link.rate_bps == 0 {
+            return Err(TopologyError::Rate);
+        }
+        Ok(())
+    }
+
+    /// How this fabric's nodes are addressed.
+    pub const fn plan(&self) -> UsidPlan {
+        UsidPlan { block: self.block }
+    }
+
+    /// Downlinks of a leaf.
+    pub const fn hosts_per_t0(&self) -> u32 {
+        self.hosts.div_ceil(self.t0 as u32)
+    }
+
+    /// The leaf, on every plane, above `host`.
+    pub const fn t0_of(&self, host: u32) -> u8 {
+        (host / self.hosts_per_t0()) as u8
+    }
+
+    /// The index a host's uSID carries: its number, or that of its downlink in fabrics of more than 256 hosts, where only
+    /// the T0 above it needs to tell it from its neighbours.
+    pub const fn host_index(&self, host: u32) -> u8 {
+        if self.hosts <= 256 { host as u8 } else { (host % self.hosts_per_t0()) as u8 }
+    }
+
+    const fn links_per_plane(&self) -> u32 {
+        self.hosts + self.t0 as u32 * self.t1 as u32
+    }
+
+    /// Links of all planes.
+    pub const fn links(&self) -> u32 {
+        self.planes as u32 * self.links_per_plane()
+    }
+
+    /// The link of `host` on `plane`.
+    pub const fn host_link_id(&self, plane: u8, host: u32) -> LinkId {
+        LinkId(plane as u32 * self.links_per_plane() + host)
+    }
+
+    /// The link between a T0 and a T1 of `plane`.
+    pub const fn fabric_link_id(&self, plane: u8, t0: u16, t1: u16) -> LinkId {
+        LinkId(plane as u32 * self.links_per_plane() + self.hosts + t0 as u32 * self.t1 as u32 + t1 as u32)
+    }
+
+    /// Index of a T0 among all switches.
+    pub const fn t0_switch(&self, plane: u8, t0: u16) -> usize {
+        plane as usize * (self.t0 + self.t1) as usize + t0 as usize
+    }
+
+    /// Index of a T1 among all switches.
+    pub const fn t1_switch(&self, plane: u8, t1: u16) -> usize {
+        self.t0_switch(plane, self.t0) + t1 as usize
+    }
+
+    /// The outer destination from host `from` to host `to` over spine `t1` of `plane`; below one leaf `t1` is ignored.
+    pub fn path(&self, plane: u8, from: u32, t1: u8, to: u32) -> [u8; 16] {
+        let plan = self.plan();
+        let (a, b, host) = (self.t0_of(from), self.t0_of(to), plan.host(plane, self.host_index(to)));
+        if a == b {
+            return plan.container(&[plan.t0(plane, a), host]);
+        }
+        plan.container(&[plan.t0(plane, a), plan.t1(plane, t1), plan.t0(plane, b), host])
+    }
+
+    /// All switches with their routes, in the order of [`Clos::t0_switch`] and [`Clos::t1_switch`].
+    pub(crate) fn switches(&self) -> Vec<Switch> {
+        let plan = self.plan();
+        let mut switches = Vec::with_capacity(usize::from(self.planes) * usize::from(self.t0 + self.t1));
+        for plane in 0..self.planes {
+            for t0 in 0..self.t0 {
+                let mut switch = Switch::new(format!("p{plane}-t0-{t0}"), self.block, plan.t0(plane, t0 as u8));
+                for host in (0..self.hosts).filter(|&host| u16::from(self.t0_of(host)) == t0) {
+                    let port = self.host_link_id(plane, host).upper();
+                    switch.add_route(plan.host(plane, self.host_index(host)), port.0);
+                }
+                for t1 in 0..self.t1 {
+                    switch.add_route(plan.t1(plane, t1 as u8), self.fabric_link_id(plane, t0, t1).lower().0);
+                }
+                switches.push(switch);
+            }
+            for t1 in 0..self.t1 {
+                let mut switch = Switch::new(format!("p{plane}-t1-{t1}"), self.block, plan.t1(plane, t1 as u8));
+                for t0 in 0..self.t0 {
+                    switch.add_route(plan.t0(plane, t0 as u8), self.fabric_link_id(plane, t0, t1).upper().0);
+                }
+                switches.push(switch);
+            }
+        }
+        switches
+    }
+
+    /// All ports in the order of their ids.
+    pub(crate) fn ports(&self) -> Vec<Port> {
+        let mut ports = Vec::with_capacity(self.links() as usize * 2);
+        let latency = self.switch_latency_ns;
+        for plane in 0..self.planes {
+            for host in 0..self.hosts {
+                let t0 = Owner::Switch(self.t0_switch(plane, self.t0_of(host).into()) as u32);
+                ports.push(Port::new(Owner::Host { host, plane }, self.host_link, self.queue, latency, 0));
+                ports.push(Port::new(t0, self.host_link, self.queue, 0, latency));
+            }
+            for t0 in 0..self.t0 {
+                for t1 in 0..self.t1 {
+                    let lower = Owner::Switch(self.t0_switch(plane, t0) as u32);
+                    let upper = Owner::Switch(self.t1_switch(plane, t1) as u32);
+                    ports.push(Port::new(lower, self.fabric_link, self.queue, latency, latency));
+                    ports.push(Port::new(upper, self.fabric_link, self.queue, latency, latency));
+                }
+            }
+        }
+        ports
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_numbers_and_ports_agree() {
+        let clos = Clos { planes: 3, t0: 4, t1: 5, hosts: 10, ..Clos::default() };
+        clos.validate().unwrap();
+        let ports = clos.ports();
+        assert_eq!(ports.len(), clos.links() as usize * 2);
+        for plane in 0..3 {
+            for host in 0..10 {
+                let link = clos.host_link_id(plane, host);
+                let t0 = clos.t0_switch(plane, clos.t0_of(host).into()) as u32;
+                assert_eq!(ports[link.lower().0 as usize].owner, Owner::Host { host, plane });
+                assert_eq!(ports[link.upper().0 as usize].owner, Owner::Switch(t0));
+            }
+            for t0 in 0..4 {
+                for t1 in 0..5 {
+                    let link = clos.fabric_link_id(plane, t0, t1);
+                    assert_eq!(ports[link.lower().0 as usize].owner, Owner::Switch(clos.t0_switch(plane, t0) as u32));
+                    assert_eq!(ports[link.upper().0 as usize].owner, Owner::Switch(clos.t1_switch(plane, t1) as u32));
+                    assert_eq!(link.lower().peer(), link.upper());
+                    assert_eq!(link.upper().link(), link);
+                }
+            }
+        }
+        assert_eq!(clos.switches()[clos.t1_switch(2, 4)].name, "p2-t1-4");
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused() {
+        let ok = Clos::default();
+        let cases = [
+            (Clos { planes: 0, ..ok }, TopologyError::Planes(0)),
+            (Clos { planes: 17, ..ok }, TopologyError::Planes(17)),
+            (Clos { t0: 0, ..ok }, TopologyError::T0(0)),
+            (Clos { t0: 257, ..ok }, TopologyError::T0(257)),
+            (Clos { t1: 0, ..ok }, TopologyError::T1(0)),
+            (Clos { t1: 257, ..ok }, TopologyError::T1(257)),
+            (Clos { hosts: 0, ..ok }, TopologyError::Hosts(0)),
+            (Clos { hosts: 513, ..ok }, TopologyError::Hosts(513)),
+            (Clos { host_link: LinkSpec { rate_bps: 0, delay_ns: 1 }, ..ok }, TopologyError::Rate),
+        ];
+        for (clos, error) in cases {
+            assert_eq!(clos.validate(), Err(error));
+        }
+        assert_eq!(Clos { t0: 1, t1: 0, ..ok }.validate(), Ok(()), "one leaf needs no spine");
+    }
+
+    #[test]
+    fn large_fabrics_number_hosts_by_downlink() {
+        let clos = Clos { t0: 128, t1: 64, hosts: 8192, ..Clos::default() };
+        clos.validate().unwrap();
+        assert_eq!((clos.t0_of(8191), clos.host_index(8191)), (127, 63));
+        assert_eq!(Clos { hosts: 200, t0: 4, ..clos }.host_index(199), 199);
+    }
+}

@@ -1,0 +1,340 @@
+//! The event queue: a bucketed timing wheel over virtual nanoseconds. Owns event storage and order, knows no event's meaning.
+//!
+//! ```text
+//!   position                near_end                            far_end
+//!      |  near: 1 ns slots     |   far: 1024 ns buckets            |   overflow: binary heap
+//!  ----+-----------------------+-----------------------------------+------------------------->
+//! ```
+//!
+//! Almost every event of a fabric (end of a serialisation, arrival after a propagation delay) falls into `near`, where a
+//! slot holds one instant only, so that first-in first-out within the slot *is* the order of insertion. Buckets move to
+//! `near`, and the heap to `far`, before anything can be scheduled there directly, hence events with equal times leave in
+//! the order they were scheduled, whatever route they took. Events live in one arena: no allocation once it has grown to
+//! the largest number pending.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use mrc_core::Instant;
+
+const NEAR_SLOTS: u64 = 8192;
+const FAR_SHIFT: u32 = 10;
+const FAR_WIDTH_NS: u64 = 1 << FAR_SHIFT;
+const FAR_SLOTS: u64 = 4096;
+const NIL: u32 = u32::MAX;
+
+struct Node<E> {
+    at: u64,
+    next: u32,
+    event: E,
+}
+
+/// A ring of FIFO lists with a two-level bitmap of those that are not empty.
+struct Slots {
+    ends: Vec<(u32, u32)>,
+    words: Vec<u64>,
+    summary: Vec<u64>,
+}
+
+impl Slots {
+    fn new(count: u64) -> Self {
+        let words = count as usize / 64;
+        Self { ends: vec![(NIL, NIL); count as usize], words: vec![0; words], summary: vec![0; words.div_ceil(64)] }
+    }
+
+    fn push<E>(&mut self, slot: usize, node: u32, nodes: &mut [Node<E>]) {
+        let (head, tail) = &mut self.ends[slot];
+        if *head == NIL {
+            *head = node;
+            self.words[slot / 64] |= 1 << (slot % 64);
+            self.summary[slot / 4096] |= 1 << (slot / 64 % 64);
+        } else {
+            nodes[*tail as usize].next = node;
+        }
+        *tail = node;
+    }
+
+    fn pop<E>(&mut self, slot: usize, nodes: &[Node<E>]) -> Option<u32> {
+        let head = self.ends[slot].0;
+        if head == NIL {
+            return None;
+        }
+        self.ends[slot].0 = nodes[head as usize].next;
+        if self.ends[slot].0 == NIL {
+            self.mark_empty(slot);
+        }
+        Some(head)
+    }
+
+    /// Empties a list and returns its first node.
+    fn take(&mut self, slot: usize) -> u32 {
+        let head = std::mem::replace(&mut self.ends[slot].0, NIL);
+        if head != NIL {
+            self.mark_empty(slot);
+        }
+        head
+    }
+
+    fn mark_empty(&mut self, slot: usize) {
+        self.words[slot / 64] &= !(1 << (slot % 64));
+        if self.words[slot / 64] == 0 {
+            self.summary[slot / 4096] &= !(1 << (slot / 64 % 64));
+        }
+    }
+
+    /// The first list that is not empty at or after `from`, going round once.
+    fn first_from(&self, from: usize) -> Option<usize> {
+        self.scan(from).or_else(|| self.scan(0))
+    }
+
+    fn scan(&self, from: usize) -> Option<usize> {
+        let word = from / 64;
+        let here = self.words[word] & (!0 << (from % 64));
+        if here != 0 {
+            return Some(word * 64 + here.trailing_zeros() as usize);
+        }
+        let next = word + 1;
+        let mut mask = !0 << (next % 64);
+        for group in next / 64..self.summary.len() {
+            let words = self.summary[group] & mask;
+            if words != 0 {
+                let word = group * 64 + words.trailing_zeros() as usize;
+                return Some(word * 64 + self.words[word].trailing_zeros() as usize);
+            }
+            mask = !0;
+        }
+        None
+    }
+}
+
+/// A queue of events ordered by time, then by order of insertion.
+pub struct Wheel<E> {
+    /// No pending event and no future one is earlier.
+    position: u64,
+    near_end: u64,
+    near: Slots,
+    far: Slots,
+    overflow: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    /// Breaks ties inside the heap; the other two levels are first-in first-out by construction.
+    overflow_seq: u64,
+    nodes: Vec<Node<E>>,
+    free: u32,
+    len: usize,
+}
+
+impl<E: Copy> Default for Wheel<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<E: Copy> Wheel<E> {
+    /// An empty queue at time zero.
+    pub fn new() -> Self {
+        Self {
+            position: 0,
+            near_end: NEAR_SLOTS,
+            near: Slots::new(NEAR_SLOTS),
+            far: Slots::new(FAR_SLOTS),
+            overflow: BinaryHeap::new(),
+            overflow_seq: 0,
+            nodes: Vec::new(),
+            free: NIL,
+            len: 0,
+        }
+    }
+
+    /// Number of pending events.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no event is pending.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds `event` at `at`, after all events already pending for that instant. An instant that has passed counts as the
+    /// present one.
+    pub fn schedule(&mut self, at: Instant, event: E) {
+        let at = at.as_nanos().max(self.position);
+        let node = self.store(at, event);
+        self.len += 1;
+        if at < self.near_end {
+            self.near.push((at % NEAR_SLOTS) as usize, node, &mut self.nodes);
+        } else {
+            self.schedule_far(at, node);
+        }
+    }
+
+    /// Removes and returns the earliest event, unless it is later than `limit`.
+    ///
+    /// After `None`, events may still be scheduled from `limit` on.
+    pub fn pop_until(&mut self, limit: Instant) -> Option<(Instant, E)> {
+        let limit = limit.as_nanos();
+        if self.len == 0 {
+            return None;
+        }
+        let slot = loop {
+            if let Some(slot) = self.near.first_from((self.position % NEAR_SLOTS) as usize) {
+                break slot;
+            }
+            self.jump(limit)?;
+        };
+        let at = self.nodes[self.near.ends[slot].0 as usize].at;
+        if at > limit {
+            return None;
+        }
+        let node = self.near.pop(slot, &self.nodes)?;
+        let event = self.nodes[node as usize].event;
+        self.nodes[node as usize].next = self.free;
+        self.free = node;
+        self.len -= 1;
+        self.position = at;
+        self.refill();
+        Some((Instant::from_nanos(at), event))
+    }
+
+    fn store(&mut self, at: u64, event: E) -> u32 {
+        let fresh = Node { at, next: NIL, event };
+        if self.free == NIL {
+            self.nodes.push(fresh);
+            return (self.nodes.len() - 1) as u32;
+        }
+        let node = self.free;
+        self.free = self.nodes[node as usize].next;
+        self.nodes[node as usize] = fresh;
+        node
+    }
+
+    fn far_end(&self) -> u64 {
+        self.near_end.saturating_add(FAR_SLOTS << FAR_SHIFT)
+    }
+
+    fn schedule_far(&mut self, at: u64, node: u32) {
+        if at < self.far_end() {
+            self.far.push(((at >> FAR_SHIFT) % FAR_SLOTS) as usize, node, &mut self.nodes);
+        } else {
+            self.overflow_seq += 1;
+            self.overflow.push(Reverse((at, self.overflow_seq, node)));
+        }
+    }
+
+    /// With nothing near, moves to the bucket of the earliest event; `None` when it begins after `limit`.
+    fn jump(&mut self, limit: u64) -> Option<()> {
+        let first = ((self.near_end >> FAR_SHIFT) % FAR_SLOTS) as usize;
+        let start = if let Some(slot) = self.far.first_from(first) {
+            let ahead = (slot as u64 + FAR_SLOTS - first as u64) % FAR_SLOTS;
+            self.near_end + (ahead << FAR_SHIFT)
+        } else {
+            self.overflow.peek()?.0.0 & !(FAR_WIDTH_NS - 1)
+        };
+        if start > limit {
+            return None;
+        }
+        self.position = start;
+        self.near_end = start;
+        self.pull_overflow();
+        self.refill();
+        Some(())
+    }
+
+    /// Moves buckets to `near` while they fit beside what is pending there.
+    fn refill(&mut self) {
+        while self.near_end + FAR_WIDTH_NS - self.position <= NEAR_SLOTS {
+            let mut node = self.far.take(((self.near_end >> FAR_SHIFT) % FAR_SLOTS) as usize);
+            self.near_end += FAR_WIDTH_NS;
+            while node != NIL {
+                let Node { at, next, .. } = self.nodes[node as usize];
+                self.nodes[node as usize].next = NIL;
+                self.near.push((at % NEAR_SLOTS) as usize, node, &mut self.nodes);
+                node = next;
+            }
+            self.pull_overflow();
+        }
+    }
+
+    fn pull_overflow(&mut self) {
+        let end = self.far_end();
+        while let Some(&Reverse((at, _, node))) = self.overflow.peek() {
+            if at >= end {
+                break;
+            }
+            self.overflow.pop();
+            self.far.push(((at >> FAR_SHIFT) % FAR_SLOTS) as usize, node, &mut self.nodes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mrc_core::Rng;
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_nanos(ns)
+    }
+
+    #[test]
+    fn order_is_time_then_insertion_against_a_sorted_model() {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let mut wheel = Wheel::new();
+            let mut model: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
+            let mut now = 0;
+            for id in 0..20_000u32 {
+                // From "this instant" to far beyond both wheels, with many ties.
+                let ahead = match rng.below(6) {
+                    0 => 0,
+                    1 => rng.below(4) as u64,
+                    2 => rng.below(10_000) as u64,
+                    3 => rng.below(50) as u64 * 1024,
+                    4 => rng.below(8) as u64 * 1_000_000,
+                    _ => rng.below(4) as u64 * 1_000_000_000,
+                };
+                wheel.schedule(at(now + ahead), id);
+                model.push(Reverse((now + ahead, id)));
+                if rng.below(3) == 0 {
+                    // A limit that often lies before the next event: the wheel must not run ahead of it.
+                    let limit = now + rng.below(3_000_000) as u64;
+                    let expect = model.peek().filter(|e| e.0.0 <= limit).map(|e| e.0);
+                    assert_eq!(wheel.pop_until(at(limit)), expect.map(|(t, id)| (at(t), id)));
+                    match expect {
+                        Some((t, _)) => {
+                            model.pop();
+                            now = t;
+                        }
+                        None => now = limit,
+                    }
+                }
+            }
+            while let Some(Reverse((t, id))) = model.pop() {
+                assert_eq!(wheel.pop_until(Instant::FAR), Some((at(t), id)));
+            }
+            assert!(wheel.is_empty());
+            assert_eq!(wheel.pop_until(Instant::FAR), None);
+        }
+    }
+
+    #[test]
+    fn storage_stops_growing_in_steady_state() {
+        let mut wheel = Wheel::new();
+        for i in 0..100 {
+            wheel.schedule(at(i * 13), i);
+        }
+        for _ in 0..100_000 {
+            let (now, id) = wheel.pop_until(Instant::FAR).unwrap();
+            wheel.schedule(now.after(300 + id * 20_000), id);
+        }
+        assert_eq!(wheel.nodes.len(), 100);
+    }
+
+    #[test]
+    fn a_past_instant_counts_as_now() {
+        let mut wheel = Wheel::new();
+        wheel.schedule(at(1000), 1);
+        assert_eq!(wheel.pop_until(at(1000)), Some((at(1000), 1)));
+        wheel.schedule(at(10), 2);
+        assert_eq!(wheel.pop_until(at(1000)), Some((at(1000), 2)));
+    }
+}
