@@ -1,7 +1,7 @@
 //! What a host is to the fabric: the door through which transports (MRC, and the baselines to come) plug in.
 
-use mrc_core::PortMask;
 use mrc_core::Instant;
+use mrc_core::PortMask;
 use mrc_wire::PortNum;
 
 use crate::packet::Packet;

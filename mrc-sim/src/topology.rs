@@ -90,7 +90,9 @@ impl Default for Clos {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TopologyError {
     /// Planes outside `1..=16`.
-    #[error("planes = {0}: a fabric has 1 to {MAX_PLANES} planes, because a uSID spends one hexadecimal digit on the plane")]
+    #[error(
+        "planes = {0}: a fabric has 1 to {MAX_PLANES} planes, because a uSID spends one hexadecimal digit on the plane"
+    )]
     Planes(u8),
     /// Leaves outside `1..=256`.
     #[error("t0 = {0}: a plane has 1 to 256 leaves, because a uSID spends 8 bits on the index")]
@@ -148,7 +150,11 @@ impl Clos {
     /// The index a host's uSID carries: its number, or that of its downlink in fabrics of more than 256 hosts, where only
     /// the T0 above it needs to tell it from its neighbours.
     pub const fn host_index(&self, host: u32) -> u8 {
-        if self.hosts <= 256 { host as u8 } else { (host % self.hosts_per_t0()) as u8 }
+        if self.hosts <= 256 {
+            host as u8
+        } else {
+            (host % self.hosts_per_t0()) as u8
+        }
     }
 
     const fn links_per_plane(&self) -> u32 {
@@ -167,7 +173,12 @@ impl Clos {
 
     /// The link between a T0 and a T1 of `plane`.
     pub const fn fabric_link_id(&self, plane: u8, t0: u16, t1: u16) -> LinkId {
-        LinkId(plane as u32 * self.links_per_plane() + self.hosts + t0 as u32 * self.t1 as u32 + t1 as u32)
+        LinkId(
+            plane as u32 * self.links_per_plane()
+                + self.hosts
+                + t0 as u32 * self.t1 as u32
+                + t1 as u32,
+        )
     }
 
     /// Index of a T0 among all switches.
@@ -183,33 +194,57 @@ impl Clos {
     /// The outer destination from host `from` to host `to` over spine `t1` of `plane`; below one leaf `t1` is ignored.
     pub fn path(&self, plane: u8, from: u32, t1: u8, to: u32) -> [u8; 16] {
         let plan = self.plan();
-        let (a, b, host) = (self.t0_of(from), self.t0_of(to), plan.host(plane, self.host_index(to)));
+        let (a, b, host) = (
+            self.t0_of(from),
+            self.t0_of(to),
+            plan.host(plane, self.host_index(to)),
+        );
         if a == b {
             return plan.container(&[plan.t0(plane, a), host]);
         }
-        plan.container(&[plan.t0(plane, a), plan.t1(plane, t1), plan.t0(plane, b), host])
+        plan.container(&[
+            plan.t0(plane, a),
+            plan.t1(plane, t1),
+            plan.t0(plane, b),
+            host,
+        ])
     }
 
     /// All switches with their routes, in the order of [`Clos::t0_switch`] and [`Clos::t1_switch`].
     pub(crate) fn switches(&self) -> Vec<Switch> {
         let plan = self.plan();
-        let mut switches = Vec::with_capacity(usize::from(self.planes) * usize::from(self.t0 + self.t1));
+        let mut switches =
+            Vec::with_capacity(usize::from(self.planes) * usize::from(self.t0 + self.t1));
         for plane in 0..self.planes {
             for t0 in 0..self.t0 {
-                let mut switch = Switch::new(format!("p{plane}-t0-{t0}"), self.block, plan.t0(plane, t0 as u8));
+                let mut switch = Switch::new(
+                    format!("p{plane}-t0-{t0}"),
+                    self.block,
+                    plan.t0(plane, t0 as u8),
+                );
                 for host in (0..self.hosts).filter(|&host| u16::from(self.t0_of(host)) == t0) {
                     let port = self.host_link_id(plane, host).upper();
                     switch.add_route(plan.host(plane, self.host_index(host)), port.0);
                 }
                 for t1 in 0..self.t1 {
-                    switch.add_route(plan.t1(plane, t1 as u8), self.fabric_link_id(plane, t0, t1).lower().0);
+                    switch.add_route(
+                        plan.t1(plane, t1 as u8),
+                        self.fabric_link_id(plane, t0, t1).lower().0,
+                    );
                 }
                 switches.push(switch);
             }
             for t1 in 0..self.t1 {
-                let mut switch = Switch::new(format!("p{plane}-t1-{t1}"), self.block, plan.t1(plane, t1 as u8));
+                let mut switch = Switch::new(
+                    format!("p{plane}-t1-{t1}"),
+                    self.block,
+                    plan.t1(plane, t1 as u8),
+                );
                 for t0 in 0..self.t0 {
-                    switch.add_route(plan.t0(plane, t0 as u8), self.fabric_link_id(plane, t0, t1).upper().0);
+                    switch.add_route(
+                        plan.t0(plane, t0 as u8),
+                        self.fabric_link_id(plane, t0, t1).upper().0,
+                    );
                 }
                 switches.push(switch);
             }
@@ -224,15 +259,33 @@ impl Clos {
         for plane in 0..self.planes {
             for host in 0..self.hosts {
                 let t0 = Owner::Switch(self.t0_switch(plane, self.t0_of(host).into()) as u32);
-                ports.push(Port::new(Owner::Host { host, plane }, self.host_link, self.queue, latency, 0));
+                ports.push(Port::new(
+                    Owner::Host { host, plane },
+                    self.host_link,
+                    self.queue,
+                    latency,
+                    0,
+                ));
                 ports.push(Port::new(t0, self.host_link, self.queue, 0, latency));
             }
             for t0 in 0..self.t0 {
                 for t1 in 0..self.t1 {
                     let lower = Owner::Switch(self.t0_switch(plane, t0) as u32);
                     let upper = Owner::Switch(self.t1_switch(plane, t1) as u32);
-                    ports.push(Port::new(lower, self.fabric_link, self.queue, latency, latency));
-                    ports.push(Port::new(upper, self.fabric_link, self.queue, latency, latency));
+                    ports.push(Port::new(
+                        lower,
+                        self.fabric_link,
+                        self.queue,
+                        latency,
+                        latency,
+                    ));
+                    ports.push(Port::new(
+                        upper,
+                        self.fabric_link,
+                        self.queue,
+                        latency,
+                        latency,
+                    ));
                 }
             }
         }
@@ -246,7 +299,13 @@ mod tests {
 
     #[test]
     fn link_numbers_and_ports_agree() {
-        let clos = Clos { planes: 3, t0: 4, t1: 5, hosts: 10, ..Clos::default() };
+        let clos = Clos {
+            planes: 3,
+            t0: 4,
+            t1: 5,
+            hosts: 10,
+            ..Clos::default()
+        };
         clos.validate().unwrap();
         let ports = clos.ports();
         assert_eq!(ports.len(), clos.links() as usize * 2);
@@ -254,14 +313,23 @@ mod tests {
             for host in 0..10 {
                 let link = clos.host_link_id(plane, host);
                 let t0 = clos.t0_switch(plane, clos.t0_of(host).into()) as u32;
-                assert_eq!(ports[link.lower().0 as usize].owner, Owner::Host { host, plane });
+                assert_eq!(
+                    ports[link.lower().0 as usize].owner,
+                    Owner::Host { host, plane }
+                );
                 assert_eq!(ports[link.upper().0 as usize].owner, Owner::Switch(t0));
             }
             for t0 in 0..4 {
                 for t1 in 0..5 {
                     let link = clos.fabric_link_id(plane, t0, t1);
-                    assert_eq!(ports[link.lower().0 as usize].owner, Owner::Switch(clos.t0_switch(plane, t0) as u32));
-                    assert_eq!(ports[link.upper().0 as usize].owner, Owner::Switch(clos.t1_switch(plane, t1) as u32));
+                    assert_eq!(
+                        ports[link.lower().0 as usize].owner,
+                        Owner::Switch(clos.t0_switch(plane, t0) as u32)
+                    );
+                    assert_eq!(
+                        ports[link.upper().0 as usize].owner,
+                        Owner::Switch(clos.t1_switch(plane, t1) as u32)
+                    );
                     assert_eq!(link.lower().peer(), link.upper());
                     assert_eq!(link.upper().link(), link);
                 }
@@ -282,19 +350,45 @@ mod tests {
             (Clos { t1: 257, ..ok }, TopologyError::T1(257)),
             (Clos { hosts: 0, ..ok }, TopologyError::Hosts(0)),
             (Clos { hosts: 513, ..ok }, TopologyError::Hosts(513)),
-            (Clos { host_link: LinkSpec { rate_bps: 0, delay_ns: 1 }, ..ok }, TopologyError::Rate),
+            (
+                Clos {
+                    host_link: LinkSpec {
+                        rate_bps: 0,
+                        delay_ns: 1,
+                    },
+                    ..ok
+                },
+                TopologyError::Rate,
+            ),
         ];
         for (clos, error) in cases {
             assert_eq!(clos.validate(), Err(error));
         }
-        assert_eq!(Clos { t0: 1, t1: 0, ..ok }.validate(), Ok(()), "one leaf needs no spine");
+        assert_eq!(
+            Clos { t0: 1, t1: 0, ..ok }.validate(),
+            Ok(()),
+            "one leaf needs no spine"
+        );
     }
 
     #[test]
     fn large_fabrics_number_hosts_by_downlink() {
-        let clos = Clos { t0: 128, t1: 64, hosts: 8192, ..Clos::default() };
+        let clos = Clos {
+            t0: 128,
+            t1: 64,
+            hosts: 8192,
+            ..Clos::default()
+        };
         clos.validate().unwrap();
         assert_eq!((clos.t0_of(8191), clos.host_index(8191)), (127, 63));
-        assert_eq!(Clos { hosts: 200, t0: 4, ..clos }.host_index(199), 199);
+        assert_eq!(
+            Clos {
+                hosts: 200,
+                t0: 4,
+                ..clos
+            }
+            .host_index(199),
+            199
+        );
     }
 }
