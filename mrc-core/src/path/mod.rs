@@ -377,14 +377,13 @@ impl PathSet {
             Selector::Oblivious => Oblivious::new(rotation, slots, order).select(now, ports, avoid, rng),
             Selector::Pinned(_) => Pinned::new(rotation, slots).select(now, ports, avoid, rng),
         }?;
-        self.choice(slots, index)
+        choice(slots, index)
     }
 
     /// The path that slot `index` stands for, whatever its state: for packets that test a given EV.
     #[inline]
     pub fn choice(&self, slots: &[EvSlot], index: EvIndex) -> Option<Choice> {
-        let slot = self.rotation.used(slots).get(index.0 as usize)?;
-        Some(Choice { ev: slot.ev(), index, entry: slot.entry(), port: slot.port() })
+        choice(self.rotation.used(slots), index)
     }
 
     /// The slot whose value on the wire is `ev`. `hint`, the slot the packet was sent with, decides between equal values
@@ -500,4 +499,10 @@ impl PathSet {
     pub fn universe(&self) -> usize {
         self.rotation.universe()
     }
+}
+
+#[inline(always)]
+fn choice(slots: &[EvSlot], index: EvIndex) -> Option<Choice> {
+    let slot = slots.get(index.0 as usize)?;
+    Some(Choice { ev: slot.ev(), index, entry: slot.entry(), port: slot.port() })
 }

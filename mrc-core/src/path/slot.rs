@@ -32,7 +32,7 @@ pub struct EvSlot {
     /// When the next probe is due, or, in state `Skip` under `SkipMode::Time`, when the EV may be used again.
     pub(super) due: Due,
     entry: u16,
-    plane: u8,
+    port: PortNum,
     //= SET-003
     pub(super) state: EvState,
     /// Good probe answers in a row.
@@ -48,7 +48,7 @@ impl EvSlot {
         ev: Ev(0),
         due: Due(0),
         entry: u16::MAX,
-        plane: 0,
+        port: PortNum::from_plane(0),
         state: EvState::Denied,
         probe_ok: 0,
         backoff: 0,
@@ -56,7 +56,7 @@ impl EvSlot {
     };
 
     pub(super) const fn new(ev: Ev, port: PortNum, entry: u16, state: EvState) -> Self {
-        Self { ev, entry, plane: port.plane(), state, ..Self::EMPTY }
+        Self { ev, entry, port, state, ..Self::EMPTY }
     }
 
     /// The value on the wire, and the handle in its echoes.
@@ -66,7 +66,7 @@ impl EvSlot {
 
     /// The port this EV leaves through.
     pub const fn port(&self) -> PortNum {
-        PortNum::from_plane(self.plane)
+        self.port
     }
 
     /// Where the EV comes from: index into the entries of the QP's EV profile.
@@ -95,7 +95,7 @@ impl EvSlot {
     }
 
     pub(super) const fn plane(&self) -> usize {
-        self.plane as usize
+        self.port.plane() as usize
     }
 
     pub(super) fn set_active(&mut self, on: bool) {

@@ -31,46 +31,20 @@ impl<'a> Spray<'a> {
         Self { rotation, slots, order, cfg }
     }
 
-    /// No healthy EV on a usable port: one packet per base RTT on a bad one.
-    #[cold]
-    fn last_resort(&mut self, now: Instant, ports: PortMask, rng: &mut Rng) -> Option<EvIndex> {
+    /// Two passes from the EV `first`, which is visited already.
+    #[inline(never)]
+    fn scan(&mut self, first: u16, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
         let rotation = &mut *self.rotation;
-        rotation.starving = false;
-        if !self.cfg.last_resort || !rotation.active_ports().and(rotation.usable()).is_empty() {
-            return None;
-        }
-        let ports = ports.and(rotation.usable());
-        let bad = rotation.bad_on(ports);
-        if bad == 0 {
-            return None;
-        }
-        //= SEL-005
-        if now < rotation.last_resort_at {
-            rotation.starving = true;
-            return None;
-        }
-        rotation.last_resort_at = now.after(self.cfg.base_rtt_ns.max(1));
-        let nth = rng.below(bad) as usize;
-        let candidates = (0u16..).zip(rotation.used(self.slots));
-        let mut candidates =
-            candidates.filter(|(_, slot)| slot.state == EvState::AssumedBad && ports.contains(slot.port()));
-        candidates.nth(nth).map(|(index, _)| EvIndex(index))
-    }
-}
-
-impl PathSelector for Spray<'_> {
-    #[inline]
-    fn select(&mut self, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
-        let rotation = &mut *self.rotation;
-        if ports.and(rotation.active_ports()).is_empty() {
-            return self.last_resort(now, ports, rng);
-        }
         let mut reset_used = false;
         // Used when the two passes find nothing better: `avoid`, or an EV whose timed skip is not over.
         let mut fallback = None;
+        let mut next = Some(first);
         //= SEL-004
         for _ in 0..rotation.steps() {
-            let index = rotation.advance(self.order, rng)?;
+            let index = match next.take() {
+                Some(first) => first,
+                None => rotation.advance(self.order, rng)?,
+            };
             let Some(slot) = self.slots.get_mut(index as usize) else {
                 continue;
             };
@@ -112,6 +86,49 @@ impl PathSelector for Spray<'_> {
             rotation.end_skip(slot);
         }
         Some(EvIndex(index))
+    }
+
+    /// No healthy EV on a usable port: one packet per base RTT on a bad one.
+    #[cold]
+    fn last_resort(&mut self, now: Instant, ports: PortMask, rng: &mut Rng) -> Option<EvIndex> {
+        let rotation = &mut *self.rotation;
+        rotation.starving = false;
+        if !self.cfg.last_resort || !rotation.active_ports().and(rotation.usable()).is_empty() {
+            return None;
+        }
+        let ports = ports.and(rotation.usable());
+        let bad = rotation.bad_on(ports);
+        if bad == 0 {
+            return None;
+        }
+        //= SEL-005
+        if now < rotation.last_resort_at {
+            rotation.starving = true;
+            return None;
+        }
+        rotation.last_resort_at = now.after(self.cfg.base_rtt_ns.max(1));
+        let nth = rng.below(bad) as usize;
+        let candidates = (0u16..).zip(rotation.used(self.slots));
+        let mut candidates =
+            candidates.filter(|(_, slot)| slot.state == EvState::AssumedBad && ports.contains(slot.port()));
+        candidates.nth(nth).map(|(index, _)| EvIndex(index))
+    }
+}
+
+impl PathSelector for Spray<'_> {
+    #[inline]
+    fn select(&mut self, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
+        if ports.and(self.rotation.active_ports()).is_empty() {
+            return self.last_resort(now, ports, rng);
+        }
+        let first = self.rotation.advance(self.order, rng)?;
+        // The first EV nearly always does; the rest of the scan stays out of line so that this path is short.
+        match self.slots.get(first as usize) {
+            Some(slot) if slot.state == EvState::Good && ports.contains(slot.port()) && avoid != Some(slot.ev()) => {
+                Some(EvIndex(first))
+            }
+            _ => self.scan(first, now, ports, avoid, rng),
+        }
     }
 
     fn on_feedback(&mut self, now: Instant, index: EvIndex, what: Feedback, rng: &mut Rng) -> Option<Transition> {
