@@ -59,6 +59,7 @@ impl From<WireError> for BodyError {
 /// Bytes of the headers after BTH.
 #[inline]
 pub(crate) const fn ext_len(opcode: Opcode, ts: bool) -> usize {
+    //= STACK-003
     match opcode {
         Opcode::Ack => AethRepr::LEN,
         Opcode::Sack => SackRepr::LEN,

@@ -448,6 +448,3 @@ fn layer3_v4(
         fits: total >= header && at + total <= wire_len,
     })
 }
-
-#[cfg(test)]
-mod tests;

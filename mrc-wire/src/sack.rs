@@ -143,6 +143,7 @@ impl SackRepr {
             spdcid: u16::from_be_bytes([b[8], b[9]]),
             dpdcid: u16::from_be_bytes([b[10], b[11]]),
             cack: Psn::new(u32::from_be_bytes([0, b[13], b[14], b[15]])),
+            //= SETH-010
             cc_type: b[16] >> 4,
             mpr: b[17],
             sack_offset: i16::from_be_bytes([b[18], b[19]]),
@@ -268,6 +269,21 @@ mod tests {
         assert_eq!(off(cack.sub(20)), -20);
         assert_eq!(off(cack.add(40_000)), i16::MAX);
         assert_eq!(off(cack.sub(40_000)), i16::MIN);
+    }
+
+    //= SETH-010 test
+    #[test]
+    fn an_unknown_congestion_type_leaves_the_rest_readable() {
+        let mut out = [0; 36];
+        let sack = SackRepr {
+            cc_type: 5,
+            cack: Psn::new(9),
+            bitmap: 3,
+            ..SackRepr::default()
+        };
+        sack.emit(&mut out);
+        assert_eq!(out[16], 0x50);
+        assert_eq!(SackRepr::parse(&out), sack);
     }
 
     //= SETH-001 test

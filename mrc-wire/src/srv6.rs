@@ -180,6 +180,7 @@ impl EvTemplate {
     #[inline]
     #[must_use]
     pub fn apply(&self, ev: Ev) -> [u8; 16] {
+        //= MAP-002
         let mut value = self.base;
         for step in self.steps.iter().take(usize::from(self.len)) {
             value |= u128::from(ev.0.wrapping_shr(step.down)).wrapping_shl(step.up) & step.mask;

@@ -151,6 +151,7 @@ impl FrameTemplate {
     /// other family becomes the unspecified address, SRv6 around IPv4 is left out.
     #[must_use]
     pub fn new(encap: &Encap, cfg: &WireConfig) -> Self {
+        //= STACK-002
         let (l3, ethertype, outer) = match encap.dst {
             Ip::V6(dst) => {
                 let src = match encap.src {
@@ -331,6 +332,7 @@ impl FrameTemplate {
         )?;
         let out = out.get_mut(..at + covered + icrc::LEN)?;
         let (packet, trailer) = out.split_last_chunk_mut::<{ icrc::LEN }>()?;
+        //= STACK-001
         let (headers, data) = packet.split_at_mut_checked(at + BthRepr::LEN + ext_len)?;
         let (bth_at, ext_at) = headers
             .get_mut(at..)?
@@ -447,6 +449,3 @@ fn srh(srh: &Srh) -> [u8; SRH_LEN] {
     }
     b
 }
-
-#[cfg(test)]
-mod tests;

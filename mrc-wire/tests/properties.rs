@@ -1,0 +1,362 @@
+//! Properties: what is written reads back, no bytes panic, the ICRC sees every covered bit, and another parser agrees.
+
+mod support;
+
+use mrc_wire::*;
+use proptest::prelude::*;
+use support::*;
+
+fn psn() -> impl Strategy<Value = Psn> {
+    any::<u32>().prop_map(Psn::new)
+}
+
+fn qpn() -> impl Strategy<Value = Qpn> {
+    any::<u32>().prop_map(Qpn::new)
+}
+
+fn tseth() -> impl Strategy<Value = TsethRepr> {
+    (any::<u16>(), any::<bool>(), 0u8..16).prop_map(|(timestamp, tsr, ftype)| TsethRepr {
+        timestamp,
+        tsr,
+        ftype,
+    })
+}
+
+prop_compose! {
+    fn bth(opcode: Opcode)(
+        qp in qpn(), psn in psn(), se: bool, pkey: u16, ack_req: bool, rtx: bool,
+    ) -> BthRepr {
+        BthRepr { se, pkey, ack_req, rtx, ..BthRepr::new(opcode, qp, psn) }
+    }
+}
+
+prop_compose! {
+    fn sack()(
+        verdict in prop_oneof![Just(Verdict::None), Just(Verdict::SkipOnce), Just(Verdict::AlwaysSkip)],
+        (probe_answer, offset_or_probe, entropy, spdcid, dpdcid) in any::<(bool, u16, u32, u16, u16)>(),
+        cack in psn(), cc_type in 0u8..16,
+        (mpr, sack_offset, bitmap, timestamp) in any::<(u8, i16, u64, u16)>(),
+        ooo_count in 0u16..0x8000, restore_cwnd: bool, rcv_cwnd_pen in 0u8..128, rcvd_bytes in 0u32..1 << 24,
+    ) -> SackRepr {
+        SackRepr {
+            verdict, probe_answer, offset_or_probe, entropy: Ev(entropy), spdcid, dpdcid, cack, cc_type, mpr,
+            sack_offset, bitmap, timestamp, ooo_count, restore_cwnd, rcv_cwnd_pen, rcvd_bytes,
+        }
+    }
+}
+
+prop_compose! {
+    fn nack()(
+        (reason, vendor_info, entropy, spdcid, dpdcid) in any::<(u8, u8, u32, u16, u16)>(),
+        psn in psn(), cc_type in 0u8..16, timestamp: u16,
+    ) -> NackRepr {
+        let (reason, entropy) = (NackReason::from_u8(reason), Ev(entropy));
+        NackRepr { reason, vendor_info, entropy, spdcid, dpdcid, psn, cc_type, timestamp }
+    }
+}
+
+fn op() -> impl Strategy<Value = EndpointOp> {
+    prop_oneof![
+        Just(EndpointOp::EvProbe),
+        Just(EndpointOp::PortStatusUpdate)
+    ]
+}
+
+/// A write body that fits `opcode`.
+fn write_body(opcode: Opcode) -> impl Strategy<Value = Body> {
+    let imm = if opcode.has_imm() {
+        any::<u32>().prop_map(Some).boxed()
+    } else {
+        Just(None).boxed()
+    };
+    (
+        any::<[u16; 2]>(),
+        proptest::option::of(tseth()),
+        any::<(u64, u32, u32)>(),
+        imm,
+    )
+        .prop_map(
+            |([rqmsn, msn], tseth, (va, rkey, dmalen), imm)| Body::Write {
+                meth: MethRepr {
+                    rqmsn: Msn(rqmsn),
+                    msn: Msn(msn),
+                },
+                tseth,
+                reth: RethRepr {
+                    va,
+                    rkey: Rkey(rkey),
+                    dmalen,
+                },
+                imm,
+            },
+        )
+}
+
+fn body(opcode: Opcode) -> BoxedStrategy<Body> {
+    match opcode {
+        Opcode::Ack => (any::<u8>(), 0u32..1 << 24)
+            .prop_map(|(s, msn)| {
+                Body::Ack(AethRepr {
+                    syndrome: Syndrome::from_u8(s),
+                    msn,
+                })
+            })
+            .boxed(),
+        Opcode::Sack => sack().prop_map(Body::Sack).boxed(),
+        Opcode::Nack => nack().prop_map(Body::Nack).boxed(),
+        Opcode::Probe => (any::<(u16, u8, u16, u16)>(), tseth())
+            .prop_map(|((probe_id, vendor_info, spdcid, dpdcid), tseth)| {
+                Body::Probe(ProbeRepr {
+                    probe_id,
+                    vendor_info,
+                    spdcid,
+                    dpdcid,
+                    tseth,
+                })
+            })
+            .boxed(),
+        Opcode::EndpointRequest => (op(), any::<(u8, u32)>(), tseth())
+            .prop_map(|(op, (vendor_info, port_status_mask), tseth)| {
+                Body::EndpointRequest(EndpointRequestRepr {
+                    op,
+                    vendor_info,
+                    port_status_mask,
+                    tseth,
+                })
+            })
+            .boxed(),
+        Opcode::EndpointResponse => (op(), any::<u16>())
+            .prop_map(|(op, timestamp)| {
+                Body::EndpointResponse(EndpointResponseRepr { op, timestamp })
+            })
+            .boxed(),
+        write => write_body(write).boxed(),
+    }
+}
+
+fn encap() -> impl Strategy<Value = Encap> {
+    let v6 = any::<([u8; 16], [u8; 16])>().prop_map(|(s, d)| (Ip::V6(s), Ip::V6(d)));
+    let v4 = any::<([u8; 4], [u8; 4])>().prop_map(|(s, d)| (Ip::V4(s), Ip::V4(d)));
+    let srh = any::<[u8; 16]>().prop_map(|segment| Srh {
+        segments_left: 0,
+        segment,
+    });
+    let outer = (any::<([u8; 16], [u8; 16])>(), proptest::option::of(srh))
+        .prop_map(|((src, dst), srh)| Outer { src, dst, srh });
+    (
+        prop_oneof![3 => v6, 1 => v4],
+        proptest::option::of(outer),
+        any::<([u8; 6], [u8; 6], u8, u8)>(),
+    )
+        .prop_map(
+            |((src, dst), outer, (eth_src, eth_dst, hop_limit, outer_hop_limit))| Encap {
+                eth_src,
+                eth_dst,
+                outer: outer.filter(|_| dst.is_v6()),
+                src,
+                dst,
+                hop_limit,
+                outer_hop_limit,
+            },
+        )
+}
+
+/// Any packet the crate can write, but for the trimmed code points.
+fn packet() -> impl Strategy<Value = Packet> {
+    let payload = proptest::collection::vec(any::<u8>(), 0..300);
+    proptest::sample::select(&Opcode::ALL)
+        .prop_flat_map(move |opcode| {
+            let dscp =
+                (0u8..64).prop_filter("trimmed", |d| WireConfig::default().dscp.trim(*d).is_none());
+            (
+                bth(opcode),
+                body(opcode),
+                payload.clone(),
+                encap(),
+                any::<(u32, u8)>(),
+                dscp,
+            )
+        })
+        .prop_map(|(bth, body, payload, encap, (ev, ecn), dscp)| {
+            let write = bth.opcode.is_write();
+            let payload = if write { payload } else { vec![] };
+            let ts = matches!(body, Body::Write { tseth: Some(_), .. });
+            let bth = BthRepr {
+                pad: pad_len(payload.len()),
+                ts,
+                ..bth
+            };
+            Packet {
+                encap,
+                outer_dst: None,
+                ev: Ev(ev),
+                dscp,
+                ecn: Ecn::from_bits(ecn),
+                bth,
+                body,
+                payload,
+            }
+        })
+}
+
+/// Whether flipping bit `bit` of byte `i` after the IP header that carries UDP may go unseen.
+fn is_masked(v6: bool, i: usize, bit: u8) -> bool {
+    let udp = if v6 { 40 } else { 20 };
+    match i {
+        0 => v6 && bit < 4,
+        1..=3 | 7 if v6 => true,
+        1 | 8 | 10 | 11 if !v6 => true,
+        _ => i == udp + 6 || i == udp + 7 || i == udp + 8 + 4,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    //= GEN-001, OPC-001, SETH-001, NETH-001, PETH-001, ERTH-001, EETH-001 test
+    #[test]
+    fn what_is_written_reads_back(p in packet(), swap: bool, se_bit in 6u8..8) {
+        let cfg = WireConfig { ev_high_half_in_sport: swap, bth_se_bit: se_bit, ..WireConfig::default() };
+        let bytes = p.emit(&cfg);
+        let f = parse(&bytes, &cfg).unwrap();
+        prop_assert_eq!(f.body, p.body);
+        prop_assert_eq!(f.bth, p.bth);
+        prop_assert_eq!(&bytes[f.payload.clone()], &p.payload[..]);
+        prop_assert_eq!((f.src, f.dst), (p.encap.src, p.encap.dst));
+        prop_assert_eq!(f.outer_dst, p.encap.outer.map(|o| o.dst));
+        prop_assert_eq!((f.dscp, f.ce), (p.dscp, p.ecn == Ecn::Ce));
+        let ev = if f.src.is_v6() { p.ev } else { Ev(p.ev.0 & 0xFFFF) };
+        prop_assert_eq!(f.entropy, ev);
+        prop_assert_eq!(f.icrc_offset + icrc::LEN, bytes.len());
+        prop_assert_eq!(icrc::start(&bytes), Some(f.l3_offset));
+        prop_assert!(icrc::verify(&bytes, f.l3_offset, f.icrc_offset));
+        // And the line about it can be printed.
+        let text = (f.to_string(), format!("{f:#}"));
+        prop_assert!(!text.0.contains('\n') && text.1.lines().count() > 15);
+    }
+
+    //= ICRC-004, ICRC-005, ICRC-006, ICRC-007, ICRC-008 test
+    #[test]
+    fn the_icrc_sees_every_covered_bit_and_no_other(p in packet(), at: prop::sample::Index, bit in 0u8..8) {
+        let cfg = WireConfig::default();
+        let mut bytes = p.emit(&cfg);
+        let f = parse(&bytes, &cfg).unwrap();
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        let seen = match at.checked_sub(f.l3_offset) {
+            None => false,
+            Some(i) => !is_masked(f.src.is_v6(), i, bit),
+        };
+        prop_assert_eq!(icrc::verify(&bytes, f.l3_offset, f.icrc_offset), !seen, "byte {}, bit {}", at, bit);
+    }
+
+    #[test]
+    fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300), wire_len: usize) {
+        let cfg = WireConfig::default();
+        let _ = parse_frame(&bytes, wire_len, &cfg, |_| true);
+        let _ = parse(&bytes, &cfg);
+    }
+
+    #[test]
+    fn damaged_frames_are_survived(
+        p in packet(),
+        hits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        len: prop::sample::Index,
+        wire_len in 0usize..500,
+    ) {
+        let cfg = WireConfig::default();
+        let mut bytes = p.emit(&cfg);
+        for (at, value) in hits {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        let cut = len.index(bytes.len() + 1);
+        for wire_len in [cut, bytes.len(), wire_len] {
+            if let Ok(f) = parse_frame(&bytes[..cut], wire_len, &cfg, |_| true) {
+                let _ = (f.to_string(), format!("{f:#}"), f.timestamp());
+                prop_assert!(f.payload.start <= f.payload.end && f.payload.end <= f.icrc_offset);
+                prop_assert!(f.icrc_offset <= wire_len.max(cut));
+                let _ = icrc::verify(&bytes[..cut], f.l3_offset, f.icrc_offset);
+            }
+        }
+    }
+
+    #[test]
+    fn headers_read_any_bytes_and_write_back_what_they_read(b: [u8; 36]) {
+        macro_rules! round {
+            ($t:ty) => {{
+                let h = <$t>::parse(b.first_chunk().unwrap());
+                let mut out = [0xEE; <$t>::LEN];
+                h.emit(&mut out);
+                prop_assert_eq!(<$t>::parse(&out), h);
+            }};
+        }
+        macro_rules! round_fallible {
+            ($t:ty) => {{
+                if let Ok(h) = <$t>::parse(b.first_chunk().unwrap()) {
+                    let mut out = [0xEE; <$t>::LEN];
+                    h.emit(&mut out);
+                    prop_assert_eq!(<$t>::parse(&out), Ok(h));
+                }
+            }};
+        }
+        round!(MethRepr);
+        round!(TsethRepr);
+        round!(RethRepr);
+        round!(AethRepr);
+        round!(SackRepr);
+        round!(NackRepr);
+        round!(ProbeRepr);
+        round_fallible!(BthRepr);
+        round_fallible!(EndpointRequestRepr);
+        round_fallible!(EndpointResponseRepr);
+    }
+
+    //= STACK-002, IP4-001, IP6-001, UDP-003 test
+    #[test]
+    fn another_parser_sees_the_same_layers(p in packet()) {
+        use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+        let cfg = WireConfig::default();
+        let bytes = p.emit(&cfg);
+        let f = parse(&bytes, &cfg).unwrap();
+        // From the inner header on; what lies before it is checked below.
+        let sliced = if p.encap.outer.is_some() {
+            SlicedPacket::from_ip(&bytes[f.l3_offset..]).unwrap()
+        } else {
+            SlicedPacket::from_ethernet(&bytes).unwrap()
+        };
+        let (src, dst, class): (std::net::IpAddr, std::net::IpAddr, u8) = match sliced.net.unwrap() {
+            NetSlice::Ipv4(ip) => {
+                let h = ip.header();
+                prop_assert_eq!(h.header_checksum(), h.to_header().calc_header_checksum());
+                prop_assert!(h.dont_fragment() && !ip.is_payload_fragmented());
+                prop_assert_eq!(h.ttl(), p.encap.hop_limit);
+                let class = h.dcp().value() << 2 | h.ecn().value();
+                (h.source_addr().into(), h.destination_addr().into(), class)
+            }
+            NetSlice::Ipv6(ip) => {
+                let h = ip.header();
+                prop_assert_eq!(h.flow_label().value(), p.ev.0 >> 16);
+                prop_assert_eq!(h.hop_limit(), p.encap.hop_limit);
+                (h.source_addr().into(), h.destination_addr().into(), h.traffic_class())
+            }
+            NetSlice::Arp(_) => unreachable!("no ARP is written"),
+        };
+        prop_assert_eq!((Ip::from(src), Ip::from(dst)), (p.encap.src, p.encap.dst));
+        prop_assert_eq!(class, p.dscp << 2 | p.ecn.bits());
+        let Some(TransportSlice::Udp(udp)) = sliced.transport else { panic!("not UDP") };
+        prop_assert_eq!(udp.source_port(), p.ev.low());
+        prop_assert_eq!(udp.destination_port(), 4791);
+        prop_assert_eq!((udp.length(), udp.checksum()), (f.udp_len, 0));
+        prop_assert_eq!(udp.payload().len(), usize::from(f.udp_len) - 8);
+        if let Some(outer) = p.encap.outer {
+            let whole = etherparse::LaxSlicedPacket::from_ethernet(&bytes).unwrap();
+            let Some(etherparse::LaxNetSlice::Ipv6(ip)) = whole.net else { panic!("not IPv6") };
+            prop_assert_eq!(ip.header().destination(), outer.dst);
+            prop_assert_eq!(ip.header().source(), outer.src);
+            prop_assert_eq!(usize::from(ip.header().payload_length()), bytes.len() - 54);
+            let routing = ip.extensions().clone().into_iter().count();
+            prop_assert_eq!(routing, usize::from(outer.srh.is_some()));
+        }
+    }
+}
