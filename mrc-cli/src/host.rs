@@ -65,8 +65,10 @@ pub struct HostFile {
 impl HostFile {
     /// Reads a host file.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let host: Self = serde_json::from_str(&text).with_context(|| format!("{} is no host file", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let host: Self = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no host file", path.display()))?;
         ensure!(
             (1..=MAX_PORTS).contains(&host.planes.len()),
             "{}: `planes` has {} entries, 1 to {MAX_PORTS} are possible",
@@ -87,8 +89,13 @@ impl HostFile {
         match self.peers.iter().find(|peer| peer.gid == gid) {
             Some(peer) => Ok(peer),
             None => {
-                let known: Vec<String> = self.peers.iter().map(|peer| peer.gid.to_string()).collect();
-                bail!("host {} knows no peer {gid}; its host file lists {}", self.name, known.join(", "))
+                let known: Vec<String> =
+                    self.peers.iter().map(|peer| peer.gid.to_string()).collect();
+                bail!(
+                    "host {} knows no peer {gid}; its host file lists {}",
+                    self.name,
+                    known.join(", ")
+                )
             }
         }
     }
@@ -137,18 +144,32 @@ impl HostFile {
         [4096u16, 2048, 1024, 512, 256]
             .into_iter()
             .find(|&payload| u32::from(payload) + 88 + 40 <= self.mtu)
-            .with_context(|| format!("MTU {} of host {} is too small: at least 384 is needed", self.mtu, self.name))
+            .with_context(|| {
+                format!(
+                    "MTU {} of host {} is too small: at least 384 is needed",
+                    self.mtu, self.name
+                )
+            })
     }
 }
 
 /// The algorithmic mapping: the plane goes into every micro-SID, the uplink into the T1's.
 fn template(peer: &HostPeer) -> anyhow::Result<EvTemplate> {
-    let plane = |usid: u8| CopyOp { ev_lsb: PLANE_LSB, width: 4, dst_msb_offset: 32 + 16 * usid + 4 };
-    let uplink = CopyOp { ev_lsb: 0, width: 8, dst_msb_offset: 32 + 16 + 8 };
+    let plane = |usid: u8| CopyOp {
+        ev_lsb: PLANE_LSB,
+        width: 4,
+        dst_msb_offset: 32 + 16 * usid + 4,
+    };
+    let uplink = CopyOp {
+        ev_lsb: 0,
+        width: 8,
+        dst_msb_offset: 32 + 16 + 8,
+    };
     let far = [plane(0), plane(1), plane(2), plane(3), uplink];
     let near = [plane(0), plane(1)];
     let ops: &[CopyOp] = if peer.uplinks == 0 { &near } else { &far };
-    EvTemplate::new(peer.template.octets(), ops).map_err(|error| anyhow::anyhow!("route to {}: {error}", peer.name))
+    EvTemplate::new(peer.template.octets(), ops)
+        .map_err(|error| anyhow::anyhow!("route to {}: {error}", peer.name))
 }
 
 fn parse_mac(text: &str) -> anyhow::Result<[u8; 6]> {
@@ -156,7 +177,8 @@ fn parse_mac(text: &str) -> anyhow::Result<[u8; 6]> {
     let mut parts = text.split(':');
     for byte in &mut mac {
         let part = parts.next().unwrap_or_default();
-        *byte = u8::from_str_radix(part, 16).with_context(|| format!("`{text}` is no MAC address"))?;
+        *byte =
+            u8::from_str_radix(part, 16).with_context(|| format!("`{text}` is no MAC address"))?;
     }
     ensure!(parts.next().is_none(), "`{text}` is no MAC address");
     Ok(mac)

@@ -7,7 +7,7 @@ use mrc_afxdp::device::{Attachment, Idle};
 use mrc_core::path::LossEvAction;
 use mrc_core::{PeerHandle, RetryConfig};
 use mrc_verbs_shim::{
-    Access, CompletionQueue, Context, MemRegion, MemoryRegion, ProtectionDomain, QpAddress, QpAttr, QueuePair,
+    Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair,
 };
 use mrc_wire::{Psn, Qpn, Rkey};
 
@@ -69,7 +69,9 @@ impl DeviceArgs {
     pub fn host(&self) -> anyhow::Result<HostFile> {
         match (&self.host_file, &self.lab) {
             (Some(path), _) => HostFile::read(path),
-            (None, Some(name)) => HostFile::of_lab(&mrc_lab::Fabric::discover(&self.prefix)?.host(name)?),
+            (None, Some(name)) => {
+                HostFile::of_lab(&mrc_lab::Fabric::discover(&self.prefix)?.host(name)?)
+            }
             (None, None) => anyhow::bail!(
                 "which host is this? give --host-file FILE, or --lab hA on a fabric made by `mrc lab up`"
             ),
@@ -86,7 +88,6 @@ pub struct Session {
     pub mr: MemoryRegion,
     /// Posts and completions.
     pub cq: CompletionQueue,
-    pd: ProtectionDomain,
     /// The device.
     pub context: Context,
     timeout: u8,
@@ -97,12 +98,21 @@ const FIRST_PSN: u32 = 0x100;
 
 impl Session {
     /// Opens the device in the host's namespace, with `qps` queue pairs and `bytes` of memory.
-    pub fn open(host: &HostFile, args: &DeviceArgs, qps: usize, bytes: usize) -> anyhow::Result<Self> {
+    pub fn open(
+        host: &HostFile,
+        args: &DeviceArgs,
+        qps: usize,
+        bytes: usize,
+    ) -> anyhow::Result<Self> {
         let mut config = host.device();
         config.attachment = args.mode.attachment();
         config.required_mtu = u32::from(host.path_mtu()?) + 88 + 40;
         config.limits.qps = qps.next_power_of_two().max(4);
-        config.idle = if args.spin { Idle::Spin } else { Idle::SleepAfter(Duration::from_micros(50)) };
+        config.idle = if args.spin {
+            Idle::Spin
+        } else {
+            Idle::SleepAfter(Duration::from_micros(50))
+        };
         let context = match &host.namespace {
             Some(namespace) => mrc_lab::enter(namespace, || Context::open(config))?,
             None => Context::open(config),
@@ -112,10 +122,21 @@ impl Session {
             log::info!("{name}: {obtained}");
         }
         let pd = context.alloc_pd();
-        let mr = pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::REMOTE_WRITE)?;
+        let mr = pd.reg_mr(
+            MemRegion::map(bytes).context("memory for the transfer")?,
+            Access::REMOTE_WRITE,
+        )?;
         let cq = context.create_cq(4096)?;
-        let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
-        Ok(Self { qps, mr, cq, pd, context, timeout: args.timeout })
+        let qps = (0..qps)
+            .map(|_| pd.create_qp(&cq))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            qps,
+            mr,
+            cq,
+            context,
+            timeout: args.timeout,
+        })
     }
 
     /// What the peer must know of QP number `index`.
@@ -143,7 +164,11 @@ impl Session {
         let mut attr = QpAttr::new(handle, profile);
         attr.path_mtu = path_mtu;
         attr.rts.sq_psn = Psn::new(FIRST_PSN);
-        attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 8 };
+        attr.rts.retry = RetryConfig {
+            timeout: self.timeout,
+            linear: 7,
+            exponential: 8,
+        };
         attr.rts.keepalive_ns = if keepalive { 50_000_000 } else { 0 };
         attr.rts.paths.loss_ev_action = LossEvAction::ByTrimming;
         for (qp, remote) in self.qps.iter().zip(remotes) {
@@ -151,14 +176,15 @@ impl Session {
         }
         Ok(handle)
     }
-
-    /// Another region in the same protection domain.
-    pub fn register(&self, bytes: usize) -> anyhow::Result<MemoryRegion> {
-        Ok(self.pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::LOCAL)?)
-    }
 }
 
 /// A peer's QP as it arrived over the control connection.
 pub fn address(qpn: u32, psn: u32, mpr_dest: u8, va: u64, rkey: u32) -> QpAddress {
-    QpAddress { qpn: Qpn::new(qpn), psn: Psn::new(psn), mpr_dest, va, rkey: Rkey(rkey) }
+    QpAddress {
+        qpn: Qpn::new(qpn),
+        psn: Psn::new(psn),
+        mpr_dest,
+        va,
+        rkey: Rkey(rkey),
+    }
 }

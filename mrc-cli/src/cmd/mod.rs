@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 pub mod decode;
+pub mod demo;
 pub mod doctor;
 pub mod lab;
 pub mod write_bw;
@@ -13,6 +14,8 @@ pub mod write_lat;
 /// What `mrc` can do.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Show it: a real transfer through a real SRv6 fabric, a link cut in the middle
+    Demo(demo::Args),
     /// Print packets from a capture or from hex, one line each
     Decode(decode::Args),
     /// Check what this machine offers and how to cure what is missing
@@ -28,6 +31,7 @@ pub enum Command {
 /// Runs one command; the exit code is the command's verdict, an error is a failure to try.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Demo(args) => demo::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),

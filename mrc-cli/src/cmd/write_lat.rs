@@ -58,7 +58,10 @@ struct Report {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.size % 8 != 0 {
-        bail!("--size {}: a multiple of 8 is needed, the last 8 bytes are the value waited for", args.size);
+        bail!(
+            "--size {}: a multiple of 8 is needed, the last 8 bytes are the value waited for",
+            args.size
+        );
     }
     match args.server.clone() {
         None => serve(&args),
@@ -86,7 +89,9 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(ours)
     })?;
     let mut session = opened.context("no session")?;
-    let remote = *remotes(&hello).first().context("the client offers no queue pair")?;
+    let remote = *remotes(&hello)
+        .first()
+        .context("the client offers no queue pair")?;
     control.barrier()?;
     let mut round = 1u64;
     // The client's last value is followed by the end of its control connection.
@@ -108,12 +113,19 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     (hello.va, hello.rkey) = (session.mr.addr(), session.mr.rkey().0);
     hello.qps = vec![addresses(&session, 0)];
     let theirs = control.offer(&hello)?;
-    let remote = *remotes(&theirs).first().context("the server offers no queue pair")?;
+    let remote = *remotes(&theirs)
+        .first()
+        .context("the server offers no queue pair")?;
     let mtu = theirs.path_mtu.min(hello.path_mtu);
     session.connect(&host, host.peer(theirs.gid)?, mtu, false, &[remote])?;
     control.barrier()?;
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %").unwrap_or(ProgressStyle::default_bar());
-    let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new(args.iterations).with_style(style) };
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %")
+        .unwrap_or(ProgressStyle::default_bar());
+    let bar = if args.json {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::new(args.iterations).with_style(style)
+    };
     let mut half_ns = Vec::with_capacity(args.iterations as usize);
     for round in 1..=args.iterations {
         let start = Instant::now();
@@ -139,7 +151,10 @@ fn write(session: &mut Session, remote: &QpAddress, size: u32, round: u64) -> an
             bail!("write failed: {}", completion.status.text());
         }
     }
-    session.mr.memory().place(u64::from(size) - 8, &round.to_ne_bytes())?;
+    session
+        .mr
+        .memory()
+        .place(u64::from(size) - 8, &round.to_ne_bytes())?;
     let wr = WriteWr {
         wr_id: round,
         mr: &session.mr,
@@ -206,9 +221,19 @@ fn print(args: &Args, mut half_ns: Vec<u64>) {
         println!("{}", serde_json::to_string(&report).unwrap_or_default());
         return;
     }
-    println!("{:>8} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "bytes", "iterations", "min us", "p50", "average", "p99", "p99.9", "max");
+    println!(
+        "{:>8} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "bytes", "iterations", "min us", "p50", "average", "p99", "p99.9", "max"
+    );
     println!(
         "{:>8} {:>10} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2}",
-        report.size, report.iterations, report.min_us, report.p50_us, report.average_us, report.p99_us, report.p999_us, report.max_us
+        report.size,
+        report.iterations,
+        report.min_us,
+        report.p50_us,
+        report.average_us,
+        report.p99_us,
+        report.p999_us,
+        report.max_us
     );
 }
