@@ -274,6 +274,8 @@ impl Endpoint<'_> {
         let order = part(self.ev_order, index, active).ok_or(ModifyError::Unknown)?;
         slot.path_cfg = attr.paths;
         slot.path_cfg.base_rtt_ns = attr.base_rtt_ns;
+        // A probe per ten round trips at most (`paths.md` 10).
+        slot.path_cfg.probe_interval_ns = attr.paths.probe_interval_ns.max(10 * attr.base_rtt_ns);
         slot.paths
             .start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, &mut self.rng)
             .map_err(|_| ModifyError::NoUsableEv)?;
