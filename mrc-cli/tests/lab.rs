@@ -1,0 +1,213 @@
+//! The program as its users run it, on a real fabric. Needs root; skipped by name and reason otherwise.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use mrc_lab::{Fabric, Shape, requirements};
+use serde_json::Value;
+
+fn mrc(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+/// Fabrics share two cores and the kernel's namespaces: one test at a time.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn skip(test: &str) -> bool {
+    match requirements() {
+        Ok(()) => false,
+        Err(missing) => {
+            eprintln!("SKIP {test}: {missing}");
+            true
+        }
+    }
+}
+
+fn folder(test: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn json(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Waits for a child, killing it when it takes longer than `limit`.
+fn finish(mut child: Child, limit: Duration) -> Output {
+    let give_up = Instant::now() + limit;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > give_up {
+            child.kill().unwrap();
+            panic!("still running after {limit:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn spawn(args: &[&str]) -> Child {
+    mrc(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn the_demo_survives_its_cut() {
+    if skip("the_demo_survives_its_cut") {
+        return;
+    }
+    let _alone = alone();
+    let out = folder("demo");
+    let child = spawn(&["demo", "--json", "--seconds", "6", "--mode", "lab", "--out", out.to_str().unwrap()]);
+    let output = finish(child, Duration::from_secs(60));
+    let report = json(&output);
+    assert!(output.status.success(), "{report}");
+    assert_eq!((report["mode"].as_str(), report["integrity"].as_str()), (Some("lab"), Some("ok")));
+    let planes: Vec<f64> = report["planes"].as_array().unwrap().iter().map(|p| p["bytes"].as_f64().unwrap()).collect();
+    let sum: f64 = planes.iter().sum();
+    assert!(planes.iter().all(|bytes| (0.4..=0.6).contains(&(bytes / sum))), "{planes:?}");
+    let t1 = report["t1_packets"].as_object().unwrap();
+    assert_eq!(t1.len(), 8);
+    assert!(t1.values().all(|packets| packets.as_u64().unwrap() > 0), "{t1:?}");
+    assert!(report["ev_assumed_bad"].as_u64().unwrap() >= 1 && report["ev_restored"].as_u64().unwrap() >= 1);
+    assert!(std::fs::metadata(report["chart"].as_str().unwrap()).unwrap().len() > 1_000);
+    assert!(std::fs::metadata(report["pcap"].as_str().unwrap()).unwrap().len() > 10_000);
+    let left = std::fs::read_dir("/run/netns").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    assert_eq!(left.filter(|name| name.starts_with("mrcdemo")).count(), 0);
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing() {
+    if skip("an_interrupted_demo_leaves_nothing") {
+        return;
+    }
+    let _alone = alone();
+    let out = folder("interrupted");
+    let child = spawn(&["demo", "--json", "--seconds", "60", "--mode", "lab", "--out", out.to_str().unwrap()]);
+    let prefix = format!("mrcdemo{}", child.id());
+    let exists = || {
+        let names = std::fs::read_dir("/run/netns").into_iter().flatten().filter_map(|entry| entry.ok());
+        names.filter(|name| name.file_name().to_string_lossy().starts_with(&prefix)).count()
+    };
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while exists() < 14 && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = finish(child, Duration::from_secs(20));
+    assert_eq!((output.status.code(), exists()), (Some(130), 0));
+}
+
+/// A fabric with a server on hB and a client on hA.
+struct Pair {
+    fabric: Fabric,
+    server: Child,
+    client: Child,
+}
+
+impl Pair {
+    fn start(test: &str, port: &str, client: &[&str]) -> Self {
+        let prefix = format!("mrct{}{test}", std::process::id());
+        let fabric = Fabric::up(Shape { prefix: prefix.clone(), ..Shape::default() }).unwrap().guarded();
+        let common = ["--prefix", &prefix, "--port", port, "--json"];
+        let server = spawn(&[&["write-bw", "--lab", "hB"][..], &common].concat());
+        let client = spawn(&[&["write-bw", "--lab", "hA", "localhost"][..], &common, client].concat());
+        Self { fabric, server, client }
+    }
+}
+
+#[test]
+fn every_core_link_may_fail_in_turn() {
+    if skip("every_core_link_may_fail_in_turn") {
+        return;
+    }
+    let _alone = alone();
+    let pair = Pair::start("links", "18701", &["-D", "20", "-q", "2"]);
+    std::thread::sleep(Duration::from_secs(2));
+    let links: Vec<String> = pair.fabric.shape().links().iter().map(mrc_lab::Link::name).filter(|n| n.contains("-t1")).collect();
+    assert_eq!(links.len(), 16);
+    for link in &links {
+        pair.fabric.cut(link).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        pair.fabric.heal(link).unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    let client = finish(pair.client, Duration::from_secs(60));
+    let server = finish(pair.server, Duration::from_secs(10));
+    let (client_report, server_report) = (json(&client), json(&server));
+    assert!(client.status.success() && server.status.success(), "{client_report} {server_report}");
+    assert!(client_report["error"].is_null() && server_report["error"].is_null());
+    assert!(client_report["retransmitted"].as_u64().unwrap() > 0, "{client_report}");
+    assert!(server_report["bytes"].as_u64().unwrap() >= client_report["bytes"].as_u64().unwrap());
+}
+
+#[test]
+fn a_killed_client_leaves_the_server_with_a_cause() {
+    if skip("a_killed_client_leaves_the_server_with_a_cause") {
+        return;
+    }
+    let _alone = alone();
+    let mut pair = Pair::start("kill", "18702", &["-D", "30"]);
+    std::thread::sleep(Duration::from_secs(3));
+    pair.client.kill().unwrap(); // SIGKILL
+    pair.client.wait().unwrap();
+    let killed = Instant::now();
+    let server = finish(pair.server, Duration::from_secs(10));
+    let report = json(&server);
+    assert_eq!(server.status.code(), Some(1), "{report}");
+    assert!(report["error"].as_str().unwrap().contains("peer vanished"), "{report}");
+    let text = String::from_utf8_lossy(&server.stderr);
+    assert!(text.contains("QP 0x") && text.contains("in ERROR"), "{text}");
+    // Retry budget of the program's defaults: 7 linear and 8 doubling intervals of 4.2 ms, about 2.2 s.
+    assert!(killed.elapsed() < Duration::from_millis(2_500), "{:?}", killed.elapsed());
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let _alone = alone();
+    let say = |args: &[&str]| {
+        let output = mrc(args).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, text) = say(&["write-bw"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("--host-file") && text.contains("mrc lab up"), "{text}");
+    let (code, text) = say(&["write-bw", "--host-file", "/nonexistent"]);
+    assert!(code == Some(1) && text.contains("/nonexistent"), "{text}");
+    let (code, _) = say(&["write-bw", "-s", "0"]);
+    assert_eq!(code, Some(2));
+    let (code, text) = say(&["write-lat", "-s", "12"]);
+    assert!(code == Some(1) && text.contains("multiple of 8"), "{text}");
+    if skip("mistakes_are_explained (fabric)") {
+        return;
+    }
+    let (code, text) = say(&["lab", "--prefix", "mrcnone", "cut", "p0-t0a-t1a"]);
+    assert!(code == Some(1) && text.contains("mrc lab up"), "{text}");
+    let (code, text) = say(&["lab", "up", "--planes", "0", "--prefix", "mrcnone"]);
+    assert!(code == Some(1) && text.contains("1 to 8"), "{text}");
+    // Unknown interface: the host file names one that does not exist.
+    let file = folder("host").join("host.json");
+    let host = Shape::default().host(0);
+    let mut value = serde_json::to_value(host).unwrap();
+    value["namespace"] = Value::Null;
+    value["planes"][0]["interface"] = "nosuchport0".into();
+    std::fs::write(&file, value.to_string()).unwrap();
+    let mut server = spawn(&["write-bw", "--host-file", file.to_str().unwrap(), "-p", "18703"]);
+    std::thread::sleep(Duration::from_millis(300));
+    let (_, text) = say(&["write-bw", "--host-file", file.to_str().unwrap(), "-p", "18703", "localhost", "-n", "1"]);
+    assert!(text.contains("nosuchport0"), "{text}");
+    server.kill().unwrap();
+    let mut rest = String::new();
+    server.stderr.take().unwrap().read_to_string(&mut rest).unwrap();
+    server.wait().unwrap();
+}
