@@ -95,10 +95,7 @@ impl AethRepr {
     #[inline]
     #[must_use]
     pub const fn parse(b: &[u8; Self::LEN]) -> Self {
-        Self {
-            syndrome: Syndrome::from_u8(b[0]),
-            msn: u32::from_be_bytes([0, b[1], b[2], b[3]]),
-        }
+        Self { syndrome: Syndrome::from_u8(b[0]), msn: u32::from_be_bytes([0, b[1], b[2], b[3]]) }
     }
 
     /// Writes every byte; the top byte of `msn` is dropped.
@@ -127,18 +124,8 @@ mod tests {
     #[test]
     fn the_message_number_has_24_bits() {
         let mut out = [0; 4];
-        AethRepr {
-            syndrome: Syndrome::InvalidRequest,
-            msn: 0xFF01_0203,
-        }
-        .emit(&mut out);
+        AethRepr { syndrome: Syndrome::InvalidRequest, msn: 0xFF01_0203 }.emit(&mut out);
         assert_eq!(out, [0x61, 1, 2, 3]);
-        assert_eq!(
-            AethRepr::parse(&out),
-            AethRepr {
-                syndrome: Syndrome::InvalidRequest,
-                msn: 0x01_0203
-            }
-        );
+        assert_eq!(AethRepr::parse(&out), AethRepr { syndrome: Syndrome::InvalidRequest, msn: 0x01_0203 });
     }
 }

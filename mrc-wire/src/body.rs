@@ -1,8 +1,8 @@
 //! What follows BTH, by opcode: wire.md section 10.
 
 use crate::{
-    AethRepr, EndpointRequestRepr, EndpointResponseRepr, MethRepr, NackRepr, Opcode, ProbeRepr,
-    RethRepr, SackRepr, Trim, TsethRepr, WireError,
+    AethRepr, EndpointRequestRepr, EndpointResponseRepr, MethRepr, NackRepr, Opcode, ProbeRepr, RethRepr, SackRepr,
+    Trim, TsethRepr, WireError,
 };
 
 /// Bytes of ImmDt.
@@ -103,34 +103,17 @@ impl Body {
             Opcode::Sack => Self::Sack(SackRepr::parse(take(&mut rest)?)),
             Opcode::Nack => Self::Nack(NackRepr::parse(take(&mut rest)?)),
             Opcode::Probe => Self::Probe(ProbeRepr::parse(take(&mut rest)?)),
-            Opcode::EndpointRequest => {
-                Self::EndpointRequest(EndpointRequestRepr::parse(take(&mut rest)?)?)
-            }
-            Opcode::EndpointResponse => {
-                Self::EndpointResponse(EndpointResponseRepr::parse(take(&mut rest)?)?)
-            }
+            Opcode::EndpointRequest => Self::EndpointRequest(EndpointRequestRepr::parse(take(&mut rest)?)?),
+            Opcode::EndpointResponse => Self::EndpointResponse(EndpointResponseRepr::parse(take(&mut rest)?)?),
             Opcode::Unknown(_) => return Err(BodyError::Opcode),
             write => {
                 let meth = MethRepr::parse(take(&mut rest)?);
                 //= BTH-009, OPC-002
-                let tseth = if ts {
-                    Some(TsethRepr::parse(take(&mut rest)?))
-                } else {
-                    None
-                };
+                let tseth = if ts { Some(TsethRepr::parse(take(&mut rest)?)) } else { None };
                 let reth = RethRepr::parse(take(&mut rest)?);
                 //= IMM-001
-                let imm = if write.has_imm() {
-                    Some(u32::from_be_bytes(*take(&mut rest)?))
-                } else {
-                    None
-                };
-                Self::Write {
-                    meth,
-                    tseth,
-                    reth,
-                    imm,
-                }
+                let imm = if write.has_imm() { Some(u32::from_be_bytes(*take(&mut rest)?)) } else { None };
+                Self::Write { meth, tseth, reth, imm }
             }
         })
     }
@@ -164,12 +147,7 @@ impl Body {
     pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
         let mut rest = out;
         match self {
-            Self::Write {
-                meth,
-                tseth,
-                reth,
-                imm,
-            } => {
+            Self::Write { meth, tseth, reth, imm } => {
                 meth.emit(put(&mut rest)?);
                 if let Some(tseth) = tseth {
                     tseth.emit(put(&mut rest)?);

@@ -115,20 +115,7 @@ impl BthRepr {
         //= BTH-005
         //= GEN-002
         let byte1 = se | (self.pad & field::PAD_MASK) << field::PAD_SHIFT;
-        *out = [
-            self.opcode.to_u8(),
-            byte1,
-            p0,
-            p1,
-            0,
-            q0,
-            q1,
-            q2,
-            flags,
-            s0,
-            s1,
-            s2,
-        ];
+        *out = [self.opcode.to_u8(), byte1, p0, p1, 0, q0, q1, q2, flags, s0, s1, s2];
     }
 }
 
@@ -186,20 +173,13 @@ mod tests {
     //= BTH-002 test
     #[test]
     fn the_solicited_bit_follows_its_knob() {
-        let se = BthRepr {
-            se: true,
-            ..sample()
-        };
+        let se = BthRepr { se: true, ..sample() };
         let mut out = [0; 12];
         se.emit(&mut out);
         assert_eq!(out[1], 0xB0);
         se.emit_with(&mut out, 6);
         assert_eq!(out[1], 0x70);
         assert_eq!(BthRepr::parse_with(&out, 6), Ok(se));
-        assert_eq!(
-            BthRepr::parse(&out),
-            Ok(sample()),
-            "bit 6 means nothing in IBTA order"
-        );
+        assert_eq!(BthRepr::parse(&out), Ok(sample()), "bit 6 means nothing in IBTA order");
     }
 }

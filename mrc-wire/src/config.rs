@@ -80,14 +80,7 @@ pub struct DscpPlan {
 
 impl Default for DscpPlan {
     fn default() -> Self {
-        Self {
-            no_trim: 0,
-            trimmable: 4,
-            trimmable_retx: 8,
-            trimmed: 12,
-            trimmed_lasthop: 16,
-            control: 46,
-        }
+        Self { no_trim: 0, trimmable: 4, trimmable_retx: 8, trimmed: 12, trimmed_lasthop: 16, control: 46 }
     }
 }
 
@@ -104,14 +97,8 @@ pub enum DscpError {
 impl fmt::Display for DscpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLarge(v) => write!(
-                f,
-                "DSCP {v} does not fit in 6 bits: choose a value below 64"
-            ),
-            Self::Shared(v) => write!(
-                f,
-                "DSCP {v} is given to two roles: choose a value of its own for each"
-            ),
+            Self::TooLarge(v) => write!(f, "DSCP {v} does not fit in 6 bits: choose a value below 64"),
+            Self::Shared(v) => write!(f, "DSCP {v} is given to two roles: choose a value of its own for each"),
         }
     }
 }
@@ -140,14 +127,7 @@ impl DscpPlan {
     /// `trimmable`: that is how it is left out.
     pub fn check(&self) -> Result<(), DscpError> {
         //= DSCP-001
-        let all = [
-            self.no_trim,
-            self.trimmable,
-            self.trimmed,
-            self.trimmed_lasthop,
-            self.control,
-            self.trimmable_retx,
-        ];
+        let all = [self.no_trim, self.trimmable, self.trimmed, self.trimmed_lasthop, self.control, self.trimmable_retx];
         let mut seen: u64 = 0;
         for (role, value) in all.into_iter().enumerate() {
             if value >= 64 {
@@ -208,38 +188,10 @@ mod tests {
     fn a_plan_needs_distinct_values_of_six_bits() {
         let plan = DscpPlan::default();
         assert_eq!(plan.check(), Ok(()));
-        assert_eq!(
-            DscpPlan {
-                control: 64,
-                ..plan
-            }
-            .check(),
-            Err(DscpError::TooLarge(64))
-        );
-        assert_eq!(
-            DscpPlan {
-                trimmed: 46,
-                ..plan
-            }
-            .check(),
-            Err(DscpError::Shared(46))
-        );
-        assert_eq!(
-            DscpPlan {
-                trimmable_retx: plan.trimmable,
-                ..plan
-            }
-            .check(),
-            Ok(())
-        );
-        assert_eq!(
-            DscpPlan {
-                trimmable_retx: plan.trimmed,
-                ..plan
-            }
-            .check(),
-            Err(DscpError::Shared(12))
-        );
+        assert_eq!(DscpPlan { control: 64, ..plan }.check(), Err(DscpError::TooLarge(64)));
+        assert_eq!(DscpPlan { trimmed: 46, ..plan }.check(), Err(DscpError::Shared(46)));
+        assert_eq!(DscpPlan { trimmable_retx: plan.trimmable, ..plan }.check(), Ok(()));
+        assert_eq!(DscpPlan { trimmable_retx: plan.trimmed, ..plan }.check(), Err(DscpError::Shared(12)));
     }
 
     //= TRIM-001 test
@@ -247,10 +199,7 @@ mod tests {
     fn two_code_points_mean_trimmed() {
         let plan = DscpPlan::default();
         assert_eq!((0..64).filter_map(|d| plan.trim(d)).count(), 2);
-        assert_eq!(
-            (plan.trim(12), plan.trim(16)),
-            (Some(Trim::Trimmed), Some(Trim::LastHop))
-        );
+        assert_eq!((plan.trim(12), plan.trim(16)), (Some(Trim::Trimmed), Some(Trim::LastHop)));
     }
 
     #[test]

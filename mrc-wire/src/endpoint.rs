@@ -126,10 +126,7 @@ impl EndpointResponseRepr {
         //= EETH-001
         match EndpointOp::from_bits(b[1] >> 2) {
             //= EETH-002
-            Ok(op) => Ok(Self {
-                op,
-                timestamp: u16::from_be_bytes([b[28], b[29]]),
-            }),
+            Ok(op) => Ok(Self { op, timestamp: u16::from_be_bytes([b[28], b[29]]) }),
             Err(e) => Err(e),
         }
     }
@@ -155,12 +152,7 @@ mod tests {
     #[test]
     fn operations_sit_in_different_bits_and_two_are_reserved() {
         let reserved = WireError::Reserved(FieldId::EndpointOp);
-        let want = [
-            Ok(EndpointOp::PortStatusUpdate),
-            Ok(EndpointOp::EvProbe),
-            Err(reserved),
-            Err(reserved),
-        ];
+        let want = [Ok(EndpointOp::PortStatusUpdate), Ok(EndpointOp::EvProbe), Err(reserved), Err(reserved)];
         for (bits, want) in (0u8..).zip(want) {
             let mut req = [0; 16];
             req[1] = 0xFC | bits;
@@ -175,17 +167,8 @@ mod tests {
     #[test]
     fn the_response_writes_nothing_but_operation_and_timestamp() {
         let mut out = [0xFF; 36];
-        EndpointResponseRepr {
-            op: EndpointOp::EvProbe,
-            timestamp: 0x0102,
-        }
-        .emit(&mut out);
-        let set: Vec<_> = out
-            .iter()
-            .enumerate()
-            .filter(|(_, b)| **b != 0)
-            .map(|(i, b)| (i, *b))
-            .collect();
+        EndpointResponseRepr { op: EndpointOp::EvProbe, timestamp: 0x0102 }.emit(&mut out);
+        let set: Vec<_> = out.iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, b)| (i, *b)).collect();
         assert_eq!(set, [(1, 4), (28, 1), (29, 2)]);
     }
 }

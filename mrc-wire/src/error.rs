@@ -37,10 +37,9 @@ impl fmt::Display for WireError {
                 f,
                 "BTH transport version is {v}, only 0 is known: drop the packet, the peer is newer than this endpoint"
             ),
-            Self::Reserved(field) => write!(
-                f,
-                "{field} holds a reserved code point: drop the packet, the peer is newer than this endpoint"
-            ),
+            Self::Reserved(field) => {
+                write!(f, "{field} holds a reserved code point: drop the packet, the peer is newer than this endpoint")
+            }
         }
     }
 }

@@ -23,13 +23,7 @@ impl EvField {
     #[must_use]
     pub const fn fixed(width: u8, value: u32) -> Self {
         //= EXP-003
-        Self {
-            width,
-            init_val: value,
-            min_val: 0,
-            max_val: 0,
-            mask: 0,
-        }
+        Self { width, init_val: value, min_val: 0, max_val: 0, mask: 0 }
     }
 }
 
@@ -74,37 +68,19 @@ impl fmt::Display for EvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyFields { given, allowed } => {
-                write!(
-                    f,
-                    "EV profile has {given} fields but its format {allowed}: drop fields or widen the format"
-                )
+                write!(f, "EV profile has {given} fields but its format {allowed}: drop fields or widen the format")
             }
             Self::Width { field } => {
-                write!(
-                    f,
-                    "EV field {field} is wider than 32 bits or than its place in the format: lower its width"
-                )
+                write!(f, "EV field {field} is wider than 32 bits or than its place in the format: lower its width")
             }
             Self::InitVal { field } => {
-                write!(
-                    f,
-                    "EV field {field} has an initial value beyond its width: clear the upper bits"
-                )
+                write!(f, "EV field {field} has an initial value beyond its width: clear the upper bits")
             }
-            Self::Mask { field } => write!(
-                f,
-                "EV field {field} has mask bits beyond its width: clear them"
-            ),
+            Self::Mask { field } => write!(f, "EV field {field} has mask bits beyond its width: clear them"),
             Self::Range { field } => {
-                write!(
-                    f,
-                    "EV field {field} has a range its mask cannot hold: keep min <= max < 2^(bits in the mask)"
-                )
+                write!(f, "EV field {field} has a range its mask cannot hold: keep min <= max < 2^(bits in the mask)")
             }
-            Self::TooWide(bits) => write!(
-                f,
-                "EV format has {bits} bits, 256 fit: drop or narrow fields"
-            ),
+            Self::TooWide(bits) => write!(f, "EV format has {bits} bits, 256 fit: drop or narrow fields"),
             Self::UnusedBit(bit) => {
                 write!(f, "EV bit {bit} is set but no field takes it: clear it")
             }
@@ -121,10 +97,7 @@ impl core::error::Error for EvError {}
 pub fn check(fields: &[EvField], fmt_widths: &[u8]) -> Result<(), EvError> {
     //= EXP-004
     if fields.len() > fmt_widths.len() {
-        return Err(EvError::TooManyFields {
-            given: fields.len(),
-            allowed: fmt_widths.len(),
-        });
+        return Err(EvError::TooManyFields { given: fields.len(), allowed: fmt_widths.len() });
     }
     for (i, (f, fmt_width)) in fields.iter().zip(fmt_widths).enumerate() {
         let field = i.min(255) as u8;
@@ -143,14 +116,8 @@ pub fn check(fields: &[EvField], fmt_widths: &[u8]) -> Result<(), EvError> {
         }
     }
     //= EXP-006
-    let total = fmt_widths
-        .iter()
-        .fold(0u32, |sum, w| sum.saturating_add(u32::from(*w)));
-    if total > 256 {
-        Err(EvError::TooWide(total))
-    } else {
-        Ok(())
-    }
+    let total = fmt_widths.iter().fold(0u32, |sum, w| sum.saturating_add(u32::from(*w)));
+    if total > 256 { Err(EvError::TooWide(total)) } else { Ok(()) }
 }
 
 /// Spreads the bits of an EV over the masked bits of its fields.
@@ -159,11 +126,7 @@ pub fn check(fields: &[EvField], fmt_widths: &[u8]) -> Result<(), EvError> {
 ///
 /// # Errors
 /// See [`EvError`].
-pub fn expand(
-    ev_bits: &[u8; 32],
-    fields: &[EvField],
-    fmt_widths: &[u8],
-) -> Result<[u8; 32], EvError> {
+pub fn expand(ev_bits: &[u8; 32], fields: &[EvField], fmt_widths: &[u8]) -> Result<[u8; 32], EvError> {
     expand_with(ev_bits, fields, fmt_widths, |_, _| ())
 }
 
@@ -219,9 +182,7 @@ fn field_value(ev_bits: &[u8; 32], field: &EvField, taken: &mut usize) -> u32 {
 /// Bit `at` from the top, 0 past the end.
 #[inline]
 fn bit(string: &[u8; 32], at: usize) -> u32 {
-    string
-        .get(at / 8)
-        .map_or(0, |byte| u32::from(*byte >> (7 - at % 8) & 1))
+    string.get(at / 8).map_or(0, |byte| u32::from(*byte >> (7 - at % 8) & 1))
 }
 
 /// The wire EV of the structured format: the first four bytes of the expanded string.
@@ -229,12 +190,7 @@ fn bit(string: &[u8; 32], at: usize) -> u32 {
 #[must_use]
 pub const fn stev(expanded: &[u8; 32]) -> Ev {
     //= EVW-005
-    Ev(u32::from_be_bytes([
-        expanded[0],
-        expanded[1],
-        expanded[2],
-        expanded[3],
-    ]))
+    Ev(u32::from_be_bytes([expanded[0], expanded[1], expanded[2], expanded[3]]))
 }
 
 /// The wire EV of the UDP format: the first two bytes of the expanded string, in the low half.
@@ -265,11 +221,7 @@ pub fn srh_segment(expanded: &[u8; 32]) -> [u8; 16] {
 #[must_use]
 pub const fn place(ev: Ev, v6: bool, high_half_in_sport: bool) -> (u16, u16) {
     //= EVW-002
-    if v6 && high_half_in_sport {
-        (ev.low(), ev.high())
-    } else {
-        (ev.high(), ev.low())
-    }
+    if v6 && high_half_in_sport { (ev.low(), ev.high()) } else { (ev.high(), ev.low()) }
 }
 
 /// The EV that a flow label and a UDP source port carry: what SACKs and NACKs echo.
@@ -280,11 +232,7 @@ pub const fn place(ev: Ev, v6: bool, high_half_in_sport: bool) -> (u16, u16) {
 pub const fn echo(flow_label: u32, sport: u16, v6: bool, high_half_in_sport: bool) -> Ev {
     //= EVW-003
     let label = if v6 { (flow_label & 0xFFFF) as u16 } else { 0 };
-    if v6 && high_half_in_sport {
-        Ev::from_halves(sport, label)
-    } else {
-        Ev::from_halves(label, sport)
-    }
+    if v6 && high_half_in_sport { Ev::from_halves(sport, label) } else { Ev::from_halves(label, sport) }
 }
 
 #[cfg(test)]
@@ -292,13 +240,7 @@ mod tests {
     use super::*;
 
     fn field(width: u8, init_val: u32, mask: u32) -> EvField {
-        EvField {
-            width,
-            init_val,
-            min_val: 0,
-            max_val: 0,
-            mask,
-        }
+        EvField { width, init_val, min_val: 0, max_val: 0, mask }
     }
 
     //= EXP-004, EXP-006 test
@@ -307,43 +249,15 @@ mod tests {
         let one = |f: EvField| check(&[f], &[16]);
         assert_eq!(one(field(16, 0xFFFF, 0xFFFF)), Ok(()));
         assert_eq!(one(field(17, 0, 0)), Err(EvError::Width { field: 0 }));
-        assert_eq!(
-            check(&[field(33, 0, 0)], &[40]),
-            Err(EvError::Width { field: 0 })
-        );
+        assert_eq!(check(&[field(33, 0, 0)], &[40]), Err(EvError::Width { field: 0 }));
         assert_eq!(one(field(8, 0x100, 0)), Err(EvError::InitVal { field: 0 }));
         assert_eq!(one(field(8, 0, 0x100)), Err(EvError::Mask { field: 0 }));
-        assert_eq!(
-            one(EvField {
-                max_val: 4,
-                ..field(8, 0, 0x11)
-            }),
-            Err(EvError::Range { field: 0 })
-        );
-        assert_eq!(
-            one(EvField {
-                max_val: 3,
-                ..field(8, 0, 0x11)
-            }),
-            Ok(())
-        );
-        assert_eq!(
-            one(EvField {
-                min_val: 2,
-                max_val: 1,
-                ..field(8, 0, 0xFF)
-            }),
-            Err(EvError::Range { field: 0 })
-        );
+        assert_eq!(one(EvField { max_val: 4, ..field(8, 0, 0x11) }), Err(EvError::Range { field: 0 }));
+        assert_eq!(one(EvField { max_val: 3, ..field(8, 0, 0x11) }), Ok(()));
+        assert_eq!(one(EvField { min_val: 2, max_val: 1, ..field(8, 0, 0xFF) }), Err(EvError::Range { field: 0 }));
         assert_eq!(check(&[field(32, 0, u32::MAX)], &[32]), Ok(()));
         let two = [field(8, 0, 0); 2];
-        assert_eq!(
-            check(&two, &[8]),
-            Err(EvError::TooManyFields {
-                given: 2,
-                allowed: 1
-            })
-        );
+        assert_eq!(check(&two, &[8]), Err(EvError::TooManyFields { given: 2, allowed: 1 }));
         assert_eq!(check(&two, &[8, 7]), Err(EvError::Width { field: 1 }));
         assert_eq!(check(&[], &[255, 2]), Err(EvError::TooWide(257)));
     }
@@ -365,10 +279,7 @@ mod tests {
         ev[0] = 0xA4;
         assert!(expand(&ev, &[field(8, 0, 0xFC)], &[8]).is_ok());
         ev[0] |= 1;
-        assert_eq!(
-            expand(&ev, &[field(8, 0, 0xFC)], &[8]),
-            Err(EvError::UnusedBit(7))
-        );
+        assert_eq!(expand(&ev, &[field(8, 0, 0xFC)], &[8]), Err(EvError::UnusedBit(7)));
         ev[0] = 0;
         ev[31] = 1;
         assert_eq!(expand(&ev, &[], &[]), Err(EvError::UnusedBit(255)));
@@ -392,23 +303,9 @@ mod tests {
     fn the_echo_undoes_the_split() {
         for swapped in [false, true] {
             let (label, sport) = place(Ev(0x1234_5678), true, swapped);
-            assert_eq!(
-                (label, sport),
-                if swapped {
-                    (0x5678, 0x1234)
-                } else {
-                    (0x1234, 0x5678)
-                }
-            );
-            assert_eq!(
-                echo(0xF_0000 | u32::from(label), sport, true, swapped),
-                Ev(0x1234_5678)
-            );
-            assert_eq!(
-                place(Ev(0x1234_5678), false, swapped).1,
-                0x5678,
-                "IPv4 carries the low half"
-            );
+            assert_eq!((label, sport), if swapped { (0x5678, 0x1234) } else { (0x1234, 0x5678) });
+            assert_eq!(echo(0xF_0000 | u32::from(label), sport, true, swapped), Ev(0x1234_5678));
+            assert_eq!(place(Ev(0x1234_5678), false, swapped).1, 0x5678, "IPv4 carries the low half");
             assert_eq!(echo(0x1234, 0x5678, false, swapped), Ev(0x5678));
         }
     }

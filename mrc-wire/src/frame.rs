@@ -4,8 +4,8 @@
 
 use crate::body::{BodyError, ext_len};
 use crate::ip::{
-    ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6,
-    NH_ROUTING, NH_UDP, UDP_LEN, UDP_LEN_MIN,
+    ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, NH_UDP, UDP_LEN,
+    UDP_LEN_MIN,
 };
 use crate::{Body, BthRepr, Ev, Ip, MethRepr, Opcode, TsethRepr, WireConfig, ev, icrc};
 use core::fmt;
@@ -33,15 +33,8 @@ pub enum Reject {
 
 impl Reject {
     /// Every reason, in the order of the steps.
-    pub const ALL: [Self; 7] = [
-        Self::L3Bad,
-        Self::L3Dst,
-        Self::L3Len,
-        Self::UdpBad,
-        Self::Short,
-        Self::Opcode,
-        Self::Tver,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::L3Bad, Self::L3Dst, Self::L3Len, Self::UdpBad, Self::Short, Self::Opcode, Self::Tver];
 
     /// The name of the counter.
     #[must_use]
@@ -187,10 +180,7 @@ pub fn parse_frame(
     if l3.protocol != NH_UDP {
         return Err(Reject::UdpBad);
     }
-    let (udp, rest) = l3
-        .next
-        .split_first_chunk::<UDP_LEN>()
-        .ok_or(Reject::UdpBad)?;
+    let (udp, rest) = l3.next.split_first_chunk::<UDP_LEN>().ok_or(Reject::UdpBad)?;
     let sport = u16::from_be_bytes([udp[0], udp[1]]);
     let dport = u16::from_be_bytes([udp[2], udp[3]]);
     let udp_len = u16::from_be_bytes([udp[4], udp[5]]);
@@ -203,9 +193,7 @@ pub fn parse_frame(
         return Err(Reject::UdpBad);
     }
     //= VAL-006
-    let (bth_bytes, rest) = rest
-        .split_first_chunk::<{ BthRepr::LEN }>()
-        .ok_or(Reject::Short)?;
+    let (bth_bytes, rest) = rest.split_first_chunk::<{ BthRepr::LEN }>().ok_or(Reject::Short)?;
     //= VAL-007
     let opcode = Opcode::from_u8(bth_bytes[0]);
     if let Opcode::Unknown(_) = opcode {
@@ -222,14 +210,7 @@ pub fn parse_frame(
             }
             //= TRIM-003
             let end = wire_len.max(ext_at);
-            (
-                Body::Trimmed {
-                    kind,
-                    timestamp: trimmed_timestamp(&bth, rest),
-                },
-                end,
-                end..end,
-            )
+            (Body::Trimmed { kind, timestamp: trimmed_timestamp(&bth, rest) }, end, end..end)
         }
         None => {
             //= VAL-009
@@ -240,11 +221,7 @@ pub fn parse_frame(
                 .ok_or(Reject::Short)?;
             let body = Body::parse(opcode, bth.ts, rest)?;
             let start = ext_at + ext;
-            let unpadded = if opcode.is_write() {
-                left.saturating_sub(usize::from(bth.pad))
-            } else {
-                0
-            };
+            let unpadded = if opcode.is_write() { left.saturating_sub(usize::from(bth.pad)) } else { 0 };
             (body, start + left, start..start + unpadded)
         }
     };
@@ -257,12 +234,7 @@ pub fn parse_frame(
         outer_dst: l3.outer_dst,
         dscp: l3.dscp,
         ce: l3.ce,
-        entropy: ev::echo(
-            u32::from(l3.flow_label),
-            sport,
-            l3.src.is_v6(),
-            cfg.ev_high_half_in_sport,
-        ),
+        entropy: ev::echo(u32::from(l3.flow_label), sport, l3.src.is_v6(), cfg.ev_high_half_in_sport),
         udp_len,
         bth,
         body,
@@ -284,11 +256,7 @@ fn trimmed_timestamp(bth: &BthRepr, after_bth: &[u8]) -> u16 {
 
 /// Steps 1 and 2.
 #[inline]
-fn layer3(
-    head: &[u8],
-    wire_len: usize,
-    is_local: impl Fn(&Ip) -> bool,
-) -> Result<Layer3<'_>, Reject> {
+fn layer3(head: &[u8], wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Result<Layer3<'_>, Reject> {
     //= VAL-002
     let (eth, mut rest) = head.split_first_chunk::<ETH_LEN>().ok_or(Reject::L3Bad)?;
     let mut at = ETH_LEN;
@@ -309,12 +277,7 @@ fn layer3(
 }
 
 #[inline]
-fn layer3_v6(
-    bytes: &[u8],
-    at: usize,
-    wire_len: usize,
-    is_local: impl Fn(&Ip) -> bool,
-) -> Result<Layer3<'_>, Reject> {
+fn layer3_v6(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Result<Layer3<'_>, Reject> {
     let (first, rest) = split_v6(bytes).ok_or(Reject::L3Bad)?;
     //= VAL-003
     if !is_local(&Ip::V6(first.dst)) {
@@ -369,17 +332,7 @@ fn layer3_v6(
 #[inline]
 fn split_v6(bytes: &[u8]) -> Option<(V6, &[u8])> {
     let (ip, rest) = bytes.split_first_chunk::<IPV6_LEN>()?;
-    let [
-        v,
-        t,
-        l0,
-        l1,
-        p0,
-        p1,
-        next_header,
-        _hop_limit,
-        addresses @ ..,
-    ] = ip;
+    let [v, t, l0, l1, p0, p1, next_header, _hop_limit, addresses @ ..] = ip;
     if v >> 4 != 6 {
         return None;
     }
@@ -411,12 +364,7 @@ fn skip_srh(bytes: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 #[inline]
-fn layer3_v4(
-    bytes: &[u8],
-    at: usize,
-    wire_len: usize,
-    is_local: impl Fn(&Ip) -> bool,
-) -> Result<Layer3<'_>, Reject> {
+fn layer3_v4(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Result<Layer3<'_>, Reject> {
     let (ip, rest) = bytes.split_first_chunk::<IPV4_LEN>().ok_or(Reject::L3Bad)?;
     //= IP4-002
     let header = 4 * usize::from(ip[0] & 0x0F);

@@ -154,10 +154,7 @@ mod tests {
     fn numbers_keep_their_widths() {
         assert_eq!(Qpn::new(0xFF01_B0B2).value(), 0x01_B0B2);
         assert_eq!(Qpn::new(0x01_B0B2).low16(), 0xB0B2);
-        assert_eq!(
-            (Ev(0x1234_5678).high(), Ev(0x1234_5678).low()),
-            (0x1234, 0x5678)
-        );
+        assert_eq!((Ev(0x1234_5678).high(), Ev(0x1234_5678).low()), (0x1234, 0x5678));
         assert_eq!(Ev::from_halves(0x1234, 0x5678), Ev(0x1234_5678));
     }
 

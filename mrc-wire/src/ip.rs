@@ -1,7 +1,6 @@
 //! Addresses and the constants of the layers below BTH, wire.md section 2.
 
 use core::fmt;
-use core::net::{Ipv4Addr, Ipv6Addr};
 
 pub(crate) const ETH_LEN: usize = 14;
 pub(crate) const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -35,13 +34,45 @@ impl Ip {
     }
 }
 
+/// Written here because `core`'s own formatting of addresses can panic as far as a linker knows.
 impl fmt::Display for Ip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::V4(b) => fmt::Display::fmt(&Ipv4Addr::from(*b), f),
-            Self::V6(b) => fmt::Display::fmt(&Ipv6Addr::from(*b), f),
+            Self::V4(b) => dotted(*b, f),
+            Self::V6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, mapped @ ..]) => {
+                f.write_str("::ffff:")?;
+                dotted(*mapped, f)
+            }
+            Self::V6(b) => groups(b, f),
         }
     }
+}
+
+fn dotted([a, b, c, d]: [u8; 4], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{a}.{b}.{c}.{d}")
+}
+
+/// RFC 5952: lower case, no leading zeros, the first longest run of two or more zero groups as `::`.
+fn groups(bytes: &[u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (pairs, _) = bytes.as_chunks::<2>();
+    let (mut best, mut best_len, mut run) = (8, 1, 0);
+    for (i, pair) in pairs.iter().enumerate() {
+        run = if *pair == [0, 0] { run + 1 } else { 0 };
+        if run > best_len {
+            (best, best_len) = (i + 1 - run, run);
+        }
+    }
+    for (i, pair) in pairs.iter().enumerate() {
+        if (best..best + best_len).contains(&i) {
+            if i == best {
+                f.write_str("::")?;
+            }
+            continue;
+        }
+        let colon = if i == 0 || i == best + best_len { "" } else { ":" };
+        write!(f, "{colon}{:x}", u16::from_be_bytes(*pair))?;
+    }
+    Ok(())
 }
 
 impl From<core::net::IpAddr> for Ip {
@@ -101,5 +132,31 @@ mod tests {
         let v6 = Ip::V6([0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xa]);
         assert_eq!(v6.to_string(), "2001:db8:1::a");
         assert_eq!(Ip::from(core::net::IpAddr::from(v6)), v6);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn addresses_print_as_the_standard_library_does(bytes: [u8; 16], zeros: [bool; 16], mapped: bool) {
+            let mut b = bytes;
+            for (byte, zero) in b.iter_mut().zip(zeros) {
+                if zero {
+                    *byte = 0;
+                }
+            }
+            if mapped {
+                b[..10].fill(0);
+                b[10..12].fill(0xFF);
+            }
+            for ip in [Ip::V6(b), Ip::V6(bytes), Ip::V4([b[0], b[1], b[2], b[3]])] {
+                let std = core::net::IpAddr::from(ip);
+                proptest::prop_assert_eq!(ip.to_string(), std.to_string());
+            }
+        }
+
+        #[test]
+        fn runs_of_zero_groups_print_as_the_standard_library_does(mask: u8) {
+            let b: [u8; 16] = core::array::from_fn(|i| if mask >> (i / 2) & 1 == 1 { 0 } else { 7 });
+            proptest::prop_assert_eq!(Ip::V6(b).to_string(), core::net::Ipv6Addr::from(b).to_string());
+        }
     }
 }

@@ -19,10 +19,7 @@ impl MethRepr {
     #[inline]
     #[must_use]
     pub const fn parse(b: &[u8; Self::LEN]) -> Self {
-        Self {
-            rqmsn: Msn(u16::from_be_bytes([b[0], b[1]])),
-            msn: Msn(u16::from_be_bytes([b[2], b[3]])),
-        }
+        Self { rqmsn: Msn(u16::from_be_bytes([b[0], b[1]])), msn: Msn(u16::from_be_bytes([b[2], b[3]])) }
     }
 
     /// Writes every byte.
@@ -59,11 +56,7 @@ impl TsethRepr {
     pub const fn ns128(timestamp: u16) -> Self {
         //= TSETH-001
         //= TS-001
-        Self {
-            timestamp,
-            tsr: false,
-            ftype: Self::FTYPE_TIMESTAMP,
-        }
+        Self { timestamp, tsr: false, ftype: Self::FTYPE_TIMESTAMP }
     }
 
     /// The timestamp of a clock that shows `now_ns`; wraps every 8.388608 ms.
@@ -94,22 +87,14 @@ impl TsethRepr {
     #[inline]
     #[must_use]
     pub const fn reflected(&self) -> u16 {
-        if self.is_timestamp() {
-            self.timestamp
-        } else {
-            0
-        }
+        if self.is_timestamp() { self.timestamp } else { 0 }
     }
 
     /// Reads the header; reserved bits are ignored.
     #[inline]
     #[must_use]
     pub const fn parse(b: &[u8; Self::LEN]) -> Self {
-        Self {
-            timestamp: u16::from_be_bytes([b[0], b[1]]),
-            tsr: b[2] & 0x80 != 0,
-            ftype: b[3] & 0x0F,
-        }
+        Self { timestamp: u16::from_be_bytes([b[0], b[1]]), tsr: b[2] & 0x80 != 0, ftype: b[3] & 0x0F }
     }
 
     /// Writes every byte.
@@ -127,11 +112,7 @@ mod tests {
     #[test]
     fn meth_has_the_receive_queue_number_first() {
         let mut out = [0; 4];
-        MethRepr {
-            rqmsn: Msn(3),
-            msn: Msn(9),
-        }
-        .emit(&mut out);
+        MethRepr { rqmsn: Msn(3), msn: Msn(9) }.emit(&mut out);
         assert_eq!(out, [0, 3, 0, 9]);
     }
 
@@ -156,12 +137,6 @@ mod tests {
     fn ticks_wrap_and_differences_survive_it() {
         assert_eq!(TsethRepr::ticks(127), 0);
         assert_eq!(TsethRepr::ticks(8_388_608), 0);
-        assert_eq!(
-            TsethRepr::elapsed_ns(
-                TsethRepr::ticks(8_388_608 + 1280),
-                TsethRepr::ticks(8_388_608 - 128)
-            ),
-            1408
-        );
+        assert_eq!(TsethRepr::elapsed_ns(TsethRepr::ticks(8_388_608 + 1280), TsethRepr::ticks(8_388_608 - 128)), 1408);
     }
 }

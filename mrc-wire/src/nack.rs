@@ -181,8 +181,7 @@ mod tests {
             assert_eq!(reason.is_recoverable(), byte != 0x19);
             assert_eq!(reason.blames_path(), byte == 0x01);
         }
-        let named =
-            (0..=255).filter(|b| !matches!(NackReason::from_u8(*b), NackReason::Unknown(_)));
+        let named = (0..=255).filter(|b| !matches!(NackReason::from_u8(*b), NackReason::Unknown(_)));
         assert!(named.eq([0x01, 0x02, 0x06, 0x07, 0x0A, 0x0B, 0x19]));
     }
 
@@ -195,10 +194,7 @@ mod tests {
         assert_eq!(n.cc_type, 15);
         let mut out = [0; 20];
         n.emit(&mut out);
-        assert_eq!(
-            [out[0], out[1], out[12], out[16], out[17]],
-            [0, 0, 0, 0xF0, 0]
-        );
+        assert_eq!([out[0], out[1], out[12], out[16], out[17]], [0, 0, 0, 0xF0, 0]);
         assert_eq!(NackRepr::parse(&out), n);
     }
 }

@@ -119,20 +119,14 @@ impl Opcode {
     #[inline]
     #[must_use]
     pub const fn is_first(self) -> bool {
-        matches!(
-            self,
-            Self::WriteFirst | Self::WriteOnly | Self::WriteOnlyImm
-        )
+        matches!(self, Self::WriteFirst | Self::WriteOnly | Self::WriteOnlyImm)
     }
 
     /// Closes a message: LAST or ONLY.
     #[inline]
     #[must_use]
     pub const fn ends_message(self) -> bool {
-        matches!(
-            self,
-            Self::WriteLast | Self::WriteLastImm | Self::WriteOnly | Self::WriteOnlyImm
-        )
+        matches!(self, Self::WriteLast | Self::WriteLastImm | Self::WriteOnly | Self::WriteOnlyImm)
     }
 
     /// The write opcode of a packet with the given place in its message.
@@ -203,10 +197,7 @@ mod tests {
                 for imm in [false, true] {
                     let op = Opcode::write(first, last, imm);
                     assert!(op.is_write());
-                    assert_eq!(
-                        (op.is_first(), op.ends_message(), op.has_imm()),
-                        (first, last, last && imm)
-                    );
+                    assert_eq!((op.is_first(), op.ends_message(), op.has_imm()), (first, last, last && imm));
                 }
             }
         }

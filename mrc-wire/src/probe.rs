@@ -43,24 +43,7 @@ impl ProbeRepr {
         let [d0, d1] = self.dpdcid.to_be_bytes();
         let mut t = [0; TsethRepr::LEN];
         self.tseth.emit(&mut t);
-        *out = [
-            0,
-            0,
-            0,
-            self.vendor_info,
-            i0,
-            i1,
-            0,
-            0,
-            s0,
-            s1,
-            d0,
-            d1,
-            t[0],
-            t[1],
-            t[2],
-            t[3],
-        ];
+        *out = [0, 0, 0, self.vendor_info, i0, i1, 0, 0, s0, s1, d0, d1, t[0], t[1], t[2], t[3]];
     }
 }
 
@@ -74,12 +57,7 @@ mod tests {
         let p = ProbeRepr::parse(&[0xFF; 16]);
         let mut out = [0xAA; 16];
         p.emit(&mut out);
-        assert_eq!(
-            out,
-            [
-                0, 0, 0, 255, 255, 255, 0, 0, 255, 255, 255, 255, 255, 255, 0x80, 0x0F
-            ]
-        );
+        assert_eq!(out, [0, 0, 0, 255, 255, 255, 0, 0, 255, 255, 255, 255, 255, 255, 0x80, 0x0F]);
         assert_eq!(ProbeRepr::parse(&out), p);
     }
 }

@@ -38,10 +38,7 @@ impl Psn {
     /// The PSN `n` packets later.
     #[inline]
     #[must_use]
-    #[allow(
-        clippy::should_implement_trait,
-        reason = "the operand is a count, not a PSN"
-    )]
+    #[allow(clippy::should_implement_trait, reason = "the operand is a count, not a PSN")]
     pub const fn add(self, n: u32) -> Self {
         Self::new(self.0.wrapping_add(n))
     }
@@ -49,10 +46,7 @@ impl Psn {
     /// The PSN `n` packets earlier.
     #[inline]
     #[must_use]
-    #[allow(
-        clippy::should_implement_trait,
-        reason = "the operand is a count, not a PSN"
-    )]
+    #[allow(clippy::should_implement_trait, reason = "the operand is a count, not a PSN")]
     pub const fn sub(self, n: u32) -> Self {
         Self::new(self.0.wrapping_sub(n))
     }
@@ -98,10 +92,7 @@ impl SackPsns {
     #[must_use]
     pub const fn new(cack: Psn, sack_offset: i16, bitmap: u64) -> Self {
         //= SETH-008
-        Self {
-            base: cack.offset(sack_offset as i32),
-            bitmap,
-        }
+        Self { base: cack.offset(sack_offset as i32), bitmap }
     }
 }
 
@@ -148,10 +139,6 @@ mod tests {
         assert_eq!(Psn::new(0xFF_FFFF).next(), Psn::new(0));
         assert_eq!(Psn::new(0).sub(1), Psn::new(0xFF_FFFF));
         assert_eq!(Psn::new(2).offset(-7), Psn::new(0xFF_FFFB));
-        assert_eq!(
-            Psn::new(0x0100_0005).value(),
-            5,
-            "the ninth bit of the top byte is not part of a PSN"
-        );
+        assert_eq!(Psn::new(0x0100_0005).value(), 5, "the ninth bit of the top byte is not part of a PSN");
     }
 }

@@ -35,9 +35,7 @@ impl RethRepr {
         let [a0, a1, a2, a3, a4, a5, a6, a7] = self.va.to_be_bytes();
         let [k0, k1, k2, k3] = self.rkey.0.to_be_bytes();
         let [l0, l1, l2, l3] = self.dmalen.to_be_bytes();
-        *out = [
-            a0, a1, a2, a3, a4, a5, a6, a7, k0, k1, k2, k3, l0, l1, l2, l3,
-        ];
+        *out = [a0, a1, a2, a3, a4, a5, a6, a7, k0, k1, k2, k3, l0, l1, l2, l3];
     }
 }
 
@@ -49,12 +47,7 @@ mod tests {
     #[test]
     fn fields_are_big_endian() {
         let mut out = [0; 16];
-        RethRepr {
-            va: 0x0102_0304_0506_0708,
-            rkey: Rkey(0x090A_0B0C),
-            dmalen: 0x0D0E_0F10,
-        }
-        .emit(&mut out);
+        RethRepr { va: 0x0102_0304_0506_0708, rkey: Rkey(0x090A_0B0C), dmalen: 0x0D0E_0F10 }.emit(&mut out);
         assert!(out.iter().copied().eq(1..=16));
     }
 }

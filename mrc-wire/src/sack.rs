@@ -168,17 +168,9 @@ impl SackRepr {
         let [b0, b1, b2, b3, b4, b5, b6, b7] = self.bitmap.to_be_bytes();
         let [t0, t1] = self.timestamp.to_be_bytes();
         //= CCS-002
-        let [n0, n1] = if self.ooo_count > 0x7FFF {
-            [0x7F, 0xFF]
-        } else {
-            self.ooo_count.to_be_bytes()
-        };
+        let [n0, n1] = if self.ooo_count > 0x7FFF { [0x7F, 0xFF] } else { self.ooo_count.to_be_bytes() };
         //= CCS-003
-        let pen = if self.rcv_cwnd_pen > 0x7F {
-            0x7F
-        } else {
-            self.rcv_cwnd_pen
-        };
+        let pen = if self.rcv_cwnd_pen > 0x7F { 0x7F } else { self.rcv_cwnd_pen };
         let pen = pen | if self.restore_cwnd { 0x80 } else { 0 };
         //= CCS-004
         let [_, r0, r1, r2] = self.rcvd_bytes.to_be_bytes();
@@ -234,12 +226,7 @@ mod tests {
     #[test]
     fn the_second_byte_holds_verdict_and_probe_flag() {
         let mut b = [0; 36];
-        for (m, verdict) in [
-            (0, Verdict::None),
-            (1, Verdict::SkipOnce),
-            (2, Verdict::AlwaysSkip),
-            (3, Verdict::None),
-        ] {
+        for (m, verdict) in [(0, Verdict::None), (1, Verdict::SkipOnce), (2, Verdict::AlwaysSkip), (3, Verdict::None)] {
             b[1] = m << 5;
             assert_eq!(SackRepr::parse(&b).verdict, verdict);
         }
@@ -248,23 +235,15 @@ mod tests {
         b[3] = 0xFE;
         let s = SackRepr::parse(&b);
         assert!(s.probe_answer);
-        assert_eq!(
-            (s.verdict, s.probe_id(), s.ack_offset()),
-            (Verdict::None, 0xFFFE, -2)
-        );
+        assert_eq!((s.verdict, s.probe_id(), s.ack_offset()), (Verdict::None, 0xFFFE, -2));
     }
 
     //= SETH-005 test
     #[test]
     fn far_triggers_are_clamped() {
         let cack = Psn::new(10);
-        let off = |p: Psn| {
-            SackRepr {
-                offset_or_probe: SackRepr::offset_of(p, cack),
-                ..Default::default()
-            }
-            .ack_offset()
-        };
+        let off =
+            |p: Psn| SackRepr { offset_or_probe: SackRepr::offset_of(p, cack), ..Default::default() }.ack_offset();
         assert_eq!(off(cack.add(5)), 5);
         assert_eq!(off(cack.sub(20)), -20);
         assert_eq!(off(cack.add(40_000)), i16::MAX);
@@ -275,12 +254,7 @@ mod tests {
     #[test]
     fn an_unknown_congestion_type_leaves_the_rest_readable() {
         let mut out = [0; 36];
-        let sack = SackRepr {
-            cc_type: 5,
-            cack: Psn::new(9),
-            bitmap: 3,
-            ..SackRepr::default()
-        };
+        let sack = SackRepr { cc_type: 5, cack: Psn::new(9), bitmap: 3, ..SackRepr::default() };
         sack.emit(&mut out);
         assert_eq!(out[16], 0x50);
         assert_eq!(SackRepr::parse(&out), sack);

@@ -94,23 +94,13 @@ impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooMany(n) => {
-                write!(
-                    f,
-                    "SRv6 template has {n} copy operations, {} fit: join fields",
-                    EvTemplate::MAX_OPS
-                )
+                write!(f, "SRv6 template has {n} copy operations, {} fit: join fields", EvTemplate::MAX_OPS)
             }
             Self::EvBits(i) => {
-                write!(
-                    f,
-                    "SRv6 copy operation {i} reads outside the EV: keep 1 <= width and ev_lsb + width <= 32"
-                )
+                write!(f, "SRv6 copy operation {i} reads outside the EV: keep 1 <= width and ev_lsb + width <= 32")
             }
             Self::DstBits(i) => {
-                write!(
-                    f,
-                    "SRv6 copy operation {i} writes past the address: keep dst_msb_offset + width <= 128"
-                )
+                write!(f, "SRv6 copy operation {i} writes past the address: keep dst_msb_offset + width <= 128")
             }
         }
     }
@@ -158,22 +148,12 @@ impl EvTemplate {
             if width == 0 || lsb + width > 32 {
                 return Err(TemplateError::EvBits(i as u8));
             }
-            let up = 128u32
-                .checked_sub(u32::from(op.dst_msb_offset) + width)
-                .ok_or(TemplateError::DstBits(i as u8))?;
+            let up = 128u32.checked_sub(u32::from(op.dst_msb_offset) + width).ok_or(TemplateError::DstBits(i as u8))?;
             let field = u128::from(u32::MAX.wrapping_shr(32 - width)).wrapping_shl(up);
-            *step = Step {
-                mask: field & !written,
-                down: lsb,
-                up,
-            };
+            *step = Step { mask: field & !written, down: lsb, up };
             written |= field;
         }
-        Ok(Self {
-            base: u128::from_be_bytes(base) & !written,
-            steps,
-            len: ops.len() as u8,
-        })
+        Ok(Self { base: u128::from_be_bytes(base) & !written, steps, len: ops.len() as u8 })
     }
 
     /// The destination of packets with this EV.
@@ -203,15 +183,9 @@ mod tests {
     fn containers_hold_six() {
         let a = addr("fc00:1:e011:6501:e012:d00b::");
         assert_eq!(container(0xFC00_0001, &[0xE011, 0x6501, 0xE012, 0xD00B]), a);
-        assert_eq!(
-            (0..7).map(|i| usid(&a, i)).collect::<Vec<_>>(),
-            [0xE011, 0x6501, 0xE012, 0xD00B, 0, 0, 0]
-        );
+        assert_eq!((0..7).map(|i| usid(&a, i)).collect::<Vec<_>>(), [0xE011, 0x6501, 0xE012, 0xD00B, 0, 0, 0]);
         assert_eq!(block(&a), 0xFC00_0001);
-        assert_eq!(
-            container(1, &[1, 2, 3, 4, 5, 6, 7]),
-            addr("0:1:1:2:3:4:5:6")
-        );
+        assert_eq!(container(1, &[1, 2, 3, 4, 5, 6, 7]), addr("0:1:1:2:3:4:5:6"));
     }
 
     //= USID-001, USID-002 test
@@ -239,30 +213,14 @@ mod tests {
 
     #[test]
     fn impossible_operations_are_refused() {
-        let op = |ev_lsb, width, dst_msb_offset| {
-            EvTemplate::new(
-                [0; 16],
-                &[CopyOp {
-                    ev_lsb,
-                    width,
-                    dst_msb_offset,
-                }],
-            )
-            .err()
-        };
+        let op =
+            |ev_lsb, width, dst_msb_offset| EvTemplate::new([0; 16], &[CopyOp { ev_lsb, width, dst_msb_offset }]).err();
         assert_eq!(op(0, 0, 0), Some(TemplateError::EvBits(0)));
         assert_eq!(op(1, 32, 0), Some(TemplateError::EvBits(0)));
         assert_eq!(op(0, 32, 97), Some(TemplateError::DstBits(0)));
         assert_eq!(op(0, 32, 96), None);
-        let one = CopyOp {
-            ev_lsb: 0,
-            width: 1,
-            dst_msb_offset: 0,
-        };
-        assert_eq!(
-            EvTemplate::new([0; 16], &[one; 17]),
-            Err(TemplateError::TooMany(17))
-        );
+        let one = CopyOp { ev_lsb: 0, width: 1, dst_msb_offset: 0 };
+        assert_eq!(EvTemplate::new([0; 16], &[one; 17]), Err(TemplateError::TooMany(17)));
         assert!(EvTemplate::new([0; 16], &[one; 16]).is_ok());
     }
 

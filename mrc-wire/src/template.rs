@@ -1,8 +1,7 @@
 //! Emission: the headers below BTH are alike for all packets of a QP on a plane, so they are built once.
 
 use crate::ip::{
-    ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, NH_UDP,
-    UDP_LEN, pad_len,
+    ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, NH_UDP, UDP_LEN, pad_len,
 };
 use crate::{Body, BthRepr, Ecn, Ev, Ip, WireConfig, ev, icrc};
 use core::fmt;
@@ -38,15 +37,7 @@ impl Encap {
     #[must_use]
     pub const fn plain(eth_src: [u8; 6], eth_dst: [u8; 6], src: Ip, dst: Ip) -> Self {
         let hop_limit = Self::HOP_LIMIT;
-        Self {
-            eth_src,
-            eth_dst,
-            outer: None,
-            src,
-            dst,
-            hop_limit,
-            outer_hop_limit: hop_limit,
-        }
+        Self { eth_src, eth_dst, outer: None, src, dst, hop_limit, outer_hop_limit: hop_limit }
     }
 
     /// Checks what types cannot say.
@@ -85,9 +76,9 @@ impl fmt::Display for EncapError {
             Self::MixedFamilies => {
                 f.write_str("source and destination address are of different families: use IPv4 or IPv6 for both")
             }
-            Self::OuterOverIpv4 => {
-                f.write_str("SRv6 cannot carry an IPv4 packet: give the QP IPv6 addresses or leave out the outer header")
-            }
+            Self::OuterOverIpv4 => f.write_str(
+                "SRv6 cannot carry an IPv4 packet: give the QP IPv6 addresses or leave out the outer header",
+            ),
             Self::SegmentsLeft(n) => {
                 write!(f, "SRH has {n} segments left but holds one: use 0 (path record) or 1 (path extension)")
             }
@@ -158,11 +149,7 @@ impl FrameTemplate {
                     Ip::V6(src) => src,
                     Ip::V4(_) => [0; 16],
                 };
-                (
-                    L3::V6(ipv6(NH_UDP, encap.hop_limit, &src, &dst)),
-                    ETHERTYPE_IPV6,
-                    encap.outer,
-                )
+                (L3::V6(ipv6(NH_UDP, encap.hop_limit, &src, &dst)), ETHERTYPE_IPV6, encap.outer)
             }
             Ip::V4(dst) => {
                 let src = match encap.src {
@@ -177,8 +164,7 @@ impl FrameTemplate {
             L3::V6(_) => IPV6_LEN,
             L3::V4 { .. } => IPV4_LEN,
         };
-        let outer_len =
-            if outer.is_some() { IPV6_LEN } else { 0 } + if srh.is_some() { SRH_LEN } else { 0 };
+        let outer_len = if outer.is_some() { IPV6_LEN } else { 0 } + if srh.is_some() { SRH_LEN } else { 0 };
         Self {
             eth: eth(&encap.eth_dst, &encap.eth_src, ethertype),
             //= SRV6-001
@@ -227,9 +213,7 @@ impl FrameTemplate {
         udp_payload_len: usize,
         outer_dst: Option<&[u8; 16]>,
     ) -> Option<usize> {
-        let udp_len = u16::try_from(udp_payload_len)
-            .ok()?
-            .checked_add(UDP_LEN as u16)?;
+        let udp_len = u16::try_from(udp_payload_len).ok()?.checked_add(UDP_LEN as u16)?;
         let tos = dscp << 2 | ecn.bits();
         let (eth, rest) = out.split_first_chunk_mut::<ETH_LEN>()?;
         *eth = self.eth;
@@ -272,12 +256,7 @@ impl FrameTemplate {
         udp_len: u16,
         dst: Option<&[u8; 16]>,
     ) -> Option<&'a mut [u8]> {
-        let behind = IPV6_LEN as u16
-            + if self.srh.is_some() {
-                SRH_LEN as u16
-            } else {
-                0
-            };
+        let behind = IPV6_LEN as u16 + if self.srh.is_some() { SRH_LEN as u16 } else { 0 };
         let (ip, rest) = out.split_first_chunk_mut::<IPV6_LEN>()?;
         *ip = *outer;
         fill.ipv6(ip, udp_len.checked_add(behind)?);
@@ -322,21 +301,12 @@ impl FrameTemplate {
         let pad = pad_len(payload.len());
         let ext_len = body.header_len();
         let covered = BthRepr::LEN + ext_len + payload.len().checked_add(usize::from(pad))?;
-        let at = self.emit(
-            out,
-            meta.ev,
-            meta.dscp,
-            meta.ecn,
-            covered + icrc::LEN,
-            meta.outer_dst,
-        )?;
+        let at = self.emit(out, meta.ev, meta.dscp, meta.ecn, covered + icrc::LEN, meta.outer_dst)?;
         let out = out.get_mut(..at + covered + icrc::LEN)?;
         let (packet, trailer) = out.split_last_chunk_mut::<{ icrc::LEN }>()?;
         //= STACK-001
         let (headers, data) = packet.split_at_mut_checked(at + BthRepr::LEN + ext_len)?;
-        let (bth_at, ext_at) = headers
-            .get_mut(at..)?
-            .split_first_chunk_mut::<{ BthRepr::LEN }>()?;
+        let (bth_at, ext_at) = headers.get_mut(at..)?.split_first_chunk_mut::<{ BthRepr::LEN }>()?;
         BthRepr { pad, ..*bth }.emit_with(bth_at, self.se_bit);
         body.emit(ext_at)?;
         let mut sum = icrc::Icrc::over_headers(headers.get(self.l3_offset()..)?)?;
@@ -375,8 +345,7 @@ impl Fill {
         let [l0, l1] = self.label.to_be_bytes();
         let [p0, p1] = len.to_be_bytes();
         //= IP6-001, IP6-005
-        (ip[0], ip[1], ip[2], ip[3], ip[4], ip[5]) =
-            (0x60 | self.tos >> 4, self.tos << 4, l0, l1, p0, p1);
+        (ip[0], ip[1], ip[2], ip[3], ip[4], ip[5]) = (0x60 | self.tos >> 4, self.tos << 4, l0, l1, p0, p1);
     }
 }
 
@@ -401,34 +370,8 @@ fn ipv4(ttl: u8, src: [u8; 4], dst: [u8; 4]) -> L3 {
     const DONT_FRAGMENT: u8 = 0x40;
     let [s0, s1, s2, s3] = src;
     let [d0, d1, d2, d3] = dst;
-    let bytes = [
-        0x45,
-        0,
-        0,
-        0,
-        0,
-        0,
-        DONT_FRAGMENT,
-        0,
-        ttl,
-        NH_UDP,
-        0,
-        0,
-        s0,
-        s1,
-        s2,
-        s3,
-        d0,
-        d1,
-        d2,
-        d3,
-    ];
-    let sum = bytes
-        .as_chunks::<2>()
-        .0
-        .iter()
-        .map(|w| u32::from(u16::from_be_bytes(*w)))
-        .sum();
+    let bytes = [0x45, 0, 0, 0, 0, 0, DONT_FRAGMENT, 0, ttl, NH_UDP, 0, 0, s0, s1, s2, s3, d0, d1, d2, d3];
+    let sum = bytes.as_chunks::<2>().0.iter().map(|w| u32::from(u16::from_be_bytes(*w))).sum();
     L3::V4 { bytes, sum }
 }
 

@@ -24,11 +24,7 @@ fn data(encap: Encap, ev: u32, bth: BthRepr, body: Body, payload: &[u8]) -> Pack
 }
 
 fn control(ev: u32, bth: BthRepr, body: Body) -> Packet {
-    Packet {
-        dscp: 46,
-        ecn: Ecn::NotEct,
-        ..data(b_to_a(), ev, bth, body, &[])
-    }
+    Packet { dscp: 46, ecn: Ecn::NotEct, ..data(b_to_a(), ev, bth, body, &[]) }
 }
 
 fn bth(opcode: Opcode, qp: Qpn, psn: u32) -> BthRepr {
@@ -36,36 +32,16 @@ fn bth(opcode: Opcode, qp: Qpn, psn: u32) -> BthRepr {
 }
 
 fn write_only_ts() -> Packet {
-    let head = BthRepr {
-        ack_req: true,
-        ts: true,
-        ..bth(Opcode::WriteOnly, QPN_B, 0x100)
-    };
-    let reth = RethRepr {
-        va: 0x7F00_1122_3344,
-        rkey: Rkey(0xCAFE_0001),
-        dmalen: 13,
-    };
-    let body = Body::Write {
-        meth: MethRepr::default(),
-        tseth: Some(TS_DATA),
-        reth,
-        imm: None,
-    };
+    let head = BthRepr { ack_req: true, ts: true, ..bth(Opcode::WriteOnly, QPN_B, 0x100) };
+    let reth = RethRepr { va: 0x7F00_1122_3344, rkey: Rkey(0xCAFE_0001), dmalen: 13 };
+    let body = Body::Write { meth: MethRepr::default(), tseth: Some(TS_DATA), reth, imm: None };
     data(a_to_b(), 0x1234_5678, head, body, b"MRC golden #1")
 }
 
 fn srv6(srh: Option<Srh>) -> Packet {
     let dst = v6("fc00:1:e011:6501:e012:d00b::");
-    let outer = Some(Outer {
-        src: v6("fc00:1:d00a::1"),
-        dst,
-        srh,
-    });
-    Packet {
-        encap: Encap { outer, ..a_to_b() },
-        ..write_only_ts()
-    }
+    let outer = Some(Outer { src: v6("fc00:1:d00a::1"), dst, srh });
+    Packet { encap: Encap { outer, ..a_to_b() }, ..write_only_ts() }
 }
 
 fn sack(pr: bool, offset: u16, entropy: u32, cack: u32) -> SackRepr {
@@ -87,67 +63,23 @@ fn packet(name: &str) -> Packet {
         "srv6_write_only_ts" => srv6(None),
         "srv6_srh_write_only_ts" => {
             let segment = v6("fc00:1:e011:6501:e012:d00b::");
-            srv6(Some(Srh {
-                segments_left: 0,
-                segment,
-            }))
+            srv6(Some(Srh { segments_left: 0, segment }))
         }
         "write_last_imm_rtx" => {
-            let head = BthRepr {
-                ack_req: true,
-                rtx: true,
-                ..bth(Opcode::WriteLastImm, QPN_B, 0xFF_FFFF)
-            };
-            let meth = MethRepr {
-                rqmsn: Msn(3),
-                msn: Msn(9),
-            };
-            let reth = RethRepr {
-                va: 0x7F00_1122_4344,
-                rkey: Rkey(0xCAFE_0001),
-                dmalen: 4096 + 8,
-            };
-            let body = Body::Write {
-                meth,
-                tseth: None,
-                reth,
-                imm: Some(0xA5A5_F00D),
-            };
+            let head = BthRepr { ack_req: true, rtx: true, ..bth(Opcode::WriteLastImm, QPN_B, 0xFF_FFFF) };
+            let meth = MethRepr { rqmsn: Msn(3), msn: Msn(9) };
+            let reth = RethRepr { va: 0x7F00_1122_4344, rkey: Rkey(0xCAFE_0001), dmalen: 4096 + 8 };
+            let body = Body::Write { meth, tseth: None, reth, imm: Some(0xA5A5_F00D) };
             let payload: Vec<u8> = (0x20..0x28).collect();
-            Packet {
-                dscp: 8,
-                ..data(a_to_b(), 0x0000_C001, head, body, &payload)
-            }
+            Packet { dscp: 8, ..data(a_to_b(), 0x0000_C001, head, body, &payload) }
         }
         "ipv4_write_only_imm_empty" => {
             let (src, dst) = (Ip::V4([192, 0, 2, 10]), Ip::V4([192, 0, 2, 11]));
-            let head = BthRepr {
-                ack_req: true,
-                ts: true,
-                se: true,
-                ..bth(Opcode::WriteOnlyImm, QPN_B, 0x101)
-            };
-            let meth = MethRepr {
-                rqmsn: Msn(0),
-                msn: Msn(1),
-            };
-            let body = Body::Write {
-                meth,
-                tseth: Some(TsethRepr::ns128(0x1240)),
-                reth: RethRepr::default(),
-                imm: Some(7),
-            };
-            data(
-                Encap {
-                    src,
-                    dst,
-                    ..a_to_b()
-                },
-                0x5678,
-                head,
-                body,
-                &[],
-            )
+            let head = BthRepr { ack_req: true, ts: true, se: true, ..bth(Opcode::WriteOnlyImm, QPN_B, 0x101) };
+            let meth = MethRepr { rqmsn: Msn(0), msn: Msn(1) };
+            let body =
+                Body::Write { meth, tseth: Some(TsethRepr::ns128(0x1240)), reth: RethRepr::default(), imm: Some(7) };
+            data(Encap { src, dst, ..a_to_b() }, 0x5678, head, body, &[])
         }
         "sack_ecn" => {
             let body = SackRepr {
@@ -160,11 +92,7 @@ fn packet(name: &str) -> Packet {
                 rcvd_bytes: (4u32 * 4184).div_ceil(256),
                 ..sack(false, 5, 0x1234_5678, 0x100)
             };
-            control(
-                0x0003_A001,
-                bth(Opcode::Sack, QPN_A, 0x100),
-                Body::Sack(body),
-            )
+            control(0x0003_A001, bth(Opcode::Sack, QPN_A, 0x100), Body::Sack(body))
         }
         "sack_probe_answer" => {
             let body = SackRepr {
@@ -189,17 +117,10 @@ fn packet(name: &str) -> Packet {
                 cc_type: NackRepr::CC_TYPE,
                 timestamp: 0x1234,
             };
-            control(
-                0x0003_A002,
-                bth(Opcode::Nack, QPN_A, 0x100),
-                Body::Nack(body),
-            )
+            control(0x0003_A002, bth(Opcode::Nack, QPN_A, 0x100), Body::Nack(body))
         }
         "transport_ack" => {
-            let body = AethRepr {
-                syndrome: Syndrome::ACK,
-                msn: 1,
-            };
+            let body = AethRepr { syndrome: Syndrome::ACK, msn: 1 };
             control(0x0003_A003, bth(Opcode::Ack, QPN_A, 0x100), Body::Ack(body))
         }
         "reliability_probe" => {
@@ -210,13 +131,7 @@ fn packet(name: &str) -> Packet {
                 dpdcid: QPN_B.low16(),
                 tseth: TsethRepr::ns128(0xFFF0),
             };
-            data(
-                a_to_b(),
-                0x0007_0042,
-                bth(Opcode::Probe, QPN_B, 0),
-                Body::Probe(body),
-                &[],
-            )
+            data(a_to_b(), 0x0007_0042, bth(Opcode::Probe, QPN_B, 0), Body::Probe(body), &[])
         }
         "ev_probe_request" => {
             let head = bth(Opcode::EndpointRequest, Qpn::ENDPOINT, 0xCDEF);
@@ -226,17 +141,11 @@ fn packet(name: &str) -> Packet {
                 port_status_mask: 0,
                 tseth: TsethRepr::ns128(0x0102),
             });
-            Packet {
-                dscp: 0,
-                ..data(a_to_b(), 0x0007_0042, head, body, &[])
-            }
+            Packet { dscp: 0, ..data(a_to_b(), 0x0007_0042, head, body, &[]) }
         }
         "ev_probe_response" => {
             let head = bth(Opcode::EndpointResponse, Qpn::ENDPOINT, 0xCDEF);
-            let body = EndpointResponseRepr {
-                op: EndpointOp::EvProbe,
-                timestamp: 0x0102,
-            };
+            let body = EndpointResponseRepr { op: EndpointOp::EvProbe, timestamp: 0x0102 };
             control(0x0003_A004, head, Body::EndpointResponse(body))
         }
         "port_status_update" => {
@@ -247,10 +156,7 @@ fn packet(name: &str) -> Packet {
                 port_status_mask: 0x1DE,
                 tseth: TsethRepr::ns128(0x0103),
             });
-            Packet {
-                encap: a_to_b(),
-                ..control(0x0007_0043, head, body)
-            }
+            Packet { encap: a_to_b(), ..control(0x0007_0043, head, body) }
         }
         other => panic!("golden.json has a packet this test does not know: {other}"),
     }
@@ -276,24 +182,13 @@ fn every_packet_is_read_field_by_field() {
         let want = packet(name);
         let frame = parse(&bytes, &cfg).unwrap_or_else(|e| panic!("{name}: {e}"));
         let trimmed = name.starts_with("trimmed");
-        let body = if trimmed {
-            Body::Trimmed {
-                kind: Trim::Trimmed,
-                timestamp: 0x1234,
-            }
-        } else {
-            want.body
-        };
+        let body = if trimmed { Body::Trimmed { kind: Trim::Trimmed, timestamp: 0x1234 } } else { want.body };
         assert_eq!(frame.body, body, "{name}");
         assert_eq!(frame.bth, want.bth, "{name}");
         assert_eq!(frame.entropy, want.ev, "{name}");
         assert_eq!(frame.dscp, if trimmed { 12 } else { want.dscp }, "{name}");
         assert!(!frame.ce, "{name}");
-        assert_eq!(
-            (frame.src, frame.dst),
-            (want.encap.src, want.encap.dst),
-            "{name}"
-        );
+        assert_eq!((frame.src, frame.dst), (want.encap.src, want.encap.dst), "{name}");
         assert_eq!(frame.outer_dst, want.encap.outer.map(|o| o.dst), "{name}");
         assert_eq!(frame.l3_offset, l3_offset(&want.encap), "{name}");
         assert_eq!(icrc::start(&bytes), Some(frame.l3_offset), "{name}");
@@ -303,10 +198,7 @@ fn every_packet_is_read_field_by_field() {
         } else {
             assert_eq!(bytes[frame.payload.clone()], want.payload, "{name}");
             assert_eq!(frame.icrc_offset, bytes.len() - icrc::LEN, "{name}");
-            assert!(
-                icrc::verify(&bytes, frame.l3_offset, frame.icrc_offset),
-                "{name}"
-            );
+            assert!(icrc::verify(&bytes, frame.l3_offset, frame.icrc_offset), "{name}");
         }
     }
 }
@@ -334,22 +226,14 @@ fn every_packet_is_written_byte_for_byte() {
 fn the_engine_writes_the_same_bytes_in_pieces() {
     let cfg = WireConfig::default();
     let doc = golden();
-    for (name, _) in doc["packets"]
-        .as_object()
-        .unwrap()
-        .iter()
-        .filter(|(n, _)| !n.starts_with("trimmed"))
-    {
+    for (name, _) in doc["packets"].as_object().unwrap().iter().filter(|(n, _)| !n.starts_with("trimmed")) {
         let want = golden_frame(name);
         let p = packet(name);
         let template = FrameTemplate::new(&p.encap, &cfg);
         let mut out = vec![0xEE; want.len()];
         let at = template.header_len();
         let udp_payload = want.len() - at;
-        assert_eq!(
-            template.emit(&mut out, p.ev, p.dscp, p.ecn, udp_payload, None),
-            Some(at)
-        );
+        assert_eq!(template.emit(&mut out, p.ev, p.dscp, p.ecn, udp_payload, None), Some(at));
         assert_eq!(template.l3_offset(), l3_offset(&p.encap));
         p.bth.emit(out[at..].first_chunk_mut().unwrap());
         let ext = p.body.emit(&mut out[at + BthRepr::LEN..]).unwrap();
@@ -378,11 +262,7 @@ fn fixed_packets_have_their_udp_lengths() {
         ("ev_probe_response", 60),
     ];
     for (name, len) in lengths {
-        assert_eq!(
-            parse(&golden_frame(name), &cfg).unwrap().udp_len,
-            len,
-            "{name}"
-        );
+        assert_eq!(parse(&golden_frame(name), &cfg).unwrap().udp_len, len, "{name}");
     }
 }
 
@@ -401,21 +281,10 @@ fn entropy_values_expand_as_published() {
             .iter()
             .map(|f| {
                 let (width, init_val, mask) = (number(&f[0]), number(&f[1]), number(&f[2]));
-                EvField {
-                    width: width as u8,
-                    init_val,
-                    min_val: 0,
-                    max_val: 0,
-                    mask,
-                }
+                EvField { width: width as u8, init_val, min_val: 0, max_val: 0, mask }
             })
             .collect();
-        let widths: Vec<u8> = case["fmt_widths"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|w| number(w) as u8)
-            .collect();
+        let widths: Vec<u8> = case["fmt_widths"].as_array().unwrap().iter().map(|w| number(w) as u8).collect();
         let mut values = vec![];
         let out = ev::expand_with(&bits, &fields, &widths, |_, v| values.push(v)).unwrap();
         let want = hex(case["expanded"].as_str().unwrap());
@@ -435,12 +304,8 @@ fn entropy_values_expand_as_published() {
 #[test]
 fn micro_sids_walk_and_templates_fill_as_published() {
     let doc = golden();
-    let walk: Vec<[u8; 16]> = doc["srv6"]["shift_walk"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|a| v6(a.as_str().unwrap()))
-        .collect();
+    let walk: Vec<[u8; 16]> =
+        doc["srv6"]["shift_walk"].as_array().unwrap().iter().map(|a| v6(a.as_str().unwrap())).collect();
     assert_eq!(walk.len(), 5);
     for step in walk.windows(2) {
         assert_eq!(srv6::usid_shift(&step[0]), step[1]);
@@ -452,11 +317,7 @@ fn micro_sids_walk_and_templates_fill_as_published() {
         .iter()
         .map(|op| {
             let n = |i: usize| op[i].as_u64().unwrap() as u8;
-            srv6::CopyOp {
-                ev_lsb: n(0),
-                width: n(1),
-                dst_msb_offset: n(2),
-            }
+            srv6::CopyOp { ev_lsb: n(0), width: n(1), dst_msb_offset: n(2) }
         })
         .collect();
     let template = srv6::EvTemplate::new(v6(t["template"].as_str().unwrap()), &ops).unwrap();
@@ -467,14 +328,10 @@ fn micro_sids_walk_and_templates_fill_as_published() {
 #[test]
 fn psn_distances_and_sack_bitmaps_read_as_published() {
     let doc = golden();
-    let number =
-        |v: &serde_json::Value| u64::from_str_radix(&v.as_str().unwrap()[2..], 16).unwrap();
+    let number = |v: &serde_json::Value| u64::from_str_radix(&v.as_str().unwrap()[2..], 16).unwrap();
     let psn = |v: &serde_json::Value| Psn::new(number(v) as u32);
     for row in doc["psn"]["diff"].as_array().unwrap() {
-        assert_eq!(
-            i64::from(psn(&row[0]).diff(psn(&row[1]))),
-            row[2].as_i64().unwrap()
-        );
+        assert_eq!(i64::from(psn(&row[0]).diff(psn(&row[1]))), row[2].as_i64().unwrap());
     }
     for case in doc["psn"]["sack_received"].as_array().unwrap() {
         let sack = SackRepr {
@@ -483,9 +340,6 @@ fn psn_distances_and_sack_bitmaps_read_as_published() {
             bitmap: number(&case["bitmap"]),
             ..SackRepr::default()
         };
-        assert!(
-            sack.received()
-                .eq(case["psns"].as_array().unwrap().iter().map(psn))
-        );
+        assert!(sack.received().eq(case["psns"].as_array().unwrap().iter().map(psn)));
     }
 }

@@ -15,11 +15,7 @@ fn qpn() -> impl Strategy<Value = Qpn> {
 }
 
 fn tseth() -> impl Strategy<Value = TsethRepr> {
-    (any::<u16>(), any::<bool>(), 0u8..16).prop_map(|(timestamp, tsr, ftype)| TsethRepr {
-        timestamp,
-        tsr,
-        ftype,
-    })
+    (any::<u16>(), any::<bool>(), 0u8..16).prop_map(|(timestamp, tsr, ftype)| TsethRepr { timestamp, tsr, ftype })
 }
 
 prop_compose! {
@@ -56,79 +52,41 @@ prop_compose! {
 }
 
 fn op() -> impl Strategy<Value = EndpointOp> {
-    prop_oneof![
-        Just(EndpointOp::EvProbe),
-        Just(EndpointOp::PortStatusUpdate)
-    ]
+    prop_oneof![Just(EndpointOp::EvProbe), Just(EndpointOp::PortStatusUpdate)]
 }
 
 /// A write body that fits `opcode`.
 fn write_body(opcode: Opcode) -> impl Strategy<Value = Body> {
-    let imm = if opcode.has_imm() {
-        any::<u32>().prop_map(Some).boxed()
-    } else {
-        Just(None).boxed()
-    };
-    (
-        any::<[u16; 2]>(),
-        proptest::option::of(tseth()),
-        any::<(u64, u32, u32)>(),
-        imm,
+    let imm = if opcode.has_imm() { any::<u32>().prop_map(Some).boxed() } else { Just(None).boxed() };
+    (any::<[u16; 2]>(), proptest::option::of(tseth()), any::<(u64, u32, u32)>(), imm).prop_map(
+        |([rqmsn, msn], tseth, (va, rkey, dmalen), imm)| Body::Write {
+            meth: MethRepr { rqmsn: Msn(rqmsn), msn: Msn(msn) },
+            tseth,
+            reth: RethRepr { va, rkey: Rkey(rkey), dmalen },
+            imm,
+        },
     )
-        .prop_map(
-            |([rqmsn, msn], tseth, (va, rkey, dmalen), imm)| Body::Write {
-                meth: MethRepr {
-                    rqmsn: Msn(rqmsn),
-                    msn: Msn(msn),
-                },
-                tseth,
-                reth: RethRepr {
-                    va,
-                    rkey: Rkey(rkey),
-                    dmalen,
-                },
-                imm,
-            },
-        )
 }
 
 fn body(opcode: Opcode) -> BoxedStrategy<Body> {
     match opcode {
         Opcode::Ack => (any::<u8>(), 0u32..1 << 24)
-            .prop_map(|(s, msn)| {
-                Body::Ack(AethRepr {
-                    syndrome: Syndrome::from_u8(s),
-                    msn,
-                })
-            })
+            .prop_map(|(s, msn)| Body::Ack(AethRepr { syndrome: Syndrome::from_u8(s), msn }))
             .boxed(),
         Opcode::Sack => sack().prop_map(Body::Sack).boxed(),
         Opcode::Nack => nack().prop_map(Body::Nack).boxed(),
         Opcode::Probe => (any::<(u16, u8, u16, u16)>(), tseth())
             .prop_map(|((probe_id, vendor_info, spdcid, dpdcid), tseth)| {
-                Body::Probe(ProbeRepr {
-                    probe_id,
-                    vendor_info,
-                    spdcid,
-                    dpdcid,
-                    tseth,
-                })
+                Body::Probe(ProbeRepr { probe_id, vendor_info, spdcid, dpdcid, tseth })
             })
             .boxed(),
         Opcode::EndpointRequest => (op(), any::<(u8, u32)>(), tseth())
             .prop_map(|(op, (vendor_info, port_status_mask), tseth)| {
-                Body::EndpointRequest(EndpointRequestRepr {
-                    op,
-                    vendor_info,
-                    port_status_mask,
-                    tseth,
-                })
+                Body::EndpointRequest(EndpointRequestRepr { op, vendor_info, port_status_mask, tseth })
             })
             .boxed(),
         Opcode::EndpointResponse => (op(), any::<u16>())
-            .prop_map(|(op, timestamp)| {
-                Body::EndpointResponse(EndpointResponseRepr { op, timestamp })
-            })
+            .prop_map(|(op, timestamp)| Body::EndpointResponse(EndpointResponseRepr { op, timestamp }))
             .boxed(),
         write => write_body(write).boxed(),
     }
@@ -137,28 +95,23 @@ fn body(opcode: Opcode) -> BoxedStrategy<Body> {
 fn encap() -> impl Strategy<Value = Encap> {
     let v6 = any::<([u8; 16], [u8; 16])>().prop_map(|(s, d)| (Ip::V6(s), Ip::V6(d)));
     let v4 = any::<([u8; 4], [u8; 4])>().prop_map(|(s, d)| (Ip::V4(s), Ip::V4(d)));
-    let srh = any::<[u8; 16]>().prop_map(|segment| Srh {
-        segments_left: 0,
-        segment,
+    let srh = any::<[u8; 16]>().prop_map(|segment| Srh { segments_left: 0, segment });
+    let outer = (any::<([u8; 16], [u8; 16])>(), proptest::option::of(srh)).prop_map(|((src, dst), srh)| Outer {
+        src,
+        dst,
+        srh,
     });
-    let outer = (any::<([u8; 16], [u8; 16])>(), proptest::option::of(srh))
-        .prop_map(|((src, dst), srh)| Outer { src, dst, srh });
-    (
-        prop_oneof![3 => v6, 1 => v4],
-        proptest::option::of(outer),
-        any::<([u8; 6], [u8; 6], u8, u8)>(),
+    (prop_oneof![3 => v6, 1 => v4], proptest::option::of(outer), any::<([u8; 6], [u8; 6], u8, u8)>()).prop_map(
+        |((src, dst), outer, (eth_src, eth_dst, hop_limit, outer_hop_limit))| Encap {
+            eth_src,
+            eth_dst,
+            outer: outer.filter(|_| dst.is_v6()),
+            src,
+            dst,
+            hop_limit,
+            outer_hop_limit,
+        },
     )
-        .prop_map(
-            |((src, dst), outer, (eth_src, eth_dst, hop_limit, outer_hop_limit))| Encap {
-                eth_src,
-                eth_dst,
-                outer: outer.filter(|_| dst.is_v6()),
-                src,
-                dst,
-                hop_limit,
-                outer_hop_limit,
-            },
-        )
 }
 
 /// Any packet the crate can write, but for the trimmed code points.
@@ -166,36 +119,15 @@ fn packet() -> impl Strategy<Value = Packet> {
     let payload = proptest::collection::vec(any::<u8>(), 0..300);
     proptest::sample::select(&Opcode::ALL)
         .prop_flat_map(move |opcode| {
-            let dscp =
-                (0u8..64).prop_filter("trimmed", |d| WireConfig::default().dscp.trim(*d).is_none());
-            (
-                bth(opcode),
-                body(opcode),
-                payload.clone(),
-                encap(),
-                any::<(u32, u8)>(),
-                dscp,
-            )
+            let dscp = (0u8..64).prop_filter("trimmed", |d| WireConfig::default().dscp.trim(*d).is_none());
+            (bth(opcode), body(opcode), payload.clone(), encap(), any::<(u32, u8)>(), dscp)
         })
         .prop_map(|(bth, body, payload, encap, (ev, ecn), dscp)| {
             let write = bth.opcode.is_write();
             let payload = if write { payload } else { vec![] };
             let ts = matches!(body, Body::Write { tseth: Some(_), .. });
-            let bth = BthRepr {
-                pad: pad_len(payload.len()),
-                ts,
-                ..bth
-            };
-            Packet {
-                encap,
-                outer_dst: None,
-                ev: Ev(ev),
-                dscp,
-                ecn: Ecn::from_bits(ecn),
-                bth,
-                body,
-                payload,
-            }
+            let bth = BthRepr { pad: pad_len(payload.len()), ts, ..bth };
+            Packet { encap, outer_dst: None, ev: Ev(ev), dscp, ecn: Ecn::from_bits(ecn), bth, body, payload }
         })
 }
 

@@ -22,10 +22,7 @@ const LINES: &[(&str, &str)] = &[
         "srv6_write_only_ts",
         "WRITE_ONLY qp=0x01b0b2 psn=256 ev=0x12345678 len=13 a srv6 msn=0 va=0x7f0011223344 rkey=0xcafe0001 dmalen=13 ts=4660",
     ),
-    (
-        "trimmed_write_only_ts",
-        "WRITE_ONLY qp=0x01b0b2 psn=256 ev=0x12345678 len=0 a trimmed ts=4660",
-    ),
+    ("trimmed_write_only_ts", "WRITE_ONLY qp=0x01b0b2 psn=256 ev=0x12345678 len=0 a trimmed ts=4660"),
     (
         "sack_ecn",
         "SACK qp=0x01a0a1 psn=256 ev=0x0003a001 len=0 cack=256 echo=0x12345678 verdict=skip_once trigger=261 base=257 bitmap=0x0000000000000016 ooo=3 rcvd=66 ts=4660 mpr=8",
@@ -34,26 +31,11 @@ const LINES: &[(&str, &str)] = &[
         "sack_probe_answer",
         "SACK qp=0x01a0a1 psn=2 ev=0x00030001 len=0 cack=2 echo=0x00070042 verdict=none probe=0xbeef base=16777211 bitmap=0x00000000000000ff ooo=0 rcvd=11259375 ts=65520 pen=64 restore=1",
     ),
-    (
-        "nack_trimmed",
-        "NACK qp=0x01a0a1 psn=256 ev=0x0003a002 len=0 refused=256 reason=trimmed echo=0x12345678 ts=4660",
-    ),
-    (
-        "transport_ack",
-        "ACK qp=0x01a0a1 psn=256 ev=0x0003a003 len=0 ack msn=1",
-    ),
-    (
-        "reliability_probe",
-        "PROBE qp=0x01b0b2 psn=0 ev=0x00070042 len=0 probe=0xbeef ts=65520",
-    ),
-    (
-        "ev_probe_request",
-        "EP_REQUEST qp=0x000002 psn=52719 ev=0x00070042 len=0 ev_probe ports=0x00000000 ts=258",
-    ),
-    (
-        "ev_probe_response",
-        "EP_RESPONSE qp=0x000002 psn=52719 ev=0x0003a004 len=0 ev_probe ts=258",
-    ),
+    ("nack_trimmed", "NACK qp=0x01a0a1 psn=256 ev=0x0003a002 len=0 refused=256 reason=trimmed echo=0x12345678 ts=4660"),
+    ("transport_ack", "ACK qp=0x01a0a1 psn=256 ev=0x0003a003 len=0 ack msn=1"),
+    ("reliability_probe", "PROBE qp=0x01b0b2 psn=0 ev=0x00070042 len=0 probe=0xbeef ts=65520"),
+    ("ev_probe_request", "EP_REQUEST qp=0x000002 psn=52719 ev=0x00070042 len=0 ev_probe ports=0x00000000 ts=258"),
+    ("ev_probe_response", "EP_RESPONSE qp=0x000002 psn=52719 ev=0x0003a004 len=0 ev_probe ts=258"),
     (
         "port_status_update",
         "EP_REQUEST qp=0x000002 psn=1 ev=0x00070043 len=0 port_status_update ports=0x000001de ts=259",
@@ -64,11 +46,7 @@ const LINES: &[(&str, &str)] = &[
 fn a_packet_is_one_line() {
     let cfg = WireConfig::default();
     for (name, line) in LINES {
-        assert_eq!(
-            parse(&golden_frame(name), &cfg).unwrap().to_string(),
-            *line,
-            "{name}"
-        );
+        assert_eq!(parse(&golden_frame(name), &cfg).unwrap().to_string(), *line, "{name}");
     }
 }
 
@@ -125,19 +103,12 @@ fn every_opcode_lists_its_own_header() {
         ("port_status_update", "erth.port_status_mask", "0x000001de"),
         ("ev_probe_response", "eeth.tx_timestamp", "258"),
         ("write_last_imm_rtx", "immdt", "0xa5a5f00d"),
-        (
-            "srv6_write_only_ts",
-            "outer.dst",
-            "fc00:1:e011:6501:e012:d00b::",
-        ),
+        ("srv6_write_only_ts", "outer.dst", "fc00:1:e011:6501:e012:d00b::"),
         ("trimmed_write_only_ts", "trim.kind", "trimmed"),
     ];
     for (name, field, value) in own {
         let all = fields(name);
-        let found = all
-            .iter()
-            .find(|(n, _)| *n == field)
-            .map(|(_, v)| v.as_str());
+        let found = all.iter().find(|(n, _)| *n == field).map(|(_, v)| v.as_str());
         assert_eq!(found, Some(value), "{name} {field}");
         let mut names: Vec<_> = all.iter().map(|(n, _)| n).collect();
         names.sort_unstable();
@@ -159,11 +130,7 @@ fn errors_name_object_cause_and_cure() {
         TemplateError::TooMany(17).to_string(),
         TemplateError::EvBits(0).to_string(),
         TemplateError::DstBits(0).to_string(),
-        EvError::TooManyFields {
-            given: 2,
-            allowed: 1,
-        }
-        .to_string(),
+        EvError::TooManyFields { given: 2, allowed: 1 }.to_string(),
         EvError::Width { field: 0 }.to_string(),
         EvError::InitVal { field: 0 }.to_string(),
         EvError::Mask { field: 0 }.to_string(),
@@ -171,12 +138,6 @@ fn errors_name_object_cause_and_cure() {
         EvError::TooWide(257).to_string(),
         EvError::UnusedBit(9).to_string(),
     ];
-    assert!(
-        text.iter().all(|t| t.contains(": ")),
-        "cause and cure are parted by a colon: {text:#?}"
-    );
-    assert_eq!(
-        text[4],
-        "SRH has 2 segments left but holds one: use 0 (path record) or 1 (path extension)"
-    );
+    assert!(text.iter().all(|t| t.contains(": ")), "cause and cure are parted by a colon: {text:#?}");
+    assert_eq!(text[4], "SRH has 2 segments left but holds one: use 0 (path record) or 1 (path extension)");
 }

@@ -24,18 +24,12 @@ struct Received {
 
 impl Received {
     fn new(frame: Vec<u8>) -> Self {
-        Self {
-            head_len: frame.len(),
-            frame,
-            local: true,
-        }
+        Self { head_len: frame.len(), frame, local: true }
     }
 
     fn parse(&self) -> Result<Frame, Reject> {
         let head = &self.frame[..self.head_len];
-        parse_frame(head, self.frame.len(), &WireConfig::default(), |_| {
-            self.local
-        })
+        parse_frame(head, self.frame.len(), &WireConfig::default(), |_| self.local)
     }
 
     fn cut(&mut self, len: usize) {
@@ -48,83 +42,25 @@ type Fault = (&'static str, Reject, fn(&mut Received));
 /// Faults in the order of the steps; those of one step stand together.
 const FAULTS: &[(u8, Fault)] = &[
     (1, ("ethertype", Reject::L3Bad, |r| r.frame[13] = 0x06)),
-    (
-        1,
-        ("outer version", Reject::L3Bad, |r| {
-            r.frame[at::OUTER] = 0x50
-        }),
-    ),
-    (
-        1,
-        ("outer header cut", Reject::L3Bad, |r| r.cut(at::SRH - 1)),
-    ),
+    (1, ("outer version", Reject::L3Bad, |r| r.frame[at::OUTER] = 0x50)),
+    (1, ("outer header cut", Reject::L3Bad, |r| r.cut(at::SRH - 1))),
     (2, ("not local", Reject::L3Dst, |r| r.local = false)),
-    (
-        2,
-        ("segments left", Reject::L3Dst, |r| r.frame[at::SRH + 3] = 1),
-    ),
-    (
-        2,
-        ("routing type", Reject::L3Dst, |r| r.frame[at::SRH + 2] = 3),
-    ),
-    (
-        2,
-        ("no inner header", Reject::L3Dst, |r| r.frame[at::SRH] = 17),
-    ),
-    (
-        2,
-        ("inner version", Reject::L3Dst, |r| {
-            r.frame[at::INNER] = 0x40
-        }),
-    ),
-    (
-        2,
-        ("two inner headers", Reject::L3Dst, |r| {
-            r.frame[at::INNER + 6] = 41
-        }),
-    ),
-    (
-        3,
-        ("outer length", Reject::L3Len, |r| {
-            r.frame[at::OUTER + 5] += 1
-        }),
-    ),
-    (
-        3,
-        ("inner length", Reject::L3Len, |r| {
-            r.frame[at::INNER + 5] += 1
-        }),
-    ),
-    (
-        4,
-        ("protocol", Reject::UdpBad, |r| r.frame[at::INNER + 6] = 6),
-    ),
+    (2, ("segments left", Reject::L3Dst, |r| r.frame[at::SRH + 3] = 1)),
+    (2, ("routing type", Reject::L3Dst, |r| r.frame[at::SRH + 2] = 3)),
+    (2, ("no inner header", Reject::L3Dst, |r| r.frame[at::SRH] = 17)),
+    (2, ("inner version", Reject::L3Dst, |r| r.frame[at::INNER] = 0x40)),
+    (2, ("two inner headers", Reject::L3Dst, |r| r.frame[at::INNER + 6] = 41)),
+    (3, ("outer length", Reject::L3Len, |r| r.frame[at::OUTER + 5] += 1)),
+    (3, ("inner length", Reject::L3Len, |r| r.frame[at::INNER + 5] += 1)),
+    (4, ("protocol", Reject::UdpBad, |r| r.frame[at::INNER + 6] = 6)),
     (4, ("port", Reject::UdpBad, |r| r.frame[at::UDP + 3] ^= 1)),
-    (
-        4,
-        ("UDP length above", Reject::UdpBad, |r| {
-            r.frame[at::UDP + 5] += 1
-        }),
-    ),
-    (
-        4,
-        ("UDP length below", Reject::UdpBad, |r| {
-            r.frame[at::UDP + 5] = 23
-        }),
-    ),
-    (
-        4,
-        ("UDP header cut", Reject::UdpBad, |r| r.cut(at::BTH - 1)),
-    ),
+    (4, ("UDP length above", Reject::UdpBad, |r| r.frame[at::UDP + 5] += 1)),
+    (4, ("UDP length below", Reject::UdpBad, |r| r.frame[at::UDP + 5] = 23)),
+    (4, ("UDP header cut", Reject::UdpBad, |r| r.cut(at::BTH - 1))),
     (5, ("BTH cut", Reject::Short, |r| r.cut(at::EXT - 1))),
     (6, ("opcode", Reject::Opcode, |r| r.frame[at::BTH] = 0xC5)),
     (7, ("version", Reject::Tver, |r| r.frame[at::BTH + 1] |= 1)),
-    (
-        9,
-        ("extension headers cut", Reject::Short, |r| {
-            r.cut(at::EXT + 23)
-        }),
-    ),
+    (9, ("extension headers cut", Reject::Short, |r| r.cut(at::EXT + 23))),
 ];
 
 fn good() -> Received {
@@ -160,18 +96,13 @@ fn the_first_failing_step_decides() {
 
 #[test]
 fn counters_have_the_names_of_the_reference() {
-    let names = [
-        "l3_bad", "l3_dst", "l3_len", "udp_bad", "short", "opcode", "tver",
-    ];
+    let names = ["l3_bad", "l3_dst", "l3_len", "udp_bad", "short", "opcode", "tver"];
     assert!(Reject::ALL.iter().map(|r| r.name()).eq(names));
 }
 
 fn write(payload: &[u8]) -> Packet {
     let bth = BthRepr::new(Opcode::WriteOnly, QPN_B, Psn::new(7));
-    let reth = RethRepr {
-        dmalen: payload.len() as u32,
-        ..RethRepr::default()
-    };
+    let reth = RethRepr { dmalen: payload.len() as u32, ..RethRepr::default() };
     Packet {
         encap: a_to_b(),
         outer_dst: None,
@@ -179,12 +110,7 @@ fn write(payload: &[u8]) -> Packet {
         dscp: 4,
         ecn: Ecn::Ect0,
         bth,
-        body: Body::Write {
-            meth: MethRepr::default(),
-            tseth: None,
-            reth,
-            imm: None,
-        },
+        body: Body::Write { meth: MethRepr::default(), tseth: None, reth, imm: None },
         payload: payload.to_vec(),
     }
 }
@@ -237,17 +163,8 @@ fn every_opcode_asks_for_its_own_headers() {
                 write => Some(20 + if ts { 4 } else { 0 } + if write.has_imm() { 4 } else { 0 }),
             };
             for len in 0..64 {
-                let p = Packet {
-                    payload: vec![0; len],
-                    ..write(&[])
-                };
-                let p = Packet {
-                    body: Body::Ack(AethRepr {
-                        syndrome: Syndrome::ACK,
-                        msn: 0,
-                    }),
-                    ..p
-                };
+                let p = Packet { payload: vec![0; len], ..write(&[]) };
+                let p = Packet { body: Body::Ack(AethRepr { syndrome: Syndrome::ACK, msn: 0 }), ..p };
                 let mut frame = p.emit(&cfg);
                 // The four bytes of AETH and the payload are the room; no pad, whatever their number.
                 (frame[PLAIN_BTH], frame[PLAIN_BTH + 1]) = (byte, 0);
@@ -284,10 +201,7 @@ fn two_ports_are_taken() {
     assert!(parse(&send(4791), &cfg).is_ok());
     assert!(parse(&send(4971), &cfg).is_ok());
     assert_eq!(parse(&send(4792), &cfg), Err(Reject::UdpBad));
-    let own = WireConfig {
-        udp_dport_accept: [4792, 4792],
-        ..cfg
-    };
+    let own = WireConfig { udp_dport_accept: [4792, 4792], ..cfg };
     assert!(parse(&send(4792), &own).is_ok());
     assert_eq!(parse(&send(4791), &own), Err(Reject::UdpBad));
 }
@@ -296,28 +210,17 @@ fn two_ports_are_taken() {
 #[test]
 fn one_vlan_tag_is_stepped_over() {
     let cfg = WireConfig::default();
-    for name in [
-        "write_only_ts",
-        "ipv4_write_only_imm_empty",
-        "srv6_srh_write_only_ts",
-    ] {
+    for name in ["write_only_ts", "ipv4_write_only_imm_empty", "srv6_srh_write_only_ts"] {
         let bare = golden_frame(name);
         let mut tagged = bare.clone();
         tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
         let (a, b) = (parse(&bare, &cfg).unwrap(), parse(&tagged, &cfg).unwrap());
-        assert_eq!(
-            (b.l3_offset, b.icrc_offset),
-            (a.l3_offset + 4, a.icrc_offset + 4)
-        );
+        assert_eq!((b.l3_offset, b.icrc_offset), (a.l3_offset + 4, a.icrc_offset + 4));
         assert_eq!((b.body, b.bth, b.entropy), (a.body, a.bth, a.entropy));
         assert_eq!(icrc::start(&tagged), Some(b.l3_offset));
         assert!(icrc::verify(&tagged, b.l3_offset, b.icrc_offset));
         tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
-        assert_eq!(
-            parse(&tagged, &cfg),
-            Err(Reject::L3Bad),
-            "two tags are not expected"
-        );
+        assert_eq!(parse(&tagged, &cfg), Err(Reject::L3Bad), "two tags are not expected");
     }
 }
 
@@ -333,27 +236,14 @@ fn ipv4_options_are_skipped_and_covered_by_the_icrc() {
     let sum = icrc::compute(&frame[14..end]).unwrap();
     frame[end..].copy_from_slice(&sum);
     let f = parse(&frame, &cfg).unwrap();
-    assert_eq!(
-        f.body,
-        parse(&golden_frame("ipv4_write_only_imm_empty"), &cfg)
-            .unwrap()
-            .body
-    );
+    assert_eq!(f.body, parse(&golden_frame("ipv4_write_only_imm_empty"), &cfg).unwrap().body);
     assert!(icrc::verify(&frame, f.l3_offset, f.icrc_offset));
     frame[35] ^= 1;
     assert!(!icrc::verify(&frame, f.l3_offset, f.icrc_offset));
     frame[14] = 0x44;
-    assert_eq!(
-        parse(&frame, &cfg),
-        Err(Reject::L3Bad),
-        "a header shorter than five words"
-    );
+    assert_eq!(parse(&frame, &cfg), Err(Reject::L3Bad), "a header shorter than five words");
     frame[14] = 0x4F;
-    assert_eq!(
-        parse_frame(&frame[..73], 200, &cfg, |_| true),
-        Err(Reject::L3Bad),
-        "options cut off"
-    );
+    assert_eq!(parse_frame(&frame[..73], 200, &cfg, |_| true), Err(Reject::L3Bad), "options cut off");
 }
 
 #[test]
@@ -377,10 +267,7 @@ fn the_outer_code_point_counts_and_either_mark_does() {
         (frame[54], frame[55]) = (0x61, inner);
         let f = parse(&frame, &cfg).unwrap();
         assert_eq!((f.dscp, f.ce), (8, ce));
-        assert!(
-            icrc::verify(&frame, f.l3_offset, f.icrc_offset),
-            "marking does not break the sum"
-        );
+        assert!(icrc::verify(&frame, f.l3_offset, f.icrc_offset), "marking does not break the sum");
     }
     let mut frame = golden_frame("ipv4_write_only_imm_empty");
     frame[15] |= 3;
@@ -393,10 +280,7 @@ fn step_two_asks_for_the_outermost_destination() {
     let cfg = WireConfig::default();
     for (name, dst) in [
         ("write_only_ts", addr_b()),
-        (
-            "srv6_write_only_ts",
-            Ip::V6(v6("fc00:1:e011:6501:e012:d00b::")),
-        ),
+        ("srv6_write_only_ts", Ip::V6(v6("fc00:1:e011:6501:e012:d00b::"))),
         ("ipv4_write_only_imm_empty", Ip::V4([192, 0, 2, 11])),
     ] {
         let frame = golden_frame(name);
@@ -426,12 +310,7 @@ fn a_longer_srh_is_skipped_by_its_length() {
 #[test]
 fn bytes_behind_the_packet_do_not_matter() {
     let cfg = WireConfig::default();
-    for name in [
-        "write_only_ts",
-        "transport_ack",
-        "srv6_srh_write_only_ts",
-        "ipv4_write_only_imm_empty",
-    ] {
+    for name in ["write_only_ts", "transport_ack", "srv6_srh_write_only_ts", "ipv4_write_only_imm_empty"] {
         let bare = golden_frame(name);
         let mut padded = bare.clone();
         padded.extend([0xAB; 9]);
@@ -445,19 +324,10 @@ fn headers_alone_are_enough() {
     let frame = write(&[0x5A; 4096]).emit(&cfg);
     let whole = parse(&frame, &cfg).unwrap();
     let head = &frame[..whole.payload.start];
-    assert_eq!(
-        parse_frame(head, frame.len(), &cfg, |_| true),
-        Ok(whole.clone())
-    );
+    assert_eq!(parse_frame(head, frame.len(), &cfg, |_| true), Ok(whole.clone()));
     let less = &frame[..whole.payload.start - 1];
-    assert_eq!(
-        parse_frame(less, frame.len(), &cfg, |_| true),
-        Err(Reject::Short)
-    );
-    assert_eq!(
-        parse_frame(head, frame.len() - 1, &cfg, |_| true),
-        Err(Reject::L3Len)
-    );
+    assert_eq!(parse_frame(less, frame.len(), &cfg, |_| true), Err(Reject::Short));
+    assert_eq!(parse_frame(head, frame.len() - 1, &cfg, |_| true), Err(Reject::L3Len));
 }
 
 //= TS-003, TS-004, TSETH-002 test
@@ -466,49 +336,18 @@ fn timestamps_are_reflected_as_they_came() {
     let cfg = WireConfig::default();
     let stamp = |tseth: Option<TsethRepr>| {
         let mut p = write(b"x");
-        let Body::Write {
-            meth, reth, imm, ..
-        } = p.body
-        else {
-            unreachable!("a write")
-        };
-        p.body = Body::Write {
-            meth,
-            tseth,
-            reth,
-            imm,
-        };
+        let Body::Write { meth, reth, imm, .. } = p.body else { unreachable!("a write") };
+        p.body = Body::Write { meth, tseth, reth, imm };
         p.bth.ts = tseth.is_some();
         parse(&p.emit(&cfg), &cfg).unwrap().timestamp()
     };
     assert_eq!(stamp(None), 0);
-    assert_eq!(
-        stamp(Some(TsethRepr {
-            timestamp: 0xABCD,
-            tsr: true,
-            ftype: 1
-        })),
-        0xABCD
-    );
-    assert_eq!(
-        stamp(Some(TsethRepr {
-            timestamp: 0xABCD,
-            tsr: false,
-            ftype: 3
-        })),
-        0
-    );
-    for (name, want) in [
-        ("reliability_probe", 0xFFF0),
-        ("ev_probe_request", 0x0102),
-        ("sack_ecn", 0),
-        ("ev_probe_response", 0),
-    ] {
-        assert_eq!(
-            parse(&golden_frame(name), &cfg).unwrap().timestamp(),
-            want,
-            "{name}"
-        );
+    assert_eq!(stamp(Some(TsethRepr { timestamp: 0xABCD, tsr: true, ftype: 1 })), 0xABCD);
+    assert_eq!(stamp(Some(TsethRepr { timestamp: 0xABCD, tsr: false, ftype: 3 })), 0);
+    for (name, want) in
+        [("reliability_probe", 0xFFF0), ("ev_probe_request", 0x0102), ("sack_ecn", 0), ("ev_probe_response", 0)]
+    {
+        assert_eq!(parse(&golden_frame(name), &cfg).unwrap().timestamp(), want, "{name}");
     }
 }
 
@@ -540,10 +379,7 @@ mod trimmed {
                 let timestamp = if len < PLAIN_BTH + 20 { 0 } else { 0x1234 };
                 assert_eq!(got.body, Body::Trimmed { kind, timestamp });
                 assert_eq!(got.timestamp(), timestamp);
-                assert_eq!(
-                    (got.bth.psn, got.entropy),
-                    (Psn::new(0x100), Ev(0x1234_5678))
-                );
+                assert_eq!((got.bth.psn, got.entropy), (Psn::new(0x100), Ev(0x1234_5678)));
                 assert_eq!((got.payload, got.icrc_offset), (len..len, len));
             }
         }
@@ -557,10 +393,7 @@ mod trimmed {
             let mut frame = cut("write_only_ts", 12, 82);
             frame[14 + 4..14 + 6].fill(value);
             frame[54 + 4..54 + 6].fill(value);
-            assert!(matches!(
-                parse(&frame, &cfg).unwrap().body,
-                Body::Trimmed { .. }
-            ));
+            assert!(matches!(parse(&frame, &cfg).unwrap().body, Body::Trimmed { .. }));
         }
     }
 
@@ -569,13 +402,7 @@ mod trimmed {
     fn under_srv6_the_outer_code_point_tells() {
         let cfg = WireConfig::default();
         let frame = cut("srv6_write_only_ts", 12, 54 + 40 + 8 + 20);
-        assert!(matches!(
-            parse(&frame, &cfg).unwrap().body,
-            Body::Trimmed {
-                kind: Trim::Trimmed,
-                timestamp: 0x1234
-            }
-        ));
+        assert!(matches!(parse(&frame, &cfg).unwrap().body, Body::Trimmed { kind: Trim::Trimmed, timestamp: 0x1234 }));
         // Trimmed inside only: no switch did this, and the lengths are wrong.
         let mut frame = cut("srv6_write_only_ts", 4, 54 + 40 + 8 + 20);
         (frame[54], frame[55]) = (0x63, 0x20);
@@ -586,13 +413,7 @@ mod trimmed {
     #[test]
     fn only_writes_count() {
         let cfg = WireConfig::default();
-        for name in [
-            "sack_ecn",
-            "nack_trimmed",
-            "transport_ack",
-            "reliability_probe",
-            "ev_probe_request",
-        ] {
+        for name in ["sack_ecn", "nack_trimmed", "transport_ack", "reliability_probe", "ev_probe_request"] {
             let frame = cut(name, 12, PLAIN_BTH + 12);
             assert_eq!(parse(&frame, &cfg), Err(Reject::Opcode), "{name}");
         }
@@ -620,46 +441,21 @@ mod knobs {
     //= EVW-002 test
     #[test]
     fn the_halves_of_the_ev_swap_on_both_sides() {
-        let swapped = WireConfig {
-            ev_high_half_in_sport: true,
-            ..WireConfig::default()
-        };
-        let p = Packet {
-            ev: Ev(0x1234_5678),
-            ..write(b"x")
-        };
+        let swapped = WireConfig { ev_high_half_in_sport: true, ..WireConfig::default() };
+        let p = Packet { ev: Ev(0x1234_5678), ..write(b"x") };
         let frame = p.emit(&swapped);
-        assert_eq!(
-            (&frame[16..18], &frame[54..56]),
-            (&[0x56, 0x78][..], &[0x12, 0x34][..])
-        );
+        assert_eq!((&frame[16..18], &frame[54..56]), (&[0x56, 0x78][..], &[0x12, 0x34][..]));
         assert_eq!(parse(&frame, &swapped).unwrap().entropy, Ev(0x1234_5678));
-        assert_eq!(
-            parse(&frame, &WireConfig::default()).unwrap().entropy,
-            Ev(0x5678_1234)
-        );
+        assert_eq!(parse(&frame, &WireConfig::default()).unwrap().entropy, Ev(0x5678_1234));
         let (src, dst) = (Ip::V4([10, 0, 0, 1]), Ip::V4([10, 0, 0, 2]));
-        let p = Packet {
-            encap: Encap {
-                src,
-                dst,
-                ..a_to_b()
-            },
-            ..p
-        };
-        assert_eq!(
-            parse(&p.emit(&swapped), &swapped).unwrap().entropy,
-            Ev(0x5678)
-        );
+        let p = Packet { encap: Encap { src, dst, ..a_to_b() }, ..p };
+        assert_eq!(parse(&p.emit(&swapped), &swapped).unwrap().entropy, Ev(0x5678));
     }
 
     //= BTH-002 test
     #[test]
     fn the_solicited_bit_moves() {
-        let cfg = WireConfig {
-            bth_se_bit: 6,
-            ..WireConfig::default()
-        };
+        let cfg = WireConfig { bth_se_bit: 6, ..WireConfig::default() };
         let mut p = write(b"x");
         p.bth.se = true;
         let frame = p.emit(&cfg);
@@ -672,21 +468,9 @@ mod knobs {
     fn code_points_are_configuration() {
         let mut cfg = WireConfig::default();
         cfg.dscp.trimmed = 9;
-        let p = Packet {
-            dscp: 9,
-            ..write(b"x")
-        };
-        assert!(matches!(
-            parse(&p.emit(&cfg), &cfg).unwrap().body,
-            Body::Trimmed { .. }
-        ));
-        let p = Packet {
-            dscp: 12,
-            ..write(b"x")
-        };
-        assert!(matches!(
-            parse(&p.emit(&cfg), &cfg).unwrap().body,
-            Body::Write { .. }
-        ));
+        let p = Packet { dscp: 9, ..write(b"x") };
+        assert!(matches!(parse(&p.emit(&cfg), &cfg).unwrap().body, Body::Trimmed { .. }));
+        let p = Packet { dscp: 12, ..write(b"x") };
+        assert!(matches!(parse(&p.emit(&cfg), &cfg).unwrap().body, Body::Write { .. }));
     }
 }

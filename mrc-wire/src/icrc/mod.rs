@@ -14,8 +14,7 @@ mod soft;
 
 use crate::bth::BthRepr;
 use crate::ip::{
-    ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6,
-    NH_ROUTING, UDP_LEN,
+    ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, UDP_LEN,
 };
 use engine::Crc;
 
@@ -41,16 +40,8 @@ const TRANSPORT_MASKED: &[(usize, u8)] = &[(6, 0xFF), (7, 0xFF), (UDP_LEN + 4, 0
 
 const MASK_IPV4: [u8; IPV4_LEN] = mask([0; IPV4_LEN], 0, IPV4_MASKED);
 const MASK_TRANSPORT: [u8; TRANSPORT_LEN] = mask([0; TRANSPORT_LEN], 0, TRANSPORT_MASKED);
-const MASK_V6: [u8; V6_LEN] = mask(
-    mask([0; V6_LEN], 0, IPV6_MASKED),
-    IPV6_LEN,
-    TRANSPORT_MASKED,
-);
-const MASK_V4: [u8; V4_LEN] = mask(
-    mask([0; V4_LEN], 0, IPV4_MASKED),
-    IPV4_LEN,
-    TRANSPORT_MASKED,
-);
+const MASK_V6: [u8; V6_LEN] = mask(mask([0; V6_LEN], 0, IPV6_MASKED), IPV6_LEN, TRANSPORT_MASKED);
+const MASK_V4: [u8; V4_LEN] = mask(mask([0; V4_LEN], 0, IPV4_MASKED), IPV4_LEN, TRANSPORT_MASKED);
 
 /// Runs at compile time only.
 const fn mask<const N: usize>(mut m: [u8; N], base: usize, list: &[(usize, u8)]) -> [u8; N] {
@@ -100,8 +91,7 @@ impl Icrc {
             }
             byte @ 0x46..=0x4F => {
                 let (head, rest) = headers.split_first_chunk::<IPV4_LEN>()?;
-                let (options, rest) =
-                    rest.split_at_checked(usize::from(byte & 0x0F) * 4 - IPV4_LEN)?;
+                let (options, rest) = rest.split_at_checked(usize::from(byte & 0x0F) * 4 - IPV4_LEN)?;
                 let (transport, rest) = rest.split_first_chunk::<TRANSPORT_LEN>()?;
                 crc.update(&masked(head, &MASK_IPV4));
                 crc.update(options);
@@ -144,10 +134,7 @@ pub fn verify(frame: &[u8], l3_offset: usize, icrc_offset: usize) -> bool {
     let Some(covered) = frame.get(l3_offset..icrc_offset) else {
         return false;
     };
-    let Some(stored) = frame
-        .get(icrc_offset..)
-        .and_then(|t| t.first_chunk::<LEN>())
-    else {
+    let Some(stored) = frame.get(icrc_offset..).and_then(|t| t.first_chunk::<LEN>()) else {
         return false;
     };
     compute(covered).as_ref() == Some(stored)

@@ -16,11 +16,7 @@ const fn table() -> [u32; 16] {
         let mut reg = nibble as u32;
         let mut bit = 0;
         while bit < 4 {
-            reg = if reg & 1 == 1 {
-                reg >> 1 ^ POLYNOMIAL
-            } else {
-                reg >> 1
-            };
+            reg = if reg & 1 == 1 { reg >> 1 ^ POLYNOMIAL } else { reg >> 1 };
             bit += 1;
         }
         t[nibble] = reg;

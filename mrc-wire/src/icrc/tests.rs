@@ -8,10 +8,7 @@ const HW_CNP: &str = "e41d2dab2bc27cfe90643b32080045c2003c718c4000401191610a0011
 
 fn hex(text: &str) -> Vec<u8> {
     let digit = |c: u8| (c as char).to_digit(16).unwrap() as u8;
-    text.as_bytes()
-        .chunks(2)
-        .map(|p| digit(p[0]) << 4 | digit(p[1]))
-        .collect()
+    text.as_bytes().chunks(2).map(|p| digit(p[0]) << 4 | digit(p[1])).collect()
 }
 
 //= ICRC-001 test
@@ -58,11 +55,7 @@ fn by_definition(l3: &[u8]) -> [u8; 4] {
     for byte in [0xFF; 8].iter().chain(&b) {
         reg ^= u32::from(*byte);
         for _ in 0..8 {
-            reg = if reg & 1 == 1 {
-                reg >> 1 ^ 0xEDB8_8320
-            } else {
-                reg >> 1
-            };
+            reg = if reg & 1 == 1 { reg >> 1 ^ 0xEDB8_8320 } else { reg >> 1 };
         }
     }
     (!reg).to_le_bytes()

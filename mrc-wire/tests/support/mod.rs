@@ -1,9 +1,5 @@
 //! Shared by the integration tests: the two hosts of the golden packets and whole packets as values.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared by test binaries, each uses a part"
-)]
+#![allow(dead_code, unreachable_pub, reason = "shared by test binaries, each uses a part")]
 
 use mrc_wire::*;
 
@@ -33,10 +29,7 @@ pub fn b_to_a() -> Encap {
 }
 
 pub fn hex(text: &str) -> Vec<u8> {
-    text.as_bytes()
-        .chunks(2)
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
-        .collect()
+    text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
 /// The reference's own output, kept as a file.
@@ -65,20 +58,10 @@ pub struct Packet {
 impl Packet {
     pub fn emit(&self, cfg: &WireConfig) -> Vec<u8> {
         let mut out = vec![0xEE; FrameTemplate::HEADER_LEN_MAX + 64 + self.payload.len()];
-        let meta = EmitMeta {
-            ev: self.ev,
-            dscp: self.dscp,
-            ecn: self.ecn,
-            outer_dst: self.outer_dst.as_ref(),
-        };
+        let meta = EmitMeta { ev: self.ev, dscp: self.dscp, ecn: self.ecn, outer_dst: self.outer_dst.as_ref() };
         let template = FrameTemplate::new(&self.encap, cfg);
-        let len = template
-            .emit_packet(&mut out, &meta, &self.bth, &self.body, &self.payload)
-            .expect("there is room");
-        assert!(
-            out[len..].iter().all(|b| *b == 0xEE),
-            "nothing is written behind the packet"
-        );
+        let len = template.emit_packet(&mut out, &meta, &self.bth, &self.body, &self.payload).expect("there is room");
+        assert!(out[len..].iter().all(|b| *b == 0xEE), "nothing is written behind the packet");
         out.truncate(len);
         out
     }
