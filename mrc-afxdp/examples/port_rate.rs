@@ -12,9 +12,7 @@ use std::hint::black_box;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use mrc_afxdp::{
-    AnyPort, MemRegion, Mode, PacketFilter, Port, RawConfig, RawPort, Sid, XskConfig, XskPort,
-};
+use mrc_afxdp::{AnyPort, MemRegion, Mode, PacketFilter, Port, RawConfig, RawPort, Sid, XskConfig, XskPort};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 fn open(namespace: &str, interface: &str, kind: &str) -> Result<AnyPort, Box<dyn Error>> {
@@ -25,32 +23,17 @@ fn open(namespace: &str, interface: &str, kind: &str) -> Result<AnyPort, Box<dyn
         "native" => Mode::Native,
         "skb" => Mode::Skb,
         "raw" => {
-            return Ok(AnyPort::Raw(RawPort::open(
-                interface,
-                &RawConfig {
-                    filter,
-                    ..RawConfig::default()
-                },
-            )?));
+            return Ok(AnyPort::Raw(RawPort::open(interface, &RawConfig { filter, ..RawConfig::default() })?));
         }
         other => return Err(format!("unknown kind {other}: native, skb or raw").into()),
     };
-    Ok(AnyPort::Xsk(XskPort::open(
-        interface,
-        &XskConfig {
-            filter,
-            mode,
-            ..XskConfig::default()
-        },
-    )?))
+    Ok(AnyPort::Xsk(XskPort::open(interface, &XskConfig { filter, mode, ..XskConfig::default() })?))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [from, to, interface, rest @ ..] = arguments.as_slice() else {
-        return Err(
-            "usage: port_rate NS_A NS_B INTERFACE [native|skb|raw] [FRAME_BYTES] [SECONDS]".into(),
-        );
+        return Err("usage: port_rate NS_A NS_B INTERFACE [native|skb|raw] [FRAME_BYTES] [SECONDS]".into());
     };
     let kind = rest.first().map_or("native", String::as_str);
     let len: usize = rest.get(1).map_or(Ok(4250), |text| text.parse())?;
@@ -73,9 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             slot.commit(len);
         }
         a.flush()?;
-        received += b.rx_batch(256, |frame| {
-            sum += u64::from(frame.head()[53]) + frame.len() as u64
-        }) as u64;
+        received += b.rx_batch(256, |frame| sum += u64::from(frame.head()[53]) + frame.len() as u64) as u64;
     }
     let elapsed = start.elapsed().as_secs_f64();
     let rate = received as f64 / elapsed;
@@ -105,8 +86,6 @@ fn memory() -> Result<(), Box<dyn Error>> {
     let odd = time(&mut |at| region.place(at + 3, black_box(&bytes)).unwrap_or_default());
     let gather = time(&mut |at| region.gather(at, black_box(&mut bytes)).unwrap_or_default());
     let copy = time(&mut |_| black_box(&mut other).copy_from_slice(black_box(&bytes)));
-    println!(
-        "4 KiB: place {place:.0} ns, at an odd address {odd:.0} ns, gather {gather:.0} ns, memcpy {copy:.0} ns"
-    );
+    println!("4 KiB: place {place:.0} ns, at an odd address {odd:.0} ns, gather {gather:.0} ns, memcpy {copy:.0} ns");
     Ok(())
 }

@@ -70,17 +70,9 @@ impl fmt::Display for Obtained {
             Attach::SkbXdp => "SKB-mode XDP",
             Attach::PacketSocket => "packet socket",
         })?;
-        f.write_str(if self.zero_copy {
-            ", zero-copy"
-        } else {
-            ", copy"
-        })?;
+        f.write_str(if self.zero_copy { ", zero-copy" } else { ", copy" })?;
         if self.attach != Attach::PacketSocket {
-            f.write_str(if self.multi_buffer {
-                ", multi-buffer"
-            } else {
-                ", single buffer"
-            })?;
+            f.write_str(if self.multi_buffer { ", multi-buffer" } else { ", single buffer" })?;
         }
         write!(f, ", MTU {}", self.mtu)?;
         match self.asked {

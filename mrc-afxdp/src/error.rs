@@ -113,10 +113,7 @@ impl fmt::Display for SetupError {
             ),
             Problem::BadConfig(what) => write!(f, "bad configuration: {what}"),
             Problem::MissingRight { step, rights } => {
-                write!(
-                    f,
-                    "not allowed to {step}: run as root, or grant {rights} (`setcap` on the program)"
-                )
+                write!(f, "not allowed to {step}: run as root, or grant {rights} (`setcap` on the program)")
             }
             Problem::QueueBusy { waited_ms } => write!(
                 f,
@@ -124,10 +121,7 @@ impl fmt::Display for SetupError {
                  interface (another `mrc`, or any user of AF_XDP), or choose another queue"
             ),
             Problem::ProgramBusy { waited_ms, holder } => {
-                write!(
-                    f,
-                    "another XDP program is attached (tried for {waited_ms} ms)"
-                )?;
+                write!(f, "another XDP program is attached (tried for {waited_ms} ms)")?;
                 match holder {
                     Some(holder) => write!(f, ", held by {holder}: stop that process"),
                     None => write!(
@@ -147,28 +141,19 @@ impl fmt::Display for SetupError {
                 "the interface cannot do this ({}): use mode auto, which takes the best there is, or the raw-socket port",
                 Errno::from_raw_os_error(*errno)
             ),
-            Problem::KernelTooOld { what } => write!(
-                f,
-                "this kernel lacks {what}: update it, or use the raw-socket port"
-            ),
+            Problem::KernelTooOld { what } => {
+                write!(f, "this kernel lacks {what}: update it, or use the raw-socket port")
+            }
             Problem::LockedMemory { bytes } => write!(
                 f,
                 "the UMEM of {bytes} bytes exceeds the limit of locked memory: grant CAP_IPC_LOCK, raise `ulimit -l`, or \
                  configure fewer chunks"
             ),
             Problem::Verifier { log } => {
-                write!(
-                    f,
-                    "the kernel's verifier refused the XDP program (a defect, please report): {}",
-                    log.trim()
-                )
+                write!(f, "the kernel's verifier refused the XDP program (a defect, please report): {}", log.trim())
             }
             Problem::Os { step, errno } => {
-                write!(
-                    f,
-                    "cannot {step}: {}; `mrc doctor {name}` may tell why",
-                    Errno::from_raw_os_error(*errno)
-                )
+                write!(f, "cannot {step}: {}; `mrc doctor {name}` may tell why", Errno::from_raw_os_error(*errno))
             }
         }
     }
@@ -181,35 +166,15 @@ mod tests {
     #[test]
     fn errors_name_object_cause_and_cure() {
         let error = |problem| {
-            let error = SetupError {
-                interface: "p0".into(),
-                queue: Some(3),
-                mode: Some(Mode::ZeroCopy),
-                problem,
-            };
+            let error = SetupError { interface: "p0".into(), queue: Some(3), mode: Some(Mode::ZeroCopy), problem };
             error.to_string()
         };
         let text = error(Problem::NoSuchQueue { have: 1 });
-        assert!(
-            text.starts_with("interface p0, queue 3, mode zero-copy: no such queue"),
-            "{text}"
-        );
+        assert!(text.starts_with("interface p0, queue 3, mode zero-copy: no such queue"), "{text}");
         assert!(text.contains("ethtool -L p0"), "{text}");
-        let text = error(Problem::MtuTooSmall {
-            have: 1500,
-            need: 4270,
-        });
-        assert!(
-            text.contains("1500") && text.contains("ip link set p0 mtu 4270"),
-            "{text}"
-        );
-        let text = error(Problem::MissingRight {
-            step: "load the XDP program",
-            rights: "CAP_BPF and CAP_NET_ADMIN",
-        });
-        assert!(
-            text.contains("load the XDP program") && text.contains("CAP_BPF"),
-            "{text}"
-        );
+        let text = error(Problem::MtuTooSmall { have: 1500, need: 4270 });
+        assert!(text.contains("1500") && text.contains("ip link set p0 mtu 4270"), "{text}");
+        let text = error(Problem::MissingRight { step: "load the XDP program", rights: "CAP_BPF and CAP_NET_ADMIN" });
+        assert!(text.contains("load the XDP program") && text.contains("CAP_BPF"), "{text}");
     }
 }

@@ -24,37 +24,19 @@ pub struct Sid {
 impl Sid {
     /// Exactly `address`: a host SID whose remaining bits are zero, or the port's own address.
     pub const fn exact(address: Ipv6Addr) -> Self {
-        Self {
-            address,
-            whole: true,
-        }
+        Self { address, whole: true }
     }
 
     /// Any address that shares the first 64 bits of `address`.
     pub const fn prefix64(address: Ipv6Addr) -> Self {
-        Self {
-            address,
-            whole: false,
-        }
+        Self { address, whole: false }
     }
 
     /// The address as 32-bit words in network order, only those that are compared.
-    pub(crate) fn words(
-        &self,
-    ) -> impl DoubleEndedIterator<Item = (usize, [u8; 4])> + ExactSizeIterator + use<> {
+    pub(crate) fn words(&self) -> impl DoubleEndedIterator<Item = (usize, [u8; 4])> + ExactSizeIterator + use<> {
         let octets = self.address.octets();
         let count = if self.whole { 4 } else { 2 };
-        (0..count).map(move |i| {
-            (
-                4 * i,
-                [
-                    octets[4 * i],
-                    octets[4 * i + 1],
-                    octets[4 * i + 2],
-                    octets[4 * i + 3],
-                ],
-            )
-        })
+        (0..count).map(move |i| (4 * i, [octets[4 * i], octets[4 * i + 1], octets[4 * i + 2], octets[4 * i + 3]]))
     }
 
     fn contains(&self, octets: &[u8]) -> bool {
@@ -75,10 +57,7 @@ pub struct PacketFilter {
 impl Default for PacketFilter {
     /// No SID; both MRC ports.
     fn default() -> Self {
-        Self {
-            sids: Vec::new(),
-            udp_ports: vec![UDP_PORT_ROCE, UDP_PORT_ALTERNATE],
-        }
+        Self { sids: Vec::new(), udp_ports: vec![UDP_PORT_ROCE, UDP_PORT_ALTERNATE] }
     }
 }
 
@@ -90,10 +69,7 @@ impl PacketFilter {
 
     /// The default filter plus these outer destinations.
     pub fn with_sids(sids: impl IntoIterator<Item = Sid>) -> Self {
-        Self {
-            sids: sids.into_iter().collect(),
-            ..Self::default()
-        }
+        Self { sids: sids.into_iter().collect(), ..Self::default() }
     }
 
     pub(crate) fn used_sids(&self) -> &[Sid] {
@@ -101,9 +77,7 @@ impl PacketFilter {
     }
 
     pub(crate) fn used_ports(&self) -> &[u16] {
-        self.udp_ports
-            .get(..Self::MAX_UDP_PORTS)
-            .unwrap_or(&self.udp_ports)
+        self.udp_ports.get(..Self::MAX_UDP_PORTS).unwrap_or(&self.udp_ports)
     }
 
     /// Whether the Ethernet frame is ours.
@@ -113,9 +87,9 @@ impl PacketFilter {
         let udp_at = |at: usize| half(at + 2).is_some_and(|port| self.used_ports().contains(&port));
         match half(12) {
             Some(0x86dd) => match byte(20) {
-                Some(41 | 43) => frame
-                    .get(38..54)
-                    .is_some_and(|dst| self.used_sids().iter().any(|sid| sid.contains(dst))),
+                Some(41 | 43) => {
+                    frame.get(38..54).is_some_and(|dst| self.used_sids().iter().any(|sid| sid.contains(dst)))
+                }
                 Some(17) => udp_at(54),
                 _ => false,
             },

@@ -28,10 +28,7 @@ pub(crate) struct Chunk<H> {
 
 impl<H> Chunk<H> {
     fn mint(index: u32) -> Self {
-        Self {
-            index,
-            holder: PhantomData,
-        }
+        Self { index, holder: PhantomData }
     }
 
     /// Byte offset of the chunk in the UMEM.
@@ -56,9 +53,7 @@ pub(crate) struct RxLedger {
 impl RxLedger {
     /// The ledger and the only tokens for its `chunks` chunks.
     pub(crate) fn new(chunks: u32) -> (Self, Vec<Chunk<Ours>>) {
-        let ledger = Self {
-            with_kernel: vec![false; chunks as usize].into_boxed_slice(),
-        };
+        let ledger = Self { with_kernel: vec![false; chunks as usize].into_boxed_slice() };
         (ledger, (0..chunks).map(Chunk::mint).collect())
     }
 
@@ -74,12 +69,7 @@ impl RxLedger {
     pub(crate) fn claim(&mut self, address: u64) -> Option<(Chunk<Rx>, usize)> {
         let index = usize::try_from(address / CHUNK_BYTES as u64).ok()?;
         let mark = self.with_kernel.get_mut(index)?;
-        core::mem::take(mark).then(|| {
-            (
-                Chunk::mint(index as u32),
-                (address % CHUNK_BYTES as u64) as usize,
-            )
-        })
+        core::mem::take(mark).then(|| (Chunk::mint(index as u32), (address % CHUNK_BYTES as u64) as usize))
     }
 }
 
@@ -111,14 +101,8 @@ pub(crate) struct TxLedger {
 impl TxLedger {
     /// The ledger and the only tokens for its `slots` slots.
     pub(crate) fn new(base: usize, slots: u32) -> (Self, Vec<Slot>) {
-        let ledger = Self {
-            base,
-            outstanding: vec![0; slots as usize].into_boxed_slice(),
-        };
-        (
-            ledger,
-            (0..slots).map(|index| Slot { index, base }).collect(),
-        )
+        let ledger = Self { base, outstanding: vec![0; slots as usize].into_boxed_slice() };
+        (ledger, (0..slots).map(|index| Slot { index, base }).collect())
     }
 
     /// Takes the token and returns the address of the first of `descriptors` descriptors.
@@ -131,21 +115,11 @@ impl TxLedger {
 
     /// Notes that the kernel is done with the descriptor at `address`; the slot returns with its last one.
     pub(crate) fn complete(&mut self, address: u64) -> Result<Option<Slot>, NotLent> {
-        let offset = usize::try_from(address)
-            .ok()
-            .and_then(|a| a.checked_sub(self.base))
-            .ok_or(NotLent)?;
+        let offset = usize::try_from(address).ok().and_then(|a| a.checked_sub(self.base)).ok_or(NotLent)?;
         let index = offset / TX_SLOT_BYTES;
-        let count = self
-            .outstanding
-            .get_mut(index)
-            .filter(|count| **count > 0)
-            .ok_or(NotLent)?;
+        let count = self.outstanding.get_mut(index).filter(|count| **count > 0).ok_or(NotLent)?;
         *count -= 1;
-        Ok((*count == 0).then_some(Slot {
-            index: index as u32,
-            base: self.base,
-        }))
+        Ok((*count == 0).then_some(Slot { index: index as u32, base: self.base }))
     }
 }
 

@@ -2,9 +2,7 @@
 
 use rustix::io;
 
-use crate::netlink::{
-    FLAG_DUMP, GET_LINK, Message, NEW_LINK, ROUTE, Socket, attribute, attributes, number, text,
-};
+use crate::netlink::{FLAG_DUMP, GET_LINK, Message, NEW_LINK, ROUTE, Socket, attribute, attributes, number, text};
 use crate::sys::ethtool;
 
 const INFO_BYTES: usize = 16;
@@ -110,9 +108,7 @@ impl Interface {
                 MTU => interface.mtu = number(value)?,
                 RX_QUEUES => interface.rx_queues = number(value)?,
                 LINK_INFO => {
-                    interface.kind = attributes(value)
-                        .find(|(kind, _)| *kind == INFO_KIND)
-                        .map(|(_, v)| text(v));
+                    interface.kind = attributes(value).find(|(kind, _)| *kind == INFO_KIND).map(|(_, v)| text(v));
                 }
                 XDP => interface.xdp = attached(value),
                 _ => {}
@@ -123,34 +119,19 @@ impl Interface {
 
     /// Receive queues in use; what was allocated where the driver does not tell.
     pub fn queues_in_use(&self) -> u32 {
-        ethtool::rx_queues(&self.name)
-            .ok()
-            .filter(|queues| *queues > 0)
-            .unwrap_or(self.rx_queues)
-            .max(1)
+        ethtool::rx_queues(&self.name).ok().filter(|queues| *queues > 0).unwrap_or(self.rx_queues).max(1)
     }
 
     /// Name of the driver, where it tells.
     pub fn driver(&self) -> Option<String> {
-        ethtool::driver(&self.name)
-            .ok()
-            .filter(|driver| !driver.is_empty())
-            .or_else(|| self.kind.clone())
+        ethtool::driver(&self.name).ok().filter(|driver| !driver.is_empty()).or_else(|| self.kind.clone())
     }
 }
 
 fn attached(value: &[u8]) -> Option<AttachedXdp> {
-    let mode = *attributes(value)
-        .find(|(kind, _)| *kind == XDP_ATTACHED)?
-        .1
-        .first()?;
-    let program_id = attributes(value)
-        .find(|(kind, _)| *kind == XDP_PROG_ID)
-        .and_then(|(_, id)| number(id));
-    (mode != 0).then_some(AttachedXdp {
-        native: mode != 2,
-        program_id: program_id.unwrap_or(0),
-    })
+    let mode = *attributes(value).find(|(kind, _)| *kind == XDP_ATTACHED)?.1.first()?;
+    let program_id = attributes(value).find(|(kind, _)| *kind == XDP_PROG_ID).and_then(|(_, id)| number(id));
+    (mode != 0).then_some(AttachedXdp { native: mode != 2, program_id: program_id.unwrap_or(0) })
 }
 
 #[cfg(test)]
@@ -160,18 +141,13 @@ mod tests {
     #[test]
     fn loopback_is_found_by_name_and_in_the_list() {
         let Ok(all) = Interface::all() else {
-            eprintln!(
-                "SKIP loopback_is_found_by_name_and_in_the_list: netlink is not allowed here"
-            );
+            eprintln!("SKIP loopback_is_found_by_name_and_in_the_list: netlink is not allowed here");
             return;
         };
         let lo = Interface::by_name("lo").unwrap();
         assert_eq!(lo.name, "lo");
         assert_eq!(lo.index, 1);
-        assert!(
-            all.iter()
-                .any(|interface| interface.index == 1 && interface.name == "lo")
-        );
+        assert!(all.iter().any(|interface| interface.index == 1 && interface.name == "lo"));
     }
 
     #[test]

@@ -45,22 +45,13 @@ impl fmt::Display for LinkEvent {
         match self.state {
             LinkState::Up => write!(f, "interface {name} (index {index}) is up"),
             LinkState::NoCarrier => {
-                write!(
-                    f,
-                    "interface {name} (index {index}) lost its carrier: check the cable or the far end"
-                )
+                write!(f, "interface {name} (index {index}) lost its carrier: check the cable or the far end")
             }
             LinkState::AdminDown => {
-                write!(
-                    f,
-                    "interface {name} (index {index}) was set down: `ip link set {name} up` brings it back"
-                )
+                write!(f, "interface {name} (index {index}) was set down: `ip link set {name} up` brings it back")
             }
             LinkState::Gone => {
-                write!(
-                    f,
-                    "interface {name} (index {index}) is gone: it was deleted or moved to another namespace"
-                )
+                write!(f, "interface {name} (index {index}) is gone: it was deleted or moved to another namespace")
             }
         }
     }
@@ -96,14 +87,8 @@ impl LinkMonitor {
     pub fn new(ifindexes: &[u32]) -> io::Result<Self> {
         // Subscribe first, look second: a change in between is heard, at worst twice.
         let socket = Socket::open(ROUTE, GROUP_LINK)?;
-        let watched = ifindexes
-            .iter()
-            .map(|&ifindex| Watched {
-                ifindex,
-                name: String::new(),
-                state: LinkState::Gone,
-            })
-            .collect();
+        let watched =
+            ifindexes.iter().map(|&ifindex| Watched { ifindex, name: String::new(), state: LinkState::Gone }).collect();
         let mut monitor = Self { socket, watched };
         monitor.look(&mut |_| ())?;
         Ok(monitor)
@@ -116,10 +101,7 @@ impl LinkMonitor {
 
     /// Last known state of an interface; `None` when it is not watched.
     pub fn state(&self, ifindex: u32) -> Option<LinkState> {
-        self.watched
-            .iter()
-            .find(|watched| watched.ifindex == ifindex)
-            .map(|watched| watched.state)
+        self.watched.iter().find(|watched| watched.ifindex == ifindex).map(|watched| watched.state)
     }
 
     /// Hands all waiting changes to `f` and returns how many there were. Never blocks.
@@ -135,10 +117,7 @@ impl LinkMonitor {
         // Bounded: a namespace that flaps faster than we read must not hold the loop.
         for _ in 0..256 {
             let watched = &mut self.watched;
-            match self
-                .socket
-                .try_receive(|message| note(watched, message, &mut report))
-            {
+            match self.socket.try_receive(|message| note(watched, message, &mut report)) {
                 Ok(true) => {}
                 Ok(false) => break,
                 // The kernel dropped events: look at the whole state instead.
@@ -154,13 +133,8 @@ impl LinkMonitor {
     fn look(&mut self, report: &mut dyn FnMut(&LinkEvent)) -> io::Result<()> {
         let all = Interface::all()?;
         for watched in &mut self.watched {
-            match all
-                .iter()
-                .find(|interface| interface.index == watched.ifindex)
-            {
-                Some(interface) => {
-                    watched.update(Some(&interface.name), state_of(interface), report)
-                }
+            match all.iter().find(|interface| interface.index == watched.ifindex) {
+                Some(interface) => watched.update(Some(&interface.name), state_of(interface), report),
                 None => watched.update(None, LinkState::Gone, report),
             }
         }
@@ -172,10 +146,7 @@ fn note(watched: &mut [Watched], message: Message<'_>, report: &mut dyn FnMut(&L
     let Some(interface) = Interface::from_message(message) else {
         return;
     };
-    let Some(watched) = watched
-        .iter_mut()
-        .find(|watched| watched.ifindex == interface.index)
-    else {
+    let Some(watched) = watched.iter_mut().find(|watched| watched.ifindex == interface.index) else {
         return;
     };
     // Deletion messages of other families (a bridge port leaving) lack the name; those of the link itself have it.
@@ -183,11 +154,7 @@ fn note(watched: &mut [Watched], message: Message<'_>, report: &mut dyn FnMut(&L
     if message.kind == DEL_LINK && !gone {
         return;
     }
-    let state = if gone {
-        LinkState::Gone
-    } else {
-        state_of(&interface)
-    };
+    let state = if gone { LinkState::Gone } else { state_of(&interface) };
     let name = Some(interface.name.as_str()).filter(|name| !name.is_empty());
     watched.update(name, state, report);
 }
@@ -199,11 +166,7 @@ impl Watched {
         }
         if self.state != state {
             self.state = state;
-            report(&LinkEvent {
-                ifindex: self.ifindex,
-                name: self.name.clone(),
-                state,
-            });
+            report(&LinkEvent { ifindex: self.ifindex, name: self.name.clone(), state });
         }
     }
 }

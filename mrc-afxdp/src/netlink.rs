@@ -8,8 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send,
-    socket_with, sockopt,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with, sockopt,
 };
 
 /// Routing and links: protocol number 0, which rustix spells as none.
@@ -46,20 +45,11 @@ pub(crate) struct Message<'a> {
 impl Socket {
     /// Opens a socket of `protocol` that also hears multicast `groups`.
     pub(crate) fn open(protocol: Option<Protocol>, groups: u32) -> io::Result<Self> {
-        let fd = socket_with(
-            AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            protocol,
-        )?;
+        let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         bind(&fd, &SocketAddrNetlink::new(0, groups))?;
         // Room for a burst of events; the reader copes with an overflow anyway.
         let _ = sockopt::set_socket_recv_buffer_size(&fd, 1 << 20);
-        Ok(Self {
-            fd,
-            buffer: vec![0; BUFFER_BYTES],
-            sequence: 0,
-        })
+        Ok(Self { fd, buffer: vec![0; BUFFER_BYTES], sequence: 0 })
     }
 
     /// For `poll(2)`.
@@ -81,13 +71,7 @@ impl Socket {
     }
 
     /// Sends a request and hands each answer to `f`, until the kernel says that was all.
-    pub(crate) fn ask(
-        &mut self,
-        kind: u16,
-        flags: u16,
-        body: &[u8],
-        mut f: impl FnMut(Message<'_>),
-    ) -> io::Result<()> {
+    pub(crate) fn ask(&mut self, kind: u16, flags: u16, body: &[u8], mut f: impl FnMut(Message<'_>)) -> io::Result<()> {
         self.request(kind, flags, body)?;
         // A dump of a thousand links takes about 50 datagrams; a kernel that never says "done" must not hang us.
         for _ in 0..4096 {
@@ -96,15 +80,8 @@ impl Socket {
                 match message.kind {
                     MSG_DONE => return Ok(()),
                     MSG_ERROR => {
-                        let code = message
-                            .payload
-                            .first_chunk::<4>()
-                            .map_or(0, |code| i32::from_ne_bytes(*code));
-                        return if code == 0 {
-                            Ok(())
-                        } else {
-                            Err(io::Errno::from_raw_os_error(-code))
-                        };
+                        let code = message.payload.first_chunk::<4>().map_or(0, |code| i32::from_ne_bytes(*code));
+                        return if code == 0 { Ok(()) } else { Err(io::Errno::from_raw_os_error(-code)) };
                     }
                     _ => f(message),
                 }

@@ -23,20 +23,12 @@ pub struct RxFrame<'a> {
 impl<'a> RxFrame<'a> {
     /// A frame of one slice.
     pub fn from_slice(bytes: &'a [u8]) -> Self {
-        Self {
-            fragments: [bytes, &[], &[], &[]],
-            count: 1,
-            len: bytes.len() as u32,
-        }
+        Self { fragments: [bytes, &[], &[], &[]], count: 1, len: bytes.len() as u32 }
     }
 
     /// A frame of up to [`MAX_FRAGMENTS`] slices; `None` when there are more.
     pub fn from_fragments(parts: &[&'a [u8]]) -> Option<Self> {
-        let mut frame = Self {
-            fragments: [&[]; MAX_FRAGMENTS],
-            count: 0,
-            len: 0,
-        };
+        let mut frame = Self { fragments: [&[]; MAX_FRAGMENTS], count: 0, len: 0 };
         for part in parts {
             frame.push(part)?;
         }
@@ -234,10 +226,7 @@ pub trait Port {
 
 /// Either kind of port, so that one loop drives a mix of both without boxes.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a device holds a handful of ports; a box would cost a load per call"
-)]
+#[expect(clippy::large_enum_variant, reason = "a device holds a handful of ports; a box would cost a load per call")]
 pub enum AnyPort {
     /// AF_XDP.
     Xsk(XskPort),

@@ -14,12 +14,7 @@ use crate::sys::bpf;
 /// # Errors
 /// What the kernel said, e.g. "operation not permitted" or "address family not supported".
 pub fn af_xdp() -> std::io::Result<()> {
-    socket_with(
-        AddressFamily::XDP,
-        SocketType::RAW,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     Ok(())
 }
 
@@ -29,10 +24,7 @@ pub fn af_xdp() -> std::io::Result<()> {
 /// What the kernel said, e.g. "operation not permitted".
 pub fn bpf() -> std::io::Result<()> {
     let map = bpf::create_xskmap(1)?;
-    let program = crate::bpf::xdp::program(
-        &PacketFilter::default(),
-        std::os::fd::AsRawFd::as_raw_fd(&map.as_fd()),
-    );
+    let program = crate::bpf::xdp::program(&PacketFilter::default(), std::os::fd::AsRawFd::as_raw_fd(&map.as_fd()));
     bpf::load_xdp(&program).map_err(|(errno, _)| errno)?;
     Ok(())
 }
@@ -42,12 +34,7 @@ pub fn bpf() -> std::io::Result<()> {
 /// # Errors
 /// What the kernel said, e.g. "operation not permitted".
 pub fn packet_socket() -> std::io::Result<()> {
-    socket_with(
-        AddressFamily::PACKET,
-        SocketType::RAW,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     Ok(())
 }
 
@@ -82,8 +69,7 @@ pub fn xdp_features(ifindex: u32) -> Option<XdpFeatures> {
     let question = body(GET_FAMILY, attribute(2, b"netdev\0"));
     socket
         .ask(CONTROL, FLAG_ACK, &question, |message| {
-            let id =
-                attributes(message.payload.get(4..).unwrap_or(&[])).find(|(kind, _)| *kind == 1);
+            let id = attributes(message.payload.get(4..).unwrap_or(&[])).find(|(kind, _)| *kind == 1);
             family = id.and_then(|(_, id)| id.first_chunk().map(|id| u16::from_ne_bytes(*id)));
         })
         .ok()?;
@@ -91,10 +77,8 @@ pub fn xdp_features(ifindex: u32) -> Option<XdpFeatures> {
     let question = body(DEV_GET, attribute(1, &ifindex.to_ne_bytes()));
     socket
         .ask(family?, FLAG_ACK, &question, |message| {
-            let bits =
-                attributes(message.payload.get(4..).unwrap_or(&[])).find(|(kind, _)| *kind == 3);
-            features =
-                bits.and_then(|(_, bits)| bits.first_chunk().map(|bits| u64::from_ne_bytes(*bits)));
+            let bits = attributes(message.payload.get(4..).unwrap_or(&[])).find(|(kind, _)| *kind == 3);
+            features = bits.and_then(|(_, bits)| bits.first_chunk().map(|bits| u64::from_ne_bytes(*bits)));
         })
         .ok()?;
     features.map(XdpFeatures)
@@ -104,29 +88,20 @@ pub fn xdp_features(ifindex: u32) -> Option<XdpFeatures> {
 pub fn holder_of_program(program_id: u32) -> Option<String> {
     let wanted = format!("prog_id:\t{program_id}");
     for process in fs::read_dir("/proc").ok()?.flatten() {
-        let Some(pid) = process
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok())
-        else {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
         let Ok(descriptors) = fs::read_dir(process.path().join("fd")) else {
             continue;
         };
         for descriptor in descriptors.flatten() {
-            let is_bpf = fs::read_link(descriptor.path()).is_ok_and(|target| {
-                target
-                    .to_str()
-                    .is_some_and(|target| target.starts_with("anon_inode:bpf"))
-            });
+            let is_bpf = fs::read_link(descriptor.path())
+                .is_ok_and(|target| target.to_str().is_some_and(|target| target.starts_with("anon_inode:bpf")));
             if !is_bpf {
                 continue;
             }
             let info = process.path().join("fdinfo").join(descriptor.file_name());
-            if fs::read_to_string(info)
-                .is_ok_and(|info| info.lines().any(|line| line.trim_end() == wanted))
-            {
+            if fs::read_to_string(info).is_ok_and(|info| info.lines().any(|line| line.trim_end() == wanted)) {
                 let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
                 return Some(format!("{} (pid {pid})", name.trim()));
             }

@@ -44,58 +44,27 @@ impl RawPort {
     /// # Errors
     /// [`SetupError`] names the interface, the cause and the cure.
     pub fn open(name: &str, config: &RawConfig) -> Result<Self, SetupError> {
-        let fail = |problem| SetupError {
-            interface: name.to_owned(),
-            queue: None,
-            mode: None,
-            problem,
-        };
-        if config.rx_slots == 0
-            || config.tx_slots == 0
-            || config.rx_slots > 4096
-            || config.tx_slots > 4096
-        {
-            return Err(fail(Problem::BadConfig(
-                "rx_slots and tx_slots lie between 1 and 4096",
-            )));
+        let fail = |problem| SetupError { interface: name.to_owned(), queue: None, mode: None, problem };
+        if config.rx_slots == 0 || config.tx_slots == 0 || config.rx_slots > 4096 || config.tx_slots > 4096 {
+            return Err(fail(Problem::BadConfig("rx_slots and tx_slots lie between 1 and 4096")));
         }
         let interface = Interface::by_name(name).map_err(|error| fail(lookup_problem(&error)))?;
         if interface.mtu < config.required_mtu {
-            return Err(fail(Problem::MtuTooSmall {
-                have: interface.mtu,
-                need: config.required_mtu,
-            }));
+            return Err(fail(Problem::MtuTooSmall { have: interface.mtu, need: config.required_mtu }));
         }
-        let os = |step| {
-            move |errno: Errno| {
-                fail(Problem::Os {
-                    step,
-                    errno: errno.raw_os_error(),
-                })
-            }
-        };
-        let rx =
-            Batch::new(config.rx_slots, RX_SLOT_BYTES).map_err(os("allocate receive buffers"))?;
-        let tx =
-            Batch::new(config.tx_slots, TX_SLOT_BYTES).map_err(os("allocate transmit buffers"))?;
+        let os = |step| move |errno: Errno| fail(Problem::Os { step, errno: errno.raw_os_error() });
+        let rx = Batch::new(config.rx_slots, RX_SLOT_BYTES).map_err(os("allocate receive buffers"))?;
+        let tx = Batch::new(config.tx_slots, TX_SLOT_BYTES).map_err(os("allocate transmit buffers"))?;
         let filter = classic::program(&config.filter);
-        let fd = packet::open(
-            interface.index,
-            &filter,
-            config.receive_buffer_bytes,
-            config.qdisc_bypass,
-        )
-        .map_err(|errno| match errno {
-            Errno::PERM | Errno::ACCESS => fail(Problem::MissingRight {
-                step: "open a packet socket",
-                rights: "CAP_NET_RAW",
-            }),
-            Errno::NODEV | Errno::NXIO => fail(Problem::UnknownInterface),
-            errno => fail(Problem::Os {
-                step: "open a packet socket",
-                errno: errno.raw_os_error(),
-            }),
-        })?;
+        let fd = packet::open(interface.index, &filter, config.receive_buffer_bytes, config.qdisc_bypass).map_err(
+            |errno| match errno {
+                Errno::PERM | Errno::ACCESS => {
+                    fail(Problem::MissingRight { step: "open a packet socket", rights: "CAP_NET_RAW" })
+                }
+                Errno::NODEV | Errno::NXIO => fail(Problem::UnknownInterface),
+                errno => fail(Problem::Os { step: "open a packet socket", errno: errno.raw_os_error() }),
+            },
+        )?;
         let obtained = Obtained {
             asked: None,
             attach: Attach::PacketSocket,
@@ -167,10 +136,7 @@ impl Port for RawPort {
         if self.queued == self.tx.count() {
             return None;
         }
-        Some(TxSlot::new(
-            self.tx.buffer(self.queued),
-            &mut self.staged_len,
-        ))
+        Some(TxSlot::new(self.tx.buffer(self.queued), &mut self.staged_len))
     }
 
     fn flush(&mut self) -> Result<usize, PortError> {
@@ -224,10 +190,7 @@ impl Port for RawPort {
     fn stats(&self) -> PortStats {
         let fresh = packet::take_drops(self.fd.as_fd()).unwrap_or(0);
         self.drops.set(self.drops.get() + u64::from(fresh));
-        PortStats {
-            rx_dropped: self.drops.get(),
-            ..self.stats
-        }
+        PortStats { rx_dropped: self.drops.get(), ..self.stats }
     }
 
     fn obtained(&self) -> Obtained {

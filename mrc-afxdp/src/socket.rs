@@ -57,11 +57,7 @@ fn at(step: &'static str) -> impl FnOnce(Errno) -> Refusal {
 
 impl XskSocket {
     /// Opens `config.queue` of `interface` over `umem`.
-    pub(crate) fn open(
-        interface: &Interface,
-        config: &XskConfig,
-        umem: &Umem,
-    ) -> Result<Self, SetupError> {
+    pub(crate) fn open(interface: &Interface, config: &XskConfig, umem: &Umem) -> Result<Self, SetupError> {
         let fail = |problem| SetupError {
             interface: interface.name.clone(),
             queue: Some(config.queue),
@@ -70,36 +66,23 @@ impl XskSocket {
         };
         let explain = |refusal: Refusal| fail(explain(refusal, config));
 
-        let map = bpf::create_xskmap(config.queue + 1)
-            .map_err(at("create a BPF map"))
-            .map_err(explain)?;
+        let map = bpf::create_xskmap(config.queue + 1).map_err(at("create a BPF map")).map_err(explain)?;
         let program = xdp::program(&config.filter, raw(&map));
         let program = bpf::load_xdp(&program).map_err(|(errno, log)| match errno {
             Errno::INVAL | Errno::ACCESS if !log.is_empty() => fail(Problem::Verifier { log }),
-            errno => explain(Refusal {
-                step: "load the XDP program",
-                errno,
-            }),
+            errno => explain(Refusal { step: "load the XDP program", errno }),
         })?;
         let (link, attach) = attach(&program, interface, config.mode).map_err(fail)?;
 
-        let fd = socket_with(
-            AddressFamily::XDP,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(at("open an AF_XDP socket"))
-        .map_err(explain)?;
+        let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
+            .map_err(at("open an AF_XDP socket"))
+            .map_err(explain)?;
         sockopt::set_xdp_umem_reg(&fd, umem.registration(config.headroom))
             .map_err(at("register the UMEM"))
             .map_err(explain)?;
         let (fill, completion, rx, tx) = rings(&fd, config.ring_entries).map_err(explain)?;
         // Frames that queue behind a slow switch stay charged to the socket; the slots bound them already.
-        let _ = packet::set_send_buffer(
-            fd.as_fd(),
-            config.tx_slots.saturating_mul(16384).min(1 << 30),
-        );
+        let _ = packet::set_send_buffer(fd.as_fd(), config.tx_slots.saturating_mul(16384).min(1 << 30));
         let multi_buffer = bind_queue(&fd, interface, config, attach).map_err(fail)?;
         bpf::set_xskmap(map.as_fd(), config.queue, fd.as_fd())
             .map_err(at("enter the socket into the XSKMAP"))
@@ -113,16 +96,7 @@ impl XskSocket {
             multi_buffer,
             mtu: interface.mtu,
         };
-        Ok(Self {
-            fill,
-            completion,
-            rx,
-            tx,
-            fd,
-            _map: map,
-            _link: link,
-            obtained,
-        })
+        Ok(Self { fill, completion, rx, tx, fd, _map: map, _link: link, obtained })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -143,23 +117,16 @@ type Rings = (
 
 fn rings(fd: &OwnedFd, entries: u32) -> Result<Rings, Refusal> {
     sockopt::set_xdp_umem_fill_ring_size(fd, entries).map_err(at("size the fill ring"))?;
-    sockopt::set_xdp_umem_completion_ring_size(fd, entries)
-        .map_err(at("size the completion ring"))?;
+    sockopt::set_xdp_umem_completion_ring_size(fd, entries).map_err(at("size the completion ring"))?;
     sockopt::set_xdp_rx_ring_size(fd, entries).map_err(at("size the receive ring"))?;
     sockopt::set_xdp_tx_ring_size(fd, entries).map_err(at("size the transmit ring"))?;
     let offsets = sockopt::xdp_mmap_offsets(fd).map_err(at("ask for the ring layout"))?;
     let step = "map a ring";
     let fill = KernelMem::map(fd.as_fd(), entries, &offsets.fr, PAGE_FILL).map_err(at(step))?;
-    let completion =
-        KernelMem::map(fd.as_fd(), entries, &offsets.cr, PAGE_COMPLETION).map_err(at(step))?;
+    let completion = KernelMem::map(fd.as_fd(), entries, &offsets.cr, PAGE_COMPLETION).map_err(at(step))?;
     let rx = KernelMem::map(fd.as_fd(), entries, &offsets.rx, PAGE_RX).map_err(at(step))?;
     let tx = KernelMem::map(fd.as_fd(), entries, &offsets.tx, PAGE_TX).map_err(at(step))?;
-    Ok((
-        Producer::kernel(fill),
-        Consumer::kernel(completion),
-        Consumer::kernel(rx),
-        Producer::kernel(tx),
-    ))
+    Ok((Producer::kernel(fill), Consumer::kernel(completion), Consumer::kernel(rx), Producer::kernel(tx)))
 }
 
 /// Calls `attempt` until it succeeds, fails otherwise than "busy", or time is up.
@@ -175,32 +142,18 @@ fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> (Result<T, Errno>,
     }
 }
 
-fn attach(
-    program: &OwnedFd,
-    interface: &Interface,
-    mode: Mode,
-) -> Result<(OwnedFd, Attach), Problem> {
+fn attach(program: &OwnedFd, interface: &Interface, mode: Mode) -> Result<(OwnedFd, Attach), Problem> {
     let hooks: &[(u32, Attach)] = match mode {
-        Mode::Auto => &[
-            (bpf::DRIVER_MODE, Attach::NativeXdp),
-            (bpf::SKB_MODE, Attach::SkbXdp),
-        ],
+        Mode::Auto => &[(bpf::DRIVER_MODE, Attach::NativeXdp), (bpf::SKB_MODE, Attach::SkbXdp)],
         Mode::Native | Mode::ZeroCopy => &[(bpf::DRIVER_MODE, Attach::NativeXdp)],
         Mode::Skb => &[(bpf::SKB_MODE, Attach::SkbXdp)],
     };
-    let mut last = Problem::ModeUnsupported {
-        errno: Errno::OPNOTSUPP.raw_os_error(),
-    };
+    let mut last = Problem::ModeUnsupported { errno: Errno::OPNOTSUPP.raw_os_error() };
     for (flags, attach) in hooks {
         let (result, waited_ms) = retry(|| {
             // A program on the other hook is "exists" rather than "busy"; for us it is the same.
-            bpf::attach_xdp(program.as_fd(), interface.index, *flags).map_err(|errno| {
-                if errno == Errno::EXIST {
-                    Errno::BUSY
-                } else {
-                    errno
-                }
-            })
+            bpf::attach_xdp(program.as_fd(), interface.index, *flags)
+                .map_err(|errno| if errno == Errno::EXIST { Errno::BUSY } else { errno })
         });
         last = match result {
             Ok(link) => return Ok((link, *attach)),
@@ -212,28 +165,18 @@ fn attach(
                 return Err(Problem::ProgramBusy { waited_ms, holder });
             }
             Err(errno @ (Errno::PERM | Errno::ACCESS)) => {
-                return Err(Problem::MissingRight {
-                    step: "attach the XDP program",
-                    rights: rights(errno),
-                });
+                return Err(Problem::MissingRight { step: "attach the XDP program", rights: rights(errno) });
             }
             Err(Errno::NODEV) => return Err(Problem::UnknownInterface),
             // The driver has no hook, or not for this MTU, or (EINVAL) the kernel has no XDP links.
-            Err(errno) => Problem::ModeUnsupported {
-                errno: errno.raw_os_error(),
-            },
+            Err(errno) => Problem::ModeUnsupported { errno: errno.raw_os_error() },
         };
     }
     Err(last)
 }
 
 /// Binds and returns whether frames may span chunks.
-fn bind_queue(
-    fd: &OwnedFd,
-    interface: &Interface,
-    config: &XskConfig,
-    attach: Attach,
-) -> Result<bool, Problem> {
+fn bind_queue(fd: &OwnedFd, interface: &Interface, config: &XskConfig, attach: Attach) -> Result<bool, Problem> {
     let mut flags = match (config.mode, attach) {
         (Mode::ZeroCopy, _) => SocketAddrXdpFlags::XDP_ZEROCOPY,
         (_, Attach::SkbXdp) => SocketAddrXdpFlags::XDP_COPY,
@@ -261,32 +204,19 @@ fn bind_queue(
     let have = interface.queues_in_use();
     Err(match last {
         Errno::INVAL if config.queue >= have => Problem::NoSuchQueue { have },
-        Errno::INVAL if config.multi_buffer && config.mode != Mode::Auto => Problem::KernelTooOld {
-            what: "multi-buffer AF_XDP (Linux 6.6)",
-        },
-        Errno::OPNOTSUPP => Problem::ModeUnsupported {
-            errno: last.raw_os_error(),
-        },
+        Errno::INVAL if config.multi_buffer && config.mode != Mode::Auto => {
+            Problem::KernelTooOld { what: "multi-buffer AF_XDP (Linux 6.6)" }
+        }
+        Errno::OPNOTSUPP => Problem::ModeUnsupported { errno: last.raw_os_error() },
         Errno::NODEV => Problem::UnknownInterface,
-        Errno::NETDOWN => Problem::Os {
-            step: "bind while the interface is down",
-            errno: last.raw_os_error(),
-        },
-        errno => explain(
-            Refusal {
-                step: "bind the AF_XDP socket",
-                errno,
-            },
-            config,
-        ),
+        Errno::NETDOWN => Problem::Os { step: "bind while the interface is down", errno: last.raw_os_error() },
+        errno => explain(Refusal { step: "bind the AF_XDP socket", errno }, config),
     })
 }
 
 fn rights(errno: Errno) -> &'static str {
     match errno {
-        Errno::ACCESS => {
-            "CAP_NET_ADMIN, CAP_BPF and CAP_NET_RAW (or lift the lockdown or security policy)"
-        }
+        Errno::ACCESS => "CAP_NET_ADMIN, CAP_BPF and CAP_NET_RAW (or lift the lockdown or security policy)",
         _ => "CAP_NET_ADMIN, CAP_BPF and CAP_NET_RAW",
     }
 }
@@ -294,22 +224,10 @@ fn rights(errno: Errno) -> &'static str {
 fn explain(refusal: Refusal, config: &XskConfig) -> Problem {
     let Refusal { step, errno } = refusal;
     match errno {
-        Errno::PERM | Errno::ACCESS => Problem::MissingRight {
-            step,
-            rights: rights(errno),
-        },
-        Errno::NOBUFS if step == "register the UMEM" => Problem::LockedMemory {
-            bytes: config.umem_bytes() as u64,
-        },
-        Errno::AFNOSUPPORT => Problem::KernelTooOld {
-            what: "AF_XDP (Linux 5.4, CONFIG_XDP_SOCKETS)",
-        },
-        Errno::NOSYS => Problem::KernelTooOld {
-            what: "bpf(2) (CONFIG_BPF_SYSCALL)",
-        },
-        errno => Problem::Os {
-            step,
-            errno: errno.raw_os_error(),
-        },
+        Errno::PERM | Errno::ACCESS => Problem::MissingRight { step, rights: rights(errno) },
+        Errno::NOBUFS if step == "register the UMEM" => Problem::LockedMemory { bytes: config.umem_bytes() as u64 },
+        Errno::AFNOSUPPORT => Problem::KernelTooOld { what: "AF_XDP (Linux 5.4, CONFIG_XDP_SOCKETS)" },
+        Errno::NOSYS => Problem::KernelTooOld { what: "bpf(2) (CONFIG_BPF_SYSCALL)" },
+        errno => Problem::Os { step, errno: errno.raw_os_error() },
     }
 }

@@ -73,17 +73,10 @@ impl XskPort {
         }
         let interface = Interface::by_name(name).map_err(|error| fail(lookup_problem(&error)))?;
         if interface.mtu < config.required_mtu {
-            return Err(fail(Problem::MtuTooSmall {
-                have: interface.mtu,
-                need: config.required_mtu,
-            }));
+            return Err(fail(Problem::MtuTooSmall { have: interface.mtu, need: config.required_mtu }));
         }
-        let (umem, frames) = Umem::new(config).map_err(|errno| {
-            fail(Problem::Os {
-                step: "allocate the UMEM",
-                errno: errno.raw_os_error(),
-            })
-        })?;
+        let (umem, frames) = Umem::new(config)
+            .map_err(|errno| fail(Problem::Os { step: "allocate the UMEM", errno: errno.raw_os_error() }))?;
         let socket = XskSocket::open(&interface, config, &umem)?;
         let mut port = Self {
             rx_wakeup: config.need_wakeup && socket.obtained.zero_copy,
@@ -134,23 +127,12 @@ impl XskPort {
         self.in_flight += 1;
         let chunk = CHUNK_BYTES as u32;
         let second = len.saturating_sub(chunk);
-        let address = self
-            .frames
-            .tx_ledger
-            .lend(slot, if second > 0 { 2 } else { 1 });
+        let address = self.frames.tx_ledger.lend(slot, if second > 0 { 2 } else { 1 });
         let options = if second > 0 { Descriptor::CONTINUES } else { 0 };
         // Neither push can fail: `tx_slot` saw room for two.
-        let _ = self.socket.tx.push(Descriptor {
-            address,
-            len: len.min(chunk),
-            options,
-        });
+        let _ = self.socket.tx.push(Descriptor { address, len: len.min(chunk), options });
         if second > 0 {
-            let _ = self.socket.tx.push(Descriptor {
-                address: address + u64::from(chunk),
-                len: second,
-                options: 0,
-            });
+            let _ = self.socket.tx.push(Descriptor { address: address + u64::from(chunk), len: second, options: 0 });
         }
     }
 
@@ -180,9 +162,7 @@ impl XskPort {
             self.stats.tx_kicks += 1;
             match send(self.socket.fd(), &[], SendFlags::DONTWAIT) {
                 Ok(_) => {}
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::BUSY | Errno::INTR) => {
-                    self.stats.tx_kicks_again += 1
-                }
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::BUSY | Errno::INTR) => self.stats.tx_kicks_again += 1,
                 Err(Errno::NETDOWN) => {
                     self.stats.tx_link_down += 1;
                     return Err(PortError::LinkDown);
@@ -203,10 +183,7 @@ impl XskPort {
 pub(crate) fn lookup_problem(error: &std::io::Error) -> Problem {
     match error.raw_os_error() {
         Some(libc::ENODEV) => Problem::UnknownInterface,
-        errno => Problem::Os {
-            step: "look the interface up",
-            errno: errno.unwrap_or(0),
-        },
+        errno => Problem::Os { step: "look the interface up", errno: errno.unwrap_or(0) },
     }
 }
 
@@ -221,9 +198,7 @@ fn deliver<F: FnMut(RxFrame<'_>)>(
     let mut slices: [&[u8]; MAX_FRAGMENTS] = [&[]; MAX_FRAGMENTS];
     let count = fragments.len();
     for (slice, fragment) in slices.iter_mut().zip(fragments.iter()) {
-        *slice = umem
-            .received(&fragment.chunk, fragment.at, fragment.len)
-            .unwrap_or(&[]);
+        *slice = umem.received(&fragment.chunk, fragment.at, fragment.len).unwrap_or(&[]);
     }
     if let Some(frame) = slices.get(..count).and_then(RxFrame::from_fragments) {
         stats.rx_frames += 1;
@@ -246,18 +221,10 @@ impl Port for XskPort {
                 continue;
             };
             let continues = descriptor.options & Descriptor::CONTINUES != 0;
-            let fragment = Fragment {
-                chunk,
-                at,
-                len: descriptor.len as usize,
-            };
+            let fragment = Fragment { chunk, at, len: descriptor.len as usize };
             if self.skipping || self.partial.len() == MAX_FRAGMENTS {
                 self.frames.rx.push(fragment.chunk.recycle());
-                self.frames.rx.extend(
-                    self.partial
-                        .drain(..)
-                        .map(|fragment| fragment.chunk.recycle()),
-                );
+                self.frames.rx.extend(self.partial.drain(..).map(|fragment| fragment.chunk.recycle()));
                 self.stats.rx_too_long += u64::from(!self.skipping);
                 self.skipping = continues;
                 continue;
@@ -265,13 +232,7 @@ impl Port for XskPort {
             self.partial.push(fragment);
             if !continues {
                 received += 1;
-                deliver(
-                    &self.umem,
-                    &mut self.partial,
-                    &mut self.frames.rx,
-                    &mut self.stats,
-                    &mut f,
-                );
+                deliver(&self.umem, &mut self.partial, &mut self.frames.rx, &mut self.stats, &mut f);
             }
         }
         self.socket.rx.release();
@@ -296,11 +257,7 @@ impl Port for XskPort {
     fn flush(&mut self) -> Result<usize, PortError> {
         self.push_staged();
         self.socket.tx.publish();
-        let result = if self.in_flight > 0 {
-            self.kick()
-        } else {
-            Ok(())
-        };
+        let result = if self.in_flight > 0 { self.kick() } else { Ok(()) };
         self.reap();
         result.map(|()| self.in_flight)
     }
@@ -308,10 +265,7 @@ impl Port for XskPort {
     fn tx_free(&mut self) -> usize {
         self.push_staged();
         self.reap();
-        self.frames
-            .tx
-            .len()
-            .min(self.socket.tx.free(u32::MAX) as usize / 2)
+        self.frames.tx.len().min(self.socket.tx.free(u32::MAX) as usize / 2)
     }
 
     fn fd(&self) -> BorrowedFd<'_> {

@@ -8,12 +8,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use common::{
-    KINDS, Kind, Pair, eventually, frame, in_namespace, ip, open, receive, send, xsk_config,
-};
+use common::{KINDS, Kind, Pair, eventually, frame, in_namespace, ip, open, receive, send, xsk_config};
 use mrc_afxdp::{
-    Attach, Interface, LinkMonitor, LinkState, MemRegion, Mode, Port, PortError, Problem,
-    RawConfig, RawPort, SetupError, XskConfig, XskPort,
+    Attach, Interface, LinkMonitor, LinkState, MemRegion, Mode, Port, PortError, Problem, RawConfig, RawPort,
+    SetupError, XskConfig, XskPort,
 };
 use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, XdpUmemReg, XdpUmemRegFlags};
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -25,35 +23,18 @@ fn frames_of_all_sizes_cross_between_all_kinds() {
     };
     for (from, to) in KINDS.iter().flat_map(|from| KINDS.map(|to| (*from, to))) {
         let (mut a, mut b) = (open(&pair.a, from), open(&pair.b, to));
-        for (seed, len) in [64, 1514, 3840, 3841, 4096, 4097, 4250, 8192]
-            .into_iter()
-            .enumerate()
-        {
+        for (seed, len) in [64, 1514, 3840, 3841, 4096, 4097, 4250, 8192].into_iter().enumerate() {
             let sent = frame(len, seed as u32, b.mac(), a.mac());
             send(&mut a, &sent);
             let got = receive(&mut b, 1);
-            assert_eq!(
-                got.len(),
-                1,
-                "{from:?} -> {to:?}, {len} bytes: {:?}",
-                b.stats()
-            );
-            assert!(
-                got[0] == sent,
-                "{from:?} -> {to:?}: {len} bytes arrived changed"
-            );
+            assert_eq!(got.len(), 1, "{from:?} -> {to:?}, {len} bytes: {:?}", b.stats());
+            assert!(got[0] == sent, "{from:?} -> {to:?}: {len} bytes arrived changed");
         }
         assert_eq!(a.flush(), Ok(0), "{from:?}: frames left with the kernel");
         let (sent, got) = (a.stats(), b.stats());
-        assert_eq!(
-            (sent.tx_frames, sent.tx_completed, got.rx_frames),
-            (8, 8, 8)
-        );
+        assert_eq!((sent.tx_frames, sent.tx_completed, got.rx_frames), (8, 8, 8));
         assert_eq!(sent.tx_bytes, got.rx_bytes);
-        assert_eq!(
-            (got.rx_dropped, got.rx_invalid, sent.tx_invalid_completions),
-            (0, 0, 0)
-        );
+        assert_eq!((got.rx_dropped, got.rx_invalid, sent.tx_invalid_completions), (0, 0, 0));
     }
 }
 
@@ -63,42 +44,20 @@ fn every_mode_reports_what_it_obtained() {
         return;
     };
     let expected = [
-        (
-            Kind::Xsk(Mode::Auto),
-            Attach::NativeXdp,
-            "native XDP, copy, multi-buffer, MTU 9000 (asked: auto)",
-        ),
-        (
-            Kind::Xsk(Mode::Native),
-            Attach::NativeXdp,
-            "native XDP, copy, multi-buffer, MTU 9000 (asked: native)",
-        ),
-        (
-            Kind::Xsk(Mode::Skb),
-            Attach::SkbXdp,
-            "SKB-mode XDP, copy, multi-buffer, MTU 9000 (asked: skb)",
-        ),
-        (
-            Kind::Raw,
-            Attach::PacketSocket,
-            "packet socket, copy, MTU 9000",
-        ),
+        (Kind::Xsk(Mode::Auto), Attach::NativeXdp, "native XDP, copy, multi-buffer, MTU 9000 (asked: auto)"),
+        (Kind::Xsk(Mode::Native), Attach::NativeXdp, "native XDP, copy, multi-buffer, MTU 9000 (asked: native)"),
+        (Kind::Xsk(Mode::Skb), Attach::SkbXdp, "SKB-mode XDP, copy, multi-buffer, MTU 9000 (asked: skb)"),
+        (Kind::Raw, Attach::PacketSocket, "packet socket, copy, MTU 9000"),
     ];
     for (kind, attach, text) in expected {
         let port = open(&pair.a, kind);
         assert_eq!(port.obtained().attach, attach);
         assert_eq!(port.obtained().to_string(), text);
         let xdp = in_namespace(&pair.a, || Interface::by_name("p0").unwrap().xdp);
-        assert_eq!(
-            xdp.map(|xdp| xdp.native),
-            (kind != Kind::Raw).then_some(attach == Attach::NativeXdp)
-        );
+        assert_eq!(xdp.map(|xdp| xdp.native), (kind != Kind::Raw).then_some(attach == Attach::NativeXdp));
     }
     let detached = || in_namespace(&pair.a, || Interface::by_name("p0").unwrap().xdp).is_none();
-    assert!(
-        eventually(Duration::from_secs(1), detached),
-        "the program outlived its port"
-    );
+    assert!(eventually(Duration::from_secs(1), detached), "the program outlived its port");
 }
 
 #[test]
@@ -128,28 +87,16 @@ fn many_frames_keep_order_and_every_buffer_returns() {
                 assert_eq!(got.len(), [64, 1514, 4250][next as usize % 3]);
                 next += 1;
             });
-            assert!(
-                count > 0 || a.flush().unwrap() == 0,
-                "{kind:?}: stuck at {next}, {:?} {:?}",
-                a.stats(),
-                b.stats()
-            );
+            assert!(count > 0 || a.flush().unwrap() == 0, "{kind:?}: stuck at {next}, {:?} {:?}", a.stats(), b.stats());
         }
-        assert!(
-            eventually(Duration::from_secs(1), || a.flush() == Ok(0)
-                && a.tx_free() == slots),
-            "{kind:?}"
-        );
+        assert!(eventually(Duration::from_secs(1), || a.flush() == Ok(0) && a.tx_free() == slots), "{kind:?}");
         assert_eq!(b.stats().rx_dropped, 0);
     }
 }
 
 #[test]
 fn an_uncommitted_slot_sends_nothing_and_is_handed_out_again() {
-    let Some(pair) = Pair::new(
-        "an_uncommitted_slot_sends_nothing_and_is_handed_out_again",
-        1500,
-    ) else {
+    let Some(pair) = Pair::new("an_uncommitted_slot_sends_nothing_and_is_handed_out_again", 1500) else {
         return;
     };
     for kind in KINDS {
@@ -168,18 +115,8 @@ fn the_queue_is_free_again_after_close() {
     let Some(pair) = Pair::new("the_queue_is_free_again_after_close", 1500) else {
         return;
     };
-    for mode in [
-        Mode::Native,
-        Mode::Skb,
-        Mode::Auto,
-        Mode::Native,
-        Mode::Skb,
-        Mode::Auto,
-    ] {
-        let (mut a, mut b) = (
-            open(&pair.a, Kind::Xsk(mode)),
-            open(&pair.b, Kind::Xsk(mode)),
-        );
+    for mode in [Mode::Native, Mode::Skb, Mode::Auto, Mode::Native, Mode::Skb, Mode::Auto] {
+        let (mut a, mut b) = (open(&pair.a, Kind::Xsk(mode)), open(&pair.b, Kind::Xsk(mode)));
         let sent = frame(200, 9, [2; 6], [4; 6]);
         send(&mut a, &sent);
         assert_eq!(receive(&mut b, 1), [sent]);
@@ -202,71 +139,22 @@ fn refusals_name_cause_and_cure() {
     assert_eq!(error.problem, Problem::UnknownInterface);
     assert!(error.to_string().contains("nosuch0"), "{error}");
 
-    let error = refused(
-        &pair.a,
-        "p0",
-        &XskConfig {
-            queue: 1,
-            ..config.clone()
-        },
-    );
+    let error = refused(&pair.a, "p0", &XskConfig { queue: 1, ..config.clone() });
     assert_eq!(error.problem, Problem::NoSuchQueue { have: 1 });
 
-    let error = refused(
-        &pair.a,
-        "p0",
-        &XskConfig {
-            required_mtu: 4270,
-            ..config.clone()
-        },
-    );
-    assert_eq!(
-        error.problem,
-        Problem::MtuTooSmall {
-            have: 1500,
-            need: 4270
-        }
-    );
+    let error = refused(&pair.a, "p0", &XskConfig { required_mtu: 4270, ..config.clone() });
+    assert_eq!(error.problem, Problem::MtuTooSmall { have: 1500, need: 4270 });
 
-    let error = refused(
-        &pair.a,
-        "p0",
-        &XskConfig {
-            mode: Mode::ZeroCopy,
-            ..config.clone()
-        },
-    );
-    assert!(
-        matches!(error.problem, Problem::ModeUnsupported { .. }),
-        "{error}"
-    );
+    let error = refused(&pair.a, "p0", &XskConfig { mode: Mode::ZeroCopy, ..config.clone() });
+    assert!(matches!(error.problem, Problem::ModeUnsupported { .. }), "{error}");
 
-    let error = refused(
-        &pair.a,
-        "p0",
-        &XskConfig {
-            ring_entries: 3000,
-            ..config.clone()
-        },
-    );
+    let error = refused(&pair.a, "p0", &XskConfig { ring_entries: 3000, ..config.clone() });
     assert!(matches!(error.problem, Problem::BadConfig(_)), "{error}");
 
-    let raw = RawConfig {
-        required_mtu: 4270,
-        ..RawConfig::default()
-    };
+    let raw = RawConfig { required_mtu: 4270, ..RawConfig::default() };
     let error = in_namespace(&pair.a, || RawPort::open("p0", &raw).map(drop)).unwrap_err();
-    assert_eq!(
-        error.problem,
-        Problem::MtuTooSmall {
-            have: 1500,
-            need: 4270
-        }
-    );
-    let error = in_namespace(&pair.a, || {
-        RawPort::open("nosuch0", &RawConfig::default()).map(drop)
-    })
-    .unwrap_err();
+    assert_eq!(error.problem, Problem::MtuTooSmall { have: 1500, need: 4270 });
+    let error = in_namespace(&pair.a, || RawPort::open("nosuch0", &RawConfig::default()).map(drop)).unwrap_err();
     assert_eq!(error.problem, Problem::UnknownInterface);
 }
 
@@ -277,15 +165,9 @@ fn a_second_port_is_told_who_holds_the_interface() {
     };
     let mut first = open(&pair.a, Kind::Xsk(Mode::Native));
     let error = refused(&pair.a, "p0", &xsk_config(Mode::Auto));
-    let Problem::ProgramBusy { waited_ms, holder } = error.problem else {
-        panic!("{error}")
-    };
+    let Problem::ProgramBusy { waited_ms, holder } = error.problem else { panic!("{error}") };
     assert!((1900..4000).contains(&waited_ms), "{waited_ms} ms");
-    assert!(
-        holder
-            .unwrap()
-            .contains(&format!("pid {}", std::process::id()))
-    );
+    assert!(holder.unwrap().contains(&format!("pid {}", std::process::id())));
     // The first port is none the worse for it.
     let mut b = open(&pair.b, Kind::Raw);
     send(&mut first, &frame(100, 1, [2; 6], [4; 6]));
@@ -313,23 +195,11 @@ fn a_queue_held_by_a_socket_without_program_is_busy() {
         sockopt::set_xdp_umem_completion_ring_size(&fd, 64).unwrap();
         sockopt::set_xdp_rx_ring_size(&fd, 64).unwrap();
         let index = Interface::by_name("p0").unwrap().index;
-        rustix::net::bind(
-            &fd,
-            &SocketAddrXdp::new(SocketAddrXdpFlags::XDP_COPY, index, 0),
-        )
-        .unwrap();
+        rustix::net::bind(&fd, &SocketAddrXdp::new(SocketAddrXdpFlags::XDP_COPY, index, 0)).unwrap();
         fd
     });
     let error = refused(&pair.a, "p0", &xsk_config(Mode::Auto));
-    assert!(
-        matches!(
-            error.problem,
-            Problem::QueueBusy {
-                waited_ms: 1900..4000
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error.problem, Problem::QueueBusy { waited_ms: 1900..4000 }), "{error}");
 }
 
 #[test]
@@ -350,17 +220,11 @@ fn foreign_traffic_stays_with_the_kernel() {
         let mut answer = [0; 5];
         server.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"hello");
-        assert_eq!(
-            receive_now(&mut b) + receive_now(&mut a),
-            0,
-            "{kind:?} took the kernel's packets"
-        );
+        assert_eq!(receive_now(&mut b) + receive_now(&mut a), 0, "{kind:?} took the kernel's packets");
 
         // A UDP packet to the MRC port, however, is ours.
         let socket = in_namespace(&pair.a, || UdpSocket::bind("[fd00:7::1]:0").unwrap());
-        socket
-            .send_to(b"looks like MRC", "[fd00:7::2]:4791")
-            .unwrap();
+        socket.send_to(b"looks like MRC", "[fd00:7::2]:4791").unwrap();
         let got = receive(&mut b, 1);
         assert_eq!(got.len(), 1, "{kind:?}");
         assert!(got[0].ends_with(b"looks like MRC"));
@@ -394,22 +258,12 @@ fn link_events_come_with_the_name() {
             seen.last().is_some_and(|event| event.state == state)
         });
         assert!(came, "{command}: {seen:?}");
-        assert!(
-            seen.iter()
-                .all(|event| event.name == "p0" && event.ifindex == index),
-            "{seen:?}"
-        );
+        assert!(seen.iter().all(|event| event.name == "p0" && event.ifindex == index), "{seen:?}");
         eprintln!("event: {}", seen[seen.len() - 1]);
     };
-    expect(
-        &format!("-n {} link set p0 down", pair.b),
-        LinkState::NoCarrier,
-    );
+    expect(&format!("-n {} link set p0 down", pair.b), LinkState::NoCarrier);
     expect(&format!("-n {} link set p0 up", pair.b), LinkState::Up);
-    expect(
-        &format!("-n {} link set p0 down", pair.a),
-        LinkState::AdminDown,
-    );
+    expect(&format!("-n {} link set p0 down", pair.a), LinkState::AdminDown);
     expect(&format!("-n {} link set p0 up", pair.a), LinkState::Up);
     expect(&format!("-n {} link del p0", pair.a), LinkState::Gone);
 }
@@ -437,10 +291,7 @@ fn a_port_survives_its_link_and_reports_its_end() {
         });
         assert!(arrived, "{kind:?}: {:?}", a.stats());
     }
-    let mut ports = [
-        open(&pair.a, Kind::Raw),
-        open(&pair.b, Kind::Xsk(Mode::Auto)),
-    ];
+    let mut ports = [open(&pair.a, Kind::Raw), open(&pair.b, Kind::Xsk(Mode::Auto))];
     ip(&format!("-n {} link del p0", pair.a)).unwrap();
     for port in &mut ports {
         let end = eventually(Duration::from_secs(2), || {

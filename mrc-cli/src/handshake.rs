@@ -38,17 +38,7 @@ impl Hello {
     /// A message with the protocol's name filled in.
     pub fn new(test: &str, gid: Ipv6Addr, path_mtu: u16, size: u32) -> Self {
         let (protocol, test) = (PROTOCOL.to_owned(), test.to_owned());
-        Self {
-            protocol,
-            test,
-            gid,
-            path_mtu,
-            size,
-            va: 0,
-            rkey: 0,
-            qps: Vec::new(),
-            mpr_dest: 8,
-        }
+        Self { protocol, test, gid, path_mtu, size, va: 0, rkey: 0, qps: Vec::new(), mpr_dest: 8 }
     }
 }
 
@@ -74,9 +64,7 @@ impl Control {
     /// Waits for one client.
     pub fn accept(port: u16) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).with_context(|| {
-            format!(
-                "cannot listen on TCP port {port}: is another server running? choose one with -p"
-            )
+            format!("cannot listen on TCP port {port}: is another server running? choose one with -p")
         })?;
         let (stream, _) = listener.accept().context("waiting for a client")?;
         Self::over(stream)
@@ -88,9 +76,7 @@ impl Control {
         loop {
             match TcpStream::connect((server, port)) {
                 Ok(stream) => return Self::over(stream),
-                Err(error)
-                    if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < give_up =>
-                {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < give_up => {
                     std::thread::sleep(Duration::from_millis(100));
                 }
                 Err(error) => {
@@ -106,18 +92,12 @@ impl Control {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         let peer = stream.peer_addr()?.to_string();
-        Ok(Self {
-            reader: BufReader::new(stream.try_clone()?),
-            stream,
-            peer,
-        })
+        Ok(Self { reader: BufReader::new(stream.try_clone()?), stream, peer })
     }
 
     fn send(&mut self, hello: &Hello) -> anyhow::Result<()> {
         let line = serde_json::to_string(hello)? + "\n";
-        self.stream
-            .write_all(line.as_bytes())
-            .with_context(|| format!("sending to {}", self.peer))
+        self.stream.write_all(line.as_bytes()).with_context(|| format!("sending to {}", self.peer))
     }
 
     fn receive(&mut self) -> anyhow::Result<Hello> {
@@ -126,14 +106,9 @@ impl Control {
         std::io::Read::take(&mut self.reader, 1 << 20)
             .read_line(&mut line)
             .with_context(|| format!("no answer from {}", self.peer))?;
-        let hello: Hello = serde_json::from_str(&line)
-            .with_context(|| format!("{} does not speak {PROTOCOL}", self.peer))?;
-        ensure!(
-            hello.protocol == PROTOCOL,
-            "{} speaks {}, not {PROTOCOL}",
-            self.peer,
-            hello.protocol
-        );
+        let hello: Hello =
+            serde_json::from_str(&line).with_context(|| format!("{} does not speak {PROTOCOL}", self.peer))?;
+        ensure!(hello.protocol == PROTOCOL, "{} speaks {}, not {PROTOCOL}", self.peer, hello.protocol);
         Ok(hello)
     }
 
@@ -141,12 +116,7 @@ impl Control {
     pub fn offer(&mut self, hello: &Hello) -> anyhow::Result<Hello> {
         self.send(hello)?;
         let theirs = self.receive()?;
-        ensure!(
-            theirs.test == hello.test,
-            "the server runs {}, this is {}",
-            theirs.test,
-            hello.test
-        );
+        ensure!(theirs.test == hello.test, "the server runs {}, this is {}", theirs.test, hello.test);
         Ok(theirs)
     }
 
@@ -169,14 +139,8 @@ impl Control {
     pub fn barrier(&mut self) -> anyhow::Result<()> {
         self.stream.write_all(b"ready\n")?;
         let mut line = String::new();
-        self.reader
-            .read_line(&mut line)
-            .with_context(|| format!("{} did not get ready", self.peer))?;
-        ensure!(
-            line.trim() == "ready",
-            "{} gave up before the measurement",
-            self.peer
-        );
+        self.reader.read_line(&mut line).with_context(|| format!("{} did not get ready", self.peer))?;
+        ensure!(line.trim() == "ready", "{} gave up before the measurement", self.peer);
         Ok(())
     }
 
@@ -191,19 +155,11 @@ impl Control {
         self.stream.set_read_timeout(Some(wait))?;
         let mut line = String::new();
         match self.reader.read_line(&mut line) {
-            Ok(0) => Ok(Peer::Vanished(format!(
-                "{} closed its control connection",
-                self.peer
-            ))),
+            Ok(0) => Ok(Peer::Vanished(format!("{} closed its control connection", self.peer))),
             Ok(_) if line.trim() == "done" => Ok(Peer::Done),
             Ok(_) => Ok(Peer::Quiet),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                Ok(Peer::Quiet)
-            }
-            Err(error) => Ok(Peer::Vanished(format!(
-                "control connection to {}: {error}",
-                self.peer
-            ))),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(Peer::Quiet),
+            Err(error) => Ok(Peer::Vanished(format!("control connection to {}: {error}", self.peer))),
         }
     }
 }

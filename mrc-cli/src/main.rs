@@ -5,7 +5,6 @@
 mod cmd;
 mod demo;
 mod handshake;
-mod host;
 mod session;
 
 use std::process::ExitCode;

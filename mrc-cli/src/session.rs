@@ -6,12 +6,10 @@ use anyhow::Context as _;
 use mrc_afxdp::device::{Attachment, Idle};
 use mrc_core::path::LossEvAction;
 use mrc_core::{PeerHandle, RetryConfig};
-use mrc_verbs_shim::{
-    Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair,
-};
+use mrc_verbs_shim::{Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair};
 use mrc_wire::{Psn, Qpn, Rkey};
 
-use crate::host::{HostFile, HostPeer};
+use mrc_verbs_shim::host::{HostFile, HostPeer};
 
 /// How to open a device.
 #[derive(Debug, Clone, clap::Args)]
@@ -68,13 +66,11 @@ impl DeviceArgs {
     /// The host to run on.
     pub fn host(&self) -> anyhow::Result<HostFile> {
         match (&self.host_file, &self.lab) {
-            (Some(path), _) => HostFile::read(path),
-            (None, Some(name)) => {
-                HostFile::of_lab(&mrc_lab::Fabric::discover(&self.prefix)?.host(name)?)
+            (Some(path), _) => Ok(HostFile::read(path)?),
+            (None, Some(name)) => lab_host(&mrc_lab::Fabric::discover(&self.prefix)?, name),
+            (None, None) => {
+                anyhow::bail!("which host is this? give --host-file FILE, or --lab hA on a fabric made by `mrc lab up`")
             }
-            (None, None) => anyhow::bail!(
-                "which host is this? give --host-file FILE, or --lab hA on a fabric made by `mrc lab up`"
-            ),
         }
     }
 }
@@ -98,21 +94,12 @@ const FIRST_PSN: u32 = 0x100;
 
 impl Session {
     /// Opens the device in the host's namespace, with `qps` queue pairs and `bytes` of memory.
-    pub fn open(
-        host: &HostFile,
-        args: &DeviceArgs,
-        qps: usize,
-        bytes: usize,
-    ) -> anyhow::Result<Self> {
+    pub fn open(host: &HostFile, args: &DeviceArgs, qps: usize, bytes: usize) -> anyhow::Result<Self> {
         let mut config = host.device();
         config.attachment = args.mode.attachment();
         config.required_mtu = u32::from(host.path_mtu()?) + 88 + 40;
         config.limits.qps = qps.next_power_of_two().max(4);
-        config.idle = if args.spin {
-            Idle::Spin
-        } else {
-            Idle::SleepAfter(Duration::from_micros(50))
-        };
+        config.idle = if args.spin { Idle::Spin } else { Idle::SleepAfter(Duration::from_micros(50)) };
         let context = match &host.namespace {
             Some(namespace) => mrc_lab::enter(namespace, || Context::open(config))?,
             None => Context::open(config),
@@ -122,21 +109,10 @@ impl Session {
             log::info!("{name}: {obtained}");
         }
         let pd = context.alloc_pd();
-        let mr = pd.reg_mr(
-            MemRegion::map(bytes).context("memory for the transfer")?,
-            Access::REMOTE_WRITE,
-        )?;
+        let mr = pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::REMOTE_WRITE)?;
         let cq = context.create_cq(4096)?;
-        let qps = (0..qps)
-            .map(|_| pd.create_qp(&cq))
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            qps,
-            mr,
-            cq,
-            context,
-            timeout: args.timeout,
-        })
+        let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
+        Ok(Self { qps, mr, cq, context, timeout: args.timeout })
     }
 
     /// What the peer must know of QP number `index`.
@@ -164,11 +140,7 @@ impl Session {
         let mut attr = QpAttr::new(handle, profile);
         attr.path_mtu = path_mtu;
         attr.rts.sq_psn = Psn::new(FIRST_PSN);
-        attr.rts.retry = RetryConfig {
-            timeout: self.timeout,
-            linear: 7,
-            exponential: 8,
-        };
+        attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 8 };
         attr.rts.keepalive_ns = if keepalive { 50_000_000 } else { 0 };
         attr.rts.paths.loss_ev_action = LossEvAction::ByTrimming;
         for (qp, remote) in self.qps.iter().zip(remotes) {
@@ -180,11 +152,10 @@ impl Session {
 
 /// A peer's QP as it arrived over the control connection.
 pub fn address(qpn: u32, psn: u32, mpr_dest: u8, va: u64, rkey: u32) -> QpAddress {
-    QpAddress {
-        qpn: Qpn::new(qpn),
-        psn: Psn::new(psn),
-        mpr_dest,
-        va,
-        rkey: Rkey(rkey),
-    }
+    QpAddress { qpn: Qpn::new(qpn), psn: Psn::new(psn), mpr_dest, va, rkey: Rkey(rkey) }
+}
+
+/// A host of the lab fabric: what `mrc lab host` prints is a host file.
+pub fn lab_host(fabric: &mrc_lab::Fabric, name: &str) -> anyhow::Result<HostFile> {
+    Ok(HostFile::parse("the lab fabric", &serde_json::to_string(&fabric.host(name)?)?)?)
 }

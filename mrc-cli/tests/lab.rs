@@ -80,7 +80,8 @@ fn the_demo_survives_its_cut() {
     assert!(report["ev_assumed_bad"].as_u64().unwrap() >= 1 && report["ev_restored"].as_u64().unwrap() >= 1);
     assert!(std::fs::metadata(report["chart"].as_str().unwrap()).unwrap().len() > 1_000);
     assert!(std::fs::metadata(report["pcap"].as_str().unwrap()).unwrap().len() > 10_000);
-    let left = std::fs::read_dir("/run/netns").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let left =
+        std::fs::read_dir("/run/netns").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
     assert_eq!(left.filter(|name| name.starts_with("mrcdemo")).count(), 0);
 }
 
@@ -134,7 +135,8 @@ fn every_core_link_may_fail_in_turn() {
     let _alone = alone();
     let pair = Pair::start("links", "18701", &["-D", "20", "-q", "2"]);
     std::thread::sleep(Duration::from_secs(2));
-    let links: Vec<String> = pair.fabric.shape().links().iter().map(mrc_lab::Link::name).filter(|n| n.contains("-t1")).collect();
+    let links: Vec<String> =
+        pair.fabric.shape().links().iter().map(mrc_lab::Link::name).filter(|n| n.contains("-t1")).collect();
     assert_eq!(links.len(), 16);
     for link in &links {
         pair.fabric.cut(link).unwrap();

@@ -20,7 +20,9 @@ pub enum Missing {
     #[error("iproute2 {0} is too old for SRv6 micro-SIDs: 6.1 or newer is needed")]
     OldIproute2(String),
     /// Kernel without SRv6.
-    #[error("this kernel has no SRv6 (no /proc/sys/net/ipv6/conf/all/seg6_enabled): one with CONFIG_IPV6_SEG6_LWTUNNEL is needed")]
+    #[error(
+        "this kernel has no SRv6 (no /proc/sys/net/ipv6/conf/all/seg6_enabled): one with CONFIG_IPV6_SEG6_LWTUNNEL is needed"
+    )]
     Seg6,
 }
 

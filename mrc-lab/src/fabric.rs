@@ -277,9 +277,8 @@ impl Drop for Fabric {
 
 /// Per-namespace switches: static addressing only, and routers forward.
 fn sysctls(forwarding: bool) -> Result<(), LabError> {
-    let set = |path: String, value: &str| {
-        std::fs::write(&path, value).map_err(|source| LabError::Os { what: path, source })
-    };
+    let set =
+        |path: String, value: &str| std::fs::write(&path, value).map_err(|source| LabError::Os { what: path, source });
     for scope in ["all", "default"] {
         let conf = format!("/proc/sys/net/ipv6/conf/{scope}");
         set(format!("{conf}/accept_dad"), "0")?;

@@ -101,10 +101,14 @@ fn sid(usids: &[u16]) -> Ipv6Addr {
 impl Link {
     /// Name, as `mrc lab status` prints it.
     pub fn name(&self) -> String {
-        format!("p{}-{}", self.plane, match self.a {
-            Node::Host(_) => self.a.short(),
-            _ => format!("{}-{}", self.a.short(), self.b.short()),
-        })
+        format!(
+            "p{}-{}",
+            self.plane,
+            match self.a {
+                Node::Host(_) => self.a.short(),
+                _ => format!("{}-{}", self.a.short(), self.b.short()),
+            }
+        )
     }
 
     /// The end that is set down when the link is cut: always a switch port, so that a host sees its carrier vanish.

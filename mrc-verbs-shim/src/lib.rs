@@ -26,6 +26,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod host;
+
 use std::sync::Arc;
 
 use mrc_afxdp::device::{Device, DeviceConfig, DeviceError, DeviceEvent, DeviceStats, Queue};

@@ -2,16 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use mrc_afxdp::device::{Attachment, DeviceConfig, PlaneConfig};
-use mrc_core::path::{EvEntry, compact_profile};
-use mrc_core::{MAX_PORTS, PeerConfig, PlanePath, RetryConfig, Route};
-use mrc_lab::{Fabric, Host, Shape, enter, requirements};
+use mrc_afxdp::device::Attachment;
+use mrc_core::RetryConfig;
+use mrc_lab::{Fabric, Shape, enter, requirements};
+use mrc_verbs_shim::host::HostFile;
 use mrc_verbs_shim::{
     Access, Completion, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QpState, QueuePair,
     Status, WriteWr,
 };
-use mrc_wire::srv6::{CopyOp, EvTemplate};
-use mrc_wire::{Ev, Ip, PortNum, Psn, Rkey};
+use mrc_wire::{Psn, Rkey};
 
 const BYTES: usize = 1 << 16;
 
@@ -25,25 +24,16 @@ fn fabric(test: &str) -> Option<Fabric> {
 }
 
 struct Side {
-    host: Host,
+    host: HostFile,
     qp: QueuePair,
     mr: MemoryRegion,
     cq: CompletionQueue,
     context: Context,
 }
 
-fn config(host: &Host) -> DeviceConfig {
-    let planes = host.planes.iter().map(|plane| PlaneConfig {
-        interface: plane.interface.clone(),
-        sid: Some(plane.sid.octets()),
-        addr: Some(plane.addr.octets()),
-    });
-    DeviceConfig::new(&host.name, planes.collect(), host.gid.octets())
-}
-
 fn side(fabric: &Fabric, name: &str, access: Access, attachment: Attachment) -> Side {
-    let host = fabric.host(name).unwrap();
-    let mut config = config(&host);
+    let host = HostFile::parse(name, &serde_json::to_string(&fabric.host(name).unwrap()).unwrap()).unwrap();
+    let mut config = host.device();
     config.attachment = attachment;
     let context = enter(host.namespace.as_ref().unwrap(), || Context::open(config)).unwrap().unwrap();
     let pd = context.alloc_pd();
@@ -61,28 +51,8 @@ impl Side {
 
     fn connect(&self, remote: &QpAddress) {
         let peer = &self.host.peers[0];
-        let plane = |usid: u8| CopyOp { ev_lsb: 8, width: 4, dst_msb_offset: 36 + 16 * usid };
-        let uplink = CopyOp { ev_lsb: 0, width: 8, dst_msb_offset: 56 };
-        let ops = [plane(0), plane(1), plane(2), plane(3), uplink];
-        let mut planes = [None; MAX_PORTS];
-        for (slot, plane) in planes.iter_mut().zip(&self.host.planes) {
-            let mut next_hop = [0; 6];
-            for (byte, text) in next_hop.iter_mut().zip(plane.next_hop.split(':')) {
-                *byte = u8::from_str_radix(text, 16).unwrap();
-            }
-            *slot = Some(PlanePath { next_hop, outer_src: Some(plane.addr.octets()) });
-        }
-        let peer_config = PeerConfig {
-            local: Ip::V6(self.host.gid.octets()),
-            remote: Ip::V6(peer.gid.octets()),
-            planes,
-            route: Route::Srv6(EvTemplate::new(peer.template.octets(), &ops).unwrap()),
-            hop_limit: 64,
-        };
-        let mut entries = vec![EvEntry::new(Ev(0), PortNum::from_plane(0)); 4];
-        compact_profile(&mut entries, 2, 2, 8).unwrap();
-        let handle = self.context.add_peer(peer_config).unwrap();
-        let profile = self.context.create_ev_profile(entries).unwrap();
+        let handle = self.context.add_peer(self.host.peer_config(peer).unwrap()).unwrap();
+        let profile = self.context.create_ev_profile(self.host.paths_to(peer).unwrap()).unwrap();
         let mut attr = QpAttr::new(handle, profile);
         attr.rts.sq_psn = Psn::new(0xFF_FFFE);
         attr.rts.retry = RetryConfig { timeout: 12, linear: 3, exponential: 4 };
@@ -124,11 +94,7 @@ fn pair(fabric: &Fabric, attachment: Attachment) -> (Side, Side) {
 #[test]
 fn bytes_arrive_through_xdp_and_through_packet_sockets() {
     let Some(fabric) = fabric("bytes") else { return };
-    for attachment in [
-        Attachment::Xdp(mrc_afxdp::Mode::Auto),
-        Attachment::Xdp(mrc_afxdp::Mode::Skb),
-        Attachment::Raw,
-    ] {
+    for attachment in [Attachment::Xdp(mrc_afxdp::Mode::Auto), Attachment::Xdp(mrc_afxdp::Mode::Skb), Attachment::Raw] {
         let (mut a, b) = pair(&fabric, attachment);
         let to = b.address();
         for (wr_id, len) in [0u32, 1, 63, 4096, 4097, BYTES as u32].into_iter().enumerate() {
@@ -176,7 +142,7 @@ fn a_vanished_peer_is_an_error_not_a_hang() {
 fn a_busy_interface_says_who_holds_it() {
     let Some(fabric) = fabric("busy") else { return };
     let first = side(&fabric, "hA", Access::LOCAL, Attachment::Xdp(mrc_afxdp::Mode::Auto));
-    let again = enter(first.host.namespace.as_ref().unwrap(), || Context::open(config(&first.host)).map(drop));
+    let again = enter(first.host.namespace.as_ref().unwrap(), || Context::open(first.host.device()).map(drop));
     let text = again.unwrap().unwrap_err().to_string();
     assert!(text.contains("plane0") && text.contains(&std::process::id().to_string()), "{text}");
 }

@@ -43,12 +43,7 @@ struct Assembler {
 
 impl Assembler {
     fn op(&mut self, code: u16, k: u32) {
-        self.code.push(Insn {
-            code,
-            yes: 0,
-            no: 0,
-            k,
-        });
+        self.code.push(Insn { code, yes: 0, no: 0, k });
     }
 
     fn test(&mut self, code: u16, k: u32, yes: Label, no: Label) {
@@ -64,10 +59,7 @@ impl Assembler {
         let labels = self.labels;
         let distance = |from: usize, to: Label| match to {
             Label::Next => 0,
-            to => labels
-                .iter()
-                .find(|(label, _)| *label == to)
-                .map_or(0, |(_, at)| at.saturating_sub(from + 1)),
+            to => labels.iter().find(|(label, _)| *label == to).map_or(0, |(_, at)| at.saturating_sub(from + 1)),
         };
         for (at, yes, no) in self.jumps {
             if let Some(insn) = self.code.get_mut(at) {

@@ -22,13 +22,8 @@ pub(super) fn run_xdp(program: &[xdp::Insn], frame: &[u8], queue: u32) -> Result
     let mut redirected = None;
     let mut pc = 0usize;
     for _ in 0..10_000 {
-        let insn = program
-            .get(pc)
-            .ok_or(format!("ran off the program at {pc}"))?;
-        let (dst, src) = (
-            usize::from(insn.registers & 15),
-            usize::from(insn.registers >> 4),
-        );
+        let insn = program.get(pc).ok_or(format!("ran off the program at {pc}"))?;
+        let (dst, src) = (usize::from(insn.registers & 15), usize::from(insn.registers >> 4));
         let imm = i64::from(insn.immediate) as u64;
         let operand = if insn.code & 8 != 0 { r[src] } else { imm };
         let mut jump = false;
@@ -52,12 +47,7 @@ pub(super) fn run_xdp(program: &[xdp::Insn], frame: &[u8], queue: u32) -> Result
                     0x69 => 2,
                     _ => 1,
                 };
-                r[dst] = load(
-                    r[src].wrapping_add_signed(i64::from(insn.offset)),
-                    bytes,
-                    frame,
-                    queue,
-                )?;
+                r[dst] = load(r[src].wrapping_add_signed(i64::from(insn.offset)), bytes, frame, queue)?;
             }
             0x05 => jump = true,
             0x15 | 0x1d => jump = r[dst] == operand,
@@ -70,10 +60,7 @@ pub(super) fn run_xdp(program: &[xdp::Insn], frame: &[u8], queue: u32) -> Result
             0x56 | 0x5e => jump = r[dst] as u32 != operand as u32,
             0x85 if insn.immediate == xdp::BPF_FUNC_REDIRECT_MAP => {
                 if r[3] != xdp::XDP_PASS as u64 {
-                    return Err(format!(
-                        "fallback of the redirect is {}, not XDP_PASS",
-                        r[3]
-                    ));
+                    return Err(format!("fallback of the redirect is {}, not XDP_PASS", r[3]));
                 }
                 redirected = Some(r[2] as u32);
                 r[0] = 4;
@@ -82,9 +69,7 @@ pub(super) fn run_xdp(program: &[xdp::Insn], frame: &[u8], queue: u32) -> Result
             code => return Err(format!("instruction {code:#x} at {}", pc - 1)),
         }
         if jump {
-            pc = pc
-                .checked_add_signed(isize::from(insn.offset))
-                .ok_or("jump before the program")?;
+            pc = pc.checked_add_signed(isize::from(insn.offset)).ok_or("jump before the program")?;
         }
     }
     Err("did not end".into())
@@ -93,9 +78,7 @@ pub(super) fn run_xdp(program: &[xdp::Insn], frame: &[u8], queue: u32) -> Result
 fn load(address: u64, bytes: usize, frame: &[u8], queue: u32) -> Result<u64, String> {
     if let Some(at) = address.checked_sub(PACKET) {
         let at = at as usize;
-        let field = frame
-            .get(at..at + bytes)
-            .ok_or(format!("load of {bytes} at {at} of {}", frame.len()))?;
+        let field = frame.get(at..at + bytes).ok_or(format!("load of {bytes} at {at} of {}", frame.len()))?;
         let mut word = [0; 8];
         word[..bytes].copy_from_slice(field);
         return Ok(u64::from_le_bytes(word));
@@ -113,9 +96,7 @@ pub(super) fn run_classic(program: &[classic::Insn], frame: &[u8]) -> Result<boo
     let mut accumulator = 0u32;
     let mut pc = 0usize;
     for _ in 0..10_000 {
-        let insn = program
-            .get(pc)
-            .ok_or(format!("ran off the program at {pc}"))?;
+        let insn = program.get(pc).ok_or(format!("ran off the program at {pc}"))?;
         pc += 1;
         let mut branch = |test: bool| pc += usize::from(if test { insn.yes } else { insn.no });
         match insn.code {
@@ -128,9 +109,7 @@ pub(super) fn run_classic(program: &[classic::Insn], frame: &[u8]) -> Result<boo
                 let Some(field) = frame.get(insn.k as usize..insn.k as usize + bytes) else {
                     return Ok(false);
                 };
-                accumulator = field
-                    .iter()
-                    .fold(0, |word, byte| word << 8 | u32::from(*byte));
+                accumulator = field.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
             }
             classic::JUMP => pc += insn.k as usize,
             classic::JUMP_EQ => branch(accumulator == insn.k),

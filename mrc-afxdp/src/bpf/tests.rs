@@ -59,56 +59,24 @@ fn samples() -> Vec<(&'static str, Vec<u8>, bool)> {
         ("SRv6 to the host SID", ipv6(41, HOST, &[0x60; 120]), true),
         ("SRv6+SRH to the host SID", ipv6(43, HOST, &[41; 120]), true),
         ("SRv6 with nothing inside", ipv6(41, HOST, &[]), true),
-        (
-            "SRv6 under the 64-bit prefix",
-            ipv6(41, port_tail, &[0; 64]),
-            true,
-        ),
+        ("SRv6 under the 64-bit prefix", ipv6(41, port_tail, &[0; 64]), true),
         ("UDP 4791 over IPv6", ipv6(17, other_host, &udp(4791)), true),
         ("UDP 4971 over IPv6", ipv6(17, PORT, &udp(4971)), true),
         ("UDP 4791 over IPv4", ipv4(0x45, 0, 17, &udp(4791)), true),
-        (
-            "UDP 4971 over IPv4, don't fragment",
-            ipv4(0x45, 0x4000, 17, &udp(4971)),
-            true,
-        ),
-        (
-            "SRv6 to another host",
-            ipv6(41, other_host, &[0; 64]),
-            false,
-        ),
-        (
-            "SRv6 to our SID plus a bit",
-            ipv6(41, host_with_tail, &[0; 64]),
-            false,
-        ),
+        ("UDP 4971 over IPv4, don't fragment", ipv4(0x45, 0x4000, 17, &udp(4971)), true),
+        ("SRv6 to another host", ipv6(41, other_host, &[0; 64]), false),
+        ("SRv6 to our SID plus a bit", ipv6(41, host_with_tail, &[0; 64]), false),
         ("SRv6 in transit", ipv6(41, transit, &[0; 64]), false),
-        (
-            "ICMPv6 to the host SID",
-            ipv6(58, HOST, &[128, 0, 0, 0, 0, 0, 0, 0]),
-            false,
-        ),
+        ("ICMPv6 to the host SID", ipv6(58, HOST, &[128, 0, 0, 0, 0, 0, 0, 0]), false),
         ("TCP over IPv6", ipv6(6, HOST, &udp(4791)), false),
         ("hop-by-hop options", ipv6(0, HOST, &udp(4791)), false),
         ("UDP 53 over IPv6", ipv6(17, HOST, &udp(53)), false),
-        (
-            "source port 4791 only",
-            ipv6(17, HOST, &[0x12, 0xb7, 0, 53, 0, 8, 0, 0]),
-            false,
-        ),
+        ("source port 4791 only", ipv6(17, HOST, &[0x12, 0xb7, 0, 53, 0, 8, 0, 0]), false),
         ("UDP 53 over IPv4", ipv4(0x45, 0, 17, &udp(53)), false),
         ("TCP over IPv4", ipv4(0x45, 0, 6, &udp(4791)), false),
         ("IPv4 with options", ipv4(0x46, 0, 17, &udp(4791)), false),
-        (
-            "first IPv4 fragment",
-            ipv4(0x45, 0x2000, 17, &udp(4791)),
-            false,
-        ),
-        (
-            "later IPv4 fragment",
-            ipv4(0x45, 0x0010, 17, &udp(4791)),
-            false,
-        ),
+        ("first IPv4 fragment", ipv4(0x45, 0x2000, 17, &udp(4791)), false),
+        ("later IPv4 fragment", ipv4(0x45, 0x0010, 17, &udp(4791)), false),
         ("ARP", arp, false),
         ("VLAN tag", tagged, false),
         ("empty", vec![], false),
@@ -152,41 +120,24 @@ fn samples_are_judged_right_by_all_three_forms() {
     for (name, frame, ours) in samples() {
         assert_eq!(filter().matches(&frame), ours, "plain: {name}");
         assert_eq!(xdp_takes(&xdp, &frame), ours, "xdp: {name}");
-        assert_eq!(
-            run_classic(&classic, &frame).unwrap(),
-            ours,
-            "classic: {name}"
-        );
+        assert_eq!(run_classic(&classic, &frame).unwrap(), ours, "classic: {name}");
     }
 }
 
 #[test]
 fn all_three_forms_agree_on_variations_and_odd_filters() {
     let no_sid = PacketFilter::default();
-    let nothing = PacketFilter {
-        sids: vec![],
-        udp_ports: vec![],
-    };
+    let nothing = PacketFilter { sids: vec![], udp_ports: vec![] };
     let many = PacketFilter {
-        sids: (0..20)
-            .map(|n| Sid::exact(Ipv6Addr::new(0xfcbb, 0xbb00, 0x1000 + n, 0, 0, 0, 0, 0)))
-            .collect(),
+        sids: (0..20).map(|n| Sid::exact(Ipv6Addr::new(0xfcbb, 0xbb00, 0x1000 + n, 0, 0, 0, 0, 0))).collect(),
         udp_ports: vec![1, 2, 3, 4, 4791],
     };
     for filter in [filter(), no_sid, nothing, many] {
         let (xdp, classic) = (xdp::program(&filter, 0), classic::program(&filter));
         for frame in variations() {
             let ours = filter.matches(&frame);
-            assert_eq!(
-                xdp_takes(&xdp, &frame),
-                ours,
-                "xdp: {filter:?} {frame:02x?}"
-            );
-            assert_eq!(
-                run_classic(&classic, &frame).unwrap(),
-                ours,
-                "classic: {filter:?} {frame:02x?}"
-            );
+            assert_eq!(xdp_takes(&xdp, &frame), ours, "xdp: {filter:?} {frame:02x?}");
+            assert_eq!(run_classic(&classic, &frame).unwrap(), ours, "classic: {filter:?} {frame:02x?}");
         }
     }
 }
@@ -200,36 +151,22 @@ fn the_kernel_accepts_and_agrees() {
             return;
         }
     };
-    for filter in [
-        filter(),
-        PacketFilter::default(),
-        PacketFilter {
-            sids: vec![],
-            udp_ports: vec![],
-        },
-    ] {
+    for filter in [filter(), PacketFilter::default(), PacketFilter { sids: vec![], udp_ports: vec![] }] {
         let program = match bpf::load_xdp(&xdp::program(&filter, map.as_raw_fd())) {
             Ok(program) => program,
             Err((rustix::io::Errno::PERM, _)) => {
-                eprintln!(
-                    "SKIP the_kernel_accepts_and_agrees: loading XDP programs is not allowed here"
-                );
+                eprintln!("SKIP the_kernel_accepts_and_agrees: loading XDP programs is not allowed here");
                 return;
             }
             Err((errno, log)) => panic!("{errno}: {log}"),
         };
         // The map is empty, so a redirect falls back to "pass", which shows nothing: make the fallback "drop" (1).
         let mut dropping = xdp::program(&filter, map.as_raw_fd());
-        if let Some(call) = dropping
-            .iter()
-            .position(|insn| insn.immediate == xdp::BPF_FUNC_REDIRECT_MAP)
-        {
+        if let Some(call) = dropping.iter().position(|insn| insn.immediate == xdp::BPF_FUNC_REDIRECT_MAP) {
             assert_eq!(dropping[call - 1].immediate, xdp::XDP_PASS);
             dropping[call - 1].immediate = 1;
         }
-        let dropping = bpf::load_xdp(&dropping)
-            .map_err(|(errno, log)| format!("{errno}: {log}"))
-            .unwrap();
+        let dropping = bpf::load_xdp(&dropping).map_err(|(errno, log)| format!("{errno}: {log}")).unwrap();
         for (name, frame, _) in samples() {
             // The kernel refuses to test frames shorter than an Ethernet header.
             if frame.len() < 14 {
@@ -237,11 +174,7 @@ fn the_kernel_accepts_and_agrees() {
             }
             let verdict = bpf::test_run(dropping.as_fd(), &frame).unwrap();
             assert_eq!(verdict == 1, filter.matches(&frame), "{name}: {verdict}");
-            assert_eq!(
-                bpf::test_run(program.as_fd(), &frame).unwrap(),
-                2,
-                "{name}: no socket, so it must pass"
-            );
+            assert_eq!(bpf::test_run(program.as_fd(), &frame).unwrap(), 2, "{name}: no socket, so it must pass");
         }
     }
 }
@@ -254,50 +187,29 @@ fn the_compiler_agrees() {
     let words = |address: Ipv6Addr, name: &'static str| {
         let octets = address.octets();
         (0..4).map(move |n| {
-            let word = [
-                octets[4 * n],
-                octets[4 * n + 1],
-                octets[4 * n + 2],
-                octets[4 * n + 3],
-            ];
+            let word = [octets[4 * n], octets[4 * n + 1], octets[4 * n + 2], octets[4 * n + 3]];
             format!("-DSID_{name}{n}={:#x}u", u32::from_be_bytes(word))
         })
     };
     let output = Command::new(&clang)
-        .args([
-            "-O2", "-Wall", "-Werror", "-target", "bpfel", "-c", source, "-o",
-        ])
+        .args(["-O2", "-Wall", "-Werror", "-target", "bpfel", "-c", source, "-o"])
         .arg(&object)
         .args(words(HOST, "A").chain(words(PORT, "B")))
         .output();
     let output = match output {
         Ok(output) => output,
         Err(error) => {
-            eprintln!(
-                "SKIP the_compiler_agrees: cannot run {clang} ({error}); CLANG names another"
-            );
+            eprintln!("SKIP the_compiler_agrees: cannot run {clang} ({error}); CLANG names another");
             return;
         }
     };
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let elf = std::fs::read(&object).unwrap();
     std::fs::remove_file(&object).unwrap();
     let compiled = section(&elf, "xdp").expect("section xdp");
     let ours = xdp::program(&filter(), 0);
-    for frame in samples()
-        .into_iter()
-        .map(|(_, frame, _)| frame)
-        .chain(variations())
-    {
-        assert_eq!(
-            xdp_takes(&compiled, &frame),
-            xdp_takes(&ours, &frame),
-            "{frame:02x?}"
-        );
+    for frame in samples().into_iter().map(|(_, frame, _)| frame).chain(variations()) {
+        assert_eq!(xdp_takes(&compiled, &frame), xdp_takes(&ours, &frame), "{frame:02x?}");
     }
 }
 
@@ -305,12 +217,7 @@ fn the_compiler_agrees() {
 fn section(elf: &[u8], name: &str) -> Option<Vec<xdp::Insn>> {
     let number = |at: usize, bytes: usize| -> Option<usize> {
         let field = elf.get(at..at + bytes)?;
-        Some(
-            field
-                .iter()
-                .rev()
-                .fold(0, |value, byte| value << 8 | usize::from(*byte)),
-        )
+        Some(field.iter().rev().fold(0, |value, byte| value << 8 | usize::from(*byte)))
     };
     let (table, entry, count) = (number(40, 8)?, number(58, 2)?, number(60, 2)?);
     let names = number(table + number(62, 2)? * entry + 24, 8)?;

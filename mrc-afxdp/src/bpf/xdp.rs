@@ -58,12 +58,7 @@ struct Assembler {
 
 impl Assembler {
     fn op(&mut self, code: u8, dst: u8, src: u8, offset: i16, immediate: i32) {
-        self.code.push(Insn {
-            code,
-            registers: dst | src << 4,
-            offset,
-            immediate,
-        });
+        self.code.push(Insn { code, registers: dst | src << 4, offset, immediate });
     }
 
     fn load(&mut self, code: u8, dst: u8, src: u8, offset: i16) {
@@ -88,11 +83,7 @@ impl Assembler {
 
     fn finish(mut self) -> Vec<Insn> {
         for (at, to) in &self.jumps {
-            let target = self
-                .labels
-                .iter()
-                .find(|(label, _)| label == to)
-                .map_or(0, |(_, target)| *target);
+            let target = self.labels.iter().find(|(label, _)| label == to).map_or(0, |(_, target)| *target);
             if let Some(insn) = self.code.get_mut(*at) {
                 insn.offset = (target as i64 - *at as i64 - 1) as i16;
             }
@@ -147,13 +138,7 @@ pub(crate) fn program(filter: &PacketFilter, map_fd: i32) -> Vec<Insn> {
         // Last word first: SIDs of one fabric differ at the end of their first 64 bits.
         for (at, word) in sid.words().rev() {
             asm.load(LOAD_U32, 5, 2, 38 + at as i16);
-            asm.jump(
-                JUMP_NE_IMM_32,
-                5,
-                0,
-                i32::from_ne_bytes(word),
-                Label::NextSid(n),
-            );
+            asm.jump(JUMP_NE_IMM_32, 5, 0, i32::from_ne_bytes(word), Label::NextSid(n));
         }
         asm.jump(JUMP, 0, 0, 0, Label::Take);
         asm.label(Label::NextSid(n));

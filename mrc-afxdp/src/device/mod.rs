@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use mrc_core::path::EvEntry;
 use mrc_core::{
-    Access, Completion, ConfigError, CqHandle, Endpoint, EndpointConfig, Event, EvProfileHandle, Instant, Limits,
-    MemRange, ModifyError, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig, PostError, QpHandle,
-    QpInfo, QpInit, RtrAttr, RtsAttr, SendWr, Stats, TableError,
+    Access, Completion, ConfigError, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, Event, Instant, Limits,
+    MemRange, ModifyError, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig, PostError, QpHandle, QpInfo,
+    QpInit, RtrAttr, RtsAttr, SendWr, Stats, TableError,
 };
 use mrc_wire::{Ip, Rkey};
 
@@ -205,7 +205,8 @@ impl Device {
         let ifindexes: Vec<u32> = ports.iter().map(|port| port.ifindex()).collect();
         let links = LinkMonitor::new(&ifindexes).map_err(|source| DeviceError::Os { what: "netlink", source })?;
         let bell = Arc::new(Doorbell::new().map_err(|source| DeviceError::Os { what: "eventfd", source })?);
-        let seed = getrandom::u64().map_err(|error| DeviceError::Os { what: "random seed", source: std::io::Error::other(error) })?;
+        let seed = getrandom::u64()
+            .map_err(|error| DeviceError::Os { what: "random seed", source: std::io::Error::other(error) })?;
         let obtained = ports.iter().map(|port| (port.name().to_owned(), port.obtained())).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let (jobs, job_queue) = mpsc::channel();

@@ -62,8 +62,7 @@ impl<'s> Progress<'s> {
         let memory = vec![None; engine.limits().mrs];
         let pending = vec![0; ports.len()];
         let origin = std::time::Instant::now();
-        let mut progress =
-            Self { engine, ports, links, shared, queues: Vec::new(), memory, idle, origin, pending };
+        let mut progress = Self { engine, ports, links, shared, queues: Vec::new(), memory, idle, origin, pending };
         for plane in 0..progress.ports.len() {
             let state = progress.links.state(progress.ports[plane].ifindex());
             if state != Some(LinkState::Up) {
@@ -305,10 +304,7 @@ impl<'s> Progress<'s> {
     }
 
     pub(super) fn stats(&self) -> DeviceStats {
-        DeviceStats {
-            engine: *self.engine.stats(),
-            ports: self.ports.iter().map(|port| port.stats()).collect(),
-        }
+        DeviceStats { engine: *self.engine.stats(), ports: self.ports.iter().map(|port| port.stats()).collect() }
     }
 }
 

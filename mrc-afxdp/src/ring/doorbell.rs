@@ -69,10 +69,7 @@ impl Doorbell {
     /// Whatever `eventfd(2)` says, usually too many open files.
     pub fn new() -> io::Result<Self> {
         let signal = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self(Bell {
-            asleep: AtomicU32::new(0),
-            signal,
-        }))
+        Ok(Self(Bell { asleep: AtomicU32::new(0), signal }))
     }
 
     /// Producer: after publishing. A fence and a load while the consumer is awake; a system call only if it sleeps.
@@ -106,15 +103,7 @@ mod tests {
 
     fn readable(bell: &Doorbell) -> bool {
         let mut fds = [PollFd::from_borrowed_fd(bell.fd(), PollFlags::IN)];
-        poll(
-            &mut fds,
-            Some(&Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            }),
-        )
-        .unwrap()
-            == 1
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
     }
 
     #[test]
@@ -151,10 +140,7 @@ mod loom_tests {
     #[test]
     fn loom_no_wakeup_is_lost() {
         loom::model(|| {
-            let bell = Arc::new(Bell {
-                asleep: AtomicU32::new(0),
-                signal: Counter(AtomicU32::new(0)),
-            });
+            let bell = Arc::new(Bell { asleep: AtomicU32::new(0), signal: Counter(AtomicU32::new(0)) });
             let (mut tx, mut rx) = channel(2);
             let theirs = Arc::clone(&bell);
             let producer = thread::spawn(move || {

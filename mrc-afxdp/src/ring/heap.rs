@@ -62,9 +62,7 @@ impl<T> HeapMem<T> {
     /// As [`HeapMem::new`], with both positions at `start`, to test the wrap.
     pub(crate) fn starting_at(capacity: u32, start: u32) -> Self {
         let capacity = capacity.clamp(1, 1 << 30).next_power_of_two();
-        let slots = (0..capacity)
-            .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
-            .collect();
+        let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
         Self(Arc::new(Shared {
             producer: Padded(AtomicU32::new(start)),
             consumer: Padded(AtomicU32::new(start)),
@@ -110,12 +108,10 @@ impl<T> RingMem for HeapMem<T> {
     }
     unsafe fn write(&self, position: u32, entry: T) {
         // SAFETY: the caller says the slot is free and ours to write.
-        self.slot(position)
-            .with_mut(|slot| unsafe { (*slot).write(entry) });
+        self.slot(position).with_mut(|slot| unsafe { (*slot).write(entry) });
     }
     unsafe fn read(&self, position: u32) -> T {
         // SAFETY: the caller says the slot is published, hence initialised, and read once.
-        self.slot(position)
-            .with(|slot| unsafe { (*slot).assume_init_read() })
+        self.slot(position).with(|slot| unsafe { (*slot).assume_init_read() })
     }
 }

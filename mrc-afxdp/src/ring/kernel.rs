@@ -48,17 +48,9 @@ unsafe impl<T: Plain + Send> Send for KernelMem<T> {}
 
 impl<T: Plain> KernelMem<T> {
     /// Maps the ring at `page_offset` of the socket, `entries` (a power of two) slots large.
-    pub(crate) fn map(
-        fd: BorrowedFd<'_>,
-        entries: u32,
-        offsets: &XdpRingOffset,
-        page_offset: u64,
-    ) -> io::Result<Self> {
+    pub(crate) fn map(fd: BorrowedFd<'_>, entries: u32, offsets: &XdpRingOffset, page_offset: u64) -> io::Result<Self> {
         let slots_bytes = entries as u64 * size_of::<T>() as u64;
-        let len = offsets
-            .desc
-            .checked_add(slots_bytes)
-            .ok_or(io::Errno::OVERFLOW)?;
+        let len = offsets.desc.checked_add(slots_bytes).ok_or(io::Errno::OVERFLOW)?;
         let map = Mapping::of_fd(fd, page_offset, len as usize)?;
         let word = |offset: u64| place::<u32>(&map, offset);
         Ok(Self {
@@ -73,8 +65,7 @@ impl<T: Plain> KernelMem<T> {
 
     /// Whether the kernel waits for a system call to look at this ring. Without flags (Linux before 5.4): yes.
     pub(crate) fn needs_wakeup(&self) -> bool {
-        self.flags
-            .is_none_or(|flags| self.word(flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0)
+        self.flags.is_none_or(|flags| self.word(flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0)
     }
 
     fn word(&self, word: NonNull<u32>) -> &AtomicU32 {
@@ -86,9 +77,7 @@ impl<T: Plain> KernelMem<T> {
 /// Address of a `T` at `offset`, if it lies aligned inside the mapping.
 fn place<T>(map: &Mapping, offset: u64) -> io::Result<NonNull<T>> {
     let offset = usize::try_from(offset).map_err(|_| io::Errno::OVERFLOW)?;
-    let end = offset
-        .checked_add(size_of::<T>())
-        .ok_or(io::Errno::OVERFLOW)?;
+    let end = offset.checked_add(size_of::<T>()).ok_or(io::Errno::OVERFLOW)?;
     if end > map.len() || !offset.is_multiple_of(align_of::<T>()) {
         return Err(io::Errno::OVERFLOW);
     }

@@ -61,12 +61,7 @@ impl<M: RingMem> Producer<M> {
     /// This is the only producer of `mem`, and whoever consumes keeps to the protocol above.
     pub(crate) unsafe fn new(mem: M) -> Self {
         let (next, consumed) = (mem.producer(), mem.consumer());
-        Self {
-            mem,
-            next,
-            published: next,
-            consumed,
-        }
+        Self { mem, next, published: next, consumed }
     }
 
     /// The memory, for its flags.
@@ -128,12 +123,7 @@ impl<M: RingMem> Consumer<M> {
     /// This is the only consumer of `mem`, and whoever produces keeps to the protocol above.
     pub(crate) unsafe fn new(mem: M) -> Self {
         let (next, produced) = (mem.consumer(), mem.producer());
-        Self {
-            mem,
-            next,
-            released: next,
-            produced,
-        }
+        Self { mem, next, released: next, produced }
     }
 
     /// The memory, for its flags.

@@ -22,16 +22,7 @@ pub struct Receiver<T> {
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let mem = HeapMem::new(u32::try_from(capacity).unwrap_or(u32::MAX));
     // SAFETY: fresh memory, and the two ends below are the only ones: neither can be cloned.
-    unsafe {
-        (
-            Sender {
-                ring: Producer::new(mem.clone()),
-            },
-            Receiver {
-                ring: Consumer::new(mem),
-            },
-        )
-    }
+    unsafe { (Sender { ring: Producer::new(mem.clone()) }, Receiver { ring: Consumer::new(mem) }) }
 }
 
 impl<T> Sender<T> {

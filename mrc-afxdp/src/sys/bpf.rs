@@ -46,13 +46,8 @@ impl Attr {
 /// Every address in `attr` is valid for what `command` does with it, for the duration of the call.
 unsafe fn bpf(command: i32, attr: &mut Attr) -> io::Result<i32> {
     // SAFETY: the attribute block is 128 writable bytes; the rest is the caller's promise.
-    let result =
-        unsafe { libc::syscall(libc::SYS_bpf, command, attr.0.as_mut_ptr(), attr.0.len()) };
-    if result < 0 {
-        Err(last_errno())
-    } else {
-        Ok(result as i32)
-    }
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr.0.as_mut_ptr(), attr.0.len()) };
+    if result < 0 { Err(last_errno()) } else { Ok(result as i32) }
 }
 
 /// The error of the last libc call of this thread.
@@ -71,26 +66,15 @@ unsafe fn bpf_fd(command: i32, attr: &mut Attr) -> io::Result<OwnedFd> {
 
 /// A map from receive queue to AF_XDP socket.
 pub(crate) fn create_xskmap(entries: u32) -> io::Result<OwnedFd> {
-    let mut attr = Attr::new()
-        .u32(0, MAP_TYPE_XSKMAP)
-        .u32(4, 4)
-        .u32(8, 4)
-        .u32(12, entries);
+    let mut attr = Attr::new().u32(0, MAP_TYPE_XSKMAP).u32(4, 4).u32(8, 4).u32(12, entries);
     // SAFETY: no addresses in it.
     unsafe { bpf_fd(MAP_CREATE, &mut attr) }
 }
 
 /// Sends packets of `queue` to `socket`.
-pub(crate) fn set_xskmap(
-    map: BorrowedFd<'_>,
-    queue: u32,
-    socket: BorrowedFd<'_>,
-) -> io::Result<()> {
+pub(crate) fn set_xskmap(map: BorrowedFd<'_>, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
     let value = socket.as_raw_fd() as u32;
-    let mut attr = Attr::new()
-        .fd(0, map)
-        .u64(8, &raw const queue as u64)
-        .u64(16, &raw const value as u64);
+    let mut attr = Attr::new().fd(0, map).u64(8, &raw const queue as u64).u64(16, &raw const value as u64);
     // SAFETY: key and value are four bytes each, as the map was created, and live until the call returns.
     unsafe { bpf(MAP_UPDATE, &mut attr) }.map(drop)
 }
@@ -112,10 +96,7 @@ pub(crate) fn load_xdp(program: &[Insn]) -> Result<OwnedFd, (Errno, String)> {
         Ok(fd) => Ok(fd),
         Err(errno) => {
             let mut log = vec![0u8; 16384];
-            let mut attr = base()
-                .u32(24, 1)
-                .u32(28, log.len() as u32)
-                .u64(32, log.as_mut_ptr() as u64);
+            let mut attr = base().u32(24, 1).u32(28, log.len() as u32).u64(32, log.as_mut_ptr() as u64);
             // SAFETY: as above; the log buffer is as long as stated.
             let _ = unsafe { bpf_fd(PROG_LOAD, &mut attr) };
             let text = log.split(|byte| *byte == 0).next().unwrap_or(&[]);
@@ -126,11 +107,7 @@ pub(crate) fn load_xdp(program: &[Insn]) -> Result<OwnedFd, (Errno, String)> {
 
 /// Attaches `program` to an interface until the returned descriptor closes.
 pub(crate) fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, flags: u32) -> io::Result<OwnedFd> {
-    let mut attr = Attr::new()
-        .fd(0, program)
-        .u32(4, ifindex)
-        .u32(8, ATTACH_TYPE_XDP)
-        .u32(12, flags);
+    let mut attr = Attr::new().fd(0, program).u32(4, ifindex).u32(8, ATTACH_TYPE_XDP).u32(12, flags);
     // SAFETY: no addresses in it.
     unsafe { bpf_fd(LINK_CREATE, &mut attr) }
 }
@@ -139,14 +116,8 @@ pub(crate) fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, flags: u32) -> i
 #[cfg(test)]
 pub(crate) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
     const PROG_TEST_RUN: i32 = 10;
-    let mut attr = Attr::new()
-        .fd(0, program)
-        .u32(8, frame.len() as u32)
-        .u64(16, frame.as_ptr() as u64)
-        .u32(32, 1);
+    let mut attr = Attr::new().fd(0, program).u32(8, frame.len() as u32).u64(16, frame.as_ptr() as u64).u32(32, 1);
     // SAFETY: the frame lives until the call returns and is only read; no output buffer is given.
     unsafe { bpf(PROG_TEST_RUN, &mut attr)? };
-    Ok(u32::from_ne_bytes([
-        attr.0[4], attr.0[5], attr.0[6], attr.0[7],
-    ]))
+    Ok(u32::from_ne_bytes([attr.0[4], attr.0[5], attr.0[6], attr.0[7]]))
 }

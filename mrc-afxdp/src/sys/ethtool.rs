@@ -21,11 +21,7 @@ pub(crate) fn driver(interface: &str) -> io::Result<String> {
     let mut info = [0u32; DRIVER_INFO_BYTES / 4];
     info[0] = GET_DRIVER_INFO;
     ask(interface, &mut info)?;
-    let bytes: Vec<u8> = info[1..9]
-        .iter()
-        .flat_map(|word| word.to_ne_bytes())
-        .take_while(|byte| *byte != 0)
-        .collect();
+    let bytes: Vec<u8> = info[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -51,9 +47,5 @@ fn ask(interface: &str, request: &mut [u32]) -> io::Result<()> {
     ifreq.ifr_ifru.ifru_data = request.as_mut_ptr().cast();
     // SAFETY: the kernel writes at most the size of the struct that the command in `request` names, which it has.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SIOCETHTOOL, &raw mut ifreq) };
-    if result < 0 {
-        Err(last_errno())
-    } else {
-        Ok(())
-    }
+    if result < 0 { Err(last_errno()) } else { Ok(()) }
 }

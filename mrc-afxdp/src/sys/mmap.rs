@@ -51,9 +51,7 @@ impl Mapping {
     }
 
     fn adopt(base: *mut c_void, len: usize) -> io::Result<Self> {
-        NonNull::new(base.cast())
-            .map(|base| Self { base, len })
-            .ok_or(io::Errno::NOMEM)
+        NonNull::new(base.cast()).map(|base| Self { base, len }).ok_or(io::Errno::NOMEM)
     }
 
     /// First byte.

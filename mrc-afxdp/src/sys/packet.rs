@@ -17,20 +17,8 @@ const PACKET_IGNORE_OUTGOING: i32 = 23;
 fn set<T>(fd: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is `len` readable bytes.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            ptr::from_ref(value).cast(),
-            len,
-        )
-    };
-    if result < 0 {
-        Err(last_errno())
-    } else {
-        Ok(())
-    }
+    let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, ptr::from_ref(value).cast(), len) };
+    if result < 0 { Err(last_errno()) } else { Ok(()) }
 }
 
 /// Lets this socket queue `bytes` of packets for sending, beyond the system limit where we may.
@@ -40,12 +28,7 @@ pub(crate) fn set_send_buffer(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> 
 }
 
 /// A socket that receives what `filter` takes on one interface, and nothing before the filter is in place.
-pub(crate) fn open(
-    ifindex: u32,
-    filter: &[classic::Insn],
-    receive_bytes: u32,
-    bypass: bool,
-) -> io::Result<OwnedFd> {
+pub(crate) fn open(ifindex: u32, filter: &[classic::Insn], receive_bytes: u32, bypass: bool) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no addresses. Protocol 0: nothing is received before bind.
     let raw = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
@@ -54,34 +37,14 @@ pub(crate) fn open(
     }
     // SAFETY: the kernel just made this descriptor for us.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_ptr().cast_mut().cast(),
-    };
-    set(
-        fd.as_fd(),
-        libc::SOL_SOCKET,
-        libc::SO_ATTACH_FILTER,
-        &program,
-    )?;
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut().cast() };
+    set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
     set(fd.as_fd(), libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32)?;
     if bypass {
         set(fd.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1i32)?;
     }
-    if set(
-        fd.as_fd(),
-        libc::SOL_SOCKET,
-        libc::SO_RCVBUFFORCE,
-        &receive_bytes,
-    )
-    .is_err()
-    {
-        set(
-            fd.as_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUF,
-            &receive_bytes,
-        )?;
+    if set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &receive_bytes).is_err() {
+        set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &receive_bytes)?;
     }
     // SAFETY: all-zero is a value of this plain C struct.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -89,18 +52,8 @@ pub(crate) fn open(
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = ifindex as i32;
     // SAFETY: `address` is a whole sockaddr_ll.
-    let result = unsafe {
-        libc::bind(
-            raw,
-            (&raw const address).cast(),
-            size_of_val(&address) as libc::socklen_t,
-        )
-    };
-    if result < 0 {
-        Err(last_errno())
-    } else {
-        Ok(fd)
-    }
+    let result = unsafe { libc::bind(raw, (&raw const address).cast(), size_of_val(&address) as libc::socklen_t) };
+    if result < 0 { Err(last_errno()) } else { Ok(fd) }
 }
 
 /// Packets the kernel dropped for lack of room since the last call.
@@ -109,19 +62,9 @@ pub(crate) fn take_drops(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut len = size_of_val(&counts) as libc::socklen_t;
     // SAFETY: `counts` is `len` writable bytes.
     let result = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            PACKET_STATISTICS,
-            counts.as_mut_ptr().cast(),
-            &raw mut len,
-        )
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, PACKET_STATISTICS, counts.as_mut_ptr().cast(), &raw mut len)
     };
-    if result < 0 {
-        Err(last_errno())
-    } else {
-        Ok(counts[1])
-    }
+    if result < 0 { Err(last_errno()) } else { Ok(counts[1]) }
 }
 
 /// `count` buffers of `slot_bytes` with one message header each, for recvmmsg(2) and sendmmsg(2).
@@ -138,12 +81,7 @@ unsafe impl Send for Batch {}
 
 impl core::fmt::Debug for Batch {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(
-            f,
-            "Batch({} x {} bytes)",
-            self.vectors.len(),
-            self.slot_bytes
-        )
+        write!(f, "Batch({} x {} bytes)", self.vectors.len(), self.slot_bytes)
     }
 }
 
@@ -154,9 +92,7 @@ impl Batch {
         let mut vectors: Box<[libc::iovec]> = (0..count)
             .map(|n| libc::iovec {
                 // SAFETY: inside the mapping.
-                iov_base: unsafe { buffers.base().add(n * slot_bytes) }
-                    .as_ptr()
-                    .cast(),
+                iov_base: unsafe { buffers.base().add(n * slot_bytes) }.as_ptr().cast(),
                 iov_len: slot_bytes,
             })
             .collect();
@@ -171,12 +107,7 @@ impl Batch {
                 message
             })
             .collect();
-        Ok(Self {
-            buffers,
-            slot_bytes,
-            vectors,
-            messages,
-        })
+        Ok(Self { buffers, slot_bytes, vectors, messages })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -187,12 +118,7 @@ impl Batch {
     pub(crate) fn buffer(&mut self, n: usize) -> &mut [u8] {
         let start = n % self.vectors.len() * self.slot_bytes;
         // SAFETY: inside the mapping; the borrow of `self` is exclusive and the kernel holds no buffer between calls.
-        unsafe {
-            core::slice::from_raw_parts_mut(
-                self.buffers.base().as_ptr().add(start),
-                self.slot_bytes,
-            )
-        }
+        unsafe { core::slice::from_raw_parts_mut(self.buffers.base().as_ptr().add(start), self.slot_bytes) }
     }
 
     /// Bytes of message `n` to send.
@@ -212,9 +138,7 @@ impl Batch {
         let len = (message.msg_len as usize).min(self.slot_bytes);
         // SAFETY: inside the mapping, initialised (zeroed, then written by the kernel); only `receive` and `buffer`
         // write, which need an exclusive borrow.
-        Some(unsafe {
-            core::slice::from_raw_parts(self.buffers.base().as_ptr().add(n * self.slot_bytes), len)
-        })
+        Some(unsafe { core::slice::from_raw_parts(self.buffers.base().as_ptr().add(n * self.slot_bytes), len) })
     }
 
     /// Receives up to `max` waiting frames without blocking.
@@ -230,11 +154,7 @@ impl Batch {
                 ptr::null_mut(),
             )
         };
-        if result < 0 {
-            Err(last_errno())
-        } else {
-            Ok(result as usize)
-        }
+        if result < 0 { Err(last_errno()) } else { Ok(result as usize) }
     }
 
     /// Sends messages `from..to` and returns how many the kernel took, at least one.
@@ -243,18 +163,8 @@ impl Batch {
             return Ok(0);
         };
         // SAFETY: as in `receive`; `set_len` keeps lengths inside the buffers.
-        let result = unsafe {
-            libc::sendmmsg(
-                fd.as_raw_fd(),
-                messages.as_mut_ptr(),
-                messages.len() as u32,
-                libc::MSG_DONTWAIT,
-            )
-        };
-        if result < 0 {
-            Err(last_errno())
-        } else {
-            Ok(result as usize)
-        }
+        let result =
+            unsafe { libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), messages.len() as u32, libc::MSG_DONTWAIT) };
+        if result < 0 { Err(last_errno()) } else { Ok(result as usize) }
     }
 }

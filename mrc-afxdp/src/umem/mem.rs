@@ -15,9 +15,7 @@ use crate::sys::mmap::Mapping;
 
 /// An access outside a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "bytes {offset}+{len} leave the memory region of {region_len} bytes: check address and length of the request"
-)]
+#[error("bytes {offset}+{len} leave the memory region of {region_len} bytes: check address and length of the request")]
 pub struct OutOfBounds {
     /// First byte asked for.
     pub offset: u64,
@@ -57,11 +55,7 @@ impl MemRegion {
     /// The system is out of memory; `len` is zero.
     pub fn map(len: usize) -> io::Result<Self> {
         let map = Mapping::anonymous(len)?;
-        Ok(Self {
-            base: map.base(),
-            len,
-            owner: Owner::Map(map),
-        })
+        Ok(Self { base: map.base(), len, owner: Owner::Map(map) })
     }
 
     /// The bytes of a vector, which moves in.
@@ -69,11 +63,7 @@ impl MemRegion {
         let mut bytes = core::mem::ManuallyDrop::new(bytes);
         let (len, capacity) = (bytes.len(), bytes.capacity());
         let base = NonNull::new(bytes.as_mut_ptr()).unwrap_or(NonNull::dangling());
-        Self {
-            base,
-            len,
-            owner: Owner::Vec { capacity },
-        }
+        Self { base, len, owner: Owner::Vec { capacity } }
     }
 
     /// Memory of the caller, e.g. a buffer of a C program.
@@ -82,11 +72,7 @@ impl MemRegion {
     /// `base` is valid for reads and writes of `len` bytes for as long as the region lives, and everybody accesses them
     /// through this region, by atomics or volatile, or while nothing is in flight to or from them.
     pub unsafe fn from_raw(base: NonNull<u8>, len: usize) -> Self {
-        Self {
-            base,
-            len,
-            owner: Owner::Foreign,
-        }
+        Self { base, len, owner: Owner::Foreign }
     }
 
     /// Address of the first byte, which peers use as the virtual address of the region.
@@ -110,8 +96,7 @@ impl MemRegion {
     /// [`OutOfBounds`]; nothing is stored then.
     pub fn place(&self, offset: u64, bytes: &[u8]) -> Result<(), OutOfBounds> {
         let start = self.check(offset, bytes.len())?;
-        let (bulk, last) =
-            bytes.split_at(last_words(self.base.as_ptr() as usize + start, bytes.len()));
+        let (bulk, last) = bytes.split_at(last_words(self.base.as_ptr() as usize + start, bytes.len()));
         self.store(start, bulk);
         // Free on x86, whose stores stay in order; elsewhere it keeps the last bytes behind all others.
         fence(Ordering::Release);
@@ -167,11 +152,7 @@ impl MemRegion {
     pub fn load_u64(&self, offset: u64) -> Result<u64, OutOfBounds> {
         let start = self.check(offset, 8)?;
         if !(self.base.as_ptr() as usize + start).is_multiple_of(8) {
-            return Err(OutOfBounds {
-                offset,
-                len: 8,
-                region_len: self.len,
-            });
+            return Err(OutOfBounds { offset, len: 8, region_len: self.len });
         }
         Ok(self.word(start).load(Ordering::Acquire))
     }
@@ -180,11 +161,7 @@ impl MemRegion {
         usize::try_from(offset)
             .ok()
             .filter(|start| start.checked_add(len).is_some_and(|end| end <= self.len))
-            .ok_or(OutOfBounds {
-                offset,
-                len,
-                region_len: self.len,
-            })
+            .ok_or(OutOfBounds { offset, len, region_len: self.len })
     }
 
     /// Stores in ascending order; `start` and length were checked.
@@ -197,24 +174,17 @@ impl MemRegion {
         }
         let at = start + head;
         // One word first where that aligns the wide stores.
-        let odd = if (self.base.as_ptr() as usize + at).is_multiple_of(16) {
-            0
-        } else {
-            middle.len().min(8)
-        };
+        let odd = if (self.base.as_ptr() as usize + at).is_multiple_of(16) { 0 } else { middle.len().min(8) };
         if let Some(word) = middle[..odd].first_chunk() {
-            self.word(at)
-                .store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+            self.word(at).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
         let done = odd + self.store_wide(at + odd, &middle[odd..]);
         // The atomics keep their order and are never merged into a memcpy, which has none.
         for (n, word) in middle[done..].as_chunks::<8>().0.iter().enumerate() {
-            self.word(at + done + 8 * n)
-                .store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+            self.word(at + done + 8 * n).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
         for (n, byte) in tail.iter().enumerate() {
-            self.byte(at + 8 * words + n)
-                .store(*byte, Ordering::Relaxed);
+            self.byte(at + 8 * words + n).store(*byte, Ordering::Relaxed);
         }
     }
 
@@ -307,9 +277,7 @@ fn split(address: usize, len: usize) -> (usize, usize) {
 /// How many of `len` bytes at `address` come before the last (possibly partial) aligned word.
 fn last_words(address: usize, len: usize) -> usize {
     let end = address + len;
-    ((end.saturating_sub(1)) & !7)
-        .saturating_sub(address)
-        .min(len)
+    ((end.saturating_sub(1)) & !7).saturating_sub(address).min(len)
 }
 
 impl Drop for MemRegion {
@@ -336,15 +304,9 @@ mod tests {
                 let mut all = [0; 512];
                 region.gather(0, &mut all).unwrap();
                 let start = 16 + offset as usize;
-                assert!(
-                    all[..start].iter().all(|b| *b == 0xEE),
-                    "before {offset}+{len}"
-                );
+                assert!(all[..start].iter().all(|b| *b == 0xEE), "before {offset}+{len}");
                 assert_eq!(all[start..start + len], data[..len], "{offset}+{len}");
-                assert!(
-                    all[start + len..].iter().all(|b| *b == 0xEE),
-                    "after {offset}+{len}"
-                );
+                assert!(all[start + len..].iter().all(|b| *b == 0xEE), "after {offset}+{len}");
                 let mut back = vec![0; len];
                 region.gather(16 + offset, &mut back).unwrap();
                 assert_eq!(back, data[..len]);
@@ -357,14 +319,7 @@ mod tests {
         let region = MemRegion::from_vec(vec![1; 10]);
         assert!(region.place(0, &[2; 10]).is_ok());
         let refused = region.place(3, &[9; 8]).unwrap_err();
-        assert_eq!(
-            refused,
-            OutOfBounds {
-                offset: 3,
-                len: 8,
-                region_len: 10
-            }
-        );
+        assert_eq!(refused, OutOfBounds { offset: 3, len: 8, region_len: 10 });
         assert!(region.place(u64::MAX, &[9]).is_err());
         assert!(region.gather(10, &mut [0]).is_err());
         assert!(region.gather(10, &mut []).is_ok());
@@ -377,8 +332,7 @@ mod tests {
     fn foreign_memory_is_left_alone_on_drop() {
         let mut owner = vec![0u8; 64];
         // SAFETY: `owner` outlives the region and is not touched meanwhile.
-        let region =
-            unsafe { MemRegion::from_raw(NonNull::new(owner.as_mut_ptr()).unwrap(), owner.len()) };
+        let region = unsafe { MemRegion::from_raw(NonNull::new(owner.as_mut_ptr()).unwrap(), owner.len()) };
         region.place(1, b"hello").unwrap();
         drop(region);
         assert_eq!(&owner[..7], b"\0hello\0");

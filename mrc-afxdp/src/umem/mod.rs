@@ -36,17 +36,8 @@ impl Umem {
     pub(crate) fn new(config: &XskConfig) -> io::Result<(Self, Frames)> {
         let map = Mapping::anonymous(config.umem_bytes())?;
         let (rx_ledger, rx) = RxLedger::new(config.rx_chunks);
-        let (tx_ledger, tx) =
-            TxLedger::new(config.rx_chunks as usize * CHUNK_BYTES, config.tx_slots);
-        Ok((
-            Self { map },
-            Frames {
-                rx_ledger,
-                rx,
-                tx_ledger,
-                tx,
-            },
-        ))
+        let (tx_ledger, tx) = TxLedger::new(config.rx_chunks as usize * CHUNK_BYTES, config.tx_slots);
+        Ok((Self { map }, Frames { rx_ledger, rx, tx_ledger, tx }))
     }
 
     /// What `XDP_UMEM_REG` wants to know.
@@ -62,20 +53,13 @@ impl Umem {
     }
 
     /// `len` received bytes at `at` in the chunk; `None` when they would leave it.
-    pub(crate) fn received<'a>(
-        &'a self,
-        chunk: &'a Chunk<Rx>,
-        at: usize,
-        len: usize,
-    ) -> Option<&'a [u8]> {
+    pub(crate) fn received<'a>(&'a self, chunk: &'a Chunk<Rx>, at: usize, len: usize) -> Option<&'a [u8]> {
         if at.checked_add(len)? > CHUNK_BYTES || chunk.offset() + CHUNK_BYTES > self.map.len() {
             return None;
         }
         // SAFETY: in bounds by the check above; the token proves that the kernel gave the chunk to us and that nobody
         // writes it before `recycle` consumes the token, which the borrow outlives not.
-        Some(unsafe {
-            core::slice::from_raw_parts(self.map.base().as_ptr().add(chunk.offset() + at), len)
-        })
+        Some(unsafe { core::slice::from_raw_parts(self.map.base().as_ptr().add(chunk.offset() + at), len) })
     }
 
     /// The bytes of a transmit slot; empty for a slot outside this UMEM.
@@ -85,12 +69,7 @@ impl Umem {
         }
         // SAFETY: in bounds by the check above; slots do not overlap each other nor receive chunks, there is one token
         // per slot, borrowed mutably here, and the kernel holds only slots whose token was consumed by `lend`.
-        unsafe {
-            core::slice::from_raw_parts_mut(
-                self.map.base().as_ptr().add(slot.offset()),
-                TX_SLOT_BYTES,
-            )
-        }
+        unsafe { core::slice::from_raw_parts_mut(self.map.base().as_ptr().add(slot.offset()), TX_SLOT_BYTES) }
     }
 }
 
@@ -100,11 +79,7 @@ mod tests {
 
     #[test]
     fn slots_and_chunks_are_disjoint_and_bounded() {
-        let config = XskConfig {
-            rx_chunks: 2,
-            tx_slots: 2,
-            ..XskConfig::default()
-        };
+        let config = XskConfig { rx_chunks: 2, tx_slots: 2, ..XskConfig::default() };
         let (umem, mut frames) = Umem::new(&config).unwrap();
         for (n, slot) in frames.tx.iter_mut().enumerate() {
             umem.slot(slot).fill(n as u8 + 1);

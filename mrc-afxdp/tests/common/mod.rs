@@ -16,17 +16,11 @@ pub const SID: Ipv6Addr = Ipv6Addr::new(0xfcbb, 0xbb00, 0x1002, 0, 0, 0, 0, 0);
 
 /// `ip` with these arguments.
 pub fn ip(arguments: &str) -> Result<(), String> {
-    let output = Command::new("ip")
-        .args(arguments.split_whitespace())
-        .output()
-        .map_err(|e| format!("ip: {e}"))?;
+    let output = Command::new("ip").args(arguments.split_whitespace()).output().map_err(|e| format!("ip: {e}"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!(
-        "ip {arguments}: {}",
-        String::from_utf8_lossy(&output.stderr).trim()
-    ))
+    Err(format!("ip {arguments}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 /// Namespaces `a` and `b`, each with its end of the pair, called `p0`. Removed on drop.
@@ -39,21 +33,12 @@ impl Pair {
     /// Builds the pair, or says on stderr that `test` is skipped and why.
     pub fn new(test: &str, mtu: u32) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let id = format!(
-            "mrct{}x{}",
-            std::process::id(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        );
-        let pair = Self {
-            a: format!("{id}a"),
-            b: format!("{id}b"),
-        };
+        let id = format!("mrct{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let pair = Self { a: format!("{id}a"), b: format!("{id}b") };
         match pair.build(mtu) {
             Ok(()) => Some(pair),
             Err(reason) => {
-                eprintln!(
-                    "SKIP {test}: cannot build a veth pair in namespaces ({reason}); run as root with iproute2"
-                );
+                eprintln!("SKIP {test}: cannot build a veth pair in namespaces ({reason}); run as root with iproute2");
                 None
             }
         }
@@ -93,13 +78,10 @@ pub fn in_namespace<R: Send>(ns: &str, f: impl FnOnce() -> R + Send) -> R {
     let file = File::open(format!("/run/netns/{ns}")).expect("namespace file");
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-                .expect("setns");
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("setns");
             f()
         });
-        thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
@@ -129,10 +111,7 @@ pub fn open(ns: &str, kind: Kind) -> AnyPort {
     in_namespace(ns, || match kind {
         Kind::Xsk(mode) => AnyPort::Xsk(XskPort::open("p0", &xsk_config(mode)).unwrap()),
         Kind::Raw => {
-            let config = RawConfig {
-                filter: xsk_config(Mode::Auto).filter,
-                ..RawConfig::default()
-            };
+            let config = RawConfig { filter: xsk_config(Mode::Auto).filter, ..RawConfig::default() };
             AnyPort::Raw(RawPort::open("p0", &config).unwrap())
         }
     })
@@ -171,9 +150,7 @@ pub fn send(port: &mut AnyPort, bytes: &[u8]) {
 pub fn receive(port: &mut AnyPort, count: usize) -> Vec<Vec<u8>> {
     let (mut frames, end) = (Vec::new(), Instant::now() + Duration::from_secs(1));
     while frames.len() < count && Instant::now() < end {
-        port.rx_batch(count - frames.len(), |frame| {
-            frames.push(frame.fragments().concat())
-        });
+        port.rx_batch(count - frames.len(), |frame| frames.push(frame.fragments().concat()));
     }
     frames
 }

@@ -51,22 +51,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         },
     };
-    std::fs::create_dir_all(&args.out).map_err(|error| {
-        anyhow::anyhow!("cannot create the folder {}: {error}", args.out.display())
-    })?;
-    let story = Story {
-        seconds: args.seconds,
-        out: args.out,
-    };
+    std::fs::create_dir_all(&args.out)
+        .map_err(|error| anyhow::anyhow!("cannot create the folder {}: {error}", args.out.display()))?;
+    let story = Story { seconds: args.seconds, out: args.out };
     let interrupt = Interrupt::install()?;
     if !args.json && !lab {
         println!("simulated: this run is in virtual time, no packet leaves the program");
     }
-    let report = if lab {
-        demo::lab::run(&story, &interrupt)?
-    } else {
-        demo::sim::run(&story, &interrupt)?
-    };
+    let report = if lab { demo::lab::run(&story, &interrupt)? } else { demo::sim::run(&story, &interrupt)? };
     if interrupt.is_set() {
         eprintln!("interrupted: the fabric is removed");
         return Ok(ExitCode::from(130));
@@ -77,33 +69,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         print(&report);
     }
-    Ok(if report.integrity == "ok" {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.integrity == "ok" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn print(report: &Report) {
     println!();
     let row = |name: &str, value: String| println!("{name:<24} {value}");
     row("mode", report.mode.to_owned());
-    row(
-        "goodput",
-        format!("{:.2} Gb/s over {:.1} s", report.gbit_per_s, report.seconds),
-    );
+    row("goodput", format!("{:.2} Gb/s over {:.1} s", report.gbit_per_s, report.seconds));
     for plane in &report.planes {
-        let share = 100.0 * plane.bytes as f64
-            / report
-                .planes
-                .iter()
-                .map(|plane| plane.bytes)
-                .sum::<u64>()
-                .max(1) as f64;
-        row(
-            &format!("plane {}", plane.plane),
-            format!("{} bytes ({share:.1} %)", plane.bytes),
-        );
+        let share =
+            100.0 * plane.bytes as f64 / report.planes.iter().map(|plane| plane.bytes).sum::<u64>().max(1) as f64;
+        row(&format!("plane {}", plane.plane), format!("{} bytes ({share:.1} %)", plane.bytes));
     }
     for (name, packets) in &report.t1_packets {
         row(&format!("T1 {name}"), format!("{packets} packets"));
@@ -111,14 +88,8 @@ fn print(report: &Report) {
     row("retransmitted", format!("{} packets", report.retransmitted));
     row("EVs retired", report.ev_assumed_bad.to_string());
     row("EVs restored", report.ev_restored.to_string());
-    row(
-        "longest stall",
-        format!("{:.1} ms", report.longest_stall_us as f64 / 1e3),
-    );
-    row(
-        "integrity",
-        format!("{} ({} bytes checked)", report.integrity, report.bytes),
-    );
+    row("longest stall", format!("{:.1} ms", report.longest_stall_us as f64 / 1e3));
+    row("integrity", format!("{} ({} bytes checked)", report.integrity, report.bytes));
     row("chart", report.chart.clone());
     row("capture", report.pcap.clone());
 }

@@ -26,20 +26,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for name in &args.interfaces {
         checks.extend(interface(name));
     }
-    let report = Report {
-        ok: !checks.iter().any(|check| check.status == Status::Fail),
-        checks,
-    };
+    let report = Report { ok: !checks.iter().any(|check| check.status == Status::Fail), checks };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print!("{report}");
     }
-    Ok(if report.ok {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -96,27 +89,11 @@ impl fmt::Display for Report {
 }
 
 /// A check that passed, or that failed with `status` and a cure.
-fn check(
-    subject: &str,
-    name: &'static str,
-    result: Result<String, (Status, String, impl Into<String>)>,
-) -> Check {
+fn check(subject: &str, name: &'static str, result: Result<String, (Status, String, impl Into<String>)>) -> Check {
     let subject = subject.to_owned();
     match result {
-        Ok(detail) => Check {
-            subject,
-            name,
-            status: Status::Ok,
-            detail,
-            cure: None,
-        },
-        Err((status, detail, cure)) => Check {
-            subject,
-            name,
-            status,
-            detail,
-            cure: Some(cure.into()),
-        },
+        Ok(detail) => Check { subject, name, status: Status::Ok, detail, cure: None },
+        Err((status, detail, cure)) => Check { subject, name, status, detail, cure: Some(cure.into()) },
     }
 }
 
@@ -128,39 +105,25 @@ fn machine() -> Vec<Check> {
         this("kernel", kernel()),
         this(
             "AF_XDP",
-            probe::af_xdp()
-                .map(|()| "sockets can be opened".into())
-                .map_err(|error| {
-                    (
-                        Status::Fail,
-                        format!("no socket: {error}"),
-                        "run as root; the kernel needs CONFIG_XDP_SOCKETS",
-                    )
-                }),
+            probe::af_xdp().map(|()| "sockets can be opened".into()).map_err(|error| {
+                (Status::Fail, format!("no socket: {error}"), "run as root; the kernel needs CONFIG_XDP_SOCKETS")
+            }),
         ),
         this(
             "bpf(2)",
-            probe::bpf()
-                .map(|()| "the XDP program loads".into())
-                .map_err(|error| {
-                    (
-                        Status::Fail,
-                        format!("the XDP program does not load: {error}"),
-                        "run as root; the kernel needs CONFIG_BPF_SYSCALL",
-                    )
-                }),
+            probe::bpf().map(|()| "the XDP program loads".into()).map_err(|error| {
+                (
+                    Status::Fail,
+                    format!("the XDP program does not load: {error}"),
+                    "run as root; the kernel needs CONFIG_BPF_SYSCALL",
+                )
+            }),
         ),
         this(
             "packet socket",
             probe::packet_socket()
                 .map(|()| "the raw-socket port works".into())
-                .map_err(|error| {
-                    (
-                        Status::Warn,
-                        format!("no raw-socket port: {error}"),
-                        as_root,
-                    )
-                }),
+                .map_err(|error| (Status::Warn, format!("no raw-socket port: {error}"), as_root)),
         ),
         this("locked memory", locked_memory()),
         this("iproute2", iproute2()),
@@ -171,23 +134,15 @@ fn machine() -> Vec<Check> {
 }
 
 /// Capabilities this process needs, by bit.
-const CAPABILITIES: [(u32, &str); 4] = [
-    (12, "CAP_NET_ADMIN"),
-    (13, "CAP_NET_RAW"),
-    (14, "CAP_IPC_LOCK"),
-    (39, "CAP_BPF"),
-];
+const CAPABILITIES: [(u32, &str); 4] =
+    [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (14, "CAP_IPC_LOCK"), (39, "CAP_BPF")];
 const CAP_SYS_ADMIN: u32 = 21;
 
 fn rights() -> Result<String, (Status, String, &'static str)> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let held = effective_capabilities(&status);
     let missing = missing_capabilities(held);
-    let who = if rustix::process::geteuid().is_root() {
-        "root"
-    } else {
-        "an ordinary user"
-    };
+    let who = if rustix::process::geteuid().is_root() { "root" } else { "an ordinary user" };
     match missing.as_slice() {
         [] => Ok(format!("{who}, with all capabilities needed")),
         ["CAP_IPC_LOCK"] => Err((
@@ -215,18 +170,12 @@ fn missing_capabilities(held: u64) -> Vec<&'static str> {
     let has = |bit: u32| held >> bit & 1 == 1;
     // Before Linux 5.8, CAP_SYS_ADMIN was what CAP_BPF is now; it still includes it.
     let covered = |bit| has(bit) || (bit == 39 && has(CAP_SYS_ADMIN));
-    CAPABILITIES
-        .iter()
-        .filter(|(bit, _)| !covered(*bit))
-        .map(|(_, name)| *name)
-        .collect()
+    CAPABILITIES.iter().filter(|(bit, _)| !covered(*bit)).map(|(_, name)| *name).collect()
 }
 
 /// The first two numbers in `text`, as major and minor version.
 fn version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text
-        .split(|c: char| !c.is_ascii_digit())
-        .filter(|part| !part.is_empty());
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
@@ -237,21 +186,11 @@ fn kernel() -> Result<String, (Status, String, &'static str)> {
         Some(found) if found >= (6, 6) => Ok(format!("Linux {release}")),
         Some(found) if found >= (5, 9) => Err((
             Status::Warn,
-            format!(
-                "Linux {release}: no AF_XDP frames beyond 3840 bytes (6.6), so no 4096-byte payloads"
-            ),
+            format!("Linux {release}: no AF_XDP frames beyond 3840 bytes (6.6), so no 4096-byte payloads"),
             "update to Linux 6.6, use a PMTU of 2048, or the raw-socket port",
         )),
-        Some(_) => Err((
-            Status::Fail,
-            format!("Linux {release}: no XDP links (5.9)"),
-            "update to Linux 6.6 or newer",
-        )),
-        None => Err((
-            Status::Warn,
-            "no version in /proc/sys/kernel/osrelease".into(),
-            "mount /proc",
-        )),
+        Some(_) => Err((Status::Fail, format!("Linux {release}: no XDP links (5.9)"), "update to Linux 6.6 or newer")),
+        None => Err((Status::Warn, "no version in /proc/sys/kernel/osrelease".into(), "mount /proc")),
     }
 }
 
@@ -266,11 +205,7 @@ fn locked_memory() -> Result<String, (Status, String, &'static str)> {
         Some(limit) if limit >= 2 * need => Ok(format!("{} MiB", limit >> 20)),
         Some(limit) => Err((
             Status::Warn,
-            format!(
-                "limited to {} KiB; a port takes {} MiB",
-                limit >> 10,
-                need >> 20
-            ),
+            format!("limited to {} KiB; a port takes {} MiB", limit >> 10, need >> 20),
             "grant CAP_IPC_LOCK, raise `ulimit -l`, or configure fewer chunks",
         )),
     }
@@ -278,10 +213,7 @@ fn locked_memory() -> Result<String, (Status, String, &'static str)> {
 
 /// Standard output of a program that succeeded, or why not.
 fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
+    let output = Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     } else {
@@ -299,21 +231,13 @@ fn iproute2() -> Result<String, (Status, String, &'static str)> {
     let answer = output("ip", &["-V"]).map_err(|error| (Status::Fail, error, install))?;
     match iproute2_version(&answer) {
         Some(found) if found >= (6, 1) => Ok(answer),
-        _ => Err((
-            Status::Fail,
-            format!("{answer}: micro-SID routes need 6.1"),
-            install,
-        )),
+        _ => Err((Status::Fail, format!("{answer}: micro-SID routes need 6.1"), install)),
     }
 }
 
 fn nft() -> Result<String, (Status, String, &'static str)> {
     output("nft", &["--version"]).map_err(|error| {
-        (
-            Status::Warn,
-            format!("{error}: the lab cannot lose or mark packets"),
-            "`apt-get install nftables`",
-        )
+        (Status::Warn, format!("{error}: the lab cannot lose or mark packets"), "`apt-get install nftables`")
     })
 }
 
@@ -347,18 +271,10 @@ fn namespaces() -> Result<String, (Status, String, &'static str)> {
 fn micro_sids() -> Result<String, (Status, String, &'static str)> {
     let cure = "Linux 6.1 or newer with CONFIG_IPV6_SEG6_LWTUNNEL, and iproute2 6.1";
     if !std::path::Path::new("/proc/sys/net/ipv6/conf/all/seg6_enabled").exists() {
-        return Err((
-            Status::Fail,
-            "the kernel has no IPv6 segment routing".into(),
-            cure,
-        ));
+        return Err((Status::Fail, "the kernel has no IPv6 segment routing".into(), cure));
     }
     let Ok(scratch) = Scratch::new("sid") else {
-        return Err((
-            Status::Warn,
-            "not tried: no network namespace to try it in".into(),
-            "run as root",
-        ));
+        return Err((Status::Warn, "not tried: no network namespace to try it in".into(), "run as root"));
     };
     let ns = scratch.0.as_str();
     let route = "-6 route add fcbb:bb00:1::/48 encap seg6local action End flavors next-csid lblen 32 nflen 16 dev lo";
@@ -366,13 +282,7 @@ fn micro_sids() -> Result<String, (Status, String, &'static str)> {
     output("ip", &["-n", ns, "link", "set", "lo", "up"])
         .and_then(|_| output("ip", &arguments))
         .map(|_| "the kernel forwards by micro-SID (End with next-csid)".into())
-        .map_err(|error| {
-            (
-                Status::Fail,
-                format!("no route with next-csid: {error}"),
-                cure,
-            )
-        })
+        .map_err(|error| (Status::Fail, format!("no route with next-csid: {error}"), cure))
 }
 
 /// Bytes that MRC over SRv6 adds to the payload, at most, within the MTU; includes the SRH, immediate data and slack.
@@ -381,9 +291,7 @@ const PMTU_BYTES: [u32; 5] = [4096, 2048, 1024, 512, 256];
 
 /// The largest path MTU (payload bytes per packet) that fits an interface MTU.
 fn largest_pmtu(mtu: u32) -> Option<u32> {
-    PMTU_BYTES
-        .into_iter()
-        .find(|pmtu| pmtu + OVERHEAD_BYTES <= mtu)
+    PMTU_BYTES.into_iter().find(|pmtu| pmtu + OVERHEAD_BYTES <= mtu)
 }
 
 fn interface(name: &str) -> Vec<Check> {
@@ -391,21 +299,14 @@ fn interface(name: &str) -> Vec<Check> {
     let interface = match Interface::by_name(name) {
         Ok(interface) => interface,
         Err(error) => {
-            let cure = "`ip link` lists the interfaces of this namespace, `ip netns exec NS mrc doctor` looks into another";
-            return vec![check(
-                &subject,
-                "exists",
-                Err((Status::Fail, format!("not found: {error}"), cure)),
-            )];
+            let cure =
+                "`ip link` lists the interfaces of this namespace, `ip netns exec NS mrc doctor` looks into another";
+            return vec![check(&subject, "exists", Err((Status::Fail, format!("not found: {error}"), cure)))];
         }
     };
     let driver = interface.driver().unwrap_or_else(|| "unknown".into());
     vec![
-        check(
-            &subject,
-            "exists",
-            Ok::<_, (_, _, String)>(format!("index {}, driver {driver}", interface.index)),
-        ),
+        check(&subject, "exists", Ok::<_, (_, _, String)>(format!("index {}, driver {driver}", interface.index))),
         check(&subject, "link", link(&interface)),
         check(&subject, "MTU", mtu(&interface)),
         check(&subject, "queues", queues(&interface)),
@@ -417,16 +318,10 @@ fn interface(name: &str) -> Vec<Check> {
 fn link(interface: &Interface) -> Result<String, (Status, String, String)> {
     match (interface.admin_up, interface.carrier) {
         (true, true) => Ok("up, with carrier".into()),
-        (true, false) => Err((
-            Status::Fail,
-            "up, but no carrier".into(),
-            "check the cable, or set the far end up".into(),
-        )),
-        (false, _) => Err((
-            Status::Fail,
-            "down".into(),
-            format!("`ip link set {} up`", interface.name),
-        )),
+        (true, false) => {
+            Err((Status::Fail, "up, but no carrier".into(), "check the cable, or set the far end up".into()))
+        }
+        (false, _) => Err((Status::Fail, "down".into(), format!("`ip link set {} up`", interface.name))),
     }
 }
 
@@ -436,16 +331,8 @@ fn mtu(interface: &Interface) -> Result<String, (Status, String, String)> {
     let cure = format!("`ip link set {name} mtu {need}` or more, on every interface of the path");
     match largest_pmtu(mtu) {
         Some(4096) => Ok(format!("{mtu}: 4096 bytes of payload per packet")),
-        Some(pmtu) => Err((
-            Status::Warn,
-            format!("{mtu}: at most {pmtu} bytes of payload per packet"),
-            cure,
-        )),
-        None => Err((
-            Status::Fail,
-            format!("{mtu}: too small for any packet"),
-            cure,
-        )),
+        Some(pmtu) => Err((Status::Warn, format!("{mtu}: at most {pmtu} bytes of payload per packet"), cure)),
+        None => Err((Status::Fail, format!("{mtu}: too small for any packet"), cure)),
     }
 }
 
@@ -455,21 +342,14 @@ fn queues(interface: &Interface) -> Result<String, (Status, String, String)> {
         queues => Err((
             Status::Warn,
             format!("{queues}: a port serves one, packets on the others stay with the kernel"),
-            format!(
-                "`ethtool -L {} combined 1`, or steer MRC to queue 0 with `ethtool -N`",
-                interface.name
-            ),
+            format!("`ethtool -L {} combined 1`, or steer MRC to queue 0 with `ethtool -N`", interface.name),
         )),
     }
 }
 
 fn xdp(interface: &Interface) -> Result<String, (Status, String, &'static str)> {
     let Some(features) = probe::xdp_features(interface.index) else {
-        return Err((
-            Status::Warn,
-            "the kernel does not tell what the driver can do".into(),
-            "update to Linux 6.3",
-        ));
+        return Err((Status::Warn, "the kernel does not tell what the driver can do".into(), "update to Linux 6.3"));
     };
     if !features.native() {
         return Err((
@@ -478,16 +358,8 @@ fn xdp(interface: &Interface) -> Result<String, (Status, String, &'static str)> 
             "works; a driver with native XDP is faster on real hardware",
         ));
     }
-    let multi_buffer = if features.multi_buffer() {
-        ", multi-buffer"
-    } else {
-        ""
-    };
-    let zero_copy = if features.zero_copy() {
-        ", zero-copy"
-    } else {
-        ", copy only"
-    };
+    let multi_buffer = if features.multi_buffer() { ", multi-buffer" } else { "" };
+    let zero_copy = if features.zero_copy() { ", zero-copy" } else { ", copy only" };
     Ok(format!("native{multi_buffer}{zero_copy}"))
 }
 
@@ -496,11 +368,7 @@ fn holder(interface: &Interface) -> Result<String, (Status, String, String)> {
         return Ok("free: no XDP program attached".into());
     };
     let id = attached.program_id;
-    let mode = if attached.native {
-        "native"
-    } else {
-        "SKB-mode"
-    };
+    let mode = if attached.native { "native" } else { "SKB-mode" };
     Err(match probe::holder_of_program(id) {
         Some(holder) => (
             Status::Fail,
@@ -510,10 +378,7 @@ fn holder(interface: &Interface) -> Result<String, (Status, String, String)> {
         None => (
             Status::Fail,
             format!("{mode} XDP program {id}, of a process that cannot be seen"),
-            format!(
-                "stop its owner, or `ip link set {} xdp off`",
-                interface.name
-            ),
+            format!("stop its owner, or `ip link set {} xdp off`", interface.name),
         ),
     })
 }
@@ -526,14 +391,8 @@ mod tests {
     fn versions_are_read_from_what_programs_say() {
         assert_eq!(version("6.18.5-amd64"), Some((6, 18)));
         assert_eq!(version("none"), None);
-        assert_eq!(
-            iproute2_version("ip utility, iproute2-6.1.0, libbpf 1.1.2"),
-            Some((6, 1))
-        );
-        assert_eq!(
-            iproute2_version("ip utility, iproute2-5.10.0, libbpf 0.3.0"),
-            Some((5, 10))
-        );
+        assert_eq!(iproute2_version("ip utility, iproute2-6.1.0, libbpf 1.1.2"), Some((6, 1)));
+        assert_eq!(iproute2_version("ip utility, iproute2-5.10.0, libbpf 0.3.0"), Some((5, 10)));
         assert!(iproute2_version("ip utility, iproute2-ss200127").is_none());
     }
 
@@ -549,10 +408,7 @@ mod tests {
     #[test]
     fn capabilities_are_named() {
         let all = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
-        assert_eq!(
-            effective_capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n"),
-            0x1ff_ffff_ffff
-        );
+        assert_eq!(effective_capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n"), 0x1ff_ffff_ffff);
         assert!(missing_capabilities(all).is_empty());
         assert!(missing_capabilities(1 << 12 | 1 << 13 | 1 << 14 | 1 << 21).is_empty());
         assert_eq!(missing_capabilities(all & !(1 << 14)), ["CAP_IPC_LOCK"]);
@@ -569,27 +425,16 @@ mod tests {
     #[test]
     fn the_report_prints_as_table_and_as_json() {
         let checks = vec![
-            check(
-                "this machine",
-                "kernel",
-                Ok::<_, (_, _, String)>("Linux 6.18".into()),
-            ),
-            check(
-                "interface p0",
-                "MTU",
-                Err((Status::Fail, "100: too small".into(), "raise it")),
-            ),
+            check("this machine", "kernel", Ok::<_, (_, _, String)>("Linux 6.18".into())),
+            check("interface p0", "MTU", Err((Status::Fail, "100: too small".into(), "raise it"))),
         ];
         let report = Report { ok: false, checks };
         let text = report.to_string();
         assert!(
-            text.contains("ok    kernel")
-                && text.contains("FAIL  MTU")
-                && text.contains("cure: raise it"),
+            text.contains("ok    kernel") && text.contains("FAIL  MTU") && text.contains("cure: raise it"),
             "{text}"
         );
-        let json: serde_json::Value =
-            serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
         assert_eq!(json["ok"], false);
         assert_eq!(json["checks"][1]["status"], "fail");
         assert_eq!(json["checks"][0]["cure"], serde_json::Value::Null);

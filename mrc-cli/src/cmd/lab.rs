@@ -80,21 +80,8 @@ enum Action {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let prefix = args.prefix;
     match args.action {
-        Action::Up {
-            planes,
-            t0,
-            t1,
-            hosts,
-            mtu,
-        } => {
-            let fabric = Fabric::up(Shape {
-                prefix,
-                planes,
-                t0,
-                t1,
-                hosts,
-                mtu,
-            })?;
+        Action::Up { planes, t0, t1, hosts, mtu } => {
+            let fabric = Fabric::up(Shape { prefix, planes, t0, t1, hosts, mtu })?;
             if args.json {
                 println!("{}", serde_json::to_string(&fabric.status()?)?);
             } else {

@@ -89,9 +89,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         let mut ours = Hello::new("write-bw", host.gid, host.path_mtu()?, theirs.size);
         ours.va = session.mr.addr();
         ours.rkey = session.mr.rkey().0;
-        ours.qps = (0..theirs.qps.len())
-            .map(|i| addresses(&session, i))
-            .collect();
+        ours.qps = (0..theirs.qps.len()).map(|i| addresses(&session, i)).collect();
         let peer = host.peer(theirs.gid)?;
         let remotes = remotes(theirs);
         let mtu = theirs.path_mtu.min(ours.path_mtu);
@@ -124,14 +122,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let stats = session.context.stats()?;
     let bytes = stats.engine.ports.iter().map(|port| port.rx_bytes).sum();
-    let report = Report::new(
-        &stats.engine,
-        host.planes.len(),
-        bytes,
-        0,
-        start.elapsed(),
-        error,
-    );
+    let report = Report::new(&stats.engine, host.planes.len(), bytes, 0, start.elapsed(), error);
     let (failed, qps) = (report.error.clone(), hello.qps.len());
     report.print(args, "placed");
     match failed {
@@ -140,10 +131,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
             for qp in &session.qps {
                 eprintln!("mrc: QP {:#08x} in ERROR: {why}", qp.qpn().value());
             }
-            eprintln!(
-                "mrc: {qps} queue pairs closed after {:.1} s",
-                start.elapsed().as_secs_f64()
-            );
+            eprintln!("mrc: {qps} queue pairs closed after {:.1} s", start.elapsed().as_secs_f64());
             Ok(ExitCode::FAILURE)
         }
     }
@@ -153,22 +141,14 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let host = args.device.host()?;
     let qps = usize::from(args.qps);
     let mut control = Control::connect(server, args.port)?;
-    let mut session = Session::open(
-        &host,
-        &args.device,
-        qps,
-        (args.size as usize * qps).max(4096),
-    )?;
+    let mut session = Session::open(&host, &args.device, qps, (args.size as usize * qps).max(4096))?;
     let mut hello = Hello::new("write-bw", host.gid, host.path_mtu()?, args.size);
     hello.va = session.mr.addr();
     hello.rkey = session.mr.rkey().0;
     hello.qps = (0..qps).map(|i| addresses(&session, i)).collect();
     let theirs = control.offer(&hello)?;
     if theirs.qps.len() != qps {
-        bail!(
-            "the server opened {} queue pairs, not {qps}",
-            theirs.qps.len()
-        );
+        bail!("the server opened {} queue pairs, not {qps}", theirs.qps.len());
     }
     let remotes = remotes(&theirs);
     let mtu = theirs.path_mtu.min(hello.path_mtu);
@@ -177,11 +157,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let (report, failed) = measure(args, &mut session, &remotes, host.planes.len())?;
     control.done();
     report.print(args, "written");
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Keeps `tx_depth` writes in flight on every QP until time or messages run out.
@@ -192,14 +168,8 @@ fn measure(
     planes: usize,
 ) -> anyhow::Result<(Report, bool)> {
     let start = Instant::now();
-    let deadline = args
-        .duration
-        .map(|seconds| start + Duration::from_secs(seconds));
-    let target = if deadline.is_some() {
-        u64::MAX
-    } else {
-        args.iterations
-    };
+    let deadline = args.duration.map(|seconds| start + Duration::from_secs(seconds));
+    let target = if deadline.is_some() { u64::MAX } else { args.iterations };
     let bar = progress(args);
     let (mut posted, mut done, mut error) = (0u64, 0u64, None);
     let mut inflight = vec![0u16; remotes.len()];
@@ -245,14 +215,8 @@ fn measure(
         }
         if now.duration_since(last_tick) >= Duration::from_millis(200) {
             last_tick = now;
-            let gbit = done as f64 * f64::from(args.size) * 8.0
-                / now.duration_since(start).as_secs_f64()
-                / 1e9;
-            bar.set_position(if deadline.is_some() {
-                start.elapsed().as_millis() as u64
-            } else {
-                done
-            });
+            let gbit = done as f64 * f64::from(args.size) * 8.0 / now.duration_since(start).as_secs_f64() / 1e9;
+            bar.set_position(if deadline.is_some() { start.elapsed().as_millis() as u64 } else { done });
             bar.set_message(format!("{gbit:.2} Gb/s"));
         }
         let finished = (!more || posted >= target) && inflight.iter().all(|&n| n == 0);
@@ -264,10 +228,7 @@ fn measure(
     let failed = error.is_some();
     let stats = session.context.stats()?;
     let bytes = done * u64::from(args.size);
-    Ok((
-        Report::new(&stats.engine, planes, bytes, done, start.elapsed(), error),
-        failed,
-    ))
+    Ok((Report::new(&stats.engine, planes, bytes, done, start.elapsed(), error), failed))
 }
 
 /// A failed completion, in words.
@@ -290,9 +251,7 @@ fn explain(completion: &mrc_verbs_shim::Completion, status: Status) -> String {
 pub fn failure(session: &Session) -> Option<String> {
     while let Some(event) = session.context.poll_event() {
         match event {
-            DeviceEvent::Engine(Event::QpError { qp, cause })
-                if cause != mrc_core::ErrorCause::Application =>
-            {
+            DeviceEvent::Engine(Event::QpError { qp, cause }) if cause != mrc_core::ErrorCause::Application => {
                 return Some(format!("QP {:#08x}: {}", qp.value(), cause.text()));
             }
             DeviceEvent::Link(text) => log::warn!("{text}"),
@@ -310,22 +269,15 @@ pub fn addresses(session: &Session, index: usize) -> (u32, u32) {
 
 /// The peer's QPs.
 pub fn remotes(hello: &Hello) -> Vec<mrc_verbs_shim::QpAddress> {
-    hello
-        .qps
-        .iter()
-        .map(|&(qpn, psn)| address(qpn, psn, hello.mpr_dest, hello.va, hello.rkey))
-        .collect()
+    hello.qps.iter().map(|&(qpn, psn)| address(qpn, psn, hello.mpr_dest, hello.va, hello.rkey)).collect()
 }
 
 fn progress(args: &Args) -> ProgressBar {
     if args.json {
         return ProgressBar::hidden();
     }
-    let length = args
-        .duration
-        .map_or(args.iterations, |seconds| seconds * 1000);
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}")
-        .unwrap_or(ProgressStyle::default_bar());
+    let length = args.duration.map_or(args.iterations, |seconds| seconds * 1000);
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}").unwrap_or(ProgressStyle::default_bar());
     ProgressBar::new(length).with_style(style)
 }
 
@@ -347,12 +299,7 @@ impl Report {
             retransmitted: engine.retransmitted,
             ev_assumed_bad: engine.ev_assumed_bad,
             ev_restored: engine.ev_restored,
-            plane_bytes: engine
-                .ports
-                .iter()
-                .take(planes)
-                .map(|port| port.tx_bytes + port.rx_bytes)
-                .collect(),
+            plane_bytes: engine.ports.iter().take(planes).map(|port| port.tx_bytes + port.rx_bytes).collect(),
             error,
         }
     }
@@ -365,24 +312,15 @@ impl Report {
         let (rate, unit) = if args.report_gbits {
             (self.gbit_per_s, "Gb/s")
         } else {
-            (
-                self.bytes as f64 / self.seconds / f64::from(1 << 20),
-                "MiB/s",
-            )
+            (self.bytes as f64 / self.seconds / f64::from(1 << 20), "MiB/s")
         };
-        println!(
-            "{:>14} {:>12} {:>10} {:>12}  retransmitted",
-            "bytes", "messages", "seconds", unit
-        );
+        println!("{:>14} {:>12} {:>10} {:>12}  retransmitted", "bytes", "messages", "seconds", unit);
         println!(
             "{:>14} {:>12} {:>10.2} {:>12.2}  {}",
             self.bytes, self.messages, self.seconds, rate, self.retransmitted
         );
-        let planes: Vec<String> = self
-            .plane_bytes
-            .iter()
-            .map(|bytes| format!("{:.1} MiB", *bytes as f64 / f64::from(1 << 20)))
-            .collect();
+        let planes: Vec<String> =
+            self.plane_bytes.iter().map(|bytes| format!("{:.1} MiB", *bytes as f64 / f64::from(1 << 20))).collect();
         println!("{verb} per plane: {}", planes.join(", "));
         if let Some(error) = &self.error {
             eprintln!("mrc: {error}");

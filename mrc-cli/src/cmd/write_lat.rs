@@ -58,10 +58,7 @@ struct Report {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.size % 8 != 0 {
-        bail!(
-            "--size {}: a multiple of 8 is needed, the last 8 bytes are the value waited for",
-            args.size
-        );
+        bail!("--size {}: a multiple of 8 is needed, the last 8 bytes are the value waited for", args.size);
     }
     match args.server.clone() {
         None => serve(&args),
@@ -70,7 +67,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The first half of the region is read from, the second half is written to by the peer.
-fn open(args: &Args, host: &crate::host::HostFile, size: u32) -> anyhow::Result<Session> {
+fn open(args: &Args, host: &mrc_verbs_shim::host::HostFile, size: u32) -> anyhow::Result<Session> {
     Session::open(host, &args.device, 1, (2 * size as usize).max(4096))
 }
 
@@ -89,9 +86,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(ours)
     })?;
     let mut session = opened.context("no session")?;
-    let remote = *remotes(&hello)
-        .first()
-        .context("the client offers no queue pair")?;
+    let remote = *remotes(&hello).first().context("the client offers no queue pair")?;
     control.barrier()?;
     let mut round = 1u64;
     // The client's last value is followed by the end of its control connection.
@@ -113,19 +108,12 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     (hello.va, hello.rkey) = (session.mr.addr(), session.mr.rkey().0);
     hello.qps = vec![addresses(&session, 0)];
     let theirs = control.offer(&hello)?;
-    let remote = *remotes(&theirs)
-        .first()
-        .context("the server offers no queue pair")?;
+    let remote = *remotes(&theirs).first().context("the server offers no queue pair")?;
     let mtu = theirs.path_mtu.min(hello.path_mtu);
     session.connect(&host, host.peer(theirs.gid)?, mtu, false, &[remote])?;
     control.barrier()?;
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %")
-        .unwrap_or(ProgressStyle::default_bar());
-    let bar = if args.json {
-        ProgressBar::hidden()
-    } else {
-        ProgressBar::new(args.iterations).with_style(style)
-    };
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %").unwrap_or(ProgressStyle::default_bar());
+    let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new(args.iterations).with_style(style) };
     let mut half_ns = Vec::with_capacity(args.iterations as usize);
     for round in 1..=args.iterations {
         let start = Instant::now();
@@ -151,10 +139,7 @@ fn write(session: &mut Session, remote: &QpAddress, size: u32, round: u64) -> an
             bail!("write failed: {}", completion.status.text());
         }
     }
-    session
-        .mr
-        .memory()
-        .place(u64::from(size) - 8, &round.to_ne_bytes())?;
+    session.mr.memory().place(u64::from(size) - 8, &round.to_ne_bytes())?;
     let wr = WriteWr {
         wr_id: round,
         mr: &session.mr,
@@ -171,13 +156,7 @@ fn write(session: &mut Session, remote: &QpAddress, size: u32, round: u64) -> an
 }
 
 /// Waits until the peer's value of this round is visible; `false` when it ended instead.
-fn wait_for(
-    session: &Session,
-    control: &mut Control,
-    size: u32,
-    round: u64,
-    may_end: bool,
-) -> anyhow::Result<bool> {
+fn wait_for(session: &Session, control: &mut Control, size: u32, round: u64, may_end: bool) -> anyhow::Result<bool> {
     let at = 2 * u64::from(size) - 8;
     let start = Instant::now();
     for spins in 0u64.. {

@@ -14,20 +14,11 @@ pub fn draw(report: &Report, story: &Story) -> anyhow::Result<()> {
 fn draw_to(report: &Report, path: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::new(path, (960, 420)).into_drawing_area();
     root.fill(&WHITE)?;
-    let top = report
-        .goodput
-        .iter()
-        .map(|&(_, rate)| rate)
-        .fold(0.1, f64::max)
-        * 1.15;
+    let top = report.goodput.iter().map(|&(_, rate)| rate).fold(0.1, f64::max) * 1.15;
     let title = format!(
         "RDMA writes over {} planes, {} ({:.2} Gb/s, integrity {})",
         report.planes.len(),
-        if report.mode == "lab" {
-            "AF_XDP through kernel SRv6 switches"
-        } else {
-            "simulated"
-        },
+        if report.mode == "lab" { "AF_XDP through kernel SRv6 switches" } else { "simulated" },
         report.gbit_per_s,
         report.integrity
     );
@@ -37,24 +28,13 @@ fn draw_to(report: &Report, path: &std::path::Path) -> Result<(), Box<dyn std::e
         .x_label_area_size(36)
         .y_label_area_size(56)
         .build_cartesian_2d(0.0..report.seconds, 0.0..top)?;
-    chart
-        .configure_mesh()
-        .x_desc("seconds")
-        .y_desc("goodput, Gb/s")
-        .light_line_style(WHITE)
-        .draw()?;
+    chart.configure_mesh().x_desc("seconds").y_desc("goodput, Gb/s").light_line_style(WHITE).draw()?;
     let blue = RGBColor(31, 90, 160);
-    chart.draw_series(
-        AreaSeries::new(report.goodput.iter().copied(), 0.0, blue.mix(0.15)).border_style(blue),
-    )?;
-    for (at, text, color) in [
-        (report.cut_s, "link cut", RGBColor(190, 40, 40)),
-        (report.heal_s, "link healed", RGBColor(30, 130, 60)),
-    ] {
-        chart.draw_series(LineSeries::new(
-            [(at, 0.0), (at, top)],
-            color.stroke_width(2),
-        ))?;
+    chart.draw_series(AreaSeries::new(report.goodput.iter().copied(), 0.0, blue.mix(0.15)).border_style(blue))?;
+    for (at, text, color) in
+        [(report.cut_s, "link cut", RGBColor(190, 40, 40)), (report.heal_s, "link healed", RGBColor(30, 130, 60))]
+    {
+        chart.draw_series(LineSeries::new([(at, 0.0), (at, top)], color.stroke_width(2)))?;
         chart.draw_series([Text::new(
             text,
             (at + report.seconds * 0.006, top * 0.97),

@@ -7,8 +7,7 @@ use mrc_lab::{Capture, CapturedPacket, Fabric, Shape, write_pcapng};
 use mrc_verbs_shim::{Completion, Status, WriteWr};
 
 use super::{Bins, Interrupt, LINK, MESSAGE, PlaneBytes, Report, Story, fill};
-use crate::host::HostFile;
-use crate::session::{DeviceArgs, ModeArg, Session};
+use crate::session::{DeviceArgs, ModeArg, Session, lab_host};
 
 /// Queue pairs.
 const QPS: usize = 2;
@@ -47,30 +46,16 @@ struct Changes {
 /// Runs the story.
 pub fn run(story: &Story, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let prefix = format!("mrcdemo{}", std::process::id());
-    let fabric = Fabric::up(Shape {
-        prefix,
-        ..Shape::default()
-    })?
-    .guarded();
+    let fabric = Fabric::up(Shape { prefix, ..Shape::default() })?.guarded();
     let mut transfer = open(&fabric)?;
-    let changes = drive(
-        &mut transfer,
-        &fabric,
-        Duration::from_secs(story.seconds),
-        interrupt,
-    )?;
+    let changes = drive(&mut transfer, &fabric, Duration::from_secs(story.seconds), interrupt)?;
     let seconds = transfer.start.elapsed().as_secs_f64();
     transfer.drain(interrupt)?;
     finish(story, &fabric, &transfer, seconds, &changes)
 }
 
 /// Transfers for `total`, cutting the link after one third and healing it after two.
-fn drive(
-    transfer: &mut Transfer,
-    fabric: &Fabric,
-    total: Duration,
-    interrupt: &Interrupt,
-) -> anyhow::Result<Changes> {
+fn drive(transfer: &mut Transfer, fabric: &Fabric, total: Duration, interrupt: &Interrupt) -> anyhow::Result<Changes> {
     let mut changes = Changes::default();
     let mut capture = None;
     let mut next_line = Duration::from_secs(1);
@@ -103,9 +88,7 @@ fn drive(
             }
         }
         for change in [cut, heal].into_iter().flatten() {
-            change
-                .join()
-                .map_err(|_| anyhow::anyhow!("the thread that changes the link panicked"))??;
+            change.join().map_err(|_| anyhow::anyhow!("the thread that changes the link panicked"))??;
         }
         anyhow::Ok(())
     })?;
@@ -114,26 +97,13 @@ fn drive(
 }
 
 fn open(fabric: &Fabric) -> anyhow::Result<Transfer> {
-    let args = DeviceArgs {
-        host_file: None,
-        lab: None,
-        prefix: String::new(),
-        mode: ModeArg::Auto,
-        spin: false,
-        timeout: 12,
-    };
-    let (host_a, host_b) = (
-        HostFile::of_lab(&fabric.host("hA")?)?,
-        HostFile::of_lab(&fabric.host("hB")?)?,
-    );
+    let args =
+        DeviceArgs { host_file: None, lab: None, prefix: String::new(), mode: ModeArg::Auto, spin: false, timeout: 12 };
+    let (host_a, host_b) = (lab_host(fabric, "hA")?, lab_host(fabric, "hB")?);
     let bytes = QPS * SLOTS * MESSAGE;
     let a = Session::open(&host_a, &args, QPS, bytes)?;
     let b = Session::open(&host_b, &args, QPS, bytes)?;
-    let addresses = |session: &Session| {
-        (0..QPS)
-            .map(|index| session.address(index))
-            .collect::<Vec<_>>()
-    };
+    let addresses = |session: &Session| (0..QPS).map(|index| session.address(index)).collect::<Vec<_>>();
     let (of_a, of_b) = (addresses(&a), addresses(&b));
     let mtu = host_a.path_mtu()?.min(host_b.path_mtu()?);
     b.connect(&host_b, host_b.peer(host_a.gid)?, mtu, false, &of_a)?;
@@ -193,10 +163,7 @@ impl Transfer {
             rkey: remote.rkey,
             signaled: true,
         };
-        anyhow::ensure!(
-            self.a.cq.post_write(&self.a.qps[slot % QPS], &wr),
-            "the send queue is full"
-        );
+        anyhow::ensure!(self.a.cq.post_write(&self.a.qps[slot % QPS], &wr), "the send queue is full");
         self.slots[slot] = Some(number);
         Ok(())
     }
@@ -204,11 +171,7 @@ impl Transfer {
     /// Checks every byte of a completed message in the peer's memory.
     fn completed(&mut self, completion: &Completion) -> anyhow::Result<()> {
         let slot = completion.wr_id as usize;
-        let number = self
-            .slots
-            .get_mut(slot)
-            .and_then(Option::take)
-            .context("completion of an unknown message")?;
+        let number = self.slots.get_mut(slot).and_then(Option::take).context("completion of an unknown message")?;
         anyhow::ensure!(
             completion.status == Status::Success,
             "a write failed: {} (QP {:#08x}, {} retries)",
@@ -219,24 +182,14 @@ impl Transfer {
         let now = Instant::now();
         self.longest_stall = self.longest_stall.max(now - self.last_completion);
         self.last_completion = now;
-        self.b
-            .mr
-            .memory()
-            .gather((slot * MESSAGE) as u64, &mut self.scratch)?;
+        self.b.mr.memory().gather((slot * MESSAGE) as u64, &mut self.scratch)?;
         fill(number, &mut self.expected);
         if self.scratch != self.expected {
-            let at = self
-                .scratch
-                .iter()
-                .zip(&self.expected)
-                .position(|(have, want)| have != want)
-                .unwrap_or(0);
-            self.wrong
-                .get_or_insert(format!("message {number} differs from byte {at} on"));
+            let at = self.scratch.iter().zip(&self.expected).position(|(have, want)| have != want).unwrap_or(0);
+            self.wrong.get_or_insert(format!("message {number} differs from byte {at} on"));
         }
         self.bytes += MESSAGE as u64;
-        self.bins
-            .add((now - self.start).as_secs_f64(), MESSAGE as u64);
+        self.bins.add((now - self.start).as_secs_f64(), MESSAGE as u64);
         Ok(())
     }
 
@@ -245,10 +198,7 @@ impl Transfer {
         let give_up = Instant::now() + Duration::from_secs(5);
         while self.slots.iter().any(Option::is_some) && !interrupt.is_set() {
             self.step(false)?;
-            anyhow::ensure!(
-                Instant::now() < give_up,
-                "messages in flight did not complete within 5 s"
-            );
+            anyhow::ensure!(Instant::now() < give_up, "messages in flight did not complete within 5 s");
         }
         Ok(())
     }
@@ -260,19 +210,10 @@ fn start_capture(fabric: &Fabric) -> anyhow::Result<Capture> {
     Ok(Capture::start(&namespace, "hA", SNAPLEN, AROUND, AROUND)?)
 }
 
-fn live_line(
-    transfer: &Transfer,
-    elapsed: Duration,
-    before: &mrc_core::Stats,
-) -> anyhow::Result<mrc_core::Stats> {
+fn live_line(transfer: &Transfer, elapsed: Duration, before: &mrc_core::Stats) -> anyhow::Result<mrc_core::Stats> {
     let now = transfer.a.context.stats()?.engine;
-    let sent: Vec<u64> = now
-        .ports
-        .iter()
-        .zip(&before.ports)
-        .take(2)
-        .map(|(now, was)| now.tx_bytes - was.tx_bytes)
-        .collect();
+    let sent: Vec<u64> =
+        now.ports.iter().zip(&before.ports).take(2).map(|(now, was)| now.tx_bytes - was.tx_bytes).collect();
     let sum = sent.iter().sum::<u64>().max(1);
     let (mut good, mut skip, mut bad) = (0, 0, 0);
     for qp in &transfer.a.qps {
@@ -302,23 +243,14 @@ fn finish(
 ) -> anyhow::Result<Report> {
     write_pcapng(&story.pcap(), "p0-t0a hA", SNAPLEN as u32, &changes.packets)?;
     let stats = transfer.a.context.stats()?.engine;
-    let planes = stats
-        .ports
-        .iter()
-        .take(usize::from(fabric.shape().planes))
-        .enumerate();
+    let planes = stats.ports.iter().take(usize::from(fabric.shape().planes)).enumerate();
     Ok(Report {
         mode: "lab",
         bytes: transfer.bytes,
         seconds,
         gbit_per_s: transfer.bytes as f64 * 8.0 / seconds / 1e9,
         integrity: transfer.wrong.clone().unwrap_or_else(|| "ok".to_owned()),
-        planes: planes
-            .map(|(plane, port)| PlaneBytes {
-                plane,
-                bytes: port.tx_bytes,
-            })
-            .collect(),
+        planes: planes.map(|(plane, port)| PlaneBytes { plane, bytes: port.tx_bytes }).collect(),
         t1_packets: fabric.t1_packets()?,
         retransmitted: stats.retransmitted,
         ev_assumed_bad: stats.ev_assumed_bad,

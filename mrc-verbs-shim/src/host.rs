@@ -4,13 +4,42 @@
 use std::net::Ipv6Addr;
 use std::path::Path;
 
-use anyhow::{Context, bail, ensure};
 use mrc_afxdp::device::{DeviceConfig, PlaneConfig};
 use mrc_core::path::{EvEntry, compact_profile};
 use mrc_core::{MAX_PORTS, PeerConfig, PlanePath, Route};
-use mrc_wire::srv6::{CopyOp, EvTemplate};
+use mrc_wire::srv6::{CopyOp, EvTemplate, TemplateError};
 use mrc_wire::{Ev, Ip, PortNum};
 use serde::{Deserialize, Serialize};
+
+/// Why a host file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// File.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file holds something else; the parser says where.
+    #[error("{origin} is no host file: {source}")]
+    Parse {
+        /// Where the text came from.
+        origin: String,
+        /// Line, column and key.
+        source: serde_json::Error,
+    },
+    /// A value is impossible.
+    #[error("host {name}: {why}")]
+    Value {
+        /// Host.
+        name: String,
+        /// What is wrong and what is possible.
+        why: String,
+    },
+}
 
 /// EV bits: plane in [11:8], T0 uplink in [7:0].
 const PLANE_LSB: u8 = 8;
@@ -64,40 +93,41 @@ pub struct HostFile {
 
 impl HostFile {
     /// Reads a host file.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        let host: Self = serde_json::from_str(&text)
-            .with_context(|| format!("{} is no host file", path.display()))?;
-        ensure!(
-            (1..=MAX_PORTS).contains(&host.planes.len()),
-            "{}: `planes` has {} entries, 1 to {MAX_PORTS} are possible",
-            path.display(),
-            host.planes.len()
-        );
-        Ok(host)
+    ///
+    /// # Errors
+    /// [`HostError`] names the file, the line and the key.
+    pub fn read(path: &Path) -> Result<Self, HostError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|source| HostError::Read { path: name.clone(), source })?;
+        Self::parse(&name, &text)
     }
 
-    /// A host of the lab fabric.
-    pub fn of_lab(host: &mrc_lab::Host) -> anyhow::Result<Self> {
-        // Both sides speak the same JSON: what `mrc lab host` prints is a host file.
-        Ok(serde_json::from_value(serde_json::to_value(host)?)?)
+    /// Reads a host file's text; `origin` says where it came from, for the error message.
+    ///
+    /// # Errors
+    /// [`HostError`] names origin, line and key.
+    pub fn parse(origin: &str, text: &str) -> Result<Self, HostError> {
+        let host: Self =
+            serde_json::from_str(text).map_err(|source| HostError::Parse { origin: origin.to_owned(), source })?;
+        if (1..=MAX_PORTS).contains(&host.planes.len()) {
+            return Ok(host);
+        }
+        Err(host.refuse(format!("`planes` has {} entries, 1 to {MAX_PORTS} are possible", host.planes.len())))
+    }
+
+    fn refuse(&self, why: String) -> HostError {
+        HostError::Value { name: self.name.clone(), why }
     }
 
     /// The peer with this inner address.
-    pub fn peer(&self, gid: Ipv6Addr) -> anyhow::Result<&HostPeer> {
-        match self.peers.iter().find(|peer| peer.gid == gid) {
-            Some(peer) => Ok(peer),
-            None => {
-                let known: Vec<String> =
-                    self.peers.iter().map(|peer| peer.gid.to_string()).collect();
-                bail!(
-                    "host {} knows no peer {gid}; its host file lists {}",
-                    self.name,
-                    known.join(", ")
-                )
-            }
-        }
+    ///
+    /// # Errors
+    /// The file lists no such peer.
+    pub fn peer(&self, gid: Ipv6Addr) -> Result<&HostPeer, HostError> {
+        self.peers.iter().find(|peer| peer.gid == gid).ok_or_else(|| {
+            let known: Vec<String> = self.peers.iter().map(|peer| peer.gid.to_string()).collect();
+            self.refuse(format!("no peer {gid}; the host file lists {}", known.join(", ")))
+        })
     }
 
     /// The device this host opens.
@@ -111,11 +141,15 @@ impl HostFile {
     }
 
     /// How this host reaches `peer`.
-    pub fn peer_config(&self, peer: &HostPeer) -> anyhow::Result<PeerConfig> {
+    ///
+    /// # Errors
+    /// A MAC address or the template is malformed.
+    pub fn peer_config(&self, peer: &HostPeer) -> Result<PeerConfig, HostError> {
         let mut planes = [None; MAX_PORTS];
         for (slot, plane) in planes.iter_mut().zip(&self.planes) {
             *slot = Some(PlanePath {
-                next_hop: parse_mac(&plane.next_hop)?,
+                next_hop: parse_mac(&plane.next_hop)
+                    .ok_or_else(|| self.refuse(format!("`{}` is no MAC address", plane.next_hop)))?,
                 outer_src: Some(plane.addr.octets()),
             });
         }
@@ -123,65 +157,56 @@ impl HostFile {
             local: Ip::V6(self.gid.octets()),
             remote: Ip::V6(peer.gid.octets()),
             planes,
-            route: Route::Srv6(template(peer)?),
+            route: Route::Srv6(
+                template(peer).map_err(|error| self.refuse(format!("route to {}: {error}", peer.name)))?,
+            ),
             hop_limit: 64,
         })
     }
 
     /// Every path to `peer` once: each plane with each uplink.
-    pub fn paths_to(&self, peer: &HostPeer) -> anyhow::Result<Vec<EvEntry>> {
+    ///
+    /// # Errors
+    /// More uplinks than an EV can name.
+    pub fn paths_to(&self, peer: &HostPeer) -> Result<Vec<EvEntry>, HostError> {
         let planes = self.planes.len() as u8;
         let uplinks = peer.uplinks.max(1);
         let blank = EvEntry::new(Ev(0), PortNum::from_plane(0));
         let mut entries = vec![blank; usize::from(planes) * usize::from(uplinks)];
         compact_profile(&mut entries, planes, uplinks, PLANE_LSB)
-            .map_err(|error| anyhow::anyhow!("paths to {}: {error}", peer.name))?;
+            .map_err(|error| self.refuse(format!("paths to {}: {error}", peer.name)))?;
         Ok(entries)
     }
 
     /// Largest standard path MTU whose frames fit the interface: payload, 88 bytes of headers, 40 of SRv6.
-    pub fn path_mtu(&self) -> anyhow::Result<u16> {
+    ///
+    /// # Errors
+    /// Not even 256 bytes fit.
+    pub fn path_mtu(&self) -> Result<u16, HostError> {
         [4096u16, 2048, 1024, 512, 256]
             .into_iter()
             .find(|&payload| u32::from(payload) + 88 + 40 <= self.mtu)
-            .with_context(|| {
-                format!(
-                    "MTU {} of host {} is too small: at least 384 is needed",
-                    self.mtu, self.name
-                )
-            })
+            .ok_or_else(|| self.refuse(format!("an MTU of {} is too small: at least 384 is needed", self.mtu)))
     }
 }
 
 /// The algorithmic mapping: the plane goes into every micro-SID, the uplink into the T1's.
-fn template(peer: &HostPeer) -> anyhow::Result<EvTemplate> {
-    let plane = |usid: u8| CopyOp {
-        ev_lsb: PLANE_LSB,
-        width: 4,
-        dst_msb_offset: 32 + 16 * usid + 4,
-    };
-    let uplink = CopyOp {
-        ev_lsb: 0,
-        width: 8,
-        dst_msb_offset: 32 + 16 + 8,
-    };
+fn template(peer: &HostPeer) -> Result<EvTemplate, TemplateError> {
+    let plane = |usid: u8| CopyOp { ev_lsb: PLANE_LSB, width: 4, dst_msb_offset: 32 + 16 * usid + 4 };
+    let uplink = CopyOp { ev_lsb: 0, width: 8, dst_msb_offset: 32 + 16 + 8 };
     let far = [plane(0), plane(1), plane(2), plane(3), uplink];
     let near = [plane(0), plane(1)];
     let ops: &[CopyOp] = if peer.uplinks == 0 { &near } else { &far };
     EvTemplate::new(peer.template.octets(), ops)
-        .map_err(|error| anyhow::anyhow!("route to {}: {error}", peer.name))
 }
 
-fn parse_mac(text: &str) -> anyhow::Result<[u8; 6]> {
+fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     let mut parts = text.split(':');
     for byte in &mut mac {
-        let part = parts.next().unwrap_or_default();
-        *byte =
-            u8::from_str_radix(part, 16).with_context(|| format!("`{text}` is no MAC address"))?;
+        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
     }
-    ensure!(parts.next().is_none(), "`{text}` is no MAC address");
-    Ok(mac)
+    parts.next().is_none().then_some(mac)
 }
 
 #[cfg(test)]
@@ -202,9 +227,9 @@ mod tests {
 
     #[test]
     fn macs_are_checked() {
-        assert_eq!(parse_mac("02:00:00:00:00:0a").unwrap(), [2, 0, 0, 0, 0, 10]);
+        assert_eq!(parse_mac("02:00:00:00:00:0a"), Some([2, 0, 0, 0, 0, 10]));
         for bad in ["", "02:00", "02:00:00:00:00:0a:01", "zz:00:00:00:00:00"] {
-            assert!(parse_mac(bad).is_err(), "{bad}");
+            assert_eq!(parse_mac(bad), None, "{bad}");
         }
     }
 }
