@@ -21,9 +21,7 @@ pub struct UsidPlan {
 
 impl Default for UsidPlan {
     fn default() -> Self {
-        Self {
-            block: DEFAULT_BLOCK,
-        }
+        Self { block: DEFAULT_BLOCK }
     }
 }
 
@@ -59,28 +57,15 @@ impl UsidPlan {
         if from_t0 == to_t0 {
             return self.container(&[self.t0(0, to_t0), self.host(0, host)]);
         }
-        self.container(&[
-            self.t0(0, from_t0),
-            self.t1(0, 0),
-            self.t0(0, to_t0),
-            self.host(0, host),
-        ])
+        self.container(&[self.t0(0, from_t0), self.t1(0, 0), self.t0(0, to_t0), self.host(0, host)])
     }
 
     /// How the compact EV (plane in `EV[11:8]`, T1 index in `EV[7:0]`) enters the template of the same arguments.
     pub fn copy_ops(self, from_t0: u8, to_t0: u8) -> &'static [CopyOp] {
         const fn plane(usid: u8) -> CopyOp {
-            CopyOp {
-                ev_lsb: 8,
-                width: 4,
-                dst_msb_offset: 32 + 16 * usid + 4,
-            }
+            CopyOp { ev_lsb: 8, width: 4, dst_msb_offset: 32 + 16 * usid + 4 }
         }
-        const SPINE: CopyOp = CopyOp {
-            ev_lsb: 0,
-            width: 8,
-            dst_msb_offset: 32 + 16 + 8,
-        };
+        const SPINE: CopyOp = CopyOp { ev_lsb: 0, width: 8, dst_msb_offset: 32 + 16 + 8 };
         const SAME: &[CopyOp] = &[plane(0), plane(1)];
         const ACROSS: &[CopyOp] = &[plane(0), plane(1), plane(2), plane(3), SPINE];
         if from_t0 == to_t0 { SAME } else { ACROSS }
@@ -126,28 +111,15 @@ mod tests {
     fn the_template_writes_the_path_of_the_ev() {
         let plan = UsidPlan::default();
         let template = EvTemplate::new(plan.template(1, 2, 7), plan.copy_ops(1, 2)).unwrap();
-        let path = plan.container(&[
-            plan.t0(3, 1),
-            plan.t1(3, 0x2a),
-            plan.t0(3, 2),
-            plan.host(3, 7),
-        ]);
+        let path = plan.container(&[plan.t0(3, 1), plan.t1(3, 0x2a), plan.t0(3, 2), plan.host(3, 7)]);
         assert_eq!(template.apply(Ev(plan.ev(3, 0x2a))), path);
-        assert_eq!(
-            path,
-            [
-                0xfc, 0xbb, 0xbb, 0, 0x13, 1, 0x23, 0x2a, 0x13, 2, 0x33, 7, 0, 0, 0, 0
-            ]
-        );
+        assert_eq!(path, [0xfc, 0xbb, 0xbb, 0, 0x13, 1, 0x23, 0x2a, 0x13, 2, 0x33, 7, 0, 0, 0, 0]);
     }
 
     #[test]
     fn below_one_t0_only_the_plane_varies() {
         let plan = UsidPlan::default();
         let template = EvTemplate::new(plan.template(4, 4, 7), plan.copy_ops(4, 4)).unwrap();
-        assert_eq!(
-            template.apply(Ev(plan.ev(1, 9))),
-            plan.container(&[0x1104, 0x3107])
-        );
+        assert_eq!(template.apply(Ev(plan.ev(1, 9))), plan.container(&[0x1104, 0x3107]));
     }
 }

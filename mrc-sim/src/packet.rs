@@ -43,12 +43,7 @@ impl Packet {
         wire_len: 0,
         header_len: 0,
         control: false,
-        payload: PayloadTag {
-            host: 0,
-            region: 0,
-            offset: 0,
-            len: 0,
-        },
+        payload: PayloadTag { host: 0, region: 0, offset: 0, len: 0 },
         header: [0; HEADER_MAX],
     };
 
@@ -78,10 +73,7 @@ impl Packet {
     /// # Panics
     /// When `len` is above [`HEADER_MAX`]: the caller wrote past its buffer.
     pub fn set_header_len(&mut self, len: usize) {
-        assert!(
-            len <= HEADER_MAX,
-            "a header of {len} B does not fit {HEADER_MAX} B"
-        );
+        assert!(len <= HEADER_MAX, "a header of {len} B does not fit {HEADER_MAX} B");
         self.header_len = len as u16;
     }
 }
@@ -138,11 +130,7 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    pub(crate) const EMPTY: Self = Self {
-        head: NIL,
-        tail: NIL,
-        bytes: 0,
-    };
+    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL, bytes: 0 };
 
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NIL
@@ -194,15 +182,9 @@ mod tests {
             })
             .collect();
         assert_eq!(fifo.bytes, 6);
-        assert_eq!(
-            [fifo.pop(&arena), fifo.pop(&arena)],
-            [Some(ids[0]), Some(ids[1])]
-        );
+        assert_eq!([fifo.pop(&arena), fifo.pop(&arena)], [Some(ids[0]), Some(ids[1])]);
         fifo.push(ids[0], &mut arena);
-        assert_eq!(
-            [fifo.pop(&arena), fifo.pop(&arena), fifo.pop(&arena)],
-            [Some(ids[2]), Some(ids[0]), None]
-        );
+        assert_eq!([fifo.pop(&arena), fifo.pop(&arena), fifo.pop(&arena)], [Some(ids[2]), Some(ids[0]), None]);
         assert!(fifo.is_empty());
         assert_eq!(fifo.bytes, 0);
     }

@@ -22,10 +22,7 @@ pub struct LinkSpec {
 impl LinkSpec {
     /// A link of `gbps` gigabits per second and `delay_ns` nanoseconds.
     pub const fn new(gbps: u64, delay_ns: u32) -> Self {
-        Self {
-            rate_bps: gbps * 1_000_000_000,
-            delay_ns,
-        }
+        Self { rate_bps: gbps * 1_000_000_000, delay_ns }
     }
 }
 
@@ -147,9 +144,7 @@ impl Port {
 
     /// Whether a data packet that arrives now is to be marked CE.
     pub(crate) fn congested(&self) -> bool {
-        self.queue
-            .ecn_bytes
-            .is_some_and(|threshold| self.data.bytes >= threshold)
+        self.queue.ecn_bytes.is_some_and(|threshold| self.data.bytes >= threshold)
     }
 
     /// Takes a packet of the class it carries, to send at once or to queue.
@@ -161,21 +156,11 @@ impl Port {
         if now >= self.busy_until && !self.wake_pending {
             return Offer::SendNow;
         }
-        let &Packet {
-            wire_len, control, ..
-        } = arena.get(id);
+        let &Packet { wire_len, control, .. } = arena.get(id);
         let (fifo, limit, drops) = if control {
-            (
-                &mut self.control,
-                self.queue.control_bytes,
-                &mut self.counters.drop_control,
-            )
+            (&mut self.control, self.queue.control_bytes, &mut self.counters.drop_control)
         } else {
-            (
-                &mut self.data,
-                self.queue.data_bytes,
-                &mut self.counters.drop_data,
-            )
+            (&mut self.data, self.queue.data_bytes, &mut self.counters.drop_data)
         };
         if fifo.bytes.saturating_add(wire_len) > limit {
             *drops += 1;
@@ -271,22 +256,8 @@ mod tests {
     use super::*;
 
     fn port(rate_bps: u64) -> Port {
-        let queue = QueueSpec {
-            data_bytes: 3000,
-            control_bytes: 200,
-            ecn_bytes: Some(2000),
-            ..QueueSpec::default()
-        };
-        Port::new(
-            Owner::Switch(0),
-            LinkSpec {
-                rate_bps,
-                delay_ns: 500,
-            },
-            queue,
-            70,
-            0,
-        )
+        let queue = QueueSpec { data_bytes: 3000, control_bytes: 200, ecn_bytes: Some(2000), ..QueueSpec::default() };
+        Port::new(Owner::Switch(0), LinkSpec { rate_bps, delay_ns: 500 }, queue, 70, 0)
     }
 
     #[test]
@@ -316,15 +287,9 @@ mod tests {
         };
         assert_eq!(add(&mut port, &mut arena, 1000, false).1, Offer::SendNow);
         assert_eq!(port.transmit(0, 1000).0, 1000);
-        assert_eq!(
-            add(&mut port, &mut arena, 1500, false).1,
-            Offer::Queued { wake: Some(1000) }
-        );
+        assert_eq!(add(&mut port, &mut arena, 1500, false).1, Offer::Queued { wake: Some(1000) });
         assert!(!port.congested());
-        assert_eq!(
-            add(&mut port, &mut arena, 1500, false).1,
-            Offer::Queued { wake: None }
-        );
+        assert_eq!(add(&mut port, &mut arena, 1500, false).1, Offer::Queued { wake: None });
         assert!(port.congested());
         assert_eq!(add(&mut port, &mut arena, 1, false).1, Offer::Dropped);
         let (control, offer) = add(&mut port, &mut arena, 150, true);
@@ -332,14 +297,7 @@ mod tests {
         assert_eq!(add(&mut port, &mut arena, 51, true).1, Offer::Dropped);
         assert_eq!(port.dequeue(&arena), Some(control));
         let counters = port.counters;
-        assert_eq!(
-            (
-                counters.drop_data,
-                counters.drop_control,
-                counters.peak_bytes
-            ),
-            (1, 1, 3150)
-        );
+        assert_eq!((counters.drop_data, counters.drop_control, counters.peak_bytes), (1, 1, 3150));
     }
 
     #[test]
@@ -348,10 +306,7 @@ mod tests {
         let mut port = port(8_000_000_000);
         port.ingress_ns = 70;
         port.cut(1000, &mut arena);
-        assert!(
-            !port.lost(0, 1070),
-            "its last bit arrived at the instant of the cut"
-        );
+        assert!(!port.lost(0, 1070), "its last bit arrived at the instant of the cut");
         assert!(port.lost(0, 1071));
         assert!(port.heal());
         assert!(!port.lost(1, 5000));

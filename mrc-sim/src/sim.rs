@@ -84,17 +84,9 @@ impl<H: Host> Sim<H> {
     ///
     /// # Errors
     /// A topology that cannot be addressed.
-    pub fn new(
-        clos: Clos,
-        world: H::World,
-        mut host: impl FnMut(u32) -> H,
-    ) -> Result<Self, TopologyError> {
+    pub fn new(clos: Clos, world: H::World, mut host: impl FnMut(u32) -> H) -> Result<Self, TopologyError> {
         clos.validate()?;
-        let mut slot = |index| HostSlot {
-            host: host(index),
-            free: PortMask::first(clos.planes),
-            armed: Instant::ZERO,
-        };
+        let mut slot = |index| HostSlot { host: host(index), free: PortMask::first(clos.planes), armed: Instant::ZERO };
         let mut sim = Self {
             now: Instant::ZERO,
             wheel: Wheel::new(),
@@ -132,11 +124,7 @@ impl<H: Host> Sim<H> {
     /// When the fabric has no such link.
     pub fn schedule(&mut self, at: Instant, fault: Fault) {
         let (Fault::Cut(link) | Fault::Heal(link) | Fault::Degrade(link, _)) = fault;
-        assert!(
-            link.0 < self.clos.links(),
-            "{link:?} does not exist: the fabric has {} links",
-            self.clos.links()
-        );
+        assert!(link.0 < self.clos.links(), "{link:?} does not exist: the fabric has {} links", self.clos.links());
         let index = self.faults.len() as u32;
         self.faults.push(fault);
         self.wheel.schedule(at, Event::Fault { index });
@@ -164,16 +152,8 @@ impl<H: Host> Sim<H> {
     }
 
     /// Lets the caller act on a host (post work, read results), then asks the host for packets.
-    pub fn with_host<R>(
-        &mut self,
-        index: u32,
-        act: impl FnOnce(&mut H, Instant, &mut H::World) -> R,
-    ) -> R {
-        let result = act(
-            &mut self.hosts[index as usize].host,
-            self.now,
-            &mut self.world,
-        );
+    pub fn with_host<R>(&mut self, index: u32, act: impl FnOnce(&mut H, Instant, &mut H::World) -> R) -> R {
+        let result = act(&mut self.hosts[index as usize].host, self.now, &mut self.world);
         self.wake_host(index, self.now);
         result
     }
@@ -274,8 +254,7 @@ impl<H: Host> Sim<H> {
         match port.offer(self.now.as_nanos(), id, &mut self.arena) {
             Offer::SendNow => self.switch_transmit(egress, id),
             Offer::Queued { wake: Some(at) } => {
-                self.wheel
-                    .schedule(Instant::from_nanos(at), Event::PortFree { port: egress });
+                self.wheel.schedule(Instant::from_nanos(at), Event::PortFree { port: egress });
             }
             Offer::Queued { wake: None } => {}
             Offer::Dropped => self.arena.release(id),
@@ -286,8 +265,7 @@ impl<H: Host> Sim<H> {
         self.counters.switch_hops += 1;
         self.transmit(port, packet);
         if let Some(at) = self.ports[port as usize].wake() {
-            self.wheel
-                .schedule(Instant::from_nanos(at), Event::PortFree { port });
+            self.wheel.schedule(Instant::from_nanos(at), Event::PortFree { port });
         }
     }
 
@@ -297,18 +275,11 @@ impl<H: Host> Sim<H> {
         let packet = self.arena.get_mut(id);
         packet.epoch = port.epoch;
         let (free_at, arrives_at) = port.transmit(self.now.as_nanos(), packet.wire_len);
-        self.digest
-            .mix(self.now.as_nanos() << 24 ^ u64::from(port_id) << 12 ^ u64::from(packet.wire_len));
+        self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(port_id) << 12 ^ u64::from(packet.wire_len));
         if port.tapped {
             self.record(port_id, true, id);
         }
-        self.wheel.schedule(
-            Instant::from_nanos(arrives_at),
-            Event::Arrive {
-                port: port_id ^ 1,
-                packet: id,
-            },
-        );
+        self.wheel.schedule(Instant::from_nanos(arrives_at), Event::Arrive { port: port_id ^ 1, packet: id });
         Instant::from_nanos(free_at)
     }
 
@@ -322,9 +293,7 @@ impl<H: Host> Sim<H> {
             }
             Owner::Host { host, plane } => {
                 if port.up && !port.busy(self.now.as_nanos()) {
-                    self.hosts[host as usize].free = self.hosts[host as usize]
-                        .free
-                        .with(PortNum::from_plane(plane));
+                    self.hosts[host as usize].free = self.hosts[host as usize].free.with(PortNum::from_plane(plane));
                     self.wake_host(host, self.now);
                 }
             }
@@ -334,16 +303,10 @@ impl<H: Host> Sim<H> {
     fn deliver(&mut self, index: u32, plane: u8, id: u32) {
         let packet = self.arena.get(id);
         self.counters.delivered += 1;
-        self.digest
-            .mix(self.now.as_nanos() << 24 ^ u64::from(index) << 8 ^ u64::from(plane));
+        self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(index) << 8 ^ u64::from(plane));
         self.digest.mix_packet(packet);
         let slot = &mut self.hosts[index as usize];
-        slot.host.on_packet(
-            self.now,
-            PortNum::from_plane(plane),
-            packet,
-            &mut self.world,
-        );
+        slot.host.on_packet(self.now, PortNum::from_plane(plane), packet, &mut self.world);
         self.arena.release(id);
         self.wake_host(index, self.now);
     }
@@ -370,10 +333,7 @@ impl<H: Host> Sim<H> {
             }
             let id = self.arena.take();
             let packet = self.arena.get_mut(id);
-            let Some(num) = slot
-                .host
-                .poll_transmit(self.now, slot.free, packet, &mut self.world)
-            else {
+            let Some(num) = slot.host.poll_transmit(self.now, slot.free, packet, &mut self.world) else {
                 self.arena.release(id);
                 break;
             };
@@ -425,11 +385,7 @@ impl<H: Host> Sim<H> {
             };
             let num = PortNum::from_plane(plane);
             let slot = &mut self.hosts[host as usize];
-            slot.free = if up && !port.busy(now) {
-                slot.free.with(num)
-            } else {
-                slot.free.without(num)
-            };
+            slot.free = if up && !port.busy(now) { slot.free.with(num) } else { slot.free.without(num) };
             slot.host.on_port(self.now, num, up, &mut self.world);
             self.wake_host(host, self.now);
         }

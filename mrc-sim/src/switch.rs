@@ -17,14 +17,10 @@ pub enum NoForward {
     #[error("frame is not IPv6: the fabric forwards by IPv6 destination only; encapsulate it")]
     NotIpv6,
     /// The destination lies outside the locator block.
-    #[error(
-        "destination is outside the fabric's locator block: check the block of the path template"
-    )]
+    #[error("destination is outside the fabric's locator block: check the block of the path template")]
     ForeignBlock,
     /// No neighbour has the next uSID.
-    #[error(
-        "no route to the next micro-SID: the path names a node that is not this switch's neighbour"
-    )]
+    #[error("no route to the next micro-SID: the path names a node that is not this switch's neighbour")]
     NoRoute,
     /// The path ends at this switch.
     #[error("the micro-SID list ends at a switch: the path lacks its host")]
@@ -53,10 +49,7 @@ const NO_PORT: u32 = u32::MAX;
 
 impl Routes {
     fn new() -> Self {
-        Self {
-            pages: [0; 256],
-            ports: vec![[NO_PORT; 256]],
-        }
+        Self { pages: [0; 256], ports: vec![[NO_PORT; 256]] }
     }
 
     fn set(&mut self, usid: u16, port: u32) {
@@ -86,13 +79,7 @@ pub(crate) struct Switch {
 impl Switch {
     pub(crate) fn new(name: String, block: u32, usid: u16) -> Self {
         let counters = SwitchCounters::default();
-        Self {
-            name,
-            counters,
-            block: block.to_be_bytes(),
-            usid,
-            routes: Routes::new(),
-        }
+        Self { name, counters, block: block.to_be_bytes(), usid, routes: Routes::new() }
     }
 
     /// Adds the route to a neighbour's /48. At most 255 different upper bytes of uSIDs.
@@ -115,9 +102,7 @@ impl Switch {
         if head[12..14] != [0x86, 0xdd] || head[IP] >> 4 != 6 {
             return Err(NoForward::NotIpv6);
         }
-        let dst: &mut [u8; 16] = (&mut head[DST..DST + 16])
-            .try_into()
-            .map_err(|_| NoForward::NotIpv6)?;
+        let dst: &mut [u8; 16] = (&mut head[DST..DST + 16]).try_into().map_err(|_| NoForward::NotIpv6)?;
         if dst[..4] != self.block {
             return Err(NoForward::ForeignBlock);
         }
@@ -183,15 +168,9 @@ mod tests {
     #[test]
     fn own_sid_is_shifted_out_and_the_next_one_routed() {
         let (plan, mut switch) = switch();
-        let mut packet = frame(
-            plan.container(&[plan.t0(0, 1), plan.t1(0, 3), plan.t0(0, 2), 0x3009]),
-            0,
-        );
+        let mut packet = frame(plan.container(&[plan.t0(0, 1), plan.t1(0, 3), plan.t0(0, 2), 0x3009]), 0);
         assert_eq!(switch.forward(&mut packet), Ok(7));
-        assert_eq!(
-            packet[DST..],
-            plan.container(&[plan.t1(0, 3), plan.t0(0, 2), 0x3009])
-        );
+        assert_eq!(packet[DST..], plan.container(&[plan.t1(0, 3), plan.t0(0, 2), 0x3009]));
         assert_eq!(packet[HOP_LIMIT], 63);
         // A neighbour's own SID needs no shift, as a /48 route needs none.
         let mut packet = frame(plan.sid(plan.host(0, 2)), 0);
@@ -208,10 +187,7 @@ mod tests {
         ipv4[12..14].copy_from_slice(&[8, 0]);
         let mut foreign = frame(t1, 0);
         foreign[DST] = 0x20;
-        let mut no_route = frame(
-            plan.container(&[plan.t0(0, 1), plan.t1(0, 4), 0x1002, 0x3001]),
-            0,
-        );
+        let mut no_route = frame(plan.container(&[plan.t0(0, 1), plan.t1(0, 4), 0x1002, 0x3001]), 0);
         let mut ends = frame(plan.sid(plan.t0(0, 1)), 0);
         let mut old = frame(t1, 0);
         old[HOP_LIMIT] = 1;
@@ -221,13 +197,7 @@ mod tests {
         assert_eq!(switch.forward(&mut no_route), Err(NoForward::NoRoute));
         assert_eq!(switch.forward(&mut ends), Err(NoForward::EndsHere));
         assert_eq!(switch.forward(&mut old), Err(NoForward::HopLimit));
-        assert_eq!(
-            switch.counters,
-            SwitchCounters {
-                forwarded: 0,
-                refused: [2, 1, 1, 1, 1]
-            }
-        );
+        assert_eq!(switch.counters, SwitchCounters { forwarded: 0, refused: [2, 1, 1, 1, 1] });
     }
 
     #[test]

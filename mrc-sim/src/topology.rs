@@ -12,6 +12,12 @@ use crate::address::{DEFAULT_BLOCK, UsidPlan};
 use crate::port::{LinkSpec, Owner, Port, QueueSpec};
 use crate::switch::Switch;
 
+/// `a`, `b`, ... `z`, `a1`, `b1`, ..., as `mrc lab` names its nodes.
+fn letter(index: u32) -> String {
+    let name = char::from(b'a' + (index % 26) as u8);
+    if index < 26 { name.to_string() } else { format!("{name}{}", index / 26) }
+}
+
 /// Largest number of planes: the plane is one hexadecimal digit of a uSID.
 pub const MAX_PLANES: u8 = 16;
 
@@ -150,11 +156,7 @@ impl Clos {
     /// The index a host's uSID carries: its number, or that of its downlink in fabrics of more than 256 hosts, where only
     /// the T0 above it needs to tell it from its neighbours.
     pub const fn host_index(&self, host: u32) -> u8 {
-        if self.hosts <= 256 {
-            host as u8
-        } else {
-            (host % self.hosts_per_t0()) as u8
-        }
+        if self.hosts <= 256 { host as u8 } else { (host % self.hosts_per_t0()) as u8 }
     }
 
     const fn links_per_plane(&self) -> u32 {
@@ -173,12 +175,29 @@ impl Clos {
 
     /// The link between a T0 and a T1 of `plane`.
     pub const fn fabric_link_id(&self, plane: u8, t0: u16, t1: u16) -> LinkId {
-        LinkId(
-            plane as u32 * self.links_per_plane()
-                + self.hosts
-                + t0 as u32 * self.t1 as u32
-                + t1 as u32,
-        )
+        LinkId(plane as u32 * self.links_per_plane() + self.hosts + t0 as u32 * self.t1 as u32 + t1 as u32)
+    }
+
+    /// Name of a link, as `mrc lab` prints it: `p0-hA`, `p1-t0b-t1d`.
+    pub fn link_name(&self, link: LinkId) -> String {
+        let (plane, rest) = (link.0 / self.links_per_plane(), link.0 % self.links_per_plane());
+        match rest.checked_sub(self.hosts) {
+            None => format!("p{plane}-h{}", letter(rest).to_uppercase()),
+            Some(nth) => {
+                let (t0, t1) = (nth / u32::from(self.t1), nth % u32::from(self.t1));
+                format!("p{plane}-t0{}-t1{}", letter(t0), letter(t1))
+            }
+        }
+    }
+
+    /// Time from the first bit of a packet of `there` bytes to the last bit of its answer of `back` bytes, between hosts
+    /// below different leaves, with nothing in the way.
+    pub fn base_rtt_ns(&self, there: u32, back: u32) -> u64 {
+        let ns = |link: LinkSpec, bytes: u32| {
+            (u64::from(bytes) * 8_000_000_000).div_ceil(link.rate_bps.max(1)) + u64::from(link.delay_ns)
+        };
+        let one_way = |bytes| 2 * ns(self.host_link, bytes) + 2 * ns(self.fabric_link, bytes);
+        one_way(there) + one_way(back) + 6 * u64::from(self.switch_latency_ns)
     }
 
     /// Index of a T0 among all switches.
@@ -194,57 +213,35 @@ impl Clos {
     /// The outer destination from host `from` to host `to` over spine `t1` of `plane`; below one leaf `t1` is ignored.
     pub fn path(&self, plane: u8, from: u32, t1: u8, to: u32) -> [u8; 16] {
         let plan = self.plan();
-        let (a, b, host) = (
-            self.t0_of(from),
-            self.t0_of(to),
-            plan.host(plane, self.host_index(to)),
-        );
+        let (a, b, host) = (self.t0_of(from), self.t0_of(to), plan.host(plane, self.host_index(to)));
         if a == b {
             return plan.container(&[plan.t0(plane, a), host]);
         }
-        plan.container(&[
-            plan.t0(plane, a),
-            plan.t1(plane, t1),
-            plan.t0(plane, b),
-            host,
-        ])
+        plan.container(&[plan.t0(plane, a), plan.t1(plane, t1), plan.t0(plane, b), host])
     }
 
     /// All switches with their routes, in the order of [`Clos::t0_switch`] and [`Clos::t1_switch`].
     pub(crate) fn switches(&self) -> Vec<Switch> {
         let plan = self.plan();
-        let mut switches =
-            Vec::with_capacity(usize::from(self.planes) * usize::from(self.t0 + self.t1));
+        let mut switches = Vec::with_capacity(usize::from(self.planes) * usize::from(self.t0 + self.t1));
         for plane in 0..self.planes {
             for t0 in 0..self.t0 {
-                let mut switch = Switch::new(
-                    format!("p{plane}-t0-{t0}"),
-                    self.block,
-                    plan.t0(plane, t0 as u8),
-                );
+                let mut switch =
+                    Switch::new(format!("p{plane}-t0{}", letter(t0.into())), self.block, plan.t0(plane, t0 as u8));
                 for host in (0..self.hosts).filter(|&host| u16::from(self.t0_of(host)) == t0) {
                     let port = self.host_link_id(plane, host).upper();
                     switch.add_route(plan.host(plane, self.host_index(host)), port.0);
                 }
                 for t1 in 0..self.t1 {
-                    switch.add_route(
-                        plan.t1(plane, t1 as u8),
-                        self.fabric_link_id(plane, t0, t1).lower().0,
-                    );
+                    switch.add_route(plan.t1(plane, t1 as u8), self.fabric_link_id(plane, t0, t1).lower().0);
                 }
                 switches.push(switch);
             }
             for t1 in 0..self.t1 {
-                let mut switch = Switch::new(
-                    format!("p{plane}-t1-{t1}"),
-                    self.block,
-                    plan.t1(plane, t1 as u8),
-                );
+                let mut switch =
+                    Switch::new(format!("p{plane}-t1{}", letter(t1.into())), self.block, plan.t1(plane, t1 as u8));
                 for t0 in 0..self.t0 {
-                    switch.add_route(
-                        plan.t0(plane, t0 as u8),
-                        self.fabric_link_id(plane, t0, t1).upper().0,
-                    );
+                    switch.add_route(plan.t0(plane, t0 as u8), self.fabric_link_id(plane, t0, t1).upper().0);
                 }
                 switches.push(switch);
             }
@@ -259,33 +256,15 @@ impl Clos {
         for plane in 0..self.planes {
             for host in 0..self.hosts {
                 let t0 = Owner::Switch(self.t0_switch(plane, self.t0_of(host).into()) as u32);
-                ports.push(Port::new(
-                    Owner::Host { host, plane },
-                    self.host_link,
-                    self.queue,
-                    latency,
-                    0,
-                ));
+                ports.push(Port::new(Owner::Host { host, plane }, self.host_link, self.queue, latency, 0));
                 ports.push(Port::new(t0, self.host_link, self.queue, 0, latency));
             }
             for t0 in 0..self.t0 {
                 for t1 in 0..self.t1 {
                     let lower = Owner::Switch(self.t0_switch(plane, t0) as u32);
                     let upper = Owner::Switch(self.t1_switch(plane, t1) as u32);
-                    ports.push(Port::new(
-                        lower,
-                        self.fabric_link,
-                        self.queue,
-                        latency,
-                        latency,
-                    ));
-                    ports.push(Port::new(
-                        upper,
-                        self.fabric_link,
-                        self.queue,
-                        latency,
-                        latency,
-                    ));
+                    ports.push(Port::new(lower, self.fabric_link, self.queue, latency, latency));
+                    ports.push(Port::new(upper, self.fabric_link, self.queue, latency, latency));
                 }
             }
         }
@@ -299,13 +278,7 @@ mod tests {
 
     #[test]
     fn link_numbers_and_ports_agree() {
-        let clos = Clos {
-            planes: 3,
-            t0: 4,
-            t1: 5,
-            hosts: 10,
-            ..Clos::default()
-        };
+        let clos = Clos { planes: 3, t0: 4, t1: 5, hosts: 10, ..Clos::default() };
         clos.validate().unwrap();
         let ports = clos.ports();
         assert_eq!(ports.len(), clos.links() as usize * 2);
@@ -313,29 +286,29 @@ mod tests {
             for host in 0..10 {
                 let link = clos.host_link_id(plane, host);
                 let t0 = clos.t0_switch(plane, clos.t0_of(host).into()) as u32;
-                assert_eq!(
-                    ports[link.lower().0 as usize].owner,
-                    Owner::Host { host, plane }
-                );
+                assert_eq!(ports[link.lower().0 as usize].owner, Owner::Host { host, plane });
                 assert_eq!(ports[link.upper().0 as usize].owner, Owner::Switch(t0));
             }
             for t0 in 0..4 {
                 for t1 in 0..5 {
                     let link = clos.fabric_link_id(plane, t0, t1);
-                    assert_eq!(
-                        ports[link.lower().0 as usize].owner,
-                        Owner::Switch(clos.t0_switch(plane, t0) as u32)
-                    );
-                    assert_eq!(
-                        ports[link.upper().0 as usize].owner,
-                        Owner::Switch(clos.t1_switch(plane, t1) as u32)
-                    );
+                    assert_eq!(ports[link.lower().0 as usize].owner, Owner::Switch(clos.t0_switch(plane, t0) as u32));
+                    assert_eq!(ports[link.upper().0 as usize].owner, Owner::Switch(clos.t1_switch(plane, t1) as u32));
                     assert_eq!(link.lower().peer(), link.upper());
                     assert_eq!(link.upper().link(), link);
                 }
             }
         }
-        assert_eq!(clos.switches()[clos.t1_switch(2, 4)].name, "p2-t1-4");
+        assert_eq!(clos.switches()[clos.t1_switch(2, 4)].name, "p2-t1e");
+    }
+
+    #[test]
+    fn links_are_named_as_in_the_lab() {
+        let clos = Clos { planes: 2, t0: 30, t1: 4, hosts: 60, ..Clos::default() };
+        assert_eq!(clos.link_name(clos.host_link_id(0, 0)), "p0-hA");
+        assert_eq!(clos.link_name(clos.host_link_id(1, 27)), "p1-hB1");
+        assert_eq!(clos.link_name(clos.fabric_link_id(1, 1, 3)), "p1-t0b-t1d");
+        assert_eq!(clos.link_name(clos.fabric_link_id(0, 29, 0)), "p0-t0d1-t1a");
     }
 
     #[test]
@@ -350,45 +323,19 @@ mod tests {
             (Clos { t1: 257, ..ok }, TopologyError::T1(257)),
             (Clos { hosts: 0, ..ok }, TopologyError::Hosts(0)),
             (Clos { hosts: 513, ..ok }, TopologyError::Hosts(513)),
-            (
-                Clos {
-                    host_link: LinkSpec {
-                        rate_bps: 0,
-                        delay_ns: 1,
-                    },
-                    ..ok
-                },
-                TopologyError::Rate,
-            ),
+            (Clos { host_link: LinkSpec { rate_bps: 0, delay_ns: 1 }, ..ok }, TopologyError::Rate),
         ];
         for (clos, error) in cases {
             assert_eq!(clos.validate(), Err(error));
         }
-        assert_eq!(
-            Clos { t0: 1, t1: 0, ..ok }.validate(),
-            Ok(()),
-            "one leaf needs no spine"
-        );
+        assert_eq!(Clos { t0: 1, t1: 0, ..ok }.validate(), Ok(()), "one leaf needs no spine");
     }
 
     #[test]
     fn large_fabrics_number_hosts_by_downlink() {
-        let clos = Clos {
-            t0: 128,
-            t1: 64,
-            hosts: 8192,
-            ..Clos::default()
-        };
+        let clos = Clos { t0: 128, t1: 64, hosts: 8192, ..Clos::default() };
         clos.validate().unwrap();
         assert_eq!((clos.t0_of(8191), clos.host_index(8191)), (127, 63));
-        assert_eq!(
-            Clos {
-                hosts: 200,
-                t0: 4,
-                ..clos
-            }
-            .host_index(199),
-            199
-        );
+        assert_eq!(Clos { hosts: 200, t0: 4, ..clos }.host_index(199), 199);
     }
 }

@@ -20,9 +20,7 @@ impl Digest {
     }
 
     pub(crate) fn mix(&mut self, value: u64) {
-        self.0 = (self.0 ^ value)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(29);
+        self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
 
     /// Mixes in every header byte of a delivered packet; one multiplication for all.
@@ -67,13 +65,7 @@ pub struct Tap {
 impl Tap {
     /// Captures `before` packets before `mark` and `after` packets from it on.
     pub fn around(mark: Instant, before: usize, after: usize) -> Self {
-        Self {
-            mark,
-            before,
-            after,
-            early: VecDeque::with_capacity(before),
-            late: Vec::with_capacity(after),
-        }
+        Self { mark, before, after, early: VecDeque::with_capacity(before), late: Vec::with_capacity(after) }
     }
 
     pub(crate) fn record(&mut self, at: Instant, port: PortId, egress: bool, packet: &Packet) {
@@ -89,21 +81,9 @@ impl Tap {
             }
             buffer.clear();
             buffer.extend_from_slice(header);
-            self.early.push_back(Captured {
-                at,
-                port,
-                egress,
-                wire_len,
-                header: buffer,
-            });
+            self.early.push_back(Captured { at, port, egress, wire_len, header: buffer });
         } else if self.late.len() < self.after {
-            self.late.push(Captured {
-                at,
-                port,
-                egress,
-                wire_len,
-                header: header.to_vec(),
-            });
+            self.late.push(Captured { at, port, egress, wire_len, header: header.to_vec() });
         }
     }
 
@@ -125,10 +105,7 @@ mod tests {
             packet.wire_len = at;
             tap.record(Instant::from_nanos(at.into()), PortId(4), true, &packet);
         }
-        assert_eq!(
-            tap.packets().map(|p| p.wire_len).collect::<Vec<_>>(),
-            [7, 8, 9, 10, 11]
-        );
+        assert_eq!(tap.packets().map(|p| p.wire_len).collect::<Vec<_>>(), [7, 8, 9, 10, 11]);
         let mut none = Tap::around(Instant::from_nanos(10), 0, 0);
         none.record(Instant::ZERO, PortId(4), true, &packet);
         assert_eq!(none.packets().count(), 0);

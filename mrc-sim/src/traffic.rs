@@ -69,12 +69,7 @@ impl Generator {
     pub fn new(flows: Vec<Flow>) -> Self {
         let mut starts: Vec<Instant> = flows.iter().map(|flow| flow.start).collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        Self {
-            sent: vec![0; flows.len()],
-            flows,
-            starts,
-            ..Self::default()
-        }
+        Self { sent: vec![0; flows.len()], flows, starts, ..Self::default() }
     }
 
     /// Sends every packet it receives back, to `dst`, by the port it came in by.
@@ -110,10 +105,7 @@ impl Generator {
     }
 
     fn write(flow: &Flow, index: u32, seq: u32, out: &mut Packet) {
-        let frame: &mut [u8; HEADER_LEN] = out
-            .buffer()
-            .first_chunk_mut()
-            .expect("a packet holds more than 62 B");
+        let frame: &mut [u8; HEADER_LEN] = out.buffer().first_chunk_mut().expect("a packet holds more than 62 B");
         *frame = [0; HEADER_LEN];
         frame[12..14].copy_from_slice(&[0x86, 0xdd]);
         frame[14] = 0x60 | flow.traffic_class >> 4;
@@ -139,18 +131,10 @@ impl Host for Generator {
         let Some(frame) = packet.header().first_chunk::<HEADER_LEN>() else {
             return;
         };
-        let word = |at: usize| {
-            u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]])
-        };
+        let word = |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
         if self.keep {
             let head = *frame.first_chunk().expect("HEADER_LEN is longer than HEAD");
-            self.arrivals.push(Arrival {
-                at: now,
-                port,
-                flow: word(54),
-                seq: word(58),
-                head,
-            });
+            self.arrivals.push(Arrival { at: now, port, flow: word(54), seq: word(58), head });
         }
         if let Some(dst) = self.echo_to {
             let mut echo = packet.clone();
@@ -171,30 +155,16 @@ impl Host for Generator {
         self.carrier.push((now, port, up));
     }
 
-    fn poll_transmit(
-        &mut self,
-        now: Instant,
-        free: PortMask,
-        out: &mut Packet,
-        (): &mut (),
-    ) -> Option<PortNum> {
+    fn poll_transmit(&mut self, now: Instant, free: PortMask, out: &mut Packet, (): &mut ()) -> Option<PortNum> {
         self.now = now;
-        if let Some(at) = self
-            .echoes
-            .iter()
-            .position(|(port, _)| free.contains(*port))
-        {
+        if let Some(at) = self.echoes.iter().position(|(port, _)| free.contains(*port)) {
             let (port, echo) = self.echoes.remove(at)?;
             *out = echo;
             return Some(port);
         }
         for _ in 0..self.flows.len() {
             let index = self.turn;
-            self.turn = if index + 1 == self.flows.len() {
-                0
-            } else {
-                index + 1
-            };
+            self.turn = if index + 1 == self.flows.len() { 0 } else { index + 1 };
             let (flow, sent) = (&self.flows[index], &mut self.sent[index]);
             if flow.start <= now && *sent < flow.count && free.contains(flow.port) {
                 Self::write(flow, index as u32, *sent, out);

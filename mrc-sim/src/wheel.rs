@@ -39,11 +39,7 @@ struct Slots {
 impl Slots {
     fn new(count: u64) -> Self {
         let words = count as usize / 64;
-        Self {
-            ends: vec![(NIL, NIL); count as usize],
-            words: vec![0; words],
-            summary: vec![0; words.div_ceil(64)],
-        }
+        Self { ends: vec![(NIL, NIL); count as usize], words: vec![0; words], summary: vec![0; words.div_ceil(64)] }
     }
 
     fn push<E>(&mut self, slot: usize, node: u32, nodes: &mut [Node<E>]) {
@@ -165,8 +161,7 @@ impl<E: Copy> Wheel<E> {
         let node = self.store(at, event);
         self.len += 1;
         if at < self.near_end {
-            self.near
-                .push((at % NEAR_SLOTS) as usize, node, &mut self.nodes);
+            self.near.push((at % NEAR_SLOTS) as usize, node, &mut self.nodes);
         } else {
             self.schedule_far(at, node);
         }
@@ -201,11 +196,7 @@ impl<E: Copy> Wheel<E> {
     }
 
     fn store(&mut self, at: u64, event: E) -> u32 {
-        let fresh = Node {
-            at,
-            next: NIL,
-            event,
-        };
+        let fresh = Node { at, next: NIL, event };
         if self.free == NIL {
             self.nodes.push(fresh);
             return (self.nodes.len() - 1) as u32;
@@ -222,11 +213,7 @@ impl<E: Copy> Wheel<E> {
 
     fn schedule_far(&mut self, at: u64, node: u32) {
         if at < self.far_end() {
-            self.far.push(
-                ((at >> FAR_SHIFT) % FAR_SLOTS) as usize,
-                node,
-                &mut self.nodes,
-            );
+            self.far.push(((at >> FAR_SHIFT) % FAR_SLOTS) as usize, node, &mut self.nodes);
         } else {
             self.overflow_seq += 1;
             self.overflow.push(Reverse((at, self.overflow_seq, node)));
@@ -255,15 +242,12 @@ impl<E: Copy> Wheel<E> {
     /// Moves buckets to `near` while they fit beside what is pending there.
     fn refill(&mut self) {
         while self.near_end + FAR_WIDTH_NS - self.position <= NEAR_SLOTS {
-            let mut node = self
-                .far
-                .take(((self.near_end >> FAR_SHIFT) % FAR_SLOTS) as usize);
+            let mut node = self.far.take(((self.near_end >> FAR_SHIFT) % FAR_SLOTS) as usize);
             self.near_end += FAR_WIDTH_NS;
             while node != NIL {
                 let Node { at, next, .. } = self.nodes[node as usize];
                 self.nodes[node as usize].next = NIL;
-                self.near
-                    .push((at % NEAR_SLOTS) as usize, node, &mut self.nodes);
+                self.near.push((at % NEAR_SLOTS) as usize, node, &mut self.nodes);
                 node = next;
             }
             self.pull_overflow();
@@ -277,11 +261,7 @@ impl<E: Copy> Wheel<E> {
                 break;
             }
             self.overflow.pop();
-            self.far.push(
-                ((at >> FAR_SHIFT) % FAR_SLOTS) as usize,
-                node,
-                &mut self.nodes,
-            );
+            self.far.push(((at >> FAR_SHIFT) % FAR_SLOTS) as usize, node, &mut self.nodes);
         }
     }
 }
@@ -318,10 +298,7 @@ mod tests {
                     // A limit that often lies before the next event: the wheel must not run ahead of it.
                     let limit = now + rng.below(3_000_000) as u64;
                     let expect = model.peek().filter(|e| e.0.0 <= limit).map(|e| e.0);
-                    assert_eq!(
-                        wheel.pop_until(at(limit)),
-                        expect.map(|(t, id)| (at(t), id))
-                    );
+                    assert_eq!(wheel.pop_until(at(limit)), expect.map(|(t, id)| (at(t), id)));
                     match expect {
                         Some((t, _)) => {
                             model.pop();

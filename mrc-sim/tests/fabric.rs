@@ -44,10 +44,7 @@ fn flow(clos: &Clos, plane: u8, from: u32, t1: u8, to: u32, count: u32) -> Flow 
 
 /// A run in which only host 0 sends, and everybody records.
 fn sim(clos: Clos, flows: Vec<Flow>) -> Sim<Generator> {
-    Sim::new(clos, (), |host| {
-        Generator::new(if host == 0 { flows.clone() } else { Vec::new() }).recording()
-    })
-    .unwrap()
+    Sim::new(clos, (), |host| Generator::new(if host == 0 { flows.clone() } else { Vec::new() }).recording()).unwrap()
 }
 
 #[test]
@@ -72,22 +69,17 @@ fn a_packet_walks_the_path_of_its_micro_sids() {
             expect.push((*port, dst, 64 - hop as u8));
             dst = srv6::usid_shift(&dst);
         }
-        let seen = sim.tap().unwrap().packets().filter(|p| p.egress).map(|p| {
-            (
-                p.port,
-                <[u8; 16]>::try_from(&p.header[38..54]).unwrap(),
-                p.header[21],
-            )
-        });
+        let seen = sim
+            .tap()
+            .unwrap()
+            .packets()
+            .filter(|p| p.egress)
+            .map(|p| (p.port, <[u8; 16]>::try_from(&p.header[38..54]).unwrap(), p.header[21]));
         assert_eq!(seen.collect::<Vec<_>>(), expect);
 
         let arrival = &sim.host(to).arrivals()[0];
         assert_eq!(arrival.port, PortNum::from_plane(plane));
-        assert_eq!(
-            arrival.head[38..54],
-            clos.plan()
-                .sid(clos.plan().host(plane, clos.host_index(to)))
-        );
+        assert_eq!(arrival.head[38..54], clos.plan().sid(clos.plan().host(plane, clos.host_index(to))));
         assert_eq!(sim.switch(clos.t1_switch(plane, t1.into())).1.forwarded, 1);
         assert_eq!(sim.counters().switch_hops, 3);
         assert_eq!(sim.packets_in_fabric(), 0);
@@ -110,12 +102,7 @@ fn times_are_exact() {
     sim.run_until(at(1_000_000));
     // Serialise 80, fly 300, switch 50 | 20, 700, 50 | 20, 700, 50 | 80, 300; then one every 80 ns.
     let first = 80 + 300 + 50 + 20 + 700 + 50 + 20 + 700 + 50 + 80 + 300;
-    let times: Vec<u64> = sim
-        .host(2)
-        .arrivals()
-        .iter()
-        .map(|a| a.at.as_nanos())
-        .collect();
+    let times: Vec<u64> = sim.host(2).arrivals().iter().map(|a| a.at.as_nanos()).collect();
     assert_eq!(times, [first, first + 80, first + 160]);
 }
 
@@ -123,18 +110,9 @@ fn times_are_exact() {
 fn a_flow_starts_at_its_time() {
     let clos = clos();
     let start = at(5_000_123);
-    let mut sim = sim(
-        clos,
-        vec![Flow {
-            start,
-            ..flow(&clos, 0, 0, 0, 1, 1)
-        }],
-    );
+    let mut sim = sim(clos, vec![Flow { start, ..flow(&clos, 0, 0, 0, 1, 1) }]);
     sim.run_until(at(10_000_000));
-    assert_eq!(
-        sim.host(1).arrivals()[0].at,
-        start.after(80 + 300 + 50 + 80 + 300)
-    );
+    assert_eq!(sim.host(1).arrivals()[0].at, start.after(80 + 300 + 50 + 80 + 300));
 }
 
 #[test]
@@ -147,10 +125,7 @@ fn an_echo_comes_back_after_twice_the_way() {
     })
     .unwrap();
     assert!(sim.run_to_quiet(at(1_000_000)));
-    assert_eq!(
-        sim.host(0).arrivals()[0].at,
-        at(2 * (80 + 300 + 50 + 80 + 300))
-    );
+    assert_eq!(sim.host(0).arrivals()[0].at, at(2 * (80 + 300 + 50 + 80 + 300)));
 }
 
 /// Two senders at full rate into one receiver: the T0's port to it overflows.
@@ -158,10 +133,7 @@ fn incast(queue: QueueSpec) -> Sim<Generator> {
     let clos = Clos { queue, ..clos() };
     Sim::new(clos, (), |host| {
         let class = [CONTROL, DATA, DATA][host as usize % 3];
-        let flow = Flow {
-            traffic_class: class,
-            ..flow(&clos, 0, host, 0, 3, 100)
-        };
+        let flow = Flow { traffic_class: class, ..flow(&clos, 0, host, 0, 3, 100) };
         Generator::new(if host < 3 { vec![flow] } else { Vec::new() }).recording()
     })
     .unwrap()
@@ -169,68 +141,35 @@ fn incast(queue: QueueSpec) -> Sim<Generator> {
 
 #[test]
 fn a_full_queue_drops_its_tail_and_nothing_disappears() {
-    let mut sim = incast(QueueSpec {
-        data_bytes: 20_000,
-        control_bytes: 1 << 20,
-        ..QueueSpec::default()
-    });
+    let mut sim = incast(QueueSpec { data_bytes: 20_000, control_bytes: 1 << 20, ..QueueSpec::default() });
     assert!(sim.run_to_quiet(at(10_000_000)));
     let port = sim.port_counters(sim.clos().host_link_id(0, 3).upper());
     let received = sim.host(3).received();
     assert_eq!(port.tx_packets, received);
     assert_eq!(received + port.drop_data, 300);
     assert_eq!(port.drop_control, 0);
-    let control = sim
-        .host(3)
-        .arrivals()
-        .iter()
-        .filter(|a| a.head[14] == 0x60 | CONTROL >> 4)
-        .count();
-    assert_eq!(
-        control, 100,
-        "the control class is served first and lost nothing"
-    );
+    let control = sim.host(3).arrivals().iter().filter(|a| a.head[14] == 0x60 | CONTROL >> 4).count();
+    assert_eq!(control, 100, "the control class is served first and lost nothing");
     // 20 data packets fit; the two data flows offer 200, and while control takes the link none leaves.
-    assert!(
-        port.peak_bytes <= 21_000 && port.drop_data >= 150,
-        "{port:?}"
-    );
+    assert!(port.peak_bytes <= 21_000 && port.drop_data >= 150, "{port:?}");
     assert_eq!(sim.packets_in_fabric(), 0);
 }
 
 #[test]
 fn ecn_marks_only_packets_that_meet_a_queue() {
-    let mut sim = incast(QueueSpec {
-        ecn_bytes: Some(5_000),
-        ..QueueSpec::default()
-    });
+    let mut sim = incast(QueueSpec { ecn_bytes: Some(5_000), ..QueueSpec::default() });
     assert!(sim.run_to_quiet(at(10_000_000)));
     let port = sim.port_counters(sim.clos().host_link_id(0, 3).upper());
-    let marked = sim
-        .host(3)
-        .arrivals()
-        .iter()
-        .filter(|a| a.head[15] >> 4 & 3 == 3);
+    let marked = sim.host(3).arrivals().iter().filter(|a| a.head[15] >> 4 & 3 == 3);
     assert_eq!(marked.count() as u64, port.ecn_marks);
     assert!(port.ecn_marks > 100 && port.ecn_marks < 200, "{port:?}");
     let mut alone = sim_with_threshold();
     alone.run_until(at(1_000_000));
-    assert_eq!(
-        alone
-            .port_counters(alone.clos().host_link_id(0, 1).upper())
-            .ecn_marks,
-        0
-    );
+    assert_eq!(alone.port_counters(alone.clos().host_link_id(0, 1).upper()).ecn_marks, 0);
 }
 
 fn sim_with_threshold() -> Sim<Generator> {
-    let clos = Clos {
-        queue: QueueSpec {
-            ecn_bytes: Some(5_000),
-            ..QueueSpec::default()
-        },
-        ..clos()
-    };
+    let clos = Clos { queue: QueueSpec { ecn_bytes: Some(5_000), ..QueueSpec::default() }, ..clos() };
     sim(clos, vec![flow(&clos, 0, 0, 0, 1, 100)])
 }
 
@@ -260,11 +199,7 @@ fn a_cut_empties_the_queue_before_it() {
     // Hosts 0 and 1 send to host 3 by one spine: the link is no bottleneck, the last hop is; cut that one.
     let last = clos.host_link_id(0, 3);
     let mut sim = Sim::new(clos, (), |host| {
-        Generator::new(if host < 2 {
-            vec![flow(&clos, 0, host, 0, 3, 40)]
-        } else {
-            Vec::new()
-        })
+        Generator::new(if host < 2 { vec![flow(&clos, 0, host, 0, 3, 40)] } else { Vec::new() })
     })
     .unwrap();
     sim.run_until(at(4_000));
@@ -274,16 +209,10 @@ fn a_cut_empties_the_queue_before_it() {
     sim.schedule(at(4_000), Fault::Cut(last));
     sim.run_until(at(4_000));
     assert_eq!(sim.queued_bytes(last.upper()), 0);
-    assert_eq!(
-        sim.port_counters(last.upper()).drop_down,
-        before.drop_down + queued
-    );
+    assert_eq!(sim.port_counters(last.upper()).drop_down, before.drop_down + queued);
     assert!(sim.run_to_quiet(at(1_000_000)));
     let after = sim.port_counters(last.upper());
-    assert_eq!(
-        sim.host(3).received() + after.drop_down + after.lost_in_flight,
-        80
-    );
+    assert_eq!(sim.host(3).received() + after.drop_down + after.lost_in_flight, 80);
     assert_eq!(sim.packets_in_fabric(), 0);
 }
 
@@ -296,10 +225,7 @@ fn a_host_hears_of_its_own_carrier_only_and_goes_on_after_healing() {
     sim.schedule(at(1_500), Fault::Cut(clos.fabric_link_id(0, 0, 0)));
     sim.schedule(at(5_000), Fault::Heal(own));
     assert!(sim.run_to_quiet(at(1_000_000)));
-    assert_eq!(
-        sim.host(0).carrier_changes(),
-        [(at(1_000), port(2), false), (at(5_000), port(2), true)]
-    );
+    assert_eq!(sim.host(0).carrier_changes(), [(at(1_000), port(2), false), (at(5_000), port(2), true)]);
     assert!(sim.host(1).carrier_changes().is_empty());
     let counters = sim.port_counters(own.lower());
     // Frame n ends its flight at 80 (n + 1) + 300: 0 ..= 7 make it, 8 ..= 12 were on the wire, the others wait.
@@ -312,26 +238,14 @@ fn a_host_hears_of_its_own_carrier_only_and_goes_on_after_healing() {
 fn a_slower_link_takes_longer() {
     let clos = clos();
     let mut sim = sim(clos, vec![flow(&clos, 0, 0, 0, 1, 1)]);
-    sim.schedule(
-        at(0),
-        Fault::Degrade(clos.host_link_id(0, 1), LinkSpec::new(10, 1_000)),
-    );
+    sim.schedule(at(0), Fault::Degrade(clos.host_link_id(0, 1), LinkSpec::new(10, 1_000)));
     sim.run_until(at(1_000_000));
-    assert_eq!(
-        sim.host(1).arrivals()[0].at,
-        at(80 + 300 + 50 + 800 + 1_000)
-    );
+    assert_eq!(sim.host(1).arrivals()[0].at, at(80 + 300 + 50 + 800 + 1_000));
 }
 
 /// Random flows and faults from one seed.
 fn storm(seed: u64) -> Sim<Generator> {
-    let clos = Clos {
-        queue: QueueSpec {
-            data_bytes: 8_000,
-            ..QueueSpec::default()
-        },
-        ..clos()
-    };
+    let clos = Clos { queue: QueueSpec { data_bytes: 8_000, ..QueueSpec::default() }, ..clos() };
     let mut rng = Rng::new(seed);
     let mut sim = Sim::new(clos, (), |host| {
         let flows = (0..4).map(|_| {
@@ -373,9 +287,7 @@ fn equal_seeds_give_equal_runs_and_every_packet_is_accounted_for() {
         });
 
         let ports = (0..a.clos().links() * 2).map(|id| a.port_counters(PortId(id)));
-        let dropped: u64 = ports
-            .map(|p| p.drop_data + p.drop_control + p.drop_down + p.lost_in_flight)
-            .sum();
+        let dropped: u64 = ports.map(|p| p.drop_data + p.drop_control + p.drop_down + p.lost_in_flight).sum();
         assert!(dropped > 0);
         assert_eq!(a.counters().sent, a.counters().delivered + dropped);
         assert_eq!(a.counters().sent, 6 * 4 * 200);
