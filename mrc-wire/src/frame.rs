@@ -356,7 +356,8 @@ fn split_v6(bytes: &[u8]) -> Option<(V6, &[u8])> {
 fn skip_srh(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let &[next_header, len, kind, segments_left] = bytes.first_chunk::<4>()?;
     //= SRH-004
-    if next_header != NH_IPV6 || kind != 4 || segments_left != 0 {
+    // Room for one segment is 2 units; more is TLVs, which a host need not understand to step over.
+    if next_header != NH_IPV6 || len < 2 || kind != 4 || segments_left != 0 {
         return None;
     }
     let len = 8 + 8 * usize::from(len);

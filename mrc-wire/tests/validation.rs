@@ -47,6 +47,7 @@ const FAULTS: &[(u8, Fault)] = &[
     (2, ("not local", Reject::L3Dst, |r| r.local = false)),
     (2, ("segments left", Reject::L3Dst, |r| r.frame[at::SRH + 3] = 1)),
     (2, ("routing type", Reject::L3Dst, |r| r.frame[at::SRH + 2] = 3)),
+    (2, ("SRH without a segment", Reject::L3Dst, |r| r.frame[at::SRH + 1] = 1)),
     (2, ("no inner header", Reject::L3Dst, |r| r.frame[at::SRH] = 17)),
     (2, ("inner version", Reject::L3Dst, |r| r.frame[at::INNER] = 0x40)),
     (2, ("two inner headers", Reject::L3Dst, |r| r.frame[at::INNER + 6] = 41)),

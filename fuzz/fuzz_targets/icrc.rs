@@ -1,0 +1,4 @@
+//! The ICRC against its definition. The body is in the library.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mrc_fuzz::icrc_target(data));
