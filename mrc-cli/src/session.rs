@@ -142,7 +142,7 @@ impl Session {
         attr.rts.sq_psn = Psn::new(FIRST_PSN);
         attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 8 };
         attr.rts.keepalive_ns = if keepalive { 50_000_000 } else { 0 };
-        attr.rts.paths.loss_ev_action = LossEvAction::ByTrimming;
+        attr.rts.paths.loss_ev_action = LossEvAction::AssumedBad;
         for (qp, remote) in self.qps.iter().zip(remotes) {
             qp.connect(&attr, remote)?;
         }

@@ -109,6 +109,8 @@ pub struct Qp {
     pub(crate) heard: Instant,
     /// When the reverse paths were last redrawn.
     pub(crate) rerouted: Instant,
+    /// A new write arrived since the last probe.
+    pub(crate) fresh: bool,
 }
 
 impl Qp {
@@ -139,6 +141,7 @@ impl Qp {
         links: Links::NONE,
         heard: Instant::ZERO,
         rerouted: Instant::ZERO,
+        fresh: false,
     };
 
     /// Back to the state right after creation; ready-list links stay, the lists clean themselves.

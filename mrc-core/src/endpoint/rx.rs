@@ -68,7 +68,7 @@ impl Endpoint<'_> {
         }
         let result = match frame.body {
             Body::Write { .. } => self.on_write(now, rx.port, qp, &frame),
-            Body::Probe(probe) => self.on_probe(qp, &frame, &probe),
+            Body::Probe(probe) => self.on_probe(now, qp, &frame, &probe),
             Body::Trimmed { kind, timestamp } => self.on_trimmed(qp, &frame, kind, timestamp),
             _ => self.on_control(now, qp, &frame),
         };
@@ -132,7 +132,7 @@ impl Endpoint<'_> {
         let verdict =
             slot.rsp.on_write(&write, bits, cfg.sack_gen_threshold, cfg.oor_silent, cfg.always_skip_after);
         match verdict {
-            responder::Verdict::New => {}
+            responder::Verdict::New => slot.fresh = true,
             responder::Verdict::OutOfWindow => return Err(Discard::OutOfWindow),
             responder::Verdict::Duplicate => {
                 self.reroute_answers(now, qp);
@@ -162,7 +162,7 @@ impl Endpoint<'_> {
         }
         slot.rerouted = now;
         if let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) {
-            slot.reverse.start(entries, &mut self.rng);
+            slot.reverse.redraw(entries, &mut self.rng);
         }
     }
 
@@ -218,8 +218,13 @@ impl Endpoint<'_> {
         }
     }
 
-    fn on_probe(&mut self, qp: u32, frame: &Frame, probe: &ProbeRepr) -> Result<Received, Discard> {
+    fn on_probe(&mut self, now: Instant, qp: u32, frame: &Frame, probe: &ProbeRepr) -> Result<Received, Discard> {
         self.stats.rx_probe += 1;
+        // Two probes without new data between them: the peer may be asking because our answers die on their way.
+        let quiet = self.qps.get_mut(qp as usize).is_some_and(|slot| !core::mem::take(&mut slot.fresh));
+        if quiet {
+            self.reroute_answers(now, qp);
+        }
         let skip_after = self.cfg.always_skip_after;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         let verdict = slot.rsp.verdict(frame.entropy, frame.ce, skip_after);

@@ -68,6 +68,17 @@ impl ReverseSet {
         self.probe_plane = rng.below(MAX_PLANES as u32) as u8;
     }
 
+    /// Replaces the EV of every plane by another one of that plane, where there is another: our answers seem to die on
+    /// the ones in use. Never the same one again, so that with two paths the second try is the right one.
+    pub fn redraw(&mut self, entries: &[EvEntry], rng: &mut Rng) {
+        for (plane, reverse) in (0u8..).zip(&mut self.planes) {
+            let Some(current) = reverse.current else { continue };
+            if let Some(choice) = random_entry(entries, PortNum::from_plane(plane), Some(current.ev), rng) {
+                *reverse = Reverse { current: Some(choice), candidate: Some(choice), lost: 0 };
+            }
+        }
+    }
+
     /// `choice` works: it carried data that was acknowledged without a mark, or a probe that was answered.
     pub fn learn(&mut self, choice: Choice) {
         if let Some(reverse) = self.planes.get_mut(choice.port.plane() as usize) {
