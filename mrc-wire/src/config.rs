@@ -153,10 +153,10 @@ pub struct WireConfig {
     pub udp_dport_accept: [u16; 2],
     /// The code points.
     pub dscp: DscpPlan,
-    /// Puts EV[31:16], not EV[15:0], into the source port of IPv6 packets, for sending and echoing alike.
+    /// Puts the upper EV half, not the lower, into the source port of IPv6 packets, for sending and echoing alike.
     ///
     /// For fabrics that read a structured 32-bit EV that way round; 16-bit formats need it off. IPv4, which carries
-    /// EV[15:0] only, does not look at it.
+    /// the lower half only, does not look at it.
     pub ev_high_half_in_sport: bool,
     /// Where the solicited bit sits in byte 1 of BTH: 7 (IBTA) or 6.
     pub bth_se_bit: u8,
