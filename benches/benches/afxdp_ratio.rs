@@ -42,7 +42,13 @@ fn main() {
         raws.push(raw);
     }
     let ratio = median(ours.iter().zip(&raws).map(|(mrc, raw)| mrc / raw).collect());
-    let verdict = if ratio >= 0.95 { "PASS (stretch)" } else if ratio >= 0.85 { "PASS" } else { "MISS" };
+    let verdict = if ratio >= 0.95 {
+        "PASS (stretch)"
+    } else if ratio >= 0.85 {
+        "PASS"
+    } else {
+        "MISS"
+    };
     println!(
         "afxdp_ratio: goodput at 4 KiB, medians of {PAIRS} pairs: MRC {:.2}, raw {:.2} Gb/s, ratio {ratio:.2} (target 0.85, stretch 0.95) {verdict}",
         median(ours),
@@ -82,8 +88,7 @@ fn mrc(fabric: &Fabric) -> f64 {
         for (qp, far) in qps.iter().zip(remote) {
             let (qp, far): (&mrc_verbs_shim::QueuePair, &mrc_verbs_shim::QueuePair) = (qp, far);
             let mr: &mrc_verbs_shim::MemoryRegion = mr;
-            let address =
-                QpAddress { qpn: far.qpn(), psn: Psn::new(0), mpr_dest: 8, va: mr.addr(), rkey: mr.rkey() };
+            let address = QpAddress { qpn: far.qpn(), psn: Psn::new(0), mpr_dest: 8, va: mr.addr(), rkey: mr.rkey() };
             qp.connect(&attr, &address).expect("connect");
         }
     };
@@ -126,11 +131,15 @@ fn mrc(fabric: &Fabric) -> f64 {
 fn ports(host: &HostFile) -> Vec<AnyPort> {
     let namespace = host.namespace.as_deref().expect("lab hosts have namespaces");
     let open = || {
-        host.planes.iter().map(|plane| {
-            let filter = PacketFilter::with_sids([Sid::exact(plane.sid)]);
-            AnyPort::Xsk(XskPort::open(&plane.interface, &XskConfig { filter, ..XskConfig::default() }).expect("port"))
-        })
-        .collect()
+        host.planes
+            .iter()
+            .map(|plane| {
+                let filter = PacketFilter::with_sids([Sid::exact(plane.sid)]);
+                AnyPort::Xsk(
+                    XskPort::open(&plane.interface, &XskConfig { filter, ..XskConfig::default() }).expect("port"),
+                )
+            })
+            .collect()
     };
     enter(namespace, open).expect("namespace")
 }

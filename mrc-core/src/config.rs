@@ -50,8 +50,6 @@ pub struct EndpointConfig {
     pub ctl_ect: bool,
     /// Verdict ALWAYS_SKIP after this many consecutive CE marks on one EV; 0 = never (open question 43).
     pub always_skip_after: u8,
-    /// `cc_type` of the NACKs sent (open question 8).
-    pub neth_cc_type: u8,
     /// NAK syndrome for a write with immediate beyond the limit (open question 10).
     pub wimm_nak_syndrome: u8,
 }
@@ -73,7 +71,6 @@ impl Default for EndpointConfig {
             timestamps: true,
             ctl_ect: false,
             always_skip_after: 0,
-            neth_cc_type: 2,
             wimm_nak_syndrome: 0x61,
         }
     }
@@ -108,6 +105,7 @@ pub struct PlanePath {
 
 /// How the outer destination of a packet is found.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per peer, in lent storage: there is no heap to box into")]
 pub enum Route {
     /// No outer header: switches hash the EV (UDP, striped and STEV formats).
     Plain,

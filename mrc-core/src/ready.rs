@@ -87,10 +87,10 @@ impl Ready {
     /// Takes the front to the end: the next QP's turn.
     #[inline]
     pub(crate) fn rotate(&mut self, qps: &mut [Qp]) {
-        if self.head != self.tail {
-            if let Some(qp) = self.pop(qps) {
-                self.push(qps, qp);
-            }
+        if self.head != self.tail
+            && let Some(qp) = self.pop(qps)
+        {
+            self.push(qps, qp);
         }
     }
 }

@@ -78,12 +78,12 @@ impl<'s> Timers<'s> {
         }
         self.len = self.len.saturating_sub(1);
         let (end, position) = (self.len, position as usize);
-        if position != end {
-            if let Some((at, moved)) = self.slots.get(end).map(|slot| (slot.at, slot.qp)) {
-                self.put(position, at, moved);
-                self.sift_up(position);
-                self.sift_down(position);
-            }
+        if position != end
+            && let Some((at, moved)) = self.slots.get(end).map(|slot| (slot.at, slot.qp))
+        {
+            self.put(position, at, moved);
+            self.sift_up(position);
+            self.sift_down(position);
         }
     }
 

@@ -267,10 +267,10 @@ impl Fabric {
 
 impl Drop for Fabric {
     fn drop(&mut self) {
-        if self.remove_on_drop {
-            if let Err(error) = Self::remove(&self.shape.prefix) {
-                log::error!("fabric {} was not removed: {error}", self.shape.prefix);
-            }
+        if self.remove_on_drop
+            && let Err(error) = Self::remove(&self.shape.prefix)
+        {
+            log::error!("fabric {} was not removed: {error}", self.shape.prefix);
         }
     }
 }

@@ -86,7 +86,7 @@ fn pair(fabric: &Fabric, attachment: Attachment) -> (Side, Side) {
     let (of_a, of_b) = (a.address(), b.address());
     b.connect(&of_a);
     a.connect(&of_b);
-    let pattern: Vec<u8> = (0..BYTES).map(|n| (n * 31 >> 3) as u8).collect();
+    let pattern: Vec<u8> = (0..BYTES).map(|n| ((n * 31) >> 3) as u8).collect();
     a.mr.memory().place(0, &pattern).unwrap();
     (a, b)
 }

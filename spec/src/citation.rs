@@ -50,11 +50,7 @@ impl Scan {
         files.sort();
         let mut scan = Self::default();
         for path in files {
-            let name = path
-                .strip_prefix(root)
-                .unwrap_or(&path)
-                .to_string_lossy()
-                .replace('\\', "/");
+            let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
             let Some(syntax) = Syntax::of(&name) else {
                 continue;
             };
@@ -69,18 +65,11 @@ impl Scan {
 
     fn file(&mut self, name: &str, text: &str, syntax: Syntax) {
         for (index, line) in text.lines().enumerate() {
-            let place = || Place {
-                file: name.into(),
-                line: index + 1,
-            };
+            let place = || Place { file: name.into(), line: index + 1 };
             match syntax.parse(line) {
                 None => {}
                 Some(Ok((ids, kind))) => {
-                    let citation = |id| Citation {
-                        id,
-                        kind,
-                        place: place(),
-                    };
+                    let citation = |id| Citation { id, kind, place: place() };
                     self.citations.extend(ids.into_iter().map(citation));
                 }
                 Some(Err(reason)) => self.malformed.push((place(), reason)),
@@ -100,10 +89,7 @@ enum Syntax {
 
 impl Syntax {
     fn of(name: &str) -> Option<Self> {
-        let extension = Path::new(name)
-            .extension()
-            .and_then(|e| e.to_str())
-            .unwrap_or("");
+        let extension = Path::new(name).extension().and_then(|e| e.to_str()).unwrap_or("");
         match extension {
             "rs" | "c" | "h" | "v" => Some(Self::Comment),
             _ if name.starts_with("tests/conformance/") && extension != "md" => Some(Self::Script),
@@ -132,9 +118,7 @@ fn comment(rest: &str) -> Result<(Vec<String>, Kind), String> {
     };
     let ids: Vec<String> = list.split(',').map(|id| id.trim().to_string()).collect();
     match ids.iter().find(|id| !is_requirement_id(id)) {
-        Some(id) => Err(format!(
-            "`{id}` is no id; write `//= SACK-004`, `//= SACK-004, SACK-005` or `... test`"
-        )),
+        Some(id) => Err(format!("`{id}` is no id; write `//= SACK-004`, `//= SACK-004, SACK-005` or `... test`")),
         None => Ok((ids, kind)),
     }
 }
@@ -166,20 +150,13 @@ pub(crate) mod tests {
     }
 
     fn cited(name: &str, text: &str) -> Vec<(String, Kind, usize)> {
-        scan_of(name, text)
-            .citations
-            .into_iter()
-            .map(|c| (c.id, c.kind, c.place.line))
-            .collect()
+        scan_of(name, text).citations.into_iter().map(|c| (c.id, c.kind, c.place.line)).collect()
     }
 
     #[test]
     fn code_and_test_lines() {
         let text = "fn a() {\n    //= SACK-004\n    x();\n}\n//= BTH-001 test\nfn b() {}\n";
-        let expected = [
-            ("SACK-004".to_string(), Kind::Code, 2),
-            ("BTH-001".to_string(), Kind::Test, 5),
-        ];
+        let expected = [("SACK-004".to_string(), Kind::Code, 2), ("BTH-001".to_string(), Kind::Test, 5)];
         assert_eq!(cited("mrc-core/src/a.rs", text), expected);
     }
 
@@ -192,24 +169,13 @@ pub(crate) mod tests {
 
     #[test]
     fn prose_and_rulers_are_no_citations() {
-        let scan = scan_of(
-            "a.rs",
-            "//! see //= SACK-004\n//======\nlet s = \"//= SACK-004\";\n// SACK-004\n",
-        );
-        assert!(
-            scan.citations.is_empty() && scan.malformed.is_empty(),
-            "{scan:?}"
-        );
+        let scan = scan_of("a.rs", "//! see //= SACK-004\n//======\nlet s = \"//= SACK-004\";\n// SACK-004\n");
+        assert!(scan.citations.is_empty() && scan.malformed.is_empty(), "{scan:?}");
     }
 
     #[test]
     fn malformed_lines_are_reported_with_their_place() {
-        for bad in [
-            "//= SACK-4",
-            "//= SACK-004 tests",
-            "//= SACK-004 BTH-001",
-            "//= test",
-        ] {
+        for bad in ["//= SACK-4", "//= SACK-004 tests", "//= SACK-004 BTH-001", "//= test"] {
             let scan = scan_of("a.rs", bad);
             assert!(scan.citations.is_empty(), "{bad}");
             assert_eq!(scan.malformed.len(), 1, "{bad}");
@@ -220,10 +186,7 @@ pub(crate) mod tests {
     #[test]
     fn conformance_scripts_cite_by_title() {
         let text = "# SACK-004: a gap is reported\n# about: nothing\n0ns < write qp=7\n";
-        assert_eq!(
-            cited("tests/conformance/gap.script", text),
-            [("SACK-004".to_string(), Kind::Test, 1)]
-        );
+        assert_eq!(cited("tests/conformance/gap.script", text), [("SACK-004".to_string(), Kind::Test, 1)]);
         assert_eq!(Syntax::of("tests/conformance/README.md"), None);
         assert_eq!(Syntax::of("docs/a.txt"), None);
     }

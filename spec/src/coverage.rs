@@ -38,20 +38,13 @@ struct Totals {
 
 impl<'a> Coverage<'a> {
     pub(crate) fn new(register: &'a Register, scan: &'a Scan) -> Self {
-        let mut coverage = Self {
-            register,
-            scan,
-            code: BTreeMap::new(),
-            test: BTreeMap::new(),
-        };
+        let mut coverage = Self { register, scan, code: BTreeMap::new(), test: BTreeMap::new() };
         for citation in &scan.citations {
             let side = match citation.kind {
                 Kind::Code => &mut coverage.code,
                 Kind::Test => &mut coverage.test,
             };
-            side.entry(citation.id.as_str())
-                .or_default()
-                .push(&citation.place);
+            side.entry(citation.id.as_str()).or_default().push(&citation.place);
         }
         coverage
     }
@@ -72,10 +65,7 @@ impl<'a> Coverage<'a> {
     }
 
     fn of_chapter(&self, chapter: Option<Chapter>) -> impl Iterator<Item = &'a Requirement> {
-        self.register
-            .requirements
-            .iter()
-            .filter(move |r| chapter.is_none_or(|c| r.chapter == c))
+        self.register.requirements.iter().filter(move |r| chapter.is_none_or(|c| r.chapter == c))
     }
 
     fn totals(&self, chapter: Option<Chapter>) -> Totals {
@@ -114,44 +104,27 @@ impl<'a> Coverage<'a> {
                 t.requirements, t.must, t.implemented, t.tested, t.planned, t.uncited
             );
         };
-        for one in Chapter::ALL
-            .into_iter()
-            .filter(|c| chapter.is_none_or(|wanted| wanted == *c))
-        {
+        for one in Chapter::ALL.into_iter().filter(|c| chapter.is_none_or(|wanted| wanted == *c)) {
             row(one.name(), self.totals(Some(one)));
         }
         if chapter.is_none() {
             row("all", self.totals(None));
         }
-        let (planned, due): (Vec<_>, Vec<_>) = self
-            .of_chapter(chapter)
-            .filter(|r| self.is_uncited(r))
-            .partition(|r| r.status == Status::Planned);
+        let (planned, due): (Vec<_>, Vec<_>) =
+            self.of_chapter(chapter).filter(|r| self.is_uncited(r)).partition(|r| r.status == Status::Planned);
         if due.is_empty() {
             out.push_str("\nEach implemented must is cited by code and by a test.\n");
         } else {
-            let _ = writeln!(
-                out,
-                "\nImplemented musts that lack a citation ({}):",
-                due.len()
-            );
+            let _ = writeln!(out, "\nImplemented musts that lack a citation ({}):", due.len());
             self.list(&mut out, &due);
         }
         match (planned.is_empty(), all) {
             (true, _) => {}
             (false, false) => {
-                let _ = writeln!(
-                    out,
-                    "\nPlanned musts that lack a citation: {} (--all lists them)",
-                    planned.len()
-                );
+                let _ = writeln!(out, "\nPlanned musts that lack a citation: {} (--all lists them)", planned.len());
             }
             (false, true) => {
-                let _ = writeln!(
-                    out,
-                    "\nPlanned musts that lack a citation ({}):",
-                    planned.len()
-                );
+                let _ = writeln!(out, "\nPlanned musts that lack a citation ({}):", planned.len());
                 self.list(&mut out, &planned);
             }
         }
@@ -161,23 +134,13 @@ impl<'a> Coverage<'a> {
     fn list(&self, out: &mut String, requirements: &[&Requirement]) {
         for r in requirements {
             let issue = r.issue.map(|n| format!(" [issue {n}]")).unwrap_or_default();
-            let _ = writeln!(
-                out,
-                "  {:<10} {:<11} {:<14}{issue} {}",
-                r.id,
-                self.lack(r),
-                r.source,
-                r.summary
-            );
+            let _ = writeln!(out, "  {:<10} {:<11} {:<14}{issue} {}", r.id, self.lack(r), r.source, r.summary);
         }
     }
 
     /// The report for programs.
     pub(crate) fn json(&self, chapter: Option<Chapter>) -> Value {
-        let uncited: Vec<&Requirement> = self
-            .of_chapter(chapter)
-            .filter(|r| self.is_uncited(r))
-            .collect();
+        let uncited: Vec<&Requirement> = self.of_chapter(chapter).filter(|r| self.is_uncited(r)).collect();
         let missing = |r: &&Requirement| {
             json!({
                 "id": r.id,
@@ -217,33 +180,19 @@ impl<'a> Coverage<'a> {
             let _ = writeln!(text, "error: {}:{}: {reason}", place.file, place.line);
         }
         for citation in &self.scan.citations {
-            if !self
-                .register
-                .requirements
-                .iter()
-                .any(|r| r.id == citation.id)
-            {
+            if !self.register.requirements.iter().any(|r| r.id == citation.id) {
                 errors += 1;
                 let Place { file, line } = &citation.place;
-                let _ = writeln!(
-                    text,
-                    "error: {file}:{line}: no requirement `{}` in the register",
-                    citation.id
-                );
+                let _ = writeln!(text, "error: {file}:{line}: no requirement `{}` in the register", citation.id);
             }
         }
-        let due = self
-            .of_chapter(None)
-            .filter(|r| r.status == Status::Implemented && self.is_uncited(r));
+        let due = self.of_chapter(None).filter(|r| r.status == Status::Implemented && self.is_uncited(r));
         let mut warnings = 0usize;
         for requirement in due {
             let name = if strict { "error" } else { "warning" };
             let lack = self.lack(requirement);
-            let _ = writeln!(
-                text,
-                "{name}: {} is implemented but lacks {lack}: {}",
-                requirement.id, requirement.summary
-            );
+            let _ =
+                writeln!(text, "{name}: {} is implemented but lacks {lack}: {}", requirement.id, requirement.summary);
             if strict {
                 errors += 1;
             } else {
@@ -257,20 +206,12 @@ impl<'a> Coverage<'a> {
             t.requirements,
             self.scan.citations.len()
         );
-        Verdict {
-            ok: errors == 0,
-            text,
-        }
+        Verdict { ok: errors == 0, text }
     }
 
     /// One record with its decisions, exception and citations; `None` for an unknown id.
     pub(crate) fn show(&self, id: &str) -> Option<String> {
-        if let Some(decision) = self
-            .register
-            .decisions
-            .iter()
-            .find(|d| d.id.get_ref() == id)
-        {
+        if let Some(decision) = self.register.decisions.iter().find(|d| d.id.get_ref() == id) {
             return Some(format!(
                 "{id}  {}\n  decision      {}\n  why           {}\n  impact        {}\n  knobs         {}\n  requirements  {}\n",
                 decision.question,
@@ -294,25 +235,11 @@ impl<'a> Coverage<'a> {
             r.certainty.meaning(),
             or_none(&r.knobs),
         );
-        for d in self
-            .register
-            .decisions
-            .iter()
-            .filter(|d| d.requirements.get_ref().contains(&r.id))
-        {
+        for d in self.register.decisions.iter().filter(|d| d.requirements.get_ref().contains(&r.id)) {
             let _ = writeln!(out, "  decision   {}: {}", d.id.get_ref(), d.decision);
         }
-        for e in self
-            .register
-            .exceptions
-            .iter()
-            .filter(|e| *e.requirement.get_ref() == r.id)
-        {
-            let _ = writeln!(
-                out,
-                "  exception  {} (effect: {}; until: {})",
-                e.reason, e.effect, e.until
-            );
+        for e in self.register.exceptions.iter().filter(|e| *e.requirement.get_ref() == r.id) {
+            let _ = writeln!(out, "  exception  {} (effect: {}; until: {})", e.reason, e.effect, e.until);
         }
         for (name, side) in [("code", &self.code), ("test", &self.test)] {
             for place in side.get(id).into_iter().flatten() {
@@ -324,11 +251,7 @@ impl<'a> Coverage<'a> {
 }
 
 fn or_none(names: &[String]) -> String {
-    if names.is_empty() {
-        "none".into()
-    } else {
-        names.join(", ")
-    }
+    if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
 fn totals_json(t: Totals) -> Value {
@@ -355,14 +278,7 @@ mod tests {
         let register = good();
         let scan = scan_of("a.rs", &format!("{BOTH}{BOTH}"));
         let totals = Coverage::new(&register, &scan).totals(None);
-        let expected = Totals {
-            requirements: 2,
-            must: 2,
-            implemented: 1,
-            tested: 1,
-            planned: 1,
-            uncited: 1,
-        };
+        let expected = Totals { requirements: 2, must: 2, implemented: 1, tested: 1, planned: 1, uncited: 1 };
         assert_eq!(totals, expected);
     }
 
@@ -380,10 +296,7 @@ mod tests {
             json!({"id": "BTH-001", "status": "implemented", "issue": null, "code": true, "test": false})
         );
         assert_eq!(json["chapters"][0]["chapter"], "wire");
-        assert_eq!(
-            Coverage::new(&register, &scan).json(Some(Chapter::Paths))["uncited"],
-            json!([])
-        );
+        assert_eq!(Coverage::new(&register, &scan).json(Some(Chapter::Paths))["uncited"], json!([]));
     }
 
     #[test]
@@ -394,13 +307,7 @@ mod tests {
         assert!(coverage.check(false).ok);
         let strict = coverage.check(true);
         assert!(!strict.ok);
-        assert!(
-            strict
-                .text
-                .contains("error: BTH-001 is implemented but lacks test"),
-            "{}",
-            strict.text
-        );
+        assert!(strict.text.contains("error: BTH-001 is implemented but lacks test"), "{}", strict.text);
         assert!(!strict.text.contains("BTH-002"), "{}", strict.text);
         let scan = scan_of("a.rs", BOTH);
         assert!(Coverage::new(&register, &scan).check(true).ok);
@@ -412,18 +319,8 @@ mod tests {
         let scan = scan_of("a.rs", "\n//= BTH-009\n//= nonsense\n");
         let verdict = Coverage::new(&register, &scan).check(false);
         assert!(!verdict.ok);
-        assert!(
-            verdict
-                .text
-                .contains("error: a.rs:2: no requirement `BTH-009` in the register"),
-            "{}",
-            verdict.text
-        );
-        assert!(
-            verdict.text.contains("error: a.rs:3: `nonsense` is no id"),
-            "{}",
-            verdict.text
-        );
+        assert!(verdict.text.contains("error: a.rs:2: no requirement `BTH-009` in the register"), "{}", verdict.text);
+        assert!(verdict.text.contains("error: a.rs:3: `nonsense` is no id"), "{}", verdict.text);
     }
 
     #[test]
@@ -434,13 +331,8 @@ mod tests {
         let register = load(GOOD, decisions, exception).expect("sound");
         let scan = Scan::default();
         assert!(Coverage::new(&register, &scan).check(true).ok);
-        let shown = Coverage::new(&register, &scan)
-            .show("BTH-001")
-            .expect("known id");
-        assert!(
-            shown.contains("exception  r (effect: e; until: never)"),
-            "{shown}"
-        );
+        let shown = Coverage::new(&register, &scan).show("BTH-001").expect("known id");
+        assert!(shown.contains("exception  r (effect: e; until: never)"), "{shown}");
     }
 
     #[test]
@@ -451,18 +343,8 @@ mod tests {
         let short = coverage.table(None, false);
         assert!(short.contains("Each implemented must is cited"), "{short}");
         assert!(short.contains("lack a citation: 1 (--all"), "{short}");
-        assert!(
-            coverage
-                .table(None, true)
-                .contains("BTH-002    code, test  wire 4"),
-            "{}",
-            coverage.table(None, true)
-        );
-        assert!(
-            !coverage
-                .table(Some(Chapter::Paths), true)
-                .contains("BTH-002")
-        );
+        assert!(coverage.table(None, true).contains("BTH-002    code, test  wire 4"), "{}", coverage.table(None, true));
+        assert!(!coverage.table(Some(Chapter::Paths), true).contains("BTH-002"));
     }
 
     #[test]
@@ -471,18 +353,8 @@ mod tests {
         let scan = scan_of("a.rs", "//= BTH-002 test\n");
         let coverage = Coverage::new(&register, &scan);
         let text = coverage.show("BTH-002").expect("known id");
-        assert!(
-            text.contains("planned, issue 3")
-                && text.contains("OQ-01: d")
-                && text.contains("a.rs:1"),
-            "{text}"
-        );
-        assert!(
-            coverage
-                .show("OQ-01")
-                .expect("known decision")
-                .contains("BTH-002")
-        );
+        assert!(text.contains("planned, issue 3") && text.contains("OQ-01: d") && text.contains("a.rs:1"), "{text}");
+        assert!(coverage.show("OQ-01").expect("known decision").contains("BTH-002"));
         assert!(coverage.show("BTH-009").is_none());
     }
 }

@@ -98,26 +98,14 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             bail!("the register is broken:\n{}", lines.join("\n"));
         }
     };
-    let scan = Scan::of_tree(&cli.root).with_context(|| {
-        format!(
-            "cannot read the tree below {}; is --root right?",
-            cli.root.display()
-        )
-    })?;
+    let scan = Scan::of_tree(&cli.root)
+        .with_context(|| format!("cannot read the tree below {}; is --root right?", cli.root.display()))?;
     let coverage = Coverage::new(&register, &scan);
     match &cli.command {
-        Command::Report {
-            json: true,
-            chapter,
-            ..
-        } => {
+        Command::Report { json: true, chapter, .. } => {
             print(&format!("{:#}\n", coverage.json(*chapter)))?;
         }
-        Command::Report {
-            json: false,
-            all,
-            chapter,
-        } => print(&coverage.table(*chapter, *all))?,
+        Command::Report { json: false, all, chapter } => print(&coverage.table(*chapter, *all))?,
         Command::Check { strict } => {
             let verdict = coverage.check(*strict);
             print(&verdict.text)?;
@@ -136,9 +124,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
 /// Writes to stdout; a reader that went away (`| head`) is no error.
 fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to stdout")
-        }
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
         _ => Ok(()),
     }
 }
@@ -159,20 +145,9 @@ mod tests {
     fn real_register_and_tree_agree() {
         let root = default_root();
         let register = Register::load(&root.join("spec")).unwrap_or_else(|problems| {
-            panic!(
-                "{}",
-                problems
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join("\n")
-            )
+            panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
         });
-        assert!(
-            register.requirements.len() >= 250,
-            "{} requirements",
-            register.requirements.len()
-        );
+        assert!(register.requirements.len() >= 250, "{} requirements", register.requirements.len());
         assert_eq!(register.decisions.len(), 45);
         let scan = Scan::of_tree(&root).expect("the tree is readable");
         let verdict = Coverage::new(&register, &scan).check(false);

@@ -206,31 +206,18 @@ impl Register {
         let mut problems = Vec::new();
         let mut files = BTreeMap::new();
         let names = Chapter::ALL.map(|chapter| format!("requirements/{}.toml", chapter.name()));
-        for name in names
-            .into_iter()
-            .chain(["decisions.toml".into(), "exceptions.toml".into()])
-        {
+        for name in names.into_iter().chain(["decisions.toml".into(), "exceptions.toml".into()]) {
             match fs::read_to_string(spec_dir.join(&name)) {
                 Ok(text) => {
                     files.insert(name, text);
                 }
                 Err(error) => {
-                    let text =
-                        format!("cannot be read ({error}); is --root the top of the source tree?");
-                    problems.push(Problem {
-                        file: name,
-                        line: 0,
-                        key: None,
-                        text,
-                    });
+                    let text = format!("cannot be read ({error}); is --root the top of the source tree?");
+                    problems.push(Problem { file: name, line: 0, key: None, text });
                 }
             }
         }
-        if problems.is_empty() {
-            Self::from_texts(&files)
-        } else {
-            Err(problems)
-        }
+        if problems.is_empty() { Self::from_texts(&files) } else { Err(problems) }
     }
 
     /// Parses and cross-checks the register from file texts, keyed by the path below `spec/`.
@@ -248,17 +235,11 @@ impl Register {
         if let Some(text) = files.get("exceptions.toml") {
             reader.exceptions("exceptions.toml", text);
         }
-        if reader.problems.is_empty() {
-            Ok(reader.register)
-        } else {
-            Err(reader.problems)
-        }
+        if reader.problems.is_empty() { Ok(reader.register) } else { Err(reader.problems) }
     }
 
     pub(crate) fn is_excepted(&self, id: &str) -> bool {
-        self.exceptions
-            .iter()
-            .any(|exception| exception.requirement.get_ref() == id)
+        self.exceptions.iter().any(|exception| exception.requirement.get_ref() == id)
     }
 }
 
@@ -288,8 +269,7 @@ impl Reader {
     fn requirement(&mut self, chapter: Chapter, file: &str, text: &str, raw: RawRequirement) {
         let id = raw.id.get_ref().clone();
         if !is_requirement_id(&id) {
-            let message =
-                format!("`{id}` is no id; write a group and three digits, as in SACK-004");
+            let message = format!("`{id}` is no id; write a group and three digits, as in SACK-004");
             self.problem(file, text, &raw.id.span(), message);
         }
         self.define(file, text, &raw.id);
@@ -307,22 +287,12 @@ impl Reader {
                 );
             }
             (Status::Implemented, Some(_)) => {
-                self.problem(
-                    file,
-                    text,
-                    &raw.status.span(),
-                    "an implemented record has no `issue`".into(),
-                );
+                self.problem(file, text, &raw.status.span(), "an implemented record has no `issue`".into());
             }
             _ => {}
         }
         if !raw.summary.get_ref().ends_with('.') {
-            self.problem(
-                file,
-                text,
-                &raw.summary.span(),
-                "is a sentence and ends with a full stop".into(),
-            );
+            self.problem(file, text, &raw.summary.span(), "is a sentence and ends with a full stop".into());
         }
         self.register.requirements.push(Requirement {
             id,
@@ -344,10 +314,7 @@ impl Reader {
         let mut explained = BTreeSet::new();
         for decision in parsed.decision {
             if !is_decision_id(decision.id.get_ref()) {
-                let message = format!(
-                    "`{}` is no decision id; write OQ- and two digits",
-                    decision.id.get_ref()
-                );
+                let message = format!("`{}` is no decision id; write OQ- and two digits", decision.id.get_ref());
                 self.problem(file, text, &decision.id.span(), message);
             }
             self.define(file, text, &decision.id);
@@ -357,17 +324,13 @@ impl Reader {
             }
             self.register.decisions.push(decision);
         }
-        let unexplained =
-            |r: &&Requirement| r.certainty == Certainty::Conflict && !explained.contains(&r.id);
+        let unexplained = |r: &&Requirement| r.certainty == Certainty::Conflict && !explained.contains(&r.id);
         for requirement in self.register.requirements.iter().filter(unexplained) {
             self.problems.push(Problem {
                 file: file.into(),
                 line: 0,
                 key: None,
-                text: format!(
-                    "{} has certainty \"C\" but no decision names it",
-                    requirement.id
-                ),
+                text: format!("{} has certainty \"C\" but no decision names it", requirement.id),
             });
         }
     }
@@ -377,12 +340,7 @@ impl Reader {
             return;
         };
         for exception in parsed.exception {
-            self.known(
-                file,
-                text,
-                exception.requirement.get_ref(),
-                &exception.requirement.span(),
-            );
+            self.known(file, text, exception.requirement.get_ref(), &exception.requirement.span());
             self.register.exceptions.push(exception);
         }
     }
@@ -417,50 +375,35 @@ impl Reader {
 
     fn problem(&mut self, file: &str, text: &str, span: &Range<usize>, message: String) {
         let line = line_of(text, span.start);
-        self.problems.push(Problem {
-            file: file.into(),
-            line,
-            key: key_at(text, line),
-            text: message,
-        });
+        self.problems.push(Problem { file: file.into(), line, key: key_at(text, line), text: message });
     }
 }
 
 /// Line number, from 1, of a byte offset.
 fn line_of(text: &str, offset: usize) -> usize {
     let upto = text.len().min(offset);
-    1 + text.as_bytes()[..upto]
-        .iter()
-        .filter(|byte| **byte == b'\n')
-        .count()
+    1 + text.as_bytes()[..upto].iter().filter(|byte| **byte == b'\n').count()
 }
 
 /// The key of a `key = value` line.
 fn key_at(text: &str, line: usize) -> Option<String> {
     let (key, _) = text.lines().nth(line.checked_sub(1)?)?.split_once('=')?;
     let key = key.trim();
-    (!key.is_empty()
-        && key
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-'))
-    .then(|| key.into())
+    (!key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')).then(|| key.into())
 }
 
 /// `GROUP-NNN`: capitals and digits, a dash, three digits.
 pub(crate) fn is_requirement_id(id: &str) -> bool {
     id.split_once('-').is_some_and(|(group, number)| {
         group.starts_with(|c: char| c.is_ascii_uppercase())
-            && group
-                .bytes()
-                .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+            && group.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
             && number.len() == 3
             && number.bytes().all(|b| b.is_ascii_digit())
     })
 }
 
 fn is_decision_id(id: &str) -> bool {
-    id.strip_prefix("OQ-")
-        .is_some_and(|number| number.len() == 2 && number.bytes().all(|b| b.is_ascii_digit()))
+    id.strip_prefix("OQ-").is_some_and(|number| number.len() == 2 && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -475,16 +418,8 @@ pub(crate) mod tests {
     const DECISIONS: &str = "[[decision]]\nid = \"OQ-01\"\nquestion = \"q\"\ndecision = \"d\"\nwhy = \"w\"\n\
         impact = \"i\"\nknobs = []\nrequirements = [\"BTH-002\"]\n";
 
-    pub(crate) fn load(
-        wire: &str,
-        decisions: &str,
-        exceptions: &str,
-    ) -> Result<Register, Vec<String>> {
-        let files = [
-            ("requirements/wire.toml", wire),
-            ("decisions.toml", decisions),
-            ("exceptions.toml", exceptions),
-        ];
+    pub(crate) fn load(wire: &str, decisions: &str, exceptions: &str) -> Result<Register, Vec<String>> {
+        let files = [("requirements/wire.toml", wire), ("decisions.toml", decisions), ("exceptions.toml", exceptions)];
         let files = files.map(|(name, text)| (name.to_string(), text.to_string()));
         Register::from_texts(&BTreeMap::from(files))
             .map_err(|problems| problems.iter().map(ToString::to_string).collect())
@@ -495,9 +430,7 @@ pub(crate) mod tests {
     }
 
     fn refusal(wire: &str) -> String {
-        load(wire, DECISIONS, "exception = []")
-            .expect_err("must be refused")
-            .join("\n")
+        load(wire, DECISIONS, "exception = []").expect_err("must be refused").join("\n")
     }
 
     #[test]
@@ -511,38 +444,26 @@ pub(crate) mod tests {
     #[test]
     fn wrong_value_names_file_line_and_key() {
         let text = refusal(&GOOD.replacen("level = \"must\"", "level = \"shall\"", 1));
-        assert!(
-            text.starts_with("spec/requirements/wire.toml:5: key `level`: unknown variant `shall`"),
-            "{text}"
-        );
+        assert!(text.starts_with("spec/requirements/wire.toml:5: key `level`: unknown variant `shall`"), "{text}");
         assert!(text.contains("`must`"), "{text}");
     }
 
     #[test]
     fn unknown_key_names_file_line_and_key() {
         let text = refusal(&GOOD.replacen("summary", "sumary", 1));
-        assert!(
-            text.starts_with("spec/requirements/wire.toml:8: key `sumary`: unknown field `sumary`"),
-            "{text}"
-        );
+        assert!(text.starts_with("spec/requirements/wire.toml:8: key `sumary`: unknown field `sumary`"), "{text}");
     }
 
     #[test]
     fn missing_key_is_named() {
         let text = refusal(&GOOD.replacen("certainty = \"2+\"\n", "", 1));
-        assert!(
-            text.starts_with("spec/requirements/wire.toml:2: missing field `certainty`"),
-            "{text}"
-        );
+        assert!(text.starts_with("spec/requirements/wire.toml:2: missing field `certainty`"), "{text}");
     }
 
     #[test]
     fn syntax_error_names_file_and_line() {
         let text = refusal(&GOOD.replacen("id = \"BTH-001\"", "id = \"BTH-001", 1));
-        assert!(
-            text.starts_with("spec/requirements/wire.toml:3: key `id`: "),
-            "{text}"
-        );
+        assert!(text.starts_with("spec/requirements/wire.toml:3: key `id`: "), "{text}");
     }
 
     #[test]
@@ -557,26 +478,10 @@ pub(crate) mod tests {
     fn records_are_consistent() {
         let cases = [
             ("BTH-001", "bth-1", ":3: key `id`: `bth-1` is no id"),
-            (
-                "\"wire 4\"",
-                "\"paths 4\"",
-                ":4: key `source`: starts with the chapter",
-            ),
-            (
-                "chapter = \"wire\"",
-                "chapter = \"paths\"",
-                ":1: key `chapter`: this file holds chapter `wire`",
-            ),
-            (
-                "\"implemented\"",
-                "\"planned\"",
-                ":7: key `status`: a planned record needs",
-            ),
-            (
-                "\"planned\"",
-                "\"implemented\"",
-                ":14: key `status`: an implemented record has no",
-            ),
+            ("\"wire 4\"", "\"paths 4\"", ":4: key `source`: starts with the chapter"),
+            ("chapter = \"wire\"", "chapter = \"paths\"", ":1: key `chapter`: this file holds chapter `wire`"),
+            ("\"implemented\"", "\"planned\"", ":7: key `status`: a planned record needs"),
+            ("\"planned\"", "\"implemented\"", ":14: key `status`: an implemented record has no"),
             ("\"One.\"", "\"One\"", ":8: key `summary`: is a sentence"),
         ];
         for (from, to, expected) in cases {
@@ -588,38 +493,19 @@ pub(crate) mod tests {
     #[test]
     fn decisions_and_exceptions_name_known_requirements() {
         let stray = DECISIONS.replace("BTH-002", "BTH-009");
-        let text = load(GOOD, &stray, "exception = []")
-            .expect_err("unknown id")
-            .join("\n");
-        assert!(
-            text.contains("spec/decisions.toml:8: key `requirements`: no requirement `BTH-009`"),
-            "{text}"
-        );
-        assert!(
-            text.contains("BTH-002 has certainty \"C\" but no decision names it"),
-            "{text}"
-        );
+        let text = load(GOOD, &stray, "exception = []").expect_err("unknown id").join("\n");
+        assert!(text.contains("spec/decisions.toml:8: key `requirements`: no requirement `BTH-009`"), "{text}");
+        assert!(text.contains("BTH-002 has certainty \"C\" but no decision names it"), "{text}");
 
         let exception = "[[exception]]\nrequirement = \"X-001\"\nreason = \"r\"\neffect = \"e\"\nuntil = \"never\"\n";
-        let text = load(GOOD, DECISIONS, exception)
-            .expect_err("unknown id")
-            .join("\n");
-        assert!(
-            text.contains("spec/exceptions.toml:2: key `requirement`: no requirement `X-001`"),
-            "{text}"
-        );
+        let text = load(GOOD, DECISIONS, exception).expect_err("unknown id").join("\n");
+        assert!(text.contains("spec/exceptions.toml:2: key `requirement`: no requirement `X-001`"), "{text}");
     }
 
     #[test]
     fn missing_file_is_a_problem_without_line() {
         let problems = Register::load(Path::new("/nonexistent")).expect_err("nothing there");
         assert_eq!(problems.len(), 6);
-        assert!(
-            problems[0]
-                .to_string()
-                .starts_with("spec/requirements/wire.toml: cannot be read"),
-            "{}",
-            problems[0]
-        );
+        assert!(problems[0].to_string().starts_with("spec/requirements/wire.toml: cannot be read"), "{}", problems[0]);
     }
 }

@@ -198,10 +198,10 @@ impl<'s> Progress<'s> {
             let plane = usize::from(transmit.port.plane());
             touched = touched.with(transmit.port);
             let Some(port) = self.ports.get_mut(plane) else { continue };
-            if let Some(mut slot) = port.tx_slot() {
-                if let Some(len) = fill(slot.buffer(), &headers, &transmit, &self.memory) {
-                    slot.commit(len);
-                }
+            if let Some(mut slot) = port.tx_slot()
+                && let Some(len) = fill(slot.buffer(), &headers, &transmit, &self.memory)
+            {
+                slot.commit(len);
             }
             if port.tx_free() == 0 {
                 free = free.without(transmit.port);

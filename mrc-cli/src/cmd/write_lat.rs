@@ -57,7 +57,7 @@ struct Report {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if args.size % 8 != 0 {
+    if !args.size.is_multiple_of(8) {
         bail!("--size {}: a multiple of 8 is needed, the last 8 bytes are the value waited for", args.size);
     }
     match args.server.clone() {

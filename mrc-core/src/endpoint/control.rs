@@ -62,13 +62,8 @@ impl Endpoint<'_> {
     /// No free slot, or no plane leads to the peer.
     pub fn add_peer(&mut self, config: &PeerConfig) -> Result<PeerHandle, TableError> {
         let index = self.peers.iter().position(|peer| !peer.used).ok_or(TableError::Full("peer"))?;
-        let mut slot = PeerSlot {
-            used: true,
-            local: config.local,
-            remote: config.remote,
-            route: config.route,
-            ..PeerSlot::EMPTY
-        };
+        let mut slot =
+            PeerSlot { used: true, local: config.local, remote: config.remote, route: config.route, ..PeerSlot::EMPTY };
         for plane in 0..MAX_PORTS {
             let path = config.planes.get(plane).copied().flatten();
             let port = self.cfg.ports.get(plane).copied().flatten();

@@ -304,9 +304,10 @@ impl<'s> Endpoint<'s> {
 
     /// Ports through which the QP's peer can be reached now.
     fn usable_ports(&self, qp: u32) -> PortMask {
-        self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize)).map_or(PortMask::NONE, |peer| {
-            self.up.and(peer.reachable).and(peer.announced)
-        })
+        self.qps
+            .get(qp as usize)
+            .and_then(|slot| self.peers.get(slot.peer as usize))
+            .map_or(PortMask::NONE, |peer| self.up.and(peer.reachable).and(peer.announced))
     }
 
     /// Ports with a way to the QP's peer, up or not.
@@ -410,9 +411,8 @@ impl<'s> Endpoint<'s> {
             let status = if done {
                 Status::Success
             } else {
-                let at_fault = slot.failed_psn.is_none_or(|psn| {
-                    psn.diff(wqe.first_psn) >= 0 && psn.diff(wqe.last_psn()) <= 0
-                });
+                let at_fault =
+                    slot.failed_psn.is_none_or(|psn| psn.diff(wqe.first_psn) >= 0 && psn.diff(wqe.last_psn()) <= 0);
                 match slot.failed_status {
                     Some(status) if at_fault => {
                         slot.failed_status = None;

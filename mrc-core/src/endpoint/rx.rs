@@ -2,7 +2,7 @@
 
 use mrc_wire::{Body, Ev, Frame, Ip, NackReason, Opcode, PortNum, ProbeRepr, Qpn, Reject, Syndrome, Trim};
 
-use super::{Endpoint, control::profile, IcrcCheck, Placement, Received, RxMeta, part};
+use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, control::profile, part};
 use crate::{
     error::Discard,
     event::ErrorCause,
@@ -49,7 +49,7 @@ impl Endpoint<'_> {
         let intact = match rx.icrc {
             IcrcCheck::Valid => true,
             IcrcCheck::Invalid => false,
-            IcrcCheck::Verify => trimmed || verify(head, &frame),
+            IcrcCheck::Verify => trimmed || mrc_wire::icrc::verify(head, frame.l3_offset, frame.icrc_offset),
         };
         if !intact && !trimmed {
             return Err(Discard::Icrc);
@@ -79,10 +79,10 @@ impl Endpoint<'_> {
     /// Step 2: whether the outermost destination is ours, the arriving port's own addresses first.
     fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
         let own = self.cfg.ports.get(usize::from(port.plane())).copied().flatten();
-        if let (Some(own), Ip::V6(dst)) = (own, dst) {
-            if own.sid.as_ref() == Some(dst) || own.addr.as_ref() == Some(dst) {
-                return true;
-            }
+        if let (Some(own), Ip::V6(dst)) = (own, dst)
+            && (own.sid.as_ref() == Some(dst) || own.addr.as_ref() == Some(dst))
+        {
+            return true;
         }
         self.cfg.gids.iter().flatten().any(|gid| gid == dst)
     }
@@ -124,13 +124,12 @@ impl Endpoint<'_> {
             rtx: frame.bth.rtx,
             ce: frame.ce,
             ev: frame.entropy,
-            timestamp: timestamp(frame),
+            timestamp: frame.timestamp(),
         };
         let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         let cfg = &self.cfg;
-        let verdict =
-            slot.rsp.on_write(&write, bits, cfg.sack_gen_threshold, cfg.oor_silent, cfg.always_skip_after);
+        let verdict = slot.rsp.on_write(&write, bits, cfg.sack_gen_threshold, cfg.oor_silent, cfg.always_skip_after);
         match verdict {
             responder::Verdict::New => slot.fresh = true,
             responder::Verdict::OutOfWindow => return Err(Discard::OutOfWindow),
@@ -298,22 +297,5 @@ impl Endpoint<'_> {
         if let Some(choice) = slot.req.last_path.filter(|choice| choice.ev == ev) {
             slot.reverse.learn(choice);
         }
-    }
-}
-
-fn timestamp(frame: &Frame) -> u16 {
-    match &frame.body {
-        Body::Write { tseth: Some(tseth), .. } if tseth.is_timestamp() => tseth.timestamp,
-        _ => 0,
-    }
-}
-
-/// Checks the ICRC of a whole frame.
-fn verify(head: &[u8], frame: &Frame) -> bool {
-    let covered = head.get(frame.l3_offset..frame.icrc_offset);
-    let carried = head.get(frame.icrc_offset..).and_then(|rest| rest.first_chunk::<4>());
-    match (covered.and_then(mrc_wire::icrc::compute), carried) {
-        (Some(computed), Some(carried)) => computed == *carried,
-        _ => false,
     }
 }

@@ -2,8 +2,8 @@
 //! something to send. Source: `transport.md` 3.3, 4.7, 5; `congestion.md` 5 (scheduler).
 
 use mrc_wire::{
-    AethRepr, BthRepr, Ecn, MethRepr, Msn, NackRepr, Opcode, ProbeRepr, Psn, Qpn, RethRepr, SackRepr,
-    Syndrome, TsethRepr,
+    AethRepr, BthRepr, Ecn, MethRepr, Msn, NackRepr, Opcode, ProbeRepr, Psn, Qpn, RethRepr, SackRepr, Syndrome,
+    TsethRepr,
 };
 
 use super::{Endpoint, PayloadRef, Transmit, part};
@@ -82,9 +82,10 @@ impl Endpoint<'_> {
     /// As `next_turn` for the data list; the timer learns of what was just sent.
     fn after_data(&mut self, now: Instant, qp: u32, keep: bool) {
         let more = keep
-            && self.qps.get(qp as usize).is_some_and(|slot| {
-                slot.state == QpState::Rts && (slot.req.probes.wants_any() || slot.cc.can_send())
-            })
+            && self
+                .qps
+                .get(qp as usize)
+                .is_some_and(|slot| slot.state == QpState::Rts && (slot.req.probes.wants_any() || slot.cc.can_send()))
             && self.with_tx(qp, |tx| tx.req.probes.wants_any() || tx.has_data(now)).unwrap_or(false);
         if more {
             self.data.rotate(self.qps);
@@ -92,10 +93,8 @@ impl Endpoint<'_> {
             let _ = self.data.pop(self.qps);
         }
         let active = self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Rts);
-        if active {
-            if let Some(deadline) = self.with_tx(qp, |tx| tx.next_timeout(now)) {
-                self.timers.arm(qp, deadline);
-            }
+        if active && let Some(deadline) = self.with_tx(qp, |tx| tx.next_timeout(now)) {
+            self.timers.arm(qp, deadline);
         }
     }
 
@@ -134,7 +133,7 @@ impl Endpoint<'_> {
                         spdcid: slot.qpn.value() as u16,
                         dpdcid: slot.dest_qp.value() as u16,
                         psn: answer.psn,
-                        cc_type: self.cfg.neth_cc_type,
+                        cc_type: self.cfg.wire.neth_cc_type,
                         timestamp: answer.timestamp,
                     };
                     (bth(Opcode::Nack, answer.psn, answer.rtx), Reply::Nack(nack))
@@ -171,10 +170,11 @@ impl Endpoint<'_> {
         if slot.state != QpState::Rts || usable.is_empty() {
             return None;
         }
-        if slot.req.probes.wants_any() && now >= slot.req.next_probe {
-            if let Some(transmit) = self.send_probe(now, qp, usable, out) {
-                return Some(transmit);
-            }
+        if slot.req.probes.wants_any()
+            && now >= slot.req.next_probe
+            && let Some(transmit) = self.send_probe(now, qp, usable, out)
+        {
+            return Some(transmit);
         }
         let packet = self.with_tx(qp, |mut tx| tx.next_data(now, usable)).flatten()?;
         self.send_write(now, qp, &packet, out)
@@ -248,7 +248,10 @@ impl Endpoint<'_> {
 
     /// Writes everything below BTH; `headers` are the transport header bytes that the caller writes next, from the
     /// offset returned.
-    #[expect(clippy::too_many_arguments, reason = "one call site per packet kind; a struct would be built to be taken apart")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call site per packet kind; a struct would be built to be taken apart"
+    )]
     fn lower_layers(
         &mut self,
         qp: u32,

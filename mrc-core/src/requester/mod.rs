@@ -265,10 +265,11 @@ impl TxSide<'_, '_> {
         if !self.cc.can_send() {
             return None;
         }
-        if self.req.lost > 0 && now >= self.req.rtx_gate {
-            if let Some(packet) = self.next_retransmission(now, ports) {
-                return Some(packet);
-            }
+        if self.req.lost > 0
+            && now >= self.req.rtx_gate
+            && let Some(packet) = self.next_retransmission(now, ports)
+        {
+            return Some(packet);
         }
         self.next_new(now, ports)
     }

@@ -200,7 +200,6 @@ impl TxWindow<'_> {
         }
         None
     }
-
 }
 
 /// Bits of `[base, base + 63]` that lie in (`unack`, `max`].

@@ -195,12 +195,12 @@ mod tests {
                 prop_assert_eq!(window.classify(psn, &bits), want);
                 if want == Arrival::New {
                     set.insert(at);
-                    let ended = window.insert(psn, at % 3 == 0, &mut bits);
+                    let ended = window.insert(psn, at.is_multiple_of(3), &mut bits);
                     let before = cack;
                     while set.contains(&(cack + 1)) {
                         cack += 1;
                     }
-                    let want_ended = (before + 1..=cack).filter(|at| at % 3 == 0).count();
+                    let want_ended = (before + 1..=cack).filter(|at| at.is_multiple_of(3)).count();
                     prop_assert_eq!(ended as usize, want_ended);
                     prop_assert_eq!(window.cack(), start.add(cack));
                     prop_assert_eq!(window.out_of_order() as usize, set.iter().filter(|&&at| at > cack).count());

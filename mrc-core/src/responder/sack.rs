@@ -106,7 +106,7 @@ mod tests {
         assert_eq!((sack.cack.value(), sack.sack_offset), (4, 1));
         assert_eq!(sack.bitmap, 0x76);
         assert_eq!(sack.ooo_count, 5);
-        assert_eq!(sack.rcvd_bytes, (10 * 4_184 + 255) / 256);
+        assert_eq!(sack.rcvd_bytes, (10u32 * 4_184).div_ceil(256));
     }
 
     #[test]
