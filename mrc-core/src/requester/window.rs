@@ -153,7 +153,7 @@ impl TxWindow<'_> {
     /// Removes (`unack`, `to`] from the window, at most its capacity; says what that newly acknowledged.
     pub(crate) fn advance(&mut self, unack: Psn, to: Psn) -> Marked {
         let mut marked = Marked::default();
-        let mut left = to.diff(unack).clamp(0, self.capacity() as i32) as u32;
+        let mut left = to.diff(unack).max(0).unsigned_abs().min(self.capacity());
         let mut psn = unack.next();
         while left > 0 {
             let slot = self.slot(psn);
@@ -185,7 +185,7 @@ impl TxWindow<'_> {
     /// The oldest LOST PSN of (`unack`, `max`].
     pub(crate) fn first_lost(&self, unack: Psn, max: Psn) -> Option<Psn> {
         let mut base = unack.next();
-        let mut left = max.diff(unack).clamp(0, self.capacity() as i32) as u32;
+        let mut left = max.diff(unack).max(0).unsigned_abs().min(self.capacity());
         while left > 0 {
             let slot = self.slot(base);
             let shift = (slot & 63) as u32;

@@ -1,0 +1,117 @@
+//! A driver as firmware would write it: storage in statics, no std, no allocator, no libc.
+//!
+//! The panic handler calls a function that exists nowhere: the program links only when the optimised code of every entry
+//! point called here cannot reach a panic. All arguments are opaque to the optimiser. It is linked, never run.
+#![no_std]
+#![no_main]
+
+mod calls;
+mod libc_stubs;
+mod wire_calls;
+
+use core::hint::black_box;
+
+use mrc_core::path::{EvEntry, EvSlot};
+use mrc_core::{
+    Completion, CqSlot, Endpoint, EndpointConfig, EventSlot, Limits, MrSlot, PeerSlot, Qp, RxWord, Storage, TimerSlot,
+    TxRecord, TxWord, Wqe,
+};
+
+unsafe extern "C" {
+    safe fn A_PANIC_IS_REACHABLE() -> !;
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    A_PANIC_IS_REACHABLE()
+}
+
+const QPS: usize = 2;
+const MPR: usize = 1;
+const SQ: usize = 16;
+const EVS: usize = 16;
+const CQS: usize = 2;
+const DEPTH: usize = 16;
+
+/// Everything one endpoint lives in; a few KiB in a static.
+struct Memory {
+    qps: [Qp; QPS],
+    timers: [TimerSlot; QPS],
+    tx_records: [TxRecord; QPS * MPR * 128],
+    tx_words: [TxWord; QPS * MPR * 2],
+    rx_words: [RxWord; QPS * MPR * 2],
+    wqes: [Wqe; QPS * SQ],
+    ev_slots: [EvSlot; QPS * EVS],
+    ev_order: [u16; QPS * EVS],
+    cqs: [CqSlot; CQS],
+    completions: [Completion; CQS * DEPTH],
+    mrs: [MrSlot; 4],
+    peers: [PeerSlot; 1],
+    ev_entries: [EvEntry; EVS],
+    ev_profiles: [u16; 1],
+    events: [EventSlot; 8],
+}
+
+static mut MEMORY: Memory = Memory {
+    qps: [const { Qp::EMPTY }; QPS],
+    timers: [TimerSlot::EMPTY; QPS],
+    tx_records: [TxRecord::EMPTY; QPS * MPR * 128],
+    tx_words: [TxWord::EMPTY; QPS * MPR * 2],
+    rx_words: [RxWord::EMPTY; QPS * MPR * 2],
+    wqes: [Wqe::EMPTY; QPS * SQ],
+    ev_slots: [EvSlot::EMPTY; QPS * EVS],
+    ev_order: [0; QPS * EVS],
+    cqs: [CqSlot::EMPTY; CQS],
+    completions: [Completion::EMPTY; CQS * DEPTH],
+    mrs: [MrSlot::EMPTY; 4],
+    peers: [PeerSlot::EMPTY; 1],
+    ev_entries: [EvEntry::EMPTY; EVS],
+    ev_profiles: [0; 1],
+    events: [None; 8],
+};
+
+const LIMITS: Limits = Limits {
+    qps: QPS,
+    mpr: MPR,
+    send_queue: SQ,
+    evs: EVS,
+    active_evs: EVS,
+    cqs: CQS,
+    cq_depth: DEPTH,
+    mrs: 4,
+    peers: 1,
+    ev_profiles: 1,
+    profile_evs: EVS,
+    events: 8,
+};
+
+#[unsafe(no_mangle)]
+extern "C" fn _start() -> ! {
+    // SAFETY: the only reference ever made to the static, by the only thread there is.
+    let m = unsafe { &mut *black_box(&raw mut MEMORY) };
+    let storage = Storage {
+        limits: black_box(LIMITS),
+        qps: &mut m.qps,
+        timers: &mut m.timers,
+        tx_records: &mut m.tx_records,
+        tx_words: &mut m.tx_words,
+        rx_words: &mut m.rx_words,
+        wqes: &mut m.wqes,
+        ev_slots: &mut m.ev_slots,
+        ev_order: &mut m.ev_order,
+        cqs: &mut m.cqs,
+        completions: &mut m.completions,
+        mrs: &mut m.mrs,
+        peers: &mut m.peers,
+        ev_entries: &mut m.ev_entries,
+        ev_profiles: &mut m.ev_profiles,
+        events: &mut m.events,
+    };
+    let config: EndpointConfig = black_box(EndpointConfig::default());
+    if let Ok(mut endpoint) = Endpoint::new(config, storage, black_box(1)) {
+        calls::control(&mut endpoint);
+        calls::drain(&mut endpoint);
+    }
+    wire_calls::all();
+    loop {}
+}
