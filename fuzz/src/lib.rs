@@ -8,11 +8,15 @@ use mrc_wire::{
     Body, BthRepr, Ecn, EmitMeta, Encap, Frame, FrameTemplate, Icrc, Outer, Srh, WireConfig, icrc, pad_len, parse_frame,
 };
 
+#[path = "engine_rx.rs"]
+pub mod engine;
+
 /// What a function of this file looks like.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("wire_parse", wire_parse), ("icrc", icrc_target)];
+pub const TARGETS: &[(&str, Target)] =
+    &[("wire_parse", wire_parse), ("icrc", icrc_target), ("engine_rx", engine::engine_rx)];
 
 /// `data` is a received frame, whole or cut, as it comes off the wire.
 pub fn wire_parse(data: &[u8]) {
