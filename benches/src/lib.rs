@@ -1,1 +1,182 @@
-//! Shared pieces of the benches.
+//! Shared pieces of the benches: interleaved timing, and two engines wired back to back in memory.
+
+use std::time::Instant as Clock;
+
+use mrc_core::cc::CcConfig;
+use mrc_core::path::{EvEntry, compact_profile};
+use mrc_core::{
+    Access, CqHandle, Endpoint, EndpointConfig, IcrcCheck, Instant, Limits, MAX_HEADER_LEN, MAX_PORTS, MemRange,
+    OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle, QpInit, Received, Route, RtrAttr, RtsAttr,
+    RxMeta, SendWr,
+};
+use mrc_wire::srv6::{CopyOp, EvTemplate};
+use mrc_wire::{Ev, Ip, PortNum, Psn, Rkey, icrc};
+
+/// Application address of the benches' region, and its length in bytes.
+pub const VA: u64 = 0x1000_0000;
+/// Bytes of the region.
+pub const REGION: usize = 1 << 20;
+
+/// Nanoseconds that `f` takes per unit of the work it says it did.
+pub fn per_unit(f: impl FnOnce() -> u64) -> f64 {
+    let start = Clock::now();
+    let units = f();
+    start.elapsed().as_nanos() as f64 / units.max(1) as f64
+}
+
+/// Median of at least one value.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Runs `a` and `b` in turn, A B A B, and returns the medians of both and of the ratio A / B.
+pub fn pairs(count: usize, mut a: impl FnMut() -> f64, mut b: impl FnMut() -> f64) -> (f64, f64, f64) {
+    let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        of_a.push(a());
+        of_b.push(b());
+    }
+    let ratio = median(of_a.iter().zip(&of_b).map(|(a, b)| a / b).collect());
+    (median(of_a), median(of_b), ratio)
+}
+
+/// How much of a driver's work a run includes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Headers only: what the engine itself costs.
+    Headers,
+    /// With one payload copy and the ICRC at each end.
+    CopyAndIcrc,
+}
+
+/// One endpoint with `qps` queue pairs towards its peer over two SRv6 planes.
+pub struct Side<'s> {
+    /// The engine.
+    pub engine: Endpoint<'s>,
+    /// Queue pairs.
+    pub qps: Vec<QpHandle>,
+    /// Where all completions go.
+    pub cq: CqHandle,
+    key: u32,
+    memory: Vec<u8>,
+}
+
+/// Storage for `qps` queue pairs.
+pub fn storage(qps: usize) -> OwnedStorage {
+    OwnedStorage::new(Limits { qps, send_queue: 16, ..Limits::default() }).expect("limits")
+}
+
+fn address(side: u8) -> [u8; 16] {
+    [0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, side]
+}
+
+impl<'s> Side<'s> {
+    /// Endpoint number `which` (0 or 1).
+    pub fn new(storage: &'s mut OwnedStorage, which: u8, qps: usize) -> Self {
+        let mut cfg = EndpointConfig::default();
+        cfg.gids[0] = Some(Ip::V6(address(which)));
+        for (plane, port) in cfg.ports.iter_mut().take(2).enumerate() {
+            // The mapping below leaves the T0 part of the destination for the host: what "arrives" is what was sent.
+            *port = Some(PortConfig { mac: [2; 6], sid: None, addr: Some(address(0x10 + plane as u8)) });
+        }
+        let mut engine = Endpoint::new(cfg, storage.lend(), u64::from(which) + 1).expect("configuration");
+        let cq = engine.create_cq().expect("completion queue");
+        let range = MemRange { va: VA, len: REGION as u64 };
+        let mr = engine.register_mr(Pd(0), range, Access::REMOTE_WRITE).expect("region");
+        let key = engine.key(mr).expect("key").0;
+        let init = QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq };
+        let qps = (0..qps).map(|_| engine.create_qp(&init).expect("queue pair")).collect();
+        Self { engine, qps, cq, key, memory: vec![which; REGION] }
+    }
+
+    /// Connects every queue pair to the other side's.
+    pub fn connect(&mut self, which: u8, peers: &[QpHandle]) {
+        let mut planes = [None; MAX_PORTS];
+        for plane in planes.iter_mut().take(2) {
+            *plane = Some(PlanePath { next_hop: [4; 6], outer_src: Some(address(9)) });
+        }
+        // Five copies, as the production mapping has; the last one puts the plane where the receiver looks.
+        let op = |ev_lsb, width, dst_msb_offset| CopyOp { ev_lsb, width, dst_msb_offset };
+        let ops = [op(16, 4, 36), op(16, 4, 52), op(16, 4, 68), op(16, 8, 56), op(8, 4, 124)];
+        let map = EvTemplate::new(address(0x10), &ops).expect("template");
+        let (local, remote) = (Ip::V6(address(which)), Ip::V6(address(1 - which)));
+        let config = PeerConfig { local, remote, planes, route: Route::Srv6(map), hop_limit: 64 };
+        let peer = self.engine.add_peer(&config).expect("peer");
+        let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 192];
+        compact_profile(&mut entries, 2, 96, 8).expect("paths");
+        let ev_profile = self.engine.create_ev_profile(&entries).expect("profile");
+        for (&qp, far) in self.qps.iter().zip(peers) {
+            self.engine.modify_to_init(qp).expect("init");
+            let rtr = RtrAttr {
+                peer,
+                dest_qp: far.qpn(),
+                rq_psn: Psn::new(0),
+                path_mtu: 4096,
+                mpr_dest: 8,
+                ev_profile,
+                trim_nack: false,
+            };
+            self.engine.modify_to_rtr(Instant::ZERO, qp, &rtr).expect("rtr");
+            let mut rts = RtsAttr::software(Psn::new(0));
+            rts.cc = CcConfig::Fixed { window_bytes: 256 << 10 };
+            self.engine.modify_to_rts(Instant::ZERO, qp, &rts).expect("rts");
+        }
+    }
+
+    /// Sends everything that may leave now to `to`; returns the frames.
+    fn flow(&mut self, to: &mut Side<'_>, now: Instant, buffer: &mut [u8], work: Work) -> u64 {
+        let mut frames = 0;
+        while let Some(tx) = self.engine.poll_transmit(now, PortMask::ALL, buffer) {
+            frames += 1;
+            let len = tx.frame_len();
+            let mut check = IcrcCheck::Valid;
+            if work == Work::CopyAndIcrc {
+                if let Some(payload) = tx.payload {
+                    let (at, n) = (payload.offset as usize, payload.len as usize);
+                    buffer[tx.header_len..tx.header_len + n].copy_from_slice(&self.memory[at..at + n]);
+                }
+                let end = len - icrc::LEN;
+                let crc = icrc::compute(&buffer[tx.l3_offset..end]).expect("a packet");
+                buffer[end..len].copy_from_slice(&crc);
+                check = IcrcCheck::Verify;
+            }
+            let head = if work == Work::Headers { &buffer[..tx.header_len] } else { &buffer[..len] };
+            let meta = RxMeta { port: tx.port, wire_len: len, icrc: check };
+            match to.engine.handle_packet(now, meta, head) {
+                Ok(Received::Place(at)) if work == Work::CopyAndIcrc => {
+                    let offset = at.offset as usize;
+                    to.memory[offset..offset + at.payload.len()].copy_from_slice(&buffer[at.payload]);
+                }
+                Ok(_) => {}
+                Err(why) => panic!("a frame of the bench was refused: {why}"),
+            }
+        }
+        frames
+    }
+}
+
+/// Writes `messages` of 1 MiB from A to B and returns the data packets; every tenth of a microsecond is a turn.
+pub fn write(a: &mut Side<'_>, b: &mut Side<'_>, now: &mut Instant, messages: u64, work: Work) -> u64 {
+    let mut buffer = vec![0u8; 8192];
+    assert!(buffer.len() > MAX_HEADER_LEN);
+    let before = a.engine.stats().tx_data;
+    for wr_id in 0..messages {
+        let wr = SendWr {
+            wr_id,
+            lkey: a.key,
+            local_va: VA,
+            len: REGION as u32,
+            remote_va: VA,
+            rkey: Rkey(b.key),
+            signaled: true,
+        };
+        a.engine.post_send(*now, a.qps[0], &wr).expect("room in the send queue");
+        while a.engine.poll_completion(a.cq).is_none() {
+            *now = now.after(20_000);
+            let moved = a.flow(b, *now, &mut buffer, work) + b.flow(a, *now, &mut buffer, work);
+            assert!(moved > 0, "the transfer stands still");
+        }
+    }
+    a.engine.stats().tx_data - before
+}
