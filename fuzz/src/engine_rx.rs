@@ -17,7 +17,8 @@ const OPCODES: [u8; 12] = [0xC6, 0xC7, 0xC8, 0xC9, 0xCA, 0xCB, 0xD1, 0xD8, 0xD9,
 
 /// `data` is a script: frames of any content, frames with a plausible start, posts, and time.
 pub fn engine_rx(data: &[u8]) {
-    let limits = Limits { qps: 2, mpr: 1, send_queue: 8, evs: 8, active_evs: 8, events: 8, cq_depth: 4, ..Limits::default() };
+    let limits =
+        Limits { qps: 2, mpr: 1, send_queue: 8, evs: 8, active_evs: 8, events: 8, cq_depth: 4, ..Limits::default() };
     let mut storage = OwnedStorage::new(limits).expect("limits");
     let mut cfg = EndpointConfig::default();
     cfg.gids[0] = Some(Ip::V6(OURS));
@@ -69,7 +70,8 @@ fn connect(engine: &mut Endpoint<'_>) -> (QpHandle, CqHandle, u32) {
         *plane = Some(PlanePath { next_hop: [4; 6], outer_src: None });
     }
     let (local, remote) = (Ip::V6(OURS), Ip::V6(THEIRS));
-    let peer = engine.add_peer(&PeerConfig { local, remote, planes, route: Route::Plain, hop_limit: 64 }).expect("peer");
+    let peer =
+        engine.add_peer(&PeerConfig { local, remote, planes, route: Route::Plain, hop_limit: 64 }).expect("peer");
     let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 8];
     compact_profile(&mut entries, 2, 4, 8).expect("paths");
     let ev_profile = engine.create_ev_profile(&entries).expect("profile");
@@ -77,8 +79,7 @@ fn connect(engine: &mut Endpoint<'_>) -> (QpHandle, CqHandle, u32) {
     let qp = engine.create_qp(&QpInit { pd, send_cq: cq, recv_cq: cq }).expect("queue pair");
     engine.modify_to_init(qp).expect("init");
     let rq_psn = Psn::new(FIRST_PSN);
-    let rtr =
-        RtrAttr { peer, dest_qp: Qpn::new(77), rq_psn, path_mtu: 1024, mpr_dest: 1, ev_profile, trim_nack: true };
+    let rtr = RtrAttr { peer, dest_qp: Qpn::new(77), rq_psn, path_mtu: 1024, mpr_dest: 1, ev_profile, trim_nack: true };
     engine.modify_to_rtr(Instant::ZERO, qp, &rtr).expect("rtr");
     let mut rts = RtsAttr::software(Psn::new(FIRST_PSN));
     rts.mpr = 1;

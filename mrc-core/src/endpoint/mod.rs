@@ -12,7 +12,6 @@ use core::ops::Range;
 use mrc_wire::{Ev, FrameTemplate, Ip, PortNum, Psn};
 
 use crate::{
-    cc::CongestionControl,
     config::{EndpointConfig, MAX_PORTS, Route},
     cq::{Completion, CqHandle, Cqs, Status},
     error::{ConfigError, Discard},
@@ -347,22 +346,25 @@ impl<'s> Endpoint<'s> {
     /// Puts a QP on the lists it belongs to and arms its timer.
     #[inline]
     fn wake(&mut self, now: Instant, qp: u32) {
-        let Some(slot) = self.qps.get(qp as usize) else { return };
-        if slot.rsp.owes() {
-            self.control.push(self.qps, qp);
-        }
-        let Some(slot) = self.qps.get(qp as usize) else { return };
-        if slot.state != QpState::Rts {
+        self.wake_control(qp);
+        let active = self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Rts);
+        if !active {
             return;
         }
-        let probes = slot.req.probes.wants_any();
-        let sends = slot.cc.can_send();
-        let asked = self.with_tx(qp, |tx| (probes || (sends && tx.has_data(now)), tx.next_timeout(now)));
+        let asked = self.with_tx(qp, |tx| (tx.is_ready(now), tx.next_timeout(now)));
         if let Some((ready, deadline)) = asked {
             if ready {
                 self.data.push(self.qps, qp);
             }
             self.timers.arm(qp, deadline);
+        }
+    }
+
+    /// As [`Endpoint::wake`] after something that concerned the responder only: a received write moves no timer.
+    #[inline]
+    fn wake_control(&mut self, qp: u32) {
+        if self.qps.get(qp as usize).is_some_and(|slot| slot.rsp.owes()) {
+            self.control.push(self.qps, qp);
         }
     }
 

@@ -72,7 +72,11 @@ impl Endpoint<'_> {
             Body::Trimmed { kind, timestamp } => self.on_trimmed(qp, &frame, kind, timestamp),
             _ => self.on_control(now, qp, &frame),
         };
-        self.wake(now, qp);
+        if matches!(frame.body, Body::Write { .. } | Body::Probe(_) | Body::Trimmed { .. }) {
+            self.wake_control(qp);
+        } else {
+            self.wake(now, qp);
+        }
         result
     }
 

@@ -8,7 +8,6 @@ use mrc_wire::{
 
 use super::{Endpoint, PayloadRef, Transmit, part};
 use crate::{
-    cc::CongestionControl,
     config::{Route, Trimming},
     event::ErrorCause,
     path::Choice,
@@ -81,19 +80,15 @@ impl Endpoint<'_> {
 
     /// As `next_turn` for the data list; the timer learns of what was just sent.
     fn after_data(&mut self, now: Instant, qp: u32, keep: bool) {
-        let more = keep
-            && self
-                .qps
-                .get(qp as usize)
-                .is_some_and(|slot| slot.state == QpState::Rts && (slot.req.probes.wants_any() || slot.cc.can_send()))
-            && self.with_tx(qp, |tx| tx.req.probes.wants_any() || tx.has_data(now)).unwrap_or(false);
-        if more {
-            self.data.rotate(self.qps);
-        } else {
-            let _ = self.data.pop(self.qps);
-        }
         let active = self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Rts);
-        if active && let Some(deadline) = self.with_tx(qp, |tx| tx.next_timeout(now)) {
+        let asked = if active { self.with_tx(qp, |tx| (tx.is_ready(now), tx.next_timeout(now))) } else { None };
+        match asked {
+            Some((true, _)) if keep => self.data.rotate(self.qps),
+            _ => {
+                let _ = self.data.pop(self.qps);
+            }
+        }
+        if let Some((_, deadline)) = asked {
             self.timers.arm(qp, deadline);
         }
     }

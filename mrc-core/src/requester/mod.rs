@@ -249,6 +249,12 @@ impl TxSide<'_, '_> {
         self.req.outstanding() < limit
     }
 
+    /// Whether the QP has something to send and the congestion controller lets it.
+    #[inline]
+    pub(crate) fn is_ready(&self, now: Instant) -> bool {
+        self.req.probes.wants_any() || (self.cc.can_send() && self.has_data(now))
+    }
+
     /// Whether calling [`TxSide::next_data`] can be worth it.
     pub(crate) fn has_data(&self, now: Instant) -> bool {
         self.req.resend_tail
