@@ -162,11 +162,13 @@ const TIMER_CEILING_NS: u64 = 1_024 << 24;
 
 impl RetryConfig {
     /// T0 in nanoseconds; `None` when the timer is disabled.
+    //= QP-006
     pub const fn t0_ns(&self) -> Option<u64> {
         if self.timeout == 0 { None } else { Some(1_024 << (if self.timeout > 24 { 24 } else { self.timeout })) }
     }
 
     /// Interval of a timer armed after `n` retries.
+    //= TIMER-002
     pub const fn interval_ns(&self, n: u8) -> u64 {
         let Some(t0) = self.t0_ns() else { return u64::MAX };
         if n < self.linear {
@@ -178,6 +180,7 @@ impl RetryConfig {
     }
 
     /// Whether `n` retries exceed the budget.
+    //= QP-007, RETRY-003
     pub const fn exhausted(&self, n: u8) -> bool {
         self.exponential < 25 && n as u16 > self.linear as u16 + self.exponential as u16
     }
@@ -271,6 +274,7 @@ impl RtsAttr {
 mod tests {
     use super::*;
 
+    //= TIMER-002 test
     #[test]
     fn intervals_are_linear_then_double_to_the_ceiling() {
         let retry = RetryConfig { timeout: 8, linear: 2, exponential: 25 };
@@ -283,6 +287,7 @@ mod tests {
         assert!(!retry.exhausted(255));
     }
 
+    //= QP-007 test
     #[test]
     fn budget_is_the_sum_of_the_intervals() {
         let retry = RetryConfig { timeout: 10, linear: 1, exponential: 1 };
@@ -292,6 +297,7 @@ mod tests {
         assert!(retry.exhausted(3));
     }
 
+    //= QP-006 test
     #[test]
     fn a_zero_exponent_disables_the_timer() {
         let retry = RetryConfig { timeout: 0, linear: 7, exponential: 7 };

@@ -33,6 +33,7 @@ pub enum QpState {
 
 impl QpState {
     /// Whether the state machine has an edge from this state to `to`.
+    //= QP-001
     pub const fn allows(self, to: Self) -> bool {
         matches!(
             (self, to),
@@ -45,6 +46,7 @@ impl QpState {
     }
 
     /// Whether writes and probes are accepted.
+    //= QP-002, VAL-014
     pub const fn receives(self) -> bool {
         matches!(self, Self::Rtr | Self::Rts)
     }
@@ -225,6 +227,7 @@ mod tests {
     use std::{format, string::String};
 
     /// The whole transition table; a change of behaviour is a diff of this picture.
+    //= QP-001 test
     #[test]
     fn transition_table() {
         let states = [Reset, Init, Rtr, Rts, Error];

@@ -333,6 +333,8 @@ fn transfer(seed: u64, weather: Weather, setup: &Setup) -> u64 {
     })
 }
 
+//= SEG-001, SEG-002, SEG-003, LEN-001, LEN-002, LEN-003, LEN-005, LEN-006, RETH-001, RETH-002, TACK-002 test
+//= ACK-001, REQ-001, RSP-001 test
 #[test]
 fn every_length_arrives_on_every_qp() {
     for (qps, psn) in [(1, 0xFF_FFF0), (4, 0), (3, 0x7F_FFFF)] {
@@ -340,6 +342,8 @@ fn every_length_arrives_on_every_qp() {
     }
 }
 
+//= SND-001, SND-002, SRX-002, SRX-004, SRX-006, LOSS-002, TIMER-004, RSP-002, RSP-003, RSP-010, BTH-008 test
+//= VAL-010, MODEL-002, ICRC-009 test
 #[test]
 fn bad_weather_costs_time_not_bytes() {
     let storm = Weather { loss: 20, reorder: 100, duplicate: 30, corrupt: 10, mark: 50, ..Weather::default() };
@@ -362,6 +366,7 @@ fn bad_weather_costs_time_not_bytes() {
     }
 }
 
+//= NACK-001, DSCP-003 test
 #[test]
 fn trimmed_packets_come_back_by_nack() {
     let setup = Setup { trimming: Trimming::On, ..Setup::default() };
@@ -378,6 +383,7 @@ fn trimmed_packets_come_back_by_nack() {
     });
 }
 
+//= SND-004, TIMER-004, PROBE-001, SACK-005 test
 #[test]
 fn a_black_hole_is_found_and_forgiven() {
     let weather = Weather { black_hole: Some(Ev(0x103)), ..Weather::default() };
@@ -427,6 +433,7 @@ fn a_plane_may_leave_and_return() {
     });
 }
 
+//= RETRY-003, TIMER-002, TACK-005 test
 #[test]
 fn silence_ends_in_an_error_that_explains_itself() {
     net(5, &Setup { keepalive_ns: [0, 5_000_000], ..Setup::default() }, Weather::default(), |net| {
@@ -450,6 +457,7 @@ fn silence_ends_in_an_error_that_explains_itself() {
     });
 }
 
+//= VAL-017, VAL-018, AETH-005, RETH-003 test
 #[test]
 fn memory_that_is_not_offered_is_not_written() {
     let cases: [(&str, Access, u64, u32); 4] = [
@@ -484,6 +492,7 @@ fn a_region_that_disappears_fails_its_requests() {
     });
 }
 
+//= VAL-010, VAL-011, VAL-013, IP6-007 test
 #[test]
 fn strangers_are_counted_by_reason() {
     net(8, &Setup::default(), Weather::default(), |net| {

@@ -222,6 +222,7 @@ impl Endpoint<'_> {
     ///
     /// # Errors
     /// Stale handle, wrong state, an attribute outside its range, an unknown peer or profile.
+    //= QP-003, QP-005, LEN-001
     pub fn modify_to_rtr(&mut self, now: Instant, qp: QpHandle, attr: &RtrAttr) -> Result<(), ModifyError> {
         let index = self.transition(qp, QpState::Rtr)?;
         attr.validate()?;
@@ -253,6 +254,7 @@ impl Endpoint<'_> {
     ///
     /// # Errors
     /// Stale handle, wrong state, an attribute outside its range, or no usable EV.
+    //= QP-003
     pub fn modify_to_rts(&mut self, now: Instant, qp: QpHandle, attr: &RtsAttr) -> Result<(), ModifyError> {
         let index = self.transition(qp, QpState::Rts)?;
         attr.validate()?;

@@ -43,6 +43,7 @@ impl Endpoint<'_> {
         }
     }
 
+    //= VAL-010
     fn receive(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
         let frame = mrc_wire::parse_frame(head, rx.wire_len, &self.cfg.wire, |dst| self.is_local(rx.port, dst))?;
         let trimmed = matches!(frame.body, Body::Trimmed { .. });
@@ -92,12 +93,14 @@ impl Endpoint<'_> {
     }
 
     /// Step 11: one index and one comparison.
+    //= VAL-011
     fn find_qp(&self, qpn: Qpn) -> Option<u32> {
         let index = qpn.value() & (1u32 << self.qpn_bits()).wrapping_sub(1);
         self.qps.get(index as usize).filter(|slot| slot.used && slot.qpn == qpn).map(|_| index)
     }
 
     /// Step 12: partition, peer, state.
+    //= VAL-013, VAL-014, IP6-007
     fn admit(&self, qp: u32, frame: &Frame) -> Result<(), Discard> {
         let slot = self.qps.get(qp as usize).ok_or(Discard::Qpn)?;
         let (theirs, ours) = (frame.bth.pkey, self.cfg.pkey);
@@ -119,6 +122,7 @@ impl Endpoint<'_> {
         Ok(())
     }
 
+    //= VAL-015, MODEL-002
     fn on_write(&mut self, now: Instant, port: PortNum, qp: u32, frame: &Frame) -> Result<Received, Discard> {
         let write = Write {
             psn: frame.bth.psn,
@@ -170,6 +174,7 @@ impl Endpoint<'_> {
     }
 
     /// Steps 15 to 17: lengths, memory, write with immediate.
+    //= VAL-016, VAL-017, VAL-018, LEN-002, LEN-003, LEN-005, LEN-006, LEN-007, RETH-003
     fn check_write(&self, qp: u32, frame: &Frame) -> Result<Received, Syndrome> {
         let Body::Write { reth, imm, .. } = &frame.body else { return Err(Syndrome::InvalidRequest) };
         let slot = self.qps.get(qp as usize).ok_or(Syndrome::RemoteOperational)?;
@@ -221,6 +226,7 @@ impl Endpoint<'_> {
         }
     }
 
+    //= SACK-005, BTH-013
     fn on_probe(&mut self, now: Instant, qp: u32, frame: &Frame, probe: &ProbeRepr) -> Result<Received, Discard> {
         self.stats.rx_probe += 1;
         // Two probes without new data between them: the peer may be asking because our answers die on their way.

@@ -93,6 +93,7 @@ impl Endpoint<'_> {
         }
     }
 
+    //= DSCP-002, DSCP-005, BTH-010, BTH-012, BTH-015, ACK-005
     fn send_control(&mut self, now: Instant, qp: u32, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
         let usable = self.usable_ports(qp).and(ports);
         let slot = self.qps.get_mut(qp as usize)?;
@@ -175,6 +176,7 @@ impl Endpoint<'_> {
         self.send_write(now, qp, &packet, out)
     }
 
+    //= PROBE-001, PETH-002
     fn send_probe(&mut self, now: Instant, qp: u32, usable: PortMask, out: &mut [u8]) -> Option<Transmit> {
         let slots = part(self.ev_slots, qp, self.limits.evs)?;
         let slot = self.qps.get_mut(qp as usize)?;
@@ -199,6 +201,7 @@ impl Endpoint<'_> {
         Some(transmit)
     }
 
+    //= RETH-001, RETH-002, METH-003, SEG-003, IP6-002
     fn send_write(&mut self, now: Instant, qp: u32, packet: &DataPacket, out: &mut [u8]) -> Option<Transmit> {
         let slot = self.qps.get(qp as usize)?;
         let wqe = &packet.segment.wqe;
@@ -305,6 +308,7 @@ fn stamp(now: Instant) -> u16 {
     (now.as_nanos() >> 7) as u16
 }
 
+//= DSCP-003
 fn data_dscp(slot: &Qp, plan: &mrc_wire::DscpPlan, rtx: bool) -> u8 {
     match (slot.req.trimming, rtx) {
         (Trimming::Off, _) => plan.no_trim,
@@ -314,6 +318,7 @@ fn data_dscp(slot: &Qp, plan: &mrc_wire::DscpPlan, rtx: bool) -> u8 {
 }
 
 /// Opcode of packet `index` of a message of `packets`.
+//= SEG-002
 fn opcode(index: u32, packets: u32) -> Opcode {
     match (index == 0, index + 1 >= packets) {
         (true, true) => Opcode::WriteOnly,

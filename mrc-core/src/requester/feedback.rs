@@ -25,6 +25,7 @@ pub(crate) enum Verdict {
 
 impl TxSide<'_, '_> {
     /// Applies a SACK; `rtx` is its BTH flag.
+    //= SRX-001
     pub(crate) fn on_sack(&mut self, now: Instant, sack: &SackRepr, rtx: bool) -> Result<(), Discard> {
         let cack = sack.cack;
         if cack.diff(self.req.max_sent) > 0 || cack.diff(self.req.unack) <= ANCIENT {
@@ -55,6 +56,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Step 1: the echoed EV. Returns whether the SACK answers a probe that is not outstanding.
+    //= SRX-003
     fn sack_path_feedback(&mut self, now: Instant, sack: &SackRepr, trigger: Option<Psn>) -> bool {
         let Some(trigger) = trigger else {
             let Some((ev, sent_at)) = self.req.probes.answered(sack.probe_id()) else { return true };
@@ -70,6 +72,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Steps 3 and 7: marks what arrived and moves the window.
+    //= SRX-002, SRX-004
     fn score(&mut self, sack: &SackRepr, trigger: Option<Psn>) {
         let base = offset(sack.cack, sack.sack_offset);
         let (max, lost_before) = (self.req.max_sent, self.req.lost);
@@ -98,6 +101,7 @@ impl TxSide<'_, '_> {
         }
     }
 
+    //= SRX-006, RETRY-002
     fn progress_to(&mut self, cack: Psn) {
         self.req.unack = cack;
         self.saw(cack);
@@ -106,6 +110,7 @@ impl TxSide<'_, '_> {
     }
 
     /// `n` packets marked lost turned out received before they were sent again.
+    //= SRX-007
     fn un_lose(&mut self, n: u32) {
         self.req.lost = self.req.lost.saturating_sub(n);
         for _ in 0..n {
@@ -114,6 +119,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Step 4: bytes the responder newly counted; a reordered SACK's older count is ignored.
+    //= SRX-005
     fn newly_received(&mut self, units: u32) -> u32 {
         let delta = units.wrapping_sub(self.req.prev_rcvd_units) & 0xFF_FFFF;
         if delta == 0 || delta >= 1 << 23 {
@@ -124,6 +130,7 @@ impl TxSide<'_, '_> {
     }
 
     /// A round trip, when it is certain which transmission the feedback answers (`congestion.md` 3).
+    //= RTT-001
     fn rtt_sample(&self, now: Instant, psn: Psn, rtx: bool) -> Option<u64> {
         let age = self.req.max_sent.diff(psn);
         if age < 0 || age >= self.window.capacity() as i32 {
@@ -150,6 +157,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Step 8: zeros of the bitmap that enough later packets have overtaken.
+    //= LOSS-001, LOSS-002, LOSS-004, LOSS-005
     fn infer_losses(&mut self, now: Instant, sack: &SackRepr) {
         let base = offset(sack.cack, sack.sack_offset);
         let overtaken = self.req.hi_sacked.sub(self.reorder_pkts());
@@ -195,6 +203,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Applies a Transport ACK or NAK (`transport.md` 3.9).
+    //= TACK-001, TACK-006, AETH-002, AETH-003, AETH-004, AETH-005, AETH-006, AETH-007
     pub(crate) fn on_ack(&mut self, now: Instant, psn: Psn, aeth: &AethRepr) -> Result<Verdict, Discard> {
         let within = psn.diff(self.req.max_sent) <= 0 && psn.diff(self.req.unack) > ANCIENT;
         let fail = match aeth.syndrome {
@@ -230,6 +239,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Applies a NACK (`transport.md` 3.7); `rtx` is its BTH flag.
+    //= NACK-001, NACK-004, NACK-005, NACK-006, NACK-007
     pub(crate) fn on_nack(&mut self, now: Instant, nack: &NackRepr, rtx: bool) -> Result<Verdict, Discard> {
         let psn = nack.psn;
         let outstanding = psn.diff(self.req.unack) > 0 && psn.diff(self.req.max_sent) <= 0;

@@ -119,6 +119,7 @@ impl Requester {
     };
 
     /// Everything before the first PSN counts as acknowledged.
+    //= REQ-001
     pub(crate) fn start(now: Instant, attr: &RtsAttr, path_mtu: u32, msn_start: u16) -> Self {
         let before = attr.sq_psn.sub(1);
         Self {
@@ -221,6 +222,7 @@ pub(crate) fn segment_len(len: u32, index: u32, path_mtu: u32) -> u32 {
 }
 
 /// Packets of a message of `len` bytes; `path_mtu` is a power of two.
+//= SEG-001
 pub(crate) fn packets_of(len: u32, path_mtu: u32) -> u32 {
     let shift = path_mtu.trailing_zeros() & 31;
     let full = len >> shift;
@@ -244,6 +246,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Whether a new packet fits the window of PSNs.
+    //= SND-002
     fn window_open(&self) -> bool {
         let limit = self.req.mpr_tx.min(self.window.capacity());
         self.req.outstanding() < limit
@@ -264,6 +267,7 @@ impl TxSide<'_, '_> {
 
     /// The next write packet to send through one of `ports`: the oldest LOST one, else a new one. `None` when window,
     /// congestion controller or paths forbid every packet; then the timer or the next acknowledgement helps.
+    //= SND-001, SND-003
     pub(crate) fn next_data(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         if self.req.resend_tail {
             return self.repeat_tail(now, ports);
@@ -280,6 +284,7 @@ impl TxSide<'_, '_> {
         self.next_new(now, ports)
     }
 
+    //= SND-002, SND-004, SEG-001
     fn next_new(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         if !self.sq.has_new() || !self.window_open() {
             return None;
@@ -309,6 +314,7 @@ impl TxSide<'_, '_> {
         Some(self.departs(now, psn, segment, choice, false, last))
     }
 
+    //= SND-001, SND-004, BTH-008
     fn next_retransmission(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         let psn = self.window.first_lost(self.req.unack, self.req.max_sent)?;
         if psn.diff(self.req.unack) > self.req.mpr_tx as i32 {
@@ -328,6 +334,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Repeats the last packet of the oldest request so that the responder repeats its Transport ACK.
+    //= TACK-004
     fn repeat_tail(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         let oldest = self.sq.oldest(self.ring).filter(|(_, all_sent)| *all_sent).map(|(wqe, _)| *wqe);
         let Some(wqe) = oldest else {
@@ -354,6 +361,7 @@ impl TxSide<'_, '_> {
         choice
     }
 
+    //= SND-007, AREQ-001, TIMER-003
     fn departs(
         &mut self,
         now: Instant,
@@ -384,6 +392,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Charges a retry of `psn` to the budget; an error when it is spent (`transport.md` 3.8).
+    //= RETRY-001, RETRY-003
     fn count_retry(&mut self, now: Instant, psn: Psn) -> Option<ErrorCause> {
         let oldest = psn == self.req.unack.next() || psn == self.req.tack.next();
         if !oldest && !self.cfg.retry_strict {

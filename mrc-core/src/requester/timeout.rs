@@ -32,6 +32,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Packets whose timer has run out; also finds the next deadline.
+    //= TIMER-001, TIMER-004
     fn expire_packets(&mut self, now: Instant) -> Option<ErrorCause> {
         let (unack, max) = (self.req.unack, self.req.max_sent);
         let mut next = Instant::FAR;
@@ -73,6 +74,7 @@ impl TxSide<'_, '_> {
     }
 
     /// All packets of the oldest request arrived, its Transport ACK did not: repeat its last packet.
+    //= TACK-004
     fn tack_overdue(&mut self, now: Instant) -> Option<ErrorCause> {
         self.req.tack_wait = now;
         self.req.resend_tail = true;

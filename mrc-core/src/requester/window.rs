@@ -7,6 +7,7 @@ use mrc_wire::Psn;
 use crate::{path::EvIndex, time::Tick};
 
 /// What is known of the latest transmission of one PSN.
+//= REQ-002
 #[derive(Clone, Copy, Debug)]
 pub struct TxRecord {
     pub(crate) sent_at: Tick,
@@ -228,6 +229,7 @@ mod tests {
         f(&mut TxWindow { records: &mut records, words: &mut words })
     }
 
+    //= SRX-004 test
     #[test]
     fn bits_outside_the_outstanding_range_are_ignored() {
         window(|w| {
@@ -264,6 +266,7 @@ mod tests {
         });
     }
 
+    //= SRX-007 test
     #[test]
     fn a_lost_packet_that_arrived_after_all_is_not_lost() {
         window(|w| {

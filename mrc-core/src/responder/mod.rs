@@ -74,6 +74,7 @@ impl Responder {
         marked_row: 0,
     };
 
+    //= RSP-001
     pub(crate) fn start(attr: &RtrAttr) -> Self {
         let before = attr.rq_psn.sub(1);
         Self {
@@ -87,6 +88,7 @@ impl Responder {
 
     /// Records a write packet in the reliability state and queues the SACK or NACK it triggers (`transport.md` 4.2,
     /// 4.3). The caller then runs the transport checks on a new one.
+    //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006
     pub(crate) fn on_write(
         &mut self,
         write: &Write,
@@ -122,6 +124,7 @@ impl Responder {
         }
     }
 
+    //= RSP-008, RBYT-001, ACK-001, ACK-003
     fn record(&mut self, write: &Write, bits: &mut [RxWord]) {
         self.rcvd_bytes = self.rcvd_bytes.wrapping_add(write.nominal);
         if (write.ack_req || write.ends_message) && write.psn.diff(self.tack_goal) > 0 {
@@ -136,6 +139,7 @@ impl Responder {
         }
     }
 
+    //= SACK-007, SACK-009
     fn answer_sack(&mut self, write: &Write, always_skip_after: u8) {
         self.trigger_bytes = 0;
         let verdict = self.verdict(write.ev, write.ce, always_skip_after);
@@ -149,6 +153,7 @@ impl Responder {
     }
 
     /// The m field (`transport.md` 4.4).
+    //= MFLD-001
     pub(crate) fn verdict(&mut self, ev: mrc_wire::Ev, ce: bool, always_skip_after: u8) -> mrc_wire::Verdict {
         if !ce {
             if ev == self.marked_ev {

@@ -65,6 +65,7 @@ impl PsnWindow {
         (at >> 6, (at & 63) as u32)
     }
 
+    //= RSP-006, RSP-010
     pub(crate) fn classify(&self, psn: Psn, bits: &[RxWord]) -> Arrival {
         if psn.diff(self.cack) <= 0 {
             return Arrival::Below;
@@ -103,6 +104,7 @@ impl PsnWindow {
     }
 
     /// Moves the cumulative acknowledgement over everything received.
+    //= RSP-009
     fn advance(&mut self, bits: &mut [RxWord]) -> u32 {
         let mut ended = 0;
         while self.ooo > 0 {
@@ -130,6 +132,7 @@ impl PsnWindow {
     }
 
     /// 64 bits of "received" from `base`, cumulative part included.
+    //= SACK-012
     pub(crate) fn bitmap(&self, base: Psn, bits: &[RxWord]) -> u64 {
         let below = self.cack.diff(base);
         let cumulative = if below < 0 {
@@ -160,6 +163,7 @@ mod tests {
 
     use super::*;
 
+    //= RSP-006 test
     #[test]
     fn the_window_wraps_with_the_psn_space() {
         let bits = [RxWord::EMPTY; 16];
@@ -172,6 +176,7 @@ mod tests {
 
     proptest! {
         /// Against a naive set of received PSNs.
+        //= RSP-009, RSP-010, SACK-012 test
         #[test]
         fn agrees_with_a_set(start in 0u32..0x100_0000, steps in prop::collection::vec(0u32..140, 1..600)) {
             let mut bits = [RxWord::EMPTY; 2];

@@ -6,6 +6,7 @@ use super::{Answer, AnswerKind, Responder, RxWord};
 
 impl Responder {
     /// The SACK that `answer` asks for, as of now. `None` for other answers.
+    //= SACK-008, SACK-010, SETH-007, CCS-001
     pub(crate) fn sack(&mut self, answer: &Answer, own: Qpn, peer: Qpn, bits: &[RxWord]) -> Option<SackRepr> {
         let AnswerKind::Sack { verdict, probe_id } = answer.kind else { return None };
         let cack = self.window.cack();
@@ -33,6 +34,7 @@ impl Responder {
     }
 
     /// The base of the next bitmap: the newest 64 PSNs, or the next slice of a wide window.
+    //= SACK-011
     fn next_base(&mut self) -> Psn {
         let (cack, max) = (self.window.cack(), self.window.max_rcv());
         let first = cack.next();
@@ -96,6 +98,7 @@ mod tests {
         r.sack(&answer, Qpn::new(1), Qpn::new(2), bits).unwrap()
     }
 
+    //= SACK-008, RBYT-001, SETH-007 test
     #[test]
     fn two_losses_of_twelve() {
         let mut bits = [RxWord::EMPTY; 16];
@@ -109,6 +112,7 @@ mod tests {
         assert_eq!(sack.rcvd_bytes, (10u32 * 4_184).div_ceil(256));
     }
 
+    //= SACK-011 test
     #[test]
     fn slices_of_a_wide_window_walk_upward_and_restart() {
         let mut bits = [RxWord::EMPTY; 16];
