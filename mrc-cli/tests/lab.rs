@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use mrc_lab::{Fabric, Shape, requirements};
+use mrc_lab::{Fabric, Shape, skip};
 use serde_json::Value;
 
 fn mrc(args: &[&str]) -> Command {
@@ -18,16 +18,6 @@ fn mrc(args: &[&str]) -> Command {
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
     LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn skip(test: &str) -> bool {
-    match requirements() {
-        Ok(()) => false,
-        Err(missing) => {
-            eprintln!("SKIP {test}: {missing}");
-            true
-        }
-    }
 }
 
 fn folder(test: &str) -> PathBuf {

@@ -91,6 +91,14 @@ pub fn requirements() -> Result<(), Missing> {
     Ok(())
 }
 
+/// For tests: whether `test` must be skipped here; says so by name and reason. Writes to standard error itself, since the
+/// test harness swallows what `eprintln!` prints in a test that passes.
+pub fn skip(test: &str) -> bool {
+    let Err(missing) = requirements() else { return false };
+    let _ = std::io::stderr().write_all(format!("SKIP {test}: {missing}\n").as_bytes());
+    true
+}
+
 fn os(what: impl Into<String>, source: std::io::Error) -> LabError {
     LabError::Os { what: what.into(), source }
 }

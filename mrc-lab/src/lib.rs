@@ -11,6 +11,6 @@ mod fabric;
 mod shape;
 
 pub use capture::{Capture, CapturedPacket, write_pcapng};
-pub use exec::{LabError, Missing, enter, requirements};
+pub use exec::{LabError, Missing, enter, requirements, skip};
 pub use fabric::{Fabric, LinkReport, LinkState, Status, SwitchReport};
 pub use shape::{Host, HostPeer, HostPlane, Link, Node, Shape};

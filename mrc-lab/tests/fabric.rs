@@ -5,13 +5,12 @@ use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use mrc_lab::{Capture, Fabric, LinkState, Shape, enter, requirements};
+use mrc_lab::{Capture, Fabric, LinkState, Shape, enter, skip};
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, bind, socket};
 
 /// A guarded fabric of its own for `test`, or `None` with the reason printed.
 fn fabric(test: &str, shape: Shape) -> Option<Fabric> {
-    if let Err(missing) = requirements() {
-        eprintln!("SKIP {test}: {missing}");
+    if skip(test) {
         return None;
     }
     let prefix = format!("mrctest{}{test}", std::process::id());

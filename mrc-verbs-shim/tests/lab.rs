@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mrc_afxdp::device::Attachment;
 use mrc_core::RetryConfig;
-use mrc_lab::{Fabric, Shape, enter, requirements};
+use mrc_lab::{Fabric, Shape, enter, skip};
 use mrc_verbs_shim::host::HostFile;
 use mrc_verbs_shim::{
     Access, Completion, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QpState, QueuePair,
@@ -15,8 +15,7 @@ use mrc_wire::{Psn, Rkey};
 const BYTES: usize = 1 << 16;
 
 fn fabric(test: &str) -> Option<Fabric> {
-    if let Err(missing) = requirements() {
-        eprintln!("SKIP {test}: {missing}");
+    if skip(test) {
         return None;
     }
     let prefix = format!("mrcv{}{test}", std::process::id());

@@ -1,6 +1,7 @@
 //! The three forms of the filter agree: plain Rust, XDP (interpreted, and by the kernel where allowed), classic; and a
 //! C version where clang is present.
 
+use std::io::Write as _;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
@@ -147,7 +148,8 @@ fn the_kernel_accepts_and_agrees() {
     let map = match bpf::create_xskmap(1) {
         Ok(map) => map,
         Err(errno) => {
-            eprintln!("SKIP the_kernel_accepts_and_agrees: bpf(2) is not allowed here ({errno})");
+            let _ =
+                writeln!(std::io::stderr(), "SKIP the_kernel_accepts_and_agrees: bpf(2) is not allowed here ({errno})");
             return;
         }
     };
@@ -155,7 +157,10 @@ fn the_kernel_accepts_and_agrees() {
         let program = match bpf::load_xdp(&xdp::program(&filter, map.as_raw_fd())) {
             Ok(program) => program,
             Err((rustix::io::Errno::PERM, _)) => {
-                eprintln!("SKIP the_kernel_accepts_and_agrees: loading XDP programs is not allowed here");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "SKIP the_kernel_accepts_and_agrees: loading XDP programs is not allowed here"
+                );
                 return;
             }
             Err((errno, log)) => panic!("{errno}: {log}"),
@@ -199,7 +204,10 @@ fn the_compiler_agrees() {
     let output = match output {
         Ok(output) => output,
         Err(error) => {
-            eprintln!("SKIP the_compiler_agrees: cannot run {clang} ({error}); CLANG names another");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIP the_compiler_agrees: cannot run {clang} ({error}); CLANG names another"
+            );
             return;
         }
     };

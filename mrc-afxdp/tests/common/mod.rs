@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)] // each test program uses its part
 
 use std::fs::File;
+use std::io::Write as _;
 use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
 use std::process::Command;
@@ -38,7 +39,10 @@ impl Pair {
         match pair.build(mtu) {
             Ok(()) => Some(pair),
             Err(reason) => {
-                eprintln!("SKIP {test}: cannot build a veth pair in namespaces ({reason}); run as root with iproute2");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "SKIP {test}: cannot build a veth pair in namespaces ({reason}); run as root with iproute2"
+                );
                 None
             }
         }
