@@ -189,7 +189,7 @@ impl Endpoint<'_> {
             return Err(Syndrome::InvalidRequest);
         }
         if imm.is_some() {
-            // No receive queue yet: the limit for writes with immediate is 0 (exceptions.toml).
+            // No receive queue yet: the limit for writes with immediate is 0 until WIMM-001 to WIMM-006 are built.
             return Err(Syndrome::from_u8(self.cfg.wimm_nak_syndrome));
         }
         if len == 0 {
