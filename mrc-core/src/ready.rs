@@ -84,6 +84,30 @@ impl Ready {
         Some(qp)
     }
 
+    /// Takes off the first QP that `wanted` accepts; the others keep their order.
+    pub(crate) fn take(&mut self, qps: &mut [Qp], wanted: impl Fn(&Qp) -> bool) -> Option<u32> {
+        let k = self.list as usize;
+        let (mut before, mut at) = (NIL, self.head);
+        while let Some(slot) = qps.get_mut(at as usize) {
+            let next = slot.links.next[k];
+            if !wanted(slot) {
+                (before, at) = (at, next);
+                continue;
+            }
+            slot.links.queued[k] = false;
+            slot.links.next[k] = NIL;
+            match qps.get_mut(before as usize) {
+                Some(previous) => previous.links.next[k] = next,
+                None => self.head = next,
+            }
+            if self.tail == at {
+                self.tail = before;
+            }
+            return Some(at);
+        }
+        None
+    }
+
     /// Takes the front to the end: the next QP's turn.
     #[inline]
     pub(crate) fn rotate(&mut self, qps: &mut [Qp]) {

@@ -267,12 +267,19 @@ impl<'s> Endpoint<'s> {
     pub fn poll_completion(&mut self, cq: CqHandle) -> Option<Completion> {
         let completion = self.cqs.pop(cq);
         if completion.is_some() && !self.held_completions.is_empty() {
-            // A slot became free: let the QP that waits longest have it.
-            if let Some(qp) = self.held_completions.pop(self.qps) {
-                self.complete(qp);
-            }
+            self.refill(cq);
         }
         completion
+    }
+
+    /// A slot of `cq` became free: lets the QP that waits longest for one have it. Each turn fills the slot or takes a
+    /// QP off the list, so this ends.
+    fn refill(&mut self, cq: CqHandle) {
+        while self.cqs.has_room(cq)
+            && let Some(qp) = self.held_completions.take(self.qps, |slot| slot.send_cq == cq)
+        {
+            self.complete(qp);
+        }
     }
 
     /// The oldest event.

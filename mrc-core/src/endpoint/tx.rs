@@ -19,7 +19,8 @@ use crate::{
     time::Instant,
 };
 
-/// QPs looked at in one call before it gives up until the next one; bounds a call when many QPs are blocked.
+/// QPs that wait for a port in one call before it gives up until the next one; bounds a call when many are blocked. A QP
+/// that leaves its list does not count: it cannot come up again, and the one behind it may have something to send.
 const ATTEMPTS: usize = 8;
 
 /// The smallest `out` that every frame's headers fit in.
@@ -45,16 +46,20 @@ impl Endpoint<'_> {
         if ports.is_empty() || out.len() < MAX_HEADER_LEN {
             return None;
         }
-        for _ in 0..ATTEMPTS {
-            let Some(qp) = self.control.front() else { break };
+        let mut blocked = 0;
+        while blocked < ATTEMPTS
+            && let Some(qp) = self.control.front()
+        {
             if let Some(transmit) = self.send_control(now, qp, ports, out) {
                 self.next_turn(List::Control, qp);
                 return Some(transmit);
             }
-            self.next_turn(List::Control, qp);
+            blocked += usize::from(self.next_turn(List::Control, qp));
         }
-        for _ in 0..ATTEMPTS {
-            let Some(qp) = self.data.front() else { break };
+        let mut blocked = 0;
+        while blocked < ATTEMPTS
+            && let Some(qp) = self.data.front()
+        {
             if let Some(transmit) = self.send_data(now, qp, ports, out) {
                 self.after_data(now, qp, true);
                 return Some(transmit);
@@ -62,13 +67,13 @@ impl Endpoint<'_> {
             // Blocked by ports the driver left out: keep the turn. By anything else: an acknowledgement, a timer or a
             // port event puts the QP back.
             let starved = self.usable_ports(qp) != self.usable_ports(qp).and(ports);
-            self.after_data(now, qp, starved);
+            blocked += usize::from(self.after_data(now, qp, starved));
         }
         None
     }
 
-    /// Gives the turn on; a QP that owes nothing more leaves the list.
-    fn next_turn(&mut self, list: List, qp: u32) {
+    /// Gives the turn on; a QP that owes nothing more leaves the list. Whether it stayed.
+    fn next_turn(&mut self, list: List, qp: u32) -> bool {
         let owes = self.qps.get(qp as usize).is_some_and(|slot| slot.used && slot.rsp.owes());
         let ready = if list == List::Control { &mut self.control } else { &mut self.data };
         if owes {
@@ -76,21 +81,23 @@ impl Endpoint<'_> {
         } else {
             let _ = ready.pop(self.qps);
         }
+        owes
     }
 
     /// As `next_turn` for the data list; the timer learns of what was just sent.
-    fn after_data(&mut self, now: Instant, qp: u32, keep: bool) {
+    fn after_data(&mut self, now: Instant, qp: u32, keep: bool) -> bool {
         let active = self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Rts);
         let asked = if active { self.with_tx(qp, |tx| (tx.is_ready(now), tx.next_timeout(now))) } else { None };
-        match asked {
-            Some((true, _)) if keep => self.data.rotate(self.qps),
-            _ => {
-                let _ = self.data.pop(self.qps);
-            }
+        let stays = keep && matches!(asked, Some((true, _)));
+        if stays {
+            self.data.rotate(self.qps);
+        } else {
+            let _ = self.data.pop(self.qps);
         }
         if let Some((_, deadline)) = asked {
             self.timers.arm(qp, deadline);
         }
+        stays
     }
 
     //= DSCP-002, DSCP-005, BTH-010, BTH-012, BTH-015, ACK-005

@@ -1,0 +1,440 @@
+//! Two endpoints in virtual time over a pipe that loses, reorders, duplicates, corrupts, marks and trims. Real frames,
+//! real bytes, real ICRC. What must hold in any weather (`transport.md` 10) is asserted here, at every frame.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mrc_core::path::{EvEntry, LossEvAction, compact_profile};
+use mrc_core::{
+    Access, Completion, CqHandle, Discard, Endpoint, EndpointConfig, Event, IcrcCheck, Instant, Limits, MAX_HEADER_LEN,
+    MAX_PORTS, MemRange, MrHandle, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, PostError, QpHandle,
+    QpInfo, QpInit, QpState, Received, RetryConfig, Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Trimming,
+};
+use mrc_wire::srv6::{CopyOp, EvTemplate, container, usid, usid_shift};
+use mrc_wire::{Body, Ev, Ip, PortNum, Psn, Rkey, Syndrome, WireConfig, icrc, parse_frame};
+
+pub(crate) const VA: u64 = 0x7000_0000;
+pub(crate) const PLANES: u8 = 2;
+/// Window of every QP, units of 128 PSNs.
+pub(crate) const MPR: u8 = 8;
+const BLOCK: u32 = 0xFC00_0000;
+/// First micro-SID of a path; plane and uplink are copied over its low bits.
+const UPLINK: u16 = 0x1000;
+
+/// What the network does to frames; probabilities in parts per thousand.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Weather {
+    pub(crate) loss: u32,
+    pub(crate) reorder: u32,
+    pub(crate) duplicate: u32,
+    pub(crate) corrupt: u32,
+    pub(crate) trim: u32,
+    pub(crate) mark: u32,
+    /// The driver has no frame for one of the ports when it polls.
+    pub(crate) busy: u32,
+    /// Frames with this EV never arrive.
+    pub(crate) black_hole: Option<Ev>,
+    /// Nothing arrives at all.
+    pub(crate) dead: bool,
+}
+
+pub(crate) struct Side<'s> {
+    pub(crate) engine: Endpoint<'s>,
+    pub(crate) qps: Vec<QpHandle>,
+    pub(crate) cq: CqHandle,
+    pub(crate) mr: MrHandle,
+    pub(crate) key: u32,
+    /// Two halves: side 0 writes from its first half to the peer's, side 1 from its second half to the peer's.
+    pub(crate) memory: Vec<u8>,
+    pub(crate) completions: Vec<Completion>,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Side<'_> {
+    pub(crate) fn info(&self, qp: usize) -> QpInfo {
+        self.engine.qp_info(self.qps[qp]).unwrap()
+    }
+}
+
+/// What was seen of one packet: QP it goes to, PSN.
+type PacketId = (u32, u32);
+
+pub(crate) struct Net<'s> {
+    pub(crate) sides: [Side<'s>; 2],
+    pub(crate) now: Instant,
+    /// Frames under way: arrival, order, receiver, port, bytes.
+    pub(crate) wire: BTreeMap<(u64, u64), (usize, PortNum, Vec<u8>)>,
+    order: u64,
+    rng: Rng,
+    pub(crate) weather: Weather,
+    pub(crate) digest: u64,
+    half: usize,
+    /// EV of the latest transmission of each packet.
+    sent: BTreeMap<PacketId, Ev>,
+    placed: BTreeSet<PacketId>,
+    /// Packets of QPs in ERROR, per side and QP.
+    last_words: BTreeMap<(usize, usize), u32>,
+    /// When a driver that was short of frames polls again.
+    repoll: [Option<Instant>; 2],
+    /// Retransmissions that took the path of the copy before.
+    pub(crate) same_path_again: u64,
+    /// Ports cut in the fabric, whatever the endpoints know.
+    pub(crate) cut: PortMask,
+}
+
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) qps: usize,
+    pub(crate) psn: u32,
+    pub(crate) msn: u16,
+    pub(crate) retry: RetryConfig,
+    pub(crate) trimming: Trimming,
+    pub(crate) keepalive_ns: [u64; 2],
+    pub(crate) access: Access,
+    pub(crate) mtu: u16,
+    pub(crate) srv6: bool,
+    /// Bytes one side can write.
+    pub(crate) half: usize,
+    pub(crate) cq_depth: usize,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            qps: 1,
+            psn: 0xFF_FFF0,
+            msn: 0,
+            retry: RetryConfig { timeout: 8, linear: 7, exponential: 5 },
+            trimming: Trimming::Off,
+            keepalive_ns: [0, 0],
+            access: Access::REMOTE_WRITE,
+            mtu: 1024,
+            srv6: false,
+            half: 1 << 18,
+            cq_depth: 8,
+        }
+    }
+}
+
+fn address(side: usize) -> [u8; 16] {
+    let mut octets = [0xFD; 16];
+    octets[15] = side as u8;
+    octets
+}
+
+fn host(side: usize) -> u16 {
+    0xA0 + side as u16
+}
+
+impl Setup {
+    fn limits(&self) -> Limits {
+        Limits {
+            qps: self.qps.max(4),
+            send_queue: 16,
+            evs: 16,
+            active_evs: 16,
+            cq_depth: self.cq_depth,
+            mpr: MPR.into(),
+            ..Limits::default()
+        }
+    }
+
+    fn side<'s>(&self, storage: &'s mut OwnedStorage, which: usize, seed: u64) -> Side<'s> {
+        let mut cfg = EndpointConfig { msn_start: self.msn, ..EndpointConfig::default() };
+        cfg.gids[0] = Some(Ip::V6(address(which)));
+        let sid = self.srv6.then(|| container(BLOCK, &[host(which)]));
+        for port in cfg.ports.iter_mut().take(PLANES.into()) {
+            *port = Some(PortConfig { mac: [2; 6], sid, addr: None });
+        }
+        let mut engine = Endpoint::new(cfg, storage.lend(), seed ^ which as u64).unwrap();
+        let cq = engine.create_cq().unwrap();
+        let range = MemRange { va: VA, len: 2 * self.half as u64 };
+        let mr = engine.register_mr(Pd(0), range, self.access).unwrap();
+        let key = engine.key(mr).unwrap().0;
+        let init = QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq };
+        let qps = (0..self.qps).map(|_| engine.create_qp(&init).unwrap()).collect();
+        let mut memory = vec![0; 2 * self.half];
+        for (n, byte) in memory.iter_mut().enumerate().skip(which * self.half).take(self.half) {
+            *byte = (n * 7 + n / 251) as u8;
+        }
+        Side { engine, qps, cq, mr, key, memory, completions: vec![], events: vec![] }
+    }
+
+    fn connect(&self, side: &mut Side<'_>, which: usize, peers: &[QpHandle]) {
+        let engine = &mut side.engine;
+        let mut planes = [None; MAX_PORTS];
+        for plane in planes.iter_mut().take(PLANES.into()) {
+            let outer_src = self.srv6.then(|| container(BLOCK, &[host(which)]));
+            *plane = Some(PlanePath { next_hop: [4; 6], outer_src });
+        }
+        let route = if self.srv6 {
+            let base = container(BLOCK, &[UPLINK, host(1 - which)]);
+            Route::Srv6(EvTemplate::new(base, &[CopyOp { ev_lsb: 0, width: 12, dst_msb_offset: 36 }]).unwrap())
+        } else {
+            Route::Plain
+        };
+        let (local, remote) = (Ip::V6(address(which)), Ip::V6(address(1 - which)));
+        let peer = engine.add_peer(&PeerConfig { local, remote, planes, route, hop_limit: 64 }).unwrap();
+        let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 16];
+        compact_profile(&mut entries, PLANES, 8, 8).unwrap();
+        let ev_profile = engine.create_ev_profile(&entries).unwrap();
+        for (&qp, far) in side.qps.iter().zip(peers) {
+            engine.modify_to_init(qp).unwrap();
+            let rtr = RtrAttr {
+                peer,
+                dest_qp: far.qpn(),
+                rq_psn: Psn::new(self.psn),
+                path_mtu: self.mtu,
+                mpr_dest: MPR,
+                ev_profile,
+                trim_nack: self.trimming == Trimming::On,
+            };
+            engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
+            let mut rts = RtsAttr::software(Psn::new(self.psn));
+            rts.mpr = MPR;
+            rts.retry = self.retry;
+            rts.trimming = self.trimming;
+            rts.keepalive_ns = self.keepalive_ns[which];
+            rts.base_rtt_ns = 10_000;
+            rts.target_delay_ns = 10_000;
+            rts.paths.loss_ev_action = LossEvAction::ByTrimming;
+            engine.modify_to_rts(Instant::ZERO, qp, &rts).unwrap();
+        }
+    }
+}
+
+/// Runs `f` with two connected endpoints. The seed decides everything: names, paths and weather.
+pub(crate) fn net<R>(seed: u64, setup: &Setup, weather: Weather, f: impl FnOnce(&mut Net<'_>) -> R) -> R {
+    println!("seed {seed}");
+    let (mut a, mut b) = (OwnedStorage::new(setup.limits()).unwrap(), OwnedStorage::new(setup.limits()).unwrap());
+    let mut sides = [setup.side(&mut a, 0, seed), setup.side(&mut b, 1, seed)];
+    let (of_a, of_b) = (sides[0].qps.clone(), sides[1].qps.clone());
+    setup.connect(&mut sides[0], 0, &of_b);
+    setup.connect(&mut sides[1], 1, &of_a);
+    f(&mut Net {
+        sides,
+        now: Instant::ZERO,
+        wire: BTreeMap::new(),
+        order: 0,
+        rng: Rng::new(seed),
+        weather,
+        digest: 0,
+        half: setup.half,
+        sent: BTreeMap::new(),
+        placed: BTreeSet::new(),
+        last_words: BTreeMap::new(),
+        repoll: [None; 2],
+        same_path_again: 0,
+        cut: PortMask::NONE,
+    })
+}
+
+impl Net<'_> {
+    /// Side 0 writes `len` bytes from `offset` of its half to the same place at the peer.
+    pub(crate) fn post(&mut self, qp: usize, wr_id: u64, offset: usize, len: usize) -> Result<(), PostError> {
+        self.post_from(0, qp, wr_id, offset, len)
+    }
+
+    pub(crate) fn post_from(
+        &mut self,
+        from: usize,
+        qp: usize,
+        wr_id: u64,
+        offset: usize,
+        len: usize,
+    ) -> Result<(), PostError> {
+        let (at, key) = (VA + (from * self.half + offset) as u64, self.sides[1 - from].key);
+        self.post_raw(from, qp, wr_id, at, len, at, key)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a work request, field by field")]
+    pub(crate) fn post_raw(
+        &mut self,
+        from: usize,
+        qp: usize,
+        wr_id: u64,
+        local_va: u64,
+        len: usize,
+        remote_va: u64,
+        key: u32,
+    ) -> Result<(), PostError> {
+        let side = &mut self.sides[from];
+        let (lkey, rkey) = (side.key, Rkey(key));
+        let wr = SendWr { wr_id, lkey, local_va, len: len as u32, remote_va, rkey, signaled: true };
+        let posted = side.engine.post_send(self.now, side.qps[qp], &wr);
+        self.drain(from);
+        posted
+    }
+
+    /// Everything one side wants to do now.
+    pub(crate) fn drain(&mut self, which: usize) {
+        self.transmit(which);
+        let side = &mut self.sides[which];
+        while let Some(completion) = side.engine.poll_completion(side.cq) {
+            side.completions.push(completion);
+        }
+        while let Some(event) = side.engine.poll_event() {
+            side.events.push(event);
+        }
+    }
+
+    /// As `drain`, but leaves completions and events where they are.
+    pub(crate) fn transmit(&mut self, which: usize) {
+        let mut headers = [0u8; MAX_HEADER_LEN];
+        loop {
+            let busy = self.rng.below(1_000) < self.weather.busy;
+            let full = PortNum::from_plane((self.rng.below(PLANES.into())) as u8);
+            let ports = if busy { PortMask::ALL.without(full) } else { PortMask::ALL };
+            let side = &mut self.sides[which];
+            let Some(tx) = side.engine.poll_transmit(self.now, ports, &mut headers) else {
+                if busy {
+                    self.repoll[which] = Some(self.now.after(700));
+                }
+                break;
+            };
+            assert!(ports.contains(tx.port), "sent through a port without a frame");
+            let mut frame = headers[..tx.header_len].to_vec();
+            if let Some(payload) = tx.payload {
+                assert_eq!(payload.mr, side.mr);
+                let at = payload.offset as usize;
+                frame.extend(&side.memory[at..at + payload.len as usize]);
+            }
+            frame.resize(frame.len() + usize::from(tx.pad), 0);
+            frame.extend(icrc::compute(&frame[tx.l3_offset..]).unwrap());
+            assert_eq!(frame.len(), tx.frame_len());
+            self.send(which, tx.port, frame);
+        }
+    }
+
+    fn send(&mut self, from: usize, port: PortNum, mut frame: Vec<u8>) {
+        for &byte in &frame {
+            self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
+        }
+        let wire = WireConfig::default();
+        let parsed = parse_frame(&frame, frame.len(), &wire, |_| true).expect("we send what we can read");
+        self.check_sent(from, &parsed);
+        let write = matches!(parsed.body, Body::Write { .. });
+        if let Some(dst) = parsed.outer_dst {
+            // The fabric in one hop: the first micro-SID names the path, the rest the host.
+            assert_eq!(usid(&dst, 0), UPLINK | parsed.entropy.0 as u16);
+            frame[38..54].copy_from_slice(&usid_shift(&dst));
+        }
+        let w = self.weather;
+        let mut chance = |per_mille: u32| self.rng.below(1_000) < per_mille;
+        let lost = chance(w.loss) || w.dead || w.black_hole == Some(parsed.entropy) || self.cut.contains(port);
+        let (late, twice, corrupt) = (chance(w.reorder), chance(w.duplicate), chance(w.corrupt));
+        let (trim, mark) = (write && chance(w.trim), write && chance(w.mark));
+        if lost {
+            return;
+        }
+        if mark {
+            frame[15] |= 0x30;
+        }
+        if trim && parsed.dscp == wire.dscp.trimmable {
+            frame.truncate(parsed.l3_offset + 40 + 8 + 12 + 8);
+            frame[14] = 0x60 | wire.dscp.trimmed >> 2;
+            frame[15] = (wire.dscp.trimmed << 6) | (frame[15] & 0x3F);
+        } else if corrupt {
+            let at = 14 + self.rng.below(frame.len() as u32 - 14) as usize;
+            frame[at] ^= 1 << self.rng.below(8);
+        }
+        for copy in 0..=u64::from(twice) {
+            let delay = 4_000 + copy * 900 + if late { u64::from(self.rng.below(60_000)) } else { 0 };
+            self.order += 1;
+            let at = self.now.as_nanos() + delay;
+            self.wire.insert((at, self.order), (1 - from, port, frame.clone()));
+        }
+    }
+
+    /// The invariants that a sender can break.
+    //= INV-001, INV-003, INV-004, INV-007, SND-002, BTH-008 test
+    fn check_sent(&mut self, from: usize, frame: &mrc_wire::Frame) {
+        let dest = frame.bth.dest_qp;
+        let qp = self.sides[1 - from].qps.iter().position(|far| far.qpn() == dest).expect("a QP of the peer");
+        let info = self.sides[from].info(qp);
+        assert!(info.outstanding <= u32::from(MPR) * 128, "{} PSNs outstanding", info.outstanding);
+        if info.state == QpState::Error {
+            let nak = matches!(&frame.body, Body::Ack(aeth) if !matches!(aeth.syndrome, Syndrome::Ack(_)));
+            let words = self.last_words.entry((from, qp)).or_default();
+            *words += 1;
+            assert!(nak && *words == 1, "a QP in ERROR says more than one NAK");
+        }
+        if matches!(frame.body, Body::Write { .. }) {
+            let psn = frame.bth.psn.value();
+            let before = self.sent.insert((dest.value(), psn), frame.entropy);
+            assert_eq!(frame.bth.rtx, before.is_some(), "PSN {psn}: rtx is wrong");
+            self.same_path_again += u64::from(before == Some(frame.entropy));
+        }
+    }
+
+    /// Runs until `done`, or until virtual `limit_ns`.
+    pub(crate) fn run(&mut self, limit_ns: u64, mut done: impl FnMut(&Self) -> bool) -> bool {
+        let mut idle_turns = 0;
+        for which in 0..2 {
+            self.drain(which);
+        }
+        while !done(self) {
+            let timers = self.sides.iter().filter_map(|side| side.engine.next_timeout()).min();
+            let frame = self.wire.first_key_value().map(|(&(at, _), _)| Instant::from_nanos(at));
+            let due = timers.into_iter().chain(frame).chain(self.repoll.into_iter().flatten()).min();
+            let Some(next) = due else { return false };
+            idle_turns = if next > self.now { 0 } else { idle_turns + 1 };
+            assert!(idle_turns < 5_000, "time stands still at {:?}", self.now);
+            if next.as_nanos() > limit_ns {
+                self.now = self.now.max(Instant::from_nanos(limit_ns));
+                return false;
+            }
+            self.now = self.now.max(next);
+            if frame == Some(next) {
+                let (_, (to, port, bytes)) = self.wire.pop_first().unwrap();
+                let _ = self.deliver(to, port, &bytes);
+                self.drain(to);
+            } else {
+                for which in 0..2 {
+                    if self.repoll[which].is_some_and(|at| at <= self.now) {
+                        self.repoll[which] = None;
+                    }
+                    self.sides[which].engine.handle_timeout(self.now);
+                    self.drain(which);
+                }
+            }
+        }
+        true
+    }
+
+    /// Hands a frame to one side and moves its bytes.
+    //= RSP-003, MODEL-002 test
+    pub(crate) fn deliver(&mut self, to: usize, port: PortNum, frame: &[u8]) -> Result<(), Discard> {
+        let side = &mut self.sides[to];
+        let meta = RxMeta { port, wire_len: frame.len(), icrc: IcrcCheck::Verify };
+        if let Received::Place(at) = side.engine.handle_packet(self.now, meta, frame)? {
+            let parsed = parse_frame(frame, frame.len(), &WireConfig::default(), |_| true).unwrap();
+            let id = (parsed.bth.dest_qp.value(), parsed.bth.psn.value());
+            assert!(self.placed.insert(id), "PSN {} placed twice", id.1);
+            assert_eq!(at.mr, side.mr);
+            let offset = at.offset as usize;
+            side.memory[offset..offset + at.payload.len()].copy_from_slice(&frame[at.payload]);
+        }
+        Ok(())
+    }
+
+    /// Whether side 0 has `n` completions.
+    pub(crate) fn completed(&self, n: usize) -> bool {
+        self.sides[0].completions.len() >= n
+    }
+
+    pub(crate) fn discarded(&self, which: usize, why: Discard) -> u64 {
+        self.sides[which].engine.stats().discarded(why)
+    }
+
+    /// The first `end` bytes that `from` can write arrived at its peer, and nothing else.
+    pub(crate) fn assert_arrived(&self, from: usize, end: usize) {
+        let (start, half) = (from * self.half, self.half);
+        let (mine, theirs) = (&self.sides[from].memory, &self.sides[1 - from].memory);
+        assert!(mine[start..start + end] == theirs[start..start + end], "bytes differ");
+        assert!(theirs[start + end..start + half].iter().all(|&byte| byte == 0), "bytes past the end");
+    }
+
+    pub(crate) fn tx_packets(&self) -> u64 {
+        self.sides.iter().flat_map(|side| side.engine.stats().ports).map(|port| port.tx_packets).sum()
+    }
+}
