@@ -116,6 +116,9 @@ impl<'s> Side<'s> {
                 mpr_dest: 8,
                 ev_profile,
                 trim_nack: false,
+                max_wimm_dest: 32,
+                dynamic_mpr: false,
+                svc_time: false,
             };
             self.engine.modify_to_rtr(Instant::ZERO, qp, &rtr).expect("rtr");
             let mut rts = RtsAttr::software(Psn::new(0));
@@ -170,6 +173,7 @@ pub fn write(a: &mut Side<'_>, b: &mut Side<'_>, now: &mut Instant, messages: u6
             remote_va: VA,
             rkey: Rkey(b.key),
             signaled: true,
+            ..SendWr::default()
         };
         a.engine.post_send(*now, a.qps[0], &wr).expect("room in the send queue");
         while a.engine.poll_completion(a.cq).is_none() {

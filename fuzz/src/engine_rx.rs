@@ -46,6 +46,7 @@ pub fn engine_rx(data: &[u8]) {
                     remote_va: 0,
                     rkey: mrc_wire::Rkey(key),
                     signaled: len % 2 == 0,
+                    ..SendWr::default()
                 };
                 let _ = engine.post_send(now, qp, &wr);
             }
@@ -79,7 +80,7 @@ fn connect(engine: &mut Endpoint<'_>) -> (QpHandle, CqHandle, u32) {
     let qp = engine.create_qp(&QpInit { pd, send_cq: cq, recv_cq: cq }).expect("queue pair");
     engine.modify_to_init(qp).expect("init");
     let rq_psn = Psn::new(FIRST_PSN);
-    let rtr = RtrAttr { peer, dest_qp: Qpn::new(77), rq_psn, path_mtu: 1024, mpr_dest: 1, ev_profile, trim_nack: true };
+    let rtr = RtrAttr { path_mtu: 1024, mpr_dest: 1, ..RtrAttr::software(peer, Qpn::new(77), rq_psn, ev_profile) };
     engine.modify_to_rtr(Instant::ZERO, qp, &rtr).expect("rtr");
     let mut rts = RtsAttr::software(Psn::new(FIRST_PSN));
     rts.mpr = 1;

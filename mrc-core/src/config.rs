@@ -52,6 +52,21 @@ pub struct EndpointConfig {
     pub always_skip_after: u8,
     /// NAK syndrome for a write with immediate beyond the limit (open question 10).
     pub wimm_nak_syndrome: u8,
+    /// What happens to a write with immediate that finds no receive request (open question 38).
+    pub no_receive: NoReceive,
+    /// Do not charge a repeated tail to the retry budget while the peer answers it: a responder that holds its Transport
+    /// ACK back for want of a receive request then never fails the QP (open question 38).
+    pub tail_retry_lenient: bool,
+}
+
+/// A write with immediate arrived and the application has posted no receive request; MRC has no RNR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum NoReceive {
+    /// Hold the Transport ACK back until one is posted.
+    #[default]
+    Hold,
+    /// NAK 0x63; the QP fails.
+    Nak,
 }
 
 impl Default for EndpointConfig {
@@ -72,6 +87,8 @@ impl Default for EndpointConfig {
             ctl_ect: false,
             always_skip_after: 0,
             wimm_nak_syndrome: 0x61,
+            no_receive: NoReceive::Hold,
+            tail_retry_lenient: false,
         }
     }
 }
@@ -215,6 +232,36 @@ pub struct RtrAttr {
     pub ev_profile: crate::EvProfileHandle,
     /// Whether we answer trimmed packets with a trim NACK.
     pub trim_nack: bool,
+    /// Writes with immediate the peer may have in flight; at most `Limits::wimm`.
+    pub max_wimm_dest: u16,
+    /// Both sides agreed that the responder's window may change (Dynamic MPR).
+    pub dynamic_mpr: bool,
+    //= CAP-002
+    /// Both sides agreed that we add our service time to the timestamps we reflect (open question 21).
+    pub svc_time: bool,
+}
+
+impl RtrAttr {
+    /// Attributes for a software endpoint: 4096-byte packets, a window of 1024 PSNs, 32 writes with immediate.
+    pub fn software(
+        peer: crate::PeerHandle,
+        dest_qp: mrc_wire::Qpn,
+        rq_psn: mrc_wire::Psn,
+        ev_profile: crate::EvProfileHandle,
+    ) -> Self {
+        Self {
+            peer,
+            dest_qp,
+            rq_psn,
+            path_mtu: 4_096,
+            mpr_dest: 8,
+            ev_profile,
+            trim_nack: true,
+            max_wimm_dest: 32,
+            dynamic_mpr: false,
+            svc_time: false,
+        }
+    }
 }
 
 /// What a QP learns when it becomes able to send.
@@ -238,6 +285,11 @@ pub struct RtsAttr {
     pub base_rtt_ns: u64,
     /// Added to 3 base RTTs before a probe counts as lost, in nanoseconds.
     pub target_delay_ns: u64,
+    //= QP-009
+    /// Writes with immediate in flight: the smaller of our own limit and the peer's `max_wimm_dest`; 0 = none.
+    pub max_wimm: u16,
+    /// Both sides agreed that the peer's window may change (Dynamic MPR).
+    pub dynamic_mpr: bool,
     /// Fewest packets that must have overtaken a packet before it is inferred lost (open question 14).
     pub reorder_pkts_min: u16,
     /// Part of the window, in 1/256, that must have overtaken it (open question 14); 384 = 1.5 windows.
@@ -262,6 +314,8 @@ impl RtsAttr {
             selector: crate::path::Selector::Spray,
             base_rtt_ns: 50_000,
             target_delay_ns: 50_000,
+            max_wimm: 32,
+            dynamic_mpr: false,
             reorder_pkts_min: 3,
             reorder_factor: 384,
             probe_rate_limit_ns: 10_000,

@@ -44,13 +44,31 @@ impl Status {
     }
 }
 
+/// What a completed request was.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Operation {
+    /// An RDMA write we posted.
+    #[default]
+    Write,
+    /// An RDMA write with immediate we posted.
+    WriteImm,
+    /// A receive request, consumed by the peer's write with immediate (or flushed).
+    Receive,
+}
+
 /// One finished work request, and why when it failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
     /// The caller's number.
     pub wr_id: u64,
+    /// What it was.
+    pub operation: Operation,
     /// How it ended.
     pub status: Status,
+    /// The peer's immediate, of a receive that succeeded.
+    pub imm: Option<u32>,
+    /// The peer asked for an event with this completion.
+    pub solicited: bool,
     /// Local QP.
     pub qp: Qpn,
     /// Bytes of the message.
@@ -69,7 +87,10 @@ impl Completion {
     /// An empty slot of a completion ring.
     pub const EMPTY: Self = Self {
         wr_id: 0,
+        operation: Operation::Write,
         status: Status::Success,
+        imm: None,
+        solicited: false,
         qp: Qpn::new(0),
         byte_len: 0,
         first_psn: Psn::new(0),

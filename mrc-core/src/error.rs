@@ -66,7 +66,7 @@ pub enum PostError {
     UnknownQp,
     /// The QP cannot take this request in its state.
     State(crate::QpState),
-    /// The send queue is full; it drains when completions are produced.
+    /// The queue is full; it drains when completions are produced.
     Full,
     /// The L_Key names no region, or one of another protection domain.
     LocalKey,
@@ -139,6 +139,8 @@ discards! {
     StaleProbe = "stale_probe",
     /// An endpoint operation that this endpoint does not serve.
     EndpointOp = "endpoint_op",
+    /// The driver asked for every new write to be refused.
+    Refused = "refused",
     /// A responder refused the write with a transport NAK.
     Nak = "nak_sent",
     /// A duplicate of a packet already placed.
@@ -194,8 +196,8 @@ impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownQp => f.write_str("unknown or stale QP handle"),
-            Self::State(state) => write!(f, "a QP in {state:?} takes no send request"),
-            Self::Full => f.write_str("the send queue is full; poll its completions first"),
+            Self::State(state) => write!(f, "a QP in {state:?} takes no such request"),
+            Self::Full => f.write_str("the queue is full; poll its completions first"),
             Self::LocalKey => f.write_str("the L_Key names no region of this protection domain"),
             Self::LocalBounds => f.write_str("the local range leaves its memory region"),
             Self::TooLong { max } => write!(f, "the message exceeds {max} bytes at this path MTU"),

@@ -25,8 +25,12 @@ pub enum ErrorCause {
     RequestInvalid,
     /// We refused the peer's write: key, rights or bounds.
     RequestAccess,
-    /// We refused the peer's write with immediate: none are accepted here.
+    /// We refused the peer's write with immediate: more than we offered were in flight.
     RequestWimm,
+    /// We refused the peer's write with immediate: no receive request was posted (`NoReceive::Nak`).
+    RequestNoReceive,
+    /// The driver reported that it could not place the peer's write.
+    RequestFailed,
     /// The application asked for it.
     Application,
 }
@@ -44,6 +48,8 @@ impl ErrorCause {
             Self::RequestInvalid => "the peer sent an invalid request",
             Self::RequestAccess => "the peer asked for memory it may not write: R_Key, rights or bounds",
             Self::RequestWimm => "the peer sent a write with immediate beyond the limit",
+            Self::RequestNoReceive => "the peer's write with immediate found no receive request",
+            Self::RequestFailed => "the peer's write could not be placed",
             Self::Application => "moved to ERROR by the application",
         }
     }

@@ -30,9 +30,10 @@ mod time;
 mod timer;
 
 pub use config::{
-    EndpointConfig, MAX_PORTS, PeerConfig, PlanePath, PortConfig, RetryConfig, Route, RtrAttr, RtsAttr, Trimming,
+    EndpointConfig, MAX_PORTS, NoReceive, PeerConfig, PlanePath, PortConfig, RetryConfig, Route, RtrAttr, RtsAttr,
+    Trimming,
 };
-pub use cq::{Completion, CqHandle, CqSlot, Status};
+pub use cq::{Completion, CqHandle, CqSlot, Operation, Status};
 pub use endpoint::{
     Endpoint, EvProfileHandle, IcrcCheck, MAX_HEADER_LEN, PayloadRef, PeerHandle, PeerSlot, Placement, Received,
     RxMeta, Transmit,
@@ -43,7 +44,7 @@ pub use mem::{Access, MemRange, MrHandle, MrSlot, Pd};
 pub use port::PortMask;
 pub use qp::{Qp, QpHandle, QpInfo, QpInit, QpState};
 pub use requester::{SendWr, TxRecord, TxWord, Wqe};
-pub use responder::RxWord;
+pub use responder::{Immediate, RecvWqe, RxWord};
 pub use rng::Rng;
 pub use stats::{PortStats, Stats};
 #[cfg(any(feature = "alloc", test))]

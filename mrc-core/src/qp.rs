@@ -12,7 +12,7 @@ use crate::{
     path::{PathConfig, PathSet, ReverseSet},
     ready::Links,
     requester::{Requester, SendQueue},
-    responder::Responder,
+    responder::{ReceiveQueue, Responder},
     time::Instant,
 };
 
@@ -101,6 +101,10 @@ pub struct Qp {
     pub(crate) ev_profile: u32,
     pub(crate) req: Requester,
     pub(crate) sq: SendQueue,
+    pub(crate) rq: ReceiveQueue,
+    /// A completion of a send, of a receive, waits for room in its queue.
+    pub(crate) send_held: bool,
+    pub(crate) recv_held: bool,
     pub(crate) rsp: Responder,
     pub(crate) paths: PathSet,
     pub(crate) path_cfg: PathConfig,
@@ -135,6 +139,9 @@ impl Qp {
         ev_profile: 0,
         req: Requester::IDLE,
         sq: SendQueue::IDLE,
+        rq: ReceiveQueue::EMPTY,
+        send_held: false,
+        recv_held: false,
         rsp: Responder::IDLE,
         paths: PathSet::EMPTY,
         path_cfg: PathConfig::DEFAULT,
@@ -173,6 +180,8 @@ pub struct QpInfo {
     pub outstanding: u32,
     /// Requests without completion.
     pub queued: u32,
+    /// Receive requests not consumed.
+    pub receives: u32,
     /// Retries spent on the oldest packet.
     pub retries: u8,
     /// Smallest round trip seen, in nanoseconds.

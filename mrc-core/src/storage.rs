@@ -2,7 +2,8 @@
 //! [`Storage`], and its size is a value of [`Limits`].
 
 use crate::{
-    Completion, ConfigError, CqSlot, EventSlot, MrSlot, PeerSlot, Qp, RxWord, TimerSlot, TxRecord, TxWord, Wqe,
+    Completion, ConfigError, CqSlot, EventSlot, Immediate, MrSlot, PeerSlot, Qp, RecvWqe, RxWord, TimerSlot, TxRecord,
+    TxWord, Wqe,
     path::{EvEntry, EvSlot},
 };
 
@@ -15,6 +16,10 @@ pub struct Limits {
     pub mpr: usize,
     /// Work requests a QP can hold, a power of two.
     pub send_queue: usize,
+    /// Receive requests a QP can hold, a power of two, or 0 where nothing is received with immediate.
+    pub recv_queue: usize,
+    /// Writes with immediate a QP accepts in flight, at most 65535 (`max_wimm_dest`).
+    pub wimm: usize,
     /// EVs of a QP, active and backup.
     pub evs: usize,
     /// EVs a QP rotates through at most.
@@ -41,6 +46,8 @@ impl Default for Limits {
             qps: 16,
             mpr: 8,
             send_queue: 128,
+            recv_queue: 128,
+            wimm: 32,
             evs: 192,
             active_evs: 128,
             cqs: 8,
@@ -62,6 +69,8 @@ impl Limits {
             + self.mpr * 128 * size_of::<TxRecord>()
             + self.mpr * 2 * (size_of::<TxWord>() + size_of::<RxWord>())
             + self.send_queue * size_of::<Wqe>()
+            + self.recv_queue * size_of::<RecvWqe>()
+            + self.wimm * size_of::<Immediate>()
             + self.evs * size_of::<EvSlot>()
             + self.active_evs * size_of::<u16>()
     }
@@ -76,6 +85,12 @@ impl Limits {
         }
         if !self.send_queue.is_power_of_two() || self.send_queue > 1 << 20 {
             return range("send_queue");
+        }
+        if self.recv_queue != 0 && !self.recv_queue.is_power_of_two() || self.recv_queue > 1 << 20 {
+            return range("recv_queue");
+        }
+        if self.wimm > 65_535 {
+            return range("wimm");
         }
         if !self.cq_depth.is_power_of_two() || self.cq_depth > 1 << 20 {
             return range("cq_depth");
@@ -169,6 +184,10 @@ storage! {
     rx_words: RxWord, RxWord::EMPTY, |l| l.qps * l.mpr * 2;
     /// `send_queue` per QP.
     wqes: Wqe, Wqe::EMPTY, |l| l.qps * l.send_queue;
+    /// `recv_queue` per QP.
+    recvs: RecvWqe, RecvWqe::EMPTY, |l| l.qps * l.recv_queue;
+    /// `wimm` per QP.
+    immediates: Immediate, Immediate::EMPTY, |l| l.qps * l.wimm;
     /// `evs` per QP.
     ev_slots: EvSlot, EvSlot::EMPTY, |l| l.qps * l.evs;
     /// `active_evs` per QP.

@@ -86,7 +86,7 @@ fn bad_weather_costs_time_not_bytes() {
     }
 }
 
-//= NACK-001, DSCP-003 test
+//= NACK-001, NACK-002, DSCP-003, TRIM-005, TRIM-006, TRIM-010, SND-004 test
 #[test]
 fn trimmed_packets_come_back_by_nack() {
     let setup = Setup { trimming: Trimming::On, ..Setup::default() };
@@ -313,7 +313,16 @@ fn a_full_completion_queue_does_not_hold_back_another() {
         side.engine.modify_to_error(net.now, own).unwrap();
         // Both QPs flush what is posted; `other` is never polled until the end.
         let key = side.key;
-        let wr = |wr_id| SendWr { wr_id, lkey: key, local_va: VA, len: 1, remote_va: 0, rkey: Rkey(0), signaled: true };
+        let wr = |wr_id| SendWr {
+            wr_id,
+            lkey: key,
+            local_va: VA,
+            len: 1,
+            remote_va: 0,
+            rkey: Rkey(0),
+            signaled: true,
+            ..SendWr::default()
+        };
         for id in 0..4 {
             side.engine.post_send(net.now, neighbour, &wr(10 + id)).unwrap();
             side.engine.post_send(net.now, own, &wr(id)).unwrap();
@@ -332,7 +341,16 @@ fn a_queue_of_dead_qps_does_not_hide_a_live_one() {
     net(12, &Setup { qps: 20, ..Setup::default() }, Weather::default(), |net| {
         let (now, side) = (net.now, &mut net.sides[0]);
         let key = side.key;
-        let wr = SendWr { wr_id: 1, lkey: key, local_va: VA, len: 1, remote_va: VA, rkey: Rkey(key), signaled: true };
+        let wr = SendWr {
+            wr_id: 1,
+            lkey: key,
+            local_va: VA,
+            len: 1,
+            remote_va: VA,
+            rkey: Rkey(key),
+            signaled: true,
+            ..SendWr::default()
+        };
         for &qp in &side.qps {
             side.engine.post_send(now, qp, &wr).unwrap();
         }

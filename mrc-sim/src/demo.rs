@@ -395,6 +395,9 @@ fn connect(
             mpr_dest: rts.mpr,
             ev_profile,
             trim_nack: false,
+            max_wimm_dest: 32,
+            dynamic_mpr: false,
+            svc_time: false,
         };
         bring_up(a.endpoint_mut(), qp_a, &rtr(peer_a, qp_b, profile_a), &rts)?;
         bring_up(b.endpoint_mut(), qp_b, &rtr(peer_b, qp_a, profile_b), &rts)?;

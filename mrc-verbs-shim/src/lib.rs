@@ -231,6 +231,9 @@ impl QueuePair {
                 mpr_dest: attr.mpr_dest,
                 ev_profile: attr.ev_profile,
                 trim_nack: false,
+                max_wimm_dest: 32,
+                dynamic_mpr: false,
+                svc_time: false,
             },
         )?;
         let mut rts = attr.rts;
@@ -299,6 +302,7 @@ impl CompletionQueue {
                 remote_va: wr.remote_va,
                 rkey: wr.rkey,
                 signaled: wr.signaled,
+                ..SendWr::default()
             },
         )
     }

@@ -14,7 +14,7 @@ use crate::{
     port::PortMask,
     qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
     requester::{NOMINAL_OVERHEAD, Requester, SendWr, TxWord, Wqe, packets_of},
-    responder::{Responder, RxWord},
+    responder::{RecvWqe, Responder, RxWord},
     time::Instant,
 };
 
@@ -229,6 +229,9 @@ impl Endpoint<'_> {
         if usize::from(attr.mpr_dest) > self.limits.mpr {
             return Err(ModifyError::Range("mpr_dest"));
         }
+        if usize::from(attr.max_wimm_dest) > self.limits.wimm {
+            return Err(ModifyError::Range("max_wimm_dest"));
+        }
         let peer = self.peers.get_mut(attr.peer.0 as usize).filter(|peer| peer.used);
         let peer = peer.ok_or(ModifyError::Missing("peer"))?;
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, attr.ev_profile.0)
@@ -278,7 +281,7 @@ impl Endpoint<'_> {
             .map_err(|_| ModifyError::NoUsableEv)?;
         slot.paths.set_usable_ports(ports);
         slot.cc = Cc::new(attr.cc, slot.path_mtu + NOMINAL_OVERHEAD);
-        slot.req = Requester::start(now, attr, slot.path_mtu, self.cfg.msn_start);
+        slot.req = Requester::start(now, attr, slot.path_mtu, &self.cfg);
         if let Some(words) = part(self.tx_words, index, self.limits.mpr * 2) {
             words.fill(TxWord::EMPTY);
         }
@@ -320,6 +323,7 @@ impl Endpoint<'_> {
             dest_qp: slot.dest_qp,
             outstanding: slot.req.outstanding(),
             queued: slot.sq.len(),
+            receives: slot.rq.len(),
             retries: slot.req.retry_cnt,
             base_rtt_ns: slot.req.base_rtt_ns,
             evs: if slot.state == QpState::Rts { slot.paths.counts() } else { EvCounts::default() },
@@ -335,6 +339,9 @@ impl Endpoint<'_> {
         let slot = self.qps.get_mut(index as usize).ok_or(PostError::UnknownQp)?;
         if !matches!(slot.state, QpState::Rts | QpState::Error) {
             return Err(PostError::State(slot.state));
+        }
+        if wr.imm.is_some() && slot.state == QpState::Rts && slot.req.wimm_tx == 0 {
+            return Err(PostError::NoWriteImm);
         }
         if wr.len == 0 && self.cfg.reject_zero_len {
             return Err(PostError::TooLong { max: 0 });
@@ -360,6 +367,8 @@ impl Endpoint<'_> {
             len: wr.len,
             packets,
             signaled: wr.signaled,
+            imm: wr.imm,
+            solicited: wr.solicited,
             ..Wqe::EMPTY
         };
         let ring = part(self.wqes, index, self.limits.send_queue).ok_or(PostError::UnknownQp)?;
@@ -371,6 +380,68 @@ impl Endpoint<'_> {
         } else {
             self.wake(now, index);
         }
+        Ok(())
+    }
+
+    /// Queues a receive request: the next write with immediate of the peer completes it. Allowed from INIT on; in ERROR it
+    /// is accepted and flushed.
+    ///
+    /// # Errors
+    /// Nothing was queued; the variant says why.
+    //= WIMM-004, WIMM-006
+    pub fn post_recv(&mut self, qp: QpHandle, wr_id: u64) -> Result<(), PostError> {
+        let index = self.index_of(qp).ok_or(PostError::UnknownQp)?;
+        let slot = self.qps.get_mut(index as usize).ok_or(PostError::UnknownQp)?;
+        if slot.state == QpState::Reset {
+            return Err(PostError::State(slot.state));
+        }
+        let ring = part(self.recvs, index, self.limits.recv_queue).ok_or(PostError::UnknownQp)?;
+        if !slot.rq.push(ring, RecvWqe { wr_id }) {
+            return Err(PostError::Full);
+        }
+        if slot.state == QpState::Error || !slot.rsp.stash.is_empty() {
+            self.deliver(index);
+            self.wake_control(index);
+        }
+        Ok(())
+    }
+
+    /// Changes the window of a QP's responder, in units of 128 PSNs; every SACK reports it. What was offered before stays
+    /// acceptable. Only on QPs with Dynamic MPR.
+    ///
+    /// # Errors
+    /// Stale handle, no Dynamic MPR, 0, or more than `Limits::mpr`.
+    //= DMPR-001, CAP-003
+    pub fn set_mpr(&mut self, qp: QpHandle, mpr: u8) -> Result<(), ModifyError> {
+        let index = self.index_of(qp).ok_or(ModifyError::Unknown)?;
+        let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
+        if !slot.rsp.dynamic_mpr {
+            return Err(ModifyError::Missing("Dynamic MPR"));
+        }
+        if mpr == 0 || usize::from(mpr) > self.limits.mpr {
+            return Err(ModifyError::Range("mpr"));
+        }
+        slot.rsp.set_range(u32::from(mpr) * 128);
+        Ok(())
+    }
+
+    /// While set, every new write is refused with a NACK of this reason before anything of it is recorded: for a driver
+    /// that runs out of packet buffers or of room to track (`NoPktBuffer`, `NoBitmap`, `NoResource`), or whose device
+    /// failed (`UnexpEvent`, which also moves the QP to ERROR).
+    //= VAL-019
+    pub fn set_refusal(&mut self, reason: Option<mrc_wire::NackReason>) {
+        self.refusal = reason;
+    }
+
+    /// The driver could not place a payload it was given: the QP sends NAK 0x63 for `psn` and goes to ERROR.
+    ///
+    /// # Errors
+    /// Stale handle.
+    //= VAL-019
+    pub fn report_place_failure(&mut self, now: Instant, qp: QpHandle, psn: mrc_wire::Psn) -> Result<(), ModifyError> {
+        let index = self.index_of(qp).ok_or(ModifyError::Unknown)?;
+        self.fail_qp(now, index, ErrorCause::RequestFailed, None);
+        self.answer_nak(index, psn, mrc_wire::Syndrome::RemoteOperational);
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! The engine's only door: the contract of a turn, polls, and the borrow of one QP with its storage. What happens to a
-//! received frame is in `rx`, what leaves is in `tx`, creating and modifying objects is in `control`.
+//! received frame is in `rx`, what leaves is in `tx`, creating and modifying objects is in `control`, what the application
+//! gets back is in `completion`.
 
+mod completion;
 mod control;
 mod rx;
 mod tx;
@@ -13,7 +15,7 @@ use mrc_wire::{Ev, FrameTemplate, Ip, PortNum, Psn};
 
 use crate::{
     config::{EndpointConfig, MAX_PORTS, Route},
-    cq::{Completion, CqHandle, Cqs, Status},
+    cq::{Cqs, Status},
     error::{ConfigError, Discard},
     event::{ErrorCause, Event, Events},
     mem::{MrHandle, Regions},
@@ -22,7 +24,7 @@ use crate::{
     qp::{Qp, QpHandle, QpState},
     ready::{List, Ready},
     requester::{PathCtx, TxRecord, TxSide, TxWindow, TxWord, Wqe},
-    responder::RxWord,
+    responder::{Immediate, RecvWqe, RxWord},
     rng::Rng,
     stats::Stats,
     storage::{Limits, Storage},
@@ -170,6 +172,8 @@ pub struct Endpoint<'s> {
     cfg: EndpointConfig,
     limits: Limits,
     up: PortMask,
+    /// Refuse every new write for this reason.
+    refusal: Option<mrc_wire::NackReason>,
     rng: Rng,
     stats: Stats,
     qps: &'s mut [Qp],
@@ -178,6 +182,8 @@ pub struct Endpoint<'s> {
     tx_words: &'s mut [TxWord],
     rx_words: &'s mut [RxWord],
     wqes: &'s mut [Wqe],
+    recvs: &'s mut [RecvWqe],
+    immediates: &'s mut [Immediate],
     ev_slots: &'s mut [EvSlot],
     ev_order: &'s mut [u16],
     cqs: Cqs<'s>,
@@ -220,6 +226,7 @@ impl<'s> Endpoint<'s> {
         s.ev_profiles.fill(0);
         Ok(Self {
             up: cfg.port_mask(),
+            refusal: None,
             cfg,
             rng: Rng::new(seed),
             stats: Stats::default(),
@@ -229,6 +236,8 @@ impl<'s> Endpoint<'s> {
             tx_words: s.tx_words,
             rx_words: s.rx_words,
             wqes: s.wqes,
+            recvs: s.recvs,
+            immediates: s.immediates,
             ev_slots: s.ev_slots,
             ev_order: s.ev_order,
             cqs: Cqs::new(s.cqs, s.completions, s.limits.cq_depth as u32),
@@ -260,26 +269,6 @@ impl<'s> Endpoint<'s> {
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
         self.timers.earliest()
-    }
-
-    /// The oldest completion of `cq`.
-    #[inline]
-    pub fn poll_completion(&mut self, cq: CqHandle) -> Option<Completion> {
-        let completion = self.cqs.pop(cq);
-        if completion.is_some() && !self.held_completions.is_empty() {
-            self.refill(cq);
-        }
-        completion
-    }
-
-    /// A slot of `cq` became free: lets the QP that waits longest for one have it. Each turn fills the slot or takes a
-    /// QP off the list, so this ends.
-    fn refill(&mut self, cq: CqHandle) {
-        while self.cqs.has_room(cq)
-            && let Some(qp) = self.held_completions.take(self.qps, |slot| slot.send_cq == cq)
-        {
-            self.complete(qp);
-        }
     }
 
     /// The oldest event.
@@ -375,6 +364,7 @@ impl<'s> Endpoint<'s> {
         }
     }
 
+    //= INV-004
     /// Moves a QP to ERROR: what is queued flushes, what was owed is forgotten but for one NAK. `psn` names the request
     /// at fault; without it the oldest one is.
     fn fail_qp(&mut self, now: Instant, qp: u32, cause: ErrorCause, psn: Option<Psn>) {
@@ -403,53 +393,7 @@ impl<'s> Endpoint<'s> {
             self.stats.events_lost += 1;
         }
         self.complete(qp);
-    }
-
-    /// Moves finished requests of a QP to their completion queue, in posting order, until one is unfinished or the queue
-    /// is full; then the QP waits for `poll_completion`.
-    //= TACK-002, TACK-003, TACK-005, WIMM-008
-    fn complete(&mut self, qp: u32) {
-        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        let Some(ring) = part(self.wqes, qp, self.limits.send_queue) else { return };
-        loop {
-            let Some((wqe, all_sent)) = slot.sq.oldest(ring) else { return };
-            let done = all_sent && slot.req.tack.diff(wqe.last_psn()) >= 0;
-            let failed = slot.state == QpState::Error;
-            if !done && !failed {
-                return;
-            }
-            let status = if done {
-                Status::Success
-            } else {
-                let at_fault =
-                    slot.failed_psn.is_none_or(|psn| psn.diff(wqe.first_psn) >= 0 && psn.diff(wqe.last_psn()) <= 0);
-                match slot.failed_status {
-                    Some(status) if at_fault => {
-                        slot.failed_status = None;
-                        status
-                    }
-                    _ => Status::Flushed,
-                }
-            };
-            if wqe.signaled || status != Status::Success {
-                if !self.cqs.has_room(slot.send_cq) {
-                    self.held_completions.push(self.qps, qp);
-                    return;
-                }
-                let completion = Completion {
-                    wr_id: wqe.wr_id,
-                    status,
-                    qp: slot.qpn,
-                    byte_len: wqe.len,
-                    first_psn: wqe.first_psn,
-                    last_path: slot.req.last_path.map(|choice| (choice.ev, choice.port)),
-                    retries: slot.req.retry_cnt,
-                    since_ack_ns: if status == Status::Success { 0 } else { slot.silent_ns },
-                };
-                self.cqs.push(slot.send_cq, completion);
-            }
-            slot.sq.pop_oldest();
-        }
+        self.deliver(qp);
     }
 
     fn discard(&mut self, why: Discard) -> Discard {

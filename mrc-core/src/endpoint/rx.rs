@@ -2,14 +2,14 @@
 
 use mrc_wire::{Body, Ev, Frame, Ip, NackReason, Opcode, PortNum, ProbeRepr, Qpn, Reject, Syndrome, Trim};
 
-use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, control::profile, part};
+use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, control::profile, part, tx::stamp};
 use crate::{
     error::Discard,
     event::ErrorCause,
     mem::AccessError,
     qp::QpState,
     requester,
-    responder::{self, Answer, AnswerKind, Write},
+    responder::{self, Answer, AnswerKind, Immediate, Write},
     time::Instant,
 };
 
@@ -100,7 +100,7 @@ impl Endpoint<'_> {
     }
 
     /// Step 12: partition, peer, state.
-    //= VAL-013, VAL-014, IP6-007
+    //= VAL-012, VAL-013, VAL-014, IP6-007
     fn admit(&self, qp: u32, frame: &Frame) -> Result<(), Discard> {
         let slot = self.qps.get(qp as usize).ok_or(Discard::Qpn)?;
         let (theirs, ours) = (frame.bth.pkey, self.cfg.pkey);
@@ -133,9 +133,16 @@ impl Endpoint<'_> {
             ce: frame.ce,
             ev: frame.entropy,
             timestamp: frame.timestamp(),
+            standard_unit: matches!(frame.body, Body::Write { tseth: Some(tseth), .. } if !tseth.tsr),
+            arrived: stamp(now),
         };
         let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        if let Some(reason) = self.refusal
+            && slot.rsp.window.classify(write.psn, bits) == responder::Arrival::New
+        {
+            return Err(self.refuse_unrecorded(now, qp, &write, reason));
+        }
         let cfg = &self.cfg;
         let verdict = slot.rsp.on_write(&write, bits, cfg.sack_gen_threshold, cfg.oor_silent, cfg.always_skip_after);
         match verdict {
@@ -148,14 +155,16 @@ impl Endpoint<'_> {
         }
         match self.check_write(qp, frame) {
             Ok(received) => {
+                self.after_write(now, qp);
                 self.stats.rx_data += 1;
                 if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
                     port.rx_bytes += frame.payload.len() as u64;
                 }
                 Ok(received)
             }
-            Err(syndrome) => {
-                self.refuse(now, qp, frame, syndrome);
+            Err((syndrome, cause)) => {
+                self.fail_qp(now, qp, cause, None);
+                self.answer_nak(qp, frame.bth.psn, syndrome);
                 Err(Discard::Nak)
             }
         }
@@ -174,10 +183,12 @@ impl Endpoint<'_> {
     }
 
     /// Steps 15 to 17: lengths, memory, write with immediate.
-    //= VAL-016, VAL-017, VAL-018, LEN-002, LEN-003, LEN-005, LEN-006, LEN-007, RETH-003
-    fn check_write(&self, qp: u32, frame: &Frame) -> Result<Received, Syndrome> {
-        let Body::Write { reth, imm, .. } = &frame.body else { return Err(Syndrome::InvalidRequest) };
-        let slot = self.qps.get(qp as usize).ok_or(Syndrome::RemoteOperational)?;
+    //= VAL-016, VAL-017, VAL-018, LEN-002, LEN-003, LEN-005, LEN-006, LEN-007, RETH-003, WIMM-001, WIMM-002
+    fn check_write(&mut self, qp: u32, frame: &Frame) -> Result<Received, (Syndrome, ErrorCause)> {
+        let invalid = (Syndrome::InvalidRequest, ErrorCause::RequestInvalid);
+        let failed = (Syndrome::RemoteOperational, ErrorCause::RequestFailed);
+        let Body::Write { meth, reth, imm, .. } = &frame.body else { return Err(invalid) };
+        let slot = self.qps.get_mut(qp as usize).ok_or(failed)?;
         let (len, mtu) = (frame.payload.len() as u64, u64::from(slot.path_mtu));
         let dmalen = u64::from(reth.dmalen);
         let well_formed = match frame.bth.opcode {
@@ -186,44 +197,47 @@ impl Endpoint<'_> {
             _ => len <= mtu && dmalen == len,
         };
         if !well_formed {
-            return Err(Syndrome::InvalidRequest);
+            return Err(invalid);
         }
-        if imm.is_some() {
-            // No receive queue yet: the limit for writes with immediate is 0 until WIMM-001 to WIMM-006 are built.
-            return Err(Syndrome::from_u8(self.cfg.wimm_nak_syndrome));
-        }
-        if len == 0 {
-            return Ok(Received::Nothing);
-        }
+        let pd = slot.pd;
         let check = |va, len| {
-            self.regions.check(slot.pd, reth.rkey.0, va, len, true).map_err(|why| match why {
-                AccessError::Key | AccessError::Rights | AccessError::Bounds => Syndrome::RemoteAccess,
+            self.regions.check(pd, reth.rkey.0, va, len, true).map_err(|why| match why {
+                AccessError::Key | AccessError::Rights | AccessError::Bounds => {
+                    (Syndrome::RemoteAccess, ErrorCause::RequestAccess)
+                }
             })
         };
-        let (mr, offset) = check(reth.va, len)?;
-        if frame.bth.opcode.is_first() {
-            check(reth.va, dmalen)?;
+        let placed = if len == 0 {
+            Received::Nothing
+        } else {
+            let (mr, offset) = check(reth.va, len)?;
+            if frame.bth.opcode.is_first() {
+                check(reth.va, dmalen)?;
+            }
+            Received::Place(Placement { mr, offset, payload: frame.payload.clone() })
+        };
+        if let Some(imm) = *imm {
+            let arrived =
+                Immediate { psn: frame.bth.psn, imm, dmalen: reth.dmalen, rqmsn: meth.rqmsn, solicited: frame.bth.se };
+            let stash = part(self.immediates, qp, self.limits.wimm).ok_or(failed)?;
+            if !slot.rsp.stash.insert(stash, arrived) {
+                return Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
+            }
         }
-        Ok(Received::Place(Placement { mr, offset, payload: frame.payload.clone() }))
+        Ok(placed)
     }
 
-    /// Sends one NAK, then nothing more: the QP is in ERROR.
-    fn refuse(&mut self, now: Instant, qp: u32, frame: &Frame, syndrome: Syndrome) {
-        let cause = match syndrome {
-            Syndrome::RemoteAccess => ErrorCause::RequestAccess,
-            _ if matches!(frame.body, Body::Write { imm: Some(_), .. }) => ErrorCause::RequestWimm,
-            _ => ErrorCause::RequestInvalid,
-        };
-        self.fail_qp(now, qp, cause, None);
-        if let Some(slot) = self.qps.get_mut(qp as usize) {
-            slot.rsp.answers.push(Answer {
-                kind: AnswerKind::Nak(syndrome),
-                psn: frame.bth.psn,
-                ev: frame.entropy,
-                timestamp: 0,
-                rtx: false,
-            });
+    /// Refuses a new write before anything of it is recorded, for want of resources or because the device failed.
+    //= VAL-019
+    fn refuse_unrecorded(&mut self, now: Instant, qp: u32, write: &Write, reason: NackReason) -> Discard {
+        if reason == NackReason::UnexpEvent {
+            self.fail_qp(now, qp, ErrorCause::RequestFailed, None);
         }
+        if let Some(slot) = self.qps.get_mut(qp as usize) {
+            let nack = Answer::nack(reason, write, slot.rsp.svc_time);
+            slot.rsp.answers.push(nack);
+        }
+        Discard::Refused
     }
 
     //= SACK-005, BTH-013
@@ -241,18 +255,21 @@ impl Endpoint<'_> {
             kind: AnswerKind::Sack { verdict, probe_id: Some(probe.probe_id) },
             psn: slot.rsp.window.cack(),
             ev: frame.entropy,
-            timestamp: if probe.tseth.is_timestamp() { probe.tseth.timestamp } else { 0 },
+            timestamp: probe.tseth.reflected(),
             rtx: false,
+            serviced: slot.rsp.svc_time && !probe.tseth.tsr && probe.tseth.reflected() != 0,
+            arrived: stamp(now),
         });
         Ok(Received::Nothing)
     }
 
+    //= TRIM-005, TRIM-006, TRIM-007, TRIM-008, TRIM-009, TRIM-010
     /// A trimmed packet may only draw one NACK, or a SACK when its PSN arrived before (`wire.md` 13).
     fn on_trimmed(&mut self, qp: u32, frame: &Frame, kind: Trim, timestamp: u16) -> Result<Received, Discard> {
         let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         let psn = frame.bth.psn;
-        let answer = |kind| Answer { kind, psn, ev: frame.entropy, timestamp, rtx: frame.bth.rtx };
+        let answer = |kind| Answer { psn, ev: frame.entropy, timestamp, rtx: frame.bth.rtx, ..Answer::of(kind) };
         match slot.rsp.window.classify(psn, bits) {
             _ if !slot.rsp.trim_nack => Err(Discard::Trimmed),
             responder::Arrival::Above => Err(Discard::Trimmed),

@@ -2,8 +2,7 @@
 //! something to send. Source: `transport.md` 3.3, 4.7, 5; `congestion.md` 5 (scheduler).
 
 use mrc_wire::{
-    AethRepr, BthRepr, Ecn, MethRepr, Msn, NackRepr, Opcode, ProbeRepr, Psn, Qpn, RethRepr, SackRepr, Syndrome,
-    TsethRepr,
+    AethRepr, BthRepr, Ecn, MethRepr, NackRepr, Opcode, ProbeRepr, Psn, Qpn, RethRepr, SackRepr, Syndrome, TsethRepr,
 };
 
 use super::{Endpoint, PayloadRef, Transmit, part};
@@ -115,8 +114,8 @@ impl Endpoint<'_> {
             slot.rsp.tack_due = false;
             self.stats.tx_ack += 1;
             let msn = slot.rsp.messages_done();
-            let cack = slot.rsp.window.cack();
-            (bth(Opcode::Ack, cack, false), Reply::Ack(AethRepr { syndrome: Syndrome::Ack(31), msn }))
+            let psn = slot.rsp.tack_psn();
+            (bth(Opcode::Ack, psn, false), Reply::Ack(AethRepr { syndrome: Syndrome::Ack(31), msn }))
         } else {
             let answer = slot.rsp.answers.front()?;
             slot.rsp.answers.pop();
@@ -124,7 +123,7 @@ impl Endpoint<'_> {
                 AnswerKind::Sack { probe_id, .. } => {
                     self.stats.tx_sack += 1;
                     let bits = part(self.rx_words, qp, self.limits.mpr * 2)?;
-                    let sack = slot.rsp.sack(&answer, slot.qpn, slot.dest_qp, bits)?;
+                    let sack = slot.rsp.sack(&answer, slot.qpn, slot.dest_qp, stamp(now), bits)?;
                     (bth(Opcode::Sack, sack.cack, answer.rtx && probe_id.is_none()), Reply::Sack(sack))
                 }
                 AnswerKind::Nack(reason) => {
@@ -137,7 +136,7 @@ impl Endpoint<'_> {
                         dpdcid: slot.dest_qp.value() as u16,
                         psn: answer.psn,
                         cc_type: self.cfg.wire.neth_cc_type,
-                        timestamp: answer.timestamp,
+                        timestamp: answer.reflected(stamp(now)),
                     };
                     (bth(Opcode::Nack, answer.psn, answer.rtx), Reply::Nack(nack))
                 }
@@ -148,7 +147,6 @@ impl Endpoint<'_> {
                 }
             }
         };
-        let _ = now;
         let dscp = self.cfg.wire.dscp.control;
         let ecn = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
         let len = match reply {
@@ -208,22 +206,24 @@ impl Endpoint<'_> {
         Some(transmit)
     }
 
-    //= RETH-001, RETH-002, METH-003, SEG-003, IP6-002
+    //= RETH-001, RETH-002, METH-002, METH-003, SEG-003, SEG-004, BTH-003, IP6-002
     fn send_write(&mut self, now: Instant, qp: u32, packet: &DataPacket, out: &mut [u8]) -> Option<Transmit> {
         let slot = self.qps.get(qp as usize)?;
         let wqe = &packet.segment.wqe;
         let index = packet.segment.index;
         let len = segment_len(wqe.len, index, slot.path_mtu);
+        //= ERR-003
         if len > 0 && !self.regions.live(wqe.mr) {
             self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(packet.psn));
             return None;
         }
         let pad = (len.wrapping_neg() & 3) as u8;
+        let imm = wqe.imm.filter(|_| packet.segment.carries_imm());
         let done = u64::from(index) * u64::from(slot.path_mtu);
         let ts = self.cfg.timestamps;
         let bth = BthRepr {
-            opcode: opcode(index, wqe.packets),
-            se: false,
+            opcode: opcode(index, wqe.packets, wqe.imm.is_some()),
+            se: wqe.solicited && imm.is_some(),
             pad,
             pkey: self.cfg.pkey,
             dest_qp: slot.dest_qp,
@@ -233,10 +233,11 @@ impl Endpoint<'_> {
             psn: packet.psn,
         };
         let reth = RethRepr { va: wqe.remote_va.wrapping_add(done), rkey: wqe.rkey, dmalen: wqe.len };
-        let meth = MethRepr { rqmsn: Msn(0), msn: wqe.msn };
+        let meth = MethRepr { rqmsn: wqe.rqmsn, msn: wqe.msn };
         let dscp = data_dscp(slot, &self.cfg.wire.dscp, packet.rtx);
         let payload = (len > 0).then(|| PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len });
-        let headers = BthRepr::LEN + MethRepr::LEN + if ts { TsethRepr::LEN } else { 0 } + RethRepr::LEN;
+        let imm_len = if imm.is_some() { 4 } else { 0 };
+        let headers = BthRepr::LEN + MethRepr::LEN + if ts { TsethRepr::LEN } else { 0 } + RethRepr::LEN + imm_len;
         let (start, transmit) =
             self.lower_layers(qp, packet.choice, dscp, Ecn::Ect0, headers, len, pad, payload, out)?;
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
@@ -247,7 +248,11 @@ impl Endpoint<'_> {
             TsethRepr::ns128(stamp(now)).emit(to);
             rest = after;
         }
-        reth.emit(rest.first_chunk_mut()?);
+        let (to, rest) = rest.split_first_chunk_mut()?;
+        reth.emit(to);
+        if let Some(imm) = imm {
+            *rest.first_chunk_mut()? = imm.to_be_bytes();
+        }
         Some(transmit)
     }
 
@@ -311,11 +316,11 @@ fn control_bth(dest_qp: Qpn, pkey: u16, opcode: Opcode, psn: Psn, rtx: bool) -> 
 }
 
 /// 128 ns ticks, 16 bits (`wire.md` 15).
-fn stamp(now: Instant) -> u16 {
+pub(super) fn stamp(now: Instant) -> u16 {
     (now.as_nanos() >> 7) as u16
 }
 
-//= DSCP-003
+//= DSCP-003, CAP-001
 fn data_dscp(slot: &Qp, plan: &mrc_wire::DscpPlan, rtx: bool) -> u8 {
     match (slot.req.trimming, rtx) {
         (Trimming::Off, _) => plan.no_trim,
@@ -325,12 +330,14 @@ fn data_dscp(slot: &Qp, plan: &mrc_wire::DscpPlan, rtx: bool) -> u8 {
 }
 
 /// Opcode of packet `index` of a message of `packets`.
-//= SEG-002
-fn opcode(index: u32, packets: u32) -> Opcode {
-    match (index == 0, index + 1 >= packets) {
-        (true, true) => Opcode::WriteOnly,
-        (true, false) => Opcode::WriteFirst,
-        (false, false) => Opcode::WriteMiddle,
-        (false, true) => Opcode::WriteLast,
+//= SEG-002, SEG-004
+fn opcode(index: u32, packets: u32, imm: bool) -> Opcode {
+    match (index == 0, index + 1 >= packets, imm) {
+        (true, true, false) => Opcode::WriteOnly,
+        (true, true, true) => Opcode::WriteOnlyImm,
+        (true, false, _) => Opcode::WriteFirst,
+        (false, false, _) => Opcode::WriteMiddle,
+        (false, true, false) => Opcode::WriteLast,
+        (false, true, true) => Opcode::WriteLastImm,
     }
 }

@@ -38,6 +38,10 @@ impl TxSide<'_, '_> {
         if let Some(rtt) = rtt_ns {
             self.learn_rtt(rtt);
         }
+        //= DMPR-003, DMPR-004
+        if self.req.dynamic_mpr && sack.mpr != 0 {
+            self.req.mpr_tx = u32::from(sack.mpr) * 128;
+        }
         self.score(sack, trigger);
         let newly_bytes = self.newly_received(sack.rcvd_bytes);
         self.cc.on_ack(
@@ -239,7 +243,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Applies a NACK (`transport.md` 3.7); `rtx` is its BTH flag.
-    //= NACK-001, NACK-004, NACK-005, NACK-006, NACK-007
+    //= NACK-001, NACK-002, NACK-003, NACK-004, NACK-005, NACK-006, NACK-007
     pub(crate) fn on_nack(&mut self, now: Instant, nack: &NackRepr, rtx: bool) -> Result<Verdict, Discard> {
         let psn = nack.psn;
         let outstanding = psn.diff(self.req.unack) > 0 && psn.diff(self.req.max_sent) <= 0;

@@ -47,6 +47,12 @@ pub(crate) struct Requester {
     lost: u32,
     prev_rcvd_units: u32,
     next_msn: u16,
+    next_rqmsn: u16,
+    /// Most writes with immediate in flight.
+    pub(crate) wimm_tx: u16,
+    /// Writes with immediate begun and not covered by a Transport ACK.
+    wimm_inflight: u16,
+    dynamic_mpr: bool,
     resource_nacks: u8,
     pub(crate) retry_cnt: u8,
     last_retry: Instant,
@@ -92,6 +98,10 @@ impl Requester {
         lost: 0,
         prev_rcvd_units: 0,
         next_msn: 0,
+        next_rqmsn: 0,
+        wimm_tx: 0,
+        wimm_inflight: 0,
+        dynamic_mpr: false,
         resource_nacks: 0,
         retry_cnt: 0,
         last_retry: Instant::ZERO,
@@ -120,7 +130,7 @@ impl Requester {
 
     /// Everything before the first PSN counts as acknowledged.
     //= REQ-001
-    pub(crate) fn start(now: Instant, attr: &RtsAttr, path_mtu: u32, msn_start: u16) -> Self {
+    pub(crate) fn start(now: Instant, attr: &RtsAttr, path_mtu: u32, cfg: &EndpointConfig) -> Self {
         let before = attr.sq_psn.sub(1);
         Self {
             unack: before,
@@ -128,7 +138,10 @@ impl Requester {
             tack: before,
             hi_sacked: before,
             mpr_tx: u32::from(attr.mpr) * 128,
-            next_msn: msn_start,
+            next_msn: cfg.msn_start,
+            next_rqmsn: cfg.rqmsn_start,
+            wimm_tx: attr.max_wimm,
+            dynamic_mpr: attr.dynamic_mpr,
             last_heard: now,
             base_rtt_ns: attr.base_rtt_ns,
             srtt_ns: attr.base_rtt_ns,
@@ -142,6 +155,11 @@ impl Requester {
             path_mtu,
             ..Self::IDLE
         }
+    }
+
+    /// A write with immediate is covered by a Transport ACK.
+    pub(crate) fn wimm_done(&mut self) {
+        self.wimm_inflight = self.wimm_inflight.saturating_sub(1);
     }
 
     /// Packets sent and not cumulatively acknowledged.
@@ -231,18 +249,17 @@ pub(crate) fn packets_of(len: u32, path_mtu: u32) -> u32 {
 
 impl TxSide<'_, '_> {
     /// Nominal bytes of a write packet: UDP length with the headers it carries, + 40.
-    fn nominal(&self, payload: u32) -> u32 {
+    fn nominal(&self, payload: u32, imm: bool) -> u32 {
         let timestamp = if self.cfg.timestamps { 4 } else { 0 };
         let padded = payload.wrapping_add(3) & !3;
-        8 + 12 + 4 + timestamp + 16 + padded + 4 + 40
+        8 + 12 + 4 + timestamp + 16 + if imm { 4 } else { 0 } + padded + 4 + 40
     }
 
     fn nominal_of(&self, psn: Psn) -> u32 {
-        let payload = self
-            .sq
-            .find(self.ring, psn)
-            .map_or(self.req.path_mtu, |s| segment_len(s.wqe.len, s.index, self.req.path_mtu));
-        self.nominal(payload)
+        match self.sq.find(self.ring, psn) {
+            Some(s) => self.nominal(segment_len(s.wqe.len, s.index, self.req.path_mtu), s.carries_imm()),
+            None => self.nominal(self.req.path_mtu, false),
+        }
     }
 
     /// Whether a new packet fits the window of PSNs.
@@ -262,7 +279,15 @@ impl TxSide<'_, '_> {
     pub(crate) fn has_data(&self, now: Instant) -> bool {
         self.req.resend_tail
             || (self.req.lost > 0 && now >= self.req.rtx_gate)
-            || (self.sq.has_new() && self.window_open())
+            || (self.sq.has_new() && self.window_open() && !self.wimm_blocked())
+    }
+
+    /// Whether the next new packet begins a write with immediate beyond the limit. Retransmissions go on.
+    //= SND-006
+    fn wimm_blocked(&self) -> bool {
+        self.req.wimm_inflight >= self.req.wimm_tx
+            && self.sq.sent == 0
+            && self.sq.current(self.ring).is_some_and(|wqe| wqe.imm.is_some())
     }
 
     /// The next write packet to send through one of `ports`: the oldest LOST one, else a new one. `None` when window,
@@ -286,7 +311,7 @@ impl TxSide<'_, '_> {
 
     //= SND-002, SND-004, SEG-001
     fn next_new(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        if !self.sq.has_new() || !self.window_open() {
+        if !self.sq.has_new() || !self.window_open() || self.wimm_blocked() {
             return None;
         }
         let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
@@ -295,12 +320,18 @@ impl TxSide<'_, '_> {
             return None;
         };
         let psn = self.req.max_sent.next();
-        let (sent, next_msn) = (self.sq.sent, self.req.next_msn);
+        let (sent, next_msn, next_rqmsn) = (self.sq.sent, self.req.next_msn, self.req.next_rqmsn);
         let wqe = self.sq.current_mut(self.ring)?;
         if sent == 0 {
             wqe.first_psn = psn;
             wqe.msn = mrc_wire::Msn(next_msn);
             self.req.next_msn = next_msn.wrapping_add(1);
+            //= METH-002
+            if wqe.imm.is_some() {
+                wqe.rqmsn = mrc_wire::Msn(next_rqmsn);
+                self.req.next_rqmsn = next_rqmsn.wrapping_add(1);
+                self.req.wimm_inflight = self.req.wimm_inflight.saturating_add(1);
+            }
         }
         let segment = Segment { wqe: *wqe, index: sent };
         let packets = wqe.packets;
@@ -372,7 +403,7 @@ impl TxSide<'_, '_> {
         last: bool,
     ) -> DataPacket {
         let payload = segment_len(segment.wqe.len, segment.index, self.req.path_mtu);
-        self.cc.on_send(self.nominal(payload));
+        self.cc.on_send(self.nominal(payload, segment.carries_imm()));
         self.req.last_path = Some(choice);
         let deadline = now.after(self.req.retry.interval_ns(self.req.retry_cnt));
         self.req.next_scan = self.req.next_scan.min(deadline);

@@ -6,7 +6,7 @@ use mrc_wire::{Msn, Psn, Rkey};
 use crate::mem::MrHandle;
 
 /// One RDMA write, as an application posts it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendWr {
     /// The caller's number, returned in the completion.
     pub wr_id: u64,
@@ -22,6 +22,10 @@ pub struct SendWr {
     pub rkey: Rkey,
     /// Whether success produces a completion; failure always does.
     pub signaled: bool,
+    /// Immediate to deliver with the message: it consumes a receive request of the peer and completes it in order.
+    pub imm: Option<u32>,
+    /// Ask the peer for an event with its completion; only with an immediate.
+    pub solicited: bool,
 }
 
 /// A queued work request.
@@ -39,7 +43,11 @@ pub struct Wqe {
     /// Meaningful once transmission has started.
     pub(crate) first_psn: Psn,
     pub(crate) msn: Msn,
+    /// Of a write with immediate.
+    pub(crate) rqmsn: Msn,
     pub(crate) signaled: bool,
+    pub(crate) solicited: bool,
+    pub(crate) imm: Option<u32>,
 }
 
 impl Wqe {
@@ -54,7 +62,10 @@ impl Wqe {
         packets: 0,
         first_psn: Psn::new(0),
         msn: Msn(0),
+        rqmsn: Msn(0),
         signaled: false,
+        solicited: false,
+        imm: None,
     };
 
     pub(crate) fn last_psn(&self) -> Psn {
@@ -81,6 +92,13 @@ pub(crate) struct Segment {
     pub(crate) wqe: Wqe,
     /// Index of the packet in its message.
     pub(crate) index: u32,
+}
+
+impl Segment {
+    /// Whether this packet ends a write with immediate.
+    pub(crate) fn carries_imm(&self) -> bool {
+        self.wqe.imm.is_some() && self.index + 1 >= self.wqe.packets
+    }
 }
 
 impl SendQueue {
@@ -113,6 +131,12 @@ impl SendQueue {
     }
 
     /// The request whose next packet is due for its first transmission.
+    #[inline]
+    pub(crate) fn current<'r>(&self, ring: &'r [Wqe]) -> Option<&'r Wqe> {
+        if self.has_new() { Self::at(ring, self.current) } else { None }
+    }
+
+    /// As `current`, to change it.
     #[inline]
     pub(crate) fn current_mut<'r>(&self, ring: &'r mut [Wqe]) -> Option<&'r mut Wqe> {
         if !self.has_new() {

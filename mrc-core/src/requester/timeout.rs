@@ -76,8 +76,12 @@ impl TxSide<'_, '_> {
     /// All packets of the oldest request arrived, its Transport ACK did not: repeat its last packet.
     //= TACK-004
     fn tack_overdue(&mut self, now: Instant) -> Option<ErrorCause> {
+        let answered = self.req.last_heard > self.req.tack_wait;
         self.req.tack_wait = now;
         self.req.resend_tail = true;
+        if answered && self.cfg.tail_retry_lenient {
+            return None;
+        }
         self.count_retry(now, self.req.tack.next())
     }
 

@@ -28,6 +28,10 @@ pub(crate) struct Answer {
     pub(crate) ev: Ev,
     pub(crate) timestamp: u16,
     pub(crate) rtx: bool,
+    /// Add the time since `arrived` to the timestamp when this leaves.
+    pub(crate) serviced: bool,
+    /// When the packet arrived, in ticks of 128 ns.
+    pub(crate) arrived: u16,
 }
 
 impl Answer {
@@ -37,15 +41,34 @@ impl Answer {
         ev: Ev(0),
         timestamp: 0,
         rtx: false,
+        serviced: false,
+        arrived: 0,
     };
 
-    pub(crate) fn nack(reason: NackReason, write: &Write) -> Self {
+    /// The timestamp to reflect in an answer that leaves at `now`, in ticks of 128 ns.
+    //= TS-005
+    pub(crate) fn reflected(&self, now: u16) -> u16 {
+        if !self.serviced {
+            return self.timestamp;
+        }
+        // 0 means "no timestamp": a sum that lands on it is moved by one tick.
+        self.timestamp.wrapping_add(now.wrapping_sub(self.arrived)).max(1)
+    }
+
+    /// An answer that echoes nothing.
+    pub(crate) const fn of(kind: AnswerKind) -> Self {
+        Self { kind, ..Self::NONE }
+    }
+
+    pub(crate) fn nack(reason: NackReason, write: &Write, svc_time: bool) -> Self {
         Self {
             kind: AnswerKind::Nack(reason),
             psn: write.psn,
             ev: write.ev,
             timestamp: write.timestamp,
             rtx: write.rtx,
+            serviced: svc_time && write.standard_unit && write.timestamp != 0,
+            arrived: write.arrived,
         }
     }
 }
@@ -105,6 +128,17 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    //= TS-005, CAP-002 test
+    #[test]
+    fn service_time_is_added_to_a_reflected_stamp_only_when_agreed() {
+        let answer = Answer { timestamp: 0xFFF0, arrived: 100, ..Answer::NONE };
+        assert_eq!(answer.reflected(164), 0xFFF0);
+        let answer = Answer { serviced: true, ..answer };
+        assert_eq!(answer.reflected(100), 0xFFF0);
+        assert_eq!(answer.reflected(164), 0x30, "both clocks wrap");
+        assert_eq!(answer.reflected(116), 1, "0 would mean that there is no stamp");
+    }
 
     #[test]
     fn a_full_ring_keeps_the_oldest_and_the_newest() {

@@ -3,12 +3,15 @@
 
 mod answers;
 mod psn_window;
+mod receive;
 mod sack;
 
 pub use psn_window::RxWord;
+pub use receive::{Immediate, RecvWqe};
 
 pub(crate) use answers::{Answer, AnswerKind, Answers};
 pub(crate) use psn_window::{Arrival, PsnWindow};
+pub(crate) use receive::{ReceiveQueue, Stash};
 
 use mrc_wire::Psn;
 
@@ -25,9 +28,18 @@ pub(crate) struct Responder {
     tack_goal: Psn,
     /// Messages received completely.
     msn_done: u32,
+    /// Point up to which Transport ACKs were considered: `cack`, or less while an immediate waits for its receive request.
+    tack_point: Psn,
     /// A Transport ACK is owed.
     pub(crate) tack_due: bool,
     pub(crate) trim_nack: bool,
+    /// Every SACK carries the window.
+    pub(crate) dynamic_mpr: bool,
+    /// The time an answer waits is added to the timestamp it reflects.
+    pub(crate) svc_time: bool,
+    pub(crate) stash: Stash,
+    /// RQMSN that the next immediate should carry, once one was seen.
+    next_rqmsn: Option<mrc_wire::Msn>,
     pub(crate) answers: Answers,
     /// EV that brought the last congestion mark, and how many marks in a row (open question 43).
     marked_ev: mrc_wire::Ev,
@@ -57,6 +69,10 @@ pub(crate) struct Write {
     pub(crate) ce: bool,
     pub(crate) ev: mrc_wire::Ev,
     pub(crate) timestamp: u16,
+    /// The timestamp has the standard unit, so service time may be added to it.
+    pub(crate) standard_unit: bool,
+    /// When it arrived, in ticks of 128 ns.
+    pub(crate) arrived: u16,
 }
 
 impl Responder {
@@ -67,8 +83,13 @@ impl Responder {
         trigger_bytes: 0,
         tack_goal: Psn::new(0),
         msn_done: 0,
+        tack_point: Psn::new(0),
         tack_due: false,
         trim_nack: false,
+        dynamic_mpr: false,
+        svc_time: false,
+        stash: Stash::EMPTY,
+        next_rqmsn: None,
         answers: Answers::EMPTY,
         marked_ev: mrc_wire::Ev(0),
         marked_row: 0,
@@ -81,7 +102,11 @@ impl Responder {
             window: PsnWindow::new(before, u32::from(attr.mpr_dest) * 128),
             lowest_unsacked: before,
             tack_goal: before,
+            tack_point: before,
             trim_nack: attr.trim_nack,
+            dynamic_mpr: attr.dynamic_mpr,
+            svc_time: attr.svc_time,
+            stash: Stash::new(attr.max_wimm_dest),
             ..Self::IDLE
         }
     }
@@ -105,7 +130,7 @@ impl Responder {
             }
             Arrival::Above => {
                 if !oor_silent && write.psn.diff(self.window.cack()) <= 1 << 22 {
-                    self.answers.push(Answer::nack(mrc_wire::NackReason::PsnOorWindow, write));
+                    self.answers.push(Answer::nack(mrc_wire::NackReason::PsnOorWindow, write, self.svc_time));
                 }
                 Verdict::OutOfWindow
             }
@@ -124,19 +149,61 @@ impl Responder {
         }
     }
 
-    //= RSP-008, RBYT-001, ACK-001, ACK-003
+    //= RSP-008, RBYT-001, ACK-001
     fn record(&mut self, write: &Write, bits: &mut [RxWord]) {
         self.rcvd_bytes = self.rcvd_bytes.wrapping_add(write.nominal);
         if (write.ack_req || write.ends_message) && write.psn.diff(self.tack_goal) > 0 {
             self.tack_goal = write.psn;
         }
-        let before = self.window.cack();
         let ended = self.window.insert(write.psn, write.ends_message, bits);
         self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
-        let advanced = self.window.cack() != before;
-        if advanced && self.tack_goal.diff(before) > 0 {
-            self.tack_due = true;
+    }
+
+    /// Last PSN a Transport ACK may cover: `cack`, less what an immediate without its receive request holds back.
+    //= ACK-003, WIMM-006
+    fn acknowledgeable(&self, stash: &[Immediate]) -> Psn {
+        let cack = self.window.cack();
+        match self.stash.front(stash) {
+            Some(held) if held.psn.diff(cack) <= 0 => held.psn.sub(1),
+            _ => cack,
         }
+    }
+
+    /// After a packet was taken in or an immediate completed: whether a Transport ACK has become due.
+    //= ACK-001, ACK-003
+    #[inline]
+    pub(crate) fn settle(&mut self, stash: &[Immediate]) {
+        let point = if self.stash.is_empty() { self.window.cack() } else { self.acknowledgeable(stash) };
+        if point.diff(self.tack_point) > 0 {
+            if self.tack_goal.diff(self.tack_point) > 0 {
+                self.tack_due = true;
+            }
+            self.tack_point = point;
+        }
+    }
+
+    /// PSN of a Transport ACK sent now.
+    pub(crate) fn tack_psn(&self) -> Psn {
+        self.tack_point
+    }
+
+    /// An immediate whose every earlier packet has arrived, the oldest first.
+    //= WIMM-003, WIMM-004
+    pub(crate) fn ripe(&self, stash: &[Immediate]) -> Option<Immediate> {
+        self.stash.front(stash).filter(|front| front.psn.diff(self.window.cack()) <= 0)
+    }
+
+    /// Whether `rqmsn` follows that of the immediate before it; only counted, never trusted.
+    //= WIMM-007
+    pub(crate) fn in_sequence(&mut self, rqmsn: mrc_wire::Msn) -> bool {
+        let expected = self.next_rqmsn.replace(mrc_wire::Msn(rqmsn.0.wrapping_add(1)));
+        expected.is_none_or(|expected| expected == rqmsn)
+    }
+
+    /// Changes the window; the edge advertised before stays acceptable.
+    //= DMPR-001, DMPR-002
+    pub(crate) fn set_range(&mut self, range: u32) {
+        self.window.set_range(range);
     }
 
     //= SACK-007, SACK-009
@@ -149,6 +216,8 @@ impl Responder {
             ev: write.ev,
             timestamp: write.timestamp,
             rtx: write.rtx,
+            serviced: self.svc_time && write.standard_unit && write.timestamp != 0,
+            arrived: write.arrived,
         });
     }
 

@@ -124,6 +124,16 @@ impl PsnWindow {
         ended
     }
 
+    //= DMPR-001, DMPR-002
+    pub(crate) fn set_range(&mut self, range: u32) {
+        self.range = range;
+        self.move_edge();
+    }
+
+    pub(crate) fn range(&self) -> u32 {
+        self.range
+    }
+
     fn move_edge(&mut self) {
         let edge = self.cack.add(self.range);
         if edge.diff(self.right_edge) > 0 {

@@ -6,8 +6,8 @@ use super::{Answer, AnswerKind, Responder, RxWord};
 
 impl Responder {
     /// The SACK that `answer` asks for, as of now. `None` for other answers.
-    //= SACK-008, SACK-010, SETH-007, CCS-001
-    pub(crate) fn sack(&mut self, answer: &Answer, own: Qpn, peer: Qpn, bits: &[RxWord]) -> Option<SackRepr> {
+    //= SACK-008, SACK-010, SETH-007, CCS-001, DMPR-001
+    pub(crate) fn sack(&mut self, answer: &Answer, own: Qpn, peer: Qpn, now: u16, bits: &[RxWord]) -> Option<SackRepr> {
         let AnswerKind::Sack { verdict, probe_id } = answer.kind else { return None };
         let cack = self.window.cack();
         let base = self.next_base();
@@ -22,10 +22,10 @@ impl Responder {
             dpdcid: peer.value() as u16,
             cack,
             cc_type: 0,
-            mpr: 0,
+            mpr: if self.dynamic_mpr { (self.window.range() >> 7).min(255) as u8 } else { 0 },
             sack_offset: base.diff(cack) as i16,
             bitmap,
-            timestamp: answer.timestamp,
+            timestamp: answer.reflected(now),
             ooo_count: self.window.out_of_order().min(0x7FFF) as u16,
             restore_cwnd: true,
             rcv_cwnd_pen: 0,
@@ -55,16 +55,7 @@ mod tests {
     use std::vec::Vec;
 
     fn responder(cack: u32) -> Responder {
-        let mut attr = RtrAttr {
-            peer: crate::PeerHandle(0),
-            dest_qp: Qpn::new(5),
-            rq_psn: Psn::new(cack + 1),
-            path_mtu: 4096,
-            mpr_dest: 8,
-            ev_profile: crate::EvProfileHandle(0),
-            trim_nack: false,
-        };
-        attr.mpr_dest = 8;
+        let attr = RtrAttr::software(crate::PeerHandle(0), Qpn::new(5), Psn::new(cack + 1), crate::EvProfileHandle(0));
         Responder::start(&attr)
     }
 
@@ -78,6 +69,8 @@ mod tests {
             ce: false,
             ev: mrc_wire::Ev(1),
             timestamp: 0,
+            standard_unit: true,
+            arrived: 0,
         }
     }
 
@@ -88,14 +81,9 @@ mod tests {
     }
 
     fn final_sack(r: &mut Responder, bits: &[RxWord]) -> SackRepr {
-        let answer = Answer {
-            kind: AnswerKind::Sack { verdict: mrc_wire::Verdict::None, probe_id: None },
-            psn: r.window.max_rcv(),
-            ev: mrc_wire::Ev(1),
-            timestamp: 0,
-            rtx: false,
-        };
-        r.sack(&answer, Qpn::new(1), Qpn::new(2), bits).unwrap()
+        let kind = AnswerKind::Sack { verdict: mrc_wire::Verdict::None, probe_id: None };
+        let answer = Answer { psn: r.window.max_rcv(), ev: mrc_wire::Ev(1), ..Answer::of(kind) };
+        r.sack(&answer, Qpn::new(1), Qpn::new(2), 0, bits).unwrap()
     }
 
     //= SACK-008, RBYT-001, SETH-007 test

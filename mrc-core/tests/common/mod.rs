@@ -1,16 +1,18 @@
 //! Two endpoints in virtual time over a pipe that loses, reorders, duplicates, corrupts, marks and trims. Real frames,
 //! real bytes, real ICRC. What must hold in any weather (`transport.md` 10) is asserted here, at every frame.
+#![allow(dead_code, reason = "each test binary uses a part of the harness")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mrc_core::path::{EvEntry, LossEvAction, compact_profile};
 use mrc_core::{
     Access, Completion, CqHandle, Discard, Endpoint, EndpointConfig, Event, IcrcCheck, Instant, Limits, MAX_HEADER_LEN,
-    MAX_PORTS, MemRange, MrHandle, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, PostError, QpHandle,
-    QpInfo, QpInit, QpState, Received, RetryConfig, Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Trimming,
+    MAX_PORTS, MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask,
+    PostError, QpHandle, QpInfo, QpInit, QpState, Received, RetryConfig, Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr,
+    Trimming,
 };
 use mrc_wire::srv6::{CopyOp, EvTemplate, container, usid, usid_shift};
-use mrc_wire::{Body, Ev, Ip, PortNum, Psn, Rkey, Syndrome, WireConfig, icrc, parse_frame};
+use mrc_wire::{Body, Ev, Ip, NackReason, PortNum, Psn, Rkey, Syndrome, WireConfig, icrc, parse_frame};
 
 pub(crate) const VA: u64 = 0x7000_0000;
 pub(crate) const PLANES: u8 = 2;
@@ -46,6 +48,7 @@ pub(crate) struct Side<'s> {
     /// Two halves: side 0 writes from its first half to the peer's, side 1 from its second half to the peer's.
     pub(crate) memory: Vec<u8>,
     pub(crate) completions: Vec<Completion>,
+    pub(crate) receives: Vec<Completion>,
     pub(crate) events: Vec<Event>,
 }
 
@@ -95,6 +98,12 @@ pub(crate) struct Setup {
     /// Bytes one side can write.
     pub(crate) half: usize,
     pub(crate) cq_depth: usize,
+    /// Limits for writes with immediate: the sender's and the receiver's.
+    pub(crate) max_wimm: u16,
+    pub(crate) max_wimm_dest: u16,
+    pub(crate) no_receive: NoReceive,
+    pub(crate) lenient: bool,
+    pub(crate) dynamic_mpr: bool,
 }
 
 impl Default for Setup {
@@ -111,6 +120,11 @@ impl Default for Setup {
             srv6: false,
             half: 1 << 18,
             cq_depth: 8,
+            max_wimm: 32,
+            max_wimm_dest: 32,
+            no_receive: NoReceive::Hold,
+            lenient: false,
+            dynamic_mpr: false,
         }
     }
 }
@@ -139,7 +153,13 @@ impl Setup {
     }
 
     fn side<'s>(&self, storage: &'s mut OwnedStorage, which: usize, seed: u64) -> Side<'s> {
-        let mut cfg = EndpointConfig { msn_start: self.msn, ..EndpointConfig::default() };
+        let mut cfg = EndpointConfig {
+            msn_start: self.msn,
+            rqmsn_start: self.msn,
+            no_receive: self.no_receive,
+            tail_retry_lenient: self.lenient,
+            ..EndpointConfig::default()
+        };
         cfg.gids[0] = Some(Ip::V6(address(which)));
         let sid = self.srv6.then(|| container(BLOCK, &[host(which)]));
         for port in cfg.ports.iter_mut().take(PLANES.into()) {
@@ -156,7 +176,7 @@ impl Setup {
         for (n, byte) in memory.iter_mut().enumerate().skip(which * self.half).take(self.half) {
             *byte = (n * 7 + n / 251) as u8;
         }
-        Side { engine, qps, cq, mr, key, memory, completions: vec![], events: vec![] }
+        Side { engine, qps, cq, mr, key, memory, completions: vec![], receives: vec![], events: vec![] }
     }
 
     fn connect(&self, side: &mut Side<'_>, which: usize, peers: &[QpHandle]) {
@@ -180,17 +200,18 @@ impl Setup {
         for (&qp, far) in side.qps.iter().zip(peers) {
             engine.modify_to_init(qp).unwrap();
             let rtr = RtrAttr {
-                peer,
-                dest_qp: far.qpn(),
-                rq_psn: Psn::new(self.psn),
                 path_mtu: self.mtu,
                 mpr_dest: MPR,
-                ev_profile,
                 trim_nack: self.trimming == Trimming::On,
+                max_wimm_dest: self.max_wimm_dest,
+                dynamic_mpr: self.dynamic_mpr,
+                ..RtrAttr::software(peer, far.qpn(), Psn::new(self.psn), ev_profile)
             };
             engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
             let mut rts = RtsAttr::software(Psn::new(self.psn));
             rts.mpr = MPR;
+            rts.max_wimm = self.max_wimm;
+            rts.dynamic_mpr = self.dynamic_mpr;
             rts.retry = self.retry;
             rts.trimming = self.trimming;
             rts.keepalive_ns = self.keepalive_ns[which];
@@ -257,10 +278,32 @@ impl Net<'_> {
         remote_va: u64,
         key: u32,
     ) -> Result<(), PostError> {
+        let (lkey, rkey) = (self.sides[from].key, Rkey(key));
+        let wr =
+            SendWr { wr_id, lkey, local_va, len: len as u32, remote_va, rkey, signaled: true, ..SendWr::default() };
+        self.post_wr(from, qp, &wr)
+    }
+
+    /// As `post`, with an immediate.
+    pub(crate) fn post_imm(&mut self, wr_id: u64, offset: usize, len: usize, imm: u32) -> Result<(), PostError> {
+        let (at, key) = (VA + offset as u64, self.sides[1].key);
+        let wr = SendWr {
+            wr_id,
+            lkey: self.sides[0].key,
+            local_va: at,
+            len: len as u32,
+            remote_va: at,
+            rkey: Rkey(key),
+            signaled: true,
+            imm: Some(imm),
+            solicited: imm.is_multiple_of(2),
+        };
+        self.post_wr(0, 0, &wr)
+    }
+
+    pub(crate) fn post_wr(&mut self, from: usize, qp: usize, wr: &SendWr) -> Result<(), PostError> {
         let side = &mut self.sides[from];
-        let (lkey, rkey) = (side.key, Rkey(key));
-        let wr = SendWr { wr_id, lkey, local_va, len: len as u32, remote_va, rkey, signaled: true };
-        let posted = side.engine.post_send(self.now, side.qps[qp], &wr);
+        let posted = side.engine.post_send(self.now, side.qps[qp], wr);
         self.drain(from);
         posted
     }
@@ -270,7 +313,10 @@ impl Net<'_> {
         self.transmit(which);
         let side = &mut self.sides[which];
         while let Some(completion) = side.engine.poll_completion(side.cq) {
-            side.completions.push(completion);
+            match completion.operation {
+                Operation::Receive => side.receives.push(completion),
+                _ => side.completions.push(completion),
+            }
         }
         while let Some(event) = side.engine.poll_event() {
             side.events.push(event);
@@ -353,7 +399,11 @@ impl Net<'_> {
         let info = self.sides[from].info(qp);
         assert!(info.outstanding <= u32::from(MPR) * 128, "{} PSNs outstanding", info.outstanding);
         if info.state == QpState::Error {
-            let nak = matches!(&frame.body, Body::Ack(aeth) if !matches!(aeth.syndrome, Syndrome::Ack(_)));
+            let nak = match &frame.body {
+                Body::Ack(aeth) => !matches!(aeth.syndrome, Syndrome::Ack(_)),
+                Body::Nack(nack) => nack.reason == NackReason::UnexpEvent,
+                _ => false,
+            };
             let words = self.last_words.entry((from, qp)).or_default();
             *words += 1;
             assert!(nak && *words == 1, "a QP in ERROR says more than one NAK");

@@ -126,6 +126,7 @@ impl Sender {
             remote_va: self.target.remote_va + offset,
             rkey: self.target.rkey,
             signaled: true,
+            ..SendWr::default()
         };
         match endpoint.post_send(now, self.qps[index].handle, &wr) {
             Ok(()) => self.qps[index].posted += 1,

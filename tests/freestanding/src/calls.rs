@@ -48,6 +48,9 @@ pub fn control(e: &mut Endpoint<'_>) {
         mpr_dest: opaque(1),
         ev_profile,
         trim_nack: opaque(true),
+        max_wimm_dest: opaque(2),
+        dynamic_mpr: opaque(true),
+        svc_time: opaque(true),
     };
     let _ = opaque(e.modify_to_rtr(now, qp, opaque(&rtr)));
     let mut rts = RtsAttr::software(Psn::new(opaque(9)));
@@ -63,8 +66,14 @@ pub fn control(e: &mut Endpoint<'_>) {
         remote_va: opaque(5),
         rkey: Rkey(opaque(6)),
         signaled: opaque(true),
+        imm: opaque(Some(7)),
+        solicited: opaque(true),
     };
     let _ = opaque(e.post_send(now, qp, opaque(&wr)));
+    let _ = opaque(e.post_recv(qp, opaque(4)));
+    let _ = opaque(e.set_mpr(qp, opaque(1)));
+    e.set_refusal(opaque(Some(mrc_wire::NackReason::NoResource)));
+    let _ = opaque(e.report_place_failure(now, qp, Psn::new(opaque(3))));
     e.set_port(now, port(), opaque(false));
     opaque(e.ports_up());
     let _ = opaque(e.qp_info(qp));

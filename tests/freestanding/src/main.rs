@@ -13,7 +13,7 @@ use core::hint::black_box;
 
 use mrc_core::path::{EvEntry, EvSlot};
 use mrc_core::{
-    Completion, CqSlot, Endpoint, EndpointConfig, EventSlot, Limits, MrSlot, PeerSlot, Qp, RxWord, Storage, TimerSlot,
+    Completion, CqSlot, Endpoint, EndpointConfig, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, RecvWqe, RxWord, Storage, TimerSlot,
     TxRecord, TxWord, Wqe,
 };
 
@@ -29,6 +29,8 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 const QPS: usize = 2;
 const MPR: usize = 1;
 const SQ: usize = 16;
+const RQ: usize = 16;
+const WIMM: usize = 8;
 const EVS: usize = 16;
 const CQS: usize = 2;
 const DEPTH: usize = 16;
@@ -41,6 +43,8 @@ struct Memory {
     tx_words: [TxWord; QPS * MPR * 2],
     rx_words: [RxWord; QPS * MPR * 2],
     wqes: [Wqe; QPS * SQ],
+    recvs: [RecvWqe; QPS * RQ],
+    immediates: [Immediate; QPS * WIMM],
     ev_slots: [EvSlot; QPS * EVS],
     ev_order: [u16; QPS * EVS],
     cqs: [CqSlot; CQS],
@@ -59,6 +63,8 @@ static mut MEMORY: Memory = Memory {
     tx_words: [TxWord::EMPTY; QPS * MPR * 2],
     rx_words: [RxWord::EMPTY; QPS * MPR * 2],
     wqes: [Wqe::EMPTY; QPS * SQ],
+    recvs: [RecvWqe::EMPTY; QPS * RQ],
+    immediates: [Immediate::EMPTY; QPS * WIMM],
     ev_slots: [EvSlot::EMPTY; QPS * EVS],
     ev_order: [0; QPS * EVS],
     cqs: [CqSlot::EMPTY; CQS],
@@ -74,6 +80,8 @@ const LIMITS: Limits = Limits {
     qps: QPS,
     mpr: MPR,
     send_queue: SQ,
+    recv_queue: RQ,
+    wimm: WIMM,
     evs: EVS,
     active_evs: EVS,
     cqs: CQS,
@@ -97,6 +105,8 @@ extern "C" fn _start() -> ! {
         tx_words: &mut m.tx_words,
         rx_words: &mut m.rx_words,
         wqes: &mut m.wqes,
+        recvs: &mut m.recvs,
+        immediates: &mut m.immediates,
         ev_slots: &mut m.ev_slots,
         ev_order: &mut m.ev_order,
         cqs: &mut m.cqs,

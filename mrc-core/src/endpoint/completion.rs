@@ -1,0 +1,176 @@
+//! What the application gets back: completions of writes and of receive requests, in order, never lost. A full queue holds
+//! them in their QP. Source: `transport.md` 3.9, 4.6.
+
+use mrc_wire::Syndrome;
+
+use super::{Endpoint, part};
+use crate::{
+    config::NoReceive,
+    cq::{Completion, CqHandle, Operation, Status},
+    event::ErrorCause,
+    qp::QpState,
+    responder::{Answer, AnswerKind},
+    time::Instant,
+};
+
+impl Endpoint<'_> {
+    /// The oldest completion of `cq`.
+    #[inline]
+    pub fn poll_completion(&mut self, cq: CqHandle) -> Option<Completion> {
+        let completion = self.cqs.pop(cq);
+        if completion.is_some() && !self.held_completions.is_empty() {
+            self.refill(cq);
+        }
+        completion
+    }
+
+    /// A slot of `cq` became free: lets the QP that waits longest for one have it. Each turn fills the slot or takes a
+    /// QP off the list, so this ends.
+    fn refill(&mut self, cq: CqHandle) {
+        while self.cqs.has_room(cq)
+            && let Some(qp) = self
+                .held_completions
+                .take(self.qps, |slot| (slot.send_held && slot.send_cq == cq) || (slot.recv_held && slot.recv_cq == cq))
+        {
+            self.complete(qp);
+            self.deliver(qp);
+            self.wake_control(qp);
+        }
+    }
+
+    /// Moves finished requests of a QP to their completion queue, in posting order, until one is unfinished or the queue
+    /// is full; then the QP waits for `poll_completion`.
+    //= TACK-002, TACK-003, TACK-005, WIMM-008
+    pub(super) fn complete(&mut self, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        let Some(ring) = part(self.wqes, qp, self.limits.send_queue) else { return };
+        slot.send_held = false;
+        while let Some((wqe, all_sent)) = slot.sq.oldest(ring) {
+            let done = all_sent && slot.req.tack.diff(wqe.last_psn()) >= 0;
+            let failed = slot.state == QpState::Error;
+            if !done && !failed {
+                break;
+            }
+            // Only what was sent has PSNs that a NAK can name.
+            let begun = all_sent || slot.sq.sent > 0;
+            let status = if done {
+                Status::Success
+            } else {
+                let at_fault = slot
+                    .failed_psn
+                    .is_none_or(|psn| begun && psn.diff(wqe.first_psn) >= 0 && psn.diff(wqe.last_psn()) <= 0);
+                match slot.failed_status {
+                    Some(status) if at_fault => {
+                        slot.failed_status = None;
+                        status
+                    }
+                    _ => Status::Flushed,
+                }
+            };
+            if wqe.signaled || status != Status::Success {
+                if !self.cqs.has_room(slot.send_cq) {
+                    slot.send_held = true;
+                    self.held_completions.push(self.qps, qp);
+                    return;
+                }
+                let completion = Completion {
+                    wr_id: wqe.wr_id,
+                    operation: if wqe.imm.is_some() { Operation::WriteImm } else { Operation::Write },
+                    status,
+                    imm: None,
+                    solicited: false,
+                    qp: slot.qpn,
+                    byte_len: wqe.len,
+                    first_psn: wqe.first_psn,
+                    last_path: slot.req.last_path.map(|choice| (choice.ev, choice.port)),
+                    retries: slot.req.retry_cnt,
+                    since_ack_ns: if status == Status::Success { 0 } else { slot.silent_ns },
+                };
+                self.cqs.push(slot.send_cq, completion);
+            }
+            if wqe.imm.is_some() {
+                slot.req.wimm_done();
+            }
+            slot.sq.pop_oldest();
+        }
+    }
+
+    /// Completes receive requests: with the immediates whose every earlier packet has arrived, oldest first, or flushed
+    /// when the QP failed. Stops where an immediate finds no request, which holds the Transport ACK back, or the queue
+    /// has no room.
+    ///
+    /// The driver has moved the bytes of earlier packets before it polls completions (contract of a turn), so a
+    /// completion is never seen before the data it announces.
+    //= WIMM-003, WIMM-004, WIMM-005, WIMM-006, WIMM-009, INV-006
+    pub(super) fn deliver(&mut self, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        let Some(requests) = part(self.recvs, qp, self.limits.recv_queue) else { return };
+        let Some(stash) = part(self.immediates, qp, self.limits.wimm) else { return };
+        slot.recv_held = false;
+        let failed = slot.state == QpState::Error;
+        loop {
+            let ripe = if failed { None } else { slot.rsp.ripe(stash) };
+            if slot.rq.len() == 0 || (ripe.is_none() && !failed) {
+                break;
+            }
+            if !self.cqs.has_room(slot.recv_cq) {
+                slot.recv_held = true;
+                self.held_completions.push(self.qps, qp);
+                break;
+            }
+            let Some(request) = slot.rq.pop(requests) else { break };
+            if let Some(imm) = ripe {
+                slot.rsp.stash.pop(stash.len());
+                self.stats.rqmsn_gaps += u64::from(!slot.rsp.in_sequence(imm.rqmsn));
+            }
+            let completion = Completion {
+                wr_id: request.wr_id,
+                operation: Operation::Receive,
+                status: if ripe.is_some() { Status::Success } else { Status::Flushed },
+                imm: ripe.map(|imm| imm.imm),
+                solicited: ripe.is_some_and(|imm| imm.solicited),
+                qp: slot.qpn,
+                byte_len: ripe.map_or(0, |imm| imm.dmalen),
+                first_psn: ripe.map_or(mrc_wire::Psn::new(0), |imm| imm.psn),
+                last_path: None,
+                retries: 0,
+                since_ack_ns: 0,
+            };
+            self.cqs.push(slot.recv_cq, completion);
+        }
+        // `push` above needs all QPs; look the slot up again.
+        if let Some(slot) = self.qps.get_mut(qp as usize)
+            && !failed
+        {
+            slot.rsp.settle(stash);
+        }
+    }
+
+    /// After a write was taken in: immediates that became ripe complete, and one that finds no receive request waits or
+    /// fails the QP, as configured.
+    //= WIMM-006
+    pub(super) fn after_write(&mut self, now: Instant, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        if slot.rsp.stash.is_empty() {
+            slot.rsp.settle(&[]);
+            return;
+        }
+        self.deliver(qp);
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        let Some(stash) = part(self.immediates, qp, self.limits.wimm) else { return };
+        let Some(starved) = slot.rsp.ripe(stash).filter(|_| slot.rq.len() == 0) else { return };
+        self.stats.receive_starved += 1;
+        if self.cfg.no_receive == NoReceive::Nak {
+            self.fail_qp(now, qp, ErrorCause::RequestNoReceive, None);
+            self.answer_nak(qp, starved.psn, Syndrome::RemoteOperational);
+        }
+    }
+
+    /// Queues the one NAK that a failed QP still sends.
+    pub(super) fn answer_nak(&mut self, qp: u32, psn: mrc_wire::Psn, syndrome: Syndrome) {
+        if let Some(slot) = self.qps.get_mut(qp as usize) {
+            slot.rsp.answers.push(Answer { psn, ..Answer::of(AnswerKind::Nak(syndrome)) });
+        }
+        self.wake_control(qp);
+    }
+}
