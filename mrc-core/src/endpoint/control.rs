@@ -375,6 +375,9 @@ impl Endpoint<'_> {
         if !slot.sq.push(ring, wqe) {
             return Err(PostError::Full);
         }
+        if slot.req.outstanding() == 0 {
+            slot.paths.on_busy();
+        }
         if slot.state == QpState::Error {
             self.complete(index);
         } else {

@@ -13,7 +13,7 @@ use crate::{
     port::PortMask,
     qp::{Qp, QpState},
     ready::List,
-    requester::{DataPacket, segment_len},
+    requester::{DataPacket, Wanted, segment_len},
     responder::AnswerKind,
     time::Instant,
 };
@@ -183,10 +183,16 @@ impl Endpoint<'_> {
 
     //= PROBE-001, PETH-002
     fn send_probe(&mut self, now: Instant, qp: u32, usable: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        let up = self.usable_ports(qp);
         let slots = part(self.ev_slots, qp, self.limits.evs)?;
         let slot = self.qps.get_mut(qp as usize)?;
-        let ev = slot.req.probes.take_wanted()?;
-        let choice = slot.paths.choice(slots, ev).filter(|choice| usable.contains(choice.port))?;
+        let paths = &slot.paths;
+        let ev = slot.req.probes.take_wanted(|ev| match paths.choice(slots, ev) {
+            Some(choice) if usable.contains(choice.port) => Wanted::Send,
+            Some(choice) if up.contains(choice.port) => Wanted::Wait,
+            _ => Wanted::Forget,
+        })?;
+        let choice = slot.paths.choice(slots, ev)?;
         let probe_id = slot.req.probes.sent(ev, now);
         slot.req.next_probe = now.after(slot.req.probe_rate_limit_ns);
         self.stats.tx_probe += 1;

@@ -154,6 +154,10 @@ pub struct PathConfig {
     pub skip_mode: SkipMode,
     /// Effect of an inferred loss (open question 15).
     pub loss_ev_action: LossEvAction,
+    /// Losses of an EV in a row, without a good SACK on it between, before a loss or timeout retires it; until then it is
+    /// skipped once. 0 counts as 1, the rule of the specification. Software fabrics whose switches drop at random for want
+    /// of CPU time want more: there a single loss says little about a path.
+    pub loss_streak: u8,
     /// With no healthy EV on a usable port, send one packet per base RTT on a bad one (open question 19).
     pub last_resort: bool,
     /// Unloaded round trip, in nanoseconds: the pace of the last resort.
@@ -172,6 +176,7 @@ impl PathConfig {
         bad_probes_outstanding: 4,
         skip_mode: SkipMode::Rotation,
         loss_ev_action: LossEvAction::ByTrimming,
+        loss_streak: 1,
         last_resort: true,
         base_rtt_ns: 50_000,
     };
@@ -454,6 +459,12 @@ impl PathSet {
     /// ports that are down do not stop it, those on ports that are busy do. All ports until told.
     pub fn set_usable_ports(&mut self, ports: PortMask) {
         self.rotation.set_usable(ports);
+    }
+
+    /// The QP has data again: probes of bad EVs, rare while it was idle, come at their full rate. O(1); what it means is
+    /// found by the next [`poll_probe`](Self::poll_probe), for which [`next_timeout`](Self::next_timeout) now asks.
+    pub fn on_busy(&mut self) {
+        self.rotation.on_busy();
     }
 
     /// The next bad EV whose probe is due and whose port is in `ports`; it counts as under way until

@@ -55,6 +55,20 @@ impl Rotation {
         due.instant(now)
     }
 
+    /// Due times depend on it: look at all bad EVs again.
+    fn set_idle(&mut self, idle: bool) {
+        if idle != self.idle {
+            self.idle = idle;
+            if self.probe_earliest != Instant::FAR {
+                self.probe_earliest = Instant::ZERO;
+            }
+        }
+    }
+
+    pub(super) fn on_busy(&mut self) {
+        self.set_idle(false);
+    }
+
     /// Slots are visited round robin from where the last probe was found, so finding `k` due EVs costs one pass.
     pub(super) fn poll_probe(
         &mut self,
@@ -68,12 +82,7 @@ impl Rotation {
             // The wait that `next_timeout` announced is over; `select` says whether it matters.
             self.starving = false;
         }
-        if idle != self.idle {
-            self.idle = idle;
-            if self.probe_earliest != Instant::FAR {
-                self.probe_earliest = Instant::ZERO;
-            }
-        }
+        self.set_idle(idle);
         //= RES-003
         if self.probes_limit == 0 {
             return None;

@@ -35,7 +35,7 @@ pub struct EvSlot {
     port: PortNum,
     //= SET-003
     pub(super) state: EvState,
-    /// Good probe answers in a row.
+    /// Good probe answers in a row while ASSUMED_BAD; losses in a row while healthy.
     pub(super) probe_ok: u8,
     /// Unanswered probes in a row, up to [`MAX_BACKOFF`].
     pub(super) backoff: u8,

@@ -11,6 +11,10 @@ use super::{
 };
 use crate::{port::PortMask, rng::Rng, time::Instant};
 
+const fn is_loss(what: Feedback) -> bool {
+    matches!(what, Feedback::Loss { .. } | Feedback::Timeout)
+}
+
 /// View of one QP's paths under the MRC policy. Built by [`PathSet`](super::PathSet).
 #[derive(Debug)]
 pub struct Spray<'a> {
@@ -88,6 +92,15 @@ impl<'a> Spray<'a> {
         Some(EvIndex(index))
     }
 
+    /// A packet on this EV arrived: its losses so far were not in a row.
+    fn forgive(&mut self, index: EvIndex) {
+        if let Some(slot) = self.slots.get_mut(index.0 as usize)
+            && slot.is_healthy()
+        {
+            slot.probe_ok = 0;
+        }
+    }
+
     /// No healthy EV on a usable port: one packet per base RTT on a bad one.
     #[cold]
     fn last_resort(&mut self, now: Instant, ports: PortMask, rng: &mut Rng) -> Option<EvIndex> {
@@ -132,8 +145,11 @@ impl PathSelector for Spray<'_> {
     }
 
     fn on_feedback(&mut self, now: Instant, index: EvIndex, what: Feedback, rng: &mut Rng) -> Option<Transition> {
-        // The commonest event by far changes nothing.
+        // The commonest event by far changes nothing, unless losses in a row count.
         if what == Feedback::Sack(Verdict::None) {
+            if self.cfg.loss_streak > 1 {
+                self.forgive(index);
+            }
             return None;
         }
         let rotation = &mut *self.rotation;
@@ -143,18 +159,24 @@ impl PathSelector for Spray<'_> {
             rotation.settle_probe(slot);
         }
         let cfg = self.cfg;
+        let losses = slot.probe_ok.saturating_add(1);
         let to = match react(slot.state, what, slot.probe_ok, cfg.resurrect_probes, cfg.loss_ev_action) {
             Reaction::Keep => return None,
             //= BAL-002
             Reaction::Become(EvState::AssumedBad) if rotation.must_stay(slot, cfg.ev_min_active) => EvState::Skip,
+            Reaction::Become(EvState::AssumedBad) if is_loss(what) && losses < cfg.loss_streak => EvState::Skip,
             Reaction::Become(to) => to,
             counted => {
                 rotation.count_probe(now, slot, counted, cfg);
                 return None;
             }
         };
-        let transition = rotation.change(self.slots, self.order, index, to, rng)?;
+        let transition = rotation.change(self.slots, self.order, index, to, rng);
         let slot = self.slots.get_mut(index.0 as usize)?;
+        if is_loss(what) && slot.is_healthy() {
+            slot.probe_ok = losses;
+        }
+        let transition = transition?;
         match (to, cfg.skip_mode) {
             //= RES-001
             (EvState::AssumedBad, _) => rotation.schedule_probe(now, slot, cfg),

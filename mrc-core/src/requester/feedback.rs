@@ -63,8 +63,8 @@ impl TxSide<'_, '_> {
     //= SRX-003
     fn sack_path_feedback(&mut self, now: Instant, sack: &SackRepr, trigger: Option<Psn>) -> bool {
         let Some(trigger) = trigger else {
-            let Some((ev, sent_at)) = self.req.probes.answered(sack.probe_id()) else { return true };
-            self.req.base_rtt_ns = self.req.base_rtt_ns.min(now.since(sent_at)).max(1);
+            let Some((ev, rtt_ns)) = self.req.probes.answered(sack.probe_id(), now) else { return true };
+            self.req.base_rtt_ns = self.req.base_rtt_ns.min(rtt_ns).max(1);
             self.path.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
             return false;
         };

@@ -13,7 +13,7 @@ pub(crate) use feedback::Verdict;
 pub use send_queue::{SendWr, Wqe};
 pub use window::{TxRecord, TxWord};
 
-pub(crate) use probes::ProbeTable;
+pub(crate) use probes::{ProbeTable, Wanted};
 pub(crate) use send_queue::{Segment, SendQueue};
 pub(crate) use window::TxWindow;
 
@@ -272,7 +272,7 @@ impl TxSide<'_, '_> {
     /// Whether the QP has something to send and the congestion controller lets it.
     #[inline]
     pub(crate) fn is_ready(&self, now: Instant) -> bool {
-        self.req.probes.wants_any() || (self.cc.can_send() && self.has_data(now))
+        (self.req.probes.wants_any() && now >= self.req.next_probe) || (self.cc.can_send() && self.has_data(now))
     }
 
     /// Whether calling [`TxSide::next_data`] can be worth it.

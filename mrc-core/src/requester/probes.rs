@@ -1,15 +1,30 @@
 //! Outstanding reliability probes of one QP: id, EV under test, send time. Source: `transport.md` 5.
 
-use crate::{path::EvIndex, time::Instant};
+use crate::{
+    path::EvIndex,
+    time::{Instant, Tick},
+};
 
-/// Probes that may be outstanding at once; the reference allows up to 64, four bad EVs and a tail probe need few.
-const CAPACITY: usize = 16;
+/// Probes that may be outstanding at once.
+const CAPACITY: usize = 64;
 
+/// Eight bytes; the send time is a [`Tick`], far longer than any patience.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     id: u16,
     ev: EvIndex,
-    sent_at: Instant,
+    sent_at: Tick,
+}
+
+/// What becomes of an EV that waits for its probe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    /// Its port has room: send.
+    Send,
+    /// Its port is busy.
+    Wait,
+    /// Its port is down. Whoever wants the probe asks again when it is up.
+    Forget,
 }
 
 /// A first-in first-out table: every probe has the same patience, so the oldest expires first.
@@ -26,7 +41,7 @@ pub(crate) struct ProbeTable {
 
 impl ProbeTable {
     pub(crate) const EMPTY: Self = Self {
-        ring: [Outstanding { id: 0, ev: EvIndex(0), sent_at: Instant::ZERO }; CAPACITY],
+        ring: [Outstanding { id: 0, ev: EvIndex(0), sent_at: Tick::at(Instant::ZERO) }; CAPACITY],
         head: 0,
         len: 0,
         next_id: 0,
@@ -54,15 +69,28 @@ impl ProbeTable {
         self.wanted_len > 0 && (self.len as usize) < CAPACITY
     }
 
-    /// The next EV to probe.
-    pub(crate) fn take_wanted(&mut self) -> Option<EvIndex> {
+    /// The next EV to probe: the first that `judge` would send, without those it would forget.
+    pub(crate) fn take_wanted(&mut self, judge: impl Fn(EvIndex) -> Wanted) -> Option<EvIndex> {
         if !self.wants_any() {
             return None;
         }
-        let first = self.wanted[0];
-        self.wanted.rotate_left(1);
-        self.wanted_len -= 1;
-        Some(first)
+        let (mut taken, mut kept) = (None, 0u8);
+        for nth in 0..self.wanted_len as usize {
+            let Some(&ev) = self.wanted.get(nth) else { break };
+            let verdict = if taken.is_some() { Wanted::Wait } else { judge(ev) };
+            match verdict {
+                Wanted::Send => taken = Some(ev),
+                Wanted::Forget => {}
+                Wanted::Wait => {
+                    if let Some(place) = self.wanted.get_mut(kept as usize) {
+                        *place = ev;
+                    }
+                    kept += 1;
+                }
+            }
+        }
+        self.wanted_len = kept;
+        taken
     }
 
     /// Records a probe that leaves now and returns its id.
@@ -72,15 +100,15 @@ impl ProbeTable {
         if (self.len as usize) < CAPACITY {
             let slot = self.slot(self.len);
             if let Some(entry) = self.ring.get_mut(slot) {
-                *entry = Outstanding { id, ev, sent_at: now };
+                *entry = Outstanding { id, ev, sent_at: Tick::at(now) };
             }
             self.len += 1;
         }
         id
     }
 
-    /// The EV and send time of probe `id`, which is no longer outstanding.
-    pub(crate) fn answered(&mut self, id: u16) -> Option<(EvIndex, Instant)> {
+    /// The EV and age in nanoseconds of probe `id`, which is no longer outstanding.
+    pub(crate) fn answered(&mut self, id: u16, now: Instant) -> Option<(EvIndex, u64)> {
         let nth = (0..self.len).find(|&nth| self.ring.get(self.slot(nth)).is_some_and(|entry| entry.id == id))?;
         let found = self.ring.get(self.slot(nth)).copied()?;
         // Keep the order of the others.
@@ -92,12 +120,12 @@ impl ProbeTable {
             }
         }
         self.len -= 1;
-        Some((found.ev, found.sent_at))
+        Some((found.ev, found.sent_at.elapsed_ns(now)))
     }
 
     /// Takes the oldest probe if it was sent `patience_ns` or longer ago.
     pub(crate) fn expired(&mut self, now: Instant, patience_ns: u64) -> Option<EvIndex> {
-        if self.deadline(patience_ns) > now {
+        if self.deadline(now, patience_ns) > now {
             return None;
         }
         let ev = self.ring.get(self.slot(0))?.ev;
@@ -106,12 +134,13 @@ impl ProbeTable {
         Some(ev)
     }
 
-    /// When the oldest outstanding probe expires.
-    pub(crate) fn deadline(&self, patience_ns: u64) -> Instant {
+    /// When the oldest outstanding probe expires, never before `now`.
+    pub(crate) fn deadline(&self, now: Instant, patience_ns: u64) -> Instant {
         if self.len == 0 {
             return Instant::FAR;
         }
-        self.ring.get(self.slot(0)).map_or(Instant::FAR, |entry| entry.sent_at.after(patience_ns))
+        let age = self.ring.get(self.slot(0)).map(|entry| entry.sent_at.elapsed_ns(now));
+        age.map_or(Instant::FAR, |age| now.after(patience_ns.saturating_sub(age)))
     }
 }
 
@@ -123,14 +152,14 @@ mod tests {
     fn answers_match_by_id_in_any_order_and_the_rest_expires() {
         let mut table = ProbeTable::EMPTY;
         let at = |ns| Instant::from_nanos(ns);
-        let ids: [u16; 3] = core::array::from_fn(|n| table.sent(EvIndex(n as u16), at(n as u64 * 10)));
-        assert_eq!(table.answered(ids[1]), Some((EvIndex(1), at(10))));
-        assert_eq!(table.answered(ids[1]), None);
-        assert_eq!(table.deadline(100), at(100));
-        assert_eq!(table.expired(at(99), 100), None);
-        assert_eq!(table.expired(at(100), 100), Some(EvIndex(0)));
-        assert_eq!(table.expired(at(120), 100), Some(EvIndex(2)));
-        assert_eq!(table.deadline(100), Instant::FAR);
+        let ids: [u16; 3] = core::array::from_fn(|n| table.sent(EvIndex(n as u16), at(n as u64 * 160)));
+        assert_eq!(table.answered(ids[1], at(1_600)), Some((EvIndex(1), 1_440)));
+        assert_eq!(table.answered(ids[1], at(1_600)), None);
+        assert_eq!(table.deadline(at(800), 1_600), at(1_600));
+        assert_eq!(table.expired(at(1_584), 1_600), None);
+        assert_eq!(table.expired(at(1_600), 1_600), Some(EvIndex(0)));
+        assert_eq!(table.expired(at(1_920), 1_600), Some(EvIndex(2)));
+        assert_eq!(table.deadline(at(1_920), 1_600), Instant::FAR);
     }
 
     #[test]
@@ -141,7 +170,26 @@ mod tests {
         }
         table.want(EvIndex(3));
         assert!(!table.wants_any());
-        assert!(table.expired(Instant::from_nanos(1), 1).is_some());
-        assert_eq!(table.take_wanted(), Some(EvIndex(3)));
+        assert!(table.expired(Instant::from_nanos(16), 16).is_some());
+        assert_eq!(table.take_wanted(|_| Wanted::Send), Some(EvIndex(3)));
+    }
+
+    #[test]
+    fn a_busy_port_holds_back_its_own_probes_only() {
+        let mut table = ProbeTable::EMPTY;
+        for ev in 0..5 {
+            table.want(EvIndex(ev));
+        }
+        // EV 0 leaves through a busy port, EV 1 through one that is down.
+        let judge = |ev: EvIndex| match ev.0 {
+            0 => Wanted::Wait,
+            1 => Wanted::Forget,
+            _ => Wanted::Send,
+        };
+        assert_eq!(table.take_wanted(judge), Some(EvIndex(2)));
+        assert_eq!(table.take_wanted(|_| Wanted::Send), Some(EvIndex(0)));
+        assert_eq!(table.take_wanted(judge), Some(EvIndex(3)));
+        assert_eq!(table.take_wanted(judge), Some(EvIndex(4)));
+        assert!(!table.wants_any());
     }
 }

@@ -134,6 +134,12 @@ impl TxSide<'_, '_> {
         self.req.next_keepalive.max(self.req.last_heard.after(self.req.keepalive_ns))
     }
 
+    /// When the rate limit lets a wanted probe go. Once it does, the QP has its turn among those that send.
+    fn wanted_probe(&self, now: Instant) -> Instant {
+        let held_back = self.req.probes.wants_any() && self.req.next_probe > now;
+        if held_back { self.req.next_probe } else { Instant::FAR }
+    }
+
     /// When [`TxSide::on_timeout`] next has something to do, always after `now`: a deadline that has come but could
     /// not be served (no port, probe limit) is tried again a little later instead of spinning.
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
@@ -142,7 +148,8 @@ impl TxSide<'_, '_> {
             .req
             .next_scan
             .min(self.tack_deadline())
-            .min(self.req.probes.deadline(self.req.probe_patience_ns()))
+            .min(self.req.probes.deadline(now, self.req.probe_patience_ns()))
+            .min(self.wanted_probe(now))
             .min(self.path.set.next_timeout())
             .min(self.req.next_tail_probe)
             .min(self.req.path_retry)
