@@ -119,8 +119,11 @@ fn profile(planes: u8, len: u16) -> Vec<EvEntry> {
     entries
 }
 
+mod streak;
+
 // Start, paths.md 5.
 
+//= SET-001, SET-002, BAL-001 test
 #[test]
 fn the_default_start_is_balanced_and_random() {
     let entries = profile(4, 256);
@@ -142,6 +145,7 @@ fn the_default_start_is_balanced_and_random() {
     assert_ne!(drawn(&qps[0]), drawn(&qps[1]));
 }
 
+//= SET-003, SET-005, DENY-001, EV-015 test
 #[test]
 fn denied_and_unreachable_entries_are_left_out() {
     let mut entries = profile(4, 64);
@@ -189,6 +193,7 @@ fn small_storage_bounds_the_set() {
 
 // Selection, paths.md 8.
 
+//= SEL-001 test
 #[test]
 fn each_pass_visits_every_active_ev_once_in_a_new_order() {
     let mut qp = Qp::spray(4, 8, 4, |_| {});
@@ -201,6 +206,7 @@ fn each_pass_visits_every_active_ev_once_in_a_new_order() {
     assert_eq!(passes.len(), 20);
 }
 
+//= SEL-002, SEL-007 test
 #[test]
 fn only_free_ports_are_chosen() {
     let mut qp = Qp::spray(4, 8, 4, |_| {});
@@ -212,6 +218,7 @@ fn only_free_ports_are_chosen() {
     assert_eq!(qp.select(PortMask::NONE.with(PortNum::from_plane(6))), None);
 }
 
+//= EV-003, EV-010 test
 #[test]
 fn a_skipped_ev_is_passed_over_once() {
     let mut qp = Qp::spray(1, 4, 0, |_| {});
@@ -225,6 +232,7 @@ fn a_skipped_ev_is_passed_over_once() {
     assert!(pass.contains(&first));
 }
 
+//= SEL-003 test
 #[test]
 fn a_packet_resets_at_most_one_skip_and_all_skipped_still_sends() {
     let mut qp = Qp::spray(2, 4, 0, |_| {});
@@ -268,6 +276,7 @@ fn the_echoed_ev_is_avoided_if_there_is_another() {
     assert_eq!(lone.select_other(only.ev), Some(only));
 }
 
+//= SEL-005 test
 #[test]
 fn the_last_resort_sends_one_packet_per_rtt_on_a_bad_ev() {
     let mut qp = Qp::spray(2, 2, 0, |cfg| cfg.ev_min_active = 0);
@@ -312,6 +321,7 @@ fn busy_ports_are_no_last_resort_but_dead_ones_are() {
 
 // Invariants, paths.md 6.
 
+//= BAL-001, BAL-003, EV-016 test
 #[test]
 fn a_retired_ev_is_replaced_from_its_own_plane() {
     let mut qp = Qp::spray(4, 8, 4, |_| {});
@@ -344,6 +354,7 @@ fn a_retirement_disturbs_no_other_ev_of_the_pass() {
     }
 }
 
+//= BAL-002 test
 #[test]
 fn the_last_evs_are_skipped_instead_of_retired() {
     let mut qp = Qp::spray(1, 4, 2, |cfg| cfg.ev_min_active = 3);
@@ -356,6 +367,7 @@ fn the_last_evs_are_skipped_instead_of_retired() {
     assert!(qp.select(ALL).is_some());
 }
 
+//= BAL-006, RES-001 test
 #[test]
 fn a_dead_plane_is_suspended_and_returns_with_a_probe() {
     let mut qp = Qp::spray(4, 8, 4, |_| {});
@@ -382,6 +394,7 @@ fn a_dead_plane_is_suspended_and_returns_with_a_probe() {
     assert_eq!(qp.set.counts().active, 32);
 }
 
+//= BAL-005, EV-014 test
 #[test]
 fn only_the_controller_moves_denied_evs() {
     let mut qp = Qp::spray(2, 4, 0, |_| {});
@@ -398,6 +411,7 @@ fn only_the_controller_moves_denied_evs() {
     qp.check(2, 4);
 }
 
+//= EV-018, EV-019 test
 #[test]
 fn echoes_find_their_slot() {
     let mut qp = Qp::spray(2, 4, 2, |_| {});
@@ -467,6 +481,7 @@ fn probes_that_never_left_are_offered_again() {
     }
 }
 
+//= RES-004 test
 #[test]
 fn idle_queue_pairs_probe_at_an_eighth_of_the_rate() {
     let probes = |idle| {
@@ -486,6 +501,20 @@ fn idle_queue_pairs_probe_at_an_eighth_of_the_rate() {
     let (busy, idle) = (probes(false), probes(true));
     assert!((78..=80).contains(&busy), "{busy} probes in 80 ms");
     assert!((9..=10).contains(&idle), "{idle} probes in 80 ms");
+}
+
+#[test]
+fn a_queue_pair_that_wakes_up_probes_at_the_full_rate() {
+    let mut qp = Qp::spray(1, 4, 0, |_| {});
+    let bad = qp.indices(|_| true)[0];
+    qp.feed(bad, Feedback::Timeout);
+    assert_eq!(qp.poll(ALL, true), None);
+    qp.sleep(2 * MS);
+    assert_eq!(qp.poll(ALL, true), None, "due after eight intervals only");
+    assert!(qp.set.next_timeout() > qp.now);
+    qp.set.on_busy();
+    assert!(qp.set.next_timeout() <= qp.now, "asks to be polled");
+    assert_eq!(qp.poll(ALL, false).map(|choice| choice.index), Some(bad));
 }
 
 #[test]
