@@ -24,6 +24,17 @@ pub enum Missing {
         "this kernel has no SRv6 (no /proc/sys/net/ipv6/conf/all/seg6_enabled): one with CONFIG_IPV6_SEG6_LWTUNNEL is needed"
     )]
     Seg6,
+    /// No eBPF.
+    #[error(
+        "the kernel does not load the impairment program ({0}): root and a kernel with CONFIG_BPF_SYSCALL are needed"
+    )]
+    Bpf(String),
+    /// No clsact or no eBPF filters.
+    #[error(
+        "this kernel has no eBPF packet filters: one with CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF is needed \
+         (`modprobe sch_ingress cls_bpf`)"
+    )]
+    ClsBpf,
 }
 
 /// Why the lab failed.

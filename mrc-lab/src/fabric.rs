@@ -213,6 +213,31 @@ impl Fabric {
         ip_batch(Some(&self.shape.namespace(from)), &self.shape.port_lines(link.plane, from, to))
     }
 
+    /// Withdraws a plane: every host's link to it is cut, so that every host sees its port lose the carrier.
+    ///
+    /// # Errors
+    /// No such plane.
+    pub fn withdraw(&self, plane: u8) -> Result<(), LabError> {
+        self.host_links(plane)?.iter().try_for_each(|link| self.cut(link))
+    }
+
+    /// Restores a withdrawn plane.
+    ///
+    /// # Errors
+    /// No such plane.
+    pub fn restore(&self, plane: u8) -> Result<(), LabError> {
+        self.host_links(plane)?.iter().try_for_each(|link| self.heal(link))
+    }
+
+    fn host_links(&self, plane: u8) -> Result<Vec<String>, LabError> {
+        let planes = self.shape.planes;
+        if plane >= planes {
+            return Err(LabError::Shape(format!("no plane {plane}: the fabric has planes 0 to {}", planes - 1)));
+        }
+        let links = self.shape.links().into_iter();
+        Ok(links.filter(|l| l.plane == plane && matches!(l.a, Node::Host(_))).map(|l| l.name()).collect())
+    }
+
     /// Packets that each T1 switch received for forwarding, from the kernel's counters.
     ///
     /// # Errors

@@ -127,7 +127,7 @@ fn machine() -> Vec<Check> {
         ),
         this("locked memory", locked_memory()),
         this("iproute2", iproute2()),
-        this("nft", nft()),
+        this("clsact, cls_bpf", impairments()),
         this("network namespaces", namespaces()),
         this("SRv6 micro-SIDs", micro_sids()),
     ]
@@ -235,9 +235,11 @@ fn iproute2() -> Result<String, (Status, String, &'static str)> {
     }
 }
 
-fn nft() -> Result<String, (Status, String, &'static str)> {
-    output("nft", &["--version"]).map_err(|error| {
-        (Status::Warn, format!("{error}: the lab cannot lose or mark packets"), "`apt-get install nftables`")
+fn impairments() -> Result<String, (Status, String, &'static str)> {
+    mrc_lab::impair_requirements().map(|()| "the lab's switches can lose, trim and mark".into()).map_err(|error| {
+        let cure = "run as root; the kernel needs CONFIG_BPF_SYSCALL, CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF \
+                    (`modprobe sch_ingress cls_bpf`)";
+        (Status::Warn, format!("the lab's switches cannot lose, trim or mark: {error}"), cure)
     })
 }
 

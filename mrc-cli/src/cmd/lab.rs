@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use mrc_lab::{Fabric, LinkState, Shape};
+use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm};
 
 /// Arguments of `mrc lab`.
 #[derive(clap::Args)]
@@ -15,6 +15,13 @@ Examples:
   mrc lab status                      links and switches, with the kernel's packet counters
   mrc lab cut p0-t0a-t1c              break a link between a T0 and a T1 switch
   mrc lab heal p0-t0a-t1c             and mend it
+  mrc lab withdraw 1                  take plane 1 from every host; `restore 1` gives it back
+  mrc lab impair --all --loss 1%      every link loses 1 % of its packets in each direction
+  mrc lab impair p0-hB --trim 10%     the last hop to host B trims
+  mrc lab impair --plane 0 --queue 1gbit,60kb,200kb,1mb
+                                      each port marks above 60 kB, trims above 200 kB, drops above 1 MB
+  mrc lab counters --json             what the switches forwarded, lost, trimmed and marked
+  mrc lab impair --all --clear        all is well again
   mrc lab host hA --out hA.json       what a driver on host A must know
   mrc lab down                        remove every namespace of the fabric
 
@@ -54,8 +61,20 @@ enum Action {
     Down,
     /// Show hosts, links and switches
     Status,
-    /// Show packets forwarded by each T1 switch
+    /// Show packets forwarded by each T1 switch, and what impaired links lost, trimmed and marked
     Counters,
+    /// Make links lose, trim or mark packets; replaces an earlier impairment of the same links
+    Impair(Impair),
+    /// Take a plane from every host: their ports lose the carrier
+    Withdraw {
+        /// Plane, from 0
+        plane: u8,
+    },
+    /// Give a withdrawn plane back
+    Restore {
+        /// Plane, from 0
+        plane: u8,
+    },
     /// Break a link
     Cut {
         /// Name as shown by `mrc lab status`, e.g. p0-t0a-t1c or p1-hB
@@ -74,6 +93,63 @@ enum Action {
         #[arg(long)]
         out: Option<PathBuf>,
     },
+}
+
+/// Arguments of `mrc lab impair`.
+#[derive(clap::Args)]
+struct Impair {
+    /// Name as shown by `mrc lab status`
+    #[arg(required_unless_present_any = ["all", "plane"], conflicts_with_all = ["all", "plane"])]
+    link: Option<String>,
+    /// Every link
+    #[arg(long, conflicts_with = "plane")]
+    all: bool,
+    /// Every link of this plane, from 0
+    #[arg(long)]
+    plane: Option<u8>,
+    /// Share of packets lost at random, e.g. 1%
+    #[arg(long, value_parser = parse_ppm, required_unless_present_any = ["trim", "ce", "queue", "clear"])]
+    loss: Option<u32>,
+    /// Share of trimmable packets (DSCP 4 and 8) trimmed at random, e.g. 10%
+    #[arg(long, value_parser = parse_ppm)]
+    trim: Option<u32>,
+    /// Share of ECN-capable packets marked at random, e.g. 10%; never on the last hop
+    #[arg(long, value_parser = parse_ppm)]
+    ce: Option<u32>,
+    /// Virtual queue: rate, and the backlogs above which it marks, trims and drops, e.g. 1gbit,60kb,200kb,1mb
+    #[arg(long, value_name = "RATE,MARK,TRIM,DROP")]
+    queue: Option<VirtualQueue>,
+    /// Seed of the random choices
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// End all impairments of these links
+    #[arg(long, conflicts_with_all = ["loss", "trim", "ce", "queue"])]
+    clear: bool,
+}
+
+impl Impair {
+    fn run(&self, fabric: &Fabric, json: bool) -> anyhow::Result<()> {
+        let what = match (&self.link, self.plane) {
+            (Some(link), _) => link.clone(),
+            (None, Some(plane)) => format!("p{plane}"),
+            (None, None) => "all".to_owned(),
+        };
+        if self.clear {
+            fabric.clear(&what)?;
+            say(json, &what, "cleared");
+            return Ok(());
+        }
+        let impairment = Impairment {
+            loss_ppm: self.loss.unwrap_or(0),
+            trim_ppm: self.trim.unwrap_or(0),
+            ce_ppm: self.ce.unwrap_or(0),
+            queue: self.queue,
+            seed: self.seed,
+        };
+        fabric.impair(&what, &impairment)?;
+        say(json, &what, "impaired");
+        Ok(())
+    }
 }
 
 /// Runs the command.
@@ -102,14 +178,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Action::Status => status(&Fabric::discover(&prefix)?, args.json)?,
         Action::Counters => {
-            let packets = Fabric::discover(&prefix)?.t1_packets()?;
-            if args.json {
-                println!("{}", serde_json::to_string(&packets)?);
-            } else {
-                for (name, packets) in packets {
-                    println!("{name:<10} {packets:>14} packets");
-                }
-            }
+            counters(&Fabric::discover(&prefix)?, args.json)?;
+        }
+        Action::Impair(impair) => impair.run(&Fabric::discover(&prefix)?, args.json)?,
+        Action::Withdraw { plane } => {
+            Fabric::discover(&prefix)?.withdraw(plane)?;
+            say(args.json, &format!("p{plane}"), "withdrawn");
+        }
+        Action::Restore { plane } => {
+            Fabric::discover(&prefix)?.restore(plane)?;
+            say(args.json, &format!("p{plane}"), "restored");
         }
         Action::Cut { link } => {
             Fabric::discover(&prefix)?.cut(&link)?;
@@ -137,6 +215,28 @@ fn say(json: bool, link: &str, what: &str) {
     } else {
         println!("{link} {what}");
     }
+}
+
+fn counters(fabric: &Fabric, json: bool) -> anyhow::Result<()> {
+    let (t1_packets, impaired) = (fabric.t1_packets()?, fabric.impaired()?);
+    if json {
+        println!("{}", serde_json::json!({ "t1_packets": t1_packets, "impaired": impaired }));
+        return Ok(());
+    }
+    for (name, packets) in t1_packets {
+        println!("{name:<10} {packets:>14} packets");
+    }
+    if !impaired.is_empty() {
+        println!(
+            "\n{:<24} {:>12} {:>9} {:>9} {:>9} {:>9}",
+            "impaired", "packets", "lost", "dropped", "trimmed", "marked"
+        );
+    }
+    for port in impaired {
+        let (name, n) = (format!("{} to {}", port.from, port.to), port.counters);
+        println!("{name:<24} {:>12} {:>9} {:>9} {:>9} {:>9}", n.packets, n.lost, n.dropped, n.trimmed, n.marked);
+    }
+    Ok(())
 }
 
 fn status(fabric: &Fabric, json: bool) -> anyhow::Result<()> {
