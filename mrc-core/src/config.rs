@@ -52,6 +52,8 @@ pub struct EndpointConfig {
     pub always_skip_after: u8,
     /// NAK syndrome for a write with immediate beyond the limit (open question 10).
     pub wimm_nak_syndrome: u8,
+    /// Events to raise.
+    pub events: crate::EventMask,
     /// What happens to a write with immediate that finds no receive request (open question 38).
     pub no_receive: NoReceive,
     /// Do not charge a repeated tail to the retry budget while the peer answers it: a responder that holds its Transport
@@ -87,6 +89,7 @@ impl Default for EndpointConfig {
             ctl_ect: false,
             always_skip_after: 0,
             wimm_nak_syndrome: 0x61,
+            events: crate::EventMask::default(),
             no_receive: NoReceive::Hold,
             tail_retry_lenient: false,
         }

@@ -1,9 +1,14 @@
 //! Things the driver should hear about that are not completions. Bounded: an event that finds the queue full is
 //! counted (`events_lost`), and what it said can still be queried.
 
-use mrc_wire::{PortNum, Qpn};
+use mrc_wire::{NackReason, PortNum, Psn, Qpn};
 
-use crate::path::Transition;
+use crate::{
+    error::Discard,
+    path::{EvIndex, EvState, Transition},
+    qp::QpState,
+    stats::Stats,
+};
 
 /// Why a QP went to ERROR.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -80,6 +85,106 @@ pub enum Event {
         /// Its new state.
         up: bool,
     },
+    /// A QP changed its state.
+    QpState {
+        /// Local QP.
+        qp: Qpn,
+        /// State it left.
+        from: QpState,
+        /// State it is in.
+        to: QpState,
+    },
+    /// A packet is going to be sent again.
+    Loss {
+        /// Local QP.
+        qp: Qpn,
+        /// The packet.
+        psn: Psn,
+        /// Where its last copy went.
+        ev: EvIndex,
+        /// How it was found.
+        cause: LossCause,
+    },
+    /// A received frame had no further effect.
+    Discard {
+        /// Port it arrived on.
+        port: PortNum,
+        /// Why.
+        why: Discard,
+    },
+}
+
+/// How a loss was found.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// Enough later packets were acknowledged.
+    Inferred,
+    /// A NACK of this reason.
+    Nack(NackReason),
+    /// Its timer expired.
+    Timeout,
+    /// Everything of its message was SACKed, and no Transport ACK came.
+    Tail,
+}
+
+/// Kinds of events an endpoint raises ([`crate::EndpointConfig::events`]). The default is what an operator wants to know;
+/// the others follow single packets and are for debugging and tests.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct EventMask(u8);
+
+impl EventMask {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// [`Event::QpError`].
+    pub const QP_ERROR: Self = Self(1);
+    /// [`Event::Ev`] into and out of ASSUMED_BAD and DENIED.
+    pub const EV: Self = Self(1 << 1);
+    /// [`Event::Ev`] into and out of SKIP.
+    pub const EV_SKIP: Self = Self(1 << 2);
+    /// [`Event::Port`].
+    pub const PORT: Self = Self(1 << 3);
+    /// [`Event::QpState`].
+    pub const QP_STATE: Self = Self(1 << 4);
+    /// [`Event::Loss`].
+    pub const LOSS: Self = Self(1 << 5);
+    /// [`Event::Discard`].
+    pub const DISCARD: Self = Self(1 << 6);
+    /// Everything.
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// Both sets.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether `kind` is in the set.
+    pub const fn contains(self, kind: Self) -> bool {
+        self.0 & kind.0 != 0
+    }
+}
+
+impl Default for EventMask {
+    fn default() -> Self {
+        Self::QP_ERROR.with(Self::EV).with(Self::PORT)
+    }
+}
+
+impl Event {
+    /// The kind, as the mask names it.
+    pub const fn kind(&self) -> EventMask {
+        match self {
+            Self::QpError { .. } => EventMask::QP_ERROR,
+            Self::Ev { transition, .. } => match (transition.from, transition.to) {
+                (EvState::Good | EvState::Skip, EvState::Good | EvState::Skip) => EventMask::EV_SKIP,
+                _ => EventMask::EV,
+            },
+            Self::Port { .. } => EventMask::PORT,
+            Self::QpState { .. } => EventMask::QP_STATE,
+            Self::Loss { .. } => EventMask::LOSS,
+            Self::Discard { .. } => EventMask::DISCARD,
+        }
+    }
 }
 
 /// One slot of the event ring, lent by the caller.
@@ -91,16 +196,29 @@ pub(crate) struct Events<'s> {
     ring: &'s mut [EventSlot],
     head: usize,
     len: usize,
+    mask: EventMask,
 }
 
 impl<'s> Events<'s> {
-    pub(crate) fn new(ring: &'s mut [EventSlot]) -> Self {
+    pub(crate) fn new(ring: &'s mut [EventSlot], mask: EventMask) -> Self {
         ring.fill(None);
-        Self { ring, head: 0, len: 0 }
+        Self { ring, head: 0, len: 0, mask }
     }
 
-    /// Whether the event fitted.
-    pub(crate) fn push(&mut self, event: Event) -> bool {
+    /// Whether events of this kind are wanted; for callers that would have to gather what the event says.
+    #[inline]
+    pub(crate) fn wants(&self, kind: EventMask) -> bool {
+        self.mask.contains(kind)
+    }
+
+    /// Queues the event if it is wanted; counts it as lost if it does not fit.
+    pub(crate) fn raise(&mut self, stats: &mut Stats, event: Event) {
+        if self.wants(event.kind()) && !self.push(event) {
+            stats.events_lost += 1;
+        }
+    }
+
+    fn push(&mut self, event: Event) -> bool {
         let capacity = self.ring.len();
         if self.len >= capacity {
             return false;

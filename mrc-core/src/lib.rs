@@ -39,7 +39,7 @@ pub use endpoint::{
     RxMeta, Transmit,
 };
 pub use error::{ConfigError, Discard, ModifyError, PostError, TableError};
-pub use event::{ErrorCause, Event, EventSlot};
+pub use event::{ErrorCause, Event, EventMask, EventSlot, LossCause};
 pub use mem::{Access, MemRange, MrHandle, MrSlot, Pd};
 pub use port::PortMask;
 pub use qp::{Qp, QpHandle, QpInfo, QpInit, QpState};

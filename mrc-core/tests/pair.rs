@@ -50,6 +50,7 @@ fn every_length_arrives_on_every_qp() {
         let setup = Setup { qps, psn, srv6, msn: 0xFFFE, ..Setup::default() };
         transfer(1, Weather::default(), &setup, &LENGTHS, true);
     }
+    transfer(3, Weather::default(), &Setup { v4: true, ..Setup::default() }, &LENGTHS, true);
     let lengths = [4095, 4096, 4097, 0, 1 << 20, 1, 3];
     for (qps, mtu, srv6) in [(1, 4096, true), (2, 4096, false), (3, 2048, false), (2, 256, true)] {
         let setup = Setup { qps, mtu, srv6, half: 5 << 18, ..Setup::default() };
@@ -66,7 +67,7 @@ fn bad_weather_costs_time_not_bytes() {
     for seed in 0..50 {
         let qps = 1 + seed as usize % 3;
         let trimming = if seed % 5 == 4 { Trimming::On } else { Trimming::Off };
-        let setup = Setup { qps, trimming, srv6: seed % 2 == 1, ..Setup::default() };
+        let setup = Setup { qps, trimming, srv6: seed % 2 == 1, v4: seed % 6 == 0, ..Setup::default() };
         let weather = Weather { trim: 50, ..storm };
         let first = transfer(seed, weather, &setup, &LENGTHS, seed % 4 < 2);
         assert_eq!(first, transfer(seed, weather, &setup, &LENGTHS, seed % 4 < 2), "seed {seed} does not replay");

@@ -215,6 +215,7 @@ impl Endpoint<'_> {
         if let Some(slot) = self.qps.get_mut(index as usize) {
             slot.state = QpState::Init;
         }
+        self.announce(qp.qpn, QpState::Reset, QpState::Init);
         Ok(())
     }
 
@@ -250,6 +251,7 @@ impl Endpoint<'_> {
             words.fill(RxWord::EMPTY);
         }
         slot.state = QpState::Rtr;
+        self.announce(qp.qpn, QpState::Init, QpState::Rtr);
         Ok(())
     }
 
@@ -286,6 +288,7 @@ impl Endpoint<'_> {
             words.fill(TxWord::EMPTY);
         }
         slot.state = QpState::Rts;
+        self.announce(qp.qpn, QpState::Rtr, QpState::Rts);
         self.wake(now, index);
         Ok(())
     }
@@ -309,7 +312,9 @@ impl Endpoint<'_> {
         self.release_peer(index);
         self.timers.remove(index);
         if let Some(slot) = self.qps.get_mut(index as usize) {
+            let from = slot.state;
             slot.reset();
+            self.announce(qp.qpn, from, QpState::Reset);
         }
         Ok(())
     }
@@ -455,9 +460,7 @@ impl Endpoint<'_> {
             return;
         }
         self.up = if up { self.up.with(port) } else { self.up.without(port) };
-        if !self.events.push(Event::Port { port, up }) {
-            self.stats.events_lost += 1;
-        }
+        self.events.raise(&mut self.stats, Event::Port { port, up });
         for qp in 0..self.qps.len() as u32 {
             let usable = self.usable_ports(qp);
             if let Some(slot) = self.qps.get_mut(qp as usize) {

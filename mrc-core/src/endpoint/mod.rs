@@ -17,7 +17,7 @@ use crate::{
     config::{EndpointConfig, MAX_PORTS, Route},
     cq::{Cqs, Status},
     error::{ConfigError, Discard},
-    event::{ErrorCause, Event, Events},
+    event::{ErrorCause, Event, EventMask, Events},
     mem::{MrHandle, Regions},
     path::{EvEntry, EvSlot},
     port::PortMask,
@@ -224,6 +224,7 @@ impl<'s> Endpoint<'s> {
         s.qps.fill(Qp::EMPTY);
         s.peers.fill(PeerSlot::EMPTY);
         s.ev_profiles.fill(0);
+        let mask = cfg.events;
         Ok(Self {
             up: cfg.port_mask(),
             refusal: None,
@@ -245,7 +246,7 @@ impl<'s> Endpoint<'s> {
             peers: s.peers,
             ev_entries: s.ev_entries,
             ev_profiles: s.ev_profiles,
-            events: Events::new(s.events),
+            events: Events::new(s.events, mask),
             control: Ready::new(List::Control),
             data: Ready::new(List::Data),
             held_completions: Ready::new(List::Completions),
@@ -372,7 +373,7 @@ impl<'s> Endpoint<'s> {
         if slot.state == QpState::Error {
             return;
         }
-        slot.state = QpState::Error;
+        let from = core::mem::replace(&mut slot.state, QpState::Error);
         slot.cause = Some(cause);
         slot.failed_psn = psn;
         slot.failed_status = match cause {
@@ -389,15 +390,22 @@ impl<'s> Endpoint<'s> {
         let qpn = slot.qpn;
         self.timers.remove(qp);
         self.stats.qp_errors += u64::from(cause != ErrorCause::Application);
-        if !self.events.push(Event::QpError { qp: qpn, cause }) {
-            self.stats.events_lost += 1;
-        }
+        self.events.raise(&mut self.stats, Event::QpError { qp: qpn, cause });
+        self.announce(qpn, from, QpState::Error);
         self.complete(qp);
         self.deliver(qp);
     }
 
-    fn discard(&mut self, why: Discard) -> Discard {
+    fn announce(&mut self, qp: mrc_wire::Qpn, from: QpState, to: QpState) {
+        self.events.raise(&mut self.stats, Event::QpState { qp, from, to });
+    }
+
+    //= ERR-004
+    fn discard(&mut self, port: PortNum, why: Discard) -> Discard {
         self.stats.discard(why);
+        if self.events.wants(EventMask::DISCARD) {
+            self.events.raise(&mut self.stats, Event::Discard { port, why });
+        }
         why
     }
 }

@@ -39,7 +39,7 @@ impl Endpoint<'_> {
     pub fn handle_packet(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
         match self.receive(now, rx, head) {
             Ok(received) => Ok(received),
-            Err(why) => Err(self.discard(why)),
+            Err(why) => Err(self.discard(rx.port, why)),
         }
     }
 

@@ -6,7 +6,7 @@ use super::{NOMINAL_OVERHEAD, TxSide, window::outstanding_bits};
 use crate::{
     cc::{AckSample, CongestionControl},
     error::Discard,
-    event::ErrorCause,
+    event::{ErrorCause, LossCause},
     path::{EvIndex, Feedback},
     time::Instant,
 };
@@ -180,6 +180,7 @@ impl TxSide<'_, '_> {
             record.set_fast_done(true);
             let ev = record.ev();
             self.path.stats.lost_inferred += 1;
+            self.announce_loss(psn, ev, LossCause::Inferred);
             self.lose(now, psn);
             let trim_nack = self.req.trimming == crate::config::Trimming::On;
             self.path.feedback(now, ev, Feedback::Loss { trim_nack });
@@ -274,6 +275,7 @@ impl TxSide<'_, '_> {
         self.window.set_lost(psn, true);
         self.req.lost += 1;
         self.path.stats.lost_nack += 1;
+        self.announce_loss(psn, record.ev(), LossCause::Nack(nack.reason));
         if !trimmed {
             let wait = match nack.reason {
                 NackReason::PsnOorWindow => self.req.base_rtt_ns,

@@ -22,7 +22,7 @@ use mrc_wire::{Ev, Psn};
 use crate::{
     cc::{Cc, CongestionControl},
     config::{EndpointConfig, RetryConfig, RtsAttr, Trimming},
-    event::{ErrorCause, Event, Events},
+    event::{ErrorCause, Event, EventMask, Events, LossCause},
     path::{Choice, EvIndex, EvSlot, EvState, Feedback, PathConfig, PathSet},
     port::PortMask,
     rng::Rng,
@@ -206,10 +206,7 @@ impl PathCtx<'_, '_> {
             (_, EvState::Skip) => self.stats.ev_skipped += 1,
             _ => {}
         }
-        let announced = change.to == EvState::AssumedBad || change.from == EvState::AssumedBad;
-        if announced && !self.events.push(Event::Ev { qp: self.qp, transition: change }) {
-            self.stats.events_lost += 1;
-        }
+        self.events.raise(self.stats, Event::Ev { qp: self.qp, transition: change });
     }
 }
 
@@ -378,6 +375,7 @@ impl TxSide<'_, '_> {
         self.req.last_path = Some(choice);
         self.path.stats.retransmitted += 1;
         self.path.stats.tail_resent += 1;
+        self.announce_loss(wqe.last_psn(), avoid, LossCause::Tail);
         let segment = Segment { wqe, index: wqe.packets.wrapping_sub(1) };
         Some(DataPacket { psn: wqe.last_psn(), segment, choice, rtx: true, ack_req: true })
     }
@@ -412,6 +410,13 @@ impl TxSide<'_, '_> {
         }
         let ack_req = last || !self.window_open() || self.cc.wants_ack(self.cfg.sack_gen_threshold);
         DataPacket { psn, segment, choice, rtx, ack_req }
+    }
+
+    fn announce_loss(&mut self, psn: Psn, ev: EvIndex, cause: LossCause) {
+        let PathCtx { events, stats, qp, .. } = &mut self.path;
+        if events.wants(EventMask::LOSS) {
+            events.raise(stats, Event::Loss { qp: *qp, psn, ev, cause });
+        }
     }
 
     /// Marks `psn` LOST.

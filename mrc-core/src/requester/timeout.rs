@@ -2,7 +2,12 @@
 //! Source: `transport.md` 3.8, 3.9 and 5, `paths.md` 10.
 
 use super::{PathCtx, TxSide};
-use crate::{event::ErrorCause, path::Feedback, port::PortMask, time::Instant};
+use crate::{
+    event::{ErrorCause, LossCause},
+    path::Feedback,
+    port::PortMask,
+    time::Instant,
+};
 
 impl TxSide<'_, '_> {
     /// Does what is due at `now`; an error when the retry budget is spent.
@@ -54,6 +59,7 @@ impl TxSide<'_, '_> {
                 record.set_fast_done(false);
                 let ev = record.ev();
                 self.path.stats.lost_timeout += 1;
+                self.announce_loss(psn, ev, LossCause::Timeout);
                 self.lose(now, psn);
                 self.path.feedback(now, ev, Feedback::Timeout);
                 self.req.probes.want(ev);

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mrc_core::path::{EvEntry, LossEvAction, compact_profile};
 use mrc_core::{
-    Access, Completion, CqHandle, Discard, Endpoint, EndpointConfig, Event, IcrcCheck, Instant, Limits, MAX_HEADER_LEN,
-    MAX_PORTS, MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask,
-    PostError, QpHandle, QpInfo, QpInit, QpState, Received, RetryConfig, Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr,
-    Trimming,
+    Access, Completion, CqHandle, Discard, Endpoint, EndpointConfig, Event, EventMask, IcrcCheck, Instant, Limits,
+    MAX_HEADER_LEN, MAX_PORTS, MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig, PlanePath,
+    PortConfig, PortMask, PostError, QpHandle, QpInfo, QpInit, QpState, Received, RetryConfig, Rng, Route, RtrAttr,
+    RtsAttr, RxMeta, SendWr, Trimming,
 };
 use mrc_wire::srv6::{CopyOp, EvTemplate, container, usid, usid_shift};
 use mrc_wire::{Body, Ev, Ip, NackReason, PortNum, Psn, Rkey, Syndrome, WireConfig, icrc, parse_frame};
@@ -104,6 +104,9 @@ pub(crate) struct Setup {
     pub(crate) no_receive: NoReceive,
     pub(crate) lenient: bool,
     pub(crate) dynamic_mpr: bool,
+    pub(crate) events: EventMask,
+    /// IPv4 addresses.
+    pub(crate) v4: bool,
 }
 
 impl Default for Setup {
@@ -125,14 +128,16 @@ impl Default for Setup {
             no_receive: NoReceive::Hold,
             lenient: false,
             dynamic_mpr: false,
+            events: EventMask::default(),
+            v4: false,
         }
     }
 }
 
-fn address(side: usize) -> [u8; 16] {
+fn address(side: usize, v4: bool) -> Ip {
     let mut octets = [0xFD; 16];
     octets[15] = side as u8;
-    octets
+    if v4 { Ip::V4([192, 0, 2, side as u8]) } else { Ip::V6(octets) }
 }
 
 fn host(side: usize) -> u16 {
@@ -158,9 +163,10 @@ impl Setup {
             rqmsn_start: self.msn,
             no_receive: self.no_receive,
             tail_retry_lenient: self.lenient,
+            events: self.events,
             ..EndpointConfig::default()
         };
-        cfg.gids[0] = Some(Ip::V6(address(which)));
+        cfg.gids[0] = Some(address(which, self.v4));
         let sid = self.srv6.then(|| container(BLOCK, &[host(which)]));
         for port in cfg.ports.iter_mut().take(PLANES.into()) {
             *port = Some(PortConfig { mac: [2; 6], sid, addr: None });
@@ -192,7 +198,7 @@ impl Setup {
         } else {
             Route::Plain
         };
-        let (local, remote) = (Ip::V6(address(which)), Ip::V6(address(1 - which)));
+        let (local, remote) = (address(which, self.v4), address(1 - which, self.v4));
         let peer = engine.add_peer(&PeerConfig { local, remote, planes, route, hop_limit: 64 }).unwrap();
         let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 16];
         compact_profile(&mut entries, PLANES, 8, 8).unwrap();
@@ -372,13 +378,18 @@ impl Net<'_> {
         if lost {
             return;
         }
+        let v4 = frame[14] >> 4 == 4;
         if mark {
-            frame[15] |= 0x30;
+            frame[15] |= if v4 { 0x03 } else { 0x30 };
         }
         if trim && parsed.dscp == wire.dscp.trimmable {
-            frame.truncate(parsed.l3_offset + 40 + 8 + 12 + 8);
-            frame[14] = 0x60 | wire.dscp.trimmed >> 2;
-            frame[15] = (wire.dscp.trimmed << 6) | (frame[15] & 0x3F);
+            frame.truncate(parsed.l3_offset + if v4 { 20 } else { 40 } + 8 + 12 + 8);
+            if v4 {
+                frame[15] = wire.dscp.trimmed << 2 | frame[15] & 3;
+            } else {
+                frame[14] = 0x60 | wire.dscp.trimmed >> 2;
+                frame[15] = (wire.dscp.trimmed << 6) | (frame[15] & 0x3F);
+            }
         } else if corrupt {
             let at = 14 + self.rng.below(frame.len() as u32 - 14) as usize;
             frame[at] ^= 1 << self.rng.below(8);
