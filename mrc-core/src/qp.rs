@@ -4,7 +4,7 @@
 use mrc_wire::Qpn;
 
 use crate::{
-    cc::{Cc, CcConfig},
+    cc::{Cc, FixedWindow},
     config::{RtrAttr, RtsAttr},
     cq::{CqHandle, Status},
     event::ErrorCause,
@@ -146,7 +146,7 @@ impl Qp {
         paths: PathSet::EMPTY,
         path_cfg: PathConfig::DEFAULT,
         reverse: ReverseSet::EMPTY,
-        cc: Cc::new(CcConfig::Fixed { window_bytes: 0 }, 0),
+        cc: Cc::Fixed(FixedWindow::new(0, 0)),
         links: Links::NONE,
         heard: Instant::ZERO,
         rerouted: Instant::ZERO,

@@ -1,5 +1,5 @@
-//! The "no algorithm" profile: a window that neither grows nor shrinks. It still counts bytes in flight, so the
-//! accounting that every algorithm relies on is exercised without one.
+//! The profiles without algorithm: a window that neither grows nor shrinks, or none at all. They still count bytes in
+//! flight, so the accounting that every algorithm relies on is exercised without one.
 
 use super::{AckSample, CongestionControl};
 use crate::time::Instant;
@@ -7,7 +7,7 @@ use crate::time::Instant;
 /// A fixed window.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedWindow {
-    window_bytes: u32,
+    window_bytes: u64,
     mtu_bytes: u32,
     inflight: i64,
 }
@@ -16,46 +16,54 @@ impl FixedWindow {
     /// A window of `window_bytes`, at least one packet of `mtu_bytes`.
     pub const fn new(window_bytes: u32, mtu_bytes: u32) -> Self {
         let window_bytes = if window_bytes < mtu_bytes { mtu_bytes } else { window_bytes };
-        Self { window_bytes, mtu_bytes, inflight: 0 }
+        Self { window_bytes: window_bytes as u64, mtu_bytes, inflight: 0 }
+    }
+
+    /// No limit: the window of PSNs alone decides.
+    //= CCU-002
+    pub const fn infinite() -> Self {
+        Self { window_bytes: u64::MAX, mtu_bytes: 0, inflight: 0 }
     }
 }
 
 impl CongestionControl for FixedWindow {
     fn on_ack(&mut self, _now: Instant, ack: &AckSample) {
-        self.inflight -= i64::from(ack.newly_bytes);
+        self.inflight = self.inflight.saturating_sub(ack.newly_bytes.into());
     }
 
     fn on_nack(&mut self, _now: Instant, bytes: u32, _trimmed: bool, _rtt_ns: Option<u64>) {
-        self.inflight -= i64::from(bytes);
+        self.inflight = self.inflight.saturating_sub(bytes.into());
     }
 
     fn on_loss(&mut self, _now: Instant, bytes: u32) {
-        self.inflight -= i64::from(bytes);
+        self.inflight = self.inflight.saturating_sub(bytes.into());
     }
 
     fn on_unloss(&mut self, bytes: u32) {
-        self.inflight += i64::from(bytes);
+        self.inflight = self.inflight.saturating_add(bytes.into());
     }
 
     fn on_send(&mut self, bytes: u32) {
-        self.inflight += i64::from(bytes);
+        self.inflight = self.inflight.saturating_add(bytes.into());
     }
 
-    fn on_idle(&mut self) {
-        self.inflight = 0;
+    fn on_base_rtt(&mut self, _rtt_ns: u64) {}
+
+    fn on_settled(&mut self, bytes: i64) {
+        self.inflight = self.inflight.saturating_sub(bytes);
     }
 
     fn can_send(&self) -> bool {
-        self.inflight <= 0 || self.inflight + i64::from(self.mtu_bytes) <= i64::from(self.window_bytes)
+        self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.mtu_bytes.into()) <= self.window_bytes
     }
 
     fn wants_ack(&self, sack_gen_threshold: u32) -> bool {
-        i64::from(self.window_bytes) - self.inflight < i64::from(self.mtu_bytes)
-            || self.window_bytes < sack_gen_threshold
+        let used = self.inflight.max(0).unsigned_abs().saturating_add(self.mtu_bytes.into());
+        used > self.window_bytes || self.window_bytes < u64::from(sack_gen_threshold)
     }
 
     fn cwnd_bytes(&self) -> u64 {
-        u64::from(self.window_bytes)
+        self.window_bytes
     }
 
     fn inflight_bytes(&self) -> i64 {
@@ -83,5 +91,17 @@ mod tests {
     #[test]
     fn one_packet_is_always_allowed_when_nothing_is_in_flight() {
         assert!(FixedWindow::new(0, 4_184).can_send());
+    }
+
+    //= CCU-002 test
+    #[test]
+    fn no_algorithm_means_no_window() {
+        let mut cc = FixedWindow::infinite();
+        for _ in 0..1_000 {
+            cc.on_send(u32::MAX);
+        }
+        assert!(cc.can_send() && !cc.wants_ack(16_384));
+        cc.on_settled(cc.inflight_bytes());
+        assert_eq!(cc.inflight_bytes(), 0);
     }
 }

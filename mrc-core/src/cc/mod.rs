@@ -1,11 +1,13 @@
-//! Congestion control: how much may be in flight. Owns the trait and the choice per QP; where packets go is `path`'s.
-//! Source: `congestion.md` 4 (calls and their order).
+//! Congestion control: how much may be in flight. Owns the algorithms; which QPs share a controller and whose turn it is
+//! are the endpoint's concern, where packets go is `path`'s. Source: `congestion.md` 4 (calls and their order).
 
 mod fixed;
+mod nscc;
 
 pub use fixed::FixedWindow;
+pub use nscc::{Nscc, NsccConfig};
 
-use crate::time::Instant;
+use crate::{error::TableError, time::Instant};
 
 /// What one SACK tells the congestion controller.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +36,11 @@ pub trait CongestionControl {
     fn on_unloss(&mut self, bytes: u32);
     /// A packet leaves.
     fn on_send(&mut self, bytes: u32);
-    /// Nothing of this controller is outstanding any more.
-    fn on_idle(&mut self);
+    /// A probe measured a round trip: it may lower the base RTT and does nothing else.
+    fn on_base_rtt(&mut self, rtt_ns: u64);
+    /// A QP has nothing outstanding any more, or is gone: its share `bytes` of what is in flight is settled. Positive
+    /// when feedback was lost for good, slightly negative when the responder rounded up.
+    fn on_settled(&mut self, bytes: i64);
     /// Whether a full packet may leave now.
     fn can_send(&self) -> bool;
     /// Whether the packet just sent should ask for an acknowledgement.
@@ -46,15 +51,20 @@ pub trait CongestionControl {
     fn inflight_bytes(&self) -> i64;
 }
 
-/// Which algorithm a QP runs.
+/// Which algorithm a congestion-control profile names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CcConfig {
-    /// "No algorithm": a window that never changes, in bytes of nominal packets.
+    /// No congestion control: an infinite window, bounded by the window of PSNs alone.
+    None,
+    /// "No algorithm": a window that never changes, in bytes of nominal packets. The controller, hence all QPs that
+    /// share it, has this window.
     Fixed {
         /// The window.
         window_bytes: u32,
     },
+    /// NSCC.
+    Nscc(NsccConfig),
 }
 
 impl Default for CcConfig {
@@ -63,19 +73,41 @@ impl Default for CcConfig {
     }
 }
 
-/// The congestion controller of one QP: a closed set of algorithms behind one match, no dynamic dispatch.
+impl CcConfig {
+    /// The algorithm's published name; `None` for the profiles without one.
+    pub const fn algorithm(&self) -> Option<&'static str> {
+        match self {
+            Self::None | Self::Fixed { .. } => None,
+            Self::Nscc(_) => Some(Nscc::NAME),
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), TableError> {
+        match self {
+            Self::None | Self::Fixed { .. } => Ok(()),
+            Self::Nscc(config) => config.validate(),
+        }
+    }
+}
+
+/// One congestion controller: a closed set of algorithms behind one match, no dynamic dispatch.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "lives in lent storage: there is no heap to box into")]
 pub enum Cc {
-    /// Fixed window.
+    /// Fixed or infinite window.
     Fixed(FixedWindow),
+    /// NSCC.
+    Nscc(Nscc),
 }
 
 impl Cc {
     /// A controller for packets of at most `mtu_bytes` nominal bytes.
-    pub const fn new(config: CcConfig, mtu_bytes: u32) -> Self {
+    pub fn new(config: &CcConfig, mtu_bytes: u32, now: Instant) -> Self {
         match config {
-            CcConfig::Fixed { window_bytes } => Self::Fixed(FixedWindow::new(window_bytes, mtu_bytes)),
+            CcConfig::None => Self::Fixed(FixedWindow::infinite()),
+            CcConfig::Fixed { window_bytes } => Self::Fixed(FixedWindow::new(*window_bytes, mtu_bytes)),
+            CcConfig::Nscc(config) => Self::Nscc(Nscc::new(config, mtu_bytes, now)),
         }
     }
 }
@@ -84,6 +116,7 @@ macro_rules! each {
     ($self:ident, $cc:ident => $call:expr) => {
         match $self {
             Cc::Fixed($cc) => $call,
+            Cc::Nscc($cc) => $call,
         }
     };
 }
@@ -104,8 +137,11 @@ impl CongestionControl for Cc {
     fn on_send(&mut self, bytes: u32) {
         each!(self, cc => cc.on_send(bytes));
     }
-    fn on_idle(&mut self) {
-        each!(self, cc => cc.on_idle());
+    fn on_base_rtt(&mut self, rtt_ns: u64) {
+        each!(self, cc => cc.on_base_rtt(rtt_ns));
+    }
+    fn on_settled(&mut self, bytes: i64) {
+        each!(self, cc => cc.on_settled(bytes));
     }
     fn can_send(&self) -> bool {
         each!(self, cc => cc.can_send())

@@ -282,7 +282,8 @@ impl Endpoint<'_> {
             .start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, &mut self.rng)
             .map_err(|_| ModifyError::NoUsableEv)?;
         slot.paths.set_usable_ports(ports);
-        slot.cc = Cc::new(attr.cc, slot.path_mtu + NOMINAL_OVERHEAD);
+        attr.cc.validate().map_err(|_| ModifyError::Range("cc"))?;
+        slot.cc = Cc::new(&attr.cc, slot.path_mtu + NOMINAL_OVERHEAD, now);
         slot.req = Requester::start(now, attr, slot.path_mtu, &self.cfg);
         if let Some(words) = part(self.tx_words, index, self.limits.mpr * 2) {
             words.fill(TxWord::EMPTY);

@@ -65,6 +65,7 @@ impl TxSide<'_, '_> {
         let Some(trigger) = trigger else {
             let Some((ev, rtt_ns)) = self.req.probes.answered(sack.probe_id(), now) else { return true };
             self.req.base_rtt_ns = self.req.base_rtt_ns.min(rtt_ns).max(1);
+            self.cc.on_base_rtt(rtt_ns);
             self.path.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
             return false;
         };
@@ -193,7 +194,8 @@ impl TxSide<'_, '_> {
             self.req.lost = 0;
             self.req.next_scan = Instant::FAR;
             self.req.next_tail_probe = Instant::FAR;
-            self.cc.on_idle();
+            let left = self.cc.inflight_bytes();
+            self.cc.on_settled(left);
         }
         let waits = self.sq.oldest(self.ring).is_some_and(|(wqe, all_sent)| {
             all_sent && self.req.unack.diff(wqe.last_psn()) >= 0 && self.req.tack.diff(wqe.last_psn()) < 0

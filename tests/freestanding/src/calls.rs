@@ -163,13 +163,14 @@ fn parts(now: Instant) {
     reverse.on_data_sent();
     opaque(reverse.poll_probe(now, opaque(&entries), ports, opaque(5), &mut rng));
     reverse.on_probe_lost(port(), Ev(opaque(1)), opaque(&entries), &mut rng);
-    let mut cc = opaque(Cc::new(opaque(CcConfig::default()), opaque(4184)));
+    let mut cc = opaque(Cc::new(&opaque(CcConfig::default()), opaque(4184), now));
     let ack = AckSample { newly_bytes: opaque(1), marked: opaque(true), rtt_ns: None, penalty: 0, restore: true };
     cc.on_ack(now, opaque(&ack));
     cc.on_nack(now, opaque(1), opaque(true), opaque(None));
     cc.on_loss(now, opaque(1));
     cc.on_unloss(opaque(1));
     cc.on_send(opaque(1));
-    cc.on_idle();
+    cc.on_base_rtt(opaque(1));
+    cc.on_settled(opaque(1));
     opaque((cc.can_send(), cc.wants_ack(opaque(1)), cc.cwnd_bytes(), cc.inflight_bytes()));
 }

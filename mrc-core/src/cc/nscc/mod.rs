@@ -1,0 +1,332 @@
+//! NSCC, the congestion control of UET that MRC adopts: a sender window clocked by the bytes the responder reports and
+//! driven by ECN marks and round trips together. Owns the arithmetic; when it is asked is the requester's concern.
+//! Source: `congestion.md` 2 to 4 and 7 (UET 1.0 section 3.6.13). Every window result is rounded down.
+
+mod config;
+#[cfg(test)]
+mod tests;
+
+pub use config::NsccConfig;
+
+use super::{AckSample, CongestionControl};
+use crate::time::Instant;
+use config::Params;
+
+/// Longest delay that is averaged; longer ones count as this. Keeps the average's arithmetic within 64 bits.
+const DELAY_CAP_NS: u64 = 1 << 31;
+
+/// One NSCC controller.
+#[derive(Clone, Copy, Debug)]
+pub struct Nscc {
+    p: Params,
+    cwnd: u64,
+    /// Signed: the responder rounds its byte counter up.
+    inflight: i64,
+    /// The window before a receiver penalty; 0 = none saved.
+    saved_cwnd: u64,
+    base_rtt_ns: u64,
+    /// 2^48 / base RTT, so that averaging needs no division.
+    per_base_rtt_q48: u64,
+    max_wnd: u64,
+    /// Bytes received in the current quick-adapt epoch.
+    achieved: u64,
+    /// Bytes received since increases were last applied.
+    received: u64,
+    /// Bytes received in a row at a delay of about zero.
+    fi_count: u64,
+    trigger_qa: bool,
+    /// Fast increase is on.
+    boost: bool,
+    /// End of the current quick-adapt epoch; `None` before the first.
+    qa_end: Option<Instant>,
+    /// Bytes that were in flight at the last quick adapt, and how many of them were accounted for since.
+    to_ignore: u64,
+    ignored: u64,
+    /// Increase waiting to be applied, in bytes^2.
+    inc: u64,
+    t_adj: Instant,
+    t_dec: Instant,
+    t_avg: Instant,
+    /// Average queueing delay in 1/256 ns.
+    avg_delay_q8: u64,
+}
+
+impl Nscc {
+    /// The published name of the algorithm.
+    //= CCU-008
+    pub const NAME: &'static str = "uet-1.0-nscc";
+
+    /// A controller for packets of at most `mtu_bytes` nominal bytes, with the window wide open.
+    //= CCU-009, CCU-010
+    pub fn new(config: &NsccConfig, mtu_bytes: u32, now: Instant) -> Self {
+        let p = Params::derive(config, mtu_bytes);
+        let max_wnd = p.max_wnd(p.base_rtt_ns);
+        Self {
+            p,
+            cwnd: max_wnd,
+            inflight: 0,
+            saved_cwnd: 0,
+            base_rtt_ns: p.base_rtt_ns,
+            per_base_rtt_q48: per_rtt(p.base_rtt_ns),
+            max_wnd,
+            achieved: 0,
+            received: 0,
+            fi_count: 0,
+            trigger_qa: false,
+            boost: false,
+            qa_end: None,
+            to_ignore: 0,
+            ignored: 0,
+            inc: 0,
+            t_adj: now,
+            t_dec: now,
+            t_avg: now,
+            avg_delay_q8: 0,
+        }
+    }
+
+    /// Smallest round trip known, in nanoseconds.
+    pub fn base_rtt_ns(&self) -> u64 {
+        self.base_rtt_ns
+    }
+
+    /// Average queueing delay over about one base RTT, in nanoseconds.
+    pub fn avg_delay_ns(&self) -> u64 {
+        self.avg_delay_q8 >> 8
+    }
+
+    /// Largest window at the current base RTT, in bytes.
+    pub fn max_wnd_bytes(&self) -> u64 {
+        self.max_wnd
+    }
+
+    //= CCU-011
+    fn learn_base_rtt(&mut self, sample_ns: u64) {
+        let sample_ns = sample_ns.max(1);
+        if sample_ns < self.base_rtt_ns {
+            self.base_rtt_ns = sample_ns;
+            self.per_base_rtt_q48 = per_rtt(sample_ns);
+            self.max_wnd = self.p.max_wnd(sample_ns);
+            self.cwnd = self.cwnd.min(self.max_wnd);
+        }
+    }
+
+    /// Moves the average towards `delay_ns`: all the way after one base RTT of silence, in proportion before.
+    //= NSCC-025
+    fn average(&mut self, now: Instant, delay_ns: u64) {
+        let elapsed = now.since(self.t_avg);
+        self.t_avg = now;
+        let target = delay_ns.min(DELAY_CAP_NS) << 8;
+        if elapsed >= self.base_rtt_ns {
+            self.avg_delay_q8 = target;
+        } else if target != self.avg_delay_q8 {
+            // Below 2^22, and the difference below 2^40: the product fits.
+            let weight_q22 = (elapsed * self.per_base_rtt_q48) >> 26;
+            let step = ((target as i64 - self.avg_delay_q8 as i64) * weight_q22 as i64) >> 22;
+            self.avg_delay_q8 = self.avg_delay_q8.saturating_add_signed(step);
+        }
+    }
+
+    fn shrink(&mut self, bytes: u32) {
+        self.cwnd = self.cwnd.saturating_sub(bytes.into()).max(self.p.mtu);
+    }
+
+    /// Whether quick adapt took charge of this feedback.
+    //= NSCC-012, NSCC-013, NSCC-014
+    fn quick_adapt(&mut self, now: Instant, loss: bool, mark: bool, delay_ns: u64) -> bool {
+        if self.p.disable_qa {
+            return false;
+        }
+        let mut handled = false;
+        if mark && self.ignored < self.to_ignore {
+            handled = true;
+        } else if self.qa_end.is_none_or(|end| now >= end) {
+            let called_for = self.trigger_qa || loss || delay_ns > self.p.qa_threshold_ns;
+            if self.qa_end.is_some() && called_for && self.achieved < self.max_wnd >> self.p.qa_gate {
+                self.cwnd = self.achieved.max(self.p.mtu);
+                self.to_ignore = self.inflight.max(0).unsigned_abs();
+                self.ignored = 0;
+                self.trigger_qa = false;
+                handled = true;
+            }
+            self.achieved = 0;
+            self.qa_end = Some(now.after(self.base_rtt_ns + self.p.target_ns));
+        }
+        if handled {
+            self.inc = 0;
+            self.received = 0;
+        }
+        handled
+    }
+
+    //= NSCC-016, NSCC-017
+    fn receiver_penalty(&mut self, ack: &AckSample) {
+        if ack.penalty > 0 {
+            if self.saved_cwnd == 0 {
+                self.saved_cwnd = self.cwnd;
+            }
+            let flight = self.inflight.max(0).unsigned_abs();
+            let cut = (u64::from(ack.penalty) * u64::from(ack.newly_bytes)) >> 7;
+            self.cwnd = self.cwnd.min(flight).saturating_sub(cut).max(self.p.mtu);
+        } else if self.saved_cwnd > 0 {
+            if ack.restore {
+                self.cwnd = self.saved_cwnd.min(self.max_wnd);
+            }
+            self.saved_cwnd = 0;
+        }
+    }
+
+    /// Table 8-1: mark and delay choose the reaction; a receiver penalty forbids increases.
+    //= NSCC-001, NSCC-002, NSCC-003, NSCC-004, NSCC-007
+    fn react(&mut self, now: Instant, newly_bytes: u64, mark: bool, delay_ns: u64, limited: bool) {
+        match (mark, delay_ns < self.p.target_ns) {
+            (false, true) if !limited => self.proportional_increase(newly_bytes, delay_ns),
+            //= NSCC-008
+            (false, false) if !limited => {
+                self.inc = self.inc.saturating_add(self.p.fi_bytes.saturating_mul(newly_bytes));
+            }
+            (true, false) => self.decrease(now),
+            _ => {}
+        }
+    }
+
+    //= NSCC-009, NSCC-010
+    fn proportional_increase(&mut self, newly_bytes: u64, delay_ns: u64) {
+        if delay_ns >= self.p.clear_delay_ns {
+            self.fi_count = 0;
+            self.boost = false;
+        } else {
+            self.fi_count = self.fi_count.saturating_add(newly_bytes);
+            if self.boost || self.fi_count > self.cwnd {
+                self.boost = true;
+                let step = newly_bytes.saturating_mul(self.p.fi_scale_q16) >> 16;
+                self.cwnd = self.cwnd.saturating_add(step).min(self.max_wnd);
+                return;
+            }
+        }
+        let room_ns = self.p.target_ns.saturating_sub(delay_ns);
+        let step = (u128::from(newly_bytes * room_ns) * u128::from(self.p.alpha_q32)) >> 32;
+        self.inc = self.inc.saturating_add(step.min(u64::MAX.into()) as u64);
+    }
+
+    //= NSCC-011
+    fn decrease(&mut self, now: Instant) {
+        self.boost = false;
+        self.fi_count = 0;
+        let target_q8 = self.p.target_ns << 8;
+        if self.avg_delay_q8 <= target_q8 || now.since(self.t_dec) <= self.base_rtt_ns {
+            return;
+        }
+        self.t_dec = now;
+        let excess_q24 = ((self.avg_delay_q8 - target_q8) << 24).checked_div(self.avg_delay_q8).unwrap_or(0);
+        // Q24 * Q16: the part of the window to give up, rounded up so that the rest is rounded down.
+        let cut_q40 = u128::from(excess_q24 * self.p.gamma_q16) * u128::from(self.cwnd);
+        let cut = cut_q40.div_ceil(1 << 40).min(u64::MAX.into()) as u64;
+        let floor = ((u128::from(self.cwnd) * u128::from(self.p.max_md_jump_q16)) >> 16) as u64;
+        self.cwnd = self.cwnd.saturating_sub(cut).max(floor).max(self.p.mtu);
+    }
+
+    //= NSCC-015
+    fn apply(&mut self, now: Instant) {
+        let period_over = now.since(self.t_adj) >= self.p.adjust_period_ns;
+        if !period_over && self.received <= self.p.adjust_bytes {
+            return;
+        }
+        let mut cwnd = self.cwnd.saturating_add(self.inc.checked_div(self.cwnd).unwrap_or(0));
+        if period_over {
+            self.t_adj = now;
+            cwnd = cwnd.saturating_add(self.p.eta_bytes);
+        }
+        self.cwnd = cwnd.min(self.max_wnd);
+        self.inc = 0;
+        self.received = 0;
+    }
+}
+
+fn per_rtt(rtt_ns: u64) -> u64 {
+    (1u64 << 48).checked_div(rtt_ns).unwrap_or(1 << 48)
+}
+
+impl CongestionControl for Nscc {
+    //= NSCC-005, NSCC-006
+    fn on_ack(&mut self, now: Instant, ack: &AckSample) {
+        let newly = u64::from(ack.newly_bytes);
+        self.inflight = self.inflight.saturating_sub(ack.newly_bytes.into());
+        self.ignored = self.ignored.saturating_add(newly);
+        self.received = self.received.saturating_add(newly);
+        self.achieved = self.achieved.saturating_add(newly);
+        self.receiver_penalty(ack);
+        let Some(rtt_ns) = ack.rtt_ns else { return };
+        self.learn_base_rtt(rtt_ns);
+        let delay_ns = rtt_ns.saturating_sub(self.base_rtt_ns);
+        self.average(now, delay_ns);
+        if self.quick_adapt(now, false, ack.marked, delay_ns) {
+            return;
+        }
+        self.react(now, newly, ack.marked, delay_ns, ack.penalty > 0);
+        self.apply(now);
+    }
+
+    //= NSCC-019, NSCC-020
+    fn on_nack(&mut self, now: Instant, bytes: u32, trimmed: bool, rtt_ns: Option<u64>) {
+        self.inflight = self.inflight.saturating_sub(bytes.into());
+        if let Some(rtt_ns) = rtt_ns {
+            self.learn_base_rtt(rtt_ns);
+        }
+        if !trimmed {
+            return;
+        }
+        // The packet met a full queue; how long that would have delayed it is not known.
+        self.average(now, self.p.base_rtt_ns);
+        self.ignored = self.ignored.saturating_add(bytes.into());
+        self.trigger_qa = true;
+        if !self.quick_adapt(now, true, true, 0) {
+            self.shrink(bytes);
+        }
+    }
+
+    //= NSCC-018
+    fn on_loss(&mut self, _now: Instant, bytes: u32) {
+        self.shrink(bytes);
+        self.ignored = self.ignored.saturating_add(bytes.into());
+        self.inflight = self.inflight.saturating_sub(bytes.into());
+    }
+
+    //= NSCC-021
+    fn on_unloss(&mut self, bytes: u32) {
+        self.inflight = self.inflight.saturating_add(bytes.into());
+    }
+
+    fn on_send(&mut self, bytes: u32) {
+        self.inflight = self.inflight.saturating_add(bytes.into());
+    }
+
+    //= RTT-003
+    fn on_base_rtt(&mut self, rtt_ns: u64) {
+        self.learn_base_rtt(rtt_ns);
+    }
+
+    //= NSCC-021
+    fn on_settled(&mut self, bytes: i64) {
+        self.inflight = self.inflight.saturating_sub(bytes);
+    }
+
+    //= NSCC-022
+    fn can_send(&self) -> bool {
+        self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.p.mtu) <= self.cwnd
+    }
+
+    //= NSCC-023
+    fn wants_ack(&self, sack_gen_threshold: u32) -> bool {
+        let room = (self.cwnd as i64).saturating_sub(self.inflight);
+        room < self.p.mtu as i64 || self.cwnd < u64::from(sack_gen_threshold)
+    }
+
+    fn cwnd_bytes(&self) -> u64 {
+        self.cwnd
+    }
+
+    fn inflight_bytes(&self) -> i64 {
+        self.inflight
+    }
+}

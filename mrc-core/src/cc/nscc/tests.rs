@@ -1,0 +1,433 @@
+//! The worked trace of the reference, a floating-point model of the same equations beside the fixed-point one, and
+//! bounds that no input may break.
+
+use std::{format, string::String, vec::Vec};
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+
+const MTU: u32 = 4_096;
+
+fn lab() -> NsccConfig {
+    NsccConfig::new(100_000_000_000, 12_000, true)
+}
+
+fn at(ns: u64) -> Instant {
+    Instant::from_nanos(ns)
+}
+
+fn ack(newly_bytes: u32, marked: bool, rtt_ns: Option<u64>) -> AckSample {
+    AckSample { newly_bytes, marked, rtt_ns, penalty: 0, restore: false }
+}
+
+/// A controller whose first quick-adapt epoch is open and whose timers are old.
+fn warm() -> (Nscc, u64) {
+    let mut cc = Nscc::new(&lab(), MTU, Instant::ZERO);
+    cc.cwnd = 100_000;
+    cc.inflight = 90_000;
+    cc.qa_end = Some(at(u64::MAX));
+    cc.t_adj = at(100_000);
+    (cc, 100_000)
+}
+
+//= NSCC-026 test
+#[test]
+fn the_worked_trace_within_a_byte() {
+    let file: Value = serde_json::from_str(include_str!("../../../tests/data/nscc.json")).unwrap();
+    let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
+    let mtu = number(&file, "mtu") as u32;
+    let rate = number(&file, "gbps") * 1_000_000_000;
+    let mut cc = Nscc::new(&NsccConfig::new(rate, number(&file, "base_rtt_ns") as u32, true), mtu, Instant::ZERO);
+    assert_eq!(cc.max_wnd, number(&file, "max_wnd"));
+    for (n, step) in file["trace"].as_array().unwrap().iter().enumerate() {
+        let (now, bytes) = (at(number(step, "at_ns")), number(step, "bytes") as u32);
+        match step["op"].as_str().unwrap() {
+            "start" => {}
+            "send" => (0..number(step, "count")).for_each(|_| cc.on_send(bytes)),
+            "ack" => cc.on_ack(
+                now,
+                &AckSample {
+                    newly_bytes: bytes,
+                    marked: step["mark"].as_bool().unwrap(),
+                    rtt_ns: step["rtt_ns"].as_u64(),
+                    penalty: number(step, "penalty") as u8,
+                    restore: step["restore"].as_bool().unwrap_or(false),
+                },
+            ),
+            "trim" => cc.on_nack(now, bytes, true, None),
+            "loss" => cc.on_loss(now, bytes),
+            other => panic!("{other}"),
+        }
+        let note = step["note"].as_str().unwrap();
+        assert!(cc.cwnd.abs_diff(number(step, "cwnd")) <= 1, "step {n}, {note}: cwnd {}", cc.cwnd);
+        assert_eq!(Some(cc.inflight), step["inflight"].as_i64(), "step {n}, {note}");
+        let average = cc.avg_delay_q8 as f64 / 256.0;
+        assert!((average - step["avg_delay_ns"].as_f64().unwrap()).abs() < 0.1, "step {n}, {note}: {average} ns");
+    }
+}
+
+//= NSCC-001, NSCC-002, NSCC-003, NSCC-004, NSCC-008, NSCC-009 test
+#[test]
+fn mark_and_delay_choose_the_reaction() {
+    let mut table = String::new();
+    for (marked, delay) in [(false, 5_000), (false, 9_000), (true, 9_001), (true, 8_999)] {
+        let (mut cc, now) = warm();
+        let before = cc.cwnd;
+        cc.on_ack(at(now), &ack(8_192, marked, Some(12_000 + delay)));
+        table += &format!("mark {marked} delay {delay}: cwnd {} inc {}\n", cc.cwnd as i64 - before as i64, cc.inc);
+    }
+    let proportional = (4_096u64 << 32) / 3_000 * 8_192 * 4_000 >> 32;
+    let fair = 20_480 * 8_192;
+    // A nanosecond of excess over nine thousand: the cut is tiny but there.
+    let want = format!(
+        "mark false delay 5000: cwnd 0 inc {proportional}\n\
+         mark false delay 9000: cwnd 0 inc {fair}\n\
+         mark true delay 9001: cwnd -9 inc 0\n\
+         mark true delay 8999: cwnd 0 inc 0\n"
+    );
+    assert_eq!(table, want);
+}
+
+//= NSCC-005, NSCC-006 test
+#[test]
+fn without_a_sample_only_counters_and_penalty_move() {
+    let (mut cc, now) = warm();
+    cc.on_ack(at(now), &ack(8_192, true, None));
+    assert_eq!((cc.cwnd, cc.inflight, cc.inc), (100_000, 81_808, 0));
+    assert_eq!((cc.ignored, cc.received, cc.achieved), (8_192, 8_192, 8_192));
+    cc.on_ack(at(now), &AckSample { penalty: 127, ..ack(8_192, false, None) });
+    assert_eq!(cc.cwnd, 81_808 - 8_192 - ((127 * 8_192) >> 7));
+}
+
+//= NSCC-010 test
+#[test]
+fn fast_increase_needs_a_window_without_delay_and_ends_with_the_first_delay() {
+    let (mut cc, now) = warm();
+    cc.on_ack(at(now), &ack(100_000, false, Some(12_999)));
+    assert!(!cc.boost, "not more than a window yet");
+    cc.on_ack(at(now), &ack(50_000, false, Some(12_000)));
+    assert!(cc.boost);
+    let before = cc.cwnd;
+    cc.on_ack(at(now), &ack(4_000, false, Some(12_000)));
+    assert_eq!(cc.cwnd, before + 1_000);
+    cc.on_ack(at(now), &ack(4_000, false, Some(13_000)));
+    assert!(!cc.boost && cc.fi_count == 0);
+}
+
+//= NSCC-011 test
+#[test]
+fn decreases_are_a_base_rtt_apart_and_bounded() {
+    let (mut cc, now) = warm();
+    cc.on_ack(at(now), &ack(0, true, Some(12_000 + 18_000)));
+    // Twice the target: 0.8 / 2 is given up.
+    assert!(cc.cwnd.abs_diff(60_000) <= 1, "{}", cc.cwnd);
+    let after_first = cc.cwnd;
+    cc.on_ack(at(now + 12_000), &ack(0, true, Some(1_000_000)));
+    // Exactly one base RTT later is too early; the increase step of the period still comes.
+    assert_eq!(cc.cwnd, after_first + 614);
+    cc.on_ack(at(now + 12_001), &ack(0, true, Some(1_000_000)));
+    assert_eq!(cc.cwnd, (after_first + 614) / 2, "not below the floor of one decrease");
+}
+
+//= NSCC-012, NSCC-013, NSCC-014 test
+#[test]
+fn quick_adapt_takes_what_was_delivered_once_per_epoch() {
+    let mut cc = Nscc::new(&lab(), MTU, Instant::ZERO);
+    (0..40).for_each(|_| cc.on_send(MTU));
+    cc.on_ack(at(12_000), &ack(8_192, false, Some(12_000)));
+    assert_eq!(cc.qa_end, Some(at(12_000 + 21_000)));
+    cc.on_ack(at(20_000), &ack(8_192, false, Some(12_000)));
+    let before = cc.cwnd;
+    // Within the epoch a trim only takes its own size.
+    cc.on_nack(at(32_999), MTU, true, None);
+    assert_eq!(cc.cwnd, before - u64::from(MTU));
+    let inflight = cc.inflight;
+    cc.on_nack(at(33_000), MTU, true, None);
+    assert_eq!(cc.cwnd, 8_192, "what the epoch delivered");
+    assert_eq!((cc.to_ignore as i64, cc.ignored), (inflight - i64::from(MTU), 0));
+    // Marked feedback for what was in flight then changes nothing.
+    cc.on_ack(at(34_000), &ack(8_192, true, Some(60_000)));
+    assert_eq!((cc.cwnd, cc.received), (8_192, 0));
+    // Without trims, losses or a threshold there is no reason to adapt.
+    cc.on_ack(at(60_000), &ack(0, false, Some(60_000)));
+    assert!(cc.cwnd >= 8_192);
+    let mut off = Nscc::new(&NsccConfig { disable_qa: true, ..lab() }, MTU, Instant::ZERO);
+    off.qa_end = Some(Instant::ZERO);
+    off.on_nack(at(1), MTU, true, None);
+    assert_eq!(off.cwnd, 225_000 - u64::from(MTU));
+    // An untrimmed fabric adapts by delay alone.
+    let mut untrimmed = Nscc::new(&NsccConfig { trimming: false, ..lab() }, MTU, Instant::ZERO);
+    untrimmed.on_ack(at(1), &ack(0, false, Some(12_000)));
+    untrimmed.on_ack(at(30_000), &ack(5_000, false, Some(12_000 + 48_001)));
+    assert_eq!(untrimmed.cwnd, 5_000);
+}
+
+//= NSCC-015 test
+#[test]
+fn increases_are_applied_per_period_or_per_eight_packets() {
+    let (mut cc, now) = warm();
+    cc.on_ack(at(now), &ack(32_768, false, Some(22_000)));
+    assert_eq!(cc.cwnd, 100_000, "eight packets are not more than eight packets");
+    let inc = cc.inc;
+    cc.on_ack(at(now), &ack(1, true, Some(13_000)));
+    assert_eq!((cc.cwnd, cc.inc, cc.received), (100_000 + inc / 100_000, 0, 0));
+    let before = cc.cwnd;
+    cc.on_ack(at(now + 12_000), &ack(0, true, Some(13_000)));
+    assert_eq!((cc.cwnd, cc.t_adj), (before + 614, at(now + 12_000)));
+    cc.cwnd = 224_999;
+    cc.on_ack(at(now + 24_000), &ack(0, true, Some(13_000)));
+    assert_eq!(cc.cwnd, 225_000, "capped");
+}
+
+//= NSCC-007, NSCC-016, NSCC-017 test
+#[test]
+fn a_penalty_shrinks_and_the_saved_window_returns_once() {
+    let (mut cc, now) = warm();
+    // A delay that alone would raise the window, then feedback that changes nothing by itself.
+    cc.on_ack(at(now), &AckSample { penalty: 64, ..ack(8_192, false, Some(22_000)) });
+    let penalise = |penalty, restore| AckSample { penalty, restore, ..ack(8_192, true, Some(13_000)) };
+    assert_eq!((cc.cwnd, cc.saved_cwnd, cc.inc), (90_000 - 8_192 - 4_096, 100_000, 0));
+    cc.on_ack(at(now), &penalise(64, true));
+    assert_eq!((cc.cwnd, cc.saved_cwnd), (90_000 - 16_384 - 4_096, 100_000));
+    cc.on_ack(at(now), &penalise(0, true));
+    assert_eq!((cc.cwnd, cc.saved_cwnd), (100_000, 0));
+    // The peer may forbid the return.
+    cc.on_ack(at(now), &penalise(127, false));
+    let low = cc.cwnd;
+    cc.on_ack(at(now), &penalise(0, false));
+    assert_eq!((cc.cwnd, cc.saved_cwnd), (low, 0));
+    cc.inflight = -5;
+    cc.on_ack(at(now), &penalise(1, false));
+    assert_eq!(cc.cwnd, u64::from(MTU), "nothing in flight: one packet");
+}
+
+//= NSCC-018, NSCC-019, NSCC-020, NSCC-021, CCU-010 test
+#[test]
+fn losses_and_refusals() {
+    let (mut cc, now) = warm();
+    cc.on_loss(at(now), 5_000);
+    assert_eq!((cc.cwnd, cc.inflight, cc.ignored), (95_000, 85_000, 5_000));
+    cc.on_unloss(5_000);
+    assert_eq!((cc.cwnd, cc.inflight), (95_000, 90_000));
+    cc.on_nack(at(now), 5_000, false, Some(11_000));
+    assert_eq!((cc.cwnd, cc.inflight, cc.base_rtt_ns, cc.avg_delay_q8), (95_000, 85_000, 11_000, 0));
+    cc.on_nack(at(now), 5_000, true, None);
+    assert_eq!((cc.cwnd, cc.trigger_qa, cc.ignored), (90_000, true, 10_000));
+    assert_eq!(cc.avg_delay_q8, 12_000 << 8, "as long as the configured base RTT");
+    cc.on_loss(at(now), u32::MAX);
+    assert_eq!(cc.cwnd, u64::from(MTU));
+    assert!(cc.inflight < 0 && cc.can_send());
+    cc.on_settled(cc.inflight);
+    assert_eq!(cc.inflight, 0);
+}
+
+//= CCU-009, CCU-011, RTT-003 test
+#[test]
+fn the_base_rtt_only_falls_and_takes_the_window_along() {
+    let mut cc = Nscc::new(&lab(), MTU, at(5));
+    assert_eq!((cc.cwnd, cc.inflight, cc.saved_cwnd), (225_000, 0, 0));
+    cc.on_base_rtt(6_000);
+    cc.on_base_rtt(9_000);
+    assert_eq!((cc.base_rtt_ns(), cc.max_wnd_bytes(), cc.cwnd), (6_000, 112_500, 112_500));
+    assert_eq!(cc.avg_delay_ns(), 0, "a probe does not enter the average");
+    cc.on_base_rtt(0);
+    assert_eq!((cc.base_rtt_ns(), cc.cwnd), (1, u64::from(MTU)));
+}
+
+//= NSCC-022, NSCC-023 test
+#[test]
+fn sending_needs_room_for_a_packet_and_a_full_window_asks() {
+    let (mut cc, _) = warm();
+    cc.inflight = 100_000 - i64::from(MTU);
+    assert!(cc.can_send() && !cc.wants_ack(0));
+    cc.inflight += 1;
+    assert!(!cc.can_send() && cc.wants_ack(0));
+    cc.cwnd = u64::from(MTU);
+    cc.inflight = 0;
+    assert!(cc.can_send() && cc.wants_ack(16_384));
+}
+
+//= NSCC-025 test
+#[test]
+fn the_average_forgets_over_one_base_rtt_however_many_samples_come() {
+    for samples in [1u64, 4, 40] {
+        let (mut cc, _) = warm();
+        cc.t_avg = at(1_000_000);
+        for n in 1..=samples {
+            cc.average(at(1_000_000 + 12_000 * n / samples), 10_000);
+        }
+        // One step covers the distance; many small ones cover 1 - 1/e of it.
+        let share = cc.avg_delay_q8 as f64 / 256.0 / 10_000.0;
+        assert!((0.62..=1.0).contains(&share), "{samples} samples: {share}");
+    }
+}
+
+//= CCU-008 test
+#[test]
+fn the_name_is_the_published_one() {
+    assert_eq!(super::super::CcConfig::Nscc(lab()).algorithm(), Some("uet-1.0-nscc"));
+    assert_eq!(super::super::CcConfig::None.algorithm(), None);
+}
+
+/// One call with arbitrary arguments.
+#[derive(Clone, Debug)]
+enum Op {
+    Send(u32),
+    Ack { bytes: u32, mark: bool, rtt: Option<u64>, penalty: u8, restore: bool },
+    Nack { bytes: u32, trimmed: bool, rtt: Option<u64> },
+    Loss(u32),
+    Unloss(u32),
+    BaseRtt(u64),
+    Settled(i64),
+}
+
+fn op(bytes: impl Strategy<Value = u32> + Clone, rtt: impl Strategy<Value = u64> + Clone) -> impl Strategy<Value = Op> {
+    let sample = prop::option::weighted(0.8, rtt.clone());
+    prop_oneof![
+        4 => bytes.clone().prop_map(Op::Send),
+        8 => (bytes.clone(), any::<bool>(), sample.clone(), prop_oneof![8 => Just(0u8), 1 => any::<u8>()], any::<bool>())
+            .prop_map(|(bytes, mark, rtt, penalty, restore)| Op::Ack { bytes, mark, rtt, penalty, restore }),
+        2 => (bytes.clone(), any::<bool>(), sample).prop_map(|(bytes, trimmed, rtt)| Op::Nack { bytes, trimmed, rtt }),
+        1 => bytes.clone().prop_map(Op::Loss),
+        1 => bytes.prop_map(Op::Unloss),
+        1 => rtt.prop_map(Op::BaseRtt),
+    ]
+}
+
+fn perform(cc: &mut Nscc, now: Instant, op: &Op) {
+    match *op {
+        Op::Send(bytes) => cc.on_send(bytes),
+        Op::Ack { bytes, mark, rtt, penalty, restore } => {
+            cc.on_ack(now, &AckSample { newly_bytes: bytes, marked: mark, rtt_ns: rtt, penalty, restore });
+        }
+        Op::Nack { bytes, trimmed, rtt } => cc.on_nack(now, bytes, trimmed, rtt),
+        Op::Loss(bytes) => cc.on_loss(now, bytes),
+        Op::Unloss(bytes) => cc.on_unloss(bytes),
+        Op::BaseRtt(rtt) => cc.on_base_rtt(rtt),
+        Op::Settled(bytes) => cc.on_settled(bytes),
+    }
+}
+
+/// The same equations in doubles, from the state of the fixed-point controller: what one step should make of it.
+struct Model {
+    cwnd: f64,
+    avg: f64,
+    inc: f64,
+    base: f64,
+}
+
+impl Model {
+    fn step(cc: &Nscc, now: Instant, newly: u32, mark: bool, rtt: u64) -> Self {
+        let (target, n) = (9_000.0, f64::from(newly));
+        let (alpha, fi, eta, scale) = (4_096.0 / 3_000.0, 20_480.0, 614.0, 0.25);
+        let base = rtt.min(cc.base_rtt_ns) as f64;
+        let max = (18.75 * base).floor().max(4_096.0);
+        let (mut cwnd, mut inc) = ((cc.cwnd as f64).min(max), cc.inc as f64);
+        let delay = rtt as f64 - base;
+        let mut avg = cc.avg_delay_q8 as f64 / 256.0;
+        avg += (now.since(cc.t_avg) as f64 / base).min(1.0) * (delay - avg);
+        let mut received = cc.received as f64 + n;
+        let (mut achieved, ignored) = (cc.achieved as f64 + n, cc.ignored as f64 + n);
+        let mut handled = mark && ignored < cc.to_ignore as f64;
+        if !handled && cc.qa_end.is_none_or(|end| now >= end) {
+            if cc.qa_end.is_some() && cc.trigger_qa && achieved < (max / 8.0).floor() {
+                cwnd = achieved.max(4_096.0);
+                handled = true;
+            }
+            achieved = 0.0;
+        }
+        let _ = achieved;
+        if handled {
+            return Self { cwnd, avg, inc: 0.0, base };
+        }
+        let boosts = !mark && delay < 1_000.0 && (cc.boost || cc.fi_count as f64 + n > cwnd);
+        if boosts {
+            cwnd = (cwnd + (n * scale).floor()).min(max);
+        } else if !mark {
+            inc += if delay >= target { fi * n } else { alpha * n * (target - delay) };
+        } else if delay >= target && avg > target && now.since(cc.t_dec) as f64 > base {
+            cwnd = (cwnd * (1.0 - 0.8 * (avg - target) / avg).max(0.5)).floor().max(4_096.0);
+        }
+        let period = now.since(cc.t_adj) >= 12_000;
+        if period || received > 32_768.0 {
+            cwnd += (inc / cwnd).floor() + if period { eta } else { 0.0 };
+            cwnd = cwnd.min(max);
+            (inc, received) = (0.0, 0.0);
+        }
+        let _ = received;
+        Self { cwnd, avg, inc, base }
+    }
+}
+
+proptest! {
+    //= NSCC-026 test
+    #[test]
+    fn every_acknowledgement_is_within_a_byte_of_the_equations(
+        steps in prop::collection::vec((0u64..20_000, op(0u32..200_000, 8_000u64..80_000)), 1..200)
+    ) {
+        let mut cc = Nscc::new(&lab(), MTU, Instant::ZERO);
+        let mut now = Instant::ZERO;
+        for (pause, op) in steps {
+            now = now.after(pause);
+            let model = match op {
+                Op::Ack { bytes, mark, rtt: Some(rtt), penalty: 0, .. } if cc.saved_cwnd == 0 => {
+                    Some(Model::step(&cc, now, bytes, mark, rtt))
+                }
+                _ => None,
+            };
+            perform(&mut cc, now, &op);
+            if let Some(want) = model {
+                prop_assert!((cc.cwnd as f64 - want.cwnd).abs() <= 1.0, "{op:?}: cwnd {} not {}", cc.cwnd, want.cwnd);
+                let average = cc.avg_delay_q8 as f64 / 256.0;
+                prop_assert!((average - want.avg).abs() <= 0.1, "{op:?}: average {average} not {}", want.avg);
+                prop_assert!((cc.inc as f64 - want.inc).abs() <= 1.0 + want.inc * 1e-6, "{op:?}: inc {}", cc.inc);
+                prop_assert_eq!(cc.base_rtt_ns as f64, want.base);
+            }
+        }
+    }
+
+    #[test]
+    fn no_input_overflows_or_leaves_the_window(
+        rate_bps in 1u64..10_000_000_000_001,
+        base_rtt_ns in 1u32..1_000_000_001,
+        fields in any::<[u32; 9]>(),
+        defaults in any::<u16>(),
+        qa_gate in 0u8..32,
+        mtu in 0u32..70_000,
+        steps in prop::collection::vec((any::<u64>(), op(any::<u32>(), any::<u64>())), 1..100),
+        settled in any::<i64>(),
+    ) {
+        let field = |n: usize| if defaults >> n & 1 == 0 { 0 } else { fields[n] };
+        let config = NsccConfig {
+            trimming: defaults >> 9 & 1 == 0,
+            disable_qa: defaults >> 10 & 1 == 0,
+            target_delay_ns: field(0),
+            fi_bytes: field(1),
+            eta_bytes: field(2),
+            fi_scale_q16: field(3),
+            gamma_q16: field(4) % (16 << 16),
+            max_md_jump_q16: field(5) % 65_537,
+            qa_gate,
+            qa_threshold_ns: field(6),
+            adjust_bytes: field(7),
+            adjust_period_ns: field(8),
+            ..NsccConfig::new(rate_bps, base_rtt_ns, true)
+        };
+        prop_assert_eq!(config.validate(), Ok(()));
+        let mut cc = Nscc::new(&config, mtu, Instant::ZERO);
+        let mut ops: Vec<Op> = steps.iter().map(|(_, op)| op.clone()).collect();
+        ops.push(Op::Settled(settled));
+        let mut now = Instant::ZERO;
+        for (n, op) in ops.iter().enumerate() {
+            // Pauses of every order of magnitude, mostly short ones.
+            let pause = steps.get(n).map_or(0, |(pause, _)| pause >> (pause % 64));
+            now = now.after(pause);
+            perform(&mut cc, now, op);
+            let least = u64::from(mtu.min(65_536).max(1));
+            prop_assert!((least..=cc.max_wnd).contains(&cc.cwnd), "{op:?}: {} of {}", cc.cwnd, cc.max_wnd);
+            let _ = (cc.can_send(), cc.wants_ack(16_384), cc.avg_delay_ns());
+        }
+    }
+}
