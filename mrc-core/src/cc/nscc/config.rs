@@ -137,7 +137,7 @@ fn or(value: u32, default: u64) -> u64 {
 impl Params {
     //= CCU-003, CCU-004, CCU-005, CCU-006, CCU-007
     pub(super) fn derive(cfg: &NsccConfig, mtu_bytes: u32) -> Self {
-        let mtu = u64::from(mtu_bytes.min(MAX_PACKET).max(1));
+        let mtu = u64::from(mtu_bytes.clamp(1, MAX_PACKET));
         let base_rtt_ns = u64::from(cfg.base_rtt_ns.max(1));
         let rate = u128::from(cfg.rate_bps.min(MAX_RATE_BPS));
         // Scale A is this over SCALE_ONE; it stays a fraction so that only the result is rounded.
@@ -166,7 +166,7 @@ impl Params {
             adjust_period_ns: or(cfg.adjust_period_ns, base_rtt_ns),
             clear_delay_ns: or(cfg.clear_delay_ns, 1_000),
             disable_qa: cfg.disable_qa,
-            window_per_ns_q24: ((rate * 3 << 24) / (2 * BITS_NS)) as u64,
+            window_per_ns_q24: (((rate * 3) << 24) / (2 * BITS_NS)) as u64,
             max_cwnd: or(cfg.max_cwnd_bytes, MAX_WINDOW).min(MAX_WINDOW),
         }
     }

@@ -78,7 +78,7 @@ fn mark_and_delay_choose_the_reaction() {
         cc.on_ack(at(now), &ack(8_192, marked, Some(12_000 + delay)));
         table += &format!("mark {marked} delay {delay}: cwnd {} inc {}\n", cc.cwnd as i64 - before as i64, cc.inc);
     }
-    let proportional = (4_096u64 << 32) / 3_000 * 8_192 * 4_000 >> 32;
+    let proportional = ((4_096u64 << 32) / 3_000 * 8_192 * 4_000) >> 32;
     let fair = 20_480 * 8_192;
     // A nanosecond of excess over nine thousand: the cut is tiny but there.
     let want = format!(
@@ -425,7 +425,7 @@ proptest! {
             let pause = steps.get(n).map_or(0, |(pause, _)| pause >> (pause % 64));
             now = now.after(pause);
             perform(&mut cc, now, op);
-            let least = u64::from(mtu.min(65_536).max(1));
+            let least = u64::from(mtu.clamp(1, 65_536));
             prop_assert!((least..=cc.max_wnd).contains(&cc.cwnd), "{op:?}: {} of {}", cc.cwnd, cc.max_wnd);
             let _ = (cc.can_send(), cc.wants_ack(16_384), cc.avg_delay_ns());
         }
