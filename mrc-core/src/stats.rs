@@ -89,6 +89,8 @@ stats! {
     ev_restored,
     /// EVs that became SKIP.
     ev_skipped,
+    /// Data packets that left on another path than the one before, under a single-path selector.
+    path_switches,
     /// QPs that went to ERROR by themselves.
     qp_errors,
     /// Events that found the event queue full.

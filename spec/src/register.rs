@@ -21,10 +21,11 @@ pub(crate) enum Chapter {
     Transport,
     Paths,
     Congestion,
+    Selectors,
 }
 
 impl Chapter {
-    pub(crate) const ALL: [Self; 4] = [Self::Wire, Self::Transport, Self::Paths, Self::Congestion];
+    pub(crate) const ALL: [Self; 5] = [Self::Wire, Self::Transport, Self::Paths, Self::Congestion, Self::Selectors];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -32,6 +33,7 @@ impl Chapter {
             Self::Transport => "transport",
             Self::Paths => "paths",
             Self::Congestion => "congestion",
+            Self::Selectors => "selectors",
         }
     }
 }

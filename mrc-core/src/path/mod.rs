@@ -14,28 +14,36 @@
 //! active EV. [`PathSet`] is the fixed-size rest. Which policy runs is a [`Selector`]; the engine sees only [`PathSet`].
 
 mod fixed;
+mod flowbender;
+mod hopper;
 mod probe;
 mod profile;
 mod reverse;
 mod rotation;
+mod single;
+#[cfg(test)]
+mod single_tests;
 mod slot;
 mod spray;
 mod state;
 #[cfg(test)]
 mod tests;
+mod trend;
 
 use core::fmt;
 
-use mrc_wire::{Ev, PortNum, Verdict};
+use mrc_wire::{Ev, PortNum, Psn, Verdict};
 
 pub use self::{
     fixed::{Oblivious, Pinned},
+    flowbender::{FlowBender, FlowBenderConfig},
+    hopper::{Hopper, HopperConfig},
     profile::{EvEntry, MAX_ENTRIES, ProfileError, auto_profile, compact_profile, validate_profile},
     reverse::ReverseSet,
     slot::{EvSlot, EvState},
     spray::Spray,
 };
-use self::{rotation::Rotation, state::Order};
+use self::{flowbender::FlowBenderState, hopper::HopperState, rotation::Rotation, state::Order};
 use crate::{port::PortMask, rng::Rng, time::Instant};
 
 /// Most planes of a QP; ports above this number carry no EV. Costs 10 bytes per plane and QP.
@@ -85,8 +93,18 @@ pub enum Feedback {
     ProbeAnswer(Verdict),
     /// A probe on this EV was not answered in time.
     ProbeLost,
-    /// A round trip was measured on this EV. Unused by [`Spray`]; for delay-driven selectors.
+    /// A round trip was measured on this EV, by a SACK that answers one transmission without doubt (`congestion.md` 3).
+    /// Only for selectors that want it, see [`PathSet::wants_rtt`].
     Rtt {
+        /// The round trip, in nanoseconds.
+        rtt_ns: u64,
+        /// The packet that was timed.
+        psn: Psn,
+        /// Packets sent after it.
+        behind: u16,
+    },
+    /// The round trip of a probe on this EV, whose [`Feedback::ProbeAnswer`] follows.
+    ProbeRtt {
         /// The round trip, in nanoseconds.
         rtt_ns: u64,
     },
@@ -198,6 +216,32 @@ pub enum Selector {
     Oblivious,
     /// One path for everything; the index is that of the profile's entry. See [`Pinned`].
     Pinned(EvIndex),
+    /// One path, left for a better one when its round trip says that it is congested. See [`Hopper`].
+    Hopper(HopperConfig),
+    /// One path, left for a random one when many packets were marked or lost. See [`FlowBender`].
+    FlowBender(FlowBenderConfig),
+}
+
+/// The selector in force with what it remembers of a QP.
+#[derive(Clone, Copy, Debug)]
+enum Policy {
+    Spray,
+    Oblivious,
+    Pinned(EvIndex),
+    Hopper(HopperState),
+    FlowBender(FlowBenderState),
+}
+
+impl Policy {
+    const fn new(selector: Selector) -> Self {
+        match selector {
+            Selector::Spray => Self::Spray,
+            Selector::Oblivious => Self::Oblivious,
+            Selector::Pinned(index) => Self::Pinned(index),
+            Selector::Hopper(cfg) => Self::Hopper(HopperState::new(cfg)),
+            Selector::FlowBender(cfg) => Self::FlowBender(FlowBenderState::new(cfg)),
+        }
+    }
 }
 
 /// How many EVs are in which state.
@@ -287,17 +331,41 @@ pub trait PathSelector {
 /// of a rotation; a change of state is O(slots).
 #[derive(Clone, Debug)]
 pub struct PathSet {
-    selector: Selector,
+    policy: Policy,
     rotation: Rotation,
 }
 
 impl PathSet {
     /// A set without EVs, which selects nothing until [`start`](Self::start).
-    pub const EMPTY: Self = Self { selector: Selector::Spray, rotation: Rotation::EMPTY };
+    pub const EMPTY: Self = Self { policy: Policy::Spray, rotation: Rotation::EMPTY };
 
     /// The policy in force.
     pub const fn selector(&self) -> Selector {
-        self.selector
+        match &self.policy {
+            Policy::Spray => Selector::Spray,
+            Policy::Oblivious => Selector::Oblivious,
+            Policy::Pinned(index) => Selector::Pinned(*index),
+            Policy::Hopper(state) => Selector::Hopper(state.cfg),
+            Policy::FlowBender(state) => Selector::FlowBender(state.cfg),
+        }
+    }
+
+    /// Whether the policy keeps to one path at a time and chose it itself.
+    #[inline]
+    pub const fn is_single_path(&self) -> bool {
+        matches!(self.policy, Policy::Hopper(_) | Policy::FlowBender(_))
+    }
+
+    /// Whether [`Feedback::Rtt`] is worth the call.
+    #[inline]
+    pub const fn wants_rtt(&self) -> bool {
+        self.is_single_path()
+    }
+
+    /// Whether the last feedback left a probe to be taken with [`poll_probe`](Self::poll_probe) now.
+    #[inline]
+    pub const fn wants_probe(&self) -> bool {
+        matches!(&self.policy, Policy::Hopper(state) if state.wants_probe())
     }
 
     /// Starts or restarts the paths of a QP: fills `slots` and `order` from the profile, at random and equally over the
@@ -323,9 +391,11 @@ impl PathSet {
         ports: PortMask,
         rng: &mut Rng,
     ) -> Result<(), PathError> {
-        self.selector = selector;
+        self.policy = Policy::new(selector);
         match selector {
-            Selector::Spray | Selector::Oblivious => self.rotation.start(slots, order, entries, cfg, ports, rng),
+            Selector::Spray | Selector::Oblivious | Selector::Hopper(_) | Selector::FlowBender(_) => {
+                self.rotation.start(slots, order, entries, cfg, ports, rng)
+            }
             Selector::Pinned(index) => self.rotation.start_pinned(slots, order, entries, index, ports),
         }
     }
@@ -377,10 +447,16 @@ impl PathSet {
         rng: &mut Rng,
     ) -> Option<Choice> {
         let rotation = &mut self.rotation;
-        let index = match self.selector {
-            Selector::Spray => Spray::new(rotation, slots, order, cfg).select(now, ports, avoid, rng),
-            Selector::Oblivious => Oblivious::new(rotation, slots, order).select(now, ports, avoid, rng),
-            Selector::Pinned(_) => Pinned::new(rotation, slots).select(now, ports, avoid, rng),
+        let index = match &mut self.policy {
+            Policy::Spray => Spray::new(rotation, slots, order, cfg).select(now, ports, avoid, rng),
+            Policy::Oblivious => Oblivious::new(rotation, slots, order).select(now, ports, avoid, rng),
+            Policy::Pinned(_) => Pinned::new(rotation, slots).select(now, ports, avoid, rng),
+            Policy::Hopper(state) => {
+                Hopper::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
+            }
+            Policy::FlowBender(state) => {
+                FlowBender::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
+            }
         }?;
         choice(slots, index)
     }
@@ -420,10 +496,16 @@ impl PathSet {
         rng: &mut Rng,
     ) -> Option<Transition> {
         let rotation = &mut self.rotation;
-        match self.selector {
-            Selector::Spray => Spray::new(rotation, slots, order, cfg).on_feedback(now, index, what, rng),
-            Selector::Oblivious => Oblivious::new(rotation, slots, order).on_feedback(now, index, what, rng),
-            Selector::Pinned(_) => Pinned::new(rotation, slots).on_feedback(now, index, what, rng),
+        match &mut self.policy {
+            Policy::Spray => Spray::new(rotation, slots, order, cfg).on_feedback(now, index, what, rng),
+            Policy::Oblivious => Oblivious::new(rotation, slots, order).on_feedback(now, index, what, rng),
+            Policy::Pinned(_) => Pinned::new(rotation, slots).on_feedback(now, index, what, rng),
+            Policy::Hopper(state) => {
+                Hopper::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
+            }
+            Policy::FlowBender(state) => {
+                FlowBender::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
+            }
         }
     }
 
@@ -467,9 +549,14 @@ impl PathSet {
         self.rotation.on_busy();
     }
 
-    /// The next bad EV whose probe is due and whose port is in `ports`; it counts as under way until
-    /// [`Feedback::ProbeAnswer`] or [`Feedback::ProbeLost`] comes for it. A probe of which nothing is heard (it was never
-    /// sent) is offered again after 16 probe intervals.
+    /// Ports over which the peer can be reached, as told last.
+    pub fn usable_ports(&self) -> PortMask {
+        self.rotation.usable()
+    }
+
+    /// The next EV to probe through one of `ports`: an alternative that [`Hopper`] wants to know, else the next bad EV
+    /// whose probe is due; it counts as under way until [`Feedback::ProbeAnswer`] or [`Feedback::ProbeLost`] comes for it.
+    /// A probe of a bad EV of which nothing is heard (it was never sent) is offered again after 16 probe intervals.
     ///
     /// Call until `None`. `idle`: the QP has no data under way; probes then come at 1/8 of their rate.
     ///
@@ -484,20 +571,27 @@ impl PathSet {
         idle: bool,
     ) -> Option<Choice> {
         let rotation = &mut self.rotation;
-        let index = match self.selector {
-            Selector::Spray => Spray::new(rotation, slots, &mut [], cfg).poll_probe(now, ports, idle),
-            Selector::Oblivious => Oblivious::new(rotation, slots, &mut []).poll_probe(now, ports, idle),
-            Selector::Pinned(_) => Pinned::new(rotation, slots).poll_probe(now, ports, idle),
+        let index = match &mut self.policy {
+            Policy::Spray => Spray::new(rotation, slots, &mut [], cfg).poll_probe(now, ports, idle),
+            Policy::Oblivious => Oblivious::new(rotation, slots, &mut []).poll_probe(now, ports, idle),
+            Policy::Pinned(_) => Pinned::new(rotation, slots).poll_probe(now, ports, idle),
+            Policy::Hopper(state) => {
+                Hopper::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
+            }
+            Policy::FlowBender(state) => {
+                FlowBender::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
+            }
         }?;
         self.choice(slots, index)
     }
 
     /// The earliest time at which [`poll_probe`](Self::poll_probe), or a `select` refused by the pace of the last
-    /// resort, may have work. May be early; [`Instant::FAR`] if there is none. O(1).
+    /// resort or by the pause before a switch, may have work. May be early; [`Instant::FAR`] if there is none. O(1).
     pub fn next_timeout(&self) -> Instant {
-        match self.selector {
-            Selector::Spray => self.rotation.next_timeout(),
-            Selector::Oblivious | Selector::Pinned(_) => Instant::FAR,
+        match &self.policy {
+            Policy::Spray | Policy::FlowBender(_) => self.rotation.next_timeout(),
+            Policy::Oblivious | Policy::Pinned(_) => Instant::FAR,
+            Policy::Hopper(state) => self.rotation.next_timeout().min(state.resume_at()),
         }
     }
 

@@ -24,12 +24,15 @@ pub(super) const MAX_BACKOFF: u8 = 6;
 
 const ACTIVE: u8 = 1;
 const PROBING: u8 = 2;
+/// A healthy EV that was probed; `due` says until when it is not probed again.
+const EXPLORED: u8 = 4;
 
 /// One EV of a QP: 16 bytes of plain data, lent by the caller as part of a `&mut [EvSlot]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvSlot {
     pub(crate) ev: Ev,
-    /// When the next probe is due, or, in state `Skip` under `SkipMode::Time`, when the EV may be used again.
+    /// When the next probe is due; in state `Skip` under `SkipMode::Time`, when the EV may be used again; with the flag
+    /// `EXPLORED`, when it may be probed again.
     pub(super) due: Due,
     entry: u16,
     port: PortNum,
@@ -100,6 +103,17 @@ impl EvSlot {
 
     pub(super) fn set_active(&mut self, on: bool) {
         self.flags = if on { self.flags | ACTIVE } else { self.flags & !ACTIVE };
+    }
+
+    /// Probed lately, as an alternative to the path in use.
+    pub(super) fn is_explored(&self, now: Instant) -> bool {
+        self.flags & EXPLORED != 0 && !self.due.reached(now)
+    }
+
+    /// Not to be probed as an alternative before `until`. For policies that skip nothing: a timed skip has the same field.
+    pub(super) fn set_explored(&mut self, until: Due) {
+        self.due = until;
+        self.flags |= EXPLORED;
     }
 
     pub(super) fn set_probing(&mut self, on: bool) {

@@ -18,10 +18,10 @@ const fn is_loss(what: Feedback) -> bool {
 /// View of one QP's paths under the MRC policy. Built by [`PathSet`](super::PathSet).
 #[derive(Debug)]
 pub struct Spray<'a> {
-    rotation: &'a mut Rotation,
-    slots: &'a mut [EvSlot],
-    order: &'a mut [u16],
-    cfg: &'a PathConfig,
+    pub(super) rotation: &'a mut Rotation,
+    pub(super) slots: &'a mut [EvSlot],
+    pub(super) order: &'a mut [u16],
+    pub(super) cfg: &'a PathConfig,
 }
 
 impl<'a> Spray<'a> {

@@ -83,6 +83,8 @@ mod tests {
     extern crate std;
     use std::{format, string::String};
 
+    use mrc_wire::Psn;
+
     use super::*;
 
     /// The whole machine: any change of behaviour is a diff of this table.
@@ -113,6 +115,7 @@ probe answered m=2, 1 of 1             -            -            ok=0         -
 probe answered m=2, 3 of 3             -            -            ok=0         -
 probe unanswered                       -            -            ok=0, slower -
 RTT sample                             -            -            -            -
+RTT of a probe                         -            -            -            -
 controller GOOD                        -            GOOD         GOOD         GOOD
 controller DENIED                      DENIED       DENIED       DENIED       -
 ";
@@ -180,7 +183,10 @@ controller DENIED                      DENIED       DENIED       DENIED       -
             }
         }
         row(&mut out, "probe unanswered", |state| react(state, Feedback::ProbeLost, 0, 1, with));
-        row(&mut out, "RTT sample", |state| react(state, Feedback::Rtt { rtt_ns: 1 }, 0, 1, with));
+        row(&mut out, "RTT sample", |state| {
+            react(state, Feedback::Rtt { rtt_ns: 1, psn: Psn::new(0), behind: 0 }, 0, 1, with)
+        });
+        row(&mut out, "RTT of a probe", |state| react(state, Feedback::ProbeRtt { rtt_ns: 1 }, 0, 1, with));
         row(&mut out, "controller GOOD", |state| obey(state, Order::Good));
         row(&mut out, "controller DENIED", |state| obey(state, Order::Denied));
         assert!(out == TABLE, "the EV state machine changed; the table is now\n{out}");

@@ -634,7 +634,7 @@ fn feedback() -> impl Strategy<Value = Feedback> {
         6 => Just(Feedback::Timeout),
         2 => any::<bool>().prop_map(|trim_nack| Feedback::Loss { trim_nack }),
         2 => probe_result(),
-        1 => Just(Feedback::Rtt { rtt_ns: 5 }),
+        1 => Just(Feedback::Rtt { rtt_ns: 5, psn: mrc_wire::Psn::new(9), behind: 2 }),
     ]
 }
 

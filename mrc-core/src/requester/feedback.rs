@@ -35,8 +35,9 @@ impl TxSide<'_, '_> {
         let trigger = if sack.probe_answer { None } else { Some(offset(cack, sack.ack_offset())) };
         let stale_probe = self.sack_path_feedback(now, sack, trigger);
         let rtt_ns = trigger.and_then(|psn| self.rtt_sample(now, psn, rtx));
-        if let Some(rtt) = rtt_ns {
+        if let (Some(rtt), Some(psn)) = (rtt_ns, trigger) {
             self.learn_rtt(rtt);
+            self.path_rtt(now, psn, rtt);
         }
         //= DMPR-003, DMPR-004
         if self.req.dynamic_mpr && sack.mpr != 0 {
@@ -66,6 +67,7 @@ impl TxSide<'_, '_> {
             let Some((ev, rtt_ns)) = self.req.probes.answered(sack.probe_id(), now) else { return true };
             self.req.base_rtt_ns = self.req.base_rtt_ns.min(rtt_ns).max(1);
             self.cc.on_base_rtt(rtt_ns);
+            self.path.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
             self.path.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
             return false;
         };
@@ -144,6 +146,22 @@ impl TxSide<'_, '_> {
         let record = self.window.record(psn)?;
         let certain = matches!((record.tx_count(), rtx), (1, false) | (2, true));
         certain.then(|| record.sent_at.elapsed_ns(now))
+    }
+
+    /// Tells a selector that listens to delay how long `psn` took, and sends the probes it asks for. A NACK gives no such
+    /// sample: the rest of a trimmed packet overtakes the queue that it was cut for.
+    #[inline]
+    fn path_rtt(&mut self, now: Instant, psn: Psn, rtt_ns: u64) {
+        if !self.path.set.wants_rtt() {
+            return;
+        }
+        let Some(ev) = self.window.record(psn).map(|record| record.ev()) else { return };
+        let behind = u16::try_from(self.req.max_sent.diff(psn)).unwrap_or(0);
+        self.path.feedback(now, ev, Feedback::Rtt { rtt_ns, psn, behind });
+        if self.path.set.wants_probe() {
+            let ports = self.path.set.usable_ports();
+            self.probe_paths(now, ports);
+        }
     }
 
     fn learn_rtt(&mut self, rtt_ns: u64) {

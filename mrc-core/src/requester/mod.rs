@@ -402,6 +402,9 @@ impl TxSide<'_, '_> {
     ) -> DataPacket {
         let payload = segment_len(segment.wqe.len, segment.index, self.req.path_mtu);
         self.cc.on_send(self.nominal(payload, segment.carries_imm()));
+        if self.path.set.is_single_path() && self.req.last_path.is_some_and(|last| last.index != choice.index) {
+            self.path.stats.path_switches += 1;
+        }
         self.req.last_path = Some(choice);
         let deadline = now.after(self.req.retry.interval_ns(self.req.retry_cnt));
         self.req.next_scan = self.req.next_scan.min(deadline);

@@ -25,7 +25,7 @@ impl TxSide<'_, '_> {
             self.path.feedback(now, ev, Feedback::ProbeLost);
         }
         if now >= self.path.set.next_timeout() {
-            self.probe_bad_paths(now, ports);
+            self.probe_paths(now, ports);
         }
         if now >= self.req.next_tail_probe {
             self.probe_tail(now, ports);
@@ -91,7 +91,8 @@ impl TxSide<'_, '_> {
         self.count_retry(now, self.req.tack.next())
     }
 
-    fn probe_bad_paths(&mut self, now: Instant, ports: PortMask) {
+    /// Asks for the probes that the paths want: of bad EVs, and of alternatives.
+    pub(super) fn probe_paths(&mut self, now: Instant, ports: PortMask) {
         let idle = self.req.outstanding() == 0 && !self.sq.has_new();
         for _ in 0..4 {
             let PathCtx { set, slots, cfg, .. } = &mut self.path;

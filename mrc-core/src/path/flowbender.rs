@@ -1,0 +1,120 @@
+//! FlowBender: one path at a time, left for a random one when too many of an epoch's packets were marked or lost.
+//! Source: Kabbani, Vamanan, Hasan, Duchene, "FlowBender: Flow-level Adaptive Routing for Improved Latency and Throughput
+//! in Datacenter Networks" (CoNEXT 2014), from its published description; Hopper's section 2 sums it up.
+
+use mrc_wire::{Ev, Verdict};
+
+use super::{
+    EvIndex, Feedback, PathSelector, Transition,
+    single::{Current, is_health},
+    spray::Spray,
+};
+use crate::{port::PortMask, rng::Rng, time::Instant};
+
+/// Knobs of [`Selector::FlowBender`](super::Selector::FlowBender).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowBenderConfig {
+    /// Part of an epoch's acknowledgements that may be marked or lost, in tenths of a percent.
+    pub threshold_permille: u16,
+    /// Epochs in a row above the threshold before the QP moves; 0 counts as 1.
+    pub epochs: u8,
+}
+
+impl FlowBenderConfig {
+    /// 5 % in one epoch.
+    //= FLB-002
+    pub const DEFAULT: Self = Self { threshold_permille: 50, epochs: 1 };
+}
+
+impl Default for FlowBenderConfig {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// The scalars of a QP under [`FlowBender`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowBenderState {
+    pub(super) cfg: FlowBenderConfig,
+    current: Current,
+    /// Epochs above the threshold so far.
+    congested: u8,
+    seen: u16,
+    marked: u16,
+    /// Latest round trip, in nanoseconds: the length of the next epoch.
+    rtt_ns: u32,
+    epoch_end: Instant,
+}
+
+impl FlowBenderState {
+    pub(super) const fn new(cfg: FlowBenderConfig) -> Self {
+        Self { cfg, current: Current::NONE, congested: 0, seen: 0, marked: 0, rtt_ns: 0, epoch_end: Instant::ZERO }
+    }
+
+    /// Counts one acknowledgement or loss of the current path; at the end of an epoch decides whether to leave.
+    //= FLB-001, FLB-003
+    fn count(&mut self, now: Instant, marked: bool, base_rtt_ns: u64) {
+        if now >= self.epoch_end {
+            let above = u32::from(self.marked) * 1_000 > u32::from(self.seen) * u32::from(self.cfg.threshold_permille);
+            self.congested = if above { self.congested.saturating_add(1) } else { 0 };
+            if self.congested >= self.cfg.epochs.max(1) {
+                self.current.leave = true;
+            }
+            (self.seen, self.marked) = (0, 0);
+            self.epoch_end = now.after(base_rtt_ns.max(u64::from(self.rtt_ns)));
+        }
+        self.seen = self.seen.saturating_add(1);
+        self.marked = self.marked.saturating_add(u16::from(marked));
+    }
+}
+
+/// View of one QP's paths under FlowBender. Built by [`PathSet`](super::PathSet).
+#[derive(Debug)]
+pub struct FlowBender<'a> {
+    spray: Spray<'a>,
+    state: &'a mut FlowBenderState,
+}
+
+impl<'a> FlowBender<'a> {
+    #[inline]
+    pub(super) fn new(spray: Spray<'a>, state: &'a mut FlowBenderState) -> Self {
+        Self { spray, state }
+    }
+}
+
+impl PathSelector for FlowBender<'_> {
+    /// `_avoid` is ignored: one path for everything, until the policy leaves it.
+    #[inline]
+    fn select(&mut self, now: Instant, ports: PortMask, _avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
+        let before = self.state.current.index;
+        let index = self.state.current.settle(&mut self.spray, now, ports, rng);
+        if self.state.current.index != before {
+            // Acknowledgements of the old path no longer count: a new path starts with a clean record.
+            (self.state.congested, self.state.seen, self.state.marked) = (0, 0, 0);
+        }
+        index
+    }
+
+    fn on_feedback(&mut self, now: Instant, index: EvIndex, what: Feedback, rng: &mut Rng) -> Option<Transition> {
+        if index == self.state.current.index {
+            let base_rtt_ns = self.spray.cfg.base_rtt_ns.max(1);
+            match what {
+                Feedback::Rtt { rtt_ns, .. } => self.state.rtt_ns = u32::try_from(rtt_ns).unwrap_or(u32::MAX),
+                Feedback::Sack(verdict) => self.state.count(now, verdict != Verdict::None, base_rtt_ns),
+                Feedback::Trimmed | Feedback::Loss { .. } => self.state.count(now, true, base_rtt_ns),
+                //= FLB-004
+                Feedback::Timeout => self.state.current.leave = true,
+                _ => {}
+            }
+        }
+        if is_health(what) { self.spray.on_feedback(now, index, what, rng) } else { None }
+    }
+
+    fn poll_probe(&mut self, now: Instant, ports: PortMask, idle: bool) -> Option<EvIndex> {
+        self.spray.poll_probe(now, ports, idle)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.spray.next_timeout()
+    }
+}
