@@ -108,21 +108,23 @@ impl fmt::Display for TemplateError {
 
 impl core::error::Error for TemplateError {}
 
-/// One copy operation, ready to run: `(ev >> down) << up & mask`.
+/// One copy operation, ready to run: the EV rotated until its field lies right, then masked for each half of the address.
+/// One rotation serves both: what leaves the low half at its top comes in at the bottom of the high half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Step {
-    mask: u128,
-    down: u32,
-    up: u32,
+    high: u64,
+    low: u64,
+    rotate: u32,
 }
 
 /// The way from an EV to an outer destination: a base address and fields copied over it.
 ///
-/// Operations run in their order; where two write the same bit the later one wins. All masks and shifts are worked out
-/// in [`EvTemplate::new`]; [`EvTemplate::apply`] is two shifts, a mask and an or per operation.
+/// Operations run in their order; where two write the same bit the later one wins. All masks and rotations are worked
+/// out in [`EvTemplate::new`]; [`EvTemplate::apply`] is a rotation, two masks and two ors per operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvTemplate {
-    base: u128,
+    high: u64,
+    low: u64,
     steps: [Step; Self::MAX_OPS],
     len: u8,
 }
@@ -150,10 +152,12 @@ impl EvTemplate {
             }
             let up = 128u32.checked_sub(u32::from(op.dst_msb_offset) + width).ok_or(TemplateError::DstBits(i as u8))?;
             let field = u128::from(u32::MAX.wrapping_shr(32 - width)).wrapping_shl(up);
-            *step = Step { mask: field & !written, down: lsb, up };
+            let (high, low) = halves(field & !written);
+            *step = Step { high, low, rotate: up.wrapping_sub(lsb) % 64 };
             written |= field;
         }
-        Ok(Self { base: u128::from_be_bytes(base) & !written, steps, len: ops.len() as u8 })
+        let (high, low) = halves(u128::from_be_bytes(base) & !written);
+        Ok(Self { high, low, steps, len: ops.len() as u8 })
     }
 
     /// The destination of packets with this EV.
@@ -161,12 +165,18 @@ impl EvTemplate {
     #[must_use]
     pub fn apply(&self, ev: Ev) -> [u8; 16] {
         //= MAP-002
-        let mut value = self.base;
-        for step in self.steps.iter().take(usize::from(self.len)) {
-            value |= u128::from(ev.0.wrapping_shr(step.down)).wrapping_shl(step.up) & step.mask;
+        let (mut high, mut low) = (self.high, self.low);
+        for step in self.steps.get(..usize::from(self.len)).unwrap_or(&self.steps) {
+            let field = u64::from(ev.0).rotate_left(step.rotate);
+            high |= field & step.high;
+            low |= field & step.low;
         }
-        value.to_be_bytes()
+        (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
     }
+}
+
+fn halves(bits: u128) -> (u64, u64) {
+    ((bits >> 64) as u64, bits as u64)
 }
 
 #[cfg(test)]

@@ -348,12 +348,11 @@ impl<'s> Endpoint<'s> {
         if !active {
             return;
         }
-        let asked = self.with_tx(qp, |tx| (tx.is_ready(now), tx.next_timeout(now)));
-        if let Some((ready, deadline)) = asked {
-            if ready {
+        if let Some(asked) = self.with_tx(qp, |tx| tx.asks(now)) {
+            if asked.ready {
                 self.data.push(self.qps, qp);
             }
-            self.timers.arm(qp, deadline);
+            self.timers.arm(qp, asked.deadline);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     port::PortMask,
     qp::{Qp, QpState},
     ready::List,
-    requester::{DataPacket, Wanted, segment_len},
+    requester::{Asked, DataPacket, Wanted, segment_len},
     responder::AnswerKind,
     time::Instant,
 };
@@ -59,14 +59,15 @@ impl Endpoint<'_> {
         while blocked < ATTEMPTS
             && let Some(qp) = self.data.front()
         {
-            if let Some(transmit) = self.send_data(now, qp, ports, out) {
-                self.after_data(now, qp, true);
-                return Some(transmit);
+            let (sent, asked) = self.send_data(now, qp, ports, out);
+            if sent.is_some() {
+                self.after_data(qp, true, asked);
+                return sent;
             }
             // Blocked by ports the driver left out: keep the turn. By anything else: an acknowledgement, a timer or a
             // port event puts the QP back.
             let starved = self.usable_ports(qp) != self.usable_ports(qp).and(ports);
-            blocked += usize::from(self.after_data(now, qp, starved));
+            blocked += usize::from(self.after_data(qp, starved, asked));
         }
         None
     }
@@ -84,17 +85,15 @@ impl Endpoint<'_> {
     }
 
     /// As `next_turn` for the data list; the timer learns of what was just sent.
-    fn after_data(&mut self, now: Instant, qp: u32, keep: bool) -> bool {
-        let active = self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Rts);
-        let asked = if active { self.with_tx(qp, |tx| (tx.is_ready(now), tx.next_timeout(now))) } else { None };
-        let stays = keep && matches!(asked, Some((true, _)));
+    fn after_data(&mut self, qp: u32, keep: bool, asked: Option<Asked>) -> bool {
+        let stays = keep && asked.is_some_and(|asked| asked.ready);
         if stays {
             self.data.rotate(self.qps);
         } else {
             let _ = self.data.pop(self.qps);
         }
-        if let Some((_, deadline)) = asked {
-            self.timers.arm(qp, deadline);
+        if let Some(asked) = asked {
+            self.timers.arm(qp, asked.deadline);
         }
         stays
     }
@@ -164,21 +163,34 @@ impl Endpoint<'_> {
         Some(transmit)
     }
 
-    /// A probe that is wanted, else a write packet.
-    fn send_data(&mut self, now: Instant, qp: u32, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+    /// A probe that is wanted, else a write packet; and what the QP wants next, unless it is in ERROR.
+    fn send_data(
+        &mut self,
+        now: Instant,
+        qp: u32,
+        ports: PortMask,
+        out: &mut [u8],
+    ) -> (Option<Transmit>, Option<Asked>) {
         let usable = self.usable_ports(qp).and(ports);
-        let slot = self.qps.get(qp as usize)?;
-        if slot.state != QpState::Rts || usable.is_empty() {
-            return None;
+        let Some(slot) = self.qps.get(qp as usize).filter(|slot| slot.state == QpState::Rts) else {
+            return (None, None);
+        };
+        if slot.req.probes.wants_any() && now >= slot.req.next_probe && !usable.is_empty() {
+            let transmit = self.send_probe(now, qp, usable, out);
+            if transmit.is_some() {
+                return (transmit, self.with_tx(qp, |tx| tx.asks(now)));
+            }
         }
-        if slot.req.probes.wants_any()
-            && now >= slot.req.next_probe
-            && let Some(transmit) = self.send_probe(now, qp, usable, out)
-        {
-            return Some(transmit);
-        }
-        let packet = self.with_tx(qp, |mut tx| tx.next_data(now, usable)).flatten()?;
-        self.send_write(now, qp, &packet, out)
+        // One borrow of the QP's storage for both questions.
+        let turn = self.with_tx(qp, |mut tx| match if usable.is_empty() { None } else { tx.next_data(now, usable) } {
+            Some(packet) => (Some(packet), tx.asks_after_data(now)),
+            None => (None, tx.asks(now)),
+        });
+        let Some((packet, asked)) = turn else { return (None, None) };
+        let Some(packet) = packet else { return (None, Some(asked)) };
+        let sent = self.send_write(now, qp, &packet, out);
+        let lives = sent.is_some() || self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Rts);
+        (sent, lives.then_some(asked))
     }
 
     //= PROBE-001, PETH-002

@@ -231,6 +231,15 @@ pub(crate) struct DataPacket {
     pub(crate) ack_req: bool,
 }
 
+/// What a requester wants after a turn or a word from its peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// It has something to send now.
+    pub(crate) ready: bool,
+    /// When its timer is to fire.
+    pub(crate) deadline: Instant,
+}
+
 /// Payload bytes of packet `index` of a message of `len` bytes.
 pub(crate) fn segment_len(len: u32, index: u32, path_mtu: u32) -> u32 {
     len.saturating_sub(index.saturating_mul(path_mtu)).min(path_mtu)
@@ -264,6 +273,20 @@ impl TxSide<'_, '_> {
     fn window_open(&self) -> bool {
         let limit = self.req.mpr_tx.min(self.window.capacity());
         self.req.outstanding() < limit
+    }
+
+    #[inline]
+    pub(crate) fn asks(&self, now: Instant) -> Asked {
+        Asked { ready: self.is_ready(now), deadline: self.next_timeout(now) }
+    }
+
+    /// [`TxSide::asks`] right after a write packet: it can only have brought forward the deadlines of packets, tail probe
+    /// and paths; the timer knows the others.
+    #[inline]
+    pub(crate) fn asks_after_data(&self, now: Instant) -> Asked {
+        let moved = self.req.next_scan.min(self.req.next_tail_probe).min(self.path.set.next_timeout());
+        let deadline = if moved > now { moved } else { self.next_timeout(now) };
+        Asked { ready: self.is_ready(now), deadline }
     }
 
     /// Whether the QP has something to send and the congestion controller lets it.
