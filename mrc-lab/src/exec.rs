@@ -129,12 +129,21 @@ pub(crate) fn ip(args: &[&str]) -> Result<String, LabError> {
 
 /// Runs many `ip` commands in one process, inside `namespace` if given; stops at the first that fails.
 pub(crate) fn ip_batch(namespace: Option<&str>, lines: &[String]) -> Result<(), LabError> {
+    batch("-6", namespace, lines)
+}
+
+/// As [`ip_batch`], for IPv4 addresses.
+pub(crate) fn ip4_batch(namespace: &str, lines: &[String]) -> Result<(), LabError> {
+    batch("-4", Some(namespace), lines)
+}
+
+fn batch(family: &str, namespace: Option<&str>, lines: &[String]) -> Result<(), LabError> {
     let mut command = Command::new("ip");
     if let Some(namespace) = namespace {
         command.args(["-n", namespace]);
     }
     let mut child = command
-        .args(["-6", "-batch", "-"])
+        .args([family, "-batch", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

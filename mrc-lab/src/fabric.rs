@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exec::{LabError, enter, ip, ip_batch, requirements};
+use crate::exec::{LabError, enter, ip, ip_batch, ip4_batch, requirements};
 use crate::shape::{Host, Link, Node, Shape, device, mac};
 
 /// State of a link.
@@ -102,6 +102,10 @@ impl Fabric {
                 }
             }
             ip_batch(Some(&shape.namespace(node)), &lines)?;
+        }
+        ip_batch(None, &shape.host_network_lines())?;
+        for host in 0..shape.hosts {
+            ip4_batch(&shape.namespace(Node::Host(host)), &shape.host_network_port_lines(host))?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! uSID = `role[15:12] plane[11:8] index[7:0]`; role 1 = T0, 2 = T1, 3 = host. Locator block `fcbb:bb00::/32`.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::exec::LabError;
 
@@ -158,6 +158,8 @@ pub struct HostPeer {
     pub name: String,
     /// Inner address.
     pub gid: Ipv6Addr,
+    /// Address in the host network.
+    pub ipv4: Option<Ipv4Addr>,
     /// Micro-SIDs of plane 0, uplink 0.
     pub template: Ipv6Addr,
     /// T1 switches that lead there; 0 under a common T0.
@@ -173,6 +175,8 @@ pub struct Host {
     pub namespace: Option<String>,
     /// Inner address, the same on all planes.
     pub gid: Ipv6Addr,
+    /// Address in the host network: ordinary TCP/IP beside the fabric, for programs that exchange keys and QP numbers.
+    pub ipv4: Option<Ipv4Addr>,
     /// Interface MTU in bytes.
     pub mtu: u32,
     /// Planes, plane 0 first.
@@ -272,6 +276,7 @@ impl Shape {
             HostPeer {
                 name: Node::Host(peer).name(),
                 gid: self.gid(peer),
+                ipv4: Some(ipv4(peer)),
                 template: if near { sid(&[from, last]) } else { sid(&[from, Node::T1(0, 0).usid(0), to, last]) },
                 uplinks: if near { 0 } else { u16::from(self.t1) },
             }
@@ -280,10 +285,38 @@ impl Shape {
             name: me.name(),
             namespace: Some(self.namespace(me)),
             gid: self.gid(host),
+            ipv4: Some(ipv4(host)),
             mtu: self.mtu,
             planes: planes.collect(),
             peers: peers.collect(),
         }
+    }
+
+    /// Batch lines that make the host network: an Ethernet bridge on the first host, a cable to every other one. It shares
+    /// nothing with the planes.
+    pub(crate) fn host_network_lines(&self) -> Vec<String> {
+        let first = self.namespace(Node::Host(0));
+        let mut lines = vec![format!("link add {HOST_NETWORK} netns {first} type bridge")];
+        for host in 1..self.hosts {
+            let (node, port) = (Node::Host(host), self.namespace(Node::Host(host)));
+            lines.push(format!(
+                "link add to-{} netns {first} type veth peer name {HOST_NETWORK} netns {port}",
+                node.name()
+            ));
+        }
+        lines
+    }
+
+    /// Batch lines of `host` for its end of the host network.
+    pub(crate) fn host_network_port_lines(&self, host: u8) -> Vec<String> {
+        let mut lines =
+            vec![format!("addr add {}/24 dev {HOST_NETWORK}", ipv4(host)), format!("link set {HOST_NETWORK} up")];
+        if host == 0 {
+            for other in (1..self.hosts).map(|host| Node::Host(host).name()) {
+                lines.push(format!("link set to-{other} master {HOST_NETWORK} up"));
+            }
+        }
+        lines
     }
 
     /// Batch lines that belong to the port of `from` towards `to`: an admin down erases them, so healing replays them.
@@ -320,6 +353,14 @@ impl Shape {
         }
         lines
     }
+}
+
+/// A host's interface to the host network.
+const HOST_NETWORK: &str = "hostnet";
+
+/// A host's address in the host network.
+fn ipv4(host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 109, 0, host + 1)
 }
 
 /// A host port's own address: inside its locator, so that ICMP errors find the way back.

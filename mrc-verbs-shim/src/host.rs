@@ -1,14 +1,15 @@
 //! What a host knows of itself and its peers: planes, addresses, source routes. Written by `mrc lab`, or by hand for real
-//! hosts; read by every command that opens a device.
+//! hosts; read by every command that opens a device and by the verbs library. TOML for people ([`HostFile::configured`]
+//! says where it is looked for), JSON for programs: the same keys.
 
-use std::net::Ipv6Addr;
-use std::path::Path;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
 
 use mrc_afxdp::device::{DeviceConfig, PlaneConfig};
 use mrc_core::path::{EvEntry, compact_profile};
-use mrc_core::{MAX_PORTS, PeerConfig, PlanePath, Route};
+use mrc_core::{MAX_PORTS, PeerConfig, PlanePath, RetryConfig, Route};
 use mrc_wire::srv6::{CopyOp, EvTemplate, TemplateError};
-use mrc_wire::{Ev, Ip, PortNum};
+use mrc_wire::{DscpPlan, Ev, Ip, PortNum};
 use serde::{Deserialize, Serialize};
 
 /// Why a host file cannot be used.
@@ -23,6 +24,15 @@ pub enum HostError {
         /// Why.
         source: std::io::Error,
     },
+    /// No file was named and the standard place is empty.
+    #[error(
+        "no configuration: {path} does not exist; write one (docs/verbs.md), let `mrc lab up` write one, or name one with \
+         the environment variable {CONFIG_VARIABLE}"
+    )]
+    None {
+        /// Where it was looked for.
+        path: String,
+    },
     /// The file holds something else; the parser says where.
     #[error("{origin} is no host file: {source}")]
     Parse {
@@ -30,6 +40,18 @@ pub enum HostError {
         origin: String,
         /// Line, column and key.
         source: serde_json::Error,
+    },
+    /// The TOML does not parse, or a value has the wrong type.
+    #[error("{origin}, line {line}, `{key}`: {why}")]
+    Toml {
+        /// Where the text came from.
+        origin: String,
+        /// Line, 1-based.
+        line: usize,
+        /// The line's key.
+        key: String,
+        /// What is wrong and what is possible.
+        why: String,
     },
     /// A value is impossible.
     #[error("host {name}: {why}")]
@@ -40,6 +62,12 @@ pub enum HostError {
         why: String,
     },
 }
+
+/// Names the configuration file.
+pub const CONFIG_VARIABLE: &str = "MRC_CONFIG";
+
+/// Where the configuration file is when nothing names it.
+pub const CONFIG_PATH: &str = "/etc/mrc/mrc.toml";
 
 /// EV bits: plane in [11:8], T0 uplink in [7:0].
 const PLANE_LSB: u8 = 8;
@@ -66,10 +94,61 @@ pub struct HostPeer {
     pub name: String,
     /// Inner address.
     pub gid: Ipv6Addr,
+    /// Address in the host network, which the IPv4-mapped GID carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<Ipv4Addr>,
     /// Micro-SIDs of plane 0, uplink 0, first hop first: own T0, T1, peer's T0, peer; or T0, peer under one T0.
     pub template: Ipv6Addr,
     /// T0 uplinks (T1 switches per plane) that lead there; 0 when both hosts share a T0.
     pub uplinks: u16,
+}
+
+/// The DSCP plan; keys left out keep their default.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostDscp {
+    /// Data when the fabric does not trim.
+    pub no_trim: Option<u8>,
+    /// First transmissions.
+    pub trimmable: Option<u8>,
+    /// Retransmissions.
+    pub trimmable_retx: Option<u8>,
+    /// Set by a switch that cut the payload.
+    pub trimmed: Option<u8>,
+    /// The same, set by the last switch.
+    pub trimmed_lasthop: Option<u8>,
+    /// Acknowledgements.
+    pub control: Option<u8>,
+}
+
+impl HostDscp {
+    fn plan(&self) -> DscpPlan {
+        let default = DscpPlan::default();
+        DscpPlan {
+            no_trim: self.no_trim.unwrap_or(default.no_trim),
+            trimmable: self.trimmable.unwrap_or(default.trimmable),
+            trimmable_retx: self.trimmable_retx.unwrap_or(default.trimmable_retx),
+            trimmed: self.trimmed.unwrap_or(default.trimmed),
+            trimmed_lasthop: self.trimmed_lasthop.unwrap_or(default.trimmed_lasthop),
+            control: self.control.unwrap_or(default.control),
+        }
+    }
+}
+
+/// Timer and retries, as `mrc_core::RetryConfig`. Verbs programs name timers of their own; MRC's come from here.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostRetry {
+    /// T0 = 1.024 us * 2^timeout, 1 to 24.
+    pub timeout: u8,
+    /// Retries at T0, 0 to 7.
+    pub linear: u8,
+    /// Retries at a doubling interval, 0 to 24; 25 = for ever.
+    pub exponential: u8,
+}
+
+fn default_device() -> String {
+    "mrc0".to_owned()
 }
 
 /// One host.
@@ -81,10 +160,25 @@ pub struct HostFile {
     /// Network namespace that the interfaces live in; none = the caller's.
     #[serde(default)]
     pub namespace: Option<String>,
+    /// Name of the RDMA device.
+    #[serde(default = "default_device")]
+    pub device: String,
     /// Inner address.
     pub gid: Ipv6Addr,
+    /// Address in the host network, which the IPv4-mapped GID carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<Ipv4Addr>,
     /// Interface MTU in bytes.
     pub mtu: u32,
+    /// Largest payload of a packet, when less than the MTU allows is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pmtu: Option<u16>,
+    /// Code points.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<HostDscp>,
+    /// Acknowledgement timer and retry budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<HostRetry>,
     /// Planes, plane 0 first.
     pub planes: Vec<HostPlane>,
     /// Peers.
@@ -92,6 +186,26 @@ pub struct HostFile {
 }
 
 impl HostFile {
+    /// The configuration of this host: the file that [`CONFIG_VARIABLE`] names, else [`CONFIG_PATH`].
+    ///
+    /// # Errors
+    /// [`HostError`] names file, line and key.
+    pub fn configured() -> Result<Self, HostError> {
+        Self::read(&Self::configured_path()?)
+    }
+
+    /// Where [`HostFile::configured`] reads.
+    ///
+    /// # Errors
+    /// Nothing names a file and the standard one does not exist.
+    pub fn configured_path() -> Result<PathBuf, HostError> {
+        match std::env::var_os(CONFIG_VARIABLE).filter(|name| !name.is_empty()) {
+            Some(name) => Ok(name.into()),
+            None if Path::new(CONFIG_PATH).exists() => Ok(CONFIG_PATH.into()),
+            None => Err(HostError::None { path: CONFIG_PATH.to_owned() }),
+        }
+    }
+
     /// Reads a host file.
     ///
     /// # Errors
@@ -102,17 +216,104 @@ impl HostFile {
         Self::parse(&name, &text)
     }
 
-    /// Reads a host file's text; `origin` says where it came from, for the error message.
+    /// Reads a host file's text, TOML or JSON; `origin` says where it came from, for the error message.
     ///
     /// # Errors
     /// [`HostError`] names origin, line and key.
     pub fn parse(origin: &str, text: &str) -> Result<Self, HostError> {
-        let host: Self =
-            serde_json::from_str(text).map_err(|source| HostError::Parse { origin: origin.to_owned(), source })?;
-        if (1..=MAX_PORTS).contains(&host.planes.len()) {
-            return Ok(host);
+        let json = text.trim_start().starts_with('{');
+        let host: Self = if json {
+            serde_json::from_str(text).map_err(|source| HostError::Parse { origin: origin.to_owned(), source })?
+        } else {
+            toml::from_str(text).map_err(|error| located(origin, text, &error))?
+        };
+        match host.check() {
+            Ok(()) => Ok(host),
+            Err(Wrong { why, .. }) if json => Err(host.refuse(why)),
+            Err(Wrong { table, index, key, why }) => Err(HostError::Toml {
+                origin: origin.to_owned(),
+                line: line_of(text, table, index, key),
+                key: key.to_owned(),
+                why,
+            }),
         }
-        Err(host.refuse(format!("`planes` has {} entries, 1 to {MAX_PORTS} are possible", host.planes.len())))
+    }
+
+    /// The file's text as TOML.
+    pub fn to_toml(&self) -> String {
+        // Numbers, strings and tables only: there is nothing that TOML cannot say.
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    /// What no single value tells.
+    fn check(&self) -> Result<(), Wrong> {
+        let wrong = |key, why: String| Wrong { table: "", index: 0, key, why };
+        let planes = self.planes.len();
+        if !(1..=MAX_PORTS).contains(&planes) {
+            return Err(wrong(
+                "planes",
+                format!("{planes} entries: 1 to {MAX_PORTS} `[[planes]]` tables are possible"),
+            ));
+        }
+        let usable = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if self.device.is_empty() || self.device.len() > 63 || !self.device.chars().all(usable) {
+            return Err(wrong("device", "1 to 63 letters, digits, `_`, `-` or `.`, e.g. \"mrc0\"".into()));
+        }
+        if let Some(pmtu) = self.pmtu {
+            let largest = self.largest_path_mtu();
+            if !PATH_MTUS.contains(&pmtu) || largest.is_none_or(|largest| pmtu > largest) {
+                let largest = largest.unwrap_or(0);
+                let why = format!(
+                    "{pmtu} with an MTU of {}: choose 256, 512, 1024, 2048 or 4096, at most {largest}, or raise `mtu`",
+                    self.mtu
+                );
+                return Err(wrong("pmtu", why));
+            }
+        } else if self.largest_path_mtu().is_none() {
+            return Err(wrong("mtu", format!("{} is too small: at least {} is needed", self.mtu, 256 + OVERHEAD)));
+        }
+        if let Some(dscp) = &self.dscp {
+            dscp.plan().check().map_err(|error| Wrong {
+                table: "dscp",
+                index: 0,
+                key: "dscp",
+                why: error.to_string(),
+            })?;
+        }
+        if let Some(retry) = &self.retry {
+            for (key, value, range) in [
+                ("timeout", retry.timeout, 1..=24),
+                ("linear", retry.linear, 0..=7),
+                ("exponential", retry.exponential, 0..=25),
+            ] {
+                if !range.contains(&value) {
+                    let why = format!("{value}: {} to {} are possible", range.start(), range.end());
+                    return Err(Wrong { table: "retry", index: 0, key, why });
+                }
+            }
+        }
+        for (index, plane) in self.planes.iter().enumerate() {
+            let wrong = |key, why| Wrong { table: "planes", index, key, why };
+            if parse_mac(&plane.next_hop).is_none() {
+                let why = format!("`{}` is no MAC address: six hexadecimal bytes with colons", plane.next_hop);
+                return Err(wrong("next_hop", why));
+            }
+            if self.planes.iter().take(index).any(|other| other.interface == plane.interface) {
+                let why = format!("`{}` carries another plane already: each plane has its own", plane.interface);
+                return Err(wrong("interface", why));
+            }
+        }
+        for (index, peer) in self.peers.iter().enumerate() {
+            let wrong = |key, why| Wrong { table: "peers", index, key, why };
+            if self.peers.iter().take(index).any(|other| other.gid == peer.gid) {
+                return Err(wrong("gid", format!("{} names another peer already", peer.gid)));
+            }
+            template(peer).map_err(|error| wrong("template", error.to_string()))?;
+            if peer.uplinks > 256 {
+                return Err(wrong("uplinks", format!("{}: at most 256, an EV has 8 bits for them", peer.uplinks)));
+            }
+        }
+        Ok(())
     }
 
     fn refuse(&self, why: String) -> HostError {
@@ -137,7 +338,9 @@ impl HostFile {
             sid: Some(plane.sid.octets()),
             addr: Some(plane.addr.octets()),
         });
-        DeviceConfig::new(&self.name, planes.collect(), self.gid.octets())
+        let mut config = DeviceConfig::new(&self.name, planes.collect(), self.gid.octets());
+        config.endpoint.wire.dscp = self.dscp.unwrap_or_default().plan();
+        config
     }
 
     /// How this host reaches `peer`.
@@ -178,16 +381,71 @@ impl HostFile {
         Ok(entries)
     }
 
-    /// Largest standard path MTU whose frames fit the interface: payload, 88 bytes of headers, 40 of SRv6.
+    /// Payload bytes of a full packet: what the file says, else the largest whose frames fit the interface.
     ///
     /// # Errors
     /// Not even 256 bytes fit.
     pub fn path_mtu(&self) -> Result<u16, HostError> {
-        [4096u16, 2048, 1024, 512, 256]
-            .into_iter()
-            .find(|&payload| u32::from(payload) + 88 + 40 <= self.mtu)
+        self.pmtu
+            .or_else(|| self.largest_path_mtu())
             .ok_or_else(|| self.refuse(format!("an MTU of {} is too small: at least 384 is needed", self.mtu)))
     }
+
+    fn largest_path_mtu(&self) -> Option<u16> {
+        PATH_MTUS.into_iter().find(|&payload| u32::from(payload) + OVERHEAD <= self.mtu)
+    }
+
+    /// Timer and retries.
+    pub fn retry(&self) -> RetryConfig {
+        match self.retry {
+            Some(HostRetry { timeout, linear, exponential }) => RetryConfig { timeout, linear, exponential },
+            None => RetryConfig { timeout: 12, linear: 7, exponential: 8 },
+        }
+    }
+
+    /// The peer that a GID of any form names: its inner address or its IPv4-mapped address.
+    pub fn peer_by_gid(&self, gid: Ipv6Addr) -> Option<&HostPeer> {
+        let v4 = gid.to_ipv4_mapped();
+        self.peers.iter().find(|peer| peer.gid == gid || (v4.is_some() && peer.ipv4 == v4))
+    }
+}
+
+/// Payload bytes of a full packet, as verbs name them.
+const PATH_MTUS: [u16; 5] = [4096, 2048, 1024, 512, 256];
+
+/// Headers beside the payload: 88 bytes from IPv6 to ICRC, 40 of the outer IPv6 header.
+const OVERHEAD: u32 = 88 + 40;
+
+/// What is wrong in a file that parses, and where: key `key` of table number `index` of the name `table`.
+struct Wrong {
+    table: &'static str,
+    index: usize,
+    key: &'static str,
+    why: String,
+}
+
+/// The line, 1-based, of a key in TOML text; of its table when the key is written elsewhere or left out.
+fn line_of(text: &str, table: &str, index: usize, key: &str) -> usize {
+    let lines = || text.lines().map(str::trim_start).zip(1..);
+    let is_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+    let is_header = |line: &str| line.trim_matches(|c: char| "[] \t".contains(c)) == table && line.starts_with('[');
+    if table.is_empty() {
+        let mut top = lines().take_while(|(line, _)| !line.starts_with('['));
+        return top.find(|(line, _)| is_key(line)).map_or(1, |(_, number)| number);
+    }
+    let Some(header) = lines().filter(|(line, _)| is_header(line)).nth(index).map(|(_, number)| number) else {
+        return 1;
+    };
+    let mut body = lines().skip(header).take_while(|(line, _)| !line.starts_with('['));
+    body.find(|(line, _)| is_key(line)).map_or(header, |(_, number)| number)
+}
+
+/// What the TOML parser said, with line and key.
+fn located(origin: &str, text: &str, error: &toml::de::Error) -> HostError {
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let line = text.get(..start).unwrap_or("").matches('\n').count() + 1;
+    let key = text.lines().nth(line - 1).unwrap_or("").split('=').next().unwrap_or("").trim().to_owned();
+    HostError::Toml { origin: origin.to_owned(), line, key, why: error.message().to_owned() }
 }
 
 /// The algorithmic mapping: the plane goes into every micro-SID, the uplink into the T1's.
@@ -218,6 +476,7 @@ mod tests {
         let peer = HostPeer {
             name: "hB".into(),
             gid: Ipv6Addr::LOCALHOST,
+            ipv4: None,
             template: "fcbb:bb00:1000:2000:1001:3001::".parse().unwrap(),
             uplinks: 4,
         };
@@ -230,6 +489,68 @@ mod tests {
         assert_eq!(parse_mac("02:00:00:00:00:0a"), Some([2, 0, 0, 0, 0, 10]));
         for bad in ["", "02:00", "02:00:00:00:00:0a:01", "zz:00:00:00:00:00"] {
             assert_eq!(parse_mac(bad), None, "{bad}");
+        }
+    }
+
+    const FILE: &str = r#"# comment
+name = "hA"
+gid = "fd00::1"
+ipv4 = "10.109.0.1"
+mtu = 9000
+
+[dscp]
+control = 40
+
+[[planes]]
+interface = "plane0"
+sid = "fcbb:bb00:3000::"
+addr = "fcbb:bb00:3000::1"
+next_hop = "02:00:00:00:00:01"
+
+[[planes]]
+interface = "plane1"
+sid = "fcbb:bb00:3100::"
+addr = "fcbb:bb00:3100::1"
+next_hop = "02:00:00:00:00:02"
+
+[[peers]]
+name = "hB"
+gid = "fd00::2"
+ipv4 = "10.109.0.2"
+template = "fcbb:bb00:1000:2000:1001:3001::"
+uplinks = 4
+"#;
+
+    #[test]
+    fn toml_says_what_json_says() {
+        let host = HostFile::parse("mrc.toml", FILE).unwrap();
+        assert_eq!((host.device.as_str(), host.path_mtu().unwrap()), ("mrc0", 4096));
+        assert_eq!(host.device().endpoint.wire.dscp.control, 40);
+        for gid in ["fd00::2", "::ffff:10.109.0.2"] {
+            assert_eq!(host.peer_by_gid(gid.parse().unwrap()).unwrap().name, "hB");
+        }
+        assert!(host.peer_by_gid("::ffff:10.109.0.3".parse().unwrap()).is_none());
+        let json = serde_json::to_string(&host).unwrap();
+        let again = HostFile::parse("again", &json).unwrap().to_toml();
+        assert_eq!(HostFile::parse("again", &again).unwrap().to_toml(), host.to_toml());
+    }
+
+    #[test]
+    fn errors_name_file_line_and_key() {
+        for (from, to, want) in [
+            ("mtu = 9000", "mtu = \"9000\"", "mrc.toml, line 5, `mtu`: invalid type"),
+            ("mtu = 9000", "mtu = 9000\npmtu = 1500", "mrc.toml, line 6, `pmtu`: 1500 with an MTU of 9000: choose 256"),
+            ("mtu = 9000", "mtu = 300", "mrc.toml, line 5, `mtu`: 300 is too small: at least 384"),
+            ("control = 40", "control = 4", "mrc.toml, line 7, `dscp`: DSCP 4 is given to two roles"),
+            ("control = 40", "kontrol = 4", "mrc.toml, line 8, `kontrol`: unknown field `kontrol`, expected one of"),
+            ("00:02\"", "00\"", "mrc.toml, line 20, `next_hop`: `02:00:00:00:00` is no MAC address"),
+            ("plane1", "plane0", "mrc.toml, line 17, `interface`: `plane0` carries another plane already"),
+            ("uplinks = 4", "uplinks = 400", "mrc.toml, line 27, `uplinks`: 400: at most 256"),
+            ("uplinks = 4\n", "", "mrc.toml, line 22, `[[peers]]`: missing field `uplinks`"),
+        ] {
+            assert!(FILE.contains(from), "{from}");
+            let text = HostFile::parse("mrc.toml", &FILE.replace(from, to)).unwrap_err().to_string();
+            assert!(text.starts_with(want), "{text}");
         }
     }
 }

@@ -4,9 +4,11 @@
 //! route in a network namespace made for it and removed at once.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use mrc_afxdp::{Interface, probe};
+use mrc_verbs_shim::host::HostFile;
 use serde::Serialize;
 
 /// Arguments of `mrc doctor`.
@@ -15,6 +17,9 @@ pub struct Args {
     /// Interfaces to check as well
     #[arg(value_name = "IFACE")]
     interfaces: Vec<String>,
+    /// Configuration of a verbs device to check as well; default: the file `MRC_CONFIG` names, or /etc/mrc/mrc.toml
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -25,6 +30,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut checks = machine();
     for name in &args.interfaces {
         checks.extend(interface(name));
+    }
+    // Nothing configured is no fault; a name that leads nowhere is.
+    if let Some(path) = args.config.or_else(|| HostFile::configured_path().ok()) {
+        checks.extend(configuration(&path));
     }
     let report = Report { ok: !checks.iter().any(|check| check.status == Status::Fail), checks };
     if args.json {
@@ -296,6 +305,75 @@ fn largest_pmtu(mtu: u32) -> Option<u32> {
     PMTU_BYTES.into_iter().find(|pmtu| pmtu + OVERHEAD_BYTES <= mtu)
 }
 
+/// A configuration file and the interfaces it names, in the namespace it names.
+fn configuration(path: &Path) -> Vec<Check> {
+    let subject = format!("configuration {}", path.display());
+    let host = match HostFile::read(path) {
+        Ok(host) => host,
+        Err(error) => {
+            let cure = "`mrc lab host hA --toml` prints one that works in the lab; docs/verbs.md lists the keys";
+            return vec![check(&subject, "file", Err((Status::Fail, error.to_string(), cure)))];
+        }
+    };
+    let detail =
+        format!("device {}, {} planes, {} peers, host {}", host.device, host.planes.len(), host.peers.len(), host.name);
+    let mut checks = vec![
+        check(&subject, "file", Ok::<_, (_, _, String)>(detail)),
+        check(&subject, "peers", peers(&host)),
+        check(&subject, "IPv4-mapped GID", ipv4_gid(&host)),
+    ];
+    let look = || host.planes.iter().flat_map(|plane| plane_checks(&host, &plane.interface)).collect();
+    match &host.namespace {
+        None => checks.extend::<Vec<_>>(look()),
+        Some(name) => match mrc_lab::enter(name, look) {
+            Ok(found) => checks.extend::<Vec<_>>(found),
+            Err(error) => {
+                let cure = "run as root; `ip netns list` shows the namespaces, `mrc lab up` makes those of the lab";
+                checks.push(check(&subject, "namespace", Err((Status::Fail, error.to_string(), cure))));
+            }
+        },
+    }
+    checks
+}
+
+fn peers(host: &HostFile) -> Result<String, (Status, String, &'static str)> {
+    if host.peers.is_empty() {
+        return Err((Status::Warn, "none".into(), "add a `[[peers]]` table for each host to talk to"));
+    }
+    let bad = host.peers.iter().find_map(|peer| host.peer_config(peer).and(host.paths_to(peer)).err());
+    match bad {
+        Some(error) => Err((Status::Fail, error.to_string(), "correct the peer's `template` or `uplinks`")),
+        None => Ok(host.peers.iter().map(|peer| peer.name.as_str()).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn ipv4_gid(host: &HostFile) -> Result<String, (Status, String, &'static str)> {
+    match host.ipv4 {
+        Some(ipv4) => Ok(format!("index 3: ::ffff:{ipv4}")),
+        None => Err((
+            Status::Warn,
+            "none: programs that insist on index 3 or on an IPv4 GID find it empty".into(),
+            "set `ipv4` of the host and of its peers",
+        )),
+    }
+}
+
+/// An interface, and whether the configured payload fits it.
+fn plane_checks(host: &HostFile, name: &str) -> Vec<Check> {
+    let mut checks = interface(name);
+    if let (Ok(found), Ok(pmtu)) = (Interface::by_name(name), host.path_mtu()) {
+        let need = u32::from(pmtu) + OVERHEAD_BYTES;
+        let result = if found.mtu >= need {
+            Ok(format!("{pmtu} bytes of payload fit"))
+        } else {
+            let cure = format!("`ip link set {name} mtu {need}`, or set `pmtu` to less");
+            Err((Status::Fail, format!("{pmtu} bytes of payload need an MTU of {need}, it is {}", found.mtu), cure))
+        };
+        checks.push(check(&format!("interface {name}"), "configured PMTU", result));
+    }
+    checks
+}
+
 fn interface(name: &str) -> Vec<Check> {
     let subject = format!("interface {name}");
     let interface = match Interface::by_name(name) {
@@ -422,6 +500,17 @@ mod tests {
         let checks = interface("nosuch0");
         assert_eq!((checks.len(), checks[0].status), (1, Status::Fail));
         assert!(checks[0].cure.as_ref().unwrap().contains("ip link"));
+    }
+
+    #[test]
+    fn a_configuration_with_an_error_says_where() {
+        let path = std::env::temp_dir().join(format!("mrc-doctor-{}.toml", std::process::id()));
+        std::fs::write(&path, "name = \"hA\"\ngid = \"nonsense\"\n").unwrap();
+        let checks = configuration(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((checks.len(), checks[0].status), (1, Status::Fail));
+        assert!(checks[0].detail.contains("line 2, `gid`"), "{:?}", checks[0]);
+        assert!(configuration(Path::new("/nonexistent"))[0].detail.contains("cannot read"));
     }
 
     #[test]

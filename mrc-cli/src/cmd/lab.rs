@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::Subcommand;
 use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm};
+
+use crate::session::lab_host;
 
 /// Arguments of `mrc lab`.
 #[derive(clap::Args)]
@@ -23,6 +26,8 @@ Examples:
   mrc lab counters --json             what the switches forwarded, lost, trimmed and marked
   mrc lab impair --all --clear        all is well again
   mrc lab host hA --out hA.json       what a driver on host A must know
+  MRC_CONFIG=/run/mrc/mrc/hA.toml ip netns exec mrc-hA mrc verbs-run -- ibv_devinfo
+                                      a verbs program on host A; `up` writes that file for each host
   mrc lab down                        remove every namespace of the fabric
 
 Needs root and iproute2 6.1 or newer. Namespaces are called PREFIX-hA, PREFIX-p0-t0a, ...")]
@@ -89,6 +94,9 @@ enum Action {
     Host {
         /// Host, e.g. hA
         host: String,
+        /// As `MRC_CONFIG` wants it
+        #[arg(long)]
+        toml: bool,
         /// File to write; none = standard output
         #[arg(long)]
         out: Option<PathBuf>,
@@ -158,6 +166,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
         Action::Up { planes, t0, t1, hosts, mtu } => {
             let fabric = Fabric::up(Shape { prefix, planes, t0, t1, hosts, mtu })?;
+            let directory = write_configurations(&fabric)?;
             if args.json {
                 println!("{}", serde_json::to_string(&fabric.status()?)?);
             } else {
@@ -166,10 +175,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                     "fabric `{}` is up: {} hosts, {} planes, each with {} T0 and {} T1 switches",
                     shape.prefix, shape.hosts, shape.planes, shape.t0, shape.t1
                 );
+                println!("each host's configuration: {}", directory.join("hA.toml").display());
             }
         }
         Action::Down => {
             let removed = Fabric::remove(&prefix)?;
+            // What is not there needs no removing.
+            let _ = std::fs::remove_dir_all(configurations(&prefix));
             if args.json {
                 println!("{}", serde_json::json!({ "removed": removed }));
             } else {
@@ -197,8 +209,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Fabric::discover(&prefix)?.heal(&link)?;
             say(args.json, &link, "healed");
         }
-        Action::Host { host, out } => {
-            let text = serde_json::to_string_pretty(&Fabric::discover(&prefix)?.host(&host)?)?;
+        Action::Host { host, toml, out } => {
+            let fabric = Fabric::discover(&prefix)?;
+            let text = match toml {
+                true => lab_host(&fabric, &host)?.to_toml(),
+                false => serde_json::to_string_pretty(&fabric.host(&host)?)?,
+            };
             match out {
                 Some(path) => std::fs::write(&path, text + "\n")
                     .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))?,
@@ -207,6 +223,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the hosts of a fabric have their configuration.
+fn configurations(prefix: &str) -> PathBuf {
+    PathBuf::from("/run/mrc").join(prefix)
+}
+
+/// Writes what `MRC_CONFIG` should name on each host.
+fn write_configurations(fabric: &Fabric) -> anyhow::Result<PathBuf> {
+    let directory = configurations(&fabric.shape().prefix);
+    std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    for name in fabric.status()?.hosts {
+        let path = directory.join(format!("{name}.toml"));
+        let text = format!("# Host {name} of the lab fabric, by `mrc lab up`.\n{}", lab_host(fabric, &name)?.to_toml());
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(directory)
 }
 
 fn say(json: bool, link: &str, what: &str) {
