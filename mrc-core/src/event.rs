@@ -8,6 +8,7 @@ use crate::{
     path::{EvIndex, EvState, Transition},
     qp::QpState,
     stats::Stats,
+    time::Instant,
 };
 
 /// Why a QP went to ERROR.
@@ -105,6 +106,28 @@ pub enum Event {
         /// How it was found.
         cause: LossCause,
     },
+    /// A single-path selector begins to probe alternatives because the round trip of its path grew.
+    PathProbe {
+        /// Local QP.
+        qp: Qpn,
+        /// The path in use: index into the entries of the QP's EV profile.
+        path: u16,
+        /// Its latest round trip, in nanoseconds.
+        rtt_ns: u32,
+        /// When.
+        at: Instant,
+    },
+    /// A single-path selector sends its first packet on another path.
+    PathSwitch {
+        /// Local QP.
+        qp: Qpn,
+        /// The path it left: index into the entries of the QP's EV profile.
+        from: u16,
+        /// The path it took.
+        to: u16,
+        /// When.
+        at: Instant,
+    },
     /// A received frame had no further effect.
     Discard {
         /// Port it arrived on.
@@ -150,6 +173,8 @@ impl EventMask {
     pub const LOSS: Self = Self(1 << 5);
     /// [`Event::Discard`].
     pub const DISCARD: Self = Self(1 << 6);
+    /// [`Event::PathProbe`] and [`Event::PathSwitch`].
+    pub const PATH: Self = Self(1 << 7);
     /// Everything.
     pub const ALL: Self = Self(u8::MAX);
 
@@ -183,6 +208,7 @@ impl Event {
             Self::QpState { .. } => EventMask::QP_STATE,
             Self::Loss { .. } => EventMask::LOSS,
             Self::Discard { .. } => EventMask::DISCARD,
+            Self::PathProbe { .. } | Self::PathSwitch { .. } => EventMask::PATH,
         }
     }
 }

@@ -18,12 +18,14 @@ pub struct FlowBenderConfig {
     pub threshold_permille: u16,
     /// Epochs in a row above the threshold before the QP moves; 0 counts as 1.
     pub epochs: u8,
+    /// Entry of the profile to begin on; [`EvIndex::NONE`] draws one.
+    pub first: EvIndex,
 }
 
 impl FlowBenderConfig {
     /// 5 % in one epoch.
     //= FLB-002
-    pub const DEFAULT: Self = Self { threshold_permille: 50, epochs: 1 };
+    pub const DEFAULT: Self = Self { threshold_permille: 50, epochs: 1, first: EvIndex::NONE };
 }
 
 impl Default for FlowBenderConfig {
@@ -49,6 +51,11 @@ pub(super) struct FlowBenderState {
 impl FlowBenderState {
     pub(super) const fn new(cfg: FlowBenderConfig) -> Self {
         Self { cfg, current: Current::NONE, congested: 0, seen: 0, marked: 0, rtt_ns: 0, epoch_end: Instant::ZERO }
+    }
+
+    /// Begins on slot `first`.
+    pub(super) fn begin(&mut self, first: EvIndex) {
+        self.current.index = first;
     }
 
     /// Counts one acknowledgement or loss of the current path; at the end of an epoch decides whether to leave.

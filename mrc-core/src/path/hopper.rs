@@ -55,10 +55,12 @@ pub struct HopperConfig {
     pub switch_delay_max_percent: u16,
     /// An inferred loss on the current path moves the QP, once per epoch, even if the EV stays healthy.
     pub move_on_loss: bool,
+    /// Entry of the profile to begin on; [`EvIndex::NONE`] draws one.
+    pub first: EvIndex,
 }
 
 impl HopperConfig {
-    /// The values of the paper; the last three are ours.
+    /// The values of the paper; the last four are ours.
     //= HOP-002
     pub const DEFAULT: Self = Self {
         alpha_percent: 100,
@@ -69,6 +71,7 @@ impl HopperConfig {
         switch_delay_percent: 100,
         switch_delay_max_percent: 100,
         move_on_loss: true,
+        first: EvIndex::NONE,
     };
 }
 
@@ -149,6 +152,11 @@ impl HopperState {
             alternatives: [Alternative::NONE; 2],
             trend: Trend::EMPTY,
         }
+    }
+
+    /// Begins on slot `first`.
+    pub(super) fn begin(&mut self, first: EvIndex) {
+        self.current.index = first;
     }
 
     pub(super) const fn wants_probe(&self) -> bool {

@@ -271,7 +271,8 @@ pub enum PathError {
         /// Smallest length of `slots` and of `order`.
         need: u16,
     },
-    /// [`Selector::Pinned`] names an entry that the profile does not have, or that cannot be used.
+    /// [`Selector::Pinned`], or the first path of a single-path selector, names an entry that the profile does not have,
+    /// that cannot be used, or that was not drawn into the QP's EVs.
     PinnedEv(EvIndex),
     /// The QP has no such slot.
     UnknownEv(EvIndex),
@@ -292,7 +293,7 @@ impl fmt::Display for PathError {
             Self::PinnedEv(index) => {
                 write!(
                     f,
-                    "pinned EV: entry {} of the profile is missing, denied or on no usable port; pin another",
+                    "pinned or first EV: entry {} of the profile is missing, denied or on no usable port; name another",
                     index.0
                 )
             }
@@ -392,12 +393,26 @@ impl PathSet {
         rng: &mut Rng,
     ) -> Result<(), PathError> {
         self.policy = Policy::new(selector);
-        match selector {
-            Selector::Spray | Selector::Oblivious | Selector::Hopper(_) | Selector::FlowBender(_) => {
-                self.rotation.start(slots, order, entries, cfg, ports, rng)
-            }
-            Selector::Pinned(index) => self.rotation.start_pinned(slots, order, entries, index, ports),
+        let first = match selector {
+            Selector::Pinned(index) => return self.rotation.start_pinned(slots, order, entries, index, ports),
+            Selector::Hopper(cfg) => cfg.first,
+            Selector::FlowBender(cfg) => cfg.first,
+            Selector::Spray | Selector::Oblivious => EvIndex::NONE,
+        };
+        self.rotation.start(slots, order, entries, cfg, ports, rng)?;
+        if first == EvIndex::NONE {
+            return Ok(());
         }
+        let Some(slot) = self.rotation.slot_of(slots, first) else {
+            *self = Self::EMPTY;
+            return Err(PathError::PinnedEv(first));
+        };
+        match &mut self.policy {
+            Policy::Hopper(state) => state.begin(slot),
+            Policy::FlowBender(state) => state.begin(slot),
+            Policy::Spray | Policy::Oblivious | Policy::Pinned(_) => {}
+        }
+        Ok(())
     }
 
     /// The path of the next packet, called once per packet when it is sent; `None` = nothing usable now.

@@ -212,6 +212,12 @@ impl Rotation {
         }
     }
 
+    /// The usable slot that entry `wanted` of the profile became.
+    pub(super) fn slot_of(&self, slots: &[EvSlot], wanted: EvIndex) -> Option<EvIndex> {
+        let of_entry = |slot: &EvSlot| slot.entry() == wanted.0 && slot.is_healthy();
+        self.used(slots).iter().position(of_entry).and_then(|at| u16::try_from(at).ok()).map(EvIndex)
+    }
+
     /// The universe of a pinned QP: one EV.
     pub(super) fn start_pinned(
         &mut self,

@@ -477,6 +477,29 @@ fn a_loss_moves_hopper_once_per_epoch() {
     assert_eq!(calm.path(), path);
 }
 
+#[test]
+fn a_flow_begins_where_it_is_told() {
+    for entry in 0..8 {
+        let first = EvIndex(entry);
+        let hopper = Selector::Hopper(HopperConfig { first, ..HopperConfig::default() });
+        let flowbender = Selector::FlowBender(FlowBenderConfig { first, ..FlowBenderConfig::default() });
+        for selector in [hopper, flowbender] {
+            let mut qp = Qp::new(selector, 2, 8, 5);
+            let path = qp.path();
+            assert_eq!(qp.slots[path.0 as usize].entry(), entry);
+            assert_eq!(qp.path(), path);
+        }
+    }
+    let mut qp = Qp::hopper(8, |_| {});
+    let selector = Selector::Hopper(HopperConfig { first: EvIndex(8), ..HopperConfig::default() });
+    let mut entries = vec![EvEntry::EMPTY; 8];
+    auto_profile(&mut entries, 2, 16, 7).unwrap();
+    let Qp { set, slots, order, cfg, rng, .. } = &mut qp;
+    let refused = set.start(slots, order, &entries, cfg, selector, ALL, rng);
+    assert_eq!(refused, Err(PathError::PinnedEv(EvIndex(8))));
+    assert_eq!(qp.select(ALL), None);
+}
+
 // FlowBender.
 
 /// `n` acknowledgements, the first `marked` of them marked.

@@ -2,11 +2,11 @@
 
 use mrc_wire::{AethRepr, NackReason, NackRepr, Psn, SackRepr, Syndrome};
 
-use super::{NOMINAL_OVERHEAD, TxSide, window::outstanding_bits};
+use super::{NOMINAL_OVERHEAD, PathCtx, TxSide, window::outstanding_bits};
 use crate::{
     cc::{AckSample, CongestionControl},
     error::Discard,
-    event::{ErrorCause, LossCause},
+    event::{ErrorCause, Event, LossCause},
     path::{EvIndex, Feedback},
     time::Instant,
 };
@@ -159,6 +159,10 @@ impl TxSide<'_, '_> {
         let behind = u16::try_from(self.req.max_sent.diff(psn)).unwrap_or(0);
         self.path.feedback(now, ev, Feedback::Rtt { rtt_ns, psn, behind });
         if self.path.set.wants_probe() {
+            let path = self.path.slots.get(usize::from(ev.0)).map_or(u16::MAX, |slot| slot.entry());
+            let rtt_ns = u32::try_from(rtt_ns).unwrap_or(u32::MAX);
+            let PathCtx { events, stats, qp, .. } = &mut self.path;
+            events.raise(stats, Event::PathProbe { qp: *qp, path, rtt_ns, at: now });
             let ports = self.path.set.usable_ports();
             self.probe_paths(now, ports);
         }

@@ -425,8 +425,12 @@ impl TxSide<'_, '_> {
     ) -> DataPacket {
         let payload = segment_len(segment.wqe.len, segment.index, self.req.path_mtu);
         self.cc.on_send(self.nominal(payload, segment.carries_imm()));
-        if self.path.set.is_single_path() && self.req.last_path.is_some_and(|last| last.index != choice.index) {
-            self.path.stats.path_switches += 1;
+        if let Some(last) = self.req.last_path.filter(|last| last.index != choice.index)
+            && self.path.set.is_single_path()
+        {
+            let PathCtx { events, stats, qp, .. } = &mut self.path;
+            stats.path_switches += 1;
+            events.raise(stats, Event::PathSwitch { qp: *qp, from: last.entry, to: choice.entry, at: now });
         }
         self.req.last_path = Some(choice);
         let deadline = now.after(self.req.retry.interval_ns(self.req.retry_cnt));
