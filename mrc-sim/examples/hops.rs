@@ -24,7 +24,7 @@ fn main() {
         let per_leaf = clos.hosts_per_t0();
         let count = 20_000_000 / hosts / 3;
         let built = Wall::now();
-        let mut sim = Sim::new(clos, (), |host| {
+        let mut sim = Sim::new(clos, 1, (), |host| {
             // Every destination in the next leaf, and sixteen paths in turn.
             let to = (host + per_leaf) % hosts;
             let flows = (0..16).map(|n| Flow {

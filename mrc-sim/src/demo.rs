@@ -13,12 +13,12 @@ use mrc_core::{
 };
 use mrc_wire::Psn;
 
-use crate::memory::Memory;
-use crate::mrc::{MrcHost, MrcHostError};
-use crate::port::LinkSpec;
-use crate::sim::{Fault, Sim};
-use crate::topology::{Clos, LinkId, TopologyError};
-use crate::trace::{Captured, Digest, Tap};
+use crate::fabric::LinkSpec;
+use crate::fabric::{Captured, Digest, Tap};
+use crate::fabric::{Clos, LinkId, TopologyError};
+use crate::fabric::{Fault, Sim};
+use crate::host::Memory;
+use crate::host::{MrcHost, MrcHostError};
 use sender::{Qp, Sender, Target};
 
 /// The writing host.
@@ -317,7 +317,9 @@ pub fn run(config: &DemoConfig, progress: &mut dyn FnMut(&Sample)) -> Result<Dem
     *a.app_mut() = Some(connect(config, &clos, &mut a, &mut b, &mut memory)?);
 
     let mut hosts = [Some(a), Some(b)];
-    let mut sim = Sim::new(clos, memory, |index| hosts[index as usize].take().expect("each host is asked for once"))?;
+    let mut sim = Sim::new(clos, config.seed, memory, |index| {
+        hosts[index as usize].take().expect("each host is asked for once")
+    })?;
     let (plane, t0, t1) = config.cut;
     let link = clos.fabric_link_id(plane, t0, t1);
     sim.schedule(Instant::from_nanos(config.cut_at_ns), Fault::Cut(link));

@@ -3,7 +3,7 @@
 use mrc_core::Instant;
 use mrc_core::Rng;
 use mrc_sim::traffic::{Flow, Generator};
-use mrc_sim::{Clos, Fault, LinkSpec, PortId, QueueSpec, Sim, Tap};
+use mrc_sim::{Clos, EcnSpec, Fault, LinkSpec, PortId, QueueSpec, Sim, Tap};
 use mrc_wire::{PortNum, srv6};
 
 const CONTROL: u8 = 46 << 2;
@@ -44,7 +44,8 @@ fn flow(clos: &Clos, plane: u8, from: u32, t1: u8, to: u32, count: u32) -> Flow 
 
 /// A run in which only host 0 sends, and everybody records.
 fn sim(clos: Clos, flows: Vec<Flow>) -> Sim<Generator> {
-    Sim::new(clos, (), |host| Generator::new(if host == 0 { flows.clone() } else { Vec::new() }).recording()).unwrap()
+    Sim::new(clos, 1, (), |host| Generator::new(if host == 0 { flows.clone() } else { Vec::new() }).recording())
+        .unwrap()
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn a_flow_starts_at_its_time() {
 #[test]
 fn an_echo_comes_back_after_twice_the_way() {
     let clos = clos();
-    let mut sim = Sim::new(clos, (), |host| match host {
+    let mut sim = Sim::new(clos, 1, (), |host| match host {
         0 => Generator::new(vec![flow(&clos, 0, 0, 0, 1, 1)]).recording(),
         1 => Generator::new(Vec::new()).echoing(clos.path(0, 1, 0, 0)),
         _ => Generator::default(),
@@ -131,7 +132,7 @@ fn an_echo_comes_back_after_twice_the_way() {
 /// Two senders at full rate into one receiver: the T0's port to it overflows.
 fn incast(queue: QueueSpec) -> Sim<Generator> {
     let clos = Clos { queue, ..clos() };
-    Sim::new(clos, (), |host| {
+    Sim::new(clos, 1, (), |host| {
         let class = [CONTROL, DATA, DATA][host as usize % 3];
         let flow = Flow { traffic_class: class, ..flow(&clos, 0, host, 0, 3, 100) };
         Generator::new(if host < 3 { vec![flow] } else { Vec::new() }).recording()
@@ -157,7 +158,7 @@ fn a_full_queue_drops_its_tail_and_nothing_disappears() {
 
 #[test]
 fn ecn_marks_only_packets_that_meet_a_queue() {
-    let mut sim = incast(QueueSpec { ecn_bytes: Some(5_000), ..QueueSpec::default() });
+    let mut sim = incast(QueueSpec { ecn: Some(EcnSpec::step(5_000)), ..QueueSpec::default() });
     assert!(sim.run_to_quiet(at(10_000_000)));
     let port = sim.port_counters(sim.clos().host_link_id(0, 3).upper());
     let marked = sim.host(3).arrivals().iter().filter(|a| a.head[15] >> 4 & 3 == 3);
@@ -169,7 +170,7 @@ fn ecn_marks_only_packets_that_meet_a_queue() {
 }
 
 fn sim_with_threshold() -> Sim<Generator> {
-    let clos = Clos { queue: QueueSpec { ecn_bytes: Some(5_000), ..QueueSpec::default() }, ..clos() };
+    let clos = Clos { queue: QueueSpec { ecn: Some(EcnSpec::step(5_000)), ..QueueSpec::default() }, ..clos() };
     sim(clos, vec![flow(&clos, 0, 0, 0, 1, 100)])
 }
 
@@ -198,7 +199,7 @@ fn a_cut_empties_the_queue_before_it() {
     let clos = clos();
     // Hosts 0 and 1 send to host 3 by one spine: the link is no bottleneck, the last hop is; cut that one.
     let last = clos.host_link_id(0, 3);
-    let mut sim = Sim::new(clos, (), |host| {
+    let mut sim = Sim::new(clos, 1, (), |host| {
         Generator::new(if host < 2 { vec![flow(&clos, 0, host, 0, 3, 40)] } else { Vec::new() })
     })
     .unwrap();
@@ -247,7 +248,7 @@ fn a_slower_link_takes_longer() {
 fn storm(seed: u64) -> Sim<Generator> {
     let clos = Clos { queue: QueueSpec { data_bytes: 8_000, ..QueueSpec::default() }, ..clos() };
     let mut rng = Rng::new(seed);
-    let mut sim = Sim::new(clos, (), |host| {
+    let mut sim = Sim::new(clos, 1, (), |host| {
         let flows = (0..4).map(|_| {
             let to = (host + 1 + rng.below(5)) % 6;
             let (plane, t1) = (rng.below(2) as u8, rng.below(2) as u8);

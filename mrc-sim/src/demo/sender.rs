@@ -5,8 +5,8 @@ use mrc_core::{Completion, CqHandle, Endpoint, Instant, QpHandle, Rng, SendWr, S
 use mrc_wire::Rkey;
 
 use super::{DemoConfig, DemoError, Mismatch};
-use crate::memory::Memory;
-use crate::mrc::App;
+use crate::host::App;
+use crate::host::Memory;
 
 /// Where messages come from and go to.
 pub(super) struct Target {

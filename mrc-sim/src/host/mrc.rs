@@ -8,11 +8,11 @@ use mrc_core::{
 };
 use mrc_wire::{Ev, EvTemplate, Ip, PortNum, TemplateError};
 
-use crate::address;
+use crate::fabric::Clos;
+use crate::fabric::address;
+use crate::fabric::{Packet, PayloadTag};
 use crate::host::Host;
-use crate::memory::Memory;
-use crate::packet::{Packet, PayloadTag};
-use crate::topology::Clos;
+use crate::host::Memory;
 
 /// Where the plane stands in the compact EV; the T1's index is below it.
 const PLANE_LSB: u8 = 8;
@@ -160,8 +160,10 @@ impl<A: App> Host for MrcHost<'_, A> {
     type World = Memory;
 
     fn on_packet(&mut self, now: Instant, port: PortNum, packet: &Packet, memory: &mut Memory) {
-        // No link of the fabric corrupts a bit yet, and there is no payload to check: the ICRC counts as checked.
-        let rx = RxMeta { port, wire_len: packet.wire_len as usize, icrc: IcrcCheck::Valid };
+        // There is no payload to compute an ICRC over: the fabric knows which packets it damaged.
+        let intact = !packet.is_corrupt() && !packet.is_trimmed();
+        let icrc = if intact { IcrcCheck::Valid } else { IcrcCheck::Invalid };
+        let rx = RxMeta { port, wire_len: packet.wire_len as usize, icrc };
         if let Ok(Received::Place(placement)) = self.endpoint.handle_packet(now, rx, packet.header()) {
             debug_assert_eq!(placement.payload.len(), packet.payload.len as usize);
             memory.place(&packet.payload, self.index, placement.mr.index(), placement.offset);

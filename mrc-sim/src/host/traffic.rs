@@ -6,11 +6,12 @@ use mrc_core::Instant;
 use mrc_core::PortMask;
 use mrc_wire::PortNum;
 
+use crate::fabric::switch;
+use crate::fabric::{Packet, PayloadTag};
 use crate::host::Host;
-use crate::packet::{Packet, PayloadTag};
-use crate::switch;
 
-/// Ethernet and IPv6 header, then 4 bytes of flow and 4 of sequence number.
+/// Ethernet and IPv6 header, then the flow's number, its low half first so that it stands where a UDP source port does, and
+/// the sequence number, 4 bytes each.
 const HEADER_LEN: usize = switch::HEAD + 8;
 
 /// Packets back to back on one port.
@@ -114,7 +115,7 @@ impl Generator {
         frame[20] = 59; // no next header
         frame[21] = 64;
         frame[38..54].copy_from_slice(&flow.dst);
-        frame[54..58].copy_from_slice(&index.to_be_bytes());
+        frame[54..58].copy_from_slice(&index.rotate_left(16).to_be_bytes());
         frame[58..62].copy_from_slice(&seq.to_be_bytes());
         out.set_header_len(HEADER_LEN);
         out.wire_len = flow.wire_len;
@@ -134,7 +135,7 @@ impl Host for Generator {
         let word = |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
         if self.keep {
             let head = *frame.first_chunk().expect("HEADER_LEN is longer than HEAD");
-            self.arrivals.push(Arrival { at: now, port, flow: word(54), seq: word(58), head });
+            self.arrivals.push(Arrival { at: now, port, flow: word(54).rotate_left(16), seq: word(58), head });
         }
         if let Some(dst) = self.echo_to {
             let mut echo = packet.clone();

@@ -1,4 +1,5 @@
 //! The shape of the fabric: a two-tier multi-plane Clos. Owns numbering, names and which link joins which nodes.
+//! Without a T1, one leaf stands alone or two are joined by a link of their own: a dumbbell.
 //!
 //! ```text
 //!   T1  0 .. t1-1          every T0 of a plane has one link to every T1 of it
@@ -8,9 +9,12 @@
 //!   hosts 0 .. hosts-1
 //! ```
 
-use crate::address::{DEFAULT_BLOCK, UsidPlan};
-use crate::port::{LinkSpec, Owner, Port, QueueSpec};
-use crate::switch::Switch;
+use mrc_core::Rng;
+
+use super::address::{DEFAULT_BLOCK, UsidPlan};
+use super::port::{LinkSpec, Owner, Port};
+use super::queue::QueueSpec;
+use super::switch::{Forwarding, IpRoutes, Switch};
 
 /// `a`, `b`, ... `z`, `a1`, `b1`, ..., as `mrc lab` names its nodes.
 fn letter(index: u32) -> String {
@@ -53,6 +57,19 @@ impl PortId {
     }
 }
 
+/// What a port sends to, seen from the tier that owns it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Tier {
+    /// A host, up to its T0. Hosts do not queue in the fabric.
+    Host,
+    /// A T0, up to a T1, or across a dumbbell.
+    T0Up,
+    /// A T1, down to a T0.
+    T1Down,
+    /// A T0, down to a host: the last hop.
+    T0Down,
+}
+
 /// A two-tier multi-plane Clos. Every field has a default; [`Clos::validate`] refuses the impossible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clos {
@@ -72,6 +89,8 @@ pub struct Clos {
     pub switch_latency_ns: u32,
     /// Every egress port of a switch.
     pub queue: QueueSpec,
+    /// How switches choose the way up.
+    pub forwarding: Forwarding,
     /// Upper 32 bits of all SIDs.
     pub block: u32,
 }
@@ -87,6 +106,7 @@ impl Default for Clos {
             fabric_link: LinkSpec::new(100, 500),
             switch_latency_ns: 500,
             queue: QueueSpec::default(),
+            forwarding: Forwarding::Srv6,
             block: DEFAULT_BLOCK,
         }
     }
@@ -104,7 +124,7 @@ pub enum TopologyError {
     #[error("t0 = {0}: a plane has 1 to 256 leaves, because a uSID spends 8 bits on the index")]
     T0(u16),
     /// Spines outside the range.
-    #[error("t1 = {0}: a plane of several leaves has 1 to 256 spines")]
+    #[error("t1 = {0}: a plane of more than two leaves has 1 to 256 spines; two leaves may do without (a dumbbell)")]
     T1(u16),
     /// No host, or more than 256 below one leaf.
     #[error("hosts = {0}: between 1 and 256 hosts fit below each leaf; raise t0")]
@@ -126,7 +146,7 @@ impl Clos {
         if !(1..=256).contains(&self.t0) {
             return Err(TopologyError::T0(self.t0));
         }
-        if self.t1 > 256 || (self.t1 == 0 && self.t0 > 1) {
+        if self.t1 > 256 || (self.t1 == 0 && self.t0 > 2) {
             return Err(TopologyError::T1(self.t1));
         }
         if self.hosts == 0 || self.hosts_per_t0() > 256 {
@@ -159,8 +179,39 @@ impl Clos {
         if self.hosts <= 256 { host as u8 } else { (host % self.hosts_per_t0()) as u8 }
     }
 
+    /// Whether two leaves are joined without a T1.
+    pub const fn is_dumbbell(&self) -> bool {
+        self.t0 == 2 && self.t1 == 0
+    }
+
+    /// Uplinks of a leaf, that is the different paths of a plane between two leaves.
+    pub const fn uplinks(&self) -> u16 {
+        if self.is_dumbbell() { 1 } else { self.t1 }
+    }
+
+    const fn fabric_links_per_plane(&self) -> u32 {
+        if self.is_dumbbell() { 1 } else { self.t0 as u32 * self.t1 as u32 }
+    }
+
     const fn links_per_plane(&self) -> u32 {
-        self.hosts + self.t0 as u32 * self.t1 as u32
+        self.hosts + self.fabric_links_per_plane()
+    }
+
+    /// The tier of an egress port.
+    pub const fn tier(&self, port: PortId) -> Tier {
+        let lower = port.0.is_multiple_of(2);
+        match (port.0 / 2 % self.links_per_plane() < self.hosts, lower) {
+            (true, true) => Tier::Host,
+            (true, false) => Tier::T0Down,
+            (false, true) => Tier::T0Up,
+            (false, false) if self.is_dumbbell() => Tier::T0Up,
+            (false, false) => Tier::T1Down,
+        }
+    }
+
+    /// Switches of all planes.
+    pub const fn switch_count(&self) -> u32 {
+        self.planes as u32 * (self.t0 as u32 + self.t1 as u32)
     }
 
     /// Links of all planes.
@@ -173,7 +224,7 @@ impl Clos {
         LinkId(plane as u32 * self.links_per_plane() + host)
     }
 
-    /// The link between a T0 and a T1 of `plane`.
+    /// The link between a T0 and a T1 of `plane`; in a dumbbell, with `t0` and `t1` 0, the one between the leaves.
     pub const fn fabric_link_id(&self, plane: u8, t0: u16, t1: u16) -> LinkId {
         LinkId(plane as u32 * self.links_per_plane() + self.hosts + t0 as u32 * self.t1 as u32 + t1 as u32)
     }
@@ -183,6 +234,7 @@ impl Clos {
         let (plane, rest) = (link.0 / self.links_per_plane(), link.0 % self.links_per_plane());
         match rest.checked_sub(self.hosts) {
             None => format!("p{plane}-h{}", letter(rest).to_uppercase()),
+            Some(_) if self.is_dumbbell() => format!("p{plane}-t0a-t0b"),
             Some(nth) => {
                 let (t0, t1) = (nth / u32::from(self.t1), nth % u32::from(self.t1));
                 format!("p{plane}-t0{}-t1{}", letter(t0), letter(t1))
@@ -217,29 +269,39 @@ impl Clos {
         if a == b {
             return plan.container(&[plan.t0(plane, a), host]);
         }
+        if self.is_dumbbell() {
+            return plan.container(&[plan.t0(plane, a), plan.t0(plane, b), host]);
+        }
         plan.container(&[plan.t0(plane, a), plan.t1(plane, t1), plan.t0(plane, b), host])
     }
 
     /// All switches with their routes, in the order of [`Clos::t0_switch`] and [`Clos::t1_switch`].
-    pub(crate) fn switches(&self) -> Vec<Switch> {
+    pub(crate) fn switches(&self, seed: u64) -> Vec<Switch> {
         let plan = self.plan();
-        let mut switches = Vec::with_capacity(usize::from(self.planes) * usize::from(self.t0 + self.t1));
+        let mut salts = Rng::new(seed ^ 0x73_616c_7473);
+        let mut switches = Vec::with_capacity(self.switch_count() as usize);
         for plane in 0..self.planes {
             for t0 in 0..self.t0 {
+                let name = format!("p{plane}-t0{}", letter(t0.into()));
                 let mut switch =
-                    Switch::new(format!("p{plane}-t0{}", letter(t0.into())), self.block, plan.t0(plane, t0 as u8));
-                for host in (0..self.hosts).filter(|&host| u16::from(self.t0_of(host)) == t0) {
+                    Switch::new(name, self.block, plan.t0(plane, t0 as u8), self.t0_routes(plane, t0, &mut salts));
+                let first = u32::from(t0) * self.hosts_per_t0();
+                for host in first..(first + self.hosts_per_t0()).min(self.hosts) {
                     let port = self.host_link_id(plane, host).upper();
                     switch.add_route(plan.host(plane, self.host_index(host)), port.0);
                 }
                 for t1 in 0..self.t1 {
                     switch.add_route(plan.t1(plane, t1 as u8), self.fabric_link_id(plane, t0, t1).lower().0);
                 }
+                if self.is_dumbbell() {
+                    switch.add_route(plan.t0(plane, 1 - t0 as u8), self.cross_port(plane, t0).0);
+                }
                 switches.push(switch);
             }
             for t1 in 0..self.t1 {
+                let name = format!("p{plane}-t1{}", letter(t1.into()));
                 let mut switch =
-                    Switch::new(format!("p{plane}-t1{}", letter(t1.into())), self.block, plan.t1(plane, t1 as u8));
+                    Switch::new(name, self.block, plan.t1(plane, t1 as u8), self.t1_routes(plane, t1, &mut salts));
                 for t0 in 0..self.t0 {
                     switch.add_route(plan.t0(plane, t0 as u8), self.fabric_link_id(plane, t0, t1).upper().0);
                 }
@@ -249,22 +311,68 @@ impl Clos {
         switches
     }
 
+    /// The end of a dumbbell's middle link at leaf `t0`.
+    const fn cross_port(&self, plane: u8, t0: u16) -> PortId {
+        let link = self.fabric_link_id(plane, 0, 0);
+        if t0 == 0 { link.lower() } else { link.upper() }
+    }
+
+    fn t0_routes(&self, plane: u8, t0: u16, salts: &mut Rng) -> IpRoutes {
+        let first_host = u32::from(t0) * self.hosts_per_t0();
+        let live = if self.is_dumbbell() {
+            vec![self.cross_port(plane, t0).0]
+        } else {
+            (0..self.t1).map(|t1| self.fabric_link_id(plane, t0, t1).lower().0).collect()
+        };
+        IpRoutes {
+            mode: self.forwarding,
+            hosts: self.hosts,
+            first_host,
+            hosts_below: self.hosts_per_t0().min(self.hosts.saturating_sub(first_host)),
+            down_port: self.host_link_id(plane, first_host).upper().0,
+            down_stride: 2,
+            group: 1,
+            live,
+            turn: 0,
+            salt: salts.next_u64(),
+        }
+    }
+
+    fn t1_routes(&self, plane: u8, t1: u16, salts: &mut Rng) -> IpRoutes {
+        IpRoutes {
+            mode: self.forwarding,
+            hosts: self.hosts,
+            first_host: 0,
+            hosts_below: self.hosts,
+            down_port: self.fabric_link_id(plane, 0, t1).upper().0,
+            down_stride: 2 * u32::from(self.t1),
+            group: self.hosts_per_t0(),
+            live: Vec::new(),
+            turn: 0,
+            salt: salts.next_u64(),
+        }
+    }
+
     /// All ports in the order of their ids.
     pub(crate) fn ports(&self) -> Vec<Port> {
         let mut ports = Vec::with_capacity(self.links() as usize * 2);
         let latency = self.switch_latency_ns;
         for plane in 0..self.planes {
+            let t0 = |index: u16| Owner::Switch(self.t0_switch(plane, index) as u32);
             for host in 0..self.hosts {
-                let t0 = Owner::Switch(self.t0_switch(plane, self.t0_of(host).into()) as u32);
-                ports.push(Port::new(Owner::Host { host, plane }, self.host_link, self.queue, latency, 0));
-                ports.push(Port::new(t0, self.host_link, self.queue, 0, latency));
+                ports.push(Port::new(Owner::Host { host, plane }, self.host_link, false, latency, 0));
+                ports.push(Port::new(t0(self.t0_of(host).into()), self.host_link, true, 0, latency));
             }
-            for t0 in 0..self.t0 {
+            let mut join = |lower: Owner, upper: Owner| {
+                ports.push(Port::new(lower, self.fabric_link, false, latency, latency));
+                ports.push(Port::new(upper, self.fabric_link, false, latency, latency));
+            };
+            if self.is_dumbbell() {
+                join(t0(0), t0(1));
+            }
+            for leaf in 0..self.t0 {
                 for t1 in 0..self.t1 {
-                    let lower = Owner::Switch(self.t0_switch(plane, t0) as u32);
-                    let upper = Owner::Switch(self.t1_switch(plane, t1) as u32);
-                    ports.push(Port::new(lower, self.fabric_link, self.queue, latency, latency));
-                    ports.push(Port::new(upper, self.fabric_link, self.queue, latency, latency));
+                    join(t0(leaf), Owner::Switch(self.t1_switch(plane, t1) as u32));
                 }
             }
         }
@@ -299,7 +407,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(clos.switches()[clos.t1_switch(2, 4)].name, "p2-t1e");
+        assert_eq!(clos.switches(1)[clos.t1_switch(2, 4)].name, "p2-t1e");
     }
 
     #[test]
@@ -319,7 +427,7 @@ mod tests {
             (Clos { planes: 17, ..ok }, TopologyError::Planes(17)),
             (Clos { t0: 0, ..ok }, TopologyError::T0(0)),
             (Clos { t0: 257, ..ok }, TopologyError::T0(257)),
-            (Clos { t1: 0, ..ok }, TopologyError::T1(0)),
+            (Clos { t0: 3, t1: 0, hosts: 3, ..ok }, TopologyError::T1(0)),
             (Clos { t1: 257, ..ok }, TopologyError::T1(257)),
             (Clos { hosts: 0, ..ok }, TopologyError::Hosts(0)),
             (Clos { hosts: 513, ..ok }, TopologyError::Hosts(513)),
@@ -329,6 +437,7 @@ mod tests {
             assert_eq!(clos.validate(), Err(error));
         }
         assert_eq!(Clos { t0: 1, t1: 0, ..ok }.validate(), Ok(()), "one leaf needs no spine");
+        assert_eq!(Clos { t0: 2, t1: 0, ..ok }.validate(), Ok(()), "a dumbbell has none");
     }
 
     #[test]

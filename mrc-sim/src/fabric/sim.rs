@@ -1,16 +1,20 @@
 //! The run: takes events in order, moves packets between ports, switches and hosts, and applies faults.
 
-use mrc_core::Instant;
-use mrc_core::PortMask;
+use mrc_core::{Instant, PortMask, Rng};
 use mrc_wire::PortNum;
 
-use crate::host::Host;
-use crate::packet::Arena;
-use crate::port::{LinkSpec, Offer, Owner, Port, PortCounters};
-use crate::switch::{self, Switch, SwitchCounters};
-use crate::topology::{Clos, LinkId, PortId, TopologyError};
-use crate::trace::{Digest, Tap};
-use crate::wheel::Wheel;
+use super::impair::Impairment;
+use super::packet::{Arena, CORRUPT};
+use super::port::{LinkSpec, Offer, Owner, Port, PortCounters};
+use super::queue::QueueSpec;
+use super::switch::{self, Switch, SwitchCounters};
+use super::topology::{Clos, LinkId, PortId, Tier, TopologyError};
+use super::trace::{Digest, Tap};
+use super::wheel::Wheel;
+use crate::host::{Host, World};
+
+/// Bytes of a pause frame.
+const PAUSE_BYTES: u64 = 64;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -26,20 +30,40 @@ enum Event {
     HostTimer {
         host: u32,
     },
+    /// The world has something for the host.
+    HostWake {
+        host: u32,
+    },
+    /// A pause frame, or the end of a pause, reached this port.
+    Pause {
+        port: u32,
+        paused: bool,
+    },
     Fault {
         index: u32,
     },
 }
 
-/// Something that happens to the fabric at a scheduled time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Something that happens to the fabric at a scheduled time. Switches are numbered by [`Clos::t0_switch`] and
+/// [`Clos::t1_switch`].
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Fault {
     /// Both directions stop; queues before the link and packets on it are lost.
     Cut(LinkId),
-    /// The link carries again.
+    /// The link carries again, if no switch at its ends is down.
     Heal(LinkId),
     /// The link changes rate and delay.
     Degrade(LinkId, LinkSpec),
+    /// Both directions of the link lose, corrupt or delay packets from now on; the default impairment ends that.
+    Impair(LinkId, Impairment),
+    /// The switch goes down, and with it the carrier of all its links.
+    SwitchDown(u32),
+    /// The switch is back.
+    SwitchUp(u32),
+    /// The switch drops whatever it receives, with its carriers up: nobody is told.
+    Silent(u32),
+    /// The silent switch forwards again.
+    Loud(u32),
 }
 
 /// Totals of a run.
@@ -51,8 +75,19 @@ pub struct SimCounters {
     pub sent: u64,
     /// Packets that reached a host.
     pub delivered: u64,
-    /// Packets sent by a switch's egress port: the packet-hops of `perf.md`.
+    /// Packets sent by a switch's egress port: one packet-hop each.
     pub switch_hops: u64,
+}
+
+/// The queues of all switch ports of one tier, now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TierQueue {
+    /// Ports of the tier.
+    pub ports: u32,
+    /// Bytes waiting in all of them.
+    pub total_bytes: u64,
+    /// Bytes waiting in the fullest one.
+    pub max_bytes: u64,
 }
 
 struct HostSlot<H> {
@@ -68,6 +103,9 @@ pub struct Sim<H: Host> {
     now: Instant,
     wheel: Wheel<Event>,
     clos: Clos,
+    queue: QueueSpec,
+    /// Draws marks, trimming victims and losses.
+    rng: Rng,
     ports: Vec<Port>,
     switches: Vec<Switch>,
     hosts: Vec<HostSlot<H>>,
@@ -80,19 +118,22 @@ pub struct Sim<H: Host> {
 }
 
 impl<H: Host> Sim<H> {
-    /// Builds the fabric and asks `host` for each host, by index.
+    /// Builds the fabric and asks `host` for each host, by index. `seed` is the fabric's own: marks, trimming victims,
+    /// losses and ECMP hashes; hosts bring theirs.
     ///
     /// # Errors
     /// A topology that cannot be addressed.
-    pub fn new(clos: Clos, world: H::World, mut host: impl FnMut(u32) -> H) -> Result<Self, TopologyError> {
+    pub fn new(clos: Clos, seed: u64, world: H::World, mut host: impl FnMut(u32) -> H) -> Result<Self, TopologyError> {
         clos.validate()?;
         let mut slot = |index| HostSlot { host: host(index), free: PortMask::first(clos.planes), armed: Instant::ZERO };
         let mut sim = Self {
             now: Instant::ZERO,
             wheel: Wheel::new(),
             clos,
+            queue: clos.queue,
+            rng: Rng::new(seed),
             ports: clos.ports(),
-            switches: clos.switches(),
+            switches: clos.switches(seed),
             hosts: (0..clos.hosts).map(&mut slot).collect(),
             arena: Arena::default(),
             faults: Vec::new(),
@@ -121,13 +162,29 @@ impl<H: Host> Sim<H> {
     /// Schedules `fault`.
     ///
     /// # Panics
-    /// When the fabric has no such link.
+    /// When the fabric has no such link or switch.
     pub fn schedule(&mut self, at: Instant, fault: Fault) {
-        let (Fault::Cut(link) | Fault::Heal(link) | Fault::Degrade(link, _)) = fault;
-        assert!(link.0 < self.clos.links(), "{link:?} does not exist: the fabric has {} links", self.clos.links());
+        match fault {
+            Fault::Cut(link) | Fault::Heal(link) | Fault::Degrade(link, _) | Fault::Impair(link, _) => {
+                let links = self.clos.links();
+                assert!(link.0 < links, "{link:?} does not exist: the fabric has {links} links");
+            }
+            Fault::SwitchDown(index) | Fault::SwitchUp(index) | Fault::Silent(index) | Fault::Loud(index) => {
+                let switches = self.switches.len();
+                assert!((index as usize) < switches, "switch {index} does not exist: the fabric has {switches}");
+            }
+        }
         let index = self.faults.len() as u32;
         self.faults.push(fault);
         self.wheel.schedule(at, Event::Fault { index });
+    }
+
+    /// Changes a link before the run, or at any time between two calls.
+    ///
+    /// # Panics
+    /// As [`Sim::schedule`].
+    pub fn set_link(&mut self, link: LinkId, spec: LinkSpec) {
+        self.degrade(link, spec);
     }
 
     /// Processes all events up to and including `until`, which becomes the present.
@@ -139,6 +196,8 @@ impl<H: Host> Sim<H> {
                 Event::Arrive { port, packet } => self.arrive(port, packet),
                 Event::PortFree { port } => self.port_free(port),
                 Event::HostTimer { host } => self.host_timer(host),
+                Event::HostWake { host } => self.host_wake(host),
+                Event::Pause { port, paused } => self.pause(port, paused),
                 Event::Fault { index } => self.fault(self.faults[index as usize]),
             }
         }
@@ -209,6 +268,20 @@ impl<H: Host> Sim<H> {
         self.arena.alive()
     }
 
+    /// The queues of one tier now. Looks at every port: for samples, not for every event.
+    pub fn tier_queue(&self, tier: Tier) -> TierQueue {
+        let mut sum = TierQueue::default();
+        for id in 0..self.ports.len() as u32 {
+            if self.clos.tier(PortId(id)) == tier {
+                let bytes = u64::from(self.ports[id as usize].queued_bytes());
+                sum.ports += 1;
+                sum.total_bytes += bytes;
+                sum.max_bytes = sum.max_bytes.max(bytes);
+            }
+        }
+        sum
+    }
+
     /// Captures the packets of `ports`, both directions, into `tap`; replaces an earlier tap.
     pub fn attach_tap(&mut self, tap: Tap, ports: &[PortId]) {
         self.ports.iter_mut().for_each(|port| port.tapped = false);
@@ -235,36 +308,73 @@ impl<H: Host> Sim<H> {
             self.record(port_id, false, packet);
         }
         match self.ports[port_id as usize].owner {
-            Owner::Switch(index) => self.switch_packet(index, packet),
+            Owner::Switch(index) => self.switch_packet(index, port_id, packet),
             Owner::Host { host, plane } => self.deliver(host, plane, packet),
         }
     }
 
-    fn switch_packet(&mut self, index: u32, id: u32) {
+    fn switch_packet(&mut self, index: u32, ingress: u32, id: u32) {
         let packet = self.arena.get_mut(id);
-        let Ok(egress) = self.switches[index as usize].forward(packet.header_mut()) else {
+        let ports = &self.ports;
+        let queued = |port: u32| ports[port as usize].queued_bytes();
+        let Ok(egress) = self.switches[index as usize].forward(packet.header_mut(), queued) else {
             self.arena.release(id);
             return;
         };
-        let port = &mut self.ports[egress as usize];
-        packet.control = port.is_control(switch::dscp(packet.header()));
-        if !packet.control && port.congested() && switch::mark_ce(packet.header_mut()) {
-            port.counters.ecn_marks += 1;
-        }
-        match port.offer(self.now.as_nanos(), id, &mut self.arena) {
+        packet.control = self.queue.is_control(switch::dscp(packet.header()));
+        packet.ingress = ingress;
+        let (control, bytes) = (packet.control, packet.wire_len);
+        let now = self.now.as_nanos();
+        match self.ports[egress as usize].offer(now, id, &self.queue, &mut self.arena, &mut self.rng) {
             Offer::SendNow => self.switch_transmit(egress, id),
-            Offer::Queued { wake: Some(at) } => {
-                self.wheel.schedule(Instant::from_nanos(at), Event::PortFree { port: egress });
+            Offer::Queued { wake, evicted } => {
+                if let Some(at) = wake {
+                    self.wheel.schedule(Instant::from_nanos(at), Event::PortFree { port: egress });
+                }
+                if self.queue.pfc.is_some() && !control {
+                    self.account(ingress, true, bytes);
+                }
+                if let Some(evicted) = evicted {
+                    self.arena.release(evicted);
+                }
             }
-            Offer::Queued { wake: None } => {}
             Offer::Dropped => self.arena.release(id),
+        }
+    }
+
+    /// Data that came in by port `ingress` joined or left a queue: PFC may have to tell the sender.
+    fn account(&mut self, ingress: u32, joined: bool, bytes: u32) {
+        let port = &mut self.ports[ingress as usize];
+        if let Some(paused) = port.account_ingress(joined, bytes, &self.queue) {
+            // The pause frame overtakes what waits, as control frames of a MAC do, and needs its time on the link.
+            let link = port.link();
+            let at = self.now.after(u64::from(link.delay_ns) + PAUSE_BYTES * 8_000_000_000 / link.rate_bps);
+            self.wheel.schedule(at, Event::Pause { port: ingress ^ 1, paused });
+        }
+    }
+
+    fn pause(&mut self, port_id: u32, paused: bool) {
+        let now = self.now;
+        let port = &mut self.ports[port_id as usize];
+        port.set_paused(paused);
+        match port.owner {
+            Owner::Switch(_) => {
+                if let Some(at) = port.wake(now.as_nanos()) {
+                    self.wheel.schedule(Instant::from_nanos(at), Event::PortFree { port: port_id });
+                }
+            }
+            Owner::Host { host, plane } => {
+                let slot = &mut self.hosts[host as usize];
+                slot.host.on_pause(now, PortNum::from_plane(plane), paused, &mut self.world);
+                self.wake_host(host, now);
+            }
         }
     }
 
     fn switch_transmit(&mut self, port: u32, packet: u32) {
         self.counters.switch_hops += 1;
         self.transmit(port, packet);
-        if let Some(at) = self.ports[port as usize].wake() {
+        if let Some(at) = self.ports[port as usize].wake(self.now.as_nanos()) {
             self.wheel.schedule(Instant::from_nanos(at), Event::PortFree { port });
         }
     }
@@ -276,10 +386,16 @@ impl<H: Host> Sim<H> {
         packet.epoch = port.epoch;
         let (free_at, arrives_at) = port.transmit(self.now.as_nanos(), packet.wire_len);
         self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(port_id) << 12 ^ u64::from(packet.wire_len));
-        if port.tapped {
+        let (fate, arrives_at) = port.impair(arrives_at, &mut self.rng);
+        packet.flags |= if fate.corrupt { CORRUPT } else { 0 };
+        if self.ports[port_id as usize].tapped {
             self.record(port_id, true, id);
         }
-        self.wheel.schedule(Instant::from_nanos(arrives_at), Event::Arrive { port: port_id ^ 1, packet: id });
+        if fate.lost {
+            self.arena.release(id);
+        } else {
+            self.wheel.schedule(Instant::from_nanos(arrives_at), Event::Arrive { port: port_id ^ 1, packet: id });
+        }
         Instant::from_nanos(free_at)
     }
 
@@ -287,9 +403,15 @@ impl<H: Host> Sim<H> {
         let port = &mut self.ports[port_id as usize];
         match port.owner {
             Owner::Switch(_) => {
-                if let Some(packet) = port.dequeue(&self.arena) {
-                    self.switch_transmit(port_id, packet);
+                let Some(id) = port.dequeue(&self.queue, &mut self.arena, &mut self.rng) else {
+                    return;
+                };
+                let packet = self.arena.get(id);
+                if self.queue.pfc.is_some() && !packet.control {
+                    let (ingress, bytes) = (packet.ingress, packet.wire_len);
+                    self.account(ingress, false, bytes);
                 }
+                self.switch_transmit(port_id, id);
             }
             Owner::Host { host, plane } => {
                 if port.up && !port.busy(self.now.as_nanos()) {
@@ -324,6 +446,11 @@ impl<H: Host> Sim<H> {
         self.wake_host(index, self.now.after(1));
     }
 
+    fn host_wake(&mut self, index: u32) {
+        self.hosts[index as usize].host.on_timer(self.now, &mut self.world);
+        self.wake_host(index, self.now);
+    }
+
     /// Takes from a host what it wants to send on its free ports, and files its next timer, not before `earliest`.
     fn wake_host(&mut self, index: u32, earliest: Instant) {
         loop {
@@ -344,6 +471,9 @@ impl<H: Host> Sim<H> {
             let free_at = self.transmit(port, id);
             self.wheel.schedule(free_at, Event::PortFree { port });
         }
+        while let Some((host, at)) = self.world.next_wake() {
+            self.wheel.schedule(at.max(self.now), Event::HostWake { host });
+        }
         let slot = &mut self.hosts[index as usize];
         let Some(at) = slot.host.next_timeout() else {
             return;
@@ -357,37 +487,92 @@ impl<H: Host> Sim<H> {
 
     fn fault(&mut self, fault: Fault) {
         match fault {
-            Fault::Cut(link) => self.set_carrier(link, false),
-            Fault::Heal(link) => self.set_carrier(link, true),
-            Fault::Degrade(link, spec) => {
+            Fault::Cut(link) => self.set_cut(link, true),
+            Fault::Heal(link) => self.set_cut(link, false),
+            Fault::Degrade(link, spec) => self.degrade(link, spec),
+            Fault::Impair(link, spec) => {
                 for port in [link.lower(), link.upper()] {
-                    let far = self.ports[port.peer().0 as usize].ingress_ns();
-                    self.ports[port.0 as usize].set_link(spec, far);
+                    self.ports[port.0 as usize].set_impairment(&spec);
                 }
             }
+            Fault::SwitchDown(index) => self.set_switch(index, true),
+            Fault::SwitchUp(index) => self.set_switch(index, false),
+            Fault::Silent(index) => self.switches[index as usize].silent = true,
+            Fault::Loud(index) => self.switches[index as usize].silent = false,
         }
     }
 
-    fn set_carrier(&mut self, link: LinkId, up: bool) {
+    fn degrade(&mut self, link: LinkId, spec: LinkSpec) {
+        for port in [link.lower(), link.upper()] {
+            let far = self.ports[port.peer().0 as usize].ingress_ns();
+            self.ports[port.0 as usize].set_link(spec, far);
+        }
+    }
+
+    fn set_cut(&mut self, link: LinkId, cut: bool) {
+        for port in [link.lower(), link.upper()] {
+            self.ports[port.0 as usize].down.cut = cut;
+        }
+        self.set_carrier(link);
+    }
+
+    fn set_switch(&mut self, index: u32, down: bool) {
+        if std::mem::replace(&mut self.switches[index as usize].down, down) == down {
+            return;
+        }
+        for port in 0..self.ports.len() as u32 {
+            if self.ports[port as usize].owner != Owner::Switch(index) {
+                continue;
+            }
+            for end in [port, port ^ 1] {
+                let switches = &mut self.ports[end as usize].down.switches;
+                *switches = if down { *switches + 1 } else { switches.saturating_sub(1) };
+            }
+            self.set_carrier(PortId(port).link());
+        }
+    }
+
+    fn set_carrier(&mut self, link: LinkId) {
         let now = self.now.as_nanos();
         for id in [link.lower(), link.upper()] {
             let port = &mut self.ports[id.0 as usize];
+            let up = !port.down.cut && port.down.switches == 0;
             if port.up == up {
                 continue;
             }
             if up {
                 port.heal();
             } else {
-                port.cut(now, &mut self.arena);
+                port.cut(now);
+                self.drain(id.0);
             }
-            let Owner::Host { host, plane } = port.owner else {
-                continue;
-            };
-            let num = PortNum::from_plane(plane);
-            let slot = &mut self.hosts[host as usize];
-            slot.free = if up && !port.busy(now) { slot.free.with(num) } else { slot.free.without(num) };
-            slot.host.on_port(self.now, num, up, &mut self.world);
-            self.wake_host(host, self.now);
+            match self.ports[id.0 as usize].owner {
+                Owner::Switch(index) => {
+                    if self.clos.tier(id) == Tier::T0Up {
+                        self.switches[index as usize].ip.set_uplink(id.0, up);
+                    }
+                }
+                Owner::Host { host, plane } => {
+                    let num = PortNum::from_plane(plane);
+                    let free = up && !self.ports[id.0 as usize].busy(now);
+                    let slot = &mut self.hosts[host as usize];
+                    slot.free = if free { slot.free.with(num) } else { slot.free.without(num) };
+                    slot.host.on_port(self.now, num, up, &mut self.world);
+                    self.wake_host(host, self.now);
+                }
+            }
+        }
+    }
+
+    /// Loses what stands in the queue of a link that was cut.
+    fn drain(&mut self, port: u32) {
+        while let Some(id) = self.ports[port as usize].drain(&mut self.arena) {
+            let packet = self.arena.get(id);
+            if self.queue.pfc.is_some() && !packet.control {
+                let (ingress, bytes) = (packet.ingress, packet.wire_len);
+                self.account(ingress, false, bytes);
+            }
+            self.arena.release(id);
         }
     }
 

@@ -1,10 +1,26 @@
 //! What a host is to the fabric: the door through which transports (MRC, and the baselines to come) plug in.
 
-use mrc_core::Instant;
-use mrc_core::PortMask;
+pub(crate) mod memory;
+pub(crate) mod mrc;
+pub mod traffic;
+
+use mrc_core::{Instant, PortMask};
 use mrc_wire::PortNum;
 
-use crate::packet::Packet;
+pub use self::memory::Memory;
+pub use self::mrc::{App, MrcHost, MrcHostError};
+use crate::fabric::Packet;
+
+/// What the hosts of a run share.
+pub trait World {
+    /// A host that has something new to look at, and when: what one host did may concern another. Asked after every call
+    /// to a host until it says `None`; the host then gets [`Host::on_timer`].
+    fn next_wake(&mut self) -> Option<(u32, Instant)> {
+        None
+    }
+}
+
+impl World for () {}
 
 /// An end point of the fabric, driven in virtual time.
 ///
@@ -13,7 +29,7 @@ use crate::packet::Packet;
 /// back-pressure is not being asked. Calls carry the world, the state that all hosts of a run share.
 pub trait Host {
     /// What the hosts of a run share, such as each other's memory.
-    type World;
+    type World: World;
 
     /// `packet` arrived on `port`.
     fn on_packet(&mut self, now: Instant, port: PortNum, packet: &Packet, world: &mut Self::World);
@@ -23,6 +39,10 @@ pub trait Host {
 
     /// The carrier of one of the host's own links came or went.
     fn on_port(&mut self, now: Instant, port: PortNum, up: bool, world: &mut Self::World);
+
+    /// A switch asked by priority flow control to hold back the data class on `port`, or to go on. The fabric goes on
+    /// asking for packets: a host that keeps to PFC answers with control packets only. MRC does not use PFC.
+    fn on_pause(&mut self, _now: Instant, _port: PortNum, _paused: bool, _world: &mut Self::World) {}
 
     /// Writes the next frame into `out` (header, wire length, payload tag) and returns its port, one of `free`; `None`
     /// when there is nothing to send on these ports now.

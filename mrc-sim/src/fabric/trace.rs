@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use mrc_core::Instant;
 
-use crate::packet::Packet;
-use crate::topology::PortId;
+use super::packet::Packet;
+use super::topology::PortId;
 
 /// A running fingerprint of all transmissions and deliveries of a run, in order: equal for equal runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! What a switch does to a frame: SRv6 uN (End with NEXT-CSID) on the real header bytes, then a /48 route to a port.
 //! Owns the routes and the reasons for not forwarding; queues and links are the port's.
 
-use mrc_wire::srv6;
+use mrc_wire::{DscpPlan, srv6};
 
 /// Offset of the outer IPv6 header, behind an untagged Ethernet header.
 const IP: usize = 14;
@@ -28,6 +28,9 @@ pub enum NoForward {
     /// The hop limit ran out.
     #[error("hop limit exhausted: the path loops or its hop limit is too small")]
     HopLimit,
+    /// The switch is broken and does not know it.
+    #[error("switch is silent: a scheduled fault makes it drop everything with its carriers up")]
+    Silent,
 }
 
 /// What one switch has seen, all ports together.
@@ -36,7 +39,7 @@ pub struct SwitchCounters {
     /// Packets handed to an egress port, which may still drop them.
     pub forwarded: u64,
     /// Refusals, in the order of [`NoForward`].
-    pub refused: [u64; 5],
+    pub refused: [u64; 6],
 }
 
 /// /48 routes by uSID: two levels of 256, so that a switch costs a few KiB whatever its uSIDs.
@@ -68,18 +71,112 @@ impl Routes {
     }
 }
 
+/// How switches choose the way up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Forwarding {
+    /// The sender wrote the path into the outer destination: uSID shift, no choice.
+    #[default]
+    Srv6,
+    /// The first STEV field (EV bits 31 to 22) indexes the uplinks.
+    Stev,
+    /// A hash of addresses and EV (UDP source port), different in every switch.
+    Ecmp,
+    /// Uplinks in turn, packet by packet.
+    RoundRobin,
+    /// The uplink with the shortest queue; ties in turn.
+    Adaptive,
+}
+
+/// Routes of a switch that forwards by the host's address: arithmetic on the numbering of the topology.
+#[derive(Clone, Default)]
+pub(crate) struct IpRoutes {
+    pub(crate) mode: Forwarding,
+    pub(crate) hosts: u32,
+    /// Hosts below this switch: all of a T1's, a block of a T0's.
+    pub(crate) first_host: u32,
+    pub(crate) hosts_below: u32,
+    /// Egress port of the first group below, and distance of the ports of two neighbouring groups.
+    pub(crate) down_port: u32,
+    pub(crate) down_stride: u32,
+    /// Hosts of a group: 1 below a T0, a leaf's below a T1.
+    pub(crate) group: u32,
+    /// Uplinks that carry.
+    pub(crate) live: Vec<u32>,
+    pub(crate) turn: u32,
+    pub(crate) salt: u64,
+}
+
+impl IpRoutes {
+    /// An uplink came back or went.
+    pub(crate) fn set_uplink(&mut self, port: u32, up: bool) {
+        match (self.live.binary_search(&port), up) {
+            (Err(at), true) => self.live.insert(at, port),
+            (Ok(at), false) => {
+                self.live.remove(at);
+            }
+            _ => {}
+        }
+    }
+
+    fn find(&mut self, head: &[u8], queued: impl Fn(u32) -> u32) -> Result<u32, NoForward> {
+        let frame = head.first_chunk::<{ HEAD + 8 }>().ok_or(NoForward::NotIpv6)?;
+        let word = |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+        let host = word(DST + 12).wrapping_sub(1);
+        if host >= self.hosts {
+            return Err(NoForward::NoRoute);
+        }
+        let below = host.wrapping_sub(self.first_host);
+        if below < self.hosts_below {
+            return Ok(self.down_port + below / self.group * self.down_stride);
+        }
+        let count = self.live.len() as u32;
+        if count == 0 {
+            return Err(NoForward::NoRoute);
+        }
+        let entropy = word(IP) << 16 | word(HEAD) >> 16;
+        let choice = match self.mode {
+            Forwarding::Srv6 | Forwarding::Ecmp => {
+                let flow = u64::from(word(DST - 4)) << 48 ^ u64::from(host) << 20 ^ u64::from(entropy & 0xffff);
+                (((mix(flow ^ self.salt) >> 32) * u64::from(count)) >> 32) as u32
+            }
+            Forwarding::Stev => (entropy >> 22) % count,
+            Forwarding::RoundRobin => {
+                self.turn = (self.turn + 1) % count;
+                self.turn
+            }
+            Forwarding::Adaptive => {
+                self.turn = (self.turn + 1) % count;
+                let at = |nth: u32| (self.turn + nth) % count;
+                at((0..count).min_by_key(|&nth| queued(self.live[at(nth) as usize])).unwrap_or(0))
+            }
+        };
+        Ok(self.live[choice as usize])
+    }
+}
+
+/// A 64-bit finaliser; switches of real fabrics use CRCs, what counts is that neighbouring inputs part.
+fn mix(value: u64) -> u64 {
+    let value = (value ^ value >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let value = (value ^ value >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    value ^ value >> 33
+}
+
 pub(crate) struct Switch {
     pub(crate) name: String,
     pub(crate) counters: SwitchCounters,
+    /// Takes everything in and sends nothing on, with all its carriers up.
+    pub(crate) silent: bool,
+    pub(crate) down: bool,
     block: [u8; 4],
     usid: u16,
     routes: Routes,
+    pub(crate) ip: IpRoutes,
 }
 
 impl Switch {
-    pub(crate) fn new(name: String, block: u32, usid: u16) -> Self {
+    pub(crate) fn new(name: String, block: u32, usid: u16, ip: IpRoutes) -> Self {
         let counters = SwitchCounters::default();
-        Self { name, counters, block: block.to_be_bytes(), usid, routes: Routes::new() }
+        Self { name, counters, silent: false, down: false, block: block.to_be_bytes(), usid, routes: Routes::new(), ip }
     }
 
     /// Adds the route to a neighbour's /48. At most 255 different upper bytes of uSIDs.
@@ -87,14 +184,31 @@ impl Switch {
         self.routes.set(usid, port);
     }
 
-    /// Processes a frame in place as the kernel's uN does and returns the egress port.
-    pub(crate) fn forward(&mut self, frame: &mut [u8]) -> Result<u32, NoForward> {
-        let result = self.route(frame);
+    /// Processes a frame in place as the kernel's uN does, or an IP router, and returns the egress port. `queued` tells how
+    /// many bytes wait before a port.
+    pub(crate) fn forward(&mut self, frame: &mut [u8], queued: impl Fn(u32) -> u32) -> Result<u32, NoForward> {
+        let result = match self.ip.mode {
+            _ if self.silent => Err(NoForward::Silent),
+            Forwarding::Srv6 => self.route(frame),
+            _ => self.route_ip(frame, queued),
+        };
         match result {
             Ok(_) => self.counters.forwarded += 1,
             Err(reason) => self.counters.refused[reason as usize] += 1,
         }
         result
+    }
+
+    fn route_ip(&mut self, frame: &mut [u8], queued: impl Fn(u32) -> u32) -> Result<u32, NoForward> {
+        let head: &mut [u8; HEAD] = frame.first_chunk_mut().ok_or(NoForward::NotIpv6)?;
+        if head[12..14] != [0x86, 0xdd] || head[IP] >> 4 != 6 {
+            return Err(NoForward::NotIpv6);
+        }
+        if head[HOP_LIMIT] <= 1 {
+            return Err(NoForward::HopLimit);
+        }
+        head[HOP_LIMIT] -= 1;
+        self.ip.find(frame, queued)
     }
 
     fn route(&self, frame: &mut [u8]) -> Result<u32, NoForward> {
@@ -123,6 +237,24 @@ impl Switch {
     }
 }
 
+/// Whether the frame's code point allows its payload to be cut off.
+pub(crate) fn is_trimmable(frame: &[u8]) -> bool {
+    let plan = DscpPlan::default();
+    let dscp = dscp(frame);
+    dscp == plan.trimmable || dscp == plan.trimmable_retx
+}
+
+/// Writes the code point of a trimmed packet and takes back its ECN capability: it now travels in the control class.
+//= DSCP-002
+pub(crate) fn mark_trimmed(frame: &mut [u8], last_hop: bool) {
+    let plan = DscpPlan::default();
+    let dscp = if last_hop { plan.trimmed_lasthop } else { plan.trimmed };
+    if let Some(head) = frame.first_chunk_mut::<HEAD>() {
+        head[IP] = head[IP] & 0xf0 | dscp >> 2;
+        head[IP + 1] = head[IP + 1] & 0x0f | dscp << 6;
+    }
+}
+
 /// DSCP of the outer IPv6 header, 0 for anything else.
 pub(crate) fn dscp(frame: &[u8]) -> u8 {
     match frame.first_chunk::<HEAD>() {
@@ -145,7 +277,7 @@ pub(crate) fn mark_ce(frame: &mut [u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::UsidPlan;
+    use crate::fabric::address::UsidPlan;
 
     fn frame(dst: [u8; 16], traffic_class: u8) -> [u8; HEAD] {
         let mut frame = [0; HEAD];
@@ -159,7 +291,7 @@ mod tests {
 
     fn switch() -> (UsidPlan, Switch) {
         let plan = UsidPlan::default();
-        let mut switch = Switch::new("t0".into(), plan.block, plan.t0(0, 1));
+        let mut switch = Switch::new("t0".into(), plan.block, plan.t0(0, 1), IpRoutes::default());
         switch.add_route(plan.t1(0, 3), 7);
         switch.add_route(plan.host(0, 2), 8);
         (plan, switch)
@@ -169,12 +301,12 @@ mod tests {
     fn own_sid_is_shifted_out_and_the_next_one_routed() {
         let (plan, mut switch) = switch();
         let mut packet = frame(plan.container(&[plan.t0(0, 1), plan.t1(0, 3), plan.t0(0, 2), 0x3009]), 0);
-        assert_eq!(switch.forward(&mut packet), Ok(7));
+        assert_eq!(switch.forward(&mut packet, |_| 0), Ok(7));
         assert_eq!(packet[DST..], plan.container(&[plan.t1(0, 3), plan.t0(0, 2), 0x3009]));
         assert_eq!(packet[HOP_LIMIT], 63);
         // A neighbour's own SID needs no shift, as a /48 route needs none.
         let mut packet = frame(plan.sid(plan.host(0, 2)), 0);
-        assert_eq!(switch.forward(&mut packet), Ok(8));
+        assert_eq!(switch.forward(&mut packet, |_| 0), Ok(8));
         assert_eq!(packet[DST..], plan.sid(plan.host(0, 2)));
         assert_eq!(switch.counters.forwarded, 2);
     }
@@ -191,13 +323,13 @@ mod tests {
         let mut ends = frame(plan.sid(plan.t0(0, 1)), 0);
         let mut old = frame(t1, 0);
         old[HOP_LIMIT] = 1;
-        assert_eq!(switch.forward(&mut ipv4), Err(NoForward::NotIpv6));
-        assert_eq!(switch.forward(&mut ipv4[..40]), Err(NoForward::NotIpv6));
-        assert_eq!(switch.forward(&mut foreign), Err(NoForward::ForeignBlock));
-        assert_eq!(switch.forward(&mut no_route), Err(NoForward::NoRoute));
-        assert_eq!(switch.forward(&mut ends), Err(NoForward::EndsHere));
-        assert_eq!(switch.forward(&mut old), Err(NoForward::HopLimit));
-        assert_eq!(switch.counters, SwitchCounters { forwarded: 0, refused: [2, 1, 1, 1, 1] });
+        assert_eq!(switch.forward(&mut ipv4, |_| 0), Err(NoForward::NotIpv6));
+        assert_eq!(switch.forward(&mut ipv4[..40], |_| 0), Err(NoForward::NotIpv6));
+        assert_eq!(switch.forward(&mut foreign, |_| 0), Err(NoForward::ForeignBlock));
+        assert_eq!(switch.forward(&mut no_route, |_| 0), Err(NoForward::NoRoute));
+        assert_eq!(switch.forward(&mut ends, |_| 0), Err(NoForward::EndsHere));
+        assert_eq!(switch.forward(&mut old, |_| 0), Err(NoForward::HopLimit));
+        assert_eq!(switch.counters, SwitchCounters { forwarded: 0, refused: [2, 1, 1, 1, 1, 0] });
     }
 
     #[test]

@@ -24,28 +24,52 @@ pub struct PayloadTag {
 pub struct Packet {
     /// Next packet of the queue, or next free slot.
     pub(crate) next: u32,
+    /// Previous packet of the queue.
+    prev: u32,
     /// Epoch of the link it was put on; a cut changes the link's epoch.
     pub(crate) epoch: u32,
+    /// Port it came in by, to the switch whose queue it stands in.
+    pub(crate) ingress: u32,
     /// Bytes of the frame on the wire, from the Ethernet header through the ICRC.
     pub wire_len: u32,
     header_len: u16,
     /// Whether it travels in the control class, from its DSCP at the latest switch.
     pub(crate) control: bool,
+    /// [`CORRUPT`] and [`TRIMMED`].
+    pub(crate) flags: u8,
     /// The payload's place in the sender's memory, length 0 for none.
     pub payload: PayloadTag,
     header: [u8; HEADER_MAX],
 }
 
+/// A link changed bits that its own checksum does not cover.
+pub(crate) const CORRUPT: u8 = 1;
+/// A switch cut the payload off.
+pub(crate) const TRIMMED: u8 = 2;
+
 impl Packet {
     const EMPTY: Self = Self {
         next: NIL,
+        prev: NIL,
         epoch: 0,
+        ingress: 0,
         wire_len: 0,
         header_len: 0,
         control: false,
+        flags: 0,
         payload: PayloadTag { host: 0, region: 0, offset: 0, len: 0 },
         header: [0; HEADER_MAX],
     };
+
+    /// Whether a link changed its bits: a checksum over the whole packet would not match.
+    pub fn is_corrupt(&self) -> bool {
+        self.flags & CORRUPT != 0
+    }
+
+    /// Whether a switch cut its payload off.
+    pub fn is_trimmed(&self) -> bool {
+        self.flags & TRIMMED != 0
+    }
 
     /// An empty packet, for callers that keep one outside a fabric.
     pub const fn new() -> Self {
@@ -92,11 +116,12 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// A slot whose content is whatever the last user left, except that its payload is empty.
+    /// A slot whose content is whatever the last user left, except that it has neither payload nor flags.
     pub(crate) fn take(&mut self) -> u32 {
         if let Some(id) = self.free.pop() {
             let slot = &mut self.slots[id as usize];
             slot.payload.len = 0;
+            slot.flags = 0;
             return id;
         }
         self.slots.push(Packet::EMPTY);
@@ -121,16 +146,17 @@ impl Arena {
     }
 }
 
-/// A queue threaded through the packets themselves, counted in bytes.
+/// A queue threaded through the packets themselves, counted in packets and bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Fifo {
     head: u32,
     tail: u32,
     pub(crate) bytes: u32,
+    pub(crate) len: u32,
 }
 
 impl Fifo {
-    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL, bytes: 0 };
+    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL, bytes: 0, len: 0 };
 
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NIL
@@ -139,7 +165,9 @@ impl Fifo {
     pub(crate) fn push(&mut self, id: u32, arena: &mut Arena) {
         let packet = arena.get_mut(id);
         packet.next = NIL;
+        packet.prev = self.tail;
         self.bytes += packet.wire_len;
+        self.len += 1;
         if self.head == NIL {
             self.head = id;
         } else {
@@ -148,15 +176,39 @@ impl Fifo {
         self.tail = id;
     }
 
-    pub(crate) fn pop(&mut self, arena: &Arena) -> Option<u32> {
-        if self.head == NIL {
-            return None;
-        }
-        let id = self.head;
-        let packet = arena.get(id);
-        self.head = packet.next;
-        self.bytes -= packet.wire_len;
+    pub(crate) fn pop(&mut self, arena: &mut Arena) -> Option<u32> {
+        let id = (self.head != NIL).then_some(self.head)?;
+        self.remove(id, arena);
         Some(id)
+    }
+
+    /// The first packet.
+    pub(crate) fn head<'a>(&self, arena: &'a Arena) -> Option<&'a Packet> {
+        (self.head != NIL).then(|| arena.get(self.head))
+    }
+
+    /// The packet `back` places before the last one.
+    pub(crate) fn nth_back(&self, back: u32, arena: &Arena) -> Option<u32> {
+        let mut id = (self.tail != NIL).then_some(self.tail)?;
+        for _ in 0..back {
+            id = Some(arena.get(id).prev).filter(|&prev| prev != NIL)?;
+        }
+        Some(id)
+    }
+
+    /// Takes a packet of this queue out of it.
+    pub(crate) fn remove(&mut self, id: u32, arena: &mut Arena) {
+        let &Packet { prev, next, wire_len, .. } = arena.get(id);
+        match prev {
+            NIL => self.head = next,
+            _ => arena.get_mut(prev).next = next,
+        }
+        match next {
+            NIL => self.tail = prev,
+            _ => arena.get_mut(next).prev = prev,
+        }
+        self.bytes -= wire_len;
+        self.len -= 1;
     }
 }
 
@@ -182,11 +234,34 @@ mod tests {
             })
             .collect();
         assert_eq!(fifo.bytes, 6);
-        assert_eq!([fifo.pop(&arena), fifo.pop(&arena)], [Some(ids[0]), Some(ids[1])]);
+        assert_eq!([fifo.pop(&mut arena), fifo.pop(&mut arena)], [Some(ids[0]), Some(ids[1])]);
         fifo.push(ids[0], &mut arena);
-        assert_eq!([fifo.pop(&arena), fifo.pop(&arena), fifo.pop(&arena)], [Some(ids[2]), Some(ids[0]), None]);
+        assert_eq!(
+            [fifo.pop(&mut arena), fifo.pop(&mut arena), fifo.pop(&mut arena)],
+            [Some(ids[2]), Some(ids[0]), None]
+        );
         assert!(fifo.is_empty());
         assert_eq!(fifo.bytes, 0);
+    }
+
+    #[test]
+    fn any_packet_can_leave_a_fifo() {
+        let mut arena = Arena::default();
+        for out in 0..4 {
+            let mut fifo = Fifo::EMPTY;
+            let ids: Vec<u32> = (0..4).map(|_| arena.take()).collect();
+            ids.iter().for_each(|&id| fifo.push(id, &mut arena));
+            assert_eq!(fifo.nth_back(3 - out, &arena), Some(ids[out as usize]));
+            assert_eq!(fifo.nth_back(4, &arena), None);
+            fifo.remove(ids[out as usize], &mut arena);
+            assert_eq!(fifo.len, 3);
+            for (nth, &id) in ids.iter().enumerate() {
+                if nth as u32 != out {
+                    assert_eq!(fifo.pop(&mut arena), Some(id));
+                }
+            }
+            assert!(fifo.is_empty() && fifo.pop(&mut arena).is_none());
+        }
     }
 
     #[test]

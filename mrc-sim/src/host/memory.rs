@@ -1,6 +1,6 @@
 //! The hosts' memory: regions of bytes by host and number, and the copies a fabric without payload makes between them.
 
-use crate::packet::PayloadTag;
+use crate::fabric::PayloadTag;
 
 /// Memory of all hosts of a run. Region numbers are those of `MrHandle::index`.
 #[derive(Default)]
@@ -9,6 +9,8 @@ pub struct Memory {
     /// Bytes copied between regions.
     placed: u64,
 }
+
+impl super::World for Memory {}
 
 impl Memory {
     /// Memory for `hosts` hosts, without regions.

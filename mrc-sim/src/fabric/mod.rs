@@ -1,0 +1,35 @@
+//! The network between hosts: topology, switches, links, queues, faults, and the clock that drives them.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `topology` | shape, numbering, names |
+//! | `address` | SIDs, MACs, GIDs, compact EVs |
+//! | `packet` | packets and the arena they live in |
+//! | `queue` | two classes, ECN, trimming, tail drop, pause |
+//! | `impair` | what a bad link does: loss, corruption, jitter |
+//! | `port` | one direction of a link: serialisation, flight, carrier |
+//! | `switch` | which port a frame leaves by |
+//! | `sim` | the order of events |
+//! | `wheel` | the event queue |
+//! | `trace` | evidence: digest and captures |
+
+pub mod address;
+mod impair;
+pub(crate) mod packet;
+mod port;
+mod queue;
+mod sim;
+pub(crate) mod switch;
+mod topology;
+mod trace;
+mod wheel;
+
+pub use impair::{Impairment, Loss};
+pub use packet::{HEADER_MAX, Packet, PayloadTag};
+pub use port::{LinkSpec, PortCounters};
+pub use queue::{EcnSpec, PfcSpec, QueueSpec, TrimSpec, TrimVictim};
+pub use sim::{Fault, Sim, SimCounters, TierQueue};
+pub use switch::{Forwarding, NoForward, SwitchCounters};
+pub use topology::{Clos, LinkId, MAX_PLANES, PortId, Tier, TopologyError};
+pub use trace::{Captured, Digest, Tap};
+pub use wheel::Wheel;

@@ -1,0 +1,367 @@
+//! One direction of a link: serialisation, propagation, carrier, impairment. The queue before it is `queue`'s.
+//! Owns no time and schedules nothing: [`crate::Sim`] asks it and files the events.
+
+use mrc_core::Rng;
+
+use super::impair::{Fate, Impaired, Impairment};
+use super::packet::Arena;
+use super::queue::{Admit, EgressQueue, QueueSpec};
+
+/// Who owns an egress port, hence who gets what arrives there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    Host { host: u32, plane: u8 },
+    Switch(u32),
+}
+
+/// Rate and delay of a link, the same in both directions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkSpec {
+    /// Bits per second.
+    pub rate_bps: u64,
+    /// Propagation delay in nanoseconds.
+    pub delay_ns: u32,
+}
+
+impl LinkSpec {
+    /// A link of `gbps` gigabits per second and `delay_ns` nanoseconds.
+    pub const fn new(gbps: u64, delay_ns: u32) -> Self {
+        Self { rate_bps: gbps * 1_000_000_000, delay_ns }
+    }
+}
+
+/// What one egress port has seen. A packet offered to a port ends in exactly one of sent or a drop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortCounters {
+    /// Frames whose serialisation began.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Data-class packets that found the queue full.
+    pub drop_data: u64,
+    /// Control-class packets that found the queue full.
+    pub drop_control: u64,
+    /// Packets offered while the link was cut, and those that stood in the queue when it was.
+    pub drop_down: u64,
+    /// Packets on the wire, or being put on it, when the link was cut.
+    pub lost_in_flight: u64,
+    /// Trimmed packets that found the control class full.
+    pub drop_trimmed: u64,
+    /// Packets the link lost by itself, see [`crate::Loss`].
+    pub lost_random: u64,
+    /// Packets whose bits the link changed.
+    pub corrupted: u64,
+    /// Packets that lost their payload before this port.
+    pub trims: u64,
+    /// Packets marked CE.
+    pub ecn_marks: u64,
+    /// Times this port was told to hold its data class.
+    pub pauses: u64,
+    /// Largest sum of queued bytes, both classes.
+    pub peak_bytes: u64,
+}
+
+/// What became of a packet offered to a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Offer {
+    /// The port was idle: the packet is the next to be sent, now.
+    SendNow,
+    /// Queued behind others; `wake` is when to come back, unless somebody comes already. Another packet may have lost its
+    /// place.
+    Queued {
+        wake: Option<u64>,
+        evicted: Option<u32>,
+    },
+    Dropped,
+}
+
+/// Cut times a port remembers: a packet that spans more than this many cuts counts as lost by the first.
+const CUTS: usize = 4;
+
+/// State of the link's carrier; it is up when nothing keeps it down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Down {
+    /// The link itself is cut.
+    pub(crate) cut: bool,
+    /// Ends whose switch is down, 0 to 2.
+    pub(crate) switches: u8,
+}
+
+pub(crate) struct Port {
+    pub(crate) owner: Owner,
+    pub(crate) up: bool,
+    pub(crate) down: Down,
+    pub(crate) tapped: bool,
+    /// Sends to a host: the last hop of what leaves here.
+    pub(crate) last_hop: bool,
+    /// A wake-up for the end of the running serialisation is in the event queue.
+    wake_pending: bool,
+    /// The far end was told to pause because of what came in through this port.
+    pausing: bool,
+    pub(crate) epoch: u32,
+    /// Data bytes that came in through this port and still wait in the switch; counted only with PFC.
+    ingress_bytes: u32,
+    /// Propagation to the far end and the latency of the switch there.
+    flight_ns: u32,
+    /// Latency of the switch this port belongs to: what arrived through it left the link that long ago.
+    ingress_ns: u32,
+    link: LinkSpec,
+    busy_until: u64,
+    /// Bit-nanoseconds by which the last serialisation of a busy period missed a whole nanosecond.
+    carry: u64,
+    queue: EgressQueue,
+    impaired: Option<Box<Impaired>>,
+    pub(crate) counters: PortCounters,
+    cut_at: [u64; CUTS],
+}
+
+impl Port {
+    pub(crate) fn new(owner: Owner, link: LinkSpec, last_hop: bool, far_latency_ns: u32, own_latency_ns: u32) -> Self {
+        Self {
+            owner,
+            up: true,
+            down: Down::default(),
+            tapped: false,
+            last_hop,
+            wake_pending: false,
+            pausing: false,
+            epoch: 0,
+            ingress_bytes: 0,
+            flight_ns: link.delay_ns + far_latency_ns,
+            ingress_ns: own_latency_ns,
+            link,
+            busy_until: 0,
+            carry: 0,
+            queue: EgressQueue::EMPTY,
+            impaired: None,
+            counters: PortCounters::default(),
+            cut_at: [0; CUTS],
+        }
+    }
+
+    /// Takes a packet of the class it carries, to send at once or to queue.
+    pub(crate) fn offer(&mut self, now: u64, id: u32, spec: &QueueSpec, arena: &mut Arena, rng: &mut Rng) -> Offer {
+        if !self.up {
+            self.counters.drop_down += 1;
+            return Offer::Dropped;
+        }
+        let idle = now >= self.busy_until && !self.wake_pending;
+        if idle && (!self.queue.paused || arena.get(id).control) {
+            return Offer::SendNow;
+        }
+        let evicted = match self.queue.admit(id, spec, self.last_hop, arena, rng, &mut self.counters) {
+            Admit::Queued => None,
+            Admit::QueuedInstead(victim) => Some(victim),
+            Admit::Dropped => return Offer::Dropped,
+        };
+        self.counters.peak_bytes = self.counters.peak_bytes.max(self.queue.bytes().into());
+        let wake = (!self.wake_pending && self.queue.is_sendable()).then_some(self.busy_until.max(now));
+        self.wake_pending |= wake.is_some();
+        Offer::Queued { wake, evicted }
+    }
+
+    /// The wake-up came: the next packet to send.
+    pub(crate) fn dequeue(&mut self, spec: &QueueSpec, arena: &mut Arena, rng: &mut Rng) -> Option<u32> {
+        self.wake_pending = false;
+        self.queue.next(spec, self.last_hop, arena, rng, &mut self.counters)
+    }
+
+    /// When to wake after the serialisation that is running, if packets wait for its end and nobody comes already.
+    pub(crate) fn wake(&mut self, now: u64) -> Option<u64> {
+        if self.wake_pending || !self.queue.is_sendable() {
+            return None;
+        }
+        self.wake_pending = true;
+        Some(self.busy_until.max(now))
+    }
+
+    /// Begins to put a frame of `wire_len` bytes on the link; returns the ends of its serialisation and of its flight,
+    /// where the flight includes the latency of the switch it ends at.
+    pub(crate) fn transmit(&mut self, now: u64, wire_len: u32) -> (u64, u64) {
+        if now > self.busy_until {
+            self.carry = 0;
+        }
+        let work = u64::from(wire_len) * 8 * 1_000_000_000 + self.carry;
+        self.busy_until = now + work / self.link.rate_bps;
+        self.carry = work % self.link.rate_bps;
+        self.counters.tx_packets += 1;
+        self.counters.tx_bytes += u64::from(wire_len);
+        (self.busy_until, self.busy_until + u64::from(self.flight_ns))
+    }
+
+    /// What the link does to the packet that was just sent, and when that arrives.
+    pub(crate) fn impair(&mut self, arrives_at: u64, rng: &mut Rng) -> (Fate, u64) {
+        let Some(impaired) = &mut self.impaired else {
+            return (Fate { lost: false, corrupt: false }, arrives_at);
+        };
+        let fate = impaired.fate(rng);
+        self.counters.lost_random += u64::from(fate.lost);
+        self.counters.corrupted += u64::from(fate.corrupt);
+        (fate, impaired.delay(arrives_at, rng))
+    }
+
+    pub(crate) fn set_impairment(&mut self, spec: &Impairment) {
+        self.impaired = (!spec.is_none()).then(|| Box::new(Impaired::new(spec)));
+    }
+
+    /// Whether the link was cut while a packet sent in `epoch`, that the owner of this port handles `now`, was on it.
+    ///
+    /// A packet whose last bit arrives at the very instant of the cut is saved.
+    pub(crate) fn lost(&self, epoch: u32, now: u64) -> bool {
+        let cuts = self.epoch.wrapping_sub(epoch);
+        let arrived = now - u64::from(self.ingress_ns);
+        cuts != 0 && (cuts as usize > CUTS || self.cut_at[epoch as usize % CUTS] < arrived)
+    }
+
+    /// Cuts the link on this side: what is in flight will be lost, and the queue must be drained.
+    pub(crate) fn cut(&mut self, now: u64) {
+        if !self.up {
+            return;
+        }
+        self.up = false;
+        self.cut_at[self.epoch as usize % CUTS] = now;
+        self.epoch = self.epoch.wrapping_add(1);
+        self.queue.paused = false;
+        self.pausing = false;
+    }
+
+    /// Takes the next packet out of the queue of a link that was cut.
+    pub(crate) fn drain(&mut self, arena: &mut Arena) -> Option<u32> {
+        let id = self.queue.drain(arena)?;
+        self.counters.drop_down += 1;
+        Some(id)
+    }
+
+    /// The link carries again; returns whether it did not before.
+    pub(crate) fn heal(&mut self) -> bool {
+        !std::mem::replace(&mut self.up, true)
+    }
+
+    /// Whether it is serialising a packet.
+    pub(crate) fn busy(&self, now: u64) -> bool {
+        now < self.busy_until
+    }
+
+    pub(crate) fn queued_bytes(&self) -> u32 {
+        self.queue.bytes()
+    }
+
+    pub(crate) fn link(&self) -> LinkSpec {
+        self.link
+    }
+
+    /// Changes rate and delay; packets on their way keep what they left with.
+    pub(crate) fn set_link(&mut self, link: LinkSpec, far_latency_ns: u32) {
+        self.link = link;
+        self.flight_ns = link.delay_ns + far_latency_ns;
+        self.carry = 0;
+    }
+
+    pub(crate) fn ingress_ns(&self) -> u32 {
+        self.ingress_ns
+    }
+
+    /// The far end's pause frame arrived, or its end.
+    pub(crate) fn set_paused(&mut self, paused: bool) {
+        self.counters.pauses += u64::from(paused && !self.queue.paused);
+        self.queue.paused = paused;
+    }
+
+    /// Data that came in through this port joined or left the buffer; whether the far end is to be told to
+    /// stop (`Some(true)`) or to go on.
+    pub(crate) fn account_ingress(&mut self, joined: bool, bytes: u32, spec: &QueueSpec) -> Option<bool> {
+        let pfc = spec.pfc?;
+        self.ingress_bytes =
+            if joined { self.ingress_bytes.saturating_add(bytes) } else { self.ingress_bytes.saturating_sub(bytes) };
+        let pause =
+            if self.pausing { self.ingress_bytes > pfc.xon_bytes } else { self.ingress_bytes >= pfc.xoff_bytes };
+        (pause != self.pausing).then(|| {
+            self.pausing = pause;
+            pause
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::queue::PfcSpec;
+
+    const QUEUE: QueueSpec = QueueSpec {
+        data_bytes: 3000,
+        control_bytes: 200,
+        control_percent: None,
+        ecn: None,
+        trim: None,
+        pfc: Some(PfcSpec { xoff_bytes: 3000, xon_bytes: 1000 }),
+        control_dscps: 0,
+    };
+
+    fn port(rate_bps: u64) -> Port {
+        Port::new(Owner::Switch(0), LinkSpec { rate_bps, delay_ns: 500 }, false, 70, 0)
+    }
+
+    #[test]
+    fn a_busy_period_loses_no_fraction_of_a_nanosecond() {
+        // 1000 B at 768 Gb/s take 10.41666... ns.
+        let mut port = port(768_000_000_000);
+        let mut now = 0;
+        for _ in 0..1200 {
+            (now, _) = port.transmit(now, 1000);
+        }
+        assert_eq!(now, 12_500);
+        // An idle gap starts afresh: the fractions of lone frames do not add up to an eleventh nanosecond.
+        for start in [20_000, 30_000, 40_000] {
+            assert_eq!(port.transmit(start, 1000), (start + 10, start + 580));
+        }
+    }
+
+    #[test]
+    fn full_queues_drop_by_class_and_control_goes_first() {
+        let (mut arena, mut rng) = (Arena::default(), Rng::new(1));
+        let mut port = port(8_000_000_000);
+        let mut add = |port: &mut Port, wire_len, control| {
+            let id = arena.take();
+            arena.get_mut(id).wire_len = wire_len;
+            arena.get_mut(id).control = control;
+            (id, port.offer(0, id, &QUEUE, &mut arena, &mut rng))
+        };
+        assert_eq!(add(&mut port, 1000, false).1, Offer::SendNow);
+        assert_eq!(port.transmit(0, 1000).0, 1000);
+        assert_eq!(add(&mut port, 1500, false).1, Offer::Queued { wake: Some(1000), evicted: None });
+        assert_eq!(add(&mut port, 1500, false).1, Offer::Queued { wake: None, evicted: None });
+        assert_eq!(add(&mut port, 1, false).1, Offer::Dropped);
+        let (control, offer) = add(&mut port, 150, true);
+        assert_eq!(offer, Offer::Queued { wake: None, evicted: None });
+        assert_eq!(add(&mut port, 51, true).1, Offer::Dropped);
+        assert_eq!(port.dequeue(&QUEUE, &mut arena, &mut rng), Some(control));
+        let counters = port.counters;
+        assert_eq!((counters.drop_data, counters.drop_control, counters.peak_bytes), (1, 1, 3150));
+    }
+
+    #[test]
+    fn pauses_have_hysteresis() {
+        let mut port = port(1);
+        assert_eq!(port.account_ingress(true, 2999, &QUEUE), None);
+        assert_eq!(port.account_ingress(true, 1, &QUEUE), Some(true));
+        assert_eq!(port.account_ingress(true, 500, &QUEUE), None);
+        assert_eq!(port.account_ingress(false, 2499, &QUEUE), None);
+        assert_eq!(port.account_ingress(false, 1, &QUEUE), Some(false));
+    }
+
+    #[test]
+    fn only_what_a_cut_caught_is_lost() {
+        let mut port = port(8_000_000_000);
+        port.ingress_ns = 70;
+        port.cut(1000);
+        assert!(!port.lost(0, 1070), "its last bit arrived at the instant of the cut");
+        assert!(port.lost(0, 1071));
+        assert!(port.heal());
+        assert!(!port.lost(1, 5000));
+        port.cut(6000);
+        port.heal();
+        assert!(!port.lost(0, 1070), "a later cut does not reach back");
+        assert!(port.lost(0, 1071));
+        assert!(port.lost(1, 6071));
+    }
+}
