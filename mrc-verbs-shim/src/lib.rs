@@ -237,6 +237,7 @@ impl QueuePair {
             },
         )?;
         let mut rts = attr.rts;
+        //= QP-004
         rts.mpr = rts.mpr.min(remote.mpr_dest);
         self.device.modify_to_rts(self.handle, rts)
     }

@@ -325,6 +325,7 @@ fn fill(buffer: &mut [u8], headers: &[u8], transmit: &Transmit, memory: &Memory)
         memory.get(source.mr.index())?.as_ref()?.gather(source.offset, payload).ok()?;
     }
     tail.fill(0);
+    //= ICRC-009
     let covered = len - icrc::LEN;
     let crc = icrc::compute(frame.get(transmit.l3_offset..covered)?)?;
     frame.get_mut(covered..)?.copy_from_slice(&crc);

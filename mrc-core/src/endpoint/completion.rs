@@ -40,7 +40,7 @@ impl Endpoint<'_> {
 
     /// Moves finished requests of a QP to their completion queue, in posting order, until one is unfinished or the queue
     /// is full; then the QP waits for `poll_completion`.
-    //= TACK-002, TACK-003, TACK-005, WIMM-008
+    //= TACK-002, TACK-003, TACK-005, WIMM-008, MODEL-003, INV-002
     pub(super) fn complete(&mut self, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let Some(ring) = part(self.wqes, qp, self.limits.send_queue) else { return };

@@ -340,6 +340,7 @@ impl Endpoint<'_> {
     ///
     /// # Errors
     /// Nothing was queued; the variant says why. In ERROR the request is accepted and flushed, as verbs do.
+    //= MODEL-001
     pub fn post_send(&mut self, now: Instant, qp: QpHandle, wr: &SendWr) -> Result<(), PostError> {
         let index = self.index_of(qp).ok_or(PostError::UnknownQp)?;
         let slot = self.qps.get_mut(index as usize).ok_or(PostError::UnknownQp)?;

@@ -367,6 +367,7 @@ impl<'s> Endpoint<'s> {
     //= INV-004
     /// Moves a QP to ERROR: what is queued flushes, what was owed is forgotten but for one NAK. `psn` names the request
     /// at fault; without it the oldest one is.
+    //= ERR-001
     fn fail_qp(&mut self, now: Instant, qp: u32, cause: ErrorCause, psn: Option<Psn>) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         if slot.state == QpState::Error {

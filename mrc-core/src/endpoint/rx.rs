@@ -100,7 +100,7 @@ impl Endpoint<'_> {
     }
 
     /// Step 12: partition, peer, state.
-    //= VAL-012, VAL-013, VAL-014, IP6-007
+    //= VAL-012, VAL-013, VAL-014, IP6-007, PROBE-003, CTL-002, HOST-003
     fn admit(&self, qp: u32, frame: &Frame) -> Result<(), Discard> {
         let slot = self.qps.get(qp as usize).ok_or(Discard::Qpn)?;
         let (theirs, ours) = (frame.bth.pkey, self.cfg.pkey);
@@ -122,7 +122,7 @@ impl Endpoint<'_> {
         Ok(())
     }
 
-    //= VAL-015, MODEL-002
+    //= VAL-015, MODEL-002, ERR-002
     fn on_write(&mut self, now: Instant, port: PortNum, qp: u32, frame: &Frame) -> Result<Received, Discard> {
         let write = Write {
             psn: frame.bth.psn,
@@ -228,7 +228,7 @@ impl Endpoint<'_> {
     }
 
     /// Refuses a new write before anything of it is recorded, for want of resources or because the device failed.
-    //= VAL-019
+    //= VAL-019, RSP-007
     fn refuse_unrecorded(&mut self, now: Instant, qp: u32, write: &Write, reason: NackReason) -> Discard {
         if reason == NackReason::UnexpEvent {
             self.fail_qp(now, qp, ErrorCause::RequestFailed, None);
@@ -240,7 +240,7 @@ impl Endpoint<'_> {
         Discard::Refused
     }
 
-    //= SACK-005, BTH-013
+    //= SACK-005, BTH-013, PROBE-002
     fn on_probe(&mut self, now: Instant, qp: u32, frame: &Frame, probe: &ProbeRepr) -> Result<Received, Discard> {
         self.stats.rx_probe += 1;
         // Two probes without new data between them: the peer may be asking because our answers die on their way.

@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
 
 impl TxSide<'_, '_> {
     /// Applies a SACK; `rtx` is its BTH flag.
-    //= SRX-001
+    //= SRX-001, CTL-001
     pub(crate) fn on_sack(&mut self, now: Instant, sack: &SackRepr, rtx: bool) -> Result<(), Discard> {
         let cack = sack.cack;
         if cack.diff(self.req.max_sent) > 0 || cack.diff(self.req.unack) <= ANCIENT {
@@ -39,7 +39,7 @@ impl TxSide<'_, '_> {
             self.learn_rtt(rtt);
             self.path_rtt(now, psn, rtt);
         }
-        //= DMPR-003, DMPR-004
+        //= DMPR-003, DMPR-004, SETH-009
         if self.req.dynamic_mpr && sack.mpr != 0 {
             self.req.mpr_tx = u32::from(sack.mpr) * 128;
         }
@@ -232,7 +232,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Applies a Transport ACK or NAK (`transport.md` 3.9).
-    //= TACK-001, TACK-006, AETH-002, AETH-003, AETH-004, AETH-005, AETH-006, AETH-007
+    //= TACK-001, TACK-006, AETH-002, AETH-003, AETH-004, AETH-005, AETH-006, AETH-007, CTL-001
     pub(crate) fn on_ack(&mut self, now: Instant, psn: Psn, aeth: &AethRepr) -> Result<Verdict, Discard> {
         let within = psn.diff(self.req.max_sent) <= 0 && psn.diff(self.req.unack) > ANCIENT;
         let fail = match aeth.syndrome {

@@ -269,7 +269,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Whether a new packet fits the window of PSNs.
-    //= SND-002
+    //= SND-002, INV-001
     fn window_open(&self) -> bool {
         let limit = self.req.mpr_tx.min(self.window.capacity());
         self.req.outstanding() < limit
@@ -329,7 +329,7 @@ impl TxSide<'_, '_> {
         self.next_new(now, ports)
     }
 
-    //= SND-002, SND-004, SEG-001
+    //= SND-002, SND-004, SEG-001, INV-003
     fn next_new(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         if !self.sq.has_new() || !self.window_open() || self.wimm_blocked() {
             return None;
@@ -458,7 +458,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Charges a retry of `psn` to the budget; an error when it is spent (`transport.md` 3.8).
-    //= RETRY-001, RETRY-003
+    //= RETRY-001, RETRY-003, ERR-005
     fn count_retry(&mut self, now: Instant, psn: Psn) -> Option<ErrorCause> {
         let oldest = psn == self.req.unack.next() || psn == self.req.tack.next();
         if !oldest && !self.cfg.retry_strict {

@@ -94,6 +94,7 @@ impl ProbeTable {
     }
 
     /// Records a probe that leaves now and returns its id.
+    //= PROBE-004
     pub(crate) fn sent(&mut self, ev: EvIndex, now: Instant) -> u16 {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);

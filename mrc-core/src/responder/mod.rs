@@ -113,7 +113,7 @@ impl Responder {
 
     /// Records a write packet in the reliability state and queues the SACK or NACK it triggers (`transport.md` 4.2,
     /// 4.3). The caller then runs the transport checks on a new one.
-    //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006
+    //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-002
     pub(crate) fn on_write(
         &mut self,
         write: &Write,

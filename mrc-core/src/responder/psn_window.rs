@@ -65,7 +65,7 @@ impl PsnWindow {
         (at >> 6, (at & 63) as u32)
     }
 
-    //= RSP-006, RSP-010
+    //= RSP-006, RSP-010, INV-007
     pub(crate) fn classify(&self, psn: Psn, bits: &[RxWord]) -> Arrival {
         if psn.diff(self.cack) <= 0 {
             return Arrival::Below;
