@@ -83,7 +83,7 @@ impl Scan {
 enum Syntax {
     /// `//= ID[, ID...] [test]` on a line of its own.
     Comment,
-    /// `# ID: title`, always a test.
+    /// `requires ID[, ID...]` or `# ID: title`, always a test.
     Script,
 }
 
@@ -101,6 +101,10 @@ impl Syntax {
     fn parse(self, line: &str) -> Option<Result<(Vec<String>, Kind), String>> {
         match self {
             Self::Comment => line.trim().strip_prefix("//= ").map(comment),
+            Self::Script if line.starts_with("requires ") => {
+                let ids = line.strip_prefix("requires ").unwrap_or("");
+                Some(comment(&format!("{ids} test")))
+            }
             Self::Script => {
                 let (id, _) = line.strip_prefix("# ")?.split_once(':')?;
                 is_requirement_id(id).then(|| Ok((vec![id.to_string()], Kind::Test)))
@@ -181,6 +185,15 @@ pub(crate) mod tests {
             assert_eq!(scan.malformed.len(), 1, "{bad}");
             assert_eq!(scan.malformed[0].0.line, 1);
         }
+    }
+
+    #[test]
+    fn conformance_scripts_cite_by_their_head() {
+        let text = "# A gap is reported\nrequires SACK-004, SACK-005\n0 < write_only psn=0\n";
+        let cited = cited("tests/conformance/sack/gap.mrc", text);
+        assert_eq!(cited.len(), 2);
+        assert_eq!(cited[1], ("SACK-005".to_string(), Kind::Test, 2));
+        assert_eq!(scan_of("tests/conformance/a.mrc", "requires gaps\n").malformed.len(), 1);
     }
 
     #[test]

@@ -1,0 +1,496 @@
+//! A packet of a script with every field the script leaves out: defaults that follow from what was agreed and from what
+//! was said before. Owns no transport rule; a script states what it wants to see.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::facts::{self, Facts};
+use crate::format::{self, Kind};
+use crate::knobs::Knobs;
+use crate::packet::{Difference, Packet, show};
+use crate::script::{PacketSpec, Value};
+
+/// Headers of a packet.
+pub(crate) fn layouts(kind: &Kind, ip: i64, srv6: bool, timed: bool) -> Vec<crate::Layout> {
+    let mut stack = vec![format::ETH];
+    if srv6 {
+        stack.push(format::OUTER);
+    }
+    stack.push(if ip == 4 { format::IP4 } else { format::IP6 });
+    stack.extend([format::UDP, format::BTH]);
+    stack.extend(kind.ext.iter().filter(|layout| timed || layout.name != "tseth"));
+    stack
+}
+
+/// What the tester has said and heard so far.
+#[derive(Debug)]
+pub(crate) struct Story<'a> {
+    pub(crate) facts: &'a Facts,
+    pub(crate) knobs: &'a Knobs,
+    /// Remembered values.
+    pub(crate) bound: BTreeMap<String, u128>,
+    /// Packets the tester sent, in order.
+    sent: Vec<Sent>,
+    /// First transmissions of the target's writes, by PSN.
+    heard: BTreeMap<u32, Packet>,
+}
+
+#[derive(Clone, Debug)]
+struct Sent {
+    psn: u32,
+    kind: &'static Kind,
+    packet: Packet,
+    /// Bytes as the responder counts them; 0 when it should not count this one.
+    counted: u32,
+}
+
+impl<'a> Story<'a> {
+    pub(crate) fn new(facts: &'a Facts, knobs: &'a Knobs) -> Self {
+        Self { facts, knobs, bound: BTreeMap::new(), sent: Vec::new(), heard: BTreeMap::new() }
+    }
+
+    /// The packet of a stimulus, its bytes and the port it goes to.
+    pub(crate) fn stimulus(&mut self, now: u64, spec: &PacketSpec) -> Result<(Packet, u8), String> {
+        let timed = spec.number("ts").unwrap_or(1) != 0;
+        let mut packet = Packet::of(layouts(spec.kind, self.knobs.get("ip"), self.knobs.on("srv6"), timed));
+        let port = spec.number("port").unwrap_or(1).clamp(1, 8) as usize;
+        self.lower(&mut packet, spec.kind, port, true);
+        let psn = self.input(spec, "psn")?.unwrap_or(0) as u32;
+        set(&mut packet, "dqp", self.facts.target_qpn.into());
+        set(&mut packet, "pkey", self.knobs.get("pkey") as u128);
+        set(&mut packet, "psn", psn.into());
+        // Spread over their range, so that a mixed-up echo shows.
+        let stamp = u128::from(psn.wrapping_mul(257).wrapping_add(0x1234) & 0xFFFF);
+        for (field, value) in [("stamp", stamp), ("ftype", 1)] {
+            if !spec.kind.is_control() {
+                set(&mut packet, field, value);
+            }
+        }
+        set(&mut packet, "spdcid", (self.facts.tester_qpn & 0xFFFF).into());
+        set(&mut packet, "dpdcid", (self.facts.target_qpn & 0xFFFF).into());
+        if spec.kind.is_write() {
+            let len = spec.number("len").unwrap_or(64) as usize;
+            packet.payload =
+                (0..len).map(|n| facts::fill(spec.number("fill").unwrap_or(psn.into()) as u32, n)).collect();
+            packet.payload.resize(len.next_multiple_of(4), 0);
+            set(&mut packet, "ts", timed.into());
+            let pad = packet.payload.len() - len;
+            set(&mut packet, "pad", pad as u128);
+            set(&mut packet, "va", u128::from(self.facts.target_va) + spec.number("at").unwrap_or(0) as u128);
+            set(&mut packet, "rkey", self.facts.target_rkey.into());
+            set(&mut packet, "dmalen", len as u128);
+        }
+        match spec.kind.name {
+            "sack" => {
+                let cack = self.input(spec, "cack")?.unwrap_or(u128::from(psn));
+                for (field, value) in [("psn", cack), ("cack", cack), ("sack_offset", 1), ("restore", 1)] {
+                    set(&mut packet, field, value);
+                }
+                self.echo_of_heard(&mut packet, spec, (cack & 0xFF_FFFF) as u32);
+            }
+            "nack" => {
+                let refused = self.input(spec, "nack_psn")?.unwrap_or(u128::from(psn));
+                for (field, value) in [("psn", refused), ("nack_psn", refused), ("cc_type", 2)] {
+                    set(&mut packet, field, value);
+                }
+                self.echo_of_heard(&mut packet, spec, (refused & 0xFF_FFFF) as u32);
+            }
+            "ack" => {
+                set(&mut packet, "syndrome", 0x1F);
+            }
+            _ => {}
+        }
+        if let Some(ev) = self.input(spec, "ev")? {
+            self.set_ev(&mut packet, ev as u32);
+        } else {
+            self.set_ev(&mut packet, if spec.kind.is_control() { 0x0000_0001 } else { 0x0003_5678 });
+        }
+        if spec.value("ce").is_some() {
+            set(&mut packet, "ip.ecn", 3);
+            set(&mut packet, "outer.ecn", 3);
+        }
+        self.lengths(&mut packet);
+        for (name, _) in spec.fields.iter().filter(|(name, _)| !is_pseudo(name)) {
+            if let Some(value) = self.input(spec, name)?
+                && !packet.set(name, value)
+            {
+                return Err(format!("this {} has no field `{name}`", spec.kind.name));
+            }
+        }
+        checksum(&mut packet);
+        if spec.number("icrc") == Some(-1) {
+            let good = crate::icrc(&packet.bytes()[l3(&packet)..][..packet.bytes().len() - l3(&packet) - 4]);
+            packet.icrc = Some([good[0] ^ 1, good[1], good[2], good[3]]);
+        }
+        packet.keep = spec.number("trim").map(|keep| keep as usize);
+        self.remember(spec, now, &packet);
+        Ok((packet, port as u8))
+    }
+
+    fn remember(&mut self, spec: &PacketSpec, _now: u64, packet: &Packet) {
+        let psn = packet.get("psn").unwrap_or(0) as u32;
+        let intact = packet.keep.is_none() && packet.icrc.is_none() && spec.value("cut").is_none();
+        let known = self.sent.iter().any(|sent| sent.psn == psn && sent.counted > 0);
+        let counts = spec.kind.is_write() && intact && !known;
+        let counted = if counts { packet.get("udplen").unwrap_or(0) as u32 + 40 } else { 0 };
+        self.sent.push(Sent { psn, kind: spec.kind, packet: packet.clone(), counted });
+    }
+
+    /// The packet expected, in the light of `heard`: what the script leaves to the target is taken from there.
+    ///
+    /// # Errors
+    /// The field that breaks a condition which is no plain value.
+    pub(crate) fn expected(
+        &mut self,
+        now: Option<u64>,
+        spec: &PacketSpec,
+        heard: &Packet,
+    ) -> Result<Packet, Difference> {
+        let timed = spec.kind.is_write() && self.knobs.on("timestamps");
+        let (ip, srv6) = (self.knobs.get("ip"), self.knobs.on("srv6"));
+        let mut packet = Packet::of(layouts(spec.kind, ip, srv6, timed || !spec.kind.is_write()));
+        let ev = heard.ev(self.swapped());
+        let port = self.facts.evs.iter().find(|(value, _)| *value == ev).map_or(1, |(_, port)| usize::from(*port));
+        self.lower(&mut packet, spec.kind, port, false);
+        if srv6 {
+            set(&mut packet, "outer.dst", u128::from(self.facts.outer_dst(ev)));
+            // The flow label is copied from the inner header.
+            set(&mut packet, "outer.label", (ev >> 16).into());
+        }
+        set(&mut packet, "dqp", self.facts.tester_qpn.into());
+        set(&mut packet, "pkey", self.knobs.get("pkey") as u128);
+        set(&mut packet, "spdcid", (self.facts.target_qpn & 0xFFFF).into());
+        set(&mut packet, "dpdcid", (self.facts.tester_qpn & 0xFFFF).into());
+        match now {
+            Some(now) if spec.kind.is_write() || spec.kind.name == "probe" => {
+                set(&mut packet, "stamp", u128::from((now / 128) & 0xFFFF));
+            }
+            _ => copy(&mut packet, heard, "stamp"),
+        }
+        if spec.kind.is_write() || spec.kind.name == "probe" {
+            set(&mut packet, "ftype", 1);
+        }
+        if spec.kind.is_write() {
+            self.expect_write(&mut packet, spec, timed);
+        } else {
+            self.expect_answer(&mut packet, spec, heard);
+        }
+        self.set_ev(&mut packet, ev);
+        self.lengths(&mut packet);
+        if !self.facts.evs.is_empty() && !self.facts.evs.iter().any(|(value, _)| *value == ev) {
+            let expected = "an EV of the profile".into();
+            return Err(Difference { field: "ev".into(), expected, actual: show(ev.into(), 32, false) });
+        }
+        for (name, value) in &spec.fields {
+            self.apply(&mut packet, heard, name, value, ev)?;
+        }
+        checksum(&mut packet);
+        Ok(packet)
+    }
+
+    /// One named field of an expected packet.
+    fn apply(
+        &mut self,
+        packet: &mut Packet,
+        heard: &Packet,
+        name: &str,
+        value: &Value,
+        ev: u32,
+    ) -> Result<(), Difference> {
+        let actual = if name == "ev" { Some(u128::from(ev)) } else { heard.get(name) };
+        let differs = |expected: String| {
+            let actual = actual.map_or("no such field".into(), |actual| show(actual, 32, false));
+            Err(Difference { field: name.into(), expected, actual })
+        };
+        let wanted = match value {
+            Value::Any => actual,
+            Value::Number(n) => Some(*n as u128),
+            Value::Bound(variable) => match (self.bound.get(variable), actual) {
+                (Some(known), _) => Some(*known),
+                (None, Some(actual)) => {
+                    self.bound.insert(variable.clone(), actual);
+                    Some(actual)
+                }
+                (None, None) => return differs(format!("a value for @{variable}")),
+            },
+            Value::Not(variable) => {
+                if self.bound.get(variable).copied() == actual {
+                    return differs(format!("another value than @{variable}"));
+                }
+                actual
+            }
+        };
+        match (name, wanted) {
+            ("ev", Some(wanted)) if wanted & 0xFFFF_FFFF != u128::from(ev) => {
+                return differs(show(wanted & 0xFFFF_FFFF, 32, false));
+            }
+            (name, Some(wanted)) if !is_pseudo(name) => {
+                packet.set(name, wanted);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn expect_write(&self, packet: &mut Packet, spec: &PacketSpec, timed: bool) {
+        let psn = spec.number("psn").unwrap_or(0) as u32;
+        let number = |name: &str| spec.number(name);
+        let before = self.heard.get(&psn).filter(|_| number("rtx") == Some(1));
+        if let Some(before) = before {
+            for field in ["rqmsn", "msn", "va", "rkey", "dmalen", "imm", "pad", "se", "a"] {
+                copy(packet, before, field);
+            }
+            packet.payload = before.payload.clone();
+        } else {
+            let len = number("len").unwrap_or(64) as usize;
+            let from = number("from").unwrap_or(0) as u64;
+            packet.payload = (from..from + len as u64).map(facts::initial).collect();
+            packet.payload.resize(len.next_multiple_of(4), 0);
+            let pad = packet.payload.len() - len;
+            set(packet, "pad", pad as u128);
+            set(packet, "va", u128::from(self.facts.tester_va) + number("at").unwrap_or(0) as u128);
+            set(packet, "rkey", self.facts.tester_rkey.into());
+            set(packet, "dmalen", len as u128);
+            let ends = !matches!(spec.kind.name, "write_first" | "write_middle");
+            set(packet, "a", ends.into());
+        }
+        set(packet, "ts", timed.into());
+        set(packet, "ip.dscp", self.data_dscp(number("rtx") == Some(1)).into());
+        set(packet, "outer.dscp", self.data_dscp(number("rtx") == Some(1)).into());
+    }
+
+    fn expect_answer(&self, packet: &mut Packet, spec: &PacketSpec, heard: &Packet) {
+        let of = self.answered(spec);
+        if let Some(of) = of {
+            let timed = of.kind.name == "probe" || of.kind.name == "ep_request" || of.packet.get("ts") == Some(1);
+            // A trimming switch leaves TSETH or not.
+            let left = of.packet.keep.is_none_or(|keep| keep >= 20) && of.packet.get("ftype") == Some(1);
+            let stamp = if timed && left { of.packet.get("stamp").unwrap_or(0) } else { 0 };
+            set(packet, "entropy", of.packet.ev(self.swapped()).into());
+            if !matches!(spec.kind.name, "probe" | "ep_request") {
+                set(packet, "stamp", stamp);
+            }
+            set(packet, "rtx", if of.kind.name == "probe" { 0 } else { of.packet.get("rtx").unwrap_or(0) });
+        }
+        match spec.kind.name {
+            "sack" => {
+                let cack = spec.number("cack").unwrap_or(0) as u128 & 0xFF_FFFF;
+                let probed = of.filter(|of| of.kind.name == "probe");
+                let offset = of.map_or(0, |of| u128::from(of.psn).wrapping_sub(cack));
+                let about = probed.map_or(offset, |of| of.packet.get("probe_id").unwrap_or(0));
+                for (field, value) in [
+                    ("psn", cack),
+                    ("pr", probed.is_some().into()),
+                    ("ack_offset", about),
+                    ("sack_offset", 1),
+                    ("restore", 1),
+                    ("rcvd", u128::from(self.counted().div_ceil(256))),
+                ] {
+                    set(packet, field, value);
+                }
+            }
+            "nack" => {
+                let psn = spec.number("nack_psn").map_or(of.map_or(0, |of| of.psn.into()), |psn| psn as u128);
+                for (field, value) in
+                    [("psn", psn), ("nack_psn", psn), ("cc_type", self.knobs.get("neth_cc_type") as u128)]
+                {
+                    set(packet, field, value);
+                }
+            }
+            "ack" => {
+                set(packet, "rtx", 0);
+                set(packet, "syndrome", 0x1F);
+                let psn = spec.number("psn").unwrap_or(0) as u32;
+                set(packet, "msn", self.messages_below(psn));
+            }
+            "probe" => {
+                set(packet, "rtx", 0);
+                copy(packet, heard, "probe_id");
+            }
+            _ => {}
+        }
+        let dscp = if spec.kind.is_control() { DSCP_CONTROL } else { self.data_dscp(false) };
+        set(packet, "ip.dscp", dscp.into());
+        set(packet, "outer.dscp", dscp.into());
+    }
+
+    /// The tester's packet that an answer answers: the one `of=` names, else the last.
+    fn answered(&self, spec: &PacketSpec) -> Option<&Sent> {
+        let of = spec.number("of").map(|psn| psn as u32);
+        self.sent.iter().rev().find(|sent| of.is_none_or(|psn| sent.psn == psn))
+    }
+
+    /// Bytes of the tester's writes that a responder has counted.
+    fn counted(&self) -> u64 {
+        self.sent.iter().map(|sent| u64::from(sent.counted)).sum()
+    }
+
+    /// Messages of the tester that end at or below `psn`.
+    fn messages_below(&self, psn: u32) -> u128 {
+        let ends = |sent: &&Sent| sent.counted > 0 && !matches!(sent.kind.name, "write_first" | "write_middle");
+        let below = |sent: &&Sent| psn.wrapping_sub(sent.psn) & 0xFF_FFFF < 1 << 23;
+        self.sent.iter().filter(ends).filter(below).count() as u128
+    }
+
+    /// A control packet of the tester echoes the target's write that it is about.
+    fn echo_of_heard(&self, packet: &mut Packet, spec: &PacketSpec, about: u32) {
+        let psn = spec.number("of").map_or_else(
+            || about.wrapping_add(spec.number("ack_offset").unwrap_or(0) as u32) & 0xFF_FFFF,
+            |psn| psn as u32,
+        );
+        let Some(write) = self.heard.get(&psn) else { return };
+        set(packet, "entropy", write.ev(self.swapped()).into());
+        set(packet, "stamp", write.get("stamp").unwrap_or(0));
+        if spec.value("of").is_some() && spec.kind.name == "sack" {
+            set(packet, "ack_offset", u128::from(psn).wrapping_sub(u128::from(about)));
+        }
+    }
+
+    /// The target's write was as expected.
+    pub(crate) fn matched(&mut self, packet: &Packet) {
+        if packet.kind().is_some_and(Kind::is_write) {
+            let psn = packet.get("psn").unwrap_or(0) as u32;
+            // The latest copy counts for echoes; what it carries never changes.
+            self.heard.insert(psn, packet.clone());
+        }
+    }
+
+    /// A field's value in a stimulus.
+    fn input(&self, spec: &PacketSpec, name: &str) -> Result<Option<u128>, String> {
+        match spec.value(name) {
+            None => Ok(None),
+            Some(Value::Number(n)) => Ok(Some(*n as u128)),
+            Some(Value::Bound(variable)) => {
+                let value = self.bound.get(variable).copied();
+                value.map(Some).ok_or_else(|| format!("@{variable} is not known yet"))
+            }
+            Some(Value::Any | Value::Not(_)) => Err(format!("a packet that is sent needs a value of `{name}`")),
+        }
+    }
+
+    fn swapped(&self) -> bool {
+        // IPv4 carries the lower half only, and always there.
+        self.knobs.on("ev_high_half_in_sport") && self.knobs.get("ip") != 4
+    }
+
+    fn set_ev(&self, packet: &mut Packet, ev: u32) {
+        let (high, low) = if self.swapped() { (ev & 0xFFFF, ev >> 16) } else { (ev >> 16, ev & 0xFFFF) };
+        set(packet, "sport", low.into());
+        set(packet, "ip.label", high.into());
+        set(packet, "outer.label", high.into());
+    }
+
+    fn data_dscp(&self, rtx: bool) -> u8 {
+        match (self.knobs.on("trimming"), rtx) {
+            (false, _) => 0,
+            (true, false) => 4,
+            (true, true) => self.knobs.get("dscp_retx") as u8,
+        }
+    }
+
+    /// Ethernet to UDP, without EV and lengths.
+    fn lower(&self, packet: &mut Packet, kind: &Kind, port: usize, to_target: bool) {
+        let mac = |list: &[[u8; 6]]| {
+            let octets = list.get(port - 1).or(list.first()).copied().unwrap_or([0; 6]);
+            octets.iter().fold(0, |value, byte| value << 8 | u128::from(*byte))
+        };
+        let (target, tester) = (mac(&self.facts.target_mac), mac(&self.facts.tester_mac));
+        let (dst, src) = if to_target { (target, tester) } else { (tester, target) };
+        let (to, from) = (self.facts.target_ip, self.facts.tester_ip);
+        let (to, from) = if to_target { (to, from) } else { (from, to) };
+        let (control, answer) = (kind.is_control(), kind.name == "ep_response");
+        let ecn = if control || answer { if self.knobs.on("ctl_ect") { 2 } else { 0 } } else { 2 };
+        let dscp = if control || answer { DSCP_CONTROL } else { 0 };
+        let v4 = to.is_ipv4();
+        let sid = |list: &[Ipv6Addr]| u128::from(list.get(port - 1).copied().unwrap_or(Ipv6Addr::UNSPECIFIED));
+        let (outer_dst, outer_src) = if to_target {
+            (sid(&self.facts.target_sid), sid(&self.facts.tester_sid))
+        } else {
+            (0, sid(&self.facts.target_sid))
+        };
+        for (field, value) in [
+            ("eth.dst", dst),
+            ("eth.src", src),
+            ("eth.type", if v4 { 0x0800 } else { 0x86DD }),
+            ("outer.version", 6),
+            ("outer.nh", 41),
+            ("outer.hop", 64),
+            ("outer.src", outer_src),
+            ("outer.dst", outer_dst),
+            ("outer.ecn", ecn),
+            ("outer.dscp", dscp.into()),
+            ("ip.version", if v4 { 4 } else { 6 }),
+            ("ip.ihl", 5),
+            ("ip.flags", 2),
+            ("ip.ttl", 64),
+            ("ip.hop", 64),
+            ("ip.nh", 17),
+            ("ip.dst", bits(to)),
+            ("ip.src", bits(from)),
+            ("ip.ecn", ecn),
+            ("ip.dscp", dscp.into()),
+            ("dport", self.knobs.get("udp_port") as u128),
+            ("opcode", kind.opcode.into()),
+        ] {
+            packet.set(field, value);
+        }
+    }
+
+    /// Length fields, from what follows them.
+    fn lengths(&self, packet: &mut Packet) {
+        let ip = packet.layers.iter().position(|layer| layer.layout.name == "ip").unwrap_or(1);
+        let after: usize = packet.layers[ip + 1..].iter().map(|layer| layer.layout.bytes()).sum();
+        let udp = after + packet.payload.len() + 4;
+        for (field, value) in [
+            ("udplen", udp),
+            ("plen", udp),
+            ("ip.total", udp + 20),
+            ("outer.plen", udp + packet.layers[ip].layout.bytes()),
+        ] {
+            packet.set(field, value as u128);
+        }
+        if self.knobs.get("ip") != 4 {
+            packet.set("ip.plen", udp as u128);
+        }
+    }
+}
+
+const DSCP_CONTROL: u8 = 46;
+
+fn is_pseudo(name: &str) -> bool {
+    matches!(name, "ev" | "at" | "len" | "of" | "from" | "port" | "trim" | "icrc" | "cut" | "ce" | "fill")
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u32::from(v4).into(),
+        IpAddr::V6(v6) => v6.into(),
+    }
+}
+
+fn set(packet: &mut Packet, name: &str, value: u128) {
+    packet.set(name, value);
+}
+
+fn copy(to: &mut Packet, from: &Packet, name: &str) {
+    if let Some(value) = from.get(name) {
+        to.set(name, value);
+    }
+}
+
+fn l3(packet: &Packet) -> usize {
+    packet.layers.iter().take_while(|layer| layer.layout.name != "ip").map(|layer| layer.layout.bytes()).sum()
+}
+
+/// The header checksum of IPv4, unless a script gave one.
+fn checksum(packet: &mut Packet) {
+    if packet.get("ip.hsum") != Some(0) {
+        return;
+    }
+    let bytes = packet.bytes();
+    let at = l3(packet);
+    let header = bytes.get(at..at + 20).unwrap_or(&[]);
+    let sum: u32 = header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let folded = (sum & 0xFFFF) + (sum >> 16);
+    packet.set("ip.hsum", u128::from(!((folded & 0xFFFF) + (folded >> 16)) & 0xFFFF));
+}

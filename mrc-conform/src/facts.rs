@@ -1,0 +1,102 @@
+//! What both ends know before the first packet: addresses, numbers, keys, paths. A connection manager would agree on it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::knobs::Knobs;
+
+/// An IP address.
+pub type Address = std::net::IpAddr;
+
+/// Everything agreed for one script. `target` is the endpoint under test, `tester` the one that plays its peer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// QP number of the target.
+    pub target_qpn: u32,
+    /// QP number the tester uses.
+    pub tester_qpn: u32,
+    /// MAC addresses of the target's ports, port 1 first.
+    pub target_mac: Vec<[u8; 6]>,
+    /// MAC addresses of the tester's ports.
+    pub tester_mac: Vec<[u8; 6]>,
+    /// Inner (or only) address of the target.
+    pub target_ip: Address,
+    /// Inner (or only) address of the tester.
+    pub tester_ip: Address,
+    /// Outer addresses under SRv6, per port: the target's SID.
+    pub target_sid: Vec<std::net::Ipv6Addr>,
+    /// Outer addresses under SRv6, per port: the tester's SID.
+    pub tester_sid: Vec<std::net::Ipv6Addr>,
+    /// The target's region that the tester writes to.
+    pub target_va: u64,
+    /// Its key.
+    pub target_rkey: u32,
+    /// Bytes of either region.
+    pub region: u64,
+    /// The tester's region that the target writes to.
+    pub tester_va: u64,
+    /// Its key.
+    pub tester_rkey: u32,
+    /// The EV profile of the target's QP: value and port. Empty: any value may come.
+    pub evs: Vec<(u32, u8)>,
+}
+
+/// Bytes of a region.
+pub(crate) const REGION: u64 = 1 << 20;
+/// Where the target's region begins.
+pub(crate) const TARGET_VA: u64 = 0x7F00_0000_0000;
+/// Where the tester's region begins.
+pub(crate) const TESTER_VA: u64 = 0x6E00_0000_0000;
+
+impl Facts {
+    /// The tester's half of what is agreed; the target fills in its own.
+    pub fn offer(knobs: &Knobs, tester_mac: Vec<[u8; 6]>) -> Self {
+        let v4 = knobs.get("ip") == 4;
+        let ip = |last: u8| {
+            if v4 {
+                Address::from([192, 0, 2, last])
+            } else {
+                Address::from([0x2001, 0xDB8, 1, 0, 0, 0, 0, last.into()])
+            }
+        };
+        let sid = |host: u16| {
+            (0..8).map(|plane| [0xFCBB, 0xBB00, 0x3000 | plane << 8 | host, 0, 0, 0, 0, 0].into()).collect()
+        };
+        let planes = knobs.get("planes").clamp(1, 8) as u32;
+        let evs = (0..knobs.get("evs") as u32)
+            .map(|n| (((n % planes) << 8) | (n / planes), (n % planes) as u8 + 1))
+            .collect();
+        Self {
+            target_qpn: 0,
+            tester_qpn: 0x01_A0A1,
+            target_mac: Vec::new(),
+            tester_mac,
+            target_ip: ip(11),
+            tester_ip: ip(10),
+            target_sid: sid(0xB),
+            tester_sid: sid(0xA),
+            target_va: TARGET_VA,
+            target_rkey: 0,
+            region: REGION,
+            tester_va: TESTER_VA,
+            tester_rkey: 0xCAFE_0001,
+            evs,
+        }
+    }
+
+    /// Outer destination of the target's packet on `ev` under SRv6: the uplink named by the EV's low 12 bits, then the
+    /// tester.
+    pub fn outer_dst(&self, ev: u32) -> std::net::Ipv6Addr {
+        let host = self.tester_sid.first().map_or(0, |sid| sid.segments()[2]);
+        [0xFCBB, 0xBB00, 0x1000 | (ev & 0xFFF) as u16, host, 0, 0, 0, 0].into()
+    }
+}
+
+/// First content of the target's memory at `offset`.
+pub(crate) fn initial(offset: u64) -> u8 {
+    (offset.wrapping_mul(7).wrapping_add(offset / 251)) as u8
+}
+
+/// Payload byte `n` of the tester's write packet `psn`.
+pub(crate) fn fill(psn: u32, n: usize) -> u8 {
+    psn.wrapping_mul(37).wrapping_add((n as u32).wrapping_mul(11)).wrapping_add(n as u32 / 256).wrapping_add(5) as u8
+}

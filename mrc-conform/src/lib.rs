@@ -1,0 +1,26 @@
+//! Conformance scripts for MRC endpoints: a small language, packet formats of its own, and a runner that plays the peer.
+//!
+//! [`Script`] is a parsed file, [`run`] plays it against a [`Target`]; [`engine`] is the target in this process (virtual
+//! time), `mrc conform` brings the one over a wire. `docs/conformance.md` explains the language.
+#![forbid(unsafe_code)]
+
+mod bits;
+pub mod engine;
+mod expect;
+mod facts;
+pub mod format;
+mod icrc;
+mod knobs;
+mod packet;
+mod run;
+mod script;
+mod target;
+
+pub use bits::{Field, Layout};
+pub use facts::{Address, Facts};
+pub use icrc::icrc;
+pub use knobs::{KNOBS, Knob, Knobs};
+pub use packet::{Difference, Layer, Packet, hex, show};
+pub use run::{Failure, Outcome, Trace, TraceEntry, Verdict, run, run_traced};
+pub use script::{Check, Op, PacketSpec, Post, Script, ScriptError, Step, Value, load_tree};
+pub use target::{Done, DoneKind, Heard, Refusal, Target};

@@ -1,0 +1,392 @@
+//! Plays a script against a target and says where they part.
+
+use std::collections::VecDeque;
+
+use crate::expect::Story;
+use crate::facts::{self, Facts};
+use crate::packet::{Difference, Packet, hex};
+use crate::script::{Check, Op, PacketSpec, Script, Step};
+use crate::target::{Done, DoneKind, Heard, Refusal, Target};
+
+/// What came of a script.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Outcome {
+    /// Script.
+    pub script: String,
+    /// Its title.
+    pub title: String,
+    /// Its requirements.
+    pub requires: Vec<String>,
+    /// Result.
+    pub verdict: Verdict,
+    /// What was wrong besides and does not concern this script: a wrong trailer, which the ICRC scripts charge.
+    pub notes: Vec<String>,
+}
+
+/// Result of a script.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum Verdict {
+    /// As the script says.
+    Pass,
+    /// Not so.
+    Fail(Failure),
+    /// The target lacks what the script needs.
+    NotApplicable {
+        /// What it lacks.
+        reason: String,
+    },
+    /// The test itself could not be done.
+    Broken {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Where target and script part.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Failure {
+    /// Line of the script.
+    pub line: usize,
+    /// What happened.
+    pub what: String,
+    /// The field that differs, when a packet came and was another one.
+    pub difference: Option<Difference>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}", self.what)?;
+        match &self.difference {
+            Some(d) => write!(out, "\n    field {}: expected {}, got {}", d.field, d.expected, d.actual),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Frames of a run, both ways.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Trace {
+    /// In the order of time.
+    pub entries: Vec<TraceEntry>,
+}
+
+/// One frame of a run.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct TraceEntry {
+    /// Nanoseconds since the script began.
+    pub at_ns: u64,
+    /// The target sent it; else the tester.
+    pub from_target: bool,
+    /// Port of the target.
+    pub port: u8,
+    /// One line for people.
+    pub text: String,
+    /// The frame as hexadecimal digits.
+    pub frame: String,
+}
+
+/// Why a run stops early.
+enum Stop {
+    Fail(Failure),
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Real time between the last word of a target and the end of a script.
+const SETTLE_NS: u64 = 5_000_000;
+/// Real time that a target's packet may be late.
+const PATIENCE_NS: u64 = 400_000_000;
+
+/// Plays `script` against `target`, whose fresh QP was set up as `facts` say.
+pub fn run(script: &Script, facts: &Facts, target: &mut dyn Target) -> Outcome {
+    run_traced(script, facts, target, &mut Trace::default())
+}
+
+/// As [`run`], and keeps every frame.
+pub fn run_traced(script: &Script, facts: &Facts, target: &mut dyn Target, trace: &mut Trace) -> Outcome {
+    let story = Story::new(facts, &script.knobs);
+    let mut player =
+        Player { script, facts, target, story, trace, waiting: VecDeque::new(), late: 0, notes: Vec::new() };
+    let verdict = match player.play() {
+        Ok(()) => Verdict::Pass,
+        Err(Stop::Fail(failure)) => Verdict::Fail(failure),
+        Err(Stop::Refused(Refusal::NotApplicable(reason))) => Verdict::NotApplicable { reason },
+        Err(Stop::Refused(Refusal::Broken(reason))) => Verdict::Broken { reason },
+    };
+    Outcome {
+        script: script.file.clone(),
+        title: script.title.clone(),
+        requires: script.requires.clone(),
+        verdict,
+        notes: player.notes,
+    }
+}
+
+struct Player<'a> {
+    script: &'a Script,
+    facts: &'a Facts,
+    target: &'a mut dyn Target,
+    story: Story<'a>,
+    trace: &'a mut Trace,
+    /// Frames heard and not yet expected.
+    waiting: VecDeque<Heard>,
+    /// By how much real time runs behind the script's.
+    late: u64,
+    notes: Vec<String>,
+}
+
+impl Player<'_> {
+    fn play(&mut self) -> Result<(), Stop> {
+        let steps = &self.script.steps;
+        let mut at = 0;
+        while let Some(step) = steps.get(at) {
+            match &step.op {
+                Op::Expect(_) => {
+                    // Packets of one instant may come in any order of their types.
+                    let group: Vec<&Step> = steps[at..]
+                        .iter()
+                        .take_while(|next| next.at == step.at && matches!(next.op, Op::Expect(_)))
+                        .collect();
+                    self.expect_group(&group)?;
+                    at += group.len();
+                    continue;
+                }
+                Op::Send(spec) => self.send(step, spec)?,
+                Op::Act(post) => {
+                    self.silent_until(step, step.at)?;
+                    self.target.act(step.at + self.late, post)?;
+                }
+                Op::Check(check) => self.check(step, check)?,
+                Op::Quiet => self.silent_until(step, step.at)?,
+            }
+            at += 1;
+        }
+        let last = steps.last().map_or(0, |step| step.at);
+        let end = Step { line: steps.last().map_or(0, |step| step.line), at: last, op: Op::Quiet };
+        if !self.target.virtual_time() {
+            self.late += SETTLE_NS;
+        }
+        self.silent_until(&end, last)?;
+        match self.target.done(last + self.late) {
+            Ok(Some(done)) => Err(fail(&end, format!("a completion that the script does not expect: {}", tell(&done)))),
+            Ok(None) | Err(Refusal::NotApplicable(_)) => Ok(()),
+            Err(broken) => Err(broken.into()),
+        }
+    }
+
+    fn send(&mut self, step: &Step, spec: &PacketSpec) -> Result<(), Stop> {
+        self.silent_until(step, step.at)?;
+        let (packet, port) = self.story.stimulus(step.at, spec).map_err(|why| fail(step, why))?;
+        if usize::from(port) > self.facts.tester_mac.len() {
+            return Err(Refusal::NotApplicable(format!("needs {port} links to the target")).into());
+        }
+        let mut frame = packet.bytes();
+        if let Some(cut) = spec.number("cut") {
+            frame.truncate(frame.len().saturating_sub(cut as usize));
+        }
+        let (at_ns, text) = (step.at, packet.to_string());
+        self.trace.entries.push(TraceEntry { at_ns, from_target: false, port, text, frame: hex(&frame) });
+        Ok(self.target.send(step.at + self.late, port, &frame)?)
+    }
+
+    /// Takes what comes until `at`.
+    fn listen(&mut self, at: u64) -> Result<(), Stop> {
+        while let Some(heard) = self.target.hear(at + self.late)? {
+            self.note_frame(&heard);
+            self.waiting.push_back(heard);
+        }
+        Ok(())
+    }
+
+    fn note_frame(&mut self, heard: &Heard) {
+        let text = Packet::parse(&heard.frame).map_or_else(|why| why, |packet| packet.to_string());
+        let (at_ns, frame) = (heard.at, hex(&heard.frame));
+        self.trace.entries.push(TraceEntry { at_ns, from_target: true, port: heard.port, text, frame });
+    }
+
+    /// Nothing may come until `at` that was not expected before.
+    fn silent_until(&mut self, step: &Step, at: u64) -> Result<(), Stop> {
+        self.listen(at)?;
+        match self.waiting.front() {
+            None => Ok(()),
+            Some(heard) => Err(fail(
+                step,
+                format!("a packet that the script does not expect, at {} ns: {}", heard.at, line(heard)),
+            )),
+        }
+    }
+
+    fn expect_group(&mut self, group: &[&Step]) -> Result<(), Stop> {
+        let mut open: Vec<(&Step, &PacketSpec)> = group
+            .iter()
+            .filter_map(|&step| match &step.op {
+                Op::Expect(spec) => Some((step, spec)),
+                _ => None,
+            })
+            .collect();
+        while let Some(&(first, _)) = open.first() {
+            let Some(heard) = self.next_heard(first.at)? else {
+                let spec = open[0].1;
+                return Err(fail(first, format!("no packet came; the script expects a {}", spec.kind.name)));
+            };
+            let packet = Packet::parse(&heard.frame)
+                .map_err(|why| fail(first, format!("a packet that is none of MRC's, {why}: {}", hex(&heard.frame))))?;
+            let name = packet.kind().map_or("", |kind| kind.name);
+            let Some(place) = open.iter().position(|(_, spec)| spec.kind.name == name) else {
+                let wanted = open[0].1.kind.name;
+                return Err(fail(
+                    first,
+                    format!("the script expects a {wanted}, and this came at {} ns: {packet}", heard.at),
+                ));
+            };
+            let (step, spec) = open.remove(place);
+            self.judge(step, spec, &heard, &packet)?;
+        }
+        Ok(())
+    }
+
+    fn next_heard(&mut self, at: u64) -> Result<Option<Heard>, Stop> {
+        if let Some(heard) = self.waiting.pop_front() {
+            return Ok(Some(heard));
+        }
+        let patience = if self.target.virtual_time() { 0 } else { PATIENCE_NS };
+        let heard = self.target.hear(at + self.late + patience)?;
+        if let Some(heard) = &heard {
+            self.note_frame(heard);
+            // What came late moves the rest of the script.
+            self.late = self.late.max(heard.at.saturating_sub(at));
+        }
+        Ok(heard)
+    }
+
+    fn judge(&mut self, step: &Step, spec: &PacketSpec, heard: &Heard, packet: &Packet) -> Result<(), Stop> {
+        let exact = self.target.virtual_time();
+        if exact && heard.at != step.at {
+            let what = format!("came at {} ns, the script says {} ns: {packet}", heard.at, step.at);
+            return Err(fail(step, what));
+        }
+        let differs = |difference| {
+            let what = format!("a {} that differs: {packet}", spec.kind.name);
+            Err(Stop::Fail(Failure { line: step.line, what, difference: Some(difference) }))
+        };
+        let expected = match self.story.expected(exact.then_some(heard.at), spec, packet) {
+            Ok(expected) => expected,
+            Err(difference) => return differs(difference),
+        };
+        if let Some(wanted) = spec.number("port").filter(|wanted| *wanted != i128::from(heard.port)) {
+            let (expected, actual) = (wanted.to_string(), heard.port.to_string());
+            return differs(Difference { field: "port".into(), expected, actual });
+        }
+        let headers =
+            |packet: &Packet| packet.layers.iter().map(|layer| layer.layout.name).collect::<Vec<_>>().join(" ");
+        if headers(packet) != headers(&expected) {
+            let (expected, actual) = (headers(&expected), headers(packet));
+            return differs(Difference { field: "headers".into(), expected, actual });
+        }
+        match packet.difference(&expected) {
+            None => {}
+            // One wrong mask must not hide everything else: only the scripts about the trailer fail for it.
+            Some(d) if d.field == "icrc" && !self.script.requires.iter().any(|id| id.starts_with("ICRC")) => {
+                self.notes.push(format!("line {}: wrong ICRC {}, expected {}", step.line, d.actual, d.expected));
+            }
+            Some(difference) => return differs(difference),
+        }
+        self.story.matched(packet);
+        Ok(())
+    }
+
+    fn check(&mut self, step: &Step, check: &Check) -> Result<(), Stop> {
+        match check {
+            Check::Done(wanted) => self.check_done(step, wanted),
+            Check::Memory { at, len, psn } => {
+                self.listen(step.at)?;
+                let have = self.target.memory(*at, *len)?;
+                let want = |n: usize| match psn {
+                    Some(psn) => facts::fill(*psn, n),
+                    None => facts::initial(at + n as u64),
+                };
+                match (0..*len).find(|&n| have.get(n) != Some(&want(n))) {
+                    None => Ok(()),
+                    Some(n) => {
+                        let (expected, actual) =
+                            (format!("{:#04x}", want(n)), format!("{:#04x}", have.get(n).copied().unwrap_or(0)));
+                        let difference =
+                            Some(Difference { field: format!("memory[{}]", at + n as u64), expected, actual });
+                        let what = "the target's memory holds something else".into();
+                        Err(Stop::Fail(Failure { line: step.line, what, difference }))
+                    }
+                }
+            }
+            Check::Counter(name, wanted) => {
+                self.listen(step.at)?;
+                let have = self.target.counter(name)?;
+                if have == *wanted {
+                    Ok(())
+                } else {
+                    Err(fail(step, format!("counter {name}: expected {wanted}, got {have}")))
+                }
+            }
+            Check::State(wanted) => {
+                self.listen(step.at)?;
+                let have = self.target.counter("state")?;
+                let have = ["reset", "init", "rtr", "rts", "error"].get(have as usize).copied().unwrap_or("unknown");
+                if have == wanted {
+                    Ok(())
+                } else {
+                    Err(fail(step, format!("QP state: expected {wanted}, got {have}")))
+                }
+            }
+        }
+    }
+
+    fn check_done(&mut self, step: &Step, wanted: &[(String, String)]) -> Result<(), Stop> {
+        self.listen(step.at)?;
+        let patience = if self.target.virtual_time() { 0 } else { PATIENCE_NS };
+        let Some(done) = self.target.done(step.at + self.late + patience)? else {
+            return Err(fail(step, "no completion".into()));
+        };
+        if self.target.virtual_time() && done.at != step.at {
+            let what = format!("completed at {} ns, the script says {} ns: {}", done.at, step.at, tell(&done));
+            return Err(fail(step, what));
+        }
+        for (name, value) in wanted {
+            let number = |have: Option<u64>| have.map_or("none".to_string(), |have| have.to_string());
+            let have = match name.as_str() {
+                "write" => ("1", (done.kind == DoneKind::Write) as u64).1.to_string(),
+                "recv" => ((done.kind == DoneKind::Recv) as u64).to_string(),
+                "id" => done.id.to_string(),
+                "status" => done.status.clone(),
+                "len" => done.len.to_string(),
+                "imm" => number(done.imm.map(u64::from)),
+                _ => u64::from(done.solicited).to_string(),
+            };
+            let value = crate::script::number(value).map_or(value.clone(), |n| n.to_string());
+            if have != value {
+                return Err(fail(
+                    step,
+                    format!("completion field {name}: expected {value}, got {have}: {}", tell(&done)),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fail(step: &Step, what: String) -> Stop {
+    Stop::Fail(Failure { line: step.line, what, difference: None })
+}
+
+fn line(heard: &Heard) -> String {
+    Packet::parse(&heard.frame).map_or_else(|_| hex(&heard.frame), |packet| packet.to_string())
+}
+
+fn tell(done: &Done) -> String {
+    let kind = if done.kind == DoneKind::Recv { "recv" } else { "write" };
+    format!("{kind} id={} status={} len={} at {} ns", done.id, done.status, done.len, done.at)
+}

@@ -1,0 +1,480 @@
+//! The script language: text to steps. Names are checked here, so that a typing error is found with its line before
+//! anything runs. `docs/conformance.md` has the grammar.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::Kind;
+use crate::knobs::{Knobs, word};
+
+/// A parsed script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// File, as given.
+    pub file: String,
+    /// What it shows.
+    pub title: String,
+    /// Requirements.
+    pub requires: Vec<String>,
+    /// What the endpoint must be set to.
+    pub knobs: Knobs,
+    /// What happens.
+    pub steps: Vec<Step>,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Line in the file, from 1.
+    pub line: usize,
+    /// Nanoseconds since the script began.
+    pub at: u64,
+    /// What.
+    pub op: Op,
+}
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// The tester sends.
+    Send(PacketSpec),
+    /// The target sends.
+    Expect(PacketSpec),
+    /// The target's application or driver does something.
+    Act(Post),
+    /// Something is true of the target.
+    Check(Check),
+    /// Nothing came until now.
+    Quiet,
+}
+
+/// A packet by its fields; what is not named has its default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketSpec {
+    /// Type.
+    pub kind: &'static Kind,
+    /// Named fields.
+    pub fields: Vec<(String, Value)>,
+}
+
+/// Value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// This number.
+    Number(i128),
+    /// Whatever it is.
+    Any,
+    /// The value remembered under this name; the first use remembers it.
+    Bound(String),
+    /// Another value than the one remembered.
+    Not(String),
+}
+
+/// What the target's application or driver does. Offsets are those of the regions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Post {
+    /// Posts a write to the tester.
+    Write {
+        /// Number of the request.
+        id: u64,
+        /// Bytes.
+        len: u32,
+        /// Where it reads.
+        from: u64,
+        /// Where it writes.
+        at: u64,
+        /// Immediate.
+        imm: Option<u32>,
+        /// Asks for an event.
+        solicited: bool,
+        /// Success completes too.
+        signaled: bool,
+    },
+    /// Posts a receive request.
+    Recv {
+        /// Number of the request.
+        id: u64,
+    },
+    /// Sets the responder's window.
+    Mpr {
+        /// Units of 128 PSNs.
+        units: u8,
+    },
+    /// A port goes up or down.
+    Port {
+        /// Which.
+        port: u8,
+        /// Its state.
+        up: bool,
+    },
+    /// The driver refuses new writes with this NACK reason; 0 ends it.
+    Refuse {
+        /// Reason code.
+        reason: u8,
+    },
+    /// The driver could not place this packet.
+    PlaceFailure {
+        /// Its PSN.
+        psn: u32,
+    },
+    /// The QP is moved to ERROR.
+    Error,
+    /// The memory is deregistered.
+    Deregister,
+}
+
+/// What must be true of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The next completion.
+    Done(Vec<(String, String)>),
+    /// Memory holds the payload of a PSN, or what it held at first.
+    Memory {
+        /// Offset.
+        at: u64,
+        /// Bytes.
+        len: usize,
+        /// Whose payload; `None` = untouched.
+        psn: Option<u32>,
+    },
+    /// A counter has this value.
+    Counter(String, i64),
+    /// The QP is in this state.
+    State(String),
+}
+
+/// What is wrong with a script.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {message}")]
+pub struct ScriptError {
+    /// File, as given.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// What and how to put it right.
+    pub message: String,
+}
+
+/// Names that stand for several fields, or for none on the wire.
+const PSEUDO: &[&str] = &["ev", "at", "len", "of", "from", "port", "trim", "icrc", "cut", "ce", "fill"];
+
+impl Script {
+    /// Parses a file's text.
+    ///
+    /// # Errors
+    /// The first line that is not understood.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ScriptError> {
+        let (title, requires, knobs, steps) = (String::new(), Vec::new(), Knobs::default(), Vec::new());
+        let mut script = Self { file: file.into(), title, requires, knobs, steps };
+        let error = |line: usize, message: String| ScriptError { file: file.into(), line, message };
+        for (index, text) in text.lines().enumerate() {
+            let line = index + 1;
+            let text = text.trim();
+            if let Some(comment) = text.strip_prefix('#') {
+                if script.title.is_empty() {
+                    script.title = comment.trim().into();
+                }
+            } else if let Some(list) = text.strip_prefix("requires ") {
+                script.requires.extend(list.split(',').map(|id| id.trim().to_string()));
+            } else if let Some(list) = text.strip_prefix("knobs ") {
+                script.set_knobs(list).map_err(|why| error(line, why))?;
+            } else if !text.is_empty() {
+                script.step(line, text).map_err(|why| error(line, why))?;
+            }
+        }
+        let lacks = |what: &str| Err(error(1, format!("the script has no {what}")));
+        match () {
+            () if script.title.is_empty() => lacks("title; begin with `# what it shows`"),
+            () if script.requires.is_empty() => lacks("requirement; write `requires SACK-004`"),
+            () if script.steps.is_empty() => lacks("step"),
+            () => Ok(script),
+        }
+    }
+
+    fn set_knobs(&mut self, list: &str) -> Result<(), String> {
+        for item in list.split_whitespace() {
+            let (name, value) = item.split_once('=').unwrap_or((item, "on"));
+            let value = word(value).ok_or_else(|| format!("`{value}` is no value of the knob `{name}`"))?;
+            if !self.knobs.set(name, value) {
+                return Err(format!("no knob `{name}`; `mrc conform --list-knobs` shows them"));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, line: usize, text: &str) -> Result<(), String> {
+        let before = self.steps.last().map_or(0, |step| step.at);
+        let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let (at, text) = if first.starts_with(|c: char| c.is_ascii_digit() || c == '+') {
+            let relative = first.strip_prefix('+');
+            let span =
+                duration(relative.unwrap_or(first)).ok_or_else(|| format!("`{first}` is no time; write 10us"))?;
+            (if relative.is_some() { before + span } else { span }, rest.trim())
+        } else {
+            (before, text)
+        };
+        if at < before {
+            return Err(format!("time goes back: {at} ns after {before} ns"));
+        }
+        let (mark, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        match mark {
+            "<" | ">" => {
+                for (offset, rest) in repeated(rest)?.into_iter().enumerate() {
+                    let spec = packet(&rest)?;
+                    let op = if mark == "<" { Op::Send(spec) } else { Op::Expect(spec) };
+                    let _ = offset;
+                    self.steps.push(Step { line, at, op });
+                }
+            }
+            "!" => self.steps.push(Step { line, at, op: Op::Act(action(rest)?) }),
+            "=" => self.steps.push(Step { line, at, op: Op::Check(check(rest)?) }),
+            "quiet" => self.steps.push(Step { line, at, op: Op::Quiet }),
+            _ => return Err(format!("`{mark}` is no step; a line begins with a time and <, >, !, = or quiet")),
+        }
+        Ok(())
+    }
+}
+
+/// `psn=3..9` stands for seven packets.
+fn repeated(text: &str) -> Result<Vec<String>, String> {
+    let Some(range) = text.split_whitespace().find(|item| item.starts_with("psn=") && item.contains("..")) else {
+        return Ok(vec![text.into()]);
+    };
+    let bounds = range["psn=".len()..].split_once("..").and_then(|(a, b)| Some((number(a)?, number(b)?)));
+    let Some((first, last)) = bounds.filter(|(first, last)| first <= last && last - first < 4_096) else {
+        return Err(format!("`{range}` is no range; write psn=3..9"));
+    };
+    Ok((first..=last).map(|psn| text.replace(range, &format!("psn={psn}"))).collect())
+}
+
+fn packet(text: &str) -> Result<PacketSpec, String> {
+    let mut words = text.split_whitespace();
+    let name = words.next().unwrap_or("");
+    let kind = Kind::named(name).ok_or_else(|| {
+        let names: Vec<&str> = crate::format::KINDS.iter().map(|kind| kind.name).collect();
+        format!("no packet type `{name}`; there are {}", names.join(", "))
+    })?;
+    let template = crate::Packet::of(crate::expect::layouts(kind, 6, true, true));
+    let v4 = crate::Packet::of(crate::expect::layouts(kind, 4, false, true));
+    let mut fields = Vec::new();
+    for item in words {
+        let (name, value) = item.split_once('=').unwrap_or((item, "1"));
+        if !PSEUDO.contains(&name) && template.find(name).is_none() && v4.find(name).is_none() {
+            return Err(format!("a {} has no field `{name}`", kind.name));
+        }
+        let value = match (name, value) {
+            ("icrc", "bad") => Value::Number(-1),
+            ("syndrome" | "icrc" | _, "any") => Value::Any,
+            (_, value) if value.starts_with('@') => Value::Bound(value[1..].into()),
+            (_, value) if value.starts_with("!@") => Value::Not(value[2..].into()),
+            (_, value) => Value::Number(number(value).ok_or_else(|| format!("`{value}` is no value of `{name}`"))?),
+        };
+        fields.push((name.to_string(), value));
+    }
+    Ok(PacketSpec { kind, fields })
+}
+
+impl PacketSpec {
+    /// The value given to a name.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
+    }
+
+    /// The number given to a name.
+    pub fn number(&self, name: &str) -> Option<i128> {
+        match self.value(name) {
+            Some(Value::Number(n)) => Some(*n),
+            _ => None,
+        }
+    }
+}
+
+/// The `name=value` words after the verb.
+struct Words<'t>(Vec<(&'t str, &'t str)>);
+
+impl<'t> Words<'t> {
+    fn of(text: &'t str, known: &[&str]) -> Result<Self, String> {
+        let pairs: Vec<_> = text.split_whitespace().map(|item| item.split_once('=').unwrap_or((item, "1"))).collect();
+        match pairs.iter().find(|(name, _)| !known.contains(name)) {
+            Some((name, _)) => Err(format!("`{name}` does not belong here; known are {}", known.join(", "))),
+            None => Ok(Self(pairs)),
+        }
+    }
+
+    fn text(&self, name: &str) -> Option<&'t str> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        let parse = |text| number(text).and_then(|n| u64::try_from(n).ok()).ok_or(format!("`{text}` is no {name}"));
+        self.text(name).map(parse).transpose()
+    }
+
+    fn or(&self, name: &str, default: u64) -> Result<u64, String> {
+        Ok(self.number(name)?.unwrap_or(default))
+    }
+}
+
+fn action(text: &str) -> Result<Post, String> {
+    let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    Ok(match verb {
+        "write" => {
+            let w = Words::of(rest, &["id", "len", "from", "at", "imm", "se", "signaled"])?;
+            Post::Write {
+                id: w.or("id", 0)?,
+                len: w.or("len", 64)? as u32,
+                from: w.or("from", 0)?,
+                at: w.or("at", 0)?,
+                imm: w.number("imm")?.map(|imm| imm as u32),
+                solicited: w.text("se").is_some(),
+                signaled: w.text("signaled").is_some(),
+            }
+        }
+        "recv" => Post::Recv { id: Words::of(rest, &["id"])?.or("id", 0)? },
+        "mpr" => Post::Mpr { units: Words::of(rest, &["units"])?.or("units", 8)? as u8 },
+        "port" => {
+            let w = Words::of(rest, &["port", "up", "down"])?;
+            Post::Port { port: w.or("port", 1)? as u8, up: w.text("down").is_none() }
+        }
+        "refuse" => Post::Refuse { reason: Words::of(rest, &["reason"])?.or("reason", 0)? as u8 },
+        "place_failure" => Post::PlaceFailure { psn: Words::of(rest, &["psn"])?.or("psn", 0)? as u32 },
+        "error" => Post::Error,
+        "deregister" => Post::Deregister,
+        _ => return Err(format!("`{verb}` is nothing an application does")),
+    })
+}
+
+fn check(text: &str) -> Result<Check, String> {
+    let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    Ok(match verb {
+        "done" => {
+            let w = Words::of(rest, &["write", "recv", "id", "status", "len", "imm", "se"])?;
+            Check::Done(w.0.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect())
+        }
+        "memory" => {
+            let w = Words::of(rest, &["at", "len", "psn", "untouched"])?;
+            let psn = w.number("psn")?.map(|psn| psn as u32);
+            if psn.is_some() == w.text("untouched").is_some() {
+                return Err("say psn=N, whose payload lies there, or `untouched`".into());
+            }
+            Check::Memory { at: w.or("at", 0)?, len: w.or("len", 64)? as usize, psn }
+        }
+        "count" => {
+            let (name, value) = rest.trim().split_once('=').ok_or("write `= count icrc=1`")?;
+            Check::Counter(name.into(), number(value).ok_or("write `= count icrc=1`")? as i64)
+        }
+        "state" => Check::State(rest.trim().into()),
+        _ => return Err(format!("`{verb}` is nothing to check; there are done, memory, count and state")),
+    })
+}
+
+/// A number: decimal or hexadecimal, `_` allowed, negative allowed.
+pub(crate) fn number(text: &str) -> Option<i128> {
+    let clean = text.replace('_', "");
+    let (negative, digits) = clean.strip_prefix('-').map_or((false, clean.as_str()), |digits| (true, digits));
+    let value = match digits.strip_prefix("0x") {
+        Some(hex) => i128::from_str_radix(hex, 16).ok()?,
+        None => digits.parse().ok()?,
+    };
+    Some(if negative { -value } else { value })
+}
+
+/// A time span in nanoseconds: `5us`, `262.144us`, `0`.
+fn duration(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match &text[digits.len()..] {
+        "" if digits == "0" => 1,
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let mut ns = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    let mut place = unit;
+    for digit in fraction.chars() {
+        place /= 10;
+        ns += u64::from(digit.to_digit(10)?) * place;
+    }
+    Some(ns)
+}
+
+/// Reads every script below `root`, sorted by path; names are relative to `root`.
+///
+/// # Errors
+/// An unreadable folder, or the first script that does not parse.
+pub fn load_tree(root: &Path) -> Result<Vec<Script>, ScriptError> {
+    let mut paths = Vec::new();
+    collect(root, &mut paths).map_err(|why| ScriptError {
+        file: root.display().to_string(),
+        line: 0,
+        message: why.to_string(),
+    })?;
+    paths.sort();
+    let mut scripts = Vec::new();
+    for path in paths {
+        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        let text = std::fs::read_to_string(&path).map_err(|why| ScriptError {
+            file: name.clone(),
+            line: 0,
+            message: why.to_string(),
+        })?;
+        scripts.push(Script::parse(&name, &text)?);
+    }
+    Ok(scripts)
+}
+
+fn collect(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, into)?;
+        } else if path.extension().is_some_and(|extension| extension == "mrc") {
+            into.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let text = format!("# t\nrequires SACK-001\n{text}");
+        Script::parse("a.mrc", &text).expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        assert_eq!(refused("0 < sack frob=1"), "a.mrc:3: a sack has no field `frob`");
+        assert_eq!(refused("0 < sack cack=x"), "a.mrc:3: `x` is no value of `cack`");
+        assert!(refused("0 < ping").starts_with("a.mrc:3: no packet type `ping`"));
+        assert!(refused("knobs frob=1").contains("no knob `frob`"));
+        assert!(refused("1us < probe\n0 > sack").starts_with("a.mrc:4: time goes back"));
+        assert!(refused("0 ! dance").contains("nothing an application does"));
+        assert!(refused("").contains("no step"));
+        assert!(Script::parse("a.mrc", "# t\n0 < probe").unwrap_err().message.contains("requires"));
+    }
+
+    #[test]
+    fn times_and_numbers() {
+        assert_eq!(duration("262.144us"), Some(262_144));
+        assert_eq!(duration("1.5ms"), Some(1_500_000));
+        assert_eq!((duration("7"), duration("7m"), duration("0")), (None, None, Some(0)));
+        assert_eq!((number("-3"), number("0xff_ff"), number("x")), (Some(-3), Some(0xFFFF), None));
+    }
+
+    #[test]
+    fn a_range_of_psns_is_that_many_packets() {
+        let text = "# t\nrequires SACK-001\n0 < write_only psn=3..9 len=8\n+1us > sack cack=9\n";
+        let script = Script::parse("a.mrc", text).unwrap();
+        assert_eq!(script.steps.len(), 8);
+        assert_eq!(script.steps[7].at, 1_000);
+        let Op::Send(last) = &script.steps[6].op else { panic!("{:?}", script.steps[6]) };
+        assert_eq!(last.number("psn"), Some(9));
+    }
+}

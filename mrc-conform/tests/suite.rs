@@ -1,0 +1,51 @@
+//! Every script of `tests/conformance` against the engine in virtual time, one test each.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use mrc_conform::{Outcome, Verdict, engine, load_tree, run};
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance");
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let list_only = std::env::args().any(|arg| arg == "--list");
+    let scripts = match load_tree(&root) {
+        Ok(scripts) => scripts,
+        Err(why) => {
+            eprintln!("tests/conformance/{why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut failed = 0;
+    let mut played = 0;
+    for script in &scripts {
+        let chosen = wanted.is_empty()
+            || wanted.iter().any(|w| script.file.contains(w.as_str()) || script.requires.iter().any(|id| id == w));
+        if !chosen {
+            continue;
+        }
+        if list_only {
+            println!("{}: test", script.file);
+            continue;
+        }
+        played += 1;
+        let outcome = engine::with_virtual(&script.knobs, |target, facts| run(script, facts, target));
+        if let Err(why) = judge(outcome) {
+            failed += 1;
+            println!("FAILED tests/conformance/{}{why}", script.file);
+        }
+    }
+    println!("conformance scripts: {played} played, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Against our own engine nothing but a clean pass will do.
+fn judge(outcome: Result<Outcome, mrc_conform::Refusal>) -> Result<(), String> {
+    let outcome = outcome.map_err(|why| format!(": {why}"))?;
+    match &outcome.verdict {
+        Verdict::Pass if outcome.notes.is_empty() => Ok(()),
+        Verdict::Pass => Err(format!(": {}", outcome.notes.join("; "))),
+        Verdict::Fail(failure) => Err(format!(":{}: {failure}", failure.line)),
+        Verdict::NotApplicable { reason } | Verdict::Broken { reason } => Err(format!(": {reason}")),
+    }
+}

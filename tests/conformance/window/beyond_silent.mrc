@@ -1,0 +1,6 @@
+# The knob oor_silent drops it without a word
+requires RSP-005
+knobs mpr=1 oor_silent
+
+0    < write_middle psn=128 at=0 len=1024 dmalen=4096
+1us  = count psn_oor_window=1

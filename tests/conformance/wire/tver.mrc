@@ -1,0 +1,5 @@
+# A transport version other than 0 is dropped
+requires VAL-007
+
+0    < write_only psn=0 len=64 a tver=1
+1us  = count tver=1
