@@ -9,6 +9,18 @@ use crate::error::TableError;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CqHandle(pub(crate) u32);
 
+impl CqHandle {
+    /// Slot number, below `Limits::cqs`.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The handle of a slot; calls refuse it while the slot is unused.
+    pub const fn from_index(index: u32) -> Self {
+        Self(index)
+    }
+}
+
 /// How a work request ended. Names follow the verbs completion status.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]

@@ -178,6 +178,16 @@ impl EventMask {
     /// Everything.
     pub const ALL: Self = Self(u8::MAX);
 
+    /// The set with these bits, numbered as the constants; bits without a meaning are kept and do nothing.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// One bit per kind.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
     /// Both sets.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -64,6 +64,16 @@ impl QpHandle {
     pub const fn qpn(self) -> Qpn {
         self.qpn
     }
+
+    /// Slot number, below `Limits::qps`.
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// A handle put together again from its parts; stale when they were never given out.
+    pub const fn from_parts(index: u32, qpn: Qpn) -> Self {
+        Self { index, qpn }
+    }
 }
 
 /// What a QP is created with.

@@ -75,7 +75,11 @@ impl Limits {
             + self.active_evs * size_of::<u16>()
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
+    /// Whether an endpoint of these sizes can be.
+    ///
+    /// # Errors
+    /// `ConfigError::Range` with the name of the first limit outside its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
         let range = |what| Err(ConfigError::Range { what });
         if self.qps == 0 || self.qps > 1 << 16 {
             return range("qps");
@@ -171,42 +175,53 @@ macro_rules! storage {
 #[cfg(any(feature = "alloc", test))]
 extern crate alloc;
 
-storage! {
-    /// One per QP.
-    qps: Qp, Qp::EMPTY, |l| l.qps;
-    /// One per QP.
-    timers: TimerSlot, TimerSlot::EMPTY, |l| l.qps;
-    /// `mpr * 128` per QP.
-    tx_records: TxRecord, TxRecord::EMPTY, |l| l.qps * l.mpr * 128;
-    /// `mpr * 2` per QP.
-    tx_words: TxWord, TxWord::EMPTY, |l| l.qps * l.mpr * 2;
-    /// `mpr * 2` per QP.
-    rx_words: RxWord, RxWord::EMPTY, |l| l.qps * l.mpr * 2;
-    /// `send_queue` per QP.
-    wqes: Wqe, Wqe::EMPTY, |l| l.qps * l.send_queue;
-    /// `recv_queue` per QP.
-    recvs: RecvWqe, RecvWqe::EMPTY, |l| l.qps * l.recv_queue;
-    /// `wimm` per QP.
-    immediates: Immediate, Immediate::EMPTY, |l| l.qps * l.wimm;
-    /// `evs` per QP.
-    ev_slots: EvSlot, EvSlot::EMPTY, |l| l.qps * l.evs;
-    /// `active_evs` per QP.
-    ev_order: u16, 0, |l| l.qps * l.active_evs;
-    /// One per completion queue.
-    cqs: CqSlot, CqSlot::EMPTY, |l| l.cqs;
-    /// `cq_depth` per completion queue.
-    completions: Completion, Completion::EMPTY, |l| l.cqs * l.cq_depth;
-    /// One per memory region.
-    mrs: MrSlot, MrSlot::EMPTY, |l| l.mrs;
-    /// One per peer.
-    peers: PeerSlot, PeerSlot::EMPTY, |l| l.peers;
-    /// `profile_evs` per EV profile.
-    ev_entries: EvEntry, EvEntry::EMPTY, |l| l.ev_profiles * l.profile_evs;
-    /// Used entries of each EV profile.
-    ev_profiles: u16, 0, |l| l.ev_profiles;
-    /// The event ring.
-    events: EventSlot, None, |l| l.events;
+/// Hands every slice of [`Storage`] to the macro `$each`, as `field: Type, empty value, |limits| length;`.
+///
+/// For drivers that carve all of them out of one buffer and must not forget one; the types are those of this crate and of
+/// its `path`, which the caller imports.
+#[macro_export]
+macro_rules! storage_slices {
+    ($each:ident) => {
+        $each! {
+            /// One per QP.
+            qps: Qp, Qp::EMPTY, |l| l.qps;
+            /// One per QP.
+            timers: TimerSlot, TimerSlot::EMPTY, |l| l.qps;
+            /// `mpr * 128` per QP.
+            tx_records: TxRecord, TxRecord::EMPTY, |l| l.qps * l.mpr * 128;
+            /// `mpr * 2` per QP.
+            tx_words: TxWord, TxWord::EMPTY, |l| l.qps * l.mpr * 2;
+            /// `mpr * 2` per QP.
+            rx_words: RxWord, RxWord::EMPTY, |l| l.qps * l.mpr * 2;
+            /// `send_queue` per QP.
+            wqes: Wqe, Wqe::EMPTY, |l| l.qps * l.send_queue;
+            /// `recv_queue` per QP.
+            recvs: RecvWqe, RecvWqe::EMPTY, |l| l.qps * l.recv_queue;
+            /// `wimm` per QP.
+            immediates: Immediate, Immediate::EMPTY, |l| l.qps * l.wimm;
+            /// `evs` per QP.
+            ev_slots: EvSlot, EvSlot::EMPTY, |l| l.qps * l.evs;
+            /// `active_evs` per QP.
+            ev_order: u16, 0, |l| l.qps * l.active_evs;
+            /// One per completion queue.
+            cqs: CqSlot, CqSlot::EMPTY, |l| l.cqs;
+            /// `cq_depth` per completion queue.
+            completions: Completion, Completion::EMPTY, |l| l.cqs * l.cq_depth;
+            /// One per memory region.
+            mrs: MrSlot, MrSlot::EMPTY, |l| l.mrs;
+            /// One per peer.
+            peers: PeerSlot, PeerSlot::EMPTY, |l| l.peers;
+            /// `profile_evs` per EV profile.
+            ev_entries: EvEntry, EvEntry::EMPTY, |l| l.ev_profiles * l.profile_evs;
+            /// Used entries of each EV profile.
+            ev_profiles: u16, 0, |l| l.ev_profiles;
+            /// The event ring.
+            events: EventSlot, None, |l| l.events;
+        }
+    };
 }
+
+storage_slices!(storage);
 
 #[cfg(test)]
 mod tests {

@@ -36,9 +36,33 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerHandle(pub(crate) u32);
 
+impl PeerHandle {
+    /// Slot number, below `Limits::peers`.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The handle of a slot; calls refuse it while the slot is unused.
+    pub const fn from_index(index: u32) -> Self {
+        Self(index)
+    }
+}
+
 /// An EV profile.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct EvProfileHandle(pub(crate) u32);
+
+impl EvProfileHandle {
+    /// Slot number, below `Limits::ev_profiles`.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The handle of a slot; calls refuse it while the slot is unused.
+    pub const fn from_index(index: u32) -> Self {
+        Self(index)
+    }
+}
 
 /// One slot of the peer table, lent by the caller: everything below BTH is the same for all packets to a peer through
 /// one plane, so it is prebuilt here.

@@ -44,6 +44,16 @@ impl MrHandle {
     pub const fn index(self) -> usize {
         self.index as usize
     }
+
+    /// Which of the slot's regions, in turn, this is.
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+
+    /// A handle put together again from its parts; stale when they were never given out.
+    pub const fn from_parts(index: u32, generation: u32) -> Self {
+        Self { index, generation }
+    }
 }
 
 /// One slot of the region table, lent by the caller.

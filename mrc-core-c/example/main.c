@@ -1,0 +1,337 @@
+/* Two MRC endpoints in one image, without libc: A writes to B over two planes that lose packets, then writes once more with
+ * an immediate. A driver in miniature: memory in statics, frames in a ring, a clock that is a number. */
+#include "mrc_core.h"
+#include "platform.h"
+
+enum {
+    PLANES = 2,
+    EVS = 8,              /* per plane */
+    MTU = 1024,           /* payload bytes of a packet */
+    MESSAGE = 40000,      /* bytes of the write: 40 packets, the last one short */
+    NOTE = 100,           /* bytes of the write with immediate */
+    REGION = 64 * 1024,   /* registered bytes of each side */
+    FRAMES = 256,         /* on the wire at once */
+    FLIGHT_NS = 5000,     /* one way */
+    LOSE_EVERY = 9,       /* the fabric loses every ninth frame, whatever it is */
+};
+
+static const uint64_t VA = 0x100000;           /* the address of `data` that keys and requests speak of */
+static const uint32_t FIRST_PSN[2] = {0xFFFFF0, 7}; /* A's PSNs wrap on the way */
+static const uint32_t IMMEDIATE = 0xC0FFEE;
+
+/* One side: the engine's memory, the application's memory, and the handles. */
+struct side {
+    _Alignas(MRC_CORE_ALIGN) uint8_t memory[96 * 1024];
+    uint8_t data[REGION];
+    struct mrc_core_endpoint *engine;
+    struct mrc_core_mr mr;
+    struct mrc_core_cq cq;
+    struct mrc_core_qp qp;
+    struct mrc_core_completion done[4];
+    unsigned done_count;
+    uint32_t key;
+};
+
+/* A frame under way. */
+struct frame {
+    uint64_t arrives_ns;
+    uint32_t len;
+    uint8_t to;
+    uint8_t port;
+    uint8_t bytes[MRC_CORE_MAX_HEADER_LEN + MTU + 8];
+};
+
+static struct side sides[2];
+static struct frame wire[FRAMES];
+static unsigned wire_head, wire_tail, frames_sent, frames_lost;
+static uint64_t now_ns;
+
+static void say(const char *text)
+{
+    size_t len = 0;
+    while (text[len] != 0)
+        len++;
+    platform_print(text, len);
+}
+
+static void say_text(struct mrc_core_text text)
+{
+    platform_print(text.ptr, text.len);
+}
+
+static void say_number(uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    platform_print(&digits[at], sizeof digits - at);
+}
+
+/* Ends the program when `code` is a refusal, and says why. */
+static void must(struct side *side, const char *what, int32_t code)
+{
+    if (code >= 0)
+        return;
+    say(what);
+    say(": ");
+    say_text(mrc_core_error_text(code));
+    say(" (");
+    say_text(mrc_core_detail(side->engine));
+    say(")\n");
+    platform_exit(1);
+}
+
+static void require(const char *what, int holds)
+{
+    if (holds)
+        return;
+    say("not so: ");
+    say(what);
+    say("\n");
+    platform_exit(1);
+}
+
+static struct mrc_core_ip address(unsigned which)
+{
+    struct mrc_core_ip ip = {.version = 6, .bytes = {0xFD}};
+    ip.bytes[15] = (uint8_t)(1 + which);
+    return ip;
+}
+
+/* The engine in its memory, a registered region, a completion queue and a queue pair. */
+static void create(unsigned which)
+{
+    struct side *side = &sides[which];
+    struct mrc_core_config config;
+    mrc_core_config_default(&config);
+    config.limits = (struct mrc_core_limits){
+        .qps = 1, .mpr = 1, .send_queue = 4, .recv_queue = 4, .wimm = 4, .evs = PLANES * EVS,
+        .active_evs = PLANES * EVS, .cqs = 1, .cq_depth = 8, .mrs = 1, .peers = 1, .ev_profiles = 1,
+        .profile_evs = PLANES * EVS, .events = 16,
+    };
+    for (unsigned plane = 0; plane < PLANES; plane++) {
+        config.ports[plane].present = 1;
+        config.ports[plane].mac[0] = 0x02;
+        config.ports[plane].mac[4] = (uint8_t)which;
+        config.ports[plane].mac[5] = (uint8_t)plane;
+    }
+    config.gids[0] = address(which);
+    /* On a device: from its random number generator. Here every run is the same. */
+    uint64_t seed = 0x9E3779B97F4A7C15u + which;
+    must(side, "init", mrc_core_init(side->memory, sizeof side->memory, &config, seed, &side->engine, NULL));
+    must(side, "register_mr", mrc_core_register_mr(side->engine, 0, VA, REGION, MRC_CORE_ACCESS_REMOTE_WRITE,
+                                                   &side->mr, &side->key));
+    must(side, "create_cq", mrc_core_create_cq(side->engine, &side->cq));
+    must(side, "create_qp", mrc_core_create_qp(side->engine, 0, side->cq, side->cq, &side->qp));
+}
+
+/* The peer, its paths, and the queue pair up to RTS. What the two sides tell each other here, a connection manager would
+ * carry. */
+static void connect_to(unsigned which)
+{
+    struct side *side = &sides[which], *far = &sides[1 - which];
+    struct mrc_core_peer_config peer = {.local = address(which), .remote = address(1 - which), .hop_limit = 64};
+    struct mrc_core_ev_entry entries[PLANES * EVS] = {{0}};
+    struct mrc_core_rtr rtr;
+    struct mrc_core_rts rts;
+    for (unsigned plane = 0; plane < PLANES; plane++) {
+        peer.planes[plane].present = 1;
+        peer.planes[plane].next_hop[0] = 0x02;
+        for (unsigned ev = 0; ev < EVS; ev++) {
+            entries[plane * EVS + ev].ev = plane << 8 | ev;
+            entries[plane * EVS + ev].port = (uint8_t)(plane + 1);
+        }
+    }
+    mrc_core_rtr_default(&rtr);
+    must(side, "add_peer", mrc_core_add_peer(side->engine, &peer, &rtr.peer));
+    must(side, "create_ev_profile",
+         mrc_core_create_ev_profile(side->engine, entries, PLANES * EVS, &rtr.ev_profile));
+    rtr.dest_qp = far->qp.qpn;
+    rtr.rq_psn = FIRST_PSN[1 - which];
+    rtr.path_mtu = MTU;
+    rtr.mpr_dest = 1;
+    rtr.max_wimm_dest = 4;
+    mrc_core_rts_default(&rts, FIRST_PSN[which]);
+    rts.mpr = 1;
+    rts.max_wimm = 4;
+    rts.base_rtt_ns = 2 * FLIGHT_NS;
+    rts.timeout = 8; /* 262 us: what nobody has overtaken is sent again after that */
+    rts.paths.active = PLANES * EVS;
+    rts.paths.backup = 0;
+    must(side, "INIT", mrc_core_modify_to_init(side->engine, side->qp));
+    must(side, "RTR", mrc_core_modify_to_rtr(side->engine, now_ns, side->qp, &rtr));
+    must(side, "RTS", mrc_core_modify_to_rts(side->engine, now_ns, side->qp, &rts));
+}
+
+/* Takes every frame the engine wants to send: headers from the engine, payload from our memory, pad, ICRC. */
+static void transmit(unsigned which)
+{
+    struct side *side = &sides[which];
+    for (;;) {
+        struct frame *frame = &wire[wire_tail % FRAMES];
+        struct mrc_core_transmit tx;
+        if (wire_tail - wire_head == FRAMES)
+            return; /* No room: the engine keeps what it has; we come back. */
+        int32_t code = mrc_core_poll_transmit(side->engine, now_ns, (1u << (PLANES + 1)) - 2, frame->bytes,
+                                              MRC_CORE_MAX_HEADER_LEN, &tx);
+        must(side, "poll_transmit", code);
+        if (code == MRC_CORE_OK)
+            return;
+        require("the frame fits", tx.frame_len <= sizeof frame->bytes);
+        uint8_t *at = frame->bytes + tx.header_len;
+        for (uint32_t i = 0; i < tx.payload_len; i++)
+            *at++ = side->data[tx.offset + i];
+        for (uint32_t i = 0; i < tx.pad; i++)
+            *at++ = 0;
+        uint8_t *packet = frame->bytes + tx.l3_offset;
+        must(side, "icrc", mrc_core_icrc(packet, (size_t)(at - packet), at));
+        if (frames_sent++ % LOSE_EVERY == LOSE_EVERY - 1) {
+            frames_lost++;
+            continue;
+        }
+        frame->arrives_ns = now_ns + FLIGHT_NS;
+        frame->len = tx.frame_len;
+        frame->to = (uint8_t)(1 - which);
+        frame->port = tx.port;
+        wire_tail++;
+    }
+}
+
+/* Everything the engine has to say after an input. */
+static void drain(unsigned which)
+{
+    struct side *side = &sides[which];
+    struct mrc_core_event event;
+    transmit(which);
+    while (side->done_count < 4) {
+        struct mrc_core_completion *done = &side->done[side->done_count];
+        int32_t code = mrc_core_poll_cq(side->engine, side->cq, done);
+        must(side, "poll_cq", code);
+        if (code == MRC_CORE_OK)
+            break;
+        side->done_count++;
+    }
+    while (mrc_core_poll_event(side->engine, &event) == MRC_CORE_SOME)
+        require("no queue pair fails", event.kind != MRC_CORE_EVENT_QP_ERROR);
+}
+
+/* Hands the oldest frame to its receiver, which says where the payload belongs. */
+static void receive(void)
+{
+    struct frame *frame = &wire[wire_head % FRAMES];
+    struct side *side = &sides[frame->to];
+    struct mrc_core_rx rx = {.wire_len = frame->len, .port = frame->port, .icrc = MRC_CORE_ICRC_VERIFY};
+    struct mrc_core_placement place;
+    unsigned to = frame->to;
+    int32_t code = mrc_core_handle_packet(side->engine, now_ns, &rx, frame->bytes, frame->len, &place);
+    if (code == MRC_CORE_SOME) {
+        for (uint32_t i = 0; i < place.payload_len; i++)
+            side->data[place.offset + i] = frame->bytes[place.payload_start + i];
+    } else if (code > MRC_CORE_E_DISCARDED) {
+        must(side, "handle_packet", code);
+    }
+    wire_head++;
+    drain(to);
+}
+
+/* Turns the world until A has `sent` completions and B has `received`. */
+static void run(unsigned sent, unsigned received)
+{
+    drain(0);
+    drain(1);
+    while (sides[0].done_count < sent || sides[1].done_count < received) {
+        uint64_t next = wire_head == wire_tail ? MRC_CORE_NEVER : wire[wire_head % FRAMES].arrives_ns;
+        int frame_first = 1;
+        for (unsigned which = 0; which < 2; which++) {
+            uint64_t timer = mrc_core_next_timeout(sides[which].engine);
+            if (timer < next) {
+                next = timer;
+                frame_first = 0;
+            }
+        }
+        require("something will happen", next != MRC_CORE_NEVER);
+        require("it happens within a second", next < 1000000000u);
+        now_ns = next > now_ns ? next : now_ns;
+        if (frame_first) {
+            receive();
+            continue;
+        }
+        for (unsigned which = 0; which < 2; which++) {
+            mrc_core_handle_timeout(sides[which].engine, now_ns);
+            drain(which);
+        }
+    }
+}
+
+static uint64_t counter(struct side *side, const char *name)
+{
+    struct mrc_core_text found;
+    uint64_t value;
+    for (uint32_t index = 0; mrc_core_counter(side->engine, index, &found, &value) == MRC_CORE_SOME; index++) {
+        size_t i = 0;
+        while (i < found.len && name[i] == found.ptr[i])
+            i++;
+        if (i == found.len && name[i] == 0)
+            return value;
+    }
+    require(name, 0);
+    return 0;
+}
+
+static void report(const char *what, uint64_t value)
+{
+    say(what);
+    say(" ");
+    say_number(value);
+    say("\n");
+}
+
+int program(void)
+{
+    struct side *a = &sides[0], *b = &sides[1];
+    create(0);
+    create(1);
+    connect_to(0);
+    connect_to(1);
+    for (unsigned i = 0; i < MESSAGE; i++)
+        a->data[i] = (uint8_t)(i * 7 + i / 251);
+
+    struct mrc_core_send_wr wr = {
+        .wr_id = 1, .local_va = VA, .remote_va = VA, .lkey = a->key, .rkey = b->key, .len = MESSAGE, .signaled = 1,
+    };
+    must(a, "post_send", mrc_core_post_send(a->engine, now_ns, a->qp, &wr));
+    run(1, 0);
+    require("the write succeeds", a->done[0].wr_id == 1 && a->done[0].status == MRC_CORE_WC_SUCCESS);
+    for (unsigned i = 0; i < MESSAGE; i++)
+        require("every byte arrives", a->data[i] == b->data[i]);
+    report("write bytes", MESSAGE);
+
+    must(b, "post_recv", mrc_core_post_recv(b->engine, b->qp, 77));
+    wr.wr_id = 2;
+    wr.remote_va = VA + MESSAGE;
+    wr.len = NOTE;
+    wr.has_imm = 1;
+    wr.imm = IMMEDIATE;
+    must(a, "post_send", mrc_core_post_send(a->engine, now_ns, a->qp, &wr));
+    run(2, 1);
+    require("the write with immediate succeeds", a->done[1].wr_id == 2 && a->done[1].status == MRC_CORE_WC_SUCCESS &&
+                                                     a->done[1].operation == MRC_CORE_OP_WRITE_IMM);
+    require("the receive request completes", b->done[0].wr_id == 77 && b->done[0].status == MRC_CORE_WC_SUCCESS &&
+                                                 b->done[0].operation == MRC_CORE_OP_RECEIVE);
+    require("with the immediate", b->done[0].has_imm && b->done[0].imm == IMMEDIATE && b->done[0].byte_len == NOTE);
+    for (unsigned i = 0; i < NOTE; i++)
+        require("after its bytes", b->data[MESSAGE + i] == a->data[i]);
+    report("immediate", b->done[0].imm);
+
+    require("frames were lost", frames_lost > 0);
+    require("and sent again", counter(a, "retransmitted") > 0);
+    report("frames", frames_sent);
+    report("lost", frames_lost);
+    report("retransmitted", counter(a, "retransmitted"));
+    report("bytes of one endpoint", sizeof a->memory);
+    say("ok\n");
+    return 0;
+}

@@ -1,0 +1,791 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * mrc_core.h: the MRC transport engine for firmware in C. No libc, no allocation, no lock, no thread, no clock, no payload
+ * bytes: memory and time are arguments, frames are described, the caller moves what is in them. How to bring it up on a NIC:
+ * docs/embedding.md.
+ *
+ * A turn is one input (a frame, a posted request, a port that changed, time), then mrc_core_poll_transmit(),
+ * mrc_core_poll_cq() and mrc_core_poll_event() until they return MRC_CORE_OK, then nothing until
+ * mrc_core_next_timeout(). Draining late costs latency, never correctness; `now_ns` never goes back.
+ *
+ * Every pointer is NULL, which is refused, or points to what its type says for as long as the call lasts. Calls on one
+ * endpoint never overlap; two endpoints know nothing of each other. A flag is a uint8_t, zero or not.
+ *
+ * The firmware provides memcpy, memmove, memset, memcmp and bcmp, as freestanding C compilers ask for anyway. Link with
+ * -Wl,--gc-sections: what then still refers to mrc_core_a_panic_is_reachable, which exists nowhere, could panic.
+ */
+#ifndef MRC_CORE_H
+#define MRC_CORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An endpoint; opaque. */
+struct mrc_core_endpoint;
+
+#define MRC_CORE_ABI 1u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+
+#define MRC_CORE_ALIGN 64u /* Alignment of the memory an endpoint lives in, in bytes. */
+
+#define MRC_CORE_MAX_PORTS 8u /* Ports (planes) of an endpoint at most. */
+
+#define MRC_CORE_MAX_GIDS 4u /* GIDs of an endpoint at most. */
+
+#define MRC_CORE_MAX_COPY_OPS 16u /* Copy operations of an SRv6 template at most. */
+
+/* The smallest `out` of mrc_core_poll_transmit() that every frame's headers fit in, in bytes. */
+#define MRC_CORE_MAX_HEADER_LEN 192u
+
+#define MRC_CORE_NEVER UINT64_MAX /* A time that never comes. */
+
+#define MRC_CORE_OK 0 /* Done; from a poll: nothing there. */
+#define MRC_CORE_SOME 1 /* From mrc_core_handle_packet() and the polls: the out struct was filled. */
+#define MRC_CORE_E_NULL (-1) /* A pointer is NULL. */
+#define MRC_CORE_E_ALIGN (-2) /* A pointer is not aligned for what it points to. */
+#define MRC_CORE_E_MEMORY (-3) /* The memory lent is smaller than mrc_core_storage_size() says. */
+#define MRC_CORE_E_NO_ENDPOINT (-4) /* The memory holds no endpoint. */
+#define MRC_CORE_E_ABI (-5) /* The configuration was made for another version of this interface. */
+#define MRC_CORE_E_RANGE (-6) /* A value is outside its range; mrc_core_detail() names it. */
+#define MRC_CORE_E_FULL (-7) /* No free slot or entry; mrc_core_detail() names the table. */
+#define MRC_CORE_E_UNKNOWN (-8) /* A handle is stale or was never given out; mrc_core_detail() names it. */
+#define MRC_CORE_E_BUSY (-9) /* Another object still uses this one. */
+#define MRC_CORE_E_STATE (-10) /* The QP is in a state that does not allow it. */
+#define MRC_CORE_E_NO_USABLE_EV (-11) /* The EV profile has no usable entry for this QP. */
+#define MRC_CORE_E_LOCAL_KEY (-12) /* The L_Key names no region of the QP's protection domain. */
+#define MRC_CORE_E_LOCAL_BOUNDS (-13) /* The local range leaves its region. */
+#define MRC_CORE_E_TOO_LONG (-14) /* The message needs more packets than half the PSN space. */
+#define MRC_CORE_E_NO_WRITE_IMM (-15) /* The peer takes no writes with immediate. */
+#define MRC_CORE_E_OTHER (-16) /* An error this version of the interface has no number for. */
+/* mrc_core_handle_packet() returns this minus the number of a discard reason; mrc_core_error_text() gives its name,
+ * which is also the name of its counter. Compare names: numbers move with MRC_CORE_ABI. */
+#define MRC_CORE_E_DISCARDED (-256)
+
+#define MRC_CORE_ICRC_VERIFY 0u /* The engine checks the ICRC; the frame must be given whole. */
+#define MRC_CORE_ICRC_VALID 1u /* Hardware or driver checked it: good. */
+#define MRC_CORE_ICRC_INVALID 2u /* Hardware or driver checked it: bad, or absent as in a trimmed packet. */
+
+#define MRC_CORE_QP_RESET 0u /* States of a QP. */
+#define MRC_CORE_QP_INIT 1u /* Initialised: still receives nothing. */
+#define MRC_CORE_QP_RTR 2u /* Ready to receive. */
+#define MRC_CORE_QP_RTS 3u /* Ready to receive and to send. */
+#define MRC_CORE_QP_ERROR 4u /* Failed: queued work is flushed, packets are ignored. */
+
+#define MRC_CORE_WC_SUCCESS 0u /* Completion status: executed by the responder. */
+#define MRC_CORE_WC_LOCAL_PROTECTION 1u /* The local region was deregistered under the request. */
+#define MRC_CORE_WC_FLUSHED 2u /* The QP failed or was reset before this request ended. */
+#define MRC_CORE_WC_REMOTE_INVALID 3u /* The responder refused the request's form. */
+#define MRC_CORE_WC_REMOTE_ACCESS 4u /* The responder refused the key, rights or bounds. */
+#define MRC_CORE_WC_REMOTE_OPERATION 5u /* The responder failed. */
+#define MRC_CORE_WC_RETRY_EXCEEDED 6u /* Nothing was heard within the retry budget. */
+#define MRC_CORE_WC_OTHER 255u /* A status this version of the interface has no number for. */
+
+#define MRC_CORE_EVENT_QP_ERROR 1u /* Kind of an event: a QP went to ERROR; `qpn` and `cause` are set. */
+/* An EV of a QP changed between usable and not; `qpn`, `ev`, `port`, `from` and `to` are set. */
+#define MRC_CORE_EVENT_EV 2u
+#define MRC_CORE_EVENT_PORT 3u /* A port went up or down; `port` and `up` are set. */
+#define MRC_CORE_EVENT_QP_STATE 4u /* A QP changed its state; `qpn`, `from` and `to` are set. */
+#define MRC_CORE_EVENT_LOSS 5u /* A packet is going to be sent again; `qpn`, `psn`, `ev` and `cause` are set. */
+#define MRC_CORE_EVENT_DISCARD 6u /* A received frame had no further effect; `port`, `discard` and `cause` are set. */
+#define MRC_CORE_EVENT_OTHER 255u /* An event this version of the interface has no number for. */
+
+#define MRC_CORE_EVENTS_QP_ERROR 1u /* Events to raise: QPs that fail. */
+#define MRC_CORE_EVENTS_EV 2u /* EVs into and out of ASSUMED_BAD and DENIED. */
+#define MRC_CORE_EVENTS_EV_SKIP 4u /* EVs into and out of SKIP. */
+#define MRC_CORE_EVENTS_PORT 8u /* Ports. */
+#define MRC_CORE_EVENTS_QP_STATE 16u /* Every change of state of a QP. */
+#define MRC_CORE_EVENTS_LOSS 32u /* Single packets that are sent again. */
+#define MRC_CORE_EVENTS_DISCARD 64u /* Single frames that are discarded. */
+
+#define MRC_CORE_OP_WRITE 0u /* What a completed request was: a write. */
+#define MRC_CORE_OP_WRITE_IMM 1u /* A write with immediate. */
+#define MRC_CORE_OP_RECEIVE 2u /* A receive request, consumed by the peer's write with immediate, or flushed. */
+
+/* A write with immediate that finds no receive request waits: its Transport ACK is held back until one is posted. */
+#define MRC_CORE_NO_RECEIVE_HOLD 0u
+#define MRC_CORE_NO_RECEIVE_NAK 1u /* It is refused with a NAK and the QP fails. */
+
+#define MRC_CORE_ACCESS_REMOTE_WRITE 1u /* Right of a region besides local use: the peer may write into it. */
+
+#define MRC_CORE_EV_GOOD 0u /* EV states. */
+#define MRC_CORE_EV_SKIP 1u /* Passed over once, or for a time. */
+#define MRC_CORE_EV_ASSUMED_BAD 2u /* Carries no data until a probe or the controller revives it. */
+#define MRC_CORE_EV_DENIED 3u /* Excluded by the controller. */
+
+#define MRC_CORE_ROUTE_PLAIN 0u /* Outer destination of packets to a peer: none, switches hash the EV. */
+#define MRC_CORE_ROUTE_SRV6 1u /* The EV is copied into a template of micro-SIDs. */
+#define MRC_CORE_ROUTE_SRV6_ENTRY 2u /* The EV profile's entry is the outer destination. */
+
+/* Path selection: spray over the active EVs and avoid what feedback says is congested or broken. */
+#define MRC_CORE_SELECT_SPRAY 0u
+#define MRC_CORE_SELECT_OBLIVIOUS 1u /* Spray and never react: the baseline. */
+#define MRC_CORE_SELECT_PINNED 2u /* One path for everything: entry `pinned` of the profile. */
+
+/* Congestion control: a window that never changes, `cc_window_bytes` of nominal packets. */
+#define MRC_CORE_CC_FIXED 0u
+#define MRC_CORE_CC_NONE 1u /* None: the window of PSNs alone bounds what is in flight. */
+#define MRC_CORE_CC_NSCC 2u /* NSCC with its defaults for links of `cc_rate_bps` and a round trip of `base_rtt_ns`. */
+
+#define MRC_CORE_SKIP_ROTATION 0u /* End of a skip: when the rotation has passed over the EV once. */
+#define MRC_CORE_SKIP_TIME 1u /* After `skip_ns`. */
+
+/* Effect of an inferred loss on the EV: ASSUMED_BAD where trimming is negotiated, otherwise SKIP. */
+#define MRC_CORE_LOSS_BY_TRIMMING 0u
+#define MRC_CORE_LOSS_ASSUMED_BAD 1u /* Always ASSUMED_BAD. */
+#define MRC_CORE_LOSS_SKIP 2u /* Always SKIP. */
+#define MRC_CORE_LOSS_NONE 3u /* None. */
+
+/* Text of `len` bytes, without a final NUL; lives for ever. */
+struct mrc_core_text {
+    /* First byte. */
+    const char *ptr;
+    /* Bytes. */
+    size_t len;
+};
+
+/* Sizes of an endpoint; mrc_core_config_default() fills them. Every per-QP array has the same size for each QP. */
+struct mrc_core_limits {
+    /* Queue pairs, 1 to 65536. */
+    uint32_t qps;
+    /* Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1 to 128. */
+    uint32_t mpr;
+    /* Work requests a QP can hold, a power of two. */
+    uint32_t send_queue;
+    /* Receive requests a QP can hold, a power of two, or 0 where nothing is received with immediate. */
+    uint32_t recv_queue;
+    /* Writes with immediate a QP accepts in flight, at most 65535. */
+    uint32_t wimm;
+    /* EVs of a QP, active and backup. */
+    uint32_t evs;
+    /* EVs a QP rotates through at most. */
+    uint32_t active_evs;
+    /* Completion queues. */
+    uint32_t cqs;
+    /* Completions a queue can hold, a power of two. */
+    uint32_t cq_depth;
+    /* Memory regions, 1 to 65536. */
+    uint32_t mrs;
+    /* Peers. */
+    uint32_t peers;
+    /* EV profiles. */
+    uint32_t ev_profiles;
+    /* Entries of an EV profile. */
+    uint32_t profile_evs;
+    /* Events that can wait. */
+    uint32_t events;
+};
+
+/* An IP address in network order; IPv4 uses the first four bytes. */
+struct mrc_core_ip {
+    /* 4, 6, or 0 for none. */
+    uint8_t version;
+    /* The address. */
+    uint8_t bytes[16];
+};
+
+/* One port of an endpoint. */
+struct mrc_core_port {
+    /* The port exists. */
+    uint8_t present;
+    /* `sid` is set. */
+    uint8_t has_sid;
+    /* `addr` is set. */
+    uint8_t has_addr;
+    /* Source MAC address of frames that leave here. */
+    uint8_t mac[6];
+    /* The host's SRv6 SID on this plane; packets arrive with it as outer destination. */
+    uint8_t sid[16];
+    /* The port's own address: outer source of what it sends, accepted as destination. */
+    uint8_t addr[16];
+};
+
+/* The DSCP code points of the fabric, six bits each. */
+struct mrc_core_dscp {
+    /* Data when the fabric does not trim; EV probe requests. */
+    uint8_t no_trim;
+    /* First transmissions and reliability probes. */
+    uint8_t trimmable;
+    /* Retransmissions. */
+    uint8_t trimmable_retx;
+    /* Set by a switch that cut the payload. */
+    uint8_t trimmed;
+    /* The same, set by the last switch. */
+    uint8_t trimmed_lasthop;
+    /* SACK, NACK, Transport ACK, endpoint responses. */
+    uint8_t control;
+};
+
+/* Everything of an endpoint that is not per QP. Fill it with mrc_core_config_default(), then change fields. */
+struct mrc_core_config {
+    /* MRC_CORE_ABI, as mrc_core_config_default() sets it. */
+    uint32_t abi;
+    /* Sizes. */
+    struct mrc_core_limits limits;
+    /* Ports, port 1 first. */
+    struct mrc_core_port ports[MRC_CORE_MAX_PORTS];
+    /* Inner (or only) addresses of this endpoint: its GIDs. */
+    struct mrc_core_ip gids[MRC_CORE_MAX_GIDS];
+    /* The code points. */
+    struct mrc_core_dscp dscp;
+    /* UDP destination port of sent packets. */
+    uint16_t udp_dport;
+    /* UDP destination ports taken on receipt. */
+    uint16_t udp_dport_accept[2];
+    /* Partition key of every packet. */
+    uint16_t pkey;
+    /* First MSN of a QP. */
+    uint16_t msn_start;
+    /* First RQMSN of a QP. */
+    uint16_t rqmsn_start;
+    /* SACK after this many received bytes. */
+    uint32_t sack_gen_threshold;
+    /* Puts the upper EV half, not the lower, into the source port of IPv6 packets. */
+    uint8_t ev_high_half_in_sport;
+    /* Where the solicited bit sits in byte 1 of BTH: 7 (IBTA) or 6. */
+    uint8_t bth_se_bit;
+    /* `cc_type` of sent NACKs. */
+    uint8_t neth_cc_type;
+    /* Drop packets above the window without a NACK. */
+    uint8_t oor_silent;
+    /* Let a SACK complete requests, for peers that send no Transport ACK. */
+    uint8_t complete_on_sack;
+    /* Count every retried packet against the budget, not only the oldest. */
+    uint8_t retry_strict;
+    /* Refuse zero-length messages. */
+    uint8_t reject_zero_len;
+    /* Put a timestamp in every write. */
+    uint8_t timestamps;
+    /* Mark control packets ECN-capable. */
+    uint8_t ctl_ect;
+    /* Verdict ALWAYS_SKIP after this many consecutive CE marks on one EV; 0 = never. */
+    uint8_t always_skip_after;
+    /* NAK syndrome for a write with immediate beyond the limit. */
+    uint8_t wimm_nak_syndrome;
+    /* Events to raise: MRC_CORE_EVENTS_*. */
+    uint8_t events;
+    /* MRC_CORE_NO_RECEIVE_*: a write with immediate found no receive request. */
+    uint8_t no_receive;
+    /* Do not charge a repeated tail to the retry budget while the peer answers it. */
+    uint8_t tail_retry_lenient;
+};
+
+/* A registered region. Stale after mrc_core_deregister_mr(), even if the slot is used again. */
+struct mrc_core_mr {
+    /* Slot, below `limits.mrs`: for drivers that keep base addresses in a table of their own. */
+    uint32_t index;
+    /* Which of the slot's regions, in turn. */
+    uint32_t generation;
+};
+
+/* A queue pair. Stale after mrc_core_destroy_qp(), even if the slot is used again. */
+struct mrc_core_qp {
+    /* Slot, below `limits.qps`. */
+    uint32_t index;
+    /* The QP number, as the peer knows it. */
+    uint32_t qpn;
+};
+
+/* A completion queue. */
+struct mrc_core_cq {
+    /* Slot, below `limits.cqs`. */
+    uint32_t index;
+};
+
+/* A registered peer. */
+struct mrc_core_peer {
+    /* Slot, below `limits.peers`. */
+    uint32_t index;
+};
+
+/* An EV profile. */
+struct mrc_core_ev_profile {
+    /* Slot, below `limits.ev_profiles`. */
+    uint32_t index;
+};
+
+/* How packets to one peer leave through one port. */
+struct mrc_core_plane {
+    /* The peer is reachable through this port. */
+    uint8_t present;
+    /* `outer_src` is set; without it the inner packet is sent bare. */
+    uint8_t has_outer_src;
+    /* MAC address of the first hop: the T0 switch, or the peer itself on a direct link. */
+    uint8_t next_hop[6];
+    /* Outer source address under SRv6. */
+    uint8_t outer_src[16];
+};
+
+/* Copies `width` EV bits, from bit `ev_lsb` up, to the destination bits that start `dst_msb_offset` from the top. */
+struct mrc_core_copy_op {
+    /* Lowest EV bit copied, 0 to 31. */
+    uint8_t ev_lsb;
+    /* Bits copied, 1 to 32. */
+    uint8_t width;
+    /* Where the highest of them goes; 0 is the top bit of the address. */
+    uint8_t dst_msb_offset;
+};
+
+/* A remote endpoint: addresses and paths that all QPs towards it share. Start from all zeros. */
+struct mrc_core_peer_config {
+    /* Our inner address towards this peer. */
+    struct mrc_core_ip local;
+    /* The peer's inner address. */
+    struct mrc_core_ip remote;
+    /* How to leave, port 1 first. */
+    struct mrc_core_plane planes[MRC_CORE_MAX_PORTS];
+    /* MRC_CORE_ROUTE_*. */
+    uint8_t route;
+    /* IP hop limit of the inner (or only) header. */
+    uint8_t hop_limit;
+    /* Copy operations used, for MRC_CORE_ROUTE_SRV6. */
+    uint8_t copy_ops;
+    /* The address the EV is copied over, for MRC_CORE_ROUTE_SRV6. */
+    uint8_t base[16];
+    /* The copy operations. */
+    struct mrc_core_copy_op ops[MRC_CORE_MAX_COPY_OPS];
+};
+
+/* One entry of an EV profile. */
+struct mrc_core_ev_entry {
+    /* Value on the wire; for MRC_CORE_ROUTE_SRV6_ENTRY the index of the entry. */
+    uint32_t ev;
+    /* Port, and so plane, of the path. */
+    uint8_t port;
+    /* Excluded by the controller. */
+    uint8_t denied;
+    /* `dst` is set. */
+    uint8_t has_dst;
+    /* `segment` is set. */
+    uint8_t has_segment;
+    /* Outer IPv6 destination. */
+    uint8_t dst[16];
+    /* Segment of the SRH that follows, where the path does not fit into one destination. */
+    uint8_t segment[16];
+};
+
+/* What a QP learns when it becomes able to receive. Fill it with mrc_core_rtr_default(), then set the rest. */
+struct mrc_core_rtr {
+    /* The peer. */
+    struct mrc_core_peer peer;
+    /* EV profile of this QP. */
+    struct mrc_core_ev_profile ev_profile;
+    /* The peer's QP number. */
+    uint32_t dest_qp;
+    /* PSN of the first packet the peer will send. */
+    uint32_t rq_psn;
+    /* Payload bytes of a full packet: 256, 512, 1024, 2048 or 4096. */
+    uint16_t path_mtu;
+    /* Writes with immediate the peer may have in flight; at most `limits.wimm`. */
+    uint16_t max_wimm_dest;
+    /* Our responder's window, units of 128 PSNs, within the limits. */
+    uint8_t mpr_dest;
+    /* Whether we answer trimmed packets with a trim NACK. */
+    uint8_t trim_nack;
+    /* Both sides agreed that our window may change: mrc_core_set_mpr(). */
+    uint8_t dynamic_mpr;
+    /* Both sides agreed that we add our service time to the timestamps we reflect. */
+    uint8_t svc_time;
+};
+
+/* Path selection of one QP. */
+struct mrc_core_paths {
+    /* Distance of two probes of a bad EV, in nanoseconds. */
+    uint64_t probe_interval_ns;
+    /* Length of a skip under MRC_CORE_SKIP_TIME, in nanoseconds. */
+    uint64_t skip_ns;
+    /* EVs in rotation over all planes. */
+    uint16_t active;
+    /* Healthy EVs in reserve over all planes. */
+    uint16_t backup;
+    /* EVs that stay in rotation whatever the network says of them. */
+    uint16_t ev_min_active;
+    /* The profile's entry, for MRC_CORE_SELECT_PINNED. */
+    uint16_t pinned;
+    /* MRC_CORE_SELECT_*. */
+    uint8_t selector;
+    /* Good probe answers in a row that revive an EV. */
+    uint8_t resurrect_probes;
+    /* Probes of bad EVs under way at once. */
+    uint8_t bad_probes_outstanding;
+    /* Losses of an EV in a row before a loss or timeout retires it; until then it is skipped. */
+    uint8_t loss_streak;
+    /* MRC_CORE_SKIP_*. */
+    uint8_t skip_mode;
+    /* MRC_CORE_LOSS_*. */
+    uint8_t loss_ev_action;
+    /* With no healthy EV on a usable port, send one packet per base RTT on a bad one. */
+    uint8_t last_resort;
+};
+
+/* What a QP learns when it becomes able to send. Fill it with mrc_core_rts_default(), then change fields. */
+struct mrc_core_rts {
+    /* Unloaded round trip of a full packet, in nanoseconds. */
+    uint64_t base_rtt_ns;
+    /* Added to 3 base RTTs before a probe counts as lost, in nanoseconds. */
+    uint64_t target_delay_ns;
+    /* Shortest time between two probes of this QP, in nanoseconds. */
+    uint64_t probe_rate_limit_ns;
+    /* Probe an otherwise silent peer this often, in nanoseconds; 0 = never. */
+    uint64_t keepalive_ns;
+    /* Link speed for MRC_CORE_CC_NSCC, in bit/s: the smaller one of sender and receiver, all planes together. */
+    uint64_t cc_rate_bps;
+    /* Path selection. */
+    struct mrc_core_paths paths;
+    /* PSN of our first packet. */
+    uint32_t sq_psn;
+    /* Window of MRC_CORE_CC_FIXED, in bytes of nominal packets. */
+    uint32_t cc_window_bytes;
+    /* Fewest packets that must have overtaken a packet before it is inferred lost. */
+    uint16_t reorder_pkts_min;
+    /* Part of the window, in 1/256, that must have overtaken it. */
+    uint16_t reorder_factor;
+    /* Writes with immediate in flight: the smaller of our own limit and the peer's `max_wimm_dest`; 0 = none. */
+    uint16_t max_wimm;
+    /* Our requester's window, units of 128 PSNs: the smaller of our wish and the peer's `mpr_dest`. */
+    uint8_t mpr;
+    /* MRC_CORE_CC_*. */
+    uint8_t cc;
+    /* The peer answers trimmed packets with a trim NACK and the fabric trims. */
+    uint8_t trimming;
+    /* T0 = 1.024 us * 2^timeout; 0 disables the timer; 1 to 24. */
+    uint8_t timeout;
+    /* Retries at the fixed interval T0; 0 to 7. */
+    uint8_t retry_linear;
+    /* Retries at a doubling interval; 0 to 25, 25 = unlimited. */
+    uint8_t retry_exponential;
+    /* Both sides agreed that the peer's window may change. */
+    uint8_t dynamic_mpr;
+};
+
+/* An RDMA write, with or without immediate. Start from all zeros. */
+struct mrc_core_send_wr {
+    /* The caller's number, returned in the completion. */
+    uint64_t wr_id;
+    /* Address of the first local byte. */
+    uint64_t local_va;
+    /* Address of the first remote byte. */
+    uint64_t remote_va;
+    /* L_Key of the local region. */
+    uint32_t lkey;
+    /* The peer's key. */
+    uint32_t rkey;
+    /* Bytes of the message; 0 is allowed. */
+    uint32_t len;
+    /* The immediate. */
+    uint32_t imm;
+    /* The write carries `imm` and completes a receive request of the peer. */
+    uint8_t has_imm;
+    /* The peer's completion asks for an event. */
+    uint8_t solicited;
+    /* Whether success produces a completion; failure always does. */
+    uint8_t signaled;
+};
+
+/* What the driver knows about a received frame. */
+struct mrc_core_rx {
+    /* Bytes of the whole frame, from the Ethernet header on, without FCS. */
+    uint32_t wire_len;
+    /* Port it arrived on, 1-based. */
+    uint8_t port;
+    /* MRC_CORE_ICRC_*. */
+    uint8_t icrc;
+};
+
+/* Where a payload goes. Keys, rights and bounds are checked; the bytes move before the next call. */
+struct mrc_core_placement {
+    /* Region. */
+    struct mrc_core_mr mr;
+    /* Offset of the first byte in the region. */
+    uint64_t offset;
+    /* Where in the frame the payload starts. */
+    uint32_t payload_start;
+    /* Its bytes. */
+    uint32_t payload_len;
+};
+
+/* A frame to send: headers lie at the start of the caller's buffer; payload, pad and ICRC follow. */
+struct mrc_core_transmit {
+    /* Region of the payload. */
+    struct mrc_core_mr mr;
+    /* Offset of the payload's first byte in the region. */
+    uint64_t offset;
+    /* Bytes of payload to append; 0 = none, `mr` and `offset` are then meaningless. */
+    uint32_t payload_len;
+    /* Bytes of headers written, from the Ethernet header to the last transport header. */
+    uint32_t header_len;
+    /* Offset of the IP header that carries UDP: the ICRC starts there. */
+    uint32_t l3_offset;
+    /* Bytes of the whole frame: headers, payload, pad and ICRC. */
+    uint32_t frame_len;
+    /* Entropy value of the packet. */
+    uint32_t ev;
+    /* Port to send through, 1-based. */
+    uint8_t port;
+    /* Zero bytes to append after the payload; the 4 ICRC bytes follow. */
+    uint8_t pad;
+    /* DSCP and ECN as in the IP header. */
+    uint8_t traffic_class;
+};
+
+/* One finished work request, and why when it failed. */
+struct mrc_core_completion {
+    /* The caller's number. */
+    uint64_t wr_id;
+    /* Time since the last acknowledgement, in nanoseconds; 0 for success. */
+    uint64_t since_ack_ns;
+    /* Local QP number. */
+    uint32_t qpn;
+    /* Bytes of the message. */
+    uint32_t byte_len;
+    /* PSN of its first packet. */
+    uint32_t first_psn;
+    /* The peer's immediate. */
+    uint32_t imm;
+    /* EV of the last packet sent on the QP. */
+    uint32_t last_ev;
+    /* Its port; 0 when nothing was sent. */
+    uint8_t last_port;
+    /* MRC_CORE_WC_*. */
+    uint8_t status;
+    /* MRC_CORE_OP_*. */
+    uint8_t operation;
+    /* `imm` is set: a receive that succeeded. */
+    uint8_t has_imm;
+    /* The peer asked for an event with this completion. */
+    uint8_t solicited;
+    /* Retries spent when it ended. */
+    uint8_t retries;
+};
+
+/* Something happened that is no completion. MRC_CORE_EVENT_* says which fields are set. */
+struct mrc_core_event {
+    /* Local QP number. */
+    uint32_t qpn;
+    /* Entropy value, or for MRC_CORE_EVENT_LOSS the EV's slot in the QP. */
+    uint32_t ev;
+    /* The packet. */
+    uint32_t psn;
+    /* Return code of mrc_core_handle_packet() for the frame. */
+    int32_t discard;
+    /* In words: why a QP failed, how a loss was found, why a frame was discarded. */
+    struct mrc_core_text cause;
+    /* MRC_CORE_EVENT_*. */
+    uint8_t kind;
+    /* Port. */
+    uint8_t port;
+    /* The port's new state. */
+    uint8_t up;
+    /* MRC_CORE_EV_* or MRC_CORE_QP_* before. */
+    uint8_t from;
+    /* MRC_CORE_EV_* or MRC_CORE_QP_* now. */
+    uint8_t to;
+};
+
+/* A picture of one QP. */
+struct mrc_core_qp_info {
+    /* Smallest round trip seen, in nanoseconds. */
+    uint64_t base_rtt_ns;
+    /* Why it failed, in words; empty unless it did. */
+    struct mrc_core_text cause;
+    /* The peer's QP number. */
+    uint32_t dest_qp;
+    /* Packets in flight. */
+    uint32_t outstanding;
+    /* Requests without completion. */
+    uint32_t queued;
+    /* Receive requests not consumed. */
+    uint32_t receives;
+    /* Planes, as port bits, whose EVs are all ASSUMED_BAD. */
+    uint32_t suspended_ports;
+    /* EVs in GOOD, in rotation or in reserve. */
+    uint16_t evs_good;
+    /* EVs in SKIP. */
+    uint16_t evs_skip;
+    /* EVs in ASSUMED_BAD. */
+    uint16_t evs_assumed_bad;
+    /* EVs in DENIED. */
+    uint16_t evs_denied;
+    /* EVs in rotation. */
+    uint16_t evs_active;
+    /* MRC_CORE_QP_*. */
+    uint8_t state;
+    /* Retries spent on the oldest packet. */
+    uint8_t retries;
+};
+
+/* Traffic of one port. */
+struct mrc_core_port_stats {
+    /* Frames handed to the driver. */
+    uint64_t tx_packets;
+    /* Payload bytes of the writes among them, retransmissions included. */
+    uint64_t tx_bytes;
+    /* Frames accepted by the parser. */
+    uint64_t rx_packets;
+    /* Payload bytes placed. */
+    uint64_t rx_bytes;
+};
+
+/* ---- Memory ---- */
+
+/* Bytes of memory that an endpoint of these sizes needs; 0 when no endpoint can have them or `limits` is NULL. */
+size_t mrc_core_storage_size(const struct mrc_core_limits *limits);
+
+/* Bytes that one QP of these sizes costs; 0 when `limits` is NULL. */
+size_t mrc_core_bytes_per_qp(const struct mrc_core_limits *limits);
+
+/* Makes an endpoint in `mem`, which is aligned to MRC_CORE_ALIGN, has the `len` bytes that mrc_core_storage_size()
+ * asks for, and belongs to the endpoint from now on, until nobody calls it any more. Its content does not matter. All
+ * randomness (keys, QP numbers, path order) comes from `seed`: draw it from the device, never from a constant.
+ * `detail`, where it is not NULL, receives the name of the field at fault. */
+int32_t mrc_core_init(
+    uint8_t *mem, size_t len, const struct mrc_core_config *config, uint64_t seed, struct mrc_core_endpoint * *out,
+    struct mrc_core_text *detail);
+
+/* ---- Set-up ---- */
+
+/* Fills `config` with the defaults: no port, no GID, limits for 16 QPs. */
+int32_t mrc_core_config_default(struct mrc_core_config *config);
+
+/* Fills `rtr` with the defaults; the caller sets `peer`, `ev_profile`, `dest_qp` and `rq_psn`. */
+int32_t mrc_core_rtr_default(struct mrc_core_rtr *rtr);
+
+/* Fills `rts` with the defaults for a software endpoint whose first packet has PSN `sq_psn`. */
+int32_t mrc_core_rts_default(struct mrc_core_rts *rts, uint32_t sq_psn);
+
+/* What the last refusal was about: the name of a field, table or handle; empty when nothing was refused yet. */
+struct mrc_core_text mrc_core_detail(struct mrc_core_endpoint *endpoint);
+
+/* Registers `len` bytes of memory that the application knows as `va` with the rights `access`
+ * (MRC_CORE_ACCESS_REMOTE_WRITE or 0). `out` names the region in placements and transmissions, `key` is its L_Key and
+ * R_Key: fresh and random. */
+int32_t mrc_core_register_mr(
+    struct mrc_core_endpoint *endpoint, uint32_t pd, uint64_t va, uint64_t len, uint8_t access,
+    struct mrc_core_mr *out, uint32_t *key);
+
+/* Revokes a region: its key is dead when this returns, and nothing is placed through it any more. */
+int32_t mrc_core_deregister_mr(struct mrc_core_endpoint *endpoint, struct mrc_core_mr region);
+
+/* Creates a completion queue of `limits.cq_depth` entries. */
+int32_t mrc_core_create_cq(struct mrc_core_endpoint *endpoint, struct mrc_core_cq *out);
+
+/* Destroys a completion queue that no QP uses. */
+int32_t mrc_core_destroy_cq(struct mrc_core_endpoint *endpoint, struct mrc_core_cq queue);
+
+/* Registers a peer: addresses and paths shared by all QPs towards it. */
+int32_t mrc_core_add_peer(
+    struct mrc_core_endpoint *endpoint, const struct mrc_core_peer_config *config, struct mrc_core_peer *out);
+
+/* Forgets a peer that no QP uses. */
+int32_t mrc_core_remove_peer(struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer);
+
+/* Creates an EV profile from `count` entries, at most `limits.profile_evs`. */
+int32_t mrc_core_create_ev_profile(
+    struct mrc_core_endpoint *endpoint, const struct mrc_core_ev_entry *entries, size_t count,
+    struct mrc_core_ev_profile *out);
+
+/* Creates a QP in RESET. Completions of sends and receives go to the two queues, which may be one. */
+int32_t mrc_core_create_qp(
+    struct mrc_core_endpoint *endpoint, uint32_t pd, struct mrc_core_cq send_cq, struct mrc_core_cq recv_cq,
+    struct mrc_core_qp *out);
+
+/* Destroys a QP; what it had queued is dropped without completions. */
+int32_t mrc_core_destroy_qp(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair);
+
+/* RESET to INIT. */
+int32_t mrc_core_modify_to_init(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair);
+
+/* INIT to RTR: the QP receives from now on. */
+int32_t mrc_core_modify_to_rtr(
+    struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_qp pair, const struct mrc_core_rtr *rtr);
+
+/* RTR to RTS: the QP sends from now on. */
+int32_t mrc_core_modify_to_rts(
+    struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_qp pair, const struct mrc_core_rts *rts);
+
+/* Any state to ERROR: queued work flushes. */
+int32_t mrc_core_modify_to_error(struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_qp pair);
+
+/* Any state to RESET: queued work is dropped. */
+int32_t mrc_core_modify_to_reset(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair);
+
+/* Changes the window that a QP offers its peer, in units of 128 PSNs; only with Dynamic MPR. */
+int32_t mrc_core_set_mpr(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, uint8_t mpr);
+
+/* A picture of one QP. */
+int32_t mrc_core_query_qp(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, struct mrc_core_qp_info *out);
+
+/* Tells the engine that a port went up or down. EVs of a port that is down are not used; they keep their states. */
+int32_t mrc_core_set_port(struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint8_t number, uint8_t up);
+
+/* The ports that are up, bit N for port N; 0 without an endpoint. */
+uint32_t mrc_core_ports_up(struct mrc_core_endpoint *endpoint);
+
+/* Traffic of port `number`. */
+int32_t mrc_core_query_port(struct mrc_core_endpoint *endpoint, uint8_t number, struct mrc_core_port_stats *out);
+
+/* Counter number `index`, from 0 up: its name and value. MRC_CORE_OK when there is no such counter, MRC_CORE_SOME when
+ * there is: discard reasons first, under the names of mrc_core_error_text(). */
+int32_t mrc_core_counter(
+    struct mrc_core_endpoint *endpoint, uint32_t index, struct mrc_core_text *name, uint64_t *value);
+
+/* ---- The turn ---- */
+
+/* Queues a write. Its bytes must not change until its completion. */
+int32_t mrc_core_post_send(
+    struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_qp pair, const struct mrc_core_send_wr *wr);
+
+/* Queues a receive request: the peer's next write with immediate completes it. */
+int32_t mrc_core_post_recv(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, uint64_t wr_id);
+
+/* Takes one received frame. `head` holds `head_len` bytes from the Ethernet header on: at least all headers, and the
+ * whole frame under MRC_CORE_ICRC_VERIFY. MRC_CORE_SOME: move the payload as `out` says, before the next call.
+ * MRC_CORE_OK: nothing to move. Below: the frame had no further effect, and the code says why. */
+int32_t mrc_core_handle_packet(
+    struct mrc_core_endpoint *endpoint, uint64_t now_ns, const struct mrc_core_rx *rx, const uint8_t *head,
+    size_t head_len, struct mrc_core_placement *out);
+
+/* Lets time pass: serves every QP whose deadline has come. */
+int32_t mrc_core_handle_timeout(struct mrc_core_endpoint *endpoint, uint64_t now_ns);
+
+/* When mrc_core_handle_timeout() next has something to do, in nanoseconds; MRC_CORE_NEVER when only an input can
+ * change that. A time in the past means now. */
+uint64_t mrc_core_next_timeout(struct mrc_core_endpoint *endpoint);
+
+/* Writes the headers of the next frame to send to `headers`, of at least MRC_CORE_MAX_HEADER_LEN bytes, and says in
+ * `out` what follows them. `ports` has bit N for each port N with room for a frame; frames for others wait.
+ * MRC_CORE_OK: nothing to send now. */
+int32_t mrc_core_poll_transmit(
+    struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint32_t ports, uint8_t *headers, size_t len,
+    struct mrc_core_transmit *out);
+
+/* Takes the oldest completion of a queue. */
+int32_t mrc_core_poll_cq(struct mrc_core_endpoint *endpoint, struct mrc_core_cq queue, struct mrc_core_completion *out);
+
+/* Takes the oldest event. */
+int32_t mrc_core_poll_event(struct mrc_core_endpoint *endpoint, struct mrc_core_event *out);
+
+/* From now on every new write is refused with a NACK of this wire reason (0x06 no bitmap, 0x07 no packet buffer, 0x0A
+ * no resource, 0x19 device failed), before anything of it is recorded; 0 ends it. */
+int32_t mrc_core_set_refusal(struct mrc_core_endpoint *endpoint, uint8_t reason);
+
+/* The payload that mrc_core_handle_packet() asked to move could not be moved: the QP refuses it and fails. */
+int32_t mrc_core_report_place_failure(
+    struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_qp pair, uint32_t psn);
+
+/* The ICRC of a packet that lies in one piece: `packet` starts at `l3_offset` of the frame and ends with the last pad
+ * byte; the four bytes go behind it. */
+int32_t mrc_core_icrc(const uint8_t *packet, size_t len, uint8_t *out);
+
+/* ---- Return codes in words ---- */
+
+/* What a return code means; a discard's code gives the name of its counter. */
+struct mrc_core_text mrc_core_error_text(int32_t code);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,452 @@
+//! Set-up: memory regions, completion queues, peers, EV profiles, queue pairs, ports. Rare calls; a firmware makes them on
+//! behalf of its host.
+
+use mrc_core::{Access, Instant, MemRange, Pd, PortMask, QpInit};
+
+use crate::{
+    border,
+    convert::{self, cq, mr, peer_config, port, qp},
+    fault::{Fault, fault, text},
+    memory::mrc_core_endpoint,
+    types::*,
+};
+
+/// Fills `config` with the defaults: no port, no GID, limits for 16 QPs.
+///
+/// # Safety
+/// `config` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_config_default(config: *mut mrc_core_config) -> i32 {
+    // SAFETY: passed on.
+    code(unsafe { border::write(config, "config", convert::config_default()) })
+}
+
+/// Fills `rtr` with the defaults; the caller sets `peer`, `ev_profile`, `dest_qp` and `rq_psn`.
+///
+/// # Safety
+/// `rtr` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_rtr_default(rtr: *mut mrc_core_rtr) -> i32 {
+    // SAFETY: passed on.
+    code(unsafe { border::write(rtr, "rtr", convert::rtr_default()) })
+}
+
+/// Fills `rts` with the defaults for a software endpoint whose first packet has PSN `sq_psn`.
+///
+/// # Safety
+/// `rts` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_rts_default(rts: *mut mrc_core_rts, sq_psn: u32) -> i32 {
+    // SAFETY: passed on.
+    code(unsafe { border::write(rts, "rts", convert::rts_default(sq_psn)) })
+}
+
+fn code(done: Result<(), Fault>) -> i32 {
+    done.err().map_or(MRC_CORE_OK, |fault| fault.code)
+}
+
+/// What the last refusal was about: the name of a field, table or handle; empty when nothing was refused yet.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_detail(endpoint: *mut mrc_core_endpoint) -> mrc_core_text {
+    // SAFETY: passed on.
+    text(unsafe { border::endpoint(endpoint) }.map_or("", |endpoint| endpoint.detail))
+}
+
+/// Registers `len` bytes of memory that the application knows as `va` with the rights `access`
+/// (MRC_CORE_ACCESS_REMOTE_WRITE or 0). `out` names the region in placements and transmissions, `key` is its L_Key and
+/// R_Key: fresh and random.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `out` and `key` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_register_mr(
+    endpoint: *mut mrc_core_endpoint,
+    pd: u32,
+    va: u64,
+    len: u64,
+    access: u8,
+    out: *mut mrc_core_mr,
+    key: *mut u32,
+) -> i32 {
+    // SAFETY: passed on; both out pointers are checked before anything is registered.
+    unsafe {
+        border::call(endpoint, |e| {
+            if access & !MRC_CORE_ACCESS_REMOTE_WRITE != 0 {
+                return Err(fault(MRC_CORE_E_RANGE, "access"));
+            }
+            border::write(out, "out", mrc_core_mr { index: 0, generation: 0 })?;
+            border::write(key, "key", 0)?;
+            let access = Access { remote_write: access & MRC_CORE_ACCESS_REMOTE_WRITE != 0 };
+            let mr = e.engine.register_mr(Pd(pd), MemRange { va, len }, access)?;
+            let rkey = e.engine.key(mr).ok_or(fault(MRC_CORE_E_UNKNOWN, "memory region"))?;
+            border::write(key, "key", rkey.0)?;
+            border::write(out, "out", convert::mr_of(mr))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Revokes a region: its key is dead when this returns, and nothing is placed through it any more.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_deregister_mr(endpoint: *mut mrc_core_endpoint, region: mrc_core_mr) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.deregister_mr(mr(region))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Creates a completion queue of `limits.cq_depth` entries.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `out` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_create_cq(endpoint: *mut mrc_core_endpoint, out: *mut mrc_core_cq) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            border::write(out, "out", mrc_core_cq { index: 0 })?;
+            let cq = e.engine.create_cq()?;
+            border::write(out, "out", mrc_core_cq { index: cq.index() as u32 })?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Destroys a completion queue that no QP uses.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_destroy_cq(endpoint: *mut mrc_core_endpoint, queue: mrc_core_cq) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.destroy_cq(cq(queue))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Registers a peer: addresses and paths shared by all QPs towards it.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `config` NULL or readable, `out` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_add_peer(
+    endpoint: *mut mrc_core_endpoint,
+    config: *const mrc_core_peer_config,
+    out: *mut mrc_core_peer,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let config = peer_config(border::read(config, "config")?)?;
+            border::write(out, "out", mrc_core_peer { index: 0 })?;
+            let peer = e.engine.add_peer(&config)?;
+            border::write(out, "out", mrc_core_peer { index: peer.index() as u32 })?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Forgets a peer that no QP uses.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_remove_peer(endpoint: *mut mrc_core_endpoint, peer: mrc_core_peer) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.remove_peer(mrc_core::PeerHandle::from_index(peer.index))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Creates an EV profile from `count` entries, at most `limits.profile_evs`.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `entries` points to `count` entries, `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_create_ev_profile(
+    endpoint: *mut mrc_core_endpoint,
+    entries: *const mrc_core_ev_entry,
+    count: usize,
+    out: *mut mrc_core_ev_profile,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let entries = border::slice(entries, count, "entries")?;
+            let room = e.scratch.get_mut(..count).ok_or(fault(MRC_CORE_E_RANGE, "EV profile size"))?;
+            for (to, from) in room.iter_mut().zip(entries) {
+                *to = convert::ev_entry(from)?;
+            }
+            border::write(out, "out", mrc_core_ev_profile { index: 0 })?;
+            let profile = e.engine.create_ev_profile(room)?;
+            border::write(out, "out", mrc_core_ev_profile { index: profile.index() as u32 })?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Creates a QP in RESET. Completions of sends and receives go to the two queues, which may be one.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `out` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_create_qp(
+    endpoint: *mut mrc_core_endpoint,
+    pd: u32,
+    send_cq: mrc_core_cq,
+    recv_cq: mrc_core_cq,
+    out: *mut mrc_core_qp,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            border::write(out, "out", mrc_core_qp { index: 0, qpn: 0 })?;
+            let init = QpInit { pd: Pd(pd), send_cq: cq(send_cq), recv_cq: cq(recv_cq) };
+            let qp = e.engine.create_qp(&init)?;
+            border::write(out, "out", mrc_core_qp { index: qp.index() as u32, qpn: qp.qpn().value() })?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Destroys a QP; what it had queued is dropped without completions.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_destroy_qp(endpoint: *mut mrc_core_endpoint, pair: mrc_core_qp) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.destroy_qp(qp(pair))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// RESET to INIT.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_modify_to_init(endpoint: *mut mrc_core_endpoint, pair: mrc_core_qp) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.modify_to_init(qp(pair))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// INIT to RTR: the QP receives from now on.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `rtr` NULL or readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_modify_to_rtr(
+    endpoint: *mut mrc_core_endpoint,
+    now_ns: u64,
+    pair: mrc_core_qp,
+    rtr: *const mrc_core_rtr,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let attr = convert::rtr(border::read(rtr, "rtr")?);
+            e.engine.modify_to_rtr(Instant::from_nanos(now_ns), qp(pair), &attr)?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// RTR to RTS: the QP sends from now on.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `rts` NULL or readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_modify_to_rts(
+    endpoint: *mut mrc_core_endpoint,
+    now_ns: u64,
+    pair: mrc_core_qp,
+    rts: *const mrc_core_rts,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let attr = convert::rts(border::read(rts, "rts")?)?;
+            e.engine.modify_to_rts(Instant::from_nanos(now_ns), qp(pair), &attr)?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Any state to ERROR: queued work flushes.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_modify_to_error(
+    endpoint: *mut mrc_core_endpoint,
+    now_ns: u64,
+    pair: mrc_core_qp,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.modify_to_error(Instant::from_nanos(now_ns), qp(pair))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Any state to RESET: queued work is dropped.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_modify_to_reset(endpoint: *mut mrc_core_endpoint, pair: mrc_core_qp) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.modify_to_reset(qp(pair))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Changes the window that a QP offers its peer, in units of 128 PSNs; only with Dynamic MPR.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_set_mpr(endpoint: *mut mrc_core_endpoint, pair: mrc_core_qp, mpr: u8) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.set_mpr(qp(pair), mpr)?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// A picture of one QP.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `out` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_query_qp(
+    endpoint: *mut mrc_core_endpoint,
+    pair: mrc_core_qp,
+    out: *mut mrc_core_qp_info,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let info = e.engine.qp_info(qp(pair)).ok_or(fault(MRC_CORE_E_UNKNOWN, "queue pair"))?;
+            border::write(out, "out", convert::qp_info(&info))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Tells the engine that a port went up or down. EVs of a port that is down are not used; they keep their states.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_set_port(endpoint: *mut mrc_core_endpoint, now_ns: u64, number: u8, up: u8) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let port = port(number)?;
+            if !e.engine.config().port_mask().contains(port) {
+                return Err(fault(MRC_CORE_E_UNKNOWN, "port"));
+            }
+            e.engine.set_port(Instant::from_nanos(now_ns), port, up != 0);
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// The ports that are up, bit N for port N; 0 without an endpoint.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_ports_up(endpoint: *mut mrc_core_endpoint) -> u32 {
+    // SAFETY: passed on.
+    unsafe { border::endpoint(endpoint) }.map_or(PortMask::NONE, |e| e.engine.ports_up()).bits()
+}
+
+/// Traffic of port `number`.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `out` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_query_port(
+    endpoint: *mut mrc_core_endpoint,
+    number: u8,
+    out: *mut mrc_core_port_stats,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let plane = usize::from(port(number)?.plane());
+            let stats = e.engine.stats().ports.get(plane).ok_or(fault(MRC_CORE_E_UNKNOWN, "port"))?;
+            let stats = mrc_core_port_stats {
+                tx_packets: stats.tx_packets,
+                tx_bytes: stats.tx_bytes,
+                rx_packets: stats.rx_packets,
+                rx_bytes: stats.rx_bytes,
+            };
+            border::write(out, "out", stats)?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Counter number `index`, from 0 up: its name and value. MRC_CORE_OK when there is no such counter, MRC_CORE_SOME when
+/// there is: discard reasons first, under the names of mrc_core_error_text().
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `name` and `value` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_counter(
+    endpoint: *mut mrc_core_endpoint,
+    index: u32,
+    name: *mut mrc_core_text,
+    value: *mut u64,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let (mut at, mut found) = (0, None);
+            e.engine.stats().for_each(|name, value| {
+                if at == index {
+                    found = Some((name, value));
+                }
+                at += 1;
+            });
+            let Some(found) = found else { return Ok(MRC_CORE_OK) };
+            border::write(name, "name", text(found.0))?;
+            border::write(value, "value", found.1)?;
+            Ok(MRC_CORE_SOME)
+        })
+    }
+}

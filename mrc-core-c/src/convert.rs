@@ -1,0 +1,550 @@
+//! C structs to the engine's types and back. Everything from C is checked here; nothing here is unsafe.
+
+use mrc_core::{
+    Completion, CqHandle, EndpointConfig, ErrorCause, EvProfileHandle, Event, EventMask, Limits, LossCause, MrHandle,
+    NoReceive, Operation, PeerConfig, PeerHandle, PlanePath, PortConfig, QpHandle, QpInfo, QpState, RetryConfig, Route,
+    RtrAttr, RtsAttr, SendWr, Status, Transmit, Trimming,
+    cc::{CcConfig, NsccConfig},
+    path::{EvEntry, EvIndex, EvState, LossEvAction, PathConfig, Selector, SkipMode},
+};
+use mrc_wire::{
+    DscpPlan, Ev, Ip, PortNum, Psn, Qpn, Rkey, WireConfig,
+    srv6::{CopyOp, EvTemplate},
+};
+
+use crate::{
+    fault::{Fault, fault, text},
+    types::*,
+};
+
+const _: () = {
+    assert!(MRC_CORE_MAX_PORTS == mrc_core::MAX_PORTS);
+    assert!(MRC_CORE_MAX_HEADER_LEN == mrc_core::MAX_HEADER_LEN);
+    assert!(MRC_CORE_EVENTS_QP_ERROR == EventMask::QP_ERROR.bits());
+    assert!(MRC_CORE_EVENTS_EV == EventMask::EV.bits());
+    assert!(MRC_CORE_EVENTS_EV_SKIP == EventMask::EV_SKIP.bits());
+    assert!(MRC_CORE_EVENTS_PORT == EventMask::PORT.bits());
+    assert!(MRC_CORE_EVENTS_QP_STATE == EventMask::QP_STATE.bits());
+    assert!(MRC_CORE_EVENTS_LOSS == EventMask::LOSS.bits());
+    assert!(MRC_CORE_EVENTS_DISCARD == EventMask::DISCARD.bits());
+};
+
+const fn range(what: &'static str) -> Fault {
+    fault(MRC_CORE_E_RANGE, what)
+}
+
+fn some<T>(flag: u8, value: T) -> Option<T> {
+    if flag == 0 { None } else { Some(value) }
+}
+
+pub(crate) fn limits_of(limits: &mrc_core_limits) -> Limits {
+    Limits {
+        qps: limits.qps as usize,
+        mpr: limits.mpr as usize,
+        send_queue: limits.send_queue as usize,
+        recv_queue: limits.recv_queue as usize,
+        wimm: limits.wimm as usize,
+        evs: limits.evs as usize,
+        active_evs: limits.active_evs as usize,
+        cqs: limits.cqs as usize,
+        cq_depth: limits.cq_depth as usize,
+        mrs: limits.mrs as usize,
+        peers: limits.peers as usize,
+        ev_profiles: limits.ev_profiles as usize,
+        profile_evs: limits.profile_evs as usize,
+        events: limits.events as usize,
+    }
+}
+
+pub(crate) fn limits_default() -> mrc_core_limits {
+    let limits = Limits::default();
+    mrc_core_limits {
+        qps: limits.qps as u32,
+        mpr: limits.mpr as u32,
+        send_queue: limits.send_queue as u32,
+        recv_queue: limits.recv_queue as u32,
+        wimm: limits.wimm as u32,
+        evs: limits.evs as u32,
+        active_evs: limits.active_evs as u32,
+        cqs: limits.cqs as u32,
+        cq_depth: limits.cq_depth as u32,
+        mrs: limits.mrs as u32,
+        peers: limits.peers as u32,
+        ev_profiles: limits.ev_profiles as u32,
+        profile_evs: limits.profile_evs as u32,
+        events: limits.events as u32,
+    }
+}
+
+pub(crate) fn ip(ip: &mrc_core_ip, what: &'static str) -> Result<Option<Ip>, Fault> {
+    let [a, b, c, d, ..] = ip.bytes;
+    match ip.version {
+        0 => Ok(None),
+        4 => Ok(Some(Ip::V4([a, b, c, d]))),
+        6 => Ok(Some(Ip::V6(ip.bytes))),
+        _ => Err(range(what)),
+    }
+}
+
+pub(crate) fn port(number: u8) -> Result<PortNum, Fault> {
+    PortNum::new(number).ok_or(range("port"))
+}
+
+pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fault> {
+    let mut config = EndpointConfig::default();
+    for (to, from) in config.ports.iter_mut().zip(&c.ports) {
+        let port =
+            PortConfig { mac: from.mac, sid: some(from.has_sid, from.sid), addr: some(from.has_addr, from.addr) };
+        *to = some(from.present, port);
+    }
+    for (to, from) in config.gids.iter_mut().zip(&c.gids) {
+        *to = ip(from, "gids")?;
+    }
+    let dscp = DscpPlan {
+        no_trim: c.dscp.no_trim,
+        trimmable: c.dscp.trimmable,
+        trimmable_retx: c.dscp.trimmable_retx,
+        trimmed: c.dscp.trimmed,
+        trimmed_lasthop: c.dscp.trimmed_lasthop,
+        control: c.dscp.control,
+    };
+    dscp.check().map_err(|_| range("dscp"))?;
+    if c.bth_se_bit != 6 && c.bth_se_bit != 7 {
+        return Err(range("bth_se_bit"));
+    }
+    config.wire = WireConfig {
+        udp_dport: c.udp_dport,
+        udp_dport_accept: c.udp_dport_accept,
+        dscp,
+        ev_high_half_in_sport: c.ev_high_half_in_sport != 0,
+        bth_se_bit: c.bth_se_bit,
+        neth_cc_type: c.neth_cc_type,
+    };
+    config.pkey = c.pkey;
+    config.sack_gen_threshold = c.sack_gen_threshold;
+    config.oor_silent = c.oor_silent != 0;
+    config.complete_on_sack = c.complete_on_sack != 0;
+    config.retry_strict = c.retry_strict != 0;
+    config.msn_start = c.msn_start;
+    config.rqmsn_start = c.rqmsn_start;
+    config.reject_zero_len = c.reject_zero_len != 0;
+    config.timestamps = c.timestamps != 0;
+    config.ctl_ect = c.ctl_ect != 0;
+    config.always_skip_after = c.always_skip_after;
+    config.wimm_nak_syndrome = c.wimm_nak_syndrome;
+    config.events = EventMask::from_bits(c.events);
+    config.no_receive = match c.no_receive {
+        MRC_CORE_NO_RECEIVE_HOLD => NoReceive::Hold,
+        MRC_CORE_NO_RECEIVE_NAK => NoReceive::Nak,
+        _ => return Err(range("no_receive")),
+    };
+    config.tail_retry_lenient = c.tail_retry_lenient != 0;
+    Ok(config)
+}
+
+pub(crate) fn config_default() -> mrc_core_config {
+    let config = EndpointConfig::default();
+    let (wire, dscp) = (&config.wire, &config.wire.dscp);
+    let no_port = mrc_core_port { present: 0, has_sid: 0, has_addr: 0, mac: [0; 6], sid: [0; 16], addr: [0; 16] };
+    mrc_core_config {
+        abi: MRC_CORE_ABI,
+        limits: limits_default(),
+        ports: [no_port; MRC_CORE_MAX_PORTS],
+        gids: [mrc_core_ip { version: 0, bytes: [0; 16] }; MRC_CORE_MAX_GIDS],
+        dscp: mrc_core_dscp {
+            no_trim: dscp.no_trim,
+            trimmable: dscp.trimmable,
+            trimmable_retx: dscp.trimmable_retx,
+            trimmed: dscp.trimmed,
+            trimmed_lasthop: dscp.trimmed_lasthop,
+            control: dscp.control,
+        },
+        udp_dport: wire.udp_dport,
+        udp_dport_accept: wire.udp_dport_accept,
+        pkey: config.pkey,
+        msn_start: config.msn_start,
+        rqmsn_start: config.rqmsn_start,
+        sack_gen_threshold: config.sack_gen_threshold,
+        ev_high_half_in_sport: wire.ev_high_half_in_sport.into(),
+        bth_se_bit: wire.bth_se_bit,
+        neth_cc_type: wire.neth_cc_type,
+        oor_silent: config.oor_silent.into(),
+        complete_on_sack: config.complete_on_sack.into(),
+        retry_strict: config.retry_strict.into(),
+        reject_zero_len: config.reject_zero_len.into(),
+        timestamps: config.timestamps.into(),
+        ctl_ect: config.ctl_ect.into(),
+        always_skip_after: config.always_skip_after,
+        wimm_nak_syndrome: config.wimm_nak_syndrome,
+        events: config.events.bits(),
+        no_receive: match config.no_receive {
+            NoReceive::Hold => MRC_CORE_NO_RECEIVE_HOLD,
+            NoReceive::Nak => MRC_CORE_NO_RECEIVE_NAK,
+        },
+        tail_retry_lenient: config.tail_retry_lenient.into(),
+    }
+}
+
+pub(crate) fn peer_config(c: &mrc_core_peer_config) -> Result<PeerConfig, Fault> {
+    let route = match c.route {
+        MRC_CORE_ROUTE_PLAIN => Route::Plain,
+        MRC_CORE_ROUTE_SRV6 => {
+            let zero = CopyOp { ev_lsb: 0, width: 0, dst_msb_offset: 0 };
+            let mut ops = [zero; MRC_CORE_MAX_COPY_OPS];
+            for (to, from) in ops.iter_mut().zip(&c.ops) {
+                *to = CopyOp { ev_lsb: from.ev_lsb, width: from.width, dst_msb_offset: from.dst_msb_offset };
+            }
+            let used = ops.get(..c.copy_ops as usize).ok_or(range("copy_ops"))?;
+            Route::Srv6(EvTemplate::new(c.base, used).map_err(|_| range("ops"))?)
+        }
+        MRC_CORE_ROUTE_SRV6_ENTRY => Route::Srv6Entry,
+        _ => return Err(range("route")),
+    };
+    let mut planes = [None; MRC_CORE_MAX_PORTS];
+    for (to, from) in planes.iter_mut().zip(&c.planes) {
+        let plane = PlanePath { next_hop: from.next_hop, outer_src: some(from.has_outer_src, from.outer_src) };
+        *to = some(from.present, plane);
+    }
+    Ok(PeerConfig {
+        local: ip(&c.local, "local")?.ok_or(range("local"))?,
+        remote: ip(&c.remote, "remote")?.ok_or(range("remote"))?,
+        planes,
+        route,
+        hop_limit: c.hop_limit,
+    })
+}
+
+pub(crate) fn ev_entry(c: &mrc_core_ev_entry) -> Result<EvEntry, Fault> {
+    let mut entry = EvEntry::new(Ev(c.ev), port(c.port)?);
+    entry.denied = c.denied != 0;
+    entry.dst = some(c.has_dst, c.dst);
+    entry.segment = some(c.has_segment, c.segment);
+    Ok(entry)
+}
+
+pub(crate) fn qp(c: mrc_core_qp) -> QpHandle {
+    QpHandle::from_parts(c.index, Qpn::new(c.qpn))
+}
+
+pub(crate) fn mr(c: mrc_core_mr) -> MrHandle {
+    MrHandle::from_parts(c.index, c.generation)
+}
+
+pub(crate) fn mr_of(mr: MrHandle) -> mrc_core_mr {
+    mrc_core_mr { index: mr.index() as u32, generation: mr.generation() }
+}
+
+pub(crate) fn cq(c: mrc_core_cq) -> CqHandle {
+    CqHandle::from_index(c.index)
+}
+
+pub(crate) fn rtr(c: &mrc_core_rtr) -> RtrAttr {
+    RtrAttr {
+        path_mtu: c.path_mtu,
+        mpr_dest: c.mpr_dest,
+        trim_nack: c.trim_nack != 0,
+        max_wimm_dest: c.max_wimm_dest,
+        dynamic_mpr: c.dynamic_mpr != 0,
+        svc_time: c.svc_time != 0,
+        ..RtrAttr::software(
+            PeerHandle::from_index(c.peer.index),
+            Qpn::new(c.dest_qp),
+            Psn::new(c.rq_psn),
+            EvProfileHandle::from_index(c.ev_profile.index),
+        )
+    }
+}
+
+pub(crate) fn rtr_default() -> mrc_core_rtr {
+    let none = (PeerHandle::from_index(0), EvProfileHandle::from_index(0));
+    let rtr = RtrAttr::software(none.0, Qpn::new(0), Psn::new(0), none.1);
+    mrc_core_rtr {
+        peer: mrc_core_peer { index: 0 },
+        ev_profile: mrc_core_ev_profile { index: 0 },
+        dest_qp: 0,
+        rq_psn: 0,
+        path_mtu: rtr.path_mtu,
+        max_wimm_dest: rtr.max_wimm_dest,
+        mpr_dest: rtr.mpr_dest,
+        trim_nack: rtr.trim_nack.into(),
+        dynamic_mpr: rtr.dynamic_mpr.into(),
+        svc_time: rtr.svc_time.into(),
+    }
+}
+
+pub(crate) fn rts(c: &mrc_core_rts) -> Result<RtsAttr, Fault> {
+    let mut rts = RtsAttr::software(Psn::new(c.sq_psn));
+    rts.mpr = c.mpr;
+    rts.retry = RetryConfig { timeout: c.timeout, linear: c.retry_linear, exponential: c.retry_exponential };
+    rts.trimming = if c.trimming == 0 { Trimming::Off } else { Trimming::On };
+    rts.cc = match c.cc {
+        MRC_CORE_CC_FIXED => CcConfig::Fixed { window_bytes: c.cc_window_bytes },
+        MRC_CORE_CC_NONE => CcConfig::None,
+        MRC_CORE_CC_NSCC => {
+            let base_rtt_ns = u32::try_from(c.base_rtt_ns).map_err(|_| range("base_rtt_ns"))?;
+            CcConfig::Nscc(NsccConfig::new(c.cc_rate_bps, base_rtt_ns, c.trimming != 0))
+        }
+        _ => return Err(range("cc")),
+    };
+    rts.selector = match c.paths.selector {
+        MRC_CORE_SELECT_SPRAY => Selector::Spray,
+        MRC_CORE_SELECT_OBLIVIOUS => Selector::Oblivious,
+        MRC_CORE_SELECT_PINNED => Selector::Pinned(EvIndex(c.paths.pinned)),
+        _ => return Err(range("selector")),
+    };
+    rts.paths = PathConfig {
+        active: c.paths.active,
+        backup: c.paths.backup,
+        ev_min_active: c.paths.ev_min_active,
+        probe_interval_ns: c.paths.probe_interval_ns,
+        resurrect_probes: c.paths.resurrect_probes,
+        bad_probes_outstanding: c.paths.bad_probes_outstanding,
+        loss_streak: c.paths.loss_streak,
+        skip_mode: match c.paths.skip_mode {
+            MRC_CORE_SKIP_ROTATION => SkipMode::Rotation,
+            MRC_CORE_SKIP_TIME => SkipMode::Time { ns: c.paths.skip_ns },
+            _ => return Err(range("skip_mode")),
+        },
+        loss_ev_action: match c.paths.loss_ev_action {
+            MRC_CORE_LOSS_BY_TRIMMING => LossEvAction::ByTrimming,
+            MRC_CORE_LOSS_ASSUMED_BAD => LossEvAction::AssumedBad,
+            MRC_CORE_LOSS_SKIP => LossEvAction::Skip,
+            MRC_CORE_LOSS_NONE => LossEvAction::None,
+            _ => return Err(range("loss_ev_action")),
+        },
+        last_resort: c.paths.last_resort != 0,
+        ..rts.paths
+    };
+    rts.base_rtt_ns = c.base_rtt_ns;
+    rts.target_delay_ns = c.target_delay_ns;
+    rts.reorder_pkts_min = c.reorder_pkts_min;
+    rts.reorder_factor = c.reorder_factor;
+    rts.probe_rate_limit_ns = c.probe_rate_limit_ns;
+    rts.keepalive_ns = c.keepalive_ns;
+    rts.max_wimm = c.max_wimm;
+    rts.dynamic_mpr = c.dynamic_mpr != 0;
+    Ok(rts)
+}
+
+pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
+    let rts = RtsAttr::software(Psn::new(sq_psn));
+    let paths = &rts.paths;
+    let window_bytes = match rts.cc {
+        CcConfig::Fixed { window_bytes } => window_bytes,
+        _ => 0,
+    };
+    mrc_core_rts {
+        base_rtt_ns: rts.base_rtt_ns,
+        target_delay_ns: rts.target_delay_ns,
+        probe_rate_limit_ns: rts.probe_rate_limit_ns,
+        keepalive_ns: rts.keepalive_ns,
+        cc_rate_bps: 0,
+        paths: mrc_core_paths {
+            probe_interval_ns: paths.probe_interval_ns,
+            skip_ns: 0,
+            active: paths.active,
+            backup: paths.backup,
+            ev_min_active: paths.ev_min_active,
+            pinned: 0,
+            selector: MRC_CORE_SELECT_SPRAY,
+            resurrect_probes: paths.resurrect_probes,
+            bad_probes_outstanding: paths.bad_probes_outstanding,
+            loss_streak: paths.loss_streak,
+            skip_mode: MRC_CORE_SKIP_ROTATION,
+            loss_ev_action: MRC_CORE_LOSS_BY_TRIMMING,
+            last_resort: paths.last_resort.into(),
+        },
+        sq_psn,
+        cc_window_bytes: window_bytes,
+        reorder_pkts_min: rts.reorder_pkts_min,
+        reorder_factor: rts.reorder_factor,
+        max_wimm: rts.max_wimm,
+        mpr: rts.mpr,
+        cc: MRC_CORE_CC_FIXED,
+        trimming: 0,
+        timeout: rts.retry.timeout,
+        retry_linear: rts.retry.linear,
+        retry_exponential: rts.retry.exponential,
+        dynamic_mpr: rts.dynamic_mpr.into(),
+    }
+}
+
+pub(crate) fn send_wr(c: &mrc_core_send_wr) -> SendWr {
+    SendWr {
+        wr_id: c.wr_id,
+        lkey: c.lkey,
+        local_va: c.local_va,
+        len: c.len,
+        remote_va: c.remote_va,
+        rkey: Rkey(c.rkey),
+        signaled: c.signaled != 0,
+        imm: some(c.has_imm, c.imm),
+        solicited: c.solicited != 0,
+    }
+}
+
+pub(crate) fn no_transmit() -> mrc_core_transmit {
+    mrc_core_transmit {
+        mr: mrc_core_mr { index: 0, generation: 0 },
+        offset: 0,
+        payload_len: 0,
+        header_len: 0,
+        l3_offset: 0,
+        frame_len: 0,
+        ev: 0,
+        port: 0,
+        pad: 0,
+        traffic_class: 0,
+    }
+}
+
+pub(crate) fn transmit(tx: &Transmit) -> mrc_core_transmit {
+    let (mr, offset, payload_len) = match tx.payload {
+        Some(payload) => (mr_of(payload.mr), payload.offset, payload.len),
+        None => (mrc_core_mr { index: 0, generation: 0 }, 0, 0),
+    };
+    mrc_core_transmit {
+        mr,
+        offset,
+        payload_len,
+        header_len: tx.header_len as u32,
+        l3_offset: tx.l3_offset as u32,
+        frame_len: tx.frame_len() as u32,
+        ev: tx.ev.0,
+        port: tx.port.value(),
+        pad: tx.pad,
+        traffic_class: tx.traffic_class,
+    }
+}
+
+pub(crate) fn completion(c: &Completion) -> mrc_core_completion {
+    mrc_core_completion {
+        wr_id: c.wr_id,
+        since_ack_ns: c.since_ack_ns,
+        qpn: c.qp.value(),
+        byte_len: c.byte_len,
+        first_psn: c.first_psn.value(),
+        imm: c.imm.unwrap_or(0),
+        last_ev: c.last_path.map_or(0, |(ev, _)| ev.0),
+        last_port: c.last_path.map_or(0, |(_, port)| port.value()),
+        status: match c.status {
+            Status::Success => MRC_CORE_WC_SUCCESS,
+            Status::LocalProtection => MRC_CORE_WC_LOCAL_PROTECTION,
+            Status::Flushed => MRC_CORE_WC_FLUSHED,
+            Status::RemoteInvalidRequest => MRC_CORE_WC_REMOTE_INVALID,
+            Status::RemoteAccess => MRC_CORE_WC_REMOTE_ACCESS,
+            Status::RemoteOperation => MRC_CORE_WC_REMOTE_OPERATION,
+            Status::RetryExceeded => MRC_CORE_WC_RETRY_EXCEEDED,
+            _ => MRC_CORE_WC_OTHER,
+        },
+        operation: match c.operation {
+            Operation::Write => MRC_CORE_OP_WRITE,
+            Operation::WriteImm => MRC_CORE_OP_WRITE_IMM,
+            Operation::Receive => MRC_CORE_OP_RECEIVE,
+        },
+        has_imm: c.imm.is_some().into(),
+        solicited: c.solicited.into(),
+        retries: c.retries,
+    }
+}
+
+fn cause_text(cause: Option<ErrorCause>) -> mrc_core_text {
+    text(cause.map_or("", ErrorCause::text))
+}
+
+fn ev_state(state: EvState) -> u8 {
+    match state {
+        EvState::Good => MRC_CORE_EV_GOOD,
+        EvState::Skip => MRC_CORE_EV_SKIP,
+        EvState::AssumedBad => MRC_CORE_EV_ASSUMED_BAD,
+        EvState::Denied => MRC_CORE_EV_DENIED,
+    }
+}
+
+fn qp_state(state: QpState) -> u8 {
+    match state {
+        QpState::Reset => MRC_CORE_QP_RESET,
+        QpState::Init => MRC_CORE_QP_INIT,
+        QpState::Rtr => MRC_CORE_QP_RTR,
+        QpState::Rts => MRC_CORE_QP_RTS,
+        QpState::Error => MRC_CORE_QP_ERROR,
+    }
+}
+
+fn loss_text(cause: LossCause) -> mrc_core_text {
+    text(match cause {
+        LossCause::Inferred => "later packets were acknowledged",
+        LossCause::Nack(_) => "refused with a NACK",
+        LossCause::Timeout => "its timer expired",
+        LossCause::Tail => "its message is received but not acknowledged",
+        _ => "",
+    })
+}
+
+pub(crate) fn event(event: &Event) -> mrc_core_event {
+    let kind = |kind| mrc_core_event {
+        qpn: 0,
+        ev: 0,
+        psn: 0,
+        discard: 0,
+        cause: text(""),
+        kind,
+        port: 0,
+        up: 0,
+        from: 0,
+        to: 0,
+    };
+    match *event {
+        Event::QpError { qp, cause } => {
+            mrc_core_event { qpn: qp.value(), cause: cause_text(Some(cause)), ..kind(MRC_CORE_EVENT_QP_ERROR) }
+        }
+        Event::Ev { qp, transition } => mrc_core_event {
+            qpn: qp.value(),
+            ev: transition.ev.0,
+            port: transition.port.value(),
+            from: ev_state(transition.from),
+            to: ev_state(transition.to),
+            ..kind(MRC_CORE_EVENT_EV)
+        },
+        Event::Port { port, up } => mrc_core_event { port: port.value(), up: up.into(), ..kind(MRC_CORE_EVENT_PORT) },
+        Event::QpState { qp, from, to } => {
+            mrc_core_event { qpn: qp.value(), from: qp_state(from), to: qp_state(to), ..kind(MRC_CORE_EVENT_QP_STATE) }
+        }
+        Event::Loss { qp, psn, ev, cause } => mrc_core_event {
+            qpn: qp.value(),
+            psn: psn.value(),
+            ev: ev.0.into(),
+            cause: loss_text(cause),
+            ..kind(MRC_CORE_EVENT_LOSS)
+        },
+        Event::Discard { port, why } => {
+            let fault = Fault::from(why);
+            mrc_core_event {
+                port: port.value(),
+                discard: fault.code,
+                cause: text(fault.what),
+                ..kind(MRC_CORE_EVENT_DISCARD)
+            }
+        }
+        _ => kind(MRC_CORE_EVENT_OTHER),
+    }
+}
+
+pub(crate) fn qp_info(info: &QpInfo) -> mrc_core_qp_info {
+    mrc_core_qp_info {
+        base_rtt_ns: info.base_rtt_ns,
+        cause: cause_text(info.cause),
+        dest_qp: info.dest_qp.value(),
+        outstanding: info.outstanding,
+        queued: info.queued,
+        receives: info.receives,
+        suspended_ports: info.evs.suspended_planes.bits(),
+        evs_good: info.evs.good,
+        evs_skip: info.evs.skip,
+        evs_assumed_bad: info.evs.assumed_bad,
+        evs_denied: info.evs.denied,
+        evs_active: info.evs.active,
+        state: qp_state(info.state),
+        retries: info.retries,
+    }
+}

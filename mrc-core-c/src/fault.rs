@@ -1,0 +1,106 @@
+//! Refusals as numbers: one code per kind, and the name of what was at fault.
+
+use mrc_core::{ConfigError, Discard, ModifyError, PostError, TableError};
+
+use crate::{mrc_core_text, types::*};
+
+/// A refusal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) code: i32,
+    /// The field, table or handle at fault.
+    pub(crate) what: &'static str,
+}
+
+pub(crate) const fn fault(code: i32, what: &'static str) -> Fault {
+    Fault { code, what }
+}
+
+impl From<ConfigError> for Fault {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Storage { what, .. } => fault(MRC_CORE_E_MEMORY, what),
+            ConfigError::Range { what } => fault(MRC_CORE_E_RANGE, what),
+            _ => fault(MRC_CORE_E_OTHER, ""),
+        }
+    }
+}
+
+impl From<TableError> for Fault {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::Full(what) => fault(MRC_CORE_E_FULL, what),
+            TableError::Unknown(what) => fault(MRC_CORE_E_UNKNOWN, what),
+            TableError::Busy(what) => fault(MRC_CORE_E_BUSY, what),
+            TableError::Range(what) => fault(MRC_CORE_E_RANGE, what),
+            _ => fault(MRC_CORE_E_OTHER, ""),
+        }
+    }
+}
+
+impl From<ModifyError> for Fault {
+    fn from(error: ModifyError) -> Self {
+        match error {
+            ModifyError::Transition { .. } => fault(MRC_CORE_E_STATE, "queue pair"),
+            ModifyError::Unknown => fault(MRC_CORE_E_UNKNOWN, "queue pair"),
+            ModifyError::Range(what) => fault(MRC_CORE_E_RANGE, what),
+            ModifyError::Missing(what) => fault(MRC_CORE_E_UNKNOWN, what),
+            ModifyError::NoUsableEv => fault(MRC_CORE_E_NO_USABLE_EV, "EV profile"),
+            _ => fault(MRC_CORE_E_OTHER, ""),
+        }
+    }
+}
+
+impl From<PostError> for Fault {
+    fn from(error: PostError) -> Self {
+        match error {
+            PostError::UnknownQp => fault(MRC_CORE_E_UNKNOWN, "queue pair"),
+            PostError::State(_) => fault(MRC_CORE_E_STATE, "queue pair"),
+            PostError::Full => fault(MRC_CORE_E_FULL, "work queue"),
+            PostError::LocalKey => fault(MRC_CORE_E_LOCAL_KEY, "lkey"),
+            PostError::LocalBounds => fault(MRC_CORE_E_LOCAL_BOUNDS, "local_va"),
+            PostError::TooLong { .. } => fault(MRC_CORE_E_TOO_LONG, "len"),
+            PostError::NoWriteImm => fault(MRC_CORE_E_NO_WRITE_IMM, "imm"),
+            _ => fault(MRC_CORE_E_OTHER, ""),
+        }
+    }
+}
+
+impl From<Discard> for Fault {
+    fn from(why: Discard) -> Self {
+        fault(MRC_CORE_E_DISCARDED - why as i32, why.name())
+    }
+}
+
+pub(crate) fn text(text: &'static str) -> mrc_core_text {
+    mrc_core_text { ptr: text.as_ptr().cast(), len: text.len() }
+}
+
+/// What a return code means; a discard's code gives the name of its counter.
+#[unsafe(no_mangle)]
+pub extern "C" fn mrc_core_error_text(code: i32) -> mrc_core_text {
+    text(match code {
+        MRC_CORE_OK => "done, or nothing there",
+        MRC_CORE_SOME => "the out struct was filled",
+        MRC_CORE_E_NULL => "a pointer is NULL",
+        MRC_CORE_E_ALIGN => "a pointer is not aligned",
+        MRC_CORE_E_MEMORY => "the memory lent is too small for the limits",
+        MRC_CORE_E_NO_ENDPOINT => "the memory holds no endpoint",
+        MRC_CORE_E_ABI => "the configuration is of another interface version",
+        MRC_CORE_E_RANGE => "a value is outside its range",
+        MRC_CORE_E_FULL => "no free slot or entry",
+        MRC_CORE_E_UNKNOWN => "unknown or stale handle",
+        MRC_CORE_E_BUSY => "the object is still in use",
+        MRC_CORE_E_STATE => "not allowed in the QP's state",
+        MRC_CORE_E_NO_USABLE_EV => "the EV profile has no usable entry for this QP",
+        MRC_CORE_E_LOCAL_KEY => "the L_Key names no region of this protection domain",
+        MRC_CORE_E_LOCAL_BOUNDS => "the local range leaves its memory region",
+        MRC_CORE_E_TOO_LONG => "the message is too long for this path MTU",
+        MRC_CORE_E_NO_WRITE_IMM => "the peer accepts no write with immediate",
+        MRC_CORE_E_OTHER => "refused",
+        _ => {
+            let reason = Discard::ALL.iter().find(|&&why| MRC_CORE_E_DISCARDED - why as i32 == code);
+            reason.map_or("no code of this interface", |why| why.name())
+        }
+    })
+}

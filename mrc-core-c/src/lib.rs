@@ -1,0 +1,23 @@
+//! C interface of the transport engine: what firmware written in C links against. `include/mrc_core.h` says the same in C,
+//! and `tests/header.rs` holds the two together; `docs/embedding.md` says how to bring it up on a NIC.
+//!
+//! One endpoint lives in one piece of memory that the caller lends for ever. Calls on it never overlap: the engine has no
+//! lock. `unsafe` is confined to this border: [`memory`] carves the lent memory, [`border`] turns pointers into references.
+//!
+//! This crate is an ordinary library so that tests can call it; `static/` makes the archive that C links against.
+#![no_std]
+#![allow(non_camel_case_types, reason = "names of C")]
+
+mod border;
+mod control;
+mod convert;
+mod fault;
+mod memory;
+mod turn;
+mod types;
+
+pub use control::*;
+pub use fault::mrc_core_error_text;
+pub use memory::{mrc_core_bytes_per_qp, mrc_core_endpoint, mrc_core_init, mrc_core_storage_size};
+pub use turn::*;
+pub use types::*;

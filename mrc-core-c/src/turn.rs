@@ -1,0 +1,259 @@
+//! The turn: one input, then drain frames, completions and events, then sleep until the next deadline.
+
+use mrc_core::{IcrcCheck, Instant, PortMask, Received, RxMeta};
+use mrc_wire::{NackReason, Psn, icrc};
+
+use crate::{
+    border,
+    convert::{self, cq, mr_of, port, qp},
+    fault::fault,
+    memory::mrc_core_endpoint,
+    types::*,
+};
+
+/// Queues a write. Its bytes must not change until its completion.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `wr` NULL or readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_post_send(
+    endpoint: *mut mrc_core_endpoint,
+    now_ns: u64,
+    pair: mrc_core_qp,
+    wr: *const mrc_core_send_wr,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let wr = convert::send_wr(border::read(wr, "wr")?);
+            e.engine.post_send(Instant::from_nanos(now_ns), qp(pair), &wr)?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Queues a receive request: the peer's next write with immediate completes it.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_post_recv(endpoint: *mut mrc_core_endpoint, pair: mrc_core_qp, wr_id: u64) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.post_recv(qp(pair), wr_id)?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Takes one received frame. `head` holds `head_len` bytes from the Ethernet header on: at least all headers, and the
+/// whole frame under MRC_CORE_ICRC_VERIFY. MRC_CORE_SOME: move the payload as `out` says, before the next call.
+/// MRC_CORE_OK: nothing to move. Below: the frame had no further effect, and the code says why.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `rx` NULL or readable, `head` points to `head_len` bytes, `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_handle_packet(
+    endpoint: *mut mrc_core_endpoint,
+    now_ns: u64,
+    rx: *const mrc_core_rx,
+    head: *const u8,
+    head_len: usize,
+    out: *mut mrc_core_placement,
+) -> i32 {
+    // SAFETY: passed on; `out` is checked before the frame takes effect.
+    unsafe {
+        border::call(endpoint, |e| {
+            let rx = border::read(rx, "rx")?;
+            let head = border::slice(head, head_len, "head")?;
+            let nowhere = mrc_core_placement {
+                mr: mrc_core_mr { index: 0, generation: 0 },
+                offset: 0,
+                payload_start: 0,
+                payload_len: 0,
+            };
+            border::write(out, "out", nowhere)?;
+            let icrc = match rx.icrc {
+                MRC_CORE_ICRC_VERIFY => IcrcCheck::Verify,
+                MRC_CORE_ICRC_VALID => IcrcCheck::Valid,
+                MRC_CORE_ICRC_INVALID => IcrcCheck::Invalid,
+                _ => return Err(fault(MRC_CORE_E_RANGE, "icrc")),
+            };
+            let meta = RxMeta { port: port(rx.port)?, wire_len: rx.wire_len as usize, icrc };
+            match e.engine.handle_packet(Instant::from_nanos(now_ns), meta, head)? {
+                Received::Nothing => Ok(MRC_CORE_OK),
+                Received::Place(at) => {
+                    let placement = mrc_core_placement {
+                        mr: mr_of(at.mr),
+                        offset: at.offset,
+                        payload_start: at.payload.start as u32,
+                        payload_len: at.payload.len() as u32,
+                    };
+                    border::write(out, "out", placement)?;
+                    Ok(MRC_CORE_SOME)
+                }
+            }
+        })
+    }
+}
+
+/// Lets time pass: serves every QP whose deadline has come.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_handle_timeout(endpoint: *mut mrc_core_endpoint, now_ns: u64) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.handle_timeout(Instant::from_nanos(now_ns));
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// When mrc_core_handle_timeout() next has something to do, in nanoseconds; MRC_CORE_NEVER when only an input can change
+/// that. A time in the past means now.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_next_timeout(endpoint: *mut mrc_core_endpoint) -> u64 {
+    // SAFETY: passed on.
+    let endpoint = unsafe { border::endpoint(endpoint) };
+    endpoint.ok().and_then(|e| e.engine.next_timeout()).map_or(MRC_CORE_NEVER, Instant::as_nanos)
+}
+
+/// Writes the headers of the next frame to send to `headers`, of at least MRC_CORE_MAX_HEADER_LEN bytes, and says in `out`
+/// what follows them. `ports` has bit N for each port N with room for a frame; frames for others wait. MRC_CORE_OK:
+/// nothing to send now.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `headers` points to `len` writable bytes, `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_poll_transmit(
+    endpoint: *mut mrc_core_endpoint,
+    now_ns: u64,
+    ports: u32,
+    headers: *mut u8,
+    len: usize,
+    out: *mut mrc_core_transmit,
+) -> i32 {
+    // SAFETY: passed on; both pointers are checked before a frame leaves the queue.
+    unsafe {
+        border::call(endpoint, |e| {
+            if len < MRC_CORE_MAX_HEADER_LEN {
+                return Err(fault(MRC_CORE_E_RANGE, "len"));
+            }
+            let headers = border::slice_mut(headers, len, "headers")?;
+            border::write(out, "out", convert::no_transmit())?;
+            let ports = PortMask::from_bits(ports);
+            let Some(transmit) = e.engine.poll_transmit(Instant::from_nanos(now_ns), ports, headers) else {
+                return Ok(MRC_CORE_OK);
+            };
+            border::write(out, "out", convert::transmit(&transmit))?;
+            Ok(MRC_CORE_SOME)
+        })
+    }
+}
+
+/// Takes the oldest completion of a queue.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `out` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_poll_cq(
+    endpoint: *mut mrc_core_endpoint,
+    queue: mrc_core_cq,
+    out: *mut mrc_core_completion,
+) -> i32 {
+    // SAFETY: passed on; `out` is checked before a completion leaves the queue.
+    unsafe {
+        border::call(endpoint, |e| {
+            border::check(out, "out")?;
+            let Some(completion) = e.engine.poll_completion(cq(queue)) else { return Ok(MRC_CORE_OK) };
+            border::write(out, "out", convert::completion(&completion))?;
+            Ok(MRC_CORE_SOME)
+        })
+    }
+}
+
+/// Takes the oldest event.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `out` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_poll_event(endpoint: *mut mrc_core_endpoint, out: *mut mrc_core_event) -> i32 {
+    // SAFETY: passed on; `out` is checked before an event leaves the queue.
+    unsafe {
+        border::call(endpoint, |e| {
+            border::check(out, "out")?;
+            let Some(event) = e.engine.poll_event() else { return Ok(MRC_CORE_OK) };
+            border::write(out, "out", convert::event(&event))?;
+            Ok(MRC_CORE_SOME)
+        })
+    }
+}
+
+/// From now on every new write is refused with a NACK of this wire reason (0x06 no bitmap, 0x07 no packet buffer, 0x0A no
+/// resource, 0x19 device failed), before anything of it is recorded; 0 ends it.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_set_refusal(endpoint: *mut mrc_core_endpoint, reason: u8) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let reason = match reason {
+                0 => None,
+                known => match NackReason::from_u8(known) {
+                    NackReason::NoBitmap => Some(NackReason::NoBitmap),
+                    NackReason::NoPktBuffer => Some(NackReason::NoPktBuffer),
+                    NackReason::NoResource => Some(NackReason::NoResource),
+                    NackReason::UnexpEvent => Some(NackReason::UnexpEvent),
+                    _ => return Err(fault(MRC_CORE_E_RANGE, "reason")),
+                },
+            };
+            e.engine.set_refusal(reason);
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// The payload that mrc_core_handle_packet() asked to move could not be moved: the QP refuses it and fails.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_report_place_failure(
+    endpoint: *mut mrc_core_endpoint,
+    now_ns: u64,
+    pair: mrc_core_qp,
+    psn: u32,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.report_place_failure(Instant::from_nanos(now_ns), qp(pair), Psn::new(psn))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// The ICRC of a packet that lies in one piece: `packet` starts at `l3_offset` of the frame and ends with the last pad
+/// byte; the four bytes go behind it.
+///
+/// # Safety
+/// `packet` points to `len` bytes, `out` to 4 writable ones.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_icrc(packet: *const u8, len: usize, out: *mut u8) -> i32 {
+    // SAFETY: passed on.
+    let made = unsafe { border::slice(packet, len, "packet") }.and_then(|packet| {
+        let icrc = icrc::compute(packet).ok_or(fault(MRC_CORE_E_RANGE, "packet"))?;
+        // SAFETY: passed on.
+        unsafe { border::write(out.cast::<[u8; icrc::LEN]>(), "out", icrc) }
+    });
+    made.err().map_or(MRC_CORE_OK, |fault| fault.code)
+}

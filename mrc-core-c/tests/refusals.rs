@@ -1,0 +1,178 @@
+//! What a C caller can get wrong, one by one: a code that says what, a detail that names it, and no effect.
+
+use std::ptr::{null, null_mut};
+
+use mrc_core::Discard;
+use mrc_core_c::*;
+
+fn said(text: mrc_core_text) -> &'static str {
+    // SAFETY: texts of the interface are static.
+    std::str::from_utf8(unsafe { std::slice::from_raw_parts(text.ptr.cast(), text.len) }).unwrap()
+}
+
+fn config() -> mrc_core_config {
+    let mut config = std::mem::MaybeUninit::uninit();
+    // SAFETY: filled by the call.
+    let mut config = unsafe {
+        assert_eq!(mrc_core_config_default(config.as_mut_ptr()), MRC_CORE_OK);
+        config.assume_init()
+    };
+    config.limits.qps = 2;
+    config.ports[0].present = 1;
+    config.gids[0] = mrc_core_ip { version: 6, bytes: [1; 16] };
+    config
+}
+
+/// Memory that starts at a multiple of `MRC_CORE_ALIGN`, full of something.
+#[repr(C, align(64))]
+#[derive(Clone)]
+struct Line([u8; 64]);
+
+fn memory(bytes: usize) -> Vec<Line> {
+    vec![Line([0xA5; 64]); bytes.div_ceil(64)]
+}
+
+/// `mrc_core_init` and what it says of a refusal.
+fn init(memory: &mut [Line], len: usize, config: &mrc_core_config) -> (i32, &'static str, *mut mrc_core_endpoint) {
+    let mut endpoint = null_mut();
+    let mut detail = mrc_core_text { ptr: null(), len: 0 };
+    assert!(len <= memory.len() * 64);
+    // SAFETY: `len` bytes are there, and outlive the endpoint in every test.
+    let code = unsafe { mrc_core_init(memory.as_mut_ptr().cast(), len, config, 1, &mut endpoint, &mut detail) };
+    (code, said(detail), endpoint)
+}
+
+#[test]
+fn an_endpoint_that_cannot_be() {
+    let config = config();
+    // SAFETY: valid limits.
+    let size = unsafe { mrc_core_storage_size(&config.limits) };
+    let mut memory = memory(size);
+    let (code, detail, endpoint) = init(&mut memory, size - 1, &config);
+    assert_eq!((code, detail, endpoint), (MRC_CORE_E_MEMORY, "mem", null_mut()));
+    let mut other = config;
+    other.abi += 1;
+    assert_eq!(init(&mut memory, size, &other).0, MRC_CORE_E_ABI);
+    other = config;
+    other.ports[0].present = 0;
+    assert_eq!(init(&mut memory, size, &other).1, "ports");
+    other = config;
+    other.gids[0].version = 5;
+    assert_eq!(init(&mut memory, size, &other).1, "gids");
+    other = config;
+    other.no_receive = 2;
+    assert_eq!(init(&mut memory, size, &other).1, "no_receive");
+    other = config;
+    other.bth_se_bit = 5;
+    assert_eq!(init(&mut memory, size, &other).1, "bth_se_bit");
+    other = config;
+    other.limits.mpr = 3;
+    assert_eq!(init(&mut memory, size, &other).0, MRC_CORE_E_RANGE);
+    assert_eq!(init(&mut memory, size, &other).1, "mpr");
+    // SAFETY: NULL is refused; a pointer off its alignment is not followed.
+    unsafe {
+        assert_eq!(mrc_core_storage_size(&other.limits), 0);
+        assert_eq!(mrc_core_storage_size(null()), 0);
+        let mut endpoint = null_mut();
+        let mem = memory.as_mut_ptr().cast::<u8>();
+        assert_eq!(mrc_core_init(null_mut(), size, &config, 1, &mut endpoint, null_mut()), MRC_CORE_E_NULL);
+        assert_eq!(mrc_core_init(mem, size, null(), 1, &mut endpoint, null_mut()), MRC_CORE_E_NULL);
+        assert_eq!(mrc_core_init(mem, size, &config, 1, null_mut(), null_mut()), MRC_CORE_E_NULL);
+        assert_eq!(mrc_core_init(mem.add(1), size - 1, &config, 1, &mut endpoint, null_mut()), MRC_CORE_E_ALIGN);
+    }
+    let (code, detail, endpoint) = init(&mut memory, size, &config);
+    assert_eq!((code, detail), (MRC_CORE_OK, ""));
+    assert_eq!(endpoint.cast::<u8>(), memory.as_mut_ptr().cast());
+}
+
+#[test]
+fn calls_that_are_refused() {
+    let config = config();
+    // SAFETY: valid limits.
+    let size = unsafe { mrc_core_storage_size(&config.limits) };
+    let mut memory = memory(size);
+    let (code, _, e) = init(&mut memory, size, &config);
+    assert_eq!(code, MRC_CORE_OK);
+    let stale = mrc_core_qp { index: 1, qpn: 99 };
+    let mut qp = stale;
+    let mut cq = mrc_core_cq { index: 9 };
+    // SAFETY: the endpoint lives; out pointers are variables or NULL, which is refused.
+    unsafe {
+        let detail = || said(mrc_core_detail(e));
+        assert_eq!(mrc_core_create_qp(e, 0, cq, cq, &mut qp), MRC_CORE_E_UNKNOWN);
+        assert_eq!(detail(), "completion queue");
+        assert_eq!(mrc_core_create_cq(e, null_mut()), MRC_CORE_E_NULL);
+        for _ in 0..config.limits.cqs {
+            assert_eq!(mrc_core_create_cq(e, &mut cq), MRC_CORE_OK, "a refused call takes no slot");
+        }
+        assert_eq!(mrc_core_create_cq(e, &mut cq), MRC_CORE_E_FULL);
+        assert_eq!(mrc_core_create_qp(e, 0, cq, cq, &mut qp), MRC_CORE_OK);
+        assert_eq!(mrc_core_destroy_cq(e, cq), MRC_CORE_E_BUSY);
+        assert_eq!(mrc_core_modify_to_init(e, stale), MRC_CORE_E_UNKNOWN);
+        assert_eq!(mrc_core_modify_to_init(e, qp), MRC_CORE_OK);
+        assert_eq!(mrc_core_modify_to_init(e, qp), MRC_CORE_E_STATE);
+        let wr: mrc_core_send_wr = std::mem::zeroed();
+        assert_eq!(mrc_core_post_send(e, 0, qp, &wr), MRC_CORE_E_STATE);
+        assert_eq!(mrc_core_post_send(e, 0, qp, null()), MRC_CORE_E_NULL);
+        assert_eq!(mrc_core_post_recv(e, qp, 5), MRC_CORE_OK);
+        assert_eq!(mrc_core_set_port(e, 0, 2, 1), MRC_CORE_E_UNKNOWN);
+        assert_eq!(mrc_core_set_port(e, 0, 0, 1), MRC_CORE_E_RANGE);
+        assert_eq!(mrc_core_set_refusal(e, 0x42), MRC_CORE_E_RANGE);
+        let (mut mr, mut key) = (mrc_core_mr { index: 0, generation: 0 }, 0);
+        assert_eq!(mrc_core_register_mr(e, 0, u64::MAX, 2, 1, &mut mr, &mut key), MRC_CORE_E_RANGE);
+        assert_eq!(mrc_core_register_mr(e, 0, 0, 2, 2, &mut mr, &mut key), MRC_CORE_E_RANGE);
+        assert_eq!(detail(), "access");
+        let mut headers = [0; MRC_CORE_MAX_HEADER_LEN];
+        let mut tx = std::mem::zeroed();
+        assert_eq!(mrc_core_poll_transmit(e, 0, 2, headers.as_mut_ptr(), 191, &mut tx), MRC_CORE_E_RANGE);
+        assert_eq!(mrc_core_poll_transmit(e, 0, 2, null_mut(), 192, &mut tx), MRC_CORE_E_NULL);
+        assert_eq!(mrc_core_poll_transmit(e, 0, 2, headers.as_mut_ptr(), 192, &mut tx), MRC_CORE_OK);
+        assert_eq!(mrc_core_next_timeout(e), MRC_CORE_NEVER);
+        assert_eq!(mrc_core_next_timeout(null_mut()), MRC_CORE_NEVER);
+        assert_eq!(mrc_core_poll_event(null_mut(), null_mut()), MRC_CORE_E_NULL);
+        let many =
+            mrc_core_ev_entry { ev: 0, port: 1, denied: 0, has_dst: 0, has_segment: 0, dst: [0; 16], segment: [0; 16] };
+        let mut profile = mrc_core_ev_profile { index: 0 };
+        let entries = vec![many; config.limits.profile_evs as usize + 1];
+        assert_eq!(mrc_core_create_ev_profile(e, entries.as_ptr(), entries.len(), &mut profile), MRC_CORE_E_RANGE);
+        assert_eq!(mrc_core_create_ev_profile(e, null(), 3, &mut profile), MRC_CORE_E_NULL);
+        assert_eq!(mrc_core_create_ev_profile(e, entries.as_ptr(), entries.len() - 1, &mut profile), MRC_CORE_OK);
+    }
+    let mut nobody = memory.clone();
+    nobody.fill(Line([0; 64]));
+    // SAFETY: memory without an endpoint is told by its mark.
+    let code = unsafe { mrc_core_handle_timeout(nobody.as_mut_ptr().cast(), 0) };
+    assert_eq!(code, MRC_CORE_E_NO_ENDPOINT);
+}
+
+/// A frame that is refused has its reason as return code, in words, as counter and as event.
+#[test]
+fn a_discard_has_one_name_everywhere() {
+    let mut config = config();
+    config.events = MRC_CORE_EVENTS_DISCARD;
+    // SAFETY: valid limits.
+    let size = unsafe { mrc_core_storage_size(&config.limits) };
+    let mut memory = memory(size);
+    let (_, _, e) = init(&mut memory, size, &config);
+    let rx = mrc_core_rx { wire_len: 60, port: 1, icrc: MRC_CORE_ICRC_VERIFY };
+    // SAFETY: the endpoint lives; out pointers are variables.
+    unsafe {
+        let mut place = std::mem::zeroed();
+        let code = mrc_core_handle_packet(e, 0, &rx, [0; 60].as_ptr(), 60, &mut place);
+        assert!(code <= MRC_CORE_E_DISCARDED);
+        let name = said(mrc_core_error_text(code));
+        assert_eq!(name, Discard::L3Bad.name());
+        let (mut event, mut text, mut value) = (std::mem::zeroed(), std::mem::zeroed(), 0);
+        assert_eq!(mrc_core_poll_event(e, &mut event), MRC_CORE_SOME);
+        assert_eq!((event.kind, event.discard, said(event.cause)), (MRC_CORE_EVENT_DISCARD, code, name));
+        assert_eq!(mrc_core_poll_event(e, &mut event), MRC_CORE_OK);
+        let found = (0..).find(|&index| {
+            assert_eq!(mrc_core_counter(e, index, &mut text, &mut value), MRC_CORE_SOME);
+            said(text) == name
+        });
+        assert!(found.is_some() && value == 1);
+    }
+    for &why in Discard::ALL {
+        assert_eq!(said(mrc_core_error_text(MRC_CORE_E_DISCARDED - why as i32)), why.name());
+    }
+}
