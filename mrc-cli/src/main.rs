@@ -6,6 +6,8 @@ mod cmd;
 mod demo;
 mod handshake;
 mod session;
+mod transfer;
+mod trial;
 
 use std::process::ExitCode;
 

@@ -5,11 +5,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use mrc_afxdp::device::{Attachment, Idle};
 use mrc_core::path::LossEvAction;
-use mrc_core::{PeerHandle, RetryConfig};
+use mrc_core::{PeerHandle, RetryConfig, Trimming};
 use mrc_verbs_shim::{Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair};
 use mrc_wire::{Psn, Qpn, Rkey};
 
 use mrc_verbs_shim::host::{HostFile, HostPeer};
+
+/// Acknowledgement timer by default: T0 = 4.2 ms.
+const TIMEOUT: u8 = 12;
 
 /// How to open a device.
 #[derive(Debug, Clone, clap::Args)]
@@ -29,8 +32,11 @@ pub struct DeviceArgs {
     /// Never sleep: lowest latency, one core burnt per device
     #[arg(long)]
     pub spin: bool,
+    /// Let switches trim packets and answer trimmed ones with a NACK; say so on both sides
+    #[arg(long)]
+    pub trimming: bool,
     /// Acknowledgement timer T0 = 1.024 us * 2^N
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u8).range(1..=24))]
+    #[arg(long, value_name = "N", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u8).range(1..=24))]
     pub timeout: u8,
 }
 
@@ -63,6 +69,12 @@ impl ModeArg {
 }
 
 impl DeviceArgs {
+    /// Defaults for a host of a fabric that the program built itself.
+    pub fn own_fabric(trimming: bool) -> Self {
+        let mode = ModeArg::Auto;
+        Self { host_file: None, lab: None, prefix: String::new(), mode, spin: false, trimming, timeout: TIMEOUT }
+    }
+
     /// The host to run on.
     pub fn host(&self) -> anyhow::Result<HostFile> {
         match (&self.host_file, &self.lab) {
@@ -87,6 +99,7 @@ pub struct Session {
     /// The device.
     pub context: Context,
     timeout: u8,
+    trimming: bool,
 }
 
 /// First PSN of every QP here; any value is as good, the engine is tested across the wrap.
@@ -112,7 +125,7 @@ impl Session {
         let mr = pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::REMOTE_WRITE)?;
         let cq = context.create_cq(4096)?;
         let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
-        Ok(Self { qps, mr, cq, context, timeout: args.timeout })
+        Ok(Self { qps, mr, cq, context, timeout: args.timeout, trimming: args.trimming })
     }
 
     /// What the peer must know of QP number `index`.
@@ -139,6 +152,8 @@ impl Session {
         let profile = self.context.create_ev_profile(host.paths_to(peer)?)?;
         let mut attr = QpAttr::new(handle, profile);
         attr.path_mtu = path_mtu;
+        attr.trim_nack = self.trimming;
+        attr.rts.trimming = if self.trimming { Trimming::On } else { Trimming::Off };
         attr.rts.sq_psn = Psn::new(FIRST_PSN);
         attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 8 };
         attr.rts.keepalive_ns = if keepalive { 50_000_000 } else { 0 };

@@ -1,6 +1,6 @@
 //! The program as its users run it, on a real fabric. Needs root; skipped by name and reason otherwise.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -73,6 +73,35 @@ fn the_demo_survives_its_cut() {
     let left =
         std::fs::read_dir("/run/netns").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
     assert_eq!(left.filter(|name| name.starts_with("mrcdemo")).count(), 0);
+}
+
+//= TRIM-005, NACK-001, MFLD-001, MODEL-005 test
+#[test]
+fn switches_that_lose_trim_mark_and_vanish_cost_no_byte() {
+    let test = "switches_that_lose_trim_mark_and_vanish_cost_no_byte";
+    if skip(test) {
+        return;
+    }
+    if let Err(missing) = mrc_lab::impair_requirements() {
+        let _ = std::io::stderr().write_all(format!("SKIP {test}: {missing}\n").as_bytes());
+        return;
+    }
+    let _alone = alone();
+    let output = finish(spawn(&["lab", "trial", "--seconds", "2", "--json"]), Duration::from_secs(90));
+    let report = json(&output);
+    assert_eq!((report["integrity"].as_str(), report["qp_errors"].as_u64()), (Some("ok"), Some(0)));
+    let phases = report["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), 5);
+    for phase in phases {
+        let checks = phase["checks"].as_array().unwrap();
+        let failed: Vec<_> = checks.iter().filter(|check| check["ok"] != true).collect();
+        assert!(!checks.is_empty() && failed.is_empty(), "{}: {failed:?}", phase["phase"]);
+    }
+    // The switches did what was asked of them: losses, trims, marks.
+    for (phase, counter) in [(1, "lost"), (2, "trimmed"), (3, "marked")] {
+        assert!(phases[phase]["forward"][counter].as_u64().unwrap() > 0, "{report}");
+    }
+    assert!(output.status.success());
 }
 
 #[test]

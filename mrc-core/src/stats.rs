@@ -65,6 +65,8 @@ stats! {
     tx_nack,
     /// NACKs received.
     rx_nack,
+    /// NACKs received that tell of a trimmed packet.
+    rx_nack_trimmed,
     /// Transport ACKs sent.
     tx_ack,
     /// Transport ACKs received.
@@ -81,6 +83,10 @@ stats! {
     probe_lost,
     /// Write packets placed.
     rx_data,
+    /// Write packets and probes that arrived with a congestion mark.
+    rx_marked,
+    /// Trimmed packets received.
+    rx_trimmed,
     /// Answers merged because a QP owed more than it can remember.
     answers_merged,
     /// EVs that became ASSUMED_BAD.

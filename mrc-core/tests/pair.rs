@@ -100,8 +100,20 @@ fn trimmed_packets_come_back_by_nack() {
         assert!(net.run(1_000_000_000, |net| net.completed(1)));
         let (a, b) = (net.sides[0].engine.stats(), net.sides[1].engine.stats());
         assert!(a.lost_nack > 0 && a.lost_nack == a.rx_nack && b.tx_nack == a.rx_nack, "{a:?}");
+        assert_eq!((a.rx_nack_trimmed, b.rx_trimmed, b.rx_marked), (a.rx_nack, b.tx_nack, 0));
         assert!(a.ev_skipped > 0 && a.lost_timeout == 0);
         assert_eq!(net.same_path_again, 0, "a trimmed packet took the same path again");
+    });
+}
+
+#[test]
+fn marks_are_counted_where_they_arrive() {
+    net(2, &Setup::default(), Weather { mark: 1_000, ..Weather::default() }, |net| {
+        net.post(0, 1, 0, 100_000).unwrap();
+        assert!(net.run(1_000_000_000, |net| net.completed(1)));
+        let b = net.sides[1].engine.stats();
+        assert_eq!((b.rx_marked, b.rx_trimmed), (b.rx_data, 0));
+        assert!(net.sides[0].engine.stats().ev_skipped > 0);
     });
 }
 

@@ -127,6 +127,13 @@ pub(crate) fn ip(args: &[&str]) -> Result<String, LabError> {
     checked(format!("ip {}", args.join(" ")), output)
 }
 
+/// Runs `tc`, which comes with `ip`, inside `namespace`.
+pub(crate) fn tc(namespace: &str, args: &[&str]) -> Result<String, LabError> {
+    let output =
+        Command::new("tc").args(["-n", namespace]).args(args).output().map_err(|error| os("running `tc`", error))?;
+    checked(format!("tc -n {namespace} {}", args.join(" ")), output)
+}
+
 /// Runs many `ip` commands in one process, inside `namespace` if given; stops at the first that fails.
 pub(crate) fn ip_batch(namespace: Option<&str>, lines: &[String]) -> Result<(), LabError> {
     batch("-6", namespace, lines)

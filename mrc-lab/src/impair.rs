@@ -8,6 +8,7 @@ use crate::bpf::{self, Hook, Port};
 use crate::exec::{LabError, enter};
 use crate::fabric::Fabric;
 use crate::shape::{Link, Node, Shape, device};
+use crate::shaper::parse_rate;
 
 /// What the switches do to the packets of a link. Everything happens where a switch sends, except that packets from a
 /// host can also be lost where the switch receives them.
@@ -84,7 +85,7 @@ pub fn parse_ppm(text: &str) -> Result<u32, String> {
 }
 
 /// A number with one of the unit suffixes, largest first.
-fn parse_unit(text: &str, what: &str, units: &[(&str, u64)]) -> Result<u64, String> {
+pub(crate) fn parse_unit(text: &str, what: &str, units: &[(&str, u64)]) -> Result<u64, String> {
     let lower = text.trim().to_ascii_lowercase();
     let (number, factor) =
         units.iter().find_map(|(unit, factor)| Some((lower.strip_suffix(unit)?, *factor))).unwrap_or((&lower, 1));
@@ -105,11 +106,10 @@ impl FromStr for VirtualQueue {
         let [rate, mark, trim, drop] = parts.as_slice() else {
             return Err(format!("`{text}` is no queue: write RATE,MARK,TRIM,DROP, such as 1gbit,60kb,200kb,1mb"));
         };
-        let rates = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
         let sizes = [("gb", 1_000_000_000), ("mb", 1_000_000), ("kb", 1_000), ("b", 1)];
         let size = |text| parse_unit(text, "number of bytes", &sizes);
         Ok(Self {
-            bits_per_second: parse_unit(rate, "rate", &rates)?,
+            bits_per_second: parse_rate(rate)?,
             mark_bytes: size(mark)?,
             trim_bytes: size(trim)?,
             drop_bytes: size(drop)?,
@@ -119,13 +119,13 @@ impl FromStr for VirtualQueue {
 
 /// One direction of a link, at the switch where it is impaired.
 #[derive(Debug, Clone, Copy)]
-struct Place {
-    link: Link,
+pub(crate) struct Place {
+    pub(crate) link: Link,
     /// The switch.
-    switch: Node,
+    pub(crate) switch: Node,
     /// The other end.
-    peer: Node,
-    hook: Hook,
+    pub(crate) peer: Node,
+    pub(crate) hook: Hook,
     number: u64,
 }
 
@@ -139,7 +139,7 @@ impl Place {
         format!("{} ({} to {})", self.link.name(), from.name(), to.name())
     }
 
-    fn ends(&self) -> (Node, Node) {
+    pub(crate) fn ends(&self) -> (Node, Node) {
         match self.hook {
             Hook::Egress => (self.switch, self.peer),
             Hook::Ingress => (self.peer, self.switch),
@@ -160,7 +160,7 @@ impl Place {
 }
 
 /// Both directions of every link called `what`: a link's name, `p1` for all of a plane, `all`.
-fn places(shape: &Shape, what: &str) -> Result<Vec<Place>, LabError> {
+pub(crate) fn places(shape: &Shape, what: &str) -> Result<Vec<Place>, LabError> {
     let links = shape.links();
     let wanted: Vec<Link> = match what {
         "all" => links.clone(),

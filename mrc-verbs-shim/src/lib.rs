@@ -192,6 +192,8 @@ pub struct QpAttr {
     pub path_mtu: u16,
     /// Our responder's window, units of 128 PSNs.
     pub mpr_dest: u8,
+    /// Whether we answer trimmed packets with a trim NACK; the peer's `rts.trimming` should say the same.
+    pub trim_nack: bool,
     /// Requester attributes; `sq_psn` is our first PSN, `mpr` is lowered to what the peer offers.
     pub rts: RtsAttr,
 }
@@ -199,7 +201,7 @@ pub struct QpAttr {
 impl QpAttr {
     /// Defaults for a software endpoint.
     pub fn new(peer: PeerHandle, ev_profile: EvProfileHandle) -> Self {
-        Self { peer, ev_profile, path_mtu: 4096, mpr_dest: 8, rts: RtsAttr::software(Psn::new(0)) }
+        Self { peer, ev_profile, path_mtu: 4096, mpr_dest: 8, trim_nack: false, rts: RtsAttr::software(Psn::new(0)) }
     }
 }
 
@@ -230,7 +232,7 @@ impl QueuePair {
                 path_mtu: attr.path_mtu,
                 mpr_dest: attr.mpr_dest,
                 ev_profile: attr.ev_profile,
-                trim_nack: false,
+                trim_nack: attr.trim_nack,
                 max_wimm_dest: 32,
                 dynamic_mpr: false,
                 svc_time: false,

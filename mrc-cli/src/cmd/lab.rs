@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm};
+use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate};
 
+use crate::demo::Interrupt;
 use crate::session::lab_host;
+use crate::trial;
 
 /// Arguments of `mrc lab`.
 #[derive(clap::Args)]
@@ -23,12 +26,15 @@ Examples:
   mrc lab impair p0-hB --trim 10%     the last hop to host B trims
   mrc lab impair --plane 0 --queue 1gbit,60kb,200kb,1mb
                                       each port marks above 60 kB, trims above 200 kB, drops above 1 MB
+  mrc lab slow p0-hB --rate 50mbit    a real queue in front of a slow link; --clear ends it
   mrc lab counters --json             what the switches forwarded, lost, trimmed and marked
   mrc lab impair --all --clear        all is well again
   mrc lab host hA --out hA.json       what a driver on host A must know
   MRC_CONFIG=/run/mrc/mrc/hA.toml ip netns exec mrc-hA mrc verbs-run -- ibv_devinfo
                                       a verbs program on host A; `up` writes that file for each host
   mrc lab down                        remove every namespace of the fabric
+  mrc lab trial                       a transfer through loss, trimming, a marking queue and a lost plane, on a fabric
+                                      of its own; the counters of switches and engines compared
 
 Needs root and iproute2 6.1 or newer. Namespaces are called PREFIX-hA, PREFIX-p0-t0a, ...")]
 pub struct Args {
@@ -70,6 +76,14 @@ enum Action {
     Counters,
     /// Make links lose, trim or mark packets; replaces an earlier impairment of the same links
     Impair(Impair),
+    /// Slow links to a rate where switches send: packets wait in real queues
+    Slow(Slow),
+    /// Write through switches that lose, trim, mark and lose a plane; check every byte and compare all counters
+    Trial {
+        /// Seconds of each of the five phases
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
+        seconds: u64,
+    },
     /// Take a plane from every host: their ports lose the carrier
     Withdraw {
         /// Plane, from 0
@@ -103,9 +117,9 @@ enum Action {
     },
 }
 
-/// Arguments of `mrc lab impair`.
+/// Which links.
 #[derive(clap::Args)]
-struct Impair {
+struct Links {
     /// Name as shown by `mrc lab status`
     #[arg(required_unless_present_any = ["all", "plane"], conflicts_with_all = ["all", "plane"])]
     link: Option<String>,
@@ -115,6 +129,49 @@ struct Impair {
     /// Every link of this plane, from 0
     #[arg(long)]
     plane: Option<u8>,
+}
+
+impl Links {
+    /// As the fabric calls them.
+    fn name(&self) -> String {
+        match (&self.link, self.plane) {
+            (Some(link), _) => link.clone(),
+            (None, Some(plane)) => format!("p{plane}"),
+            (None, None) => "all".to_owned(),
+        }
+    }
+}
+
+/// Arguments of `mrc lab slow`.
+#[derive(clap::Args)]
+struct Slow {
+    #[command(flatten)]
+    links: Links,
+    /// Rate, e.g. 50mbit
+    #[arg(long, value_parser = parse_rate, required_unless_present = "clear")]
+    rate: Option<u64>,
+    /// Full speed again
+    #[arg(long, conflicts_with = "rate")]
+    clear: bool,
+}
+
+impl Slow {
+    fn run(&self, fabric: &Fabric, json: bool) -> anyhow::Result<()> {
+        let what = self.links.name();
+        match self.rate {
+            Some(rate) => fabric.slow(&what, rate)?,
+            None => fabric.unslow(&what)?,
+        }
+        say(json, &what, if self.rate.is_some() { "slowed" } else { "at full speed" });
+        Ok(())
+    }
+}
+
+/// Arguments of `mrc lab impair`.
+#[derive(clap::Args)]
+struct Impair {
+    #[command(flatten)]
+    links: Links,
     /// Share of packets lost at random, e.g. 1%
     #[arg(long, value_parser = parse_ppm, required_unless_present_any = ["trim", "ce", "queue", "clear"])]
     loss: Option<u32>,
@@ -137,11 +194,7 @@ struct Impair {
 
 impl Impair {
     fn run(&self, fabric: &Fabric, json: bool) -> anyhow::Result<()> {
-        let what = match (&self.link, self.plane) {
-            (Some(link), _) => link.clone(),
-            (None, Some(plane)) => format!("p{plane}"),
-            (None, None) => "all".to_owned(),
-        };
+        let what = self.links.name();
         if self.clear {
             fabric.clear(&what)?;
             say(json, &what, "cleared");
@@ -193,6 +246,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             counters(&Fabric::discover(&prefix)?, args.json)?;
         }
         Action::Impair(impair) => impair.run(&Fabric::discover(&prefix)?, args.json)?,
+        Action::Slow(slow) => slow.run(&Fabric::discover(&prefix)?, args.json)?,
+        Action::Trial { seconds } => return run_trial(seconds, args.json),
         Action::Withdraw { plane } => {
             Fabric::discover(&prefix)?.withdraw(plane)?;
             say(args.json, &format!("p{plane}"), "withdrawn");
@@ -242,6 +297,21 @@ fn write_configurations(fabric: &Fabric) -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
+fn run_trial(seconds: u64, json: bool) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::install()?;
+    let report = trial::run(Duration::from_secs(seconds), &interrupt)?;
+    if interrupt.is_set() {
+        eprintln!("interrupted: the fabric is removed");
+        return Ok(ExitCode::from(130));
+    }
+    if json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{}", report.table());
+    }
+    Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 fn say(json: bool, link: &str, what: &str) {
     if json {
         println!("{}", serde_json::json!({ "link": link, "state": what }));
@@ -251,9 +321,9 @@ fn say(json: bool, link: &str, what: &str) {
 }
 
 fn counters(fabric: &Fabric, json: bool) -> anyhow::Result<()> {
-    let (t1_packets, impaired) = (fabric.t1_packets()?, fabric.impaired()?);
+    let (t1_packets, impaired, slowed) = (fabric.t1_packets()?, fabric.impaired()?, fabric.slowed()?);
     if json {
-        println!("{}", serde_json::json!({ "t1_packets": t1_packets, "impaired": impaired }));
+        println!("{}", serde_json::json!({ "t1_packets": t1_packets, "impaired": impaired, "slowed": slowed }));
         return Ok(());
     }
     for (name, packets) in t1_packets {
@@ -268,6 +338,13 @@ fn counters(fabric: &Fabric, json: bool) -> anyhow::Result<()> {
     for port in impaired {
         let (name, n) = (format!("{} to {}", port.from, port.to), port.counters);
         println!("{name:<24} {:>12} {:>9} {:>9} {:>9} {:>9}", n.packets, n.lost, n.dropped, n.trimmed, n.marked);
+    }
+    if !slowed.is_empty() {
+        println!("\n{:<24} {:>12} {:>9} {:>9} {:>9}", "slowed", "packets", "waits", "dropped", "waiting B");
+    }
+    for port in slowed {
+        let name = format!("{} to {}", port.from, port.to);
+        println!("{name:<24} {:>12} {:>9} {:>9} {:>9}", port.packets, port.waits, port.dropped, port.backlog_bytes);
     }
     Ok(())
 }

@@ -67,6 +67,7 @@ impl Endpoint<'_> {
             slot.heard = now;
             slot.req.last_heard = now;
         }
+        self.count_treatment(&frame);
         let result = match frame.body {
             Body::Write { .. } => self.on_write(now, rx.port, qp, &frame),
             Body::Probe(probe) => self.on_probe(now, qp, &frame, &probe),
@@ -79,6 +80,15 @@ impl Endpoint<'_> {
             self.wake(now, qp);
         }
         result
+    }
+
+    /// What switches did to the packet on its way here.
+    fn count_treatment(&mut self, frame: &Frame) {
+        match frame.body {
+            Body::Write { .. } | Body::Probe(_) => self.stats.rx_marked += u64::from(frame.ce),
+            Body::Trimmed { .. } => self.stats.rx_trimmed += 1,
+            _ => {}
+        }
     }
 
     /// Step 2: whether the outermost destination is ours, the arriving port's own addresses first.
@@ -303,6 +313,8 @@ impl Endpoint<'_> {
             }
             Body::Nack(nack) => {
                 self.stats.rx_nack += 1;
+                let trimmed = matches!(nack.reason, NackReason::Trimmed | NackReason::TrimmedLastHop);
+                self.stats.rx_nack_trimmed += u64::from(trimmed);
                 self.with_tx(qp, |mut tx| tx.on_nack(now, nack, rtx)).unwrap_or(Err(Discard::Qpn))
             }
             Body::Ack(aeth) => self.with_tx(qp, |mut tx| tx.on_ack(now, psn, aeth)).unwrap_or(Err(Discard::Qpn)),

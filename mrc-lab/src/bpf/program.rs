@@ -66,6 +66,8 @@ const OUTER_BYTES: i32 = 14 + 40;
 const SRH_BYTES: i32 = 24;
 /// What stays of a trimmed packet behind the outer headers: inner IPv6, UDP, BTH, METH, TSETH.
 const INNER_BYTES: i32 = 40 + 8 + 12 + 4 + 4;
+/// Packets that exceed their remains by no more than this stay whole: a reliability probe, say, carries nothing to cut.
+const WORTHLESS_BYTES: i32 = 16;
 /// Length of a trimmed frame without segment routing header.
 pub(super) const TRIMMED_BYTES: i32 = OUTER_BYTES + INNER_BYTES;
 
@@ -274,6 +276,7 @@ fn trim(asm: &mut Asm) {
     asm.label(Label::KeepKnown);
     asm.store(Width::U64, STACK, KEEP, 2);
     asm.load(Width::U32, 1, SKB, SKB_LEN);
+    asm.imm(Alu::Sub, 1, WORTHLESS_BYTES);
     asm.jump_reg(If::Le, 1, 2, Label::Whole);
     asm.reg(Alu::Move, 1, SKB);
     asm.imm(Alu::Move, 3, 0);

@@ -61,9 +61,13 @@ fn trimming_keeps_the_headers_and_says_so() {
             }
         }
         assert_eq!((loaded.words()[word::TRIMMED], loaded.words()[word::PACKETS]), (4, 4));
-        // Too short to trim: it stays whole.
-        let short = frame(dscp::TRIMMABLE, 0, 41, TRIMMED_BYTES as usize - 54);
-        assert_eq!(loaded.run(&short), (ACT_OK, short.clone()));
+        // Too short to be worth it: it stays whole.
+        for more in [0, 16] {
+            let short = frame(dscp::TRIMMABLE, 0, 41, TRIMMED_BYTES as usize - 54 + more);
+            assert_eq!(loaded.run(&short), (ACT_OK, short.clone()));
+        }
+        let long = frame(dscp::TRIMMABLE, 0, 41, TRIMMED_BYTES as usize - 54 + 17);
+        assert_eq!(loaded.run(&long).0, ACT_REDIRECT);
     }
 }
 
