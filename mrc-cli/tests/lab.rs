@@ -75,7 +75,7 @@ fn the_demo_survives_its_cut() {
     assert_eq!(left.filter(|name| name.starts_with("mrcdemo")).count(), 0);
 }
 
-//= TRIM-005, NACK-001, MFLD-001, MODEL-005 test
+//= TRIM-005, NACK-001, MFLD-001 test
 #[test]
 fn switches_that_lose_trim_mark_and_vanish_cost_no_byte() {
     let test = "switches_that_lose_trim_mark_and_vanish_cost_no_byte";

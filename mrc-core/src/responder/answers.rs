@@ -1,5 +1,5 @@
-//! Control packets a responder owes, oldest first. Bounded: the newest SACK takes the place of the last waiting one when
-//! the ring is full, because every SACK carries the whole cumulative state.
+//! Control packets a responder owes, oldest first. Bounded: in a full ring a new answer takes the place of one that says
+//! less. Every SACK carries the whole cumulative state, so one of many can go; a refusal is said only once.
 
 use mrc_wire::{Ev, NackReason, Psn, Syndrome, Verdict};
 
@@ -34,6 +34,19 @@ pub(crate) struct Answer {
     pub(crate) arrived: u16,
 }
 
+/// How much would be lost with an answer, least first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Worth {
+    /// What arrived, which any other SACK tells too.
+    State,
+    /// A congestion mark on an EV, or the answer to a probe.
+    Verdict,
+    /// A packet that must be sent again.
+    Refusal,
+    /// The end of the QP.
+    Farewell,
+}
+
 impl Answer {
     const NONE: Self = Self {
         kind: AnswerKind::Sack { verdict: Verdict::None, probe_id: None },
@@ -58,6 +71,15 @@ impl Answer {
     /// An answer that echoes nothing.
     pub(crate) const fn of(kind: AnswerKind) -> Self {
         Self { kind, ..Self::NONE }
+    }
+
+    fn worth(&self) -> Worth {
+        match self.kind {
+            AnswerKind::Sack { verdict: Verdict::None, probe_id: None } => Worth::State,
+            AnswerKind::Sack { .. } => Worth::Verdict,
+            AnswerKind::Nack(_) => Worth::Refusal,
+            AnswerKind::Nak(_) => Worth::Farewell,
+        }
     }
 
     pub(crate) fn nack(reason: NackReason, write: &Write, svc_time: bool) -> Self {
@@ -86,18 +108,32 @@ pub(crate) struct Answers {
 impl Answers {
     pub(crate) const EMPTY: Self = Self { ring: [Answer::NONE; CAPACITY], head: 0, len: 0, merged: 0 };
 
+    /// Queues `answer`. In a full ring it takes the place of the newest among those that say least, if they say no more
+    /// than itself. A SACK goes in however little it says when no other one waits.
     pub(crate) fn push(&mut self, answer: Answer) {
-        let full = self.len as usize >= CAPACITY;
-        let nth = if full { self.len.wrapping_sub(1) } else { self.len };
-        let at = self.head.wrapping_add(nth) as usize % CAPACITY;
+        let len = self.len as usize;
+        let nth = if len < CAPACITY {
+            self.len += 1;
+            len
+        } else {
+            self.merged = self.merged.saturating_add(1);
+            let Some((least, nth)) = self.least() else { return };
+            let worth = answer.worth();
+            if worth < least && !(worth <= Worth::Verdict && least >= Worth::Refusal) {
+                return;
+            }
+            nth
+        };
+        let at = (self.head as usize + nth) % CAPACITY;
         if let Some(slot) = self.ring.get_mut(at) {
             *slot = answer;
         }
-        if full {
-            self.merged = self.merged.saturating_add(1);
-        } else {
-            self.len += 1;
-        }
+    }
+
+    /// The newest of the waiting answers that say least, by its place in the queue.
+    fn least(&self) -> Option<(Worth, usize)> {
+        let worth = |nth| self.ring.get((self.head as usize + nth) % CAPACITY).map(Answer::worth);
+        (0..self.len as usize).rev().filter_map(|nth| Some((worth(nth)?, nth))).min_by_key(|(worth, _)| *worth)
     }
 
     #[inline]
@@ -140,19 +176,61 @@ mod tests {
         assert_eq!(answer.reflected(116), 1, "0 would mean that there is no stamp");
     }
 
+    fn psns(answers: &mut Answers) -> std::vec::Vec<u32> {
+        let next = || {
+            let front = answers.front();
+            answers.pop();
+            front.map(|answer| answer.psn.value())
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    fn sack(psn: u32, verdict: Verdict) -> Answer {
+        Answer { psn: Psn::new(psn), ..Answer::of(AnswerKind::Sack { verdict, probe_id: None }) }
+    }
+
+    fn refusal(psn: u32) -> Answer {
+        Answer { psn: Psn::new(psn), ..Answer::of(AnswerKind::Nack(NackReason::Trimmed)) }
+    }
+
     #[test]
     fn a_full_ring_keeps_the_oldest_and_the_newest() {
         let mut answers = Answers::EMPTY;
         for psn in 0..20 {
-            answers.push(Answer { psn: Psn::new(psn), ..Answer::NONE });
+            answers.push(sack(psn, Verdict::None));
         }
         assert_eq!(answers.take_merged(), 4);
-        let mut psns = std::vec::Vec::new();
-        while let Some(answer) = answers.front() {
-            psns.push(answer.psn.value());
-            answers.pop();
-        }
+        let psns = psns(&mut answers);
         assert_eq!(psns.len(), CAPACITY);
         assert_eq!((psns[0], psns[14], psns[15]), (0, 14, 19));
+    }
+
+    /// A trim NACK lost here would be a loss found by inference or timeout.
+    #[test]
+    fn a_full_ring_gives_up_what_says_least() {
+        let mut answers = Answers::EMPTY;
+        for psn in 0..16 {
+            answers.push(if psn == 3 { refusal(psn) } else { sack(psn, Verdict::None) });
+        }
+        for psn in 20..25 {
+            answers.push(refusal(psn));
+        }
+        answers.push(sack(30, Verdict::SkipOnce));
+        answers.push(sack(31, Verdict::None));
+        assert_eq!(answers.take_merged(), 7);
+        assert_eq!(psns(&mut answers), [0, 1, 2, 3, 4, 5, 6, 7, 8, 31, 30, 24, 23, 22, 21, 20]);
+    }
+
+    #[test]
+    fn a_ring_full_of_refusals_still_takes_one_sack() {
+        let mut answers = Answers::EMPTY;
+        for psn in 0..20 {
+            answers.push(refusal(psn));
+        }
+        answers.push(sack(40, Verdict::None));
+        answers.push(refusal(41));
+        answers.push(sack(42, Verdict::None));
+        let psns = psns(&mut answers);
+        assert_eq!((psns.len(), psns[14], psns[15]), (16, 14, 42));
     }
 }
