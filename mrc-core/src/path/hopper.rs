@@ -8,9 +8,11 @@
 //! ```
 //! An epoch lasts one round trip, probes at most once and switches at most once. What the paper leaves open:
 //!
-//! * Probes are answered while the epoch runs on, so a sample first compares what is known, then asks for more. A winner
-//!   is taken once every unanswered probe has waited as long as the winner's round trip: those paths are slower.
-//! * The answers of the last two probed paths stay usable for `ttl_probe`, hence over the end of an epoch.
+//! * Probes are answered while the epoch runs on, so samples and answers both compare what is known; a sample then asks
+//!   for more. Samples alone would come too late: on a very slow path they are rarer than answers live. A winner is taken
+//!   once every unanswered probe has waited as long as the winner's round trip: those paths are slower.
+//! * The answers of the last two probed paths stay usable for `ttl_probe`, hence over the end of an epoch; and an epoch
+//!   that begins while the probes of the one before may still show a faster path waits for them.
 //! * No packet leaves during the pause: packets still sent on the old path would arrive later still.
 //! * A path that dies shows no round trip. A timeout, an inferred loss or a verdict ALWAYS_SKIP changes the state of the
 //!   EV as under MRC; one that is bad, denied or behind a port that went down is left at once for a random healthy one.
@@ -51,7 +53,7 @@ pub struct HopperConfig {
     /// and that of the new path. 100 assumes that all the difference is on the way out, where data queues; 0 never
     /// pauses.
     pub switch_delay_percent: u16,
-    /// Longest pause, in percent of the average of the current path: bounds what a steep regression can cost.
+    /// Longest pause: bounds what a steep regression can cost, and with it how long a slow path is kept.
     pub switch_delay_max_percent: u16,
     /// An inferred loss on the current path moves the QP, once per epoch, even if the EV stays healthy.
     pub move_on_loss: bool,
@@ -69,7 +71,7 @@ impl HopperConfig {
         ttl_probe_percent: 400,
         delta_rtt_percent: 80,
         switch_delay_percent: 100,
-        switch_delay_max_percent: 100,
+        switch_delay_max_percent: 400,
         move_on_loss: true,
         first: EvIndex::NONE,
     };
@@ -116,6 +118,11 @@ impl Alternative {
 
     fn is_pending(&self) -> bool {
         matches!(self.answer, Answer::Wanted | Answer::Awaited)
+    }
+
+    /// Whether an answer may still come that shows a path faster than `rtt_ns`.
+    fn is_open(&self, now: Instant, rtt_ns: u32) -> bool {
+        self.is_pending() && self.since.elapsed_ns(now) < u64::from(rtt_ns)
     }
 }
 
@@ -228,24 +235,32 @@ impl<'a> Hopper<'a> {
         //= HOP-004
         state.avg_ns = ((alpha * u64::from(rtt_ns) + (100 - alpha) * u64::from(state.avg_ns)) / 100) as u32;
         state.trend.add(psn, rtt_ns, behind);
-        let avg_ns = u64::from(state.avg_ns);
-        //= HOP-008
-        if avg_ns > part(base_ns, state.cfg.th_cong_percent) && !(state.compared || state.switched) {
-            self.consider(now);
-        }
+        self.judge(now);
         // After a switch the average is that of the new path: none yet.
         let state = &mut *self.state;
         let above = u64::from(state.avg_ns) > part(base_ns, state.cfg.th_probe_percent);
         //= HOP-005
-        if above && !state.probed && !state.is_pausing() {
+        let waits = state.alternatives.iter().any(|alternative| alternative.is_open(now, state.avg_ns));
+        if above && !state.probed && !state.is_pausing() && !waits {
             state.probed = true;
             self.choose_alternatives(now, rng);
         }
     }
 
+    /// Compares if the path is congested and this epoch has not compared yet.
+    fn judge(&mut self, now: Instant) {
+        let threshold_ns = part(self.base_rtt_ns(), self.state.cfg.th_cong_percent);
+        let state = &*self.state;
+        //= HOP-008
+        if u64::from(state.avg_ns) > threshold_ns && !(state.compared || state.switched) {
+            self.consider(now);
+        }
+    }
+
     /// Compares the congested path with what the probes found; switches if the better one wins by the margin.
     fn consider(&mut self, now: Instant) {
-        let ttl_ns = part(self.base_rtt_ns(), self.state.cfg.ttl_probe_percent);
+        let base_ns = self.base_rtt_ns();
+        let ttl_ns = part(base_ns, self.state.cfg.ttl_probe_percent);
         let usable = self.spray.rotation.usable();
         let slots = &*self.spray.slots;
         let takes = |index: EvIndex| {
@@ -255,10 +270,7 @@ impl<'a> Hopper<'a> {
         let known = state.alternatives.iter().filter(|alternative| takes(alternative.index));
         let known = known.filter_map(|alternative| Some((alternative.rtt(now, ttl_ns)?, alternative.index)));
         let Some((rtt_ns, index)) = known.min_by_key(|&(rtt_ns, _)| rtt_ns) else { return };
-        let young = |alternative: &Alternative| {
-            alternative.is_pending() && alternative.since.elapsed_ns(now) < u64::from(rtt_ns)
-        };
-        if state.alternatives.iter().any(young) {
+        if state.alternatives.iter().any(|alternative| alternative.is_open(now, rtt_ns)) {
             return;
         }
         // The comparison of this epoch; without a winner the next epoch probes and compares again.
@@ -271,7 +283,7 @@ impl<'a> Hopper<'a> {
         state.switched = true;
         let last_ns = state.trend.of_newest().map_or(avg_ns, u64::from);
         let ahead_ns = last_ns.saturating_sub(u64::from(rtt_ns));
-        let limit_ns = part(avg_ns, state.cfg.switch_delay_max_percent);
+        let limit_ns = part(base_ns, state.cfg.switch_delay_max_percent);
         //= HOP-011
         let pause_ns = part(ahead_ns, state.cfg.switch_delay_percent).min(limit_ns);
         if pause_ns == 0 {
@@ -360,6 +372,9 @@ impl PathSelector for Hopper<'_> {
             }
             Feedback::ProbeRtt { rtt_ns } => {
                 self.settle_probe(now, index, Some(u32::try_from(rtt_ns).unwrap_or(u32::MAX)));
+                if !self.state.is_pausing() {
+                    self.judge(now);
+                }
                 return None;
             }
             Feedback::ProbeLost => self.settle_probe(now, index, None),
