@@ -27,8 +27,12 @@ impl CqHandle {
 pub enum Status {
     /// Executed by the responder.
     Success,
-    /// The local region was deregistered under the request.
+    /// The local region was deregistered under the request, or the request named none.
     LocalProtection,
+    /// The message is too long for the QP.
+    LocalLength,
+    /// The QP cannot do this: the peer takes no write with immediate.
+    LocalOperation,
     /// The QP failed or was reset before this request ended.
     Flushed,
     /// The responder refused the request's form.
@@ -47,6 +51,8 @@ impl Status {
         match self {
             Self::Success => "success",
             Self::LocalProtection => "local protection error",
+            Self::LocalLength => "local length error",
+            Self::LocalOperation => "local QP operation error",
             Self::Flushed => "work request flushed",
             Self::RemoteInvalidRequest => "remote invalid request",
             Self::RemoteAccess => "remote access error",

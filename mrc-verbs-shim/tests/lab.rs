@@ -7,8 +7,8 @@ use mrc_core::RetryConfig;
 use mrc_lab::{Fabric, Shape, enter, skip};
 use mrc_verbs_shim::host::HostFile;
 use mrc_verbs_shim::{
-    Access, Completion, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QpState, QueuePair,
-    Status, WriteWr,
+    Access, Completion, CompletionQueue, Context, MemRegion, MemoryRegion, Operation, QpAddress, QpAttr, QpState,
+    QueuePair, Status, WriteWr,
 };
 use mrc_wire::{Psn, Rkey};
 
@@ -103,6 +103,58 @@ fn bytes_arrive_through_xdp_and_through_packet_sockets() {
             assert_eq!(sent[..len as usize], received[..len as usize], "{attachment:?} {len}");
         }
     }
+}
+
+#[test]
+fn immediates_arrive_after_their_data_also_when_receives_come_late() {
+    let Some(fabric) = fabric("imm") else { return };
+    let (mut a, mut b) = pair(&fabric, Attachment::Xdp(mrc_afxdp::Mode::Auto));
+    let to = b.address();
+    for n in 0..8u32 {
+        let wr = WriteWr {
+            wr_id: u64::from(n),
+            mr: &a.mr,
+            offset: 0,
+            len: 8 * n,
+            remote_va: to.va,
+            rkey: to.rkey,
+            signaled: true,
+        };
+        assert!(a.cq.post_write_imm(&a.qp, &wr, 0x1000 + n, n == 7));
+    }
+    // No receive request: nothing completes on either side, and the QP does not fail.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(a.cq.poll().is_none() && b.cq.poll().is_none());
+    for n in 0..8 {
+        assert!(b.cq.post_recv(&b.qp, 100 + n));
+    }
+    let give_up = Instant::now() + Duration::from_secs(20);
+    for (side, first) in [(&mut b, 100), (&mut a, 0)] {
+        for n in 0..8u32 {
+            let completion = loop {
+                if let Some(completion) = side.cq.poll() {
+                    break completion;
+                }
+                assert!(Instant::now() < give_up, "no completion: {:?}", side.context.stats());
+                std::thread::yield_now();
+            };
+            assert_eq!((completion.wr_id, completion.status), (first + u64::from(n), Status::Success));
+            if first == 100 {
+                assert_eq!((completion.operation, completion.imm), (Operation::Receive, Some(0x1000 + n)));
+                assert_eq!((completion.byte_len, completion.solicited), (8 * n, n == 7));
+            }
+        }
+    }
+    assert_eq!(a.bytes()[..56], b.bytes()[..56]);
+}
+
+#[test]
+fn a_wrong_local_key_or_range_completes_with_an_error() {
+    let Some(fabric) = fabric("lkey") else { return };
+    let (mut a, b) = pair(&fabric, Attachment::Xdp(mrc_afxdp::Mode::Auto));
+    let to = b.address();
+    assert_eq!(a.write(3, BYTES as u32 + 1, to.va, to.rkey).status, Status::LocalProtection);
+    assert_eq!(a.write(4, 8, to.va, to.rkey).status, Status::Flushed);
 }
 
 #[test]

@@ -1,14 +1,17 @@
 //! One userspace NIC: [`Device`] owns the progress thread, which owns the engine and the ports. Applications reach it
-//! through single-producer single-consumer rings ([`Queue`]) for work and through commands for everything rare.
+//! through single-producer single-consumer rings ([`WorkQueue`], [`CompletionRing`], both in one: [`Queue`]) for work and through commands for everything rare.
 //!
 //! ```text
 //!  application thread                    progress thread
-//!  Queue::post  --> ring of posts   -->  Endpoint::post_send
-//!  Queue::poll  <-- ring of results <--  Endpoint::poll_completion
+//!  WorkQueue::post       --> ring of posts   -->  Endpoint::{post_send, post_recv}
+//!  CompletionRing::poll  <-- ring of results <--  Endpoint::poll_completion
 //!  Device::...  --> command channel -->  Endpoint::{register_mr, create_qp, modify_...}
 //! ```
 
 mod progress;
+mod queue;
+
+pub use queue::{CompletionRing, CompletionWaker, Queue, WorkQueue};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -17,9 +20,9 @@ use std::time::Duration;
 
 use mrc_core::path::EvEntry;
 use mrc_core::{
-    Access, Completion, ConfigError, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, Event, Instant, Limits,
-    MemRange, ModifyError, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig, PostError, QpHandle, QpInfo,
-    QpInit, RtrAttr, RtsAttr, SendWr, Stats, TableError,
+    Access, ConfigError, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, Event, Instant, Limits, ModifyError,
+    MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig, PostError, QpHandle, QpInfo, QpInit, RtrAttr,
+    RtsAttr, Stats, TableError,
 };
 use mrc_wire::{Ip, Rkey};
 
@@ -131,13 +134,6 @@ pub enum DeviceError {
     Closed,
 }
 
-/// A post on its way to the progress thread.
-#[derive(Debug, Clone, Copy)]
-struct Post {
-    qp: QpHandle,
-    wr: SendWr,
-}
-
 /// What an application thread can see happen besides its completions.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -154,6 +150,9 @@ pub enum DeviceEvent {
     /// An interface changed; the text names it.
     Link(String),
 }
+
+/// Hears of every event on the progress thread; must not block.
+type EventHook = Box<dyn Fn(DeviceEvent) + Send>;
 
 type Job = Box<dyn FnOnce(&mut progress::Progress<'_>) + Send>;
 
@@ -263,12 +262,27 @@ impl Device {
         answer.recv().map_err(|_| DeviceError::Closed)
     }
 
-    /// Registers memory. The region stays alive until it is deregistered.
+    /// Registers memory under its own address. The region stays alive until it is deregistered.
     ///
     /// # Errors
     /// No free slot.
     pub fn register(&self, pd: Pd, memory: Arc<MemRegion>, access: Access) -> Result<(MrHandle, Rkey), DeviceError> {
-        self.call(move |progress| progress.register(pd, memory, access))?.map_err(Into::into)
+        let va = memory.addr();
+        self.register_at(pd, memory, va, access)
+    }
+
+    /// Registers memory whose first byte work requests and peers call `va`.
+    ///
+    /// # Errors
+    /// No free slot, or a range past the end of the address space.
+    pub fn register_at(
+        &self,
+        pd: Pd,
+        memory: Arc<MemRegion>,
+        va: u64,
+        access: Access,
+    ) -> Result<(MrHandle, Rkey), DeviceError> {
+        self.call(move |progress| progress.register(pd, memory, va, access))?.map_err(Into::into)
     }
 
     /// Revokes a region: when this returns nothing reads or writes its memory any more.
@@ -300,28 +314,73 @@ impl Device {
     /// # Errors
     /// No free completion queue.
     pub fn create_queue(&self, depth: usize) -> Result<Queue, DeviceError> {
-        let (posts, post_receiver) = spsc::channel(depth);
-        let (completion_sender, completions) = spsc::channel(depth.max(self.completion_slots()?));
-        let cq = self.call(move |progress| progress.add_queue(post_receiver, completion_sender))??;
-        Ok(Queue { cq, posts, completions, bell: Arc::clone(&self.bell) })
+        let completions = self.create_cq(depth, None)?;
+        let cq = completions.handle();
+        let (writes, receives) = (self.create_work_queue(cq, depth)?, self.create_work_queue(cq, depth)?);
+        Ok(Queue { writes, receives, completions })
     }
 
-    fn completion_slots(&self) -> Result<usize, DeviceError> {
-        self.call(|progress| progress.engine.limits().cq_depth)
+    /// Creates a completion queue that holds at least `depth` completions; a full one holds completions back, it never
+    /// overruns. It goes when the ring and all its QPs are gone.
+    ///
+    /// # Errors
+    /// No free completion queue.
+    pub fn create_cq(
+        &self,
+        depth: usize,
+        waker: Option<Arc<dyn CompletionWaker>>,
+    ) -> Result<CompletionRing, DeviceError> {
+        let slots = self.call(|progress| progress.engine.limits().cq_depth)?;
+        let (sender, completions) = spsc::channel(depth.max(slots));
+        let cq = self.call(move |progress| progress.add_cq(sender, waker))??;
+        Ok(CompletionRing::new(cq, completions))
     }
 
-    /// Creates a QP whose completions go to `queue`.
+    /// Creates a ring of `depth` posts, writes or receive requests, for any QPs whose completions go to `cq`: one
+    /// application thread at a time. Writes and receive requests need rings of their own where one may wait for the other.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn create_work_queue(&self, cq: CqHandle, depth: usize) -> Result<WorkQueue, DeviceError> {
+        let (posts, receiver) = spsc::channel(depth);
+        self.call(move |progress| progress.add_work_queue(receiver, cq))?;
+        Ok(WorkQueue::new(posts, Arc::clone(&self.bell)))
+    }
+
+    /// Creates a QP in INIT whose completions go to `queue`.
     ///
     /// # Errors
     /// No free slot.
     pub fn create_qp(&self, pd: Pd, queue: &Queue) -> Result<QpHandle, DeviceError> {
-        let cq = queue.cq;
-        self.call(move |progress| {
-            let qp = progress.engine.create_qp(&QpInit { pd, send_cq: cq, recv_cq: cq })?;
-            progress.engine.modify_to_init(qp).map_err(|_| TableError::Unknown("queue pair"))?;
-            Ok::<_, TableError>(qp)
-        })?
-        .map_err(Into::into)
+        let cq = queue.completions.handle();
+        let qp = self.create_qp_in_reset(&QpInit { pd, send_cq: cq, recv_cq: cq })?;
+        self.modify_to_init(qp)?;
+        Ok(qp)
+    }
+
+    /// Creates a QP in RESET.
+    ///
+    /// # Errors
+    /// No free slot.
+    pub fn create_qp_in_reset(&self, init: &QpInit) -> Result<QpHandle, DeviceError> {
+        let init = *init;
+        self.call(move |progress| progress.engine.create_qp(&init))?.map_err(Into::into)
+    }
+
+    /// RESET to INIT: receive requests may be posted.
+    ///
+    /// # Errors
+    /// As [`Endpoint::modify_to_init`].
+    pub fn modify_to_init(&self, qp: QpHandle) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.modify_to_init(qp))?.map_err(Into::into)
+    }
+
+    /// Any state to RESET: queued work is dropped.
+    ///
+    /// # Errors
+    /// The handle is stale.
+    pub fn modify_to_reset(&self, qp: QpHandle) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.modify_to_reset(qp))?.map_err(Into::into)
     }
 
     /// INIT to RTR: the QP receives.
@@ -353,7 +412,14 @@ impl Device {
     /// # Errors
     /// The handle is stale.
     pub fn destroy_qp(&self, qp: QpHandle) -> Result<(), DeviceError> {
-        self.call(move |progress| progress.engine.destroy_qp(qp))?.map_err(Into::into)
+        self.call(move |progress| {
+            // Posts that still wait for the QP must not find another one under its number.
+            progress.take_posts(progress.now());
+            let destroyed = progress.engine.destroy_qp(qp);
+            progress.sweep();
+            destroyed
+        })?
+        .map_err(Into::into)
     }
 
     /// A picture of one QP; `None` when the handle is stale.
@@ -372,6 +438,15 @@ impl Device {
         self.call(|progress| progress.stats())
     }
 
+    /// Sends all later events to `hook`, which runs on the progress thread and must not block, instead of
+    /// [`Device::poll_event`].
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn on_event(&self, hook: impl Fn(DeviceEvent) + Send + 'static) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.set_hook(Box::new(hook)))
+    }
+
     /// The oldest event; never blocks.
     pub fn poll_event(&self) -> Option<DeviceEvent> {
         let events = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -386,36 +461,6 @@ impl Drop for Device {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-/// Posts in, completions out, for one application thread at a time. No lock, no system call while the device is busy.
-#[derive(Debug)]
-pub struct Queue {
-    cq: CqHandle,
-    posts: spsc::Sender<Post>,
-    completions: spsc::Receiver<Completion>,
-    bell: Arc<Doorbell>,
-}
-
-impl Queue {
-    /// Posts a write; `false` when the ring is full: poll completions first.
-    pub fn post(&mut self, qp: QpHandle, wr: SendWr) -> bool {
-        let posted = self.posts.push(Post { qp, wr }).is_ok();
-        if posted {
-            self.bell.ring();
-        }
-        posted
-    }
-
-    /// The oldest completion; never blocks.
-    pub fn poll(&mut self) -> Option<Completion> {
-        self.completions.pop()
-    }
-
-    /// Whether the device has gone.
-    pub fn is_closed(&self) -> bool {
-        self.completions.is_closed()
     }
 }
 
@@ -436,11 +481,6 @@ fn open_port(plane: &PlaneConfig, config: &DeviceConfig) -> Result<AnyPort, Devi
 
 /// Registered memory by region index, as the progress thread sees it.
 type Memory = Vec<Option<Arc<MemRegion>>>;
-
-/// The range of application addresses that a region covers.
-fn range_of(memory: &MemRegion) -> MemRange {
-    MemRange { va: memory.addr(), len: memory.len() as u64 }
-}
 
 /// Time since the device was opened.
 fn since(origin: std::time::Instant) -> Instant {

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
 use mrc_core::{
-    Access, Completion, CqHandle, Endpoint, IcrcCheck, Instant, MAX_HEADER_LEN, MrHandle, Pd, PortMask, Received,
-    RxMeta, TableError, Transmit,
+    Access, Completion, CqHandle, Endpoint, IcrcCheck, Instant, MAX_HEADER_LEN, MemRange, MrHandle, Operation, Pd,
+    PortMask, PostError, Received, RxMeta, Status, TableError, Transmit,
 };
 use mrc_wire::{PortNum, Rkey, icrc};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{DeviceEvent, DeviceStats, Idle, Job, Memory, Post, range_of, since};
+use super::queue::{CompletionWaker, Post, Work};
+use super::{DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, since};
 use crate::ring::doorbell::Doorbell;
 use crate::ring::spsc;
 use crate::{AnyPort, LinkMonitor, LinkState, MemRegion, Port as _, RxFrame};
@@ -29,12 +30,30 @@ pub(super) struct Shared {
     pub(super) bell: Arc<Doorbell>,
 }
 
-struct AppQueue {
-    cq: CqHandle,
+impl Shared {
+    fn raise(&self, hook: Option<&EventHook>, event: DeviceEvent) {
+        match hook {
+            Some(hook) => hook(event),
+            // Nobody listens when the device is being closed.
+            None => drop(self.events.send(event)),
+        }
+    }
+}
+
+/// Posts of one application thread.
+struct Source {
     posts: spsc::Receiver<Post>,
-    completions: spsc::Sender<Completion>,
-    /// A post that the engine had no room for.
+    /// Where a refused post completes.
+    cq: CqHandle,
+    /// A post that the engine, or the ring of completions, had no room for.
     waiting: Option<Post>,
+}
+
+/// The application's end of a completion queue.
+struct Sink {
+    cq: CqHandle,
+    completions: spsc::Sender<Completion>,
+    waker: Option<Arc<dyn CompletionWaker>>,
 }
 
 /// Everything the progress thread owns.
@@ -43,7 +62,9 @@ pub(super) struct Progress<'s> {
     ports: Vec<AnyPort>,
     links: LinkMonitor,
     shared: Shared,
-    queues: Vec<AppQueue>,
+    hook: Option<EventHook>,
+    sources: Vec<Source>,
+    sinks: Vec<Sink>,
     memory: Memory,
     idle: Idle,
     origin: std::time::Instant,
@@ -62,7 +83,8 @@ impl<'s> Progress<'s> {
         let memory = vec![None; engine.limits().mrs];
         let pending = vec![0; ports.len()];
         let origin = std::time::Instant::now();
-        let mut progress = Self { engine, ports, links, shared, queues: Vec::new(), memory, idle, origin, pending };
+        let (sources, sinks, hook) = (Vec::new(), Vec::new(), None);
+        let mut progress = Self { engine, ports, links, shared, hook, sources, sinks, memory, idle, origin, pending };
         for plane in 0..progress.ports.len() {
             let state = progress.links.state(progress.ports[plane].ifindex());
             if state != Some(LinkState::Up) {
@@ -124,13 +146,13 @@ impl<'s> Progress<'s> {
     }
 
     fn take_links(&mut self, now: Instant) -> bool {
-        let (engine, ports, events) = (&mut self.engine, &self.ports, &self.shared.events);
+        let (engine, ports, shared, hook) = (&mut self.engine, &self.ports, &self.shared, self.hook.as_ref());
         let seen = self.links.poll(|event| {
             log::info!("{event}");
             if let Some(plane) = ports.iter().position(|port| port.ifindex() == event.ifindex) {
                 engine.set_port(now, port_of(plane), event.state == LinkState::Up);
             }
-            let _ = events.send(DeviceEvent::Link(event.to_string()));
+            shared.raise(hook, DeviceEvent::Link(event.to_string()));
         });
         match seen {
             Ok(count) => count > 0,
@@ -141,24 +163,37 @@ impl<'s> Progress<'s> {
         }
     }
 
-    fn take_posts(&mut self, now: Instant) -> bool {
+    pub(super) fn take_posts(&mut self, now: Instant) -> bool {
         let mut worked = false;
-        for queue in &mut self.queues {
+        for source in &mut self.sources {
             for _ in 0..BATCH {
-                let Some(post) = queue.waiting.take().or_else(|| queue.posts.pop()) else { break };
-                match self.engine.post_send(now, post.qp, &post.wr) {
+                let Some(post) = source.waiting.take().or_else(|| source.posts.pop()) else { break };
+                let posted = match post.work {
+                    Work::Write(wr) => self.engine.post_send(now, post.qp, &wr),
+                    Work::Receive(wr_id) => self.engine.post_recv(post.qp, wr_id),
+                };
+                match posted {
                     Ok(()) => worked = true,
-                    Err(mrc_core::PostError::Full) => {
-                        queue.waiting = Some(post);
+                    Err(PostError::Full) => {
+                        source.waiting = Some(post);
                         break;
                     }
                     Err(why) => {
-                        let _ = self.shared.events.send(DeviceEvent::PostRefused { wr_id: post.wr.wr_id, why });
+                        if !refuse(&mut self.sinks, source.cq, &post, why) {
+                            source.waiting = Some(post);
+                            break;
+                        }
+                        if !matches!(why, PostError::UnknownQp | PostError::State(_)) {
+                            // As for any request that fails: those behind it are flushed. The QP exists, so this works.
+                            let _ = self.engine.modify_to_error(now, post.qp);
+                        }
+                        let event = DeviceEvent::PostRefused { wr_id: post.work.wr_id(), why };
+                        self.shared.raise(self.hook.as_ref(), event);
+                        worked = true;
                     }
                 }
             }
         }
-        // A queue whose application end is gone has nothing more to say.
         worked
     }
 
@@ -234,18 +269,27 @@ impl<'s> Progress<'s> {
     /// Completions and events to the application.
     fn deliver(&mut self) -> bool {
         let mut worked = false;
-        for queue in &mut self.queues {
-            while queue.completions.free() > 0 {
-                let Some(completion) = self.engine.poll_completion(queue.cq) else { break };
-                worked = true;
-                if queue.completions.push(completion).is_err() {
+        for sink in &mut self.sinks {
+            let (mut some, mut solicited) = (false, false);
+            while sink.completions.free() > 0 {
+                let Some(completion) = self.engine.poll_completion(sink.cq) else { break };
+                some = true;
+                solicited |= completion.solicited || completion.status != Status::Success;
+                if sink.completions.stage(completion).is_err() {
                     break;
+                }
+            }
+            if some {
+                worked = true;
+                sink.completions.publish();
+                if let Some(waker) = &sink.waker {
+                    waker.completed(solicited);
                 }
             }
         }
         while let Some(event) = self.engine.poll_event() {
             worked = true;
-            let _ = self.shared.events.send(DeviceEvent::Engine(event));
+            self.shared.raise(self.hook.as_ref(), DeviceEvent::Engine(event));
         }
         worked
     }
@@ -254,7 +298,7 @@ impl<'s> Progress<'s> {
     fn sleep(&mut self, now: Instant) {
         let bell = Arc::clone(&self.shared.bell);
         bell.announce_sleep();
-        let waiting = self.queues.iter_mut().any(|queue| queue.waiting.is_none() && !queue.posts.is_empty());
+        let waiting = self.sources.iter_mut().any(|source| source.waiting.is_none() && !source.posts.is_empty());
         let kernel_busy = self.pending.iter().any(|&frames| frames > 0);
         let until = self.engine.next_timeout().map_or(LONGEST_SLEEP_NS, |at| at.since(now)).min(LONGEST_SLEEP_NS);
         // Frames that the kernel still holds need another kick soon.
@@ -275,9 +319,10 @@ impl<'s> Progress<'s> {
         &mut self,
         pd: Pd,
         memory: Arc<MemRegion>,
+        va: u64,
         access: Access,
     ) -> Result<(MrHandle, Rkey), TableError> {
-        let mr = self.engine.register_mr(pd, range_of(&memory), access)?;
+        let mr = self.engine.register_mr(pd, MemRange { va, len: memory.len() as u64 }, access)?;
         let key = self.engine.key(mr).ok_or(TableError::Unknown("memory region"))?;
         if let Some(slot) = self.memory.get_mut(mr.index()) {
             *slot = Some(memory);
@@ -293,19 +338,63 @@ impl<'s> Progress<'s> {
         Ok(())
     }
 
-    pub(super) fn add_queue(
+    pub(super) fn add_cq(
         &mut self,
-        posts: spsc::Receiver<Post>,
         completions: spsc::Sender<Completion>,
+        waker: Option<Arc<dyn CompletionWaker>>,
     ) -> Result<CqHandle, TableError> {
+        self.sweep();
         let cq = self.engine.create_cq()?;
-        self.queues.push(AppQueue { cq, posts, completions, waiting: None });
+        self.sinks.push(Sink { cq, completions, waker });
         Ok(cq)
+    }
+
+    pub(super) fn add_work_queue(&mut self, posts: spsc::Receiver<Post>, cq: CqHandle) {
+        self.sweep();
+        self.sources.push(Source { posts, cq, waiting: None });
+    }
+
+    /// Forgets the rings whose application end is gone. Posts in flight go first, completion queues after their QPs.
+    pub(super) fn sweep(&mut self) {
+        self.sources
+            .retain_mut(|source| source.waiting.is_some() || !source.posts.is_closed() || !source.posts.is_empty());
+        let engine = &mut self.engine;
+        self.sinks.retain(|sink| !sink.completions.is_closed() || engine.destroy_cq(sink.cq).is_err());
+    }
+
+    pub(super) fn set_hook(&mut self, hook: EventHook) {
+        self.hook = Some(hook);
     }
 
     pub(super) fn stats(&self) -> DeviceStats {
         DeviceStats { engine: *self.engine.stats(), ports: self.ports.iter().map(|port| port.stats()).collect() }
     }
+}
+
+/// Completes a post that the engine refused; `false` when there is no room for that yet.
+fn refuse(sinks: &mut [Sink], cq: CqHandle, post: &Post, why: PostError) -> bool {
+    let status = match why {
+        PostError::UnknownQp => return true,
+        PostError::State(_) => Status::Flushed,
+        PostError::TooLong { .. } => Status::LocalLength,
+        PostError::NoWriteImm => Status::LocalOperation,
+        _ => Status::LocalProtection,
+    };
+    let Some(sink) = sinks.iter_mut().find(|sink| sink.cq == cq) else { return true };
+    let operation = match post.work {
+        Work::Write(wr) if wr.imm.is_some() => Operation::WriteImm,
+        Work::Write(_) => Operation::Write,
+        Work::Receive(_) => Operation::Receive,
+    };
+    let wr_id = post.work.wr_id();
+    let completion = Completion { wr_id, operation, status, qp: post.qp.qpn(), ..Completion::EMPTY };
+    if sink.completions.push(completion).is_err() {
+        return false;
+    }
+    if let Some(waker) = &sink.waker {
+        waker.completed(true);
+    }
+    true
 }
 
 fn port_of(plane: usize) -> PortNum {
