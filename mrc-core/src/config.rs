@@ -59,6 +59,16 @@ pub struct EndpointConfig {
     /// Do not charge a repeated tail to the retry budget while the peer answers it: a responder that holds its Transport
     /// ACK back for want of a receive request then never fails the QP (open question 38).
     pub tail_retry_lenient: bool,
+    /// Endpoint operations of peers answered per second, after a burst of 32; the others are dropped. 0 answers none.
+    pub endpoint_rate_limit: u32,
+    /// Take the time that answers to endpoint operations wait out of the timestamps they reflect (open question 21).
+    pub endpoint_svc_time: bool,
+    /// Wait for the answer to a Port Status Update, in nanoseconds, before it is repeated.
+    pub port_update_rto_ns: u64,
+    /// Tell the peer of our ports when a QP enters RTS, not only when one changes.
+    pub port_update_on_rts: bool,
+    /// Bit N of a port status mask stands for port N + 1 (open question 30).
+    pub port_mask_zero_based: bool,
 }
 
 /// A write with immediate arrived and the application has posted no receive request; MRC has no RNR.
@@ -92,6 +102,11 @@ impl Default for EndpointConfig {
             events: crate::EventMask::default(),
             no_receive: NoReceive::Hold,
             tail_retry_lenient: false,
+            endpoint_rate_limit: 100_000,
+            endpoint_svc_time: false,
+            port_update_rto_ns: 1_024 << 14,
+            port_update_on_rts: true,
+            port_mask_zero_based: false,
         }
     }
 }

@@ -81,6 +81,19 @@ pub enum PostError {
     NoWriteImm,
 }
 
+/// Why an endpoint operation was refused; nothing was queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum OpError {
+    /// The peer's handle is stale.
+    Peer,
+    /// A port without a way to the peer, a code point above 63, or a path with an outer destination where the peer's
+    /// route needs none (or without one where it does).
+    Range,
+    /// As many operations as there is room for are under way, or ended and were not taken.
+    Busy,
+}
+
 macro_rules! discards {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// Why a received frame had no further effect. Each reason is a counter of the same name.
@@ -137,8 +150,10 @@ discards! {
     Syndrome = "syndrome",
     /// A probe answer that matches no outstanding probe.
     StaleProbe = "stale_probe",
-    /// An endpoint operation that this endpoint does not serve.
-    EndpointOp = "endpoint_op",
+    /// An endpoint operation of an address that belongs to no peer.
+    Stranger = "stranger",
+    /// An endpoint operation beyond the rate that is answered.
+    EndpointRate = "endpoint_rate",
     /// The driver asked for every new write to be refused.
     Refused = "refused",
     /// A responder refused the write with a transport NAK.
@@ -206,8 +221,19 @@ impl fmt::Display for PostError {
     }
 }
 
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Peer => "unknown or stale peer handle",
+            Self::Range => "no such path to the peer, or a code point above 63",
+            Self::Busy => "too many endpoint operations under way; take the outcomes of earlier ones first",
+        })
+    }
+}
+
 impl core::error::Error for ConfigError {}
 impl core::error::Error for TableError {}
 impl core::error::Error for ModifyError {}
 impl core::error::Error for PostError {}
+impl core::error::Error for OpError {}
 impl core::error::Error for Discard {}

@@ -86,6 +86,13 @@ pub enum Event {
         /// Its new state.
         up: bool,
     },
+    /// A peer told which of its ports are up.
+    PeerPorts {
+        /// The peer.
+        peer: crate::PeerHandle,
+        /// Its ports that are up.
+        ports: crate::PortMask,
+    },
     /// A QP changed its state.
     QpState {
         /// Local QP.
@@ -165,7 +172,7 @@ impl EventMask {
     pub const EV: Self = Self(1 << 1);
     /// [`Event::Ev`] into and out of SKIP.
     pub const EV_SKIP: Self = Self(1 << 2);
-    /// [`Event::Port`].
+    /// [`Event::Port`] and [`Event::PeerPorts`].
     pub const PORT: Self = Self(1 << 3);
     /// [`Event::QpState`].
     pub const QP_STATE: Self = Self(1 << 4);
@@ -214,7 +221,7 @@ impl Event {
                 (EvState::Good | EvState::Skip, EvState::Good | EvState::Skip) => EventMask::EV_SKIP,
                 _ => EventMask::EV,
             },
-            Self::Port { .. } => EventMask::PORT,
+            Self::Port { .. } | Self::PeerPorts { .. } => EventMask::PORT,
             Self::QpState { .. } => EventMask::QP_STATE,
             Self::Loss { .. } => EventMask::LOSS,
             Self::Discard { .. } => EventMask::DISCARD,

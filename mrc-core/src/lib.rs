@@ -35,10 +35,10 @@ pub use config::{
 };
 pub use cq::{Completion, CqHandle, CqSlot, Operation, Status};
 pub use endpoint::{
-    Endpoint, EvProfileHandle, IcrcCheck, MAX_HEADER_LEN, PayloadRef, PeerHandle, PeerSlot, Placement, Received,
-    RxMeta, Transmit,
+    Endpoint, EvProfileHandle, IcrcCheck, MAX_HEADER_LEN, OpAnswer, OpOutcome, OpRequest, PayloadRef, PeerHandle,
+    PeerSlot, Placement, Received, RxMeta, Transmit,
 };
-pub use error::{ConfigError, Discard, ModifyError, PostError, TableError};
+pub use error::{ConfigError, Discard, ModifyError, OpError, PostError, TableError};
 pub use event::{ErrorCause, Event, EventMask, EventSlot, LossCause};
 pub use mem::{Access, MemRange, MrHandle, MrSlot, Pd};
 pub use port::PortMask;

@@ -55,6 +55,11 @@ impl PortMask {
         self.0 == 0
     }
 
+    /// The port with the lowest number.
+    pub const fn lowest(self) -> Option<PortNum> {
+        if self.0 == 0 { None } else { Some(PortNum::from_plane((self.0.trailing_zeros() - 1) as u8)) }
+    }
+
     /// Number of ports in the set.
     pub const fn len(self) -> u32 {
         self.0.count_ones()

@@ -101,6 +101,20 @@ stats! {
     qp_errors,
     /// Events that found the event queue full.
     events_lost,
+    /// Endpoint operations asked of peers.
+    tx_endpoint_request,
+    /// Endpoint operations answered.
+    tx_endpoint_response,
+    /// Endpoint operations that peers asked.
+    rx_endpoint_request,
+    /// Answers to endpoint operations.
+    rx_endpoint_response,
+    /// Changes of a peer's ports learned from its Port Status Updates.
+    peer_ports_changed,
+    /// Port Status Updates ignored because a newer one had overtaken them.
+    port_update_stale,
+    /// Port Status Updates that a peer never answered.
+    port_update_unanswered,
     /// Write packets with immediate whose RQMSN does not follow the one before.
     rqmsn_gaps,
     /// Transport ACKs that had to wait because an immediate found no receive request.

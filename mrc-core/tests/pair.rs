@@ -67,7 +67,8 @@ fn bad_weather_costs_time_not_bytes() {
     for seed in 0..50 {
         let qps = 1 + seed as usize % 3;
         let trimming = if seed % 5 == 4 { Trimming::On } else { Trimming::Off };
-        let setup = Setup { qps, trimming, srv6: seed % 2 == 1, v4: seed % 6 == 0, ..Setup::default() };
+        let (v4, tell_ports) = (seed % 6 == 0, seed % 3 == 0);
+        let setup = Setup { qps, trimming, srv6: seed % 2 == 1, v4, tell_ports, ..Setup::default() };
         let weather = Weather { trim: 50, ..storm };
         let first = transfer(seed, weather, &setup, &LENGTHS, seed % 4 < 2);
         assert_eq!(first, transfer(seed, weather, &setup, &LENGTHS, seed % 4 < 2), "seed {seed} does not replay");
@@ -161,6 +162,8 @@ fn a_plane_may_leave_and_return() {
         for side in 0..2 {
             net.sides[side].engine.set_port(net.now, port, true);
         }
+        // The peers tell each other.
+        net.run(net.now.as_nanos() + 8_000, |_| false);
         net.post(0, 3, 0, 100_000).unwrap();
         assert!(net.run(u64::MAX, |net| net.completed(3)));
         assert!(net.sides[0].engine.stats().ports[1].tx_packets > used + 20);

@@ -2,7 +2,7 @@
 
 use mrc_wire::{Encap, FrameTemplate, Outer, PortNum, Qpn, Rkey};
 
-use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, part};
+use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, part, peers};
 use crate::{
     cc::Cc,
     config::{MAX_PORTS, PeerConfig, Route, RtrAttr, RtsAttr, port_of_plane},
@@ -62,8 +62,7 @@ impl Endpoint<'_> {
     /// No free slot, or no plane leads to the peer.
     pub fn add_peer(&mut self, config: &PeerConfig) -> Result<PeerHandle, TableError> {
         let index = self.peers.iter().position(|peer| !peer.used).ok_or(TableError::Full("peer"))?;
-        let mut slot =
-            PeerSlot { used: true, local: config.local, remote: config.remote, route: config.route, ..PeerSlot::EMPTY };
+        let mut slot = PeerSlot::of(config);
         for plane in 0..MAX_PORTS {
             let path = config.planes.get(plane).copied().flatten();
             let port = self.cfg.ports.get(plane).copied().flatten();
@@ -89,7 +88,9 @@ impl Endpoint<'_> {
         if slot.reachable.is_empty() {
             return Err(TableError::Range("peer planes"));
         }
-        *self.peers.get_mut(index).ok_or(TableError::Full("peer"))? = slot;
+        slot.update.id = self.rng.next_u64() as u16;
+        peers::occupy(self.peers.get_mut(index).ok_or(TableError::Full("peer"))?, slot);
+        self.peer_index.insert(self.peers, index as u32);
         Ok(PeerHandle(index as u32))
     }
 
@@ -98,11 +99,15 @@ impl Endpoint<'_> {
     /// # Errors
     /// The handle is stale, or a QP still uses it.
     pub fn remove_peer(&mut self, peer: PeerHandle) -> Result<(), TableError> {
-        let slot = self.peers.get_mut(peer.0 as usize).filter(|slot| slot.used).ok_or(TableError::Unknown("peer"))?;
+        let slot = self.peers.get(peer.0 as usize).filter(|slot| slot.used).ok_or(TableError::Unknown("peer"))?;
         if slot.users > 0 {
             return Err(TableError::Busy("peer"));
         }
-        *slot = PeerSlot::EMPTY;
+        self.ops.forget(self.peers, peer.0);
+        self.peer_index.remove(self.peers, peer.0);
+        if let Some(slot) = self.peers.get_mut(peer.0 as usize) {
+            peers::clear(slot);
+        }
         Ok(())
     }
 
@@ -197,6 +202,12 @@ impl Endpoint<'_> {
         }
         if let Some(peer) = self.peers.get_mut(slot.peer as usize) {
             peer.users = peer.users.saturating_sub(1);
+            if peer.users == 0 {
+                peer.ev_profile = None;
+                peer.update.rounds = 0;
+                peer.update.todo = PortMask::NONE;
+                self.ops.stop_updates(self.peers, slot.peer);
+            }
         }
     }
 
@@ -241,6 +252,10 @@ impl Endpoint<'_> {
         slot.peer = attr.peer.0;
         slot.has_peer = true;
         peer.users += 1;
+        if peer.ev_profile.is_none() {
+            peer.ev_profile = Some(attr.ev_profile.0);
+            peer.ways.start(entries, &mut self.rng);
+        }
         slot.dest_qp = attr.dest_qp;
         slot.path_mtu = u32::from(attr.path_mtu);
         slot.ev_profile = attr.ev_profile.0;
@@ -289,7 +304,9 @@ impl Endpoint<'_> {
             words.fill(TxWord::EMPTY);
         }
         slot.state = QpState::Rts;
+        let peer = slot.peer;
         self.announce(qp.qpn, QpState::Rtr, QpState::Rts);
+        self.announce_on_rts(now, peer);
         self.wake(now, index);
         Ok(())
     }
@@ -455,7 +472,9 @@ impl Endpoint<'_> {
         Ok(())
     }
 
-    /// Tells the engine that a port went up or down. EVs of a port that is down are not used; they keep their states.
+    /// Tells the engine that a port went up or down. EVs of a port that is down are not used; they keep their states. Peers
+    /// hear of it by Port Status Updates.
+    //= PORT-001, PORT-003
     pub fn set_port(&mut self, now: Instant, port: PortNum, up: bool) {
         let known = self.cfg.port_mask().contains(port);
         if !known || self.up.contains(port) == up {
@@ -469,6 +488,7 @@ impl Endpoint<'_> {
                 slot.paths.set_usable_ports(usable);
             }
         }
+        self.announce_ports(now);
         // A rare event: visiting every QP costs less than tracking who waits for a port.
         for qp in 0..self.qps.len() as u32 {
             self.wake(now, qp);

@@ -1,20 +1,26 @@
 //! The engine's only door: the contract of a turn, polls, and the borrow of one QP with its storage. What happens to a
 //! received frame is in `rx`, what leaves is in `tx`, creating and modifying objects is in `control`, what the application
-//! gets back is in `completion`.
+//! gets back is in `completion`, what nodes say to each other beside their QPs is in `ops`.
 
 mod completion;
 mod control;
+mod ops;
+mod peers;
 mod rx;
 mod tx;
 
+pub use ops::{OpAnswer, OpOutcome, OpRequest};
+pub use peers::PeerSlot;
 pub use tx::MAX_HEADER_LEN;
 
 use core::ops::Range;
 
-use mrc_wire::{Ev, FrameTemplate, Ip, PortNum, Psn};
+use mrc_wire::{Ev, PortNum, Psn};
+
+use self::{ops::Ops, peers::PeerIndex};
 
 use crate::{
-    config::{EndpointConfig, MAX_PORTS, Route},
+    config::EndpointConfig,
     cq::{Cqs, Status},
     error::{ConfigError, Discard},
     event::{ErrorCause, Event, EventMask, Events},
@@ -62,36 +68,6 @@ impl EvProfileHandle {
     pub const fn from_index(index: u32) -> Self {
         Self(index)
     }
-}
-
-/// One slot of the peer table, lent by the caller: everything below BTH is the same for all packets to a peer through
-/// one plane, so it is prebuilt here.
-#[derive(Clone, Copy, Debug)]
-pub struct PeerSlot {
-    used: bool,
-    users: u32,
-    local: Ip,
-    remote: Ip,
-    templates: [Option<FrameTemplate>; MAX_PORTS],
-    route: Route,
-    /// Ports with a way to the peer.
-    reachable: PortMask,
-    /// Ports the peer says are up.
-    announced: PortMask,
-}
-
-impl PeerSlot {
-    /// An unused slot.
-    pub const EMPTY: Self = Self {
-        used: false,
-        users: 0,
-        local: Ip::V6([0; 16]),
-        remote: Ip::V6([0; 16]),
-        templates: [None; MAX_PORTS],
-        route: Route::Plain,
-        reachable: PortMask::NONE,
-        announced: PortMask::ALL,
-    };
 }
 
 /// What the driver knows about a received frame.
@@ -213,6 +189,8 @@ pub struct Endpoint<'s> {
     cqs: Cqs<'s>,
     regions: Regions<'s>,
     peers: &'s mut [PeerSlot],
+    peer_index: PeerIndex,
+    ops: Ops,
     ev_entries: &'s mut [EvEntry],
     /// Used entries of each profile; 0 = the profile does not exist.
     ev_profiles: &'s mut [u16],
@@ -249,11 +227,14 @@ impl<'s> Endpoint<'s> {
         s.peers.fill(PeerSlot::EMPTY);
         s.ev_profiles.fill(0);
         let mask = cfg.events;
+        let mut rng = Rng::new(seed);
         Ok(Self {
             up: cfg.port_mask(),
             refusal: None,
+            ops: Ops::new(&cfg),
+            peer_index: PeerIndex::new(rng.next_u64()),
             cfg,
-            rng: Rng::new(seed),
+            rng,
             stats: Stats::default(),
             qps: s.qps,
             timers: Timers::new(s.timers),
@@ -288,12 +269,19 @@ impl<'s> Endpoint<'s> {
             }
             self.wake(now, qp);
         }
+        if now >= self.ops.deadline(self.peers) {
+            self.ops_timeout(now);
+        }
     }
 
     /// When [`Endpoint::handle_timeout`] next has something to do.
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.timers.earliest()
+        let ops = self.ops.deadline(self.peers);
+        match self.timers.earliest() {
+            Some(qp) => Some(qp.min(ops)),
+            None => (ops != Instant::FAR).then_some(ops),
+        }
     }
 
     /// The oldest event.
@@ -327,7 +315,7 @@ impl<'s> Endpoint<'s> {
         self.qps
             .get(qp as usize)
             .and_then(|slot| self.peers.get(slot.peer as usize))
-            .map_or(PortMask::NONE, |peer| self.up.and(peer.reachable).and(peer.announced))
+            .map_or(PortMask::NONE, |peer| self.ports_to(peer))
     }
 
     /// Ports with a way to the QP's peer, up or not.

@@ -59,7 +59,7 @@ impl Endpoint<'_> {
             port.rx_packets += 1;
         }
         if matches!(frame.body, Body::EndpointRequest(_) | Body::EndpointResponse(_)) {
-            return Err(if frame.bth.dest_qp == Qpn::ENDPOINT { Discard::EndpointOp } else { Discard::Qpn });
+            return self.on_endpoint(now, rx.port, &frame);
         }
         let qp = self.find_qp(frame.bth.dest_qp).ok_or(Discard::Qpn)?;
         self.admit(qp, &frame)?;
@@ -109,13 +109,18 @@ impl Endpoint<'_> {
         self.qps.get(index as usize).filter(|slot| slot.used && slot.qpn == qpn).map(|_| index)
     }
 
+    /// Whether partition key `theirs` and ours name one partition, not both as limited members.
+    //= VAL-012
+    pub(super) fn same_partition(&self, theirs: u16) -> bool {
+        let ours = self.cfg.pkey;
+        (theirs ^ ours) & 0x7FFF == 0 && (theirs | ours) & 0x8000 != 0
+    }
+
     /// Step 12: partition, peer, state.
-    //= VAL-012, VAL-013, VAL-014, IP6-007, PROBE-003, CTL-002, HOST-003
+    //= VAL-013, VAL-014, IP6-007, PROBE-003, CTL-002, HOST-003
     fn admit(&self, qp: u32, frame: &Frame) -> Result<(), Discard> {
         let slot = self.qps.get(qp as usize).ok_or(Discard::Qpn)?;
-        let (theirs, ours) = (frame.bth.pkey, self.cfg.pkey);
-        let both_limited = (theirs | ours) & 0x8000 == 0;
-        if (theirs ^ ours) & 0x7FFF != 0 || both_limited {
+        if !self.same_partition(frame.bth.pkey) {
             return Err(Discard::Pkey);
         }
         let takes = match frame.body {

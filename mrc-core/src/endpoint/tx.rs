@@ -2,14 +2,15 @@
 //! something to send. Source: `transport.md` 3.3, 4.7, 5; `congestion.md` 5 (scheduler).
 
 use mrc_wire::{
-    AethRepr, BthRepr, Ecn, MethRepr, NackRepr, Opcode, ProbeRepr, Psn, Qpn, RethRepr, SackRepr, Syndrome, TsethRepr,
+    AethRepr, BthRepr, Ecn, Ev, MethRepr, NackRepr, Opcode, PortNum, ProbeRepr, Psn, Qpn, RethRepr, SackRepr, Syndrome,
+    TsethRepr,
 };
 
 use super::{Endpoint, PayloadRef, Transmit, part};
 use crate::{
     config::{Route, Trimming},
     event::ErrorCause,
-    path::Choice,
+    path::{Choice, EvEntry},
     port::PortMask,
     qp::{Qp, QpState},
     ready::List,
@@ -20,7 +21,7 @@ use crate::{
 
 /// QPs that wait for a port in one call before it gives up until the next one; bounds a call when many are blocked. A QP
 /// that leaves its list does not count: it cannot come up again, and the one behind it may have something to send.
-const ATTEMPTS: usize = 8;
+pub(super) const ATTEMPTS: usize = 8;
 
 /// The smallest `out` that every frame's headers fit in.
 pub const MAX_HEADER_LEN: usize = 192;
@@ -38,12 +39,17 @@ impl Endpoint<'_> {
     ///
     /// `None`: nothing to send now. The driver appends payload, pad and ICRC (`mrc_wire::icrc`).
     pub fn poll_transmit(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
-        if self.control.is_empty() && self.data.is_empty() {
+        if self.control.is_empty() && self.data.is_empty() && self.ops.is_idle() {
             return None;
         }
         let ports = ports.and(self.up);
         if ports.is_empty() || out.len() < MAX_HEADER_LEN {
             return None;
+        }
+        if !self.ops.is_idle()
+            && let Some(transmit) = self.send_op(now, ports, out)
+        {
+            return Some(transmit);
         }
         let mut blocked = 0;
         while blocked < ATTEMPTS
@@ -153,7 +159,9 @@ impl Endpoint<'_> {
             Reply::Nack(_) => NackRepr::LEN,
             Reply::Ack(_) => AethRepr::LEN,
         };
-        let (start, transmit) = self.lower_layers(qp, choice, dscp, ecn, BthRepr::LEN + len, 0, 0, None, out)?;
+        let sizes = Sizes::headers(BthRepr::LEN + len);
+        let (peer, way) = self.way_of_qp(qp, choice)?;
+        let (start, transmit) = self.lower_layers(peer, &way, dscp, ecn, sizes, None, out)?;
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
         match reply {
             Reply::Sack(sack) => sack.emit(rest.first_chunk_mut()?),
@@ -171,10 +179,13 @@ impl Endpoint<'_> {
         ports: PortMask,
         out: &mut [u8],
     ) -> (Option<Transmit>, Option<Asked>) {
-        let usable = self.usable_ports(qp).and(ports);
-        let Some(slot) = self.qps.get(qp as usize).filter(|slot| slot.state == QpState::Rts) else {
+        let towards = self.usable_ports(qp);
+        let usable = towards.and(ports);
+        let Some(slot) = self.qps.get_mut(qp as usize).filter(|slot| slot.state == QpState::Rts) else {
             return (None, None);
         };
+        // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
+        slot.paths.set_usable_ports(towards);
         if slot.req.probes.wants_any() && now >= slot.req.next_probe && !usable.is_empty() {
             let transmit = self.send_probe(now, qp, usable, out);
             if transmit.is_some() {
@@ -182,9 +193,14 @@ impl Endpoint<'_> {
             }
         }
         // One borrow of the QP's storage for both questions.
-        let turn = self.with_tx(qp, |mut tx| match if usable.is_empty() { None } else { tx.next_data(now, usable) } {
-            Some(packet) => (Some(packet), tx.asks_after_data(now)),
-            None => (None, tx.asks(now)),
+        let turn = self.with_tx(qp, |mut tx| {
+            if towards.is_empty() {
+                tx.wait_for_path(now);
+            }
+            match if usable.is_empty() { None } else { tx.next_data(now, usable) } {
+                Some(packet) => (Some(packet), tx.asks_after_data(now)),
+                None => (None, tx.asks(now)),
+            }
         });
         let Some((packet, asked)) = turn else { return (None, None) };
         let Some(packet) = packet else { return (None, Some(asked)) };
@@ -217,8 +233,9 @@ impl Endpoint<'_> {
             tseth: TsethRepr::ns128(stamp(now)),
         };
         let dscp = data_dscp(slot, &self.cfg.wire.dscp, false);
-        let (start, transmit) =
-            self.lower_layers(qp, choice, dscp, Ecn::Ect0, BthRepr::LEN + ProbeRepr::LEN, 0, 0, None, out)?;
+        let sizes = Sizes::headers(BthRepr::LEN + ProbeRepr::LEN);
+        let (peer, way) = self.way_of_qp(qp, choice)?;
+        let (start, transmit) = self.lower_layers(peer, &way, dscp, Ecn::Ect0, sizes, None, out)?;
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
         probe.emit(rest.first_chunk_mut()?);
         Some(transmit)
@@ -256,8 +273,9 @@ impl Endpoint<'_> {
         let payload = (len > 0).then(|| PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len });
         let imm_len = if imm.is_some() { 4 } else { 0 };
         let headers = BthRepr::LEN + MethRepr::LEN + if ts { TsethRepr::LEN } else { 0 } + RethRepr::LEN + imm_len;
-        let (start, transmit) =
-            self.lower_layers(qp, packet.choice, dscp, Ecn::Ect0, headers, len, pad, payload, out)?;
+        let sizes = Sizes { headers, payload: len, pad };
+        let (peer, way) = self.way_of_qp(qp, packet.choice)?;
+        let (start, transmit) = self.lower_layers(peer, &way, dscp, Ecn::Ect0, sizes, payload, out)?;
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
         let (to, mut rest) = rest.split_first_chunk_mut()?;
         meth.emit(to);
@@ -274,62 +292,105 @@ impl Endpoint<'_> {
         Some(transmit)
     }
 
-    /// Writes everything below BTH; `headers` are the transport header bytes that the caller writes next, from the
-    /// offset returned.
+    /// The path `choice` of a QP on the wire, and its peer.
+    #[inline]
+    fn way_of_qp(&self, qp: u32, choice: Choice) -> Option<(u32, Way)> {
+        let slot = self.qps.get(qp as usize)?;
+        Some((slot.peer, self.way(slot.peer, Some(slot.ev_profile), choice)?))
+    }
+
+    /// The path `choice`, drawn from profile `profile`, on the wire.
+    #[inline]
+    pub(super) fn way(&self, peer: u32, profile: Option<u32>, choice: Choice) -> Option<Way> {
+        let outer = match &self.peers.get(peer as usize)?.route {
+            Route::Plain => None,
+            Route::Srv6(map) => Some(map.apply(choice.ev)),
+            Route::Srv6Entry => {
+                let base = (profile? as usize).checked_mul(self.limits.profile_evs)?;
+                self.ev_entries.get(base.checked_add(choice.ev.0 as usize)?)?.dst
+            }
+        };
+        Some(Way { ev: choice.ev, port: choice.port, outer })
+    }
+
+    /// A path that is given entry and all.
+    pub(super) fn way_of(&self, peer: u32, entry: &EvEntry) -> Option<Way> {
+        let outer = match &self.peers.get(peer as usize)?.route {
+            Route::Plain => None,
+            Route::Srv6(map) => Some(map.apply(entry.ev)),
+            Route::Srv6Entry => Some(entry.dst?),
+        };
+        Some(Way { ev: entry.ev, port: entry.port, outer })
+    }
+
+    /// Writes everything below BTH; the caller writes the transport headers next, from the offset returned.
     #[expect(
         clippy::too_many_arguments,
         reason = "one call site per packet kind; a struct would be built to be taken apart"
     )]
-    fn lower_layers(
+    pub(super) fn lower_layers(
         &mut self,
-        qp: u32,
-        choice: Choice,
+        peer: u32,
+        way: &Way,
         dscp: u8,
         ecn: Ecn,
-        headers: usize,
-        payload_len: u32,
-        pad: u8,
+        sizes: Sizes,
         payload: Option<PayloadRef>,
         out: &mut [u8],
     ) -> Option<(usize, Transmit)> {
-        let slot = self.qps.get(qp as usize)?;
-        let peer = self.peers.get(slot.peer as usize)?;
-        let plane = usize::from(choice.port.plane());
-        let template = peer.templates.get(plane)?.as_ref()?;
-        let outer_dst = match &peer.route {
-            Route::Plain => None,
-            Route::Srv6(map) => Some(map.apply(choice.ev)),
-            Route::Srv6Entry => {
-                let base = (slot.ev_profile as usize).checked_mul(self.limits.profile_evs)?;
-                self.ev_entries.get(base.checked_add(choice.ev.0 as usize)?)?.dst
-            }
-        };
-        let udp_payload = headers + payload_len as usize + usize::from(pad) + mrc_wire::icrc::LEN;
-        let start = template.emit(out, choice.ev, dscp, ecn, udp_payload, outer_dst.as_ref())?;
+        let plane = usize::from(way.port.plane());
+        let template = self.peers.get(peer as usize)?.templates.get(plane)?.as_ref()?;
+        let udp_payload = sizes.headers + sizes.payload as usize + usize::from(sizes.pad) + mrc_wire::icrc::LEN;
+        let start = template.emit(out, way.ev, dscp, ecn, udp_payload, way.outer.as_ref())?;
         let transmit = Transmit {
-            header_len: start + headers,
+            header_len: start + sizes.headers,
             l3_offset: template.l3_offset(),
             payload,
-            pad,
-            port: choice.port,
-            ev: choice.ev,
+            pad: sizes.pad,
+            port: way.port,
+            ev: way.ev,
             traffic_class: dscp << 2 | ecn.bits(),
         };
         if let Some(port) = self.stats.ports.get_mut(plane) {
             port.tx_packets += 1;
-            port.tx_bytes += u64::from(payload_len);
+            port.tx_bytes += u64::from(sizes.payload);
         }
         Some((start, transmit))
     }
 }
 
-fn emit_bth<'o>(bth: &BthRepr, se_bit: u8, out: &'o mut [u8]) -> Option<&'o mut [u8]> {
+/// Where one packet goes, as far as its bytes say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) ev: Ev,
+    pub(super) port: PortNum,
+    /// Outer destination under SRv6.
+    pub(super) outer: Option<[u8; 16]>,
+}
+
+/// Lengths of what follows the lower layers, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// Transport headers, BTH included.
+    headers: usize,
+    payload: u32,
+    pad: u8,
+}
+
+impl Sizes {
+    /// Of a packet without payload.
+    pub(super) const fn headers(headers: usize) -> Self {
+        Self { headers, payload: 0, pad: 0 }
+    }
+}
+
+pub(super) fn emit_bth<'o>(bth: &BthRepr, se_bit: u8, out: &'o mut [u8]) -> Option<&'o mut [u8]> {
     let (to, rest) = out.split_first_chunk_mut()?;
     bth.emit_with(to, se_bit);
     Some(rest)
 }
 
-fn control_bth(dest_qp: Qpn, pkey: u16, opcode: Opcode, psn: Psn, rtx: bool) -> BthRepr {
+pub(super) fn control_bth(dest_qp: Qpn, pkey: u16, opcode: Opcode, psn: Psn, rtx: bool) -> BthRepr {
     BthRepr { opcode, se: false, pad: 0, pkey, dest_qp, ack_req: false, rtx, ts: false, psn }
 }
 

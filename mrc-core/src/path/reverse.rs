@@ -95,6 +95,11 @@ impl ReverseSet {
         self.planes.get(plane as usize)?.current
     }
 
+    /// The path of a packet that must leave through `port`.
+    pub fn on(&self, port: PortNum) -> Option<Choice> {
+        self.planes.get(port.plane() as usize)?.current
+    }
+
     /// Data arrived on the QP.
     pub const fn on_data_received(&mut self) {
         self.received = true;

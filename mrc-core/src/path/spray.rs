@@ -72,7 +72,7 @@ impl<'a> Spray<'a> {
                 //= BAL-003
                 (EvState::AssumedBad | EvState::Denied, _) => continue,
             }
-            //= SEL-002
+            //= SEL-002, PORT-002
             if !ports.contains(slot.port()) {
                 continue;
             }

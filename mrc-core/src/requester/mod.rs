@@ -336,7 +336,7 @@ impl TxSide<'_, '_> {
         }
         let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
         let Some(choice) = set.select(now, slots, order, ports, cfg, rng) else {
-            self.req.path_retry = now.after(self.req.base_rtt_ns.max(1));
+            self.wait_for_path(now);
             return None;
         };
         let psn = self.req.max_sent.next();
@@ -408,9 +408,14 @@ impl TxSide<'_, '_> {
         let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
         let choice = set.select_other(now, slots, order, ports, avoid, cfg, rng);
         if choice.is_none() {
-            self.req.path_retry = now.after(self.req.base_rtt_ns.max(1));
+            self.wait_for_path(now);
         }
         choice
+    }
+
+    /// Nothing leads to the peer now: look again in a base RTT.
+    pub(crate) fn wait_for_path(&mut self, now: Instant) {
+        self.req.path_retry = now.after(self.req.base_rtt_ns.max(1));
     }
 
     //= SND-007, AREQ-001, TIMER-003

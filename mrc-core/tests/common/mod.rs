@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use mrc_core::path::{EvEntry, LossEvAction, compact_profile};
 use mrc_core::{
     Access, Completion, CqHandle, Discard, Endpoint, EndpointConfig, Event, EventMask, IcrcCheck, Instant, Limits,
-    MAX_HEADER_LEN, MAX_PORTS, MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig, PlanePath,
-    PortConfig, PortMask, PostError, QpHandle, QpInfo, QpInit, QpState, Received, RetryConfig, Rng, Route, RtrAttr,
-    RtsAttr, RxMeta, SendWr, Trimming,
+    MAX_HEADER_LEN, MAX_PORTS, MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig, PeerHandle,
+    PlanePath, PortConfig, PortMask, PostError, QpHandle, QpInfo, QpInit, QpState, Received, RetryConfig, Rng, Route,
+    RtrAttr, RtsAttr, RxMeta, SendWr, Trimming,
 };
 use mrc_wire::srv6::{CopyOp, EvTemplate, container, usid, usid_shift};
-use mrc_wire::{Body, Ev, Ip, NackReason, PortNum, Psn, Rkey, Syndrome, WireConfig, icrc, parse_frame};
+use mrc_wire::{Body, Ev, Ip, NackReason, PortNum, Psn, Qpn, Rkey, Syndrome, WireConfig, icrc, parse_frame};
 
 pub(crate) const VA: u64 = 0x7000_0000;
 pub(crate) const PLANES: u8 = 2;
@@ -42,6 +42,7 @@ pub(crate) struct Weather {
 pub(crate) struct Side<'s> {
     pub(crate) engine: Endpoint<'s>,
     pub(crate) qps: Vec<QpHandle>,
+    pub(crate) peer: Option<PeerHandle>,
     pub(crate) cq: CqHandle,
     pub(crate) mr: MrHandle,
     pub(crate) key: u32,
@@ -107,6 +108,10 @@ pub(crate) struct Setup {
     pub(crate) events: EventMask,
     /// IPv4 addresses.
     pub(crate) v4: bool,
+    /// Endpoint operations take their waiting time out of what they reflect.
+    pub(crate) svc_time: bool,
+    /// QPs that enter RTS tell which ports are up.
+    pub(crate) tell_ports: bool,
 }
 
 impl Default for Setup {
@@ -130,11 +135,13 @@ impl Default for Setup {
             dynamic_mpr: false,
             events: EventMask::default(),
             v4: false,
+            svc_time: false,
+            tell_ports: false,
         }
     }
 }
 
-fn address(side: usize, v4: bool) -> Ip {
+pub(crate) fn address(side: usize, v4: bool) -> Ip {
     let mut octets = [0xFD; 16];
     octets[15] = side as u8;
     if v4 { Ip::V4([192, 0, 2, side as u8]) } else { Ip::V6(octets) }
@@ -164,6 +171,8 @@ impl Setup {
             no_receive: self.no_receive,
             tail_retry_lenient: self.lenient,
             events: self.events,
+            endpoint_svc_time: self.svc_time,
+            port_update_on_rts: self.tell_ports,
             ..EndpointConfig::default()
         };
         cfg.gids[0] = Some(address(which, self.v4));
@@ -182,7 +191,7 @@ impl Setup {
         for (n, byte) in memory.iter_mut().enumerate().skip(which * self.half).take(self.half) {
             *byte = (n * 7 + n / 251) as u8;
         }
-        Side { engine, qps, cq, mr, key, memory, completions: vec![], receives: vec![], events: vec![] }
+        Side { engine, qps, peer: None, cq, mr, key, memory, completions: vec![], receives: vec![], events: vec![] }
     }
 
     fn connect(&self, side: &mut Side<'_>, which: usize, peers: &[QpHandle]) {
@@ -200,6 +209,7 @@ impl Setup {
         };
         let (local, remote) = (address(which, self.v4), address(1 - which, self.v4));
         let peer = engine.add_peer(&PeerConfig { local, remote, planes, route, hop_limit: 64 }).unwrap();
+        side.peer = Some(peer);
         let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 16];
         compact_profile(&mut entries, PLANES, 8, 8).unwrap();
         let ev_profile = engine.create_ev_profile(&entries).unwrap();
@@ -406,6 +416,9 @@ impl Net<'_> {
     //= INV-001, INV-003, INV-004, INV-007, SND-002, BTH-008 test
     fn check_sent(&mut self, from: usize, frame: &mrc_wire::Frame) {
         let dest = frame.bth.dest_qp;
+        if dest == Qpn::ENDPOINT {
+            return;
+        }
         let qp = self.sides[1 - from].qps.iter().position(|far| far.qpn() == dest).expect("a QP of the peer");
         let info = self.sides[from].info(qp);
         assert!(info.outstanding <= u32::from(MPR) * 128, "{} PSNs outstanding", info.outstanding);

@@ -1,0 +1,337 @@
+//! The table of registered peers: what is prebuilt for packets to them, how a packet's addresses find them in O(1), and
+//! which of them wait for a Port Status Update. Sends nothing. Source: `transport.md` 7, `paths.md` 9.5 and 12.
+
+use mrc_wire::{FrameTemplate, Ip};
+
+use crate::{
+    config::{MAX_PORTS, PeerConfig, Route},
+    path::ReverseSet,
+    port::PortMask,
+    rng::Rng,
+    time::Instant,
+};
+
+/// End of a list.
+const NIL: u32 = u32::MAX;
+
+/// One slot of the peer table, lent by the caller: everything below BTH is the same for all packets to a peer through
+/// one plane, so it is prebuilt here.
+#[derive(Clone, Debug)]
+pub struct PeerSlot {
+    pub(super) used: bool,
+    pub(super) users: u32,
+    pub(super) local: Ip,
+    pub(super) remote: Ip,
+    pub(super) templates: [Option<FrameTemplate>; MAX_PORTS],
+    pub(super) route: Route,
+    /// Ports with a way to the peer.
+    pub(super) reachable: PortMask,
+    /// Ports the peer says are up.
+    //= PORT-004, EPOP-007
+    pub(super) announced: PortMask,
+    /// Profile of the QPs towards the peer, from which its endpoint operations draw their EVs.
+    pub(super) ev_profile: Option<u32>,
+    /// One EV per plane for endpoint operations.
+    pub(super) ways: ReverseSet,
+    /// What we tell the peer of our ports.
+    pub(super) update: Update,
+    /// Identifier and time of the last update of the peer that was applied.
+    pub(super) last_update: Option<(u16, Instant)>,
+    /// First slot of the hash bucket with this slot's index.
+    bucket: u32,
+    /// Next slot of the bucket this slot is in.
+    chain: u32,
+    links: [Links; 2],
+}
+
+/// An announcement of our ports to one peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Update {
+    /// Identifier of the requests; a new one for each change.
+    pub(super) id: u16,
+    /// Ports through which this round's request has not left.
+    pub(super) todo: PortMask,
+    /// Ports the round tells.
+    pub(super) told: PortMask,
+    /// Rounds sent since the change.
+    pub(super) rounds: u8,
+    /// When the next round is due.
+    pub(super) due: Instant,
+    /// When the last change was announced, for the limit of changes per RTO.
+    pub(super) changed: Instant,
+    /// Changes announced at once since then.
+    pub(super) changes: u8,
+}
+
+impl Update {
+    const NONE: Self = Self {
+        id: 0,
+        todo: PortMask::NONE,
+        told: PortMask::NONE,
+        rounds: 0,
+        due: Instant::FAR,
+        changed: Instant::ZERO,
+        changes: 0,
+    };
+}
+
+impl PeerSlot {
+    /// An unused slot.
+    pub const EMPTY: Self = Self {
+        used: false,
+        users: 0,
+        local: Ip::V6([0; 16]),
+        remote: Ip::V6([0; 16]),
+        templates: [None; MAX_PORTS],
+        route: Route::Plain,
+        reachable: PortMask::NONE,
+        announced: PortMask::ALL,
+        ev_profile: None,
+        ways: ReverseSet::EMPTY,
+        update: Update::NONE,
+        last_update: None,
+        bucket: NIL,
+        chain: NIL,
+        links: [Links::NONE; 2],
+    };
+
+    /// A registered peer without paths yet.
+    pub(super) fn of(config: &PeerConfig) -> Self {
+        Self { used: true, local: config.local, remote: config.remote, route: config.route, ..Self::EMPTY }
+    }
+}
+
+/// Links of one peer in one [`PeerList`].
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    before: u32,
+    after: u32,
+    listed: bool,
+}
+
+impl Links {
+    const NONE: Self = Self { before: NIL, after: NIL, listed: false };
+}
+
+/// Lists a peer can be on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum List {
+    /// Packets of a round of updates wait to leave.
+    Sending = 0,
+    /// A round left; ordered by `due`, because every round waits equally long.
+    Waiting = 1,
+}
+
+/// A list of peers, first in first out, from which any can be taken in O(1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerList {
+    list: List,
+    head: u32,
+    tail: u32,
+}
+
+impl PeerList {
+    pub(super) const fn new(list: List) -> Self {
+        Self { list, head: NIL, tail: NIL }
+    }
+
+    pub(super) fn front(&self) -> Option<u32> {
+        if self.head == NIL { None } else { Some(self.head) }
+    }
+
+    fn links<'p>(&self, peers: &'p mut [PeerSlot], peer: u32) -> Option<&'p mut Links> {
+        peers.get_mut(peer as usize)?.links.get_mut(self.list as usize)
+    }
+
+    /// Appends `peer` unless it is on the list already.
+    pub(super) fn push(&mut self, peers: &mut [PeerSlot], peer: u32) {
+        let tail = self.tail;
+        let Some(links) = self.links(peers, peer).filter(|links| !links.listed) else { return };
+        *links = Links { before: tail, after: NIL, listed: true };
+        match self.links(peers, tail) {
+            Some(last) => last.after = peer,
+            None => self.head = peer,
+        }
+        self.tail = peer;
+    }
+
+    /// Takes `peer` off if it is on the list.
+    pub(super) fn remove(&mut self, peers: &mut [PeerSlot], peer: u32) {
+        let Some(links) = self.links(peers, peer) else { return };
+        let gone = core::mem::replace(links, Links::NONE);
+        if !gone.listed {
+            return;
+        }
+        match self.links(peers, gone.before) {
+            Some(before) => before.after = gone.after,
+            None => self.head = gone.after,
+        }
+        match self.links(peers, gone.after) {
+            Some(after) => after.before = gone.before,
+            None => self.tail = gone.before,
+        }
+    }
+}
+
+/// Finds peers by their addresses: as many hash buckets as slots, chained through the slots. The hash is keyed, so that
+/// nobody can choose addresses that share a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerIndex {
+    key: u64,
+}
+
+impl PeerIndex {
+    pub(super) const fn new(key: u64) -> Self {
+        Self { key }
+    }
+
+    fn bucket(&self, peers: &[PeerSlot], local: &Ip, remote: &Ip) -> u32 {
+        let mut hash = self.key;
+        for address in [local, remote] {
+            let (high, low) = match address {
+                Ip::V6(octets) => {
+                    let bits = u128::from_be_bytes(*octets);
+                    ((bits >> 64) as u64, bits as u64)
+                }
+                Ip::V4(octets) => (u64::MAX, u32::from_be_bytes(*octets).into()),
+            };
+            for word in [high, low] {
+                hash = Rng::new(hash ^ word).next_u64();
+            }
+        }
+        (((hash >> 32) * peers.len() as u64) >> 32) as u32
+    }
+
+    /// Enters a slot that holds its addresses.
+    pub(super) fn insert(&self, peers: &mut [PeerSlot], peer: u32) {
+        let Some((local, remote)) = peers.get(peer as usize).map(|slot| (slot.local, slot.remote)) else { return };
+        let bucket = self.bucket(peers, &local, &remote) as usize;
+        let Some(head) = peers.get_mut(bucket) else { return };
+        let next = core::mem::replace(&mut head.bucket, peer);
+        if let Some(slot) = peers.get_mut(peer as usize) {
+            slot.chain = next;
+        }
+    }
+
+    /// Forgets a slot that still holds its addresses.
+    pub(super) fn remove(&self, peers: &mut [PeerSlot], peer: u32) {
+        let Some(slot) = peers.get_mut(peer as usize) else { return };
+        let (local, remote, after) = (slot.local, slot.remote, slot.chain);
+        slot.chain = NIL;
+        let bucket = self.bucket(peers, &local, &remote) as usize;
+        let Some(head) = peers.get_mut(bucket) else { return };
+        if head.bucket == peer {
+            head.bucket = after;
+            return;
+        }
+        let mut at = head.bucket;
+        while let Some(slot) = peers.get_mut(at as usize) {
+            if slot.chain == peer {
+                slot.chain = after;
+                return;
+            }
+            at = slot.chain;
+        }
+    }
+
+    /// A slot with these addresses; [`PeerIndex::next`] names the others.
+    pub(super) fn find(&self, peers: &[PeerSlot], local: &Ip, remote: &Ip) -> Option<u32> {
+        let head = peers.get(self.bucket(peers, local, remote) as usize)?.bucket;
+        Self::scan(peers, head, local, remote)
+    }
+
+    /// The next slot with the addresses of `peer`: an application may register one node several times.
+    pub(super) fn next(peers: &[PeerSlot], peer: u32) -> Option<u32> {
+        let slot = peers.get(peer as usize)?;
+        Self::scan(peers, slot.chain, &slot.local, &slot.remote)
+    }
+
+    fn scan(peers: &[PeerSlot], mut at: u32, local: &Ip, remote: &Ip) -> Option<u32> {
+        while let Some(slot) = peers.get(at as usize) {
+            if slot.used && slot.remote == *remote && slot.local == *local {
+                return Some(at);
+            }
+            at = slot.chain;
+        }
+        None
+    }
+}
+
+/// Gives a slot back to its unused state; bucket heads belong to the index, not to the peer.
+pub(super) fn clear(slot: &mut PeerSlot) {
+    *slot = PeerSlot { bucket: slot.bucket, ..PeerSlot::EMPTY };
+}
+
+/// Takes over a fresh slot; bucket heads belong to the index, not to the peer.
+pub(super) fn occupy(slot: &mut PeerSlot, fresh: PeerSlot) {
+    *slot = PeerSlot { bucket: slot.bucket, ..fresh };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{vec, vec::Vec};
+
+    fn address(n: u32) -> Ip {
+        Ip::V4(n.to_be_bytes())
+    }
+
+    #[test]
+    fn peers_are_found_until_they_are_removed() {
+        let mut peers = vec![PeerSlot::EMPTY; 40];
+        let index = PeerIndex::new(7);
+        let mut rng = Rng::new(3);
+        for _ in 0..2_000 {
+            let at = rng.below(40);
+            // Two slots may hold the same addresses.
+            let (local, remote) = (address(0), address(at / 2));
+            if peers[at as usize].used {
+                index.remove(&mut peers, at);
+                clear(&mut peers[at as usize]);
+            } else {
+                occupy(&mut peers[at as usize], PeerSlot { used: true, local, remote, ..PeerSlot::EMPTY });
+                index.insert(&mut peers, at);
+            }
+            for node in 0..21 {
+                let mut found = vec![];
+                let mut next = index.find(&peers, &local, &address(node));
+                while let Some(peer) = next {
+                    found.push(peer);
+                    next = PeerIndex::next(&peers, peer);
+                }
+                found.sort_unstable();
+                let slots = [2 * node, 2 * node + 1].into_iter();
+                let want: Vec<u32> = slots.filter(|&at| peers.get(at as usize).is_some_and(|p| p.used)).collect();
+                assert_eq!(found, want);
+            }
+            assert_eq!(index.find(&peers, &address(1), &remote), None, "other local address");
+        }
+    }
+
+    #[test]
+    fn lists_keep_their_order_whoever_leaves() {
+        let mut peers = vec![PeerSlot::EMPTY; 16];
+        let mut list = PeerList::new(List::Waiting);
+        let (mut rng, mut want) = (Rng::new(5), Vec::<u32>::new());
+        for _ in 0..1_000 {
+            let peer = rng.below(16);
+            if rng.below(2) == 0 {
+                list.push(&mut peers, peer);
+                if !want.contains(&peer) {
+                    want.push(peer);
+                }
+            } else {
+                list.remove(&mut peers, peer);
+                want.retain(|&p| p != peer);
+            }
+            let mut have = vec![];
+            let mut at = list.front();
+            while let Some(peer) = at {
+                have.push(peer);
+                let after = peers[peer as usize].links[List::Waiting as usize].after;
+                at = (after != NIL).then_some(after);
+            }
+            assert_eq!(have, want);
+        }
+    }
+}
