@@ -91,6 +91,8 @@ fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> EndpointCo
         wimm_nak_syndrome: knobs.get("wimm_nak_syndrome") as u8,
         no_receive: if knobs.on("no_receive") { NoReceive::Nak } else { NoReceive::Hold },
         tail_retry_lenient: knobs.on("tail_retry_lenient"),
+        port_update_on_rts: knobs.on("port_update_on_rts"),
+        port_mask_zero_based: knobs.on("port_mask_zero_based"),
         ..EndpointConfig::default()
     };
     cfg.wire.udp_dport = knobs.get("udp_port") as u16;

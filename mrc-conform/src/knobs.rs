@@ -37,6 +37,8 @@ pub const KNOBS: &[Knob] = &[
     k("svc_time", 0, "the target adds its service time to reflected timestamps"),
     k("timestamps", 1, "the target's writes carry TSETH"),
     k("sack_threshold", 16_384, "received bytes that trigger a SACK"),
+    k("port_update_on_rts", 0, "tell the ports that are up when a QP enters RTS"),
+    k("port_mask_zero_based", 0, "bit N of a port status mask stands for port N + 1"),
     k("oor_silent", 0, "no NACK for packets above the window"),
     k("complete_on_sack", 0, "a SACK completes requests"),
     k("retry_strict", 0, "every retried packet counts against the budget"),
