@@ -74,7 +74,8 @@ fn address(side: u8) -> [u8; 16] {
 impl<'s> Side<'s> {
     /// Endpoint number `which` (0 or 1).
     pub fn new(storage: &'s mut OwnedStorage, which: u8, qps: usize) -> Self {
-        let mut cfg = EndpointConfig::default();
+        let cc = CcConfig::Fixed { window_bytes: 256 << 10 };
+        let mut cfg = EndpointConfig { cc, ..EndpointConfig::default() };
         cfg.gids[0] = Some(Ip::V6(address(which)));
         for (plane, port) in cfg.ports.iter_mut().take(2).enumerate() {
             // The mapping below leaves the T0 part of the destination for the host: what "arrives" is what was sent.
@@ -121,8 +122,7 @@ impl<'s> Side<'s> {
                 svc_time: false,
             };
             self.engine.modify_to_rtr(Instant::ZERO, qp, &rtr).expect("rtr");
-            let mut rts = RtsAttr::software(Psn::new(0));
-            rts.cc = CcConfig::Fixed { window_bytes: 256 << 10 };
+            let rts = RtsAttr::software(Psn::new(0));
             self.engine.modify_to_rts(Instant::ZERO, qp, &rts).expect("rts");
         }
     }

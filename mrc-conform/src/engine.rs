@@ -93,6 +93,7 @@ fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> EndpointCo
         tail_retry_lenient: knobs.on("tail_retry_lenient"),
         port_update_on_rts: knobs.on("port_update_on_rts"),
         port_mask_zero_based: knobs.on("port_mask_zero_based"),
+        cc: CcConfig::Fixed { window_bytes: knobs.get("window") as u32 },
         ..EndpointConfig::default()
     };
     cfg.wire.udp_dport = knobs.get("udp_port") as u16;
@@ -116,7 +117,6 @@ fn rts_attr(knobs: &Knobs) -> RtsAttr {
     let (timeout, linear) = (knobs.get("timeout") as u8, knobs.get("linear") as u8);
     rts.retry = RetryConfig { timeout, linear, exponential: knobs.get("exp") as u8 };
     rts.trimming = if knobs.on("trimming") { Trimming::On } else { Trimming::Off };
-    rts.cc = CcConfig::Fixed { window_bytes: knobs.get("window") as u32 };
     rts.base_rtt_ns = knobs.get("base_rtt") as u64;
     rts.target_delay_ns = knobs.get("target_delay") as u64;
     rts.reorder_pkts_min = knobs.get("reorder_min") as u16;

@@ -124,10 +124,10 @@ struct mrc_core_endpoint;
 #define MRC_CORE_SELECT_OBLIVIOUS 1u /* Spray and never react: the baseline. */
 #define MRC_CORE_SELECT_PINNED 2u /* One path for everything: entry `pinned` of the profile. */
 
-/* Congestion control: a window that never changes, `cc_window_bytes` of nominal packets. */
+/* Congestion control: a window that never changes, `window_bytes` of nominal packets. */
 #define MRC_CORE_CC_FIXED 0u
 #define MRC_CORE_CC_NONE 1u /* None: the window of PSNs alone bounds what is in flight. */
-#define MRC_CORE_CC_NSCC 2u /* NSCC with its defaults for links of `cc_rate_bps` and a round trip of `base_rtt_ns`. */
+#define MRC_CORE_CC_NSCC 2u /* NSCC; needs `rate_bps` and `base_rtt_ns`. */
 
 #define MRC_CORE_SKIP_ROTATION 0u /* End of a skip: when the rotation has passed over the EV once. */
 #define MRC_CORE_SKIP_TIME 1u /* After `skip_ns`. */
@@ -174,6 +174,10 @@ struct mrc_core_limits {
     uint32_t ev_profiles;
     /* Entries of an EV profile. */
     uint32_t profile_evs;
+    /* Congestion-control profiles, the endpoint's own among them. */
+    uint32_t cc_profiles;
+    /* Congestion controllers: pairs of a peer and a profile that QPs use at the same time. */
+    uint32_t qpccs;
     /* Events that can wait. */
     uint32_t events;
 };
@@ -218,12 +222,55 @@ struct mrc_core_dscp {
     uint8_t control;
 };
 
+/* A congestion-control profile. Fill it with mrc_core_cc_default(), then change fields; all below `window_bytes` are NSCC's,
+ * where 0 stands for the default that follows from rate and base RTT, but for `qa_gate` and `disable_qa`. */
+struct mrc_core_cc {
+    /* Link speed in bit/s, the smaller one of sender and receiver, all planes together. */
+    uint64_t rate_bps;
+    /* Window of MRC_CORE_CC_FIXED, in bytes of nominal packets. */
+    uint32_t window_bytes;
+    /* Unloaded round trip of a full packet over the longest path, in nanoseconds. */
+    uint32_t base_rtt_ns;
+    /* Queueing delay to aim at, in nanoseconds. */
+    uint32_t target_delay_ns;
+    /* Fair increase per received byte, in bytes. */
+    uint32_t fi_bytes;
+    /* Fixed increase per adjustment period, in bytes. */
+    uint32_t eta_bytes;
+    /* Part of the received bytes by which fast increase grows the window, Q16.16. */
+    uint32_t fi_scale_q16;
+    /* Weight of the excess delay in a decrease, Q16.16. */
+    uint32_t gamma_q16;
+    /* Smallest factor of one decrease, Q16.16. */
+    uint32_t max_md_jump_q16;
+    /* Delay that calls for quick adapt by itself, in nanoseconds; UINT32_MAX = never. */
+    uint32_t qa_threshold_ns;
+    /* Apply increases after this many received bytes. */
+    uint32_t adjust_bytes;
+    /* Apply increases after this long, in nanoseconds. */
+    uint32_t adjust_period_ns;
+    /* Largest window in bytes. */
+    uint32_t max_cwnd_bytes;
+    /* Delays below this count as zero, in nanoseconds. */
+    uint32_t clear_delay_ns;
+    /* MRC_CORE_CC_*. */
+    uint8_t algorithm;
+    /* The fabric trims. */
+    uint8_t trimming;
+    /* Quick adapt acts on epochs that delivered less than the maximum window shifted right by this; at most 31. */
+    uint8_t qa_gate;
+    /* No quick adapt. */
+    uint8_t disable_qa;
+};
+
 /* Everything of an endpoint that is not per QP. Fill it with mrc_core_config_default(), then change fields. */
 struct mrc_core_config {
     /* MRC_CORE_ABI, as mrc_core_config_default() sets it. */
     uint32_t abi;
     /* Sizes. */
     struct mrc_core_limits limits;
+    /* The endpoint's own congestion-control profile, for QPs that name none. */
+    struct mrc_core_cc cc;
     /* Ports, port 1 first. */
     struct mrc_core_port ports[MRC_CORE_MAX_PORTS];
     /* Inner (or only) addresses of this endpoint: its GIDs. */
@@ -303,6 +350,12 @@ struct mrc_core_peer {
 /* An EV profile. */
 struct mrc_core_ev_profile {
     /* Slot, below `limits.ev_profiles`. */
+    uint32_t index;
+};
+
+/* A congestion-control profile. */
+struct mrc_core_cc_profile {
+    /* Slot, below `limits.cc_profiles`; 0 is the endpoint's own. */
     uint32_t index;
 };
 
@@ -430,14 +483,12 @@ struct mrc_core_rts {
     uint64_t probe_rate_limit_ns;
     /* Probe an otherwise silent peer this often, in nanoseconds; 0 = never. */
     uint64_t keepalive_ns;
-    /* Link speed for MRC_CORE_CC_NSCC, in bit/s: the smaller one of sender and receiver, all planes together. */
-    uint64_t cc_rate_bps;
     /* Path selection. */
     struct mrc_core_paths paths;
     /* PSN of our first packet. */
     uint32_t sq_psn;
-    /* Window of MRC_CORE_CC_FIXED, in bytes of nominal packets. */
-    uint32_t cc_window_bytes;
+    /* Congestion-control profile; 0 = the endpoint's own. QPs to one peer with one profile share its window. */
+    struct mrc_core_cc_profile cc_profile;
     /* Fewest packets that must have overtaken a packet before it is inferred lost. */
     uint16_t reorder_pkts_min;
     /* Part of the window, in 1/256, that must have overtaken it. */
@@ -446,8 +497,6 @@ struct mrc_core_rts {
     uint16_t max_wimm;
     /* Our requester's window, units of 128 PSNs: the smaller of our wish and the peer's `mpr_dest`. */
     uint8_t mpr;
-    /* MRC_CORE_CC_*. */
-    uint8_t cc;
     /* The peer answers trimmed packets with a trim NACK and the fabric trims. */
     uint8_t trimming;
     /* T0 = 1.024 us * 2^timeout; 0 disables the timer; 1 to 24. */
@@ -584,6 +633,11 @@ struct mrc_core_event {
     uint8_t to;
 };
 
+/* What the SACKs of a QP ask of the peer's window from now on: 0 nothing, 64 for a whole round trip halves it, 127 leaves
+ * about one packet per round trip. With `restore_cwnd` the peer takes its old window back when the penalty ends. */
+int32_t mrc_core_set_receiver_penalty(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, uint8_t penalty, uint8_t restore_cwnd);
+
 /* A picture of one QP. */
 struct mrc_core_qp_info {
     /* Smallest round trip seen, in nanoseconds. */
@@ -655,6 +709,9 @@ int32_t mrc_core_rtr_default(struct mrc_core_rtr *rtr);
 /* Fills `rts` with the defaults for a software endpoint whose first packet has PSN `sq_psn`. */
 int32_t mrc_core_rts_default(struct mrc_core_rts *rts, uint32_t sq_psn);
 
+/* Fills `cc` with the defaults: a fixed window, and NSCC's defaults for everything but rate and base RTT. */
+int32_t mrc_core_cc_default(struct mrc_core_cc *cc);
+
 /* What the last refusal was about: the name of a field, table or handle; empty when nothing was refused yet. */
 struct mrc_core_text mrc_core_detail(struct mrc_core_endpoint *endpoint);
 
@@ -685,6 +742,13 @@ int32_t mrc_core_remove_peer(struct mrc_core_endpoint *endpoint, struct mrc_core
 int32_t mrc_core_create_ev_profile(
     struct mrc_core_endpoint *endpoint, const struct mrc_core_ev_entry *entries, size_t count,
     struct mrc_core_ev_profile *out);
+
+/* Creates a congestion-control profile. QPs to one peer that name the same profile share a controller. */
+int32_t mrc_core_create_cc_profile(
+    struct mrc_core_endpoint *endpoint, const struct mrc_core_cc *cc, struct mrc_core_cc_profile *out);
+
+/* Forgets a congestion-control profile that no QP uses; not the endpoint's own. */
+int32_t mrc_core_destroy_cc_profile(struct mrc_core_endpoint *endpoint, struct mrc_core_cc_profile profile);
 
 /* Creates a QP in RESET. Completions of sends and receives go to the two queues, which may be one. */
 int32_t mrc_core_create_qp(

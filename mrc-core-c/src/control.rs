@@ -1,7 +1,7 @@
 //! Set-up: memory regions, completion queues, peers, EV profiles, queue pairs, ports. Rare calls; a firmware makes them on
 //! behalf of its host.
 
-use mrc_core::{Access, Instant, MemRange, Pd, PortMask, QpInit};
+use mrc_core::{Access, CcProfileHandle, Instant, MemRange, Pd, PortMask, QpInit};
 
 use crate::{
     border,
@@ -39,6 +39,16 @@ pub unsafe extern "C" fn mrc_core_rtr_default(rtr: *mut mrc_core_rtr) -> i32 {
 pub unsafe extern "C" fn mrc_core_rts_default(rts: *mut mrc_core_rts, sq_psn: u32) -> i32 {
     // SAFETY: passed on.
     code(unsafe { border::write(rts, "rts", convert::rts_default(sq_psn)) })
+}
+
+/// Fills `cc` with the defaults: a fixed window, and NSCC's defaults for everything but rate and base RTT.
+///
+/// # Safety
+/// `cc` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_cc_default(cc: *mut mrc_core_cc) -> i32 {
+    // SAFETY: passed on.
+    code(unsafe { border::write(cc, "cc", convert::cc_default()) })
 }
 
 fn code(done: Result<(), Fault>) -> i32 {
@@ -200,6 +210,46 @@ pub unsafe extern "C" fn mrc_core_create_ev_profile(
     }
 }
 
+/// Creates a congestion-control profile. QPs to one peer that name the same profile share a controller.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `cc` NULL or a profile, `out` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_create_cc_profile(
+    endpoint: *mut mrc_core_endpoint,
+    cc: *const mrc_core_cc,
+    out: *mut mrc_core_cc_profile,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let config = convert::cc(border::read(cc, "cc")?)?;
+            border::write(out, "out", mrc_core_cc_profile { index: 0 })?;
+            let profile = e.engine.create_cc_profile(&config)?;
+            border::write(out, "out", mrc_core_cc_profile { index: profile.index() as u32 })?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Forgets a congestion-control profile that no QP uses; not the endpoint's own.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_destroy_cc_profile(
+    endpoint: *mut mrc_core_endpoint,
+    profile: mrc_core_cc_profile,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.destroy_cc_profile(CcProfileHandle::from_index(profile.index))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
 /// Creates a QP in RESET. Completions of sends and receives go to the two queues, which may be one.
 ///
 /// # Safety
@@ -340,6 +390,27 @@ pub unsafe extern "C" fn mrc_core_set_mpr(endpoint: *mut mrc_core_endpoint, pair
     unsafe {
         border::call(endpoint, |e| {
             e.engine.set_mpr(qp(pair), mpr)?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// What the SACKs of a QP ask of the peer's window from now on: 0 nothing, 64 for a whole round trip halves it, 127 leaves
+/// about one packet per round trip. With `restore_cwnd` the peer takes its old window back when the penalty ends.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_set_receiver_penalty(
+    endpoint: *mut mrc_core_endpoint,
+    pair: mrc_core_qp,
+    penalty: u8,
+    restore_cwnd: u8,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.set_receiver_penalty(qp(pair), penalty, restore_cwnd != 0)?;
             Ok(MRC_CORE_OK)
         })
     }

@@ -1,9 +1,9 @@
 //! C structs to the engine's types and back. Everything from C is checked here; nothing here is unsafe.
 
 use mrc_core::{
-    Completion, CqHandle, EndpointConfig, ErrorCause, EvProfileHandle, Event, EventMask, Limits, LossCause, MrHandle,
-    NoReceive, Operation, PeerConfig, PeerHandle, PlanePath, PortConfig, QpHandle, QpInfo, QpState, RetryConfig, Route,
-    RtrAttr, RtsAttr, SendWr, Status, Transmit, Trimming,
+    CcProfileHandle, Completion, CqHandle, EndpointConfig, ErrorCause, EvProfileHandle, Event, EventMask, Limits,
+    LossCause, MrHandle, NoReceive, Operation, PeerConfig, PeerHandle, PlanePath, PortConfig, QpHandle, QpInfo,
+    QpState, RetryConfig, Route, RtrAttr, RtsAttr, SendWr, Status, Transmit, Trimming,
     cc::{CcConfig, NsccConfig},
     path::{EvEntry, EvIndex, EvState, LossEvAction, PathConfig, Selector, SkipMode},
 };
@@ -52,6 +52,8 @@ pub(crate) fn limits_of(limits: &mrc_core_limits) -> Limits {
         peers: limits.peers as usize,
         ev_profiles: limits.ev_profiles as usize,
         profile_evs: limits.profile_evs as usize,
+        cc_profiles: limits.cc_profiles as usize,
+        qpccs: limits.qpccs as usize,
         events: limits.events as usize,
     }
 }
@@ -72,6 +74,8 @@ pub(crate) fn limits_default() -> mrc_core_limits {
         peers: limits.peers as u32,
         ev_profiles: limits.ev_profiles as u32,
         profile_evs: limits.profile_evs as u32,
+        cc_profiles: limits.cc_profiles as u32,
+        qpccs: limits.qpccs as u32,
         events: limits.events as u32,
     }
 }
@@ -139,7 +143,62 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
         _ => return Err(range("no_receive")),
     };
     config.tail_retry_lenient = c.tail_retry_lenient != 0;
+    config.cc = cc(&c.cc)?;
     Ok(config)
+}
+
+pub(crate) fn cc(c: &mrc_core_cc) -> Result<CcConfig, Fault> {
+    match c.algorithm {
+        MRC_CORE_CC_FIXED => Ok(CcConfig::Fixed { window_bytes: c.window_bytes }),
+        MRC_CORE_CC_NONE => Ok(CcConfig::None),
+        MRC_CORE_CC_NSCC => Ok(CcConfig::Nscc(NsccConfig {
+            rate_bps: c.rate_bps,
+            base_rtt_ns: c.base_rtt_ns,
+            target_delay_ns: c.target_delay_ns,
+            fi_bytes: c.fi_bytes,
+            eta_bytes: c.eta_bytes,
+            fi_scale_q16: c.fi_scale_q16,
+            gamma_q16: c.gamma_q16,
+            max_md_jump_q16: c.max_md_jump_q16,
+            qa_threshold_ns: c.qa_threshold_ns,
+            adjust_bytes: c.adjust_bytes,
+            adjust_period_ns: c.adjust_period_ns,
+            max_cwnd_bytes: c.max_cwnd_bytes,
+            clear_delay_ns: c.clear_delay_ns,
+            qa_gate: c.qa_gate,
+            trimming: c.trimming != 0,
+            disable_qa: c.disable_qa != 0,
+        })),
+        _ => Err(range("algorithm")),
+    }
+}
+
+pub(crate) fn cc_default() -> mrc_core_cc {
+    let window_bytes = match CcConfig::default() {
+        CcConfig::Fixed { window_bytes } => window_bytes,
+        _ => 0,
+    };
+    let nscc = NsccConfig::new(0, 0, false);
+    mrc_core_cc {
+        window_bytes,
+        algorithm: MRC_CORE_CC_FIXED,
+        rate_bps: nscc.rate_bps,
+        base_rtt_ns: nscc.base_rtt_ns,
+        target_delay_ns: nscc.target_delay_ns,
+        fi_bytes: nscc.fi_bytes,
+        eta_bytes: nscc.eta_bytes,
+        fi_scale_q16: nscc.fi_scale_q16,
+        gamma_q16: nscc.gamma_q16,
+        max_md_jump_q16: nscc.max_md_jump_q16,
+        qa_threshold_ns: nscc.qa_threshold_ns,
+        adjust_bytes: nscc.adjust_bytes,
+        adjust_period_ns: nscc.adjust_period_ns,
+        max_cwnd_bytes: nscc.max_cwnd_bytes,
+        clear_delay_ns: nscc.clear_delay_ns,
+        qa_gate: nscc.qa_gate,
+        trimming: nscc.trimming.into(),
+        disable_qa: nscc.disable_qa.into(),
+    }
 }
 
 pub(crate) fn config_default() -> mrc_core_config {
@@ -149,6 +208,7 @@ pub(crate) fn config_default() -> mrc_core_config {
     mrc_core_config {
         abi: MRC_CORE_ABI,
         limits: limits_default(),
+        cc: cc_default(),
         ports: [no_port; MRC_CORE_MAX_PORTS],
         gids: [mrc_core_ip { version: 0, bytes: [0; 16] }; MRC_CORE_MAX_GIDS],
         dscp: mrc_core_dscp {
@@ -277,15 +337,7 @@ pub(crate) fn rts(c: &mrc_core_rts) -> Result<RtsAttr, Fault> {
     rts.mpr = c.mpr;
     rts.retry = RetryConfig { timeout: c.timeout, linear: c.retry_linear, exponential: c.retry_exponential };
     rts.trimming = if c.trimming == 0 { Trimming::Off } else { Trimming::On };
-    rts.cc = match c.cc {
-        MRC_CORE_CC_FIXED => CcConfig::Fixed { window_bytes: c.cc_window_bytes },
-        MRC_CORE_CC_NONE => CcConfig::None,
-        MRC_CORE_CC_NSCC => {
-            let base_rtt_ns = u32::try_from(c.base_rtt_ns).map_err(|_| range("base_rtt_ns"))?;
-            CcConfig::Nscc(NsccConfig::new(c.cc_rate_bps, base_rtt_ns, c.trimming != 0))
-        }
-        _ => return Err(range("cc")),
-    };
+    rts.cc = Some(CcProfileHandle::from_index(c.cc_profile.index));
     rts.selector = match c.paths.selector {
         MRC_CORE_SELECT_SPRAY => Selector::Spray,
         MRC_CORE_SELECT_OBLIVIOUS => Selector::Oblivious,
@@ -329,16 +381,11 @@ pub(crate) fn rts(c: &mrc_core_rts) -> Result<RtsAttr, Fault> {
 pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
     let rts = RtsAttr::software(Psn::new(sq_psn));
     let paths = &rts.paths;
-    let window_bytes = match rts.cc {
-        CcConfig::Fixed { window_bytes } => window_bytes,
-        _ => 0,
-    };
     mrc_core_rts {
         base_rtt_ns: rts.base_rtt_ns,
         target_delay_ns: rts.target_delay_ns,
         probe_rate_limit_ns: rts.probe_rate_limit_ns,
         keepalive_ns: rts.keepalive_ns,
-        cc_rate_bps: 0,
         paths: mrc_core_paths {
             probe_interval_ns: paths.probe_interval_ns,
             skip_ns: 0,
@@ -355,12 +402,11 @@ pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
             last_resort: paths.last_resort.into(),
         },
         sq_psn,
-        cc_window_bytes: window_bytes,
+        cc_profile: mrc_core_cc_profile { index: 0 },
         reorder_pkts_min: rts.reorder_pkts_min,
         reorder_factor: rts.reorder_factor,
         max_wimm: rts.max_wimm,
         mpr: rts.mpr,
-        cc: MRC_CORE_CC_FIXED,
         trimming: 0,
         timeout: rts.retry.timeout,
         retry_linear: rts.retry.linear,

@@ -45,6 +45,7 @@ impl From<ModifyError> for Fault {
             ModifyError::Unknown => fault(MRC_CORE_E_UNKNOWN, "queue pair"),
             ModifyError::Range(what) => fault(MRC_CORE_E_RANGE, what),
             ModifyError::Missing(what) => fault(MRC_CORE_E_UNKNOWN, what),
+            ModifyError::Full(what) => fault(MRC_CORE_E_FULL, what),
             ModifyError::NoUsableEv => fault(MRC_CORE_E_NO_USABLE_EV, "EV profile"),
             _ => fault(MRC_CORE_E_OTHER, ""),
         }

@@ -8,8 +8,8 @@
 use core::slice;
 
 use mrc_core::{
-    Completion, CqSlot, Endpoint, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, RecvWqe, RxWord, Storage,
-    TimerSlot, TxRecord, TxWord, Wqe,
+    CcProfile, Completion, CqSlot, Endpoint, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, RxWord,
+    Storage, TimerSlot, TxRecord, TxWord, Wqe,
     path::{EvEntry, EvSlot},
 };
 

@@ -167,11 +167,11 @@ pub const MRC_CORE_SELECT_OBLIVIOUS: u8 = 1;
 /// One path for everything: entry `pinned` of the profile.
 pub const MRC_CORE_SELECT_PINNED: u8 = 2;
 
-/// Congestion control: a window that never changes, `cc_window_bytes` of nominal packets.
+/// Congestion control: a window that never changes, `window_bytes` of nominal packets.
 pub const MRC_CORE_CC_FIXED: u8 = 0;
 /// None: the window of PSNs alone bounds what is in flight.
 pub const MRC_CORE_CC_NONE: u8 = 1;
-/// NSCC with its defaults for links of `cc_rate_bps` and a round trip of `base_rtt_ns`.
+/// NSCC; needs `rate_bps` and `base_rtt_ns`.
 pub const MRC_CORE_CC_NSCC: u8 = 2;
 
 /// End of a skip: when the rotation has passed over the EV once.
@@ -228,6 +228,10 @@ pub struct mrc_core_limits {
     pub ev_profiles: u32,
     /// Entries of an EV profile.
     pub profile_evs: u32,
+    /// Congestion-control profiles, the endpoint's own among them.
+    pub cc_profiles: u32,
+    /// Congestion controllers: pairs of a peer and a profile that QPs use at the same time.
+    pub qpccs: u32,
     /// Events that can wait.
     pub events: u32,
 }
@@ -278,6 +282,49 @@ pub struct mrc_core_dscp {
     pub control: u8,
 }
 
+/// A congestion-control profile. Fill it with mrc_core_cc_default(), then change fields; all below `window_bytes` are NSCC's,
+/// where 0 stands for the default that follows from rate and base RTT, but for `qa_gate` and `disable_qa`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mrc_core_cc {
+    /// Link speed in bit/s, the smaller one of sender and receiver, all planes together.
+    pub rate_bps: u64,
+    /// Window of MRC_CORE_CC_FIXED, in bytes of nominal packets.
+    pub window_bytes: u32,
+    /// Unloaded round trip of a full packet over the longest path, in nanoseconds.
+    pub base_rtt_ns: u32,
+    /// Queueing delay to aim at, in nanoseconds.
+    pub target_delay_ns: u32,
+    /// Fair increase per received byte, in bytes.
+    pub fi_bytes: u32,
+    /// Fixed increase per adjustment period, in bytes.
+    pub eta_bytes: u32,
+    /// Part of the received bytes by which fast increase grows the window, Q16.16.
+    pub fi_scale_q16: u32,
+    /// Weight of the excess delay in a decrease, Q16.16.
+    pub gamma_q16: u32,
+    /// Smallest factor of one decrease, Q16.16.
+    pub max_md_jump_q16: u32,
+    /// Delay that calls for quick adapt by itself, in nanoseconds; UINT32_MAX = never.
+    pub qa_threshold_ns: u32,
+    /// Apply increases after this many received bytes.
+    pub adjust_bytes: u32,
+    /// Apply increases after this long, in nanoseconds.
+    pub adjust_period_ns: u32,
+    /// Largest window in bytes.
+    pub max_cwnd_bytes: u32,
+    /// Delays below this count as zero, in nanoseconds.
+    pub clear_delay_ns: u32,
+    /// MRC_CORE_CC_*.
+    pub algorithm: u8,
+    /// The fabric trims.
+    pub trimming: u8,
+    /// Quick adapt acts on epochs that delivered less than the maximum window shifted right by this; at most 31.
+    pub qa_gate: u8,
+    /// No quick adapt.
+    pub disable_qa: u8,
+}
+
 /// Everything of an endpoint that is not per QP. Fill it with mrc_core_config_default(), then change fields.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -286,6 +333,8 @@ pub struct mrc_core_config {
     pub abi: u32,
     /// Sizes.
     pub limits: mrc_core_limits,
+    /// The endpoint's own congestion-control profile, for QPs that name none.
+    pub cc: mrc_core_cc,
     /// Ports, port 1 first.
     pub ports: [mrc_core_port; MRC_CORE_MAX_PORTS],
     /// Inner (or only) addresses of this endpoint: its GIDs.
@@ -375,6 +424,14 @@ pub struct mrc_core_peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct mrc_core_ev_profile {
     /// Slot, below `limits.ev_profiles`.
+    pub index: u32,
+}
+
+/// A congestion-control profile.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct mrc_core_cc_profile {
+    /// Slot, below `limits.cc_profiles`; 0 is the endpoint's own.
     pub index: u32,
 }
 
@@ -516,14 +573,12 @@ pub struct mrc_core_rts {
     pub probe_rate_limit_ns: u64,
     /// Probe an otherwise silent peer this often, in nanoseconds; 0 = never.
     pub keepalive_ns: u64,
-    /// Link speed for MRC_CORE_CC_NSCC, in bit/s: the smaller one of sender and receiver, all planes together.
-    pub cc_rate_bps: u64,
     /// Path selection.
     pub paths: mrc_core_paths,
     /// PSN of our first packet.
     pub sq_psn: u32,
-    /// Window of MRC_CORE_CC_FIXED, in bytes of nominal packets.
-    pub cc_window_bytes: u32,
+    /// Congestion-control profile; 0 = the endpoint's own. QPs to one peer with one profile share its window.
+    pub cc_profile: mrc_core_cc_profile,
     /// Fewest packets that must have overtaken a packet before it is inferred lost.
     pub reorder_pkts_min: u16,
     /// Part of the window, in 1/256, that must have overtaken it.
@@ -532,8 +587,6 @@ pub struct mrc_core_rts {
     pub max_wimm: u16,
     /// Our requester's window, units of 128 PSNs: the smaller of our wish and the peer's `mpr_dest`.
     pub mpr: u8,
-    /// MRC_CORE_CC_*.
-    pub cc: u8,
     /// The peer answers trimmed packets with a trim NACK and the fabric trims.
     pub trimming: u8,
     /// T0 = 1.024 us * 2^timeout; 0 disables the timer; 1 to 24.

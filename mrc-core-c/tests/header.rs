@@ -33,13 +33,18 @@ fn structs() -> String {
         mrc_core_text { ptr, len }
         mrc_core_limits {
             qps, mpr, send_queue, recv_queue, wimm, evs, active_evs, cqs, cq_depth, mrs, peers, ev_profiles,
-            profile_evs, events,
+            profile_evs, cc_profiles, qpccs, events,
         }
         mrc_core_ip { version, bytes }
         mrc_core_port { present, has_sid, has_addr, mac, sid, addr }
         mrc_core_dscp { no_trim, trimmable, trimmable_retx, trimmed, trimmed_lasthop, control }
+        mrc_core_cc {
+            rate_bps, window_bytes, base_rtt_ns, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16,
+            max_md_jump_q16, qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, clear_delay_ns,
+            algorithm, trimming, qa_gate, disable_qa,
+        }
         mrc_core_config {
-            abi, limits, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start,
+            abi, limits, cc, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start,
             sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, oor_silent, complete_on_sack,
             retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events,
             no_receive, tail_retry_lenient,
@@ -49,6 +54,7 @@ fn structs() -> String {
         mrc_core_cq { index }
         mrc_core_peer { index }
         mrc_core_ev_profile { index }
+        mrc_core_cc_profile { index }
         mrc_core_plane { present, has_outer_src, next_hop, outer_src }
         mrc_core_copy_op { ev_lsb, width, dst_msb_offset }
         mrc_core_peer_config { local, remote, planes, route, hop_limit, copy_ops, base, ops }
@@ -62,9 +68,9 @@ fn structs() -> String {
             bad_probes_outstanding, loss_streak, skip_mode, loss_ev_action, last_resort,
         }
         mrc_core_rts {
-            base_rtt_ns, target_delay_ns, probe_rate_limit_ns, keepalive_ns, cc_rate_bps, paths, sq_psn,
-            cc_window_bytes, reorder_pkts_min, reorder_factor, max_wimm, mpr, cc, trimming, timeout,
-            retry_linear, retry_exponential, dynamic_mpr,
+            base_rtt_ns, target_delay_ns, probe_rate_limit_ns, keepalive_ns, paths, sq_psn, cc_profile,
+            reorder_pkts_min, reorder_factor, max_wimm, mpr, trimming, timeout, retry_linear, retry_exponential,
+            dynamic_mpr,
         }
         mrc_core_send_wr { wr_id, local_va, remote_va, lkey, rkey, len, imm, has_imm, solicited, signaled }
         mrc_core_rx { wire_len, port, icrc }

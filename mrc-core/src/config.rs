@@ -52,6 +52,8 @@ pub struct EndpointConfig {
     pub always_skip_after: u8,
     /// NAK syndrome for a write with immediate beyond the limit (open question 10).
     pub wimm_nak_syndrome: u8,
+    /// Congestion control of QPs that name no profile.
+    pub cc: crate::cc::CcConfig,
     /// Events to raise.
     pub events: crate::EventMask,
     /// What happens to a write with immediate that finds no receive request (open question 38).
@@ -99,6 +101,7 @@ impl Default for EndpointConfig {
             ctl_ect: false,
             always_skip_after: 0,
             wimm_nak_syndrome: 0x61,
+            cc: crate::cc::CcConfig::default(),
             events: crate::EventMask::default(),
             no_receive: NoReceive::Hold,
             tail_retry_lenient: false,
@@ -293,8 +296,9 @@ pub struct RtsAttr {
     pub retry: RetryConfig,
     /// Trimming towards the peer.
     pub trimming: Trimming,
-    /// Congestion control of this QP.
-    pub cc: crate::cc::CcConfig,
+    /// Congestion-control profile, from [`crate::Endpoint::create_cc_profile`]; `None` = [`EndpointConfig::cc`]. All QPs
+    /// to one peer with one profile share a controller, hence its window.
+    pub cc: Option<crate::CcProfileHandle>,
     /// Path selection.
     pub paths: crate::path::PathConfig,
     /// Which paths to use.
@@ -327,7 +331,7 @@ impl RtsAttr {
             mpr: 8,
             retry: RetryConfig::default(),
             trimming: Trimming::Off,
-            cc: crate::cc::CcConfig::default(),
+            cc: None,
             paths: crate::path::PathConfig::default(),
             selector: crate::path::Selector::Spray,
             base_rtt_ns: 50_000,

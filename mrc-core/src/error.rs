@@ -56,6 +56,8 @@ pub enum ModifyError {
     Missing(&'static str),
     /// The EV profile has no usable entry for this QP.
     NoUsableEv,
+    /// Every slot of the named table is taken.
+    Full(&'static str),
 }
 
 /// Why a work request was refused; nothing was queued.
@@ -203,6 +205,7 @@ impl fmt::Display for ModifyError {
             Self::Range(what) => write!(f, "attribute `{what}` is outside its range"),
             Self::Missing(what) => write!(f, "the QP's {what} does not exist"),
             Self::NoUsableEv => f.write_str("the EV profile has no usable entry for this QP"),
+            Self::Full(what) => write!(f, "no free {what}: raise its limit or release one"),
         }
     }
 }

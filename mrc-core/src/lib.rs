@@ -29,6 +29,7 @@ mod storage;
 mod time;
 mod timer;
 
+pub use cc::{CcProfile, CcProfileHandle, Qpcc, QpccInfo, QpccState};
 pub use config::{
     EndpointConfig, MAX_PORTS, NoReceive, PeerConfig, PlanePath, PortConfig, RetryConfig, Route, RtrAttr, RtsAttr,
     Trimming,

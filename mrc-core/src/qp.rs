@@ -4,13 +4,13 @@
 use mrc_wire::Qpn;
 
 use crate::{
-    cc::{Cc, FixedWindow},
+    cc::Share,
     config::{RtrAttr, RtsAttr},
     cq::{CqHandle, Status},
     event::ErrorCause,
     mem::Pd,
     path::{PathConfig, PathSet, ReverseSet},
-    ready::Links,
+    ready::{Link, Links, List, Member},
     requester::{Requester, SendQueue},
     responder::{ReceiveQueue, Responder},
     time::Instant,
@@ -119,7 +119,9 @@ pub struct Qp {
     pub(crate) paths: PathSet,
     pub(crate) path_cfg: PathConfig,
     pub(crate) reverse: ReverseSet,
-    pub(crate) cc: Cc,
+    /// Its congestion controller, from RTS to ERROR.
+    pub(crate) qpcc: Option<u32>,
+    pub(crate) share: Share,
     pub(crate) links: Links,
     /// When this QP last heard anything from its peer.
     pub(crate) heard: Instant,
@@ -156,14 +158,16 @@ impl Qp {
         paths: PathSet::EMPTY,
         path_cfg: PathConfig::DEFAULT,
         reverse: ReverseSet::EMPTY,
-        cc: Cc::Fixed(FixedWindow::new(0, 0)),
+        qpcc: None,
+        share: Share::NONE,
         links: Links::NONE,
         heard: Instant::ZERO,
         rerouted: Instant::ZERO,
         fresh: false,
     };
 
-    /// Back to the state right after creation; ready-list links stay, the lists clean themselves.
+    /// Back to the state right after creation. The QP has left its controller; it may still be on lists of the endpoint,
+    /// which clean themselves.
     pub(crate) fn reset(&mut self) {
         *self = Self {
             qpn: self.qpn,
@@ -174,6 +178,12 @@ impl Qp {
             links: self.links,
             ..Self::EMPTY
         };
+    }
+}
+
+impl Member for Qp {
+    fn link(&mut self, list: List) -> &mut Link {
+        self.links.get(list)
     }
 }
 

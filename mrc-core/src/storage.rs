@@ -4,6 +4,7 @@
 use crate::{
     Completion, ConfigError, CqSlot, EventSlot, Immediate, MrSlot, PeerSlot, Qp, RecvWqe, RxWord, TimerSlot, TxRecord,
     TxWord, Wqe,
+    cc::{CcProfile, Qpcc},
     path::{EvEntry, EvSlot},
 };
 
@@ -36,6 +37,10 @@ pub struct Limits {
     pub ev_profiles: usize,
     /// Entries of an EV profile.
     pub profile_evs: usize,
+    /// Congestion-control profiles, the endpoint's own ([`crate::EndpointConfig::cc`]) among them, at least 1.
+    pub cc_profiles: usize,
+    /// Congestion controllers: pairs of a peer and a profile that QPs use at the same time, at most 65536.
+    pub qpccs: usize,
     /// Events that can wait.
     pub events: usize,
 }
@@ -56,6 +61,8 @@ impl Default for Limits {
             peers: 4,
             ev_profiles: 4,
             profile_evs: 192,
+            cc_profiles: 4,
+            qpccs: 16,
             events: 256,
         }
     }
@@ -110,6 +117,12 @@ impl Limits {
         }
         if self.peers == 0 || self.peers > 1 << 16 {
             return range("peers");
+        }
+        if self.cc_profiles == 0 || self.cc_profiles > 1 << 16 {
+            return range("cc_profiles");
+        }
+        if self.qpccs == 0 || self.qpccs > 1 << 16 {
+            return range("qpccs");
         }
         if self.ev_profiles == 0 || self.profile_evs == 0 || self.profile_evs > 65_535 {
             return range("profile_evs");
@@ -215,6 +228,10 @@ macro_rules! storage_slices {
             ev_entries: EvEntry, EvEntry::EMPTY, |l| l.ev_profiles * l.profile_evs;
             /// Used entries of each EV profile.
             ev_profiles: u16, 0, |l| l.ev_profiles;
+            /// One per congestion-control profile.
+            cc_profiles: CcProfile, CcProfile::EMPTY, |l| l.cc_profiles;
+            /// One per congestion controller.
+            qpccs: Qpcc, Qpcc::EMPTY, |l| l.qpccs;
             /// The event ring.
             events: EventSlot, None, |l| l.events;
         }
@@ -258,6 +275,7 @@ mod tests {
             ("Wqe", size_of::<Wqe>()),
             ("EvSlot", size_of::<EvSlot>()),
             ("per peer", size_of::<PeerSlot>()),
+            ("per congestion controller", size_of::<Qpcc>()),
         ];
         std::println!("bytes per QP at MPR 8, 192 EVs, queue depth 64: {} {parts:?}", limits.bytes_per_qp());
         assert!(limits.bytes_per_qp() <= 24 * 1024);

@@ -6,8 +6,8 @@
 mod sender;
 
 use mrc_core::{
-    Access, CqHandle, Endpoint, Instant, Limits, MemRange, ModifyError, OwnedStorage, Pd, PostError, QpHandle, QpInit,
-    RetryConfig, RtrAttr, RtsAttr, Status, TableError,
+    Access, CqHandle, Endpoint, EndpointConfig, Instant, Limits, MemRange, ModifyError, OwnedStorage, Pd, PostError,
+    QpHandle, QpInit, RetryConfig, RtrAttr, RtsAttr, Status, TableError,
     cc::CcConfig,
     path::{LossEvAction, PathConfig},
 };
@@ -271,14 +271,10 @@ impl DemoConfig {
 
     fn rts(&self, clos: &Clos) -> RtsAttr {
         let base_rtt_ns = clos.base_rtt_ns(FULL_FRAME, SACK_FRAME).min(1_000_000_000);
-        // A timer of at least four round trips, and a window of two in all.
+        // A timer of at least four round trips.
         let timeout = (1..24).find(|&timeout| 1_024 << timeout >= 4 * base_rtt_ns).unwrap_or(24);
-        let in_flight =
-            u128::from(self.link.rate_bps) * u128::from(self.planes) * u128::from(base_rtt_ns) / 4_000_000_000;
-        let window = (in_flight / u128::from(self.qps)).clamp(64 << 10, 4 << 20);
         RtsAttr {
             retry: RetryConfig { timeout, ..RetryConfig::default() },
-            cc: CcConfig::Fixed { window_bytes: window as u32 },
             base_rtt_ns,
             target_delay_ns: base_rtt_ns,
             // Nothing here can be congested, so what is lost was lost to a broken path; without trimming the engine
@@ -286,6 +282,16 @@ impl DemoConfig {
             paths: PathConfig { loss_ev_action: LossEvAction::AssumedBad, ..PathConfig::default() },
             ..RtsAttr::software(Psn::new(0))
         }
+    }
+
+    /// A window of two round trips, which the queue pairs share; at least 64 KiB and at most 4 MiB for each.
+    fn endpoint(&self, clos: &Clos) -> EndpointConfig {
+        let base_rtt_ns = clos.base_rtt_ns(FULL_FRAME, SACK_FRAME).min(1_000_000_000);
+        let in_flight =
+            u128::from(self.link.rate_bps) * u128::from(self.planes) * u128::from(base_rtt_ns) / 4_000_000_000;
+        let qps = u128::from(self.qps);
+        let window = in_flight.clamp(qps * (64 << 10), qps * (4 << 20)).min(u32::MAX.into());
+        EndpointConfig { cc: CcConfig::Fixed { window_bytes: window as u32 }, ..EndpointConfig::default() }
     }
 
     /// Bytes of each host's region: for every queue pair twice its depth in messages, so that a slot is written again
@@ -311,8 +317,8 @@ pub fn run(config: &DemoConfig, progress: &mut dyn FnMut(&Sample)) -> Result<Dem
     let [storage_a, storage_b] = storages.each_mut().map(|storage| storage.as_mut().map_err(|error| *error));
     let (storage_a, storage_b) = (storage_a.map_err(MrcHostError::from)?, storage_b.map_err(MrcHostError::from)?);
     let seeds = [config.seed, config.seed ^ 0x5eed_0000_0000_000b];
-    let mut a = MrcHost::new(&clos, A, Default::default(), storage_a.lend(), seeds[0], None)?;
-    let mut b = MrcHost::new(&clos, B, Default::default(), storage_b.lend(), seeds[1], None)?;
+    let mut a = MrcHost::new(&clos, A, config.endpoint(&clos), storage_a.lend(), seeds[0], None)?;
+    let mut b = MrcHost::new(&clos, B, config.endpoint(&clos), storage_b.lend(), seeds[1], None)?;
     let mut memory = Memory::new(2);
     *a.app_mut() = Some(connect(config, &clos, &mut a, &mut b, &mut memory)?);
 

@@ -111,8 +111,11 @@ fn run(selector: Selector, setup: &Setup) -> Outcome {
     let limits = Limits { qps: 1, evs: PATHS.into(), active_evs: PATHS.into(), ..Limits::default() };
     let mut storages = [0, 1].map(|_| OwnedStorage::new(limits).unwrap());
     let [storage_a, storage_b] = &mut storages;
-    let events = EndpointConfig { events: EventMask::PATH.with(EventMask::QP_ERROR), ..EndpointConfig::default() };
-    let mut a = MrcHost::new(&clos, 0, events, storage_a.lend(), setup.seed, None).unwrap();
+    let events = EventMask::PATH.with(EventMask::QP_ERROR);
+    // A bandwidth-delay product: full rate on an idle path, and no queue.
+    let cc = CcConfig::Fixed { window_bytes: (100 * base_rtt_ns() / 8) as u32 };
+    let config = EndpointConfig { events, cc, ..EndpointConfig::default() };
+    let mut a = MrcHost::new(&clos, 0, config, storage_a.lend(), setup.seed, None).unwrap();
     let mut b = MrcHost::new(&clos, 1, EndpointConfig::default(), storage_b.lend(), !setup.seed, None).unwrap();
     let mut memory = Memory::new(2);
     *a.app_mut() = Some(connect(&clos, &mut a, &mut b, &mut memory, selector));
@@ -153,14 +156,8 @@ fn connect<'s>(clos: &Clos, a: &mut SimHost<'s>, b: &mut SimHost<'s>, memory: &m
     memory.set(0, mr_a.index(), vec![0; MESSAGE as usize]);
     memory.set(1, mr_b.index(), vec![0; MESSAGE as usize]);
     let base_rtt_ns = base_rtt_ns();
-    let rts = |selector| RtsAttr {
-        selector,
-        // A bandwidth-delay product: full rate on an idle path, and no queue.
-        cc: CcConfig::Fixed { window_bytes: (100 * base_rtt_ns / 8) as u32 },
-        base_rtt_ns,
-        target_delay_ns: base_rtt_ns,
-        ..RtsAttr::software(Psn::new(0))
-    };
+    let rts =
+        |selector| RtsAttr { selector, base_rtt_ns, target_delay_ns: base_rtt_ns, ..RtsAttr::software(Psn::new(0)) };
     let cqs = [a.endpoint_mut().create_cq().unwrap(), b.endpoint_mut().create_cq().unwrap()];
     let init = |cq| QpInit { pd: Pd(1), send_cq: cq, recv_cq: cq };
     let qp_a = a.endpoint_mut().create_qp(&init(cqs[0])).unwrap();

@@ -24,6 +24,12 @@ impl FixedWindow {
     pub const fn infinite() -> Self {
         Self { window_bytes: u64::MAX, mtu_bytes: 0, inflight: 0 }
     }
+
+    /// Packets of up to `mtu_bytes` leave from now on.
+    pub(super) fn set_mtu(&mut self, mtu_bytes: u32) {
+        self.window_bytes = self.window_bytes.max(mtu_bytes.into());
+        self.mtu_bytes = mtu_bytes;
+    }
 }
 
 impl CongestionControl for FixedWindow {

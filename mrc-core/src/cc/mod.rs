@@ -1,13 +1,16 @@
-//! Congestion control: how much may be in flight. Owns the algorithms; which QPs share a controller and whose turn it is
-//! are the endpoint's concern, where packets go is `path`'s. Source: `congestion.md` 4 (calls and their order).
+//! Congestion control: how much may be in flight. Owns the algorithms (`fixed`, `nscc`) and the controller that the QPs
+//! towards a peer share (`controller`); where packets go is `path`'s. Source: `congestion.md` 4 (calls and their order).
 
+mod controller;
 mod fixed;
 mod nscc;
 
+pub use controller::{CcProfile, CcProfileHandle, Load, Qpcc, QpccInfo, QpccState};
+pub(crate) use controller::{Flow, Share};
 pub use fixed::FixedWindow;
 pub use nscc::{Nscc, NsccConfig};
 
-use crate::{error::TableError, time::Instant};
+use crate::time::Instant;
 
 /// What one SACK tells the congestion controller.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +85,8 @@ impl CcConfig {
         }
     }
 
-    pub(crate) fn validate(&self) -> Result<(), TableError> {
+    /// Refuses what no controller could run with, naming the field.
+    pub(crate) fn validate(&self) -> Result<(), &'static str> {
         match self {
             Self::None | Self::Fixed { .. } => Ok(()),
             Self::Nscc(config) => config.validate(),
@@ -108,6 +112,31 @@ impl Cc {
             CcConfig::None => Self::Fixed(FixedWindow::infinite()),
             CcConfig::Fixed { window_bytes } => Self::Fixed(FixedWindow::new(*window_bytes, mtu_bytes)),
             CcConfig::Nscc(config) => Self::Nscc(Nscc::new(config, mtu_bytes, now)),
+        }
+    }
+
+    /// Packets of up to `mtu_bytes` leave from now on; `config` is that of [`Cc::new`].
+    pub fn set_mtu(&mut self, config: &CcConfig, mtu_bytes: u32) {
+        match (self, config) {
+            (Self::Nscc(cc), CcConfig::Nscc(config)) => cc.set_mtu(config, mtu_bytes),
+            (Self::Fixed(cc), CcConfig::Fixed { .. }) => cc.set_mtu(mtu_bytes),
+            _ => {}
+        }
+    }
+
+    /// Smallest round trip known in nanoseconds, where the algorithm has one.
+    pub fn base_rtt_ns(&self) -> Option<u64> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Nscc(cc) => Some(cc.base_rtt_ns()),
+        }
+    }
+
+    /// Average queueing delay in nanoseconds; 0 where the algorithm has none.
+    pub fn avg_delay_ns(&self) -> u64 {
+        match self {
+            Self::Fixed(_) => 0,
+            Self::Nscc(cc) => cc.avg_delay_ns(),
         }
     }
 }

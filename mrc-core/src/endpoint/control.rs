@@ -4,7 +4,7 @@ use mrc_wire::{Encap, FrameTemplate, Outer, PortNum, Qpn, Rkey};
 
 use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, part, peers};
 use crate::{
-    cc::Cc,
+    cc::Flow,
     config::{MAX_PORTS, PeerConfig, Route, RtrAttr, RtsAttr, port_of_plane},
     cq::CqHandle,
     error::{ModifyError, PostError, TableError},
@@ -13,7 +13,7 @@ use crate::{
     path::{EvCounts, EvEntry},
     port::PortMask,
     qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
-    requester::{NOMINAL_OVERHEAD, Requester, SendWr, TxWord, Wqe, packets_of},
+    requester::{Requester, SendWr, TxWord, Wqe, nominal_bytes, packets_of},
     responder::{RecvWqe, Responder, RxWord},
     time::Instant,
 };
@@ -181,6 +181,7 @@ impl Endpoint<'_> {
     /// The handle is stale.
     pub fn destroy_qp(&mut self, qp: QpHandle) -> Result<(), TableError> {
         let index = self.index_of(qp).ok_or(TableError::Unknown("queue pair"))?;
+        self.leave_qpcc(index);
         self.release_peer(index);
         self.timers.remove(index);
         let Some(slot) = self.qps.get_mut(index as usize) else { return Ok(()) };
@@ -283,6 +284,8 @@ impl Endpoint<'_> {
         }
         let ports = self.usable_ports(index);
         let reachable = self.reachable_ports(index);
+        let peer = self.qps.get(index as usize).map_or(0, |slot| slot.peer);
+        let qpcc = self.find_qpcc(peer, attr.cc)?;
         let (evs, active) = (self.limits.evs, self.limits.active_evs);
         let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile)
@@ -297,14 +300,12 @@ impl Endpoint<'_> {
             .start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, &mut self.rng)
             .map_err(|_| ModifyError::NoUsableEv)?;
         slot.paths.set_usable_ports(ports);
-        attr.cc.validate().map_err(|_| ModifyError::Range("cc"))?;
-        slot.cc = Cc::new(&attr.cc, slot.path_mtu + NOMINAL_OVERHEAD, now);
         slot.req = Requester::start(now, attr, slot.path_mtu, &self.cfg);
         if let Some(words) = part(self.tx_words, index, self.limits.mpr * 2) {
             words.fill(TxWord::EMPTY);
         }
         slot.state = QpState::Rts;
-        let peer = slot.peer;
+        self.join_qpcc(now, index, qpcc);
         self.announce(qp.qpn, QpState::Rtr, QpState::Rts);
         self.announce_on_rts(now, peer);
         self.wake(now, index);
@@ -327,6 +328,7 @@ impl Endpoint<'_> {
     /// Stale handle.
     pub fn modify_to_reset(&mut self, qp: QpHandle) -> Result<(), ModifyError> {
         let index = self.transition(qp, QpState::Reset)?;
+        self.leave_qpcc(index);
         self.release_peer(index);
         self.timers.remove(index);
         if let Some(slot) = self.qps.get_mut(index as usize) {
@@ -404,9 +406,13 @@ impl Endpoint<'_> {
         }
         if slot.state == QpState::Error {
             self.complete(index);
-        } else {
-            self.wake(now, index);
+            return Ok(());
         }
+        if let Some(qpcc) = slot.qpcc.and_then(|qpcc| self.qpccs.get_mut(qpcc as usize)) {
+            let bytes = nominal_bytes(&self.cfg, wr.len, packets, wr.imm.is_some());
+            Flow { qpcc, share: &mut slot.share }.on_posted(bytes);
+        }
+        self.wake(now, index);
         Ok(())
     }
 

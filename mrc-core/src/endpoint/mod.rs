@@ -1,12 +1,15 @@
 //! The engine's only door: the contract of a turn, polls, and the borrow of one QP with its storage. What happens to a
-//! received frame is in `rx`, what leaves is in `tx`, creating and modifying objects is in `control`, what the application
-//! gets back is in `completion`, what nodes say to each other beside their QPs is in `ops`.
+//! received frame is in `rx`, whose turn it is to send in `schedule`, what leaves in `tx`, creating and modifying objects in
+//! `control` and `congestion`, what the application gets back in `completion`, what nodes say to each other beside their QPs
+//! in `ops`.
 
 mod completion;
+mod congestion;
 mod control;
 mod ops;
 mod peers;
 mod rx;
+mod schedule;
 mod tx;
 
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
@@ -20,6 +23,7 @@ use mrc_wire::{Ev, PortNum, Psn};
 use self::{ops::Ops, peers::PeerIndex};
 
 use crate::{
+    cc::{CcProfile, Flow, Qpcc},
     config::EndpointConfig,
     cq::{Cqs, Status},
     error::{ConfigError, Discard},
@@ -194,9 +198,14 @@ pub struct Endpoint<'s> {
     ev_entries: &'s mut [EvEntry],
     /// Used entries of each profile; 0 = the profile does not exist.
     ev_profiles: &'s mut [u16],
+    cc_profiles: &'s mut [CcProfile],
+    qpccs: &'s mut [Qpcc],
     events: Events<'s>,
     control: Ready,
-    data: Ready,
+    /// QPs with something that no congestion window holds back.
+    urgent: Ready,
+    /// Congestion controllers whose turn comes.
+    ready: Ready,
     held_completions: Ready,
 }
 
@@ -226,6 +235,12 @@ impl<'s> Endpoint<'s> {
         s.qps.fill(Qp::EMPTY);
         s.peers.fill(PeerSlot::EMPTY);
         s.ev_profiles.fill(0);
+        s.qpccs.fill(Qpcc::EMPTY);
+        s.cc_profiles.fill(CcProfile::EMPTY);
+        cfg.cc.validate().map_err(|what| ConfigError::Range { what })?;
+        if let Some(own) = s.cc_profiles.first_mut() {
+            own.config = Some(cfg.cc);
+        }
         let mask = cfg.events;
         let mut rng = Rng::new(seed);
         Ok(Self {
@@ -251,9 +266,12 @@ impl<'s> Endpoint<'s> {
             peers: s.peers,
             ev_entries: s.ev_entries,
             ev_profiles: s.ev_profiles,
+            cc_profiles: s.cc_profiles,
+            qpccs: s.qpccs,
             events: Events::new(s.events, mask),
             control: Ready::new(List::Control),
-            data: Ready::new(List::Data),
+            urgent: Ready::new(List::Urgent),
+            ready: Ready::new(List::Fresh),
             held_completions: Ready::new(List::Completions),
             limits: s.limits,
         })
@@ -324,7 +342,7 @@ impl<'s> Endpoint<'s> {
         peer.map_or(PortMask::NONE, |peer| peer.reachable)
     }
 
-    /// Borrows one QP's requester with its storage.
+    /// Borrows one QP's requester with its storage and its congestion controller; `None` unless it is in RTS.
     #[inline]
     fn with_tx<R>(&mut self, qp: u32, f: impl FnOnce(TxSide<'_, 's>) -> R) -> Option<R> {
         let l = &self.limits;
@@ -337,7 +355,7 @@ impl<'s> Endpoint<'s> {
                 records: part(self.tx_records, qp, l.mpr * 128)?,
                 words: part(self.tx_words, qp, l.mpr * 2)?,
             },
-            cc: &mut slot.cc,
+            flow: Flow { qpcc: self.qpccs.get_mut(slot.qpcc? as usize)?, share: &mut slot.share },
             path: PathCtx {
                 set: &mut slot.paths,
                 slots: part(self.ev_slots, qp, l.evs)?,
@@ -350,30 +368,6 @@ impl<'s> Endpoint<'s> {
             },
             cfg: &self.cfg,
         }))
-    }
-
-    /// Puts a QP on the lists it belongs to and arms its timer.
-    #[inline]
-    fn wake(&mut self, now: Instant, qp: u32) {
-        self.wake_control(qp);
-        let active = self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Rts);
-        if !active {
-            return;
-        }
-        if let Some(asked) = self.with_tx(qp, |tx| tx.asks(now)) {
-            if asked.ready {
-                self.data.push(self.qps, qp);
-            }
-            self.timers.arm(qp, asked.deadline);
-        }
-    }
-
-    /// As [`Endpoint::wake`] after something that concerned the responder only: a received write moves no timer.
-    #[inline]
-    fn wake_control(&mut self, qp: u32) {
-        if self.qps.get(qp as usize).is_some_and(|slot| slot.rsp.owes()) {
-            self.control.push(self.qps, qp);
-        }
     }
 
     //= INV-004
@@ -400,6 +394,7 @@ impl<'s> Endpoint<'s> {
         slot.rsp.tack_due = false;
         slot.rsp.answers.clear();
         let qpn = slot.qpn;
+        self.leave_qpcc(qp);
         self.timers.remove(qp);
         self.stats.qp_errors += u64::from(cause != ErrorCause::Application);
         self.events.raise(&mut self.stats, Event::QpError { qp: qpn, cause });

@@ -17,7 +17,8 @@ use super::{
     Endpoint, PeerHandle, Received, Transmit,
     control::profile,
     peers::{List, PeerIndex, PeerList, PeerSlot},
-    tx::{ATTEMPTS, Sizes, Way, control_bth, emit_bth, stamp},
+    schedule::ATTEMPTS,
+    tx::{Sizes, Way, control_bth, emit_bth, stamp},
 };
 use crate::{
     config::{EndpointConfig, Route},

@@ -37,6 +37,8 @@ pub struct PeerSlot {
     pub(super) update: Update,
     /// Identifier and time of the last update of the peer that was applied.
     pub(super) last_update: Option<(u16, Instant)>,
+    /// Base RTT in nanoseconds that the last congestion controller to the peer measured by probe, and when.
+    pub(super) base_rtt: Option<(u64, Instant)>,
     /// First slot of the hash bucket with this slot's index.
     bucket: u32,
     /// Next slot of the bucket this slot is in.
@@ -90,6 +92,7 @@ impl PeerSlot {
         ways: ReverseSet::EMPTY,
         update: Update::NONE,
         last_update: None,
+        base_rtt: None,
         bucket: NIL,
         chain: NIL,
         links: [Links::NONE; 2],

@@ -1,5 +1,5 @@
-//! What leaves: control packets first, then probes, then data, one frame per call, round robin over the QPs that have
-//! something to send. Source: `transport.md` 3.3, 4.7, 5; `congestion.md` 5 (scheduler).
+//! The frames themselves: headers of control packets, probes and writes. Which is next is in `schedule`.
+//! Source: `transport.md` 3.3, 4.7, 5.
 
 use mrc_wire::{
     AethRepr, BthRepr, Ecn, Ev, MethRepr, NackRepr, Opcode, PortNum, ProbeRepr, Psn, Qpn, RethRepr, SackRepr, Syndrome,
@@ -13,15 +13,10 @@ use crate::{
     path::{Choice, EvEntry},
     port::PortMask,
     qp::{Qp, QpState},
-    ready::List,
-    requester::{Asked, DataPacket, Wanted, segment_len},
+    requester::{DataPacket, Wanted, Wants, segment_len},
     responder::AnswerKind,
     time::Instant,
 };
-
-/// QPs that wait for a port in one call before it gives up until the next one; bounds a call when many are blocked. A QP
-/// that leaves its list does not count: it cannot come up again, and the one behind it may have something to send.
-pub(super) const ATTEMPTS: usize = 8;
 
 /// The smallest `out` that every frame's headers fit in.
 pub const MAX_HEADER_LEN: usize = 192;
@@ -34,78 +29,8 @@ enum Reply {
 }
 
 impl Endpoint<'_> {
-    /// Writes the headers of the next frame to send into `out` (at least [`MAX_HEADER_LEN`] bytes) and says what follows
-    /// them. `ports` are the ports with room for a frame; a packet for another port waits, nothing is lost.
-    ///
-    /// `None`: nothing to send now. The driver appends payload, pad and ICRC (`mrc_wire::icrc`).
-    pub fn poll_transmit(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
-        if self.control.is_empty() && self.data.is_empty() && self.ops.is_idle() {
-            return None;
-        }
-        let ports = ports.and(self.up);
-        if ports.is_empty() || out.len() < MAX_HEADER_LEN {
-            return None;
-        }
-        if !self.ops.is_idle()
-            && let Some(transmit) = self.send_op(now, ports, out)
-        {
-            return Some(transmit);
-        }
-        let mut blocked = 0;
-        while blocked < ATTEMPTS
-            && let Some(qp) = self.control.front()
-        {
-            if let Some(transmit) = self.send_control(now, qp, ports, out) {
-                self.next_turn(List::Control, qp);
-                return Some(transmit);
-            }
-            blocked += usize::from(self.next_turn(List::Control, qp));
-        }
-        let mut blocked = 0;
-        while blocked < ATTEMPTS
-            && let Some(qp) = self.data.front()
-        {
-            let (sent, asked) = self.send_data(now, qp, ports, out);
-            if sent.is_some() {
-                self.after_data(qp, true, asked);
-                return sent;
-            }
-            // Blocked by ports the driver left out: keep the turn. By anything else: an acknowledgement, a timer or a
-            // port event puts the QP back.
-            let starved = self.usable_ports(qp) != self.usable_ports(qp).and(ports);
-            blocked += usize::from(self.after_data(qp, starved, asked));
-        }
-        None
-    }
-
-    /// Gives the turn on; a QP that owes nothing more leaves the list. Whether it stayed.
-    fn next_turn(&mut self, list: List, qp: u32) -> bool {
-        let owes = self.qps.get(qp as usize).is_some_and(|slot| slot.used && slot.rsp.owes());
-        let ready = if list == List::Control { &mut self.control } else { &mut self.data };
-        if owes {
-            ready.rotate(self.qps);
-        } else {
-            let _ = ready.pop(self.qps);
-        }
-        owes
-    }
-
-    /// As `next_turn` for the data list; the timer learns of what was just sent.
-    fn after_data(&mut self, qp: u32, keep: bool, asked: Option<Asked>) -> bool {
-        let stays = keep && asked.is_some_and(|asked| asked.ready);
-        if stays {
-            self.data.rotate(self.qps);
-        } else {
-            let _ = self.data.pop(self.qps);
-        }
-        if let Some(asked) = asked {
-            self.timers.arm(qp, asked.deadline);
-        }
-        stays
-    }
-
     //= DSCP-002, DSCP-005, BTH-010, BTH-012, BTH-015, ACK-005
-    fn send_control(&mut self, now: Instant, qp: u32, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+    pub(super) fn send_control(&mut self, now: Instant, qp: u32, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
         let usable = self.usable_ports(qp).and(ports);
         let slot = self.qps.get_mut(qp as usize)?;
         if !slot.used || !slot.rsp.owes() {
@@ -171,55 +96,84 @@ impl Endpoint<'_> {
         Some(transmit)
     }
 
-    /// A probe that is wanted, else a write packet; and what the QP wants next, unless it is in ERROR.
-    fn send_data(
+    /// A probe that is wanted, else the repetition of a tail; and what the QP wants next, unless it is in ERROR.
+    pub(super) fn send_urgent(
         &mut self,
         now: Instant,
         qp: u32,
         ports: PortMask,
         out: &mut [u8],
-    ) -> (Option<Transmit>, Option<Asked>) {
+    ) -> (Option<Transmit>, Option<Wants>) {
         let towards = self.usable_ports(qp);
         let usable = towards.and(ports);
         let Some(slot) = self.qps.get_mut(qp as usize).filter(|slot| slot.state == QpState::Rts) else {
             return (None, None);
         };
-        // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
         slot.paths.set_usable_ports(towards);
-        if slot.req.probes.wants_any() && now >= slot.req.next_probe && !usable.is_empty() {
-            let transmit = self.send_probe(now, qp, usable, out);
-            if transmit.is_some() {
-                return (transmit, self.with_tx(qp, |tx| tx.asks(now)));
-            }
+        let mut sent = None;
+        if !usable.is_empty() && slot.req.probes.wants_any() && now >= slot.req.next_probe {
+            sent = self.send_probe(now, qp, usable, out);
         }
-        // One borrow of the QP's storage for both questions.
+        if sent.is_none()
+            && !usable.is_empty()
+            && let Some(packet) = self.with_tx(qp, |mut tx| tx.repeat_tail(now, usable)).flatten()
+        {
+            sent = self.send_write(now, qp, &packet, out);
+        }
+        let wants = self.with_tx(qp, |mut tx| {
+            if towards.is_empty() {
+                tx.wait_for_path(now);
+            }
+            tx.wants(now)
+        });
+        (sent, wants)
+    }
+
+    /// A write packet that the congestion controller allows; and what the QP wants next, unless it is in ERROR.
+    pub(super) fn send_data(
+        &mut self,
+        now: Instant,
+        qp: u32,
+        ports: PortMask,
+        out: &mut [u8],
+    ) -> (Option<Transmit>, Option<Wants>) {
+        let towards = self.usable_ports(qp);
+        let usable = towards.and(ports);
+        // One borrow of the QP's storage for all questions.
         let turn = self.with_tx(qp, |mut tx| {
+            // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
+            tx.path.set.set_usable_ports(towards);
             if towards.is_empty() {
                 tx.wait_for_path(now);
             }
             match if usable.is_empty() { None } else { tx.next_data(now, usable) } {
-                Some(packet) => (Some(packet), tx.asks_after_data(now)),
-                None => (None, tx.asks(now)),
+                Some(packet) => (Some(packet), tx.wants_after_data(now)),
+                None => (None, tx.wants(now)),
             }
         });
-        let Some((packet, asked)) = turn else { return (None, None) };
-        let Some(packet) = packet else { return (None, Some(asked)) };
+        let Some((packet, wants)) = turn else { return (None, None) };
+        let Some(packet) = packet else { return (None, Some(wants)) };
         let sent = self.send_write(now, qp, &packet, out);
         let lives = sent.is_some() || self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Rts);
-        (sent, lives.then_some(asked))
+        (sent, lives.then_some(wants))
     }
 
-    //= PROBE-001, PETH-002
+    //= PROBE-001, PETH-002, NSCC-024
     fn send_probe(&mut self, now: Instant, qp: u32, usable: PortMask, out: &mut [u8]) -> Option<Transmit> {
         let up = self.usable_ports(qp);
         let slots = part(self.ev_slots, qp, self.limits.evs)?;
         let slot = self.qps.get_mut(qp as usize)?;
         let paths = &slot.paths;
-        let ev = slot.req.probes.take_wanted(|ev| match paths.choice(slots, ev) {
+        let judge = |ev| match paths.choice(slots, ev) {
             Some(choice) if usable.contains(choice.port) => Wanted::Send,
             Some(choice) if up.contains(choice.port) => Wanted::Wait,
             _ => Wanted::Forget,
-        })?;
+        };
+        let (base_rtt, forgotten) = slot.req.probes.take_base_rtt(judge);
+        if forgotten && let Some(qpcc) = slot.qpcc.and_then(|index| self.qpccs.get_mut(index as usize)) {
+            qpcc.want_base_rtt();
+        }
+        let ev = base_rtt.or_else(|| slot.req.probes.take_wanted(judge))?;
         let choice = slot.paths.choice(slots, ev)?;
         let probe_id = slot.req.probes.sent(ev, now);
         slot.req.next_probe = now.after(slot.req.probe_rate_limit_ns);
@@ -232,10 +186,15 @@ impl Endpoint<'_> {
             dpdcid: slot.dest_qp.value() as u16,
             tseth: TsethRepr::ns128(stamp(now)),
         };
-        let dscp = data_dscp(slot, &self.cfg.wire.dscp, false);
+        // Probes see the queues that data sees, except the one that is to see none.
+        let plan = &self.cfg.wire.dscp;
+        let (dscp, ecn) = match base_rtt {
+            Some(_) => (plan.control, if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct }),
+            None => (data_dscp(slot, plan, false), Ecn::Ect0),
+        };
         let sizes = Sizes::headers(BthRepr::LEN + ProbeRepr::LEN);
         let (peer, way) = self.way_of_qp(qp, choice)?;
-        let (start, transmit) = self.lower_layers(peer, &way, dscp, Ecn::Ect0, sizes, None, out)?;
+        let (start, transmit) = self.lower_layers(peer, &way, dscp, ecn, sizes, None, out)?;
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
         probe.emit(rest.first_chunk_mut()?);
         Some(transmit)

@@ -4,7 +4,7 @@ use mrc_wire::{AethRepr, NackReason, NackRepr, Psn, SackRepr, Syndrome};
 
 use super::{NOMINAL_OVERHEAD, PathCtx, TxSide, window::outstanding_bits};
 use crate::{
-    cc::{AckSample, CongestionControl},
+    cc::AckSample,
     error::Discard,
     event::{ErrorCause, Event, LossCause},
     path::{EvIndex, Feedback},
@@ -45,7 +45,7 @@ impl TxSide<'_, '_> {
         }
         self.score(sack, trigger);
         let newly_bytes = self.newly_received(sack.rcvd_bytes);
-        self.cc.on_ack(
+        self.flow.on_ack(
             now,
             &AckSample {
                 newly_bytes,
@@ -57,6 +57,7 @@ impl TxSide<'_, '_> {
         );
         self.infer_losses(now, sack);
         self.after_progress(now);
+        self.probe_base_rtt();
         if stale_probe { Err(Discard::StaleProbe) } else { Ok(()) }
     }
 
@@ -66,7 +67,7 @@ impl TxSide<'_, '_> {
         let Some(trigger) = trigger else {
             let Some((ev, rtt_ns)) = self.req.probes.answered(sack.probe_id(), now) else { return true };
             self.req.base_rtt_ns = self.req.base_rtt_ns.min(rtt_ns).max(1);
-            self.cc.on_base_rtt(rtt_ns);
+            self.flow.on_base_rtt(now, rtt_ns);
             self.path.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
             self.path.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
             return false;
@@ -82,24 +83,47 @@ impl TxSide<'_, '_> {
     //= SRX-002, SRX-004
     fn score(&mut self, sack: &SackRepr, trigger: Option<Psn>) {
         let base = offset(sack.cack, sack.sack_offset);
-        let (max, lost_before) = (self.req.max_sent, self.req.lost);
-        let mut were_lost = 0;
+        let max = self.req.max_sent;
         if sack.cack.diff(self.req.unack) > 0 {
-            were_lost += self.window.advance(self.req.unack, sack.cack).were_lost;
-            self.progress_to(sack.cack);
+            self.advance(sack.cack);
         }
-        were_lost += self.window.mark(base, sack.bitmap, self.req.unack, max).were_lost;
+        self.mark(base, sack.bitmap);
         let seen = sack.bitmap & outstanding_bits(base, self.req.unack, max);
         if seen != 0 {
             self.saw(base.add(63 - seen.leading_zeros()));
         }
         if let Some(psn) = trigger {
-            were_lost += self.window.mark(psn, 1, self.req.unack, max).were_lost;
+            self.mark(psn, 1);
             if psn.diff(max) <= 0 {
                 self.saw(psn);
             }
         }
-        self.un_lose(were_lost.min(lost_before));
+    }
+
+    /// The set bits of `bitmap`, bit 0 = `base`, arrived.
+    fn mark(&mut self, base: Psn, bitmap: u64) {
+        let (unack, max) = (self.req.unack, self.req.max_sent);
+        if self.req.lost > 0 {
+            let mut bits = bitmap & outstanding_bits(base, unack, max);
+            while bits != 0 {
+                self.un_lose(base.add(bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+        }
+        let newly = self.window.mark(base, bitmap, unack, max);
+        self.flow.on_sacked(newly);
+    }
+
+    /// Everything up to `cack` arrived.
+    fn advance(&mut self, cack: Psn) {
+        while self.req.lost > 0
+            && let Some(psn) = self.window.first_lost(self.req.unack, cack)
+        {
+            self.un_lose(psn);
+        }
+        let newly = self.window.advance(self.req.unack, cack);
+        self.flow.on_sacked(newly);
+        self.progress_to(cack);
     }
 
     fn saw(&mut self, psn: Psn) {
@@ -116,12 +140,14 @@ impl TxSide<'_, '_> {
         self.req.resource_nacks = 0;
     }
 
-    /// `n` packets marked lost turned out received before they were sent again.
-    //= SRX-007
-    fn un_lose(&mut self, n: u32) {
-        self.req.lost = self.req.lost.saturating_sub(n);
-        for _ in 0..n {
-            self.cc.on_unloss(self.req.path_mtu + NOMINAL_OVERHEAD);
+    /// Packet `psn` arrived; if it was marked LOST it is SENT again, until it is marked SACKED.
+    //= SRX-007, NSCC-021
+    fn un_lose(&mut self, psn: Psn) {
+        if self.window.is_lost(psn) {
+            self.window.set_lost(psn, false);
+            self.req.lost = self.req.lost.saturating_sub(1);
+            let bytes = self.nominal_of(psn);
+            self.flow.on_unloss(bytes);
         }
     }
 
@@ -177,7 +203,7 @@ impl TxSide<'_, '_> {
     /// Packets that must have overtaken a packet before it is inferred lost (`transport.md` 3.6).
     fn reorder_pkts(&self) -> u32 {
         let packet = u64::from(self.req.path_mtu + NOMINAL_OVERHEAD).max(1);
-        let window = self.cc.cwnd_bytes().min(u64::from(self.req.mpr_tx) * packet);
+        let window = self.flow.cwnd_bytes().min(u64::from(self.req.mpr_tx) * packet);
         let scaled = (window * u64::from(self.req.reorder_factor)) >> 8;
         let limit = scaled.min(window).div_ceil(packet).min(u64::from(u16::MAX)) as u32;
         limit.max(u32::from(self.req.reorder_pkts_min))
@@ -216,8 +242,7 @@ impl TxSide<'_, '_> {
             self.req.lost = 0;
             self.req.next_scan = Instant::FAR;
             self.req.next_tail_probe = Instant::FAR;
-            let left = self.cc.inflight_bytes();
-            self.cc.on_settled(left);
+            self.flow.settle();
         }
         let waits = self.sq.oldest(self.ring).is_some_and(|(wqe, all_sent)| {
             all_sent && self.req.unack.diff(wqe.last_psn()) >= 0 && self.req.tack.diff(wqe.last_psn()) < 0
@@ -258,10 +283,7 @@ impl TxSide<'_, '_> {
             self.req.retry_cnt = 0;
         }
         if psn.diff(self.req.unack) > 0 {
-            let lost_before = self.req.lost;
-            let were_lost = self.window.advance(self.req.unack, psn).were_lost;
-            self.progress_to(psn);
-            self.un_lose(were_lost.min(lost_before));
+            self.advance(psn);
         }
         self.after_progress(now);
         Ok(Verdict::Continue)
@@ -295,7 +317,8 @@ impl TxSide<'_, '_> {
         let rtt_ns = self.rtt_sample(now, psn, rtx);
         let trimmed = matches!(what, Feedback::Trimmed | Feedback::TrimmedLastHop);
         let bytes = self.nominal_of(psn);
-        self.cc.on_nack(now, bytes, trimmed, rtt_ns);
+        self.flow.on_nack(now, bytes, trimmed, rtt_ns);
+        self.probe_base_rtt();
         self.window.set_lost(psn, true);
         self.req.lost += 1;
         self.path.stats.lost_nack += 1;
@@ -312,6 +335,16 @@ impl TxSide<'_, '_> {
             self.req.rtx_gate = now.after(wait);
         }
         Ok(self.count_retry(now, psn).map_or(Verdict::Continue, Verdict::Fail))
+    }
+
+    /// The first feedback of a destination: ask once more, in the control class, for a round trip without queues.
+    //= NSCC-024
+    fn probe_base_rtt(&mut self) {
+        if let Some(choice) = self.req.last_path
+            && self.flow.take_base_rtt_wanted()
+        {
+            self.req.probes.want_base_rtt(choice.index);
+        }
     }
 
     fn latest_ev(&self, index: EvIndex) -> Option<mrc_wire::Ev> {

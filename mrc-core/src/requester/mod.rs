@@ -20,7 +20,7 @@ pub(crate) use window::TxWindow;
 use mrc_wire::{Ev, Psn};
 
 use crate::{
-    cc::{Cc, CongestionControl},
+    cc::Flow,
     config::{EndpointConfig, RetryConfig, RtsAttr, Trimming},
     event::{ErrorCause, Event, EventMask, Events, LossCause},
     path::{Choice, EvIndex, EvSlot, EvState, Feedback, PathConfig, PathSet},
@@ -216,9 +216,22 @@ pub(crate) struct TxSide<'a, 's> {
     pub(crate) sq: &'a mut SendQueue,
     pub(crate) ring: &'a mut [Wqe],
     pub(crate) window: TxWindow<'a>,
-    pub(crate) cc: &'a mut Cc,
+    pub(crate) flow: Flow<'a>,
     pub(crate) path: PathCtx<'a, 's>,
     pub(crate) cfg: &'a EndpointConfig,
+}
+
+/// What a QP has to send; who lets it, and when, is the endpoint's concern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wants {
+    /// A probe or the repetition of a tail: no congestion window holds them back.
+    pub(crate) urgent: bool,
+    /// Packets to send again.
+    pub(crate) retransmit: bool,
+    /// New packets that the window of PSNs and the limit of writes with immediate allow.
+    pub(crate) fresh: bool,
+    /// When its timer is to fire.
+    pub(crate) deadline: Instant,
 }
 
 /// A write packet that may leave now.
@@ -231,13 +244,14 @@ pub(crate) struct DataPacket {
     pub(crate) ack_req: bool,
 }
 
-/// What a requester wants after a turn or a word from its peer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    /// It has something to send now.
-    pub(crate) ready: bool,
-    /// When its timer is to fire.
-    pub(crate) deadline: Instant,
+/// Nominal bytes of `packets` write packets that carry `payload` bytes in all, the last one an immediate if `imm`: UDP
+/// length with the headers they carry, + 40. All but the last payload are multiples of 4.
+//= CCU-001
+pub(crate) fn nominal_bytes(cfg: &EndpointConfig, payload: u32, packets: u32, imm: bool) -> u64 {
+    let timestamp = if cfg.timestamps { 4 } else { 0 };
+    let headers: u64 = 8 + 12 + 4 + timestamp + 16 + 4 + 40;
+    let padded = (u64::from(payload) + 3) & !3;
+    u64::from(packets) * headers + padded + if imm { 4 } else { 0 }
 }
 
 /// Payload bytes of packet `index` of a message of `len` bytes.
@@ -254,18 +268,16 @@ pub(crate) fn packets_of(len: u32, path_mtu: u32) -> u32 {
 }
 
 impl TxSide<'_, '_> {
-    /// Nominal bytes of a write packet: UDP length with the headers it carries, + 40.
-    fn nominal(&self, payload: u32, imm: bool) -> u32 {
-        let timestamp = if self.cfg.timestamps { 4 } else { 0 };
-        let padded = payload.wrapping_add(3) & !3;
-        8 + 12 + 4 + timestamp + 16 + if imm { 4 } else { 0 } + padded + 4 + 40
-    }
-
     fn nominal_of(&self, psn: Psn) -> u32 {
         match self.sq.find(self.ring, psn) {
-            Some(s) => self.nominal(segment_len(s.wqe.len, s.index, self.req.path_mtu), s.carries_imm()),
-            None => self.nominal(self.req.path_mtu, false),
+            Some(s) => self.nominal_segment(&s),
+            None => nominal_bytes(self.cfg, self.req.path_mtu, 1, false) as u32,
         }
+    }
+
+    fn nominal_segment(&self, segment: &Segment) -> u32 {
+        let payload = segment_len(segment.wqe.len, segment.index, self.req.path_mtu);
+        nominal_bytes(self.cfg, payload, 1, segment.carries_imm()) as u32
     }
 
     /// Whether a new packet fits the window of PSNs.
@@ -275,31 +287,30 @@ impl TxSide<'_, '_> {
         self.req.outstanding() < limit
     }
 
+    /// What the QP wants right after a write packet: that can only have brought forward the deadlines of packets, tail
+    /// probe and paths; the timer knows the others.
     #[inline]
-    pub(crate) fn asks(&self, now: Instant) -> Asked {
-        Asked { ready: self.is_ready(now), deadline: self.next_timeout(now) }
-    }
-
-    /// [`TxSide::asks`] right after a write packet: it can only have brought forward the deadlines of packets, tail probe
-    /// and paths; the timer knows the others.
-    #[inline]
-    pub(crate) fn asks_after_data(&self, now: Instant) -> Asked {
+    pub(crate) fn wants_after_data(&self, now: Instant) -> Wants {
         let moved = self.req.next_scan.min(self.req.next_tail_probe).min(self.path.set.next_timeout());
         let deadline = if moved > now { moved } else { self.next_timeout(now) };
-        Asked { ready: self.is_ready(now), deadline }
+        Wants { deadline, ..self.wants_now(now) }
     }
 
-    /// Whether the QP has something to send and the congestion controller lets it.
+    /// What the QP wants: which calls of [`TxSide::next_data`] and [`TxSide::repeat_tail`] can be worth it, and when to
+    /// come back in any case.
     #[inline]
-    pub(crate) fn is_ready(&self, now: Instant) -> bool {
-        (self.req.probes.wants_any() && now >= self.req.next_probe) || (self.cc.can_send() && self.has_data(now))
+    pub(crate) fn wants(&self, now: Instant) -> Wants {
+        Wants { deadline: self.next_timeout(now), ..self.wants_now(now) }
     }
 
-    /// Whether calling [`TxSide::next_data`] can be worth it.
-    pub(crate) fn has_data(&self, now: Instant) -> bool {
-        self.req.resend_tail
-            || (self.req.lost > 0 && now >= self.req.rtx_gate)
-            || (self.sq.has_new() && self.window_open() && !self.wimm_blocked())
+    #[inline]
+    fn wants_now(&self, now: Instant) -> Wants {
+        Wants {
+            urgent: self.req.resend_tail || (self.req.probes.wants_any() && now >= self.req.next_probe),
+            retransmit: self.req.lost > 0 && now >= self.req.rtx_gate,
+            fresh: self.sq.has_new() && self.window_open() && !self.wimm_blocked(),
+            deadline: Instant::FAR,
+        }
     }
 
     /// Whether the next new packet begins a write with immediate beyond the limit. Retransmissions go on.
@@ -314,10 +325,7 @@ impl TxSide<'_, '_> {
     /// congestion controller or paths forbid every packet; then the timer or the next acknowledgement helps.
     //= SND-001, SND-003
     pub(crate) fn next_data(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        if self.req.resend_tail {
-            return self.repeat_tail(now, ports);
-        }
-        if !self.cc.can_send() {
+        if !self.flow.can_send() {
             return None;
         }
         if self.req.lost > 0
@@ -386,7 +394,10 @@ impl TxSide<'_, '_> {
 
     /// Repeats the last packet of the oldest request so that the responder repeats its Transport ACK.
     //= TACK-004
-    fn repeat_tail(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
+    pub(crate) fn repeat_tail(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
+        if !self.req.resend_tail {
+            return None;
+        }
         let oldest = self.sq.oldest(self.ring).filter(|(_, all_sent)| *all_sent).map(|(wqe, _)| *wqe);
         let Some(wqe) = oldest else {
             self.req.resend_tail = false;
@@ -428,8 +439,7 @@ impl TxSide<'_, '_> {
         rtx: bool,
         last: bool,
     ) -> DataPacket {
-        let payload = segment_len(segment.wqe.len, segment.index, self.req.path_mtu);
-        self.cc.on_send(self.nominal(payload, segment.carries_imm()));
+        self.flow.on_send(self.nominal_segment(&segment), rtx);
         if let Some(last) = self.req.last_path.filter(|last| last.index != choice.index)
             && self.path.set.is_single_path()
         {
@@ -443,7 +453,7 @@ impl TxSide<'_, '_> {
         if self.req.next_tail_probe == Instant::FAR {
             self.req.next_tail_probe = now.after(3 * self.req.rtt_now_ns());
         }
-        let ack_req = last || !self.window_open() || self.cc.wants_ack(self.cfg.sack_gen_threshold);
+        let ack_req = last || !self.window_open() || self.flow.wants_ack(self.cfg.sack_gen_threshold);
         DataPacket { psn, segment, choice, rtx, ack_req }
     }
 
@@ -459,7 +469,7 @@ impl TxSide<'_, '_> {
         self.window.set_lost(psn, true);
         self.req.lost += 1;
         let bytes = self.nominal_of(psn);
-        self.cc.on_loss(now, bytes);
+        self.flow.on_loss(now, bytes);
     }
 
     /// Charges a retry of `psn` to the budget; an error when it is spent (`transport.md` 3.8).

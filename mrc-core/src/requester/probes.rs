@@ -37,6 +37,8 @@ pub(crate) struct ProbeTable {
     /// EVs that wait for their probe to leave.
     wanted: [EvIndex; 8],
     wanted_len: u8,
+    /// An EV that waits for the probe of the control class that learns a base RTT.
+    base_rtt: Option<EvIndex>,
 }
 
 impl ProbeTable {
@@ -47,6 +49,7 @@ impl ProbeTable {
         next_id: 0,
         wanted: [EvIndex(0); 8],
         wanted_len: 0,
+        base_rtt: None,
     };
 
     fn slot(&self, nth: u8) -> usize {
@@ -65,8 +68,27 @@ impl ProbeTable {
         }
     }
 
+    /// Remembers to send the one probe that learns a base RTT on `ev`.
+    //= NSCC-024
+    pub(crate) fn want_base_rtt(&mut self, ev: EvIndex) {
+        self.base_rtt = Some(ev);
+    }
+
     pub(crate) fn wants_any(&self) -> bool {
-        self.wanted_len > 0 && (self.len as usize) < CAPACITY
+        (self.wanted_len > 0 || self.base_rtt.is_some()) && (self.len as usize) < CAPACITY
+    }
+
+    /// The EV that waits for the base-RTT probe, when `judge` would send it; and whether it was forgotten.
+    pub(crate) fn take_base_rtt(&mut self, judge: impl Fn(EvIndex) -> Wanted) -> (Option<EvIndex>, bool) {
+        let Some(ev) = self.base_rtt.filter(|_| self.wants_any()) else { return (None, false) };
+        match judge(ev) {
+            Wanted::Wait => (None, false),
+            Wanted::Send => (self.base_rtt.take(), false),
+            Wanted::Forget => {
+                self.base_rtt = None;
+                (None, true)
+            }
+        }
     }
 
     /// The next EV to probe: the first that `judge` would send, without those it would forget.

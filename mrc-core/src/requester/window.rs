@@ -67,13 +67,6 @@ impl TxWord {
     pub const EMPTY: Self = Self { sacked: 0, lost: 0 };
 }
 
-/// What marking PSNs as received changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Marked {
-    pub(crate) newly: u32,
-    pub(crate) were_lost: u32,
-}
-
 /// One QP's part of the lent storage. Both slices have power-of-two lengths, 64 records to a word.
 #[derive(Debug)]
 pub(crate) struct TxWindow<'a> {
@@ -129,12 +122,12 @@ impl TxWindow<'_> {
         }
     }
 
-    /// Marks the set bits of `bitmap` (bit 0 = `base`) that lie in (`unack`, `max`] as received.
-    pub(crate) fn mark(&mut self, base: Psn, bitmap: u64, unack: Psn, max: Psn) -> Marked {
+    /// Marks the set bits of `bitmap` (bit 0 = `base`) that lie in (`unack`, `max`] as received; how many were SENT.
+    pub(crate) fn mark(&mut self, base: Psn, bitmap: u64, unack: Psn, max: Psn) -> u32 {
         let bits = bitmap & outstanding_bits(base, unack, max);
-        let mut marked = Marked::default();
+        let mut newly = 0;
         if bits == 0 {
-            return marked;
+            return newly;
         }
         let slot = self.slot(base);
         let (index, shift) = (slot >> 6, (slot & 63) as u32);
@@ -142,18 +135,17 @@ impl TxWindow<'_> {
         let mask = self.word_mask();
         for (index, part) in [(index, bits << shift), ((index + 1) & mask, high)] {
             if let Some(word) = self.words.get_mut(index) {
-                marked.newly += (part & !word.sacked).count_ones();
-                marked.were_lost += (part & word.lost).count_ones();
+                newly += (part & !(word.sacked | word.lost)).count_ones();
                 word.sacked |= part;
                 word.lost &= !part;
             }
         }
-        marked
+        newly
     }
 
-    /// Removes (`unack`, `to`] from the window, at most its capacity; says what that newly acknowledged.
-    pub(crate) fn advance(&mut self, unack: Psn, to: Psn) -> Marked {
-        let mut marked = Marked::default();
+    /// Removes (`unack`, `to`] from the window, at most its capacity; how many were SENT.
+    pub(crate) fn advance(&mut self, unack: Psn, to: Psn) -> u32 {
+        let mut newly = 0;
         let mut left = to.diff(unack).max(0).unsigned_abs().min(self.capacity());
         let mut psn = unack.next();
         while left > 0 {
@@ -162,15 +154,14 @@ impl TxWindow<'_> {
             let n = left.min(64 - shift);
             let bits = (if n == 64 { u64::MAX } else { (1u64 << n) - 1 }) << shift;
             if let Some(word) = self.words.get_mut(slot >> 6) {
-                marked.newly += n - (bits & word.sacked).count_ones();
-                marked.were_lost += (bits & word.lost).count_ones();
+                newly += (bits & !(word.sacked | word.lost)).count_ones();
                 word.sacked &= !bits;
                 word.lost &= !bits;
             }
             psn = psn.add(n);
             left -= n;
         }
-        marked
+        newly
     }
 
     /// The PSNs of (`unack`, `max`] inside `[base, base + 63]` that are SENT, as bits from `base`.
@@ -233,11 +224,10 @@ mod tests {
     #[test]
     fn bits_outside_the_outstanding_range_are_ignored() {
         window(|w| {
-            let m = w.mark(psn(100), u64::MAX, psn(109), psn(119));
-            assert_eq!(m, Marked { newly: 10, were_lost: 0 });
+            assert_eq!(w.mark(psn(100), u64::MAX, psn(109), psn(119)), 10);
             assert!(!w.is_sacked(psn(109)) && w.is_sacked(psn(110)) && w.is_sacked(psn(119)));
             assert!(!w.is_sacked(psn(120)));
-            assert_eq!(w.mark(psn(100), u64::MAX, psn(109), psn(119)).newly, 0);
+            assert_eq!(w.mark(psn(100), u64::MAX, psn(109), psn(119)), 0);
         });
     }
 
@@ -245,8 +235,7 @@ mod tests {
     fn marking_straddles_the_psn_wrap() {
         window(|w| {
             let base = psn(0xFF_FFFE);
-            let m = w.mark(base, 0b1011, psn(0xFF_FFFD), psn(10));
-            assert_eq!(m.newly, 3);
+            assert_eq!(w.mark(base, 0b1011, psn(0xFF_FFFD), psn(10)), 3);
             assert!(w.is_sacked(psn(0xFF_FFFE)) && w.is_sacked(psn(0xFF_FFFF)) && w.is_sacked(psn(1)));
             assert!(!w.is_sacked(psn(0)));
             assert_eq!(w.sent_bits(base, psn(0xFF_FFFD), psn(2)), 0b1_0100);
@@ -259,8 +248,7 @@ mod tests {
             w.mark(psn(50), 0b110, psn(49), psn(200));
             w.set_lost(psn(53), true);
             assert_eq!(w.first_lost(psn(49), psn(200)), Some(psn(53)));
-            let m = w.advance(psn(49), psn(60));
-            assert_eq!(m, Marked { newly: 9, were_lost: 1 });
+            assert_eq!(w.advance(psn(49), psn(60)), 8, "neither SACKED nor LOST before");
             assert_eq!(w.first_lost(psn(60), psn(170)), None);
             assert!(!w.is_sacked(psn(51)));
         });
@@ -271,9 +259,8 @@ mod tests {
     fn a_lost_packet_that_arrived_after_all_is_not_lost() {
         window(|w| {
             w.set_lost(psn(7), true);
-            let m = w.mark(psn(7), 1, psn(6), psn(7));
-            assert_eq!(m, Marked { newly: 1, were_lost: 1 });
-            assert!(!w.is_lost(psn(7)));
+            assert_eq!(w.mark(psn(7), 1, psn(6), psn(7)), 0);
+            assert!(!w.is_lost(psn(7)) && w.is_sacked(psn(7)));
         });
     }
 }

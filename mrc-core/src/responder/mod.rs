@@ -37,6 +37,9 @@ pub(crate) struct Responder {
     pub(crate) dynamic_mpr: bool,
     /// The time an answer waits is added to the timestamp it reflects.
     pub(crate) svc_time: bool,
+    /// What every SACK asks of the peer's window, and whether it gets its old one back.
+    pub(crate) penalty: u8,
+    pub(crate) restore_cwnd: bool,
     pub(crate) stash: Stash,
     /// RQMSN that the next immediate should carry, once one was seen.
     next_rqmsn: Option<mrc_wire::Msn>,
@@ -88,6 +91,8 @@ impl Responder {
         trim_nack: false,
         dynamic_mpr: false,
         svc_time: false,
+        penalty: 0,
+        restore_cwnd: true,
         stash: Stash::EMPTY,
         next_rqmsn: None,
         answers: Answers::EMPTY,

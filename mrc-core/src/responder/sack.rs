@@ -6,7 +6,7 @@ use super::{Answer, AnswerKind, Responder, RxWord};
 
 impl Responder {
     /// The SACK that `answer` asks for, as of now. `None` for other answers.
-    //= SACK-008, SACK-010, SETH-007, CCS-001, DMPR-001
+    //= SACK-008, SACK-010, SETH-007, CCS-001, DMPR-001, PEN-001, PEN-002
     pub(crate) fn sack(&mut self, answer: &Answer, own: Qpn, peer: Qpn, now: u16, bits: &[RxWord]) -> Option<SackRepr> {
         let AnswerKind::Sack { verdict, probe_id } = answer.kind else { return None };
         let cack = self.window.cack();
@@ -27,8 +27,8 @@ impl Responder {
             bitmap,
             timestamp: answer.reflected(now),
             ooo_count: self.window.out_of_order().min(0x7FFF) as u16,
-            restore_cwnd: true,
-            rcv_cwnd_pen: 0,
+            restore_cwnd: self.restore_cwnd,
+            rcv_cwnd_pen: self.penalty,
             rcvd_bytes: (self.rcvd_bytes.wrapping_add(255) >> 8) & 0xFF_FFFF,
         })
     }

@@ -2,7 +2,7 @@
 
 use core::hint::black_box as opaque;
 
-use mrc_core::cc::{AckSample, Cc, CcConfig, CongestionControl};
+use mrc_core::cc::{AckSample, Cc, CcConfig, CongestionControl, NsccConfig};
 use mrc_core::path::{
     EvEntry, EvIndex, Feedback, PathConfig, PathSet, ReverseSet, Selector, auto_profile, compact_profile,
     validate_profile,
@@ -57,6 +57,9 @@ pub fn control(e: &mut Endpoint<'_>) {
     rts.retry = opaque(RetryConfig::default());
     rts.selector = opaque(Selector::Spray);
     rts.keepalive_ns = opaque(1);
+    let nscc = CcConfig::Nscc(opaque(NsccConfig::new(opaque(1), opaque(2), opaque(true))));
+    let cc_profile = e.create_cc_profile(opaque(&nscc));
+    rts.cc = cc_profile.ok();
     let _ = opaque(e.modify_to_rts(now, qp, opaque(&rts)));
     let wr = SendWr {
         wr_id: opaque(1),
@@ -72,6 +75,8 @@ pub fn control(e: &mut Endpoint<'_>) {
     let _ = opaque(e.post_send(now, qp, opaque(&wr)));
     let _ = opaque(e.post_recv(qp, opaque(4)));
     let _ = opaque(e.set_mpr(qp, opaque(1)));
+    let _ = opaque(e.set_receiver_penalty(qp, opaque(1), opaque(true)));
+    let _ = opaque(e.qpcc_info(qp));
     e.set_refusal(opaque(Some(mrc_wire::NackReason::NoResource)));
     let _ = opaque(e.report_place_failure(now, qp, Psn::new(opaque(3))));
     e.set_port(now, port(), opaque(false));
@@ -82,6 +87,12 @@ pub fn control(e: &mut Endpoint<'_>) {
     let _ = opaque(e.modify_to_reset(qp));
     let _ = opaque(e.destroy_qp(qp));
     let _ = opaque(e.destroy_cq(cq));
+    opaque(e.default_cc_profile());
+    if let Ok(profile) = cc_profile {
+        let _ = opaque(e.cc_profile(profile));
+        let _ = opaque(e.modify_cc_profile(profile, opaque(&nscc)));
+        let _ = opaque(e.destroy_cc_profile(profile));
+    }
     let _ = opaque(e.remove_peer(peer));
     if let Ok(mr) = mr {
         let _ = opaque(e.deregister_mr(mr));
@@ -163,7 +174,10 @@ fn parts(now: Instant) {
     reverse.on_data_sent();
     opaque(reverse.poll_probe(now, opaque(&entries), ports, opaque(5), &mut rng));
     reverse.on_probe_lost(port(), Ev(opaque(1)), opaque(&entries), &mut rng);
-    let mut cc = opaque(Cc::new(&opaque(CcConfig::default()), opaque(4184), now));
+    let config = opaque(CcConfig::default());
+    let mut cc = opaque(Cc::new(&config, opaque(4184), now));
+    cc.set_mtu(&config, opaque(4184));
+    opaque((cc.base_rtt_ns(), cc.avg_delay_ns()));
     let ack = AckSample { newly_bytes: opaque(1), marked: opaque(true), rtt_ns: None, penalty: 0, restore: true };
     cc.on_ack(now, opaque(&ack));
     cc.on_nack(now, opaque(1), opaque(true), opaque(None));

@@ -13,7 +13,7 @@ use core::hint::black_box;
 
 use mrc_core::path::{EvEntry, EvSlot};
 use mrc_core::{
-    Completion, CqSlot, Endpoint, EndpointConfig, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, RecvWqe, RxWord, Storage, TimerSlot,
+    CcProfile, Completion, CqSlot, Endpoint, EndpointConfig, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, RxWord, Storage, TimerSlot,
     TxRecord, TxWord, Wqe,
 };
 
@@ -53,6 +53,8 @@ struct Memory {
     peers: [PeerSlot; 1],
     ev_entries: [EvEntry; EVS],
     ev_profiles: [u16; 1],
+    cc_profiles: [CcProfile; 2],
+    qpccs: [Qpcc; 2],
     events: [EventSlot; 8],
 }
 
@@ -73,6 +75,8 @@ static mut MEMORY: Memory = Memory {
     peers: [PeerSlot::EMPTY; 1],
     ev_entries: [EvEntry::EMPTY; EVS],
     ev_profiles: [0; 1],
+    cc_profiles: [CcProfile::EMPTY; 2],
+    qpccs: [Qpcc::EMPTY; 2],
     events: [None; 8],
 };
 
@@ -90,6 +94,8 @@ const LIMITS: Limits = Limits {
     peers: 1,
     ev_profiles: 1,
     profile_evs: EVS,
+    cc_profiles: 2,
+    qpccs: 2,
     events: 8,
 };
 
@@ -115,6 +121,8 @@ extern "C" fn _start() -> ! {
         peers: &mut m.peers,
         ev_entries: &mut m.ev_entries,
         ev_profiles: &mut m.ev_profiles,
+        cc_profiles: &mut m.cc_profiles,
+        qpccs: &mut m.qpccs,
         events: &mut m.events,
     };
     let config: EndpointConfig = black_box(EndpointConfig::default());

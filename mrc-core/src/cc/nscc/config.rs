@@ -1,8 +1,6 @@
 //! NSCC parameters: what a deployment sets, and the fixed-point numbers derived from it once per controller.
 //! Source: `congestion.md` 1 and 7.
 
-use crate::error::TableError;
-
 /// Fastest link a profile may name, all planes together: 10 Tb/s keeps every product below 2^128.
 const MAX_RATE_BPS: u64 = 10_000_000_000_000;
 const MAX_BASE_RTT_NS: u32 = 1_000_000_000;
@@ -83,8 +81,8 @@ impl NsccConfig {
     }
 
     /// Refuses what no controller could run with, naming the field.
-    pub(crate) fn validate(&self) -> Result<(), TableError> {
-        let refuse = |what| Err(TableError::Range(what));
+    pub(crate) fn validate(&self) -> Result<(), &'static str> {
+        let refuse = Err;
         if self.rate_bps == 0 || self.rate_bps > MAX_RATE_BPS {
             return refuse("nscc.rate_bps");
         }
@@ -236,7 +234,7 @@ mod tests {
             (NsccConfig { max_md_jump_q16: ONE_Q16 + 1, ..good }, "nscc.max_md_jump_q16"),
             (NsccConfig { qa_gate: 32, ..good }, "nscc.qa_gate"),
         ] {
-            assert_eq!(bad.validate(), Err(TableError::Range(what)));
+            assert_eq!(bad.validate(), Err(what));
         }
     }
 }

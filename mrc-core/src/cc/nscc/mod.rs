@@ -85,6 +85,13 @@ impl Nscc {
         }
     }
 
+    /// Packets of up to `mtu_bytes` leave from now on: what depends on their size is derived anew, the state stays.
+    pub(super) fn set_mtu(&mut self, config: &NsccConfig, mtu_bytes: u32) {
+        self.p = Params::derive(config, mtu_bytes);
+        self.max_wnd = self.p.max_wnd(self.base_rtt_ns);
+        self.cwnd = self.cwnd.max(self.p.mtu);
+    }
+
     /// Smallest round trip known, in nanoseconds.
     pub fn base_rtt_ns(&self) -> u64 {
         self.base_rtt_ns

@@ -1,0 +1,353 @@
+//! The QP congestion controller: one algorithm that all QPs towards one peer with one profile share, the counters that
+//! say whether data waits, and the turns of those QPs. Owns no packet; the endpoint gives it its turn.
+//! Source: `congestion.md` 4.8 and 5.
+//!
+//! ```text
+//!            data to send                          no data
+//!   window open     READY   in the round      in flight   PENDING
+//!   window closed   ACTIVE                    nothing     IDLE
+//! ```
+
+use super::{AckSample, Cc, CcConfig, CongestionControl};
+use crate::{
+    qp::Qp,
+    ready::{Link, List, Member, Ready},
+    time::Instant,
+};
+
+/// How long a base RTT that a probe measured stays good for new controllers of the same peer.
+const BASE_RTT_CACHE_NS: u64 = 10_000_000_000;
+
+/// A congestion-control profile: the configuration of every controller that QPs create by naming it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CcProfileHandle(pub(crate) u32);
+
+impl CcProfileHandle {
+    /// Slot of the profile, below `Limits::cc_profiles`; 0 is the endpoint's own.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The handle of a slot; calls refuse it while the slot is unused.
+    pub const fn from_index(index: u32) -> Self {
+        Self(index)
+    }
+}
+
+/// One slot of the profile table, lent by the caller.
+#[derive(Clone, Copy, Debug)]
+pub struct CcProfile {
+    pub(crate) config: Option<CcConfig>,
+    /// Controllers that run it.
+    pub(crate) users: u32,
+}
+
+impl CcProfile {
+    /// An unused slot.
+    pub const EMPTY: Self = Self { config: None, users: 0 };
+}
+
+/// What a controller is doing.
+//= QPCC-004
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum QpccState {
+    /// Nothing to send, nothing in flight.
+    Idle,
+    /// Nothing to send, packets in flight.
+    Pending,
+    /// Data waits, the window is closed.
+    Active,
+    /// Data waits, the window is open: it takes part in the scheduler's round.
+    Ready,
+}
+
+/// What a QP has to send and has in flight, and the sum of it over the QPs of a controller.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Load {
+    /// Nominal bytes of data never sent.
+    pub backlog_bytes: u64,
+    /// Packets in state LOST.
+    pub waiting_rtx: u32,
+    /// Their nominal bytes.
+    pub rtx_backlog_bytes: u64,
+    /// Packets sent and neither SACKED nor LOST.
+    pub inflight_pkts: u32,
+}
+
+/// One QP's part of its controller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) load: Load,
+    /// Its part of the bytes in flight; signed, because responders round up.
+    inflight: i64,
+    /// Bytes settled before the responder reported them: their report takes nothing from what is in flight.
+    settled: i64,
+}
+
+impl Share {
+    pub(crate) const NONE: Self = Self {
+        load: Load { backlog_bytes: 0, waiting_rtx: 0, rtx_backlog_bytes: 0, inflight_pkts: 0 },
+        inflight: 0,
+        settled: 0,
+    };
+}
+
+/// One congestion controller with its QPs. Lent by the caller as a slice; opaque.
+//= QPCC-001, QPCC-002
+#[derive(Clone, Copy, Debug)]
+pub struct Qpcc {
+    cc: Cc,
+    /// QPs that share it; 0 = the slot is free.
+    pub(crate) users: u32,
+    pub(crate) peer: u32,
+    pub(crate) profile: u32,
+    mtu_bytes: u32,
+    load: Load,
+    /// QPs with packets to send again, and with new ones.
+    pub(crate) retransmit: Ready,
+    pub(crate) fresh: Ready,
+    turn: Link,
+    /// The first feedback of the destination is still to come, and no base RTT is known: it triggers a probe.
+    base_rtt_wanted: bool,
+    /// When a probe last measured the base RTT.
+    base_rtt_at: Option<Instant>,
+}
+
+impl Member for Qpcc {
+    fn link(&mut self, _: List) -> &mut Link {
+        &mut self.turn
+    }
+}
+
+impl Qpcc {
+    /// An unused slot.
+    pub const EMPTY: Self = Self {
+        cc: Cc::Fixed(super::FixedWindow::new(0, 0)),
+        users: 0,
+        peer: 0,
+        profile: 0,
+        mtu_bytes: 0,
+        load: Share::NONE.load,
+        retransmit: Ready::new(List::Retransmit),
+        fresh: Ready::new(List::Fresh),
+        turn: Link::NONE,
+        base_rtt_wanted: false,
+        base_rtt_at: None,
+    };
+
+    /// A controller for its first QP; `known` is a base RTT measured to the peer earlier, and when.
+    //= NSCC-024
+    pub(crate) fn new(
+        config: &CcConfig,
+        (peer, profile): (u32, u32),
+        mtu_bytes: u32,
+        now: Instant,
+        known: Option<(u64, Instant)>,
+    ) -> Self {
+        let mut cc = Cc::new(config, mtu_bytes, now);
+        let known = known.filter(|(_, at)| now.since(*at) < BASE_RTT_CACHE_NS);
+        if let Some((rtt_ns, _)) = known {
+            cc.on_base_rtt(rtt_ns);
+        }
+        let base_rtt_wanted = cc.base_rtt_ns().is_some() && known.is_none();
+        let base_rtt_at = known.map(|(_, at)| at);
+        Self { cc, users: 1, peer, profile, mtu_bytes, base_rtt_wanted, base_rtt_at, ..Self::EMPTY }
+    }
+
+    /// One more QP, whose full packets are of `mtu_bytes`: the largest of all QPs counts.
+    pub(crate) fn join(&mut self, config: &CcConfig, mtu_bytes: u32) {
+        self.users = self.users.saturating_add(1);
+        if mtu_bytes > self.mtu_bytes {
+            self.mtu_bytes = mtu_bytes;
+            self.cc.set_mtu(config, mtu_bytes);
+        }
+    }
+
+    /// QP number `qp` goes, with all it had in flight; whether it was the last.
+    pub(crate) fn leave(&mut self, qps: &mut [Qp], qp: u32) -> bool {
+        self.retransmit.remove(qps, qp);
+        self.fresh.remove(qps, qp);
+        if let Some(slot) = qps.get_mut(qp as usize) {
+            let share = core::mem::replace(&mut slot.share, Share::NONE);
+            let (sum, part) = (&mut self.load, &share.load);
+            sum.backlog_bytes = sum.backlog_bytes.saturating_sub(part.backlog_bytes);
+            sum.waiting_rtx = sum.waiting_rtx.saturating_sub(part.waiting_rtx);
+            sum.rtx_backlog_bytes = sum.rtx_backlog_bytes.saturating_sub(part.rtx_backlog_bytes);
+            sum.inflight_pkts = sum.inflight_pkts.saturating_sub(part.inflight_pkts);
+            self.cc.on_settled(share.inflight);
+        }
+        self.users = self.users.saturating_sub(1);
+        self.users == 0
+    }
+
+    /// The probe for the base RTT found no way out: the next feedback triggers another.
+    pub(crate) fn want_base_rtt(&mut self) {
+        self.base_rtt_wanted = true;
+    }
+
+    /// The base RTT a probe measured, and when.
+    pub(crate) fn measured_base_rtt(&self) -> Option<(u64, Instant)> {
+        Some((self.cc.base_rtt_ns()?, self.base_rtt_at?))
+    }
+
+    //= QPCC-004
+    pub(crate) fn state(&self) -> QpccState {
+        let data = self.load.backlog_bytes > 0 || self.load.waiting_rtx > 0;
+        match (data, self.load.inflight_pkts) {
+            (true, _) if self.cc.can_send() => QpccState::Ready,
+            (true, _) => QpccState::Active,
+            (false, 0) => QpccState::Idle,
+            (false, _) => QpccState::Pending,
+        }
+    }
+
+    /// Whether it takes part in the round: READY, and not all its QPs wait for something other than the window.
+    pub(crate) fn has_turn(&self) -> bool {
+        !(self.retransmit.is_empty() && self.fresh.is_empty()) && self.cc.can_send()
+    }
+
+    pub(crate) fn info(&self) -> QpccInfo {
+        QpccInfo {
+            state: self.state(),
+            users: self.users,
+            load: self.load,
+            cwnd_bytes: self.cc.cwnd_bytes(),
+            inflight_bytes: self.cc.inflight_bytes(),
+            base_rtt_ns: self.cc.base_rtt_ns(),
+            avg_delay_ns: self.cc.avg_delay_ns(),
+        }
+    }
+}
+
+/// A read-only picture of one controller for tools.
+#[derive(Clone, Copy, Debug)]
+pub struct QpccInfo {
+    /// State.
+    pub state: QpccState,
+    /// QPs that share it.
+    pub users: u32,
+    /// What they have to send and have in flight, in all.
+    pub load: Load,
+    /// Window in bytes of nominal packets; `u64::MAX` without limit.
+    pub cwnd_bytes: u64,
+    /// Bytes in flight.
+    pub inflight_bytes: i64,
+    /// Smallest round trip known in nanoseconds, where the algorithm has one.
+    pub base_rtt_ns: Option<u64>,
+    /// Average queueing delay in nanoseconds; 0 where the algorithm has none.
+    pub avg_delay_ns: u64,
+}
+
+/// A QP's share together with its controller: every event counts in both.
+#[derive(Debug)]
+pub(crate) struct Flow<'a> {
+    pub(crate) qpcc: &'a mut Qpcc,
+    pub(crate) share: &'a mut Share,
+}
+
+//= QPCC-003
+impl Flow<'_> {
+    fn both(&mut self, change: impl Fn(&mut Load)) {
+        change(&mut self.qpcc.load);
+        change(&mut self.share.load);
+    }
+
+    /// `bytes` of new data were posted.
+    pub(crate) fn on_posted(&mut self, bytes: u64) {
+        self.both(|load| load.backlog_bytes = load.backlog_bytes.saturating_add(bytes));
+    }
+
+    /// A packet leaves, for the first time or again.
+    pub(crate) fn on_send(&mut self, bytes: u32, rtx: bool) {
+        self.both(|load| {
+            load.inflight_pkts = load.inflight_pkts.saturating_add(1);
+            if rtx {
+                load.waiting_rtx = load.waiting_rtx.saturating_sub(1);
+                load.rtx_backlog_bytes = load.rtx_backlog_bytes.saturating_sub(bytes.into());
+            } else {
+                load.backlog_bytes = load.backlog_bytes.saturating_sub(bytes.into());
+            }
+        });
+        self.share.inflight = self.share.inflight.saturating_add(bytes.into());
+        self.qpcc.cc.on_send(bytes);
+    }
+
+    /// `packets` in state SENT became SACKED; each is reported once.
+    pub(crate) fn on_sacked(&mut self, packets: u32) {
+        self.both(|load| load.inflight_pkts = load.inflight_pkts.saturating_sub(packets));
+    }
+
+    /// The responder reported `ack.newly_bytes` more.
+    //= NSCC-021
+    pub(crate) fn on_ack(&mut self, now: Instant, ack: &AckSample) {
+        let early = i64::from(ack.newly_bytes).min(self.share.settled).max(0);
+        self.share.settled -= early;
+        self.qpcc.cc.on_settled(early.saturating_neg());
+        self.share.inflight = self.share.inflight.saturating_add(early).saturating_sub(ack.newly_bytes.into());
+        self.qpcc.cc.on_ack(now, ack);
+    }
+
+    fn on_lost(&mut self, bytes: u32) {
+        self.both(|load| {
+            load.waiting_rtx = load.waiting_rtx.saturating_add(1);
+            load.rtx_backlog_bytes = load.rtx_backlog_bytes.saturating_add(bytes.into());
+            load.inflight_pkts = load.inflight_pkts.saturating_sub(1);
+        });
+        self.share.inflight = self.share.inflight.saturating_sub(bytes.into());
+    }
+
+    /// A packet in state SENT was refused and is LOST now.
+    pub(crate) fn on_nack(&mut self, now: Instant, bytes: u32, trimmed: bool, rtt_ns: Option<u64>) {
+        self.on_lost(bytes);
+        self.qpcc.cc.on_nack(now, bytes, trimmed, rtt_ns);
+    }
+
+    /// A packet in state SENT is LOST, inferred or by its timer.
+    pub(crate) fn on_loss(&mut self, now: Instant, bytes: u32) {
+        self.on_lost(bytes);
+        self.qpcc.cc.on_loss(now, bytes);
+    }
+
+    /// A LOST packet turned out SACKED before it was sent again.
+    //= NSCC-021
+    pub(crate) fn on_unloss(&mut self, bytes: u32) {
+        self.both(|load| {
+            load.waiting_rtx = load.waiting_rtx.saturating_sub(1);
+            load.rtx_backlog_bytes = load.rtx_backlog_bytes.saturating_sub(bytes.into());
+        });
+        self.share.inflight = self.share.inflight.saturating_add(bytes.into());
+        self.qpcc.cc.on_unloss(bytes);
+    }
+
+    /// The QP has nothing outstanding: its part of what is in flight is 0, whatever feedback was lost or is still to come.
+    //= NSCC-021, INV-005
+    pub(crate) fn settle(&mut self) {
+        let left = core::mem::take(&mut self.share.inflight);
+        self.share.settled = self.share.settled.saturating_add(left);
+        self.qpcc.cc.on_settled(left);
+    }
+
+    /// A probe measured a round trip.
+    pub(crate) fn on_base_rtt(&mut self, now: Instant, rtt_ns: u64) {
+        self.qpcc.base_rtt_at = Some(now);
+        self.qpcc.cc.on_base_rtt(rtt_ns);
+    }
+
+    /// Whether this, the first feedback of the destination, should trigger the probe for the base RTT.
+    //= NSCC-024
+    pub(crate) fn take_base_rtt_wanted(&mut self) -> bool {
+        core::mem::take(&mut self.qpcc.base_rtt_wanted)
+    }
+
+    pub(crate) fn can_send(&self) -> bool {
+        self.qpcc.cc.can_send()
+    }
+
+    pub(crate) fn wants_ack(&self, sack_gen_threshold: u32) -> bool {
+        self.qpcc.cc.wants_ack(sack_gen_threshold)
+    }
+
+    pub(crate) fn cwnd_bytes(&self) -> u64 {
+        self.qpcc.cc.cwnd_bytes()
+    }
+}

@@ -1,0 +1,147 @@
+//! Congestion-control profiles, and the controllers that QPs join when they begin to send and leave when they stop.
+//! Source: `congestion.md` 1, 4.5, 4.8 and 5.
+
+use super::Endpoint;
+use crate::{
+    cc::{CcConfig, CcProfile, CcProfileHandle, Qpcc, QpccInfo},
+    error::{ModifyError, TableError},
+    qp::QpHandle,
+    requester::NOMINAL_OVERHEAD,
+    time::Instant,
+};
+
+/// The profile of [`crate::EndpointConfig::cc`].
+const OWN_PROFILE: u32 = 0;
+
+/// Largest receiver penalty: about one packet per round trip.
+const MAX_PENALTY: u8 = 127;
+
+impl Endpoint<'_> {
+    /// Creates a congestion-control profile. QPs name it when they go to RTS; those of one peer that name the same
+    /// profile share a controller.
+    ///
+    /// # Errors
+    /// No free slot, or a parameter outside its range, by name.
+    //= CCU-007, QPCC-002
+    pub fn create_cc_profile(&mut self, config: &CcConfig) -> Result<CcProfileHandle, TableError> {
+        config.validate().map_err(TableError::Range)?;
+        let index = self.cc_profiles.iter().position(|profile| profile.config.is_none());
+        let index = index.ok_or(TableError::Full("congestion-control profile"))?;
+        if let Some(slot) = self.cc_profiles.get_mut(index) {
+            *slot = CcProfile { config: Some(*config), users: 0 };
+        }
+        Ok(CcProfileHandle(index as u32))
+    }
+
+    /// Changes a profile that no QP uses at the moment.
+    ///
+    /// # Errors
+    /// The handle is stale, a controller runs the profile, or a parameter is outside its range.
+    pub fn modify_cc_profile(&mut self, profile: CcProfileHandle, config: &CcConfig) -> Result<(), TableError> {
+        config.validate().map_err(TableError::Range)?;
+        self.idle_profile(profile)?.config = Some(*config);
+        Ok(())
+    }
+
+    /// Forgets a profile.
+    ///
+    /// # Errors
+    /// The handle is stale or that of the endpoint's own profile, or a controller runs it.
+    pub fn destroy_cc_profile(&mut self, profile: CcProfileHandle) -> Result<(), TableError> {
+        if profile.0 == OWN_PROFILE {
+            return Err(TableError::Busy("congestion-control profile"));
+        }
+        *self.idle_profile(profile)? = CcProfile::EMPTY;
+        Ok(())
+    }
+
+    /// The profile of QPs that name none, [`crate::EndpointConfig::cc`].
+    pub fn default_cc_profile(&self) -> CcProfileHandle {
+        CcProfileHandle(OWN_PROFILE)
+    }
+
+    /// What a profile was created with.
+    pub fn cc_profile(&self, profile: CcProfileHandle) -> Option<CcConfig> {
+        self.cc_profiles.get(profile.0 as usize)?.config
+    }
+
+    fn idle_profile(&mut self, profile: CcProfileHandle) -> Result<&mut CcProfile, TableError> {
+        let slot = self.cc_profiles.get_mut(profile.0 as usize).filter(|slot| slot.config.is_some());
+        let slot = slot.ok_or(TableError::Unknown("congestion-control profile"))?;
+        if slot.users > 0 { Err(TableError::Busy("congestion-control profile")) } else { Ok(slot) }
+    }
+
+    /// A picture of the controller that a QP shares; `None` unless the QP is in RTS.
+    pub fn qpcc_info(&self, qp: QpHandle) -> Option<QpccInfo> {
+        let index = self.qps.get(self.index_of(qp)? as usize)?.qpcc?;
+        self.qpccs.get(index as usize).map(Qpcc::info)
+    }
+
+    /// What the SACKs of a QP's responder ask of the peer's window from now on: 0 nothing, 64 for a whole round trip
+    /// halves it, 127 leaves about one packet per round trip. With `restore_cwnd` the peer takes its old window back when
+    /// the penalty ends. How a penalty is found is the driver's decision: it knows how full its receive buffers are.
+    ///
+    /// # Errors
+    /// Stale handle, or a penalty above 127.
+    //= PEN-001, PEN-002
+    pub fn set_receiver_penalty(&mut self, qp: QpHandle, penalty: u8, restore_cwnd: bool) -> Result<(), ModifyError> {
+        let index = self.index_of(qp).ok_or(ModifyError::Unknown)?;
+        if penalty > MAX_PENALTY {
+            return Err(ModifyError::Range("penalty"));
+        }
+        let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
+        slot.rsp.penalty = penalty;
+        slot.rsp.restore_cwnd = restore_cwnd;
+        Ok(())
+    }
+
+    /// The profile a QP names, if it exists, and room for it to join a controller to `peer`: that controller, or a free
+    /// slot.
+    pub(super) fn find_qpcc(&self, peer: u32, profile: Option<CcProfileHandle>) -> Result<(u32, u32), ModifyError> {
+        let profile = profile.map_or(OWN_PROFILE, |profile| profile.0);
+        let config = self.cc_profiles.get(profile as usize).and_then(|slot| slot.config);
+        config.ok_or(ModifyError::Missing("congestion-control profile"))?;
+        let mut used = self.qpccs.iter();
+        let shared = used.position(|qpcc| qpcc.users > 0 && qpcc.peer == peer && qpcc.profile == profile);
+        let index = shared.or_else(|| self.qpccs.iter().position(|qpcc| qpcc.users == 0));
+        Ok((index.ok_or(ModifyError::Full("congestion controller"))? as u32, profile))
+    }
+
+    /// Lets a QP join what [`Endpoint::find_qpcc`] found.
+    //= QPCC-001, QPCC-002
+    pub(super) fn join_qpcc(&mut self, now: Instant, qp: u32, (index, profile): (u32, u32)) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        let Some(named) = self.cc_profiles.get_mut(profile as usize) else { return };
+        let Some(config) = &named.config else { return };
+        let (peer, mtu_bytes) = (slot.peer, slot.path_mtu + NOMINAL_OVERHEAD);
+        let siblings = self.qpccs.iter().filter(|qpcc| qpcc.users > 0 && qpcc.peer == peer);
+        let known = siblings.filter_map(Qpcc::measured_base_rtt).min_by_key(|&(rtt_ns, _)| rtt_ns);
+        let known = known.or_else(|| self.peers.get(peer as usize)?.base_rtt);
+        let Some(qpcc) = self.qpccs.get_mut(index as usize) else { return };
+        if qpcc.users == 0 {
+            named.users = named.users.saturating_add(1);
+            *qpcc = Qpcc::new(config, (peer, profile), mtu_bytes, now, known);
+        } else {
+            qpcc.join(config, mtu_bytes);
+        }
+        slot.qpcc = Some(index);
+    }
+
+    /// Takes a QP out of its controller with all it had waiting and in flight; the last one out ends it.
+    //= QPCC-001
+    pub(super) fn leave_qpcc(&mut self, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        let (peer, Some(index)) = (slot.peer, slot.qpcc.take()) else { return };
+        self.urgent.remove(self.qps, qp);
+        let Some(qpcc) = self.qpccs.get_mut(index as usize) else { return };
+        if qpcc.leave(self.qps, qp) {
+            if let Some(peer) = self.peers.get_mut(peer as usize) {
+                peer.base_rtt = qpcc.measured_base_rtt().or(peer.base_rtt);
+            }
+            if let Some(profile) = self.cc_profiles.get_mut(qpcc.profile as usize) {
+                profile.users = profile.users.saturating_sub(1);
+            }
+        }
+        self.evaluate(index);
+    }
+}

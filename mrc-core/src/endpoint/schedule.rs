@@ -1,0 +1,202 @@
+//! Whose packet leaves next: endpoint operations, control packets, then what no congestion window holds back, then one data packet from each
+//! READY congestion controller in turn, and within a controller from its QPs in turn, retransmissions first. Finding the
+//! next one costs the same whatever the number of QPs. Source: `congestion.md` 5.
+//!
+//! ```text
+//!  ops      what nodes say beside their QPs
+//!  control  qp - qp - qp                       SACKs, NACKs, Transport ACKs
+//!  urgent   qp                                 probes, repeated tails
+//!  ready    qpcc ----------- qpcc ----- qpcc   window open
+//!            |- retransmit   |- ...
+//!            |   qp - qp
+//!            '- fresh
+//!                qp - qp - qp
+//! ```
+
+use super::{Endpoint, MAX_HEADER_LEN, Transmit};
+use crate::{cc::Qpcc, port::PortMask, requester::Wants, time::Instant};
+
+/// QPs that wait for a port in one call before it gives up until the next one; bounds a call when many are blocked. A QP
+/// that leaves its list does not count: it cannot come up again, and the one behind it may have something to send.
+pub(super) const ATTEMPTS: usize = 8;
+
+/// From which list a QP had its turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Urgent,
+    Data,
+}
+
+impl Endpoint<'_> {
+    /// Writes the headers of the next frame to send into `out` (at least [`MAX_HEADER_LEN`] bytes) and says what follows
+    /// them. `ports` are the ports with room for a frame; a packet for another port waits, nothing is lost.
+    ///
+    /// `None`: nothing to send now. The driver appends payload, pad and ICRC (`mrc_wire::icrc`).
+    pub fn poll_transmit(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        if self.control.is_empty() && self.urgent.is_empty() && self.ready.is_empty() && self.ops.is_idle() {
+            return None;
+        }
+        let ports = ports.and(self.up);
+        if ports.is_empty() || out.len() < MAX_HEADER_LEN {
+            return None;
+        }
+        if !self.ops.is_idle()
+            && let Some(transmit) = self.send_op(now, ports, out)
+        {
+            return Some(transmit);
+        }
+        let control = self.poll_control(now, ports, out);
+        if control.is_some() {
+            return control;
+        }
+        let urgent = self.poll_urgent(now, ports, out);
+        if urgent.is_some() {
+            return urgent;
+        }
+        self.poll_data(now, ports, out)
+    }
+
+    fn poll_control(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        let mut blocked = 0;
+        while blocked < ATTEMPTS
+            && let Some(qp) = self.control.front()
+        {
+            let sent = self.send_control(now, qp, ports, out);
+            let owes = self.qps.get(qp as usize).is_some_and(|slot| slot.used && slot.rsp.owes());
+            self.control.after_turn(self.qps, qp, owes);
+            if sent.is_some() {
+                return sent;
+            }
+            blocked += usize::from(owes);
+        }
+        None
+    }
+
+    fn poll_urgent(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        let mut blocked = 0;
+        while blocked < ATTEMPTS
+            && let Some(qp) = self.urgent.front()
+        {
+            let (sent, wants) = self.send_urgent(now, qp, ports, out);
+            let keep = sent.is_some() || self.starved(qp, ports);
+            let stays = self.after_turn(qp, Turn::Urgent, keep, wants);
+            if sent.is_some() {
+                return sent;
+            }
+            blocked += usize::from(stays);
+        }
+        None
+    }
+
+    //= SCHED-001, SCHED-002, QPCC-004
+    fn poll_data(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        let mut blocked = 0;
+        while blocked < ATTEMPTS
+            && let Some(index) = self.ready.front()
+        {
+            let qpcc = self.qpccs.get(index as usize)?;
+            // A retransmission that waits for its port does not hold up new packets for another.
+            let candidates = [qpcc.retransmit.front(), qpcc.fresh.front()];
+            let mut transmit = None;
+            let mut stays = false;
+            for qp in candidates.into_iter().flatten() {
+                let (sent, wants) = self.send_data(now, qp, ports, out);
+                let keep = sent.is_some() || self.starved(qp, ports);
+                stays |= self.after_turn(qp, Turn::Data, keep, wants);
+                transmit = sent;
+                if transmit.is_some() {
+                    break;
+                }
+            }
+            let more = self.qpccs.get(index as usize).is_some_and(Qpcc::has_turn);
+            self.ready.after_turn(self.qpccs, index, more);
+            if transmit.is_some() {
+                return transmit;
+            }
+            blocked += usize::from(stays);
+        }
+        None
+    }
+
+    /// Whether a QP may have failed to send only because the driver left out a port: then it keeps its turn. Blocked by
+    /// anything else, an acknowledgement, a timer or a port event puts it back.
+    fn starved(&self, qp: u32, ports: PortMask) -> bool {
+        let usable = self.usable_ports(qp);
+        usable != usable.and(ports)
+    }
+
+    /// Puts a QP that had a turn to the end of its lists, or takes it off those where it has nothing more or, unless
+    /// `keep`, nothing that could leave now; arms its timer. Whether it is still where it had its turn.
+    fn after_turn(&mut self, qp: u32, turn: Turn, keep: bool, wants: Option<Wants>) -> bool {
+        let qpcc = self.qps.get(qp as usize).and_then(|slot| slot.qpcc);
+        let (Some(index), Some(wants)) = (qpcc, wants) else {
+            self.urgent.remove(self.qps, qp);
+            return false;
+        };
+        let urgent = wants.urgent && (keep || turn == Turn::Data);
+        if turn == Turn::Urgent || !urgent {
+            self.urgent.after_turn(self.qps, qp, urgent);
+        } else {
+            self.urgent.push(self.qps, qp);
+        }
+        let mut data = false;
+        if let Some(qpcc) = self.qpccs.get_mut(index as usize) {
+            let (again, fresh) = (wants.retransmit, wants.fresh);
+            if turn == Turn::Data {
+                qpcc.retransmit.after_turn(self.qps, qp, again && keep);
+                qpcc.fresh.after_turn(self.qps, qp, fresh && keep);
+                data = (again || fresh) && keep;
+            } else {
+                if again {
+                    qpcc.retransmit.push(self.qps, qp);
+                }
+                if fresh {
+                    qpcc.fresh.push(self.qps, qp);
+                }
+                self.evaluate(index);
+            }
+        }
+        self.timers.arm(qp, wants.deadline);
+        if turn == Turn::Urgent { urgent } else { data }
+    }
+
+    /// Puts a QP on the lists it belongs to and arms its timer.
+    #[inline]
+    pub(super) fn wake(&mut self, now: Instant, qp: u32) {
+        self.wake_control(qp);
+        let Some(wants) = self.with_tx(qp, |tx| tx.wants(now)) else { return };
+        let Some(index) = self.qps.get(qp as usize).and_then(|slot| slot.qpcc) else { return };
+        if wants.urgent {
+            self.urgent.push(self.qps, qp);
+        }
+        if let Some(qpcc) = self.qpccs.get_mut(index as usize) {
+            if wants.retransmit {
+                qpcc.retransmit.push(self.qps, qp);
+            }
+            if wants.fresh {
+                qpcc.fresh.push(self.qps, qp);
+            }
+        }
+        self.evaluate(index);
+        self.timers.arm(qp, wants.deadline);
+    }
+
+    /// As [`Endpoint::wake`] after something that concerned the responder only: a received write moves no timer.
+    #[inline]
+    pub(super) fn wake_control(&mut self, qp: u32) {
+        if self.qps.get(qp as usize).is_some_and(|slot| slot.rsp.owes()) {
+            self.control.push(self.qps, qp);
+        }
+    }
+
+    /// After anything that may have opened or closed a controller's window, or given it data.
+    //= QPCC-004
+    pub(super) fn evaluate(&mut self, index: u32) {
+        let Some(qpcc) = self.qpccs.get(index as usize) else { return };
+        if qpcc.has_turn() {
+            self.ready.push(self.qpccs, index);
+        } else {
+            self.ready.remove(self.qpccs, index);
+        }
+    }
+}
