@@ -312,12 +312,12 @@ impl<'s> Engine<'s> {
         self.memory.get(at..at + len).unwrap_or(&[]).to_vec()
     }
 
-    /// A counter, or the QP's state as `state`.
+    /// A counter, or the QP's state as `qp_state`.
     ///
     /// # Errors
     /// No such counter.
     pub fn counter(&self, name: &str) -> Result<i64, Refusal> {
-        if name == "state" {
+        if name == "qp_state" {
             let state = self.endpoint.qp_info(self.qp).map_or(QpState::Reset, |info| info.state);
             return Ok(state as i64);
         }

@@ -22,6 +22,24 @@ pub(crate) fn layouts(kind: &Kind, ip: i64, srv6: bool, timed: bool) -> Vec<crat
     stack
 }
 
+/// A stimulus may have headers that are accepted and never sent.
+fn extended(mut stack: Vec<crate::Layout>, spec: &PacketSpec) -> Vec<crate::Layout> {
+    if spec.value("options").is_some()
+        && let Some(ip) = stack.iter_mut().find(|layout| layout.name == "ip")
+    {
+        *ip = format::IP4_OPTIONS;
+    }
+    if spec.value("vlan").is_some() {
+        stack.insert(1, format::VLAN);
+    }
+    if spec.value("srh").is_some()
+        && let Some(outer) = stack.iter().position(|layout| layout.name == "outer")
+    {
+        stack.insert(outer + 1, format::SRH);
+    }
+    stack
+}
+
 /// What the tester has said and heard so far.
 #[derive(Debug)]
 pub(crate) struct Story<'a> {
@@ -52,7 +70,8 @@ impl<'a> Story<'a> {
     /// The packet of a stimulus, its bytes and the port it goes to.
     pub(crate) fn stimulus(&mut self, now: u64, spec: &PacketSpec) -> Result<(Packet, u8), String> {
         let timed = spec.number("ts").unwrap_or(1) != 0;
-        let mut packet = Packet::of(layouts(spec.kind, self.knobs.get("ip"), self.knobs.on("srv6"), timed));
+        let srv6 = self.knobs.on("srv6") && spec.value("bare").is_none();
+        let mut packet = Packet::of(extended(layouts(spec.kind, self.knobs.get("ip"), srv6, timed), spec));
         let port = spec.number("port").unwrap_or(1).clamp(1, 8) as usize;
         self.lower(&mut packet, spec.kind, port, true);
         let psn = self.input(spec, "psn")?.unwrap_or(0) as u32;
@@ -76,7 +95,11 @@ impl<'a> Story<'a> {
             set(&mut packet, "ts", timed.into());
             let pad = packet.payload.len() - len;
             set(&mut packet, "pad", pad as u128);
-            set(&mut packet, "va", u128::from(self.facts.target_va) + spec.number("at").unwrap_or(0) as u128);
+            set(
+                &mut packet,
+                "va",
+                u128::from(self.facts.target_va).wrapping_add(spec.number("at").unwrap_or(0) as u128),
+            );
             set(&mut packet, "rkey", self.facts.target_rkey.into());
             set(&mut packet, "dmalen", len as u128);
         }
@@ -108,6 +131,22 @@ impl<'a> Story<'a> {
         if spec.value("ce").is_some() {
             set(&mut packet, "ip.ecn", 3);
             set(&mut packet, "outer.ecn", 3);
+        }
+        if let Some(left) = spec.number("srh") {
+            for (field, value) in
+                [("outer.nh", 43), ("srh.nh", 41), ("srh.len", 2), ("srh.type", 4), ("srh.left", left as u128)]
+            {
+                set(&mut packet, field, value);
+            }
+        }
+        if packet.find("vlan.type").is_some() {
+            let ethertype = packet.get("eth.type").unwrap_or(0);
+            set(&mut packet, "vlan.type", ethertype);
+            set(&mut packet, "eth.type", 0x8100);
+        }
+        if spec.value("options").is_some() {
+            set(&mut packet, "ip.ihl", 6);
+            set(&mut packet, "ip.options", 0x0101_0101);
         }
         self.lengths(&mut packet);
         for (name, _) in spec.fields.iter().filter(|(name, _)| !is_pseudo(name)) {
@@ -355,6 +394,12 @@ impl<'a> Story<'a> {
         }
     }
 
+    /// EVs that the latest copies of these PSNs used.
+    pub(crate) fn paths(&self, first: u32, last: u32) -> usize {
+        let of_psn = |psn: u32| self.heard.get(&(psn & 0xFF_FFFF)).map(|packet| packet.ev(self.swapped()));
+        (first..=last).filter_map(of_psn).collect::<std::collections::BTreeSet<u32>>().len()
+    }
+
     /// A field's value in a stimulus.
     fn input(&self, spec: &PacketSpec, name: &str) -> Result<Option<u128>, String> {
         match spec.value(name) {
@@ -441,12 +486,9 @@ impl<'a> Story<'a> {
         let ip = packet.layers.iter().position(|layer| layer.layout.name == "ip").unwrap_or(1);
         let after: usize = packet.layers[ip + 1..].iter().map(|layer| layer.layout.bytes()).sum();
         let udp = after + packet.payload.len() + 4;
-        for (field, value) in [
-            ("udplen", udp),
-            ("plen", udp),
-            ("ip.total", udp + 20),
-            ("outer.plen", udp + packet.layers[ip].layout.bytes()),
-        ] {
+        let own = packet.layers[ip].layout.bytes();
+        let inner = udp + own + packet.layers.iter().find(|layer| layer.layout.name == "srh").map_or(0, |_| 24);
+        for (field, value) in [("udplen", udp), ("plen", udp), ("ip.total", udp + own), ("outer.plen", inner)] {
             packet.set(field, value as u128);
         }
         if self.knobs.get("ip") != 4 {
@@ -458,7 +500,7 @@ impl<'a> Story<'a> {
 const DSCP_CONTROL: u8 = 46;
 
 fn is_pseudo(name: &str) -> bool {
-    matches!(name, "ev" | "at" | "len" | "of" | "from" | "port" | "trim" | "icrc" | "cut" | "ce" | "fill")
+    crate::script::PSEUDO.contains(&name)
 }
 
 fn bits(address: IpAddr) -> u128 {
@@ -489,7 +531,8 @@ fn checksum(packet: &mut Packet) {
     }
     let bytes = packet.bytes();
     let at = l3(packet);
-    let header = bytes.get(at..at + 20).unwrap_or(&[]);
+    let own = packet.layers.iter().find(|layer| layer.layout.name == "ip").map_or(20, |ip| ip.layout.bytes());
+    let header = bytes.get(at..at + own).unwrap_or(&[]);
     let sum: u32 = header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
     let folded = (sum & 0xFFFF) + (sum >> 16);
     packet.set("ip.hsum", u128::from(!((folded & 0xFFFF) + (folded >> 16)) & 0xFFFF));

@@ -57,6 +57,26 @@ pub const IP4: Layout = Layout {
         f("dst", 32),
     ],
 };
+/// IPv4 header with one word of options.
+pub const IP4_OPTIONS: Layout = Layout {
+    name: "ip",
+    fields: &[
+        f("version", 4),
+        f("ihl", 4),
+        f("dscp", 6),
+        f("ecn", 2),
+        f("total", 16),
+        f("id", 16),
+        f("flags", 3),
+        f("fragment", 13),
+        f("ttl", 8),
+        f("nh", 8),
+        f("hsum", 16),
+        f("src", 32),
+        f("dst", 32),
+        f("options", 32),
+    ],
+};
 /// UDP header.
 pub const UDP: Layout =
     Layout { name: "udp", fields: &[f("sport", 16), f("dport", 16), f("udplen", 16), f("checksum", 16)] };

@@ -332,9 +332,15 @@ impl Player<'_> {
                     Err(fail(step, format!("counter {name}: expected {wanted}, got {have}")))
                 }
             }
+            Check::Paths { first, last, distinct } => {
+                self.listen(step.at)?;
+                let have = self.story.paths(*first, *last);
+                let what = || format!("EVs used by PSNs {first} to {last}: expected {distinct}, got {have}");
+                if have == *distinct { Ok(()) } else { Err(fail(step, what())) }
+            }
             Check::State(wanted) => {
                 self.listen(step.at)?;
-                let have = self.target.counter("state")?;
+                let have = self.target.counter("qp_state")?;
                 let have = ["reset", "init", "rtr", "rts", "error"].get(have as usize).copied().unwrap_or("unknown");
                 if have == wanted {
                     Ok(())

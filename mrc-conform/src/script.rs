@@ -143,6 +143,15 @@ pub enum Check {
     Counter(String, i64),
     /// The QP is in this state.
     State(String),
+    /// First transmissions of these PSNs used so many EVs.
+    Paths {
+        /// First PSN.
+        first: u32,
+        /// Last PSN.
+        last: u32,
+        /// Different EVs.
+        distinct: usize,
+    },
 }
 
 /// What is wrong with a script.
@@ -158,7 +167,8 @@ pub struct ScriptError {
 }
 
 /// Names that stand for several fields, or for none on the wire.
-const PSEUDO: &[&str] = &["ev", "at", "len", "of", "from", "port", "trim", "icrc", "cut", "ce", "fill"];
+pub(crate) const PSEUDO: &[&str] =
+    &["ev", "at", "len", "of", "from", "port", "trim", "icrc", "cut", "ce", "fill", "vlan", "srh", "options", "bare"];
 
 impl Script {
     /// Parses a file's text.
@@ -221,10 +231,8 @@ impl Script {
         let (mark, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         match mark {
             "<" | ">" => {
-                for (offset, rest) in repeated(rest)?.into_iter().enumerate() {
-                    let spec = packet(&rest)?;
+                for spec in repeated(rest)? {
                     let op = if mark == "<" { Op::Send(spec) } else { Op::Expect(spec) };
-                    let _ = offset;
                     self.steps.push(Step { line, at, op });
                 }
             }
@@ -237,16 +245,33 @@ impl Script {
     }
 }
 
-/// `psn=3..9` stands for seven packets.
-fn repeated(text: &str) -> Result<Vec<String>, String> {
-    let Some(range) = text.split_whitespace().find(|item| item.starts_with("psn=") && item.contains("..")) else {
-        return Ok(vec![text.into()]);
+/// `psn=3..9` stands for seven packets, each `len` bytes further on.
+fn repeated(text: &str) -> Result<Vec<PacketSpec>, String> {
+    let Some(item) = text.split_whitespace().find(|item| item.starts_with("psn=") && item.contains("..")) else {
+        return Ok(vec![packet(text)?]);
     };
-    let bounds = range["psn=".len()..].split_once("..").and_then(|(a, b)| Some((number(a)?, number(b)?)));
-    let Some((first, last)) = bounds.filter(|(first, last)| first <= last && last - first < 4_096) else {
-        return Err(format!("`{range}` is no range; write psn=3..9"));
+    let (first, last) = range(&item["psn=".len()..]).ok_or_else(|| format!("`{item}` is no range; write psn=3..9"))?;
+    let spec = packet(&text.replace(item, &format!("psn={first}")))?;
+    let len = spec.number("len").unwrap_or(64);
+    let nth = |n: i128| {
+        let mut spec = spec.clone();
+        for (name, value) in &mut spec.fields {
+            match (name.as_str(), value) {
+                ("psn", Value::Number(psn)) => *psn = (*psn + n) & 0xFF_FFFF,
+                ("at" | "from", Value::Number(at)) => *at += n * len,
+                _ => {}
+            }
+        }
+        spec
     };
-    Ok((first..=last).map(|psn| text.replace(range, &format!("psn={psn}"))).collect())
+    Ok((0..=i128::from(last - first)).map(nth).collect())
+}
+
+/// `3..9`, ends included.
+fn range(text: &str) -> Option<(u32, u32)> {
+    let (first, last) = text.split_once("..")?;
+    let (first, last) = (u32::try_from(number(first)?).ok()?, u32::try_from(number(last)?).ok()?);
+    (first <= last && last - first < 4_096).then_some((first, last))
 }
 
 fn packet(text: &str) -> Result<PacketSpec, String> {
@@ -256,7 +281,8 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
         let names: Vec<&str> = crate::format::KINDS.iter().map(|kind| kind.name).collect();
         format!("no packet type `{name}`; there are {}", names.join(", "))
     })?;
-    let template = crate::Packet::of(crate::expect::layouts(kind, 6, true, true));
+    let all = crate::expect::layouts(kind, 6, true, true).into_iter();
+    let template = crate::Packet::of(all.chain([crate::format::VLAN, crate::format::SRH]));
     let v4 = crate::Packet::of(crate::expect::layouts(kind, 4, false, true));
     let mut fields = Vec::new();
     for item in words {
@@ -366,7 +392,12 @@ fn check(text: &str) -> Result<Check, String> {
             Check::Counter(name.into(), number(value).ok_or("write `= count icrc=1`")? as i64)
         }
         "state" => Check::State(rest.trim().into()),
-        _ => return Err(format!("`{verb}` is nothing to check; there are done, memory, count and state")),
+        "paths" => {
+            let w = Words::of(rest, &["psn", "distinct"])?;
+            let psns = w.text("psn").and_then(range).ok_or("write psn=3..9")?;
+            Check::Paths { first: psns.0, last: psns.1, distinct: w.or("distinct", 1)? as usize }
+        }
+        _ => return Err(format!("`{verb}` is nothing to check; there are done, memory, count, state and paths")),
     })
 }
 
@@ -375,7 +406,7 @@ pub(crate) fn number(text: &str) -> Option<i128> {
     let clean = text.replace('_', "");
     let (negative, digits) = clean.strip_prefix('-').map_or((false, clean.as_str()), |digits| (true, digits));
     let value = match digits.strip_prefix("0x") {
-        Some(hex) => i128::from_str_radix(hex, 16).ok()?,
+        Some(hex) => u128::from_str_radix(hex, 16).ok()? as i128,
         None => digits.parse().ok()?,
     };
     Some(if negative { -value } else { value })

@@ -84,7 +84,7 @@ pub trait Target {
     /// # Errors
     /// The target does not tell.
     fn memory(&mut self, offset: u64, len: usize) -> Result<Vec<u8>, Refusal>;
-    /// A counter of the target, or the state of its QP under the name `state`.
+    /// A counter of the target, or the state of its QP under the name `qp_state`.
     ///
     /// # Errors
     /// The target does not tell.

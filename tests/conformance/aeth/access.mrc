@@ -1,5 +1,5 @@
 # NAK 0x62 ends the QP: the request completes with an access error, the next one is flushed
-requires AETH-006, ERR-001
+requires AETH-005, TACK-005
 
 0     ! write id=1 len=64
 0     > write_only psn=0

@@ -1,5 +1,5 @@
 # PSNs wrap inside a SACK
-requires BTH-006, SACK-008
+requires GEN-003, SACK-008
 knobs psn=0xFFFFFE
 
 0    < write_first psn=0xFFFFFE len=1024 dmalen=4096

@@ -1,5 +1,5 @@
 # A PSN just above the window is refused with PSN_OOR_WINDOW and not placed
-requires RSP-004, VAL-015
+requires RSP-004
 knobs mpr=1
 
 0    < write_middle psn=128 at=0 len=1024 dmalen=4096

@@ -1,5 +1,5 @@
 # The knob oor_silent drops it without a word
-requires RSP-005
+requires RSP-004
 knobs mpr=1 oor_silent
 
 0    < write_middle psn=128 at=0 len=1024 dmalen=4096

@@ -1,5 +1,5 @@
 # A transport version other than 0 is dropped
-requires VAL-007
+requires VAL-008, BTH-005
 
 0    < write_only psn=0 len=64 a tver=1
 1us  = count tver=1

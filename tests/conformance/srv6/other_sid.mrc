@@ -1,0 +1,6 @@
+# A destination of another host is not ours
+requires HOST-002, VAL-003
+knobs srv6
+
+0    < write_only psn=0 len=64 a outer.dst=0xfcbbbb00300c00000000000000000000
+1us  = count l3_dst=1

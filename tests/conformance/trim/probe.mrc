@@ -1,0 +1,5 @@
+# A trimmed packet that is no write is dropped
+requires TRIM-008
+
+0    < probe probe_id=1 ip.dscp=12
+1us  = count trimmed=1

@@ -1,0 +1,5 @@
+# An RDMA read request of the reliable connection is not served
+requires MODEL-001, OPC-001
+
+0    < write_only psn=0 len=0 a opcode=0x0C
+1us  = count opcode=1

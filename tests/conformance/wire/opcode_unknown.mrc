@@ -1,0 +1,5 @@
+# An opcode that MRC does not have is dropped
+requires VAL-007, MODEL-001
+
+0    < write_only psn=0 len=64 a opcode=0xC4
+1us  = count opcode=1

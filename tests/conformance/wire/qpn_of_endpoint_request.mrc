@@ -1,0 +1,5 @@
+# An endpoint request to another QP than 2 is dropped
+requires VAL-011
+
+0    < ep_request op=1
+1us  = count qpn=1

@@ -1,0 +1,5 @@
+# A trimmed packet cut inside BTH is dropped
+requires VAL-006, TRIM-004
+
+0    < write_only psn=0 len=64 trim=11 ip.dscp=12
+1us  = count short=1

@@ -1,0 +1,7 @@
+# Acknowledgements mean nothing before RTS
+requires CTL-002, VAL-014
+knobs state=rtr
+
+0    < sack cack=0xFFFFFF
+1us  < ack psn=0xFFFFFF
+2us  = count state=2
