@@ -2,4 +2,4 @@
 requires TRIM-008
 
 0    < probe probe_id=1 ip.dscp=12
-1us  = count trimmed=1
+1us  = count opcode=1

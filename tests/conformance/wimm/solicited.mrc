@@ -1,0 +1,7 @@
+# The solicited bit makes the completion a solicited one
+requires WIMM-005, BTH-002
+
+0    ! recv id=1
+0    < write_only_imm psn=0 len=64 imm=3 se
+0    > ack psn=0
+0    = done recv id=1 se=1
