@@ -1,0 +1,10 @@
+# The knob reorder_min asks for more
+requires LOSS-002
+knobs mtu=256 reorder_factor=0 reorder_min=6
+
+0     ! write len=1536
+0     > write_first psn=0 len=256 dmalen=1536
+0     > write_middle psn=1..4 from=256 at=256 len=256 dmalen=1536
+0     > write_last psn=5 from=1280 at=1280 len=256 dmalen=1536
+60us  < sack cack=0xFFFFFF ack_offset=6 bitmap=0x3E rcvd=7
+80us  < ack psn=5

@@ -1,0 +1,10 @@
+# Before a base RTT has passed nothing is inferred
+requires LOSS-003
+knobs mtu=256 reorder_factor=0
+
+0     ! write len=1536
+0     > write_first psn=0 len=256 dmalen=1536
+0     > write_middle psn=1..4 from=256 at=256 len=256 dmalen=1536
+0     > write_last psn=5 from=1280 at=1280 len=256 dmalen=1536
+20us  < sack cack=0xFFFFFF ack_offset=6 bitmap=0x3E rcvd=7 rtx
+80us  < ack psn=5
