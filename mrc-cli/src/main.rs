@@ -5,6 +5,8 @@
 mod cmd;
 mod demo;
 mod handshake;
+mod load;
+mod selector;
 mod session;
 mod transfer;
 mod trial;

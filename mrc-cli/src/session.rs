@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use mrc_afxdp::device::{Attachment, Idle};
 use mrc_core::path::LossEvAction;
-use mrc_core::{PeerHandle, RetryConfig, Trimming};
+use mrc_core::{EventMask, PeerHandle, RetryConfig, Trimming};
 use mrc_verbs_shim::{Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair};
 use mrc_wire::{Psn, Qpn, Rkey};
 
@@ -38,6 +38,9 @@ pub struct DeviceArgs {
     /// Acknowledgement timer T0 = 1.024 us * 2^N
     #[arg(long, value_name = "N", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u8).range(1..=24))]
     pub timeout: u8,
+    /// Set by commands that report bytes per path
+    #[arg(skip)]
+    pub count_paths: bool,
 }
 
 /// `--mode`.
@@ -72,7 +75,16 @@ impl DeviceArgs {
     /// Defaults for a host of a fabric that the program built itself.
     pub fn own_fabric(trimming: bool) -> Self {
         let mode = ModeArg::Auto;
-        Self { host_file: None, lab: None, prefix: String::new(), mode, spin: false, trimming, timeout: TIMEOUT }
+        Self {
+            host_file: None,
+            lab: None,
+            prefix: String::new(),
+            mode,
+            spin: false,
+            trimming,
+            timeout: TIMEOUT,
+            count_paths: false,
+        }
     }
 
     /// The host to run on.
@@ -111,6 +123,8 @@ impl Session {
         let mut config = host.device();
         config.attachment = args.mode.attachment();
         config.required_mtu = u32::from(host.path_mtu()?) + 88 + 40;
+        config.count_paths = args.count_paths;
+        config.endpoint.events = config.endpoint.events.with(EventMask::PATH);
         config.limits.qps = qps.next_power_of_two().max(4);
         config.idle = if args.spin { Idle::Spin } else { Idle::SleepAfter(Duration::from_micros(50)) };
         let context = match &host.namespace {
@@ -148,6 +162,19 @@ impl Session {
         keepalive: bool,
         remotes: &[QpAddress],
     ) -> anyhow::Result<PeerHandle> {
+        self.connect_with(host, peer, path_mtu, keepalive, remotes, |_, _| ())
+    }
+
+    /// As [`Self::connect`]; `tune` may change the attributes of each QP, by its number.
+    pub fn connect_with(
+        &self,
+        host: &HostFile,
+        peer: &HostPeer,
+        path_mtu: u16,
+        keepalive: bool,
+        remotes: &[QpAddress],
+        tune: impl Fn(usize, &mut QpAttr),
+    ) -> anyhow::Result<PeerHandle> {
         let handle = self.context.add_peer(host.peer_config(peer)?)?;
         let profile = self.context.create_ev_profile(host.paths_to(peer)?)?;
         let mut attr = QpAttr::new(handle, profile);
@@ -158,7 +185,9 @@ impl Session {
         attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 8 };
         attr.rts.keepalive_ns = if keepalive { 50_000_000 } else { 0 };
         attr.rts.paths.loss_ev_action = LossEvAction::AssumedBad;
-        for (qp, remote) in self.qps.iter().zip(remotes) {
+        for (index, (qp, remote)) in self.qps.iter().zip(remotes).enumerate() {
+            let mut attr = attr;
+            tune(index, &mut attr);
             qp.connect(&attr, remote)?;
         }
         Ok(handle)

@@ -214,7 +214,7 @@ fn phase(
             fabric.impair(link, &impairment)?;
         }
         if weather == Weather::Queue {
-            fabric.slow(link, SLOW_BITS_PER_SECOND)?;
+            fabric.slow(link, SLOW_BITS_PER_SECOND, None)?;
         }
     }
     let (before, bytes) = (books(transfer)?, transfer.bytes);

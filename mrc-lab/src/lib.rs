@@ -20,4 +20,4 @@ pub use exec::{LabError, Missing, enter, requirements, skip};
 pub use fabric::{Fabric, LinkReport, LinkState, Status, SwitchReport};
 pub use impair::{Impairment, PortCounters, PortReport, VirtualQueue, parse_ppm};
 pub use shape::{Host, HostPeer, HostPlane, Link, Node, Shape};
-pub use shaper::{ShaperReport, parse_rate};
+pub use shaper::{ShaperReport, parse_rate, parse_size};

@@ -12,8 +12,8 @@ use crate::shape::{Shape, device};
 
 /// Bytes that may leave at once: one jumbo frame and some, so that the queue begins almost at once.
 const BURST_BYTES: u32 = 16 << 10;
-/// Bytes that may wait; beyond the real queue drops.
-const LIMIT_BYTES: u32 = 16 << 20;
+/// Bytes that may wait unless told otherwise: more than any window here.
+const LIMIT_BYTES: u64 = 16 << 20;
 
 /// One slowed direction of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,6 +43,15 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     parse_unit(text, "rate", &rates)
 }
 
+/// Bytes from text: `300kb`, `2mb`.
+///
+/// # Errors
+/// What is wrong, for people.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let sizes = [("gb", 1_000_000_000), ("mb", 1_000_000), ("kb", 1_000), ("b", 1)];
+    parse_unit(text, "number of bytes", &sizes)
+}
+
 /// The directions of `what` in which a switch sends: all but those that leave a host.
 fn sending(shape: &Shape, what: &str) -> Result<Vec<Place>, LabError> {
     let mut places = places(shape, what)?;
@@ -57,13 +66,14 @@ impl Place {
 }
 
 impl Fabric {
-    /// Slows links to `bits_per_second` in each direction in which a switch sends; `what` as in [`Self::impair`]. An
-    /// earlier rate is replaced.
+    /// Slows links to `bits_per_second` in each direction in which a switch sends; `what` as in [`Self::impair`]. What
+    /// does not fit into a queue of `queue_bytes`, 16 MiB unless told, is dropped. An earlier rate is replaced.
     ///
     /// # Errors
     /// No such link, or the kernel has no `tbf`.
-    pub fn slow(&self, what: &str, bits_per_second: u64) -> Result<(), LabError> {
-        let (rate, burst, limit) = (format!("{bits_per_second}bit"), BURST_BYTES.to_string(), LIMIT_BYTES.to_string());
+    pub fn slow(&self, what: &str, bits_per_second: u64, queue_bytes: Option<u64>) -> Result<(), LabError> {
+        let (rate, burst) = (format!("{bits_per_second}bit"), BURST_BYTES.to_string());
+        let limit = queue_bytes.unwrap_or(LIMIT_BYTES).to_string();
         sending(self.shape(), what)?.iter().try_for_each(|place| {
             let (namespace, device) = place.interface(self.shape());
             let tbf = ["tbf", "rate", &rate, "burst", &burst, "limit", &limit];

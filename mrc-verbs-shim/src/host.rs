@@ -381,6 +381,11 @@ impl HostFile {
         Ok(entries)
     }
 
+    /// Name of a path of [`Self::paths_to`] for people: `p1u2` is plane 1, uplink 2 of the own T0.
+    pub fn path_name(entry: &EvEntry) -> String {
+        format!("p{}u{}", entry.port.plane(), entry.ev.0 & ((1 << PLANE_LSB) - 1))
+    }
+
     /// Payload bytes of a full packet: what the file says, else the largest whose frames fit the interface.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ use mrc_core::{
     MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig, PostError, QpHandle, QpInfo, QpInit, RtrAttr,
     RtsAttr, Stats, TableError,
 };
-use mrc_wire::{Ip, Rkey};
+use mrc_wire::{Ev, Ip, PortNum, Rkey};
 
 use crate::ring::doorbell::Doorbell;
 use crate::ring::spsc;
@@ -81,6 +81,8 @@ pub struct DeviceConfig {
     pub required_mtu: u32,
     /// Idle policy.
     pub idle: Idle,
+    /// Count the payload bytes sent on each path ([`DeviceStats::paths`]); costs a look-up per packet.
+    pub count_paths: bool,
 }
 
 impl DeviceConfig {
@@ -95,6 +97,7 @@ impl DeviceConfig {
             attachment: Attachment::Xdp(Mode::Auto),
             required_mtu: 0,
             idle: Idle::SleepAfter(Duration::from_micros(50)),
+            count_paths: false,
         }
     }
 }
@@ -156,13 +159,28 @@ type EventHook = Box<dyn Fn(DeviceEvent) + Send>;
 
 type Job = Box<dyn FnOnce(&mut progress::Progress<'_>) + Send>;
 
+/// What one path carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathBytes {
+    /// Port it leaves through.
+    pub port: PortNum,
+    /// Entropy value.
+    pub ev: Ev,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes: u64,
+}
+
 /// Counters of a device.
 #[derive(Debug, Clone)]
 pub struct DeviceStats {
+    /// When they were read, on the engine's clock, which also dates its events.
+    pub at: Instant,
     /// The engine's.
     pub engine: Stats,
     /// Each port's, plane 0 first.
     pub ports: Vec<PortStats>,
+    /// Each path that carried payload, by port and entropy value; empty unless [`DeviceConfig::count_paths`] is set.
+    pub paths: Vec<PathBytes>,
 }
 
 /// An open userspace NIC. Dropping it ends the progress thread and releases the interfaces.
@@ -211,8 +229,8 @@ impl Device {
         let (jobs, job_queue) = mpsc::channel();
         let (event_sender, events) = mpsc::channel();
         let (ready, is_ready) = mpsc::channel();
-        let (thread_bell, thread_stop, limits, idle) =
-            (Arc::clone(&bell), Arc::clone(&stop), config.limits, config.idle);
+        let (thread_bell, thread_stop) = (Arc::clone(&bell), Arc::clone(&stop));
+        let (limits, idle, count_paths) = (config.limits, config.idle, config.count_paths);
         let thread = std::thread::Builder::new()
             .name(format!("mrc-{}", config.name))
             .spawn(move || {
@@ -231,7 +249,7 @@ impl Device {
                     Ok(engine) => {
                         let _ = ready.send(Ok(()));
                         let shared = progress::Shared { jobs: job_queue, events: event_sender, bell: thread_bell };
-                        progress::Progress::new(engine, ports, links, shared, idle).run(&thread_stop);
+                        progress::Progress::new(engine, ports, links, shared, idle, count_paths).run(&thread_stop);
                     }
                 }
             })

@@ -1,6 +1,7 @@
 //! The progress loop: one thread that owns the engine and the ports. Moves frames and bytes; decides nothing about the
 //! protocol. Source: the contract on `mrc_core::Endpoint`.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
@@ -8,11 +9,11 @@ use mrc_core::{
     Access, Completion, CqHandle, Endpoint, IcrcCheck, Instant, MAX_HEADER_LEN, MemRange, MrHandle, Operation, Pd,
     PortMask, PostError, Received, RxMeta, Status, TableError, Transmit,
 };
-use mrc_wire::{PortNum, Rkey, icrc};
+use mrc_wire::{Ev, PortNum, Rkey, icrc};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::queue::{CompletionWaker, Post, Work};
-use super::{DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, since};
+use super::{DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, PathBytes, since};
 use crate::ring::doorbell::Doorbell;
 use crate::ring::spsc;
 use crate::{AnyPort, LinkMonitor, LinkState, MemRegion, Port as _, RxFrame};
@@ -70,6 +71,8 @@ pub(super) struct Progress<'s> {
     origin: std::time::Instant,
     /// Frames still with the kernel, per port.
     pending: Vec<usize>,
+    /// Payload bytes by path, if they are to be counted.
+    paths: Option<BTreeMap<(u8, u32), u64>>,
 }
 
 impl<'s> Progress<'s> {
@@ -79,12 +82,15 @@ impl<'s> Progress<'s> {
         links: LinkMonitor,
         shared: Shared,
         idle: Idle,
+        count_paths: bool,
     ) -> Self {
         let memory = vec![None; engine.limits().mrs];
         let pending = vec![0; ports.len()];
         let origin = std::time::Instant::now();
         let (sources, sinks, hook) = (Vec::new(), Vec::new(), None);
-        let mut progress = Self { engine, ports, links, shared, hook, sources, sinks, memory, idle, origin, pending };
+        let paths = count_paths.then(BTreeMap::new);
+        let mut progress =
+            Self { engine, ports, links, shared, hook, sources, sinks, memory, idle, origin, pending, paths };
         for plane in 0..progress.ports.len() {
             let state = progress.links.state(progress.ports[plane].ifindex());
             if state != Some(LinkState::Up) {
@@ -237,6 +243,9 @@ impl<'s> Progress<'s> {
                 && let Some(len) = fill(slot.buffer(), &headers, &transmit, &self.memory)
             {
                 slot.commit(len);
+                if let (Some(paths), Some(payload)) = (&mut self.paths, transmit.payload) {
+                    *paths.entry((transmit.port.plane(), transmit.ev.0)).or_default() += u64::from(payload.len);
+                }
             }
             if port.tx_free() == 0 {
                 free = free.without(transmit.port);
@@ -367,7 +376,14 @@ impl<'s> Progress<'s> {
     }
 
     pub(super) fn stats(&self) -> DeviceStats {
-        DeviceStats { engine: *self.engine.stats(), ports: self.ports.iter().map(|port| port.stats()).collect() }
+        let path =
+            |(&(plane, ev), &bytes): (&(u8, u32), &u64)| PathBytes { port: port_of(plane.into()), ev: Ev(ev), bytes };
+        DeviceStats {
+            at: self.now(),
+            engine: *self.engine.stats(),
+            ports: self.ports.iter().map(|port| port.stats()).collect(),
+            paths: self.paths.iter().flatten().map(path).collect(),
+        }
     }
 }
 

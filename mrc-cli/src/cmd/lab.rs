@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate};
+use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate, parse_size};
 
 use crate::demo::Interrupt;
 use crate::session::lab_host;
@@ -150,6 +150,9 @@ struct Slow {
     /// Rate, e.g. 50mbit
     #[arg(long, value_parser = parse_rate, required_unless_present = "clear")]
     rate: Option<u64>,
+    /// Bytes that may wait, e.g. 300kb; 16 MiB without
+    #[arg(long, value_parser = parse_size, requires = "rate")]
+    queue: Option<u64>,
     /// Full speed again
     #[arg(long, conflicts_with = "rate")]
     clear: bool,
@@ -159,7 +162,7 @@ impl Slow {
     fn run(&self, fabric: &Fabric, json: bool) -> anyhow::Result<()> {
         let what = self.links.name();
         match self.rate {
-            Some(rate) => fabric.slow(&what, rate)?,
+            Some(rate) => fabric.slow(&what, rate, self.queue)?,
             None => fabric.unslow(&what)?,
         }
         say(json, &what, if self.rate.is_some() { "slowed" } else { "at full speed" });

@@ -7,10 +7,12 @@ use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_afxdp::device::DeviceEvent;
 use mrc_core::Event;
-use mrc_verbs_shim::{Status, WriteWr};
+use mrc_lab::parse_rate;
 use serde::Serialize;
 
 use crate::handshake::{Control, Hello, Peer};
+use crate::load::{Goal, Load, Run, Switch};
+use crate::selector::{PathArgs, Paths, Tune};
 use crate::session::{DeviceArgs, Session, address};
 
 /// Arguments of `mrc write-bw`.
@@ -20,6 +22,12 @@ Start the server first (no address), then the client (with the server's address)
   mrc lab up
   mrc write-bw --lab hB &
   mrc write-bw --lab hA localhost -D 10 -q 4
+
+Path selectors side by side, on a fabric with a slow path:
+  mrc lab slow p0-t0a-t1a --rate 20mbit
+  mrc write-bw --lab hB &
+  mrc write-bw --lab hA localhost -D 4 -s 16384 --rate-limit 300mbit --base-rtt 1000 --path p0u0 \\
+      --selector spray,hopper,flowbender,oblivious,pinned
 
 The address is for the exchange of QP numbers and keys over TCP; data takes the planes of the host file.
 Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage.")]
@@ -46,6 +54,14 @@ pub struct Args {
     /// TCP port of the exchange
     #[arg(short, long, default_value_t = 18515)]
     port: u16,
+    #[command(flatten)]
+    path: PathArgs,
+    /// Offered load of all queue pairs together, e.g. 400mbit; without it as much as fits
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate_limit: Option<u64>,
+    /// Report goodput and bytes per path every so many milliseconds; 500 with --selector
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..))]
+    interval: Option<u64>,
     /// Report Gb/s instead of MiB/s
     #[arg(long = "report-gbits", alias = "report_gbits")]
     report_gbits: bool,
@@ -53,6 +69,9 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Between two selectors.
+const REST: Duration = Duration::from_millis(300);
 
 /// Result of a measurement.
 #[derive(Debug, Serialize)]
@@ -65,7 +84,29 @@ struct Report {
     ev_assumed_bad: u64,
     ev_restored: u64,
     plane_bytes: Vec<u64>,
+    /// Names of the paths, in the order in which the runs list their bytes.
+    paths: Vec<String>,
+    /// One per selector; none on the server.
+    runs: Vec<Run>,
     error: Option<String>,
+}
+
+impl Args {
+    fn goal(&self) -> Goal {
+        Goal {
+            size: self.size,
+            depth: self.tx_depth,
+            messages: if self.duration.is_some() { u64::MAX } else { self.iterations },
+            duration: self.duration.map(Duration::from_secs),
+            bits_per_second: self.rate_limit,
+            base_rtt: Duration::from_micros(self.path.base_rtt),
+            interval: self.interval().map(Duration::from_millis),
+        }
+    }
+
+    fn interval(&self) -> Option<u64> {
+        self.interval.or((!self.path.selector.is_empty()).then_some(500))
+    }
 }
 
 /// Runs the command.
@@ -139,9 +180,11 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let host = args.device.host()?;
-    let qps = usize::from(args.qps);
+    let selectors = args.path.selectors();
+    let qps = usize::from(args.qps) * selectors.len();
     let mut control = Control::connect(server, args.port)?;
-    let mut session = Session::open(&host, &args.device, qps, (args.size as usize * qps).max(4096))?;
+    let device = DeviceArgs { count_paths: true, ..args.device.clone() };
+    let mut session = Session::open(&host, &device, qps, (args.size as usize * qps).max(4096))?;
     let mut hello = Hello::new("write-bw", host.gid, host.path_mtu()?, args.size);
     hello.va = session.mr.addr();
     hello.rkey = session.mr.rkey().0;
@@ -152,99 +195,60 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     }
     let remotes = remotes(&theirs);
     let mtu = theirs.path_mtu.min(hello.path_mtu);
-    session.connect(&host, host.peer(theirs.gid)?, mtu, false, &remotes)?;
+    let peer = host.peer(theirs.gid)?;
+    let paths = Paths::between(&host, peer)?;
+    let tunes: Vec<Tune> = selectors.iter().map(|&name| args.path.tune(name, &paths)).collect::<Result<_, _>>()?;
+    session
+        .connect_with(&host, peer, mtu, false, &remotes, |qp, attr| tunes[qp / usize::from(args.qps)].apply(attr))?;
     control.barrier()?;
-    let (report, failed) = measure(args, &mut session, &remotes, host.planes.len())?;
+    let start = Instant::now();
+    let runs = measure(args, &mut session, &remotes, &paths)?;
     control.done();
+    let (bytes, messages) = runs.iter().fold((0, 0), |sum, run| (sum.0 + run.bytes, sum.1 + run.messages));
+    let error = runs.iter().find_map(|run| run.error.clone());
+    let stats = session.context.stats()?;
+    let mut report = Report::new(&stats.engine, host.planes.len(), bytes, messages, start.elapsed(), error);
+    (report.paths, report.runs) = (paths.names(), runs);
     report.print(args, "written");
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if report.error.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Keeps `tx_depth` writes in flight on every QP until time or messages run out.
+/// Runs the selectors one after the other, each on queue pairs of its own.
 fn measure(
     args: &Args,
     session: &mut Session,
     remotes: &[mrc_verbs_shim::QpAddress],
-    planes: usize,
-) -> anyhow::Result<(Report, bool)> {
-    let start = Instant::now();
-    let deadline = args.duration.map(|seconds| start + Duration::from_secs(seconds));
-    let target = if deadline.is_some() { u64::MAX } else { args.iterations };
+    paths: &Paths,
+) -> anyhow::Result<Vec<Run>> {
     let bar = progress(args);
-    let (mut posted, mut done, mut error) = (0u64, 0u64, None);
-    let mut inflight = vec![0u16; remotes.len()];
-    let mut last_tick = start;
-    loop {
-        let now = Instant::now();
-        let more = error.is_none() && deadline.is_none_or(|at| now < at);
-        for (index, remote) in remotes.iter().enumerate() {
-            while more && posted < target && inflight[index] < args.tx_depth {
-                let wr = WriteWr {
-                    wr_id: index as u64,
-                    mr: &session.mr,
-                    offset: index as u64 * u64::from(args.size),
-                    len: args.size,
-                    remote_va: remote.va + index as u64 * u64::from(args.size),
-                    rkey: remote.rkey,
-                    signaled: true,
-                };
-                if !session.cq.post_write(&session.qps[index], &wr) {
-                    break;
-                }
-                inflight[index] += 1;
-                posted += 1;
+    let goal = args.goal();
+    let per_run = usize::from(args.qps);
+    let mut runs = Vec::new();
+    let mut last_tick = Duration::ZERO;
+    for (nth, selector) in args.path.selectors().into_iter().enumerate() {
+        if nth > 0 {
+            // Queues in the fabric drain: every selector begins on an idle one.
+            std::thread::sleep(REST);
+        }
+        bar.set_position(0);
+        let mut tick = |elapsed: Duration, done: u64| {
+            if elapsed.abs_diff(last_tick) >= Duration::from_millis(200) {
+                last_tick = elapsed;
+                let gbit = done as f64 * f64::from(args.size) * 8.0 / elapsed.as_secs_f64() / 1e9;
+                bar.set_position(if args.duration.is_some() { elapsed.as_millis() as u64 } else { done });
+                bar.set_message(format!("{} {gbit:.2} Gb/s", selector.name()));
             }
-        }
-        let mut idle = true;
-        while let Some(completion) = session.cq.poll() {
-            idle = false;
-            inflight[completion.wr_id as usize] -= 1;
-            match completion.status {
-                Status::Success => done += 1,
-                Status::Flushed => {}
-                status => {
-                    error = Some(explain(&completion, status));
-                }
-            }
-        }
-        if idle {
-            std::thread::yield_now();
-        }
-        if session.cq.is_closed() {
-            bail!("the device's progress thread ended");
-        }
-        if now.duration_since(last_tick) >= Duration::from_millis(200) {
-            last_tick = now;
-            let gbit = done as f64 * f64::from(args.size) * 8.0 / now.duration_since(start).as_secs_f64() / 1e9;
-            bar.set_position(if deadline.is_some() { start.elapsed().as_millis() as u64 } else { done });
-            bar.set_message(format!("{gbit:.2} Gb/s"));
-        }
-        let finished = (!more || posted >= target) && inflight.iter().all(|&n| n == 0);
-        if finished {
+        };
+        let mut load = Load { session, remotes, paths };
+        let run = load.run(selector.name(), nth * per_run..(nth + 1) * per_run, &goal, &mut tick)?;
+        let failed = run.error.is_some();
+        runs.push(run);
+        if failed {
             break;
         }
     }
     bar.finish_and_clear();
-    let failed = error.is_some();
-    let stats = session.context.stats()?;
-    let bytes = done * u64::from(args.size);
-    Ok((Report::new(&stats.engine, planes, bytes, done, start.elapsed(), error), failed))
-}
-
-/// A failed completion, in words.
-fn explain(completion: &mrc_verbs_shim::Completion, status: Status) -> String {
-    let path = completion.last_path.map_or_else(
-        || "no packet was sent".to_owned(),
-        |(ev, port)| format!("last EV {:#x} on plane {}", ev.0, port.plane()),
-    );
-    format!(
-        "{}: QP {:#08x}, first PSN {}, {path}, {} retries, last acknowledgement {:.1} ms ago",
-        status.text(),
-        completion.qp.value(),
-        completion.first_psn.value(),
-        completion.retries,
-        completion.since_ack_ns as f64 / 1e6
-    )
+    Ok(runs)
 }
 
 /// The first failure that the engine reported, in words.
@@ -300,6 +304,8 @@ impl Report {
             ev_assumed_bad: engine.ev_assumed_bad,
             ev_restored: engine.ev_restored,
             plane_bytes: engine.ports.iter().take(planes).map(|port| port.tx_bytes + port.rx_bytes).collect(),
+            paths: Vec::new(),
+            runs: Vec::new(),
             error,
         }
     }
@@ -308,6 +314,9 @@ impl Report {
         if args.json {
             println!("{}", serde_json::to_string(self).unwrap_or_default());
             return;
+        }
+        if args.interval().is_some() && !self.runs.is_empty() {
+            self.print_runs();
         }
         let (rate, unit) = if args.report_gbits {
             (self.gbit_per_s, "Gb/s")
@@ -325,5 +334,34 @@ impl Report {
         if let Some(error) = &self.error {
             eprintln!("mrc: {error}");
         }
+    }
+
+    /// Goodput and bytes per path over time, all selectors in one table.
+    fn print_runs(&self) {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let row = |paths: &[u64]| paths.iter().map(|&bytes| format!(" {:>8.2}", mib(bytes))).collect::<String>();
+        let names: String = self.paths.iter().map(|name| format!(" {name:>8}")).collect();
+        println!("{:<10} {:>8} {:>9} {names}", "selector", "ms", "Mb/s");
+        for run in &self.runs {
+            for sample in &run.samples {
+                let mbit = sample.gbit_per_s * 1e3;
+                println!("{:<10} {:>8.0} {mbit:>9.1} {}", run.selector, sample.ms, row(&sample.path_bytes));
+            }
+        }
+        println!("MiB sent on each path since the row before, retransmissions included\n");
+        println!("{:<10} {:>9} {:>13} {:>7} {:>9}  moves", "selector", "Mb/s", "retransmitted", "probes", "switches");
+        for run in &self.runs {
+            let moves: Vec<String> = run.switches.iter().take(3).map(Switch::to_string).collect();
+            let mbit = run.gbit_per_s * 1e3;
+            println!(
+                "{:<10} {mbit:>9.1} {:>13} {:>7} {:>9}  {}",
+                run.selector,
+                run.retransmitted,
+                run.path_probes,
+                run.path_switches,
+                moves.join(", ")
+            );
+        }
+        println!();
     }
 }

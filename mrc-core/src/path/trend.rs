@@ -63,6 +63,7 @@ impl Trend {
 
     /// The round trip, in nanoseconds, that the line gives for the newest packet sent; `None` before two samples at
     /// different PSNs.
+    //= HOP-010
     pub(super) fn of_newest(&self) -> Option<u32> {
         let n = i64::from(self.n);
         let sum_x = i64::from(self.sum_x);

@@ -1,0 +1,135 @@
+//! Path selectors on the command line, and names for paths.
+
+use anyhow::Context as _;
+use mrc_afxdp::device::PathBytes;
+use mrc_core::path::{EvEntry, EvIndex, FlowBenderConfig, HopperConfig, Selector};
+use mrc_verbs_shim::QpAttr;
+use mrc_verbs_shim::host::{HostFile, HostPeer};
+
+/// How to choose paths.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PathArgs {
+    /// How to choose the path of a packet; of several, separated by commas, each is measured in turn
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME[,NAME]")]
+    pub selector: Vec<SelectorArg>,
+    /// Path that pinned takes and that hopper and flowbender begin on: p1u2 is plane 1, uplink 2 of the own T0
+    #[arg(long)]
+    pub path: Option<String>,
+    /// Round trip without load in microseconds, the measure of hopper's thresholds
+    #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub base_rtt: u64,
+    /// Bytes in flight, all queue pairs together
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 10, value_parser = clap::value_parser!(u32).range(4096..))]
+    pub window: u32,
+}
+
+/// `--selector`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum SelectorArg {
+    /// Every packet on another path; those that are congested or broken are passed over
+    Spray,
+    /// One path, left for a better one when its round trip grows
+    Hopper,
+    /// One path, left for a random one when many packets are marked or lost
+    Flowbender,
+    /// Every packet on another path, whatever the network says
+    Oblivious,
+    /// One path for ever
+    Pinned,
+}
+
+impl SelectorArg {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spray => "spray",
+            Self::Hopper => "hopper",
+            Self::Flowbender => "flowbender",
+            Self::Oblivious => "oblivious",
+            Self::Pinned => "pinned",
+        }
+    }
+
+    /// The engine's selector; `first` is an index into the paths.
+    fn selector(self, first: Option<u16>) -> Selector {
+        let begin = first.map_or(EvIndex::NONE, EvIndex);
+        match self {
+            Self::Spray => Selector::Spray,
+            Self::Hopper => Selector::Hopper(HopperConfig { first: begin, ..HopperConfig::DEFAULT }),
+            Self::Flowbender => Selector::FlowBender(FlowBenderConfig { first: begin, ..FlowBenderConfig::DEFAULT }),
+            Self::Oblivious => Selector::Oblivious,
+            Self::Pinned => Selector::Pinned(EvIndex(first.unwrap_or(0))),
+        }
+    }
+}
+
+impl PathArgs {
+    /// The selectors to measure; spray unless told otherwise.
+    pub fn selectors(&self) -> Vec<SelectorArg> {
+        if self.selector.is_empty() { vec![SelectorArg::Spray] } else { self.selector.clone() }
+    }
+
+    /// What the arguments say of the queue pairs under `selector`.
+    ///
+    /// # Errors
+    /// No such path.
+    pub fn tune(&self, selector: SelectorArg, paths: &Paths) -> anyhow::Result<Tune> {
+        let first = self.path.as_deref().map(|name| paths.find(name)).transpose()?;
+        let base_rtt_ns = self.base_rtt * 1_000;
+        Ok(Tune { selector: selector.selector(first), base_rtt_ns })
+    }
+}
+
+/// What a selector needs of its queue pairs.
+#[derive(Debug, Clone, Copy)]
+pub struct Tune {
+    selector: Selector,
+    base_rtt_ns: u64,
+}
+
+impl Tune {
+    /// Changes the attributes accordingly.
+    pub fn apply(&self, attr: &mut QpAttr) {
+        attr.rts.selector = self.selector;
+        attr.rts.base_rtt_ns = self.base_rtt_ns;
+    }
+}
+
+/// The paths to a peer, in the order of the EV profile.
+pub struct Paths {
+    entries: Vec<EvEntry>,
+}
+
+impl Paths {
+    /// All paths from `host` to `peer`.
+    ///
+    /// # Errors
+    /// More uplinks than an EV can name.
+    pub fn between(host: &HostFile, peer: &HostPeer) -> anyhow::Result<Self> {
+        Ok(Self { entries: host.paths_to(peer)? })
+    }
+
+    /// Their names.
+    pub fn names(&self) -> Vec<String> {
+        self.entries.iter().map(HostFile::path_name).collect()
+    }
+
+    /// The name of path `index`; `?` for one that does not exist.
+    pub fn name(&self, index: u16) -> String {
+        self.entries.get(usize::from(index)).map_or_else(|| "?".to_owned(), HostFile::path_name)
+    }
+
+    fn find(&self, name: &str) -> anyhow::Result<u16> {
+        let index = self.entries.iter().position(|entry| HostFile::path_name(entry) == name);
+        let index = index.with_context(|| format!("no path `{name}`: the paths are {}", self.names().join(" ")))?;
+        Ok(index as u16)
+    }
+
+    /// Bytes by path, in the order of the names.
+    pub fn sort(&self, counted: &[PathBytes]) -> Vec<u64> {
+        let bytes = |entry: &EvEntry| {
+            counted.iter().find(|path| path.port == entry.port && path.ev == entry.ev).map_or(0, |path| path.bytes)
+        };
+        self.entries.iter().map(bytes).collect()
+    }
+}
