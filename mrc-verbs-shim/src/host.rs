@@ -408,6 +408,19 @@ impl HostFile {
         }
     }
 
+    /// This host as a peer of its own: up to the first switch and back. `None` when no peer says which switch that is.
+    pub fn myself(&self) -> Option<HostPeer> {
+        let [block, rest, first, ..] = self.peers.first()?.template.segments();
+        let [.., own, _, _, _, _, _] = self.planes.first()?.sid.segments();
+        Some(HostPeer {
+            name: self.name.clone(),
+            gid: self.gid,
+            ipv4: self.ipv4,
+            template: Ipv6Addr::new(block, rest, first, own, 0, 0, 0, 0),
+            uplinks: 0,
+        })
+    }
+
     /// The peer that a GID of any form names: its inner address or its IPv4-mapped address.
     pub fn peer_by_gid(&self, gid: Ipv6Addr) -> Option<&HostPeer> {
         let v4 = gid.to_ipv4_mapped();
@@ -538,6 +551,12 @@ uplinks = 4
         let json = serde_json::to_string(&host).unwrap();
         let again = HostFile::parse("again", &json).unwrap().to_toml();
         assert_eq!(HostFile::parse("again", &again).unwrap().to_toml(), host.to_toml());
+    }
+
+    #[test]
+    fn a_host_reaches_itself_through_its_first_switch() {
+        let host = HostFile::parse("mrc.toml", FILE).unwrap();
+        assert_eq!(host.myself().unwrap().template.to_string(), "fcbb:bb00:1000:3000::");
     }
 
     #[test]

@@ -67,6 +67,11 @@ impl WorkQueue {
         self.push(qp, Work::Receive(wr_id))
     }
 
+    /// Posts there is room for; a lower bound while the progress thread takes some.
+    pub fn free(&mut self) -> usize {
+        self.posts.free()
+    }
+
     /// Whether the device has gone.
     pub fn is_closed(&self) -> bool {
         self.posts.is_closed()

@@ -1,0 +1,333 @@
+//! What sleeps and wakes: asynchronous events of a context, completion channels, and how both hear of the engine.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Weak};
+
+use core::ffi::{c_int, c_void};
+
+use mrc_afxdp::device::{CompletionWaker, DeviceEvent};
+use mrc_core::{ErrorCause, Event};
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::abi::{
+    EVENT_PORT_ACTIVE, EVENT_PORT_ERR, EVENT_QP_ACCESS_ERR, EVENT_QP_FATAL, EVENT_QP_REQ_ERR, IbvAsyncEvent,
+    IbvCompChannel, IbvContext, IbvCq, IbvQp, QPS_ERR,
+};
+use crate::cq::Cq;
+use crate::device::{Context, Shared};
+use crate::object::{self, Kind, Object};
+use crate::qp::Qp;
+
+/// A queue behind a descriptor: readable while there is something in it, one count per entry.
+#[derive(Debug)]
+pub(crate) struct Waitable<T> {
+    fd: OwnedFd,
+    queue: Mutex<VecDeque<T>>,
+}
+
+impl<T> Waitable<T> {
+    pub(crate) fn new() -> Result<Self, c_int> {
+        // Blocking, as verbs promise; applications set O_NONBLOCK themselves.
+        let fd =
+            eventfd(0, EventfdFlags::SEMAPHORE | EventfdFlags::CLOEXEC).map_err(rustix::io::Errno::raw_os_error)?;
+        Ok(Self { fd, queue: Mutex::default() })
+    }
+
+    pub(crate) fn fd(&self) -> c_int {
+        self.fd.as_raw_fd()
+    }
+
+    pub(crate) fn push(&self, entry: T) {
+        self.queue.lock().push_back(entry);
+        // Only a counter near 2^64 could block.
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    }
+
+    /// Waits for an entry, or fails with EAGAIN when the application made the descriptor non-blocking.
+    pub(crate) fn pop(&self) -> Result<T, c_int> {
+        loop {
+            let mut count = [0; 8];
+            rustix::io::read(&self.fd, &mut count).map_err(rustix::io::Errno::raw_os_error)?;
+            // An entry may have been withdrawn while we slept.
+            if let Some(entry) = self.queue.lock().pop_front() {
+                return Ok(entry);
+            }
+        }
+    }
+
+    /// Takes back what nobody has read yet.
+    pub(crate) fn withdraw(&self, is: impl Fn(&T) -> bool) {
+        self.queue.lock().retain(|entry| !is(entry));
+    }
+}
+
+/// Events given to the application and not yet acknowledged; destroying their object waits for zero.
+#[derive(Debug, Default)]
+pub(crate) struct Unacknowledged {
+    count: Mutex<u32>,
+    changed: Condvar,
+}
+
+impl Unacknowledged {
+    pub(crate) fn add(&self) {
+        *self.count.lock() += 1;
+    }
+
+    pub(crate) fn acknowledge(&self, n: u32) {
+        let mut count = self.count.lock();
+        *count = count.saturating_sub(n);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn wait(&self) {
+        let mut count = self.count.lock();
+        while *count > 0 {
+            self.changed.wait(&mut count);
+        }
+    }
+}
+
+/// An asynchronous event on its way to the application.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AsyncEvent {
+    /// Address of the QP, or a port number.
+    pub(crate) element: usize,
+    pub(crate) event_type: u32,
+}
+
+/// What the hub knows of a QP.
+struct Listener {
+    qp: usize,
+    context: Weak<Shared>,
+    state: Arc<AtomicU32>,
+}
+
+/// Turns the engine's events into those of verbs. Runs on the progress thread; its locks are never held across a call to
+/// the device.
+pub(crate) struct Hub {
+    qps: Mutex<HashMap<u32, Listener>>,
+    contexts: Mutex<Vec<Weak<Shared>>>,
+    ports_up: AtomicU32,
+}
+
+impl Hub {
+    pub(crate) fn new(planes: usize) -> Self {
+        let ports_up = AtomicU32::new(u32::MAX >> (32 - planes.clamp(1, 32)));
+        Self { qps: Mutex::default(), contexts: Mutex::default(), ports_up }
+    }
+
+    pub(crate) fn join(&self, context: &Arc<Shared>) {
+        let mut contexts = self.contexts.lock();
+        contexts.retain(|context| context.strong_count() > 0);
+        contexts.push(Arc::downgrade(context));
+    }
+
+    pub(crate) fn add_qp(&self, qpn: u32, qp: *mut IbvQp, context: &Arc<Shared>, state: &Arc<AtomicU32>) {
+        let listener = Listener { qp: qp as usize, context: Arc::downgrade(context), state: Arc::clone(state) };
+        self.qps.lock().insert(qpn, listener);
+    }
+
+    pub(crate) fn remove_qp(&self, qpn: u32) {
+        self.qps.lock().remove(&qpn);
+    }
+
+    pub(crate) fn hear(&self, event: DeviceEvent) {
+        match event {
+            DeviceEvent::Engine(Event::QpError { qp, cause }) => self.qp_failed(qp.value(), cause),
+            DeviceEvent::Engine(Event::Port { port, up }) => self.port(u32::from(port.plane()), up),
+            DeviceEvent::Engine(other) => log::debug!("{other:?}"),
+            DeviceEvent::PostRefused { wr_id, why } => log::error!("work request {wr_id:#x}: {why}"),
+            DeviceEvent::Link(text) => log::info!("{text}"),
+            _ => {}
+        }
+    }
+
+    fn qp_failed(&self, qpn: u32, cause: ErrorCause) {
+        let qps = self.qps.lock();
+        let Some(listener) = qps.get(&qpn) else { return };
+        listener.state.store(QPS_ERR, Ordering::Release);
+        // A requester's failure is told by its completions.
+        let event_type = match cause {
+            ErrorCause::RequestInvalid | ErrorCause::RequestWimm => EVENT_QP_REQ_ERR,
+            ErrorCause::RequestAccess => EVENT_QP_ACCESS_ERR,
+            ErrorCause::RequestNoReceive | ErrorCause::RequestFailed | ErrorCause::PeerSilent => EVENT_QP_FATAL,
+            ErrorCause::Application => return,
+            _ => return log::warn!("QP {qpn:#x}: {}", cause.text()),
+        };
+        log::warn!("QP {qpn:#x}: {}", cause.text());
+        if let Some(context) = listener.context.upgrade() {
+            context.events.push(AsyncEvent { element: listener.qp, event_type });
+        }
+    }
+
+    fn port(&self, plane: u32, up: bool) {
+        let bit = 1u32.checked_shl(plane).unwrap_or(0);
+        let before = match up {
+            true => self.ports_up.fetch_or(bit, Ordering::AcqRel),
+            false => self.ports_up.fetch_and(!bit, Ordering::AcqRel),
+        };
+        log::warn!("plane {plane} is {}", if up { "up" } else { "down" });
+        // The verbs port is all planes together: down only when none is left.
+        let event_type = match (before, up) {
+            (0, true) => EVENT_PORT_ACTIVE,
+            (before, false) if before & !bit == 0 && before != 0 => EVENT_PORT_ERR,
+            _ => return,
+        };
+        for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
+            context.events.push(AsyncEvent { element: 1, event_type });
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn get_async_event(context: *mut IbvContext, event: *mut IbvAsyncEvent) -> c_int {
+    let next = || {
+        let context = object::get::<Context>(context)?;
+        if event.is_null() {
+            return Err(libc::EINVAL);
+        }
+        let AsyncEvent { element, event_type } = context.shared.events.pop()?;
+        if let Ok(qp) = object::get::<Qp>(element as *mut IbvQp) {
+            qp.unacknowledged.add();
+        }
+        // SAFETY: not null; the application gives room for one event.
+        unsafe { event.write(IbvAsyncEvent { element: element as *mut c_void, event_type }) };
+        Ok(())
+    };
+    object::minus_one(next())
+}
+
+pub(crate) unsafe extern "C" fn ack_async_event(event: *mut IbvAsyncEvent) {
+    if event.is_null() {
+        return;
+    }
+    // SAFETY: not null; an event that `get_async_event` filled.
+    let element = unsafe { (*event).element };
+    if let Ok(qp) = object::get::<Qp>(element.cast()) {
+        qp.unacknowledged.acknowledge(1);
+    }
+}
+
+/// A completion channel.
+#[repr(C)]
+pub(crate) struct Channel {
+    abi: core::cell::UnsafeCell<IbvCompChannel>,
+    pub(crate) events: Arc<Waitable<usize>>,
+    pub(crate) users: AtomicU32,
+}
+
+// SAFETY: `repr(C)`, the C structure first; `UnsafeCell` has the layout of what it holds.
+unsafe impl Object for Channel {
+    type Abi = IbvCompChannel;
+    const KIND: Kind = Kind::Channel;
+}
+
+pub(crate) unsafe extern "C" fn create_comp_channel(context: *mut IbvContext) -> *mut IbvCompChannel {
+    let create = || {
+        object::get::<Context>(context)?;
+        let events = Arc::new(Waitable::new()?);
+        let abi = core::cell::UnsafeCell::new(IbvCompChannel { context, fd: events.fd(), refcnt: 0 });
+        Ok(object::publish(Box::new(Channel { abi, events, users: AtomicU32::new(0) })))
+    };
+    object::pointer(create())
+}
+
+pub(crate) unsafe extern "C" fn destroy_comp_channel(channel: *mut IbvCompChannel) -> c_int {
+    let destroy = || {
+        if object::get::<Channel>(channel)?.users.load(Ordering::Acquire) > 0 {
+            return Err(libc::EBUSY);
+        }
+        object::retire::<Channel>(channel).map(drop)
+    };
+    object::code(destroy())
+}
+
+/// Nobody asked.
+const UNARMED: u8 = 0;
+/// The application wants to hear of solicited or failed completions.
+const SOLICITED: u8 = 1;
+/// The application wants to hear of any completion.
+const ANY: u8 = 2;
+
+/// Whether a CQ's next completion makes an event.
+#[derive(Debug)]
+pub(crate) struct Notify {
+    armed: AtomicU8,
+    cq: AtomicUsize,
+    channel: Option<Arc<Waitable<usize>>>,
+}
+
+impl Notify {
+    pub(crate) fn new(channel: Option<Arc<Waitable<usize>>>) -> Self {
+        Self { armed: AtomicU8::new(UNARMED), cq: AtomicUsize::new(0), channel }
+    }
+
+    pub(crate) fn set_cq(&self, cq: *mut IbvCq) {
+        self.cq.store(cq as usize, Ordering::Release);
+    }
+
+    /// Asks for one event. The application polls once more afterwards: what came before may make none.
+    pub(crate) fn arm(&self, solicited_only: bool) {
+        let level = if solicited_only { SOLICITED } else { ANY };
+        self.armed.fetch_max(level, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+    }
+
+    /// No more events of this CQ; those that wait are taken back.
+    pub(crate) fn end(&self) {
+        let cq = self.cq.swap(0, Ordering::AcqRel);
+        if let Some(channel) = &self.channel {
+            channel.withdraw(|&waiting| waiting == cq);
+        }
+    }
+}
+
+impl CompletionWaker for Notify {
+    fn completed(&self, solicited: bool) {
+        fence(Ordering::SeqCst);
+        let armed = self.armed.load(Ordering::Relaxed);
+        if armed == UNARMED || (armed == SOLICITED && !solicited) {
+            return;
+        }
+        let cq = self.cq.load(Ordering::Acquire);
+        if self.armed.swap(UNARMED, Ordering::AcqRel) != UNARMED
+            && cq != 0
+            && let Some(channel) = &self.channel
+        {
+            channel.push(cq);
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn get_cq_event(
+    channel: *mut IbvCompChannel,
+    cq: *mut *mut IbvCq,
+    cq_context: *mut *mut c_void,
+) -> c_int {
+    let next = || {
+        let channel = object::get::<Channel>(channel)?;
+        if cq.is_null() || cq_context.is_null() {
+            return Err(libc::EINVAL);
+        }
+        loop {
+            let pointer = channel.events.pop()? as *mut IbvCq;
+            let Ok(object) = object::get::<Cq>(pointer) else { continue };
+            object.unacknowledged.add();
+            // SAFETY: neither is null; the application gives room for one pointer each.
+            unsafe {
+                cq.write(pointer);
+                cq_context.write((*pointer).cq_context);
+            }
+            return Ok(());
+        }
+    };
+    object::minus_one(next())
+}
+
+pub(crate) unsafe extern "C" fn ack_cq_events(cq: *mut IbvCq, n: u32) {
+    if let Ok(cq) = object::get::<Cq>(cq) {
+        cq.unacknowledged.acknowledge(n);
+    }
+}

@@ -1,0 +1,175 @@
+//! Which symbol has which version, and what stands behind it.
+//!
+//! Each export is a jump of its own name and version to a Rust function: `.symver` needs a label in the same object file,
+//! which a Rust function with a fixed name is not once code generation is split. The nodes come from `build.rs`. Nothing is
+//! exported from test binaries, which have no nodes.
+//!
+//! Names without a function of their own are what MRC does not have. They must exist all the same: programs are linked
+//! with immediate binding, and librdmacm, libmlx5 and libefa import them.
+
+use core::ffi::{c_int, c_void};
+
+use crate::object;
+use crate::{cq, device, events, memory, qp, query, text};
+
+/// Answers EOPNOTSUPP.
+unsafe extern "C" fn refuse() -> c_int {
+    object::set_errno(libc::EOPNOTSUPP);
+    libc::EOPNOTSUPP
+}
+
+/// Answers EOPNOTSUPP, for calls that return an object.
+unsafe extern "C" fn refuse_pointer() -> *mut c_void {
+    object::set_errno(libc::EOPNOTSUPP);
+    core::ptr::null_mut()
+}
+
+/// For calls that need nothing done.
+unsafe extern "C" fn nothing() -> c_int {
+    0
+}
+
+#[cfg(all(target_arch = "x86_64", not(test)))]
+macro_rules! jump {
+    () => {
+        "jmp {f}"
+    };
+}
+#[cfg(all(target_arch = "aarch64", not(test)))]
+macro_rules! jump {
+    () => {
+        "b {f}"
+    };
+}
+
+/// `$name` at `$version` is `$function`.
+macro_rules! export {
+    ($version:literal: $($name:ident = $function:path),* $(,)?) => {$(
+        #[cfg(not(test))]
+        core::arch::global_asm!(
+            concat!(".globl __v_", stringify!($name)),
+            concat!(".type __v_", stringify!($name), ", @function"),
+            concat!("__v_", stringify!($name), ":"),
+            jump!(),
+            concat!(".size __v_", stringify!($name), ", . - __v_", stringify!($name)),
+            concat!(".symver __v_", stringify!($name), ", ", stringify!($name), "@@@", $version),
+            f = sym $function,
+        );
+        #[cfg(test)]
+        const _: fn() = || {
+            let _ = $function as *const ();
+        };
+    )*};
+}
+
+/// Names at `$version` that share a function.
+macro_rules! export_all {
+    ($version:literal, $function:path: $($name:ident),* $(,)?) => {
+        export! { $version: $($name = $function),* }
+    };
+}
+
+export! { "IBVERBS_1.0":
+    ibv_create_comp_channel = events::create_comp_channel,
+    ibv_destroy_comp_channel = events::destroy_comp_channel,
+    ibv_get_sysfs_path = device::get_sysfs_path,
+    ibv_read_sysfs_file = device::read_sysfs_file,
+    ibv_rate_to_mult = text::rate_to_mult,
+    mult_to_ibv_rate = text::mult_to_rate,
+}
+
+export! { "IBVERBS_1.1":
+    ibv_ack_async_event = events::ack_async_event,
+    ibv_ack_cq_events = events::ack_cq_events,
+    ibv_alloc_pd = memory::alloc_pd,
+    ibv_close_device = device::close_device,
+    ibv_create_cq = cq::create_cq,
+    ibv_create_qp = qp::create_qp,
+    ibv_dealloc_pd = memory::dealloc_pd,
+    ibv_dereg_mr = memory::dereg_mr,
+    ibv_destroy_cq = cq::destroy_cq,
+    ibv_destroy_qp = qp::destroy_qp,
+    ibv_event_type_str = text::event_type_str,
+    ibv_fork_init = device::fork_init,
+    ibv_free_device_list = device::free_device_list,
+    ibv_get_async_event = events::get_async_event,
+    ibv_get_cq_event = events::get_cq_event,
+    ibv_get_device_guid = device::get_device_guid,
+    ibv_get_device_list = device::get_device_list,
+    ibv_get_device_name = device::get_device_name,
+    ibv_modify_qp = qp::modify_qp,
+    ibv_node_type_str = text::node_type_str,
+    ibv_open_device = device::open_device,
+    ibv_port_state_str = text::port_state_str,
+    ibv_query_device = query::query_device,
+    ibv_query_gid = query::query_gid,
+    ibv_query_pkey = query::query_pkey,
+    ibv_query_port = query::query_port_compat,
+    ibv_query_qp = qp::query_qp,
+    ibv_rate_to_mbps = text::rate_to_mbps,
+    ibv_reg_mr = memory::reg_mr,
+    ibv_resize_cq = cq::resize_cq,
+    ibv_wc_status_str = text::wc_status_str,
+    mbps_to_ibv_rate = text::mbps_to_rate,
+}
+
+export! { "IBVERBS_1.5": ibv_get_pkey_index = query::get_pkey_index }
+export! { "IBVERBS_1.6": ibv_qp_to_qp_ex = qp::qp_to_qp_ex }
+export! { "IBVERBS_1.7": ibv_reg_mr_iova = memory::reg_mr_iova }
+export! { "IBVERBS_1.8": ibv_reg_mr_iova2 = memory::reg_mr_iova2 }
+export! { "IBVERBS_1.9": ibv_get_device_index = device::get_device_index }
+export! { "IBVERBS_1.11": _ibv_query_gid_ex = query::query_gid_ex, _ibv_query_gid_table = query::query_gid_table }
+export! { "IBVERBS_1.13": ibv_is_fork_initialized = device::is_fork_initialized }
+export! { "IBVERBS_PRIVATE_34": ibv_query_gid_type = query::query_gid_type }
+
+export_all! { "IBVERBS_1.1", nothing: ibv_dofork_range, ibv_dontfork_range, ibv_register_driver }
+export_all! { "IBVERBS_1.0", nothing:
+    ibv_copy_path_rec_from_kern, ibv_copy_path_rec_to_kern, ibv_copy_qp_attr_from_kern,
+}
+export_all! { "IBVERBS_1.1", nothing: ibv_copy_ah_attr_from_kern }
+export_all! { "IBVERBS_1.1", refuse_pointer: ibv_create_ah, ibv_create_ah_from_wc, ibv_create_srq }
+export_all! { "IBVERBS_1.1", refuse:
+    ibv_attach_mcast, ibv_destroy_ah, ibv_destroy_srq, ibv_detach_mcast, ibv_init_ah_from_wc, ibv_modify_srq,
+    ibv_query_srq, ibv_rereg_mr, ibv_resolve_eth_l2_from_gid,
+}
+export_all! { "IBVERBS_1.10", refuse: ibv_query_ece, ibv_set_ece }
+export_all! { "IBVERBS_1.10", refuse_pointer: ibv_import_device, ibv_import_mr, ibv_import_pd }
+export_all! { "IBVERBS_1.10", nothing: ibv_unimport_mr, ibv_unimport_pd }
+export_all! { "IBVERBS_1.12", refuse_pointer: ibv_reg_dmabuf_mr }
+export_all! { "IBVERBS_1.13", refuse_pointer: ibv_import_dm }
+export_all! { "IBVERBS_1.13", nothing: ibv_unimport_dm }
+// No promise about the order of data within a write beyond what `ibv_query_qp_data_in_order` calls "none".
+export_all! { "IBVERBS_1.14", nothing: ibv_query_qp_data_in_order }
+export_all! { "IBVERBS_1.16", refuse: ibv_query_port_speed }
+
+// Providers register themselves before `main`, and never get a device of ours.
+export_all! { "IBVERBS_PRIVATE_34", nothing: verbs_register_driver_34, __verbs_log }
+export_all! { "IBVERBS_PRIVATE_34", refuse_pointer: _verbs_init_and_alloc_context, verbs_open_device }
+export_all! { "IBVERBS_PRIVATE_34", refuse:
+        __ioctl_final_num_attrs, execute_ioctl, ibv_cmd_advise_mr, ibv_cmd_alloc_dm, ibv_cmd_alloc_mw,
+        ibv_cmd_alloc_pd, ibv_cmd_attach_mcast, ibv_cmd_close_xrcd, ibv_cmd_create_ah, ibv_cmd_create_counters,
+        ibv_cmd_create_cq, ibv_cmd_create_cq_ex, ibv_cmd_create_flow, ibv_cmd_create_flow_action_esp,
+        ibv_cmd_create_qp, ibv_cmd_create_qp_ex, ibv_cmd_create_qp_ex2, ibv_cmd_create_rwq_ind_table,
+        ibv_cmd_create_srq, ibv_cmd_create_srq_ex, ibv_cmd_create_wq, ibv_cmd_dealloc_mw, ibv_cmd_dealloc_pd,
+        ibv_cmd_dereg_mr, ibv_cmd_destroy_ah, ibv_cmd_destroy_counters, ibv_cmd_destroy_cq, ibv_cmd_destroy_flow,
+        ibv_cmd_destroy_flow_action, ibv_cmd_destroy_qp, ibv_cmd_destroy_rwq_ind_table, ibv_cmd_destroy_srq,
+        ibv_cmd_destroy_wq, ibv_cmd_detach_mcast, ibv_cmd_free_dm, ibv_cmd_get_context, ibv_cmd_modify_cq,
+        ibv_cmd_modify_flow_action_esp, ibv_cmd_modify_qp, ibv_cmd_modify_qp_ex, ibv_cmd_modify_srq,
+        ibv_cmd_modify_wq, ibv_cmd_open_qp, ibv_cmd_open_xrcd, ibv_cmd_poll_cq, ibv_cmd_post_recv,
+        ibv_cmd_post_send, ibv_cmd_post_srq_recv, ibv_cmd_query_context, ibv_cmd_query_device_any, ibv_cmd_query_mr,
+        ibv_cmd_query_port, ibv_cmd_query_qp, ibv_cmd_query_srq, ibv_cmd_read_counters, ibv_cmd_reg_dm_mr,
+        ibv_cmd_reg_dmabuf_mr, ibv_cmd_reg_mr, ibv_cmd_req_notify_cq, ibv_cmd_rereg_mr, ibv_cmd_resize_cq,
+        ibv_read_ibdev_sysfs_file, verbs_init_cq, verbs_set_ops, verbs_uninit_context,
+}
+
+#[cfg(not(test))]
+core::arch::global_asm!(
+    ".pushsection .bss.__v_verbs_allow_disassociate_destroy,\"aw\",@nobits",
+    ".globl __v_verbs_allow_disassociate_destroy",
+    ".type __v_verbs_allow_disassociate_destroy, @object",
+    "__v_verbs_allow_disassociate_destroy:",
+    ".zero 1",
+    ".size __v_verbs_allow_disassociate_destroy, 1",
+    ".symver __v_verbs_allow_disassociate_destroy, verbs_allow_disassociate_destroy@@@IBVERBS_PRIVATE_34",
+    ".popsection",
+);

@@ -1,0 +1,47 @@
+//! `libibverbs.so.1` over the MRC userspace NIC: programs written for RDMA hardware run unmodified over AF_XDP and SRv6.
+//!
+//! Only RDMA WRITE and WRITE WITH IMMEDIATE exist on the wire; everything else is refused with EOPNOTSUPP. What the library
+//! needs to know of the host is in one TOML file (`mrc_verbs_shim::host`). Start programs with `mrc verbs-run`, which sets
+//! the library path.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `exports` | which symbol has which version, and what stands behind it |
+//! | `abi` | C structures and numbers |
+//! | `object` | the table of live handles, `errno`, the log |
+//! | `engine` | the device under all contexts of a process: opened by the first protection domain or CQ, closed by the last |
+//! | `device`, `query` | device list, contexts; what devices, ports and GIDs say of themselves |
+//! | `memory` | protection domains, memory regions |
+//! | `cq`, `qp`, `work`, `events` | queues, their state machine, posting, what sleeps and wakes |
+//! | `text` | names of numbers |
+//!
+//! **Progress** is the device's own thread (`mrc_afxdp::device`): it works while the application spins on memory or sleeps
+//! in TCP. Posts and completions pass through lock-free rings, one for each QP's sends and receives and one per CQ. The
+//! application's side of a ring is behind a lock as in hardware providers, since verbs allow any thread to use any object;
+//! it is never contended unless the application does so.
+//!
+//! **One process per device.** An interface's AF_XDP queue has one owner; a second process that opens the same device is
+//! told who holds it. Several processes on one host need one device (set of interfaces and addresses) each. Looking
+//! (`ibv_devinfo`) needs no queue and always works.
+//!
+//! **`fork`**: the child has no progress thread; it may exec or exit, and nothing it does harms the parent.
+//!
+//! For the libmrc library (`lib_mrc.so`): it takes `struct ibv_context *` made here, so that its calls must run in this
+//! library. Put them in modules beside these, export them under a node of their own (`exports`, `build.rs`), and let
+//! `lib_mrc.so` be forwarders that need `libibverbs.so.1`.
+#![deny(unsafe_op_in_unsafe_fn)]
+// The signatures of the exported functions are C's; their contract is the manual page of each.
+#![allow(clippy::missing_safety_doc)]
+
+mod abi;
+mod cq;
+mod device;
+mod engine;
+mod events;
+mod exports;
+mod memory;
+mod object;
+mod qp;
+mod query;
+mod text;
+mod work;

@@ -1,0 +1,219 @@
+//! Protection domains and memory regions.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+
+use mrc_afxdp::MemRegion;
+use mrc_core::{Access, MrHandle, Pd as PdNumber};
+
+use crate::abi::{
+    ACCESS_LOCAL_WRITE, ACCESS_OPTIONAL, ACCESS_REMOTE_ATOMIC, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, IbvContext,
+    IbvMr, IbvPd,
+};
+use crate::device::{Context, Shared};
+use crate::engine::{Engine, failed};
+use crate::object::{self, Kind, Object};
+
+/// A protection domain.
+#[repr(C)]
+pub(crate) struct Pd {
+    abi: UnsafeCell<IbvPd>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) context: Arc<Shared>,
+    pub(crate) number: PdNumber,
+    /// Regions and QPs in it.
+    pub(crate) users: AtomicU32,
+}
+
+// SAFETY: `repr(C)`, the C structure first; `UnsafeCell` changes no layout.
+unsafe impl Object for Pd {
+    type Abi = IbvPd;
+    const KIND: Kind = Kind::Pd;
+}
+
+pub(crate) unsafe extern "C" fn alloc_pd(context: *mut IbvContext) -> *mut IbvPd {
+    let alloc = || {
+        let shared = Arc::clone(&object::get::<Context>(context)?.shared);
+        let engine = shared.engine()?;
+        let number = engine.next_pd();
+        let abi = UnsafeCell::new(IbvPd { context, handle: number });
+        let (number, users) = (PdNumber(number), AtomicU32::new(0));
+        Ok(object::publish(Box::new(Pd { abi, engine, context: shared, number, users })))
+    };
+    object::pointer(alloc())
+}
+
+pub(crate) unsafe extern "C" fn dealloc_pd(pd: *mut IbvPd) -> c_int {
+    let dealloc = || {
+        if object::get::<Pd>(pd)?.users.load(Ordering::Acquire) > 0 {
+            return Err(libc::EBUSY);
+        }
+        object::retire::<Pd>(pd).map(drop)
+    };
+    object::code(dealloc())
+}
+
+/// A memory region.
+#[repr(C)]
+pub(crate) struct Mr {
+    abi: UnsafeCell<IbvMr>,
+    engine: Arc<Engine>,
+    handle: MrHandle,
+}
+
+// SAFETY: `repr(C)`, the C structure first; `UnsafeCell` changes no layout.
+unsafe impl Object for Mr {
+    type Abi = IbvMr;
+    const KIND: Kind = Kind::Mr;
+}
+
+/// Whether these rights can be given, and what the engine must know of them.
+fn rights(access: u32) -> Result<Access, c_int> {
+    let known = ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITE | ACCESS_REMOTE_READ | ACCESS_REMOTE_ATOMIC;
+    if access & !(known | ACCESS_OPTIONAL) != 0 {
+        log::error!(
+            "memory region: access flags {access:#x}: only local and remote access and relaxed ordering are supported"
+        );
+        return Err(libc::EINVAL);
+    }
+    // What others may write, its owner may.
+    if access & (ACCESS_REMOTE_WRITE | ACCESS_REMOTE_ATOMIC) != 0 && access & ACCESS_LOCAL_WRITE == 0 {
+        return Err(libc::EINVAL);
+    }
+    Ok(if access & ACCESS_REMOTE_WRITE != 0 { Access::REMOTE_WRITE } else { Access::LOCAL })
+}
+
+const PAGE: usize = 4096;
+
+/// Brings all pages in, as hardware would pin them. Memory that is not there, or may not be written, is EFAULT now rather
+/// than a fault in the progress thread later.
+fn populate(addr: usize, len: usize, writable: bool) -> Result<(), c_int> {
+    let start = addr & !(PAGE - 1);
+    let end = addr.checked_add(len).ok_or(libc::EINVAL)?;
+    let advice = if writable { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+    match advise(start, end - start, advice) {
+        Ok(()) => Ok(()),
+        Err(libc::EAGAIN | libc::ENOMEM) if mapped(start, end - start).is_ok() => Err(libc::ENOMEM),
+        // A kernel before 5.14 knows no such advice.
+        Err(libc::EINVAL) if advise(here(), PAGE, libc::MADV_POPULATE_READ) == Err(libc::EINVAL) => {
+            mapped(start, end - start)
+        }
+        Err(_) => Err(libc::EFAULT),
+    }
+}
+
+/// The page of something that is certainly readable.
+fn here() -> usize {
+    static SOMETHING: u8 = 1;
+    (&raw const SOMETHING) as usize & !(PAGE - 1)
+}
+
+fn advise(start: usize, len: usize, advice: c_int) -> Result<(), c_int> {
+    // SAFETY: the advice to populate changes no contents and unmaps nothing, whatever the range.
+    match unsafe { libc::madvise(start as *mut c_void, len, advice) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
+    }
+}
+
+fn mapped(start: usize, len: usize) -> Result<(), c_int> {
+    let mut pages = vec![0u8; len.div_ceil(PAGE)];
+    // SAFETY: the vector has one byte for each page of the range.
+    match unsafe { libc::mincore(start as *mut c_void, len, pages.as_mut_ptr()) } {
+        0 => Ok(()),
+        _ => Err(libc::EFAULT),
+    }
+}
+
+fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> Result<*mut IbvMr, c_int> {
+    let domain = object::get::<Pd>(pd)?;
+    let rights = rights(access)?;
+    let base = NonNull::new(addr.cast::<u8>()).filter(|_| length > 0 && length <= isize::MAX as usize);
+    let base = base.ok_or(libc::EINVAL)?;
+    populate(addr as usize, length, access & ACCESS_LOCAL_WRITE != 0)?;
+    // SAFETY: mapped, as `populate` found; the application keeps it so until it deregisters, and accesses it as it would
+    // memory that a device writes.
+    let memory = Arc::new(unsafe { MemRegion::from_raw(base, length) });
+    let registered = domain.engine.device.register_at(domain.number, memory, iova, rights);
+    let (handle, key) = registered.map_err(|error| failed("memory region", &error))?;
+    domain.users.fetch_add(1, Ordering::AcqRel);
+    // SAFETY: the domain lives.
+    let context = unsafe { (*pd).context };
+    let abi = IbvMr { context, pd, addr, length, handle: handle.index() as u32, lkey: key.0, rkey: key.0 };
+    let engine = Arc::clone(&domain.engine);
+    Ok(object::publish(Box::new(Mr { abi: UnsafeCell::new(abi), engine, handle })))
+}
+
+pub(crate) unsafe extern "C" fn reg_mr(pd: *mut IbvPd, addr: *mut c_void, length: usize, access: c_int) -> *mut IbvMr {
+    object::pointer(register(pd, addr, length, addr as u64, access as u32))
+}
+
+pub(crate) unsafe extern "C" fn reg_mr_iova(
+    pd: *mut IbvPd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut IbvMr {
+    object::pointer(register(pd, addr, length, iova, access as u32))
+}
+
+pub(crate) unsafe extern "C" fn reg_mr_iova2(
+    pd: *mut IbvPd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: u32,
+) -> *mut IbvMr {
+    object::pointer(register(pd, addr, length, iova, access))
+}
+
+pub(crate) unsafe extern "C" fn dereg_mr(mr: *mut IbvMr) -> c_int {
+    let deregister = || {
+        let region = object::retire::<Mr>(mr)?;
+        // When this returns the progress thread has let go of the memory: the application may unmap it.
+        let result = region.engine.device.deregister(region.handle);
+        let pd = region.abi.into_inner().pd;
+        if let Ok(pd) = object::get::<Pd>(pd) {
+            pd.users.fetch_sub(1, Ordering::AcqRel);
+        }
+        result.map_err(|error| failed("memory region", &error))
+    };
+    object::code(deregister())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_that_make_no_sense_are_refused() {
+        assert_eq!(rights(0), Ok(Access::LOCAL));
+        assert_eq!(rights(0x10_0003), Ok(Access::REMOTE_WRITE));
+        assert_eq!(rights(0x10_000f), Ok(Access::REMOTE_WRITE));
+        assert_eq!(rights(ACCESS_REMOTE_WRITE), Err(libc::EINVAL));
+        assert_eq!(rights(1 << 5), Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_efault() {
+        let mut here = vec![1u8; 10_000];
+        assert_eq!(populate(here.as_mut_ptr() as usize, here.len(), true), Ok(()));
+        assert!(here.iter().all(|&byte| byte == 1));
+        assert_eq!(populate(4096, 8192, true), Err(libc::EFAULT));
+        // SAFETY: a fresh mapping of two pages, of which the second is closed. (Unmapped, another test might get it.)
+        let map = unsafe {
+            let none = core::ptr::null_mut();
+            let map = libc::mmap(none, 8192, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            libc::mprotect(map.byte_add(4096), 4096, libc::PROT_NONE);
+            map as usize
+        };
+        assert_eq!(populate(map, 4096, false), Ok(()));
+        assert_eq!(populate(map, 4097, false), Err(libc::EFAULT));
+        assert_eq!(populate(map, 4096, true), Err(libc::EFAULT));
+    }
+}

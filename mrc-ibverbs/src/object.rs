@@ -1,0 +1,141 @@
+//! Handles: every object given to the application is in a table until it is destroyed, so that a null, foreign or stale
+//! pointer is EINVAL on the control path and not a crash. Also `errno` and the log.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use core::ffi::c_int;
+
+use log::{LevelFilter, Log, Metadata, Record};
+use parking_lot::Mutex;
+
+/// What a handle is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Context,
+    Pd,
+    Mr,
+    Channel,
+    Cq,
+    Qp,
+}
+
+static LIVE: LazyLock<Mutex<HashMap<usize, Kind>>> = LazyLock::new(Mutex::default);
+
+/// A Rust value that the application knows by a pointer to the C structure inside it.
+///
+/// # Safety
+/// `Self` is `repr(C)` and has an `Abi` at offset `OFFSET`.
+pub(crate) unsafe trait Object: Sized {
+    type Abi;
+    const KIND: Kind;
+    const OFFSET: usize = 0;
+}
+
+/// Gives an object to the application.
+pub(crate) fn publish<T: Object>(object: Box<T>) -> *mut T::Abi {
+    let pointer = Box::into_raw(object).cast::<u8>().wrapping_add(T::OFFSET);
+    LIVE.lock().insert(pointer as usize, T::KIND);
+    pointer.cast()
+}
+
+/// The object behind a pointer that the application gave us; EINVAL when it is none of ours.
+pub(crate) fn get<'a, T: Object>(pointer: *mut T::Abi) -> Result<&'a T, c_int> {
+    if LIVE.lock().get(&(pointer as usize)) != Some(&T::KIND) {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: it came from `publish` of the same kind and was not retired. An application that destroys an object in one
+    // thread while it uses it in another breaks the verbs contract.
+    Ok(unsafe { direct::<T>(pointer) })
+}
+
+/// As [`get`] without looking the pointer up, for the data path.
+///
+/// # Safety
+/// `pointer` came from [`publish`] of a `T` that lives.
+pub(crate) unsafe fn direct<'a, T: Object>(pointer: *mut T::Abi) -> &'a T {
+    // SAFETY: the caller says so.
+    unsafe { &*pointer.cast::<u8>().wrapping_sub(T::OFFSET).cast::<T>() }
+}
+
+/// Takes an object back from the application.
+pub(crate) fn retire<T: Object>(pointer: *mut T::Abi) -> Result<Box<T>, c_int> {
+    let mut live = LIVE.lock();
+    if live.get(&(pointer as usize)) != Some(&T::KIND) {
+        return Err(libc::EINVAL);
+    }
+    live.remove(&(pointer as usize));
+    // SAFETY: it came from `Box::into_raw` in `publish`, and leaves the table once.
+    Ok(unsafe { Box::from_raw(pointer.cast::<u8>().wrapping_sub(T::OFFSET).cast::<T>()) })
+}
+
+/// Sets `errno`.
+pub(crate) fn set_errno(code: c_int) {
+    // SAFETY: the location is valid for this thread.
+    unsafe { *libc::__errno_location() = code };
+}
+
+/// For calls that answer a pointer: null and `errno`.
+pub(crate) fn pointer<T>(result: Result<*mut T, c_int>) -> *mut T {
+    result.unwrap_or_else(|code| {
+        set_errno(code);
+        core::ptr::null_mut()
+    })
+}
+
+/// For calls that answer zero or an error number; `errno` as well, as the providers do.
+pub(crate) fn code(result: Result<(), c_int>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(code) => {
+            set_errno(code);
+            code
+        }
+    }
+}
+
+/// For calls that answer zero or -1 and `errno`.
+pub(crate) fn minus_one(result: Result<(), c_int>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(code) => {
+            set_errno(code);
+            -1
+        }
+    }
+}
+
+/// Writes the program's mistakes and the network's to standard error. `MRC_LOG` chooses how much.
+struct Stderr;
+
+impl Log for Stderr {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn log(&self, record: &Record<'_>) {
+        eprintln!("libibverbs (mrc): {}", record.args());
+    }
+    fn flush(&self) {}
+}
+
+/// Starts the log, once; the level is off, error, warn (the default), info, debug or trace.
+pub(crate) fn start_log() {
+    static STARTED: std::sync::Once = std::sync::Once::new();
+    STARTED.call_once(|| {
+        let level = std::env::var("MRC_LOG").ok().and_then(|text| text.parse().ok()).unwrap_or(LevelFilter::Warn);
+        if log::set_logger(&Stderr).is_ok() {
+            log::set_max_level(level);
+        }
+    });
+}
+
+/// Refuses an operation that MRC does not have; the first time it says why.
+pub(crate) fn unsupported(what: &str) -> c_int {
+    static SAID: std::sync::Once = std::sync::Once::new();
+    SAID.call_once(|| {
+        log::error!(
+            "{what}: not supported. MRC has two operations, RDMA WRITE and RDMA WRITE WITH IMMEDIATE, on RC queue pairs"
+        );
+    });
+    libc::EOPNOTSUPP
+}

@@ -1,0 +1,431 @@
+//! Queue pairs: creating, the state machine, querying. RESET to INIT to RTR to RTS as for any RC queue pair; attributes
+//! that MRC has no use for (timers of verbs, RNR, reads) are accepted and ignored, since programs always set them.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+
+use mrc_core::path::LossEvAction;
+use mrc_core::{QpHandle, QpInit, QpState, RtrAttr, RtsAttr};
+use mrc_wire::{Psn, Qpn};
+use parking_lot::Mutex;
+
+use crate::abi::{
+    IbvContext, IbvPd, IbvQp, IbvQpAttr, IbvQpCap, IbvQpEx, IbvQpInitAttr, IbvQpInitAttrEx, QP_ACCESS_FLAGS,
+    QP_ALT_PATH, QP_AV, QP_CUR_STATE, QP_DEST_QPN, QP_EX_WRITES, QP_INIT_ATTR_PD, QP_INIT_ATTR_SEND_OPS_FLAGS,
+    QP_MAX_DEST_RD_ATOMIC, QP_MAX_RD_ATOMIC, QP_MIN_RNR_TIMER, QP_PATH_MIG_STATE, QP_PATH_MTU, QP_PKEY_INDEX, QP_PORT,
+    QP_RETRY_CNT, QP_RNR_RETRY, QP_RQ_PSN, QP_SQ_PSN, QP_STATE, QP_TIMEOUT, QPS_ERR, QPS_INIT, QPS_RESET, QPS_RTR,
+    QPS_RTS, QPT_RC,
+};
+use crate::cq::Cq;
+use crate::device::{Context, Shared};
+use crate::engine::{Engine, MAX_WR, failed};
+use crate::events::Unacknowledged;
+use crate::memory::Pd;
+use crate::object::{self, Kind, Object};
+use crate::work::{self, Inline, ReceiveSide, SendSide};
+
+/// Bytes a work request may carry itself.
+pub(crate) const MAX_INLINE: u32 = 256;
+/// Scatter entries of a receive request, which a write with immediate never uses.
+const MAX_RECV_SGE: u32 = 16;
+/// Our responder's window and our wish for the peer's, in units of 128 PSNs. Both sides run this library or agree.
+const MPR: u8 = 8;
+/// Writes with immediate in flight.
+const MAX_WIMM: u16 = 256;
+
+/// A queue pair.
+#[repr(C)]
+pub(crate) struct Qp {
+    pub(crate) abi: UnsafeCell<IbvQpEx>,
+    /// `wr_flush`, which newer headers have at the end of the structure.
+    wr_flush: crate::abi::Op,
+    pub(crate) handle: QpHandle,
+    /// `IBV_QPS_*`; the progress thread sets ERR.
+    pub(crate) state: Arc<AtomicU32>,
+    pub(crate) sends: Mutex<SendSide>,
+    pub(crate) receives: Mutex<ReceiveSide>,
+    pub(crate) cap: IbvQpCap,
+    pub(crate) signal_all: bool,
+    extended: bool,
+    attr: Mutex<IbvQpAttr>,
+    pub(crate) unacknowledged: Unacknowledged,
+    context: Arc<Shared>,
+    pub(crate) engine: Arc<Engine>,
+}
+
+// SAFETY: `repr(C)`, the C structure first, which begins with `IbvQp`; `UnsafeCell` changes no layout.
+unsafe impl Object for Qp {
+    type Abi = IbvQp;
+    const KIND: Kind = Kind::Qp;
+}
+
+/// Checks and rounds what is asked for.
+fn capabilities(asked: &IbvQpCap) -> Result<IbvQpCap, c_int> {
+    let too_many = asked.max_send_wr as usize > MAX_WR
+        || asked.max_recv_wr as usize > MAX_WR
+        || asked.max_send_sge > 1
+        || asked.max_recv_sge > MAX_RECV_SGE
+        || asked.max_inline_data > MAX_INLINE;
+    if too_many {
+        log::error!(
+            "queue pair: {asked:?} is too much: at most {MAX_WR} requests, 1 send and {MAX_RECV_SGE} receive entries, \
+             {MAX_INLINE} bytes inline"
+        );
+        return Err(libc::EINVAL);
+    }
+    Ok(IbvQpCap { max_send_wr: asked.max_send_wr.max(1), max_send_sge: 1, ..*asked })
+}
+
+fn create(pd: *mut IbvPd, attr: &IbvQpInitAttr, extended: bool) -> Result<(*mut IbvQp, IbvQpCap), c_int> {
+    let domain = object::get::<Pd>(pd)?;
+    let (send_cq, recv_cq) = (object::get::<Cq>(attr.send_cq)?, object::get::<Cq>(attr.recv_cq)?);
+    if attr.qp_type != QPT_RC || !attr.srq.is_null() {
+        return Err(object::unsupported("queue pairs other than RC, shared receive queues"));
+    }
+    let cap = capabilities(&attr.cap)?;
+    let (engine, device) = (Arc::clone(&domain.engine), &domain.engine.device);
+    let wrong = |error| failed("queue pair", &error);
+    let init = QpInit { pd: domain.number, send_cq: send_cq.handle, recv_cq: recv_cq.handle };
+    let handle = device.create_qp_in_reset(&init).map_err(wrong)?;
+    let sides = || -> Result<_, c_int> {
+        let writes = device.create_work_queue(send_cq.handle, cap.max_send_wr as usize).map_err(wrong)?;
+        let receives = device.create_work_queue(recv_cq.handle, cap.max_recv_wr.max(1) as usize).map_err(wrong)?;
+        let inline = match cap.max_inline_data {
+            0 => None,
+            bytes => Some(Inline::new(&engine, domain.number, bytes, cap.max_send_wr)?),
+        };
+        Ok((SendSide::new(writes, inline), ReceiveSide::new(receives)))
+    };
+    let (sends, receives) = sides().inspect_err(|_| drop(device.destroy_qp(handle)))?;
+    // SAFETY: the domain lives.
+    let context = unsafe { (*pd).context };
+    let base = IbvQp {
+        context,
+        qp_context: attr.qp_context,
+        pd,
+        send_cq: attr.send_cq,
+        recv_cq: attr.recv_cq,
+        srq: core::ptr::null_mut(),
+        handle: handle.qpn().value(),
+        qp_num: handle.qpn().value(),
+        state: QPS_RESET,
+        qp_type: QPT_RC,
+        mutex: [0; 5],
+        cond: [0; 6],
+        events_completed: 0,
+    };
+    let state = Arc::new(AtomicU32::new(QPS_RESET));
+    let shared = Arc::clone(&domain.context);
+    let qp = Qp {
+        abi: UnsafeCell::new(work::extended_operations(base)),
+        wr_flush: Some(work::not_an_operation),
+        handle,
+        state: Arc::clone(&state),
+        sends: Mutex::new(sends),
+        receives: Mutex::new(receives),
+        cap,
+        signal_all: attr.sq_sig_all != 0,
+        extended,
+        attr: Mutex::default(),
+        unacknowledged: Unacknowledged::default(),
+        context: Arc::clone(&shared),
+        engine: Arc::clone(&engine),
+    };
+    debug_assert!(qp.wr_flush.is_some());
+    for users in [&domain.users, &send_cq.users, &recv_cq.users] {
+        users.fetch_add(1, Ordering::AcqRel);
+    }
+    let pointer = object::publish(Box::new(qp));
+    engine.hub.add_qp(handle.qpn().value(), pointer, &shared, &state);
+    Ok((pointer, cap))
+}
+
+pub(crate) unsafe extern "C" fn create_qp(pd: *mut IbvPd, attr: *mut IbvQpInitAttr) -> *mut IbvQp {
+    let make = || {
+        // SAFETY: null or the application's structure.
+        let attr = unsafe { attr.as_mut() }.ok_or(libc::EINVAL)?;
+        let (qp, cap) = create(pd, attr, false)?;
+        attr.cap = cap;
+        Ok(qp)
+    };
+    object::pointer(make())
+}
+
+pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut IbvContext, attr: *const IbvQpInitAttrEx) -> *mut IbvQp {
+    let make = || {
+        object::get::<Context>(context)?;
+        // SAFETY: null or the application's structure. Fields behind `pd` are read only when the mask says they are there.
+        let (base, mask, pd) = unsafe {
+            if attr.is_null() {
+                return Err(libc::EINVAL);
+            }
+            ((*attr).base, (*attr).comp_mask, (*attr).pd)
+        };
+        if mask & QP_INIT_ATTR_PD == 0 {
+            return Err(libc::EINVAL);
+        }
+        if mask & !(QP_INIT_ATTR_PD | QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 {
+            return Err(libc::EOPNOTSUPP);
+        }
+        let extended = mask & QP_INIT_ATTR_SEND_OPS_FLAGS != 0;
+        // SAFETY: the mask says that the field is there.
+        if extended && unsafe { (*attr).send_ops_flags } & !QP_EX_WRITES != 0 {
+            return Err(object::unsupported("send operations other than writes"));
+        }
+        create(pd, &base, extended).map(|(qp, _)| qp)
+    };
+    object::pointer(make())
+}
+
+pub(crate) unsafe extern "C" fn qp_to_qp_ex(qp: *mut IbvQp) -> *mut IbvQpEx {
+    match object::get::<Qp>(qp) {
+        Ok(object) if object.extended => qp.cast(),
+        _ => core::ptr::null_mut(),
+    }
+}
+
+pub(crate) unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
+    let destroy = || {
+        let object = object::get::<Qp>(qp)?;
+        let qpn = object.handle.qpn().value();
+        object.engine.hub.remove_qp(qpn);
+        let destroyed = object.engine.device.destroy_qp(object.handle);
+        object.context.events.withdraw(|event| event.element == qp as usize);
+        object.unacknowledged.wait();
+        let object = object::retire::<Qp>(qp)?;
+        let base = object.abi.into_inner().qp_base;
+        drop(object.sends);
+        for cq in [base.send_cq, base.recv_cq] {
+            if let Ok(cq) = object::get::<Cq>(cq) {
+                cq.users.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        if let Ok(pd) = object::get::<Pd>(base.pd) {
+            pd.users.fetch_sub(1, Ordering::AcqRel);
+        }
+        destroyed.map_err(|error| failed("queue pair", &error))
+    };
+    object::code(destroy())
+}
+
+/// What each transition cannot do without.
+fn required(to: u32) -> u32 {
+    match to {
+        QPS_INIT => QP_PKEY_INDEX | QP_PORT | QP_ACCESS_FLAGS,
+        QPS_RTR => QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN,
+        QPS_RTS => QP_SQ_PSN,
+        _ => 0,
+    }
+}
+
+/// Attributes that may be named in any modification; what MRC does without is ignored.
+const KNOWN: u32 = QP_STATE
+    | QP_CUR_STATE
+    | QP_ACCESS_FLAGS
+    | QP_PKEY_INDEX
+    | QP_PORT
+    | QP_AV
+    | QP_PATH_MTU
+    | QP_TIMEOUT
+    | QP_RETRY_CNT
+    | QP_RNR_RETRY
+    | QP_RQ_PSN
+    | QP_MAX_RD_ATOMIC
+    | QP_ALT_PATH
+    | QP_MIN_RNR_TIMER
+    | QP_SQ_PSN
+    | QP_MAX_DEST_RD_ATOMIC
+    | QP_PATH_MIG_STATE
+    | QP_DEST_QPN;
+
+pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, mask: c_int) -> c_int {
+    let modify = || {
+        let object = object::get::<Qp>(qp)?;
+        // SAFETY: null or the application's structure.
+        let attr = unsafe { attr.as_ref() }.ok_or(libc::EINVAL)?;
+        let mask = mask as u32;
+        let from = object.state.load(Ordering::Acquire);
+        let to = if mask & QP_STATE != 0 { attr.qp_state } else { from };
+        if mask & !KNOWN != 0 || (mask & QP_CUR_STATE != 0 && attr.cur_qp_state != from) {
+            return Err(libc::EINVAL);
+        }
+        if mask & QP_PORT != 0 && attr.port_num != 1 || mask & QP_PKEY_INDEX != 0 && attr.pkey_index != 0 {
+            return Err(libc::EINVAL);
+        }
+        if from != to && mask & required(to) != required(to) {
+            log::error!("QP {:#x}: to state {to} without attributes {:#x}", object.number(), required(to) & !mask);
+            return Err(libc::EINVAL);
+        }
+        let mut known = object.attr.lock();
+        merge(&mut known, attr, mask);
+        object.transit(from, to, &known)?;
+        // An error that the progress thread saw meanwhile stays.
+        if to == QPS_RESET || to == QPS_ERR {
+            object.state.store(to, Ordering::Release);
+        } else {
+            let _ = object.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        }
+        // SAFETY: the application reads this field; verbs order it with this call only.
+        unsafe { (*object.abi.get()).qp_base.state = to };
+        Ok(())
+    };
+    object::code(modify())
+}
+
+/// Takes over the attributes that the mask names.
+fn merge(known: &mut IbvQpAttr, attr: &IbvQpAttr, mask: u32) {
+    macro_rules! take {
+        ($($bit:ident: $($field:ident),+;)*) => {$(
+            if mask & $bit != 0 {
+                $(known.$field = attr.$field;)+
+            }
+        )*};
+    }
+    take! {
+        QP_ACCESS_FLAGS: qp_access_flags;
+        QP_PKEY_INDEX: pkey_index;
+        QP_PORT: port_num;
+        QP_AV: ah_attr;
+        QP_PATH_MTU: path_mtu;
+        QP_TIMEOUT: timeout;
+        QP_RETRY_CNT: retry_cnt;
+        QP_RNR_RETRY: rnr_retry;
+        QP_RQ_PSN: rq_psn;
+        QP_MAX_RD_ATOMIC: max_rd_atomic;
+        QP_MIN_RNR_TIMER: min_rnr_timer;
+        QP_SQ_PSN: sq_psn;
+        QP_MAX_DEST_RD_ATOMIC: max_dest_rd_atomic;
+        QP_DEST_QPN: dest_qp_num;
+    }
+}
+
+impl Qp {
+    pub(crate) fn number(&self) -> u32 {
+        self.handle.qpn().value()
+    }
+
+    fn transit(&self, from: u32, to: u32, attr: &IbvQpAttr) -> Result<(), c_int> {
+        let device = &self.engine.device;
+        let done = match (from, to) {
+            (from, to) if from == to && from != QPS_RTR => Ok(()),
+            (_, QPS_RESET) => device.modify_to_reset(self.handle),
+            (_, QPS_ERR) => device.modify_to_error(self.handle),
+            (QPS_RESET, QPS_INIT) => device.modify_to_init(self.handle),
+            (QPS_INIT, QPS_RTR) => device.modify_to_rtr(self.handle, self.receive_attributes(attr)?),
+            (QPS_RTR, QPS_RTS) => device.modify_to_rts(self.handle, self.send_attributes(attr)),
+            _ => {
+                log::error!("QP {:#x}: no way from state {from} to state {to}", self.number());
+                return Err(libc::EINVAL);
+            }
+        };
+        done.map_err(|error| failed("queue pair", &error))
+    }
+
+    fn receive_attributes(&self, attr: &IbvQpAttr) -> Result<RtrAttr, c_int> {
+        if attr.ah_attr.is_global == 0 {
+            log::error!(
+                "QP {:#x}: the address vector has no GID (is_global = 0); with perftest give -x 3",
+                self.number()
+            );
+            return Err(libc::EINVAL);
+        }
+        let largest = self.engine.host.path_mtu().map_err(|_| libc::EINVAL)?;
+        let path_mtu = match attr.path_mtu {
+            exponent @ 1..=5 => 128u16 << exponent,
+            _ => return Err(libc::EINVAL),
+        };
+        if path_mtu > largest {
+            log::error!("QP {:#x}: path MTU {path_mtu}, but the interfaces carry {largest}", self.number());
+            return Err(libc::EINVAL);
+        }
+        let (peer, profile) = self.engine.peer(Ipv6Addr::from(attr.ah_attr.grh.dgid))?;
+        let dest_qp = Qpn::new(attr.dest_qp_num);
+        let mut rtr = RtrAttr::software(peer, dest_qp, Psn::new(attr.rq_psn), profile);
+        (rtr.path_mtu, rtr.mpr_dest, rtr.max_wimm_dest) = (path_mtu, MPR, MAX_WIMM);
+        Ok(rtr)
+    }
+
+    fn send_attributes(&self, attr: &IbvQpAttr) -> RtsAttr {
+        let mut rts = RtsAttr::software(Psn::new(attr.sq_psn));
+        (rts.mpr, rts.max_wimm) = (MPR, MAX_WIMM);
+        rts.retry = self.engine.host.retry();
+        rts.paths.loss_ev_action = LossEvAction::AssumedBad;
+        rts
+    }
+}
+
+pub(crate) unsafe extern "C" fn query_qp(
+    qp: *mut IbvQp,
+    attr: *mut IbvQpAttr,
+    _mask: c_int,
+    init: *mut IbvQpInitAttr,
+) -> c_int {
+    let query = || {
+        let object = object::get::<Qp>(qp)?;
+        if attr.is_null() {
+            return Err(libc::EINVAL);
+        }
+        let mut known = *object.attr.lock();
+        let info = object.engine.device.qp_info(object.handle).map_err(|error| failed("queue pair", &error))?;
+        known.qp_state = match info.map(|info| info.state) {
+            Some(QpState::Reset) => QPS_RESET,
+            Some(QpState::Init) => QPS_INIT,
+            Some(QpState::Rtr) => QPS_RTR,
+            Some(QpState::Rts) => QPS_RTS,
+            _ => QPS_ERR,
+        };
+        known.cur_qp_state = known.qp_state;
+        known.cap = object.cap;
+        // SAFETY: not null; the application gives room for both structures, the second if it wants it.
+        unsafe {
+            attr.write(known);
+            if !init.is_null() {
+                let base = &(*object.abi.get()).qp_base;
+                init.write(IbvQpInitAttr {
+                    qp_context: base.qp_context,
+                    send_cq: base.send_cq,
+                    recv_cq: base.recv_cq,
+                    srq: base.srq,
+                    cap: object.cap,
+                    qp_type: QPT_RC,
+                    sq_sig_all: c_int::from(object.signal_all),
+                });
+            }
+        }
+        Ok(())
+    };
+    object::code(query())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_much_is_refused_and_too_little_is_rounded() {
+        let cap = capabilities(&IbvQpCap::default()).unwrap();
+        assert_eq!((cap.max_send_wr, cap.max_send_sge), (1, 1));
+        let base =
+            IbvQpCap { max_send_wr: 128, max_recv_wr: 512, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
+        assert!(capabilities(&base).is_ok());
+        for bad in [
+            IbvQpCap { max_send_sge: 2, ..base },
+            IbvQpCap { max_send_wr: 1 << 20, ..base },
+            IbvQpCap { max_inline_data: MAX_INLINE + 1, ..base },
+        ] {
+            assert_eq!(capabilities(&bad).err(), Some(libc::EINVAL));
+        }
+    }
+
+    #[test]
+    fn only_named_attributes_are_taken() {
+        let mut known = IbvQpAttr::default();
+        let attr = IbvQpAttr { rq_psn: 7, sq_psn: 8, dest_qp_num: 9, ..IbvQpAttr::default() };
+        merge(&mut known, &attr, QP_RQ_PSN | QP_DEST_QPN);
+        assert_eq!((known.rq_psn, known.sq_psn, known.dest_qp_num), (7, 0, 9));
+    }
+}

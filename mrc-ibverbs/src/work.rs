@@ -1,0 +1,394 @@
+//! Posting: `ibv_post_send`, `ibv_post_recv`, and `ibv_wr_*`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use core::ffi::{c_int, c_void};
+
+use mrc_afxdp::MemRegion;
+use mrc_afxdp::device::WorkQueue;
+use mrc_core::{Access, MrHandle, Pd, SendWr};
+use mrc_wire::Rkey;
+use parking_lot::MutexGuard;
+
+use crate::abi::{
+    IbvDataBuf, IbvQp, IbvQpEx, IbvRecvWr, IbvSendWr, IbvSge, QP_EX_WRITES, QPS_ERR, QPS_INIT, QPS_RTR, QPS_RTS,
+    SEND_INLINE, SEND_SIGNALED, SEND_SOLICITED, WR_RDMA_WRITE, WR_RDMA_WRITE_WITH_IMM,
+};
+use crate::engine::{ENGINE_QUEUE, Engine, failed};
+use crate::object;
+use crate::qp::Qp;
+
+/// Memory for data that work requests carry themselves: one slot for each request that can be under way.
+///
+/// A slot is free again when as many requests came after its own as fit into ring and engine together: by then its
+/// request is complete, since the engine takes and completes them in order.
+pub(crate) struct Inline {
+    memory: Arc<MemRegion>,
+    engine: Arc<Engine>,
+    handle: MrHandle,
+    key: u32,
+    slot: usize,
+    slots: usize,
+    next: usize,
+}
+
+impl Inline {
+    pub(crate) fn new(engine: &Arc<Engine>, pd: Pd, bytes: u32, max_send_wr: u32) -> Result<Self, c_int> {
+        let slot = (bytes as usize).next_multiple_of(64);
+        let slots = (max_send_wr as usize).next_power_of_two() + ENGINE_QUEUE + 2;
+        let memory = Arc::new(MemRegion::map(slot * slots).map_err(|_| libc::ENOMEM)?);
+        let registered = engine.device.register(pd, Arc::clone(&memory), Access::LOCAL);
+        let (handle, key) = registered.map_err(|error| failed("inline data", &error))?;
+        Ok(Self { memory, engine: Arc::clone(engine), handle, key: key.0, slot, slots, next: 0 })
+    }
+
+    /// Copies the pieces into the next slot. It is used up by [`Inline::commit`].
+    fn fill(&self, wr: &mut SendWr, pieces: impl Iterator<Item = (*const c_void, usize)>) -> Result<(), c_int> {
+        let (start, mut at) = (self.next * self.slot, 0);
+        for (pointer, len) in pieces {
+            if len > self.slot - at || (pointer.is_null() && len > 0) {
+                return Err(libc::EINVAL);
+            }
+            if len > 0 {
+                // SAFETY: the application names `len` readable bytes, and nobody writes them during the call.
+                let bytes = unsafe { core::slice::from_raw_parts(pointer.cast::<u8>(), len) };
+                self.memory.place((start + at) as u64, bytes).map_err(|_| libc::EINVAL)?;
+            }
+            at += len;
+        }
+        (wr.lkey, wr.local_va, wr.len) = (self.key, self.memory.addr() + start as u64, at as u32);
+        Ok(())
+    }
+
+    fn commit(&mut self) {
+        self.next = (self.next + 1) % self.slots;
+    }
+}
+
+impl Drop for Inline {
+    fn drop(&mut self) {
+        // A device that is gone has let go of the memory already.
+        let _ = self.engine.device.deregister(self.handle);
+    }
+}
+
+/// The sending half of a QP.
+pub(crate) struct SendSide {
+    ring: WorkQueue,
+    inline: Option<Inline>,
+    /// Requests between `wr_start` and `wr_complete`.
+    staged: Vec<SendWr>,
+    /// What went wrong with one of them.
+    error: c_int,
+}
+
+impl SendSide {
+    pub(crate) fn new(ring: WorkQueue, inline: Option<Inline>) -> Self {
+        Self { ring, inline, staged: Vec::new(), error: 0 }
+    }
+}
+
+/// The receiving half of a QP.
+pub(crate) struct ReceiveSide {
+    ring: WorkQueue,
+}
+
+impl ReceiveSide {
+    pub(crate) fn new(ring: WorkQueue) -> Self {
+        Self { ring }
+    }
+}
+
+impl Qp {
+    /// A QP in ERROR takes requests and flushes them.
+    fn may_send(&self) -> Result<(), c_int> {
+        match self.state.load(Ordering::Acquire) {
+            QPS_RTS | QPS_ERR => Ok(()),
+            _ => Err(libc::EINVAL),
+        }
+    }
+
+    /// One request of a list, without posting it.
+    ///
+    /// # Safety
+    /// `wr` and what it points to are the application's and readable.
+    unsafe fn translate(&self, sends: &SendSide, wr: &IbvSendWr) -> Result<SendWr, c_int> {
+        if wr.opcode != WR_RDMA_WRITE && wr.opcode != WR_RDMA_WRITE_WITH_IMM {
+            return Err(object::unsupported("this work request"));
+        }
+        let entries = usize::try_from(wr.num_sge).map_err(|_| libc::EINVAL)?;
+        if entries > 0 && wr.sg_list.is_null() {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: the application says that there are so many.
+        let list = if entries == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(wr.sg_list, entries) } };
+        let with_imm = wr.opcode == WR_RDMA_WRITE_WITH_IMM;
+        let mut send = SendWr {
+            wr_id: wr.wr_id,
+            remote_va: wr.remote_addr,
+            rkey: Rkey(wr.rkey),
+            signaled: self.signal_all || wr.send_flags & SEND_SIGNALED != 0,
+            imm: with_imm.then_some(u32::from_be(wr.imm_data)),
+            solicited: with_imm && wr.send_flags & SEND_SOLICITED != 0,
+            ..SendWr::default()
+        };
+        if wr.send_flags & SEND_INLINE != 0 {
+            let inline = sends.inline.as_ref().ok_or(libc::EINVAL)?;
+            let bytes: u64 = list.iter().map(|entry| u64::from(entry.length)).sum();
+            if bytes > u64::from(self.cap.max_inline_data) {
+                return Err(libc::EINVAL);
+            }
+            inline.fill(&mut send, list.iter().map(|entry| (entry.addr as *const c_void, entry.length as usize)))?;
+        } else {
+            place_entries(&mut send, list)?;
+        }
+        Ok(send)
+    }
+}
+
+/// At most one entry: the engine sends a message from one piece of memory.
+fn place_entries(send: &mut SendWr, list: &[IbvSge]) -> Result<(), c_int> {
+    match list {
+        [] => {}
+        [entry] => (send.lkey, send.local_va, send.len) = (entry.lkey, entry.addr, entry.length),
+        _ => return Err(libc::EINVAL),
+    }
+    Ok(())
+}
+
+pub(crate) unsafe extern "C" fn post_send(qp: *mut IbvQp, mut wr: *mut IbvSendWr, bad: *mut *mut IbvSendWr) -> c_int {
+    if qp.is_null() {
+        return libc::EINVAL;
+    }
+    // SAFETY: a live QP, by the contract of `ibv_post_send`.
+    let qp = unsafe { object::direct::<Qp>(qp) };
+    let mut sends = qp.sends.lock();
+    let mut answer = qp.may_send();
+    // SAFETY: null or the application's, for each of the list.
+    while let (Ok(()), Some(request)) = (answer, unsafe { wr.as_ref() }) {
+        // SAFETY: as above.
+        answer = unsafe { qp.translate(&sends, request) }.and_then(|send| {
+            if !sends.ring.post(qp.handle, send) {
+                return Err(libc::ENOMEM);
+            }
+            if let Some(inline) = &mut sends.inline
+                && request.send_flags & SEND_INLINE != 0
+            {
+                inline.commit();
+            }
+            wr = request.next;
+            Ok(())
+        });
+    }
+    if answer.is_err() && !bad.is_null() {
+        // SAFETY: not null; the application gives room for a pointer.
+        unsafe { bad.write(wr) };
+    }
+    object::code(answer)
+}
+
+pub(crate) unsafe extern "C" fn post_recv(qp: *mut IbvQp, mut wr: *mut IbvRecvWr, bad: *mut *mut IbvRecvWr) -> c_int {
+    if qp.is_null() {
+        return libc::EINVAL;
+    }
+    // SAFETY: a live QP, by the contract of `ibv_post_recv`.
+    let qp = unsafe { object::direct::<Qp>(qp) };
+    let mut receives = qp.receives.lock();
+    let mut answer = match qp.state.load(Ordering::Acquire) {
+        QPS_INIT | QPS_RTR | QPS_RTS | QPS_ERR if qp.cap.max_recv_wr > 0 => Ok(()),
+        _ => Err(libc::EINVAL),
+    };
+    // SAFETY: null or the application's, for each of the list.
+    while let (Ok(()), Some(request)) = (answer, unsafe { wr.as_ref() }) {
+        if request.num_sge < 0 || request.num_sge as u32 > qp.cap.max_recv_sge {
+            answer = Err(libc::EINVAL);
+        } else if !receives.ring.post_recv(qp.handle, request.wr_id) {
+            answer = Err(libc::ENOMEM);
+        } else {
+            wr = request.next;
+        }
+    }
+    if answer.is_err() && !bad.is_null() {
+        // SAFETY: not null; the application gives room for a pointer.
+        unsafe { bad.write(wr) };
+    }
+    object::code(answer)
+}
+
+/// For operations that an extended QP was not created with; also what MRC lacks.
+pub(crate) unsafe extern "C" fn not_an_operation() {
+    object::set_errno(object::unsupported("this work request"));
+}
+
+/// The operations of an extended QP.
+pub(crate) fn extended_operations(qp_base: IbvQp) -> IbvQpEx {
+    let no: crate::abi::Op = Some(not_an_operation);
+    IbvQpEx {
+        qp_base,
+        comp_mask: 0,
+        wr_id: 0,
+        wr_flags: 0,
+        wr_atomic_cmp_swp: no,
+        wr_atomic_fetch_add: no,
+        wr_bind_mw: no,
+        wr_local_inv: no,
+        wr_rdma_read: no,
+        wr_rdma_write: Some(wr_rdma_write),
+        wr_rdma_write_imm: Some(wr_rdma_write_imm),
+        wr_send: [no; 4],
+        wr_set_ud_addr: no,
+        wr_set_xrc_srqn: no,
+        wr_set_inline_data: Some(wr_set_inline_data),
+        wr_set_inline_data_list: Some(wr_set_inline_data_list),
+        wr_set_sge: Some(wr_set_sge),
+        wr_set_sge_list: Some(wr_set_sge_list),
+        wr_start: Some(wr_start),
+        wr_complete: Some(wr_complete),
+        wr_abort: Some(wr_abort),
+        wr_atomic_write: no,
+    }
+}
+
+/// The QP behind an extended one.
+///
+/// # Safety
+/// A live QP.
+unsafe fn extended<'a>(qp: *mut IbvQpEx) -> &'a Qp {
+    // SAFETY: the caller says so; the extended structure begins with the plain one.
+    unsafe { object::direct::<Qp>(qp.cast()) }
+}
+
+unsafe extern "C" fn wr_start(qp: *mut IbvQpEx) {
+    // SAFETY: a live QP, by the contract of `ibv_wr_start`.
+    let qp = unsafe { extended(qp) };
+    let mut sends = qp.sends.lock();
+    sends.staged.clear();
+    sends.error = qp.may_send().err().unwrap_or(0);
+    // `wr_complete` or `wr_abort` unlocks.
+    MutexGuard::leak(sends);
+}
+
+/// The sending half between `wr_start` and its end.
+///
+/// # Safety
+/// The caller is the thread that called `wr_start` and has not ended it.
+#[allow(clippy::mut_from_ref, reason = "the lock that `wr_start` took makes it unique")]
+unsafe fn started(qp: &Qp) -> &mut SendSide {
+    // SAFETY: the lock is held in the name of the caller.
+    unsafe { &mut *qp.sends.data_ptr() }
+}
+
+/// Begins a request with what the application put into the structure.
+///
+/// # Safety
+/// As [`started`].
+unsafe fn stage(qp: *mut IbvQpEx, rkey: u32, remote_va: u64, imm: Option<u32>) {
+    // SAFETY: a live QP, by the contract of `ibv_wr_rdma_write`; the application wrote these fields in this thread.
+    let (wr_id, flags, qp) = unsafe { ((*qp).wr_id, (*qp).wr_flags, extended(qp)) };
+    // SAFETY: the caller says so.
+    let sends = unsafe { started(qp) };
+    sends.staged.push(SendWr {
+        wr_id,
+        remote_va,
+        rkey: Rkey(rkey),
+        signaled: qp.signal_all || flags & SEND_SIGNALED != 0,
+        imm,
+        solicited: imm.is_some() && flags & SEND_SOLICITED != 0,
+        ..SendWr::default()
+    });
+}
+
+unsafe extern "C" fn wr_rdma_write(qp: *mut IbvQpEx, rkey: u32, remote_va: u64) {
+    // SAFETY: between start and end, by contract.
+    unsafe { stage(qp, rkey, remote_va, None) };
+}
+
+unsafe extern "C" fn wr_rdma_write_imm(qp: *mut IbvQpEx, rkey: u32, remote_va: u64, imm: u32) {
+    // SAFETY: between start and end, by contract.
+    unsafe { stage(qp, rkey, remote_va, Some(u32::from_be(imm))) };
+}
+
+/// Gives data to the request begun last.
+///
+/// # Safety
+/// As [`started`].
+unsafe fn give(qp: *mut IbvQpEx, with: impl FnOnce(&Qp, &mut SendWr, &mut Option<Inline>) -> Result<(), c_int>) {
+    // SAFETY: the caller says so.
+    let qp = unsafe { extended(qp) };
+    // SAFETY: as above.
+    let sends = unsafe { started(qp) };
+    let result = match sends.staged.last_mut() {
+        Some(wr) => with(qp, wr, &mut sends.inline),
+        None => Err(libc::EINVAL),
+    };
+    if let Err(code) = result {
+        sends.error = code;
+    }
+}
+
+unsafe extern "C" fn wr_set_sge(qp: *mut IbvQpEx, lkey: u32, addr: u64, length: u32) {
+    // SAFETY: between start and end, by contract.
+    unsafe { give(qp, |_, wr, _| place_entries(wr, &[IbvSge { addr, length, lkey }])) };
+}
+
+unsafe extern "C" fn wr_set_sge_list(qp: *mut IbvQpEx, count: usize, list: *const IbvSge) {
+    // SAFETY: between start and end, by contract; the application says how many entries there are.
+    unsafe {
+        give(qp, |_, wr, _| match count {
+            0 => Ok(()),
+            _ if list.is_null() => Err(libc::EINVAL),
+            _ => place_entries(wr, core::slice::from_raw_parts(list, count)),
+        });
+    };
+}
+
+unsafe extern "C" fn wr_set_inline_data(qp: *mut IbvQpEx, addr: *const c_void, length: usize) {
+    let buffer = IbvDataBuf { addr: addr.cast_mut(), length };
+    // SAFETY: between start and end, by contract.
+    unsafe { wr_set_inline_data_list(qp, 1, &raw const buffer) };
+}
+
+unsafe extern "C" fn wr_set_inline_data_list(qp: *mut IbvQpEx, count: usize, list: *const IbvDataBuf) {
+    // SAFETY: between start and end, by contract; the application says how many buffers there are.
+    unsafe {
+        give(qp, |qp, wr, inline| {
+            if list.is_null() && count > 0 {
+                return Err(libc::EINVAL);
+            }
+            let buffers = if count == 0 { &[][..] } else { core::slice::from_raw_parts(list, count) };
+            let bytes: usize = buffers.iter().map(|buffer| buffer.length).sum();
+            let inline = inline.as_mut().filter(|_| bytes <= qp.cap.max_inline_data as usize).ok_or(libc::EINVAL)?;
+            inline.fill(wr, buffers.iter().map(|buffer| (buffer.addr.cast_const(), buffer.length)))?;
+            inline.commit();
+            Ok(())
+        });
+    };
+}
+
+unsafe extern "C" fn wr_complete(qp: *mut IbvQpEx) -> c_int {
+    // SAFETY: a live QP, started by this thread.
+    let qp = unsafe { extended(qp) };
+    // SAFETY: as above.
+    let sends = unsafe { started(qp) };
+    let mut answer = if sends.error == 0 { Ok(()) } else { Err(sends.error) };
+    if answer.is_ok() && sends.ring.free() < sends.staged.len() {
+        answer = Err(libc::ENOMEM);
+    }
+    if answer.is_ok() {
+        for wr in sends.staged.drain(..) {
+            // There is room for all of them: only the progress thread changes it, and it makes more.
+            sends.ring.post(qp.handle, wr);
+        }
+    }
+    // SAFETY: `wr_start` left the lock taken.
+    unsafe { qp.sends.force_unlock() };
+    object::code(answer)
+}
+
+unsafe extern "C" fn wr_abort(qp: *mut IbvQpEx) {
+    // SAFETY: a live QP, started by this thread; `wr_start` left the lock taken.
+    unsafe { extended(qp).sends.force_unlock() };
+}
+
+const _: () = assert!(QP_EX_WRITES == 3);
