@@ -64,6 +64,7 @@ pub fn with_virtual<R>(knobs: &Knobs, f: impl FnOnce(&mut dyn Target, &Facts) ->
     let mac = |host| (1..=planes).map(|port| virtual_mac(host, port)).collect::<Vec<_>>();
     with_engine(knobs, Facts::offer(knobs, mac(0xA)), mac(0xB), |engine, facts| {
         let mut target = Virtual { engine, now: 0, out: VecDeque::new(), done: VecDeque::new() };
+        target.drain();
         f(&mut target, facts)
     })
 }

@@ -257,9 +257,19 @@ impl Kind {
         (0xC6..=0xCB).contains(&self.opcode)
     }
 
+    /// Whether it goes to QP 2.
+    pub fn is_endpoint(&self) -> bool {
+        matches!(self.opcode, 0xD8 | 0xD9)
+    }
+
+    /// Whether it carries a timestamp of its sender.
+    pub fn is_stamped(&self) -> bool {
+        self.is_write() || matches!(self.opcode, 0xD8 | 0xDE)
+    }
+
     /// Whether it ends a message.
-    pub fn is_only(&self) -> bool {
-        matches!(self.opcode, 0xCA | 0xCB)
+    pub fn ends_message(&self) -> bool {
+        matches!(self.opcode, 0xC8..=0xCB)
     }
 
     /// Whether it travels in the control class.

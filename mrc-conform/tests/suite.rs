@@ -1,9 +1,10 @@
-//! Every script of `tests/conformance` against the engine in virtual time, one test each.
+//! Every script of `tests/conformance` against the engine in virtual time, and against an endpoint that is dead: a script
+//! that the dead one passes tests nothing.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use mrc_conform::{Outcome, Verdict, engine, load_tree, run};
+use mrc_conform::{Done, Facts, Heard, Outcome, Post, Refusal, Target, Verdict, engine, load_tree, run};
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance");
@@ -34,18 +35,57 @@ fn main() -> ExitCode {
             failed += 1;
             println!("FAILED tests/conformance/{}{why}", script.file);
         }
+        let mut facts = Facts::offer(&script.knobs, vec![[2, 0, 0, 0, 1, 10]; 8]);
+        facts.target_mac = vec![[2, 0, 0, 0, 1, 11]; 8];
+        if run(script, &facts, &mut Dead).verdict == Verdict::Pass {
+            failed += 1;
+            println!("FAILED tests/conformance/{}: an endpoint that does nothing passes it", script.file);
+        }
     }
     println!("conformance scripts: {played} played, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Against our own engine nothing but a clean pass will do.
-fn judge(outcome: Result<Outcome, mrc_conform::Refusal>) -> Result<(), String> {
+fn judge(outcome: Result<Outcome, Refusal>) -> Result<(), String> {
     let outcome = outcome.map_err(|why| format!(": {why}"))?;
     match &outcome.verdict {
         Verdict::Pass if outcome.notes.is_empty() => Ok(()),
         Verdict::Pass => Err(format!(": {}", outcome.notes.join("; "))),
         Verdict::Fail(failure) => Err(format!(":{}: {failure}", failure.line)),
         Verdict::NotApplicable { reason } | Verdict::Broken { reason } => Err(format!(": {reason}")),
+    }
+}
+
+/// An endpoint that hears nothing, says nothing and forgets nothing.
+struct Dead;
+
+impl Target for Dead {
+    fn virtual_time(&self) -> bool {
+        true
+    }
+
+    fn send(&mut self, _: u64, _: u8, _: &[u8]) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn hear(&mut self, _: u64) -> Result<Option<Heard>, Refusal> {
+        Ok(None)
+    }
+
+    fn act(&mut self, _: u64, _: &Post) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn done(&mut self, _: u64) -> Result<Option<Done>, Refusal> {
+        Ok(None)
+    }
+
+    fn memory(&mut self, _: u64, _: usize) -> Result<Vec<u8>, Refusal> {
+        Ok(Vec::new())
+    }
+
+    fn counter(&mut self, _: &str) -> Result<i64, Refusal> {
+        Ok(0)
     }
 }

@@ -1,0 +1,8 @@
+# A NAK nobody knows: remote invalid request
+requires AETH-007
+
+0     ! write len=64 id=1
+0     > write_only psn=0
+10us  < ack psn=0 syndrome=0x6F
+10us  = done write id=1 status=remote_invalid_request
+11us  = state error

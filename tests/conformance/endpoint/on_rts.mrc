@@ -1,0 +1,7 @@
+# With the knob port_update_on_rts a QP that enters RTS tells its ports over every plane
+requires EPOP-006
+knobs planes=2 evs=4 port_update_on_rts
+
+0     > ep_request op=0 mask=0x6
+0     > ep_request op=0 mask=0x6
+1us   quiet

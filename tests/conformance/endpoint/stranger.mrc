@@ -1,0 +1,5 @@
+# A request from an address that is no peer's is dropped
+requires EPOP-004
+
+0    < ep_request psn=7 op=1 ip.src=0x20010db8000100000000000000000063
+1us  = count stranger=1

@@ -1,0 +1,15 @@
+# An answer with ALWAYS_SKIP leaves the EV out
+requires EV-013
+knobs evs=2 mtu=256 probe_interval=1024000
+
+0        ! write len=64
+0        > write_only psn=0 ev=@a
+1.024us   < sack cack=0 m=2 rcvd=1
+1.024us   < ack psn=0
+8.193024ms  > probe ev=@a probe_id=@p
+8.20ms   < sack cack=0 pr=1 ack_offset=@p entropy=@a rcvd=1 m=2
+8.21ms   ! write len=1536
+8.21ms   > write_first psn=1 len=256 dmalen=1536 msn=1 ev=@b
+8.21ms   > write_middle psn=2..5 from=256 at=256 len=256 dmalen=1536 msn=1 ev=@b
+8.21ms   > write_last psn=6 from=1280 at=1280 len=256 dmalen=1536 msn=1 ev=@b
+8.23ms   < ack psn=6

@@ -1,0 +1,10 @@
+# A probe without an answer is given up after three base RTTs and the target delay
+requires PROBE-004
+knobs timeout=14
+
+0       ! write len=64
+0       > write_only psn=0
+150us   > probe
+160us   < ack psn=0
+349us   = count probe_lost=0
+351us   = count probe_lost=1
