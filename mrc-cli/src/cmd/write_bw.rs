@@ -183,7 +183,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let selectors = args.path.selectors();
     let qps = usize::from(args.qps) * selectors.len();
     let mut control = Control::connect(server, args.port)?;
-    let device = DeviceArgs { count_paths: true, ..args.device.clone() };
+    let device = DeviceArgs { count_paths: true, window: Some(args.path.window), ..args.device.clone() };
     let mut session = Session::open(&host, &device, qps, (args.size as usize * qps).max(4096))?;
     let mut hello = Hello::new("write-bw", host.gid, host.path_mtu()?, args.size);
     hello.va = session.mr.addr();
