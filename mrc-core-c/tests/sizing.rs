@@ -4,7 +4,8 @@ use std::fs;
 
 use mrc_core::path::{EvEntry, EvSlot};
 use mrc_core::{
-    Completion, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, RecvWqe, RxWord, TimerSlot, TxRecord, TxWord, Wqe,
+    CcProfile, Completion, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, RxWord, TimerSlot,
+    TxRecord, TxWord, Wqe,
 };
 
 /// Rows of the table behind `mark`, as cells without emphasis.
@@ -72,6 +73,8 @@ fn bytes_per_element() {
         ("MrSlot", size_of::<MrSlot>()),
         ("Completion", size_of::<Completion>()),
         ("EventSlot", size_of::<EventSlot>()),
+        ("CcProfile", size_of::<CcProfile>()),
+        ("Qpcc", size_of::<Qpcc>()),
     ];
     let rows = table("parts");
     assert_eq!(rows.len(), sizes.len());

@@ -44,6 +44,11 @@ impl Tick {
         Self((now.0 >> 4) as u32)
     }
 
+    /// The same time in the 16-bit ticks of 128 ns that packets carry.
+    pub const fn stamp(self) -> u16 {
+        (self.0 >> 3) as u16
+    }
+
     /// Nanoseconds from this tick to `now`, never negative, modulo 68.7 s.
     pub const fn elapsed_ns(self, now: Instant) -> u64 {
         let ticks = ((now.0 >> 4) as u32).wrapping_sub(self.0);
@@ -61,6 +66,7 @@ mod tests {
         let sent = Instant::from_nanos((u32::MAX as u64) << 4);
         let now = sent.after(5_000);
         assert_eq!(Tick::at(sent).elapsed_ns(now), 4_992);
+        assert_eq!(Tick::at(Instant::from_nanos(128 * 0x1_2345 + 127)).stamp(), 0x2345);
     }
 
     #[test]

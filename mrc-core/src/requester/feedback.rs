@@ -11,6 +11,9 @@ use crate::{
     time::Instant,
 };
 
+/// Longest age of a packet whose 16-bit timestamp of 128 ns ticks is unambiguous.
+const STAMP_REACH_NS: u64 = 8_000_000;
+
 /// PSNs further behind than this are not of this connection's recent past.
 const ANCIENT: i32 = -(1 << 22);
 
@@ -34,7 +37,7 @@ impl TxSide<'_, '_> {
         self.req.last_heard = now;
         let trigger = if sack.probe_answer { None } else { Some(offset(cack, sack.ack_offset())) };
         let stale_probe = self.sack_path_feedback(now, sack, trigger);
-        let rtt_ns = trigger.and_then(|psn| self.rtt_sample(now, psn, rtx));
+        let rtt_ns = trigger.and_then(|psn| self.rtt_sample(now, psn, rtx, sack.timestamp));
         if let (Some(rtt), Some(psn)) = (rtt_ns, trigger) {
             self.learn_rtt(rtt);
             self.path_rtt(now, psn, rtt);
@@ -61,6 +64,7 @@ impl TxSide<'_, '_> {
         if stale_probe { Err(Discard::StaleProbe) } else { Ok(()) }
     }
 
+    //= CCP-001
     /// Step 1: the echoed EV. Returns whether the SACK answers a probe that is not outstanding.
     //= SRX-003
     fn sack_path_feedback(&mut self, now: Instant, sack: &SackRepr, trigger: Option<Psn>) -> bool {
@@ -162,16 +166,25 @@ impl TxSide<'_, '_> {
         delta.saturating_mul(256)
     }
 
-    /// A round trip, when it is certain which transmission the feedback answers (`congestion.md` 3).
-    //= RTT-001
-    fn rtt_sample(&self, now: Instant, psn: Psn, rtx: bool) -> Option<u64> {
+    /// A round trip, when it is certain which transmission the feedback answers (`congestion.md` 3). The send time is our
+    /// own; the timestamp that came back only tells how long the responder let the packet wait, where it says so.
+    //= RTT-001, RTT-002
+    fn rtt_sample(&self, now: Instant, psn: Psn, rtx: bool, timestamp: u16) -> Option<u64> {
         let age = self.req.max_sent.diff(psn);
         if age < 0 || age >= self.window.capacity() as i32 {
             return None;
         }
         let record = self.window.record(psn)?;
         let certain = matches!((record.tx_count(), rtx), (1, false) | (2, true));
-        certain.then(|| record.sent_at.elapsed_ns(now))
+        let elapsed_ns = record.sent_at.elapsed_ns(now);
+        let waited_ns = match timestamp {
+            // Not ours, none, or so long ago that 16 bits may have wrapped: what it says means nothing.
+            0 => 0,
+            _ if !self.cfg.timestamps || elapsed_ns > STAMP_REACH_NS => 0,
+            reflected => u64::from(reflected.wrapping_sub(record.sent_at.stamp())) << 7,
+        };
+        // A responder that "waited" longer than the whole round trip did not reflect this packet's timestamp.
+        certain.then(|| if waited_ns < elapsed_ns { elapsed_ns - waited_ns } else { elapsed_ns })
     }
 
     /// Tells a selector that listens to delay how long `psn` took, and sends the probes it asks for. A NACK gives no such
@@ -290,7 +303,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Applies a NACK (`transport.md` 3.7); `rtx` is its BTH flag.
-    //= NACK-001, NACK-002, NACK-003, NACK-004, NACK-005, NACK-006, NACK-007
+    //= CCP-001, NACK-001, NACK-002, NACK-003, NACK-004, NACK-005, NACK-006, NACK-007
     pub(crate) fn on_nack(&mut self, now: Instant, nack: &NackRepr, rtx: bool) -> Result<Verdict, Discard> {
         let psn = nack.psn;
         let outstanding = psn.diff(self.req.unack) > 0 && psn.diff(self.req.max_sent) <= 0;
@@ -314,7 +327,7 @@ impl TxSide<'_, '_> {
         if self.window.is_lost(psn) || self.latest_ev(record.ev()) != Some(nack.entropy) {
             return Err(Discard::StaleNack);
         }
-        let rtt_ns = self.rtt_sample(now, psn, rtx);
+        let rtt_ns = self.rtt_sample(now, psn, rtx, nack.timestamp);
         let trimmed = matches!(what, Feedback::Trimmed | Feedback::TrimmedLastHop);
         let bytes = self.nominal_of(psn);
         self.flow.on_nack(now, bytes, trimmed, rtt_ns);

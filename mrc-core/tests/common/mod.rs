@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mrc_core::cc::CcConfig;
 use mrc_core::path::{EvEntry, LossEvAction, compact_profile};
 use mrc_core::{
     Access, Completion, CqHandle, Discard, Endpoint, EndpointConfig, Event, EventMask, IcrcCheck, Instant, Limits,
@@ -108,10 +109,13 @@ pub(crate) struct Setup {
     pub(crate) events: EventMask,
     /// IPv4 addresses.
     pub(crate) v4: bool,
-    /// Endpoint operations take their waiting time out of what they reflect.
+    /// Responders and endpoint operations add how long a packet waited to the timestamp they reflect.
     pub(crate) svc_time: bool,
     /// QPs that enter RTS tell which ports are up.
     pub(crate) tell_ports: bool,
+    /// Congestion-control profiles that the QPs of both sides name by turns; none = the endpoint's own.
+    pub(crate) cc: Vec<CcConfig>,
+    pub(crate) qpccs: usize,
 }
 
 impl Default for Setup {
@@ -137,6 +141,8 @@ impl Default for Setup {
             v4: false,
             svc_time: false,
             tell_ports: false,
+            cc: vec![],
+            qpccs: 16,
         }
     }
 }
@@ -160,6 +166,8 @@ impl Setup {
             active_evs: 16,
             cq_depth: self.cq_depth,
             mpr: MPR.into(),
+            cc_profiles: 2 + self.cc.len(),
+            qpccs: self.qpccs,
             ..Limits::default()
         }
     }
@@ -213,7 +221,8 @@ impl Setup {
         let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 16];
         compact_profile(&mut entries, PLANES, 8, 8).unwrap();
         let ev_profile = engine.create_ev_profile(&entries).unwrap();
-        for (&qp, far) in side.qps.iter().zip(peers) {
+        let profiles: Vec<_> = self.cc.iter().map(|cc| engine.create_cc_profile(cc).unwrap()).collect();
+        for (n, (&qp, far)) in side.qps.iter().zip(peers).enumerate() {
             engine.modify_to_init(qp).unwrap();
             let rtr = RtrAttr {
                 path_mtu: self.mtu,
@@ -221,11 +230,13 @@ impl Setup {
                 trim_nack: self.trimming == Trimming::On,
                 max_wimm_dest: self.max_wimm_dest,
                 dynamic_mpr: self.dynamic_mpr,
+                svc_time: self.svc_time,
                 ..RtrAttr::software(peer, far.qpn(), Psn::new(self.psn), ev_profile)
             };
             engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
             let mut rts = RtsAttr::software(Psn::new(self.psn));
             rts.mpr = MPR;
+            rts.cc = profiles.get(n % profiles.len().max(1)).copied();
             rts.max_wimm = self.max_wimm;
             rts.dynamic_mpr = self.dynamic_mpr;
             rts.retry = self.retry;

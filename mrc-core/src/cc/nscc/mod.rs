@@ -16,6 +16,7 @@ use config::Params;
 const DELAY_CAP_NS: u64 = 1 << 31;
 
 /// One NSCC controller.
+//= NSCC-026
 #[derive(Clone, Copy, Debug)]
 pub struct Nscc {
     p: Params,
