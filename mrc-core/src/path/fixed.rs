@@ -21,6 +21,7 @@ impl<'a> Oblivious<'a> {
     }
 }
 
+//= OBL-001
 impl PathSelector for Oblivious<'_> {
     #[inline]
     fn select(&mut self, _now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
@@ -73,6 +74,7 @@ impl<'a> Pinned<'a> {
     }
 }
 
+//= PIN-001
 impl PathSelector for Pinned<'_> {
     #[inline]
     fn select(&mut self, _: Instant, ports: PortMask, _: Option<Ev>, _: &mut Rng) -> Option<EvIndex> {

@@ -121,6 +121,7 @@ impl Alternative {
     }
 
     /// Whether an answer may still come that shows a path faster than `rtt_ns`.
+    //= HOP-014
     fn is_open(&self, now: Instant, rtt_ns: u32) -> bool {
         self.is_pending() && self.since.elapsed_ns(now) < u64::from(rtt_ns)
     }

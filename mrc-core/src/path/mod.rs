@@ -400,6 +400,7 @@ impl PathSet {
             Selector::Spray | Selector::Oblivious => EvIndex::NONE,
         };
         self.rotation.start(slots, order, entries, cfg, ports, rng)?;
+        //= HOP-015, FLB-006
         if first == EvIndex::NONE {
             return Ok(());
         }

@@ -544,6 +544,7 @@ fn revival_takes_the_configured_number_of_answers() {
 
 // The selectors that do not listen.
 
+//= OBL-001 test
 #[test]
 fn the_oblivious_never_react() {
     let cfg = PathConfig { active: 32, ..PathConfig::default() };
@@ -560,6 +561,7 @@ fn the_oblivious_never_react() {
     assert!((0..100).all(|_| qp.select(ALL).unwrap().index != denied));
 }
 
+//= PIN-001 test
 #[test]
 fn the_pinned_stay_on_one_path() {
     let entries = profile(4, 32);
