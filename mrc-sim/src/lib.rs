@@ -1,19 +1,33 @@
 //! A deterministic packet-level fabric in virtual time, driven by the same engine that runs on the wire.
 //!
-//! * [`Sim`] runs a [`Clos`] fabric: hosts, links with rate and delay, switches that forward real header bytes by SRv6
-//!   uSID shift, STEV fields, ECMP hash, round robin or queue depth, through finite two-class queues that mark, trim, drop
-//!   or pause; links and switches fail on schedule.
-//! * [`Host`] is the door for transports: [`MrcHost`] runs the engine, [`traffic::Generator`] offers bare load.
+//! * [`Sim`] runs a [`Clos`] fabric (or a dumbbell): hosts, links with rate and delay, switches that forward real header
+//!   bytes by SRv6 uSID shift, STEV fields, ECMP hash, round robin or queue depth, through finite two-class queues that
+//!   mark, trim, drop or pause; links and switches fail on schedule.
+//! * [`Host`] is the door for hosts: [`MrcHost`] runs the engine with an application, [`traffic::Generator`] offers bare
+//!   load. [`Transport`] is the narrower door for transports that carry the messages of a scenario.
+//! * [`workload`] says what is sent, [`scenario`] reads it all from a file, [`run::run`] runs it and returns
+//!   [`run::Results`], the data behind `mrc sim run --json` and every report.
 //! * [`demo::run`] tells the story of `mrc demo`: a transfer, a link cut on the way, every byte checked.
 //! * One seed, virtual nanoseconds, no clock, no hash order: equal inputs give equal runs, shown by [`Digest`].
 //!
 //! A packet carries its headers and a length. Payload stays in the sender's memory and is named by a [`PayloadTag`], so
 //! that the receiving host can copy it from memory to memory where a run checks every byte.
+//!
+//! # Another transport
+//!
+//! 1. A type that implements [`Host`] with `World = `[`workload::Exchange`], and [`Transport`]; [`MrcTransport`] is the
+//!    model. [`workload::Exchange`] lists what it must call.
+//! 2. A value of [`scenario::TransportKind`], a table of keys beside [`scenario::MrcKeys`] in
+//!    [`scenario::TransportKeys`], and a variant of [`scenario::TransportSettings`] with the numbers ready for use.
+//! 3. An arm in [`run::run`] that builds the hosts and hands them to the clock. Nothing else knows which transport runs.
 #![forbid(unsafe_code)]
 
 pub mod demo;
 pub mod fabric;
 pub mod host;
+pub mod run;
+pub mod scenario;
+pub mod workload;
 
 pub use fabric::address;
 pub use fabric::{
@@ -22,4 +36,7 @@ pub use fabric::{
     Tier, TierQueue, TopologyError, TrimSpec, TrimVictim, Wheel,
 };
 pub use host::traffic;
-pub use host::{App, Host, Memory, MrcHost, MrcHostError};
+pub use host::{
+    App, Host, Memory, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, Transport, TransportCounters,
+    WireSizes, World, ideal_ns, payload_tag,
+};

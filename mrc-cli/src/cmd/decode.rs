@@ -115,6 +115,14 @@ fn print(args: &Args, number: usize, packet: &Captured, frame: &Frame) {
     }
 }
 
+/// One line about a frame of which the headers are there.
+pub fn line(head: &[u8], wire_len: usize) -> String {
+    match parse_frame(head, wire_len.max(head.len()), &WireConfig::default(), |_| true) {
+        Ok(frame) => format!("{} > {}: {frame}", text(frame.src), text(frame.dst)),
+        Err(why) => format!("{wire_len} bytes, not MRC: {}", why.name()),
+    }
+}
+
 fn text(ip: Ip) -> String {
     ip.to_string()
 }

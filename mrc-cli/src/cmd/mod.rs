@@ -8,6 +8,7 @@ pub mod decode;
 pub mod demo;
 pub mod doctor;
 pub mod lab;
+pub mod sim;
 pub mod write_bw;
 pub mod write_lat;
 
@@ -22,6 +23,8 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Build, break and heal a multi-plane SRv6 fabric on this machine
     Lab(lab::Args),
+    /// Simulate fabrics: scenarios from files, results as data
+    Sim(sim::Args),
     /// Measure write bandwidth between two hosts
     WriteBw(write_bw::Args),
     /// Measure write latency between two hosts
@@ -35,6 +38,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Decode(args) => decode::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::WriteBw(args) => write_bw::run(args),
         Command::WriteLat(args) => write_lat::run(args),
     }

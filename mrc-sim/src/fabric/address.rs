@@ -62,19 +62,27 @@ impl UsidPlan {
 
     /// How the compact EV (plane in `EV[11:8]`, T1 index in `EV[7:0]`) enters the template of the same arguments.
     pub fn copy_ops(self, from_t0: u8, to_t0: u8) -> &'static [CopyOp] {
-        const fn plane(usid: u8) -> CopyOp {
-            CopyOp { ev_lsb: 8, width: 4, dst_msb_offset: 32 + 16 * usid + 4 }
-        }
         const SPINE: CopyOp = CopyOp { ev_lsb: 0, width: 8, dst_msb_offset: 32 + 16 + 8 };
         const SAME: &[CopyOp] = &[plane(0), plane(1)];
         const ACROSS: &[CopyOp] = &[plane(0), plane(1), plane(2), plane(3), SPINE];
         if from_t0 == to_t0 { SAME } else { ACROSS }
     }
 
+    /// The same across a dumbbell, whose paths have no T1.
+    pub fn dumbbell_ops(self) -> &'static [CopyOp] {
+        const OPS: &[CopyOp] = &[plane(0), plane(1), plane(2)];
+        OPS
+    }
+
     /// The compact EV of a path: its plane and its T1.
     pub const fn ev(self, plane: u8, t1: u8) -> u32 {
         (plane as u32) << 8 | t1 as u32
     }
+}
+
+/// The EV's plane into the uSID of this position.
+const fn plane(usid: u8) -> CopyOp {
+    CopyOp { ev_lsb: 8, width: 4, dst_msb_offset: 32 + 16 * usid + 4 }
 }
 
 const fn usid(role: u16, plane: u8, index: u8) -> u16 {

@@ -189,7 +189,17 @@ impl<H: Host> Sim<H> {
 
     /// Processes all events up to and including `until`, which becomes the present.
     pub fn run_until(&mut self, until: Instant) {
-        while let Some((at, event)) = self.wheel.pop_until(until) {
+        self.run_events(until, u64::MAX);
+    }
+
+    /// As [`Sim::run_until`], but at most `most` events; returns whether `until` was reached.
+    pub fn run_events(&mut self, until: Instant, most: u64) -> bool {
+        let stop = self.counters.events.saturating_add(most);
+        while self.counters.events < stop {
+            let Some((at, event)) = self.wheel.pop_until(until) else {
+                self.now = self.now.max(until);
+                return true;
+            };
             self.now = at;
             self.counters.events += 1;
             match event {
@@ -201,7 +211,12 @@ impl<H: Host> Sim<H> {
                 Event::Fault { index } => self.fault(self.faults[index as usize]),
             }
         }
-        self.now = self.now.max(until);
+        false
+    }
+
+    /// Whether nothing is left to happen.
+    pub fn is_quiet(&self) -> bool {
+        self.wheel.is_empty()
     }
 
     /// Runs until nothing is left to happen, or `limit`; returns whether the fabric fell quiet.

@@ -11,6 +11,8 @@
 
 use mrc_core::Rng;
 
+use mrc_wire::srv6::CopyOp;
+
 use super::address::{DEFAULT_BLOCK, UsidPlan};
 use super::port::{LinkSpec, Owner, Port};
 use super::queue::QueueSpec;
@@ -262,6 +264,16 @@ impl Clos {
         self.t0_switch(plane, self.t0) + t1 as usize
     }
 
+    /// Name of a switch: `p0-t0a`, `p1-t1c`.
+    pub fn switch_name(&self, index: u32) -> String {
+        let each = u32::from(self.t0) + u32::from(self.t1);
+        let (plane, rest) = (index / each, index % each);
+        match rest.checked_sub(self.t0.into()) {
+            None => format!("p{plane}-t0{}", letter(rest)),
+            Some(t1) => format!("p{plane}-t1{}", letter(t1)),
+        }
+    }
+
     /// The outer destination from host `from` to host `to` over spine `t1` of `plane`; below one leaf `t1` is ignored.
     pub fn path(&self, plane: u8, from: u32, t1: u8, to: u32) -> [u8; 16] {
         let plan = self.plan();
@@ -275,6 +287,16 @@ impl Clos {
         plan.container(&[plan.t0(plane, a), plan.t1(plane, t1), plan.t0(plane, b), host])
     }
 
+    /// How a host turns an EV into the outer destination towards another: a template, and what to copy into it.
+    pub fn ev_template(&self, from: u32, to: u32) -> ([u8; 16], &'static [CopyOp]) {
+        let plan = self.plan();
+        let (a, b, host) = (self.t0_of(from), self.t0_of(to), self.host_index(to));
+        if a != b && self.is_dumbbell() {
+            return (plan.container(&[plan.t0(0, a), plan.t0(0, b), plan.host(0, host)]), plan.dumbbell_ops());
+        }
+        (plan.template(a, b, host), plan.copy_ops(a, b))
+    }
+
     /// All switches with their routes, in the order of [`Clos::t0_switch`] and [`Clos::t1_switch`].
     pub(crate) fn switches(&self, seed: u64) -> Vec<Switch> {
         let plan = self.plan();
@@ -282,7 +304,7 @@ impl Clos {
         let mut switches = Vec::with_capacity(self.switch_count() as usize);
         for plane in 0..self.planes {
             for t0 in 0..self.t0 {
-                let name = format!("p{plane}-t0{}", letter(t0.into()));
+                let name = self.switch_name(self.t0_switch(plane, t0) as u32);
                 let mut switch =
                     Switch::new(name, self.block, plan.t0(plane, t0 as u8), self.t0_routes(plane, t0, &mut salts));
                 let first = u32::from(t0) * self.hosts_per_t0();
@@ -299,7 +321,7 @@ impl Clos {
                 switches.push(switch);
             }
             for t1 in 0..self.t1 {
-                let name = format!("p{plane}-t1{}", letter(t1.into()));
+                let name = self.switch_name(self.t1_switch(plane, t1) as u32);
                 let mut switch =
                     Switch::new(name, self.block, plan.t1(plane, t1 as u8), self.t1_routes(plane, t1, &mut salts));
                 for t0 in 0..self.t0 {

@@ -1,14 +1,18 @@
 //! What a host is to the fabric: the door through which transports (MRC, and the baselines to come) plug in.
 
-pub(crate) mod memory;
-pub(crate) mod mrc;
+mod memory;
+mod mrc;
+mod mrc_transport;
 pub mod traffic;
+mod transport;
 
 use mrc_core::{Instant, PortMask};
 use mrc_wire::PortNum;
 
 pub use self::memory::Memory;
 pub use self::mrc::{App, MrcHost, MrcHostError};
+pub use self::mrc_transport::{MrcSettings, MrcTransport, WireSizes};
+pub use self::transport::{PathCounts, Transport, TransportCounters, ideal_ns, payload_tag};
 use crate::fabric::Packet;
 
 /// What the hosts of a run share.

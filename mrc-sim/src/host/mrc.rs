@@ -3,8 +3,8 @@
 
 use mrc_core::path::{EvEntry, ProfileError, compact_profile};
 use mrc_core::{
-    ConfigError, Endpoint, EndpointConfig, EvProfileHandle, IcrcCheck, Instant, MAX_PORTS, PeerConfig, PeerHandle,
-    PlanePath, PortConfig, PortMask, Received, Route, RxMeta, Storage, TableError,
+    ConfigError, Endpoint, EndpointConfig, EvProfileHandle, IcrcCheck, Instant, MAX_PORTS, ModifyError, PeerConfig,
+    PeerHandle, PlanePath, PortConfig, PortMask, Received, Route, RxMeta, Storage, TableError,
 };
 use mrc_wire::{Ev, EvTemplate, Ip, PortNum, TemplateError};
 
@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::host::Memory;
 
 /// Where the plane stands in the compact EV; the T1's index is below it.
-const PLANE_LSB: u8 = 8;
+pub(super) const PLANE_LSB: u8 = 8;
 
 /// What uses an endpoint: posts work, takes completions and events.
 pub trait App {
@@ -64,6 +64,17 @@ pub enum MrcHostError {
     /// The SRv6 template does not fit.
     #[error("{0}")]
     Template(#[from] TemplateError),
+    /// A queue pair could not be brought up.
+    #[error("queue pair: {0}")]
+    Modify(#[from] ModifyError),
+    /// A pair of hosts that is none.
+    #[error("hosts {0} and {1} cannot be connected")]
+    Pair(u32, u32),
+}
+
+/// There is no payload to compute an ICRC over: the fabric knows which packets it damaged.
+pub(super) fn icrc_of(packet: &Packet) -> IcrcCheck {
+    if packet.is_corrupt() || packet.is_trimmed() { IcrcCheck::Invalid } else { IcrcCheck::Valid }
 }
 
 /// A host with one endpoint.
@@ -105,8 +116,7 @@ impl<'s, A> MrcHost<'s, A> {
     /// A table of the engine is full or too small for the paths.
     pub fn add_peer(&mut self, clos: &Clos, peer: u32) -> Result<(PeerHandle, EvProfileHandle), MrcHostError> {
         let plan = clos.plan();
-        let (from, to) = (clos.t0_of(self.index), clos.t0_of(peer));
-        let template = plan.template(from, to, clos.host_index(peer));
+        let (template, ops) = clos.ev_template(self.index, peer);
         let mut planes = [None; MAX_PORTS];
         for (plane, path) in (0..clos.planes).zip(&mut planes) {
             *path = Some(PlanePath {
@@ -118,10 +128,10 @@ impl<'s, A> MrcHost<'s, A> {
             local: Ip::V6(address::gid(self.index)),
             remote: Ip::V6(address::gid(peer)),
             planes,
-            route: Route::Srv6(EvTemplate::new(template, plan.copy_ops(from, to))?),
+            route: Route::Srv6(EvTemplate::new(template, ops)?),
             hop_limit: 64,
         })?;
-        let uplinks = if from == to { 1 } else { clos.t1 };
+        let uplinks = if clos.t0_of(self.index) == clos.t0_of(peer) { 1 } else { clos.uplinks() };
         let blank = EvEntry::new(Ev(0), PortNum::from_plane(0));
         let mut entries = vec![blank; usize::from(clos.planes) * usize::from(uplinks)];
         compact_profile(&mut entries, clos.planes, uplinks, PLANE_LSB)?;
@@ -160,10 +170,7 @@ impl<A: App> Host for MrcHost<'_, A> {
     type World = Memory;
 
     fn on_packet(&mut self, now: Instant, port: PortNum, packet: &Packet, memory: &mut Memory) {
-        // There is no payload to compute an ICRC over: the fabric knows which packets it damaged.
-        let intact = !packet.is_corrupt() && !packet.is_trimmed();
-        let icrc = if intact { IcrcCheck::Valid } else { IcrcCheck::Invalid };
-        let rx = RxMeta { port, wire_len: packet.wire_len as usize, icrc };
+        let rx = RxMeta { port, wire_len: packet.wire_len as usize, icrc: icrc_of(packet) };
         if let Ok(Received::Place(placement)) = self.endpoint.handle_packet(now, rx, packet.header()) {
             debug_assert_eq!(placement.payload.len(), packet.payload.len as usize);
             memory.place(&packet.payload, self.index, placement.mr.index(), placement.offset);

@@ -1,0 +1,237 @@
+//! `mrc sim`: scenarios on the fabric simulator. Owns arguments, progress and printing; everything else is `mrc_sim`'s.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use mrc_lab::{CapturedPacket, write_pcapng};
+use mrc_sim::run::{self, Distribution, Options, Outcome, Progress, Results};
+use mrc_sim::scenario::{self, Built};
+
+mod bench;
+
+/// Header bytes of a captured packet.
+const SNAPLEN: u32 = 256;
+
+/// Arguments of `mrc sim`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A scenario is a TOML file: fabric, transport, workload, faults. `mrc sim list` names the ready ones, and
+`mrc sim run scenarios/parity/perm128.toml` runs one. Equal files and seeds give equal results, to the last packet.
+
+Exit codes: 0 every message completed, 1 something went wrong or messages failed, 2 usage.")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Run a scenario
+    Run(RunArgs),
+    /// List the scenarios below a folder
+    List {
+        /// Folder
+        #[arg(default_value = "scenarios")]
+        folder: PathBuf,
+    },
+    /// Measure the simulator: packet-hops and events per second, and memory, by size of the fabric
+    Bench(bench::Args),
+}
+
+#[derive(clap::Args)]
+struct RunArgs {
+    /// Scenario file
+    file: PathBuf,
+    /// Seed, in place of the file's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Change a key of the file: queue.trim=false, workload.0.bytes=4096; repeat as needed
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Write the results as JSON to this file, or to standard output in place of the tables
+    #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// Capture a link, such as p0-hA or p0-t0a-t1b, into NAME.pcapng in the current folder
+    #[arg(long, value_name = "LINK")]
+    pcap: Option<String>,
+    /// Packets to capture or to print at most
+    #[arg(long, default_value_t = 100_000)]
+    packets: usize,
+    /// Print the packets of the captured link (by default that of the first sender), one line each
+    #[arg(long)]
+    trace: bool,
+    /// No progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Run(args) => run_scenario(args),
+        Command::List { folder } => list(&folder),
+        Command::Bench(args) => bench::run(&args),
+    }
+}
+
+fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let built = scenario::load(&args.file, &args.set, args.seed)?;
+    let first_link = || {
+        let host = built.plan.messages.first().map_or(0, |message| message.src);
+        built.clos.link_name(built.clos.host_link_id(0, host))
+    };
+    let capture = args.pcap.clone().or_else(|| args.trace.then(first_link));
+    let options = Options { set: args.set.clone(), capture, capture_packets: args.packets };
+    let Outcome { results, capture } = with_progress(&built, &options, args.quiet)?;
+    if args.trace {
+        for packet in &capture {
+            let way = if packet.egress { "down" } else { "up  " };
+            let line = crate::cmd::decode::line(&packet.header, packet.wire_len as usize);
+            println!("{:>14.3} us {way} {line}", packet.at.as_nanos() as f64 / 1e3);
+        }
+    }
+    if let Some(link) = &args.pcap {
+        let path = PathBuf::from(format!("{link}.pcapng"));
+        let packets: Vec<CapturedPacket> = capture
+            .iter()
+            .map(|packet| CapturedPacket {
+                at: Duration::from_nanos(packet.at.as_nanos()),
+                len: packet.wire_len,
+                bytes: packet.header.clone(),
+            })
+            .collect();
+        write_pcapng(&path, link, SNAPLEN, &packets)?;
+        eprintln!("{} packets of {link} in {}", packets.len(), path.display());
+    }
+    match &args.json {
+        Some(path) if path == Path::new("-") => println!("{}", serde_json::to_string(&results)?),
+        Some(path) => {
+            let text = serde_json::to_string_pretty(&results)?;
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            print(&results);
+        }
+        None => print(&results),
+    }
+    Ok(if results.failed == 0 && results.misplaced == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs with a progress bar on a terminal.
+fn with_progress(built: &Built, options: &Options, quiet: bool) -> anyhow::Result<Outcome> {
+    if quiet || !std::io::stderr().is_terminal() {
+        return Ok(run::run(built, options, &mut |_| ())?);
+    }
+    let bar = ProgressBar::new(built.plan.bytes());
+    let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {msg}").expect("the template is valid");
+    bar.set_style(style);
+    let start = Instant::now();
+    let mut last = start;
+    let outcome = run::run(built, options, &mut |progress: &Progress| {
+        if last.elapsed() < Duration::from_millis(200) {
+            return;
+        }
+        last = Instant::now();
+        bar.set_position(progress.placed_bytes);
+        bar.set_message(format!(
+            "{:.0} us, {} of {} messages, {:.2} M hops/s",
+            progress.at_us,
+            progress.done,
+            progress.messages,
+            progress.switch_hops as f64 / start.elapsed().as_secs_f64() / 1e6
+        ));
+    });
+    bar.finish_and_clear();
+    Ok(outcome?)
+}
+
+fn print(results: &Results) {
+    let row = |name: &str, value: String| println!("{name:<18} {value}");
+    let times = |d: &Distribution| format!("mean {:.1}, p50 {:.1}, p99 {:.1}, max {:.1}", d.mean, d.p50, d.p99, d.max);
+    row(
+        "scenario",
+        format!("{} (seed {}, {} hosts, {})", results.scenario, results.seed, results.hosts, results.transport),
+    );
+    let state = if results.finished { "all completed" } else { "NOT all completed" };
+    let failed = if results.failed > 0 { format!(", {} failed", results.failed) } else { String::new() };
+    row("messages", format!("{} of {} in {:.1} us: {state}{failed}", results.completed, results.flows, results.end_us));
+    row("FCT (us)", times(&results.fct_us));
+    row("slowdown", {
+        let d = &results.slowdown;
+        format!("mean {:.3}, p50 {:.3}, p99 {:.3}, max {:.3}", d.mean, d.p50, d.p99, d.max)
+    });
+    row("goodput", format!("{:.2} Gb/s", results.goodput_gbit_per_s));
+    let losses = &results.losses_by_cause;
+    row(
+        "retransmitted",
+        format!(
+            "{:.3} % of {} packets ({} told, {} inferred, {} by timer)",
+            results.retransmitted_percent, results.data_packets, losses.nack, losses.inferred, losses.timeout
+        ),
+    );
+    row("fabric", format!("{} trimmed, {} marked, {} lost", results.trims, results.marks, results.drops));
+    row("paths", format!("{} retired, {} restored", results.paths_retired, results.paths_restored));
+    for group in &results.groups {
+        if results.groups.len() > 1 {
+            let jain = group.jain;
+            row(
+                &group.name,
+                format!("{:.2} Gb/s, Jain {jain:.4}, FCT (us) {}", group.goodput_gbit_per_s, times(&group.fct_us)),
+            );
+        }
+        if let (Some(best), Some(last)) =
+            (group.iterations.iter().map(|it| it.bus_gbit_per_s).max_by(f64::total_cmp), group.iterations.last())
+        {
+            let count = group.iterations.len();
+            let mean = group.iterations.iter().map(|it| it.us).sum::<f64>() / count as f64;
+            row(
+                "iterations",
+                format!("{count}, mean {mean:.1} us, last {:.1} us, bus bandwidth up to {best:.1} Gb/s", last.us),
+            );
+        }
+    }
+    for failure in results.failures.iter().take(5) {
+        row("failed", format!("{} to {} at {:.1} us: {}", failure.src, failure.dst, failure.at_us, failure.why));
+    }
+    row(
+        "simulator",
+        format!(
+            "{:.2} M hops/s, {:.2} M events/s, {:.1} s, {:.0} MB, digest {}",
+            results.switch_packet_hops as f64 / results.wall_seconds / 1e6,
+            results.events as f64 / results.wall_seconds / 1e6,
+            results.wall_seconds,
+            results.peak_rss_mb,
+            results.digest
+        ),
+    );
+}
+
+fn list(folder: &Path) -> anyhow::Result<ExitCode> {
+    let mut files = Vec::new();
+    collect(folder, &mut files).with_context(|| format!("cannot list {}", folder.display()))?;
+    files.sort();
+    for file in &files {
+        match scenario::load(file, &[], None) {
+            Ok(built) => println!("{:<40} {}", file.display(), built.scenario.about),
+            Err(error) => println!("{:<40} {error}", file.display()),
+        }
+    }
+    if files.is_empty() {
+        println!("no scenario below {}: run from the project's folder, or name another", folder.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! `mrc sim bench`: how fast the simulator is. Each size runs in a process of its own, so that its memory is its own.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+use mrc_sim::run::{self, Options, Results};
+use mrc_sim::scenario;
+
+/// Arguments of `mrc sim bench`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Fabric sizes, in hosts
+    #[arg(long, value_delimiter = ',', default_value = "128,1024,8192")]
+    hosts: Vec<u32>,
+    /// Bytes each host sends
+    #[arg(long)]
+    bytes: Option<u32>,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON, one object per size
+    #[arg(long)]
+    json: bool,
+    /// Run this size here, and print its results (what the command starts for each size)
+    #[arg(long, hide = true)]
+    single: Option<u32>,
+}
+
+/// A permutation across leaves on a non-blocking fabric of one plane, with the parity preset's queues and windows.
+fn scenario_text(hosts: u32, bytes: u32) -> anyhow::Result<String> {
+    let (t0, per_leaf) = match hosts {
+        128 => (8, 16),
+        1024 => (32, 32),
+        8192 => (128, 64),
+        _ => {
+            let per_leaf = (1..=256).rev().find(|n| hosts.is_multiple_of(*n) && n * n <= 2 * hosts && hosts / n <= 256);
+            let per_leaf = per_leaf.filter(|n| hosts / n > 1);
+            let per_leaf = per_leaf.with_context(|| format!("{hosts} hosts do not divide into leaves"))?;
+            (hosts / per_leaf, per_leaf)
+        }
+    };
+    Ok(format!(
+        "name = \"bench{hosts}\"\npreset = \"parity\"\nbin_us = 1000\n\n[topology]\nt0 = {t0}\nhosts_per_t0 = {per_leaf}\n\
+         t1 = {per_leaf}\n\n[[workload]]\nkind = \"permutation\"\nbytes = {bytes}\n"
+    ))
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(hosts) = args.single {
+        // About 20 million packet-hops, but never less than a bandwidth-delay product.
+        let bytes = args.bytes.unwrap_or((20_000_000 / 4 / hosts).clamp(200, 20_000) * 4096);
+        let text = scenario_text(hosts, bytes)?;
+        let built = scenario::load_str("bench", &text, ".".as_ref(), &[], Some(args.seed))?;
+        let mut results = run::run(&built, &Options::default(), &mut |_| ())?.results;
+        results.timeline = run::Timeline::default();
+        println!("{}", serde_json::to_string(&results)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let program = std::env::current_exe().context("cannot find this program to start it again")?;
+    if !args.json {
+        println!("{:>6}  {:>10}  {:>10}  {:>8}  {:>8}  digest", "hosts", "M hops/s", "M events/s", "RSS MB", "seconds");
+    }
+    for &hosts in &args.hosts {
+        let mut command = Command::new(&program);
+        command.args(["sim", "bench", "--single", &hosts.to_string(), "--seed", &args.seed.to_string()]);
+        if let Some(bytes) = args.bytes {
+            command.args(["--bytes", &bytes.to_string()]);
+        }
+        let output = command.output().with_context(|| format!("cannot start {}", program.display()))?;
+        anyhow::ensure!(output.status.success(), "{hosts} hosts: {}", String::from_utf8_lossy(&output.stderr).trim());
+        let results: Results = serde_json::from_slice(&output.stdout).context("the run's results do not parse")?;
+        if args.json {
+            println!("{}", serde_json::to_string(&results)?);
+            continue;
+        }
+        println!(
+            "{hosts:>6}  {:>10.2}  {:>10.2}  {:>8.0}  {:>8.1}  {}",
+            results.switch_packet_hops as f64 / results.cpu_seconds / 1e6,
+            results.events as f64 / results.cpu_seconds / 1e6,
+            results.peak_rss_mb,
+            results.cpu_seconds,
+            results.digest
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,517 @@
+//! MRC as a transport of messages: the engine, its queue pairs, and the translation between them and an [`Exchange`].
+//!
+//! Messages are RDMA writes between regions that have addresses and no bytes. The address of a byte says to which message
+//! it belongs, so every placement is checked: a byte that arrives in a wrong place or twice is counted.
+
+use std::collections::VecDeque;
+
+use mrc_core::path::{EvEntry, EvIndex, PathConfig, Selector, auto_profile, compact_profile};
+use mrc_core::{
+    Access, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, Instant, Limits, MAX_PORTS, MemRange, MrHandle,
+    OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle, QpInit, Received, RetryConfig, Rng, Route,
+    RtrAttr, RtsAttr, RxMeta, SendWr, Status, Trimming,
+};
+use mrc_wire::{Ev, EvTemplate, Ip, PortNum, Psn, Rkey};
+
+use super::mrc::{MrcHostError, PLANE_LSB, icrc_of};
+use super::transport::{PathCounts, Transport, TransportCounters, payload_tag, uncut_len};
+use crate::fabric::{Clos, Forwarding, Packet, address};
+use crate::host::Host;
+use crate::workload::Exchange;
+
+/// Bits of an address within a message; the message's number is above them.
+const OFFSET_BITS: u32 = 36;
+const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
+const PD: Pd = Pd(1);
+/// Headers of a data packet beside its payload: Ethernet, outer and inner IPv6, UDP, BTH, METH, TSETH, RETH, ICRC.
+const DATA_HEADERS: u32 = 14 + 40 + 88;
+const OUTER_HEADER: u32 = 40;
+/// The same of a SACK.
+const CONTROL_BYTES: u32 = 154;
+
+/// Bytes that packets are given on the wire in place of their own, to compare with models of other packet formats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WireSizes {
+    /// Added to the payload of a data packet.
+    pub data_overhead: u32,
+    /// Any other packet.
+    pub control: u32,
+}
+
+/// Everything about the MRC hosts of a run.
+#[derive(Clone, Debug)]
+pub struct MrcSettings {
+    /// Queue pairs per pair of hosts; a message is cut into as many pieces.
+    pub qps: u32,
+    /// Payload of a full packet, in bytes.
+    pub mtu: u16,
+    /// Window of a queue pair in units of 128 PSNs, a power of two.
+    pub mpr: u8,
+    /// EVs of a queue pair that are used and kept in reserve, and what retires them.
+    pub paths: PathConfig,
+    /// Paths of each plane that are used at all: the first T1s only.
+    pub paths_per_plane: Option<u16>,
+    /// Path selection; `None`: one path per queue pair, drawn at random.
+    pub selector: Option<Selector>,
+    /// Whether the fabric trims and receivers say so.
+    pub trimming: bool,
+    /// Timers.
+    pub retry: RetryConfig,
+    /// Unloaded round trip, in nanoseconds.
+    pub base_rtt_ns: u64,
+    /// Added to three round trips before a probe counts as lost.
+    pub target_delay_ns: u64,
+    /// Writes a queue pair holds, a power of two.
+    pub send_queue: usize,
+    /// Loss inference: least packets, and share of the window in 1/256.
+    pub reorder: (u16, u16),
+    /// Knobs of the endpoint, congestion control among them.
+    pub endpoint: EndpointConfig,
+    /// Bytes on the wire, if not those of the headers.
+    pub wire: Option<WireSizes>,
+}
+
+impl MrcSettings {
+    /// Bytes on the wire of a packet with `payload` bytes, and of a control packet.
+    pub fn wire_bytes(&self, clos: &Clos, payload: u32) -> (u32, u32) {
+        match self.wire {
+            Some(sizes) => (payload + sizes.data_overhead, sizes.control),
+            None if clos.forwarding == Forwarding::Srv6 => (payload + DATA_HEADERS, CONTROL_BYTES),
+            None => (payload + DATA_HEADERS - OUTER_HEADER, CONTROL_BYTES - OUTER_HEADER),
+        }
+    }
+
+    /// Different paths of a plane between two leaves, as far as they are used.
+    fn uplinks(&self, clos: &Clos) -> u16 {
+        self.paths_per_plane.unwrap_or(u16::MAX).min(clos.uplinks()).max(1)
+    }
+
+    /// Entries of an EV profile across leaves.
+    fn profile_evs(&self, clos: &Clos) -> usize {
+        let all = usize::from(clos.planes) * usize::from(self.uplinks(clos));
+        match clos.forwarding {
+            Forwarding::Srv6 | Forwarding::Stev => all,
+            // Switches hash: the EVs are names for paths that nobody knows.
+            _ => usize::from(self.paths.active + self.paths.backup),
+        }
+    }
+
+    /// Sizes of a host's tables when it talks to `peers` others.
+    pub fn limits(&self, clos: &Clos, peers: usize) -> Limits {
+        let qps = (peers * self.qps as usize).max(1);
+        let evs = self.profile_evs(clos).min(usize::from(self.paths.active + self.paths.backup)).max(1);
+        Limits {
+            qps,
+            mpr: self.mpr.into(),
+            send_queue: self.send_queue,
+            recv_queue: 0,
+            wimm: 0,
+            evs,
+            active_evs: evs.min(usize::from(self.paths.active)).max(1),
+            cqs: 1,
+            cq_depth: (qps * self.send_queue).clamp(16, 1 << 16).next_power_of_two(),
+            mrs: 1,
+            peers: peers.max(1),
+            cc_profiles: 1,
+            qpccs: peers.max(1),
+            ev_profiles: 2,
+            profile_evs: self.profile_evs(clos),
+            events: 1,
+        }
+    }
+
+    /// Storage for the hosts of a plan, one each.
+    ///
+    /// # Errors
+    /// Limits that the engine refuses.
+    pub fn storages(&self, clos: &Clos, pairs: &[(u32, u32)]) -> Result<Vec<OwnedStorage>, MrcHostError> {
+        let mut peers = vec![0; clos.hosts as usize];
+        for &(a, b) in pairs {
+            peers[a as usize] += 1;
+            peers[b as usize] += 1;
+        }
+        peers.into_iter().map(|peers| Ok(OwnedStorage::new(self.limits(clos, peers))?)).collect()
+    }
+}
+
+/// A queue pair and the pieces of messages that wait for room in it.
+struct Lane {
+    qp: QpHandle,
+    /// Message, first byte, bytes.
+    backlog: VecDeque<(u32, u64, u32)>,
+    posted: usize,
+}
+
+/// The queue pairs to one other host.
+struct Connection {
+    peer: u32,
+    rkey: Rkey,
+    lanes: Vec<Lane>,
+}
+
+/// A host with one endpoint that carries messages.
+pub struct MrcTransport<'s> {
+    index: u32,
+    endpoint: Endpoint<'s>,
+    cq: CqHandle,
+    region: MrHandle,
+    profiles: [Option<(EvProfileHandle, u32)>; 2],
+    /// Draws the paths of queue pairs that keep to one.
+    rng: Rng,
+    /// By peer.
+    connections: Vec<Connection>,
+    send_queue: usize,
+    wire: Option<WireSizes>,
+    packet: (u32, u32),
+}
+
+impl<'s> MrcTransport<'s> {
+    /// All hosts of a run, connected for `pairs`, in `storages` from [`MrcSettings::storages`].
+    ///
+    /// # Errors
+    /// A setting that the engine refuses.
+    pub fn build(
+        settings: &MrcSettings,
+        clos: &Clos,
+        pairs: &[(u32, u32)],
+        storages: &'s mut [OwnedStorage],
+        seed: u64,
+    ) -> Result<Vec<Self>, MrcHostError> {
+        let mut hosts = Vec::with_capacity(storages.len());
+        for (index, storage) in (0..clos.hosts).zip(storages) {
+            hosts.push(Self::new(settings, clos, index, storage, seed)?);
+        }
+        for &(a, b) in pairs {
+            let [a, b] = hosts.get_disjoint_mut([a as usize, b as usize]).map_err(|_| MrcHostError::Pair(a, b))?;
+            Self::connect(settings, clos, a, b)?;
+        }
+        for host in &mut hosts {
+            host.connections.sort_unstable_by_key(|connection| connection.peer);
+        }
+        Ok(hosts)
+    }
+
+    fn new(
+        settings: &MrcSettings,
+        clos: &Clos,
+        index: u32,
+        storage: &'s mut OwnedStorage,
+        seed: u64,
+    ) -> Result<Self, MrcHostError> {
+        if usize::from(clos.planes) > MAX_PORTS {
+            return Err(MrcHostError::Planes(clos.planes));
+        }
+        let mut config = settings.endpoint.clone();
+        config.ports = [None; MAX_PORTS];
+        for (plane, port) in (0..clos.planes).zip(&mut config.ports) {
+            let sid = clos.plan().sid(clos.plan().host(plane, clos.host_index(index)));
+            *port = Some(PortConfig { mac: address::host_mac(plane, index), sid: Some(sid), addr: None });
+        }
+        config.gids = [Some(Ip::V6(address::gid(index))), None, None, None];
+        let seed = seed ^ (u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut endpoint = Endpoint::new(config, storage.lend(), seed)?;
+        let cq = endpoint.create_cq()?;
+        let region = endpoint.register_mr(PD, MemRange { va: 0, len: 1 << 63 }, Access::REMOTE_WRITE)?;
+        Ok(Self {
+            index,
+            endpoint,
+            cq,
+            region,
+            profiles: [None; 2],
+            rng: Rng::new(!seed),
+            connections: Vec::new(),
+            send_queue: settings.send_queue,
+            wire: settings.wire,
+            packet: (settings.wire_bytes(clos, settings.mtu.into()).0, settings.mtu.into()),
+        })
+    }
+
+    fn connect(settings: &MrcSettings, clos: &Clos, a: &mut Self, b: &mut Self) -> Result<(), MrcHostError> {
+        let keys = [&a, &b].map(|host| host.endpoint.key(host.region).expect("registered by new"));
+        let mut lanes = [Vec::new(), Vec::new()];
+        let peers = [a.add_peer(clos, b.index)?, b.add_peer(clos, a.index)?];
+        let other = a.index;
+        for _ in 0..settings.qps {
+            let qps = [a.create_qp()?, b.create_qp()?];
+            for (nth, (host, to)) in [(&mut *a, b.index), (&mut *b, other)].into_iter().enumerate() {
+                let (profile, entries) = host.profile(settings, clos, to)?;
+                host.bring_up(settings, [qps[nth], qps[1 - nth]], peers[nth], profile, entries)?;
+                lanes[nth].push(Lane { qp: qps[nth], backlog: VecDeque::new(), posted: 0 });
+            }
+        }
+        let [lanes_a, lanes_b] = lanes;
+        a.connections.push(Connection { peer: b.index, rkey: keys[1], lanes: lanes_a });
+        b.connections.push(Connection { peer: a.index, rkey: keys[0], lanes: lanes_b });
+        Ok(())
+    }
+
+    fn create_qp(&mut self) -> Result<QpHandle, MrcHostError> {
+        Ok(self.endpoint.create_qp(&QpInit { pd: PD, send_cq: self.cq, recv_cq: self.cq })?)
+    }
+
+    fn add_peer(&mut self, clos: &Clos, peer: u32) -> Result<mrc_core::PeerHandle, MrcHostError> {
+        let srv6 = clos.forwarding == Forwarding::Srv6;
+        let mut planes = [None; MAX_PORTS];
+        for (plane, path) in (0..clos.planes).zip(&mut planes) {
+            let sid = clos.plan().sid(clos.plan().host(plane, clos.host_index(self.index)));
+            *path = Some(PlanePath { next_hop: address::t0_mac(plane, self.index), outer_src: srv6.then_some(sid) });
+        }
+        let route = match srv6 {
+            true => {
+                let (template, ops) = clos.ev_template(self.index, peer);
+                Route::Srv6(EvTemplate::new(template, ops)?)
+            }
+            false => Route::Plain,
+        };
+        let (local, remote) = (Ip::V6(address::gid(self.index)), Ip::V6(address::gid(peer)));
+        Ok(self.endpoint.add_peer(&PeerConfig { local, remote, planes, route, hop_limit: 64 })?)
+    }
+
+    /// The profile of the paths to hosts below the same leaf, or across, and its length.
+    fn profile(
+        &mut self,
+        settings: &MrcSettings,
+        clos: &Clos,
+        peer: u32,
+    ) -> Result<(EvProfileHandle, u32), MrcHostError> {
+        let across = clos.t0_of(self.index) != clos.t0_of(peer);
+        if let Some(profile) = self.profiles[usize::from(across)] {
+            return Ok(profile);
+        }
+        let planes = usize::from(clos.planes);
+        let uplinks = settings.uplinks(clos);
+        let blank = EvEntry::new(Ev(0), PortNum::from_plane(0));
+        let entries = match clos.forwarding {
+            Forwarding::Srv6 => {
+                let uplinks = if across { uplinks } else { 1 };
+                let mut entries = vec![blank; planes * usize::from(uplinks)];
+                compact_profile(&mut entries, clos.planes, uplinks, PLANE_LSB)?;
+                entries
+            }
+            // The first of three 10-bit fields, from the top.
+            Forwarding::Stev => (0..planes * usize::from(uplinks))
+                .map(|nth| EvEntry::new(Ev(((nth / planes) as u32) << 22), PortNum::from_plane((nth % planes) as u8)))
+                .collect(),
+            Forwarding::Ecmp | Forwarding::RoundRobin | Forwarding::Adaptive => {
+                let mut entries = vec![blank; settings.profile_evs(clos)];
+                auto_profile(&mut entries, clos.planes, 16, self.index.into())?;
+                entries
+            }
+        };
+        let profile = (self.endpoint.create_ev_profile(&entries)?, entries.len() as u32);
+        self.profiles[usize::from(across)] = Some(profile);
+        Ok(profile)
+    }
+
+    fn bring_up(
+        &mut self,
+        settings: &MrcSettings,
+        [near, far]: [QpHandle; 2],
+        peer: mrc_core::PeerHandle,
+        profile: EvProfileHandle,
+        entries: u32,
+    ) -> Result<(), MrcHostError> {
+        let psn = Psn::new(1);
+        let rtr = RtrAttr {
+            path_mtu: settings.mtu,
+            mpr_dest: settings.mpr,
+            trim_nack: settings.trimming,
+            max_wimm_dest: 0,
+            ..RtrAttr::software(peer, far.qpn(), psn, profile)
+        };
+        // Every queue pair that keeps to one path has its own.
+        let own = Selector::Pinned(EvIndex(self.rng.below(entries.max(1)) as u16));
+        let rts = RtsAttr {
+            mpr: settings.mpr,
+            retry: settings.retry,
+            trimming: if settings.trimming { Trimming::On } else { Trimming::Off },
+            paths: settings.paths,
+            selector: settings.selector.unwrap_or(own),
+            base_rtt_ns: settings.base_rtt_ns,
+            target_delay_ns: settings.target_delay_ns,
+            max_wimm: 0,
+            reorder_pkts_min: settings.reorder.0,
+            reorder_factor: settings.reorder.1,
+            ..RtsAttr::software(psn)
+        };
+        self.endpoint.modify_to_init(near)?;
+        self.endpoint.modify_to_rtr(Instant::ZERO, near, &rtr)?;
+        self.endpoint.modify_to_rts(Instant::ZERO, near, &rts)?;
+        Ok(())
+    }
+
+    /// Queues what the exchange has released.
+    fn take_released(&mut self, now: Instant, exchange: &mut Exchange) {
+        while let Some(id) = exchange.take_released(now, self.index) {
+            let message = *exchange.message(id);
+            let Ok(at) = self.connections.binary_search_by_key(&message.dst, |connection| connection.peer) else {
+                exchange
+                    .on_failed(now, id, || format!("host {} has no queue pair to host {}", self.index, message.dst));
+                continue;
+            };
+            let lanes = self.connections[at].lanes.len() as u32;
+            // Whole packets in each piece, and no empty piece.
+            let packets = message.bytes.div_ceil(self.packet.1).div_ceil(lanes);
+            let piece = packets * self.packet.1;
+            let mut offset = 0;
+            for lane in 0..lanes as usize {
+                let len = piece.min(message.bytes - offset);
+                if len == 0 {
+                    break;
+                }
+                self.connections[at].lanes[lane].backlog.push_back((id, offset.into(), len));
+                offset += len;
+                self.post(now, at, lane, exchange);
+            }
+        }
+    }
+
+    /// Posts what waits on a lane, as far as there is room.
+    fn post(&mut self, now: Instant, at: usize, nth: usize, exchange: &mut Exchange) {
+        let connection = &mut self.connections[at];
+        let lane = &mut connection.lanes[nth];
+        while lane.posted < self.send_queue
+            && let Some((id, offset, len)) = lane.backlog.pop_front()
+        {
+            let address = u64::from(id) << OFFSET_BITS | offset;
+            let wr = SendWr {
+                wr_id: (at as u64) << 40 | (nth as u64) << 32 | u64::from(id),
+                lkey: self.endpoint.key(self.region).map_or(0, |key| key.0),
+                local_va: address,
+                len,
+                remote_va: address,
+                rkey: connection.rkey,
+                signaled: true,
+                ..SendWr::default()
+            };
+            match self.endpoint.post_send(now, lane.qp, &wr) {
+                Ok(()) => lane.posted += 1,
+                Err(error) => exchange.on_failed(now, id, || format!("post: {error}")),
+            }
+        }
+    }
+
+    /// Takes completions and goes on posting.
+    fn turn(&mut self, now: Instant, exchange: &mut Exchange) {
+        while let Some(done) = self.endpoint.poll_completion(self.cq) {
+            let (at, nth) = ((done.wr_id >> 40) as usize, (done.wr_id >> 32 & 0xff) as usize);
+            let id = done.wr_id as u32;
+            self.connections[at].lanes[nth].posted -= 1;
+            if done.status == Status::Success {
+                exchange.on_acked(now, id, done.byte_len);
+            } else {
+                exchange.on_failed(now, id, || {
+                    let qp = done.qp.value();
+                    format!("QP {qp:#x}: {} after {} retries", done.status.text(), done.retries)
+                });
+            }
+            self.post(now, at, nth, exchange);
+        }
+    }
+}
+
+impl Host for MrcTransport<'_> {
+    type World = Exchange;
+
+    fn on_packet(&mut self, now: Instant, port: PortNum, packet: &Packet, exchange: &mut Exchange) {
+        let rx = RxMeta { port, wire_len: uncut_len(packet), icrc: icrc_of(packet) };
+        if let Ok(Received::Place(placement)) = self.endpoint.handle_packet(now, rx, packet.header()) {
+            let tag = &packet.payload;
+            let there = (placement.offset >> OFFSET_BITS, placement.offset & OFFSET_MASK);
+            if there == (tag.region.into(), tag.offset) && placement.payload.len() == tag.len as usize {
+                exchange.on_placed(now, tag.region, tag.len);
+            } else {
+                exchange.on_misplaced();
+            }
+        }
+        self.turn(now, exchange);
+    }
+
+    fn on_timer(&mut self, now: Instant, exchange: &mut Exchange) {
+        if self.endpoint.next_timeout().is_some_and(|at| at <= now) {
+            self.endpoint.handle_timeout(now);
+        }
+        self.take_released(now, exchange);
+        self.turn(now, exchange);
+    }
+
+    fn on_port(&mut self, now: Instant, port: PortNum, up: bool, exchange: &mut Exchange) {
+        self.endpoint.set_port(now, port, up);
+        self.turn(now, exchange);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, free: PortMask, out: &mut Packet, _: &mut Exchange) -> Option<PortNum> {
+        let transmit = self.endpoint.poll_transmit(now, free, out.buffer())?;
+        out.set_header_len(transmit.header_len);
+        out.wire_len = transmit.frame_len() as u32;
+        if let Some(payload) = transmit.payload {
+            let (message, offset) = ((payload.offset >> OFFSET_BITS) as u32, payload.offset & OFFSET_MASK);
+            out.payload = payload_tag(self.index, message, offset, payload.len);
+        }
+        if let Some(sizes) = self.wire {
+            let data = transmit.payload.map(|payload| payload.len + sizes.data_overhead);
+            out.wire_len = data.unwrap_or(sizes.control);
+        }
+        Some(transmit.port)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.endpoint.next_timeout()
+    }
+}
+
+impl Transport for MrcTransport<'_> {
+    fn counters(&self) -> TransportCounters {
+        let stats = self.endpoint.stats();
+        TransportCounters {
+            data: stats.tx_data,
+            retransmitted: stats.retransmitted,
+            lost_inferred: stats.lost_inferred,
+            lost_nack: stats.lost_nack,
+            lost_timeout: stats.lost_timeout,
+            control: stats.tx_sack + stats.tx_nack + stats.tx_ack + stats.tx_nak,
+            probes: stats.tx_probe,
+            paths_retired: stats.ev_assumed_bad,
+            paths_restored: stats.ev_restored,
+            qp_errors: stats.qp_errors,
+        }
+    }
+
+    fn paths(&self) -> PathCounts {
+        let mut counts = PathCounts::default();
+        for lane in self.connections.iter().flat_map(|connection| &connection.lanes) {
+            if let Some(info) = self.endpoint.qp_info(lane.qp) {
+                counts.good += u64::from(info.evs.good);
+                counts.skip += u64::from(info.evs.skip);
+                counts.assumed_bad += u64::from(info.evs.assumed_bad);
+            }
+        }
+        counts
+    }
+
+    fn diagnose(&self, message: u32, exchange: &Exchange) -> String {
+        let peer = exchange.message(message).dst;
+        let Ok(at) = self.connections.binary_search_by_key(&peer, |connection| connection.peer) else {
+            return format!("host {} has no queue pair to host {peer}", self.index);
+        };
+        let lanes = self.connections[at].lanes.iter().filter_map(|lane| {
+            let info = self.endpoint.qp_info(lane.qp)?;
+            Some(format!(
+                "QP {:#x} {:?}, {} packets in flight, {} writes queued, {} retries, EVs {} good {} skip {} bad",
+                lane.qp.qpn().value(),
+                info.state,
+                info.outstanding,
+                info.queued,
+                info.retries,
+                info.evs.good,
+                info.evs.skip,
+                info.evs.assumed_bad
+            ))
+        });
+        lanes.collect::<Vec<_>>().join("; ")
+    }
+
+    fn packet_bytes(&self) -> (u32, u32) {
+        self.packet
+    }
+}

@@ -1,0 +1,107 @@
+//! The door for transports that carry an [`Exchange`]: what a run asks of them beside [`Host`].
+
+use crate::fabric::{Clos, Packet};
+use crate::host::Host;
+use crate::workload::Exchange;
+
+/// Packets of all hosts of one transport, counted since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TransportCounters {
+    /// Data packets sent for the first time.
+    pub data: u64,
+    /// Data packets sent again.
+    pub retransmitted: u64,
+    /// Losses found because later packets were acknowledged (a gap that go-back-N or selective repeat reports).
+    pub lost_inferred: u64,
+    /// Losses found because the receiver or a switch said so: trimming, NACKs.
+    pub lost_nack: u64,
+    /// Losses found by a timer.
+    pub lost_timeout: u64,
+    /// Acknowledgements and other control packets sent.
+    pub control: u64,
+    /// Probes sent.
+    pub probes: u64,
+    /// Paths that were taken out of use.
+    pub paths_retired: u64,
+    /// Paths that came back.
+    pub paths_restored: u64,
+    /// Queue pairs that failed.
+    pub qp_errors: u64,
+}
+
+impl TransportCounters {
+    /// Adds another host's counters.
+    pub fn add(&mut self, other: &Self) {
+        self.data += other.data;
+        self.retransmitted += other.retransmitted;
+        self.lost_inferred += other.lost_inferred;
+        self.lost_nack += other.lost_nack;
+        self.lost_timeout += other.lost_timeout;
+        self.control += other.control;
+        self.probes += other.probes;
+        self.paths_retired += other.paths_retired;
+        self.paths_restored += other.paths_restored;
+        self.qp_errors += other.qp_errors;
+    }
+}
+
+/// Paths by state, of all queue pairs of a host; transports without path states report none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PathCounts {
+    /// In use or in reserve.
+    pub good: u64,
+    /// Passed over for a moment, for congestion.
+    pub skip: u64,
+    /// Out of use.
+    pub assumed_bad: u64,
+}
+
+/// A host that carries the messages of an [`Exchange`].
+///
+/// `mrc-sim` runs one kind of host per run. A transport plugs in with this trait and one arm in [`crate::run::run`]; what it
+/// must call on the exchange is listed there ([`Exchange`]). Its packets carry real header bytes from the Ethernet header on,
+/// with an IPv6 header whose destination is [`crate::address::gid`] of the receiver, so that switches can forward them by
+/// [`crate::Forwarding::Ecmp`] and its kin; the DSCP chooses the class (`mrc_wire::DscpPlan`), and bytes 54 and 55 are the
+/// hash's entropy (a UDP source port). The payload goes in [`Packet::payload`], see [`payload_tag`].
+pub trait Transport: Host<World = Exchange> {
+    /// Counters since the start.
+    fn counters(&self) -> TransportCounters;
+
+    /// Paths by state now.
+    fn paths(&self) -> PathCounts {
+        PathCounts::default()
+    }
+
+    /// What a reader needs to understand why the message does not move; one line.
+    fn diagnose(&self, message: u32, exchange: &Exchange) -> String;
+
+    /// Bytes on the wire of a full packet, and its payload: what the ideal time of a message is reckoned from.
+    fn packet_bytes(&self) -> (u32, u32);
+}
+
+/// The payload of a packet: `len` bytes of message `message` from byte `offset` on.
+pub fn payload_tag(host: u32, message: u32, offset: u64, len: u32) -> crate::PayloadTag {
+    crate::PayloadTag { host, region: message, offset, len }
+}
+
+/// The time a message of `bytes` needs on an idle fabric, from its first bit to its acknowledgement, in nanoseconds: all
+/// packets through all ports of a host at once, and one round trip.
+pub fn ideal_ns(clos: &Clos, packet: (u32, u32), control: u32, bytes: u32) -> f64 {
+    let (wire, payload) = packet;
+    let packets = bytes.div_ceil(payload.max(1)).max(1);
+    let overhead = wire.saturating_sub(payload);
+    let all = u64::from(bytes) + u64::from(packets) * u64::from(overhead);
+    let rate = clos.host_link.rate_bps as f64 * f64::from(clos.planes);
+    let first = bytes.min(payload) + overhead;
+    (all - u64::from(first)) as f64 * 8e9 / rate + clos.base_rtt_ns(first, control) as f64
+}
+
+/// A packet's wire length without what a switch may have cut: what a receiver checks length fields against.
+pub(crate) fn uncut_len(packet: &Packet) -> usize {
+    const ICRC: usize = 4;
+    let payload = packet.payload.len as usize;
+    match packet.is_trimmed() {
+        true => packet.header().len(),
+        false => packet.header().len() + payload + payload.wrapping_neg() % 4 + ICRC,
+    }
+}

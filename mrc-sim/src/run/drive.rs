@@ -1,0 +1,216 @@
+//! The clock of a run: slices of virtual time, samples, and the watchdog.
+
+use std::time::Instant as Wall;
+
+use mrc_core::Instant;
+
+use super::results::{LossCounts, PathSample, QueueSample, Timeline};
+use super::{Outcome, RunError, limit, summary};
+use crate::fabric::{LinkId, Sim, Tap, Tier, TierQueue};
+use crate::host::{Transport, TransportCounters};
+use crate::scenario::Built;
+
+/// Samples of a time line at most; a longer run keeps every second one and goes on at half the pace.
+const MOST_SAMPLES: usize = 1000;
+/// Most queue pairs whose paths are counted for each sample.
+const MOST_PATHS: usize = 4096;
+/// Events between two looks at the clock and at the signs of life.
+const SLICE_EVENTS: u64 = 2_000_000;
+/// Events without a byte placed after which a run is livelocked, whatever its virtual time.
+const STALL_EVENTS: u64 = 400_000_000;
+
+/// What the caller wants beside the results.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Changes that were made on the command line, for the record.
+    pub set: Vec<String>,
+    /// Capture this link, by name.
+    pub capture: Option<String>,
+    /// Packets to capture at most, from the start.
+    pub capture_packets: usize,
+}
+
+/// Where a run is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Progress {
+    /// Virtual microseconds.
+    pub at_us: f64,
+    /// Messages completed or failed.
+    pub done: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Bytes placed.
+    pub placed_bytes: u64,
+    /// Bytes of all messages.
+    pub bytes: u64,
+    /// Events processed.
+    pub events: u64,
+    /// Packets sent by switch ports.
+    pub switch_hops: u64,
+}
+
+/// Counters of all hosts together.
+pub(super) fn counters<T: Transport>(sim: &Sim<T>) -> TransportCounters {
+    let mut sum = TransportCounters::default();
+    for host in 0..sim.clos().hosts {
+        sum.add(&sim.host(host).counters());
+    }
+    sum
+}
+
+struct Watch {
+    placed: u64,
+    completed: u32,
+    at: Instant,
+    events: u64,
+}
+
+pub(super) fn drive<T: Transport>(
+    mut sim: Sim<T>,
+    built: &Built,
+    control_bytes: u32,
+    options: &Options,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Outcome, RunError> {
+    built.links.iter().for_each(|&(link, spec)| sim.set_link(link, spec));
+    built.faults.iter().for_each(|&(at, fault)| sim.schedule(at, fault));
+    if let Some(name) = &options.capture {
+        attach(&mut sim, name, options.capture_packets)?;
+    }
+    let stall_ns = (built.scenario.stall_us * 1e3) as u64;
+    let (end, bytes) = (limit(built), built.plan.bytes());
+    let mut sampler = Sampler::new(built);
+    let mut watch = Watch { placed: 0, completed: 0, at: Instant::ZERO, events: 0 };
+    let (wall, cpu) = (Wall::now(), summary::cpu_seconds());
+    sampler.sample(&sim);
+    loop {
+        let until = end.min(sampler.next);
+        let reached = sim.run_events(until, SLICE_EVENTS);
+        let exchange = sim.world();
+        progress(&Progress {
+            at_us: sim.now().as_nanos() as f64 / 1e3,
+            done: u64::from(exchange.completed()) + u64::from(exchange.failed()),
+            messages: exchange.messages().len() as u64,
+            placed_bytes: exchange.placed_bytes(),
+            bytes,
+            events: sim.counters().events,
+            switch_hops: sim.counters().switch_hops,
+        });
+        if exchange.is_done() || sim.now() >= end {
+            break;
+        }
+        if exchange.placed_bytes() != watch.placed || exchange.completed() != watch.completed {
+            let (placed, completed) = (exchange.placed_bytes(), exchange.completed());
+            watch = Watch { placed, completed, at: sim.now(), events: sim.counters().events };
+        }
+        if sim.is_quiet() && exchange.failed() > 0 {
+            // What waits for a failed message never starts: the results say which failed and why.
+            break;
+        }
+        if sim.is_quiet() {
+            return Err(RunError::Stuck(summary::diagnosis(&sim, "nothing is left that could happen")));
+        }
+        if exchange.next_start(sim.now().as_nanos()).is_some() {
+            // Everybody computes: no stall.
+            watch.at = sim.now();
+        }
+        if sim.now().since(watch.at) > stall_ns {
+            let why = format!("no byte arrived for {} us", stall_ns / 1000);
+            return Err(RunError::Stuck(summary::diagnosis(&sim, &why)));
+        }
+        if sim.counters().events - watch.events > STALL_EVENTS {
+            let why = format!("no byte arrived during {STALL_EVENTS} events");
+            return Err(RunError::Stuck(summary::diagnosis(&sim, &why)));
+        }
+        if reached && sim.now() >= sampler.next {
+            sampler.sample(&sim);
+        }
+    }
+    sampler.sample(&sim);
+    let times = (summary::cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
+    let results = summary::results(&sim, built, control_bytes, options, sampler.timeline, times);
+    let capture = sim.tap().map(|tap| tap.packets().cloned().collect()).unwrap_or_default();
+    Ok(Outcome { results, capture })
+}
+
+fn attach<T: Transport>(sim: &mut Sim<T>, name: &str, packets: usize) -> Result<(), RunError> {
+    let clos = *sim.clos();
+    let link = (0..clos.links()).map(LinkId).find(|&link| clos.link_name(link) == name);
+    let last = clos.link_name(LinkId(clos.links() - 1));
+    let first = clos.link_name(LinkId(0));
+    let none = || RunError::Capture(format!("no link is called `{name}`; links are {first} to {last}"));
+    let link = link.ok_or_else(none)?;
+    // One end sees both directions once each.
+    sim.attach_tap(Tap::around(Instant::ZERO, 0, packets), &[link.upper()]);
+    Ok(())
+}
+
+struct Sampler {
+    timeline: Timeline,
+    step_ns: u64,
+    next: Instant,
+    paths: bool,
+}
+
+impl Sampler {
+    fn new(built: &Built) -> Self {
+        let step_ns = (built.scenario.bin_us * 1e3).max(1.0) as u64;
+        let paths = built.plan.pairs().len() * 2 <= MOST_PATHS;
+        let timeline = Timeline { bin_us: built.scenario.bin_us, ..Timeline::default() };
+        Self { timeline, step_ns, next: Instant::ZERO, paths }
+    }
+
+    fn sample<T: Transport>(&mut self, sim: &Sim<T>) {
+        let queue = |tier| {
+            let TierQueue { ports, total_bytes, max_bytes } = sim.tier_queue(tier);
+            QueueSample { mean_bytes: total_bytes / u64::from(ports.max(1)), max_bytes }
+        };
+        let line = &mut self.timeline;
+        line.at_us.push(sim.now().as_nanos() as f64 / 1e3);
+        line.queue_t0_up.push(queue(Tier::T0Up));
+        line.queue_t1_down.push(queue(Tier::T1Down));
+        line.queue_t0_down.push(queue(Tier::T0Down));
+        let mut paths = PathSample::default();
+        if self.paths {
+            for host in 0..sim.clos().hosts {
+                let counts = sim.host(host).paths();
+                paths.good += counts.good;
+                paths.skip += counts.skip;
+                paths.assumed_bad += counts.assumed_bad;
+            }
+        }
+        line.paths.push(paths);
+        let sum = counters(sim);
+        line.losses.push(LossCounts { inferred: sum.lost_inferred, nack: sum.lost_nack, timeout: sum.lost_timeout });
+        let (drops, trims, marks) = summary::fabric_counts(sim);
+        line.drops.push(drops.total());
+        line.trims.push(trims);
+        line.marks.push(marks);
+        if line.at_us.len() >= MOST_SAMPLES {
+            self.thin_out();
+        }
+        self.next = sim.now().after(self.step_ns);
+    }
+
+    /// Keeps every second sample.
+    fn thin_out(&mut self) {
+        fn half<T>(list: &mut Vec<T>) {
+            let mut nth = 0;
+            list.retain(|_| {
+                nth += 1;
+                nth % 2 == 1
+            });
+        }
+        let line = &mut self.timeline;
+        half(&mut line.at_us);
+        half(&mut line.queue_t0_up);
+        half(&mut line.queue_t1_down);
+        half(&mut line.queue_t0_down);
+        half(&mut line.paths);
+        half(&mut line.losses);
+        half(&mut line.drops);
+        half(&mut line.trims);
+        half(&mut line.marks);
+        self.step_ns *= 2;
+    }
+}

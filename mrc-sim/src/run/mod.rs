@@ -1,0 +1,72 @@
+//! A scenario from start to end: builds fabric and hosts, lets time pass in slices, watches for progress, and writes down
+//! what happened.
+
+mod drive;
+mod results;
+mod summary;
+
+use mrc_core::Instant;
+
+pub use drive::{Options, Progress};
+pub use results::{
+    Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, PathSample, QueueSample,
+    Results, Timeline,
+};
+
+use crate::fabric::{Captured, Sim, TopologyError};
+use crate::host::{MrcHostError, MrcTransport};
+use crate::scenario::{Built, TransportSettings};
+use crate::workload::Exchange;
+
+/// Why a scenario could not be run, or did not end.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum RunError {
+    /// The fabric.
+    #[error("{0}")]
+    Topology(#[from] TopologyError),
+    /// A host.
+    #[error("{0}")]
+    Host(#[from] MrcHostError),
+    /// The link to capture.
+    #[error("--pcap: {0}")]
+    Capture(String),
+    /// No byte arrived for long while messages wait, or nothing is left that could happen.
+    #[error("the run makes no progress: {0}")]
+    Stuck(String),
+}
+
+/// What a run leaves behind.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// The results, as `--json` writes them.
+    pub results: Results,
+    /// Packets of the captured link.
+    pub capture: Vec<Captured>,
+}
+
+/// Runs a scenario. `progress` hears of it a few hundred times.
+///
+/// # Errors
+/// A fabric or host that cannot be built, or a run that makes no progress, with a diagnosis.
+pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, RunError> {
+    let clos = built.clos;
+    let bin_ns = (built.scenario.bin_us * 1e3).round().max(1.0) as u64;
+    let exchange = Exchange::new(built.plan.clone(), clos.hosts, bin_ns);
+    let seed = built.scenario.seed;
+    match &built.transport {
+        TransportSettings::Mrc(settings) => {
+            let pairs = built.plan.pairs();
+            let mut storages = settings.storages(&clos, &pairs)?;
+            let hosts = MrcTransport::build(settings, &clos, &pairs, &mut storages, seed)?;
+            let mut hosts = hosts.into_iter();
+            let sim = Sim::new(clos, seed, exchange, |_| hosts.next().expect("one host for each index"))?;
+            let control = settings.wire_bytes(&clos, 0).1;
+            drive::drive(sim, built, control, options, progress)
+        }
+    }
+}
+
+/// The end of a run, in virtual time.
+fn limit(built: &Built) -> Instant {
+    Instant::from_nanos((built.scenario.limit_us * 1e3) as u64)
+}

@@ -1,0 +1,255 @@
+//! The results of a run as data: what `--json` writes and reports read. Field names are the interface.
+
+use serde::{Deserialize, Serialize};
+
+/// Mean and quantiles of a set of numbers; all 0 for an empty set.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Mean.
+    pub mean: f64,
+    /// Half are at most this.
+    pub p50: f64,
+    /// 99 of 100 are at most this.
+    pub p99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl Distribution {
+    /// Of `values`, which are sorted on the way. Quantiles are values of the set (nearest rank).
+    pub fn of(values: &mut [f64]) -> Self {
+        values.sort_unstable_by(f64::total_cmp);
+        let rank = |share: f64| {
+            let at = (share * values.len() as f64).ceil() as usize;
+            values.get(at.max(1) - 1).copied().unwrap_or(0.0)
+        };
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        Self { mean, p50: rank(0.5), p99: rank(0.99), max: values.last().copied().unwrap_or(0.0) }
+    }
+}
+
+/// Packets that no one received, by what took them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DropCounts {
+    /// The data class was full.
+    pub queue_full: u64,
+    /// The control class was full.
+    pub control_full: u64,
+    /// Trimmed, and the control class was full.
+    pub trimmed: u64,
+    /// Before or on a link that was cut.
+    pub link_down: u64,
+    /// On a link that loses packets.
+    pub random: u64,
+    /// A silent switch, or one without a route.
+    pub switch: u64,
+}
+
+impl DropCounts {
+    /// All together.
+    pub fn total(&self) -> u64 {
+        self.queue_full + self.control_full + self.trimmed + self.link_down + self.random + self.switch
+    }
+}
+
+/// Retransmissions by how the loss was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LossCounts {
+    /// Later packets arrived.
+    pub inferred: u64,
+    /// The receiver or a switch said so (trimming).
+    pub nack: u64,
+    /// A timer.
+    pub timeout: u64,
+}
+
+/// One repetition of a collective or one training step.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct IterationReport {
+    /// From the last iteration's end (or 0) to the last byte's arrival, computation included, in microseconds.
+    pub us: f64,
+    /// Bytes that one rank sends over that time without computation, in Gb/s ("bus bandwidth").
+    pub bus_gbit_per_s: f64,
+}
+
+/// A workload of the scenario.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct GroupReport {
+    /// Name.
+    pub name: String,
+    /// Messages.
+    pub flows: u64,
+    /// Messages completed.
+    pub completed: u64,
+    /// Completion times, from release to the acknowledgement of the last byte at the sender, in microseconds.
+    pub fct_us: Distribution,
+    /// The same over the time on an idle fabric.
+    pub slowdown: Distribution,
+    /// Bytes over the time from the first release to the last arrival.
+    pub goodput_gbit_per_s: f64,
+    /// Fairness among the pairs of hosts, by their mean rates; 1 is equal shares.
+    pub jain: f64,
+    /// Mean rate of each pair of hosts, from its first release to its last arrival, in Gb/s; at most 4096 of them.
+    pub pair_gbit_per_s: Vec<f64>,
+    /// Iterations, for collectives.
+    pub iterations: Vec<IterationReport>,
+    /// 200 quantiles of the completion times, for a CDF: the 0.5th, 1st, ... 100th percentile.
+    pub fct_cdf_us: Vec<f64>,
+}
+
+/// A message that failed.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FailureReport {
+    /// Sender.
+    pub src: u32,
+    /// Receiver.
+    pub dst: u32,
+    /// When, in microseconds.
+    pub at_us: f64,
+    /// What the transport said.
+    pub why: String,
+}
+
+/// The queues of one tier at one time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct QueueSample {
+    /// Mean over the ports, in bytes.
+    pub mean_bytes: u64,
+    /// The fullest port.
+    pub max_bytes: u64,
+}
+
+/// Paths of all queue pairs at one time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PathSample {
+    /// In use or in reserve.
+    pub good: u64,
+    /// Skipped for a moment.
+    pub skip: u64,
+    /// Out of use.
+    pub assumed_bad: u64,
+}
+
+/// What changed over time. All lists but `goodput_gbit_per_s` have one entry per element of `at_us`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Width of a bin of `goodput_gbit_per_s`, in microseconds.
+    pub bin_us: f64,
+    /// By group: bytes placed in each bin, as a rate.
+    pub goodput_gbit_per_s: Vec<Vec<f64>>,
+    /// When samples were taken, in microseconds.
+    pub at_us: Vec<f64>,
+    /// Queues of T0 ports towards T1.
+    pub queue_t0_up: Vec<QueueSample>,
+    /// Queues of T1 ports.
+    pub queue_t1_down: Vec<QueueSample>,
+    /// Queues of T0 ports towards hosts.
+    pub queue_t0_down: Vec<QueueSample>,
+    /// Paths by state.
+    pub paths: Vec<PathSample>,
+    /// Losses found so far, by cause.
+    pub losses: Vec<LossCounts>,
+    /// Packets lost so far.
+    pub drops: Vec<u64>,
+    /// Packets trimmed so far.
+    pub trims: Vec<u64>,
+    /// Packets marked so far.
+    pub marks: Vec<u64>,
+}
+
+/// Everything a run leaves behind as data. Equal scenarios and seeds give equal values, but for `cpu_seconds`,
+/// `wall_seconds` and `peak_rss_mb`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Results {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// What it shows.
+    pub about: String,
+    /// Changes made on the command line.
+    pub set: Vec<String>,
+    /// Transport.
+    pub transport: String,
+    /// Seed.
+    pub seed: u64,
+    /// Hosts of the fabric.
+    pub hosts: u32,
+    /// Planes of the fabric.
+    pub planes: u8,
+    /// Whether every message completed.
+    pub finished: bool,
+    /// End of the run in virtual microseconds: the last event that mattered, or the limit.
+    pub end_us: f64,
+    /// Messages.
+    pub flows: u64,
+    /// Messages completed.
+    pub completed: u64,
+    /// Messages given up by their transport.
+    pub failed: u64,
+    /// Completion times of all messages, in microseconds.
+    pub fct_us: Distribution,
+    /// Completion times over those on an idle fabric.
+    pub slowdown: Distribution,
+    /// Bytes placed over the time from the first release to the last arrival.
+    pub goodput_gbit_per_s: f64,
+    /// Data packets sent again, in percent of all data packets sent.
+    pub retransmitted_percent: f64,
+    /// Data packets sent for the first time.
+    pub data_packets: u64,
+    /// Data packets sent again.
+    pub retransmitted_packets: u64,
+    /// Control packets sent by hosts.
+    pub control_packets: u64,
+    /// Packets trimmed.
+    pub trims: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Pauses told to a port.
+    pub pauses: u64,
+    /// Packets lost in the fabric.
+    pub drops: u64,
+    /// The same by cause.
+    pub drops_by_cause: DropCounts,
+    /// Losses by how they were found.
+    pub losses_by_cause: LossCounts,
+    /// Paths taken out of use.
+    pub paths_retired: u64,
+    /// Paths that came back.
+    pub paths_restored: u64,
+    /// Payloads that arrived in a wrong place or twice; anything but 0 is an error of the transport.
+    pub misplaced: u64,
+    /// Packets sent by switch ports.
+    pub switch_packet_hops: u64,
+    /// Events processed.
+    pub events: u64,
+    /// Processor time of the run, without its set-up.
+    pub cpu_seconds: f64,
+    /// Real time of the run, without its set-up.
+    pub wall_seconds: f64,
+    /// Most memory the process ever held.
+    pub peak_rss_mb: f64,
+    /// Fingerprint of all completion times, in hexadecimal.
+    pub digest: String,
+    /// Fingerprint of every transmission and delivery.
+    pub fabric_digest: String,
+    /// Largest queue of any port, in bytes.
+    pub peak_queue_bytes: u64,
+    /// By workload.
+    pub groups: Vec<GroupReport>,
+    /// The first messages that failed.
+    pub failures: Vec<FailureReport>,
+    /// Over time.
+    pub timeline: Timeline,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_of_the_set() {
+        let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(Distribution::of(&mut values), Distribution { mean: 50.5, p50: 50.0, p99: 99.0, max: 100.0 });
+        assert_eq!(Distribution::of(&mut []), Distribution::default());
+        assert_eq!(Distribution::of(&mut [3.0]).p99, 3.0);
+    }
+}

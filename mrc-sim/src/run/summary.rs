@@ -1,0 +1,299 @@
+//! From a finished (or stuck) run to its results, or its diagnosis.
+
+use std::fmt::Write;
+
+use super::drive::{Options, counters};
+use super::results::{
+    Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, Results, Timeline,
+};
+use crate::fabric::{PortId, Sim};
+use crate::host::{Transport, ideal_ns};
+use crate::scenario::{Built, TransportKind};
+use crate::workload::Exchange;
+
+/// Quantiles of a CDF.
+const CDF_POINTS: usize = 200;
+/// Pairs whose rates are listed.
+const MOST_PAIRS: usize = 4096;
+
+/// Processor time of this process so far, in seconds.
+pub(super) fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Most memory of this process so far, in MB; 0 where the system does not say.
+fn peak_rss_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    kib.unwrap_or(0.0) * 1024.0 / 1e6
+}
+
+/// Drops, trims and marks of all ports and switches.
+pub(super) fn fabric_counts<T: Transport>(sim: &Sim<T>) -> (DropCounts, u64, u64) {
+    let (mut drops, mut trims, mut marks) = (DropCounts::default(), 0, 0);
+    for id in 0..sim.clos().links() * 2 {
+        let port = sim.port_counters(PortId(id));
+        drops.queue_full += port.drop_data;
+        drops.control_full += port.drop_control;
+        drops.trimmed += port.drop_trimmed;
+        drops.link_down += port.drop_down + port.lost_in_flight;
+        drops.random += port.lost_random;
+        trims += port.trims;
+        marks += port.ecn_marks;
+    }
+    for index in 0..sim.clos().switch_count() {
+        drops.switch += sim.switch(index as usize).1.refused.iter().sum::<u64>();
+    }
+    (drops, trims, marks)
+}
+
+/// Why a run does not go on: what waits, and what its transport says of it.
+pub(super) fn diagnosis<T: Transport>(sim: &Sim<T>, why: &str) -> String {
+    let exchange = sim.world();
+    let mut text = format!("{why} at {} us", sim.now().as_nanos() as f64 / 1e3);
+    let (drops, trims, _) = fabric_counts(sim);
+    let _ = write!(
+        text,
+        "; {} of {} messages completed, {} failed; {} packets in the fabric, {} lost, {trims} trimmed",
+        exchange.completed(),
+        exchange.messages().len(),
+        exchange.failed(),
+        sim.packets_in_fabric(),
+        drops.total(),
+    );
+    let started = (0..exchange.messages().len() as u32)
+        .filter(|&id| exchange.started(id).is_some() && exchange.completed_at(id).is_none());
+    for id in started.take(8) {
+        let message = exchange.message(id);
+        let says = sim.host(message.src).diagnose(id, exchange);
+        let missing = exchange.missing(id);
+        let (src, dst, bytes) = (message.src, message.dst, message.bytes);
+        let _ = write!(text, "\n  message {id}, {src} to {dst}, {missing} of {bytes} bytes missing: {says}");
+    }
+    for failure in exchange.failures().iter().take(4) {
+        let _ = write!(text, "\n  message {} failed at {} us: {}", failure.message, failure.at_ns / 1000, failure.why);
+    }
+    text
+}
+
+/// Everything about a finished run.
+pub(super) fn results<T: Transport>(
+    sim: &Sim<T>,
+    built: &Built,
+    control_bytes: u32,
+    options: &Options,
+    mut timeline: Timeline,
+    (cpu_seconds, wall_seconds): (f64, f64),
+) -> Results {
+    let exchange = sim.world();
+    let scenario = &built.scenario;
+    let (drops, trims, marks) = fabric_counts(sim);
+    let sum = counters(sim);
+    let sent = sum.data + sum.retransmitted;
+    let ports = || (0..sim.clos().links() * 2).map(|id| sim.port_counters(PortId(id)));
+    let packet = sim.host(0).packet_bytes();
+    let ideal = |bytes| ideal_ns(sim.clos(), packet, control_bytes, bytes);
+    let all: Vec<u32> = (0..exchange.messages().len() as u32).collect();
+    let times = Times::of(exchange, &all, &ideal);
+    let end_ns = if exchange.is_done() { times.last_event } else { sim.now().as_nanos() };
+    let bin_ns = exchange.bin_ns() as f64;
+    let rate = |bins: &[u64]| bins.iter().map(|&bytes| bytes as f64 * 8.0 / bin_ns).collect();
+    timeline.goodput_gbit_per_s = (0..exchange.groups().len()).map(|group| rate(exchange.bins(group))).collect();
+    Results {
+        scenario: scenario.name.clone(),
+        about: scenario.about.clone(),
+        set: options.set.clone(),
+        transport: match scenario.transport.kind {
+            TransportKind::Mrc => "mrc".to_owned(),
+        },
+        seed: scenario.seed,
+        hosts: sim.clos().hosts,
+        planes: sim.clos().planes,
+        finished: exchange.completed() as usize == all.len(),
+        end_us: end_ns as f64 / 1e3,
+        flows: all.len() as u64,
+        completed: exchange.completed().into(),
+        failed: exchange.failed().into(),
+        goodput_gbit_per_s: times.goodput(exchange.placed_bytes(), end_ns),
+        fct_us: times.fct_us,
+        slowdown: times.slowdown,
+        retransmitted_percent: 100.0 * sum.retransmitted as f64 / sent.max(1) as f64,
+        data_packets: sum.data,
+        retransmitted_packets: sum.retransmitted,
+        control_packets: sum.control,
+        trims,
+        marks,
+        pauses: ports().map(|port| port.pauses).sum(),
+        drops: drops.total(),
+        drops_by_cause: drops,
+        losses_by_cause: LossCounts { inferred: sum.lost_inferred, nack: sum.lost_nack, timeout: sum.lost_timeout },
+        paths_retired: sum.paths_retired,
+        paths_restored: sum.paths_restored,
+        misplaced: exchange.misplaced(),
+        switch_packet_hops: sim.counters().switch_hops,
+        events: sim.counters().events,
+        cpu_seconds,
+        wall_seconds,
+        peak_rss_mb: peak_rss_mb(),
+        digest: format!("{:016x}", digest(exchange)),
+        fabric_digest: format!("{:016x}", sim.digest().value()),
+        peak_queue_bytes: ports().map(|port| port.peak_bytes).max().unwrap_or(0),
+        groups: groups(exchange, end_ns, &ideal),
+        failures: failures(exchange),
+        timeline,
+    }
+}
+
+/// FNV-1a over all completion times, in the order of the messages.
+fn digest(exchange: &Exchange) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for id in 0..exchange.messages().len() as u32 {
+        for byte in exchange.completed_at(id).unwrap_or(u64::MAX).to_le_bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+    hash
+}
+
+fn failures(exchange: &Exchange) -> Vec<FailureReport> {
+    let report = |failure: &crate::workload::Failure| {
+        let message = exchange.message(failure.message);
+        let at_us = failure.at_ns as f64 / 1e3;
+        FailureReport { src: message.src, dst: message.dst, at_us, why: failure.why.clone() }
+    };
+    exchange.failures().iter().map(report).collect()
+}
+
+/// Times of a set of messages.
+struct Times {
+    fct_us: Distribution,
+    cdf: Vec<f64>,
+    slowdown: Distribution,
+    completed: u64,
+    first_start: u64,
+    last_arrival: u64,
+    last_event: u64,
+}
+
+impl Times {
+    fn of(exchange: &Exchange, ids: &[u32], ideal: &impl Fn(u32) -> f64) -> Self {
+        let (mut fct, mut slow) = (Vec::new(), Vec::new());
+        let (mut first_start, mut last_arrival, mut last_event) = (u64::MAX, 0, 0);
+        for &id in ids {
+            let Some(start) = exchange.started(id) else { continue };
+            first_start = first_start.min(start);
+            last_arrival = last_arrival.max(exchange.delivered(id).unwrap_or(0));
+            let Some(end) = exchange.completed_at(id) else { continue };
+            last_event = last_event.max(end);
+            let ns = (end - start) as f64;
+            fct.push(ns / 1e3);
+            slow.push(ns / ideal(exchange.message(id).bytes));
+        }
+        let completed = fct.len() as u64;
+        let fct_us = Distribution::of(&mut fct);
+        let at = |nth: usize| fct.get((nth * fct.len()).div_ceil(CDF_POINTS).max(1) - 1).copied();
+        let cdf = (1..=CDF_POINTS).filter_map(at).collect();
+        let slowdown = Distribution::of(&mut slow);
+        Self { fct_us, cdf, slowdown, completed, first_start, last_arrival, last_event }
+    }
+
+    /// `bytes` over the time from the first start to the last arrival, or to `end_ns` if some never arrived.
+    fn goodput(&self, bytes: u64, end_ns: u64) -> f64 {
+        let end = if self.last_arrival > 0 { self.last_arrival } else { end_ns };
+        bytes as f64 * 8.0 / end.saturating_sub(self.first_start).max(1) as f64
+    }
+}
+
+fn groups(exchange: &Exchange, end_ns: u64, ideal: &impl Fn(u32) -> f64) -> Vec<GroupReport> {
+    let mut ids: Vec<Vec<u32>> = vec![Vec::new(); exchange.groups().len()];
+    for (id, message) in (0..).zip(exchange.messages()) {
+        ids[usize::from(message.group)].push(id);
+    }
+    let report = |(nth, ids): (usize, Vec<u32>)| {
+        let group = &exchange.groups()[nth];
+        let times = Times::of(exchange, &ids, ideal);
+        let placed = exchange.bins(nth).iter().sum();
+        let mut pairs = pair_rates(exchange, &ids, end_ns);
+        let jain = jain(&pairs);
+        pairs.truncate(MOST_PAIRS);
+        GroupReport {
+            name: group.name.clone(),
+            flows: ids.len() as u64,
+            completed: times.completed,
+            fct_us: times.fct_us,
+            slowdown: times.slowdown,
+            goodput_gbit_per_s: times.goodput(placed, end_ns),
+            jain,
+            pair_gbit_per_s: pairs,
+            iterations: if group.bus_bytes > 0 { iterations(exchange, nth, &ids) } else { Vec::new() },
+            fct_cdf_us: times.cdf,
+        }
+    };
+    ids.into_iter().enumerate().map(report).collect()
+}
+
+/// Mean rate of each pair of hosts, in the order of senders and receivers.
+fn pair_rates(exchange: &Exchange, ids: &[u32], end_ns: u64) -> Vec<f64> {
+    let mut pairs: Vec<(u32, u32, u32)> = ids
+        .iter()
+        .map(|&id| {
+            let message = exchange.message(id);
+            (message.src, message.dst, id)
+        })
+        .collect();
+    pairs.sort_unstable();
+    let rate = |pair: &[(u32, u32, u32)]| {
+        let (mut start, mut end, mut bytes) = (u64::MAX, 0, 0);
+        for &(_, _, id) in pair {
+            start = start.min(exchange.started(id).unwrap_or(u64::MAX));
+            // What is under way counts up to the end of the run.
+            let unfinished = if exchange.started(id).is_some() { end_ns } else { 0 };
+            end = end.max(exchange.delivered(id).unwrap_or(unfinished));
+            bytes += u64::from(exchange.message(id).bytes - exchange.missing(id));
+        }
+        bytes as f64 * 8.0 / end.saturating_sub(start).max(1) as f64
+    };
+    pairs.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(rate).collect()
+}
+
+/// Jain's fairness index; 1 for an empty set.
+fn jain(rates: &[f64]) -> f64 {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (squares * rates.len() as f64) }
+}
+
+fn iterations(exchange: &Exchange, nth: usize, ids: &[u32]) -> Vec<IterationReport> {
+    let group = &exchange.groups()[nth];
+    // Arrival of the last byte and computation of each iteration.
+    let mut ends: Vec<(u64, u64)> = vec![(0, 0); group.iterations as usize];
+    for &id in ids {
+        let message = exchange.message(id);
+        let (end, compute) = &mut ends[message.iteration as usize];
+        *end = (*end).max(exchange.delivered(id).unwrap_or(u64::MAX));
+        *compute = (*compute).max(message.delay_ns);
+    }
+    let mut before = 0;
+    let whole = ends.into_iter().take_while(|&(end, _)| end != u64::MAX);
+    let report = whole.map(|(end, compute)| {
+        let ns = end.saturating_sub(before);
+        before = end;
+        let moving = ns.saturating_sub(compute).max(1);
+        IterationReport { us: ns as f64 / 1e3, bus_gbit_per_s: group.bus_bytes as f64 * 8.0 / moving as f64 }
+    });
+    report.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_of_equal_and_unequal_shares() {
+        assert_eq!(jain(&[5.0, 5.0, 5.0]), 1.0);
+        assert_eq!(jain(&[1.0, 0.0]), 0.5);
+        assert_eq!(jain(&[]), 1.0);
+    }
+}

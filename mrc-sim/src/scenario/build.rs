@@ -1,0 +1,399 @@
+//! From keys to what a run is made of: topology, queues, transport, with every default filled in and every absurdity
+//! refused.
+
+use std::path::Path;
+
+use mrc_core::cc::{CcConfig, NsccConfig};
+use mrc_core::path::{FlowBenderConfig, HopperConfig, LossEvAction, PathConfig, Selector, SkipMode};
+use mrc_core::{EndpointConfig, EventMask, Instant, RetryConfig};
+
+use super::{
+    CcKey, ForwardingKey, LossActionKey, Problem, QueueKeys, Scenario, SelectorKey, Shape, TransportKind, VictimKey,
+    faults, traffic,
+};
+use crate::fabric::{Clos, EcnSpec, Fault, Forwarding, LinkId, LinkSpec, PfcSpec, QueueSpec, TrimSpec, TrimVictim};
+use crate::host::{MrcSettings, WireSizes};
+use crate::workload::Plan;
+
+/// A scenario ready to run.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The keys it was built from, preset and changes included.
+    pub scenario: Scenario,
+    /// The fabric.
+    pub clos: Clos,
+    /// Links that differ from their tier.
+    pub links: Vec<(LinkId, LinkSpec)>,
+    /// What breaks, and when.
+    pub faults: Vec<(Instant, Fault)>,
+    /// What is sent.
+    pub plan: Plan,
+    /// The hosts.
+    pub transport: TransportSettings,
+}
+
+/// Settings of the hosts, by transport.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum TransportSettings {
+    /// The engine.
+    Mrc(MrcSettings),
+}
+
+/// Microseconds as nanoseconds; the key's name for the error.
+pub(super) fn nanos(key: impl Into<String>, us: f64) -> Result<u64, Problem> {
+    if us.is_finite() && (0.0..=1e12).contains(&us) {
+        return Ok((us * 1e3).round() as u64);
+    }
+    Err(Problem::new(key, format_args!("{us} us: allowed are 0 to 1e12 us")))
+}
+
+pub(super) fn rate_bps(key: impl Into<String>, gbps: f64) -> Result<u64, Problem> {
+    if gbps.is_finite() && (0.001..=10_000.0).contains(&gbps) {
+        return Ok((gbps * 1e9).round() as u64);
+    }
+    Err(Problem::new(key, format_args!("{gbps} Gb/s: allowed are 0.001 to 10000 Gb/s")))
+}
+
+pub(super) fn probability(key: impl Into<String>, value: f64) -> Result<f64, Problem> {
+    if (0.0..=1.0).contains(&value) {
+        return Ok(value);
+    }
+    Err(Problem::new(key, format_args!("{value}: a probability is 0.0 to 1.0")))
+}
+
+/// A link's propagation delay fits 32 bits of nanoseconds.
+pub(super) fn delay_ns(key: &str, us: f64) -> Result<u32, Problem> {
+    let ns = nanos(key, us)?;
+    u32::try_from(ns).map_err(|_| Problem::new(key, format_args!("{us} us: a link's delay is at most 4e6 us")))
+}
+
+impl Built {
+    /// Builds everything; `folder` is where trace files are looked for.
+    ///
+    /// # Errors
+    /// The first key whose value makes no sense, alone or with the others.
+    pub(super) fn new(scenario: Scenario, folder: &Path) -> Result<Self, Problem> {
+        nanos("limit_us", scenario.limit_us)?;
+        nanos("stall_us", scenario.stall_us)?;
+        if nanos("bin_us", scenario.bin_us)? == 0 {
+            return Err(Problem::new("bin_us", "0: a bin has at least 0.001 us"));
+        }
+        if scenario.limit_us / scenario.bin_us > 1e7 {
+            return Err(Problem::new("bin_us", "more than 10 million bins until limit_us: widen the bins"));
+        }
+        let mut clos = clos(&scenario)?;
+        let mtu = u32::from(scenario.transport.mrc.mtu);
+        let base_rtt_ns = match scenario.transport.mrc.base_rtt_us {
+            Some(us) => nanos("transport.mrc.base_rtt_us", us)?.max(1),
+            None => clos.base_rtt_ns(mtu + 142, 154),
+        };
+        clos.queue = queue(&scenario.queue, &clos, base_rtt_ns)?;
+        let transport = match scenario.transport.kind {
+            TransportKind::Mrc => TransportSettings::Mrc(mrc(&scenario, &clos, base_rtt_ns)?),
+        };
+        let links = links(&scenario, &clos)?;
+        let faults = faults::build(&scenario, &clos)?;
+        let plan = traffic::build(&scenario, &clos, folder)?;
+        let built = Self { scenario, clos, links, faults, plan, transport };
+        built.check_memory()?;
+        Ok(built)
+    }
+
+    /// Refuses what would not fit into memory before any of it is allocated.
+    fn check_memory(&self) -> Result<(), Problem> {
+        let pairs = self.plan.pairs();
+        let TransportSettings::Mrc(mrc) = &self.transport;
+        let qps = 2 * pairs.len() as u64 * u64::from(mrc.qps);
+        let each = mrc.limits(&self.clos, 1).bytes_per_qp() as u64;
+        let need = qps * each + self.plan.messages.len() as u64 * 128 + u64::from(self.clos.links()) * 512;
+        let have = available_memory();
+        if need > have {
+            let (need, have) = (need >> 20, have >> 20);
+            let message = format_args!("{qps} queue pairs of {each} B need {need} MiB, and {have} MiB are free");
+            return Err(Problem::new("workload", message));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that this machine could give to a run; 16 GiB where it does not say.
+fn available_memory() -> u64 {
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.map_or(16 << 30, |kib| kib << 10)
+}
+
+fn clos(scenario: &Scenario) -> Result<Clos, Problem> {
+    let keys = &scenario.topology;
+    let host_rate = rate_bps("topology.host_gbps", keys.host_gbps)?;
+    let fabric_rate = match keys.fabric_gbps {
+        Some(gbps) => rate_bps("topology.fabric_gbps", gbps)?,
+        None => host_rate,
+    };
+    let host_delay = delay_ns("topology.host_delay_us", keys.host_delay_us)?;
+    let fabric_delay = match keys.fabric_delay_us {
+        Some(us) => delay_ns("topology.fabric_delay_us", us)?,
+        None => host_delay,
+    };
+    let t0 = if keys.shape == Shape::Dumbbell { 2 } else { keys.t0 };
+    let t1 = match (keys.shape, keys.t1) {
+        (Shape::Dumbbell, None | Some(0)) => 0,
+        (Shape::Dumbbell, Some(t1)) => {
+            return Err(Problem::new("topology.t1", format_args!("{t1}: a dumbbell has no T1; leave the key out")));
+        }
+        (Shape::Clos, Some(t1)) => t1,
+        (Shape::Clos, None) => {
+            let over = keys.oversubscription;
+            if !over.is_finite() || over <= 0.0 {
+                return Err(Problem::new("topology.oversubscription", format_args!("{over}: must be above 0")));
+            }
+            let need = f64::from(keys.hosts_per_t0) * host_rate as f64 / fabric_rate as f64 / over;
+            if t0 == 1 { 0 } else { need.ceil().clamp(1.0, 65_535.0) as u16 }
+        }
+    };
+    let clos = Clos {
+        planes: keys.planes,
+        t0,
+        t1,
+        hosts: u32::from(t0) * u32::from(keys.hosts_per_t0),
+        host_link: LinkSpec { rate_bps: host_rate, delay_ns: host_delay },
+        fabric_link: LinkSpec { rate_bps: fabric_rate, delay_ns: fabric_delay },
+        switch_latency_ns: delay_ns("topology.switch_us", keys.switch_us)?,
+        forwarding: match keys.forwarding {
+            ForwardingKey::Srv6 => Forwarding::Srv6,
+            ForwardingKey::Stev => Forwarding::Stev,
+            ForwardingKey::Ecmp => Forwarding::Ecmp,
+            ForwardingKey::RoundRobin => Forwarding::RoundRobin,
+            ForwardingKey::Adaptive => Forwarding::Adaptive,
+        },
+        ..Clos::default()
+    };
+    if t0 == 0 || keys.hosts_per_t0 == 0 {
+        return Err(Problem::new("topology", "t0 and hosts_per_t0 are at least 1"));
+    }
+    if keys.shape == Shape::Clos && t0 > 1 && t1 == 0 {
+        return Err(Problem::new("topology.t1", "0: leaves without a spine cannot reach each other"));
+    }
+    clos.validate().map_err(|error| Problem::new("topology", error))?;
+    if usize::from(clos.planes) > mrc_core::MAX_PORTS {
+        let most = mrc_core::MAX_PORTS;
+        return Err(Problem::new("topology.planes", format_args!("{}: a host has at most {most} ports", clos.planes)));
+    }
+    Ok(clos)
+}
+
+fn queue(keys: &QueueKeys, clos: &Clos, base_rtt_ns: u64) -> Result<QueueSpec, Problem> {
+    let bdp = clos.host_link.rate_bps as f64 * base_rtt_ns as f64 / 8e9;
+    let part = |share: f64| (bdp * share).clamp(4_200.0, f64::from(u32::MAX / 2)) as u32;
+    let data_bytes = keys.data_bytes.unwrap_or_else(|| part(5.0));
+    let (min_bytes, max_bytes) =
+        (keys.ecn_min_bytes.unwrap_or_else(|| part(0.2)), keys.ecn_max_bytes.unwrap_or_else(|| part(0.8)));
+    if keys.ecn && min_bytes > max_bytes {
+        let message = format_args!("{min_bytes} is above ecn_max_bytes, {max_bytes}; at most as much");
+        return Err(Problem::new("queue.ecn_min_bytes", message));
+    }
+    for (key, percent) in
+        [("queue.ecn_max_percent", keys.ecn_max_percent), ("queue.control_percent", keys.control_percent)]
+    {
+        if percent > 100 {
+            return Err(Problem::new(key, format_args!("{percent}: allowed are 0 to 100 percent")));
+        }
+    }
+    if keys.trim && keys.pfc {
+        return Err(Problem::new("queue.pfc", "a class is trimmed or paused, not both: set trim or pfc to false"));
+    }
+    if keys.trimmed_bytes < 64 {
+        return Err(Problem::new("queue.trimmed_bytes", format_args!("{}: at least 64", keys.trimmed_bytes)));
+    }
+    let xoff_bytes = keys.pfc_xoff_bytes.unwrap_or_else(|| part(0.5));
+    let xon_bytes = keys.pfc_xon_bytes.unwrap_or(xoff_bytes / 2);
+    if keys.pfc && xon_bytes > xoff_bytes {
+        let message = format_args!("{xon_bytes} is above pfc_xoff_bytes, {xoff_bytes}; at most as much");
+        return Err(Problem::new("queue.pfc_xon_bytes", message));
+    }
+    Ok(QueueSpec {
+        data_bytes,
+        control_bytes: keys.control_bytes.unwrap_or(data_bytes),
+        control_percent: (keys.control_percent > 0).then_some(keys.control_percent),
+        ecn: keys.ecn.then_some(EcnSpec {
+            min_bytes,
+            max_bytes,
+            max_percent: keys.ecn_max_percent,
+            last_hop: keys.ecn_last_hop,
+        }),
+        trim: keys.trim.then_some(TrimSpec {
+            threshold_bytes: keys.trim_bytes.unwrap_or_else(|| part(1.0)),
+            last_hop_threshold_bytes: keys.trim_last_hop_bytes.unwrap_or_else(|| part(1.5)),
+            trimmed_bytes: keys.trimmed_bytes,
+            victim: match keys.trim_victim {
+                VictimKey::Arriving => TrimVictim::Arriving,
+                VictimKey::ArrivingOrLast => TrimVictim::ArrivingOrLast,
+                VictimKey::ArrivingOrAny => TrimVictim::ArrivingOrAny,
+            },
+            last_hop_dscp: keys.trim_last_hop_code,
+        }),
+        pfc: keys.pfc.then_some(PfcSpec { xoff_bytes, xon_bytes }),
+        ..QueueSpec::default()
+    })
+}
+
+fn links(scenario: &Scenario, clos: &Clos) -> Result<Vec<(LinkId, LinkSpec)>, Problem> {
+    let mut changed = Vec::new();
+    for (nth, keys) in scenario.link.iter().enumerate() {
+        let key = |name: &str| format!("link[{nth}].{name}");
+        if keys.name.is_empty() {
+            return Err(Problem::new(key("name"), "name at least one link, such as [\"p0-t0a-t1b\"]"));
+        }
+        for name in &keys.name {
+            let link =
+                faults::link(clos, name).ok_or_else(|| Problem::new(key("name"), faults::no_link(clos, name)))?;
+            let mut spec = if clos.is_host_link(link) { clos.host_link } else { clos.fabric_link };
+            if let Some(gbps) = keys.gbps {
+                spec.rate_bps = rate_bps(key("gbps"), gbps)?;
+            }
+            if let Some(us) = keys.delay_us {
+                spec.delay_ns = delay_ns(&key("delay_us"), us)?;
+            }
+            changed.push((link, spec));
+        }
+    }
+    Ok(changed)
+}
+
+fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings, Problem> {
+    let keys = &scenario.transport.mrc;
+    let at = |key: &str| format!("transport.mrc.{key}");
+    if !matches!(keys.mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        return Err(Problem::new(at("mtu"), format_args!("{}: allowed are 256, 512, 1024, 2048, 4096", keys.mtu)));
+    }
+    if !(1..=256).contains(&keys.qps) {
+        return Err(Problem::new(at("qps"), format_args!("{}: allowed are 1 to 256", keys.qps)));
+    }
+    if keys.active_evs == 0 || u32::from(keys.active_evs) + u32::from(keys.backup_evs) > 4096 {
+        return Err(Problem::new(at("active_evs"), "at least 1, and with backup_evs at most 4096"));
+    }
+    if !keys.send_queue.is_power_of_two() || keys.send_queue > 1 << 14 {
+        return Err(Problem::new(at("send_queue"), format_args!("{}: a power of two up to 16384", keys.send_queue)));
+    }
+    if keys.paths_per_plane == Some(0) {
+        return Err(Problem::new(at("paths_per_plane"), "0: at least one path"));
+    }
+    if keys.sack_bytes == 0 {
+        return Err(Problem::new(at("sack_bytes"), "0: at least 1"));
+    }
+    if !(0.0..=250.0).contains(&keys.reorder_windows) {
+        return Err(Problem::new(
+            at("reorder_windows"),
+            format_args!("{}: allowed are 0 to 250", keys.reorder_windows),
+        ));
+    }
+    let rate = match keys.cc_gbps {
+        Some(gbps) => rate_bps(at("cc_gbps"), gbps)?,
+        None => clos.host_link.rate_bps * u64::from(clos.planes),
+    };
+    let trimming = keys.trimming.unwrap_or(scenario.queue.trim);
+    let base_rtt = u32::try_from(base_rtt_ns).unwrap_or(u32::MAX);
+    let window = (rate as f64 * base_rtt_ns as f64 / 8e9 * 1.5).min(4e9) as u32;
+    let window = keys.cc_window_bytes.unwrap_or(window).max(1);
+    let target_ns = match keys.cc_target_us {
+        Some(us) => nanos(at("cc_target_us"), us)?,
+        None if trimming => base_rtt_ns * 3 / 4,
+        None => base_rtt_ns,
+    };
+    let target_ns = u32::try_from(target_ns).map_err(|_| Problem::new(at("cc_target_us"), "at most 4e6 us"))?;
+    let cc = match keys.cc {
+        CcKey::None => CcConfig::None,
+        CcKey::Fixed => CcConfig::Fixed { window_bytes: window },
+        CcKey::Nscc => CcConfig::Nscc(NsccConfig {
+            target_delay_ns: target_ns,
+            max_cwnd_bytes: window,
+            ..NsccConfig::new(rate, base_rtt, trimming)
+        }),
+    };
+    let base = RetryConfig { timeout: 1, linear: keys.linear_retries, exponential: keys.exponential_retries };
+    if keys.linear_retries > 7 || keys.exponential_retries > 25 {
+        return Err(Problem::new(at("linear_retries"), "allowed are 0 to 7, and 0 to 25 exponential_retries"));
+    }
+    let rto_ns = match keys.rto_us {
+        Some(us) => nanos(at("rto_us"), us)?,
+        None => 10 * base_rtt_ns,
+    };
+    let timeout = (1..=24).find(|&timeout| RetryConfig { timeout, ..base }.t0_ns() >= Some(rto_ns));
+    let timeout = timeout.ok_or_else(|| Problem::new(at("rto_us"), "at most 17.1 s"))?;
+    let packets = keys.window_packets.unwrap_or_else(|| {
+        let two_windows = (2 * u64::from(window)).div_ceil(u64::from(keys.mtu));
+        (two_windows.div_ceil(128).next_power_of_two() * 128).clamp(128, 16_384) as u32
+    });
+    if !packets.is_multiple_of(128) || !(packets / 128).is_power_of_two() || packets > 16_384 {
+        let message = format_args!("{packets}: 128 times a power of two, up to 16384");
+        return Err(Problem::new(at("window_packets"), message));
+    }
+    let wire = match (keys.data_overhead_bytes, keys.control_packet_bytes) {
+        (None, None) => None,
+        (Some(data_overhead), Some(control)) if control > 0 => Some(WireSizes { data_overhead, control }),
+        _ => return Err(Problem::new(at("data_overhead_bytes"), "goes together with control_packet_bytes")),
+    };
+    Ok(MrcSettings {
+        qps: keys.qps,
+        mtu: keys.mtu,
+        mpr: (packets / 128) as u8,
+        paths: paths(scenario)?,
+        paths_per_plane: keys.paths_per_plane,
+        selector: selector(keys.selector),
+        trimming,
+        retry: RetryConfig { timeout, ..base },
+        base_rtt_ns,
+        target_delay_ns: target_ns.into(),
+        send_queue: keys.send_queue as usize,
+        reorder: (keys.reorder_packets, (keys.reorder_windows * 256.0) as u16),
+        endpoint: EndpointConfig {
+            cc,
+            sack_gen_threshold: keys.sack_bytes,
+            always_skip_after: keys.always_skip_after,
+            timestamps: keys.timestamps,
+            complete_on_sack: keys.complete_on_sack,
+            retry_strict: keys.retry_strict,
+            oor_silent: keys.oor_silent,
+            ctl_ect: keys.control_ect,
+            events: EventMask::NONE,
+            ..EndpointConfig::default()
+        },
+        wire,
+    })
+}
+
+fn selector(key: SelectorKey) -> Option<Selector> {
+    match key {
+        SelectorKey::Spray => Some(Selector::Spray),
+        SelectorKey::Oblivious => Some(Selector::Oblivious),
+        SelectorKey::Single => None,
+        SelectorKey::Hopper => Some(Selector::Hopper(HopperConfig::default())),
+        SelectorKey::FlowBender => Some(Selector::FlowBender(FlowBenderConfig::default())),
+    }
+}
+
+fn paths(scenario: &Scenario) -> Result<PathConfig, Problem> {
+    let keys = &scenario.transport.mrc;
+    Ok(PathConfig {
+        active: keys.active_evs,
+        backup: keys.backup_evs,
+        ev_min_active: keys.ev_min_active,
+        probe_interval_ns: nanos("transport.mrc.probe_interval_us", keys.probe_interval_us)?,
+        resurrect_probes: keys.resurrect_probes,
+        bad_probes_outstanding: keys.bad_probes_outstanding,
+        skip_mode: match keys.skip_us {
+            None => SkipMode::Rotation,
+            Some(us) => SkipMode::Time { ns: nanos("transport.mrc.skip_us", us)? },
+        },
+        loss_ev_action: match keys.loss_action {
+            LossActionKey::ByTrimming => LossEvAction::ByTrimming,
+            LossActionKey::AssumedBad => LossEvAction::AssumedBad,
+            LossActionKey::Skip => LossEvAction::Skip,
+        },
+        loss_streak: keys.loss_streak,
+        last_resort: keys.last_resort,
+        ..PathConfig::DEFAULT
+    })
+}

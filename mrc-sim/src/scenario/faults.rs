@@ -1,0 +1,221 @@
+//! `[[fault]]`: who is struck, when, and for how long.
+
+use mrc_core::{Instant, Rng};
+
+use super::build::{nanos, probability, rate_bps};
+use super::{FaultKeys, FaultKind, FaultTier, Problem, Scenario};
+use crate::fabric::{Clos, Fault, Impairment, LinkId, LinkSpec, Loss, Tier};
+
+/// Most faults of a scenario.
+const MOST: usize = 1_000_000;
+
+/// The link of this name.
+pub(super) fn link(clos: &Clos, name: &str) -> Option<LinkId> {
+    (0..clos.links()).map(LinkId).find(|&link| clos.link_name(link) == name)
+}
+
+pub(super) fn no_link(clos: &Clos, name: &str) -> String {
+    let last = clos.link_name(LinkId(clos.links() - 1));
+    format!("no link is called `{name}`; links are {} to {last}", clos.link_name(LinkId(0)))
+}
+
+fn switch(clos: &Clos, name: &str) -> Option<u32> {
+    (0..clos.switch_count()).find(|&index| clos.switch_name(index) == name)
+}
+
+/// A link or switch by number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Target {
+    Link(LinkId),
+    Switch(u32),
+}
+
+/// All faults of a scenario in the order of their keys.
+pub(super) fn build(scenario: &Scenario, clos: &Clos) -> Result<Vec<(Instant, Fault)>, Problem> {
+    let mut rng = Rng::new(scenario.seed ^ 0x66_6175_6c74);
+    let mut faults = Vec::new();
+    for (nth, keys) in scenario.fault.iter().enumerate() {
+        let at = |name: &str| format!("fault[{nth}].{name}");
+        check_keys(keys, &at)?;
+        let start = nanos(at("at_us"), keys.at_us)?;
+        let within = nanos(at("within_us"), keys.within_us.unwrap_or(0.0))?;
+        let stagger = nanos(at("stagger_us"), keys.stagger_us.unwrap_or(0.0))?;
+        let lasting = keys.for_us.map(|us| nanos(at("for_us"), us)).transpose()?;
+        let every = nanos(at("every_us"), keys.every_us.unwrap_or(0.0))?;
+        let times = keys.times.unwrap_or(1);
+        if times == 0 || times > 1 && (every == 0 || lasting.is_none_or(|lasting| lasting >= every)) {
+            let message = "a train needs times of at least 1, and every_us above for_us";
+            return Err(Problem::new(at("times"), message));
+        }
+        let targets = targets(keys, clos, &mut rng, &at)?;
+        if faults.len() + targets.len() * times as usize * 2 > MOST {
+            return Err(Problem::new(at("times"), format_args!("more than {MOST} faults in all")));
+        }
+        for (index, target) in targets.into_iter().enumerate() {
+            let spread = if within > 0 { rng.next_u64() % (within + 1) } else { 0 };
+            let begin = start + spread + stagger * index as u64 / u64::from(keys.lanes.unwrap_or(1).max(1));
+            let (strike, end) = effect(keys, clos, target, &at)?;
+            for repetition in 0..u64::from(times) {
+                let begin = begin + repetition * every;
+                faults.push((Instant::from_nanos(begin), strike));
+                if let Some(lasting) = lasting {
+                    faults.push((Instant::from_nanos(begin + lasting), end));
+                }
+            }
+        }
+    }
+    Ok(faults)
+}
+
+fn check_keys(keys: &FaultKeys, at: &impl Fn(&str) -> String) -> Result<(), Problem> {
+    let only = |name: &str, set: bool, kinds: &[FaultKind]| {
+        if set && !kinds.contains(&keys.kind) {
+            let kinds: Vec<String> = kinds.iter().map(|kind| format!("{kind:?}")).collect();
+            return Err(Problem::new(at(name), format_args!("means something for {} only", kinds.join(", "))));
+        }
+        Ok(())
+    };
+    only("probability", keys.probability.is_some(), &[FaultKind::Loss, FaultKind::Corruption])?;
+    only("burst", keys.burst.is_some(), &[FaultKind::Loss])?;
+    only("jitter_us", keys.jitter_us.is_some(), &[FaultKind::Jitter])?;
+    only("gbps", keys.gbps.is_some(), &[FaultKind::Slow])?;
+    only("lanes", keys.lanes.is_some(), &[FaultKind::Transceiver])?;
+    if keys.target.is_some() && keys.random.is_some() {
+        return Err(Problem::new(at("random"), "either target or random"));
+    }
+    Ok(())
+}
+
+fn targets(keys: &FaultKeys, clos: &Clos, rng: &mut Rng, at: &impl Fn(&str) -> String) -> Result<Vec<Target>, Problem> {
+    let of_switches = matches!(keys.kind, FaultKind::SwitchDown | FaultKind::SwitchSilent);
+    if let Some(names) = &keys.target {
+        let find = |name: &String| {
+            if of_switches {
+                let names = || format!("no switch is called `{name}`; switches are p0-t0a, p0-t1a and so on");
+                return switch(clos, name).map(Target::Switch).ok_or_else(|| Problem::new(at("target"), names()));
+            }
+            link(clos, name).map(Target::Link).ok_or_else(|| Problem::new(at("target"), no_link(clos, name)))
+        };
+        return names.iter().map(find).collect();
+    }
+    let tier = keys.tier.unwrap_or(if of_switches { FaultTier::T1 } else { FaultTier::Fabric });
+    let mut all: Vec<Target> = match (tier, of_switches) {
+        (FaultTier::T0 | FaultTier::T1, true) => {
+            let is_t0 = |index: u32| index % u32::from(clos.t0 + clos.t1) < u32::from(clos.t0);
+            let wanted = |&index: &u32| is_t0(index) == (tier == FaultTier::T0);
+            (0..clos.switch_count()).filter(wanted).map(Target::Switch).collect()
+        }
+        (FaultTier::Fabric | FaultTier::Host | FaultTier::Any, false) => {
+            let wanted = |&link: &LinkId| {
+                let host = clos.is_host_link(link);
+                tier == FaultTier::Any || host == (tier == FaultTier::Host)
+            };
+            (0..clos.links()).map(LinkId).filter(wanted).map(Target::Link).collect()
+        }
+        (_, true) => return Err(Problem::new(at("tier"), "switches are of tier t0 or t1")),
+        (_, false) => return Err(Problem::new(at("tier"), "links are of tier fabric, host or any")),
+    };
+    if keys.kind == FaultKind::Transceiver {
+        return transceivers(keys, clos, rng, at);
+    }
+    let Some(count) = keys.random else { return Ok(all) };
+    if count as usize > all.len() {
+        let message = format_args!("{count} of {}: the fabric has no more", all.len());
+        return Err(Problem::new(at("random"), message));
+    }
+    for nth in 0..count as usize {
+        let other = nth + rng.below((all.len() - nth) as u32) as usize;
+        all.swap(nth, other);
+    }
+    all.truncate(count as usize);
+    Ok(all)
+}
+
+/// Neighbouring links of one T0: uplinks, or downlinks to neighbouring hosts.
+fn transceivers(
+    keys: &FaultKeys,
+    clos: &Clos,
+    rng: &mut Rng,
+    at: &impl Fn(&str) -> String,
+) -> Result<Vec<Target>, Problem> {
+    let lanes = keys.lanes.unwrap_or(4);
+    let up = keys.tier.unwrap_or_default() == FaultTier::Fabric;
+    let width = if up { u32::from(clos.t1) } else { clos.hosts_per_t0() };
+    if lanes == 0 || lanes > width {
+        return Err(Problem::new(at("lanes"), format_args!("{lanes}: a leaf has {width} links there; 1 to {width}")));
+    }
+    let mut targets = Vec::new();
+    for _ in 0..keys.random.unwrap_or(1) {
+        let plane = rng.below(clos.planes.into()) as u8;
+        let t0 = rng.below(clos.t0.into()) as u16;
+        let first = rng.below(width / lanes) * lanes;
+        for lane in first..first + lanes {
+            targets.push(Target::Link(match up {
+                true => clos.fabric_link_id(plane, t0, lane as u16),
+                false => clos.host_link_id(plane, u32::from(t0) * clos.hosts_per_t0() + lane),
+            }));
+        }
+    }
+    Ok(targets)
+}
+
+/// What strikes a target, and what ends it.
+fn effect(
+    keys: &FaultKeys,
+    clos: &Clos,
+    target: Target,
+    at: &impl Fn(&str) -> String,
+) -> Result<(Fault, Fault), Problem> {
+    let link = match target {
+        Target::Switch(index) if keys.kind == FaultKind::SwitchDown => {
+            return Ok((Fault::SwitchDown(index), Fault::SwitchUp(index)));
+        }
+        Target::Switch(index) => return Ok((Fault::Silent(index), Fault::Loud(index))),
+        Target::Link(link) => link,
+    };
+    let needed = |name: &str, value: Option<f64>| {
+        value.ok_or_else(|| Problem::new(at(name), format_args!("a fault of kind {:?} needs it", keys.kind)))
+    };
+    let good = Impairment::default();
+    let bad = match keys.kind {
+        FaultKind::Loss => Impairment { loss: loss(keys, at)?, ..good },
+        FaultKind::Corruption => {
+            let corruption = probability(at("probability"), needed("probability", keys.probability)?)?;
+            Impairment { corruption, ..good }
+        }
+        FaultKind::Jitter => {
+            let ns = nanos(at("jitter_us"), needed("jitter_us", keys.jitter_us)?)?;
+            let most = || Problem::new(at("jitter_us"), "at most 2e6 us");
+            let jitter_ns = u32::try_from(ns).ok().filter(|&ns| ns < 2_000_000_000).ok_or_else(most)?;
+            Impairment { jitter_ns, ..good }
+        }
+        FaultKind::Slow => {
+            let rate_bps = rate_bps(at("gbps"), needed("gbps", keys.gbps)?)?;
+            let whole = if clos.is_host_link(link) { clos.host_link } else { clos.fabric_link };
+            return Ok((Fault::Degrade(link, LinkSpec { rate_bps, ..whole }), Fault::Degrade(link, whole)));
+        }
+        _ => return Ok((Fault::Cut(link), Fault::Heal(link))),
+    };
+    Ok((Fault::Impair(link, bad), Fault::Impair(link, good)))
+}
+
+fn loss(keys: &FaultKeys, at: &impl Fn(&str) -> String) -> Result<Loss, Problem> {
+    match (keys.probability, keys.burst) {
+        (Some(value), None) => Ok(Loss::Bernoulli { probability: probability(at("probability"), value)? }),
+        (None, Some(burst)) => {
+            for value in burst {
+                probability(at("burst"), value)?;
+            }
+            let [to_bad, to_good, loss_good, loss_bad] = burst;
+            Ok(Loss::GilbertElliott { to_bad, to_good, loss_good, loss_bad })
+        }
+        _ => Err(Problem::new(at("probability"), "a loss has a probability, or a burst of four probabilities")),
+    }
+}
+
+impl Clos {
+    /// Whether a link joins a host to the fabric.
+    pub fn is_host_link(&self, link: LinkId) -> bool {
+        self.tier(link.lower()) == Tier::Host
+    }
+}

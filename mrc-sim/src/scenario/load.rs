@@ -1,0 +1,223 @@
+//! From text to a [`Scenario`]: TOML, the preset under it, `--set` over it, and errors that name file, line and key.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Table;
+use toml::de::{DeTable, DeValue};
+
+use super::{Built, PARITY, Scenario};
+
+/// Something about a scenario that cannot be, found after its keys were read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// The key at fault: `topology.t0`, `workload[1].bytes`.
+    pub key: String,
+    /// What is wrong with it, and what is allowed.
+    pub message: String,
+}
+
+impl Problem {
+    /// A problem with `key`.
+    pub fn new(key: impl Into<String>, message: impl fmt::Display) -> Self {
+        Self { key: key.into(), message: message.to_string() }
+    }
+}
+
+/// A scenario that cannot be run, and where that is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScenarioError {
+    /// The file, or `--set`.
+    pub file: String,
+    /// Line, from 1, where the file has one for it.
+    pub line: Option<usize>,
+    /// The key, where one is at fault.
+    pub key: String,
+    /// What is wrong, and what is allowed.
+    pub message: String,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// Reads a scenario file with changes from the command line (`key=value`), and builds what it describes.
+///
+/// # Errors
+/// A file that cannot be read, a key or value that is not allowed, or a scenario that cannot be.
+pub fn load(path: &Path, set: &[String], seed: Option<u64>) -> Result<Built, ScenarioError> {
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| ScenarioError {
+        file: file.clone(),
+        line: None,
+        key: String::new(),
+        message: error.to_string(),
+    })?;
+    load_str(&file, &text, path.parent().unwrap_or(Path::new(".")), set, seed)
+}
+
+/// As [`load`], from text; `folder` is where trace files are looked for.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_str(
+    file: &str,
+    text: &str,
+    folder: &Path,
+    set: &[String],
+    seed: Option<u64>,
+) -> Result<Built, ScenarioError> {
+    let source = Source { file, text };
+    // The file alone first: serde then knows the place of every mistake.
+    let alone: Scenario = toml::from_str(text).map_err(|error| source.parse_error(&error))?;
+    let mut table: Table = toml::from_str(text).map_err(|error| source.parse_error(&error))?;
+    let mut changed = Vec::new();
+    for change in set {
+        changed.push(apply(&mut table, change)?);
+    }
+    let preset = table.get("preset").and_then(|value| value.as_str()).unwrap_or(&alone.preset).to_owned();
+    match preset.as_str() {
+        "mrc" => {}
+        "parity" => {
+            let mut base: Table = toml::from_str(PARITY).expect("the built-in preset is TOML");
+            merge(&mut base, table);
+            table = base;
+        }
+        other => {
+            let problem = Problem::new("preset", format_args!("`{other}` is none; allowed: mrc, parity"));
+            return Err(source.locate(&problem, &changed));
+        }
+    }
+    let mut scenario = Scenario::deserialize(table).map_err(|error| ScenarioError {
+        file: "--set".to_owned(),
+        line: None,
+        key: changed.join(", "),
+        message: error.message().to_owned(),
+    })?;
+    scenario.seed = seed.unwrap_or(scenario.seed);
+    let folder: PathBuf = folder.to_owned();
+    Built::new(scenario, &folder).map_err(|problem| source.locate(&problem, &changed))
+}
+
+/// Writes one `key=value` into a table and returns the key.
+fn apply(table: &mut Table, change: &str) -> Result<String, ScenarioError> {
+    let refuse =
+        |message: String| ScenarioError { file: "--set".to_owned(), line: None, key: change.to_owned(), message };
+    let (key, value) =
+        change.split_once('=').ok_or_else(|| refuse("write key=value, such as queue.trim=false".to_owned()))?;
+    let (key, value) = (key.trim(), value.trim());
+    // What is no TOML value is a string: names need no quotes.
+    let parsed = toml::from_str::<Table>(&format!("value = {value}")).ok().and_then(|mut table| table.remove("value"));
+    let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
+    let path: Vec<&str> = key.split(['.', '[', ']']).filter(|part| !part.is_empty()).collect();
+    let (last, way) = path.split_last().ok_or_else(|| refuse("the key is empty".to_owned()))?;
+    let mut at = &mut *table;
+    let mut parts = way.iter().peekable();
+    while let Some(part) = parts.next() {
+        let entry = at.entry((*part).to_owned()).or_insert_with(|| toml::Value::Table(Table::new()));
+        at = match entry {
+            toml::Value::Table(inner) => inner,
+            toml::Value::Array(items) => {
+                let len = items.len();
+                let index = parts.next().and_then(|part| part.parse::<usize>().ok());
+                let item = index.and_then(|index| items.get_mut(index)).and_then(toml::Value::as_table_mut);
+                item.ok_or_else(|| refuse(format!("`{part}` is a list of {len}: name one, such as {part}.0.{last}")))?
+            }
+            _ => return Err(refuse(format!("`{part}` is no table"))),
+        };
+    }
+    at.insert((*last).to_owned(), value);
+    Ok(key.to_owned())
+}
+
+/// Puts `over` on top of `base`, table by table.
+fn merge(base: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(toml::Value::Table(below)), toml::Value::Table(above)) => merge(below, above),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
+
+struct Source<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn line_of(&self, byte: usize) -> usize {
+        self.text.as_bytes().iter().take(byte).filter(|&&byte| byte == b'\n').count() + 1
+    }
+
+    fn parse_error(&self, error: &toml::de::Error) -> ScenarioError {
+        let span = error.span();
+        let line = span.as_ref().map(|span| self.line_of(span.start));
+        // The key is what stands before the first `=` of the line, or the whole header of a table.
+        let key = line.and_then(|line| self.text.lines().nth(line - 1)).map_or("", |line| {
+            let key = line.split('=').next().unwrap_or_default();
+            key.trim().trim_matches(|c| c == '[' || c == ']')
+        });
+        ScenarioError {
+            file: self.file.to_owned(),
+            line,
+            key: key.to_owned(),
+            message: error.message().replace('\n', " "),
+        }
+    }
+
+    /// Finds the line of a problem's key.
+    fn locate(&self, problem: &Problem, changed: &[String]) -> ScenarioError {
+        let plain = |key: &str| key.replace('[', ".").replace(']', "");
+        let from_set = changed.iter().any(|key| plain(key) == plain(&problem.key));
+        let line = (!from_set).then(|| self.find(&plain(&problem.key))).flatten();
+        ScenarioError {
+            file: if from_set { "--set".to_owned() } else { self.file.to_owned() },
+            line,
+            key: problem.key.clone(),
+            message: problem.message.clone(),
+        }
+    }
+
+    /// Line of a key, or of the innermost table on the way to it.
+    fn find(&self, key: &str) -> Option<usize> {
+        let root = DeTable::parse(self.text).ok()?;
+        let mut line = None;
+        let mut parts = key.split('.');
+        let mut table = root.get_ref();
+        while let Some(part) = parts.next() {
+            let Some((name, mut value)) = table.iter().find(|(name, _)| name.get_ref().as_ref() == part) else {
+                break;
+            };
+            line = Some(self.line_of(name.span().start));
+            if let DeValue::Array(items) = value.get_ref() {
+                let Some(item) =
+                    parts.next().and_then(|part| part.parse::<usize>().ok()).and_then(|nth| items.get(nth))
+                else {
+                    break;
+                };
+                line = Some(self.line_of(item.span().start));
+                value = item;
+            }
+            match value.get_ref() {
+                DeValue::Table(inner) => table = inner,
+                _ => break,
+            }
+        }
+        line
+    }
+}

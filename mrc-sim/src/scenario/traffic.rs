@@ -1,0 +1,337 @@
+//! `[[workload]]`: from keys to messages.
+
+use std::path::Path;
+
+use mrc_core::Rng;
+
+use super::build::nanos;
+use super::{Problem, Scenario, WorkloadKeys, WorkloadKind};
+use crate::fabric::Clos;
+use crate::workload::{Collective, Message, Pairs, Plan, Poisson, Ring, SizeDistribution, Stream};
+
+/// Longest message, in bytes.
+const LONGEST: u64 = 1 << 31;
+
+/// All messages of a scenario.
+pub(super) fn build(scenario: &Scenario, clos: &Clos, folder: &Path) -> Result<Plan, Problem> {
+    if scenario.workload.is_empty() {
+        return Err(Problem::new("workload", "a scenario sends something: add a [[workload]]"));
+    }
+    let mut plan = Plan::default();
+    let mut rng = Rng::new(scenario.seed ^ 0x77_6f72_6b6c);
+    for (nth, keys) in scenario.workload.iter().enumerate() {
+        let mut part = Part { keys, clos, key: format!("workload[{nth}]"), rng: &mut rng };
+        part.check_keys()?;
+        part.add(&mut plan, folder)?;
+    }
+    plan.check(clos.hosts).map_err(|error| Problem::new("workload", error))?;
+    Ok(plan)
+}
+
+impl WorkloadKind {
+    /// Name in files.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::PointToPoint => "point-to-point",
+            Self::Permutation => "permutation",
+            Self::Incast => "incast",
+            Self::AllReduce => "all-reduce",
+            Self::AllGather => "all-gather",
+            Self::ReduceScatter => "reduce-scatter",
+            Self::AllToAll => "all-to-all",
+            Self::Neighbours => "neighbours",
+            Self::Poisson => "poisson",
+            Self::Trace => "trace",
+            Self::TrainingStep => "training-step",
+        }
+    }
+
+    /// The keys that mean something beside `kind` and `name`.
+    const fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::PointToPoint => &["bytes", "messages", "depth", "start_us", "from", "to", "bidirectional"],
+            Self::Permutation => &["bytes", "messages", "depth", "start_us", "first", "hosts", "other_leaf"],
+            Self::Incast => &["bytes", "messages", "depth", "start_us", "first", "fan_in", "to", "stagger_us"],
+            Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Neighbours => {
+                &["bytes", "first", "hosts", "stride", "iterations", "compute_us"]
+            }
+            Self::TrainingStep => &["bytes", "first", "hosts", "stride", "iterations", "compute_us", "collective"],
+            Self::Poisson => &["first", "hosts", "load", "flows", "sizes"],
+            Self::Trace => &["file"],
+        }
+    }
+
+    const fn collective(self) -> Option<Collective> {
+        match self {
+            Self::AllReduce => Some(Collective::AllReduce),
+            Self::AllGather => Some(Collective::AllGather),
+            Self::ReduceScatter => Some(Collective::ReduceScatter),
+            Self::AllToAll => Some(Collective::AllToAll),
+            Self::Neighbours => Some(Collective::SendRecv),
+            _ => None,
+        }
+    }
+}
+
+struct Part<'a> {
+    keys: &'a WorkloadKeys,
+    clos: &'a Clos,
+    key: String,
+    rng: &'a mut Rng,
+}
+
+impl Part<'_> {
+    fn at(&self, key: &str) -> String {
+        format!("{}.{key}", self.key)
+    }
+
+    fn problem(&self, key: &str, message: impl std::fmt::Display) -> Problem {
+        Problem::new(self.at(key), message)
+    }
+
+    fn name(&self) -> &str {
+        self.keys.name.as_deref().unwrap_or(self.keys.kind.name())
+    }
+
+    /// A key that the kind does not take is a misunderstanding.
+    fn check_keys(&self) -> Result<(), Problem> {
+        let keys = self.keys;
+        let set = [
+            ("bytes", keys.bytes.is_some()),
+            ("messages", keys.messages.is_some()),
+            ("depth", keys.depth.is_some()),
+            ("start_us", keys.start_us.is_some()),
+            ("from", keys.from.is_some()),
+            ("to", keys.to.is_some()),
+            ("bidirectional", keys.bidirectional.is_some()),
+            ("first", keys.first.is_some()),
+            ("hosts", keys.hosts.is_some()),
+            ("stride", keys.stride.is_some()),
+            ("other_leaf", keys.other_leaf.is_some()),
+            ("fan_in", keys.fan_in.is_some()),
+            ("stagger_us", keys.stagger_us.is_some()),
+            ("iterations", keys.iterations.is_some()),
+            ("compute_us", keys.compute_us.is_some()),
+            ("collective", keys.collective.is_some()),
+            ("load", keys.load.is_some()),
+            ("flows", keys.flows.is_some()),
+            ("sizes", keys.sizes.is_some()),
+            ("file", keys.file.is_some()),
+        ];
+        let takes = keys.kind.keys();
+        match set.iter().find(|(name, set)| *set && !takes.contains(name)) {
+            Some((name, _)) => {
+                let kind = keys.kind.name();
+                Err(self.problem(name, format_args!("means nothing to kind \"{kind}\"; it takes {}", takes.join(", "))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn bytes(&self, default: u64) -> Result<u32, Problem> {
+        match self.keys.bytes.unwrap_or(default) {
+            bytes @ 1..=LONGEST => Ok(bytes as u32),
+            bytes => Err(self.problem("bytes", format_args!("{bytes}: a message has 1 to {LONGEST} bytes"))),
+        }
+    }
+
+    fn ns(&self, key: &str, us: Option<f64>) -> Result<u64, Problem> {
+        nanos(self.at(key), us.unwrap_or(0.0))
+    }
+
+    fn stream(&self) -> Result<Stream, Problem> {
+        let messages = self.keys.messages.unwrap_or(1);
+        let depth = self.keys.depth.unwrap_or(2);
+        if messages == 0 || u64::from(messages) > Plan::MAX_MESSAGES {
+            return Err(self.problem("messages", format_args!("{messages}: 1 to {}", Plan::MAX_MESSAGES)));
+        }
+        if depth == 0 {
+            return Err(self.problem("depth", "0: at least 1"));
+        }
+        let start_ns = self.ns("start_us", self.keys.start_us)?;
+        Ok(Stream { bytes: self.bytes(1 << 20)?, messages, depth, start_ns })
+    }
+
+    /// First host and number of hosts that take part.
+    fn range(&self, least: u32, stride: u32) -> Result<(u32, u32), Problem> {
+        let first = self.keys.first.unwrap_or(0);
+        let all = self.clos.hosts.saturating_sub(first).div_ceil(stride);
+        let count = self.keys.hosts.unwrap_or(all);
+        if first >= self.clos.hosts {
+            return Err(self.problem("first", format_args!("{first}: hosts are 0 to {}", self.clos.hosts - 1)));
+        }
+        if count < least || count > all {
+            let message = format_args!("{count}: from host {first} on there are {all}, and the kind needs {least}");
+            return Err(self.problem("hosts", message));
+        }
+        Ok((first, count))
+    }
+
+    fn host(&self, key: &str, value: Option<u32>, default: u32) -> Result<u32, Problem> {
+        let host = value.unwrap_or(default);
+        if host >= self.clos.hosts {
+            return Err(self.problem(key, format_args!("{host}: hosts are 0 to {}", self.clos.hosts - 1)));
+        }
+        Ok(host)
+    }
+
+    fn add(&mut self, plan: &mut Plan, folder: &Path) -> Result<(), Problem> {
+        let keys = self.keys;
+        match keys.kind {
+            WorkloadKind::PointToPoint => {
+                let stream = self.stream()?;
+                let from = self.host("from", keys.from, 0)?;
+                let to = self.host("to", keys.to, self.clos.hosts - 1)?;
+                if from == to {
+                    return Err(self.problem("to", format_args!("{to}: a host does not send to itself")));
+                }
+                let group = plan.group(self.name(), 1, 0);
+                stream.add(plan, group, from, to);
+                if keys.bidirectional == Some(true) {
+                    stream.add(plan, group, to, from);
+                }
+            }
+            WorkloadKind::Permutation => {
+                let stream = self.stream()?;
+                let (first, hosts) = self.range(2, 1)?;
+                let other_leaf = keys.other_leaf.unwrap_or(true);
+                let per_leaf = if other_leaf { self.clos.hosts_per_t0() } else { 1 };
+                let pairs = Pairs::permutation(first, hosts, per_leaf, self.rng);
+                let Pairs(pairs) = pairs.map_err(|why| self.problem("other_leaf", why))?;
+                let group = plan.group(self.name(), 1, 0);
+                pairs.into_iter().for_each(|(src, dst)| stream.add(plan, group, src, dst));
+            }
+            WorkloadKind::Incast => self.incast(plan)?,
+            WorkloadKind::Poisson => self.poisson(plan)?,
+            WorkloadKind::Trace => self.trace(plan, folder)?,
+            WorkloadKind::TrainingStep => {
+                let kind = keys.collective.unwrap_or(WorkloadKind::AllReduce);
+                let collective = kind.collective();
+                let allowed = "allowed are all-reduce, all-gather, reduce-scatter, all-to-all, neighbours";
+                let collective = collective.ok_or_else(|| self.problem("collective", allowed))?;
+                self.collective(plan, collective, 1_000.0)?;
+            }
+            kind => {
+                let collective = kind.collective().expect("all other kinds are named above");
+                self.collective(plan, collective, 0.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn incast(&mut self, plan: &mut Plan) -> Result<(), Problem> {
+        let keys = self.keys;
+        let stream = self.stream()?;
+        let to = self.host("to", keys.to, 0)?;
+        let first = self.host("first", keys.first, 0)?;
+        let there = self.clos.hosts - first - u32::from(to >= first);
+        let fan_in = keys.fan_in.unwrap_or(there);
+        if fan_in == 0 || fan_in > there {
+            let message = format_args!("{fan_in}: from host {first} on there are {there} senders beside host {to}");
+            return Err(self.problem("fan_in", message));
+        }
+        let stagger = self.ns("stagger_us", keys.stagger_us)?;
+        let group = plan.group(self.name(), 1, 0);
+        for (nth, (src, dst)) in (0..).zip(Pairs::incast(first, fan_in, to).0) {
+            Stream { start_ns: stream.start_ns + nth * stagger, ..stream }.add(plan, group, src, dst);
+        }
+        Ok(())
+    }
+
+    fn collective(&mut self, plan: &mut Plan, collective: Collective, compute_us: f64) -> Result<(), Problem> {
+        let keys = self.keys;
+        let stride = keys.stride.unwrap_or(1);
+        if stride == 0 {
+            return Err(self.problem("stride", "0: at least 1"));
+        }
+        let (first, ranks) = self.range(2, stride)?;
+        let iterations = keys.iterations.unwrap_or(1);
+        if iterations == 0 {
+            return Err(self.problem("iterations", "0: at least 1"));
+        }
+        let bytes = keys.bytes.unwrap_or(1 << 20);
+        if bytes == 0 || bytes > 1 << 40 {
+            return Err(self.problem("bytes", format_args!("{bytes}: a vector has 1 to {} bytes", 1u64 << 40)));
+        }
+        let compute_ns = self.ns("compute_us", Some(keys.compute_us.unwrap_or(compute_us)))?;
+        let ring = Ring { first, stride, ranks, bytes, iterations, compute_ns };
+        let messages = collective.messages(&ring);
+        if messages > Plan::MAX_MESSAGES {
+            return Err(self.problem("iterations", format_args!("{messages} messages; at most {}", Plan::MAX_MESSAGES)));
+        }
+        collective.add(plan, self.name(), &ring);
+        Ok(())
+    }
+
+    fn poisson(&mut self, plan: &mut Plan) -> Result<(), Problem> {
+        let keys = self.keys;
+        let (first, hosts) = self.range(2, 1)?;
+        let points = keys.sizes.clone().unwrap_or_else(|| vec![(1e6, 0.0), (1e6, 1.0)]);
+        let sizes = SizeDistribution::new(&points).map_err(|why| self.problem("sizes", why))?;
+        let load = keys.load.unwrap_or(0.5);
+        if !(load > 0.0 && load <= 10.0) {
+            return Err(self.problem("load", format_args!("{load}: above 0, up to 10")));
+        }
+        let flows = keys.flows.unwrap_or(1000);
+        if flows == 0 || u64::from(flows) > Plan::MAX_MESSAGES {
+            return Err(self.problem("flows", format_args!("{flows}: 1 to {}", Plan::MAX_MESSAGES)));
+        }
+        let rate = self.clos.host_link.rate_bps as f64 * f64::from(self.clos.planes) * f64::from(hosts) * load;
+        let interval_ns = sizes.mean() * 8e9 / rate;
+        let group = plan.group(self.name(), 1, 0);
+        Poisson { sizes, interval_ns, flows }.add(plan, group, first, hosts, self.rng);
+        Ok(())
+    }
+
+    fn trace(&mut self, plan: &mut Plan, folder: &Path) -> Result<(), Problem> {
+        let Some(file) = &self.keys.file else {
+            return Err(self.problem("file", "kind \"trace\" needs it"));
+        };
+        let path = folder.join(file);
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| self.problem("file", format_args!("{}: {error}", path.display())))?;
+        let group = plan.group(self.name(), 1, 0);
+        // Message of each line, for the lines that name it.
+        let mut ids: Vec<Option<u32>> = Vec::new();
+        let mut waits: Vec<(usize, u32, &str)> = Vec::new();
+        for (nth, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                ids.push(None);
+                continue;
+            }
+            let bad = || {
+                let form = "start_us,from,to,bytes[,lines to wait for]";
+                self.problem("file", format_args!("{}:{}: `{line}` is not {form}", path.display(), nth + 1))
+            };
+            let parts: Vec<&str> = line.split(',').map(str::trim).collect();
+            let ([start, src, dst, bytes] | [start, src, dst, bytes, _]) = parts[..] else { return Err(bad()) };
+            let start = start.parse::<f64>().ok().filter(|us| (0.0..=1e12).contains(us)).ok_or_else(bad)?;
+            let number = |text: &str| text.parse::<u32>().map_err(|_| bad());
+            let message = Message {
+                src: number(src)?,
+                dst: number(dst)?,
+                bytes: number(bytes)?,
+                group,
+                iteration: 0,
+                delay_ns: (start * 1e3) as u64,
+            };
+            let id = plan.push(message);
+            ids.push(Some(id));
+            if let Some(after) = parts.get(4) {
+                waits.push((nth, id, after));
+            }
+        }
+        for (nth, id, after) in waits {
+            for line in after.split_whitespace() {
+                let first = line.parse::<usize>().ok().and_then(|line| *ids.get(line.wrapping_sub(1))?);
+                let Some(first) = first else {
+                    let place = format_args!("{}:{}: line `{line}` holds no message", path.display(), nth + 1);
+                    return Err(self.problem("file", place));
+                };
+                plan.after_delivery(first, id);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! Collectives as messages: rings, all-to-all, neighbours. Each step waits for the bytes it passes on, as it does in life.
+
+use super::plan::{Message, MessageId, Plan};
+
+/// Who takes part and how often: rank r is host `first + r * stride`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ring {
+    /// Host of rank 0.
+    pub first: u32,
+    /// Hosts between two ranks.
+    pub stride: u32,
+    /// Ranks, at least 2.
+    pub ranks: u32,
+    /// Bytes of the operation, as collective libraries count them: the whole vector of one rank.
+    pub bytes: u64,
+    /// Repetitions, one after the other.
+    pub iterations: u32,
+    /// Computation of every rank before each repetition, in nanoseconds.
+    pub compute_ns: u64,
+}
+
+/// The collective operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Collective {
+    /// Ring: reduce-scatter, then all-gather.
+    AllReduce,
+    /// Ring: every rank ends with all parts.
+    AllGather,
+    /// Ring: every rank ends with its part of the sum.
+    ReduceScatter,
+    /// Every rank sends a part of its vector to each other rank, all at once.
+    AllToAll,
+    /// Every rank sends its vector to the next one and receives that of the one before.
+    SendRecv,
+}
+
+impl Ring {
+    fn host(&self, rank: u32) -> u32 {
+        self.first + rank % self.ranks * self.stride
+    }
+
+    /// Bytes of a part of the vector; the last parts of an indivisible vector are a byte shorter, and at least 1 byte.
+    fn part(&self) -> u32 {
+        self.bytes.div_ceil(u64::from(self.ranks)).clamp(1, u32::MAX.into()) as u32
+    }
+}
+
+impl Collective {
+    /// Ring steps of one iteration; 0 for the operations that have none.
+    fn steps(self, ranks: u32) -> u32 {
+        match self {
+            Self::AllReduce => 2 * (ranks - 1),
+            Self::AllGather | Self::ReduceScatter => ranks - 1,
+            Self::AllToAll | Self::SendRecv => 0,
+        }
+    }
+
+    /// Bytes one rank sends in an iteration: what a perfect network needs is this over the host's rate.
+    pub fn bus_bytes(self, ring: &Ring) -> u64 {
+        let part = u64::from(ring.part());
+        match self {
+            Self::AllReduce | Self::AllGather | Self::ReduceScatter => part * u64::from(self.steps(ring.ranks)),
+            Self::AllToAll => part * u64::from(ring.ranks - 1),
+            Self::SendRecv => ring.bytes.min(u32::MAX.into()),
+        }
+    }
+
+    /// Messages of all iterations.
+    pub fn messages(self, ring: &Ring) -> u64 {
+        let each = match self {
+            Self::AllToAll => u64::from(ring.ranks - 1),
+            Self::SendRecv => 1,
+            _ => u64::from(self.steps(ring.ranks)),
+        };
+        each * u64::from(ring.ranks) * u64::from(ring.iterations)
+    }
+
+    /// Adds the operation to a plan as group `name`.
+    pub fn add(self, plan: &mut Plan, name: &str, ring: &Ring) {
+        let group = plan.group(name, ring.iterations, self.bus_bytes(ring));
+        // What each rank has to receive before it is through with the iteration before.
+        let mut before: Vec<Vec<MessageId>> = vec![Vec::new(); ring.ranks as usize];
+        for iteration in 0..ring.iterations {
+            let message = |rank: u32, to: u32, bytes: u32, first: bool| Message {
+                src: ring.host(rank),
+                dst: ring.host(to),
+                bytes,
+                group,
+                iteration,
+                delay_ns: if first { ring.compute_ns } else { 0 },
+            };
+            let mut last: Vec<Vec<MessageId>> = vec![Vec::new(); ring.ranks as usize];
+            match self {
+                Self::AllToAll | Self::SendRecv => {
+                    for rank in 0..ring.ranks {
+                        let (peers, bytes) = match self {
+                            // From the next rank on, so that not all begin with rank 0.
+                            Self::AllToAll => (1..ring.ranks, ring.part()),
+                            _ => (1..2, ring.bytes.clamp(1, u32::MAX.into()) as u32),
+                        };
+                        for distance in peers {
+                            let to = (rank + distance) % ring.ranks;
+                            let id = plan.push(message(rank, to, bytes, true));
+                            before[rank as usize].iter().for_each(|&first| plan.after_delivery(first, id));
+                            last[to as usize].push(id);
+                        }
+                    }
+                }
+                _ => {
+                    let mut held: Vec<Option<MessageId>> = vec![None; ring.ranks as usize];
+                    for step in 0..self.steps(ring.ranks) {
+                        let mut sent = vec![None; ring.ranks as usize];
+                        for rank in 0..ring.ranks {
+                            let to = (rank + 1) % ring.ranks;
+                            let id = plan.push(message(rank, to, ring.part(), step == 0));
+                            match held[rank as usize] {
+                                Some(first) => plan.after_delivery(first, id),
+                                None => before[rank as usize].iter().for_each(|&first| plan.after_delivery(first, id)),
+                            }
+                            sent[to as usize] = Some(id);
+                        }
+                        held = sent;
+                    }
+                    for (rank, id) in held.into_iter().enumerate() {
+                        last[rank].extend(id);
+                    }
+                }
+            }
+            before = last;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RING: Ring = Ring { first: 2, stride: 3, ranks: 4, bytes: 4096, iterations: 2, compute_ns: 50 };
+
+    fn plan(collective: Collective) -> Plan {
+        let mut plan = Plan::default();
+        collective.add(&mut plan, "c", &RING);
+        assert_eq!(plan.check(12), Ok(()));
+        assert_eq!(plan.messages.len() as u64, collective.messages(&RING));
+        plan
+    }
+
+    #[test]
+    fn a_ring_passes_on_what_it_received() {
+        let plan = plan(Collective::AllReduce);
+        assert_eq!(plan.messages.len(), 2 * 6 * 4);
+        assert_eq!(plan.groups[0].bus_bytes, 6 * 1024);
+        for edge in &plan.edges {
+            let (first, then) = (plan.messages[edge.first as usize], plan.messages[edge.then as usize]);
+            assert_eq!(first.dst, then.src, "a rank waits for what it receives");
+            assert!(!edge.acked);
+        }
+        // All but the 4 messages of the very first step wait for exactly one message.
+        assert_eq!(plan.edges.len(), 2 * 6 * 4 - 4);
+        assert_eq!(plan.messages[0], Message { src: 2, dst: 5, bytes: 1024, group: 0, iteration: 0, delay_ns: 50 });
+        assert_eq!(plan.messages[4].delay_ns, 0);
+        assert_eq!(plan.messages[24].delay_ns, 50);
+    }
+
+    #[test]
+    fn all_to_all_waits_for_everybody_between_iterations() {
+        let plan = plan(Collective::AllToAll);
+        assert_eq!(plan.messages.len(), 2 * 4 * 3);
+        assert_eq!(plan.edges.len(), 4 * 3 * 3);
+    }
+
+    #[test]
+    fn neighbours_and_halves_of_the_ring() {
+        assert_eq!(plan(Collective::SendRecv).messages[0].bytes, 4096);
+        assert_eq!(plan(Collective::AllGather).messages.len(), 2 * 3 * 4);
+        assert_eq!(plan(Collective::ReduceScatter).groups[0].bus_bytes, 3 * 1024);
+    }
+}

@@ -1,0 +1,323 @@
+//! A plan at work. Owns the times of its messages and who may start; moves no byte itself.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use mrc_core::Instant;
+
+use super::plan::{Group, Message, MessageId, Plan, Successors};
+use crate::host::World;
+
+/// A message that its transport gave up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The message.
+    pub message: MessageId,
+    /// When, in virtual nanoseconds.
+    pub at_ns: u64,
+    /// What the transport said.
+    pub why: String,
+}
+
+/// No time yet.
+const NEVER: u64 = u64::MAX;
+/// Failures whose text is kept; all are counted.
+const KEPT_FAILURES: usize = 32;
+
+/// What happened to one message so far. Times in virtual nanoseconds, `u64::MAX` for what has not happened.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// Messages it still waits for.
+    waits: u32,
+    /// Bytes not placed yet.
+    missing: u32,
+    /// Bytes not acknowledged yet.
+    unacked: u32,
+    failed: bool,
+    started: u64,
+    delivered: u64,
+    completed: u64,
+}
+
+/// The state that all hosts of a run share: messages, their progress, and the goodput over time.
+///
+/// What a transport does with it:
+///
+/// 1. In [`crate::Host::on_timer`] (called for every release) it takes its messages with [`Exchange::take_released`].
+/// 2. It calls [`Exchange::on_placed`] on the receiving host, once for each byte that reached the receiver's memory.
+/// 3. It calls [`Exchange::on_acked`] on the sending host when bytes are known to have arrived, or
+///    [`Exchange::on_failed`] when it gives up.
+pub struct Exchange {
+    messages: Vec<Message>,
+    groups: Vec<Group>,
+    states: Vec<State>,
+    successors: Successors,
+    /// Released messages by host, earliest first.
+    released: Vec<BinaryHeap<Reverse<(u64, MessageId)>>>,
+    wakes: Vec<(u32, Instant)>,
+    bin_ns: u64,
+    /// Bytes placed, by group and bin.
+    bins: Vec<Vec<u64>>,
+    placed: u64,
+    /// Messages taken by their hosts and neither completed nor failed.
+    under_way: u32,
+    misplaced: u64,
+    completed: u32,
+    failed: u32,
+    failures: Vec<Failure>,
+}
+
+impl Exchange {
+    /// The plan at time 0, with goodput in bins of `bin_ns` nanoseconds.
+    pub fn new(plan: Plan, hosts: u32, bin_ns: u64) -> Self {
+        let successors = Successors::of(&plan);
+        let state = |message: &Message| State {
+            waits: 0,
+            missing: message.bytes,
+            unacked: message.bytes,
+            failed: false,
+            started: NEVER,
+            delivered: NEVER,
+            completed: NEVER,
+        };
+        let mut states: Vec<State> = plan.messages.iter().map(state).collect();
+        plan.edges.iter().for_each(|edge| states[edge.then as usize].waits += 1);
+        let mut exchange = Self {
+            states,
+            successors,
+            released: vec![BinaryHeap::new(); hosts as usize],
+            wakes: Vec::new(),
+            bin_ns: bin_ns.max(1),
+            bins: vec![Vec::new(); plan.groups.len()],
+            groups: plan.groups,
+            messages: plan.messages,
+            placed: 0,
+            under_way: 0,
+            misplaced: 0,
+            completed: 0,
+            failed: 0,
+            failures: Vec::new(),
+        };
+        for id in 0..exchange.messages.len() as u32 {
+            if exchange.states[id as usize].waits == 0 {
+                exchange.release(0, id);
+            }
+        }
+        exchange
+    }
+
+    /// The messages of the plan.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The groups of the plan.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// A message.
+    pub fn message(&self, id: MessageId) -> &Message {
+        &self.messages[id as usize]
+    }
+
+    /// The next message that `host` may send now.
+    pub fn take_released(&mut self, now: Instant, host: u32) -> Option<MessageId> {
+        let queue = &mut self.released[host as usize];
+        queue.peek().filter(|Reverse((at, _))| *at <= now.as_nanos())?;
+        let Reverse((_, id)) = queue.pop()?;
+        self.under_way += 1;
+        Some(id)
+    }
+
+    /// `bytes` of a message arrived in the receiver's memory for the first time.
+    pub fn on_placed(&mut self, now: Instant, id: MessageId, bytes: u32) {
+        let message = &self.messages[id as usize];
+        let bins = &mut self.bins[usize::from(message.group)];
+        let bin = (now.as_nanos() / self.bin_ns) as usize;
+        if bins.len() <= bin {
+            bins.resize(bin + 1, 0);
+        }
+        bins[bin] += u64::from(bytes);
+        self.placed += u64::from(bytes);
+        let state = &mut self.states[id as usize];
+        if state.missing < bytes {
+            self.misplaced += 1;
+            return;
+        }
+        state.missing -= bytes;
+        if state.missing == 0 && bytes > 0 {
+            state.delivered = now.as_nanos();
+            self.follow(now, id, false);
+        }
+    }
+
+    /// A payload arrived where it was not meant to go: an error of the transport that no run should show.
+    pub fn on_misplaced(&mut self) {
+        self.misplaced += 1;
+    }
+
+    /// The sender learned that `bytes` of a message arrived.
+    pub fn on_acked(&mut self, now: Instant, id: MessageId, bytes: u32) {
+        let state = &mut self.states[id as usize];
+        state.unacked = state.unacked.saturating_sub(bytes);
+        if state.unacked == 0 && state.completed == NEVER {
+            state.completed = now.as_nanos();
+            self.completed += 1;
+            self.under_way = self.under_way.saturating_sub(1);
+            self.follow(now, id, true);
+        }
+    }
+
+    /// The transport gave the message up: what waits for it will never start.
+    pub fn on_failed(&mut self, now: Instant, id: MessageId, why: impl FnOnce() -> String) {
+        let state = &mut self.states[id as usize];
+        if state.failed || state.completed != NEVER {
+            return;
+        }
+        state.failed = true;
+        self.failed += 1;
+        self.under_way = self.under_way.saturating_sub(1);
+        if self.failures.len() < KEPT_FAILURES {
+            self.failures.push(Failure { message: id, at_ns: now.as_nanos(), why: why() });
+        }
+    }
+
+    /// Messages completed at their sender.
+    pub fn completed(&self) -> u32 {
+        self.completed
+    }
+
+    /// Messages given up.
+    pub fn failed(&self) -> u32 {
+        self.failed
+    }
+
+    /// The first failures.
+    pub fn failures(&self) -> &[Failure] {
+        &self.failures
+    }
+
+    /// Whether every message has completed or failed.
+    pub fn is_done(&self) -> bool {
+        (self.completed + self.failed) as usize == self.messages.len()
+    }
+
+    /// Payload bytes in their receivers' memories.
+    pub fn placed_bytes(&self) -> u64 {
+        self.placed
+    }
+
+    /// Payloads that arrived in a wrong place or twice; 0 unless a transport is at fault.
+    pub fn misplaced(&self) -> u64 {
+        self.misplaced
+    }
+
+    /// Width of a bin of [`Exchange::bins`], in nanoseconds.
+    pub fn bin_ns(&self) -> u64 {
+        self.bin_ns
+    }
+
+    /// Bytes placed by bin, of one group.
+    pub fn bins(&self, group: usize) -> &[u64] {
+        &self.bins[group]
+    }
+
+    /// When a message was released, in virtual nanoseconds.
+    pub fn started(&self, id: MessageId) -> Option<u64> {
+        Some(self.states[id as usize].started).filter(|&at| at != NEVER)
+    }
+
+    /// When its last byte reached the receiver.
+    pub fn delivered(&self, id: MessageId) -> Option<u64> {
+        Some(self.states[id as usize].delivered).filter(|&at| at != NEVER)
+    }
+
+    /// When its sender had the completion.
+    pub fn completed_at(&self, id: MessageId) -> Option<u64> {
+        Some(self.states[id as usize].completed).filter(|&at| at != NEVER)
+    }
+
+    /// Bytes of a message that have not reached the receiver.
+    pub fn missing(&self, id: MessageId) -> u32 {
+        self.states[id as usize].missing
+    }
+
+    /// When the next message starts, if every other that may be sent is done: between steps hosts compute.
+    pub fn next_start(&self, now_ns: u64) -> Option<u64> {
+        let later = self.released.iter().filter_map(|queue| queue.peek()).map(|Reverse((at, _))| *at);
+        later.min().filter(|&at| at > now_ns && self.under_way == 0)
+    }
+
+    fn release(&mut self, now: u64, id: MessageId) {
+        let message = &self.messages[id as usize];
+        let at = now + message.delay_ns;
+        self.states[id as usize].started = at;
+        self.released[message.src as usize].push(Reverse((at, id)));
+        self.wakes.push((message.src, Instant::from_nanos(at)));
+    }
+
+    fn follow(&mut self, now: Instant, id: MessageId, acked: bool) {
+        let range = self.successors.first[id as usize] as usize..self.successors.first[id as usize + 1] as usize;
+        for at in range {
+            let (on_ack, then) = self.successors.edges[at];
+            if on_ack == acked {
+                let waits = &mut self.states[then as usize].waits;
+                *waits -= 1;
+                if *waits == 0 {
+                    self.release(now.as_nanos(), then);
+                }
+            }
+        }
+    }
+}
+
+impl World for Exchange {
+    fn next_wake(&mut self) -> Option<(u32, Instant)> {
+        self.wakes.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_nanos(ns)
+    }
+
+    #[test]
+    fn messages_wait_for_bytes_or_completions_and_then_compute() {
+        let mut plan = Plan::default();
+        let group = plan.group("g", 1, 0);
+        let message = |src, dst, delay_ns| Message { src, dst, bytes: 100, group, iteration: 0, delay_ns };
+        let first = plan.push(message(0, 1, 5));
+        let on_bytes = plan.push(message(1, 2, 7));
+        let on_ack = plan.push(message(0, 2, 0));
+        plan.after_delivery(first, on_bytes);
+        plan.after_completion(first, on_ack);
+        let mut exchange = Exchange::new(plan, 3, 1_000);
+        assert_eq!(exchange.next_wake(), Some((0, at(5))));
+        assert_eq!(exchange.next_wake(), None);
+        assert_eq!(exchange.take_released(at(4), 0), None);
+        assert_eq!(exchange.take_released(at(5), 0), Some(first));
+        exchange.on_placed(at(900), first, 60);
+        assert_eq!(exchange.next_wake(), None);
+        exchange.on_placed(at(1_200), first, 40);
+        assert_eq!(exchange.next_wake(), Some((1, at(1_207))));
+        assert_eq!(exchange.bins(0), [60, 40]);
+        exchange.on_acked(at(2_000), first, 100);
+        assert_eq!(exchange.next_wake(), Some((0, at(2_000))));
+        assert_eq!(exchange.take_released(at(2_000), 1), Some(on_bytes));
+        exchange.on_failed(at(3_000), on_bytes, || "gone".to_owned());
+        exchange.on_failed(at(3_000), on_bytes, || "again".to_owned());
+        assert!(!exchange.is_done());
+        exchange.on_acked(at(4_000), on_ack, 100);
+        assert!(exchange.is_done());
+        assert_eq!((exchange.completed(), exchange.failed(), exchange.failures().len()), (2, 1, 1));
+        assert_eq!((exchange.started(on_bytes), exchange.delivered(first)), (Some(1_207), Some(1_200)));
+        assert_eq!(exchange.completed_at(on_bytes), None);
+        exchange.on_placed(at(5_000), first, 1);
+        assert_eq!(exchange.misplaced(), 1);
+    }
+}

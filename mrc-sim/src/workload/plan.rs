@@ -1,0 +1,247 @@
+//! Messages and their dependencies as data: what a workload is before anything moves.
+
+/// A message of a plan, by position.
+pub type MessageId = u32;
+
+/// A group of messages that are reported together, by position.
+pub type GroupId = u16;
+
+/// One transfer from a host to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Sending host.
+    pub src: u32,
+    /// Receiving host.
+    pub dst: u32,
+    /// Bytes, at least 1.
+    pub bytes: u32,
+    /// Group it is reported in.
+    pub group: GroupId,
+    /// Iteration of its group, from 0: the step of a training run, the repetition of a collective.
+    pub iteration: u32,
+    /// Nanoseconds after the start of the run, or after the last message it waits for: computation.
+    pub delay_ns: u64,
+}
+
+/// `then` waits for `first`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Edge {
+    /// The message that must come first.
+    pub first: MessageId,
+    /// Whether the sender must have its completion; otherwise the receiver must have its bytes.
+    pub acked: bool,
+    /// The message that waits.
+    pub then: MessageId,
+}
+
+/// Messages that belong together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Group {
+    /// Name, from the scenario.
+    pub name: String,
+    /// Bytes that one iteration moves through the busiest host, from which collectives reckon their bandwidth; 0 for
+    /// workloads without iterations.
+    pub bus_bytes: u64,
+    /// Iterations.
+    pub iterations: u32,
+}
+
+/// Why a plan cannot be built.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PlanError {
+    /// More than fits.
+    #[error("{what}: {have} is above {most}")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there is.
+        have: u64,
+        /// How much there may be.
+        most: u64,
+    },
+    /// A host that does not exist, or sends to itself.
+    #[error("message {index}: from host {src} to host {dst}, but hosts are 0 to {last} and do not send to themselves")]
+    Host {
+        /// Position of the message.
+        index: usize,
+        /// Its sender.
+        src: u32,
+        /// Its receiver.
+        dst: u32,
+        /// Last host.
+        last: u32,
+    },
+    /// A message without a byte.
+    #[error("message {index} from host {src} to host {dst} has no byte: give it at least 1")]
+    Empty {
+        /// Position of the message.
+        index: usize,
+        /// Its sender.
+        src: u32,
+        /// Its receiver.
+        dst: u32,
+    },
+    /// Messages that wait for each other.
+    #[error("{count} messages wait for each other in a circle, message {index} among them: they would never start")]
+    Circle {
+        /// Messages that could never start.
+        count: usize,
+        /// The first of them.
+        index: usize,
+    },
+}
+
+/// All messages of a run.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Plan {
+    /// The messages.
+    pub messages: Vec<Message>,
+    /// Who waits for whom.
+    pub edges: Vec<Edge>,
+    /// The groups that messages name.
+    pub groups: Vec<Group>,
+}
+
+impl Plan {
+    /// Most messages of a plan: a message's number has its place in a payload address.
+    pub const MAX_MESSAGES: u64 = 1 << 27;
+
+    /// Opens a group; messages name it by the number returned.
+    pub fn group(&mut self, name: &str, iterations: u32, bus_bytes: u64) -> GroupId {
+        self.groups.push(Group { name: name.to_owned(), bus_bytes, iterations });
+        (self.groups.len() - 1) as GroupId
+    }
+
+    /// Adds a message.
+    pub fn push(&mut self, message: Message) -> MessageId {
+        self.messages.push(message);
+        (self.messages.len() - 1) as MessageId
+    }
+
+    /// `then` starts when the bytes of `first` are in their receiver's memory.
+    pub fn after_delivery(&mut self, first: MessageId, then: MessageId) {
+        self.edges.push(Edge { first, acked: false, then });
+    }
+
+    /// `then` starts when the sender of `first` has its completion.
+    pub fn after_completion(&mut self, first: MessageId, then: MessageId) {
+        self.edges.push(Edge { first, acked: true, then });
+    }
+
+    /// Bytes of all messages.
+    pub fn bytes(&self) -> u64 {
+        self.messages.iter().map(|message| u64::from(message.bytes)).sum()
+    }
+
+    /// The pairs of hosts that talk, lower number first, in order and each once.
+    pub fn pairs(&self) -> Vec<(u32, u32)> {
+        let pair = |m: &Message| (m.src.min(m.dst), m.src.max(m.dst));
+        let mut pairs: Vec<_> = self.messages.iter().map(pair).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs
+    }
+
+    /// Checks that the plan can run on `hosts` hosts.
+    ///
+    /// # Errors
+    /// The first message or edge that cannot.
+    pub fn check(&self, hosts: u32) -> Result<(), PlanError> {
+        let have = self.messages.len() as u64;
+        if have > Self::MAX_MESSAGES {
+            return Err(PlanError::TooMany { what: "messages", have, most: Self::MAX_MESSAGES });
+        }
+        for (index, &Message { src, dst, bytes, .. }) in self.messages.iter().enumerate() {
+            if src >= hosts || dst >= hosts || src == dst {
+                return Err(PlanError::Host { index, src, dst, last: hosts.saturating_sub(1) });
+            }
+            if bytes == 0 {
+                return Err(PlanError::Empty { index, src, dst });
+            }
+        }
+        self.check_order()
+    }
+
+    /// Releases messages in every order the edges allow, to see that all of them come up.
+    fn check_order(&self) -> Result<(), PlanError> {
+        let Successors { first, edges } = Successors::of(self);
+        let mut waits = vec![0u32; self.messages.len()];
+        self.edges.iter().for_each(|edge| waits[edge.then as usize] += 1);
+        let mut free: Vec<u32> = (0..waits.len() as u32).filter(|&id| waits[id as usize] == 0).collect();
+        let mut done = 0;
+        while let Some(id) = free.pop() {
+            done += 1;
+            for &(_, then) in &edges[first[id as usize] as usize..first[id as usize + 1] as usize] {
+                waits[then as usize] -= 1;
+                if waits[then as usize] == 0 {
+                    free.push(then);
+                }
+            }
+        }
+        match waits.iter().position(|&count| count > 0) {
+            Some(index) => Err(PlanError::Circle { count: waits.len() - done, index }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The edges by the message they start from: those of message `m` are `edges[first[m]..first[m + 1]]`, as (acked, then).
+pub(super) struct Successors {
+    pub(super) first: Vec<u32>,
+    pub(super) edges: Vec<(bool, MessageId)>,
+}
+
+impl Successors {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let mut first = vec![0u32; plan.messages.len() + 1];
+        plan.edges.iter().for_each(|edge| first[edge.first as usize + 1] += 1);
+        for at in 1..first.len() {
+            first[at] += first[at - 1];
+        }
+        let mut next = first.clone();
+        let mut edges = vec![(false, 0); plan.edges.len()];
+        for edge in &plan.edges {
+            let at = &mut next[edge.first as usize];
+            edges[*at as usize] = (edge.acked, edge.then);
+            *at += 1;
+        }
+        Self { first, edges }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(src: u32, dst: u32) -> Message {
+        Message { src, dst, bytes: 1, group: 0, iteration: 0, delay_ns: 0 }
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused() {
+        let mut plan = Plan::default();
+        plan.push(message(0, 1));
+        plan.push(message(1, 0));
+        assert_eq!(plan.check(2), Ok(()));
+        assert!(matches!(plan.check(1), Err(PlanError::Host { index: 0, .. })));
+        plan.after_delivery(0, 1);
+        assert_eq!(plan.check(2), Ok(()));
+        plan.after_completion(1, 0);
+        assert_eq!(plan.check(2), Err(PlanError::Circle { count: 2, index: 0 }));
+        let empty = Message { bytes: 0, ..message(0, 1) };
+        assert!(matches!(
+            Plan { messages: vec![empty], ..Plan::default() }.check(2),
+            Err(PlanError::Empty { index: 0, .. })
+        ));
+        assert!(matches!(
+            Plan { messages: vec![message(1, 1)], ..Plan::default() }.check(2),
+            Err(PlanError::Host { .. })
+        ));
+    }
+
+    #[test]
+    fn pairs_are_listed_once() {
+        let plan = Plan { messages: vec![message(2, 1), message(1, 2), message(0, 5)], ..Plan::default() };
+        assert_eq!(plan.pairs(), [(0, 5), (1, 2)]);
+    }
+}

@@ -1,0 +1,207 @@
+//! Scenario files: what they do, and what they say when they are wrong.
+
+use std::path::Path;
+
+use mrc_sim::run::{Options, Outcome, Results, RunError, run};
+use mrc_sim::scenario::{Built, ScenarioError, load, load_str};
+
+fn built(text: &str) -> Built {
+    load_str("test.toml", text, Path::new("."), &[], None).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn results(text: &str) -> Results {
+    let Outcome { results, .. } = run(&built(text), &Options::default(), &mut |_| ()).unwrap();
+    assert_eq!(results.misplaced, 0);
+    results
+}
+
+fn refusal(text: &str, set: &[&str]) -> ScenarioError {
+    let set: Vec<String> = set.iter().map(|&set| set.to_owned()).collect();
+    load_str("test.toml", text, Path::new("."), &set, None).unwrap_err()
+}
+
+const STREAM: &str = "[[workload]]\nkind = \"point-to-point\"\nbytes = 1000000\nmessages = 4\n";
+
+#[test]
+fn every_ready_scenario_loads() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let mut folders = vec![folder];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "toml") {
+                let built = load(&path, &[], None).unwrap_or_else(|error| panic!("{error}"));
+                assert!(!built.scenario.about.is_empty(), "{}: says nothing about itself", path.display());
+                files += 1;
+            }
+        }
+    }
+    assert!(files >= 6, "{files}");
+}
+
+#[test]
+fn a_stream_fills_the_link() {
+    let results = results(STREAM);
+    assert!(results.finished);
+    assert_eq!((results.flows, results.completed, results.retransmitted_packets), (4, 4, 0));
+    // 4096 of 4238 bytes are payload.
+    assert!((93.0..96.7).contains(&results.goodput_gbit_per_s), "{}", results.goodput_gbit_per_s);
+    assert!(results.slowdown.mean >= 1.0);
+}
+
+#[test]
+fn every_forwarding_mode_and_shape_delivers() {
+    for forwarding in ["srv6", "stev", "ecmp", "round-robin", "adaptive"] {
+        for shape in ["clos", "dumbbell"] {
+            let results = results(&format!(
+                "[topology]\nshape = \"{shape}\"\nplanes = 2\nhosts_per_t0 = 4\nforwarding = \"{forwarding}\"\n\
+                 [[workload]]\nkind = \"permutation\"\nbytes = 100000\n"
+            ));
+            assert!(results.finished, "{forwarding} {shape}: {results:?}");
+            assert_eq!(results.failed, 0);
+        }
+    }
+}
+
+#[test]
+fn every_workload_ends() {
+    for (kind, more) in [
+        ("point-to-point", "bidirectional = true\nmessages = 3\nbytes = 50000"),
+        ("permutation", "bytes = 50000\nother_leaf = false"),
+        ("incast", "bytes = 50000\nto = 7\nstagger_us = 5"),
+        ("all-reduce", "bytes = 80000\niterations = 2"),
+        ("all-gather", "bytes = 80000"),
+        ("reduce-scatter", "bytes = 80000"),
+        ("all-to-all", "bytes = 80000\niterations = 2"),
+        ("neighbours", "bytes = 80000\nstride = 2\nhosts = 4"),
+        ("poisson", "flows = 40\nload = 0.3\nsizes = [[1000, 0.5], [100000, 1.0]]"),
+        ("training-step", "bytes = 80000\ncompute_us = 30\niterations = 2"),
+    ] {
+        let text = format!("[topology]\nhosts_per_t0 = 4\n[[workload]]\nkind = \"{kind}\"\n{more}\n");
+        let results = results(&text);
+        assert!(results.finished, "{kind}: {results:?}");
+        if kind == "training-step" {
+            assert_eq!(results.groups[0].iterations.len(), 2);
+            assert!(results.groups[0].iterations.iter().all(|step| step.us > 30.0));
+        }
+    }
+}
+
+#[test]
+fn a_trace_file_waits_for_its_lines() {
+    let folder = std::env::temp_dir().join(format!("mrc-sim-trace-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("t.csv"), "# start,from,to,bytes,after\n5,0,3,10000\n0,3,1,20000,2\n").unwrap();
+    let text = "[[workload]]\nkind = \"trace\"\nfile = \"t.csv\"\n";
+    let built = load_str("test.toml", text, &folder, &[], None).unwrap();
+    let results = run(&built, &Options::default(), &mut |_| ()).unwrap().results;
+    assert!(results.finished && results.end_us > 10.0, "{results:?}");
+    std::fs::write(folder.join("t.csv"), "0,3,1,20000,7\n").unwrap();
+    let error = load_str("test.toml", text, &folder, &[], None).unwrap_err().to_string();
+    assert!(error.starts_with("test.toml:3: workload[0].file: ") && error.contains("line `7`"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn mistakes_are_named_with_file_line_and_key() {
+    for (text, place, says) in [
+        ("seed = 1\n[topology]\nplains = 2\n", "test.toml:3: plains: ", "planes"),
+        ("[topology]\nplanes = -1\n", "test.toml:2: planes: ", "-1"),
+        ("[topology]\nforwarding = \"magic\"\n", "test.toml:2: forwarding: ", "round-robin"),
+        ("[topology]\nplanes = 9\n", "test.toml:2: topology.planes: ", "8 ports"),
+        ("[topology]\nhosts_per_t0 = 257\nt1 = 4\n", "test.toml:1: topology: ", "256 hosts"),
+        ("[queue]\necn_min_bytes = 9\necn_max_bytes = 8\n", "test.toml:2: queue.ecn_min_bytes: ", "at most"),
+        ("[transport.mrc]\nmtu = 1500\n", "test.toml:2: transport.mrc.mtu: ", "4096"),
+        ("[transport.mrc]\nwindow_packets = 100\n", "test.toml:2: transport.mrc.window_packets: ", "128 times"),
+        ("limit_us = -5\n", "test.toml:1: limit_us: ", "0 to"),
+        ("preset = \"best\"\n", "test.toml:1: preset: ", "parity"),
+        ("x = [\n", "test.toml:", "array"),
+        ("[[fault]]\nkind = \"loss\"\n", "test.toml:1: fault[0].probability: ", "probability"),
+        ("[[fault]]\ntarget = [\"p7-hA\"]\n", "test.toml:2: fault[0].target: ", "links are p0-hA to"),
+        ("[[fault]]\nkind = \"slow\"\nprobability = 0.5\n", "test.toml:3: fault[0].probability: ", "Loss, Corruption"),
+        ("[[fault]]\nkind = \"switch-down\"\nrandom = 90\n", "test.toml:3: fault[0].random: ", "no more"),
+    ] {
+        let error = refusal(&format!("{text}\n{STREAM}"), &[]).to_string();
+        assert!(error.starts_with(place), "{text:?} gave {error}");
+        assert!(error.contains(says), "{text:?} gave {error}");
+    }
+    for (workload, place, says) in [
+        ("", "test.toml: workload: ", "add a [[workload]]"),
+        ("[[workload]]\nfan_in = 3\n", "test.toml:2: workload[0].fan_in: ", "takes bytes"),
+        ("[[workload]]\nbytes = 0\n", "test.toml:2: workload[0].bytes: ", "1 to"),
+        ("[[workload]]\nto = 4\n", "test.toml:2: workload[0].to: ", "hosts are 0 to 3"),
+        ("[[workload]]\nkind = \"incast\"\nfan_in = 4\n", "test.toml:3: workload[0].fan_in: ", "3 senders"),
+        (
+            "[[workload]]\nkind = \"all-reduce\"\niterations = 99999999\n",
+            "test.toml:3: workload[0].iterations: ",
+            "most",
+        ),
+        ("[[workload]]\nkind = \"trace\"\nfile = \"/no/such\"\n", "test.toml:3: workload[0].file: ", "/no/such"),
+    ] {
+        let error = refusal(workload, &[]).to_string();
+        assert!(error.starts_with(place) && error.contains(says), "{workload:?} gave {error}");
+    }
+}
+
+#[test]
+fn changes_from_the_command_line_are_checked_too() {
+    for (set, place, says) in [
+        ("queue.trim=perhaps", "--set: queue.trim: ", "bool"),
+        ("queue.trimm=true", "--set: queue.trimm: ", "trim"),
+        ("topology.planes=9", "--set: topology.planes: ", "8 ports"),
+        ("workload.3.bytes=9", "--set: workload.3.bytes=9: ", "list of 1"),
+        ("nothing", "--set: nothing: ", "key=value"),
+    ] {
+        let error = refusal(STREAM, &[set]).to_string();
+        assert!(error.starts_with(place) && error.contains(says), "{set} gave {error}");
+    }
+    let set = ["workload.0.bytes=4096".to_owned(), "topology.forwarding=ecmp".to_owned()];
+    let built = load_str("test.toml", STREAM, Path::new("."), &set, Some(9)).unwrap();
+    assert_eq!((built.plan.messages[0].bytes, built.scenario.seed), (4096, 9));
+}
+
+#[test]
+fn too_much_for_memory_is_refused_before_it_is_allocated() {
+    let text = "[topology]\nplanes = 8\nt0 = 16\nhosts_per_t0 = 64\n[transport.mrc]\nwindow_packets = 16384\n\
+                [[workload]]\nkind = \"all-to-all\"\n";
+    let error = refusal(text, &[]).to_string();
+    assert!(error.contains("queue pairs of") && error.contains("MiB are free"), "{error}");
+}
+
+#[test]
+fn a_run_without_progress_stops_with_a_diagnosis() {
+    // The receiver's only link is down for ever, and the sender tries for ever.
+    let text = format!(
+        "stall_us = 20000\n[transport.mrc]\nexponential_retries = 25\n\
+         [[fault]]\ntarget = [\"p0-hD\"]\nat_us = 10\n{STREAM}"
+    );
+    let error = run(&built(&text), &Options::default(), &mut |_| ()).unwrap_err();
+    let RunError::Stuck(says) = error else { panic!("{error}") };
+    assert!(says.contains("no byte arrived for 20000 us") && says.contains("0 to 3"), "{says}");
+}
+
+#[test]
+fn a_message_that_fails_says_why() {
+    let text = format!("[[fault]]\ntarget = [\"p0-hD\"]\nat_us = 10\n{STREAM}");
+    let Outcome { results, .. } = run(&built(&text), &Options::default(), &mut |_| ()).unwrap();
+    assert!(!results.finished && results.failed > 0);
+    assert!(results.failures[0].why.contains("retry"), "{:?}", results.failures);
+}
+
+#[test]
+fn equal_seeds_give_equal_results() {
+    let text = "[topology]\nhosts_per_t0 = 8\nplanes = 2\n[[fault]]\nkind = \"loss\"\nprobability = 0.01\n\
+                [[workload]]\nkind = \"permutation\"\nbytes = 300000\n";
+    let run = |seed| {
+        let built = load_str("test.toml", text, Path::new("."), &[], Some(seed)).unwrap();
+        let Outcome { mut results, .. } = run(&built, &Options::default(), &mut |_| ()).unwrap();
+        (results.cpu_seconds, results.wall_seconds, results.peak_rss_mb) = (0.0, 0.0, 0.0);
+        results
+    };
+    let (a, b, c) = (run(5), run(5), run(6));
+    assert_eq!(a, b);
+    assert_ne!(a.digest, c.digest);
+}
