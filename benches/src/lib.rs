@@ -75,7 +75,8 @@ impl<'s> Side<'s> {
     /// Endpoint number `which` (0 or 1).
     pub fn new(storage: &'s mut OwnedStorage, which: u8, qps: usize) -> Self {
         let cc = CcConfig::Fixed { window_bytes: 256 << 10 };
-        let mut cfg = EndpointConfig { cc, ..EndpointConfig::default() };
+        // No Port Status Updates: they are not what is measured, and both sides send them at the same instant.
+        let mut cfg = EndpointConfig { cc, port_update_on_rts: false, ..EndpointConfig::default() };
         cfg.gids[0] = Some(Ip::V6(address(which)));
         for (plane, port) in cfg.ports.iter_mut().take(2).enumerate() {
             // The mapping below leaves the T0 part of the destination for the host: what "arrives" is what was sent.
