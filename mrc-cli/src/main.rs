@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)] // a binary has no public API; `pub` marks the doors between its modules
 
 mod cmd;
+mod congestion;
 mod demo;
 mod handshake;
 mod load;

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use mrc_afxdp::device::PathBytes;
+use mrc_core::CcProfileHandle;
 use mrc_core::path::{EvEntry, EvIndex, FlowBenderConfig, HopperConfig, Selector};
 use mrc_verbs_shim::QpAttr;
 use mrc_verbs_shim::host::{HostFile, HostPeer};
@@ -15,12 +16,9 @@ pub struct PathArgs {
     /// Path that pinned takes and that hopper and flowbender begin on: p1u2 is plane 1, uplink 2 of the own T0
     #[arg(long)]
     pub path: Option<String>,
-    /// Round trip without load in microseconds, the measure of hopper's thresholds
+    /// Round trip without load in microseconds, the measure of hopper's thresholds and of --cc nscc
     #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub base_rtt: u64,
-    /// Bytes in flight, all queue pairs together
-    #[arg(long, value_name = "BYTES", default_value_t = 256 << 10, value_parser = clap::value_parser!(u32).range(4096..))]
-    pub window: u32,
 }
 
 /// `--selector`.
@@ -69,14 +67,14 @@ impl PathArgs {
         if self.selector.is_empty() { vec![SelectorArg::Spray] } else { self.selector.clone() }
     }
 
-    /// What the arguments say of the queue pairs under `selector`.
+    /// What the arguments say of the queue pairs under `selector`, whose congestion-control profile is `cc`.
     ///
     /// # Errors
     /// No such path.
-    pub fn tune(&self, selector: SelectorArg, paths: &Paths) -> anyhow::Result<Tune> {
+    pub fn tune(&self, selector: SelectorArg, paths: &Paths, cc: CcProfileHandle) -> anyhow::Result<Tune> {
         let first = self.path.as_deref().map(|name| paths.find(name)).transpose()?;
         let base_rtt_ns = self.base_rtt * 1_000;
-        Ok(Tune { selector: selector.selector(first), base_rtt_ns })
+        Ok(Tune { selector: selector.selector(first), base_rtt_ns, cc })
     }
 }
 
@@ -85,6 +83,7 @@ impl PathArgs {
 pub struct Tune {
     selector: Selector,
     base_rtt_ns: u64,
+    cc: CcProfileHandle,
 }
 
 impl Tune {
@@ -92,6 +91,7 @@ impl Tune {
     pub fn apply(&self, attr: &mut QpAttr) {
         attr.rts.selector = self.selector;
         attr.rts.base_rtt_ns = self.base_rtt_ns;
+        attr.rts.cc = Some(self.cc);
     }
 }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use mrc_afxdp::device::{Attachment, Idle};
-use mrc_core::cc::CcConfig;
 use mrc_core::path::LossEvAction;
 use mrc_core::{EventMask, PeerHandle, RetryConfig, Trimming};
 use mrc_verbs_shim::{Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair};
@@ -42,9 +41,6 @@ pub struct DeviceArgs {
     /// Set by commands that report bytes per path
     #[arg(skip)]
     pub count_paths: bool,
-    /// Bytes in flight, when a command says so
-    #[arg(skip)]
-    pub window: Option<u32>,
 }
 
 /// `--mode`.
@@ -88,7 +84,6 @@ impl DeviceArgs {
             trimming,
             timeout: TIMEOUT,
             count_paths: false,
-            window: None,
         }
     }
 
@@ -119,6 +114,9 @@ pub struct Session {
     trimming: bool,
 }
 
+/// The device's own congestion-control profile and one for each path selector that a command compares.
+const CC_PROFILES: usize = 8;
+
 /// First PSN of every QP here; any value is as good, the engine is tested across the wrap.
 const FIRST_PSN: u32 = 0x100;
 
@@ -129,10 +127,8 @@ impl Session {
         config.attachment = args.mode.attachment();
         config.required_mtu = u32::from(host.path_mtu()?) + 88 + 40;
         config.count_paths = args.count_paths;
-        if let Some(window_bytes) = args.window {
-            config.endpoint.cc = CcConfig::Fixed { window_bytes };
-        }
         config.endpoint.events = config.endpoint.events.with(EventMask::PATH);
+        config.limits.cc_profiles = CC_PROFILES;
         config.limits.qps = qps.next_power_of_two().max(4);
         config.idle = if args.spin { Idle::Spin } else { Idle::SleepAfter(Duration::from_micros(50)) };
         let context = match &host.namespace {

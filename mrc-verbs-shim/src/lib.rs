@@ -31,9 +31,11 @@ pub mod host;
 use std::sync::Arc;
 
 use mrc_afxdp::device::{Device, DeviceConfig, DeviceError, DeviceEvent, DeviceStats, Queue};
+use mrc_core::cc::CcConfig;
 use mrc_core::path::EvEntry;
 use mrc_core::{
-    EvProfileHandle, MrHandle, Pd as PdNumber, PeerConfig, PeerHandle, QpHandle, QpInfo, RtrAttr, RtsAttr, SendWr,
+    CcProfileHandle, EvProfileHandle, MrHandle, Pd as PdNumber, PeerConfig, PeerHandle, QpHandle, QpInfo, QpccInfo,
+    RtrAttr, RtsAttr, SendWr,
 };
 use mrc_wire::{Psn, Qpn, Rkey};
 
@@ -91,6 +93,15 @@ impl Context {
     /// No free slot, or entries on ports that do not exist.
     pub fn create_ev_profile(&self, entries: Vec<EvEntry>) -> Result<EvProfileHandle, DeviceError> {
         self.device.create_ev_profile(entries)
+    }
+
+    /// Creates a congestion-control profile, to be named in [`QpAttr`]'s `rts.cc`; QPs to one peer that name the same one
+    /// share its window. Without one they run that of `DeviceConfig::endpoint`.
+    ///
+    /// # Errors
+    /// No free slot, or a parameter outside its range, by name.
+    pub fn create_cc_profile(&self, config: CcConfig) -> Result<CcProfileHandle, DeviceError> {
+        self.device.create_cc_profile(config)
     }
 
     /// The oldest asynchronous event.
@@ -260,6 +271,23 @@ impl QueuePair {
     /// The device is closed.
     pub fn info(&self) -> Result<Option<QpInfo>, DeviceError> {
         self.device.qp_info(self.handle)
+    }
+
+    /// The congestion controller this QP shares; `None` unless the QP is connected.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn congestion(&self) -> Result<Option<QpccInfo>, DeviceError> {
+        self.device.qpcc_info(self.handle)
+    }
+
+    /// What our SACKs ask of the peer's window from now on: 0 nothing, 64 for a round trip halves it, 127 leaves about one
+    /// packet per round trip. With `restore_cwnd` the peer takes its old window back when the penalty ends.
+    ///
+    /// # Errors
+    /// A penalty above 127, or the device is closed.
+    pub fn set_receiver_penalty(&self, penalty: u8, restore_cwnd: bool) -> Result<(), DeviceError> {
+        self.device.set_receiver_penalty(self.handle, penalty, restore_cwnd)
     }
 }
 

@@ -18,11 +18,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use mrc_core::cc::CcConfig;
 use mrc_core::path::EvEntry;
 use mrc_core::{
-    Access, ConfigError, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, Event, Instant, Limits, ModifyError,
-    MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig, PostError, QpHandle, QpInfo, QpInit, RtrAttr,
-    RtsAttr, Stats, TableError,
+    Access, CcProfileHandle, ConfigError, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, Event, Instant, Limits,
+    ModifyError, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig, PostError, QpHandle, QpInfo, QpInit,
+    QpccInfo, RtrAttr, RtsAttr, Stats, TableError,
 };
 use mrc_wire::{Ev, Ip, PortNum, Rkey};
 
@@ -327,6 +328,22 @@ impl Device {
         self.call(move |progress| progress.engine.create_ev_profile(&entries))?.map_err(Into::into)
     }
 
+    /// Creates a congestion-control profile; QPs to one peer that name the same one share its window.
+    ///
+    /// # Errors
+    /// No free slot, or a parameter outside its range, by name.
+    pub fn create_cc_profile(&self, config: CcConfig) -> Result<CcProfileHandle, DeviceError> {
+        self.call(move |progress| progress.engine.create_cc_profile(&config))?.map_err(Into::into)
+    }
+
+    /// Forgets a congestion-control profile.
+    ///
+    /// # Errors
+    /// The handle is stale or that of the device's own profile, or a QP uses it.
+    pub fn destroy_cc_profile(&self, profile: CcProfileHandle) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.destroy_cc_profile(profile))?.map_err(Into::into)
+    }
+
     /// Creates a work queue of `depth` posts with a completion queue of its own, for one application thread.
     ///
     /// # Errors
@@ -446,6 +463,22 @@ impl Device {
     /// The device is closed.
     pub fn qp_info(&self, qp: QpHandle) -> Result<Option<QpInfo>, DeviceError> {
         self.call(move |progress| progress.engine.qp_info(qp))
+    }
+
+    /// A picture of the congestion controller that a QP shares; `None` unless the QP is in RTS.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn qpcc_info(&self, qp: QpHandle) -> Result<Option<QpccInfo>, DeviceError> {
+        self.call(move |progress| progress.engine.qpcc_info(qp))
+    }
+
+    /// What the SACKs of a QP ask of the peer's window from now on: 0 nothing, 127 about one packet per round trip.
+    ///
+    /// # Errors
+    /// As [`Endpoint::set_receiver_penalty`].
+    pub fn set_receiver_penalty(&self, qp: QpHandle, penalty: u8, restore_cwnd: bool) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.set_receiver_penalty(qp, penalty, restore_cwnd))?.map_err(Into::into)
     }
 
     /// Counters.

@@ -10,6 +10,7 @@ use mrc_core::Event;
 use mrc_lab::parse_rate;
 use serde::Serialize;
 
+use crate::congestion::{CcReport, CongestionArgs};
 use crate::handshake::{Control, Hello, Peer};
 use crate::load::{Goal, Load, Run, Switch};
 use crate::selector::{PathArgs, Paths, Tune};
@@ -22,6 +23,9 @@ Start the server first (no address), then the client (with the server's address)
   mrc lab up
   mrc write-bw --lab hB &
   mrc write-bw --lab hA localhost -D 10 -q 4
+
+Congestion control by marks and delay instead of a fixed window:
+  mrc write-bw --lab hA localhost -D 10 -q 4 --cc nscc --link-rate 20gbit --base-rtt 100
 
 Path selectors side by side, on a fabric with a slow path:
   mrc lab slow p0-t0a-t1a --rate 20mbit
@@ -56,6 +60,8 @@ pub struct Args {
     port: u16,
     #[command(flatten)]
     path: PathArgs,
+    #[command(flatten)]
+    congestion: CongestionArgs,
     /// Offered load of all queue pairs together, e.g. 400mbit; without it as much as fits
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate_limit: Option<u64>,
@@ -88,6 +94,8 @@ struct Report {
     paths: Vec<String>,
     /// One per selector; none on the server.
     runs: Vec<Run>,
+    /// The congestion controller of each run at its end; none on the server.
+    congestion: Vec<CcReport>,
     error: Option<String>,
 }
 
@@ -183,7 +191,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let selectors = args.path.selectors();
     let qps = usize::from(args.qps) * selectors.len();
     let mut control = Control::connect(server, args.port)?;
-    let device = DeviceArgs { count_paths: true, window: Some(args.path.window), ..args.device.clone() };
+    let device = DeviceArgs { count_paths: true, ..args.device.clone() };
     let mut session = Session::open(&host, &device, qps, (args.size as usize * qps).max(4096))?;
     let mut hello = Hello::new("write-bw", host.gid, host.path_mtu()?, args.size);
     hello.va = session.mr.addr();
@@ -197,7 +205,12 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let mtu = theirs.path_mtu.min(hello.path_mtu);
     let peer = host.peer(theirs.gid)?;
     let paths = Paths::between(&host, peer)?;
-    let tunes: Vec<Tune> = selectors.iter().map(|&name| args.path.tune(name, &paths)).collect::<Result<_, _>>()?;
+    let cc = args.congestion.profile(host.planes.len(), args.path.base_rtt, args.device.trimming);
+    let tune = |&name: &_| -> anyhow::Result<Tune> {
+        // Each run begins with a window of its own.
+        args.path.tune(name, &paths, session.context.create_cc_profile(cc).context("--cc")?)
+    };
+    let tunes: Vec<Tune> = selectors.iter().map(tune).collect::<Result<_, _>>()?;
     session
         .connect_with(&host, peer, mtu, false, &remotes, |qp, attr| tunes[qp / usize::from(args.qps)].apply(attr))?;
     control.barrier()?;
@@ -209,6 +222,9 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let stats = session.context.stats()?;
     let mut report = Report::new(&stats.engine, host.planes.len(), bytes, messages, start.elapsed(), error);
     (report.paths, report.runs) = (paths.names(), runs);
+    for qp in session.qps.iter().step_by(args.qps.into()) {
+        report.congestion.extend(qp.congestion()?.map(|info| CcReport::new(args.congestion.cc, &info)));
+    }
     report.print(args, "written");
     Ok(if report.error.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -306,6 +322,7 @@ impl Report {
             plane_bytes: engine.ports.iter().take(planes).map(|port| port.tx_bytes + port.rx_bytes).collect(),
             paths: Vec::new(),
             runs: Vec::new(),
+            congestion: Vec::new(),
             error,
         }
     }
@@ -331,6 +348,9 @@ impl Report {
         let planes: Vec<String> =
             self.plane_bytes.iter().map(|bytes| format!("{:.1} MiB", *bytes as f64 / f64::from(1 << 20))).collect();
         println!("{verb} per plane: {}", planes.join(", "));
+        for congestion in &self.congestion {
+            println!("congestion control: {congestion}");
+        }
         if let Some(error) = &self.error {
             eprintln!("mrc: {error}");
         }
