@@ -14,7 +14,7 @@ pub use results::{
 };
 
 use crate::fabric::{Captured, Sim, TopologyError};
-use crate::host::{MrcHostError, MrcTransport};
+use crate::host::{MrcHostError, MrcTransport, RoceSettings, RoceTransport};
 use crate::scenario::{Built, TransportSettings};
 use crate::workload::Exchange;
 
@@ -62,6 +62,11 @@ pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)
             let sim = Sim::new(clos, seed, exchange, |_| hosts.next().expect("one host for each index"))?;
             let control = settings.wire_bytes(&clos, 0).1;
             drive::drive(sim, built, control, options, progress)
+        }
+        TransportSettings::Roce(settings) => {
+            let mut hosts = RoceTransport::build(settings, &clos, &built.plan.pairs(), seed).into_iter();
+            let sim = Sim::new(clos, seed, exchange, |_| hosts.next().expect("one host for each index"))?;
+            drive::drive(sim, built, RoceSettings::wire_bytes(0).1, options, progress)
         }
     }
 }

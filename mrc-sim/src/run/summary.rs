@@ -107,6 +107,7 @@ pub(super) fn results<T: Transport>(
         set: options.set.clone(),
         transport: match scenario.transport.kind {
             TransportKind::Mrc => "mrc".to_owned(),
+            TransportKind::Roce => "roce".to_owned(),
         },
         seed: scenario.seed,
         hosts: sim.clos().hosts,

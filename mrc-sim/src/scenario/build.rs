@@ -9,10 +9,10 @@ use mrc_core::{EndpointConfig, EventMask, Instant, RetryConfig};
 
 use super::{
     CcKey, ForwardingKey, LossActionKey, Problem, QueueKeys, Scenario, SelectorKey, Shape, TransportKind, VictimKey,
-    faults, traffic,
+    faults, roce, traffic,
 };
 use crate::fabric::{Clos, EcnSpec, Fault, Forwarding, LinkId, LinkSpec, PfcSpec, QueueSpec, TrimSpec, TrimVictim};
-use crate::host::{MrcSettings, WireSizes};
+use crate::host::{MrcSettings, RoceSettings, WireSizes};
 use crate::workload::Plan;
 
 /// A scenario ready to run.
@@ -38,6 +38,8 @@ pub struct Built {
 pub enum TransportSettings {
     /// The engine.
     Mrc(MrcSettings),
+    /// RoCEv2.
+    Roce(RoceSettings),
 }
 
 /// Microseconds as nanoseconds; the key's name for the error.
@@ -91,6 +93,13 @@ impl Built {
         clos.queue = queue(&scenario.queue, &clos, base_rtt_ns)?;
         let transport = match scenario.transport.kind {
             TransportKind::Mrc => TransportSettings::Mrc(mrc(&scenario, &clos, base_rtt_ns)?),
+            TransportKind::Roce => {
+                if matches!(clos.forwarding, Forwarding::Srv6 | Forwarding::Stev) {
+                    let message = "RoCE packets name no path: use ecmp, round-robin or adaptive";
+                    return Err(Problem::new("topology.forwarding", message));
+                }
+                TransportSettings::Roce(roce::build(&scenario.transport.roce, &clos)?)
+            }
         };
         let links = links(&scenario, &clos)?;
         let faults = faults::build(&scenario, &clos)?;
@@ -103,9 +112,11 @@ impl Built {
     /// Refuses what would not fit into memory before any of it is allocated.
     fn check_memory(&self) -> Result<(), Problem> {
         let pairs = self.plan.pairs();
-        let TransportSettings::Mrc(mrc) = &self.transport;
-        let qps = 2 * pairs.len() as u64 * u64::from(mrc.qps);
-        let each = mrc.limits(&self.clos, 1).bytes_per_qp() as u64;
+        let (per_pair, each) = match &self.transport {
+            TransportSettings::Mrc(mrc) => (mrc.qps, mrc.limits(&self.clos, 1).bytes_per_qp() as u64),
+            TransportSettings::Roce(roce) => (roce.qps, RoceSettings::bytes_per_qp() as u64),
+        };
+        let qps = 2 * pairs.len() as u64 * u64::from(per_pair);
         let need = qps * each + self.plan.messages.len() as u64 * 128 + u64::from(self.clos.links()) * 512;
         let have = available_memory();
         if need > have {

@@ -7,19 +7,21 @@
 //! | `[topology]` | [`TopologyKeys`] |
 //! | `[[link]]` | [`LinkKeys`]: links that differ from their tier |
 //! | `[queue]` | [`QueueKeys`] |
-//! | `[transport]` | `kind`, and a table per transport: [`MrcKeys`] |
+//! | `[transport]` | `kind`, and a table per transport: [`MrcKeys`], [`RoceKeys`] |
 //! | `[[workload]]` | [`WorkloadKeys`] |
 //! | `[[fault]]` | [`FaultKeys`] |
 
 mod build;
 mod faults;
 mod load;
+mod roce;
 mod traffic;
 
 use serde::{Deserialize, Serialize};
 
 pub use build::{Built, TransportSettings};
 pub use load::{Problem, ScenarioError, load, load_str};
+pub use roce::{RecoveryKey, RoceCcKey, RoceKeys};
 
 /// The built-in base of settings that `preset = "parity"` names.
 const PARITY: &str = include_str!("parity.toml");
@@ -251,6 +253,8 @@ pub enum TransportKind {
     /// The engine of this project.
     #[default]
     Mrc,
+    /// RoCEv2 Reliable Connection, and its IRN variant.
+    Roce,
 }
 
 /// `[transport]`.
@@ -261,6 +265,8 @@ pub struct TransportKeys {
     pub kind: TransportKind,
     /// `[transport.mrc]`.
     pub mrc: MrcKeys,
+    /// `[transport.roce]`.
+    pub roce: RoceKeys,
 }
 
 /// Path selection.

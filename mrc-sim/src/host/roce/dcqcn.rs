@@ -1,0 +1,230 @@
+//! DCQCN (Zhu et al., SIGCOMM 2015): the receiver turns marks into congestion notifications (CNPs), the sender turns those
+//! into a rate. Times in virtual nanoseconds, rates in bit/s, all of it in integers.
+
+use mrc_core::Instant;
+
+/// Unit of `alpha`: a share of one.
+const ONE: u64 = 1 << 16;
+
+/// Knobs of the sender, and how often a receiver notifies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DcqcnConfig {
+    /// Weight of a new observation in `alpha`, as a power of two: 8 means 1/256.
+    pub g_shift: u32,
+    /// `alpha` decays once per interval without a CNP.
+    pub alpha_interval_ns: u64,
+    /// The rate is cut at most once per interval.
+    pub cut_interval_ns: u64,
+    /// The rate rises once per interval.
+    pub rise_interval_ns: u64,
+    /// And once per so many bytes.
+    pub rise_bytes: u64,
+    /// Rises towards the old rate before the target itself rises.
+    pub fast_recovery: u32,
+    /// Additive increase.
+    pub additive_bps: u64,
+    /// Hyper increase, once both clocks are beyond fast recovery.
+    pub hyper_bps: u64,
+    /// No slower than this.
+    pub min_bps: u64,
+    /// A receiver notifies a queue pair at most once per interval.
+    pub cnp_interval_ns: u64,
+}
+
+impl DcqcnConfig {
+    /// The published parameters, with increases scaled from the 40 Gb/s of the publication to `line_bps`.
+    pub const fn published(line_bps: u64) -> Self {
+        Self {
+            g_shift: 8,
+            alpha_interval_ns: 55_000,
+            cut_interval_ns: 50_000,
+            rise_interval_ns: 55_000,
+            rise_bytes: 10_000_000,
+            fast_recovery: 5,
+            additive_bps: line_bps / 1_000,
+            hyper_bps: line_bps / 100,
+            min_bps: line_bps / 1_000,
+            cnp_interval_ns: 50_000,
+        }
+    }
+
+    /// Cuts more often and comes back more slowly.
+    pub const fn aggressive(line_bps: u64) -> Self {
+        Self {
+            g_shift: 6,
+            cut_interval_ns: 16_000,
+            cnp_interval_ns: 16_000,
+            rise_interval_ns: 120_000,
+            additive_bps: line_bps / 2_000,
+            ..Self::published(line_bps)
+        }
+    }
+
+    /// Cuts with every notification and takes long to come back.
+    pub const fn most_aggressive(line_bps: u64) -> Self {
+        Self {
+            g_shift: 4,
+            cut_interval_ns: 4_000,
+            cnp_interval_ns: 4_000,
+            rise_interval_ns: 300_000,
+            additive_bps: line_bps / 4_000,
+            ..Self::published(line_bps)
+        }
+    }
+}
+
+/// The reaction point of one queue pair.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dcqcn {
+    current: u64,
+    target: u64,
+    line: u64,
+    /// Estimated share of marked packets.
+    alpha: u64,
+    next_decay: u64,
+    next_rise: u64,
+    bytes: u64,
+    time_rises: u32,
+    byte_rises: u32,
+    last_cut: Option<u64>,
+}
+
+impl Dcqcn {
+    pub(super) fn new(line_bps: u64) -> Self {
+        Self {
+            current: line_bps,
+            target: line_bps,
+            line: line_bps,
+            alpha: ONE,
+            next_decay: 0,
+            next_rise: 0,
+            bytes: 0,
+            time_rises: 0,
+            byte_rises: 0,
+            last_cut: None,
+        }
+    }
+
+    /// The rate now, in bit/s.
+    pub(super) fn rate(&self) -> u64 {
+        self.current
+    }
+
+    /// Catches up with the intervals that have passed.
+    pub(super) fn advance(&mut self, now: Instant, cfg: &DcqcnConfig) {
+        let now = now.as_nanos();
+        if self.last_cut.is_none() {
+            return;
+        }
+        while self.next_decay <= now && self.alpha > 0 {
+            self.alpha -= (self.alpha >> cfg.g_shift).max(1);
+            self.next_decay += cfg.alpha_interval_ns;
+        }
+        self.next_decay = self.next_decay.max(now.saturating_sub(cfg.alpha_interval_ns));
+        while self.next_rise <= now && self.current < self.line {
+            self.time_rises += 1;
+            self.rise(cfg);
+            self.next_rise += cfg.rise_interval_ns;
+        }
+        self.next_rise = self.next_rise.max(now.saturating_sub(cfg.rise_interval_ns));
+    }
+
+    pub(super) fn on_send(&mut self, bytes: u32, cfg: &DcqcnConfig) {
+        if self.last_cut.is_none() {
+            return;
+        }
+        self.bytes += u64::from(bytes);
+        if self.bytes >= cfg.rise_bytes {
+            self.bytes = 0;
+            self.byte_rises += 1;
+            self.rise(cfg);
+        }
+    }
+
+    fn rise(&mut self, cfg: &DcqcnConfig) {
+        let (slow, fast) = (self.time_rises.min(self.byte_rises), self.time_rises.max(self.byte_rises));
+        if slow > cfg.fast_recovery {
+            self.target += cfg.hyper_bps * u64::from(slow - cfg.fast_recovery);
+        } else if fast > cfg.fast_recovery {
+            self.target += cfg.additive_bps;
+        }
+        self.target = self.target.min(self.line);
+        self.current = (self.current + self.target) / 2;
+        // Halving the distance never quite arrives.
+        if self.target == self.line && self.line - self.current <= cfg.min_bps {
+            self.current = self.line;
+        }
+    }
+
+    pub(super) fn on_cnp(&mut self, now: Instant, cfg: &DcqcnConfig) {
+        self.advance(now, cfg);
+        let now = now.as_nanos();
+        self.alpha = self.alpha - (self.alpha >> cfg.g_shift) + (ONE >> cfg.g_shift);
+        self.alpha = self.alpha.min(ONE);
+        self.next_decay = now + cfg.alpha_interval_ns;
+        if self.last_cut.is_some_and(|at| now - at < cfg.cut_interval_ns) {
+            return;
+        }
+        self.last_cut = Some(now);
+        self.target = self.current;
+        let cut = (u128::from(self.current) * u128::from(self.alpha) / u128::from(2 * ONE)) as u64;
+        self.current = self.current.saturating_sub(cut).max(cfg.min_bps);
+        self.next_rise = now + cfg.rise_interval_ns;
+        (self.bytes, self.time_rises, self.byte_rises) = (0, 0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: u64 = 400_000_000_000;
+
+    fn at(us: u64) -> Instant {
+        Instant::from_nanos(us * 1_000)
+    }
+
+    #[test]
+    fn the_first_notification_halves_the_rate_and_recovery_returns_to_it() {
+        let cfg = DcqcnConfig::published(LINE);
+        let mut qp = Dcqcn::new(LINE);
+        qp.on_cnp(at(100), &cfg);
+        assert_eq!(qp.rate(), LINE / 2);
+        qp.advance(at(100 + 55), &cfg);
+        assert_eq!(qp.rate(), LINE * 3 / 4, "half the way back per interval");
+        qp.advance(at(100_000), &cfg);
+        assert_eq!(qp.rate(), LINE);
+    }
+
+    #[test]
+    fn cuts_are_spaced_and_grow_smaller_when_notifications_are_rare() {
+        let cfg = DcqcnConfig::published(LINE);
+        let mut qp = Dcqcn::new(LINE);
+        qp.on_cnp(at(100), &cfg);
+        qp.on_cnp(at(110), &cfg);
+        assert_eq!(qp.rate(), LINE / 2, "one cut per interval");
+        // A hundred intervals later alpha has decayed to about two thirds.
+        qp.advance(at(6_000), &cfg);
+        let before = qp.rate();
+        qp.on_cnp(at(6_000), &cfg);
+        let cut = (before - qp.rate()) as f64 / before as f64;
+        assert!((0.30..0.38).contains(&cut), "{cut}");
+    }
+
+    #[test]
+    fn the_rate_has_a_floor() {
+        let cfg = DcqcnConfig::most_aggressive(LINE);
+        let mut qp = Dcqcn::new(LINE);
+        (0..1_000).for_each(|n| qp.on_cnp(at(100 + 5 * n), &cfg));
+        assert_eq!(qp.rate(), cfg.min_bps);
+    }
+
+    #[test]
+    fn bytes_alone_raise_it_too() {
+        let cfg = DcqcnConfig { rise_interval_ns: 1 << 40, ..DcqcnConfig::published(LINE) };
+        let mut qp = Dcqcn::new(LINE);
+        qp.on_cnp(at(100), &cfg);
+        (0..2_600).for_each(|_| qp.on_send(4_000, &cfg));
+        assert_eq!(qp.rate(), LINE * 3 / 4);
+    }
+}

@@ -1,0 +1,446 @@
+//! RoCEv2 Reliable Connection as a transport of messages, to compare with: one path per queue pair by ECMP, go-back-N or
+//! selective repeat, DCQCN or line rate, on a fabric with priority flow control or without. A model of the protocol with
+//! real headers, not of any vendor's NIC.
+//!
+//! Acknowledgements and CNPs travel in the control class, which PFC leaves alone.
+
+mod dcqcn;
+mod queue_pair;
+mod wire;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use mrc_core::{Instant, PortMask, Rng};
+use mrc_wire::{FrameTemplate, PortNum};
+
+pub use self::dcqcn::DcqcnConfig;
+pub use self::queue_pair::Recovery;
+
+use self::dcqcn::Dcqcn;
+use self::queue_pair::{Outgoing, Receiver, Sender};
+use self::wire::{Header, Kind};
+use super::transport::{Transport, TransportCounters, payload_tag};
+use crate::fabric::{Clos, Packet};
+use crate::host::Host;
+use crate::workload::Exchange;
+
+const PSN_MASK: u64 = 0xFF_FFFF;
+/// Ports that are not well known.
+const FIRST_SPORT: u32 = 49_152;
+
+/// Everything about the RoCE hosts of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoceSettings {
+    /// Queue pairs per pair of hosts; a message is cut into as many pieces.
+    pub qps: u32,
+    /// Payload of a full packet, in bytes.
+    pub mtu: u32,
+    /// How losses are repaired.
+    pub recovery: Recovery,
+    /// Packets a queue pair may have in flight; `None`: as many as PSNs allow.
+    pub window_packets: Option<u32>,
+    /// Retransmission timer, in nanoseconds.
+    pub rto_ns: u64,
+    /// The timer when at most [`RoceSettings::FEW`] packets are in flight (IRN's lower one).
+    pub rto_low_ns: u64,
+    /// Timeouts in a row after which a queue pair fails.
+    pub retries: u32,
+    /// Acknowledge at least every so many packets; the last packet of a message always.
+    pub ack_every: u32,
+    /// Congestion control; `None`: line rate.
+    pub dcqcn: Option<DcqcnConfig>,
+}
+
+impl RoceSettings {
+    /// See [`RoceSettings::rto_low_ns`].
+    pub const FEW: u64 = 3;
+
+    /// Bytes on the wire of a packet of `payload` bytes in the middle of a message, and of an acknowledgement.
+    pub const fn wire_bytes(payload: u32) -> (u32, u32) {
+        (payload + wire::DATA_OVERHEAD, wire::ACK_BYTES)
+    }
+
+    /// Memory of one queue pair, in bytes; the queues grow with what is in flight.
+    pub const fn bytes_per_qp() -> usize {
+        size_of::<QueuePair>() + 4 * size_of::<FrameTemplate>()
+    }
+}
+
+/// One end of a connection.
+struct QueuePair {
+    peer: u32,
+    /// Its number at the peer.
+    remote: u32,
+    home: u8,
+    /// Entropy for the switches' hash.
+    sport: u16,
+    templates: Vec<FrameTemplate>,
+    sender: Sender,
+    receiver: Receiver,
+    dcqcn: Dcqcn,
+    /// Not before then, by congestion control.
+    paced_until: Instant,
+    rto_at: Instant,
+    /// Its earliest entry among the wakes.
+    alarm: Instant,
+    /// On one of the ready lists.
+    listed: bool,
+    failed: bool,
+}
+
+/// An answer that waits for its port.
+struct Answer {
+    qp: u32,
+    psn: u64,
+    kind: Kind,
+}
+
+/// A host with RoCEv2 queue pairs.
+pub struct RoceTransport {
+    index: u32,
+    settings: RoceSettings,
+    line_bps: u64,
+    qps: Vec<QueuePair>,
+    /// First queue pair by peer, sorted.
+    connections: Vec<(u32, u32)>,
+    up: PortMask,
+    paused: PortMask,
+    /// Queue pairs with something to send, by port, each in its turn.
+    ready: Vec<VecDeque<u32>>,
+    answers: Vec<VecDeque<Answer>>,
+    /// When to look at a queue pair again; entries may be out of date.
+    wakes: BinaryHeap<Reverse<(Instant, u32)>>,
+    counters: TransportCounters,
+}
+
+impl RoceTransport {
+    /// All hosts of a run, connected for `pairs`.
+    pub fn build(settings: &RoceSettings, clos: &Clos, pairs: &[(u32, u32)], seed: u64) -> Vec<Self> {
+        let mut hosts: Vec<Self> = (0..clos.hosts).map(|index| Self::new(settings, clos, index)).collect();
+        let mut rng = Rng::new(seed ^ 0x526F_4345);
+        for &(a, b) in pairs {
+            let first = [hosts[a as usize].qps.len() as u32, hosts[b as usize].qps.len() as u32];
+            hosts[a as usize].connections.push((b, first[0]));
+            hosts[b as usize].connections.push((a, first[1]));
+            for nth in 0..settings.qps {
+                for (from, to, remote) in [(a, b, first[1] + nth), (b, a, first[0] + nth)] {
+                    let sport = (FIRST_SPORT + rng.below(65_536 - FIRST_SPORT)) as u16;
+                    hosts[from as usize].add_qp(clos, to, remote, nth, sport);
+                }
+            }
+        }
+        hosts.iter_mut().for_each(|host| host.connections.sort_unstable());
+        hosts
+    }
+
+    fn new(settings: &RoceSettings, clos: &Clos, index: u32) -> Self {
+        let ports = usize::from(clos.planes);
+        Self {
+            index,
+            settings: *settings,
+            line_bps: clos.host_link.rate_bps,
+            qps: Vec::new(),
+            connections: Vec::new(),
+            up: PortMask::ALL,
+            paused: PortMask::NONE,
+            ready: vec![VecDeque::new(); ports],
+            answers: (0..ports).map(|_| VecDeque::new()).collect(),
+            wakes: BinaryHeap::new(),
+            counters: TransportCounters::default(),
+        }
+    }
+
+    fn add_qp(&mut self, clos: &Clos, peer: u32, remote: u32, nth: u32, sport: u16) {
+        let settings = &self.settings;
+        self.qps.push(QueuePair {
+            peer,
+            remote,
+            home: (nth % u32::from(clos.planes)) as u8,
+            sport,
+            templates: (0..clos.planes).map(|plane| wire::template(plane, self.index, peer)).collect(),
+            sender: Sender::new(settings.recovery, settings.mtu, settings.window_packets),
+            receiver: Receiver::new(
+                settings.recovery,
+                settings.ack_every,
+                settings.dcqcn.map(|dcqcn| dcqcn.cnp_interval_ns),
+            ),
+            dcqcn: Dcqcn::new(self.line_bps),
+            paced_until: Instant::ZERO,
+            rto_at: Instant::FAR,
+            alarm: Instant::FAR,
+            listed: false,
+            failed: false,
+        });
+    }
+
+    /// The port a queue pair uses: its own, or the next one that is up (the ports are one bond).
+    fn port_of(&self, qp: u32) -> Option<u8> {
+        let ports = self.ready.len() as u8;
+        let home = self.qps[qp as usize].home;
+        (0..ports).map(|step| (home + step) % ports).find(|&port| self.up.contains(PortNum::from_plane(port)))
+    }
+
+    /// Puts a queue pair on the list of its port when it has something to send, or notes when it may.
+    fn list(&mut self, now: Instant, qp: u32) {
+        let slot = &self.qps[qp as usize];
+        if slot.listed || !slot.sender.is_ready() {
+            return;
+        }
+        if slot.paced_until > now {
+            self.wake(slot.paced_until, qp);
+            return;
+        }
+        if let Some(port) = self.port_of(qp) {
+            self.ready[usize::from(port)].push_back(qp);
+            self.qps[qp as usize].listed = true;
+        }
+    }
+
+    fn wake(&mut self, at: Instant, qp: u32) {
+        let slot = &mut self.qps[qp as usize];
+        if at < slot.alarm {
+            slot.alarm = at;
+            self.wakes.push(Reverse((at, qp)));
+        }
+    }
+
+    fn answer(&mut self, qp: u32, psn: u64, kind: Kind) {
+        if let Some(port) = self.port_of(qp) {
+            self.answers[usize::from(port)].push_back(Answer { qp, psn, kind });
+        }
+    }
+
+    fn arm(&mut self, now: Instant, qp: u32) {
+        let slot = &mut self.qps[qp as usize];
+        let in_flight = slot.sender.in_flight();
+        if in_flight == 0 {
+            slot.rto_at = Instant::FAR;
+            return;
+        }
+        let rto = if in_flight <= RoceSettings::FEW { self.settings.rto_low_ns } else { self.settings.rto_ns };
+        slot.rto_at = now.after(rto);
+        let at = slot.rto_at;
+        self.wake(at, qp);
+    }
+
+    /// Queues what the exchange has released, in pieces of whole packets.
+    fn take_released(&mut self, now: Instant, exchange: &mut Exchange) {
+        while let Some(id) = exchange.take_released(now, self.index) {
+            let message = *exchange.message(id);
+            let Ok(at) = self.connections.binary_search_by_key(&message.dst, |&(peer, _)| peer) else {
+                let why = || format!("host {} has no queue pair to host {}", self.index, message.dst);
+                exchange.on_failed(now, id, why);
+                continue;
+            };
+            let first = self.connections[at].1;
+            let piece = message.bytes.div_ceil(self.settings.mtu).div_ceil(self.settings.qps).max(1) * self.settings.mtu;
+            let mut offset = 0;
+            for qp in first..first + self.settings.qps {
+                let len = piece.min(message.bytes - offset);
+                if len == 0 {
+                    break;
+                }
+                if self.qps[qp as usize].failed {
+                    exchange.on_failed(now, id, || format!("queue pair {qp} of host {} has failed", self.index));
+                    break;
+                }
+                self.qps[qp as usize].sender.push(id, offset.into(), len);
+                offset += len;
+                self.list(now, qp);
+            }
+        }
+    }
+
+    fn on_timeout(&mut self, now: Instant, qp: u32, exchange: &mut Exchange) {
+        let slot = &mut self.qps[qp as usize];
+        if slot.sender.retries >= self.settings.retries {
+            slot.failed = true;
+            slot.rto_at = Instant::FAR;
+            self.counters.qp_errors += 1;
+            let retries = slot.sender.retries;
+            for segment in slot.sender.drain() {
+                exchange.on_failed(now, segment.message, || format!("queue pair {qp}: {retries} retries without answer"));
+            }
+            return;
+        }
+        self.counters.lost_timeout += slot.sender.in_flight();
+        slot.sender.on_timeout();
+        self.arm(now, qp);
+        self.list(now, qp);
+    }
+
+    fn on_data(&mut self, now: Instant, header: &Header, marked: bool, packet: &Packet, exchange: &mut Exchange) {
+        let Kind::Data { ack_req, .. } = header.kind else { return };
+        let slot = &mut self.qps[header.qp as usize];
+        let taken = slot.receiver.on_data(now, header.psn, ack_req, marked);
+        let expected = slot.receiver.expected();
+        if taken.place {
+            exchange.on_placed(now, packet.payload.region, packet.payload.len);
+        }
+        if taken.cnp {
+            self.answer(header.qp, expected, Kind::Cnp);
+        }
+        if let Some((hole, seen)) = taken.ack {
+            let seen = seen.map(|psn| (psn & PSN_MASK) as u32);
+            self.answer(header.qp, expected, Kind::Ack { hole, seen });
+        }
+    }
+
+    fn on_ack(&mut self, now: Instant, header: &Header, exchange: &mut Exchange) {
+        let Kind::Ack { hole, seen } = header.kind else { return };
+        let slot = &mut self.qps[header.qp as usize];
+        let before = slot.sender.in_flight();
+        let Some(lost) = slot.sender.on_ack(header.psn, hole, seen) else { return };
+        self.counters.lost_inferred += u64::from(lost);
+        while let Some(done) = slot.sender.take_done() {
+            exchange.on_acked(now, done.message, done.bytes);
+        }
+        if slot.sender.in_flight() != before || lost {
+            self.arm(now, header.qp);
+        }
+        self.list(now, header.qp);
+    }
+
+    fn send_answer(&mut self, port: u8, out: &mut Packet) -> bool {
+        let Some(answer) = self.answers[usize::from(port)].pop_front() else { return false };
+        let slot = &self.qps[answer.qp as usize];
+        let header = Header { qp: slot.remote, psn: (answer.psn & PSN_MASK) as u32, kind: answer.kind };
+        wire::write(out, &slot.templates[usize::from(port)], slot.sport, &header, 0);
+        self.counters.control += 1;
+        true
+    }
+
+    fn send_data(&mut self, now: Instant, port: u8, out: &mut Packet) -> bool {
+        while let Some(qp) = self.ready[usize::from(port)].pop_front() {
+            let slot = &mut self.qps[qp as usize];
+            slot.listed = false;
+            let Some(data) = slot.sender.take() else { continue };
+            let Outgoing { psn, message, offset, len, first, last, again } = data;
+            // A full window asks too, or a coalescing receiver would let it stand.
+            let ack_req = last || !slot.sender.is_ready();
+            let header =
+                Header { qp: slot.remote, psn: (psn & PSN_MASK) as u32, kind: Kind::Data { first, last, ack_req } };
+            wire::write(out, &slot.templates[usize::from(port)], slot.sport, &header, len);
+            out.payload = payload_tag(self.index, message, offset, len);
+            if again {
+                self.counters.retransmitted += 1;
+            } else {
+                self.counters.data += 1;
+            }
+            if let Some(cfg) = &self.settings.dcqcn {
+                slot.dcqcn.advance(now, cfg);
+                slot.dcqcn.on_send(out.wire_len, cfg);
+                let ns = u128::from(out.wire_len) * 8_000_000_000 / u128::from(slot.dcqcn.rate());
+                slot.paced_until = slot.paced_until.max(now).after(ns as u64);
+            }
+            if slot.rto_at == Instant::FAR {
+                self.arm(now, qp);
+            }
+            self.list(now, qp);
+            return true;
+        }
+        false
+    }
+}
+
+impl Host for RoceTransport {
+    type World = Exchange;
+
+    fn on_packet(&mut self, now: Instant, _: PortNum, packet: &Packet, exchange: &mut Exchange) {
+        if packet.is_corrupt() || packet.is_trimmed() {
+            return;
+        }
+        let Some((header, marked)) = wire::read(packet) else { return };
+        if header.qp as usize >= self.qps.len() {
+            return;
+        }
+        match header.kind {
+            Kind::Data { .. } => self.on_data(now, &header, marked, packet, exchange),
+            Kind::Ack { .. } => self.on_ack(now, &header, exchange),
+            Kind::Cnp => {
+                if let Some(cfg) = &self.settings.dcqcn {
+                    self.qps[header.qp as usize].dcqcn.on_cnp(now, cfg);
+                }
+            }
+        }
+        self.take_released(now, exchange);
+    }
+
+    fn on_timer(&mut self, now: Instant, exchange: &mut Exchange) {
+        while let Some(&Reverse((at, qp))) = self.wakes.peek()
+            && at <= now
+        {
+            self.wakes.pop();
+            let slot = &mut self.qps[qp as usize];
+            if slot.alarm != at {
+                continue;
+            }
+            slot.alarm = Instant::FAR;
+            if slot.rto_at <= now {
+                self.on_timeout(now, qp, exchange);
+            }
+            self.list(now, qp);
+            // A deadline that only moved later is armed now that the earlier one has passed.
+            self.wake(self.qps[qp as usize].rto_at, qp);
+        }
+        self.take_released(now, exchange);
+    }
+
+    fn on_port(&mut self, now: Instant, port: PortNum, up: bool, _: &mut Exchange) {
+        self.up = if up { self.up.with(port) } else { self.up.without(port) };
+        // Everything moves to where it belongs now; what finds no port waits for one.
+        for from in 0..self.ready.len() {
+            for qp in core::mem::take(&mut self.ready[from]) {
+                self.qps[qp as usize].listed = false;
+            }
+        }
+        (0..self.qps.len() as u32).for_each(|qp| self.list(now, qp));
+        if !up {
+            self.answers[usize::from(port.plane())].clear();
+        }
+    }
+
+    fn on_pause(&mut self, _: Instant, port: PortNum, paused: bool, _: &mut Exchange) {
+        self.paused = if paused { self.paused.with(port) } else { self.paused.without(port) };
+    }
+
+    fn poll_transmit(&mut self, now: Instant, free: PortMask, out: &mut Packet, _: &mut Exchange) -> Option<PortNum> {
+        for plane in 0..self.ready.len() as u8 {
+            let port = PortNum::from_plane(plane);
+            if !free.contains(port) || !self.up.contains(port) {
+                continue;
+            }
+            let paused = self.paused.contains(port);
+            if self.send_answer(plane, out) || (!paused && self.send_data(now, plane, out)) {
+                return Some(port);
+            }
+        }
+        None
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.wakes.peek().map(|Reverse((at, _))| *at)
+    }
+}
+
+impl Transport for RoceTransport {
+    fn counters(&self) -> TransportCounters {
+        self.counters
+    }
+
+    fn diagnose(&self, message: u32, exchange: &Exchange) -> String {
+        let peer = exchange.message(message).dst;
+        let qps = self.qps.iter().enumerate().filter(|(_, qp)| qp.peer == peer);
+        let lines = qps.map(|(n, qp)| {
+            let (in_flight, rate) = (qp.sender.in_flight(), qp.dcqcn.rate() / 1_000_000);
+            let state = if qp.failed { "failed" } else if qp.sender.is_ready() { "ready" } else { "waiting" };
+            format!("QP {n} {state}, {in_flight} packets in flight, {} retries, {rate} Mb/s", qp.sender.retries)
+        });
+        lines.collect::<Vec<_>>().join("; ")
+    }
+
+    fn packet_bytes(&self) -> (u32, u32) {
+        (RoceSettings::wire_bytes(self.settings.mtu).0, self.settings.mtu)
+    }
+}

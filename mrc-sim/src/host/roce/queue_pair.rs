@@ -1,0 +1,415 @@
+//! Both directions of one RoCEv2 queue pair: what to send next, and what an arriving packet means. Go-back-N as RC has it,
+//! or selective repeat with a bounded window as IRN (Mittal et al., SIGCOMM 2018) proposes. Writes no bytes, keeps no
+//! clock. PSNs count on without end here; 24 bits of them travel.
+
+use std::collections::VecDeque;
+
+use mrc_core::Instant;
+
+/// How losses are repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovery {
+    /// The receiver takes packets in order only; after a hole everything is sent again.
+    GoBackN,
+    /// The receiver takes every packet; only what is missing is sent again.
+    SelectiveRepeat,
+}
+
+/// A piece of a message, with the PSNs it was given.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    first: u64,
+    /// One behind the last.
+    end: u64,
+    pub(super) message: u32,
+    offset: u64,
+    pub(super) bytes: u32,
+}
+
+/// A data packet to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Outgoing {
+    pub(super) psn: u64,
+    pub(super) message: u32,
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    pub(super) first: bool,
+    pub(super) last: bool,
+    pub(super) again: bool,
+}
+
+/// The sending half.
+#[derive(Debug)]
+pub(super) struct Sender {
+    recovery: Recovery,
+    mtu: u32,
+    /// Packets in flight at most.
+    window: u64,
+    segments: VecDeque<Segment>,
+    /// First packet not acknowledged.
+    una: u64,
+    /// Next packet to send for the first time, or again after going back.
+    next: u64,
+    /// One behind the highest packet ever sent.
+    sent: u64,
+    /// One behind the last packet of the last segment.
+    end: u64,
+    /// Selective repeat: which packets from `una` on have arrived.
+    arrived: VecDeque<bool>,
+    /// Selective repeat: packets before it and not arrived are missing.
+    holes_below: u64,
+    /// Selective repeat: next packet to look at for sending again.
+    again: u64,
+    /// Timeouts in a row.
+    pub(super) retries: u32,
+}
+
+impl Sender {
+    pub(super) fn new(recovery: Recovery, mtu: u32, window: Option<u32>) -> Self {
+        Self {
+            recovery,
+            mtu,
+            window: window.map_or(1 << 22, u64::from),
+            segments: VecDeque::new(),
+            una: 0,
+            next: 0,
+            sent: 0,
+            end: 0,
+            arrived: VecDeque::new(),
+            holes_below: 0,
+            again: 0,
+            retries: 0,
+        }
+    }
+
+    pub(super) fn push(&mut self, message: u32, offset: u64, bytes: u32) {
+        let first = self.end;
+        self.end += u64::from(bytes.div_ceil(self.mtu).max(1));
+        self.segments.push_back(Segment { first, end: self.end, message, offset, bytes });
+    }
+
+    /// Packets sent and not acknowledged.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.sent - self.una
+    }
+
+    /// Whether [`Sender::take`] has a packet.
+    pub(super) fn is_ready(&self) -> bool {
+        self.missing().is_some() || (self.next < self.end && self.next - self.una < self.window)
+    }
+
+    /// The packet to send again first.
+    fn missing(&self) -> Option<u64> {
+        (self.again.max(self.una)..self.holes_below).find(|psn| !self.has_arrived(*psn))
+    }
+
+    fn has_arrived(&self, psn: u64) -> bool {
+        self.arrived.get((psn - self.una) as usize).copied().unwrap_or(false)
+    }
+
+    pub(super) fn take(&mut self) -> Option<Outgoing> {
+        if let Some(psn) = self.missing() {
+            self.again = psn + 1;
+            return self.packet(psn, true);
+        }
+        if self.next >= self.end || self.next - self.una >= self.window {
+            return None;
+        }
+        let (psn, again) = (self.next, self.next < self.sent);
+        self.next += 1;
+        self.sent = self.sent.max(self.next);
+        self.packet(psn, again)
+    }
+
+    fn packet(&self, psn: u64, again: bool) -> Option<Outgoing> {
+        let at = self.segments.partition_point(|segment| segment.end <= psn);
+        let segment = self.segments.get(at)?;
+        let done = (psn - segment.first) * u64::from(self.mtu);
+        let len = (u64::from(segment.bytes) - done).min(u64::from(self.mtu)) as u32;
+        let (first, last) = (psn == segment.first, psn + 1 == segment.end);
+        Some(Outgoing { psn, message: segment.message, offset: segment.offset + done, len, first, last, again })
+    }
+
+    /// All packets before `upto` have arrived, by the 24 bits of an acknowledgement; with a hole, that one is missing, and
+    /// `seen` arrived. Returns whether it is news, or `None` for an acknowledgement of what was never sent.
+    pub(super) fn on_ack(&mut self, upto: u32, hole: bool, seen: Option<u32>) -> Option<bool> {
+        let upto = unwrap(self.una, upto);
+        if upto > self.sent || upto + (1 << 22) < self.una {
+            return None;
+        }
+        let progress = upto > self.una;
+        if progress {
+            self.arrived.drain(..((upto - self.una) as usize).min(self.arrived.len()));
+            self.una = upto;
+            self.next = self.next.max(upto);
+            self.retries = 0;
+        }
+        let mut lost = false;
+        if hole && upto == self.una {
+            match (self.recovery, seen.map(|seen| unwrap(self.una, seen))) {
+                (Recovery::GoBackN, _) => {
+                    lost = self.next > self.una;
+                    self.next = self.una;
+                }
+                (Recovery::SelectiveRepeat, Some(seen)) if seen > self.una && seen < self.sent => {
+                    let at = (seen - self.una) as usize;
+                    if self.arrived.len() <= at {
+                        self.arrived.resize(at + 1, false);
+                    }
+                    self.arrived[at] = true;
+                    lost = seen > self.holes_below;
+                    // A new hole, or the same after its repetition had time to arrive: look from the start.
+                    if self.holes_below <= self.una {
+                        self.again = self.una;
+                    }
+                    self.holes_below = self.holes_below.max(seen);
+                }
+                (Recovery::SelectiveRepeat, _) => {}
+            }
+        }
+        Some(lost)
+    }
+
+    /// Takes off a segment whose every packet has arrived.
+    pub(super) fn take_done(&mut self) -> Option<Segment> {
+        self.segments.pop_front_if(|segment| segment.end <= self.una)
+    }
+
+    /// No acknowledgement came in time: everything in flight, or what of it is not known to have arrived, goes again.
+    pub(super) fn on_timeout(&mut self) {
+        self.retries += 1;
+        match self.recovery {
+            Recovery::GoBackN => self.next = self.una,
+            Recovery::SelectiveRepeat => {
+                self.again = self.una;
+                self.holes_below = self.holes_below.max(self.una + 1).min(self.sent);
+            }
+        }
+    }
+
+    /// Gives up everything.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Segment> + '_ {
+        (self.una, self.next, self.sent) = (self.end, self.end, self.end);
+        self.arrived.clear();
+        self.segments.drain(..)
+    }
+}
+
+/// What an arriving data packet leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Taken {
+    /// Its payload goes to memory.
+    pub(super) place: bool,
+    /// Acknowledge; `hole` and `seen` as in [`Sender::on_ack`].
+    pub(super) ack: Option<(bool, Option<u64>)>,
+    /// Notify the sender of a mark.
+    pub(super) cnp: bool,
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    recovery: Recovery,
+    ack_every: u32,
+    cnp_interval_ns: Option<u64>,
+    expected: u64,
+    /// The hole at `expected` has been reported (go-back-N reports it once).
+    reported: bool,
+    /// Selective repeat: which packets from `expected` on are here.
+    ahead: VecDeque<bool>,
+    since_ack: u32,
+    last_cnp: Option<Instant>,
+}
+
+impl Receiver {
+    pub(super) fn new(recovery: Recovery, ack_every: u32, cnp_interval_ns: Option<u64>) -> Self {
+        Self {
+            recovery,
+            ack_every,
+            cnp_interval_ns,
+            expected: 0,
+            reported: false,
+            ahead: VecDeque::new(),
+            since_ack: 0,
+            last_cnp: None,
+        }
+    }
+
+    /// First packet that is missing.
+    pub(super) fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    pub(super) fn on_data(&mut self, now: Instant, psn: u32, ack_req: bool, marked: bool) -> Taken {
+        let psn = unwrap(self.expected, psn);
+        let due = self.cnp_interval_ns.filter(|_| marked).is_some_and(|interval| {
+            self.last_cnp.is_none_or(|last| now.as_nanos() - last.as_nanos() >= interval)
+        });
+        if due {
+            self.last_cnp = Some(now);
+        }
+        let taken = match psn.cmp(&self.expected) {
+            std::cmp::Ordering::Less => Taken { ack: Some((false, None)), ..Taken::default() },
+            std::cmp::Ordering::Equal => self.in_order(ack_req),
+            std::cmp::Ordering::Greater => self.out_of_order(psn),
+        };
+        Taken { cnp: due, ..taken }
+    }
+
+    fn in_order(&mut self, ack_req: bool) -> Taken {
+        let filled = !self.ahead.is_empty() || self.reported;
+        self.expected += 1;
+        self.ahead.pop_front();
+        while self.ahead.front() == Some(&true) {
+            self.ahead.pop_front();
+            self.expected += 1;
+        }
+        self.reported = false;
+        self.since_ack += 1;
+        let ack = ack_req || filled || self.since_ack >= self.ack_every;
+        if ack {
+            self.since_ack = 0;
+        }
+        Taken { place: true, ack: ack.then_some((false, None)), cnp: false }
+    }
+
+    fn out_of_order(&mut self, psn: u64) -> Taken {
+        match self.recovery {
+            Recovery::GoBackN => {
+                let first = !self.reported;
+                self.reported = true;
+                Taken { place: false, ack: first.then_some((true, None)), cnp: false }
+            }
+            Recovery::SelectiveRepeat => {
+                let at = (psn - self.expected) as usize;
+                if at >= 1 << 22 {
+                    return Taken::default();
+                }
+                if self.ahead.len() <= at {
+                    self.ahead.resize(at + 1, false);
+                }
+                let new = !core::mem::replace(&mut self.ahead[at], true);
+                Taken { place: new, ack: Some((true, Some(psn))), cnp: false }
+            }
+        }
+    }
+}
+
+/// The PSN next to `near` that has these 24 bits.
+fn unwrap(near: u64, psn: u32) -> u64 {
+    let ahead = psn.wrapping_sub(near as u32) << 8;
+    near.wrapping_add_signed(i64::from(ahead.cast_signed() >> 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use mrc_core::Rng;
+
+    use super::*;
+
+    const NOW: Instant = Instant::ZERO;
+
+    #[test]
+    fn psns_unwrap_both_ways() {
+        assert_eq!(unwrap(0x1FF_FFFF, 2), 0x200_0002);
+        assert_eq!(unwrap(0x200_0001, 0xFF_FFFF), 0x1FF_FFFF);
+    }
+
+    /// A sender and a receiver with a pipe of `delay` packets between them that loses one packet in `loss`.
+    fn run(recovery: Recovery, loss: u32, seed: u64) -> (u64, u64) {
+        let (mut sender, mut receiver) = (Sender::new(recovery, 1_000, Some(64)), Receiver::new(recovery, 4, None));
+        for message in 0..50 {
+            sender.push(message, 0, 1_000 * (message % 7) + 1);
+        }
+        let total = sender.end;
+        let mut rng = Rng::new(seed);
+        let (mut pipe, mut back) = (VecDeque::new(), VecDeque::new());
+        let (mut sent, mut placed, mut done) = (0, vec![false; total as usize], 0);
+        let mut quiet = 0;
+        while done < 50 {
+            match sender.take() {
+                Some(out) => {
+                    sent += 1;
+                    pipe.push_back((rng.below(loss) != 0).then_some(out));
+                    quiet = 0;
+                }
+                None => pipe.push_back(None),
+            }
+            if pipe.len() > 20
+                && let Some(Some(out)) = pipe.pop_front()
+            {
+                let taken = receiver.on_data(NOW, out.psn as u32 & 0xFF_FFFF, out.last, false);
+                if taken.place {
+                    assert!(!core::mem::replace(&mut placed[out.psn as usize], true), "seed {seed}: twice");
+                }
+                if let Some((hole, seen)) = taken.ack
+                    && rng.below(loss) != 0
+                {
+                    back.push_back((receiver.expected() as u32, hole, seen.map(|psn| psn as u32)));
+                }
+            }
+            if let Some((upto, hole, seen)) = back.pop_front() {
+                assert!(sender.on_ack(upto, hole, seen).is_some());
+                done += std::iter::from_fn(|| sender.take_done()).count();
+            }
+            quiet += 1;
+            if quiet > 100 {
+                sender.on_timeout();
+                quiet = 0;
+            }
+        }
+        assert!(placed.iter().all(|placed| *placed), "seed {seed}");
+        (total, sent)
+    }
+
+    #[test]
+    fn every_packet_arrives_once_whatever_is_lost() {
+        for seed in 0..200 {
+            for recovery in [Recovery::GoBackN, Recovery::SelectiveRepeat] {
+                run(recovery, 5 + seed as u32 % 40, seed);
+            }
+        }
+    }
+
+    #[test]
+    fn without_loss_nothing_is_sent_twice() {
+        for recovery in [Recovery::GoBackN, Recovery::SelectiveRepeat] {
+            let (total, sent) = run(recovery, u32::MAX, 1);
+            assert_eq!(total, sent);
+        }
+    }
+
+    #[test]
+    fn selective_repeat_sends_less_again() {
+        let spent = |recovery| (0..40).map(|seed| run(recovery, 30, seed).1).sum::<u64>();
+        assert!(spent(Recovery::SelectiveRepeat) * 5 < spent(Recovery::GoBackN) * 4);
+    }
+
+    #[test]
+    fn go_back_n_reports_a_hole_once() {
+        let mut receiver = Receiver::new(Recovery::GoBackN, 1, None);
+        assert_eq!(receiver.on_data(NOW, 2, false, false).ack, Some((true, None)));
+        assert_eq!(receiver.on_data(NOW, 3, false, false), Taken::default());
+        assert!(receiver.on_data(NOW, 0, false, false).place);
+        assert_eq!(receiver.on_data(NOW, 2, false, false).ack, Some((true, None)), "the next hole is another");
+    }
+
+    #[test]
+    fn notifications_are_spaced() {
+        let mut receiver = Receiver::new(Recovery::GoBackN, 1, Some(50_000));
+        let at = |us: u64| Instant::from_nanos(us * 1_000);
+        let cnps: Vec<bool> =
+            [1, 20, 50, 51, 80].into_iter().zip(0..).map(|(us, psn)| receiver.on_data(at(us), psn, false, true).cnp).collect();
+        assert_eq!(cnps, [true, false, false, true, false]);
+    }
+
+    #[test]
+    fn forged_acknowledgements_are_ignored() {
+        let mut sender = Sender::new(Recovery::SelectiveRepeat, 1_000, None);
+        sender.push(0, 0, 10_000);
+        (0..4).for_each(|_| assert!(sender.take().is_some()));
+        assert_eq!(sender.on_ack(5, false, None), None);
+        assert_eq!(sender.on_ack(0, true, Some(9)), Some(false));
+        assert_eq!(sender.take().unwrap().psn, 4);
+    }
+}

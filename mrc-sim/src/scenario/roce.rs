@@ -1,0 +1,146 @@
+//! `[transport.roce]`: RoCEv2 Reliable Connection, to compare with.
+
+use serde::{Deserialize, Serialize};
+
+use super::Problem;
+use super::build::{nanos, rate_bps};
+use crate::fabric::Clos;
+use crate::host::{DcqcnConfig, Recovery, RoceSettings};
+
+/// How losses are repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecoveryKey {
+    /// As RoCEv2 NICs do.
+    #[default]
+    GoBackN,
+    /// As IRN proposes: selective repeat, a window of one bandwidth-delay product.
+    SelectiveRepeat,
+}
+
+/// Congestion control of RoCE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RoceCcKey {
+    /// DCQCN with the published parameters, increases scaled to the line rate.
+    #[default]
+    Dcqcn,
+    /// Cuts more often, comes back more slowly.
+    DcqcnAggressive,
+    /// Cuts with every notification.
+    DcqcnMostAggressive,
+    /// Line rate, held back by PFC alone.
+    None,
+}
+
+/// `[transport.roce]`.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RoceKeys {
+    /// Queue pairs per pair of hosts; a message is cut into as many pieces.
+    pub qps: u32,
+    /// Payload of a full packet: 256, 512, 1024, 2048 or 4096.
+    pub mtu: u32,
+    /// `go-back-n` or `selective-repeat`.
+    pub recovery: RecoveryKey,
+    /// Packets a queue pair may have in flight; by default one bandwidth-delay product for `selective-repeat`, else no
+    /// limit.
+    pub window_packets: Option<u32>,
+    /// Retransmission timer; 10 round trips by default, at least 320 us.
+    pub rto_us: Option<f64>,
+    /// The timer when hardly anything is in flight; 3 round trips, at least 100 us, for `selective-repeat`, else as
+    /// `rto_us`.
+    pub rto_low_us: Option<f64>,
+    /// Timeouts in a row that fail a queue pair.
+    pub retries: u32,
+    /// Acknowledge at least every so many packets.
+    pub ack_every: u32,
+    /// `dcqcn`, `dcqcn-aggressive`, `dcqcn-most-aggressive` or `none`.
+    pub cc: RoceCcKey,
+    /// Distance of two congestion notifications to a queue pair; the profile's by default.
+    pub cnp_us: Option<f64>,
+    /// DCQCN's additive increase; the profile's by default.
+    pub additive_gbps: Option<f64>,
+    /// Distance of two increases by time; the profile's by default.
+    pub rise_us: Option<f64>,
+}
+
+impl Default for RoceKeys {
+    fn default() -> Self {
+        Self {
+            qps: 1,
+            mtu: 4096,
+            recovery: RecoveryKey::GoBackN,
+            window_packets: None,
+            rto_us: None,
+            rto_low_us: None,
+            retries: 7,
+            ack_every: 4,
+            cc: RoceCcKey::Dcqcn,
+            cnp_us: None,
+            additive_gbps: None,
+            rise_us: None,
+        }
+    }
+}
+
+/// Settings of the hosts on `clos`.
+pub(super) fn build(keys: &RoceKeys, clos: &Clos) -> Result<RoceSettings, Problem> {
+    let at = |key: &str| format!("transport.roce.{key}");
+    if !matches!(keys.mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        return Err(Problem::new(at("mtu"), format_args!("{}: allowed are 256, 512, 1024, 2048, 4096", keys.mtu)));
+    }
+    for (key, value) in [("qps", keys.qps), ("ack_every", keys.ack_every), ("retries", keys.retries)] {
+        if !(1..=256).contains(&value) {
+            return Err(Problem::new(at(key), format_args!("{value}: allowed are 1 to 256")));
+        }
+    }
+    if keys.window_packets.is_some_and(|window| !(1..=1 << 22).contains(&window)) {
+        return Err(Problem::new(at("window_packets"), "allowed are 1 to 4194304"));
+    }
+    let (full, ack) = RoceSettings::wire_bytes(keys.mtu);
+    let base_rtt_ns = clos.base_rtt_ns(full, ack);
+    let line = clos.host_link.rate_bps;
+    let bdp = (line as f64 * base_rtt_ns as f64 / 8e9 / f64::from(full)).ceil() as u32;
+    let selective = keys.recovery == RecoveryKey::SelectiveRepeat;
+    let rto_ns = match keys.rto_us {
+        Some(us) => nanos(at("rto_us"), us)?.max(1),
+        None => (10 * base_rtt_ns).max(320_000),
+    };
+    let rto_low_ns = match keys.rto_low_us {
+        Some(us) => nanos(at("rto_low_us"), us)?.max(1),
+        None if selective => (3 * base_rtt_ns).max(100_000),
+        None => rto_ns,
+    };
+    Ok(RoceSettings {
+        qps: keys.qps,
+        mtu: keys.mtu,
+        recovery: if selective { Recovery::SelectiveRepeat } else { Recovery::GoBackN },
+        window_packets: keys.window_packets.or(selective.then_some(bdp.max(1))),
+        rto_ns,
+        rto_low_ns,
+        retries: keys.retries,
+        ack_every: keys.ack_every,
+        dcqcn: dcqcn(keys, line)?,
+    })
+}
+
+fn dcqcn(keys: &RoceKeys, line_bps: u64) -> Result<Option<DcqcnConfig>, Problem> {
+    let at = |key: &str| format!("transport.roce.{key}");
+    let mut cfg = match keys.cc {
+        RoceCcKey::None => return Ok(None),
+        RoceCcKey::Dcqcn => DcqcnConfig::published(line_bps),
+        RoceCcKey::DcqcnAggressive => DcqcnConfig::aggressive(line_bps),
+        RoceCcKey::DcqcnMostAggressive => DcqcnConfig::most_aggressive(line_bps),
+    };
+    if let Some(us) = keys.cnp_us {
+        cfg.cnp_interval_ns = nanos(at("cnp_us"), us)?;
+    }
+    if let Some(us) = keys.rise_us {
+        cfg.rise_interval_ns = nanos(at("rise_us"), us)?.max(1_000);
+    }
+    if let Some(gbps) = keys.additive_gbps {
+        cfg.additive_bps = rate_bps(at("additive_gbps"), gbps)?;
+    }
+    Ok(Some(cfg))
+}
