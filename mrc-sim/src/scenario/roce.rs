@@ -101,7 +101,8 @@ pub(super) fn build(keys: &RoceKeys, clos: &Clos) -> Result<RoceSettings, Proble
     let (full, ack) = RoceSettings::wire_bytes(keys.mtu);
     let base_rtt_ns = clos.base_rtt_ns(full, ack);
     let line = clos.host_link.rate_bps;
-    let bdp = (line as f64 * base_rtt_ns as f64 / 8e9 / f64::from(full)).ceil() as u32;
+    // What the receiver has not acknowledged yet although it could does not count.
+    let bdp = (line as f64 * base_rtt_ns as f64 / 8e9 / f64::from(full)).ceil() as u32 + keys.ack_every;
     let selective = keys.recovery == RecoveryKey::SelectiveRepeat;
     let rto_ns = match keys.rto_us {
         Some(us) => nanos(at("rto_us"), us)?.max(1),
@@ -116,7 +117,7 @@ pub(super) fn build(keys: &RoceKeys, clos: &Clos) -> Result<RoceSettings, Proble
         qps: keys.qps,
         mtu: keys.mtu,
         recovery: if selective { Recovery::SelectiveRepeat } else { Recovery::GoBackN },
-        window_packets: keys.window_packets.or(selective.then_some(bdp.max(1))),
+        window_packets: keys.window_packets.or(selective.then_some(bdp)),
         rto_ns,
         rto_low_ns,
         retries: keys.retries,

@@ -1,0 +1,88 @@
+//! RoCEv2 hosts on the fabric: what RC is known to do must come out of the model.
+
+use std::path::Path;
+
+use mrc_sim::run::{Options, Results, run};
+use mrc_sim::scenario::load_str;
+
+fn play(text: &str, set: &[&str]) -> Results {
+    let set: Vec<String> = set.iter().map(|&key| key.to_owned()).collect();
+    let built = load_str("test.toml", text, Path::new("."), &set, Some(7)).expect("a scenario");
+    run(&built, &Options::default(), &mut |_| {}).expect("a run").results
+}
+
+/// One plane of 100 Gb/s, four leaves of four hosts.
+const FABRIC: &str = r#"
+limit_us = 200000
+[topology]
+planes = 1
+t0 = 4
+hosts_per_t0 = 4
+t1 = 4
+host_gbps = 100
+forwarding = "ecmp"
+[queue]
+trim = false
+ecn_last_hop = true
+[transport]
+kind = "roce"
+"#;
+
+fn scenario(rest: &str) -> String {
+    format!("{FABRIC}{rest}")
+}
+
+#[test]
+fn a_flow_alone_fills_its_link() {
+    let text = scenario("[[workload]]\nkind = \"point-to-point\"\nfrom = 0\nto = 15\nbytes = 8000000\n");
+    for recovery in ["go-back-n", "selective-repeat"] {
+        let results = play(&text, &[&format!("transport.roce.recovery={recovery}")]);
+        assert!(results.finished);
+        assert_eq!((results.retransmitted_packets, results.drops), (0, 0), "{recovery}");
+        assert!(results.slowdown.max < 1.05, "{recovery}: {:?}", results.slowdown);
+    }
+}
+
+#[test]
+fn pfc_loses_nothing_in_an_incast_and_its_absence_does() {
+    let text = scenario("[[workload]]\nkind = \"incast\"\nfirst = 4\nfan_in = 12\nto = 0\nbytes = 2000000\n");
+    let none = "transport.roce.cc=none";
+    let paused = play(&text, &["queue.pfc=true", none]);
+    assert!(paused.finished && paused.pauses > 0);
+    assert_eq!((paused.drops, paused.retransmitted_packets), (0, 0));
+    let patient = "transport.roce.retries=100";
+    let lossy = play(&text, &["queue.pfc=false", none, patient]);
+    assert!(lossy.finished && lossy.drops > 0 && lossy.retransmitted_percent > 10.0, "{}", lossy.drops);
+    let held_back = play(&text, &["queue.pfc=false", patient]);
+    assert!(held_back.finished && held_back.marks > 0);
+    assert!(held_back.drops < lossy.drops / 2, "DCQCN: {} of {} drops", held_back.drops, lossy.drops);
+}
+
+#[test]
+fn one_queue_pair_collides_and_sixteen_do_so_less() {
+    let text = scenario("[[workload]]\nkind = \"permutation\"\nbytes = 8000000\n");
+    let one = play(&text, &["queue.pfc=true"]);
+    let sixteen = play(&text, &["queue.pfc=true", "transport.roce.qps=16"]);
+    assert!(one.finished && sixteen.finished);
+    assert!(one.slowdown.max > 1.9, "two flows of a hash on one link share it: {:?}", one.slowdown);
+    assert!(sixteen.slowdown.mean < one.slowdown.mean, "{:?} {:?}", sixteen.slowdown, one.slowdown);
+}
+
+#[test]
+fn selective_repeat_survives_loss_better_than_go_back_n() {
+    let text = scenario(
+        "[[workload]]\nkind = \"permutation\"\nbytes = 4000000\n[[fault]]\nkind = \"loss\"\nat_us = 0\nprobability = 0.01\n",
+    );
+    let go_back = play(&text, &["queue.pfc=true"]);
+    let selective = play(&text, &["queue.pfc=true", "transport.roce.recovery=selective-repeat"]);
+    assert!(go_back.finished && selective.finished);
+    assert!(selective.retransmitted_packets * 3 < go_back.retransmitted_packets);
+    assert!(selective.fct_us.mean < go_back.fct_us.mean);
+}
+
+#[test]
+fn roce_is_refused_on_a_source_routed_fabric() {
+    let error = load_str("test.toml", &scenario(""), Path::new("."), &["topology.forwarding=srv6".to_owned()], None);
+    let text = error.expect_err("no paths to name").to_string();
+    assert!(text.contains("topology.forwarding") && text.contains("ecmp"), "{text}");
+}
