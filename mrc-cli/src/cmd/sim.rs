@@ -12,6 +12,8 @@ use mrc_sim::run::{self, Distribution, Options, Outcome, Progress, Results};
 use mrc_sim::scenario::{self, Built};
 
 mod bench;
+mod report;
+mod sweep;
 
 /// Header bytes of a captured packet.
 const SNAPLEN: u32 = 256;
@@ -40,6 +42,10 @@ enum Command {
     },
     /// Measure the simulator: packet-hops and events per second, and memory, by size of the fabric
     Bench(bench::Args),
+    /// Run a scenario at many points of its parameter space, on all cores, or hand the points to a cluster
+    Sweep(sweep::Args),
+    /// Make a page of plots and tables from a folder of results
+    Report(report::Args),
 }
 
 #[derive(clap::Args)]
@@ -75,6 +81,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run_scenario(args),
         Command::List { folder } => list(&folder),
         Command::Bench(args) => bench::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
+        Command::Report(args) => report::run(&args),
     }
 }
 

@@ -234,7 +234,8 @@ impl RoceTransport {
                 continue;
             };
             let first = self.connections[at].1;
-            let piece = message.bytes.div_ceil(self.settings.mtu).div_ceil(self.settings.qps).max(1) * self.settings.mtu;
+            let piece =
+                message.bytes.div_ceil(self.settings.mtu).div_ceil(self.settings.qps).max(1) * self.settings.mtu;
             let mut offset = 0;
             for qp in first..first + self.settings.qps {
                 let len = piece.min(message.bytes - offset);
@@ -260,7 +261,8 @@ impl RoceTransport {
             self.counters.qp_errors += 1;
             let retries = slot.sender.retries;
             for segment in slot.sender.drain() {
-                exchange.on_failed(now, segment.message, || format!("queue pair {qp}: {retries} retries without answer"));
+                exchange
+                    .on_failed(now, segment.message, || format!("queue pair {qp}: {retries} retries without answer"));
             }
             return;
         }
@@ -434,7 +436,13 @@ impl Transport for RoceTransport {
         let qps = self.qps.iter().enumerate().filter(|(_, qp)| qp.peer == peer);
         let lines = qps.map(|(n, qp)| {
             let (in_flight, rate) = (qp.sender.in_flight(), qp.dcqcn.rate() / 1_000_000);
-            let state = if qp.failed { "failed" } else if qp.sender.is_ready() { "ready" } else { "waiting" };
+            let state = if qp.failed {
+                "failed"
+            } else if qp.sender.is_ready() {
+                "ready"
+            } else {
+                "waiting"
+            };
             format!("QP {n} {state}, {in_flight} packets in flight, {} retries, {rate} Mb/s", qp.sender.retries)
         });
         lines.collect::<Vec<_>>().join("; ")

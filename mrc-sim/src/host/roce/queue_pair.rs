@@ -242,9 +242,10 @@ impl Receiver {
 
     pub(super) fn on_data(&mut self, now: Instant, psn: u32, ack_req: bool, marked: bool) -> Taken {
         let psn = unwrap(self.expected, psn);
-        let due = self.cnp_interval_ns.filter(|_| marked).is_some_and(|interval| {
-            self.last_cnp.is_none_or(|last| now.as_nanos() - last.as_nanos() >= interval)
-        });
+        let due = self
+            .cnp_interval_ns
+            .filter(|_| marked)
+            .is_some_and(|interval| self.last_cnp.is_none_or(|last| now.as_nanos() - last.as_nanos() >= interval));
         if due {
             self.last_cnp = Some(now);
         }
@@ -398,8 +399,11 @@ mod tests {
     fn notifications_are_spaced() {
         let mut receiver = Receiver::new(Recovery::GoBackN, 1, Some(50_000));
         let at = |us: u64| Instant::from_nanos(us * 1_000);
-        let cnps: Vec<bool> =
-            [1, 20, 50, 51, 80].into_iter().zip(0..).map(|(us, psn)| receiver.on_data(at(us), psn, false, true).cnp).collect();
+        let cnps: Vec<bool> = [1, 20, 50, 51, 80]
+            .into_iter()
+            .zip(0..)
+            .map(|(us, psn)| receiver.on_data(at(us), psn, false, true).cnp)
+            .collect();
         assert_eq!(cnps, [true, false, false, true, false]);
     }
 

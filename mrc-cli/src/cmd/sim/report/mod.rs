@@ -1,0 +1,87 @@
+//! `mrc sim report`: the results of one folder as one page that needs nothing else, neither scripts nor the network.
+
+mod page;
+mod plots;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use mrc_sim::run::Results;
+
+use super::sweep::{MANIFEST, Manifest};
+
+/// Arguments of `mrc sim report`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Reads every result file (*.json, from `mrc sim run --json` or `mrc sim sweep`) of a folder and writes one page with
+completion times, goodput, queues, paths, retransmissions and tables, and every picture as an SVG file beside it.")]
+pub struct Args {
+    /// Folder with results
+    folder: PathBuf,
+    /// Page to write; FOLDER/report.html by default
+    #[arg(long, short)]
+    out: Option<PathBuf>,
+    /// Title of the page
+    #[arg(long)]
+    title: Option<String>,
+}
+
+/// A result file.
+struct Run {
+    name: String,
+    results: Results,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (runs, sweep) = read(&args.folder)?;
+    ensure!(!runs.is_empty(), "no results in {}: run a scenario with --json, or a sweep", args.folder.display());
+    let page = args.out.clone().unwrap_or_else(|| args.folder.join("report.html"));
+    let title = args.title.clone().unwrap_or_else(|| {
+        sweep.as_ref().map_or_else(|| runs[0].results.scenario.clone(), |sweep| format!("Sweep of {}", sweep.scenario))
+    });
+    let figures = page::figures(&runs, sweep.as_ref())?;
+    let folder = page.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for figure in &figures {
+        let path = folder.join(format!("{}.svg", figure.id));
+        std::fs::write(&path, &figure.svg).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let html = page::html(&title, &runs, sweep.as_ref(), &figures);
+    std::fs::write(&page, html).with_context(|| format!("cannot write {}", page.display()))?;
+    println!("{} with {} runs and {} figures", page.display(), runs.len(), figures.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The results of a folder by name, and the sweep they belong to. In a sweep's folder other files are left out.
+fn read(folder: &Path) -> anyhow::Result<(Vec<Run>, Option<Manifest>)> {
+    let manifest = match std::fs::read_to_string(folder.join(MANIFEST)) {
+        Ok(text) => Some(serde_json::from_str::<Manifest>(&text).with_context(|| format!("{MANIFEST} is damaged"))?),
+        Err(_) => None,
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|ext| ext == "json") && path.file_name().is_some_and(|name| name != MANIFEST) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut runs = Vec::new();
+    for path in files {
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if manifest.as_ref().is_some_and(|sweep| !sweep.points.iter().any(|point| point.name == name)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let results = serde_json::from_str(&text)
+            .with_context(|| format!("{} holds no results of `mrc sim run --json`", path.display()))?;
+        runs.push(Run { name, results });
+    }
+    if let Some(sweep) = &manifest {
+        let place = |run: &Run| sweep.points.iter().position(|point| point.name == run.name);
+        runs.sort_by_key(place);
+    }
+    Ok((runs, manifest))
+}

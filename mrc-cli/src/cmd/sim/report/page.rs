@@ -1,0 +1,354 @@
+//! Which figures and tables a report has, and the page around them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use mrc_sim::run::{LossCounts, Results};
+
+use super::Run;
+use super::plots::{self, Axes, Line, number};
+use crate::cmd::sim::sweep::Manifest;
+
+/// Runs that get figures of their own; more would make a page nobody reads.
+const DETAILED: usize = 12;
+/// Lines that one plot can hold.
+const MOST_LINES: usize = 8;
+
+/// A picture.
+pub struct Figure {
+    /// File name without its ending, and anchor.
+    pub id: String,
+    /// Heading it belongs to.
+    section: String,
+    /// What it shows.
+    caption: String,
+    /// The picture.
+    pub svg: String,
+}
+
+/// All figures, in the order of the page.
+pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    let mut add = |section: &str, id: String, caption: &str, svg: Option<String>| {
+        let (section, caption) = (section.to_owned(), caption.to_owned());
+        figures.extend(svg.map(|svg| Figure { id, section, caption, svg }));
+    };
+    if let Some(sweep) = sweep {
+        for (axis, name) in sweep.axes.iter().enumerate() {
+            let trends: [(&str, &str, &dyn Fn(&Results) -> f64); 3] = [
+                ("mean FCT, us", "fct", &|results| results.fct_us.mean),
+                ("99th percentile of FCT, us", "p99", &|results| results.fct_us.p99),
+                ("goodput, Gb/s", "goodput", &|results| results.goodput_gbit_per_s),
+            ];
+            for (y, short, value) in trends {
+                let lines = trend(runs, sweep, axis, value);
+                let axes = Axes { x: name, y, log_x: wide(&lines) };
+                let caption = format!("Mean over the seeds; x: {name}.");
+                add("Across the sweep", format!("sweep-{name}-{short}"), &caption, plots::lines(&axes, &lines)?);
+            }
+        }
+    }
+    let cdfs: Vec<Line> = runs.iter().take(MOST_LINES).map(|run| cdf(run, None)).collect();
+    let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true };
+    add(
+        "Completion times",
+        "fct-cdf".to_owned(),
+        "Distribution of flow completion times.",
+        plots::lines(&axes, &cdfs)?,
+    );
+    for run in runs.iter().take(DETAILED) {
+        for (id, caption, svg) in of_run(run)? {
+            add(&run.name, format!("{}-{id}", run.name), caption, svg);
+        }
+    }
+    Ok(figures)
+}
+
+type Drawn = (&'static str, &'static str, Option<String>);
+
+fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
+    let results = &run.results;
+    let timeline = &results.timeline;
+    let at = |values: Vec<f64>| timeline.at_us.iter().copied().zip(values).collect::<Vec<_>>();
+    let mut drawn = Vec::new();
+    let goodput: Vec<Line> = timeline
+        .goodput_gbit_per_s
+        .iter()
+        .zip(&results.groups)
+        .take(MOST_LINES)
+        .map(|(bins, group)| Line {
+            name: group.name.clone(),
+            points: bins.iter().enumerate().map(|(bin, &rate)| (bin as f64 * timeline.bin_us, rate)).collect(),
+        })
+        .collect();
+    let axes = Axes { x: "us", y: "goodput, Gb/s", log_x: false };
+    drawn.push((
+        "goodput",
+        "Bytes placed in the receivers' memories over time, by workload.",
+        plots::lines(&axes, &goodput)?,
+    ));
+    if results.groups.len() > 1 {
+        let cdfs: Vec<Line> = (0..results.groups.len().min(MOST_LINES)).map(|group| cdf(run, Some(group))).collect();
+        let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true };
+        drawn.push(("fct", "Flow completion times by workload.", plots::lines(&axes, &cdfs)?));
+    }
+    drawn.push(("queues", "Fullest queue of each tier over time.", plots::heat(results)?));
+    if timeline.paths.iter().any(|paths| paths.good + paths.skip + paths.assumed_bad > 0) {
+        let line = |name: &str, of: &dyn Fn(usize) -> u64| Line {
+            name: name.to_owned(),
+            points: at((0..timeline.paths.len()).map(|n| of(n) as f64).collect()),
+        };
+        let states = [
+            line("GOOD", &|n| timeline.paths[n].good),
+            line("SKIP", &|n| timeline.paths[n].skip),
+            line("ASSUMED_BAD", &|n| timeline.paths[n].assumed_bad),
+        ];
+        let axes = Axes { x: "us", y: "EVs of all QPs", log_x: false };
+        drawn.push(("evs", "EVs by state over time.", plots::lines(&axes, &states)?));
+    }
+    if timeline.losses.last().is_some_and(|last| *last != LossCounts::default()) {
+        let line = |name: &str, of: &dyn Fn(&LossCounts) -> u64| Line {
+            name: name.to_owned(),
+            points: at(timeline.losses.iter().map(|losses| of(losses) as f64).collect()),
+        };
+        let causes = [
+            line("told by NACK", &|losses| losses.nack),
+            line("inferred", &|losses| losses.inferred),
+            line("by timer", &|losses| losses.timeout),
+        ];
+        let axes = Axes { x: "us", y: "packets, sum so far", log_x: false };
+        drawn.push(("losses", "Retransmissions by how the loss was found.", plots::lines(&axes, &causes)?));
+    }
+    Ok(drawn)
+}
+
+fn cdf(run: &Run, group: Option<usize>) -> Line {
+    let groups = &run.results.groups;
+    let (name, points): (String, Vec<f64>) = match group.and_then(|group| groups.get(group)) {
+        Some(group) => (group.name.clone(), group.fct_cdf_us.clone()),
+        None => {
+            let mut all: Vec<f64> = groups.iter().flat_map(|group| group.fct_cdf_us.iter().copied()).collect();
+            all.sort_unstable_by(f64::total_cmp);
+            (run.name.clone(), all)
+        }
+    };
+    let count = points.len().max(1) as f64;
+    Line { name, points: points.into_iter().enumerate().map(|(n, us)| (us, (n + 1) as f64 / count)).collect() }
+}
+
+/// A value over one axis of a sweep, one line for each combination of the other axes, the mean over the seeds.
+fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -> f64) -> Vec<Line> {
+    let name = &sweep.axes[axis];
+    let mut lines: BTreeMap<String, Vec<(f64, f64, u32)>> = BTreeMap::new();
+    let labels: Vec<&String> = sweep.points.iter().filter_map(|point| point.at.get(name)).collect();
+    let numeric = labels.iter().all(|label| label.parse::<f64>().is_ok());
+    for run in runs {
+        let Some(point) = sweep.points.iter().find(|point| point.name == run.name) else { continue };
+        let Some(label) = point.at.get(name) else { continue };
+        let others: Vec<&str> = sweep
+            .axes
+            .iter()
+            .filter(|other| *other != name)
+            .filter_map(|other| point.at.get(other).map(String::as_str))
+            .collect();
+        // Names have no place on an axis of numbers; they take that of their order.
+        let place = labels.iter().position(|other| *other == label).unwrap_or(0) as f64;
+        let x = if numeric { label.parse().unwrap_or(place) } else { place };
+        let line = lines.entry(others.join(", ")).or_default();
+        match line.iter_mut().find(|(at, ..)| *at == x) {
+            Some((_, sum, count)) => (*sum, *count) = (*sum + value(&run.results), *count + 1),
+            None => line.push((x, value(&run.results), 1)),
+        }
+    }
+    let line = |(name, mut points): (String, Vec<(f64, f64, u32)>)| {
+        points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        Line { name, points: points.into_iter().map(|(x, sum, count)| (x, sum / f64::from(count))).collect() }
+    };
+    lines.into_iter().map(line).take(MOST_LINES).collect()
+}
+
+/// Whether the x values span more than a decade and a half.
+fn wide(lines: &[Line]) -> bool {
+    let xs = || lines.iter().flat_map(|line| line.points.iter().map(|(x, _)| *x));
+    let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
+    low > 0.0 && high / low > 30.0
+}
+
+const STYLE: &str = "
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff; }
+h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
+th, td { padding: 0.2rem 0.6rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+figure { margin: 1rem 0; break-inside: avoid; } figcaption { color: #555; font-size: 0.9em; }
+.bad { color: #b00; font-weight: 600; }
+@media print { body { max-width: none; margin: 0; font-size: 11px; } h2 { break-after: avoid; } }
+";
+
+/// The page.
+pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figure]) -> String {
+    let mut page = String::new();
+    let title = escape(title);
+    let _ = write!(
+        page,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+         <link rel=\"icon\" href=\"data:,\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
+    );
+    let about = &runs[0].results.about;
+    if !about.is_empty() {
+        let _ = writeln!(page, "<p>{}</p>", escape(about));
+    }
+    if let Some(sweep) = sweep {
+        let missing = sweep.points.len() - runs.len();
+        let axes = if sweep.axes.is_empty() { "seeds".to_owned() } else { sweep.axes.join(", ") };
+        let _ =
+            writeln!(page, "<p>{} points over {}; {missing} without results.</p>", sweep.points.len(), escape(&axes));
+    }
+    page.push_str(&overview(runs));
+    let mut section = "";
+    for figure in figures {
+        if figure.section != section {
+            section = &figure.section;
+            let _ = writeln!(page, "<h2>{}</h2>", escape(section));
+            if let Some(run) = runs.iter().find(|run| run.name == section) {
+                page.push_str(&details(&run.results));
+            }
+        }
+        let (id, caption) = (escape(&figure.id), escape(&figure.caption));
+        let _ = writeln!(page, "<figure id=\"{id}\">{}<figcaption>{caption}</figcaption></figure>", figure.svg);
+    }
+    if runs.len() > DETAILED {
+        let _ = writeln!(page, "<p>Figures for the first {DETAILED} of {} runs.</p>", runs.len());
+    }
+    page.push_str("</body></html>\n");
+    page
+}
+
+fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let cells = |cells: &mut dyn Iterator<Item = String>, tag: &str| {
+        cells.map(|cell| format!("<{tag}>{cell}</{tag}>")).collect::<String>()
+    };
+    let head = cells(&mut head.iter().map(|name| escape(name)), "th");
+    let rows: String = rows.map(|row| format!("<tr>{}</tr>\n", cells(&mut row.into_iter(), "td"))).collect();
+    format!("<table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>\n")
+}
+
+fn overview(runs: &[Run]) -> String {
+    let head = [
+        "run",
+        "seed",
+        "flows",
+        "mean FCT us",
+        "p99",
+        "max",
+        "slowdown p99",
+        "Gb/s",
+        "again %",
+        "trims",
+        "marks",
+        "lost",
+        "digest",
+    ];
+    let rows = runs.iter().map(|run| {
+        let results = &run.results;
+        let state = if results.finished { "" } else { " <span class=\"bad\">not all completed</span>" };
+        vec![
+            format!("{}{state}", escape(&run.name)),
+            results.seed.to_string(),
+            results.flows.to_string(),
+            format!("{:.1}", results.fct_us.mean),
+            format!("{:.1}", results.fct_us.p99),
+            format!("{:.1}", results.fct_us.max),
+            format!("{:.2}", results.slowdown.p99),
+            format!("{:.2}", results.goodput_gbit_per_s),
+            format!("{:.3}", results.retransmitted_percent),
+            number(results.trims as f64),
+            number(results.marks as f64),
+            number(results.drops as f64),
+            escape(&results.digest),
+        ]
+    });
+    table(&head, rows)
+}
+
+fn details(results: &Results) -> String {
+    let mut text = String::new();
+    let (transport, hosts, planes) = (escape(&results.transport), results.hosts, results.planes);
+    let _ = writeln!(
+        text,
+        "<p>{transport}, {hosts} hosts, {planes} planes; {:.1} us; {} data packets, {} again; EVs retired {} and restored {}; \
+         fullest queue {} bytes.</p>",
+        results.end_us,
+        results.data_packets,
+        results.retransmitted_packets,
+        results.paths_retired,
+        results.paths_restored,
+        results.peak_queue_bytes
+    );
+    if !results.set.is_empty() {
+        let set: Vec<String> = results.set.iter().map(|change| format!("<code>{}</code>", escape(change))).collect();
+        let _ = writeln!(text, "<p>Changed: {}</p>", set.join(", "));
+    }
+    let head = ["workload", "flows", "mean FCT us", "p99", "max", "Gb/s", "Jain"];
+    let rows = results.groups.iter().map(|group| {
+        vec![
+            escape(&group.name),
+            format!("{} of {}", group.completed, group.flows),
+            format!("{:.1}", group.fct_us.mean),
+            format!("{:.1}", group.fct_us.p99),
+            format!("{:.1}", group.fct_us.max),
+            format!("{:.2}", group.goodput_gbit_per_s),
+            format!("{:.4}", group.jain),
+        ]
+    });
+    text.push_str(&table(&head, rows));
+    for failure in &results.failures {
+        let _ = writeln!(
+            text,
+            "<p class=\"bad\">{} to {} failed at {:.1} us: {}</p>",
+            failure.src,
+            failure.dst,
+            failure.at_us,
+            escape(&failure.why)
+        );
+    }
+    text
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(name: &str) -> Run {
+        let mut results = Results { finished: true, ..Results::default() };
+        results.about = "a <b> & c".to_owned();
+        results.groups = vec![mrc_sim::run::GroupReport { fct_cdf_us: vec![1.0, 2.0], ..Default::default() }];
+        results.timeline.bin_us = 10.0;
+        results.timeline.goodput_gbit_per_s = vec![vec![1.0, 2.0]];
+        Run { name: name.to_owned(), results }
+    }
+
+    #[test]
+    fn the_page_is_whole_and_loads_nothing() {
+        let runs = [run("one"), run("two & more")];
+        let figures = figures(&runs, None).unwrap();
+        assert!(figures.iter().any(|figure| figure.id == "fct-cdf"));
+        let page = html("<title>", &runs, None, &figures);
+        assert_eq!(page.matches("<svg").count(), figures.len());
+        assert!(page.contains("a &lt;b&gt; &amp; c") && page.contains("&lt;title&gt;"));
+        assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("url("));
+        for tag in ["table", "figure", "h2", "p"] {
+            let (open, close) = (
+                page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count(),
+                page.matches(&format!("</{tag}>")).count(),
+            );
+            assert_eq!(open, close, "{tag}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The pictures of a report, as SVG text.
+
+use anyhow::anyhow;
+use mrc_sim::run::{QueueSample, Results};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+const SIZE: (u32, u32) = (860, 320);
+
+/// Colours that remain apart in print and for most eyes (Okabe and Ito).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+    RGBColor(120, 120, 120),
+];
+
+/// A named line.
+pub struct Line {
+    /// For the legend.
+    pub name: String,
+    /// Points in order of x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Axes of a plot.
+pub struct Axes<'a> {
+    /// Below.
+    pub x: &'a str,
+    /// Left.
+    pub y: &'a str,
+    /// A logarithmic x axis.
+    pub log_x: bool,
+}
+
+type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+fn draw(size: (u32, u32), act: impl FnOnce(&Canvas<'_>) -> anyhow::Result<()>) -> anyhow::Result<String> {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        root.fill(&WHITE).map_err(|error| anyhow!("{error}"))?;
+        act(&root)?;
+        root.present().map_err(|error| anyhow!("{error}"))?;
+    }
+    Ok(scalable(&svg, size))
+}
+
+/// Lets the page choose the width.
+fn scalable(svg: &str, (width, height): (u32, u32)) -> String {
+    let fixed = format!("width=\"{width}\" height=\"{height}\"");
+    svg.replacen(&fixed, "width=\"100%\" preserveAspectRatio=\"xMidYMid meet\"", 1)
+}
+
+/// Lines over a common x axis; `None` when there is nothing to show.
+pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<Option<String>> {
+    let all = || lines.iter().flat_map(|line| line.points.iter().copied());
+    let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
+    let Some(top) = all().filter(finite).map(|(_, y)| y).max_by(f64::total_cmp) else { return Ok(None) };
+    let (mut left, mut right) = (f64::INFINITY, f64::NEG_INFINITY);
+    for (x, _) in all().filter(finite) {
+        (left, right) = (left.min(x), right.max(x));
+    }
+    if axes.log_x {
+        left = left.max(1e-3);
+    }
+    if right <= left {
+        (left, right) = if axes.log_x { (left * 0.9, left * 1.1) } else { (left - 0.5, left + 0.5) };
+    }
+    let top = if top > 0.0 { top * 1.05 } else { 1.0 };
+    let svg = draw(SIZE, |root| {
+        let mut builder = ChartBuilder::on(root);
+        builder.margin(12).margin_right(24).x_label_area_size(38).y_label_area_size(64);
+        macro_rules! chart {
+            ($x:expr) => {{
+                let mut chart = builder.build_cartesian_2d($x, 0.0..top).map_err(|error| anyhow!("{error}"))?;
+                chart
+                    .configure_mesh()
+                    .x_desc(axes.x)
+                    .y_desc(axes.y)
+                    .light_line_style(WHITE.mix(0.0))
+                    .bold_line_style(BLACK.mix(0.12))
+                    .x_label_formatter(&|x| number(*x))
+                    .y_label_formatter(&|y| number(*y))
+                    .draw()
+                    .map_err(|error| anyhow!("{error}"))?;
+                for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
+                    let style = colour.stroke_width(2);
+                    let points = line.points.iter().copied().filter(finite).filter(|(x, _)| !axes.log_x || *x > 0.0);
+                    let drawn =
+                        chart.draw_series(LineSeries::new(points, style)).map_err(|error| anyhow!("{error}"))?;
+                    drawn.label(line.name.clone()).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+                }
+                if lines.len() > 1 {
+                    chart
+                        .configure_series_labels()
+                        .position(SeriesLabelPosition::UpperRight)
+                        .background_style(WHITE.mix(0.85))
+                        .border_style(BLACK.mix(0.3))
+                        .draw()
+                        .map_err(|error| anyhow!("{error}"))?;
+                }
+            }};
+        }
+        if axes.log_x {
+            chart!((left..right).log_scale());
+        } else {
+            chart!(left..right);
+        }
+        Ok(())
+    })?;
+    Ok(Some(svg))
+}
+
+/// The fullest queue of each tier over time, as a band of colour per tier.
+pub fn heat(results: &Results) -> anyhow::Result<Option<String>> {
+    let timeline = &results.timeline;
+    let tiers: [(&str, &[QueueSample]); 3] = [
+        ("T0 to T1", &timeline.queue_t0_up),
+        ("T1 to T0", &timeline.queue_t1_down),
+        ("T0 to host", &timeline.queue_t0_down),
+    ];
+    let most = tiers.iter().flat_map(|(_, samples)| samples.iter().map(|sample| sample.max_bytes)).max().unwrap_or(0);
+    let (Some(&end), true) = (timeline.at_us.last(), most > 0) else { return Ok(None) };
+    let size = (SIZE.0, 190);
+    let svg = draw(size, |root| {
+        let mut chart = ChartBuilder::on(root)
+            .margin(12)
+            .margin_right(24)
+            .x_label_area_size(38)
+            .y_label_area_size(84)
+            .build_cartesian_2d(0.0..end.max(1e-3), 0.0..3.0)
+            .map_err(|error| anyhow!("{error}"))?;
+        let name = |y: &f64| tiers.get(2 - (*y as usize).min(2)).filter(|_| y.fract() > 0.4).map_or("", |tier| tier.0);
+        chart
+            .configure_mesh()
+            .disable_mesh()
+            .x_desc(format!("us; full colour: {} bytes in the fullest port", number(most as f64)))
+            .x_label_formatter(&|x| number(*x))
+            .y_labels(7)
+            .y_label_formatter(&|y| name(y).to_owned())
+            .draw()
+            .map_err(|error| anyhow!("{error}"))?;
+        for (row, (_, samples)) in tiers.iter().rev().enumerate() {
+            let cells =
+                timeline.at_us.windows(2).zip(samples.iter().skip(1)).filter(|(_, sample)| sample.max_bytes > 0);
+            let cells = cells.map(|(span, sample)| {
+                let share = sample.max_bytes as f64 / most as f64;
+                let colour = RGBColor(213, 94, 0).mix(0.08 + 0.92 * share).filled();
+                Rectangle::new([(span[0], row as f64 + 0.06), (span[1], row as f64 + 0.94)], colour)
+            });
+            chart.draw_series(cells).map_err(|error| anyhow!("{error}"))?;
+        }
+        Ok(())
+    })?;
+    Ok(Some(svg))
+}
+
+/// Short and exact enough for an axis.
+pub fn number(value: f64) -> String {
+    let (scaled, suffix) = match value.abs() {
+        v if v >= 1e9 => (value / 1e9, " G"),
+        v if v >= 1e6 => (value / 1e6, " M"),
+        v if v >= 1e4 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let text = if scaled.abs() >= 100.0 { format!("{scaled:.0}") } else { format!("{scaled:.2}") };
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
+    text + suffix
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let want = [(0.0, "0"), (1.0, "1"), (12.5, "12.5"), (999.6, "1000"), (25_000.0, "25 k"), (1.5e6, "1.5 M")];
+        for (value, text) in want {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn odd_data_draws_or_says_that_there_is_nothing() {
+        let axes = Axes { x: "x", y: "y", log_x: false };
+        assert_eq!(lines(&axes, &[]).unwrap(), None);
+        for points in [vec![(0.0, 0.0)], vec![(1.0, 2.0), (2.0, f64::NAN)], vec![(5.0, 1.0), (5.0, 2.0)]] {
+            for log_x in [false, true] {
+                let line = Line { name: "a < b".to_owned(), points: points.clone() };
+                let svg = lines(&Axes { log_x, ..axes }, &[line]).unwrap().unwrap();
+                assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+            }
+        }
+        assert_eq!(heat(&Results::default()).unwrap(), None);
+    }
+}

@@ -1,0 +1,427 @@
+//! `mrc sim sweep`: one scenario at many points of its parameter space, one process per point, on all cores or on
+//! somebody's cluster. A point that has its results is not run again.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+
+use anyhow::{Context, bail, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use mrc_sim::run::Results;
+use mrc_sim::scenario;
+use serde::{Deserialize, Serialize};
+
+/// What a sweep leaves in its folder beside the results: which points there are.
+pub const MANIFEST: &str = "sweep.json";
+
+/// Arguments of `mrc sim sweep`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A sweep file names a scenario and what changes:
+
+  scenario = \"ring.toml\"                # relative to this file
+  seeds = [1, 2, 3, 4, 5]               # default: the scenario's own
+  set = { \"queue.trim\" = true }         # for all points
+
+  [[axis]]
+  key = \"transport.mrc.active_evs\"      # one key ...
+  values = [4, 16, 64, 256]
+
+  [[axis]]
+  name = \"hosts\"                        # ... or several keys that change together
+  cases = [
+    { label = \"mrc\", set = { \"transport.kind\" = \"mrc\" } },
+    { label = \"roce\", set = { \"transport.kind\" = \"roce\", \"topology.forwarding\" = \"ecmp\" } },
+  ]
+
+The points are all combinations. Each one runs in a process of its own and leaves OUT/NAME.json; run the same command
+again to go on after an interruption. On a cluster: --slurm writes an array script, --jobs a list of commands, one per
+point and line, for any other engine; they use the same folder.
+
+Exit codes: 0 every point has its results, 1 one or more failed, 2 usage.")]
+pub struct Args {
+    /// Sweep file
+    file: PathBuf,
+    /// Folder for the results
+    #[arg(long, short)]
+    out: PathBuf,
+    /// Points at a time; all cores by default
+    #[arg(long, short)]
+    jobs_at_once: Option<usize>,
+    /// Run this point only, by its number from 0
+    #[arg(long, value_name = "N")]
+    only: Option<usize>,
+    /// Write a Slurm array script to this file instead of running
+    #[arg(long, value_name = "SCRIPT", conflicts_with_all = ["only", "jobs"])]
+    slurm: Option<PathBuf>,
+    /// Write one command per point to this file instead of running
+    #[arg(long, value_name = "LIST", conflicts_with = "only")]
+    jobs: Option<PathBuf>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sweep {
+    scenario: PathBuf,
+    #[serde(default)]
+    seeds: Vec<u64>,
+    #[serde(default)]
+    set: toml::Table,
+    #[serde(default)]
+    axis: Vec<Axis>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Axis {
+    key: Option<String>,
+    #[serde(default)]
+    values: Vec<toml::Value>,
+    name: Option<String>,
+    #[serde(default)]
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    label: String,
+    #[serde(default)]
+    set: toml::Table,
+}
+
+/// One run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// Name of its results, without `.json`.
+    pub name: String,
+    /// Where it lies: label by axis.
+    pub at: BTreeMap<String, String>,
+    /// Seed; the scenario's own by default.
+    pub seed: Option<u64>,
+    /// Changed keys.
+    pub set: Vec<String>,
+}
+
+/// What `sweep.json` holds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The scenario file's name.
+    pub scenario: String,
+    /// Its text: the same points of another scenario are other results.
+    pub text: String,
+    /// Axes, in the order of the file.
+    pub axes: Vec<String>,
+    /// All points.
+    pub points: Vec<Point>,
+}
+
+/// One line of the summary.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    point: &'a Point,
+    finished: bool,
+    fct_us: mrc_sim::run::Distribution,
+    slowdown: mrc_sim::run::Distribution,
+    goodput_gbit_per_s: f64,
+    retransmitted_percent: f64,
+    digest: String,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (manifest, scenario_file) = read(&args.file)?;
+    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
+    keep_manifest(&args.out, &manifest)?;
+    if let Some(path) = &args.slurm {
+        return emit(path, &slurm(args, manifest.points.len())?, manifest.points.len());
+    }
+    if let Some(path) = &args.jobs {
+        let lines = (0..manifest.points.len()).map(|n| command_line(args, &n.to_string()));
+        let lines = lines.collect::<anyhow::Result<Vec<_>>>()?;
+        return emit(path, &(lines.join("\n") + "\n"), manifest.points.len());
+    }
+    let all: Vec<usize> = match args.only {
+        Some(n) => {
+            ensure!(n < manifest.points.len(), "--only {n}: the sweep has points 0 to {}", manifest.points.len() - 1);
+            vec![n]
+        }
+        None => (0..manifest.points.len()).collect(),
+    };
+    let failures = run_points(args, &manifest, &scenario_file, &all)?;
+    for (name, why) in &failures {
+        eprintln!("{name}: {why}");
+    }
+    if args.only.is_none() {
+        summary(args, &manifest)?;
+    }
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Reads the sweep file and lays out its points; every one of them is checked before the first one runs.
+fn read(file: &Path) -> anyhow::Result<(Manifest, PathBuf)> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let sweep: Sweep = toml::from_str(&text).with_context(|| format!("{} is no sweep file", file.display()))?;
+    let scenario_file = file.parent().unwrap_or(Path::new(".")).join(&sweep.scenario);
+    let mut points = vec![Point { name: String::new(), at: BTreeMap::new(), seed: None, set: assignments(&sweep.set) }];
+    let mut axes = Vec::new();
+    for (nth, axis) in sweep.axis.iter().enumerate() {
+        let (name, cases) = cases(axis).with_context(|| format!("{}: axis {}", file.display(), nth + 1))?;
+        points = cross(&points, &name, &cases);
+        axes.push(name);
+    }
+    if !sweep.seeds.is_empty() {
+        points = sweep
+            .seeds
+            .iter()
+            .flat_map(|&seed| {
+                points.iter().map(move |point| Point {
+                    name: join(&point.name, &format!("seed{seed}")),
+                    seed: Some(seed),
+                    ..point.clone()
+                })
+            })
+            .collect();
+    }
+    for point in &mut points {
+        if point.name.is_empty() {
+            point.name = "point".to_owned();
+        }
+        scenario::load(&scenario_file, &point.set, point.seed).with_context(|| format!("point {}", point.name))?;
+    }
+    let mut names: Vec<&str> = points.iter().map(|point| point.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        bail!("{}: two points are called {}: give their cases labels of their own", file.display(), twice[0]);
+    }
+    let text = std::fs::read_to_string(&scenario_file)?;
+    let scenario = scenario_file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok((Manifest { scenario, text, axes, points }, scenario_file))
+}
+
+/// The cases of an axis: label and changes.
+fn cases(axis: &Axis) -> anyhow::Result<(String, Vec<(String, Vec<String>)>)> {
+    match (&axis.key, &axis.name) {
+        (Some(key), None) if axis.cases.is_empty() && !axis.values.is_empty() => {
+            let short = key.rsplit('.').next().unwrap_or(key);
+            let case = |value: &toml::Value| (text_of(value), vec![format!("{key}={}", text_of(value))]);
+            Ok((short.to_owned(), axis.values.iter().map(case).collect()))
+        }
+        (None, Some(name)) if axis.values.is_empty() && !axis.cases.is_empty() => {
+            let case = |case: &Case| (case.label.clone(), assignments(&case.set));
+            Ok((name.clone(), axis.cases.iter().map(case).collect()))
+        }
+        _ => bail!("needs either `key` and `values`, or `name` and `cases`"),
+    }
+}
+
+fn cross(points: &[Point], axis: &str, cases: &[(String, Vec<String>)]) -> Vec<Point> {
+    let with = |point: &Point, (label, set): &(String, Vec<String>)| {
+        let mut point = point.clone();
+        point.name = join(&point.name, label);
+        point.at.insert(axis.to_owned(), label.clone());
+        point.set.extend(set.iter().cloned());
+        point
+    };
+    points.iter().flat_map(|point| cases.iter().map(move |case| with(point, case))).collect()
+}
+
+fn join(name: &str, label: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' };
+    let label: String = label.chars().map(safe).collect();
+    if name.is_empty() { label } else { format!("{name}-{label}") }
+}
+
+fn assignments(table: &toml::Table) -> Vec<String> {
+    table.iter().map(|(key, value)| format!("{key}={}", text_of(value))).collect()
+}
+
+/// As `--set` takes it: strings without their quotes.
+fn text_of(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The folder belongs to one sweep.
+fn keep_manifest(out: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+    let path = out.join(MANIFEST);
+    if let Ok(text) = std::fs::read_to_string(&path) {
+        let old: Manifest = serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
+        ensure!(
+            old == *manifest,
+            "{} holds another sweep, or this one before it was changed: choose another folder or remove it",
+            out.display()
+        );
+        return Ok(());
+    }
+    std::fs::write(&path, serde_json::to_string_pretty(manifest)?)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn run_points(
+    args: &Args,
+    manifest: &Manifest,
+    scenario_file: &Path,
+    points: &[usize],
+) -> anyhow::Result<Vec<(String, String)>> {
+    let program = std::env::current_exe().context("cannot find this program to start it again")?;
+    let missing = points.iter().map(|&n| &manifest.points[n]);
+    let missing: Vec<&Point> = missing.filter(|point| !result_file(&args.out, point).exists()).collect();
+    let done = points.len() - missing.len();
+    let at_once = args.jobs_at_once.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let bar =
+        if std::io::stderr().is_terminal() { ProgressBar::new(points.len() as u64) } else { ProgressBar::hidden() };
+    bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {elapsed} {msg}").expect("valid"));
+    bar.inc(done as u64);
+    let queue = Mutex::new(missing.into_iter());
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let Some(point) = queue.lock().expect("no worker panics with the lock").next() else { break };
+                    bar.set_message(point.name.clone());
+                    if let Err(error) = run_point(&program, scenario_file, &args.out, point) {
+                        let failure = (point.name.clone(), format!("{error:#}"));
+                        failures.lock().expect("no worker panics with the lock").push(failure);
+                    }
+                    bar.inc(1);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let mut failures = failures.into_inner().expect("all workers have ended");
+    failures.sort();
+    Ok(failures)
+}
+
+fn result_file(out: &Path, point: &Point) -> PathBuf {
+    out.join(format!("{}.json", point.name))
+}
+
+/// Runs one point. Its results appear under their name only when they are complete.
+fn run_point(program: &Path, scenario_file: &Path, out: &Path, point: &Point) -> anyhow::Result<()> {
+    let part = out.join(format!("{}.json.part", point.name));
+    let mut command = Command::new(program);
+    command.args(["sim", "run", "--quiet"]).arg(scenario_file).arg("--json").arg(&part);
+    if let Some(seed) = point.seed {
+        command.arg("--seed").arg(seed.to_string());
+    }
+    for change in &point.set {
+        command.arg("--set").arg(change);
+    }
+    let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output().context("cannot start the run")?;
+    // A run whose messages failed has results too.
+    if !part.exists() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    std::fs::rename(&part, result_file(out, point)).context("cannot keep the results")?;
+    ensure!(output.status.success(), "messages failed or arrived wrongly: see its results");
+    Ok(())
+}
+
+fn command_line(args: &Args, only: &str) -> anyhow::Result<String> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let absolute = |path: &Path| std::path::absolute(path).map(|path| quote(&path.display().to_string()));
+    let program = quote(&program.display().to_string());
+    Ok(format!("{program} sim sweep {} --out {} --only {only}", absolute(&args.file)?, absolute(&args.out)?))
+}
+
+fn quote(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+fn slurm(args: &Args, points: usize) -> anyhow::Result<String> {
+    let name = args.file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(format!(
+        "#!/bin/sh\n#SBATCH --job-name={}\n#SBATCH --array=0-{}\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n\
+         # One task per point; every node needs this program and the folder under these paths.\nexec {}\n",
+        quote(&name),
+        points - 1,
+        command_line(args, "\"$SLURM_ARRAY_TASK_ID\"")?
+    ))
+}
+
+fn emit(path: &Path, text: &str, points: usize) -> anyhow::Result<ExitCode> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    eprintln!("{points} points in {}", path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each point that has results.
+fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
+    let mut lines = Vec::new();
+    for point in &manifest.points {
+        let path = result_file(&args.out, point);
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let results: Results = serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
+        lines.push(Line {
+            point,
+            finished: results.finished,
+            fct_us: results.fct_us,
+            slowdown: results.slowdown,
+            goodput_gbit_per_s: results.goodput_gbit_per_s,
+            retransmitted_percent: results.retransmitted_percent,
+            digest: results.digest,
+        });
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&lines)?);
+        return Ok(());
+    }
+    let width = lines.iter().map(|line| line.point.name.len()).max().unwrap_or(0).max(5);
+    let head = ["mean us", "p99 us", "max us", "Gb/s", "again %"].map(|name| format!("{name:>11}")).join("");
+    println!("{:<width$}{head}  digest", "point");
+    for line in &lines {
+        let Line { point, fct_us, goodput_gbit_per_s: goodput, retransmitted_percent: again, digest, .. } = line;
+        let unfinished = if line.finished { "" } else { "  NOT all completed" };
+        println!(
+            "{:<width$}{:>11.1}{:>11.1}{:>11.1}{goodput:>11.2}{again:>11.3}  {digest}{unfinished}",
+            point.name, fct_us.mean, fct_us.p99, fct_us.max
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(text: &str) -> (String, Vec<(String, Vec<String>)>) {
+        cases(&toml::from_str(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn points_are_all_combinations() {
+        let start = Point { name: String::new(), at: BTreeMap::new(), seed: None, set: vec!["a=1".to_owned()] };
+        let (key, values) = axis("key = \"transport.mrc.active_evs\"\nvalues = [4, 16]");
+        let points = cross(&[start], &key, &values);
+        let (name, labels) =
+            axis("name = \"hosts\"\ncases = [{ label = \"RoCE 1\", set = { x = \"go-back-n\", y = 2 } }]");
+        let points = cross(&points, &name, &labels);
+        let names: Vec<&str> = points.iter().map(|point| point.name.as_str()).collect();
+        assert_eq!(names, ["4-RoCE-1", "16-RoCE-1"]);
+        assert_eq!(points[1].set, ["a=1", "transport.mrc.active_evs=16", "x=go-back-n", "y=2"]);
+        assert_eq!(points[1].at.get("active_evs").map(String::as_str), Some("16"));
+    }
+
+    #[test]
+    fn a_half_described_axis_is_refused() {
+        for text in ["key = \"a\"", "name = \"a\"", "key = \"a\"\nvalues = [1]\ncases = [{ label = \"x\" }]"] {
+            assert!(cases(&toml::from_str(text).unwrap()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_survive_a_shell() {
+        assert_eq!(quote("/a/b-c.toml"), "/a/b-c.toml");
+        assert_eq!(quote("it's here"), "'it'\\''s here'");
+    }
+}
