@@ -46,7 +46,8 @@ pub struct RoceKeys {
     /// Packets a queue pair may have in flight; by default one bandwidth-delay product for `selective-repeat`, else no
     /// limit.
     pub window_packets: Option<u32>,
-    /// Retransmission timer; 10 round trips by default, at least 320 us.
+    /// Retransmission timer; 10 round trips by default, at least 4.2 ms (the timeout of 10 that NICs use), or 320 us for
+    /// `selective-repeat`.
     pub rto_us: Option<f64>,
     /// The timer when hardly anything is in flight; 3 round trips, at least 100 us, for `selective-repeat`, else as
     /// `rto_us`.
@@ -106,7 +107,7 @@ pub(super) fn build(keys: &RoceKeys, clos: &Clos) -> Result<RoceSettings, Proble
     let selective = keys.recovery == RecoveryKey::SelectiveRepeat;
     let rto_ns = match keys.rto_us {
         Some(us) => nanos(at("rto_us"), us)?.max(1),
-        None => (10 * base_rtt_ns).max(320_000),
+        None => (10 * base_rtt_ns).max(if selective { 320_000 } else { 4_194_304 }),
     };
     let rto_low_ns = match keys.rto_low_us {
         Some(us) => nanos(at("rto_low_us"), us)?.max(1),

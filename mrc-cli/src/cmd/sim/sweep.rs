@@ -48,8 +48,8 @@ pub struct Args {
     #[arg(long, short)]
     out: PathBuf,
     /// Points at a time; all cores by default
-    #[arg(long, short)]
-    jobs_at_once: Option<usize>,
+    #[arg(short = 'j', long = "workers", value_name = "N")]
+    workers: Option<usize>,
     /// Run this point only, by its number from 0
     #[arg(long, value_name = "N")]
     only: Option<usize>,
@@ -273,7 +273,7 @@ fn run_points(
     let missing = points.iter().map(|&n| &manifest.points[n]);
     let missing: Vec<&Point> = missing.filter(|point| !result_file(&args.out, point).exists()).collect();
     let done = points.len() - missing.len();
-    let at_once = args.jobs_at_once.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let at_once = args.workers.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     let bar =
         if std::io::stderr().is_terminal() { ProgressBar::new(points.len() as u64) } else { ProgressBar::hidden() };
     bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {elapsed} {msg}").expect("valid"));

@@ -15,7 +15,7 @@ use super::sweep::{MANIFEST, Manifest};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Reads every result file (*.json, from `mrc sim run --json` or `mrc sim sweep`) of a folder and writes one page with
-completion times, goodput, queues, paths, retransmissions and tables, and every picture as an SVG file beside it.")]
+completion times, goodput, queues, paths, retransmissions and tables, and every picture as an SVG file in figures/ beside it.")]
 pub struct Args {
     /// Folder with results
     folder: PathBuf,
@@ -42,8 +42,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         sweep.as_ref().map_or_else(|| runs[0].results.scenario.clone(), |sweep| format!("Sweep of {}", sweep.scenario))
     });
     let figures = page::figures(&runs, sweep.as_ref())?;
-    let folder = page.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let folder = page.parent().unwrap_or(Path::new(".")).join("figures");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for figure in &figures {
         let path = folder.join(format!("{}.svg", figure.id));
         std::fs::write(&path, &figure.svg).with_context(|| format!("cannot write {}", path.display()))?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use mrc_sim::run::{LossCounts, Results};
+use plotters::prelude::SeriesLabelPosition as Legend;
 
 use super::Run;
 use super::plots::{self, Axes, Line, number};
@@ -42,14 +43,14 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
             ];
             for (y, short, value) in trends {
                 let lines = trend(runs, sweep, axis, value);
-                let axes = Axes { x: name, y, log_x: wide(&lines) };
+                let axes = Axes { x: name, y, log_x: wide(&lines), legend: Legend::UpperLeft };
                 let caption = format!("Mean over the seeds; x: {name}.");
                 add("Across the sweep", format!("sweep-{name}-{short}"), &caption, plots::lines(&axes, &lines)?);
             }
         }
     }
     let cdfs: Vec<Line> = runs.iter().take(MOST_LINES).map(|run| cdf(run, None)).collect();
-    let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true };
+    let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true, legend: Legend::LowerRight };
     add(
         "Completion times",
         "fct-cdf".to_owned(),
@@ -81,7 +82,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
             points: bins.iter().enumerate().map(|(bin, &rate)| (bin as f64 * timeline.bin_us, rate)).collect(),
         })
         .collect();
-    let axes = Axes { x: "us", y: "goodput, Gb/s", log_x: false };
+    let axes = Axes { x: "us", y: "goodput, Gb/s", log_x: false, legend: Legend::UpperRight };
     drawn.push((
         "goodput",
         "Bytes placed in the receivers' memories over time, by workload.",
@@ -89,7 +90,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
     ));
     if results.groups.len() > 1 {
         let cdfs: Vec<Line> = (0..results.groups.len().min(MOST_LINES)).map(|group| cdf(run, Some(group))).collect();
-        let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true };
+        let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true, legend: Legend::LowerRight };
         drawn.push(("fct", "Flow completion times by workload.", plots::lines(&axes, &cdfs)?));
     }
     drawn.push(("queues", "Fullest queue of each tier over time.", plots::heat(results)?));
@@ -103,7 +104,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
             line("SKIP", &|n| timeline.paths[n].skip),
             line("ASSUMED_BAD", &|n| timeline.paths[n].assumed_bad),
         ];
-        let axes = Axes { x: "us", y: "EVs of all QPs", log_x: false };
+        let axes = Axes { x: "us", y: "EVs of all QPs", log_x: false, legend: Legend::UpperRight };
         drawn.push(("evs", "EVs by state over time.", plots::lines(&axes, &states)?));
     }
     if timeline.losses.last().is_some_and(|last| *last != LossCounts::default()) {
@@ -116,7 +117,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
             line("inferred", &|losses| losses.inferred),
             line("by timer", &|losses| losses.timeout),
         ];
-        let axes = Axes { x: "us", y: "packets, sum so far", log_x: false };
+        let axes = Axes { x: "us", y: "packets, sum so far", log_x: false, legend: Legend::UpperLeft };
         drawn.push(("losses", "Retransmissions by how the loss was found.", plots::lines(&axes, &causes)?));
     }
     Ok(drawn)
@@ -136,33 +137,26 @@ fn cdf(run: &Run, group: Option<usize>) -> Line {
     Line { name, points: points.into_iter().enumerate().map(|(n, us)| (us, (n + 1) as f64 / count)).collect() }
 }
 
-/// A value over one axis of a sweep, one line for each combination of the other axes, the mean over the seeds.
+/// A value over one axis of a sweep whose labels are numbers, one line for each combination of the other axes, the mean
+/// over the seeds. Names have no place on an axis: those of other axes tell the lines apart.
 fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -> f64) -> Vec<Line> {
     let name = &sweep.axes[axis];
-    let mut lines: BTreeMap<String, Vec<(f64, f64, u32)>> = BTreeMap::new();
-    let labels: Vec<&String> = sweep.points.iter().filter_map(|point| point.at.get(name)).collect();
-    let numeric = labels.iter().all(|label| label.parse::<f64>().is_ok());
+    let mut lines: BTreeMap<Vec<&str>, BTreeMap<u64, (f64, u32)>> = BTreeMap::new();
     for run in runs {
         let Some(point) = sweep.points.iter().find(|point| point.name == run.name) else { continue };
-        let Some(label) = point.at.get(name) else { continue };
-        let others: Vec<&str> = sweep
-            .axes
-            .iter()
-            .filter(|other| *other != name)
-            .filter_map(|other| point.at.get(other).map(String::as_str))
-            .collect();
-        // Names have no place on an axis of numbers; they take that of their order.
-        let place = labels.iter().position(|other| *other == label).unwrap_or(0) as f64;
-        let x = if numeric { label.parse().unwrap_or(place) } else { place };
-        let line = lines.entry(others.join(", ")).or_default();
-        match line.iter_mut().find(|(at, ..)| *at == x) {
-            Some((_, sum, count)) => (*sum, *count) = (*sum + value(&run.results), *count + 1),
-            None => line.push((x, value(&run.results), 1)),
-        }
+        let Some(Ok(x)) = point.at.get(name).map(|label| label.parse::<f64>()) else { return Vec::new() };
+        let others = sweep.axes.iter().filter(|other| *other != name);
+        let others = others.filter_map(|other| point.at.get(other).map(String::as_str)).collect();
+        // Bits of non-negative numbers have the order of the numbers.
+        let (sum, count) = lines.entry(others).or_default().entry(x.max(0.0).to_bits()).or_default();
+        (*sum, *count) = (*sum + value(&run.results), *count + 1);
     }
-    let line = |(name, mut points): (String, Vec<(f64, f64, u32)>)| {
-        points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        Line { name, points: points.into_iter().map(|(x, sum, count)| (x, sum / f64::from(count))).collect() }
+    let mut others = sweep.axes.iter().filter(|other| *other != name);
+    // A bare number as a name needs its axis.
+    let prefix = others.next().filter(|_| others.next().is_none()).map(|other| format!("{other} ")).unwrap_or_default();
+    let line = |(labels, points): (Vec<&str>, BTreeMap<u64, (f64, u32)>)| Line {
+        name: prefix.clone() + &labels.join(", "),
+        points: points.into_iter().map(|(x, (sum, count))| (f64::from_bits(x), sum / f64::from(count))).collect(),
     };
     lines.into_iter().map(line).take(MOST_LINES).collect()
 }
@@ -324,6 +318,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cmd::sim::sweep::Point;
 
     fn run(name: &str) -> Run {
         let mut results = Results { finished: true, ..Results::default() };
@@ -332,6 +327,28 @@ mod tests {
         results.timeline.bin_us = 10.0;
         results.timeline.goodput_gbit_per_s = vec![vec![1.0, 2.0]];
         Run { name: name.to_owned(), results }
+    }
+
+    #[test]
+    fn a_trend_is_the_mean_over_seeds_by_the_other_axes() {
+        let point = |name: &str, qps: &str, kind: &str| Point {
+            name: name.to_owned(),
+            at: [("qps".to_owned(), qps.to_owned()), ("kind".to_owned(), kind.to_owned())].into(),
+            seed: None,
+            set: Vec::new(),
+        };
+        let points = vec![point("a", "16", "x"), point("b", "2", "x"), point("c", "2", "x"), point("d", "2", "y")];
+        let runs: Vec<Run> = points.iter().map(|point| run(&point.name)).collect();
+        let axes = vec!["qps".to_owned(), "kind".to_owned()];
+        let sweep = Manifest { scenario: String::new(), text: String::new(), axes, points };
+        let seen = std::cell::Cell::new(0.0);
+        let value = |_: &Results| seen.replace(seen.get() + 1.0);
+        let lines = trend(&runs, &sweep, 0, &value);
+        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["kind x", "kind y"]);
+        assert_eq!(lines[0].points, [(2.0, 1.5), (16.0, 0.0)]);
+        assert_eq!(lines[1].points, [(2.0, 3.0)]);
+        assert!(trend(&runs, &sweep, 1, &value).is_empty(), "names are no axis");
     }
 
     #[test]

@@ -7,6 +7,9 @@ use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (860, 320);
 
+/// So few points are marked each.
+const FEW: usize = 20;
+
 /// Colours that remain apart in print and for most eyes (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -35,6 +38,8 @@ pub struct Axes<'a> {
     pub y: &'a str,
     /// A logarithmic x axis.
     pub log_x: bool,
+    /// Where the legend hides least.
+    pub legend: SeriesLabelPosition,
 }
 
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -94,11 +99,19 @@ pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<Option<String>> 
                     let drawn =
                         chart.draw_series(LineSeries::new(points, style)).map_err(|error| anyhow!("{error}"))?;
                     drawn.label(line.name.clone()).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+                    if line.points.len() <= FEW {
+                        let dots = line
+                            .points
+                            .iter()
+                            .filter(|point| finite(point))
+                            .map(|at| Circle::new(*at, 4, colour.filled()));
+                        chart.draw_series(dots).map_err(|error| anyhow!("{error}"))?;
+                    }
                 }
                 if lines.len() > 1 {
                     chart
                         .configure_series_labels()
-                        .position(SeriesLabelPosition::UpperRight)
+                        .position(axes.legend.clone())
                         .background_style(WHITE.mix(0.85))
                         .border_style(BLACK.mix(0.3))
                         .draw()
@@ -187,12 +200,13 @@ mod tests {
 
     #[test]
     fn odd_data_draws_or_says_that_there_is_nothing() {
-        let axes = Axes { x: "x", y: "y", log_x: false };
+        let axes = Axes { x: "x", y: "y", log_x: false, legend: SeriesLabelPosition::UpperLeft };
         assert_eq!(lines(&axes, &[]).unwrap(), None);
         for points in [vec![(0.0, 0.0)], vec![(1.0, 2.0), (2.0, f64::NAN)], vec![(5.0, 1.0), (5.0, 2.0)]] {
             for log_x in [false, true] {
                 let line = Line { name: "a < b".to_owned(), points: points.clone() };
-                let svg = lines(&Axes { log_x, ..axes }, &[line]).unwrap().unwrap();
+                let svg =
+                    lines(&Axes { log_x, legend: SeriesLabelPosition::UpperLeft, ..axes }, &[line]).unwrap().unwrap();
                 assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
             }
         }

@@ -1,0 +1,166 @@
+//! `mrc sim sweep` and `mrc sim report` from end to end, and the page in a real browser.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn mrc(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mrc")).args(args).output().expect("the program starts")
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+const SCENARIO: &str = r#"
+name = "incast-with-loss"
+about = "An incast and a victim on two planes with a lossy link & <trimming>."
+[topology]
+planes = 2
+t0 = 2
+hosts_per_t0 = 4
+t1 = 2
+[[workload]]
+kind = "incast"
+first = 4
+fan_in = 4
+to = 0
+bytes = 400000
+[[workload]]
+kind = "point-to-point"
+name = "victim"
+from = 3
+to = 6
+bytes = 800000
+[[fault]]
+kind = "loss"
+at_us = 5
+tier = "fabric"
+random = 1
+probability = 0.2
+"#;
+
+const SWEEP: &str = r#"
+scenario = "scenario.toml"
+seeds = [1, 2]
+[[axis]]
+key = "transport.mrc.active_evs"
+values = [2, 4]
+[[axis]]
+name = "trim"
+cases = [{ label = "on", set = { "queue.trim" = true } }, { label = "off", set = { "queue.trim" = false } }]
+"#;
+
+fn sweep(name: &str, more: &[&str]) -> (PathBuf, Output) {
+    let folder = folder(name);
+    std::fs::write(folder.join("scenario.toml"), SCENARIO).expect("a scenario");
+    std::fs::write(folder.join("sweep.toml"), SWEEP).expect("a sweep");
+    let (file, out) = (folder.join("sweep.toml"), folder.join("out"));
+    let mut args = vec!["sim", "sweep", file.to_str().expect("UTF-8"), "--out", out.to_str().expect("UTF-8")];
+    args.extend(more);
+    let output = mrc(&args);
+    (out, output)
+}
+
+fn digests(output: &Output) -> Vec<(String, String)> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let text = |line: &serde_json::Value, key: &str| line[key].as_str().expect("a string").to_owned();
+    lines.as_array().expect("a list").iter().map(|line| (text(line, "name"), text(line, "digest"))).collect()
+}
+
+#[test]
+fn a_sweep_gives_the_same_results_with_any_number_of_workers_and_goes_on_where_it_stopped() {
+    let (_, one) = sweep("sweep-one", &["-j", "1", "--json"]);
+    let (out, many) = sweep("sweep-many", &["-j", "5", "--json"]);
+    let want = digests(&one);
+    assert_eq!(want.len(), 8);
+    assert_eq!(digests(&many), want);
+    // One point is missing, another one is marked: only the first may run again.
+    std::fs::remove_file(out.join(format!("{}.json", want[0].0))).expect("results of the first point");
+    let kept = out.join(format!("{}.json", want[1].0));
+    let marked = std::fs::read_to_string(&kept).expect("results").replacen(&want[1].1, "mark", 1);
+    std::fs::write(&kept, marked).expect("results");
+    let folder = out.parent().expect("it has one").join("sweep.toml");
+    let again = mrc(&["sim", "sweep", folder.to_str().expect("UTF-8"), "-o", out.to_str().expect("UTF-8"), "--json"]);
+    let again = digests(&again);
+    assert_eq!((&again[0], again[1].1.as_str()), (&want[0], "mark"));
+    // The same folder is no place for another sweep.
+    std::fs::write(&folder, SWEEP.replace("[2, 4]", "[2, 8]")).expect("another sweep");
+    let other = mrc(&["sim", "sweep", folder.to_str().expect("UTF-8"), "-o", out.to_str().expect("UTF-8")]);
+    assert!(!other.status.success() && String::from_utf8_lossy(&other.stderr).contains("another sweep"));
+}
+
+#[test]
+fn the_points_of_a_sweep_can_be_handed_to_a_cluster() {
+    let (out, output) = sweep("sweep-jobs", &["--json"]);
+    let want = digests(&output);
+    let list = out.join("jobs.txt");
+    let file = out.parent().expect("it has one").join("sweep.toml");
+    let fresh = folder("sweep-jobs-fresh");
+    let at = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let emitted = mrc(&["sim", "sweep", &at(&file), "-o", &at(&fresh), "--jobs", &at(&list)]);
+    assert!(emitted.status.success());
+    let jobs = std::fs::read_to_string(&list).expect("the list");
+    assert_eq!(jobs.lines().count(), 8);
+    for job in jobs.lines().take(2) {
+        assert!(Command::new("sh").args(["-c", job]).status().expect("a shell").success(), "{job}");
+    }
+    for (name, digest) in &want[..2] {
+        let text = std::fs::read_to_string(fresh.join(format!("{name}.json"))).expect("results of the job");
+        assert!(text.contains(digest), "{name}");
+    }
+    let script = out.join("array.sh");
+    assert!(mrc(&["sim", "sweep", &at(&file), "-o", &at(&fresh), "--slurm", &at(&script)]).status.success());
+    let script = std::fs::read_to_string(script).expect("the script");
+    assert!(script.contains("#SBATCH --array=0-7") && script.contains("--only \"$SLURM_ARRAY_TASK_ID\""), "{script}");
+}
+
+/// Opens a page; returns what the browser made of it and what it said.
+fn browse(page: &Path, more: &[&str]) -> Option<(String, String)> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let name = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok())?;
+    let profile = page.with_extension("profile");
+    let output = Command::new("timeout")
+        .args(["120", name, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--window-size=1000,6000"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .args(more)
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .expect("timeout exists");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some((String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+#[test]
+fn a_report_shows_its_plots_in_a_browser_without_an_error() {
+    let (out, output) = sweep("sweep-report", &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = mrc(&["sim", "report", out.to_str().expect("UTF-8")]);
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    let page = out.join("report.html");
+    let html = std::fs::read_to_string(&page).expect("the page");
+    let figures = html.matches("<figure").count();
+    assert!(figures >= 8 * 4, "goodput, completion times, queues and EVs of each run: {figures}");
+    assert_eq!(std::fs::read_dir(out.join("figures")).expect("figures").count(), figures);
+    let Some((dom, said)) = browse(&page, &["--dump-dom"]) else {
+        eprintln!("skipped: a_report_shows_its_plots_in_a_browser_without_an_error: no Chromium");
+        return;
+    };
+    let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(console.is_empty(), "{console:?}");
+    assert_eq!(dom.matches("</svg>").count(), figures);
+    // Lines, not only axes: every plot drew series.
+    let plots: Vec<&str> = dom.split("<figure").skip(1).collect();
+    for plot in plots {
+        let drawn = plot.matches("<polyline").count() + plot.matches("<rect").count();
+        assert!(drawn > 3, "an empty plot: {}", plot.get(..120).unwrap_or(plot));
+    }
+    let picture = out.join("page.png");
+    browse(&page, &[&format!("--screenshot={}", picture.display())]);
+    let size = std::fs::metadata(&picture).expect("a screenshot").len();
+    assert!(size > 100_000, "a page of {size} B is a blank one");
+}
