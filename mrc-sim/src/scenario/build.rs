@@ -34,6 +34,7 @@ pub struct Built {
 
 /// Settings of the hosts, by transport.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per run")]
 #[non_exhaustive]
 pub enum TransportSettings {
     /// The engine.

@@ -205,8 +205,11 @@ fn read(file: &Path) -> anyhow::Result<(Manifest, PathBuf)> {
     Ok((Manifest { scenario, text, axes, points }, scenario_file))
 }
 
+/// A case's label and its changes.
+type Labelled = (String, Vec<String>);
+
 /// The cases of an axis: label and changes.
-fn cases(axis: &Axis) -> anyhow::Result<(String, Vec<(String, Vec<String>)>)> {
+fn cases(axis: &Axis) -> anyhow::Result<(String, Vec<Labelled>)> {
     match (&axis.key, &axis.name) {
         (Some(key), None) if axis.cases.is_empty() && !axis.values.is_empty() => {
             let short = key.rsplit('.').next().unwrap_or(key);
@@ -221,8 +224,8 @@ fn cases(axis: &Axis) -> anyhow::Result<(String, Vec<(String, Vec<String>)>)> {
     }
 }
 
-fn cross(points: &[Point], axis: &str, cases: &[(String, Vec<String>)]) -> Vec<Point> {
-    let with = |point: &Point, (label, set): &(String, Vec<String>)| {
+fn cross(points: &[Point], axis: &str, cases: &[Labelled]) -> Vec<Point> {
+    let with = |point: &Point, (label, set): &Labelled| {
         let mut point = point.clone();
         point.name = join(&point.name, label);
         point.at.insert(axis.to_owned(), label.clone());
@@ -394,7 +397,7 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn axis(text: &str) -> (String, Vec<(String, Vec<String>)>) {
+    fn axis(text: &str) -> (String, Vec<Labelled>) {
         cases(&toml::from_str(text).unwrap()).unwrap()
     }
 

@@ -36,7 +36,7 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
     };
     if let Some(sweep) = sweep {
         for (axis, name) in sweep.axes.iter().enumerate() {
-            let trends: [(&str, &str, &dyn Fn(&Results) -> f64); 3] = [
+            let trends: [Trend<'_>; 3] = [
                 ("mean FCT, us", "fct", &|results| results.fct_us.mean),
                 ("99th percentile of FCT, us", "p99", &|results| results.fct_us.p99),
                 ("goodput, Gb/s", "goodput", &|results| results.goodput_gbit_per_s),
@@ -64,6 +64,9 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
     }
     Ok(figures)
 }
+
+/// Axis label, name of the figure, value.
+type Trend<'a> = (&'a str, &'a str, &'a dyn Fn(&Results) -> f64);
 
 type Drawn = (&'static str, &'static str, Option<String>);
 
