@@ -492,3 +492,30 @@ fn service_time_is_taken_out_of_a_probe_when_configured() {
         });
     }
 }
+
+/// An update that finds no room for its answer is refused as a whole: the peer asks again, and only then it counts.
+//= EPOP-005 test
+#[test]
+fn an_update_that_cannot_be_answered_does_not_count() {
+    net(12, &told(), Weather::default(), |net| {
+        settle(net);
+        let mut last = PortMask::first(PLANES);
+        let mut refused = 0;
+        // A driver that does not poll: answers pile up, while the limit of rate would allow them.
+        for id in 0..40 {
+            net.now = net.now.after(1_000_000);
+            let mask = PortMask::from_bits(2 << (id % 2));
+            let bytes =
+                request(address(1, false), address(0, false), 1_000 + id, EndpointOp::PortStatusUpdate, mask.bits());
+            match net.deliver(0, PORT1, &bytes) {
+                Ok(()) => last = mask,
+                Err(why) => {
+                    assert_eq!(why, Discard::EndpointRate);
+                    refused += 1;
+                }
+            }
+            assert_eq!(peer_ports(net, 0), Some(last));
+        }
+        assert_eq!(refused, 8);
+    });
+}

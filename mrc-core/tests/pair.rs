@@ -8,7 +8,7 @@ use mrc_core::{
     Access, Discard, ErrorCause, Event, IcrcCheck, MAX_HEADER_LEN, PortMask, PostError, QpInit, QpState, RxMeta,
     SendWr, Status, Trimming,
 };
-use mrc_wire::{Ev, PortNum, Rkey, icrc};
+use mrc_wire::{Body, Ev, PortNum, Rkey, WireConfig, icrc, parse_frame};
 
 /// Writes messages of `lengths`, one behind the other in memory, over the QPs by turns; both sides at once when `both`.
 /// Returns a digest of all frames.
@@ -401,5 +401,35 @@ fn an_idle_endpoint_is_quiet() {
             assert!(side.engine.next_timeout().is_none_or(|at| at > net.now));
             assert_eq!(side.engine.poll_transmit(net.now, PortMask::ALL, &mut headers), None);
         }
+    });
+}
+
+/// Two messages arrived; the Transport ACK of the first gets through late, that of the second dies. Nothing else is under
+/// way that could bring the second one up again.
+//= TACK-004 test
+#[test]
+fn a_lost_transport_ack_is_asked_for_behind_one_that_arrived() {
+    net(11, &Setup::default(), Weather::default(), |net| {
+        for id in 0..2 {
+            net.post(0, id, id as usize * 100, 100).unwrap();
+        }
+        let mut acks = vec![];
+        while let Some((_, (to, port, bytes))) = net.wire.pop_first() {
+            let frame = parse_frame(&bytes, bytes.len(), &WireConfig::default(), |_| true).unwrap();
+            if matches!(frame.body, Body::Ack(_)) {
+                acks.push((to, port, bytes));
+                continue;
+            }
+            net.deliver(to, port, &bytes).unwrap();
+            net.drain(to);
+        }
+        assert_eq!(acks.len(), 2, "one acknowledgement for each message");
+        let (to, port, bytes) = acks.swap_remove(0);
+        net.deliver(to, port, &bytes).unwrap();
+        net.drain(to);
+        assert_eq!(net.sides[0].completions.len(), 1);
+        assert_eq!(net.sides[0].info(0).outstanding, 0);
+        assert!(net.run(1_000_000_000, |net| net.completed(2)), "the second write never ends");
+        assert_eq!(net.sides[0].engine.stats().tail_resent, 1);
     });
 }

@@ -164,8 +164,12 @@ impl<T: Copy, const N: usize> Fifo<T, N> {
         if at >= N { at - N } else { at }
     }
 
+    fn is_full(&self) -> bool {
+        self.len >= N
+    }
+
     fn push(&mut self, value: T) -> bool {
-        if self.len >= N {
+        if self.is_full() {
             return false;
         }
         let at = self.at(self.len);
@@ -425,7 +429,8 @@ impl Endpoint<'_> {
         frame: &Frame,
         request: &EndpointRequestRepr,
     ) -> Result<(), Discard> {
-        if !self.ops.answer_pace.allows(now) {
+        // Room for the answer first: what is not answered must not count either.
+        if self.ops.answers.is_full() || !self.ops.answer_pace.allows(now) {
             return Err(Discard::EndpointRate);
         }
         self.stats.rx_endpoint_request += 1;
@@ -436,7 +441,8 @@ impl Endpoint<'_> {
         let timestamp = request.tseth.reflected();
         let serviced = self.cfg.endpoint_svc_time && !request.tseth.tsr && timestamp != 0;
         let due = Due { peer, id, op: request.op, timestamp, serviced, arrived: stamp(now), port, ev: frame.entropy };
-        if self.ops.answers.push(due) { Ok(()) } else { Err(Discard::EndpointRate) }
+        self.ops.answers.push(due);
+        Ok(())
     }
 
     /// The peer's ports are those of `mask`, for every registration of that node. QPs read the mask when they choose a

@@ -257,9 +257,16 @@ impl TxSide<'_, '_> {
             self.req.next_tail_probe = Instant::FAR;
             self.flow.settle();
         }
-        let waits = self.sq.oldest(self.ring).is_some_and(|(wqe, all_sent)| {
-            all_sent && self.req.unack.diff(wqe.last_psn()) >= 0 && self.req.tack.diff(wqe.last_psn()) < 0
-        });
+        let (unack, tack) = (self.req.unack, self.req.tack);
+        let waits = match self.sq.oldest(self.ring) {
+            Some((wqe, true)) if tack.diff(wqe.last_psn()) < 0 => unack.diff(wqe.last_psn()) >= 0,
+            // Acknowledged and about to complete: those behind it may wait for an acknowledgement of their own.
+            Some((_, true)) => {
+                let next = self.sq.find(self.ring, tack.next());
+                next.is_some_and(|segment| unack.diff(segment.wqe.last_psn()) >= 0)
+            }
+            _ => false,
+        };
         if self.cfg.complete_on_sack && self.req.unack.diff(self.req.tack) > 0 {
             self.req.tack = self.req.unack;
         } else if !waits {
