@@ -328,3 +328,82 @@ fn explain(completion: &Completion, status: Status) -> String {
         completion.since_ack_ns as f64 / 1e6
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use mrc_afxdp::device::PathBytes;
+    use mrc_core::path::{EvEntry, compact_profile};
+    use mrc_wire::{Ev, PortNum, Qpn};
+
+    use super::*;
+
+    const QP: Qpn = Qpn::new(5);
+
+    fn goal(bits_per_second: Option<u64>) -> Goal {
+        Goal {
+            size: 1_000,
+            depth: 1,
+            messages: 10,
+            duration: None,
+            bits_per_second,
+            base_rtt: Duration::from_millis(1),
+            interval: Some(Duration::from_millis(100)),
+        }
+    }
+
+    fn at(ms: u64) -> mrc_core::Instant {
+        mrc_core::Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn stats(ms: u64, bytes: u64) -> DeviceStats {
+        let path = PathBytes { port: PortNum::from_plane(0), ev: Ev(1), bytes };
+        DeviceStats { at: at(ms), engine: mrc_core::Stats::default(), ports: Vec::new(), paths: vec![path] }
+    }
+
+    fn paths() -> Paths {
+        let mut entries = vec![EvEntry::new(Ev(0), PortNum::from_plane(0)); 2];
+        compact_profile(&mut entries, 1, 2, 8).unwrap();
+        Paths::new(entries)
+    }
+
+    #[test]
+    fn the_offered_load_grows_with_time() {
+        let limited = goal(Some(8_000_000));
+        assert_eq!(limited.offered(Duration::ZERO), 1);
+        assert_eq!(limited.offered(Duration::from_millis(10)), 11);
+        assert_eq!(goal(None).offered(Duration::ZERO), u64::MAX);
+    }
+
+    #[test]
+    fn samples_are_what_happened_since_the_one_before() {
+        let paths = paths();
+        let mut book = Book::open("spray", stats(1_000, 500), &paths, Duration::from_millis(1));
+        book.sample(&stats(1_100, 1_500), 1_000, &paths);
+        let run = book.close(&stats(1_200, 4_500), 4, Duration::from_millis(200), &goal(None), None, &paths);
+        let rows: Vec<(f64, f64, &[u64])> =
+            run.samples.iter().map(|s| (s.ms, s.gbit_per_s, s.path_bytes.as_slice())).collect();
+        assert_eq!(rows, [(100.0, 0.000_08, &[0, 1_000][..]), (200.0, 0.000_24, &[0, 3_000])]);
+        assert_eq!((run.bytes, run.path_bytes), (4_000, vec![0, 4_000]));
+        // A last sample right after another one says nothing.
+        let mut book = Book::open("spray", stats(1_000, 500), &paths, Duration::from_millis(1));
+        book.sample(&stats(1_100, 1_500), 1_000, &paths);
+        let run = book.close(&stats(1_105, 1_500), 1, Duration::from_millis(105), &goal(None), None, &paths);
+        assert_eq!(run.samples.len(), 1);
+    }
+
+    #[test]
+    fn a_switch_is_dated_from_the_first_probe_that_led_to_it() {
+        let paths = paths();
+        let probe = |ms| DeviceEvent::Engine(Event::PathProbe { qp: QP, path: 0, rtt_ns: 3_000_000, at: at(ms) });
+        let switch = |from, to, ms| DeviceEvent::Engine(Event::PathSwitch { qp: QP, from, to, at: at(ms) });
+        let mut book = Book::open("hopper", stats(100, 0), &paths, Duration::from_millis(1));
+        // A probe long ago belongs to another trouble.
+        for event in [probe(110), probe(150), probe(155), switch(0, 1, 158), switch(1, 0, 170)] {
+            book.note(&event, &paths);
+        }
+        let seen: Vec<_> = book.run.switches.iter().map(|s| (s.ms, s.from.as_str(), s.after_probe_ms)).collect();
+        assert_eq!(seen, [(58.0, "p0u0", Some(8.0)), (70.0, "p0u1", None)]);
+        assert_eq!((book.run.path_probes, book.run.path_switches), (3, 2));
+        assert_eq!(book.run.switches[0].to_string(), "p0u0 to p0u1 at 58.0 ms (8.0 ms after its first probe)");
+    }
+}

@@ -106,7 +106,12 @@ impl Paths {
     /// # Errors
     /// More uplinks than an EV can name.
     pub fn between(host: &HostFile, peer: &HostPeer) -> anyhow::Result<Self> {
-        Ok(Self { entries: host.paths_to(peer)? })
+        Ok(Self::new(host.paths_to(peer)?))
+    }
+
+    /// The paths of an EV profile.
+    pub fn new(entries: Vec<EvEntry>) -> Self {
+        Self { entries }
     }
 
     /// Their names.
@@ -131,5 +136,48 @@ impl Paths {
             counted.iter().find(|path| path.port == entry.port && path.ev == entry.ev).map_or(0, |path| path.bytes)
         };
         self.entries.iter().map(bytes).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mrc_core::path::compact_profile;
+    use mrc_wire::{Ev, PortNum};
+
+    use super::*;
+
+    fn paths() -> Paths {
+        let mut entries = vec![EvEntry::new(Ev(0), PortNum::from_plane(0)); 6];
+        compact_profile(&mut entries, 2, 3, 8).unwrap();
+        Paths::new(entries)
+    }
+
+    #[test]
+    fn paths_have_names_and_their_bytes_are_found() {
+        let paths = paths();
+        assert_eq!(paths.names(), ["p0u0", "p1u0", "p0u1", "p1u1", "p0u2", "p1u2"]);
+        assert_eq!((paths.name(3), paths.name(6)), ("p1u1".into(), "?".into()));
+        let counted = [(1, 0x102, 7), (0, 0x001, 5)];
+        let counted =
+            counted.map(|(plane, ev, bytes)| PathBytes { port: PortNum::from_plane(plane), ev: Ev(ev), bytes });
+        assert_eq!(paths.sort(&counted), [0, 0, 5, 0, 0, 7]);
+    }
+
+    #[test]
+    fn a_selector_begins_on_the_path_that_was_named() {
+        let args = |path: Option<&str>| PathArgs { selector: Vec::new(), path: path.map(str::to_owned), base_rtt: 50 };
+        let cc = CcProfileHandle::from_index(0);
+        let of = |args: &PathArgs, name| args.tune(name, &paths(), cc).unwrap().selector;
+        assert_eq!(args(None).selectors(), [SelectorArg::Spray]);
+        assert_eq!(of(&args(None), SelectorArg::Pinned), Selector::Pinned(EvIndex(0)));
+        assert_eq!(of(&args(Some("p1u1")), SelectorArg::Pinned), Selector::Pinned(EvIndex(3)));
+        let begins = |name| match of(&args(Some("p0u2")), name) {
+            Selector::Hopper(cfg) => cfg.first,
+            Selector::FlowBender(cfg) => cfg.first,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((begins(SelectorArg::Hopper), begins(SelectorArg::Flowbender)), (EvIndex(4), EvIndex(4)));
+        let refused = args(Some("p2u0")).tune(SelectorArg::Spray, &paths(), cc).unwrap_err().to_string();
+        assert!(refused.contains("p2u0") && refused.contains("p0u0 p1u0"), "{refused}");
     }
 }
