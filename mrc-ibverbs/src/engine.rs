@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use mrc_afxdp::device::{Device, DeviceError};
 use mrc_afxdp::{Problem, SetupError};
 use mrc_core::{EvProfileHandle, Limits, PeerHandle, TableError};
-use mrc_verbs_shim::host::{HostFile, HostPeer};
+use mrc_verbs_shim::host::HostFile;
 use parking_lot::Mutex;
 
 use crate::events::Hub;
@@ -88,7 +88,7 @@ impl Engine {
 
     /// The peer that a GID names, and the paths to it.
     pub(crate) fn peer(&self, gid: Ipv6Addr) -> Result<(PeerHandle, EvProfileHandle), c_int> {
-        let Some(peer) = find_peer(&self.host, gid) else {
+        let Some(peer) = self.host.peer_by_gid(gid) else {
             let known: Vec<String> = self.host.peers.iter().map(|peer| peer.gid.to_string()).collect();
             log::error!(
                 "no peer has the GID {gid}: the configuration lists {}; add a `[[peers]]` table",
@@ -121,21 +121,6 @@ impl Drop for Engine {
             log::info!("{:?}", stats.engine);
         }
     }
-}
-
-/// The link-local GID that belongs to an inner address.
-pub(crate) fn link_local(gid: Ipv6Addr) -> Ipv6Addr {
-    let [.., a, b, c, d] = gid.segments();
-    Ipv6Addr::new(0xfe80, 0, 0, 0, a, b, c, d)
-}
-
-fn find_peer(host: &HostFile, gid: Ipv6Addr) -> Option<HostPeer> {
-    let named = host.peer_by_gid(gid).cloned();
-    let named = named.or_else(|| host.peers.iter().find(|peer| link_local(peer.gid) == gid).cloned());
-    let own = || {
-        gid == host.gid || gid == link_local(host.gid) || gid.to_ipv4_mapped().is_some_and(|v4| host.ipv4 == Some(v4))
-    };
-    named.or_else(|| if own() { host.myself() } else { None })
 }
 
 /// Says why the device refused, and which error number means that.

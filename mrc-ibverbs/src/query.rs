@@ -1,8 +1,6 @@
 //! What the device, its port and its GID table say of themselves. Lengths that callers pass are honoured: structures grew
 //! over the years, and callers are older and newer than we.
 
-use std::net::Ipv6Addr;
-
 use core::ffi::{c_int, c_void};
 
 use mrc_afxdp::Interface;
@@ -10,7 +8,7 @@ use mrc_verbs_shim::host::HostFile;
 
 use crate::abi::{IbvContext, IbvDeviceAttr, IbvDeviceAttrEx, IbvGidEntry, IbvPortAttr, PORT_ATTR_COMPAT_LEN};
 use crate::device::Context;
-use crate::engine::{MAX_CQ, MAX_CQE, MAX_MR, MAX_QP, MAX_WR, link_local};
+use crate::engine::{MAX_CQ, MAX_CQE, MAX_MR, MAX_QP, MAX_WR};
 use crate::object;
 
 /// Not zero, which programs take for "no vendor"; nobody's.
@@ -174,16 +172,8 @@ pub(crate) unsafe extern "C" fn query_port_compat(context: *mut IbvContext, port
     unsafe { query_port(context, port, attr, PORT_ATTR_COMPAT_LEN) }
 }
 
-/// Two link-local entries, the inner address, and the only IPv4-mapped one at index 3: where programs that choose by
-/// themselves look, and where those look that are told by habit.
 fn gid(host: &HostFile, index: u32) -> Option<[u8; 16]> {
-    let address = match index {
-        0 | 1 => link_local(host.gid),
-        2 => host.gid,
-        3 => host.ipv4.map_or(Ipv6Addr::UNSPECIFIED, |ipv4| ipv4.to_ipv6_mapped()),
-        _ => return None,
-    };
-    Some(address.octets())
+    host.gids().get(index as usize).map(std::net::Ipv6Addr::octets)
 }
 
 pub(crate) unsafe extern "C" fn query_gid(

@@ -421,10 +421,19 @@ impl HostFile {
         })
     }
 
-    /// The peer that a GID of any form names: its inner address or its IPv4-mapped address.
-    pub fn peer_by_gid(&self, gid: Ipv6Addr) -> Option<&HostPeer> {
+    /// The GID table: two link-local entries, the inner address, and the only IPv4-mapped one at index 3, unspecified
+    /// where the host has none. Programs that choose by themselves, and those told by habit, both look there.
+    pub fn gids(&self) -> [Ipv6Addr; 4] {
+        let mapped = self.ipv4.map_or(Ipv6Addr::UNSPECIFIED, |ipv4| ipv4.to_ipv6_mapped());
+        [link_local(self.gid), link_local(self.gid), self.gid, mapped]
+    }
+
+    /// The peer that a GID of any form names; the host itself when it is one of its own.
+    pub fn peer_by_gid(&self, gid: Ipv6Addr) -> Option<HostPeer> {
         let v4 = gid.to_ipv4_mapped();
-        self.peers.iter().find(|peer| peer.gid == gid || (v4.is_some() && peer.ipv4 == v4))
+        let is = |own: Ipv6Addr, ipv4| own == gid || link_local(own) == gid || (v4.is_some() && ipv4 == v4);
+        let peer = self.peers.iter().find(|peer| is(peer.gid, peer.ipv4)).cloned();
+        peer.or_else(|| self.myself().filter(|own| is(own.gid, own.ipv4)))
     }
 }
 
@@ -464,6 +473,12 @@ fn located(origin: &str, text: &str, error: &toml::de::Error) -> HostError {
     let line = text.get(..start).unwrap_or("").matches('\n').count() + 1;
     let key = text.lines().nth(line - 1).unwrap_or("").split('=').next().unwrap_or("").trim().to_owned();
     HostError::Toml { origin: origin.to_owned(), line, key, why: error.message().to_owned() }
+}
+
+/// The link-local address with the same lower half.
+fn link_local(gid: Ipv6Addr) -> Ipv6Addr {
+    let [.., a, b, c, d] = gid.segments();
+    Ipv6Addr::new(0xfe80, 0, 0, 0, a, b, c, d)
 }
 
 /// The algorithmic mapping: the plane goes into every micro-SID, the uplink into the T1's.
@@ -544,9 +559,16 @@ uplinks = 4
         let host = HostFile::parse("mrc.toml", FILE).unwrap();
         assert_eq!((host.device.as_str(), host.path_mtu().unwrap()), ("mrc0", 4096));
         assert_eq!(host.device().endpoint.wire.dscp.control, 40);
-        for gid in ["fd00::2", "::ffff:10.109.0.2"] {
-            assert_eq!(host.peer_by_gid(gid.parse().unwrap()).unwrap().name, "hB");
+        for (gid, name) in [
+            ("fd00::2", "hB"),
+            ("fe80::2", "hB"),
+            ("::ffff:10.109.0.2", "hB"),
+            ("fd00::1", "hA"),
+            ("::ffff:10.109.0.1", "hA"),
+        ] {
+            assert_eq!(host.peer_by_gid(gid.parse().unwrap()).unwrap().name, name, "{gid}");
         }
+        assert_eq!(host.gids().map(|gid| gid.to_string()), ["fe80::1", "fe80::1", "fd00::1", "::ffff:10.109.0.1"]);
         assert!(host.peer_by_gid("::ffff:10.109.0.3".parse().unwrap()).is_none());
         let json = serde_json::to_string(&host).unwrap();
         let again = HostFile::parse("again", &json).unwrap().to_toml();

@@ -284,7 +284,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Where the hosts of a fabric have their configuration.
-fn configurations(prefix: &str) -> PathBuf {
+pub fn configurations(prefix: &str) -> PathBuf {
     PathBuf::from("/run/mrc").join(prefix)
 }
 

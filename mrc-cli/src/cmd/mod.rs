@@ -9,6 +9,7 @@ pub mod demo;
 pub mod doctor;
 pub mod lab;
 pub mod sim;
+pub mod verbs_run;
 pub mod write_bw;
 pub mod write_lat;
 
@@ -25,6 +26,8 @@ pub enum Command {
     Lab(lab::Args),
     /// Simulate fabrics: scenarios from files, results as data
     Sim(sim::Args),
+    /// Run a program written for RDMA hardware over our libibverbs
+    VerbsRun(verbs_run::Args),
     /// Measure write bandwidth between two hosts
     WriteBw(write_bw::Args),
     /// Measure write latency between two hosts
@@ -39,6 +42,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::VerbsRun(args) => verbs_run::run(args),
         Command::WriteBw(args) => write_bw::run(args),
         Command::WriteLat(args) => write_lat::run(args),
     }

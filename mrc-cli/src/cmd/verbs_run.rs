@@ -1,0 +1,228 @@
+//! `mrc verbs-run`: runs a program written for RDMA hardware over this library: the library path, the configuration, and
+//! a `/sys/class/infiniband` for programs that insist on one, in a mount namespace that nobody else sees.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use mrc_verbs_shim::host::{CONFIG_VARIABLE, HostFile};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+
+/// Arguments of `mrc verbs-run`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples (after `mrc lab up`):
+  mrc verbs-run --lab hA -- ibv_devinfo -v
+  mrc verbs-run --lab hB -- ib_write_bw -d mrc0 -x 3
+  mrc verbs-run --lab hA -- ib_write_bw -d mrc0 -x 3 10.109.0.2
+  mrc verbs-run --config /etc/mrc/mrc.toml -- ./my_program
+
+Root gets the view of /sys; others only the library path.")]
+pub struct Args {
+    /// Configuration of the device; default: what MRC_CONFIG names, or /etc/mrc/mrc.toml
+    #[arg(long, value_name = "FILE", conflicts_with = "lab")]
+    config: Option<PathBuf>,
+    /// Host of the lab fabric to run on, e.g. hA
+    #[arg(long, value_name = "HOST")]
+    lab: Option<String>,
+    /// Prefix of the lab fabric
+    #[arg(long, default_value = "mrc")]
+    prefix: String,
+    /// Our libibverbs; default: beside this program, or in ../lib/mrc
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+    /// Leave /sys as it is
+    #[arg(long)]
+    no_sysfs: bool,
+    /// Program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let config = match (&args.config, &args.lab) {
+        (Some(path), _) => path.clone(),
+        (None, Some(host)) => super::lab::configurations(&args.prefix).join(format!("{host}.toml")),
+        (None, None) => HostFile::configured_path()?,
+    };
+    let host = HostFile::read(&config)?;
+    let library = library(args.library.as_deref())?;
+    let scratch = Scratch::new()?;
+    // Both names: NCCL tries the one without a number first.
+    for name in ["libibverbs.so.1", "libibverbs.so"] {
+        symlink(&library, scratch.0.join(name)).context("linking the library")?;
+    }
+    let mut path = scratch.0.clone().into_os_string();
+    if let Some(more) = std::env::var_os("LD_LIBRARY_PATH").filter(|more| !more.is_empty()) {
+        path.push(":");
+        path.push(more);
+    }
+    let (name, arguments) = args.program.split_first().context("no program")?;
+    let mut command = Command::new(name);
+    command.args(arguments).env("LD_LIBRARY_PATH", path).env(CONFIG_VARIABLE, &config);
+    let in_lab = args.lab.is_some();
+    let start = || {
+        let view = !args.no_sysfs && geteuid().is_root();
+        if view {
+            sysfs_view(&host, &scratch.0, in_lab).context("making a private /sys (--no-sysfs does without)")?;
+        }
+        supervise(&mut command).with_context(|| format!("running {name}"))
+    };
+    // A thread of its own: the namespaces are the thread's and its children's, and end with them.
+    let status = match host.namespace.as_deref().filter(|_| in_lab) {
+        Some(namespace) => mrc_lab::enter(namespace, start)??,
+        None => std::thread::scope(|scope| scope.spawn(start).join()).map_err(|_| anyhow::anyhow!("thread died"))??,
+    };
+    Ok(ExitCode::from(exit_code(status)))
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    u8::try_from(code.unwrap_or(1)).unwrap_or(1)
+}
+
+fn library(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("where is this program?")?;
+    let own = own.parent().unwrap_or(Path::new("/"));
+    let beside = [own.join("libibverbs.so"), own.join("../lib/mrc/libibverbs.so")];
+    let found = match named {
+        Some(path) => Some(path.to_owned()).filter(|path| path.exists()),
+        None => beside.into_iter().find(|path| path.exists()),
+    };
+    match found {
+        Some(path) => Ok(path.canonicalize()?),
+        None => {
+            bail!("no libibverbs.so of ours: build it (`cargo build --release -p mrc-ibverbs`) or name it (--library)")
+        }
+    }
+}
+
+/// A directory that goes when the program ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("mrc-verbs-run-{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs the program to its end. What asks us to end is passed on; the terminal tells it of Ctrl-C itself.
+fn supervise(command: &mut Command) -> anyhow::Result<ExitStatus> {
+    let (interrupted, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&ended))?;
+    let mut child = command.spawn()?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if ended.swap(false, Ordering::Relaxed) {
+            kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM)?;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Gives this thread a mount namespace in which `/sys/class` has our device.
+///
+/// The kernel lets nobody make files in sysfs, so `/sys/class` is replaced: links to all that was there, and directories of
+/// ours. The links lead into a second mount of the whole `/sys`, since what they lead to has relative links itself.
+fn sysfs_view(host: &HostFile, scratch: &Path, fresh: bool) -> anyhow::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    if fresh {
+        // In another network namespace the old mount shows the old interfaces.
+        mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none)?;
+    }
+    let whole = scratch.join("sys");
+    fs::create_dir(&whole)?;
+    mount(Some("/sys"), &whole, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)?;
+    mount(Some("tmpfs"), "/sys/class", Some("tmpfs"), MsFlags::empty(), Some("mode=755"))?;
+    for entry in fs::read_dir(whole.join("class"))? {
+        let entry = entry?;
+        if !["infiniband", "infiniband_verbs"].iter().any(|ours| entry.file_name() == *ours) {
+            symlink(entry.path(), Path::new("/sys/class").join(entry.file_name()))?;
+        }
+    }
+    describe(host, Path::new("/sys/class"))
+}
+
+/// The files that programs read about an RDMA device.
+fn describe(host: &HostFile, class: &Path) -> anyhow::Result<()> {
+    let device = class.join("infiniband").join(&host.device);
+    let port = device.join("ports/1");
+    for directory in ["gids", "pkeys", "gid_attrs/types", "gid_attrs/ndevs", "counters", "hw_counters"] {
+        fs::create_dir_all(port.join(directory))?;
+    }
+    let uverbs = class.join("infiniband_verbs/uverbs0");
+    fs::create_dir_all(&uverbs)?;
+    let put = |path: PathBuf, text: &str| {
+        fs::File::create(&path)
+            .and_then(|mut file| writeln!(file, "{text}"))
+            .with_context(|| path.display().to_string())
+    };
+    put(device.join("node_type"), "1: CA")?;
+    put(device.join("fw_ver"), env!("CARGO_PKG_VERSION"))?;
+    put(device.join("board_id"), "MRC_SOFTWARE")?;
+    put(device.join("hca_type"), "MRC")?;
+    put(port.join("state"), "4: ACTIVE")?;
+    put(port.join("phys_state"), "5: LinkUp")?;
+    put(port.join("link_layer"), "Ethernet")?;
+    put(port.join("rate"), "100 Gb/sec (4X EDR)")?;
+    put(port.join("lid"), "0x0")?;
+    put(port.join("pkeys/0"), "0xffff")?;
+    let first = host.planes.first().map_or("lo", |plane| plane.interface.as_str());
+    for (index, gid) in host.gids().iter().enumerate() {
+        let text: Vec<String> = gid.segments().iter().map(|group| format!("{group:04x}")).collect();
+        put(port.join(format!("gids/{index}")), &text.join(":"))?;
+        put(port.join(format!("gid_attrs/types/{index}")), "RoCE v2")?;
+        put(port.join(format!("gid_attrs/ndevs/{index}")), first)?;
+    }
+    put(uverbs.join("ibdev"), &host.device)?;
+    put(uverbs.join("abi_version"), "1")?;
+    put(class.join("infiniband_verbs/abi_version"), "6")?;
+    // Where the device hangs: its first interface, which has the machine's topology around it.
+    let behind = fs::canonicalize(class.join("net").join(first)).unwrap_or_else(|_| "/sys/devices".into());
+    let behind = behind.join("device").canonicalize().unwrap_or(behind);
+    symlink(&behind, device.join("device"))?;
+    symlink(&behind, uverbs.join("device"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_is_the_programs() {
+        let status = |script| Command::new("sh").args(["-c", script]).status().unwrap();
+        assert_eq!(exit_code(status("exit 3")), 3);
+        assert_eq!(exit_code(status("kill -9 $$")), 137);
+    }
+
+    #[test]
+    fn a_library_that_is_not_there_says_how_to_get_one() {
+        let text = library(Some(Path::new("/nonexistent"))).unwrap_err().to_string();
+        assert!(text.contains("mrc-ibverbs"), "{text}");
+    }
+}
