@@ -24,6 +24,8 @@ use crate::object::{self, Kind, Object};
 pub(crate) struct Cq {
     abi: UnsafeCell<IbvCqEx>,
     ring: Mutex<CompletionRing>,
+    /// Polls in a row that found nothing.
+    idle: AtomicU32,
     /// What the extended way reads from, between its start and end; whoever holds the ring's lock owns it.
     current: UnsafeCell<IbvWc>,
     notify: Arc<Notify>,
@@ -94,6 +96,7 @@ fn create(context: *mut IbvContext, wanted: &Wanted) -> Result<*mut IbvCq, c_int
         abi: UnsafeCell::new(abi),
         handle: ring.handle(),
         ring: Mutex::new(ring),
+        idle: AtomicU32::new(0),
         current: UnsafeCell::default(),
         notify: Arc::clone(&notify),
         unacknowledged: Unacknowledged::default(),
@@ -235,7 +238,27 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut IbvCq, entries: c_int, mut out:
             out = out.add(1);
         }
     });
+    if taken > 0 {
+        cq.idle.store(0, Ordering::Relaxed);
+    } else {
+        cq.nothing_came();
+    }
     taken as c_int
+}
+
+/// Empty polls in a row after which the CPU is offered to others.
+const PATIENCE: u32 = 256;
+
+impl Cq {
+    /// A program that spins on an empty CQ may hold the CPU that the progress thread, or the network underneath, needs.
+    fn nothing_came(&self) {
+        let polls = self.idle.load(Ordering::Relaxed);
+        if polls < PATIENCE {
+            self.idle.store(polls + 1, Ordering::Relaxed);
+        } else {
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// The CQ behind an extended one.
