@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# Programs nobody here wrote, over MRC: installs them from Debian, builds a fabric of kernel SRv6 switches, runs each
+# program unmodified on two hosts of it and prints one line each. Needs root.
+#
+#   tests/interop/run.sh            everything, some minutes
+#   tests/interop/run.sh --short    the same programs for a shorter time, for CI
+#
+# MRC_BIN names the directory of `mrc` and `libibverbs.so`; the default builds them.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+seconds=20 lat_iters=1000 sweep_iters=100
+if [ "${1:-}" = --short ]; then
+    seconds=6 lat_iters=200 sweep_iters=5
+fi
+
+if [ "$(id -u)" != 0 ]; then
+    echo "SKIP interop: needs root for network namespaces"
+    exit 0
+fi
+
+if ! command -v ib_write_bw >/dev/null || ! command -v ibv_devinfo >/dev/null; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends perftest ibverbs-utils >/dev/null
+fi
+if [ -z "${MRC_BIN:-}" ]; then
+    cargo build --release --locked --quiet -p mrc-cli -p mrc-ibverbs
+    MRC_BIN=${CARGO_TARGET_DIR:-target}/release
+fi
+mrc=$(realpath "$MRC_BIN/mrc")
+
+prefix=mrcio$$
+logs=$(mktemp -d)
+trap '"$mrc" lab --prefix "$prefix" down >/dev/null; rm -rf "$logs"' EXIT
+"$mrc" lab --prefix "$prefix" up >/dev/null
+server_address=10.109.0.2
+failed=0
+
+on() { # host command...: on a host of the fabric, for at most two minutes
+    local host=$1
+    shift
+    timeout -k 5 120 "$mrc" verbs-run --prefix "$prefix" --lab "$host" -- "$@"
+}
+
+say() { # name verdict detail
+    printf '%-58s %-4s %s\n' "$1" "$2" "$3"
+    if [ "$2" != ok ]; then
+        failed=1
+        tail -n 15 "$logs"/* | sed 's/^/    /'
+    fi
+}
+
+# Runs a perftest program on both hosts. The last line of the table is the detail.
+perftest() { # name program arguments...
+    local name=$1 server client table
+    shift
+    rm -f "$logs"/*
+    on hB "$@" >"$logs/server" 2>&1 &
+    server=$!
+    wait_for_listener
+    client=0
+    on hA "$@" "$server_address" >"$logs/client" 2>&1 || client=$?
+    wait "$server" || client=$?
+    table=$(sed -n '/#bytes/,/^---/p' "$logs/client" | grep -v -e '---' -e '#bytes' | tail -n 1 | tr -s ' \t' ' ' || true)
+    if [ "$client" = 0 ] && [ -n "$table" ] && ! grep -qiE 'completion with error|failed status|problems' "$logs"/*; then
+        say "$name" ok "$table"
+    else
+        say "$name" FAIL "exit code $client"
+    fi
+}
+
+wait_for_listener() {
+    for _ in $(seq 100); do
+        if ip netns exec "$prefix-hB" ss -Htln 'sport = :18515' | grep -q .; then return; fi
+        sleep 0.1
+    done
+}
+
+# The same, while something happens to the fabric.
+perftest_while() { # name script arguments...
+    local name=$1 script=$2 trouble
+    shift 2
+    (sleep 2 && "$script") >"$logs.trouble" 2>&1 &
+    trouble=$!
+    perftest "$name" "$@"
+    if ! wait "$trouble"; then
+        say "$name: $script" FAIL "$(tail -n 1 "$logs.trouble")"
+    fi
+    rm -f "$logs.trouble"
+}
+
+lab() { "$mrc" lab --prefix "$prefix" "$@"; }
+
+cut_links() {
+    lab cut p0-t0a-t1a && sleep 1 && lab cut p1-t0b-t1c && sleep 1 && lab heal p0-t0a-t1a && lab heal p1-t0b-t1c
+}
+
+cut_plane() {
+    lab withdraw 1 && sleep 1.5 && lab restore 1
+}
+
+lose() {
+    lab impair --all --loss 0.1% && sleep 2 && lab impair --all --clear
+}
+
+looks() { # name wanted program...: a program that only looks
+    local name=$1 wanted=$2
+    shift 2
+    rm -f "$logs"/*
+    if on hA "$@" >"$logs/out" 2>&1 && grep -q "$wanted" "$logs/out"; then
+        say "$name" ok "$(grep -m 1 "$wanted" "$logs/out" | tr -s ' \t' ' ')"
+    else
+        say "$name" FAIL "no \`$wanted\`"
+    fi
+}
+
+looks "ibv_devices" mrc0 ibv_devices
+looks "ibv_devinfo -v" "PORT_ACTIVE" ibv_devinfo -v
+looks "ibv_devinfo -v, GID 3" "::ffff:10.109.0.1" ibv_devinfo -v
+
+bw="ib_write_bw -d mrc0 --report_gbits"
+lat="ib_write_lat -d mrc0"
+# The lists of words are meant to be split.
+# shellcheck disable=SC2086
+{
+    perftest "ib_write_bw -x 3 -n 2000" $bw -x 3 -n 2000
+    perftest "ib_write_bw, GID chosen by perftest" $bw -n 1000
+    perftest "ib_write_bw -q 16" $bw -x 3 -q 16 -n 200
+    perftest "ib_write_bw -b" $bw -x 3 -b -n 500
+    perftest "ib_write_bw -b -q 16" $bw -x 3 -b -q 16 -n 100
+    perftest "ib_write_bw -a" $bw -x 3 -a -n $sweep_iters
+    perftest "ib_write_bw -Q 16 -l 16" $bw -x 3 -Q 16 -l 16 -n 2000
+    perftest "ib_write_bw -m 1024" $bw -x 3 -m 1024 -n 500
+    perftest "ib_write_bw -s 64 -I 64 (inline)" $bw -x 3 -s 64 -I 64 -n 2000
+    perftest "ib_write_bw -s 1" $bw -x 3 -s 1 -n 1000
+    perftest "ib_write_lat -s 8" $lat -x 3 -s 8 -n $lat_iters
+    perftest "ib_write_lat, GID chosen by perftest" $lat -n $lat_iters
+    perftest "ib_write_lat -a" $lat -x 3 -a -n $sweep_iters
+    perftest "ib_write_bw -D" $bw -x 3 -D $seconds
+    perftest_while "ib_write_bw -D, T0-T1 links cut and healed" cut_links $bw -x 3 -D $seconds
+    perftest_while "ib_write_bw -D, one plane cut and healed" cut_plane $bw -x 3 -D $seconds
+    perftest_while "ib_write_bw -D, 0.1 % loss" lose $bw -x 3 -D $seconds
+}
+
+# What MRC does not have must say so.
+rm -f "$logs"/*
+on hB ib_send_bw -d mrc0 -x 3 -n 10 >"$logs/server" 2>&1 &
+server=$!
+wait_for_listener
+on hA ib_send_bw -d mrc0 -x 3 -n 10 "$server_address" >"$logs/client" 2>&1 || true
+kill "$server" 2>/dev/null || true
+wait "$server" 2>/dev/null || true
+if grep -q 'RDMA WRITE' "$logs/client"; then
+    say "ib_send_bw is refused" ok "$(grep -m 1 'RDMA WRITE' "$logs/client")"
+else
+    say "ib_send_bw is refused" FAIL "no word of it"
+fi
+
+exit $failed
