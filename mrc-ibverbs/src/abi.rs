@@ -200,8 +200,13 @@ pub(crate) struct IbvQpInitAttr {
 
 #[repr(C)]
 pub(crate) struct IbvQpInitAttrEx {
-    pub(crate) base: IbvQpInitAttr,
-    // C packs `comp_mask` behind `sq_sig_all` without a hole: the base has no tail padding.
+    pub(crate) qp_context: *mut c_void,
+    pub(crate) send_cq: *mut IbvCq,
+    pub(crate) recv_cq: *mut IbvCq,
+    pub(crate) srq: *mut c_void,
+    pub(crate) cap: IbvQpCap,
+    pub(crate) qp_type: u32,
+    pub(crate) sq_sig_all: c_int,
     pub(crate) comp_mask: u32,
     pub(crate) pd: *mut IbvPd,
     pub(crate) xrcd: *mut c_void,
@@ -482,3 +487,6 @@ pub(crate) const QP_INIT_ATTR_PD: u32 = 1;
 pub(crate) const QP_INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
 /// `IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM`.
 pub(crate) const QP_EX_WRITES: u64 = 3;
+
+#[cfg(test)]
+mod tests;

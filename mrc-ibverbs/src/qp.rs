@@ -158,12 +158,15 @@ pub(crate) unsafe extern "C" fn create_qp(pd: *mut IbvPd, attr: *mut IbvQpInitAt
 pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut IbvContext, attr: *const IbvQpInitAttrEx) -> *mut IbvQp {
     let make = || {
         object::get::<Context>(context)?;
-        // SAFETY: null or the application's structure. Fields behind `pd` are read only when the mask says they are there.
-        let (base, mask, pd) = unsafe {
-            if attr.is_null() {
-                return Err(libc::EINVAL);
-            }
-            ((*attr).base, (*attr).comp_mask, (*attr).pd)
+        if attr.is_null() {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: the application's structure; fields behind the mask are read only when it says that they are there.
+        let (base, mask) = unsafe {
+            let (cap, qp_type, sq_sig_all) = ((*attr).cap, (*attr).qp_type, (*attr).sq_sig_all);
+            let (qp_context, send_cq, recv_cq, srq) =
+                ((*attr).qp_context, (*attr).send_cq, (*attr).recv_cq, (*attr).srq);
+            (IbvQpInitAttr { qp_context, send_cq, recv_cq, srq, cap, qp_type, sq_sig_all }, (*attr).comp_mask)
         };
         if mask & QP_INIT_ATTR_PD == 0 {
             return Err(libc::EINVAL);
@@ -176,7 +179,8 @@ pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut IbvContext, attr: *co
         if extended && unsafe { (*attr).send_ops_flags } & !QP_EX_WRITES != 0 {
             return Err(object::unsupported("send operations other than writes"));
         }
-        create(pd, &base, extended).map(|(qp, _)| qp)
+        // SAFETY: the mask says so of this one too.
+        create(unsafe { (*attr).pd }, &base, extended).map(|(qp, _)| qp)
     };
     object::pointer(make())
 }

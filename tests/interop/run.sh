@@ -19,9 +19,10 @@ if [ "$(id -u)" != 0 ]; then
     exit 0
 fi
 
-if ! command -v ib_write_bw >/dev/null || ! command -v ibv_devinfo >/dev/null; then
+if ! command -v ib_write_bw >/dev/null || ! command -v ibv_devinfo >/dev/null || ! [ -e /usr/include/infiniband/verbs.h ]; then
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends perftest ibverbs-utils >/dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        perftest ibverbs-utils libibverbs-dev gcc libc6-dev >/dev/null
 fi
 if [ -z "${MRC_BIN:-}" ]; then
     cargo build --release --locked --quiet -p mrc-cli -p mrc-ibverbs
@@ -117,6 +118,15 @@ looks() { # name wanted program...: a program that only looks
 looks "ibv_devices" mrc0 ibv_devices
 looks "ibv_devinfo -v" "PORT_ACTIVE" ibv_devinfo -v
 looks "ibv_devinfo -v, GID 3" "::ffff:10.109.0.1" ibv_devinfo -v
+
+# What perftest does not use, by a program of ours against Debian's header and library.
+rm -f "$logs"/*
+cc -O1 -o "$logs/verbs_api" tests/interop/verbs_api.c -libverbs
+if on hA "$logs/verbs_api" >"$logs/out" 2>"$logs/err"; then
+    say "verbs_api.c" ok "$(grep -c ' ok$' "$logs/out") checks"
+else
+    say "verbs_api.c" FAIL "$(grep -c ' FAIL$' "$logs/out") checks failed"
+fi
 
 bw="ib_write_bw -d mrc0 --report_gbits"
 lat="ib_write_lat -d mrc0"
