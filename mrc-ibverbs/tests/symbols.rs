@@ -1,0 +1,170 @@
+//! The built library from outside: symbols with their versions, and programs that a C compiler links against Debian's
+//! library and that run over ours.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Cargo builds the library for its tests, beside their directory.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().and_then(Path::parent).unwrap().join("libibverbs.so")
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// Defined symbols, e.g. `ibv_reg_mr@@IBVERBS_1.1`; none when the file is not there.
+fn symbols(library: &Path) -> BTreeSet<String> {
+    let output =
+        Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().expect("binutils are installed");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_symbol_has_its_version_and_nothing_else_is_exported() {
+    let ours = symbols(&library());
+    for wanted in [
+        "ibv_get_device_list@@IBVERBS_1.1",
+        "ibv_create_comp_channel@@IBVERBS_1.0",
+        "ibv_get_pkey_index@@IBVERBS_1.5",
+        "ibv_qp_to_qp_ex@@IBVERBS_1.6",
+        "ibv_reg_mr_iova2@@IBVERBS_1.8",
+        "ibv_get_device_index@@IBVERBS_1.9",
+        "ibv_set_ece@@IBVERBS_1.10",
+        "_ibv_query_gid_ex@@IBVERBS_1.11",
+        "ibv_reg_dmabuf_mr@@IBVERBS_1.12",
+        "ibv_query_gid_type@@IBVERBS_PRIVATE_34",
+        "verbs_register_driver_34@@IBVERBS_PRIVATE_34",
+        "verbs_allow_disassociate_destroy@@IBVERBS_PRIVATE_34",
+    ] {
+        assert!(ours.contains(wanted), "{wanted}");
+    }
+    let stray: Vec<_> = ours.iter().filter(|name| !name.contains("IBVERBS_")).collect();
+    assert!(stray.is_empty(), "{stray:?}");
+    // Where Debian's library is installed: all it has, but for the twins of 1.0 that nobody asks for.
+    let theirs = symbols(Path::new("/usr/lib/x86_64-linux-gnu/libibverbs.so.1"));
+    let missing: Vec<_> = theirs.iter().filter(|name| name.contains("@@") && !ours.contains(*name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Compiles `source` against Debian's library; `None` without it.
+fn compile(name: &str, source: &str) -> Option<PathBuf> {
+    if !Path::new("/usr/include/infiniband/verbs.h").exists() {
+        eprintln!("SKIP {name}: no infiniband/verbs.h; install libibverbs-dev");
+        return None;
+    }
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&directory).unwrap();
+    let (input, program) = (directory.join("program.c"), directory.join("program"));
+    std::fs::write(&input, source).unwrap();
+    run(Command::new("cc").args(["-O1", "-Wl,-z,now", "-o"]).arg(&program).arg(&input).arg("-libverbs"));
+    for link in ["libibverbs.so.1", "libibverbs.so"] {
+        let _ = std::fs::remove_file(directory.join(link));
+        std::os::unix::fs::symlink(library(), directory.join(link)).unwrap();
+    }
+    Some(directory)
+}
+
+fn start(directory: &Path, config: &str) -> Output {
+    let file = directory.join("mrc.toml");
+    std::fs::write(&file, config).unwrap();
+    let mut command = Command::new(directory.join("program"));
+    command.env("LD_LIBRARY_PATH", directory).env("MRC_CONFIG", file).output().unwrap()
+}
+
+const CONFIG: &str = r#"
+name = "hA"
+gid = "fd00::1"
+ipv4 = "10.0.0.1"
+mtu = 9000
+
+[[planes]]
+interface = "nosuch0"
+sid = "fcbb:bb00:3000::"
+addr = "fcbb:bb00:3000::1"
+next_hop = "02:00:00:00:00:01"
+
+[[peers]]
+name = "hB"
+gid = "fd00::2"
+template = "fcbb:bb00:1000:2000:1001:3001::"
+uplinks = 4
+"#;
+
+#[test]
+fn a_program_with_immediate_binding_starts_and_looks() {
+    let source = r#"
+        #include <errno.h>
+        #include <infiniband/verbs.h>
+        #include <stdio.h>
+        #include <string.h>
+        int main(void) {
+            int count = -1;
+            struct ibv_device **list = ibv_get_device_list(&count);
+            printf("%d devices\n", count);
+            if (!list || !list[0]) return 0;
+            struct ibv_device *device = list[0];
+            ibv_free_device_list(list);
+            struct ibv_context *context = ibv_open_device(device);
+            struct ibv_device_attr_ex ex;
+            struct ibv_port_attr port;
+            union ibv_gid gid;
+            if (ibv_query_device_ex(context, NULL, &ex) || ibv_query_port(context, 1, &port)) return 1;
+            if (ibv_query_gid(context, 1, 3, &gid)) return 2;
+            printf("%s %s %s gid %d.%d\n", ibv_get_device_name(device), ibv_node_type_str(device->node_type),
+                   ibv_port_state_str(port.state), gid.raw[10], gid.raw[12]);
+            errno = 0;
+            struct ibv_pd *pd = ibv_alloc_pd(context);
+            printf("pd %s, %s\n", pd ? "yes" : "no", strerror(errno));
+            return ibv_close_device(context) || ibv_close_device(context) != EINVAL;
+        }"#;
+    let Some(directory) = compile("looks", source) else { return };
+    let output = start(&directory, CONFIG);
+    let (text, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{text}{log}");
+    assert!(text.contains("1 devices\nmrc0 InfiniBand channel adapter PORT_DOWN gid 255.10\n"), "{text}");
+    // The interface does not exist: the first object that needs it says so.
+    assert!(text.contains("pd no, No such device") && log.contains("interface nosuch0"), "{text}{log}");
+
+    let output = start(&directory, &CONFIG.replace("mtu = 9000", "mtu = 90"));
+    let (text, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("0 devices"), "{text}{log}");
+    assert!(log.contains("line 5, `mtu`: 90 is too small") && log.contains("mrc doctor"), "{log}");
+}
+
+#[test]
+fn the_library_survives_dlclose_and_fork() {
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        int main(void) {
+            for (int round = 0; round < 3; round++) {
+                void *library = dlopen("libibverbs.so.1", RTLD_NOW);
+                if (!library) return puts(dlerror()), 1;
+                void **(*list)(int *) = (void **(*)(int *))dlvsym(library, "ibv_get_device_list", "IBVERBS_1.1");
+                void *(*open)(void *) = (void *(*)(void *))dlsym(library, "ibv_open_device");
+                int count = 0;
+                if (!list || !open) return 2;
+                void **devices = list(&count);
+                if (count != 1 || !open(devices[0])) return 3;
+                pid_t child = fork();
+                if (child == 0) _exit(open(devices[0]) ? 0 : 4);
+                int status;
+                waitpid(child, &status, 0);
+                if (status) return 5;
+                dlclose(library);
+            }
+            return 0;
+        }"#;
+    let Some(directory) = compile("dlclose", source) else { return };
+    let output = start(&directory, CONFIG);
+    assert!(output.status.success(), "{:?} {}", output.status, String::from_utf8_lossy(&output.stderr));
+}
