@@ -173,6 +173,33 @@ fn every_core_link_may_fail_in_turn() {
 }
 
 #[test]
+fn congestion_control_is_a_choice_and_says_what_it_came_to() {
+    if skip("congestion_control_is_a_choice_and_says_what_it_came_to") {
+        return;
+    }
+    let _alone = alone();
+    for (port, args) in [
+        ("18704", &["--cc", "nscc", "--base-rtt", "500", "--link-rate", "4gbit"][..]),
+        ("18705", &["--cc", "fixed", "--window", "65536"]),
+    ] {
+        let pair = Pair::start(args[1], port, &[&["-n", "300", "-q", "3", "-s", "65536"][..], args].concat());
+        let client = finish(pair.client, Duration::from_secs(60));
+        let report = json(&client);
+        let _ = finish(pair.server, Duration::from_secs(10));
+        assert!(client.status.success() && report["messages"] == 300, "{report}");
+        let cc = &report["congestion"][0];
+        assert_eq!((cc["algorithm"].as_str(), report["congestion"].as_array().unwrap().len()), (Some(args[1]), 1));
+        let window = cc["cwnd_bytes"].as_u64().unwrap();
+        if args[1] == "nscc" {
+            // At most one and a half times 4 Gb/s for 500 us; what a loaded machine makes of it is its affair.
+            assert!((4_000..=375_000).contains(&window) && cc["base_rtt_us"].as_f64().unwrap() <= 500.0, "{report}");
+        } else {
+            assert_eq!(window, 65_536);
+        }
+    }
+}
+
+#[test]
 fn a_killed_client_leaves_the_server_with_a_cause() {
     if skip("a_killed_client_leaves_the_server_with_a_cause") {
         return;
