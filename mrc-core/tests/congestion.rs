@@ -129,6 +129,54 @@ fn a_blocked_qp_is_passed_over_and_its_controller_stays_ready() {
     });
 }
 
+/// A full completion queue holds back the completion that would make room: taking one lets the next write go.
+//= SND-006, WIMM-008 test
+#[test]
+fn a_taken_completion_lets_the_next_write_with_immediate_go() {
+    let setup = Setup { max_wimm: 1, cq_depth: 1, ..profiles(1, &[CcConfig::None]) };
+    net(1, &setup, Weather::default(), |net| {
+        for id in 0..8 {
+            net.sides[1].engine.post_recv(net.sides[1].qps[0], id).unwrap();
+        }
+        let (lkey, rkey) = (net.sides[0].key, Rkey(net.sides[1].key));
+        for (wr_id, imm) in [(0, None), (1, Some(1)), (2, Some(2))] {
+            let wr = SendWr {
+                wr_id,
+                lkey,
+                local_va: VA,
+                len: 8,
+                remote_va: VA,
+                rkey,
+                imm,
+                signaled: true,
+                solicited: false,
+            };
+            let side = &mut net.sides[0];
+            side.engine.post_send(net.now, side.qps[0], &wr).unwrap();
+        }
+        // The application of side 0 sleeps: only frames move.
+        for _ in 0..20 {
+            for which in 0..2 {
+                net.transmit(which);
+            }
+            net.now = net.now.after(4_000);
+            for to in 0..2 {
+                while let Some((port, frame)) = net.next_frame(to) {
+                    let _ = net.deliver(to, port, &frame);
+                }
+            }
+            let side = &mut net.sides[1];
+            while side.engine.poll_completion(side.cq).is_some() {}
+        }
+        let sent = |net: &Net<'_>| net.sides[0].engine.stats().tx_data;
+        assert_eq!(sent(net), 2, "the second immediate waits for the completion of the first");
+        let side = &mut net.sides[0];
+        assert_eq!(side.engine.poll_completion(side.cq).unwrap().wr_id, 0);
+        net.transmit(0);
+        assert_eq!(sent(net), 3);
+    });
+}
+
 //= SCHED-002 test
 #[test]
 fn retransmissions_of_one_qp_go_before_new_packets_of_another() {

@@ -35,6 +35,7 @@ impl Endpoint<'_> {
             self.complete(qp);
             self.deliver(qp);
             self.wake_control(qp);
+            self.wake_fresh(qp);
         }
     }
 

@@ -189,6 +189,16 @@ impl Endpoint<'_> {
         }
     }
 
+    /// A completion made room among the writes with immediate in flight: what waited for it may go. Moves no timer.
+    pub(super) fn wake_fresh(&mut self, qp: u32) {
+        let fresh = self.with_tx(qp, |tx| tx.has_fresh()).unwrap_or(false);
+        let Some(index) = self.qps.get(qp as usize).and_then(|slot| slot.qpcc) else { return };
+        if fresh && let Some(qpcc) = self.qpccs.get_mut(index as usize) {
+            qpcc.fresh.push(self.qps, qp);
+            self.evaluate(index);
+        }
+    }
+
     /// After anything that may have opened or closed a controller's window, or given it data.
     //= QPCC-004
     pub(super) fn evaluate(&mut self, index: u32) {

@@ -308,9 +308,15 @@ impl TxSide<'_, '_> {
         Wants {
             urgent: self.req.resend_tail || (self.req.probes.wants_any() && now >= self.req.next_probe),
             retransmit: self.req.lost > 0 && now >= self.req.rtx_gate,
-            fresh: self.sq.has_new() && self.window_open() && !self.wimm_blocked(),
+            fresh: self.has_fresh(),
             deadline: Instant::FAR,
         }
+    }
+
+    /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.
+    #[inline]
+    pub(crate) fn has_fresh(&self) -> bool {
+        self.sq.has_new() && self.window_open() && !self.wimm_blocked()
     }
 
     /// Whether the next new packet begins a write with immediate beyond the limit. Retransmissions go on.
