@@ -4,6 +4,7 @@
 
 mod cmd;
 mod congestion;
+mod conform;
 mod demo;
 mod handshake;
 mod load;

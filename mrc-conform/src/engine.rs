@@ -367,8 +367,8 @@ impl Virtual<'_, '_> {
 }
 
 impl Target for Virtual<'_, '_> {
-    fn virtual_time(&self) -> bool {
-        true
+    fn slowness(&self) -> u64 {
+        0
     }
 
     fn send(&mut self, at: u64, port: u8, frame: &[u8]) -> Result<(), Refusal> {

@@ -38,7 +38,17 @@ pub struct Facts {
     pub tester_rkey: u32,
     /// The EV profile of the target's QP: value and port. Empty: any value may come.
     pub evs: Vec<(u32, u8)>,
+    /// What the target's driver leaves to others, see [`LACKS`]; scripts that need it do not apply.
+    #[serde(default)]
+    pub lacks: Vec<String>,
 }
+
+/// What a target may lack: the name and what it means.
+pub const LACKS: &[(&str, &str)] = &[
+    ("vlan", "frames with an 802.1Q tag go elsewhere"),
+    ("ip_options", "IPv4 packets with options go elsewhere"),
+    ("ports", "the target's ports cannot be taken down and up"),
+];
 
 /// Bytes of a region.
 pub(crate) const REGION: u64 = 1 << 20;
@@ -80,6 +90,7 @@ impl Facts {
             tester_va: TESTER_VA,
             tester_rkey: 0xCAFE_0001,
             evs,
+            lacks: Vec::new(),
         }
     }
 

@@ -9,10 +9,16 @@ fn step(state: u32, byte: u8) -> u32 {
 
 /// The trailer of a packet given from the IP header that carries UDP to the last pad byte.
 pub fn icrc(packet: &[u8]) -> [u8; LEN] {
+    unmasked(packet, usize::MAX)
+}
+
+/// As [`icrc`] by somebody who forgot to mask byte `forgotten`.
+pub(crate) fn unmasked(packet: &[u8], forgotten: usize) -> [u8; LEN] {
     let v6 = packet.first().is_some_and(|byte| byte >> 4 == 6);
     let udp = if v6 { 40 } else { 4 * usize::from(packet.first().map_or(5, |byte| byte & 0x0F)) };
     let state = packet.iter().enumerate().fold([0xFF; 8].into_iter().fold(!0, step), |state, (at, &byte)| {
         let masked = match at {
+            _ if at == forgotten => byte,
             0 if v6 => byte | 0x0F,
             1..=3 | 7 if v6 => 0xFF,
             1 | 8 | 10 | 11 if !v6 => 0xFF,

@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+pub mod control;
 pub mod engine;
 mod expect;
 mod facts;
+mod fault;
 pub mod format;
 mod icrc;
 mod knobs;
@@ -17,10 +19,11 @@ mod script;
 mod target;
 
 pub use bits::{Field, Layout};
-pub use facts::{Address, Facts};
+pub use facts::{Address, Facts, LACKS};
+pub use fault::Fault;
 pub use icrc::icrc;
 pub use knobs::{KNOBS, Knob, Knobs};
 pub use packet::{Difference, Layer, Packet, hex, show};
 pub use run::{Failure, Outcome, Trace, TraceEntry, Verdict, run, run_traced};
-pub use script::{Check, Op, PacketSpec, Post, Script, ScriptError, Step, Value, load_tree};
+pub use script::{Check, Op, PacketSpec, Post, Script, ScriptError, Step, Value, builtin, load_tree};
 pub use target::{Done, DoneKind, Heard, Refusal, Target};

@@ -88,7 +88,7 @@ impl Packet {
     }
 
     /// Offset of the IP header that carries UDP.
-    fn l3(&self) -> Option<usize> {
+    pub(crate) fn l3(&self) -> Option<usize> {
         let ip = self.layers.iter().position(|layer| layer.layout.name == "ip")?;
         Some(self.layers[..ip].iter().map(|layer| layer.layout.bytes()).sum())
     }

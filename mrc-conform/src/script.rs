@@ -433,6 +433,17 @@ fn duration(text: &str) -> Option<u64> {
     Some(ns)
 }
 
+/// The scripts of this project, name and text; they were read when the library was built.
+pub(crate) const BUILTIN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
+
+/// The scripts of this project.
+///
+/// # Errors
+/// The first that does not parse.
+pub fn builtin() -> Result<Vec<Script>, ScriptError> {
+    BUILTIN.iter().map(|(name, text)| Script::parse(name, text)).collect()
+}
+
 /// Reads every script below `root`, sorted by path; names are relative to `root`.
 ///
 /// # Errors

@@ -57,8 +57,12 @@ pub enum Refusal {
 
 /// An endpoint under test, with a fresh QP. Times are nanoseconds since the script began.
 pub trait Target {
-    /// Whether times are exact.
-    fn virtual_time(&self) -> bool;
+    /// Whether times are exact and counters are told.
+    fn virtual_time(&self) -> bool {
+        self.slowness() == 0
+    }
+    /// Real nanoseconds to a nanosecond of the script; 0 in virtual time.
+    fn slowness(&self) -> u64;
     /// The tester's frame reaches `port` of the target at `at`.
     ///
     /// # Errors

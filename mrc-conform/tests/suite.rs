@@ -61,8 +61,8 @@ fn judge(outcome: Result<Outcome, Refusal>) -> Result<(), String> {
 struct Dead;
 
 impl Target for Dead {
-    fn virtual_time(&self) -> bool {
-        true
+    fn slowness(&self) -> u64 {
+        0
     }
 
     fn send(&mut self, _: u64, _: u8, _: &[u8]) -> Result<(), Refusal> {

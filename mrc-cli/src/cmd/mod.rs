@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+pub mod conform;
 pub mod decode;
 pub mod demo;
 pub mod doctor;
@@ -18,6 +19,8 @@ pub mod write_lat;
 pub enum Command {
     /// Show it: a real transfer through a real SRv6 fabric, a link cut in the middle
     Demo(demo::Args),
+    /// Play the conformance scripts against an MRC endpoint, or be the endpoint
+    Conform(conform::Args),
     /// Print packets from a capture or from hex, one line each
     Decode(decode::Args),
     /// Check what this machine offers and how to cure what is missing
@@ -38,6 +41,7 @@ pub enum Command {
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Demo(args) => demo::run(args),
+        Command::Conform(args) => conform::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),

@@ -9,4 +9,4 @@ requires AETH-005, TACK-005
 10us  = done write id=1 status=remote_access
 10us  = done write id=2 status=flushed
 11us  = state error
-50ms  quiet
+1ms   quiet

@@ -5,4 +5,4 @@ knobs planes=2 evs=4
 0     ! port port=2 down
 0     > ep_request op=0 mask=0x2 psn=@id port=1
 1us   < ep_response psn=@id op=0
-200ms quiet
+40ms  quiet

@@ -6,4 +6,4 @@ knobs evs=2 probe_interval=1000000
 0      > write_only psn=0
 1us    < sack cack=0 m=1 rcvd=1
 1us    < ack psn=0
-100ms  quiet
+20ms   quiet

@@ -5,4 +5,4 @@ requires ERR-001
 0     > write_only psn=0
 1us   ! error
 1us   = done write id=1 status=flushed
-100ms quiet
+1ms   quiet

@@ -12,4 +12,4 @@ knobs timeout=6 linear=1 exp=0 base_rtt=1000000
 75.536us    > probe
 196.608us   = done write id=1 status=retry_exceeded
 196.608us   = done write id=2 status=flushed
-50ms        quiet
+2ms         quiet

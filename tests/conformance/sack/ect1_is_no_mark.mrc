@@ -6,3 +6,5 @@ knobs mtu=256
 1us  < write_middle psn=1 at=256 len=256 dmalen=4096 ip.ecn=2
 2us  < write_middle psn=2 at=512 len=256 dmalen=4096 ip.ecn=0
 3us  = count rx_data=3
+9us  < probe probe_id=9
+9us  > sack cack=2 pr=1 ack_offset=9

@@ -4,3 +4,5 @@ knobs srv6
 
 0    < write_only psn=0 len=64 a outer.dst=0xfcbbbb00300c00000000000000000000
 1us  = count l3_dst=1
+9us  < probe probe_id=9
+9us  > sack cack=0xFFFFFF pr=1 ack_offset=9 rcvd=0

@@ -1,0 +1,136 @@
+//! `mrc conform`: hold an MRC endpoint against the scripts, or be the endpoint that is held.
+
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use mrc_conform::control::PORT;
+use mrc_conform::{Fault, KNOBS, Script, builtin, engine, load_tree, run as play};
+
+use crate::conform::link::{Driver, Lines};
+use crate::conform::report::Report;
+use crate::conform::serve::{Serve, serve};
+use crate::conform::tester::{Door, Tester};
+
+/// Plays the conformance scripts against an MRC endpoint over a wire, or against the engine in virtual time.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Interface towards the target; several, comma-separated, are its ports 1, 2, ... Without: virtual time
+    #[arg(long, value_delimiter = ',')]
+    iface: Vec<String>,
+    /// Control connection of the target, ADDRESS or ADDRESS:PORT
+    #[arg(long)]
+    peer: Option<String>,
+    /// Set-up file of a target without control connection (docs/conformance.md)
+    #[arg(long)]
+    setup: Option<PathBuf>,
+    /// Only scripts with this requirement id, or with this text in their path
+    #[arg(long)]
+    filter: Vec<String>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Scripts from this folder instead of the built-in ones
+    #[arg(long)]
+    scripts: Option<PathBuf>,
+    /// How interfaces are opened [default: raw for the tester, xdp for the target]
+    #[arg(long)]
+    driver: Option<Driver>,
+    /// Play a script that fails over the wire so many times again before it counts
+    #[arg(long, default_value_t = 2)]
+    retries: u32,
+    /// Be the target: this project's engine, set up anew for each script
+    #[arg(long)]
+    serve: bool,
+    /// Where the target listens for its tester
+    #[arg(long, default_value = "[::]:4970")]
+    listen: String,
+    /// Put this fault into the target: icrc-mask, sack-offset, skip-as-bad
+    #[arg(long, requires = "serve")]
+    fault: Option<String>,
+    /// List the knobs a script can set
+    #[arg(long)]
+    list_knobs: bool,
+}
+
+/// Runs it; failing scripts make the exit code.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.list_knobs {
+        for knob in KNOBS {
+            println!("{:<22} {:>8}  {}", knob.name, knob.default, knob.doc);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.serve {
+        let fault = args.fault.as_deref().map(|name| Fault::named(name).with_context(|| format!("no fault `{name}`")));
+        let driver = args.driver.unwrap_or(Driver::Xdp);
+        if args.iface.is_empty() {
+            bail!("--serve needs --iface");
+        }
+        serve(&Serve { interfaces: args.iface, driver, listen: args.listen, fault: fault.transpose()? })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let scripts = chosen(&args)?;
+    if scripts.is_empty() {
+        bail!("no script matches the filter");
+    }
+    let mut report = Report::default();
+    let say = |line: String| {
+        if !args.json {
+            println!("{line}");
+        }
+    };
+    if args.iface.is_empty() {
+        for script in &scripts {
+            let outcome = engine::with_virtual(&script.knobs, |target, facts| play(script, facts, target));
+            say(report.add(outcome?));
+        }
+    } else {
+        let door = door(&args)?;
+        let driver = args.driver.unwrap_or(Driver::Raw);
+        let mut tester = Tester { interfaces: args.iface, driver, door, retries: args.retries };
+        for script in &scripts {
+            say(report.add(tester.play(script)));
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", report.summary());
+    }
+    let good = report.failed == 0 && report.broken == 0;
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn chosen(args: &Args) -> anyhow::Result<Vec<Script>> {
+    let scripts = match &args.scripts {
+        Some(folder) => load_tree(folder)?,
+        None => builtin()?,
+    };
+    let wanted = |script: &Script| {
+        let matches = |filter: &String| script.requires.contains(filter) || script.file.contains(filter.as_str());
+        args.filter.is_empty() || args.filter.iter().any(matches)
+    };
+    Ok(scripts.into_iter().filter(wanted).collect())
+}
+
+fn door(args: &Args) -> anyhow::Result<Door> {
+    if let Some(file) = &args.setup {
+        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        return Ok(Door::File(serde_json::from_str(&text).with_context(|| file.display().to_string())?));
+    }
+    let Some(peer) = &args.peer else { bail!("name the target: --peer ADDRESS, or --setup FILE") };
+    let bare: Option<std::net::IpAddr> = peer.parse().ok();
+    let address = bare.map_or_else(|| peer.clone(), |ip| std::net::SocketAddr::new(ip, PORT).to_string());
+    // The target may still be starting.
+    let give_up = Instant::now() + Duration::from_secs(5);
+    loop {
+        match TcpStream::connect(&address) {
+            Ok(stream) => return Ok(Door::Control(Lines::new(stream)?)),
+            Err(why) if Instant::now() > give_up => return Err(why).with_context(|| format!("connect to {address}")),
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The set-up file of an endpoint that has no control connection: what somebody configured it with by hand.
+
+use mrc_conform::{Facts, Knobs, Script};
+use serde::Deserialize;
+
+/// The file, JSON.
+#[derive(Debug, Deserialize)]
+pub struct Setup {
+    /// What all QPs are set to; what is not named has the default of the scripts.
+    #[serde(default)]
+    pub knobs: Knobs,
+    /// Addresses, keys and paths of both sides.
+    pub facts: Facts,
+    /// Fresh QPs. Each serves one script.
+    pub qps: Vec<FreshQp>,
+}
+
+/// A QP that nothing was sent on yet.
+#[derive(Debug, Deserialize)]
+pub struct FreshQp {
+    /// Number of the target's QP.
+    pub target_qpn: u32,
+    /// Number it thinks the tester's QP has.
+    pub tester_qpn: u32,
+    /// In what it differs from the others.
+    #[serde(default)]
+    pub knobs: Knobs,
+    #[serde(skip)]
+    used: bool,
+}
+
+impl Setup {
+    /// A fresh QP that is set up as the script wants it.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn take(&mut self, script: &Script) -> Result<Facts, String> {
+        let mut why = "no fresh QP is left in the set-up file".to_string();
+        for qp in self.qps.iter_mut().filter(|qp| !qp.used) {
+            let value = |name: &str| {
+                let of = |knobs: &Knobs| knobs.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+                of(&qp.knobs).or(of(&self.knobs)).unwrap_or_else(|| Knobs::default().get(name))
+            };
+            let other = mrc_conform::KNOBS.iter().find(|knob| value(knob.name) != script.knobs.get(knob.name));
+            match other {
+                None => {
+                    qp.used = true;
+                    let (target_qpn, tester_qpn) = (qp.target_qpn, qp.tester_qpn);
+                    return Ok(Facts { target_qpn, tester_qpn, ..self.facts.clone() });
+                }
+                Some(knob) => {
+                    let (want, have) = (script.knobs.get(knob.name), value(knob.name));
+                    why = format!("needs {}={want}; the target is set to {have}", knob.name);
+                }
+            }
+        }
+        Err(why)
+    }
+}

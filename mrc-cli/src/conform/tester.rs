@@ -1,0 +1,224 @@
+//! The tester's side over a wire: real time, real frames, and a control connection where the target has one.
+
+use std::collections::VecDeque;
+use std::net::Ipv6Addr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use mrc_afxdp::{AnyPort, Port};
+use mrc_conform::control::{Reply, Request};
+use mrc_conform::{Done, Facts, Heard, Outcome, Post, Refusal, Script, Target, Verdict, run};
+
+use super::link::{self, Driver, Lines};
+use super::setup::Setup;
+
+/// How the target is reached beside its packets.
+pub enum Door {
+    /// It answers questions.
+    Control(Lines),
+    /// It was set up by hand.
+    File(Box<Setup>),
+}
+
+/// Plays scripts over these interfaces.
+pub struct Tester {
+    /// Interfaces, port 1 first.
+    pub interfaces: Vec<String>,
+    /// How they are opened.
+    pub driver: Driver,
+    /// The way to the target.
+    pub door: Door,
+    /// A script that fails is played so many times again before it counts.
+    pub retries: u32,
+}
+
+/// A script of this length, in its own nanoseconds, is stretched to at most this much real time.
+const STRETCHED: Duration = Duration::from_secs(2);
+/// Longest stretch: 1 us becomes a millisecond, more than most hiccups of a busy machine.
+const MAX_SLOW: u64 = 1_000;
+
+impl Tester {
+    /// Plays one script.
+    pub fn play(&mut self, script: &Script) -> Outcome {
+        let mut outcome = self.once(script);
+        for attempt in 0..self.retries {
+            if !matches!(outcome.verdict, Verdict::Fail(_)) {
+                break;
+            }
+            let again = self.once(script);
+            let better = again.verdict == Verdict::Pass;
+            if better {
+                outcome = again;
+                outcome.notes.push(format!("passed at attempt {}", attempt + 2));
+            }
+        }
+        outcome
+    }
+
+    fn once(&mut self, script: &Script) -> Outcome {
+        let verdict = match self.open(script) {
+            Ok((facts, slow, ports)) => {
+                let lines = match &mut self.door {
+                    Door::Control(lines) => Some(lines),
+                    Door::File(_) => None,
+                };
+                let start = Instant::now();
+                let mut wire = Wire { ports, lines, start, slow, heard: VecDeque::new() };
+                wire.drop_old();
+                return run(script, &facts, &mut wire);
+            }
+            Err(Refusal::NotApplicable(reason)) => Verdict::NotApplicable { reason },
+            Err(Refusal::Broken(reason)) => Verdict::Broken { reason },
+        };
+        let (name, title) = (script.file.clone(), script.title.clone());
+        Outcome { script: name, title, requires: script.requires.clone(), verdict, notes: Vec::new() }
+    }
+
+    fn open(&mut self, script: &Script) -> Result<(Facts, u64, Vec<AnyPort>), Refusal> {
+        let broken = |why: anyhow::Error| Refusal::Broken(format!("{why:#}"));
+        let planes = script.knobs.get("planes").max(1) as usize;
+        if planes > self.interfaces.len() {
+            let have = self.interfaces.len();
+            return Err(Refusal::NotApplicable(format!(
+                "needs {planes} links to the target, there is {have} (--iface A,B)"
+            )));
+        }
+        let offer = Facts::offer(&script.knobs, Vec::new());
+        let sids: Vec<Ipv6Addr> = offer.evs.iter().map(|(ev, _)| offer.outer_dst(*ev)).collect();
+        let ports = link::open(&self.interfaces[..planes], self.driver, &sids).map_err(broken)?;
+        let macs = ports.iter().map(AnyPort::mac).collect();
+        match &mut self.door {
+            Door::File(setup) => {
+                let mut facts = setup.take(script).map_err(Refusal::NotApplicable)?;
+                if facts.tester_mac.is_empty() {
+                    facts.tester_mac = macs;
+                }
+                Ok((facts, 1, ports))
+            }
+            Door::Control(lines) => {
+                let last = script.steps.last().map_or(0, |step| step.at).max(1);
+                let slow = (STRETCHED.as_nanos() as u64 / last).clamp(1, MAX_SLOW) as u32;
+                let facts = Box::new(Facts::offer(&script.knobs, macs));
+                let open = Request::Open { knobs: script.knobs.clone(), facts, slow };
+                match ask(lines, &open).map_err(broken)? {
+                    Reply::Opened { facts, slow } => Ok((*facts, slow.max(1).into(), ports)),
+                    other => Err(refusal(other)),
+                }
+            }
+        }
+    }
+}
+
+fn ask(lines: &mut Lines, request: &Request) -> anyhow::Result<Reply> {
+    lines.write(request).context("control connection")?;
+    match lines.read()? {
+        Some(reply) => Ok(reply),
+        None => bail!("the control connection gave half an answer"),
+    }
+}
+
+fn refusal(reply: Reply) -> Refusal {
+    match reply {
+        Reply::Refused(why) => Refusal::NotApplicable(why),
+        Reply::Broken(why) => Refusal::Broken(why),
+        other => Refusal::Broken(format!("the control connection answered {other:?}")),
+    }
+}
+
+/// A target at the other end of a wire.
+struct Wire<'t> {
+    ports: Vec<AnyPort>,
+    lines: Option<&'t mut Lines>,
+    start: Instant,
+    slow: u64,
+    heard: VecDeque<Heard>,
+}
+
+impl Wire<'_> {
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64 / self.slow
+    }
+
+    /// What the target still said about the script before.
+    fn drop_old(&mut self) {
+        if self.slow == 1 {
+            return;
+        }
+        link::receive(&mut self.ports, |_, _| {});
+    }
+
+    fn take_in(&mut self) {
+        let now = self.now();
+        let heard = &mut self.heard;
+        link::receive(&mut self.ports, |port, frame| heard.push_back(Heard { at: now, port, frame }));
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply, Refusal> {
+        let Some(lines) = self.lines.as_deref_mut() else {
+            return Err(Refusal::NotApplicable("needs a control connection to the target".into()));
+        };
+        ask(lines, request).map_err(|why| Refusal::Broken(format!("{why:#}")))
+    }
+}
+
+impl Target for Wire<'_> {
+    fn slowness(&self) -> u64 {
+        self.slow
+    }
+
+    fn send(&mut self, _at: u64, port: u8, frame: &[u8]) -> Result<(), Refusal> {
+        let Some(port) = self.ports.get_mut(usize::from(port) - 1) else {
+            return Err(Refusal::NotApplicable(format!("needs link {port} to the target")));
+        };
+        link::send(port, frame).map_err(|why| Refusal::Broken(format!("{why:#}")))
+    }
+
+    fn hear(&mut self, until: u64) -> Result<Option<Heard>, Refusal> {
+        loop {
+            self.take_in();
+            if let Some(heard) = self.heard.pop_front() {
+                return Ok(Some(heard));
+            }
+            if self.now() >= until {
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    fn act(&mut self, _at: u64, post: &Post) -> Result<(), Refusal> {
+        match self.ask(&Request::Act(post.clone()))? {
+            Reply::Ok => Ok(()),
+            other => Err(refusal(other)),
+        }
+    }
+
+    fn done(&mut self, until: u64) -> Result<Option<Done>, Refusal> {
+        loop {
+            match self.ask(&Request::Done)? {
+                Reply::Done(Some(done)) => return Ok(Some(done)),
+                Reply::Done(None) if self.now() >= until => return Ok(None),
+                Reply::Done(None) => std::thread::sleep(Duration::from_micros(200)),
+                other => return Err(refusal(other)),
+            }
+        }
+    }
+
+    fn memory(&mut self, offset: u64, len: usize) -> Result<Vec<u8>, Refusal> {
+        match self.ask(&Request::Memory { offset, len })? {
+            Reply::Memory(digits) => {
+                let byte = |at: usize| digits.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+                let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
+                bytes.ok_or_else(|| Refusal::Broken("the control connection gave no hexadecimal digits".into()))
+            }
+            other => Err(refusal(other)),
+        }
+    }
+
+    fn counter(&mut self, name: &str) -> Result<i64, Refusal> {
+        match self.ask(&Request::Counter(name.into()))? {
+            Reply::Counter(value) => Ok(value),
+            other => Err(refusal(other)),
+        }
+    }
+}
