@@ -3,8 +3,8 @@
 #![allow(unreachable_pub)] // a binary has no public API; `pub` marks the doors between its modules
 
 mod cmd;
-mod congestion;
 mod conform;
+mod congestion;
 mod demo;
 mod handshake;
 mod load;

@@ -17,6 +17,7 @@ mod packet;
 mod run;
 mod script;
 mod target;
+pub mod vectors;
 
 pub use bits::{Field, Layout};
 pub use facts::{Address, Facts, LACKS};

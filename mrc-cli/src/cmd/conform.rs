@@ -90,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         let door = door(&args)?;
         let driver = args.driver.unwrap_or(Driver::Raw);
-        let mut tester = Tester { interfaces: args.iface, driver, door, retries: args.retries };
+        let mut tester = Tester::new(&args.iface, driver, door, args.retries)?;
         for script in &scripts {
             say(report.add(tester.play(script)));
         }

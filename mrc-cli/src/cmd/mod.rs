@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod lab;
 pub mod sim;
 pub mod verbs_run;
+pub mod vectors;
 pub mod write_bw;
 pub mod write_lat;
 
@@ -31,6 +32,8 @@ pub enum Command {
     Sim(sim::Args),
     /// Run a program written for RDMA hardware over our libibverbs
     VerbsRun(verbs_run::Args),
+    /// Write golden packets and traces for hardware test benches
+    Vectors(vectors::Args),
     /// Measure write bandwidth between two hosts
     WriteBw(write_bw::Args),
     /// Measure write latency between two hosts
@@ -47,6 +50,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Lab(args) => lab::run(args),
         Command::Sim(args) => sim::run(args),
         Command::VerbsRun(args) => verbs_run::run(args),
+        Command::Vectors(args) => vectors::run(args),
         Command::WriteBw(args) => write_bw::run(args),
         Command::WriteLat(args) => write_lat::run(args),
     }

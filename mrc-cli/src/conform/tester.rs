@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use mrc_afxdp::{AnyPort, Port};
 use mrc_conform::control::{Reply, Request};
-use mrc_conform::{Done, Facts, Heard, Outcome, Post, Refusal, Script, Target, Verdict, run};
+use mrc_conform::{Done, Facts, Heard, Knobs, Outcome, Post, Refusal, Script, Target, Verdict, run};
 
 use super::link::{self, Driver, Lines};
 use super::setup::Setup;
@@ -22,10 +22,8 @@ pub enum Door {
 
 /// Plays scripts over these interfaces.
 pub struct Tester {
-    /// Interfaces, port 1 first.
-    pub interfaces: Vec<String>,
-    /// How they are opened.
-    pub driver: Driver,
+    /// Links to the target, port 1 first.
+    pub ports: Vec<AnyPort>,
     /// The way to the target.
     pub door: Door,
     /// A script that fails is played so many times again before it counts.
@@ -33,11 +31,22 @@ pub struct Tester {
 }
 
 /// A script of this length, in its own nanoseconds, is stretched to at most this much real time.
-const STRETCHED: Duration = Duration::from_secs(2);
+const STRETCHED: Duration = Duration::from_secs(1);
 /// Longest stretch: 1 us becomes a millisecond, more than most hiccups of a busy machine.
 const MAX_SLOW: u64 = 1_000;
 
 impl Tester {
+    /// Opens the links.
+    ///
+    /// # Errors
+    /// An interface that cannot be opened, with cause and cure.
+    pub fn new(interfaces: &[String], driver: Driver, door: Door, retries: u32) -> anyhow::Result<Self> {
+        // Outer destinations of the default EVs; scripts under SRv6 use these.
+        let offer = Facts::offer(&Knobs::default(), Vec::new());
+        let sids: Vec<Ipv6Addr> = offer.evs.iter().map(|(ev, _)| offer.outer_dst(*ev)).collect();
+        Ok(Self { ports: link::open(interfaces, driver, &sids)?, door, retries })
+    }
+
     /// Plays one script.
     pub fn play(&mut self, script: &Script) -> Outcome {
         let mut outcome = self.once(script);
@@ -57,14 +66,17 @@ impl Tester {
 
     fn once(&mut self, script: &Script) -> Outcome {
         let verdict = match self.open(script) {
-            Ok((facts, slow, ports)) => {
+            Ok((facts, slow)) => {
+                let ports = &mut self.ports[..];
                 let lines = match &mut self.door {
                     Door::Control(lines) => Some(lines),
                     Door::File(_) => None,
                 };
                 let start = Instant::now();
                 let mut wire = Wire { ports, lines, start, slow, heard: VecDeque::new() };
-                wire.drop_old();
+                if slow > 1 {
+                    wire.drop_old();
+                }
                 return run(script, &facts, &mut wire);
             }
             Err(Refusal::NotApplicable(reason)) => Verdict::NotApplicable { reason },
@@ -74,26 +86,23 @@ impl Tester {
         Outcome { script: name, title, requires: script.requires.clone(), verdict, notes: Vec::new() }
     }
 
-    fn open(&mut self, script: &Script) -> Result<(Facts, u64, Vec<AnyPort>), Refusal> {
+    fn open(&mut self, script: &Script) -> Result<(Facts, u64), Refusal> {
         let broken = |why: anyhow::Error| Refusal::Broken(format!("{why:#}"));
         let planes = script.knobs.get("planes").max(1) as usize;
-        if planes > self.interfaces.len() {
-            let have = self.interfaces.len();
+        if planes > self.ports.len() {
+            let have = self.ports.len();
             return Err(Refusal::NotApplicable(format!(
                 "needs {planes} links to the target, there is {have} (--iface A,B)"
             )));
         }
-        let offer = Facts::offer(&script.knobs, Vec::new());
-        let sids: Vec<Ipv6Addr> = offer.evs.iter().map(|(ev, _)| offer.outer_dst(*ev)).collect();
-        let ports = link::open(&self.interfaces[..planes], self.driver, &sids).map_err(broken)?;
-        let macs = ports.iter().map(AnyPort::mac).collect();
+        let macs = self.ports.iter().take(planes).map(AnyPort::mac).collect();
         match &mut self.door {
             Door::File(setup) => {
                 let mut facts = setup.take(script).map_err(Refusal::NotApplicable)?;
                 if facts.tester_mac.is_empty() {
                     facts.tester_mac = macs;
                 }
-                Ok((facts, 1, ports))
+                Ok((facts, 1))
             }
             Door::Control(lines) => {
                 let last = script.steps.last().map_or(0, |step| step.at).max(1);
@@ -101,7 +110,7 @@ impl Tester {
                 let facts = Box::new(Facts::offer(&script.knobs, macs));
                 let open = Request::Open { knobs: script.knobs.clone(), facts, slow };
                 match ask(lines, &open).map_err(broken)? {
-                    Reply::Opened { facts, slow } => Ok((*facts, slow.max(1).into(), ports)),
+                    Reply::Opened { facts, slow } => Ok((*facts, slow.max(1).into())),
                     other => Err(refusal(other)),
                 }
             }
@@ -127,7 +136,7 @@ fn refusal(reply: Reply) -> Refusal {
 
 /// A target at the other end of a wire.
 struct Wire<'t> {
-    ports: Vec<AnyPort>,
+    ports: &'t mut [AnyPort],
     lines: Option<&'t mut Lines>,
     start: Instant,
     slow: u64,
@@ -141,16 +150,13 @@ impl Wire<'_> {
 
     /// What the target still said about the script before.
     fn drop_old(&mut self) {
-        if self.slow == 1 {
-            return;
-        }
-        link::receive(&mut self.ports, |_, _| {});
+        link::receive(self.ports, |_, _| {});
     }
 
     fn take_in(&mut self) {
         let now = self.now();
         let heard = &mut self.heard;
-        link::receive(&mut self.ports, |port, frame| heard.push_back(Heard { at: now, port, frame }));
+        link::receive(self.ports, |port, frame| heard.push_back(Heard { at: now, port, frame }));
     }
 
     fn ask(&mut self, request: &Request) -> Result<Reply, Refusal> {

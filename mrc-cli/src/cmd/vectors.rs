@@ -1,0 +1,23 @@
+//! `mrc vectors`: golden packets and traces for hardware test benches.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Where to and how wide.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folder to write to; files in it are replaced
+    #[arg(long)]
+    out: PathBuf,
+    /// Bytes of a word in the hexadecimal files, 1 to 128
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=128))]
+    beat: u16,
+}
+
+/// Runs it.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let written = mrc_conform::vectors::write(&args.out, usize::from(args.beat))?;
+    let out = args.out.display();
+    println!("{out}: {} golden packets, {} traces with {} frames", written.packets, written.traces, written.frames);
+    Ok(ExitCode::SUCCESS)
+}

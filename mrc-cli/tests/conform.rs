@@ -1,0 +1,140 @@
+//! The conformance scripts over a veth pair against our own AF_XDP endpoint, without and with faults put in on purpose.
+//! Needs root; skipped by name and reason otherwise.
+
+use std::collections::BTreeSet;
+use std::process::{Child, Command, Stdio};
+
+use mrc_conform::{Op, PacketSpec, Script, builtin};
+use mrc_lab::skip;
+use serde_json::Value;
+
+fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output().expect("ip");
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Two namespaces with two links between them, and a target in the second one. Gone on drop.
+struct Bench {
+    tester: String,
+    target: String,
+    server: Child,
+}
+
+impl Bench {
+    fn new(name: &str, fault: &[&str]) -> Self {
+        let id = std::process::id() % 100_000;
+        let (tester, target) = (format!("mrcc{id}{name}a"), format!("mrcc{id}{name}b"));
+        for namespace in [&tester, &target] {
+            ip(&format!("netns add {namespace}"));
+        }
+        for link in ["p1", "p2"] {
+            ip(&format!("link add {link} netns {tester} mtu 9000 type veth peer name {link} netns {target} mtu 9000"));
+            for namespace in [&tester, &target] {
+                ip(&format!("-n {namespace} link set {link} up"));
+            }
+        }
+        ip(&format!("-n {tester} addr add 10.77.0.1/24 dev p1"));
+        ip(&format!("-n {target} addr add 10.77.0.2/24 dev p1"));
+        let serve = ["conform", "--serve", "--iface", "p1,p2", "--listen", "0.0.0.0:4970"];
+        let server = mrc_in(&target).args(serve).args(fault).stderr(Stdio::null()).spawn().expect("the target starts");
+        Self { tester, target, server }
+    }
+
+    fn play(&self) -> Value {
+        let args = ["conform", "--iface", "p1,p2", "--peer", "10.77.0.2", "--json"];
+        let output = mrc_in(&self.tester).args(args).output().expect("the tester runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        serde_json::from_str(&text)
+            .unwrap_or_else(|why| panic!("{why}: {text} {}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        for namespace in [&self.tester, &self.target] {
+            let _ = Command::new("ip").args(["netns", "del", namespace]).status();
+        }
+    }
+}
+
+fn mrc_in(namespace: &str) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", namespace, env!("CARGO_BIN_EXE_mrc")]).stdin(Stdio::null());
+    command
+}
+
+/// Namespaces and two cores: one bench at a time.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The failed scripts and the field in which each differs.
+fn failed(report: &Value) -> Vec<(String, Option<String>)> {
+    let scripts = report["scripts"].as_array().expect("scripts");
+    let failing = scripts.iter().filter(|script| script["verdict"]["result"] == "fail");
+    let field = |script: &Value| script["verdict"]["difference"]["field"].as_str().map(String::from);
+    failing.map(|script| (script["script"].as_str().unwrap_or("").to_string(), field(script))).collect()
+}
+
+fn expects(script: &Script, what: impl Fn(&PacketSpec) -> bool) -> bool {
+    script.steps.iter().any(|step| matches!(&step.op, Op::Expect(spec) if what(spec)))
+}
+
+/// With `fault`, exactly the scripts that `touched` picks fail, each in `field`.
+fn names_exactly(fault: &str, field: Option<&str>, touched: impl Fn(&Script) -> bool) {
+    if skip(&format!("names_exactly {fault}")) {
+        return;
+    }
+    let _alone = alone();
+    let report = Bench::new("f", &["--fault", fault]).play();
+    let failed = failed(&report);
+    let names: BTreeSet<&str> = failed.iter().map(|(name, _)| name.as_str()).collect();
+    let scripts = builtin().unwrap();
+    let wanted: BTreeSet<&str> =
+        scripts.iter().filter(|script| touched(script)).map(|script| script.file.as_str()).collect();
+    assert_eq!(names, wanted, "{fault}");
+    assert!(!wanted.is_empty());
+    if let Some(field) = field {
+        assert!(failed.iter().all(|(_, differs)| differs.as_deref() == Some(field)), "{fault}: {failed:?}");
+        assert!(report["differing"][field].is_array(), "{}", report["differing"]);
+    }
+}
+
+#[test]
+fn our_endpoint_conforms() {
+    if skip("our_endpoint_conforms") {
+        return;
+    }
+    let _alone = alone();
+    let report = Bench::new("c", &[]).play();
+    assert_eq!(failed(&report), [], "{}", report["differing"]);
+    assert_eq!(report["broken"], 0);
+    let (passed, not_applicable) = (report["passed"].as_u64().unwrap(), report["not_applicable"].as_u64().unwrap());
+    assert!(passed >= 300 && not_applicable <= 5, "{passed} passed, {not_applicable} not applicable");
+}
+
+#[test]
+fn a_wrong_icrc_mask_is_named() {
+    // The hop limit exists in IPv6 only.
+    names_exactly("icrc-mask", Some("icrc"), |script| {
+        let about_it = script.requires.iter().any(|id| id.starts_with("ICRC"));
+        about_it && script.knobs.get("ip") == 6 && expects(script, |_| true)
+    });
+}
+
+#[test]
+fn a_wrong_sack_offset_is_named() {
+    names_exactly("sack-offset", Some("seth.sack_offset"), |script| {
+        expects(script, |spec| spec.kind.name == "sack" && spec.number("ooo").is_some_and(|ooo| ooo > 0))
+    });
+}
+
+#[test]
+fn skip_taken_for_bad_is_named() {
+    names_exactly("skip-as-bad", None, |script| {
+        matches!(script.file.as_str(), "paths/mark_skips_once.mrc" | "paths/mark_needs_no_probe.mrc")
+    });
+}

@@ -1,0 +1,119 @@
+// Reads a vector file of `mrc vectors` with $readmemh, walks its records and checks every frame: the ICRC from its definition, and
+// the fields a device would steer by. Prints one line per frame and one at the end; the test compares them.
+//
+// vvp read_back +file=traces/sack/gap.hex
+`timescale 1ns / 1ps
+
+module read_back;
+    localparam DEPTH = 1 << 20;
+    reg [7:0] mem [0:DEPTH - 1];
+    reg [8 * 512 - 1:0] file;
+    reg [31:0] crc;
+    reg [7:0] kind, port, declared;
+    reg [15:0] len, ethertype;
+    reg [63:0] at_ns;
+    reg [23:0] psn;
+    reg [7:0] opcode, next, masked;
+    reg v6, found, good;
+    integer base, frame, l3, udp, n, frames, good_frames, wrong;
+
+    // One byte into the reflected CRC-32 of polynomial 0x04C11DB7.
+    function [31:0] step(input [31:0] state, input [7:0] byte);
+        integer bit;
+        begin
+            step = state ^ {24'b0, byte};
+            for (bit = 0; bit < 8; bit = bit + 1)
+                step = step[0] ? (step >> 1) ^ 32'hEDB88320 : step >> 1;
+        end
+    endfunction
+
+    // Finds the IP header in front of UDP.
+    task find_l3;
+        begin
+            found = 0;
+            l3 = frame + 14;
+            ethertype = {mem[frame + 12], mem[frame + 13]};
+            if (ethertype == 16'h8100) begin
+                l3 = frame + 18;
+                ethertype = {mem[frame + 16], mem[frame + 17]};
+            end
+            v6 = ethertype == 16'h86DD;
+            if (v6) begin
+                next = mem[l3 + 6];
+                if (next == 43) begin
+                    l3 = l3 + 64;
+                    next = mem[l3 + 6];
+                end else if (next == 41) begin
+                    l3 = l3 + 40;
+                    next = mem[l3 + 6];
+                end
+                found = next == 17;
+                udp = l3 + 40;
+            end else if (ethertype == 16'h0800) begin
+                found = mem[l3 + 9] == 17;
+                udp = l3 + 4 * mem[l3][3:0];
+            end
+        end
+    endtask
+
+    // The trailer of the frame, with what may change on the way replaced by ones.
+    task check_icrc;
+        begin
+            crc = 32'hFFFFFFFF;
+            for (n = 0; n < 8; n = n + 1) crc = step(crc, 8'hFF);
+            for (n = l3; n < frame + len - 4; n = n + 1) begin
+                masked = mem[n];
+                if (v6) begin
+                    if (n == l3) masked = masked | 8'h0F;
+                    if (n > l3 && n < l3 + 4 || n == l3 + 7) masked = 8'hFF;
+                end else if (n == l3 + 1 || n == l3 + 8 || n == l3 + 10 || n == l3 + 11) masked = 8'hFF;
+                if (n == udp + 6 || n == udp + 7 || n == udp + 12) masked = 8'hFF;
+                crc = step(crc, masked);
+            end
+            crc = ~crc;
+            // Least significant byte first.
+            good = {mem[frame + len - 1], mem[frame + len - 2], mem[frame + len - 3], mem[frame + len - 4]} == crc;
+        end
+    endtask
+
+    initial begin
+        if (!$value$plusargs("file=%s", file)) begin
+            $display("name a file: +file=packets.hex");
+            $finish;
+        end
+        $readmemh(file, mem);
+        frames = 0;
+        good_frames = 0;
+        wrong = 0;
+        base = 0;
+        while (mem[base] !== 8'hFF && base < DEPTH - 16384) begin
+            kind = mem[base];
+            if (kind !== 8'h01 && kind !== 8'h02) begin
+                $display("no record at byte %0d", base);
+                $finish;
+            end
+            port = mem[base + 1];
+            len = {mem[base + 2], mem[base + 3]};
+            at_ns = {mem[base + 4], mem[base + 5], mem[base + 6], mem[base + 7],
+                     mem[base + 8], mem[base + 9], mem[base + 10], mem[base + 11]};
+            declared = mem[base + 12];
+            frame = base + 16;
+            find_l3;
+            good = 0;
+            opcode = 0;
+            psn = 0;
+            if (found && len >= udp - frame + 8 + 12) begin
+                opcode = mem[udp + 8];
+                psn = {mem[udp + 17], mem[udp + 18], mem[udp + 19]};
+                check_icrc;
+            end
+            $display("%0d %0d %0d %h %0d %0d", kind, at_ns, len, opcode, psn, good);
+            frames = frames + 1;
+            if (good) good_frames = good_frames + 1;
+            if (good !== declared[0]) wrong = wrong + 1;
+            base = frame + len;
+        end
+        $display("frames %0d good %0d wrong %0d", frames, good_frames, wrong);
+        $finish;
+    end
+endmodule
