@@ -1,10 +1,27 @@
-//! The invariant CRC, bit by bit from its definition: a second opinion beside `mrc-wire`'s fast one.
+//! The invariant CRC from its definition: a second opinion beside `mrc-wire`'s fast one.
 
 /// Bytes of the trailer.
 pub(crate) const LEN: usize = 4;
 
+/// What a byte does to the register, for each of its values: eight steps of the definition.
+const TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut state = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            state = (state >> 1) ^ if state & 1 == 1 { 0xEDB8_8320 } else { 0 };
+            bit += 1;
+        }
+        table[byte] = state;
+        byte += 1;
+    }
+    table
+};
+
 fn step(state: u32, byte: u8) -> u32 {
-    (0..8).fold(state ^ u32::from(byte), |s, _| (s >> 1) ^ if s & 1 == 1 { 0xEDB8_8320 } else { 0 })
+    (state >> 8) ^ TABLE[usize::from(state as u8 ^ byte)]
 }
 
 /// The trailer of a packet given from the IP header that carries UDP to the last pad byte.
@@ -14,7 +31,8 @@ pub fn icrc(packet: &[u8]) -> [u8; LEN] {
 
 /// As [`icrc`] by somebody who forgot to mask byte `forgotten`.
 pub(crate) fn unmasked(packet: &[u8], forgotten: usize) -> [u8; LEN] {
-    let v6 = packet.first().is_some_and(|byte| byte >> 4 == 6);
+    // Whatever claims not to be version 4 has the shape of version 6.
+    let v6 = packet.first().is_some_and(|byte| byte >> 4 != 4);
     let udp = if v6 { 40 } else { 4 * usize::from(packet.first().map_or(5, |byte| byte & 0x0F)) };
     let state = packet.iter().enumerate().fold([0xFF; 8].into_iter().fold(!0, step), |state, (at, &byte)| {
         let masked = match at {

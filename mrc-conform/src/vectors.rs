@@ -74,7 +74,7 @@ fn record(frame: &Frame<'_>) -> [u8; 16] {
 pub fn good_trailer(frame: &[u8]) -> bool {
     let Some(l3) = udp_header_ip(frame) else { return false };
     let Some((body, trailer)) = frame.get(l3..).and_then(|packet| packet.split_last_chunk::<4>()) else { return false };
-    body.len() >= 48 && icrc(body) == *trailer
+    body.len() >= 40 && icrc(body) == *trailer
 }
 
 /// Offset of the IP header in front of UDP.

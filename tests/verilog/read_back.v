@@ -1,11 +1,12 @@
-// Reads a vector file of `mrc vectors` with $readmemh, walks its records and checks every frame: the ICRC from its definition, and
-// the fields a device would steer by. Prints one line per frame and one at the end; the test compares them.
+// Reads vector files of `mrc vectors` with $readmemh, walks their records and checks every frame: the ICRC from its definition, and
+// the fields a device would steer by. Prints one line per frame and one per file; the test compares them.
 //
-// vvp read_back +file=traces/sack/gap.hex
+// vvp read_back +file=traces/sack/gap.hex      one file
+// vvp read_back +list=files.txt                files named one per line
 `timescale 1ns / 1ps
 
 module read_back;
-    localparam DEPTH = 1 << 20;
+    localparam DEPTH = 1 << 17;
     reg [7:0] mem [0:DEPTH - 1];
     reg [8 * 512 - 1:0] file;
     reg [31:0] crc;
@@ -15,7 +16,7 @@ module read_back;
     reg [23:0] psn;
     reg [7:0] opcode, next, masked;
     reg v6, found, good;
-    integer base, frame, l3, udp, n, frames, good_frames, wrong;
+    integer list, base, frame, l3, udp, n, frames, good_frames, wrong;
 
     // One byte into the reflected CRC-32 of polynomial 0x04C11DB7.
     function [31:0] step(input [31:0] state, input [7:0] byte);
@@ -76,44 +77,49 @@ module read_back;
         end
     endtask
 
+    // One line per frame: direction, time, bytes, opcode, PSN, whether the trailer is right.
+    task walk;
+        begin
+            $readmemh(file, mem);
+            frames = 0;
+            good_frames = 0;
+            wrong = 0;
+            base = 0;
+            while (mem[base] === 8'h01 || mem[base] === 8'h02) begin
+                kind = mem[base];
+                port = mem[base + 1];
+                len = {mem[base + 2], mem[base + 3]};
+                at_ns = {mem[base + 4], mem[base + 5], mem[base + 6], mem[base + 7],
+                         mem[base + 8], mem[base + 9], mem[base + 10], mem[base + 11]};
+                declared = mem[base + 12];
+                frame = base + 16;
+                find_l3;
+                good = 0;
+                opcode = 0;
+                psn = 0;
+                if (found && len >= udp - frame + 8 + 12) begin
+                    opcode = mem[udp + 8];
+                    psn = {mem[udp + 17], mem[udp + 18], mem[udp + 19]};
+                    check_icrc;
+                end
+                $display("%0d %0d %0d %h %0d %0d", kind, at_ns, len, opcode, psn, good);
+                frames = frames + 1;
+                if (good) good_frames = good_frames + 1;
+                if (good !== declared[0] || port == 0) wrong = wrong + 1;
+                base = frame + len;
+            end
+            if (mem[base] !== 8'hFF) wrong = wrong + 1;
+            $display("frames %0d good %0d wrong %0d", frames, good_frames, wrong);
+        end
+    endtask
+
     initial begin
-        if (!$value$plusargs("file=%s", file)) begin
-            $display("name a file: +file=packets.hex");
-            $finish;
-        end
-        $readmemh(file, mem);
-        frames = 0;
-        good_frames = 0;
-        wrong = 0;
-        base = 0;
-        while (mem[base] !== 8'hFF && base < DEPTH - 16384) begin
-            kind = mem[base];
-            if (kind !== 8'h01 && kind !== 8'h02) begin
-                $display("no record at byte %0d", base);
-                $finish;
-            end
-            port = mem[base + 1];
-            len = {mem[base + 2], mem[base + 3]};
-            at_ns = {mem[base + 4], mem[base + 5], mem[base + 6], mem[base + 7],
-                     mem[base + 8], mem[base + 9], mem[base + 10], mem[base + 11]};
-            declared = mem[base + 12];
-            frame = base + 16;
-            find_l3;
-            good = 0;
-            opcode = 0;
-            psn = 0;
-            if (found && len >= udp - frame + 8 + 12) begin
-                opcode = mem[udp + 8];
-                psn = {mem[udp + 17], mem[udp + 18], mem[udp + 19]};
-                check_icrc;
-            end
-            $display("%0d %0d %0d %h %0d %0d", kind, at_ns, len, opcode, psn, good);
-            frames = frames + 1;
-            if (good) good_frames = good_frames + 1;
-            if (good !== declared[0]) wrong = wrong + 1;
-            base = frame + len;
-        end
-        $display("frames %0d good %0d wrong %0d", frames, good_frames, wrong);
+        if ($value$plusargs("file=%s", file)) walk;
+        else if ($value$plusargs("list=%s", file)) begin
+            list = $fopen(file, "r");
+            while ($fscanf(list, "%s", file) == 1) walk;
+            $fclose(list);
+        end else $display("name a file: +file=packets.hex");
         $finish;
     end
 endmodule
