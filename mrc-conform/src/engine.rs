@@ -157,7 +157,9 @@ impl<'s> Engine<'s> {
         facts.target_qpn = qp.qpn().value();
         facts.target_rkey = endpoint.key(mr).map_or(0, |key| key.0);
         facts.target_mac = macs;
-        let memory = (0..REGION).map(facts::initial).collect();
+        // Made once: a script takes less time than a megabyte of pattern.
+        static PATTERN: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+        let memory = PATTERN.get_or_init(|| (0..REGION).map(facts::initial).collect()).clone();
         let mut engine = Self { endpoint, qp, cq, mr, memory, facts };
         engine.connect(knobs).map_err(|why| format!("this engine cannot be set up so: {why}"))?;
         Ok(engine)
