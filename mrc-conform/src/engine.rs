@@ -280,9 +280,9 @@ impl<'s> Engine<'s> {
                 let wr = SendWr {
                     wr_id: id,
                     lkey: self.facts.target_rkey,
-                    local_va: TARGET_VA + from,
+                    local_va: TARGET_VA.wrapping_add(from),
                     len,
-                    remote_va: self.facts.tester_va + at,
+                    remote_va: self.facts.tester_va.wrapping_add(at),
                     rkey: Rkey(self.facts.tester_rkey),
                     signaled,
                     imm,
@@ -312,7 +312,7 @@ impl<'s> Engine<'s> {
     /// Bytes of the region.
     pub fn memory(&self, offset: u64, len: usize) -> Vec<u8> {
         let at = offset as usize;
-        self.memory.get(at..at + len).unwrap_or(&[]).to_vec()
+        self.memory.get(at..at.saturating_add(len)).unwrap_or(&[]).to_vec()
     }
 
     /// A counter, or the QP's state as `qp_state`.

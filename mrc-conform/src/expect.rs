@@ -285,11 +285,11 @@ impl<'a> Story<'a> {
         } else {
             let len = number("len").unwrap_or(64) as usize;
             let from = number("from").unwrap_or(0) as u64;
-            packet.payload = (from..from + len as u64).map(facts::initial).collect();
+            packet.payload = (0..len as u64).map(|n| facts::initial(from.wrapping_add(n))).collect();
             packet.payload.resize(len.next_multiple_of(4), 0);
             let pad = packet.payload.len() - len;
             set(packet, "pad", pad as u128);
-            set(packet, "va", u128::from(self.facts.tester_va) + number("at").unwrap_or(0) as u128);
+            set(packet, "va", u128::from(self.facts.tester_va).wrapping_add(number("at").unwrap_or(0) as u128));
             set(packet, "rkey", self.facts.tester_rkey.into());
             set(packet, "dmalen", len as u128);
             set(packet, "a", spec.kind.ends_message().into());

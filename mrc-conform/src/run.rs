@@ -363,7 +363,7 @@ impl Player<'_> {
                 let have = self.target.memory(*at, *len)?;
                 let want = |n: usize| match psn {
                     Some(psn) => facts::fill(*psn, n),
-                    None => facts::initial(at + n as u64),
+                    None => facts::initial(at.wrapping_add(n as u64)),
                 };
                 match (0..*len).find(|&n| have.get(n) != Some(&want(n))) {
                     None => {
@@ -373,8 +373,11 @@ impl Player<'_> {
                     Some(n) => {
                         let (expected, actual) =
                             (format!("{:#04x}", want(n)), format!("{:#04x}", have.get(n).copied().unwrap_or(0)));
-                        let difference =
-                            Some(Difference { field: format!("memory[{}]", at + n as u64), expected, actual });
+                        let difference = Some(Difference {
+                            field: format!("memory[{}]", at.wrapping_add(n as u64)),
+                            expected,
+                            actual,
+                        });
                         let what = "the target's memory holds something else".into();
                         Err(Stop::Fail(Failure { line: step.line, what, difference }))
                     }

@@ -166,6 +166,11 @@ pub struct ScriptError {
     pub message: String,
 }
 
+/// Latest step of a script.
+const LONGEST_NS: u64 = 20_000_000_000;
+/// Longest payload, cut and the like; no frame is longer.
+const LONGEST_FRAME: i128 = 9_000;
+
 /// Names that stand for several fields, or for none on the wire.
 pub(crate) const PSEUDO: &[&str] =
     &["ev", "at", "len", "of", "from", "port", "trim", "icrc", "cut", "ce", "fill", "vlan", "srh", "options", "bare"];
@@ -206,7 +211,13 @@ impl Script {
     fn set_knobs(&mut self, list: &str) -> Result<(), String> {
         for item in list.split_whitespace() {
             let (name, value) = item.split_once('=').unwrap_or((item, "on"));
-            let value = word(value).ok_or_else(|| format!("`{value}` is no value of the knob `{name}`"))?;
+            let limit = match name {
+                "planes" => 8,
+                "evs" => 192,
+                _ => i64::from(u32::MAX),
+            };
+            let value = word(value).filter(|value| (0..=limit).contains(value));
+            let value = value.ok_or_else(|| format!("`{item}`: not a number or word up to {limit}"))?;
             if !self.knobs.set(name, value) {
                 return Err(format!("no knob `{name}`; `mrc conform --list-knobs` shows them"));
             }
@@ -221,10 +232,13 @@ impl Script {
             let relative = first.strip_prefix('+');
             let span =
                 duration(relative.unwrap_or(first)).ok_or_else(|| format!("`{first}` is no time; write 10us"))?;
-            (if relative.is_some() { before + span } else { span }, rest.trim())
+            (if relative.is_some() { before.saturating_add(span) } else { span }, rest.trim())
         } else {
             (before, text)
         };
+        if at > LONGEST_NS {
+            return Err("a script lasts twenty seconds at most".into());
+        }
         if at < before {
             return Err(format!("time goes back: {at} ns after {before} ns"));
         }
@@ -297,6 +311,12 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
             (_, value) if value.starts_with("!@") => Value::Not(value[2..].into()),
             (_, value) => Value::Number(number(value).ok_or_else(|| format!("`{value}` is no value of `{name}`"))?),
         };
+        let size = matches!(name, "len" | "trim" | "cut" | "port" | "srh");
+        if let Value::Number(n) = &value
+            && (size && !(0..=LONGEST_FRAME).contains(n) || matches!(name, "at" | "from") && n.unsigned_abs() > 1 << 40)
+        {
+            return Err(format!("`{item}` is out of all proportion"));
+        }
         fields.push((name.to_string(), value));
     }
     Ok(PacketSpec { kind, fields })
@@ -385,7 +405,7 @@ fn check(text: &str) -> Result<Check, String> {
             if psn.is_some() == w.text("untouched").is_some() {
                 return Err("say psn=N, whose payload lies there, or `untouched`".into());
             }
-            Check::Memory { at: w.or("at", 0)?, len: w.or("len", 64)? as usize, psn }
+            Check::Memory { at: w.or("at", 0)?, len: w.or("len", 64)?.min(1 << 20) as usize, psn }
         }
         "count" => {
             let (name, value) = rest.trim().split_once('=').ok_or("write `= count icrc=1`")?;
@@ -428,7 +448,7 @@ fn duration(text: &str) -> Option<u64> {
     let mut place = unit;
     for digit in fraction.chars() {
         place /= 10;
-        ns += u64::from(digit.to_digit(10)?) * place;
+        ns = ns.saturating_add(u64::from(digit.to_digit(10)?) * place);
     }
     Some(ns)
 }

@@ -153,6 +153,9 @@ impl<'a> Coverage<'a> {
         let mut object = totals_json(self.totals(chapter));
         object["uncited"] = uncited.iter().map(|r| Value::from(r.id.as_str())).collect();
         object["missing"] = uncited.iter().map(missing).collect();
+        // How many places would notice a breach of each.
+        let tests = |r: &Requirement| self.test.get(r.id.as_str()).map_or(0, Vec::len);
+        object["tests"] = self.of_chapter(chapter).map(|r| (r.id.clone(), Value::from(tests(r)))).collect();
         object["exceptions"] = self
             .register
             .exceptions
