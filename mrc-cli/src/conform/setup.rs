@@ -57,3 +57,32 @@ impl Setup {
         Err(why)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The file of `docs/conformance.md`.
+    const FILE: &str = r#"{ "knobs": { "mtu": 4096 },
+        "facts": { "target_qpn": 0, "tester_qpn": 0, "target_mac": [[2,0,0,0,0,11]], "tester_mac": [],
+                   "target_ip": "2001:db8:1::b", "tester_ip": "2001:db8:1::a", "target_sid": [], "tester_sid": [],
+                   "target_va": 139637976727552, "target_rkey": 3405643777, "region": 1048576,
+                   "tester_va": 0, "tester_rkey": 0, "evs": [] },
+        "qps": [ { "target_qpn": 17, "tester_qpn": 106657 },
+                 { "target_qpn": 18, "tester_qpn": 106658, "knobs": { "psn": 100 } } ] }"#;
+
+    fn script(knobs: &str) -> Script {
+        Script::parse("a", &format!("# t\nrequires SACK-001\nknobs {knobs}\n0 quiet")).unwrap()
+    }
+
+    #[test]
+    fn each_script_takes_a_fresh_qp_that_is_set_up_for_it() {
+        let mut setup: Setup = serde_json::from_str(FILE).unwrap();
+        let refused = setup.take(&script("mtu=1024")).unwrap_err();
+        assert_eq!(refused, "needs mtu=1024; the target is set to 4096");
+        assert_eq!(setup.take(&script("mtu=4096 psn=100")).unwrap().target_qpn, 18);
+        let facts = setup.take(&script("mtu=4096")).unwrap();
+        assert_eq!((facts.target_qpn, facts.tester_qpn, facts.target_rkey), (17, 106_657, 3_405_643_777));
+        assert_eq!(setup.take(&script("mtu=4096")).unwrap_err(), "no fresh QP is left in the set-up file");
+    }
+}
