@@ -10,8 +10,8 @@ pub mod demo;
 pub mod doctor;
 pub mod lab;
 pub mod sim;
-pub mod verbs_run;
 pub mod vectors;
+pub mod verbs_run;
 pub mod write_bw;
 pub mod write_lat;
 
