@@ -135,6 +135,8 @@ fn a_wrong_sack_offset_is_named() {
 #[test]
 fn skip_taken_for_bad_is_named() {
     names_exactly("skip-as-bad", None, |script| {
-        matches!(script.file.as_str(), "paths/mark_skips_once.mrc" | "paths/mark_needs_no_probe.mrc")
+        ["mark_skips_once", "mark_needs_no_probe", "mark_skips_for_a_time"]
+            .iter()
+            .any(|name| script.file == format!("paths/{name}.mrc"))
     });
 }

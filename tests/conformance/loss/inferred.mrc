@@ -8,5 +8,5 @@ knobs mtu=256 reorder_factor=0
 0     > write_last psn=5 from=1280 at=1280 len=256 dmalen=1536
 60us  < sack cack=0xFFFFFF ack_offset=6 bitmap=0x3E rcvd=7
 60us  > write_first psn=0 rtx=1
-70us  < sack cack=0xFFFFFF ack_offset=6 bitmap=0x3E rcvd=7
-80us  < ack psn=5
+120us < sack cack=0xFFFFFF ack_offset=6 bitmap=0x3E rcvd=7
+130us < ack psn=5

@@ -1,16 +1,21 @@
-# A marked answer brings the EV back as SKIP: passed over once
+# A marked answer brings the EV back as SKIP: with skips that last a millisecond it rests so long
 requires EV-012
-knobs evs=2 mtu=256 probe_interval=1024000
+knobs evs=2 mtu=256 probe_interval=1024000 skip_time=1000000
 
-0        ! write len=64
-0        > write_only psn=0 ev=@a
-1.024us   < sack cack=0 m=2 rcvd=1
-1.024us   < ack psn=0
-8.193024ms  > probe ev=@a probe_id=@p
-8.20ms   < sack cack=0 pr=1 ack_offset=@p entropy=@a rcvd=1 m=1
-8.21ms   ! write len=2048
-8.21ms   > write_first psn=1 len=256 dmalen=2048 msn=1 ev=!@a
-8.21ms   > write_middle psn=2..7 from=256 at=256 len=256 dmalen=2048 msn=1
-8.21ms   > write_last psn=8 from=1792 at=1792 len=256 dmalen=2048 msn=1
-8.22ms   = paths psn=1..8 distinct=2
-8.23ms   < ack psn=8
+0          ! write len=64
+0          > write_only psn=0 ev=@a
+1.024us    < sack cack=0 m=2 rcvd=1
+1.024us    < ack psn=0
+8.193024ms > probe ev=@a probe_id=@p
+8.20ms     < sack cack=0 pr=1 ack_offset=@p entropy=@a rcvd=1 m=1
+8.21ms     ! write len=1536
+8.21ms     > write_first psn=1 len=256 dmalen=1536 msn=1 ev=@b
+8.21ms     > write_middle psn=2..5 from=256 at=256 len=256 dmalen=1536 msn=1 ev=@b
+8.21ms     > write_last psn=6 from=1280 at=1280 len=256 dmalen=1536 msn=1 ev=@b
+8.22ms     < ack psn=6
+9.3ms      ! write len=1536
+9.3ms      > write_first psn=7 len=256 dmalen=1536 msn=2
+9.3ms      > write_middle psn=8..11 from=256 at=256 len=256 dmalen=1536 msn=2
+9.3ms      > write_last psn=12 from=1280 at=1280 len=256 dmalen=1536 msn=2
+9.31ms     = paths psn=7..12 distinct=2
+9.31ms     < ack psn=12
