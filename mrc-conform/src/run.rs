@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::expect::Story;
 use crate::facts::{self, Facts};
 use crate::packet::{Difference, Packet, hex};
-use crate::script::{Check, Op, PacketSpec, Script, Step};
+use crate::script::{Check, Op, PacketSpec, Post, Script, Step};
 use crate::target::{Done, DoneKind, Heard, Refusal, Target};
 
 /// What came of a script.
@@ -181,6 +181,9 @@ impl Player<'_> {
                 Op::Act(post) => {
                     self.silent_until(step, step.at)?;
                     self.before = step.at;
+                    if matches!(post, Post::Port { .. }) {
+                        self.needs("ports")?;
+                    }
                     self.target.act(step.at + self.late, post)?;
                 }
                 // What a target does not tell is not held against it.
@@ -208,9 +211,9 @@ impl Player<'_> {
 
     fn send(&mut self, step: &Step, spec: &PacketSpec) -> Result<(), Stop> {
         self.silent_until(step, step.at)?;
-        for (field, lack) in [("vlan", "vlan"), ("options", "ip_options")] {
-            if spec.value(field).is_some() && self.facts.lacks.iter().any(|name| name == lack) {
-                return Err(Refusal::NotApplicable(format!("the target's driver lacks `{lack}`")).into());
+        for (field, need) in [("vlan", "vlan"), ("options", "ip_options")] {
+            if spec.value(field).is_some() {
+                self.needs(need)?;
             }
         }
         let (packet, port) = self.story.stimulus(step.at, spec).map_err(|why| fail(step, why))?;
@@ -225,6 +228,14 @@ impl Player<'_> {
         let (at_ns, text) = (step.at, packet.to_string());
         self.trace.entries.push(TraceEntry { at_ns, from_target: false, port, text, frame: hex(&frame) });
         Ok(self.target.send(step.at + self.late, port, &frame)?)
+    }
+
+    /// The script does not apply to a target that lacks this.
+    fn needs(&self, what: &str) -> Result<(), Stop> {
+        if self.facts.lacks.iter().any(|lacked| lacked == what) {
+            return Err(Refusal::NotApplicable(format!("the target lacks `{what}`")).into());
+        }
+        Ok(())
     }
 
     /// Takes what comes until `at`.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mrc_conform::control::PORT;
-use mrc_conform::{Fault, KNOBS, Script, builtin, engine, load_tree, run as play};
+use mrc_conform::{Fault, KNOBS, LACKS, Script, builtin, engine, load_tree, run as play};
 
 use crate::conform::link::{Driver, Lines};
 use crate::conform::report::Report;
@@ -50,7 +50,7 @@ pub struct Args {
     /// Put this fault into the target: icrc-mask, sack-offset, skip-as-bad
     #[arg(long, requires = "serve")]
     fault: Option<String>,
-    /// List the knobs a script can set
+    /// List the knobs a script can set, and what a target may lack
     #[arg(long)]
     list_knobs: bool,
 }
@@ -60,6 +60,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.list_knobs {
         for knob in KNOBS {
             println!("{:<22} {:>8}  {}", knob.name, knob.default, knob.doc);
+        }
+        for (name, meaning) in LACKS {
+            println!("lacks {name:<16}           {meaning}");
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -74,9 +74,7 @@ impl Tester {
                 };
                 let start = Instant::now();
                 let mut wire = Wire { ports, lines, start, slow, heard: VecDeque::new() };
-                if slow > 1 {
-                    wire.drop_old();
-                }
+                wire.drop_old();
                 return run(script, &facts, &mut wire);
             }
             Err(Refusal::NotApplicable(reason)) => Verdict::NotApplicable { reason },
