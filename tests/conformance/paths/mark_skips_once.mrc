@@ -1,5 +1,5 @@
 # A marked EV is passed over once and then used again: SKIP is not BAD
-requires EV-002, EV-010, SRX-003
+requires EV-010
 knobs evs=2 mtu=256
 
 0     ! write len=64
