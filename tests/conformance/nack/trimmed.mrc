@@ -1,5 +1,5 @@
 # A trimmed packet goes again at once, over another path
-requires NACK-002, SND-005, EV-005
+requires NACK-002, EV-005
 knobs trimming
 
 0     ! write len=64
