@@ -68,7 +68,7 @@ impl<'a> Story<'a> {
     }
 
     /// The packet of a stimulus, its bytes and the port it goes to.
-    pub(crate) fn stimulus(&mut self, now: u64, spec: &PacketSpec) -> Result<(Packet, u8), String> {
+    pub(crate) fn stimulus(&mut self, spec: &PacketSpec) -> Result<(Packet, u8), String> {
         let timed = spec.number("ts").unwrap_or(1) != 0;
         let srv6 = self.knobs.on("srv6") && spec.value("bare").is_none();
         let mut packet = Packet::of(extended(layouts(spec.kind, self.knobs.get("ip"), srv6, timed), spec));
@@ -162,11 +162,11 @@ impl<'a> Story<'a> {
             packet.icrc = Some([good[0] ^ 1, good[1], good[2], good[3]]);
         }
         packet.keep = spec.number("trim").map(|keep| keep as usize);
-        self.remember(spec, now, &packet);
+        self.remember(spec, &packet);
         Ok((packet, port as u8))
     }
 
-    fn remember(&mut self, spec: &PacketSpec, _now: u64, packet: &Packet) {
+    fn remember(&mut self, spec: &PacketSpec, packet: &Packet) {
         let psn = packet.get("psn").unwrap_or(0) as u32;
         let intact = packet.keep.is_none() && packet.icrc.is_none() && spec.value("cut").is_none();
         let known = self.sent.iter().any(|sent| sent.psn == psn && sent.counted > 0);

@@ -216,7 +216,7 @@ impl Player<'_> {
                 self.needs(need)?;
             }
         }
-        let (packet, port) = self.story.stimulus(step.at, spec).map_err(|why| fail(step, why))?;
+        let (packet, port) = self.story.stimulus(spec).map_err(|why| fail(step, why))?;
         if usize::from(port) > self.facts.tester_mac.len() {
             return Err(Refusal::NotApplicable(format!("needs {port} links to the target")).into());
         }
@@ -332,8 +332,8 @@ impl Player<'_> {
         // In real time a wait may be a quarter short, not more.
         let wait = step.at.saturating_sub(self.before);
         if !exact && wait >= SHORT_WAIT_NS && heard.at + wait / 4 < step.at + self.late_before {
-            let what =
-                format!("came too early, {} ns after the step before instead of {wait} ns: {packet}", wait - wait / 4);
+            let early = (step.at + self.late_before).saturating_sub(heard.at);
+            let what = format!("came {early} ns too early for a wait of {wait} ns: {packet}");
             return Err(fail(step, what));
         }
         let differs = |difference| {
@@ -438,15 +438,16 @@ impl Player<'_> {
             return Err(fail(step, what));
         }
         for (name, value) in wanted {
-            let number = |have: Option<u64>| have.map_or("none".to_string(), |have| have.to_string());
+            let flag = |set: bool| u8::from(set).to_string();
+            let number = |have: Option<u32>| have.map_or("none".to_string(), |have| have.to_string());
             let have = match name.as_str() {
-                "write" => ("1", (done.kind == DoneKind::Write) as u64).1.to_string(),
-                "recv" => ((done.kind == DoneKind::Recv) as u64).to_string(),
+                "write" => flag(done.kind == DoneKind::Write),
+                "recv" => flag(done.kind == DoneKind::Recv),
                 "id" => done.id.to_string(),
                 "status" => done.status.clone(),
                 "len" => done.len.to_string(),
-                "imm" => number(done.imm.map(u64::from)),
-                _ => u64::from(done.solicited).to_string(),
+                "imm" => number(done.imm),
+                _ => flag(done.solicited),
             };
             let value = crate::script::number(value).map_or(value.clone(), |n| n.to_string());
             if have != value {
