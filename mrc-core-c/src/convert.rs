@@ -168,6 +168,7 @@ pub(crate) fn cc(c: &mrc_core_cc) -> Result<CcConfig, Fault> {
             qa_gate: c.qa_gate,
             trimming: c.trimming != 0,
             disable_qa: c.disable_qa != 0,
+            avg_weight_q16: 0,
         })),
         _ => Err(range("algorithm")),
     }

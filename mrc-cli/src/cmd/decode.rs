@@ -115,9 +115,10 @@ fn print(args: &Args, number: usize, packet: &Captured, frame: &Frame) {
     }
 }
 
-/// One line about a frame of which the headers are there.
+/// One line about a frame of which the headers are there; their own length fields are believed, for a scenario may give
+/// packets another length on the wire.
 pub fn line(head: &[u8], wire_len: usize) -> String {
-    match parse_frame(head, wire_len.max(head.len()), &WireConfig::default(), |_| true) {
+    match parse_frame(head, usize::from(u16::MAX), &WireConfig::default(), |_| true) {
         Ok(frame) => format!("{} > {}: {frame}", text(frame.src), text(frame.dst)),
         Err(why) => format!("{wire_len} bytes, not MRC: {}", why.name()),
     }

@@ -355,6 +355,8 @@ pub struct MrcKeys {
     pub cc_gbps: Option<f64>,
     /// NSCC's target queueing delay.
     pub cc_target_us: Option<f64>,
+    /// NSCC: fixed weight of a delay sample in the average, 0.0 to 1.0; 0: by time.
+    pub cc_delay_weight: f64,
     /// Unloaded round trip; that of the topology by default.
     pub base_rtt_us: Option<f64>,
     /// Whether receivers answer trimmed packets; as `queue.trim` by default.
@@ -416,6 +418,7 @@ impl Default for MrcKeys {
             cc_window_bytes: None,
             cc_gbps: None,
             cc_target_us: None,
+            cc_delay_weight: 0.0,
             base_rtt_us: None,
             trimming: None,
             rto_us: None,

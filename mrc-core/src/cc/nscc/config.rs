@@ -55,6 +55,10 @@ pub struct NsccConfig {
     pub disable_qa: bool,
     /// Delays below this count as zero, in nanoseconds. Default: 1000.
     pub clear_delay_ns: u32,
+    /// Weight of a delay sample in the average, Q16.16, at most one. 0: by the time since the last sample, so that the
+    /// average forgets over one base RTT. With a weight, a sample above the target without a mark counts as a quarter of
+    /// the base RTT, as in the published simulators of UET, which use 0.0125.
+    pub avg_weight_q16: u32,
 }
 
 impl NsccConfig {
@@ -77,6 +81,7 @@ impl NsccConfig {
             max_cwnd_bytes: 0,
             disable_qa: false,
             clear_delay_ns: 0,
+            avg_weight_q16: 0,
         }
     }
 
@@ -97,6 +102,9 @@ impl NsccConfig {
         }
         if self.qa_gate > 31 {
             return refuse("nscc.qa_gate");
+        }
+        if self.avg_weight_q16 > ONE_Q16 {
+            return refuse("nscc.avg_weight_q16");
         }
         Ok(())
     }
@@ -122,6 +130,7 @@ pub(super) struct Params {
     pub(super) adjust_period_ns: u64,
     pub(super) clear_delay_ns: u64,
     pub(super) disable_qa: bool,
+    pub(super) avg_weight_q16: u64,
     /// Bytes of maximum window per nanosecond of base RTT, Q24: 1.5 times the rate.
     window_per_ns_q24: u64,
     max_cwnd: u64,
@@ -164,6 +173,7 @@ impl Params {
             adjust_period_ns: or(cfg.adjust_period_ns, base_rtt_ns),
             clear_delay_ns: or(cfg.clear_delay_ns, 1_000),
             disable_qa: cfg.disable_qa,
+            avg_weight_q16: cfg.avg_weight_q16.into(),
             window_per_ns_q24: (((rate * 3) << 24) / (2 * BITS_NS)) as u64,
             max_cwnd: or(cfg.max_cwnd_bytes, MAX_WINDOW).min(MAX_WINDOW),
         }

@@ -125,7 +125,10 @@ impl Nscc {
         let elapsed = now.since(self.t_avg);
         self.t_avg = now;
         let target = delay_ns.min(DELAY_CAP_NS) << 8;
-        if elapsed >= self.base_rtt_ns {
+        if self.p.avg_weight_q16 > 0 {
+            let step = ((target as i64 - self.avg_delay_q8 as i64) * self.p.avg_weight_q16 as i64) >> 16;
+            self.avg_delay_q8 = self.avg_delay_q8.saturating_add_signed(step);
+        } else if elapsed >= self.base_rtt_ns {
             self.avg_delay_q8 = target;
         } else if target != self.avg_delay_q8 {
             // Below 2^22, and the difference below 2^40: the product fits.
@@ -267,7 +270,8 @@ impl CongestionControl for Nscc {
         let Some(rtt_ns) = ack.rtt_ns else { return };
         self.learn_base_rtt(rtt_ns);
         let delay_ns = rtt_ns.saturating_sub(self.base_rtt_ns);
-        self.average(now, delay_ns);
+        let unmarked_late = !ack.marked && delay_ns > self.p.target_ns && self.p.avg_weight_q16 > 0;
+        self.average(now, if unmarked_late { self.p.base_rtt_ns / 4 } else { delay_ns });
         if self.quick_adapt(now, false, ack.marked, delay_ns) {
             return;
         }

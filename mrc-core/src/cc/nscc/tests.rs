@@ -264,6 +264,17 @@ fn the_average_forgets_over_one_base_rtt_however_many_samples_come() {
     }
 }
 
+#[test]
+fn a_fixed_weight_ignores_time_and_discounts_late_samples_without_a_mark() {
+    let config = NsccConfig { avg_weight_q16: 32_768, ..lab() };
+    let mut cc = Nscc::new(&config, MTU, Instant::ZERO);
+    for (rtt_ns, marked, average) in [(20_000, true, 4_000), (20_000, false, 6_000), (32_000, false, 4_500)] {
+        cc.on_ack(at(1_000_000), &ack(MTU, marked, Some(rtt_ns)));
+        assert_eq!(cc.avg_delay_ns(), average, "{rtt_ns} {marked}");
+    }
+    assert!(NsccConfig { avg_weight_q16: 65_537, ..lab() }.validate().is_err());
+}
+
 //= CCU-008 test
 #[test]
 fn the_name_is_the_published_one() {
