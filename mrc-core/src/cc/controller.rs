@@ -350,4 +350,8 @@ impl Flow<'_> {
     pub(crate) fn cwnd_bytes(&self) -> u64 {
         self.qpcc.cc.cwnd_bytes()
     }
+
+    pub(crate) fn max_wnd_bytes(&self) -> u64 {
+        self.qpcc.cc.max_wnd_bytes()
+    }
 }

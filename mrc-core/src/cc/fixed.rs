@@ -72,6 +72,10 @@ impl CongestionControl for FixedWindow {
         self.window_bytes
     }
 
+    fn max_wnd_bytes(&self) -> u64 {
+        self.window_bytes
+    }
+
     fn inflight_bytes(&self) -> i64 {
         self.inflight
     }

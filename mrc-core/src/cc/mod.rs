@@ -50,6 +50,8 @@ pub trait CongestionControl {
     fn wants_ack(&self, sack_gen_threshold: u32) -> bool;
     /// The window, in bytes.
     fn cwnd_bytes(&self) -> u64;
+    /// The largest window there may be, in bytes.
+    fn max_wnd_bytes(&self) -> u64;
     /// Bytes in flight; may be slightly negative because the responder rounds up.
     fn inflight_bytes(&self) -> i64;
 }
@@ -180,6 +182,9 @@ impl CongestionControl for Cc {
     }
     fn cwnd_bytes(&self) -> u64 {
         each!(self, cc => cc.cwnd_bytes())
+    }
+    fn max_wnd_bytes(&self) -> u64 {
+        each!(self, cc => cc.max_wnd_bytes())
     }
     fn inflight_bytes(&self) -> i64 {
         each!(self, cc => cc.inflight_bytes())

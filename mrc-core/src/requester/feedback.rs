@@ -216,9 +216,12 @@ impl TxSide<'_, '_> {
     /// Packets that must have overtaken a packet before it is inferred lost (`transport.md` 3.6).
     fn reorder_pkts(&self) -> u32 {
         let packet = u64::from(self.req.path_mtu + NOMINAL_OVERHEAD).max(1);
-        let window = self.flow.cwnd_bytes().min(u64::from(self.req.mpr_tx) * packet);
+        let psns = u64::from(self.req.mpr_tx) * packet;
+        let window = self.flow.cwnd_bytes().min(psns);
+        // Up to the largest window, not the present one: what left under a larger one is still under way.
+        let most = self.flow.max_wnd_bytes().min(psns);
         let scaled = (window * u64::from(self.req.reorder_factor)) >> 8;
-        let limit = scaled.min(window).div_ceil(packet).min(u64::from(u16::MAX)) as u32;
+        let limit = scaled.min(most).div_ceil(packet).min(u64::from(u16::MAX)) as u32;
         limit.max(u32::from(self.req.reorder_pkts_min))
     }
 

@@ -335,6 +335,8 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
     };
     let timeout = (1..=24).find(|&timeout| RetryConfig { timeout, ..base }.t0_ns() >= Some(rto_ns));
     let timeout = timeout.ok_or_else(|| Problem::new(at("rto_us"), "at most 17.1 s"))?;
+    let window_packets = window.div_ceil(u32::from(keys.mtu)).clamp(3, 16_384) as u16;
+    let reorder_packets = keys.reorder_packets.unwrap_or(window_packets);
     let packets = keys.window_packets.unwrap_or_else(|| {
         let two_windows = (2 * u64::from(window)).div_ceil(u64::from(keys.mtu));
         (two_windows.div_ceil(128).next_power_of_two() * 128).clamp(128, 16_384) as u32
@@ -360,7 +362,7 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
         base_rtt_ns,
         target_delay_ns: target_ns.into(),
         send_queue: keys.send_queue as usize,
-        reorder: (keys.reorder_packets, (keys.reorder_windows * 256.0) as u16),
+        reorder: (reorder_packets, (keys.reorder_windows * 256.0) as u16),
         endpoint: EndpointConfig {
             cc,
             sack_gen_threshold: keys.sack_bytes,

@@ -369,8 +369,10 @@ pub struct MrcKeys {
     pub exponential_retries: u8,
     /// Acknowledge after so many bytes.
     pub sack_bytes: u32,
-    /// Packets that must have overtaken one before it counts as lost.
-    pub reorder_packets: u16,
+    /// Packets that must have overtaken one before it counts as lost, at least; by default as many as the largest window
+    /// of congestion control holds. The engine's own default, 3, leaves it to `reorder_windows` of the present window:
+    /// when that shrinks, what left under the larger one counts as lost and retires its paths, though it only queues.
+    pub reorder_packets: Option<u16>,
     /// Windows that must have overtaken it.
     pub reorder_windows: f64,
     /// Writes a queue pair holds, a power of two.
@@ -425,7 +427,7 @@ impl Default for MrcKeys {
             linear_retries: retry.linear,
             exponential_retries: retry.exponential,
             sack_bytes: endpoint.sack_gen_threshold,
-            reorder_packets: 3,
+            reorder_packets: None,
             reorder_windows: 1.5,
             send_queue: 16,
             always_skip_after: endpoint.always_skip_after,

@@ -103,11 +103,6 @@ impl Nscc {
         self.avg_delay_q8 >> 8
     }
 
-    /// Largest window at the current base RTT, in bytes.
-    pub fn max_wnd_bytes(&self) -> u64 {
-        self.max_wnd
-    }
-
     //= CCU-011
     fn learn_base_rtt(&mut self, sample_ns: u64) {
         let sample_ns = sample_ns.max(1);
@@ -336,6 +331,10 @@ impl CongestionControl for Nscc {
 
     fn cwnd_bytes(&self) -> u64 {
         self.cwnd
+    }
+
+    fn max_wnd_bytes(&self) -> u64 {
+        self.max_wnd
     }
 
     fn inflight_bytes(&self) -> i64 {

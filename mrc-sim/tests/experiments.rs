@@ -1,0 +1,115 @@
+//! The published experiments, short enough for every test run; the scenario files are those of `scenarios/`, and
+//! `docs/experiments.md` has the whole runs.
+
+use std::path::{Path, PathBuf};
+
+use mrc_sim::run::{Options, Results, run};
+use mrc_sim::scenario::load;
+
+fn scenario(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
+}
+
+/// Runs a scenario with changes; whatever it shows, no byte may go astray.
+fn results(name: &str, seed: u64, set: &[&str]) -> Results {
+    let set: Vec<String> = set.iter().map(|&set| set.to_owned()).collect();
+    let built = load(&scenario(name), &set, Some(seed)).unwrap_or_else(|error| panic!("{error}"));
+    let results =
+        run(&built, &Options::default(), &mut |_| ()).unwrap_or_else(|error| panic!("{name}: {error}")).results;
+    assert_eq!((results.misplaced, results.failed), (0, 0), "{name}: {:?}", results.failures);
+    results
+}
+
+/// Goodput of the only group in each bin, in Gb/s.
+fn bins(results: &Results) -> &[f64] {
+    &results.timeline.goodput_gbit_per_s[0]
+}
+
+#[track_caller]
+fn near(value: f64, reference: f64, percent: f64) {
+    let off = 100.0 * (value / reference - 1.0);
+    assert!(off.abs() <= percent, "{value} is {off:+.1} % from {reference}");
+}
+
+#[test]
+fn parity_with_published_simulators() {
+    near(results("parity/one-flow.toml", 1, &[]).fct_us.max, 171.5, 0.5);
+    near(results("parity/incast7.toml", 1, &[]).end_us, 1156.0, 3.0);
+    let adaptive = results("parity/perm128.toml", 1, &[]);
+    near(adaptive.fct_us.mean, 189.1, 3.0);
+    near(adaptive.fct_us.max, 193.1, 3.0);
+    let oblivious = results("parity/perm128-oblivious.toml", 1, &[]);
+    near(oblivious.fct_us.mean, 193.5, 3.0);
+    let single = results("parity/perm128-single.toml", 1, &[]);
+    assert!(adaptive.fct_us.max < oblivious.fct_us.max && 2.0 * oblivious.fct_us.max < single.fct_us.max);
+}
+
+#[test]
+fn a_lost_port_costs_its_share_and_no_more() {
+    // One port of eight goes at 1 ms, another at 2 ms; bins of 0.1 ms.
+    let results = results(
+        "experiments/nic-ports-one-by-one.toml",
+        1,
+        &["limit_us=3000", "bin_us=100", "fault.0.at_us=1000", "fault.0.stagger_us=1000"],
+    );
+    let whole = bins(&results)[9];
+    assert!(whole > 0.95 * 1600.0, "{whole}");
+    // Settled within 0.2 ms.
+    for bin in 12..20 {
+        near(bins(&results)[bin], whole * 7.0 / 8.0, 1.0);
+    }
+    for bin in 22..29 {
+        near(bins(&results)[bin], whole * 6.0 / 8.0, 1.0);
+    }
+}
+
+#[test]
+fn links_between_switches_may_flap() {
+    let set = ["limit_us=3000", "fault.0.at_us=1000", "fault.0.for_us=1000"];
+    let results = results("experiments/links-flap.toml", 1, &set);
+    let (whole, last) = (bins(&results)[4], bins(&results)[14]);
+    assert!(results.drops > 100 && results.paths_retired > 8, "{results:?}");
+    // What the cut costs, spread over any 200 ms, is far below 1 %.
+    let missing: f64 = bins(&results)[5..].iter().map(|rate| (whole - rate).max(0.0) * 200.0).sum();
+    assert!(missing < 0.01 * whole * 200_000.0, "{missing}");
+    near(last, whole, 1.0);
+}
+
+#[test]
+fn a_silent_switch_is_bypassed() {
+    let set = ["limit_us=3000", "fault.0.at_us=1000", "fault.0.for_us=1000"];
+    let results = results("experiments/t1-silent.toml", 1, &set);
+    let whole = bins(&results)[4];
+    assert!(results.drops_by_cause.switch > 10);
+    for &rate in &bins(&results)[6..14] {
+        near(rate, whole, 1.0);
+    }
+}
+
+#[test]
+fn a_lossy_path_is_replaced_by_the_one_in_reserve() {
+    let set = ["limit_us=3000", "fault.0.at_us=1000", "fault.0.for_us=5000"];
+    let results = results("experiments/ev-loss.toml", 1, &set);
+    let whole = bins(&results)[4];
+    assert!(results.paths_retired >= 1 && results.drops < 200, "{results:?}");
+    for &rate in &bins(&results)[6..14] {
+        near(rate, whole, 1.0);
+    }
+}
+
+#[test]
+fn an_incast_leaves_its_neighbour_alone() {
+    let results = results("experiments/incast-victim.toml", 1, &["limit_us=4000"]);
+    let (incast, victim) = (&results.groups[0], &results.groups[1]);
+    // 4 x 100 Gb/s with 4096 of 4238 bytes payload.
+    near(victim.goodput_gbit_per_s, 386.6, 1.0);
+    near(incast.goodput_gbit_per_s, 386.6, 3.0);
+}
+
+#[test]
+fn full_uplinks_are_shared_by_all() {
+    let results = results("experiments/permutation8.toml", 1, &["limit_us=3000"]);
+    for group in &results.groups {
+        assert!(group.pair_gbit_per_s[0] > 360.0, "{}: {:?}", group.name, group.pair_gbit_per_s);
+    }
+}
