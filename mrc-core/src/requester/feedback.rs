@@ -120,10 +120,13 @@ impl TxSide<'_, '_> {
 
     /// Everything up to `cack` arrived.
     fn advance(&mut self, cack: Psn) {
+        let mut from = self.req.unack;
         while self.req.lost > 0
-            && let Some(psn) = self.window.first_lost(self.req.unack, cack)
+            && let Some(psn) = self.window.first_lost(from, cack)
         {
             self.un_lose(psn);
+            // Each word of the scoreboard is looked at once, however many packets were lost.
+            from = psn;
         }
         let newly = self.window.advance(self.req.unack, cack);
         self.flow.on_sacked(newly);
