@@ -319,9 +319,13 @@ impl Flow<'_> {
         self.qpcc.cc.on_unloss(bytes);
     }
 
-    /// The QP has nothing outstanding: its part of what is in flight is 0, whatever feedback was lost or is still to come.
+    /// When nothing of the QP is in flight its part is 0, whatever feedback was lost, rounded or is still to come. Lost
+    /// packets may wait meanwhile: in a window of one packet the least remainder would hold them back for ever.
     //= NSCC-021, INV-005
     pub(crate) fn settle(&mut self) {
+        if self.share.load.inflight_pkts > 0 {
+            return;
+        }
         let left = core::mem::take(&mut self.share.inflight);
         self.share.settled = self.share.settled.saturating_add(left);
         self.qpcc.cc.on_settled(left);

@@ -60,13 +60,7 @@ impl Endpoint<'_> {
                 let at_fault = slot
                     .failed_psn
                     .is_none_or(|psn| begun && psn.diff(wqe.first_psn) >= 0 && psn.diff(wqe.last_psn()) <= 0);
-                match slot.failed_status {
-                    Some(status) if at_fault => {
-                        slot.failed_status = None;
-                        status
-                    }
-                    _ => Status::Flushed,
-                }
+                slot.failed_status.filter(|_| at_fault).unwrap_or(Status::Flushed)
             };
             if wqe.signaled || status != Status::Success {
                 if !self.cqs.has_room(slot.send_cq) {
@@ -88,6 +82,10 @@ impl Endpoint<'_> {
                     since_ack_ns: if status == Status::Success { 0 } else { slot.silent_ns },
                 };
                 self.cqs.push(slot.send_cq, completion);
+            }
+            if !matches!(status, Status::Success | Status::Flushed) {
+                // Said once, and only now: before there may have been no room for it.
+                slot.failed_status = None;
             }
             if wqe.imm.is_some() {
                 slot.req.wimm_done();

@@ -473,6 +473,9 @@ impl Endpoint<'_> {
     //= VAL-019
     pub fn report_place_failure(&mut self, now: Instant, qp: QpHandle, psn: mrc_wire::Psn) -> Result<(), ModifyError> {
         let index = self.index_of(qp).ok_or(ModifyError::Unknown)?;
+        if self.qps.get(index as usize).is_some_and(|slot| slot.state == QpState::Error) {
+            return Ok(()); // It has said its last word.
+        }
         self.fail_qp(now, index, ErrorCause::RequestFailed, None);
         self.answer_nak(index, psn, mrc_wire::Syndrome::RemoteOperational);
         Ok(())

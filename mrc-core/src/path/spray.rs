@@ -40,8 +40,8 @@ impl<'a> Spray<'a> {
     fn scan(&mut self, first: u16, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
         let rotation = &mut *self.rotation;
         let mut reset_used = false;
-        // Used when the two passes find nothing better: `avoid`, or an EV whose timed skip is not over.
-        let mut fallback = None;
+        // Used when the two passes find nothing better: an EV whose skip is not over, or else `avoid`.
+        let mut fallback: Option<(u16, bool)> = None;
         let mut next = Some(first);
         //= SEL-004
         for _ in 0..rotation.steps() {
@@ -52,11 +52,18 @@ impl<'a> Spray<'a> {
             let Some(slot) = self.slots.get_mut(index as usize) else {
                 continue;
             };
+            let avoided = avoid == Some(slot.ev());
+            let worse = |fallback: Option<(u16, bool)>| fallback.is_none_or(|(_, was_avoided)| was_avoided && !avoided);
             match (slot.state, self.cfg.skip_mode) {
                 (EvState::Good, _) => {}
                 //= EV-010, SEL-003
                 (EvState::Skip, SkipMode::Rotation) => {
-                    if !reset_used {
+                    // Two passes from here may end before they come to this one again.
+                    if worse(fallback) && ports.contains(slot.port()) {
+                        fallback = Some((index, avoided));
+                    }
+                    // The one that is made good again must be of use.
+                    if !avoided && !reset_used {
                         reset_used = true;
                         rotation.end_skip(slot);
                     }
@@ -64,8 +71,8 @@ impl<'a> Spray<'a> {
                 }
                 (EvState::Skip, SkipMode::Time { .. }) if slot.due.reached(now) => rotation.end_skip(slot),
                 (EvState::Skip, SkipMode::Time { .. }) => {
-                    if fallback.is_none() && ports.contains(slot.port()) {
-                        fallback = Some(index);
+                    if worse(fallback) && ports.contains(slot.port()) {
+                        fallback = Some((index, avoided));
                     }
                     continue;
                 }
@@ -77,14 +84,16 @@ impl<'a> Spray<'a> {
                 continue;
             }
             //= SND-005
-            if avoid == Some(slot.ev()) {
-                fallback = Some(index);
+            if avoided {
+                if worse(fallback) {
+                    fallback = Some((index, avoided));
+                }
                 continue;
             }
             return Some(EvIndex(index));
         }
         //= SEL-007
-        let index = fallback?;
+        let (index, _) = fallback?;
         let slot = self.slots.get_mut(index as usize)?;
         if slot.state == EvState::Skip {
             rotation.end_skip(slot);

@@ -261,8 +261,8 @@ impl TxSide<'_, '_> {
             self.req.lost = 0;
             self.req.next_scan = Instant::FAR;
             self.req.next_tail_probe = Instant::FAR;
-            self.flow.settle();
         }
+        self.flow.settle();
         let (unack, tack) = (self.req.unack, self.req.tack);
         let waits = match self.sq.oldest(self.ring) {
             Some((wqe, true)) if tack.diff(wqe.last_psn()) < 0 => unack.diff(wqe.last_psn()) >= 0,
@@ -344,6 +344,7 @@ impl TxSide<'_, '_> {
         let trimmed = matches!(what, Feedback::Trimmed | Feedback::TrimmedLastHop);
         let bytes = self.nominal_of(psn);
         self.flow.on_nack(now, bytes, trimmed, rtt_ns);
+        self.flow.settle();
         self.probe_base_rtt();
         self.window.set_lost(psn, true);
         self.req.lost += 1;

@@ -413,6 +413,13 @@ impl TxSide<'_, '_> {
         let choice = self.select_other(now, ports, avoid)?;
         self.req.resend_tail = false;
         self.req.last_path = Some(choice);
+        // One more transmission, or the answer would be taken for that of an earlier one and timed by it. Long after, the
+        // record may have gone to a later packet.
+        if self.req.max_sent.diff(wqe.last_psn()) < self.window.capacity() as i32
+            && let Some(record) = self.window.record_mut(wqe.last_psn())
+        {
+            *record = record.again(Tick::at(now), choice.index, self.req.retry_cnt);
+        }
         self.path.stats.retransmitted += 1;
         self.path.stats.tail_resent += 1;
         self.announce_loss(wqe.last_psn(), avoid, LossCause::Tail);
@@ -476,6 +483,7 @@ impl TxSide<'_, '_> {
         self.req.lost += 1;
         let bytes = self.nominal_of(psn);
         self.flow.on_loss(now, bytes);
+        self.flow.settle();
     }
 
     /// Charges a retry of `psn` to the budget; an error when it is spent (`transport.md` 3.8).

@@ -1,0 +1,446 @@
+//! A naive requester: every packet ever sent with its whole history, every request ever posted. Written from
+//! `transport.md` 3. What it cannot know (the path chosen, when a probe leaves) it takes from what the engine sent.
+
+use mrc_core::{Discard, ErrorCause, RetryConfig};
+use mrc_wire::{AethRepr, Ev, NackReason, NackRepr, SackRepr, Syndrome};
+
+use crate::responder::{Seq, psn_of, seq_of};
+use crate::schedule::Setup;
+
+/// Where a packet stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    Sent,
+    Sacked,
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub(crate) fate: Fate,
+    pub(crate) sent_at: u64,
+    pub(crate) ev: Ev,
+    /// Times it was sent.
+    pub(crate) count: u32,
+    /// Inferred lost since its timer last expired.
+    inferred: bool,
+    /// Interval of its timer.
+    patience: u64,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) id: u64,
+    pub(crate) len: u32,
+    /// Offset of its first byte on both sides.
+    pub(crate) at: usize,
+    pub(crate) imm: Option<u32>,
+    pub(crate) solicited: bool,
+    pub(crate) signaled: bool,
+    pub(crate) first: Option<Seq>,
+    pub(crate) packets: i64,
+    pub(crate) sent: i64,
+    pub(crate) rqmsn: u16,
+}
+
+impl Request {
+    pub(crate) fn last(&self) -> Option<Seq> {
+        (self.sent == self.packets).then(|| self.first.unwrap() + self.packets - 1)
+    }
+}
+
+/// A counter of each kind of loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Losses {
+    pub(crate) inferred: u64,
+    pub(crate) nack: u64,
+    pub(crate) timeout: u64,
+    pub(crate) probes: u64,
+    pub(crate) retransmitted: u64,
+}
+
+pub(crate) struct Requester {
+    pub(crate) start: u32,
+    pub(crate) unack: Seq,
+    pub(crate) max: Seq,
+    pub(crate) tack: Seq,
+    hi: Seq,
+    pub(crate) mpr: i64,
+    /// Widest window so far.
+    pub(crate) widest: i64,
+    capacity: i64,
+    pub(crate) packets: Vec<Packet>,
+    pub(crate) requests: Vec<Request>,
+    /// First request without completion, and first with packets to send.
+    pub(crate) oldest: usize,
+    pub(crate) current: usize,
+    wimm_inflight: u16,
+    rqmsn: u16,
+    pub(crate) retries: u8,
+    last_retry: u64,
+    gate: u64,
+    resource_nacks: u32,
+    /// When anything came from the peer.
+    pub(crate) last_heard: u64,
+    tack_wait: Option<u64>,
+    pub(crate) resend_tail: bool,
+    pub(crate) base_rtt: u64,
+    srtt: u64,
+    probes: Vec<(u16, u64)>,
+    last_probe: Option<u64>,
+    pub(crate) losses: Losses,
+    retry: RetryConfig,
+}
+
+/// A result that ends the QP.
+pub(crate) type Failure = Option<(ErrorCause, Option<Seq>)>;
+
+const ANCIENT: i64 = -(1 << 22);
+
+impl Requester {
+    pub(crate) fn new(setup: &Setup, start: u32) -> Self {
+        let mpr = i64::from(setup.mpr) * 128;
+        Self {
+            start,
+            unack: -1,
+            max: -1,
+            tack: -1,
+            hi: -1,
+            mpr,
+            widest: mpr,
+            capacity: i64::from(crate::schedule::WIDEST) * 128,
+            packets: Vec::new(),
+            requests: Vec::new(),
+            oldest: 0,
+            current: 0,
+            wimm_inflight: 0,
+            rqmsn: setup.first_msn,
+            retries: 0,
+            last_retry: 0,
+            gate: 0,
+            resource_nacks: 0,
+            last_heard: 0,
+            tack_wait: None,
+            resend_tail: false,
+            base_rtt: setup.base_rtt_ns,
+            srtt: setup.base_rtt_ns,
+            probes: Vec::new(),
+            last_probe: None,
+            losses: Losses::default(),
+            retry: setup.retry,
+        }
+    }
+
+    pub(crate) fn outstanding(&self) -> i64 {
+        self.max - self.unack
+    }
+
+    pub(crate) fn queued(&self) -> usize {
+        self.requests.len() - self.oldest
+    }
+
+    /// The request that `seq` belongs to, and which of its packets it is.
+    pub(crate) fn owner(&self, seq: Seq) -> (Request, i64) {
+        let holds = |r: &&Request| r.first.is_some_and(|first| (first..first + r.sent).contains(&seq));
+        let request = self.requests.iter().find(holds).expect("a packet of some request");
+        (*request, seq - request.first.unwrap())
+    }
+
+    /// The oldest packet that waits to be sent again, if it may be now.
+    pub(crate) fn due_again(&self, now: u64) -> Option<Seq> {
+        let lost = (self.unack + 1..=self.max).find(|&seq| self.packets[seq as usize].fate == Fate::Lost)?;
+        (now >= self.gate && lost - self.unack <= self.mpr).then_some(lost)
+    }
+
+    /// Whether window and limits let a packet go that was never sent.
+    pub(crate) fn new_allowed(&self, setup: &Setup) -> bool {
+        let Some(request) = self.requests.get(self.current) else { return false };
+        let blocked = request.imm.is_some() && request.sent == 0 && self.wimm_inflight >= setup.max_wimm;
+        !blocked && self.outstanding() < self.mpr.min(self.capacity)
+    }
+
+    fn sent(&mut self, now: u64, seq: Seq, ev: Ev) {
+        let patience = interval(self.retry, self.retries);
+        if seq > self.max {
+            self.max = seq;
+            let fresh = Packet { fate: Fate::Sent, sent_at: now, ev, count: 1, inferred: false, patience };
+            self.packets.push(fresh);
+        } else {
+            let packet = &mut self.packets[seq as usize];
+            *packet = Packet { sent_at: now, ev, count: packet.count + 1, patience, ..*packet };
+            if packet.fate == Fate::Lost {
+                packet.fate = Fate::Sent;
+            }
+        }
+    }
+
+    /// A packet leaves for the first time; returns its request and place in it.
+    pub(crate) fn send_new(&mut self, now: u64, ev: Ev) -> (Request, i64) {
+        let seq = self.max + 1;
+        self.sent(now, seq, ev);
+        let request = &mut self.requests[self.current];
+        if request.sent == 0 {
+            request.first = Some(seq);
+            if request.imm.is_some() {
+                request.rqmsn = self.rqmsn;
+                self.rqmsn = self.rqmsn.wrapping_add(1);
+                self.wimm_inflight += 1;
+            }
+        }
+        request.sent += 1;
+        let found = (*request, request.sent - 1);
+        if request.sent == request.packets {
+            self.current += 1;
+        }
+        found
+    }
+
+    /// A packet leaves again.
+    pub(crate) fn send_again(&mut self, now: u64, seq: Seq, ev: Ev) {
+        self.losses.retransmitted += 1;
+        self.sent(now, seq, ev);
+    }
+
+    /// A probe leaves.
+    pub(crate) fn send_probe(&mut self, setup: &Setup, now: u64, id: u16) {
+        assert!(self.probes.len() < 64, "more than 64 probes outstanding");
+        assert!(self.probes.iter().all(|&(other, _)| other != id), "probe id used twice");
+        if let Some(last) = self.last_probe {
+            assert!(now - last >= setup.probe_rate_limit_ns, "probes too close: {} ns", now - last);
+        }
+        self.last_probe = Some(now);
+        self.probes.push((id, now));
+    }
+
+    /// The round trip of a packet, when it is certain which copy was answered, without the time that the responder says
+    /// it took.
+    fn rtt(&self, setup: &Setup, now: u64, seq: Seq, rtx: bool, reflected: u16) -> Option<u64> {
+        if seq < 0 || seq > self.max || self.max - seq >= self.capacity {
+            return None;
+        }
+        let packet = &self.packets[seq as usize];
+        let elapsed = now - packet.sent_at;
+        let sent = (packet.sent_at >> 7) as u16;
+        let told = setup.timestamps && reflected != 0 && elapsed <= 8_000_000;
+        let waited = if told { u64::from(reflected.wrapping_sub(sent)) * 128 } else { 0 };
+        let rtt = if waited < elapsed { elapsed - waited } else { elapsed };
+        matches!((packet.count, rtx), (1, false) | (2, true)).then_some(rtt)
+    }
+
+    fn arrived(&mut self, seq: Seq) {
+        if seq > self.unack && seq <= self.max {
+            self.packets[seq as usize].fate = Fate::Sacked;
+        }
+    }
+
+    fn progress(&mut self, to: Seq) {
+        (self.unack + 1..=to).for_each(|seq| self.arrived(seq));
+        self.unack = to;
+        self.hi = self.hi.max(to);
+        self.retries = 0;
+        self.resource_nacks = 0;
+    }
+
+    fn plausible(&self, psn: mrc_wire::Psn) -> Option<Seq> {
+        let seq = seq_of(self.start, psn, self.unack);
+        (seq <= self.max && seq - self.unack > ANCIENT).then_some(seq)
+    }
+
+    pub(crate) fn on_sack(&mut self, setup: &Setup, now: u64, sack: &SackRepr, rtx: bool) -> Result<(), Discard> {
+        let cack = self.plausible(sack.cack).ok_or(Discard::StalePsn)?;
+        self.last_heard = now;
+        let trigger = (!sack.probe_answer).then(|| cack + i64::from(sack.offset_or_probe as i16));
+        let mut result = Ok(());
+        if trigger.is_none() {
+            match self.probes.iter().position(|&(id, _)| id == sack.offset_or_probe) {
+                Some(nth) => self.base_rtt = self.base_rtt.min(now - self.probes.remove(nth).1).max(1),
+                None => result = Err(Discard::StaleProbe),
+            }
+        }
+        if let Some(rtt) = trigger.and_then(|seq| self.rtt(setup, now, seq, rtx, sack.timestamp)) {
+            self.base_rtt = self.base_rtt.min(rtt).max(1);
+            self.srtt = self.srtt - self.srtt / 8 + rtt / 8;
+        }
+        if setup.dynamic_mpr && sack.mpr != 0 {
+            self.mpr = i64::from(sack.mpr) * 128;
+            self.widest = self.widest.max(self.mpr);
+        }
+        if cack > self.unack {
+            self.progress(cack);
+        }
+        let base = cack + i64::from(sack.sack_offset);
+        let shown = (0..64).filter(|bit| sack.bitmap >> bit & 1 == 1).map(|bit| base + bit);
+        for seq in shown.chain(trigger) {
+            self.arrived(seq);
+            if seq <= self.max {
+                self.hi = self.hi.max(seq);
+            }
+        }
+        self.infer(setup, now, base, sack.bitmap);
+        self.watch_tail(setup, now);
+        result
+    }
+
+    /// Packets that a bitmap shows missing, old enough, and overtaken by enough others.
+    fn infer(&mut self, setup: &Setup, now: u64, base: Seq, bitmap: u64) {
+        let packet = u64::from(setup.mtu) + 88;
+        let window = setup.window_bytes.unwrap_or(u64::MAX).min(self.mpr as u64 * packet);
+        let scaled = (window * u64::from(setup.reorder_factor) / 256).min(window);
+        let distance = scaled.div_ceil(packet).min(65_535).max(u64::from(setup.reorder_pkts_min)) as i64;
+        for seq in (0..64).filter(|bit| bitmap >> bit & 1 == 0).map(|bit| base + bit) {
+            if seq <= self.unack || seq > self.max || self.hi - seq < distance {
+                continue;
+            }
+            let packet = &mut self.packets[seq as usize];
+            if packet.fate == Fate::Sent && !packet.inferred && now - packet.sent_at >= self.base_rtt {
+                (packet.fate, packet.inferred) = (Fate::Lost, true);
+                self.losses.inferred += 1;
+            }
+        }
+    }
+
+    /// Everything of the oldest request without Transport ACK arrived: from then on that is waited for.
+    fn watch_tail(&mut self, setup: &Setup, now: u64) {
+        let open = self.requests.iter().find(|request| request.last().is_none_or(|last| last > self.tack));
+        let waits = open.and_then(Request::last).is_some_and(|last| self.unack >= last);
+        if setup.complete_on_sack && self.unack > self.tack {
+            self.tack = self.unack;
+        } else if !waits {
+            self.tack_wait = None;
+        } else if self.tack_wait.is_none() {
+            self.tack_wait = Some(now);
+        }
+    }
+
+    pub(crate) fn on_ack(
+        &mut self,
+        setup: &Setup,
+        now: u64,
+        psn: mrc_wire::Psn,
+        aeth: &AethRepr,
+    ) -> Result<Failure, Discard> {
+        if matches!(aeth.syndrome, Syndrome::RnrNak(_) | Syndrome::PsnSequenceError) {
+            return Err(Discard::Syndrome);
+        }
+        let seq = self.plausible(psn).ok_or(Discard::StalePsn)?;
+        self.last_heard = now;
+        let cause = match aeth.syndrome {
+            Syndrome::Ack(_) => None,
+            Syndrome::RemoteAccess => Some(ErrorCause::RemoteAccess),
+            Syndrome::RemoteOperational => Some(ErrorCause::RemoteOperation),
+            _ => Some(ErrorCause::RemoteInvalidRequest),
+        };
+        if let Some(cause) = cause {
+            return Ok(Some((cause, Some(seq))));
+        }
+        if seq > self.tack {
+            self.tack = seq;
+            self.tack_wait = None;
+            self.resend_tail = false;
+            self.retries = 0;
+        }
+        if seq > self.unack {
+            self.progress(seq);
+        }
+        self.watch_tail(setup, now);
+        Ok(None)
+    }
+
+    pub(crate) fn on_nack(&mut self, setup: &Setup, now: u64, nack: &NackRepr) -> Result<Failure, Discard> {
+        let seq = seq_of(self.start, nack.psn, self.unack);
+        if seq <= self.unack || seq > self.max || self.packets[seq as usize].fate == Fate::Sacked {
+            return Err(Discard::StaleNack);
+        }
+        self.last_heard = now;
+        if nack.reason == NackReason::UnexpEvent {
+            return Ok(Some((ErrorCause::RemoteOperation, None)));
+        }
+        let packet = &mut self.packets[seq as usize];
+        if packet.fate == Fate::Lost || packet.ev != nack.entropy {
+            return Err(Discard::StaleNack);
+        }
+        packet.fate = Fate::Lost;
+        self.losses.nack += 1;
+        match nack.reason {
+            NackReason::Trimmed | NackReason::TrimmedLastHop => {}
+            NackReason::PsnOorWindow => self.gate = now + self.base_rtt,
+            _ => {
+                self.gate = now + (self.base_rtt << self.resource_nacks.min(6));
+                self.resource_nacks += 1;
+            }
+        }
+        Ok(self.retry(setup, now, seq))
+    }
+
+    /// A retry of the oldest packet counts, at most one per half interval.
+    fn retry(&mut self, setup: &Setup, now: u64, seq: Seq) -> Failure {
+        let oldest = seq == self.unack + 1 || seq == self.tack + 1;
+        let soon = self.retries > 0 && now - self.last_retry < t0(self.retry) / 2;
+        if (!oldest && !setup.retry_strict) || soon {
+            return None;
+        }
+        self.retries += 1;
+        self.last_retry = now;
+        let budget = u32::from(self.retry.linear) + u32::from(self.retry.exponential);
+        let spent = self.retry.exponential < 25 && u32::from(self.retries) > budget;
+        spent.then_some((ErrorCause::RetryExceeded, None))
+    }
+
+    /// When a packet's timer or the wait for a Transport ACK ends.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        let open = (self.unack + 1..=self.max).map(|seq| &self.packets[seq as usize]);
+        let timers = open.filter(|packet| packet.fate == Fate::Sent).map(|packet| packet.sent_at + packet.patience);
+        let tail = self.tack_wait.map(|since| since + t0(self.retry));
+        timers.chain(tail).min()
+    }
+
+    pub(crate) fn on_timeout(&mut self, setup: &Setup, now: u64) -> Failure {
+        let mut failure = None;
+        for seq in self.unack + 1..=self.max {
+            let packet = &mut self.packets[seq as usize];
+            if packet.fate == Fate::Sent && now - packet.sent_at >= packet.patience {
+                (packet.fate, packet.inferred) = (Fate::Lost, false);
+                self.losses.timeout += 1;
+                failure = failure.or(self.retry(setup, now, seq));
+            }
+        }
+        let overdue = self.tack_wait.filter(|since| now - since >= t0(self.retry));
+        if failure.is_none()
+            && let Some(since) = overdue
+        {
+            self.tack_wait = Some(now);
+            self.resend_tail = true;
+            if self.last_heard <= since || !setup.tail_retry_lenient {
+                failure = self.retry(setup, now, self.tack + 1);
+            }
+        }
+        let patience = (3 * self.base_rtt + setup.target_delay_ns).max(4 * self.srtt).max(100_000);
+        while self.probes.first().is_some_and(|&(_, at)| now - at >= patience) {
+            self.probes.remove(0);
+            self.losses.probes += 1;
+        }
+        failure
+    }
+
+    /// A write with immediate completed.
+    pub(crate) fn wimm_done(&mut self) {
+        self.wimm_inflight -= 1;
+    }
+
+    /// The PSN of a request's first packet, 0 when it was never sent.
+    pub(crate) fn first_psn(&self, request: &Request) -> mrc_wire::Psn {
+        request.first.map_or(mrc_wire::Psn::new(0), |first| psn_of(self.start, first))
+    }
+}
+
+/// T0, which never is disabled here.
+fn t0(retry: RetryConfig) -> u64 {
+    1_024 << retry.timeout
+}
+
+/// The interval of a timer armed after `n` retries: fixed, then doubling up to a ceiling.
+fn interval(retry: RetryConfig, n: u8) -> u64 {
+    let doublings = (i32::from(n) - i32::from(retry.linear) + 1).max(0) as u32;
+    (u128::from(t0(retry)) << doublings).min(1_024 << 24) as u64
+}

@@ -1,0 +1,779 @@
+//! Two engines, two models, and the frames between them. After every frame and every operation engine and model must
+//! agree, and what `transport.md` 10 promises must hold.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use mrc_core::path::{EvEntry, compact_profile};
+use mrc_core::{
+    Access, CqHandle, Discard, Endpoint, EndpointConfig, EventMask, IcrcCheck, Instant, Limits, MAX_HEADER_LEN,
+    MAX_PORTS, MemRange, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PlanePath, PortConfig, PortMask,
+    PostError, QpHandle, QpInit, QpState, Received, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Transmit, Trimming,
+};
+use mrc_wire::{Body, Ev, Frame, Ip, PortNum, Psn, Qpn, Rkey, WireConfig, icrc, parse_frame};
+
+use crate::endpoint::{Done, Model};
+use crate::requester::{Fate, Request};
+use crate::responder::{Kind, Outcome, Seq, psn_of, reflected, seq_of};
+use crate::schedule::{MEMORY, Op, Schedule, Setup, WIDEST};
+
+const VA: u64 = 0x1000_0000;
+const SEND_QUEUE: usize = 8;
+const RECV_QUEUE: usize = 4;
+/// Longer than any schedule.
+const NEVER_NS: u64 = 1 << 50;
+/// Frames under way at most; the oldest are lost beyond.
+const IN_FLIGHT: usize = 600;
+
+struct Side<'s> {
+    engine: Endpoint<'s>,
+    qp: QpHandle,
+    cq: CqHandle,
+    mr: MrHandle,
+    peer: PeerHandle,
+    model: Model,
+    /// What it writes, then what the peer wrote.
+    memory: Vec<u8>,
+    /// Bytes it has posted.
+    posted: usize,
+    posts: u64,
+    placed: BTreeSet<Seq>,
+    /// PSN whose payload came last.
+    last_placed: Option<Psn>,
+    receives: u64,
+    /// The peer told of its ports since the last timer: paths that became usable are found when it rings.
+    ports_news: bool,
+}
+
+impl Side<'_> {
+    /// Whether both planes work from end to end as far as this side knows.
+    fn all_planes(&self) -> bool {
+        self.engine.ports_up().and(self.engine.peer_ports(self.peer).unwrap()).and(PortMask::first(2)).len() == 2
+    }
+}
+
+/// A frame on its way to a side.
+#[derive(Clone)]
+struct Flying {
+    to: usize,
+    port: PortNum,
+    bytes: Vec<u8>,
+}
+
+pub(crate) struct World<'s, 'c> {
+    setup: &'c Setup,
+    wire: WireConfig,
+    sides: [Side<'s>; 2],
+    now: u64,
+    flying: VecDeque<Flying>,
+    past: VecDeque<Flying>,
+    /// Lines of the story, when somebody wants to read it.
+    story: Option<&'c mut Vec<String>>,
+}
+
+macro_rules! tell {
+    ($world:expr, $($text:tt)*) => {
+        if let Some(story) = $world.story.as_mut() {
+            story.push(format!($($text)*));
+        }
+    };
+}
+
+fn address(side: usize, v4: bool) -> Ip {
+    if v4 {
+        Ip::V4([192, 0, 2, 1 + side as u8])
+    } else {
+        Ip::V6([0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 + side as u8])
+    }
+}
+
+/// What a side writes: bytes that tell their place.
+fn pattern() -> &'static [u8] {
+    static PATTERN: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    PATTERN.get_or_init(|| (0..MEMORY).map(|n| (n * 7 + n / 251) as u8 | 1).collect())
+}
+
+pub(crate) fn limits(setup: &Setup) -> Limits {
+    Limits {
+        qps: 1,
+        mpr: WIDEST.into(),
+        send_queue: SEND_QUEUE,
+        recv_queue: RECV_QUEUE,
+        wimm: 4,
+        evs: 8,
+        active_evs: 8,
+        cqs: 1,
+        cq_depth: setup.cq_depth,
+        mrs: 1,
+        peers: 1,
+        ev_profiles: 1,
+        profile_evs: 8,
+        events: 4,
+        ..Limits::default()
+    }
+}
+
+fn engine<'s>(
+    setup: &Setup,
+    side: usize,
+    storage: &'s mut OwnedStorage,
+) -> (Endpoint<'s>, QpHandle, CqHandle, MrHandle) {
+    let mut cfg = EndpointConfig {
+        sack_gen_threshold: setup.sack_gen_threshold,
+        oor_silent: setup.oor_silent,
+        complete_on_sack: setup.complete_on_sack,
+        retry_strict: setup.retry_strict,
+        msn_start: setup.first_msn,
+        rqmsn_start: setup.first_msn,
+        timestamps: setup.timestamps,
+        ctl_ect: setup.ctl_ect,
+        always_skip_after: setup.always_skip_after,
+        no_receive: setup.no_receive,
+        tail_retry_lenient: setup.tail_retry_lenient,
+        events: EventMask::NONE,
+        cc: setup.congestion_control(),
+        // Port Status Updates go when a port changes, once.
+        port_update_on_rts: false,
+        port_update_rto_ns: NEVER_NS,
+        ..EndpointConfig::default()
+    };
+    cfg.gids[0] = Some(address(side, setup.v4));
+    for port in cfg.ports.iter_mut().take(2) {
+        *port = Some(PortConfig { mac: [2; 6], sid: None, addr: None });
+    }
+    let mut engine = Endpoint::new(cfg, storage.lend(), setup.seed ^ side as u64).unwrap();
+    let cq = engine.create_cq().unwrap();
+    let range = MemRange { va: VA, len: 2 * MEMORY as u64 };
+    let mr = engine.register_mr(Pd(0), range, Access::REMOTE_WRITE).unwrap();
+    let qp = engine.create_qp(&QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq }).unwrap();
+    engine.modify_to_init(qp).unwrap();
+    (engine, qp, cq, mr)
+}
+
+fn connect(setup: &Setup, side: usize, engine: &mut Endpoint<'_>, qp: QpHandle, peer_qp: QpHandle) -> PeerHandle {
+    let mut planes = [None; MAX_PORTS];
+    for plane in planes.iter_mut().take(2) {
+        *plane = Some(PlanePath { next_hop: [4; 6], outer_src: None });
+    }
+    let (local, remote) = (address(side, setup.v4), address(1 - side, setup.v4));
+    let peer = engine.add_peer(&PeerConfig { local, remote, planes, route: Route::Plain, hop_limit: 64 }).unwrap();
+    let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 8];
+    compact_profile(&mut entries, 2, 4, 8).unwrap();
+    let profile = engine.create_ev_profile(&entries).unwrap();
+    let now = Instant::from_nanos(setup.start_ns);
+    let rtr = RtrAttr {
+        path_mtu: setup.mtu,
+        mpr_dest: setup.mpr_dest,
+        trim_nack: setup.trim_nack,
+        max_wimm_dest: setup.max_wimm_dest,
+        dynamic_mpr: setup.dynamic_mpr,
+        svc_time: setup.svc_time,
+        ..RtrAttr::software(peer, peer_qp.qpn(), Psn::new(setup.first_psn[1 - side]), profile)
+    };
+    engine.modify_to_rtr(now, qp, &rtr).unwrap();
+    let mut rts = RtsAttr::software(Psn::new(setup.first_psn[side]));
+    rts.mpr = setup.mpr;
+    rts.retry = setup.retry;
+    rts.trimming = if setup.trimming { Trimming::On } else { Trimming::Off };
+    rts.base_rtt_ns = setup.base_rtt_ns;
+    rts.target_delay_ns = setup.target_delay_ns;
+    rts.max_wimm = setup.max_wimm;
+    rts.dynamic_mpr = setup.dynamic_mpr;
+    rts.reorder_pkts_min = setup.reorder_pkts_min;
+    rts.reorder_factor = setup.reorder_factor;
+    rts.probe_rate_limit_ns = setup.probe_rate_limit_ns;
+    rts.paths.loss_ev_action = setup.loss_ev_action;
+    rts.paths.loss_streak = setup.loss_streak;
+    rts.paths.resurrect_probes = setup.resurrect_probes;
+    rts.paths.skip_mode = setup.skip_mode;
+    engine.modify_to_rts(now, qp, &rts).unwrap();
+    peer
+}
+
+impl Setup {
+    fn congestion_control(&self) -> mrc_core::cc::CcConfig {
+        match self.window_bytes {
+            None => mrc_core::cc::CcConfig::None,
+            Some(bytes) => mrc_core::cc::CcConfig::Fixed { window_bytes: bytes as u32 },
+        }
+    }
+}
+
+/// Runs `schedule`, then lets the weather calm down and everything end. Panics where engine and model disagree.
+pub(crate) fn run(schedule: &Schedule, story: Option<&mut Vec<String>>) {
+    let setup = &schedule.setup;
+    let mut storage = [limits(setup), limits(setup)].map(|limits| OwnedStorage::new(limits).unwrap());
+    let [a, b] = &mut storage;
+    let (mut a, mut b) = (engine(setup, 0, a), engine(setup, 1, b));
+    let peers = [connect(setup, 0, &mut a.0, a.1, b.1), connect(setup, 1, &mut b.0, b.1, a.1)];
+    let names = [(a.1.qpn(), address(0, setup.v4)), (b.1.qpn(), address(1, setup.v4))];
+    let mut which = 0;
+    let sides = [a, b].map(|(engine, qp, cq, mr)| {
+        let side = which;
+        which += 1;
+        let model = Model::new(setup, side, names[side], names[1 - side], engine.key(mr).unwrap().0);
+        let mut memory = vec![0; 2 * MEMORY];
+        memory[..MEMORY].copy_from_slice(pattern());
+        let (posted, posts, receives, last_placed) = (0, 0, 0, None);
+        Side {
+            engine,
+            qp,
+            cq,
+            mr,
+            peer: peers[side],
+            model,
+            memory,
+            posted,
+            posts,
+            placed: BTreeSet::new(),
+            last_placed,
+            receives,
+            ports_news: false,
+        }
+    });
+    let (flying, past) = (VecDeque::new(), VecDeque::new());
+    let mut world = World { setup, wire: WireConfig::default(), sides, now: setup.start_ns, flying, past, story };
+    for op in &schedule.ops {
+        tell!(world, "{op:?}");
+        world.apply(*op);
+        world.agree();
+    }
+    tell!(world, "calm");
+    world.calm();
+}
+
+impl World<'_, '_> {
+    fn instant(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
+    fn apply(&mut self, op: Op) {
+        let count = self.flying.len();
+        let at = |nth: u32| if count == 0 { None } else { Some(nth as usize % count) };
+        match op {
+            Op::Flow { frames } => {
+                for _ in 0..frames {
+                    self.poll_all();
+                    self.deliver(0);
+                }
+                self.poll_all();
+            }
+            Op::Deliver { nth } => at(nth).map_or((), |nth| self.deliver(nth)),
+            Op::Drop { nth } => drop(at(nth).and_then(|nth| self.flying.remove(nth))),
+            Op::Duplicate { nth } => {
+                if let Some(nth) = at(nth) {
+                    let copy = self.flying[nth].clone();
+                    self.flying.push_back(copy);
+                }
+            }
+            Op::Corrupt { nth, bit } => {
+                if let Some(nth) = at(nth) {
+                    let bytes = &mut self.flying[nth].bytes;
+                    let bit = bit as usize % ((bytes.len() - 14) * 8);
+                    bytes[14 + bit / 8] ^= 1 << (bit % 8);
+                }
+            }
+            Op::Trim { nth, last_hop } => at(nth).map_or((), |nth| self.trim(nth, last_hop)),
+            Op::Mark { nth } => {
+                if let Some(nth) = at(nth) {
+                    let bytes = &mut self.flying[nth].bytes;
+                    let v4 = bytes[14] >> 4 == 4;
+                    // A switch marks only what is ECN-capable.
+                    let capable = if v4 { bytes[15] & 3 } else { bytes[15] >> 4 & 3 };
+                    if capable != 0 {
+                        bytes[15] |= if v4 { 3 } else { 0x30 };
+                    }
+                }
+            }
+            Op::Replay { nth } => {
+                if !self.past.is_empty() {
+                    let old = self.past[nth as usize % self.past.len()].clone();
+                    self.flying.push_front(old);
+                    self.deliver(0);
+                }
+            }
+            Op::Wait { ns } => self.now += ns,
+            Op::Timer => {
+                if let Some(due) = self.next_timeout() {
+                    self.now = self.now.max(due);
+                }
+                self.timers();
+            }
+            Op::Post { side, len, imm, signaled, bad_key } => self.post(side, len, imm, signaled, bad_key),
+            Op::Receive { side } => self.receive(side),
+            Op::Poll { side, frames, ports } => self.poll(side, frames, PortMask::from_bits(ports)),
+            Op::Reap { side, completions } => self.reap(side, completions),
+            Op::Port { side, plane, up } => {
+                let now = self.instant();
+                self.sides[side].engine.set_port(now, PortNum::from_plane(plane), up);
+            }
+            Op::Window { side, mpr } => {
+                let side = &mut self.sides[side];
+                let changed = side.engine.set_mpr(side.qp, mpr).is_ok();
+                assert_eq!(changed, self.setup.dynamic_mpr);
+                if changed {
+                    side.model.rsp.set_range(mpr);
+                }
+            }
+            Op::Refuse { side, reason } => {
+                self.sides[side].engine.set_refusal(reason);
+                self.sides[side].model.rsp.refusal = reason;
+            }
+            Op::PlaceFails { side } => {
+                let (now, setup) = (self.instant(), self.setup);
+                let side = &mut self.sides[side];
+                if let Some(psn) = side.last_placed {
+                    side.engine.report_place_failure(now, side.qp, psn).unwrap();
+                    let cause = mrc_core::ErrorCause::RequestFailed;
+                    side.model.refuse(setup, cause, psn, mrc_wire::Syndrome::RemoteOperational);
+                }
+            }
+            Op::Kill { side } => self.kill(side),
+        }
+    }
+
+    fn kill(&mut self, side: usize) {
+        let (now, setup) = (self.instant(), self.setup);
+        let side = &mut self.sides[side];
+        side.engine.modify_to_error(now, side.qp).unwrap();
+        side.model.fail(setup, mrc_core::ErrorCause::Application, None);
+    }
+
+    fn post(&mut self, which: usize, len: u32, imm: bool, signaled: bool, bad_key: bool) {
+        let (now, setup) = (self.instant(), self.setup);
+        let key = self.sides[1 - which].model.key;
+        let side = &mut self.sides[which];
+        let at = side.posted;
+        if at + len as usize > MEMORY {
+            return;
+        }
+        let id = side.posts;
+        let wr = SendWr {
+            wr_id: id,
+            lkey: side.model.key,
+            local_va: VA + at as u64,
+            len,
+            remote_va: VA + (MEMORY + at) as u64,
+            rkey: Rkey(if bad_key { !key } else { key }),
+            signaled,
+            imm: imm.then_some(id as u32 ^ 0xABCD_0000),
+            solicited: imm && id.is_multiple_of(2),
+        };
+        let full = side.model.req.queued() >= SEND_QUEUE;
+        let posted = side.engine.post_send(now, side.qp, &wr);
+        assert_eq!(posted, if full { Err(PostError::Full) } else { Ok(()) });
+        if posted.is_err() {
+            return;
+        }
+        side.posts += 1;
+        side.posted += len as usize;
+        side.model.req.requests.push(Request {
+            id,
+            len,
+            at,
+            imm: wr.imm,
+            solicited: wr.solicited,
+            signaled,
+            first: None,
+            packets: i64::from(len.div_ceil(setup.mtu.into()).max(1)),
+            sent: 0,
+            rqmsn: 0,
+        });
+        if side.model.state == QpState::Error {
+            side.model.settle(setup);
+        }
+    }
+
+    fn receive(&mut self, which: usize) {
+        let setup = self.setup;
+        let side = &mut self.sides[which];
+        let full = side.model.rsp.receives.len() >= RECV_QUEUE;
+        let id = 1_000 + side.receives;
+        let posted = side.engine.post_recv(side.qp, id);
+        assert_eq!(posted, if full { Err(PostError::Full) } else { Ok(()) });
+        if posted.is_ok() {
+            side.receives += 1;
+            side.model.rsp.receives.push_back(id);
+            side.model.deliver(setup);
+        }
+    }
+
+    /// The application takes completions: in the model's order, with the model's contents.
+    //= INV-002, INV-006 test
+    fn reap(&mut self, which: usize, completions: u32) {
+        for _ in 0..completions {
+            let setup = self.setup;
+            let side = &mut self.sides[which];
+            let have = side.engine.poll_completion(side.cq);
+            let want = side.model.reap(setup);
+            assert_eq!(have.as_ref().map(Done::from), want, "completion of side {which}");
+            let Some(done) = want else { break };
+            if let Some(imm) = done.imm {
+                let announced = imm ^ 0xABCD_0000;
+                self.whole(1 - which, announced as usize);
+            }
+        }
+    }
+
+    /// Every byte of `from`'s requests up to number `last` is in the peer's memory.
+    fn whole(&self, from: usize, last: usize) {
+        let requests = &self.sides[from].model.req.requests[..=last];
+        let end = requests.last().map_or(0, |request| request.at + request.len as usize);
+        let there = &self.sides[1 - from].memory[MEMORY..];
+        assert!(there[..end] == pattern()[..end], "announced before it arrived: request {last} of side {from}");
+    }
+
+    /// A switch cuts a packet that allows it.
+    fn trim(&mut self, nth: usize, last_hop: bool) {
+        let plan = self.wire.dscp;
+        let gid = address(self.flying[nth].to, self.setup.v4);
+        let bytes = &mut self.flying[nth].bytes;
+        let Ok(frame) = parse_frame(bytes, bytes.len(), &self.wire, |dst| *dst == gid) else { return };
+        if !matches!(frame.body, Body::Write { .. }) || ![plan.trimmable, plan.trimmable_retx].contains(&frame.dscp) {
+            return;
+        }
+        let v4 = bytes[14] >> 4 == 4;
+        let timestamp = if frame.bth.ts { 4 } else { 0 };
+        bytes.truncate(14 + if v4 { 20 } else { 40 } + 8 + 12 + 4 + timestamp);
+        let dscp = if last_hop { plan.trimmed_lasthop } else { plan.trimmed };
+        if v4 {
+            bytes[15] = dscp << 2 | bytes[15] & 3;
+        } else {
+            bytes[14] = 0x60 | dscp >> 2;
+            bytes[15] = dscp << 6 | bytes[15] & 0x3F;
+        }
+    }
+
+    /// Hands a frame to its side; engine and model must make the same of it.
+    //= INV-003, RSP-003, MODEL-002 test
+    fn deliver(&mut self, nth: usize) {
+        let Some(Flying { to, port, bytes }) = self.flying.remove(nth) else { return };
+        self.now += self.setup.flight_ns;
+        let (now, setup, gid) = (self.now, self.setup, address(to, self.setup.v4));
+        let parsed = parse_frame(&bytes, bytes.len(), &self.wire, |dst| *dst == gid);
+        if let Some(story) = self.story.as_mut() {
+            let what = parsed.as_ref().map_or_else(|why| format!("{why:?}"), line);
+            story.push(format!("  {now} ns, to {to}: {what}"));
+        }
+        let side = &mut self.sides[to];
+        let want = match &parsed {
+            Err(why) => Outcome::Discard(Discard::from(*why)),
+            Ok(frame) if !intact(frame, &bytes) => Outcome::Discard(Discard::Icrc),
+            // Of no connection, and not the model's matter.
+            Ok(frame) if matches!(frame.body, Body::EndpointRequest(_) | Body::EndpointResponse(_)) => Outcome::Any,
+            Ok(frame) => side.model.receive(setup, now, frame),
+        };
+        let meta = RxMeta { port, wire_len: bytes.len(), icrc: IcrcCheck::Verify };
+        let have = side.engine.handle_packet(Instant::from_nanos(now), meta, &bytes);
+        match (have, want) {
+            (Err(have), Outcome::Discard(want)) => assert_eq!(have, want),
+            (Ok(Received::Nothing), Outcome::Nothing) => {}
+            (Ok(Received::Nothing) | Err(_), Outcome::Any) => side.ports_news = true,
+            (Ok(Received::Place(at)), Outcome::Place { va, len }) => {
+                let frame = parsed.unwrap();
+                assert_eq!((at.mr, at.offset, at.payload.len()), (side.mr, va - VA, len));
+                let seq = seq_of(setup.first_psn[1 - to], frame.bth.psn, side.model.rsp.cack);
+                assert!(side.placed.insert(seq), "PSN {} placed twice", frame.bth.psn);
+                side.memory[at.offset as usize..at.offset as usize + len].copy_from_slice(&bytes[at.payload]);
+                side.last_placed = Some(frame.bth.psn);
+            }
+            (have, want) => panic!("engine {have:?}, model {want:?}"),
+        }
+        self.past.push_back(Flying { to, port, bytes });
+        if self.past.len() > 64 {
+            self.past.pop_front();
+        }
+        self.agree_of(to);
+    }
+
+    fn poll_all(&mut self) {
+        (0..2).for_each(|side| self.poll(side, 1_000, PortMask::ALL));
+    }
+
+    /// The driver takes frames; when it gets none though it could send anything, the model has none either.
+    fn poll(&mut self, which: usize, frames: u32, ports: PortMask) {
+        let mut headers = [0u8; MAX_HEADER_LEN];
+        for _ in 0..frames {
+            let now = self.instant();
+            let side = &mut self.sides[which];
+            let Some(transmit) = side.engine.poll_transmit(now, ports, &mut headers) else {
+                if ports == PortMask::ALL {
+                    self.nothing_left(which);
+                }
+                return;
+            };
+            assert!(ports.contains(transmit.port) && side.engine.ports_up().contains(transmit.port));
+            let bytes = self.frame(which, &headers, &transmit);
+            self.check_sent(which, &bytes, &transmit, ports);
+            self.agree_of(which);
+            self.flying.push_back(Flying { to: 1 - which, port: transmit.port, bytes });
+            if self.flying.len() > IN_FLIGHT {
+                self.flying.pop_front();
+            }
+        }
+    }
+
+    fn frame(&self, which: usize, headers: &[u8], transmit: &Transmit) -> Vec<u8> {
+        let mut bytes = headers[..transmit.header_len].to_vec();
+        if let Some(payload) = transmit.payload {
+            let at = payload.offset as usize;
+            assert!(payload.mr == self.sides[which].mr && at + payload.len as usize <= MEMORY);
+            bytes.extend(&self.sides[which].memory[at..at + payload.len as usize]);
+        }
+        bytes.resize(bytes.len() + usize::from(transmit.pad), 0);
+        bytes.extend(icrc::compute(&bytes[transmit.l3_offset..]).unwrap());
+        bytes
+    }
+
+    /// A QP that may send and has paths leaves nothing undone.
+    fn nothing_left(&self, which: usize) {
+        let side = &self.sides[which];
+        if !side.all_planes() || side.ports_news {
+            return;
+        }
+        let model = &side.model;
+        assert!(!model.rsp.ack_due && model.rsp.owed.is_empty(), "side {which} owes {:?}", model.rsp.owed);
+        let info = side.engine.qp_info(side.qp).unwrap();
+        let free = self.setup.window_bytes.is_none() || model.req.outstanding() == 0;
+        // A timer that is due may be what lets it go on; one that could not be served waits a little.
+        let soon = self.now + self.slack();
+        let due = side.engine.next_timeout().is_some_and(|at| at.as_nanos() <= soon);
+        if model.state != QpState::Rts
+            || !free
+            || due
+            || info.evs.good + info.evs.skip == 0
+            || !info.evs.suspended_planes.is_empty()
+        {
+            return;
+        }
+        assert!(!model.req.resend_tail, "side {which} does not repeat its tail");
+        assert_eq!(model.req.due_again(self.now), None, "side {which} does not send a lost packet again");
+        assert!(!model.req.new_allowed(self.setup), "side {which} does not send what it may");
+    }
+
+    /// What left, against the model.
+    //= INV-001, INV-004, INV-007, SND-001, SND-002, SND-003, BTH-008 test
+    fn check_sent(&mut self, which: usize, bytes: &[u8], transmit: &Transmit, ports: PortMask) {
+        let (now, setup) = (self.now, self.setup);
+        let gid = address(1 - which, setup.v4);
+        let frame = parse_frame(bytes, bytes.len(), &self.wire, |dst| *dst == gid).expect("what we send can be read");
+        tell!(self, "  {now} ns, from {which}: {}", line(&frame));
+        assert_eq!((frame.entropy, frame.src), (transmit.ev, address(which, setup.v4)));
+        if frame.bth.dest_qp == Qpn::ENDPOINT {
+            return;
+        }
+        assert_eq!(frame.bth.dest_qp, self.sides[1 - which].qp.qpn());
+        let both_up = self.sides[which].all_planes() && ports == PortMask::ALL;
+        let evs = self.sides[which].engine.qp_info(self.sides[which].qp).unwrap().evs;
+        let side = &mut self.sides[which];
+        let model = &mut side.model;
+        if model.state == QpState::Error {
+            model.last_words += 1;
+            assert_eq!(model.last_words, 1, "a QP in ERROR says more than one thing");
+        }
+        let tick = (now >> 7) as u16;
+        match &frame.body {
+            Body::Write { .. } => {
+                assert_eq!(model.state, QpState::Rts);
+                // The echoed EV of a lost copy is not used again while there is another.
+                let choice = both_up && evs.good + evs.skip > 1 && evs.suspended_planes.is_empty();
+                check_write(setup, now, model, &frame, transmit, choice);
+            }
+            Body::Probe(probe) => {
+                assert_eq!(model.state, QpState::Rts);
+                model.req.send_probe(setup, now, probe.probe_id);
+            }
+            Body::Ack(aeth) if matches!(aeth.syndrome, mrc_wire::Syndrome::Ack(_)) => {
+                assert!(std::mem::take(&mut model.rsp.ack_due), "a Transport ACK that is not owed");
+                let psn = psn_of(setup.first_psn[1 - which], model.rsp.acked);
+                assert_eq!((frame.bth.psn, aeth.msn), (psn, model.rsp.messages()));
+            }
+            body => {
+                assert!(!model.rsp.ack_due, "a Transport ACK goes first");
+                assert!(!model.rsp.owed.is_empty(), "an answer that is not owed: {}", line(&frame));
+                let owed = model.rsp.owed.remove(0);
+                let trigger = psn_of(setup.first_psn[1 - which], owed.trigger);
+                match body {
+                    Body::Sack(sack) => {
+                        assert_eq!((frame.bth.rtx, frame.bth.psn), (owed.rtx, sack.cack));
+                        model.rsp.check_sack(setup, &owed, sack, tick);
+                    }
+                    Body::Nack(nack) => {
+                        assert_eq!(Kind::Nack(nack.reason), owed.kind);
+                        let echo = (owed.ev, reflected(&owed, tick), trigger, trigger, owed.rtx);
+                        assert_eq!((nack.entropy, nack.timestamp, nack.psn, frame.bth.psn, frame.bth.rtx), echo);
+                    }
+                    Body::Ack(aeth) => {
+                        assert_eq!((Kind::Nak(aeth.syndrome), trigger), (owed.kind, frame.bth.psn));
+                    }
+                    other => panic!("nobody sends {other:?}"),
+                }
+            }
+        }
+    }
+
+    /// How late a timer may be: what is due and cannot be done (no port, too many probes) is tried again after so long.
+    fn slack(&self) -> u64 {
+        self.setup.probe_rate_limit_ns.max(1_000) + 16
+    }
+
+    /// When a timer of either side is due, on the grid of send times (16 ns); that of Port Status Updates does not count.
+    fn next_timeout(&self) -> Option<u64> {
+        let due = self.sides.iter().filter_map(|side| side.engine.next_timeout()).min()?.as_nanos();
+        (due < self.setup.start_ns + NEVER_NS).then(|| due.next_multiple_of(64))
+    }
+
+    fn timers(&mut self) {
+        for which in 0..2 {
+            let (now, setup) = (self.instant(), self.setup);
+            let side = &mut self.sides[which];
+            let due = side.engine.next_timeout().is_some_and(|at| at <= now);
+            side.engine.handle_timeout(now);
+            side.ports_news &= !due;
+            if due
+                && side.model.state == QpState::Rts
+                && let Some((cause, _)) = side.model.req.on_timeout(setup, self.now)
+            {
+                side.model.fail(setup, cause, None);
+            }
+            let next = side.engine.next_timeout();
+            assert!(next.is_none_or(|at| at > now), "a timer that does not move on");
+            self.agree_of(which);
+        }
+    }
+
+    fn agree(&self) {
+        (0..2).for_each(|side| self.agree_of(side));
+    }
+
+    /// Engine and model see the same.
+    //= INV-001, INV-005 test
+    fn agree_of(&self, which: usize) {
+        let side = &self.sides[which];
+        let (model, info, stats) = (&side.model, side.engine.qp_info(side.qp).unwrap(), side.engine.stats());
+        let req = &model.req;
+        assert_eq!((info.state, info.cause), (model.state, model.cause), "state of side {which}");
+        assert_eq!(i64::from(info.outstanding), req.outstanding(), "outstanding of side {which}");
+        assert!(req.outstanding() <= req.widest, "window of side {which}");
+        assert_eq!((info.queued as usize, info.receives as usize), (req.queued(), model.rsp.receives.len()));
+        assert_eq!((info.retries, info.base_rtt_ns), (req.retries, req.base_rtt), "retries, base RTT of side {which}");
+        let have = (stats.lost_inferred, stats.lost_nack, stats.lost_timeout, stats.probe_lost, stats.retransmitted);
+        let want = req.losses;
+        assert_eq!(
+            have,
+            (want.inferred, want.nack, want.timeout, want.probes, want.retransmitted),
+            "losses of {which}"
+        );
+        if model.state == QpState::Rts {
+            let slack = self.slack();
+            let late = req.deadline().filter(|&at| {
+                side.engine.next_timeout().is_none_or(|timer| timer.as_nanos() > at.max(self.now) + slack)
+            });
+            assert_eq!(late, None, "side {which} would sleep through it, until {:?}", side.engine.next_timeout());
+        }
+    }
+
+    /// The network heals, the applications take and post what is wanted: everything must end, and end well.
+    fn calm(&mut self) {
+        let now = self.instant();
+        for side in &mut self.sides {
+            for plane in 0..2 {
+                side.engine.set_port(now, PortNum::from_plane(plane), true);
+            }
+            side.engine.set_refusal(None);
+            side.model.rsp.refusal = None;
+        }
+        for turn in 0.. {
+            assert!(turn < 200_000, "no end: {}", self.picture());
+            if self.sides.iter().any(|side| side.model.state == QpState::Error) {
+                (0..2).for_each(|side| self.kill(side));
+            }
+            for side in 0..2 {
+                self.reap(side, 100);
+                let model = &self.sides[side].model;
+                if model.state == QpState::Rts && model.rsp.ripe().is_some() && model.rsp.receives.is_empty() {
+                    self.receive(side);
+                }
+            }
+            self.poll_all();
+            if !self.flying.is_empty() {
+                self.now += 1_024;
+                self.deliver(0);
+                continue;
+            }
+            if self.sides.iter().all(|side| side.model.req.queued() == 0 && side.model.cq.is_empty()) {
+                break;
+            }
+            let due = self.next_timeout().unwrap_or_else(|| panic!("nobody waits for anything: {}", self.picture()));
+            self.now = self.now.max(due);
+            self.timers();
+        }
+        for which in 0..2 {
+            let side = &self.sides[which];
+            if side.model.state == QpState::Rts {
+                assert_eq!(side.engine.qp_info(side.qp).unwrap().outstanding, 0);
+                if let Some(last) = side.model.req.requests.len().checked_sub(1) {
+                    self.whole(which, last);
+                }
+            }
+        }
+    }
+
+    fn picture(&self) -> String {
+        let of = |side: &Side<'_>| {
+            let info = side.engine.qp_info(side.qp);
+            format!("{info:?}, timer {:?}, deadline {:?}\n", side.engine.next_timeout(), side.model.req.deadline())
+        };
+        format!("at {} ns\n{}{}", self.now, of(&self.sides[0]), of(&self.sides[1]))
+    }
+}
+
+fn intact(frame: &Frame, bytes: &[u8]) -> bool {
+    matches!(frame.body, Body::Trimmed { .. }) || icrc::verify(bytes, frame.l3_offset, frame.icrc_offset)
+}
+
+fn line(frame: &Frame) -> String {
+    let (bth, ce) = (&frame.bth, if frame.ce { " CE" } else { "" });
+    let flags = format!("{}{}", if bth.ack_req { " a" } else { "" }, if bth.rtx { " rtx" } else { "" });
+    format!("{:?} psn {} ev {:#x}{flags}{ce} {:?}", bth.opcode, bth.psn, frame.entropy.0, frame.body)
+}
+
+/// A write packet: the right one, with the right headers.
+fn check_write(setup: &Setup, now: u64, model: &mut Model, frame: &Frame, transmit: &Transmit, choice: bool) {
+    let Body::Write { meth, tseth, reth, imm } = &frame.body else { unreachable!() };
+    let start = model.req.start;
+    let seq = seq_of(start, frame.bth.psn, model.req.max);
+    let (request, nth) = if seq == model.req.max + 1 {
+        assert!(!frame.bth.rtx, "a new packet with rtx");
+        assert!(model.req.new_allowed(setup), "a packet beyond window or limits");
+        assert!(!choice || model.req.due_again(now).is_none(), "a new packet before a lost one");
+        model.req.send_new(now, frame.entropy)
+    } else {
+        assert!(frame.bth.rtx, "an old packet without rtx");
+        let tail = model.req.requests.get(model.req.oldest).and_then(Request::last);
+        let before = model.req.packets[seq as usize];
+        if before.fate == Fate::Lost {
+            assert_eq!(Some(seq), model.req.due_again(now), "not the oldest lost packet");
+            assert!(!choice || before.ev != frame.entropy, "the same path again: {before:?}");
+        } else {
+            assert!(model.req.resend_tail && Some(seq) == tail, "sent again without need: {before:?}");
+            assert!(frame.bth.ack_req);
+            model.req.resend_tail = false;
+        }
+        model.req.send_again(now, seq, frame.entropy);
+        model.req.owner(seq)
+    };
+    let last = nth + 1 == request.packets;
+    let (first, single) = (nth == 0, request.packets == 1);
+    assert_eq!((frame.bth.opcode.is_first(), frame.bth.opcode.ends_message()), (first || single, last));
+    assert!(!last || frame.bth.ack_req, "the last packet of a message asks for an acknowledgement");
+    let done = nth as u64 * u64::from(setup.mtu);
+    assert_eq!((reth.va, reth.dmalen), (VA + (MEMORY + request.at) as u64 + done, request.len));
+    let payload = transmit.payload.map_or((0, 0), |payload| (payload.offset, u64::from(payload.len)));
+    let len = (u64::from(request.len) - done).min(setup.mtu.into());
+    assert_eq!(payload, if len == 0 { (0, 0) } else { (request.at as u64 + done, len) });
+    assert_eq!(*imm, request.imm.filter(|_| last));
+    assert_eq!(frame.bth.se, request.solicited && last);
+    assert_eq!(meth.msn.0, setup.first_msn.wrapping_add(request.id as u16));
+    assert_eq!(meth.rqmsn.0, request.rqmsn);
+    assert_eq!(tseth.map(|tseth| tseth.timestamp), setup.timestamps.then_some((now >> 7) as u16));
+}
