@@ -1,0 +1,110 @@
+//! Defects that the model-based tests found, each in its shortest form.
+
+mod common;
+
+use common::{Net, Setup, VA, Weather, net};
+use mrc_core::cc::CcConfig;
+use mrc_core::{IcrcCheck, MAX_HEADER_LEN, PortMask, QpState, RxMeta, SendWr, Status};
+use mrc_wire::{NackReason, Psn, Rkey};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A write of `len` bytes from side 0; with a key of the caller's, with an immediate or without.
+fn write(net: &Net<'_>, wr_id: u64, len: u32, key: u32, imm: Option<u32>) -> SendWr {
+    let lkey = net.sides[0].key;
+    let solicited = false;
+    SendWr { wr_id, lkey, local_va: VA, len, remote_va: VA, rkey: Rkey(key), signaled: true, imm, solicited }
+}
+
+/// Posts without looking at completions.
+fn post(net: &mut Net<'_>, wr: &SendWr) {
+    let now = net.now;
+    let side = &mut net.sides[0];
+    side.engine.post_send(now, side.qps[0], wr).unwrap();
+    net.transmit(0);
+}
+
+/// Frames go to and fro until there are none; no application takes completions.
+fn exchange(net: &mut Net<'_>) {
+    while let Some((_, (to, port, frame))) = net.wire.pop_first() {
+        let meta = RxMeta { port, wire_len: frame.len(), icrc: IcrcCheck::Verify };
+        let _ = net.sides[to].engine.handle_packet(net.now, meta, &frame);
+        net.transmit(to);
+    }
+}
+
+/// It slept for ever: its turn came when another one completed, and that waited for room in the queue.
+//= SND-006 test
+#[test]
+fn a_held_immediate_leaves_when_completions_are_taken() {
+    net(1, &Setup { max_wimm: 1, cq_depth: 1, ..Setup::default() }, Weather::default(), |net| {
+        let key = net.sides[1].key;
+        let far = &mut net.sides[1];
+        for id in 0..2 {
+            far.engine.post_recv(far.qps[0], id).unwrap();
+        }
+        for (id, imm) in [None, Some(1), Some(2)].into_iter().enumerate() {
+            post(net, &write(net, id as u64, 100, key, imm));
+        }
+        exchange(net);
+        assert_eq!(net.sides[0].engine.stats().tx_data, 2, "the second immediate waits for the first");
+        let (now, side) = (net.now, &mut net.sides[0]);
+        assert_eq!(side.engine.poll_completion(side.cq).map(|c| c.wr_id), Some(0));
+        let mut headers = [0u8; MAX_HEADER_LEN];
+        assert!(side.engine.poll_transmit(now, PortMask::ALL, &mut headers).is_some());
+    });
+}
+
+/// It became "flushed" when the queue had no room at the moment of the failure.
+//= TACK-006 test
+#[test]
+fn the_status_of_a_failure_waits_for_room_in_the_queue() {
+    net(1, &Setup { cq_depth: 1, ..Setup::default() }, Weather::default(), |net| {
+        let key = net.sides[1].key;
+        for (id, key) in [key, !key, key].into_iter().enumerate() {
+            post(net, &write(net, id as u64, 100, key, None));
+        }
+        exchange(net);
+        let side = &mut net.sides[0];
+        let status: Vec<_> =
+            std::iter::from_fn(|| side.engine.poll_completion(side.cq)).map(|c| (c.wr_id, c.status)).collect();
+        assert_eq!(status, [(0, Status::Success), (1, Status::RemoteAccess), (2, Status::Flushed)]);
+    });
+}
+
+/// The second one drew a second NAK.
+//= INV-004 test
+#[test]
+fn two_failed_placements_are_one_last_word() {
+    net(1, &Setup::default(), Weather::default(), |net| {
+        let (now, qp) = (net.now, net.sides[1].qps[0]);
+        for psn in [0xFF_FFF0, 0xFF_FFF1] {
+            net.sides[1].engine.report_place_failure(now, qp, Psn::new(psn)).unwrap();
+            net.drain(1);
+        }
+        assert_eq!((net.sides[1].engine.stats().tx_nak, net.sides[1].info(0).state), (1, QpState::Error));
+    });
+}
+
+/// The responder counts in units of 256 bytes. What it had rounded up in advance was forgotten when nothing was
+/// outstanding, and came back as bytes in flight that nobody would ever acknowledge.
+//= NSCC-021, INV-005 test
+#[test]
+fn a_window_of_one_packet_opens_for_lost_packets() {
+    let one = CcConfig::Fixed { window_bytes: 1 };
+    let cases = (1..256).step_by(15).flat_map(|first| (5..45).step_by(4).map(move |us| (first, us)));
+    for (first, refused_us) in cases {
+        let setup = Setup { cc: vec![one], mtu: 256, ..Setup::default() };
+        net(1, &setup, Weather::default(), |net| {
+            net.post(0, 0, 0, first).unwrap();
+            net.run(50_000, |_| false);
+            assert!(net.completed(1));
+            net.sides[1].engine.set_refusal(Some(NackReason::NoResource));
+            net.post(0, 1, first, 2_000).unwrap();
+            net.run(net.now.as_nanos() + refused_us * 1_000, |_| false);
+            net.sides[1].engine.set_refusal(None);
+            assert!(net.run(SECOND, |net| net.completed(2)), "stuck after {first} bytes, {refused_us} us");
+            net.assert_arrived(0, first + 2_000);
+        });
+    }
+}
