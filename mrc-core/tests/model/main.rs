@@ -77,7 +77,7 @@ fn the_engine_agrees_with_the_model() {
         assert_eq!(why, None);
         return;
     }
-    let (first, count) = (number("MRC_MODEL_FIRST").unwrap_or(0), number("MRC_MODEL_SCHEDULES").unwrap_or(5_000));
+    let (first, count) = (number("MRC_MODEL_FIRST").unwrap_or(0), number("MRC_MODEL_SCHEDULES").unwrap_or(10_000));
     println!("seeds {first} to {}", first + count);
     for seed in first..first + count {
         let schedule = Schedule::random(seed);
