@@ -107,6 +107,8 @@ pub(crate) struct Setup {
     pub(crate) lenient: bool,
     pub(crate) dynamic_mpr: bool,
     pub(crate) events: EventMask,
+    /// Sets knobs of both endpoints.
+    pub(crate) tweak: fn(&mut EndpointConfig),
     /// IPv4 addresses.
     pub(crate) v4: bool,
     /// Responders and endpoint operations add how long a packet waited to the timestamp they reflect.
@@ -138,6 +140,7 @@ impl Default for Setup {
             lenient: false,
             dynamic_mpr: false,
             events: EventMask::default(),
+            tweak: |_| {},
             v4: false,
             svc_time: false,
             tell_ports: false,
@@ -183,6 +186,7 @@ impl Setup {
             port_update_on_rts: self.tell_ports,
             ..EndpointConfig::default()
         };
+        (self.tweak)(&mut cfg);
         cfg.gids[0] = Some(address(which, self.v4));
         let sid = self.srv6.then(|| container(BLOCK, &[host(which)]));
         for port in cfg.ports.iter_mut().take(PLANES.into()) {
