@@ -9,9 +9,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-seconds=20 lat_iters=1000 sweep_iters=100
+seconds=20 lat_iters=1000 sweep_iters=100 stress=60
 if [ "${1:-}" = --short ]; then
-    seconds=6 lat_iters=200 sweep_iters=5
+    seconds=6 lat_iters=200 sweep_iters=5 stress=6
 fi
 
 if [ "$(id -u)" != 0 ]; then
@@ -126,6 +126,13 @@ if on hA "$logs/verbs_api" >"$logs/out" 2>"$logs/err"; then
     say "verbs_api.c" ok "$(grep -c ' ok$' "$logs/out") checks"
 else
     say "verbs_api.c" FAIL "$(grep -c ' FAIL$' "$logs/out") checks failed"
+fi
+
+cc -O1 -o "$logs/verbs_stress" tests/interop/verbs_stress.c -libverbs -lpthread
+if on hA env MRC_LOG=off "$logs/verbs_stress" $stress >"$logs/out" 2>"$logs/err"; then
+    say "verbs_stress.c, 4 threads with 16 QPs each" ok "$(cat "$logs/out")"
+else
+    say "verbs_stress.c, 4 threads with 16 QPs each" FAIL "$(tail -n 1 "$logs/err")"
 fi
 
 bw="ib_write_bw -d mrc0 --report_gbits"

@@ -145,8 +145,19 @@ impl<'s> Progress<'s> {
     fn run_jobs(&mut self) -> bool {
         let mut worked = false;
         while let Ok(job) = self.shared.jobs.try_recv() {
+            // What happened before a call is heard before it: an error of a QP never after its reset.
+            self.raise_events();
             job(self);
             worked = true;
+        }
+        worked
+    }
+
+    fn raise_events(&mut self) -> bool {
+        let mut worked = false;
+        while let Some(event) = self.engine.poll_event() {
+            worked = true;
+            self.shared.raise(self.hook.as_ref(), DeviceEvent::Engine(event));
         }
         worked
     }
@@ -296,11 +307,7 @@ impl<'s> Progress<'s> {
                 }
             }
         }
-        while let Some(event) = self.engine.poll_event() {
-            worked = true;
-            self.shared.raise(self.hook.as_ref(), DeviceEvent::Engine(event));
-        }
-        worked
+        worked | self.raise_events()
     }
 
     /// Sleeps until a frame, a post, a command or a timer comes.
