@@ -159,6 +159,20 @@ lat="ib_write_lat -d mrc0"
     perftest_while "ib_write_bw -D, 0.1 % loss" lose $bw -x 3 -D $seconds
 }
 
+# A peer that dies is an error with its reason, not a hang.
+rm -f "$logs"/*
+on hB sh -c 'echo $$ >"$0"; exec "$@"' "$logs/pid" $bw -x 3 -D 60 >"$logs/server" 2>&1 &
+server=$!
+wait_for_listener
+(sleep 3 && kill -9 "$(cat "$logs/pid")") &
+on hA $bw -x 3 -D 60 "$server_address" >"$logs/client" 2>&1 || true
+wait "$server" 2>/dev/null || true
+if grep -q 'Failed status 12' "$logs/client" && grep -q 'retry counter exceeded' "$logs/client"; then
+    say "ib_write_bw, the peer killed" ok "$(grep -o 'retry counter exceeded.*' "$logs/client" | head -n 1)"
+else
+    say "ib_write_bw, the peer killed" FAIL "no word of it"
+fi
+
 # What MRC does not have must say so.
 rm -f "$logs"/*
 on hB ib_send_bw -d mrc0 -x 3 -n 10 >"$logs/server" 2>&1 &
