@@ -135,6 +135,13 @@ else
     say "verbs_stress.c, 4 threads with 16 QPs each" FAIL "$(tail -n 1 "$logs/err")"
 fi
 
+cc -O2 -o "$logs/verbs_cost" tests/interop/verbs_cost.c -libverbs
+if on hA "$logs/verbs_cost" >"$logs/out" 2>"$logs/err"; then
+    say "verbs_cost.c" ok "$(cat "$logs/out")"
+else
+    say "verbs_cost.c" FAIL "$(tail -n 1 "$logs/err")"
+fi
+
 bw="ib_write_bw -d mrc0 --report_gbits"
 lat="ib_write_lat -d mrc0"
 # The lists of words are meant to be split.
