@@ -115,10 +115,10 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if log::log_enabled!(log::Level::Info)
+        if log::log_enabled!(log::Level::Debug)
             && let Ok(stats) = self.device.stats()
         {
-            log::info!("{:?}", stats.engine);
+            log::debug!("{:?}", stats.engine);
         }
     }
 }

@@ -400,11 +400,12 @@ impl HostFile {
         PATH_MTUS.into_iter().find(|&payload| u32::from(payload) + OVERHEAD <= self.mtu)
     }
 
-    /// Timer and retries.
+    /// Timer and retries. By default the timer is longer than a busy machine takes to run the other side's threads: what
+    /// is really lost is found by later packets, long before.
     pub fn retry(&self) -> RetryConfig {
         match self.retry {
             Some(HostRetry { timeout, linear, exponential }) => RetryConfig { timeout, linear, exponential },
-            None => RetryConfig { timeout: 12, linear: 7, exponential: 8 },
+            None => RetryConfig::default(),
         }
     }
 
