@@ -357,9 +357,9 @@ impl Qp {
         let mut rts = RtsAttr::software(Psn::new(attr.sq_psn));
         (rts.mpr, rts.max_wimm) = (MPR, MAX_WIMM);
         rts.retry = self.engine.host.retry();
-        // A quarter of the window, 256 packets: more than planes and software queues reorder, and a loss is found without
+        // Five eighths of the window, 640 packets: more than planes and software queues reorder, and a loss is found without
         // the timer, which is long. The engine's default waits for the whole window, which a hole stops.
-        rts.reorder_factor = 64;
+        rts.reorder_factor = 160;
         rts.paths.loss_ev_action = LossEvAction::AssumedBad;
         rts
     }
