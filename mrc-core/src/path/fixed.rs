@@ -53,10 +53,6 @@ impl PathSelector for Oblivious<'_> {
     fn poll_probe(&mut self, _: Instant, _: PortMask, _: bool) -> Option<EvIndex> {
         None
     }
-
-    fn next_timeout(&self) -> Option<Instant> {
-        None
-    }
 }
 
 /// Sends everything on one EV and never reacts to feedback: what a single-path transport does, and a tool to look at
@@ -87,10 +83,6 @@ impl PathSelector for Pinned<'_> {
     }
 
     fn poll_probe(&mut self, _: Instant, _: PortMask, _: bool) -> Option<EvIndex> {
-        None
-    }
-
-    fn next_timeout(&self) -> Option<Instant> {
         None
     }
 }

@@ -120,8 +120,4 @@ impl PathSelector for FlowBender<'_> {
     fn poll_probe(&mut self, now: Instant, ports: PortMask, idle: bool) -> Option<EvIndex> {
         self.spray.poll_probe(now, ports, idle)
     }
-
-    fn next_timeout(&self) -> Option<Instant> {
-        self.spray.next_timeout()
-    }
 }

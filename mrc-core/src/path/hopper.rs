@@ -409,9 +409,4 @@ impl PathSelector for Hopper<'_> {
         }
         self.spray.poll_probe(now, ports, idle)
     }
-
-    fn next_timeout(&self) -> Option<Instant> {
-        let bad = self.spray.next_timeout().unwrap_or(Instant::FAR);
-        Some(bad.min(self.state.resume_at())).filter(|&at| at != Instant::FAR)
-    }
 }

@@ -320,9 +320,6 @@ pub trait PathSelector {
 
     /// The next EV to probe through one of `ports`; `idle`: the QP has no data under way.
     fn poll_probe(&mut self, now: Instant, ports: PortMask, idle: bool) -> Option<EvIndex>;
-
-    /// The earliest time at which `poll_probe` or a blocked `select` may have work; it may turn out to be early.
-    fn next_timeout(&self) -> Option<Instant>;
 }
 
 /// Scalars of one QP's paths; the tables are lent with every call.

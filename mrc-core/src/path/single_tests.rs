@@ -144,6 +144,22 @@ fn a_dead_path_is_left_at_once() {
 }
 
 #[test]
+fn marks_and_trims_are_for_the_policy_and_leave_the_state_of_the_ev() {
+    for mut qp in [Qp::hopper(8, |_| {}), Qp::flowbender(8, |_| {})] {
+        let path = qp.path();
+        let passing =
+            [Feedback::Sack(Verdict::SkipOnce), Feedback::Trimmed, Feedback::TrimmedLastHop, Feedback::OtherNack];
+        for what in passing {
+            assert_eq!(qp.feed(path, what), None, "{what:?}");
+        }
+        assert_eq!(qp.slots[path.0 as usize].state(), EvState::Good);
+        let change = qp.feed(path, Feedback::Sack(Verdict::AlwaysSkip)).unwrap();
+        assert_eq!(change.to, EvState::AssumedBad);
+        assert_ne!(qp.path(), path);
+    }
+}
+
+#[test]
 fn losses_in_a_row_are_forgiven_by_a_good_sack_as_under_spraying() {
     for mut qp in [Qp::hopper(8, |cfg| cfg.move_on_loss = false), Qp::flowbender(8, |_| {})] {
         qp.cfg.loss_streak = 2;
@@ -294,8 +310,12 @@ proptest! {
                     }
                 }
                 Step::Feed(index, what) => {
-                    // Only delay, marks, losses and timeouts may move a flow whose path is healthy.
-                    reason |= !matches!(what, Feedback::ProbeAnswer(_) | Feedback::ProbeLost | Feedback::ProbeRtt { .. });
+                    // Only delay, here or elsewhere, marks, losses and timeouts may move a flow whose path is healthy.
+                    reason |= match what {
+                        Feedback::ProbeAnswer(_) | Feedback::ProbeLost => false,
+                        Feedback::ProbeRtt { .. } => !flowbender,
+                        _ => true,
+                    };
                     qp.feed(EvIndex(index), what);
                 }
                 Step::Poll => {

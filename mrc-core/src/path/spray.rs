@@ -198,8 +198,4 @@ impl PathSelector for Spray<'_> {
     fn poll_probe(&mut self, now: Instant, ports: PortMask, idle: bool) -> Option<EvIndex> {
         self.rotation.poll_probe(now, self.slots, ports, self.cfg, idle)
     }
-
-    fn next_timeout(&self) -> Option<Instant> {
-        Some(self.rotation.next_timeout()).filter(|&at| at != Instant::FAR)
-    }
 }

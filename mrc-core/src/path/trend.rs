@@ -110,6 +110,14 @@ mod tests {
     }
 
     #[test]
+    fn long_epochs_keep_to_the_line() {
+        // The sums are halved at 256 samples, and again at 384 and 512.
+        let points: Vec<(u32, u32)> = (0..600).map(|n| (n, 10_000 + 160 * n)).collect();
+        let got = line(&points, 10).unwrap();
+        assert!(got.abs_diff(10_000 + 160 * 609) < 1_000, "{got}");
+    }
+
+    #[test]
     fn one_sample_or_one_psn_makes_no_line() {
         assert_eq!(line(&[], 3), None);
         assert_eq!(line(&[(7, 9_000)], 3), None);

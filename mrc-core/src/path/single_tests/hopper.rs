@@ -87,6 +87,7 @@ fn an_answer_is_believed_for_its_ttl() {
         let mut qp = Qp::hopper(2, |cfg| cfg.switch_delay_percent = 0);
         let path = qp.path();
         qp.rtt(path, 13 * US);
+        assert!(qp.set.wants_probe(), "one alternative is enough");
         let probe = qp.probes()[0];
         qp.answer(probe, BASE);
         qp.sleep(age);
@@ -169,6 +170,74 @@ fn an_epoch_compares_once_and_switches_once() {
     qp.sleep(US);
     qp.rtt(second, 500 * US);
     assert_eq!(qp.path(), second, "the answers of this epoch are older than their ttl");
+}
+
+//= HOP-008 test
+#[test]
+fn the_second_best_stays_an_alternative_and_the_path_in_use_is_none() {
+    let mut qp = Qp::hopper(8, |cfg| cfg.switch_delay_percent = 0);
+    let path = qp.path();
+    qp.rtt(path, 30 * US);
+    let probes = qp.probes();
+    qp.answer(probes[1], 10 * US);
+    qp.answer(probes[0], 9 * US);
+    assert_eq!(qp.path(), probes[0]);
+    // In the next epoch the winner is worse than what the other answered, still within its ttl.
+    qp.sleep(30 * US);
+    qp.rtt(probes[0], 30 * US);
+    assert_eq!(qp.path(), probes[1]);
+}
+
+//= HOP-007 test
+#[test]
+fn a_path_probed_alone_replaces_the_worse_of_two_known_ones() {
+    for better in [0, 1] {
+        let mut qp =
+            Qp::new(Selector::Hopper(HopperConfig { switch_delay_percent: 0, ..HopperConfig::default() }), 1, 4, 3);
+        let path = qp.path();
+        qp.rtt(path, 15 * US);
+        let known = qp.probes();
+        qp.answer(known[better], 8 * US);
+        qp.answer(known[1 - better], 11 * US);
+        // Only one path is left that was not probed lately.
+        qp.sleep(15 * US);
+        qp.rtt(path, 15 * US);
+        let alone = qp.probes();
+        assert_eq!(alone.len(), 1);
+        qp.answer(alone[0], 30 * US);
+        qp.sleep(15 * US);
+        qp.rtt(path, 40 * US);
+        assert_eq!(qp.path(), known[better]);
+    }
+}
+
+//= HOP-012 test
+#[test]
+fn an_alternative_that_cannot_be_used_does_not_win() {
+    let mut cut = 0;
+    for seed in 0..16 {
+        for by_port in [false, true] {
+            let cfg = HopperConfig { switch_delay_percent: 0, ..HopperConfig::default() };
+            let mut qp = Qp::new(Selector::Hopper(cfg), 2, 8, seed);
+            let path = qp.path();
+            qp.rtt(path, 15 * US);
+            let probes = qp.probes();
+            qp.answer(probes[0], 8 * US);
+            qp.answer(probes[1], 9 * US);
+            let port = qp.port_of(probes[0]);
+            if !by_port {
+                qp.feed(probes[0], Feedback::Timeout);
+            } else if qp.port_of(path) != port && qp.port_of(probes[1]) != port {
+                qp.set.set_usable_ports(ALL.without(port));
+                cut += 1;
+            } else {
+                continue;
+            }
+            qp.rtt(path, 30 * US);
+            assert_eq!(qp.path(), probes[1], "seed {seed}, port cut: {by_port}");
+        }
+    }
+    assert!(cut > 0, "no seed put the better path on a plane of its own");
 }
 
 //= HOP-014 test
