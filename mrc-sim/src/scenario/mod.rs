@@ -499,6 +499,9 @@ pub struct WorkloadKeys {
     pub hosts: Option<u32>,
     /// Hosts between two ranks.
     pub stride: Option<u32>,
+    /// Consecutive ranks are this many ranks' hosts apart; a divisor of their number, 1 by default. The number of hosts
+    /// below a leaf makes every hop of a ring leave its leaf.
+    pub interleave: Option<u32>,
     /// Whether destinations of a permutation are below another leaf.
     pub other_leaf: Option<bool>,
     /// Senders of an incast.

@@ -53,9 +53,11 @@ impl WorkloadKind {
             Self::Permutation => &["bytes", "messages", "depth", "start_us", "first", "hosts", "other_leaf"],
             Self::Incast => &["bytes", "messages", "depth", "start_us", "first", "fan_in", "to", "stagger_us"],
             Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Neighbours => {
-                &["bytes", "first", "hosts", "stride", "iterations", "compute_us"]
+                &["bytes", "first", "hosts", "stride", "interleave", "iterations", "compute_us"]
             }
-            Self::TrainingStep => &["bytes", "first", "hosts", "stride", "iterations", "compute_us", "collective"],
+            Self::TrainingStep => {
+                &["bytes", "first", "hosts", "stride", "interleave", "iterations", "compute_us", "collective"]
+            }
             Self::Poisson => &["first", "hosts", "load", "flows", "sizes"],
             Self::Trace => &["file"],
         }
@@ -107,6 +109,7 @@ impl Part<'_> {
             ("first", keys.first.is_some()),
             ("hosts", keys.hosts.is_some()),
             ("stride", keys.stride.is_some()),
+            ("interleave", keys.interleave.is_some()),
             ("other_leaf", keys.other_leaf.is_some()),
             ("fan_in", keys.fan_in.is_some()),
             ("stagger_us", keys.stagger_us.is_some()),
@@ -245,6 +248,10 @@ impl Part<'_> {
             return Err(self.problem("stride", "0: at least 1"));
         }
         let (first, ranks) = self.range(2, stride)?;
+        let interleave = keys.interleave.unwrap_or(1);
+        if interleave == 0 || !ranks.is_multiple_of(interleave) {
+            return Err(self.problem("interleave", format_args!("{interleave}: must divide the {ranks} ranks")));
+        }
         let iterations = keys.iterations.unwrap_or(1);
         if iterations == 0 {
             return Err(self.problem("iterations", "0: at least 1"));
@@ -254,7 +261,7 @@ impl Part<'_> {
             return Err(self.problem("bytes", format_args!("{bytes}: a vector has 1 to {} bytes", 1u64 << 40)));
         }
         let compute_ns = self.ns("compute_us", Some(keys.compute_us.unwrap_or(compute_us)))?;
-        let ring = Ring { first, stride, ranks, bytes, iterations, compute_ns };
+        let ring = Ring { first, stride, ranks, interleave, bytes, iterations, compute_ns };
         let messages = collective.messages(&ring);
         if messages > Plan::MAX_MESSAGES {
             return Err(self.problem("iterations", format_args!("{messages} messages; at most {}", Plan::MAX_MESSAGES)));

@@ -2,7 +2,7 @@
 
 use super::plan::{Message, MessageId, Plan};
 
-/// Who takes part and how often: rank r is host `first + r * stride`.
+/// Who takes part and how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ring {
     /// Host of rank 0.
@@ -11,6 +11,9 @@ pub struct Ring {
     pub stride: u32,
     /// Ranks, at least 2.
     pub ranks: u32,
+    /// Steps from a rank's host to that of the next rank; divides `ranks`. With 1 neighbours are neighbours, with the
+    /// number of hosts below a leaf every hop of a ring leaves its leaf.
+    pub interleave: u32,
     /// Bytes of the operation, as collective libraries count them: the whole vector of one rank.
     pub bytes: u64,
     /// Repetitions, one after the other.
@@ -36,7 +39,9 @@ pub enum Collective {
 
 impl Ring {
     fn host(&self, rank: u32) -> u32 {
-        self.first + rank % self.ranks * self.stride
+        let step = u64::from(rank % self.ranks) * u64::from(self.interleave);
+        let ranks = u64::from(self.ranks);
+        self.first + (step % ranks + step / ranks) as u32 * self.stride
     }
 
     /// Bytes of a part of the vector; the last parts of an indivisible vector are a byte shorter, and at least 1 byte.
@@ -135,7 +140,15 @@ impl Collective {
 mod tests {
     use super::*;
 
-    const RING: Ring = Ring { first: 2, stride: 3, ranks: 4, bytes: 4096, iterations: 2, compute_ns: 50 };
+    const RING: Ring =
+        Ring { first: 2, stride: 3, ranks: 4, interleave: 1, bytes: 4096, iterations: 2, compute_ns: 50 };
+
+    #[test]
+    fn interleaved_ranks_visit_every_host_once() {
+        let ring = Ring { first: 0, stride: 1, ranks: 12, interleave: 4, ..RING };
+        let hosts: Vec<u32> = (0..12).map(|rank| ring.host(rank)).collect();
+        assert_eq!(hosts, [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]);
+    }
 
     fn plan(collective: Collective) -> Plan {
         let mut plan = Plan::default();
