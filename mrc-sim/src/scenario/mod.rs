@@ -502,6 +502,8 @@ pub struct WorkloadKeys {
     /// Consecutive ranks are this many ranks' hosts apart; a divisor of their number, 1 by default. The number of hosts
     /// below a leaf makes every hop of a ring leave its leaf.
     pub interleave: Option<u32>,
+    /// Rings that share the vector and run side by side, as collective libraries have them; 1 by default.
+    pub channels: Option<u32>,
     /// Whether destinations of a permutation are below another leaf.
     pub other_leaf: Option<bool>,
     /// Senders of an incast.

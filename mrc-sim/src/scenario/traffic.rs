@@ -53,11 +53,19 @@ impl WorkloadKind {
             Self::Permutation => &["bytes", "messages", "depth", "start_us", "first", "hosts", "other_leaf"],
             Self::Incast => &["bytes", "messages", "depth", "start_us", "first", "fan_in", "to", "stagger_us"],
             Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Neighbours => {
-                &["bytes", "first", "hosts", "stride", "interleave", "iterations", "compute_us"]
+                &["bytes", "first", "hosts", "stride", "interleave", "channels", "iterations", "compute_us"]
             }
-            Self::TrainingStep => {
-                &["bytes", "first", "hosts", "stride", "interleave", "iterations", "compute_us", "collective"]
-            }
+            Self::TrainingStep => &[
+                "bytes",
+                "first",
+                "hosts",
+                "stride",
+                "interleave",
+                "channels",
+                "iterations",
+                "compute_us",
+                "collective",
+            ],
             Self::Poisson => &["first", "hosts", "load", "flows", "sizes"],
             Self::Trace => &["file"],
         }
@@ -110,6 +118,7 @@ impl Part<'_> {
             ("hosts", keys.hosts.is_some()),
             ("stride", keys.stride.is_some()),
             ("interleave", keys.interleave.is_some()),
+            ("channels", keys.channels.is_some()),
             ("other_leaf", keys.other_leaf.is_some()),
             ("fan_in", keys.fan_in.is_some()),
             ("stagger_us", keys.stagger_us.is_some()),
@@ -252,6 +261,10 @@ impl Part<'_> {
         if interleave == 0 || !ranks.is_multiple_of(interleave) {
             return Err(self.problem("interleave", format_args!("{interleave}: must divide the {ranks} ranks")));
         }
+        let channels = keys.channels.unwrap_or(1);
+        if !(1..=256).contains(&channels) {
+            return Err(self.problem("channels", format_args!("{channels}: allowed are 1 to 256")));
+        }
         let iterations = keys.iterations.unwrap_or(1);
         if iterations == 0 {
             return Err(self.problem("iterations", "0: at least 1"));
@@ -261,7 +274,7 @@ impl Part<'_> {
             return Err(self.problem("bytes", format_args!("{bytes}: a vector has 1 to {} bytes", 1u64 << 40)));
         }
         let compute_ns = self.ns("compute_us", Some(keys.compute_us.unwrap_or(compute_us)))?;
-        let ring = Ring { first, stride, ranks, interleave, bytes, iterations, compute_ns };
+        let ring = Ring { first, stride, ranks, interleave, channels, bytes, iterations, compute_ns };
         let messages = collective.messages(&ring);
         if messages > Plan::MAX_MESSAGES {
             return Err(self.problem("iterations", format_args!("{messages} messages; at most {}", Plan::MAX_MESSAGES)));

@@ -14,6 +14,9 @@ pub struct Ring {
     /// Steps from a rank's host to that of the next rank; divides `ranks`. With 1 neighbours are neighbours, with the
     /// number of hosts below a leaf every hop of a ring leaves its leaf.
     pub interleave: u32,
+    /// Rings at work on shares of the vector, each in its own time, as collective libraries pipeline them; at least 1.
+    /// The operations that are no rings have no use for them.
+    pub channels: u32,
     /// Bytes of the operation, as collective libraries count them: the whole vector of one rank.
     pub bytes: u64,
     /// Repetitions, one after the other.
@@ -44,6 +47,11 @@ impl Ring {
         self.first + (step % ranks + step / ranks) as u32 * self.stride
     }
 
+    /// Bytes of a channel's share of a part.
+    fn piece(&self) -> u32 {
+        self.part().div_ceil(self.channels)
+    }
+
     /// Bytes of a part of the vector; the last parts of an indivisible vector are a byte shorter, and at least 1 byte.
     fn part(&self) -> u32 {
         self.bytes.div_ceil(u64::from(self.ranks)).clamp(1, u32::MAX.into()) as u32
@@ -62,10 +70,11 @@ impl Collective {
 
     /// Bytes one rank sends in an iteration: what a perfect network needs is this over the host's rate.
     pub fn bus_bytes(self, ring: &Ring) -> u64 {
-        let part = u64::from(ring.part());
         match self {
-            Self::AllReduce | Self::AllGather | Self::ReduceScatter => part * u64::from(self.steps(ring.ranks)),
-            Self::AllToAll => part * u64::from(ring.ranks - 1),
+            Self::AllReduce | Self::AllGather | Self::ReduceScatter => {
+                u64::from(ring.piece()) * u64::from(ring.channels) * u64::from(self.steps(ring.ranks))
+            }
+            Self::AllToAll => u64::from(ring.part()) * u64::from(ring.ranks - 1),
             Self::SendRecv => ring.bytes.min(u32::MAX.into()),
         }
     }
@@ -75,7 +84,7 @@ impl Collective {
         let each = match self {
             Self::AllToAll => u64::from(ring.ranks - 1),
             Self::SendRecv => 1,
-            _ => u64::from(self.steps(ring.ranks)),
+            _ => u64::from(self.steps(ring.ranks)) * u64::from(ring.channels),
         };
         each * u64::from(ring.ranks) * u64::from(ring.iterations)
     }
@@ -112,22 +121,26 @@ impl Collective {
                     }
                 }
                 _ => {
-                    let mut held: Vec<Option<MessageId>> = vec![None; ring.ranks as usize];
+                    // By rank and channel: what it passes on next.
+                    let (ranks, channels) = (ring.ranks as usize, ring.channels as usize);
+                    let mut held: Vec<Option<MessageId>> = vec![None; ranks * channels];
                     for step in 0..self.steps(ring.ranks) {
-                        let mut sent = vec![None; ring.ranks as usize];
-                        for rank in 0..ring.ranks {
-                            let to = (rank + 1) % ring.ranks;
-                            let id = plan.push(message(rank, to, ring.part(), step == 0));
-                            match held[rank as usize] {
+                        let mut sent = vec![None; ranks * channels];
+                        for (rank, channel) in
+                            (0..channels).flat_map(|channel| (0..ranks).map(move |rank| (rank, channel)))
+                        {
+                            let to = (rank + 1) % ranks;
+                            let id = plan.push(message(rank as u32, to as u32, ring.piece(), step == 0));
+                            match held[rank * channels + channel] {
                                 Some(first) => plan.after_delivery(first, id),
-                                None => before[rank as usize].iter().for_each(|&first| plan.after_delivery(first, id)),
+                                None => before[rank].iter().for_each(|&first| plan.after_delivery(first, id)),
                             }
-                            sent[to as usize] = Some(id);
+                            sent[to * channels + channel] = Some(id);
                         }
                         held = sent;
                     }
-                    for (rank, id) in held.into_iter().enumerate() {
-                        last[rank].extend(id);
+                    for (rank, ids) in held.chunks(channels).enumerate() {
+                        last[rank].extend(ids.iter().flatten());
                     }
                 }
             }
@@ -141,7 +154,21 @@ mod tests {
     use super::*;
 
     const RING: Ring =
-        Ring { first: 2, stride: 3, ranks: 4, interleave: 1, bytes: 4096, iterations: 2, compute_ns: 50 };
+        Ring { first: 2, stride: 3, ranks: 4, interleave: 1, channels: 1, bytes: 4096, iterations: 2, compute_ns: 50 };
+
+    #[test]
+    fn channels_share_the_vector_and_wait_for_their_own_only() {
+        let ring = Ring { ranks: 4, channels: 3, bytes: 4 * 3 * 100, ..RING };
+        let mut plan = Plan::default();
+        Collective::AllReduce.add(&mut plan, "ring", &ring);
+        assert_eq!(plan.messages.len() as u64, Collective::AllReduce.messages(&ring));
+        assert!(plan.messages.iter().all(|message| message.bytes == 100));
+        assert_eq!(plan.groups[0].bus_bytes, 6 * 300);
+        // Within an iteration every later step waits for one message, that of its channel.
+        let first: Vec<u32> =
+            plan.edges.iter().filter(|edge| edge.then < 4 * 3 * 6).map(|edge| edge.then - edge.first).collect();
+        assert_eq!(first.len(), 4 * 3 * 5);
+    }
 
     #[test]
     fn interleaved_ranks_visit_every_host_once() {
