@@ -123,8 +123,6 @@ pub struct Qp {
     pub(crate) qpcc: Option<u32>,
     pub(crate) share: Share,
     pub(crate) links: Links,
-    /// When this QP last heard anything from its peer.
-    pub(crate) heard: Instant,
     /// When the reverse paths were last redrawn.
     pub(crate) rerouted: Instant,
     /// A new write arrived since the last probe.
@@ -161,7 +159,6 @@ impl Qp {
         qpcc: None,
         share: Share::NONE,
         links: Links::NONE,
-        heard: Instant::ZERO,
         rerouted: Instant::ZERO,
         fresh: false,
     };

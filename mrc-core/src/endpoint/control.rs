@@ -260,7 +260,7 @@ impl Endpoint<'_> {
         slot.dest_qp = attr.dest_qp;
         slot.path_mtu = u32::from(attr.path_mtu);
         slot.ev_profile = attr.ev_profile.0;
-        slot.heard = now;
+        slot.req.last_heard = now;
         slot.rsp = Responder::start(attr);
         slot.reverse.start(entries, &mut self.rng);
         if let Some(words) = part(self.rx_words, index, self.limits.mpr * 2) {

@@ -63,8 +63,11 @@ impl Endpoint<'_> {
         }
         let qp = self.find_qp(frame.bth.dest_qp).ok_or(Discard::Qpn)?;
         self.admit(qp, &frame)?;
-        if let Some(slot) = self.qps.get_mut(qp as usize) {
-            slot.heard = now;
+        // A sign of life. What answers our own packets is one only after it was found to (`feedback`), and a trimmed packet,
+        // which no ICRC protects, is none.
+        if matches!(frame.body, Body::Write { .. } | Body::Probe(_))
+            && let Some(slot) = self.qps.get_mut(qp as usize)
+        {
             slot.req.last_heard = now;
         }
         self.count_treatment(&frame);

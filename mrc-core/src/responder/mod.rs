@@ -5,6 +5,8 @@ mod answers;
 mod psn_window;
 mod receive;
 mod sack;
+#[cfg(test)]
+mod tests;
 
 pub use psn_window::RxWord;
 pub use receive::{Immediate, RecvWqe};

@@ -1,0 +1,220 @@
+//! Decisions of the responder, one by one: what draws an answer, what is counted, when a Transport ACK is due.
+
+use mrc_wire::{Ev, Msn, NackReason, Psn, Qpn, Verdict as Mark};
+
+use super::{Answer, AnswerKind, Immediate, PsnWindow, Responder, RxWord, Stash, Verdict, Write};
+use crate::config::RtrAttr;
+
+const THRESHOLD: u32 = 16_384;
+
+fn responder(first: u32) -> (Responder, [RxWord; 16]) {
+    let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
+    let attr = RtrAttr::software(peer, Qpn::new(5), Psn::new(first), profile);
+    (Responder::start(&attr), [RxWord::EMPTY; 16])
+}
+
+fn middle(psn: u32) -> Write {
+    Write {
+        psn: Psn::new(psn),
+        nominal: 1_200,
+        ends_message: false,
+        ack_req: false,
+        rtx: false,
+        ce: false,
+        ev: Ev(1),
+        timestamp: 7,
+        standard_unit: true,
+        arrived: 0,
+    }
+}
+
+fn last(psn: u32) -> Write {
+    Write { ends_message: true, ..middle(psn) }
+}
+
+fn take(r: &mut Responder, bits: &mut [RxWord], write: &Write) -> Verdict {
+    let verdict = r.on_write(write, bits, THRESHOLD, false, 0);
+    r.settle(&[]);
+    verdict
+}
+
+/// Answers owed, taken.
+fn answers(r: &mut Responder) -> usize {
+    let mut count = 0;
+    while r.answers.front().is_some() {
+        r.answers.pop();
+        count += 1;
+    }
+    count
+}
+
+//= ACK-002, SACK-001 test
+#[test]
+fn a_packet_is_answered_for_its_flags_or_after_enough_bytes() {
+    let (mut r, mut bits) = responder(1);
+    assert!(!r.owes());
+    assert!(matches!(take(&mut r, &mut bits, &middle(1)), Verdict::New));
+    assert!(!r.owes(), "one packet in the middle of a message");
+    let flagged =
+        [Write { ack_req: true, ..middle(2) }, Write { ce: true, ..middle(3) }, Write { rtx: true, ..middle(4) }];
+    for write in flagged {
+        take(&mut r, &mut bits, &write);
+        assert_eq!(answers(&mut r), 1, "{write:?}");
+    }
+    // 13 packets of 1200 bytes stay below 16 KiB, the 14th does not.
+    for psn in 5..18 {
+        take(&mut r, &mut bits, &middle(psn));
+    }
+    assert_eq!(answers(&mut r), 0);
+    take(&mut r, &mut bits, &middle(18));
+    assert_eq!(answers(&mut r), 1);
+    take(&mut r, &mut bits, &middle(19));
+    assert_eq!(answers(&mut r), 0, "the count starts again");
+}
+
+//= RSP-004 test
+#[test]
+fn above_the_window_is_refused_unless_told_not_to_or_absurd() {
+    let ask = |distance: u32, silent| {
+        let (mut r, mut bits) = responder(1);
+        let psn = Psn::new(0).add(distance);
+        let verdict = r.on_write(&Write { psn, ..middle(0) }, &mut bits, THRESHOLD, silent, 0);
+        assert!(matches!(verdict, Verdict::OutOfWindow));
+        r.answers.front().map(|answer| answer.kind)
+    };
+    let nack = Some(AnswerKind::Nack(NackReason::PsnOorWindow));
+    assert_eq!(ask(1_025, false), nack);
+    assert_eq!(ask(1 << 22, false), nack);
+    assert_eq!(ask((1 << 22) + 1, false), None);
+    assert_eq!(ask(1_025, true), None);
+}
+
+//= ACK-001, ACK-003 test
+#[test]
+fn a_transport_ack_is_due_when_the_front_passes_what_asked_for_one() {
+    let (mut r, mut bits) = responder(1);
+    take(&mut r, &mut bits, &middle(1));
+    assert!(!r.tack_due, "no message ends here");
+    take(&mut r, &mut bits, &last(3));
+    assert!(!r.tack_due, "the end is here, the middle is not");
+    assert_eq!((r.messages_done(), r.tack_psn()), (0, Psn::new(1)));
+    take(&mut r, &mut bits, &middle(2));
+    assert!(r.tack_due);
+    assert_eq!((r.messages_done(), r.tack_psn()), (1, Psn::new(3)));
+    r.tack_due = false;
+    take(&mut r, &mut bits, &Write { ack_req: true, ..middle(4) });
+    assert!(r.tack_due, "asked for in the middle of a message");
+}
+
+//= RSP-008 test
+#[test]
+fn messages_are_counted_modulo_two_to_the_24() {
+    let (mut r, mut bits) = responder(1);
+    r.msn_done = 0xFF_FFFE;
+    for (psn, done) in [(1, 0xFF_FFFF), (2, 0), (3, 1)] {
+        take(&mut r, &mut bits, &last(psn));
+        assert_eq!(r.messages_done(), done);
+    }
+}
+
+//= WIMM-007 test
+#[test]
+fn receive_numbers_are_followed_not_trusted() {
+    let (mut r, _) = responder(1);
+    assert!(r.in_sequence(Msn(0xFFFF)), "the first one sets the count");
+    assert!(r.in_sequence(Msn(0)));
+    assert!(!r.in_sequence(Msn(2)));
+    assert!(r.in_sequence(Msn(3)), "the count goes on from what came");
+}
+
+/// Service time is taken out of a timestamp only where both sides agreed, and where there is one in our unit.
+//= CAP-002 test
+#[test]
+fn service_time_needs_consent_and_a_timestamp() {
+    for case in 0..8 {
+        let (mut r, mut bits) = responder(1);
+        r.svc_time = case & 1 != 0;
+        let write = Write {
+            ack_req: true,
+            standard_unit: case & 2 != 0,
+            timestamp: if case & 4 != 0 { 9 } else { 0 },
+            ..middle(1)
+        };
+        take(&mut r, &mut bits, &write);
+        assert_eq!(r.answers.front().unwrap().serviced, case == 7, "SACK, case {case}");
+        r.answers.pop();
+        let beyond = Write { psn: Psn::new(5_000), ..write };
+        take(&mut r, &mut bits, &beyond);
+        assert_eq!(r.answers.front().unwrap().serviced, case == 7, "NACK, case {case}");
+    }
+    let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
+    let attr = RtrAttr::software(peer, Qpn::new(5), Psn::new(1), profile);
+    assert!(Responder::start(&RtrAttr { svc_time: true, ..attr }).svc_time);
+}
+
+//= MFLD-001 test
+#[test]
+fn a_row_of_marks_on_one_path_condemns_it() {
+    let (mut r, _) = responder(1);
+    let mut mark = |ev, ce| r.verdict(Ev(ev), ce, 3);
+    assert_eq!([mark(1, true), mark(1, true), mark(1, true)], [Mark::SkipOnce, Mark::SkipOnce, Mark::AlwaysSkip]);
+    assert_eq!(mark(2, false), Mark::None);
+    assert_eq!(mark(1, true), Mark::AlwaysSkip, "a good packet elsewhere changes nothing");
+    assert_eq!(mark(1, false), Mark::None);
+    assert_eq!(mark(1, true), Mark::SkipOnce, "a good packet here ends the row");
+    assert_eq!([mark(2, true), mark(1, true)], [Mark::SkipOnce, Mark::SkipOnce], "a row is of one path");
+    for _ in 0..300 {
+        assert_eq!(r.verdict(Ev(1), true, 0), Mark::SkipOnce, "0 never condemns");
+    }
+}
+
+/// PSN of bit 0 of the next SACK.
+fn base(r: &mut Responder, bits: &[RxWord]) -> Psn {
+    let kind = AnswerKind::Sack { verdict: Mark::None, probe_id: None };
+    let answer = Answer { psn: r.window.cack(), ..Answer::of(kind) };
+    let sack = r.sack(&answer, Qpn::new(5), Qpn::new(6), 0, bits).unwrap();
+    sack.cack.offset(sack.sack_offset.into())
+}
+
+/// The first bitmap of a connection starts at its first PSN, wherever the numbers wrap.
+//= SACK-011 test
+#[test]
+fn the_first_slice_starts_where_the_connection_does() {
+    let first = 0xFF_FF00;
+    let (mut r, mut bits) = responder(first);
+    take(&mut r, &mut bits, &Write { psn: Psn::new(first).add(300), ..middle(0) });
+    assert_eq!(base(&mut r, &bits), Psn::new(first));
+    assert_eq!(base(&mut r, &bits), Psn::new(first).add(64));
+}
+
+//= SACK-011 test
+#[test]
+fn the_newest_64_are_one_slice_and_65_are_two() {
+    let (mut r, mut bits) = responder(100);
+    take(&mut r, &mut bits, &middle(163));
+    assert_eq!([base(&mut r, &bits), base(&mut r, &bits)].map(Psn::value), [100, 100]);
+    take(&mut r, &mut bits, &middle(164));
+    assert_eq!([base(&mut r, &bits), base(&mut r, &bits)].map(Psn::value), [100, 101]);
+}
+
+/// The ring of bits repeats; a bitmap does not.
+//= SACK-012 test
+#[test]
+fn a_bitmap_ends_at_the_newest_packet() {
+    let mut bits = [RxWord::EMPTY; 2];
+    let mut window = PsnWindow::new(Psn::new(0), 128);
+    window.insert(Psn::new(2), false, &mut bits);
+    assert_eq!(window.bitmap(Psn::new(2), &bits), 1);
+    assert_eq!(window.bitmap(Psn::new(3), &bits), 0);
+    assert_eq!(window.bitmap(Psn::new(130), &bits), 0, "the same bit of the ring, another packet");
+}
+
+#[test]
+fn nothing_comes_out_of_an_empty_stash() {
+    let mut ring = [Immediate::EMPTY; 2];
+    let mut stash = Stash::new(2);
+    stash.pop(ring.len());
+    assert!(stash.is_empty() && stash.front(&ring).is_none());
+    assert!(stash.insert(&mut ring, Immediate { psn: Psn::new(1), ..Immediate::EMPTY }));
+    assert_eq!(stash.front(&ring).map(|imm| imm.psn), Some(Psn::new(1)));
+}
