@@ -8,15 +8,30 @@ use mrc_wire::{
     Body, BthRepr, Ecn, EmitMeta, Encap, Frame, FrameTemplate, Icrc, Outer, Srh, WireConfig, icrc, pad_len, parse_frame,
 };
 
+#[path = "conform.rs"]
+pub mod conform;
 #[path = "engine_rx.rs"]
 pub mod engine;
+#[path = "expand.rs"]
+pub mod expand;
+#[path = "ops.rs"]
+pub mod ops;
+#[path = "pair.rs"]
+pub mod pair;
 
 /// What a function of this file looks like.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: &[(&str, Target)] =
-    &[("wire_parse", wire_parse), ("icrc", icrc_target), ("engine_rx", engine::engine_rx)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("wire_parse", wire_parse),
+    ("icrc", icrc_target),
+    ("engine_rx", engine::engine_rx),
+    ("qp_pair", pair::qp_pair),
+    ("endpoint_ops", ops::endpoint_ops),
+    ("ev_expand", expand::ev_expand),
+    ("conform_parse", conform::conform_parse),
+];
 
 /// `data` is a received frame, whole or cut, as it comes off the wire.
 pub fn wire_parse(data: &[u8]) {
