@@ -85,7 +85,10 @@ impl Model {
         if (frame.src, frame.dst) != (self.peer.1, self.own.1) {
             return Outcome::Discard(Discard::Peer);
         }
-        self.req.last_heard = now;
+        // What answers us counts once it was found to; a trimmed packet, which no ICRC protects, does not.
+        if matches!(frame.body, Body::Write { .. } | Body::Probe(_)) {
+            self.req.last_heard = now;
+        }
         let tick = (now >> 7) as u16;
         let (rtx, psn) = (frame.bth.rtx, frame.bth.psn);
         match &frame.body {
