@@ -92,6 +92,7 @@ fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> EndpointCo
         wimm_nak_syndrome: knobs.get("wimm_nak_syndrome") as u8,
         no_receive: if knobs.on("no_receive") { NoReceive::Nak } else { NoReceive::Hold },
         tail_retry_lenient: knobs.on("tail_retry_lenient"),
+        ev_probe_rate_limit: knobs.get("ev_probe_rate") as u32,
         port_update_on_rts: knobs.on("port_update_on_rts"),
         port_mask_zero_based: knobs.on("port_mask_zero_based"),
         cc: CcConfig::Fixed { window_bytes: knobs.get("window") as u32 },

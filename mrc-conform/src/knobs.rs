@@ -37,6 +37,7 @@ pub const KNOBS: &[Knob] = &[
     k("svc_time", 0, "the target adds its service time to reflected timestamps"),
     k("timestamps", 1, "the target's writes carry TSETH"),
     k("sack_threshold", 16_384, "received bytes that trigger a SACK"),
+    k("ev_probe_rate", 0, "EV probes per second that look for ways back"),
     k("port_update_on_rts", 0, "tell the ports that are up when a QP enters RTS"),
     k("port_mask_zero_based", 0, "bit N of a port status mask stands for port N + 1"),
     k("oor_silent", 0, "no NACK for packets above the window"),

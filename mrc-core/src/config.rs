@@ -63,6 +63,8 @@ pub struct EndpointConfig {
     pub tail_retry_lenient: bool,
     /// Endpoint operations of peers answered per second, after a burst of 32; the others are dropped. 0 answers none.
     pub endpoint_rate_limit: u32,
+    /// EV probes this endpoint sends of its own accord per second, over all QPs, after a burst of 16.
+    pub ev_probe_rate_limit: u32,
     /// Take the time that answers to endpoint operations wait out of the timestamps they reflect (open question 21).
     pub endpoint_svc_time: bool,
     /// Wait for the answer to a Port Status Update, in nanoseconds, before it is repeated.
@@ -106,6 +108,7 @@ impl Default for EndpointConfig {
             no_receive: NoReceive::Hold,
             tail_retry_lenient: false,
             endpoint_rate_limit: 100_000,
+            ev_probe_rate_limit: 20_000,
             endpoint_svc_time: false,
             port_update_rto_ns: 1_024 << 14,
             port_update_on_rts: true,

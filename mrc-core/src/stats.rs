@@ -109,6 +109,10 @@ stats! {
     rx_endpoint_request,
     /// Answers to endpoint operations.
     rx_endpoint_response,
+    /// EV probes that found a way for control packets.
+    way_back_found,
+    /// EV probes of such ways without an answer.
+    way_back_lost,
     /// Changes of a peer's ports learned from its Port Status Updates.
     peer_ports_changed,
     /// Port Status Updates ignored because a newer one had overtaken them.

@@ -5,8 +5,8 @@ mod common;
 
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::{
-    Access, Discard, ErrorCause, Event, IcrcCheck, MAX_HEADER_LEN, PortMask, PostError, QpInit, QpState, RxMeta,
-    SendWr, Status, Trimming,
+    Access, Discard, ErrorCause, Event, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, PostError, QpInit, QpState,
+    RxMeta, SendWr, Status, Trimming,
 };
 use mrc_wire::{Body, Ev, PortNum, Rkey, WireConfig, icrc, parse_frame};
 
@@ -352,6 +352,40 @@ fn a_full_completion_queue_does_not_hold_back_another() {
 }
 
 /// QPs that turn out to have nothing to send do not use up the turn of one that has.
+//= TACK-004 test
+#[test]
+fn a_full_completion_queue_does_not_hide_a_lost_acknowledgement() {
+    net(21, &Setup { cq_depth: 1, ..Setup::default() }, Weather::default(), |net| {
+        let cq = net.sides[0].cq;
+        let exchange = |net: &mut Net<'_>, id: u64, lose_ack: bool| {
+            let (at, key) = (VA + id * 100, net.sides[1].key);
+            let lkey = net.sides[0].key;
+            let wr =
+                SendWr { wr_id: id, lkey, local_va: at, len: 100, remote_va: at, rkey: Rkey(key), ..SendWr::default() };
+            let qp = net.sides[0].qps[0];
+            net.sides[0].engine.post_send(net.now, qp, &SendWr { signaled: true, ..wr }).unwrap();
+            net.transmit(0);
+            while let Some(((at, _), (to, port, frame))) = net.wire.pop_first() {
+                net.now = Instant::from_nanos(at);
+                let parsed = parse_frame(&frame, frame.len(), &WireConfig::default(), |_| true).unwrap();
+                if !(lose_ack && matches!(parsed.body, Body::Ack(_))) {
+                    net.deliver(to, port, &frame).unwrap();
+                    net.transmit(to);
+                }
+            }
+        };
+        // One completion fills the queue, the next waits in the QP, the third request is not acknowledged.
+        exchange(net, 0, false);
+        exchange(net, 1, false);
+        exchange(net, 2, true);
+        let ids: Vec<u64> = std::iter::from_fn(|| net.sides[0].engine.poll_completion(cq)).map(|c| c.wr_id).collect();
+        assert_eq!(ids, [0, 1]);
+        assert!(net.run(1_000_000_000, |net| net.completed(1)));
+        assert_eq!(net.sides[0].completions[0].wr_id, 2);
+        assert_eq!(net.sides[0].engine.stats().tail_resent, 1);
+    });
+}
+
 #[test]
 fn a_queue_of_dead_qps_does_not_hide_a_live_one() {
     net(12, &Setup { qps: 20, ..Setup::default() }, Weather::default(), |net| {

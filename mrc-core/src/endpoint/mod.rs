@@ -11,6 +11,7 @@ mod peers;
 mod rx;
 mod schedule;
 mod tx;
+mod ways_back;
 
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
 pub use peers::PeerSlot;

@@ -24,8 +24,9 @@ use crate::{
     config::{EndpointConfig, Route},
     error::{Discard, OpError},
     event::Event,
-    path::EvEntry,
+    path::{Choice, EvEntry},
     port::PortMask,
+    qp::QpHandle,
     time::Instant,
 };
 
@@ -87,35 +88,39 @@ pub struct OpAnswer {
 
 /// Who asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Owner {
+pub(super) enum Owner {
+    /// The application, with its cookie.
     Application(u64),
+    /// A QP that looks for a way back to its peer.
+    WayBack { qp: QpHandle, choice: Choice },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+pub(super) enum Stage {
     Free,
     Queued,
     Sent,
     Done(Option<OpAnswer>),
 }
 
+/// One operation that this endpoint asked for.
 #[derive(Clone, Copy, Debug)]
-struct Request {
-    stage: Stage,
-    peer: u32,
-    id: u16,
-    op: EndpointOp,
-    ports: PortMask,
-    dscp: Option<u8>,
-    path: EvEntry,
-    owner: Owner,
-    timeout_ns: u64,
-    sent_at: Instant,
-    deadline: Instant,
+pub(super) struct Request {
+    pub(super) stage: Stage,
+    pub(super) peer: u32,
+    pub(super) id: u16,
+    pub(super) op: EndpointOp,
+    pub(super) ports: PortMask,
+    pub(super) dscp: Option<u8>,
+    pub(super) path: EvEntry,
+    pub(super) owner: Owner,
+    pub(super) timeout_ns: u64,
+    pub(super) sent_at: Instant,
+    pub(super) deadline: Instant,
 }
 
 impl Request {
-    const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
         stage: Stage::Free,
         peer: 0,
         id: 0,
@@ -208,11 +213,12 @@ impl Pace {
         Self { interval_ns, burst_ns, next: Instant::ZERO }
     }
 
+    fn has_room(&self, now: Instant) -> bool {
+        self.interval_ns.is_some() && self.next <= now.after(self.burst_ns)
+    }
+
     fn allows(&mut self, now: Instant) -> bool {
-        let Some(interval_ns) = self.interval_ns else { return false };
-        if self.next > now.after(self.burst_ns) {
-            return false;
-        }
+        let Some(interval_ns) = self.interval_ns.filter(|_| self.has_room(now)) else { return false };
         self.next = self.next.max(now).after(interval_ns);
         true
     }
@@ -230,6 +236,7 @@ pub(super) struct Ops {
     done: Fifo<u8, REQUESTS>,
     answers: Fifo<Due, ANSWERS>,
     answer_pace: Pace,
+    probe_pace: Pace,
     sending: PeerList,
     waiting: PeerList,
     /// No request expires before this.
@@ -256,6 +263,7 @@ impl Ops {
             done: Fifo::new(0),
             answers: Fifo::new(none),
             answer_pace: Pace::per_second(cfg.endpoint_rate_limit, ANSWERS as u64),
+            probe_pace: Pace::per_second(cfg.ev_probe_rate_limit, 16),
             sending: PeerList::new(List::Sending),
             waiting: PeerList::new(List::Waiting),
             expiry: Instant::FAR,
@@ -292,32 +300,33 @@ impl Ops {
         self.queue.push(nth)
     }
 
-    /// Ends a request; its slot is free once somebody heard of it.
-    fn finish(&mut self, nth: u8, answer: Option<OpAnswer>) {
-        let Some(slot) = self.slot(nth) else { return };
+    /// Whether the endpoint's own EV probes are within their rate and have room. Half of the room is the application's.
+    pub(super) fn may_probe(&self, now: Instant) -> bool {
+        self.free.count_ones() > REQUESTS as u32 / 2 && self.probe_pace.has_room(now)
+    }
+
+    /// Queues an EV probe of the endpoint's own.
+    pub(super) fn probe(&mut self, now: Instant, request: Request) {
+        if self.probe_pace.allows(now) {
+            self.admit(request);
+        }
+    }
+
+    /// Ends a request; its slot is free once the owner heard of it. Returns the owner that must be told.
+    fn finish(&mut self, nth: u8, answer: Option<OpAnswer>) -> Option<(QpHandle, Choice)> {
+        let slot = self.slot(nth)?;
         match slot.owner {
             Owner::Application(_) => {
                 slot.stage = Stage::Done(answer);
                 self.done.push(nth);
+                None
+            }
+            Owner::WayBack { qp, choice } => {
+                slot.stage = Stage::Free;
+                self.free |= 1u64.wrapping_shl(nth.into());
+                Some((qp, choice))
             }
         }
-    }
-
-    /// Ends requests whose time is over.
-    fn expire(&mut self, now: Instant) {
-        let mut next = Instant::FAR;
-        for nth in 0..REQUESTS as u8 {
-            let Some(request) = self.slot(nth) else { continue };
-            if request.stage != Stage::Sent {
-                continue;
-            }
-            if request.deadline <= now {
-                self.finish(nth, None);
-            } else {
-                next = next.min(request.deadline);
-            }
-        }
-        self.expiry = next;
     }
 
     /// The last QP towards `peer` is gone: nobody there cares for our ports.
@@ -337,7 +346,9 @@ impl Ops {
         for nth in 0..REQUESTS as u8 {
             let Some(request) = self.slot(nth).filter(|request| request.peer == peer) else { continue };
             match request.stage {
-                Stage::Sent => self.finish(nth, None),
+                Stage::Sent => {
+                    self.finish(nth, None);
+                }
                 // Its turn to be sent ends it.
                 Stage::Queued => request.peer = u32::MAX,
                 Stage::Free | Stage::Done(_) => {}
@@ -386,7 +397,7 @@ impl Endpoint<'_> {
         let nth = self.ops.done.pop()?;
         let request = self.ops.slot(nth)?;
         let Stage::Done(answer) = core::mem::replace(&mut request.stage, Stage::Free) else { return None };
-        let Owner::Application(cookie) = request.owner;
+        let Owner::Application(cookie) = request.owner else { return None };
         let (peer, op) = (PeerHandle(request.peer), request.op);
         self.ops.free |= 1u64.wrapping_shl(nth.into());
         Some(OpOutcome { cookie, peer, op, answer })
@@ -498,7 +509,7 @@ impl Endpoint<'_> {
                 // One tick of rounding on each side.
                 let adjusted = elapsed < TIMESTAMP_SPAN_NS && measured.saturating_add(256) < elapsed;
                 let rtt_ns = if adjusted { measured } else { elapsed };
-                self.ops.finish(nth, Some(OpAnswer { port, rtt_ns, adjusted }));
+                self.end_request(nth, Some(OpAnswer { port, rtt_ns, adjusted }));
                 answered = true;
             }
         }
@@ -508,6 +519,28 @@ impl Endpoint<'_> {
         } else {
             Err(Discard::StaleProbe)
         }
+    }
+
+    fn end_request(&mut self, nth: u8, answer: Option<OpAnswer>) {
+        if let Some((qp, choice)) = self.ops.finish(nth, answer) {
+            self.way_back_probed(qp, choice, answer.is_some());
+        }
+    }
+
+    /// Ends requests whose time is over.
+    fn expire_requests(&mut self, now: Instant) {
+        let mut next = Instant::FAR;
+        for nth in 0..REQUESTS as u8 {
+            let Some(deadline) = self.ops.slot(nth).filter(|r| r.stage == Stage::Sent).map(|r| r.deadline) else {
+                continue;
+            };
+            if deadline <= now {
+                self.end_request(nth, None);
+            } else {
+                next = next.min(deadline);
+            }
+        }
+        self.ops.expiry = next;
     }
 
     /// The peer has heard of our ports.
@@ -598,7 +631,7 @@ impl Endpoint<'_> {
     /// What time alone does to endpoint operations. O(1) but for the peers whose round is due.
     pub(super) fn ops_timeout(&mut self, now: Instant) {
         if now >= self.ops.expiry {
-            self.ops.expire(now);
+            self.expire_requests(now);
         }
         while let Some(peer) = self.ops.waiting.front() {
             let Some(update) = self.peers.get_mut(peer as usize).map(|slot| &mut slot.update) else { return };
@@ -709,7 +742,7 @@ impl Endpoint<'_> {
                 if self.up.contains(request.path.port) {
                     self.ops.queue.push(nth);
                 } else {
-                    self.ops.finish(nth, None);
+                    self.end_request(nth, None);
                 }
                 continue;
             }
@@ -719,7 +752,7 @@ impl Endpoint<'_> {
             let headers =
                 way.and_then(|way| self.op_headers(request.peer, &way, Opcode::EndpointRequest, request.id, dscp, out));
             let Some((transmit, rest)) = headers else {
-                self.ops.finish(nth, None);
+                self.end_request(nth, None);
                 continue;
             };
             let ports = if probe { PortMask::NONE } else { request.ports };

@@ -1,8 +1,8 @@
 //! A received frame: validation, then what requester and responder make of it. Source: `wire.md` 13 and 14.
 
-use mrc_wire::{Body, Ev, Frame, Ip, NackReason, Opcode, PortNum, ProbeRepr, Qpn, Reject, Syndrome, Trim};
+use mrc_wire::{Body, Frame, Ip, NackReason, Opcode, PortNum, ProbeRepr, Qpn, Reject, Syndrome, Trim};
 
-use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, control::profile, part, tx::stamp};
+use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, part, tx::stamp};
 use crate::{
     error::Discard,
     event::ErrorCause,
@@ -26,9 +26,6 @@ impl From<Reject> for Discard {
         }
     }
 }
-
-/// Reverse paths are redrawn at most this often.
-const REROUTE_PAUSE_NS: u64 = 100_000;
 
 impl Endpoint<'_> {
     /// Takes one received frame. `head` holds at least its headers; the rest may lie elsewhere when the driver checked
@@ -71,6 +68,9 @@ impl Endpoint<'_> {
             slot.req.last_heard = now;
         }
         self.count_treatment(&frame);
+        if matches!(frame.body, Body::Write { .. } | Body::Probe(_)) {
+            self.probe_ways_back(now, qp);
+        }
         let result = match frame.body {
             Body::Write { .. } => self.on_write(now, rx.port, qp, &frame),
             Body::Probe(probe) => self.on_probe(now, qp, &frame, &probe),
@@ -188,18 +188,6 @@ impl Endpoint<'_> {
         }
     }
 
-    /// A duplicate hints that our answers to the first copy died on their way: take other paths back.
-    fn reroute_answers(&mut self, now: Instant, qp: u32) {
-        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        if now.since(slot.rerouted) < REROUTE_PAUSE_NS {
-            return;
-        }
-        slot.rerouted = now;
-        if let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) {
-            slot.reverse.redraw(entries, &mut self.rng);
-        }
-    }
-
     /// Steps 15 to 17: lengths, memory, write with immediate.
     //= VAL-016, VAL-017, VAL-018, LEN-002, LEN-003, LEN-005, LEN-006, LEN-007, RETH-003, WIMM-001, WIMM-002
     fn check_write(&mut self, qp: u32, frame: &Frame) -> Result<Received, (Syndrome, ErrorCause)> {
@@ -314,10 +302,12 @@ impl Endpoint<'_> {
             Body::Sack(sack) => {
                 self.stats.rx_sack += 1;
                 let outcome = self.with_tx(qp, |mut tx| tx.on_sack(now, sack, rtx)).unwrap_or(Err(Discard::Qpn));
-                if sack.verdict == mrc_wire::Verdict::None && outcome.is_ok() {
-                    self.learn_reverse(qp, sack.entropy);
+                if let Ok(echoed) = outcome
+                    && sack.verdict == mrc_wire::Verdict::None
+                {
+                    self.learn_way_back(qp, echoed);
                 }
-                outcome.map(|()| requester::Verdict::Continue)
+                outcome.map(|_| requester::Verdict::Continue)
             }
             Body::Nack(nack) => {
                 self.stats.rx_nack += 1;
@@ -336,13 +326,5 @@ impl Endpoint<'_> {
             self.complete(qp);
         }
         verdict.map(|_| Received::Nothing)
-    }
-
-    /// A data EV that just worked is a good way for control packets too (`paths.md` 11).
-    fn learn_reverse(&mut self, qp: u32, ev: Ev) {
-        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        if let Some(choice) = slot.req.last_path.filter(|choice| choice.ev == ev) {
-            slot.reverse.learn(choice);
-        }
     }
 }

@@ -154,7 +154,9 @@ impl Endpoint<'_> {
         let Some((packet, wants)) = turn else { return (None, None) };
         let Some(packet) = packet else { return (None, Some(wants)) };
         let sent = self.send_write(now, qp, &packet, out);
-        let lives = sent.is_some() || self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Rts);
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return (sent, None) };
+        slot.reverse.on_data_sent();
+        let lives = sent.is_some() || slot.state == QpState::Rts;
         (sent, lives.then_some(wants))
     }
 

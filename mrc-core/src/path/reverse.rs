@@ -17,6 +17,8 @@ struct Reverse {
     candidate: Option<Choice>,
     /// Unanswered probes of the candidate.
     lost: u8,
+    /// Data or a probe vouched for `current` since it was last suspected.
+    vouched: bool,
 }
 
 /// One EV per plane for SACKs, NACKs, Transport ACKs and endpoint responses of a QP.
@@ -38,7 +40,7 @@ pub struct ReverseSet {
 impl ReverseSet {
     /// A set without paths.
     pub const EMPTY: Self = Self {
-        planes: [Reverse { current: None, candidate: None, lost: 0 }; MAX_PLANES],
+        planes: [Reverse { current: None, candidate: None, lost: 0, vouched: false }; MAX_PLANES],
         ports: PortMask::NONE,
         next_plane: 0,
         probe_plane: 0,
@@ -60,7 +62,7 @@ impl ReverseSet {
             let port = PortNum::from_plane(plane);
             if let Some(choice) = random_entry(entries, port, None, rng) {
                 //= REV-001
-                *reverse = Reverse { current: Some(choice), candidate: Some(choice), lost: 0 };
+                *reverse = Reverse { current: Some(choice), candidate: Some(choice), lost: 0, vouched: false };
                 self.ports = self.ports.with(port);
             }
         }
@@ -68,13 +70,17 @@ impl ReverseSet {
         self.probe_plane = rng.below(MAX_PLANES as u32) as u8;
     }
 
-    /// Replaces the EV of every plane by another one of that plane, where there is another: our answers seem to die on
-    /// the ones in use. Never the same one again, so that with two paths the second try is the right one.
+    /// Our answers seem to die on the EVs in use: replaces that of every plane by another one of the plane, where there
+    /// is another, and never by the same one, so that with two paths the second try is the right one. An EV that data or a
+    /// probe has vouched for is spared once.
     pub fn redraw(&mut self, entries: &[EvEntry], rng: &mut Rng) {
         for (plane, reverse) in (0u8..).zip(&mut self.planes) {
             let Some(current) = reverse.current else { continue };
+            if core::mem::take(&mut reverse.vouched) {
+                continue;
+            }
             if let Some(choice) = random_entry(entries, PortNum::from_plane(plane), Some(current.ev), rng) {
-                *reverse = Reverse { current: Some(choice), candidate: Some(choice), lost: 0 };
+                *reverse = Reverse { current: Some(choice), candidate: Some(choice), lost: 0, vouched: false };
             }
         }
     }
@@ -84,6 +90,7 @@ impl ReverseSet {
         if let Some(reverse) = self.planes.get_mut(choice.port.plane() as usize) {
             //= REV-002
             reverse.current = Some(choice);
+            reverse.vouched = true;
             self.ports = self.ports.with(choice.port);
         }
     }
@@ -110,6 +117,12 @@ impl ReverseSet {
         self.sent = true;
     }
 
+    /// Whether [`poll_probe`](Self::poll_probe) can have something to probe.
+    #[inline]
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.received && now >= self.probe_at
+    }
+
     /// The path of an EV probe to send now, if a base RTT with data received and none sent has gone by.
     ///
     /// `ports`: free and usable. The caller owes [`on_probe_answered`](Self::on_probe_answered) or
@@ -123,7 +136,7 @@ impl ReverseSet {
         base_rtt_ns: u64,
         rng: &mut Rng,
     ) -> Option<Choice> {
-        if !self.received || now < self.probe_at {
+        if !self.is_due(now) {
             return None;
         }
         let quiet = !self.sent;
@@ -166,6 +179,7 @@ impl ReverseSet {
         let other = random_entry(entries, port, Some(ev), rng);
         if reverse.current.is_some_and(|current| current.ev == ev) && other.is_some() {
             reverse.current = other;
+            reverse.vouched = false;
         }
         (reverse.candidate, reverse.lost) = (other, 0);
     }

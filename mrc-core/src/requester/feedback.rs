@@ -27,16 +27,16 @@ pub(crate) enum Verdict {
 }
 
 impl TxSide<'_, '_> {
-    /// Applies a SACK; `rtx` is its BTH flag.
+    /// Applies a SACK; `rtx` is its BTH flag. Returns the slot of the EV it echoes.
     //= SRX-001, CTL-001
-    pub(crate) fn on_sack(&mut self, now: Instant, sack: &SackRepr, rtx: bool) -> Result<(), Discard> {
+    pub(crate) fn on_sack(&mut self, now: Instant, sack: &SackRepr, rtx: bool) -> Result<Option<EvIndex>, Discard> {
         let cack = sack.cack;
         if cack.diff(self.req.max_sent) > 0 || cack.diff(self.req.unack) <= ANCIENT {
             return Err(Discard::StalePsn);
         }
         self.req.last_heard = now;
         let trigger = if sack.probe_answer { None } else { Some(offset(cack, sack.ack_offset())) };
-        let stale_probe = self.sack_path_feedback(now, sack, trigger);
+        let echoed = self.sack_path_feedback(now, sack, trigger);
         let rtt_ns = trigger.and_then(|psn| self.rtt_sample(now, psn, rtx, sack.timestamp));
         if let (Some(rtt), Some(psn)) = (rtt_ns, trigger) {
             self.learn_rtt(rtt);
@@ -61,26 +61,25 @@ impl TxSide<'_, '_> {
         self.infer_losses(now, sack);
         self.after_progress(now);
         self.probe_base_rtt();
-        if stale_probe { Err(Discard::StaleProbe) } else { Ok(()) }
+        if echoed.is_none() && trigger.is_none() { Err(Discard::StaleProbe) } else { Ok(echoed) }
     }
 
     //= CCP-001
-    /// Step 1: the echoed EV. Returns whether the SACK answers a probe that is not outstanding.
+    /// Step 1: the echoed EV, `None` when it is unknown or the SACK answers a probe that is not outstanding.
     //= SRX-003
-    fn sack_path_feedback(&mut self, now: Instant, sack: &SackRepr, trigger: Option<Psn>) -> bool {
+    fn sack_path_feedback(&mut self, now: Instant, sack: &SackRepr, trigger: Option<Psn>) -> Option<EvIndex> {
         let Some(trigger) = trigger else {
-            let Some((ev, rtt_ns)) = self.req.probes.answered(sack.probe_id(), now) else { return true };
+            let (ev, rtt_ns) = self.req.probes.answered(sack.probe_id(), now)?;
             self.req.base_rtt_ns = self.req.base_rtt_ns.min(rtt_ns).max(1);
             self.flow.on_base_rtt(now, rtt_ns);
             self.path.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
             self.path.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
-            return false;
+            return Some(ev);
         };
         let hint = self.window.record(trigger).map(|record| record.ev());
-        if let Some(ev) = self.path.set.find(self.path.slots, hint, sack.entropy) {
-            self.path.feedback(now, ev, Feedback::Sack(sack.verdict));
-        }
-        false
+        let ev = self.path.set.find(self.path.slots, hint, sack.entropy)?;
+        self.path.feedback(now, ev, Feedback::Sack(sack.verdict));
+        Some(ev)
     }
 
     /// Steps 3 and 7: marks what arrived and moves the window.

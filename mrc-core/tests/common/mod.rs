@@ -84,6 +84,10 @@ pub(crate) struct Net<'s> {
     pub(crate) same_path_again: u64,
     /// Ports cut in the fabric, whatever the endpoints know.
     pub(crate) cut: PortMask,
+    /// EVs whose frames from one side never arrive: sender, EV.
+    pub(crate) dead_ways: BTreeSet<(usize, Ev)>,
+    /// SACKs and Transport ACKs on each way: sender, EV, whether it is dead.
+    pub(crate) answers: BTreeMap<(usize, Ev, bool), u64>,
 }
 
 #[derive(Clone)]
@@ -118,6 +122,8 @@ pub(crate) struct Setup {
     /// Congestion-control profiles that the QPs of both sides name by turns; none = the endpoint's own.
     pub(crate) cc: Vec<CcConfig>,
     pub(crate) qpccs: usize,
+    /// Side 1 stays in RTR: it only receives.
+    pub(crate) one_way: bool,
 }
 
 impl Default for Setup {
@@ -146,6 +152,7 @@ impl Default for Setup {
             tell_ports: false,
             cc: vec![],
             qpccs: 16,
+            one_way: false,
         }
     }
 }
@@ -238,6 +245,9 @@ impl Setup {
                 ..RtrAttr::software(peer, far.qpn(), Psn::new(self.psn), ev_profile)
             };
             engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
+            if self.one_way && which == 1 {
+                continue;
+            }
             let mut rts = RtsAttr::software(Psn::new(self.psn));
             rts.mpr = MPR;
             rts.cc = profiles.get(n % profiles.len().max(1)).copied();
@@ -277,6 +287,8 @@ pub(crate) fn net<R>(seed: u64, setup: &Setup, weather: Weather, f: impl FnOnce(
         repoll: [None; 2],
         same_path_again: 0,
         cut: PortMask::NONE,
+        dead_ways: BTreeSet::new(),
+        answers: BTreeMap::new(),
     })
 }
 
@@ -397,7 +409,13 @@ impl Net<'_> {
         }
         let w = self.weather;
         let mut chance = |per_mille: u32| self.rng.below(1_000) < per_mille;
-        let lost = chance(w.loss) || w.dead || w.black_hole == Some(parsed.entropy) || self.cut.contains(port);
+        let way = (from, parsed.entropy);
+        let dead_way = self.dead_ways.contains(&way);
+        if matches!(parsed.body, Body::Sack(_) | Body::Ack(_)) {
+            *self.answers.entry((from, parsed.entropy, dead_way)).or_default() += 1;
+        }
+        let lost =
+            dead_way || chance(w.loss) || w.dead || w.black_hole == Some(parsed.entropy) || self.cut.contains(port);
         let (late, twice, corrupt) = (chance(w.reorder), chance(w.duplicate), chance(w.corrupt));
         let (trim, mark) = (write && chance(w.trim), write && chance(w.mark));
         if lost {

@@ -1,0 +1,104 @@
+//! The ways of control packets back to the requester: what teaches them, when EV probes look for others, what makes them
+//! suspect. Which EV each answer takes is `path`'s ([`crate::path::ReverseSet`]). Source: `paths.md` 11.
+
+use mrc_wire::EndpointOp;
+
+use super::{
+    Endpoint,
+    control::profile,
+    ops::{Owner, Request},
+};
+use crate::{
+    path::{Choice, EvIndex},
+    qp::{QpHandle, QpState},
+    time::Instant,
+};
+
+/// Suspect ways are replaced at most this often, in nanoseconds.
+const REROUTE_PAUSE_NS: u64 = 100_000;
+
+/// Round trip that a QP which cannot send, and so measures none, is taken to have, in nanoseconds.
+const UNMEASURED_RTT_NS: u64 = 50_000;
+
+impl Endpoint<'_> {
+    /// A duplicate, or a probe without new data before it, hints that our answers died on their way: ways that nothing
+    /// has vouched for since the last hint are replaced at once, without waiting for the result of a probe.
+    pub(super) fn reroute_answers(&mut self, now: Instant, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        if now.since(slot.rerouted) < REROUTE_PAUSE_NS {
+            return;
+        }
+        slot.rerouted = now;
+        if let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) {
+            slot.reverse.redraw(entries, &mut self.rng);
+        }
+    }
+
+    /// Data or a probe came in on `qp`: when it sends nothing from which it could learn, an EV probe looks for a way back.
+    //= REV-003, RES-005
+    pub(super) fn probe_ways_back(&mut self, now: Instant, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        slot.reverse.on_data_received();
+        if !slot.reverse.is_due(now) {
+            return;
+        }
+        let (rtt_ns, patience_ns) = match slot.state {
+            QpState::Rts => (slot.req.base_rtt_ns, slot.req.probe_patience_ns()),
+            _ => (UNMEASURED_RTT_NS, 4 * UNMEASURED_RTT_NS),
+        };
+        let (peer, profile_index) = (slot.peer, slot.ev_profile);
+        let handle = QpHandle { index: qp, qpn: slot.qpn };
+        let ports = self.usable_ports(qp);
+        if !self.ops.may_probe(now) {
+            return;
+        }
+        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, profile_index);
+        let (Some(entries), Some(slot)) = (entries, self.qps.get_mut(qp as usize)) else { return };
+        let choice = slot.reverse.poll_probe(now, entries, ports, rtt_ns, &mut self.rng);
+        let entry = choice.and_then(|choice| Some((choice, *entries.get(usize::from(choice.entry))?)));
+        if let Some((choice, path)) = entry {
+            self.ops.probe(
+                now,
+                Request {
+                    peer,
+                    op: EndpointOp::EvProbe,
+                    path,
+                    owner: Owner::WayBack { qp: handle, choice },
+                    timeout_ns: patience_ns,
+                    ..Request::NONE
+                },
+            );
+        }
+    }
+
+    /// An EV probe that looked for a way back ended.
+    //= REV-003, REV-005
+    pub(super) fn way_back_probed(&mut self, qp: QpHandle, choice: Choice, answered: bool) {
+        let Some(slot) = self.index_of(qp).and_then(|index| self.qps.get_mut(index as usize)) else { return };
+        let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) else { return };
+        // The QP may have been reset and bound to another profile meanwhile.
+        let same = entries.get(usize::from(choice.entry)).is_some_and(|e| (e.ev, e.port) == (choice.ev, choice.port));
+        if !same || !slot.state.receives() {
+            return;
+        }
+        if answered {
+            self.stats.way_back_found += 1;
+            slot.reverse.on_probe_answered(choice);
+        } else {
+            self.stats.way_back_lost += 1;
+            slot.reverse.on_probe_lost(choice.port, choice.ev, entries, &mut self.rng);
+        }
+    }
+
+    /// A SACK without mark vouches for the EV it echoes: control packets of that plane take it from now on.
+    //= REV-002
+    pub(super) fn learn_way_back(&mut self, qp: u32, echoed: Option<EvIndex>) {
+        let Some(slots) = super::part(self.ev_slots, qp, self.limits.evs) else { return };
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        let Some(choice) = echoed.and_then(|index| slot.paths.choice(slots, index)) else { return };
+        slot.reverse.learn(choice);
+        if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile)) {
+            peer.ways.learn(choice);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! How control packets find their way back when most ways are dead, in virtual time.
+
+mod common;
+
+use common::{Net, Setup, Weather, net};
+use mrc_core::{PortMask, QpState};
+use mrc_wire::{Ev, PortNum};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// All EVs of the harness's profile, by plane.
+fn evs(plane: u32) -> impl Iterator<Item = Ev> {
+    (0..8).map(move |uplink| Ev(plane << 8 | uplink))
+}
+
+/// Answers of side 1 since the last call: on dead ways, on live ones.
+fn answers(net: &mut Net<'_>) -> (u64, u64) {
+    let sums = net
+        .answers
+        .iter()
+        .filter(|((from, ..), _)| *from == 1)
+        .fold((0, 0), |sum, ((_, _, dead), n)| if *dead { (sum.0 + n, sum.1) } else { (sum.0, sum.1 + n) });
+    net.answers.clear();
+    sums
+}
+
+/// Messages of 10 packets from side 0, one after the other, for `ns`.
+fn traffic(net: &mut Net<'_>, ns: u64) {
+    let end = net.now.as_nanos() + ns;
+    while net.now.as_nanos() < end {
+        let done = net.sides[0].completions.len();
+        net.post(0, 0, 0, 10_000).unwrap();
+        assert!(net.run(net.now.as_nanos() + SECOND, |net| net.completed(done + 1)), "a message never completes");
+    }
+}
+
+//= REV-001, REV-003, REV-005, RES-005 test
+#[test]
+fn a_side_that_only_receives_probes_its_ways_back() {
+    for seed in 0..2 {
+        let setup = Setup { one_way: true, ..Setup::default() };
+        net(seed, &setup, Weather::default(), |net| {
+            assert_eq!(net.sides[1].info(0).state, QpState::Rtr);
+            // One way of eight is left on each plane.
+            let alive = [Ev(seed as u32), Ev(0x107 - seed as u32)];
+            net.dead_ways = (0..2).flat_map(evs).filter(|ev| !alive.contains(ev)).map(|ev| (1, ev)).collect();
+            traffic(net, 6_000_000);
+            answers(net);
+            traffic(net, 2_000_000);
+            let (dead, live) = answers(net);
+            assert!(live > 100 && dead * 20 < live, "{dead} answers on dead ways, {live} on live ones");
+            let stats = net.sides[1].engine.stats();
+            assert!(stats.way_back_found > 2 && stats.way_back_lost > 2, "{stats:?}");
+            assert_eq!(net.sides[0].engine.stats().qp_errors, 0);
+
+            // The live ways die, others come to life: found again without an error.
+            let alive = [Ev(7 - seed as u32), Ev(0x100 + seed as u32)];
+            net.dead_ways = (0..2).flat_map(evs).filter(|ev| !alive.contains(ev)).map(|ev| (1, ev)).collect();
+            traffic(net, 8_000_000);
+            answers(net);
+            traffic(net, 2_000_000);
+            let (dead, live) = answers(net);
+            assert!(live > 100 && dead * 20 < live, "{dead} answers on dead ways, {live} on live ones");
+        });
+    }
+}
+
+//= REV-002 test
+#[test]
+fn data_of_its_own_teaches_a_side_its_ways_back() {
+    net(11, &Setup::default(), Weather::default(), |net| {
+        net.dead_ways = (0..2).flat_map(evs).filter(|ev| ev.0 % 8 > 1).map(|ev| (1, ev)).collect();
+        // Both sides write; side 1 retires its dead EVs and answers on those whose data was acknowledged.
+        let both = |net: &mut Net<'_>, ns: u64| {
+            let end = net.now.as_nanos() + ns;
+            while net.now.as_nanos() < end {
+                let done = [0, 1].map(|side| net.sides[side].completions.len());
+                for side in 0..2 {
+                    net.post_from(side, 0, 0, 0, 20_000).unwrap();
+                }
+                let all = |net: &Net<'_>| (0..2).all(|side| net.sides[side].completions.len() > done[side]);
+                assert!(net.run(net.now.as_nanos() + SECOND, all));
+            }
+        };
+        both(net, 6_000_000);
+        answers(net);
+        let probes = net.sides[1].engine.stats().way_back_found;
+        both(net, 2_000_000);
+        let (dead, live) = answers(net);
+        assert!(live > 100 && dead * 20 < live, "{dead} answers on dead ways, {live} on live ones");
+        assert_eq!(net.sides[1].engine.stats().way_back_found, probes, "its data teaches more than probes");
+    });
+}
+
+//= REV-003 test
+#[test]
+fn probes_of_ways_back_keep_their_pace() {
+    net(12, &Setup { one_way: true, ..Setup::default() }, Weather::default(), |net| {
+        let start = net.now.as_nanos();
+        traffic(net, 4_000_000);
+        let stats = net.sides[1].engine.stats();
+        // One per base RTT, which a side that cannot send takes to be 50 us.
+        let most = (net.now.as_nanos() - start) / 50_000 + 1;
+        assert!(stats.tx_endpoint_request <= most && stats.tx_endpoint_request > most / 2, "{stats:?}");
+        // Silence costs nothing.
+        net.run(net.now.as_nanos() + SECOND, |_| false);
+        let before = net.tx_packets();
+        net.run(net.now.as_nanos() + SECOND, |_| false);
+        assert_eq!(net.tx_packets(), before);
+    });
+}
+
+/// A plane whose ways back are all dead does not keep the other from answering.
+#[test]
+fn a_plane_without_a_way_back_costs_time_only() {
+    net(13, &Setup::default(), Weather::default(), |net| {
+        net.dead_ways = evs(1).map(|ev| (1, ev)).collect();
+        traffic(net, 4_000_000);
+        net.assert_arrived(0, 10_000);
+        // Told of it, side 1 leaves the plane alone.
+        net.cut = PortMask::NONE.with(PortNum::from_plane(1));
+        net.sides[0].engine.set_port(net.now, PortNum::from_plane(1), false);
+        net.run(net.now.as_nanos() + 1_000_000, |_| false);
+        answers(net);
+        traffic(net, 2_000_000);
+        assert_eq!(answers(net).0, 0);
+    });
+}
