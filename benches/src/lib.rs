@@ -76,7 +76,8 @@ impl<'s> Side<'s> {
     pub fn new(storage: &'s mut OwnedStorage, which: u8, qps: usize) -> Self {
         let cc = CcConfig::Fixed { window_bytes: 256 << 10 };
         // No Port Status Updates: they are not what is measured, and both sides send them at the same instant.
-        let mut cfg = EndpointConfig { cc, port_update_on_rts: false, ..EndpointConfig::default() };
+        let mut cfg =
+            EndpointConfig { cc, port_update_on_rts: false, ev_probe_rate_limit: 0, ..EndpointConfig::default() };
         cfg.gids[0] = Some(Ip::V6(address(which)));
         for (plane, port) in cfg.ports.iter_mut().take(2).enumerate() {
             // The mapping below leaves the T0 part of the destination for the host: what "arrives" is what was sent.

@@ -114,9 +114,11 @@ pub(crate) fn run(selector: Selector, setup: &Setup) -> Outcome {
     let events = EventMask::PATH.with(EventMask::QP_ERROR);
     // A bandwidth-delay product: full rate on an idle path, and no queue.
     let cc = CcConfig::Fixed { window_bytes: (100 * base_rtt_ns() / 8) as u32 };
-    let config = EndpointConfig { events, cc, ..EndpointConfig::default() };
+    // Bytes per path are those of the flow: no EV probes among them.
+    let quiet = EndpointConfig { ev_probe_rate_limit: 0, ..EndpointConfig::default() };
+    let config = EndpointConfig { events, cc, ..quiet.clone() };
     let mut a = MrcHost::new(&clos, 0, config, storage_a.lend(), setup.seed, None).unwrap();
-    let mut b = MrcHost::new(&clos, 1, EndpointConfig::default(), storage_b.lend(), !setup.seed, None).unwrap();
+    let mut b = MrcHost::new(&clos, 1, quiet, storage_b.lend(), !setup.seed, None).unwrap();
     let mut memory = Memory::new(2);
     *a.app_mut() = Some(connect(&clos, &mut a, &mut b, &mut memory, selector));
 
