@@ -63,6 +63,9 @@ pub struct EndpointConfig {
     pub tail_retry_lenient: bool,
     /// Endpoint operations of peers answered per second, after a burst of 32; the others are dropped. 0 answers none.
     pub endpoint_rate_limit: u32,
+    /// An EV that one QP finds bad is bad for all QPs of its profile, each of which then probes it by itself (open question
+    /// 20).
+    pub share_bad_evs: bool,
     /// EV probes this endpoint sends of its own accord per second, over all QPs, after a burst of 16.
     pub ev_probe_rate_limit: u32,
     /// Take the time that answers to endpoint operations wait out of the timestamps they reflect (open question 21).
@@ -108,6 +111,7 @@ impl Default for EndpointConfig {
             no_receive: NoReceive::Hold,
             tail_retry_lenient: false,
             endpoint_rate_limit: 100_000,
+            share_bad_evs: false,
             ev_probe_rate_limit: 20_000,
             endpoint_svc_time: false,
             port_update_rto_ns: 1_024 << 14,

@@ -1,9 +1,10 @@
 //! Things the driver should hear about that are not completions. Bounded: an event that finds the queue full is
 //! counted (`events_lost`), and what it said can still be queried.
 
-use mrc_wire::{NackReason, PortNum, Psn, Qpn};
+use mrc_wire::{Ev, NackReason, PortNum, Psn, Qpn};
 
 use crate::{
+    EvProfileHandle,
     error::Discard,
     path::{EvIndex, EvState, Transition},
     qp::QpState,
@@ -78,6 +79,21 @@ pub enum Event {
         qp: Qpn,
         /// What changed.
         transition: Transition,
+    },
+    /// An EV of a profile entered a state that the profile's own mask selects, on any QP; [`EventMask`] has no say.
+    EvProfile {
+        /// The profile.
+        profile: EvProfileHandle,
+        /// Its entry.
+        entry: u16,
+        /// Value on the wire.
+        ev: Ev,
+        /// Port of the EV.
+        port: PortNum,
+        /// GOOD or ASSUMED_BAD.
+        state: EvState,
+        /// Events of this kind that found the queue full since the last one.
+        dropped: u32,
     },
     /// A port went up or down.
     Port {
@@ -221,6 +237,7 @@ impl Event {
                 (EvState::Good | EvState::Skip, EvState::Good | EvState::Skip) => EventMask::EV_SKIP,
                 _ => EventMask::EV,
             },
+            Self::EvProfile { .. } => EventMask::EV,
             Self::Port { .. } | Self::PeerPorts { .. } => EventMask::PORT,
             Self::QpState { .. } => EventMask::QP_STATE,
             Self::Loss { .. } => EventMask::LOSS,
@@ -240,12 +257,14 @@ pub(crate) struct Events<'s> {
     head: usize,
     len: usize,
     mask: EventMask,
+    /// Events of EV profiles that did not fit since one did.
+    dropped: u32,
 }
 
 impl<'s> Events<'s> {
     pub(crate) fn new(ring: &'s mut [EventSlot], mask: EventMask) -> Self {
         ring.fill(None);
-        Self { ring, head: 0, len: 0, mask }
+        Self { ring, head: 0, len: 0, mask, dropped: 0 }
     }
 
     /// Whether events of this kind are wanted; for callers that would have to gather what the event says.
@@ -257,6 +276,26 @@ impl<'s> Events<'s> {
     /// Queues the event if it is wanted; counts it as lost if it does not fit.
     pub(crate) fn raise(&mut self, stats: &mut Stats, event: Event) {
         if self.wants(event.kind()) && !self.push(event) {
+            stats.events_lost += 1;
+        }
+    }
+
+    /// Queues an event that an EV profile selected; what does not fit is counted in the next one that does.
+    //= EVT-001, EVT-002
+    pub(crate) fn raise_ev(
+        &mut self,
+        stats: &mut Stats,
+        profile: EvProfileHandle,
+        entry: u16,
+        ev: Ev,
+        port: PortNum,
+        state: EvState,
+    ) {
+        let dropped = self.dropped;
+        if self.push(Event::EvProfile { profile, entry, ev, port, state, dropped }) {
+            self.dropped = 0;
+        } else {
+            self.dropped = dropped.saturating_add(1);
             stats.events_lost += 1;
         }
     }

@@ -127,6 +127,8 @@ pub struct Qp {
     pub(crate) rerouted: Instant,
     /// A new write arrived since the last probe.
     pub(crate) fresh: bool,
+    /// Bad EVs of the profile that this QP has heard of.
+    pub(crate) bad_evs_heard: u32,
 }
 
 impl Qp {
@@ -161,6 +163,7 @@ impl Qp {
         links: Links::NONE,
         rerouted: Instant::ZERO,
         fresh: false,
+        bad_evs_heard: 0,
     };
 
     /// Back to the state right after creation. The QP has left its controller; it may still be on lists of the endpoint,

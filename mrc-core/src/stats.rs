@@ -97,6 +97,10 @@ stats! {
     ev_skipped,
     /// Data packets that left on another path than the one before, under a single-path selector.
     path_switches,
+    /// EVs that became ASSUMED_BAD because another QP of the profile found them so (`EndpointConfig::share_bad_evs`).
+    ev_learned_bad,
+    /// EV events left out because an equal one had just been raised.
+    ev_events_merged,
     /// QPs that went to ERROR by themselves.
     qp_errors,
     /// Events that found the event queue full.

@@ -2,8 +2,8 @@
 //! [`Storage`], and its size is a value of [`Limits`].
 
 use crate::{
-    Completion, ConfigError, CqSlot, EventSlot, Immediate, MrSlot, PeerSlot, Qp, RecvWqe, RxWord, TimerSlot, TxRecord,
-    TxWord, Wqe,
+    Completion, ConfigError, CqSlot, EvProfileSlot, EventSlot, Immediate, MrSlot, PeerSlot, Qp, RecvWqe, RxWord,
+    TimerSlot, TxRecord, TxWord, Wqe,
     cc::{CcProfile, Qpcc},
     path::{EvEntry, EvSlot},
 };
@@ -226,8 +226,8 @@ macro_rules! storage_slices {
             peers: PeerSlot, PeerSlot::EMPTY, |l| l.peers;
             /// `profile_evs` per EV profile.
             ev_entries: EvEntry, EvEntry::EMPTY, |l| l.ev_profiles * l.profile_evs;
-            /// Used entries of each EV profile.
-            ev_profiles: u16, 0, |l| l.ev_profiles;
+            /// One per EV profile.
+            ev_profiles: EvProfileSlot, EvProfileSlot::EMPTY, |l| l.ev_profiles;
             /// One per congestion-control profile.
             cc_profiles: CcProfile, CcProfile::EMPTY, |l| l.cc_profiles;
             /// One per congestion controller.

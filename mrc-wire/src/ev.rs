@@ -165,6 +165,27 @@ pub fn expand_with(
     }
 }
 
+/// The EV bits that [`expand`] spread into `expanded`, read back through the same descriptions: its inverse.
+#[must_use]
+pub fn collapse(expanded: &[u8; 32], fields: &[EvField], fmt_widths: &[u8]) -> [u8; 32] {
+    let mut out = [0u8; 32];
+    let (mut end, mut put) = (0usize, 0usize);
+    for (i, fmt_width) in fmt_widths.iter().enumerate() {
+        end += usize::from(*fmt_width);
+        let Some(field) = fields.get(i) else { continue };
+        for b in (0..u32::from(field.width).min(32)).rev() {
+            if field.mask & 1u32.wrapping_shl(b) != 0 {
+                let taken = bit(expanded, end.wrapping_sub(1).wrapping_sub(b as usize)) as u8;
+                if let Some(byte) = out.get_mut(put / 8) {
+                    *byte |= taken << (7 - put % 8);
+                }
+                put += 1;
+            }
+        }
+    }
+    out
+}
+
 /// The value of one field; `taken` counts the EV bits used so far.
 fn field_value(ev_bits: &[u8; 32], field: &EvField, taken: &mut usize) -> u32 {
     //= EXP-001, FMT-002

@@ -188,6 +188,13 @@ impl FrameTemplate {
         self.header_len as usize
     }
 
+    /// Bytes that a segment given with a packet adds to its headers.
+    #[inline]
+    #[must_use]
+    pub const fn segment_len(&self) -> usize {
+        if self.outer.is_some() && self.srh.is_none() { SRH_LEN } else { 0 }
+    }
+
     /// Offset of the IP header that carries UDP: where the ICRC starts.
     #[inline]
     #[must_use]
@@ -213,6 +220,25 @@ impl FrameTemplate {
         udp_payload_len: usize,
         outer_dst: Option<&[u8; 16]>,
     ) -> Option<usize> {
+        self.emit_via(out, ev, dscp, ecn, udp_payload_len, outer_dst, None)
+    }
+
+    /// As [`FrameTemplate::emit`], with an SRH of this one segment behind the outer header, in place of the template's own
+    /// if it has one. The bytes written, and the offset where the ICRC starts, are then
+    /// [`FrameTemplate::segment_len`] more than the template's. Without an outer header it is ignored.
+    //= SRH-001, SRH-003
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the per-packet fields, once more")]
+    pub fn emit_via(
+        &self,
+        out: &mut [u8],
+        ev: Ev,
+        dscp: u8,
+        ecn: Ecn,
+        udp_payload_len: usize,
+        outer_dst: Option<&[u8; 16]>,
+        segment: Option<&[u8; 16]>,
+    ) -> Option<usize> {
         let udp_len = u16::try_from(udp_payload_len).ok()?.checked_add(UDP_LEN as u16)?;
         let tos = dscp << 2 | ecn.bits();
         let (eth, rest) = out.split_first_chunk_mut::<ETH_LEN>()?;
@@ -224,7 +250,7 @@ impl FrameTemplate {
                 let fill = Fill { tos, label };
                 let rest = match &self.outer {
                     None => rest,
-                    Some(outer) => self.emit_outer(rest, outer, &fill, udp_len, outer_dst)?,
+                    Some(outer) => self.emit_outer(rest, outer, &fill, udp_len, outer_dst, segment)?,
                 };
                 let (l3, rest) = rest.split_first_chunk_mut::<IPV6_LEN>()?;
                 *l3 = *ip;
@@ -243,7 +269,7 @@ impl FrameTemplate {
                 self.emit_udp(rest.first_chunk_mut()?, ev.low(), udp_len);
             }
         }
-        Some(self.header_len())
+        Some(self.header_len() + if segment.is_some() { self.segment_len() } else { 0 })
     }
 
     /// Writes the outer IPv6 header and the SRH; returns what is left of `out`.
@@ -255,23 +281,26 @@ impl FrameTemplate {
         fill: &Fill,
         udp_len: u16,
         dst: Option<&[u8; 16]>,
+        segment: Option<&[u8; 16]>,
     ) -> Option<&'a mut [u8]> {
-        let behind = IPV6_LEN as u16 + if self.srh.is_some() { SRH_LEN as u16 } else { 0 };
+        let given = segment.map(|segment| srh(&Srh { segments_left: 1, segment: *segment }));
+        let srh = given.as_ref().or(self.srh.as_ref());
+        let behind = IPV6_LEN as u16 + if srh.is_some() { SRH_LEN as u16 } else { 0 };
         let (ip, rest) = out.split_first_chunk_mut::<IPV6_LEN>()?;
         *ip = *outer;
         fill.ipv6(ip, udp_len.checked_add(behind)?);
-        let ip_dst = ip.last_chunk_mut::<16>()?;
         if let Some(dst) = dst {
-            *ip_dst = *dst;
+            *ip.last_chunk_mut::<16>()? = *dst;
         }
-        let Some(srh) = &self.srh else {
+        let Some(srh) = srh else {
             return Some(rest);
         };
+        ip[6] = NH_ROUTING;
         let (to, rest) = rest.split_first_chunk_mut::<SRH_LEN>()?;
         *to = *srh;
         //= SRH-002
         if to[3] == 0 {
-            *to.last_chunk_mut::<16>()? = *ip_dst;
+            *to.last_chunk_mut::<16>()? = *ip.last_chunk::<16>()?;
         }
         Some(rest)
     }

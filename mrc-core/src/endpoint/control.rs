@@ -2,7 +2,7 @@
 
 use mrc_wire::{Encap, FrameTemplate, Outer, PortNum, Qpn, Rkey};
 
-use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, part, peers};
+use super::{Endpoint, PeerHandle, PeerSlot, part, peers, profiles::profile};
 use crate::{
     cc::Flow,
     config::{MAX_PORTS, PeerConfig, Route, RtrAttr, RtsAttr, port_of_plane},
@@ -10,7 +10,7 @@ use crate::{
     error::{ModifyError, PostError, TableError},
     event::{ErrorCause, Event},
     mem::{Access, MemRange, MrHandle, Pd},
-    path::{EvCounts, EvEntry},
+    path::EvCounts,
     port::PortMask,
     qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
     requester::{Requester, SendWr, TxWord, Wqe, nominal_bytes, packets_of},
@@ -111,29 +111,6 @@ impl Endpoint<'_> {
         Ok(())
     }
 
-    /// Creates an EV profile from `entries` (see `path::auto_profile` for the AUTO mode).
-    ///
-    /// # Errors
-    /// No free slot, no entry, more entries than `Limits::profile_evs`, or an entry on a port that does not exist.
-    pub fn create_ev_profile(&mut self, entries: &[EvEntry]) -> Result<EvProfileHandle, TableError> {
-        let index = self.ev_profiles.iter().position(|&used| used == 0).ok_or(TableError::Full("EV profile"))?;
-        let ports = self.cfg.port_mask();
-        if entries.is_empty() || entries.iter().any(|entry| !ports.contains(entry.port)) {
-            return Err(TableError::Range("EV profile entries"));
-        }
-        let each = self.limits.profile_evs;
-        let room = part(self.ev_entries, index as u32, each).and_then(|part| part.get_mut(..entries.len()));
-        let (Some(room), Some(used)) = (room, self.ev_profiles.get_mut(index)) else {
-            return Err(TableError::Range("EV profile size"));
-        };
-        // Equal lengths by construction; zip keeps the proof local.
-        for (slot, entry) in room.iter_mut().zip(entries) {
-            *slot = *entry;
-        }
-        *used = entries.len() as u16;
-        Ok(EvProfileHandle(index as u32))
-    }
-
     /// Creates a QP in RESET. Its number is random but for the slot bits.
     ///
     /// # Errors
@@ -201,6 +178,7 @@ impl Endpoint<'_> {
         if !core::mem::take(&mut slot.has_peer) {
             return;
         }
+        let bound = slot.ev_profile;
         if let Some(peer) = self.peers.get_mut(slot.peer as usize) {
             peer.users = peer.users.saturating_sub(1);
             if peer.users == 0 {
@@ -210,6 +188,7 @@ impl Endpoint<'_> {
                 self.ops.stop_updates(self.peers, slot.peer);
             }
         }
+        self.unbind_profile(bound);
     }
 
     fn transition(&mut self, qp: QpHandle, to: QpState) -> Result<u32, ModifyError> {
@@ -247,8 +226,13 @@ impl Endpoint<'_> {
         }
         let peer = self.peers.get_mut(attr.peer.0 as usize).filter(|peer| peer.used);
         let peer = peer.ok_or(ModifyError::Missing("peer"))?;
+        //= PROF-006
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, attr.ev_profile.0)
             .ok_or(ModifyError::Missing("EV profile"))?;
+        let routed = matches!(peer.route, Route::Srv6Entry);
+        if entries.iter().any(|entry| entry.dst.is_some() != routed) {
+            return Err(ModifyError::Range("EV format"));
+        }
         let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
         slot.peer = attr.peer.0;
         slot.has_peer = true;
@@ -267,6 +251,7 @@ impl Endpoint<'_> {
             words.fill(RxWord::EMPTY);
         }
         slot.state = QpState::Rtr;
+        self.bind_profile(attr.ev_profile.0);
         self.announce(qp.qpn, QpState::Init, QpState::Rtr);
         Ok(())
     }
@@ -294,6 +279,12 @@ impl Endpoint<'_> {
         let order = part(self.ev_order, index, active).ok_or(ModifyError::Unknown)?;
         slot.path_cfg = attr.paths;
         slot.path_cfg.base_rtt_ns = attr.base_rtt_ns;
+        if let Some(profile) = self.ev_profiles.get(slot.ev_profile as usize) {
+            slot.bad_evs_heard = profile.told();
+            if profile.min_active() > 0 {
+                slot.path_cfg.ev_min_active = profile.min_active();
+            }
+        }
         // A probe per ten round trips at most (`paths.md` 10).
         slot.path_cfg.probe_interval_ns = attr.paths.probe_interval_ns.max(10 * attr.base_rtt_ns);
         slot.paths
@@ -508,16 +499,4 @@ impl Endpoint<'_> {
     pub fn ports_up(&self) -> PortMask {
         self.up
     }
-}
-
-/// The entries of profile `index`.
-pub(super) fn profile<'a>(
-    entries: &'a [EvEntry],
-    used: &[u16],
-    limits: &crate::Limits,
-    index: u32,
-) -> Option<&'a [EvEntry]> {
-    let count = usize::from(*used.get(index as usize)?);
-    let start = (index as usize).checked_mul(limits.profile_evs)?;
-    if count == 0 { None } else { entries.get(start..start.checked_add(count)?) }
 }

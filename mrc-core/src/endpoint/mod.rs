@@ -8,6 +8,7 @@ mod congestion;
 mod control;
 mod ops;
 mod peers;
+mod profiles;
 mod rx;
 mod schedule;
 mod tx;
@@ -15,6 +16,9 @@ mod ways_back;
 
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
 pub use peers::PeerSlot;
+pub use profiles::{
+    EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvProfileSlot, EvReport, EvSpec, ProfileState,
+};
 pub use tx::MAX_HEADER_LEN;
 
 use core::ops::Range;
@@ -197,8 +201,7 @@ pub struct Endpoint<'s> {
     peer_index: PeerIndex,
     ops: Ops,
     ev_entries: &'s mut [EvEntry],
-    /// Used entries of each profile; 0 = the profile does not exist.
-    ev_profiles: &'s mut [u16],
+    ev_profiles: &'s mut [EvProfileSlot],
     cc_profiles: &'s mut [CcProfile],
     qpccs: &'s mut [Qpcc],
     events: Events<'s>,
@@ -235,7 +238,7 @@ impl<'s> Endpoint<'s> {
         }
         s.qps.fill(Qp::EMPTY);
         s.peers.fill(PeerSlot::EMPTY);
-        s.ev_profiles.fill(0);
+        s.ev_profiles.fill(EvProfileSlot::EMPTY);
         s.qpccs.fill(Qpcc::EMPTY);
         s.cc_profiles.fill(CcProfile::EMPTY);
         cfg.cc.validate().map_err(|what| ConfigError::Range { what })?;
@@ -366,6 +369,9 @@ impl<'s> Endpoint<'s> {
                 stats: &mut self.stats,
                 events: &mut self.events,
                 qp: slot.qpn,
+                profiles: self.ev_profiles,
+                profile: slot.ev_profile,
+                share_bad: self.cfg.share_bad_evs,
             },
             cfg: &self.cfg,
         }))

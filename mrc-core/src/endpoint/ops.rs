@@ -15,8 +15,8 @@ use mrc_wire::{
 
 use super::{
     Endpoint, PeerHandle, Received, Transmit,
-    control::profile,
     peers::{List, PeerIndex, PeerList, PeerSlot},
+    profiles::profile,
     schedule::ATTEMPTS,
     tx::{Sizes, Way, control_bth, emit_bth, stamp},
 };

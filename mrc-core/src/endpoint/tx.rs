@@ -139,6 +139,9 @@ impl Endpoint<'_> {
     ) -> (Option<Transmit>, Option<Wants>) {
         let towards = self.usable_ports(qp);
         let usable = towards.and(ports);
+        if self.cfg.share_bad_evs {
+            self.learn_shared(now, qp);
+        }
         // One borrow of the QP's storage for all questions.
         let turn = self.with_tx(qp, |mut tx| {
             // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
@@ -166,7 +169,7 @@ impl Endpoint<'_> {
         let slots = part(self.ev_slots, qp, self.limits.evs)?;
         let slot = self.qps.get_mut(qp as usize)?;
         let paths = &slot.paths;
-        let judge = |ev| match paths.choice(slots, ev) {
+        let judge = |ev| match paths.probe_choice(slots, ev) {
             Some(choice) if usable.contains(choice.port) => Wanted::Send,
             Some(choice) if up.contains(choice.port) => Wanted::Wait,
             _ => Wanted::Forget,
@@ -267,11 +270,12 @@ impl Endpoint<'_> {
             Route::Plain => None,
             Route::Srv6(map) => Some(map.apply(choice.ev)),
             Route::Srv6Entry => {
+                //= MAP-005, MAP-006
                 let base = (profile? as usize).checked_mul(self.limits.profile_evs)?;
-                self.ev_entries.get(base.checked_add(choice.ev.0 as usize)?)?.dst
+                return Some(Way::routed(self.ev_entries.get(base.checked_add(choice.entry.into())?)?));
             }
         };
-        Some(Way { ev: choice.ev, port: choice.port, outer })
+        Some(Way { ev: choice.ev, port: choice.port, outer, segment: None })
     }
 
     /// A path that is given entry and all.
@@ -279,9 +283,12 @@ impl Endpoint<'_> {
         let outer = match &self.peers.get(peer as usize)?.route {
             Route::Plain => None,
             Route::Srv6(map) => Some(map.apply(entry.ev)),
-            Route::Srv6Entry => Some(entry.dst?),
+            Route::Srv6Entry => {
+                entry.dst?;
+                return Some(Way::routed(entry));
+            }
         };
-        Some(Way { ev: entry.ev, port: entry.port, outer })
+        Some(Way { ev: entry.ev, port: entry.port, outer, segment: None })
     }
 
     /// Writes everything below BTH; the caller writes the transport headers next, from the offset returned.
@@ -302,10 +309,11 @@ impl Endpoint<'_> {
         let plane = usize::from(way.port.plane());
         let template = self.peers.get(peer as usize)?.templates.get(plane)?.as_ref()?;
         let udp_payload = sizes.headers + sizes.payload as usize + usize::from(sizes.pad) + mrc_wire::icrc::LEN;
-        let start = template.emit(out, way.ev, dscp, ecn, udp_payload, way.outer.as_ref())?;
+        let start = template.emit_via(out, way.ev, dscp, ecn, udp_payload, way.outer.as_ref(), way.segment.as_ref())?;
+        let l3_offset = template.l3_offset() + if way.segment.is_some() { template.segment_len() } else { 0 };
         let transmit = Transmit {
             header_len: start + sizes.headers,
-            l3_offset: template.l3_offset(),
+            l3_offset,
             payload,
             pad: sizes.pad,
             port: way.port,
@@ -327,6 +335,15 @@ pub(super) struct Way {
     pub(super) port: PortNum,
     /// Outer destination under SRv6.
     pub(super) outer: Option<[u8; 16]>,
+    /// Segment of the SRH behind it.
+    pub(super) segment: Option<[u8; 16]>,
+}
+
+impl Way {
+    /// The path of an entry that holds its own route.
+    fn routed(entry: &EvEntry) -> Self {
+        Self { ev: entry.ev, port: entry.port, outer: entry.dst, segment: entry.segment }
+    }
 }
 
 /// Lengths of what follows the lower layers, in bytes.

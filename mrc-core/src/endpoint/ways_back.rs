@@ -5,8 +5,8 @@ use mrc_wire::EndpointOp;
 
 use super::{
     Endpoint,
-    control::profile,
     ops::{Owner, Request},
+    profiles::profile,
 };
 use crate::{
     path::{Choice, EvIndex},
@@ -76,8 +76,10 @@ impl Endpoint<'_> {
     pub(super) fn way_back_probed(&mut self, qp: QpHandle, choice: Choice, answered: bool) {
         let Some(slot) = self.index_of(qp).and_then(|index| self.qps.get_mut(index as usize)) else { return };
         let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) else { return };
-        // The QP may have been reset and bound to another profile meanwhile.
-        let same = entries.get(usize::from(choice.entry)).is_some_and(|e| (e.ev, e.port) == (choice.ev, choice.port));
+        // The EV may have been denied meanwhile, or the QP reset and bound to another profile.
+        let same = entries
+            .get(usize::from(choice.entry))
+            .is_some_and(|e| !e.denied && (e.ev, e.port) == (choice.ev, choice.port));
         if !same || !slot.state.receives() {
             return;
         }
@@ -95,7 +97,7 @@ impl Endpoint<'_> {
     pub(super) fn learn_way_back(&mut self, qp: u32, echoed: Option<EvIndex>) {
         let Some(slots) = super::part(self.ev_slots, qp, self.limits.evs) else { return };
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        let Some(choice) = echoed.and_then(|index| slot.paths.choice(slots, index)) else { return };
+        let Some(choice) = echoed.and_then(|index| slot.paths.probe_choice(slots, index)) else { return };
         slot.reverse.learn(choice);
         if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile)) {
             peer.ways.learn(choice);

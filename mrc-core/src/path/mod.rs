@@ -15,6 +15,7 @@
 
 mod fixed;
 mod flowbender;
+mod format;
 mod hopper;
 mod probe;
 mod profile;
@@ -34,9 +35,11 @@ use core::fmt;
 
 use mrc_wire::{Ev, PortNum, Psn, Verdict};
 
+pub(crate) use self::profile::fill_auto;
 pub use self::{
     fixed::{Oblivious, Pinned},
     flowbender::{FlowBender, FlowBenderConfig},
+    format::{EvFields, EvFormat, FormatMode, MAX_FIELDS, generate_profile},
     hopper::{Hopper, HopperConfig},
     profile::{EvEntry, MAX_ENTRIES, ProfileError, auto_profile, compact_profile, validate_profile},
     reverse::ReverseSet,
@@ -480,6 +483,13 @@ impl PathSet {
         choice(self.rotation.used(slots), index)
     }
 
+    /// As [`choice`](Self::choice), but nothing for an EV that the controller has denied meanwhile: neither probes nor
+    /// control packets use it.
+    //= BAL-005
+    pub(crate) fn probe_choice(&self, slots: &[EvSlot], index: EvIndex) -> Option<Choice> {
+        self.choice(slots, index).filter(|_| slots.get(index.0 as usize).is_some_and(|s| s.state() != EvState::Denied))
+    }
+
     /// The slot whose value on the wire is `ev`. `hint`, the slot the packet was sent with, decides between equal values
     /// on two planes and saves the scan.
     pub fn find(&self, slots: &[EvSlot], hint: Option<EvIndex>, ev: Ev) -> Option<EvIndex> {
@@ -606,6 +616,17 @@ impl PathSet {
             Policy::Oblivious | Policy::Pinned(_) => Instant::FAR,
             Policy::Hopper(state) => self.rotation.next_timeout().min(state.resume_at()),
         }
+    }
+
+    /// The slots in use.
+    pub(crate) fn used<'a>(&self, slots: &'a [EvSlot]) -> &'a [EvSlot] {
+        self.rotation.used(slots)
+    }
+
+    /// The slot that holds entry `entry` of the QP's profile.
+    pub(crate) fn find_entry(&self, slots: &[EvSlot], entry: u16) -> Option<EvIndex> {
+        let at = self.used(slots).iter().position(|slot| slot.entry() == entry)?;
+        u16::try_from(at).ok().map(EvIndex)
     }
 
     /// How many EVs are in which state.

@@ -3,10 +3,10 @@
 
 use core::fmt;
 
-use mrc_wire::{Ev, PortNum};
+use mrc_wire::{Ev, PortNum, ev::EvError};
 
 use super::MAX_PLANES;
-use crate::port::PortMask;
+use crate::{endpoint::ProfileState, port::PortMask};
 
 /// Most entries of a profile; keeps validation, which compares all pairs, within milliseconds.
 pub const MAX_ENTRIES: usize = 4096;
@@ -46,6 +46,7 @@ impl EvEntry {
 
 /// What is wrong with a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ProfileError {
     /// The profile has no entry, or more than [`MAX_ENTRIES`].
     Size {
@@ -57,6 +58,44 @@ pub enum ProfileError {
         /// Planes asked for.
         planes: u8,
     },
+    /// The handle is stale, or was never given out (ENOENT).
+    Unknown,
+    /// QPs are bound to the profile (EBUSY).
+    Busy {
+        /// How many.
+        users: u32,
+    },
+    /// The profile is in another state than this takes.
+    State {
+        /// State it is in.
+        from: ProfileState,
+        /// State asked for, or needed.
+        to: ProfileState,
+    },
+    /// More EVs are to stay active than the profile has.
+    MinActive {
+        /// EVs that are to stay active.
+        min_active: u16,
+        /// Entries.
+        count: u16,
+    },
+    /// A GENERATED profile without field descriptions.
+    NoFields,
+    /// A format wider than its mode (E2BIG).
+    TooWide {
+        /// Its bits.
+        bits: u16,
+        /// Bits that fit.
+        max: u16,
+    },
+    /// Field descriptions that do not fit the format, or bits of an EV that none of them takes.
+    Field(EvError),
+    /// Only entries of an EXPLICIT profile with a format can be replaced.
+    NotExplicit,
+    /// No entry equals the EV named (ENOENT).
+    NoSuchEv,
+    /// A controller may ask for GOOD and DENIED only.
+    EvState,
     /// EVs wider than 32 bits, or of no bit.
     Width {
         /// Bits asked for.
@@ -97,6 +136,18 @@ impl fmt::Display for ProfileError {
             Self::Planes { planes } => {
                 write!(f, "EV profile: {planes} planes; give it 1 to {MAX_PLANES}")
             }
+            Self::Unknown => f.write_str("EV profile: stale handle"),
+            Self::Busy { users } => write!(f, "EV profile: {users} QPs are bound to it; destroy or reset them first"),
+            Self::State { from, to } => write!(f, "EV profile: it is {from:?}, which does not go with {to:?}"),
+            Self::MinActive { min_active, count } => {
+                write!(f, "EV profile: {min_active} of {count} EVs are to stay active; ask for at most {count}")
+            }
+            Self::NoFields => f.write_str("EV profile: GENERATED values need field descriptions"),
+            Self::TooWide { bits, max } => write!(f, "EV format: {bits} bits, {max} fit; drop or narrow fields"),
+            Self::Field(why) => write!(f, "{why}"),
+            Self::NotExplicit => f.write_str("EV profile: only entries of an EXPLICIT profile can be replaced"),
+            Self::NoSuchEv => f.write_str("EV profile: no entry has this value and port"),
+            Self::EvState => f.write_str("EV state: a controller may ask for GOOD or DENIED"),
             Self::Width { bits } => {
                 write!(f, "EV profile: values of {bits} bits; give them 1 to 32")
             }
@@ -139,7 +190,9 @@ pub fn validate_profile(entries: &[EvEntry], ports: PortMask) -> Result<(), Prof
             return Err(ProfileError::Port { index, port: entry.port.value() });
         }
         let mut earlier = entries.iter().take(index);
-        if let Some(first) = earlier.position(|other| other.ev == entry.ev && other.port == entry.port) {
+        // The handle of a routed EV is its index: there the routes must differ.
+        let way = |entry: &EvEntry| (entry.dst.is_none().then_some(entry.ev), entry.dst, entry.segment, entry.port);
+        if let Some(first) = earlier.position(|other| way(other) == way(entry)) {
             return Err(ProfileError::Duplicate { first, second: index });
         }
     }
@@ -155,7 +208,20 @@ pub fn validate_profile(entries: &[EvEntry], ports: PortMask) -> Result<(), Prof
 /// # Source
 /// `paths.md` 2.2.
 pub fn auto_profile(entries: &mut [EvEntry], planes: u8, bits: u8, profile_id: u64) -> Result<(), ProfileError> {
-    let ports = Ports::new(planes)?;
+    if planes as usize > MAX_PLANES {
+        return Err(ProfileError::Planes { planes });
+    }
+    fill_auto(entries, PortMask::first(planes), bits, profile_id)
+}
+
+/// As [`auto_profile`], over these ports.
+pub(crate) fn fill_auto(
+    entries: &mut [EvEntry],
+    ports: PortMask,
+    bits: u8,
+    profile_id: u64,
+) -> Result<(), ProfileError> {
+    let ports = Ports::of_mask(ports)?;
     if bits == 0 || bits > 32 {
         return Err(ProfileError::Width { bits });
     }
@@ -178,7 +244,10 @@ pub fn auto_profile(entries: &mut [EvEntry], planes: u8, bits: u8, profile_id: u
 /// # Source
 /// `paths.md` 9.3.
 pub fn compact_profile(entries: &mut [EvEntry], planes: u8, uplinks: u16, plane_lsb: u8) -> Result<(), ProfileError> {
-    let ports = Ports::new(planes)?;
+    if planes as usize > MAX_PLANES {
+        return Err(ProfileError::Planes { planes });
+    }
+    let ports = Ports::of_mask(PortMask::first(planes))?;
     // Planes are at most 8 and need three bits.
     if plane_lsb > 29 || (uplinks as u64) > 1 << plane_lsb {
         return Err(ProfileError::Width { bits: plane_lsb });
@@ -195,29 +264,39 @@ pub fn compact_profile(entries: &mut [EvEntry], planes: u8, uplinks: u16, plane_
     Ok(())
 }
 
-/// Ports round robin: `(i mod P) + 1`.
-struct Ports(core::num::NonZeroU64);
+/// Ports in turn.
+pub(super) struct Ports {
+    list: [PortNum; MAX_PLANES],
+    count: core::num::NonZeroU64,
+}
 
 impl Ports {
-    fn new(planes: u8) -> Result<Self, ProfileError> {
-        match core::num::NonZeroU64::new(planes as u64) {
-            Some(count) if planes as usize <= MAX_PLANES => Ok(Self(count)),
-            _ => Err(ProfileError::Planes { planes }),
+    /// The ports of a mask, lowest first; those beyond [`MAX_PLANES`] carry no EV.
+    pub(super) fn of_mask(mask: PortMask) -> Result<Self, ProfileError> {
+        let mut list = [PortNum::from_plane(0); MAX_PLANES];
+        let ports = (0..MAX_PLANES as u8).map(PortNum::from_plane).filter(|&port| mask.contains(port));
+        let mut count = 0;
+        for (to, port) in list.iter_mut().zip(ports) {
+            *to = port;
+            count += 1;
         }
+        let count = core::num::NonZeroU64::new(count).ok_or(ProfileError::Planes { planes: 0 })?;
+        Ok(Self { list, count })
     }
 
     fn count(&self) -> core::num::NonZeroU64 {
-        self.0
+        self.count
     }
 
-    fn of(&self, i: u64) -> PortNum {
-        PortNum::from_plane((i % self.0) as u8)
+    //= GENEV-002
+    pub(super) fn of(&self, i: u64) -> PortNum {
+        self.list.get((i % self.count) as usize).copied().unwrap_or(PortNum::from_plane(0))
     }
 }
 
 /// A keyed permutation of `[0, n)`: four Feistel rounds on the next power of four, walking the cycle until the value
 /// falls below `n` (less than four steps on average).
-struct Permutation {
+pub(super) struct Permutation {
     n: u64,
     half_bits: u32,
     keys: [u64; 4],
@@ -225,14 +304,14 @@ struct Permutation {
 
 impl Permutation {
     /// `n` in `[1, 2^62]`.
-    fn new(n: u64, key: u64) -> Self {
+    pub(super) fn new(n: u64, key: u64) -> Self {
         let mut rng = crate::rng::Rng::new(key);
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
         let keys = core::array::from_fn(|_| rng.next_u64());
         Self { n, half_bits: bits.div_ceil(2).min(31), keys }
     }
 
-    fn check_room(&self, entries: &[EvEntry]) -> Result<(), ProfileError> {
+    pub(super) fn check_room(&self, entries: &[EvEntry]) -> Result<(), ProfileError> {
         //= GENEV-003
         if self.n < entries.len() as u64 {
             return Err(ProfileError::TooFew { have: self.n, need: entries.len() });
@@ -241,7 +320,7 @@ impl Permutation {
     }
 
     /// The image of `i`, which lies below `n`. Ends because the cycle of `i` comes back to `i`.
-    fn at(&self, i: u64) -> u64 {
+    pub(super) fn at(&self, i: u64) -> u64 {
         let mut x = self.rounds(i);
         while x >= self.n {
             x = self.rounds(x);

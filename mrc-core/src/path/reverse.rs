@@ -85,6 +85,26 @@ impl ReverseSet {
         }
     }
 
+    /// Replaces EVs that the profile denies by now; a plane that has no other goes without.
+    pub fn avoid_denied(&mut self, entries: &[EvEntry], rng: &mut Rng) {
+        let denied = |choice: Option<Choice>| {
+            choice.is_some_and(|choice| entries.get(usize::from(choice.entry)).is_some_and(|entry| entry.denied))
+        };
+        for (plane, reverse) in (0u8..).zip(&mut self.planes) {
+            let port = PortNum::from_plane(plane);
+            if denied(reverse.candidate) {
+                (reverse.candidate, reverse.lost) = (None, 0);
+            }
+            if denied(reverse.current) {
+                reverse.current = random_entry(entries, port, None, rng);
+                reverse.vouched = false;
+                if reverse.current.is_none() {
+                    self.ports = self.ports.without(port);
+                }
+            }
+        }
+    }
+
     /// `choice` works: it carried data that was acknowledged without a mark, or a probe that was answered.
     pub fn learn(&mut self, choice: Choice) {
         if let Some(reverse) = self.planes.get_mut(choice.port.plane() as usize) {

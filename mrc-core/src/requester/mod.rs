@@ -20,6 +20,7 @@ pub(crate) use window::TxWindow;
 use mrc_wire::{Ev, Psn};
 
 use crate::{
+    EvProfileSlot,
     cc::Flow,
     config::{EndpointConfig, RetryConfig, RtsAttr, Trimming},
     event::{ErrorCause, Event, EventMask, Events, LossCause},
@@ -189,6 +190,11 @@ pub(crate) struct PathCtx<'a, 's> {
     pub(crate) stats: &'a mut Stats,
     pub(crate) events: &'a mut Events<'s>,
     pub(crate) qp: mrc_wire::Qpn,
+    pub(crate) profiles: &'a mut [EvProfileSlot],
+    /// Profile of the QP.
+    pub(crate) profile: u32,
+    /// Bad EVs are told to the other QPs of the profile.
+    pub(crate) share_bad: bool,
 }
 
 impl PathCtx<'_, '_> {
@@ -207,6 +213,13 @@ impl PathCtx<'_, '_> {
             _ => {}
         }
         self.events.raise(self.stats, Event::Ev { qp: self.qp, transition: change });
+        let entry = self.slots.get(usize::from(index.0)).map(EvSlot::entry);
+        if let (Some(entry), Some(profile)) = (entry, self.profiles.get_mut(self.profile as usize)) {
+            profile.announce(now, self.profile, entry, &change, self.events, self.stats);
+            if self.share_bad && change.to == EvState::AssumedBad {
+                profile.tell_bad(entry);
+            }
+        }
     }
 }
 

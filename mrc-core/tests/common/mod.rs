@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use mrc_core::cc::CcConfig;
 use mrc_core::path::{EvEntry, LossEvAction, compact_profile};
 use mrc_core::{
-    Access, Completion, CqHandle, Discard, Endpoint, EndpointConfig, Event, EventMask, IcrcCheck, Instant, Limits,
-    MAX_HEADER_LEN, MAX_PORTS, MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig, PeerHandle,
-    PlanePath, PortConfig, PortMask, PostError, QpHandle, QpInfo, QpInit, QpState, Received, RetryConfig, Rng, Route,
-    RtrAttr, RtsAttr, RxMeta, SendWr, Trimming,
+    Access, Completion, CqHandle, Discard, Endpoint, EndpointConfig, EvProfileHandle, Event, EventMask, IcrcCheck,
+    Instant, Limits, MAX_HEADER_LEN, MAX_PORTS, MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig,
+    PeerHandle, PlanePath, PortConfig, PortMask, PostError, QpHandle, QpInfo, QpInit, QpState, Received, RetryConfig,
+    Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Trimming,
 };
 use mrc_wire::srv6::{CopyOp, EvTemplate, container, usid, usid_shift};
 use mrc_wire::{Body, Ev, Ip, NackReason, PortNum, Psn, Qpn, Rkey, Syndrome, WireConfig, icrc, parse_frame};
@@ -44,6 +44,7 @@ pub(crate) struct Side<'s> {
     pub(crate) engine: Endpoint<'s>,
     pub(crate) qps: Vec<QpHandle>,
     pub(crate) peer: Option<PeerHandle>,
+    pub(crate) profile: Option<EvProfileHandle>,
     pub(crate) cq: CqHandle,
     pub(crate) mr: MrHandle,
     pub(crate) key: u32,
@@ -86,6 +87,8 @@ pub(crate) struct Net<'s> {
     pub(crate) cut: PortMask,
     /// EVs whose frames from one side never arrive: sender, EV.
     pub(crate) dead_ways: BTreeSet<(usize, Ev)>,
+    /// Packets sent on each EV: sender, EV.
+    pub(crate) used: BTreeMap<(usize, Ev), u64>,
     /// SACKs and Transport ACKs on each way: sender, EV, whether it is dead.
     pub(crate) answers: BTreeMap<(usize, Ev, bool), u64>,
 }
@@ -119,6 +122,10 @@ pub(crate) struct Setup {
     pub(crate) svc_time: bool,
     /// QPs that enter RTS tell which ports are up.
     pub(crate) tell_ports: bool,
+    /// QPs of a profile tell each other of bad EVs.
+    pub(crate) share_bad: bool,
+    /// Events that can wait.
+    pub(crate) event_slots: usize,
     /// Congestion-control profiles that the QPs of both sides name by turns; none = the endpoint's own.
     pub(crate) cc: Vec<CcConfig>,
     pub(crate) qpccs: usize,
@@ -150,6 +157,8 @@ impl Default for Setup {
             v4: false,
             svc_time: false,
             tell_ports: false,
+            share_bad: false,
+            event_slots: 256,
             cc: vec![],
             qpccs: 16,
             one_way: false,
@@ -175,6 +184,7 @@ impl Setup {
             evs: 16,
             active_evs: 16,
             cq_depth: self.cq_depth,
+            events: self.event_slots,
             mpr: MPR.into(),
             cc_profiles: 2 + self.cc.len(),
             qpccs: self.qpccs,
@@ -191,6 +201,7 @@ impl Setup {
             events: self.events,
             endpoint_svc_time: self.svc_time,
             port_update_on_rts: self.tell_ports,
+            share_bad_evs: self.share_bad,
             ..EndpointConfig::default()
         };
         (self.tweak)(&mut cfg);
@@ -210,7 +221,19 @@ impl Setup {
         for (n, byte) in memory.iter_mut().enumerate().skip(which * self.half).take(self.half) {
             *byte = (n * 7 + n / 251) as u8;
         }
-        Side { engine, qps, peer: None, cq, mr, key, memory, completions: vec![], receives: vec![], events: vec![] }
+        Side {
+            engine,
+            qps,
+            peer: None,
+            profile: None,
+            cq,
+            mr,
+            key,
+            memory,
+            completions: vec![],
+            receives: vec![],
+            events: vec![],
+        }
     }
 
     fn connect(&self, side: &mut Side<'_>, which: usize, peers: &[QpHandle]) {
@@ -232,6 +255,7 @@ impl Setup {
         let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 16];
         compact_profile(&mut entries, PLANES, 8, 8).unwrap();
         let ev_profile = engine.create_ev_profile(&entries).unwrap();
+        side.profile = Some(ev_profile);
         let profiles: Vec<_> = self.cc.iter().map(|cc| engine.create_cc_profile(cc).unwrap()).collect();
         for (n, (&qp, far)) in side.qps.iter().zip(peers).enumerate() {
             engine.modify_to_init(qp).unwrap();
@@ -288,6 +312,7 @@ pub(crate) fn net<R>(seed: u64, setup: &Setup, weather: Weather, f: impl FnOnce(
         same_path_again: 0,
         cut: PortMask::NONE,
         dead_ways: BTreeSet::new(),
+        used: BTreeMap::new(),
         answers: BTreeMap::new(),
     })
 }
@@ -411,6 +436,7 @@ impl Net<'_> {
         let mut chance = |per_mille: u32| self.rng.below(1_000) < per_mille;
         let way = (from, parsed.entropy);
         let dead_way = self.dead_ways.contains(&way);
+        *self.used.entry(way).or_default() += 1;
         if matches!(parsed.body, Body::Sack(_) | Body::Ack(_)) {
             *self.answers.entry((from, parsed.entropy, dead_way)).or_default() += 1;
         }

@@ -13,7 +13,7 @@ use core::hint::black_box;
 
 use mrc_core::path::{EvEntry, EvSlot};
 use mrc_core::{
-    CcProfile, Completion, CqSlot, Endpoint, EndpointConfig, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, RxWord, Storage, TimerSlot,
+    CcProfile, Completion, CqSlot, Endpoint, EvProfileSlot, EndpointConfig, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, RxWord, Storage, TimerSlot,
     TxRecord, TxWord, Wqe,
 };
 
@@ -52,7 +52,7 @@ struct Memory {
     mrs: [MrSlot; 4],
     peers: [PeerSlot; 1],
     ev_entries: [EvEntry; EVS],
-    ev_profiles: [u16; 1],
+    ev_profiles: [EvProfileSlot; 1],
     cc_profiles: [CcProfile; 2],
     qpccs: [Qpcc; 2],
     events: [EventSlot; 8],
@@ -74,7 +74,7 @@ static mut MEMORY: Memory = Memory {
     mrs: [MrSlot::EMPTY; 4],
     peers: [PeerSlot::EMPTY; 1],
     ev_entries: [EvEntry::EMPTY; EVS],
-    ev_profiles: [0; 1],
+    ev_profiles: [EvProfileSlot::EMPTY; 1],
     cc_profiles: [CcProfile::EMPTY; 2],
     qpccs: [Qpcc::EMPTY; 2],
     events: [None; 8],
