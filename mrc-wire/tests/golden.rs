@@ -290,6 +290,7 @@ fn entropy_values_expand_as_published() {
         let want = hex(case["expanded"].as_str().unwrap());
         assert_eq!(out[..want.len()], want, "{name}");
         assert!(out[want.len()..].iter().all(|b| *b == 0), "{name}");
+        assert_eq!(ev::collapse(&out, &fields, &widths), bits, "{name}: back again");
         let want: Vec<u32> = case["field_values"]
             .as_array()
             .unwrap()

@@ -6,6 +6,7 @@
 mod completion;
 mod congestion;
 mod control;
+mod op_table;
 mod ops;
 mod peers;
 mod profiles;
@@ -25,7 +26,7 @@ use core::ops::Range;
 
 use mrc_wire::{Ev, PortNum, Psn};
 
-use self::{ops::Ops, peers::PeerIndex};
+use self::{op_table::Ops, peers::PeerIndex};
 
 use crate::{
     cc::{CcProfile, Flow, Qpcc},

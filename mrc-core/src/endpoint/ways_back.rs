@@ -5,7 +5,7 @@ use mrc_wire::EndpointOp;
 
 use super::{
     Endpoint,
-    ops::{Owner, Request},
+    op_table::{Owner, Request},
     profiles::profile,
 };
 use crate::{

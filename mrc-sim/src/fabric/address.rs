@@ -53,7 +53,9 @@ impl UsidPlan {
 
     /// The destination template for a host below T0 `to_t0`, as seen from a host below T0 `from_t0`, with plane and T1
     /// left zero; [`UsidPlan::copy_ops`] fills them in from the EV.
+    //= HOST-004, MAP-001
     pub fn template(self, from_t0: u8, to_t0: u8, host: u8) -> [u8; 16] {
+        //= MAP-004
         if from_t0 == to_t0 {
             return self.container(&[self.t0(0, to_t0), self.host(0, host)]);
         }
@@ -115,6 +117,7 @@ mod tests {
     use mrc_wire::Ev;
     use mrc_wire::srv6::EvTemplate;
 
+    //= HOST-004, MAP-001 test
     #[test]
     fn the_template_writes_the_path_of_the_ev() {
         let plan = UsidPlan::default();
@@ -124,6 +127,7 @@ mod tests {
         assert_eq!(path, [0xfc, 0xbb, 0xbb, 0, 0x13, 1, 0x23, 0x2a, 0x13, 2, 0x33, 7, 0, 0, 0, 0]);
     }
 
+    //= MAP-004 test
     #[test]
     fn below_one_t0_only_the_plane_varies() {
         let plan = UsidPlan::default();

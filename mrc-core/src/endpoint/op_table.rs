@@ -1,0 +1,308 @@
+//! What is under way of endpoint operations: requests that wait for a frame or an answer, answers that wait to leave, and
+//! the limits of rate. Fixed sizes, O(1) per packet. What is asked and answered is `ops`'s. Source: `transport.md` 7.
+
+use mrc_wire::{EndpointOp, Ev, PortNum};
+
+use super::{
+    ops::OpAnswer,
+    peers::{List, PeerList, PeerSlot},
+};
+use crate::{
+    config::EndpointConfig,
+    path::{Choice, EvEntry},
+    port::PortMask,
+    qp::QpHandle,
+    time::Instant,
+};
+
+/// Requests that may be outstanding at once; the low six bits of an identifier name the slot.
+pub(super) const REQUESTS: usize = 64;
+/// Answers that may wait to leave.
+pub(super) const ANSWERS: usize = 32;
+/// Who asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Owner {
+    /// The application, with its cookie.
+    Application(u64),
+    /// A QP that looks for a way back to its peer.
+    WayBack { qp: QpHandle, choice: Choice },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    Free,
+    Queued,
+    Sent,
+    Done(Option<OpAnswer>),
+}
+
+/// One operation that this endpoint asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) stage: Stage,
+    pub(super) peer: u32,
+    pub(super) id: u16,
+    pub(super) op: EndpointOp,
+    pub(super) ports: PortMask,
+    pub(super) dscp: Option<u8>,
+    pub(super) path: EvEntry,
+    pub(super) owner: Owner,
+    pub(super) timeout_ns: u64,
+    pub(super) sent_at: Instant,
+    pub(super) deadline: Instant,
+}
+
+impl Request {
+    pub(super) const NONE: Self = Self {
+        stage: Stage::Free,
+        peer: 0,
+        id: 0,
+        op: EndpointOp::EvProbe,
+        ports: PortMask::NONE,
+        dscp: None,
+        path: EvEntry::EMPTY,
+        owner: Owner::Application(0),
+        timeout_ns: 0,
+        sent_at: Instant::ZERO,
+        deadline: Instant::FAR,
+    };
+}
+
+/// An answer that waits to leave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    /// `u32::MAX` once the peer is gone.
+    pub(super) peer: u32,
+    pub(super) id: u16,
+    pub(super) op: EndpointOp,
+    pub(super) timestamp: u16,
+    /// Add the time since `arrived` to the timestamp.
+    pub(super) serviced: bool,
+    pub(super) arrived: u16,
+    /// Port and EV of the request: the way back to a peer that has no QP of ours.
+    pub(super) port: PortNum,
+    pub(super) ev: Ev,
+}
+
+/// First in first out, of at most `N` elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fifo<T, const N: usize> {
+    pub(super) ring: [T; N],
+    pub(super) head: usize,
+    pub(super) len: usize,
+}
+
+impl<T: Copy, const N: usize> Fifo<T, N> {
+    pub(super) const fn new(empty: T) -> Self {
+        Self { ring: [empty; N], head: 0, len: 0 }
+    }
+
+    pub(super) fn at(&self, nth: usize) -> usize {
+        let at = self.head + nth;
+        if at >= N { at - N } else { at }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len >= N
+    }
+
+    pub(super) fn push(&mut self, value: T) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        let at = self.at(self.len);
+        if let Some(slot) = self.ring.get_mut(at) {
+            *slot = value;
+            self.len += 1;
+        }
+        true
+    }
+
+    pub(super) fn front(&self) -> Option<T> {
+        if self.len == 0 { None } else { self.ring.get(self.head).copied() }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let front = self.front()?;
+        self.head = self.at(1);
+        self.len -= 1;
+        Some(front)
+    }
+}
+
+/// A limit of rate: one per interval, and a burst.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// `None` allows nothing.
+    interval_ns: Option<u64>,
+    burst_ns: u64,
+    next: Instant,
+}
+
+impl Pace {
+    pub(super) fn per_second(rate: u32, burst: u64) -> Self {
+        let interval_ns = 1_000_000_000u64.checked_div(rate.into());
+        let burst_ns = interval_ns.unwrap_or(0).saturating_mul(burst.saturating_sub(1));
+        Self { interval_ns, burst_ns, next: Instant::ZERO }
+    }
+
+    pub(super) fn has_room(&self, now: Instant) -> bool {
+        self.interval_ns.is_some() && self.next <= now.after(self.burst_ns)
+    }
+
+    pub(super) fn allows(&mut self, now: Instant) -> bool {
+        let Some(interval_ns) = self.interval_ns.filter(|_| self.has_room(now)) else { return false };
+        self.next = self.next.max(now).after(interval_ns);
+        true
+    }
+}
+
+/// State of all endpoint operations of one endpoint.
+#[derive(Debug)]
+pub(super) struct Ops {
+    pub(super) requests: [Request; REQUESTS],
+    /// Bit N: slot N is free.
+    pub(super) free: u64,
+    /// High bits of the next identifier.
+    pub(super) generation: u16,
+    pub(super) queue: Fifo<u8, REQUESTS>,
+    pub(super) done: Fifo<u8, REQUESTS>,
+    pub(super) answers: Fifo<Due, ANSWERS>,
+    pub(super) answer_pace: Pace,
+    pub(super) probe_pace: Pace,
+    pub(super) sending: PeerList,
+    pub(super) waiting: PeerList,
+    /// No request expires before this.
+    pub(super) expiry: Instant,
+}
+
+impl Ops {
+    pub(super) fn new(cfg: &EndpointConfig) -> Self {
+        let none = Due {
+            peer: u32::MAX,
+            id: 0,
+            op: EndpointOp::EvProbe,
+            timestamp: 0,
+            serviced: false,
+            arrived: 0,
+            port: PortNum::from_plane(0),
+            ev: Ev(0),
+        };
+        Self {
+            requests: [Request::NONE; REQUESTS],
+            free: u64::MAX,
+            generation: 0,
+            queue: Fifo::new(0),
+            done: Fifo::new(0),
+            answers: Fifo::new(none),
+            answer_pace: Pace::per_second(cfg.endpoint_rate_limit, ANSWERS as u64),
+            probe_pace: Pace::per_second(cfg.ev_probe_rate_limit, 16),
+            sending: PeerList::new(List::Sending),
+            waiting: PeerList::new(List::Waiting),
+            expiry: Instant::FAR,
+        }
+    }
+
+    /// Whether nothing waits to be sent.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.answers.len == 0 && self.queue.len == 0 && self.sending.front().is_none()
+    }
+
+    /// When time alone has something to do.
+    #[inline]
+    pub(super) fn deadline(&self, peers: &[PeerSlot]) -> Instant {
+        let round = self.waiting.front().and_then(|peer| peers.get(peer as usize));
+        round.map_or(Instant::FAR, |slot| slot.update.due).min(self.expiry)
+    }
+
+    pub(super) fn slot(&mut self, nth: u8) -> Option<&mut Request> {
+        self.requests.get_mut(usize::from(nth))
+    }
+
+    /// Takes a free slot for `request`.
+    //= EPOP-002
+    pub(super) fn admit(&mut self, request: Request) -> bool {
+        let nth = self.free.trailing_zeros() as u8;
+        // Unique among the outstanding: the slot is part of the identifier.
+        let id = self.generation << 6 | u16::from(nth);
+        let Some(slot) = self.slot(nth) else { return false };
+        *slot = Request { id, stage: Stage::Queued, ..request };
+        self.generation = self.generation.wrapping_add(1);
+        self.free &= self.free.wrapping_sub(1);
+        self.queue.push(nth)
+    }
+
+    /// Whether the endpoint's own EV probes are within their rate and have room. Half of the room is the application's.
+    pub(super) fn may_probe(&self, now: Instant) -> bool {
+        self.free.count_ones() > REQUESTS as u32 / 2 && self.probe_pace.has_room(now)
+    }
+
+    /// Queues an EV probe of the endpoint's own.
+    pub(super) fn probe(&mut self, now: Instant, request: Request) {
+        if self.probe_pace.allows(now) {
+            self.admit(request);
+        }
+    }
+
+    /// Ends a request; its slot is free once the owner heard of it. Returns the owner that must be told.
+    pub(super) fn finish(&mut self, nth: u8, answer: Option<OpAnswer>) -> Option<(QpHandle, Choice)> {
+        let slot = self.slot(nth)?;
+        match slot.owner {
+            Owner::Application(_) => {
+                slot.stage = Stage::Done(answer);
+                self.done.push(nth);
+                None
+            }
+            Owner::WayBack { qp, choice } => {
+                slot.stage = Stage::Free;
+                self.free |= 1u64.wrapping_shl(nth.into());
+                Some((qp, choice))
+            }
+        }
+    }
+
+    /// The last QP towards `peer` is gone: nobody there cares for our ports.
+    pub(super) fn stop_updates(&mut self, peers: &mut [PeerSlot], peer: u32) {
+        self.sending.remove(peers, peer);
+        self.waiting.remove(peers, peer);
+    }
+
+    /// Ends everything that concerns a peer which is being removed.
+    pub(super) fn forget(&mut self, peers: &mut [PeerSlot], peer: u32) {
+        self.stop_updates(peers, peer);
+        for due in &mut self.answers.ring {
+            if due.peer == peer {
+                due.peer = u32::MAX;
+            }
+        }
+        for nth in 0..REQUESTS as u8 {
+            let Some(request) = self.slot(nth).filter(|request| request.peer == peer) else { continue };
+            match request.stage {
+                Stage::Sent => {
+                    self.finish(nth, None);
+                }
+                // Its turn to be sent ends it.
+                Stage::Queued => request.peer = u32::MAX,
+                Stage::Free | Stage::Done(_) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    //= EPOP-004 test
+    #[test]
+    fn a_pace_allows_its_burst_and_then_its_rate() {
+        let mut pace = Pace::per_second(1_000, 4);
+        let at = |us: u64| Instant::from_nanos(us * 1_000);
+        let burst = (0..10).filter(|_| pace.allows(at(5_000))).count();
+        assert_eq!(burst, 4);
+        let steady = (0..1_000).filter(|&ms| pace.allows(at(6_000 + ms * 100))).count();
+        assert_eq!(steady, 100, "one per millisecond, asked ten times as often");
+        assert!(!Pace::per_second(0, 4).allows(at(0)));
+    }
+}
