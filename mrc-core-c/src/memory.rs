@@ -8,8 +8,8 @@
 use core::slice;
 
 use mrc_core::{
-    CcProfile, Completion, CqSlot, Endpoint, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, RxWord,
-    Storage, TimerSlot, TxRecord, TxWord, Wqe,
+    CcProfile, Completion, CqSlot, Endpoint, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc,
+    RecvWqe, RxWord, Storage, TimerSlot, TxRecord, TxWord, Wqe,
     path::{EvEntry, EvSlot},
 };
 
