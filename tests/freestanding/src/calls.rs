@@ -4,17 +4,65 @@ use core::hint::black_box as opaque;
 
 use mrc_core::cc::{AckSample, Cc, CcConfig, CongestionControl, NsccConfig};
 use mrc_core::path::{
-    EvEntry, EvIndex, Feedback, PathConfig, PathSet, ReverseSet, Selector, auto_profile, compact_profile,
-    validate_profile,
+    EvEntry, EvFormat, EvIndex, EvState, Feedback, FormatMode, PathConfig, PathSet, ReverseSet, Selector, auto_profile,
+    compact_profile, validate_profile,
 };
 use mrc_core::{
-    Access, Discard, Endpoint, IcrcCheck, Instant, MAX_HEADER_LEN, MAX_PORTS, MemRange, Pd, PeerConfig, PlanePath,
-    PortMask, QpInit, Received, RetryConfig, Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Tick,
+    Access, Discard, Endpoint, EvEventMask, EvMode, EvProfileConfig, EvReport, EvSpec, IcrcCheck, Instant,
+    MAX_HEADER_LEN, MAX_PORTS, MemRange, OpRequest, Pd, PeerConfig, PeerHandle, PlanePath, PortMask, ProfileState,
+    QpInit, Received, RetryConfig, Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Tick,
 };
-use mrc_wire::{Ev, Ip, PortNum, Psn, Qpn, Rkey, srv6::EvTemplate};
+use mrc_wire::{EndpointOp, Ev, Ip, PortNum, Psn, Qpn, Rkey, ev::EvField, srv6::EvTemplate};
 
 fn port() -> PortNum {
     PortNum::from_plane(opaque(0))
+}
+
+/// Endpoint operations.
+fn operations(e: &mut Endpoint<'_>, peer: PeerHandle) {
+    let request = OpRequest {
+        cookie: opaque(1),
+        op: opaque(EndpointOp::EvProbe),
+        ports: opaque(PortMask::ALL),
+        path: EvEntry::new(Ev(opaque(1)), port()),
+        dscp: opaque(Some(3)),
+        timeout_ns: opaque(5),
+    };
+    let _ = opaque(e.post_endpoint_op(peer, opaque(&request)));
+    drain(e);
+    e.handle_timeout(opaque(Instant::FAR));
+    let _ = opaque(e.poll_endpoint_op());
+    let _ = opaque(e.peer_ports(peer));
+}
+
+/// EV profiles, as a controller uses them.
+fn profiles(e: &mut Endpoint<'_>) {
+    let Ok(profile) = e.open_ev_profile(opaque(9)) else { return };
+    let Ok(format) = EvFormat::new(opaque(FormatMode::Srv6), opaque(&[32, 16, 16])) else { return };
+    let fields = opaque([EvField::fixed(32, 5), EvField { width: 16, init_val: 0, min_val: 1, max_val: 9, mask: 15 }]);
+    for mode in [EvMode::Explicit, EvMode::Auto, EvMode::Generated] {
+        let events = EvEventMask { good: opaque(true), assumed_bad: opaque(true) };
+        let config = EvProfileConfig {
+            mode: opaque(mode),
+            format,
+            fields: opaque(&fields),
+            count: opaque(8),
+            min_active: opaque(1),
+            events,
+        };
+        let _ = opaque(e.configure_ev_profile(profile, opaque(&config)));
+        let spec = opaque(EvSpec { value: [1; 32], port: Some(port()) });
+        let state = opaque(EvState::Denied);
+        let _ = opaque(e.replace_ev(profile, opaque(&EvSpec::UNPOPULATED), &spec, state, opaque(true)));
+        let _ = opaque(e.set_ev_profile_state(profile, opaque(ProfileState::Online)));
+        let _ = opaque(e.set_ev_state(opaque(Instant::ZERO), profile, &spec, state, opaque(true)));
+        let _ = opaque(e.set_ev_events(profile, opaque(events)));
+        let mut reports = [EvReport::EMPTY; 4];
+        let _ = opaque(e.query_evs(profile, opaque(1), opaque(&mut reports)));
+        let _ = opaque(e.query_ev_state(profile, &spec));
+        let _ = opaque(e.ev_profile_info(profile));
+    }
+    let _ = opaque(e.destroy_ev_profile(profile));
 }
 
 /// Tables, queue pairs, posting.
@@ -93,6 +141,8 @@ pub fn control(e: &mut Endpoint<'_>) {
         let _ = opaque(e.modify_cc_profile(profile, opaque(&nscc)));
         let _ = opaque(e.destroy_cc_profile(profile));
     }
+    operations(e, peer);
+    profiles(e);
     let _ = opaque(e.remove_peer(peer));
     if let Ok(mr) = mr {
         let _ = opaque(e.deregister_mr(mr));

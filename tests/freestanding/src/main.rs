@@ -13,8 +13,8 @@ use core::hint::black_box;
 
 use mrc_core::path::{EvEntry, EvSlot};
 use mrc_core::{
-    CcProfile, Completion, CqSlot, Endpoint, EvProfileSlot, EndpointConfig, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, RxWord, Storage, TimerSlot,
-    TxRecord, TxWord, Wqe,
+    CcProfile, Completion, CqSlot, Endpoint, EndpointConfig, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot,
+    PeerSlot, Qp, Qpcc, RecvWqe, RxWord, Storage, TimerSlot, TxRecord, TxWord, Wqe,
 };
 
 unsafe extern "C" {
