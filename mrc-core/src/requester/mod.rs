@@ -411,14 +411,14 @@ impl TxSide<'_, '_> {
         Some(self.departs(now, psn, segment, choice, true, last))
     }
 
-    /// Repeats the last packet of the oldest request without a Transport ACK so that the responder repeats its Transport ACK.
+    /// Repeats the last packet of the oldest request so that the responder repeats its Transport ACK.
     //= TACK-004
     pub(crate) fn repeat_tail(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         if !self.req.resend_tail {
             return None;
         }
-        let oldest = self.sq.find(self.ring, self.req.tack.next()).map(|segment| segment.wqe);
-        let Some(wqe) = oldest.filter(|wqe| wqe.last_psn().diff(self.req.max_sent) <= 0) else {
+        let oldest = self.sq.oldest(self.ring).filter(|(_, all_sent)| *all_sent).map(|(wqe, _)| *wqe);
+        let Some(wqe) = oldest else {
             self.req.resend_tail = false;
             return None;
         };

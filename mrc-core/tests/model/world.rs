@@ -134,6 +134,8 @@ fn engine<'s>(
         // Port Status Updates go when a port changes, once.
         port_update_on_rts: false,
         port_update_rto_ns: NEVER_NS,
+        // Found by their own tests; frames of theirs would stand between those of the schedule.
+        ev_probe_rate_limit: 0,
         ..EndpointConfig::default()
     };
     cfg.gids[0] = Some(address(side, setup.v4));
