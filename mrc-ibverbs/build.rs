@@ -19,6 +19,8 @@ fn main() {
     }
     // What providers (libmlx5, libefa) and rdma-core's own programs import; 34 = rdma-core 36 to 56.
     map += "IBVERBS_PRIVATE_34 { };\n";
+    // Ours: what lib_mrc.so forwards to.
+    map += "IBVERBS_MRC_1 { };\n";
     let path = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("nodes.map");
     std::fs::write(&path, map).expect("OUT_DIR is writable");
     println!("cargo:rustc-cdylib-link-arg=-Wl,--version-script={}", path.display());

@@ -8,11 +8,14 @@ use core::ffi::c_int;
 
 use mrc_afxdp::device::{Device, DeviceError};
 use mrc_afxdp::{Problem, SetupError};
-use mrc_core::{EvProfileHandle, Limits, PeerHandle, TableError};
+use mrc_core::cc::CcConfig;
+use mrc_core::path::EvEntry;
+use mrc_core::{CcProfileHandle, EvProfileHandle, Limits, PeerHandle, TableError};
 use mrc_verbs_shim::host::HostFile;
 use parking_lot::Mutex;
 
 use crate::events::Hub;
+use crate::mrc::profile::MAX_EVS;
 
 /// Sizes. Beyond them creating fails with ENOMEM.
 pub(crate) const MAX_QP: usize = 256;
@@ -23,6 +26,8 @@ pub(crate) const MAX_MR: usize = 1024;
 pub(crate) const MAX_WR: usize = 16_384;
 /// Completions a CQ's ring can hold.
 pub(crate) const MAX_CQE: usize = 1 << 18;
+/// Different lists of EVs, and different configurations of congestion control, that QPs of a process may have had.
+const MAX_LISTS: usize = 64;
 /// Work requests in the engine's own queues; the rest waits in the rings.
 pub(crate) const ENGINE_QUEUE: usize = 256;
 
@@ -31,6 +36,8 @@ pub(crate) struct Engine {
     pub(crate) host: HostFile,
     pub(crate) hub: Arc<Hub>,
     peers: Mutex<Vec<(Ipv6Addr, PeerHandle, EvProfileHandle)>>,
+    lists: Mutex<Vec<(Vec<EvEntry>, EvProfileHandle)>>,
+    controls: Mutex<Vec<(CcConfig, CcProfileHandle)>>,
     next_pd: AtomicU32,
 }
 
@@ -55,6 +62,7 @@ impl Engine {
         let peers = host.peers.len() + 1;
         let paths = host.peers.iter().map(|peer| usize::from(peer.uplinks.max(1))).max().unwrap_or(1);
         let paths = paths * host.planes.len();
+        let evs = paths.max(MAX_EVS);
         config.limits = Limits {
             qps: MAX_QP,
             cqs: MAX_CQ,
@@ -64,10 +72,11 @@ impl Engine {
             recv_queue: ENGINE_QUEUE,
             wimm: 256,
             peers,
-            ev_profiles: peers,
-            profile_evs: paths,
-            evs: paths,
-            active_evs: paths.min(128),
+            ev_profiles: peers + MAX_LISTS,
+            profile_evs: evs,
+            evs,
+            active_evs: evs.min(128),
+            cc_profiles: 1 + MAX_LISTS,
             ..Limits::default()
         };
         let device = Device::open(config)?;
@@ -77,8 +86,8 @@ impl Engine {
         let hub = Arc::new(Hub::new(host.planes.len()));
         let hears = Arc::clone(&hub);
         device.on_event(move |event| hears.hear(event))?;
-        let (peers, next_pd) = (Mutex::default(), AtomicU32::new(1));
-        Ok(Self { device, host: host.clone(), hub, peers, next_pd })
+        let (peers, lists, controls) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { device, host: host.clone(), hub, peers, lists, controls, next_pd: AtomicU32::new(1) })
     }
 
     /// A number for a new protection domain.
@@ -110,6 +119,41 @@ impl Engine {
         let profile = self.device.create_ev_profile(paths).map_err(|error| failed("paths", &error))?;
         peers.push((peer.gid, handle, profile));
         Ok((handle, profile))
+    }
+}
+
+impl Engine {
+    /// The engine's profile of a controller's EVs. Where the host chose them, those that do not lead to the peer are left out.
+    pub(crate) fn ev_profile(
+        &self,
+        gid: Ipv6Addr,
+        mut entries: Vec<EvEntry>,
+        any_path: bool,
+    ) -> Result<EvProfileHandle, c_int> {
+        if any_path && let Some(peer) = self.host.peer_by_gid(gid) {
+            let paths = self.host.paths_to(&peer).map_err(|_| libc::EINVAL)?;
+            entries.retain(|entry| paths.iter().any(|path| (path.ev, path.port) == (entry.ev, entry.port)));
+        }
+        let mut lists = self.lists.lock();
+        if let Some((_, handle)) = lists.iter().find(|(known, _)| *known == entries) {
+            return Ok(*handle);
+        }
+        let created = self.device.create_ev_profile(entries.clone());
+        let handle = created.map_err(|error| failed("EV profile", &error))?;
+        lists.push((entries, handle));
+        Ok(handle)
+    }
+
+    /// The engine's profile of a configuration of congestion control.
+    pub(crate) fn cc_profile(&self, config: CcConfig) -> Result<CcProfileHandle, c_int> {
+        let mut controls = self.controls.lock();
+        if let Some((_, handle)) = controls.iter().find(|(known, _)| *known == config) {
+            return Ok(*handle);
+        }
+        let created = self.device.create_cc_profile(config);
+        let handle = created.map_err(|error| failed("congestion-control profile", &error))?;
+        controls.push((config, handle));
+        Ok(handle)
     }
 }
 

@@ -138,6 +138,7 @@ impl Hub {
         match event {
             DeviceEvent::Engine(Event::QpError { qp, cause }) => self.qp_failed(qp.value(), cause),
             DeviceEvent::Engine(Event::Port { port, up }) => self.port(u32::from(port.plane()), up),
+            DeviceEvent::Engine(Event::Ev { qp, transition }) => crate::mrc::heard(qp.value(), &transition),
             DeviceEvent::Engine(other) => log::debug!("{other:?}"),
             DeviceEvent::PostRefused { wr_id, why } => log::error!("work request {wr_id:#x}: {why}"),
             DeviceEvent::Link(text) => log::info!("{text}"),

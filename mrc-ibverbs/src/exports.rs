@@ -10,7 +10,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::object;
-use crate::{cq, device, events, memory, qp, query, text};
+use crate::{cq, device, events, memory, mrc, qp, query, text};
 
 /// Answers EOPNOTSUPP.
 unsafe extern "C" fn refuse() -> c_int {
@@ -121,6 +121,51 @@ export! { "IBVERBS_1.9": ibv_get_device_index = device::get_device_index }
 export! { "IBVERBS_1.11": _ibv_query_gid_ex = query::query_gid_ex, _ibv_query_gid_table = query::query_gid_table }
 export! { "IBVERBS_1.13": ibv_is_fork_initialized = device::is_fork_initialized }
 export! { "IBVERBS_PRIVATE_34": ibv_query_gid_type = query::query_gid_type }
+
+// Objects of verbs and of MRC are the same where the function is.
+export! { "IBVERBS_MRC_1":
+    mrc_query_device = mrc::query_device,
+    mrc_query_device_ex = mrc::query_device_ex,
+    mrc_query_version = mrc::query_version,
+    mrc_create_context = mrc::create_context,
+    mrc_destroy_context = mrc::destroy_context,
+    mrc_create_comp_channel = mrc::queue::create_comp_channel,
+    mrc_get_comp_channel_fd = mrc::queue::get_comp_channel_fd,
+    mrc_destroy_comp_channel = events::destroy_comp_channel,
+    mrc_create_cq = mrc::queue::create_cq,
+    mrc_poll_cq = mrc::queue::poll_cq,
+    mrc_destroy_cq = mrc::queue::destroy_cq,
+    mrc_req_notify_cq = mrc::queue::req_notify_cq,
+    mrc_get_cq_event = mrc::queue::get_cq_event,
+    mrc_ack_cq_events = mrc::queue::ack_cq_events,
+    mrc_create_qp_hint = mrc::hint::create_qp_hint,
+    mrc_destroy_qp_hint = mrc::hint::destroy_qp_hint,
+    mrc_query_qp_hint = mrc::hint::query_qp_hint,
+    mrc_modify_qp_hint = mrc::hint::modify_qp_hint,
+    mrc_create_qp = mrc::qp::create_qp,
+    mrc_destroy_qp = qp::destroy_qp,
+    mrc_query_qp = mrc::qp::query_qp,
+    mrc_modify_qp = mrc::qp::modify_qp,
+    mrc_get_qpn = mrc::qp::get_qpn,
+    mrc_post_send = mrc::qp::post_send,
+    mrc_post_recv = mrc::qp::post_recv,
+    mrc_get_async_event = mrc::queue::get_async_event,
+    mrc_ack_async_event = events::ack_async_event,
+    mrc_ctl_query_device = mrc::ctl::query_device,
+    mrc_ctl_query_device_ex = mrc::ctl::query_device_ex,
+    mrc_ctl_query_version = mrc::query_version,
+    mrc_ctl_query_port = mrc::ctl::query_port,
+    mrc_ctl_modify_port = mrc::ctl::modify_port,
+    mrc_ctl_query_ev_fmt_profile = mrc::ctl::query_ev_fmt_profile,
+    mrc_ctl_modify_ev_fmt_profile = mrc::ctl::modify_ev_fmt_profile,
+    mrc_ctl_query_ev_profile = mrc::ctl::query_ev_profile,
+    mrc_ctl_modify_ev_profile = mrc::ctl::modify_ev_profile,
+    mrc_ctl_query_cc_profile = mrc::ctl::query_cc_profile,
+    mrc_ctl_modify_cc_profile = mrc::ctl::modify_cc_profile,
+    mrc_ctl_create_ev_event_cq = mrc::queue::create_ev_event_cq,
+    mrc_ctl_poll_ev_event = mrc::queue::poll_ev_event,
+    mrc_ctl_ep_batch_send_wait = mrc::endpoint::ep_batch_send_wait,
+}
 
 export_all! { "IBVERBS_1.1", nothing: ibv_dofork_range, ibv_dontfork_range, ibv_register_driver }
 export_all! { "IBVERBS_1.0", nothing:

@@ -14,6 +14,7 @@
 //! | `memory` | protection domains, memory regions |
 //! | `cq`, `qp`, `work`, `events` | queues, their state machine, posting, what sleeps and wakes |
 //! | `text` | names of numbers |
+//! | `mrc` | the calls of `mrc.h` and `mrc_ctl.h` |
 //!
 //! **Progress** is the device's own thread (`mrc_afxdp::device`): it works while the application spins on memory or sleeps
 //! in TCP. Posts and completions pass through lock-free rings, one for each QP's sends and receives and one per CQ. The
@@ -26,9 +27,8 @@
 //!
 //! **`fork`**: the child has no progress thread; it may exec or exit, and nothing it does harms the parent.
 //!
-//! For the libmrc library (`lib_mrc.so`): it takes `struct ibv_context *` made here, so that its calls must run in this
-//! library. Put them in modules beside these, export them under a node of their own (`exports`, `build.rs`), and let
-//! `lib_mrc.so` be forwarders that need `libibverbs.so.1`.
+//! **`lib_mrc.so`** takes a `struct ibv_context *` made here, so that its calls run in this library: they are exported under
+//! the node `IBVERBS_MRC_1`, and `lib_mrc.so` (crate `mrc-libmrc`) forwards to them.
 #![deny(unsafe_op_in_unsafe_fn)]
 // The signatures of the exported functions are C's; their contract is the manual page of each.
 #![allow(clippy::missing_safety_doc)]
@@ -40,6 +40,7 @@ mod engine;
 mod events;
 mod exports;
 mod memory;
+mod mrc;
 mod object;
 mod qp;
 mod query;

@@ -18,6 +18,9 @@ pub(crate) enum Kind {
     Channel,
     Cq,
     Qp,
+    MrcContext,
+    Hint,
+    EvCq,
 }
 
 static LIVE: LazyLock<Mutex<HashMap<usize, Kind>>> = LazyLock::new(Mutex::default);

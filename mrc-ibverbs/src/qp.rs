@@ -33,9 +33,12 @@ pub(crate) const MAX_INLINE: u32 = 256;
 /// Scatter entries of a receive request, which a write with immediate never uses.
 const MAX_RECV_SGE: u32 = 16;
 /// Our responder's window and our wish for the peer's, in units of 128 PSNs. Both sides run this library or agree.
-const MPR: u8 = 8;
+pub(crate) const MPR: u8 = 8;
 /// Writes with immediate in flight.
-const MAX_WIMM: u16 = 256;
+pub(crate) const MAX_WIMM: u16 = 256;
+
+/// What a plane is taken to carry where congestion control asks, in bit/s: what the port says of itself.
+const LINK_RATE: u64 = 100_000_000_000;
 
 /// A queue pair.
 #[repr(C)]
@@ -50,7 +53,9 @@ pub(crate) struct Qp {
     pub(crate) receives: Mutex<ReceiveSide>,
     pub(crate) cap: IbvQpCap,
     pub(crate) signal_all: bool,
-    extended: bool,
+    pub(crate) extended: bool,
+    /// What `mrc_modify_qp` set.
+    pub(crate) mrc: Mutex<crate::mrc::Settings>,
     attr: Mutex<IbvQpAttr>,
     pub(crate) unacknowledged: Unacknowledged,
     context: Arc<Shared>,
@@ -80,7 +85,7 @@ fn capabilities(asked: &IbvQpCap) -> Result<IbvQpCap, c_int> {
     Ok(IbvQpCap { max_send_wr: asked.max_send_wr.max(1), max_send_sge: 1, ..*asked })
 }
 
-fn create(pd: *mut IbvPd, attr: &IbvQpInitAttr, extended: bool) -> Result<(*mut IbvQp, IbvQpCap), c_int> {
+pub(crate) fn create(pd: *mut IbvPd, attr: &IbvQpInitAttr, extended: bool) -> Result<(*mut IbvQp, IbvQpCap), c_int> {
     let domain = object::get::<Pd>(pd)?;
     let (send_cq, recv_cq) = (object::get::<Cq>(attr.send_cq)?, object::get::<Cq>(attr.recv_cq)?);
     if attr.qp_type != QPT_RC || !attr.srq.is_null() {
@@ -130,6 +135,7 @@ fn create(pd: *mut IbvPd, attr: &IbvQpInitAttr, extended: bool) -> Result<(*mut 
         cap,
         signal_all: attr.sq_sig_all != 0,
         extended,
+        mrc: Mutex::default(),
         attr: Mutex::default(),
         unacknowledged: Unacknowledged::default(),
         context: Arc::clone(&shared),
@@ -320,7 +326,7 @@ impl Qp {
             (_, QPS_ERR) => device.modify_to_error(self.handle),
             (QPS_RESET, QPS_INIT) => device.modify_to_init(self.handle),
             (QPS_INIT, QPS_RTR) => device.modify_to_rtr(self.handle, self.receive_attributes(attr)?),
-            (QPS_RTR, QPS_RTS) => device.modify_to_rts(self.handle, self.send_attributes(attr)),
+            (QPS_RTR, QPS_RTS) => device.modify_to_rts(self.handle, self.send_attributes(attr)?),
             _ => {
                 log::error!("QP {:#x}: no way from state {from} to state {to}", self.number());
                 return Err(libc::EINVAL);
@@ -346,22 +352,33 @@ impl Qp {
             log::error!("QP {:#x}: path MTU {path_mtu}, but the interfaces carry {largest}", self.number());
             return Err(libc::EINVAL);
         }
-        let (peer, profile) = self.engine.peer(Ipv6Addr::from(attr.ah_attr.grh.dgid))?;
+        let gid = Ipv6Addr::from(attr.ah_attr.grh.dgid);
+        let (peer, mut profile) = self.engine.peer(gid)?;
+        let mrc = self.mrc.lock();
+        if let Some((entries, any_path)) = mrc.ev.as_ref().and_then(|bound| bound.entries()) {
+            profile = self.engine.ev_profile(gid, entries, any_path)?;
+        }
         let dest_qp = Qpn::new(attr.dest_qp_num);
         let mut rtr = RtrAttr::software(peer, dest_qp, Psn::new(attr.rq_psn), profile);
-        (rtr.path_mtu, rtr.mpr_dest, rtr.max_wimm_dest) = (path_mtu, MPR, MAX_WIMM);
+        (rtr.path_mtu, rtr.mpr_dest, rtr.max_wimm_dest) = (path_mtu, mrc.mpr_dest, mrc.max_wimm_dest);
         Ok(rtr)
     }
 
-    fn send_attributes(&self, attr: &IbvQpAttr) -> RtsAttr {
+    fn send_attributes(&self, attr: &IbvQpAttr) -> Result<RtsAttr, c_int> {
+        let mrc = self.mrc.lock();
         let mut rts = RtsAttr::software(Psn::new(attr.sq_psn));
-        (rts.mpr, rts.max_wimm) = (MPR, MAX_WIMM);
-        rts.retry = self.engine.host.retry();
+        (rts.mpr, rts.max_wimm) = (mrc.mpr, mrc.max_wimm);
+        rts.retry = mrc.retry(self.engine.host.retry());
+        if let Some(config) =
+            mrc.cc.as_ref().and_then(|bound| bound.congestion(LINK_RATE * self.engine.host.planes.len() as u64))
+        {
+            rts.cc = Some(self.engine.cc_profile(config)?);
+        }
         // Five eighths of the window, 640 packets: more than planes and software queues reorder, and a loss is found without
         // the timer, which is long. The engine's default waits for the whole window, which a hole stops.
         rts.reorder_factor = 160;
         rts.paths.loss_ev_action = LossEvAction::AssumedBad;
-        rts
+        Ok(rts)
     }
 }
 

@@ -22,8 +22,8 @@ use mrc_core::cc::CcConfig;
 use mrc_core::path::EvEntry;
 use mrc_core::{
     Access, CcProfileHandle, ConfigError, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, Event, Instant, Limits,
-    ModifyError, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig, PostError, QpHandle, QpInfo, QpInit,
-    QpccInfo, RtrAttr, RtsAttr, Stats, TableError,
+    ModifyError, MrHandle, OpError, OpOutcome, OpRequest, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig,
+    PostError, QpHandle, QpInfo, QpInit, QpccInfo, RtrAttr, RtsAttr, Stats, TableError,
 };
 use mrc_wire::{Ev, Ip, PortNum, Rkey};
 
@@ -479,6 +479,22 @@ impl Device {
     /// As [`Endpoint::set_receiver_penalty`].
     pub fn set_receiver_penalty(&self, qp: QpHandle, penalty: u8, restore_cwnd: bool) -> Result<(), DeviceError> {
         self.call(move |progress| progress.engine.set_receiver_penalty(qp, penalty, restore_cwnd))?.map_err(Into::into)
+    }
+
+    /// Sends an endpoint operation; [`Device::poll_endpoint_op`] tells how it ended.
+    ///
+    /// # Errors
+    /// The device is closed; inside, what [`Endpoint::post_endpoint_op`] refuses.
+    pub fn post_endpoint_op(&self, peer: PeerHandle, request: OpRequest) -> Result<Result<(), OpError>, DeviceError> {
+        self.call(move |progress| progress.engine.post_endpoint_op(peer, &request))
+    }
+
+    /// The endpoint operation that ended longest ago, if any did.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn poll_endpoint_op(&self) -> Result<Option<OpOutcome>, DeviceError> {
+        self.call(|progress| progress.engine.poll_endpoint_op())
     }
 
     /// Counters.

@@ -63,6 +63,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for name in ["libibverbs.so.1", "libibverbs.so"] {
         symlink(&library, scratch.0.join(name)).context("linking the library")?;
     }
+    // Both names: programs of the field ask for the second.
+    let mrc = library.with_file_name("lib_mrc.so");
+    for name in ["lib_mrc.so", "libnv_mrc.so"].into_iter().filter(|_| mrc.exists()) {
+        symlink(&mrc, scratch.0.join(name)).context("linking the library")?;
+    }
     let mut path = scratch.0.clone().into_os_string();
     if let Some(more) = std::env::var_os("LD_LIBRARY_PATH").filter(|more| !more.is_empty()) {
         path.push(":");

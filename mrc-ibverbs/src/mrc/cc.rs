@@ -1,0 +1,33 @@
+//! From the configuration of NSCC in `mrc_ctl.h`, with its floating-point numbers, to the engine's, which has none.
+
+use mrc_core::cc::{CcConfig, NsccConfig};
+
+use super::abi::MrcCtlCcNsccCfg;
+
+/// Unloaded round trip where the controller does not know it, in nanoseconds: that of one host's software.
+const BASE_RTT_NS: u32 = 100_000;
+
+/// Q16.16; what is negative or no number is zero, the device's own choice.
+fn q16(value: f32) -> u32 {
+    (value * 65_536.0) as u32
+}
+
+/// The engine's configuration. Zero leaves a parameter to the engine there as here.
+pub(crate) fn engine_config(config: &MrcCtlCcNsccCfg, rate_bps: u64) -> CcConfig {
+    let base_rtt = if config.base_rtt == 0 { BASE_RTT_NS } else { config.base_rtt };
+    CcConfig::Nscc(NsccConfig {
+        disable_qa: config.disable_qa != 0,
+        adjust_bytes: config.adjust_bytes_threshold,
+        adjust_period_ns: config.adjust_period_threshold,
+        eta_bytes: config.eta as u32,
+        fi_bytes: config.fi as u32,
+        fi_scale_q16: q16(config.fi_scale),
+        gamma_q16: q16(config.gamma),
+        max_md_jump_q16: q16(config.max_md_jump),
+        max_cwnd_bytes: config.max_cwnd,
+        qa_gate: config.qa_gate,
+        qa_threshold_ns: config.qa_threshold,
+        target_delay_ns: config.target_delay,
+        ..NsccConfig::new(rate_bps, base_rtt, false)
+    })
+}

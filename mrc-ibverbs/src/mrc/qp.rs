@@ -1,0 +1,333 @@
+//! Queue pairs as `mrc.h` has them: those of verbs, and the attributes of MRC beside.
+
+use std::sync::Arc;
+
+use core::ffi::c_int;
+
+use mrc_core::RetryConfig;
+
+use super::MrcContext;
+use super::abi::{
+    MrcQpAttr, MrcQpInitAttr, PROTOCOL_VERSION_1, QP_CAP, QP_CAP_DYNAMIC_MPR, QP_CAP_SVC_TIME_DEST_UNSUPPORTED,
+    QP_CAP_TRIM_NACK_DEST_UNSUPPORTED, QP_CC_PROFILE_ID, QP_EV_PROFILE_ID, QP_HINT, QP_MAX_WIMM, QP_MAX_WIMM_DEST,
+    QP_MPR, QP_MPR_DEST, QP_RETRY_CNT, QP_TIMEOUT, VENDOR_CFG, VendorCfg,
+};
+use super::hint::Hint;
+use super::profile::Bound;
+use crate::abi::{
+    IbvQp, IbvQpAttr, IbvQpInitAttr, IbvRecvWr, IbvSendWr, QP_ALT_PATH, QP_EX_WRITES, QP_PATH_MIG_STATE, QP_PKEY_INDEX,
+    QP_PORT, QPT_RC,
+};
+use crate::object;
+use crate::qp::{self, MAX_WIMM, MPR, Qp};
+use crate::work;
+
+/// What `mrc_modify_qp` set; the defaults are those of verbs.
+pub(crate) struct Settings {
+    pub(crate) mpr: u8,
+    pub(crate) mpr_dest: u8,
+    pub(crate) max_wimm: u16,
+    pub(crate) max_wimm_dest: u16,
+    /// `None`: the host's.
+    timeout: Option<u8>,
+    /// Linear and exponential; `None`: the host's.
+    retries: Option<(u8, u8)>,
+    pub(crate) ev: Option<Bound>,
+    pub(crate) cc: Option<Bound>,
+    hint: Option<(usize, Arc<()>)>,
+    cap: u32,
+    vendor_cfg: VendorCfg,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mpr: MPR,
+            mpr_dest: MPR,
+            max_wimm: MAX_WIMM,
+            max_wimm_dest: MAX_WIMM,
+            timeout: None,
+            retries: None,
+            ev: None,
+            cc: None,
+            hint: None,
+            cap: 0,
+            vendor_cfg: [0; 128],
+        }
+    }
+}
+
+impl Settings {
+    /// The host's timer and retries with what the application set.
+    pub(crate) fn retry(&self, host: RetryConfig) -> RetryConfig {
+        let (linear, exponential) = self.retries.unwrap_or((host.linear, host.exponential));
+        RetryConfig { timeout: self.timeout.unwrap_or(host.timeout), linear, exponential }
+    }
+}
+
+const KNOWN: u32 = QP_MAX_WIMM
+    | QP_MAX_WIMM_DEST
+    | QP_MPR
+    | QP_MPR_DEST
+    | QP_TIMEOUT
+    | QP_EV_PROFILE_ID
+    | QP_CC_PROFILE_ID
+    | QP_HINT
+    | QP_RETRY_CNT
+    | QP_CAP
+    | VENDOR_CFG;
+
+/// Whether the values that the mask names can be.
+fn check(attr: &MrcQpAttr, mask: u32) -> Result<(), c_int> {
+    let window = |mpr: u8| (1..=MPR).contains(&mpr);
+    let named = |bit: u32| mask & bit != 0;
+    let wrong = mask & !KNOWN != 0
+        || named(QP_MPR) && !window(attr.mpr)
+        || named(QP_MPR_DEST) && !window(attr.mpr_dest)
+        || named(QP_MAX_WIMM) && attr.max_wimm > MAX_WIMM
+        || named(QP_MAX_WIMM_DEST) && attr.max_wimm_dest > MAX_WIMM
+        || named(QP_TIMEOUT) && attr.timeout > 24
+        || named(QP_RETRY_CNT) && (attr.linear_cnt > 7 || attr.exp_cnt > 25);
+    if wrong {
+        return Err(libc::EINVAL);
+    }
+    if named(QP_CAP) {
+        let known = QP_CAP_TRIM_NACK_DEST_UNSUPPORTED | QP_CAP_DYNAMIC_MPR | QP_CAP_SVC_TIME_DEST_UNSUPPORTED;
+        if attr.cap & !known != 0 {
+            return Err(libc::EINVAL);
+        }
+        // The device does not offer it.
+        if attr.cap & QP_CAP_DYNAMIC_MPR != 0 {
+            return Err(libc::EOPNOTSUPP);
+        }
+    }
+    Ok(())
+}
+
+impl Settings {
+    fn apply(&mut self, qpn: u32, attr: &MrcQpAttr, mask: u32) -> Result<(), c_int> {
+        check(attr, mask)?;
+        let named = |bit: u32| mask & bit != 0;
+        // What can fail comes first.
+        if named(QP_HINT) {
+            self.hint = match attr.qp_hint {
+                hint if hint.is_null() => None,
+                hint => Some((hint as usize, Arc::clone(&object::get::<Hint>(hint)?.users))),
+            };
+        }
+        if named(QP_EV_PROFILE_ID) {
+            // The old hold goes first: it ends with the QP's number, which the new one has as well.
+            self.ev = None;
+            self.ev = Bound::ev(attr.ev_profile_id, qpn)?;
+        }
+        if named(QP_CC_PROFILE_ID) {
+            self.cc = Bound::cc(attr.cc_profile_id)?;
+        }
+        if named(QP_MPR) {
+            self.mpr = attr.mpr;
+        }
+        if named(QP_MPR_DEST) {
+            self.mpr_dest = attr.mpr_dest;
+        }
+        if named(QP_MAX_WIMM) {
+            self.max_wimm = attr.max_wimm;
+        }
+        if named(QP_MAX_WIMM_DEST) {
+            self.max_wimm_dest = attr.max_wimm_dest;
+        }
+        if named(QP_TIMEOUT) {
+            self.timeout = Some(attr.timeout);
+        }
+        if named(QP_RETRY_CNT) {
+            self.retries = Some((attr.linear_cnt, attr.exp_cnt));
+        }
+        if named(QP_CAP) {
+            self.cap = attr.cap;
+        }
+        if named(VENDOR_CFG) {
+            self.vendor_cfg = attr.vendor_cfg;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, host: RetryConfig) -> MrcQpAttr {
+        let retry = self.retry(host);
+        MrcQpAttr {
+            mpr: self.mpr,
+            mpr_dest: self.mpr_dest,
+            max_wimm: self.max_wimm,
+            max_wimm_dest: self.max_wimm_dest,
+            timeout: retry.timeout,
+            ev_profile_id: self.ev.as_ref().map_or(0, Bound::id),
+            cc_profile_id: self.cc.as_ref().map_or(0, Bound::id),
+            linear_cnt: retry.linear,
+            exp_cnt: retry.exponential,
+            qp_hint: self.hint.as_ref().map_or(0, |hint| hint.0) as *mut Hint,
+            cap: self.cap,
+            vendor_cfg: self.vendor_cfg,
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn create_qp(context: *mut MrcContext, attr: *mut MrcQpInitAttr) -> *mut IbvQp {
+    let create = || {
+        object::get::<MrcContext>(context)?;
+        // SAFETY: null or the application's structure.
+        let attr = unsafe { attr.as_mut() }.ok_or(libc::EINVAL)?;
+        if attr.protocol_version & !PROTOCOL_VERSION_1 != 0 || attr.send_ops_flags & !QP_EX_WRITES != 0 {
+            return Err(libc::EINVAL);
+        }
+        let init = IbvQpInitAttr {
+            qp_context: attr.qp_context,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: core::ptr::null_mut(),
+            cap: attr.cap,
+            qp_type: QPT_RC,
+            sq_sig_all: attr.sq_sig_all,
+        };
+        let (qp, cap) = qp::create(attr.pd, &init, attr.send_ops_flags != 0)?;
+        attr.cap = cap;
+        Ok(qp)
+    };
+    object::pointer(create())
+}
+
+pub(crate) unsafe extern "C" fn modify_qp(
+    qp: *mut IbvQp,
+    attr: *mut IbvQpAttr,
+    mask: c_int,
+    mrc: *const MrcQpAttr,
+    mrc_mask: c_int,
+) -> c_int {
+    let modify = || {
+        let object = object::get::<Qp>(qp)?;
+        let (mask, mrc_mask) = (mask as u32, mrc_mask as u32);
+        // Port, timers and the like have no meaning here, but programs name them; these two promise something.
+        if mask & (QP_ALT_PATH | QP_PATH_MIG_STATE) != 0 || (mask != 0 && attr.is_null()) {
+            return Err(libc::EINVAL);
+        }
+        if mrc_mask != 0 {
+            // SAFETY: null or the application's structure.
+            let mrc = unsafe { mrc.as_ref() }.ok_or(libc::EINVAL)?;
+            object.mrc.lock().apply(object.number(), mrc, mrc_mask)?;
+        }
+        if mask == 0 {
+            return Ok(());
+        }
+        // SAFETY: not null; the application's structure.
+        let mut attr = unsafe { attr.read() };
+        // There is one port and one partition; verbs want them named.
+        attr.port_num = 1;
+        if mask & QP_PKEY_INDEX == 0 {
+            attr.pkey_index = 0;
+        }
+        // SAFETY: a live QP and a structure of ours.
+        match unsafe { qp::modify_qp(qp, &raw mut attr, (mask | QP_PORT | QP_PKEY_INDEX) as c_int) } {
+            0 => Ok(()),
+            code => Err(code),
+        }
+    };
+    object::code(modify())
+}
+
+pub(crate) unsafe extern "C" fn query_qp(
+    qp: *mut IbvQp,
+    attr: *mut IbvQpAttr,
+    mask: c_int,
+    mrc: *mut MrcQpAttr,
+    _mrc_mask: c_int,
+    init: *mut MrcQpInitAttr,
+) -> c_int {
+    let query = || {
+        let object = object::get::<Qp>(qp)?;
+        let mut known = IbvQpAttr::default();
+        // SAFETY: a live QP and a structure of ours; the last may be null.
+        match unsafe { qp::query_qp(qp, &raw mut known, mask, core::ptr::null_mut()) } {
+            0 => {}
+            code => return Err(code),
+        }
+        // SAFETY: the QP lives.
+        let base = unsafe { &(*object.abi.get()).qp_base };
+        // SAFETY: null or the application's room for one structure each.
+        unsafe {
+            super::give(attr, known);
+            super::give(mrc, object.mrc.lock().tell(object.engine.host.retry()));
+            super::give(
+                init,
+                MrcQpInitAttr {
+                    qp_context: base.qp_context,
+                    send_cq: base.send_cq,
+                    recv_cq: base.recv_cq,
+                    cap: object.cap,
+                    sq_sig_all: object.signal_all.into(),
+                    pd: base.pd,
+                    send_ops_flags: if object.extended { QP_EX_WRITES } else { 0 },
+                    protocol_version: PROTOCOL_VERSION_1,
+                },
+            );
+        }
+        Ok(())
+    };
+    object::code(query())
+}
+
+pub(crate) unsafe extern "C" fn get_qpn(qp: *mut IbvQp, qpn: *mut u32) -> c_int {
+    let get = || {
+        let object = object::get::<Qp>(qp)?;
+        if qpn.is_null() {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: not null; the application gives room for a number.
+        unsafe { qpn.write(object.number()) };
+        Ok(())
+    };
+    object::minus_one(get())
+}
+
+pub(crate) unsafe extern "C" fn post_send(qp: *mut IbvQp, wr: *mut IbvSendWr, bad: *mut *mut IbvSendWr) -> c_int {
+    // SAFETY: the contract is the same.
+    match unsafe { work::post_send(qp, wr, bad) } {
+        // What `mrc.h` has no operation for is a wrong argument there.
+        libc::EOPNOTSUPP => object::code(Err(libc::EINVAL)),
+        answer => answer,
+    }
+}
+
+pub(crate) unsafe extern "C" fn post_recv(qp: *mut IbvQp, wr: *mut IbvRecvWr, bad: *mut *mut IbvRecvWr) -> c_int {
+    // SAFETY: the contract is the same.
+    match unsafe { work::post_recv(qp, wr, bad) } {
+        0 => 0,
+        code => object::minus_one(Err(code)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_outside_their_range_are_refused_and_all_masks_may_be_empty() {
+        let host = RetryConfig { timeout: 12, linear: 7, exponential: 8 };
+        let mut settings = Settings::default();
+        let base = settings.tell(host);
+        settings.apply(1, &base, 0).unwrap();
+        assert_eq!(settings.retry(host), host);
+        for (mask, bad) in [
+            (QP_MPR, MrcQpAttr { mpr: 0, ..base }),
+            (QP_MPR_DEST, MrcQpAttr { mpr_dest: MPR + 1, ..base }),
+            (QP_MAX_WIMM, MrcQpAttr { max_wimm: MAX_WIMM + 1, ..base }),
+            (QP_TIMEOUT, MrcQpAttr { timeout: 25, ..base }),
+            (QP_RETRY_CNT, MrcQpAttr { linear_cnt: 8, ..base }),
+            (QP_RETRY_CNT, MrcQpAttr { exp_cnt: 26, ..base }),
+            (QP_CAP, MrcQpAttr { cap: 8, ..base }),
+            (1 << 20, base),
+            (QP_EV_PROFILE_ID, MrcQpAttr { ev_profile_id: 99, ..base }),
+        ] {
+            assert_eq!(settings.apply(1, &bad, mask), Err(libc::EINVAL), "{mask:#x}");
+        }
+        assert_eq!(settings.apply(1, &MrcQpAttr { cap: QP_CAP_DYNAMIC_MPR, ..base }, QP_CAP), Err(libc::EOPNOTSUPP));
+        settings.apply(1, &MrcQpAttr { timeout: 20, mpr: 2, ..base }, QP_TIMEOUT | QP_MPR).unwrap();
+        assert_eq!((settings.retry(host).timeout, settings.mpr), (20, 2));
+    }
+}

@@ -1,0 +1,288 @@
+//! Completion queues, channels and events as `mrc.h` has them, and the queue of EV events.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+
+use core::ffi::{c_int, c_uint, c_void};
+
+use mrc_afxdp::device::CompletionWaker as _;
+use mrc_core::path::{EvState, Transition};
+use parking_lot::Mutex;
+
+use super::abi::{EV_ASSUMED_BAD, EV_DENIED, EV_GOOD, MrcCtlEv, MrcCtlEvEvent};
+use super::{MrcContext, ctl, profile};
+use crate::abi::{IbvAsyncEvent, IbvCompChannel, IbvCq, IbvWc};
+use crate::cq;
+use crate::events::{self, Channel, Notify, Unacknowledged};
+use crate::object::{self, Kind, Object};
+
+/// Events that wait for a controller. A new one of the same EV takes the place of the old one; a full queue loses the oldest.
+struct Events {
+    waiting: Mutex<VecDeque<MrcCtlEvEvent>>,
+    room: usize,
+    notify: Notify,
+}
+
+impl Events {
+    fn push(&self, profile_id: u64, ev: MrcCtlEv, state: u32) {
+        {
+            let mut waiting = self.waiting.lock();
+            waiting.retain(|event| event.profile_id != profile_id || event.ev != ev);
+            if waiting.len() >= self.room {
+                waiting.pop_front();
+                log::warn!("EV events: a controller does not poll; the oldest is lost");
+            }
+            // Packets lost on one path are not counted for it alone.
+            waiting.push_back(MrcCtlEvEvent { profile_id, ev, drop_count: 0, state });
+        }
+        self.notify.completed(true);
+    }
+}
+
+static QUEUES: Mutex<Vec<Weak<Events>>> = Mutex::new(Vec::new());
+
+/// From the progress thread: an EV of a QP changed.
+pub(crate) fn heard(qpn: u32, transition: &Transition) {
+    let state = match transition.to {
+        EvState::Good | EvState::Skip => EV_GOOD,
+        EvState::AssumedBad => EV_ASSUMED_BAD,
+        EvState::Denied => EV_DENIED,
+    };
+    let Some((id, ev)) = profile::with(|registry| registry.ev_changed(qpn, transition.ev, transition.port, state))
+    else {
+        return;
+    };
+    for queue in QUEUES.lock().iter().filter_map(Weak::upgrade) {
+        queue.push(id, ev, state);
+    }
+}
+
+/// The CQ of EV events. To the application it is an `mrc_cq` like others.
+pub(crate) struct EvCq {
+    events: Arc<Events>,
+    cq_context: usize,
+    channel: Option<usize>,
+    unacknowledged: Unacknowledged,
+    polled: AtomicU32,
+    event_stride: usize,
+}
+
+// SAFETY: the application sees it as an opaque pointer only; `IbvCq` stands for it and is never read.
+unsafe impl Object for EvCq {
+    type Abi = IbvCq;
+    const KIND: Kind = Kind::EvCq;
+}
+
+pub(crate) unsafe extern "C" fn create_ev_event_cq(
+    context: *mut MrcContext,
+    cqe: c_int,
+    cq_context: *mut c_void,
+    channel: *mut IbvCompChannel,
+    vector: c_int,
+) -> *mut IbvCq {
+    let create = || {
+        ctl::allowed()?;
+        let event_stride = object::get::<MrcContext>(context)?.event_stride;
+        if cqe <= 0 || cqe as usize > crate::engine::MAX_CQE || vector != 0 {
+            return Err(libc::EINVAL);
+        }
+        let hears = if channel.is_null() { None } else { Some(object::get::<Channel>(channel)?) };
+        let notify = Notify::new(hears.map(|channel| Arc::clone(&channel.events)));
+        let events = Arc::new(Events { waiting: Mutex::default(), room: cqe as usize, notify });
+        let cq = object::publish(Box::new(EvCq {
+            events: Arc::clone(&events),
+            cq_context: cq_context as usize,
+            channel: hears.map(|_| channel as usize),
+            unacknowledged: Unacknowledged::default(),
+            polled: AtomicU32::new(0),
+            event_stride,
+        }));
+        events.notify.set_cq(cq);
+        if let Some(channel) = hears {
+            channel.users.fetch_add(1, Ordering::AcqRel);
+        }
+        let mut queues = QUEUES.lock();
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&events));
+        Ok(cq)
+    };
+    object::pointer(create())
+}
+
+pub(crate) unsafe extern "C" fn poll_ev_event(cq: *mut IbvCq, entries: c_int, out: *mut u8) -> c_int {
+    let poll = || {
+        ctl::allowed()?;
+        let cq = object::get::<EvCq>(cq)?;
+        if entries < 0 || (out.is_null() && entries > 0) {
+            return Err(libc::EINVAL);
+        }
+        let mut waiting = cq.events.waiting.lock();
+        let count = waiting.len().min(entries as usize);
+        for (index, event) in waiting.drain(..count).enumerate() {
+            // SAFETY: the application gives room for `entries` events of its version's size, the beginning of ours.
+            unsafe {
+                let to = out.add(index * cq.event_stride);
+                core::ptr::copy_nonoverlapping((&raw const event).cast::<u8>(), to, cq.event_stride);
+            }
+        }
+        cq.polled.fetch_add(count as u32, Ordering::Relaxed);
+        Ok(count as c_int)
+    };
+    poll().unwrap_or_else(|code: c_int| -code)
+}
+
+pub(crate) unsafe extern "C" fn create_cq(
+    context: *mut MrcContext,
+    cqe: c_int,
+    cq_context: *mut c_void,
+    channel: *mut IbvCompChannel,
+    vector: c_int,
+) -> *mut IbvCq {
+    match object::get::<MrcContext>(context) {
+        // SAFETY: the contract is the same; the call checks its context.
+        Ok(context) => unsafe { cq::create_cq(context.verbs, cqe, cq_context, channel, vector) },
+        Err(code) => object::pointer(Err(code)),
+    }
+}
+
+pub(crate) unsafe extern "C" fn poll_cq(cq: *mut IbvCq, entries: c_int, out: *mut IbvWc) -> c_int {
+    // SAFETY: the contract is the same: a live CQ.
+    unsafe { cq::poll_cq(cq, entries, out) }
+}
+
+pub(crate) unsafe extern "C" fn destroy_cq(cq: *mut IbvCq) -> c_int {
+    let Ok(object) = object::get::<EvCq>(cq) else {
+        // SAFETY: the call checks its argument.
+        return unsafe { cq::destroy_cq(cq) };
+    };
+    let destroy = || {
+        object.events.notify.end();
+        object.unacknowledged.wait();
+        let object = object::retire::<EvCq>(cq)?;
+        log::debug!("EV events: {} were polled", object.polled.load(Ordering::Relaxed));
+        if let Some(channel) = object.channel
+            && let Ok(channel) = object::get::<Channel>(channel as *mut IbvCompChannel)
+        {
+            channel.users.fetch_sub(1, Ordering::AcqRel);
+        }
+        Ok(())
+    };
+    object::code(destroy())
+}
+
+pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut IbvCq, solicited_only: c_int) -> c_int {
+    let Ok(object) = object::get::<EvCq>(cq) else {
+        // SAFETY: the call checks its argument.
+        return unsafe { cq::req_notify_cq(cq, solicited_only) };
+    };
+    object.events.notify.arm(solicited_only != 0);
+    if !object.events.waiting.lock().is_empty() {
+        object.events.notify.completed(true);
+    }
+    0
+}
+
+pub(crate) unsafe extern "C" fn create_comp_channel(
+    context: *mut MrcContext,
+    channel: *mut *mut IbvCompChannel,
+) -> c_int {
+    let create = || {
+        let context = object::get::<MrcContext>(context)?;
+        if channel.is_null() {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: the call checks its argument.
+        let made = unsafe { events::create_comp_channel(context.verbs) };
+        if made.is_null() {
+            return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
+        }
+        // SAFETY: not null; the application gives room for a pointer.
+        unsafe { channel.write(made) };
+        Ok(())
+    };
+    object::code(create())
+}
+
+pub(crate) unsafe extern "C" fn get_comp_channel_fd(channel: *mut IbvCompChannel, fd: *mut c_int) -> c_int {
+    let get = || {
+        let channel = object::get::<Channel>(channel)?;
+        if fd.is_null() {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: not null; the application gives room for a number.
+        unsafe { fd.write(channel.events.fd()) };
+        Ok(())
+    };
+    object::minus_one(get())
+}
+
+pub(crate) unsafe extern "C" fn get_cq_event(
+    channel: *mut IbvCompChannel,
+    cq: *mut *mut IbvCq,
+    cq_context: *mut *mut c_void,
+) -> c_int {
+    let next = || {
+        let channel = object::get::<Channel>(channel)?;
+        if cq.is_null() || cq_context.is_null() {
+            return Err(libc::EINVAL);
+        }
+        loop {
+            let pointer = channel.events.pop()? as *mut IbvCq;
+            let context = if let Ok(object) = object::get::<EvCq>(pointer) {
+                object.unacknowledged.add();
+                object.cq_context as *mut c_void
+            } else if let Ok(object) = object::get::<cq::Cq>(pointer) {
+                object.unacknowledged.add();
+                // SAFETY: the CQ lives.
+                unsafe { (*pointer).cq_context }
+            } else {
+                continue;
+            };
+            // SAFETY: neither is null; the application gives room for one pointer each.
+            unsafe {
+                cq.write(pointer);
+                cq_context.write(context);
+            }
+            return Ok(());
+        }
+    };
+    object::minus_one(next())
+}
+
+pub(crate) unsafe extern "C" fn ack_cq_events(cq: *mut IbvCq, n: c_uint) {
+    match object::get::<EvCq>(cq) {
+        Ok(cq) => cq.unacknowledged.acknowledge(n),
+        // SAFETY: the call checks its argument.
+        Err(_) => unsafe { events::ack_cq_events(cq, n) },
+    }
+}
+
+pub(crate) unsafe extern "C" fn get_async_event(context: *mut MrcContext, event: *mut IbvAsyncEvent) -> c_int {
+    match object::get::<MrcContext>(context) {
+        // SAFETY: the contract is the same; the structures are alike.
+        Ok(context) => match unsafe { events::get_async_event(context.verbs, event) } {
+            0 => 0,
+            _ => std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
+        },
+        Err(code) => object::code(Err(code)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_keeps_the_latest_of_each_ev() {
+        let events = Events { waiting: Mutex::default(), room: 2, notify: Notify::new(None) };
+        let ev = |n: u8| MrcCtlEv { port: n, ..MrcCtlEv::UNPOPULATED };
+        events.push(1, ev(1), EV_ASSUMED_BAD);
+        events.push(1, ev(2), EV_ASSUMED_BAD);
+        events.push(1, ev(1), EV_GOOD);
+        let waiting: Vec<_> = events.waiting.lock().iter().map(|event| (event.ev.port, event.state)).collect();
+        assert_eq!(waiting, [(2, EV_ASSUMED_BAD), (1, EV_GOOD)]);
+        events.push(1, ev(3), EV_GOOD);
+        assert_eq!(events.waiting.lock().iter().map(|event| event.ev.port).collect::<Vec<_>>(), [1, 3]);
+    }
+}
