@@ -5,7 +5,7 @@
 #   tests/interop/run.sh            everything, some minutes
 #   tests/interop/run.sh --short    the same programs for a shorter time, for CI
 #
-# MRC_BIN names the directory of `mrc` and `libibverbs.so`; the default builds them.
+# MRC_BIN names the directory of `mrc`, `libibverbs.so` and `lib_mrc.so`; the default builds them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -25,14 +25,14 @@ if ! command -v ib_write_bw >/dev/null || ! command -v ibv_devinfo >/dev/null ||
         perftest ibverbs-utils libibverbs-dev gcc libc6-dev >/dev/null
 fi
 if [ -z "${MRC_BIN:-}" ]; then
-    cargo build --release --locked --quiet -p mrc-cli -p mrc-ibverbs
+    cargo build --release --locked --quiet -p mrc-cli -p mrc-ibverbs -p mrc-libmrc
     MRC_BIN=${CARGO_TARGET_DIR:-target}/release
 fi
 mrc=$(realpath "$MRC_BIN/mrc")
 
 prefix=mrcio$$
 logs=$(mktemp -d)
-trap '"$mrc" lab --prefix "$prefix" down >/dev/null; rm -rf "$logs"' EXIT
+trap '"$mrc" lab --prefix "$prefix" down >/dev/null; rm -rf "$logs" "$logs.bin"' EXIT
 "$mrc" lab --prefix "$prefix" up >/dev/null
 server_address=10.109.0.2
 failed=0
@@ -141,6 +141,29 @@ if on hA "$logs/verbs_cost" >"$logs/out" 2>"$logs/err"; then
 else
     say "verbs_cost.c" FAIL "$(tail -n 1 "$logs/err")"
 fi
+
+# A client of lib_mrc.so with our headers; then again until an EV event comes, since all packets of one plane are lost.
+mkdir "$logs.bin"
+cc -O1 -Wall -I mrc-ibverbs/include -o "$logs.bin/libmrc" tests/interop/libmrc.c -L "$MRC_BIN" -l_mrc -libverbs
+libmrc() { # name arguments...
+    local name=$1
+    shift
+    if on hA "$logs.bin/libmrc" "$@" >"$logs/out" 2>"$logs/err"; then
+        say "$name" ok "$(grep -c ' ok$' "$logs/out") checks"
+    else
+        say "$name" FAIL "$(grep -c ' FAIL$' "$logs/out") checks failed"
+    fi
+}
+rm -f "$logs"/*
+libmrc "libmrc.c: profiles, hints, write with immediate, EV probes"
+rm -f "$logs"/*
+: >"$logs/out"
+(until grep -q ready "$logs/out"; do sleep 0.2; done; lab impair --plane 1 --loss 100%) >/dev/null &
+trouble=$!
+libmrc "libmrc.c: EV events" events
+kill "$trouble" 2>/dev/null || true
+lab impair --plane 1 --clear >/dev/null
+rm -rf "$logs.bin"
 
 bw="ib_write_bw -d mrc0 --report_gbits"
 lat="ib_write_lat -d mrc0"
