@@ -1,8 +1,16 @@
 //! The built library from outside: it has every function that the headers declare, and nothing else but what it says.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Beside the directory of tests. Cargo builds no C library for them by itself.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let library = test.parent().and_then(Path::parent).unwrap().join("lib_mrc.so");
+    assert!(library.exists(), "`cargo build -p mrc-libmrc` comes first");
+    library
+}
 
 fn declared() -> BTreeSet<String> {
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../mrc-ibverbs/include");
@@ -23,8 +31,7 @@ fn declared() -> BTreeSet<String> {
 
 #[test]
 fn every_function_of_the_headers_is_there() {
-    let test = std::env::current_exe().unwrap();
-    let library = test.parent().and_then(Path::parent).unwrap().join("lib_mrc.so");
+    let library = library();
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output().expect("binutils");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut exported: BTreeSet<String> =
@@ -37,8 +44,7 @@ fn every_function_of_the_headers_is_there() {
 
 #[test]
 fn over_another_libibverbs_it_says_so() {
-    let test = std::env::current_exe().unwrap();
-    let library = test.parent().and_then(Path::parent).unwrap().join("lib_mrc.so");
+    let library = library();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = directory.join("without");
     let source = r#"
