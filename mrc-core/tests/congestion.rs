@@ -321,7 +321,7 @@ fn probes(net: &mut Net<'_>, messages: usize) -> (usize, usize) {
     (base.len(), plain.len())
 }
 
-//= NSCC-024, RTT-003, DSCP-003 test
+//= NSCC-024, PROBE-007, RTT-003, DSCP-003 test
 #[test]
 fn the_first_feedback_of_a_destination_triggers_one_probe_for_its_base_rtt() {
     let setup = profiles(3, &[CcConfig::Nscc(nscc()), CcConfig::None, CcConfig::Nscc(nscc())]);

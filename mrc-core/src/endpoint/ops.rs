@@ -458,7 +458,7 @@ impl Endpoint<'_> {
         None
     }
 
-    //= EPOP-001
+    //= EPOP-001, BTH-014
     fn send_request(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
         for _ in 0..self.ops.queue.len {
             let nth = self.ops.queue.pop()?;

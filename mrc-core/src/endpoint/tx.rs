@@ -163,7 +163,7 @@ impl Endpoint<'_> {
         (sent, lives.then_some(wants))
     }
 
-    //= PROBE-001, PETH-002, NSCC-024
+    //= PROBE-001, PROBE-007, PETH-002, NSCC-024
     fn send_probe(&mut self, now: Instant, qp: u32, usable: PortMask, out: &mut [u8]) -> Option<Transmit> {
         let up = self.usable_ports(qp);
         let slots = part(self.ev_slots, qp, self.limits.evs)?;
