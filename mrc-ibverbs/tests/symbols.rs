@@ -4,11 +4,25 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
-/// Cargo builds the library for its tests, beside their directory.
+/// Builds the library where the test itself was built: cargo makes no C library for `cargo test`.
 fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.parent().and_then(Path::parent).unwrap().join("libibverbs.so")
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY
+        .get_or_init(|| {
+            let test = std::env::current_exe().unwrap();
+            let profile = test.parent().and_then(Path::parent).unwrap();
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo.args(["build", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+            cargo.arg("--target-dir").arg(profile.parent().unwrap());
+            if profile.ends_with("release") {
+                cargo.arg("--release");
+            }
+            run(&mut cargo);
+            profile.join("libibverbs.so")
+        })
+        .clone()
 }
 
 fn run(command: &mut Command) -> Output {

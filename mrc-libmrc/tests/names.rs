@@ -3,13 +3,25 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
-/// Beside the directory of tests. Cargo builds no C library for them by itself.
+/// Builds the library where the test itself was built: cargo makes no C library for `cargo test`.
 fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let library = test.parent().and_then(Path::parent).unwrap().join("lib_mrc.so");
-    assert!(library.exists(), "`cargo build -p mrc-libmrc` comes first");
-    library
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY
+        .get_or_init(|| {
+            let test = std::env::current_exe().unwrap();
+            let profile = test.parent().and_then(Path::parent).unwrap();
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo.args(["build", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+            cargo.arg("--target-dir").arg(profile.parent().unwrap());
+            if profile.ends_with("release") {
+                cargo.arg("--release");
+            }
+            assert!(cargo.status().unwrap().success(), "{cargo:?}");
+            profile.join("lib_mrc.so")
+        })
+        .clone()
 }
 
 fn declared() -> BTreeSet<String> {
