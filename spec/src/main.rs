@@ -148,7 +148,7 @@ mod tests {
             panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
         });
         assert!(register.requirements.len() >= 250, "{} requirements", register.requirements.len());
-        assert_eq!(register.decisions.len(), 45);
+        assert!(register.decisions.len() >= 45, "{} decisions", register.decisions.len());
         let scan = Scan::of_tree(&root).expect("the tree is readable");
         let verdict = Coverage::new(&register, &scan).check(false);
         assert!(verdict.ok, "{}", verdict.text);
