@@ -86,6 +86,10 @@ impl Tester {
 
     fn open(&mut self, script: &Script) -> Result<(Facts, u64), Refusal> {
         let broken = |why: anyhow::Error| Refusal::Broken(format!("{why:#}"));
+        if script.knobs.on("port_update_on_rts") {
+            let why = "what a QP tells on entering RTS leaves while the connection is still being made";
+            return Err(Refusal::NotApplicable(why.into()));
+        }
         let planes = script.knobs.get("planes").max(1) as usize;
         if planes > self.ports.len() {
             let have = self.ports.len();
