@@ -103,6 +103,8 @@ pub struct Qp {
     /// Counted as a user of its peer.
     pub(crate) has_peer: bool,
     pub(crate) pd: Pd,
+    /// The peer may not write at all, whatever the region allows.
+    pub(crate) write_refused: bool,
     pub(crate) send_cq: CqHandle,
     pub(crate) recv_cq: CqHandle,
     pub(crate) peer: u32,
@@ -143,6 +145,7 @@ impl Qp {
         silent_ns: 0,
         has_peer: false,
         pd: Pd(0),
+        write_refused: false,
         send_cq: CqHandle(0),
         recv_cq: CqHandle(0),
         peer: 0,

@@ -237,6 +237,31 @@ fn memory_that_is_not_offered_is_not_written() {
     }
 }
 
+//= VAL-017 test
+#[test]
+fn a_queue_pair_that_refuses_writes_refuses_those_without_bytes_too() {
+    for len in [5_000, 0] {
+        net(6, &Setup::default(), Weather::default(), |net| {
+            let side = &mut net.sides[1];
+            side.engine.set_qp_access(side.qps[0], Access::LOCAL).unwrap();
+            net.post(0, 1, 0, len).unwrap();
+            assert!(net.run(u64::MAX, |net| net.completed(1)), "{len}");
+            assert_eq!(net.sides[0].completions[0].status, Status::RemoteAccess, "{len}");
+            net.assert_arrived(0, 0);
+            assert_eq!(net.sides[1].info(0).cause, Some(ErrorCause::RequestAccess), "{len}");
+        });
+    }
+    net(6, &Setup::default(), Weather::default(), |net| {
+        let side = &mut net.sides[1];
+        for access in [Access::LOCAL, Access::REMOTE_WRITE] {
+            side.engine.set_qp_access(side.qps[0], access).unwrap();
+        }
+        net.post(0, 1, 0, 5_000).unwrap();
+        assert!(net.run(u64::MAX, |net| net.completed(1)));
+        assert_eq!(net.sides[0].completions[0].status, Status::Success);
+    });
+}
+
 #[test]
 fn a_region_that_disappears_fails_its_requests() {
     net(7, &Setup::default(), Weather { dead: true, ..Weather::default() }, |net| {

@@ -9,16 +9,16 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
 use mrc_core::path::LossEvAction;
-use mrc_core::{QpHandle, QpInit, QpState, RtrAttr, RtsAttr};
+use mrc_core::{Access, QpHandle, QpInit, QpState, RtrAttr, RtsAttr};
 use mrc_wire::{Psn, Qpn};
 use parking_lot::Mutex;
 
 use crate::abi::{
-    IbvContext, IbvPd, IbvQp, IbvQpAttr, IbvQpCap, IbvQpEx, IbvQpInitAttr, IbvQpInitAttrEx, QP_ACCESS_FLAGS,
-    QP_ALT_PATH, QP_AV, QP_CUR_STATE, QP_DEST_QPN, QP_EX_WRITES, QP_INIT_ATTR_PD, QP_INIT_ATTR_SEND_OPS_FLAGS,
-    QP_MAX_DEST_RD_ATOMIC, QP_MAX_RD_ATOMIC, QP_MIN_RNR_TIMER, QP_PATH_MIG_STATE, QP_PATH_MTU, QP_PKEY_INDEX, QP_PORT,
-    QP_RETRY_CNT, QP_RNR_RETRY, QP_RQ_PSN, QP_SQ_PSN, QP_STATE, QP_TIMEOUT, QPS_ERR, QPS_INIT, QPS_RESET, QPS_RTR,
-    QPS_RTS, QPT_RC,
+    ACCESS_REMOTE_WRITE, IbvContext, IbvPd, IbvQp, IbvQpAttr, IbvQpCap, IbvQpEx, IbvQpInitAttr, IbvQpInitAttrEx,
+    QP_ACCESS_FLAGS, QP_ALT_PATH, QP_AV, QP_CUR_STATE, QP_DEST_QPN, QP_EX_WRITES, QP_INIT_ATTR_PD,
+    QP_INIT_ATTR_SEND_OPS_FLAGS, QP_MAX_DEST_RD_ATOMIC, QP_MAX_RD_ATOMIC, QP_MIN_RNR_TIMER, QP_PATH_MIG_STATE,
+    QP_PATH_MTU, QP_PKEY_INDEX, QP_PORT, QP_RETRY_CNT, QP_RNR_RETRY, QP_RQ_PSN, QP_SQ_PSN, QP_STATE, QP_TIMEOUT,
+    QPS_ERR, QPS_INIT, QPS_RESET, QPS_RTR, QPS_RTS, QPT_RC,
 };
 use crate::cq::Cq;
 use crate::device::{Context, Shared};
@@ -272,6 +272,11 @@ pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, 
         }
         let mut known = object.attr.lock();
         merge(&mut known, attr, mask);
+        if mask & QP_ACCESS_FLAGS != 0 {
+            let access = Access { remote_write: attr.qp_access_flags & ACCESS_REMOTE_WRITE != 0 };
+            let set = object.engine.device.set_qp_access(object.handle, access);
+            set.map_err(|error| failed("queue pair", &error))?;
+        }
         object.transit(from, to, &known)?;
         // An error that the progress thread saw meanwhile stays.
         if to == QPS_RESET || to == QPS_ERR {

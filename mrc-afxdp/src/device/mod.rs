@@ -418,6 +418,14 @@ impl Device {
         self.call(move |progress| progress.engine.modify_to_reset(qp))?.map_err(Into::into)
     }
 
+    /// Says whether the peer may write through this QP, on top of what each region allows.
+    ///
+    /// # Errors
+    /// The handle is stale.
+    pub fn set_qp_access(&self, qp: QpHandle, access: Access) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.set_qp_access(qp, access))?.map_err(Into::into)
+    }
+
     /// INIT to RTR: the QP receives.
     ///
     /// # Errors

@@ -210,6 +210,18 @@ impl Endpoint<'_> {
         Ok(())
     }
 
+    /// Says whether the peer may write through this QP, on top of what each region allows. Every QP starts, and leaves RESET,
+    /// with permission; a write without it is refused like one without the region's.
+    ///
+    /// # Errors
+    /// Stale handle.
+    pub fn set_qp_access(&mut self, qp: QpHandle, access: Access) -> Result<(), ModifyError> {
+        let index = self.index_of(qp).ok_or(ModifyError::Unknown)?;
+        let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
+        slot.write_refused = !access.remote_write;
+        Ok(())
+    }
+
     /// INIT to RTR: the QP receives from now on.
     ///
     /// # Errors

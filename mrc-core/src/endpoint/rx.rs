@@ -205,6 +205,9 @@ impl Endpoint<'_> {
         if !well_formed {
             return Err(invalid);
         }
+        if slot.write_refused {
+            return Err((Syndrome::RemoteAccess, ErrorCause::RequestAccess));
+        }
         let pd = slot.pd;
         let check = |va, len| {
             self.regions.check(pd, reth.rkey.0, va, len, true).map_err(|why| match why {
