@@ -125,6 +125,35 @@ fn a_plane_is_withdrawn_and_restored_within_a_round_trip() {
     }
 }
 
+//= PORT-001, PORT-005 test
+#[test]
+fn a_disabled_port_is_down_whatever_its_link_does() {
+    net(11, &told(), Weather::default(), |net| {
+        settle(net);
+        let (all, one) = (PortMask::first(PLANES), PortMask::first(PLANES).without(PORT2));
+        // (what happens, our ports, and the same told to the peer)
+        type Step = fn(&mut Endpoint<'_>, Instant);
+        let steps: [(Step, PortMask, bool); 7] = [
+            (|e, now| e.set_port_admin(now, PORT2, false), one, false),
+            (|e, now| e.set_port(now, PORT2, false), one, false),
+            (|e, now| e.set_port(now, PORT2, true), one, false),
+            (|e, now| e.set_port(now, PORT2, false), one, false),
+            (|e, now| e.set_port_admin(now, PORT2, true), one, true),
+            (|e, now| e.set_port(now, PORT2, true), all, true),
+            (|e, now| e.set_port_admin(now, PortNum::from_plane(20), false), all, true),
+        ];
+        for (step, (what, up, enabled)) in steps.into_iter().enumerate() {
+            what(&mut net.sides[1].engine, net.now);
+            settle(net);
+            assert_eq!(net.sides[1].engine.ports_up(), up, "step {step}");
+            assert_eq!(net.sides[1].engine.ports_enabled(), if enabled { all } else { one }, "step {step}");
+            assert_eq!(peer_ports(net, 0), Some(up), "step {step}");
+        }
+        let heard = net.sides[1].events.iter().filter(|event| matches!(event, Event::Port { .. })).count();
+        assert_eq!(heard, 2, "down once, up once");
+    });
+}
+
 //= PORT-004 test
 #[test]
 fn a_peer_that_told_nothing_has_all_ports() {

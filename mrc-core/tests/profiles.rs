@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Net, Setup, Weather, net};
-use mrc_core::path::{EvFormat, EvState, FormatMode, ProfileError};
+use mrc_core::path::{EvEntry, EvFormat, EvState, FormatMode, ProfileError};
 use mrc_core::{
     Endpoint, EndpointConfig, EvEventMask, EvMode, EvProfileConfig, EvReport, EvSpec, Event, EventMask, Instant,
     Limits, MAX_HEADER_LEN, MAX_PORTS, ModifyError, OwnedStorage, Pd, PeerConfig, PeerHandle, PlanePath, PortConfig,
@@ -53,6 +53,7 @@ fn stev() -> EvProfileConfig<'static> {
         count: 4,
         min_active: 0,
         events: EvEventMask::default(),
+        paths: &[],
     }
 }
 
@@ -127,6 +128,48 @@ fn configurations_that_make_no_sense_are_refused() {
         let wide = [EvField::fixed(17, 0)];
         assert!(matches!(refuse(EvProfileConfig { fields: &wide, ..stev() }), ProfileError::Field(_)));
         assert_eq!(engine.ev_profile_info(profile).unwrap().state, ProfileState::Init, "nothing changed");
+    });
+}
+
+//= PROF-002 test
+#[test]
+fn an_auto_profile_takes_the_paths_of_a_driver_that_knows_them() {
+    alone(Route::Plain, |engine, _| {
+        let profile = engine.open_ev_profile(3).unwrap();
+        let paths = [(0x000, PORT1), (0x100, PORT2), (0x001, PORT1)].map(|(ev, port)| EvEntry::new(Ev(ev), port));
+        let auto = EvProfileConfig { mode: EvMode::Auto, count: 2, paths: &paths, ..stev() };
+        engine.configure_ev_profile(profile, &EvProfileConfig { count: 3, ..auto }).unwrap();
+        let few = Err(ProfileError::TooFew { have: 3, need: 4 });
+        assert_eq!(engine.configure_ev_profile(profile, &EvProfileConfig { count: 4, ..auto }), few);
+        assert_eq!(engine.ev_profile_info(profile).unwrap().count, 3, "as before");
+        let astray = [EvEntry::new(Ev(1), PortNum::from_plane(5)); 2];
+        let refused = engine.configure_ev_profile(profile, &EvProfileConfig { paths: &astray, ..auto });
+        assert_eq!(refused, Err(ProfileError::Port { index: 0, port: 6 }));
+        // Only an AUTO profile has a use for them.
+        engine.configure_ev_profile(profile, &EvProfileConfig { mode: EvMode::Explicit, ..auto }).unwrap();
+        let mut reports = [EvReport::EMPTY; 2];
+        assert_eq!(engine.query_evs(profile, 0, &mut reports), Ok(2));
+        assert_eq!(reports[0].ev, EvSpec::UNPOPULATED);
+
+        engine.configure_ev_profile(profile, &auto).unwrap();
+        assert_eq!(engine.query_evs(profile, 0, &mut reports), Ok(2));
+        let specs = [([0, 0, 0, 0], PORT1), ([0, 0, 1, 0], PORT2)];
+        assert_eq!(
+            reports.map(|report| report.ev),
+            specs.map(|(ev, port)| EvSpec { value: bits(&ev), port: Some(port) })
+        );
+        let denied = engine.set_ev_state(Instant::ZERO, profile, &reports[1].ev, EvState::Denied, false);
+        assert_eq!(denied, Ok(()));
+
+        engine.set_ev_min_active(profile, 2).unwrap();
+        let info = engine.ev_profile_info(profile).unwrap();
+        assert_eq!((info.mode, info.min_active, info.state), (EvMode::Auto, 2, ProfileState::Offline));
+        assert_eq!(engine.query_ev_state(profile, &reports[1].ev), Ok(EvState::Denied), "the entries stay");
+        let most = Err(ProfileError::MinActive { min_active: 3, count: 2 });
+        assert_eq!(engine.set_ev_min_active(profile, 3), most);
+        engine.set_ev_profile_state(profile, ProfileState::Online).unwrap();
+        let online = Err(ProfileError::State { from: ProfileState::Online, to: ProfileState::Offline });
+        assert_eq!(engine.set_ev_min_active(profile, 1), online);
     });
 }
 

@@ -489,6 +489,22 @@ impl Device {
         self.call(move |progress| progress.engine.set_receiver_penalty(qp, penalty, restore_cwnd))?.map_err(Into::into)
     }
 
+    /// Runs `f` with the engine on the progress thread, between two turns, and waits for its result: for what concerns the
+    /// engine alone, such as profiles and ports. Memory, queues and QPs have methods of their own, since the device keeps
+    /// track of them too. `f` must not block.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn with_engine<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Endpoint<'_>, Instant) -> R + Send + 'static,
+    ) -> Result<R, DeviceError> {
+        self.call(move |progress| {
+            let now = progress.now();
+            f(&mut progress.engine, now)
+        })
+    }
+
     /// Sends an endpoint operation; [`Device::poll_endpoint_op`] tells how it ended.
     ///
     /// # Errors

@@ -484,11 +484,25 @@ impl Endpoint<'_> {
         Ok(())
     }
 
-    /// Tells the engine that a port went up or down. EVs of a port that is down are not used; they keep their states. Peers
-    /// hear of it by Port Status Updates.
+    /// Tells the engine that the link of a port went up or down. EVs of a port that is down are not used; they keep their
+    /// states. Peers hear of it by Port Status Updates.
     //= PORT-001, PORT-003
     pub fn set_port(&mut self, now: Instant, port: PortNum, up: bool) {
+        self.linked = if up { self.linked.with(port) } else { self.linked.without(port) };
+        self.refresh_port(now, port);
+    }
+
+    /// Takes a port out of use, or back into it, whatever its link does: as if the link had gone down. Ports begin enabled.
+    //= PORT-001, PORT-003
+    pub fn set_port_admin(&mut self, now: Instant, port: PortNum, enabled: bool) {
+        self.enabled = if enabled { self.enabled.with(port) } else { self.enabled.without(port) };
+        self.refresh_port(now, port);
+    }
+
+    /// A port is up when its link is and nobody disabled it.
+    fn refresh_port(&mut self, now: Instant, port: PortNum) {
         let known = self.cfg.port_mask().contains(port);
+        let up = self.linked.contains(port) && self.enabled.contains(port);
         if !known || self.up.contains(port) == up {
             return;
         }
@@ -505,6 +519,11 @@ impl Endpoint<'_> {
         for qp in 0..self.qps.len() as u32 {
             self.wake(now, qp);
         }
+    }
+
+    /// The ports that are not disabled, with a link or without.
+    pub fn ports_enabled(&self) -> PortMask {
+        self.enabled.and(self.cfg.port_mask())
     }
 
     /// The ports that are up.

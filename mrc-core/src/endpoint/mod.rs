@@ -181,7 +181,10 @@ pub struct PayloadRef {
 pub struct Endpoint<'s> {
     cfg: EndpointConfig,
     limits: Limits,
+    /// `linked` and `enabled`, of the ports there are.
     up: PortMask,
+    linked: PortMask,
+    enabled: PortMask,
     /// Refuse every new write for this reason.
     refusal: Option<mrc_wire::NackReason>,
     rng: Rng,
@@ -250,6 +253,8 @@ impl<'s> Endpoint<'s> {
         let mut rng = Rng::new(seed);
         Ok(Self {
             up: cfg.port_mask(),
+            linked: cfg.port_mask(),
+            enabled: cfg.port_mask(),
             refusal: None,
             ops: Ops::new(&cfg),
             peer_index: PeerIndex::new(rng.next_u64()),

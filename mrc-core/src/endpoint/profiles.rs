@@ -69,6 +69,9 @@ pub struct EvProfileConfig<'a> {
     pub min_active: u16,
     /// Events to raise.
     pub events: EvEventMask,
+    /// AUTO only: paths as they are on the wire, from a driver that knows its fabric, of which the first `count` are taken;
+    /// empty = values made here. Format and fields have then no meaning.
+    pub paths: &'a [EvEntry],
 }
 
 /// An EV as a controller names it: bits before expansion, byte 0 the most significant, and port. All zero and no port:
@@ -331,15 +334,40 @@ impl Endpoint<'_> {
         };
         let entries = part(self.ev_entries, profile.0, room).and_then(|all| all.get_mut(..config.count.into()));
         let entries = entries.ok_or(ProfileError::Unknown)?;
+        let raw = config.mode == EvMode::Auto && !config.paths.is_empty();
         match config.mode {
             EvMode::Explicit => entries.fill(EvEntry::EMPTY),
+            EvMode::Auto if raw => {
+                let (have, need) = (config.paths.len() as u64, entries.len());
+                let paths = config.paths.get(..need).ok_or(ProfileError::TooFew { have, need })?;
+                validate_profile(paths, ports)?;
+                for (to, from) in entries.iter_mut().zip(paths) {
+                    *to = *from;
+                }
+            }
             EvMode::Auto if config.fields.is_empty() && config.format == EvFormat::UDP => {
                 fill_auto(entries, ports, 16, id)?;
             }
             EvMode::Auto | EvMode::Generated => generate_profile(entries, &config.format, &fields, ports, id)?,
         }
         let slot = self.profile_slot(profile)?;
-        *slot = EvProfileSlot { used: true, info, ..EvProfileSlot::EMPTY };
+        *slot = EvProfileSlot { used: true, info, raw, ..EvProfileSlot::EMPTY };
+        Ok(())
+    }
+
+    /// Changes how many EVs of an OFFLINE profile stay in rotation; its entries stay as they are.
+    ///
+    /// # Errors
+    /// [`ProfileError::Unknown`], [`ProfileError::State`], [`ProfileError::MinActive`].
+    pub fn set_ev_min_active(&mut self, profile: EvProfileHandle, min_active: u16) -> Result<(), ProfileError> {
+        let info = &mut self.profile_slot(profile)?.info;
+        if info.state != ProfileState::Offline {
+            return Err(ProfileError::State { from: info.state, to: ProfileState::Offline });
+        }
+        if min_active > info.count {
+            return Err(ProfileError::MinActive { min_active, count: info.count });
+        }
+        info.min_active = min_active;
         Ok(())
     }
 
