@@ -81,6 +81,7 @@ fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> EndpointCo
         pkey: knobs.get("pkey") as u16,
         sack_gen_threshold: knobs.get("sack_threshold") as u32,
         oor_silent: knobs.on("oor_silent"),
+        answers_on_silent_planes: knobs.on("answers_on_silent_planes"),
         complete_on_sack: knobs.on("complete_on_sack"),
         retry_strict: knobs.on("retry_strict"),
         msn_start: knobs.get("msn_start") as u16,

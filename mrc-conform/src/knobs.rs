@@ -41,6 +41,7 @@ pub const KNOBS: &[Knob] = &[
     k("port_update_on_rts", 0, "tell the ports that are up when a QP enters RTS"),
     k("port_mask_zero_based", 0, "bit N of a port status mask stands for port N + 1"),
     k("oor_silent", 0, "no NACK for packets above the window"),
+    k("answers_on_silent_planes", 0, "control packets also on planes whose EV probes nobody answers"),
     k("complete_on_sack", 0, "a SACK completes requests"),
     k("retry_strict", 0, "every retried packet counts against the budget"),
     k("msn_start", 0, "first MSN"),

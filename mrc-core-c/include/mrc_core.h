@@ -297,6 +297,8 @@ struct mrc_core_config {
     uint8_t neth_cc_type;
     /* Drop packets above the window without a NACK. */
     uint8_t oor_silent;
+    /* Send control packets also on planes whose EV probes nobody answers. */
+    uint8_t answers_on_silent_planes;
     /* Let a SACK complete requests, for peers that send no Transport ACK. */
     uint8_t complete_on_sack;
     /* Count every retried packet against the budget, not only the oldest. */

@@ -127,6 +127,7 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
     config.pkey = c.pkey;
     config.sack_gen_threshold = c.sack_gen_threshold;
     config.oor_silent = c.oor_silent != 0;
+    config.answers_on_silent_planes = c.answers_on_silent_planes != 0;
     config.complete_on_sack = c.complete_on_sack != 0;
     config.retry_strict = c.retry_strict != 0;
     config.msn_start = c.msn_start;
@@ -230,6 +231,7 @@ pub(crate) fn config_default() -> mrc_core_config {
         bth_se_bit: wire.bth_se_bit,
         neth_cc_type: wire.neth_cc_type,
         oor_silent: config.oor_silent.into(),
+        answers_on_silent_planes: config.answers_on_silent_planes.into(),
         complete_on_sack: config.complete_on_sack.into(),
         retry_strict: config.retry_strict.into(),
         reject_zero_len: config.reject_zero_len.into(),

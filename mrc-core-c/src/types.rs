@@ -361,6 +361,8 @@ pub struct mrc_core_config {
     pub neth_cc_type: u8,
     /// Drop packets above the window without a NACK.
     pub oor_silent: u8,
+    /// Send control packets also on planes whose EV probes nobody answers.
+    pub answers_on_silent_planes: u8,
     /// Let a SACK complete requests, for peers that send no Transport ACK.
     pub complete_on_sack: u8,
     /// Count every retried packet against the budget, not only the oldest.

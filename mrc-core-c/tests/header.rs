@@ -45,8 +45,8 @@ fn structs() -> String {
         }
         mrc_core_config {
             abi, limits, cc, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start,
-            sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, oor_silent, complete_on_sack,
-            retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events,
+            sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, oor_silent,
+            answers_on_silent_planes, complete_on_sack, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events,
             no_receive, tail_retry_lenient,
         }
         mrc_core_mr { index, generation }

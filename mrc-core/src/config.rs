@@ -34,6 +34,8 @@ pub struct EndpointConfig {
     pub sack_gen_threshold: u32,
     /// Drop packets above the window without a NACK (open question 4).
     pub oor_silent: bool,
+    /// Send control packets also on planes whose EV probes nobody answers (open question 47).
+    pub answers_on_silent_planes: bool,
     /// Let a SACK complete requests, for peers that send no Transport ACK (open question 11).
     pub complete_on_sack: bool,
     /// Count every retried packet against the budget, not only the oldest (open question 12).
@@ -97,6 +99,7 @@ impl Default for EndpointConfig {
             pkey: 0xFFFF,
             sack_gen_threshold: 16_384,
             oor_silent: false,
+            answers_on_silent_planes: false,
             complete_on_sack: false,
             retry_strict: false,
             msn_start: 0,

@@ -50,6 +50,11 @@ impl PortMask {
         Self(self.0 & other.0)
     }
 
+    /// The ports of `self` that are not in `other`.
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0

@@ -259,9 +259,9 @@ fn outcomes(net: &mut Net<'_>) -> Vec<OpOutcome> {
 //= EPOP-001, EPOP-002, EPOP-003 test
 #[test]
 fn an_ev_is_probed_on_demand() {
-    let weather = Weather { black_hole: Some(Ev(0x103)), ..Weather::default() };
-    net(4, &told(), weather, |net| {
+    net(4, &told(), Weather::default(), |net| {
         settle(net);
+        net.dead_ways.insert((0, Ev(0x103)));
         let peer = net.sides[0].peer.unwrap();
         let engine = &mut net.sides[0].engine;
         engine.post_endpoint_op(peer, &probe(7, Ev(0x004), PORT1)).unwrap();

@@ -170,23 +170,27 @@ fn a_plane_may_leave_and_return() {
     });
 }
 
+//= REV-006, REV-007 test
 #[test]
 fn a_plane_that_dies_unannounced_is_avoided_until_it_heals() {
-    net(14, &Setup { srv6: true, ..Setup::default() }, Weather::default(), |net| {
-        net.cut = PortMask::NONE.with(PortNum::from_plane(1));
-        let mut posted = 0;
-        while net.sides[0].info(0).evs.assumed_bad < 8 && posted < 100 {
-            posted += 1;
-            net.post(0, posted, 0, 100_000).unwrap();
-            assert!(net.run(u64::MAX, |net| net.completed(posted as usize)), "{posted}");
-        }
-        assert_eq!(net.sides[0].info(0).evs.assumed_bad, 8);
-        net.assert_arrived(0, 100_000);
-        net.cut = PortMask::NONE;
-        let until = net.now.as_nanos() + 5_000_000_000;
-        assert!(net.run(until, |net| net.sides[0].info(0).evs.assumed_bad == 0), "{:?}", net.sides[0].info(0).evs);
-        assert!(net.sides[0].completions.iter().all(|c| c.status == Status::Success));
-    });
+    for seed in 0..20 {
+        net(seed, &Setup { srv6: true, ..Setup::default() }, Weather::default(), |net| {
+            net.cut = PortMask::NONE.with(PortNum::from_plane(1));
+            let mut posted = 0;
+            while net.sides[0].info(0).evs.assumed_bad < 8 && posted < 100 {
+                posted += 1;
+                net.post(0, posted, 0, 100_000).unwrap();
+                assert!(net.run(u64::MAX, |net| net.completed(posted as usize)), "{posted}");
+            }
+            // Half of the answers die as well: EVs of the living plane whose last SACK was lost are suspected with them.
+            assert!(net.sides[0].info(0).evs.assumed_bad >= 8);
+            net.assert_arrived(0, 100_000);
+            net.cut = PortMask::NONE;
+            let until = net.now.as_nanos() + 5_000_000_000;
+            assert!(net.run(until, |net| net.sides[0].info(0).evs.assumed_bad == 0), "{:?}", net.sides[0].info(0).evs);
+            assert!(net.sides[0].completions.iter().all(|c| c.status == Status::Success));
+        });
+    }
 }
 
 //= RETRY-003, TIMER-002, TACK-005 test

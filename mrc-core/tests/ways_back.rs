@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Net, Setup, Weather, net};
-use mrc_core::{PortMask, QpState};
+use mrc_core::{EndpointConfig, PortMask, QpState};
 use mrc_wire::{Ev, PortNum};
 
 const SECOND: u64 = 1_000_000_000;
@@ -110,9 +110,58 @@ fn probes_of_ways_back_keep_their_pace() {
     });
 }
 
-/// A plane whose ways back are all dead does not keep the other from answering.
+//= REV-006 test
 #[test]
-fn a_plane_without_a_way_back_costs_time_only() {
+fn a_plane_without_a_way_back_carries_no_answers() {
+    for rotate in [false, true] {
+        let tweak: fn(&mut EndpointConfig) = if rotate { |cfg| cfg.answers_on_silent_planes = true } else { |_| {} };
+        let setup = Setup { one_way: true, tweak, ..Setup::default() };
+        net(13, &setup, Weather::default(), |net| {
+            net.dead_ways = evs(1).map(|ev| (1, ev)).collect();
+            traffic(net, 4_000_000);
+            net.assert_arrived(0, 10_000);
+            answers(net);
+            traffic(net, 2_000_000);
+            let (dead, live) = answers(net);
+            assert!(
+                live > 100 && (dead * 20 < live) != rotate,
+                "{dead} answers on the dead plane, {live} on the other"
+            );
+            // It comes back to life: probes find it.
+            net.dead_ways.clear();
+            traffic(net, 4_000_000);
+            net.answers.clear();
+            traffic(net, 2_000_000);
+            let on = |plane: u32| -> u64 {
+                net.answers.iter().filter(|((_, ev, _), _)| ev.0 >> 8 == plane).map(|(_, n)| n).sum()
+            };
+            assert!(on(1) * 3 > on(0), "{} answers on plane 0, {} on plane 1", on(0), on(1));
+        });
+    }
+}
+
+/// A requester that lacks one of two answers gets both again each time that it asks: were the planes taken strictly in
+/// turn, the one that it lacks could die on the silent plane for ever.
+//= REV-007 test
+#[test]
+fn answers_do_not_keep_step_with_a_dead_plane() {
+    for seed in 0..32 {
+        let tweak: fn(&mut EndpointConfig) = |cfg| cfg.answers_on_silent_planes = true;
+        net(seed, &Setup { one_way: true, tweak, ..Setup::default() }, Weather::default(), |net| {
+            net.dead_ways = evs(1).map(|ev| (1, ev)).collect();
+            for done in 0..50 {
+                net.post(0, 0, 0, 1000).unwrap();
+                let soon = net.now.as_nanos() + 100_000_000;
+                assert!(net.run(soon, |net| net.completed(done + 1)), "message {done} never completes");
+                assert_eq!(net.sides[0].engine.stats().qp_errors, 0, "message {done} fails");
+            }
+        });
+    }
+}
+
+/// A plane whose ways back are all dead and then goes down is left alone.
+#[test]
+fn a_plane_that_goes_down_is_left_alone() {
     net(13, &Setup::default(), Weather::default(), |net| {
         net.dead_ways = evs(1).map(|ev| (1, ev)).collect();
         traffic(net, 4_000_000);

@@ -223,7 +223,12 @@ static void events(struct mrc_qp *qp, struct mrc_cq *cq, struct mrc_cq *ev_cq, s
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     double end = now() + 20;
     while (now() < end && !n) {
-        NEED("write", !post(qp, IBV_WR_RDMA_WRITE, 0) && one(cq, &wc, 10) == 1 && !wc.status);
+        NEED("post", !post(qp, IBV_WR_RDMA_WRITE, 0));
+        NEED("completion", one(cq, &wc, 10) == 1);
+        if (wc.status) {
+            printf("write: %s\n", ibv_wc_status_str(wc.status));
+            exit(1);
+        }
         if (poll(&wait, 1, 0) != 1) continue;
         struct mrc_cq *which;
         void *context;

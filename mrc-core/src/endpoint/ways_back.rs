@@ -72,7 +72,7 @@ impl Endpoint<'_> {
     }
 
     /// An EV probe that looked for a way back ended.
-    //= REV-003, REV-005
+    //= REV-003, REV-005, REV-006
     pub(super) fn way_back_probed(&mut self, qp: QpHandle, choice: Choice, answered: bool) {
         let Some(slot) = self.index_of(qp).and_then(|index| self.qps.get_mut(index as usize)) else { return };
         let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) else { return };
@@ -88,7 +88,13 @@ impl Endpoint<'_> {
             slot.reverse.on_probe_answered(choice);
         } else {
             self.stats.way_back_lost += 1;
-            slot.reverse.on_probe_lost(choice.port, choice.ev, entries, &mut self.rng);
+            slot.reverse.on_probe_lost(
+                choice.port,
+                choice.ev,
+                entries,
+                self.cfg.answers_on_silent_planes,
+                &mut self.rng,
+            );
         }
     }
 

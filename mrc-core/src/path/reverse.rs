@@ -30,6 +30,8 @@ pub struct ReverseSet {
     planes: [Reverse; MAX_PLANES],
     /// Planes with an EV, as ports.
     ports: PortMask,
+    /// Planes of which nothing has been heard since [`TRIES`] probes in a row went unanswered, as ports.
+    silent: PortMask,
     next_plane: u8,
     probe_plane: u8,
     received: bool,
@@ -42,6 +44,7 @@ impl ReverseSet {
     pub const EMPTY: Self = Self {
         planes: [Reverse { current: None, candidate: None, lost: 0, vouched: false }; MAX_PLANES],
         ports: PortMask::NONE,
+        silent: PortMask::NONE,
         next_plane: 0,
         probe_plane: 0,
         received: false,
@@ -66,14 +69,19 @@ impl ReverseSet {
                 self.ports = self.ports.with(port);
             }
         }
-        self.next_plane = rng.below(MAX_PLANES as u32) as u8;
-        self.probe_plane = rng.below(MAX_PLANES as u32) as u8;
+        self.next_plane = random_plane(self.ports, rng);
+        self.probe_plane = random_plane(self.ports, rng);
     }
 
     /// Our answers seem to die on the EVs in use: replaces that of every plane by another one of the plane, where there
     /// is another, and never by the same one, so that with two paths the second try is the right one. An EV that data or a
     /// probe has vouched for is spared once.
+    ///
+    /// The rotation goes on from a random plane: a peer that asks again and again for two answers, and loses one plane,
+    /// would else find the same one of them lost each time.
     pub fn redraw(&mut self, entries: &[EvEntry], rng: &mut Rng) {
+        //= REV-007
+        self.next_plane = random_plane(self.ports, rng);
         for (plane, reverse) in (0u8..).zip(&mut self.planes) {
             let Some(current) = reverse.current else { continue };
             if core::mem::take(&mut reverse.vouched) {
@@ -112,13 +120,17 @@ impl ReverseSet {
             reverse.current = Some(choice);
             reverse.vouched = true;
             self.ports = self.ports.with(choice.port);
+            self.silent = self.silent.without(choice.port);
         }
     }
 
-    /// The path of a control packet through one of `ports`: planes in turn. `None` without an EV on these ports.
+    /// The path of a control packet through one of `ports`: planes in turn, those that are silent only where there is no
+    /// other. `None` without an EV on these ports.
     pub fn pick(&mut self, ports: PortMask) -> Option<Choice> {
-        //= REV-004
-        let plane = next_plane(&mut self.next_plane, ports.and(self.ports))?;
+        //= REV-004, REV-006
+        let ports = ports.and(self.ports);
+        let heard = ports.minus(self.silent);
+        let plane = next_plane(&mut self.next_plane, if heard.is_empty() { ports } else { heard })?;
         self.planes.get(plane as usize)?.current
     }
 
@@ -183,8 +195,9 @@ impl ReverseSet {
     }
 
     /// A probe on `ev` through `port` was not answered. After three, another random EV of the plane is tested, and used
-    /// as well if the silent one was in use.
-    pub fn on_probe_lost(&mut self, port: PortNum, ev: Ev, entries: &[EvEntry], rng: &mut Rng) {
+    /// as well if the silent one was in use; until one is answered, control packets keep to the other planes, unless
+    /// `keep_plane`.
+    pub fn on_probe_lost(&mut self, port: PortNum, ev: Ev, entries: &[EvEntry], keep_plane: bool, rng: &mut Rng) {
         let Some(reverse) = self.planes.get_mut(port.plane() as usize) else {
             return;
         };
@@ -195,6 +208,10 @@ impl ReverseSet {
         //= REV-005
         if reverse.lost < TRIES {
             return;
+        }
+        //= REV-006
+        if !keep_plane {
+            self.silent = self.silent.with(port);
         }
         let other = random_entry(entries, port, Some(ev), rng);
         if reverse.current.is_some_and(|current| current.ev == ev) && other.is_some() {
@@ -221,6 +238,20 @@ fn next_plane(turn: &mut u8, ports: PortMask) -> Option<u8> {
         }
     }
     None
+}
+
+/// One of the planes of `ports`, each as likely as the others; 0 without any.
+fn random_plane(ports: PortMask, rng: &mut Rng) -> u8 {
+    let mut left = rng.below(ports.len());
+    for plane in 0..MAX_PLANES as u8 {
+        if ports.contains(PortNum::from_plane(plane)) {
+            if left == 0 {
+                return plane;
+            }
+            left -= 1;
+        }
+    }
+    0
 }
 
 /// A random usable entry on `port` other than `avoid`: the first one at or after a random place.
@@ -322,7 +353,7 @@ mod tests {
         assert_eq!(set.pick(only), Some(first), "the EV in use is tested first");
         let mut tested = first;
         for lost in 1..=30 {
-            set.on_probe_lost(port, tested.ev, &entries, &mut rng);
+            set.on_probe_lost(port, tested.ev, &entries, false, &mut rng);
             let next = probe(&mut set, &mut rng);
             assert_eq!(next == tested, lost % 3 != 0, "after {lost}");
             assert_eq!(set.pick(only), Some(next));

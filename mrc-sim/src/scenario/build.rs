@@ -371,6 +371,7 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
             complete_on_sack: keys.complete_on_sack,
             retry_strict: keys.retry_strict,
             oor_silent: keys.oor_silent,
+            answers_on_silent_planes: keys.answers_on_silent_planes,
             ctl_ect: keys.control_ect,
             events: EventMask::NONE,
             ..EndpointConfig::default()

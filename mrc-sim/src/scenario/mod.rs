@@ -387,6 +387,8 @@ pub struct MrcKeys {
     pub retry_strict: bool,
     /// Drop packets above the window without a NACK.
     pub oor_silent: bool,
+    /// Send control packets also on planes whose EV probes nobody answers.
+    pub answers_on_silent_planes: bool,
     /// Control packets are ECN-capable.
     pub control_ect: bool,
     /// Bytes on the wire beside the payload, in place of the headers' own.
@@ -435,6 +437,7 @@ impl Default for MrcKeys {
             complete_on_sack: endpoint.complete_on_sack,
             retry_strict: endpoint.retry_strict,
             oor_silent: endpoint.oor_silent,
+            answers_on_silent_planes: endpoint.answers_on_silent_planes,
             control_ect: endpoint.ctl_ect,
             data_overhead_bytes: None,
             control_packet_bytes: None,
