@@ -3,39 +3,16 @@
  *
  *   libmrc            all but the events
  *   libmrc events     writes until an EV event comes, for at most 20 s: somebody has to break a path meanwhile */
-#include <errno.h>
 #include <mrc.h>
 #include <mrc_ctl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+
+#include "check.h"
 
 #define SIZE (1 << 16)
 #define FORMAT 7
 #define PROFILE 0x1234567890ull
 #define CONTROL 3
-
-static int failures;
-
-#define CHECK(what, condition)                                                                                            \
-    do {                                                                                                                   \
-        int good = (condition);                                                                                            \
-        printf("%-66s %s\n", what, good ? "ok" : "FAIL");                                                                  \
-        if (!good) {                                                                                                       \
-            failures++;                                                                                                    \
-            printf("    line %d, errno %d (%s)\n", __LINE__, errno, strerror(errno));                                      \
-        }                                                                                                                  \
-    } while (0)
-
-#define NEED(what, condition)                                                                                             \
-    do {                                                                                                                   \
-        if (!(condition)) {                                                                                                \
-            printf("%s: %s\n", what, strerror(errno));                                                                     \
-            exit(1);                                                                                                       \
-        }                                                                                                                  \
-    } while (0)
 
 static struct ibv_context *ctx;
 static struct mrc_context *mrc;
@@ -43,12 +20,6 @@ static struct ibv_pd *pd;
 static union ibv_gid gid;
 static char *memory;
 static struct ibv_mr *mr;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
 
 static int one(struct mrc_cq *cq, struct ibv_wc *wc, double seconds) {
     double end = now() + seconds;

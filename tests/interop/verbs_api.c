@@ -1,47 +1,18 @@
 /* What perftest does not use of verbs: write with immediate, completion channels, extended queues, inline data, errors.
  * Two queue pairs of one device, connected to each other through the host's first switch. One line per check. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "check.h"
 
 #define SIZE (1 << 20)
 
-static int failures;
-
-#define CHECK(what, condition)                                                                                            \
-    do {                                                                                                                   \
-        int good = (condition);                                                                                            \
-        printf("%-66s %s\n", what, good ? "ok" : "FAIL");                                                                  \
-        if (!good) {                                                                                                       \
-            failures++;                                                                                                    \
-            printf("    line %d, errno %d (%s)\n", __LINE__, errno, strerror(errno));                                      \
-        }                                                                                                                  \
-    } while (0)
-
-#define NEED(what, condition)                                                                                             \
-    do {                                                                                                                   \
-        if (!(condition)) {                                                                                                \
-            printf("%s: %s\n", what, strerror(errno));                                                                     \
-            exit(1);                                                                                                       \
-        }                                                                                                                  \
-    } while (0)
-
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
 
 /* One completion, or none within the time. */
 static int one(struct ibv_cq *cq, struct ibv_wc *wc, double seconds) {

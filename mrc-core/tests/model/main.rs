@@ -1,7 +1,7 @@
 //! The engine against a naive reference model, through random schedules of loss, duplication, reordering, corruption,
 //! trimming, congestion marks, port events, changing windows, starving receivers and drivers, and failures.
 //!
-//! * `MRC_MODEL_SCHEDULES=N` runs N schedules (the default suits a test run), beginning with seed `MRC_MODEL_FIRST`.
+//! * `MRC_MODEL_SCHEDULES=N` runs N schedules (100 000 when not set), on all cores, beginning with seed `MRC_MODEL_FIRST`.
 //! * `MRC_MODEL_SEED=S` runs one and prints all that happens in it.
 //!
 //! A schedule that fails is printed with its seed and cut down to the operations that are needed.
@@ -12,7 +12,10 @@ mod responder;
 mod schedule;
 mod world;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use schedule::{Op, Schedule};
 
@@ -77,15 +80,38 @@ fn the_engine_agrees_with_the_model() {
         assert_eq!(why, None);
         return;
     }
-    let (first, count) = (number("MRC_MODEL_FIRST").unwrap_or(0), number("MRC_MODEL_SCHEDULES").unwrap_or(10_000));
+    let (first, count) = (number("MRC_MODEL_FIRST").unwrap_or(0), number("MRC_MODEL_SCHEDULES").unwrap_or(100_000));
     println!("seeds {first} to {}", first + count);
-    for seed in first..first + count {
-        let schedule = Schedule::random(seed);
-        if fails(&schedule, None).is_some() {
-            let text = explain(&schedule);
-            let _ = std::panic::take_hook();
-            panic!("{text}");
-        }
-    }
+    let found = first_failure(first, first + count).map(|seed| explain(&Schedule::random(seed)));
     let _ = std::panic::take_hook();
+    if let Some(text) = found {
+        panic!("{text}");
+    }
+}
+
+/// The lowest seed in `[first, end)` whose schedule fails, found on all cores.
+fn first_failure(first: u64, end: u64) -> Option<u64> {
+    let (next, failed) = (AtomicU64::new(first), AtomicU64::new(u64::MAX));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            // Seeds are taken in order: none below a failure is left out.
+            if seed >= end.min(failed.load(Ordering::Relaxed)) {
+                return;
+            }
+            if seed % 500_000 == 0 && seed > first {
+                eprintln!("{} schedules", seed - first);
+            }
+            if fails(&Schedule::random(seed), None).is_some() {
+                failed.fetch_min(seed, Ordering::Relaxed);
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(work);
+        }
+    });
+    Some(failed.into_inner()).filter(|&seed| seed != u64::MAX)
 }
