@@ -221,10 +221,11 @@ fn list(folder: &Path) -> anyhow::Result<ExitCode> {
     collect(folder, &mut files).with_context(|| format!("cannot list {}", folder.display()))?;
     files.sort();
     for file in &files {
-        match scenario::load(file, &[], None) {
-            Ok(built) => println!("{:<40} {}", file.display(), built.scenario.about),
-            Err(error) => println!("{:<40} {error}", file.display()),
-        }
+        let about = match sweep::is_sweep(file) {
+            true => sweep::about(file),
+            false => scenario::load(file, &[], None).map(|built| built.scenario.about).map_err(Into::into),
+        };
+        println!("{:<48} {}", file.display(), about.unwrap_or_else(|error| format!("{error:#}")));
     }
     if files.is_empty() {
         println!("no scenario below {}: run from the project's folder, or name another", folder.display());

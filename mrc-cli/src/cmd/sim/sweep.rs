@@ -164,6 +164,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Whether a file of the scenarios' folder is a sweep: it names the scenario it is about, which no scenario does.
+pub fn is_sweep(file: &Path) -> bool {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("scenario"))
+}
+
+/// One line on a sweep: its scenario, its axes and how many points that makes.
+pub fn about(file: &Path) -> anyhow::Result<String> {
+    let (manifest, _) = read(file)?;
+    let Manifest { scenario, axes, points, .. } = manifest;
+    let plural = if points.len() == 1 { "" } else { "s" };
+    Ok(format!("sweep of {scenario}.toml by {}: {} point{plural}", axes.join(", "), points.len()))
+}
+
 /// Reads the sweep file and lays out its points; every one of them is checked before the first one runs.
 fn read(file: &Path) -> anyhow::Result<(Manifest, PathBuf)> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -419,6 +433,21 @@ mod tests {
     fn a_half_described_axis_is_refused() {
         for text in ["key = \"a\"", "name = \"a\"", "key = \"a\"\nvalues = [1]\ncases = [{ label = \"x\" }]"] {
             assert!(cases(&toml::from_str(text).unwrap()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_sweeps_that_are_shipped_can_be_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+        let mut files = Vec::new();
+        super::super::collect(&folder, &mut files).unwrap();
+        let sweeps: Vec<_> = files.iter().filter(|file| is_sweep(file)).collect();
+        let named = |file: &&PathBuf| file.to_string_lossy().ends_with("-sweep.toml");
+        assert_eq!(sweeps.len(), files.iter().filter(named).count(), "the name of a sweep ends in -sweep");
+        assert!(sweeps.len() >= 5, "{sweeps:?}");
+        for file in sweeps {
+            let (manifest, _) = read(file).unwrap_or_else(|error| panic!("{}: {error:#}", file.display()));
+            assert!(manifest.points.len() > 1 && !manifest.axes.is_empty(), "{}", file.display());
         }
     }
 
