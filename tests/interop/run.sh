@@ -22,7 +22,7 @@ fi
 if ! command -v ib_write_bw >/dev/null || ! command -v ibv_devinfo >/dev/null || ! [ -e /usr/include/infiniband/verbs.h ]; then
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        perftest ibverbs-utils libibverbs-dev gcc libc6-dev >/dev/null
+        perftest ibverbs-utils libibverbs-dev gcc libc6-dev python3 >/dev/null
 fi
 if [ -z "${MRC_BIN:-}" ]; then
     cargo build --release --locked --quiet -p mrc-cli -p mrc-ibverbs -p mrc-libmrc
@@ -32,7 +32,7 @@ mrc=$(realpath "$MRC_BIN/mrc")
 
 prefix=mrcio$$
 logs=$(mktemp -d)
-trap '"$mrc" lab --prefix "$prefix" down >/dev/null; rm -rf "$logs" "$logs.bin"' EXIT
+trap '"$mrc" lab --prefix "$prefix" down >/dev/null; rm -rf "$logs" "$logs".*' EXIT
 "$mrc" lab --prefix "$prefix" up >/dev/null
 server_address=10.109.0.2
 failed=0
@@ -70,9 +70,9 @@ perftest() { # name program arguments...
     fi
 }
 
-wait_for_listener() {
+wait_for_listener() { # port, perftest's by default
     for _ in $(seq 100); do
-        if ip netns exec "$prefix-hB" ss -Htln 'sport = :18515' | grep -q .; then return; fi
+        if ip netns exec "$prefix-hB" ss -Htln "sport = :${1:-18515}" | grep -q .; then return; fi
         sleep 0.1
     done
 }
@@ -140,6 +140,31 @@ if on hA "$logs/verbs_cost" >"$logs/out" 2>"$logs/err"; then
     say "verbs_cost.c" ok "$(cat "$logs/out")"
 else
     say "verbs_cost.c" FAIL "$(tail -n 1 "$logs/err")"
+fi
+
+# pyverbs is unpacked, not installed, since installing it may upgrade other packages. It is built for Debian's own Python.
+pyverbs=$logs.pyverbs
+unpack() { # packages...
+    mkdir -p "$pyverbs"
+    (cd "$pyverbs" && apt-get download -qq "$@" && for package in *.deb; do dpkg-deb -x "$package" .; done) >"$logs/out" 2>&1
+}
+export PYTHONPATH=$pyverbs/usr/lib/python3/dist-packages PYTHONDONTWRITEBYTECODE=1
+rm -f "$logs"/*
+unpack python3-pyverbs libpython3.11 || { apt-get update -qq && unpack python3-pyverbs libpython3.11; } || true
+# `verbs-run` puts the directory of our library before this one.
+libpython=$pyverbs/usr/lib/$(uname -m)-linux-gnu
+if ! LD_LIBRARY_PATH=$libpython /usr/bin/python3 -c 'import pyverbs.qp' 2>"$logs/err"; then
+    echo "SKIP pyverbs_write.py: $(tail -n 1 "$logs/err")"
+else
+    rm -f "$logs"/*
+    LD_LIBRARY_PATH=$libpython on hB /usr/bin/python3 tests/interop/pyverbs_write.py server >"$logs/server" 2>&1 &
+    server=$!
+    wait_for_listener 18600
+    client=0
+    LD_LIBRARY_PATH=$libpython on hA /usr/bin/python3 tests/interop/pyverbs_write.py client "$server_address" >"$logs/client" 2>&1 ||
+        client=$?
+    wait "$server" || client=$?
+    say "pyverbs_write.py" "$([ "$client" = 0 ] && echo ok || echo FAIL)" "$(cat "$logs"/* | grep -c ' ok$') checks on both sides"
 fi
 
 # A client of lib_mrc.so with our headers; then again until an EV event comes, since all packets of one plane are lost.
