@@ -122,6 +122,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// The engine, if an object needed it already.
+    pub(crate) fn opened(&self) -> Option<Arc<Engine>> {
+        self.engine.lock().clone()
+    }
+
     /// The engine: opened by the first object that needs it, so that looking at a device costs nothing and needs no right.
     pub(crate) fn engine(self: &Arc<Self>) -> Result<Arc<Engine>, c_int> {
         let mut slot = self.engine.lock();

@@ -8,14 +8,13 @@ use core::ffi::c_int;
 
 use mrc_afxdp::device::{Device, DeviceError};
 use mrc_afxdp::{Problem, SetupError};
-use mrc_core::cc::CcConfig;
 use mrc_core::path::EvEntry;
-use mrc_core::{CcProfileHandle, EvProfileHandle, Limits, PeerHandle, TableError};
+use mrc_core::{Endpoint, EvProfileHandle, Instant, Limits, PeerHandle, PortMask, Route, TableError};
 use mrc_verbs_shim::host::HostFile;
 use parking_lot::Mutex;
 
 use crate::events::Hub;
-use crate::mrc::profile::MAX_EVS;
+use crate::mrc::profile::{MAX_EVS, MAX_PROFILES, Registry};
 
 /// Sizes. Beyond them creating fails with ENOMEM.
 pub(crate) const MAX_QP: usize = 256;
@@ -26,8 +25,8 @@ pub(crate) const MAX_MR: usize = 1024;
 pub(crate) const MAX_WR: usize = 16_384;
 /// Completions a CQ's ring can hold.
 pub(crate) const MAX_CQE: usize = 1 << 18;
-/// Different lists of EVs, and different configurations of congestion control, that QPs of a process may have had.
-const MAX_LISTS: usize = 64;
+/// What a plane is taken to carry where congestion control asks, in bit/s: what the port says of itself.
+const LINK_RATE: u64 = 100_000_000_000;
 /// Work requests in the engine's own queues; the rest waits in the rings.
 pub(crate) const ENGINE_QUEUE: usize = 256;
 
@@ -35,10 +34,20 @@ pub(crate) struct Engine {
     pub(crate) device: Device,
     pub(crate) host: HostFile,
     pub(crate) hub: Arc<Hub>,
-    peers: Mutex<Vec<(Ipv6Addr, PeerHandle, EvProfileHandle)>>,
-    lists: Mutex<Vec<(Vec<EvEntry>, EvProfileHandle)>>,
-    controls: Mutex<Vec<(CcConfig, CcProfileHandle)>>,
+    peers: Mutex<Vec<Known>>,
+    /// What controllers configured. Never locked across a call to the device: its thread locks it too.
+    pub(crate) profiles: Arc<Mutex<Registry>>,
     next_pd: AtomicU32,
+}
+
+/// A peer as the engine knows it.
+struct Known {
+    gid: Ipv6Addr,
+    /// Registered for EVs that are outer destinations; else for those that the host's template turns into such.
+    routed: bool,
+    handle: PeerHandle,
+    /// All paths of the template.
+    paths: Option<EvProfileHandle>,
 }
 
 static CURRENT: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
@@ -71,23 +80,25 @@ impl Engine {
             send_queue: ENGINE_QUEUE,
             recv_queue: ENGINE_QUEUE,
             wimm: 256,
-            peers,
-            ev_profiles: peers + MAX_LISTS,
+            // Once for paths of the template, once for those of a controller.
+            peers: 2 * peers,
+            ev_profiles: peers + MAX_PROFILES,
             profile_evs: evs,
             evs,
             active_evs: evs.min(128),
-            cc_profiles: 1 + MAX_LISTS,
+            cc_profiles: 1 + MAX_PROFILES,
             ..Limits::default()
         };
         let device = Device::open(config)?;
         for (name, obtained) in device.obtained() {
             log::info!("{name}: {obtained}");
         }
-        let hub = Arc::new(Hub::new(host.planes.len()));
+        let registry = Registry::new(auto_paths(host), LINK_RATE * host.planes.len() as u64);
+        let profiles = Arc::new(Mutex::new(registry));
+        let hub = Arc::new(Hub::new(host.planes.len(), Arc::clone(&profiles)));
         let hears = Arc::clone(&hub);
         device.on_event(move |event| hears.hear(event))?;
-        let (peers, lists, controls) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Self { device, host: host.clone(), hub, peers, lists, controls, next_pd: AtomicU32::new(1) })
+        Ok(Self { device, host: host.clone(), hub, peers: Mutex::default(), profiles, next_pd: AtomicU32::new(1) })
     }
 
     /// A number for a new protection domain.
@@ -95,8 +106,33 @@ impl Engine {
         self.next_pd.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The peer that a GID names, and the paths to it.
-    pub(crate) fn peer(&self, gid: Ipv6Addr) -> Result<(PeerHandle, EvProfileHandle), c_int> {
+    /// Runs a controller's call on the progress thread.
+    pub(crate) fn control<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Registry, &mut Endpoint<'_>, Instant) -> T + Send + 'static,
+    ) -> Result<T, c_int> {
+        let profiles = Arc::clone(&self.profiles);
+        let done = self.device.with_engine(move |engine, now| f(&mut profiles.lock(), engine, now));
+        done.map_err(|error| failed("controller", &error))
+    }
+
+    /// The ports that no controller disabled.
+    pub(crate) fn ports_enabled(&self) -> Result<PortMask, c_int> {
+        self.control(|_, engine, _| engine.ports_enabled())
+    }
+
+    /// The peer that a GID names, for EVs that are outer destinations (`routed`) or those of the host's template.
+    pub(crate) fn peer(&self, gid: Ipv6Addr, routed: bool) -> Result<PeerHandle, c_int> {
+        self.known(gid, routed).map(|(handle, _)| handle)
+    }
+
+    /// The peer that a GID names, and all paths to it.
+    pub(crate) fn peer_and_paths(&self, gid: Ipv6Addr) -> Result<(PeerHandle, EvProfileHandle), c_int> {
+        let (handle, paths) = self.known(gid, false)?;
+        Ok((handle, paths.ok_or(libc::EIO)?))
+    }
+
+    fn known(&self, gid: Ipv6Addr, routed: bool) -> Result<(PeerHandle, Option<EvProfileHandle>), c_int> {
         let Some(peer) = self.host.peer_by_gid(gid) else {
             let known: Vec<String> = self.host.peers.iter().map(|peer| peer.gid.to_string()).collect();
             log::error!(
@@ -106,55 +142,32 @@ impl Engine {
             return Err(libc::EHOSTUNREACH);
         };
         let mut peers = self.peers.lock();
-        if let Some((_, handle, profile)) = peers.iter().find(|(gid, ..)| *gid == peer.gid) {
-            return Ok((*handle, *profile));
+        if let Some(known) = peers.iter().find(|known| known.gid == peer.gid && known.routed == routed) {
+            return Ok((known.handle, known.paths));
         }
         let wrong = |error: &dyn std::fmt::Display| {
             log::error!("{error}");
             libc::EINVAL
         };
-        let config = self.host.peer_config(&peer).map_err(|error| wrong(&error))?;
-        let paths = self.host.paths_to(&peer).map_err(|error| wrong(&error))?;
+        let mut config = self.host.peer_config(&peer).map_err(|error| wrong(&error))?;
+        let mut paths = None;
+        if routed {
+            config.route = Route::Srv6Entry;
+        } else {
+            let entries = self.host.paths_to(&peer).map_err(|error| wrong(&error))?;
+            paths = Some(self.device.create_ev_profile(entries).map_err(|error| failed("paths", &error))?);
+        }
         let handle = self.device.add_peer(config).map_err(|error| failed("peer", &error))?;
-        let profile = self.device.create_ev_profile(paths).map_err(|error| failed("paths", &error))?;
-        peers.push((peer.gid, handle, profile));
-        Ok((handle, profile))
+        peers.push(Known { gid: peer.gid, routed, handle, paths });
+        Ok((handle, paths))
     }
 }
 
-impl Engine {
-    /// The engine's profile of a controller's EVs. Where the host chose them, those that do not lead to the peer are left out.
-    pub(crate) fn ev_profile(
-        &self,
-        gid: Ipv6Addr,
-        mut entries: Vec<EvEntry>,
-        any_path: bool,
-    ) -> Result<EvProfileHandle, c_int> {
-        if any_path && let Some(peer) = self.host.peer_by_gid(gid) {
-            let paths = self.host.paths_to(&peer).map_err(|_| libc::EINVAL)?;
-            entries.retain(|entry| paths.iter().any(|path| (path.ev, path.port) == (entry.ev, entry.port)));
-        }
-        let mut lists = self.lists.lock();
-        if let Some((_, handle)) = lists.iter().find(|(known, _)| *known == entries) {
-            return Ok(*handle);
-        }
-        let created = self.device.create_ev_profile(entries.clone());
-        let handle = created.map_err(|error| failed("EV profile", &error))?;
-        lists.push((entries, handle));
-        Ok(handle)
-    }
-
-    /// The engine's profile of a configuration of congestion control.
-    pub(crate) fn cc_profile(&self, config: CcConfig) -> Result<CcProfileHandle, c_int> {
-        let mut controls = self.controls.lock();
-        if let Some((_, handle)) = controls.iter().find(|(known, _)| *known == config) {
-            return Ok(*handle);
-        }
-        let created = self.device.create_cc_profile(config);
-        let handle = created.map_err(|error| failed("congestion-control profile", &error))?;
-        controls.push((config, handle));
-        Ok(handle)
-    }
+/// What AUTO profiles are made of: the paths that lead to every peer. A peer behind our own switch has no uplink to choose.
+fn auto_paths(host: &HostFile) -> Vec<EvEntry> {
+    let far = host.peers.iter().filter(|peer| peer.uplinks > 0);
+    let fewest = far.min_by_key(|peer| peer.uplinks).or(host.peers.first());
+    fewest.and_then(|peer| host.paths_to(peer).ok()).unwrap_or_default()
 }
 
 impl Drop for Engine {

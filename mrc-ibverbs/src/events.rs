@@ -18,6 +18,7 @@ use crate::abi::{
 };
 use crate::cq::Cq;
 use crate::device::{Context, Shared};
+use crate::mrc::profile::Registry;
 use crate::object::{self, Kind, Object};
 use crate::qp::Qp;
 
@@ -111,12 +112,13 @@ pub(crate) struct Hub {
     qps: Mutex<HashMap<u32, Listener>>,
     contexts: Mutex<Vec<Weak<Shared>>>,
     ports_up: AtomicU32,
+    profiles: Arc<Mutex<Registry>>,
 }
 
 impl Hub {
-    pub(crate) fn new(planes: usize) -> Self {
+    pub(crate) fn new(planes: usize, profiles: Arc<Mutex<Registry>>) -> Self {
         let ports_up = AtomicU32::new(u32::MAX >> (32 - planes.clamp(1, 32)));
-        Self { qps: Mutex::default(), contexts: Mutex::default(), ports_up }
+        Self { qps: Mutex::default(), contexts: Mutex::default(), ports_up, profiles }
     }
 
     pub(crate) fn join(&self, context: &Arc<Shared>) {
@@ -138,7 +140,15 @@ impl Hub {
         match event {
             DeviceEvent::Engine(Event::QpError { qp, cause }) => self.qp_failed(qp.value(), cause),
             DeviceEvent::Engine(Event::Port { port, up }) => self.port(u32::from(port.plane()), up),
-            DeviceEvent::Engine(Event::Ev { qp, transition }) => crate::mrc::heard(qp.value(), &transition),
+            DeviceEvent::Engine(Event::EvProfile { profile, entry, state, dropped, .. }) => {
+                let named = self.profiles.lock().named(profile, entry);
+                if let Some((id, ev)) = named {
+                    crate::mrc::heard(id, ev, state, dropped);
+                }
+            }
+            DeviceEvent::Engine(Event::PeerPorts { peer, ports }) => {
+                log::info!("peer {}: its ports that are up are {:#x}", peer.index(), ports.bits());
+            }
             DeviceEvent::Engine(other) => log::debug!("{other:?}"),
             DeviceEvent::PostRefused { wr_id, why } => log::error!("work request {wr_id:#x}: {why}"),
             DeviceEvent::Link(text) => log::info!("{text}"),

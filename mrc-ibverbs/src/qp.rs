@@ -37,9 +37,6 @@ pub(crate) const MPR: u8 = 8;
 /// Writes with immediate in flight.
 pub(crate) const MAX_WIMM: u16 = 256;
 
-/// What a plane is taken to carry where congestion control asks, in bit/s: what the port says of itself.
-const LINK_RATE: u64 = 100_000_000_000;
-
 /// A queue pair.
 #[repr(C)]
 pub(crate) struct Qp {
@@ -323,6 +320,16 @@ impl Qp {
         self.handle.qpn().value()
     }
 
+    /// Changes the responder's window. Before RTR it is taken with it; then only where both sides agreed on that.
+    pub(crate) fn set_mpr(&self, mpr: u8) -> Result<(), c_int> {
+        if matches!(self.state.load(Ordering::Acquire), QPS_RESET | QPS_INIT) {
+            return Ok(());
+        }
+        let handle = self.handle;
+        let done = self.engine.control(move |_, engine, _| engine.set_mpr(handle, mpr))?;
+        done.map_err(|error| failed("queue pair", &error.into()))
+    }
+
     fn transit(&self, from: u32, to: u32, attr: &IbvQpAttr) -> Result<(), c_int> {
         let device = &self.engine.device;
         let done = match (from, to) {
@@ -358,14 +365,16 @@ impl Qp {
             return Err(libc::EINVAL);
         }
         let gid = Ipv6Addr::from(attr.ah_attr.grh.dgid);
-        let (peer, mut profile) = self.engine.peer(gid)?;
         let mrc = self.mrc.lock();
-        if let Some((entries, any_path)) = mrc.ev.as_ref().and_then(|bound| bound.entries()) {
-            profile = self.engine.ev_profile(gid, entries, any_path)?;
-        }
+        let bound = self.engine.profiles.lock().online_ev_profile(mrc.ev)?;
+        let (peer, profile) = match bound {
+            None => self.engine.peer_and_paths(gid)?,
+            Some((profile, routed)) => (self.engine.peer(gid, routed)?, profile),
+        };
         let dest_qp = Qpn::new(attr.dest_qp_num);
         let mut rtr = RtrAttr::software(peer, dest_qp, Psn::new(attr.rq_psn), profile);
         (rtr.path_mtu, rtr.mpr_dest, rtr.max_wimm_dest) = (path_mtu, mrc.mpr_dest, mrc.max_wimm_dest);
+        rtr.dynamic_mpr = mrc.dynamic_mpr();
         Ok(rtr)
     }
 
@@ -374,11 +383,8 @@ impl Qp {
         let mut rts = RtsAttr::software(Psn::new(attr.sq_psn));
         (rts.mpr, rts.max_wimm) = (mrc.mpr, mrc.max_wimm);
         rts.retry = mrc.retry(self.engine.host.retry());
-        if let Some(config) =
-            mrc.cc.as_ref().and_then(|bound| bound.congestion(LINK_RATE * self.engine.host.planes.len() as u64))
-        {
-            rts.cc = Some(self.engine.cc_profile(config)?);
-        }
+        (rts.dynamic_mpr, rts.trimming) = (mrc.dynamic_mpr(), mrc.trimming());
+        rts.cc = self.engine.profiles.lock().online_cc_profile(mrc.cc)?;
         // Five eighths of the window, 640 packets: more than planes and software queues reorder, and a loss is found without
         // the timer, which is long. The engine's default waits for the whole window, which a hole stops.
         rts.reorder_factor = 160;

@@ -4,7 +4,9 @@
 use core::ffi::{c_int, c_void};
 
 use mrc_afxdp::Interface;
+use mrc_core::PortMask;
 use mrc_verbs_shim::host::HostFile;
+use mrc_wire::PortNum;
 
 use crate::abi::{IbvContext, IbvDeviceAttr, IbvDeviceAttrEx, IbvGidEntry, IbvPortAttr, PORT_ATTR_COMPAT_LEN};
 use crate::device::Context;
@@ -126,11 +128,13 @@ fn mtu(payload: u16) -> u32 {
     (payload / 128).max(2).ilog2()
 }
 
-fn port_attr(host: &HostFile) -> IbvPortAttr {
-    let up = |plane: &mrc_verbs_shim::host::HostPlane| {
-        Interface::by_name(&plane.interface).is_ok_and(|found| found.admin_up && found.carrier)
+/// Planes that a controller disabled are down as well.
+fn port_attr(host: &HostFile, enabled: PortMask) -> IbvPortAttr {
+    let up = |(plane, number): (&mrc_verbs_shim::host::HostPlane, u8)| {
+        let linked = Interface::by_name(&plane.interface).is_ok_and(|found| found.admin_up && found.carrier);
+        linked && enabled.contains(PortNum::from_plane(number))
     };
-    let active = host.planes.iter().any(up);
+    let active = host.planes.iter().zip(0..).any(up);
     IbvPortAttr {
         state: if active { 4 } else { 1 }, // IBV_PORT_ACTIVE, IBV_PORT_DOWN
         max_mtu: mtu(4096),
@@ -155,7 +159,8 @@ pub(crate) unsafe extern "C" fn query_port(context: *mut IbvContext, port: u8, a
         if attr.is_null() || port != PORTS {
             return Err(libc::EINVAL);
         }
-        let full = port_attr(context.shared.host);
+        let enabled = context.shared.opened().and_then(|engine| engine.ports_enabled().ok()).unwrap_or(PortMask::ALL);
+        let full = port_attr(context.shared.host, enabled);
         // SAFETY: the application gives room for `len` bytes; a newer, longer structure ends in zeros.
         unsafe {
             attr.cast::<u8>().write_bytes(0, len);

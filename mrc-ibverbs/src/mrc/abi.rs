@@ -28,6 +28,9 @@ pub(crate) struct MrcDeviceAttr {
     pub(crate) cap: u32,
 }
 
+pub(crate) const DEVICE_CAP_TRIM_NACK: u32 = 1;
+pub(crate) const DEVICE_CAP_DYNAMIC_MPR: u32 = 1 << 1;
+
 #[repr(C)]
 pub(crate) struct MrcContextAttr {
     pub(crate) mrc_api_version_used: u32,
@@ -93,6 +96,7 @@ pub(crate) struct MrcQpAttr {
 }
 
 pub(crate) const OPT_CAP_EV_EVENT: u32 = 1 << 2;
+pub(crate) const OPT_CAP_EV_EVENT_PRECISE_DROP_CNT: u32 = 1 << 4;
 pub(crate) const OPT_CAP_EP_OP_EV_PROBE: u32 = 1 << 5;
 
 #[repr(C)]

@@ -1,20 +1,20 @@
 //! The controller's calls on profiles and on the device: from C to `profile`, and back.
 
 use std::ffi::CStr;
+use std::sync::Arc;
 
 use core::ffi::{c_char, c_int};
 
-use libc::{E2BIG, EINVAL, ENOENT, EOPNOTSUPP, EPERM};
+use libc::{E2BIG, EINVAL, EIO, ENOENT, EPERM};
 use mrc_core::PortMask;
-use mrc_wire::EvField;
+use mrc_wire::{EvField, PortNum};
 
 use super::MrcContext;
 use super::abi::*;
-use super::profile::{
-    CcProfileChange, EvChange, EvProfileChange, Fabric, FormatChange, MAX_EVS, MAX_PROFILES, State, with,
-};
+use super::profile::{CcProfileChange, EvChange, EvProfileChange, FormatChange, MAX_EVS, MAX_PROFILES, State};
 use crate::abi::IbvContext;
 use crate::device::Context;
+use crate::engine::Engine;
 use crate::object;
 
 /// CAP_NET_ADMIN in the effective set of this thread.
@@ -48,22 +48,19 @@ struct Algorithms([*const c_char; 2]);
 unsafe impl Sync for Algorithms {}
 static ALGORITHMS: Algorithms = Algorithms([NSCC.as_ptr(), core::ptr::null()]);
 
-/// Planes of the host and what AUTO profiles draw from: the paths to the peer with the most of them.
-fn fabric(context: &MrcContext) -> Fabric {
-    let host = context.shared.host;
-    let most = host.peers.iter().max_by_key(|peer| peer.uplinks);
-    let paths = most.and_then(|peer| host.paths_to(peer).ok()).unwrap_or_default();
-    Fabric { ports: PortMask::first(host.planes.len() as u8), paths }
-}
-
 pub(crate) unsafe extern "C" fn query_device(context: *mut IbvContext, attr: *mut MrcCtlDeviceAttr) -> c_int {
     let query = || {
         allowed()?;
-        let host = object::get::<Context>(context)?.shared.host;
+        let shared = &object::get::<Context>(context)?.shared;
+        let host = shared.host;
         if attr.is_null() {
             return Err(EINVAL);
         }
-        let used = with(|registry| registry.evs_in_use());
+        // A device that nobody uses has no profiles, and need not be opened to know it.
+        let used = match shared.opened() {
+            Some(engine) => engine.control(|registry, engine, _| registry.evs_in_use(engine))?,
+            None => 0,
+        };
         let known = MrcCtlDeviceAttr {
             mrc_ctl_protocol_version: PROTOCOL_VERSION_1,
             ev_max_fmt_profiles: MAX_PROFILES as u32,
@@ -72,15 +69,15 @@ pub(crate) unsafe extern "C" fn query_device(context: *mut IbvContext, attr: *mu
             ev_free_count: (MAX_PROFILES * MAX_EVS - used) as u32,
             ev_max_count_profile: MAX_EVS as u32,
             ev_count_align: 1,
-            ev_max_width: 32,
-            ev_fmt_mode_mask: FMT_MODE_STEV | FMT_MODE_UDP,
-            ev_mode_mask: EV_MODE_AUTO | EV_MODE_EXP,
+            ev_max_width: 256,
+            ev_fmt_mode_mask: FMT_MODE_STEV | FMT_MODE_SRV6 | FMT_MODE_UDP,
+            ev_mode_mask: EV_MODE_AUTO | EV_MODE_EXP | EV_MODE_GEN,
             ev_op_max_entries: 0,
             padding: 0,
             cc_max_profiles: MAX_PROFILES as u32,
             algorithms: ALGORITHMS.0.as_ptr(),
             phy_port_mask: PortMask::first(host.planes.len() as u8).bits(),
-            opt_attr: OPT_CAP_EV_EVENT | OPT_CAP_EP_OP_EV_PROBE,
+            opt_attr: OPT_CAP_EV_EVENT | OPT_CAP_EV_EVENT_PRECISE_DROP_CNT | OPT_CAP_EP_OP_EV_PROBE,
         };
         // SAFETY: not null; the application gives room for the structure.
         unsafe { attr.write(known) };
@@ -148,12 +145,17 @@ fn named<T>(mask: u32, bit: u32, value: T) -> Option<T> {
     (mask & bit != 0).then_some(value)
 }
 
-/// The state to go to, after a look at the one that the caller believes in.
-fn wanted(mask: u32, attr: (u32, u32), now: State) -> Result<Option<State>, c_int> {
-    if mask & PROFILE_CUR_STATE != 0 && State::from_c(attr.1)? != now {
-        return Err(EINVAL);
+/// The state to go to, and the one that the caller believes in.
+fn states(mask: u32, to: u32, now: u32) -> Result<(Option<State>, Option<State>), c_int> {
+    let state = |bit, value| named(mask, bit, value).map(State::from_c).transpose();
+    Ok((state(PROFILE_STATE, to)?, state(PROFILE_CUR_STATE, now)?))
+}
+
+impl MrcContext {
+    /// The device, opened if it is not yet: profiles and ports are the engine's.
+    fn engine(&self) -> Result<Arc<Engine>, c_int> {
+        self.shared.engine().map_err(|code| if code == EINVAL { EIO } else { code })
     }
-    named(mask, PROFILE_STATE, attr.0).map(State::from_c).transpose()
 }
 
 const FORMAT_KNOWN: u32 = PROFILE_STATE | PROFILE_CUR_STATE | FMT_PROFILE_MODE | FMT_PROFILE_OP | VENDOR_CFG;
@@ -166,7 +168,7 @@ pub(crate) unsafe extern "C" fn modify_ev_fmt_profile(
 ) -> c_int {
     let modify = || {
         // SAFETY: null or the application's structure.
-        let (_, attr) = unsafe { enter(context, attr) }?;
+        let (context, attr) = unsafe { enter(context, attr) }?;
         let mask = mask as u32;
         if mask & !FORMAT_KNOWN != 0 || (mask & FMT_PROFILE_OP != 0 && attr.ev_fmt_op.op != OP_MODIFY_FIELDS) {
             return Err(EINVAL);
@@ -177,12 +179,11 @@ pub(crate) unsafe extern "C" fn modify_ev_fmt_profile(
             // SAFETY: the application says how many there are.
             widths = Some(unsafe { list(given.fmt_fields.cast_const(), given.fmt_field_count) }?.to_vec());
         }
-        with(|registry| {
-            let now = registry.format(id).state;
-            let state = wanted(mask, (attr.profile_state, attr.cur_profile_state), now)?;
-            let mode = named(mask, FMT_PROFILE_MODE, attr.ev_fmt_mode);
-            registry.change_format(id, FormatChange { state, mode, widths })
-        })
+        let (state, cur_state) = states(mask, attr.profile_state, attr.cur_profile_state)?;
+        let mode = named(mask, FMT_PROFILE_MODE, attr.ev_fmt_mode);
+        let engine = context.engine()?;
+        let mut registry = engine.profiles.lock();
+        registry.change_format(id, &FormatChange { cur_state, state, mode, widths })
     };
     object::minus_one(modify())
 }
@@ -195,18 +196,18 @@ pub(crate) unsafe extern "C" fn query_ev_fmt_profile(
 ) -> c_int {
     let query = || {
         // SAFETY: null or the application's structure.
-        let (_, attr) = unsafe { enter(context, attr) }?;
+        let (context, attr) = unsafe { enter(context, attr) }?;
         let mask = mask as u32;
         if mask & !FORMAT_KNOWN != 0 || (mask & FMT_PROFILE_OP != 0 && attr.ev_fmt_op.op != OP_QUERY_FIELDS) {
             return Err(EINVAL);
         }
-        let format = with(|registry| registry.format(id));
+        let format = context.engine()?.profiles.lock().format(id);
         (attr.profile_state, attr.cur_profile_state) = (format.state as u32, format.state as u32);
-        attr.ev_fmt_mode = format.mode;
+        attr.ev_fmt_mode = format.mode();
         match mask & FMT_PROFILE_OP {
             0 => Ok(()),
             // SAFETY: the application says how much room there is.
-            _ => unsafe { fill(attr.ev_fmt_op.fmt_fields, &mut attr.ev_fmt_op.fmt_field_count, &format.widths) },
+            _ => unsafe { fill(attr.ev_fmt_op.fmt_fields, &mut attr.ev_fmt_op.fmt_field_count, format.widths()) },
         }
     };
     object::minus_one(query())
@@ -274,12 +275,8 @@ pub(crate) unsafe extern "C" fn modify_ev_profile(
             let fields = unsafe { list(attr.ev_fields_op.fields.cast_const(), attr.ev_fields_op.field_count) }?;
             change.fields = Some(fields.iter().map(field).collect::<Result<_, _>>()?);
         }
-        let fabric = fabric(context);
-        with(|registry| {
-            let now = registry.ev_profile(id).state;
-            change.state = wanted(mask, (attr.profile_state, attr.cur_profile_state), now)?;
-            registry.change_ev_profile(id, change, &fabric)
-        })
+        (change.state, change.cur_state) = states(mask, attr.profile_state, attr.cur_profile_state)?;
+        context.engine()?.control(move |registry, engine, now| registry.change_ev_profile(engine, now, id, &change))?
     };
     object::minus_one(modify())
 }
@@ -292,15 +289,15 @@ pub(crate) unsafe extern "C" fn query_ev_profile(
 ) -> c_int {
     let query = || {
         // SAFETY: null or the application's structure.
-        let (_, attr) = unsafe { enter(context, attr) }?;
+        let (context, attr) = unsafe { enter(context, attr) }?;
         let mask = ev_mask(mask)?;
-        let profile = with(|registry| registry.ev_profile(id));
+        let profile = context.engine()?.control(move |registry, engine, _| registry.ev_profile(engine, id))?;
         (attr.profile_state, attr.cur_profile_state) = (profile.state as u32, profile.state as u32);
         attr.ev_mode = profile.mode;
-        attr.ev_fmt_profile_id = profile.format.unwrap_or(0);
-        attr.ev_count = profile.entries.len() as u32;
-        attr.ev_min_active = profile.min_active.unwrap_or(0);
-        attr.ev_event_mask = profile.event_mask.unwrap_or(0);
+        attr.ev_fmt_profile_id = profile.format;
+        attr.ev_count = profile.count;
+        attr.ev_min_active = profile.min_active;
+        attr.ev_event_mask = profile.event_mask as c_int;
         if mask & EV_PROFILE_EV_FIELDS_OP != 0 {
             if attr.ev_fields_op.op != OP_QUERY_FIELDS {
                 return Err(EINVAL);
@@ -321,10 +318,10 @@ pub(crate) unsafe extern "C" fn query_ev_profile(
         }
         match attr.ev_op.op {
             EV_OP_QUERY_EV_ARRAY => {
-                let entry = |entry: &super::profile::Entry| MrcCtlEvOpEntry {
-                    ev: entry.ev,
+                let entry = |&(ev, state): &(MrcCtlEv, u32)| MrcCtlEvOpEntry {
+                    ev,
                     ev_new: MrcCtlEv::UNPOPULATED,
-                    state: entry.state,
+                    state,
                     flags: 0,
                 };
                 let entries: Vec<_> = profile.entries.iter().map(entry).collect();
@@ -339,8 +336,8 @@ pub(crate) unsafe extern "C" fn query_ev_profile(
                     }
                     // SAFETY: not null; the application says that there are so many.
                     let asked = unsafe { &mut *attr.ev_op.entries.add(index) };
-                    let found = profile.entries.iter().find(|entry| entry.ev == asked.ev);
-                    asked.state = found.ok_or(ENOENT)?.state;
+                    let found = profile.entries.iter().find(|(ev, _)| *ev == asked.ev);
+                    asked.state = found.ok_or(ENOENT)?.1;
                 }
                 Ok(())
             }
@@ -360,7 +357,7 @@ pub(crate) unsafe extern "C" fn modify_cc_profile(
 ) -> c_int {
     let modify = || {
         // SAFETY: null or the application's structure.
-        let (_, attr) = unsafe { enter(context, attr) }?;
+        let (context, attr) = unsafe { enter(context, attr) }?;
         let mask = mask as u32;
         if mask & !CC_KNOWN != 0 {
             return Err(EINVAL);
@@ -375,11 +372,9 @@ pub(crate) unsafe extern "C" fn modify_cc_profile(
         let config = named(mask, CC_PROFILE_CONFIG, attr.cc_config.cast::<MrcCtlCcNsccCfg>());
         // SAFETY: null, which is all defaults, or the application's structure; NSCC's is the only one.
         let config = config.map(|config| unsafe { config.as_ref() }.copied().unwrap_or_default());
-        with(|registry| {
-            let now = registry.cc_profile(id).state;
-            let state = wanted(mask, (attr.profile_state, attr.cur_profile_state), now)?;
-            registry.change_cc_profile(id, &CcProfileChange { state, nscc, config })
-        })
+        let (state, cur_state) = states(mask, attr.profile_state, attr.cur_profile_state)?;
+        let change = CcProfileChange { cur_state, state, nscc, config };
+        context.engine()?.control(move |registry, engine, _| registry.change_cc_profile(engine, id, &change))?
     };
     object::minus_one(modify())
 }
@@ -392,12 +387,12 @@ pub(crate) unsafe extern "C" fn query_cc_profile(
 ) -> c_int {
     let query = || {
         // SAFETY: null or the application's structure.
-        let (_, attr) = unsafe { enter(context, attr) }?;
+        let (context, attr) = unsafe { enter(context, attr) }?;
         let mask = mask as u32;
         if mask & !CC_KNOWN != 0 {
             return Err(EINVAL);
         }
-        let profile = with(|registry| registry.cc_profile(id));
+        let profile = context.engine()?.profiles.lock().cc_profile(id);
         (attr.profile_state, attr.cur_profile_state) = (profile.state as u32, profile.state as u32);
         if mask & CC_PROFILE_ALGORITHM != 0 {
             attr.algorithm = if profile.nscc == Some(true) { NSCC.as_ptr() } else { core::ptr::null() };
@@ -413,7 +408,7 @@ pub(crate) unsafe extern "C" fn query_cc_profile(
     object::minus_one(query())
 }
 
-/// Which ports there are; what else a controller may do with them is to come.
+/// Whether a port is in use by the controller's wish; whether it has a link is verbs' matter.
 pub(crate) unsafe extern "C" fn query_port(
     context: *mut MrcContext,
     port: u8,
@@ -423,8 +418,9 @@ pub(crate) unsafe extern "C" fn query_port(
     let query = || {
         // SAFETY: null or the application's structure.
         let (context, attr) = unsafe { enter(context, attr) }?;
-        port_exists(context, port, mask)?;
-        attr.port_admin_state = PORT_ADMIN_ENABLED;
+        let port = port_of(context, port, mask)?;
+        let enabled = context.engine()?.ports_enabled()?.contains(port);
+        attr.port_admin_state = if enabled { PORT_ADMIN_ENABLED } else { PORT_ADMIN_DISABLED };
         Ok(())
     };
     object::minus_one(query())
@@ -439,18 +435,22 @@ pub(crate) unsafe extern "C" fn modify_port(
     let modify = || {
         // SAFETY: null or the application's structure.
         let (context, attr) = unsafe { enter(context, attr) }?;
-        port_exists(context, port, mask)?;
-        match attr.port_admin_state {
-            _ if mask == 0 => Ok(()),
-            PORT_ADMIN_ENABLED => Ok(()),
-            PORT_ADMIN_DISABLED => Err(EOPNOTSUPP),
-            _ => Err(EINVAL),
-        }
+        let port = port_of(context, port, mask)?;
+        let enabled = match attr.port_admin_state {
+            _ if mask == 0 => return Ok(()),
+            PORT_ADMIN_ENABLED => true,
+            PORT_ADMIN_DISABLED => false,
+            _ => return Err(EINVAL),
+        };
+        context.engine()?.control(move |_, engine, now| engine.set_port_admin(now, port, enabled))
     };
     object::minus_one(modify())
 }
 
-fn port_exists(context: &MrcContext, port: u8, mask: c_int) -> Result<(), c_int> {
-    let exists = port >= 1 && usize::from(port) <= context.shared.host.planes.len();
-    if exists && mask as u32 & !PORT_ADMIN_STATE == 0 { Ok(()) } else { Err(EINVAL) }
+fn port_of(context: &MrcContext, port: u8, mask: c_int) -> Result<PortNum, c_int> {
+    let exists = usize::from(port) <= context.shared.host.planes.len();
+    if !exists || mask as u32 & !PORT_ADMIN_STATE != 0 {
+        return Err(EINVAL);
+    }
+    PortNum::new(port).ok_or(EINVAL)
 }

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use core::ffi::c_int;
 
-use libc::{EAGAIN, EINVAL, EIO, ENOMEM, EOPNOTSUPP, ETIMEDOUT};
+use libc::{EAGAIN, EINVAL, EIO, ENOMEM, ETIMEDOUT};
 use mrc_core::path::EvEntry;
 use mrc_core::{OpRequest, PortMask};
-use mrc_wire::{EndpointOp, Ev, PortNum};
+use mrc_wire::{EndpointOp, Ev, PortNum, ev};
 use parking_lot::Mutex;
 
-use super::abi::{EP_OP_EV_PROBE, EP_OP_PORT_STATUS_UPDATE, FMT_MODE_STEV, FMT_MODE_UDP, MrcCtlEpReq, MrcCtlEpRsp};
+use super::abi::{
+    EP_OP_EV_PROBE, EP_OP_PORT_STATUS_UPDATE, FMT_MODE_SRV6, FMT_MODE_STEV, FMT_MODE_UDP, MrcCtlEpReq, MrcCtlEpRsp,
+};
 use super::{MrcContext, ctl};
 use crate::engine::Engine;
 use crate::object;
@@ -24,11 +26,17 @@ const PAUSE: Duration = Duration::from_micros(50);
 
 fn request(engine: &Engine, op: EndpointOp, request: &MrcCtlEpReq, dscp: u8) -> Result<OpRequest, c_int> {
     let port = PortNum::new(request.req_ev.port).ok_or(EINVAL)?;
-    let [a, b, c, d, ..] = request.req_ev.val;
-    let ev = match request.ev_fmt_mode {
-        FMT_MODE_STEV => Ev(u32::from_be_bytes([a, b, c, d])),
-        FMT_MODE_UDP => Ev(u16::from_be_bytes([a, b]).into()),
-        _ => return Err(EOPNOTSUPP),
+    let value = &request.req_ev.val;
+    let [a, b, c, d, ..] = *value;
+    let path = match request.ev_fmt_mode {
+        FMT_MODE_STEV => EvEntry::new(Ev(u32::from_be_bytes([a, b, c, d])), port),
+        FMT_MODE_UDP => EvEntry::new(Ev(u16::from_be_bytes([a, b]).into()), port),
+        FMT_MODE_SRV6 => {
+            let segment = ev::srh_segment(value);
+            let segment = (segment != [0; 16]).then_some(segment);
+            EvEntry { dst: Some(ev::srv6_destination(value)), segment, ..EvEntry::new(Ev(0), port) }
+        }
+        _ => return Err(EINVAL),
     };
     let own = Ipv6Addr::from(request.sgid.0);
     let ours = engine.host.gids().contains(&own) || own.is_unspecified();
@@ -39,7 +47,7 @@ fn request(engine: &Engine, op: EndpointOp, request: &MrcCtlEpReq, dscp: u8) -> 
         cookie: 0,
         op,
         ports: PortMask::from_bits(request.port_status),
-        path: EvEntry::new(ev, port),
+        path,
         dscp: Some(dscp),
         timeout_ns: 0,
     })
@@ -61,7 +69,7 @@ fn batch(
     let mut prepared = Vec::with_capacity(asked.len());
     for (index, one) in asked.iter().enumerate() {
         let request = request(engine, op, one, dscp)?;
-        let (peer, _) = engine.peer(Ipv6Addr::from(one.dgid.0))?;
+        let peer = engine.peer(Ipv6Addr::from(one.dgid.0), request.path.dst.is_some())?;
         prepared.push((peer, OpRequest { cookie: cookie(index), timeout_ns: timeout_ns.into(), ..request }));
     }
     // A little longer than the engine waits, so that it always has the last word.

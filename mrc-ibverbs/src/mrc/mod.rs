@@ -1,13 +1,14 @@
 //! The calls of `mrc.h` and `mrc_ctl.h`, for `lib_mrc.so` to forward to.
 //!
 //! The objects are those of verbs: an `mrc_cq` is an `ibv_cq` of this library, an `mrc_qp` an `ibv_qp` with settings of
-//! MRC beside it. What masks leave out has working defaults. Profiles are the process's, as the device is.
+//! MRC beside it. What masks leave out has working defaults. Profiles live as long as the device is open, and in its
+//! engine.
 //!
 //! | module | owns |
 //! |---|---|
 //! | `abi` | C structures and numbers |
 //! | `hint`, `qp`, `queue` | QP hints; queue pairs; completion queues, channels and events, those of EVs among them |
-//! | `profile`, `cc` | profiles and their state machines, without C |
+//! | `profile`, `cc` | the engine's profiles under a controller's numbers, without C |
 //! | `ctl`, `endpoint` | the controller's calls: profiles, device; ports and endpoint operations |
 
 use std::sync::Arc;
@@ -28,7 +29,8 @@ pub(crate) mod qp;
 pub(crate) mod queue;
 
 use abi::{
-    API_VERSION, EV_EVENT_OLD, MrcContextAttr, MrcCtlEvEvent, MrcDeviceAttr, PROTOCOL_VERSION_1, VENDOR_API_VERSION,
+    API_VERSION, DEVICE_CAP_DYNAMIC_MPR, DEVICE_CAP_TRIM_NACK, EV_EVENT_OLD, MrcContextAttr, MrcCtlEvEvent,
+    MrcDeviceAttr, PROTOCOL_VERSION_1, VENDOR_API_VERSION,
 };
 
 pub(crate) use qp::Settings;
@@ -125,8 +127,8 @@ pub(crate) unsafe extern "C" fn query_device(
             max_mpr: crate::qp::MPR,
             mpr_resolution: 1,
             max_qp_hint: MAX_HINTS,
-            // Trimming, a changing window and service times: the engine has them, negotiating them here is to come.
-            cap: 0,
+            // Service times: the engine can put them into its timestamps, but which way peers expect them is open.
+            cap: DEVICE_CAP_TRIM_NACK | DEVICE_CAP_DYNAMIC_MPR,
         };
         // SAFETY: not null, and null or room for a number.
         unsafe {

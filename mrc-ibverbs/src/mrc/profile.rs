@@ -1,32 +1,34 @@
-//! The profiles of a device and their state machines: INIT to OFFLINE to ONLINE and back. No C here; `ctl` translates.
+//! A controller's numbers for the profiles of the device, and what `mrc_ctl.h` asks of each step from INIT to OFFLINE to
+//! ONLINE and back. EV profiles live in the engine, with their entries, states and users; formats, which the engine only
+//! takes as values, and the configuration of congestion control until it is ONLINE live here. No C here; `ctl` translates.
 //!
 //! A profile exists in INIT under any number. Number 0 is the device's own until a controller configures it: all paths to
-//! the peer, and the congestion control of the device.
+//! the peer, and the congestion control of the device. Calls that take the engine run on the progress thread.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use core::ffi::c_int;
 
-use libc::{E2BIG, EBUSY, EINVAL, ENOENT, ENOMEM, EOPNOTSUPP};
-use mrc_core::PortMask;
+use libc::{E2BIG, EBUSY, EINVAL, EIO, ENOENT};
 use mrc_core::cc::CcConfig;
-use mrc_core::path::{EvEntry, validate_profile};
-use mrc_wire::{Ev, EvField, PortNum, ev};
-use parking_lot::Mutex;
+use mrc_core::path::{EvEntry, EvFields, EvFormat, EvState, FormatMode, ProfileError};
+use mrc_core::{
+    CcProfileHandle, Endpoint, EvEventMask, EvMode, EvProfileConfig, EvProfileHandle, EvProfileInfo, EvReport, EvSpec,
+    Instant, ProfileState, TableError,
+};
+use mrc_wire::{EvError, EvField, PortNum};
 
 use super::abi::{
     EV_ASSUMED_BAD, EV_DENIED, EV_GOOD, EV_MODE_AUTO, EV_MODE_EXP, EV_MODE_GEN, FMT_MODE_SRV6, FMT_MODE_STEV,
-    FMT_MODE_UDP, MrcCtlEv,
+    FMT_MODE_UDP, MrcCtlCcNsccCfg, MrcCtlEv,
 };
 
 /// Profiles of each kind that may be out of INIT.
 pub(crate) const MAX_PROFILES: usize = 16;
 /// EVs of one profile.
 pub(crate) const MAX_EVS: usize = 256;
-/// Fields of a format.
-const MAX_FIELDS: usize = 32;
 
-/// Where a profile is.
+/// Where a format or a choice of congestion control is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum State {
     #[default]
@@ -46,73 +48,100 @@ impl State {
     }
 }
 
+impl From<ProfileState> for State {
+    fn from(state: ProfileState) -> Self {
+        match state {
+            ProfileState::Init => Self::Init,
+            ProfileState::Offline => Self::Offline,
+            ProfileState::Online => Self::Online,
+        }
+    }
+}
+
+/// What the engine refuses, in the words of `mrc_ctl.h`.
+fn refused(error: ProfileError) -> c_int {
+    log::error!("{error}");
+    match error {
+        ProfileError::Unknown | ProfileError::NoSuchEv => ENOENT,
+        ProfileError::Busy { .. } => EBUSY,
+        ProfileError::Size { entries } if entries > 0 => E2BIG,
+        ProfileError::TooWide { .. } | ProfileError::TooFew { .. } => E2BIG,
+        _ => EINVAL,
+    }
+}
+
+/// As [`refused`], for the fields of a format: more or wider ones than the device has are E2BIG.
+fn format_refused(error: ProfileError) -> c_int {
+    let none = matches!(error, ProfileError::Field(EvError::TooManyFields { given: 0, .. }));
+    match (refused(error), error) {
+        (_, ProfileError::Field(_)) if !none => E2BIG,
+        (code, _) => code,
+    }
+}
+
 /// What the EVs of its profiles mean on the wire.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Format {
     pub(crate) state: State,
-    /// `MRC_CTL_EV_FMT_MODE_*`, 0 = not yet chosen.
-    pub(crate) mode: u32,
-    pub(crate) widths: Vec<u8>,
+    mode: Option<FormatMode>,
+    fields: Option<EvFormat>,
 }
 
 /// A change of a format; `None` leaves as it is.
 #[derive(Debug, Default)]
 pub(crate) struct FormatChange {
+    pub(crate) cur_state: Option<State>,
     pub(crate) state: Option<State>,
     pub(crate) mode: Option<u32>,
     pub(crate) widths: Option<Vec<u8>>,
 }
 
 impl Format {
-    fn change(&mut self, change: FormatChange) -> Result<(), c_int> {
-        if self.state == State::Online && (change.mode.is_some() || change.widths.is_some()) {
+    /// `MRC_CTL_EV_FMT_MODE_*`, 0 = not yet chosen.
+    pub(crate) fn mode(&self) -> u32 {
+        match self.mode {
+            None => 0,
+            Some(FormatMode::Stev) => FMT_MODE_STEV,
+            Some(FormatMode::Srv6) => FMT_MODE_SRV6,
+            Some(FormatMode::Udp) => FMT_MODE_UDP,
+        }
+    }
+
+    pub(crate) fn widths(&self) -> &[u8] {
+        self.fields.as_ref().map_or(&[], EvFormat::widths)
+    }
+
+    fn change(&mut self, change: &FormatChange) -> Result<(), c_int> {
+        let changes = change.mode.is_some() || change.widths.is_some();
+        let stays = change.state.unwrap_or(self.state) == State::Init;
+        let mistaken = change.cur_state.is_some_and(|state| state != self.state);
+        if mistaken || changes && (self.state == State::Online || stays) {
             return Err(EINVAL);
         }
         if let Some(mode) = change.mode {
-            match mode {
-                FMT_MODE_STEV | FMT_MODE_UDP => self.mode = mode,
-                // The paths of a host are made from a template, not from addresses in a profile.
-                FMT_MODE_SRV6 => return Err(EOPNOTSUPP),
+            let mode = match mode {
+                FMT_MODE_STEV => FormatMode::Stev,
+                FMT_MODE_SRV6 => FormatMode::Srv6,
+                FMT_MODE_UDP => FormatMode::Udp,
                 _ => return Err(EINVAL),
+            };
+            if self.mode.replace(mode) != Some(mode) {
+                self.fields = None;
             }
         }
-        if let Some(widths) = change.widths {
-            let bits: u32 = widths.iter().map(|&width| u32::from(width)).sum();
-            if widths.is_empty() || widths.contains(&0) {
-                return Err(EINVAL);
-            }
-            if widths.len() > MAX_FIELDS || widths.iter().any(|&width| width > 32) || bits > self.bits() {
-                return Err(E2BIG);
-            }
-            self.widths = widths;
+        if let Some(widths) = &change.widths {
+            self.fields = Some(EvFormat::new(self.mode.ok_or(EINVAL)?, widths).map_err(format_refused)?);
         }
         if let Some(to) = change.state {
             self.state.may_become(to)?;
-            let lacks = to >= State::Offline && self.mode == 0 || to == State::Online && self.widths.is_empty();
+            let lacks = to >= State::Offline && self.mode.is_none() || to == State::Online && self.fields.is_none();
             if lacks {
                 return Err(EINVAL);
-            }
-            if to == State::Init {
-                *self = Self::default();
             }
             self.state = to;
         }
         Ok(())
     }
-
-    fn bits(&self) -> u32 {
-        if self.mode == FMT_MODE_UDP { 16 } else { 32 }
-    }
-}
-
-/// An EV of a profile.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
-    pub(crate) ev: MrcCtlEv,
-    /// `MRC_CTL_EV_*`.
-    pub(crate) state: u32,
-    /// As on the wire, once the profile is ONLINE.
-    wire: Option<(Ev, PortNum)>,
 }
 
 /// One entry of an EV operation that changes something.
@@ -125,23 +154,59 @@ pub(crate) struct EvChange {
     pub(crate) all: bool,
 }
 
-/// A set of EVs that QPs draw from.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct EvProfile {
-    pub(crate) state: State,
-    /// `MRC_CTL_EV_MODE_*`, 0 = not yet chosen.
-    pub(crate) mode: u32,
-    pub(crate) format: Option<u64>,
-    pub(crate) min_active: Option<u32>,
-    pub(crate) event_mask: Option<c_int>,
-    pub(crate) fields: Vec<EvField>,
-    pub(crate) entries: Vec<Entry>,
-    users: usize,
+fn spec(ev: &MrcCtlEv) -> EvSpec {
+    EvSpec { value: ev.val, port: PortNum::new(ev.port) }
+}
+
+fn name(spec: &EvSpec) -> MrcCtlEv {
+    MrcCtlEv { val: spec.value, port: spec.port.map_or(0, PortNum::value) }
+}
+
+/// `MRC_CTL_EV_*` of a state as the engine tells it.
+pub(crate) fn ev_state(state: EvState) -> u32 {
+    match state {
+        EvState::Good | EvState::Skip => EV_GOOD,
+        EvState::AssumedBad => EV_ASSUMED_BAD,
+        EvState::Denied => EV_DENIED,
+    }
+}
+
+impl EvChange {
+    fn apply(&self, engine: &mut Endpoint<'_>, now: Instant, profile: EvProfileHandle) -> Result<(), c_int> {
+        let state = match self.state {
+            EV_GOOD => EvState::Good,
+            EV_ASSUMED_BAD => EvState::AssumedBad,
+            EV_DENIED => EvState::Denied,
+            _ => return Err(EINVAL),
+        };
+        let old = spec(&self.ev);
+        let changed = match &self.new {
+            Some(new) => engine.replace_ev(profile, &old, &spec(new), state, self.all),
+            None => engine.set_ev_state(now, profile, &old, state, self.all),
+        };
+        changed.map_err(refused)
+    }
+}
+
+/// The number of an EV profile, and what the engine has no use for.
+#[derive(Debug)]
+struct EvProfile {
+    handle: EvProfileHandle,
+    /// Number of its format; an AUTO profile needs none.
+    format: Option<u64>,
+    /// Whether its EVs are outer destinations: QPs of it need a peer that is registered for that.
+    routed: bool,
+    /// Said by the controller, as `mrc_ctl.h` wants before a profile goes ONLINE.
+    min_active: bool,
+    event_mask: bool,
+    /// The EVs while it is ONLINE, for events: they come from the progress thread between two turns.
+    online: Option<Vec<MrcCtlEv>>,
 }
 
 /// A change of an EV profile; `None` leaves as it is.
 #[derive(Debug, Default)]
 pub(crate) struct EvProfileChange {
+    pub(crate) cur_state: Option<State>,
     pub(crate) state: Option<State>,
     pub(crate) mode: Option<u32>,
     pub(crate) format: Option<u64>,
@@ -152,173 +217,36 @@ pub(crate) struct EvProfileChange {
     pub(crate) evs: Vec<EvChange>,
 }
 
-/// What the device has for EV profiles.
-#[derive(Debug, Clone)]
-pub(crate) struct Fabric {
-    pub(crate) ports: PortMask,
-    /// Entries of AUTO profiles.
-    pub(crate) paths: Vec<EvEntry>,
+impl EvProfileChange {
+    /// What only a profile that is not ONLINE takes.
+    fn attributes(&self) -> bool {
+        let size = self.mode.is_some() || self.format.is_some() || self.count.is_some() || self.fields.is_some();
+        size || self.min_active.is_some() || self.event_mask.is_some()
+    }
 }
 
-/// The EV of an AUTO profile, for people: its 32 bits first.
-fn auto_ev(entry: &EvEntry) -> Entry {
-    let mut ev = MrcCtlEv { port: entry.port.value(), ..MrcCtlEv::UNPOPULATED };
-    if let Some(first) = ev.val.first_chunk_mut() {
-        *first = entry.ev.0.to_be_bytes();
-    }
-    Entry { ev, state: EV_GOOD, wire: Some((entry.ev, entry.port)) }
+/// A picture of an EV profile.
+#[derive(Debug, Default)]
+pub(crate) struct EvView {
+    pub(crate) state: State,
+    /// `MRC_CTL_EV_MODE_*`, 0 = not yet chosen.
+    pub(crate) mode: u32,
+    pub(crate) format: u64,
+    pub(crate) count: u32,
+    pub(crate) min_active: u32,
+    pub(crate) event_mask: u32,
+    pub(crate) fields: Vec<EvField>,
+    /// EVs and their states.
+    pub(crate) entries: Vec<(MrcCtlEv, u32)>,
 }
 
-impl EvProfile {
-    /// Applies everything but the state, then the EV operations, then the state. A failing EV operation leaves those
-    /// before it applied; everything else is all or nothing.
-    fn change(&mut self, change: EvProfileChange, format: Option<&Format>, fabric: &Fabric) -> Result<(), c_int> {
-        let mut next = self.clone();
-        next.attributes(&change)?;
-        for ev in &change.evs {
-            if let Err(code) = next.change_ev(ev) {
-                *self = next;
-                return Err(code);
-            }
-        }
-        if let Some(to) = change.state {
-            next.become_state(to, format, fabric)?;
-        }
-        *self = next;
-        Ok(())
+fn entries(engine: &mut Endpoint<'_>, profile: EvProfileHandle) -> Vec<EvReport> {
+    let count = engine.ev_profile_info(profile).map_or(0, |info| info.count);
+    let mut reports = vec![EvReport::EMPTY; count.into()];
+    if engine.query_evs(profile, 0, &mut reports).is_err() {
+        reports.clear();
     }
-
-    fn attributes(&mut self, change: &EvProfileChange) -> Result<(), c_int> {
-        let fixed = change.mode.is_some() || change.format.is_some() || change.count.is_some();
-        let tunable = change.min_active.is_some() || change.event_mask.is_some() || change.fields.is_some();
-        if self.state == State::Online && (fixed || tunable) {
-            return Err(EINVAL);
-        }
-        if let Some(mode) = change.mode {
-            match mode {
-                EV_MODE_AUTO | EV_MODE_EXP => self.mode = mode,
-                EV_MODE_GEN => return Err(EOPNOTSUPP),
-                _ => return Err(EINVAL),
-            }
-        }
-        self.format = change.format.or(self.format);
-        if let Some(count) = change.count {
-            match count as usize {
-                0 => return Err(EINVAL),
-                count if count > MAX_EVS => return Err(E2BIG),
-                count => self.entries.resize(count, Entry { ev: MrcCtlEv::UNPOPULATED, state: EV_GOOD, wire: None }),
-            }
-        }
-        self.min_active = change.min_active.or(self.min_active);
-        self.event_mask = change.event_mask.or(self.event_mask);
-        if let Some(fields) = &change.fields {
-            if fields.len() > MAX_FIELDS {
-                return Err(E2BIG);
-            }
-            self.fields.clone_from(fields);
-        }
-        Ok(())
-    }
-
-    fn change_ev(&mut self, change: &EvChange) -> Result<(), c_int> {
-        if self.state == State::Init {
-            return Err(EINVAL);
-        }
-        // ASSUMED_BAD is what QPs find out, each for itself.
-        if change.state == EV_ASSUMED_BAD {
-            return Err(EOPNOTSUPP);
-        }
-        if change.state != EV_GOOD && change.state != EV_DENIED {
-            return Err(EINVAL);
-        }
-        if change.new.is_some() && (self.mode != EV_MODE_EXP || self.state == State::Online) {
-            return Err(EINVAL);
-        }
-        if self.state == State::Online && self.users > 0 {
-            // The engine takes the states of EVs when a QP connects.
-            return Err(EOPNOTSUPP);
-        }
-        let mut found = false;
-        for entry in self.entries.iter_mut().filter(|entry| entry.ev == change.ev) {
-            if let Some(new) = change.new {
-                entry.ev = new;
-                entry.wire = None;
-            }
-            entry.state = change.state;
-            found = true;
-            if !change.all {
-                break;
-            }
-        }
-        if found { Ok(()) } else { Err(ENOENT) }
-    }
-
-    fn become_state(&mut self, to: State, format: Option<&Format>, fabric: &Fabric) -> Result<(), c_int> {
-        self.state.may_become(to)?;
-        if self.state == State::Online && to != State::Online && self.users > 0 {
-            return Err(EBUSY);
-        }
-        match to {
-            State::Init => *self = Self::default(),
-            State::Offline if self.state == State::Init => self.configured(format)?,
-            State::Online if self.state != State::Online => self.resolve(format, fabric)?,
-            _ => {}
-        }
-        self.state = to;
-        Ok(())
-    }
-
-    fn configured(&self, format: Option<&Format>) -> Result<(), c_int> {
-        let formatted = self.mode == EV_MODE_AUTO || format.is_some_and(|format| format.state != State::Init);
-        if self.mode == 0 || self.entries.is_empty() || !formatted { Err(EINVAL) } else { Ok(()) }
-    }
-
-    /// Gives every entry what goes onto the wire.
-    fn resolve(&mut self, format: Option<&Format>, fabric: &Fabric) -> Result<(), c_int> {
-        self.configured(format)?;
-        let count = self.entries.len();
-        let min_active = self.min_active.ok_or(EINVAL)?;
-        if self.event_mask.is_none() || min_active as usize > count {
-            return Err(EINVAL);
-        }
-        if self.mode == EV_MODE_AUTO {
-            if count > fabric.paths.len() {
-                return Err(E2BIG);
-            }
-            self.entries = fabric.paths.iter().take(count).map(auto_ev).collect();
-            return Ok(());
-        }
-        let format = format.filter(|format| format.state == State::Online).ok_or(EINVAL)?;
-        let full = |&width: &u8| {
-            let mask = if width >= 32 { u32::MAX } else { (1 << width) - 1 };
-            EvField { width, init_val: 0, min_val: 0, max_val: mask, mask }
-        };
-        let fields = match self.fields.is_empty() {
-            true => format.widths.iter().map(full).collect(),
-            false => self.fields.clone(),
-        };
-        for entry in &mut self.entries {
-            let port = PortNum::new(entry.ev.port).ok_or(EINVAL)?;
-            let bits = ev::expand(&entry.ev.val, &fields, &format.widths).map_err(|error| {
-                log::error!("{error}");
-                EINVAL
-            })?;
-            entry.wire = Some((if format.mode == FMT_MODE_UDP { ev::udp(&bits) } else { ev::stev(&bits) }, port));
-        }
-        validate_profile(&self.wire_entries(), fabric.ports).map_err(|error| {
-            log::error!("{error}");
-            EINVAL
-        })
-    }
-
-    /// For the engine.
-    fn wire_entries(&self) -> Vec<EvEntry> {
-        let entry = |entry: &Entry| {
-            let (ev, port) = entry.wire?;
-            Some(EvEntry { denied: entry.state == EV_DENIED, ..EvEntry::new(ev, port) })
-        };
-        self.entries.iter().filter_map(entry).collect()
-    }
+    reports
 }
 
 /// A choice of congestion control.
@@ -327,85 +255,99 @@ pub(crate) struct CcProfile {
     pub(crate) state: State,
     /// Whether an algorithm is chosen, and if NSCC is it.
     pub(crate) nscc: Option<bool>,
-    pub(crate) config: Option<super::abi::MrcCtlCcNsccCfg>,
-    users: usize,
+    pub(crate) config: Option<MrcCtlCcNsccCfg>,
+    /// The engine's, while ONLINE.
+    handle: Option<CcProfileHandle>,
 }
 
 /// A change of a congestion-control profile; `None` leaves as it is.
 #[derive(Debug, Default)]
 pub(crate) struct CcProfileChange {
+    pub(crate) cur_state: Option<State>,
     pub(crate) state: Option<State>,
     pub(crate) nscc: Option<bool>,
-    pub(crate) config: Option<super::abi::MrcCtlCcNsccCfg>,
+    pub(crate) config: Option<MrcCtlCcNsccCfg>,
 }
 
 impl CcProfile {
-    fn change(&mut self, change: &CcProfileChange) -> Result<(), c_int> {
-        if self.state == State::Online && (change.nscc.is_some() || change.config.is_some()) {
+    fn change(&mut self, engine: &mut Endpoint<'_>, change: &CcProfileChange, rate_bps: u64) -> Result<(), c_int> {
+        let to = change.state.unwrap_or(self.state);
+        let changes = change.nscc.is_some() || change.config.is_some();
+        if changes && (self.state == State::Online || to == State::Init) {
             return Err(EINVAL);
         }
-        let mut next = self.clone();
-        next.nscc = change.nscc.or(self.nscc);
-        next.config = change.config.or(self.config);
-        if let Some(to) = change.state {
-            next.state.may_become(to)?;
-            if next.state == State::Online && to != State::Online && self.users > 0 {
-                return Err(EBUSY);
-            }
-            let configured = next.nscc.is_some_and(|nscc| to != State::Online || !nscc || next.config.is_some());
-            if to != State::Init && !configured {
-                return Err(EINVAL);
-            }
-            if to == State::Init {
-                next = Self::default();
-            }
-            next.state = to;
+        self.state.may_become(to)?;
+        let (nscc, config) = (change.nscc.or(self.nscc), change.config.or(self.config));
+        let configured = nscc.is_some_and(|nscc| to != State::Online || !nscc || config.is_some());
+        if to != State::Init && !configured {
+            return Err(EINVAL);
         }
-        *self = next;
+        match (self.handle, to) {
+            (None, State::Online) => {
+                let config = match (nscc, &config) {
+                    (Some(true), Some(config)) => super::cc::engine_config(config, rate_bps),
+                    _ => CcConfig::None,
+                };
+                self.handle = Some(engine.create_cc_profile(&config).map_err(|error| {
+                    log::error!("congestion-control profile: {error}");
+                    if matches!(error, TableError::Range(_)) { EINVAL } else { EIO }
+                })?);
+            }
+            (Some(handle), State::Offline) => {
+                engine.destroy_cc_profile(handle).map_err(|error| {
+                    log::error!("congestion-control profile: {error}");
+                    if matches!(error, TableError::Busy(_)) { EBUSY } else { EIO }
+                })?;
+                self.handle = None;
+            }
+            _ => {}
+        }
+        (self.nscc, self.config, self.state) = (nscc, config, to);
         Ok(())
     }
 }
 
-/// All profiles of the device.
-#[derive(Debug, Default)]
+/// All profiles of a device that are out of INIT. Locked by the progress thread; nobody else holds the lock across a call
+/// to the device.
+#[derive(Debug)]
 pub(crate) struct Registry {
-    formats: HashMap<u64, Format>,
-    evs: HashMap<u64, EvProfile>,
-    ccs: HashMap<u64, CcProfile>,
-    /// EV profile of each QP that has one, by QP number.
-    qps: HashMap<u32, u64>,
+    formats: BTreeMap<u64, Format>,
+    evs: BTreeMap<u64, EvProfile>,
+    ccs: BTreeMap<u64, CcProfile>,
+    /// What AUTO profiles are made of.
+    paths: Vec<EvEntry>,
+    /// All ports of the device together.
+    rate_bps: u64,
 }
 
-/// Never held across a call to the device, whose thread reports events here.
-pub(crate) static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
-
-/// Runs `f` with the registry.
-pub(crate) fn with<R>(f: impl FnOnce(&mut Registry) -> R) -> R {
-    f(REGISTRY.lock().get_or_insert_default())
-}
-
-/// The profile `id`, made in INIT if it is new; gone again if `f` leaves it there.
-fn edit<T: Default, R>(
-    map: &mut HashMap<u64, T>,
+/// Edits a copy of profile `id`, made in INIT if it is new; what ends in INIT is gone.
+fn edit<T: Clone + Default>(
+    map: &mut BTreeMap<u64, T>,
     id: u64,
-    state: impl Fn(&T) -> State,
-    f: impl FnOnce(&mut T) -> Result<R, c_int>,
-) -> Result<R, c_int> {
+    in_init: impl Fn(&T) -> bool,
+    f: impl FnOnce(&mut T) -> Result<(), c_int>,
+) -> Result<(), c_int> {
     if map.len() >= MAX_PROFILES && !map.contains_key(&id) {
-        return Err(ENOMEM);
+        log::error!("profile {id}: the device has {MAX_PROFILES} of each kind");
+        return Err(E2BIG);
     }
-    let result = f(map.entry(id).or_default());
-    map.retain(|_, profile| state(profile) != State::Init);
-    result
+    let mut next = map.get(&id).cloned().unwrap_or_default();
+    f(&mut next)?;
+    if in_init(&next) {
+        map.remove(&id)
+    } else {
+        map.insert(id, next)
+    };
+    Ok(())
 }
 
 impl Registry {
-    pub(crate) fn format(&self, id: u64) -> Format {
-        self.formats.get(&id).cloned().unwrap_or_default()
+    pub(crate) fn new(paths: Vec<EvEntry>, rate_bps: u64) -> Self {
+        Self { formats: BTreeMap::new(), evs: BTreeMap::new(), ccs: BTreeMap::new(), paths, rate_bps }
     }
 
-    pub(crate) fn ev_profile(&self, id: u64) -> EvProfile {
-        self.evs.get(&id).cloned().unwrap_or_default()
+    pub(crate) fn format(&self, id: u64) -> Format {
+        self.formats.get(&id).cloned().unwrap_or_default()
     }
 
     pub(crate) fn cc_profile(&self, id: u64) -> CcProfile {
@@ -413,130 +355,251 @@ impl Registry {
     }
 
     /// EVs of all profiles together.
-    pub(crate) fn evs_in_use(&self) -> usize {
-        self.evs.values().map(|profile| profile.entries.len()).sum()
+    pub(crate) fn evs_in_use(&self, engine: &Endpoint<'_>) -> usize {
+        let count = |profile: &EvProfile| engine.ev_profile_info(profile.handle).map_or(0, |info| info.count.into());
+        self.evs.values().map(count).sum()
     }
 
-    pub(crate) fn change_format(&mut self, id: u64, change: FormatChange) -> Result<(), c_int> {
-        let used = |profile: &EvProfile| profile.state == State::Online && profile.format == Some(id);
+    pub(crate) fn change_format(&mut self, id: u64, change: &FormatChange) -> Result<(), c_int> {
+        let used = |profile: &EvProfile| profile.online.is_some() && profile.format == Some(id);
         if self.evs.values().any(used) {
             return Err(EBUSY);
         }
-        edit(
-            &mut self.formats,
-            id,
-            |format| format.state,
-            |format| {
-                let mut next = format.clone();
-                next.change(change)?;
-                *format = next;
-                Ok(())
-            },
-        )
+        edit(&mut self.formats, id, |format| format.state == State::Init, |format| format.change(change))
     }
 
-    pub(crate) fn change_ev_profile(&mut self, id: u64, change: EvProfileChange, fabric: &Fabric) -> Result<(), c_int> {
-        let formats = &self.formats;
+    pub(crate) fn change_cc_profile(
+        &mut self,
+        engine: &mut Endpoint<'_>,
+        id: u64,
+        change: &CcProfileChange,
+    ) -> Result<(), c_int> {
+        let rate_bps = self.rate_bps;
         edit(
-            &mut self.evs,
+            &mut self.ccs,
             id,
-            |profile| profile.state,
+            |profile| profile.state == State::Init,
             |profile| {
-                let format = change.format.or(profile.format).and_then(|id| formats.get(&id));
-                profile.change(change, format, fabric)
+                if change.cur_state.is_some_and(|state| state != profile.state) {
+                    return Err(EINVAL);
+                }
+                profile.change(engine, change, rate_bps)
             },
         )
     }
 
-    pub(crate) fn change_cc_profile(&mut self, id: u64, change: &CcProfileChange) -> Result<(), c_int> {
-        edit(&mut self.ccs, id, |profile| profile.state, |profile| profile.change(change))
-    }
-
-    /// The profile and the entry that a change of an EV of a QP concerns, if somebody wants to hear of it; remembers the
-    /// state.
-    pub(crate) fn ev_changed(&mut self, qpn: u32, ev: Ev, port: PortNum, state: u32) -> Option<(u64, MrcCtlEv)> {
-        let id = *self.qps.get(&qpn)?;
-        let profile = self.evs.get_mut(&id)?;
-        let entry = profile.entries.iter_mut().find(|entry| entry.wire == Some((ev, port)))?;
-        entry.state = state;
-        let wanted = profile.event_mask.is_some_and(|mask| mask as u32 & state != 0);
-        wanted.then_some((id, entry.ev))
-    }
-}
-
-/// A QP's hold on a profile that is ONLINE.
-#[derive(Debug)]
-pub(crate) enum Bound {
-    Ev { id: u64, qpn: u32 },
-    Cc { id: u64 },
-}
-
-impl Bound {
-    /// Binds a QP to an EV profile; `None` for the device's own.
-    pub(crate) fn ev(id: u64, qpn: u32) -> Result<Option<Self>, c_int> {
-        with(|registry| match registry.evs.get_mut(&id) {
-            None if id == 0 => Ok(None),
-            Some(profile) if profile.state == State::Online => {
-                profile.users += 1;
-                registry.qps.insert(qpn, id);
-                Ok(Some(Self::Ev { id, qpn }))
+    /// Applies everything but the state, then the EV operations, then the state. A failing EV operation leaves those
+    /// before it applied, unless it left INIT in the same call: then it is there again.
+    pub(crate) fn change_ev_profile(
+        &mut self,
+        engine: &mut Endpoint<'_>,
+        now: Instant,
+        id: u64,
+        change: &EvProfileChange,
+    ) -> Result<(), c_int> {
+        let info = self.evs.get(&id).and_then(|profile| engine.ev_profile_info(profile.handle));
+        let from = info.map_or(State::Init, |info| info.state.into());
+        let to = change.state.unwrap_or(from);
+        if change.cur_state.is_some_and(|state| state != from) {
+            return Err(EINVAL);
+        }
+        from.may_become(to)?;
+        if from == State::Init {
+            if to == State::Init {
+                return if change.attributes() || !change.evs.is_empty() { Err(EINVAL) } else { Ok(()) };
             }
-            _ => Err(EINVAL),
-        })
+            self.open(engine, id)?;
+            let changed =
+                self.configure(engine, id, change, None).and_then(|()| self.change_evs(engine, now, id, change));
+            return changed.inspect_err(|_| self.close(engine, id));
+        }
+        if from == State::Online && change.attributes() {
+            return Err(EINVAL);
+        }
+        self.configure(engine, id, change, info)?;
+        self.change_evs(engine, now, id, change)?;
+        self.become_state(engine, id, from, to)
     }
 
-    /// Binds a QP to a congestion-control profile; `None` for the device's own.
-    pub(crate) fn cc(id: u64) -> Result<Option<Self>, c_int> {
-        with(|registry| match registry.ccs.get_mut(&id) {
-            None if id == 0 => Ok(None),
-            Some(profile) if profile.state == State::Online => {
-                profile.users += 1;
-                Ok(Some(Self::Cc { id }))
-            }
-            _ => Err(EINVAL),
-        })
+    fn open(&mut self, engine: &mut Endpoint<'_>, id: u64) -> Result<(), c_int> {
+        if self.evs.len() >= MAX_PROFILES {
+            log::error!("EV profile {id}: the device has {MAX_PROFILES}");
+            return Err(E2BIG);
+        }
+        let handle = engine.open_ev_profile(id).map_err(|error| {
+            log::error!("EV profile {id}: {error}");
+            EIO
+        })?;
+        let profile =
+            EvProfile { handle, format: None, routed: false, min_active: false, event_mask: false, online: None };
+        self.evs.insert(id, profile);
+        Ok(())
     }
 
-    /// The EVs, and whether they are the host's own choice; then only those that lead to the peer count.
-    pub(crate) fn entries(&self) -> Option<(Vec<EvEntry>, bool)> {
-        let Self::Ev { id, .. } = self else { return None };
-        with(|registry| registry.evs.get(id).map(|profile| (profile.wire_entries(), profile.mode == EV_MODE_AUTO)))
-    }
-
-    /// The congestion control, on links of `rate_bps` together.
-    pub(crate) fn congestion(&self, rate_bps: u64) -> Option<CcConfig> {
-        let Self::Cc { id } = self else { return None };
-        with(|registry| {
-            let profile = registry.ccs.get(id)?;
-            Some(match (profile.nscc, &profile.config) {
-                (Some(true), Some(config)) => super::cc::engine_config(config, rate_bps),
-                _ => CcConfig::None,
-            })
-        })
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        match self {
-            Self::Ev { id, .. } | Self::Cc { id } => *id,
+    /// Back to INIT, where nothing is known of a profile.
+    fn close(&mut self, engine: &mut Endpoint<'_>, id: u64) {
+        if let Some(profile) = self.evs.remove(&id) {
+            // Nothing is bound to a profile that is not ONLINE.
+            let closed = engine.destroy_ev_profile(profile.handle);
+            debug_assert_eq!(closed, Ok(()));
         }
     }
-}
 
-impl Drop for Bound {
-    fn drop(&mut self) {
-        with(|registry| match self {
-            Self::Ev { id, qpn } => {
-                registry.qps.remove(qpn);
-                if let Some(profile) = registry.evs.get_mut(id) {
-                    profile.users = profile.users.saturating_sub(1);
-                }
+    /// Gives the engine what the controller says and, for the rest, what it had (`info`).
+    fn configure(
+        &mut self,
+        engine: &mut Endpoint<'_>,
+        id: u64,
+        change: &EvProfileChange,
+        info: Option<EvProfileInfo>,
+    ) -> Result<(), c_int> {
+        let profile = self.evs.get_mut(&id).ok_or(ENOENT)?;
+        let mode = match change.mode {
+            Some(EV_MODE_AUTO) => EvMode::Auto,
+            Some(EV_MODE_EXP) => EvMode::Explicit,
+            Some(EV_MODE_GEN) => EvMode::Generated,
+            Some(_) => return Err(EINVAL),
+            None => info.ok_or(EINVAL)?.mode,
+        };
+        let count = match change.count {
+            Some(count) => u16::try_from(count).map_err(|_| E2BIG)?,
+            None => info.ok_or(EINVAL)?.count,
+        };
+        let min_active = match change.min_active {
+            Some(min_active) => u16::try_from(min_active).map_err(|_| EINVAL)?,
+            None => info.map_or(0, |info| info.min_active),
+        };
+        let events = match change.event_mask.map(|mask| mask as u32) {
+            Some(mask) if mask & !(EV_GOOD | EV_ASSUMED_BAD) != 0 => return Err(EINVAL),
+            Some(mask) => EvEventMask { good: mask & EV_GOOD != 0, assumed_bad: mask & EV_ASSUMED_BAD != 0 },
+            None => info.map_or(EvEventMask::default(), |info| info.events),
+        };
+        let number = change.format.or(profile.format);
+        let format = match (mode, change.format, info) {
+            (EvMode::Auto, ..) => EvFormat::UDP,
+            (_, None, Some(info)) if info.mode != EvMode::Auto => info.format,
+            _ => {
+                let format = self.formats.get(&number.ok_or(EINVAL)?).and_then(|format| format.fields);
+                format.ok_or_else(|| {
+                    log::error!("EV profile {id}: its format has no fields; configure the format first");
+                    EINVAL
+                })?
             }
-            Self::Cc { id } => {
-                if let Some(profile) = registry.ccs.get_mut(id) {
-                    profile.users = profile.users.saturating_sub(1);
-                }
-            }
+        };
+        let old = info.filter(|info| info.mode != EvMode::Auto && info.format == format);
+        let fields = match (&change.fields, &old) {
+            (Some(fields), _) => fields.as_slice(),
+            (None, Some(old)) => old.fields.as_slice(),
+            (None, None) => &[],
+        };
+        let same = info.is_some_and(|info| {
+            let described = match (mode, fields) {
+                (EvMode::Auto, _) => return (info.mode, info.count) == (mode, count),
+                (_, []) => Ok(EvFields::full(&format)),
+                (_, fields) => EvFields::new(&format, fields),
+            };
+            (info.mode, info.count, info.format) == (mode, count, format) && described == Ok(info.fields)
         });
+        if same {
+            if change.min_active.is_some() {
+                engine.set_ev_min_active(profile.handle, min_active).map_err(refused)?;
+            }
+            engine.set_ev_events(profile.handle, events).map_err(refused)?;
+        } else {
+            let paths = if mode == EvMode::Auto { self.paths.as_slice() } else { &[] };
+            let fields = if mode == EvMode::Auto { &[] } else { fields };
+            let config = EvProfileConfig { mode, format, fields, count, min_active, events, paths };
+            engine.configure_ev_profile(profile.handle, &config).map_err(refused)?;
+        }
+        profile.format = number;
+        profile.routed = mode != EvMode::Auto && format.mode() == FormatMode::Srv6;
+        profile.min_active |= change.min_active.is_some();
+        profile.event_mask |= change.event_mask.is_some();
+        Ok(())
+    }
+
+    fn change_evs(
+        &self,
+        engine: &mut Endpoint<'_>,
+        now: Instant,
+        id: u64,
+        change: &EvProfileChange,
+    ) -> Result<(), c_int> {
+        let handle = self.evs.get(&id).ok_or(ENOENT)?.handle;
+        change.evs.iter().try_for_each(|ev| ev.apply(engine, now, handle))
+    }
+
+    fn become_state(&mut self, engine: &mut Endpoint<'_>, id: u64, from: State, to: State) -> Result<(), c_int> {
+        let profile = self.evs.get_mut(&id).ok_or(ENOENT)?;
+        match (from, to) {
+            (State::Offline, State::Online) => {
+                let info = engine.ev_profile_info(profile.handle).ok_or(ENOENT)?;
+                let format = profile.format.and_then(|number| self.formats.get(&number));
+                let format = format.filter(|format| format.state == State::Online).and_then(|format| format.fields);
+                if info.mode != EvMode::Auto && format != Some(info.format) {
+                    log::error!("EV profile {id}: its format is not ONLINE, or changed since the profile took it");
+                    return Err(EINVAL);
+                }
+                if !profile.min_active || !profile.event_mask {
+                    return Err(EINVAL);
+                }
+                engine.set_ev_profile_state(profile.handle, ProfileState::Online).map_err(refused)?;
+                profile.online = Some(entries(engine, profile.handle).iter().map(|entry| name(&entry.ev)).collect());
+            }
+            (State::Online, State::Offline) => {
+                engine.set_ev_profile_state(profile.handle, ProfileState::Offline).map_err(refused)?;
+                profile.online = None;
+            }
+            (State::Offline, State::Init) => self.close(engine, id),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ev_profile(&self, engine: &mut Endpoint<'_>, id: u64) -> EvView {
+        let Some(profile) = self.evs.get(&id) else { return EvView::default() };
+        let Some(info) = engine.ev_profile_info(profile.handle) else { return EvView::default() };
+        let (mode, fields) = match info.mode {
+            EvMode::Auto => (EV_MODE_AUTO, &[][..]),
+            EvMode::Explicit => (EV_MODE_EXP, info.fields.as_slice()),
+            EvMode::Generated => (EV_MODE_GEN, info.fields.as_slice()),
+        };
+        let bit = |on, bit| if on { bit } else { 0 };
+        EvView {
+            state: info.state.into(),
+            mode,
+            format: profile.format.unwrap_or(0),
+            count: info.count.into(),
+            min_active: info.min_active.into(),
+            event_mask: bit(info.events.good, EV_GOOD) | bit(info.events.assumed_bad, EV_ASSUMED_BAD),
+            fields: fields.to_vec(),
+            entries: entries(engine, profile.handle).iter().map(|e| (name(&e.ev), ev_state(e.state))).collect(),
+        }
+    }
+
+    /// The number and the EV that an event of the engine is about.
+    pub(crate) fn named(&self, profile: EvProfileHandle, entry: u16) -> Option<(u64, MrcCtlEv)> {
+        let (id, profile) = self.evs.iter().find(|(_, known)| known.handle == profile)?;
+        Some((*id, *profile.online.as_ref()?.get(usize::from(entry))?))
+    }
+
+    /// The engine's handle of an EV profile that is ONLINE, and whether its EVs are outer destinations; `None` for the
+    /// device's own.
+    pub(crate) fn online_ev_profile(&self, id: u64) -> Result<Option<(EvProfileHandle, bool)>, c_int> {
+        match self.evs.get(&id) {
+            None if id == 0 => Ok(None),
+            Some(profile) if profile.online.is_some() => Ok(Some((profile.handle, profile.routed))),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// The engine's handle of a congestion-control profile that is ONLINE; `None` for the device's own.
+    pub(crate) fn online_cc_profile(&self, id: u64) -> Result<Option<CcProfileHandle>, c_int> {
+        match self.ccs.get(&id) {
+            None if id == 0 => Ok(None),
+            Some(CcProfile { handle: Some(handle), .. }) => Ok(Some(*handle)),
+            _ => Err(EINVAL),
+        }
     }
 }
 

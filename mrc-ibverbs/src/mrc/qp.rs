@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use core::ffi::c_int;
 
-use mrc_core::RetryConfig;
+use mrc_core::{RetryConfig, Trimming};
 
 use super::MrcContext;
 use super::abi::{
@@ -13,7 +13,7 @@ use super::abi::{
     QP_MPR, QP_MPR_DEST, QP_RETRY_CNT, QP_TIMEOUT, VENDOR_CFG, VendorCfg,
 };
 use super::hint::Hint;
-use super::profile::Bound;
+use super::profile::Registry;
 use crate::abi::{
     IbvQp, IbvQpAttr, IbvQpInitAttr, IbvRecvWr, IbvSendWr, QP_ALT_PATH, QP_EX_WRITES, QP_PATH_MIG_STATE, QP_PKEY_INDEX,
     QP_PORT, QPT_RC,
@@ -32,10 +32,12 @@ pub(crate) struct Settings {
     timeout: Option<u8>,
     /// Linear and exponential; `None`: the host's.
     retries: Option<(u8, u8)>,
-    pub(crate) ev: Option<Bound>,
-    pub(crate) cc: Option<Bound>,
+    /// Numbers of profiles; looked up when the QP begins to receive and to send.
+    pub(crate) ev: u64,
+    pub(crate) cc: u64,
     hint: Option<(usize, Arc<()>)>,
-    cap: u32,
+    /// `None`: not negotiated.
+    cap: Option<u32>,
     vendor_cfg: VendorCfg,
 }
 
@@ -48,10 +50,10 @@ impl Default for Settings {
             max_wimm_dest: MAX_WIMM,
             timeout: None,
             retries: None,
-            ev: None,
-            cc: None,
+            ev: 0,
+            cc: 0,
             hint: None,
-            cap: 0,
+            cap: None,
             vendor_cfg: [0; 128],
         }
     }
@@ -62,6 +64,18 @@ impl Settings {
     pub(crate) fn retry(&self, host: RetryConfig) -> RetryConfig {
         let (linear, exponential) = self.retries.unwrap_or((host.linear, host.exponential));
         RetryConfig { timeout: self.timeout.unwrap_or(host.timeout), linear, exponential }
+    }
+
+    /// Whether both sides agreed that the responder's window may change.
+    pub(crate) fn dynamic_mpr(&self) -> bool {
+        self.cap.is_some_and(|cap| cap & QP_CAP_DYNAMIC_MPR != 0)
+    }
+
+    /// Packets may be trimmed where the application knows that the peer says so. Without a word of it they are not: the
+    /// peer may be any program of verbs.
+    pub(crate) fn trimming(&self) -> Trimming {
+        let answered = self.cap.is_some_and(|cap| cap & QP_CAP_TRIM_NACK_DEST_UNSUPPORTED == 0);
+        if answered { Trimming::On } else { Trimming::Off }
     }
 }
 
@@ -96,16 +110,12 @@ fn check(attr: &MrcQpAttr, mask: u32) -> Result<(), c_int> {
         if attr.cap & !known != 0 {
             return Err(libc::EINVAL);
         }
-        // The device does not offer it.
-        if attr.cap & QP_CAP_DYNAMIC_MPR != 0 {
-            return Err(libc::EOPNOTSUPP);
-        }
     }
     Ok(())
 }
 
 impl Settings {
-    fn apply(&mut self, qpn: u32, attr: &MrcQpAttr, mask: u32) -> Result<(), c_int> {
+    fn apply(&mut self, profiles: &Registry, attr: &MrcQpAttr, mask: u32) -> Result<(), c_int> {
         check(attr, mask)?;
         let named = |bit: u32| mask & bit != 0;
         // What can fail comes first.
@@ -116,12 +126,12 @@ impl Settings {
             };
         }
         if named(QP_EV_PROFILE_ID) {
-            // The old hold goes first: it ends with the QP's number, which the new one has as well.
-            self.ev = None;
-            self.ev = Bound::ev(attr.ev_profile_id, qpn)?;
+            profiles.online_ev_profile(attr.ev_profile_id)?;
+            self.ev = attr.ev_profile_id;
         }
         if named(QP_CC_PROFILE_ID) {
-            self.cc = Bound::cc(attr.cc_profile_id)?;
+            profiles.online_cc_profile(attr.cc_profile_id)?;
+            self.cc = attr.cc_profile_id;
         }
         if named(QP_MPR) {
             self.mpr = attr.mpr;
@@ -142,7 +152,7 @@ impl Settings {
             self.retries = Some((attr.linear_cnt, attr.exp_cnt));
         }
         if named(QP_CAP) {
-            self.cap = attr.cap;
+            self.cap = Some(attr.cap);
         }
         if named(VENDOR_CFG) {
             self.vendor_cfg = attr.vendor_cfg;
@@ -158,12 +168,12 @@ impl Settings {
             max_wimm: self.max_wimm,
             max_wimm_dest: self.max_wimm_dest,
             timeout: retry.timeout,
-            ev_profile_id: self.ev.as_ref().map_or(0, Bound::id),
-            cc_profile_id: self.cc.as_ref().map_or(0, Bound::id),
+            ev_profile_id: self.ev,
+            cc_profile_id: self.cc,
             linear_cnt: retry.linear,
             exp_cnt: retry.exponential,
             qp_hint: self.hint.as_ref().map_or(0, |hint| hint.0) as *mut Hint,
-            cap: self.cap,
+            cap: self.cap.unwrap_or(0),
             vendor_cfg: self.vendor_cfg,
         }
     }
@@ -210,7 +220,12 @@ pub(crate) unsafe extern "C" fn modify_qp(
         if mrc_mask != 0 {
             // SAFETY: null or the application's structure.
             let mrc = unsafe { mrc.as_ref() }.ok_or(libc::EINVAL)?;
-            object.mrc.lock().apply(object.number(), mrc, mrc_mask)?;
+            let mut settings = object.mrc.lock();
+            let before = settings.mpr_dest;
+            settings.apply(&object.engine.profiles.lock(), mrc, mrc_mask)?;
+            if settings.mpr_dest != before {
+                object.set_mpr(settings.mpr_dest).inspect_err(|_| settings.mpr_dest = before)?;
+            }
         }
         if mask == 0 {
             return Ok(());
@@ -309,9 +324,9 @@ mod tests {
     #[test]
     fn values_outside_their_range_are_refused_and_all_masks_may_be_empty() {
         let host = RetryConfig { timeout: 12, linear: 7, exponential: 8 };
-        let mut settings = Settings::default();
+        let (mut settings, none) = (Settings::default(), Registry::new(vec![], 0));
         let base = settings.tell(host);
-        settings.apply(1, &base, 0).unwrap();
+        settings.apply(&none, &base, 0).unwrap();
         assert_eq!(settings.retry(host), host);
         for (mask, bad) in [
             (QP_MPR, MrcQpAttr { mpr: 0, ..base }),
@@ -323,11 +338,25 @@ mod tests {
             (QP_CAP, MrcQpAttr { cap: 8, ..base }),
             (1 << 20, base),
             (QP_EV_PROFILE_ID, MrcQpAttr { ev_profile_id: 99, ..base }),
+            (QP_CC_PROFILE_ID, MrcQpAttr { cc_profile_id: 99, ..base }),
         ] {
-            assert_eq!(settings.apply(1, &bad, mask), Err(libc::EINVAL), "{mask:#x}");
+            assert_eq!(settings.apply(&none, &bad, mask), Err(libc::EINVAL), "{mask:#x}");
         }
-        assert_eq!(settings.apply(1, &MrcQpAttr { cap: QP_CAP_DYNAMIC_MPR, ..base }, QP_CAP), Err(libc::EOPNOTSUPP));
-        settings.apply(1, &MrcQpAttr { timeout: 20, mpr: 2, ..base }, QP_TIMEOUT | QP_MPR).unwrap();
+        settings.apply(&none, &MrcQpAttr { timeout: 20, mpr: 2, ..base }, QP_TIMEOUT | QP_MPR).unwrap();
         assert_eq!((settings.retry(host).timeout, settings.mpr), (20, 2));
+    }
+
+    #[test]
+    fn what_is_not_negotiated_is_off() {
+        let (mut settings, none) = (Settings::default(), Registry::new(vec![], 0));
+        let base = settings.tell(RetryConfig::default());
+        assert_eq!((settings.dynamic_mpr(), settings.trimming()), (false, Trimming::Off));
+        let mut with = |cap| {
+            settings.apply(&none, &MrcQpAttr { cap, ..base }, QP_CAP).unwrap();
+            (settings.dynamic_mpr(), settings.trimming())
+        };
+        assert_eq!(with(0), (false, Trimming::On));
+        assert_eq!(with(QP_CAP_DYNAMIC_MPR), (true, Trimming::On));
+        assert_eq!(with(QP_CAP_TRIM_NACK_DEST_UNSUPPORTED), (false, Trimming::Off));
     }
 }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 use core::ffi::{c_int, c_uint, c_void};
 
 use mrc_afxdp::device::CompletionWaker as _;
-use mrc_core::path::{EvState, Transition};
+use mrc_core::path::EvState;
 use parking_lot::Mutex;
 
-use super::abi::{EV_ASSUMED_BAD, EV_DENIED, EV_GOOD, MrcCtlEv, MrcCtlEvEvent};
+use super::abi::{MrcCtlEv, MrcCtlEvEvent};
 use super::{MrcContext, ctl, profile};
 use crate::abi::{IbvAsyncEvent, IbvCompChannel, IbvCq, IbvWc};
 use crate::cq;
@@ -18,43 +18,54 @@ use crate::events::{self, Channel, Notify, Unacknowledged};
 use crate::object::{self, Kind, Object};
 
 /// Events that wait for a controller. A new one of the same EV takes the place of the old one; a full queue loses the oldest.
+/// The next one that is delivered counts those that were not.
 struct Events {
-    waiting: Mutex<VecDeque<MrcCtlEvEvent>>,
+    waiting: Mutex<Waiting>,
     room: usize,
     notify: Notify,
 }
 
+#[derive(Default)]
+struct Waiting {
+    events: VecDeque<MrcCtlEvEvent>,
+    dropped: u32,
+}
+
 impl Events {
-    fn push(&self, profile_id: u64, ev: MrcCtlEv, state: u32) {
+    /// `dropped`: events that the engine had no room for before this one.
+    fn push(&self, profile_id: u64, ev: MrcCtlEv, state: u32, dropped: u32) {
         {
             let mut waiting = self.waiting.lock();
-            waiting.retain(|event| event.profile_id != profile_id || event.ev != ev);
-            if waiting.len() >= self.room {
-                waiting.pop_front();
+            let before = waiting.events.len();
+            waiting.events.retain(|event| event.profile_id != profile_id || event.ev != ev);
+            if waiting.events.len() >= self.room {
+                waiting.events.pop_front();
                 log::warn!("EV events: a controller does not poll; the oldest is lost");
             }
-            // Packets lost on one path are not counted for it alone.
-            waiting.push_back(MrcCtlEvEvent { profile_id, ev, drop_count: 0, state });
+            let lost = before - waiting.events.len();
+            waiting.dropped = waiting.dropped.saturating_add(dropped).saturating_add(lost as u32);
+            waiting.events.push_back(MrcCtlEvEvent { profile_id, ev, drop_count: 0, state });
         }
         self.notify.completed(true);
+    }
+
+    fn pop(&self, most: usize) -> Vec<MrcCtlEvEvent> {
+        let mut waiting = self.waiting.lock();
+        let count = waiting.events.len().min(most);
+        let mut events: Vec<_> = waiting.events.drain(..count).collect();
+        if let Some(first) = events.first_mut() {
+            first.drop_count = core::mem::take(&mut waiting.dropped);
+        }
+        events
     }
 }
 
 static QUEUES: Mutex<Vec<Weak<Events>>> = Mutex::new(Vec::new());
 
-/// From the progress thread: an EV of a QP changed.
-pub(crate) fn heard(qpn: u32, transition: &Transition) {
-    let state = match transition.to {
-        EvState::Good | EvState::Skip => EV_GOOD,
-        EvState::AssumedBad => EV_ASSUMED_BAD,
-        EvState::Denied => EV_DENIED,
-    };
-    let Some((id, ev)) = profile::with(|registry| registry.ev_changed(qpn, transition.ev, transition.port, state))
-    else {
-        return;
-    };
+/// From the progress thread: an EV of a profile entered a state that its event mask names.
+pub(crate) fn heard(profile_id: u64, ev: MrcCtlEv, state: EvState, dropped: u32) {
     for queue in QUEUES.lock().iter().filter_map(Weak::upgrade) {
-        queue.push(id, ev, state);
+        queue.push(profile_id, ev, profile::ev_state(state), dropped);
     }
 }
 
@@ -117,9 +128,9 @@ pub(crate) unsafe extern "C" fn poll_ev_event(cq: *mut IbvCq, entries: c_int, ou
         if entries < 0 || (out.is_null() && entries > 0) {
             return Err(libc::EINVAL);
         }
-        let mut waiting = cq.events.waiting.lock();
-        let count = waiting.len().min(entries as usize);
-        for (index, event) in waiting.drain(..count).enumerate() {
+        let events = cq.events.pop(entries as usize);
+        let count = events.len();
+        for (index, event) in events.into_iter().enumerate() {
             // SAFETY: the application gives room for `entries` events of its version's size, the beginning of ours.
             unsafe {
                 let to = out.add(index * cq.event_stride);
@@ -177,7 +188,7 @@ pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut IbvCq, solicited_only: c_
         return unsafe { cq::req_notify_cq(cq, solicited_only) };
     };
     object.events.notify.arm(solicited_only != 0);
-    if !object.events.waiting.lock().is_empty() {
+    if !object.events.waiting.lock().events.is_empty() {
         object.events.notify.completed(true);
     }
     0
@@ -272,17 +283,23 @@ pub(crate) unsafe extern "C" fn get_async_event(context: *mut MrcContext, event:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mrc::abi::{EV_ASSUMED_BAD, EV_GOOD};
 
     #[test]
     fn a_full_queue_keeps_the_latest_of_each_ev() {
         let events = Events { waiting: Mutex::default(), room: 2, notify: Notify::new(None) };
         let ev = |n: u8| MrcCtlEv { port: n, ..MrcCtlEv::UNPOPULATED };
-        events.push(1, ev(1), EV_ASSUMED_BAD);
-        events.push(1, ev(2), EV_ASSUMED_BAD);
-        events.push(1, ev(1), EV_GOOD);
-        let waiting: Vec<_> = events.waiting.lock().iter().map(|event| (event.ev.port, event.state)).collect();
-        assert_eq!(waiting, [(2, EV_ASSUMED_BAD), (1, EV_GOOD)]);
-        events.push(1, ev(3), EV_GOOD);
-        assert_eq!(events.waiting.lock().iter().map(|event| event.ev.port).collect::<Vec<_>>(), [1, 3]);
+        events.push(1, ev(1), EV_ASSUMED_BAD, 0);
+        events.push(1, ev(2), EV_ASSUMED_BAD, 0);
+        events.push(1, ev(1), EV_GOOD, 0);
+        let seen = |most| events.pop(most).iter().map(|e| (e.ev.port, e.state, e.drop_count)).collect::<Vec<_>>();
+        // The first news of EV 1 never came; the next that does says so.
+        assert_eq!(seen(1), [(2, EV_ASSUMED_BAD, 1)]);
+        assert_eq!(seen(9), [(1, EV_GOOD, 0)]);
+        for port in 3..6 {
+            events.push(1, ev(port), EV_GOOD, if port == 5 { 7 } else { 0 });
+        }
+        assert_eq!(seen(9), [(4, EV_GOOD, 8), (5, EV_GOOD, 0)]);
+        assert_eq!(seen(9), []);
     }
 }
