@@ -134,7 +134,8 @@ struct mrc_ctl_ev_fmt_profile_attr {
     uint8_t vendor_cfg[MRC_CTL_MAX_VENDOR_CFG_SIZE];
 };
 
-/* Byte 0 is the most significant: STEV has its EV in the first 4 bytes, UDP in the first 2. */
+/* Byte 0 is the most significant: STEV has its EV in the first 4 bytes, UDP in the first 2; SRV6 its destination in the
+ * first 16 and the segment of an SRH in those that follow. */
 typedef uint8_t mrc_ctl_ev_t[MRC_CTL_EV_MAX_BYTES];
 
 struct mrc_ctl_ev {
