@@ -2,7 +2,7 @@
 
 use crate::{
     AethRepr, EndpointRequestRepr, EndpointResponseRepr, MethRepr, NackRepr, Opcode, ProbeRepr, RethRepr, SackRepr,
-    Trim, TsethRepr, WireError,
+    Trim, TsethRepr,
 };
 
 /// Bytes of ImmDt.
@@ -43,23 +43,16 @@ pub enum Body {
     },
 }
 
-/// Why the headers after BTH were not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyError {
-    Short,
-    Opcode,
-}
-
-impl From<WireError> for BodyError {
-    fn from(_: WireError) -> Self {
-        Self::Opcode
-    }
-}
-
 /// Bytes of the headers after BTH.
 #[inline]
 pub(crate) const fn ext_len(opcode: Opcode, ts: bool) -> usize {
     //= STACK-003
+    if opcode.is_write() {
+        return MethRepr::LEN
+            + if ts { TsethRepr::LEN } else { 0 }
+            + RethRepr::LEN
+            + if opcode.has_imm() { IMM_LEN } else { 0 };
+    }
     match opcode {
         Opcode::Ack => AethRepr::LEN,
         Opcode::Sack => SackRepr::LEN,
@@ -67,25 +60,11 @@ pub(crate) const fn ext_len(opcode: Opcode, ts: bool) -> usize {
         Opcode::Probe => ProbeRepr::LEN,
         Opcode::EndpointRequest => EndpointRequestRepr::LEN,
         Opcode::EndpointResponse => EndpointResponseRepr::LEN,
-        Opcode::Unknown(_) => 0,
-        write => {
-            MethRepr::LEN
-                + if ts { TsethRepr::LEN } else { 0 }
-                + RethRepr::LEN
-                + if write.has_imm() { IMM_LEN } else { 0 }
-        }
+        _ => 0,
     }
 }
 
 /// Splits a fixed number of bytes off the front of a shrinking slice.
-#[inline]
-fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; N], BodyError> {
-    let (head, tail) = rest.split_first_chunk::<N>().ok_or(BodyError::Short)?;
-    *rest = tail;
-    Ok(head)
-}
-
-/// The same on a slice to write to.
 #[inline]
 fn put<'a, const N: usize>(rest: &mut &'a mut [u8]) -> Option<&'a mut [u8; N]> {
     let (head, tail) = core::mem::take(rest).split_first_chunk_mut::<N>()?;
@@ -94,30 +73,6 @@ fn put<'a, const N: usize>(rest: &mut &'a mut [u8]) -> Option<&'a mut [u8; N]> {
 }
 
 impl Body {
-    /// Reads the headers of `opcode` from the bytes after BTH.
-    #[inline]
-    pub(crate) fn parse(opcode: Opcode, ts: bool, bytes: &[u8]) -> Result<Self, BodyError> {
-        let mut rest = bytes;
-        Ok(match opcode {
-            Opcode::Ack => Self::Ack(AethRepr::parse(take(&mut rest)?)),
-            Opcode::Sack => Self::Sack(SackRepr::parse(take(&mut rest)?)),
-            Opcode::Nack => Self::Nack(NackRepr::parse(take(&mut rest)?)),
-            Opcode::Probe => Self::Probe(ProbeRepr::parse(take(&mut rest)?)),
-            Opcode::EndpointRequest => Self::EndpointRequest(EndpointRequestRepr::parse(take(&mut rest)?)?),
-            Opcode::EndpointResponse => Self::EndpointResponse(EndpointResponseRepr::parse(take(&mut rest)?)?),
-            Opcode::Unknown(_) => return Err(BodyError::Opcode),
-            write => {
-                let meth = MethRepr::parse(take(&mut rest)?);
-                //= BTH-009, OPC-002
-                let tseth = if ts { Some(TsethRepr::parse(take(&mut rest)?)) } else { None };
-                let reth = RethRepr::parse(take(&mut rest)?);
-                //= IMM-001
-                let imm = if write.has_imm() { Some(u32::from_be_bytes(*take(&mut rest)?)) } else { None };
-                Self::Write { meth, tseth, reth, imm }
-            }
-        })
-    }
-
     /// Bytes [`Body::emit`] writes.
     #[inline]
     #[must_use]

@@ -79,21 +79,27 @@ impl BthRepr {
     #[inline]
     pub const fn parse_with(b: &[u8; Self::LEN], se_bit: u8) -> Result<Self, WireError> {
         //= VAL-008
-        if b[1] & field::TVER_MASK != 0 {
-            return Err(WireError::Version(b[1] & field::TVER_MASK));
+        if version(b) != 0 {
+            return Err(WireError::Version(version(b)));
         }
+        Ok(Self::read(b, Opcode::from_u8(b[0]), se_bit))
+    }
+
+    /// The fields of a header whose opcode and version are known.
+    #[inline]
+    pub(crate) const fn read(b: &[u8; Self::LEN], opcode: Opcode, se_bit: u8) -> Self {
         //= BTH-001
-        Ok(Self {
-            opcode: Opcode::from_u8(b[0]),
+        Self {
+            opcode,
             se: b[1] & se_mask(se_bit) != 0,
-            pad: b[1] >> field::PAD_SHIFT & field::PAD_MASK,
+            pad: pad(b),
             pkey: u16::from_be_bytes([b[2], b[3]]),
-            dest_qp: Qpn::new(u32::from_be_bytes([0, b[5], b[6], b[7]])),
+            dest_qp: dest_qp(b),
             ack_req: b[8] & field::ACK_REQ != 0,
             rtx: b[8] & field::RTX != 0,
-            ts: b[8] & field::TS != 0,
-            psn: Psn::new(u32::from_be_bytes([0, b[9], b[10], b[11]])),
-        })
+            ts: timestamped(b),
+            psn: psn(b),
+        }
     }
 
     /// Writes every byte; reserved bits and the version are zero.
@@ -117,6 +123,31 @@ impl BthRepr {
         let byte1 = se | (self.pad & field::PAD_MASK) << field::PAD_SHIFT;
         *out = [self.opcode.to_u8(), byte1, p0, p1, 0, q0, q1, q2, flags, s0, s1, s2];
     }
+}
+
+#[inline]
+pub(crate) const fn version(b: &[u8; BthRepr::LEN]) -> u8 {
+    b[1] & field::TVER_MASK
+}
+
+#[inline]
+pub(crate) const fn pad(b: &[u8; BthRepr::LEN]) -> u8 {
+    b[1] >> field::PAD_SHIFT & field::PAD_MASK
+}
+
+#[inline]
+pub(crate) const fn dest_qp(b: &[u8; BthRepr::LEN]) -> Qpn {
+    Qpn::new(u32::from_be_bytes([0, b[5], b[6], b[7]]))
+}
+
+#[inline]
+pub(crate) const fn timestamped(b: &[u8; BthRepr::LEN]) -> bool {
+    b[8] & field::TS != 0
+}
+
+#[inline]
+pub(crate) const fn psn(b: &[u8; BthRepr::LEN]) -> Psn {
+    Psn::new(u32::from_be_bytes([0, b[9], b[10], b[11]]))
 }
 
 #[inline]

@@ -64,16 +64,28 @@ impl EndpointRequestRepr {
     /// `WireError::Reserved` for operations 2 and 3.
     #[inline]
     pub const fn parse(b: &[u8; Self::LEN]) -> Result<Self, WireError> {
-        //= ERTH-001
-        match EndpointOp::from_bits(b[1]) {
-            Ok(op) => Ok(Self {
-                op,
-                vendor_info: b[3],
-                //= ERTH-003
-                port_status_mask: u32::from_be_bytes([b[4], b[5], b[6], b[7]]),
-                tseth: TsethRepr::parse(&[b[12], b[13], b[14], b[15]]),
-            }),
+        match Self::operation(b) {
+            Ok(op) => Ok(Self::read(op, b)),
             Err(e) => Err(e),
+        }
+    }
+
+    /// The operation alone.
+    #[inline]
+    pub(crate) const fn operation(b: &[u8; Self::LEN]) -> Result<EndpointOp, WireError> {
+        EndpointOp::from_bits(b[1])
+    }
+
+    /// The header of an operation that is known.
+    #[inline]
+    pub(crate) const fn read(op: EndpointOp, b: &[u8; Self::LEN]) -> Self {
+        //= ERTH-001
+        Self {
+            op,
+            vendor_info: b[3],
+            //= ERTH-003
+            port_status_mask: u32::from_be_bytes([b[4], b[5], b[6], b[7]]),
+            tseth: TsethRepr::parse(&[b[12], b[13], b[14], b[15]]),
         }
     }
 
@@ -123,12 +135,24 @@ impl EndpointResponseRepr {
     /// `WireError::Reserved` for operations 2 and 3.
     #[inline]
     pub const fn parse(b: &[u8; Self::LEN]) -> Result<Self, WireError> {
-        //= EETH-001
-        match EndpointOp::from_bits(b[1] >> 2) {
-            //= EETH-002
-            Ok(op) => Ok(Self { op, timestamp: u16::from_be_bytes([b[28], b[29]]) }),
+        match Self::operation(b) {
+            Ok(op) => Ok(Self::read(op, b)),
             Err(e) => Err(e),
         }
+    }
+
+    /// The operation alone.
+    #[inline]
+    pub(crate) const fn operation(b: &[u8; Self::LEN]) -> Result<EndpointOp, WireError> {
+        //= EETH-001
+        EndpointOp::from_bits(b[1] >> 2)
+    }
+
+    /// The header of an operation that is known.
+    #[inline]
+    pub(crate) const fn read(op: EndpointOp, b: &[u8; Self::LEN]) -> Self {
+        //= EETH-002
+        Self { op, timestamp: u16::from_be_bytes([b[28], b[29]]) }
     }
 
     /// Writes every byte.

@@ -1,6 +1,11 @@
 //! A received frame: validation, then what requester and responder make of it. Source: `wire.md` 13 and 14.
 
-use mrc_wire::{Body, Frame, Ip, NackReason, Opcode, PortNum, ProbeRepr, Qpn, Reject, Syndrome, Trim};
+use core::ops::Range;
+
+use mrc_wire::{
+    Body, BthRepr, Extension, Frame, Ip, NackReason, Opcode, PacketView, PortNum, ProbeRepr, Psn, Qpn, Reject,
+    SackRepr, Syndrome, Trim, WriteHeaders,
+};
 
 use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, part, tx::stamp};
 use crate::{
@@ -42,12 +47,12 @@ impl Endpoint<'_> {
 
     //= VAL-010
     fn receive(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
-        let frame = mrc_wire::parse_frame(head, rx.wire_len, &self.cfg.wire, |dst| self.is_local(rx.port, dst))?;
-        let trimmed = matches!(frame.body, Body::Trimmed { .. });
+        let packet = PacketView::parse(head, rx.wire_len, &self.cfg.wire, |dst| self.is_local(rx.port, dst))?;
+        let trimmed = matches!(packet.extension(), Extension::Trimmed { .. });
         let intact = match rx.icrc {
             IcrcCheck::Valid => true,
             IcrcCheck::Invalid => false,
-            IcrcCheck::Verify => trimmed || mrc_wire::icrc::verify(head, frame.l3_offset, frame.icrc_offset),
+            IcrcCheck::Verify => trimmed || mrc_wire::icrc::verify(head, packet.l3_offset(), packet.icrc_offset()),
         };
         if !intact && !trimmed {
             return Err(Discard::Icrc);
@@ -55,48 +60,66 @@ impl Endpoint<'_> {
         if let Some(port) = self.stats.ports.get_mut(usize::from(rx.port.plane())) {
             port.rx_packets += 1;
         }
-        if matches!(frame.body, Body::EndpointRequest(_) | Body::EndpointResponse(_)) {
-            return self.on_endpoint(now, rx.port, &frame);
+        match packet.extension() {
+            Extension::Write(headers) => {
+                let qp = self.admit(&packet, QpState::receives)?;
+                self.stats.rx_marked += u64::from(packet.ce());
+                self.heard(now, qp);
+                let result = self.on_write(now, rx.port, qp, &packet, headers);
+                self.wake_control(qp);
+                result
+            }
+            Extension::Sack(sack) => {
+                let qp = self.admit(&packet, |state| state == QpState::Rts)?;
+                let rtx = packet.bth(&self.cfg.wire).rtx;
+                self.on_sack(now, qp, &SackRepr::parse(sack), rtx)
+            }
+            _ => self.receive_other(now, rx.port, packet),
         }
-        let qp = self.find_qp(frame.bth.dest_qp).ok_or(Discard::Qpn)?;
-        self.admit(qp, &frame)?;
-        // A sign of life. What answers our own packets is one only after it was found to (`feedback`), and a trimmed packet,
-        // which no ICRC protects, is none.
-        if matches!(frame.body, Body::Write { .. } | Body::Probe(_))
-            && let Some(slot) = self.qps.get_mut(qp as usize)
-        {
-            slot.req.last_heard = now;
-        }
-        self.count_treatment(&frame);
-        if matches!(frame.body, Body::Write { .. } | Body::Probe(_)) {
-            self.probe_ways_back(now, qp);
-        }
-        let result = match frame.body {
-            Body::Write { .. } => self.on_write(now, rx.port, qp, &frame),
-            Body::Probe(probe) => self.on_probe(now, qp, &frame, &probe),
-            Body::Trimmed { kind, timestamp } => self.on_trimmed(qp, &frame, kind, timestamp),
-            _ => self.on_control(now, qp, &frame),
-        };
-        if matches!(frame.body, Body::Write { .. } | Body::Probe(_) | Body::Trimmed { .. }) {
-            self.wake_control(qp);
-        } else {
-            self.wake(now, qp);
-        }
-        result
     }
 
-    /// What switches did to the packet on its way here.
-    fn count_treatment(&mut self, frame: &Frame) {
-        match frame.body {
-            Body::Write { .. } | Body::Probe(_) => self.stats.rx_marked += u64::from(frame.ce),
-            Body::Trimmed { .. } => self.stats.rx_trimmed += 1,
-            _ => {}
+    /// What is rare in a transfer.
+    #[inline(never)]
+    fn receive_other(&mut self, now: Instant, port: PortNum, packet: PacketView<'_>) -> Result<Received, Discard> {
+        let frame = &packet.to_frame(&self.cfg.wire);
+        match &frame.body {
+            Body::EndpointRequest(_) | Body::EndpointResponse(_) => self.on_endpoint(now, port, frame),
+            Body::Probe(probe) => {
+                let qp = self.admit(&packet, QpState::receives)?;
+                self.stats.rx_marked += u64::from(frame.ce);
+                self.heard(now, qp);
+                let result = self.on_probe(now, qp, frame, probe);
+                self.wake_control(qp);
+                result
+            }
+            Body::Trimmed { kind, timestamp } => {
+                let qp = self.admit(&packet, QpState::receives)?;
+                self.stats.rx_trimmed += 1;
+                let result = self.on_trimmed(qp, frame, *kind, *timestamp);
+                self.wake_control(qp);
+                result
+            }
+            body => {
+                let qp = self.admit(&packet, |state| state == QpState::Rts)?;
+                self.on_control(now, qp, body, frame.bth.psn, frame.bth.rtx)
+            }
         }
+    }
+
+    /// A write or a probe is a sign of life. What answers our own packets is one only after it was found to (`feedback`),
+    /// and a trimmed packet, which no ICRC protects, is none.
+    #[inline]
+    fn heard(&mut self, now: Instant, qp: u32) {
+        if let Some(slot) = self.qps.get_mut(qp as usize) {
+            slot.req.last_heard = now;
+        }
+        self.probe_ways_back(now, qp);
     }
 
     /// Step 2: whether the outermost destination is ours, the arriving port's own addresses first.
+    #[inline(always)]
     fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
-        let own = self.cfg.ports.get(usize::from(port.plane())).copied().flatten();
+        let own = self.cfg.ports.get(usize::from(port.plane())).and_then(Option::as_ref);
         if let (Some(own), Ip::V6(dst)) = (own, dst)
             && (own.sid.as_ref() == Some(dst) || own.addr.as_ref() == Some(dst))
         {
@@ -119,41 +142,53 @@ impl Endpoint<'_> {
         (theirs ^ ours) & 0x7FFF == 0 && (theirs | ours) & 0x8000 != 0
     }
 
-    /// Step 12: partition, peer, state.
+    /// Steps 11 and 12: the QP, if its partition, its state and its peer agree.
     //= VAL-013, VAL-014, IP6-007, PROBE-003, CTL-002, HOST-003
-    fn admit(&self, qp: u32, frame: &Frame) -> Result<(), Discard> {
+    #[inline(always)]
+    fn admit(&self, packet: &PacketView<'_>, takes: impl Fn(QpState) -> bool) -> Result<u32, Discard> {
+        let bth = packet.bth(&self.cfg.wire);
+        let qp = self.find_qp(bth.dest_qp).ok_or(Discard::Qpn)?;
         let slot = self.qps.get(qp as usize).ok_or(Discard::Qpn)?;
-        if !self.same_partition(frame.bth.pkey) {
+        if !self.same_partition(bth.pkey) {
             return Err(Discard::Pkey);
         }
-        let takes = match frame.body {
-            Body::Write { .. } | Body::Probe(_) | Body::Trimmed { .. } => slot.state.receives(),
-            _ => slot.state == QpState::Rts,
-        };
-        if !takes {
+        if !takes(slot.state) {
             return Err(Discard::State);
         }
         let peer = self.peers.get(slot.peer as usize).ok_or(Discard::Peer)?;
-        if peer.remote != frame.src || peer.local != frame.dst {
+        if peer.remote != packet.src() || peer.local != packet.dst() {
             return Err(Discard::Peer);
         }
-        Ok(())
+        Ok(qp)
     }
 
     //= VAL-015, MODEL-002, ERR-002
-    fn on_write(&mut self, now: Instant, port: PortNum, qp: u32, frame: &Frame) -> Result<Received, Discard> {
+    #[inline]
+    fn on_write(
+        &mut self,
+        now: Instant,
+        port: PortNum,
+        qp: u32,
+        packet: &PacketView<'_>,
+        headers: &WriteHeaders<'_>,
+    ) -> Result<Received, Discard> {
+        let bth = packet.bth(&self.cfg.wire);
+        let tseth = headers.tseth();
         let write = Write {
-            psn: frame.bth.psn,
-            nominal: u32::from(frame.udp_len) + 40,
-            ends_message: frame.bth.opcode.ends_message(),
-            ack_req: frame.bth.ack_req,
-            rtx: frame.bth.rtx,
-            ce: frame.ce,
-            ev: frame.entropy,
-            timestamp: frame.timestamp(),
-            standard_unit: matches!(frame.body, Body::Write { tseth: Some(tseth), .. } if !tseth.tsr),
+            psn: bth.psn,
+            nominal: u32::from(packet.udp_len()) + 40,
+            ends_message: bth.opcode.ends_message(),
+            ack_req: bth.ack_req,
+            rtx: bth.rtx,
+            ce: packet.ce(),
+            ev: packet.entropy(&self.cfg.wire),
+            //= TS-003, TS-004
+            timestamp: tseth.map_or(0, |tseth| tseth.reflected()),
+            standard_unit: tseth.is_some_and(|tseth| !tseth.tsr),
             arrived: stamp(now),
         };
+        let payload = packet.payload();
+        let payload_len = payload.len();
         let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         if let Some(reason) = self.refusal
@@ -171,18 +206,18 @@ impl Endpoint<'_> {
                 return Err(Discard::Duplicate);
             }
         }
-        match self.check_write(qp, frame) {
+        match self.check_write(qp, &bth, headers, payload) {
             Ok(received) => {
                 self.after_write(now, qp);
                 self.stats.rx_data += 1;
                 if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
-                    port.rx_bytes += frame.payload.len() as u64;
+                    port.rx_bytes += payload_len as u64;
                 }
                 Ok(received)
             }
             Err((syndrome, cause)) => {
                 self.fail_qp(now, qp, cause, None);
-                self.answer_nak(qp, frame.bth.psn, syndrome);
+                self.answer_nak(qp, bth.psn, syndrome);
                 Err(Discard::Nak)
             }
         }
@@ -190,15 +225,22 @@ impl Endpoint<'_> {
 
     /// Steps 15 to 17: lengths, memory, write with immediate.
     //= VAL-016, VAL-017, VAL-018, LEN-002, LEN-003, LEN-005, LEN-006, LEN-007, RETH-003, WIMM-001, WIMM-002
-    fn check_write(&mut self, qp: u32, frame: &Frame) -> Result<Received, (Syndrome, ErrorCause)> {
+    #[inline]
+    fn check_write(
+        &mut self,
+        qp: u32,
+        bth: &BthRepr,
+        headers: &WriteHeaders<'_>,
+        payload: Range<usize>,
+    ) -> Result<Received, (Syndrome, ErrorCause)> {
         let invalid = (Syndrome::InvalidRequest, ErrorCause::RequestInvalid);
         let failed = (Syndrome::RemoteOperational, ErrorCause::RequestFailed);
-        let Body::Write { meth, reth, imm, .. } = &frame.body else { return Err(invalid) };
+        let reth = headers.reth();
         let slot = self.qps.get_mut(qp as usize).ok_or(failed)?;
-        let (len, mtu) = (frame.payload.len() as u64, u64::from(slot.path_mtu));
+        let (len, mtu) = (payload.len() as u64, u64::from(slot.path_mtu));
         let dmalen = u64::from(reth.dmalen);
-        let well_formed = match frame.bth.opcode {
-            Opcode::WriteFirst | Opcode::WriteMiddle => len == mtu && frame.bth.pad == 0 && dmalen > mtu,
+        let well_formed = match bth.opcode {
+            Opcode::WriteFirst | Opcode::WriteMiddle => len == mtu && bth.pad == 0 && dmalen > mtu,
             Opcode::WriteLast | Opcode::WriteLastImm => len >= 1 && len <= mtu && dmalen > mtu,
             _ => len <= mtu && dmalen == len,
         };
@@ -220,14 +262,14 @@ impl Endpoint<'_> {
             Received::Nothing
         } else {
             let (mr, offset) = check(reth.va, len)?;
-            if frame.bth.opcode.is_first() {
+            if bth.opcode.is_first() {
                 check(reth.va, dmalen)?;
             }
-            Received::Place(Placement { mr, offset, payload: frame.payload.clone() })
+            Received::Place(Placement { mr, offset, payload })
         };
-        if let Some(imm) = *imm {
-            let arrived =
-                Immediate { psn: frame.bth.psn, imm, dmalen: reth.dmalen, rqmsn: meth.rqmsn, solicited: frame.bth.se };
+        if let Some(imm) = headers.imm() {
+            let rqmsn = headers.meth().rqmsn;
+            let arrived = Immediate { psn: bth.psn, imm, dmalen: reth.dmalen, rqmsn, solicited: bth.se };
             let stash = part(self.immediates, qp, self.limits.wimm).ok_or(failed)?;
             if !slot.rsp.stash.insert(stash, arrived) {
                 return Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
@@ -298,20 +340,24 @@ impl Endpoint<'_> {
         }
     }
 
-    /// SACK, NACK, Transport ACK or NAK for our requester.
-    fn on_control(&mut self, now: Instant, qp: u32, frame: &Frame) -> Result<Received, Discard> {
-        let (psn, rtx) = (frame.bth.psn, frame.bth.rtx);
-        let verdict = match &frame.body {
-            Body::Sack(sack) => {
-                self.stats.rx_sack += 1;
-                let outcome = self.with_tx(qp, |mut tx| tx.on_sack(now, sack, rtx)).unwrap_or(Err(Discard::Qpn));
-                if let Ok(echoed) = outcome
-                    && sack.verdict == mrc_wire::Verdict::None
-                {
-                    self.learn_way_back(qp, echoed);
-                }
-                outcome.map(|_| requester::Verdict::Continue)
-            }
+    /// SACK for our requester.
+    fn on_sack(&mut self, now: Instant, qp: u32, sack: &SackRepr, rtx: bool) -> Result<Received, Discard> {
+        self.stats.rx_sack += 1;
+        let outcome = self.with_tx(qp, |mut tx| tx.on_sack(now, sack, rtx)).unwrap_or(Err(Discard::Qpn));
+        if let Ok(echoed) = outcome
+            && sack.verdict == mrc_wire::Verdict::None
+        {
+            self.learn_way_back(qp, echoed);
+        }
+        // Even a SACK that counts as stale (a late probe answer) may have moved the window.
+        self.complete(qp);
+        self.wake(now, qp);
+        outcome.map(|_| Received::Nothing)
+    }
+
+    /// NACK, Transport ACK or NAK for our requester.
+    fn on_control(&mut self, now: Instant, qp: u32, body: &Body, psn: Psn, rtx: bool) -> Result<Received, Discard> {
+        let verdict = match body {
             Body::Nack(nack) => {
                 self.stats.rx_nack += 1;
                 let trimmed = matches!(nack.reason, NackReason::Trimmed | NackReason::TrimmedLastHop);
@@ -321,13 +367,13 @@ impl Endpoint<'_> {
             Body::Ack(aeth) => self.with_tx(qp, |mut tx| tx.on_ack(now, psn, aeth)).unwrap_or(Err(Discard::Qpn)),
             _ => Err(Discard::Opcode),
         };
-        // Even a SACK that counts as stale (a late probe answer) may have moved the window.
         if let Ok(requester::Verdict::Fail(cause)) = verdict {
-            let at_fault = if matches!(frame.body, Body::Ack(_)) { Some(psn) } else { None };
+            let at_fault = if matches!(body, Body::Ack(_)) { Some(psn) } else { None };
             self.fail_qp(now, qp, cause, at_fault);
         } else {
             self.complete(qp);
         }
+        self.wake(now, qp);
         verdict.map(|_| Received::Nothing)
     }
 }
