@@ -7,8 +7,8 @@ use common::{Net, PLANES, Setup, Weather, address, net};
 use mrc_core::path::EvEntry;
 use mrc_core::{
     Discard, Endpoint, EndpointConfig, Event, IcrcCheck, Instant, Limits, MAX_HEADER_LEN, MAX_PORTS, OpError,
-    OpOutcome, OpRequest, OwnedStorage, PeerConfig, PeerHandle, PlanePath, PortConfig, PortMask, QpState, RetryConfig,
-    Route, RxMeta, Status,
+    OpOutcome, OpRequest, OwnedStorage, Pd, PeerConfig, PeerHandle, PlanePath, PortConfig, PortMask, QpInit, QpState,
+    RetryConfig, Route, RtrAttr, RxMeta, Status,
 };
 use mrc_wire::{
     Body, BthRepr, Ecn, EmitMeta, Encap, EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Ev, FrameTemplate, Ip,
@@ -456,6 +456,43 @@ const EV_PROBE_RESPONSE: &str = "02000000000a02000000000b86dd6b800003003c1140200
 0102000000000000c3ca0693";
 const PORT_STATUS_UPDATE: &str = "02000000000b02000000000a86dd6b8000070028114020010db800010000000000000000000a20010db80001\
 0000000000000000000b004312b700280000d800ffff000000020000000100000000000001de0000000001030001fe3f0db8";
+
+/// One registration for EVs, another for outer destinations: the answer takes the one that leads back, whichever is newer.
+//= EPOP-003 test
+#[test]
+fn a_node_that_is_registered_twice_is_answered_once() {
+    let asked = bytes(EV_PROBE_REQUEST);
+    let meta = RxMeta { port: PORT1, wire_len: asked.len(), icrc: IcrcCheck::Verify };
+    golden_endpoint(0x0B, 8, Ev(0x0003_A004), |engine, bare| {
+        let whole = parse_frame(&asked, asked.len(), &WireConfig::default(), |_| true).unwrap();
+        let mut planes = [None; MAX_PORTS];
+        planes[0] = Some(PlanePath { next_hop: [2; 6], outer_src: Some([9; 16]) });
+        let routed = PeerConfig { local: whole.dst, remote: whole.src, planes, route: Route::Srv6Entry, hop_limit: 64 };
+        let newer = engine.add_peer(&routed).unwrap();
+        for older_gone in [false, true] {
+            let _ = engine.handle_packet(Instant::ZERO, meta, &asked).unwrap();
+            let mut out = [0; MAX_HEADER_LEN];
+            let answer = engine.poll_transmit(Instant::ZERO, PortMask::ALL, &mut out);
+            assert_eq!(answer.map(|tx| tx.ev), (!older_gone).then_some(whole.entropy), "gone: {older_gone}");
+            assert!(engine.poll_transmit(Instant::ZERO, PortMask::ALL, &mut out).is_none());
+            if !older_gone {
+                engine.remove_peer(bare).unwrap();
+            }
+        }
+        // Paths of its own lead back as well: those of a QP.
+        let route = EvEntry { dst: Some([7; 16]), ..EvEntry::new(Ev(0), PORT1) };
+        let profile = engine.create_ev_profile(&[route]).unwrap();
+        let cq = engine.create_cq().unwrap();
+        let qp = engine.create_qp(&QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq }).unwrap();
+        engine.modify_to_init(qp).unwrap();
+        engine.modify_to_rtr(Instant::ZERO, qp, &RtrAttr::software(newer, Qpn::new(9), Psn::new(0), profile)).unwrap();
+        let bare = PeerConfig { route: Route::Plain, ..routed };
+        engine.add_peer(&bare).unwrap();
+        let _ = engine.handle_packet(Instant::ZERO, meta, &asked).unwrap();
+        let answer = emitted(engine, Instant::ZERO);
+        assert_eq!(answer[14 + 24..14 + 40], [7; 16], "the outer destination of the QP's path");
+    });
+}
 
 //= EPOP-003, ERTH-003, EETH-001 test
 #[test]

@@ -176,9 +176,27 @@ impl Endpoint<'_> {
         }
         let timestamp = request.tseth.reflected();
         let serviced = self.cfg.endpoint_svc_time && !request.tseth.tsr && timestamp != 0;
+        let peer = self.answering(peer);
         let due = Due { peer, id, op: request.op, timestamp, serviced, arrived: stamp(now), port, ev: frame.entropy };
         self.ops.answers.push(due);
         Ok(())
+    }
+
+    /// The registration of a node that answers for all of them: one with paths of its own, else one that a bare EV, as the
+    /// request brought it, leads back along.
+    fn answering(&self, first: u32) -> u32 {
+        let (mut next, mut bare) = (Some(first), None);
+        while let Some(peer) = next {
+            next = PeerIndex::next(self.peers, peer);
+            let Some(slot) = self.peers.get(peer as usize) else { continue };
+            if slot.ev_profile.is_some() {
+                return peer;
+            }
+            if !matches!(slot.route, Route::Srv6Entry) {
+                bare = Some(peer);
+            }
+        }
+        bare.unwrap_or(first)
     }
 
     /// The peer's ports are those of `mask`, for every registration of that node. QPs read the mask when they choose a
