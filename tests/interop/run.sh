@@ -188,6 +188,20 @@ trouble=$!
 libmrc "libmrc.c: EV events" events
 kill "$trouble" 2>/dev/null || true
 lab impair --plane 1 --clear >/dev/null
+
+# Two clients on two hosts, which hear of each other over TCP.
+rm -f "$logs"/*
+cc -O1 -Wall -I mrc-ibverbs/include -o "$logs.bin/libmrc_peer" tests/interop/libmrc_peer.c -L "$MRC_BIN" -l_mrc -libverbs
+on hB "$logs.bin/libmrc_peer" >"$logs/server" 2>&1 &
+server=$!
+client=0
+on hA "$logs.bin/libmrc_peer" "$server_address" >"$logs/client" 2>&1 || client=$?
+wait "$server" || client=$?
+if [ "$client" = 0 ]; then
+    say "libmrc_peer.c: profiles, port status, ports between hosts" ok "$(cat "$logs"/* | grep -c ' ok$') checks"
+else
+    say "libmrc_peer.c: profiles, port status, ports between hosts" FAIL "$(cat "$logs"/* | grep -c ' FAIL$') checks failed"
+fi
 rm -rf "$logs.bin"
 
 bw="ib_write_bw -d mrc0 --report_gbits"
