@@ -20,6 +20,8 @@ Examples:
   mrc decode 02000000000b02...           one frame as hex, from its Ethernet header
   tcpdump -w - | mrc decode -            a capture from standard input
 
+Captures of Ethernet, of all interfaces (Linux cooked) and of raw IP are understood.
+
 Exit codes: 0 at least one MRC packet was decoded, 1 none was or the input is broken, 2 usage.")]
 pub struct Args {
     /// Capture file (pcap or pcapng), frame as hex digits, or - for a capture on standard input
@@ -174,33 +176,50 @@ fn capture(bytes: &[u8], name: &str) -> anyhow::Result<Vec<Captured>> {
 
 fn pcap(bytes: &[u8]) -> anyhow::Result<Vec<Captured>> {
     let mut reader = PcapReader::new(bytes)?;
-    if reader.header().datalink != DataLink::ETHERNET {
-        bail!("link type {:?}: only Ethernet captures can be decoded", reader.header().datalink);
-    }
+    let link = reader.header().datalink;
     let mut packets = Vec::new();
     while let Some(packet) = reader.next_packet() {
         let packet = packet?;
-        let wire_len = packet.orig_len as usize;
-        packets.push(Captured { at: Some(packet.timestamp), wire_len, bytes: packet.data.into_owned() });
+        packets.push(captured(link, Some(packet.timestamp), packet.orig_len, &packet.data)?);
     }
     Ok(packets)
 }
 
+/// A captured packet as the Ethernet frame that it was, or could have been: captures of all interfaces at once (`-i any`)
+/// and of tunnels hold another link header, or none.
+fn captured(link: DataLink, at: Option<Duration>, wire_len: u32, data: &[u8]) -> anyhow::Result<Captured> {
+    let short = || data.len().min(2);
+    let (header, ethertype) = match link {
+        DataLink::ETHERNET => return Ok(Captured { at, wire_len: wire_len as usize, bytes: data.to_vec() }),
+        DataLink::LINUX_SLL => (16, data.get(14..16).unwrap_or(&data[..short()])),
+        DataLink::LINUX_SLL2 => (20, data.get(..2).unwrap_or(&data[..short()])),
+        DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => {
+            let v4 = data.first().is_some_and(|byte| byte >> 4 == 4);
+            (0, if v4 { &[0x08, 0x00][..] } else { &[0x86, 0xDD][..] })
+        }
+        other => bail!("link type {other:?}: captures of Ethernet, Linux cooked (-i any) and raw IP can be decoded"),
+    };
+    let mut bytes = vec![0; 12];
+    bytes.extend_from_slice(ethertype);
+    bytes.extend_from_slice(data.get(header..).unwrap_or_default());
+    Ok(Captured { at, wire_len: (wire_len as usize + 14).saturating_sub(header), bytes })
+}
+
 fn pcapng(bytes: &[u8]) -> anyhow::Result<Vec<Captured>> {
     let mut reader = PcapNgReader::new(bytes)?;
-    let mut packets = Vec::new();
+    let (mut packets, mut links) = (Vec::new(), Vec::new());
     while let Some(block) = reader.next_block() {
         match block? {
-            Block::EnhancedPacket(packet) => packets.push(Captured {
-                at: Some(packet.timestamp),
-                wire_len: packet.original_len as usize,
-                bytes: packet.data.into_owned(),
-            }),
-            Block::SimplePacket(packet) => packets.push(Captured {
-                at: None,
-                wire_len: packet.original_len as usize,
-                bytes: packet.data.into_owned(),
-            }),
+            Block::InterfaceDescription(interface) => links.push(interface.linktype),
+            Block::SectionHeader(_) => links.clear(),
+            Block::EnhancedPacket(packet) => {
+                let link = *links.get(packet.interface_id as usize).context("a packet of an unknown interface")?;
+                packets.push(captured(link, Some(packet.timestamp), packet.original_len, &packet.data)?);
+            }
+            Block::SimplePacket(packet) => {
+                let link = *links.first().context("a packet of an unknown interface")?;
+                packets.push(captured(link, None, packet.original_len, &packet.data)?);
+            }
             _ => {}
         }
     }
@@ -242,6 +261,28 @@ mod tests {
         let frame = parse(&packet);
         assert_eq!(check(&packet, &frame), Check::Absent);
         assert!(frame.to_string().contains("WRITE_ONLY"));
+    }
+
+    #[test]
+    fn other_link_headers_give_way_to_ethernet() {
+        let whole = golden("srv6_write_only_ts");
+        let ip = &whole.bytes[14..];
+        let cooked = [&[0; 14][..], &[0x86, 0xDD], ip].concat();
+        let cooked2 = [&[0x86, 0xDD][..], &[0; 18], ip].concat();
+        for (link, data) in [
+            (DataLink::LINUX_SLL, &cooked[..]),
+            (DataLink::LINUX_SLL2, &cooked2),
+            (DataLink::RAW, ip),
+            (DataLink::IPV6, ip),
+        ] {
+            let packet = captured(link, None, data.len() as u32, data).unwrap();
+            assert_eq!((packet.wire_len, &packet.bytes[12..]), (whole.wire_len, &whole.bytes[12..]), "{link:?}");
+            assert_eq!(check(&packet, &parse(&packet)), Check::Good, "{link:?}");
+            for len in 0..data.len() {
+                captured(link, None, len as u32, &data[..len]).unwrap();
+            }
+        }
+        assert!(captured(DataLink::IEEE802_11, None, 0, &[]).is_err_and(|error| error.to_string().contains("-i any")));
     }
 
     #[test]
