@@ -8,6 +8,7 @@ mod congestion;
 mod demo;
 mod handshake;
 mod load;
+mod out;
 mod selector;
 mod session;
 mod transfer;

@@ -13,6 +13,7 @@ use crate::conform::link::{Driver, Lines};
 use crate::conform::report::Report;
 use crate::conform::serve::{Serve, serve};
 use crate::conform::tester::{Door, Tester};
+use crate::out::outln;
 
 /// Plays the conformance scripts against an MRC endpoint over a wire, or against the engine in virtual time.
 #[derive(clap::Args)]
@@ -59,10 +60,10 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.list_knobs {
         for knob in KNOBS {
-            println!("{:<22} {:>8}  {}", knob.name, knob.default, knob.doc);
+            outln!("{:<22} {:>8}  {}", knob.name, knob.default, knob.doc);
         }
         for (name, meaning) in LACKS {
-            println!("lacks {name:<16}           {meaning}");
+            outln!("lacks {name:<16}           {meaning}");
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -82,7 +83,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut report = Report::default();
     let say = |line: String| {
         if !args.json {
-            println!("{line}");
+            outln!("{line}");
         }
     };
     if args.iface.is_empty() {
@@ -99,7 +100,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print!("{}", report.summary());
     }

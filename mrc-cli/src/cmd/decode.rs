@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::out::{self, outln};
 use anyhow::{Context as _, bail};
 use mrc_wire::{Frame, Ip, WireConfig, icrc, parse_frame};
 use pcap_file::DataLink;
@@ -60,6 +61,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     cfg.udp_dport_accept = [first, args.dport.get(1).copied().unwrap_or(first)];
     let (mut decoded, mut refused) = (0u64, std::collections::BTreeMap::<&str, u64>::new());
     for (number, packet) in read(&args.input)?.iter().enumerate() {
+        if out::is_closed() {
+            break;
+        }
         match parse_frame(&packet.bytes, packet.wire_len.max(packet.bytes.len()), &cfg, |_| true) {
             Ok(frame) => {
                 decoded += 1;
@@ -102,7 +106,7 @@ fn print(args: &Args, number: usize, packet: &Captured, frame: &Frame) {
             fields.insert(name.to_owned(), value.to_string().into());
         });
         fields.insert("icrc".into(), format!("{check:?}").to_lowercase().into());
-        println!("{}", serde_json::Value::Object(fields));
+        outln!("{}", serde_json::Value::Object(fields));
         return;
     }
     let time = packet.at.map_or_else(String::new, |at| format!("{:.6} ", at.as_secs_f64()));
@@ -111,9 +115,9 @@ fn print(args: &Args, number: usize, packet: &Captured, frame: &Frame) {
         Check::Bad => " ICRC BAD",
         Check::Absent => " (icrc not checked)",
     };
-    println!("{time}{} > {}: {frame}{mark}", text(frame.src), text(frame.dst));
+    outln!("{time}{} > {}: {frame}{mark}", text(frame.src), text(frame.dst));
     if args.verbose {
-        frame.for_each_field(|name, value| println!("    {name:<24} {value}"));
+        frame.for_each_field(|name, value| outln!("    {name:<24} {value}"));
     }
 }
 

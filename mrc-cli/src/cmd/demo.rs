@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::demo::{self, Interrupt, Report, Story};
+use crate::out::outln;
 
 /// Arguments of `mrc demo`.
 #[derive(clap::Args)]
@@ -56,7 +57,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let story = Story { seconds: args.seconds, out: args.out };
     let interrupt = Interrupt::install()?;
     if !args.json && !lab {
-        println!("simulated: this run is in virtual time, no packet leaves the program");
+        outln!("simulated: this run is in virtual time, no packet leaves the program");
     }
     let report = if lab { demo::lab::run(&story, &interrupt)? } else { demo::sim::run(&story, &interrupt)? };
     if interrupt.is_set() {
@@ -65,7 +66,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     demo::chart::draw(&report, &story)?;
     if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+        outln!("{}", serde_json::to_string(&report)?);
     } else {
         print(&report);
     }
@@ -73,8 +74,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn print(report: &Report) {
-    println!();
-    let row = |name: &str, value: String| println!("{name:<24} {value}");
+    outln!();
+    let row = |name: &str, value: String| outln!("{name:<24} {value}");
     row("mode", report.mode.to_owned());
     row("goodput", format!("{:.2} Gb/s over {:.1} s", report.gbit_per_s, report.seconds));
     for plane in &report.planes {

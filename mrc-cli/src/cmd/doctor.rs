@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use crate::out::outln;
 use mrc_afxdp::{Interface, probe};
 use mrc_verbs_shim::host::HostFile;
 use serde::Serialize;
@@ -37,7 +38,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let report = Report { ok: !checks.iter().any(|check| check.status == Status::Fail), checks };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print!("{report}");
     }

@@ -9,6 +9,7 @@ use clap::Subcommand;
 use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate, parse_size};
 
 use crate::demo::Interrupt;
+use crate::out::outln;
 use crate::session::lab_host;
 use crate::trial;
 
@@ -224,14 +225,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             let fabric = Fabric::up(Shape { prefix, planes, t0, t1, hosts, mtu })?;
             let directory = write_configurations(&fabric)?;
             if args.json {
-                println!("{}", serde_json::to_string(&fabric.status()?)?);
+                outln!("{}", serde_json::to_string(&fabric.status()?)?);
             } else {
                 let shape = fabric.shape();
-                println!(
+                outln!(
                     "fabric `{}` is up: {} hosts, {} planes, each with {} T0 and {} T1 switches",
-                    shape.prefix, shape.hosts, shape.planes, shape.t0, shape.t1
+                    shape.prefix,
+                    shape.hosts,
+                    shape.planes,
+                    shape.t0,
+                    shape.t1
                 );
-                println!("each host's configuration: {}", directory.join("hA.toml").display());
+                outln!("each host's configuration: {}", directory.join("hA.toml").display());
             }
         }
         Action::Down => {
@@ -239,9 +244,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             // What is not there needs no removing.
             let _ = std::fs::remove_dir_all(configurations(&prefix));
             if args.json {
-                println!("{}", serde_json::json!({ "removed": removed }));
+                outln!("{}", serde_json::json!({ "removed": removed }));
             } else {
-                println!("{removed} namespaces removed");
+                outln!("{removed} namespaces removed");
             }
         }
         Action::Status => status(&Fabric::discover(&prefix)?, args.json)?,
@@ -276,7 +281,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             match out {
                 Some(path) => std::fs::write(&path, text + "\n")
                     .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))?,
-                None => println!("{text}"),
+                None => outln!("{text}"),
             }
         }
     }
@@ -308,7 +313,7 @@ fn run_trial(seconds: u64, json: bool) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(130));
     }
     if json {
-        println!("{}", serde_json::to_string(&report)?);
+        outln!("{}", serde_json::to_string(&report)?);
     } else {
         print!("{}", report.table());
     }
@@ -317,37 +322,42 @@ fn run_trial(seconds: u64, json: bool) -> anyhow::Result<ExitCode> {
 
 fn say(json: bool, link: &str, what: &str) {
     if json {
-        println!("{}", serde_json::json!({ "link": link, "state": what }));
+        outln!("{}", serde_json::json!({ "link": link, "state": what }));
     } else {
-        println!("{link} {what}");
+        outln!("{link} {what}");
     }
 }
 
 fn counters(fabric: &Fabric, json: bool) -> anyhow::Result<()> {
     let (t1_packets, impaired, slowed) = (fabric.t1_packets()?, fabric.impaired()?, fabric.slowed()?);
     if json {
-        println!("{}", serde_json::json!({ "t1_packets": t1_packets, "impaired": impaired, "slowed": slowed }));
+        outln!("{}", serde_json::json!({ "t1_packets": t1_packets, "impaired": impaired, "slowed": slowed }));
         return Ok(());
     }
     for (name, packets) in t1_packets {
-        println!("{name:<10} {packets:>14} packets");
+        outln!("{name:<10} {packets:>14} packets");
     }
     if !impaired.is_empty() {
-        println!(
+        outln!(
             "\n{:<24} {:>12} {:>9} {:>9} {:>9} {:>9}",
-            "impaired", "packets", "lost", "dropped", "trimmed", "marked"
+            "impaired",
+            "packets",
+            "lost",
+            "dropped",
+            "trimmed",
+            "marked"
         );
     }
     for port in impaired {
         let (name, n) = (format!("{} to {}", port.from, port.to), port.counters);
-        println!("{name:<24} {:>12} {:>9} {:>9} {:>9} {:>9}", n.packets, n.lost, n.dropped, n.trimmed, n.marked);
+        outln!("{name:<24} {:>12} {:>9} {:>9} {:>9} {:>9}", n.packets, n.lost, n.dropped, n.trimmed, n.marked);
     }
     if !slowed.is_empty() {
-        println!("\n{:<24} {:>12} {:>9} {:>9} {:>9}", "slowed", "packets", "waits", "dropped", "waiting B");
+        outln!("\n{:<24} {:>12} {:>9} {:>9} {:>9}", "slowed", "packets", "waits", "dropped", "waiting B");
     }
     for port in slowed {
         let name = format!("{} to {}", port.from, port.to);
-        println!("{name:<24} {:>12} {:>9} {:>9} {:>9}", port.packets, port.waits, port.dropped, port.backlog_bytes);
+        outln!("{name:<24} {:>12} {:>9} {:>9} {:>9}", port.packets, port.waits, port.dropped, port.backlog_bytes);
     }
     Ok(())
 }
@@ -355,22 +365,22 @@ fn counters(fabric: &Fabric, json: bool) -> anyhow::Result<()> {
 fn status(fabric: &Fabric, json: bool) -> anyhow::Result<()> {
     let status = fabric.status()?;
     if json {
-        println!("{}", serde_json::to_string(&status)?);
+        outln!("{}", serde_json::to_string(&status)?);
         return Ok(());
     }
-    println!("hosts     {}", status.hosts.join(" "));
-    println!("\n{:<16} state", "link");
+    outln!("hosts     {}", status.hosts.join(" "));
+    outln!("\n{:<16} state", "link");
     for link in &status.links {
         let state = match link.state {
             LinkState::Up => "up",
             LinkState::Cut => "CUT",
             LinkState::Missing => "MISSING",
         };
-        println!("{:<16} {state}", link.name);
+        outln!("{:<16} {state}", link.name);
     }
-    println!("\n{:<16} {:>14}", "switch", "packets");
+    outln!("\n{:<16} {:>14}", "switch", "packets");
     for switch in &status.switches {
-        println!("{:<16} {:>14}", switch.name, switch.packets);
+        outln!("{:<16} {:>14}", switch.name, switch.packets);
     }
     Ok(())
 }

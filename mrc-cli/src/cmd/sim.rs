@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use crate::out::outln;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_lab::{CapturedPacket, write_pcapng};
@@ -99,7 +100,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         for packet in &capture {
             let way = if packet.egress { "down" } else { "up  " };
             let line = crate::cmd::decode::line(&packet.header, packet.wire_len as usize);
-            println!("{:>14.3} us {way} {line}", packet.at.as_nanos() as f64 / 1e3);
+            outln!("{:>14.3} us {way} {line}", packet.at.as_nanos() as f64 / 1e3);
         }
     }
     if let Some(link) = &args.pcap {
@@ -116,7 +117,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         eprintln!("{} packets of {link} in {}", packets.len(), path.display());
     }
     match &args.json {
-        Some(path) if path == Path::new("-") => println!("{}", serde_json::to_string(&results)?),
+        Some(path) if path == Path::new("-") => outln!("{}", serde_json::to_string(&results)?),
         Some(path) => {
             let text = serde_json::to_string_pretty(&results)?;
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -156,7 +157,7 @@ fn with_progress(built: &Built, options: &Options, quiet: bool) -> anyhow::Resul
 }
 
 fn print(results: &Results) {
-    let row = |name: &str, value: String| println!("{name:<18} {value}");
+    let row = |name: &str, value: String| outln!("{name:<18} {value}");
     let times = |d: &Distribution| format!("mean {:.1}, p50 {:.1}, p99 {:.1}, max {:.1}", d.mean, d.p50, d.p99, d.max);
     row(
         "scenario",
@@ -225,10 +226,10 @@ fn list(folder: &Path) -> anyhow::Result<ExitCode> {
             true => sweep::about(file),
             false => scenario::load(file, &[], None).map(|built| built.scenario.about).map_err(Into::into),
         };
-        println!("{:<48} {}", file.display(), about.unwrap_or_else(|error| format!("{error:#}")));
+        outln!("{:<48} {}", file.display(), about.unwrap_or_else(|error| format!("{error:#}")));
     }
     if files.is_empty() {
-        println!("no scenario below {}: run from the project's folder, or name another", folder.display());
+        outln!("no scenario below {}: run from the project's folder, or name another", folder.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! `mrc vectors`: golden packets and traces for hardware test benches.
 
+use crate::out::outln;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,6 +19,6 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let written = mrc_conform::vectors::write(&args.out, usize::from(args.beat))?;
     let out = args.out.display();
-    println!("{out}: {} golden packets, {} traces with {} frames", written.packets, written.traces, written.frames);
+    outln!("{out}: {} golden packets, {} traces with {} frames", written.packets, written.traces, written.frames);
     Ok(ExitCode::SUCCESS)
 }

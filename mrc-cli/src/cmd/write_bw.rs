@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::congestion::{CcReport, CongestionArgs};
 use crate::handshake::{Control, Hello, Peer};
 use crate::load::{Goal, Load, Run, Switch};
+use crate::out::outln;
 use crate::selector::{PathArgs, Paths, Tune};
 use crate::session::{DeviceArgs, Session, address};
 
@@ -329,7 +330,7 @@ impl Report {
 
     fn print(&self, args: &Args, verb: &str) {
         if args.json {
-            println!("{}", serde_json::to_string(self).unwrap_or_default());
+            outln!("{}", serde_json::to_string(self).unwrap_or_default());
             return;
         }
         if args.interval().is_some() && !self.runs.is_empty() {
@@ -340,16 +341,20 @@ impl Report {
         } else {
             (self.bytes as f64 / self.seconds / f64::from(1 << 20), "MiB/s")
         };
-        println!("{:>14} {:>12} {:>10} {:>12}  retransmitted", "bytes", "messages", "seconds", unit);
-        println!(
+        outln!("{:>14} {:>12} {:>10} {:>12}  retransmitted", "bytes", "messages", "seconds", unit);
+        outln!(
             "{:>14} {:>12} {:>10.2} {:>12.2}  {}",
-            self.bytes, self.messages, self.seconds, rate, self.retransmitted
+            self.bytes,
+            self.messages,
+            self.seconds,
+            rate,
+            self.retransmitted
         );
         let planes: Vec<String> =
             self.plane_bytes.iter().map(|bytes| format!("{:.1} MiB", *bytes as f64 / f64::from(1 << 20))).collect();
-        println!("{verb} per plane: {}", planes.join(", "));
+        outln!("{verb} per plane: {}", planes.join(", "));
         for congestion in &self.congestion {
-            println!("congestion control: {congestion}");
+            outln!("congestion control: {congestion}");
         }
         if let Some(error) = &self.error {
             eprintln!("mrc: {error}");
@@ -361,19 +366,19 @@ impl Report {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let row = |paths: &[u64]| paths.iter().map(|&bytes| format!(" {:>8.2}", mib(bytes))).collect::<String>();
         let names: String = self.paths.iter().map(|name| format!(" {name:>8}")).collect();
-        println!("{:<10} {:>8} {:>9} {names}", "selector", "ms", "Mb/s");
+        outln!("{:<10} {:>8} {:>9} {names}", "selector", "ms", "Mb/s");
         for run in &self.runs {
             for sample in &run.samples {
                 let mbit = sample.gbit_per_s * 1e3;
-                println!("{:<10} {:>8.0} {mbit:>9.1} {}", run.selector, sample.ms, row(&sample.path_bytes));
+                outln!("{:<10} {:>8.0} {mbit:>9.1} {}", run.selector, sample.ms, row(&sample.path_bytes));
             }
         }
-        println!("MiB sent on each path since the row before, retransmissions included\n");
-        println!("{:<10} {:>9} {:>13} {:>7} {:>9}  moves", "selector", "Mb/s", "retransmitted", "probes", "switches");
+        outln!("MiB sent on each path since the row before, retransmissions included\n");
+        outln!("{:<10} {:>9} {:>13} {:>7} {:>9}  moves", "selector", "Mb/s", "retransmitted", "probes", "switches");
         for run in &self.runs {
             let moves: Vec<String> = run.switches.iter().take(3).map(Switch::to_string).collect();
             let mbit = run.gbit_per_s * 1e3;
-            println!(
+            outln!(
                 "{:<10} {mbit:>9.1} {:>13} {:>7} {:>9}  {}",
                 run.selector,
                 run.retransmitted,
@@ -382,6 +387,6 @@ impl Report {
                 moves.join(", ")
             );
         }
-        println!();
+        outln!();
     }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::write_bw::{addresses, failure, remotes};
 use crate::handshake::{Control, Hello};
+use crate::out::outln;
 use crate::session::{DeviceArgs, Session};
 
 /// Arguments of `mrc write-lat`.
@@ -95,7 +96,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         round += 1;
     }
     if !args.json {
-        println!("{} round trips served", round - 1);
+        outln!("{} round trips served", round - 1);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -197,14 +198,21 @@ fn print(args: &Args, mut half_ns: Vec<u64>) {
         average_us: half_ns.iter().sum::<u64>() as f64 / half_ns.len() as f64 / 1e3,
     };
     if args.json {
-        println!("{}", serde_json::to_string(&report).unwrap_or_default());
+        outln!("{}", serde_json::to_string(&report).unwrap_or_default());
         return;
     }
-    println!(
+    outln!(
         "{:>8} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "bytes", "iterations", "min us", "p50", "average", "p99", "p99.9", "max"
+        "bytes",
+        "iterations",
+        "min us",
+        "p50",
+        "average",
+        "p99",
+        "p99.9",
+        "max"
     );
-    println!(
+    outln!(
         "{:>8} {:>10} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2}",
         report.size,
         report.iterations,

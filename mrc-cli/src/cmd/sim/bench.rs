@@ -2,6 +2,7 @@
 
 use std::process::{Command, ExitCode};
 
+use crate::out::outln;
 use anyhow::Context;
 use mrc_sim::run::{self, Options, Results};
 use mrc_sim::scenario;
@@ -54,12 +55,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let built = scenario::load_str("bench", &text, ".".as_ref(), &[], Some(args.seed))?;
         let mut results = run::run(&built, &Options::default(), &mut |_| ())?.results;
         results.timeline = run::Timeline::default();
-        println!("{}", serde_json::to_string(&results)?);
+        outln!("{}", serde_json::to_string(&results)?);
         return Ok(ExitCode::SUCCESS);
     }
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     if !args.json {
-        println!("{:>6}  {:>10}  {:>10}  {:>8}  {:>8}  digest", "hosts", "M hops/s", "M events/s", "RSS MB", "seconds");
+        outln!("{:>6}  {:>10}  {:>10}  {:>8}  {:>8}  digest", "hosts", "M hops/s", "M events/s", "RSS MB", "seconds");
     }
     for &hosts in &args.hosts {
         let mut command = Command::new(&program);
@@ -71,10 +72,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         anyhow::ensure!(output.status.success(), "{hosts} hosts: {}", String::from_utf8_lossy(&output.stderr).trim());
         let results: Results = serde_json::from_slice(&output.stdout).context("the run's results do not parse")?;
         if args.json {
-            println!("{}", serde_json::to_string(&results)?);
+            outln!("{}", serde_json::to_string(&results)?);
             continue;
         }
-        println!(
+        outln!(
             "{hosts:>6}  {:>10.2}  {:>10.2}  {:>8.0}  {:>8.1}  {}",
             results.switch_packet_hops as f64 / results.cpu_seconds / 1e6,
             results.events as f64 / results.cpu_seconds / 1e6,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
+use crate::out::outln;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_sim::run::Results;
@@ -390,18 +391,21 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
         });
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&lines)?);
+        outln!("{}", serde_json::to_string_pretty(&lines)?);
         return Ok(());
     }
     let width = lines.iter().map(|line| line.point.name.len()).max().unwrap_or(0).max(5);
     let head = ["mean us", "p99 us", "max us", "Gb/s", "again %"].map(|name| format!("{name:>11}")).join("");
-    println!("{:<width$}{head}  digest", "point");
+    outln!("{:<width$}{head}  digest", "point");
     for line in &lines {
         let Line { point, fct_us, goodput_gbit_per_s: goodput, retransmitted_percent: again, digest, .. } = line;
         let unfinished = if line.finished { "" } else { "  NOT all completed" };
-        println!(
+        outln!(
             "{:<width$}{:>11.1}{:>11.1}{:>11.1}{goodput:>11.2}{again:>11.3}  {digest}{unfinished}",
-            point.name, fct_us.mean, fct_us.p99, fct_us.max
+            point.name,
+            fct_us.mean,
+            fct_us.p99,
+            fct_us.max
         );
     }
     Ok(())

@@ -10,6 +10,7 @@ use anyhow::{Context, ensure};
 use mrc_sim::run::Results;
 
 use super::sweep::{MANIFEST, Manifest};
+use crate::out::outln;
 
 /// Arguments of `mrc sim report`.
 #[derive(clap::Args)]
@@ -50,7 +51,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let html = page::html(&title, &runs, sweep.as_ref(), &figures);
     std::fs::write(&page, html).with_context(|| format!("cannot write {}", page.display()))?;
-    println!("{} with {} runs and {} figures", page.display(), runs.len(), figures.len());
+    outln!("{} with {} runs and {} figures", page.display(), runs.len(), figures.len());
     Ok(ExitCode::SUCCESS)
 }
 
