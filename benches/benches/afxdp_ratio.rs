@@ -1,25 +1,20 @@
 //! MRC over AF_XDP against raw AF_XDP frames of the same size through the same fabric, in interleaved pairs of one run.
 //! Prints medians and their ratio; needs root, says so otherwise.
-//!
-//! Raw: one thread sends full frames round robin over all planes and uplinks as fast as the ports take them, another
-//! counts what arrives. No headers are parsed, no bytes are checked or copied at the receiver: the ceiling of the path.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+mod lab;
+
 use std::time::{Duration, Instant};
 
-use mrc_afxdp::{AnyPort, PacketFilter, Port as _, Sid, XskConfig, XskPort};
+use lab::{host, median, raw_goodput};
 use mrc_core::RetryConfig;
 use mrc_lab::{Fabric, Shape, enter};
 use mrc_verbs_shim::host::HostFile;
 use mrc_verbs_shim::{Access, Context, MemRegion, QpAddress, QpAttr, WriteWr};
-use mrc_wire::{Ecn, Encap, Ev, FrameTemplate, Outer, Psn, WireConfig};
+use mrc_wire::Psn;
 
 const PAIRS: usize = 5;
 const RUN: Duration = Duration::from_millis(1500);
 const WARM_UP: Duration = Duration::from_millis(300);
-const PAYLOAD: usize = 4096;
-/// BTH, METH, TSETH, RETH, payload, ICRC.
-const UDP_PAYLOAD: usize = 12 + 4 + 4 + 16 + PAYLOAD + 4;
 const MESSAGE: usize = 1 << 20;
 const DEPTH: usize = 8;
 const QPS: usize = 2;
@@ -36,7 +31,7 @@ fn main() {
     };
     let (mut ours, mut raws) = (Vec::new(), Vec::new());
     for pair in 0..PAIRS {
-        let (mrc, raw) = (mrc(&fabric), raw(&fabric));
+        let (mrc, raw) = (mrc(&fabric), raw_goodput(&fabric, WARM_UP, RUN));
         println!("pair {pair}: MRC {mrc:.2} Gb/s, raw AF_XDP {raw:.2} Gb/s, ratio {:.2}", mrc / raw);
         ours.push(mrc);
         raws.push(raw);
@@ -54,16 +49,6 @@ fn main() {
         median(ours),
         median(raws)
     );
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-fn host(fabric: &Fabric, name: &str) -> HostFile {
-    let text = serde_json::to_string(&fabric.host(name).expect("host of the fabric")).expect("a host is JSON");
-    HostFile::parse(name, &text).expect("the lab writes host files")
 }
 
 /// Goodput of 1 MiB writes, in Gb/s.
@@ -126,86 +111,4 @@ fn mrc(fabric: &Fabric) -> f64 {
     }
     let seconds = counted_from.map_or(1.0, |at: Instant| at.elapsed().as_secs_f64());
     done as f64 * 8.0 / seconds / 1e9
-}
-
-fn ports(host: &HostFile) -> Vec<AnyPort> {
-    let namespace = host.namespace.as_deref().expect("lab hosts have namespaces");
-    let open = || {
-        host.planes
-            .iter()
-            .map(|plane| {
-                let filter = PacketFilter::with_sids([Sid::exact(plane.sid)]);
-                AnyPort::Xsk(
-                    XskPort::open(&plane.interface, &XskConfig { filter, ..XskConfig::default() }).expect("port"),
-                )
-            })
-            .collect()
-    };
-    enter(namespace, open).expect("namespace")
-}
-
-/// Goodput of bare frames that would carry 4 KiB each, in Gb/s.
-fn raw(fabric: &Fabric) -> f64 {
-    let (host_a, host_b) = (host(fabric, "hA"), host(fabric, "hB"));
-    let peer = host_a.peer(host_b.gid).expect("peer").clone();
-    let frames = frames(&host_a, &peer);
-    let (mut from, mut to) = (ports(&host_a), ports(&host_b));
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                for (port, frames) in from.iter_mut().zip(&frames) {
-                    for frame in frames.iter().cycle().take(64) {
-                        let Some(mut slot) = port.tx_slot() else { break };
-                        slot.buffer()[..frame.len()].copy_from_slice(frame);
-                        slot.commit(frame.len());
-                    }
-                    let _ = port.flush();
-                }
-            }
-        });
-        let mut count = 0u64;
-        let mut receive_until = |at: Instant| {
-            let mut seen = 0u64;
-            while Instant::now() < at {
-                for port in &mut to {
-                    port.rx_batch(64, |frame| seen += u64::from(frame.len() > PAYLOAD));
-                    let _ = port.flush();
-                }
-            }
-            seen
-        };
-        receive_until(Instant::now() + WARM_UP);
-        let start = Instant::now();
-        count += receive_until(start + RUN);
-        let seconds = start.elapsed().as_secs_f64();
-        stop.store(true, Ordering::Relaxed);
-        count as f64 * PAYLOAD as f64 * 8.0 / seconds / 1e9
-    })
-}
-
-/// One ready frame per uplink, for each plane.
-fn frames(host: &HostFile, peer: &mrc_verbs_shim::host::HostPeer) -> Vec<Vec<Vec<u8>>> {
-    let config = host.peer_config(peer).expect("peer");
-    let mrc_core::Route::Srv6(map) = &config.route else { unreachable!("lab routes are SRv6") };
-    let mut by_plane = vec![Vec::new(); host.planes.len()];
-    for entry in host.paths_to(peer).expect("paths") {
-        let plane = usize::from(entry.port.plane());
-        let path = config.planes[plane].expect("a path per plane");
-        let outer = path.outer_src.map(|src| Outer { src, dst: map.apply(entry.ev), srh: None });
-        let encap = Encap {
-            eth_src: [2, 0, 0, 0, 0, 1],
-            eth_dst: path.next_hop,
-            outer,
-            src: config.local,
-            dst: config.remote,
-            hop_limit: 64,
-            outer_hop_limit: 64,
-        };
-        let template = FrameTemplate::new(&encap, &WireConfig::default());
-        let mut frame = vec![0u8; template.header_len() + UDP_PAYLOAD];
-        template.emit(&mut frame, Ev(entry.ev.0), 0, Ecn::Ect0, UDP_PAYLOAD, None).expect("the frame fits");
-        by_plane[plane].push(frame);
-    }
-    by_plane
 }
