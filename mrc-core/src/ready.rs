@@ -109,11 +109,11 @@ impl Ready {
     /// Takes `member` off, wherever it stands; the others keep their order.
     #[inline]
     pub(crate) fn remove<M: Member>(&mut self, members: &mut [M], member: u32) {
-        let Some(slot) = members.get_mut(member as usize) else { return };
-        let link = core::mem::replace(slot.link(self.list), Link::NONE);
-        if !link.queued {
+        let Some(slot) = members.get_mut(member as usize).map(|slot| slot.link(self.list)) else { return };
+        if !slot.queued {
             return;
         }
+        let link = core::mem::replace(slot, Link::NONE);
         match members.get_mut(link.previous as usize) {
             Some(previous) => previous.link(self.list).next = link.next,
             None => self.head = link.next,

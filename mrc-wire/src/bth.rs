@@ -111,9 +111,6 @@ impl BthRepr {
     /// As [`BthRepr::emit`], with the solicited bit at `se_bit` (7 or 6; anything else means 7).
     #[inline]
     pub const fn emit_with(&self, out: &mut [u8; Self::LEN], se_bit: u8) {
-        let [p0, p1] = self.pkey.to_be_bytes();
-        let [_, q0, q1, q2] = self.dest_qp.value().to_be_bytes();
-        let [_, s0, s1, s2] = self.psn.value().to_be_bytes();
         let se = if self.se { se_mask(se_bit) } else { 0 };
         let flags = if self.ack_req { field::ACK_REQ } else { 0 }
             | if self.rtx { field::RTX } else { 0 }
@@ -121,7 +118,15 @@ impl BthRepr {
         //= BTH-005
         //= GEN-002
         let byte1 = se | (self.pad & field::PAD_MASK) << field::PAD_SHIFT;
-        *out = [self.opcode.to_u8(), byte1, p0, p1, 0, q0, q1, q2, flags, s0, s1, s2];
+        // Whole words: byte by byte it takes five times as many instructions.
+        let first = (self.opcode.to_u8() as u64) << 56
+            | (byte1 as u64) << 48
+            | (self.pkey as u64) << 32
+            | self.dest_qp.value() as u64;
+        let last = (flags as u32) << 24 | self.psn.value();
+        let [a, b, c, d, e, f, g, h] = first.to_be_bytes();
+        let [i, j, k, l] = last.to_be_bytes();
+        *out = [a, b, c, d, e, f, g, h, i, j, k, l];
     }
 }
 

@@ -120,7 +120,7 @@ impl Endpoint<'_> {
         for cq in [init.send_cq, init.recv_cq] {
             self.cqs.slot(cq).ok_or(TableError::Unknown("completion queue"))?;
         }
-        let bits = self.qpn_bits();
+        let bits = self.qpn_bits;
         let qpn = loop {
             let random = (self.rng.next_u64() >> 40) as u32;
             let qpn = Qpn::new(random << bits | index as u32);
@@ -144,12 +144,6 @@ impl Endpoint<'_> {
             ..Qp::EMPTY
         };
         Ok(QpHandle { index: index as u32, qpn })
-    }
-
-    /// Bits of a QP number that name its slot.
-    pub(super) fn qpn_bits(&self) -> u32 {
-        // At least two: slot 0 of a single QP must still find numbers above 2 quickly.
-        (usize::BITS - self.qps.len().saturating_sub(1).leading_zeros()).clamp(2, 16)
     }
 
     /// Destroys a QP; what it had queued is dropped without completions.

@@ -190,6 +190,8 @@ pub struct Endpoint<'s> {
     rng: Rng,
     stats: Stats,
     qps: &'s mut [Qp],
+    /// Bits of a QP number that name its slot.
+    qpn_bits: u32,
     timers: Timers<'s>,
     tx_records: &'s mut [TxRecord],
     tx_words: &'s mut [TxWord],
@@ -218,9 +220,15 @@ pub struct Endpoint<'s> {
 }
 
 /// The part of `slice` that belongs to element `index` when each owns `each`.
+#[inline]
 fn part<T>(slice: &mut [T], index: u32, each: usize) -> Option<&mut [T]> {
-    let start = (index as usize).checked_mul(each)?;
-    slice.get_mut(start..start.checked_add(each)?)
+    // Cannot wrap: the slice holds `each` for every index in use. If it did, the part would be another one.
+    slice.get_mut((index as usize).wrapping_mul(each)..)?.get_mut(..each)
+}
+
+/// Bits that tell `len` slots apart.
+const fn index_bits(len: usize) -> u32 {
+    usize::BITS - len.saturating_sub(1).leading_zeros()
 }
 
 impl<'s> Endpoint<'s> {
@@ -261,6 +269,8 @@ impl<'s> Endpoint<'s> {
             cfg,
             rng,
             stats: Stats::default(),
+            // At least two: slot 0 of a single QP must still find numbers above 2 quickly.
+            qpn_bits: index_bits(s.qps.len()).clamp(2, 16),
             qps: s.qps,
             timers: Timers::new(s.timers),
             tx_records: s.tx_records,

@@ -131,7 +131,7 @@ impl Endpoint<'_> {
     /// Step 11: one index and one comparison.
     //= VAL-011
     fn find_qp(&self, qpn: Qpn) -> Option<u32> {
-        let index = qpn.value() & (1u32 << self.qpn_bits()).wrapping_sub(1);
+        let index = qpn.value() & (1u32 << self.qpn_bits).wrapping_sub(1);
         self.qps.get(index as usize).filter(|slot| slot.used && slot.qpn == qpn).map(|_| index)
     }
 

@@ -96,22 +96,27 @@ impl Endpoint<'_> {
         {
             let qpcc = self.qpccs.get(index as usize)?;
             // A retransmission that waits for its port does not hold up new packets for another.
-            let candidates = [qpcc.retransmit.front(), qpcc.fresh.front()];
-            let mut transmit = None;
-            let mut stays = false;
-            for qp in candidates.into_iter().flatten() {
-                let (sent, wants) = self.send_data(now, qp, ports, out);
-                let keep = sent.is_some() || self.starved(qp, ports);
+            let (again, fresh) = (qpcc.retransmit.front(), qpcc.fresh.front());
+            let (mut packet, mut stays) = (None, false);
+            let mut turn = again.or(fresh);
+            let mut other = again.and(fresh);
+            while let Some(qp) = turn {
+                let (chosen, wants) = self.next_data(now, qp, ports);
+                let keep = chosen.is_some() || self.starved(qp, ports);
                 stays |= self.after_turn(qp, Turn::Data, keep, wants);
-                transmit = sent;
-                if transmit.is_some() {
+                if let Some(chosen) = chosen {
+                    packet = Some((qp, chosen));
                     break;
                 }
+                turn = other.take();
             }
             let more = self.qpccs.get(index as usize).is_some_and(Qpcc::has_turn);
             self.ready.after_turn(self.qpccs, index, more);
-            if transmit.is_some() {
-                return transmit;
+            // The headers come last: a QP that fails over them has left its lists by itself.
+            if let Some((qp, packet)) = packet
+                && let Some(transmit) = self.send_write(now, qp, &packet, out)
+            {
+                return Some(transmit);
             }
             blocked += usize::from(stays);
         }
@@ -125,6 +130,7 @@ impl Endpoint<'_> {
         usable != usable.and(ports)
     }
 
+    #[inline(always)]
     /// Puts a QP that had a turn to the end of its lists, or takes it off those where it has nothing more or, unless
     /// `keep`, nothing that could leave now; arms its timer. Whether it is still where it had its turn.
     fn after_turn(&mut self, qp: u32, turn: Turn, keep: bool, wants: Option<Wants>) -> bool {

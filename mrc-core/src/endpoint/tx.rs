@@ -13,7 +13,7 @@ use crate::{
     path::{Choice, EvEntry},
     port::PortMask,
     qp::{Qp, QpState},
-    requester::{DataPacket, Wanted, Wants, segment_len},
+    requester::{DataPacket, SendQueue, Wanted, Wants, segment_len},
     responder::AnswerKind,
     time::Instant,
 };
@@ -129,14 +129,10 @@ impl Endpoint<'_> {
         (sent, wants)
     }
 
-    /// A write packet that the congestion controller allows; and what the QP wants next, unless it is in ERROR.
-    pub(super) fn send_data(
-        &mut self,
-        now: Instant,
-        qp: u32,
-        ports: PortMask,
-        out: &mut [u8],
-    ) -> (Option<Transmit>, Option<Wants>) {
+    /// Chooses a write packet that the congestion controller allows; and says what the QP wants after it, unless it is in
+    /// ERROR.
+    #[inline]
+    pub(super) fn next_data(&mut self, now: Instant, qp: u32, ports: PortMask) -> (Option<DataPacket>, Option<Wants>) {
         let towards = self.usable_ports(qp);
         let usable = towards.and(ports);
         if self.cfg.share_bad_evs {
@@ -155,12 +151,12 @@ impl Endpoint<'_> {
             }
         });
         let Some((packet, wants)) = turn else { return (None, None) };
-        let Some(packet) = packet else { return (None, Some(wants)) };
-        let sent = self.send_write(now, qp, &packet, out);
-        let Some(slot) = self.qps.get_mut(qp as usize) else { return (sent, None) };
-        slot.reverse.on_data_sent();
-        let lives = sent.is_some() || slot.state == QpState::Rts;
-        (sent, lives.then_some(wants))
+        if packet.is_some()
+            && let Some(slot) = self.qps.get_mut(qp as usize)
+        {
+            slot.reverse.on_data_sent();
+        }
+        (packet, Some(wants))
     }
 
     //= PROBE-001, PROBE-007, PETH-002, NSCC-024
@@ -206,10 +202,18 @@ impl Endpoint<'_> {
     }
 
     //= RETH-001, RETH-002, METH-002, METH-003, SEG-003, SEG-004, BTH-003, IP6-002
-    fn send_write(&mut self, now: Instant, qp: u32, packet: &DataPacket, out: &mut [u8]) -> Option<Transmit> {
+    #[inline(always)]
+    pub(super) fn send_write(
+        &mut self,
+        now: Instant,
+        qp: u32,
+        packet: &DataPacket,
+        out: &mut [u8],
+    ) -> Option<Transmit> {
         let slot = self.qps.get(qp as usize)?;
-        let wqe = &packet.segment.wqe;
-        let index = packet.segment.index;
+        let ring = part(self.wqes, qp, self.limits.send_queue)?;
+        let segment = SendQueue::segment(ring, packet.at)?;
+        let (wqe, index) = (segment.wqe, segment.at.index);
         let len = segment_len(wqe.len, index, slot.path_mtu);
         //= ERR-003
         if len > 0 && !self.regions.live(wqe.mr) {
@@ -217,7 +221,7 @@ impl Endpoint<'_> {
             return None;
         }
         let pad = (len.wrapping_neg() & 3) as u8;
-        let imm = wqe.imm.filter(|_| packet.segment.carries_imm());
+        let imm = wqe.imm.filter(|_| segment.carries_imm());
         let done = u64::from(index) * u64::from(slot.path_mtu);
         let ts = self.cfg.timestamps;
         let bth = BthRepr {
@@ -291,6 +295,7 @@ impl Endpoint<'_> {
         Some(Way { ev: entry.ev, port: entry.port, outer, segment: None })
     }
 
+    #[inline(always)]
     /// Writes everything below BTH; the caller writes the transport headers next, from the offset returned.
     #[expect(
         clippy::too_many_arguments,
@@ -362,6 +367,7 @@ impl Sizes {
     }
 }
 
+#[inline(always)]
 pub(super) fn emit_bth<'o>(bth: &BthRepr, se_bit: u8, out: &'o mut [u8]) -> Option<&'o mut [u8]> {
     let (to, rest) = out.split_first_chunk_mut()?;
     bth.emit_with(to, se_bit);

@@ -35,13 +35,19 @@ impl Endpoint<'_> {
     }
 
     /// Data or a probe came in on `qp`: when it sends nothing from which it could learn, an EV probe looks for a way back.
-    //= REV-003, RES-005
+    #[inline]
     pub(super) fn probe_ways_back(&mut self, now: Instant, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         slot.reverse.on_data_received();
-        if !slot.reverse.is_due(now) {
-            return;
+        if slot.reverse.is_due(now) {
+            self.probe_way_back(now, qp);
         }
+    }
+
+    //= REV-003, RES-005
+    #[inline(never)]
+    fn probe_way_back(&mut self, now: Instant, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let (rtt_ns, patience_ns) = match slot.state {
             QpState::Rts => (slot.req.base_rtt_ns, slot.req.probe_patience_ns()),
             _ => (UNMEASURED_RTT_NS, 4 * UNMEASURED_RTT_NS),
@@ -50,6 +56,9 @@ impl Endpoint<'_> {
         let handle = QpHandle { index: qp, qpn: slot.qpn };
         let ports = self.usable_ports(qp);
         if !self.ops.may_probe(now) {
+            if let Some(slot) = self.qps.get_mut(qp as usize) {
+                slot.reverse.postpone(now, rtt_ns);
+            }
             return;
         }
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, profile_index);

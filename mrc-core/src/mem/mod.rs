@@ -89,16 +89,15 @@ pub(crate) enum AccessError {
 #[derive(Debug)]
 pub(crate) struct Regions<'s> {
     slots: &'s mut [MrSlot],
+    /// Bits of a key that name its slot.
+    index_bits: u32,
 }
 
 impl<'s> Regions<'s> {
     pub(crate) fn new(slots: &'s mut [MrSlot]) -> Self {
         slots.fill(MrSlot::EMPTY);
-        Self { slots }
-    }
-
-    fn index_bits(&self) -> u32 {
-        usize::BITS - self.slots.len().saturating_sub(1).leading_zeros()
+        let index_bits = usize::BITS - slots.len().saturating_sub(1).leading_zeros();
+        Self { slots, index_bits }
     }
 
     pub(crate) fn register(
@@ -111,7 +110,7 @@ impl<'s> Regions<'s> {
         if range.va.checked_add(range.len).is_none() {
             return Err(TableError::Range("memory range"));
         }
-        let bits = self.index_bits();
+        let bits = self.index_bits;
         let index = self.slots.iter().position(|slot| !slot.used).ok_or(TableError::Full("memory region"))?;
         let slot = self.slots.get_mut(index).ok_or(TableError::Full("memory region"))?;
         // A fresh random part for every registration: a key of the slot's last owner never opens it again.
@@ -157,7 +156,7 @@ impl<'s> Regions<'s> {
     }
 
     fn find(&self, pd: Pd, key: u32) -> Result<(MrHandle, &MrSlot), AccessError> {
-        let mask = 1u32.checked_shl(self.index_bits()).map_or(u32::MAX, |bit| bit.wrapping_sub(1));
+        let mask = 1u32.checked_shl(self.index_bits).map_or(u32::MAX, |bit| bit.wrapping_sub(1));
         let index = key & mask;
         let slot = self.slots.get(index as usize).ok_or(AccessError::Key)?;
         if !slot.used || slot.key != key || slot.pd != pd {

@@ -155,6 +155,11 @@ impl ReverseSet {
         self.received && now >= self.probe_at
     }
 
+    /// No EV probe can be sent now: nothing is due for a base RTT.
+    pub fn postpone(&mut self, now: Instant, base_rtt_ns: u64) {
+        self.probe_at = now.after(base_rtt_ns.max(1));
+    }
+
     /// The path of an EV probe to send now, if a base RTT with data received and none sent has gone by.
     ///
     /// `ports`: free and usable. The caller owes [`on_probe_answered`](Self::on_probe_answered) or

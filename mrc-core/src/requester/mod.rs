@@ -14,7 +14,7 @@ pub use send_queue::{SendWr, Wqe};
 pub use window::{TxRecord, TxWord};
 
 pub(crate) use probes::{ProbeTable, Wanted};
-pub(crate) use send_queue::{Segment, SendQueue};
+pub(crate) use send_queue::{Segment, SegmentAt, SendQueue};
 pub(crate) use window::TxWindow;
 
 use mrc_wire::{Ev, Psn};
@@ -251,7 +251,7 @@ pub(crate) struct Wants {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataPacket {
     pub(crate) psn: Psn,
-    pub(crate) segment: Segment,
+    pub(crate) at: SegmentAt,
     pub(crate) choice: Choice,
     pub(crate) rtx: bool,
     pub(crate) ack_req: bool,
@@ -265,6 +265,11 @@ pub(crate) fn nominal_bytes(cfg: &EndpointConfig, payload: u32, packets: u32, im
     let headers: u64 = 8 + 12 + 4 + timestamp + 16 + 4 + 40;
     let padded = (u64::from(payload) + 3) & !3;
     u64::from(packets) * headers + padded + if imm { 4 } else { 0 }
+}
+
+fn nominal_segment(cfg: &EndpointConfig, path_mtu: u32, segment: &Segment<'_>) -> u32 {
+    let payload = segment_len(segment.wqe.len, segment.at.index, path_mtu);
+    nominal_bytes(cfg, payload, 1, segment.carries_imm()) as u32
 }
 
 /// Payload bytes of packet `index` of a message of `len` bytes.
@@ -283,14 +288,9 @@ pub(crate) fn packets_of(len: u32, path_mtu: u32) -> u32 {
 impl TxSide<'_, '_> {
     fn nominal_of(&self, psn: Psn) -> u32 {
         match self.sq.find(self.ring, psn) {
-            Some(s) => self.nominal_segment(&s),
+            Some(segment) => nominal_segment(self.cfg, self.req.path_mtu, &segment),
             None => nominal_bytes(self.cfg, self.req.path_mtu, 1, false) as u32,
         }
-    }
-
-    fn nominal_segment(&self, segment: &Segment) -> u32 {
-        let payload = segment_len(segment.wqe.len, segment.index, self.req.path_mtu);
-        nominal_bytes(self.cfg, payload, 1, segment.carries_imm()) as u32
     }
 
     /// Whether a new packet fits the window of PSNs.
@@ -367,9 +367,9 @@ impl TxSide<'_, '_> {
             return None;
         };
         let psn = self.req.max_sent.next();
-        let (sent, next_msn, next_rqmsn) = (self.sq.sent, self.req.next_msn, self.req.next_rqmsn);
+        let (at, next_msn, next_rqmsn) = (self.sq.next_at(), self.req.next_msn, self.req.next_rqmsn);
         let wqe = self.sq.current_mut(self.ring)?;
-        if sent == 0 {
+        if at.index == 0 {
             wqe.first_psn = psn;
             wqe.msn = mrc_wire::Msn(next_msn);
             self.req.next_msn = next_msn.wrapping_add(1);
@@ -380,19 +380,21 @@ impl TxSide<'_, '_> {
                 self.req.wimm_inflight = self.req.wimm_inflight.saturating_add(1);
             }
         }
-        let segment = Segment { wqe: *wqe, index: sent };
-        let packets = wqe.packets;
-        self.sq.sent_one(packets);
+        let segment = Segment { wqe, at };
+        let bytes = nominal_segment(self.cfg, self.req.path_mtu, &segment);
+        let last = segment.is_last();
+        self.sq.sent_one(segment.wqe.packets);
         self.req.max_sent = psn;
         if let Some(record) = self.window.record_mut(psn) {
             *record = TxRecord::first(Tick::at(now), choice.index, self.req.retry_cnt);
         }
         self.path.stats.tx_data += 1;
-        let last = sent + 1 >= packets;
-        Some(self.departs(now, psn, segment, choice, false, last))
+        let ack_req = self.departs(now, bytes, choice, false, last);
+        Some(DataPacket { psn, at, choice, rtx: false, ack_req })
     }
 
     //= SND-001, SND-004, BTH-008
+    #[inline(never)]
     fn next_retransmission(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         let psn = self.window.first_lost(self.req.unack, self.req.max_sent)?;
         if psn.diff(self.req.unack) > self.req.mpr_tx as i32 {
@@ -400,6 +402,8 @@ impl TxSide<'_, '_> {
         }
         let record = self.window.record(psn)?;
         let segment = self.sq.find(self.ring, psn)?;
+        let bytes = nominal_segment(self.cfg, self.req.path_mtu, &segment);
+        let (at, last) = (segment.at, segment.is_last());
         let choice = self.select_other(now, ports, record.ev())?;
         if let Some(slot) = self.window.record_mut(psn) {
             *slot = record.again(Tick::at(now), choice.index, self.req.retry_cnt);
@@ -407,8 +411,8 @@ impl TxSide<'_, '_> {
         self.window.set_lost(psn, false);
         self.req.lost = self.req.lost.saturating_sub(1);
         self.path.stats.retransmitted += 1;
-        let last = segment.index + 1 >= segment.wqe.packets;
-        Some(self.departs(now, psn, segment, choice, true, last))
+        let ack_req = self.departs(now, bytes, choice, true, last);
+        Some(DataPacket { psn, at, choice, rtx: true, ack_req })
     }
 
     /// Repeats the last packet of the oldest request so that the responder repeats its Transport ACK.
@@ -436,8 +440,8 @@ impl TxSide<'_, '_> {
         self.path.stats.retransmitted += 1;
         self.path.stats.tail_resent += 1;
         self.announce_loss(wqe.last_psn(), avoid, LossCause::Tail);
-        let segment = Segment { wqe, index: wqe.packets.wrapping_sub(1) };
-        Some(DataPacket { psn: wqe.last_psn(), segment, choice, rtx: true, ack_req: true })
+        let at = self.sq.tail_at(wqe.packets);
+        Some(DataPacket { psn: wqe.last_psn(), at, choice, rtx: true, ack_req: true })
     }
 
     fn select_other(&mut self, now: Instant, ports: PortMask, avoid: EvIndex) -> Option<Choice> {
@@ -455,17 +459,11 @@ impl TxSide<'_, '_> {
         self.req.path_retry = now.after(self.req.base_rtt_ns.max(1));
     }
 
+    /// A packet of `bytes`, the `last` of its message or not, leaves; whether it asks for an acknowledgement.
     //= SND-007, AREQ-001, TIMER-003
-    fn departs(
-        &mut self,
-        now: Instant,
-        psn: Psn,
-        segment: Segment,
-        choice: Choice,
-        rtx: bool,
-        last: bool,
-    ) -> DataPacket {
-        self.flow.on_send(self.nominal_segment(&segment), rtx);
+    #[inline(always)]
+    fn departs(&mut self, now: Instant, bytes: u32, choice: Choice, rtx: bool, last: bool) -> bool {
+        self.flow.on_send(bytes, rtx);
         if let Some(last) = self.req.last_path.filter(|last| last.index != choice.index)
             && self.path.set.is_single_path()
         {
@@ -479,8 +477,7 @@ impl TxSide<'_, '_> {
         if self.req.next_tail_probe == Instant::FAR {
             self.req.next_tail_probe = now.after(3 * self.req.rtt_now_ns());
         }
-        let ack_req = last || !self.window_open() || self.flow.wants_ack(self.cfg.sack_gen_threshold);
-        DataPacket { psn, segment, choice, rtx, ack_req }
+        last || !self.window_open() || self.flow.wants_ack(self.cfg.sack_gen_threshold)
     }
 
     fn announce_loss(&mut self, psn: Psn, ev: EvIndex, cause: LossCause) {

@@ -88,22 +88,38 @@ pub(crate) struct SendQueue {
 
 /// A packet of a request: which, and where it lies in the message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
-    pub(crate) wqe: Wqe,
+pub(crate) struct Segment<'r> {
+    pub(crate) wqe: &'r Wqe,
+    pub(crate) at: SegmentAt,
+}
+
+/// A packet of a request that is still in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentAt {
+    /// Position of the request.
+    request: u32,
     /// Index of the packet in its message.
     pub(crate) index: u32,
 }
 
-impl Segment {
+impl Segment<'_> {
+    /// Whether this packet ends its message.
+    #[inline]
+    pub(crate) fn is_last(&self) -> bool {
+        self.at.index + 1 >= self.wqe.packets
+    }
+
     /// Whether this packet ends a write with immediate.
+    #[inline]
     pub(crate) fn carries_imm(&self) -> bool {
-        self.wqe.imm.is_some() && self.index + 1 >= self.wqe.packets
+        self.wqe.imm.is_some() && self.is_last()
     }
 }
 
 impl SendQueue {
     pub(crate) const IDLE: Self = Self { head: 0, current: 0, tail: 0, sent: 0 };
 
+    #[inline]
     fn at(ring: &[Wqe], counter: u32) -> Option<&Wqe> {
         ring.get(counter as usize & ring.len().wrapping_sub(1))
     }
@@ -146,6 +162,23 @@ impl SendQueue {
         ring.get_mut(at)
     }
 
+    /// Where the next packet of the current request lies.
+    #[inline]
+    pub(crate) fn next_at(&self) -> SegmentAt {
+        SegmentAt { request: self.current, index: self.sent }
+    }
+
+    /// Where the last packet of the oldest request, which has `packets`, lies.
+    pub(crate) fn tail_at(&self, packets: u32) -> SegmentAt {
+        SegmentAt { request: self.head, index: packets.wrapping_sub(1) }
+    }
+
+    /// A packet found before.
+    #[inline]
+    pub(crate) fn segment(ring: &[Wqe], at: SegmentAt) -> Option<Segment<'_>> {
+        Some(Segment { wqe: Self::at(ring, at.request)?, at })
+    }
+
     /// One packet of the current request, which has `packets`, has left.
     #[inline]
     pub(crate) fn sent_one(&mut self, packets: u32) {
@@ -174,18 +207,20 @@ impl SendQueue {
     }
 
     /// The packet that carried `psn`, by binary search over the requests in flight.
-    pub(crate) fn find(&self, ring: &[Wqe], psn: Psn) -> Option<Segment> {
+    pub(crate) fn find<'r>(&self, ring: &'r [Wqe], psn: Psn) -> Option<Segment<'r>> {
         let started = self.current.wrapping_sub(self.head) + u32::from(self.sent > 0);
         let (mut low, mut high) = (0u32, started);
         while low < high {
             let mid = (low + high) / 2;
-            let wqe = Self::at(ring, self.head.wrapping_add(mid))?;
+            let request = self.head.wrapping_add(mid);
+            let wqe = Self::at(ring, request)?;
             if psn.diff(wqe.first_psn) < 0 {
                 high = mid;
             } else if psn.diff(wqe.last_psn()) > 0 {
                 low = mid + 1;
             } else {
-                return Some(Segment { wqe: *wqe, index: psn.diff(wqe.first_psn) as u32 });
+                let index = psn.diff(wqe.first_psn) as u32;
+                return Some(Segment { wqe, at: SegmentAt { request, index } });
             }
         }
         None
@@ -213,7 +248,7 @@ mod tests {
             }
         }
         sq.sent_one(4);
-        let found = |psn| sq.find(&ring, Psn::new(psn)).map(|s| (s.wqe.first_psn.value(), s.index));
+        let found = |psn| sq.find(&ring, Psn::new(psn)).map(|s| (s.wqe.first_psn.value(), s.at.index));
         assert_eq!(found(0xFF_FFF0), Some((0xFF_FFF0, 0)));
         assert_eq!(found(7), Some((0xFF_FFF8, 15)));
         assert_eq!(found(8), Some((8, 0)));
