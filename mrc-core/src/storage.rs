@@ -13,7 +13,7 @@ use crate::{
 pub struct Limits {
     /// Queue pairs, 1..=65536.
     pub qps: usize,
-    /// Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1..=128.
+    /// Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1..=256: the widest on the wire is 255.
     pub mpr: usize,
     /// Work requests a QP can hold, a power of two.
     pub send_queue: usize,
@@ -91,7 +91,7 @@ impl Limits {
         if self.qps == 0 || self.qps > 1 << 16 {
             return range("qps");
         }
-        if !self.mpr.is_power_of_two() || self.mpr > 128 {
+        if !self.mpr.is_power_of_two() || self.mpr > 256 {
             return range("mpr");
         }
         if !self.send_queue.is_power_of_two() || self.send_queue > 1 << 20 {

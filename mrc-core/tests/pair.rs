@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Net, Setup, VA, Weather, net};
+use mrc_core::cc::CcConfig;
 use mrc_core::{
     Access, Discard, ErrorCause, Event, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, PostError, QpInit, QpState,
     RxMeta, SendWr, Status, Trimming,
@@ -189,6 +190,28 @@ fn a_plane_that_dies_unannounced_is_avoided_until_it_heals() {
             let until = net.now.as_nanos() + 5_000_000_000;
             assert!(net.run(until, |net| net.sides[0].info(0).evs.assumed_bad == 0), "{:?}", net.sides[0].info(0).evs);
             assert!(net.sides[0].completions.iter().all(|c| c.status == Status::Success));
+        });
+    }
+}
+
+/// 255 units are the most that the wire can say: 32 640 packets in flight, and not one more.
+//= QP-005, SND-002 test
+#[test]
+fn the_widest_window_is_used_to_its_end() {
+    let half = 40_000 * 256;
+    let cc = vec![CcConfig::Fixed { window_bytes: u32::MAX }];
+    let setup = Setup { mpr: 255, mtu: 256, half, cc, ..Setup::default() };
+    for loss in [0, 20] {
+        net(3, &setup, Weather { loss, ..Weather::default() }, |net| {
+            net.post(0, 1, 0, half).unwrap();
+            let mut most = 0;
+            assert!(net.run(u64::MAX, |net| {
+                most = most.max(net.sides[0].info(0).outstanding);
+                net.completed(1)
+            }));
+            assert_eq!(most, 255 * 128);
+            assert_eq!(net.sides[0].completions[0].status, Status::Success);
+            net.assert_arrived(0, half);
         });
     }
 }
