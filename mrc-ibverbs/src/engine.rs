@@ -26,7 +26,7 @@ pub(crate) const MAX_WR: usize = 16_384;
 /// Completions a CQ's ring can hold.
 pub(crate) const MAX_CQE: usize = 1 << 18;
 /// What a plane is taken to carry where congestion control asks, in bit/s: what the port says of itself.
-const LINK_RATE: u64 = 100_000_000_000;
+pub(crate) const LINK_RATE: u64 = 100_000_000_000;
 /// Work requests in the engine's own queues; the rest waits in the rings.
 pub(crate) const ENGINE_QUEUE: usize = 256;
 

@@ -120,6 +120,7 @@ export! { "IBVERBS_1.8": ibv_reg_mr_iova2 = memory::reg_mr_iova2 }
 export! { "IBVERBS_1.9": ibv_get_device_index = device::get_device_index }
 export! { "IBVERBS_1.11": _ibv_query_gid_ex = query::query_gid_ex, _ibv_query_gid_table = query::query_gid_table }
 export! { "IBVERBS_1.13": ibv_is_fork_initialized = device::is_fork_initialized }
+export! { "IBVERBS_1.16": ibv_query_port_speed = query::query_port_speed }
 export! { "IBVERBS_PRIVATE_34": ibv_query_gid_type = query::query_gid_type }
 
 // Objects of verbs and of MRC are the same where the function is.
@@ -185,7 +186,6 @@ export_all! { "IBVERBS_1.13", refuse_pointer: ibv_import_dm }
 export_all! { "IBVERBS_1.13", nothing: ibv_unimport_dm }
 // No promise about the order of data within a write beyond what `ibv_query_qp_data_in_order` calls "none".
 export_all! { "IBVERBS_1.14", nothing: ibv_query_qp_data_in_order }
-export_all! { "IBVERBS_1.16", refuse: ibv_query_port_speed }
 
 // Providers register themselves before `main`, and never get a device of ours.
 export_all! { "IBVERBS_PRIVATE_34", nothing: verbs_register_driver_34, __verbs_log }

@@ -10,7 +10,7 @@ use mrc_wire::PortNum;
 
 use crate::abi::{IbvContext, IbvDeviceAttr, IbvDeviceAttrEx, IbvGidEntry, IbvPortAttr, PORT_ATTR_COMPAT_LEN};
 use crate::device::Context;
-use crate::engine::{MAX_CQ, MAX_CQE, MAX_MR, MAX_QP, MAX_WR};
+use crate::engine::{LINK_RATE, MAX_CQ, MAX_CQE, MAX_MR, MAX_QP, MAX_WR};
 use crate::object;
 
 /// Not zero, which programs take for "no vendor"; nobody's.
@@ -175,6 +175,20 @@ pub(crate) unsafe extern "C" fn query_port(context: *mut IbvContext, port: u8, a
 pub(crate) unsafe extern "C" fn query_port_compat(context: *mut IbvContext, port: u8, attr: *mut c_void) -> c_int {
     // SAFETY: the same contract, with the length that every caller has.
     unsafe { query_port(context, port, attr, PORT_ATTR_COMPAT_LEN) }
+}
+
+/// What the planes together carry, in units of 100 Mb/s.
+pub(crate) unsafe extern "C" fn query_port_speed(context: *mut IbvContext, port: u8, speed: *mut u64) -> c_int {
+    let query = || {
+        let context = object::get::<Context>(context)?;
+        if speed.is_null() || port != PORTS {
+            return Err(libc::EINVAL);
+        }
+        // SAFETY: not null; the application gives room for a number.
+        unsafe { speed.write(LINK_RATE * context.shared.host.planes.len() as u64 / 100_000_000) };
+        Ok(())
+    };
+    object::code(query())
 }
 
 fn gid(host: &HostFile, index: u32) -> Option<[u8; 16]> {

@@ -5,7 +5,8 @@
 #   tests/interop/run.sh            everything, some minutes
 #   tests/interop/run.sh --short    the same programs for a shorter time, for CI
 #
-# MRC_BIN names the directory of `mrc`, `libibverbs.so` and `lib_mrc.so`; the default builds them.
+# MRC_BIN names the directory of `mrc`, `libibverbs.so` and `lib_mrc.so`; the default builds them. NCCL_LIB names an NCCL
+# library to try as well.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -165,6 +166,23 @@ else
         client=$?
     wait "$server" || client=$?
     say "pyverbs_write.py" "$([ "$client" = 0 ] && echo ok || echo FAIL)" "$(cat "$logs"/* | grep -c ' ok$') checks on both sides"
+fi
+
+# NCCL's own transport, without a GPU. The library has some hundred megabytes, so it is not fetched here.
+if ! [ -e "${NCCL_LIB:-}" ]; then
+    echo "SKIP nccl_net.py: NCCL_LIB names no libnccl.so.2 (pip download --no-deps nvidia-nccl-cu12, and unzip)"
+else
+    for option in NCCL_IB_HCA=mrc0 NCCL_IB_QPS_PER_CONNECTION=4 NCCL_IB_ADAPTIVE_ROUTING=1; do
+        rm -f "$logs"/*
+        nccl() { on "$1" env NCCL_DEBUG=INFO NCCL_IB_HCA=mrc0 $option /usr/bin/python3 tests/interop/nccl_net.py "$NCCL_LIB" "${@:2}"; }
+        nccl hB receive >"$logs/receive" 2>&1 &
+        server=$!
+        wait_for_listener 18601
+        client=0
+        nccl hA send "$server_address" >"$logs/send" 2>&1 || client=$?
+        wait "$server" || client=$?
+        say "nccl_net.py, $option" "$([ "$client" = 0 ] && echo ok || echo FAIL)" "$(grep -c '4 of 4 ok$' "$logs/receive") sizes received"
+    done
 fi
 
 # A client of lib_mrc.so with our headers; then again until an EV event comes, since all packets of one plane are lost.
