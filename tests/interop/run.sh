@@ -33,7 +33,7 @@ mrc=$(realpath "$MRC_BIN/mrc")
 
 prefix=mrcio$$
 logs=$(mktemp -d)
-trap '"$mrc" lab --prefix "$prefix" down >/dev/null; rm -rf "$logs" "$logs".*' EXIT
+trap '"$mrc" lab --prefix "$prefix" down >/dev/null; "$mrc" lab --prefix "${prefix}b" down >/dev/null; rm -rf "$logs" "$logs".*' EXIT
 "$mrc" lab --prefix "$prefix" up >/dev/null
 server_address=10.109.0.2
 failed=0
@@ -71,9 +71,9 @@ perftest() { # name program arguments...
     fi
 }
 
-wait_for_listener() { # port, perftest's by default
+wait_for_listener() { # port, perftest's by default; namespace, the server's by default
     for _ in $(seq 100); do
-        if ip netns exec "$prefix-hB" ss -Htln "sport = :${1:-18515}" | grep -q .; then return; fi
+        if ip netns exec "${2:-$prefix-hB}" ss -Htln "sport = :${1:-18515}" | grep -q .; then return; fi
         sleep 0.1
     done
 }
@@ -245,6 +245,50 @@ lat="ib_write_lat -d mrc0"
     perftest_while "ib_write_bw -D, one plane cut and healed" cut_plane $bw -x 3 -D $seconds
     perftest_while "ib_write_bw -D, 0.1 % loss" lose $bw -x 3 -D $seconds
 }
+
+# Two processes of one host at the same time: one device each, with interfaces and addresses of its own. The second one's come
+# from a host that gives them away.
+two=${prefix}b
+"$mrc" lab --prefix "$two" up --hosts 4 >/dev/null
+rm -f "$logs"/*
+for plane in 0 1; do
+    ip -n "$two-hC" link set "plane$plane" down
+    ip -n "$two-hC" link set "plane$plane" netns "$two-hA" name "second$plane"
+    ip -n "$two-hA" link set "second$plane" up
+done
+sed 's/"plane\([01]\)"/"second\1"/' "/run/mrc/$two/hC.toml" >"$logs.second.toml"
+one_of_two() { # host configuration arguments...
+    ip netns exec "$two-$1" timeout -k 5 120 "$mrc" verbs-run --config "$2" -- ib_write_bw -d mrc0 -x 3 -n 2000 --report_gbits "${@:3}"
+}
+one_of_two hB "/run/mrc/$two/hB.toml" >"$logs/server" 2>&1 &
+servers=$!
+one_of_two hD "/run/mrc/$two/hD.toml" >"$logs/server2" 2>&1 &
+servers="$servers $!"
+wait_for_listener 18515 "$two-hB"
+wait_for_listener 18515 "$two-hD"
+one_of_two hA "/run/mrc/$two/hA.toml" 10.109.0.2 >"$logs/first" 2>&1 &
+servers="$servers $!"
+result=0
+one_of_two hA "$logs.second.toml" 10.109.0.4 >"$logs/second" 2>&1 || result=$?
+for process in $servers; do wait "$process" || result=$?; done
+say "two processes of one host, a device each" "$([ "$result" = 0 ] && echo ok || echo FAIL)" \
+    "$(grep -h -A 1 '#bytes' "$logs"/first "$logs"/second | grep -v -e '#bytes' -e '--' | awk '{ print $4 }' | paste -sd ' ') Gb/s"
+"$mrc" lab --prefix "$two" down >/dev/null
+
+# Two on the same interfaces: the second is told who has them, and the first notices nothing.
+rm -f "$logs"/*
+cc -O1 -o "$logs.stress" tests/interop/verbs_stress.c -libverbs -lpthread
+on hB env MRC_LOG=off "$logs.stress" 6 >"$logs/first" 2>&1 &
+holder=$!
+for _ in $(seq 100); do
+    if ip -n "$prefix-hB" link show plane0 | grep -q xdp; then break; fi
+    sleep 0.1
+done
+if ! on hB "$logs.stress" 1 >"$logs/second" 2>&1 && grep -q 'held by' "$logs/second" && wait "$holder"; then
+    say "two processes on the same interfaces" ok "$(grep -o 'held by .*' "$logs/second" | head -n 1)"
+else
+    say "two processes on the same interfaces" FAIL "no word of it"
+fi
 
 # A peer that dies is an error with its reason, not a hang.
 rm -f "$logs"/*
