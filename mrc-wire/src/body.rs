@@ -44,7 +44,7 @@ pub enum Body {
 }
 
 /// Bytes of the headers after BTH.
-#[inline]
+#[inline(always)]
 pub(crate) const fn ext_len(opcode: Opcode, ts: bool) -> usize {
     //= STACK-003
     if opcode.is_write() {

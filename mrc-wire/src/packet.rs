@@ -113,7 +113,7 @@ impl<'a> PacketView<'a> {
     ///
     /// # Errors
     /// The step that refused it; nothing may be sent in answer.
-    #[inline]
+    #[inline(always)]
     pub fn parse(
         head: &'a [u8],
         wire_len: usize,
@@ -364,7 +364,7 @@ fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; N], Reject> 
 
 impl<'a> Extension<'a> {
     /// The headers of `opcode` at the beginning of the bytes after BTH.
-    #[inline]
+    #[inline(always)]
     fn split(opcode: Opcode, ts: bool, bytes: &'a [u8]) -> Result<Self, Reject> {
         let mut rest = bytes;
         if opcode.is_write() {
@@ -470,7 +470,7 @@ struct Layer3<'a> {
 }
 
 /// Steps 1 and 2.
-#[inline]
+#[inline(always)]
 fn layer3(head: &[u8], wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Result<Layer3<'_>, Reject> {
     //= VAL-002
     let (eth, mut rest) = head.split_first_chunk::<ETH_LEN>().ok_or(Reject::L3Bad)?;
@@ -491,7 +491,7 @@ fn layer3(head: &[u8], wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Resul
     }
 }
 
-#[inline]
+#[inline(always)]
 fn layer3_v6(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Result<Layer3<'_>, Reject> {
     let (first, rest) = split_v6(bytes).ok_or(Reject::L3Bad)?;
     //= VAL-003
@@ -527,7 +527,7 @@ fn layer3_v6(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) ->
     })
 }
 
-#[inline]
+#[inline(always)]
 fn split_v6(bytes: &[u8]) -> Option<(&[u8; IPV6_LEN], &[u8])> {
     bytes.split_first_chunk::<IPV6_LEN>().filter(|(ip, _)| ip[0] >> 4 == 6)
 }

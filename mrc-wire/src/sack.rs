@@ -158,61 +158,30 @@ impl SackRepr {
 
     /// Writes every byte. `ooo_count` and `rcv_cwnd_pen` saturate, `rcvd_bytes` wraps.
     #[inline]
-    pub const fn emit(&self, out: &mut [u8; Self::LEN]) {
-        let [a0, a1] = self.offset_or_probe.to_be_bytes();
-        let [e0, e1, e2, e3] = self.entropy.0.to_be_bytes();
-        let [s0, s1] = self.spdcid.to_be_bytes();
-        let [d0, d1] = self.dpdcid.to_be_bytes();
-        let [_, c0, c1, c2] = self.cack.value().to_be_bytes();
-        let [o0, o1] = self.sack_offset.to_be_bytes();
-        let [b0, b1, b2, b3, b4, b5, b6, b7] = self.bitmap.to_be_bytes();
-        let [t0, t1] = self.timestamp.to_be_bytes();
-        //= CCS-002
-        let [n0, n1] = if self.ooo_count > 0x7FFF { [0x7F, 0xFF] } else { self.ooo_count.to_be_bytes() };
-        //= CCS-003
-        let pen = if self.rcv_cwnd_pen > 0x7F { 0x7F } else { self.rcv_cwnd_pen };
-        let pen = pen | if self.restore_cwnd { 0x80 } else { 0 };
-        //= CCS-004
-        let [_, r0, r1, r2] = self.rcvd_bytes.to_be_bytes();
+    pub fn emit(&self, out: &mut [u8; Self::LEN]) {
         let m = self.verdict.to_bits() << 5 | if self.probe_answer { 0x02 } else { 0 };
-        *out = [
-            0,
-            m,
-            a0,
-            a1,
-            e0,
-            e1,
-            e2,
-            e3,
-            s0,
-            s1,
-            d0,
-            d1,
-            0,
-            c0,
-            c1,
-            c2, //
-            self.cc_type << 4,
-            self.mpr,
-            o0,
-            o1,
-            b0,
-            b1,
-            b2,
-            b3,
-            b4,
-            b5,
-            b6,
-            b7, //
-            t0,
-            t1,
-            n0,
-            n1,
-            pen,
-            r0,
-            r1,
-            r2,
+        //= CCS-002
+        let ooo_count = self.ooo_count.min(0x7FFF);
+        //= CCS-003
+        let penalty = self.rcv_cwnd_pen.min(0x7F) | if self.restore_cwnd { 0x80 } else { 0 };
+        let words = [
+            u32::from(m) << 16 | u32::from(self.offset_or_probe),
+            self.entropy.0,
+            u32::from(self.spdcid) << 16 | u32::from(self.dpdcid),
+            self.cack.value(),
+            u32::from(self.cc_type << 4) << 24
+                | u32::from(self.mpr) << 16
+                | u32::from(self.sack_offset.cast_unsigned()),
+            (self.bitmap >> 32) as u32,
+            self.bitmap as u32,
+            u32::from(self.timestamp) << 16 | u32::from(ooo_count),
+            //= CCS-004
+            u32::from(penalty) << 24 | self.rcvd_bytes & 0xFF_FFFF,
         ];
+        let (to, _) = out.as_chunks_mut::<4>();
+        for (to, word) in to.iter_mut().zip(words) {
+            *to = word.to_be_bytes();
+        }
     }
 }
 

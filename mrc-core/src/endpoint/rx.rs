@@ -63,7 +63,6 @@ impl Endpoint<'_> {
         match packet.extension() {
             Extension::Write(headers) => {
                 let qp = self.admit(&packet, QpState::receives)?;
-                self.stats.rx_marked += u64::from(packet.ce());
                 self.heard(now, qp);
                 let result = self.on_write(now, rx.port, qp, &packet, headers);
                 self.wake_control(qp);
@@ -74,18 +73,20 @@ impl Endpoint<'_> {
                 let rtx = packet.bth(&self.cfg.wire).rtx;
                 self.on_sack(now, qp, &SackRepr::parse(sack), rtx)
             }
-            _ => self.receive_other(now, rx.port, packet),
+            _ => self.receive_other(now, rx, head),
         }
     }
 
-    /// What is rare in a transfer.
+    /// What is rare in a transfer. Parses once more: handed over by reference, a packet would have to be in memory, and
+    /// every write would pay for that.
     #[inline(never)]
-    fn receive_other(&mut self, now: Instant, port: PortNum, packet: PacketView<'_>) -> Result<Received, Discard> {
+    fn receive_other(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
+        let packet = &PacketView::parse(head, rx.wire_len, &self.cfg.wire, |dst| self.is_local(rx.port, dst))?;
         let frame = &packet.to_frame(&self.cfg.wire);
         match &frame.body {
-            Body::EndpointRequest(_) | Body::EndpointResponse(_) => self.on_endpoint(now, port, frame),
+            Body::EndpointRequest(_) | Body::EndpointResponse(_) => self.on_endpoint(now, rx.port, frame),
             Body::Probe(probe) => {
-                let qp = self.admit(&packet, QpState::receives)?;
+                let qp = self.admit(packet, QpState::receives)?;
                 self.stats.rx_marked += u64::from(frame.ce);
                 self.heard(now, qp);
                 let result = self.on_probe(now, qp, frame, probe);
@@ -93,14 +94,14 @@ impl Endpoint<'_> {
                 result
             }
             Body::Trimmed { kind, timestamp } => {
-                let qp = self.admit(&packet, QpState::receives)?;
+                let qp = self.admit(packet, QpState::receives)?;
                 self.stats.rx_trimmed += 1;
                 let result = self.on_trimmed(qp, frame, *kind, *timestamp);
                 self.wake_control(qp);
                 result
             }
             body => {
-                let qp = self.admit(&packet, |state| state == QpState::Rts)?;
+                let qp = self.admit(packet, |state| state == QpState::Rts)?;
                 self.on_control(now, qp, body, frame.bth.psn, frame.bth.rtx)
             }
         }
@@ -108,7 +109,7 @@ impl Endpoint<'_> {
 
     /// A write or a probe is a sign of life. What answers our own packets is one only after it was found to (`feedback`),
     /// and a trimmed packet, which no ICRC protects, is none.
-    #[inline]
+    #[inline(always)]
     fn heard(&mut self, now: Instant, qp: u32) {
         if let Some(slot) = self.qps.get_mut(qp as usize) {
             slot.req.last_heard = now;
@@ -163,7 +164,7 @@ impl Endpoint<'_> {
     }
 
     //= VAL-015, MODEL-002, ERR-002
-    #[inline]
+    #[inline(always)]
     fn on_write(
         &mut self,
         now: Instant,
@@ -174,13 +175,15 @@ impl Endpoint<'_> {
     ) -> Result<Received, Discard> {
         let bth = packet.bth(&self.cfg.wire);
         let tseth = headers.tseth();
+        let ce = packet.ce();
+        self.stats.rx_marked += u64::from(ce);
         let write = Write {
             psn: bth.psn,
             nominal: u32::from(packet.udp_len()) + 40,
             ends_message: bth.opcode.ends_message(),
             ack_req: bth.ack_req,
             rtx: bth.rtx,
-            ce: packet.ce(),
+            ce,
             ev: packet.entropy(&self.cfg.wire),
             //= TS-003, TS-004
             timestamp: tseth.map_or(0, |tseth| tseth.reflected()),
@@ -225,7 +228,7 @@ impl Endpoint<'_> {
 
     /// Steps 15 to 17: lengths, memory, write with immediate.
     //= VAL-016, VAL-017, VAL-018, LEN-002, LEN-003, LEN-005, LEN-006, LEN-007, RETH-003, WIMM-001, WIMM-002
-    #[inline]
+    #[inline(always)]
     fn check_write(
         &mut self,
         qp: u32,
@@ -341,17 +344,25 @@ impl Endpoint<'_> {
     }
 
     /// SACK for our requester.
+    #[inline(never)]
     fn on_sack(&mut self, now: Instant, qp: u32, sack: &SackRepr, rtx: bool) -> Result<Received, Discard> {
         self.stats.rx_sack += 1;
-        let outcome = self.with_tx(qp, |mut tx| tx.on_sack(now, sack, rtx)).unwrap_or(Err(Discard::Qpn));
+        // One borrow of the QP's storage for the SACK and for what it lets the QP do.
+        let turn = self.with_tx(qp, |mut tx| (tx.on_sack(now, sack, rtx), tx.oldest_done(), tx.wants(now)));
+        let Some((outcome, done, wants)) = turn else { return Err(Discard::Qpn) };
         if let Ok(echoed) = outcome
             && sack.verdict == mrc_wire::Verdict::None
         {
             self.learn_way_back(qp, echoed);
         }
         // Even a SACK that counts as stale (a late probe answer) may have moved the window.
-        self.complete(qp);
-        self.wake(now, qp);
+        if done {
+            self.complete(qp);
+            self.wake(now, qp);
+        } else {
+            self.wake_control(qp);
+            self.wake_for(qp, wants);
+        }
         outcome.map(|_| Received::Nothing)
     }
 

@@ -45,17 +45,21 @@ impl Endpoint<'_> {
         {
             return Some(transmit);
         }
-        let control = self.poll_control(now, ports, out);
-        if control.is_some() {
-            return control;
+        if !self.control.is_empty()
+            && let Some(transmit) = self.poll_control(now, ports, out)
+        {
+            return Some(transmit);
         }
-        let urgent = self.poll_urgent(now, ports, out);
-        if urgent.is_some() {
-            return urgent;
+        if !self.urgent.is_empty()
+            && let Some(transmit) = self.poll_urgent(now, ports, out)
+        {
+            return Some(transmit);
         }
         self.poll_data(now, ports, out)
     }
 
+    // These three share nothing: one function each keeps the commonest, the last, short.
+    #[inline(never)]
     fn poll_control(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
         let mut blocked = 0;
         while blocked < ATTEMPTS
@@ -72,6 +76,7 @@ impl Endpoint<'_> {
         None
     }
 
+    #[inline(never)]
     fn poll_urgent(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
         let mut blocked = 0;
         while blocked < ATTEMPTS
@@ -89,6 +94,7 @@ impl Endpoint<'_> {
     }
 
     //= SCHED-001, SCHED-002, QPCC-004
+    #[inline(never)]
     fn poll_data(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
         let mut blocked = 0;
         while blocked < ATTEMPTS
@@ -170,7 +176,14 @@ impl Endpoint<'_> {
     #[inline]
     pub(super) fn wake(&mut self, now: Instant, qp: u32) {
         self.wake_control(qp);
-        let Some(wants) = self.with_tx(qp, |tx| tx.wants(now)) else { return };
+        if let Some(wants) = self.with_tx(qp, |tx| tx.wants(now)) {
+            self.wake_for(qp, wants);
+        }
+    }
+
+    /// Puts a QP on the lists for what it wants to send and arms its timer.
+    #[inline]
+    pub(super) fn wake_for(&mut self, qp: u32, wants: Wants) {
         let Some(index) = self.qps.get(qp as usize).and_then(|slot| slot.qpcc) else { return };
         if wants.urgent {
             self.urgent.push(self.qps, qp);

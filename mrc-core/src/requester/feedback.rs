@@ -231,11 +231,12 @@ impl TxSide<'_, '_> {
     //= LOSS-001, LOSS-002, LOSS-004, LOSS-005
     fn infer_losses(&mut self, now: Instant, sack: &SackRepr) {
         let base = offset(sack.cack, sack.sack_offset);
-        let overtaken = self.req.hi_sacked.sub(self.reorder_pkts());
-        let range = outstanding_bits(base, self.req.unack, overtaken);
-        if range & !sack.bitmap == 0 {
+        // In order nothing is missing below the highest packet seen, whatever the limit.
+        if outstanding_bits(base, self.req.unack, self.req.hi_sacked) & !sack.bitmap == 0 {
             return;
         }
+        let overtaken = self.req.hi_sacked.sub(self.reorder_pkts());
+        let range = outstanding_bits(base, self.req.unack, overtaken);
         let mut suspects = range & !sack.bitmap & self.window.sent_bits(base, self.req.unack, self.req.max_sent);
         while suspects != 0 {
             let psn = base.add(suspects.trailing_zeros());

@@ -309,6 +309,13 @@ impl TxSide<'_, '_> {
         Wants { deadline, ..self.wants_now(now) }
     }
 
+    /// Whether the oldest request can complete.
+    #[inline]
+    pub(crate) fn oldest_done(&self) -> bool {
+        let oldest = self.sq.oldest(self.ring);
+        oldest.is_some_and(|(wqe, all_sent)| all_sent && self.req.tack.diff(wqe.last_psn()) >= 0)
+    }
+
     /// What the QP wants: which calls of [`TxSide::next_data`] and [`TxSide::repeat_tail`] can be worth it, and when to
     /// come back in any case.
     #[inline]
