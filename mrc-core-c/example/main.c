@@ -1,5 +1,6 @@
 /* Two MRC endpoints in one image, without libc: A writes to B over two planes that lose packets, then writes once more with
- * an immediate. A driver in miniature: memory in statics, frames in a ring, a clock that is a number. */
+ * an immediate, probes its paths and takes a port out of use. A driver in miniature: memory in statics, frames in a ring, a
+ * clock that is a number. */
 #include "mrc_core.h"
 #include "platform.h"
 
@@ -27,6 +28,8 @@ struct side {
     struct mrc_core_mr mr;
     struct mrc_core_cq cq;
     struct mrc_core_qp qp;
+    struct mrc_core_peer peer;
+    struct mrc_core_ev_profile profile;
     struct mrc_core_completion done[4];
     unsigned done_count;
     uint32_t key;
@@ -109,8 +112,8 @@ static void create(unsigned which)
     mrc_core_config_default(&config);
     config.limits = (struct mrc_core_limits){
         .qps = 1, .mpr = 1, .send_queue = 4, .recv_queue = 4, .wimm = 4, .evs = PLANES * EVS,
-        .active_evs = PLANES * EVS, .cqs = 1, .cq_depth = 8, .mrs = 1, .peers = 1, .ev_profiles = 1,
-        .profile_evs = PLANES * EVS, .cc_profiles = 1, .qpccs = 1, .events = 16,
+        .active_evs = PLANES * EVS, .cqs = 1, .cq_depth = 8, .mrs = 1, .peers = 1, .ev_profiles = 2,
+        .profile_evs = PLANES * EVS, .cc_profiles = 2, .qpccs = 1, .events = 16,
     };
     for (unsigned plane = 0; plane < PLANES; plane++) {
         config.ports[plane].present = 1;
@@ -128,27 +131,44 @@ static void create(unsigned which)
     must(side, "create_qp", mrc_core_create_qp(side->engine, 0, side->cq, side->cq, &side->qp));
 }
 
+/* The paths as a controller programs them, entry by entry: `plane << 8 | n` leaves through that plane's port. */
+static void program_paths(struct side *side)
+{
+    struct mrc_core_ev_profile_config config = {
+        .mode = MRC_CORE_EV_MODE_EXPLICIT, .format = MRC_CORE_EV_FORMAT_STEV, .widths = {24, 8}, .width_count = 2,
+        .count = PLANES * EVS,
+    };
+    struct mrc_core_ev none = {{0}, 0}, value = none;
+    must(side, "open_ev_profile", mrc_core_open_ev_profile(side->engine, 1, &side->profile));
+    must(side, "configure_ev_profile", mrc_core_configure_ev_profile(side->engine, side->profile, &config));
+    for (unsigned n = 0; n < PLANES * EVS; n++) {
+        value.value[2] = (uint8_t)(n / EVS);
+        value.value[3] = (uint8_t)(n % EVS);
+        value.port = (uint8_t)(n / EVS + 1);
+        must(side, "replace_ev", mrc_core_replace_ev(side->engine, side->profile, &none, &value, MRC_CORE_EV_GOOD, 0));
+    }
+    must(side, "set_ev_min_active", mrc_core_set_ev_min_active(side->engine, side->profile, PLANES));
+    must(side, "set_ev_events", mrc_core_set_ev_events(side->engine, side->profile, 1, 1));
+    must(side, "ONLINE", mrc_core_set_ev_profile_state(side->engine, side->profile, MRC_CORE_PROFILE_ONLINE));
+}
+
 /* The peer, its paths, and the queue pair up to RTS. What the two sides tell each other here, a connection manager would
  * carry. */
 static void connect_to(unsigned which)
 {
     struct side *side = &sides[which], *far = &sides[1 - which];
     struct mrc_core_peer_config peer = {.local = address(which), .remote = address(1 - which), .hop_limit = 64};
-    struct mrc_core_ev_entry entries[PLANES * EVS] = {{0}};
     struct mrc_core_rtr rtr;
     struct mrc_core_rts rts;
     for (unsigned plane = 0; plane < PLANES; plane++) {
         peer.planes[plane].present = 1;
         peer.planes[plane].next_hop[0] = 0x02;
-        for (unsigned ev = 0; ev < EVS; ev++) {
-            entries[plane * EVS + ev].ev = plane << 8 | ev;
-            entries[plane * EVS + ev].port = (uint8_t)(plane + 1);
-        }
     }
     mrc_core_rtr_default(&rtr);
-    must(side, "add_peer", mrc_core_add_peer(side->engine, &peer, &rtr.peer));
-    must(side, "create_ev_profile",
-         mrc_core_create_ev_profile(side->engine, entries, PLANES * EVS, &rtr.ev_profile));
+    must(side, "add_peer", mrc_core_add_peer(side->engine, &peer, &side->peer));
+    program_paths(side);
+    rtr.peer = side->peer;
+    rtr.ev_profile = side->profile;
     rtr.dest_qp = far->qp.qpn;
     rtr.rq_psn = FIRST_PSN[1 - which];
     rtr.path_mtu = MTU;
@@ -237,33 +257,112 @@ static void receive(void)
     drain(to);
 }
 
+/* Lets the next thing happen: a frame arrives, or a timer expires. */
+static void turn(void)
+{
+    uint64_t next = wire_head == wire_tail ? MRC_CORE_NEVER : wire[wire_head % FRAMES].arrives_ns;
+    int frame_first = 1;
+    for (unsigned which = 0; which < 2; which++) {
+        uint64_t timer = mrc_core_next_timeout(sides[which].engine);
+        if (timer < next) {
+            next = timer;
+            frame_first = 0;
+        }
+    }
+    require("something will happen", next != MRC_CORE_NEVER);
+    require("it happens within a second", next < 1000000000u);
+    now_ns = next > now_ns ? next : now_ns;
+    if (frame_first) {
+        receive();
+        return;
+    }
+    for (unsigned which = 0; which < 2; which++) {
+        mrc_core_handle_timeout(sides[which].engine, now_ns);
+        drain(which);
+    }
+}
+
 /* Turns the world until A has `sent` completions and B has `received`. */
 static void run(unsigned sent, unsigned received)
 {
     drain(0);
     drain(1);
-    while (sides[0].done_count < sent || sides[1].done_count < received) {
-        uint64_t next = wire_head == wire_tail ? MRC_CORE_NEVER : wire[wire_head % FRAMES].arrives_ns;
-        int frame_first = 1;
-        for (unsigned which = 0; which < 2; which++) {
-            uint64_t timer = mrc_core_next_timeout(sides[which].engine);
-            if (timer < next) {
-                next = timer;
-                frame_first = 0;
-            }
-        }
-        require("something will happen", next != MRC_CORE_NEVER);
-        require("it happens within a second", next < 1000000000u);
-        now_ns = next > now_ns ? next : now_ns;
-        if (frame_first) {
-            receive();
-            continue;
-        }
-        for (unsigned which = 0; which < 2; which++) {
-            mrc_core_handle_timeout(sides[which].engine, now_ns);
-            drain(which);
-        }
+    while (sides[0].done_count < sent || sides[1].done_count < received)
+        turn();
+}
+
+/* Probes every path of A once and returns how many answered. */
+static unsigned probe(void)
+{
+    struct side *a = &sides[0];
+    struct mrc_core_op_outcome outcome;
+    unsigned ended = 0, answered = 0;
+    for (unsigned n = 0; n < PLANES * EVS; n++) {
+        struct mrc_core_op_request request = {
+            .cookie = n, .timeout_ns = 4 * FLIGHT_NS, .op = MRC_CORE_ENDPOINT_EV_PROBE,
+        };
+        request.path.ev = n / EVS << 8 | n % EVS;
+        request.path.port = (uint8_t)(n / EVS + 1);
+        must(a, "post_endpoint_op", mrc_core_post_endpoint_op(a->engine, a->peer, &request));
     }
+    drain(0);
+    for (;;) {
+        while (mrc_core_poll_endpoint_op(a->engine, &outcome) == MRC_CORE_SOME) {
+            ended++;
+            answered += outcome.answered;
+            require("a path takes its time", !outcome.answered || outcome.rtt_ns == 2 * FLIGHT_NS);
+        }
+        if (ended == PLANES * EVS)
+            return answered;
+        turn();
+    }
+}
+
+/* Turns the world until B believes that A has these ports. */
+static void until_heard(uint32_t ports)
+{
+    uint32_t heard = 0;
+    drain(0);
+    for (;;) {
+        must(&sides[1], "peer_ports", mrc_core_peer_ports(sides[1].engine, sides[1].peer, &heard));
+        if ((heard & ((2u << PLANES) - 2)) == ports)
+            return;
+        turn();
+    }
+}
+
+/* What a controller asks and changes while packets flow. */
+static void control(void)
+{
+    struct side *a = &sides[0];
+    struct mrc_core_ev_profile_info info;
+    struct mrc_core_ev_report evs[PLANES * EVS];
+    struct mrc_core_cc_info window;
+    struct mrc_core_cc cc;
+    struct mrc_core_cc_profile nscc;
+    struct mrc_core_ev_profile spare;
+    struct mrc_core_ev_profile_config made = {.mode = MRC_CORE_EV_MODE_AUTO, .count = PLANES};
+    uint32_t count = 0;
+    must(a, "query_ev_profile", mrc_core_query_ev_profile(a->engine, a->profile, &info));
+    require("the profile is in use", info.state == MRC_CORE_PROFILE_ONLINE && info.users == 1);
+    must(a, "query_evs", mrc_core_query_evs(a->engine, a->profile, 0, evs, PLANES * EVS, &count));
+    require("it has all its entries", count == PLANES * EVS && evs[EVS].ev.port == 2);
+    must(a, "set_ev_state", mrc_core_set_ev_state(a->engine, now_ns, a->profile, &evs[0].ev, MRC_CORE_EV_DENIED, 0));
+    must(a, "set_ev_state", mrc_core_set_ev_state(a->engine, now_ns, a->profile, &evs[0].ev, MRC_CORE_EV_GOOD, 0));
+    must(a, "query_cc", mrc_core_query_cc(a->engine, a->qp, &window));
+    require("one queue pair has the window", window.users == 1);
+    mrc_core_cc_default(&cc);
+    cc.algorithm = MRC_CORE_CC_NSCC;
+    cc.rate_bps = 100000000000u;
+    cc.base_rtt_ns = 2 * FLIGHT_NS;
+    must(a, "create_cc_profile", mrc_core_create_cc_profile(a->engine, &cc, &nscc));
+    cc.gamma_q16 = 40000;
+    must(a, "modify_cc_profile", mrc_core_modify_cc_profile(a->engine, nscc, &cc));
+    must(a, "query_cc_profile", mrc_core_query_cc_profile(a->engine, nscc, &cc));
+    must(a, "destroy_cc_profile", mrc_core_destroy_cc_profile(a->engine, nscc));
+    must(a, "open_ev_profile", mrc_core_open_ev_profile(a->engine, 2, &spare));
+    must(a, "configure_ev_profile", mrc_core_configure_ev_profile(a->engine, spare, &made));
+    must(a, "destroy_ev_profile", mrc_core_destroy_ev_profile(a->engine, spare));
 }
 
 static uint64_t counter(struct side *side, const char *name)
@@ -325,6 +424,16 @@ int program(void)
     for (unsigned i = 0; i < NOTE; i++)
         require("after its bytes", b->data[MESSAGE + i] == a->data[i]);
     report("immediate", b->done[0].imm);
+
+    control();
+    unsigned answered = probe();
+    require("most paths answer", answered > PLANES * EVS / 2);
+    report("paths that answer", answered);
+    must(a, "set_port_admin", mrc_core_set_port_admin(a->engine, now_ns, 2, 0));
+    until_heard(1u << 1);
+    require("half of the paths are left", probe() <= EVS);
+    must(a, "set_port_admin", mrc_core_set_port_admin(a->engine, now_ns, 2, 1));
+    until_heard(3u << 1);
 
     require("frames were lost", frames_lost > 0);
     require("and sent again", counter(a, "retransmitted") > 0);

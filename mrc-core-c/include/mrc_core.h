@@ -27,7 +27,7 @@ extern "C" {
 /* An endpoint; opaque. */
 struct mrc_core_endpoint;
 
-#define MRC_CORE_ABI 1u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 2u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_ALIGN 64u /* Alignment of the memory an endpoint lives in, in bytes. */
 
@@ -37,6 +37,7 @@ struct mrc_core_endpoint;
 
 #define MRC_CORE_MAX_COPY_OPS 16u /* Copy operations of an SRv6 template at most. */
 
+#define MRC_CORE_MAX_EV_FIELDS 16u /* Fields of an EV format at most. */
 /* The smallest `out` of mrc_core_poll_transmit() that every frame's headers fit in, in bytes. */
 #define MRC_CORE_MAX_HEADER_LEN 192u
 
@@ -53,7 +54,7 @@ struct mrc_core_endpoint;
 #define MRC_CORE_E_FULL (-7) /* No free slot or entry; mrc_core_detail() names the table. */
 #define MRC_CORE_E_UNKNOWN (-8) /* A handle is stale or was never given out; mrc_core_detail() names it. */
 #define MRC_CORE_E_BUSY (-9) /* Another object still uses this one. */
-#define MRC_CORE_E_STATE (-10) /* The QP is in a state that does not allow it. */
+#define MRC_CORE_E_STATE (-10) /* The QP or profile is in a state that does not allow it. */
 #define MRC_CORE_E_NO_USABLE_EV (-11) /* The EV profile has no usable entry for this QP. */
 #define MRC_CORE_E_LOCAL_KEY (-12) /* The L_Key names no region of the QP's protection domain. */
 #define MRC_CORE_E_LOCAL_BOUNDS (-13) /* The local range leaves its region. */
@@ -90,15 +91,24 @@ struct mrc_core_endpoint;
 #define MRC_CORE_EVENT_QP_STATE 4u /* A QP changed its state; `qpn`, `from` and `to` are set. */
 #define MRC_CORE_EVENT_LOSS 5u /* A packet is going to be sent again; `qpn`, `psn`, `ev` and `cause` are set. */
 #define MRC_CORE_EVENT_DISCARD 6u /* A received frame had no further effect; `port`, `discard` and `cause` are set. */
+/* An EV entered a state that the event mask of its profile names, on any QP; `profile`, `entry`, `ev`, `port`, `to`
+ * and `dropped` are set. */
+#define MRC_CORE_EVENT_EV_PROFILE 7u
+#define MRC_CORE_EVENT_PEER_PORTS 8u /* A peer told which of its ports are up; `peer` and `ports` are set. */
+/* A single-path selector begins to probe alternatives; `qpn`, `entry` and `rtt_ns` are set. */
+#define MRC_CORE_EVENT_PATH_PROBE 9u
+/* A single-path selector takes another path; `qpn`, `from_entry` and `entry` are set. */
+#define MRC_CORE_EVENT_PATH_SWITCH 10u
 #define MRC_CORE_EVENT_OTHER 255u /* An event this version of the interface has no number for. */
 
 #define MRC_CORE_EVENTS_QP_ERROR 1u /* Events to raise: QPs that fail. */
 #define MRC_CORE_EVENTS_EV 2u /* EVs into and out of ASSUMED_BAD and DENIED. */
 #define MRC_CORE_EVENTS_EV_SKIP 4u /* EVs into and out of SKIP. */
-#define MRC_CORE_EVENTS_PORT 8u /* Ports. */
+#define MRC_CORE_EVENTS_PORT 8u /* Ports, ours and those of peers. */
 #define MRC_CORE_EVENTS_QP_STATE 16u /* Every change of state of a QP. */
 #define MRC_CORE_EVENTS_LOSS 32u /* Single packets that are sent again. */
 #define MRC_CORE_EVENTS_DISCARD 64u /* Single frames that are discarded. */
+#define MRC_CORE_EVENTS_PATH 128u /* What single-path selectors probe and take. */
 
 #define MRC_CORE_OP_WRITE 0u /* What a completed request was: a write. */
 #define MRC_CORE_OP_WRITE_IMM 1u /* A write with immediate. */
@@ -123,6 +133,34 @@ struct mrc_core_endpoint;
 #define MRC_CORE_SELECT_SPRAY 0u
 #define MRC_CORE_SELECT_OBLIVIOUS 1u /* Spray and never react: the baseline. */
 #define MRC_CORE_SELECT_PINNED 2u /* One path for everything: entry `pinned` of the profile. */
+/* One path, left for a better one when its round trip says that it is congested: `hopper`. */
+#define MRC_CORE_SELECT_HOPPER 3u
+/* One path, left for a random one when many packets were marked or lost: `flowbender`. */
+#define MRC_CORE_SELECT_FLOWBENDER 4u
+#define MRC_CORE_ENTRY_ANY 0xFFFFu /* No entry: a single-path selector draws the one it begins on. */
+
+#define MRC_CORE_EV_FORMAT_UDP 0u /* Format of EVs: up to 16 bits, the UDP source port. */
+#define MRC_CORE_EV_FORMAT_STEV 1u /* Up to 32 bits, a field per tier: source port and flow label. */
+/* Up to 128 bits: the outer IPv6 destination; up to 256: an SRH segment behind it. */
+#define MRC_CORE_EV_FORMAT_SRV6 2u
+
+/* Values of an EV profile: from the engine, or from `paths` of a driver that knows its fabric. */
+#define MRC_CORE_EV_MODE_AUTO 0u
+#define MRC_CORE_EV_MODE_EXPLICIT 1u /* A controller programs each entry. */
+#define MRC_CORE_EV_MODE_GENERATED 2u /* From the field descriptions. */
+
+#define MRC_CORE_PROFILE_INIT 0u /* Life of an EV profile: nothing is known of it. */
+#define MRC_CORE_PROFILE_OFFLINE 1u /* Configured; an EXPLICIT one is being programmed. */
+#define MRC_CORE_PROFILE_ONLINE 2u /* QPs may bind to it. */
+
+#define MRC_CORE_ENDPOINT_EV_PROBE 0u /* Endpoint operation: measure the round trip of one path. */
+/* Tell the peer which ports are up. The engine does so by itself when a port changes. */
+#define MRC_CORE_ENDPOINT_PORT_STATUS 1u
+
+#define MRC_CORE_CC_IDLE 0u /* A congestion controller: nothing to send, nothing in flight. */
+#define MRC_CORE_CC_PENDING 1u /* Nothing to send, packets in flight. */
+#define MRC_CORE_CC_ACTIVE 2u /* Data waits, the window is closed. */
+#define MRC_CORE_CC_READY 3u /* Data waits, the window is open. */
 
 /* Congestion control: a window that never changes, `window_bytes` of nominal packets. */
 #define MRC_CORE_CC_FIXED 0u
@@ -253,6 +291,8 @@ struct mrc_core_cc {
     uint32_t max_cwnd_bytes;
     /* Delays below this count as zero, in nanoseconds. */
     uint32_t clear_delay_ns;
+    /* Weight of a delay sample in the average, Q16.16, at most one; 0 = by the time since the last one. */
+    uint32_t avg_weight_q16;
     /* MRC_CORE_CC_*. */
     uint8_t algorithm;
     /* The fabric trims. */
@@ -271,6 +311,12 @@ struct mrc_core_config {
     struct mrc_core_limits limits;
     /* The endpoint's own congestion-control profile, for QPs that name none. */
     struct mrc_core_cc cc;
+    /* Time after which an unanswered Port Status Update is sent again, in nanoseconds. */
+    uint64_t port_update_rto_ns;
+    /* Endpoint operations of peers answered per second; 0 answers none. */
+    uint32_t endpoint_rate_limit;
+    /* EV probes sent of its own accord per second, over all QPs. */
+    uint32_t ev_probe_rate_limit;
     /* Ports, port 1 first. */
     struct mrc_core_port ports[MRC_CORE_MAX_PORTS];
     /* Inner (or only) addresses of this endpoint: its GIDs. */
@@ -319,6 +365,14 @@ struct mrc_core_config {
     uint8_t no_receive;
     /* Do not charge a repeated tail to the retry budget while the peer answers it. */
     uint8_t tail_retry_lenient;
+    /* QPs of an EV profile take over from each other which EVs are bad. */
+    uint8_t share_bad_evs;
+    /* Take the time that endpoint responses wait out of the timestamps they reflect. */
+    uint8_t endpoint_svc_time;
+    /* Tell the peer our ports when a QP enters RTS. */
+    uint8_t port_update_on_rts;
+    /* Port masks on the wire count ports from zero. */
+    uint8_t port_mask_zero_based;
 };
 
 /* A registered region. Stale after mrc_core_deregister_mr(), even if the slot is used again. */
@@ -445,6 +499,38 @@ struct mrc_core_rtr {
     uint8_t svc_time;
 };
 
+/* MRC_CORE_SELECT_HOPPER; percent of the base RTT where a time is meant. */
+struct mrc_core_hopper {
+    /* Weight of a new sample in the average round trip, in percent. */
+    uint16_t alpha_percent;
+    /* Average above which alternatives are probed. */
+    uint16_t th_probe_percent;
+    /* Average above which the path counts as congested. */
+    uint16_t th_cong_percent;
+    /* How long a path is not probed again, and how long its answer is believed. */
+    uint16_t ttl_probe_percent;
+    /* An alternative wins when its round trip is below this part of the average of the current path. */
+    uint16_t delta_rtt_percent;
+    /* Pause before a switch, in percent of what the round trips differ by; 0 never pauses. */
+    uint16_t switch_delay_percent;
+    /* Longest pause. */
+    uint16_t switch_delay_max_percent;
+    /* Entry of the profile to begin on, or MRC_CORE_ENTRY_ANY. */
+    uint16_t first;
+    /* An inferred loss on the current path moves the QP, once per epoch, even if the EV stays healthy. */
+    uint8_t move_on_loss;
+};
+
+/* MRC_CORE_SELECT_FLOWBENDER. */
+struct mrc_core_flowbender {
+    /* Part of an epoch's acknowledgements that may be marked or lost, in tenths of a percent. */
+    uint16_t threshold_permille;
+    /* Entry of the profile to begin on, or MRC_CORE_ENTRY_ANY. */
+    uint16_t first;
+    /* Epochs in a row above the threshold before the QP moves; 0 counts as 1. */
+    uint8_t epochs;
+};
+
 /* Path selection of one QP. */
 struct mrc_core_paths {
     /* Distance of two probes of a bad EV, in nanoseconds. */
@@ -459,6 +545,10 @@ struct mrc_core_paths {
     uint16_t ev_min_active;
     /* The profile's entry, for MRC_CORE_SELECT_PINNED. */
     uint16_t pinned;
+    /* For MRC_CORE_SELECT_HOPPER. */
+    struct mrc_core_hopper hopper;
+    /* For MRC_CORE_SELECT_FLOWBENDER. */
+    struct mrc_core_flowbender flowbender;
     /* MRC_CORE_SELECT_*. */
     uint8_t selector;
     /* Good probe answers in a row that revive an EV. */
@@ -623,6 +713,20 @@ struct mrc_core_event {
     int32_t discard;
     /* In words: why a QP failed, how a loss was found, why a frame was discarded. */
     struct mrc_core_text cause;
+    /* EV profile. */
+    struct mrc_core_ev_profile profile;
+    /* Peer. */
+    struct mrc_core_peer peer;
+    /* The peer's ports, bit N for port N. */
+    uint32_t ports;
+    /* Events of EV profiles that found the queue full since the last one. */
+    uint32_t dropped;
+    /* Latest round trip of the path, in nanoseconds. */
+    uint32_t rtt_ns;
+    /* Entry of an EV profile. */
+    uint16_t entry;
+    /* Entry of the path that is left. */
+    uint16_t from_entry;
     /* MRC_CORE_EVENT_*. */
     uint8_t kind;
     /* Port. */
@@ -633,6 +737,152 @@ struct mrc_core_event {
     uint8_t from;
     /* MRC_CORE_EV_* or MRC_CORE_QP_* now. */
     uint8_t to;
+};
+
+/* An EV as a controller names it: bits before expansion, byte 0 the most significant, and port. All zero with port
+ * 0: an entry without a value. */
+struct mrc_core_ev {
+    /* The bits. */
+    uint8_t value[32];
+    /* The port, 1-based. */
+    uint8_t port;
+};
+
+/* An entry of an EV profile, as a controller sees it. */
+struct mrc_core_ev_report {
+    /* Value and port. */
+    struct mrc_core_ev ev;
+    /* MRC_CORE_EV_*. */
+    uint8_t state;
+};
+
+/* How bits of an EV become a field of the expanded value: `init_val` with those bits replaced that `mask` names. */
+struct mrc_core_ev_field {
+    /* The field where the EV says nothing. */
+    uint32_t init_val;
+    /* Least generated value. */
+    uint32_t min_val;
+    /* Greatest generated value. */
+    uint32_t max_val;
+    /* Bits that come from the EV. */
+    uint32_t mask;
+    /* Bits of the field; at most 32, and those of the format. */
+    uint8_t width;
+};
+
+/* What an EV profile is configured with. Start from all zeros. */
+struct mrc_core_ev_profile_config {
+    /* MRC_CORE_EV_MODE_AUTO only: paths as they are on the wire, of which the first `count` are taken; NULL = values
+     * are made. */
+    const struct mrc_core_ev_entry *paths;
+    /* Paths there are; at most `limits.profile_evs`. */
+    uint32_t path_count;
+    /* Field descriptions, first field most significant; none = every bit of every field is the EV's, except in
+     * MRC_CORE_EV_MODE_GENERATED, which needs them. */
+    struct mrc_core_ev_field fields[MRC_CORE_MAX_EV_FIELDS];
+    /* Field widths of the format, in bits. */
+    uint8_t widths[MRC_CORE_MAX_EV_FIELDS];
+    /* Entries; at most `limits.profile_evs`. */
+    uint16_t count;
+    /* EVs that stay in rotation whatever happens; 0 = as each QP says. */
+    uint16_t min_active;
+    /* MRC_CORE_EV_MODE_*. */
+    uint8_t mode;
+    /* MRC_CORE_EV_FORMAT_*. */
+    uint8_t format;
+    /* Fields of the format; 0 = one of 16 bits, for MRC_CORE_EV_FORMAT_UDP. */
+    uint8_t width_count;
+    /* Field descriptions. */
+    uint8_t field_count;
+    /* Raise an event when an entry becomes GOOD. */
+    uint8_t event_good;
+    /* Raise an event when an entry becomes ASSUMED_BAD. */
+    uint8_t event_assumed_bad;
+};
+
+/* A picture of an EV profile. */
+struct mrc_core_ev_profile_info {
+    /* The number it was opened with. */
+    uint64_t id;
+    /* QPs bound to it. */
+    uint32_t users;
+    /* Field descriptions in force. */
+    struct mrc_core_ev_field fields[MRC_CORE_MAX_EV_FIELDS];
+    /* Field widths of the format. */
+    uint8_t widths[MRC_CORE_MAX_EV_FIELDS];
+    /* Entries. */
+    uint16_t count;
+    /* EVs that stay in rotation. */
+    uint16_t min_active;
+    /* MRC_CORE_PROFILE_*. */
+    uint8_t state;
+    /* MRC_CORE_EV_MODE_*. */
+    uint8_t mode;
+    /* MRC_CORE_EV_FORMAT_*. */
+    uint8_t format;
+    /* Fields of the format. */
+    uint8_t width_count;
+    /* Field descriptions. */
+    uint8_t field_count;
+    /* It raises an event when an entry becomes GOOD. */
+    uint8_t event_good;
+    /* It raises an event when an entry becomes ASSUMED_BAD. */
+    uint8_t event_assumed_bad;
+};
+
+/* A picture of a congestion controller, for all QPs that share it. */
+struct mrc_core_cc_info {
+    /* Window in bytes of nominal packets; UINT64_MAX without limit. */
+    uint64_t cwnd_bytes;
+    /* Bytes in flight. */
+    uint64_t inflight_bytes;
+    /* Bytes of data never sent. */
+    uint64_t backlog_bytes;
+    /* Smallest round trip known in nanoseconds; 0 where the algorithm has none. */
+    uint64_t base_rtt_ns;
+    /* Average queueing delay in nanoseconds; 0 where the algorithm has none. */
+    uint64_t avg_delay_ns;
+    /* QPs that share it. */
+    uint32_t users;
+    /* MRC_CORE_CC_IDLE to MRC_CORE_CC_READY. */
+    uint8_t state;
+};
+
+/* An endpoint operation to perform once, over one path. Start from all zeros. */
+struct mrc_core_op_request {
+    /* Comes back in the outcome. */
+    uint64_t cookie;
+    /* Time to wait for the answer, in nanoseconds. */
+    uint64_t timeout_ns;
+    /* The path; `dst` where the peer's route is MRC_CORE_ROUTE_SRV6_ENTRY, and only there. */
+    struct mrc_core_ev_entry path;
+    /* Ports that MRC_CORE_ENDPOINT_PORT_STATUS tells, bit N for port N. */
+    uint32_t ports;
+    /* MRC_CORE_ENDPOINT_*. */
+    uint8_t op;
+    /* `dscp` is set; by default that of data which must not be trimmed for a probe, of control packets for an
+     * update. */
+    uint8_t has_dscp;
+    /* Code point, 6 bits. */
+    uint8_t dscp;
+};
+
+/* How an endpoint operation ended. */
+struct mrc_core_op_outcome {
+    /* Of the request. */
+    uint64_t cookie;
+    /* Round trip, in nanoseconds; 0 without an answer. */
+    uint64_t rtt_ns;
+    /* Of the request. */
+    struct mrc_core_peer peer;
+    /* Of the request. */
+    uint8_t op;
+    /* The answer came in time. */
+    uint8_t answered;
+    /* Port it arrived on. */
+    uint8_t port;
+    /* The peer took its service time out of the round trip. */
+    uint8_t adjusted;
 };
 
 /* What the SACKs of a QP ask of the peer's window from now on: 0 nothing, 64 for a whole round trip halves it, 127 leaves
@@ -740,17 +990,78 @@ int32_t mrc_core_add_peer(
 /* Forgets a peer that no QP uses. */
 int32_t mrc_core_remove_peer(struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer);
 
-/* Creates an EV profile from `count` entries, at most `limits.profile_evs`. */
+/* Creates an EV profile that is ONLINE at once, from `count` entries as they are on the wire, at most
+ * `limits.profile_evs`. */
 int32_t mrc_core_create_ev_profile(
     struct mrc_core_endpoint *endpoint, const struct mrc_core_ev_entry *entries, size_t count,
     struct mrc_core_ev_profile *out);
+
+/* Opens an EV profile in INIT. `id` keys the order in which values are made, and comes back in a query. */
+int32_t mrc_core_open_ev_profile(struct mrc_core_endpoint *endpoint, uint64_t id, struct mrc_core_ev_profile *out);
+
+/* Configures a profile that is not ONLINE, which is OFFLINE then. AUTO and GENERATED values are made at once, the
+ * entries of an EXPLICIT profile start without values. After a refusal the profile is as before. */
+int32_t mrc_core_configure_ev_profile(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_ev_profile profile,
+    const struct mrc_core_ev_profile_config *config);
+
+/* Moves a profile one step along INIT, OFFLINE, ONLINE or back; INIT to OFFLINE is mrc_core_configure_ev_profile().
+ * MRC_CORE_E_BUSY while QPs are bound to it. */
+int32_t mrc_core_set_ev_profile_state(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_ev_profile profile, uint8_t state);
+
+/* Destroys an EV profile that no QP uses. */
+int32_t mrc_core_destroy_ev_profile(struct mrc_core_endpoint *endpoint, struct mrc_core_ev_profile profile);
+
+/* A picture of an EV profile. */
+int32_t mrc_core_query_ev_profile(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_ev_profile profile, struct mrc_core_ev_profile_info *out);
+
+/* Programs an entry of an EXPLICIT profile that is OFFLINE: the first that equals `old`, or with `all` each of them,
+ * becomes `value` in `state`, MRC_CORE_EV_GOOD or MRC_CORE_EV_DENIED. An entry without a value is all zero with port
+ * 0. */
+int32_t mrc_core_replace_ev(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_ev_profile profile, const struct mrc_core_ev *old,
+    const struct mrc_core_ev *value, uint8_t state, uint8_t all);
+
+/* Denies an EV for all QPs of a profile (MRC_CORE_EV_DENIED), or makes it MRC_CORE_EV_GOOD in whatever state they
+ * have it; with `all` each entry that equals it. In effect at once. */
+int32_t mrc_core_set_ev_state(
+    struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_ev_profile profile,
+    const struct mrc_core_ev *ev, uint8_t state, uint8_t all);
+
+/* Fills the `room` elements at `out` with the entries of a profile from number `first` on, and `count` with the
+ * number of entries there are from there. A state is DENIED if denied, else ASSUMED_BAD if any QP has it so, else
+ * GOOD. */
+int32_t mrc_core_query_evs(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_ev_profile profile, uint32_t first,
+    struct mrc_core_ev_report *out, size_t room, uint32_t *count);
+
+/* Changes what events a profile raises, ONLINE or not: entries that become GOOD, and that become ASSUMED_BAD. */
+int32_t mrc_core_set_ev_events(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_ev_profile profile, uint8_t good, uint8_t assumed_bad);
+
+/* Changes how many EVs of an OFFLINE profile stay in rotation; its entries stay as they are. */
+int32_t mrc_core_set_ev_min_active(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_ev_profile profile, uint32_t min_active);
 
 /* Creates a congestion-control profile. QPs to one peer that name the same profile share a controller. */
 int32_t mrc_core_create_cc_profile(
     struct mrc_core_endpoint *endpoint, const struct mrc_core_cc *cc, struct mrc_core_cc_profile *out);
 
+/* Changes a congestion-control profile that no QP in RTS uses, the endpoint's own among them. */
+int32_t mrc_core_modify_cc_profile(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_cc_profile profile, const struct mrc_core_cc *cc);
+
+/* What a congestion-control profile was given last; fields of other algorithms have their defaults. */
+int32_t mrc_core_query_cc_profile(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_cc_profile profile, struct mrc_core_cc *out);
+
 /* Forgets a congestion-control profile that no QP uses; not the endpoint's own. */
 int32_t mrc_core_destroy_cc_profile(struct mrc_core_endpoint *endpoint, struct mrc_core_cc_profile profile);
+
+/* A picture of the congestion controller that a QP in RTS shares with those of the same peer and profile. */
+int32_t mrc_core_query_cc(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, struct mrc_core_cc_info *out);
 
 /* Creates a QP in RESET. Completions of sends and receives go to the two queues, which may be one. */
 int32_t mrc_core_create_qp(
@@ -783,11 +1094,18 @@ int32_t mrc_core_set_mpr(struct mrc_core_endpoint *endpoint, struct mrc_core_qp 
 /* A picture of one QP. */
 int32_t mrc_core_query_qp(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, struct mrc_core_qp_info *out);
 
-/* Tells the engine that a port went up or down. EVs of a port that is down are not used; they keep their states. */
+/* Tells the engine that the link of a port went up or down. EVs of a port that is down are not used; they keep their
+ * states. Peers hear of it by Port Status Updates. */
 int32_t mrc_core_set_port(struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint8_t number, uint8_t up);
 
-/* The ports that are up, bit N for port N; 0 without an endpoint. */
+/* Takes a port out of use, or back into it, whatever its link does. Ports begin enabled. */
+int32_t mrc_core_set_port_admin(struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint8_t number, uint8_t enabled);
+
+/* The ports that are up and enabled, bit N for port N; 0 without an endpoint. */
 uint32_t mrc_core_ports_up(struct mrc_core_endpoint *endpoint);
+
+/* The ports that a peer says are up, bit N for port N; all until it has told. */
+int32_t mrc_core_peer_ports(struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer, uint32_t *out);
 
 /* Traffic of port `number`. */
 int32_t mrc_core_query_port(struct mrc_core_endpoint *endpoint, uint8_t number, struct mrc_core_port_stats *out);
@@ -832,6 +1150,14 @@ int32_t mrc_core_poll_cq(struct mrc_core_endpoint *endpoint, struct mrc_core_cq 
 
 /* Takes the oldest event. */
 int32_t mrc_core_poll_event(struct mrc_core_endpoint *endpoint, struct mrc_core_event *out);
+
+/* Performs an endpoint operation once, over one path; mrc_core_poll_endpoint_op() tells how it ended.
+ * MRC_CORE_E_BUSY: 64 are under way, or ended and were not taken. */
+int32_t mrc_core_post_endpoint_op(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer, const struct mrc_core_op_request *request);
+
+/* Takes the endpoint operation that ended longest ago. */
+int32_t mrc_core_poll_endpoint_op(struct mrc_core_endpoint *endpoint, struct mrc_core_op_outcome *out);
 
 /* From now on every new write is refused with a NACK of this wire reason (0x06 no bitmap, 0x07 no packet buffer, 0x0A
  * no resource, 0x19 device failed), before anything of it is recorded; 0 ends it. */

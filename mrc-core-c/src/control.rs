@@ -1,7 +1,7 @@
-//! Set-up: memory regions, completion queues, peers, EV profiles, queue pairs, ports. Rare calls; a firmware makes them on
-//! behalf of its host.
+//! Set-up: memory regions, completion queues, peers, queue pairs, counters. Rare calls; a firmware makes them on behalf of
+//! its host.
 
-use mrc_core::{Access, CcProfileHandle, Instant, MemRange, Pd, PortMask, QpInit};
+use mrc_core::{Access, Instant, MemRange, Pd, QpInit};
 
 use crate::{
     border,
@@ -178,73 +178,6 @@ pub unsafe extern "C" fn mrc_core_remove_peer(endpoint: *mut mrc_core_endpoint, 
     unsafe {
         border::call(endpoint, |e| {
             e.engine.remove_peer(mrc_core::PeerHandle::from_index(peer.index))?;
-            Ok(MRC_CORE_OK)
-        })
-    }
-}
-
-/// Creates an EV profile from `count` entries, at most `limits.profile_evs`.
-///
-/// # Safety
-/// `endpoint` is NULL or an endpoint, `entries` points to `count` entries, `out` is NULL or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mrc_core_create_ev_profile(
-    endpoint: *mut mrc_core_endpoint,
-    entries: *const mrc_core_ev_entry,
-    count: usize,
-    out: *mut mrc_core_ev_profile,
-) -> i32 {
-    // SAFETY: passed on.
-    unsafe {
-        border::call(endpoint, |e| {
-            let entries = border::slice(entries, count, "entries")?;
-            let room = e.scratch.get_mut(..count).ok_or(fault(MRC_CORE_E_RANGE, "EV profile size"))?;
-            for (to, from) in room.iter_mut().zip(entries) {
-                *to = convert::ev_entry(from)?;
-            }
-            border::write(out, "out", mrc_core_ev_profile { index: 0 })?;
-            let profile = e.engine.create_ev_profile(room)?;
-            border::write(out, "out", mrc_core_ev_profile { index: profile.index() as u32 })?;
-            Ok(MRC_CORE_OK)
-        })
-    }
-}
-
-/// Creates a congestion-control profile. QPs to one peer that name the same profile share a controller.
-///
-/// # Safety
-/// `endpoint` is NULL or an endpoint, `cc` NULL or a profile, `out` NULL or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mrc_core_create_cc_profile(
-    endpoint: *mut mrc_core_endpoint,
-    cc: *const mrc_core_cc,
-    out: *mut mrc_core_cc_profile,
-) -> i32 {
-    // SAFETY: passed on.
-    unsafe {
-        border::call(endpoint, |e| {
-            let config = convert::cc(border::read(cc, "cc")?)?;
-            border::write(out, "out", mrc_core_cc_profile { index: 0 })?;
-            let profile = e.engine.create_cc_profile(&config)?;
-            border::write(out, "out", mrc_core_cc_profile { index: profile.index() as u32 })?;
-            Ok(MRC_CORE_OK)
-        })
-    }
-}
-
-/// Forgets a congestion-control profile that no QP uses; not the endpoint's own.
-///
-/// # Safety
-/// `endpoint` is NULL or an endpoint.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mrc_core_destroy_cc_profile(
-    endpoint: *mut mrc_core_endpoint,
-    profile: mrc_core_cc_profile,
-) -> i32 {
-    // SAFETY: passed on.
-    unsafe {
-        border::call(endpoint, |e| {
-            e.engine.destroy_cc_profile(CcProfileHandle::from_index(profile.index))?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -434,35 +367,6 @@ pub unsafe extern "C" fn mrc_core_query_qp(
             Ok(MRC_CORE_OK)
         })
     }
-}
-
-/// Tells the engine that a port went up or down. EVs of a port that is down are not used; they keep their states.
-///
-/// # Safety
-/// `endpoint` is NULL or an endpoint.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mrc_core_set_port(endpoint: *mut mrc_core_endpoint, now_ns: u64, number: u8, up: u8) -> i32 {
-    // SAFETY: passed on.
-    unsafe {
-        border::call(endpoint, |e| {
-            let port = port(number)?;
-            if !e.engine.config().port_mask().contains(port) {
-                return Err(fault(MRC_CORE_E_UNKNOWN, "port"));
-            }
-            e.engine.set_port(Instant::from_nanos(now_ns), port, up != 0);
-            Ok(MRC_CORE_OK)
-        })
-    }
-}
-
-/// The ports that are up, bit N for port N; 0 without an endpoint.
-///
-/// # Safety
-/// `endpoint` is NULL or an endpoint.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mrc_core_ports_up(endpoint: *mut mrc_core_endpoint) -> u32 {
-    // SAFETY: passed on.
-    unsafe { border::endpoint(endpoint) }.map_or(PortMask::NONE, |e| e.engine.ports_up()).bits()
 }
 
 /// Traffic of port `number`.

@@ -1,14 +1,18 @@
 //! C structs to the engine's types and back. Everything from C is checked here; nothing here is unsafe.
 
 use mrc_core::{
-    CcProfileHandle, Completion, CqHandle, EndpointConfig, ErrorCause, EvProfileHandle, Event, EventMask, Limits,
-    LossCause, MrHandle, NoReceive, Operation, PeerConfig, PeerHandle, PlanePath, PortConfig, QpHandle, QpInfo,
-    QpState, RetryConfig, Route, RtrAttr, RtsAttr, SendWr, Status, Transmit, Trimming,
-    cc::{CcConfig, NsccConfig},
-    path::{EvEntry, EvIndex, EvState, LossEvAction, PathConfig, Selector, SkipMode},
+    CcProfileHandle, Completion, CqHandle, EndpointConfig, ErrorCause, EvEventMask, EvMode, EvProfileConfig,
+    EvProfileHandle, EvProfileInfo, EvReport, EvSpec, Event, EventMask, Limits, LossCause, MrHandle, NoReceive,
+    OpOutcome, OpRequest, Operation, PeerConfig, PeerHandle, PlanePath, PortConfig, PortMask, ProfileState, QpHandle,
+    QpInfo, QpState, RetryConfig, Route, RtrAttr, RtsAttr, SendWr, Status, Transmit, Trimming,
+    cc::{CcConfig, NsccConfig, QpccInfo, QpccState},
+    path::{
+        EvEntry, EvFormat, EvIndex, EvState, FlowBenderConfig, FormatMode, HopperConfig, LossEvAction, MAX_FIELDS,
+        PathConfig, Selector, SkipMode,
+    },
 };
 use mrc_wire::{
-    DscpPlan, Ev, Ip, PortNum, Psn, Qpn, Rkey, WireConfig,
+    DscpPlan, EndpointOp, Ev, EvField, Ip, PortNum, Psn, Qpn, Rkey, WireConfig,
     srv6::{CopyOp, EvTemplate},
 };
 
@@ -27,6 +31,9 @@ const _: () = {
     assert!(MRC_CORE_EVENTS_QP_STATE == EventMask::QP_STATE.bits());
     assert!(MRC_CORE_EVENTS_LOSS == EventMask::LOSS.bits());
     assert!(MRC_CORE_EVENTS_DISCARD == EventMask::DISCARD.bits());
+    assert!(MRC_CORE_EVENTS_PATH == EventMask::PATH.bits());
+    assert!(MRC_CORE_MAX_EV_FIELDS == MAX_FIELDS);
+    assert!(MRC_CORE_ENTRY_ANY == EvIndex::NONE.0);
 };
 
 const fn range(what: &'static str) -> Fault {
@@ -144,6 +151,13 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
         _ => return Err(range("no_receive")),
     };
     config.tail_retry_lenient = c.tail_retry_lenient != 0;
+    config.port_update_rto_ns = c.port_update_rto_ns;
+    config.endpoint_rate_limit = c.endpoint_rate_limit;
+    config.ev_probe_rate_limit = c.ev_probe_rate_limit;
+    config.share_bad_evs = c.share_bad_evs != 0;
+    config.endpoint_svc_time = c.endpoint_svc_time != 0;
+    config.port_update_on_rts = c.port_update_on_rts != 0;
+    config.port_mask_zero_based = c.port_mask_zero_based != 0;
     config.cc = cc(&c.cc)?;
     Ok(config)
 }
@@ -169,21 +183,31 @@ pub(crate) fn cc(c: &mrc_core_cc) -> Result<CcConfig, Fault> {
             qa_gate: c.qa_gate,
             trimming: c.trimming != 0,
             disable_qa: c.disable_qa != 0,
-            avg_weight_q16: 0,
+            avg_weight_q16: c.avg_weight_q16,
         })),
         _ => Err(range("algorithm")),
     }
 }
 
 pub(crate) fn cc_default() -> mrc_core_cc {
-    let window_bytes = match CcConfig::default() {
-        CcConfig::Fixed { window_bytes } => window_bytes,
-        _ => 0,
+    cc_of(&CcConfig::default())
+}
+
+/// A profile in the words of C, with defaults where its algorithm has no parameter.
+pub(crate) fn cc_of(config: &CcConfig) -> mrc_core_cc {
+    let fixed = |config: &CcConfig| match config {
+        CcConfig::Fixed { window_bytes } => Some(*window_bytes),
+        _ => None,
     };
-    let nscc = NsccConfig::new(0, 0, false);
+    let (algorithm, nscc) = match config {
+        CcConfig::Fixed { .. } => (MRC_CORE_CC_FIXED, NsccConfig::new(0, 0, false)),
+        CcConfig::Nscc(nscc) => (MRC_CORE_CC_NSCC, *nscc),
+        _ => (MRC_CORE_CC_NONE, NsccConfig::new(0, 0, false)),
+    };
     mrc_core_cc {
-        window_bytes,
-        algorithm: MRC_CORE_CC_FIXED,
+        window_bytes: fixed(config).or_else(|| fixed(&CcConfig::default())).unwrap_or(0),
+        algorithm,
+        avg_weight_q16: nscc.avg_weight_q16,
         rate_bps: nscc.rate_bps,
         base_rtt_ns: nscc.base_rtt_ns,
         target_delay_ns: nscc.target_delay_ns,
@@ -245,6 +269,13 @@ pub(crate) fn config_default() -> mrc_core_config {
             NoReceive::Nak => MRC_CORE_NO_RECEIVE_NAK,
         },
         tail_retry_lenient: config.tail_retry_lenient.into(),
+        port_update_rto_ns: config.port_update_rto_ns,
+        endpoint_rate_limit: config.endpoint_rate_limit,
+        ev_probe_rate_limit: config.ev_probe_rate_limit,
+        share_bad_evs: config.share_bad_evs.into(),
+        endpoint_svc_time: config.endpoint_svc_time.into(),
+        port_update_on_rts: config.port_update_on_rts.into(),
+        port_mask_zero_based: config.port_mask_zero_based.into(),
     }
 }
 
@@ -283,6 +314,194 @@ pub(crate) fn ev_entry(c: &mrc_core_ev_entry) -> Result<EvEntry, Fault> {
     entry.dst = some(c.has_dst, c.dst);
     entry.segment = some(c.has_segment, c.segment);
     Ok(entry)
+}
+
+/// Entries of C in the engine's form, in `room`.
+pub(crate) fn ev_entries<'a>(
+    entries: &[mrc_core_ev_entry],
+    room: &'a mut [EvEntry],
+) -> Result<&'a mut [EvEntry], Fault> {
+    let room = room.get_mut(..entries.len()).ok_or(range("EV profile size"))?;
+    for (to, from) in room.iter_mut().zip(entries) {
+        *to = ev_entry(from)?;
+    }
+    Ok(room)
+}
+
+/// Field descriptions, as many as are used.
+pub(crate) struct Fields {
+    all: [EvField; MRC_CORE_MAX_EV_FIELDS],
+    len: usize,
+}
+
+impl Fields {
+    pub(crate) fn as_slice(&self) -> &[EvField] {
+        self.all.get(..self.len).unwrap_or(&self.all)
+    }
+}
+
+pub(crate) fn ev_fields(c: &mrc_core_ev_profile_config) -> Result<Fields, Fault> {
+    let len = usize::from(c.field_count);
+    if len > MRC_CORE_MAX_EV_FIELDS {
+        return Err(range("field_count"));
+    }
+    let mut all = [EvField::fixed(0, 0); MRC_CORE_MAX_EV_FIELDS];
+    for (to, from) in all.iter_mut().zip(&c.fields) {
+        let mrc_core_ev_field { init_val, min_val, max_val, mask, width } = *from;
+        *to = EvField { width, init_val, min_val, max_val, mask };
+    }
+    Ok(Fields { all, len })
+}
+
+pub(crate) fn ev_profile_config<'a>(
+    c: &mrc_core_ev_profile_config,
+    fields: &'a [EvField],
+    paths: &'a [EvEntry],
+) -> Result<EvProfileConfig<'a>, Fault> {
+    let mode = match c.format {
+        MRC_CORE_EV_FORMAT_UDP => FormatMode::Udp,
+        MRC_CORE_EV_FORMAT_STEV => FormatMode::Stev,
+        MRC_CORE_EV_FORMAT_SRV6 => FormatMode::Srv6,
+        _ => return Err(range("format")),
+    };
+    let widths = c.widths.get(..usize::from(c.width_count)).ok_or(range("width_count"))?;
+    let format = match (mode, widths) {
+        (FormatMode::Udp, []) => EvFormat::UDP,
+        (mode, widths) => EvFormat::new(mode, widths)?,
+    };
+    Ok(EvProfileConfig {
+        mode: match c.mode {
+            MRC_CORE_EV_MODE_AUTO => EvMode::Auto,
+            MRC_CORE_EV_MODE_EXPLICIT => EvMode::Explicit,
+            MRC_CORE_EV_MODE_GENERATED => EvMode::Generated,
+            _ => return Err(range("mode")),
+        },
+        format,
+        fields,
+        count: c.count,
+        min_active: c.min_active,
+        events: EvEventMask { good: c.event_good != 0, assumed_bad: c.event_assumed_bad != 0 },
+        paths,
+    })
+}
+
+pub(crate) fn profile_state(state: u8) -> Result<ProfileState, Fault> {
+    match state {
+        MRC_CORE_PROFILE_INIT => Ok(ProfileState::Init),
+        MRC_CORE_PROFILE_OFFLINE => Ok(ProfileState::Offline),
+        MRC_CORE_PROFILE_ONLINE => Ok(ProfileState::Online),
+        _ => Err(range("state")),
+    }
+}
+
+pub(crate) fn ev_profile_info(info: &EvProfileInfo) -> mrc_core_ev_profile_info {
+    let mut fields =
+        [mrc_core_ev_field { init_val: 0, min_val: 0, max_val: 0, mask: 0, width: 0 }; MRC_CORE_MAX_EV_FIELDS];
+    for (to, from) in fields.iter_mut().zip(info.fields.as_slice()) {
+        let EvField { width, init_val, min_val, max_val, mask } = *from;
+        *to = mrc_core_ev_field { init_val, min_val, max_val, mask, width };
+    }
+    let mut widths = [0; MRC_CORE_MAX_EV_FIELDS];
+    for (to, from) in widths.iter_mut().zip(info.format.widths()) {
+        *to = *from;
+    }
+    mrc_core_ev_profile_info {
+        id: info.id,
+        users: info.users,
+        fields,
+        widths,
+        count: info.count,
+        min_active: info.min_active,
+        state: match info.state {
+            ProfileState::Init => MRC_CORE_PROFILE_INIT,
+            ProfileState::Offline => MRC_CORE_PROFILE_OFFLINE,
+            ProfileState::Online => MRC_CORE_PROFILE_ONLINE,
+        },
+        mode: match info.mode {
+            EvMode::Auto => MRC_CORE_EV_MODE_AUTO,
+            EvMode::Explicit => MRC_CORE_EV_MODE_EXPLICIT,
+            EvMode::Generated => MRC_CORE_EV_MODE_GENERATED,
+        },
+        format: match info.format.mode() {
+            FormatMode::Udp => MRC_CORE_EV_FORMAT_UDP,
+            FormatMode::Stev => MRC_CORE_EV_FORMAT_STEV,
+            FormatMode::Srv6 => MRC_CORE_EV_FORMAT_SRV6,
+        },
+        width_count: info.format.widths().len() as u8,
+        field_count: info.fields.as_slice().len() as u8,
+        event_good: info.events.good.into(),
+        event_assumed_bad: info.events.assumed_bad.into(),
+    }
+}
+
+/// Port 0, and whatever else is no port, is none.
+pub(crate) fn ev_spec(c: &mrc_core_ev) -> EvSpec {
+    EvSpec { value: c.value, port: PortNum::new(c.port) }
+}
+
+pub(crate) fn ev_report(report: &EvReport) -> mrc_core_ev_report {
+    let EvSpec { value, port } = report.ev;
+    mrc_core_ev_report {
+        ev: mrc_core_ev { value, port: port.map_or(0, PortNum::value) },
+        state: ev_state(report.state),
+    }
+}
+
+pub(crate) fn ev_state_of(state: u8) -> Result<EvState, Fault> {
+    match state {
+        MRC_CORE_EV_GOOD => Ok(EvState::Good),
+        MRC_CORE_EV_SKIP => Ok(EvState::Skip),
+        MRC_CORE_EV_ASSUMED_BAD => Ok(EvState::AssumedBad),
+        MRC_CORE_EV_DENIED => Ok(EvState::Denied),
+        _ => Err(range("state")),
+    }
+}
+
+pub(crate) fn cc_info(info: &QpccInfo) -> mrc_core_cc_info {
+    mrc_core_cc_info {
+        cwnd_bytes: info.cwnd_bytes,
+        inflight_bytes: info.inflight_bytes.max(0).unsigned_abs(),
+        backlog_bytes: info.load.backlog_bytes,
+        base_rtt_ns: info.base_rtt_ns.unwrap_or(0),
+        avg_delay_ns: info.avg_delay_ns,
+        users: info.users,
+        state: match info.state {
+            QpccState::Idle => MRC_CORE_CC_IDLE,
+            QpccState::Pending => MRC_CORE_CC_PENDING,
+            QpccState::Active => MRC_CORE_CC_ACTIVE,
+            QpccState::Ready => MRC_CORE_CC_READY,
+        },
+    }
+}
+
+pub(crate) fn op_request(c: &mrc_core_op_request) -> Result<OpRequest, Fault> {
+    Ok(OpRequest {
+        cookie: c.cookie,
+        op: match c.op {
+            MRC_CORE_ENDPOINT_EV_PROBE => EndpointOp::EvProbe,
+            MRC_CORE_ENDPOINT_PORT_STATUS => EndpointOp::PortStatusUpdate,
+            _ => return Err(range("op")),
+        },
+        ports: PortMask::from_bits(c.ports),
+        path: ev_entry(&c.path)?,
+        dscp: some(c.has_dscp, c.dscp),
+        timeout_ns: c.timeout_ns,
+    })
+}
+
+pub(crate) fn op_outcome(outcome: &OpOutcome) -> mrc_core_op_outcome {
+    mrc_core_op_outcome {
+        cookie: outcome.cookie,
+        rtt_ns: outcome.answer.map_or(0, |answer| answer.rtt_ns),
+        peer: mrc_core_peer { index: outcome.peer.index() as u32 },
+        op: match outcome.op {
+            EndpointOp::PortStatusUpdate => MRC_CORE_ENDPOINT_PORT_STATUS,
+            _ => MRC_CORE_ENDPOINT_EV_PROBE,
+        },
+        answered: outcome.answer.is_some().into(),
+        port: outcome.answer.map_or(0, |answer| answer.port.value()),
+        adjusted: outcome.answer.is_some_and(|answer| answer.adjusted).into(),
+    }
 }
 
 pub(crate) fn qp(c: mrc_core_qp) -> QpHandle {
@@ -345,6 +564,12 @@ pub(crate) fn rts(c: &mrc_core_rts) -> Result<RtsAttr, Fault> {
         MRC_CORE_SELECT_SPRAY => Selector::Spray,
         MRC_CORE_SELECT_OBLIVIOUS => Selector::Oblivious,
         MRC_CORE_SELECT_PINNED => Selector::Pinned(EvIndex(c.paths.pinned)),
+        MRC_CORE_SELECT_HOPPER => Selector::Hopper(hopper(&c.paths.hopper)),
+        MRC_CORE_SELECT_FLOWBENDER => Selector::FlowBender(FlowBenderConfig {
+            threshold_permille: c.paths.flowbender.threshold_permille,
+            epochs: c.paths.flowbender.epochs,
+            first: EvIndex(c.paths.flowbender.first),
+        }),
         _ => return Err(range("selector")),
     };
     rts.paths = PathConfig {
@@ -381,9 +606,24 @@ pub(crate) fn rts(c: &mrc_core_rts) -> Result<RtsAttr, Fault> {
     Ok(rts)
 }
 
+fn hopper(c: &mrc_core_hopper) -> HopperConfig {
+    HopperConfig {
+        alpha_percent: c.alpha_percent,
+        th_probe_percent: c.th_probe_percent,
+        th_cong_percent: c.th_cong_percent,
+        ttl_probe_percent: c.ttl_probe_percent,
+        delta_rtt_percent: c.delta_rtt_percent,
+        switch_delay_percent: c.switch_delay_percent,
+        switch_delay_max_percent: c.switch_delay_max_percent,
+        move_on_loss: c.move_on_loss != 0,
+        first: EvIndex(c.first),
+    }
+}
+
 pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
     let rts = RtsAttr::software(Psn::new(sq_psn));
     let paths = &rts.paths;
+    let (hopper, flowbender) = (HopperConfig::DEFAULT, FlowBenderConfig::DEFAULT);
     mrc_core_rts {
         base_rtt_ns: rts.base_rtt_ns,
         target_delay_ns: rts.target_delay_ns,
@@ -396,6 +636,22 @@ pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
             backup: paths.backup,
             ev_min_active: paths.ev_min_active,
             pinned: 0,
+            hopper: mrc_core_hopper {
+                alpha_percent: hopper.alpha_percent,
+                th_probe_percent: hopper.th_probe_percent,
+                th_cong_percent: hopper.th_cong_percent,
+                ttl_probe_percent: hopper.ttl_probe_percent,
+                delta_rtt_percent: hopper.delta_rtt_percent,
+                switch_delay_percent: hopper.switch_delay_percent,
+                switch_delay_max_percent: hopper.switch_delay_max_percent,
+                first: hopper.first.0,
+                move_on_loss: hopper.move_on_loss.into(),
+            },
+            flowbender: mrc_core_flowbender {
+                threshold_permille: flowbender.threshold_permille,
+                first: flowbender.first.0,
+                epochs: flowbender.epochs,
+            },
             selector: MRC_CORE_SELECT_SPRAY,
             resurrect_probes: paths.resurrect_probes,
             bad_probes_outstanding: paths.bad_probes_outstanding,
@@ -537,6 +793,13 @@ pub(crate) fn event(event: &Event) -> mrc_core_event {
         psn: 0,
         discard: 0,
         cause: text(""),
+        profile: mrc_core_ev_profile { index: 0 },
+        peer: mrc_core_peer { index: 0 },
+        ports: 0,
+        dropped: 0,
+        rtt_ns: 0,
+        entry: 0,
+        from_entry: 0,
         kind,
         port: 0,
         up: 0,
@@ -574,6 +837,26 @@ pub(crate) fn event(event: &Event) -> mrc_core_event {
                 cause: text(fault.what),
                 ..kind(MRC_CORE_EVENT_DISCARD)
             }
+        }
+        Event::EvProfile { profile, entry, ev, port, state, dropped } => mrc_core_event {
+            profile: mrc_core_ev_profile { index: profile.index() as u32 },
+            entry,
+            ev: ev.0,
+            port: port.value(),
+            to: ev_state(state),
+            dropped,
+            ..kind(MRC_CORE_EVENT_EV_PROFILE)
+        },
+        Event::PeerPorts { peer, ports } => mrc_core_event {
+            peer: mrc_core_peer { index: peer.index() as u32 },
+            ports: ports.bits(),
+            ..kind(MRC_CORE_EVENT_PEER_PORTS)
+        },
+        Event::PathProbe { qp, path, rtt_ns, .. } => {
+            mrc_core_event { qpn: qp.value(), entry: path, rtt_ns, ..kind(MRC_CORE_EVENT_PATH_PROBE) }
+        }
+        Event::PathSwitch { qp, from, to, .. } => {
+            mrc_core_event { qpn: qp.value(), from_entry: from, entry: to, ..kind(MRC_CORE_EVENT_PATH_SWITCH) }
         }
         _ => kind(MRC_CORE_EVENT_OTHER),
     }

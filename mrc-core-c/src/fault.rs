@@ -1,6 +1,6 @@
 //! Refusals as numbers: one code per kind, and the name of what was at fault.
 
-use mrc_core::{ConfigError, Discard, ModifyError, PostError, TableError};
+use mrc_core::{ConfigError, Discard, ModifyError, OpError, PostError, TableError, path::ProfileError};
 
 use crate::{mrc_core_text, types::*};
 
@@ -67,6 +67,38 @@ impl From<PostError> for Fault {
     }
 }
 
+impl From<OpError> for Fault {
+    fn from(error: OpError) -> Self {
+        match error {
+            OpError::Peer => fault(MRC_CORE_E_UNKNOWN, "peer"),
+            OpError::Range => fault(MRC_CORE_E_RANGE, "path"),
+            OpError::Busy => fault(MRC_CORE_E_BUSY, "endpoint operations"),
+            _ => fault(MRC_CORE_E_OTHER, ""),
+        }
+    }
+}
+
+impl From<ProfileError> for Fault {
+    fn from(error: ProfileError) -> Self {
+        match error {
+            ProfileError::Unknown => fault(MRC_CORE_E_UNKNOWN, "EV profile"),
+            ProfileError::NoSuchEv => fault(MRC_CORE_E_UNKNOWN, "EV"),
+            ProfileError::Busy { .. } => fault(MRC_CORE_E_BUSY, "EV profile"),
+            ProfileError::State { .. } => fault(MRC_CORE_E_STATE, "EV profile"),
+            ProfileError::NotExplicit => fault(MRC_CORE_E_STATE, "mode"),
+            ProfileError::Unpopulated { .. } => fault(MRC_CORE_E_STATE, "EV without a value"),
+            ProfileError::Size { .. } | ProfileError::TooFew { .. } => fault(MRC_CORE_E_RANGE, "count"),
+            ProfileError::MinActive { .. } => fault(MRC_CORE_E_RANGE, "min_active"),
+            ProfileError::NoFields | ProfileError::Field(_) => fault(MRC_CORE_E_RANGE, "fields"),
+            ProfileError::TooWide { .. } | ProfileError::Width { .. } => fault(MRC_CORE_E_RANGE, "widths"),
+            ProfileError::EvState => fault(MRC_CORE_E_RANGE, "state"),
+            ProfileError::Port { .. } | ProfileError::Planes { .. } => fault(MRC_CORE_E_RANGE, "port"),
+            ProfileError::Duplicate { .. } => fault(MRC_CORE_E_RANGE, "EV"),
+            _ => fault(MRC_CORE_E_OTHER, ""),
+        }
+    }
+}
+
 impl From<Discard> for Fault {
     fn from(why: Discard) -> Self {
         fault(MRC_CORE_E_DISCARDED - why as i32, why.name())
@@ -92,7 +124,7 @@ pub extern "C" fn mrc_core_error_text(code: i32) -> mrc_core_text {
         MRC_CORE_E_FULL => "no free slot or entry",
         MRC_CORE_E_UNKNOWN => "unknown or stale handle",
         MRC_CORE_E_BUSY => "the object is still in use",
-        MRC_CORE_E_STATE => "not allowed in the QP's state",
+        MRC_CORE_E_STATE => "not allowed in the state of the QP or profile",
         MRC_CORE_E_NO_USABLE_EV => "the EV profile has no usable entry for this QP",
         MRC_CORE_E_LOCAL_KEY => "the L_Key names no region of this protection domain",
         MRC_CORE_E_LOCAL_BOUNDS => "the local range leaves its memory region",

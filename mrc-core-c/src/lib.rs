@@ -13,11 +13,15 @@ mod control;
 mod convert;
 mod fault;
 mod memory;
+mod ops;
+mod profiles;
 mod turn;
 mod types;
 
 pub use control::*;
 pub use fault::mrc_core_error_text;
 pub use memory::{mrc_core_bytes_per_qp, mrc_core_endpoint, mrc_core_init, mrc_core_storage_size};
+pub use ops::*;
+pub use profiles::*;
 pub use turn::*;
 pub use types::*;

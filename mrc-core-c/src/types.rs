@@ -4,7 +4,7 @@
 use core::ffi::c_char;
 
 /// Version of this interface. It changes whenever a struct, a number or a promise does.
-pub const MRC_CORE_ABI: u32 = 1;
+pub const MRC_CORE_ABI: u32 = 2;
 
 /// Alignment of the memory an endpoint lives in, in bytes.
 pub const MRC_CORE_ALIGN: usize = 64;
@@ -17,6 +17,9 @@ pub const MRC_CORE_MAX_GIDS: usize = 4;
 
 /// Copy operations of an SRv6 template at most.
 pub const MRC_CORE_MAX_COPY_OPS: usize = 16;
+
+/// Fields of an EV format at most.
+pub const MRC_CORE_MAX_EV_FIELDS: usize = 16;
 
 /// The smallest `out` of mrc_core_poll_transmit() that every frame's headers fit in, in bytes.
 pub const MRC_CORE_MAX_HEADER_LEN: usize = 192;
@@ -46,7 +49,7 @@ pub const MRC_CORE_E_FULL: i32 = -7;
 pub const MRC_CORE_E_UNKNOWN: i32 = -8;
 /// Another object still uses this one.
 pub const MRC_CORE_E_BUSY: i32 = -9;
-/// The QP is in a state that does not allow it.
+/// The QP or profile is in a state that does not allow it.
 pub const MRC_CORE_E_STATE: i32 = -10;
 /// The EV profile has no usable entry for this QP.
 pub const MRC_CORE_E_NO_USABLE_EV: i32 = -11;
@@ -111,6 +114,15 @@ pub const MRC_CORE_EVENT_QP_STATE: u8 = 4;
 pub const MRC_CORE_EVENT_LOSS: u8 = 5;
 /// A received frame had no further effect; `port`, `discard` and `cause` are set.
 pub const MRC_CORE_EVENT_DISCARD: u8 = 6;
+/// An EV entered a state that the event mask of its profile names, on any QP; `profile`, `entry`, `ev`, `port`, `to` and
+/// `dropped` are set.
+pub const MRC_CORE_EVENT_EV_PROFILE: u8 = 7;
+/// A peer told which of its ports are up; `peer` and `ports` are set.
+pub const MRC_CORE_EVENT_PEER_PORTS: u8 = 8;
+/// A single-path selector begins to probe alternatives; `qpn`, `entry` and `rtt_ns` are set.
+pub const MRC_CORE_EVENT_PATH_PROBE: u8 = 9;
+/// A single-path selector takes another path; `qpn`, `from_entry` and `entry` are set.
+pub const MRC_CORE_EVENT_PATH_SWITCH: u8 = 10;
 /// An event this version of the interface has no number for.
 pub const MRC_CORE_EVENT_OTHER: u8 = 255;
 
@@ -120,7 +132,7 @@ pub const MRC_CORE_EVENTS_QP_ERROR: u8 = 1;
 pub const MRC_CORE_EVENTS_EV: u8 = 2;
 /// EVs into and out of SKIP.
 pub const MRC_CORE_EVENTS_EV_SKIP: u8 = 4;
-/// Ports.
+/// Ports, ours and those of peers.
 pub const MRC_CORE_EVENTS_PORT: u8 = 8;
 /// Every change of state of a QP.
 pub const MRC_CORE_EVENTS_QP_STATE: u8 = 16;
@@ -128,6 +140,8 @@ pub const MRC_CORE_EVENTS_QP_STATE: u8 = 16;
 pub const MRC_CORE_EVENTS_LOSS: u8 = 32;
 /// Single frames that are discarded.
 pub const MRC_CORE_EVENTS_DISCARD: u8 = 64;
+/// What single-path selectors probe and take.
+pub const MRC_CORE_EVENTS_PATH: u8 = 128;
 
 /// What a completed request was: a write.
 pub const MRC_CORE_OP_WRITE: u8 = 0;
@@ -166,6 +180,47 @@ pub const MRC_CORE_SELECT_SPRAY: u8 = 0;
 pub const MRC_CORE_SELECT_OBLIVIOUS: u8 = 1;
 /// One path for everything: entry `pinned` of the profile.
 pub const MRC_CORE_SELECT_PINNED: u8 = 2;
+/// One path, left for a better one when its round trip says that it is congested: `hopper`.
+pub const MRC_CORE_SELECT_HOPPER: u8 = 3;
+/// One path, left for a random one when many packets were marked or lost: `flowbender`.
+pub const MRC_CORE_SELECT_FLOWBENDER: u8 = 4;
+/// No entry: a single-path selector draws the one it begins on.
+pub const MRC_CORE_ENTRY_ANY: u16 = 0xFFFF;
+
+/// Format of EVs: up to 16 bits, the UDP source port.
+pub const MRC_CORE_EV_FORMAT_UDP: u8 = 0;
+/// Up to 32 bits, a field per tier: source port and flow label.
+pub const MRC_CORE_EV_FORMAT_STEV: u8 = 1;
+/// Up to 128 bits: the outer IPv6 destination; up to 256: an SRH segment behind it.
+pub const MRC_CORE_EV_FORMAT_SRV6: u8 = 2;
+
+/// Values of an EV profile: from the engine, or from `paths` of a driver that knows its fabric.
+pub const MRC_CORE_EV_MODE_AUTO: u8 = 0;
+/// A controller programs each entry.
+pub const MRC_CORE_EV_MODE_EXPLICIT: u8 = 1;
+/// From the field descriptions.
+pub const MRC_CORE_EV_MODE_GENERATED: u8 = 2;
+
+/// Life of an EV profile: nothing is known of it.
+pub const MRC_CORE_PROFILE_INIT: u8 = 0;
+/// Configured; an EXPLICIT one is being programmed.
+pub const MRC_CORE_PROFILE_OFFLINE: u8 = 1;
+/// QPs may bind to it.
+pub const MRC_CORE_PROFILE_ONLINE: u8 = 2;
+
+/// Endpoint operation: measure the round trip of one path.
+pub const MRC_CORE_ENDPOINT_EV_PROBE: u8 = 0;
+/// Tell the peer which ports are up. The engine does so by itself when a port changes.
+pub const MRC_CORE_ENDPOINT_PORT_STATUS: u8 = 1;
+
+/// A congestion controller: nothing to send, nothing in flight.
+pub const MRC_CORE_CC_IDLE: u8 = 0;
+/// Nothing to send, packets in flight.
+pub const MRC_CORE_CC_PENDING: u8 = 1;
+/// Data waits, the window is closed.
+pub const MRC_CORE_CC_ACTIVE: u8 = 2;
+/// Data waits, the window is open.
+pub const MRC_CORE_CC_READY: u8 = 3;
 
 /// Congestion control: a window that never changes, `window_bytes` of nominal packets.
 pub const MRC_CORE_CC_FIXED: u8 = 0;
@@ -315,6 +370,8 @@ pub struct mrc_core_cc {
     pub max_cwnd_bytes: u32,
     /// Delays below this count as zero, in nanoseconds.
     pub clear_delay_ns: u32,
+    /// Weight of a delay sample in the average, Q16.16, at most one; 0 = by the time since the last one.
+    pub avg_weight_q16: u32,
     /// MRC_CORE_CC_*.
     pub algorithm: u8,
     /// The fabric trims.
@@ -335,6 +392,12 @@ pub struct mrc_core_config {
     pub limits: mrc_core_limits,
     /// The endpoint's own congestion-control profile, for QPs that name none.
     pub cc: mrc_core_cc,
+    /// Time after which an unanswered Port Status Update is sent again, in nanoseconds.
+    pub port_update_rto_ns: u64,
+    /// Endpoint operations of peers answered per second; 0 answers none.
+    pub endpoint_rate_limit: u32,
+    /// EV probes sent of its own accord per second, over all QPs.
+    pub ev_probe_rate_limit: u32,
     /// Ports, port 1 first.
     pub ports: [mrc_core_port; MRC_CORE_MAX_PORTS],
     /// Inner (or only) addresses of this endpoint: its GIDs.
@@ -383,6 +446,14 @@ pub struct mrc_core_config {
     pub no_receive: u8,
     /// Do not charge a repeated tail to the retry budget while the peer answers it.
     pub tail_retry_lenient: u8,
+    /// QPs of an EV profile take over from each other which EVs are bad.
+    pub share_bad_evs: u8,
+    /// Take the time that endpoint responses wait out of the timestamps they reflect.
+    pub endpoint_svc_time: u8,
+    /// Tell the peer our ports when a QP enters RTS.
+    pub port_update_on_rts: u8,
+    /// Port masks on the wire count ports from zero.
+    pub port_mask_zero_based: u8,
 }
 
 /// A registered region. Stale after mrc_core_deregister_mr(), even if the slot is used again.
@@ -531,6 +602,42 @@ pub struct mrc_core_rtr {
     pub svc_time: u8,
 }
 
+/// MRC_CORE_SELECT_HOPPER; percent of the base RTT where a time is meant.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mrc_core_hopper {
+    /// Weight of a new sample in the average round trip, in percent.
+    pub alpha_percent: u16,
+    /// Average above which alternatives are probed.
+    pub th_probe_percent: u16,
+    /// Average above which the path counts as congested.
+    pub th_cong_percent: u16,
+    /// How long a path is not probed again, and how long its answer is believed.
+    pub ttl_probe_percent: u16,
+    /// An alternative wins when its round trip is below this part of the average of the current path.
+    pub delta_rtt_percent: u16,
+    /// Pause before a switch, in percent of what the round trips differ by; 0 never pauses.
+    pub switch_delay_percent: u16,
+    /// Longest pause.
+    pub switch_delay_max_percent: u16,
+    /// Entry of the profile to begin on, or MRC_CORE_ENTRY_ANY.
+    pub first: u16,
+    /// An inferred loss on the current path moves the QP, once per epoch, even if the EV stays healthy.
+    pub move_on_loss: u8,
+}
+
+/// MRC_CORE_SELECT_FLOWBENDER.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mrc_core_flowbender {
+    /// Part of an epoch's acknowledgements that may be marked or lost, in tenths of a percent.
+    pub threshold_permille: u16,
+    /// Entry of the profile to begin on, or MRC_CORE_ENTRY_ANY.
+    pub first: u16,
+    /// Epochs in a row above the threshold before the QP moves; 0 counts as 1.
+    pub epochs: u8,
+}
+
 /// Path selection of one QP.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -547,6 +654,10 @@ pub struct mrc_core_paths {
     pub ev_min_active: u16,
     /// The profile's entry, for MRC_CORE_SELECT_PINNED.
     pub pinned: u16,
+    /// For MRC_CORE_SELECT_HOPPER.
+    pub hopper: mrc_core_hopper,
+    /// For MRC_CORE_SELECT_FLOWBENDER.
+    pub flowbender: mrc_core_flowbender,
     /// MRC_CORE_SELECT_*.
     pub selector: u8,
     /// Good probe answers in a row that revive an EV.
@@ -725,6 +836,20 @@ pub struct mrc_core_event {
     pub discard: i32,
     /// In words: why a QP failed, how a loss was found, why a frame was discarded.
     pub cause: mrc_core_text,
+    /// EV profile.
+    pub profile: mrc_core_ev_profile,
+    /// Peer.
+    pub peer: mrc_core_peer,
+    /// The peer's ports, bit N for port N.
+    pub ports: u32,
+    /// Events of EV profiles that found the queue full since the last one.
+    pub dropped: u32,
+    /// Latest round trip of the path, in nanoseconds.
+    pub rtt_ns: u32,
+    /// Entry of an EV profile.
+    pub entry: u16,
+    /// Entry of the path that is left.
+    pub from_entry: u16,
     /// MRC_CORE_EVENT_*.
     pub kind: u8,
     /// Port.
@@ -783,4 +908,165 @@ pub struct mrc_core_port_stats {
     pub rx_packets: u64,
     /// Payload bytes placed.
     pub rx_bytes: u64,
+}
+
+/// An EV as a controller names it: bits before expansion, byte 0 the most significant, and port. All zero with port 0: an
+/// entry without a value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct mrc_core_ev {
+    /// The bits.
+    pub value: [u8; 32],
+    /// The port, 1-based.
+    pub port: u8,
+}
+
+/// An entry of an EV profile, as a controller sees it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct mrc_core_ev_report {
+    /// Value and port.
+    pub ev: mrc_core_ev,
+    /// MRC_CORE_EV_*.
+    pub state: u8,
+}
+
+/// How bits of an EV become a field of the expanded value: `init_val` with those bits replaced that `mask` names.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct mrc_core_ev_field {
+    /// The field where the EV says nothing.
+    pub init_val: u32,
+    /// Least generated value.
+    pub min_val: u32,
+    /// Greatest generated value.
+    pub max_val: u32,
+    /// Bits that come from the EV.
+    pub mask: u32,
+    /// Bits of the field; at most 32, and those of the format.
+    pub width: u8,
+}
+
+/// What an EV profile is configured with. Start from all zeros.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mrc_core_ev_profile_config {
+    /// MRC_CORE_EV_MODE_AUTO only: paths as they are on the wire, of which the first `count` are taken; NULL = values are
+    /// made.
+    pub paths: *const mrc_core_ev_entry,
+    /// Paths there are; at most `limits.profile_evs`.
+    pub path_count: u32,
+    /// Field descriptions, first field most significant; none = every bit of every field is the EV's, except in
+    /// MRC_CORE_EV_MODE_GENERATED, which needs them.
+    pub fields: [mrc_core_ev_field; MRC_CORE_MAX_EV_FIELDS],
+    /// Field widths of the format, in bits.
+    pub widths: [u8; MRC_CORE_MAX_EV_FIELDS],
+    /// Entries; at most `limits.profile_evs`.
+    pub count: u16,
+    /// EVs that stay in rotation whatever happens; 0 = as each QP says.
+    pub min_active: u16,
+    /// MRC_CORE_EV_MODE_*.
+    pub mode: u8,
+    /// MRC_CORE_EV_FORMAT_*.
+    pub format: u8,
+    /// Fields of the format; 0 = one of 16 bits, for MRC_CORE_EV_FORMAT_UDP.
+    pub width_count: u8,
+    /// Field descriptions.
+    pub field_count: u8,
+    /// Raise an event when an entry becomes GOOD.
+    pub event_good: u8,
+    /// Raise an event when an entry becomes ASSUMED_BAD.
+    pub event_assumed_bad: u8,
+}
+
+/// A picture of an EV profile.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mrc_core_ev_profile_info {
+    /// The number it was opened with.
+    pub id: u64,
+    /// QPs bound to it.
+    pub users: u32,
+    /// Field descriptions in force.
+    pub fields: [mrc_core_ev_field; MRC_CORE_MAX_EV_FIELDS],
+    /// Field widths of the format.
+    pub widths: [u8; MRC_CORE_MAX_EV_FIELDS],
+    /// Entries.
+    pub count: u16,
+    /// EVs that stay in rotation.
+    pub min_active: u16,
+    /// MRC_CORE_PROFILE_*.
+    pub state: u8,
+    /// MRC_CORE_EV_MODE_*.
+    pub mode: u8,
+    /// MRC_CORE_EV_FORMAT_*.
+    pub format: u8,
+    /// Fields of the format.
+    pub width_count: u8,
+    /// Field descriptions.
+    pub field_count: u8,
+    /// It raises an event when an entry becomes GOOD.
+    pub event_good: u8,
+    /// It raises an event when an entry becomes ASSUMED_BAD.
+    pub event_assumed_bad: u8,
+}
+
+/// A picture of a congestion controller, for all QPs that share it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mrc_core_cc_info {
+    /// Window in bytes of nominal packets; UINT64_MAX without limit.
+    pub cwnd_bytes: u64,
+    /// Bytes in flight.
+    pub inflight_bytes: u64,
+    /// Bytes of data never sent.
+    pub backlog_bytes: u64,
+    /// Smallest round trip known in nanoseconds; 0 where the algorithm has none.
+    pub base_rtt_ns: u64,
+    /// Average queueing delay in nanoseconds; 0 where the algorithm has none.
+    pub avg_delay_ns: u64,
+    /// QPs that share it.
+    pub users: u32,
+    /// MRC_CORE_CC_IDLE to MRC_CORE_CC_READY.
+    pub state: u8,
+}
+
+/// An endpoint operation to perform once, over one path. Start from all zeros.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mrc_core_op_request {
+    /// Comes back in the outcome.
+    pub cookie: u64,
+    /// Time to wait for the answer, in nanoseconds.
+    pub timeout_ns: u64,
+    /// The path; `dst` where the peer's route is MRC_CORE_ROUTE_SRV6_ENTRY, and only there.
+    pub path: mrc_core_ev_entry,
+    /// Ports that MRC_CORE_ENDPOINT_PORT_STATUS tells, bit N for port N.
+    pub ports: u32,
+    /// MRC_CORE_ENDPOINT_*.
+    pub op: u8,
+    /// `dscp` is set; by default that of data which must not be trimmed for a probe, of control packets for an update.
+    pub has_dscp: u8,
+    /// Code point, 6 bits.
+    pub dscp: u8,
+}
+
+/// How an endpoint operation ended.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mrc_core_op_outcome {
+    /// Of the request.
+    pub cookie: u64,
+    /// Round trip, in nanoseconds; 0 without an answer.
+    pub rtt_ns: u64,
+    /// Of the request.
+    pub peer: mrc_core_peer,
+    /// Of the request.
+    pub op: u8,
+    /// The answer came in time.
+    pub answered: u8,
+    /// Port it arrived on.
+    pub port: u8,
+    /// The peer took its service time out of the round trip.
+    pub adjusted: u8,
 }

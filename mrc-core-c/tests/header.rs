@@ -38,17 +38,8 @@ fn structs() -> String {
         mrc_core_ip { version, bytes }
         mrc_core_port { present, has_sid, has_addr, mac, sid, addr }
         mrc_core_dscp { no_trim, trimmable, trimmable_retx, trimmed, trimmed_lasthop, control }
-        mrc_core_cc {
-            rate_bps, window_bytes, base_rtt_ns, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16,
-            max_md_jump_q16, qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, clear_delay_ns,
-            algorithm, trimming, qa_gate, disable_qa,
-        }
-        mrc_core_config {
-            abi, limits, cc, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start,
-            sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, oor_silent,
-            answers_on_silent_planes, complete_on_sack, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events,
-            no_receive, tail_retry_lenient,
-        }
+        mrc_core_cc { rate_bps, window_bytes, base_rtt_ns, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16, max_md_jump_q16, qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, clear_delay_ns, avg_weight_q16, algorithm, trimming, qa_gate, disable_qa }
+        mrc_core_config { abi, limits, cc, port_update_rto_ns, endpoint_rate_limit, ev_probe_rate_limit, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start, sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, oor_silent, answers_on_silent_planes, complete_on_sack, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events, no_receive, tail_retry_lenient, share_bad_evs, endpoint_svc_time, port_update_on_rts, port_mask_zero_based }
         mrc_core_mr { index, generation }
         mrc_core_qp { index, qpn }
         mrc_core_cq { index }
@@ -63,10 +54,7 @@ fn structs() -> String {
             peer, ev_profile, dest_qp, rq_psn, path_mtu, max_wimm_dest, mpr_dest, trim_nack, dynamic_mpr,
             svc_time,
         }
-        mrc_core_paths {
-            probe_interval_ns, skip_ns, active, backup, ev_min_active, pinned, selector, resurrect_probes,
-            bad_probes_outstanding, loss_streak, skip_mode, loss_ev_action, last_resort,
-        }
+        mrc_core_paths { probe_interval_ns, skip_ns, active, backup, ev_min_active, pinned, hopper, flowbender, selector, resurrect_probes, bad_probes_outstanding, loss_streak, skip_mode, loss_ev_action, last_resort }
         mrc_core_rts {
             base_rtt_ns, target_delay_ns, probe_rate_limit_ns, keepalive_ns, paths, sq_psn, cc_profile,
             reorder_pkts_min, reorder_factor, max_wimm, mpr, trimming, timeout, retry_linear, retry_exponential,
@@ -80,11 +68,21 @@ fn structs() -> String {
             wr_id, since_ack_ns, qpn, byte_len, first_psn, imm, last_ev, last_port, status, operation, has_imm,
             solicited, retries,
         }
-        mrc_core_event { qpn, ev, psn, discard, cause, kind, port, up, from, to }
+        mrc_core_event { qpn, ev, psn, discard, cause, profile, peer, ports, dropped, rtt_ns, entry, from_entry, kind, port, up, from, to }
         mrc_core_qp_info {
             base_rtt_ns, cause, dest_qp, outstanding, queued, receives, suspended_ports, evs_good, evs_skip,
             evs_assumed_bad, evs_denied, evs_active, state, retries,
         }
+        mrc_core_hopper { alpha_percent, th_probe_percent, th_cong_percent, ttl_probe_percent, delta_rtt_percent, switch_delay_percent, switch_delay_max_percent, first, move_on_loss }
+        mrc_core_flowbender { threshold_permille, first, epochs }
+        mrc_core_ev { value, port }
+        mrc_core_ev_report { ev, state }
+        mrc_core_ev_field { init_val, min_val, max_val, mask, width }
+        mrc_core_ev_profile_config { paths, path_count, fields, widths, count, min_active, mode, format, width_count, field_count, event_good, event_assumed_bad }
+        mrc_core_ev_profile_info { id, users, fields, widths, count, min_active, state, mode, format, width_count, field_count, event_good, event_assumed_bad }
+        mrc_core_cc_info { cwnd_bytes, inflight_bytes, backlog_bytes, base_rtt_ns, avg_delay_ns, users, state }
+        mrc_core_op_request { cookie, timeout_ns, path, ports, op, has_dscp, dscp }
+        mrc_core_op_outcome { cookie, rtt_ns, peer, op, answered, port, adjusted }
         mrc_core_port_stats { tx_packets, tx_bytes, rx_packets, rx_bytes }
     }
     c
@@ -125,7 +123,7 @@ fn constants() -> String {
         MRC_CORE_ROUTE_SRV6, MRC_CORE_ROUTE_SRV6_ENTRY, MRC_CORE_SELECT_SPRAY, MRC_CORE_SELECT_OBLIVIOUS,
         MRC_CORE_SELECT_PINNED, MRC_CORE_CC_FIXED, MRC_CORE_CC_NONE, MRC_CORE_CC_NSCC, MRC_CORE_SKIP_ROTATION,
         MRC_CORE_SKIP_TIME, MRC_CORE_LOSS_BY_TRIMMING, MRC_CORE_LOSS_ASSUMED_BAD, MRC_CORE_LOSS_SKIP,
-        MRC_CORE_LOSS_NONE,
+        MRC_CORE_LOSS_NONE, MRC_CORE_MAX_EV_FIELDS, MRC_CORE_EVENT_EV_PROFILE, MRC_CORE_EVENT_PEER_PORTS, MRC_CORE_EVENT_PATH_PROBE, MRC_CORE_EVENT_PATH_SWITCH, MRC_CORE_EVENTS_PATH, MRC_CORE_SELECT_HOPPER, MRC_CORE_SELECT_FLOWBENDER, MRC_CORE_ENTRY_ANY, MRC_CORE_EV_FORMAT_UDP, MRC_CORE_EV_FORMAT_STEV, MRC_CORE_EV_FORMAT_SRV6, MRC_CORE_EV_MODE_AUTO, MRC_CORE_EV_MODE_EXPLICIT, MRC_CORE_EV_MODE_GENERATED, MRC_CORE_PROFILE_INIT, MRC_CORE_PROFILE_OFFLINE, MRC_CORE_PROFILE_ONLINE, MRC_CORE_ENDPOINT_EV_PROBE, MRC_CORE_ENDPOINT_PORT_STATUS, MRC_CORE_CC_IDLE, MRC_CORE_CC_PENDING, MRC_CORE_CC_ACTIVE, MRC_CORE_CC_READY,
     }
     let in_source = source.lines().filter(|line| line.starts_with("pub const ")).count();
     assert_eq!(count, in_source, "a constant of src/types.rs is missing above");
