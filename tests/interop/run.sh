@@ -136,6 +136,23 @@ else
     say "verbs_stress.c, 4 threads with 16 QPs each" FAIL "$(tail -n 1 "$logs/err")"
 fi
 
+# The same test, with memory closed before it is deregistered: a byte placed late must not go unnoticed.
+result=0
+on hA env MRC_LOG=off "$logs/verbs_stress" 10 1 late >"$logs/out" 2>"$logs/err" || result=$?
+say "verbs_stress.c notices a late write" "$([ "$result" = 139 ] && echo ok || echo FAIL)" "exit code $result"
+
+# And under memcheck, which finds what the closed pages do not: use of memory that was freed, and what is never freed.
+memcheck=(valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite --fair-sched=yes)
+if [ "$stress" -lt 60 ]; then
+    echo "SKIP verbs_stress.c under valgrind: in the long form only"
+elif ! command -v valgrind >/dev/null; then
+    echo "SKIP verbs_stress.c under valgrind: it is not installed"
+elif on hA env MRC_LOG=off "${memcheck[@]}" "$logs/verbs_stress" $stress >"$logs/out" 2>"$logs/err"; then
+    say "verbs_stress.c under valgrind" ok "$(cat "$logs/out")"
+else
+    say "verbs_stress.c under valgrind" FAIL "$(grep -m 1 -e Invalid -e 'definitely lost' -e depends "$logs/err" || tail -n 1 "$logs/err")"
+fi
+
 cc -O2 -o "$logs/verbs_cost" tests/interop/verbs_cost.c -libverbs
 if on hA "$logs/verbs_cost" >"$logs/out" 2>"$logs/err"; then
     say "verbs_cost.c" ok "$(cat "$logs/out")"

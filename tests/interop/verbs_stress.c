@@ -2,8 +2,10 @@
  * memory is deregistered and closed while its peer writes, and which are destroyed, reset and reconnected at any time. A byte
  * placed after ibv_dereg_mr returned hits a closed page and ends the program. Prints its seed.
  *
- *   verbs_stress SECONDS [SEED] */
+ *   verbs_stress SECONDS [SEED]
+ *   verbs_stress SECONDS SEED late    closes memory too early, so that it is written late: must die of SIGSEGV */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@ enum { THREADS = 4, PAIRS = 8, SIZE = 1 << 16 };
 static struct ibv_context *ctx;
 static unsigned seed;
 static double end;
+static int late;
 
 struct pair {
     struct ibv_cq *cq;
@@ -74,6 +77,10 @@ static void make_memory(struct worker *w, struct pair *p, int side) {
 }
 
 static void drop_memory(struct pair *p, int side) {
+    if (late) {
+        NEED(!mprotect(p->memory[side], SIZE, PROT_NONE));
+        usleep(500);
+    }
     NEED(!ibv_dereg_mr(p->mr[side]));
     /* Closed first, so that another thread's mapping cannot hide a late write. */
     NEED(!mprotect(p->memory[side], SIZE, PROT_NONE));
@@ -169,7 +176,39 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* Pages of ours, and descriptors. */
+/* As many objects as the device has places for: none is lost. */
+static void fill(void) {
+    struct ibv_device_attr limits;
+    NEED(!ibv_query_device(ctx, &limits));
+    struct ibv_pd *pd = ibv_alloc_pd(ctx);
+    struct ibv_cq **cq = calloc(limits.max_cq + 1, sizeof *cq);
+    struct ibv_qp **qp = calloc(limits.max_qp + 1, sizeof *qp);
+    struct ibv_mr **mr = calloc(limits.max_mr + 1, sizeof *mr);
+    static char memory[4096];
+    NEED(pd && cq && qp && mr);
+    for (int i = 0; i < limits.max_cq; i++) NEED(cq[i] = ibv_create_cq(ctx, 1, NULL, NULL, 0));
+    for (int i = 0; i < limits.max_mr; i++) NEED(mr[i] = ibv_reg_mr(pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE));
+    struct ibv_qp_init_attr init = {.send_cq = cq[0], .recv_cq = cq[0], .qp_type = IBV_QPT_RC, .cap = {.max_send_wr = 1}};
+    for (int i = 0; i < limits.max_qp; i++) NEED(qp[i] = ibv_create_qp(pd, &init));
+    NEED(!ibv_create_cq(ctx, 1, NULL, NULL, 0) && !ibv_create_qp(pd, &init));
+    NEED(!ibv_reg_mr(pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE));
+    for (int i = 0; i < limits.max_qp; i++) NEED(!ibv_destroy_qp(qp[i]));
+    for (int i = 0; i < limits.max_mr; i++) NEED(!ibv_dereg_mr(mr[i]));
+    for (int i = 0; i < limits.max_cq; i++) NEED(!ibv_destroy_cq(cq[i]));
+    NEED(!ibv_dealloc_pd(pd));
+    free(cq), free(qp), free(mr);
+}
+
+static int descriptors(void) {
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    NEED(directory);
+    while (readdir(directory)) count++;
+    closedir(directory);
+    return count;
+}
+
+/* Pages of ours. */
 static long resident(void) {
     long total, pages;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -185,9 +224,11 @@ int main(int argc, char **argv) {
     NEED(list && list[0]);
     NEED(ctx = ibv_open_device(list[0]));
     ibv_free_device_list(list);
+    late = argc > 3 && !strcmp(argv[3], "late");
     static struct worker workers[THREADS];
     unsigned long writes = 0, completions = 0, failures = 0, changes = 0;
     long before = 0;
+    int open_before = 0;
     /* Two rounds: the second must not need more memory than the first left behind. */
     for (int round = 0; round < 2; round++) {
         end = now() + seconds / 2;
@@ -205,9 +246,11 @@ int main(int argc, char **argv) {
             writes += w->writes, completions += w->completions, failures += w->failures;
             changes += w->deregistered + w->destroyed + w->reset;
         }
-        if (round == 0) before = resident();
+        if (round == 0) before = resident(), open_before = descriptors();
     }
+    NEED(descriptors() == open_before);
     long grown = (resident() - before) * 4;
+    fill();
     printf("seed %u: %lu writes, %lu completions, %lu of them failed, %lu objects revoked, destroyed or reset, %ld KiB grown\n", seed,
            writes, completions, failures, changes, grown);
     NEED(!ibv_close_device(ctx));
