@@ -109,7 +109,7 @@ impl BthRepr {
     }
 
     /// As [`BthRepr::emit`], with the solicited bit at `se_bit` (7 or 6; anything else means 7).
-    #[inline]
+    #[inline(always)]
     pub const fn emit_with(&self, out: &mut [u8; Self::LEN], se_bit: u8) {
         let se = if self.se { se_mask(se_bit) } else { 0 };
         let flags = if self.ack_req { field::ACK_REQ } else { 0 }

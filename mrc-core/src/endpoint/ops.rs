@@ -411,7 +411,7 @@ impl Endpoint<'_> {
             let profile = slot.ev_profile;
             let way = if profile.is_some() {
                 let choice = self.peers.get_mut(due.peer as usize).and_then(|slot| slot.ways.pick(free));
-                choice.and_then(|choice| self.way(due.peer, profile, choice))
+                choice.map(|choice| Way::of(profile, choice))
             } else if free.contains(due.port) {
                 self.way_of(due.peer, &EvEntry::new(due.ev, due.port))
             } else {
@@ -459,7 +459,7 @@ impl Endpoint<'_> {
             slot.update.todo = slot.update.todo.without(port);
             let (choice, profile, id) = (slot.ways.on(port), slot.ev_profile, slot.update.id);
             self.round_sent(now, peer);
-            let Some(way) = choice.and_then(|choice| self.way(peer, profile, choice)) else { continue };
+            let Some(way) = choice.map(|choice| Way::of(profile, choice)) else { continue };
             let Some((transmit, rest)) = self.op_headers(peer, &way, Opcode::EndpointRequest, id, None, out) else {
                 continue;
             };

@@ -33,13 +33,19 @@ impl Endpoint<'_> {
     ///
     /// `None`: nothing to send now. The driver appends payload, pad and ICRC (`mrc_wire::icrc`).
     pub fn poll_transmit(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
-        if self.control.is_empty() && self.urgent.is_empty() && self.ready.is_empty() && self.ops.is_idle() {
+        let only_data = self.control.is_empty() && self.urgent.is_empty() && self.ops.is_idle();
+        if only_data && self.ready.is_empty() {
             return None;
         }
         let ports = ports.and(self.up);
         if ports.is_empty() || out.len() < MAX_HEADER_LEN {
             return None;
         }
+        if only_data { self.poll_data(now, ports, out) } else { self.poll_any(now, ports, out) }
+    }
+
+    #[inline(never)]
+    fn poll_any(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
         if !self.ops.is_idle()
             && let Some(transmit) = self.send_op(now, ports, out)
         {

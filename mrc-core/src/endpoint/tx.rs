@@ -264,35 +264,16 @@ impl Endpoint<'_> {
     #[inline]
     fn way_of_qp(&self, qp: u32, choice: Choice) -> Option<(u32, Way)> {
         let slot = self.qps.get(qp as usize)?;
-        Some((slot.peer, self.way(slot.peer, Some(slot.ev_profile), choice)?))
-    }
-
-    /// The path `choice`, drawn from profile `profile`, on the wire.
-    #[inline]
-    pub(super) fn way(&self, peer: u32, profile: Option<u32>, choice: Choice) -> Option<Way> {
-        let outer = match &self.peers.get(peer as usize)?.route {
-            Route::Plain => None,
-            Route::Srv6(map) => Some(map.apply(choice.ev)),
-            Route::Srv6Entry => {
-                //= MAP-005, MAP-006
-                let base = (profile? as usize).checked_mul(self.limits.profile_evs)?;
-                return Some(Way::routed(self.ev_entries.get(base.checked_add(choice.entry.into())?)?));
-            }
-        };
-        Some(Way { ev: choice.ev, port: choice.port, outer, segment: None })
+        Some((slot.peer, Way::of(Some(slot.ev_profile), choice)))
     }
 
     /// A path that is given entry and all.
     pub(super) fn way_of(&self, peer: u32, entry: &EvEntry) -> Option<Way> {
-        let outer = match &self.peers.get(peer as usize)?.route {
-            Route::Plain => None,
-            Route::Srv6(map) => Some(map.apply(entry.ev)),
-            Route::Srv6Entry => {
-                entry.dst?;
-                return Some(Way::routed(entry));
-            }
-        };
-        Some(Way { ev: entry.ev, port: entry.port, outer, segment: None })
+        if matches!(self.peers.get(peer as usize)?.route, Route::Srv6Entry) {
+            entry.dst?;
+        }
+        let via = Via::Given { outer: entry.dst, segment: entry.segment };
+        Some(Way { ev: entry.ev, port: entry.port, via })
     }
 
     #[inline(always)]
@@ -312,10 +293,26 @@ impl Endpoint<'_> {
         out: &mut [u8],
     ) -> Option<(usize, Transmit)> {
         let plane = usize::from(way.port.plane());
-        let template = self.peers.get(peer as usize)?.templates.get(plane)?.as_ref()?;
+        let slot = self.peers.get(peer as usize)?;
+        let template = slot.templates.get(plane)?.as_ref()?;
+        let mapped;
+        let (outer, segment) = match (&slot.route, &way.via) {
+            (Route::Plain, _) => (None, None),
+            (Route::Srv6(map), _) => {
+                mapped = map.apply(way.ev);
+                (Some(&mapped), None)
+            }
+            //= MAP-005, MAP-006
+            (Route::Srv6Entry, Via::Entry { profile, entry }) => {
+                let first = ((*profile)? as usize).checked_mul(self.limits.profile_evs)?;
+                let entry = self.ev_entries.get(first.checked_add((*entry).into())?)?;
+                (entry.dst.as_ref(), entry.segment.as_ref())
+            }
+            (Route::Srv6Entry, Via::Given { outer, segment }) => (outer.as_ref(), segment.as_ref()),
+        };
         let udp_payload = sizes.headers + sizes.payload as usize + usize::from(sizes.pad) + mrc_wire::icrc::LEN;
-        let start = template.emit_via(out, way.ev, dscp, ecn, udp_payload, way.outer.as_ref(), way.segment.as_ref())?;
-        let l3_offset = template.l3_offset() + if way.segment.is_some() { template.segment_len() } else { 0 };
+        let start = template.emit_via(out, way.ev, dscp, ecn, udp_payload, outer, segment)?;
+        let l3_offset = template.l3_offset() + if segment.is_some() { template.segment_len() } else { 0 };
         let transmit = Transmit {
             header_len: start + sizes.headers,
             l3_offset,
@@ -338,17 +335,34 @@ impl Endpoint<'_> {
 pub(super) struct Way {
     pub(super) ev: Ev,
     pub(super) port: PortNum,
-    /// Outer destination under SRv6.
-    pub(super) outer: Option<[u8; 16]>,
-    /// Segment of the SRH behind it.
-    pub(super) segment: Option<[u8; 16]>,
+    pub(super) via: Via,
 }
 
 impl Way {
-    /// The path of an entry that holds its own route.
-    fn routed(entry: &EvEntry) -> Self {
-        Self { ev: entry.ev, port: entry.port, outer: entry.dst, segment: entry.segment }
+    /// The path `choice`, drawn from profile `profile`.
+    #[inline]
+    pub(super) fn of(profile: Option<u32>, choice: Choice) -> Self {
+        Self { ev: choice.ev, port: choice.port, via: Via::Entry { profile, entry: choice.entry } }
     }
+}
+
+/// Where the SRv6 destination of a path comes from when the peer's paths hold their own; else the peer's mapping makes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Via {
+    /// This entry of a profile.
+    Entry {
+        /// The profile, where there is one.
+        profile: Option<u32>,
+        /// Index in the profile.
+        entry: u16,
+    },
+    /// These.
+    Given {
+        /// Outer destination.
+        outer: Option<[u8; 16]>,
+        /// Segment of the SRH behind it.
+        segment: Option<[u8; 16]>,
+    },
 }
 
 /// Lengths of what follows the lower layers, in bytes.
