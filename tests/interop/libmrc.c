@@ -147,6 +147,33 @@ static void profile(void) {
     CHECK("and ONLINE", !mrc_ctl_modify_cc_profile(mrc, CONTROL, &cc, MRC_CTL_CC_PROFILE_STATE | MRC_CTL_CC_PROFILE_CONFIG));
 }
 
+/* What a controller can get wrong, and the number of each. */
+static void refusals(void) {
+    struct mrc_ctl_ev_op_entry one = {.state = MRC_CTL_EV_GOOD};
+    struct mrc_ctl_ev_field any = {.width = 24};
+    struct mrc_ctl_ev_profile_attr attr = {
+        .profile_state = MRC_CTL_PROFILE_OFFLINE,
+        .ev_mode = MRC_CTL_EV_MODE_GEN,
+        .ev_fmt_profile_id = FORMAT,
+        .ev_count = 2,
+        .ev_op = {MRC_CTL_EV_OP_REPLACE_EV, &one, 1},
+        .ev_fields_op = {MRC_CTL_EV_FIELDS_OP_MODIFY_FIELDS, &any, 1},
+    };
+    int all = MRC_CTL_EV_PROFILE_STATE | MRC_CTL_EV_PROFILE_MODE | MRC_CTL_EV_PROFILE_FMT_ID | MRC_CTL_EV_PROFILE_COUNT;
+    CHECK("GEN without fields", mrc_ctl_modify_ev_profile(mrc, 1, &attr, all) == -1 && errno == EINVAL);
+    CHECK("fewer values than entries", mrc_ctl_modify_ev_profile(mrc, 1, &attr, all | MRC_CTL_EV_PROFILE_EV_FIELDS_OP) == -1 && errno == E2BIG);
+    CHECK("both operations at once",
+          mrc_ctl_modify_ev_profile(mrc, PROFILE, &attr, MRC_CTL_EV_PROFILE_EV_OP | MRC_CTL_EV_PROFILE_EV_FIELDS_OP) == -1 && errno == EINVAL);
+    CHECK("an ONLINE profile has its values", mrc_ctl_modify_ev_profile(mrc, PROFILE, &attr, MRC_CTL_EV_PROFILE_EV_OP) == -1 && errno == EINVAL);
+    attr.cur_profile_state = MRC_CTL_PROFILE_OFFLINE;
+    CHECK("a state that it is not in",
+          mrc_ctl_modify_ev_profile(mrc, PROFILE, &attr, MRC_CTL_EV_PROFILE_STATE | MRC_CTL_EV_PROFILE_CUR_STATE) == -1 && errno == EINVAL);
+    struct mrc_ctl_ev_fmt_profile_attr format = {.profile_state = MRC_CTL_PROFILE_OFFLINE};
+    CHECK("a format in use stays", mrc_ctl_modify_ev_fmt_profile(mrc, FORMAT, &format, MRC_CTL_EV_FMT_PROFILE_STATE) == -1 && errno == EBUSY);
+    struct mrc_ctl_port_attr port = {.port_admin_state = 2};
+    CHECK("a port is enabled or disabled", mrc_ctl_modify_port(mrc, 1, &port, MRC_CTL_PORT_ADMIN_STATE) == -1 && errno == EINVAL);
+}
+
 static void write_with_immediate(const char *what, struct mrc_qp *a, struct mrc_qp *b, struct mrc_cq *cq) {
     struct ibv_recv_wr receive = {.wr_id = 5}, *bad;
     memset(memory, 'x', SIZE);
@@ -233,6 +260,7 @@ int main(int argc, char **argv) {
     device();
     formats();
     profile();
+    refusals();
     struct mrc_qp_hint_init_attr hint_attr = {.attr = {.num_qps_per_peer = 2, .num_send_peers = 1}};
     struct mrc_qp_hint_attr asked;
     struct mrc_qp_hint *hint = mrc_create_qp_hint(mrc, &hint_attr);
