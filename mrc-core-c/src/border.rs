@@ -7,9 +7,9 @@
 use core::slice;
 
 use crate::{
+    codes::{MRC_CORE_E_ALIGN, MRC_CORE_E_NO_ENDPOINT, MRC_CORE_E_NULL},
     fault::{Fault, fault},
     memory::mrc_core_endpoint,
-    types::{MRC_CORE_E_ALIGN, MRC_CORE_E_NO_ENDPOINT, MRC_CORE_E_NULL},
 };
 
 /// Refuses NULL and what is not aligned.

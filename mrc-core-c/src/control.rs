@@ -5,6 +5,7 @@ use mrc_core::{Access, Instant, MemRange, Pd, QpInit};
 
 use crate::{
     border,
+    codes::*,
     convert::{self, cq, mr, peer_config, port, qp},
     fault::{Fault, fault, text},
     memory::mrc_core_endpoint,

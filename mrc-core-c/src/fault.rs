@@ -2,7 +2,7 @@
 
 use mrc_core::{ConfigError, Discard, ModifyError, OpError, PostError, TableError, path::ProfileError};
 
-use crate::{mrc_core_text, types::*};
+use crate::{codes::*, mrc_core_text};
 
 /// A refusal.
 #[derive(Clone, Copy, Debug)]

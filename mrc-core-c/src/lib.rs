@@ -9,8 +9,11 @@
 #![allow(non_camel_case_types, reason = "names of C")]
 
 mod border;
+mod codes;
 mod control;
+mod control_types;
 mod convert;
+mod convert_control;
 mod fault;
 mod memory;
 mod ops;
@@ -18,7 +21,9 @@ mod profiles;
 mod turn;
 mod types;
 
+pub use codes::*;
 pub use control::*;
+pub use control_types::*;
 pub use fault::mrc_core_error_text;
 pub use memory::{mrc_core_bytes_per_qp, mrc_core_endpoint, mrc_core_init, mrc_core_storage_size};
 pub use ops::*;

@@ -15,6 +15,7 @@ use mrc_core::{
 
 use crate::{
     border,
+    codes::*,
     convert::{endpoint_config, limits_of},
     fault::{Fault, fault, text},
     types::*,

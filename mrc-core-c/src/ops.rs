@@ -3,10 +3,7 @@
 use mrc_core::{Instant, PeerHandle, PortMask};
 
 use crate::{
-    border,
-    convert::{self, port},
-    fault::fault,
-    memory::mrc_core_endpoint,
+    border, codes::*, control_types::*, convert::port, convert_control, fault::fault, memory::mrc_core_endpoint,
     types::*,
 };
 
@@ -24,7 +21,7 @@ pub unsafe extern "C" fn mrc_core_post_endpoint_op(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            let request = convert::op_request(border::read(request, "request")?)?;
+            let request = convert_control::op_request(border::read(request, "request")?)?;
             e.engine.post_endpoint_op(PeerHandle::from_index(peer.index), &request)?;
             Ok(MRC_CORE_OK)
         })
@@ -45,7 +42,7 @@ pub unsafe extern "C" fn mrc_core_poll_endpoint_op(
         border::call(endpoint, |e| {
             border::check(out, "out")?;
             let Some(outcome) = e.engine.poll_endpoint_op() else { return Ok(MRC_CORE_OK) };
-            border::write(out, "out", convert::op_outcome(&outcome))?;
+            border::write(out, "out", convert_control::op_outcome(&outcome))?;
             Ok(MRC_CORE_SOME)
         })
     }

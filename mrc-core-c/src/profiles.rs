@@ -5,7 +5,10 @@ use mrc_core::{CcProfileHandle, EvEventMask, EvProfileHandle, EvReport, Instant}
 
 use crate::{
     border,
+    codes::*,
+    control_types::*,
     convert::{self, qp},
+    convert_control,
     fault::fault,
     memory::mrc_core_endpoint,
     types::*,
@@ -34,7 +37,7 @@ pub unsafe extern "C" fn mrc_core_create_ev_profile(
     unsafe {
         border::call(endpoint, |e| {
             let entries = border::slice(entries, count, "entries")?;
-            let room = convert::ev_entries(entries, e.scratch)?;
+            let room = convert_control::ev_entries(entries, e.scratch)?;
             border::write(out, "out", mrc_core_ev_profile { index: 0 })?;
             let profile = e.engine.create_ev_profile(room)?;
             border::write(out, "out", mrc_core_ev_profile { index: profile.index() as u32 })?;
@@ -80,9 +83,9 @@ pub unsafe extern "C" fn mrc_core_configure_ev_profile(
         border::call(endpoint, |e| {
             let config = border::read(config, "config")?;
             let paths = border::slice(config.paths, config.path_count as usize, "paths")?;
-            let paths = convert::ev_entries(paths, e.scratch)?;
-            let fields = convert::ev_fields(config)?;
-            let config = convert::ev_profile_config(config, fields.as_slice(), paths)?;
+            let paths = convert_control::ev_entries(paths, e.scratch)?;
+            let fields = convert_control::ev_fields(config)?;
+            let config = convert_control::ev_profile_config(config, fields.as_slice(), paths)?;
             e.engine.configure_ev_profile(handle(profile), &config)?;
             Ok(MRC_CORE_OK)
         })
@@ -103,7 +106,7 @@ pub unsafe extern "C" fn mrc_core_set_ev_profile_state(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            e.engine.set_ev_profile_state(handle(profile), convert::profile_state(state)?)?;
+            e.engine.set_ev_profile_state(handle(profile), convert_control::profile_state(state)?)?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -141,7 +144,7 @@ pub unsafe extern "C" fn mrc_core_query_ev_profile(
     unsafe {
         border::call(endpoint, |e| {
             let info = e.engine.ev_profile_info(handle(profile)).ok_or(fault(MRC_CORE_E_UNKNOWN, "EV profile"))?;
-            border::write(out, "out", convert::ev_profile_info(&info))?;
+            border::write(out, "out", convert_control::ev_profile_info(&info))?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -164,9 +167,11 @@ pub unsafe extern "C" fn mrc_core_replace_ev(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            let (old, value) =
-                (convert::ev_spec(border::read(old, "old")?), convert::ev_spec(border::read(value, "value")?));
-            e.engine.replace_ev(handle(profile), &old, &value, convert::ev_state_of(state)?, all != 0)?;
+            let (old, value) = (
+                convert_control::ev_spec(border::read(old, "old")?),
+                convert_control::ev_spec(border::read(value, "value")?),
+            );
+            e.engine.replace_ev(handle(profile), &old, &value, convert_control::ev_state_of(state)?, all != 0)?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -189,8 +194,8 @@ pub unsafe extern "C" fn mrc_core_set_ev_state(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            let ev = convert::ev_spec(border::read(ev, "ev")?);
-            let (now, state) = (Instant::from_nanos(now_ns), convert::ev_state_of(state)?);
+            let ev = convert_control::ev_spec(border::read(ev, "ev")?);
+            let (now, state) = (Instant::from_nanos(now_ns), convert_control::ev_state_of(state)?);
             e.engine.set_ev_state(now, handle(profile), &ev, state, all != 0)?;
             Ok(MRC_CORE_OK)
         })
@@ -225,7 +230,7 @@ pub unsafe extern "C" fn mrc_core_query_evs(
             while done < total.min(room) {
                 let there = e.engine.query_evs(handle(profile), first.saturating_add(done as u16), &mut chunk)?;
                 for report in chunk.iter().take(there.min(room - done)) {
-                    out.add(done).write(convert::ev_report(report));
+                    out.add(done).write(convert_control::ev_report(report));
                     done += 1;
                 }
             }
@@ -371,7 +376,7 @@ pub unsafe extern "C" fn mrc_core_query_cc(
     unsafe {
         border::call(endpoint, |e| {
             let info = e.engine.qpcc_info(qp(pair)).ok_or(fault(MRC_CORE_E_STATE, "queue pair"))?;
-            border::write(out, "out", convert::cc_info(&info))?;
+            border::write(out, "out", convert_control::cc_info(&info))?;
             Ok(MRC_CORE_OK)
         })
     }

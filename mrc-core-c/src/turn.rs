@@ -5,6 +5,7 @@ use mrc_wire::{NackReason, Psn, icrc};
 
 use crate::{
     border,
+    codes::*,
     convert::{self, cq, mr_of, port, qp},
     fault::fault,
     memory::mrc_core_endpoint,

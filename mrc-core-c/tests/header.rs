@@ -94,7 +94,7 @@ const fn field_size<S, F>(_: fn(S) -> F) -> usize {
 
 /// Assertions in C on every constant of the source.
 fn constants() -> String {
-    let source = fs::read_to_string(folder().join("src/types.rs")).unwrap();
+    let source = fs::read_to_string(folder().join("src/codes.rs")).unwrap();
     let mut c = String::new();
     let mut count = 0;
     macro_rules! values {
@@ -126,7 +126,7 @@ fn constants() -> String {
         MRC_CORE_LOSS_NONE, MRC_CORE_MAX_EV_FIELDS, MRC_CORE_EVENT_EV_PROFILE, MRC_CORE_EVENT_PEER_PORTS, MRC_CORE_EVENT_PATH_PROBE, MRC_CORE_EVENT_PATH_SWITCH, MRC_CORE_EVENTS_PATH, MRC_CORE_SELECT_HOPPER, MRC_CORE_SELECT_FLOWBENDER, MRC_CORE_ENTRY_ANY, MRC_CORE_EV_FORMAT_UDP, MRC_CORE_EV_FORMAT_STEV, MRC_CORE_EV_FORMAT_SRV6, MRC_CORE_EV_MODE_AUTO, MRC_CORE_EV_MODE_EXPLICIT, MRC_CORE_EV_MODE_GENERATED, MRC_CORE_PROFILE_INIT, MRC_CORE_PROFILE_OFFLINE, MRC_CORE_PROFILE_ONLINE, MRC_CORE_ENDPOINT_EV_PROBE, MRC_CORE_ENDPOINT_PORT_STATUS, MRC_CORE_CC_IDLE, MRC_CORE_CC_PENDING, MRC_CORE_CC_ACTIVE, MRC_CORE_CC_READY,
     }
     let in_source = source.lines().filter(|line| line.starts_with("pub const ")).count();
-    assert_eq!(count, in_source, "a constant of src/types.rs is missing above");
+    assert_eq!(count, in_source, "a constant of src/codes.rs is missing above");
     let header = fs::read_to_string(folder().join("include/mrc_core.h")).unwrap();
     let in_header = header.lines().filter(|line| line.starts_with("#define MRC_CORE_") && line.contains(' ')).count();
     assert_eq!(in_header, in_source + 1, "constants of the header, and its guard");
