@@ -321,7 +321,7 @@ impl<'a> PacketView<'a> {
         bth::dest_qp(self.bth)
     }
 
-    /// PacketView sequence number.
+    /// Packet sequence number.
     #[inline]
     #[must_use]
     pub const fn psn(&self) -> Psn {
