@@ -12,7 +12,7 @@ use crate::{path::EvIndex, time::Tick};
 pub struct TxRecord {
     pub(crate) sent_at: Tick,
     ev: u16,
-    /// Bits 0..=1 transmissions (saturating at 3), 2 fast retransmission done, 4..=9 retry count at arming.
+    /// Bits 0..=1 transmissions (saturating at 3), 2 fast retransmission done, 4..=11 retry count at arming.
     meta: u16,
 }
 
@@ -25,13 +25,13 @@ impl TxRecord {
     pub const EMPTY: Self = Self { sent_at: Tick::at(crate::time::Instant::ZERO), ev: 0, meta: 0 };
 
     pub(crate) fn first(sent_at: Tick, ev: EvIndex, armed: u8) -> Self {
-        Self { sent_at, ev: ev.0, meta: 1 | u16::from(armed & 63) << ARMED_SHIFT }
+        Self { sent_at, ev: ev.0, meta: 1 | u16::from(armed) << ARMED_SHIFT }
     }
 
     /// The same packet, sent again.
     pub(crate) fn again(self, sent_at: Tick, ev: EvIndex, armed: u8) -> Self {
         let count = (self.tx_count() + 1).min(3);
-        Self { sent_at, ev: ev.0, meta: count | (self.meta & FAST_DONE) | u16::from(armed & 63) << ARMED_SHIFT }
+        Self { sent_at, ev: ev.0, meta: count | (self.meta & FAST_DONE) | u16::from(armed) << ARMED_SHIFT }
     }
 
     pub(crate) fn tx_count(self) -> u16 {
@@ -43,7 +43,7 @@ impl TxRecord {
     }
 
     pub(crate) fn armed_retries(self) -> u8 {
-        (self.meta >> ARMED_SHIFT) as u8 & 63
+        (self.meta >> ARMED_SHIFT) as u8
     }
 
     pub(crate) fn fast_done(self) -> bool {
@@ -212,6 +212,20 @@ mod tests {
 
     fn psn(n: u32) -> Psn {
         Psn::new(n)
+    }
+
+    /// A budget without end retries more often than six bits can count.
+    //= TIMER-002 test
+    #[test]
+    fn a_record_keeps_any_number_of_retries() {
+        let now = Tick::at(crate::time::Instant::ZERO);
+        for armed in [0, 1, 63, 64, 112, 255] {
+            let first = TxRecord::first(now, EvIndex(7), armed);
+            let mut again = first.again(now, EvIndex(9), armed);
+            again.set_fast_done(true);
+            assert_eq!((first.armed_retries(), first.tx_count(), first.fast_done()), (armed, 1, false));
+            assert_eq!((again.armed_retries(), again.tx_count(), again.fast_done()), (armed, 2, true));
+        }
     }
 
     fn window<R>(f: impl FnOnce(&mut TxWindow<'_>) -> R) -> R {

@@ -380,7 +380,7 @@ impl Requester {
         if (!oldest && !setup.retry_strict) || soon {
             return None;
         }
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
         self.last_retry = now;
         let budget = u32::from(self.retry.linear) + u32::from(self.retry.exponential);
         let spent = self.retry.exponential < 25 && u32::from(self.retries) > budget;
@@ -442,5 +442,6 @@ fn t0(retry: RetryConfig) -> u64 {
 /// The interval of a timer armed after `n` retries: fixed, then doubling up to a ceiling.
 fn interval(retry: RetryConfig, n: u8) -> u64 {
     let doublings = (i32::from(n) - i32::from(retry.linear) + 1).max(0) as u32;
-    (u128::from(t0(retry)) << doublings).min(1_024 << 24) as u64
+    // From 24 doublings on the shortest interval is at the ceiling.
+    (t0(retry) << doublings.min(24)).min(1_024 << 24)
 }
