@@ -326,6 +326,10 @@ pub struct RtsAttr {
     pub reorder_pkts_min: u16,
     /// Part of the window, in 1/256, that must have overtaken it (open question 14); 384 = 1.5 windows.
     pub reorder_factor: u16,
+    /// The other way to infer a loss (open question 14): a packet sent at least this much later, in nanoseconds, has
+    /// arrived; 0 = never. Unlike a number of packets it does not wait longer when there is less to send. Queues
+    /// differ by no more than the target delay of congestion control as long as that has its way.
+    pub reorder_delay_ns: u64,
     /// Shortest time between two probes of this QP, in nanoseconds.
     pub probe_rate_limit_ns: u64,
     /// Probe an otherwise silent peer this often, in nanoseconds, and fail the QP when the retry budget is spent
@@ -350,6 +354,7 @@ impl RtsAttr {
             dynamic_mpr: false,
             reorder_pkts_min: 3,
             reorder_factor: 384,
+            reorder_delay_ns: 0,
             probe_rate_limit_ns: 10_000,
             keepalive_ns: 0,
         }

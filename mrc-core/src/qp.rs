@@ -249,6 +249,9 @@ impl RtsAttr {
         if self.target_delay_ns > 1_000_000_000 {
             return refuse("target_delay_ns");
         }
+        if self.reorder_delay_ns > 1_000_000_000 {
+            return refuse("reorder_delay_ns");
+        }
         Ok(())
     }
 }

@@ -40,19 +40,42 @@ fn packets_expire_one_by_one() {
     });
 }
 
-/// Silence for three round trips draws a probe, then one every five; each that stays unanswered is counted once.
+/// With nothing left to send silence draws a probe after a round trip and the target delay, then one every five round
+/// trips; each that stays unanswered is counted once.
 //= PROBE-006 test
 #[test]
-fn silence_is_probed_at_three_and_every_five_round_trips() {
+fn a_silent_tail_is_probed_early_and_every_five_round_trips() {
     alone(|net| {
         net.post(0, 0, 0, 100).unwrap();
-        for (ns, probes) in [(29_000, 0), (31_000, 1), (79_000, 1), (81_000, 2)] {
+        for (ns, probes) in [(19_000, 0), (21_000, 1), (69_000, 1), (71_000, 2)] {
             assert_eq!(at(net, ns).tx_probe, probes, "at {ns} ns");
         }
-        // At these round trips patience is 100 us: the first is lost at 130 us, the second at 180.
-        for (ns, lost) in [(129_000, 0), (135_000, 1), (179_000, 1), (185_000, 2)] {
+        // At these round trips patience is 100 us: the first is lost at 120 us, the second at 170.
+        for (ns, lost) in [(119_000, 0), (125_000, 1), (169_000, 1), (175_000, 2)] {
             assert_eq!(at(net, ns).probe_lost, lost, "at {ns} ns");
         }
-        assert_eq!(at(net, 185_000).tx_data, 1);
+        assert_eq!(at(net, 175_000).tx_data, 1);
     });
+}
+
+/// The answer to a probe shows that the tail is lost long before its timer would, and whatever else the peer sends.
+//= PROBE-006 test
+#[test]
+fn a_lost_tail_is_found_by_a_probe() {
+    for peer_writes in [false, true] {
+        alone(|net| {
+            net.post(0, 0, 0, 100).unwrap();
+            at(net, 5_000);
+            net.weather.dead = false;
+            for turn in 0..10 {
+                if peer_writes {
+                    net.post_from(1, 0, turn, turn as usize * 100, 100).unwrap();
+                }
+                at(net, 10_000 + turn * 5_000);
+            }
+            let stats = at(net, 60_000);
+            assert_eq!((stats.lost_inferred, stats.lost_timeout, stats.retransmitted), (1, 0, 1), "{peer_writes}");
+            assert!(net.sides[0].info(0).outstanding == 0, "{peer_writes}");
+        });
+    }
 }

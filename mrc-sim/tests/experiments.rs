@@ -76,6 +76,20 @@ fn links_between_switches_may_flap() {
 }
 
 #[test]
+fn a_ring_with_random_losses_never_waits_for_a_timer() {
+    let run = |delay: &str| {
+        let set = ["workload.0.bytes=4194304", "fault.0.probability=0.002", delay];
+        results("experiments/collectives.toml", 1, &set)
+    };
+    let (counted, timed) = (run("transport.mrc.reorder_delay_us=0"), run("transport.mrc.reorder_delay_us=2"));
+    for results in [&counted, &timed] {
+        let losses = &results.losses_by_cause;
+        assert!(losses.inferred > 100 && losses.timeout == 0, "{losses:?}");
+    }
+    assert!(timed.end_us < counted.end_us, "{} {}", timed.end_us, counted.end_us);
+}
+
+#[test]
 fn a_silent_switch_is_bypassed() {
     let set = ["limit_us=3000", "fault.0.at_us=1000", "fault.0.for_us=1000"];
     let results = results("experiments/t1-silent.toml", 1, &set);

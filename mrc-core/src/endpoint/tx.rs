@@ -177,6 +177,9 @@ impl Endpoint<'_> {
         let ev = base_rtt.or_else(|| slot.req.probes.take_wanted(judge))?;
         let choice = slot.paths.choice(slots, ev)?;
         let probe_id = slot.req.probes.sent(ev, now);
+        if base_rtt.is_some() {
+            slot.req.probes.is_base_rtt(probe_id);
+        }
         slot.req.next_probe = now.after(slot.req.probe_rate_limit_ns);
         self.stats.tx_probe += 1;
         let bth = control_bth(slot.dest_qp, self.cfg.pkey, Opcode::Probe, Psn::new(0), false);

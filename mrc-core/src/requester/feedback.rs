@@ -2,7 +2,10 @@
 
 use mrc_wire::{AethRepr, NackReason, NackRepr, Psn, SackRepr, Syndrome};
 
-use super::{NOMINAL_OVERHEAD, PathCtx, TxSide, window::outstanding_bits};
+use super::{
+    NOMINAL_OVERHEAD, PathCtx, TxSide,
+    window::{TxRecord, outstanding_bits},
+};
 use crate::{
     cc::AckSample,
     error::Discard,
@@ -16,6 +19,19 @@ const STAMP_REACH_NS: u64 = 8_000_000;
 
 /// PSNs further behind than this are not of this connection's recent past.
 const ANCIENT: i32 = -(1 << 22);
+
+/// Why a packet is inferred lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Evidence {
+    /// Enough packets with higher PSNs arrived.
+    Overtaken,
+    /// One that left enough later arrived.
+    Late,
+    /// A probe that left later on the path with this EV was answered.
+    Probe(EvIndex),
+    /// One on another path, which met no queue.
+    CalmProbe,
+}
 
 /// What a control packet asks of the QP beyond the requester's own state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,9 +50,9 @@ impl TxSide<'_, '_> {
         if cack.diff(self.req.max_sent) > 0 || cack.diff(self.req.unack) <= ANCIENT {
             return Err(Discard::StalePsn);
         }
-        self.req.last_heard = now;
+        self.req.answered(now);
         let trigger = if sack.probe_answer { None } else { Some(offset(cack, sack.ack_offset())) };
-        let echoed = self.sack_path_feedback(now, sack, trigger);
+        let (echoed, probe_ns) = self.sack_path_feedback(now, sack, trigger);
         let rtt_ns = trigger.and_then(|psn| self.rtt_sample(now, psn, rtx, sack.timestamp));
         if let (Some(rtt), Some(psn)) = (rtt_ns, trigger) {
             self.learn_rtt(rtt);
@@ -45,6 +61,9 @@ impl TxSide<'_, '_> {
         //= DMPR-003, DMPR-004, SETH-009
         if self.req.dynamic_mpr && sack.mpr != 0 {
             self.req.mpr_tx = u32::from(sack.mpr) * 128;
+        }
+        if rtx && let Some(psn) = trigger {
+            self.judge_repetition(now, psn);
         }
         self.score(sack, trigger);
         let newly_bytes = self.newly_received(sack.rcvd_bytes);
@@ -59,27 +78,39 @@ impl TxSide<'_, '_> {
             },
         );
         self.infer_losses(now, sack);
+        if let (Some(ev), Some(probe_ns)) = (echoed, probe_ns) {
+            self.infer_from_probe(now, sack, ev, probe_ns);
+        }
         self.after_progress(now);
         self.probe_base_rtt();
         if echoed.is_none() && trigger.is_none() { Err(Discard::StaleProbe) } else { Ok(echoed) }
     }
 
     //= CCP-001
-    /// Step 1: the echoed EV, `None` when it is unknown or the SACK answers a probe that is not outstanding.
+    /// Step 1: the echoed EV, `None` when it is unknown or the SACK answers a probe that is not outstanding; and how long
+    /// ago it left, in nanoseconds, if that was a probe which went with the data.
     //= SRX-003
-    fn sack_path_feedback(&mut self, now: Instant, sack: &SackRepr, trigger: Option<Psn>) -> Option<EvIndex> {
+    fn sack_path_feedback(
+        &mut self,
+        now: Instant,
+        sack: &SackRepr,
+        trigger: Option<Psn>,
+    ) -> (Option<EvIndex>, Option<u64>) {
         let Some(trigger) = trigger else {
-            let (ev, rtt_ns) = self.req.probes.answered(sack.probe_id(), now)?;
+            let id = sack.probe_id();
+            let Some((ev, rtt_ns)) = self.req.probes.answered(id, now) else { return (None, None) };
             self.req.base_rtt_ns = self.req.base_rtt_ns.min(rtt_ns).max(1);
             self.flow.on_base_rtt(now, rtt_ns);
             self.path.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
             self.path.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
-            return Some(ev);
+            return (Some(ev), self.req.probes.saw_data_queues(id).then_some(rtt_ns));
         };
         let hint = self.window.record(trigger).map(|record| record.ev());
-        let ev = self.path.set.find(self.path.slots, hint, sack.entropy)?;
-        self.path.feedback(now, ev, Feedback::Sack(sack.verdict));
-        Some(ev)
+        let ev = self.path.set.find(self.path.slots, hint, sack.entropy);
+        if let Some(ev) = ev {
+            self.path.feedback(now, ev, Feedback::Sack(sack.verdict));
+        }
+        (ev, None)
     }
 
     /// Steps 3 and 7: marks what arrived and moves the window.
@@ -227,22 +258,83 @@ impl TxSide<'_, '_> {
         limit.max(u32::from(self.req.reorder_pkts_min))
     }
 
-    /// Step 8: zeros of the bitmap that enough later packets have overtaken.
+    /// Step 8: zeros of the bitmap that enough later packets have overtaken, or one that left enough later.
     //= LOSS-001, LOSS-002, LOSS-004, LOSS-005
     fn infer_losses(&mut self, now: Instant, sack: &SackRepr) {
         let base = offset(sack.cack, sack.sack_offset);
         // In order nothing is missing below the highest packet seen, whatever the limit.
-        if outstanding_bits(base, self.req.unack, self.req.hi_sacked) & !sack.bitmap == 0 {
+        let missing = outstanding_bits(base, self.req.unack, self.req.hi_sacked) & !sack.bitmap;
+        if missing == 0 {
             return;
         }
         let overtaken = self.req.hi_sacked.sub(self.reorder_pkts());
         let range = outstanding_bits(base, self.req.unack, overtaken);
-        let mut suspects = range & !sack.bitmap & self.window.sent_bits(base, self.req.unack, self.req.max_sent);
+        if range & !sack.bitmap != 0 {
+            self.infer_in(now, base, range & !sack.bitmap, self.req.base_rtt_ns, Evidence::Overtaken);
+        }
+        let Some(delay_ns) = self.req.reorder.delay_ns(self.req.srtt_ns) else { return };
+        let Some(newest) = self.window.record(self.req.hi_sacked) else { return };
+        let age_ns = newest.sent_at.elapsed_ns(now);
+        // Of a packet sent again, an answer sooner than any round trip is that to an earlier copy.
+        if newest.tx_count() == 1 || age_ns >= self.req.base_rtt_ns {
+            let least_ns = (age_ns + delay_ns).max(self.req.base_rtt_ns);
+            self.infer_in(now, base, missing, least_ns, Evidence::Late);
+        }
+    }
+
+    /// What `psn`, whose repetition has arrived, says about the inference that had it repeated: when the packet was known
+    /// to have arrived before, it was only late.
+    fn judge_repetition(&mut self, now: Instant, psn: Psn) {
+        let inferred = self.window.record(psn).is_some_and(TxRecord::fast_done);
+        let age = self.req.max_sent.diff(psn);
+        if !inferred || age < 0 || age >= self.window.capacity() as i32 {
+            return;
+        }
+        if psn.diff(self.req.unack) <= 0 || self.window.is_sacked(psn) {
+            self.req.reorder.repeated_in_vain(now, self.req.srtt_ns);
+        } else {
+            self.req.reorder.repeated_in_need();
+        }
+    }
+
+    /// A probe went with the data and its answer lacks packets that left before it. Those on its own path it has not
+    /// overtaken, so they are lost, however long the queues are; so are all others that left three round trips ago, if the
+    /// probe met no queue to speak of. This is how a tail is found, which nothing overtakes (`transport.md` 5).
+    //= PROBE-006
+    fn infer_from_probe(&mut self, now: Instant, sack: &SackRepr, ev: EvIndex, probe_ns: u64) {
+        self.req.next_tail_probe = self.req.next_tail_probe.min(now.after(self.req.tail_answer_ns()));
+        let base = offset(sack.cack, sack.sack_offset);
+        let missing = outstanding_bits(base, self.req.unack, self.req.max_sent) & !sack.bitmap;
+        self.infer_in(now, base, missing, probe_ns + 1, Evidence::Probe(ev));
+        if probe_ns.saturating_sub(self.req.base_rtt_ns) < self.req.target_delay_ns {
+            let overdue_ns = 3 * self.req.rtt_now_ns();
+            self.infer_in(now, base, missing, overdue_ns.max(probe_ns), Evidence::CalmProbe);
+        }
+    }
+
+    /// The SENT packets among `suspects` (bit 0 = `base`) are lost if they left at least `age_ns` ago.
+    //= LOSS-003, LOSS-004
+    fn infer_in(&mut self, now: Instant, base: Psn, suspects: u64, age_ns: u64, evidence: Evidence) {
+        let blame = match evidence {
+            // As if the timer had expired: no queue accounts for it, whether switches trim or not.
+            Evidence::Probe(_) | Evidence::CalmProbe => Feedback::Timeout,
+            _ => Feedback::Loss { trim_nack: self.req.trimming == crate::config::Trimming::On },
+        };
+        let mut suspects = suspects & self.window.sent_bits(base, self.req.unack, self.req.max_sent);
         while suspects != 0 {
             let psn = base.add(suspects.trailing_zeros());
             suspects &= suspects - 1;
             let Some(record) = self.window.record_mut(psn) else { continue };
-            if record.fast_done() || record.sent_at.elapsed_ns(now) < self.req.base_rtt_ns {
+            if record.sent_at.elapsed_ns(now) < age_ns {
+                // First transmissions leave in order: all that follow are younger, or have their turn with another SACK.
+                if record.tx_count() == 1 {
+                    return;
+                }
+                continue;
+            }
+            // The same packets have overtaken the repetition too; the other kinds of evidence are new each time.
+            let known = evidence == Evidence::Overtaken && record.fast_done();
+            if known || matches!(evidence, Evidence::Probe(ev) if ev != record.ev()) {
                 continue;
             }
             record.set_fast_done(true);
@@ -250,8 +342,7 @@ impl TxSide<'_, '_> {
             self.path.stats.lost_inferred += 1;
             self.announce_loss(psn, ev, LossCause::Inferred);
             self.lose(now, psn);
-            let trim_nack = self.req.trimming == crate::config::Trimming::On;
-            self.path.feedback(now, ev, Feedback::Loss { trim_nack });
+            self.path.feedback(now, ev, blame);
         }
     }
 
@@ -296,7 +387,7 @@ impl TxSide<'_, '_> {
         if !within {
             return Err(Discard::StalePsn);
         }
-        self.req.last_heard = now;
+        self.req.answered(now);
         if let Some(cause) = fail {
             self.path.stats.rx_nak += 1;
             return Ok(Verdict::Fail(cause));
@@ -323,7 +414,7 @@ impl TxSide<'_, '_> {
         if !outstanding || self.window.is_sacked(psn) {
             return Err(Discard::StaleNack);
         }
-        self.req.last_heard = now;
+        self.req.answered(now);
         if nack.reason == NackReason::UnexpEvent {
             return Ok(Verdict::Fail(ErrorCause::RemoteOperation));
         }

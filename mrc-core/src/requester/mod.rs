@@ -5,6 +5,7 @@
 
 mod feedback;
 mod probes;
+mod reorder;
 mod send_queue;
 mod timeout;
 mod window;
@@ -14,6 +15,7 @@ pub use send_queue::{SendWr, Wqe};
 pub use window::{TxRecord, TxWord};
 
 pub(crate) use probes::{ProbeTable, Wanted};
+use reorder::ReorderDelay;
 pub(crate) use send_queue::{Segment, SegmentAt, SendQueue};
 pub(crate) use window::TxWindow;
 
@@ -59,8 +61,10 @@ pub(crate) struct Requester {
     last_retry: Instant,
     /// No retransmission before this instant (after a resource NACK).
     rtx_gate: Instant,
-    /// Last SACK, NACK, Transport ACK or probe answer.
+    /// Last sign of life: what follows, or a write or probe of the peer's own.
     pub(crate) last_heard: Instant,
+    /// Last SACK, NACK, Transport ACK or probe answer.
+    last_answer: Instant,
     /// A lower bound of the earliest packet deadline.
     next_scan: Instant,
     /// Everything of the oldest request is SACKed since then, and no Transport ACK covers it.
@@ -81,6 +85,7 @@ pub(crate) struct Requester {
     keepalive_ns: u64,
     reorder_pkts_min: u16,
     reorder_factor: u16,
+    reorder: ReorderDelay,
     pub(crate) path_mtu: u32,
     pub(crate) last_path: Option<Choice>,
     pub(crate) probes: ProbeTable,
@@ -108,6 +113,7 @@ impl Requester {
         last_retry: Instant::ZERO,
         rtx_gate: Instant::ZERO,
         last_heard: Instant::ZERO,
+        last_answer: Instant::ZERO,
         next_scan: Instant::FAR,
         tack_wait: Instant::FAR,
         resend_tail: false,
@@ -124,6 +130,7 @@ impl Requester {
         keepalive_ns: 0,
         reorder_pkts_min: 3,
         reorder_factor: 384,
+        reorder: ReorderDelay::OFF,
         path_mtu: 0,
         last_path: None,
         probes: ProbeTable::EMPTY,
@@ -144,6 +151,7 @@ impl Requester {
             wimm_tx: attr.max_wimm,
             dynamic_mpr: attr.dynamic_mpr,
             last_heard: now,
+            last_answer: now,
             base_rtt_ns: attr.base_rtt_ns,
             srtt_ns: attr.base_rtt_ns,
             retry: attr.retry,
@@ -153,6 +161,7 @@ impl Requester {
             keepalive_ns: attr.keepalive_ns,
             reorder_pkts_min: attr.reorder_pkts_min,
             reorder_factor: attr.reorder_factor,
+            reorder: ReorderDelay::new(attr.reorder_delay_ns),
             path_mtu,
             ..Self::IDLE
         }
@@ -169,9 +178,21 @@ impl Requester {
         self.max_sent.diff(self.unack).max(0) as u32
     }
 
+    /// An answer of the peer to what was sent.
+    fn answered(&mut self, now: Instant) {
+        self.last_heard = now;
+        self.last_answer = now;
+    }
+
     /// The round trip as it is now, never below the unloaded one.
     fn rtt_now_ns(&self) -> u64 {
         self.base_rtt_ns.max(self.srtt_ns)
+    }
+
+    /// When the answer to the last of what was sent is overdue: a round trip, and the queues it may have met. Never later
+    /// than silence draws a probe in any case.
+    pub(crate) fn tail_answer_ns(&self) -> u64 {
+        (self.rtt_now_ns() + self.target_delay_ns).min(3 * self.rtt_now_ns())
     }
 
     /// How long a probe may stay unanswered (`transport.md` 5); loaded software queues stretch it.
@@ -482,7 +503,7 @@ impl TxSide<'_, '_> {
         let deadline = now.after(self.req.retry.interval_ns(self.req.retry_cnt));
         self.req.next_scan = self.req.next_scan.min(deadline);
         if self.req.next_tail_probe == Instant::FAR {
-            self.req.next_tail_probe = now.after(3 * self.req.rtt_now_ns());
+            self.req.next_tail_probe = now.after(self.req.tail_answer_ns());
         }
         last || !self.window_open() || self.flow.wants_ack(self.cfg.sack_gen_threshold)
     }

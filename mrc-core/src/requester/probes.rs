@@ -39,6 +39,8 @@ pub(crate) struct ProbeTable {
     wanted_len: u8,
     /// An EV that waits for the probe of the control class that learns a base RTT.
     base_rtt: Option<EvIndex>,
+    /// The probe of the control class that left last.
+    base_rtt_id: Option<u16>,
 }
 
 impl ProbeTable {
@@ -50,6 +52,7 @@ impl ProbeTable {
         wanted: [EvIndex(0); 8],
         wanted_len: 0,
         base_rtt: None,
+        base_rtt_id: None,
     };
 
     fn slot(&self, nth: u8) -> usize {
@@ -128,6 +131,16 @@ impl ProbeTable {
             self.len += 1;
         }
         id
+    }
+
+    /// Remembers that probe `id` travels in the control class: its round trip says nothing about the queues of data.
+    pub(crate) fn is_base_rtt(&mut self, id: u16) {
+        self.base_rtt_id = Some(id);
+    }
+
+    /// Whether probe `id` travelled with the data.
+    pub(crate) fn saw_data_queues(&self, id: u16) -> bool {
+        self.base_rtt_id != Some(id)
     }
 
     /// The EV and age in nanoseconds of probe `id`, which is no longer outstanding.

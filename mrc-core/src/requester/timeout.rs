@@ -103,14 +103,27 @@ impl TxSide<'_, '_> {
 
     /// Data is outstanding and nothing was heard for a while: ask.
     fn probe_tail(&mut self, now: Instant, ports: PortMask) {
-        let rtt = self.req.rtt_now_ns();
-        let quiet = now.since(self.req.last_heard);
-        if quiet < 3 * rtt {
-            self.req.next_tail_probe = self.req.last_heard.after(3 * rtt);
+        let patience = self.tail_patience_ns();
+        let silent = now.since(self.req.last_answer);
+        if silent < patience {
+            self.req.next_tail_probe = self.req.last_answer.after(patience);
             return;
         }
-        self.req.next_tail_probe = now.after(5 * rtt);
-        self.probe_somewhere(now, ports);
+        self.req.next_tail_probe = now.after(5 * self.req.rtt_now_ns());
+        // Behind the oldest packet on its own path; when that path gives no answer, on another.
+        let oldest = self.window.first_sent(self.req.unack, self.req.max_sent).and_then(|psn| self.window.record(psn));
+        match oldest.filter(|_| silent < 5 * self.req.rtt_now_ns()) {
+            Some(record) => self.req.probes.want(record.ev()),
+            None => self.probe_somewhere(now, ports),
+        }
+    }
+
+    /// How long silence lasts before it draws a probe. With nothing left to send, or a window that does not let it go,
+    /// only a probe can show what became of the tail, so it leaves as soon as the answer to the last packet is overdue.
+    //= PROBE-006
+    fn tail_patience_ns(&self) -> u64 {
+        let more = (self.sq.has_new() || self.req.lost > 0) && self.flow.can_send();
+        if more { 3 * self.req.rtt_now_ns() } else { self.req.tail_answer_ns() }
     }
 
     fn probe_somewhere(&mut self, now: Instant, ports: PortMask) {

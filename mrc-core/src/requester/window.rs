@@ -174,6 +174,21 @@ impl TxWindow<'_> {
         outstanding_bits(base, unack, max) & !(low | high)
     }
 
+    /// The oldest SENT PSN of (`unack`, `max`].
+    pub(crate) fn first_sent(&self, unack: Psn, max: Psn) -> Option<Psn> {
+        let mut base = unack.next();
+        let mut left = max.diff(unack).max(0).unsigned_abs().min(self.capacity());
+        while left > 0 {
+            let sent = self.sent_bits(base, unack, max);
+            if sent != 0 {
+                return Some(base.add(sent.trailing_zeros()));
+            }
+            base = base.add(64);
+            left = left.saturating_sub(64);
+        }
+        None
+    }
+
     /// The oldest LOST PSN of (`unack`, `max`].
     pub(crate) fn first_lost(&self, unack: Psn, max: Psn) -> Option<Psn> {
         let mut base = unack.next();
@@ -265,6 +280,16 @@ mod tests {
             assert_eq!(w.advance(psn(49), psn(60)), 8, "neither SACKED nor LOST before");
             assert_eq!(w.first_lost(psn(60), psn(170)), None);
             assert!(!w.is_sacked(psn(51)));
+        });
+    }
+
+    #[test]
+    fn the_oldest_packet_under_way_is_neither_sacked_nor_lost() {
+        window(|w| {
+            w.mark(psn(50), u64::MAX, psn(49), psn(130));
+            w.set_lost(psn(114), true);
+            assert_eq!(w.first_sent(psn(49), psn(130)), Some(psn(115)));
+            assert_eq!(w.first_sent(psn(49), psn(114)), None);
         });
     }
 

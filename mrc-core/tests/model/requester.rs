@@ -87,7 +87,10 @@ pub(crate) struct Requester {
     pub(crate) resend_tail: bool,
     pub(crate) base_rtt: u64,
     srtt: u64,
-    probes: Vec<(u16, u64)>,
+    /// Id, time and path.
+    probes: Vec<(u16, u64, Ev)>,
+    /// Steps by which the reordering window has grown, losses since that were losses, and when it grew.
+    reorder: (u64, u32, u64),
     last_probe: Option<u64>,
     pub(crate) losses: Losses,
     retry: RetryConfig,
@@ -126,6 +129,7 @@ impl Requester {
             base_rtt: setup.base_rtt_ns,
             srtt: setup.base_rtt_ns,
             probes: Vec::new(),
+            reorder: (1, 0, 0),
             last_probe: None,
             losses: Losses::default(),
             retry: setup.retry,
@@ -203,14 +207,14 @@ impl Requester {
     }
 
     /// A probe leaves.
-    pub(crate) fn send_probe(&mut self, setup: &Setup, now: u64, id: u16) {
+    pub(crate) fn send_probe(&mut self, setup: &Setup, now: u64, id: u16, ev: Ev) {
         assert!(self.probes.len() < 64, "more than 64 probes outstanding");
-        assert!(self.probes.iter().all(|&(other, _)| other != id), "probe id used twice");
+        assert!(self.probes.iter().all(|&(other, ..)| other != id), "probe id used twice");
         if let Some(last) = self.last_probe {
             assert!(now - last >= setup.probe_rate_limit_ns, "probes too close: {} ns", now - last);
         }
         self.last_probe = Some(now);
-        self.probes.push((id, now));
+        self.probes.push((id, now, ev));
     }
 
     /// The round trip of a packet, when it is certain which copy was answered, without the time that the responder says
@@ -252,9 +256,14 @@ impl Requester {
         self.last_heard = now;
         let trigger = (!sack.probe_answer).then(|| cack + i64::from(sack.offset_or_probe as i16));
         let mut result = Ok(());
+        let mut probe = None;
         if trigger.is_none() {
-            match self.probes.iter().position(|&(id, _)| id == sack.offset_or_probe) {
-                Some(nth) => self.base_rtt = self.base_rtt.min(now - self.probes.remove(nth).1).max(1),
+            match self.probes.iter().position(|&(id, ..)| id == sack.offset_or_probe) {
+                Some(nth) => {
+                    let (_, sent_at, ev) = self.probes.remove(nth);
+                    self.base_rtt = self.base_rtt.min(now - sent_at).max(1);
+                    probe = Some((now - sent_at, ev));
+                }
                 None => result = Err(Discard::StaleProbe),
             }
         }
@@ -265,6 +274,9 @@ impl Requester {
         if setup.dynamic_mpr && sack.mpr != 0 {
             self.mpr = i64::from(sack.mpr) * 128;
             self.widest = self.widest.max(self.mpr);
+        }
+        if let Some(seq) = trigger.filter(|_| rtx) {
+            self.judge_repetition(now, seq);
         }
         if cack > self.unack {
             self.progress(cack);
@@ -278,6 +290,13 @@ impl Requester {
             }
         }
         self.infer(setup, now, base, sack.bitmap);
+        if let Some((rtt, ev)) = probe {
+            self.infer_missing(base, sack.bitmap, true, |packet, _| now - packet.sent_at > rtt && packet.ev == ev);
+            if rtt.saturating_sub(self.base_rtt) < setup.target_delay_ns {
+                let oldest = (3 * self.base_rtt.max(self.srtt)).max(rtt);
+                self.infer_missing(base, sack.bitmap, true, |packet, _| now - packet.sent_at >= oldest);
+            }
+        }
         self.watch_tail(setup, now);
         result
     }
@@ -288,14 +307,50 @@ impl Requester {
         let window = setup.window_bytes.unwrap_or(u64::MAX).min(self.mpr as u64 * packet);
         let scaled = (window * u64::from(setup.reorder_factor) / 256).min(window);
         let distance = scaled.div_ceil(packet).min(65_535).max(u64::from(setup.reorder_pkts_min)) as i64;
+        let (hi, base_rtt) = (self.hi, self.base_rtt);
+        self.infer_missing(base, bitmap, false, |packet, seq| hi - seq >= distance && now - packet.sent_at >= base_rtt);
+        if setup.reorder_delay_ns == 0 || hi < 0 {
+            return;
+        }
+        let delay = (setup.reorder_delay_ns * self.reorder.0).min(self.srtt).max(setup.reorder_delay_ns);
+        let newest = &self.packets[hi as usize];
+        let age = now - newest.sent_at;
+        if newest.count == 1 || age >= base_rtt {
+            let least = (age + delay).max(base_rtt);
+            self.infer_missing(base, bitmap, true, |packet, seq| seq < hi && now - packet.sent_at >= least);
+        }
+    }
+
+    /// `again`: of packets inferred before and not timed out since, too.
+    fn infer_missing(&mut self, base: Seq, bitmap: u64, again: bool, lost: impl Fn(&Packet, Seq) -> bool) {
         for seq in (0..64).filter(|bit| bitmap >> bit & 1 == 0).map(|bit| base + bit) {
-            if seq <= self.unack || seq > self.max || self.hi - seq < distance {
+            if seq <= self.unack || seq > self.max {
                 continue;
             }
             let packet = &mut self.packets[seq as usize];
-            if packet.fate == Fate::Sent && !packet.inferred && now - packet.sent_at >= self.base_rtt {
+            if packet.fate == Fate::Sent && (again || !packet.inferred) && lost(packet, seq) {
                 (packet.fate, packet.inferred) = (Fate::Lost, true);
                 self.losses.inferred += 1;
+            }
+        }
+    }
+
+    /// The repetition of a packet that was inferred lost has arrived.
+    fn judge_repetition(&mut self, now: u64, seq: Seq) {
+        let Some(packet) = self.packets.get(seq as usize).filter(|packet| packet.inferred) else { return };
+        if self.max - seq >= self.capacity {
+            return;
+        }
+        let (steps, in_need, grown_at) = &mut self.reorder;
+        if packet.fate == Fate::Sacked {
+            *in_need = 0;
+            if *steps == 1 || now - *grown_at >= self.srtt {
+                (*steps, *grown_at) = ((*steps + 1).min(16), now);
+            }
+        } else {
+            *in_need += 1;
+            if *in_need == 16 {
+                (*steps, *in_need) = (1, 0);
             }
         }
     }
@@ -416,7 +471,7 @@ impl Requester {
             }
         }
         let patience = (3 * self.base_rtt + setup.target_delay_ns).max(4 * self.srtt).max(100_000);
-        while self.probes.first().is_some_and(|&(_, at)| now - at >= patience) {
+        while self.probes.first().is_some_and(|&(_, at, _)| now - at >= patience) {
             self.probes.remove(0);
             self.losses.probes += 1;
         }

@@ -43,6 +43,7 @@ pub(crate) struct Setup {
     pub(crate) always_skip_after: u8,
     pub(crate) reorder_pkts_min: u16,
     pub(crate) reorder_factor: u16,
+    pub(crate) reorder_delay_ns: u64,
     pub(crate) cq_depth: usize,
     pub(crate) loss_ev_action: LossEvAction,
     pub(crate) loss_streak: u8,
@@ -186,6 +187,7 @@ impl Setup {
             always_skip_after: pick(rng, &[0, 0, 0, 1, 3]),
             reorder_pkts_min: pick(rng, &[1, 3, 3, 8]),
             reorder_factor: pick(rng, &[0, 128, 384]),
+            reorder_delay_ns: pick(rng, &[0, 0, 2_048, 20_000]),
             cq_depth: pick(rng, &[1, 2, 16]),
             loss_ev_action: pick(
                 rng,

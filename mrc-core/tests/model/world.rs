@@ -182,6 +182,7 @@ fn connect(setup: &Setup, side: usize, engine: &mut Endpoint<'_>, qp: QpHandle, 
     rts.dynamic_mpr = setup.dynamic_mpr;
     rts.reorder_pkts_min = setup.reorder_pkts_min;
     rts.reorder_factor = setup.reorder_factor;
+    rts.reorder_delay_ns = setup.reorder_delay_ns;
     rts.probe_rate_limit_ns = setup.probe_rate_limit_ns;
     rts.paths.loss_ev_action = setup.loss_ev_action;
     rts.paths.loss_streak = setup.loss_streak;
@@ -582,7 +583,7 @@ impl World<'_, '_> {
             }
             Body::Probe(probe) => {
                 assert_eq!(model.state, QpState::Rts);
-                model.req.send_probe(setup, now, probe.probe_id);
+                model.req.send_probe(setup, now, probe.probe_id, frame.entropy);
             }
             Body::Ack(aeth) if matches!(aeth.syndrome, mrc_wire::Syndrome::Ack(_)) => {
                 assert!(std::mem::take(&mut model.rsp.ack_due), "a Transport ACK that is not owed");

@@ -65,6 +65,8 @@ pub struct MrcSettings {
     pub send_queue: usize,
     /// Loss inference: least packets, and share of the window in 1/256.
     pub reorder: (u16, u16),
+    /// Loss inference by time, in nanoseconds; 0: none.
+    pub reorder_delay_ns: u64,
     /// Knobs of the endpoint, congestion control among them.
     pub endpoint: EndpointConfig,
     /// Bytes on the wire, if not those of the headers.
@@ -332,6 +334,7 @@ impl<'s> MrcTransport<'s> {
             max_wimm: 0,
             reorder_pkts_min: settings.reorder.0,
             reorder_factor: settings.reorder.1,
+            reorder_delay_ns: settings.reorder_delay_ns,
             ..RtsAttr::software(psn)
         };
         self.endpoint.modify_to_init(near)?;

@@ -362,6 +362,7 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
         base_rtt_ns,
         target_delay_ns: target_ns.into(),
         send_queue: keys.send_queue as usize,
+        reorder_delay_ns: nanos(at("reorder_delay_us"), keys.reorder_delay_us)?,
         reorder: (reorder_packets, (keys.reorder_windows * 256.0) as u16),
         endpoint: EndpointConfig {
             cc,

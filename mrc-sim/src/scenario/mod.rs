@@ -375,6 +375,8 @@ pub struct MrcKeys {
     pub reorder_packets: Option<u16>,
     /// Windows that must have overtaken it.
     pub reorder_windows: f64,
+    /// A packet is lost, too, when one sent so much later has arrived; 0: no such rule.
+    pub reorder_delay_us: f64,
     /// Writes a queue pair holds, a power of two.
     pub send_queue: u32,
     /// Verdict ALWAYS_SKIP after so many marks in a row; 0: never.
@@ -431,6 +433,7 @@ impl Default for MrcKeys {
             sack_bytes: endpoint.sack_gen_threshold,
             reorder_packets: None,
             reorder_windows: 1.5,
+            reorder_delay_us: 0.0,
             send_queue: 16,
             always_skip_after: endpoint.always_skip_after,
             timestamps: endpoint.timestamps,
