@@ -191,6 +191,7 @@ impl<'a> PacketView<'a> {
     }
 
     /// Every field read.
+    #[inline]
     #[must_use]
     pub fn to_frame(&self, cfg: &WireConfig) -> Frame {
         Frame {

@@ -40,6 +40,7 @@ fn profiles(e: &mut Endpoint<'_>) {
     let Ok(profile) = e.open_ev_profile(opaque(9)) else { return };
     let Ok(format) = EvFormat::new(opaque(FormatMode::Srv6), opaque(&[32, 16, 16])) else { return };
     let fields = opaque([EvField::fixed(32, 5), EvField { width: 16, init_val: 0, min_val: 1, max_val: 9, mask: 15 }]);
+    let paths = [EvEntry::EMPTY; 4];
     for mode in [EvMode::Explicit, EvMode::Auto, EvMode::Generated] {
         let events = EvEventMask { good: opaque(true), assumed_bad: opaque(true) };
         let config = EvProfileConfig {
@@ -49,6 +50,7 @@ fn profiles(e: &mut Endpoint<'_>) {
             count: opaque(8),
             min_active: opaque(1),
             events,
+            paths: opaque(&paths),
         };
         let _ = opaque(e.configure_ev_profile(profile, opaque(&config)));
         let spec = opaque(EvSpec { value: [1; 32], port: Some(port()) });
@@ -223,7 +225,8 @@ fn parts(now: Instant) {
     reverse.on_data_received();
     reverse.on_data_sent();
     opaque(reverse.poll_probe(now, opaque(&entries), ports, opaque(5), &mut rng));
-    reverse.on_probe_lost(port(), Ev(opaque(1)), opaque(&entries), &mut rng);
+    reverse.on_probe_lost(port(), Ev(opaque(1)), opaque(&entries), opaque(true), &mut rng);
+    reverse.postpone(now, opaque(5));
     let config = opaque(CcConfig::default());
     let mut cc = opaque(Cc::new(&config, opaque(4184), now));
     cc.set_mtu(&config, opaque(4184));
