@@ -685,9 +685,9 @@ impl World<'_, '_> {
             side.engine.set_refusal(None);
             side.model.rsp.refusal = None;
         }
-        // A long bad time may have made a timer as long as it gets, 17 s, with a probe every 100 us meanwhile.
+        // A long bad time may have made a timer as long as it gets, 17 s, with a probe in each round trip meanwhile.
         for turn in 0.. {
-            assert!(turn < 4_000_000, "no end: {}", self.picture());
+            assert!(turn < 32_000_000, "no end: {}", self.picture());
             if self.sides.iter().any(|side| side.model.state == QpState::Error) {
                 (0..2).for_each(|side| self.kill(side));
             }
