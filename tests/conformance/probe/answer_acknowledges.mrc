@@ -4,7 +4,7 @@ knobs timeout=14
 
 0       ! write len=64 id=1 signaled
 0       > write_only psn=0
-150us   > probe probe_id=@p
-160us   < sack cack=0 pr=1 ack_offset=@p rcvd=1
+100us   > probe probe_id=@p
+110us   < sack cack=0 pr=1 ack_offset=@p rcvd=1
 2ms     < ack psn=0
 2ms     = done write id=1 status=success

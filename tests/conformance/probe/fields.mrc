@@ -4,5 +4,5 @@ knobs timeout=14 trimming
 
 0       ! write len=64
 0       > write_only psn=0
-150us   > probe psn=0 rtx=0 a=0 ftype=1 tsr=0 ip.dscp=4 ip.ecn=2
-160us   < ack psn=0
+100us   > probe psn=0 rtx=0 a=0 ftype=1 tsr=0 ip.dscp=4 ip.ecn=2
+110us   < ack psn=0

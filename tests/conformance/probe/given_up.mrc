@@ -4,7 +4,7 @@ knobs timeout=14
 
 0       ! write len=64
 0       > write_only psn=0
-150us   > probe
-160us   < ack psn=0
-349us   = count probe_lost=0
-351us   = count probe_lost=1
+100us   > probe
+110us   < ack psn=0
+299us   = count probe_lost=0
+301us   = count probe_lost=1
