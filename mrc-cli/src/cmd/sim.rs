@@ -14,6 +14,7 @@ use mrc_sim::scenario::{self, Built};
 
 mod bench;
 mod report;
+mod schema;
 mod sweep;
 
 /// Header bytes of a captured packet.
@@ -22,10 +23,11 @@ const SNAPLEN: u32 = 256;
 /// Arguments of `mrc sim`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A scenario is a TOML file: fabric, transport, workload, faults. `mrc sim list` names the ready ones, and
-`mrc sim run scenarios/parity/perm128.toml` runs one. Equal files and seeds give equal results, to the last packet.
+A scenario is a TOML file: fabric, transport, workload, faults. `mrc sim schema` lists its keys, `mrc sim list` names
+the ready ones, and `mrc sim run scenarios/parity/perm128.toml` runs one. Equal files and seeds give equal results, to the last packet.
 
-Exit codes: 0 every message completed, 1 something went wrong or messages failed, 2 usage.")]
+Exit codes: 0 every message completed, or limit_us ended the run before (--json: finished), 1 messages failed, nothing
+moved any more, or something went wrong, 2 usage.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -40,7 +42,12 @@ enum Command {
         /// Folder
         #[arg(default_value = "scenarios")]
         folder: PathBuf,
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
     },
+    /// List the keys of scenario files, with their defaults and what they mean
+    Schema(schema::Args),
     /// Measure the simulator: packet-hops and events per second, and memory, by size of the fabric
     Bench(bench::Args),
     /// Run a scenario at many points of its parameter space, on all cores, or hand the points to a cluster
@@ -80,7 +87,8 @@ struct RunArgs {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Run(args) => run_scenario(args),
-        Command::List { folder } => list(&folder),
+        Command::List { folder, json } => list(&folder, json),
+        Command::Schema(args) => schema::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Report(args) => report::run(&args),
@@ -217,19 +225,40 @@ fn print(results: &Results) {
     );
 }
 
-fn list(folder: &Path) -> anyhow::Result<ExitCode> {
+/// A file of `mrc sim list`.
+#[derive(serde::Serialize)]
+struct Listed {
+    file: PathBuf,
+    sweep: bool,
+    /// What it shows, or what is wrong with it.
+    about: String,
+    valid: bool,
+}
+
+fn list(folder: &Path, json: bool) -> anyhow::Result<ExitCode> {
     let mut files = Vec::new();
-    collect(folder, &mut files).with_context(|| format!("cannot list {}", folder.display()))?;
+    let hint = || format!("cannot list {}: run from the project's folder, or name another", folder.display());
+    collect(folder, &mut files).with_context(hint)?;
     files.sort();
-    for file in &files {
-        let about = match sweep::is_sweep(file) {
-            true => sweep::about(file),
-            false => scenario::load(file, &[], None).map(|built| built.scenario.about).map_err(Into::into),
-        };
-        outln!("{:<48} {}", file.display(), about.unwrap_or_else(|error| format!("{error:#}")));
+    let listed: Vec<Listed> = files
+        .into_iter()
+        .map(|file| {
+            let sweep = sweep::is_sweep(&file);
+            let about = match sweep {
+                true => sweep::about(&file),
+                false => scenario::load(&file, &[], None).map(|built| built.scenario.about).map_err(Into::into),
+            };
+            let valid = about.is_ok();
+            Listed { file, sweep, about: about.unwrap_or_else(|error| format!("{error:#}")), valid }
+        })
+        .collect();
+    if json {
+        outln!("{}", serde_json::to_string_pretty(&listed)?);
+    } else if listed.is_empty() {
+        outln!("no scenario below {}", folder.display());
     }
-    if files.is_empty() {
-        outln!("no scenario below {}: run from the project's folder, or name another", folder.display());
+    for Listed { file, about, .. } in listed.iter().filter(|_| !json) {
+        outln!("{:<48} {about}", file.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -23,7 +23,7 @@ impl Distribution {
             let at = (share * values.len() as f64).ceil() as usize;
             values.get(at.max(1) - 1).copied().unwrap_or(0.0)
         };
-        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let mean = values.iter().fold(0.0, |sum, value| sum + value) / values.len().max(1) as f64;
         Self { mean, p50: rank(0.5), p99: rank(0.99), max: values.last().copied().unwrap_or(0.0) }
     }
 }

@@ -77,8 +77,11 @@ impl Built {
     /// # Errors
     /// The first key whose value makes no sense, alone or with the others.
     pub(super) fn new(scenario: Scenario, folder: &Path) -> Result<Self, Problem> {
-        nanos("limit_us", scenario.limit_us)?;
-        nanos("stall_us", scenario.stall_us)?;
+        for (key, us) in [("limit_us", scenario.limit_us), ("stall_us", scenario.stall_us)] {
+            if nanos(key, us)? == 0 {
+                return Err(Problem::new(key, "0: nothing would happen; at least 0.001 us"));
+            }
+        }
         if nanos("bin_us", scenario.bin_us)? == 0 {
             return Err(Problem::new("bin_us", "0: a bin has at least 0.001 us"));
         }

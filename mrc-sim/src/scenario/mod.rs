@@ -15,19 +15,22 @@ mod build;
 mod faults;
 mod load;
 mod roce;
+mod schema;
 mod traffic;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use build::{Built, TransportSettings};
 pub use load::{Problem, ScenarioError, load, load_str};
 pub use roce::{RecoveryKey, RoceCcKey, RoceKeys};
+pub use schema::{keys_by_kind, schema};
 
 /// The built-in base of settings that `preset = "parity"` names.
 const PARITY: &str = include_str!("parity.toml");
 
 /// A scenario file.
-#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scenario {
     /// One word.
@@ -80,7 +83,7 @@ impl Default for Scenario {
 }
 
 /// Shapes of fabrics.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
     /// Two tiers of switches per plane.
@@ -91,7 +94,7 @@ pub enum Shape {
 }
 
 /// How switches choose the way up, see [`crate::Forwarding`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForwardingKey {
     /// The sender wrote the path: uSID shift.
@@ -108,10 +111,10 @@ pub enum ForwardingKey {
 }
 
 /// `[topology]`.
-#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopologyKeys {
-    /// `clos` or `dumbbell`.
+    /// Form of the fabric.
     pub shape: Shape,
     /// Independent planes; a host has a port on each.
     pub planes: u8,
@@ -133,7 +136,7 @@ pub struct TopologyKeys {
     pub fabric_delay_us: Option<f64>,
     /// Time a frame spends in a switch before its egress queue.
     pub switch_us: f64,
-    /// `srv6`, `stev`, `ecmp`, `round-robin` or `adaptive`.
+    /// How switches choose the way up.
     pub forwarding: ForwardingKey,
 }
 
@@ -157,7 +160,7 @@ impl Default for TopologyKeys {
 }
 
 /// `[[link]]`.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkKeys {
     /// Names of links: `p0-hA` (plane 0, host A), `p1-t0b-t1d`.
@@ -169,7 +172,7 @@ pub struct LinkKeys {
 }
 
 /// Who is trimmed, see [`crate::TrimVictim`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VictimKey {
     /// The packet that arrives.
@@ -183,7 +186,7 @@ pub enum VictimKey {
 
 /// `[queue]`. Thresholds left out follow the recommendations for MRC fabrics, in units of what one plane holds in a round
 /// trip (plane BDP).
-#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueKeys {
     /// Bytes of the data class; 5 plane BDP by default.
@@ -210,7 +213,7 @@ pub struct QueueKeys {
     pub trim_last_hop_bytes: Option<u32>,
     /// Bytes of a trimmed packet on the wire.
     pub trimmed_bytes: u32,
-    /// `arriving`, `arriving-or-last` or `arriving-or-any`.
+    /// Who is trimmed when the queue is full.
     pub trim_victim: VictimKey,
     /// Whether the last switch says that it was the last.
     pub trim_last_hop_code: bool,
@@ -247,7 +250,7 @@ impl Default for QueueKeys {
 }
 
 /// Transports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransportKind {
     /// The engine of this project.
@@ -258,10 +261,10 @@ pub enum TransportKind {
 }
 
 /// `[transport]`.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransportKeys {
-    /// Which.
+    /// What the hosts speak.
     pub kind: TransportKind,
     /// `[transport.mrc]`.
     pub mrc: MrcKeys,
@@ -270,10 +273,10 @@ pub struct TransportKeys {
 }
 
 /// Path selection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SelectorKey {
-    /// MRC.
+    /// MRC's spraying over all active EVs.
     #[default]
     Spray,
     /// Spraying that never reacts.
@@ -287,20 +290,20 @@ pub enum SelectorKey {
 }
 
 /// Congestion control.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CcKey {
-    /// NSCC.
+    /// MRC's own, by marks and delay.
     #[default]
     Nscc,
     /// A window that never changes.
     Fixed,
-    /// None.
+    /// No limit but the queue pair's own.
     None,
 }
 
 /// What an inferred loss does to its EV.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossActionKey {
     /// By whether the fabric trims.
@@ -313,7 +316,7 @@ pub enum LossActionKey {
 }
 
 /// `[transport.mrc]`: the engine's knobs, with the engine's defaults.
-#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MrcKeys {
     /// Queue pairs per pair of hosts; a message is cut into as many pieces.
@@ -329,7 +332,7 @@ pub struct MrcKeys {
     pub backup_evs: u16,
     /// Only the first so many T1s of each plane.
     pub paths_per_plane: Option<u16>,
-    /// `spray`, `oblivious`, `single`, `hopper` or `flow-bender`.
+    /// How a queue pair chooses the path of each packet.
     pub selector: SelectorKey,
     /// EVs never retired.
     pub ev_min_active: u16,
@@ -341,13 +344,13 @@ pub struct MrcKeys {
     pub bad_probes_outstanding: u8,
     /// A marked EV is skipped for so long; left out: until the rotation has passed it once.
     pub skip_us: Option<f64>,
-    /// `by-trimming`, `assumed-bad` or `skip`.
+    /// What an inferred loss does to its EV.
     pub loss_action: LossActionKey,
     /// Losses in a row that retire an EV.
     pub loss_streak: u8,
     /// Send on a bad EV when there is no other.
     pub last_resort: bool,
-    /// `nscc`, `fixed` or `none`.
+    /// Congestion control.
     pub cc: CcKey,
     /// Window of `fixed`, and cap of `nscc`; 1.5 BDP of all planes by default.
     pub cc_window_bytes: Option<u32>,
@@ -449,7 +452,7 @@ impl Default for MrcKeys {
 }
 
 /// Kinds of workloads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadKind {
     /// A stream of messages between two hosts.
@@ -478,55 +481,56 @@ pub enum WorkloadKind {
 }
 
 /// `[[workload]]`. Which keys a kind takes is checked; all have defaults.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkloadKeys {
     /// What it is.
     pub kind: WorkloadKind,
     /// Name in the results; the kind by default.
     pub name: Option<String>,
-    /// Bytes of a message; of a collective's vector.
+    /// Bytes of a message; of a collective's vector; 1048576 by default.
     pub bytes: Option<u64>,
-    /// Messages of a stream.
+    /// Messages of a stream; 1 by default.
     pub messages: Option<u32>,
-    /// Messages of a stream under way.
+    /// Messages of a stream under way at once; 2 by default.
     pub depth: Option<u32>,
-    /// When it begins.
+    /// When it begins; at 0 by default.
     pub start_us: Option<f64>,
-    /// Sender of a stream.
+    /// Sender of a stream; host 0 by default.
     pub from: Option<u32>,
-    /// Receiver of a stream or an incast.
+    /// Receiver of a stream, by default the last host; of an incast, by default host 0.
     pub to: Option<u32>,
     /// Also the other way round.
     pub bidirectional: Option<bool>,
-    /// First host that takes part.
+    /// First host that takes part; 0 by default.
     pub first: Option<u32>,
     /// Hosts, or ranks, that take part; all by default.
     pub hosts: Option<u32>,
-    /// Hosts between two ranks.
+    /// Distance of the hosts of two ranks; 1 by default.
     pub stride: Option<u32>,
     /// Consecutive ranks are this many ranks' hosts apart; a divisor of their number, 1 by default. The number of hosts
     /// below a leaf makes every hop of a ring leave its leaf.
     pub interleave: Option<u32>,
     /// Rings that share the vector and run side by side, as collective libraries have them; 1 by default.
     pub channels: Option<u32>,
-    /// Whether destinations of a permutation are below another leaf.
+    /// Whether destinations of a permutation are below another leaf; true by default.
     pub other_leaf: Option<bool>,
-    /// Senders of an incast.
+    /// Senders of an incast; all others by default.
     pub fan_in: Option<u32>,
-    /// Time between the starts of two flows.
+    /// Time between the starts of two flows; 0 by default.
     pub stagger_us: Option<f64>,
-    /// Repetitions of a collective, or training steps.
+    /// Repetitions of a collective, or training steps; 1 by default.
     pub iterations: Option<u32>,
-    /// Computation of each rank before each repetition.
+    /// Computation of each rank before each repetition; 0 by default, 1000 in a training step.
     pub compute_us: Option<f64>,
-    /// Collective of a training step: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all` or `neighbours`.
+    /// Collective of a training step: `all-reduce` (the default), `all-gather`, `reduce-scatter`, `all-to-all` or
+    /// `neighbours`.
     pub collective: Option<WorkloadKind>,
-    /// Offered load over all hosts' rates.
+    /// Offered load over all hosts' rates; 0.5 by default.
     pub load: Option<f64>,
-    /// Flows of a Poisson process.
+    /// Flows of a Poisson process; 1000 by default.
     pub flows: Option<u32>,
-    /// Sizes: points of the cumulative distribution, [bytes, share].
+    /// Sizes: points of the cumulative distribution, `[bytes, share]`; by default all flows have 1000000 bytes.
     pub sizes: Option<Vec<(f64, f64)>>,
     /// Trace file, relative to the scenario: lines of `start_us,from,to,bytes`, and after a further comma the line
     /// numbers, from 1, of messages that must have arrived first, separated by spaces.
@@ -534,7 +538,7 @@ pub struct WorkloadKeys {
 }
 
 /// Kinds of faults.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
     /// Links lose their carrier; of hosts, that is a NIC port down.
@@ -557,7 +561,7 @@ pub enum FaultKind {
 }
 
 /// Where faults strike.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultTier {
     /// Links between T0 and T1.
@@ -574,30 +578,30 @@ pub enum FaultTier {
 }
 
 /// `[[fault]]`.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultKeys {
     /// What breaks.
     pub kind: FaultKind,
-    /// When.
+    /// When it strikes.
     pub at_us: f64,
-    /// At a random time up to this much later, for each target.
+    /// At a random time up to this much later, for each target; 0 by default.
     pub within_us: Option<f64>,
     /// For how long; for ever by default.
     pub for_us: Option<f64>,
     /// Names of links (`p0-hA`, `p0-t0a-t1b`) or switches (`p0-t0a`, `p0-t1b`).
     pub target: Option<Vec<String>>,
-    /// Or: so many at random.
+    /// Instead of `target`: so many at random.
     pub random: Option<u32>,
-    /// Of these. Without `target` and `random`: all of these.
+    /// Of these; without `target` and `random` all of these. By default links between switches, or T1 switches.
     pub tier: Option<FaultTier>,
-    /// Time between two targets: one after the other.
+    /// Time between two targets: one after the other; 0 by default.
     pub stagger_us: Option<f64>,
-    /// Repetitions, with `every_us` between their begins: a flap train.
+    /// Repetitions, with `every_us` between their begins: a flap train; 1 by default.
     pub times: Option<u32>,
     /// Time between two repetitions.
     pub every_us: Option<f64>,
-    /// Links of a transceiver.
+    /// Links of a transceiver; 4 by default.
     pub lanes: Option<u32>,
     /// Probability of loss or corruption.
     pub probability: Option<f64>,

@@ -1,5 +1,6 @@
 //! `[transport.roce]`: RoCEv2 Reliable Connection, to compare with.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
@@ -8,7 +9,7 @@ use crate::fabric::Clos;
 use crate::host::{DcqcnConfig, Recovery, RoceSettings};
 
 /// How losses are repaired.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryKey {
     /// As RoCEv2 NICs do.
@@ -19,7 +20,7 @@ pub enum RecoveryKey {
 }
 
 /// Congestion control of RoCE.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoceCcKey {
     /// DCQCN with the published parameters, increases scaled to the line rate.
@@ -34,14 +35,14 @@ pub enum RoceCcKey {
 }
 
 /// `[transport.roce]`.
-#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RoceKeys {
     /// Queue pairs per pair of hosts; a message is cut into as many pieces.
     pub qps: u32,
     /// Payload of a full packet: 256, 512, 1024, 2048 or 4096.
     pub mtu: u32,
-    /// `go-back-n` or `selective-repeat`.
+    /// How losses are repaired.
     pub recovery: RecoveryKey,
     /// Packets a queue pair may have in flight; by default one bandwidth-delay product for `selective-repeat`, else no
     /// limit.
@@ -56,7 +57,7 @@ pub struct RoceKeys {
     pub retries: u32,
     /// Acknowledge at least every so many packets.
     pub ack_every: u32,
-    /// `dcqcn`, `dcqcn-aggressive`, `dcqcn-most-aggressive` or `none`.
+    /// Congestion control.
     pub cc: RoceCcKey,
     /// Distance of two congestion notifications to a queue pair; the profile's by default.
     pub cnp_us: Option<f64>,

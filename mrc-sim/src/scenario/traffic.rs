@@ -29,6 +29,21 @@ pub(super) fn build(scenario: &Scenario, clos: &Clos, folder: &Path) -> Result<P
 }
 
 impl WorkloadKind {
+    /// All kinds.
+    pub(super) const ALL: [Self; 11] = [
+        Self::PointToPoint,
+        Self::Permutation,
+        Self::Incast,
+        Self::AllReduce,
+        Self::AllGather,
+        Self::ReduceScatter,
+        Self::AllToAll,
+        Self::Neighbours,
+        Self::Poisson,
+        Self::Trace,
+        Self::TrainingStep,
+    ];
+
     /// Name in files.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -47,7 +62,7 @@ impl WorkloadKind {
     }
 
     /// The keys that mean something beside `kind` and `name`.
-    const fn keys(self) -> &'static [&'static str] {
+    pub(super) const fn keys(self) -> &'static [&'static str] {
         match self {
             Self::PointToPoint => &["bytes", "messages", "depth", "start_us", "from", "to", "bidirectional"],
             Self::Permutation => &["bytes", "messages", "depth", "start_us", "first", "hosts", "other_leaf"],
