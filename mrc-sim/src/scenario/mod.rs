@@ -513,6 +513,9 @@ pub struct WorkloadKeys {
     pub interleave: Option<u32>,
     /// Rings that share the vector and run side by side, as collective libraries have them; 1 by default.
     pub channels: Option<u32>,
+    /// Messages of a rank in an all-to-all under way at once, as libraries that go through their peers in turn have
+    /// them; all by default.
+    pub concurrency: Option<u32>,
     /// Whether destinations of a permutation are below another leaf; true by default.
     pub other_leaf: Option<bool>,
     /// Senders of an incast; all others by default.

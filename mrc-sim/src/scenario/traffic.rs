@@ -12,6 +12,20 @@ use crate::workload::{Collective, Message, Pairs, Plan, Poisson, Ring, SizeDistr
 /// Longest message, in bytes.
 const LONGEST: u64 = 1 << 31;
 
+/// Keys of the collectives, that of a training step last.
+const COLLECTIVE_KEYS: &[&str] = &[
+    "bytes",
+    "first",
+    "hosts",
+    "stride",
+    "interleave",
+    "channels",
+    "concurrency",
+    "iterations",
+    "compute_us",
+    "collective",
+];
+
 /// All messages of a scenario.
 pub(super) fn build(scenario: &Scenario, clos: &Clos, folder: &Path) -> Result<Plan, Problem> {
     if scenario.workload.is_empty() {
@@ -67,20 +81,11 @@ impl WorkloadKind {
             Self::PointToPoint => &["bytes", "messages", "depth", "start_us", "from", "to", "bidirectional"],
             Self::Permutation => &["bytes", "messages", "depth", "start_us", "first", "hosts", "other_leaf"],
             Self::Incast => &["bytes", "messages", "depth", "start_us", "first", "fan_in", "to", "stagger_us"],
+            // The last key is that of a training step alone.
             Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Neighbours => {
-                &["bytes", "first", "hosts", "stride", "interleave", "channels", "iterations", "compute_us"]
+                COLLECTIVE_KEYS.split_at(COLLECTIVE_KEYS.len() - 1).0
             }
-            Self::TrainingStep => &[
-                "bytes",
-                "first",
-                "hosts",
-                "stride",
-                "interleave",
-                "channels",
-                "iterations",
-                "compute_us",
-                "collective",
-            ],
+            Self::TrainingStep => COLLECTIVE_KEYS,
             Self::Poisson => &["first", "hosts", "load", "flows", "sizes"],
             Self::Trace => &["file"],
         }
@@ -134,6 +139,7 @@ impl Part<'_> {
             ("stride", keys.stride.is_some()),
             ("interleave", keys.interleave.is_some()),
             ("channels", keys.channels.is_some()),
+            ("concurrency", keys.concurrency.is_some()),
             ("other_leaf", keys.other_leaf.is_some()),
             ("fan_in", keys.fan_in.is_some()),
             ("stagger_us", keys.stagger_us.is_some()),
@@ -280,6 +286,10 @@ impl Part<'_> {
         if !(1..=256).contains(&channels) {
             return Err(self.problem("channels", format_args!("{channels}: allowed are 1 to 256")));
         }
+        let concurrency = keys.concurrency.unwrap_or(u32::MAX);
+        if concurrency == 0 {
+            return Err(self.problem("concurrency", "0: at least 1"));
+        }
         let iterations = keys.iterations.unwrap_or(1);
         if iterations == 0 {
             return Err(self.problem("iterations", "0: at least 1"));
@@ -289,7 +299,7 @@ impl Part<'_> {
             return Err(self.problem("bytes", format_args!("{bytes}: a vector has 1 to {} bytes", 1u64 << 40)));
         }
         let compute_ns = self.ns("compute_us", Some(keys.compute_us.unwrap_or(compute_us)))?;
-        let ring = Ring { first, stride, ranks, interleave, channels, bytes, iterations, compute_ns };
+        let ring = Ring { first, stride, ranks, interleave, channels, concurrency, bytes, iterations, compute_ns };
         let messages = collective.messages(&ring);
         if messages > Plan::MAX_MESSAGES {
             return Err(self.problem("iterations", format_args!("{messages} messages; at most {}", Plan::MAX_MESSAGES)));

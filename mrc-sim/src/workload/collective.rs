@@ -17,6 +17,8 @@ pub struct Ring {
     /// Rings at work on shares of the vector, each in its own time, as collective libraries pipeline them; at least 1.
     /// The operations that are no rings have no use for them.
     pub channels: u32,
+    /// All-to-all: messages of a rank under way at once, at least 1, those to the next ranks first; `u32::MAX`: all.
+    pub concurrency: u32,
     /// Bytes of the operation, as collective libraries count them: the whole vector of one rank.
     pub bytes: u64,
     /// Repetitions, one after the other.
@@ -34,7 +36,7 @@ pub enum Collective {
     AllGather,
     /// Ring: every rank ends with its part of the sum.
     ReduceScatter,
-    /// Every rank sends a part of its vector to each other rank, all at once.
+    /// Every rank sends a part of its vector to each other rank, as many at once as [`Ring::concurrency`] says.
     AllToAll,
     /// Every rank sends its vector to the next one and receives that of the one before.
     SendRecv,
@@ -112,10 +114,16 @@ impl Collective {
                             Self::AllToAll => (1..ring.ranks, ring.part()),
                             _ => (1..2, ring.bytes.clamp(1, u32::MAX.into()) as u32),
                         };
+                        let mut sent = Vec::with_capacity(ring.ranks as usize);
                         for distance in peers {
                             let to = (rank + distance) % ring.ranks;
-                            let id = plan.push(message(rank, to, bytes, true));
-                            before[rank as usize].iter().for_each(|&first| plan.after_delivery(first, id));
+                            let turn = sent.len().checked_sub(ring.concurrency as usize);
+                            let id = plan.push(message(rank, to, bytes, turn.is_none()));
+                            match turn.map(|nth: usize| sent[nth]) {
+                                Some(first) => plan.after_completion(first, id),
+                                None => before[rank as usize].iter().for_each(|&first| plan.after_delivery(first, id)),
+                            }
+                            sent.push(id);
                             last[to as usize].push(id);
                         }
                     }
@@ -152,9 +160,19 @@ impl Collective {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Edge;
 
-    const RING: Ring =
-        Ring { first: 2, stride: 3, ranks: 4, interleave: 1, channels: 1, bytes: 4096, iterations: 2, compute_ns: 50 };
+    const RING: Ring = Ring {
+        first: 2,
+        stride: 3,
+        ranks: 4,
+        interleave: 1,
+        channels: 1,
+        concurrency: u32::MAX,
+        bytes: 4096,
+        iterations: 2,
+        compute_ns: 50,
+    };
 
     #[test]
     fn channels_share_the_vector_and_wait_for_their_own_only() {
@@ -207,6 +225,22 @@ mod tests {
         let plan = plan(Collective::AllToAll);
         assert_eq!(plan.messages.len(), 2 * 4 * 3);
         assert_eq!(plan.edges.len(), 4 * 3 * 3);
+    }
+
+    #[test]
+    fn an_all_to_all_in_turns_waits_for_its_own_completions() {
+        let ring = Ring { ranks: 8, concurrency: 3, ..RING };
+        let mut plan = Plan::default();
+        Collective::AllToAll.add(&mut plan, "turns", &ring);
+        assert_eq!(plan.check(24), Ok(()));
+        let (own, others): (Vec<Edge>, Vec<Edge>) = plan.edges.iter().copied().partition(|edge| edge.acked);
+        // Of seven messages four wait for the one three before; the first three of the second iteration for everybody.
+        assert_eq!((own.len(), others.len()), (2 * 8 * 4, 8 * 3 * 7));
+        for edge in own {
+            let (first, then) = (plan.messages[edge.first as usize], plan.messages[edge.then as usize]);
+            assert_eq!((first.src, first.iteration, then.delay_ns), (then.src, then.iteration, 0));
+            assert_eq!(edge.then - edge.first, 3);
+        }
     }
 
     #[test]
