@@ -23,6 +23,22 @@ fn switch(clos: &Clos, name: &str) -> Option<u32> {
     (0..clos.switch_count()).find(|&index| clos.switch_name(index) == name)
 }
 
+impl FaultKind {
+    /// Name in files.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::LinkDown => "link-down",
+            Self::Transceiver => "transceiver",
+            Self::Loss => "loss",
+            Self::Corruption => "corruption",
+            Self::Jitter => "jitter",
+            Self::Slow => "slow",
+            Self::SwitchDown => "switch-down",
+            Self::SwitchSilent => "switch-silent",
+        }
+    }
+}
+
 /// A link or switch by number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Target {
@@ -70,7 +86,7 @@ pub(super) fn build(scenario: &Scenario, clos: &Clos) -> Result<Vec<(Instant, Fa
 fn check_keys(keys: &FaultKeys, at: &impl Fn(&str) -> String) -> Result<(), Problem> {
     let only = |name: &str, set: bool, kinds: &[FaultKind]| {
         if set && !kinds.contains(&keys.kind) {
-            let kinds: Vec<String> = kinds.iter().map(|kind| format!("{kind:?}")).collect();
+            let kinds: Vec<String> = kinds.iter().map(|kind| format!("`{}`", kind.name())).collect();
             return Err(Problem::new(at(name), format_args!("means something for {} only", kinds.join(", "))));
         }
         Ok(())
@@ -174,7 +190,7 @@ fn effect(
         Target::Link(link) => link,
     };
     let needed = |name: &str, value: Option<f64>| {
-        value.ok_or_else(|| Problem::new(at(name), format_args!("a fault of kind {:?} needs it", keys.kind)))
+        value.ok_or_else(|| Problem::new(at(name), format_args!("a fault of kind `{}` needs it", keys.kind.name())))
     };
     let good = Impairment::default();
     let bad = match keys.kind {
