@@ -359,3 +359,25 @@ impl Flow<'_> {
         self.qpcc.cc.max_wnd_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_packet_of_all_qps_counts() {
+        let config = CcConfig::Fixed { window_bytes: 10_000 };
+        let mut qpcc = Qpcc::new(&config, (0, 0), 1_112, Instant::ZERO, None);
+        let fits = |qpcc: &Qpcc, bytes: u32| {
+            let mut cc = qpcc.cc;
+            cc.on_send(bytes);
+            cc.can_send()
+        };
+        assert!(fits(&qpcc, 8_888) && !fits(&qpcc, 8_889));
+        qpcc.join(&config, 4_184);
+        assert!(fits(&qpcc, 5_816) && !fits(&qpcc, 5_817));
+        qpcc.join(&config, 2_136);
+        assert!(fits(&qpcc, 5_816) && !fits(&qpcc, 5_817));
+        assert_eq!(qpcc.users, 3);
+    }
+}

@@ -190,3 +190,27 @@ impl CongestionControl for Cc {
         each!(self, cc => cc.inflight_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KINDS: [CcConfig; 2] =
+        [CcConfig::Fixed { window_bytes: 50_000 }, CcConfig::Nscc(NsccConfig::new(100_000_000_000, 12_000, false))];
+
+    #[test]
+    fn a_larger_packet_is_asked_about_and_reckoned_with() {
+        for config in KINDS {
+            let mut cc = Cc::new(&config, 1_112, Instant::ZERO);
+            cc.set_mtu(&config, 4_184);
+            while cc.can_send() {
+                assert!(!cc.wants_ack(4_184), "{cc:?}");
+                cc.on_send(1_112);
+            }
+            // The next packet may be a full one: it would not fit, though a small one would.
+            assert!(cc.wants_ack(4_184), "{cc:?}");
+            let room = cc.cwnd_bytes() as i64 - cc.inflight_bytes();
+            assert!((1_112..4_184).contains(&room), "{room} of {cc:?}");
+        }
+    }
+}
