@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use mrc_sim::Forwarding;
 use mrc_sim::run::{Options, Results, run};
 use mrc_sim::scenario::load_str;
 
@@ -85,4 +86,7 @@ fn roce_is_refused_on_a_source_routed_fabric() {
     let error = load_str("test.toml", &scenario(""), Path::new("."), &["topology.forwarding=srv6".to_owned()], None);
     let text = error.expect_err("no paths to name").to_string();
     assert!(text.contains("topology.forwarding") && text.contains("ecmp"), "{text}");
+    let unsaid = "[transport]\nkind = \"roce\"\n[queue]\ntrim = false\n[[workload]]\n";
+    let built = load_str("test.toml", unsaid, Path::new("."), &[], None).expect("hashed unless said otherwise");
+    assert_eq!(built.clos.forwarding, Forwarding::Ecmp);
 }

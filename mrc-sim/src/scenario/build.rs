@@ -176,7 +176,10 @@ fn clos(scenario: &Scenario) -> Result<Clos, Problem> {
         host_link: LinkSpec { rate_bps: host_rate, delay_ns: host_delay },
         fabric_link: LinkSpec { rate_bps: fabric_rate, delay_ns: fabric_delay },
         switch_latency_ns: delay_ns("topology.switch_us", keys.switch_us)?,
-        forwarding: match keys.forwarding {
+        forwarding: match keys.forwarding.unwrap_or(match scenario.transport.kind {
+            TransportKind::Mrc => ForwardingKey::Srv6,
+            TransportKind::Roce => ForwardingKey::Ecmp,
+        }) {
             ForwardingKey::Srv6 => Forwarding::Srv6,
             ForwardingKey::Stev => Forwarding::Stev,
             ForwardingKey::Ecmp => Forwarding::Ecmp,

@@ -136,8 +136,8 @@ pub struct TopologyKeys {
     pub fabric_delay_us: Option<f64>,
     /// Time a frame spends in a switch before its egress queue.
     pub switch_us: f64,
-    /// How switches choose the way up.
-    pub forwarding: ForwardingKey,
+    /// How switches choose the way up; `srv6` by default, `ecmp` with RoCE, whose packets name no path.
+    pub forwarding: Option<ForwardingKey>,
 }
 
 impl Default for TopologyKeys {
@@ -154,7 +154,7 @@ impl Default for TopologyKeys {
             fabric_gbps: None,
             fabric_delay_us: None,
             switch_us: 0.5,
-            forwarding: ForwardingKey::Srv6,
+            forwarding: None,
         }
     }
 }

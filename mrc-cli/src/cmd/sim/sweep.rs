@@ -34,7 +34,7 @@ A sweep file names a scenario and what changes:
   name = \"hosts\"                        # ... or several keys that change together
   cases = [
     { label = \"mrc\", set = { \"transport.kind\" = \"mrc\" } },
-    { label = \"roce\", set = { \"transport.kind\" = \"roce\", \"topology.forwarding\" = \"ecmp\" } },
+    { label = \"roce\", set = { \"transport.kind\" = \"roce\" } },
   ]
 
 The points are all combinations. Each one runs in a process of its own and leaves OUT/NAME.json; run the same command
