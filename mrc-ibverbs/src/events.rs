@@ -312,29 +312,46 @@ impl CompletionWaker for Notify {
     }
 }
 
+/// Counts an event of a CQ as delivered and tells the CQ's context; `None` when it is no live CQ.
+pub(crate) fn deliver(pointer: *mut IbvCq) -> Option<*mut c_void> {
+    object::get::<Cq>(pointer).ok()?.unacknowledged.add();
+    // SAFETY: the CQ lives.
+    Some(unsafe { (*pointer).cq_context })
+}
+
+/// The next event of a channel whose CQ lives by the word of `deliver`.
+///
+/// # Safety
+/// `cq` and `cq_context` are null or have room for one pointer each.
+pub(crate) unsafe fn next_cq(
+    channel: *mut IbvCompChannel,
+    cq: *mut *mut IbvCq,
+    cq_context: *mut *mut c_void,
+    deliver: impl Fn(*mut IbvCq) -> Option<*mut c_void>,
+) -> Result<(), c_int> {
+    let channel = object::get::<Channel>(channel)?;
+    if cq.is_null() || cq_context.is_null() {
+        return Err(libc::EINVAL);
+    }
+    loop {
+        let pointer = channel.events.pop()? as *mut IbvCq;
+        let Some(context) = deliver(pointer) else { continue };
+        // SAFETY: neither is null; the caller promises room.
+        unsafe {
+            cq.write(pointer);
+            cq_context.write(context);
+        }
+        return Ok(());
+    }
+}
+
 pub(crate) unsafe extern "C" fn get_cq_event(
     channel: *mut IbvCompChannel,
     cq: *mut *mut IbvCq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    let next = || {
-        let channel = object::get::<Channel>(channel)?;
-        if cq.is_null() || cq_context.is_null() {
-            return Err(libc::EINVAL);
-        }
-        loop {
-            let pointer = channel.events.pop()? as *mut IbvCq;
-            let Ok(object) = object::get::<Cq>(pointer) else { continue };
-            object.unacknowledged.add();
-            // SAFETY: neither is null; the application gives room for one pointer each.
-            unsafe {
-                cq.write(pointer);
-                cq_context.write((*pointer).cq_context);
-            }
-            return Ok(());
-        }
-    };
-    object::minus_one(next())
+    // SAFETY: the application gives room for one pointer each.
+    object::minus_one(unsafe { next_cq(channel, cq, cq_context, deliver) })
 }
 
 pub(crate) unsafe extern "C" fn ack_cq_events(cq: *mut IbvCq, n: u32) {

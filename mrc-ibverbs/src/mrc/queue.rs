@@ -233,32 +233,15 @@ pub(crate) unsafe extern "C" fn get_cq_event(
     cq: *mut *mut IbvCq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    let next = || {
-        let channel = object::get::<Channel>(channel)?;
-        if cq.is_null() || cq_context.is_null() {
-            return Err(libc::EINVAL);
+    let deliver = |pointer| match object::get::<EvCq>(pointer) {
+        Ok(object) => {
+            object.unacknowledged.add();
+            Some(object.cq_context as *mut c_void)
         }
-        loop {
-            let pointer = channel.events.pop()? as *mut IbvCq;
-            let context = if let Ok(object) = object::get::<EvCq>(pointer) {
-                object.unacknowledged.add();
-                object.cq_context as *mut c_void
-            } else if let Ok(object) = object::get::<cq::Cq>(pointer) {
-                object.unacknowledged.add();
-                // SAFETY: the CQ lives.
-                unsafe { (*pointer).cq_context }
-            } else {
-                continue;
-            };
-            // SAFETY: neither is null; the application gives room for one pointer each.
-            unsafe {
-                cq.write(pointer);
-                cq_context.write(context);
-            }
-            return Ok(());
-        }
+        Err(_) => events::deliver(pointer),
     };
-    object::minus_one(next())
+    // SAFETY: the application gives room for one pointer each.
+    object::minus_one(unsafe { events::next_cq(channel, cq, cq_context, deliver) })
 }
 
 pub(crate) unsafe extern "C" fn ack_cq_events(cq: *mut IbvCq, n: c_uint) {
