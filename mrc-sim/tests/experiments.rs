@@ -76,16 +76,17 @@ fn links_between_switches_may_flap() {
 }
 
 #[test]
-fn a_ring_with_random_losses_never_waits_for_a_timer() {
+fn a_ring_with_random_losses_need_not_wait_for_timers() {
     let run = |delay: &str| {
         let set = ["workload.0.bytes=4194304", "fault.0.probability=0.002", delay];
         results("experiments/collectives.toml", 1, &set)
     };
     let (counted, timed) = (run("transport.mrc.reorder_delay_us=0"), run("transport.mrc.reorder_delay_us=2"));
-    for results in [&counted, &timed] {
-        let losses = &results.losses_by_cause;
-        assert!(losses.inferred > 100 && losses.timeout == 0, "{losses:?}");
-    }
+    // Counting alone, a loss may wait while answers to fewer later packets than the largest window keep coming: they are
+    // signs of life, and no probe leaves.
+    let (by_count, by_time) = (&counted.losses_by_cause, &timed.losses_by_cause);
+    assert!(by_count.inferred > 100 && by_count.timeout * 10 < by_count.inferred, "{by_count:?}");
+    assert!(by_time.inferred > 100 && by_time.timeout == 0, "{by_time:?}");
     assert!(timed.end_us < counted.end_us, "{} {}", timed.end_us, counted.end_us);
 }
 
