@@ -125,7 +125,11 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("x = [\n", "test.toml:", "array"),
         ("[[fault]]\nkind = \"loss\"\n", "test.toml:1: fault[0].probability: ", "probability"),
         ("[[fault]]\ntarget = [\"p7-hA\"]\n", "test.toml:2: fault[0].target: ", "links are p0-hA to"),
-        ("[[fault]]\nkind = \"slow\"\nprobability = 0.5\n", "test.toml:3: fault[0].probability: ", "`loss`, `corruption` only"),
+        (
+            "[[fault]]\nkind = \"slow\"\nprobability = 0.5\n",
+            "test.toml:3: fault[0].probability: ",
+            "`loss`, `corruption` only",
+        ),
         ("[[fault]]\nkind = \"switch-down\"\nrandom = 90\n", "test.toml:3: fault[0].random: ", "no more"),
     ] {
         let error = refusal(&format!("{text}\n{STREAM}"), &[]).to_string();
