@@ -330,6 +330,10 @@ pub struct RtsAttr {
     /// arrived; 0 = never. Unlike a number of packets it does not wait longer when there is less to send. Queues
     /// differ by no more than the target delay of congestion control as long as that has its way.
     pub reorder_delay_ns: u64,
+    /// Send a probe this long after the last packet there is to send, in nanoseconds, and take for lost what left that
+    /// long before the probe and its answer lacks; 0 = only silence draws a probe (open question 14). A lost tail then
+    /// costs this time and a round trip, and each burst costs a probe.
+    pub tail_probe_ns: u64,
     /// Shortest time between two probes of this QP, in nanoseconds.
     pub probe_rate_limit_ns: u64,
     /// Probe an otherwise silent peer this often, in nanoseconds, and fail the QP when the retry budget is spent
@@ -355,6 +359,7 @@ impl RtsAttr {
             reorder_pkts_min: 3,
             reorder_factor: 384,
             reorder_delay_ns: 0,
+            tail_probe_ns: 0,
             probe_rate_limit_ns: 10_000,
             keepalive_ns: 0,
         }

@@ -252,6 +252,9 @@ impl RtsAttr {
         if self.reorder_delay_ns > 1_000_000_000 {
             return refuse("reorder_delay_ns");
         }
+        if self.tail_probe_ns > 1_000_000_000 {
+            return refuse("tail_probe_ns");
+        }
         Ok(())
     }
 }

@@ -7,8 +7,14 @@ use mrc_core::{Instant, RetryConfig, Stats};
 
 /// Nothing arrives, so only time acts. T0 = 1.024 us * 2^8; base RTT and target delay are 10 us.
 fn alone<R>(f: impl FnOnce(&mut Net<'_>) -> R) -> R {
+    alone_with(0, f)
+}
+
+/// The same with a probe `tail_probe_ns` after each tail.
+fn alone_with<R>(tail_probe_ns: u64, f: impl FnOnce(&mut Net<'_>) -> R) -> R {
     let retry = RetryConfig { timeout: 8, linear: 7, exponential: 5 };
-    net(1, &Setup { retry, ..Setup::default() }, Weather { dead: true, ..Weather::default() }, f)
+    let setup = Setup { retry, tail_probe_ns, ..Setup::default() };
+    net(1, &setup, Weather { dead: true, ..Weather::default() }, f)
 }
 
 const T0: u64 = 1_024 << 8;
@@ -78,4 +84,57 @@ fn a_lost_tail_is_found_by_a_probe() {
             assert!(net.sides[0].info(0).outstanding == 0, "{peer_writes}");
         });
     }
+}
+
+/// By a knob a probe follows the last packet there is to send, whatever is heard meanwhile; without an answer one follows
+/// every five round trips as ever.
+//= PROBE-006 test
+#[test]
+fn a_tail_is_followed_by_a_probe() {
+    alone_with(2_000, |net| {
+        net.post(0, 0, 0, 100).unwrap();
+        assert_eq!(at(net, 1_500).tx_probe, 0);
+        // Not the last one any more.
+        net.post(0, 1, 100, 100).unwrap();
+        for (ns, probes) in [(3_400, 0), (3_700, 1), (53_400, 1), (53_700, 2)] {
+            assert_eq!(at(net, ns).tx_probe, probes, "at {ns} ns");
+        }
+        assert_eq!(at(net, 54_000).tx_data, 2);
+    });
+}
+
+/// What left that much before the probe and its answer lacks is lost, on whichever path it went: a round trip later all of
+/// it is sent again. Without the knob not even the probe has left by then.
+//= PROBE-006, LOSS-002, LOSS-003 test
+#[test]
+fn the_probe_behind_a_tail_speaks_for_all_paths() {
+    for (tail_probe_ns, lost) in [(2_000, 8), (0, 0)] {
+        alone_with(tail_probe_ns, |net| {
+            net.post(0, 0, 0, 8 * 1_024).unwrap();
+            at(net, 1_000);
+            net.weather.dead = false;
+            // The probe leaves at 2 us, a round trip takes 8.
+            assert_eq!(at(net, 9_900).lost_inferred, 0);
+            let stats = at(net, 12_000);
+            assert_eq!((stats.lost_inferred, stats.retransmitted), (lost, lost), "{tail_probe_ns}");
+            at(net, 100_000);
+            assert_eq!(net.sides[0].info(0).outstanding, 0, "{tail_probe_ns}");
+            assert_eq!(net.sides[0].engine.stats().lost_timeout, 0);
+        });
+    }
+}
+
+/// Packets that arrive are neither repeated nor followed by more than the one probe of their tail.
+//= PROBE-006 test
+#[test]
+fn nothing_is_repeated_because_of_a_probe_behind_a_tail() {
+    alone_with(2_000, |net| {
+        net.weather.dead = false;
+        for turn in 0..5 {
+            net.post(0, turn, 0, 8 * 1_024).unwrap();
+            at(net, 50_000 * (turn + 1));
+        }
+        let stats = at(net, 300_000);
+        assert_eq!((stats.tx_probe, stats.retransmitted, stats.tx_data), (5, 0, 40));
+    });
 }

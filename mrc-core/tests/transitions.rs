@@ -95,6 +95,7 @@ fn rts_refuses_each_bad_attribute_by_name_and_changes_nothing() {
             (RtsAttr { base_rtt_ns: 1_000_000_001, ..good }, ModifyError::Range("base_rtt_ns")),
             (RtsAttr { target_delay_ns: 1_000_000_001, ..good }, ModifyError::Range("target_delay_ns")),
             (RtsAttr { reorder_delay_ns: 1_000_000_001, ..good }, ModifyError::Range("reorder_delay_ns")),
+            (RtsAttr { tail_probe_ns: 1_000_000_001, ..good }, ModifyError::Range("tail_probe_ns")),
         ];
         for (attr, why) in bad {
             assert_eq!(engine.modify_to_rts(Instant::ZERO, qp, &attr), Err(why));

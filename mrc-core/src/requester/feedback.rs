@@ -299,13 +299,17 @@ impl TxSide<'_, '_> {
 
     /// A probe went with the data and its answer lacks packets that left before it. Those on its own path it has not
     /// overtaken, so they are lost, however long the queues are; so are all others that left three round trips ago, if the
-    /// probe met no queue to speak of. This is how a tail is found, which nothing overtakes (`transport.md` 5).
-    //= PROBE-006
+    /// probe met no queue to speak of. This is how a tail is found, which nothing overtakes (`transport.md` 5). A probe that
+    /// follows tails by a set time speaks for all paths at once, like a packet that left as much later.
+    //= PROBE-006, LOSS-003
     fn infer_from_probe(&mut self, now: Instant, sack: &SackRepr, ev: EvIndex, probe_ns: u64) {
         self.req.next_tail_probe = self.req.next_tail_probe.min(now.after(self.req.tail_answer_ns()));
         let base = offset(sack.cack, sack.sack_offset);
         let missing = outstanding_bits(base, self.req.unack, self.req.max_sent) & !sack.bitmap;
         self.infer_in(now, base, missing, probe_ns + 1, Evidence::Probe(ev));
+        if self.req.tail_probe_ns > 0 {
+            self.infer_in(now, base, missing, probe_ns + self.req.tail_probe_ns, Evidence::Late);
+        }
         if probe_ns.saturating_sub(self.req.base_rtt_ns) < self.req.target_delay_ns {
             let overdue_ns = 3 * self.req.rtt_now_ns();
             self.infer_in(now, base, missing, overdue_ns.max(probe_ns), Evidence::CalmProbe);

@@ -86,6 +86,7 @@ pub(crate) struct Requester {
     reorder_pkts_min: u16,
     reorder_factor: u16,
     reorder: ReorderDelay,
+    tail_probe_ns: u64,
     pub(crate) path_mtu: u32,
     pub(crate) last_path: Option<Choice>,
     pub(crate) probes: ProbeTable,
@@ -131,6 +132,7 @@ impl Requester {
         reorder_pkts_min: 3,
         reorder_factor: 384,
         reorder: ReorderDelay::OFF,
+        tail_probe_ns: 0,
         path_mtu: 0,
         last_path: None,
         probes: ProbeTable::EMPTY,
@@ -162,6 +164,7 @@ impl Requester {
             reorder_pkts_min: attr.reorder_pkts_min,
             reorder_factor: attr.reorder_factor,
             reorder: ReorderDelay::new(attr.reorder_delay_ns),
+            tail_probe_ns: attr.tail_probe_ns,
             path_mtu,
             ..Self::IDLE
         }
@@ -502,10 +505,18 @@ impl TxSide<'_, '_> {
         self.req.last_path = Some(choice);
         let deadline = now.after(self.req.retry.interval_ns(self.req.retry_cnt));
         self.req.next_scan = self.req.next_scan.min(deadline);
-        if self.req.next_tail_probe == Instant::FAR {
+        if self.probes_tails() {
+            self.req.next_tail_probe = now.after(self.req.tail_probe_ns);
+        } else if self.req.next_tail_probe == Instant::FAR {
             self.req.next_tail_probe = now.after(self.req.tail_answer_ns());
         }
         last || !self.window_open() || self.flow.wants_ack(self.cfg.sack_gen_threshold)
+    }
+
+    /// Whether a probe follows what is under way, because nothing else will.
+    #[inline]
+    fn probes_tails(&self) -> bool {
+        self.req.tail_probe_ns > 0 && self.req.lost == 0 && !self.sq.has_new()
     }
 
     fn announce_loss(&mut self, psn: Psn, ev: EvIndex, cause: LossCause) {

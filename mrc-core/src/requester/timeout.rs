@@ -105,7 +105,7 @@ impl TxSide<'_, '_> {
     fn probe_tail(&mut self, now: Instant, ports: PortMask) {
         let patience = self.tail_patience_ns();
         let silent = now.since(self.req.last_answer);
-        if silent < patience {
+        if silent < patience && !self.probes_tails() {
             self.req.next_tail_probe = self.req.last_answer.after(patience);
             return;
         }

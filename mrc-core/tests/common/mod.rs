@@ -102,6 +102,7 @@ pub(crate) struct Setup {
     /// Window of both directions in units of 128 PSNs.
     pub(crate) mpr: u8,
     pub(crate) retry: RetryConfig,
+    pub(crate) tail_probe_ns: u64,
     pub(crate) trimming: Trimming,
     pub(crate) keepalive_ns: [u64; 2],
     pub(crate) access: Access,
@@ -144,6 +145,7 @@ impl Default for Setup {
             msn: 0,
             mpr: MPR,
             retry: RetryConfig { timeout: 8, linear: 7, exponential: 5 },
+            tail_probe_ns: 0,
             trimming: Trimming::Off,
             keepalive_ns: [0, 0],
             access: Access::REMOTE_WRITE,
@@ -286,6 +288,7 @@ impl Setup {
             rts.keepalive_ns = self.keepalive_ns[which];
             rts.base_rtt_ns = 10_000;
             rts.target_delay_ns = 10_000;
+            rts.tail_probe_ns = self.tail_probe_ns;
             rts.paths.loss_ev_action = LossEvAction::ByTrimming;
             engine.modify_to_rts(Instant::ZERO, qp, &rts).unwrap();
         }

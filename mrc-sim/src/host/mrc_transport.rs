@@ -67,6 +67,8 @@ pub struct MrcSettings {
     pub reorder: (u16, u16),
     /// Loss inference by time, in nanoseconds; 0: none.
     pub reorder_delay_ns: u64,
+    /// From the last packet there is to send to the probe that follows it, in nanoseconds; 0: none does.
+    pub tail_probe_ns: u64,
     /// Knobs of the endpoint, congestion control among them.
     pub endpoint: EndpointConfig,
     /// Bytes on the wire, if not those of the headers.
@@ -335,6 +337,7 @@ impl<'s> MrcTransport<'s> {
             reorder_pkts_min: settings.reorder.0,
             reorder_factor: settings.reorder.1,
             reorder_delay_ns: settings.reorder_delay_ns,
+            tail_probe_ns: settings.tail_probe_ns,
             ..RtsAttr::software(psn)
         };
         self.endpoint.modify_to_init(near)?;

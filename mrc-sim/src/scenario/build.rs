@@ -328,6 +328,7 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
             target_delay_ns: target_ns,
             max_cwnd_bytes: window,
             avg_weight_q16: (probability(at("cc_delay_weight"), keys.cc_delay_weight)? * 65_536.0) as u32,
+            disable_qa: !keys.cc_quick_adapt,
             ..NsccConfig::new(rate, base_rtt, trimming)
         }),
     };
@@ -369,6 +370,7 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
         target_delay_ns: target_ns.into(),
         send_queue: keys.send_queue as usize,
         reorder_delay_ns: nanos(at("reorder_delay_us"), keys.reorder_delay_us)?,
+        tail_probe_ns: nanos(at("tail_probe_us"), keys.tail_probe_us)?,
         reorder: (reorder_packets, (keys.reorder_windows * 256.0) as u16),
         endpoint: EndpointConfig {
             cc,

@@ -360,6 +360,8 @@ pub struct MrcKeys {
     pub cc_target_us: Option<f64>,
     /// NSCC: fixed weight of a delay sample in the average, 0.0 to 1.0; 0: by time.
     pub cc_delay_weight: f64,
+    /// Whether NSCC takes its window from what the last round trip delivered when packets are trimmed (quick adapt).
+    pub cc_quick_adapt: bool,
     /// Unloaded round trip; that of the topology by default.
     pub base_rtt_us: Option<f64>,
     /// Whether receivers answer trimmed packets; as `queue.trim` by default.
@@ -380,6 +382,9 @@ pub struct MrcKeys {
     pub reorder_windows: f64,
     /// A packet is lost, too, when one sent so much later has arrived; 0: no such rule.
     pub reorder_delay_us: f64,
+    /// Send a probe this long after the last packet there is to send, and take for lost what left that long before it
+    /// and its answer lacks; 0: only silence draws a probe.
+    pub tail_probe_us: f64,
     /// Writes a queue pair holds, a power of two.
     pub send_queue: u32,
     /// Verdict ALWAYS_SKIP after so many marks in a row; 0: never.
@@ -428,6 +433,7 @@ impl Default for MrcKeys {
             cc_gbps: None,
             cc_target_us: None,
             cc_delay_weight: 0.0,
+            cc_quick_adapt: true,
             base_rtt_us: None,
             trimming: None,
             rto_us: None,
@@ -437,6 +443,7 @@ impl Default for MrcKeys {
             reorder_packets: None,
             reorder_windows: 1.5,
             reorder_delay_us: 0.0,
+            tail_probe_us: 0.0,
             send_queue: 16,
             always_skip_after: endpoint.always_skip_after,
             timestamps: endpoint.timestamps,
