@@ -108,29 +108,34 @@ pub struct Srh {
     pub segment: [u8; 16],
 }
 
-/// The header that carries UDP.
+/// Which layers a template has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum L3 {
-    V6([u8; IPV6_LEN]),
-    V4 {
-        bytes: [u8; IPV4_LEN],
-        /// Sum of the 16-bit words that do not change, for the header checksum.
-        sum: u32,
-    },
+enum Layers {
+    /// Ethernet, IPv4, UDP; the sum of the 16-bit words that do not change, for the header checksum.
+    V4 { sum: u32 },
+    /// Ethernet, IPv6, UDP.
+    V6,
+    /// Ethernet, outer IPv6, IPv6, UDP.
+    Outer,
+    /// The same with an SRH behind the outer header.
+    OuterSrh,
 }
 
 /// Ethernet to UDP of all packets of one QP on one plane, ready to be copied and completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameTemplate {
-    eth: [u8; ETH_LEN],
-    outer: Option<[u8; IPV6_LEN]>,
-    srh: Option<[u8; SRH_LEN]>,
-    l3: L3,
-    udp_dport: [u8; 2],
+    /// All headers as they lie in the frame, what is said per packet left out.
+    bytes: [u8; Self::HEADER_LEN_MAX],
+    layers: Layers,
     swap_ev: bool,
     se_bit: u8,
     header_len: u8,
 }
+
+/// Ethernet and the outer IPv6 header.
+const OUTER_END: usize = ETH_LEN + IPV6_LEN;
+/// The IPv6 header that carries UDP, and UDP.
+const INNER_LEN: usize = IPV6_LEN + UDP_LEN;
 
 impl FrameTemplate {
     /// Most bytes before BTH: Ethernet, outer IPv6, SRH, IPv6, UDP.
@@ -142,43 +147,54 @@ impl FrameTemplate {
     /// other family becomes the unspecified address, SRv6 around IPv4 is left out.
     #[must_use]
     pub fn new(encap: &Encap, cfg: &WireConfig) -> Self {
+        let mut bytes = [0; Self::HEADER_LEN_MAX];
+        let mut end = 0;
+        let mut lay = |part: &[u8]| {
+            for (to, from) in bytes.iter_mut().skip(end).zip(part) {
+                *to = *from;
+            }
+            end += part.len();
+        };
         //= STACK-002
-        let (l3, ethertype, outer) = match encap.dst {
+        let ethertype = if encap.dst.is_v6() { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+        lay(&eth(&encap.eth_dst, &encap.eth_src, ethertype));
+        let layers = match encap.dst {
             Ip::V6(dst) => {
                 let src = match encap.src {
                     Ip::V6(src) => src,
                     Ip::V4(_) => [0; 16],
                 };
-                (L3::V6(ipv6(NH_UDP, encap.hop_limit, &src, &dst)), ETHERTYPE_IPV6, encap.outer)
+                let srh = encap.outer.and_then(|outer| outer.srh);
+                //= SRV6-001
+                if let Some(outer) = &encap.outer {
+                    let next = if srh.is_some() { NH_ROUTING } else { NH_IPV6 };
+                    lay(&ipv6(next, encap.outer_hop_limit, &outer.src, &outer.dst));
+                }
+                if let Some(segment) = &srh {
+                    lay(&self::srh(segment));
+                }
+                lay(&ipv6(NH_UDP, encap.hop_limit, &src, &dst));
+                match (encap.outer, srh) {
+                    (None, _) => Layers::V6,
+                    (Some(_), None) => Layers::Outer,
+                    (Some(_), Some(_)) => Layers::OuterSrh,
+                }
             }
             Ip::V4(dst) => {
                 let src = match encap.src {
                     Ip::V4(src) => src,
                     Ip::V6(_) => [0; 4],
                 };
-                (ipv4(encap.hop_limit, src, dst), ETHERTYPE_IPV4, None)
+                let ip = ipv4(encap.hop_limit, src, dst);
+                lay(&ip);
+                Layers::V4 { sum: ip.as_chunks::<2>().0.iter().map(|w| u32::from(u16::from_be_bytes(*w))).sum() }
             }
         };
-        let srh = outer.and_then(|o| o.srh).map(|s| srh(&s));
-        let l3_len = match l3 {
-            L3::V6(_) => IPV6_LEN,
-            L3::V4 { .. } => IPV4_LEN,
-        };
-        let outer_len = if outer.is_some() { IPV6_LEN } else { 0 } + if srh.is_some() { SRH_LEN } else { 0 };
-        Self {
-            eth: eth(&encap.eth_dst, &encap.eth_src, ethertype),
-            //= SRV6-001
-            outer: outer.map(|o| {
-                let next = if srh.is_some() { NH_ROUTING } else { NH_IPV6 };
-                ipv6(next, encap.outer_hop_limit, &o.src, &o.dst)
-            }),
-            srh,
-            l3,
-            udp_dport: cfg.udp_dport.to_be_bytes(),
-            swap_ev: cfg.ev_high_half_in_sport,
-            se_bit: cfg.bth_se_bit,
-            header_len: (ETH_LEN + outer_len + l3_len + UDP_LEN) as u8,
-        }
+        //= UDP-003
+        let [port_high, port_low] = cfg.udp_dport.to_be_bytes();
+        lay(&[0, 0, port_high, port_low, 0, 0, 0, 0]);
+        let header_len = end as u8;
+        Self { bytes, layers, swap_ev: cfg.ev_high_half_in_sport, se_bit: cfg.bth_se_bit, header_len }
     }
 
     /// Bytes before BTH.
@@ -192,18 +208,18 @@ impl FrameTemplate {
     #[inline]
     #[must_use]
     pub const fn segment_len(&self) -> usize {
-        if self.outer.is_some() && self.srh.is_none() { SRH_LEN } else { 0 }
+        if matches!(self.layers, Layers::Outer) { SRH_LEN } else { 0 }
     }
 
     /// Offset of the IP header that carries UDP: where the ICRC starts.
     #[inline]
     #[must_use]
     pub const fn l3_offset(&self) -> usize {
-        let behind = match self.l3 {
-            L3::V6(_) => IPV6_LEN + UDP_LEN,
-            L3::V4 { .. } => IPV4_LEN + UDP_LEN,
-        };
-        self.header_len().saturating_sub(behind)
+        match self.layers {
+            Layers::V4 { .. } | Layers::V6 => ETH_LEN,
+            Layers::Outer => OUTER_END,
+            Layers::OuterSrh => OUTER_END + SRH_LEN,
+        }
     }
 
     /// Writes Ethernet to UDP for `udp_payload_len` bytes from BTH through ICRC.
@@ -241,77 +257,80 @@ impl FrameTemplate {
     ) -> Option<usize> {
         let udp_len = u16::try_from(udp_payload_len).ok()?.checked_add(UDP_LEN as u16)?;
         let tos = dscp << 2 | ecn.bits();
-        let (eth, rest) = out.split_first_chunk_mut::<ETH_LEN>()?;
-        *eth = self.eth;
-        match &self.l3 {
-            L3::V6(ip) => {
-                let (label, sport) = ev::place(ev, true, self.swap_ev);
-                //= SRV6-002, SRV6-003
-                let fill = Fill { tos, label };
-                let rest = match &self.outer {
-                    None => rest,
-                    Some(outer) => self.emit_outer(rest, outer, &fill, udp_len, outer_dst, segment)?,
-                };
-                let (l3, rest) = rest.split_first_chunk_mut::<IPV6_LEN>()?;
-                *l3 = *ip;
-                fill.ipv6(l3, udp_len);
-                self.emit_udp(rest.first_chunk_mut()?, sport, udp_len);
+        let (label, sport) = ev::place(ev, true, self.swap_ev);
+        let said = Said { tos, label, sport, udp_len };
+        match (self.layers, segment) {
+            (Layers::V6, _) => {
+                let (_, inner) = split(self.copy_to::<{ ETH_LEN + INNER_LEN }>(out)?)?;
+                said.inner(inner)?;
             }
-            L3::V4 { bytes, sum } => {
-                let (l3, rest) = rest.split_first_chunk_mut::<IPV4_LEN>()?;
-                let total = udp_len.checked_add(IPV4_LEN as u16)?;
-                *l3 = *bytes;
+            //= SRV6-002, SRV6-003
+            (Layers::Outer, None) => {
+                let (head, inner) = split(self.copy_to::<{ OUTER_END + INNER_LEN }>(out)?)?;
+                said.outer(head, udp_len.checked_add(IPV6_LEN as u16)?, outer_dst)?;
+                said.inner(inner)?;
+            }
+            (Layers::Outer, Some(segment)) => {
+                let to = out.first_chunk_mut::<{ Self::HEADER_LEN_MAX }>()?;
+                let (head, inner) = split(to)?;
+                let head: &mut [u8; OUTER_END + SRH_LEN] = head.try_into().ok()?;
+                let (of_head, rest) = self.bytes.split_first_chunk::<OUTER_END>()?;
+                *head.first_chunk_mut()? = *of_head;
+                *inner = *rest.first_chunk()?;
+                self.outer_and_srh(&said, head, outer_dst, Some(segment))?;
+                said.inner(inner)?;
+            }
+            (Layers::OuterSrh, segment) => {
+                let (head, inner) = split(self.copy_to::<{ Self::HEADER_LEN_MAX }>(out)?)?;
+                self.outer_and_srh(&said, head.try_into().ok()?, outer_dst, segment)?;
+                said.inner(inner)?;
+            }
+            (Layers::V4 { sum }, _) => {
+                let frame = self.copy_to::<{ ETH_LEN + IPV4_LEN + UDP_LEN }>(out)?;
+                let (ip, udp) = frame.split_last_chunk_mut::<UDP_LEN>()?;
+                let ip = ip.last_chunk_mut::<IPV4_LEN>()?;
                 //= IP4-001
+                let total = udp_len.checked_add(IPV4_LEN as u16)?;
                 let [t0, t1] = total.to_be_bytes();
                 let [c0, c1] = checksum(sum + u32::from(tos) + u32::from(total)).to_be_bytes();
-                (l3[1], l3[2], l3[3], l3[10], l3[11]) = (tos, t0, t1, c0, c1);
+                (ip[1], ip[2], ip[3], ip[10], ip[11]) = (tos, t0, t1, c0, c1);
                 //= IP4-003
-                self.emit_udp(rest.first_chunk_mut()?, ev.low(), udp_len);
+                Said { sport: ev.low(), ..said }.udp(udp);
             }
         }
         Some(self.header_len() + if segment.is_some() { self.segment_len() } else { 0 })
     }
 
-    /// Writes the outer IPv6 header and the SRH; returns what is left of `out`.
-    #[inline]
-    fn emit_outer<'a>(
+    /// Copies the first `N` bytes to the beginning of `out`; the length is known at compile time, so that this is a few
+    /// moves.
+    #[inline(always)]
+    fn copy_to<'o, const N: usize>(&self, out: &'o mut [u8]) -> Option<&'o mut [u8; N]> {
+        let to = out.first_chunk_mut::<N>()?;
+        *to = *self.bytes.first_chunk::<N>()?;
+        Some(to)
+    }
+
+    /// Completes outer header and SRH, with `segment` in place of the template's own if given.
+    fn outer_and_srh(
         &self,
-        out: &'a mut [u8],
-        outer: &[u8; IPV6_LEN],
-        fill: &Fill,
-        udp_len: u16,
-        dst: Option<&[u8; 16]>,
+        said: &Said,
+        head: &mut [u8; OUTER_END + SRH_LEN],
+        outer_dst: Option<&[u8; 16]>,
         segment: Option<&[u8; 16]>,
-    ) -> Option<&'a mut [u8]> {
-        let given = segment.map(|segment| srh(&Srh { segments_left: 1, segment: *segment }));
-        let srh = given.as_ref().or(self.srh.as_ref());
-        let behind = IPV6_LEN as u16 + if srh.is_some() { SRH_LEN as u16 } else { 0 };
-        let (ip, rest) = out.split_first_chunk_mut::<IPV6_LEN>()?;
-        *ip = *outer;
-        fill.ipv6(ip, udp_len.checked_add(behind)?);
-        if let Some(dst) = dst {
-            *ip.last_chunk_mut::<16>()? = *dst;
-        }
-        let Some(srh) = srh else {
-            return Some(rest);
-        };
+    ) -> Option<()> {
+        let behind = (IPV6_LEN + SRH_LEN) as u16;
+        let (outer, to) = head.split_last_chunk_mut::<SRH_LEN>()?;
+        said.outer(outer, said.udp_len.checked_add(behind)?, outer_dst)?;
+        let ip = outer.last_chunk_mut::<IPV6_LEN>()?;
         ip[6] = NH_ROUTING;
-        let (to, rest) = rest.split_first_chunk_mut::<SRH_LEN>()?;
-        *to = *srh;
+        if let Some(segment) = segment {
+            *to = srh(&Srh { segments_left: 1, segment: *segment });
+        }
         //= SRH-002
         if to[3] == 0 {
             *to.last_chunk_mut::<16>()? = *ip.last_chunk::<16>()?;
         }
-        Some(rest)
-    }
-
-    #[inline]
-    fn emit_udp(&self, out: &mut [u8; UDP_LEN], sport: u16, udp_len: u16) {
-        let [s0, s1] = sport.to_be_bytes();
-        let [d0, d1] = self.udp_dport;
-        let [l0, l1] = udp_len.to_be_bytes();
-        //= UDP-003
-        *out = [s0, s1, d0, d1, l0, l1, 0, 0];
+        Some(())
     }
 
     /// Writes a whole packet: all headers, `payload`, pad and ICRC. Returns its length, `None` when it does not fit.
@@ -362,19 +381,54 @@ pub struct EmitMeta<'a> {
     pub outer_dst: Option<&'a [u8; 16]>,
 }
 
-/// What inner and outer IPv6 header share.
-struct Fill {
-    tos: u8,
-    label: u16,
+/// The headers before the IPv6 header that carries UDP, and from there on.
+#[inline(always)]
+fn split(headers: &mut [u8]) -> Option<(&mut [u8], &mut [u8; INNER_LEN])> {
+    headers.split_last_chunk_mut()
 }
 
-impl Fill {
-    #[inline]
+/// What is said per packet, and how it is written over a copy of the template.
+struct Said {
+    tos: u8,
+    label: u16,
+    sport: u16,
+    udp_len: u16,
+}
+
+impl Said {
+    /// Version, traffic class, flow label and payload length.
+    #[inline(always)]
     fn ipv6(&self, ip: &mut [u8; IPV6_LEN], len: u16) {
-        let [l0, l1] = self.label.to_be_bytes();
-        let [p0, p1] = len.to_be_bytes();
         //= IP6-001, IP6-005
-        (ip[0], ip[1], ip[2], ip[3], ip[4], ip[5]) = (0x60 | self.tos >> 4, self.tos << 4, l0, l1, p0, p1);
+        let word = 0x6000_0000 | u32::from(self.tos) << 20 | u32::from(self.label);
+        let [a, b, c, d] = word.to_be_bytes();
+        let [e, f] = len.to_be_bytes();
+        (ip[0], ip[1], ip[2], ip[3], ip[4], ip[5]) = (a, b, c, d, e, f);
+    }
+
+    /// The outer header, at the end of `headers`.
+    #[inline(always)]
+    fn outer(&self, headers: &mut [u8], len: u16, dst: Option<&[u8; 16]>) -> Option<()> {
+        let ip = headers.last_chunk_mut()?;
+        self.ipv6(ip, len);
+        if let Some(dst) = dst {
+            *ip.last_chunk_mut::<16>()? = *dst;
+        }
+        Some(())
+    }
+
+    /// The IPv6 header that carries UDP, and UDP.
+    #[inline(always)]
+    fn inner(&self, headers: &mut [u8; INNER_LEN]) -> Option<()> {
+        self.ipv6(headers.first_chunk_mut()?, self.udp_len);
+        self.udp(headers.last_chunk_mut()?);
+        Some(())
+    }
+
+    #[inline(always)]
+    fn udp(&self, udp: &mut [u8; UDP_LEN]) {
+        let ([a, b], [c, d]) = (self.sport.to_be_bytes(), self.udp_len.to_be_bytes());
+        (udp[0], udp[1], udp[4], udp[5]) = (a, b, c, d);
     }
 }
 
@@ -395,13 +449,11 @@ fn ipv6(next_header: u8, hop_limit: u8, src: &[u8; 16], dst: &[u8; 16]) -> [u8; 
     ip
 }
 
-fn ipv4(ttl: u8, src: [u8; 4], dst: [u8; 4]) -> L3 {
+fn ipv4(ttl: u8, src: [u8; 4], dst: [u8; 4]) -> [u8; IPV4_LEN] {
     const DONT_FRAGMENT: u8 = 0x40;
     let [s0, s1, s2, s3] = src;
     let [d0, d1, d2, d3] = dst;
-    let bytes = [0x45, 0, 0, 0, 0, 0, DONT_FRAGMENT, 0, ttl, NH_UDP, 0, 0, s0, s1, s2, s3, d0, d1, d2, d3];
-    let sum = bytes.as_chunks::<2>().0.iter().map(|w| u32::from(u16::from_be_bytes(*w))).sum();
-    L3::V4 { bytes, sum }
+    [0x45, 0, 0, 0, 0, 0, DONT_FRAGMENT, 0, ttl, NH_UDP, 0, 0, s0, s1, s2, s3, d0, d1, d2, d3]
 }
 
 /// The Internet checksum of words whose sum is `sum`; at most 2^16 words.
