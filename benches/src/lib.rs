@@ -5,9 +5,9 @@ use std::time::Instant as Clock;
 use mrc_core::cc::CcConfig;
 use mrc_core::path::{EvEntry, compact_profile};
 use mrc_core::{
-    Access, CqHandle, Endpoint, EndpointConfig, IcrcCheck, Instant, Limits, MAX_HEADER_LEN, MAX_PORTS, MemRange,
-    OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle, QpInit, Received, Route, RtrAttr, RtsAttr,
-    RxMeta, SendWr,
+    Access, CqHandle, Endpoint, EndpointConfig, FrameSink, IcrcCheck, Instant, Limits, MAX_HEADER_LEN, MAX_PORTS,
+    MemRange, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle, QpInit, Received, Route,
+    RtrAttr, RtsAttr, RxMeta, SendWr, Transmit,
 };
 use mrc_wire::srv6::{CopyOp, EvTemplate};
 use mrc_wire::{Ev, Ip, PortNum, Psn, Rkey, icrc};
@@ -129,42 +129,79 @@ impl<'s> Side<'s> {
         }
     }
 
-    /// Sends everything that may leave now to `to`; returns the frames.
-    fn flow(&mut self, to: &mut Side<'_>, now: Instant, buffer: &mut [u8], work: Work) -> u64 {
+    /// Sends everything that may leave now to `to`, in bursts as a driver does; returns the frames.
+    fn flow(&mut self, to: &mut Side<'_>, now: Instant, ring: &mut Ring, work: Work) -> u64 {
         let mut frames = 0;
-        while let Some(tx) = self.engine.poll_transmit(now, PortMask::ALL, buffer) {
-            frames += 1;
-            let len = tx.frame_len();
-            let mut check = IcrcCheck::Valid;
-            if work == Work::CopyAndIcrc {
-                if let Some(payload) = tx.payload {
-                    let (at, n) = (payload.offset as usize, payload.len as usize);
-                    buffer[tx.header_len..tx.header_len + n].copy_from_slice(&self.memory[at..at + n]);
-                }
-                let end = len - icrc::LEN;
-                let crc = icrc::compute(&buffer[tx.l3_offset..end]).expect("a packet");
-                buffer[end..len].copy_from_slice(&crc);
-                check = IcrcCheck::Verify;
+        loop {
+            self.engine.transmit(now, ring);
+            if ring.sent.is_empty() {
+                return frames;
             }
-            let head = if work == Work::Headers { &buffer[..tx.header_len] } else { &buffer[..len] };
-            let meta = RxMeta { port: tx.port, wire_len: len, icrc: check };
-            match to.engine.handle_packet(now, meta, head) {
-                Ok(Received::Place(at)) if work == Work::CopyAndIcrc => {
-                    let offset = at.offset as usize;
-                    to.memory[offset..offset + at.payload.len()].copy_from_slice(&buffer[at.payload]);
+            frames += ring.sent.len() as u64;
+            for (tx, buffer) in ring.sent.drain(..).zip(ring.frames.iter_mut()) {
+                let len = tx.frame_len();
+                let mut check = IcrcCheck::Valid;
+                if work == Work::CopyAndIcrc {
+                    if let Some(payload) = tx.payload {
+                        let (at, n) = (payload.offset as usize, payload.len as usize);
+                        buffer[tx.header_len..tx.header_len + n].copy_from_slice(&self.memory[at..at + n]);
+                    }
+                    let end = len - icrc::LEN;
+                    let crc = icrc::compute(&buffer[tx.l3_offset..end]).expect("a packet");
+                    buffer[end..len].copy_from_slice(&crc);
+                    check = IcrcCheck::Verify;
                 }
-                Ok(_) => {}
-                Err(why) => panic!("a frame of the bench was refused: {why}"),
+                let head = if work == Work::Headers { &buffer[..tx.header_len] } else { &buffer[..len] };
+                let meta = RxMeta { port: tx.port, wire_len: len, icrc: check };
+                match to.engine.handle_packet(now, meta, head) {
+                    Ok(Received::Place(at)) if work == Work::CopyAndIcrc => {
+                        let offset = at.offset as usize;
+                        to.memory[offset..offset + at.payload.len()].copy_from_slice(&buffer[at.payload]);
+                    }
+                    Ok(_) => {}
+                    Err(why) => panic!("a frame of the bench was refused: {why}"),
+                }
             }
         }
-        frames
+    }
+}
+
+/// Frames that one burst may fill.
+const BURST: usize = 16;
+
+/// Bytes of a frame with 4 KiB of payload, and a few more: in frames a power of two apart all headers would share a set
+/// of the cache.
+const FRAME: usize = 4096 + 320;
+
+/// A ring of frames, as a driver has one.
+struct Ring {
+    frames: Box<[[u8; FRAME]; BURST]>,
+    sent: Vec<Transmit>,
+}
+
+impl Ring {
+    fn new() -> Self {
+        Self { frames: Box::new([[0; FRAME]; BURST]), sent: Vec::with_capacity(BURST) }
+    }
+}
+
+impl FrameSink for Ring {
+    fn ports(&self) -> PortMask {
+        if self.sent.len() < BURST { PortMask::ALL } else { PortMask::NONE }
+    }
+
+    fn headers(&mut self) -> &mut [u8; MAX_HEADER_LEN] {
+        self.frames[self.sent.len()].first_chunk_mut().expect("a frame is longer than its headers")
+    }
+
+    fn push(&mut self, transmit: Transmit) {
+        self.sent.push(transmit);
     }
 }
 
 /// Writes `messages` of 1 MiB from A to B and returns the data packets; every tenth of a microsecond is a turn.
 pub fn write(a: &mut Side<'_>, b: &mut Side<'_>, now: &mut Instant, messages: u64, work: Work) -> u64 {
-    let mut buffer = vec![0u8; 8192];
-    assert!(buffer.len() > MAX_HEADER_LEN);
+    let mut ring = Ring::new();
     let before = a.engine.stats().tx_data;
     for wr_id in 0..messages {
         let wr = SendWr {
@@ -180,7 +217,7 @@ pub fn write(a: &mut Side<'_>, b: &mut Side<'_>, now: &mut Instant, messages: u6
         a.engine.post_send(*now, a.qps[0], &wr).expect("room in the send queue");
         while a.engine.poll_completion(a.cq).is_none() {
             *now = now.after(20_000);
-            let moved = a.flow(b, *now, &mut buffer, work) + b.flow(a, *now, &mut buffer, work);
+            let moved = a.flow(b, *now, &mut ring, work) + b.flow(a, *now, &mut ring, work);
             assert!(moved > 0, "the transfer stands still");
         }
     }

@@ -106,6 +106,12 @@ impl Ready {
         if self.head == NIL { None } else { Some(self.head) }
     }
 
+    /// Whether nobody but `member` is on the list.
+    #[inline]
+    pub(crate) fn holds_at_most(&self, member: u32) -> bool {
+        self.head == NIL || (self.head == member && self.tail == member)
+    }
+
     /// Takes `member` off, wherever it stands; the others keep their order.
     #[inline]
     pub(crate) fn remove<M: Member>(&mut self, members: &mut [M], member: u32) {

@@ -20,13 +20,14 @@ pub use peers::PeerSlot;
 pub use profiles::{
     EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvProfileSlot, EvReport, EvSpec, ProfileState,
 };
+pub use schedule::FrameSink;
 pub use tx::MAX_HEADER_LEN;
 
 use core::ops::Range;
 
 use mrc_wire::{Ev, PortNum, Psn};
 
-use self::{op_table::Ops, peers::PeerIndex};
+use self::{op_table::Ops, peers::PeerIndex, tx::ToPeer};
 
 use crate::{
     cc::{CcProfile, Flow, Qpcc},
@@ -168,12 +169,13 @@ pub struct PayloadRef {
 /// One NIC function: queue pairs, memory regions, peers, EV profiles, ports.
 ///
 /// # Contract
-/// * **A turn** is one input (`handle_packet`, `handle_timeout`, `post_send`, `set_port`), then `poll_transmit`,
+/// * **A turn** is one input (`handle_packet`, `handle_timeout`, `post_send`, `set_port`), then `poll_transmit` (or `transmit`),
 ///   `poll_completion` and `poll_event` until `None`, then sleep until [`Endpoint::next_timeout`]. Draining late costs
 ///   latency, never correctness; no call fails because another was not polled. Equal instants are fine, `now` never
 ///   goes back.
 /// * **Idle is free**: an idle poll is O(1) whatever the number of QPs.
-/// * **Bounded**: one call handles one packet or fills one frame; `handle_timeout` serves each QP at most once.
+/// * **Bounded**: one call handles one packet or fills one frame, `transmit` as many as its sink has room for;
+///   `handle_timeout` serves each QP at most once.
 /// * **No payload**: `handle_packet` says where bytes go, `poll_transmit` says which bytes follow; the driver moves them
 ///   before it polls again.
 /// * **Deterministic**: same configuration, seed and inputs, same bytes out.
@@ -365,9 +367,24 @@ impl<'s> Endpoint<'s> {
     /// Borrows one QP's requester with its storage and its congestion controller; `None` unless it is in RTS.
     #[inline]
     fn with_tx<R>(&mut self, qp: u32, f: impl FnOnce(TxSide<'_, 's>) -> R) -> Option<R> {
+        self.with_tx_to(qp, |tx, _| f(tx))
+    }
+
+    /// As [`Endpoint::with_tx`], with what it takes to write frames to the QP's peer.
+    #[inline(always)]
+    fn with_tx_to<R>(&mut self, qp: u32, f: impl FnOnce(TxSide<'_, 's>, Option<ToPeer<'_>>) -> R) -> Option<R> {
         let l = &self.limits;
         let slot = self.qps.get_mut(qp as usize)?;
-        Some(f(TxSide {
+        let entries =
+            (slot.ev_profile as usize).checked_mul(l.profile_evs).and_then(|first| self.ev_entries.get(first..));
+        let to = self.peers.get(slot.peer as usize).map(|peer| ToPeer {
+            cfg: &self.cfg,
+            peer,
+            entries: entries.unwrap_or_default(),
+            regions: &self.regions,
+            dest_qp: slot.dest_qp,
+        });
+        let tx = TxSide {
             req: &mut slot.req,
             sq: &mut slot.sq,
             ring: part(self.wqes, qp, l.send_queue)?,
@@ -390,7 +407,8 @@ impl<'s> Endpoint<'s> {
                 share_bad: self.cfg.share_bad_evs,
             },
             cfg: &self.cfg,
-        }))
+        };
+        Some(f(tx, to))
     }
 
     //= INV-004

@@ -531,7 +531,7 @@ impl Endpoint<'_> {
         let ecn = if dscp.is_some() { Ecn::Ect0 } else { control };
         let dscp = dscp.unwrap_or(self.cfg.wire.dscp.control);
         let sizes = Sizes::headers(BthRepr::LEN + body);
-        let (start, transmit) = self.lower_layers(peer, way, dscp, ecn, sizes, None, out)?;
+        let (start, transmit) = self.lower_layers(peer, way, dscp, ecn, sizes, out)?;
         let bth = control_bth(Qpn::ENDPOINT, self.cfg.pkey, opcode, Psn::new(id.into()), false);
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
         Some((transmit, rest))

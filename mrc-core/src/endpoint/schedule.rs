@@ -14,7 +14,7 @@
 //! ```
 
 use super::{Endpoint, MAX_HEADER_LEN, Transmit};
-use crate::{cc::Qpcc, port::PortMask, requester::Wants, time::Instant};
+use crate::{cc::Qpcc, event::ErrorCause, port::PortMask, requester::Wants, time::Instant};
 
 /// QPs that wait for a port in one call before it gives up until the next one; bounds a call when many are blocked. A QP
 /// that leaves its list does not count: it cannot come up again, and the one behind it may have something to send.
@@ -27,25 +27,77 @@ enum Turn {
     Data,
 }
 
+/// Where frames go that leave in one call of [`Endpoint::transmit`]: what a driver implements over its rings.
+pub trait FrameSink {
+    /// Ports with room for one more frame; with none left the call ends. A packet for another port waits, nothing is lost.
+    fn ports(&self) -> PortMask;
+
+    /// Where the headers of the next frame go. Asked for before it is certain that there is one.
+    fn headers(&mut self) -> &mut [u8; MAX_HEADER_LEN];
+
+    /// The headers are written; the driver appends payload, pad and ICRC (`mrc_wire::icrc`).
+    fn push(&mut self, transmit: Transmit);
+}
+
+/// Room for one frame.
+struct One<'a> {
+    ports: PortMask,
+    headers: &'a mut [u8; MAX_HEADER_LEN],
+    frame: Option<Transmit>,
+}
+
+impl FrameSink for One<'_> {
+    #[inline]
+    fn ports(&self) -> PortMask {
+        if self.frame.is_some() { PortMask::NONE } else { self.ports }
+    }
+
+    #[inline]
+    fn headers(&mut self) -> &mut [u8; MAX_HEADER_LEN] {
+        self.headers
+    }
+
+    #[inline]
+    fn push(&mut self, transmit: Transmit) {
+        self.frame = Some(transmit);
+    }
+}
+
 impl Endpoint<'_> {
     /// Writes the headers of the next frame to send into `out` (at least [`MAX_HEADER_LEN`] bytes) and says what follows
     /// them. `ports` are the ports with room for a frame; a packet for another port waits, nothing is lost.
     ///
-    /// `None`: nothing to send now. The driver appends payload, pad and ICRC (`mrc_wire::icrc`).
+    /// `None`: nothing to send now. The driver appends payload, pad and ICRC (`mrc_wire::icrc`). The same frames as from
+    /// [`Endpoint::transmit`], one at a time.
     pub fn poll_transmit(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
-        let only_data = self.control.is_empty() && self.urgent.is_empty() && self.ops.is_idle();
-        if only_data && self.ready.is_empty() {
-            return None;
-        }
-        let ports = ports.and(self.up);
-        if ports.is_empty() || out.len() < MAX_HEADER_LEN {
-            return None;
-        }
-        if only_data { self.poll_data(now, ports, out) } else { self.poll_any(now, ports, out) }
+        let mut sink = One { ports, headers: out.first_chunk_mut()?, frame: None };
+        self.transmit(now, &mut sink);
+        sink.frame
     }
 
+    /// Fills frames until nothing is left to send now or the sink has no room. In bursts a packet costs less: what a QP's
+    /// turn costs is paid once, as long as nobody else waits for theirs.
+    pub fn transmit(&mut self, now: Instant, sink: &mut impl FrameSink) {
+        loop {
+            let only_data = self.control.is_empty() && self.urgent.is_empty() && self.ops.is_idle();
+            if only_data && self.ready.is_empty() {
+                return;
+            }
+            let ports = sink.ports().and(self.up);
+            if ports.is_empty() {
+                return;
+            }
+            if !only_data && let Some(transmit) = self.poll_special(now, ports, sink.headers()) {
+                sink.push(transmit);
+            } else if !self.data_turn(now, sink) {
+                return;
+            }
+        }
+    }
+
+    /// What goes before data.
     #[inline(never)]
-    fn poll_any(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+    fn poll_special(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
         if !self.ops.is_idle()
             && let Some(transmit) = self.send_op(now, ports, out)
         {
@@ -56,12 +108,7 @@ impl Endpoint<'_> {
         {
             return Some(transmit);
         }
-        if !self.urgent.is_empty()
-            && let Some(transmit) = self.poll_urgent(now, ports, out)
-        {
-            return Some(transmit);
-        }
-        self.poll_data(now, ports, out)
+        if !self.urgent.is_empty() { self.poll_urgent(now, ports, out) } else { None }
     }
 
     // These three share nothing: one function each keeps the commonest, the last, short.
@@ -99,40 +146,48 @@ impl Endpoint<'_> {
         None
     }
 
+    /// One turn with data; whether anything left. Turns are of one packet: only a QP that nobody waits behind goes on.
     //= SCHED-001, SCHED-002, QPCC-004
     #[inline(never)]
-    fn poll_data(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+    fn data_turn(&mut self, now: Instant, sink: &mut impl FrameSink) -> bool {
         let mut blocked = 0;
         while blocked < ATTEMPTS
             && let Some(index) = self.ready.front()
+            && let Some(qpcc) = self.qpccs.get(index as usize)
         {
-            let qpcc = self.qpccs.get(index as usize)?;
             // A retransmission that waits for its port does not hold up new packets for another.
             let (again, fresh) = (qpcc.retransmit.front(), qpcc.fresh.front());
-            let (mut packet, mut stays) = (None, false);
+            let (mut sent, mut stays, mut fault) = (false, false, None);
             let mut turn = again.or(fresh);
             let mut other = again.and(fresh);
+            let alone = |qp| {
+                let lists = [&qpcc.retransmit, &qpcc.fresh];
+                self.ready.holds_at_most(index) && lists.iter().all(|list| list.holds_at_most(qp))
+            };
+            let most = if turn.is_some_and(alone) { u32::MAX } else { 1 };
             while let Some(qp) = turn {
-                let (chosen, wants) = self.next_data(now, qp, ports);
-                let keep = chosen.is_some() || self.starved(qp, ports);
-                stays |= self.after_turn(qp, Turn::Data, keep, wants);
-                if let Some(chosen) = chosen {
-                    packet = Some((qp, chosen));
+                let run = self.send_data(now, qp, most, sink);
+                let keep = !run.blocked || self.starved(qp, sink.ports());
+                stays |= self.after_turn(qp, Turn::Data, keep, run.wants);
+                fault = run.fault.map(|psn| (qp, psn));
+                sent = run.sent > 0;
+                if sent {
                     break;
                 }
                 turn = other.take();
             }
             let more = self.qpccs.get(index as usize).is_some_and(Qpcc::has_turn);
             self.ready.after_turn(self.qpccs, index, more);
-            // The headers come last: a QP that fails over them has left its lists by itself.
-            if let Some((qp, packet)) = packet
-                && let Some(transmit) = self.send_write(now, qp, &packet, out)
-            {
-                return Some(transmit);
+            // Last: a QP that fails leaves its lists by itself.
+            if let Some((qp, psn)) = fault {
+                self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(psn));
+            }
+            if sent {
+                return true;
             }
             blocked += usize::from(stays);
         }
-        None
+        false
     }
 
     /// Whether a QP may have failed to send only because the driver left out a port: then it keeps its turn. Blocked by

@@ -6,15 +6,17 @@ use mrc_wire::{
     TsethRepr,
 };
 
-use super::{Endpoint, PayloadRef, Transmit, part};
+use super::{Endpoint, PayloadRef, Transmit, part, peers::PeerSlot, schedule::FrameSink};
 use crate::{
-    config::{Route, Trimming},
+    config::{EndpointConfig, Route, Trimming},
     event::ErrorCause,
+    mem::Regions,
     path::{Choice, EvEntry},
     port::PortMask,
-    qp::{Qp, QpState},
-    requester::{DataPacket, SendQueue, Wanted, Wants, segment_len},
+    qp::QpState,
+    requester::{DataPacket, SendQueue, TxSide, Wanted, Wants, segment_len},
     responder::AnswerKind,
+    stats::Stats,
     time::Instant,
 };
 
@@ -86,7 +88,7 @@ impl Endpoint<'_> {
         };
         let sizes = Sizes::headers(BthRepr::LEN + len);
         let (peer, way) = self.way_of_qp(qp, choice)?;
-        let (start, transmit) = self.lower_layers(peer, &way, dscp, ecn, sizes, None, out)?;
+        let (start, transmit) = self.lower_layers(peer, &way, dscp, ecn, sizes, out)?;
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
         match reply {
             Reply::Sack(sack) => sack.emit(rest.first_chunk_mut()?),
@@ -129,34 +131,54 @@ impl Endpoint<'_> {
         (sent, wants)
     }
 
-    /// Chooses a write packet that the congestion controller allows; and says what the QP wants after it, unless it is in
-    /// ERROR.
+    /// A QP's turn with data: write packets that the congestion controller allows, at most `most`, while the sink has room.
+    /// What they share (the borrow of the QP's storage, its peer, its paths) is looked up once.
     #[inline]
-    pub(super) fn next_data(&mut self, now: Instant, qp: u32, ports: PortMask) -> (Option<DataPacket>, Option<Wants>) {
-        let towards = self.usable_ports(qp);
-        let usable = towards.and(ports);
+    pub(super) fn send_data(&mut self, now: Instant, qp: u32, most: u32, sink: &mut impl FrameSink) -> Run {
+        let (towards, up) = (self.usable_ports(qp), self.up);
         if self.cfg.share_bad_evs {
             self.learn_shared(now, qp);
         }
-        // One borrow of the QP's storage for all questions.
-        let turn = self.with_tx(qp, |mut tx| {
+        let run = self.with_tx_to(qp, |mut tx, to| {
             // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
             tx.path.set.set_usable_ports(towards);
             if towards.is_empty() {
                 tx.wait_for_path(now);
             }
-            match if usable.is_empty() { None } else { tx.next_data(now, usable) } {
-                Some(packet) => (Some(packet), tx.wants_after_data(now)),
-                None => (None, tx.wants(now)),
+            let mut run = Run { sent: 0, blocked: false, fault: None, wants: None };
+            loop {
+                let usable = towards.and(sink.ports()).and(up);
+                if usable.is_empty() && run.sent > 0 {
+                    break;
+                }
+                let packet = if usable.is_empty() { None } else { tx.next_data(now, usable) };
+                let Some(packet) = packet else {
+                    run.blocked = true;
+                    break;
+                };
+                match to.as_ref().map(|to| to.write(now, &mut tx, &packet, sink.headers())) {
+                    Some(Ok(transmit)) => sink.push(transmit),
+                    Some(Err(Unsendable::Memory)) => {
+                        run.fault = Some(packet.psn);
+                        break;
+                    }
+                    Some(Err(Unsendable::NoWay)) | None => break,
+                }
+                run.sent += 1;
+                if run.sent >= most || !tx.flow.can_send() {
+                    break;
+                }
             }
+            run.wants = Some(if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) });
+            run
         });
-        let Some((packet, wants)) = turn else { return (None, None) };
-        if packet.is_some()
+        let Some(run) = run else { return Run { sent: 0, blocked: true, fault: None, wants: None } };
+        if run.sent > 0
             && let Some(slot) = self.qps.get_mut(qp as usize)
         {
             slot.reverse.on_data_sent();
         }
-        (packet, Some(wants))
+        run
     }
 
     //= PROBE-001, PROBE-007, PETH-002, NSCC-024
@@ -194,73 +216,27 @@ impl Endpoint<'_> {
         let plan = &self.cfg.wire.dscp;
         let (dscp, ecn) = match base_rtt {
             Some(_) => (plan.control, if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct }),
-            None => (data_dscp(slot, plan, false), Ecn::Ect0),
+            None => (data_dscp(slot.req.trimming, plan, false), Ecn::Ect0),
         };
         let sizes = Sizes::headers(BthRepr::LEN + ProbeRepr::LEN);
         let (peer, way) = self.way_of_qp(qp, choice)?;
-        let (start, transmit) = self.lower_layers(peer, &way, dscp, ecn, sizes, None, out)?;
+        let (start, transmit) = self.lower_layers(peer, &way, dscp, ecn, sizes, out)?;
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
         probe.emit(rest.first_chunk_mut()?);
         Some(transmit)
     }
 
-    //= RETH-001, RETH-002, METH-002, METH-003, SEG-003, SEG-004, BTH-003, IP6-002
-    #[inline(always)]
-    pub(super) fn send_write(
-        &mut self,
-        now: Instant,
-        qp: u32,
-        packet: &DataPacket,
-        out: &mut [u8],
-    ) -> Option<Transmit> {
-        let slot = self.qps.get(qp as usize)?;
-        let ring = part(self.wqes, qp, self.limits.send_queue)?;
-        let segment = SendQueue::segment(ring, packet.at)?;
-        let (wqe, index) = (segment.wqe, segment.at.index);
-        let len = segment_len(wqe.len, index, slot.path_mtu);
-        //= ERR-003
-        if len > 0 && !self.regions.live(wqe.mr) {
-            self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(packet.psn));
-            return None;
+    /// Writes one packet outside a turn with data.
+    fn send_write(&mut self, now: Instant, qp: u32, packet: &DataPacket, out: &mut [u8]) -> Option<Transmit> {
+        let out = out.first_chunk_mut()?;
+        match self.with_tx_to(qp, |mut tx, to| Some(to?.write(now, &mut tx, packet, out)))?? {
+            Ok(transmit) => Some(transmit),
+            Err(Unsendable::Memory) => {
+                self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(packet.psn));
+                None
+            }
+            Err(Unsendable::NoWay) => None,
         }
-        let pad = (len.wrapping_neg() & 3) as u8;
-        let imm = wqe.imm.filter(|_| segment.carries_imm());
-        let done = u64::from(index) * u64::from(slot.path_mtu);
-        let ts = self.cfg.timestamps;
-        let bth = BthRepr {
-            opcode: opcode(index, wqe.packets, wqe.imm.is_some()),
-            se: wqe.solicited && imm.is_some(),
-            pad,
-            pkey: self.cfg.pkey,
-            dest_qp: slot.dest_qp,
-            ack_req: packet.ack_req,
-            rtx: packet.rtx,
-            ts,
-            psn: packet.psn,
-        };
-        let reth = RethRepr { va: wqe.remote_va.wrapping_add(done), rkey: wqe.rkey, dmalen: wqe.len };
-        let meth = MethRepr { rqmsn: wqe.rqmsn, msn: wqe.msn };
-        let dscp = data_dscp(slot, &self.cfg.wire.dscp, packet.rtx);
-        let payload = (len > 0).then(|| PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len });
-        let imm_len = if imm.is_some() { 4 } else { 0 };
-        let headers = BthRepr::LEN + MethRepr::LEN + if ts { TsethRepr::LEN } else { 0 } + RethRepr::LEN + imm_len;
-        let sizes = Sizes { headers, payload: len, pad };
-        let (peer, way) = self.way_of_qp(qp, packet.choice)?;
-        let (start, transmit) = self.lower_layers(peer, &way, dscp, Ecn::Ect0, sizes, payload, out)?;
-        let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
-        let (to, mut rest) = rest.split_first_chunk_mut()?;
-        meth.emit(to);
-        if ts {
-            let (to, after) = rest.split_first_chunk_mut()?;
-            TsethRepr::ns128(stamp(now)).emit(to);
-            rest = after;
-        }
-        let (to, rest) = rest.split_first_chunk_mut()?;
-        reth.emit(to);
-        if let Some(imm) = imm {
-            *rest.first_chunk_mut()? = imm.to_be_bytes();
-        }
-        Some(transmit)
     }
 
     /// The path `choice` of a QP on the wire, and its peer.
@@ -279,12 +255,8 @@ impl Endpoint<'_> {
         Some(Way { ev: entry.ev, port: entry.port, via })
     }
 
-    #[inline(always)]
     /// Writes everything below BTH; the caller writes the transport headers next, from the offset returned.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call site per packet kind; a struct would be built to be taken apart"
-    )]
+    #[inline]
     pub(super) fn lower_layers(
         &mut self,
         peer: u32,
@@ -292,44 +264,186 @@ impl Endpoint<'_> {
         dscp: u8,
         ecn: Ecn,
         sizes: Sizes,
-        payload: Option<PayloadRef>,
         out: &mut [u8],
     ) -> Option<(usize, Transmit)> {
-        let plane = usize::from(way.port.plane());
         let slot = self.peers.get(peer as usize)?;
-        let template = slot.templates.get(plane)?.as_ref()?;
-        let mapped;
-        let (outer, segment) = match (&slot.route, &way.via) {
-            (Route::Plain, _) => (None, None),
-            (Route::Srv6(map), _) => {
-                mapped = map.apply(way.ev);
-                (Some(&mapped), None)
-            }
-            //= MAP-005, MAP-006
-            (Route::Srv6Entry, Via::Entry { profile, entry }) => {
+        //= MAP-005, MAP-006
+        let given = match &way.via {
+            Via::Given { outer, segment } => Given { outer: outer.as_ref(), segment: segment.as_ref() },
+            Via::Entry { profile, entry } if matches!(slot.route, Route::Srv6Entry) => {
                 let first = ((*profile)? as usize).checked_mul(self.limits.profile_evs)?;
-                let entry = self.ev_entries.get(first.checked_add((*entry).into())?)?;
-                (entry.dst.as_ref(), entry.segment.as_ref())
+                Given::of(self.ev_entries.get(first.checked_add((*entry).into())?)?)
             }
-            (Route::Srv6Entry, Via::Given { outer, segment }) => (outer.as_ref(), segment.as_ref()),
+            Via::Entry { .. } => Given { outer: None, segment: None },
         };
-        let udp_payload = sizes.headers + sizes.payload as usize + usize::from(sizes.pad) + mrc_wire::icrc::LEN;
-        let start = template.emit_via(out, way.ev, dscp, ecn, udp_payload, outer, segment)?;
-        let l3_offset = template.l3_offset() + if segment.is_some() { template.segment_len() } else { 0 };
-        let transmit = Transmit {
-            header_len: start + sizes.headers,
-            l3_offset,
-            payload,
-            pad: sizes.pad,
-            port: way.port,
-            ev: way.ev,
-            traffic_class: dscp << 2 | ecn.bits(),
-        };
-        if let Some(port) = self.stats.ports.get_mut(plane) {
-            port.tx_packets += 1;
-            port.tx_bytes += u64::from(sizes.payload);
-        }
+        let (start, transmit) = below_bth(slot, way.ev, way.port, given, dscp, ecn, sizes, None, out)?;
+        count_sent(&mut self.stats, &transmit);
         Some((start, transmit))
+    }
+}
+
+fn count_sent(stats: &mut Stats, transmit: &Transmit) {
+    if let Some(port) = stats.ports.get_mut(usize::from(transmit.port.plane())) {
+        port.tx_packets += 1;
+        port.tx_bytes += transmit.payload.map_or(0, |payload| u64::from(payload.len));
+    }
+}
+
+/// Writes everything below BTH for one packet to a peer.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "the per-packet fields; a struct would be built to be taken apart")]
+fn below_bth(
+    peer: &PeerSlot,
+    ev: Ev,
+    port: PortNum,
+    given: Given<'_>,
+    dscp: u8,
+    ecn: Ecn,
+    sizes: Sizes,
+    payload: Option<PayloadRef>,
+    out: &mut [u8],
+) -> Option<(usize, Transmit)> {
+    let template = peer.templates.get(usize::from(port.plane()))?.as_ref()?;
+    let mapped;
+    let (outer, segment) = match &peer.route {
+        Route::Plain => (None, None),
+        Route::Srv6(map) => {
+            mapped = map.apply(ev);
+            (Some(&mapped), None)
+        }
+        Route::Srv6Entry => (given.outer, given.segment),
+    };
+    let udp_payload = sizes.headers + sizes.payload as usize + usize::from(sizes.pad) + mrc_wire::icrc::LEN;
+    let start = template.emit_via(out, ev, dscp, ecn, udp_payload, outer, segment)?;
+    let l3_offset = template.l3_offset() + if segment.is_some() { template.segment_len() } else { 0 };
+    let transmit = Transmit {
+        header_len: start + sizes.headers,
+        l3_offset,
+        payload,
+        pad: sizes.pad,
+        port,
+        ev,
+        traffic_class: dscp << 2 | ecn.bits(),
+    };
+    Some((start, transmit))
+}
+
+/// What a turn with data came to.
+pub(super) struct Run {
+    /// Packets that left.
+    pub(super) sent: u32,
+    /// It ended because nothing more could leave, not because it was long enough.
+    pub(super) blocked: bool,
+    /// The local region of this packet's request is gone.
+    pub(super) fault: Option<Psn>,
+    /// What the QP wants next, unless it is in ERROR.
+    pub(super) wants: Option<Wants>,
+}
+
+/// Why a chosen packet cannot leave.
+enum Unsendable {
+    /// The local region of its request is gone.
+    Memory,
+    /// No template or no destination: the peer has no way on that plane.
+    NoWay,
+}
+
+/// The peer of one QP, for one turn.
+pub(super) struct ToPeer<'a> {
+    pub(super) cfg: &'a EndpointConfig,
+    pub(super) peer: &'a PeerSlot,
+    /// Entries from the first of the QP's profile on.
+    pub(super) entries: &'a [EvEntry],
+    pub(super) regions: &'a Regions<'a>,
+    pub(super) dest_qp: Qpn,
+}
+
+impl ToPeer<'_> {
+    /// Writes the headers of a write packet.
+    //= RETH-001, RETH-002, METH-002, METH-003, SEG-003, SEG-004, BTH-003, IP6-002
+    #[inline(always)]
+    fn write(
+        &self,
+        now: Instant,
+        tx: &mut TxSide<'_, '_>,
+        packet: &DataPacket,
+        out: &mut [u8; MAX_HEADER_LEN],
+    ) -> Result<Transmit, Unsendable> {
+        let cfg = self.cfg;
+        let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
+        let (wqe, index) = (segment.wqe, segment.at.index);
+        let mtu = tx.req.path_mtu;
+        let len = segment_len(wqe.len, index, mtu);
+        //= ERR-003
+        if len > 0 && !self.regions.live(wqe.mr) {
+            return Err(Unsendable::Memory);
+        }
+        let pad = (len.wrapping_neg() & 3) as u8;
+        let imm = wqe.imm.filter(|_| segment.carries_imm());
+        let done = u64::from(index) * u64::from(mtu);
+        let ts = cfg.timestamps;
+        let bth = BthRepr {
+            opcode: opcode(index, wqe.packets, wqe.imm.is_some()),
+            se: wqe.solicited && imm.is_some(),
+            pad,
+            pkey: cfg.pkey,
+            dest_qp: self.dest_qp,
+            ack_req: packet.ack_req,
+            rtx: packet.rtx,
+            ts,
+            psn: packet.psn,
+        };
+        let reth = RethRepr { va: wqe.remote_va.wrapping_add(done), rkey: wqe.rkey, dmalen: wqe.len };
+        let meth = MethRepr { rqmsn: wqe.rqmsn, msn: wqe.msn };
+        let dscp = data_dscp(tx.req.trimming, &cfg.wire.dscp, packet.rtx);
+        let payload = (len > 0).then(|| PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len });
+        let imm_len = if imm.is_some() { 4 } else { 0 };
+        let headers = BthRepr::LEN + MethRepr::LEN + if ts { TsethRepr::LEN } else { 0 } + RethRepr::LEN + imm_len;
+        let sizes = Sizes { headers, payload: len, pad };
+        let Choice { ev, port, entry, .. } = packet.choice;
+        let given = match self.peer.route {
+            Route::Srv6Entry => self.entries.get(usize::from(entry)).map(Given::of),
+            _ => Some(Given { outer: None, segment: None }),
+        };
+        let transport = |given| {
+            let (start, transmit) = below_bth(self.peer, ev, port, given, dscp, Ecn::Ect0, sizes, payload, out)?;
+            // All that may follow, so that the pieces are cut off without looking at the length again.
+            let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
+            let (to, rest) = room.split_first_chunk_mut()?;
+            bth.emit_with(to, cfg.wire.bth_se_bit);
+            let (to, mut rest) = rest.split_first_chunk_mut()?;
+            meth.emit(to);
+            if ts {
+                let (to, after) = rest.split_first_chunk_mut()?;
+                TsethRepr::ns128(stamp(now)).emit(to);
+                rest = after;
+            }
+            let (to, rest) = rest.split_first_chunk_mut()?;
+            reth.emit(to);
+            if let Some(imm) = imm {
+                *rest.first_chunk_mut()? = imm.to_be_bytes();
+            }
+            Some(transmit)
+        };
+        let transmit = given.and_then(transport).ok_or(Unsendable::NoWay)?;
+        count_sent(tx.path.stats, &transmit);
+        Ok(transmit)
+    }
+}
+
+/// Transport headers of a write at most.
+const WRITE_HEADERS: usize = BthRepr::LEN + MethRepr::LEN + TsethRepr::LEN + RethRepr::LEN + 4;
+
+/// The SRv6 destination that comes with a path; of use where the peer's paths hold their own.
+#[derive(Clone, Copy)]
+struct Given<'e> {
+    outer: Option<&'e [u8; 16]>,
+    segment: Option<&'e [u8; 16]>,
+}
+
+impl<'e> Given<'e> {
+    fn of(entry: &'e EvEntry) -> Self {
+        Self { outer: entry.dst.as_ref(), segment: entry.segment.as_ref() }
     }
 }
 
@@ -401,8 +515,8 @@ pub(super) fn stamp(now: Instant) -> u16 {
 }
 
 //= DSCP-003, CAP-001
-fn data_dscp(slot: &Qp, plan: &mrc_wire::DscpPlan, rtx: bool) -> u8 {
-    match (slot.req.trimming, rtx) {
+fn data_dscp(trimming: Trimming, plan: &mrc_wire::DscpPlan, rtx: bool) -> u8 {
+    match (trimming, rtx) {
         (Trimming::Off, _) => plan.no_trim,
         (Trimming::On, false) => plan.trimmable,
         (Trimming::On, true) => plan.trimmable_retx,
