@@ -258,6 +258,7 @@ impl Flow<'_> {
     }
 
     /// A packet leaves, for the first time or again.
+    #[inline]
     pub(crate) fn on_send(&mut self, bytes: u32, rtx: bool) {
         self.both(|load| {
             load.inflight_pkts = load.inflight_pkts.saturating_add(1);
@@ -347,6 +348,7 @@ impl Flow<'_> {
         self.qpcc.cc.can_send()
     }
 
+    #[inline]
     pub(crate) fn wants_ack(&self, sack_gen_threshold: u32) -> bool {
         self.qpcc.cc.wants_ack(sack_gen_threshold)
     }

@@ -14,7 +14,7 @@ use crate::{
     path::{Choice, EvEntry},
     port::PortMask,
     qp::QpState,
-    requester::{DataPacket, SendQueue, TxSide, Wanted, Wants, segment_len},
+    requester::{DataPacket, SendQueue, TxSide, Wanted, Wants},
     responder::AnswerKind,
     stats::Stats,
     time::Instant,
@@ -147,6 +147,10 @@ impl Endpoint<'_> {
             }
             let mut run = Run { sent: 0, blocked: false, fault: None, wants: None };
             loop {
+                if !tx.flow.can_send() {
+                    run.blocked = run.sent == 0;
+                    break;
+                }
                 let usable = towards.and(sink.ports()).and(up);
                 if usable.is_empty() && run.sent > 0 {
                     break;
@@ -165,7 +169,7 @@ impl Endpoint<'_> {
                     Some(Err(Unsendable::NoWay)) | None => break,
                 }
                 run.sent += 1;
-                if run.sent >= most || !tx.flow.can_send() {
+                if run.sent >= most {
                     break;
                 }
             }
@@ -361,7 +365,7 @@ pub(super) struct ToPeer<'a> {
 impl ToPeer<'_> {
     /// Writes the headers of a write packet.
     //= RETH-001, RETH-002, METH-002, METH-003, SEG-003, SEG-004, BTH-003, IP6-002
-    #[inline(always)]
+    #[inline(never)]
     fn write(
         &self,
         now: Instant,
@@ -373,7 +377,7 @@ impl ToPeer<'_> {
         let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
         let (wqe, index) = (segment.wqe, segment.at.index);
         let mtu = tx.req.path_mtu;
-        let len = segment_len(wqe.len, index, mtu);
+        let len = packet.len;
         //= ERR-003
         if len > 0 && !self.regions.live(wqe.mr) {
             return Err(Unsendable::Memory);

@@ -462,9 +462,29 @@ impl PathSet {
         cfg: &PathConfig,
         rng: &mut Rng,
     ) -> Option<Choice> {
+        let index = match self.policy {
+            Policy::Spray => Spray::new(&mut self.rotation, slots, order, cfg).select(now, ports, avoid, rng),
+            _ => self.choose_otherwise(now, slots, order, ports, avoid, cfg, rng),
+        }?;
+        choice(slots, index)
+    }
+
+    /// The other policies: out of line, so that MRC's own stays short.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "the tables of a QP are lent separately")]
+    fn choose_otherwise(
+        &mut self,
+        now: Instant,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        ports: PortMask,
+        avoid: Option<Ev>,
+        cfg: &PathConfig,
+        rng: &mut Rng,
+    ) -> Option<EvIndex> {
         let rotation = &mut self.rotation;
-        let index = match &mut self.policy {
-            Policy::Spray => Spray::new(rotation, slots, order, cfg).select(now, ports, avoid, rng),
+        match &mut self.policy {
+            Policy::Spray => None,
             Policy::Oblivious => Oblivious::new(rotation, slots, order).select(now, ports, avoid, rng),
             Policy::Pinned(_) => Pinned::new(rotation, slots).select(now, ports, avoid, rng),
             Policy::Hopper(state) => {
@@ -473,8 +493,7 @@ impl PathSet {
             Policy::FlowBender(state) => {
                 FlowBender::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
             }
-        }?;
-        choice(slots, index)
+        }
     }
 
     /// The path that slot `index` stands for, whatever its state: for packets that test a given EV.

@@ -138,7 +138,7 @@ impl<'a> Spray<'a> {
 }
 
 impl PathSelector for Spray<'_> {
-    #[inline]
+    #[inline(always)]
     fn select(&mut self, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
         if ports.and(self.rotation.active_ports()).is_empty() {
             return self.last_resort(now, ports, rng);

@@ -276,6 +276,8 @@ pub(crate) struct Wants {
 pub(crate) struct DataPacket {
     pub(crate) psn: Psn,
     pub(crate) at: SegmentAt,
+    /// Bytes of its payload.
+    pub(crate) len: u32,
     pub(crate) choice: Choice,
     pub(crate) rtx: bool,
     pub(crate) ack_req: bool,
@@ -291,14 +293,8 @@ pub(crate) fn nominal_bytes(cfg: &EndpointConfig, payload: u32, packets: u32, im
     u64::from(packets) * headers + padded + if imm { 4 } else { 0 }
 }
 
-fn nominal_segment(cfg: &EndpointConfig, path_mtu: u32, segment: &Segment<'_>) -> u32 {
-    let payload = segment_len(segment.wqe.len, segment.at.index, path_mtu);
+fn nominal_segment(cfg: &EndpointConfig, payload: u32, segment: &Segment<'_>) -> u32 {
     nominal_bytes(cfg, payload, 1, segment.carries_imm()) as u32
-}
-
-/// Payload bytes of packet `index` of a message of `len` bytes.
-pub(crate) fn segment_len(len: u32, index: u32, path_mtu: u32) -> u32 {
-    len.saturating_sub(index.saturating_mul(path_mtu)).min(path_mtu)
 }
 
 /// Packets of a message of `len` bytes; `path_mtu` is a power of two.
@@ -312,7 +308,7 @@ pub(crate) fn packets_of(len: u32, path_mtu: u32) -> u32 {
 impl TxSide<'_, '_> {
     fn nominal_of(&self, psn: Psn) -> u32 {
         match self.sq.find(self.ring, psn) {
-            Some(segment) => nominal_segment(self.cfg, self.req.path_mtu, &segment),
+            Some(segment) => nominal_segment(self.cfg, segment.payload_len(self.req.path_mtu), &segment),
             None => nominal_bytes(self.cfg, self.req.path_mtu, 1, false) as u32,
         }
     }
@@ -372,12 +368,10 @@ impl TxSide<'_, '_> {
     }
 
     /// The next write packet to send through one of `ports`: the oldest LOST one, else a new one. `None` when window,
-    /// congestion controller or paths forbid every packet; then the timer or the next acknowledgement helps.
+    /// paths forbid every packet; then the timer or the next acknowledgement helps. The caller has asked the congestion
+    /// controller.
     //= SND-001, SND-003
     pub(crate) fn next_data(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        if !self.flow.can_send() {
-            return None;
-        }
         if self.req.lost > 0
             && now >= self.req.rtx_gate
             && let Some(packet) = self.next_retransmission(now, ports)
@@ -412,7 +406,8 @@ impl TxSide<'_, '_> {
             }
         }
         let segment = Segment { wqe, at };
-        let bytes = nominal_segment(self.cfg, self.req.path_mtu, &segment);
+        let len = segment.payload_len(self.req.path_mtu);
+        let bytes = nominal_segment(self.cfg, len, &segment);
         let last = segment.is_last();
         self.sq.sent_one(segment.wqe.packets);
         self.req.max_sent = psn;
@@ -421,7 +416,7 @@ impl TxSide<'_, '_> {
         }
         self.path.stats.tx_data += 1;
         let ack_req = self.departs(now, bytes, choice, false, last);
-        Some(DataPacket { psn, at, choice, rtx: false, ack_req })
+        Some(DataPacket { psn, at, len, choice, rtx: false, ack_req })
     }
 
     //= SND-001, SND-004, BTH-008
@@ -433,7 +428,8 @@ impl TxSide<'_, '_> {
         }
         let record = self.window.record(psn)?;
         let segment = self.sq.find(self.ring, psn)?;
-        let bytes = nominal_segment(self.cfg, self.req.path_mtu, &segment);
+        let len = segment.payload_len(self.req.path_mtu);
+        let bytes = nominal_segment(self.cfg, len, &segment);
         let (at, last) = (segment.at, segment.is_last());
         let choice = self.select_other(now, ports, record.ev())?;
         if let Some(slot) = self.window.record_mut(psn) {
@@ -443,7 +439,7 @@ impl TxSide<'_, '_> {
         self.req.lost = self.req.lost.saturating_sub(1);
         self.path.stats.retransmitted += 1;
         let ack_req = self.departs(now, bytes, choice, true, last);
-        Some(DataPacket { psn, at, choice, rtx: true, ack_req })
+        Some(DataPacket { psn, at, len, choice, rtx: true, ack_req })
     }
 
     /// Repeats the last packet of the oldest request so that the responder repeats its Transport ACK.
@@ -472,7 +468,8 @@ impl TxSide<'_, '_> {
         self.path.stats.tail_resent += 1;
         self.announce_loss(wqe.last_psn(), avoid, LossCause::Tail);
         let at = self.sq.tail_at(wqe.packets);
-        Some(DataPacket { psn: wqe.last_psn(), at, choice, rtx: true, ack_req: true })
+        let len = Segment { wqe: &wqe, at }.payload_len(self.req.path_mtu);
+        Some(DataPacket { psn: wqe.last_psn(), at, len, choice, rtx: true, ack_req: true })
     }
 
     fn select_other(&mut self, now: Instant, ports: PortMask, avoid: EvIndex) -> Option<Choice> {

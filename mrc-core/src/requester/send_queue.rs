@@ -109,6 +109,13 @@ impl Segment<'_> {
         self.at.index + 1 >= self.wqe.packets
     }
 
+    /// Bytes of its payload.
+    #[inline]
+    pub(crate) fn payload_len(&self, path_mtu: u32) -> u32 {
+        // No wrap: a packet of the message begins inside it.
+        self.wqe.len.saturating_sub(self.at.index.wrapping_mul(path_mtu)).min(path_mtu)
+    }
+
     /// Whether this packet ends a write with immediate.
     #[inline]
     pub(crate) fn carries_imm(&self) -> bool {
