@@ -108,13 +108,25 @@ impl BthRepr {
         self.emit_with(out, SE_BIT);
     }
 
+    /// Writes flags and PSN over those of another header.
+    #[inline(always)]
+    pub const fn emit_psn(&self, out: &mut [u8; Self::LEN]) {
+        [out[8], out[9], out[10], out[11]] = self.last_word().to_be_bytes();
+    }
+
+    /// Flags and PSN.
+    #[inline(always)]
+    const fn last_word(&self) -> u32 {
+        let flags = if self.ack_req { field::ACK_REQ } else { 0 }
+            | if self.rtx { field::RTX } else { 0 }
+            | if self.ts { field::TS } else { 0 };
+        (flags as u32) << 24 | self.psn.value()
+    }
+
     /// As [`BthRepr::emit`], with the solicited bit at `se_bit` (7 or 6; anything else means 7).
     #[inline(always)]
     pub const fn emit_with(&self, out: &mut [u8; Self::LEN], se_bit: u8) {
         let se = if self.se { se_mask(se_bit) } else { 0 };
-        let flags = if self.ack_req { field::ACK_REQ } else { 0 }
-            | if self.rtx { field::RTX } else { 0 }
-            | if self.ts { field::TS } else { 0 };
         //= BTH-005
         //= GEN-002
         let byte1 = se | (self.pad & field::PAD_MASK) << field::PAD_SHIFT;
@@ -123,9 +135,8 @@ impl BthRepr {
             | (byte1 as u64) << 48
             | (self.pkey as u64) << 32
             | self.dest_qp.value() as u64;
-        let last = (flags as u32) << 24 | self.psn.value();
         let [a, b, c, d, e, f, g, h] = first.to_be_bytes();
-        let [i, j, k, l] = last.to_be_bytes();
+        let [i, j, k, l] = self.last_word().to_be_bytes();
         *out = [a, b, c, d, e, f, g, h, i, j, k, l];
     }
 }

@@ -14,6 +14,7 @@ mod rx;
 mod schedule;
 mod tx;
 mod ways_back;
+mod writes;
 
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
 pub use peers::PeerSlot;
@@ -27,7 +28,7 @@ use core::ops::Range;
 
 use mrc_wire::{Ev, PortNum, Psn};
 
-use self::{op_table::Ops, peers::PeerIndex, tx::ToPeer};
+use self::{op_table::Ops, peers::PeerIndex, writes::ToPeer};
 
 use crate::{
     cc::{CcProfile, Flow, Qpcc},

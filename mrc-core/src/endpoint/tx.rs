@@ -2,19 +2,22 @@
 //! Source: `transport.md` 3.3, 4.7, 5.
 
 use mrc_wire::{
-    AethRepr, BthRepr, Ecn, Ev, MethRepr, NackRepr, Opcode, PortNum, ProbeRepr, Psn, Qpn, RethRepr, SackRepr, Syndrome,
-    TsethRepr,
+    AethRepr, BthRepr, Ecn, Ev, NackRepr, Opcode, PortNum, ProbeRepr, Psn, Qpn, SackRepr, Syndrome, TsethRepr,
 };
 
-use super::{Endpoint, PayloadRef, Transmit, part, peers::PeerSlot, schedule::FrameSink};
+use super::{
+    Endpoint, PayloadRef, Transmit, part,
+    peers::PeerSlot,
+    schedule::FrameSink,
+    writes::{Patterns, Unsendable},
+};
 use crate::{
-    config::{EndpointConfig, Route, Trimming},
+    config::{Route, Trimming},
     event::ErrorCause,
-    mem::Regions,
     path::{Choice, EvEntry},
     port::PortMask,
     qp::QpState,
-    requester::{DataPacket, SendQueue, TxSide, Wanted, Wants},
+    requester::{DataPacket, Wanted, Wants},
     responder::AnswerKind,
     stats::Stats,
     time::Instant,
@@ -146,6 +149,7 @@ impl Endpoint<'_> {
                 tx.wait_for_path(now);
             }
             let mut run = Run { sent: 0, blocked: false, fault: None, wants: None };
+            let mut patterns = Patterns::new(0);
             loop {
                 if !tx.flow.can_send() {
                     run.blocked = run.sent == 0;
@@ -160,7 +164,7 @@ impl Endpoint<'_> {
                     run.blocked = true;
                     break;
                 };
-                match to.as_ref().map(|to| to.write(now, &mut tx, &packet, sink.headers())) {
+                match to.as_ref().map(|to| to.write_in_turn(now, &mut tx, &packet, &mut patterns, sink.headers())) {
                     Some(Ok(transmit)) => sink.push(transmit),
                     Some(Err(Unsendable::Memory)) => {
                         run.fault = Some(packet.psn);
@@ -233,7 +237,7 @@ impl Endpoint<'_> {
     /// Writes one packet outside a turn with data.
     fn send_write(&mut self, now: Instant, qp: u32, packet: &DataPacket, out: &mut [u8]) -> Option<Transmit> {
         let out = out.first_chunk_mut()?;
-        match self.with_tx_to(qp, |mut tx, to| Some(to?.write(now, &mut tx, packet, out)))?? {
+        match self.with_tx_to(qp, |mut tx, to| Some(to?.write(now, &mut tx, packet, &mut Patterns::new(0), out)))?? {
             Ok(transmit) => Some(transmit),
             Err(Unsendable::Memory) => {
                 self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(packet.psn));
@@ -278,7 +282,7 @@ impl Endpoint<'_> {
                 let first = ((*profile)? as usize).checked_mul(self.limits.profile_evs)?;
                 Given::of(self.ev_entries.get(first.checked_add((*entry).into())?)?)
             }
-            Via::Entry { .. } => Given { outer: None, segment: None },
+            Via::Entry { .. } => Given::NONE,
         };
         let (start, transmit) = below_bth(slot, way.ev, way.port, given, dscp, ecn, sizes, None, out)?;
         count_sent(&mut self.stats, &transmit);
@@ -286,7 +290,8 @@ impl Endpoint<'_> {
     }
 }
 
-fn count_sent(stats: &mut Stats, transmit: &Transmit) {
+#[inline]
+pub(super) fn count_sent(stats: &mut Stats, transmit: &Transmit) {
     if let Some(port) = stats.ports.get_mut(usize::from(transmit.port.plane())) {
         port.tx_packets += 1;
         port.tx_bytes += transmit.payload.map_or(0, |payload| u64::from(payload.len));
@@ -296,7 +301,7 @@ fn count_sent(stats: &mut Stats, transmit: &Transmit) {
 /// Writes everything below BTH for one packet to a peer.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the per-packet fields; a struct would be built to be taken apart")]
-fn below_bth(
+pub(super) fn below_bth(
     peer: &PeerSlot,
     ev: Ev,
     port: PortNum,
@@ -344,109 +349,17 @@ pub(super) struct Run {
     pub(super) wants: Option<Wants>,
 }
 
-/// Why a chosen packet cannot leave.
-enum Unsendable {
-    /// The local region of its request is gone.
-    Memory,
-    /// No template or no destination: the peer has no way on that plane.
-    NoWay,
-}
-
-/// The peer of one QP, for one turn.
-pub(super) struct ToPeer<'a> {
-    pub(super) cfg: &'a EndpointConfig,
-    pub(super) peer: &'a PeerSlot,
-    /// Entries from the first of the QP's profile on.
-    pub(super) entries: &'a [EvEntry],
-    pub(super) regions: &'a Regions<'a>,
-    pub(super) dest_qp: Qpn,
-}
-
-impl ToPeer<'_> {
-    /// Writes the headers of a write packet.
-    //= RETH-001, RETH-002, METH-002, METH-003, SEG-003, SEG-004, BTH-003, IP6-002
-    #[inline(never)]
-    fn write(
-        &self,
-        now: Instant,
-        tx: &mut TxSide<'_, '_>,
-        packet: &DataPacket,
-        out: &mut [u8; MAX_HEADER_LEN],
-    ) -> Result<Transmit, Unsendable> {
-        let cfg = self.cfg;
-        let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
-        let (wqe, index) = (segment.wqe, segment.at.index);
-        let mtu = tx.req.path_mtu;
-        let len = packet.len;
-        //= ERR-003
-        if len > 0 && !self.regions.live(wqe.mr) {
-            return Err(Unsendable::Memory);
-        }
-        let pad = (len.wrapping_neg() & 3) as u8;
-        let imm = wqe.imm.filter(|_| segment.carries_imm());
-        let done = u64::from(index) * u64::from(mtu);
-        let ts = cfg.timestamps;
-        let bth = BthRepr {
-            opcode: opcode(index, wqe.packets, wqe.imm.is_some()),
-            se: wqe.solicited && imm.is_some(),
-            pad,
-            pkey: cfg.pkey,
-            dest_qp: self.dest_qp,
-            ack_req: packet.ack_req,
-            rtx: packet.rtx,
-            ts,
-            psn: packet.psn,
-        };
-        let reth = RethRepr { va: wqe.remote_va.wrapping_add(done), rkey: wqe.rkey, dmalen: wqe.len };
-        let meth = MethRepr { rqmsn: wqe.rqmsn, msn: wqe.msn };
-        let dscp = data_dscp(tx.req.trimming, &cfg.wire.dscp, packet.rtx);
-        let payload = (len > 0).then(|| PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len });
-        let imm_len = if imm.is_some() { 4 } else { 0 };
-        let headers = BthRepr::LEN + MethRepr::LEN + if ts { TsethRepr::LEN } else { 0 } + RethRepr::LEN + imm_len;
-        let sizes = Sizes { headers, payload: len, pad };
-        let Choice { ev, port, entry, .. } = packet.choice;
-        let given = match self.peer.route {
-            Route::Srv6Entry => self.entries.get(usize::from(entry)).map(Given::of),
-            _ => Some(Given { outer: None, segment: None }),
-        };
-        let transport = |given| {
-            let (start, transmit) = below_bth(self.peer, ev, port, given, dscp, Ecn::Ect0, sizes, payload, out)?;
-            // All that may follow, so that the pieces are cut off without looking at the length again.
-            let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
-            let (to, rest) = room.split_first_chunk_mut()?;
-            bth.emit_with(to, cfg.wire.bth_se_bit);
-            let (to, mut rest) = rest.split_first_chunk_mut()?;
-            meth.emit(to);
-            if ts {
-                let (to, after) = rest.split_first_chunk_mut()?;
-                TsethRepr::ns128(stamp(now)).emit(to);
-                rest = after;
-            }
-            let (to, rest) = rest.split_first_chunk_mut()?;
-            reth.emit(to);
-            if let Some(imm) = imm {
-                *rest.first_chunk_mut()? = imm.to_be_bytes();
-            }
-            Some(transmit)
-        };
-        let transmit = given.and_then(transport).ok_or(Unsendable::NoWay)?;
-        count_sent(tx.path.stats, &transmit);
-        Ok(transmit)
-    }
-}
-
-/// Transport headers of a write at most.
-const WRITE_HEADERS: usize = BthRepr::LEN + MethRepr::LEN + TsethRepr::LEN + RethRepr::LEN + 4;
-
 /// The SRv6 destination that comes with a path; of use where the peer's paths hold their own.
 #[derive(Clone, Copy)]
-struct Given<'e> {
+pub(super) struct Given<'e> {
     outer: Option<&'e [u8; 16]>,
     segment: Option<&'e [u8; 16]>,
 }
 
 impl<'e> Given<'e> {
-    fn of(entry: &'e EvEntry) -> Self {
+    pub(super) const NONE: Self = Self { outer: None, segment: None };
+
+    pub(super) fn of(entry: &'e EvEntry) -> Self {
         Self { outer: entry.dst.as_ref(), segment: entry.segment.as_ref() }
     }
 }
@@ -496,6 +409,11 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
+    /// Of a write packet.
+    pub(super) const fn write(headers: usize, payload: u32, pad: u8) -> Self {
+        Self { headers, payload, pad }
+    }
+
     /// Of a packet without payload.
     pub(super) const fn headers(headers: usize) -> Self {
         Self { headers, payload: 0, pad: 0 }
@@ -519,23 +437,10 @@ pub(super) fn stamp(now: Instant) -> u16 {
 }
 
 //= DSCP-003, CAP-001
-fn data_dscp(trimming: Trimming, plan: &mrc_wire::DscpPlan, rtx: bool) -> u8 {
+pub(super) fn data_dscp(trimming: Trimming, plan: &mrc_wire::DscpPlan, rtx: bool) -> u8 {
     match (trimming, rtx) {
         (Trimming::Off, _) => plan.no_trim,
         (Trimming::On, false) => plan.trimmable,
         (Trimming::On, true) => plan.trimmable_retx,
-    }
-}
-
-/// Opcode of packet `index` of a message of `packets`.
-//= SEG-002, SEG-004
-fn opcode(index: u32, packets: u32, imm: bool) -> Opcode {
-    match (index == 0, index + 1 >= packets, imm) {
-        (true, true, false) => Opcode::WriteOnly,
-        (true, true, true) => Opcode::WriteOnlyImm,
-        (true, false, _) => Opcode::WriteFirst,
-        (false, false, _) => Opcode::WriteMiddle,
-        (false, true, false) => Opcode::WriteLast,
-        (false, true, true) => Opcode::WriteLastImm,
     }
 }

@@ -281,6 +281,8 @@ pub(crate) struct DataPacket {
     pub(crate) choice: Choice,
     pub(crate) rtx: bool,
     pub(crate) ack_req: bool,
+    /// New, and neither the first nor the last of its request: full, and without anything of its own.
+    pub(crate) middle: bool,
 }
 
 /// Nominal bytes of `packets` write packets that carry `payload` bytes in all, the last one an immediate if `imm`: UDP
@@ -416,7 +418,7 @@ impl TxSide<'_, '_> {
         }
         self.path.stats.tx_data += 1;
         let ack_req = self.departs(now, bytes, choice, false, last);
-        Some(DataPacket { psn, at, len, choice, rtx: false, ack_req })
+        Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, middle: at.index > 0 && !last })
     }
 
     //= SND-001, SND-004, BTH-008
@@ -439,7 +441,7 @@ impl TxSide<'_, '_> {
         self.req.lost = self.req.lost.saturating_sub(1);
         self.path.stats.retransmitted += 1;
         let ack_req = self.departs(now, bytes, choice, true, last);
-        Some(DataPacket { psn, at, len, choice, rtx: true, ack_req })
+        Some(DataPacket { psn, at, len, choice, rtx: true, ack_req, middle: false })
     }
 
     /// Repeats the last packet of the oldest request so that the responder repeats its Transport ACK.
@@ -469,7 +471,7 @@ impl TxSide<'_, '_> {
         self.announce_loss(wqe.last_psn(), avoid, LossCause::Tail);
         let at = self.sq.tail_at(wqe.packets);
         let len = Segment { wqe: &wqe, at }.payload_len(self.req.path_mtu);
-        Some(DataPacket { psn: wqe.last_psn(), at, len, choice, rtx: true, ack_req: true })
+        Some(DataPacket { psn: wqe.last_psn(), at, len, choice, rtx: true, ack_req: true, middle: false })
     }
 
     fn select_other(&mut self, now: Instant, ports: PortMask, avoid: EvIndex) -> Option<Choice> {

@@ -97,7 +97,7 @@ pub(crate) struct Segment<'r> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentAt {
     /// Position of the request.
-    request: u32,
+    pub(crate) request: u32,
     /// Index of the packet in its message.
     pub(crate) index: u32,
 }
