@@ -301,30 +301,6 @@ impl FrameTemplate {
         Some(self.header_len() + if segment.is_some() { self.segment_len() } else { 0 })
     }
 
-    /// Gives headers that this template has written to the beginning of `out` another path: the EV, and the outer
-    /// destination. `None`, and nothing changed, for templates with an SRH, which repeats that.
-    #[inline(always)]
-    pub fn change_path(&self, out: &mut [u8], ev: Ev, outer_dst: Option<&[u8; 16]>) -> Option<()> {
-        let (label, sport) = ev::place(ev, true, self.swap_ev);
-        let inner = match self.layers {
-            Layers::V6 => split(out.first_chunk_mut::<{ ETH_LEN + INNER_LEN }>()?)?.1,
-            Layers::Outer => {
-                let (head, inner) = split(out.first_chunk_mut::<{ OUTER_END + INNER_LEN }>()?)?;
-                let ip = head.last_chunk_mut::<IPV6_LEN>()?;
-                [ip[2], ip[3]] = label.to_be_bytes();
-                if let Some(dst) = outer_dst {
-                    *ip.last_chunk_mut::<16>()? = *dst;
-                }
-                inner
-            }
-            Layers::OuterSrh | Layers::V4 { .. } => return None,
-        };
-        [inner[2], inner[3]] = label.to_be_bytes();
-        let udp = inner.last_chunk_mut::<UDP_LEN>()?;
-        [udp[0], udp[1]] = sport.to_be_bytes();
-        Some(())
-    }
-
     /// Copies the first `N` bytes to the beginning of `out`; the length is known at compile time, so that this is a few
     /// moves.
     #[inline(always)]

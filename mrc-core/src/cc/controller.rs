@@ -257,13 +257,14 @@ impl Flow<'_> {
         self.both(|load| load.backlog_bytes = load.backlog_bytes.saturating_add(bytes));
     }
 
-    /// A packet leaves, for the first time or again.
+    /// `packets` of `each` nominal bytes leave, for the first time or again.
     #[inline]
-    pub(crate) fn on_send(&mut self, bytes: u32, rtx: bool) {
+    pub(crate) fn on_send(&mut self, packets: u32, each: u32, rtx: bool) {
+        let bytes = packets.saturating_mul(each);
         self.both(|load| {
-            load.inflight_pkts = load.inflight_pkts.saturating_add(1);
+            load.inflight_pkts = load.inflight_pkts.saturating_add(packets);
             if rtx {
-                load.waiting_rtx = load.waiting_rtx.saturating_sub(1);
+                load.waiting_rtx = load.waiting_rtx.saturating_sub(packets);
                 load.rtx_backlog_bytes = load.rtx_backlog_bytes.saturating_sub(bytes.into());
             } else {
                 load.backlog_bytes = load.backlog_bytes.saturating_sub(bytes.into());
@@ -346,6 +347,19 @@ impl Flow<'_> {
 
     pub(crate) fn can_send(&self) -> bool {
         self.qpcc.cc.can_send()
+    }
+
+    /// How many packets of `each` nominal bytes may leave before one of them has to ask for an acknowledgement.
+    //= AREQ-001
+    #[inline]
+    pub(crate) fn unasked(&self, each: u32, sack_gen_threshold: u32) -> u32 {
+        let window = self.qpcc.cc.cwnd_bytes();
+        if window < u64::from(sack_gen_threshold) {
+            return 0;
+        }
+        let room = window.saturating_sub(self.qpcc.cc.inflight_bytes().max(0).unsigned_abs());
+        let packets = room.saturating_sub(self.qpcc.mtu_bytes.into()).checked_div(each.into()).unwrap_or(0);
+        u32::try_from(packets).unwrap_or(u32::MAX)
     }
 
     #[inline]

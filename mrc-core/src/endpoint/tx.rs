@@ -9,7 +9,7 @@ use super::{
     Endpoint, PayloadRef, Transmit, part,
     peers::PeerSlot,
     schedule::FrameSink,
-    writes::{Patterns, Unsendable},
+    writes::{Pattern, ToPeer, Unsendable},
 };
 use crate::{
     config::{Route, Trimming},
@@ -17,7 +17,7 @@ use crate::{
     path::{Choice, EvEntry},
     port::PortMask,
     qp::QpState,
-    requester::{DataPacket, Wanted, Wants},
+    requester::{DataPacket, TxSide, Wanted, Wants},
     responder::AnswerKind,
     stats::Stats,
     time::Instant,
@@ -149,10 +149,29 @@ impl Endpoint<'_> {
                 tx.wait_for_path(now);
             }
             let mut run = Run { sent: 0, blocked: false, fault: None, wants: None };
-            let mut patterns = Patterns::new(0);
+            let mut pattern = None;
+            let Some(to) = to else { return run };
             loop {
-                if !tx.flow.can_send() {
+                let mut series = tx.series(most.saturating_sub(run.sent));
+                let mut ended = false;
+                while series.goes_on() && !ended {
+                    let usable = towards.and(sink.ports()).and(up);
+                    if usable.is_empty() {
+                        ended = run.sent > 0;
+                        break;
+                    }
+                    match tx.next_of(&mut series, now, usable) {
+                        Some(packet) => ended = !run.emit(now, &to, &mut tx, &packet, &mut pattern, sink),
+                        None => break,
+                    }
+                }
+                tx.end_series(now, &series);
+                ended |= run.sent >= most;
+                if !ended && !tx.flow.can_send() {
                     run.blocked = run.sent == 0;
+                    ended = true;
+                }
+                if ended {
                     break;
                 }
                 let usable = towards.and(sink.ports()).and(up);
@@ -164,16 +183,7 @@ impl Endpoint<'_> {
                     run.blocked = true;
                     break;
                 };
-                match to.as_ref().map(|to| to.write_in_turn(now, &mut tx, &packet, &mut patterns, sink.headers())) {
-                    Some(Ok(transmit)) => sink.push(transmit),
-                    Some(Err(Unsendable::Memory)) => {
-                        run.fault = Some(packet.psn);
-                        break;
-                    }
-                    Some(Err(Unsendable::NoWay)) | None => break,
-                }
-                run.sent += 1;
-                if run.sent >= most {
+                if !run.emit(now, &to, &mut tx, &packet, &mut pattern, sink) || run.sent >= most {
                     break;
                 }
             }
@@ -237,7 +247,7 @@ impl Endpoint<'_> {
     /// Writes one packet outside a turn with data.
     fn send_write(&mut self, now: Instant, qp: u32, packet: &DataPacket, out: &mut [u8]) -> Option<Transmit> {
         let out = out.first_chunk_mut()?;
-        match self.with_tx_to(qp, |mut tx, to| Some(to?.write(now, &mut tx, packet, &mut Patterns::new(0), out)))?? {
+        match self.with_tx_to(qp, |mut tx, to| Some(to?.write(now, &mut tx, packet, &mut None, out)))?? {
             Ok(transmit) => Some(transmit),
             Err(Unsendable::Memory) => {
                 self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(packet.psn));
@@ -335,6 +345,32 @@ pub(super) fn below_bth(
         traffic_class: dscp << 2 | ecn.bits(),
     };
     Some((start, transmit))
+}
+
+impl Run {
+    /// Writes a chosen packet into the sink; whether the turn may go on.
+    #[inline(always)]
+    fn emit(
+        &mut self,
+        now: Instant,
+        to: &ToPeer<'_>,
+        tx: &mut TxSide<'_, '_>,
+        packet: &DataPacket,
+        pattern: &mut Option<Pattern>,
+        sink: &mut impl FrameSink,
+    ) -> bool {
+        match to.write_in_turn(now, tx, packet, pattern, sink.headers()) {
+            Ok(transmit) => {
+                sink.push(transmit);
+                self.sent += 1;
+                true
+            }
+            Err(why) => {
+                self.fault = matches!(why, Unsendable::Memory).then_some(packet.psn);
+                false
+            }
+        }
+    }
 }
 
 /// What a turn with data came to.

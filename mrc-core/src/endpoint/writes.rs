@@ -1,5 +1,5 @@
-//! The frames of one QP's writes. Within a turn most packets come from the middle of one request: all their headers but
-//! path, PSN and place are alike, so that the first on each plane is the pattern of the others.
+//! The frames of one QP's writes. Within a turn most packets come from the middle of one request: the transport headers of
+//! the first are the pattern of the others.
 //! Source: `wire.md` 3 and 4, `transport.md` 3.2.
 
 use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Qpn, RethRepr, TsethRepr};
@@ -10,10 +10,10 @@ use super::{
     tx::{Given, Sizes, below_bth, count_sent, data_dscp, stamp},
 };
 use crate::{
-    config::{EndpointConfig, MAX_PORTS, Route},
+    config::{EndpointConfig, Route},
     mem::Regions,
     path::{Choice, EvEntry},
-    requester::{DataPacket, SendQueue, TxSide},
+    requester::{DataPacket, SegmentAt, SendQueue, TxSide},
     time::Instant,
 };
 
@@ -36,55 +36,46 @@ pub(super) struct ToPeer<'a> {
 }
 
 impl ToPeer<'_> {
-    /// As [`ToPeer::write`], by the pattern of an earlier packet of the same turn where one fits.
+    /// Writes the headers of a write packet, by the pattern of an earlier one of the same turn where it fits.
     #[inline(always)]
     pub(super) fn write_in_turn(
         &self,
         now: Instant,
         tx: &mut TxSide<'_, '_>,
         packet: &DataPacket,
-        patterns: &mut Patterns,
+        pattern: &mut Option<Pattern>,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Result<Transmit, Unsendable> {
-        if let Some(pattern) = patterns.of(packet)
-            && let Some(transmit) = self.repeat(pattern, packet, tx.req.path_mtu, out)
-        {
-            count_sent(tx.path.stats, &transmit);
-            return Ok(transmit);
+        match pattern {
+            Some(pattern) if packet.middle && packet.at.request == pattern.at.request => {
+                let transmit = self.repeat(pattern, packet, out).ok_or(Unsendable::NoWay)?;
+                count_sent(tx.path.stats, &transmit);
+                Ok(transmit)
+            }
+            _ => self.write(now, tx, packet, pattern, out),
         }
-        self.write(now, tx, packet, patterns, out)
     }
 
-    /// A copy of `pattern` with the path, the PSN and the place of `packet`.
+    /// Writes a packet that differs from `pattern` in path, PSN and place.
     #[inline(always)]
-    fn repeat(
-        &self,
-        pattern: &Pattern,
-        packet: &DataPacket,
-        path_mtu: u32,
-        out: &mut [u8; MAX_HEADER_LEN],
-    ) -> Option<Transmit> {
-        let Choice { ev, port, .. } = packet.choice;
-        let template = self.peer.templates.get(usize::from(port.plane()))?.as_ref()?;
-        *out = pattern.headers;
-        match &self.peer.route {
-            Route::Plain => template.change_path(out, ev, None)?,
-            Route::Srv6(map) => template.change_path(out, ev, Some(&map.apply(ev)))?,
-            Route::Srv6Entry => return None,
-        }
-        let further = u64::from(packet.at.index.wrapping_sub(pattern.index)) * u64::from(path_mtu);
-        let room: &mut [u8; WRITE_HEADERS] = out.get_mut(template.header_len()..)?.first_chunk_mut()?;
+    fn repeat(&self, pattern: &Pattern, packet: &DataPacket, out: &mut [u8; MAX_HEADER_LEN]) -> Option<Transmit> {
+        let further = u64::from(packet.at.index.wrapping_sub(pattern.at.index)) * u64::from(packet.len);
+        let payload = PayloadRef { offset: pattern.payload.offset.wrapping_add(further), ..pattern.payload };
+        let Choice { ev, port, entry, .. } = packet.choice;
+        let (given, sizes) = (self.given(entry)?, pattern.sizes);
+        let (start, transmit) =
+            below_bth(self.peer, ev, port, given, pattern.dscp, Ecn::Ect0, sizes, Some(payload), out)?;
+        let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
+        *room = pattern.headers;
         let (bth, rest) = room.split_first_chunk_mut()?;
         BthRepr { psn: packet.psn, ack_req: packet.ack_req, ..pattern.bth }.emit_psn(bth);
         let (_, mut rest) = rest.split_first_chunk_mut::<{ MethRepr::LEN }>()?;
         if pattern.bth.ts {
             rest = rest.split_first_chunk_mut::<{ TsethRepr::LEN }>()?.1;
         }
-        // A request's addresses begin RETH.
+        // RETH begins with the address.
         *rest.first_chunk_mut()? = pattern.va.wrapping_add(further).to_be_bytes();
-        let payload = pattern.transmit.payload?;
-        let payload = PayloadRef { offset: payload.offset.wrapping_add(further), ..payload };
-        Some(Transmit { ev, payload: Some(payload), ..pattern.transmit })
+        Some(transmit)
     }
 
     /// The SRv6 destination of an entry, where the peer's paths hold their own.
@@ -104,7 +95,7 @@ impl ToPeer<'_> {
         now: Instant,
         tx: &mut TxSide<'_, '_>,
         packet: &DataPacket,
-        patterns: &mut Patterns,
+        pattern: &mut Option<Pattern>,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Result<Transmit, Unsendable> {
         let cfg = self.cfg;
@@ -158,14 +149,15 @@ impl ToPeer<'_> {
             if let Some(imm) = imm {
                 *rest.first_chunk_mut()? = imm.to_be_bytes();
             }
+            if packet.middle
+                && let Some(payload) = payload
+            {
+                *pattern = Some(Pattern { headers: *room, at: packet.at, bth, va: reth.va, sizes, payload, dscp });
+            }
             Some(transmit)
         };
         let transmit = given.and_then(transport).ok_or(Unsendable::NoWay)?;
         count_sent(tx.path.stats, &transmit);
-        if packet.middle {
-            let pattern = Pattern { headers: *out, transmit, index, bth, va: reth.va };
-            patterns.keep(packet, pattern);
-        }
         Ok(transmit)
     }
 }
@@ -173,44 +165,17 @@ impl ToPeer<'_> {
 /// Transport headers of a write at most.
 const WRITE_HEADERS: usize = BthRepr::LEN + MethRepr::LEN + TsethRepr::LEN + RethRepr::LEN + 4;
 
-/// The headers of one packet from the middle of a request, to write those of others.
+/// The transport headers of one packet from the middle of a request, to write those of others in the same turn: until it
+/// ends neither time nor memory regions change.
 pub(super) struct Pattern {
-    headers: [u8; MAX_HEADER_LEN],
-    transmit: Transmit,
-    /// Place of the packet in its request.
-    index: u32,
+    headers: [u8; WRITE_HEADERS],
+    at: SegmentAt,
     bth: BthRepr,
     /// Address that RETH carries.
     va: u64,
-}
-
-/// One pattern per plane, of one request, for one turn: until it ends neither time nor memory regions change.
-pub(super) struct Patterns {
-    request: u32,
-    of_plane: [Option<Pattern>; MAX_PORTS],
-}
-
-impl Patterns {
-    pub(super) const fn new(request: u32) -> Self {
-        Self { request, of_plane: [const { None }; MAX_PORTS] }
-    }
-
-    #[inline(always)]
-    fn of(&self, packet: &DataPacket) -> Option<&Pattern> {
-        if !packet.middle || packet.at.request != self.request {
-            return None;
-        }
-        self.of_plane.get(usize::from(packet.choice.port.plane()))?.as_ref()
-    }
-
-    fn keep(&mut self, packet: &DataPacket, pattern: Pattern) {
-        if packet.at.request != self.request {
-            *self = Self::new(packet.at.request);
-        }
-        if let Some(place) = self.of_plane.get_mut(usize::from(packet.choice.port.plane())) {
-            *place = Some(pattern);
-        }
-    }
+    sizes: Sizes,
+    payload: PayloadRef,
+    dscp: u8,
 }
 
 /// Opcode of packet `index` of a message of `packets`.

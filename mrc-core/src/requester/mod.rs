@@ -7,6 +7,7 @@ mod feedback;
 mod probes;
 mod reorder;
 mod send_queue;
+mod series;
 mod timeout;
 mod window;
 
@@ -493,7 +494,7 @@ impl TxSide<'_, '_> {
     //= SND-007, AREQ-001, TIMER-003
     #[inline(always)]
     fn departs(&mut self, now: Instant, bytes: u32, choice: Choice, rtx: bool, last: bool) -> bool {
-        self.flow.on_send(bytes, rtx);
+        self.flow.on_send(1, bytes, rtx);
         if let Some(last) = self.req.last_path.filter(|last| last.index != choice.index)
             && self.path.set.is_single_path()
         {
@@ -501,6 +502,13 @@ impl TxSide<'_, '_> {
             stats.path_switches += 1;
             events.raise(stats, Event::PathSwitch { qp: *qp, from: last.entry, to: choice.entry, at: now });
         }
+        self.await_answer(now, choice);
+        last || !self.window_open() || self.flow.wants_ack(self.cfg.sack_gen_threshold)
+    }
+
+    /// When to act if nothing is heard of what left now, last through `choice`.
+    #[inline(always)]
+    fn await_answer(&mut self, now: Instant, choice: Choice) {
         self.req.last_path = Some(choice);
         let deadline = now.after(self.req.retry.interval_ns(self.req.retry_cnt));
         self.req.next_scan = self.req.next_scan.min(deadline);
@@ -509,7 +517,6 @@ impl TxSide<'_, '_> {
         } else if self.req.next_tail_probe == Instant::FAR {
             self.req.next_tail_probe = now.after(self.req.tail_answer_ns());
         }
-        last || !self.window_open() || self.flow.wants_ack(self.cfg.sack_gen_threshold)
     }
 
     /// Whether a probe follows what is under way, because nothing else will.
