@@ -145,21 +145,11 @@ impl Endpoint<'_> {
         }
     }
 
-    /// After a write was taken in: immediates that became ripe complete, and one that finds no receive request waits or
-    /// fails the QP, as configured.
+    /// After a write was taken in while immediates wait: those that became ripe complete, and one that finds no receive
+    /// request waits or fails the QP, as configured.
     //= WIMM-006
-    #[inline(always)]
-    pub(super) fn after_write(&mut self, now: Instant, qp: u32) {
-        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        if slot.rsp.stash.is_empty() {
-            slot.rsp.settle(&[]);
-        } else {
-            self.after_immediate(now, qp);
-        }
-    }
-
     #[inline(never)]
-    fn after_immediate(&mut self, now: Instant, qp: u32) {
+    pub(super) fn after_immediate(&mut self, now: Instant, qp: u32) {
         self.deliver(qp);
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let Some(stash) = part(self.immediates, qp, self.limits.wimm) else { return };

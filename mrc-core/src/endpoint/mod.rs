@@ -366,9 +366,13 @@ impl<'s> Endpoint<'s> {
     }
 
     /// Borrows one QP's requester with its storage and its congestion controller; `None` unless it is in RTS.
-    #[inline]
+    #[inline(always)]
     fn with_tx<R>(&mut self, qp: u32, f: impl FnOnce(TxSide<'_, 's>) -> R) -> Option<R> {
-        self.with_tx_to(qp, |tx, _| f(tx))
+        self.with_tx_to(
+            qp,
+            #[inline(always)]
+            |tx, _| f(tx),
+        )
     }
 
     /// As [`Endpoint::with_tx`], with what it takes to write frames to the QP's peer.

@@ -4,15 +4,15 @@ use core::ops::Range;
 
 use mrc_wire::{
     Body, BthRepr, Extension, Frame, Ip, NackReason, Opcode, PacketView, PortNum, ProbeRepr, Psn, Qpn, Reject,
-    SackRepr, Syndrome, Trim, WriteHeaders,
+    RethRepr, SackRepr, Syndrome, Trim, WriteHeaders,
 };
 
 use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, part, tx::stamp};
 use crate::{
     error::Discard,
     event::ErrorCause,
-    mem::AccessError,
-    qp::QpState,
+    mem::{AccessError, Regions},
+    qp::{Qp, QpState},
     requester,
     responder::{self, Answer, AnswerKind, Immediate, Write},
     time::Instant,
@@ -63,9 +63,8 @@ impl Endpoint<'_> {
         match packet.extension() {
             Extension::Write(headers) => {
                 let qp = self.admit(&packet, QpState::receives)?;
-                self.heard(now, qp);
                 let result = self.on_write(now, rx.port, qp, &packet, headers);
-                self.wake_control(qp);
+                self.after_data(now, qp);
                 result
             }
             Extension::Sack(sack) => {
@@ -88,9 +87,8 @@ impl Endpoint<'_> {
             Body::Probe(probe) => {
                 let qp = self.admit(packet, QpState::receives)?;
                 self.stats.rx_marked += u64::from(frame.ce);
-                self.heard(now, qp);
                 let result = self.on_probe(now, qp, frame, probe);
-                self.wake_control(qp);
+                self.after_data(now, qp);
                 result
             }
             Body::Trimmed { kind, timestamp } => {
@@ -107,14 +105,17 @@ impl Endpoint<'_> {
         }
     }
 
-    /// A write or a probe is a sign of life. What answers our own packets is one only after it was found to (`feedback`),
-    /// and a trimmed packet, which no ICRC protects, is none.
+    /// After a write or a probe: its answer may be owed, and the way back may be unknown.
     #[inline(always)]
-    fn heard(&mut self, now: Instant, qp: u32) {
-        if let Some(slot) = self.qps.get_mut(qp as usize) {
-            slot.req.last_heard = now;
+    fn after_data(&mut self, now: Instant, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        let due = slot.reverse.is_due(now);
+        if slot.rsp.owes() {
+            self.control.push(self.qps, qp);
         }
-        self.probe_ways_back(now, qp);
+        if due {
+            self.probe_way_back(now, qp);
+        }
     }
 
     /// Step 2: whether the outermost destination is ours, the arriving port's own addresses first.
@@ -163,7 +164,7 @@ impl Endpoint<'_> {
         Ok(qp)
     }
 
-    //= VAL-015, MODEL-002, ERR-002
+    //= VAL-015, VAL-018, MODEL-002, ERR-002, WIMM-001, WIMM-002
     #[inline(always)]
     fn on_write(
         &mut self,
@@ -192,8 +193,10 @@ impl Endpoint<'_> {
         };
         let payload = packet.payload();
         let payload_len = payload.len();
+        // One borrow of the QP for all that a write of the common kind does.
         let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        slot.heard(now);
         if let Some(reason) = self.refusal
             && slot.rsp.window.classify(write.psn, bits) == responder::Arrival::New
         {
@@ -209,9 +212,20 @@ impl Endpoint<'_> {
                 return Err(Discard::Duplicate);
             }
         }
-        match self.check_write(qp, &bth, headers, payload) {
+        let mut checked = check_write(slot, &self.regions, &bth, &headers.reth(), payload);
+        if let Some(imm) = headers.imm()
+            && checked.is_ok()
+            && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), &bth, headers, imm)
+        {
+            checked = Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
+        }
+        match checked {
             Ok(received) => {
-                self.after_write(now, qp);
+                if slot.rsp.stash.is_empty() {
+                    slot.rsp.settle(&[]);
+                } else {
+                    self.after_immediate(now, qp);
+                }
                 self.stats.rx_data += 1;
                 if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
                     port.rx_bytes += payload_len as u64;
@@ -224,61 +238,6 @@ impl Endpoint<'_> {
                 Err(Discard::Nak)
             }
         }
-    }
-
-    /// Steps 15 to 17: lengths, memory, write with immediate.
-    //= VAL-016, VAL-017, VAL-018, LEN-002, LEN-003, LEN-005, LEN-006, LEN-007, RETH-003, WIMM-001, WIMM-002
-    #[inline(always)]
-    fn check_write(
-        &mut self,
-        qp: u32,
-        bth: &BthRepr,
-        headers: &WriteHeaders<'_>,
-        payload: Range<usize>,
-    ) -> Result<Received, (Syndrome, ErrorCause)> {
-        let invalid = (Syndrome::InvalidRequest, ErrorCause::RequestInvalid);
-        let failed = (Syndrome::RemoteOperational, ErrorCause::RequestFailed);
-        let reth = headers.reth();
-        let slot = self.qps.get_mut(qp as usize).ok_or(failed)?;
-        let (len, mtu) = (payload.len() as u64, u64::from(slot.path_mtu));
-        let dmalen = u64::from(reth.dmalen);
-        let well_formed = match bth.opcode {
-            Opcode::WriteFirst | Opcode::WriteMiddle => len == mtu && bth.pad == 0 && dmalen > mtu,
-            Opcode::WriteLast | Opcode::WriteLastImm => len >= 1 && len <= mtu && dmalen > mtu,
-            _ => len <= mtu && dmalen == len,
-        };
-        if !well_formed {
-            return Err(invalid);
-        }
-        if slot.write_refused {
-            return Err((Syndrome::RemoteAccess, ErrorCause::RequestAccess));
-        }
-        let pd = slot.pd;
-        let check = |va, len| {
-            self.regions.check(pd, reth.rkey.0, va, len, true).map_err(|why| match why {
-                AccessError::Key | AccessError::Rights | AccessError::Bounds => {
-                    (Syndrome::RemoteAccess, ErrorCause::RequestAccess)
-                }
-            })
-        };
-        let placed = if len == 0 {
-            Received::Nothing
-        } else {
-            let (mr, offset) = check(reth.va, len)?;
-            if bth.opcode.is_first() {
-                check(reth.va, dmalen)?;
-            }
-            Received::Place(Placement { mr, offset, payload })
-        };
-        if let Some(imm) = headers.imm() {
-            let rqmsn = headers.meth().rqmsn;
-            let arrived = Immediate { psn: bth.psn, imm, dmalen: reth.dmalen, rqmsn, solicited: bth.se };
-            let stash = part(self.immediates, qp, self.limits.wimm).ok_or(failed)?;
-            if !slot.rsp.stash.insert(stash, arrived) {
-                return Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
-            }
-        }
-        Ok(placed)
     }
 
     /// Refuses a new write before anything of it is recorded, for want of resources or because the device failed.
@@ -298,8 +257,9 @@ impl Endpoint<'_> {
     fn on_probe(&mut self, now: Instant, qp: u32, frame: &Frame, probe: &ProbeRepr) -> Result<Received, Discard> {
         self.stats.rx_probe += 1;
         // Two probes without new data between them: the peer may be asking because our answers die on their way.
-        let quiet = self.qps.get_mut(qp as usize).is_some_and(|slot| !core::mem::take(&mut slot.fresh));
-        if quiet {
+        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        slot.heard(now);
+        if !core::mem::take(&mut slot.fresh) {
             self.reroute_answers(now, qp);
         }
         let skip_after = self.cfg.always_skip_after;
@@ -348,7 +308,11 @@ impl Endpoint<'_> {
     fn on_sack(&mut self, now: Instant, qp: u32, sack: &SackRepr, rtx: bool) -> Result<Received, Discard> {
         self.stats.rx_sack += 1;
         // One borrow of the QP's storage for the SACK and for what it lets the QP do.
-        let turn = self.with_tx(qp, |mut tx| (tx.on_sack(now, sack, rtx), tx.oldest_done(), tx.wants(now)));
+        let turn = self.with_tx(
+            qp,
+            #[inline(always)]
+            |mut tx| (tx.on_sack(now, sack, rtx), tx.oldest_done(), tx.wants(now)),
+        );
         let Some((outcome, done, wants)) = turn else { return Err(Discard::Qpn) };
         if let Ok(echoed) = outcome
             && sack.verdict == mrc_wire::Verdict::None
@@ -386,5 +350,64 @@ impl Endpoint<'_> {
         }
         self.wake(now, qp);
         verdict.map(|_| Received::Nothing)
+    }
+}
+
+impl Qp {
+    /// A write or a probe is a sign of life. What answers our own packets is one only after it was found to (`feedback`),
+    /// and a trimmed packet, which no ICRC protects, is none.
+    #[inline]
+    fn heard(&mut self, now: Instant) {
+        self.req.last_heard = now;
+        self.reverse.on_data_received();
+    }
+
+    /// Keeps the immediate of a write until its turn; `false` when there are more than agreed.
+    #[inline(never)]
+    fn stash_immediate(
+        &mut self,
+        stash: Option<&mut [Immediate]>,
+        bth: &BthRepr,
+        headers: &WriteHeaders<'_>,
+        imm: u32,
+    ) -> bool {
+        let (rqmsn, dmalen) = (headers.meth().rqmsn, headers.reth().dmalen);
+        let arrived = Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se };
+        stash.is_some_and(|stash| self.rsp.stash.insert(stash, arrived))
+    }
+}
+
+/// Steps 15 and 16: lengths and memory.
+//= VAL-016, VAL-017, LEN-002, LEN-003, LEN-005, LEN-006, LEN-007, RETH-003
+#[inline(always)]
+fn check_write(
+    slot: &Qp,
+    regions: &Regions<'_>,
+    bth: &BthRepr,
+    reth: &RethRepr,
+    payload: Range<usize>,
+) -> Result<Received, (Syndrome, ErrorCause)> {
+    let (len, mtu) = (payload.len() as u64, u64::from(slot.path_mtu));
+    let dmalen = u64::from(reth.dmalen);
+    let well_formed = match bth.opcode {
+        Opcode::WriteFirst | Opcode::WriteMiddle => len == mtu && bth.pad == 0 && dmalen > mtu,
+        Opcode::WriteLast | Opcode::WriteLastImm => len >= 1 && len <= mtu && dmalen > mtu,
+        _ => len <= mtu && dmalen == len,
+    };
+    if !well_formed {
+        return Err((Syndrome::InvalidRequest, ErrorCause::RequestInvalid));
+    }
+    let refused = (Syndrome::RemoteAccess, ErrorCause::RequestAccess);
+    if slot.write_refused {
+        return Err(refused);
+    }
+    if len == 0 {
+        return Ok(Received::Nothing);
+    }
+    // The first packet answers for the whole message, which begins where it does.
+    let reach = if bth.opcode.is_first() { dmalen } else { len };
+    match regions.check(slot.pd, reth.rkey.0, reth.va, reach, true) {
+        Ok((mr, offset)) => Ok(Received::Place(Placement { mr, offset, payload })),
+        Err(AccessError::Key | AccessError::Rights | AccessError::Bounds) => Err(refused),
     }
 }

@@ -34,19 +34,10 @@ impl Endpoint<'_> {
         }
     }
 
-    /// Data or a probe came in on `qp`: when it sends nothing from which it could learn, an EV probe looks for a way back.
-    #[inline]
-    pub(super) fn probe_ways_back(&mut self, now: Instant, qp: u32) {
-        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        slot.reverse.on_data_received();
-        if slot.reverse.is_due(now) {
-            self.probe_way_back(now, qp);
-        }
-    }
-
+    /// Data or a probe came in on `qp` and it sends nothing from which it could learn: an EV probe looks for a way back.
     //= REV-003, RES-005
     #[inline(never)]
-    fn probe_way_back(&mut self, now: Instant, qp: u32) {
+    pub(super) fn probe_way_back(&mut self, now: Instant, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let (rtt_ns, patience_ns) = match slot.state {
             QpState::Rts => (slot.req.base_rtt_ns, slot.req.probe_patience_ns()),

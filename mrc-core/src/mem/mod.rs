@@ -155,6 +155,7 @@ impl<'s> Regions<'s> {
             .map(|slot| Rkey(slot.key))
     }
 
+    #[inline(always)]
     fn find(&self, pd: Pd, key: u32) -> Result<(MrHandle, &MrSlot), AccessError> {
         let mask = 1u32.checked_shl(self.index_bits).map_or(u32::MAX, |bit| bit.wrapping_sub(1));
         let index = key & mask;
@@ -166,7 +167,7 @@ impl<'s> Regions<'s> {
     }
 
     /// The region and offset that `[va, va + len)` lies in, when `key` gives access to it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check(
         &self,
         pd: Pd,

@@ -120,6 +120,7 @@ impl Responder {
 
     /// Records a write packet in the reliability state and queues the SACK or NACK it triggers (`transport.md` 4.2,
     /// 4.3). The caller then runs the transport checks on a new one.
+    #[inline(always)]
     //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-002
     pub(crate) fn on_write(
         &mut self,
@@ -157,6 +158,7 @@ impl Responder {
     }
 
     //= RSP-008, RBYT-001, ACK-001
+    #[inline(always)]
     fn record(&mut self, write: &Write, bits: &mut [RxWord]) {
         self.rcvd_bytes = self.rcvd_bytes.wrapping_add(write.nominal);
         if (write.ack_req || write.ends_message) && write.psn.diff(self.tack_goal) > 0 {
@@ -214,6 +216,7 @@ impl Responder {
     }
 
     //= SACK-007, SACK-009
+    #[inline(never)]
     fn answer_sack(&mut self, write: &Write, always_skip_after: u8) {
         self.trigger_bytes = 0;
         let verdict = self.verdict(write.ev, write.ce, always_skip_after);

@@ -66,6 +66,7 @@ impl PsnWindow {
     }
 
     //= RSP-006, RSP-010, INV-007
+    #[inline(always)]
     pub(crate) fn classify(&self, psn: Psn, bits: &[RxWord]) -> Arrival {
         if psn.diff(self.cack) <= 0 {
             return Arrival::Below;
@@ -82,6 +83,7 @@ impl PsnWindow {
     }
 
     /// Records a new PSN and returns how many messages became complete.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, psn: Psn, ends_message: bool, bits: &mut [RxWord]) -> u32 {
         if psn.diff(self.max_rcv) > 0 {
             self.max_rcv = psn;
@@ -92,6 +94,12 @@ impl PsnWindow {
             self.move_edge();
             return u32::from(ends_message);
         }
+        self.insert_ahead(psn, ends_message, bits)
+    }
+
+    /// A packet with a gap before it or others waiting behind it.
+    #[inline(never)]
+    fn insert_ahead(&mut self, psn: Psn, ends_message: bool, bits: &mut [RxWord]) -> u32 {
         let (index, shift) = Self::slot(psn, bits);
         if let Some(word) = bits.get_mut(index) {
             word.have |= 1 << shift;
