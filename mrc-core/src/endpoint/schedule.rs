@@ -89,7 +89,7 @@ impl Endpoint<'_> {
             }
             if !only_data && let Some(transmit) = self.poll_special(now, ports, sink.headers()) {
                 sink.push(transmit);
-            } else if !self.data_turn(now, sink) {
+            } else if !self.data_turn(now, only_data, sink) {
                 return;
             }
         }
@@ -146,10 +146,11 @@ impl Endpoint<'_> {
         None
     }
 
-    /// One turn with data; whether anything left. Turns are of one packet: only a QP that nobody waits behind goes on.
+    /// One turn with data; whether anything left. Turns are of one packet: only a QP that nobody waits behind goes on, nor
+    /// anything that goes before data (`only_data`) for a port.
     //= SCHED-001, SCHED-002, QPCC-004
     #[inline(never)]
-    fn data_turn(&mut self, now: Instant, sink: &mut impl FrameSink) -> bool {
+    fn data_turn(&mut self, now: Instant, only_data: bool, sink: &mut impl FrameSink) -> bool {
         let mut blocked = 0;
         while blocked < ATTEMPTS
             && let Some(index) = self.ready.front()
@@ -164,7 +165,7 @@ impl Endpoint<'_> {
                 let lists = [&qpcc.retransmit, &qpcc.fresh];
                 self.ready.holds_at_most(index) && lists.iter().all(|list| list.holds_at_most(qp))
             };
-            let most = if turn.is_some_and(alone) { u32::MAX } else { 1 };
+            let most = if only_data && turn.is_some_and(alone) { u32::MAX } else { 1 };
             while let Some(qp) = turn {
                 let run = self.send_data(now, qp, most, sink);
                 let keep = !run.blocked || self.starved(qp, sink.ports());

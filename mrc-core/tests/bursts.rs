@@ -1,0 +1,140 @@
+//! Bursts: [`Endpoint::transmit`] fills a sink with the same frames, in the same order, as one `poll_transmit` after the
+//! other would, whatever the sink's room, the ports that are free and the fate of the frames.
+
+mod common;
+
+use common::{Net, Setup, VA, Weather, net};
+use mrc_core::cc::CcConfig;
+use mrc_core::{FrameSink, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, Rng, RxMeta, SendWr, Transmit};
+use mrc_wire::srv6::usid_shift;
+use mrc_wire::{PortNum, Rkey};
+
+/// Room for some frames, and the ports that are free for each.
+struct Sink {
+    ports: Vec<PortMask>,
+    headers: [u8; MAX_HEADER_LEN],
+    frames: Vec<(Transmit, Vec<u8>)>,
+}
+
+impl FrameSink for Sink {
+    fn ports(&self) -> PortMask {
+        self.ports.get(self.frames.len()).copied().unwrap_or(PortMask::NONE)
+    }
+
+    fn headers(&mut self) -> &mut [u8; MAX_HEADER_LEN] {
+        &mut self.headers
+    }
+
+    fn push(&mut self, transmit: Transmit) {
+        assert!(self.ports().contains(transmit.port), "sent through a port without a frame");
+        self.frames.push((transmit, self.headers[..transmit.header_len].to_vec()));
+    }
+}
+
+/// Up to as many frames as there are sets of ports, one call for each.
+fn one_by_one(net: &mut Net<'_>, side: usize, now: Instant, ports: &[PortMask]) -> Vec<(Transmit, Vec<u8>)> {
+    let mut headers = [0; MAX_HEADER_LEN];
+    let mut frames = Vec::new();
+    for &free in ports {
+        let Some(transmit) = net.sides[side].engine.poll_transmit(now, free, &mut headers) else { break };
+        frames.push((transmit, headers[..transmit.header_len].to_vec()));
+    }
+    frames
+}
+
+fn in_bursts(net: &mut Net<'_>, side: usize, now: Instant, ports: &[PortMask]) -> Vec<(Transmit, Vec<u8>)> {
+    let mut sink = Sink { ports: ports.to_vec(), headers: [0; MAX_HEADER_LEN], frames: Vec::new() };
+    net.sides[side].engine.transmit(now, &mut sink);
+    sink.frames
+}
+
+/// Gives a frame to the other side; what it makes of it shows in what it sends.
+fn deliver(net: &mut Net<'_>, to: usize, now: Instant, (transmit, headers): &(Transmit, Vec<u8>)) {
+    let mut headers = headers.clone();
+    if transmit.l3_offset > 14
+        && let Some(dst) = headers[38..54].first_chunk()
+    {
+        let dst = usid_shift(dst);
+        headers[38..54].copy_from_slice(&dst);
+    }
+    let meta = RxMeta { port: transmit.port, wire_len: transmit.frame_len(), icrc: IcrcCheck::Valid };
+    let _ = net.sides[to].engine.handle_packet(now, meta, &headers);
+}
+
+fn post(net: &mut Net<'_>, side: usize, qp: usize, now: Instant, len: u32, imm: Option<u32>) -> bool {
+    let (lkey, rkey) = (net.sides[side].key, Rkey(net.sides[1 - side].key));
+    let wr = SendWr { lkey, local_va: VA, len, remote_va: VA, rkey, signaled: true, imm, ..SendWr::default() };
+    let side = &mut net.sides[side];
+    side.engine.post_send(now, side.qps[qp], &wr).is_ok()
+}
+
+fn let_time_pass(net: &mut Net<'_>, now: Instant) {
+    for side in &mut net.sides {
+        side.engine.handle_timeout(now);
+        while side.engine.poll_completion(side.cq).is_some() {}
+        while side.engine.poll_event().is_some() {}
+    }
+}
+
+/// Two pairs of endpoints alike: one polled frame by frame, one in bursts.
+fn alike(seed: u64, setup: &Setup) -> u64 {
+    net(seed, setup, Weather::default(), |single| {
+        net(seed, setup, Weather::default(), |burst| {
+            let mut rng = Rng::new(seed);
+            let (mut now, mut sent) = (Instant::from_nanos(1_000), 0);
+            for step in 0..400 {
+                now = now.after(u64::from(rng.below(4_000)));
+                let (side, qp) = (rng.below(2) as usize, rng.below(setup.qps as u32) as usize);
+                let most = if rng.below(4) == 0 { 3_000 } else { 60_000 };
+                let len = rng.below(most);
+                let imm = (rng.below(8) == 0).then_some(step);
+                assert_eq!(
+                    post(single, side, qp, now, len, imm),
+                    post(burst, side, qp, now, len, imm),
+                    "seed {seed} step {step}"
+                );
+                let_time_pass(single, now);
+                let_time_pass(burst, now);
+                let room = [1, 2, 7, 40][rng.below(4) as usize];
+                let ports: Vec<_> = (0..room)
+                    .map(|_| {
+                        let busy = PortNum::from_plane(rng.below(2) as u8);
+                        if rng.below(10) == 0 { PortMask::ALL.without(busy) } else { PortMask::ALL }
+                    })
+                    .collect();
+                let from = rng.below(2) as usize;
+                let frames = one_by_one(single, from, now, &ports);
+                assert_eq!(in_bursts(burst, from, now, &ports), frames, "seed {seed} step {step}");
+                sent += frames.len() as u64;
+                for frame in &frames {
+                    if rng.below(40) > 0 {
+                        deliver(single, 1 - from, now, frame);
+                        deliver(burst, 1 - from, now, frame);
+                    }
+                }
+            }
+            for (a, b) in single.sides.iter().zip(&burst.sides) {
+                assert_eq!(format!("{:?}", a.engine.stats()), format!("{:?}", b.engine.stats()), "seed {seed}");
+            }
+            sent
+        })
+    })
+}
+
+//= SCHED-001, SCHED-002, SND-002, AREQ-001 test
+#[test]
+fn a_burst_is_the_frames_of_single_polls() {
+    let mut sent = 0;
+    for seed in 0..24 {
+        let windows = [vec![], vec![CcConfig::Fixed { window_bytes: 20 * 1_112 }], vec![CcConfig::None]];
+        let setup = Setup {
+            qps: if seed % 2 == 0 { 1 } else { 3 },
+            srv6: seed % 3 > 0,
+            cc: windows[seed as usize % 3].clone(),
+            mpr: if seed % 5 == 0 { 1 } else { 8 },
+            ..Setup::default()
+        };
+        sent += alike(seed, &setup);
+    }
+    assert!(sent > 24 * 1_000, "{sent}");
+}
