@@ -261,7 +261,7 @@ struct mrc_core_dscp {
 };
 
 /* A congestion-control profile. Fill it with mrc_core_cc_default(), then change fields; all below `window_bytes` are NSCC's,
- * where 0 stands for the default that follows from rate and base RTT, but for `qa_gate` and `disable_qa`. */
+ * where 0 stands for the default that follows from rate and base RTT, but for `qa_gate` and the switches. */
 struct mrc_core_cc {
     /* Link speed in bit/s, the smaller one of sender and receiver, all planes together. */
     uint64_t rate_bps;
@@ -301,6 +301,8 @@ struct mrc_core_cc {
     uint8_t qa_gate;
     /* No quick adapt. */
     uint8_t disable_qa;
+    /* No probe asks for the base RTT, and no probe's round trip lowers it. */
+    uint8_t disable_rtt_probe;
 };
 
 /* Everything of an endpoint that is not per QP. Fill it with mrc_core_config_default(), then change fields. */

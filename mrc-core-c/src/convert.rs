@@ -183,6 +183,7 @@ pub(crate) fn cc(c: &mrc_core_cc) -> Result<CcConfig, Fault> {
             qa_gate: c.qa_gate,
             trimming: c.trimming != 0,
             disable_qa: c.disable_qa != 0,
+            disable_rtt_probe: c.disable_rtt_probe != 0,
             avg_weight_q16: c.avg_weight_q16,
         })),
         _ => Err(range("algorithm")),
@@ -224,6 +225,7 @@ pub(crate) fn cc_of(config: &CcConfig) -> mrc_core_cc {
         qa_gate: nscc.qa_gate,
         trimming: nscc.trimming.into(),
         disable_qa: nscc.disable_qa.into(),
+        disable_rtt_probe: nscc.disable_rtt_probe.into(),
     }
 }
 

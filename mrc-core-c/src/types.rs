@@ -100,7 +100,7 @@ pub struct mrc_core_dscp {
 }
 
 /// A congestion-control profile. Fill it with mrc_core_cc_default(), then change fields; all below `window_bytes` are NSCC's,
-/// where 0 stands for the default that follows from rate and base RTT, but for `qa_gate` and `disable_qa`.
+/// where 0 stands for the default that follows from rate and base RTT, but for `qa_gate` and the switches.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct mrc_core_cc {
@@ -142,6 +142,8 @@ pub struct mrc_core_cc {
     pub qa_gate: u8,
     /// No quick adapt.
     pub disable_qa: u8,
+    /// No probe asks for the base RTT, and no probe's round trip lowers it.
+    pub disable_rtt_probe: u8,
 }
 
 /// Everything of an endpoint that is not per QP. Fill it with mrc_core_config_default(), then change fields.

@@ -354,6 +354,20 @@ fn the_first_feedback_of_a_destination_triggers_one_probe_for_its_base_rtt() {
     });
 }
 
+/// A profile that keeps to the round trips of data sends no such probe, and takes no other one's.
+//= NSCC-024, RTT-003 test
+#[test]
+fn the_base_rtt_may_be_left_to_data_packets() {
+    let data_only = NsccConfig { disable_rtt_probe: true, base_rtt_ns: 1_000_000, ..nscc() };
+    let setup = profiles(1, &[CcConfig::Nscc(data_only)]);
+    net(1, &setup, Weather::default(), |net| {
+        net.post(0, 1, 0, 10_000).unwrap();
+        assert_eq!(probes(net, 1), (0, 0));
+        let by_data = net.qpcc(0).base_rtt_ns.unwrap();
+        assert!(by_data < 20_000, "data packets measure as ever: {by_data} ns");
+    });
+}
+
 /// Takes QP 0 of both sides through RESET to RTS, with fresh PSNs.
 fn reconnect(net: &mut Net<'_>, setup: &Setup, psn: u32) {
     let (now, psn) = (net.now, Psn::new(psn));

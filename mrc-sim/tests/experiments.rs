@@ -40,6 +40,7 @@ fn parity_with_published_simulators() {
     near(adaptive.fct_us.max, 193.1, 3.0);
     let oblivious = results("parity/perm128-oblivious.toml", 1, &[]);
     near(oblivious.fct_us.mean, 193.5, 3.0);
+    near(oblivious.fct_us.max, 201.9, 3.0);
     let single = results("parity/perm128-single.toml", 1, &[]);
     assert!(adaptive.fct_us.max < oblivious.fct_us.max && 2.0 * oblivious.fct_us.max < single.fct_us.max);
 }

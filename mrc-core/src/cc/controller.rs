@@ -149,7 +149,7 @@ impl Qpcc {
         if let Some((rtt_ns, _)) = known {
             cc.on_base_rtt(rtt_ns);
         }
-        let base_rtt_wanted = cc.base_rtt_ns().is_some() && known.is_none();
+        let base_rtt_wanted = cc.wants_rtt_of_probes() && known.is_none();
         let base_rtt_at = known.map(|(_, at)| at);
         Self { cc, users: 1, peer, profile, mtu_bytes, base_rtt_wanted, base_rtt_at, ..Self::EMPTY }
     }

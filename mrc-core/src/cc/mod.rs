@@ -134,6 +134,14 @@ impl Cc {
         }
     }
 
+    /// Whether a probe should measure the base RTT.
+    pub(crate) fn wants_rtt_of_probes(&self) -> bool {
+        match self {
+            Self::Fixed(_) => false,
+            Self::Nscc(cc) => cc.takes_rtt_of_probes(),
+        }
+    }
+
     /// Average queueing delay in nanoseconds; 0 where the algorithm has none.
     pub fn avg_delay_ns(&self) -> u64 {
         match self {

@@ -327,6 +327,7 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
         CcKey::Nscc => CcConfig::Nscc(NsccConfig {
             target_delay_ns: target_ns,
             max_cwnd_bytes: window,
+            disable_rtt_probe: !keys.cc_rtt_probe,
             avg_weight_q16: (probability(at("cc_delay_weight"), keys.cc_delay_weight)? * 65_536.0) as u32,
             disable_qa: !keys.cc_quick_adapt,
             ..NsccConfig::new(rate, base_rtt, trimming)

@@ -362,6 +362,8 @@ pub struct MrcKeys {
     pub cc_delay_weight: f64,
     /// Whether NSCC takes its window from what the last round trip delivered when packets are trimmed (quick adapt).
     pub cc_quick_adapt: bool,
+    /// NSCC: a probe after the first feedback of a destination measures the base RTT, and other probes may lower it.
+    pub cc_rtt_probe: bool,
     /// Unloaded round trip; that of the topology by default.
     pub base_rtt_us: Option<f64>,
     /// Whether receivers answer trimmed packets; as `queue.trim` by default.
@@ -434,6 +436,7 @@ impl Default for MrcKeys {
             cc_target_us: None,
             cc_delay_weight: 0.0,
             cc_quick_adapt: true,
+            cc_rtt_probe: true,
             base_rtt_us: None,
             trimming: None,
             rto_us: None,

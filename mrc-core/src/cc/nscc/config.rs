@@ -16,7 +16,7 @@ const BITS_NS: u128 = 8_000_000_000;
 const SCALE_ONE: u128 = 150_000 * BITS_NS;
 
 /// Parameters of NSCC as the published configuration has them. A field of 0 stands for its default, except `qa_gate`
-/// and `disable_qa`, where it is a value. Fractions are Q16.16: 65536 is one.
+/// and the switches, where it is a value. Fractions are Q16.16: 65536 is one.
 ///
 /// # Source
 /// MRC congestion-control profile, `mrc_ctl_cc_nscc_cfg`; defaults of UET 1.0 section 3.6.13.
@@ -53,6 +53,10 @@ pub struct NsccConfig {
     pub max_cwnd_bytes: u32,
     /// No quick adapt.
     pub disable_qa: bool,
+    /// No probe asks for the base RTT, and no probe's round trip lowers it: only what data packets need counts. A probe is
+    /// shorter than a data packet, so that the serialisation of the rest passes for queueing, a third of a microsecond
+    /// for each hop of 100 Gb/s.
+    pub disable_rtt_probe: bool,
     /// Delays below this count as zero, in nanoseconds. Default: 1000.
     pub clear_delay_ns: u32,
     /// Weight of a delay sample in the average, Q16.16, at most one. 0: by the time since the last sample, so that the
@@ -80,6 +84,7 @@ impl NsccConfig {
             adjust_period_ns: 0,
             max_cwnd_bytes: 0,
             disable_qa: false,
+            disable_rtt_probe: false,
             clear_delay_ns: 0,
             avg_weight_q16: 0,
         }
@@ -130,6 +135,7 @@ pub(super) struct Params {
     pub(super) adjust_period_ns: u64,
     pub(super) clear_delay_ns: u64,
     pub(super) disable_qa: bool,
+    pub(super) disable_rtt_probe: bool,
     pub(super) avg_weight_q16: u64,
     /// Bytes of maximum window per nanosecond of base RTT, Q24: 1.5 times the rate.
     window_per_ns_q24: u64,
@@ -173,6 +179,7 @@ impl Params {
             adjust_period_ns: or(cfg.adjust_period_ns, base_rtt_ns),
             clear_delay_ns: or(cfg.clear_delay_ns, 1_000),
             disable_qa: cfg.disable_qa,
+            disable_rtt_probe: cfg.disable_rtt_probe,
             avg_weight_q16: cfg.avg_weight_q16.into(),
             window_per_ns_q24: (((rate * 3) << 24) / (2 * BITS_NS)) as u64,
             max_cwnd: or(cfg.max_cwnd_bytes, MAX_WINDOW).min(MAX_WINDOW),

@@ -98,6 +98,11 @@ impl Nscc {
         self.base_rtt_ns
     }
 
+    /// Whether a probe may lower the base RTT.
+    pub(super) fn takes_rtt_of_probes(&self) -> bool {
+        !self.p.disable_rtt_probe
+    }
+
     /// Average queueing delay over about one base RTT, in nanoseconds.
     pub fn avg_delay_ns(&self) -> u64 {
         self.avg_delay_q8 >> 8
@@ -310,7 +315,9 @@ impl CongestionControl for Nscc {
 
     //= RTT-003
     fn on_base_rtt(&mut self, rtt_ns: u64) {
-        self.learn_base_rtt(rtt_ns);
+        if !self.p.disable_rtt_probe {
+            self.learn_base_rtt(rtt_ns);
+        }
     }
 
     //= NSCC-021

@@ -275,6 +275,18 @@ fn a_fixed_weight_ignores_time_and_discounts_late_samples_without_a_mark() {
     assert!(NsccConfig { avg_weight_q16: 65_537, ..lab() }.validate().is_err());
 }
 
+//= RTT-003 test
+#[test]
+fn round_trips_of_probes_lower_the_base_rtt_unless_they_are_switched_off() {
+    for (disable_rtt_probe, base_rtt_ns) in [(false, 9_000), (true, 12_000)] {
+        let mut cc = Nscc::new(&NsccConfig { disable_rtt_probe, ..lab() }, MTU, Instant::ZERO);
+        cc.on_base_rtt(9_000);
+        assert_eq!(cc.base_rtt_ns(), base_rtt_ns);
+        cc.on_ack(at(1_000_000), &ack(MTU, false, Some(8_000)));
+        assert_eq!(cc.base_rtt_ns(), 8_000, "data packets measure as ever");
+    }
+}
+
 //= CCU-008 test
 #[test]
 fn the_name_is_the_published_one() {
@@ -414,6 +426,7 @@ proptest! {
         let config = NsccConfig {
             trimming: defaults >> 9 & 1 == 0,
             disable_qa: defaults >> 10 & 1 == 0,
+            disable_rtt_probe: defaults >> 15 & 1 == 0,
             target_delay_ns: field(0),
             fi_bytes: field(1),
             eta_bytes: field(2),
