@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 
-use mrc_afxdp::device::{CompletionRing, CompletionWaker};
+use mrc_afxdp::device::{self, CompletionRing, CompletionWaker};
 use mrc_core::{Completion, CqHandle, Operation, Status};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -231,33 +231,42 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut IbvCq, entries: c_int, mut out:
     }
     // SAFETY: a live CQ, by the contract of `ibv_poll_cq`.
     let cq = unsafe { object::direct::<Cq>(cq) };
-    let taken = cq.ring.lock().drain(entries as usize, |completion| {
-        // SAFETY: the application gives room for `entries`, and `drain` calls at most that often.
-        unsafe {
-            out.write(work_completion(&completion));
-            out = out.add(1);
-        }
-    });
+    let mut take = || {
+        cq.ring.lock().drain(entries as usize, |completion| {
+            // SAFETY: the application gives room for `entries`, and `drain` calls at most that often; the second time only
+            // if the first one took nothing.
+            unsafe {
+                out.write(work_completion(&completion));
+                out = out.add(1);
+            }
+        })
+    };
+    let mut taken = take();
+    if taken == 0 && cq.nothing_came() {
+        taken = take();
+    }
     if taken > 0 {
         cq.idle.store(0, Ordering::Relaxed);
-    } else {
-        cq.nothing_came();
     }
     taken as c_int
 }
 
 /// Empty polls in a row after which the CPU is offered to others.
-const PATIENCE: u32 = 256;
+const PATIENCE: u32 = 64;
 
 impl Cq {
-    /// A program that spins on an empty CQ may hold the CPU that the progress thread, or the network underneath, needs.
-    fn nothing_came(&self) {
-        let polls = self.idle.load(Ordering::Relaxed);
-        if polls < PATIENCE {
-            self.idle.store(polls + 1, Ordering::Relaxed);
-        } else {
+    /// A program that spins on an empty CQ does the device's work meanwhile. And it may hold the CPU that the peer, or the
+    /// network underneath, needs. Whether it did work: the CQ may not be empty any more.
+    #[cold]
+    fn nothing_came(&self) -> bool {
+        // Several threads may poll: an increment lost is an increment late.
+        let polls = self.idle.load(Ordering::Relaxed).wrapping_add(1);
+        self.idle.store(polls, Ordering::Relaxed);
+        let helped = device::waits(polls) && self.engine.device.help();
+        if polls >= PATIENCE && polls.is_multiple_of(16) {
             std::thread::yield_now();
         }
+        helped
     }
 }
 
@@ -287,8 +296,17 @@ unsafe extern "C" fn start_poll(cq: *mut IbvCqEx, _attr: *const u32) -> c_int {
     // SAFETY: a live CQ, by the contract of `ibv_start_poll`.
     let cq = unsafe { extended(cq) };
     let mut ring = cq.ring.lock();
-    let answer = advance(cq, &mut ring);
+    let mut answer = advance(cq, &mut ring);
+    if answer == libc::ENOENT {
+        drop(ring);
+        let helped = cq.nothing_came();
+        ring = cq.ring.lock();
+        if helped {
+            answer = advance(cq, &mut ring);
+        }
+    }
     if answer == 0 {
+        cq.idle.store(0, Ordering::Relaxed);
         // `end_poll` unlocks.
         MutexGuard::leak(ring);
     }

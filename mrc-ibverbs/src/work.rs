@@ -169,7 +169,7 @@ pub(crate) unsafe extern "C" fn post_send(qp: *mut IbvQp, mut wr: *mut IbvSendWr
     while let (Ok(()), Some(request)) = (answer, unsafe { wr.as_ref() }) {
         // SAFETY: as above.
         answer = unsafe { qp.translate(&sends, request) }.and_then(|send| {
-            if !sends.ring.post(qp.handle, send) {
+            if !sends.ring.stage(qp.handle, send) {
                 return Err(libc::ENOMEM);
             }
             if let Some(inline) = &mut sends.inline
@@ -185,6 +185,8 @@ pub(crate) unsafe extern "C" fn post_send(qp: *mut IbvQp, mut wr: *mut IbvSendWr
         // SAFETY: not null; the application gives room for a pointer.
         unsafe { bad.write(wr) };
     }
+    drop(sends);
+    qp.engine.device.posted();
     object::code(answer)
 }
 
@@ -378,11 +380,12 @@ unsafe extern "C" fn wr_complete(qp: *mut IbvQpEx) -> c_int {
     if answer.is_ok() {
         for wr in sends.staged.drain(..) {
             // There is room for all of them: only the progress thread changes it, and it makes more.
-            sends.ring.post(qp.handle, wr);
+            sends.ring.stage(qp.handle, wr);
         }
     }
     // SAFETY: `wr_start` left the lock taken.
     unsafe { qp.sends.force_unlock() };
+    qp.engine.device.posted();
     object::code(answer)
 }
 

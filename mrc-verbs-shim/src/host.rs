@@ -4,6 +4,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mrc_afxdp::device::{DeviceConfig, PlaneConfig};
 use mrc_core::path::{EvEntry, compact_profile};
@@ -179,6 +180,10 @@ pub struct HostFile {
     /// Acknowledgement timer and retry budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<HostRetry>,
+    /// How long, in microseconds, answers to writes wait for data that the program may send in reply
+    /// (`DeviceConfig::answer_delay`); 0: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_delay_us: Option<u16>,
     /// Planes, plane 0 first.
     pub planes: Vec<HostPlane>,
     /// Peers.
@@ -292,6 +297,10 @@ impl HostFile {
                 }
             }
         }
+        if let Some(delay) = self.answer_delay_us.filter(|&delay| delay > LONGEST_ANSWER_DELAY_US) {
+            let why = format!("{delay}: at most {LONGEST_ANSWER_DELAY_US}, or peers take answers for lost");
+            return Err(wrong("answer_delay_us", why));
+        }
         for (index, plane) in self.planes.iter().enumerate() {
             let wrong = |key, why| Wrong { table: "planes", index, key, why };
             if parse_mac(&plane.next_hop).is_none() {
@@ -340,6 +349,9 @@ impl HostFile {
         });
         let mut config = DeviceConfig::new(&self.name, planes.collect(), self.gid.octets());
         config.endpoint.wire.dscp = self.dscp.unwrap_or_default().plan();
+        if let Some(delay) = self.answer_delay_us {
+            config.answer_delay = Duration::from_micros(delay.into());
+        }
         config
     }
 
@@ -440,6 +452,9 @@ impl HostFile {
 
 /// Payload bytes of a full packet, as verbs name them.
 const PATH_MTUS: [u16; 5] = [4096, 2048, 1024, 512, 256];
+
+/// Longest wait of an answer: below the round trips that loaded software queues make.
+const LONGEST_ANSWER_DELAY_US: u16 = 200;
 
 /// Headers beside the payload: 88 bytes from IPv6 to ICRC, 40 of the outer IPv6 header.
 const OVERHEAD: u32 = 88 + 40;
@@ -588,6 +603,11 @@ uplinks = 4
             ("mtu = 9000", "mtu = \"9000\"", "mrc.toml, line 5, `mtu`: invalid type"),
             ("mtu = 9000", "mtu = 9000\npmtu = 1500", "mrc.toml, line 6, `pmtu`: 1500 with an MTU of 9000: choose 256"),
             ("mtu = 9000", "mtu = 300", "mrc.toml, line 5, `mtu`: 300 is too small: at least 384"),
+            (
+                "mtu = 9000",
+                "mtu = 9000\nanswer_delay_us = 300",
+                "mrc.toml, line 6, `answer_delay_us`: 300: at most 200",
+            ),
             ("control = 40", "control = 4", "mrc.toml, line 7, `dscp`: DSCP 4 is given to two roles"),
             ("control = 40", "kontrol = 4", "mrc.toml, line 8, `kontrol`: unknown field `kontrol`, expected one of"),
             ("00:02\"", "00\"", "mrc.toml, line 20, `next_hop`: `02:00:00:00:00` is no MAC address"),

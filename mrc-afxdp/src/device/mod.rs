@@ -1,4 +1,5 @@
-//! One userspace NIC: [`Device`] owns the progress thread, which owns the engine and the ports. Applications reach it
+//! One userspace NIC: [`Device`] owns the progress thread, which drives the engine and the ports unless an application thread
+//! that would only wait does it ([`drive`]). Applications reach them
 //! through single-producer single-consumer rings ([`WorkQueue`], [`CompletionRing`], both in one: [`Queue`]) for work and through commands for everything rare.
 //!
 //! ```text
@@ -8,10 +9,15 @@
 //!  Device::...  --> command channel -->  Endpoint::{register_mr, create_qp, modify_...}
 //! ```
 
+mod baton;
+mod drive;
+mod hold;
 mod progress;
 mod queue;
+mod thread;
+mod trust;
 
-pub use queue::{CompletionRing, CompletionWaker, Queue, WorkQueue};
+pub use queue::{CompletionRing, CompletionWaker, Queue, WorkQueue, waits};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -26,6 +32,7 @@ use mrc_core::{
     PostError, QpHandle, QpInfo, QpInit, QpccInfo, RtrAttr, RtsAttr, Stats, TableError,
 };
 use mrc_wire::{Ev, Ip, PortNum, Rkey};
+use self_cell::MutBorrow;
 
 use crate::ring::doorbell::Doorbell;
 use crate::ring::spsc;
@@ -82,6 +89,9 @@ pub struct DeviceConfig {
     pub required_mtu: u32,
     /// Idle policy.
     pub idle: Idle,
+    /// How long the answers to writes wait for data of ours that may follow them, where data has followed them closely
+    /// before; zero: not at all.
+    pub answer_delay: Duration,
     /// Count the payload bytes sent on each path ([`DeviceStats::paths`]); costs a look-up per packet.
     pub count_paths: bool,
 }
@@ -98,6 +108,7 @@ impl DeviceConfig {
             attachment: Attachment::Xdp(Mode::Auto),
             required_mtu: 0,
             idle: Idle::SleepAfter(Duration::from_micros(50)),
+            answer_delay: Duration::from_micros(20),
             count_paths: false,
         }
     }
@@ -155,7 +166,7 @@ pub enum DeviceEvent {
     Link(String),
 }
 
-/// Hears of every event on the progress thread; must not block.
+/// Hears of every event, on the thread that drives the device; must not block.
 type EventHook = Box<dyn Fn(DeviceEvent) + Send>;
 
 type Job = Box<dyn FnOnce(&mut progress::Progress<'_>) + Send>;
@@ -188,7 +199,7 @@ pub struct DeviceStats {
 #[derive(Debug)]
 pub struct Device {
     jobs: mpsc::Sender<Job>,
-    bell: Arc<Doorbell>,
+    drive: Arc<drive::Drive>,
     stop: Arc<AtomicBool>,
     events: Mutex<mpsc::Receiver<DeviceEvent>>,
     thread: Option<JoinHandle<()>>,
@@ -222,41 +233,32 @@ impl Device {
         }
         let ifindexes: Vec<u32> = ports.iter().map(|port| port.ifindex()).collect();
         let links = LinkMonitor::new(&ifindexes).map_err(|source| DeviceError::Os { what: "netlink", source })?;
-        let bell = Arc::new(Doorbell::new().map_err(|source| DeviceError::Os { what: "eventfd", source })?);
+        let bell = Doorbell::new().map_err(|source| DeviceError::Os { what: "eventfd", source })?;
         let seed = getrandom::u64()
             .map_err(|error| DeviceError::Os { what: "random seed", source: std::io::Error::other(error) })?;
         let obtained = ports.iter().map(|port| (port.name().to_owned(), port.obtained())).collect();
-        let stop = Arc::new(AtomicBool::new(false));
         let (jobs, job_queue) = mpsc::channel();
         let (event_sender, events) = mpsc::channel();
-        let (ready, is_ready) = mpsc::channel();
-        let (thread_bell, thread_stop) = (Arc::clone(&bell), Arc::clone(&stop));
-        let (limits, idle, count_paths) = (config.limits, config.idle, config.count_paths);
+        let shared = progress::Shared { jobs: job_queue, events: event_sender };
+        let origin = std::time::Instant::now();
+        let how = progress::How { answer_delay: config.answer_delay, count_paths: config.count_paths, origin };
+        let storage = MutBorrow::new(OwnedStorage::new(config.limits)?);
+        let nic = drive::Nic::try_new(storage, |storage| {
+            Endpoint::new(endpoint, storage.borrow_mut().lend(), seed)
+                .map(|engine| progress::Progress::new(engine, ports, links, shared, how))
+        })?;
+        let drive = Arc::new(drive::Drive::new(nic, bell, origin));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (driven, told, idle) = (Arc::clone(&drive), Arc::clone(&stop), config.idle);
         let thread = std::thread::Builder::new()
             .name(format!("mrc-{}", config.name))
             .spawn(move || {
-                let opened = OwnedStorage::new(limits);
-                let mut storage = match opened {
-                    Ok(storage) => storage,
-                    Err(error) => {
-                        let _ = ready.send(Err(error));
-                        return;
-                    }
-                };
-                match Endpoint::new(endpoint, storage.lend(), seed) {
-                    Err(error) => {
-                        let _ = ready.send(Err(error));
-                    }
-                    Ok(engine) => {
-                        let _ = ready.send(Ok(()));
-                        let shared = progress::Shared { jobs: job_queue, events: event_sender, bell: thread_bell };
-                        progress::Progress::new(engine, ports, links, shared, idle, count_paths).run(&thread_stop);
-                    }
-                }
+                // However the loop ends: rings close, calls fail, interfaces are free.
+                let _last = drive::Last(&driven);
+                thread::run(&driven, &told, idle);
             })
             .map_err(|source| DeviceError::Os { what: "progress thread", source })?;
-        is_ready.recv().map_err(|_| DeviceError::Closed)??;
-        Ok(Self { jobs, bell, stop, events: Mutex::new(events), thread: Some(thread), obtained, gid: config.gid })
+        Ok(Self { jobs, drive, stop, events: Mutex::new(events), thread: Some(thread), obtained, gid: config.gid })
     }
 
     /// What each interface obtained, plane 0 first.
@@ -277,7 +279,7 @@ impl Device {
         let (reply, answer) = mpsc::sync_channel(1);
         let job: Job = Box::new(move |progress| drop(reply.send(f(progress))));
         self.jobs.send(job).map_err(|_| DeviceError::Closed)?;
-        self.bell.ring();
+        self.drive.bell.ring();
         answer.recv().map_err(|_| DeviceError::Closed)
     }
 
@@ -352,7 +354,7 @@ impl Device {
         let completions = self.create_cq(depth, None)?;
         let cq = completions.handle();
         let (writes, receives) = (self.create_work_queue(cq, depth)?, self.create_work_queue(cq, depth)?);
-        Ok(Queue { writes, receives, completions })
+        Ok(Queue { writes, receives, completions, idle: 0 })
     }
 
     /// Creates a completion queue that holds at least `depth` completions; a full one holds completions back, it never
@@ -379,7 +381,7 @@ impl Device {
     pub fn create_work_queue(&self, cq: CqHandle, depth: usize) -> Result<WorkQueue, DeviceError> {
         let (posts, receiver) = spsc::channel(depth);
         self.call(move |progress| progress.add_work_queue(receiver, cq))?;
-        Ok(WorkQueue::new(posts, Arc::clone(&self.bell)))
+        Ok(WorkQueue::new(posts, Arc::clone(&self.drive)))
     }
 
     /// Creates a QP in INIT whose completions go to `queue`.
@@ -505,6 +507,18 @@ impl Device {
         })
     }
 
+    /// After [`WorkQueue::stage`]: has the posts sent. Costs a fence while the device is at work; if it rests the caller
+    /// does what is to be done, once for a burst.
+    pub fn posted(&self) {
+        self.drive.posted();
+    }
+
+    /// For a thread that polls in vain: does the device's work for one turn unless another thread does; whether it did.
+    /// [`waits`] says when. [`Queue::poll`] does it by itself.
+    pub fn help(&self) -> bool {
+        self.drive.help()
+    }
+
     /// Sends an endpoint operation; [`Device::poll_endpoint_op`] tells how it ended.
     ///
     /// # Errors
@@ -529,7 +543,8 @@ impl Device {
         self.call(|progress| progress.stats())
     }
 
-    /// Sends all later events to `hook`, which runs on the progress thread and must not block, instead of
+    /// Sends all later events to `hook`, which runs on the thread that drives the device, under its lock, and must not
+    /// block, instead of
     /// [`Device::poll_event`].
     ///
     /// # Errors
@@ -548,7 +563,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        self.bell.ring();
+        self.drive.bell.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -1,8 +1,7 @@
-//! The progress loop: one thread that owns the engine and the ports. Moves frames and bytes; decides nothing about the
+//! Turns: whoever has the engine and the ports moves frames and bytes; nothing here decides about the
 //! protocol. Source: the contract on `mrc_core::Endpoint`.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
 use mrc_core::{
@@ -10,25 +9,31 @@ use mrc_core::{
     PortMask, PostError, Received, RxMeta, Status, TableError, Transmit,
 };
 use mrc_wire::{Ev, PortNum, Rkey, icrc};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::drive::{Drive, NAP};
+use super::hold::Hold;
 use super::queue::{CompletionWaker, Post, Work};
+use super::trust::Trust;
 use super::{DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, PathBytes, since};
-use crate::ring::doorbell::Doorbell;
 use crate::ring::spsc;
 use crate::{AnyPort, LinkMonitor, LinkState, MemRegion, Port as _, RxFrame};
 
 /// Frames taken from a port, and frames sent, in one turn: bounds the time between two looks at everything else.
 const BATCH: usize = 64;
 
+/// Requests that leave before the answers that wait.
+const BEFORE_ANSWERS: usize = 2;
+
 /// Longest sleep, so that a lost wake-up costs little.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
+
+/// How often a busy device asks for changes of its links, which takes a system call.
+const LINK_LOOK_NS: u64 = 200_000;
 
 /// What the thread shares with the application.
 pub(super) struct Shared {
     pub(super) jobs: mpsc::Receiver<Job>,
     pub(super) events: mpsc::Sender<DeviceEvent>,
-    pub(super) bell: Arc<Doorbell>,
 }
 
 impl Shared {
@@ -57,17 +62,51 @@ struct Sink {
     waker: Option<Arc<dyn CompletionWaker>>,
 }
 
-/// Everything the progress thread owns.
+/// What a turn sends.
+struct Batch {
+    /// Ports with room.
+    free: PortMask,
+    /// Ports with new frames.
+    touched: PortMask,
+    /// How often frames still leave in the order in which they were made, over all ports, rather than in batches by port.
+    in_order: usize,
+}
+
+/// What the device's thread does after a turn.
+pub(super) enum Next {
+    Turn,
+    Spin,
+    Yield,
+    Sleep(u64),
+}
+
+/// How a device works.
+pub(super) struct How {
+    pub(super) answer_delay: std::time::Duration,
+    pub(super) count_paths: bool,
+    pub(super) origin: std::time::Instant,
+}
+
+/// Everything a turn needs.
 pub(super) struct Progress<'s> {
     pub(super) engine: Endpoint<'s>,
-    ports: Vec<AnyPort>,
-    links: LinkMonitor,
+    pub(super) ports: Vec<AnyPort>,
+    pub(super) links: LinkMonitor,
     shared: Shared,
     hook: Option<EventHook>,
     sources: Vec<Source>,
     sinks: Vec<Sink>,
     memory: Memory,
-    idle: Idle,
+    hold: Hold,
+    /// When links are asked again.
+    links_at: Instant,
+    /// When the device's thread, which sleeps, wakes up by itself.
+    sleeper: Option<Instant>,
+    /// The device's thread left the work to a helper when it had the engine last.
+    napping: bool,
+    trust: Trust,
+    /// Frames received.
+    frames: u64,
     origin: std::time::Instant,
     /// Frames still with the kernel, per port.
     pending: Vec<usize>,
@@ -76,21 +115,26 @@ pub(super) struct Progress<'s> {
 }
 
 impl<'s> Progress<'s> {
-    pub(super) fn new(
-        engine: Endpoint<'s>,
-        ports: Vec<AnyPort>,
-        links: LinkMonitor,
-        shared: Shared,
-        idle: Idle,
-        count_paths: bool,
-    ) -> Self {
-        let memory = vec![None; engine.limits().mrs];
-        let pending = vec![0; ports.len()];
-        let origin = std::time::Instant::now();
-        let (sources, sinks, hook) = (Vec::new(), Vec::new(), None);
-        let paths = count_paths.then(BTreeMap::new);
-        let mut progress =
-            Self { engine, ports, links, shared, hook, sources, sinks, memory, idle, origin, pending, paths };
+    pub(super) fn new(engine: Endpoint<'s>, ports: Vec<AnyPort>, links: LinkMonitor, shared: Shared, how: How) -> Self {
+        let mut progress = Self {
+            memory: vec![None; engine.limits().mrs],
+            pending: vec![0; ports.len()],
+            engine,
+            ports,
+            links,
+            shared,
+            hook: None,
+            sources: Vec::new(),
+            sinks: Vec::new(),
+            hold: Hold::new(how.answer_delay),
+            links_at: Instant::ZERO,
+            sleeper: None,
+            napping: false,
+            frames: 0,
+            trust: Trust::default(),
+            origin: how.origin,
+            paths: how.count_paths.then(BTreeMap::new),
+        };
         for plane in 0..progress.ports.len() {
             let state = progress.links.state(progress.ports[plane].ifindex());
             if state != Some(LinkState::Up) {
@@ -104,32 +148,71 @@ impl<'s> Progress<'s> {
         since(self.origin)
     }
 
-    pub(super) fn run(&mut self, stop: &AtomicBool) {
-        let mut last_work = self.now();
-        while !stop.load(Ordering::Acquire) {
-            let now = self.now();
-            if self.turn(now) {
-                last_work = now;
-                continue;
-            }
-            match self.idle {
-                Idle::Spin => std::hint::spin_loop(),
-                Idle::SleepAfter(patience) => {
-                    if u128::from(now.since(last_work)) >= patience.as_nanos() {
-                        self.sleep(now);
-                    } else {
-                        std::thread::yield_now();
-                    }
+    /// A turn of the device's thread; whether there was anything to do.
+    fn turn(&mut self) -> bool {
+        let now = self.now();
+        let mut worked = self.run_jobs();
+        worked |= self.look_at_links(now);
+        worked | self.move_all(now)
+    }
+
+    /// What the device's thread does when it has the engine, and then.
+    pub(super) fn own_turn(&mut self, drive: &Drive, idle: Idle, helped: bool, last_work: &mut Instant) -> Next {
+        self.sleeper = None;
+        let now = self.now();
+        if helped && self.trust.allows(now) {
+            self.housekeeping();
+            if !self.posts_wait() {
+                if core::mem::replace(&mut self.napping, true) {
+                    self.trust.nap_ended(now, false);
                 }
+                return self.lie_down(drive, true).map_or(Next::Turn, Next::Sleep);
             }
+        }
+        let frames = self.frames;
+        let worked = self.turn();
+        if core::mem::take(&mut self.napping) {
+            self.trust.nap_ended(now, self.frames > frames);
+        }
+        if worked {
+            *last_work = now;
+            return Next::Turn;
+        }
+        match idle {
+            Idle::SleepAfter(patience) if u128::from(now.since(*last_work)) >= patience.as_nanos() => {
+                self.lie_down(drive, false).map_or(Next::Turn, Next::Sleep)
+            }
+            Idle::SleepAfter(_) => Next::Yield,
+            Idle::Spin => Next::Spin,
         }
     }
 
-    /// One turn over everything; whether there was anything to do.
-    fn turn(&mut self, now: Instant) -> bool {
-        let mut worked = self.run_jobs();
-        worked |= self.take_links(now);
-        worked |= self.take_posts(now);
+    /// Whether there are posts that the engine could be offered.
+    fn posts_wait(&mut self) -> bool {
+        self.sources.iter_mut().any(|source| source.waiting.is_none() && !source.posts.is_empty())
+    }
+
+    /// A turn of an application thread; whether the device's thread must be woken because it sleeps past the next timer.
+    pub(super) fn help(&mut self) -> bool {
+        let now = self.now();
+        self.move_all(now);
+        let late = self.sleeper.is_some_and(|wakes| self.next_look().is_some_and(|at| at < wakes));
+        if late {
+            self.sleeper = None;
+        }
+        late
+    }
+
+    /// What is left to the device's thread while others help.
+    fn housekeeping(&mut self) {
+        let now = self.now();
+        self.run_jobs();
+        self.look_at_links(now);
+        self.raise_events();
+    }
+
+    fn move_all(&mut self, now: Instant) -> bool {
+        let mut worked = self.take_posts(now);
         for plane in 0..self.ports.len() {
             worked |= self.receive(now, plane);
         }
@@ -138,8 +221,20 @@ impl<'s> Progress<'s> {
             worked = true;
         }
         worked |= self.transmit(now);
-        worked |= self.deliver();
-        worked
+        worked | self.deliver()
+    }
+
+    fn look_at_links(&mut self, now: Instant) -> bool {
+        if now < self.links_at {
+            return false;
+        }
+        self.links_at = now.after(LINK_LOOK_NS);
+        self.take_links(now)
+    }
+
+    /// When something must be done though nothing comes.
+    fn next_look(&self) -> Option<Instant> {
+        [self.engine.next_timeout(), self.hold.until()].into_iter().flatten().min()
     }
 
     fn run_jobs(&mut self) -> bool {
@@ -236,19 +331,67 @@ impl<'s> Progress<'s> {
                 }
             }
         });
+        self.frames += count as u64;
         count > 0
     }
 
     fn transmit(&mut self, now: Instant) -> bool {
+        let mut batch = Batch { free: self.free_ports(), touched: PortMask::NONE, in_order: 0 };
+        let owes = self.engine.owes_answers();
+        let mut sent = 0;
+        if owes {
+            sent = self.send(now, &mut batch, BEFORE_ANSWERS, Endpoint::poll_request);
+            // The application waits for the first ones: its peer's write, then the answer to its own.
+            batch.in_order = BEFORE_ANSWERS;
+        }
+        if !self.hold.holds(now, owes, sent > 0) {
+            let more = self.send(now, &mut batch, BATCH, Endpoint::poll_transmit);
+            if !owes && more > 0 {
+                self.hold.requested(now);
+            }
+            sent += more;
+        }
+        for plane in 0..self.ports.len() {
+            if batch.touched.contains(port_of(plane)) || self.pending[plane] > 0 {
+                self.flush(plane);
+            }
+        }
+        sent > 0
+    }
+
+    fn flush(&mut self, plane: usize) {
+        match self.ports[plane].flush() {
+            Ok(left) => self.pending[plane] = left,
+            Err(error) => {
+                log::debug!("plane {plane}: {error}");
+                self.pending[plane] = 0;
+            }
+        }
+    }
+
+    /// Builds up to `max` frames; how many.
+    fn send(
+        &mut self,
+        now: Instant,
+        batch: &mut Batch,
+        max: usize,
+        poll: fn(&mut Endpoint<'s>, Instant, PortMask, &mut [u8]) -> Option<Transmit>,
+    ) -> usize {
         let mut headers = [0u8; MAX_HEADER_LEN];
-        let mut worked = false;
-        let mut touched = PortMask::NONE;
-        let mut free = self.free_ports();
-        for _ in 0..BATCH {
-            let Some(transmit) = self.engine.poll_transmit(now, free, &mut headers) else { break };
-            worked = true;
+        let mut sent = 0;
+        while sent < max
+            && let Some(transmit) = poll(&mut self.engine, now, batch.free, &mut headers)
+        {
+            sent += 1;
             let plane = usize::from(transmit.port.plane());
-            touched = touched.with(transmit.port);
+            if batch.in_order > 0 && !batch.touched.is_empty() && !batch.touched.contains(transmit.port) {
+                batch.in_order -= 1;
+                for plane in (0..self.ports.len()).filter(|&plane| batch.touched.contains(port_of(plane))) {
+                    self.flush(plane);
+                }
+                batch.touched = PortMask::NONE;
+            }
+            batch.touched = batch.touched.with(transmit.port);
             let Some(port) = self.ports.get_mut(plane) else { continue };
             if let Some(mut slot) = port.tx_slot()
                 && let Some(len) = fill(slot.buffer(), &headers, &transmit, &self.memory)
@@ -259,21 +402,10 @@ impl<'s> Progress<'s> {
                 }
             }
             if port.tx_free() == 0 {
-                free = free.without(transmit.port);
+                batch.free = batch.free.without(transmit.port);
             }
         }
-        for plane in 0..self.ports.len() {
-            if touched.contains(port_of(plane)) || self.pending[plane] > 0 {
-                match self.ports[plane].flush() {
-                    Ok(left) => self.pending[plane] = left,
-                    Err(error) => {
-                        log::debug!("plane {plane}: {error}");
-                        self.pending[plane] = 0;
-                    }
-                }
-            }
-        }
-        worked
+        sent
     }
 
     fn free_ports(&mut self) -> PortMask {
@@ -310,25 +442,28 @@ impl<'s> Progress<'s> {
         worked | self.raise_events()
     }
 
-    /// Sleeps until a frame, a post, a command or a timer comes.
-    fn sleep(&mut self, now: Instant) {
-        let bell = Arc::clone(&self.shared.bell);
-        bell.announce_sleep();
-        let waiting = self.sources.iter_mut().any(|source| source.waiting.is_none() && !source.posts.is_empty());
-        let kernel_busy = self.pending.iter().any(|&frames| frames > 0);
-        let until = self.engine.next_timeout().map_or(LONGEST_SLEEP_NS, |at| at.since(now)).min(LONGEST_SLEEP_NS);
-        // Frames that the kernel still holds need another kick soon.
-        let until = if kernel_busy { until.min(1_000_000) } else { until };
-        if !waiting && until > 0 && !self.run_jobs() {
-            let timeout = Timespec { tv_sec: 0, tv_nsec: until as i64 };
-            let mut fds = Vec::with_capacity(self.ports.len() + 2);
-            fds.extend(self.ports.iter().map(|port| PollFd::from_borrowed_fd(port.fd(), PollFlags::IN)));
-            fds.push(PollFd::from_borrowed_fd(bell.fd(), PollFlags::IN));
-            fds.push(PollFd::from_borrowed_fd(self.links.fd(), PollFlags::IN));
-            // An interrupted or failed sleep is a short sleep.
-            let _ = poll(&mut fds, Some(&timeout));
+    /// Announces a rest of the device's thread and looks once more. How long it may last, in nanoseconds; `None`: there is
+    /// something to do.
+    fn lie_down(&mut self, drive: &Drive, helped: bool) -> Option<u64> {
+        if helped {
+            drive.bell.announce_nap()
+        } else {
+            drive.bell.announce_sleep()
+        };
+        let now = self.now();
+        let mut until = NAP.as_nanos() as u64;
+        if !helped {
+            until = self.next_look().map_or(LONGEST_SLEEP_NS, |at| at.since(now)).min(LONGEST_SLEEP_NS);
+            if self.pending.iter().any(|&frames| frames > 0) {
+                // Frames that the kernel still holds need another kick soon.
+                until = until.min(1_000_000);
+            }
         }
-        bell.awake();
+        if until == 0 || self.posts_wait() || self.run_jobs() {
+            return None;
+        }
+        self.sleeper = (!helped).then(|| now.after(until));
+        Some(until)
     }
 
     pub(super) fn register(

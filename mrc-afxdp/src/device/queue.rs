@@ -1,10 +1,11 @@
-//! The application's ends of the rings: posts in, completions out. No lock, and no system call while the device is busy.
+//! The application's ends of the rings: posts in, completions out. No lock, and no system call while the device is busy; an
+//! application that waits does the device's work ([`super::drive`]).
 
 use std::sync::Arc;
 
 use mrc_core::{Completion, CqHandle, QpHandle, SendWr};
 
-use crate::ring::doorbell::Doorbell;
+use super::drive::Drive;
 use crate::ring::spsc;
 
 /// What is posted.
@@ -31,7 +32,7 @@ pub(super) struct Post {
     pub(super) work: Work,
 }
 
-/// Hears on the progress thread that completions can be polled; must not block.
+/// Hears that completions can be polled, on the thread that drives the device, under its lock; must not block.
 pub trait CompletionWaker: Send + Sync + std::fmt::Debug {
     /// `solicited`: one of them failed, or the peer asked for an event with it.
     fn completed(&self, solicited: bool);
@@ -41,30 +42,36 @@ pub trait CompletionWaker: Send + Sync + std::fmt::Debug {
 #[derive(Debug)]
 pub struct WorkQueue {
     posts: spsc::Sender<Post>,
-    bell: Arc<Doorbell>,
+    drive: Arc<Drive>,
 }
 
 impl WorkQueue {
-    pub(super) fn new(posts: spsc::Sender<Post>, bell: Arc<Doorbell>) -> Self {
-        Self { posts, bell }
+    pub(super) fn new(posts: spsc::Sender<Post>, drive: Arc<Drive>) -> Self {
+        Self { posts, drive }
     }
 
-    fn push(&mut self, qp: QpHandle, work: Work) -> bool {
-        let posted = self.posts.push(Post { qp, work }).is_ok();
-        if posted {
-            self.bell.ring();
-        }
-        posted
+    /// Posts a write without telling the device; `false` when the ring is full: poll completions first. After the last
+    /// one of a list [`Device::posted`](super::Device::posted) has them sent.
+    pub fn stage(&mut self, qp: QpHandle, wr: SendWr) -> bool {
+        self.posts.push(Post { qp, work: Work::Write(wr) }).is_ok()
     }
 
     /// Posts a write; `false` when the ring is full: poll completions first.
     pub fn post(&mut self, qp: QpHandle, wr: SendWr) -> bool {
-        self.push(qp, Work::Write(wr))
+        let posted = self.stage(qp, wr);
+        if posted {
+            self.drive.posted();
+        }
+        posted
     }
 
     /// Posts a receive request for a write with immediate; `false` when the ring is full.
     pub fn post_recv(&mut self, qp: QpHandle, wr_id: u64) -> bool {
-        self.push(qp, Work::Receive(wr_id))
+        let posted = self.posts.push(Post { qp, work: Work::Receive(wr_id) }).is_ok();
+        if posted {
+            self.drive.posted_receive();
+        }
+        posted
     }
 
     /// Posts there is room for; a lower bound while the progress thread takes some.
@@ -122,6 +129,20 @@ pub struct Queue {
     pub(super) writes: WorkQueue,
     pub(super) receives: WorkQueue,
     pub(super) completions: CompletionRing,
+    /// Polls in a row that found nothing.
+    pub(super) idle: u32,
+}
+
+/// Polls in a row that found nothing before the program counts as one that waits.
+const IN_PASSING: u32 = 8;
+/// From then on every such poll does the device's work.
+const EACH: u32 = 4;
+
+/// Whether a program that polled in vain `times` in a row should do the device's work
+/// ([`Device::help`](super::Device::help)) after this one: not at once, because many look in passing, and not every time,
+/// because a look should stay cheap.
+pub fn waits(times: u32) -> bool {
+    times >= IN_PASSING && times.is_multiple_of(EACH)
 }
 
 impl Queue {
@@ -135,9 +156,14 @@ impl Queue {
         self.receives.post_recv(qp, wr_id)
     }
 
-    /// The oldest completion; never blocks.
+    /// The oldest completion; never blocks. A program that keeps polling an empty queue does the device's work meanwhile.
     pub fn poll(&mut self) -> Option<Completion> {
-        self.completions.poll()
+        let mut found = self.completions.poll();
+        self.idle = if found.is_none() { self.idle.wrapping_add(1) } else { 0 };
+        if waits(self.idle) && self.writes.drive.help() {
+            found = self.completions.poll();
+        }
+        found
     }
 
     /// Whether the device has gone.

@@ -22,28 +22,58 @@ impl Signal for OwnedFd {
     }
 }
 
+/// The announcements, over any signal.
 #[derive(Debug)]
-struct Bell<S> {
+pub(crate) struct Bell<S> {
     asleep: AtomicU32,
     signal: S,
 }
 
+/// What the consumer said last.
+const AWAKE: u32 = 0;
+pub(crate) const ASLEEP: u32 = 1;
+const NAPPING: u32 = 2;
+
 impl<S: Signal> Bell<S> {
-    fn ring(&self) {
+    pub(crate) fn new(signal: S) -> Self {
+        Self { asleep: AtomicU32::new(AWAKE), signal }
+    }
+
+    pub(crate) fn ring(&self) {
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) != 0 && self.asleep.swap(0, Ordering::AcqRel) != 0 {
+        if self.asleep.load(Ordering::Relaxed) != AWAKE && self.asleep.swap(AWAKE, Ordering::AcqRel) != AWAKE {
             self.signal.set();
         }
     }
 
-    fn announce(&self) {
-        self.asleep.store(1, Ordering::Relaxed);
+    pub(crate) fn announce(&self, how: u32) {
+        self.asleep.store(how, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    fn withdraw(&self) {
-        self.asleep.store(0, Ordering::Relaxed);
+    pub(crate) fn rest(&self) -> Rest {
+        fence(Ordering::SeqCst);
+        match self.asleep.load(Ordering::Relaxed) {
+            AWAKE => Rest::Awake,
+            NAPPING => Rest::Napping,
+            _ => Rest::Asleep,
+        }
     }
+
+    fn withdraw(&self) {
+        self.asleep.store(AWAKE, Ordering::Relaxed);
+    }
+}
+
+/// How the consumer rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It will look at its queues before it rests.
+    Awake,
+    /// Until it is rung for.
+    Asleep,
+    /// For a moment at most, because somebody else does its work: no need to ring for ordinary work.
+    Napping,
 }
 
 /// Shared by the one consumer and any number of producers (put it in an `Arc`).
@@ -69,7 +99,7 @@ impl Doorbell {
     /// Whatever `eventfd(2)` says, usually too many open files.
     pub fn new() -> io::Result<Self> {
         let signal = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self(Bell { asleep: AtomicU32::new(0), signal }))
+        Ok(Self(Bell::new(signal)))
     }
 
     /// Producer: after publishing. A fence and a load while the consumer is awake; a system call only if it sleeps.
@@ -79,7 +109,22 @@ impl Doorbell {
 
     /// Consumer: before it looks at its queues for the last time and sleeps on [`Doorbell::fd`].
     pub fn announce_sleep(&self) {
-        self.0.announce();
+        self.0.announce(ASLEEP);
+    }
+
+    /// Consumer: before it rests for a moment, while others do its work; see [`Rest::Napping`].
+    pub(crate) fn announce_nap(&self) {
+        self.0.announce(NAPPING);
+    }
+
+    /// Producer: after publishing, to see whether to ring.
+    pub(crate) fn rest(&self) -> Rest {
+        self.0.rest()
+    }
+
+    /// Consumer: as [`Doorbell::awake`], if it cannot have been rung for or does not mind a signal too many.
+    pub(crate) fn withdraw(&self) {
+        self.0.withdraw();
     }
 
     /// Consumer: after sleeping, or when the last look found something.
@@ -140,14 +185,14 @@ mod loom_tests {
     #[test]
     fn loom_no_wakeup_is_lost() {
         loom::model(|| {
-            let bell = Arc::new(Bell { asleep: AtomicU32::new(0), signal: Counter(AtomicU32::new(0)) });
+            let bell = Arc::new(Bell::new(Counter(AtomicU32::new(0))));
             let (mut tx, mut rx) = channel(2);
             let theirs = Arc::clone(&bell);
             let producer = thread::spawn(move || {
                 tx.push(1u32).unwrap();
                 theirs.ring();
             });
-            bell.announce();
+            bell.announce(ASLEEP);
             let seen = !rx.is_empty();
             producer.join().unwrap();
             // Had the consumer slept now, the signal must be set.

@@ -4,7 +4,7 @@
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering, fence},
     },
 };
@@ -12,7 +12,7 @@ pub(crate) use loom::{
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(not(loom))]
-pub(crate) use std::sync::Arc;
+pub(crate) use std::sync::{Arc, Mutex};
 
 /// The face of loom's cell over the one of core.
 #[cfg(not(loom))]

@@ -4,3 +4,4 @@ pub(crate) mod bpf;
 pub(crate) mod ethtool;
 pub(crate) mod mmap;
 pub(crate) mod packet;
+pub(crate) mod process;

@@ -95,6 +95,29 @@ impl Endpoint<'_> {
         }
     }
 
+    /// As [`Endpoint::poll_transmit`], for requests alone: answers and endpoint operations stay for the next call of that
+    /// one. A driver that holds answers back for a moment asks here first, so that data posted in reply to a write leaves
+    /// before the write's answers.
+    pub fn poll_request(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        let (up, headers) = (ports.and(self.up), out.first_chunk_mut()?);
+        if up.is_empty() {
+            return None;
+        }
+        if !self.urgent.is_empty()
+            && let Some(transmit) = self.poll_urgent(now, up, headers)
+        {
+            return Some(transmit);
+        }
+        let mut sink = One { ports, headers, frame: None };
+        self.data_turn(now, false, &mut sink);
+        sink.frame
+    }
+
+    /// Whether a responder owes answers that [`Endpoint::poll_transmit`] would send.
+    pub fn owes_answers(&self) -> bool {
+        !self.control.is_empty()
+    }
+
     /// What goes before data.
     #[inline(never)]
     fn poll_special(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
@@ -198,9 +221,9 @@ impl Endpoint<'_> {
         usable != usable.and(ports)
     }
 
-    #[inline(always)]
     /// Puts a QP that had a turn to the end of its lists, or takes it off those where it has nothing more or, unless
     /// `keep`, nothing that could leave now; arms its timer. Whether it is still where it had its turn.
+    #[inline(always)]
     fn after_turn(&mut self, qp: u32, turn: Turn, keep: bool, wants: Option<Wants>) -> bool {
         let qpcc = self.qps.get(qp as usize).and_then(|slot| slot.qpcc);
         let (Some(index), Some(wants)) = (qpcc, wants) else {
