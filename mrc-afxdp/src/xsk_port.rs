@@ -211,6 +211,9 @@ fn deliver<F: FnMut(RxFrame<'_>)>(
 
 impl Port for XskPort {
     fn rx_batch<F: FnMut(RxFrame<'_>)>(&mut self, max: usize, mut f: F) -> usize {
+        if self.socket.rx.available() == 0 && self.frames.rx.is_empty() {
+            return 0;
+        }
         let mut received = 0;
         while received < max {
             let Some(descriptor) = self.socket.rx.pop() else {

@@ -1,7 +1,7 @@
 //! Who drives the device: its own thread, or the application's thread that would otherwise wait for it.
 //!
 //! The engine and the ports are behind one lock, so there is one owner at a time. The device's thread takes it for every
-//! turn. An application thread that spins on an empty completion queue, or whose post finds the device at rest, tries the
+//! turn. An application thread that spins on an empty completion queue, or whose post finds that it did so a moment ago, tries the
 //! lock and does a turn itself (*helps*): no second thread has to wake up, and no second CPU is needed. While somebody
 //! helps, the device's thread naps: it looks every [`NAP`] whether the helper is still there, because a program may turn
 //! to spinning on its memory, or to sleeping, without a word. Where that happens often, it stops napping
@@ -25,7 +25,7 @@ use crate::sys::process;
 /// a helper goes away.
 pub(super) const NAP: Duration = Duration::from_micros(50);
 
-/// A helper that did a turn this long ago counts as being there.
+/// A helper that was seen this long ago counts as being there. Long turns begin before their end: the lock tells of those.
 const PRESENT_NS: u64 = 10_000;
 
 self_cell::self_cell!(
@@ -42,7 +42,7 @@ pub(super) struct Drive {
     nic: Baton<Nic>,
     pub(super) bell: Doorbell,
     origin: std::time::Instant,
-    /// When a helper ended its last turn, in nanoseconds since `origin`; 0: never.
+    /// When a helper was last seen, in nanoseconds since `origin`; 0: never.
     helped_at: AtomicU64,
     /// Somebody posted and drove, and nobody waited for completions since: the posts behind belong to the same burst.
     in_burst: AtomicBool,
@@ -85,50 +85,52 @@ impl Drive {
         at != 0 && now.since(Instant::from_nanos(at)) < PRESENT_NS
     }
 
-    fn drive(&self) -> bool {
+    /// One turn, unless somebody else is at it. When it began, if it was done.
+    fn drive(&self) -> Option<Instant> {
         // A child's copy of the rings is its parent's.
         if process::is_forked() {
-            return false;
+            return None;
         }
-        let tried = self.try_with(|progress| progress.help());
-        if tried == Tried::Done(true) {
-            self.bell.ring();
+        match self.try_with(|progress| progress.help()) {
+            Tried::Done((began, wake)) => {
+                if wake {
+                    self.bell.ring();
+                }
+                Some(began)
+            }
+            Tried::Busy | Tried::Gone => None,
         }
-        matches!(tried, Tried::Done(_))
     }
 
     /// For an application thread that waits: one turn, unless somebody else is at it. Whether it was done.
     pub(super) fn help(&self) -> bool {
-        let drove = self.drive();
+        let began = self.drive();
         self.in_burst.store(false, Ordering::Relaxed);
         // Also when somebody else was at it: the device's thread shall leave the work to the helper.
-        self.helped();
-        drove
+        self.helped(began.unwrap_or_else(|| self.now()));
+        began.is_some()
     }
 
-    fn helped(&self) {
-        self.helped_at.store(self.now().as_nanos().max(1), Ordering::Relaxed);
+    fn helped(&self, at: Instant) {
+        self.helped_at.store(at.as_nanos().max(1), Ordering::Relaxed);
     }
 
-    /// After posts were published. A device at rest is driven by the caller, once per burst.
+    /// After posts were published: wakes a device that sleeps; does the work of one that naps, once per burst.
     #[inline]
     pub(super) fn posted(&self) {
-        let rest = self.bell.rest();
-        if rest != Rest::Awake {
-            self.posted_at_rest(rest);
+        match self.bell.rest() {
+            Rest::Awake => {}
+            Rest::Asleep => self.bell.ring(),
+            Rest::Napping => self.posted_in_a_nap(),
         }
     }
 
     #[cold]
-    fn posted_at_rest(&self, rest: Rest) {
+    fn posted_in_a_nap(&self) {
         if !self.in_burst.swap(true, Ordering::Relaxed) {
             self.drive();
-        }
-        match rest {
-            // Nobody has helped of late, so nobody may come back to see what the post leads to.
-            Rest::Asleep => self.bell.ring(),
             // The turn may have been a long one.
-            _ => self.helped(),
+            self.helped(self.now());
         }
     }
 

@@ -507,8 +507,8 @@ impl Device {
         })
     }
 
-    /// After [`WorkQueue::stage`]: has the posts sent. Costs a fence while the device is at work; if it rests the caller
-    /// does what is to be done, once for a burst.
+    /// After [`WorkQueue::stage`]: has the posts sent. Costs a fence while the device is at work and a system call if it
+    /// sleeps. If it naps because the program helps it, the caller helps now, once for a burst.
     pub fn posted(&self) {
         self.drive.posted();
     }

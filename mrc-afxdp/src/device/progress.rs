@@ -192,15 +192,16 @@ impl<'s> Progress<'s> {
         self.sources.iter_mut().any(|source| source.waiting.is_none() && !source.posts.is_empty())
     }
 
-    /// A turn of an application thread; whether the device's thread must be woken because it sleeps past the next timer.
-    pub(super) fn help(&mut self) -> bool {
+    /// A turn of an application thread: when it began, and whether the device's thread must be woken because it sleeps past
+    /// the next timer.
+    pub(super) fn help(&mut self) -> (Instant, bool) {
         let now = self.now();
         self.move_all(now);
         let late = self.sleeper.is_some_and(|wakes| self.next_look().is_some_and(|at| at < wakes));
         if late {
             self.sleeper = None;
         }
-        late
+        (now, late)
     }
 
     /// What is left to the device's thread while others help.
@@ -336,6 +337,9 @@ impl<'s> Progress<'s> {
     }
 
     fn transmit(&mut self, now: Instant) -> bool {
+        if !self.engine.may_transmit() && self.pending.iter().all(|&frames| frames == 0) {
+            return false;
+        }
         let mut batch = Batch { free: self.free_ports(), touched: PortMask::NONE, in_order: 0 };
         let owes = self.engine.owes_answers();
         let mut sent = 0;

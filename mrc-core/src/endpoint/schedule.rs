@@ -113,6 +113,11 @@ impl Endpoint<'_> {
         sink.frame
     }
 
+    /// Whether [`Endpoint::poll_transmit`] has anything to look at: `false` means that it would say `None`.
+    pub fn may_transmit(&self) -> bool {
+        !(self.control.is_empty() && self.urgent.is_empty() && self.ops.is_idle() && self.ready.is_empty())
+    }
+
     /// Whether a responder owes answers that [`Endpoint::poll_transmit`] would send.
     pub fn owes_answers(&self) -> bool {
         !self.control.is_empty()
