@@ -1,11 +1,10 @@
 //! Who drives the device: its own thread, or the application's thread that would otherwise wait for it.
 //!
 //! The engine and the ports are behind one lock, so there is one owner at a time. The device's thread takes it for every
-//! turn. An application thread that spins on an empty completion queue, or whose post finds that it did so a moment ago, tries the
-//! lock and does a turn itself (*helps*): no second thread has to wake up, and no second CPU is needed. While somebody
-//! helps, the device's thread naps: it looks every [`NAP`] whether the helper is still there, because a program may turn
-//! to spinning on its memory, or to sleeping, without a word. Where that happens often, it stops napping
-//! ([`super::trust`]).
+//! turn. An application thread that spins on an empty completion queue, or posts and did so a moment ago, tries the lock
+//! and does a turn itself (*helps*): no second thread has to wake up, and no second CPU is needed. While somebody helps,
+//! the device's thread naps: it looks every [`NAP`] whether the helper is still there, because a program may turn to
+//! spinning on its memory, or to sleeping, without a word. Where that happens often, it stops napping ([`super::trust`]).
 //!
 //! Helpers run no commands and look at no links: those wake the device's thread.
 
