@@ -63,8 +63,9 @@ impl Endpoint<'_> {
         match packet.extension() {
             Extension::Write(headers) => {
                 let qp = self.admit(&packet, QpState::receives)?;
+                self.heard(now, qp);
                 let result = self.on_write(now, rx.port, qp, &packet, headers);
-                self.after_data(now, qp);
+                self.wake_control(qp);
                 result
             }
             Extension::Sack(sack) => {
@@ -87,8 +88,9 @@ impl Endpoint<'_> {
             Body::Probe(probe) => {
                 let qp = self.admit(packet, QpState::receives)?;
                 self.stats.rx_marked += u64::from(frame.ce);
+                self.heard(now, qp);
                 let result = self.on_probe(now, qp, frame, probe);
-                self.after_data(now, qp);
+                self.wake_control(qp);
                 result
             }
             Body::Trimmed { kind, timestamp } => {
@@ -105,15 +107,14 @@ impl Endpoint<'_> {
         }
     }
 
-    /// After a write or a probe: its answer may be owed, and the way back may be unknown.
+    /// A write or a probe is a sign of life. What answers our own packets is one only after it was found to (`feedback`),
+    /// and a trimmed packet, which no ICRC protects, is none.
     #[inline(always)]
-    fn after_data(&mut self, now: Instant, qp: u32) {
+    fn heard(&mut self, now: Instant, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        let due = slot.reverse.is_due(now);
-        if slot.rsp.owes() {
-            self.control.push(self.qps, qp);
-        }
-        if due {
+        slot.req.last_heard = now;
+        slot.reverse.on_data_received();
+        if slot.reverse.is_due(now) {
             self.probe_way_back(now, qp);
         }
     }
@@ -196,7 +197,6 @@ impl Endpoint<'_> {
         // One borrow of the QP for all that a write of the common kind does.
         let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        slot.heard(now);
         if let Some(reason) = self.refusal
             && slot.rsp.window.classify(write.psn, bits) == responder::Arrival::New
         {
@@ -258,7 +258,6 @@ impl Endpoint<'_> {
         self.stats.rx_probe += 1;
         // Two probes without new data between them: the peer may be asking because our answers die on their way.
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        slot.heard(now);
         if !core::mem::take(&mut slot.fresh) {
             self.reroute_answers(now, qp);
         }
@@ -354,14 +353,6 @@ impl Endpoint<'_> {
 }
 
 impl Qp {
-    /// A write or a probe is a sign of life. What answers our own packets is one only after it was found to (`feedback`),
-    /// and a trimmed packet, which no ICRC protects, is none.
-    #[inline]
-    fn heard(&mut self, now: Instant) {
-        self.req.last_heard = now;
-        self.reverse.on_data_received();
-    }
-
     /// Keeps the immediate of a write until its turn; `false` when there are more than agreed.
     #[inline(never)]
     fn stash_immediate(

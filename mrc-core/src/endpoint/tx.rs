@@ -149,41 +149,42 @@ impl Endpoint<'_> {
                 tx.wait_for_path(now);
             }
             let mut run = Run { sent: 0, blocked: false, fault: None, wants: None };
-            let mut pattern = None;
             let Some(to) = to else { return run };
+            let mut pattern = None;
             loop {
-                let mut series = tx.series(most.saturating_sub(run.sent));
-                let mut ended = false;
-                while series.goes_on() && !ended {
-                    let usable = towards.and(sink.ports()).and(up);
-                    if usable.is_empty() {
-                        ended = run.sent > 0;
-                        break;
-                    }
-                    match tx.next_of(&mut series, now, usable) {
-                        Some(packet) => ended = !run.emit(now, &to, &mut tx, &packet, &mut pattern, sink),
-                        None => break,
-                    }
-                }
-                tx.end_series(now, &series);
-                ended |= run.sent >= most;
-                if !ended && !tx.flow.can_send() {
+                // One packet, whatever it is.
+                if !tx.flow.can_send() {
                     run.blocked = run.sent == 0;
-                    ended = true;
-                }
-                if ended {
                     break;
                 }
                 let usable = towards.and(sink.ports()).and(up);
-                if usable.is_empty() && run.sent > 0 {
-                    break;
-                }
                 let packet = if usable.is_empty() { None } else { tx.next_data(now, usable) };
                 let Some(packet) = packet else {
                     run.blocked = true;
                     break;
                 };
-                if !run.emit(now, &to, &mut tx, &packet, &mut pattern, sink) || run.sent >= most {
+                if !run.emit(now, &to, &mut tx, &packet, None, sink) || !run.has_room(most, towards.and(up), sink) {
+                    break;
+                }
+                // What follows it in series.
+                let mut series = tx.series(most - run.sent);
+                let mut goes_on = true;
+                while goes_on && series.goes_on() {
+                    let usable = towards.and(sink.ports()).and(up);
+                    if usable.is_empty() {
+                        break;
+                    }
+                    match tx.next_of(&mut series, now, usable) {
+                        Some(packet) => goes_on = run.emit(now, &to, &mut tx, &packet, Some(&mut pattern), sink),
+                        None => {
+                            tx.wait_for_path(now);
+                            run.blocked = true;
+                            goes_on = false;
+                        }
+                    }
+                }
+                tx.end_series(now, &series);
+                if !goes_on || !run.has_room(most, towards.and(up), sink) {
                     break;
                 }
             }
@@ -247,7 +248,7 @@ impl Endpoint<'_> {
     /// Writes one packet outside a turn with data.
     fn send_write(&mut self, now: Instant, qp: u32, packet: &DataPacket, out: &mut [u8]) -> Option<Transmit> {
         let out = out.first_chunk_mut()?;
-        match self.with_tx_to(qp, |mut tx, to| Some(to?.write(now, &mut tx, packet, &mut None, out)))?? {
+        match self.with_tx_to(qp, |mut tx, to| Some(to?.write(now, &mut tx, packet, None, out)))?? {
             Ok(transmit) => Some(transmit),
             Err(Unsendable::Memory) => {
                 self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(packet.psn));
@@ -348,6 +349,12 @@ pub(super) fn below_bth(
 }
 
 impl Run {
+    /// Whether one more packet may follow to one of `ports`.
+    #[inline(always)]
+    fn has_room(&self, most: u32, ports: PortMask, sink: &impl FrameSink) -> bool {
+        self.sent < most && !ports.and(sink.ports()).is_empty()
+    }
+
     /// Writes a chosen packet into the sink; whether the turn may go on.
     #[inline(always)]
     fn emit(
@@ -356,10 +363,14 @@ impl Run {
         to: &ToPeer<'_>,
         tx: &mut TxSide<'_, '_>,
         packet: &DataPacket,
-        pattern: &mut Option<Pattern>,
+        pattern: Option<&mut Option<Pattern>>,
         sink: &mut impl FrameSink,
     ) -> bool {
-        match to.write_in_turn(now, tx, packet, pattern, sink.headers()) {
+        let written = match pattern {
+            Some(pattern) => to.write_in_turn(now, tx, packet, pattern, sink.headers()),
+            None => to.write(now, tx, packet, None, sink.headers()),
+        };
+        match written {
             Ok(transmit) => {
                 sink.push(transmit);
                 self.sent += 1;

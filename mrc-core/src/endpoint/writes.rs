@@ -52,7 +52,7 @@ impl ToPeer<'_> {
                 count_sent(tx.path.stats, &transmit);
                 Ok(transmit)
             }
-            _ => self.write(now, tx, packet, pattern, out),
+            _ => self.write(now, tx, packet, Some(pattern), out),
         }
     }
 
@@ -95,7 +95,7 @@ impl ToPeer<'_> {
         now: Instant,
         tx: &mut TxSide<'_, '_>,
         packet: &DataPacket,
-        pattern: &mut Option<Pattern>,
+        pattern: Option<&mut Option<Pattern>>,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Result<Transmit, Unsendable> {
         let cfg = self.cfg;
@@ -149,9 +149,7 @@ impl ToPeer<'_> {
             if let Some(imm) = imm {
                 *rest.first_chunk_mut()? = imm.to_be_bytes();
             }
-            if packet.middle
-                && let Some(payload) = payload
-            {
+            if let (Some(pattern), Some(payload), true) = (pattern, payload, packet.middle) {
                 *pattern = Some(Pattern { headers: *room, at: packet.at, bth, va: reth.va, sizes, payload, dscp });
             }
             Some(transmit)
