@@ -177,21 +177,17 @@ const FRAME: usize = 4096 + 320;
 struct Ring {
     frames: Box<[[u8; FRAME]; BURST]>,
     sent: Vec<Transmit>,
-    /// Frames of one burst.
-    room: usize,
 }
 
 impl Ring {
-    fn new(work: Work) -> Self {
-        // With payload, few enough that they stay in the first-level cache.
-        let room = std::env::var("ROOM").map_or(match work { Work::Headers => BURST, Work::CopyAndIcrc => 4 }, |r| r.parse().unwrap());
-        Self { frames: Box::new([[0; FRAME]; BURST]), sent: Vec::with_capacity(BURST), room }
+    fn new() -> Self {
+        Self { frames: Box::new([[0; FRAME]; BURST]), sent: Vec::with_capacity(BURST) }
     }
 }
 
 impl FrameSink for Ring {
     fn ports(&self) -> PortMask {
-        if self.sent.len() < self.room { PortMask::ALL } else { PortMask::NONE }
+        if self.sent.len() < BURST { PortMask::ALL } else { PortMask::NONE }
     }
 
     fn headers(&mut self) -> &mut [u8; MAX_HEADER_LEN] {
@@ -205,7 +201,7 @@ impl FrameSink for Ring {
 
 /// Writes `messages` of 1 MiB from A to B and returns the data packets; every tenth of a microsecond is a turn.
 pub fn write(a: &mut Side<'_>, b: &mut Side<'_>, now: &mut Instant, messages: u64, work: Work) -> u64 {
-    let mut ring = Ring::new(work);
+    let mut ring = Ring::new();
     let before = a.engine.stats().tx_data;
     for wr_id in 0..messages {
         let wr = SendWr {
