@@ -252,7 +252,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut IbvCq, entries: c_int, mut out:
 }
 
 /// Empty polls in a row after which the CPU is offered to others.
-const PATIENCE: u32 = 128;
+const PATIENCE: u32 = 48;
 
 impl Cq {
     /// A program that spins on an empty CQ does the device's work meanwhile. And it may hold the CPU that the peer, or the

@@ -134,9 +134,9 @@ pub struct Queue {
 }
 
 /// Polls in a row that found nothing before the program counts as one that waits.
-const IN_PASSING: u32 = 8;
+const IN_PASSING: u32 = 16;
 /// Of the later ones, one in so many does the device's work.
-const EACH: u32 = 8;
+const EACH: u32 = 16;
 
 /// Whether a program that polled in vain `times` in a row should do the device's work
 /// ([`Device::help`](super::Device::help)) after this one: not at once, because many look in passing, and not every time,
