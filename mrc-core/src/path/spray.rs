@@ -95,7 +95,8 @@ impl<'a> Spray<'a> {
         //= SEL-007
         let (index, _) = fallback?;
         let slot = self.slots.get_mut(index as usize)?;
-        if slot.state == EvState::Skip {
+        // One skip ends per packet: where the walk has ended another's, on a port without room, this one's goes on.
+        if slot.state == EvState::Skip && !reset_used {
             rotation.end_skip(slot);
         }
         Some(EvIndex(index))
