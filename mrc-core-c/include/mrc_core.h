@@ -27,7 +27,7 @@ extern "C" {
 /* An endpoint; opaque. */
 struct mrc_core_endpoint;
 
-#define MRC_CORE_ABI 2u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 3u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_ALIGN 64u /* Alignment of the memory an endpoint lives in, in bytes. */
 
@@ -577,6 +577,11 @@ struct mrc_core_rts {
     uint64_t probe_rate_limit_ns;
     /* Probe an otherwise silent peer this often, in nanoseconds; 0 = never. */
     uint64_t keepalive_ns;
+    /* The other way to infer a loss: a packet sent at least this much later, in nanoseconds, has arrived; 0 = never. */
+    uint64_t reorder_delay_ns;
+    /* A probe leaves this long after the last packet to send, in nanoseconds, and what left that long before it and its
+     * answer lacks is lost on any path; 0 = the reference's rule. */
+    uint64_t tail_probe_ns;
     /* Path selection. */
     struct mrc_core_paths paths;
     /* PSN of our first packet. */
@@ -886,6 +891,10 @@ struct mrc_core_op_outcome {
     /* The peer took its service time out of the round trip. */
     uint8_t adjusted;
 };
+
+/* Says whether the peer may write through a QP, on top of what each region allows. Every QP starts, and leaves RESET, with
+ * permission; a write without it is refused like one without the region's. `access` as for a region. */
+int32_t mrc_core_set_qp_access(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, uint8_t access);
 
 /* What the SACKs of a QP ask of the peer's window from now on: 0 nothing, 64 for a whole round trip halves it, 127 leaves
  * about one packet per round trip. With `restore_cwnd` the peer takes its old window back when the penalty ends. */

@@ -12,6 +12,14 @@ use crate::{
     types::*,
 };
 
+/// The permission that bits name; those nobody knows are refused.
+fn access_of(bits: u8) -> Result<Access, Fault> {
+    match bits & !MRC_CORE_ACCESS_REMOTE_WRITE {
+        0 => Ok(Access { remote_write: bits & MRC_CORE_ACCESS_REMOTE_WRITE != 0 }),
+        _ => Err(fault(MRC_CORE_E_RANGE, "access")),
+    }
+}
+
 /// Fills `config` with the defaults: no port, no GID, limits for 16 QPs.
 ///
 /// # Safety
@@ -85,12 +93,9 @@ pub unsafe extern "C" fn mrc_core_register_mr(
     // SAFETY: passed on; both out pointers are checked before anything is registered.
     unsafe {
         border::call(endpoint, |e| {
-            if access & !MRC_CORE_ACCESS_REMOTE_WRITE != 0 {
-                return Err(fault(MRC_CORE_E_RANGE, "access"));
-            }
+            let access = access_of(access)?;
             border::write(out, "out", mrc_core_mr { index: 0, generation: 0 })?;
             border::write(key, "key", 0)?;
-            let access = Access { remote_write: access & MRC_CORE_ACCESS_REMOTE_WRITE != 0 };
             let mr = e.engine.register_mr(Pd(pd), MemRange { va, len }, access)?;
             let rkey = e.engine.key(mr).ok_or(fault(MRC_CORE_E_UNKNOWN, "memory region"))?;
             border::write(key, "key", rkey.0)?;
@@ -324,6 +329,27 @@ pub unsafe extern "C" fn mrc_core_set_mpr(endpoint: *mut mrc_core_endpoint, pair
     unsafe {
         border::call(endpoint, |e| {
             e.engine.set_mpr(qp(pair), mpr)?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// Says whether the peer may write through a QP, on top of what each region allows. Every QP starts, and leaves RESET, with
+/// permission; a write without it is refused like one without the region's. `access` as for a region.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_set_qp_access(
+    endpoint: *mut mrc_core_endpoint,
+    pair: mrc_core_qp,
+    access: u8,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let access = access_of(access)?;
+            e.engine.set_qp_access(qp(pair), access)?;
             Ok(MRC_CORE_OK)
         })
     }

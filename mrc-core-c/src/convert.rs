@@ -415,6 +415,8 @@ pub(crate) fn rts(c: &mrc_core_rts) -> Result<RtsAttr, Fault> {
     rts.reorder_factor = c.reorder_factor;
     rts.probe_rate_limit_ns = c.probe_rate_limit_ns;
     rts.keepalive_ns = c.keepalive_ns;
+    rts.reorder_delay_ns = c.reorder_delay_ns;
+    rts.tail_probe_ns = c.tail_probe_ns;
     rts.max_wimm = c.max_wimm;
     rts.dynamic_mpr = c.dynamic_mpr != 0;
     Ok(rts)
@@ -443,6 +445,8 @@ pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
         target_delay_ns: rts.target_delay_ns,
         probe_rate_limit_ns: rts.probe_rate_limit_ns,
         keepalive_ns: rts.keepalive_ns,
+        reorder_delay_ns: rts.reorder_delay_ns,
+        tail_probe_ns: rts.tail_probe_ns,
         paths: mrc_core_paths {
             probe_interval_ns: paths.probe_interval_ns,
             skip_ns: 0,

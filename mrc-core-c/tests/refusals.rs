@@ -141,6 +141,9 @@ fn calls_that_are_refused() {
         assert_eq!(mrc_core_destroy_cc_profile(e, mrc_core_cc_profile { index: 0 }), MRC_CORE_E_BUSY);
         let pair = mrc_core_qp { index: 0, qpn: 3 };
         assert_eq!(mrc_core_set_receiver_penalty(e, pair, 0, 1), MRC_CORE_E_UNKNOWN);
+        assert_eq!(mrc_core_set_qp_access(e, pair, MRC_CORE_ACCESS_REMOTE_WRITE), MRC_CORE_E_UNKNOWN);
+        assert_eq!(mrc_core_set_qp_access(e, qp, 2), MRC_CORE_E_RANGE);
+        assert_eq!(mrc_core_set_qp_access(e, qp, 0), MRC_CORE_OK);
         assert_eq!(mrc_core_set_refusal(e, 0x42), MRC_CORE_E_RANGE);
         let (mut mr, mut key) = (mrc_core_mr { index: 0, generation: 0 }, 0);
         assert_eq!(mrc_core_register_mr(e, 0, u64::MAX, 2, 1, &mut mr, &mut key), MRC_CORE_E_RANGE);
