@@ -184,8 +184,12 @@ fn print(results: &Results) {
     row(
         "retransmitted",
         format!(
-            "{:.3} % of {} packets ({} told, {} inferred, {} by timer)",
-            results.retransmitted_percent, results.data_packets, losses.nack, losses.inferred, losses.timeout
+            "{:.3} % of {} packets sent ({} told, {} inferred, {} by timer)",
+            results.retransmitted_percent,
+            results.data_packets + results.retransmitted_packets,
+            losses.nack,
+            losses.inferred,
+            losses.timeout
         ),
     );
     row("fabric", format!("{} trimmed, {} marked, {} lost", results.trims, results.marks, results.drops));
