@@ -1,5 +1,5 @@
 //! One userspace NIC: [`Device`] owns the progress thread, which drives the engine and the ports unless an application thread
-//! that would only wait does it ([`drive`]). Applications reach them
+//! that would only wait does it (`device/drive.rs`). Applications reach them
 //! through single-producer single-consumer rings ([`WorkQueue`], [`CompletionRing`], both in one: [`Queue`]) for work and through commands for everything rare.
 //!
 //! ```text
