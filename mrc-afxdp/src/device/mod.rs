@@ -1,6 +1,7 @@
-//! One userspace NIC: [`Device`] owns the progress thread, which drives the engine and the ports unless an application thread
-//! that would only wait does it (`device/drive.rs`). Applications reach them
-//! through single-producer single-consumer rings ([`WorkQueue`], [`CompletionRing`], both in one: [`Queue`]) for work and through commands for everything rare.
+//! One userspace NIC: [`Device`] owns the progress thread, which drives the engine and the ports unless an application
+//! thread that would only wait does it (`device/drive.rs`). Applications reach them through single-producer
+//! single-consumer rings ([`WorkQueue`], [`CompletionRing`], both in one: [`Queue`]) for work, and through commands for
+//! everything rare.
 //!
 //! ```text
 //!  application thread                    progress thread
