@@ -147,6 +147,11 @@ fn mistakes_are_named_with_file_line_and_key() {
             "test.toml:3: workload[0].iterations: ",
             "most",
         ),
+        (
+            "[[workload]]\nkind = \"all-reduce\"\nconcurrency = 4\n",
+            "test.toml:3: workload[0].concurrency: ",
+            "means nothing",
+        ),
         ("[[workload]]\nkind = \"trace\"\nfile = \"/no/such\"\n", "test.toml:3: workload[0].file: ", "/no/such"),
     ] {
         let error = refusal(workload, &[]).to_string();

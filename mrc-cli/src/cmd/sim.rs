@@ -24,7 +24,8 @@ const SNAPLEN: u32 = 256;
 #[derive(clap::Args)]
 #[command(after_help = "\
 A scenario is a TOML file: fabric, transport, workload, faults. `mrc sim schema` lists its keys, `mrc sim list` names
-the ready ones, and `mrc sim run scenarios/parity/perm128.toml` runs one. Equal files and seeds give equal results, to the last packet.
+the ready ones, and `mrc sim run scenarios/parity/perm128.toml` runs one. Equal files and seeds give equal results,
+to the last packet.
 
 Exit codes: 0 every message completed, or limit_us ended the run before (--json: finished), 1 messages failed, nothing
 moved any more, or something went wrong, 2 usage.")]

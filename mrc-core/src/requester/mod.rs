@@ -370,9 +370,9 @@ impl TxSide<'_, '_> {
             && self.sq.current(self.ring).is_some_and(|wqe| wqe.imm.is_some())
     }
 
-    /// The next write packet to send through one of `ports`: the oldest LOST one, else a new one. `None` when window,
-    /// paths forbid every packet; then the timer or the next acknowledgement helps. The caller has asked the congestion
-    /// controller.
+    /// The next write packet to send through one of `ports`: the oldest LOST one, else a new one. `None` when window
+    /// or paths forbid every packet; then the timer or the next acknowledgement helps. The caller has asked the
+    /// congestion controller.
     //= SND-001, SND-003
     pub(crate) fn next_data(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         if self.req.lost > 0

@@ -25,17 +25,8 @@ fn switch(clos: &Clos, name: &str) -> Option<u32> {
 
 impl FaultKind {
     /// Name in files.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::LinkDown => "link-down",
-            Self::Transceiver => "transceiver",
-            Self::Loss => "loss",
-            Self::Corruption => "corruption",
-            Self::Jitter => "jitter",
-            Self::Slow => "slow",
-            Self::SwitchDown => "switch-down",
-            Self::SwitchSilent => "switch-silent",
-        }
+    fn name(self) -> String {
+        serde_json::to_value(self).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
     }
 }
 

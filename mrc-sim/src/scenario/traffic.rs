@@ -12,7 +12,7 @@ use crate::workload::{Collective, Message, Pairs, Plan, Poisson, Ring, SizeDistr
 /// Longest message, in bytes.
 const LONGEST: u64 = 1 << 31;
 
-/// Keys of the collectives, that of a training step last.
+/// Keys of the collectives: first those of all, then that of an all-to-all, last that of a training step.
 const COLLECTIVE_KEYS: &[&str] = &[
     "bytes",
     "first",
@@ -20,9 +20,9 @@ const COLLECTIVE_KEYS: &[&str] = &[
     "stride",
     "interleave",
     "channels",
-    "concurrency",
     "iterations",
     "compute_us",
+    "concurrency",
     "collective",
 ];
 
@@ -81,10 +81,10 @@ impl WorkloadKind {
             Self::PointToPoint => &["bytes", "messages", "depth", "start_us", "from", "to", "bidirectional"],
             Self::Permutation => &["bytes", "messages", "depth", "start_us", "first", "hosts", "other_leaf"],
             Self::Incast => &["bytes", "messages", "depth", "start_us", "first", "fan_in", "to", "stagger_us"],
-            // The last key is that of a training step alone.
-            Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Neighbours => {
-                COLLECTIVE_KEYS.split_at(COLLECTIVE_KEYS.len() - 1).0
+            Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::Neighbours => {
+                COLLECTIVE_KEYS.split_at(COLLECTIVE_KEYS.len() - 2).0
             }
+            Self::AllToAll => COLLECTIVE_KEYS.split_at(COLLECTIVE_KEYS.len() - 1).0,
             Self::TrainingStep => COLLECTIVE_KEYS,
             Self::Poisson => &["first", "hosts", "load", "flows", "sizes"],
             Self::Trace => &["file"],

@@ -385,6 +385,9 @@ impl Model {
 }
 
 proptest! {
+    // A failure prints its seed and the shortest steps that show it; nothing is written into the source tree.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     //= NSCC-026 test
     #[test]
     fn every_acknowledgement_is_within_a_byte_of_the_equations(
