@@ -1,0 +1,151 @@
+//! Writes that follow one another: within a burst most differ from the one before in path, PSN and place alone, which one
+//! comparison tells. What [`WriteSeries::read`] takes, [`PlainPacket::read`] takes too and reads alike (`tests/properties.rs`
+//! holds them together).
+
+use crate::ip::{ETH_LEN, IPV6_LEN};
+use crate::plain::{BTH, HEADERS, PlainExtension, PlainPacket, PlainWrite, UDP};
+use crate::{MethRepr, Opcode, RethRepr, TsethRepr};
+
+/// Bytes compared: all headers of the longest kind, so that one loop of known length does for each kind.
+const LEN: usize = ETH_LEN + IPV6_LEN + HEADERS + MethRepr::LEN + TsethRepr::LEN + RethRepr::LEN;
+
+/// Aligned for wide loads.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(16))]
+struct Head([u8; LEN]);
+
+/// A write that others may follow: of the same QP and peer, of the same kind and size, into the same region.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteSeries {
+    head: Head,
+    mask: &'static Head,
+    wire_len: usize,
+    l3_offset: usize,
+    opcode: Opcode,
+    timestamped: bool,
+    payload: usize,
+    pad: usize,
+    end: usize,
+}
+
+impl WriteSeries {
+    /// A series that nothing goes on with.
+    pub const NONE: Self = Self {
+        head: Head([0; LEN]),
+        mask: &PLAIN,
+        wire_len: 0,
+        l3_offset: 0,
+        opcode: Opcode::WriteOnly,
+        timestamped: false,
+        payload: 0,
+        pad: 0,
+        end: 0,
+    };
+
+    /// Begins anew with `packet`, which was read from `head` and `wire_len`; `false`, and nothing goes on with it, when that
+    /// is no write, or when `head` ends with its headers and these are of a short kind.
+    #[inline]
+    pub fn begin(&mut self, packet: &PlainPacket<'_>, head: &[u8], wire_len: usize) -> bool {
+        let (PlainExtension::Write(write), Some(head)) = (packet.extension(), head.first_chunk()) else {
+            self.wire_len = 0;
+            return false;
+        };
+        (self.l3_offset, self.timestamped) = (packet.l3_offset(), write.tseth.is_some());
+        self.mask = match (self.l3_offset > ETH_LEN, self.timestamped) {
+            (false, false) => &PLAIN,
+            (false, true) => &PLAIN_STAMPED,
+            (true, false) => &SRV6,
+            (true, true) => &SRV6_STAMPED,
+        };
+        self.head.0 = *head;
+        self.wire_len = wire_len;
+        self.opcode = write.opcode;
+        (self.payload, self.pad, self.end) = (write.payload, write.pad, write.end);
+        true
+    }
+
+    /// Reads a frame if it goes on with the series: everything but addresses below the outermost IP header and of it,
+    /// marks, hop limits, EV, message numbers, PSN and its flags, timestamp and place is as in the packet it began with.
+    /// The caller asks again whether [`PlainPacket::outermost_dst`] is one of its own, and checks the ICRC.
+    #[inline(always)]
+    #[must_use]
+    pub fn read<'a>(&self, head: &'a [u8], wire_len: usize) -> Option<PlainPacket<'a>> {
+        let bytes: &[u8; LEN] = head.first_chunk()?;
+        let mut differs = 0;
+        // Words, the last two of which overlap: of single bytes the sum is dear.
+        for at in [0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, LEN - 8] {
+            differs |= (word(&self.head.0, at) ^ word(bytes, at)) & word(&self.mask.0, at);
+        }
+        if differs != 0 || wire_len != self.wire_len {
+            return None;
+        }
+        let (_, outermost) = bytes.split_first_chunk::<ETH_LEN>()?;
+        let (headers, ext) = bytes.get(self.l3_offset..)?.split_first_chunk()?;
+        let (_, mut ext) = ext.split_first_chunk::<{ MethRepr::LEN }>()?;
+        let mut tseth = None;
+        if self.timestamped {
+            let (stamp, rest) = ext.split_first_chunk()?;
+            (tseth, ext) = (Some(stamp), rest);
+        }
+        let Self { opcode, payload, pad, end, .. } = *self;
+        let write = PlainWrite { opcode, tseth, reth: ext.first_chunk()?, payload, pad, end };
+        Some(PlainPacket {
+            outermost: outermost.first_chunk()?,
+            headers,
+            l3_offset: self.l3_offset,
+            extension: PlainExtension::Write(write),
+        })
+    }
+}
+
+#[inline(always)]
+const fn word(bytes: &[u8; LEN], at: usize) -> u64 {
+    match bytes.split_at(at).1.first_chunk() {
+        Some(word) => u64::from_ne_bytes(*word),
+        None => 0,
+    }
+}
+
+static PLAIN: Head = mask(false, false);
+static PLAIN_STAMPED: Head = mask(false, true);
+static SRV6: Head = mask(true, false);
+static SRV6_STAMPED: Head = mask(true, true);
+
+/// The bits that stay the same in a series.
+const fn mask(srv6: bool, timestamped: bool) -> Head {
+    let mut mask = [0; LEN];
+    // Ethertype.
+    keep(&mut mask, ETH_LEN - 2, 2);
+    if srv6 {
+        keep_ipv6(&mut mask, ETH_LEN);
+    }
+    let ip = if srv6 { ETH_LEN + IPV6_LEN } else { ETH_LEN };
+    keep_ipv6(&mut mask, ip);
+    // Both addresses.
+    keep(&mut mask, ip + 8, 32);
+    // Destination port and length.
+    keep(&mut mask, ip + UDP + 2, 4);
+    // Up to the partition key, the QP; of the flags the one that says where RETH is.
+    keep(&mut mask, ip + BTH, 4);
+    keep(&mut mask, ip + BTH + 5, 3);
+    mask[ip + BTH + 8] = 0x10;
+    // Key and length of the message.
+    let reth = ip + HEADERS + MethRepr::LEN + if timestamped { TsethRepr::LEN } else { 0 };
+    keep(&mut mask, reth + 8, 8);
+    Head(mask)
+}
+
+/// Version, code point, length and next header.
+const fn keep_ipv6(mask: &mut [u8; LEN], ip: usize) {
+    mask[ip] = 0xFF;
+    mask[ip + 1] = 0xC0;
+    keep(mask, ip + 4, 3);
+}
+
+const fn keep(mask: &mut [u8; LEN], from: usize, len: usize) {
+    let mut at = from;
+    while at < from + len {
+        mask[at] = 0xFF;
+        at += 1;
+    }
+}
