@@ -5,9 +5,9 @@ use std::time::Instant as Clock;
 use mrc_core::cc::CcConfig;
 use mrc_core::path::{EvEntry, compact_profile};
 use mrc_core::{
-    Access, CqHandle, Endpoint, EndpointConfig, FrameSink, IcrcCheck, Instant, Limits, MAX_HEADER_LEN, MAX_PORTS,
-    MemRange, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle, QpInit, Received, Route,
-    RtrAttr, RtsAttr, RxMeta, SendWr, Transmit,
+    Access, CqHandle, Discard, Endpoint, EndpointConfig, FrameSink, FrameSource, IcrcCheck, Instant, Limits,
+    MAX_HEADER_LEN, MAX_PORTS, MemRange, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle,
+    QpInit, Received, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Transmit,
 };
 use mrc_wire::srv6::{CopyOp, EvTemplate};
 use mrc_wire::{Ev, Ip, PortNum, Psn, Rkey, icrc};
@@ -138,30 +138,27 @@ impl<'s> Side<'s> {
                 return frames;
             }
             frames += ring.sent.len() as u64;
-            for (tx, buffer) in ring.sent.drain(..).zip(ring.frames.iter_mut()) {
-                let len = tx.frame_len();
-                let mut check = IcrcCheck::Valid;
-                if work == Work::CopyAndIcrc {
-                    if let Some(payload) = tx.payload {
-                        let (at, n) = (payload.offset as usize, payload.len as usize);
-                        buffer[tx.header_len..tx.header_len + n].copy_from_slice(&self.memory[at..at + n]);
-                    }
-                    let end = len - icrc::LEN;
-                    let crc = icrc::compute(&buffer[tx.l3_offset..end]).expect("a packet");
-                    buffer[end..len].copy_from_slice(&crc);
-                    check = IcrcCheck::Verify;
-                }
-                let head = if work == Work::Headers { &buffer[..tx.header_len] } else { &buffer[..len] };
-                let meta = RxMeta { port: tx.port, wire_len: len, icrc: check };
-                match to.engine.handle_packet(now, meta, head) {
-                    Ok(Received::Place(at)) if work == Work::CopyAndIcrc => {
-                        let offset = at.offset as usize;
-                        to.memory[offset..offset + at.payload.len()].copy_from_slice(&buffer[at.payload]);
-                    }
-                    Ok(_) => {}
-                    Err(why) => panic!("a frame of the bench was refused: {why}"),
-                }
+            if work == Work::CopyAndIcrc {
+                self.append(ring);
             }
+            let Side { engine, memory, .. } = &mut *to;
+            let sent = ring.sent.iter().zip(ring.frames.iter());
+            engine.receive(now, &mut Arrivals { sent, memory, work, last: &[] });
+            ring.sent.clear();
+        }
+    }
+
+    /// What a driver appends to the headers of every frame.
+    fn append(&self, ring: &mut Ring) {
+        for (tx, buffer) in ring.sent.iter().zip(ring.frames.iter_mut()) {
+            if let Some(payload) = tx.payload {
+                let (at, n) = (payload.offset as usize, payload.len as usize);
+                buffer[tx.header_len..tx.header_len + n].copy_from_slice(&self.memory[at..at + n]);
+            }
+            let len = tx.frame_len();
+            let end = len - icrc::LEN;
+            let crc = icrc::compute(&buffer[tx.l3_offset..end]).expect("a packet");
+            buffer[end..len].copy_from_slice(&crc);
         }
     }
 }
@@ -196,6 +193,39 @@ impl FrameSink for Ring {
 
     fn push(&mut self, transmit: Transmit) {
         self.sent.push(transmit);
+    }
+}
+
+/// The frames of a ring on their way in.
+struct Arrivals<'a> {
+    sent: std::iter::Zip<std::slice::Iter<'a, Transmit>, std::slice::Iter<'a, [u8; FRAME]>>,
+    memory: &'a mut [u8],
+    work: Work,
+    /// The frame last given out.
+    last: &'a [u8],
+}
+
+impl FrameSource for Arrivals<'_> {
+    fn next(&mut self) -> Option<(RxMeta, &[u8])> {
+        let (tx, buffer) = self.sent.next()?;
+        let wire_len = tx.frame_len();
+        let (icrc, head) = match self.work {
+            Work::Headers => (IcrcCheck::Valid, tx.header_len),
+            Work::CopyAndIcrc => (IcrcCheck::Verify, wire_len),
+        };
+        self.last = &buffer[..head];
+        Some((RxMeta { port: tx.port, wire_len, icrc }, self.last))
+    }
+
+    fn done(&mut self, result: Result<Received, Discard>) {
+        match result {
+            Ok(Received::Place(at)) if self.work == Work::CopyAndIcrc => {
+                let offset = at.offset as usize;
+                self.memory[offset..offset + at.payload.len()].copy_from_slice(&self.last[at.payload]);
+            }
+            Ok(_) => {}
+            Err(why) => panic!("a frame of the bench was refused: {why}"),
+        }
     }
 }
 

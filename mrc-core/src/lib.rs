@@ -37,8 +37,8 @@ pub use config::{
 pub use cq::{Completion, CqHandle, CqSlot, Operation, Status};
 pub use endpoint::{
     Endpoint, EvEventMask, EvMode, EvProfileConfig, EvProfileHandle, EvProfileInfo, EvProfileSlot, EvReport, EvSpec,
-    FrameSink, IcrcCheck, MAX_HEADER_LEN, OpAnswer, OpOutcome, OpRequest, PayloadRef, PeerHandle, PeerSlot, Placement,
-    ProfileState, Received, RxMeta, Transmit,
+    FrameSink, FrameSource, IcrcCheck, MAX_HEADER_LEN, OpAnswer, OpOutcome, OpRequest, PayloadRef, PeerHandle,
+    PeerSlot, Placement, ProfileState, Received, RxMeta, Transmit,
 };
 pub use error::{ConfigError, Discard, ModifyError, OpError, PostError, TableError};
 pub use event::{ErrorCause, Event, EventMask, EventSlot, LossCause};

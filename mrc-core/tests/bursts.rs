@@ -1,11 +1,15 @@
 //! Bursts: [`Endpoint::transmit`] fills a sink with the same frames, in the same order, as one `poll_transmit` after the
-//! other would, whatever the sink's room, the ports that are free and the fate of the frames.
+//! other would, and [`Endpoint::receive`] makes of a source what one `handle_packet` after the other would, whatever the
+//! sink's room, the ports that are free and the fate of the frames.
 
 mod common;
 
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
-use mrc_core::{FrameSink, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, Rng, RxMeta, SendWr, Transmit};
+use mrc_core::{
+    Discard, FrameSink, FrameSource, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, Received, Rng, RxMeta, SendWr,
+    Transmit,
+};
 use mrc_wire::srv6::usid_shift;
 use mrc_wire::{PortNum, Rkey};
 
@@ -48,17 +52,67 @@ fn in_bursts(net: &mut Net<'_>, side: usize, now: Instant, ports: &[PortMask]) -
     sink.frames
 }
 
-/// Gives a frame to the other side; what it makes of it shows in what it sends.
-fn deliver(net: &mut Net<'_>, to: usize, now: Instant, (transmit, headers): &(Transmit, Vec<u8>)) {
-    let mut headers = headers.clone();
+/// A frame as it arrives, whole.
+type Arrival = (RxMeta, Vec<u8>);
+
+fn arrival((transmit, headers): &(Transmit, Vec<u8>), icrc: IcrcCheck, marked: bool) -> Arrival {
+    let mut frame = headers.clone();
     if transmit.l3_offset > 14
-        && let Some(dst) = headers[38..54].first_chunk()
+        && let Some(dst) = frame[38..54].first_chunk()
     {
         let dst = usid_shift(dst);
-        headers[38..54].copy_from_slice(&dst);
+        frame[38..54].copy_from_slice(&dst);
     }
-    let meta = RxMeta { port: transmit.port, wire_len: transmit.frame_len(), icrc: IcrcCheck::Valid };
-    let _ = net.sides[to].engine.handle_packet(now, meta, &headers);
+    if marked {
+        frame[15] |= 0x30;
+    }
+    frame.resize(transmit.frame_len(), 0);
+    (RxMeta { port: transmit.port, wire_len: transmit.frame_len(), icrc }, frame)
+}
+
+/// What happens to a burst on its way: losses, copies, marks, damage, and packets that others overtake.
+fn weather(frames: &[(Transmit, Vec<u8>)], rng: &mut Rng) -> Vec<Arrival> {
+    let mut arrivals = Vec::new();
+    for frame in frames {
+        let copies = if rng.below(40) == 0 { rng.below(3) } else { 1 };
+        for _ in 0..copies {
+            let icrc = if rng.below(60) == 0 { IcrcCheck::Invalid } else { IcrcCheck::Valid };
+            arrivals.push(arrival(frame, icrc, rng.below(20) == 0));
+        }
+    }
+    for _ in 0..arrivals.len() / 8 {
+        let at = rng.below(arrivals.len() as u32) as usize;
+        let behind = (at + rng.below(6) as usize).min(arrivals.len() - 1);
+        arrivals.swap(at, behind);
+    }
+    arrivals
+}
+
+type Results = Vec<Result<Received, Discard>>;
+
+fn take_one_by_one(net: &mut Net<'_>, to: usize, now: Instant, arrivals: &[Arrival]) -> Results {
+    arrivals.iter().map(|(meta, frame)| net.sides[to].engine.handle_packet(now, *meta, frame)).collect()
+}
+
+struct Source<'a> {
+    arrivals: std::slice::Iter<'a, Arrival>,
+    results: Results,
+}
+
+impl FrameSource for Source<'_> {
+    fn next(&mut self) -> Option<(RxMeta, &[u8])> {
+        self.arrivals.next().map(|(meta, frame)| (*meta, &frame[..]))
+    }
+
+    fn done(&mut self, result: Result<Received, Discard>) {
+        self.results.push(result);
+    }
+}
+
+fn take_in_bursts(net: &mut Net<'_>, to: usize, now: Instant, arrivals: &[Arrival]) -> Results {
+    let mut source = Source { arrivals: arrivals.iter(), results: Vec::new() };
+    net.sides[to].engine.receive(now, &mut source);
+    source.results
 }
 
 fn post(net: &mut Net<'_>, side: usize, qp: usize, now: Instant, len: u32, imm: Option<u32>) -> bool {
@@ -106,12 +160,9 @@ fn alike(seed: u64, setup: &Setup) -> u64 {
                 let frames = one_by_one(single, from, now, &ports);
                 assert_eq!(in_bursts(burst, from, now, &ports), frames, "seed {seed} step {step}");
                 sent += frames.len() as u64;
-                for frame in &frames {
-                    if rng.below(40) > 0 {
-                        deliver(single, 1 - from, now, frame);
-                        deliver(burst, 1 - from, now, frame);
-                    }
-                }
+                let arrivals = weather(&frames, &mut rng);
+                let results = take_one_by_one(single, 1 - from, now, &arrivals);
+                assert_eq!(take_in_bursts(burst, 1 - from, now, &arrivals), results, "seed {seed} step {step}");
             }
             for (a, b) in single.sides.iter().zip(&burst.sides) {
                 assert_eq!(format!("{:?}", a.engine.stats()), format!("{:?}", b.engine.stats()), "seed {seed}");
@@ -121,7 +172,7 @@ fn alike(seed: u64, setup: &Setup) -> u64 {
     })
 }
 
-//= SCHED-001, SCHED-002, SND-002, AREQ-001 test
+//= SCHED-001, SCHED-002, SND-002, AREQ-001, VAL-010 test
 #[test]
 fn a_burst_is_the_frames_of_single_polls() {
     let mut sent = 0;

@@ -21,6 +21,7 @@ pub use peers::PeerSlot;
 pub use profiles::{
     EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvProfileSlot, EvReport, EvSpec, ProfileState,
 };
+pub use rx::FrameSource;
 pub use schedule::FrameSink;
 pub use tx::MAX_HEADER_LEN;
 

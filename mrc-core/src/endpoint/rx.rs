@@ -3,15 +3,16 @@
 use core::ops::Range;
 
 use mrc_wire::{
-    Body, BthRepr, Extension, Frame, Ip, NackReason, Opcode, PacketView, PortNum, ProbeRepr, Psn, Qpn, Reject,
-    RethRepr, SackRepr, Syndrome, Trim, WriteHeaders,
+    Body, BthRepr, Extension, Frame, Ip, NackReason, Opcode, PacketView, PlainExtension, PlainPacket, PortNum,
+    ProbeRepr, Psn, Qpn, Reject, RethRepr, SackRepr, Syndrome, Trim, WriteHeaders, WriteSeries,
 };
 
 use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, part, tx::stamp};
 use crate::{
+    config::EndpointConfig,
     error::Discard,
     event::ErrorCause,
-    mem::{AccessError, Regions},
+    mem::{AccessError, MrHandle, Regions},
     qp::{Qp, QpState},
     requester,
     responder::{self, Answer, AnswerKind, Immediate, Write},
@@ -32,6 +33,27 @@ impl From<Reject> for Discard {
     }
 }
 
+/// Where received frames come from in one call of [`Endpoint::receive`]: what a driver implements over its rings.
+pub trait FrameSource {
+    /// The next frame, as for [`Endpoint::handle_packet`]; `None` ends the call.
+    fn next(&mut self) -> Option<(RxMeta, &[u8])>;
+
+    /// What became of it: payload to move, or the reason why it had no effect.
+    fn done(&mut self, result: Result<Received, Discard>);
+}
+
+/// A write that was placed, and what holds for those that differ from it in place alone.
+struct Series {
+    goes_on: bool,
+    pattern: WriteSeries,
+    qp: u32,
+    mr: MrHandle,
+    /// Address of the region.
+    va: u64,
+    /// Offset of the last place with room.
+    last: u64,
+}
+
 impl Endpoint<'_> {
     /// Takes one received frame. `head` holds at least its headers; the rest may lie elsewhere when the driver checked
     /// the ICRC.
@@ -39,54 +61,190 @@ impl Endpoint<'_> {
     /// # Errors
     /// The reason why the frame had no further effect; it is counted under the same name.
     pub fn handle_packet(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
-        match self.receive(now, rx, head) {
-            Ok(received) => Ok(received),
-            Err(why) => Err(self.discard(rx.port, why)),
+        self.take_one(now, rx, head, None).map_err(|why| self.discard(rx.port, why))
+    }
+
+    /// Takes received frames until the source has no more, as [`Endpoint::handle_packet`] does one. In bursts a packet
+    /// costs less: writes that follow one another are compared with the first of them in place of being checked field by
+    /// field.
+    pub fn receive(&mut self, now: Instant, source: &mut impl FrameSource) {
+        let mut series = Series::NONE;
+        while let Some((rx, head)) = source.next() {
+            let result = self.take_first(now, rx, head, &mut series);
+            source.done(result);
+            while series.goes_on {
+                self.take_series(now, &mut series, source);
+            }
         }
     }
 
+    /// A frame that may begin a series. Not inlined: its values would crowd those of a series out of the registers.
+    #[inline(never)]
+    fn take_first(&mut self, now: Instant, rx: RxMeta, head: &[u8], series: &mut Series) -> Result<Received, Discard> {
+        series.goes_on = false;
+        self.take_one(now, rx, head, Some(series)).map_err(|why| self.discard(rx.port, why))
+    }
+
+    /// Takes writes for as long as they go on with `series`, and the frame after them, which may begin another one. The QP is borrowed once: nobody else touches the endpoint meanwhile, so that what was found out about peer,
+    /// QP and region stays true (steps 11, 12, 15 and 16).
     //= VAL-010
-    fn receive(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
-        let packet = PacketView::parse(head, rx.wire_len, &self.cfg.wire, |dst| self.is_local(rx.port, dst))?;
-        let trimmed = matches!(packet.extension(), Extension::Trimmed { .. });
-        let intact = match rx.icrc {
-            IcrcCheck::Valid => true,
-            IcrcCheck::Invalid => false,
-            IcrcCheck::Verify => trimmed || mrc_wire::icrc::verify(head, packet.l3_offset(), packet.icrc_offset()),
+    #[inline(never)]
+    fn take_series(&mut self, now: Instant, series: &mut Series, source: &mut impl FrameSource) {
+        series.goes_on = false;
+        let Some(bits) = part(self.rx_words, series.qp, self.limits.mpr * 2) else { return };
+        let Some(slot) = self.qps.get_mut(series.qp as usize) else { return };
+        let cfg = &self.cfg;
+        let mut taken = 0;
+        let after = loop {
+            let Some((rx, head)) = source.next() else { break None };
+            let Some(packet) = series.pattern.read(head, rx.wire_len) else { break Some((rx, head)) };
+            let place = series.place(&packet).filter(|_| is_local_v6(cfg, rx.port, packet.outermost_dst()));
+            let Some(place) = place else { break Some((rx, head)) };
+            let write = arrived(now, &packet.bth(&cfg.wire), &packet, cfg);
+            if slot.rsp.window.classify(write.psn, bits) != responder::Arrival::New
+                || !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset())
+            {
+                break Some((rx, head));
+            }
+            slot.rsp.on_new(&write, bits, cfg.sack_gen_threshold, cfg.always_skip_after);
+            slot.rsp.settle(&[]);
+            taken += 1;
+            self.stats.rx_marked += u64::from(write.ce);
+            if let Some(port) = self.stats.ports.get_mut(usize::from(rx.port.plane())) {
+                port.rx_packets += 1;
+                port.rx_bytes += place.payload.len() as u64;
+            }
+            source.done(Ok(Received::Place(place)));
         };
-        if !intact && !trimmed {
+        self.stats.rx_data += taken;
+        self.wake_control(series.qp);
+        if let Some((rx, head)) = after {
+            let result = self.take_first(now, rx, head, series);
+            source.done(result);
+        }
+    }
+
+    /// One frame; begins a series where one may follow.
+    //= VAL-010
+    #[inline(always)]
+    fn take_one(
+        &mut self,
+        now: Instant,
+        rx: RxMeta,
+        head: &[u8],
+        series: Option<&mut Series>,
+    ) -> Result<Received, Discard> {
+        let plain = PlainPacket::read(head, rx.wire_len, &self.cfg.wire)
+            .filter(|packet| is_local_v6(&self.cfg, rx.port, packet.outermost_dst()));
+        let Some(packet) = plain else { return self.take_any(now, rx, head) };
+        if !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset()) {
             return Err(Discard::Icrc);
         }
-        if let Some(port) = self.stats.ports.get_mut(usize::from(rx.port.plane())) {
-            port.rx_packets += 1;
+        self.count_received(rx.port);
+        let bth = packet.bth(&self.cfg.wire);
+        let are = |local: &Ip, remote: &Ip| match (local, remote) {
+            (Ip::V6(local), Ip::V6(remote)) => local == packet.dst() && remote == packet.src(),
+            _ => false,
+        };
+        match packet.extension() {
+            PlainExtension::Write(write) => {
+                let qp = self.admit(&bth, QpState::receives)?;
+                self.known_peer(qp, are)?;
+                let (arrival, reth, payload) = (arrived(now, &bth, &packet, &self.cfg), write.reth(), write.payload());
+                let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, &bth, &reth, payload);
+                let received = self.on_write(now, rx.port, qp, arrival, check, None)?;
+                if let (Some(series), Received::Place(place)) = (series, &received) {
+                    self.begin(series, now, qp, &packet, head, rx.wire_len, &bth, &reth, place);
+                }
+                Ok(received)
+            }
+            PlainExtension::Sack(sack) => {
+                let qp = self.admit(&bth, |state| state == QpState::Rts)?;
+                self.known_peer(qp, are)?;
+                self.on_sack(now, qp, &SackRepr::parse(sack), bth.rtx)
+            }
         }
+    }
+
+    /// Others may follow a write that was placed, unless each needs more than its place in the books.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "what was read of the packet")]
+    fn begin(
+        &self,
+        series: &mut Series,
+        now: Instant,
+        qp: u32,
+        packet: &PlainPacket<'_>,
+        head: &[u8],
+        wire_len: usize,
+        bth: &BthRepr,
+        reth: &RethRepr,
+        place: &Placement,
+    ) {
+        let Some(slot) = self.qps.get(qp as usize) else { return };
+        let reach = reach(bth, reth, place.payload.len() as u64);
+        let (va, last) = (reth.va.checked_sub(place.offset), self.regions.len(place.mr).checked_sub(reach));
+        let plain = slot.state.receives() && slot.rsp.stash.is_empty() && !slot.reverse.is_due(now);
+        if let (Some(va), Some(last), true) = (va, last, plain) {
+            (series.qp, series.mr, series.va, series.last) = (qp, place.mr, va, last);
+            series.goes_on = series.pattern.begin(packet, head, wire_len);
+        }
+    }
+
+    /// Any frame.
+    #[inline(never)]
+    fn take_any(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
+        let packet = PacketView::parse(head, rx.wire_len, &self.cfg.wire, |dst| self.is_local(rx.port, dst))?;
+        let trimmed = matches!(packet.extension(), Extension::Trimmed { .. });
+        if !trimmed && !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset()) {
+            return Err(Discard::Icrc);
+        }
+        self.count_received(rx.port);
         match packet.extension() {
             Extension::Write(headers) => {
-                let qp = self.admit(&packet, QpState::receives)?;
-                self.heard(now, qp);
-                let result = self.on_write(now, rx.port, qp, &packet, headers);
-                self.wake_control(qp);
-                result
+                let bth = packet.bth(&self.cfg.wire);
+                let qp = self.admit_packet(&packet, QpState::receives)?;
+                let write = Write {
+                    psn: bth.psn,
+                    nominal: u32::from(packet.udp_len()) + 40,
+                    ends_message: bth.opcode.ends_message(),
+                    ack_req: bth.ack_req,
+                    rtx: bth.rtx,
+                    ce: packet.ce(),
+                    ev: packet.entropy(&self.cfg.wire),
+                    tseth: headers.tseth(),
+                    arrived: stamp(now),
+                };
+                let (imm, reth, payload) = (immediate(&bth, headers), headers.reth(), packet.payload());
+                let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, &bth, &reth, payload);
+                self.on_write(now, rx.port, qp, write, check, imm)
             }
             Extension::Sack(sack) => {
-                let qp = self.admit(&packet, |state| state == QpState::Rts)?;
+                let qp = self.admit_packet(&packet, |state| state == QpState::Rts)?;
                 let rtx = packet.bth(&self.cfg.wire).rtx;
                 self.on_sack(now, qp, &SackRepr::parse(sack), rtx)
             }
-            _ => self.receive_other(now, rx, head),
+            _ => self.take_other(now, rx, head),
+        }
+    }
+
+    #[inline(always)]
+    fn count_received(&mut self, port: PortNum) {
+        if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
+            port.rx_packets += 1;
         }
     }
 
     /// What is rare in a transfer. Parses once more: handed over by reference, a packet would have to be in memory, and
     /// every write would pay for that.
     #[inline(never)]
-    fn receive_other(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
+    fn take_other(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
         let packet = &PacketView::parse(head, rx.wire_len, &self.cfg.wire, |dst| self.is_local(rx.port, dst))?;
         let frame = &packet.to_frame(&self.cfg.wire);
         match &frame.body {
             Body::EndpointRequest(_) | Body::EndpointResponse(_) => self.on_endpoint(now, rx.port, frame),
             Body::Probe(probe) => {
-                let qp = self.admit(packet, QpState::receives)?;
+                let qp = self.admit_packet(packet, QpState::receives)?;
                 self.stats.rx_marked += u64::from(frame.ce);
                 self.heard(now, qp);
                 let result = self.on_probe(now, qp, frame, probe);
@@ -94,14 +252,14 @@ impl Endpoint<'_> {
                 result
             }
             Body::Trimmed { kind, timestamp } => {
-                let qp = self.admit(packet, QpState::receives)?;
+                let qp = self.admit_packet(packet, QpState::receives)?;
                 self.stats.rx_trimmed += 1;
                 let result = self.on_trimmed(qp, frame, *kind, *timestamp);
                 self.wake_control(qp);
                 result
             }
             body => {
-                let qp = self.admit(packet, |state| state == QpState::Rts)?;
+                let qp = self.admit_packet(packet, |state| state == QpState::Rts)?;
                 self.on_control(now, qp, body, frame.bth.psn, frame.bth.rtx)
             }
         }
@@ -109,12 +267,8 @@ impl Endpoint<'_> {
 
     /// A write or a probe is a sign of life. What answers our own packets is one only after it was found to (`feedback`),
     /// and a trimmed packet, which no ICRC protects, is none.
-    #[inline(always)]
     fn heard(&mut self, now: Instant, qp: u32) {
-        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        slot.req.last_heard = now;
-        slot.reverse.on_data_received();
-        if slot.reverse.is_due(now) {
+        if self.qps.get_mut(qp as usize).is_some_and(|slot| slot.heard(now)) {
             self.probe_way_back(now, qp);
         }
     }
@@ -122,13 +276,10 @@ impl Endpoint<'_> {
     /// Step 2: whether the outermost destination is ours, the arriving port's own addresses first.
     #[inline(always)]
     fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
-        let own = self.cfg.ports.get(usize::from(port.plane())).and_then(Option::as_ref);
-        if let (Some(own), Ip::V6(dst)) = (own, dst)
-            && (own.sid.as_ref() == Some(dst) || own.addr.as_ref() == Some(dst))
-        {
-            return true;
+        match dst {
+            Ip::V6(dst) => is_local_v6(&self.cfg, port, dst),
+            Ip::V4(_) => self.cfg.gids.iter().flatten().any(|gid| gid == dst),
         }
-        self.cfg.gids.iter().flatten().any(|gid| gid == dst)
     }
 
     /// Step 11: one index and one comparison.
@@ -145,26 +296,35 @@ impl Endpoint<'_> {
         (theirs ^ ours) & 0x7FFF == 0 && (theirs | ours) & 0x8000 != 0
     }
 
-    /// Steps 11 and 12: the QP, if its partition, its state and its peer agree.
-    //= VAL-013, VAL-014, IP6-007, PROBE-003, CTL-002, HOST-003
+    /// Steps 11 and 12 but for the peer: the QP, if its partition and its state agree.
+    //= VAL-013, VAL-014, PROBE-003, CTL-002
     #[inline(always)]
-    fn admit(&self, packet: &PacketView<'_>, takes: impl Fn(QpState) -> bool) -> Result<u32, Discard> {
-        let bth = packet.bth(&self.cfg.wire);
+    fn admit(&self, bth: &BthRepr, takes: impl Fn(QpState) -> bool) -> Result<u32, Discard> {
         let qp = self.find_qp(bth.dest_qp).ok_or(Discard::Qpn)?;
         let slot = self.qps.get(qp as usize).ok_or(Discard::Qpn)?;
         if !self.same_partition(bth.pkey) {
             return Err(Discard::Pkey);
         }
-        if !takes(slot.state) {
-            return Err(Discard::State);
-        }
-        let peer = self.peers.get(slot.peer as usize).ok_or(Discard::Peer)?;
-        if peer.remote != packet.src() || peer.local != packet.dst() {
-            return Err(Discard::Peer);
-        }
+        if takes(slot.state) { Ok(qp) } else { Err(Discard::State) }
+    }
+
+    /// Step 12: the addresses are those of the QP's peer; `are` compares its local and its remote one.
+    //= IP6-007, HOST-003
+    #[inline(always)]
+    fn known_peer(&self, qp: u32, are: impl Fn(&Ip, &Ip) -> bool) -> Result<(), Discard> {
+        let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
+        if peer.is_some_and(|peer| are(&peer.local, &peer.remote)) { Ok(()) } else { Err(Discard::Peer) }
+    }
+
+    /// Steps 11 and 12 for any packet.
+    fn admit_packet(&self, packet: &PacketView<'_>, takes: impl Fn(QpState) -> bool) -> Result<u32, Discard> {
+        let qp = self.admit(&packet.bth(&self.cfg.wire), takes)?;
+        self.known_peer(qp, |local, remote| *local == packet.dst() && *remote == packet.src())?;
         Ok(qp)
     }
 
+    /// A write for `qp`; `check` says where its payload goes (steps 15 and 16). One borrow of the QP for all that a write of
+    /// the common kind does.
     //= VAL-015, VAL-018, MODEL-002, ERR-002, WIMM-001, WIMM-002
     #[inline(always)]
     fn on_write(
@@ -172,50 +332,33 @@ impl Endpoint<'_> {
         now: Instant,
         port: PortNum,
         qp: u32,
-        packet: &PacketView<'_>,
-        headers: &WriteHeaders<'_>,
+        write: Write,
+        check: impl FnOnce(&Qp, &Regions<'_>) -> Result<Received, (Syndrome, ErrorCause)>,
+        imm: Option<Immediate>,
     ) -> Result<Received, Discard> {
-        let bth = packet.bth(&self.cfg.wire);
-        let tseth = headers.tseth();
-        let ce = packet.ce();
-        self.stats.rx_marked += u64::from(ce);
-        let write = Write {
-            psn: bth.psn,
-            nominal: u32::from(packet.udp_len()) + 40,
-            ends_message: bth.opcode.ends_message(),
-            ack_req: bth.ack_req,
-            rtx: bth.rtx,
-            ce,
-            ev: packet.entropy(&self.cfg.wire),
-            //= TS-003, TS-004
-            timestamp: tseth.map_or(0, |tseth| tseth.reflected()),
-            standard_unit: tseth.is_some_and(|tseth| !tseth.tsr),
-            arrived: stamp(now),
-        };
-        let payload = packet.payload();
-        let payload_len = payload.len();
-        // One borrow of the QP for all that a write of the common kind does.
+        let mut slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        if slot.heard(now) {
+            self.probe_way_back(now, qp);
+            slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        }
+        self.stats.rx_marked += u64::from(write.ce);
         let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
-        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         if let Some(reason) = self.refusal
             && slot.rsp.window.classify(write.psn, bits) == responder::Arrival::New
         {
-            return Err(self.refuse_unrecorded(now, qp, &write, reason));
+            let nack = Answer::nack(reason, &write, slot.rsp.svc_time);
+            return Err(self.refuse_unrecorded(now, qp, nack, reason));
         }
         let cfg = &self.cfg;
         let verdict = slot.rsp.on_write(&write, bits, cfg.sack_gen_threshold, cfg.oor_silent, cfg.always_skip_after);
-        match verdict {
-            responder::Verdict::New => slot.fresh = true,
-            responder::Verdict::OutOfWindow => return Err(Discard::OutOfWindow),
-            responder::Verdict::Duplicate => {
-                self.reroute_answers(now, qp);
-                return Err(Discard::Duplicate);
-            }
+        if verdict != responder::Verdict::New {
+            return Err(self.refuse_again(now, qp, verdict));
         }
-        let mut checked = check_write(slot, &self.regions, &bth, &headers.reth(), payload);
-        if let Some(imm) = headers.imm()
+        slot.fresh = true;
+        let mut checked = check(slot, &self.regions);
+        if let Some(imm) = imm
             && checked.is_ok()
-            && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), &bth, headers, imm)
+            && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), imm)
         {
             checked = Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
         }
@@ -223,33 +366,53 @@ impl Endpoint<'_> {
             Ok(received) => {
                 if slot.rsp.stash.is_empty() {
                     slot.rsp.settle(&[]);
+                    if slot.rsp.owes() {
+                        self.control.push(self.qps, qp);
+                    }
                 } else {
                     self.after_immediate(now, qp);
+                    self.wake_control(qp);
                 }
                 self.stats.rx_data += 1;
-                if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
-                    port.rx_bytes += payload_len as u64;
+                if let (Received::Place(place), Some(port)) =
+                    (&received, self.stats.ports.get_mut(usize::from(port.plane())))
+                {
+                    port.rx_bytes += place.payload.len() as u64;
                 }
                 Ok(received)
             }
             Err((syndrome, cause)) => {
                 self.fail_qp(now, qp, cause, None);
-                self.answer_nak(qp, bth.psn, syndrome);
+                self.answer_nak(qp, write.psn, syndrome);
                 Err(Discard::Nak)
             }
         }
     }
 
+    /// A write that was not new has been answered.
+    #[cold]
+    fn refuse_again(&mut self, now: Instant, qp: u32, verdict: responder::Verdict) -> Discard {
+        let why = if verdict == responder::Verdict::Duplicate {
+            self.reroute_answers(now, qp);
+            Discard::Duplicate
+        } else {
+            Discard::OutOfWindow
+        };
+        self.wake_control(qp);
+        why
+    }
+
     /// Refuses a new write before anything of it is recorded, for want of resources or because the device failed.
     //= VAL-019, RSP-007
-    fn refuse_unrecorded(&mut self, now: Instant, qp: u32, write: &Write, reason: NackReason) -> Discard {
+    #[cold]
+    fn refuse_unrecorded(&mut self, now: Instant, qp: u32, nack: Answer, reason: NackReason) -> Discard {
         if reason == NackReason::UnexpEvent {
             self.fail_qp(now, qp, ErrorCause::RequestFailed, None);
         }
         if let Some(slot) = self.qps.get_mut(qp as usize) {
-            let nack = Answer::nack(reason, write, slot.rsp.svc_time);
             slot.rsp.answers.push(nack);
         }
+        self.wake_control(qp);
         Discard::Refused
     }
 
@@ -353,19 +516,80 @@ impl Endpoint<'_> {
 }
 
 impl Qp {
+    /// The peer sent something of its own; whether a way back is due to be probed.
+    #[inline(always)]
+    fn heard(&mut self, now: Instant) -> bool {
+        self.req.last_heard = now;
+        self.reverse.on_data_received();
+        self.reverse.is_due(now)
+    }
+
     /// Keeps the immediate of a write until its turn; `false` when there are more than agreed.
     #[inline(never)]
-    fn stash_immediate(
-        &mut self,
-        stash: Option<&mut [Immediate]>,
-        bth: &BthRepr,
-        headers: &WriteHeaders<'_>,
-        imm: u32,
-    ) -> bool {
-        let (rqmsn, dmalen) = (headers.meth().rqmsn, headers.reth().dmalen);
-        let arrived = Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se };
-        stash.is_some_and(|stash| self.rsp.stash.insert(stash, arrived))
+    fn stash_immediate(&mut self, stash: Option<&mut [Immediate]>, imm: Immediate) -> bool {
+        stash.is_some_and(|stash| self.rsp.stash.insert(stash, imm))
     }
+}
+
+/// Step 10, as far as the driver has left it to the engine.
+#[inline(always)]
+fn is_intact(check: IcrcCheck, head: &[u8], l3_offset: usize, icrc_offset: usize) -> bool {
+    match check {
+        IcrcCheck::Valid => true,
+        IcrcCheck::Invalid => false,
+        IcrcCheck::Verify => mrc_wire::icrc::verify(head, l3_offset, icrc_offset),
+    }
+}
+
+/// What the responder looks at in a write.
+#[inline(always)]
+fn arrived(now: Instant, bth: &BthRepr, packet: &PlainPacket<'_>, cfg: &EndpointConfig) -> Write {
+    let tseth = match packet.extension() {
+        PlainExtension::Write(write) => write.tseth(),
+        PlainExtension::Sack(_) => None,
+    };
+    Write {
+        psn: bth.psn,
+        nominal: u32::from(packet.udp_len()) + 40,
+        ends_message: bth.opcode.ends_message(),
+        ack_req: bth.ack_req,
+        rtx: bth.rtx,
+        ce: packet.ce(),
+        ev: packet.entropy(&cfg.wire),
+        tseth,
+        arrived: stamp(now),
+    }
+}
+
+/// Step 2 for IPv6: the arriving port's own addresses first.
+#[inline(always)]
+fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: &[u8; 16]) -> bool {
+    let own = cfg.ports.get(usize::from(port.plane())).and_then(Option::as_ref);
+    if let Some(own) = own
+        && (own.sid.as_ref() == Some(dst) || own.addr.as_ref() == Some(dst))
+    {
+        return true;
+    }
+    cfg.gids.iter().flatten().any(|gid| matches!(gid, Ip::V6(gid) if gid == dst))
+}
+
+impl Series {
+    const NONE: Self =
+        Self { goes_on: false, pattern: WriteSeries::NONE, qp: 0, mr: MrHandle::from_parts(0, 0), va: 0, last: 0 };
+
+    /// Where the payload of its next packet goes, if that is within the region.
+    #[inline(always)]
+    fn place(&self, packet: &PlainPacket<'_>) -> Option<Placement> {
+        let PlainExtension::Write(write) = packet.extension() else { return None };
+        let offset = write.reth().va.checked_sub(self.va).filter(|offset| *offset <= self.last)?;
+        Some(Placement { mr: self.mr, offset, payload: write.payload() })
+    }
+}
+
+/// The immediate of a write that carries one.
+fn immediate(bth: &BthRepr, headers: &WriteHeaders<'_>) -> Option<Immediate> {
+    let (rqmsn, dmalen) = (headers.meth().rqmsn, headers.reth().dmalen);
+    headers.imm().map(|imm| Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se })
 }
 
 /// Steps 15 and 16: lengths and memory.
@@ -395,10 +619,15 @@ fn check_write(
     if len == 0 {
         return Ok(Received::Nothing);
     }
-    // The first packet answers for the whole message, which begins where it does.
-    let reach = if bth.opcode.is_first() { dmalen } else { len };
-    match regions.check(slot.pd, reth.rkey.0, reth.va, reach, true) {
+    match regions.check(slot.pd, reth.rkey.0, reth.va, reach(bth, reth, len), true) {
         Ok((mr, offset)) => Ok(Received::Place(Placement { mr, offset, payload })),
         Err(AccessError::Key | AccessError::Rights | AccessError::Bounds) => Err(refused),
     }
+}
+
+/// Bytes from its own place on that a packet with `len` bytes of payload needs access to.
+#[inline(always)]
+fn reach(bth: &BthRepr, reth: &RethRepr, len: u64) -> u64 {
+    // The first packet answers for the whole message, which begins where it does.
+    if bth.opcode.is_first() { u64::from(reth.dmalen) } else { len }
 }

@@ -82,14 +82,15 @@ impl Answer {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn nack(reason: NackReason, write: &Write, svc_time: bool) -> Self {
         Self {
             kind: AnswerKind::Nack(reason),
             psn: write.psn,
             ev: write.ev,
-            timestamp: write.timestamp,
+            timestamp: write.timestamp(),
             rtx: write.rtx,
-            serviced: svc_time && write.standard_unit && write.timestamp != 0,
+            serviced: svc_time && write.standard_unit() && write.timestamp() != 0,
             arrived: write.arrived,
         }
     }
@@ -110,6 +111,7 @@ impl Answers {
 
     /// Queues `answer`. In a full ring it takes the place of the newest among those that say least, if they say no more
     /// than itself. A SACK goes in however little it says when no other one waits.
+    #[inline(never)]
     pub(crate) fn push(&mut self, answer: Answer) {
         let len = self.len as usize;
         let nth = if len < CAPACITY {

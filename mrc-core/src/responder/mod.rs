@@ -15,7 +15,7 @@ pub(crate) use answers::{Answer, AnswerKind, Answers};
 pub(crate) use psn_window::{Arrival, PsnWindow};
 pub(crate) use receive::{ReceiveQueue, Stash};
 
-use mrc_wire::Psn;
+use mrc_wire::{Psn, TsethRepr};
 
 use crate::config::RtrAttr;
 
@@ -73,11 +73,25 @@ pub(crate) struct Write {
     pub(crate) rtx: bool,
     pub(crate) ce: bool,
     pub(crate) ev: mrc_wire::Ev,
-    pub(crate) timestamp: u16,
-    /// The timestamp has the standard unit, so service time may be added to it.
-    pub(crate) standard_unit: bool,
+    /// Its timestamp, looked at only when it is answered.
+    pub(crate) tseth: Option<TsethRepr>,
     /// When it arrived, in ticks of 128 ns.
     pub(crate) arrived: u16,
+}
+
+impl Write {
+    /// The timestamp to reflect, 0 for none.
+    //= TS-003, TS-004
+    #[inline(always)]
+    fn timestamp(&self) -> u16 {
+        self.tseth.map_or(0, |tseth| tseth.reflected())
+    }
+
+    /// The timestamp has the standard unit, so service time may be added to it.
+    #[inline(always)]
+    fn standard_unit(&self) -> bool {
+        self.tseth.is_some_and(|tseth| !tseth.tsr)
+    }
 }
 
 impl Responder {
@@ -130,30 +144,42 @@ impl Responder {
         oor_silent: bool,
         always_skip_after: u8,
     ) -> Verdict {
-        match self.window.classify(write.psn, bits) {
+        let (verdict, answer) = match self.window.classify(write.psn, bits) {
             Arrival::Below => {
-                self.answer_sack(write, always_skip_after);
                 self.tack_due = true;
-                Verdict::Duplicate
+                (Verdict::Duplicate, true)
             }
+            Arrival::Seen => (Verdict::Duplicate, true),
             Arrival::Above => {
                 if !oor_silent && write.psn.diff(self.window.cack()) <= 1 << 22 {
                     self.answers.push(Answer::nack(mrc_wire::NackReason::PsnOorWindow, write, self.svc_time));
                 }
-                Verdict::OutOfWindow
-            }
-            Arrival::Seen => {
-                self.answer_sack(write, always_skip_after);
-                Verdict::Duplicate
+                (Verdict::OutOfWindow, false)
             }
             Arrival::New => {
-                self.record(write, bits);
-                self.trigger_bytes += write.nominal.max(1_024);
-                if self.trigger_bytes >= sack_gen_threshold || write.ack_req || write.ce || write.rtx {
-                    self.answer_sack(write, always_skip_after);
-                }
-                Verdict::New
+                self.on_new(write, bits, sack_gen_threshold, always_skip_after);
+                (Verdict::New, false)
             }
+        };
+        if answer {
+            self.answer_sack(write, always_skip_after);
+        }
+        verdict
+    }
+
+    /// The same for a packet that is known to be new.
+    #[inline(always)]
+    pub(crate) fn on_new(
+        &mut self,
+        write: &Write,
+        bits: &mut [RxWord],
+        sack_gen_threshold: u32,
+        always_skip_after: u8,
+    ) {
+        self.record(write, bits);
+        self.trigger_bytes += write.nominal.max(1_024);
+        if self.trigger_bytes >= sack_gen_threshold || write.ack_req || write.ce || write.rtx {
+            self.answer_sack(write, always_skip_after);
         }
     }
 
@@ -215,8 +241,9 @@ impl Responder {
         self.window.set_range(range);
     }
 
+    // Inlined, or every write would be laid out in memory for the one that is answered.
     //= SACK-007, SACK-009
-    #[inline(never)]
+    #[inline(always)]
     fn answer_sack(&mut self, write: &Write, always_skip_after: u8) {
         self.trigger_bytes = 0;
         let verdict = self.verdict(write.ev, write.ce, always_skip_after);
@@ -224,15 +251,16 @@ impl Responder {
             kind: AnswerKind::Sack { verdict, probe_id: None },
             psn: write.psn,
             ev: write.ev,
-            timestamp: write.timestamp,
+            timestamp: write.timestamp(),
             rtx: write.rtx,
-            serviced: self.svc_time && write.standard_unit && write.timestamp != 0,
+            serviced: self.svc_time && write.standard_unit() && write.timestamp() != 0,
             arrived: write.arrived,
         });
     }
 
     /// The m field (`transport.md` 4.4).
     //= MFLD-001
+    #[inline(never)]
     pub(crate) fn verdict(&mut self, ev: mrc_wire::Ev, ce: bool, always_skip_after: u8) -> mrc_wire::Verdict {
         if !ce {
             if ev == self.marked_ev {

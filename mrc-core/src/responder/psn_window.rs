@@ -74,7 +74,8 @@ impl PsnWindow {
         if psn.diff(self.right_edge) > 0 {
             return Arrival::Above;
         }
-        if self.have(psn, bits) { Arrival::Seen } else { Arrival::New }
+        // In order nothing is above, and no bit has to be looked at.
+        if self.ooo > 0 && self.have(psn, bits) { Arrival::Seen } else { Arrival::New }
     }
 
     fn have(&self, psn: Psn, bits: &[RxWord]) -> bool {

@@ -7,6 +7,7 @@ use super::{Answer, AnswerKind, Responder, RxWord};
 impl Responder {
     /// The SACK that `answer` asks for, as of now. `None` for other answers.
     //= SACK-008, SACK-010, SETH-007, CCS-001, DMPR-001, PEN-001, PEN-002
+    #[inline(always)]
     pub(crate) fn sack(&mut self, answer: &Answer, own: Qpn, peer: Qpn, now: u16, bits: &[RxWord]) -> Option<SackRepr> {
         let AnswerKind::Sack { verdict, probe_id } = answer.kind else { return None };
         let cack = self.window.cack();
@@ -68,8 +69,7 @@ mod tests {
             rtx: false,
             ce: false,
             ev: mrc_wire::Ev(1),
-            timestamp: 0,
-            standard_unit: true,
+            tseth: None,
             arrived: 0,
         }
     }

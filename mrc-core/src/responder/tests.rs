@@ -1,6 +1,6 @@
 //! Decisions of the responder, one by one: what draws an answer, what is counted, when a Transport ACK is due.
 
-use mrc_wire::{Ev, Msn, NackReason, Psn, Qpn, Verdict as Mark};
+use mrc_wire::{Ev, Msn, NackReason, Psn, Qpn, TsethRepr, Verdict as Mark};
 
 use super::{Answer, AnswerKind, Immediate, PsnWindow, Responder, RxWord, Stash, Verdict, Write};
 use crate::config::RtrAttr;
@@ -22,8 +22,7 @@ fn middle(psn: u32) -> Write {
         rtx: false,
         ce: false,
         ev: Ev(1),
-        timestamp: 7,
-        standard_unit: true,
+        tseth: Some(TsethRepr::ns128(7)),
         arrived: 0,
     }
 }
@@ -136,8 +135,7 @@ fn service_time_needs_consent_and_a_timestamp() {
         r.svc_time = case & 1 != 0;
         let write = Write {
             ack_req: true,
-            standard_unit: case & 2 != 0,
-            timestamp: if case & 4 != 0 { 9 } else { 0 },
+            tseth: (case & 4 != 0).then_some(TsethRepr { tsr: case & 2 == 0, ..TsethRepr::ns128(9) }),
             ..middle(1)
         };
         take(&mut r, &mut bits, &write);
