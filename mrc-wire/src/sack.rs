@@ -157,7 +157,7 @@ impl SackRepr {
     }
 
     /// Writes every byte. `ooo_count` and `rcv_cwnd_pen` saturate, `rcvd_bytes` wraps.
-    #[inline]
+    #[inline(always)]
     pub fn emit(&self, out: &mut [u8; Self::LEN]) {
         let m = self.verdict.to_bits() << 5 | if self.probe_answer { 0x02 } else { 0 };
         //= CCS-002

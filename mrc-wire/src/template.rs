@@ -243,7 +243,7 @@ impl FrameTemplate {
     /// if it has one. The bytes written, and the offset where the ICRC starts, are then
     /// [`FrameTemplate::segment_len`] more than the template's. Without an outer header it is ignored.
     //= SRH-001, SRH-003
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the per-packet fields, once more")]
     pub fn emit_via(
         &self,

@@ -26,13 +26,6 @@ use crate::{
 /// The smallest `out` that every frame's headers fit in.
 pub const MAX_HEADER_LEN: usize = 192;
 
-/// A control packet's transport headers.
-enum Reply {
-    Sack(SackRepr),
-    Nack(NackRepr),
-    Ack(AethRepr),
-}
-
 impl Endpoint<'_> {
     //= DSCP-002, DSCP-005, BTH-010, BTH-012, BTH-015, ACK-005
     pub(super) fn send_control(&mut self, now: Instant, qp: u32, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
@@ -43,60 +36,63 @@ impl Endpoint<'_> {
         }
         let choice = slot.reverse.pick(usable)?;
         self.stats.answers_merged += u64::from(slot.rsp.answers.take_merged());
-        let bth = |opcode, psn, rtx| control_bth(slot.dest_qp, self.cfg.pkey, opcode, psn, rtx);
         // A Transport ACK completes requests at the peer: it goes before the SACKs that wait.
-        let (bth, reply) = if slot.rsp.tack_due {
+        let answer = if slot.rsp.tack_due {
             slot.rsp.tack_due = false;
-            self.stats.tx_ack += 1;
-            let msn = slot.rsp.messages_done();
-            let psn = slot.rsp.tack_psn();
-            (bth(Opcode::Ack, psn, false), Reply::Ack(AethRepr { syndrome: Syndrome::Ack(31), msn }))
+            None
         } else {
             let answer = slot.rsp.answers.front()?;
             slot.rsp.answers.pop();
-            match answer.kind {
-                AnswerKind::Sack { probe_id, .. } => {
-                    self.stats.tx_sack += 1;
-                    let bits = part(self.rx_words, qp, self.limits.mpr * 2)?;
-                    let sack = slot.rsp.sack(&answer, slot.qpn, slot.dest_qp, stamp(now), bits)?;
-                    (bth(Opcode::Sack, sack.cack, answer.rtx && probe_id.is_none()), Reply::Sack(sack))
-                }
-                AnswerKind::Nack(reason) => {
-                    self.stats.tx_nack += 1;
-                    let nack = NackRepr {
-                        reason,
-                        vendor_info: 0,
-                        entropy: answer.ev,
-                        spdcid: slot.qpn.value() as u16,
-                        dpdcid: slot.dest_qp.value() as u16,
-                        psn: answer.psn,
-                        cc_type: self.cfg.wire.neth_cc_type,
-                        timestamp: answer.reflected(stamp(now)),
-                    };
-                    (bth(Opcode::Nack, answer.psn, answer.rtx), Reply::Nack(nack))
-                }
-                AnswerKind::Nak(syndrome) => {
-                    self.stats.tx_nak += 1;
-                    let msn = slot.rsp.messages_done();
-                    (bth(Opcode::Ack, answer.psn, false), Reply::Ack(AethRepr { syndrome, msn }))
-                }
-            }
+            Some(answer)
+        };
+        let len = match answer.map(|answer| answer.kind) {
+            Some(AnswerKind::Sack { .. }) => SackRepr::LEN,
+            Some(AnswerKind::Nack(_)) => NackRepr::LEN,
+            Some(AnswerKind::Nak(_)) | None => AethRepr::LEN,
         };
         let dscp = self.cfg.wire.dscp.control;
         let ecn = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
-        let len = match reply {
-            Reply::Sack(_) => SackRepr::LEN,
-            Reply::Nack(_) => NackRepr::LEN,
-            Reply::Ack(_) => AethRepr::LEN,
-        };
-        let sizes = Sizes::headers(BthRepr::LEN + len);
         let (peer, way) = self.way_of_qp(qp, choice)?;
+        let sizes = Sizes::headers(BthRepr::LEN + len);
         let (start, transmit) = self.lower_layers(peer, &way, dscp, ecn, sizes, out)?;
-        let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
-        match reply {
-            Reply::Sack(sack) => sack.emit(rest.first_chunk_mut()?),
-            Reply::Nack(nack) => nack.emit(rest.first_chunk_mut()?),
-            Reply::Ack(aeth) => aeth.emit(rest.first_chunk_mut()?),
+        let slot = self.qps.get_mut(qp as usize)?;
+        let to = out.get_mut(start..)?;
+        let (pkey, se_bit) = (self.cfg.pkey, self.cfg.wire.bth_se_bit);
+        let bth = |opcode, psn, rtx, to| emit_bth(&control_bth(slot.dest_qp, pkey, opcode, psn, rtx), se_bit, to);
+        let Some(answer) = answer else {
+            self.stats.tx_ack += 1;
+            let rest = bth(Opcode::Ack, slot.rsp.tack_psn(), false, to)?;
+            AethRepr { syndrome: Syndrome::Ack(31), msn: slot.rsp.messages_done() }.emit(rest.first_chunk_mut()?);
+            return Some(transmit);
+        };
+        match answer.kind {
+            AnswerKind::Sack { probe_id, .. } => {
+                self.stats.tx_sack += 1;
+                let rest = bth(Opcode::Sack, slot.rsp.window.cack(), answer.rtx && probe_id.is_none(), to)?;
+                let bits = part(self.rx_words, qp, self.limits.mpr * 2)?;
+                let sack = slot.rsp.sack(&answer, slot.qpn, slot.dest_qp, stamp(now), bits)?;
+                sack.emit(rest.first_chunk_mut()?);
+            }
+            AnswerKind::Nack(reason) => {
+                self.stats.tx_nack += 1;
+                let rest = bth(Opcode::Nack, answer.psn, answer.rtx, to)?;
+                let nack = NackRepr {
+                    reason,
+                    vendor_info: 0,
+                    entropy: answer.ev,
+                    spdcid: slot.qpn.value() as u16,
+                    dpdcid: slot.dest_qp.value() as u16,
+                    psn: answer.psn,
+                    cc_type: self.cfg.wire.neth_cc_type,
+                    timestamp: answer.reflected(stamp(now)),
+                };
+                nack.emit(rest.first_chunk_mut()?);
+            }
+            AnswerKind::Nak(syndrome) => {
+                self.stats.tx_nak += 1;
+                let rest = bth(Opcode::Ack, answer.psn, false, to)?;
+                AethRepr { syndrome, msn: slot.rsp.messages_done() }.emit(rest.first_chunk_mut()?);
+            }
         }
         Some(transmit)
     }
@@ -163,7 +159,8 @@ impl Endpoint<'_> {
                     run.blocked = true;
                     break;
                 };
-                if !run.emit(now, &to, &mut tx, &packet, None, sink) || !run.has_room(most, towards.and(up), sink) {
+                let first = if most > 1 { Some(&mut pattern) } else { None };
+                if !run.emit(now, &to, &mut tx, packet, first, sink) || !run.has_room(most, towards.and(up), sink) {
                     break;
                 }
                 // What follows it in series.
@@ -175,7 +172,7 @@ impl Endpoint<'_> {
                         break;
                     }
                     match tx.next_of(&mut series, now, usable) {
-                        Some(packet) => goes_on = run.emit(now, &to, &mut tx, &packet, Some(&mut pattern), sink),
+                        Some(packet) => goes_on = run.emit(now, &to, &mut tx, packet, Some(&mut pattern), sink),
                         None => {
                             tx.wait_for_path(now);
                             run.blocked = true;
@@ -362,17 +359,12 @@ impl Run {
         now: Instant,
         to: &ToPeer<'_>,
         tx: &mut TxSide<'_, '_>,
-        packet: &DataPacket,
+        packet: DataPacket,
         pattern: Option<&mut Option<Pattern>>,
         sink: &mut impl FrameSink,
     ) -> bool {
-        let written = match pattern {
-            Some(pattern) => to.write_in_turn(now, tx, packet, pattern, sink.headers()),
-            None => to.write(now, tx, packet, None, sink.headers()),
-        };
-        match written {
-            Ok(transmit) => {
-                sink.push(transmit);
+        match to.write_in_turn(now, tx, packet, pattern, sink) {
+            Ok(()) => {
                 self.sent += 1;
                 true
             }

@@ -7,6 +7,7 @@ use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Qpn, RethRepr, TsethRepr};
 use super::{
     MAX_HEADER_LEN, PayloadRef, Transmit,
     peers::PeerSlot,
+    schedule::FrameSink,
     tx::{Given, Sizes, below_bth, count_sent, data_dscp, stamp},
 };
 use crate::{
@@ -36,24 +37,28 @@ pub(super) struct ToPeer<'a> {
 }
 
 impl ToPeer<'_> {
-    /// Writes the headers of a write packet, by the pattern of an earlier one of the same turn where it fits.
+    /// Writes a write packet into the sink, by the pattern of an earlier one of the same turn where it fits.
     #[inline(always)]
     pub(super) fn write_in_turn(
         &self,
         now: Instant,
         tx: &mut TxSide<'_, '_>,
-        packet: &DataPacket,
-        pattern: &mut Option<Pattern>,
-        out: &mut [u8; MAX_HEADER_LEN],
-    ) -> Result<Transmit, Unsendable> {
-        match pattern {
-            Some(pattern) if packet.middle && packet.at.request == pattern.at.request => {
-                let transmit = self.repeat(pattern, packet, out).ok_or(Unsendable::NoWay)?;
-                count_sent(tx.path.stats, &transmit);
-                Ok(transmit)
-            }
-            _ => self.write(now, tx, packet, Some(pattern), out),
+        packet: DataPacket,
+        pattern: Option<&mut Option<Pattern>>,
+        sink: &mut impl FrameSink,
+    ) -> Result<(), Unsendable> {
+        if let Some(Some(pattern)) = &pattern
+            && packet.middle
+            && packet.at.request == pattern.at.request
+        {
+            let transmit = self.repeat(pattern, &packet, sink.headers()).ok_or(Unsendable::NoWay)?;
+            count_sent(tx.path.stats, &transmit);
+            sink.push(transmit);
+            return Ok(());
         }
+        let transmit = self.write(now, tx, &packet, pattern, sink.headers())?;
+        sink.push(transmit);
+        Ok(())
     }
 
     /// Writes a packet that differs from `pattern` in path, PSN and place.

@@ -35,6 +35,12 @@ impl<'a> Spray<'a> {
         Self { rotation, slots, order, cfg }
     }
 
+    /// The same view for a call out of line: of the original, whose address is not taken then, nothing goes to memory.
+    #[inline(always)]
+    fn copy(&mut self) -> Spray<'_> {
+        Spray { rotation: self.rotation, slots: self.slots, order: self.order, cfg: self.cfg }
+    }
+
     /// Two passes from the EV `first`, which is visited already.
     #[inline(never)]
     fn scan(&mut self, first: u16, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
@@ -142,7 +148,7 @@ impl PathSelector for Spray<'_> {
     #[inline(always)]
     fn select(&mut self, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
         if ports.and(self.rotation.active_ports()).is_empty() {
-            return self.last_resort(now, ports, rng);
+            return self.copy().last_resort(now, ports, rng);
         }
         let first = self.rotation.advance(self.order, rng)?;
         // The first EV nearly always does; the rest of the scan stays out of line so that this path is short.
@@ -150,7 +156,7 @@ impl PathSelector for Spray<'_> {
             Some(slot) if slot.state == EvState::Good && ports.contains(slot.port()) && avoid != Some(slot.ev()) => {
                 Some(EvIndex(first))
             }
-            _ => self.scan(first, now, ports, avoid, rng),
+            _ => self.copy().scan(first, now, ports, avoid, rng),
         }
     }
 

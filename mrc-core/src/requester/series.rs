@@ -40,7 +40,7 @@ impl TxSide<'_, '_> {
     /// The series that may begin now: up to the packet that ends the request, that closes a window, or that something
     /// else distinguishes. Often an empty one.
     //= SND-002, SEG-001, AREQ-001
-    #[inline]
+    #[inline(always)]
     pub(crate) fn series(&self, most: u32) -> Series {
         let len = self.req.path_mtu;
         let bytes = nominal_bytes(self.cfg, len, 1, false) as u32;
@@ -56,7 +56,7 @@ impl TxSide<'_, '_> {
 
     /// The next packet of a series that goes on; `None` when no path through `ports` can be used.
     //= SND-004, INV-003
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_of(&mut self, series: &mut Series, now: Instant, ports: PortMask) -> Option<DataPacket> {
         let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
         let choice = set.select(now, slots, order, ports, cfg, rng)?;
@@ -74,7 +74,7 @@ impl TxSide<'_, '_> {
 
     /// Enters in the books what was taken of a series.
     //= SND-007, TIMER-003
-    #[inline]
+    #[inline(always)]
     pub(crate) fn end_series(&mut self, now: Instant, series: &Series) {
         let Some(choice) = series.last else { return };
         self.sq.sent = series.at.index;
