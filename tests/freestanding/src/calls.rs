@@ -8,7 +8,7 @@ use mrc_core::path::{
     compact_profile, validate_profile,
 };
 use mrc_core::{
-    Access, Discard, Endpoint, EvEventMask, EvMode, EvProfileConfig, EvReport, EvSpec, IcrcCheck, Instant,
+    Access, Discard, Endpoint, EvEventMask, EvMode, EvProfileConfig, EvReport, EvSpec, FrameSource, IcrcCheck, Instant,
     MAX_HEADER_LEN, MAX_PORTS, MemRange, OpRequest, Pd, PeerConfig, PeerHandle, PlanePath, PortMask, ProfileState,
     QpInit, Received, RetryConfig, Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Tick,
 };
@@ -152,6 +152,24 @@ pub fn control(e: &mut Endpoint<'_>) {
     parts(now);
 }
 
+/// A burst of received frames.
+struct Frames<'a> {
+    left: u32,
+    meta: RxMeta,
+    frame: &'a [u8],
+}
+
+impl FrameSource for Frames<'_> {
+    fn next(&mut self) -> Option<(RxMeta, &[u8])> {
+        self.left = self.left.checked_sub(1)?;
+        Some((opaque(self.meta), opaque(self.frame)))
+    }
+
+    fn done(&mut self, result: Result<Received, Discard>) {
+        opaque(result.is_ok());
+    }
+}
+
 /// A driver's turn.
 pub fn drain(e: &mut Endpoint<'_>) {
     let now = opaque(Instant::ZERO);
@@ -167,6 +185,7 @@ pub fn drain(e: &mut Endpoint<'_>) {
             opaque(why.name());
         }
     }
+    e.receive(now, &mut Frames { left: opaque(9), meta, frame });
     e.handle_timeout(now);
     opaque(e.next_timeout());
     let mut headers = [0u8; MAX_HEADER_LEN];
