@@ -125,8 +125,13 @@ fn clos(senders: usize, trimming: bool) -> Clos {
     Clos { queue, ..bare }
 }
 
+/// The round trip that hosts and switches reckon with: of the fabric with spines that the dumbbell stands for.
+fn base_rtt_ns(clos: &Clos) -> u64 {
+    Clos { t1: 1, ..*clos }.base_rtt_ns(FULL_FRAME, SACK_FRAME)
+}
+
 fn bdp_bytes(clos: &Clos) -> u32 {
-    (RATE_BPS / 8 * clos.base_rtt_ns(FULL_FRAME, SACK_FRAME) / 1_000_000_000) as u32
+    (RATE_BPS / 8 * base_rtt_ns(clos) / 1_000_000_000) as u32
 }
 
 /// Connects `qps` queue pairs from sender `index` to the receiver.
@@ -139,7 +144,7 @@ fn connect<'s>(
     memory: &mut Memory,
 ) -> Writer {
     let (count, start) = setup.senders[index as usize];
-    let base_rtt_ns = clos.base_rtt_ns(FULL_FRAME, SACK_FRAME);
+    let base_rtt_ns = base_rtt_ns(clos);
     let (peer_a, profile_a) = a.add_peer(clos, receiver).unwrap();
     let (peer_b, profile_b) = b.add_peer(clos, index).unwrap();
     let range = MemRange { va: 0x1_0000_0000, len: MESSAGE.into() };

@@ -85,6 +85,12 @@ impl Impaired {
         Self { leave, loss, bad: false, corruption, jitter_ns: spec.jitter_ns, last_arrival: 0 }
     }
 
+    /// Something else is wrong from now on: what is on the link stays in order, and a burst goes on.
+    pub(crate) fn change(&mut self, spec: &Impairment) {
+        let bad = self.bad && matches!(spec.loss, Loss::GilbertElliott { .. });
+        *self = Self { bad, last_arrival: self.last_arrival, ..Self::new(spec) };
+    }
+
     pub(crate) fn fate(&mut self, rng: &mut Rng) -> Fate {
         let mut hit = |threshold: u32| threshold != 0 && ((rng.next_u64() >> 32) as u32) < threshold;
         let state = usize::from(self.bad);
@@ -97,10 +103,8 @@ impl Impaired {
 
     /// The arrival with jitter.
     pub(crate) fn delay(&mut self, arrives_at: u64, rng: &mut Rng) -> u64 {
-        if self.jitter_ns == 0 {
-            return arrives_at;
-        }
-        self.last_arrival = (arrives_at + u64::from(rng.below(self.jitter_ns + 1))).max(self.last_arrival);
+        let extra = if self.jitter_ns == 0 { 0 } else { u64::from(rng.below(self.jitter_ns + 1)) };
+        self.last_arrival = (arrives_at + extra).max(self.last_arrival);
         self.last_arrival
     }
 }
@@ -148,5 +152,8 @@ mod tests {
             assert!(arrival >= sent && arrival >= last && arrival <= sent + 520, "{sent} {arrival}");
             last = arrival;
         }
+        link.change(&Impairment::default());
+        assert_eq!(link.delay(last - 400, &mut rng), last, "what comes after the jitter does not overtake it");
+        assert_eq!(link.delay(last + 1, &mut rng), last + 1);
     }
 }

@@ -201,7 +201,11 @@ impl Port {
     }
 
     pub(crate) fn set_impairment(&mut self, spec: &Impairment) {
-        self.impaired = (!spec.is_none()).then(|| Box::new(Impaired::new(spec)));
+        match &mut self.impaired {
+            Some(impaired) => impaired.change(spec),
+            None if spec.is_none() => {}
+            None => self.impaired = Some(Box::new(Impaired::new(spec))),
+        }
     }
 
     /// Whether the link was cut while a packet sent in `epoch`, that the owner of this port handles `now`, was on it.

@@ -38,6 +38,7 @@ enum Event {
     Pause {
         port: u32,
         paused: bool,
+        epoch: u32,
     },
     Fault {
         index: u32,
@@ -75,6 +76,8 @@ pub struct SimCounters {
     pub sent: u64,
     /// Packets that reached a host.
     pub delivered: u64,
+    /// Those of them whose ICRC is wrong because a link changed their bits.
+    pub corrupt: u64,
     /// Packets sent by a switch's egress port: one packet-hop each.
     pub switch_hops: u64,
 }
@@ -207,7 +210,7 @@ impl<H: Host> Sim<H> {
                 Event::PortFree { port } => self.port_free(port),
                 Event::HostTimer { host } => self.host_timer(host),
                 Event::HostWake { host } => self.host_wake(host),
-                Event::Pause { port, paused } => self.pause(port, paused),
+                Event::Pause { port, paused, epoch } => self.pause(port, paused, epoch),
                 Event::Fault { index } => self.fault(self.faults[index as usize]),
             }
         }
@@ -364,13 +367,17 @@ impl<H: Host> Sim<H> {
             // The pause frame overtakes what waits, as control frames of a MAC do, and needs its time on the link.
             let link = port.link();
             let at = self.now.after(u64::from(link.delay_ns) + PAUSE_BYTES * 8_000_000_000 / link.rate_bps);
-            self.wheel.schedule(at, Event::Pause { port: ingress ^ 1, paused });
+            let epoch = self.ports[(ingress ^ 1) as usize].epoch;
+            self.wheel.schedule(at, Event::Pause { port: ingress ^ 1, paused, epoch });
         }
     }
 
-    fn pause(&mut self, port_id: u32, paused: bool) {
+    fn pause(&mut self, port_id: u32, paused: bool, epoch: u32) {
         let now = self.now;
         let port = &mut self.ports[port_id as usize];
+        if port.epoch != epoch {
+            return; // the link was cut while the frame was on it: both ends have begun anew
+        }
         port.set_paused(paused);
         match port.owner {
             Owner::Switch(_) => {
@@ -440,6 +447,8 @@ impl<H: Host> Sim<H> {
     fn deliver(&mut self, index: u32, plane: u8, id: u32) {
         let packet = self.arena.get(id);
         self.counters.delivered += 1;
+        // Nobody checks the ICRC of a trimmed packet: it was that of the whole one.
+        self.counters.corrupt += u64::from(packet.is_corrupt() && !packet.is_trimmed());
         self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(index) << 8 ^ u64::from(plane));
         self.digest.mix_packet(packet);
         let slot = &mut self.hosts[index as usize];
@@ -572,6 +581,10 @@ impl<H: Host> Sim<H> {
                     let free = up && !self.ports[id.0 as usize].busy(now);
                     let slot = &mut self.hosts[host as usize];
                     slot.free = if free { slot.free.with(num) } else { slot.free.without(num) };
+                    if !up {
+                        // Who paused the port can no longer end that.
+                        slot.host.on_pause(self.now, num, false, &mut self.world);
+                    }
                     slot.host.on_port(self.now, num, up, &mut self.world);
                     self.wake_host(host, self.now);
                 }

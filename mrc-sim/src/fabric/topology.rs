@@ -244,14 +244,39 @@ impl Clos {
         }
     }
 
-    /// Time from the first bit of a packet of `there` bytes to the last bit of its answer of `back` bytes, between hosts
-    /// below different leaves, with nothing in the way.
+    /// Time from the first bit of a packet of `there` bytes to the last bit of its answer of `back` bytes, between the hosts
+    /// that are farthest apart, with nothing in the way.
     pub fn base_rtt_ns(&self, there: u32, back: u32) -> u64 {
+        self.rtt_ns(self.fabric_hops(0, self.hosts.saturating_sub(1)), there, back)
+    }
+
+    /// The same between these two hosts.
+    pub fn pair_rtt_ns(&self, from: u32, to: u32, there: u32, back: u32) -> u64 {
+        self.rtt_ns(self.fabric_hops(from, to), there, back)
+    }
+
+    /// Links between switches on the way from one host to another.
+    fn fabric_hops(&self, from: u32, to: u32) -> u64 {
+        match self.t0_of(from) == self.t0_of(to) {
+            true => 0,
+            false if self.is_dumbbell() => 1,
+            false => 2,
+        }
+    }
+
+    fn rtt_ns(&self, fabric_hops: u64, there: u32, back: u32) -> u64 {
         let ns = |link: LinkSpec, bytes: u32| {
             (u64::from(bytes) * 8_000_000_000).div_ceil(link.rate_bps.max(1)) + u64::from(link.delay_ns)
         };
-        let one_way = |bytes| 2 * ns(self.host_link, bytes) + 2 * ns(self.fabric_link, bytes);
-        one_way(there) + one_way(back) + 6 * u64::from(self.switch_latency_ns)
+        let one_way = |bytes| 2 * ns(self.host_link, bytes) + fabric_hops * ns(self.fabric_link, bytes);
+        one_way(there) + one_way(back) + 2 * (fabric_hops + 1) * u64::from(self.switch_latency_ns)
+    }
+
+    /// What two hosts could exchange over all planes if they were alone, in bit/s.
+    pub fn pair_rate_bps(&self, from: u32, to: u32) -> u64 {
+        let uplinks = u64::from(self.uplinks()) * self.fabric_link.rate_bps;
+        let host = self.host_link.rate_bps;
+        u64::from(self.planes) * if self.fabric_hops(from, to) == 0 { host } else { host.min(uplinks) }
     }
 
     /// Index of a T0 among all switches.

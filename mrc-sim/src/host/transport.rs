@@ -11,11 +11,12 @@ pub struct TransportCounters {
     pub data: u64,
     /// Data packets sent again.
     pub retransmitted: u64,
-    /// Losses found because later packets were acknowledged (a gap that go-back-N or selective repeat reports).
+    /// Losses found because later packets were acknowledged; with RoCE, packets that go again because the receiver reported
+    /// a hole.
     pub lost_inferred: u64,
     /// Losses found because the receiver or a switch said so: trimming, NACKs.
     pub lost_nack: u64,
-    /// Losses found by a timer.
+    /// Losses found by a timer; with RoCE, packets that go again because of it.
     pub lost_timeout: u64,
     /// Acknowledgements and other control packets sent.
     pub control: u64,
@@ -84,16 +85,16 @@ pub fn payload_tag(host: u32, message: u32, offset: u64, len: u32) -> crate::Pay
     crate::PayloadTag { host, region: message, offset, len }
 }
 
-/// The time a message of `bytes` needs on an idle fabric, from its first bit to its acknowledgement, in nanoseconds: all
-/// packets through all ports of a host at once, and one round trip.
-pub fn ideal_ns(clos: &Clos, packet: (u32, u32), control: u32, bytes: u32) -> f64 {
+/// The time a message of `bytes` needs from one host to the other on an idle fabric, from its first bit to its
+/// acknowledgement, in nanoseconds: all packets through all ports of a host at once, and one round trip.
+pub fn ideal_ns(clos: &Clos, (from, to): (u32, u32), packet: (u32, u32), control: u32, bytes: u32) -> f64 {
     let (wire, payload) = packet;
     let packets = bytes.div_ceil(payload.max(1)).max(1);
     let overhead = wire.saturating_sub(payload);
     let all = u64::from(bytes) + u64::from(packets) * u64::from(overhead);
-    let rate = clos.host_link.rate_bps as f64 * f64::from(clos.planes);
+    let rate = clos.pair_rate_bps(from, to) as f64;
     let first = bytes.min(payload) + overhead;
-    (all - u64::from(first)) as f64 * 8e9 / rate + clos.base_rtt_ns(first, control) as f64
+    (all - u64::from(first)) as f64 * 8e9 / rate + clos.pair_rtt_ns(from, to, first, control) as f64
 }
 
 /// A packet's wire length without what a switch may have cut: what a receiver checks length fields against.

@@ -43,12 +43,16 @@ pub struct DropCounts {
     pub random: u64,
     /// A silent switch, or one without a route.
     pub switch: u64,
+    /// Delivered with wrong bits: the receiver's ICRC check discarded it.
+    #[serde(default)]
+    pub corrupt: u64,
 }
 
 impl DropCounts {
     /// All together.
     pub fn total(&self) -> u64 {
-        self.queue_full + self.control_full + self.trimmed + self.link_down + self.random + self.switch
+        let queues = self.queue_full + self.control_full + self.trimmed;
+        queues + self.link_down + self.random + self.switch + self.corrupt
     }
 }
 
@@ -197,7 +201,7 @@ pub struct Results {
     pub data_packets: u64,
     /// Data packets sent again.
     pub retransmitted_packets: u64,
-    /// Control packets sent by hosts.
+    /// SACKs, ACKs, NACKs, NAKs and CNPs sent by hosts; probes are not among them.
     pub control_packets: u64,
     /// Packets trimmed.
     pub trims: u64,
@@ -205,7 +209,7 @@ pub struct Results {
     pub marks: u64,
     /// Pauses told to a port.
     pub pauses: u64,
-    /// Packets lost in the fabric.
+    /// Packets lost in the fabric, or discarded by receivers because the fabric changed their bits.
     pub drops: u64,
     /// The same by cause.
     pub drops_by_cause: DropCounts,

@@ -9,7 +9,7 @@ use super::results::{
 use crate::fabric::{PortId, Sim};
 use crate::host::{Transport, ideal_ns};
 use crate::scenario::{Built, TransportKind};
-use crate::workload::Exchange;
+use crate::workload::{Exchange, Message};
 
 /// Quantiles of a CDF.
 const CDF_POINTS: usize = 200;
@@ -46,6 +46,7 @@ pub(super) fn fabric_counts<T: Transport>(sim: &Sim<T>) -> (DropCounts, u64, u64
     for index in 0..sim.clos().switch_count() {
         drops.switch += sim.switch(index as usize).1.refused.iter().sum::<u64>();
     }
+    drops.corrupt = sim.counters().corrupt;
     (drops, trims, marks)
 }
 
@@ -94,10 +95,12 @@ pub(super) fn results<T: Transport>(
     let sent = sum.data + sum.retransmitted;
     let ports = || (0..sim.clos().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let packet = sim.host(0).packet_bytes();
-    let ideal = |bytes| ideal_ns(sim.clos(), packet, control_bytes, bytes);
+    let ideal =
+        |message: &Message| ideal_ns(sim.clos(), (message.src, message.dst), packet, control_bytes, message.bytes);
     let all: Vec<u32> = (0..exchange.messages().len() as u32).collect();
     let times = Times::of(exchange, &all, &ideal);
-    let end_ns = if exchange.is_done() { times.last_event } else { sim.now().as_nanos() };
+    let end_ns =
+        if exchange.is_done() { times.last_event.max(exchange.last_failure_ns()) } else { sim.now().as_nanos() };
     let bin_ns = exchange.bin_ns() as f64;
     let rate = |bins: &[u64]| bins.iter().map(|&bytes| bytes as f64 * 8.0 / bin_ns).collect();
     timeline.goodput_gbit_per_s = (0..exchange.groups().len()).map(|group| rate(exchange.bins(group))).collect();
@@ -176,38 +179,43 @@ struct Times {
     first_start: u64,
     last_arrival: u64,
     last_event: u64,
+    /// Something started and has not arrived: its bytes so far belong to the time up to the end.
+    unfinished: bool,
 }
 
 impl Times {
-    fn of(exchange: &Exchange, ids: &[u32], ideal: &impl Fn(u32) -> f64) -> Self {
+    fn of(exchange: &Exchange, ids: &[u32], ideal: &impl Fn(&Message) -> f64) -> Self {
         let (mut fct, mut slow) = (Vec::new(), Vec::new());
-        let (mut first_start, mut last_arrival, mut last_event) = (u64::MAX, 0, 0);
+        let (mut first_start, mut last_arrival, mut last_event, mut unfinished) = (u64::MAX, 0, 0, false);
         for &id in ids {
             let Some(start) = exchange.started(id) else { continue };
             first_start = first_start.min(start);
-            last_arrival = last_arrival.max(exchange.delivered(id).unwrap_or(0));
+            match exchange.delivered(id) {
+                Some(arrival) => last_arrival = last_arrival.max(arrival),
+                None => unfinished = true,
+            }
             let Some(end) = exchange.completed_at(id) else { continue };
             last_event = last_event.max(end);
             let ns = (end - start) as f64;
             fct.push(ns / 1e3);
-            slow.push(ns / ideal(exchange.message(id).bytes));
+            slow.push(ns / ideal(exchange.message(id)));
         }
         let completed = fct.len() as u64;
         let fct_us = Distribution::of(&mut fct);
         let at = |nth: usize| fct.get((nth * fct.len()).div_ceil(CDF_POINTS).max(1) - 1).copied();
         let cdf = (1..=CDF_POINTS).filter_map(at).collect();
         let slowdown = Distribution::of(&mut slow);
-        Self { fct_us, cdf, slowdown, completed, first_start, last_arrival, last_event }
+        Self { fct_us, cdf, slowdown, completed, first_start, last_arrival, last_event, unfinished }
     }
 
-    /// `bytes` over the time from the first start to the last arrival, or to `end_ns` if some never arrived.
+    /// `bytes` over the time from the first start to the last arrival, or to `end_ns` if something is still under way.
     fn goodput(&self, bytes: u64, end_ns: u64) -> f64 {
-        let end = if self.last_arrival > 0 { self.last_arrival } else { end_ns };
+        let end = if self.unfinished { end_ns } else { self.last_arrival };
         bytes as f64 * 8.0 / end.saturating_sub(self.first_start).max(1) as f64
     }
 }
 
-fn groups(exchange: &Exchange, end_ns: u64, ideal: &impl Fn(u32) -> f64) -> Vec<GroupReport> {
+fn groups(exchange: &Exchange, end_ns: u64, ideal: &impl Fn(&Message) -> f64) -> Vec<GroupReport> {
     let mut ids: Vec<Vec<u32>> = vec![Vec::new(); exchange.groups().len()];
     for (id, message) in (0..).zip(exchange.messages()) {
         ids[usize::from(message.group)].push(id);

@@ -96,6 +96,12 @@ impl Built {
         };
         clos.queue = queue(&scenario.queue, &clos, base_rtt_ns)?;
         let transport = match scenario.transport.kind {
+            TransportKind::Mrc if clos.queue.pfc.is_some() => {
+                return Err(Problem::new(
+                    "queue.pfc",
+                    "MRC hosts do not pause: pfc goes with transport.kind = \"roce\"",
+                ));
+            }
             TransportKind::Mrc => TransportSettings::Mrc(mrc(&scenario, &clos, base_rtt_ns)?),
             TransportKind::Roce => {
                 if matches!(clos.forwarding, Forwarding::Srv6 | Forwarding::Stev) {
@@ -106,7 +112,7 @@ impl Built {
             }
         };
         let links = links(&scenario, &clos)?;
-        let faults = faults::build(&scenario, &clos)?;
+        let faults = faults::build(&scenario, &clos, &links)?;
         let plan = traffic::build(&scenario, &clos, folder)?;
         let built = Self { scenario, clos, links, faults, plan, transport };
         built.check_memory()?;
@@ -205,7 +211,8 @@ fn clos(scenario: &Scenario) -> Result<Clos, Problem> {
 fn queue(keys: &QueueKeys, clos: &Clos, base_rtt_ns: u64) -> Result<QueueSpec, Problem> {
     let bdp = clos.host_link.rate_bps as f64 * base_rtt_ns as f64 / 8e9;
     let part = |share: f64| (bdp * share).clamp(4_200.0, f64::from(u32::MAX / 2)) as u32;
-    let data_bytes = keys.data_bytes.unwrap_or_else(|| part(5.0));
+    // What PFC lets in bounds a lossless queue: a limit of its own would drop what senders were allowed to send.
+    let data_bytes = keys.data_bytes.unwrap_or_else(|| if keys.pfc { u32::MAX / 2 } else { part(5.0) });
     let (min_bytes, max_bytes) =
         (keys.ecn_min_bytes.unwrap_or_else(|| part(0.2)), keys.ecn_max_bytes.unwrap_or_else(|| part(0.8)));
     if keys.ecn && min_bytes > max_bytes {
@@ -233,7 +240,7 @@ fn queue(keys: &QueueKeys, clos: &Clos, base_rtt_ns: u64) -> Result<QueueSpec, P
     }
     Ok(QueueSpec {
         data_bytes,
-        control_bytes: keys.control_bytes.unwrap_or(data_bytes),
+        control_bytes: keys.control_bytes.unwrap_or_else(|| keys.data_bytes.unwrap_or_else(|| part(5.0))),
         control_percent: (keys.control_percent > 0).then_some(keys.control_percent),
         ecn: keys.ecn.then_some(EcnSpec {
             min_bytes,

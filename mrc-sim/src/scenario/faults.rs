@@ -3,11 +3,14 @@
 use mrc_core::{Instant, Rng};
 
 use super::build::{nanos, probability, rate_bps};
+use super::timeline::{self, Effect, Span, Target};
 use super::{FaultKeys, FaultKind, FaultTier, Problem, Scenario};
-use crate::fabric::{Clos, Fault, Impairment, LinkId, LinkSpec, Loss, Tier};
+use crate::fabric::{Clos, Fault, LinkId, LinkSpec, Loss, Tier};
 
 /// Most faults of a scenario.
 const MOST: usize = 1_000_000;
+/// Links of a transceiver that does not say.
+const LANES: u32 = 4;
 
 /// The link of this name.
 pub(super) fn link(clos: &Clos, name: &str) -> Option<LinkId> {
@@ -30,17 +33,14 @@ impl FaultKind {
     }
 }
 
-/// A link or switch by number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Target {
-    Link(LinkId),
-    Switch(u32),
-}
-
-/// All faults of a scenario in the order of their keys.
-pub(super) fn build(scenario: &Scenario, clos: &Clos) -> Result<Vec<(Instant, Fault)>, Problem> {
+/// All faults of a scenario in the order of time, on a fabric whose `links` differ from their tier.
+pub(super) fn build(
+    scenario: &Scenario,
+    clos: &Clos,
+    links: &[(LinkId, LinkSpec)],
+) -> Result<Vec<(Instant, Fault)>, Problem> {
     let mut rng = Rng::new(scenario.seed ^ 0x66_6175_6c74);
-    let mut faults = Vec::new();
+    let (mut spans, mut most) = (Vec::new(), MOST);
     for (nth, keys) in scenario.fault.iter().enumerate() {
         let at = |name: &str| format!("fault[{nth}].{name}");
         check_keys(keys, &at)?;
@@ -55,23 +55,28 @@ pub(super) fn build(scenario: &Scenario, clos: &Clos) -> Result<Vec<(Instant, Fa
             return Err(Problem::new(at("times"), message));
         }
         let targets = targets(keys, clos, &mut rng, &at)?;
-        if faults.len() + targets.len() * times as usize * 2 > MOST {
-            return Err(Problem::new(at("times"), format_args!("more than {MOST} faults in all")));
-        }
+        let many = || Problem::new(at("times"), format_args!("more than {MOST} faults in all"));
+        most = most.checked_sub(targets.len().saturating_mul(times as usize)).ok_or_else(many)?;
+        // The lanes of a transceiver go together, other targets one by one.
+        let together =
+            if keys.kind == FaultKind::Transceiver { keys.lanes.unwrap_or(LANES).max(1) as usize } else { 1 };
+        let mut spread = 0;
         for (index, target) in targets.into_iter().enumerate() {
-            let spread = if within > 0 { rng.next_u64() % (within + 1) } else { 0 };
-            let begin = start + spread + stagger * index as u64 / u64::from(keys.lanes.unwrap_or(1).max(1));
-            let (strike, end) = effect(keys, clos, target, &at)?;
+            if within > 0 && index % together == 0 {
+                spread = rng.next_u64() % (within + 1);
+            }
+            let first = start + spread + stagger * (index / together) as u64;
+            let effect = effect(keys, target, &at)?;
             for repetition in 0..u64::from(times) {
-                let begin = begin + repetition * every;
-                faults.push((Instant::from_nanos(begin), strike));
-                if let Some(lasting) = lasting {
-                    faults.push((Instant::from_nanos(begin + lasting), end));
-                }
+                let begin = first + repetition * every;
+                spans.push(Span { target, effect, begin, end: lasting.map(|lasting| begin + lasting) });
             }
         }
     }
-    Ok(faults)
+    Ok(timeline::merge(&spans, |link| {
+        let tier = if clos.is_host_link(link) { clos.host_link } else { clos.fabric_link };
+        links.iter().rev().find(|(other, _)| *other == link).map_or(tier, |&(_, spec)| spec)
+    }))
 }
 
 fn check_keys(keys: &FaultKeys, at: &impl Fn(&str) -> String) -> Result<(), Problem> {
@@ -145,17 +150,27 @@ fn transceivers(
     rng: &mut Rng,
     at: &impl Fn(&str) -> String,
 ) -> Result<Vec<Target>, Problem> {
-    let lanes = keys.lanes.unwrap_or(4);
+    let lanes = keys.lanes.unwrap_or(LANES);
     let up = keys.tier.unwrap_or_default() == FaultTier::Fabric;
     let width = if up { u32::from(clos.t1) } else { clos.hosts_per_t0() };
     if lanes == 0 || lanes > width {
         return Err(Problem::new(at("lanes"), format_args!("{lanes}: a leaf has {width} links there; 1 to {width}")));
     }
+    let each = width / lanes;
+    let all = u32::from(clos.planes) * u32::from(clos.t0) * each;
+    let count = keys.random.unwrap_or(1);
+    if count > all {
+        return Err(Problem::new(at("random"), format_args!("{count} of {all}: the fabric has no more transceivers")));
+    }
+    let mut chosen: Vec<u32> = (0..all).collect();
     let mut targets = Vec::new();
-    for _ in 0..keys.random.unwrap_or(1) {
-        let plane = rng.below(clos.planes.into()) as u8;
-        let t0 = rng.below(clos.t0.into()) as u16;
-        let first = rng.below(width / lanes) * lanes;
+    for nth in 0..count {
+        let other = nth + rng.below(all - nth);
+        chosen.swap(nth as usize, other as usize);
+        let module = chosen[nth as usize];
+        let (plane, t0) = (module / each / u32::from(clos.t0), module / each % u32::from(clos.t0));
+        let (plane, t0) = (plane as u8, t0 as u16);
+        let first = module % each * lanes;
         for lane in first..first + lanes {
             targets.push(Target::Link(match up {
                 true => clos.fabric_link_id(plane, t0, lane as u16),
@@ -166,44 +181,26 @@ fn transceivers(
     Ok(targets)
 }
 
-/// What strikes a target, and what ends it.
-fn effect(
-    keys: &FaultKeys,
-    clos: &Clos,
-    target: Target,
-    at: &impl Fn(&str) -> String,
-) -> Result<(Fault, Fault), Problem> {
-    let link = match target {
-        Target::Switch(index) if keys.kind == FaultKind::SwitchDown => {
-            return Ok((Fault::SwitchDown(index), Fault::SwitchUp(index)));
-        }
-        Target::Switch(index) => return Ok((Fault::Silent(index), Fault::Loud(index))),
-        Target::Link(link) => link,
-    };
+/// What strikes a target.
+fn effect(keys: &FaultKeys, target: Target, at: &impl Fn(&str) -> String) -> Result<Effect, Problem> {
     let needed = |name: &str, value: Option<f64>| {
         value.ok_or_else(|| Problem::new(at(name), format_args!("a fault of kind `{}` needs it", keys.kind.name())))
     };
-    let good = Impairment::default();
-    let bad = match keys.kind {
-        FaultKind::Loss => Impairment { loss: loss(keys, at)?, ..good },
-        FaultKind::Corruption => {
-            let corruption = probability(at("probability"), needed("probability", keys.probability)?)?;
-            Impairment { corruption, ..good }
+    Ok(match (target, keys.kind) {
+        (Target::Switch(_), FaultKind::SwitchDown) => Effect::Down,
+        (Target::Switch(_), _) => Effect::Silent,
+        (_, FaultKind::Loss) => Effect::Loss(loss(keys, at)?),
+        (_, FaultKind::Corruption) => {
+            Effect::Corruption(probability(at("probability"), needed("probability", keys.probability)?)?)
         }
-        FaultKind::Jitter => {
+        (_, FaultKind::Jitter) => {
             let ns = nanos(at("jitter_us"), needed("jitter_us", keys.jitter_us)?)?;
             let most = || Problem::new(at("jitter_us"), "at most 2e6 us");
-            let jitter_ns = u32::try_from(ns).ok().filter(|&ns| ns < 2_000_000_000).ok_or_else(most)?;
-            Impairment { jitter_ns, ..good }
+            Effect::Jitter(u32::try_from(ns).ok().filter(|&ns| ns < 2_000_000_000).ok_or_else(most)?)
         }
-        FaultKind::Slow => {
-            let rate_bps = rate_bps(at("gbps"), needed("gbps", keys.gbps)?)?;
-            let whole = if clos.is_host_link(link) { clos.host_link } else { clos.fabric_link };
-            return Ok((Fault::Degrade(link, LinkSpec { rate_bps, ..whole }), Fault::Degrade(link, whole)));
-        }
-        _ => return Ok((Fault::Cut(link), Fault::Heal(link))),
-    };
-    Ok((Fault::Impair(link, bad), Fault::Impair(link, good)))
+        (_, FaultKind::Slow) => Effect::Rate(rate_bps(at("gbps"), needed("gbps", keys.gbps)?)?),
+        _ => Effect::Down,
+    })
 }
 
 fn loss(keys: &FaultKeys, at: &impl Fn(&str) -> String) -> Result<Loss, Problem> {

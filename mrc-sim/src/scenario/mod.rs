@@ -16,6 +16,7 @@ mod faults;
 mod load;
 mod roce;
 mod schema;
+mod timeline;
 mod traffic;
 
 use schemars::JsonSchema;
@@ -184,12 +185,13 @@ pub enum VictimKey {
     ArrivingOrAny,
 }
 
-/// `[queue]`. Thresholds left out follow the recommendations for MRC fabrics, in units of what one plane holds in a round
+/// `[queue]`. Thresholds left out follow the recommendations for MRC fabrics, in units of what one plane holds in a
+/// round
 /// trip (plane BDP).
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueKeys {
-    /// Bytes of the data class; 5 plane BDP by default.
+    /// Bytes of the data class; 5 plane BDP by default, with `pfc` as many as PFC lets in.
     pub data_bytes: Option<u32>,
     /// Bytes of the control class; as many by default.
     pub control_bytes: Option<u32>,
@@ -217,7 +219,7 @@ pub struct QueueKeys {
     pub trim_victim: VictimKey,
     /// Whether the last switch says that it was the last.
     pub trim_last_hop_code: bool,
-    /// Whether switches pause their neighbours (PFC).
+    /// Whether switches pause their neighbours (PFC); for RoCE hosts, which listen.
     pub pfc: bool,
     /// Data from one port at which its sender is paused; half a plane BDP by default.
     pub pfc_xoff_bytes: Option<u32>,
@@ -376,7 +378,8 @@ pub struct MrcKeys {
     pub exponential_retries: u8,
     /// Acknowledge after so many bytes.
     pub sack_bytes: u32,
-    /// Packets that must have overtaken one before it counts as lost, at least; by default as many as the largest window
+    /// Packets that must have overtaken one before it counts as lost, at least; by default as many as the largest
+    /// window
     /// of congestion control holds. The engine's own default, 3, leaves it to `reorder_windows` of the present window:
     /// when that shrinks, what left under the larger one counts as lost and retires its paths, though it only queues.
     pub reorder_packets: Option<u16>,
@@ -598,7 +601,7 @@ pub struct FaultKeys {
     pub kind: FaultKind,
     /// When it strikes.
     pub at_us: f64,
-    /// At a random time up to this much later, for each target; 0 by default.
+    /// At a random time up to this much later, for each target (the links of a transceiver together); 0 by default.
     pub within_us: Option<f64>,
     /// For how long; for ever by default.
     pub for_us: Option<f64>,
@@ -614,7 +617,7 @@ pub struct FaultKeys {
     pub times: Option<u32>,
     /// Time between two repetitions.
     pub every_us: Option<f64>,
-    /// Links of a transceiver; 4 by default.
+    /// Links of a transceiver; 4 by default. Without `random` there is one transceiver, with it so many different ones.
     pub lanes: Option<u32>,
     /// Probability of loss or corruption.
     pub probability: Option<f64>,

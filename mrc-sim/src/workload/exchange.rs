@@ -65,6 +65,7 @@ pub struct Exchange {
     completed: u32,
     failed: u32,
     failures: Vec<Failure>,
+    last_failure_ns: u64,
 }
 
 impl Exchange {
@@ -97,6 +98,7 @@ impl Exchange {
             completed: 0,
             failed: 0,
             failures: Vec::new(),
+            last_failure_ns: 0,
         };
         for id in 0..exchange.messages.len() as u32 {
             if exchange.states[id as usize].waits == 0 {
@@ -177,6 +179,7 @@ impl Exchange {
         }
         state.failed = true;
         self.failed += 1;
+        self.last_failure_ns = self.last_failure_ns.max(now.as_nanos());
         self.under_way = self.under_way.saturating_sub(1);
         if self.failures.len() < KEPT_FAILURES {
             self.failures.push(Failure { message: id, at_ns: now.as_nanos(), why: why() });
@@ -186,6 +189,11 @@ impl Exchange {
     /// Messages completed at their sender.
     pub fn completed(&self) -> u32 {
         self.completed
+    }
+
+    /// When the last message was given up; 0 if none was.
+    pub fn last_failure_ns(&self) -> u64 {
+        self.last_failure_ns
     }
 
     /// Messages given up.

@@ -266,7 +266,6 @@ impl RoceTransport {
             }
             return;
         }
-        self.counters.lost_timeout += slot.sender.in_flight();
         slot.sender.on_timeout();
         self.arm(now, qp);
         self.list(now, qp);
@@ -294,7 +293,6 @@ impl RoceTransport {
         let slot = &mut self.qps[header.qp as usize];
         let before = slot.sender.in_flight();
         let Some(lost) = slot.sender.on_ack(header.psn, hole, seen) else { return };
-        self.counters.lost_inferred += u64::from(lost);
         while let Some(done) = slot.sender.take_done() {
             exchange.on_acked(now, done.message, done.bytes);
         }
@@ -318,7 +316,7 @@ impl RoceTransport {
             let slot = &mut self.qps[qp as usize];
             slot.listed = false;
             let Some(data) = slot.sender.take() else { continue };
-            let Outgoing { psn, message, offset, len, first, last, again } = data;
+            let Outgoing { psn, message, offset, len, first, last, again, timer } = data;
             // A full window asks too, or a coalescing receiver would let it stand.
             let ack_req = last || !slot.sender.is_ready();
             let header =
@@ -327,6 +325,8 @@ impl RoceTransport {
             out.payload = payload_tag(self.index, message, offset, len);
             if again {
                 self.counters.retransmitted += 1;
+                self.counters.lost_timeout += u64::from(timer);
+                self.counters.lost_inferred += u64::from(!timer);
             } else {
                 self.counters.data += 1;
             }

@@ -36,6 +36,8 @@ pub(super) struct Outgoing {
     pub(super) first: bool,
     pub(super) last: bool,
     pub(super) again: bool,
+    /// It goes again because a timer ran out, not because the receiver reported a hole.
+    pub(super) timer: bool,
 }
 
 /// The sending half.
@@ -60,6 +62,8 @@ pub(super) struct Sender {
     holes_below: u64,
     /// Selective repeat: next packet to look at for sending again.
     again: u64,
+    /// Packets before it that go again do so because a timer ran out.
+    timer_below: u64,
     /// Timeouts in a row.
     pub(super) retries: u32,
 }
@@ -78,6 +82,7 @@ impl Sender {
             arrived: VecDeque::new(),
             holes_below: 0,
             again: 0,
+            timer_below: 0,
             retries: 0,
         }
     }
@@ -127,7 +132,16 @@ impl Sender {
         let done = (psn - segment.first) * u64::from(self.mtu);
         let len = (u64::from(segment.bytes) - done).min(u64::from(self.mtu)) as u32;
         let (first, last) = (psn == segment.first, psn + 1 == segment.end);
-        Some(Outgoing { psn, message: segment.message, offset: segment.offset + done, len, first, last, again })
+        Some(Outgoing {
+            psn,
+            message: segment.message,
+            offset: segment.offset + done,
+            len,
+            first,
+            last,
+            again,
+            timer: again && psn < self.timer_below,
+        })
     }
 
     /// All packets before `upto` have arrived, by the 24 bits of an acknowledgement; with a hole, that one is missing, and
@@ -150,6 +164,7 @@ impl Sender {
                 (Recovery::GoBackN, _) => {
                     lost = self.next > self.una;
                     self.next = self.una;
+                    self.timer_below = self.una;
                 }
                 (Recovery::SelectiveRepeat, Some(seen)) if seen > self.una && seen < self.sent => {
                     let at = (seen - self.una) as usize;
@@ -179,10 +194,14 @@ impl Sender {
     pub(super) fn on_timeout(&mut self) {
         self.retries += 1;
         match self.recovery {
-            Recovery::GoBackN => self.next = self.una,
+            Recovery::GoBackN => {
+                self.next = self.una;
+                self.timer_below = self.sent;
+            }
             Recovery::SelectiveRepeat => {
                 self.again = self.una;
                 self.holes_below = self.holes_below.max(self.una + 1).min(self.sent);
+                self.timer_below = self.holes_below;
             }
         }
     }

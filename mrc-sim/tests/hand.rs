@@ -1,0 +1,126 @@
+//! Runs whose results can be reckoned by hand: times to the nanosecond, rates no higher than the links, nothing lost that
+//! must not be, and losses by what took them.
+
+use std::path::Path;
+
+use mrc_sim::run::{Options, Results, run};
+use mrc_sim::scenario::load_str;
+
+fn play(text: &str) -> Results {
+    let built = load_str("test.toml", text, Path::new("."), &[], Some(3)).unwrap_or_else(|error| panic!("{error}"));
+    run(&built, &Options::default(), &mut |_| {}).expect("a run").results
+}
+
+/// One packet of RoCE and its acknowledgement over `fabric_hops` links between switches, all of 100 Gb/s and 500 ns, and
+/// switches of 500 ns: in nanoseconds.
+fn one_packet_ns(fabric_hops: u64) -> u64 {
+    // Ethernet 14, IPv6 40, UDP 8, BTH 12, RETH 16, ICRC 4 around 4096; an ACK has an AETH of 4 in place of the RETH.
+    let (data, ack) = (14 + 40 + 8 + 12 + 16 + 4096 + 4u64, 14 + 40 + 8 + 12 + 4 + 4u64);
+    let links = 2 + fabric_hops;
+    let bits = |bytes: u64| links * bytes * 8;
+    (bits(data) + bits(ack)) / 100 + 2 * links * 500 + 2 * (links - 1) * 500
+}
+
+#[test]
+fn a_packet_needs_its_serialisations_delays_and_switches_and_that_is_no_slowdown() {
+    let shapes = [("t0 = 1", 0, 1), ("shape = \"dumbbell\"", 1, 2), ("t0 = 2", 2, 2)];
+    for (shape, hops, to) in shapes {
+        for kind in ["roce", "mrc"] {
+            let results = play(&format!(
+                "[topology]\n{shape}\n[transport]\nkind = \"{kind}\"\n[queue]\necn = false\n\
+                 [[workload]]\nfrom = 0\nto = {to}\nbytes = 4096\n"
+            ));
+            let ns = results.fct_us.max * 1e3;
+            let most = if kind == "roce" { 8.0 } else { 80.0 };
+            let hand = one_packet_ns(hops) as f64;
+            assert!((-8.0..=most).contains(&(ns - hand)), "{kind} {shape}: {ns} ns, by hand {hand}");
+            // Rounding apart; MRC's Port Status Updates share the links.
+            assert!((0.999..1.03).contains(&results.slowdown.max), "{kind} {shape}: {:?}", results.slowdown);
+        }
+    }
+}
+
+#[test]
+fn a_message_under_way_at_the_limit_does_not_raise_the_goodput() {
+    let results = play(
+        "limit_us = 500\n[topology]\nshape = \"dumbbell\"\n[[workload]]\nfrom = 0\nto = 2\nbytes = 1000\n\
+         [[workload]]\nfrom = 1\nto = 3\nbytes = 1000000000\n",
+    );
+    assert_eq!((results.completed, results.finished), (1, false));
+    assert!((80.0..100.0).contains(&results.goodput_gbit_per_s), "{} Gb/s", results.goodput_gbit_per_s);
+}
+
+#[test]
+fn pfc_loses_nothing_however_many_senders_and_links_that_flap_stay_usable() {
+    let incast = "limit_us = 100000\n[topology]\nhosts_per_t0 = 8\n[queue]\npfc = true\ntrim = false\n[transport]\nkind = \"roce\"\n\
+                  [transport.roce]\ncc = \"none\"\n[[workload]]\nkind = \"incast\"\nbytes = 500000\n";
+    let results = play(incast);
+    assert!(results.finished && results.pauses > 0);
+    assert_eq!((results.drops, results.retransmitted_packets), (0, 0));
+    // Senders are paused all the time: a cut meets their links while they are.
+    for at_us in [20, 50, 100, 200] {
+        for for_us in [0, 1, 3, 10] {
+            let fault = format!(
+                "[[fault]]\nkind = \"link-down\"\ntier = \"host\"\nrandom = 8\nat_us = {at_us}\nfor_us = {for_us}\n"
+            );
+            let results = play(&format!("{incast}{fault}"));
+            assert!(results.finished && results.failed == 0, "cut at {at_us} us for {for_us} us");
+            assert_eq!(results.drops, results.drops_by_cause.link_down, "{:?}", results.drops_by_cause);
+        }
+    }
+}
+
+#[test]
+fn corrupt_packets_count_as_drops_and_faults_of_one_link_add_up() {
+    let stream = "[topology]\nshape = \"dumbbell\"\n[[workload]]\nfrom = 0\nto = 2\nbytes = 8000000\n";
+    let on = |kind: &str, rest: &str| format!("[[fault]]\nkind = \"{kind}\"\ntarget = [\"p0-t0a-t0b\"]\n{rest}\n");
+    let corruption = on("corruption", "probability = 0.02");
+    let corrupt = play(&format!("{stream}{corruption}"));
+    assert!(corrupt.drops_by_cause.corrupt > 20 && corrupt.drops == corrupt.drops_by_cause.corrupt);
+    let (loss, jitter) = (on("loss", "probability = 0.02"), on("jitter", "jitter_us = 1"));
+    let all = play(&format!("{stream}{corruption}{loss}{jitter}"));
+    assert!(all.drops_by_cause.corrupt > 20 && all.drops_by_cause.random > 20, "{:?}", all.drops_by_cause);
+    // A link that slows down for a while returns to its own rate, not to that of its tier.
+    let own = "[[link]]\nname = [\"p0-t0a-t0b\"]\ngbps = 20\n";
+    let plain = play(&format!("{stream}{own}"));
+    let slow = play(&format!("{stream}{own}{}", on("slow", "gbps = 10\nat_us = 100\nfor_us = 100")));
+    let lost = slow.fct_us.max - plain.fct_us.max;
+    assert!((30.0..80.0).contains(&lost), "half the rate for 100 us costs 50 us: {lost}");
+}
+
+#[test]
+fn retransmissions_of_roce_have_a_cause_each() {
+    for recovery in ["go-back-n", "selective-repeat"] {
+        let results = play(&format!(
+            "[transport]\nkind = \"roce\"\n[transport.roce]\nrecovery = \"{recovery}\"\n[[workload]]\nbytes = 8000000\n\
+             [[fault]]\nkind = \"loss\"\nprobability = 0.01\n"
+        ));
+        let causes = results.losses_by_cause;
+        assert!(results.retransmitted_packets > 0);
+        assert_eq!(
+            causes.inferred + causes.nack + causes.timeout,
+            results.retransmitted_packets,
+            "{recovery}: {causes:?}"
+        );
+    }
+}
+
+#[test]
+fn the_lanes_of_a_transceiver_go_together() {
+    // Without a spread every lane of the two goes at its time; what is left of the leaf's four uplinks carries on.
+    let built = load_str(
+        "test.toml",
+        "[topology]\nhosts_per_t0 = 8\n[[workload]]\nbytes = 1000\n[[fault]]\nkind = \"transceiver\"\nrandom = 4\n\
+         stagger_us = 10\nwithin_us = 5\n",
+        Path::new("."),
+        &[],
+        Some(3),
+    )
+    .unwrap();
+    let times: Vec<u64> = built.faults.iter().map(|(at, _)| at.as_nanos()).collect();
+    assert_eq!(times.len(), 16, "all four transceivers of the fabric, once each");
+    for (nth, lanes) in times.chunks(4).enumerate() {
+        assert!(lanes.iter().all(|at| *at == lanes[0]), "{lanes:?}");
+        assert!((10_000 * nth as u64..=10_000 * nth as u64 + 5_000).contains(&lanes[0]), "{lanes:?}");
+    }
+}
