@@ -29,7 +29,13 @@ struct Cli {
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
     match cmd::run(Cli::parse().command) {
-        Ok(code) => code,
+        Ok(code) => match out::lost() {
+            None => code,
+            Some(error) => {
+                eprintln!("mrc: cannot write to standard output: {error}");
+                ExitCode::FAILURE
+            }
+        },
         Err(error) => {
             eprintln!("mrc: {error:#}");
             ExitCode::FAILURE

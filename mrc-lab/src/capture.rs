@@ -139,7 +139,10 @@ fn record(
 /// The file cannot be written.
 pub fn write_pcapng(path: &Path, interface: &str, snaplen: u32, packets: &[CapturedPacket]) -> Result<(), LabError> {
     let failed = |source| LabError::Os { what: format!("writing {}", path.display()), source };
-    let broken = |error: pcap_file::PcapError| failed(std::io::Error::other(error.to_string()));
+    let broken = |error: pcap_file::PcapError| match error {
+        pcap_file::PcapError::IoError(error) => failed(error),
+        error => failed(std::io::Error::other(error.to_string())),
+    };
     let file = std::io::BufWriter::new(File::create(path).map_err(failed)?);
     let mut writer = PcapNgWriter::new(file).map_err(broken)?;
     let nanoseconds = InterfaceDescriptionOption::IfTsResol(9);

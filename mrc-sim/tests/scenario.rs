@@ -112,11 +112,19 @@ fn a_trace_file_waits_for_its_lines() {
 #[test]
 fn mistakes_are_named_with_file_line_and_key() {
     for (text, place, says) in [
-        ("seed = 1\n[topology]\nplains = 2\n", "test.toml:3: plains: ", "planes"),
-        ("[topology]\nplanes = -1\n", "test.toml:2: planes: ", "-1"),
-        ("[topology]\nforwarding = \"magic\"\n", "test.toml:2: forwarding: ", "round-robin"),
+        ("seed = 1\n[topology]\nplains = 2\n", "test.toml:3: topology.plains: ", "planes"),
+        ("[topology]\nplanes = -1\n", "test.toml:2: topology.planes: ", "`-1`, expected a whole number, 0 to 255"),
+        ("[topology]\nforwarding = \"magic\"\n", "test.toml:2: topology.forwarding: ", "round-robin"),
         ("[topology]\nplanes = 9\n", "test.toml:2: topology.planes: ", "8 ports"),
-        ("[topology]\nhosts_per_t0 = 257\nt1 = 4\n", "test.toml:1: topology: ", "256 hosts"),
+        ("[topology]\nhosts_per_t0 = 257\nt1 = 4\n", "test.toml:2: topology.hosts_per_t0: ", "256 hosts"),
+        ("[topology]\nhosts_per_t0 = 257\n", "test.toml:2: topology.hosts_per_t0: ", "at most 256"),
+        ("[topology]\nplanes = 0\n", "test.toml:2: topology.planes: ", "1 to 8"),
+        ("[topology]\nt0 = 300\n", "test.toml:2: topology.t0: ", "1 to 256"),
+        ("[topology]\nt1 = 2\noversubscription = 4\n", "test.toml:3: topology.oversubscription: ", "one of both"),
+        ("[topology]\nshape = \"dumbbell\"\noversubscription = 4\n", "test.toml:3: topology.overs", "fabric_gbps"),
+        ("[topology]\nshape = \"dumbbell\"\nt0 = 4\n", "test.toml:3: topology.t0: ", "has 2"),
+        ("[queue]\ntrim = false\npfc = true\n", "test.toml:3: queue.pfc: ", "roce"),
+        ("[[fault]]\n[[fault]]\nat_us = \"x\"\n", "test.toml:3: fault[1].at_us: ", "expected a number"),
         ("[queue]\necn_min_bytes = 9\necn_max_bytes = 8\n", "test.toml:2: queue.ecn_min_bytes: ", "at most"),
         ("[transport.mrc]\nmtu = 1500\n", "test.toml:2: transport.mrc.mtu: ", "4096"),
         ("[transport.mrc]\nwindow_packets = 100\n", "test.toml:2: transport.mrc.window_packets: ", "128 times"),
@@ -162,7 +170,7 @@ fn mistakes_are_named_with_file_line_and_key() {
 #[test]
 fn changes_from_the_command_line_are_checked_too() {
     for (set, place, says) in [
-        ("queue.trim=perhaps", "--set: queue.trim: ", "bool"),
+        ("queue.trim=perhaps", "--set: queue.trim: ", "true or false"),
         ("queue.trimm=true", "--set: queue.trimm: ", "trim"),
         ("topology.planes=9", "--set: topology.planes: ", "8 ports"),
         ("workload.3.bytes=9", "--set: workload.3.bytes=9: ", "list of 1"),

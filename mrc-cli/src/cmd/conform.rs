@@ -13,7 +13,7 @@ use crate::conform::link::{Driver, Lines};
 use crate::conform::report::Report;
 use crate::conform::serve::{Serve, serve};
 use crate::conform::tester::{Door, Tester};
-use crate::out::outln;
+use crate::out::{out, outln};
 
 /// Plays the conformance scripts against an MRC endpoint over a wire, or against the engine in virtual time.
 #[derive(clap::Args)]
@@ -102,7 +102,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        print!("{}", report.summary());
+        out!("{}", report.summary());
     }
     let good = report.failed == 0 && report.broken == 0;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

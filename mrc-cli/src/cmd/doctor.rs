@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::out::outln;
+use crate::out::{out, outln};
 use mrc_afxdp::{Interface, probe};
 use mrc_verbs_shim::host::HostFile;
 use serde::Serialize;
@@ -40,7 +40,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        print!("{report}");
+        out!("{report}");
     }
     Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

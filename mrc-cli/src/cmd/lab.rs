@@ -9,7 +9,7 @@ use clap::Subcommand;
 use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate, parse_size};
 
 use crate::demo::Interrupt;
-use crate::out::outln;
+use crate::out::{out, outln};
 use crate::session::lab_host;
 use crate::trial;
 
@@ -315,7 +315,7 @@ fn run_trial(seconds: u64, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         outln!("{}", serde_json::to_string(&report)?);
     } else {
-        print!("{}", report.table());
+        out!("{}", report.table());
     }
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

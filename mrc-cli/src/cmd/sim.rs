@@ -129,12 +129,23 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         Some(path) if path == Path::new("-") => outln!("{}", serde_json::to_string(&results)?),
         Some(path) => {
             let text = serde_json::to_string_pretty(&results)?;
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            keep(path, &text)?;
             print(&results);
         }
         None => print(&results),
     }
     Ok(if results.failed == 0 && results.misplaced == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Writes a file whole or not at all: half of one would be taken for results.
+fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).or_else(|error| {
+        let regular = std::fs::metadata(path).is_ok_and(|file| file.is_file());
+        if regular {
+            let _ = std::fs::remove_file(path);
+        }
+        Err(error).with_context(|| format!("cannot write {}", path.display()))
+    })
 }
 
 /// Runs with a progress bar on a terminal.

@@ -11,7 +11,9 @@ use super::{
     CcKey, ForwardingKey, LossActionKey, Problem, QueueKeys, Scenario, SelectorKey, Shape, TransportKind, VictimKey,
     faults, roce, traffic,
 };
-use crate::fabric::{Clos, EcnSpec, Fault, Forwarding, LinkId, LinkSpec, PfcSpec, QueueSpec, TrimSpec, TrimVictim};
+use crate::fabric::{
+    Clos, EcnSpec, Fault, Forwarding, LinkId, LinkSpec, PfcSpec, QueueSpec, TopologyError, TrimSpec, TrimVictim,
+};
 use crate::host::{MrcSettings, RoceSettings, WireSizes};
 use crate::workload::Plan;
 
@@ -159,20 +161,35 @@ fn clos(scenario: &Scenario) -> Result<Clos, Problem> {
         None => host_delay,
     };
     let t0 = if keys.shape == Shape::Dumbbell { 2 } else { keys.t0 };
+    let over = keys.oversubscription;
+    if !over.is_finite() || over <= 0.0 {
+        return Err(Problem::new("topology.oversubscription", format_args!("{over}: must be above 0")));
+    }
+    if keys.shape == Shape::Dumbbell && over != 1.0 {
+        let message = format_args!("{over}: a dumbbell has one link between its switches: set fabric_gbps");
+        return Err(Problem::new("topology.oversubscription", message));
+    }
+    if keys.shape == Shape::Dumbbell && keys.t0 != 2 {
+        return Err(Problem::new("topology.t0", format_args!("{}: a dumbbell has 2; leave the key out", keys.t0)));
+    }
+    let need = (f64::from(keys.hosts_per_t0) * host_rate as f64 / fabric_rate as f64 / over).ceil().max(1.0);
     let t1 = match (keys.shape, keys.t1) {
         (Shape::Dumbbell, None | Some(0)) => 0,
         (Shape::Dumbbell, Some(t1)) => {
             return Err(Problem::new("topology.t1", format_args!("{t1}: a dumbbell has no T1; leave the key out")));
         }
-        (Shape::Clos, Some(t1)) => t1,
-        (Shape::Clos, None) => {
-            let over = keys.oversubscription;
-            if !over.is_finite() || over <= 0.0 {
-                return Err(Problem::new("topology.oversubscription", format_args!("{over}: must be above 0")));
-            }
-            let need = f64::from(keys.hosts_per_t0) * host_rate as f64 / fabric_rate as f64 / over;
-            if t0 == 1 { 0 } else { need.ceil().clamp(1.0, 65_535.0) as u16 }
+        (Shape::Clos, Some(t1)) if over != 1.0 && f64::from(t1) != need => {
+            let message =
+                format_args!("{over} asks for {need} T1s, and t1, here or in the preset, says {t1}: give one of both");
+            return Err(Problem::new("topology.oversubscription", message));
         }
+        (Shape::Clos, Some(t1)) => t1,
+        (Shape::Clos, None) if t0 == 1 => 0,
+        (Shape::Clos, None) if need > 256.0 => {
+            let message = format_args!("{} hosts below a leaf ask for {need} T1s; at most 256", keys.hosts_per_t0);
+            return Err(Problem::new("topology.hosts_per_t0", message));
+        }
+        (Shape::Clos, None) => need as u16,
     };
     let clos = Clos {
         planes: keys.planes,
@@ -200,11 +217,21 @@ fn clos(scenario: &Scenario) -> Result<Clos, Problem> {
     if keys.shape == Shape::Clos && t0 > 1 && t1 == 0 {
         return Err(Problem::new("topology.t1", "0: leaves without a spine cannot reach each other"));
     }
-    clos.validate().map_err(|error| Problem::new("topology", error))?;
-    if usize::from(clos.planes) > mrc_core::MAX_PORTS {
-        let most = mrc_core::MAX_PORTS;
-        return Err(Problem::new("topology.planes", format_args!("{}: a host has at most {most} ports", clos.planes)));
+    let most = mrc_core::MAX_PORTS;
+    if !(1..=most).contains(&usize::from(clos.planes)) {
+        let message = format_args!("{}: 1 to {most}: a host has at most {most} ports", clos.planes);
+        return Err(Problem::new("topology.planes", message));
     }
+    clos.validate().map_err(|error| {
+        let key = match error {
+            TopologyError::Planes(_) => "topology.planes",
+            TopologyError::T0(_) => "topology.t0",
+            TopologyError::T1(_) => "topology.t1",
+            TopologyError::Hosts(_) => "topology.hosts_per_t0",
+            TopologyError::Rate => "topology",
+        };
+        Problem::new(key, error)
+    })?;
     Ok(clos)
 }
 

@@ -104,7 +104,7 @@ pub fn load_str(
         file: "--set".to_owned(),
         line: None,
         key: changed.join(", "),
-        message: error.message().to_owned(),
+        message: plain_types(error.message()),
     })?;
     scenario.seed = seed.unwrap_or(scenario.seed);
     let folder: PathBuf = folder.to_owned();
@@ -154,6 +154,24 @@ fn merge(base: &mut Table, over: Table) {
     }
 }
 
+/// A message of the parser without the names that Rust has for types.
+fn plain_types(message: &str) -> String {
+    let mut text = message.replace('\n', " ").replace("` as i128", "`");
+    for (name, plain) in [
+        ("u8", "a whole number, 0 to 255"),
+        ("u16", "a whole number, 0 to 65535"),
+        ("u32", "a whole number, 0 to 4294967295"),
+        ("u64", "a whole number from 0 on"),
+        ("f64", "a number"),
+        ("a boolean", "true or false"),
+    ] {
+        if let Some(start) = text.strip_suffix(&format!("expected {name}")) {
+            text = format!("{start}expected {plain}");
+        }
+    }
+    text
+}
+
 struct Source<'a> {
     file: &'a str,
     text: &'a str,
@@ -167,17 +185,25 @@ impl Source<'_> {
     fn parse_error(&self, error: &toml::de::Error) -> ScenarioError {
         let span = error.span();
         let line = span.as_ref().map(|span| self.line_of(span.start));
-        // The key is what stands before the first `=` of the line, or the whole header of a table.
-        let key = line.and_then(|line| self.text.lines().nth(line - 1)).map_or("", |line| {
-            let key = line.split('=').next().unwrap_or_default();
-            key.trim().trim_matches(|c| c == '[' || c == ']')
-        });
-        ScenarioError {
-            file: self.file.to_owned(),
-            line,
-            key: key.to_owned(),
-            message: error.message().replace('\n', " "),
+        let key = line.map(|line| self.key_at(line)).unwrap_or_default();
+        ScenarioError { file: self.file.to_owned(), line, key, message: plain_types(error.message()) }
+    }
+
+    /// The key that a line sets: what stands before the first `=`, below the header above it; or that header itself.
+    fn key_at(&self, line: usize) -> String {
+        let header = |line: &str| line.trim_start().starts_with('[').then(|| line.trim().to_owned());
+        let name = |header: &str| header.trim_matches(|c| c == '[' || c == ']').trim().to_owned();
+        let lines: Vec<&str> = self.text.lines().take(line).collect();
+        let Some((last, above)) = lines.split_last() else { return String::new() };
+        if let Some(header) = header(last) {
+            return name(&header);
         }
+        let key = last.split('=').next().unwrap_or_default().trim();
+        let Some(table) = above.iter().rev().find_map(|line| header(line)) else { return key.to_owned() };
+        let of_list = table.starts_with("[[");
+        let nth = above.iter().filter_map(|line| header(line)).filter(|other| *other == table).count() - 1;
+        let table = name(&table);
+        if of_list { format!("{table}[{nth}].{key}") } else { format!("{table}.{key}") }
     }
 
     /// Finds the line of a problem's key.

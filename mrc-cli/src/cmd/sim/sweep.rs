@@ -277,8 +277,7 @@ fn keep_manifest(out: &Path, manifest: &Manifest) -> anyhow::Result<()> {
         );
         return Ok(());
     }
-    std::fs::write(&path, serde_json::to_string_pretty(manifest)?)
-        .with_context(|| format!("cannot write {}", path.display()))
+    super::keep(&path, &serde_json::to_string_pretty(manifest)?)
 }
 
 fn run_points(
