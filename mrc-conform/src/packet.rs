@@ -73,6 +73,12 @@ impl Packet {
         })
     }
 
+    /// Bits of the field that [`Packet::find`] finds.
+    pub fn width(&self, name: &str) -> Option<u8> {
+        let At { layer, field } = self.find(name)?;
+        Some(self.layers.get(layer)?.layout.fields.get(field)?.bits)
+    }
+
     /// Value of a field as it stands in its bits.
     pub fn get(&self, name: &str) -> Option<u128> {
         let at = self.find(name)?;

@@ -301,7 +301,8 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
     let mut fields = Vec::new();
     for item in words {
         let (name, value) = item.split_once('=').unwrap_or((item, "1"));
-        if !PSEUDO.contains(&name) && template.find(name).is_none() && v4.find(name).is_none() {
+        let bits = template.width(name).max(v4.width(name));
+        if !PSEUDO.contains(&name) && bits.is_none() {
             return Err(format!("a {} has no field `{name}`", kind.name));
         }
         let value = match (name, value) {
@@ -316,6 +317,13 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
             && (size && !(0..=LONGEST_FRAME).contains(n) || matches!(name, "at" | "from") && n.unsigned_abs() > 1 << 40)
         {
             return Err(format!("`{item}` is out of all proportion"));
+        }
+        // A value that is cut to its field would be another packet than the one the script shows.
+        if let (Value::Number(n), Some(bits), false) = (&value, bits, PSEUDO.contains(&name))
+            && bits < 127
+            && !(-(1i128 << (bits - 1))..1i128 << bits).contains(n)
+        {
+            return Err(format!("`{item}` does not fit the {bits} bits of `{name}`"));
         }
         fields.push((name.to_string(), value));
     }
@@ -353,12 +361,12 @@ impl<'t> Words<'t> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    fn number(&self, name: &str) -> Result<Option<u64>, String> {
-        let parse = |text| number(text).and_then(|n| u64::try_from(n).ok()).ok_or(format!("`{text}` is no {name}"));
+    fn number<T: TryFrom<i128>>(&self, name: &str) -> Result<Option<T>, String> {
+        let parse = |text| number(text).and_then(|n| T::try_from(n).ok()).ok_or(format!("`{text}` is no {name}"));
         self.text(name).map(parse).transpose()
     }
 
-    fn or(&self, name: &str, default: u64) -> Result<u64, String> {
+    fn or<T: TryFrom<i128>>(&self, name: &str, default: T) -> Result<T, String> {
         Ok(self.number(name)?.unwrap_or(default))
     }
 }
@@ -370,22 +378,22 @@ fn action(text: &str) -> Result<Post, String> {
             let w = Words::of(rest, &["id", "len", "from", "at", "imm", "se", "signaled"])?;
             Post::Write {
                 id: w.or("id", 0)?,
-                len: w.or("len", 64)? as u32,
+                len: w.or("len", 64)?,
                 from: w.or("from", 0)?,
                 at: w.or("at", 0)?,
-                imm: w.number("imm")?.map(|imm| imm as u32),
+                imm: w.number("imm")?,
                 solicited: w.text("se").is_some(),
                 signaled: w.text("signaled").is_some(),
             }
         }
         "recv" => Post::Recv { id: Words::of(rest, &["id"])?.or("id", 0)? },
-        "mpr" => Post::Mpr { units: Words::of(rest, &["units"])?.or("units", 8)? as u8 },
+        "mpr" => Post::Mpr { units: Words::of(rest, &["units"])?.or("units", 8)? },
         "port" => {
             let w = Words::of(rest, &["port", "up", "down"])?;
-            Post::Port { port: w.or("port", 1)? as u8, up: w.text("down").is_none() }
+            Post::Port { port: w.or("port", 1)?, up: w.text("down").is_none() }
         }
-        "refuse" => Post::Refuse { reason: Words::of(rest, &["reason"])?.or("reason", 0)? as u8 },
-        "place_failure" => Post::PlaceFailure { psn: Words::of(rest, &["psn"])?.or("psn", 0)? as u32 },
+        "refuse" => Post::Refuse { reason: Words::of(rest, &["reason"])?.or("reason", 0)? },
+        "place_failure" => Post::PlaceFailure { psn: Words::of(rest, &["psn"])?.or("psn", 0)? },
         "error" => Post::Error,
         "deregister" => Post::Deregister,
         _ => return Err(format!("`{verb}` is nothing an application does")),
@@ -401,11 +409,15 @@ fn check(text: &str) -> Result<Check, String> {
         }
         "memory" => {
             let w = Words::of(rest, &["at", "len", "psn", "untouched"])?;
-            let psn = w.number("psn")?.map(|psn| psn as u32);
+            let psn = w.number("psn")?;
             if psn.is_some() == w.text("untouched").is_some() {
                 return Err("say psn=N, whose payload lies there, or `untouched`".into());
             }
-            Check::Memory { at: w.or("at", 0)?, len: w.or("len", 64)?.min(1 << 20) as usize, psn }
+            let len = w.or("len", 64)?;
+            if len > 1 << 20 {
+                return Err(format!("len={len}: a script looks at 1048576 bytes at most"));
+            }
+            Check::Memory { at: w.or("at", 0)?, len, psn }
         }
         "count" => {
             let (name, value) = rest.trim().split_once('=').ok_or("write `= count icrc=1`")?;
@@ -415,7 +427,7 @@ fn check(text: &str) -> Result<Check, String> {
         "paths" => {
             let w = Words::of(rest, &["psn", "distinct"])?;
             let psns = w.text("psn").and_then(range).ok_or("write psn=3..9")?;
-            Check::Paths { first: psns.0, last: psns.1, distinct: w.or("distinct", 1)? as usize }
+            Check::Paths { first: psns.0, last: psns.1, distinct: w.or("distinct", 1)? }
         }
         _ => return Err(format!("`{verb}` is nothing to check; there are done, memory, count, state and paths")),
     })
@@ -514,6 +526,11 @@ mod tests {
     fn mistakes_are_named_with_their_line() {
         assert_eq!(refused("0 < sack frob=1"), "a.mrc:3: a sack has no field `frob`");
         assert_eq!(refused("0 < sack cack=x"), "a.mrc:3: `x` is no value of `cack`");
+        assert_eq!(refused("0 < probe psn=0x1000000"), "a.mrc:3: `psn=0x1000000` does not fit the 24 bits of `psn`");
+        assert!(refused("0 < write_only a=2").contains("1 bits"));
+        assert!(refused("0 < sack ack_offset=-32769").contains("does not fit"));
+        assert!(refused("0 ! write imm=0x100000000").contains("is no imm"));
+        assert!(refused("0 = memory psn=0 len=2000000").contains("at most"));
         assert!(refused("0 < ping").starts_with("a.mrc:3: no packet type `ping`"));
         assert!(refused("knobs frob=1").contains("no knob `frob`"));
         assert!(refused("1us < probe\n0 > sack").starts_with("a.mrc:4: time goes back"));

@@ -22,10 +22,10 @@ pub struct Args {
     #[arg(long, value_delimiter = ',')]
     iface: Vec<String>,
     /// Control connection of the target, ADDRESS or ADDRESS:PORT
-    #[arg(long)]
+    #[arg(long, requires = "iface")]
     peer: Option<String>,
     /// Set-up file of a target without control connection (docs/conformance.md)
-    #[arg(long)]
+    #[arg(long, requires = "iface")]
     setup: Option<PathBuf>,
     /// Only scripts with this requirement id, or with this text in their path
     #[arg(long)]
@@ -68,7 +68,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.serve {
-        let fault = args.fault.as_deref().map(|name| Fault::named(name).with_context(|| format!("no fault `{name}`")));
+        let fault = args.fault.as_deref().map(|name| {
+            Fault::named(name).with_context(|| {
+                let names: Vec<&str> = Fault::ALL.iter().map(|(known, _)| *known).collect();
+                format!("no fault `{name}`; there are {}", names.join(", "))
+            })
+        });
         let driver = args.driver.unwrap_or(Driver::Xdp);
         if args.iface.is_empty() {
             bail!("--serve needs --iface");
@@ -78,7 +83,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let scripts = chosen(&args)?;
     if scripts.is_empty() {
-        bail!("no script matches the filter");
+        match &args.scripts {
+            Some(folder) if args.filter.is_empty() => bail!("no script (*.mrc) below {}", folder.display()),
+            _ => bail!("no script matches the filter: a requirement id such as SACK-008, or part of a path"),
+        }
     }
     let mut report = Report::default();
     let say = |line: String| {
@@ -89,7 +97,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.iface.is_empty() {
         for script in &scripts {
             let outcome = engine::with_virtual(&script.knobs, |target, facts| play(script, facts, target));
-            say(report.add(outcome?));
+            say(report.add(outcome.with_context(|| script.file.clone())?));
         }
     } else {
         let door = door(&args)?;
