@@ -39,3 +39,30 @@ fn output_that_cannot_be_written_is_an_error() {
     let says = String::from_utf8_lossy(&out.stderr);
     assert!(!out.status.success() && says.contains("No space left"), "{says}");
 }
+
+#[test]
+fn a_capture_has_whole_control_packets_and_times_of_the_link() {
+    let folder = std::env::temp_dir().join(format!("mrc-capture-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let scenario = "[topology]\nshape = \"dumbbell\"\n[transport]\nkind = \"roce\"\n[[workload]]\nfrom = 0\nto = 2\nbytes = 4096\n";
+    std::fs::write(folder.join("one.toml"), scenario).unwrap();
+    let mrc = |args: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(args).current_dir(&folder).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let trace = mrc(&["sim", "run", "one.toml", "--quiet", "--trace"]);
+    // 4190 bytes at 100 Gb/s need 335 ns, their link 500: the last bit arrives at 835 ns.
+    assert!(
+        trace.trim_start().starts_with("0.835 us up   fd6d:7263::1 > fd6d:7263::3: RDMA_WRITE_ONLY qp=0x000002"),
+        "{trace}"
+    );
+    mrc(&["sim", "run", "one.toml", "--quiet", "--set", "transport.kind=mrc", "--pcap", "p0-hA"]);
+    let packets = mrc(&["decode", "--json", "p0-hA.pcapng"]);
+    let state = |packet: &str| packet.contains("\"icrc\":\"good\"");
+    for packet in packets.lines() {
+        assert_eq!(state(packet), !packet.contains("WRITE_ONLY"), "only a payload is left out: {packet}");
+    }
+    assert!(packets.lines().filter(|packet| state(packet)).count() > 3, "{packets}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

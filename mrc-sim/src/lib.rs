@@ -38,5 +38,5 @@ pub use fabric::{
 pub use host::traffic;
 pub use host::{
     App, Host, Memory, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, Transport, TransportCounters,
-    WireSizes, World, ideal_ns, payload_tag,
+    WireSizes, World, ideal_ns, payload_tag, roce_line,
 };

@@ -9,8 +9,10 @@ use crate::out::outln;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_lab::{CapturedPacket, write_pcapng};
+use mrc_sim::Captured;
 use mrc_sim::run::{self, Distribution, Options, Outcome, Progress, Results};
-use mrc_sim::scenario::{self, Built};
+use mrc_sim::scenario::{self, Built, TransportSettings};
+use mrc_wire::icrc;
 
 mod bench;
 mod report;
@@ -108,7 +110,11 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     if args.trace {
         for packet in &capture {
             let way = if packet.egress { "down" } else { "up  " };
-            let line = crate::cmd::decode::line(&packet.header, packet.wire_len as usize);
+            let line = match built.transport {
+                TransportSettings::Roce(_) => mrc_sim::roce_line(&packet.header),
+                _ => None,
+            };
+            let line = line.unwrap_or_else(|| crate::cmd::decode::line(&packet.header, packet.wire_len as usize));
             outln!("{:>14.3} us {way} {line}", packet.at.as_nanos() as f64 / 1e3);
         }
     }
@@ -119,7 +125,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
             .map(|packet| CapturedPacket {
                 at: Duration::from_nanos(packet.at.as_nanos()),
                 len: packet.wire_len,
-                bytes: packet.header.clone(),
+                bytes: captured_bytes(packet),
             })
             .collect();
         write_pcapng(&path, link, SNAPLEN, &packets)?;
@@ -135,6 +141,18 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         None => print(&results),
     }
     Ok(if results.failed == 0 && results.misplaced == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The bytes of a packet that there are: all of them, with the trailer that closes them, when it has no payload.
+fn captured_bytes(packet: &Captured) -> Vec<u8> {
+    let mut bytes = packet.header.clone();
+    if bytes.len() + icrc::LEN == packet.wire_len as usize
+        && let Some(mut trailer) = icrc::start(&bytes).and_then(|start| icrc::compute(bytes.get(start..)?))
+    {
+        trailer[0] ^= u8::from(packet.corrupt);
+        bytes.extend_from_slice(&trailer);
+    }
+    bytes
 }
 
 /// Writes a file whole or not at all: half of one would be taken for results.

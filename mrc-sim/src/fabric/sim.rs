@@ -606,7 +606,9 @@ impl<H: Host> Sim<H> {
 
     fn record(&mut self, port: u32, egress: bool, packet: u32) {
         if let Some(tap) = &mut self.tap {
-            tap.record(self.now, PortId(port), egress, self.arena.get(packet));
+            let since = if egress { 0 } else { u64::from(self.ports[port as usize].ingress_ns()) };
+            let at = Instant::from_nanos(self.now.as_nanos() - since);
+            tap.record(at, PortId(port), egress, self.arena.get(packet));
         }
     }
 }

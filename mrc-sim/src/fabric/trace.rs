@@ -40,7 +40,7 @@ impl Digest {
 /// One captured frame: header bytes only, as a capture with a short snap length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Captured {
-    /// When its first bit left, or its last bit arrived and was processed.
+    /// When its first bit left, or its last bit arrived: at the link, before any latency of the switch there.
     pub at: Instant,
     /// The tapped port.
     pub port: PortId,
@@ -48,6 +48,8 @@ pub struct Captured {
     pub egress: bool,
     /// Bytes on the wire.
     pub wire_len: u32,
+    /// Whether a link has changed its bits by now.
+    pub corrupt: bool,
     /// The header, from Ethernet on.
     pub header: Vec<u8>,
 }
@@ -69,7 +71,7 @@ impl Tap {
     }
 
     pub(crate) fn record(&mut self, at: Instant, port: PortId, egress: bool, packet: &Packet) {
-        let (wire_len, header) = (packet.wire_len, packet.header());
+        let (wire_len, header, corrupt) = (packet.wire_len, packet.header(), packet.is_corrupt());
         if at < self.mark {
             // The ring hands its oldest buffer to the newest packet: no allocation once it is full.
             let mut buffer = Vec::new();
@@ -81,9 +83,9 @@ impl Tap {
             }
             buffer.clear();
             buffer.extend_from_slice(header);
-            self.early.push_back(Captured { at, port, egress, wire_len, header: buffer });
+            self.early.push_back(Captured { at, port, egress, wire_len, corrupt, header: buffer });
         } else if self.late.len() < self.after {
-            self.late.push(Captured { at, port, egress, wire_len, header: header.to_vec() });
+            self.late.push(Captured { at, port, egress, wire_len, corrupt, header: header.to_vec() });
         }
     }
 

@@ -13,7 +13,7 @@ use mrc_wire::PortNum;
 pub use self::memory::Memory;
 pub use self::mrc::{App, MrcHost, MrcHostError};
 pub use self::mrc_transport::{MrcSettings, MrcTransport, WireSizes};
-pub use self::roce::{DcqcnConfig, Recovery, RoceSettings, RoceTransport};
+pub use self::roce::{DcqcnConfig, Recovery, RoceSettings, RoceTransport, roce_line};
 pub use self::transport::{PathCounts, Transport, TransportCounters, ideal_ns, payload_tag};
 use crate::fabric::Packet;
 

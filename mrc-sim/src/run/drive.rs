@@ -129,7 +129,9 @@ pub(super) fn drive<T: Transport>(
     sampler.sample(&sim);
     let times = (summary::cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
     let results = summary::results(&sim, built, control_bytes, options, sampler.timeline, times);
-    let capture = sim.tap().map(|tap| tap.packets().cloned().collect()).unwrap_or_default();
+    let mut capture: Vec<_> = sim.tap().map(|tap| tap.packets().cloned().collect()).unwrap_or_default();
+    // What came in was seen when its switch took it, which is later than it left the link.
+    capture.sort_by_key(|packet| packet.at);
     Ok(Outcome { results, capture })
 }
 

@@ -16,10 +16,11 @@ use mrc_wire::{FrameTemplate, PortNum};
 
 pub use self::dcqcn::DcqcnConfig;
 pub use self::queue_pair::Recovery;
+pub use self::wire::roce_line;
 
 use self::dcqcn::Dcqcn;
 use self::queue_pair::{Outgoing, Receiver, Sender};
-use self::wire::{Header, Kind};
+use self::wire::{Header, Kind, Reth};
 use super::transport::{Transport, TransportCounters, payload_tag};
 use crate::fabric::{Clos, Packet};
 use crate::host::Host;
@@ -316,11 +317,12 @@ impl RoceTransport {
             let slot = &mut self.qps[qp as usize];
             slot.listed = false;
             let Some(data) = slot.sender.take() else { continue };
-            let Outgoing { psn, message, offset, len, first, last, again, timer } = data;
+            let Outgoing { psn, message, offset, len, write, last, again, timer } = data;
+            let reth = write.map(|len| Reth { va: offset, len });
             // A full window asks too, or a coalescing receiver would let it stand.
             let ack_req = last || !slot.sender.is_ready();
             let header =
-                Header { qp: slot.remote, psn: (psn & PSN_MASK) as u32, kind: Kind::Data { first, last, ack_req } };
+                Header { qp: slot.remote, psn: (psn & PSN_MASK) as u32, kind: Kind::Data { reth, last, ack_req } };
             wire::write(out, &slot.templates[usize::from(port)], slot.sport, &header, len);
             out.payload = payload_tag(self.index, message, offset, len);
             if again {

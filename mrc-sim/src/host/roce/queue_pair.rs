@@ -33,7 +33,8 @@ pub(super) struct Outgoing {
     pub(super) message: u32,
     pub(super) offset: u64,
     pub(super) len: u32,
-    pub(super) first: bool,
+    /// Bytes of its write, if it is the first packet of one.
+    pub(super) write: Option<u32>,
     pub(super) last: bool,
     pub(super) again: bool,
     /// It goes again because a timer ran out, not because the receiver reported a hole.
@@ -131,13 +132,13 @@ impl Sender {
         let segment = self.segments.get(at)?;
         let done = (psn - segment.first) * u64::from(self.mtu);
         let len = (u64::from(segment.bytes) - done).min(u64::from(self.mtu)) as u32;
-        let (first, last) = (psn == segment.first, psn + 1 == segment.end);
+        let (write, last) = ((psn == segment.first).then_some(segment.bytes), psn + 1 == segment.end);
         Some(Outgoing {
             psn,
             message: segment.message,
             offset: segment.offset + done,
             len,
-            first,
+            write,
             last,
             again,
             timer: again && psn < self.timer_below,
