@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lab::{frames, host, median, ports, raw_goodput};
-use mrc_afxdp::{AnyPort, Port as _};
+use lab::{PAYLOAD, host, median, raw_ping_pong, raw_rate};
 use mrc_lab::{Fabric, Shape, enter};
 use mrc_verbs_shim::host::HostFile;
 
@@ -96,11 +95,11 @@ fn main() {
     for _ in 0..rounds {
         rows[IB_WRITE_BW].values.push(bench.ib_write_bw());
         rows[WRITE_BW].values.push(bench.write_bw());
-        rows[RAW].values.push(raw_goodput(&fabric, WARM_UP, RUN));
+        rows[RAW].values.push(raw_rate(&fabric, PAYLOAD, WARM_UP, RUN) * PAYLOAD as f64 * 8.0 / 1e9);
         rows[TCP].values.push(bench.tcp(1));
         rows[TCP_GSO].values.push(bench.tcp(65_535));
         rows[IB_WRITE_LAT].values.push(bench.ib_write_lat());
-        rows[PING_PONG].values.push(bench.ping_pong());
+        rows[PING_PONG].values.push(raw_ping_pong(&bench.a.host, &bench.b.host, EXCHANGES));
     }
     report(&rows, json);
 }
@@ -387,54 +386,6 @@ impl Bench {
         });
         bytes as f64 * 8.0 / RUN.as_secs_f64() / 1e9
     }
-
-    /// Half of the median round trip of one frame as long as that of an 8-byte write, in microseconds. Two threads that
-    /// look at one plane each and do nothing else.
-    fn ping_pong(&self) -> f64 {
-        let (a, b) = (&self.a.host, &self.b.host);
-        let one = |from: &HostFile, to: &HostFile| frames(from, from.peer(to.gid).expect("peer"), 8)[0][0].clone();
-        let (there, back) = (one(a, b), one(b, a));
-        let (mut near, mut far) = (ports(a), ports(b));
-        let total = EXCHANGES + EXCHANGES / 10;
-        let times = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..total {
-                    receive(&mut far[0]);
-                    send(&mut far[0], &back);
-                }
-            });
-            let mut times = Vec::with_capacity(total);
-            for _ in 0..total {
-                let start = Instant::now();
-                send(&mut near[0], &there);
-                receive(&mut near[0]);
-                times.push(start.elapsed().as_nanos() as f64 / 2e3);
-            }
-            times
-        });
-        median(times[EXCHANGES / 10..].to_vec())
-    }
-}
-
-fn send(port: &mut AnyPort, frame: &[u8]) {
-    loop {
-        if let Some(mut slot) = port.tx_slot() {
-            slot.buffer()[..frame.len()].copy_from_slice(frame);
-            slot.commit(frame.len());
-            break;
-        }
-        let _ = port.flush();
-    }
-    let _ = port.flush();
-}
-
-fn receive(port: &mut AnyPort) {
-    let (mut seen, patience) = (false, Instant::now() + Duration::from_secs(10));
-    while !seen {
-        port.rx_batch(1, |_| seen = true);
-        assert!(Instant::now() < patience, "a raw frame was lost");
-    }
-    let _ = port.flush();
 }
 
 /// Address of one side on one plane, for TCP.

@@ -9,7 +9,7 @@ use mrc_verbs_shim::host::{HostFile, HostPeer};
 use mrc_wire::{Ecn, Encap, Ev, FrameTemplate, Outer, WireConfig};
 
 /// Payload of a full packet.
-const PAYLOAD: usize = 4096;
+pub(crate) const PAYLOAD: usize = 4096;
 /// BTH, METH, TSETH, RETH and ICRC.
 const OVERHEAD: usize = 12 + 4 + 4 + 16 + 4;
 
@@ -40,13 +40,13 @@ pub(crate) fn ports(host: &HostFile) -> Vec<AnyPort> {
     enter(namespace, open).expect("namespace")
 }
 
-/// Goodput of bare frames that would carry 4 KiB each, in Gb/s: one thread sends round robin over all planes and uplinks as
-/// fast as the ports take them, the other counts what arrives. No headers are parsed, no bytes are checked or copied at the
-/// receiver: the ceiling of the path.
-pub(crate) fn raw_goodput(fabric: &Fabric, warm_up: Duration, run: Duration) -> f64 {
+/// Bare frames per second, as long as writes of `payload` bytes make them: one thread sends round robin over all planes and
+/// uplinks as fast as the ports take them, the other counts what arrives. No headers are parsed, no bytes are checked or
+/// copied at the receiver: the ceiling of the path.
+pub(crate) fn raw_rate(fabric: &Fabric, payload: usize, warm_up: Duration, run: Duration) -> f64 {
     let (host_a, host_b) = (host(fabric, "hA"), host(fabric, "hB"));
     let peer = host_a.peer(host_b.gid).expect("peer").clone();
-    let frames = frames(&host_a, &peer, PAYLOAD);
+    let frames = frames(&host_a, &peer, payload);
     let (mut from, mut to) = (ports(&host_a), ports(&host_b));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -67,7 +67,7 @@ pub(crate) fn raw_goodput(fabric: &Fabric, warm_up: Duration, run: Duration) -> 
             let mut seen = 0u64;
             while Instant::now() < at {
                 for port in &mut to {
-                    port.rx_batch(64, |frame| seen += u64::from(frame.len() > PAYLOAD));
+                    port.rx_batch(64, |frame| seen += u64::from(frame.len() > payload));
                     let _ = port.flush();
                 }
             }
@@ -78,7 +78,7 @@ pub(crate) fn raw_goodput(fabric: &Fabric, warm_up: Duration, run: Duration) -> 
         count += receive_until(start + run);
         let seconds = start.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
-        count as f64 * PAYLOAD as f64 * 8.0 / seconds / 1e9
+        count as f64 / seconds
     })
 }
 
@@ -107,4 +107,51 @@ pub(crate) fn frames(host: &HostFile, peer: &HostPeer, payload: usize) -> Vec<Ve
         by_plane[plane].push(frame);
     }
     by_plane
+}
+
+/// Half of the median round trip of one frame as long as that of an 8-byte write, in microseconds. Two threads that
+/// look at one plane each and do nothing else.
+pub(crate) fn raw_ping_pong(a: &HostFile, b: &HostFile, exchanges: usize) -> f64 {
+    let one = |from: &HostFile, to: &HostFile| frames(from, from.peer(to.gid).expect("peer"), 8)[0][0].clone();
+    let (there, back) = (one(a, b), one(b, a));
+    let (mut near, mut far) = (ports(a), ports(b));
+    let total = exchanges + exchanges / 10;
+    let times = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..total {
+                receive(&mut far[0]);
+                send(&mut far[0], &back);
+            }
+        });
+        let mut times = Vec::with_capacity(total);
+        for _ in 0..total {
+            let start = Instant::now();
+            send(&mut near[0], &there);
+            receive(&mut near[0]);
+            times.push(start.elapsed().as_nanos() as f64 / 2e3);
+        }
+        times
+    });
+    median(times[exchanges / 10..].to_vec())
+}
+
+fn send(port: &mut AnyPort, frame: &[u8]) {
+    loop {
+        if let Some(mut slot) = port.tx_slot() {
+            slot.buffer()[..frame.len()].copy_from_slice(frame);
+            slot.commit(frame.len());
+            break;
+        }
+        let _ = port.flush();
+    }
+    let _ = port.flush();
+}
+
+fn receive(port: &mut AnyPort) {
+    let (mut seen, patience) = (false, Instant::now() + Duration::from_secs(10));
+    while !seen {
+        port.rx_batch(1, |_| seen = true);
+        assert!(Instant::now() < patience, "a raw frame was lost");
+    }
+    let _ = port.flush();
 }
