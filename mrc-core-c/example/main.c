@@ -12,6 +12,7 @@ enum {
     NOTE = 100,           /* bytes of the write with immediate */
     REGION = 64 * 1024,   /* registered bytes of each side */
     FRAMES = 256,         /* on the wire at once */
+    BURST = 16,           /* handed over at once */
     FLIGHT_NS = 5000,     /* one way */
     LOSE_EVERY = 9,       /* the fabric loses every ninth frame, whatever it is */
 };
@@ -38,7 +39,7 @@ struct side {
 /* A frame under way. */
 struct frame {
     uint64_t arrives_ns;
-    uint32_t len;
+    uint32_t len; /* 0: lost */
     uint8_t to;
     uint8_t port;
     uint8_t bytes[MRC_CORE_MAX_HEADER_LEN + MTU + 8];
@@ -186,37 +187,48 @@ static void connect_to(unsigned which)
     must(side, "RTS", mrc_core_modify_to_rts(side->engine, now_ns, side->qp, &rts));
 }
 
-/* Takes every frame the engine wants to send: headers from the engine, payload from our memory, pad, ICRC. */
+/* Payload from our memory, pad and ICRC behind the headers that the engine wrote; then the frame is on its way. */
+static void finish(unsigned which, struct frame *frame, const struct mrc_core_transmit *tx)
+{
+    struct side *side = &sides[which];
+    require("the frame fits", tx->frame_len <= sizeof frame->bytes);
+    uint8_t *at = frame->bytes + tx->header_len;
+    for (uint32_t i = 0; i < tx->payload_len; i++)
+        *at++ = side->data[tx->offset + i];
+    for (uint32_t i = 0; i < tx->pad; i++)
+        *at++ = 0;
+    uint8_t *packet = frame->bytes + tx->l3_offset;
+    must(side, "icrc", mrc_core_icrc(packet, (size_t)(at - packet), at));
+    frame->arrives_ns = now_ns + FLIGHT_NS;
+    frame->len = tx->frame_len;
+    frame->to = (uint8_t)(1 - which);
+    frame->port = tx->port;
+    if (frames_sent++ % LOSE_EVERY == LOSE_EVERY - 1) {
+        frames_lost++;
+        frame->len = 0;
+    }
+}
+
+/* Takes every frame the engine wants to send, in bursts. */
 static void transmit(unsigned which)
 {
     struct side *side = &sides[which];
     for (;;) {
-        struct frame *frame = &wire[wire_tail % FRAMES];
-        struct mrc_core_transmit tx;
-        if (wire_tail - wire_head == FRAMES)
-            return; /* No room: the engine keeps what it has; we come back. */
-        int32_t code = mrc_core_poll_transmit(side->engine, now_ns, (1u << (PLANES + 1)) - 2, frame->bytes,
-                                              MRC_CORE_MAX_HEADER_LEN, &tx);
-        must(side, "poll_transmit", code);
-        if (code == MRC_CORE_OK)
-            return;
-        require("the frame fits", tx.frame_len <= sizeof frame->bytes);
-        uint8_t *at = frame->bytes + tx.header_len;
-        for (uint32_t i = 0; i < tx.payload_len; i++)
-            *at++ = side->data[tx.offset + i];
-        for (uint32_t i = 0; i < tx.pad; i++)
-            *at++ = 0;
-        uint8_t *packet = frame->bytes + tx.l3_offset;
-        must(side, "icrc", mrc_core_icrc(packet, (size_t)(at - packet), at));
-        if (frames_sent++ % LOSE_EVERY == LOSE_EVERY - 1) {
-            frames_lost++;
-            continue;
+        struct mrc_core_frame burst[BURST];
+        uint32_t room[MRC_CORE_MAX_PORTS] = {0}, free = FRAMES - (wire_tail - wire_head);
+        unsigned count = free < BURST ? free : BURST;
+        for (unsigned plane = 0; plane < PLANES; plane++)
+            room[plane] = count;
+        for (unsigned i = 0; i < count; i++) {
+            burst[i].headers = wire[(wire_tail + i) % FRAMES].bytes;
+            burst[i].len = MRC_CORE_MAX_HEADER_LEN;
         }
-        frame->arrives_ns = now_ns + FLIGHT_NS;
-        frame->len = tx.frame_len;
-        frame->to = (uint8_t)(1 - which);
-        frame->port = tx.port;
-        wire_tail++;
+        int32_t filled = mrc_core_transmit_burst(side->engine, now_ns, room, burst, count);
+        must(side, "transmit_burst", filled);
+        for (int32_t i = 0; i < filled; i++)
+            finish(which, &wire[wire_tail++ % FRAMES], &burst[i].tx);
+        if (filled < (int32_t)count || count == 0)
+            return; /* Nothing more; or no room, and the engine keeps what it has until we come back. */
     }
 }
 
@@ -246,6 +258,10 @@ static void receive(void)
     struct mrc_core_rx rx = {.wire_len = frame->len, .port = frame->port, .icrc = MRC_CORE_ICRC_VERIFY};
     struct mrc_core_placement place;
     unsigned to = frame->to;
+    if (frame->len == 0) {
+        wire_head++;
+        return;
+    }
     int32_t code = mrc_core_handle_packet(side->engine, now_ns, &rx, frame->bytes, frame->len, &place);
     if (code == MRC_CORE_SOME) {
         for (uint32_t i = 0; i < place.payload_len; i++)

@@ -5,8 +5,8 @@
  * docs/embedding.md.
  *
  * A turn is one input (a frame, a posted request, a port that changed, time), then mrc_core_poll_transmit(),
- * mrc_core_poll_cq() and mrc_core_poll_event() until they return MRC_CORE_OK, then nothing until
- * mrc_core_next_timeout(). Draining late costs latency, never correctness; `now_ns` never goes back.
+ * or mrc_core_transmit_burst() where frames leave by the dozen, mrc_core_poll_cq() and mrc_core_poll_event() until they
+ * return MRC_CORE_OK, then nothing until mrc_core_next_timeout(). Draining late costs latency, never correctness; `now_ns` never goes back.
  *
  * Every pointer is NULL, which is refused, or points to what its type says for as long as the call lasts. Calls on one
  * endpoint never overlap; two endpoints know nothing of each other. A flag is a uint8_t, zero or not.
@@ -27,7 +27,7 @@ extern "C" {
 /* An endpoint; opaque. */
 struct mrc_core_endpoint;
 
-#define MRC_CORE_ABI 3u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 4u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_ALIGN 64u /* Alignment of the memory an endpoint lives in, in bytes. */
 
@@ -678,6 +678,16 @@ struct mrc_core_transmit {
     uint8_t traffic_class;
 };
 
+/* A frame that mrc_core_transmit_burst() may fill. */
+struct mrc_core_frame {
+    /* Where its headers go. */
+    uint8_t *headers;
+    /* Writable bytes there, at least MRC_CORE_MAX_HEADER_LEN. */
+    uint32_t len;
+    /* What follows them, if the frame was filled. */
+    struct mrc_core_transmit tx;
+};
+
 /* One finished work request, and why when it failed. */
 struct mrc_core_completion {
     /* The caller's number. */
@@ -1155,6 +1165,12 @@ uint64_t mrc_core_next_timeout(struct mrc_core_endpoint *endpoint);
 int32_t mrc_core_poll_transmit(
     struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint32_t ports, uint8_t *headers, size_t len,
     struct mrc_core_transmit *out);
+
+/* As mrc_core_poll_transmit(), for up to `count` frames at a time, which costs less per frame: fills the first ones of
+ * `frames` and returns how many, 0 when there is nothing to send now. `room[N - 1]` says how many frames port N takes, for
+ * all MRC_CORE_MAX_PORTS ports, and is lowered by those filled for it; frames for others wait. A refusal fills nothing. */
+int32_t mrc_core_transmit_burst(
+    struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint32_t *room, struct mrc_core_frame *frames, size_t count);
 
 /* Takes the oldest completion of a queue. */
 int32_t mrc_core_poll_cq(struct mrc_core_endpoint *endpoint, struct mrc_core_cq queue, struct mrc_core_completion *out);

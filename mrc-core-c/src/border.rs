@@ -64,15 +64,15 @@ pub(crate) unsafe fn slice<'a, T>(ptr: *const T, len: usize, what: &'static str)
 ///
 /// # Safety
 /// The caller's promise (module).
-pub(crate) unsafe fn slice_mut<'a>(ptr: *mut u8, len: usize, what: &'static str) -> Result<&'a mut [u8], Fault> {
+pub(crate) unsafe fn slice_mut<'a, T>(ptr: *mut T, len: usize, what: &'static str) -> Result<&'a mut [T], Fault> {
     if len == 0 {
         return Ok(&mut []);
     }
     check(ptr, what)?;
-    if len > isize::MAX as usize {
+    if len > isize::MAX as usize / size_of::<T>().max(1) {
         return Err(fault(crate::MRC_CORE_E_RANGE, what));
     }
-    // SAFETY: not NULL, bytes, a length that can exist; the rest is promised.
+    // SAFETY: not NULL, aligned, a length that can exist; the rest is promised.
     Ok(unsafe { slice::from_raw_parts_mut(ptr, len) })
 }
 

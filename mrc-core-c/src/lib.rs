@@ -2,13 +2,15 @@
 //! and `tests/header.rs` holds the two together; `docs/embedding.md` says how to bring it up on a NIC.
 //!
 //! One endpoint lives in one piece of memory that the caller lends for ever. Calls on it never overlap: the engine has no
-//! lock. `unsafe` is confined to this border: `memory` carves the lent memory, `border` turns pointers into references.
+//! lock. `unsafe` is confined to this border: `memory` carves the lent memory, `border` turns pointers into references, `burst` those
+//! of an array of frames.
 //!
 //! This crate is an ordinary library so that tests can call it; `static/` makes the archive that C links against.
 #![no_std]
 #![allow(non_camel_case_types, reason = "names of C")]
 
 mod border;
+mod burst;
 mod codes;
 mod control;
 mod control_types;

@@ -5,6 +5,7 @@ use mrc_wire::{NackReason, Psn, icrc};
 
 use crate::{
     border,
+    burst::{Burst, MOST},
     codes::*,
     convert::{self, cq, mr_of, port, qp},
     fault::fault,
@@ -155,6 +156,41 @@ pub unsafe extern "C" fn mrc_core_poll_transmit(
             };
             border::write(out, "out", convert::transmit(&transmit))?;
             Ok(MRC_CORE_SOME)
+        })
+    }
+}
+
+/// As mrc_core_poll_transmit(), for up to `count` frames at a time, which costs less per frame: fills the first ones of
+/// `frames` and returns how many, 0 when there is nothing to send now. `room[N - 1]` says how many frames port N takes, for
+/// all MRC_CORE_MAX_PORTS ports, and is lowered by those filled for it; frames for others wait. A refusal fills nothing.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `room` NULL or MRC_CORE_MAX_PORTS numbers, `frames` points to `count` frames, each
+/// with NULL or `len` writable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_transmit_burst(
+    endpoint: *mut mrc_core_endpoint,
+    now_ns: u64,
+    room: *mut u32,
+    frames: *mut mrc_core_frame,
+    count: usize,
+) -> i32 {
+    // SAFETY: passed on; all pointers are checked before a frame leaves the queue.
+    unsafe {
+        border::call(endpoint, |e| {
+            border::check(room, "room")?;
+            let room = &mut *room.cast::<[u32; MRC_CORE_MAX_PORTS]>();
+            // More than that leave in the next call.
+            let frames = border::slice_mut(frames, count.min(MOST), "frames")?;
+            for frame in frames.iter() {
+                border::check(frame.headers, "headers")?;
+                if (frame.len as usize) < MRC_CORE_MAX_HEADER_LEN {
+                    return Err(fault(MRC_CORE_E_RANGE, "len"));
+                }
+            }
+            let mut burst = Burst::new(room, frames);
+            e.engine.transmit(Instant::from_nanos(now_ns), &mut burst);
+            Ok(burst.filled as i32)
         })
     }
 }

@@ -559,6 +559,18 @@ pub struct mrc_core_transmit {
     pub traffic_class: u8,
 }
 
+/// A frame that mrc_core_transmit_burst() may fill.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct mrc_core_frame {
+    /// Where its headers go.
+    pub headers: *mut u8,
+    /// Writable bytes there, at least MRC_CORE_MAX_HEADER_LEN.
+    pub len: u32,
+    /// What follows them, if the frame was filled.
+    pub tx: mrc_core_transmit,
+}
+
 /// One finished work request, and why when it failed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
