@@ -189,3 +189,27 @@ fn a_burst_is_the_frames_of_single_polls() {
     }
     assert!(sent > 24 * 1_000, "{sent}");
 }
+
+/// Requests of a burst leave ahead of the answers that are owed, which stay for the next call.
+//= SCHED-001 test
+#[test]
+fn requests_alone_leave_the_answers_where_they_are() {
+    let setup = Setup { qps: 1, srv6: true, ..Setup::default() };
+    net(7, &setup, Weather::default(), |net| {
+        let now = Instant::from_nanos(1_000);
+        assert!(post(net, 1, 0, now, 3_000, None));
+        let writes = in_bursts(net, 1, now, &[PortMask::ALL; 8]);
+        let arrivals: Vec<_> = writes.iter().map(|frame| arrival(frame, IcrcCheck::Valid, false)).collect();
+        assert!(take_in_bursts(net, 0, now, &arrivals).iter().all(Result::is_ok));
+        assert!(post(net, 0, 0, now, 3_000, None));
+        assert!(net.sides[0].engine.owes_answers());
+        let mut sink = Sink { ports: vec![PortMask::ALL; 9], headers: [0; MAX_HEADER_LEN], frames: Vec::new() };
+        net.sides[0].engine.transmit_requests(now, &mut sink);
+        assert_eq!(sink.frames.len(), writes.len());
+        assert!(sink.frames.iter().all(|(transmit, _)| transmit.payload.is_some()));
+        assert!(net.sides[0].engine.owes_answers());
+        let answers = in_bursts(net, 0, now, &[PortMask::ALL; 9]);
+        assert!(!answers.is_empty() && answers.iter().all(|(transmit, _)| transmit.payload.is_none()));
+        assert!(!net.sides[0].engine.owes_answers());
+    });
+}

@@ -16,6 +16,7 @@ mod hold;
 mod progress;
 mod queue;
 mod thread;
+mod transmit;
 mod trust;
 
 pub use queue::{CompletionRing, CompletionWaker, Queue, WorkQueue, waits};

@@ -1,18 +1,18 @@
 //! Turns: whoever has the engine and the ports moves frames and bytes; nothing here decides about the
 //! protocol. Source: the contract on `mrc_core::Endpoint`.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 
 use mrc_core::{
-    Access, Completion, CqHandle, Endpoint, IcrcCheck, Instant, MAX_HEADER_LEN, MemRange, MrHandle, Operation, Pd,
-    PortMask, PostError, Received, RxMeta, Status, TableError, Transmit,
+    Access, Completion, CqHandle, Endpoint, IcrcCheck, Instant, MemRange, MrHandle, Operation, Pd, PostError, Received,
+    RxMeta, Status, TableError,
 };
 use mrc_wire::{Ev, PortNum, Rkey, icrc};
 
 use super::drive::{Drive, NAP};
 use super::hold::Hold;
 use super::queue::{CompletionWaker, Post, Work};
+use super::transmit::Outlet;
 use super::trust::Trust;
 use super::{DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, PathBytes, since};
 use crate::ring::spsc;
@@ -62,16 +62,6 @@ struct Sink {
     waker: Option<Arc<dyn CompletionWaker>>,
 }
 
-/// What a turn sends.
-struct Batch {
-    /// Ports with room.
-    free: PortMask,
-    /// Ports with new frames.
-    touched: PortMask,
-    /// How often frames still leave in the order in which they were made, over all ports, rather than in batches by port.
-    in_order: usize,
-}
-
 /// What the device's thread does after a turn.
 pub(super) enum Next {
     Turn,
@@ -108,17 +98,14 @@ pub(super) struct Progress<'s> {
     /// Frames received.
     frames: u64,
     origin: std::time::Instant,
-    /// Frames still with the kernel, per port.
-    pending: Vec<usize>,
-    /// Payload bytes by path, if they are to be counted.
-    paths: Option<BTreeMap<(u8, u32), u64>>,
+    outlet: Outlet,
 }
 
 impl<'s> Progress<'s> {
     pub(super) fn new(engine: Endpoint<'s>, ports: Vec<AnyPort>, links: LinkMonitor, shared: Shared, how: How) -> Self {
         let mut progress = Self {
             memory: vec![None; engine.limits().mrs],
-            pending: vec![0; ports.len()],
+            outlet: Outlet::new(ports.len(), how.count_paths),
             engine,
             ports,
             links,
@@ -133,7 +120,6 @@ impl<'s> Progress<'s> {
             frames: 0,
             trust: Trust::default(),
             origin: how.origin,
-            paths: how.count_paths.then(BTreeMap::new),
         };
         for plane in 0..progress.ports.len() {
             let state = progress.links.state(progress.ports[plane].ifindex());
@@ -337,89 +323,25 @@ impl<'s> Progress<'s> {
     }
 
     fn transmit(&mut self, now: Instant) -> bool {
-        if !self.engine.may_transmit() && self.pending.iter().all(|&frames| frames == 0) {
-            return false;
-        }
-        let mut batch = Batch { free: self.free_ports(), touched: PortMask::NONE, in_order: 0 };
+        let mut burst = self.outlet.burst(&mut self.ports, &self.memory);
         let owes = self.engine.owes_answers();
-        let mut sent = 0;
         if owes {
-            sent = self.send(now, &mut batch, BEFORE_ANSWERS, Endpoint::poll_request);
+            burst.allow(BEFORE_ANSWERS);
+            self.engine.transmit_requests(now, &mut burst);
             // The application waits for the first ones: its peer's write, then the answer to its own.
-            batch.in_order = BEFORE_ANSWERS;
+            burst.keep_order(BEFORE_ANSWERS);
         }
-        if !self.hold.holds(now, owes, sent > 0) {
-            let more = self.send(now, &mut batch, BATCH, Endpoint::poll_transmit);
-            if !owes && more > 0 {
+        let requests = burst.made();
+        if !self.hold.holds(now, owes, requests > 0) {
+            burst.allow(BATCH);
+            self.engine.transmit(now, &mut burst);
+            if !owes && burst.made() > 0 {
                 self.hold.requested(now);
             }
-            sent += more;
         }
-        for plane in 0..self.ports.len() {
-            if batch.touched.contains(port_of(plane)) || self.pending[plane] > 0 {
-                self.flush(plane);
-            }
-        }
-        sent > 0
-    }
-
-    fn flush(&mut self, plane: usize) {
-        match self.ports[plane].flush() {
-            Ok(left) => self.pending[plane] = left,
-            Err(error) => {
-                log::debug!("plane {plane}: {error}");
-                self.pending[plane] = 0;
-            }
-        }
-    }
-
-    /// Builds up to `max` frames; how many.
-    fn send(
-        &mut self,
-        now: Instant,
-        batch: &mut Batch,
-        max: usize,
-        poll: fn(&mut Endpoint<'s>, Instant, PortMask, &mut [u8]) -> Option<Transmit>,
-    ) -> usize {
-        let mut headers = [0u8; MAX_HEADER_LEN];
-        let mut sent = 0;
-        while sent < max
-            && let Some(transmit) = poll(&mut self.engine, now, batch.free, &mut headers)
-        {
-            sent += 1;
-            let plane = usize::from(transmit.port.plane());
-            if batch.in_order > 0 && !batch.touched.is_empty() && !batch.touched.contains(transmit.port) {
-                batch.in_order -= 1;
-                for plane in (0..self.ports.len()).filter(|&plane| batch.touched.contains(port_of(plane))) {
-                    self.flush(plane);
-                }
-                batch.touched = PortMask::NONE;
-            }
-            batch.touched = batch.touched.with(transmit.port);
-            let Some(port) = self.ports.get_mut(plane) else { continue };
-            if let Some(mut slot) = port.tx_slot()
-                && let Some(len) = fill(slot.buffer(), &headers, &transmit, &self.memory)
-            {
-                slot.commit(len);
-                if let (Some(paths), Some(payload)) = (&mut self.paths, transmit.payload) {
-                    *paths.entry((transmit.port.plane(), transmit.ev.0)).or_default() += u64::from(payload.len);
-                }
-            }
-            if port.tx_free() == 0 {
-                batch.free = batch.free.without(transmit.port);
-            }
-        }
-        sent
-    }
-
-    fn free_ports(&mut self) -> PortMask {
-        let mut free = PortMask::NONE;
-        for (plane, port) in self.ports.iter_mut().enumerate() {
-            if port.tx_free() > 0 {
-                free = free.with(port_of(plane));
-            }
-        }
-        free
+        let worked = burst.made() > 0;
+        burst.finish();
+        worked
     }
 
     /// Completions and events to the application.
@@ -458,7 +380,7 @@ impl<'s> Progress<'s> {
         let mut until = NAP.as_nanos() as u64;
         if !helped {
             until = self.next_look().map_or(LONGEST_SLEEP_NS, |at| at.since(now)).min(LONGEST_SLEEP_NS);
-            if self.pending.iter().any(|&frames| frames > 0) {
+            if self.outlet.is_pending() {
                 // Frames that the kernel still holds need another kick soon.
                 until = until.min(1_000_000);
             }
@@ -528,7 +450,7 @@ impl<'s> Progress<'s> {
             at: self.now(),
             engine: *self.engine.stats(),
             ports: self.ports.iter().map(|port| port.stats()).collect(),
-            paths: self.paths.iter().flatten().map(path).collect(),
+            paths: self.outlet.paths().map(path).collect(),
         }
     }
 }
@@ -559,28 +481,8 @@ fn refuse(sinks: &mut [Sink], cq: CqHandle, post: &Post, why: PostError) -> bool
     true
 }
 
-fn port_of(plane: usize) -> PortNum {
+pub(super) fn port_of(plane: usize) -> PortNum {
     PortNum::from_plane(plane as u8)
-}
-
-/// Builds the frame: headers, payload, pad, ICRC. Returns its length; `None` when the region is gone or the buffer is
-/// too short, and then nothing is sent.
-fn fill(buffer: &mut [u8], headers: &[u8], transmit: &Transmit, memory: &Memory) -> Option<usize> {
-    let len = transmit.frame_len();
-    let frame = buffer.get_mut(..len)?;
-    let (head, rest) = frame.split_at_mut_checked(transmit.header_len)?;
-    head.copy_from_slice(headers.get(..transmit.header_len)?);
-    let payload_len = transmit.payload.map_or(0, |payload| payload.len as usize);
-    let (payload, tail) = rest.split_at_mut_checked(payload_len)?;
-    if let Some(source) = transmit.payload {
-        memory.get(source.mr.index())?.as_ref()?.gather(source.offset, payload).ok()?;
-    }
-    tail.fill(0);
-    //= ICRC-009
-    let covered = len - icrc::LEN;
-    let crc = icrc::compute(frame.get(transmit.l3_offset..covered)?)?;
-    frame.get_mut(covered..)?.copy_from_slice(&crc);
-    Some(len)
 }
 
 /// The ICRC of a frame in several buffers. Such frames are longer than any Ethernet padding, so the ICRC is their end.

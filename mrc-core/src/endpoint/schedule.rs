@@ -95,27 +95,25 @@ impl Endpoint<'_> {
         }
     }
 
-    /// As [`Endpoint::poll_transmit`], for requests alone: answers and endpoint operations stay for the next call of that
-    /// one. A driver that holds answers back for a moment asks here first, so that data posted in reply to a write leaves
+    /// As [`Endpoint::transmit`], for requests alone: answers and endpoint operations stay for the next call of that one.
+    /// A driver that holds answers back for a moment asks here first, so that data posted in reply to a write leaves
     /// before the write's answers.
-    pub fn poll_request(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
-        let (up, headers) = (ports.and(self.up), out.first_chunk_mut()?);
-        if up.is_empty() {
-            return None;
+    pub fn transmit_requests(&mut self, now: Instant, sink: &mut impl FrameSink) {
+        loop {
+            let only_data = self.urgent.is_empty();
+            if only_data && self.ready.is_empty() {
+                return;
+            }
+            let ports = sink.ports().and(self.up);
+            if ports.is_empty() {
+                return;
+            }
+            if !only_data && let Some(transmit) = self.poll_urgent(now, ports, sink.headers()) {
+                sink.push(transmit);
+            } else if !self.data_turn(now, only_data, sink) {
+                return;
+            }
         }
-        if !self.urgent.is_empty()
-            && let Some(transmit) = self.poll_urgent(now, up, headers)
-        {
-            return Some(transmit);
-        }
-        let mut sink = One { ports, headers, frame: None };
-        self.data_turn(now, false, &mut sink);
-        sink.frame
-    }
-
-    /// Whether [`Endpoint::poll_transmit`] has anything to look at: `false` means that it would say `None`.
-    pub fn may_transmit(&self) -> bool {
-        !(self.control.is_empty() && self.urgent.is_empty() && self.ops.is_idle() && self.ready.is_empty())
     }
 
     /// Whether a responder owes answers that [`Endpoint::poll_transmit`] would send.
