@@ -2,9 +2,9 @@
 
 use mrc_core::path::{EvEntry, compact_profile};
 use mrc_core::{
-    Access, CqHandle, Endpoint, EndpointConfig, IcrcCheck, Instant, Limits, MAX_HEADER_LEN, MAX_PORTS, MemRange,
-    OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle, QpInit, QpState, Received, Route, RtrAttr,
-    RtsAttr, RxMeta, SendWr,
+    Access, CqHandle, Discard, Endpoint, EndpointConfig, FrameSource, IcrcCheck, Instant, Limits, MAX_HEADER_LEN,
+    MAX_PORTS, MemRange, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle, QpInit, QpState,
+    Received, Route, RtrAttr, RtsAttr, RxMeta, SendWr,
 };
 use mrc_wire::{Ev, Ip, PortNum, Psn, Qpn};
 
@@ -35,7 +35,7 @@ pub fn engine_rx(data: &[u8]) {
         script = rest;
         match op & 3 {
             0 => receive(&mut engine, now, step),
-            1 => receive(&mut engine, now, &plausible(qp, key, step)),
+            1 => burst(&mut engine, now, &plausible(qp, key, step), step.last().copied().unwrap_or(0)),
             2 => {
                 let len = step.iter().fold(0u32, |len, &byte| len.wrapping_mul(57).wrapping_add(byte.into())) % 70_000;
                 let wr = SendWr {
@@ -125,6 +125,40 @@ fn receive(engine: &mut Endpoint<'_>, now: Instant, frame: &[u8]) {
         let len = at.payload.len() as u64;
         assert!(at.payload.end <= frame.len() && at.offset + len <= REGION.len, "a placement outside its region");
     }
+}
+
+/// Frames of one burst, one after the other.
+struct Burst {
+    frames: Vec<Vec<u8>>,
+    taken: usize,
+}
+
+impl FrameSource for Burst {
+    fn next(&mut self) -> Option<(RxMeta, &[u8])> {
+        let frame = self.frames.get(self.taken)?;
+        self.taken += 1;
+        Some((RxMeta { port: PortNum::from_plane(0), wire_len: frame.len(), icrc: IcrcCheck::Valid }, frame))
+    }
+
+    fn done(&mut self, result: Result<Received, Discard>) {
+        let frame = &self.frames[self.taken - 1];
+        if let Ok(Received::Place(at)) = result {
+            let len = at.payload.len() as u64;
+            assert!(at.payload.end <= frame.len() && at.offset + len <= REGION.len, "a placement outside its region");
+        }
+    }
+}
+
+/// A frame, two that follow it, and one that is like them but for the byte that `hit` picks.
+fn burst(engine: &mut Endpoint<'_>, now: Instant, first: &[u8], hit: u8) {
+    let mut frames = vec![first.to_vec(); 4];
+    for (nth, frame) in frames.iter_mut().enumerate() {
+        // The last byte of the PSN.
+        frame[73] = frame[73].wrapping_add(nth as u8);
+    }
+    let at = usize::from(hit) % first.len();
+    frames[3][at] ^= 1 << (hit & 7);
+    engine.receive(now, &mut Burst { frames, taken: 0 });
 }
 
 fn drain(engine: &mut Endpoint<'_>, now: Instant, cq: CqHandle) {

@@ -5,7 +5,8 @@
 #![forbid(unsafe_code)]
 
 use mrc_wire::{
-    Body, BthRepr, Ecn, EmitMeta, Encap, Frame, FrameTemplate, Icrc, Outer, Srh, WireConfig, icrc, pad_len, parse_frame,
+    Body, BthRepr, Ecn, EmitMeta, Encap, Frame, FrameTemplate, Icrc, Ip, Outer, PlainExtension, PlainPacket, SackRepr,
+    Srh, WireConfig, WriteSeries, icrc, pad_len, parse_frame,
 };
 
 #[path = "conform.rs"]
@@ -38,6 +39,9 @@ pub fn wire_parse(data: &[u8]) {
     let swapped = WireConfig { ev_high_half_in_sport: true, bth_se_bit: 6, ..WireConfig::default() };
     for cfg in [WireConfig::default(), swapped] {
         whole(data, &cfg);
+        for wire_len in [data.len(), data.len() + 5000, data.len() / 2] {
+            short_cuts(data, wire_len, &cfg);
+        }
         // The first buffer of a longer frame.
         if let Ok(f) = parse_frame(data, data.len() + 5000, &cfg, |_| true) {
             ranges(&f, data.len() + 5000);
@@ -47,6 +51,29 @@ pub fn wire_parse(data: &[u8]) {
             ranges(&f, data.len() / 2);
         }
         assert!(parse_frame(data, data.len(), &cfg, |_| false).is_err(), "a foreign destination was taken");
+    }
+}
+
+/// What is read by a short cut is read the same way by the long one.
+fn short_cuts(data: &[u8], wire_len: usize, cfg: &WireConfig) {
+    let Some(plain) = PlainPacket::read(data, wire_len, cfg) else { return };
+    let f = parse_frame(data, wire_len, cfg, |_| true).expect("read by the short cut");
+    let check = |packet: &PlainPacket<'_>| {
+        assert_eq!((packet.bth(cfg), packet.entropy(cfg), packet.ce()), (f.bth, f.entropy, f.ce));
+        assert_eq!((packet.l3_offset(), packet.icrc_offset()), (f.l3_offset, f.icrc_offset));
+        assert_eq!((Ip::V6(*packet.src()), Ip::V6(*packet.dst())), (f.src, f.dst));
+        match (packet.extension(), f.body) {
+            (PlainExtension::Write(write), Body::Write { tseth, reth, imm: None, .. }) => {
+                assert_eq!((write.tseth(), write.reth(), write.payload()), (tseth, reth, f.payload.clone()));
+            }
+            (PlainExtension::Sack(sack), Body::Sack(read)) => assert_eq!(SackRepr::parse(sack), read),
+            (short, long) => panic!("{short:?} is not {long:?}"),
+        }
+    };
+    check(&plain);
+    let mut series = WriteSeries::NONE;
+    if series.begin(&plain, data, wire_len) {
+        check(&series.read(data, wire_len).expect("a packet goes on with its own series"));
     }
 }
 
