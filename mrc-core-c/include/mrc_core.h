@@ -565,6 +565,8 @@ struct mrc_core_paths {
     uint8_t loss_ev_action;
     /* With no healthy EV on a usable port, send one packet per base RTT on a bad one. */
     uint8_t last_resort;
+    /* Packets by which a QP may use one plane more than its least used one while others can use the port; 0: no limit. */
+    uint8_t plane_lead;
 };
 
 /* What a QP learns when it becomes able to send. Fill it with mrc_core_rts_default(), then change fields. */

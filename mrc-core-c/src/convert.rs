@@ -394,6 +394,7 @@ pub(crate) fn rts(c: &mrc_core_rts) -> Result<RtsAttr, Fault> {
         resurrect_probes: c.paths.resurrect_probes,
         bad_probes_outstanding: c.paths.bad_probes_outstanding,
         loss_streak: c.paths.loss_streak,
+        plane_lead: c.paths.plane_lead,
         skip_mode: match c.paths.skip_mode {
             MRC_CORE_SKIP_ROTATION => SkipMode::Rotation,
             MRC_CORE_SKIP_TIME => SkipMode::Time { ns: c.paths.skip_ns },
@@ -477,6 +478,7 @@ pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
             skip_mode: MRC_CORE_SKIP_ROTATION,
             loss_ev_action: MRC_CORE_LOSS_BY_TRIMMING,
             last_resort: paths.last_resort.into(),
+            plane_lead: paths.plane_lead,
         },
         sq_psn,
         cc_profile: mrc_core_cc_profile { index: 0 },

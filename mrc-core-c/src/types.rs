@@ -436,6 +436,8 @@ pub struct mrc_core_paths {
     pub loss_ev_action: u8,
     /// With no healthy EV on a usable port, send one packet per base RTT on a bad one.
     pub last_resort: u8,
+    /// Packets by which a QP may use one plane more than its least used one while others can use the port; 0: no limit.
+    pub plane_lead: u8,
 }
 
 /// What a QP learns when it becomes able to send. Fill it with mrc_core_rts_default(), then change fields.

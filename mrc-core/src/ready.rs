@@ -106,6 +106,12 @@ impl Ready {
         if self.head == NIL { None } else { Some(self.head) }
     }
 
+    /// Who stands behind `member`.
+    pub(crate) fn behind<M: Member>(&self, members: &mut [M], member: u32) -> Option<u32> {
+        let next = members.get_mut(member as usize)?.link(self.list).next;
+        if next == NIL { None } else { Some(next) }
+    }
+
     /// Whether nobody but `member` is on the list.
     #[inline]
     pub(crate) fn holds_at_most(&self, member: u32) -> bool {

@@ -178,8 +178,10 @@ impl Endpoint<'_> {
     #[inline(never)]
     fn data_turn(&mut self, now: Instant, only_data: bool, sink: &mut impl FrameSink) -> bool {
         let mut blocked = 0;
+        let mut yielding = None;
+        let mut whose = self.ready.front();
         while blocked < ATTEMPTS
-            && let Some(index) = self.ready.front()
+            && let Some(index) = whose
             && let Some(qpcc) = self.qpccs.get(index as usize)
         {
             // A retransmission that waits for its port does not hold up new packets for another.
@@ -201,10 +203,17 @@ impl Endpoint<'_> {
                 if sent {
                     break;
                 }
+                if run.yields {
+                    yielding = yielding.or(Some(qp));
+                }
                 turn = other.take();
             }
             let more = self.qpccs.get(index as usize).is_some_and(Qpcc::has_turn);
-            self.ready.after_turn(self.qpccs, index, more);
+            let behind = yielding.and_then(|_| self.ready.behind(self.qpccs, index));
+            // Who leaves a port to others keeps the place for the next port, and so do those asked after them.
+            if yielding.is_none() || sent || !more {
+                self.ready.after_turn(self.qpccs, index, more);
+            }
             // Last: a QP that fails leaves its lists by itself.
             if let Some((qp, psn)) = fault {
                 self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(psn));
@@ -213,8 +222,27 @@ impl Endpoint<'_> {
                 return true;
             }
             blocked += usize::from(stays);
+            whose = if yielding.is_some() { behind } else { self.ready.front() };
         }
-        false
+        yielding.is_some_and(|qp| self.waived_turn(now, qp, sink))
+    }
+
+    /// Nobody can use the ports that `qp` left to others: it takes them after all.
+    //= BAL-007
+    #[cold]
+    fn waived_turn(&mut self, now: Instant, qp: u32, sink: &mut impl FrameSink) -> bool {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return false };
+        let Some(index) = slot.qpcc else { return false };
+        slot.paths.waive_lead();
+        let run = self.send_data(now, qp, 1, sink);
+        let keep = !run.blocked || self.starved(qp, sink.ports());
+        self.after_turn(qp, Turn::Data, keep, run.wants);
+        let more = self.qpccs.get(index as usize).is_some_and(Qpcc::has_turn);
+        self.ready.after_turn(self.qpccs, index, more);
+        if let Some(psn) = run.fault {
+            self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(psn));
+        }
+        run.sent > 0
     }
 
     /// Whether a QP may have failed to send only because the driver left out a port: then it keeps its turn. Blocked by

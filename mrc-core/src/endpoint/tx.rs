@@ -144,7 +144,7 @@ impl Endpoint<'_> {
             if towards.is_empty() {
                 tx.wait_for_path(now);
             }
-            let mut run = Run { sent: 0, blocked: false, fault: None, wants: None };
+            let mut run = Run { sent: 0, blocked: false, yields: false, fault: None, wants: None };
             let Some(to) = to else { return run };
             let mut pattern = None;
             loop {
@@ -157,6 +157,7 @@ impl Endpoint<'_> {
                 let packet = if usable.is_empty() { None } else { tx.next_data(now, usable) };
                 let Some(packet) = packet else {
                     run.blocked = true;
+                    run.yields = tx.path.set.take_yielded();
                     break;
                 };
                 let first = if most > 1 { Some(&mut pattern) } else { None };
@@ -188,7 +189,7 @@ impl Endpoint<'_> {
             run.wants = Some(if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) });
             run
         });
-        let Some(run) = run else { return Run { sent: 0, blocked: true, fault: None, wants: None } };
+        let Some(run) = run else { return Run { sent: 0, blocked: true, yields: false, fault: None, wants: None } };
         if run.sent > 0
             && let Some(slot) = self.qps.get_mut(qp as usize)
         {
@@ -382,6 +383,8 @@ pub(super) struct Run {
     pub(super) sent: u32,
     /// It ended because nothing more could leave, not because it was long enough.
     pub(super) blocked: bool,
+    /// It left the ports with room to others, being ahead on their planes.
+    pub(super) yields: bool,
     /// The local region of this packet's request is gone.
     pub(super) fault: Option<Psn>,
     /// What the QP wants next, unless it is in ERROR.

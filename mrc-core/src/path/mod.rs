@@ -13,6 +13,7 @@
 //! A QP lends two slices with every call, always the same: `slots`, one [`EvSlot`] per EV, and `order`, one `u16` per
 //! active EV. [`PathSet`] is the fixed-size rest. Which policy runs is a [`Selector`]; the engine sees only [`PathSet`].
 
+mod balance;
 mod fixed;
 mod flowbender;
 mod format;
@@ -179,6 +180,11 @@ pub struct PathConfig {
     /// skipped once. 0 counts as 1, the rule of the specification. Software fabrics whose switches drop at random for want
     /// of CPU time want more: there a single loss says little about a path.
     pub loss_streak: u8,
+    /// Packets by which a QP may use one plane more than its least used one, as long as other QPs can use the ports it
+    /// leaves to them: keeps the links of a receiver evenly loaded when many QPs share a host's ports. 0, the default:
+    /// whatever port is free. A turn passed over for congestion counts, and planes that are down, suspended or without EVs
+    /// do not.
+    pub plane_lead: u8,
     /// With no healthy EV on a usable port, send one packet per base RTT on a bad one (open question 19).
     pub last_resort: bool,
     /// Unloaded round trip, in nanoseconds: the pace of the last resort.
@@ -198,6 +204,7 @@ impl PathConfig {
         skip_mode: SkipMode::Rotation,
         loss_ev_action: LossEvAction::ByTrimming,
         loss_streak: 1,
+        plane_lead: 0,
         last_resort: true,
         base_rtt_ns: 50_000,
     };
@@ -589,6 +596,18 @@ impl PathSet {
     /// found by the next [`poll_probe`](Self::poll_probe), for which [`next_timeout`](Self::next_timeout) now asks.
     pub fn on_busy(&mut self) {
         self.rotation.on_busy();
+    }
+
+    /// Whether a [`select`](Self::select) since the last call found room only on planes that are too far ahead
+    /// ([`PathConfig::plane_lead`]).
+    #[inline]
+    pub(crate) fn take_yielded(&mut self) -> bool {
+        self.rotation.balance.take_yielded()
+    }
+
+    /// The next packet may take any plane, however far ahead.
+    pub(crate) fn waive_lead(&mut self) {
+        self.rotation.balance.waive();
     }
 
     /// Ports over which the peer can be reached, as told last.

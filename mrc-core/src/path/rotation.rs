@@ -11,6 +11,7 @@ use core::mem;
 
 use super::{
     EvCounts, EvEntry, EvIndex, EvSlot, EvState, MAX_PLANES, PathConfig, PathError, Transition,
+    balance::PlaneBalance,
     state::{Order, Reaction, obey},
 };
 use crate::{port::PortMask, rng::Rng, time::Instant};
@@ -81,6 +82,8 @@ pub(super) struct Rotation {
     /// A packet waits for `last_resort_at`.
     pub(super) starving: bool,
     pub(super) last_resort_at: Instant,
+    /// Untouched unless `PathConfig::plane_lead` is set.
+    pub(super) balance: PlaneBalance,
 }
 
 /// Swaps two elements; nothing happens outside the slice.
@@ -107,6 +110,7 @@ impl Rotation {
         idle: false,
         starving: false,
         last_resort_at: Instant::ZERO,
+        balance: PlaneBalance::EVEN,
     };
 
     /// `paths.md` 5: for each plane a random `active / P` EVs in rotation and `backup / P` in reserve.

@@ -41,6 +41,38 @@ impl<'a> Spray<'a> {
         Spray { rotation: self.rotation, slots: self.slots, order: self.order, cfg: self.cfg }
     }
 
+    /// The next EV of the rotation that may be used.
+    #[inline(always)]
+    fn select_any(&mut self, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
+        let first = self.rotation.advance(self.order, rng)?;
+        // The first EV nearly always does; the rest of the scan stays out of line so that this path is short.
+        match self.slots.get(first as usize) {
+            Some(slot) if slot.state == EvState::Good && ports.contains(slot.port()) && avoid != Some(slot.ev()) => {
+                Some(EvIndex(first))
+            }
+            _ => self.copy().scan(first, now, ports, avoid, rng),
+        }
+    }
+
+    /// As `select_any`, but on no plane that is too far ahead. What is sent again does not wait for its plane.
+    //= BAL-007
+    #[inline(never)]
+    fn select_evenly(&mut self, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
+        let rotation = &mut *self.rotation;
+        let in_use = rotation.active_ports();
+        if avoid.is_some() {
+            rotation.balance.waive();
+        }
+        let ports = rotation.balance.allow(ports.and(in_use), in_use.and(rotation.usable()));
+        if ports.is_empty() {
+            return None;
+        }
+        let index = self.select_any(now, ports, avoid, rng)?;
+        let plane = self.slots.get(index.0 as usize)?.plane();
+        self.rotation.balance.count(plane, self.cfg.plane_lead);
+        Some(index)
+    }
+
     /// Two passes from the EV `first`, which is visited already.
     #[inline(never)]
     fn scan(&mut self, first: u16, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex> {
@@ -64,6 +96,9 @@ impl<'a> Spray<'a> {
                 (EvState::Good, _) => {}
                 //= EV-010, SEL-003
                 (EvState::Skip, SkipMode::Rotation) => {
+                    if self.cfg.plane_lead > 0 && ports.contains(slot.port()) {
+                        rotation.balance.count(slot.plane(), self.cfg.plane_lead);
+                    }
                     // Two passes from here may end before they come to this one again.
                     if worse(fallback) && ports.contains(slot.port()) {
                         fallback = Some((index, avoided));
@@ -77,6 +112,9 @@ impl<'a> Spray<'a> {
                 }
                 (EvState::Skip, SkipMode::Time { .. }) if slot.due.reached(now) => rotation.end_skip(slot),
                 (EvState::Skip, SkipMode::Time { .. }) => {
+                    if self.cfg.plane_lead > 0 && ports.contains(slot.port()) {
+                        rotation.balance.count(slot.plane(), self.cfg.plane_lead);
+                    }
                     if worse(fallback) && ports.contains(slot.port()) {
                         fallback = Some((index, avoided));
                     }
@@ -150,14 +188,10 @@ impl PathSelector for Spray<'_> {
         if ports.and(self.rotation.active_ports()).is_empty() {
             return self.copy().last_resort(now, ports, rng);
         }
-        let first = self.rotation.advance(self.order, rng)?;
-        // The first EV nearly always does; the rest of the scan stays out of line so that this path is short.
-        match self.slots.get(first as usize) {
-            Some(slot) if slot.state == EvState::Good && ports.contains(slot.port()) && avoid != Some(slot.ev()) => {
-                Some(EvIndex(first))
-            }
-            _ => self.copy().scan(first, now, ports, avoid, rng),
+        if self.cfg.plane_lead > 0 {
+            return self.copy().select_evenly(now, ports, avoid, rng);
         }
+        self.select_any(now, ports, avoid, rng)
     }
 
     fn on_feedback(&mut self, now: Instant, index: EvIndex, what: Feedback, rng: &mut Rng) -> Option<Transition> {

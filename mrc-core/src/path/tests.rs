@@ -120,6 +120,7 @@ fn profile(planes: u8, len: u16) -> Vec<EvEntry> {
     entries
 }
 
+mod balance;
 mod streak;
 
 // Start, paths.md 5.

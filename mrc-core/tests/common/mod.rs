@@ -135,6 +135,8 @@ pub(crate) struct Setup {
     pub(crate) qpccs: usize,
     /// Side 1 stays in RTR: it only receives.
     pub(crate) one_way: bool,
+    /// Packets by which a QP may be ahead on a plane.
+    pub(crate) plane_lead: u8,
 }
 
 impl Default for Setup {
@@ -168,6 +170,7 @@ impl Default for Setup {
             cc: vec![],
             qpccs: 16,
             one_way: false,
+            plane_lead: 0,
         }
     }
 }
@@ -290,6 +293,7 @@ impl Setup {
             rts.target_delay_ns = 10_000;
             rts.tail_probe_ns = self.tail_probe_ns;
             rts.paths.loss_ev_action = LossEvAction::ByTrimming;
+            rts.paths.plane_lead = self.plane_lead;
             engine.modify_to_rts(Instant::ZERO, qp, &rts).unwrap();
         }
     }

@@ -47,6 +47,7 @@ pub(crate) struct Setup {
     pub(crate) cq_depth: usize,
     pub(crate) loss_ev_action: LossEvAction,
     pub(crate) loss_streak: u8,
+    pub(crate) plane_lead: u8,
     pub(crate) resurrect_probes: u8,
     pub(crate) skip_mode: SkipMode,
     pub(crate) v4: bool,
@@ -200,6 +201,7 @@ impl Setup {
             flight_ns: pick(rng, &[0, 64, 1_024, 5_120]),
             // Timestamps (16 bits of 128 ns) and ticks (32 bits of 16 ns) wrap under way.
             start_ns: pick(rng, &[0, (1 << 23) - 20_480, (1 << 36) - 102_400]),
+            plane_lead: pick(rng, &[0, 0, 1, 4]),
         }
     }
 }

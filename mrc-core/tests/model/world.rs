@@ -186,6 +186,7 @@ fn connect(setup: &Setup, side: usize, engine: &mut Endpoint<'_>, qp: QpHandle, 
     rts.probe_rate_limit_ns = setup.probe_rate_limit_ns;
     rts.paths.loss_ev_action = setup.loss_ev_action;
     rts.paths.loss_streak = setup.loss_streak;
+    rts.paths.plane_lead = setup.plane_lead;
     rts.paths.resurrect_probes = setup.resurrect_probes;
     rts.paths.skip_mode = setup.skip_mode;
     engine.modify_to_rts(now, qp, &rts).unwrap();

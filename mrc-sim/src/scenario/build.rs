@@ -453,6 +453,7 @@ fn paths(scenario: &Scenario) -> Result<PathConfig, Problem> {
             LossActionKey::Skip => LossEvAction::Skip,
         },
         loss_streak: keys.loss_streak,
+        plane_lead: keys.plane_lead,
         last_resort: keys.last_resort,
         ..PathConfig::DEFAULT
     })

@@ -350,6 +350,9 @@ pub struct MrcKeys {
     pub loss_action: LossActionKey,
     /// Losses in a row that retire an EV.
     pub loss_streak: u8,
+    /// Packets by which a queue pair may use one plane more than its least used one while others can use the port; 0: no
+    /// limit.
+    pub plane_lead: u8,
     /// Send on a bad EV when there is no other.
     pub last_resort: bool,
     /// Congestion control.
@@ -432,6 +435,7 @@ impl Default for MrcKeys {
             skip_us: None,
             loss_action: LossActionKey::ByTrimming,
             loss_streak: paths.loss_streak,
+            plane_lead: paths.plane_lead,
             last_resort: paths.last_resort,
             cc: CcKey::Nscc,
             cc_window_bytes: None,

@@ -1,0 +1,74 @@
+//! How evenly one QP uses its planes (`PathConfig::plane_lead`). Does not know which plane has room: the engine asks which
+//! planes may have the next packet and says which one had it.
+//!
+//! Among many QPs a port that becomes free goes to whoever is next, so that one QP's shares of the planes drift apart like
+//! a random walk, and with them the load of a receiver's links. A QP that leaves free ports to others while it is ahead
+//! there keeps its shares equal.
+
+use core::mem;
+
+use mrc_wire::PortNum;
+
+use super::MAX_PLANES;
+use crate::port::PortMask;
+
+/// What a QP has given to each plane beyond what it gave to the least used one.
+#[derive(Clone, Debug)]
+pub(super) struct PlaneBalance {
+    ahead: [u8; MAX_PLANES],
+    /// The planes that are compared, as ports.
+    among: PortMask,
+    /// Those as far ahead as they may be. Never all that are compared: the least used is not ahead.
+    full: PortMask,
+    /// The next packet may take any plane.
+    waived: bool,
+    /// The last packet found room, but only where its QP is ahead.
+    yielded: bool,
+}
+
+impl PlaneBalance {
+    pub(super) const EVEN: Self =
+        Self { ahead: [0; MAX_PLANES], among: PortMask::NONE, full: PortMask::NONE, waived: false, yielded: false };
+
+    /// Those of `ports`, all of them planes in use, that may have the next packet; `among` are all planes in use. When
+    /// they have changed, nobody is ahead: who was away owes nothing.
+    //= BAL-007
+    pub(super) fn allow(&mut self, ports: PortMask, among: PortMask) -> PortMask {
+        if among != self.among {
+            *self = Self { among, waived: self.waived, ..Self::EVEN };
+        }
+        let allowed = if self.waived { ports } else { ports.minus(self.full) };
+        self.waived = false;
+        self.yielded = allowed.is_empty() && !ports.is_empty();
+        allowed
+    }
+
+    /// Plane `plane` had its turn.
+    pub(super) fn count(&mut self, plane: usize, lead: u8) {
+        let among = self.among;
+        let in_use = move |plane: usize| among.contains(PortNum::from_plane(plane as u8));
+        if let Some(ahead) = self.ahead.get_mut(plane).filter(|_| in_use(plane)) {
+            *ahead = ahead.saturating_add(1);
+        }
+        let least = (0..).zip(&self.ahead).filter(|&(plane, _)| in_use(plane)).map(|(_, &ahead)| ahead).min();
+        self.full = PortMask::NONE;
+        for (plane, ahead) in self.ahead.iter_mut().enumerate() {
+            // What was waived is not owed for ever.
+            *ahead = ahead.saturating_sub(least.unwrap_or(0)).min(lead);
+            if *ahead >= lead && in_use(plane) {
+                self.full = self.full.with(PortNum::from_plane(plane as u8));
+            }
+        }
+    }
+
+    /// See [`super::PathSet::take_yielded`].
+    #[inline]
+    pub(super) fn take_yielded(&mut self) -> bool {
+        mem::take(&mut self.yielded)
+    }
+
+    /// See [`super::PathSet::waive_lead`].
+    pub(super) fn waive(&mut self) {
+        self.waived = true;
+    }
+}

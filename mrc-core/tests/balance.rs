@@ -1,0 +1,82 @@
+//! `plane_lead`: QPs that are ahead on a plane leave its port to others, and no port stays free for it.
+
+mod common;
+
+use common::{Net, Setup, VA, Weather, net};
+use mrc_core::cc::CcConfig;
+use mrc_core::{Instant, MAX_HEADER_LEN, PortMask, Rng, SendWr};
+use mrc_wire::{PortNum, Rkey};
+
+const QPS: usize = 8;
+/// Of each QP's message, which says whose packet it is.
+const SHARE: u32 = 100 * 1024;
+
+fn setup(plane_lead: u8) -> Setup {
+    // A controller for each QP, as towards different peers.
+    Setup {
+        qps: QPS,
+        cc: vec![CcConfig::None; QPS],
+        qpccs: QPS,
+        half: QPS * SHARE as usize,
+        plane_lead,
+        ..Setup::default()
+    }
+}
+
+fn post(net: &mut Net<'_>, qp: usize) {
+    let va = VA + (qp as u64) * u64::from(SHARE);
+    let (lkey, rkey) = (net.sides[0].key, Rkey(net.sides[1].key));
+    let wr = SendWr { lkey, local_va: va, len: SHARE, remote_va: va, rkey, signaled: true, ..SendWr::default() };
+    let side = &mut net.sides[0];
+    side.engine.post_send(Instant::ZERO, side.qps[qp], &wr).unwrap();
+}
+
+/// Which QP sends when only `port` has room.
+fn next(net: &mut Net<'_>, port: PortNum) -> Option<usize> {
+    let mut headers = [0; MAX_HEADER_LEN];
+    let sent = net.sides[0].engine.poll_transmit(Instant::ZERO, PortMask::NONE.with(port), &mut headers)?;
+    assert_eq!(sent.port, port);
+    Some((sent.payload.unwrap().offset / u64::from(SHARE)) as usize)
+}
+
+/// The largest difference of what a QP has sent through two ports, over a random sequence of ports that become free.
+fn most_uneven(plane_lead: u8, seed: u64) -> i32 {
+    net(seed, &setup(plane_lead), Weather::default(), |net| {
+        (0..QPS).for_each(|qp| post(net, qp));
+        let (mut rng, mut ahead, mut all, mut worst) = (Rng::new(seed), [0i32; QPS], 0i32, 0);
+        for _ in 0..QPS as u32 * 90 {
+            // As both ports drain alike, neither is ever free much more often.
+            let plane = if all.abs() < 3 { rng.below(2) as u8 } else { u8::from(all > 0) };
+            let step = 1 - 2 * i32::from(plane);
+            let qp = next(net, PortNum::from_plane(plane)).expect("everybody has packets left");
+            all += step;
+            ahead[qp] += step;
+            worst = worst.max(ahead[qp].abs());
+        }
+        worst
+    })
+}
+
+//= BAL-007 test
+#[test]
+fn who_is_ahead_on_a_plane_leaves_its_port_to_others() {
+    for seed in 0..8 {
+        assert_eq!(most_uneven(1, seed), 1, "seed {seed}");
+        assert!(most_uneven(3, seed) <= 3, "seed {seed}");
+        assert!(most_uneven(0, seed) > 5, "seed {seed}: without a limit the shares drift apart");
+    }
+}
+
+//= BAL-007 test
+#[test]
+fn a_port_that_nobody_else_can_use_is_used_all_the_same() {
+    net(3, &setup(1), Weather::default(), |net| {
+        (0..QPS).for_each(|qp| post(net, qp));
+        let mut sent = [0; QPS];
+        for nth in 0..QPS * 80 {
+            let qp = next(net, PortNum::from_plane(0));
+            sent[qp.unwrap_or_else(|| panic!("packet {nth} waits for a plane without room"))] += 1;
+        }
+        assert!(sent.iter().all(|&packets| packets == 80), "still in turn: {sent:?}");
+    });
+}
