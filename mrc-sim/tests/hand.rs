@@ -124,3 +124,33 @@ fn the_lanes_of_a_transceiver_go_together() {
         assert!((10_000 * nth as u64..=10_000 * nth as u64 + 5_000).contains(&lanes[0]), "{lanes:?}");
     }
 }
+
+#[test]
+fn queue_pairs_that_share_a_window_and_short_round_trips_fill_the_link() {
+    // A receiver that withholds 16 KiB of each queue pair would hold most of these windows.
+    let stream = "[[workload]]\nfrom = 0\nto = 3\nbytes = 10000000\n";
+    for settings in [
+        "[transport.mrc]\nqps = 8\n",
+        "[transport.mrc]\nqps = 64\n",
+        "[topology]\nhost_delay_us = 0.05\nswitch_us = 0.05\n",
+        "[topology]\nhost_gbps = 10\n",
+    ] {
+        let results = play(&format!("{settings}{stream}"));
+        assert!(results.finished);
+        assert!(results.slowdown.max < 1.02, "{settings:?}: {:?}", results.slowdown);
+    }
+}
+
+#[test]
+fn every_plane_has_an_ev() {
+    let load = |evs| {
+        let text = format!("[topology]\nplanes = 4\n[transport.mrc]\nactive_evs = {evs}\n[[workload]]\nbytes = 1000\n");
+        load_str("test.toml", &text, Path::new("."), &[], None).map(|_| ())
+    };
+    assert_eq!(load(4), Ok(()));
+    let refusal = load(3).unwrap_err().to_string();
+    assert!(
+        refusal.starts_with("test.toml:4: transport.mrc.active_evs: 3: at least one for each of the 4"),
+        "{refusal}"
+    );
+}

@@ -196,7 +196,10 @@ fn with_progress(built: &Built, options: &Options, quiet: bool) -> anyhow::Resul
 
 fn print(results: &Results) {
     let row = |name: &str, value: String| outln!("{name:<18} {value}");
-    let times = |d: &Distribution| format!("mean {:.1}, p50 {:.1}, p99 {:.1}, max {:.1}", d.mean, d.p50, d.p99, d.max);
+    let times = |d: &Distribution| match d.max {
+        0.0 => "none completed".to_owned(),
+        _ => format!("mean {:.1}, p50 {:.1}, p99 {:.1}, max {:.1}", d.mean, d.p50, d.p99, d.max),
+    };
     row(
         "scenario",
         format!("{} (seed {}, {} hosts, {})", results.scenario, results.seed, results.hosts, results.transport),
@@ -205,10 +208,10 @@ fn print(results: &Results) {
     let failed = if results.failed > 0 { format!(", {} failed", results.failed) } else { String::new() };
     row("messages", format!("{} of {} in {:.1} us: {state}{failed}", results.completed, results.flows, results.end_us));
     row("FCT (us)", times(&results.fct_us));
-    row("slowdown", {
+    if results.completed > 0 {
         let d = &results.slowdown;
-        format!("mean {:.3}, p50 {:.3}, p99 {:.3}, max {:.3}", d.mean, d.p50, d.p99, d.max)
-    });
+        row("slowdown", format!("mean {:.3}, p50 {:.3}, p99 {:.3}, max {:.3}", d.mean, d.p50, d.p99, d.max));
+    }
     row("goodput", format!("{:.2} Gb/s", results.goodput_gbit_per_s));
     let losses = &results.losses_by_cause;
     row(

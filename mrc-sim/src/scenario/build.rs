@@ -329,10 +329,14 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
     if !keys.send_queue.is_power_of_two() || keys.send_queue > 1 << 14 {
         return Err(Problem::new(at("send_queue"), format_args!("{}: a power of two up to 16384", keys.send_queue)));
     }
+    if keys.selector != SelectorKey::Single && keys.active_evs < u16::from(clos.planes) {
+        let message = format_args!("{}: at least one for each of the {} planes", keys.active_evs, clos.planes);
+        return Err(Problem::new(at("active_evs"), message));
+    }
     if keys.paths_per_plane == Some(0) {
         return Err(Problem::new(at("paths_per_plane"), "0: at least one path"));
     }
-    if keys.sack_bytes == 0 {
+    if keys.sack_bytes == Some(0) {
         return Err(Problem::new(at("sack_bytes"), "0: at least 1"));
     }
     if !(0.0..=250.0).contains(&keys.reorder_windows) {
@@ -409,7 +413,10 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
         reorder: (reorder_packets, (keys.reorder_windows * 256.0) as u16),
         endpoint: EndpointConfig {
             cc,
-            sack_gen_threshold: keys.sack_bytes,
+            sack_gen_threshold: keys.sack_bytes.unwrap_or_else(|| match keys.cc {
+                CcKey::None => EndpointConfig::default().sack_gen_threshold,
+                _ => EndpointConfig::default().sack_gen_threshold.min((window / keys.qps / 8).max(1)),
+            }),
             always_skip_after: keys.always_skip_after,
             timestamps: keys.timestamps,
             complete_on_sack: keys.complete_on_sack,

@@ -186,14 +186,13 @@ pub enum VictimKey {
 }
 
 /// `[queue]`. Thresholds left out follow the recommendations for MRC fabrics, in units of what one plane holds in a
-/// round
-/// trip (plane BDP).
+/// round trip (plane BDP).
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueKeys {
     /// Bytes of the data class; 5 plane BDP by default, with `pfc` as many as PFC lets in.
     pub data_bytes: Option<u32>,
-    /// Bytes of the control class; as many by default.
+    /// Bytes of the control class; by default as many as of the data class, with `pfc` 5 plane BDP.
     pub control_bytes: Option<u32>,
     /// Share of the link, in percent, that control may take while data waits; 0: strict priority.
     pub control_percent: u8,
@@ -368,6 +367,7 @@ pub struct MrcKeys {
     /// Whether NSCC takes its window from what the last round trip delivered when packets are trimmed (quick adapt).
     pub cc_quick_adapt: bool,
     /// NSCC: a probe after the first feedback of a destination measures the base RTT, and other probes may lower it.
+    /// On slow links a probe, being small, is much faster than data: the window then becomes too small.
     pub cc_rtt_probe: bool,
     /// Unloaded round trip; that of the topology by default.
     pub base_rtt_us: Option<f64>,
@@ -379,12 +379,12 @@ pub struct MrcKeys {
     pub linear_retries: u8,
     /// Retries at a doubling interval; 25: for ever.
     pub exponential_retries: u8,
-    /// Acknowledge after so many bytes.
-    pub sack_bytes: u32,
+    /// Acknowledge after so many bytes; by default 16384, or an eighth of a queue pair's share of the largest window of
+    /// congestion control where that is less: what a receiver withholds from the sender's window must be little of it.
+    pub sack_bytes: Option<u32>,
     /// Packets that must have overtaken one before it counts as lost, at least; by default as many as the largest
-    /// window
-    /// of congestion control holds. The engine's own default, 3, leaves it to `reorder_windows` of the present window:
-    /// when that shrinks, what left under the larger one counts as lost and retires its paths, though it only queues.
+    /// window of congestion control holds. The engine's own default, 3, leaves it to `reorder_windows` of the present
+    /// window: when that shrinks, what left under the larger one counts as lost and retires its paths, though it only queues.
     pub reorder_packets: Option<u16>,
     /// Windows that must have overtaken it.
     pub reorder_windows: f64,
@@ -449,7 +449,7 @@ impl Default for MrcKeys {
             rto_us: None,
             linear_retries: retry.linear,
             exponential_retries: retry.exponential,
-            sack_bytes: endpoint.sack_gen_threshold,
+            sack_bytes: None,
             reorder_packets: None,
             reorder_windows: 1.5,
             reorder_delay_us: 0.0,
