@@ -154,3 +154,16 @@ fn every_plane_has_an_ev() {
         "{refusal}"
     );
 }
+
+#[test]
+fn long_flows_into_one_host_share_its_link() {
+    for fan_in in [2, 4, 5] {
+        let results = play(&format!(
+            "limit_us = 10000\n[topology]\nhosts_per_t0 = 8\n\
+             [[workload]]\nkind = \"incast\"\nfirst = 8\nfan_in = {fan_in}\nbytes = 200000000\n"
+        ));
+        let group = &results.groups[0];
+        assert!(group.jain > 0.97, "{fan_in} to one: {:?}", group.pair_gbit_per_s);
+        assert!(results.goodput_gbit_per_s > 90.0, "{fan_in} to one: {} Gb/s", results.goodput_gbit_per_s);
+    }
+}

@@ -176,10 +176,11 @@ pub struct LinkKeys {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VictimKey {
-    /// The packet that arrives.
-    #[default]
+    /// The packet that arrives. Flows of equal packets and clocks that meet in one queue then keep their order, so that
+    /// one always finds it full and starves: a phase effect that real clocks do not have.
     Arriving,
     /// By a coin, it or the last that waits.
+    #[default]
     ArrivingOrLast,
     /// By a coin, it or any that waits.
     ArrivingOrAny,
@@ -241,7 +242,7 @@ impl Default for QueueKeys {
             trim_bytes: None,
             trim_last_hop_bytes: None,
             trimmed_bytes: 256,
-            trim_victim: VictimKey::Arriving,
+            trim_victim: VictimKey::ArrivingOrLast,
             trim_last_hop_code: true,
             pfc: false,
             pfc_xoff_bytes: None,
