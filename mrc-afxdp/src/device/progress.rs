@@ -332,7 +332,7 @@ impl<'s> Progress<'s> {
             burst.keep_order(BEFORE_ANSWERS);
         }
         let requests = burst.made();
-        if !self.hold.holds(now, owes, requests > 0) {
+        if !self.hold.holds(now, owes, requests > 0, self.engine.stats().rx_data) {
             burst.allow(BATCH);
             self.engine.transmit(now, &mut burst);
             if !owes && burst.made() > 0 {
