@@ -236,9 +236,10 @@ fn explain(a: &DeviceStats, b: &DeviceStats) {
         |stats: &DeviceStats, of: fn(&mrc_afxdp::PortStats) -> u64| stats.ports.iter().map(of).sum::<u64>() as f64;
     let data = a.engine.tx_data as f64;
     println!(
-        "    {:.1} % sent again, {:.2} answers per packet, frames per send call: {:.1} there, {:.1} back",
+        "    {:.1} % sent again; per packet {:.2} SACKs and {:.2} Transport ACKs; frames per send call: {:.1} there, {:.1} back",
         a.engine.retransmitted as f64 / data * 100.0,
-        sum(b, |port| port.tx_frames) / data,
+        b.engine.tx_sack as f64 / data,
+        b.engine.tx_ack as f64 / data,
         sum(a, |port| port.tx_frames) / sum(a, |port| port.tx_kicks),
         sum(b, |port| port.tx_frames) / sum(b, |port| port.tx_kicks),
     );
@@ -289,5 +290,16 @@ fn write_latency(fabric: &Fabric) -> f64 {
         far.join().expect("the far side");
         times
     });
-    median(times[EXCHANGES / 10..].to_vec())
+    explain(&a.stats(), &b.stats());
+    let mut times = times[EXCHANGES / 10..].to_vec();
+    times.sort_by(f64::total_cmp);
+    let at = |percent: usize| times[times.len() * percent / 100];
+    println!(
+        "    quantiles: {:.1} us at 1 %, {:.1} at 25 %, {:.1} at 75 %, {:.1} at 99 %",
+        at(1),
+        at(25),
+        at(75),
+        at(99)
+    );
+    at(50)
 }
