@@ -91,7 +91,8 @@ pub struct XskConfig {
     pub mode: Mode,
     /// Which packets to take from the kernel.
     pub filter: PacketFilter,
-    /// Receive chunks of 4096 bytes; two rings' worth lets a full receive ring and a full fill ring coexist.
+    /// Receive chunks of 4096 bytes; two rings' worth lets a full receive ring and a full fill ring coexist. The kernel gets
+    /// 512 of them at first and more as soon as it uses half: few of them stay in the caches.
     pub rx_chunks: u32,
     /// Transmit buffers of 8192 bytes each.
     pub tx_slots: u32,

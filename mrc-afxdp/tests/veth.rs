@@ -95,6 +95,30 @@ fn many_frames_keep_order_and_every_buffer_returns() {
 }
 
 #[test]
+fn a_receiver_that_looks_away_lends_more_chunks_when_it_is_back() {
+    let Some(pair) = Pair::new("a_receiver_that_looks_away_lends_more_chunks_when_it_is_back", 1500) else {
+        return;
+    };
+    for mode in [Mode::Native, Mode::Skb] {
+        let config = XskConfig { rx_chunks: 4096, ring_entries: 2048, ..xsk_config(mode) };
+        let mut b = in_namespace(&pair.b, || XskPort::open("p0", &config).unwrap());
+        let mut a = open(&pair.a, Kind::Xsk(mode));
+        for kept in [512, 700] {
+            for number in 0..700 {
+                while a.tx_free() == 0 {
+                    let _ = a.flush();
+                }
+                send(&mut a, &frame(64, number, [2; 6], [4; 6]));
+            }
+            assert!(eventually(Duration::from_secs(1), || a.flush() == Ok(0)));
+            let mut count = 0;
+            while b.rx_batch(64, |_| count += 1) > 0 {}
+            assert_eq!(count, kept, "{mode:?}");
+        }
+    }
+}
+
+#[test]
 fn an_uncommitted_slot_sends_nothing_and_is_handed_out_again() {
     let Some(pair) = Pair::new("an_uncommitted_slot_sends_nothing_and_is_handed_out_again", 1500) else {
         return;
