@@ -33,10 +33,12 @@ struct Flow {
     /// Writes in flight per QP, and how many of them complete with one completion.
     depth: usize,
     signal_every: usize,
+    /// How long the program sleeps when it finds no completion; a tenth of what is in flight takes longer.
+    nap: Duration,
 }
 
-const LARGE: Flow = Flow { qps: 2, len: 1 << 20, depth: 8, signal_every: 1 };
-const SMALL: Flow = Flow { qps: 4, len: 64, depth: 128, signal_every: 32 };
+const LARGE: Flow = Flow { qps: 2, len: 1 << 20, depth: 8, signal_every: 1, nap: Duration::from_micros(500) };
+const SMALL: Flow = Flow { qps: 4, len: 64, depth: 128, signal_every: 32, nap: Duration::from_micros(50) };
 
 /// Something measured both ways.
 struct Row {
@@ -222,7 +224,7 @@ fn write_rate(fabric: &Fabric, flow: &Flow) -> f64 {
                 open[completion.wr_id as usize] -= flow.signal_every;
                 done += flow.signal_every;
             }
-            None => std::thread::sleep(Duration::from_micros(50)),
+            None => std::thread::sleep(flow.nap),
         }
     }
     let seconds = counted_from.map_or(1.0, |at: Instant| at.elapsed().as_secs_f64());
