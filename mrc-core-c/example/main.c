@@ -250,26 +250,36 @@ static void drain(unsigned which)
         require("no queue pair fails", event.kind != MRC_CORE_EVENT_QP_ERROR);
 }
 
-/* Hands the oldest frame to its receiver, which says where the payload belongs. */
+/* Hands the frames that have arrived by now at one side to its engine, which says where each payload belongs. */
 static void receive(void)
 {
-    struct frame *frame = &wire[wire_head % FRAMES];
-    struct side *side = &sides[frame->to];
-    struct mrc_core_rx rx = {.wire_len = frame->len, .port = frame->port, .icrc = MRC_CORE_ICRC_VERIFY};
-    struct mrc_core_placement place;
-    unsigned to = frame->to;
-    if (frame->len == 0) {
+    struct mrc_core_arrival burst[BURST];
+    unsigned to = wire[wire_head % FRAMES].to, count = 0;
+    struct side *side = &sides[to];
+    while (wire_head != wire_tail && count < BURST) {
+        struct frame *frame = &wire[wire_head % FRAMES];
+        if (frame->arrives_ns > now_ns || frame->to != to)
+            break;
         wire_head++;
-        return;
+        if (frame->len == 0)
+            continue; /* Lost on its way. */
+        burst[count].head = frame->bytes;
+        burst[count].head_len = frame->len;
+        burst[count].rx.wire_len = frame->len;
+        burst[count].rx.port = frame->port;
+        burst[count].rx.icrc = MRC_CORE_ICRC_VERIFY;
+        count++;
     }
-    int32_t code = mrc_core_handle_packet(side->engine, now_ns, &rx, frame->bytes, frame->len, &place);
-    if (code == MRC_CORE_SOME) {
-        for (uint32_t i = 0; i < place.payload_len; i++)
-            side->data[place.offset + i] = frame->bytes[place.payload_start + i];
-    } else if (code > MRC_CORE_E_DISCARDED) {
-        must(side, "handle_packet", code);
+    must(side, "receive_burst", mrc_core_receive_burst(side->engine, now_ns, burst, count));
+    for (unsigned i = 0; i < count; i++) {
+        const struct mrc_core_placement *place = &burst[i].place;
+        if (burst[i].code == MRC_CORE_SOME) {
+            for (uint32_t at = 0; at < place->payload_len; at++)
+                side->data[place->offset + at] = burst[i].head[place->payload_start + at];
+        } else if (burst[i].code > MRC_CORE_E_DISCARDED) {
+            must(side, "receive_burst", burst[i].code);
+        }
     }
-    wire_head++;
     drain(to);
 }
 

@@ -1,9 +1,9 @@
-//! The sink over a caller's array of frames.
+//! Sink and source over a caller's arrays of frames.
 
-use mrc_core::{FrameSink, MAX_HEADER_LEN, PortMask, Transmit};
+use mrc_core::{Discard, FrameSink, FrameSource, MAX_HEADER_LEN, PortMask, Received, RxMeta, Transmit};
 use mrc_wire::PortNum;
 
-use crate::{codes::*, convert, types::*};
+use crate::{border, codes::*, convert, fault::Fault, types::*};
 
 /// Frames of one call at most: bounds it.
 pub(crate) const MOST: usize = 1024;
@@ -60,5 +60,50 @@ impl FrameSink for Burst<'_> {
                 self.free = self.free.without(transmit.port);
             }
         }
+    }
+}
+
+/// Received frames, in order.
+pub(crate) struct Arrivals<'a> {
+    frames: &'a mut [mrc_core_arrival],
+    taken: usize,
+}
+
+impl<'a> Arrivals<'a> {
+    /// # Errors
+    /// What is wrong with one of the frames.
+    ///
+    /// # Safety
+    /// Each frame's `head` is NULL or points to `head_len` readable bytes.
+    pub(crate) unsafe fn new(frames: &'a mut [mrc_core_arrival]) -> Result<Self, Fault> {
+        for frame in frames.iter() {
+            convert::rx(&frame.rx)?;
+            // SAFETY: promised.
+            unsafe { border::slice(frame.head, frame.head_len as usize, "head")? };
+        }
+        Ok(Self { frames, taken: 0 })
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.taken
+    }
+}
+
+impl FrameSource for Arrivals<'_> {
+    fn next(&mut self) -> Option<(RxMeta, &[u8])> {
+        let frame = self.frames.get(self.taken)?;
+        self.taken += 1;
+        // SAFETY: promised to `new`, which has looked at both.
+        let head = unsafe { border::slice(frame.head, frame.head_len as usize, "head") };
+        Some((convert::rx(&frame.rx).ok()?, head.ok()?))
+    }
+
+    fn done(&mut self, result: Result<Received, Discard>) {
+        let Some(frame) = self.taken.checked_sub(1).and_then(|last| self.frames.get_mut(last)) else { return };
+        (frame.code, frame.place) = match result {
+            Ok(Received::Nothing) => (MRC_CORE_OK, convert::nowhere()),
+            Ok(Received::Place(at)) => (MRC_CORE_SOME, convert::placement(&at)),
+            Err(why) => (Fault::from(why).code, convert::nowhere()),
+        };
     }
 }

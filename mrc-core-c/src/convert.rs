@@ -1,9 +1,9 @@
 //! C structs to the engine's types and back. Everything from C is checked here; nothing here is unsafe.
 
 use mrc_core::{
-    CcProfileHandle, Completion, CqHandle, EndpointConfig, ErrorCause, EvProfileHandle, Event, EventMask, Limits,
-    LossCause, MrHandle, NoReceive, Operation, PeerConfig, PeerHandle, PlanePath, PortConfig, QpHandle, QpInfo,
-    QpState, RetryConfig, Route, RtrAttr, RtsAttr, SendWr, Status, Transmit, Trimming,
+    CcProfileHandle, Completion, CqHandle, EndpointConfig, ErrorCause, EvProfileHandle, Event, EventMask, IcrcCheck,
+    Limits, LossCause, MrHandle, NoReceive, Operation, PeerConfig, PeerHandle, Placement, PlanePath, PortConfig,
+    QpHandle, QpInfo, QpState, RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Transmit, Trimming,
     cc::{CcConfig, NsccConfig},
     path::{
         EvEntry, EvIndex, EvState, FlowBenderConfig, HopperConfig, LossEvAction, MAX_FIELDS, PathConfig, Selector,
@@ -506,6 +506,29 @@ pub(crate) fn send_wr(c: &mrc_core_send_wr) -> SendWr {
         imm: some(c.has_imm, c.imm),
         solicited: c.solicited != 0,
     }
+}
+
+pub(crate) fn rx(c: &mrc_core_rx) -> Result<RxMeta, Fault> {
+    let icrc = match c.icrc {
+        MRC_CORE_ICRC_VERIFY => IcrcCheck::Verify,
+        MRC_CORE_ICRC_VALID => IcrcCheck::Valid,
+        MRC_CORE_ICRC_INVALID => IcrcCheck::Invalid,
+        _ => return Err(range("icrc")),
+    };
+    Ok(RxMeta { port: port(c.port)?, wire_len: c.wire_len as usize, icrc })
+}
+
+pub(crate) fn placement(at: &Placement) -> mrc_core_placement {
+    mrc_core_placement {
+        mr: mr_of(at.mr),
+        offset: at.offset,
+        payload_start: at.payload.start as u32,
+        payload_len: at.payload.len() as u32,
+    }
+}
+
+pub(crate) fn nowhere() -> mrc_core_placement {
+    mrc_core_placement { mr: mrc_core_mr { index: 0, generation: 0 }, offset: 0, payload_start: 0, payload_len: 0 }
 }
 
 pub(crate) fn no_transmit() -> mrc_core_transmit {

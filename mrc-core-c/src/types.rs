@@ -535,6 +535,22 @@ pub struct mrc_core_placement {
     pub payload_len: u32,
 }
 
+/// A received frame for mrc_core_receive_burst(), and what became of it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct mrc_core_arrival {
+    /// The frame from its Ethernet header on: at least all headers, whole under MRC_CORE_ICRC_VERIFY.
+    pub head: *const u8,
+    /// Bytes there.
+    pub head_len: u32,
+    /// What the driver knows about it.
+    pub rx: mrc_core_rx,
+    /// What mrc_core_handle_packet() would have returned.
+    pub code: i32,
+    /// Where its payload goes, under MRC_CORE_SOME.
+    pub place: mrc_core_placement,
+}
+
 /// A frame to send: headers lie at the start of the caller's buffer; payload, pad and ICRC follow.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

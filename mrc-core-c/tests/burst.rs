@@ -1,5 +1,5 @@
-//! `mrc_core_transmit_burst` through the C interface: the frames of single polls, within the room of each port, and nothing
-//! at all when an argument is wrong.
+//! `mrc_core_transmit_burst` and `mrc_core_receive_burst` through the C interface: the frames of single polls, within the
+//! room of each port, taken like single ones, and nothing at all when an argument is wrong.
 
 use std::ptr::null_mut;
 
@@ -21,6 +21,12 @@ fn zeroed<T: Copy>() -> T {
 
 /// An endpoint with a write of [`PACKETS`] packets to send over two ports. The same one each time.
 fn with_write(f: impl FnOnce(*mut mrc_core_endpoint)) {
+    with_pair(1, 9, 0, |e, _, _| f(e));
+}
+
+/// Endpoint 1 or 2 of two that know each other, with a write to queue pair `dest_qp` and the region `rkey` to send; its own
+/// queue pair and region follow. The same one each time.
+fn with_pair(which: u8, dest_qp: u32, rkey: u32, f: impl FnOnce(*mut mrc_core_endpoint, u32, u32)) {
     let mut config: mrc_core_config = zeroed();
     let mut there = mrc_core_peer_config { hop_limit: 64, ..zeroed() };
     let (mut e, mut peer) = (null_mut(), mrc_core_peer { index: 9 });
@@ -36,28 +42,30 @@ fn with_write(f: impl FnOnce(*mut mrc_core_endpoint)) {
             config.ports[plane].present = 1;
             there.planes[plane] = mrc_core_plane { present: 1, ..zeroed() };
         }
-        config.gids[0] = mrc_core_ip { version: 6, bytes: [1; 16] };
-        (there.local, there.remote) = (config.gids[0], mrc_core_ip { version: 6, bytes: [2; 16] });
+        config.gids[0] = mrc_core_ip { version: 6, bytes: [which; 16] };
+        (there.local, there.remote) = (config.gids[0], mrc_core_ip { version: 6, bytes: [3 - which; 16] });
         let size = mrc_core_storage_size(&config.limits);
         let mut memory = vec![Line([0; 64]); size.div_ceil(64)];
         assert_eq!(mrc_core_init(memory.as_mut_ptr().cast(), size, &config, 1, &mut e, null_mut()), MRC_CORE_OK);
         assert_eq!(mrc_core_add_peer(e, &there, &mut peer), MRC_CORE_OK);
         let entries = [1, 2, 1, 2].map(|port| mrc_core_ev_entry { ev: port.into(), port, ..zeroed() });
         assert_eq!(mrc_core_create_ev_profile(e, entries.as_ptr(), entries.len(), &mut profile), MRC_CORE_OK);
-        assert_eq!(mrc_core_register_mr(e, 0, 0x1000, 1 << 20, 0, &mut mr, &mut key), MRC_CORE_OK);
+        assert_eq!(mrc_core_register_mr(e, 0, 0x1000, 1 << 20, 1, &mut mr, &mut key), MRC_CORE_OK);
         assert_eq!(mrc_core_create_cq(e, &mut cq), MRC_CORE_OK);
         assert_eq!(mrc_core_create_qp(e, 0, cq, cq, &mut pair), MRC_CORE_OK);
         assert_eq!(mrc_core_rtr_default(&mut rtr), MRC_CORE_OK);
         assert_eq!(mrc_core_rts_default(&mut rts, 5), MRC_CORE_OK);
-        let rtr = mrc_core_rtr { peer, ev_profile: profile, dest_qp: 9, path_mtu: MTU as u16, mpr_dest: 1, ..rtr };
+        let rtr =
+            mrc_core_rtr { peer, ev_profile: profile, dest_qp, rq_psn: 5, path_mtu: MTU as u16, mpr_dest: 1, ..rtr };
         rts.mpr = 1;
         assert_eq!(mrc_core_modify_to_init(e, pair), MRC_CORE_OK);
         assert_eq!(mrc_core_modify_to_rtr(e, 0, pair, &rtr), MRC_CORE_OK);
         assert_eq!(mrc_core_modify_to_rts(e, 0, pair, &rts), MRC_CORE_OK);
         let len = PACKETS as u32 * MTU - 7;
-        let wr = mrc_core_send_wr { local_va: 0x1000, lkey: key, len, signaled: 1, ..zeroed() };
+        let wr =
+            mrc_core_send_wr { local_va: 0x1000, lkey: key, len, remote_va: 0x1000, rkey, signaled: 1, ..zeroed() };
         assert_eq!(mrc_core_post_send(e, 1_000, pair, &wr), MRC_CORE_OK);
-        f(e);
+        f(e, pair.qpn, key);
     }
 }
 
@@ -159,5 +167,106 @@ fn a_refusal_fills_nothing() {
         assert_eq!(refused(&mut frames, room.as_mut_ptr()), 4);
         assert_eq!(frames[0].tx.offset, 0, "the first packet was still there");
         assert_eq!(room[0] + room[1], 14);
+    });
+}
+
+/// Heads of a write's packets, some of them twice, some out of order, one damaged; the ports they came over.
+fn arrivals(dest_qp: u32, rkey: u32) -> Vec<(mrc_core_rx, Vec<u8>)> {
+    let mut frames = Vec::new();
+    with_pair(1, dest_qp, rkey, |e, _, _| {
+        let (mut headers, mut tx) = ([0; MRC_CORE_MAX_HEADER_LEN], zeroed());
+        // SAFETY: the endpoint lives; out pointers are variables.
+        while unsafe { mrc_core_poll_transmit(e, 2_000, 6, headers.as_mut_ptr(), headers.len(), &mut tx) }
+            == MRC_CORE_SOME
+        {
+            let mut head = headers[..tx.header_len as usize].to_vec();
+            head.resize(tx.frame_len as usize, 0);
+            frames.push((mrc_core_rx { wire_len: tx.frame_len, port: tx.port, icrc: MRC_CORE_ICRC_VALID }, head));
+        }
+    });
+    assert_eq!(frames.len(), PACKETS);
+    frames.swap(10, 13);
+    frames.insert(21, frames[18].clone());
+    frames[30].1[20] ^= 1;
+    frames[33].0.icrc = MRC_CORE_ICRC_INVALID;
+    frames
+}
+
+fn placed(place: &mrc_core_placement) -> (u32, u64, u32, u32) {
+    (place.mr.index, place.offset, place.payload_start, place.payload_len)
+}
+
+#[test]
+fn a_burst_is_taken_like_single_frames() {
+    with_pair(2, 9, 0, |single, qpn, key| {
+        with_pair(2, 9, 0, |burst, same_qpn, same_key| {
+            assert_eq!((qpn, key), (same_qpn, same_key));
+            let arrivals = arrivals(qpn, key);
+            let mut place: mrc_core_placement = zeroed();
+            let one = |(rx, head): &(mrc_core_rx, Vec<u8>)| {
+                // SAFETY: the endpoint lives; pointers are of variables.
+                let code = unsafe { mrc_core_handle_packet(single, 3_000, rx, head.as_ptr(), head.len(), &mut place) };
+                (code, if code == MRC_CORE_SOME { placed(&place) } else { (0, 0, 0, 0) })
+            };
+            let want: Vec<_> = arrivals.iter().map(one).collect();
+            assert_eq!(want.iter().filter(|(code, _)| *code == MRC_CORE_SOME).count(), PACKETS - 2);
+            let mut have = Vec::new();
+            let mut rest = &arrivals[..];
+            for count in [1, 7, 0, 20, 64] {
+                let (now, later) = rest.split_at(rest.len().min(count));
+                rest = later;
+                let arrival = |(rx, head): &(mrc_core_rx, Vec<u8>)| mrc_core_arrival {
+                    head: head.as_ptr(),
+                    head_len: head.len() as u32,
+                    rx: *rx,
+                    code: 77,
+                    place: zeroed(),
+                };
+                let mut frames: Vec<_> = now.iter().map(arrival).collect();
+                // SAFETY: the endpoint lives; frames and heads are vectors.
+                let taken = unsafe { mrc_core_receive_burst(burst, 3_000, frames.as_mut_ptr(), frames.len()) };
+                assert_eq!(taken as usize, now.len());
+                have.extend(frames.iter().map(|frame| (frame.code, placed(&frame.place))));
+            }
+            assert_eq!(have, want);
+        });
+    });
+}
+
+#[test]
+fn a_refused_burst_is_not_taken() {
+    with_pair(2, 9, 0, |e, qpn, key| {
+        let arrivals = arrivals(qpn, key);
+        let good: Vec<_> = arrivals[..4]
+            .iter()
+            .map(|(rx, head)| mrc_core_arrival {
+                head: head.as_ptr(),
+                head_len: head.len() as u32,
+                rx: *rx,
+                code: 77,
+                place: zeroed(),
+            })
+            .collect();
+        let take = |frames: &mut [mrc_core_arrival]| {
+            // SAFETY: the endpoint lives; what is wrong is refused, not followed.
+            let code = unsafe { mrc_core_receive_burst(e, 3_000, frames.as_mut_ptr(), frames.len()) };
+            (code, frames.iter().all(|frame| frame.code == 77))
+        };
+        let mut frames = good.clone();
+        frames[3].head = std::ptr::null();
+        assert_eq!(take(&mut frames), (MRC_CORE_E_NULL, true));
+        frames = good.clone();
+        frames[2].rx.port = 0;
+        assert_eq!(take(&mut frames), (MRC_CORE_E_RANGE, true));
+        frames = good.clone();
+        frames[1].rx.icrc = 3;
+        assert_eq!(take(&mut frames), (MRC_CORE_E_RANGE, true));
+        // SAFETY: NULL is refused.
+        assert_eq!(unsafe { mrc_core_receive_burst(e, 3_000, null_mut(), 4) }, MRC_CORE_E_NULL);
+        // SAFETY: as above.
+        assert_eq!(unsafe { mrc_core_receive_burst(null_mut(), 3_000, null_mut(), 0) }, MRC_CORE_E_NULL);
+        frames = good.clone();
+        assert_eq!(take(&mut frames), (4, false));
+        assert!(frames.iter().all(|frame| frame.code == MRC_CORE_SOME), "the first packet was still new");
     });
 }

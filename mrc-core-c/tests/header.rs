@@ -64,6 +64,7 @@ fn structs() -> String {
         mrc_core_rx { wire_len, port, icrc }
         mrc_core_placement { mr, offset, payload_start, payload_len }
         mrc_core_transmit { mr, offset, payload_len, header_len, l3_offset, frame_len, ev, port, pad, traffic_class }
+        mrc_core_arrival { head, head_len, rx, code, place }
         mrc_core_frame { headers, len, tx }
         mrc_core_completion {
             wr_id, since_ack_ns, qpn, byte_len, first_psn, imm, last_ev, last_port, status, operation, has_imm,
