@@ -85,8 +85,9 @@ impl Endpoint<'_> {
         self.take_one(now, rx, head, Some(series)).map_err(|why| self.discard(rx.port, why))
     }
 
-    /// Takes writes for as long as they go on with `series`, and the frame after them, which may begin another one. The QP is borrowed once: nobody else touches the endpoint meanwhile, so that what was found out about peer,
-    /// QP and region stays true (steps 11, 12, 15 and 16).
+    /// Takes writes for as long as they go on with `series`, and the frame after them, which may begin another one. The QP
+    /// is borrowed once: nobody else touches the endpoint meanwhile, so that what was found out about peer, QP and region
+    /// stays true (steps 11, 12, 15 and 16).
     //= VAL-010
     #[inline(never)]
     fn take_series(&mut self, now: Instant, series: &mut Series, source: &mut impl FrameSource) {
