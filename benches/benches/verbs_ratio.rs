@@ -95,7 +95,7 @@ fn main() {
     for _ in 0..rounds {
         rows[IB_WRITE_BW].values.push(bench.ib_write_bw());
         rows[WRITE_BW].values.push(bench.write_bw());
-        rows[RAW].values.push(raw_rate(&fabric, PAYLOAD, WARM_UP, RUN) * PAYLOAD as f64 * 8.0 / 1e9);
+        rows[RAW].values.push(raw_rate(&fabric, PAYLOAD, None, WARM_UP, RUN) * PAYLOAD as f64 * 8.0 / 1e9);
         rows[TCP].values.push(bench.tcp(1));
         rows[TCP_GSO].values.push(bench.tcp(65_535));
         rows[IB_WRITE_LAT].values.push(bench.ib_write_lat());

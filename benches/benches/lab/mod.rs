@@ -42,32 +42,57 @@ pub(crate) fn ports(host: &HostFile) -> Vec<AnyPort> {
 
 /// Bare frames per second, as long as writes of `payload` bytes make them: one thread sends round robin over all planes and
 /// uplinks as fast as the ports take them, the other counts what arrives. No headers are parsed, no bytes are checked or
-/// copied at the receiver: the ceiling of the path.
-pub(crate) fn raw_rate(fabric: &Fabric, payload: usize, warm_up: Duration, run: Duration) -> f64 {
+/// copied at the receiver: the ceiling of the path. With `memory`, both ends also copy the payload, out of so many bytes and
+/// into so many: the ceiling of everything whose bytes somebody uses.
+pub(crate) fn raw_rate(
+    fabric: &Fabric,
+    payload: usize,
+    memory: Option<usize>,
+    warm_up: Duration,
+    run: Duration,
+) -> f64 {
     let (host_a, host_b) = (host(fabric, "hA"), host(fabric, "hB"));
     let peer = host_a.peer(host_b.gid).expect("peer").clone();
     let frames = frames(&host_a, &peer, payload);
     let (mut from, mut to) = (ports(&host_a), ports(&host_b));
     let stop = AtomicBool::new(false);
+    let places = memory.map_or(1, |bytes| bytes / payload);
+    let (source, mut target) = (vec![0x5A; places * payload], vec![0; places * payload]);
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let mut from_place = source.chunks_exact(payload).cycle();
             while !stop.load(Ordering::Relaxed) {
                 for (port, frames) in from.iter_mut().zip(&frames) {
                     for frame in frames.iter().cycle().take(64) {
                         let Some(mut slot) = port.tx_slot() else { break };
-                        slot.buffer()[..frame.len()].copy_from_slice(frame);
+                        let head = if memory.is_some() { frame.len() - payload } else { frame.len() };
+                        slot.buffer()[..head].copy_from_slice(&frame[..head]);
+                        if let (Some(_), Some(bytes)) = (memory, from_place.next()) {
+                            slot.buffer()[head..frame.len()].copy_from_slice(bytes);
+                        }
                         slot.commit(frame.len());
                     }
                     let _ = port.flush();
                 }
             }
         });
-        let mut count = 0u64;
+        let (mut count, mut place) = (0u64, 0);
         let mut receive_until = |at: Instant| {
             let mut seen = 0u64;
             while Instant::now() < at {
                 for port in &mut to {
-                    port.rx_batch(64, |frame| seen += u64::from(frame.len() > payload));
+                    port.rx_batch(64, |frame| {
+                        seen += u64::from(frame.len() > payload);
+                        if memory.is_none() || frame.len() <= payload {
+                            return;
+                        }
+                        place = (place + 1) % places;
+                        let mut at = place * payload;
+                        for piece in frame.pieces(frame.len() - payload..frame.len()) {
+                            target[at..at + piece.len()].copy_from_slice(piece);
+                            at += piece.len();
+                        }
+                    });
                     let _ = port.flush();
                 }
             }
