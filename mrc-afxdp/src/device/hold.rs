@@ -62,6 +62,8 @@ impl Hold {
     /// was received.
     pub(super) fn holds(&mut self, now: Instant, owes: bool, requests: bool, writes: u64) -> bool {
         if !owes {
+            // Also when they went with their queue pair.
+            (self.since, self.until, self.replied) = (None, None, None);
             return false;
         }
         let since = *self.since.get_or_insert(now);
@@ -158,6 +160,19 @@ mod tests {
         assert!(!hold.holds(at(1040), true, false, 3));
         // That was one wait in vain: no more of them.
         assert!(!hold.holds(at(1050), true, false, 4));
+    }
+
+    #[test]
+    fn answers_that_are_gone_leave_no_clock_behind() {
+        let mut hold = Hold::new(Duration::from_micros(20));
+        assert!(!hold.holds(at(1000), true, false, 1));
+        hold.requested(at(1002));
+        assert!(hold.holds(at(1010), true, false, 2));
+        // Their queue pair was destroyed. The next ones have a delay of their own.
+        assert!(!hold.holds(at(1011), false, false, 2));
+        assert_eq!(hold.until(), None);
+        assert!(hold.holds(at(1100), true, false, 3));
+        assert_eq!(hold.until(), Some(at(1120)));
     }
 
     #[test]
