@@ -37,8 +37,17 @@ fn main() -> ExitCode {
             }
         },
         Err(error) => {
-            eprintln!("mrc: {error:#}");
+            eprintln!("mrc: {}", chain(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error and its causes; a cause that the text before it already names is not repeated.
+fn chain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.ends_with(&cause) {
+        true => text,
+        false if text.is_empty() => cause,
+        false => format!("{text}: {cause}"),
+    })
 }

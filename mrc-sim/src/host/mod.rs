@@ -4,6 +4,7 @@ mod memory;
 mod mrc;
 mod mrc_transport;
 mod roce;
+mod storage_bytes;
 pub mod traffic;
 mod transport;
 

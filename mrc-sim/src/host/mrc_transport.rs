@@ -14,6 +14,7 @@ use mrc_core::{
 use mrc_wire::{Ev, EvTemplate, Ip, PortNum, Psn, Rkey};
 
 use super::mrc::{MrcHostError, PLANE_LSB, icrc_of};
+use super::storage_bytes::storage_bytes;
 use super::transport::{PathCounts, Transport, TransportCounters, payload_tag, uncut_len};
 use crate::fabric::{Clos, Forwarding, Packet, address};
 use crate::host::Host;
@@ -124,17 +125,29 @@ impl MrcSettings {
         }
     }
 
-    /// Storage for the hosts of a plan, one each.
-    ///
-    /// # Errors
-    /// Limits that the engine refuses.
-    pub fn storages(&self, clos: &Clos, pairs: &[(u32, u32)]) -> Result<Vec<OwnedStorage>, MrcHostError> {
+    /// Bytes that the hosts of a plan will take.
+    pub fn bytes(&self, clos: &Clos, pairs: &[(u32, u32)]) -> u64 {
+        let connection = size_of::<Connection>() + (self.qps as usize).max(4) * size_of::<Lane>();
+        let of_host = |&peers: &usize| storage_bytes(&self.limits(clos, peers)) + (peers * connection) as u64;
+        self.peers(clos, pairs).iter().map(of_host).sum()
+    }
+
+    /// How many others each host is connected to.
+    fn peers(&self, clos: &Clos, pairs: &[(u32, u32)]) -> Vec<usize> {
         let mut peers = vec![0; clos.hosts as usize];
         for &(a, b) in pairs {
             peers[a as usize] += 1;
             peers[b as usize] += 1;
         }
-        peers.into_iter().map(|peers| Ok(OwnedStorage::new(self.limits(clos, peers))?)).collect()
+        peers
+    }
+
+    /// Storage for the hosts of a plan, one each.
+    ///
+    /// # Errors
+    /// Limits that the engine refuses.
+    pub fn storages(&self, clos: &Clos, pairs: &[(u32, u32)]) -> Result<Vec<OwnedStorage>, MrcHostError> {
+        self.peers(clos, pairs).into_iter().map(|peers| Ok(OwnedStorage::new(self.limits(clos, peers))?)).collect()
     }
 }
 

@@ -124,28 +124,40 @@ impl Built {
     /// Refuses what would not fit into memory before any of it is allocated.
     fn check_memory(&self) -> Result<(), Problem> {
         let pairs = self.plan.pairs();
-        let (per_pair, each) = match &self.transport {
-            TransportSettings::Mrc(mrc) => (mrc.qps, mrc.limits(&self.clos, 1).bytes_per_qp() as u64),
-            TransportSettings::Roce(roce) => (roce.qps, RoceSettings::bytes_per_qp() as u64),
+        let (per_pair, hosts) = match &self.transport {
+            TransportSettings::Mrc(mrc) => (mrc.qps, mrc.bytes(&self.clos, &pairs)),
+            TransportSettings::Roce(roce) => {
+                let qps = 2 * pairs.len() as u64 * u64::from(roce.qps);
+                (roce.qps, qps * RoceSettings::bytes_per_qp() as u64)
+            }
         };
         let qps = 2 * pairs.len() as u64 * u64::from(per_pair);
-        let need = qps * each + self.plan.messages.len() as u64 * 128 + u64::from(self.clos.links()) * 512;
+        let need = hosts + self.plan.messages.len() as u64 * 128 + u64::from(self.clos.links()) * 512;
         let have = available_memory();
         if need > have {
             let (need, have) = (need >> 20, have >> 20);
-            let message = format_args!("{qps} queue pairs of {each} B need {need} MiB, and {have} MiB are free");
+            let message =
+                format_args!("{qps} queue pairs of {} B need {need} MiB, and {have} MiB are free", hosts / qps.max(1));
             return Err(Problem::new("workload", message));
         }
         Ok(())
     }
 }
 
-/// Bytes that this machine could give to a run; 16 GiB where it does not say.
+/// Bytes that this machine, or the container this is in, could give to a run; 16 GiB where it does not say.
 fn available_memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kib.map_or(16 << 30, |kib| kib << 10)
+    let of_machine = kib.map_or(16 << 30, |kib| kib << 10);
+    let of_group = |name: &str| {
+        let text = std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    match (of_group("max"), of_group("current")) {
+        (Some(max), Some(current)) => of_machine.min(max.saturating_sub(current)),
+        _ => of_machine,
+    }
 }
 
 fn clos(scenario: &Scenario) -> Result<Clos, Problem> {
