@@ -66,3 +66,20 @@ fn a_capture_has_whole_control_packets_and_times_of_the_link() {
     assert!(packets.lines().filter(|packet| state(packet)).count() > 3, "{packets}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn sizes_that_cannot_be_are_refused_before_the_bench_begins() {
+    for (hosts, code, says) in [
+        ("0", 2, "not in 2..=65536"),
+        ("65537", 2, "not in"),
+        ("128,251", 0, ""),
+        ("4,65521", 1, "65521 hosts do not divide"),
+    ] {
+        let bench = ["sim", "bench", "--bytes", "4096", "--hosts", hosts];
+        let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(bench).output().unwrap();
+        let error = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{hosts}: {error}");
+        assert!(error.contains(says) && !error.contains("panicked"), "{hosts}: {error}");
+        assert!(code == 0 || out.stdout.is_empty(), "{hosts}: {}", String::from_utf8_lossy(&out.stdout));
+    }
+}

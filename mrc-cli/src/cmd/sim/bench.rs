@@ -11,7 +11,7 @@ use mrc_sim::scenario;
 #[derive(clap::Args)]
 pub struct Args {
     /// Fabric sizes, in hosts
-    #[arg(long, value_delimiter = ',', default_value = "128,1024,8192")]
+    #[arg(long, value_delimiter = ',', default_value = "128,1024,8192", value_parser = clap::value_parser!(u32).range(2..=65_536))]
     hosts: Vec<u32>,
     /// Bytes each host sends
     #[arg(long)]
@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Run this size here, and print its results (what the command starts for each size)
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, value_parser = clap::value_parser!(u32).range(2..=65_536))]
     single: Option<u32>,
 }
 
@@ -36,7 +36,8 @@ fn scenario_text(hosts: u32, bytes: u32) -> anyhow::Result<String> {
         _ => {
             let per_leaf = (1..=256).rev().find(|n| hosts.is_multiple_of(*n) && n * n <= 2 * hosts && hosts / n <= 256);
             let per_leaf = per_leaf.filter(|n| hosts / n > 1);
-            let per_leaf = per_leaf.with_context(|| format!("{hosts} hosts do not divide into leaves"))?;
+            let per_leaf =
+                per_leaf.with_context(|| format!("{hosts} hosts do not divide into 2 to 256 leaves of 1 to 256"))?;
             (hosts / per_leaf, per_leaf)
         }
     };
@@ -57,6 +58,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         results.timeline = run::Timeline::default();
         outln!("{}", serde_json::to_string(&results)?);
         return Ok(ExitCode::SUCCESS);
+    }
+    for &hosts in &args.hosts {
+        scenario_text(hosts, 1)?;
     }
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     if !args.json {
