@@ -12,8 +12,10 @@ mod field {
     pub(super) const TVER_MASK: u8 = 0x0F;
     pub(super) const ACK_REQ: u8 = 0x80;
     pub(super) const RTX: u8 = 0x20;
-    pub(super) const TS: u8 = 0x10;
+    pub(crate) const TS: u8 = 0x10;
 }
+
+pub(crate) use field::TS;
 
 /// The base transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

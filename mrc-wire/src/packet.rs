@@ -417,7 +417,7 @@ const fn traffic_class(l3: &L3<'_>) -> u8 {
 }
 
 #[inline]
-const fn v6_traffic_class(ip: &[u8; IPV6_LEN]) -> u8 {
+pub(crate) const fn v6_traffic_class(ip: &[u8; IPV6_LEN]) -> u8 {
     ip[0] << 4 | ip[1] >> 4
 }
 
@@ -428,7 +428,7 @@ fn dscp(l3: &L3<'_>, outer: Option<&[u8; IPV6_LEN]>) -> u8 {
 }
 
 #[inline]
-const fn ce(traffic_class: u8) -> bool {
+pub(crate) const fn ce(traffic_class: u8) -> bool {
     traffic_class & 3 == 3
 }
 

@@ -4,6 +4,7 @@
 //! to go there, to be read or to learn what is wrong with it.
 
 use crate::ip::{ETH_LEN, ETHERTYPE_IPV6, IPV6_LEN, NH_IPV6, NH_UDP, UDP_LEN, UDP_LEN_MIN};
+use crate::packet::{self, v6_traffic_class};
 use crate::{BthRepr, Ev, MethRepr, Opcode, RethRepr, SackRepr, TsethRepr, WireConfig, bth, ev, icrc};
 use core::ops::Range;
 
@@ -71,7 +72,7 @@ impl<'a> PlainPacket<'a> {
         } else {
             (ETH_LEN, first)
         };
-        let trimmed = cfg.dscp.trim((outermost[0] << 4 | outermost[1] >> 4) >> 2).is_some();
+        let trimmed = cfg.dscp.trim(v6_traffic_class(outermost) >> 2).is_some();
         if trimmed || ETH_LEN + IPV6_LEN + outermost_len > wire_len || headers[6] != NH_UDP {
             return None;
         }
@@ -89,18 +90,15 @@ impl<'a> PlainPacket<'a> {
             let left = usize::from(udp_len).checked_sub(UDP_LEN + BthRepr::LEN + icrc::LEN + ext)?;
             if pad <= left && bth::version(bth) == 0 { Some(left) } else { None }
         };
-        let opcode = match bth[0] {
-            0xC6 => Opcode::WriteFirst,
-            0xC7 => Opcode::WriteMiddle,
-            0xC8 => Opcode::WriteLast,
-            0xCA => Opcode::WriteOnly,
-            0xDC => {
-                after_ext(SackRepr::LEN)?;
-                let extension = PlainExtension::Sack(rest.first_chunk()?);
-                return Some(Self { outermost, headers, l3_offset, extension });
-            }
-            _ => return None,
-        };
+        let opcode = Opcode::from_u8(bth[0]);
+        if opcode == Opcode::Sack {
+            after_ext(SackRepr::LEN)?;
+            let extension = PlainExtension::Sack(rest.first_chunk()?);
+            return Some(Self { outermost, headers, l3_offset, extension });
+        }
+        if !opcode.is_write() || opcode.has_imm() {
+            return None;
+        }
         let (ext, tseth, reth) = if bth::timestamped(bth) {
             let ext: &[u8; STAMPED_WRITE] = rest.first_chunk()?;
             let (_, stamped) = ext.split_first_chunk::<{ MethRepr::LEN }>()?;
@@ -138,10 +136,11 @@ impl<'a> PlainPacket<'a> {
     /// Congestion experienced, in either header.
     #[inline(always)]
     #[must_use]
-    pub const fn ce(&self) -> bool {
+    pub fn ce(&self) -> bool {
         //= IP6-004
         // Without an outer header both are one.
-        self.headers[1] & 0x30 == 0x30 || self.outermost[1] & 0x30 == 0x30
+        let inner: &[u8; IPV6_LEN] = self.headers.first_chunk().unwrap_or(self.outermost);
+        packet::ce(v6_traffic_class(inner)) || packet::ce(v6_traffic_class(self.outermost))
     }
 
     /// The EV to echo.

@@ -4,7 +4,7 @@
 
 use crate::ip::{ETH_LEN, IPV6_LEN};
 use crate::plain::{BTH, HEADERS, PlainExtension, PlainPacket, PlainWrite, UDP};
-use crate::{MethRepr, Opcode, RethRepr, TsethRepr};
+use crate::{MethRepr, Opcode, RethRepr, TsethRepr, bth};
 
 /// Bytes compared: all headers of the longest kind, so that one loop of known length does for each kind.
 const LEN: usize = ETH_LEN + IPV6_LEN + HEADERS + MethRepr::LEN + TsethRepr::LEN + RethRepr::LEN;
@@ -128,7 +128,7 @@ const fn mask(srv6: bool, timestamped: bool) -> Head {
     // Up to the partition key, the QP; of the flags the one that says where RETH is.
     keep(&mut mask, ip + BTH, 4);
     keep(&mut mask, ip + BTH + 5, 3);
-    mask[ip + BTH + 8] = 0x10;
+    mask[ip + BTH + 8] = bth::TS;
     // Key and length of the message.
     let reth = ip + HEADERS + MethRepr::LEN + if timestamped { TsethRepr::LEN } else { 0 };
     keep(&mut mask, reth + 8, 8);
