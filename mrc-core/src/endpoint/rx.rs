@@ -3,8 +3,8 @@
 use core::ops::Range;
 
 use mrc_wire::{
-    Body, BthRepr, Extension, Frame, Ip, NackReason, Opcode, PacketView, PlainExtension, PlainPacket, PortNum,
-    ProbeRepr, Psn, Qpn, Reject, RethRepr, SackRepr, Syndrome, Trim, WriteHeaders, WriteSeries,
+    Body, BthRepr, Ev, Extension, Frame, Ip, NackReason, Opcode, PacketView, PlainExtension, PlainPacket, PortNum,
+    ProbeRepr, Psn, Qpn, Reject, RethRepr, SackRepr, Syndrome, Trim, TsethRepr, WriteHeaders, WriteSeries,
 };
 
 use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, part, tx::stamp};
@@ -205,17 +205,8 @@ impl Endpoint<'_> {
             Extension::Write(headers) => {
                 let bth = packet.bth(&self.cfg.wire);
                 let qp = self.admit_packet(&packet, QpState::receives)?;
-                let write = Write {
-                    psn: bth.psn,
-                    nominal: u32::from(packet.udp_len()) + 40,
-                    ends_message: bth.opcode.ends_message(),
-                    ack_req: bth.ack_req,
-                    rtx: bth.rtx,
-                    ce: packet.ce(),
-                    ev: packet.entropy(&self.cfg.wire),
-                    tseth: headers.tseth(),
-                    arrived: stamp(now),
-                };
+                let (ce, ev) = (packet.ce(), packet.entropy(&self.cfg.wire));
+                let write = Write::arrived(now, &bth, packet.udp_len(), ce, ev, headers.tseth());
                 let (imm, reth, payload) = (immediate(&bth, headers), headers.reth(), packet.payload());
                 let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, &bth, &reth, payload);
                 self.on_write(now, rx.port, qp, write, check, imm)
@@ -549,16 +540,23 @@ fn arrived(now: Instant, bth: &BthRepr, packet: &PlainPacket<'_>, cfg: &Endpoint
         PlainExtension::Write(write) => write.tseth(),
         PlainExtension::Sack(_) => None,
     };
-    Write {
-        psn: bth.psn,
-        nominal: u32::from(packet.udp_len()) + 40,
-        ends_message: bth.opcode.ends_message(),
-        ack_req: bth.ack_req,
-        rtx: bth.rtx,
-        ce: packet.ce(),
-        ev: packet.entropy(&cfg.wire),
-        tseth,
-        arrived: stamp(now),
+    Write::arrived(now, bth, packet.udp_len(), packet.ce(), packet.entropy(&cfg.wire), tseth)
+}
+
+impl Write {
+    #[inline(always)]
+    fn arrived(now: Instant, bth: &BthRepr, udp_len: u16, ce: bool, ev: Ev, tseth: Option<TsethRepr>) -> Self {
+        Self {
+            psn: bth.psn,
+            nominal: u32::from(udp_len) + 40,
+            ends_message: bth.opcode.ends_message(),
+            ack_req: bth.ack_req,
+            rtx: bth.rtx,
+            ce,
+            ev,
+            tseth,
+            arrived: stamp(now),
+        }
     }
 }
 

@@ -78,29 +78,21 @@ impl Endpoint<'_> {
     /// Fills frames until nothing is left to send now or the sink has no room. In bursts a packet costs less: what a QP's
     /// turn costs is paid once, as long as nobody else waits for theirs.
     pub fn transmit(&mut self, now: Instant, sink: &mut impl FrameSink) {
-        loop {
-            let only_data = self.control.is_empty() && self.urgent.is_empty() && self.ops.is_idle();
-            if only_data && self.ready.is_empty() {
-                return;
-            }
-            let ports = sink.ports().and(self.up);
-            if ports.is_empty() {
-                return;
-            }
-            if !only_data && let Some(transmit) = self.poll_special(now, ports, sink.headers()) {
-                sink.push(transmit);
-            } else if !self.data_turn(now, only_data, sink) {
-                return;
-            }
-        }
+        self.fill(now, true, sink);
     }
 
     /// As [`Endpoint::transmit`], for requests alone: answers and endpoint operations stay for the next call of that one.
     /// A driver that holds answers back for a moment asks here first, so that data posted in reply to a write leaves
     /// before the write's answers.
     pub fn transmit_requests(&mut self, now: Instant, sink: &mut impl FrameSink) {
+        self.fill(now, false, sink);
+    }
+
+    /// Both of them: with the answers and operations that are owed, or without.
+    #[inline(always)]
+    fn fill(&mut self, now: Instant, answers: bool, sink: &mut impl FrameSink) {
         loop {
-            let only_data = self.urgent.is_empty();
+            let only_data = self.urgent.is_empty() && (!answers || (self.control.is_empty() && self.ops.is_idle()));
             if only_data && self.ready.is_empty() {
                 return;
             }
@@ -108,7 +100,12 @@ impl Endpoint<'_> {
             if ports.is_empty() {
                 return;
             }
-            if !only_data && let Some(transmit) = self.poll_urgent(now, ports, sink.headers()) {
+            let special = match (only_data, answers) {
+                (true, _) => None,
+                (false, true) => self.poll_special(now, ports, sink.headers()),
+                (false, false) => self.poll_urgent(now, ports, sink.headers()),
+            };
+            if let Some(transmit) = special {
                 sink.push(transmit);
             } else if !self.data_turn(now, only_data, sink) {
                 return;
