@@ -77,7 +77,12 @@ fn weather(frames: &[(Transmit, Vec<u8>)], rng: &mut Rng) -> Vec<Arrival> {
         let copies = if rng.below(40) == 0 { rng.below(3) } else { 1 };
         for _ in 0..copies {
             let icrc = if rng.below(60) == 0 { IcrcCheck::Invalid } else { IcrcCheck::Valid };
-            arrivals.push(arrival(frame, icrc, rng.below(20) == 0));
+            let mut arrival = arrival(frame, icrc, rng.below(20) == 0);
+            if rng.below(60) == 0 {
+                // To somebody else: the second byte of the outermost destination.
+                arrival.1[39] ^= 1;
+            }
+            arrivals.push(arrival);
         }
     }
     for _ in 0..arrivals.len() / 8 {
@@ -212,4 +217,29 @@ fn requests_alone_leave_the_answers_where_they_are() {
         assert!(!answers.is_empty() && answers.iter().all(|(transmit, _)| transmit.payload.is_none()));
         assert!(!net.sides[0].engine.owes_answers());
     });
+}
+
+/// A packet that goes on with a series in all but its place, which leaves the region, is refused as it would be alone.
+//= VAL-017 test
+#[test]
+fn a_series_ends_where_its_region_does() {
+    let setup = Setup { qps: 1, srv6: true, ..Setup::default() };
+    let refused_in = |take: fn(&mut Net<'_>, usize, Instant, &[Arrival]) -> Results| {
+        net(3, &setup, Weather::default(), |net| {
+            let now = Instant::from_nanos(1_000);
+            assert!(post(net, 0, 0, now, 12_000, None));
+            let frames = in_bursts(net, 0, now, &[PortMask::ALL; 40]);
+            let mut arrivals: Vec<_> = frames.iter().map(|frame| arrival(frame, IcrcCheck::Valid, false)).collect();
+            assert!(arrivals.len() > 8);
+            // RETH is the last header; its address goes far beyond any region.
+            let va = frames[5].1.len() - 16;
+            arrivals[5].1[va + 1] = 0x7F;
+            let results = take(net, 1, now, &arrivals);
+            assert!(results[..5].iter().all(Result::is_ok));
+            (results, format!("{:?}", net.sides[1].engine.stats()))
+        })
+    };
+    let alone = refused_in(take_one_by_one);
+    assert_eq!(alone.0[5], Err(Discard::Nak));
+    assert_eq!(refused_in(take_in_bursts), alone);
 }
