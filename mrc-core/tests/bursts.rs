@@ -213,6 +213,13 @@ fn requests_alone_leave_the_answers_where_they_are() {
         assert_eq!(sink.frames.len(), writes.len());
         assert!(sink.frames.iter().all(|(transmit, _)| transmit.payload.is_some()));
         assert!(net.sides[0].engine.owes_answers());
+        // Not even when something goes before data: a probe for what nobody has answered.
+        let now = now.after(400_000);
+        net.sides[0].engine.handle_timeout(now);
+        sink.frames.clear();
+        net.sides[0].engine.transmit_requests(now, &mut sink);
+        assert!(!sink.frames.is_empty(), "nothing was urgent");
+        assert!(net.sides[0].engine.owes_answers());
         let answers = in_bursts(net, 0, now, &[PortMask::ALL; 9]);
         assert!(!answers.is_empty() && answers.iter().all(|(transmit, _)| transmit.payload.is_none()));
         assert!(!net.sides[0].engine.owes_answers());
