@@ -79,7 +79,7 @@ fn every_workload_ends() {
         ("all-reduce", "bytes = 80000\niterations = 2"),
         ("all-gather", "bytes = 80000"),
         ("reduce-scatter", "bytes = 80000"),
-        ("all-to-all", "bytes = 80000\niterations = 2"),
+        ("all-to-all", "bytes = 80000\niterations = 2\nskew_us = 3"),
         ("neighbours", "bytes = 80000\nstride = 2\nhosts = 4"),
         ("poisson", "flows = 40\nload = 0.3\nsizes = [[1000, 0.5], [100000, 1.0]]"),
         ("training-step", "bytes = 80000\ncompute_us = 30\niterations = 2"),

@@ -72,7 +72,7 @@ pub struct LossCounts {
 pub struct IterationReport {
     /// From the last iteration's end (or 0) to the last byte's arrival, computation included, in microseconds.
     pub us: f64,
-    /// Bytes that one rank sends over that time without computation, in Gb/s ("bus bandwidth").
+    /// Bus bandwidth of this one, in Gb/s.
     pub bus_gbit_per_s: f64,
 }
 
@@ -95,6 +95,10 @@ pub struct GroupReport {
     pub jain: f64,
     /// Mean rate of each pair of hosts, from its first release to its last arrival, in Gb/s; at most 4096 of them.
     pub pair_gbit_per_s: Vec<f64>,
+    /// Collectives: bytes that one rank sends in all whole iterations over the time they took without computation, in
+    /// Gb/s, which is what benchmarks report as bus bandwidth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus_gbit_per_s: Option<f64>,
     /// Iterations, for collectives.
     pub iterations: Vec<IterationReport>,
     /// 200 quantiles of the completion times, for a CDF: the 0.5th, 1st, ... 100th percentile.

@@ -9,7 +9,7 @@ use super::results::{
 use crate::fabric::{PortId, Sim};
 use crate::host::{Transport, ideal_ns};
 use crate::scenario::{Built, TransportKind};
-use crate::workload::{Exchange, Message};
+use crate::workload::{Exchange, Group, Message};
 
 /// Quantiles of a CDF.
 const CDF_POINTS: usize = 200;
@@ -223,6 +223,7 @@ fn groups(exchange: &Exchange, end_ns: u64, ideal: &impl Fn(&Message) -> f64) ->
     let report = |(nth, ids): (usize, Vec<u32>)| {
         let group = &exchange.groups()[nth];
         let times = Times::of(exchange, &ids, ideal);
+        let ends = iteration_ends(exchange, group, &ids);
         let placed = exchange.bins(nth).iter().sum();
         let mut pairs = pair_rates(exchange, &ids, end_ns);
         let jain = jain(&pairs);
@@ -236,7 +237,8 @@ fn groups(exchange: &Exchange, end_ns: u64, ideal: &impl Fn(&Message) -> f64) ->
             goodput_gbit_per_s: times.goodput(placed, end_ns),
             jain,
             pair_gbit_per_s: pairs,
-            iterations: if group.bus_bytes > 0 { iterations(exchange, nth, &ids) } else { Vec::new() },
+            bus_gbit_per_s: ends.last().map(|&end| bus_gbit_per_s(group, ends.len() as u64, end)),
+            iterations: iterations(group, &ends),
             fct_cdf_us: times.cdf,
         }
     };
@@ -274,25 +276,29 @@ fn jain(rates: &[f64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (squares * rates.len() as f64) }
 }
 
-fn iterations(exchange: &Exchange, nth: usize, ids: &[u32]) -> Vec<IterationReport> {
-    let group = &exchange.groups()[nth];
-    // Arrival of the last byte and computation of each iteration.
-    let mut ends: Vec<(u64, u64)> = vec![(0, 0); group.iterations as usize];
-    for &id in ids {
-        let message = exchange.message(id);
-        let (end, compute) = &mut ends[message.iteration as usize];
-        *end = (*end).max(exchange.delivered(id).unwrap_or(u64::MAX));
-        *compute = (*compute).max(message.delay_ns);
+/// When the last byte of each iteration arrived, in virtual nanoseconds, up to the first iteration that is not whole.
+fn iteration_ends(exchange: &Exchange, group: &Group, ids: &[u32]) -> Vec<u64> {
+    if group.bus_bytes == 0 {
+        return Vec::new();
     }
-    let mut before = 0;
-    let whole = ends.into_iter().take_while(|&(end, _)| end != u64::MAX);
-    let report = whole.map(|(end, compute)| {
-        let ns = end.saturating_sub(before);
-        before = end;
-        let moving = ns.saturating_sub(compute).max(1);
-        IterationReport { us: ns as f64 / 1e3, bus_gbit_per_s: group.bus_bytes as f64 * 8.0 / moving as f64 }
-    });
-    report.collect()
+    let mut ends = vec![0; group.iterations as usize];
+    for &id in ids {
+        let end: &mut u64 = &mut ends[exchange.message(id).iteration as usize];
+        *end = (*end).max(exchange.delivered(id).unwrap_or(u64::MAX));
+    }
+    ends.into_iter().take_while(|&end| end != u64::MAX).collect()
+}
+
+/// Bus bandwidth of `count` iterations that took `ns` nanoseconds with their computation.
+fn bus_gbit_per_s(group: &Group, count: u64, ns: u64) -> f64 {
+    let moving = ns.saturating_sub(count * group.compute_ns).max(1);
+    (count * group.bus_bytes) as f64 * 8.0 / moving as f64
+}
+
+fn iterations(group: &Group, ends: &[u64]) -> Vec<IterationReport> {
+    let starts = std::iter::once(&0).chain(ends);
+    let spans = starts.zip(ends).map(|(start, end)| end.saturating_sub(*start));
+    spans.map(|ns| IterationReport { us: ns as f64 / 1e3, bus_gbit_per_s: bus_gbit_per_s(group, 1, ns) }).collect()
 }
 
 #[cfg(test)]

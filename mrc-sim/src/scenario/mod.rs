@@ -544,6 +544,9 @@ pub struct WorkloadKeys {
     pub iterations: Option<u32>,
     /// Computation of each rank before each repetition; 0 by default, 1000 in a training step.
     pub compute_us: Option<f64>,
+    /// By how much at most a rank is late with its computation, drawn evenly for each rank and repetition; 0 by default,
+    /// which is a lockstep that no cluster has.
+    pub skew_us: Option<f64>,
     /// Collective of a training step: `all-reduce` (the default), `all-gather`, `reduce-scatter`, `all-to-all` or
     /// `neighbours`.
     pub collective: Option<WorkloadKind>,

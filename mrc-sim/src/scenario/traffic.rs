@@ -7,7 +7,7 @@ use mrc_core::Rng;
 use super::build::nanos;
 use super::{Problem, Scenario, WorkloadKeys, WorkloadKind};
 use crate::fabric::Clos;
-use crate::workload::{Collective, Message, Pairs, Plan, Poisson, Ring, SizeDistribution, Stream};
+use crate::workload::{Collective, Group, Message, Pairs, Plan, Poisson, Ring, SizeDistribution, Stream};
 
 /// Longest message, in bytes.
 const LONGEST: u64 = 1 << 31;
@@ -22,6 +22,7 @@ const COLLECTIVE_KEYS: &[&str] = &[
     "channels",
     "iterations",
     "compute_us",
+    "skew_us",
     "concurrency",
     "collective",
 ];
@@ -145,6 +146,7 @@ impl Part<'_> {
             ("stagger_us", keys.stagger_us.is_some()),
             ("iterations", keys.iterations.is_some()),
             ("compute_us", keys.compute_us.is_some()),
+            ("skew_us", keys.skew_us.is_some()),
             ("collective", keys.collective.is_some()),
             ("load", keys.load.is_some()),
             ("flows", keys.flows.is_some()),
@@ -218,7 +220,7 @@ impl Part<'_> {
                 if from == to {
                     return Err(self.problem("to", format_args!("{to}: a host does not send to itself")));
                 }
-                let group = plan.group(self.name(), 1, 0);
+                let group = plan.group(Group::flows(self.name()));
                 stream.add(plan, group, from, to);
                 if keys.bidirectional == Some(true) {
                     stream.add(plan, group, to, from);
@@ -231,7 +233,7 @@ impl Part<'_> {
                 let per_leaf = if other_leaf { self.clos.hosts_per_t0() } else { 1 };
                 let pairs = Pairs::permutation(first, hosts, per_leaf, self.rng);
                 let Pairs(pairs) = pairs.map_err(|why| self.problem("other_leaf", why))?;
-                let group = plan.group(self.name(), 1, 0);
+                let group = plan.group(Group::flows(self.name()));
                 pairs.into_iter().for_each(|(src, dst)| stream.add(plan, group, src, dst));
             }
             WorkloadKind::Incast => self.incast(plan)?,
@@ -264,7 +266,7 @@ impl Part<'_> {
             return Err(self.problem("fan_in", message));
         }
         let stagger = self.ns("stagger_us", keys.stagger_us)?;
-        let group = plan.group(self.name(), 1, 0);
+        let group = plan.group(Group::flows(self.name()));
         for (nth, (src, dst)) in (0..).zip(Pairs::incast(first, fan_in, to).0) {
             Stream { start_ns: stream.start_ns + nth * stagger, ..stream }.add(plan, group, src, dst);
         }
@@ -299,12 +301,16 @@ impl Part<'_> {
             return Err(self.problem("bytes", format_args!("{bytes}: a vector has 1 to {} bytes", 1u64 << 40)));
         }
         let compute_ns = self.ns("compute_us", Some(keys.compute_us.unwrap_or(compute_us)))?;
-        let ring = Ring { first, stride, ranks, interleave, channels, concurrency, bytes, iterations, compute_ns };
+        let skew_ns = self.ns("skew_us", keys.skew_us)?;
+        let skew_ns = u32::try_from(skew_ns).map_err(|_| self.problem("skew_us", "allowed are 0 to 4294967"))?;
+        let ring =
+            Ring { first, stride, ranks, interleave, channels, concurrency, bytes, iterations, compute_ns, skew_ns };
         let messages = collective.messages(&ring);
         if messages > Plan::MAX_MESSAGES {
             return Err(self.problem("iterations", format_args!("{messages} messages; at most {}", Plan::MAX_MESSAGES)));
         }
-        collective.add(plan, self.name(), &ring);
+        let name = keys.name.as_deref().unwrap_or(keys.kind.name());
+        collective.add(plan, name, &ring, self.rng);
         Ok(())
     }
 
@@ -323,7 +329,7 @@ impl Part<'_> {
         }
         let rate = self.clos.host_link.rate_bps as f64 * f64::from(self.clos.planes) * f64::from(hosts) * load;
         let interval_ns = sizes.mean() * 8e9 / rate;
-        let group = plan.group(self.name(), 1, 0);
+        let group = plan.group(Group::flows(self.name()));
         Poisson { sizes, interval_ns, flows }.add(plan, group, first, hosts, self.rng);
         Ok(())
     }
@@ -335,7 +341,7 @@ impl Part<'_> {
         let path = folder.join(file);
         let text = std::fs::read_to_string(&path)
             .map_err(|error| self.problem("file", format_args!("{}: {error}", path.display())))?;
-        let group = plan.group(self.name(), 1, 0);
+        let group = plan.group(Group::flows(self.name()));
         // Message of each line, for the lines that name it.
         let mut ids: Vec<Option<u32>> = Vec::new();
         let mut waits: Vec<(usize, u32, &str)> = Vec::new();

@@ -1,6 +1,8 @@
 //! Collectives as messages: rings, all-to-all, neighbours. Each step waits for the bytes it passes on, as it does in life.
 
-use super::plan::{Message, MessageId, Plan};
+use mrc_core::Rng;
+
+use super::plan::{Group, Message, MessageId, Plan};
 
 /// Who takes part and how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +27,8 @@ pub struct Ring {
     pub iterations: u32,
     /// Computation of every rank before each repetition, in nanoseconds.
     pub compute_ns: u64,
+    /// How much later a rank may be with its computation, drawn for each rank and repetition, in nanoseconds.
+    pub skew_ns: u32,
 }
 
 /// The collective operations.
@@ -91,19 +95,26 @@ impl Collective {
         each * u64::from(ring.ranks) * u64::from(ring.iterations)
     }
 
-    /// Adds the operation to a plan as group `name`.
-    pub fn add(self, plan: &mut Plan, name: &str, ring: &Ring) {
-        let group = plan.group(name, ring.iterations, self.bus_bytes(ring));
+    /// Adds the operation to a plan as group `name`. `rng` draws who is how late; without skew nothing is drawn.
+    pub fn add(self, plan: &mut Plan, name: &str, ring: &Ring, rng: &mut Rng) {
+        let group = plan.group(Group {
+            name: name.to_owned(),
+            bus_bytes: self.bus_bytes(ring),
+            iterations: ring.iterations,
+            compute_ns: ring.compute_ns,
+        });
         // What each rank has to receive before it is through with the iteration before.
         let mut before: Vec<Vec<MessageId>> = vec![Vec::new(); ring.ranks as usize];
         for iteration in 0..ring.iterations {
+            let mut late = || if ring.skew_ns == 0 { 0 } else { u64::from(rng.below(ring.skew_ns)) };
+            let starts: Vec<u64> = (0..ring.ranks).map(|_| ring.compute_ns + late()).collect();
             let message = |rank: u32, to: u32, bytes: u32, first: bool| Message {
                 src: ring.host(rank),
                 dst: ring.host(to),
                 bytes,
                 group,
                 iteration,
-                delay_ns: if first { ring.compute_ns } else { 0 },
+                delay_ns: if first { starts[rank as usize] } else { 0 },
             };
             let mut last: Vec<Vec<MessageId>> = vec![Vec::new(); ring.ranks as usize];
             match self {
@@ -172,13 +183,14 @@ mod tests {
         bytes: 4096,
         iterations: 2,
         compute_ns: 50,
+        skew_ns: 0,
     };
 
     #[test]
     fn channels_share_the_vector_and_wait_for_their_own_only() {
         let ring = Ring { ranks: 4, channels: 3, bytes: 4 * 3 * 100, ..RING };
         let mut plan = Plan::default();
-        Collective::AllReduce.add(&mut plan, "ring", &ring);
+        Collective::AllReduce.add(&mut plan, "ring", &ring, &mut Rng::new(1));
         assert_eq!(plan.messages.len() as u64, Collective::AllReduce.messages(&ring));
         assert!(plan.messages.iter().all(|message| message.bytes == 100));
         assert_eq!(plan.groups[0].bus_bytes, 6 * 300);
@@ -197,7 +209,7 @@ mod tests {
 
     fn plan(collective: Collective) -> Plan {
         let mut plan = Plan::default();
-        collective.add(&mut plan, "c", &RING);
+        collective.add(&mut plan, "c", &RING, &mut Rng::new(1));
         assert_eq!(plan.check(12), Ok(()));
         assert_eq!(plan.messages.len() as u64, collective.messages(&RING));
         plan
@@ -231,7 +243,7 @@ mod tests {
     fn an_all_to_all_in_turns_waits_for_its_own_completions() {
         let ring = Ring { ranks: 8, concurrency: 3, ..RING };
         let mut plan = Plan::default();
-        Collective::AllToAll.add(&mut plan, "turns", &ring);
+        Collective::AllToAll.add(&mut plan, "turns", &ring, &mut Rng::new(1));
         assert_eq!(plan.check(24), Ok(()));
         let (own, others): (Vec<Edge>, Vec<Edge>) = plan.edges.iter().copied().partition(|edge| edge.acked);
         // Of seven messages four wait for the one three before; the first three of the second iteration for everybody.
@@ -240,6 +252,28 @@ mod tests {
             let (first, then) = (plan.messages[edge.first as usize], plan.messages[edge.then as usize]);
             assert_eq!((first.src, first.iteration, then.delay_ns), (then.src, then.iteration, 0));
             assert_eq!(edge.then - edge.first, 3);
+        }
+    }
+
+    #[test]
+    fn ranks_begin_late_by_up_to_the_skew_and_each_by_its_own() {
+        let ring = Ring { ranks: 32, skew_ns: 1_000, ..RING };
+        for collective in [Collective::AllReduce, Collective::AllToAll] {
+            let mut plan = Plan::default();
+            collective.add(&mut plan, "late", &ring, &mut Rng::new(1));
+            let starts = |iteration: u32| -> Vec<u64> {
+                let of = |rank: u32| move |m: &&Message| (m.src, m.iteration) == (ring.host(rank), iteration);
+                let first = |rank| plan.messages.iter().filter(of(rank)).map(|m| m.delay_ns).max();
+                (0..32).filter_map(first).collect()
+            };
+            let (one, two) = (starts(0), starts(1));
+            assert_ne!(one, two, "drawn for each repetition");
+            for starts in [one, two] {
+                assert!(starts.iter().all(|ns| (50..1_050).contains(ns)));
+                let (early, late) = (starts.iter().min().unwrap(), starts.iter().max().unwrap());
+                assert!(late - early > 500, "{early} to {late}");
+            }
+            assert_eq!(plan.groups[0].compute_ns, 50, "skew is no computation: bandwidth counts it");
         }
     }
 

@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn messages_wait_for_bytes_or_completions_and_then_compute() {
         let mut plan = Plan::default();
-        let group = plan.group("g", 1, 0);
+        let group = plan.group(Group::flows("g"));
         let message = |src, dst, delay_ns| Message { src, dst, bytes: 100, group, iteration: 0, delay_ns };
         let first = plan.push(message(0, 1, 5));
         let on_bytes = plan.push(message(1, 2, 7));

@@ -144,6 +144,7 @@ impl Poisson {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Group;
 
     #[test]
     fn a_permutation_leaves_the_leaf_and_reaches_everybody() {
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn a_stream_keeps_its_depth() {
         let mut plan = Plan::default();
-        let group = plan.group("s", 1, 0);
+        let group = plan.group(Group::flows("s"));
         Stream { bytes: 10, messages: 5, depth: 2, start_ns: 9 }.add(&mut plan, group, 0, 1);
         assert_eq!(plan.check(2), Ok(()));
         assert_eq!(plan.edges.iter().map(|edge| (edge.first, edge.then)).collect::<Vec<_>>(), [(0, 2), (1, 3), (2, 4)]);
@@ -179,7 +180,7 @@ mod tests {
         let sizes = SizeDistribution::new(&[(1_000.0, 0.5), (11_000.0, 1.0)]).unwrap();
         assert_eq!(sizes.mean(), 3_500.0);
         let mut plan = Plan::default();
-        let group = plan.group("p", 1, 0);
+        let group = plan.group(Group::flows("p"));
         Poisson { sizes, interval_ns: 100.0, flows: 20_000 }.add(&mut plan, group, 4, 8, &mut Rng::new(3));
         assert_eq!(plan.check(12), Ok(()));
         let mean = plan.bytes() as f64 / 20_000.0;

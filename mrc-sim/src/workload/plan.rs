@@ -44,6 +44,15 @@ pub struct Group {
     pub bus_bytes: u64,
     /// Iterations.
     pub iterations: u32,
+    /// Computation before each iteration, which bandwidth does not count, in nanoseconds.
+    pub compute_ns: u64,
+}
+
+impl Group {
+    /// A group of messages without iterations.
+    pub fn flows(name: &str) -> Self {
+        Self { name: name.to_owned(), bus_bytes: 0, iterations: 1, compute_ns: 0 }
+    }
 }
 
 /// Why a plan cannot be built.
@@ -107,8 +116,8 @@ impl Plan {
     pub const MAX_MESSAGES: u64 = 1 << 27;
 
     /// Opens a group; messages name it by the number returned.
-    pub fn group(&mut self, name: &str, iterations: u32, bus_bytes: u64) -> GroupId {
-        self.groups.push(Group { name: name.to_owned(), bus_bytes, iterations });
+    pub fn group(&mut self, group: Group) -> GroupId {
+        self.groups.push(group);
         (self.groups.len() - 1) as GroupId
     }
 

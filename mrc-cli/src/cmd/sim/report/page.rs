@@ -7,7 +7,7 @@ use mrc_sim::run::{LossCounts, Results};
 use plotters::prelude::SeriesLabelPosition as Legend;
 
 use super::Run;
-use super::plots::{self, Axes, Line, number};
+use super::plots::{self, Axes, Line, Look, number};
 use crate::cmd::sim::sweep::Manifest;
 
 /// Runs that get figures of their own; more would make a page nobody reads.
@@ -36,16 +36,23 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
     };
     if let Some(sweep) = sweep {
         for (axis, name) in sweep.axes.iter().enumerate() {
-            let trends: [Trend<'_>; 3] = [
-                ("mean FCT, us", "fct", &|results| results.fct_us.mean),
-                ("99th percentile of FCT, us", "p99", &|results| results.fct_us.p99),
-                ("goodput, Gb/s", "goodput", &|results| results.goodput_gbit_per_s),
+            let trends: [Trend<'_>; 4] = [
+                ("bus bandwidth, Gb/s", "bus", &bus_gbit_per_s),
+                ("mean FCT, us", "fct", &|results| Some(results.fct_us.mean)),
+                ("99th percentile of FCT, us", "p99", &|results| Some(results.fct_us.p99)),
+                ("goodput, Gb/s", "goodput", &|results| Some(results.goodput_gbit_per_s)),
             ];
             for (y, short, value) in trends {
-                let lines = trend(runs, sweep, axis, value);
-                let axes = Axes { x: name, y, log_x: wide(&lines), legend: Legend::UpperLeft };
-                let caption = format!("Mean over the seeds; x: {name}.");
-                add("Across the sweep", format!("sweep-{name}-{short}"), &caption, plots::lines(&axes, &lines)?);
+                for (panel, lines) in panels(trend(runs, sweep, axis, value)) {
+                    let axes = Axes { x: name, y, log_x: wide(&lines), legend: Legend::UpperLeft };
+                    let id =
+                        format!("sweep-{name}-{short}{}", panel.map(|panel| format!("-{panel}")).unwrap_or_default());
+                    let caption = match panel {
+                        Some(panel) => format!("{panel}. Mean over the seeds; x: {name}."),
+                        None => format!("Mean over the seeds; x: {name}."),
+                    };
+                    add("Across the sweep", id, &caption, plots::lines(&axes, &lines)?);
+                }
             }
         }
     }
@@ -65,8 +72,13 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
     Ok(figures)
 }
 
-/// Axis label, name of the figure, value.
-type Trend<'a> = (&'a str, &'a str, &'a dyn Fn(&Results) -> f64);
+/// Axis label, name of the figure, value of a run that has one.
+type Trend<'a> = (&'a str, &'a str, &'a dyn Fn(&Results) -> Option<f64>);
+
+/// Bus bandwidth of the first collective.
+fn bus_gbit_per_s(results: &Results) -> Option<f64> {
+    results.groups.iter().find_map(|group| group.bus_gbit_per_s)
+}
 
 type Drawn = (&'static str, &'static str, Option<String>);
 
@@ -80,9 +92,11 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
         .iter()
         .zip(&results.groups)
         .take(MOST_LINES)
-        .map(|(bins, group)| Line {
-            name: group.name.clone(),
-            points: bins.iter().enumerate().map(|(bin, &rate)| (bin as f64 * timeline.bin_us, rate)).collect(),
+        .map(|(bins, group)| {
+            Line::new(
+                group.name.clone(),
+                bins.iter().enumerate().map(|(bin, &rate)| (bin as f64 * timeline.bin_us, rate)).collect(),
+            )
         })
         .collect();
     let axes = Axes { x: "us", y: "goodput, Gb/s", log_x: false, legend: Legend::UpperRight };
@@ -98,9 +112,8 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
     }
     drawn.push(("queues", "Fullest queue of each tier over time.", plots::heat(results)?));
     if timeline.paths.iter().any(|paths| paths.good + paths.skip + paths.assumed_bad > 0) {
-        let line = |name: &str, of: &dyn Fn(usize) -> u64| Line {
-            name: name.to_owned(),
-            points: at((0..timeline.paths.len()).map(|n| of(n) as f64).collect()),
+        let line = |name: &str, of: &dyn Fn(usize) -> u64| {
+            Line::new(name, at((0..timeline.paths.len()).map(|n| of(n) as f64).collect()))
         };
         let states = [
             line("GOOD", &|n| timeline.paths[n].good),
@@ -111,9 +124,8 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
         drawn.push(("evs", "EVs by state over time.", plots::lines(&axes, &states)?));
     }
     if timeline.losses.last().is_some_and(|last| *last != LossCounts::default()) {
-        let line = |name: &str, of: &dyn Fn(&LossCounts) -> u64| Line {
-            name: name.to_owned(),
-            points: at(timeline.losses.iter().map(|losses| of(losses) as f64).collect()),
+        let line = |name: &str, of: &dyn Fn(&LossCounts) -> u64| {
+            Line::new(name, at(timeline.losses.iter().map(|losses| of(losses) as f64).collect()))
         };
         let causes = [
             line("told by NACK", &|losses| losses.nack),
@@ -137,31 +149,84 @@ fn cdf(run: &Run, group: Option<usize>) -> Line {
         }
     };
     let count = points.len().max(1) as f64;
-    Line { name, points: points.into_iter().enumerate().map(|(n, us)| (us, (n + 1) as f64 / count)).collect() }
+    Line::new(name, points.into_iter().enumerate().map(|(n, us)| (us, (n + 1) as f64 / count)).collect())
 }
+
+/// One line of a trend: its labels on the other axes, and the line.
+type Labelled<'a> = (Vec<&'a str>, Line);
 
 /// A value over one axis of a sweep whose labels are numbers, one line for each combination of the other axes, the mean
 /// over the seeds. Names have no place on an axis: those of other axes tell the lines apart.
-fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -> f64) -> Vec<Line> {
+fn trend<'a>(
+    runs: &[Run],
+    sweep: &'a Manifest,
+    axis: usize,
+    value: &dyn Fn(&Results) -> Option<f64>,
+) -> Vec<Labelled<'a>> {
     let name = &sweep.axes[axis];
-    let mut lines: BTreeMap<Vec<&str>, BTreeMap<u64, (f64, u32)>> = BTreeMap::new();
+    let others: Vec<&String> = sweep.axes.iter().filter(|other| *other != name).collect();
+    // Runs of a sweep come in the order of its axes: lines keep it.
+    let mut order: Vec<Vec<&str>> = Vec::new();
+    let mut sums: Vec<BTreeMap<u64, (f64, u32)>> = Vec::new();
     for run in runs {
         let Some(point) = sweep.points.iter().find(|point| point.name == run.name) else { continue };
         let Some(Ok(x)) = point.at.get(name).map(|label| label.parse::<f64>()) else { return Vec::new() };
-        let others = sweep.axes.iter().filter(|other| *other != name);
-        let others = others.filter_map(|other| point.at.get(other).map(String::as_str)).collect();
+        let Some(value) = value(&run.results) else { continue };
+        let labels: Vec<&str> = others.iter().filter_map(|&other| point.at.get(other).map(String::as_str)).collect();
+        let line = order.iter().position(|known| *known == labels).unwrap_or_else(|| {
+            order.push(labels);
+            sums.push(BTreeMap::new());
+            order.len() - 1
+        });
         // Bits of non-negative numbers have the order of the numbers.
-        let (sum, count) = lines.entry(others).or_default().entry(x.max(0.0).to_bits()).or_default();
-        (*sum, *count) = (*sum + value(&run.results), *count + 1);
+        let (sum, count) = sums[line].entry(x.max(0.0).to_bits()).or_default();
+        (*sum, *count) = (*sum + value, *count + 1);
     }
-    let mut others = sweep.axes.iter().filter(|other| *other != name);
     // A bare number as a name needs its axis.
-    let prefix = others.next().filter(|_| others.next().is_none()).map(|other| format!("{other} ")).unwrap_or_default();
-    let line = |(labels, points): (Vec<&str>, BTreeMap<u64, (f64, u32)>)| Line {
-        name: prefix.clone() + &labels.join(", "),
-        points: points.into_iter().map(|(x, (sum, count))| (f64::from_bits(x), sum / f64::from(count))).collect(),
+    let named = |other: &str, label: &str| match label.parse::<f64>() {
+        Ok(_) => format!("{other} {label}"),
+        Err(_) => label.to_owned(),
     };
-    lines.into_iter().map(line).take(MOST_LINES).collect()
+    let line = |(labels, points): (Vec<&'a str>, BTreeMap<u64, (f64, u32)>)| {
+        let names: Vec<String> = others.iter().zip(&labels).map(|(other, label)| named(other, label)).collect();
+        let mean = |(x, (sum, count)): (u64, (f64, u32))| (f64::from_bits(x), sum / f64::from(count));
+        let line = Line::new(names.join(", "), points.into_iter().map(mean).collect());
+        (labels, line)
+    };
+    order.into_iter().zip(sums).map(line).collect()
+}
+
+/// Spreads lines over plots: with more than a plot can hold, one plot for each label of the first axis. Where two axes
+/// remain, the first gives the colour and the second the dashes.
+fn panels(lines: Vec<Labelled<'_>>) -> Vec<(Option<&str>, Vec<Line>)> {
+    let split = lines.len() > MOST_LINES && lines.iter().all(|(labels, _)| labels.len() > 1);
+    let mut panels: Vec<(Option<&str>, Vec<Labelled<'_>>)> = Vec::new();
+    for (mut labels, line) in lines {
+        let panel = split.then(|| labels.remove(0));
+        match panels.iter_mut().find(|(known, _)| *known == panel) {
+            Some((_, lines)) => lines.push((labels, line)),
+            None => panels.push((panel, vec![(labels, line)])),
+        }
+    }
+    panels.into_iter().map(|(panel, lines)| (panel, looks(lines))).collect()
+}
+
+fn looks<'a>(lines: Vec<Labelled<'a>>) -> Vec<Line> {
+    fn nth<'b>(known: &mut Vec<&'b str>, label: &'b str) -> usize {
+        known.iter().position(|other| *other == label).unwrap_or_else(|| {
+            known.push(label);
+            known.len() - 1
+        })
+    }
+    let (mut colours, mut dashes) = (Vec::new(), Vec::new());
+    let draw = |(labels, line): Labelled<'a>| match labels[..] {
+        [first, second] => {
+            Line { look: Some(Look { colour: nth(&mut colours, first), dashes: nth(&mut dashes, second) }), ..line }
+        }
+        _ => line,
+    };
+    let drawn: Vec<Line> = lines.into_iter().map(draw).collect();
+    drawn.into_iter().take(2 * MOST_LINES).collect()
 }
 
 /// Whether the x values span more than a decade and a half.
@@ -242,6 +307,7 @@ fn overview(runs: &[Run]) -> String {
         "max",
         "slowdown p99",
         "Gb/s",
+        "bus Gb/s",
         "again %",
         "trims",
         "marks",
@@ -260,6 +326,7 @@ fn overview(runs: &[Run]) -> String {
             format!("{:.1}", results.fct_us.max),
             format!("{:.2}", results.slowdown.p99),
             format!("{:.2}", results.goodput_gbit_per_s),
+            bus_gbit_per_s(results).map(|bus| format!("{bus:.1}")).unwrap_or_default(),
             format!("{:.3}", results.retransmitted_percent),
             number(results.trims as f64),
             number(results.marks as f64),
@@ -345,13 +412,30 @@ mod tests {
         let axes = vec!["qps".to_owned(), "kind".to_owned()];
         let sweep = Manifest { scenario: String::new(), text: String::new(), axes, points };
         let seen = std::cell::Cell::new(0.0);
-        let value = |_: &Results| seen.replace(seen.get() + 1.0);
+        let value = |_: &Results| Some(seen.replace(seen.get() + 1.0));
         let lines = trend(&runs, &sweep, 0, &value);
-        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-        assert_eq!(names, ["kind x", "kind y"]);
-        assert_eq!(lines[0].points, [(2.0, 1.5), (16.0, 0.0)]);
-        assert_eq!(lines[1].points, [(2.0, 3.0)]);
+        let names: Vec<&str> = lines.iter().map(|(_, line)| line.name.as_str()).collect();
+        assert_eq!(names, ["x", "y"]);
+        assert_eq!(lines[0].1.points, [(2.0, 1.5), (16.0, 0.0)]);
+        assert_eq!(lines[1].1.points, [(2.0, 3.0)]);
         assert!(trend(&runs, &sweep, 1, &value).is_empty(), "names are no axis");
+        assert!(trend(&runs, &sweep, 0, &|_| None).is_empty(), "no run has such a value");
+    }
+
+    #[test]
+    fn many_lines_are_spread_over_plots_and_keep_their_looks() {
+        let line = |labels: [&'static str; 3]| (labels.to_vec(), Line::new(labels.join(" "), vec![(1.0, 1.0)]));
+        let all = ["ring", "mesh"]
+            .into_iter()
+            .flat_map(|a| ["mrc", "roce"].into_iter().flat_map(move |b| ["0", "0.1", "1"].map(|c| [a, b, c])));
+        let plots = panels(all.map(line).collect());
+        let names: Vec<_> = plots.iter().map(|(panel, lines)| (panel.unwrap(), lines.len())).collect();
+        assert_eq!(names, [("ring", 6), ("mesh", 6)]);
+        let looks: Vec<_> = plots[1].1.iter().map(|line| line.look.map(|look| (look.colour, look.dashes))).collect();
+        assert_eq!(looks, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)].map(Some));
+        let few = panels(vec![(vec!["a"], Line::new("a", Vec::new())), (vec!["b"], Line::new("b", Vec::new()))]);
+        assert_eq!((few.len(), few[0].0, few[0].1.len()), (1, None, 2));
+        assert_eq!(few[0].1[0].look, None, "one axis: a colour each");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 use mrc_sim::run::{QueueSample, Results};
 use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (860, 320);
@@ -23,12 +24,34 @@ const COLOURS: [RGBColor; 8] = [
 ];
 
 /// A named line.
+#[derive(Debug)]
 pub struct Line {
     /// For the legend.
     pub name: String,
     /// Points in order of x.
     pub points: Vec<(f64, f64)>,
+    /// How it looks, where several lines belong together; otherwise each has a colour of its own.
+    pub look: Option<Look>,
 }
+
+/// Colour and dashes of a line, by number; solid first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// Equal for lines that differ in one thing only.
+    pub colour: usize,
+    /// And this tells them apart.
+    pub dashes: usize,
+}
+
+impl Line {
+    /// A line with a colour of its own.
+    pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { name: name.into(), points, look: None }
+    }
+}
+
+/// Lengths of dash and gap, in pixels; the first is a line without gaps.
+const DASHES: [(i32, i32); 4] = [(0, 0), (9, 5), (2, 4), (16, 8)];
 
 /// Axes of a plot.
 pub struct Axes<'a> {
@@ -93,12 +116,25 @@ pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<Option<String>> 
                     .y_label_formatter(&|y| number(*y))
                     .draw()
                     .map_err(|error| anyhow!("{error}"))?;
-                for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
+                for (nth, line) in lines.iter().enumerate() {
+                    let look = line.look.unwrap_or(Look { colour: nth, dashes: 0 });
+                    let colour = COLOURS[look.colour % COLOURS.len()];
+                    let (dash, gap) = DASHES[look.dashes % DASHES.len()];
                     let style = colour.stroke_width(2);
                     let points = line.points.iter().copied().filter(finite).filter(|(x, _)| !axes.log_x || *x > 0.0);
-                    let drawn =
-                        chart.draw_series(LineSeries::new(points, style)).map_err(|error| anyhow!("{error}"))?;
-                    drawn.label(line.name.clone()).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+                    if gap == 0 {
+                        let drawn =
+                            chart.draw_series(LineSeries::new(points, style)).map_err(|error| anyhow!("{error}"))?;
+                        drawn
+                            .label(line.name.clone())
+                            .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], style));
+                    } else {
+                        let series = DashedLineSeries::new(points, dash, gap, style);
+                        let drawn = chart.draw_series(series).map_err(|error| anyhow!("{error}"))?;
+                        drawn
+                            .label(line.name.clone())
+                            .legend(move |(x, y)| DashedPathElement::new([(x, y), (x + 24, y)], dash, gap, style));
+                    }
                     if line.points.len() <= FEW {
                         let dots = line
                             .points
@@ -204,9 +240,11 @@ mod tests {
         assert_eq!(lines(&axes, &[]).unwrap(), None);
         for points in [vec![(0.0, 0.0)], vec![(1.0, 2.0), (2.0, f64::NAN)], vec![(5.0, 1.0), (5.0, 2.0)]] {
             for log_x in [false, true] {
-                let line = Line { name: "a < b".to_owned(), points: points.clone() };
-                let svg =
-                    lines(&Axes { log_x, legend: SeriesLabelPosition::UpperLeft, ..axes }, &[line]).unwrap().unwrap();
+                let line =
+                    |dashes| Line { look: Some(Look { colour: 9, dashes }), ..Line::new("a < b", points.clone()) };
+                let axes = Axes { log_x, legend: SeriesLabelPosition::UpperLeft, ..axes };
+                let svg = lines(&axes, &[line(0), line(1), line(7), Line::new("own", points.clone())]);
+                let svg = svg.unwrap().unwrap();
                 assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
             }
         }
