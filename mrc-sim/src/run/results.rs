@@ -103,6 +103,26 @@ pub struct GroupReport {
     pub iterations: Vec<IterationReport>,
     /// 200 quantiles of the completion times, for a CDF: the 0.5th, 1st, ... 100th percentile.
     pub fct_cdf_us: Vec<f64>,
+    /// The messages that took longest, at most 8, slowest first: where to look with a capture.
+    #[serde(default)]
+    pub slowest: Vec<MessageReport>,
+}
+
+/// A message that completed.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MessageReport {
+    /// Sender.
+    pub src: u32,
+    /// Receiver.
+    pub dst: u32,
+    /// Bytes.
+    pub bytes: u32,
+    /// Iteration of its collective, from 0.
+    pub iteration: u32,
+    /// Its release, in microseconds.
+    pub start_us: f64,
+    /// From there to the acknowledgement of the last byte at the sender, in microseconds.
+    pub fct_us: f64,
 }
 
 /// A message that failed.

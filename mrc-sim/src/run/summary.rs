@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::drive::{Options, counters};
 use super::results::{
-    Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, Results, Timeline,
+    Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport, Results, Timeline,
 };
 use crate::fabric::{PortId, Sim};
 use crate::host::{Transport, ideal_ns};
@@ -15,6 +15,8 @@ use crate::workload::{Exchange, Group, Message};
 const CDF_POINTS: usize = 200;
 /// Pairs whose rates are listed.
 const MOST_PAIRS: usize = 4096;
+/// Slowest messages of a group that are told.
+const MOST_SLOWEST: usize = 8;
 
 /// Processor time of this process so far, in seconds.
 pub(super) fn cpu_seconds() -> f64 {
@@ -240,9 +242,23 @@ fn groups(exchange: &Exchange, end_ns: u64, ideal: &impl Fn(&Message) -> f64) ->
             bus_gbit_per_s: ends.last().map(|&end| bus_gbit_per_s(group, ends.len() as u64, end)),
             iterations: iterations(group, &ends),
             fct_cdf_us: times.cdf,
+            slowest: slowest(exchange, &ids),
         }
     };
     ids.into_iter().enumerate().map(report).collect()
+}
+
+fn slowest(exchange: &Exchange, ids: &[u32]) -> Vec<MessageReport> {
+    let took = |&id: &u32| Some((exchange.completed_at(id)? - exchange.started(id)?, id));
+    let mut times: Vec<(u64, u32)> = ids.iter().filter_map(took).collect();
+    // The first of equals, so that the choice does not depend on how they are sorted.
+    times.sort_unstable_by_key(|&(ns, id)| (std::cmp::Reverse(ns), id));
+    let report = |&(ns, id): &(u64, u32)| {
+        let Message { src, dst, bytes, iteration, .. } = *exchange.message(id);
+        let start_us = exchange.started(id).unwrap_or(0) as f64 / 1e3;
+        MessageReport { src, dst, bytes, iteration, start_us, fct_us: ns as f64 / 1e3 }
+    };
+    times.iter().take(MOST_SLOWEST).map(report).collect()
 }
 
 /// Mean rate of each pair of hosts, in the order of senders and receivers.

@@ -368,6 +368,13 @@ fn details(results: &Results) -> String {
         ]
     });
     text.push_str(&table(&head, rows));
+    for group in results.groups.iter().filter(|group| group.flows > 1) {
+        if let Some(slow) = group.slowest.first() {
+            let (src, dst, start, took) = (slow.src, slow.dst, slow.start_us, slow.fct_us);
+            let name = escape(&group.name);
+            let _ = writeln!(text, "<p>Slowest of {name}: {src} to {dst}, from {start:.1} us on, {took:.1} us.</p>");
+        }
+    }
     for failure in &results.failures {
         let _ = writeln!(
             text,
