@@ -7,6 +7,7 @@ use mrc_core::cc::{CcConfig, NsccConfig};
 use mrc_core::path::{FlowBenderConfig, HopperConfig, LossEvAction, PathConfig, Selector, SkipMode};
 use mrc_core::{EndpointConfig, EventMask, Instant, RetryConfig};
 
+use super::traffic::Extent;
 use super::{
     CcKey, ForwardingKey, LossActionKey, Problem, QueueKeys, Scenario, SelectorKey, Shape, TransportKind, VictimKey,
     faults, roce, traffic,
@@ -78,7 +79,7 @@ impl Built {
     ///
     /// # Errors
     /// The first key whose value makes no sense, alone or with the others.
-    pub(super) fn new(scenario: Scenario, folder: &Path) -> Result<Self, Problem> {
+    pub(super) fn new(scenario: Scenario, folder: &Path, extent: Extent) -> Result<Self, Problem> {
         for (key, us) in [("limit_us", scenario.limit_us), ("stall_us", scenario.stall_us)] {
             if nanos(key, us)? == 0 {
                 return Err(Problem::new(key, "0: nothing would happen; at least 0.001 us"));
@@ -115,7 +116,7 @@ impl Built {
         };
         let links = links(&scenario, &clos)?;
         let faults = faults::build(&scenario, &clos, &links)?;
-        let plan = traffic::build(&scenario, &clos, folder)?;
+        let plan = traffic::build(&scenario, &clos, folder, extent)?;
         let built = Self { scenario, clos, links, faults, plan, transport };
         built.check_memory()?;
         Ok(built)

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::Table;
 use toml::de::{DeTable, DeValue};
 
+use super::traffic::Extent;
 use super::{Built, PARITY, Scenario};
 
 /// Something about a scenario that cannot be, found after its keys were read.
@@ -58,6 +59,10 @@ impl std::error::Error for ScenarioError {}
 /// # Errors
 /// A file that cannot be read, a key or value that is not allowed, or a scenario that cannot be.
 pub fn load(path: &Path, set: &[String], seed: Option<u64>) -> Result<Built, ScenarioError> {
+    read(path, set, seed, Extent::Whole)
+}
+
+fn read(path: &Path, set: &[String], seed: Option<u64>, extent: Extent) -> Result<Built, ScenarioError> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| ScenarioError {
         file: file.clone(),
@@ -65,7 +70,16 @@ pub fn load(path: &Path, set: &[String], seed: Option<u64>) -> Result<Built, Sce
         key: String::new(),
         message: error.to_string(),
     })?;
-    load_str(&file, &text, path.parent().unwrap_or(Path::new(".")), set, seed)
+    build(&file, &text, path.parent().unwrap_or(Path::new(".")), (set, seed), extent)
+}
+
+/// Whether a scenario can run, as [`load`] would say, but without laying out more than one repetition of a collective: for
+/// many scenarios at once.
+///
+/// # Errors
+/// As [`load`].
+pub fn check(path: &Path, set: &[String], seed: Option<u64>) -> Result<(), ScenarioError> {
+    read(path, set, seed, Extent::OneRepetition).map(drop)
 }
 
 /// As [`load`], from text; `folder` is where trace files are looked for.
@@ -78,6 +92,16 @@ pub fn load_str(
     folder: &Path,
     set: &[String],
     seed: Option<u64>,
+) -> Result<Built, ScenarioError> {
+    build(file, text, folder, (set, seed), Extent::Whole)
+}
+
+fn build(
+    file: &str,
+    text: &str,
+    folder: &Path,
+    (set, seed): (&[String], Option<u64>),
+    extent: Extent,
 ) -> Result<Built, ScenarioError> {
     let source = Source { file, text };
     // The file alone first: serde then knows the place of every mistake.
@@ -108,7 +132,7 @@ pub fn load_str(
     })?;
     scenario.seed = seed.unwrap_or(scenario.seed);
     let folder: PathBuf = folder.to_owned();
-    Built::new(scenario, &folder).map_err(|problem| source.locate(&problem, &changed))
+    Built::new(scenario, &folder, extent).map_err(|problem| source.locate(&problem, &changed))
 }
 
 /// Writes one `key=value` into a table and returns the key.

@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use build::{Built, TransportSettings};
-pub use load::{Problem, ScenarioError, load, load_str};
+pub use load::{Problem, ScenarioError, check, load, load_str};
 pub use roce::{RecoveryKey, RoceCcKey, RoceKeys};
 pub use schema::{keys_by_kind, schema};
 

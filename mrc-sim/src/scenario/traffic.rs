@@ -27,15 +27,24 @@ const COLLECTIVE_KEYS: &[&str] = &[
     "collective",
 ];
 
-/// All messages of a scenario.
-pub(super) fn build(scenario: &Scenario, clos: &Clos, folder: &Path) -> Result<Plan, Problem> {
+/// How much of a workload is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Extent {
+    /// Every message.
+    Whole,
+    /// Of the repetitions of collectives the first: enough to see whether it can run.
+    OneRepetition,
+}
+
+/// The messages of a scenario.
+pub(super) fn build(scenario: &Scenario, clos: &Clos, folder: &Path, extent: Extent) -> Result<Plan, Problem> {
     if scenario.workload.is_empty() {
         return Err(Problem::new("workload", "a scenario sends something: add a [[workload]]"));
     }
     let mut plan = Plan::default();
     let mut rng = Rng::new(scenario.seed ^ 0x77_6f72_6b6c);
     for (nth, keys) in scenario.workload.iter().enumerate() {
-        let mut part = Part { keys, clos, key: format!("workload[{nth}]"), rng: &mut rng };
+        let mut part = Part { keys, clos, key: format!("workload[{nth}]"), rng: &mut rng, extent };
         part.check_keys()?;
         part.add(&mut plan, folder)?;
     }
@@ -109,6 +118,7 @@ struct Part<'a> {
     clos: &'a Clos,
     key: String,
     rng: &'a mut Rng,
+    extent: Extent,
 }
 
 impl Part<'_> {
@@ -309,6 +319,8 @@ impl Part<'_> {
         if messages > Plan::MAX_MESSAGES {
             return Err(self.problem("iterations", format_args!("{messages} messages; at most {}", Plan::MAX_MESSAGES)));
         }
+        let iterations = if self.extent == Extent::Whole { iterations } else { 1 };
+        let ring = Ring { iterations, ..ring };
         let name = keys.name.as_deref().unwrap_or(keys.kind.name());
         collective.add(plan, name, &ring, self.rng);
         Ok(())
