@@ -604,3 +604,34 @@ fn profiles_at_their_limits_carry_data() {
         });
     }
 }
+
+/// Round trips (8 us in the harness) until each of `qps` queue pairs has written 100 packets through one window of
+/// `packets`, and the SACKs that it took, when responders acknowledge after `threshold` bytes.
+fn round_trips(qps: usize, packets: u32, threshold: fn(&mut EndpointConfig)) -> (u64, u64) {
+    let setup = Setup { qps, cc: vec![fixed(packets)], tweak: threshold, ..Setup::default() };
+    net(1, &setup, Weather::default(), |net| {
+        for qp in 0..qps {
+            net.queue(qp, 102_400);
+        }
+        assert!(net.run(SECOND, |net| net.sides[0].completions.len() == qps));
+        let stats = net.sides.each_ref().map(|side| side.engine.stats());
+        assert_eq!((stats[0].lost_timeout, stats[0].retransmitted), (0, 0));
+        (net.now.as_nanos() / 8_000, stats[1].tx_sack)
+    })
+}
+
+/// Each responder reports after 16 KiB by itself: as many QPs as share a window may sit on all of it, and what then leaves
+/// it draws the report of one of them only.
+//= AREQ-002 test
+#[test]
+fn queue_pairs_do_not_withhold_a_window_from_each_other() {
+    for (qps, packets) in [(2, 16), (4, 16), (4, 32), (8, 20), (8, 64), (16, 32), (16, 64), (16, 128), (16, 240)] {
+        let (rtts, sacks) = round_trips(qps, packets, |_| ());
+        let (ideal, most) = round_trips(qps, packets, |cfg| cfg.sack_gen_threshold = 1);
+        assert!(rtts * 4 <= ideal * 5, "{qps} QPs, {packets} packets: {rtts} round trips, could be {ideal}");
+        assert!(sacks < most, "{sacks}");
+    }
+    // A window with room for all of them is acknowledged as if each had its own.
+    let (rtts, sacks) = round_trips(4, 240, |_| ());
+    assert_eq!((rtts, sacks), (2, 4 * 7 + 2));
+}

@@ -82,6 +82,9 @@ pub(crate) struct Share {
     inflight: i64,
     /// Bytes settled before the responder reported them: their report takes nothing from what is in flight.
     settled: i64,
+    /// Bytes that the responder may hold without reporting them: sent since the last packet that asked, at most its
+    /// threshold.
+    unasked: u32,
 }
 
 impl Share {
@@ -89,6 +92,7 @@ impl Share {
         load: Load { backlog_bytes: 0, waiting_rtx: 0, rtx_backlog_bytes: 0, inflight_pkts: 0 },
         inflight: 0,
         settled: 0,
+        unasked: 0,
     };
 }
 
@@ -103,6 +107,8 @@ pub struct Qpcc {
     pub(crate) profile: u32,
     mtu_bytes: u32,
     load: Load,
+    /// The sum of its QPs' `unasked`.
+    unasked: u64,
     /// QPs with packets to send again, and with new ones.
     pub(crate) retransmit: Ready,
     pub(crate) fresh: Ready,
@@ -128,6 +134,7 @@ impl Qpcc {
         profile: 0,
         mtu_bytes: 0,
         load: Share::NONE.load,
+        unasked: 0,
         retransmit: Ready::new(List::Retransmit),
         fresh: Ready::new(List::Fresh),
         turn: Link::NONE,
@@ -174,6 +181,7 @@ impl Qpcc {
             sum.waiting_rtx = sum.waiting_rtx.saturating_sub(part.waiting_rtx);
             sum.rtx_backlog_bytes = sum.rtx_backlog_bytes.saturating_sub(part.rtx_backlog_bytes);
             sum.inflight_pkts = sum.inflight_pkts.saturating_sub(part.inflight_pkts);
+            self.unasked = self.unasked.saturating_sub(share.unasked.into());
             self.cc.on_settled(share.inflight);
         }
         self.users = self.users.saturating_sub(1);
@@ -257,10 +265,14 @@ impl Flow<'_> {
         self.both(|load| load.backlog_bytes = load.backlog_bytes.saturating_add(bytes));
     }
 
-    /// `packets` of `each` nominal bytes leave, for the first time or again.
+    /// `packets` of `each` nominal bytes leave, for the first time or again; the last one is acknowledged at once
+    /// (`asks`), or all wait until the responder has `sack_gen_threshold` bytes to report.
     #[inline]
-    pub(crate) fn on_send(&mut self, packets: u32, each: u32, rtx: bool) {
+    pub(crate) fn on_send(&mut self, packets: u32, each: u32, rtx: bool, asks: bool, sack_gen_threshold: u32) {
         let bytes = packets.saturating_mul(each);
+        let unasked = if asks { 0 } else { self.share.unasked.saturating_add(bytes).min(sack_gen_threshold) };
+        self.qpcc.unasked = self.others_unasked().saturating_add(unasked.into());
+        self.share.unasked = unasked;
         self.both(|load| {
             load.inflight_pkts = load.inflight_pkts.saturating_add(packets);
             if rtx {
@@ -349,22 +361,36 @@ impl Flow<'_> {
         self.qpcc.cc.can_send()
     }
 
-    /// How many packets of `each` nominal bytes may leave before one of them has to ask for an acknowledgement.
-    //= AREQ-001
     #[inline]
-    pub(crate) fn unasked(&self, each: u32, sack_gen_threshold: u32) -> u32 {
+    fn others_unasked(&self) -> u64 {
+        self.qpcc.unasked.saturating_sub(self.share.unasked.into())
+    }
+
+    /// Bytes that may leave before a packet has to ask for an acknowledgement: as many as leave room for another packet.
+    /// None when the window is smaller than what the responder collects before it reports, nor when the responders of the
+    /// other QPs may sit on more than a quarter of it, each below its threshold: what closes the window would draw one QP's
+    /// report, and the window would open by that QP's part alone.
+    //= AREQ-002, NSCC-023
+    #[inline]
+    fn may_leave_unasked(&self, sack_gen_threshold: u32) -> u64 {
         let window = self.qpcc.cc.cwnd_bytes();
-        if window < u64::from(sack_gen_threshold) {
+        if window < u64::from(sack_gen_threshold) || self.others_unasked() > window / 4 {
             return 0;
         }
-        let room = window.saturating_sub(self.qpcc.cc.inflight_bytes().max(0).unsigned_abs());
-        let packets = room.saturating_sub(self.qpcc.mtu_bytes.into()).checked_div(each.into()).unwrap_or(0);
+        window.saturating_sub_signed(self.qpcc.cc.inflight_bytes()).saturating_sub(self.qpcc.mtu_bytes.into())
+    }
+
+    /// How many packets of `each` nominal bytes may leave before one of them has to ask for an acknowledgement.
+    #[inline]
+    pub(crate) fn unasked_packets(&self, each: u32, sack_gen_threshold: u32) -> u32 {
+        let packets = self.may_leave_unasked(sack_gen_threshold).checked_div(each.into()).unwrap_or(0);
         u32::try_from(packets).unwrap_or(u32::MAX)
     }
 
+    /// Whether a packet of `bytes` that is about to leave has to ask for an acknowledgement.
     #[inline]
-    pub(crate) fn wants_ack(&self, sack_gen_threshold: u32) -> bool {
-        self.qpcc.cc.wants_ack(sack_gen_threshold)
+    pub(crate) fn wants_ack(&self, bytes: u32, sack_gen_threshold: u32) -> bool {
+        u64::from(bytes) > self.may_leave_unasked(sack_gen_threshold)
     }
 
     pub(crate) fn cwnd_bytes(&self) -> u64 {
@@ -395,5 +421,60 @@ mod tests {
         qpcc.join(&config, 2_136);
         assert!(fits(&qpcc, 5_816) && !fits(&qpcc, 5_817));
         assert_eq!(qpcc.users, 3);
+    }
+
+    const THRESHOLD: u32 = 16_384;
+
+    /// QP `qp` sends a full packet; whether that asks.
+    fn send(qpcc: &mut Qpcc, shares: &mut [Share], qp: usize) -> bool {
+        let mut flow = Flow { qpcc, share: &mut shares[qp] };
+        let asks = flow.wants_ack(4_184, THRESHOLD);
+        assert_eq!(asks, flow.unasked_packets(4_184, THRESHOLD) == 0);
+        flow.on_send(1, 4_184, false, asks, THRESHOLD);
+        asks
+    }
+
+    //= NSCC-023, AREQ-002 test
+    #[test]
+    fn a_full_window_and_one_below_the_threshold_ask() {
+        let nscc = super::super::NsccConfig::new(100_000_000_000, 12_000, false);
+        for config in [CcConfig::Fixed { window_bytes: 50_000 }, CcConfig::Nscc(nscc)] {
+            let mut qpcc = Qpcc::new(&config, (0, 0), 1_112, Instant::ZERO, None);
+            qpcc.join(&config, 4_184);
+            let mut share = Share::NONE;
+            let mut flow = Flow { qpcc: &mut qpcc, share: &mut share };
+            loop {
+                let asks = flow.wants_ack(1_112, THRESHOLD);
+                flow.on_send(1, 1_112, false, asks, THRESHOLD);
+                // A small packet would fit, but the next one may be a full one.
+                assert_eq!(asks, !flow.can_send());
+                if asks {
+                    break;
+                }
+            }
+            let room = flow.cwnd_bytes() as i64 - flow.qpcc.cc.inflight_bytes();
+            assert!((1_112..4_184).contains(&room), "{room}");
+        }
+        let small = CcConfig::Fixed { window_bytes: THRESHOLD - 1 };
+        assert!(send(&mut Qpcc::new(&small, (0, 0), 4_184, Instant::ZERO, None), &mut [Share::NONE], 0));
+        let none = &mut Qpcc::new(&CcConfig::None, (0, 0), 4_184, Instant::ZERO, None);
+        assert!(!(0..1_000).any(|_| send(none, &mut [Share::NONE], 0)));
+    }
+
+    //= AREQ-002, QPCC-003 test
+    #[test]
+    fn what_others_may_hold_back_is_a_quarter_of_the_window() {
+        let config = CcConfig::Fixed { window_bytes: 100_000 };
+        let mut qpcc = Qpcc::new(&config, (0, 0), 4_184, Instant::ZERO, None);
+        let mut shares = [Share::NONE; 16];
+        // Six times 4184 bytes are a quarter of the window.
+        let asked: [bool; 16] = core::array::from_fn(|qp| send(&mut qpcc, &mut shares, qp));
+        assert_eq!(asked, core::array::from_fn(|qp| qp >= 6));
+        assert_eq!(qpcc.unasked, 6 * 4_184);
+        // Its own part does not count: a QP alone never holds more than the threshold.
+        let mut qpcc = Qpcc::new(&config, (0, 0), 4_184, Instant::ZERO, None);
+        let asked: [bool; 23] = core::array::from_fn(|_| send(&mut qpcc, &mut shares[15..], 0));
+        assert_eq!(asked, core::array::from_fn(|n| n == 22));
+        assert_eq!(qpcc.unasked, 0);
     }
 }

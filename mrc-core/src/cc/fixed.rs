@@ -63,11 +63,6 @@ impl CongestionControl for FixedWindow {
         self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.mtu_bytes.into()) <= self.window_bytes
     }
 
-    fn wants_ack(&self, sack_gen_threshold: u32) -> bool {
-        let used = self.inflight.max(0).unsigned_abs().saturating_add(self.mtu_bytes.into());
-        used > self.window_bytes || self.window_bytes < u64::from(sack_gen_threshold)
-    }
-
     fn cwnd_bytes(&self) -> u64 {
         self.window_bytes
     }
@@ -93,7 +88,6 @@ mod tests {
         assert!(cc.can_send());
         cc.on_send(4_184);
         assert!(!cc.can_send());
-        assert!(cc.wants_ack(0));
         cc.on_loss(Instant::ZERO, 4_184);
         assert!(cc.can_send());
     }
@@ -110,7 +104,7 @@ mod tests {
         for _ in 0..1_000 {
             cc.on_send(u32::MAX);
         }
-        assert!(cc.can_send() && !cc.wants_ack(16_384));
+        assert!(cc.can_send());
         cc.on_settled(cc.inflight_bytes());
         assert_eq!(cc.inflight_bytes(), 0);
     }

@@ -46,8 +46,6 @@ pub trait CongestionControl {
     fn on_settled(&mut self, bytes: i64);
     /// Whether a full packet may leave now.
     fn can_send(&self) -> bool;
-    /// Whether the packet just sent should ask for an acknowledgement.
-    fn wants_ack(&self, sack_gen_threshold: u32) -> bool;
     /// The window, in bytes.
     fn cwnd_bytes(&self) -> u64;
     /// The largest window there may be, in bytes.
@@ -185,9 +183,6 @@ impl CongestionControl for Cc {
     fn can_send(&self) -> bool {
         each!(self, cc => cc.can_send())
     }
-    fn wants_ack(&self, sack_gen_threshold: u32) -> bool {
-        each!(self, cc => cc.wants_ack(sack_gen_threshold))
-    }
     fn cwnd_bytes(&self) -> u64 {
         each!(self, cc => cc.cwnd_bytes())
     }
@@ -196,29 +191,5 @@ impl CongestionControl for Cc {
     }
     fn inflight_bytes(&self) -> i64 {
         each!(self, cc => cc.inflight_bytes())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KINDS: [CcConfig; 2] =
-        [CcConfig::Fixed { window_bytes: 50_000 }, CcConfig::Nscc(NsccConfig::new(100_000_000_000, 12_000, false))];
-
-    #[test]
-    fn a_larger_packet_is_asked_about_and_reckoned_with() {
-        for config in KINDS {
-            let mut cc = Cc::new(&config, 1_112, Instant::ZERO);
-            cc.set_mtu(&config, 4_184);
-            while cc.can_send() {
-                assert!(!cc.wants_ack(4_184), "{cc:?}");
-                cc.on_send(1_112);
-            }
-            // The next packet may be a full one: it would not fit, though a small one would.
-            assert!(cc.wants_ack(4_184), "{cc:?}");
-            let room = cc.cwnd_bytes() as i64 - cc.inflight_bytes();
-            assert!((1_112..4_184).contains(&room), "{room} of {cc:?}");
-        }
     }
 }

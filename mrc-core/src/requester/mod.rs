@@ -494,7 +494,10 @@ impl TxSide<'_, '_> {
     //= SND-007, AREQ-001, TIMER-003
     #[inline(always)]
     fn departs(&mut self, now: Instant, bytes: u32, choice: Choice, rtx: bool, last: bool) -> bool {
-        self.flow.on_send(1, bytes, rtx);
+        let threshold = self.cfg.sack_gen_threshold;
+        let ack_req = last || !self.window_open() || self.flow.wants_ack(bytes, threshold);
+        // Whatever is sent again is acknowledged at once.
+        self.flow.on_send(1, bytes, rtx, ack_req || rtx, threshold);
         if let Some(last) = self.req.last_path.filter(|last| last.index != choice.index)
             && self.path.set.is_single_path()
         {
@@ -503,7 +506,7 @@ impl TxSide<'_, '_> {
             events.raise(stats, Event::PathSwitch { qp: *qp, from: last.entry, to: choice.entry, at: now });
         }
         self.await_answer(now, choice);
-        last || !self.window_open() || self.flow.wants_ack(self.cfg.sack_gen_threshold)
+        ack_req
     }
 
     /// When to act if nothing is heard of what left now, last through `choice`.

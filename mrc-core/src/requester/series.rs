@@ -50,7 +50,7 @@ impl TxSide<'_, '_> {
         let window = self.req.mpr_tx.min(self.window.capacity());
         let open = window.saturating_sub(self.req.outstanding() + 1);
         let left = if plain { most.min(middle).min(open) } else { 0 };
-        let left = if left > 0 { left.min(self.flow.unasked(bytes, self.cfg.sack_gen_threshold)) } else { 0 };
+        let left = if left > 0 { left.min(self.flow.unasked_packets(bytes, self.cfg.sack_gen_threshold)) } else { 0 };
         Series { left, taken: 0, bytes, len, psn: self.req.max_sent, at, last: None }
     }
 
@@ -80,7 +80,7 @@ impl TxSide<'_, '_> {
         self.sq.sent = series.at.index;
         self.req.max_sent = series.psn;
         self.path.stats.tx_data += u64::from(series.taken);
-        self.flow.on_send(series.taken, series.bytes, false);
+        self.flow.on_send(series.taken, series.bytes, false, false, self.cfg.sack_gen_threshold);
         self.await_answer(now, choice);
     }
 }

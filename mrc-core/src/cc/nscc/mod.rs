@@ -330,12 +330,6 @@ impl CongestionControl for Nscc {
         self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.p.mtu) <= self.cwnd
     }
 
-    //= NSCC-023
-    fn wants_ack(&self, sack_gen_threshold: u32) -> bool {
-        let room = (self.cwnd as i64).saturating_sub(self.inflight);
-        room < self.p.mtu as i64 || self.cwnd < u64::from(sack_gen_threshold)
-    }
-
     fn cwnd_bytes(&self) -> u64 {
         self.cwnd
     }
