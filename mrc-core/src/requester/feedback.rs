@@ -23,8 +23,8 @@ const ANCIENT: i32 = -(1 << 22);
 /// Why a packet is inferred lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Evidence {
-    /// Enough packets with higher PSNs arrived.
-    Overtaken,
+    /// Enough packets with higher PSNs arrived; the first of them left so many nanoseconds ago.
+    Overtaken { since_ns: u64 },
     /// One that left enough later arrived.
     Late,
     /// A probe that left later on the path with this EV was answered.
@@ -270,7 +270,10 @@ impl TxSide<'_, '_> {
         let overtaken = self.req.hi_sacked.sub(self.reorder_pkts());
         let range = outstanding_bits(base, self.req.unack, overtaken);
         if range & !sack.bitmap != 0 {
-            self.infer_in(now, base, range & !sack.bitmap, self.req.base_rtt_ns, Evidence::Overtaken);
+            // Of a packet that was itself sent again it is not known when it left first.
+            let first = self.window.record(overtaken).filter(|record| record.tx_count() == 1);
+            let since_ns = first.map_or(u64::MAX, |record| record.sent_at.elapsed_ns(now));
+            self.infer_in(now, base, range & !sack.bitmap, self.req.base_rtt_ns, Evidence::Overtaken { since_ns });
         }
         let Some(delay_ns) = self.req.reorder.delay_ns(self.req.srtt_ns) else { return };
         let Some(newest) = self.window.record(self.req.hi_sacked) else { return };
@@ -329,16 +332,23 @@ impl TxSide<'_, '_> {
             let psn = base.add(suspects.trailing_zeros());
             suspects &= suspects - 1;
             let Some(record) = self.window.record_mut(psn) else { continue };
-            if record.sent_at.elapsed_ns(now) < age_ns {
+            let elapsed_ns = record.sent_at.elapsed_ns(now);
+            if elapsed_ns < age_ns {
                 // First transmissions leave in order: all that follow are younger, or have their turn with another SACK.
                 if record.tx_count() == 1 {
                     return;
                 }
                 continue;
             }
-            // The same packets have overtaken the repetition too; the other kinds of evidence are new each time.
-            let known = evidence == Evidence::Overtaken && record.fast_done();
-            if known || matches!(evidence, Evidence::Probe(ev) if ev != record.ev()) {
+            let inconclusive = match evidence {
+                // A repetition must be overtaken anew: packets that left before it have overtaken an earlier copy.
+                Evidence::Overtaken { since_ns } => {
+                    record.fast_done() || (record.tx_count() > 1 && elapsed_ns < since_ns)
+                }
+                Evidence::Probe(ev) => ev != record.ev(),
+                Evidence::Late | Evidence::CalmProbe => false,
+            };
+            if inconclusive {
                 continue;
             }
             record.set_fast_done(true);

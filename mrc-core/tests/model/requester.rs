@@ -308,7 +308,13 @@ impl Requester {
         let scaled = (window * u64::from(setup.reorder_factor) / 256).min(window);
         let distance = scaled.div_ceil(packet).min(65_535).max(u64::from(setup.reorder_pkts_min)) as i64;
         let (hi, base_rtt) = (self.hi, self.base_rtt);
-        self.infer_missing(base, bitmap, false, |packet, seq| hi - seq >= distance && now - packet.sent_at >= base_rtt);
+        // The first of those that overtake; what was sent again has been overtaken by what left after that.
+        let first = self.packets.get((hi - distance).max(0) as usize).filter(|packet| packet.count == 1);
+        let first_sent = first.map(|packet| packet.sent_at);
+        self.infer_missing(base, bitmap, false, |packet, seq| {
+            let overtaken = hi - seq >= distance && (packet.count == 1 || first_sent >= Some(packet.sent_at));
+            overtaken && now - packet.sent_at >= base_rtt
+        });
         if setup.reorder_delay_ns == 0 || hi < 0 {
             return;
         }
