@@ -21,7 +21,7 @@ use super::{
     tx::{Sizes, Way, control_bth, emit_bth, stamp},
 };
 use crate::{
-    config::Route,
+    config::{MAX_PORTS, Route},
     error::{Discard, OpError},
     event::Event,
     path::EvEntry,
@@ -32,9 +32,9 @@ use crate::{
 /// Rounds after the first, each one RTO after the last.
 //= EPOP-006
 const REPEATS: u8 = 3;
-/// Changes announced at once within one RTO; more than that wait for the next round, so that a port that flaps does not
-/// make us a sender of updates.
-const CHANGES_PER_RTO: u8 = 8;
+/// Changes announced at once: as many as all ports that fail and come back. An RTO makes room for as many again; what
+/// finds none waits for the next round, so that a port that flaps does not make us a sender of updates.
+const CHANGES_PER_RTO: u64 = 2 * MAX_PORTS as u64;
 /// An update with an identifier up to this far below the last one's is an older one that was overtaken.
 const OVERTAKEN: u16 = 64;
 /// The 16-bit timestamps tell round trips below this.
@@ -312,8 +312,9 @@ impl Endpoint<'_> {
     //= EPOP-006
     pub(super) fn announce_on_rts(&mut self, now: Instant, peer: u32) {
         let Some(slot) = self.peers.get(peer as usize) else { return };
-        let told = slot.update.told == self.up && now.since(slot.update.changed) < self.cfg.port_update_rto_ns;
-        if self.cfg.port_update_on_rts && !(told && slot.update.changes > 0) {
+        let lately = slot.update.changed.is_some_and(|at| now.since(at) < self.cfg.port_update_rto_ns);
+        let told = lately && slot.update.told == self.up;
+        if self.cfg.port_update_on_rts && !told {
             self.announce_to(now, peer);
         }
     }
@@ -323,16 +324,15 @@ impl Endpoint<'_> {
         self.ops.waiting.remove(self.peers, peer);
         let Some(slot) = self.peers.get_mut(peer as usize).filter(|slot| slot.used && slot.users > 0) else { return };
         let update = &mut slot.update;
-        if now.since(update.changed) >= rto {
-            (update.changed, update.changes) = (now, 0);
-        }
-        update.changes = update.changes.saturating_add(1);
+        update.changed = Some(now);
         update.id = update.id.wrapping_add(1);
         update.rounds = 0;
-        if update.changes > CHANGES_PER_RTO {
+        let spent_until = update.spent_until.max(now).after(rto / CHANGES_PER_RTO);
+        if spent_until.since(now) > rto {
             self.ops.sending.remove(self.peers, peer);
             self.wait_for_answer(now, peer);
         } else {
+            update.spent_until = spent_until;
             self.start_round(peer);
             self.round_sent(now, peer);
         }

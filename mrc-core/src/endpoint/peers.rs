@@ -59,10 +59,10 @@ pub(super) struct Update {
     pub(super) rounds: u8,
     /// When the next round is due.
     pub(super) due: Instant,
-    /// When the last change was announced, for the limit of changes per RTO.
-    pub(super) changed: Instant,
-    /// Changes announced at once since then.
-    pub(super) changes: u8,
+    /// When the last change was announced; `None` before the first.
+    pub(super) changed: Option<Instant>,
+    /// Until then the changes announced so far use up their rate.
+    pub(super) spent_until: Instant,
 }
 
 impl Update {
@@ -72,8 +72,8 @@ impl Update {
         told: PortMask::NONE,
         rounds: 0,
         due: Instant::FAR,
-        changed: Instant::ZERO,
-        changes: 0,
+        changed: None,
+        spent_until: Instant::ZERO,
     };
 }
 
