@@ -57,6 +57,18 @@ fn a_stream_fills_the_link() {
 }
 
 #[test]
+fn entries_of_one_link_add_up() {
+    let fct = |links: &str| results(&format!("{links}[[workload]]\nbytes = 1000000\n")).fct_us.max;
+    let slow = "[[link]]\nname = [\"p0-hA\"]\ngbps = 10\n";
+    let far = "[[link]]\nname = [\"p0-hA\", \"p0-hD\"]\ndelay_us = 7\n";
+    // 245 packets of 4238 bytes at 10 Gb/s, and two links of 6.5 us more each way.
+    let (near, away) = (fct(slow), fct(&format!("{slow}{far}")));
+    assert!((830.0..845.0).contains(&near), "{near}");
+    assert!((away - near - 26.0).abs() < 0.1, "{near} {away}");
+    assert_eq!(fct(&format!("{far}{slow}")), away);
+}
+
+#[test]
 fn every_forwarding_mode_and_shape_delivers() {
     for forwarding in ["srv6", "stev", "ecmp", "round-robin", "adaptive"] {
         for shape in ["clos", "dumbbell"] {
@@ -103,9 +115,19 @@ fn a_trace_file_waits_for_its_lines() {
     let built = load_str("test.toml", text, &folder, &[], None).unwrap();
     let results = run(&built, &Options::default(), &mut |_| ()).unwrap().results;
     assert!(results.finished && results.end_us > 10.0, "{results:?}");
-    std::fs::write(folder.join("t.csv"), "0,3,1,20000,7\n").unwrap();
-    let error = load_str("test.toml", text, &folder, &[], None).unwrap_err().to_string();
-    assert!(error.starts_with("test.toml:3: workload[0].file: ") && error.contains("line `7`"), "{error}");
+    for (trace, place, says) in [
+        ("0,3,1,20000,7\n", "t.csv:1: ", "line `7`"),
+        ("# \n0,3,9,20000\n", "t.csv:2: ", "hosts are 0 to 3"),
+        ("0,1,1,20000\n", "t.csv:1: ", "do not send to themselves"),
+        ("0,0,1,0\n", "t.csv:1: ", "1 to 2147483648 bytes"),
+        ("0,0,1,2147483649\n", "t.csv:1: ", "1 to 2147483648 bytes"),
+        ("# nothing\n\n", "t.csv ", "holds no message"),
+    ] {
+        std::fs::write(folder.join("t.csv"), trace).unwrap();
+        let error = load_str("test.toml", text, &folder, &[], None).unwrap_err().to_string();
+        assert!(error.starts_with("test.toml:3: workload[0].file: "), "{error}");
+        assert!(error.contains(place) && error.contains(says), "{trace:?} gave {error}");
+    }
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -124,6 +146,7 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("[topology]\nshape = \"dumbbell\"\noversubscription = 4\n", "test.toml:3: topology.overs", "fabric_gbps"),
         ("[topology]\nshape = \"dumbbell\"\nt0 = 4\n", "test.toml:3: topology.t0: ", "has 2"),
         ("[queue]\ntrim = false\npfc = true\n", "test.toml:3: queue.pfc: ", "roce"),
+        ("[[link]]\nname = [\"p0-hA\"]\n", "test.toml:1: link[0]: ", "gbps"),
         ("[[fault]]\n[[fault]]\nat_us = \"x\"\n", "test.toml:3: fault[1].at_us: ", "expected a number"),
         ("[queue]\necn_min_bytes = 9\necn_max_bytes = 8\n", "test.toml:2: queue.ecn_min_bytes: ", "at most"),
         ("[transport.mrc]\nmtu = 1500\n", "test.toml:2: transport.mrc.mtu: ", "4096"),

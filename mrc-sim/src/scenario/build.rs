@@ -1,6 +1,7 @@
 //! From keys to what a run is made of: topology, queues, transport, with every default filled in and every absurdity
 //! refused.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use mrc_core::cc::{CcConfig, NsccConfig};
@@ -305,26 +306,30 @@ fn queue(keys: &QueueKeys, clos: &Clos, base_rtt_ns: u64) -> Result<QueueSpec, P
 }
 
 fn links(scenario: &Scenario, clos: &Clos) -> Result<Vec<(LinkId, LinkSpec)>, Problem> {
-    let mut changed = Vec::new();
+    let mut changed: BTreeMap<LinkId, LinkSpec> = BTreeMap::new();
     for (nth, keys) in scenario.link.iter().enumerate() {
         let key = |name: &str| format!("link[{nth}].{name}");
         if keys.name.is_empty() {
             return Err(Problem::new(key("name"), "name at least one link, such as [\"p0-t0a-t1b\"]"));
         }
+        if keys.gbps.is_none() && keys.delay_us.is_none() {
+            return Err(Problem::new(format!("link[{nth}]"), "changes nothing: set gbps, delay_us or both"));
+        }
         for name in &keys.name {
             let link =
                 faults::link(clos, name).ok_or_else(|| Problem::new(key("name"), faults::no_link(clos, name)))?;
-            let mut spec = if clos.is_host_link(link) { clos.host_link } else { clos.fabric_link };
+            let tier = if clos.is_host_link(link) { clos.host_link } else { clos.fabric_link };
+            // An earlier entry may have changed the other half.
+            let spec = changed.entry(link).or_insert(tier);
             if let Some(gbps) = keys.gbps {
                 spec.rate_bps = rate_bps(key("gbps"), gbps)?;
             }
             if let Some(us) = keys.delay_us {
                 spec.delay_ns = delay_ns(&key("delay_us"), us)?;
             }
-            changed.push((link, spec));
         }
     }
-    Ok(changed)
+    Ok(changed.into_iter().collect())
 }
 
 fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings, Problem> {

@@ -328,7 +328,7 @@ pub struct MrcKeys {
     /// Packets a queue pair may have in flight: 128 times a power of two up to 128. By default the smallest that holds
     /// two windows of congestion control.
     pub window_packets: Option<u32>,
-    /// EVs in rotation.
+    /// EVs in rotation; where EVs name paths, no more than there are different paths.
     pub active_evs: u16,
     /// EVs in reserve.
     pub backup_evs: u16,
@@ -557,7 +557,8 @@ pub struct WorkloadKeys {
     /// Sizes: points of the cumulative distribution, `[bytes, share]`; by default all flows have 1000000 bytes.
     pub sizes: Option<Vec<(f64, f64)>>,
     /// Trace file, relative to the scenario: lines of `start_us,from,to,bytes`, and after a further comma the line
-    /// numbers, from 1, of messages that must have arrived first, separated by spaces.
+    /// numbers, from 1, of messages that must have arrived first, separated by spaces; `start_us` of such a line counts
+    /// from the arrival of the last of them. Empty lines and those that begin with `#` say nothing.
     pub file: Option<String>,
 }
 

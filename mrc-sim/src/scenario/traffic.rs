@@ -371,19 +371,25 @@ impl Part<'_> {
             let ([start, src, dst, bytes] | [start, src, dst, bytes, _]) = parts[..] else { return Err(bad()) };
             let start = start.parse::<f64>().ok().filter(|us| (0.0..=1e12).contains(us)).ok_or_else(bad)?;
             let number = |text: &str| text.parse::<u32>().map_err(|_| bad());
-            let message = Message {
-                src: number(src)?,
-                dst: number(dst)?,
-                bytes: number(bytes)?,
-                group,
-                iteration: 0,
-                delay_ns: (start * 1e3) as u64,
-            };
+            let (src, dst, bytes) = (number(src)?, number(dst)?, number(bytes)?);
+            let last = self.clos.hosts - 1;
+            if src > last || dst > last || src == dst {
+                let message = format_args!("from {src} to {dst}: hosts are 0 to {last} and do not send to themselves");
+                return Err(self.problem("file", format_args!("{}:{}: {message}", path.display(), nth + 1)));
+            }
+            if !(1..=LONGEST).contains(&u64::from(bytes)) {
+                let message = format_args!("{bytes}: a message has 1 to {LONGEST} bytes");
+                return Err(self.problem("file", format_args!("{}:{}: {message}", path.display(), nth + 1)));
+            }
+            let message = Message { src, dst, bytes, group, iteration: 0, delay_ns: (start * 1e3).round() as u64 };
             let id = plan.push(message);
             ids.push(Some(id));
             if let Some(after) = parts.get(4) {
                 waits.push((nth, id, after));
             }
+        }
+        if ids.iter().all(Option::is_none) {
+            return Err(self.problem("file", format_args!("{} holds no message", path.display())));
         }
         for (nth, id, after) in waits {
             for line in after.split_whitespace() {
