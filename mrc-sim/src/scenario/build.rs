@@ -10,14 +10,17 @@ use mrc_core::{EndpointConfig, EventMask, Instant, RetryConfig};
 
 use super::traffic::Extent;
 use super::{
-    CcKey, ForwardingKey, LossActionKey, Problem, QueueKeys, Scenario, SelectorKey, Shape, TransportKind, VictimKey,
-    faults, roce, traffic,
+    CcKey, ForwardingKey, LossActionKey, MrcKeys, Problem, QueueKeys, Scenario, SelectorKey, Shape, TransportKind,
+    VictimKey, faults, roce, traffic,
 };
 use crate::fabric::{
     Clos, EcnSpec, Fault, Forwarding, LinkId, LinkSpec, PfcSpec, QueueSpec, TopologyError, TrimSpec, TrimVictim,
 };
 use crate::host::{MrcSettings, RoceSettings, WireSizes};
 use crate::workload::Plan;
+
+/// Longest round trip, delay or timer that the engine's congestion control and loss inference know, in nanoseconds.
+const LONGEST_NS: u64 = 1_000_000_000;
 
 /// A scenario ready to run.
 #[derive(Clone, Debug)]
@@ -46,6 +49,9 @@ pub enum TransportSettings {
     /// RoCEv2.
     Roce(RoceSettings),
 }
+
+/// Latest time of a scenario, in nanoseconds: 1e12 us.
+pub(super) const LATEST_NS: u64 = 1_000_000_000_000_000;
 
 /// Microseconds as nanoseconds; the key's name for the error.
 pub(super) fn nanos(key: impl Into<String>, us: f64) -> Result<u64, Problem> {
@@ -90,7 +96,10 @@ impl Built {
             return Err(Problem::new("bin_us", "0: a bin has at least 0.001 us"));
         }
         if scenario.limit_us / scenario.bin_us > 1e7 {
-            return Err(Problem::new("bin_us", "more than 10 million bins until limit_us: widen the bins"));
+            let key = if scenario.bin_us == Scenario::default().bin_us { "limit_us" } else { "bin_us" };
+            let (limit, bin) = (scenario.limit_us, scenario.bin_us);
+            let message = format_args!("more than 10 million bins of {bin} us (bin_us) in {limit} us (limit_us)");
+            return Err(Problem::new(key, message));
         }
         let mut clos = clos(&scenario)?;
         let mtu = u32::from(scenario.transport.mrc.mtu);
@@ -257,6 +266,10 @@ fn queue(keys: &QueueKeys, clos: &Clos, base_rtt_ns: u64) -> Result<QueueSpec, P
     let (min_bytes, max_bytes) =
         (keys.ecn_min_bytes.unwrap_or_else(|| part(0.2)), keys.ecn_max_bytes.unwrap_or_else(|| part(0.8)));
     if keys.ecn && min_bytes > max_bytes {
+        if keys.ecn_min_bytes.is_none() {
+            let message = format_args!("{max_bytes} is below ecn_min_bytes, {min_bytes} by default; at least as much");
+            return Err(Problem::new("queue.ecn_max_bytes", message));
+        }
         let message = format_args!("{min_bytes} is above ecn_max_bytes, {max_bytes}; at most as much");
         return Err(Problem::new("queue.ecn_min_bytes", message));
     }
@@ -332,8 +345,8 @@ fn links(scenario: &Scenario, clos: &Clos) -> Result<Vec<(LinkId, LinkSpec)>, Pr
     Ok(changed.into_iter().collect())
 }
 
-fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings, Problem> {
-    let keys = &scenario.transport.mrc;
+/// Refuses values of keys that are wrong whatever the others say.
+fn check_mrc(keys: &MrcKeys, clos: &Clos) -> Result<(), Problem> {
     let at = |key: &str| format!("transport.mrc.{key}");
     if !matches!(keys.mtu, 256 | 512 | 1024 | 2048 | 4096) {
         return Err(Problem::new(at("mtu"), format_args!("{}: allowed are 256, 512, 1024, 2048, 4096", keys.mtu)));
@@ -341,8 +354,12 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
     if !(1..=256).contains(&keys.qps) {
         return Err(Problem::new(at("qps"), format_args!("{}: allowed are 1 to 256", keys.qps)));
     }
-    if keys.active_evs == 0 || u32::from(keys.active_evs) + u32::from(keys.backup_evs) > 4096 {
-        return Err(Problem::new(at("active_evs"), "at least 1, and with backup_evs at most 4096"));
+    if keys.active_evs == 0 || keys.active_evs > 4096 {
+        return Err(Problem::new(at("active_evs"), format_args!("{}: 1 to 4096", keys.active_evs)));
+    }
+    if u32::from(keys.active_evs) + u32::from(keys.backup_evs) > 4096 {
+        let message = format_args!("{}: with active_evs, {}, at most 4096", keys.backup_evs, keys.active_evs);
+        return Err(Problem::new(at("backup_evs"), message));
     }
     if !keys.send_queue.is_power_of_two() || keys.send_queue > 1 << 14 {
         return Err(Problem::new(at("send_queue"), format_args!("{}: a power of two up to 16384", keys.send_queue)));
@@ -363,25 +380,54 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
             format_args!("{}: allowed are 0 to 250", keys.reorder_windows),
         ));
     }
+    for (key, value, most) in
+        [("linear_retries", keys.linear_retries, 7), ("exponential_retries", keys.exponential_retries, 25)]
+    {
+        if value > most {
+            return Err(Problem::new(at(key), format_args!("{value}: allowed are 0 to {most}")));
+        }
+    }
+    Ok(())
+}
+
+fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings, Problem> {
+    let keys = &scenario.transport.mrc;
+    let at = |key: &str| format!("transport.mrc.{key}");
+    check_mrc(keys, clos)?;
+    if base_rtt_ns > LONGEST_NS {
+        let key = if keys.base_rtt_us.is_some() { at("base_rtt_us") } else { "topology".to_owned() };
+        let message = format_args!("a base round trip of {} us; MRC knows at most 1e6 us", base_rtt_ns / 1000);
+        return Err(Problem::new(key, message));
+    }
     let rate = match keys.cc_gbps {
         Some(gbps) => rate_bps(at("cc_gbps"), gbps)?,
         None => clos.host_link.rate_bps * u64::from(clos.planes),
     };
+    if keys.cc == CcKey::Nscc && rate > 10_000_000_000_000 {
+        let message = format_args!(
+            "{} Gb/s over all planes; NSCC reckons with at most 10000: set transport.mrc.cc_gbps",
+            rate / 1_000_000_000
+        );
+        return Err(Problem::new("topology.host_gbps", message));
+    }
     let trimming = keys.trimming.unwrap_or(scenario.queue.trim);
     let base_rtt = u32::try_from(base_rtt_ns).unwrap_or(u32::MAX);
     let window = (rate as f64 * base_rtt_ns as f64 / 8e9 * 1.5).min(4e9) as u32;
     let window = keys.cc_window_bytes.unwrap_or(window).max(1);
+    let short = |key: &str, us: f64| match nanos(at(key), us)? {
+        ns if ns <= LONGEST_NS => Ok(ns),
+        _ => Err(Problem::new(at(key), format_args!("{us} us: at most 1e6 us"))),
+    };
     let target_ns = match keys.cc_target_us {
-        Some(us) => nanos(at("cc_target_us"), us)?,
+        Some(us) => short("cc_target_us", us)?,
         None if trimming => base_rtt_ns * 3 / 4,
         None => base_rtt_ns,
     };
-    let target_ns = u32::try_from(target_ns).map_err(|_| Problem::new(at("cc_target_us"), "at most 4e6 us"))?;
     let cc = match keys.cc {
         CcKey::None => CcConfig::None,
         CcKey::Fixed => CcConfig::Fixed { window_bytes: window },
         CcKey::Nscc => CcConfig::Nscc(NsccConfig {
-            target_delay_ns: target_ns,
+            target_delay_ns: target_ns as u32,
             max_cwnd_bytes: window,
             disable_rtt_probe: !keys.cc_rtt_probe,
             avg_weight_q16: (probability(at("cc_delay_weight"), keys.cc_delay_weight)? * 65_536.0) as u32,
@@ -390,9 +436,6 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
         }),
     };
     let base = RetryConfig { timeout: 1, linear: keys.linear_retries, exponential: keys.exponential_retries };
-    if keys.linear_retries > 7 || keys.exponential_retries > 25 {
-        return Err(Problem::new(at("linear_retries"), "allowed are 0 to 7, and 0 to 25 exponential_retries"));
-    }
     let rto_ns = match keys.rto_us {
         Some(us) => nanos(at("rto_us"), us)?,
         None => 10 * base_rtt_ns,
@@ -411,8 +454,16 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
     }
     let wire = match (keys.data_overhead_bytes, keys.control_packet_bytes) {
         (None, None) => None,
-        (Some(data_overhead), Some(control)) if control > 0 => Some(WireSizes { data_overhead, control }),
-        _ => return Err(Problem::new(at("data_overhead_bytes"), "goes together with control_packet_bytes")),
+        (Some(data_overhead), Some(control)) => {
+            for (key, bytes) in [("data_overhead_bytes", data_overhead), ("control_packet_bytes", control)] {
+                if !(1..=65_536).contains(&bytes) {
+                    return Err(Problem::new(at(key), format_args!("{bytes}: allowed are 1 to 65536")));
+                }
+            }
+            Some(WireSizes { data_overhead, control })
+        }
+        (Some(_), None) => return Err(Problem::new(at("data_overhead_bytes"), "needs control_packet_bytes beside it")),
+        (None, Some(_)) => return Err(Problem::new(at("control_packet_bytes"), "needs data_overhead_bytes beside it")),
     };
     Ok(MrcSettings {
         qps: keys.qps,
@@ -424,10 +475,10 @@ fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings
         trimming,
         retry: RetryConfig { timeout, ..base },
         base_rtt_ns,
-        target_delay_ns: target_ns.into(),
+        target_delay_ns: target_ns,
         send_queue: keys.send_queue as usize,
-        reorder_delay_ns: nanos(at("reorder_delay_us"), keys.reorder_delay_us)?,
-        tail_probe_ns: nanos(at("tail_probe_us"), keys.tail_probe_us)?,
+        reorder_delay_ns: short("reorder_delay_us", keys.reorder_delay_us)?,
+        tail_probe_ns: short("tail_probe_us", keys.tail_probe_us)?,
         reorder: (reorder_packets, (keys.reorder_windows * 256.0) as u16),
         endpoint: EndpointConfig {
             cc,

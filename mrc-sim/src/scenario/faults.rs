@@ -2,7 +2,7 @@
 
 use mrc_core::{Instant, Rng};
 
-use super::build::{nanos, probability, rate_bps};
+use super::build::{LATEST_NS, nanos, probability, rate_bps};
 use super::timeline::{self, Effect, Span, Target};
 use super::{FaultKeys, FaultKind, FaultTier, Problem, Scenario};
 use crate::fabric::{Clos, Fault, LinkId, LinkSpec, Loss, Tier};
@@ -60,6 +60,13 @@ pub(super) fn build(
         // The lanes of a transceiver go together, other targets one by one.
         let together =
             if keys.kind == FaultKind::Transceiver { keys.lanes.unwrap_or(LANES).max(1) as usize } else { 1 };
+        for (key, each, last) in
+            [("stagger_us", stagger, targets.len().div_ceil(together)), ("every_us", every, times as usize)]
+        {
+            if each.checked_mul(last as u64).is_none_or(|ns| ns > LATEST_NS) {
+                return Err(Problem::new(at(key), format_args!("{last} of them reach beyond 1e12 us")));
+            }
+        }
         let mut spread = 0;
         for (index, target) in targets.into_iter().enumerate() {
             if within > 0 && index % together == 0 {
@@ -128,6 +135,9 @@ fn targets(keys: &FaultKeys, clos: &Clos, rng: &mut Rng, at: &impl Fn(&str) -> S
         (_, false) => return Err(Problem::new(at("tier"), "links are of tier fabric, host or any")),
     };
     if keys.kind == FaultKind::Transceiver {
+        if tier == FaultTier::Any {
+            return Err(Problem::new(at("tier"), "the links of a transceiver are of tier fabric or host"));
+        }
         return transceivers(keys, clos, rng, at);
     }
     let Some(count) = keys.random else { return Ok(all) };

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use mrc_core::Rng;
 
-use super::build::nanos;
+use super::build::{LATEST_NS, nanos};
 use super::{Problem, Scenario, WorkloadKeys, WorkloadKind};
 use crate::fabric::Clos;
 use crate::workload::{Collective, Group, Message, Pairs, Plan, Poisson, Ring, SizeDistribution, Stream};
 
 /// Longest message, in bytes.
-const LONGEST: u64 = 1 << 31;
+const LONGEST: u64 = Plan::LONGEST as u64;
 
 /// Keys of the collectives: first those of all, then that of an all-to-all, last that of a training step.
 const COLLECTIVE_KEYS: &[&str] = &[
@@ -276,6 +276,9 @@ impl Part<'_> {
             return Err(self.problem("fan_in", message));
         }
         let stagger = self.ns("stagger_us", keys.stagger_us)?;
+        if stagger.checked_mul(fan_in.into()).is_none_or(|ns| ns > LATEST_NS) {
+            return Err(self.problem("stagger_us", format_args!("{fan_in} of them reach beyond 1e12 us")));
+        }
         let group = plan.group(Group::flows(self.name()));
         for (nth, (src, dst)) in (0..).zip(Pairs::incast(first, fan_in, to).0) {
             Stream { start_ns: stream.start_ns + nth * stagger, ..stream }.add(plan, group, src, dst);

@@ -90,6 +90,20 @@ pub enum PlanError {
         /// Its receiver.
         dst: u32,
     },
+    /// A message longer than a transport takes.
+    #[error(
+        "message {index} from host {src} to host {dst} has more than {} bytes, the most: send several, or over more \
+         ranks or channels",
+        Plan::LONGEST
+    )]
+    Long {
+        /// Position of the message.
+        index: usize,
+        /// Its sender.
+        src: u32,
+        /// Its receiver.
+        dst: u32,
+    },
     /// Messages that wait for each other.
     #[error("{count} messages wait for each other in a circle, message {index} among them: they would never start")]
     Circle {
@@ -114,6 +128,9 @@ pub struct Plan {
 impl Plan {
     /// Most messages of a plan: a message's number has its place in a payload address.
     pub const MAX_MESSAGES: u64 = 1 << 27;
+
+    /// Longest message, in bytes.
+    pub const LONGEST: u32 = 1 << 31;
 
     /// Opens a group; messages name it by the number returned.
     pub fn group(&mut self, group: Group) -> GroupId {
@@ -166,6 +183,9 @@ impl Plan {
             }
             if bytes == 0 {
                 return Err(PlanError::Empty { index, src, dst });
+            }
+            if bytes > Self::LONGEST {
+                return Err(PlanError::Long { index, src, dst });
             }
         }
         self.check_order()
@@ -241,6 +261,11 @@ mod tests {
         assert!(matches!(
             Plan { messages: vec![empty], ..Plan::default() }.check(2),
             Err(PlanError::Empty { index: 0, .. })
+        ));
+        let long = Message { bytes: Plan::LONGEST + 1, ..message(0, 1) };
+        assert!(matches!(
+            Plan { messages: vec![long], ..Plan::default() }.check(2),
+            Err(PlanError::Long { index: 0, .. })
         ));
         assert!(matches!(
             Plan { messages: vec![message(1, 1)], ..Plan::default() }.check(2),
