@@ -251,6 +251,22 @@ fn a_run_without_progress_stops_with_a_diagnosis() {
 }
 
 #[test]
+fn goodput_goes_on_as_zero_where_nothing_arrives() {
+    let cut = "limit_us = 3000\n[[fault]]\ntarget = [\"p0-hD\"]\nat_us = 100\n";
+    let results = results(&format!("{cut}{STREAM}[[workload]]\nfrom = 1\nto = 0\nbytes = 100000\n"));
+    let [cut, whole] = &results.timeline.goodput_gbit_per_s[..] else { panic!("two workloads") };
+    assert_eq!((cut.len(), whole.len()), (30, 1), "in bins of 100 us; what ended well ends with its last byte");
+    assert!(cut[0] > 80.0 && cut[2..].iter().all(|&rate| rate == 0.0), "{cut:?}");
+}
+
+#[test]
+fn a_run_ends_early_when_it_is_told_to() {
+    let stop = Some(std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)));
+    let Outcome { results, .. } = run(&built(STREAM), &Options { stop, ..Options::default() }, &mut |_| ()).unwrap();
+    assert!(results.interrupted && !results.finished && results.completed < 4, "{results:?}");
+}
+
+#[test]
 fn a_message_that_fails_says_why() {
     let text = format!("[[fault]]\ntarget = [\"p0-hD\"]\nat_us = 10\n{STREAM}");
     let Outcome { results, .. } = run(&built(&text), &Options::default(), &mut |_| ()).unwrap();

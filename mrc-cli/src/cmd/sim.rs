@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use crate::demo::Interrupt;
 use crate::out::outln;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,6 +23,9 @@ mod sweep;
 /// Header bytes of a captured packet.
 const SNAPLEN: u32 = 256;
 
+/// Exit code of what Ctrl-C or SIGTERM ended.
+const INTERRUPTED: u8 = 130;
+
 /// Arguments of `mrc sim`.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -30,7 +34,7 @@ the ready ones, and `mrc sim run scenarios/parity/perm128.toml` runs one. Equal 
 to the last packet.
 
 Exit codes: 0 every message completed, or limit_us ended the run before (--json: finished), 1 messages failed, nothing
-moved any more, or something went wrong, 2 usage.")]
+moved any more, or something went wrong, 2 usage, 130 interrupted: the results until then are written.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -105,7 +109,10 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         built.clos.link_name(built.clos.host_link_id(0, host))
     };
     let capture = args.pcap.clone().or_else(|| args.trace.then(first_link));
-    let options = Options { set: args.set.clone(), capture, capture_packets: args.packets };
+    // What was asked for is written even when the run is cut; a second Ctrl-C ends it at once.
+    let interrupt = Interrupt::install()?;
+    let stop = Some(interrupt.flag());
+    let options = Options { set: args.set.clone(), capture, capture_packets: args.packets, stop };
     let Outcome { results, capture } = with_progress(&built, &options, args.quiet)?;
     if args.trace {
         for packet in &capture {
@@ -139,6 +146,10 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
             print(&results);
         }
         None => print(&results),
+    }
+    if results.interrupted {
+        eprintln!("interrupted at {:.1} us: the results are of the time until then", results.end_us);
+        return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(if results.failed == 0 && results.misplaced == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -204,7 +215,11 @@ fn print(results: &Results) {
         "scenario",
         format!("{} (seed {}, {} hosts, {})", results.scenario, results.seed, results.hosts, results.transport),
     );
-    let state = if results.finished { "all completed" } else { "NOT all completed" };
+    let state = match results {
+        Results { interrupted: true, .. } => "INTERRUPTED",
+        Results { finished: true, .. } => "all completed",
+        _ => "NOT all completed",
+    };
     let failed = if results.failed > 0 { format!(", {} failed", results.failed) } else { String::new() };
     row("messages", format!("{} of {} in {:.1} us: {state}{failed}", results.completed, results.flows, results.end_us));
     row("FCT (us)", times(&results.fct_us));

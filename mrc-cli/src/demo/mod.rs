@@ -97,6 +97,11 @@ impl Interrupt {
         Ok(Self(flag))
     }
 
+    /// The flag itself, for others to look at.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
     /// Whether to stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -1,5 +1,7 @@
 //! The clock of a run: slices of virtual time, samples, and the watchdog.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Wall;
 
 use mrc_core::Instant;
@@ -28,6 +30,8 @@ pub struct Options {
     pub capture: Option<String>,
     /// Packets to capture at most, from the start.
     pub capture_packets: usize,
+    /// Ends the run when somebody sets it, within some million events: what happened so far becomes the results.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// Where a run is.
@@ -82,6 +86,7 @@ pub(super) fn drive<T: Transport>(
     let mut sampler = Sampler::new(built);
     let mut watch = Watch { placed: 0, completed: 0, at: Instant::ZERO, events: 0 };
     let (wall, cpu) = (Wall::now(), summary::cpu_seconds());
+    let mut interrupted = false;
     sampler.sample(&sim);
     loop {
         let until = end.min(sampler.next);
@@ -97,6 +102,10 @@ pub(super) fn drive<T: Transport>(
             switch_hops: sim.counters().switch_hops,
         });
         if exchange.is_done() || sim.now() >= end {
+            break;
+        }
+        if options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            interrupted = true;
             break;
         }
         if exchange.placed_bytes() != watch.placed || exchange.completed() != watch.completed {
@@ -128,7 +137,8 @@ pub(super) fn drive<T: Transport>(
     }
     sampler.sample(&sim);
     let times = (summary::cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
-    let results = summary::results(&sim, built, control_bytes, options, sampler.timeline, times);
+    let mut results = summary::results(&sim, built, control_bytes, options, sampler.timeline, times);
+    results.interrupted = interrupted;
     let mut capture: Vec<_> = sim.tap().map(|tap| tap.packets().cloned().collect()).unwrap_or_default();
     // What came in was seen when its switch took it, which is later than it left the link.
     capture.sort_by_key(|packet| packet.at);

@@ -205,6 +205,9 @@ pub struct Results {
     pub planes: u8,
     /// Whether every message completed.
     pub finished: bool,
+    /// Whether somebody ended the run before its time: everything below is of what happened until then.
+    #[serde(default)]
+    pub interrupted: bool,
     /// End of the run in virtual microseconds: the last event that mattered, or the limit.
     pub end_us: f64,
     /// Messages.

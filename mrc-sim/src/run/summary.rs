@@ -104,8 +104,17 @@ pub(super) fn results<T: Transport>(
     let end_ns =
         if exchange.is_done() { times.last_event.max(exchange.last_failure_ns()) } else { sim.now().as_nanos() };
     let bin_ns = exchange.bin_ns() as f64;
-    let rate = |bins: &[u64]| bins.iter().map(|&bytes| bytes as f64 * 8.0 / bin_ns).collect();
-    timeline.goodput_gbit_per_s = (0..exchange.groups().len()).map(|group| rate(exchange.bins(group))).collect();
+    // Where messages wait at the end, that nothing arrived is part of the picture.
+    let mut waiting = vec![false; exchange.groups().len()];
+    let open = all.iter().filter(|&&id| exchange.started(id).is_some() && exchange.delivered(id).is_none());
+    open.for_each(|&id| waiting[usize::from(exchange.message(id).group)] = true);
+    let whole_run = end_ns.div_ceil(exchange.bin_ns()) as usize;
+    let rate = |group: usize| {
+        let bins = exchange.bins(group);
+        let count = bins.len().max(if waiting[group] { whole_run } else { 0 });
+        bins.iter().chain(std::iter::repeat(&0)).take(count).map(|&bytes| bytes as f64 * 8.0 / bin_ns).collect()
+    };
+    timeline.goodput_gbit_per_s = (0..exchange.groups().len()).map(rate).collect();
     Results {
         scenario: scenario.name.clone(),
         about: scenario.about.clone(),
@@ -118,6 +127,7 @@ pub(super) fn results<T: Transport>(
         hosts: sim.clos().hosts,
         planes: sim.clos().planes,
         finished: exchange.completed() as usize == all.len(),
+        interrupted: false,
         end_us: end_ns as f64 / 1e3,
         flows: all.len() as u64,
         completed: exchange.completed().into(),

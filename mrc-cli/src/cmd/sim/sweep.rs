@@ -4,14 +4,18 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
+use crate::demo::Interrupt;
 use crate::out::outln;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_sim::run::Results;
 use mrc_sim::scenario;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 /// What a sweep leaves in its folder beside the results: which points there are.
@@ -41,7 +45,7 @@ The points are all combinations. Each one runs in a process of its own and leave
 again to go on after an interruption. On a cluster: --slurm writes an array script, --jobs a list of commands, one per
 point and line, for any other engine; they use the same folder.
 
-Exit codes: 0 every point has its results, 1 one or more failed, 2 usage.")]
+Exit codes: 0 every point has its results, 1 one or more failed, 2 usage, 130 interrupted.")]
 pub struct Args {
     /// Sweep file
     file: PathBuf,
@@ -155,7 +159,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         None => (0..manifest.points.len()).collect(),
     };
-    let failures = run_points(args, &manifest, &scenario_file, &all)?;
+    let interrupt = Interrupt::install()?;
+    let failures = run_points(args, &manifest, &scenario_file, &all, &interrupt)?;
+    if interrupt.is_set() {
+        let left = all.iter().filter(|&&n| !result_file(&args.out, &manifest.points[n]).exists()).count();
+        eprintln!("interrupted with {left} of {} points left; the same command goes on from here", all.len());
+        return Ok(ExitCode::from(super::INTERRUPTED));
+    }
     for (name, why) in &failures {
         eprintln!("{name}: {why}");
     }
@@ -288,6 +298,7 @@ fn run_points(
     manifest: &Manifest,
     scenario_file: &Path,
     points: &[usize],
+    interrupt: &Interrupt,
 ) -> anyhow::Result<Vec<(String, String)>> {
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     let missing = points.iter().map(|&n| &manifest.points[n]);
@@ -303,10 +314,10 @@ fn run_points(
     std::thread::scope(|scope| {
         for _ in 0..at_once.max(1) {
             scope.spawn(|| {
-                loop {
+                while !interrupt.is_set() {
                     let Some(point) = queue.lock().expect("no worker panics with the lock").next() else { break };
                     bar.set_message(point.name.clone());
-                    if let Err(error) = run_point(&program, scenario_file, &args.out, point) {
+                    if let Err(error) = run_point(&program, scenario_file, &args.out, point, interrupt) {
                         let failure = (point.name.clone(), format!("{error:#}"));
                         failures.lock().expect("no worker panics with the lock").push(failure);
                     }
@@ -326,7 +337,13 @@ fn result_file(out: &Path, point: &Point) -> PathBuf {
 }
 
 /// Runs one point. Its results appear under their name only when they are complete.
-fn run_point(program: &Path, scenario_file: &Path, out: &Path, point: &Point) -> anyhow::Result<()> {
+fn run_point(
+    program: &Path,
+    scenario_file: &Path,
+    out: &Path,
+    point: &Point,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
     let part = out.join(format!("{}.json.part", point.name));
     let mut command = Command::new(program);
     command.args(["sim", "run", "--quiet"]).arg(scenario_file).arg("--json").arg(&part);
@@ -336,14 +353,35 @@ fn run_point(program: &Path, scenario_file: &Path, out: &Path, point: &Point) ->
     for change in &point.set {
         command.arg("--set").arg(change);
     }
-    let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output().context("cannot start the run")?;
+    // What an earlier attempt left is not of this one.
+    let _ = std::fs::remove_file(&part);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let output = wait(command.spawn().context("cannot start the run")?, interrupt)?;
+    if output.status.code() == Some(super::INTERRUPTED.into()) {
+        let _ = std::fs::remove_file(&part);
+        bail!("interrupted");
+    }
     // A run whose messages failed has results too.
     if !part.exists() {
-        bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+        let why = String::from_utf8_lossy(&output.stderr);
+        bail!("{}", if why.trim().is_empty() { output.status.to_string() } else { why.trim().to_owned() });
     }
     std::fs::rename(&part, result_file(out, point)).context("cannot keep the results")?;
     ensure!(output.status.success(), "messages failed or arrived wrongly: see its results");
     Ok(())
+}
+
+/// Waits for a run; when we are to end, it is told so.
+fn wait(mut run: Child, interrupt: &Interrupt) -> anyhow::Result<Output> {
+    let mut told = false;
+    while run.try_wait()?.is_none() {
+        if interrupt.is_set() && !told {
+            kill(Pid::from_raw(run.id().cast_signed()), Signal::SIGTERM)?;
+            told = true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(run.wait_with_output()?)
 }
 
 fn command_line(args: &Args, only: &str) -> anyhow::Result<String> {

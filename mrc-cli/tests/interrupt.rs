@@ -1,0 +1,104 @@
+//! Runs and sweeps that somebody ends before their time leave what they have, or nothing that could be taken for results.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Hours of work.
+const LONG: &str = r#"
+name = "long"
+limit_us = 1e9
+bin_us = 1000
+[topology]
+hosts_per_t0 = 4
+[[workload]]
+kind = "permutation"
+bytes = 2000000000
+messages = 100
+"#;
+
+/// The only way is cut and the sender tries for ever.
+const STUCK: &str = r#"
+stall_us = 20000
+[transport.mrc]
+exponential_retries = 25
+[[workload]]
+bytes = 1000000
+[[fault]]
+target = ["p0-hD"]
+at_us = 10
+"#;
+
+fn folder(name: &str, scenario: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    std::fs::write(folder.join("scenario.toml"), scenario).expect("a scenario");
+    std::fs::write(folder.join("sweep.toml"), "scenario = \"scenario.toml\"\nseeds = [1, 2, 3]\n").expect("a sweep");
+    folder
+}
+
+fn start(folder: &Path, args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+    command.args(args).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("mrc starts")
+}
+
+/// Sends a signal as soon as the program is ready for it.
+fn interrupt(mut child: Child, signal: Signal) -> Output {
+    let status = format!("/proc/{}/status", child.id());
+    let since = Instant::now();
+    let caught = || {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
+        mask.and_then(|mask| u64::from_str_radix(mask, 16).ok())
+            .is_some_and(|mask| mask >> (signal as u64 - 1) & 1 == 1)
+    };
+    while !caught() {
+        assert!(child.try_wait().expect("a child").is_none(), "it ended by itself");
+        assert!(since.elapsed() < Duration::from_secs(60), "it never listened");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it is there");
+    child.wait_with_output().expect("its output")
+}
+
+#[test]
+fn a_run_that_is_interrupted_writes_what_it_has_and_says_so() {
+    let folder = folder("interrupt-run", LONG);
+    let output = interrupt(start(&folder, &["sim", "run", "scenario.toml", "--json", "out.json"]), Signal::SIGINT);
+    let (said, table) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted at ") && table.contains("INTERRUPTED"), "{said}{table}");
+    let text = std::fs::read_to_string(folder.join("out.json")).expect("results");
+    let results: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&results["interrupted"], &results["finished"]), (&true.into(), &false.into()));
+    assert!(results["events"].as_u64() > Some(0) && results["flows"] == 800, "{results}");
+}
+
+#[test]
+fn a_sweep_that_is_interrupted_keeps_no_half_results() {
+    let folder = folder("interrupt-sweep", LONG);
+    let output = interrupt(start(&folder, &["sim", "sweep", "sweep.toml", "-o", "out", "-j", "2"]), Signal::SIGTERM);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted with 3 of 3 points left"), "{said}");
+    let files =
+        std::fs::read_dir(folder.join("out")).expect("the folder").map(|file| file.expect("a file").file_name());
+    assert_eq!(files.collect::<Vec<_>>(), ["sweep.json"]);
+}
+
+#[test]
+fn what_a_killed_attempt_left_is_not_taken_for_results() {
+    let folder = folder("interrupt-stale", STUCK);
+    std::fs::create_dir(folder.join("out")).expect("a folder");
+    std::fs::write(folder.join("out/seed1.json.part"), "{ half").expect("what a killed attempt left");
+    let output = start(&folder, &["sim", "sweep", "sweep.toml", "-o", "out"]).wait_with_output().expect("its output");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches("the run makes no progress").count(), 3, "{said}");
+    assert!(!folder.join("out/seed1.json").exists());
+}
