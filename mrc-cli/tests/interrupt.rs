@@ -62,7 +62,10 @@ fn interrupt(mut child: Child, signal: Signal) -> Output {
         assert!(since.elapsed() < Duration::from_secs(60), "it never listened");
         std::thread::sleep(Duration::from_millis(2));
     }
-    kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it is there");
+    // Twice, as `timeout` does it: once to the program, once to its group.
+    for _ in 0..2 {
+        kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it is there");
+    }
     child.wait_with_output().expect("its output")
 }
 

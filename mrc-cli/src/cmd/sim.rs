@@ -109,8 +109,8 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         built.clos.link_name(built.clos.host_link_id(0, host))
     };
     let capture = args.pcap.clone().or_else(|| args.trace.then(first_link));
-    // What was asked for is written even when the run is cut; a second Ctrl-C ends it at once.
-    let interrupt = Interrupt::install()?;
+    // What was asked for is written even when the run is cut; a second Ctrl-C, a second later, ends it at once.
+    let interrupt = Interrupt::patient()?;
     let stop = Some(interrupt.flag());
     let options = Options { set: args.set.clone(), capture, capture_packets: args.packets, stop };
     let Outcome { results, capture } = with_progress(&built, &options, args.quiet)?;

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use signal_hook::iterator::Signals;
 
 /// Bytes of a message.
 pub const MESSAGE: usize = 1 << 20;
@@ -94,6 +96,24 @@ impl Interrupt {
             signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
             signal_hook::flag::register(signal, Arc::clone(&flag))?;
         }
+        Ok(Self(flag))
+    }
+
+    /// As [`Interrupt::install`], but only a second one that comes a second or more later ends the program at once:
+    /// `timeout` and batch systems send the same signal to the program and to its group.
+    pub fn patient() -> anyhow::Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        let mut signals = Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
+        let set = Arc::clone(&flag);
+        std::thread::spawn(move || {
+            let mut first: Option<Instant> = None;
+            for _ in signals.forever() {
+                set.store(true, Ordering::Relaxed);
+                if first.get_or_insert_with(Instant::now).elapsed() >= Duration::from_secs(1) {
+                    std::process::exit(130);
+                }
+            }
+        });
         Ok(Self(flag))
     }
 

@@ -159,7 +159,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         None => (0..manifest.points.len()).collect(),
     };
-    let interrupt = Interrupt::install()?;
+    let interrupt = Interrupt::patient()?;
     let failures = run_points(args, &manifest, &scenario_file, &all, &interrupt)?;
     if interrupt.is_set() {
         let left = all.iter().filter(|&&n| !result_file(&args.out, &manifest.points[n]).exists()).count();
