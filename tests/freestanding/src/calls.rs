@@ -258,5 +258,5 @@ fn parts(now: Instant) {
     cc.on_send(opaque(1));
     cc.on_base_rtt(opaque(1));
     cc.on_settled(opaque(1));
-    opaque((cc.can_send(), cc.wants_ack(opaque(1)), cc.cwnd_bytes(), cc.inflight_bytes()));
+    opaque((cc.can_send(), cc.cwnd_bytes(), cc.inflight_bytes()));
 }
