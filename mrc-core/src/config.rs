@@ -330,9 +330,10 @@ pub struct RtsAttr {
     /// arrived; 0 = never. Unlike a number of packets it does not wait longer when there is less to send. Queues
     /// differ by no more than the target delay of congestion control as long as that has its way.
     pub reorder_delay_ns: u64,
-    /// Send a probe this long after the last packet there is to send, in nanoseconds, and take for lost what left that
-    /// long before the probe and its answer lacks; 0 = only silence draws a probe (open question 14). A lost tail then
-    /// costs this time and a round trip, and each burst costs a probe.
+    /// Send a probe this long after the last packet there is to send, or after the window shrank and closed behind packets
+    /// that did not ask for an acknowledgement, in nanoseconds, and take for lost what left that long before the probe and
+    /// its answer lacks; 0 = only silence draws a probe (open question 14). A lost tail then costs this time and a round
+    /// trip, and each burst costs a probe.
     pub tail_probe_ns: u64,
     /// Shortest time between two probes of this QP, in nanoseconds.
     pub probe_rate_limit_ns: u64,

@@ -385,6 +385,41 @@ fn reconnect(net: &mut Net<'_>, setup: &Setup, psn: u32) {
     }
 }
 
+/// A window that shrinks closes behind packets that did not ask: their responder may sit on them, and nothing that could ask
+/// can leave. With probes that follow tails one leaves at once; otherwise silence draws it.
+//= PROBE-006 test
+#[test]
+fn a_window_that_closes_behind_packets_that_did_not_ask_draws_a_probe() {
+    for (tail_probe_ns, before, after) in [(2_000, 10_000, 12_500), (0, 25_000, 30_500)] {
+        let cc = CcConfig::Nscc(NsccConfig { disable_rtt_probe: true, ..nscc() });
+        let setup = Setup { tail_probe_ns, ..profiles(1, &[cc]) };
+        net(1, &setup, Weather::default(), |net| {
+            let far = &mut net.sides[1];
+            far.engine.set_receiver_penalty(far.qps[0], 127, false).unwrap();
+            // Its acknowledgement arrives at 8 us and takes the window to less than what is in flight by then.
+            net.post(0, 0, 0, 100).unwrap();
+            net.run(5_000, |_| false);
+            net.queue(0, 20 * 1_024);
+            let mut headers = [0u8; MAX_HEADER_LEN];
+            for _ in 0..4 {
+                let tx = net.sides[0].engine.poll_transmit(net.now, PortMask::ALL, &mut headers).unwrap();
+                let frame = parse_frame(&headers, tx.frame_len(), &WireConfig::default(), |_| true).unwrap();
+                assert!(!frame.bth.ack_req);
+            }
+            net.now = Instant::from_nanos(8_100);
+            while let Some((port, frame)) = net.next_frame(0) {
+                net.deliver(0, port, &frame).unwrap();
+            }
+            assert_eq!(net.qpcc(0).state, QpccState::Active, "closed");
+            let probes = net.sides[0].engine.stats().tx_probe;
+            for (ns, more) in [(before, 0), (after, 1)] {
+                net.run(ns, |_| false);
+                assert_eq!(net.sides[0].engine.stats().tx_probe - probes, more, "at {ns} ns");
+            }
+        });
+    }
+}
+
 //= PEN-001, PEN-002, NSCC-016, NSCC-017 test
 #[test]
 fn a_receiver_slows_its_sender_and_lets_it_go_again() {
@@ -628,7 +663,7 @@ fn queue_pairs_do_not_withhold_a_window_from_each_other() {
     for (qps, packets) in [(2, 16), (4, 16), (4, 32), (8, 20), (8, 64), (16, 32), (16, 64), (16, 128), (16, 240)] {
         let (rtts, sacks) = round_trips(qps, packets, |_| ());
         let (ideal, most) = round_trips(qps, packets, |cfg| cfg.sack_gen_threshold = 1);
-        assert!(rtts * 4 <= ideal * 5, "{qps} QPs, {packets} packets: {rtts} round trips, could be {ideal}");
+        assert!(rtts * 20 <= ideal * 29, "{qps} QPs, {packets} packets: {rtts} round trips, could be {ideal}");
         assert!(sacks < most, "{sacks}");
     }
     // A window with room for all of them is acknowledged as if each had its own.

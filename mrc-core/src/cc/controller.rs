@@ -84,7 +84,7 @@ pub(crate) struct Share {
     settled: i64,
     /// Bytes that the responder may hold without reporting them: sent since the last packet that asked, at most its
     /// threshold.
-    unasked: u32,
+    pub(crate) unasked: u32,
 }
 
 impl Share {
@@ -368,13 +368,13 @@ impl Flow<'_> {
 
     /// Bytes that may leave before a packet has to ask for an acknowledgement: as many as leave room for another packet.
     /// None when the window is smaller than what the responder collects before it reports, nor when the responders of the
-    /// other QPs may sit on more than a quarter of it, each below its threshold: what closes the window would draw one QP's
+    /// other QPs may sit on more than half of it, each below its threshold: what closes the window would draw one QP's
     /// report, and the window would open by that QP's part alone.
     //= AREQ-002, NSCC-023
     #[inline]
     fn may_leave_unasked(&self, sack_gen_threshold: u32) -> u64 {
         let window = self.qpcc.cc.cwnd_bytes();
-        if window < u64::from(sack_gen_threshold) || self.others_unasked() > window / 4 {
+        if window < u64::from(sack_gen_threshold) || self.others_unasked() > window / 2 {
             return 0;
         }
         window.saturating_sub_signed(self.qpcc.cc.inflight_bytes()).saturating_sub(self.qpcc.mtu_bytes.into())
@@ -463,14 +463,14 @@ mod tests {
 
     //= AREQ-002, QPCC-003 test
     #[test]
-    fn what_others_may_hold_back_is_a_quarter_of_the_window() {
+    fn what_others_may_hold_back_is_half_the_window() {
         let config = CcConfig::Fixed { window_bytes: 100_000 };
         let mut qpcc = Qpcc::new(&config, (0, 0), 4_184, Instant::ZERO, None);
         let mut shares = [Share::NONE; 16];
-        // Six times 4184 bytes are a quarter of the window.
+        // Twelve times 4184 bytes are half of the window.
         let asked: [bool; 16] = core::array::from_fn(|qp| send(&mut qpcc, &mut shares, qp));
-        assert_eq!(asked, core::array::from_fn(|qp| qp >= 6));
-        assert_eq!(qpcc.unasked, 6 * 4_184);
+        assert_eq!(asked, core::array::from_fn(|qp| qp >= 12));
+        assert_eq!(qpcc.unasked, 12 * 4_184);
         // Its own part does not count: a QP alone never holds more than the threshold.
         let mut qpcc = Qpcc::new(&config, (0, 0), 4_184, Instant::ZERO, None);
         let asked: [bool; 23] = core::array::from_fn(|_| send(&mut qpcc, &mut shares[15..], 0));

@@ -366,6 +366,8 @@ impl TxSide<'_, '_> {
             self.req.lost = 0;
             self.req.next_scan = Instant::FAR;
             self.req.next_tail_probe = Instant::FAR;
+        } else if self.req.tail_probe_ns > 0 && self.withheld() {
+            self.req.next_tail_probe = self.req.next_tail_probe.min(now.after(self.req.tail_probe_ns));
         }
         self.flow.settle();
         let (unack, tack) = (self.req.unack, self.req.tack);

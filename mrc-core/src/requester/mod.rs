@@ -525,7 +525,14 @@ impl TxSide<'_, '_> {
     /// Whether a probe follows what is under way, because nothing else will.
     #[inline]
     fn probes_tails(&self) -> bool {
-        self.req.tail_probe_ns > 0 && self.req.lost == 0 && !self.sq.has_new()
+        self.req.tail_probe_ns > 0 && ((self.req.lost == 0 && !self.sq.has_new()) || self.withheld())
+    }
+
+    /// Whether the window closed behind packets that did not ask, by shrinking: they may have arrived without a report, and
+    /// nothing that could ask can leave.
+    #[inline]
+    fn withheld(&self) -> bool {
+        self.flow.share.unasked > 0 && !self.flow.can_send()
     }
 
     fn announce_loss(&mut self, psn: Psn, ev: EvIndex, cause: LossCause) {
