@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use mrc_sim::run::{LossCounts, Results};
-use plotters::prelude::SeriesLabelPosition as Legend;
+use mrc_sim::run::{Distribution, GroupReport, LossCounts, Results};
 
 use super::Run;
 use super::plots::{self, Axes, Line, Look, number};
@@ -44,7 +43,7 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
             ];
             for (y, short, value) in trends {
                 for (panel, lines) in panels(trend(runs, sweep, axis, value)) {
-                    let axes = Axes { x: name, y, log_x: wide(&lines), legend: Legend::UpperLeft };
+                    let axes = Axes { x: name, y, log_x: wide(&lines) };
                     let id =
                         format!("sweep-{name}-{short}{}", panel.map(|panel| format!("-{panel}")).unwrap_or_default());
                     let caption = match panel {
@@ -57,13 +56,12 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
         }
     }
     let cdfs: Vec<Line> = runs.iter().take(MOST_LINES).map(|run| cdf(run, None)).collect();
-    let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true, legend: Legend::LowerRight };
-    add(
-        "Completion times",
-        "fct-cdf".to_owned(),
-        "Distribution of flow completion times.",
-        plots::lines(&axes, &cdfs)?,
-    );
+    let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true };
+    let caption = match runs.len() > MOST_LINES {
+        true => format!("Distribution of flow completion times, of the first {MOST_LINES} of {} runs.", runs.len()),
+        false => "Distribution of flow completion times.".to_owned(),
+    };
+    add("Completion times", "fct-cdf".to_owned(), &caption, plots::lines(&axes, &cdfs)?);
     for run in runs.iter().take(DETAILED) {
         for (id, caption, svg) in of_run(run)? {
             add(&run.name, format!("{}-{id}", run.name), caption, svg);
@@ -99,7 +97,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
             )
         })
         .collect();
-    let axes = Axes { x: "us", y: "goodput, Gb/s", log_x: false, legend: Legend::UpperRight };
+    let axes = Axes { x: "time, us", y: "goodput, Gb/s", log_x: false };
     drawn.push((
         "goodput",
         "Bytes placed in the receivers' memories over time, by workload.",
@@ -107,7 +105,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
     ));
     if results.groups.len() > 1 {
         let cdfs: Vec<Line> = (0..results.groups.len().min(MOST_LINES)).map(|group| cdf(run, Some(group))).collect();
-        let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true, legend: Legend::LowerRight };
+        let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true };
         drawn.push(("fct", "Flow completion times by workload.", plots::lines(&axes, &cdfs)?));
     }
     drawn.push(("queues", "Fullest queue of each tier over time.", plots::heat(results)?));
@@ -120,7 +118,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
             line("SKIP", &|n| timeline.paths[n].skip),
             line("ASSUMED_BAD", &|n| timeline.paths[n].assumed_bad),
         ];
-        let axes = Axes { x: "us", y: "EVs of all QPs", log_x: false, legend: Legend::UpperRight };
+        let axes = Axes { x: "time, us", y: "EVs of all QPs", log_x: false };
         drawn.push(("evs", "EVs by state over time.", plots::lines(&axes, &states)?));
     }
     if timeline.losses.last().is_some_and(|last| *last != LossCounts::default()) {
@@ -132,24 +130,32 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
             line("inferred", &|losses| losses.inferred),
             line("by timer", &|losses| losses.timeout),
         ];
-        let axes = Axes { x: "us", y: "packets, sum so far", log_x: false, legend: Legend::UpperLeft };
+        let axes = Axes { x: "time, us", y: "packets, sum so far", log_x: false };
         drawn.push(("losses", "Retransmissions by how the loss was found.", plots::lines(&axes, &causes)?));
     }
     Ok(drawn)
 }
 
+/// The distribution of completion times of a workload, or of all together, where each flow counts the same.
 fn cdf(run: &Run, group: Option<usize>) -> Line {
     let groups = &run.results.groups;
-    let (name, points): (String, Vec<f64>) = match group.and_then(|group| groups.get(group)) {
-        Some(group) => (group.name.clone(), group.fct_cdf_us.clone()),
-        None => {
-            let mut all: Vec<f64> = groups.iter().flat_map(|group| group.fct_cdf_us.iter().copied()).collect();
-            all.sort_unstable_by(f64::total_cmp);
-            (run.name.clone(), all)
-        }
+    let (name, groups) = match group.and_then(|group| groups.get(group)) {
+        Some(group) => (group.name.clone(), std::slice::from_ref(group)),
+        None => (run.name.clone(), &groups[..]),
     };
-    let count = points.len().max(1) as f64;
-    Line::new(name, points.into_iter().enumerate().map(|(n, us)| (us, (n + 1) as f64 / count)).collect())
+    let weighted = groups.iter().flat_map(|group| {
+        let weight = group.completed as f64 / group.fct_cdf_us.len().max(1) as f64;
+        group.fct_cdf_us.iter().map(move |&us| (us, weight))
+    });
+    let mut points: Vec<(f64, f64)> = weighted.collect();
+    points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let all: f64 = points.iter().map(|(_, weight)| weight).sum();
+    let mut sum = 0.0;
+    for (_, share) in &mut points {
+        sum += *share;
+        *share = (sum / all).min(1.0);
+    }
+    Line::new(name, points)
 }
 
 /// One line of a trend: its labels on the other axes, and the line.
@@ -240,12 +246,19 @@ const STYLE: &str = "
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
+table { border-collapse: collapse; margin: 0.8rem 0; font-size: 0.8rem; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
 th, td { padding: 0.2rem 0.6rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 figure { margin: 1rem 0; break-inside: avoid; } figcaption { color: #555; font-size: 0.9em; }
 .bad { color: #b00; font-weight: 600; }
-@media print { body { max-width: none; margin: 0; font-size: 11px; } h2 { break-after: avoid; } }
+figure svg { display: block; }
+@media print {
+  @page { margin: 12mm; }
+  body { max-width: none; margin: 0; padding: 0; font-size: 10px; }
+  h2, thead { break-after: avoid; } tr { break-inside: avoid; }
+  table { display: table; width: 100%; overflow: visible; font-size: 8px; }
+  th, td { padding: 0.1rem 0.25rem; white-space: normal; overflow-wrap: anywhere; }
+}
 ";
 
 /// The page.
@@ -316,7 +329,11 @@ fn overview(runs: &[Run]) -> String {
     ];
     let rows = runs.iter().map(|run| {
         let results = &run.results;
-        let state = if results.finished { "" } else { " <span class=\"bad\">not all completed</span>" };
+        let state = match results {
+            Results { interrupted: true, .. } => " <span class=\"bad\">interrupted</span>",
+            Results { finished: true, .. } => "",
+            _ => " <span class=\"bad\">not all completed</span>",
+        };
         vec![
             format!("{}{state}", escape(&run.name)),
             results.seed.to_string(),
@@ -375,6 +392,10 @@ fn details(results: &Results) -> String {
             let _ = writeln!(text, "<p>Slowest of {name}: {src} to {dst}, from {start:.1} us on, {took:.1} us.</p>");
         }
     }
+    if results.groups.iter().any(|group| !group.iterations.is_empty()) {
+        let head = ["iterations of", "number", "mean us", "shortest", "longest", "bus Gb/s, all", "best"];
+        text.push_str(&table(&head, results.groups.iter().filter(|group| !group.iterations.is_empty()).map(steps)));
+    }
     for failure in &results.failures {
         let _ = writeln!(
             text,
@@ -388,6 +409,16 @@ fn details(results: &Results) -> String {
     text
 }
 
+/// Times and bandwidth of a collective's repetitions, or of training steps.
+fn steps(group: &GroupReport) -> Vec<String> {
+    let us = Distribution::of(&mut group.iterations.iter().map(|step| step.us).collect::<Vec<_>>());
+    let bus = Distribution::of(&mut group.iterations.iter().map(|step| step.bus_gbit_per_s).collect::<Vec<_>>());
+    let shortest = group.iterations.iter().map(|step| step.us).fold(f64::INFINITY, f64::min);
+    let numbers = [us.mean, shortest, us.max, group.bus_gbit_per_s.unwrap_or(bus.mean), bus.max]
+        .map(|value| format!("{value:.1}"));
+    [escape(&group.name), group.iterations.len().to_string()].into_iter().chain(numbers).collect()
+}
+
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -396,6 +427,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::cmd::sim::sweep::Point;
+    use mrc_sim::run::IterationReport;
 
     fn run(name: &str) -> Run {
         let mut results = Results { finished: true, ..Results::default() };
@@ -443,6 +475,34 @@ mod tests {
         let few = panels(vec![(vec!["a"], Line::new("a", Vec::new())), (vec!["b"], Line::new("b", Vec::new()))]);
         assert_eq!((few.len(), few[0].0, few[0].1.len()), (1, None, 2));
         assert_eq!(few[0].1[0].look, None, "one axis: a colour each");
+    }
+
+    #[test]
+    fn each_flow_counts_the_same_in_a_distribution() {
+        let mut run = run("one");
+        let group =
+            |completed, times: &[f64]| GroupReport { completed, fct_cdf_us: times.to_vec(), ..Default::default() };
+        run.results.groups = vec![group(10, &[5.0, 9.0]), group(90, &[1.0, 2.0, 3.0])];
+        let shares: Vec<(f64, f64)> = cdf(&run, None).points.iter().map(|(us, share)| (*us, share * 100.0)).collect();
+        for ((us, share), want) in shares.iter().zip([(1.0, 30.0), (2.0, 60.0), (3.0, 90.0), (5.0, 95.0), (9.0, 100.0)])
+        {
+            assert!(*us == want.0 && (share - want.1).abs() < 1e-9, "{shares:?}");
+        }
+        assert_eq!(cdf(&run, Some(0)).points, [(5.0, 0.5), (9.0, 1.0)]);
+    }
+
+    #[test]
+    fn steps_and_interruptions_are_on_the_page() {
+        let mut run = run("one");
+        run.results.interrupted = true;
+        let step = |us, bus_gbit_per_s| IterationReport { us, bus_gbit_per_s };
+        run.results.groups[0].bus_gbit_per_s = Some(24.0);
+        run.results.groups[0].iterations = vec![step(100.0, 40.0), step(300.0, 20.0)];
+        let runs = [run];
+        let page = html("t", &runs, None, &figures(&runs, None).unwrap());
+        assert!(page.contains(">interrupted<"), "{page}");
+        let row = ["", "2", "200.0", "100.0", "300.0", "24.0", "40.0"].map(|cell| format!("<td>{cell}</td>")).concat();
+        assert!(page.contains(&row), "{page}");
     }
 
     #[test]

@@ -8,6 +8,10 @@ use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (860, 320);
 
+/// Width of a legend, and letters of a name that it has room for.
+const LEGEND: u32 = 170;
+const MOST_LETTERS: usize = 23;
+
 /// So few points are marked each.
 const FEW: usize = 20;
 
@@ -48,6 +52,12 @@ impl Line {
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points, look: None }
     }
+
+    /// Colour, and dashes with the gaps between them, as the `nth` of its plot.
+    fn style(&self, nth: usize) -> (RGBColor, (i32, i32)) {
+        let look = self.look.unwrap_or(Look { colour: nth, dashes: 0 });
+        (COLOURS[look.colour % COLOURS.len()], DASHES[look.dashes % DASHES.len()])
+    }
 }
 
 /// Lengths of dash and gap, in pixels; the first is a line without gaps.
@@ -61,8 +71,6 @@ pub struct Axes<'a> {
     pub y: &'a str,
     /// A logarithmic x axis.
     pub log_x: bool,
-    /// Where the legend hides least.
-    pub legend: SeriesLabelPosition,
 }
 
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -101,7 +109,9 @@ pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<Option<String>> 
     }
     let top = if top > 0.0 { top * 1.05 } else { 1.0 };
     let svg = draw(SIZE, |root| {
-        let mut builder = ChartBuilder::on(root);
+        // Beside the plot a legend hides nothing.
+        let (plot, names) = root.split_horizontally(SIZE.0 - if lines.len() > 1 { LEGEND } else { 0 });
+        let mut builder = ChartBuilder::on(&plot);
         builder.margin(12).margin_right(24).x_label_area_size(38).y_label_area_size(64);
         macro_rules! chart {
             ($x:expr) => {{
@@ -117,23 +127,14 @@ pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<Option<String>> 
                     .draw()
                     .map_err(|error| anyhow!("{error}"))?;
                 for (nth, line) in lines.iter().enumerate() {
-                    let look = line.look.unwrap_or(Look { colour: nth, dashes: 0 });
-                    let colour = COLOURS[look.colour % COLOURS.len()];
-                    let (dash, gap) = DASHES[look.dashes % DASHES.len()];
+                    let (colour, (dash, gap)) = line.style(nth);
                     let style = colour.stroke_width(2);
                     let points = line.points.iter().copied().filter(finite).filter(|(x, _)| !axes.log_x || *x > 0.0);
                     if gap == 0 {
-                        let drawn =
-                            chart.draw_series(LineSeries::new(points, style)).map_err(|error| anyhow!("{error}"))?;
-                        drawn
-                            .label(line.name.clone())
-                            .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], style));
+                        chart.draw_series(LineSeries::new(points, style)).map_err(|error| anyhow!("{error}"))?;
                     } else {
                         let series = DashedLineSeries::new(points, dash, gap, style);
-                        let drawn = chart.draw_series(series).map_err(|error| anyhow!("{error}"))?;
-                        drawn
-                            .label(line.name.clone())
-                            .legend(move |(x, y)| DashedPathElement::new([(x, y), (x + 24, y)], dash, gap, style));
+                        chart.draw_series(series).map_err(|error| anyhow!("{error}"))?;
                     }
                     if line.points.len() <= FEW {
                         let dots = line
@@ -144,15 +145,6 @@ pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<Option<String>> 
                         chart.draw_series(dots).map_err(|error| anyhow!("{error}"))?;
                     }
                 }
-                if lines.len() > 1 {
-                    chart
-                        .configure_series_labels()
-                        .position(axes.legend.clone())
-                        .background_style(WHITE.mix(0.85))
-                        .border_style(BLACK.mix(0.3))
-                        .draw()
-                        .map_err(|error| anyhow!("{error}"))?;
-                }
             }};
         }
         if axes.log_x {
@@ -160,9 +152,28 @@ pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<Option<String>> 
         } else {
             chart!(left..right);
         }
-        Ok(())
+        if lines.len() > 1 { legend(&names, lines) } else { Ok(()) }
     })?;
     Ok(Some(svg))
+}
+
+/// The names of lines below each other.
+fn legend(area: &Canvas<'_>, lines: &[Line]) -> anyhow::Result<()> {
+    for ((nth, line), y) in lines.iter().enumerate().zip((22..).step_by(20)) {
+        let (colour, (dash, gap)) = line.style(nth);
+        let (ends, style) = ([(0, y), (24, y)], colour.stroke_width(2));
+        if gap == 0 {
+            area.draw(&PathElement::new(ends, style)).map_err(|error| anyhow!("{error}"))?;
+        } else {
+            area.draw(&DashedPathElement::new(ends, dash, gap, style)).map_err(|error| anyhow!("{error}"))?;
+        }
+        // The end of a name tells more than its begin: points of a sweep end in what changes most.
+        let from = line.name.char_indices().rev().nth(MOST_LETTERS - 1).map_or(0, |(at, _)| at);
+        let name = if from == 0 { line.name.clone() } else { format!("\u{2026}{}", &line.name[from..]) };
+        let text = Text::new(name, (30, y - 6), ("sans-serif", 12));
+        area.draw(&text).map_err(|error| anyhow!("{error}"))?;
+    }
+    Ok(())
 }
 
 /// The fullest queue of each tier over time, as a band of colour per tier.
@@ -188,7 +199,7 @@ pub fn heat(results: &Results) -> anyhow::Result<Option<String>> {
         chart
             .configure_mesh()
             .disable_mesh()
-            .x_desc(format!("us; full colour: {} bytes in the fullest port", number(most as f64)))
+            .x_desc(format!("time, us; full colour: {} bytes in the fullest port", number(most as f64)))
             .x_label_formatter(&|x| number(*x))
             .y_labels(7)
             .y_label_formatter(&|y| name(y).to_owned())
@@ -235,14 +246,27 @@ mod tests {
     }
 
     #[test]
+    fn a_legend_stands_beside_the_plot_and_names_every_line() {
+        let axes = Axes { x: "x", y: "y", log_x: false };
+        let line = |name: &str| Line::new(name, vec![(0.0, 1.0), (9.0, 7.0)]);
+        let svg = lines(&axes, &[line("short"), line("a-name-of-a-point-tht-is-far-too-long-seed7")]).unwrap().unwrap();
+        assert!(svg.contains("short") && svg.contains("\u{2026}t-is-far-too-long-seed7"), "{svg}");
+        let drawn = svg.split("<polyline").skip(1).filter_map(|line| line.split("points=\"").nth(1)?.split('"').next());
+        let right = drawn.filter(|points| points.contains(' ')).flat_map(|points| points.split_whitespace());
+        let xs: Vec<u32> = right.filter_map(|point| point.split(',').next()?.parse().ok()).collect();
+        let (plot, names): (Vec<u32>, Vec<u32>) = xs.iter().partition(|&&x| x < SIZE.0 - LEGEND);
+        assert!(plot.len() >= 4 && names.len() == 4, "{xs:?}");
+    }
+
+    #[test]
     fn odd_data_draws_or_says_that_there_is_nothing() {
-        let axes = Axes { x: "x", y: "y", log_x: false, legend: SeriesLabelPosition::UpperLeft };
+        let axes = Axes { x: "x", y: "y", log_x: false };
         assert_eq!(lines(&axes, &[]).unwrap(), None);
         for points in [vec![(0.0, 0.0)], vec![(1.0, 2.0), (2.0, f64::NAN)], vec![(5.0, 1.0), (5.0, 2.0)]] {
             for log_x in [false, true] {
                 let line =
                     |dashes| Line { look: Some(Look { colour: 9, dashes }), ..Line::new("a < b", points.clone()) };
-                let axes = Axes { log_x, legend: SeriesLabelPosition::UpperLeft, ..axes };
+                let axes = Axes { log_x, ..axes };
                 let svg = lines(&axes, &[line(0), line(1), line(7), Line::new("own", points.clone())]);
                 let svg = svg.unwrap().unwrap();
                 assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
