@@ -141,7 +141,7 @@ struct Line<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (manifest, scenario_file) = read(&args.file)?;
+    let (manifest, scenario_file) = read(&args.file, args.only)?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
     keep_manifest(&args.out, &manifest)?;
     if let Some(path) = &args.slurm {
@@ -183,21 +183,27 @@ pub fn is_sweep(file: &Path) -> bool {
 
 /// One line on a sweep: its scenario, its axes and how many points that makes.
 pub fn about(file: &Path) -> anyhow::Result<String> {
-    let (manifest, _) = read(file)?;
+    let (manifest, _) = read(file, None)?;
     let Manifest { scenario, axes, points, .. } = manifest;
     let plural = if points.len() == 1 { "" } else { "s" };
     Ok(format!("sweep of {scenario}.toml by {}: {} point{plural}", axes.join(", "), points.len()))
 }
 
-/// Reads the sweep file and lays out its points; every one of them is checked before the first one runs.
-fn read(file: &Path) -> anyhow::Result<(Manifest, PathBuf)> {
+/// Reads the sweep file and lays out its points; every one of them is checked before the first one runs, unless `only` one
+/// is to run.
+fn read(file: &Path, only: Option<usize>) -> anyhow::Result<(Manifest, PathBuf)> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let sweep: Sweep = toml::from_str(&text).with_context(|| format!("{} is no sweep file", file.display()))?;
     let scenario_file = file.parent().unwrap_or(Path::new(".")).join(&sweep.scenario);
     let mut points = vec![Point { name: String::new(), at: BTreeMap::new(), seed: None, set: assignments(&sweep.set) }];
     let mut axes = Vec::new();
     for (nth, axis) in sweep.axis.iter().enumerate() {
-        let (name, cases) = cases(axis).with_context(|| format!("{}: axis {}", file.display(), nth + 1))?;
+        let (mut name, cases) = cases(axis).with_context(|| format!("{}: axis {}", file.display(), nth + 1))?;
+        if axes.contains(&name) {
+            // The last word of a key alone does not tell it from another one: workload.0.bytes, workload.1.bytes.
+            name = axis.key.clone().unwrap_or(name);
+            ensure!(!axes.contains(&name), "{}: two axes are called {name}", file.display());
+        }
         points = cross(&points, &name, &cases);
         axes.push(name);
     }
@@ -214,13 +220,14 @@ fn read(file: &Path) -> anyhow::Result<(Manifest, PathBuf)> {
             })
             .collect();
     }
-    for point in &mut points {
+    for (nth, point) in points.iter_mut().enumerate() {
         if point.name.is_empty() {
             point.name = "point".to_owned();
         }
         // What can run with one seed can run with all.
-        if point.seed == sweep.seeds.first().copied() {
-            scenario::check(&scenario_file, &point.set, point.seed).with_context(|| format!("point {}", point.name))?;
+        if only.map_or(point.seed == sweep.seeds.first().copied(), |only| only == nth) {
+            let which = || format!("{}: point {}", file.display(), point.name);
+            scenario::check(&scenario_file, &point.set, point.seed).with_context(which)?;
         }
     }
     let mut names: Vec<&str> = points.iter().map(|point| point.name.as_str()).collect();
@@ -401,7 +408,7 @@ fn slurm(args: &Args, points: usize) -> anyhow::Result<String> {
     Ok(format!(
         "#!/bin/sh\n#SBATCH --job-name={}\n#SBATCH --array=0-{}\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n\
          # One task per point; every node needs this program and the folder under these paths.\nexec {}\n",
-        quote(&name),
+        join("", &name),
         points - 1,
         command_line(args, "\"$SLURM_ARRAY_TASK_ID\"")?
     ))
@@ -474,6 +481,27 @@ mod tests {
     }
 
     #[test]
+    fn axes_whose_keys_end_alike_are_told_apart() {
+        let folder = std::env::temp_dir().join(format!("mrc-sweep-axes-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("s.toml"), "[[workload]]\n[[workload]]\nfrom = 1\nto = 0\n").unwrap();
+        let axis = |key: &str| format!("[[axis]]\nkey = \"{key}\"\nvalues = [1, 2]\n");
+        let sweep = |keys: [&str; 2]| format!("scenario = \"s.toml\"\n{}", keys.map(axis).concat());
+        let file = folder.join("sweep.toml");
+        std::fs::write(&file, sweep(["workload.0.bytes", "workload.1.bytes"])).unwrap();
+        let (manifest, _) = read(&file, None).unwrap();
+        assert_eq!(manifest.axes, ["bytes", "workload.1.bytes"]);
+        assert_eq!(manifest.points[1].at.values().collect::<Vec<_>>(), ["1", "2"]);
+        std::fs::write(&file, sweep(["seed", "seed"])).unwrap();
+        assert!(read(&file, None).unwrap_err().to_string().contains("two axes are called seed"));
+        // A task of a cluster checks its own point only.
+        std::fs::write(&file, "scenario = \"s.toml\"\n[[axis]]\nkey = \"bin_us\"\nvalues = [100, -1]\n").unwrap();
+        assert!(read(&file, None).unwrap_err().to_string().contains("sweep.toml: point -1"));
+        assert!(read(&file, Some(0)).is_ok() && read(&file, Some(1)).is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn a_half_described_axis_is_refused() {
         for text in ["key = \"a\"", "name = \"a\"", "key = \"a\"\nvalues = [1]\ncases = [{ label = \"x\" }]"] {
             assert!(cases(&toml::from_str(text).unwrap()).is_err(), "{text}");
@@ -490,7 +518,7 @@ mod tests {
         assert_eq!(sweeps.len(), files.iter().filter(named).count(), "the name of a sweep ends in -sweep");
         assert!(sweeps.len() >= 5, "{sweeps:?}");
         for file in sweeps {
-            let (manifest, _) = read(file).unwrap_or_else(|error| panic!("{}: {error:#}", file.display()));
+            let (manifest, _) = read(file, None).unwrap_or_else(|error| panic!("{}: {error:#}", file.display()));
             assert!(manifest.points.len() > 1 && !manifest.axes.is_empty(), "{}", file.display());
         }
     }
