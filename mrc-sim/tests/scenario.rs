@@ -82,6 +82,67 @@ fn every_forwarding_mode_and_shape_delivers() {
     }
 }
 
+/// Each of the engine's knobs makes a run on which it has a say another one.
+#[test]
+fn every_knob_of_the_engine_reaches_it() {
+    let fabric = "limit_us = 3000\n[topology]\nplanes = 2\nhosts_per_t0 = 4\n\
+                  [queue]\necn_last_hop = true\ntrim_last_hop_bytes = 300000\n";
+    let run = |knobs: &str| {
+        let faults = "[[fault]]\ntarget = [\"p0-t0a-t1a\"]\nat_us = 30\nfor_us = 400\n\
+                      [[fault]]\nkind = \"loss\"\nprobability = 0.003\n\
+                      [[fault]]\ntarget = [\"p1-hB\"]\nat_us = 100\nfor_us = 300\n";
+        let load = "[[workload]]\nkind = \"incast\"\nbytes = 200000\nmessages = 2\ndepth = 1\n\
+                    [[workload]]\nkind = \"permutation\"\nbytes = 1000000\n\
+                    [[workload]]\nfrom = 5\nto = 2\nstart_us = 2500\nbytes = 5000\n";
+        results(&format!("{fabric}[transport.mrc]\nprobe_interval_us = 50\n{knobs}\n{faults}{load}")).fabric_digest
+    };
+    let [spray, hopper, bender] = ["spray", "hopper", "flow-bender"].map(|name| run(&format!("selector = \"{name}\"")));
+    let mut silent = Vec::new();
+    for knob in [
+        "cc_fair_increase_bytes = 100000",
+        "cc_fixed_increase_bytes = 9000",
+        "cc_fast_increase = 1.5",
+        "cc_decrease = 0.1",
+        "cc_decrease_least = 0.9",
+        "cc_adjust_bytes = 4096",
+        "cc_adjust_us = 1",
+        "cc_clear_us = 4",
+        "cc_quick_adapt_gate = 0",
+        "probe_rate_limit_us = 500",
+        "keepalive_us = 20",
+        "ev_probes_per_second = 0",
+        "answers_per_second = 0",
+        "share_bad_evs = true",
+        "probe_service_time = true",
+        "port_update_rto_us = 5",
+        "port_update_on_start = false",
+    ] {
+        silent.extend((run(knob) == spray).then_some(knob));
+    }
+    for knob in [
+        "hopper_alpha_percent = 10",
+        "hopper_probe_percent = 110",
+        "hopper_congested_percent = 160",
+        "hopper_ttl_percent = 20",
+        "hopper_better_percent = 20",
+        "hopper_pause_percent = 0",
+        "hopper_pause_max_percent = 5",
+    ] {
+        silent.extend((run(&format!("selector = \"hopper\"\n{knob}")) == hopper).then_some(knob));
+    }
+    for knob in ["flow_bender_permille = 900", "flow_bender_epochs = 4"] {
+        silent.extend((run(&format!("selector = \"flow-bender\"\n{knob}")) == bender).then_some(knob));
+    }
+    // Those that matter only beside others.
+    for (others, knob) in [
+        ("cc_quick_adapt_gate = 0", "cc_quick_adapt_us = 3"),
+        ("selector = \"hopper\"\nloss_action = \"skip\"", "hopper_move_on_loss = false"),
+    ] {
+        silent.extend((run(&format!("{others}\n{knob}")) == run(others)).then_some(knob));
+    }
+    assert!(silent.is_empty(), "{silent:?} change nothing");
+}
+
 #[test]
 fn every_workload_ends() {
     for (kind, more) in [
@@ -161,6 +222,11 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("[transport.mrc]\ntail_probe_us = 1e7\n", "test.toml:2: transport.mrc.tail_probe_us: ", "at most 1e6 us"),
         ("[transport.mrc]\nreorder_delay_us = 1e7\n", "test.toml:2: transport.mrc.reorder_delay_us: ", "at most"),
         ("[transport.mrc]\nactive_evs = 5000\n", "test.toml:2: transport.mrc.active_evs: ", "1 to 4096"),
+        ("[transport.mrc]\nactive_evs = 4096\n", "test.toml:2: transport.mrc.active_evs: ", "64 backup_evs"),
+        ("[transport.mrc]\ncc_adjust_bytes = 0\n", "test.toml:2: transport.mrc.cc_adjust_bytes: ", "at least 1"),
+        ("[transport.mrc]\ncc_clear_us = 1e7\n", "test.toml:2: transport.mrc.cc_clear_us: ", "at most 1e6 us"),
+        ("[transport.mrc]\ncc_decrease = 17\n", "test.toml:2: transport.mrc.cc_decrease: ", "0.0001 to 16"),
+        ("[transport.mrc]\ncc_quick_adapt_gate = 32\n", "test.toml:2: transport.mrc.cc_quick_adapt_gate: ", "0 to 31"),
         ("[transport.mrc]\nbackup_evs = 4096\n", "test.toml:2: transport.mrc.backup_evs: ", "at most 4096"),
         ("[transport.mrc]\nexponential_retries = 26\n", "test.toml:2: transport.mrc.exponential_retries: ", "0 to 25"),
         ("[transport.mrc]\ncontrol_packet_bytes = 90\n", "test.toml:2: transport.mrc.control_packet_bytes: ", "beside"),

@@ -70,6 +70,10 @@ pub struct MrcSettings {
     pub reorder_delay_ns: u64,
     /// From the last packet there is to send to the probe that follows it, in nanoseconds; 0: none does.
     pub tail_probe_ns: u64,
+    /// Shortest time between two probes of a queue pair, in nanoseconds.
+    pub probe_rate_limit_ns: u64,
+    /// Distance of the probes of a silent peer, in nanoseconds; 0: none.
+    pub keepalive_ns: u64,
     /// Knobs of the endpoint, congestion control among them.
     pub endpoint: EndpointConfig,
     /// Bytes on the wire, if not those of the headers.
@@ -351,6 +355,8 @@ impl<'s> MrcTransport<'s> {
             reorder_factor: settings.reorder.1,
             reorder_delay_ns: settings.reorder_delay_ns,
             tail_probe_ns: settings.tail_probe_ns,
+            probe_rate_limit_ns: settings.probe_rate_limit_ns,
+            keepalive_ns: settings.keepalive_ns,
             ..RtsAttr::software(psn)
         };
         self.endpoint.modify_to_init(near)?;

@@ -4,23 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use mrc_core::cc::{CcConfig, NsccConfig};
-use mrc_core::path::{FlowBenderConfig, HopperConfig, LossEvAction, PathConfig, Selector, SkipMode};
-use mrc_core::{EndpointConfig, EventMask, Instant, RetryConfig};
+use mrc_core::Instant;
 
 use super::traffic::Extent;
-use super::{
-    CcKey, ForwardingKey, LossActionKey, MrcKeys, Problem, QueueKeys, Scenario, SelectorKey, Shape, TransportKind,
-    VictimKey, faults, roce, traffic,
-};
+use super::{ForwardingKey, Problem, QueueKeys, Scenario, Shape, TransportKind, VictimKey, faults, mrc, roce, traffic};
 use crate::fabric::{
     Clos, EcnSpec, Fault, Forwarding, LinkId, LinkSpec, PfcSpec, QueueSpec, TopologyError, TrimSpec, TrimVictim,
 };
-use crate::host::{MrcSettings, RoceSettings, WireSizes};
+use crate::host::{MrcSettings, RoceSettings};
 use crate::workload::Plan;
-
-/// Longest round trip, delay or timer that the engine's congestion control and loss inference know, in nanoseconds.
-const LONGEST_NS: u64 = 1_000_000_000;
 
 /// A scenario ready to run.
 #[derive(Clone, Debug)]
@@ -115,7 +107,7 @@ impl Built {
                     "MRC hosts do not pause: pfc goes with transport.kind = \"roce\"",
                 ));
             }
-            TransportKind::Mrc => TransportSettings::Mrc(mrc(&scenario, &clos, base_rtt_ns)?),
+            TransportKind::Mrc => TransportSettings::Mrc(mrc::build(&scenario, &clos, base_rtt_ns)?),
             TransportKind::Roce => {
                 if matches!(clos.forwarding, Forwarding::Srv6 | Forwarding::Stev) {
                     let message = "RoCE packets name no path: use ecmp, round-robin or adaptive";
@@ -343,194 +335,4 @@ fn links(scenario: &Scenario, clos: &Clos) -> Result<Vec<(LinkId, LinkSpec)>, Pr
         }
     }
     Ok(changed.into_iter().collect())
-}
-
-/// Refuses values of keys that are wrong whatever the others say.
-fn check_mrc(keys: &MrcKeys, clos: &Clos) -> Result<(), Problem> {
-    let at = |key: &str| format!("transport.mrc.{key}");
-    if !matches!(keys.mtu, 256 | 512 | 1024 | 2048 | 4096) {
-        return Err(Problem::new(at("mtu"), format_args!("{}: allowed are 256, 512, 1024, 2048, 4096", keys.mtu)));
-    }
-    if !(1..=256).contains(&keys.qps) {
-        return Err(Problem::new(at("qps"), format_args!("{}: allowed are 1 to 256", keys.qps)));
-    }
-    if keys.active_evs == 0 || keys.active_evs > 4096 {
-        return Err(Problem::new(at("active_evs"), format_args!("{}: 1 to 4096", keys.active_evs)));
-    }
-    if u32::from(keys.active_evs) + u32::from(keys.backup_evs) > 4096 {
-        let message = format_args!("{}: with active_evs, {}, at most 4096", keys.backup_evs, keys.active_evs);
-        return Err(Problem::new(at("backup_evs"), message));
-    }
-    if !keys.send_queue.is_power_of_two() || keys.send_queue > 1 << 14 {
-        return Err(Problem::new(at("send_queue"), format_args!("{}: a power of two up to 16384", keys.send_queue)));
-    }
-    if keys.selector != SelectorKey::Single && keys.active_evs < u16::from(clos.planes) {
-        let message = format_args!("{}: at least one for each of the {} planes", keys.active_evs, clos.planes);
-        return Err(Problem::new(at("active_evs"), message));
-    }
-    if keys.paths_per_plane == Some(0) {
-        return Err(Problem::new(at("paths_per_plane"), "0: at least one path"));
-    }
-    if keys.sack_bytes == Some(0) {
-        return Err(Problem::new(at("sack_bytes"), "0: at least 1"));
-    }
-    if !(0.0..=250.0).contains(&keys.reorder_windows) {
-        return Err(Problem::new(
-            at("reorder_windows"),
-            format_args!("{}: allowed are 0 to 250", keys.reorder_windows),
-        ));
-    }
-    for (key, value, most) in
-        [("linear_retries", keys.linear_retries, 7), ("exponential_retries", keys.exponential_retries, 25)]
-    {
-        if value > most {
-            return Err(Problem::new(at(key), format_args!("{value}: allowed are 0 to {most}")));
-        }
-    }
-    Ok(())
-}
-
-fn mrc(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings, Problem> {
-    let keys = &scenario.transport.mrc;
-    let at = |key: &str| format!("transport.mrc.{key}");
-    check_mrc(keys, clos)?;
-    if base_rtt_ns > LONGEST_NS {
-        let key = if keys.base_rtt_us.is_some() { at("base_rtt_us") } else { "topology".to_owned() };
-        let message = format_args!("a base round trip of {} us; MRC knows at most 1e6 us", base_rtt_ns / 1000);
-        return Err(Problem::new(key, message));
-    }
-    let rate = match keys.cc_gbps {
-        Some(gbps) => rate_bps(at("cc_gbps"), gbps)?,
-        None => clos.host_link.rate_bps * u64::from(clos.planes),
-    };
-    if keys.cc == CcKey::Nscc && rate > 10_000_000_000_000 {
-        let message = format_args!(
-            "{} Gb/s over all planes; NSCC reckons with at most 10000: set transport.mrc.cc_gbps",
-            rate / 1_000_000_000
-        );
-        return Err(Problem::new("topology.host_gbps", message));
-    }
-    let trimming = keys.trimming.unwrap_or(scenario.queue.trim);
-    let base_rtt = u32::try_from(base_rtt_ns).unwrap_or(u32::MAX);
-    let window = (rate as f64 * base_rtt_ns as f64 / 8e9 * 1.5).min(4e9) as u32;
-    let window = keys.cc_window_bytes.unwrap_or(window).max(1);
-    let short = |key: &str, us: f64| match nanos(at(key), us)? {
-        ns if ns <= LONGEST_NS => Ok(ns),
-        _ => Err(Problem::new(at(key), format_args!("{us} us: at most 1e6 us"))),
-    };
-    let target_ns = match keys.cc_target_us {
-        Some(us) => short("cc_target_us", us)?,
-        None if trimming => base_rtt_ns * 3 / 4,
-        None => base_rtt_ns,
-    };
-    let cc = match keys.cc {
-        CcKey::None => CcConfig::None,
-        CcKey::Fixed => CcConfig::Fixed { window_bytes: window },
-        CcKey::Nscc => CcConfig::Nscc(NsccConfig {
-            target_delay_ns: target_ns as u32,
-            max_cwnd_bytes: window,
-            disable_rtt_probe: !keys.cc_rtt_probe,
-            avg_weight_q16: (probability(at("cc_delay_weight"), keys.cc_delay_weight)? * 65_536.0) as u32,
-            disable_qa: !keys.cc_quick_adapt,
-            ..NsccConfig::new(rate, base_rtt, trimming)
-        }),
-    };
-    let base = RetryConfig { timeout: 1, linear: keys.linear_retries, exponential: keys.exponential_retries };
-    let rto_ns = match keys.rto_us {
-        Some(us) => nanos(at("rto_us"), us)?,
-        None => 10 * base_rtt_ns,
-    };
-    let timeout = (1..=24).find(|&timeout| RetryConfig { timeout, ..base }.t0_ns() >= Some(rto_ns));
-    let timeout = timeout.ok_or_else(|| Problem::new(at("rto_us"), "at most 17.1 s"))?;
-    let window_packets = window.div_ceil(u32::from(keys.mtu)).clamp(3, 16_384) as u16;
-    let reorder_packets = keys.reorder_packets.unwrap_or(window_packets);
-    let packets = keys.window_packets.unwrap_or_else(|| {
-        let two_windows = (2 * u64::from(window)).div_ceil(u64::from(keys.mtu));
-        (two_windows.div_ceil(128).next_power_of_two() * 128).clamp(128, 16_384) as u32
-    });
-    if !packets.is_multiple_of(128) || !(packets / 128).is_power_of_two() || packets > 16_384 {
-        let message = format_args!("{packets}: 128 times a power of two, up to 16384");
-        return Err(Problem::new(at("window_packets"), message));
-    }
-    let wire = match (keys.data_overhead_bytes, keys.control_packet_bytes) {
-        (None, None) => None,
-        (Some(data_overhead), Some(control)) => {
-            for (key, bytes) in [("data_overhead_bytes", data_overhead), ("control_packet_bytes", control)] {
-                if !(1..=65_536).contains(&bytes) {
-                    return Err(Problem::new(at(key), format_args!("{bytes}: allowed are 1 to 65536")));
-                }
-            }
-            Some(WireSizes { data_overhead, control })
-        }
-        (Some(_), None) => return Err(Problem::new(at("data_overhead_bytes"), "needs control_packet_bytes beside it")),
-        (None, Some(_)) => return Err(Problem::new(at("control_packet_bytes"), "needs data_overhead_bytes beside it")),
-    };
-    Ok(MrcSettings {
-        qps: keys.qps,
-        mtu: keys.mtu,
-        mpr: (packets / 128) as u8,
-        paths: paths(scenario)?,
-        paths_per_plane: keys.paths_per_plane,
-        selector: selector(keys.selector),
-        trimming,
-        retry: RetryConfig { timeout, ..base },
-        base_rtt_ns,
-        target_delay_ns: target_ns,
-        send_queue: keys.send_queue as usize,
-        reorder_delay_ns: short("reorder_delay_us", keys.reorder_delay_us)?,
-        tail_probe_ns: short("tail_probe_us", keys.tail_probe_us)?,
-        reorder: (reorder_packets, (keys.reorder_windows * 256.0) as u16),
-        endpoint: EndpointConfig {
-            cc,
-            sack_gen_threshold: keys.sack_bytes.unwrap_or_else(|| match keys.cc {
-                CcKey::None => EndpointConfig::default().sack_gen_threshold,
-                _ => EndpointConfig::default().sack_gen_threshold.min((window / keys.qps / 8).max(1)),
-            }),
-            always_skip_after: keys.always_skip_after,
-            timestamps: keys.timestamps,
-            complete_on_sack: keys.complete_on_sack,
-            retry_strict: keys.retry_strict,
-            oor_silent: keys.oor_silent,
-            answers_on_silent_planes: keys.answers_on_silent_planes,
-            ctl_ect: keys.control_ect,
-            events: EventMask::NONE,
-            ..EndpointConfig::default()
-        },
-        wire,
-    })
-}
-
-fn selector(key: SelectorKey) -> Option<Selector> {
-    match key {
-        SelectorKey::Spray => Some(Selector::Spray),
-        SelectorKey::Oblivious => Some(Selector::Oblivious),
-        SelectorKey::Single => None,
-        SelectorKey::Hopper => Some(Selector::Hopper(HopperConfig::default())),
-        SelectorKey::FlowBender => Some(Selector::FlowBender(FlowBenderConfig::default())),
-    }
-}
-
-fn paths(scenario: &Scenario) -> Result<PathConfig, Problem> {
-    let keys = &scenario.transport.mrc;
-    Ok(PathConfig {
-        active: keys.active_evs,
-        backup: keys.backup_evs,
-        ev_min_active: keys.ev_min_active,
-        probe_interval_ns: nanos("transport.mrc.probe_interval_us", keys.probe_interval_us)?,
-        resurrect_probes: keys.resurrect_probes,
-        bad_probes_outstanding: keys.bad_probes_outstanding,
-        skip_mode: match keys.skip_us {
-            None => SkipMode::Rotation,
-            Some(us) => SkipMode::Time { ns: nanos("transport.mrc.skip_us", us)? },
-        },
-        loss_ev_action: match keys.loss_action {
-            LossActionKey::ByTrimming => LossEvAction::ByTrimming,
-            LossActionKey::AssumedBad => LossEvAction::AssumedBad,
-            LossActionKey::Skip => LossEvAction::Skip,
-        },
-        loss_streak: keys.loss_streak,
-        plane_lead: keys.plane_lead,
-        last_resort: keys.last_resort,
-        ..PathConfig::DEFAULT
-    })
 }

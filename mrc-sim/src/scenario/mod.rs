@@ -14,6 +14,7 @@
 mod build;
 mod faults;
 mod load;
+mod mrc;
 mod roce;
 mod schema;
 mod timeline;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use build::{Built, TransportSettings};
 pub use load::{Problem, ScenarioError, check, load, load_str};
+pub use mrc::{CcKey, LossActionKey, MrcKeys, SelectorKey};
 pub use roce::{RecoveryKey, RoceCcKey, RoceKeys};
 pub use schema::{keys_by_kind, schema};
 
@@ -272,201 +274,6 @@ pub struct TransportKeys {
     pub mrc: MrcKeys,
     /// `[transport.roce]`.
     pub roce: RoceKeys,
-}
-
-/// Path selection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SelectorKey {
-    /// MRC's spraying over all active EVs.
-    #[default]
-    Spray,
-    /// Spraying that never reacts.
-    Oblivious,
-    /// One path per queue pair, drawn at random.
-    Single,
-    /// One path, left by round trips.
-    Hopper,
-    /// One path, left by marks.
-    FlowBender,
-}
-
-/// Congestion control.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CcKey {
-    /// MRC's own, by marks and delay.
-    #[default]
-    Nscc,
-    /// A window that never changes.
-    Fixed,
-    /// No limit but the queue pair's own.
-    None,
-}
-
-/// What an inferred loss does to its EV.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LossActionKey {
-    /// By whether the fabric trims.
-    #[default]
-    ByTrimming,
-    /// It is retired.
-    AssumedBad,
-    /// It is skipped once.
-    Skip,
-}
-
-/// `[transport.mrc]`: the engine's knobs, with the engine's defaults.
-#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MrcKeys {
-    /// Queue pairs per pair of hosts; a message is cut into as many pieces.
-    pub qps: u32,
-    /// Payload of a full packet: 256, 512, 1024, 2048 or 4096.
-    pub mtu: u16,
-    /// Packets a queue pair may have in flight: 128 times a power of two up to 128. By default the smallest that holds
-    /// two windows of congestion control.
-    pub window_packets: Option<u32>,
-    /// EVs in rotation; where EVs name paths, no more than there are different paths.
-    pub active_evs: u16,
-    /// EVs in reserve.
-    pub backup_evs: u16,
-    /// Only the first so many T1s of each plane.
-    pub paths_per_plane: Option<u16>,
-    /// How a queue pair chooses the path of each packet.
-    pub selector: SelectorKey,
-    /// EVs never retired.
-    pub ev_min_active: u16,
-    /// Distance of two probes of a bad EV.
-    pub probe_interval_us: f64,
-    /// Good probe answers in a row that revive an EV.
-    pub resurrect_probes: u8,
-    /// Probes of bad EVs under way at once.
-    pub bad_probes_outstanding: u8,
-    /// A marked EV is skipped for so long; left out: until the rotation has passed it once.
-    pub skip_us: Option<f64>,
-    /// What an inferred loss does to its EV.
-    pub loss_action: LossActionKey,
-    /// Losses in a row that retire an EV.
-    pub loss_streak: u8,
-    /// Packets by which a queue pair may use one plane more than its least used one while others can use the port; 0: no
-    /// limit.
-    pub plane_lead: u8,
-    /// Send on a bad EV when there is no other.
-    pub last_resort: bool,
-    /// Congestion control.
-    pub cc: CcKey,
-    /// Window of `fixed`, and cap of `nscc`; 1.5 BDP of all planes by default.
-    pub cc_window_bytes: Option<u32>,
-    /// Rate that NSCC reckons with; that of all planes by default.
-    pub cc_gbps: Option<f64>,
-    /// NSCC's target queueing delay.
-    pub cc_target_us: Option<f64>,
-    /// NSCC: fixed weight of a delay sample in the average, 0.0 to 1.0; 0: by time.
-    pub cc_delay_weight: f64,
-    /// Whether NSCC takes its window from what the last round trip delivered when packets are trimmed (quick adapt).
-    pub cc_quick_adapt: bool,
-    /// NSCC: a probe after the first feedback of a destination measures the base RTT, and other probes may lower it.
-    /// On slow links a probe, being small, is much faster than data: the window then becomes too small.
-    pub cc_rtt_probe: bool,
-    /// Unloaded round trip; that of the topology by default.
-    pub base_rtt_us: Option<f64>,
-    /// Whether receivers answer trimmed packets; as `queue.trim` by default.
-    pub trimming: Option<bool>,
-    /// Retransmission timer, rounded up to 1.024 us times a power of two; 10 round trips by default.
-    pub rto_us: Option<f64>,
-    /// Retries at that interval.
-    pub linear_retries: u8,
-    /// Retries at a doubling interval; 25: for ever.
-    pub exponential_retries: u8,
-    /// Acknowledge after so many bytes; by default 16384, or an eighth of a queue pair's share of the largest window of
-    /// congestion control where that is less: what a receiver withholds from the sender's window must be little of it.
-    pub sack_bytes: Option<u32>,
-    /// Packets that must have overtaken one before it counts as lost, at least; by default as many as the largest
-    /// window of congestion control holds. The engine's own default, 3, leaves it to `reorder_windows` of the present
-    /// window: when that shrinks, what left under the larger one counts as lost and retires its paths, though it only queues.
-    pub reorder_packets: Option<u16>,
-    /// Windows that must have overtaken it.
-    pub reorder_windows: f64,
-    /// A packet is lost, too, when one sent so much later has arrived; 0: no such rule.
-    pub reorder_delay_us: f64,
-    /// Send a probe this long after the last packet there is to send, and take for lost what left that long before it
-    /// and its answer lacks; 0: only silence draws a probe.
-    pub tail_probe_us: f64,
-    /// Writes a queue pair holds, a power of two.
-    pub send_queue: u32,
-    /// Verdict ALWAYS_SKIP after so many marks in a row; 0: never.
-    pub always_skip_after: u8,
-    /// Put a timestamp in every write.
-    pub timestamps: bool,
-    /// Let a SACK complete requests.
-    pub complete_on_sack: bool,
-    /// Count every retried packet against the budget.
-    pub retry_strict: bool,
-    /// Drop packets above the window without a NACK.
-    pub oor_silent: bool,
-    /// Send control packets also on planes whose EV probes nobody answers.
-    pub answers_on_silent_planes: bool,
-    /// Control packets are ECN-capable.
-    pub control_ect: bool,
-    /// Bytes on the wire beside the payload, in place of the headers' own.
-    pub data_overhead_bytes: Option<u32>,
-    /// Bytes on the wire of any other packet.
-    pub control_packet_bytes: Option<u32>,
-}
-
-impl Default for MrcKeys {
-    fn default() -> Self {
-        let paths = mrc_core::path::PathConfig::DEFAULT;
-        let endpoint = mrc_core::EndpointConfig::default();
-        let retry = mrc_core::RetryConfig::default();
-        Self {
-            qps: 1,
-            mtu: 4096,
-            window_packets: None,
-            active_evs: paths.active,
-            backup_evs: paths.backup,
-            paths_per_plane: None,
-            selector: SelectorKey::Spray,
-            ev_min_active: paths.ev_min_active,
-            probe_interval_us: paths.probe_interval_ns as f64 / 1e3,
-            resurrect_probes: paths.resurrect_probes,
-            bad_probes_outstanding: paths.bad_probes_outstanding,
-            skip_us: None,
-            loss_action: LossActionKey::ByTrimming,
-            loss_streak: paths.loss_streak,
-            plane_lead: paths.plane_lead,
-            last_resort: paths.last_resort,
-            cc: CcKey::Nscc,
-            cc_window_bytes: None,
-            cc_gbps: None,
-            cc_target_us: None,
-            cc_delay_weight: 0.0,
-            cc_quick_adapt: true,
-            cc_rtt_probe: true,
-            base_rtt_us: None,
-            trimming: None,
-            rto_us: None,
-            linear_retries: retry.linear,
-            exponential_retries: retry.exponential,
-            sack_bytes: None,
-            reorder_packets: None,
-            reorder_windows: 1.5,
-            reorder_delay_us: 0.0,
-            tail_probe_us: 0.0,
-            send_queue: 16,
-            always_skip_after: endpoint.always_skip_after,
-            timestamps: endpoint.timestamps,
-            complete_on_sack: endpoint.complete_on_sack,
-            retry_strict: endpoint.retry_strict,
-            oor_silent: endpoint.oor_silent,
-            answers_on_silent_planes: endpoint.answers_on_silent_planes,
-            control_ect: endpoint.ctl_ect,
-            data_overhead_bytes: None,
-            control_packet_bytes: None,
-        }
-    }
 }
 
 /// Kinds of workloads.

@@ -1,0 +1,550 @@
+//! `[transport.mrc]`: the engine's knobs, and what they mean to the hosts.
+
+use mrc_core::cc::{CcConfig, NsccConfig};
+use mrc_core::path::{FlowBenderConfig, HopperConfig, LossEvAction, PathConfig, Selector, SkipMode};
+use mrc_core::{EndpointConfig, EventMask, RetryConfig, RtsAttr};
+use mrc_wire::Psn;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::build::{nanos, probability, rate_bps};
+use super::{Problem, Scenario};
+use crate::fabric::Clos;
+use crate::host::{MrcSettings, WireSizes};
+
+/// Longest round trip, delay or timer that the engine's congestion control and loss inference know, in nanoseconds.
+const LONGEST_NS: u64 = 1_000_000_000;
+
+/// Path selection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SelectorKey {
+    /// MRC's spraying over all active EVs.
+    #[default]
+    Spray,
+    /// Spraying that never reacts.
+    Oblivious,
+    /// One path per queue pair, drawn at random.
+    Single,
+    /// One path, left by round trips.
+    Hopper,
+    /// One path, left by marks.
+    FlowBender,
+}
+
+/// Congestion control.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CcKey {
+    /// MRC's own, by marks and delay.
+    #[default]
+    Nscc,
+    /// A window that never changes.
+    Fixed,
+    /// No limit but the queue pair's own.
+    None,
+}
+
+/// What an inferred loss does to its EV.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossActionKey {
+    /// By whether the fabric trims.
+    #[default]
+    ByTrimming,
+    /// It is retired.
+    AssumedBad,
+    /// It is skipped once.
+    Skip,
+}
+
+/// `[transport.mrc]`: the engine's knobs, with the engine's defaults.
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MrcKeys {
+    /// Queue pairs per pair of hosts; a message is cut into as many pieces.
+    pub qps: u32,
+    /// Payload of a full packet: 256, 512, 1024, 2048 or 4096.
+    pub mtu: u16,
+    /// Packets a queue pair may have in flight: 128 times a power of two up to 128. By default the smallest that holds
+    /// two windows of congestion control.
+    pub window_packets: Option<u32>,
+    /// EVs in rotation; where EVs name paths, no more than there are different paths.
+    pub active_evs: u16,
+    /// EVs in reserve.
+    pub backup_evs: u16,
+    /// Only the first so many T1s of each plane.
+    pub paths_per_plane: Option<u16>,
+    /// How a queue pair chooses the path of each packet.
+    pub selector: SelectorKey,
+    /// EVs never retired.
+    pub ev_min_active: u16,
+    /// Distance of two probes of a bad EV.
+    pub probe_interval_us: f64,
+    /// Good probe answers in a row that revive an EV.
+    pub resurrect_probes: u8,
+    /// Probes of bad EVs under way at once.
+    pub bad_probes_outstanding: u8,
+    /// A marked EV is skipped for so long; left out: until the rotation has passed it once.
+    pub skip_us: Option<f64>,
+    /// What an inferred loss does to its EV.
+    pub loss_action: LossActionKey,
+    /// Losses in a row that retire an EV.
+    pub loss_streak: u8,
+    /// Packets by which a queue pair may use one plane more than its least used one while others can use the port; 0: no
+    /// limit.
+    pub plane_lead: u8,
+    /// Send on a bad EV when there is no other.
+    pub last_resort: bool,
+    /// Congestion control.
+    pub cc: CcKey,
+    /// Window of `fixed`, and cap of `nscc`; 1.5 BDP of all planes by default.
+    pub cc_window_bytes: Option<u32>,
+    /// Rate that NSCC reckons with; that of all planes by default.
+    pub cc_gbps: Option<f64>,
+    /// NSCC's target queueing delay.
+    pub cc_target_us: Option<f64>,
+    /// NSCC: fixed weight of a delay sample in the average, 0.0 to 1.0; 0: by time.
+    pub cc_delay_weight: f64,
+    /// Whether NSCC takes its window from what the last round trip delivered when packets are trimmed (quick adapt).
+    pub cc_quick_adapt: bool,
+    /// NSCC: a probe after the first feedback of a destination measures the base RTT, and other probes may lower it.
+    /// On slow links a probe, being small, is much faster than data: the window then becomes too small.
+    pub cc_rtt_probe: bool,
+    /// NSCC's fair increase (`fi`), in bytes; 5 packets by default, times the BDP over 150000 bytes.
+    pub cc_fair_increase_bytes: Option<u32>,
+    /// NSCC's fixed increase (`eta`) per adjustment, in bytes; 0.15 packets by default, times the same.
+    pub cc_fixed_increase_bytes: Option<u32>,
+    /// NSCC's fast increase: growth per received byte; 0.25 by default, times the same.
+    pub cc_fast_increase: Option<f64>,
+    /// NSCC: weight of the excess delay in a decrease (`gamma`), up to 16; 0.8 by default.
+    pub cc_decrease: Option<f64>,
+    /// NSCC: smallest factor of one decrease; 0.5 by default.
+    pub cc_decrease_least: Option<f64>,
+    /// NSCC: increases are applied after so many received bytes; 8 packets by default.
+    pub cc_adjust_bytes: Option<u32>,
+    /// NSCC: or after so long; one base round trip by default.
+    pub cc_adjust_us: Option<f64>,
+    /// NSCC: queueing delays below this count as none; 1 us by default.
+    pub cc_clear_us: Option<f64>,
+    /// NSCC: quick adapt acts on a round trip that delivered less than the largest window halved so often.
+    pub cc_quick_adapt_gate: u8,
+    /// NSCC: a delay that calls for quick adapt by itself; 4 target delays by default, with trimming none.
+    pub cc_quick_adapt_us: Option<f64>,
+    /// Unloaded round trip; that of the topology by default.
+    pub base_rtt_us: Option<f64>,
+    /// Whether receivers answer trimmed packets; as `queue.trim` by default.
+    pub trimming: Option<bool>,
+    /// Retransmission timer, rounded up to 1.024 us times a power of two; 10 round trips by default.
+    pub rto_us: Option<f64>,
+    /// Retries at that interval.
+    pub linear_retries: u8,
+    /// Retries at a doubling interval; 25: for ever.
+    pub exponential_retries: u8,
+    /// Acknowledge after so many bytes; by default 16384, or an eighth of a queue pair's share of the largest window of
+    /// congestion control where that is less: what a receiver withholds from the sender's window must be little of it.
+    pub sack_bytes: Option<u32>,
+    /// Packets that must have overtaken one before it counts as lost, at least; by default as many as the largest
+    /// window of congestion control holds. The engine's own default, 3, leaves it to `reorder_windows` of the present
+    /// window: when that shrinks, what left under the larger one counts as lost and retires its paths, though it only queues.
+    pub reorder_packets: Option<u16>,
+    /// Windows that must have overtaken it.
+    pub reorder_windows: f64,
+    /// A packet is lost, too, when one sent so much later has arrived; 0: no such rule.
+    pub reorder_delay_us: f64,
+    /// Send a probe this long after the last packet there is to send, and take for lost what left that long before it
+    /// and its answer lacks; 0: only silence draws a probe.
+    pub tail_probe_us: f64,
+    /// Shortest distance of two probes of a queue pair.
+    pub probe_rate_limit_us: f64,
+    /// Probe a silent peer so often, and fail when it does not answer; 0: never.
+    pub keepalive_us: f64,
+    /// EV probes that a host sends per second, over all queue pairs, after a burst of 16.
+    pub ev_probes_per_second: u32,
+    /// Probes, Port Status Updates and the like of its peers that a host answers per second, after a burst of 32.
+    pub answers_per_second: u32,
+    /// An EV that one queue pair finds bad is bad for all of its profile.
+    pub share_bad_evs: bool,
+    /// Take the time that an answer to a probe waits in its host out of the round trip.
+    pub probe_service_time: bool,
+    /// Repeat a Port Status Update that nobody answers after so long.
+    pub port_update_rto_us: f64,
+    /// Tell peers of one's ports when a queue pair begins, not only when one changes.
+    pub port_update_on_start: bool,
+    /// Hopper: weight of a new round trip in the average, in percent.
+    pub hopper_alpha_percent: u16,
+    /// Hopper: average above which alternatives are probed, in percent of the base round trip.
+    pub hopper_probe_percent: u16,
+    /// Hopper: average above which the path counts as congested, in percent of the base round trip.
+    pub hopper_congested_percent: u16,
+    /// Hopper: how long a path is not probed again and its answer is believed, in percent of the base round trip.
+    pub hopper_ttl_percent: u16,
+    /// Hopper: an alternative wins below this part of the average, in percent.
+    pub hopper_better_percent: u16,
+    /// Hopper: pause before a switch, in percent of the difference of the two paths.
+    pub hopper_pause_percent: u16,
+    /// Hopper: longest pause, in percent of the base round trip.
+    pub hopper_pause_max_percent: u16,
+    /// Hopper: whether an inferred loss moves the queue pair.
+    pub hopper_move_on_loss: bool,
+    /// FlowBender: part of an epoch's acknowledgements that may be marked or lost, in tenths of a percent.
+    pub flow_bender_permille: u16,
+    /// FlowBender: epochs in a row above that before the queue pair moves.
+    pub flow_bender_epochs: u8,
+    /// Writes a queue pair holds, a power of two.
+    pub send_queue: u32,
+    /// Verdict ALWAYS_SKIP after so many marks in a row; 0: never.
+    pub always_skip_after: u8,
+    /// Put a timestamp in every write.
+    pub timestamps: bool,
+    /// Let a SACK complete requests.
+    pub complete_on_sack: bool,
+    /// Count every retried packet against the budget.
+    pub retry_strict: bool,
+    /// Drop packets above the window without a NACK.
+    pub oor_silent: bool,
+    /// Send control packets also on planes whose EV probes nobody answers.
+    pub answers_on_silent_planes: bool,
+    /// Control packets are ECN-capable.
+    pub control_ect: bool,
+    /// Bytes on the wire beside the payload, in place of the headers' own.
+    pub data_overhead_bytes: Option<u32>,
+    /// Bytes on the wire of any other packet.
+    pub control_packet_bytes: Option<u32>,
+}
+
+impl Default for MrcKeys {
+    fn default() -> Self {
+        let (paths, hopper, flow_bender) = (PathConfig::DEFAULT, HopperConfig::DEFAULT, FlowBenderConfig::DEFAULT);
+        let (endpoint, retry) = (EndpointConfig::default(), RetryConfig::default());
+        let rts = RtsAttr::software(Psn::new(0));
+        Self {
+            qps: 1,
+            mtu: 4096,
+            window_packets: None,
+            active_evs: paths.active,
+            backup_evs: paths.backup,
+            paths_per_plane: None,
+            selector: SelectorKey::Spray,
+            ev_min_active: paths.ev_min_active,
+            probe_interval_us: paths.probe_interval_ns as f64 / 1e3,
+            resurrect_probes: paths.resurrect_probes,
+            bad_probes_outstanding: paths.bad_probes_outstanding,
+            skip_us: None,
+            loss_action: LossActionKey::ByTrimming,
+            loss_streak: paths.loss_streak,
+            plane_lead: paths.plane_lead,
+            last_resort: paths.last_resort,
+            cc: CcKey::Nscc,
+            cc_window_bytes: None,
+            cc_gbps: None,
+            cc_target_us: None,
+            cc_delay_weight: 0.0,
+            cc_quick_adapt: true,
+            cc_rtt_probe: true,
+            cc_fair_increase_bytes: None,
+            cc_fixed_increase_bytes: None,
+            cc_fast_increase: None,
+            cc_decrease: None,
+            cc_decrease_least: None,
+            cc_adjust_bytes: None,
+            cc_adjust_us: None,
+            cc_clear_us: None,
+            cc_quick_adapt_gate: NsccConfig::new(1, 1, true).qa_gate,
+            cc_quick_adapt_us: None,
+            base_rtt_us: None,
+            trimming: None,
+            rto_us: None,
+            linear_retries: retry.linear,
+            exponential_retries: retry.exponential,
+            sack_bytes: None,
+            reorder_packets: None,
+            reorder_windows: 1.5,
+            reorder_delay_us: 0.0,
+            tail_probe_us: 0.0,
+            probe_rate_limit_us: rts.probe_rate_limit_ns as f64 / 1e3,
+            keepalive_us: rts.keepalive_ns as f64 / 1e3,
+            ev_probes_per_second: endpoint.ev_probe_rate_limit,
+            answers_per_second: endpoint.endpoint_rate_limit,
+            share_bad_evs: endpoint.share_bad_evs,
+            probe_service_time: endpoint.endpoint_svc_time,
+            port_update_rto_us: endpoint.port_update_rto_ns as f64 / 1e3,
+            port_update_on_start: endpoint.port_update_on_rts,
+            hopper_alpha_percent: hopper.alpha_percent,
+            hopper_probe_percent: hopper.th_probe_percent,
+            hopper_congested_percent: hopper.th_cong_percent,
+            hopper_ttl_percent: hopper.ttl_probe_percent,
+            hopper_better_percent: hopper.delta_rtt_percent,
+            hopper_pause_percent: hopper.switch_delay_percent,
+            hopper_pause_max_percent: hopper.switch_delay_max_percent,
+            hopper_move_on_loss: hopper.move_on_loss,
+            flow_bender_permille: flow_bender.threshold_permille,
+            flow_bender_epochs: flow_bender.epochs,
+            send_queue: 16,
+            always_skip_after: endpoint.always_skip_after,
+            timestamps: endpoint.timestamps,
+            complete_on_sack: endpoint.complete_on_sack,
+            retry_strict: endpoint.retry_strict,
+            oor_silent: endpoint.oor_silent,
+            answers_on_silent_planes: endpoint.answers_on_silent_planes,
+            control_ect: endpoint.ctl_ect,
+            data_overhead_bytes: None,
+            control_packet_bytes: None,
+        }
+    }
+}
+
+/// Refuses values of keys that are wrong whatever the others say.
+fn check(keys: &MrcKeys, clos: &Clos) -> Result<(), Problem> {
+    let at = |key: &str| format!("transport.mrc.{key}");
+    if !matches!(keys.mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        return Err(Problem::new(at("mtu"), format_args!("{}: allowed are 256, 512, 1024, 2048, 4096", keys.mtu)));
+    }
+    if !(1..=256).contains(&keys.qps) {
+        return Err(Problem::new(at("qps"), format_args!("{}: allowed are 1 to 256", keys.qps)));
+    }
+    if keys.active_evs == 0 || keys.active_evs > 4096 {
+        return Err(Problem::new(at("active_evs"), format_args!("{}: 1 to 4096", keys.active_evs)));
+    }
+    if u32::from(keys.active_evs) + u32::from(keys.backup_evs) > 4096 {
+        let key = if keys.backup_evs == PathConfig::DEFAULT.backup { "active_evs" } else { "backup_evs" };
+        let message =
+            format_args!("{} active_evs and {} backup_evs: together at most 4096", keys.active_evs, keys.backup_evs);
+        return Err(Problem::new(at(key), message));
+    }
+    if !keys.send_queue.is_power_of_two() || keys.send_queue > 1 << 14 {
+        return Err(Problem::new(at("send_queue"), format_args!("{}: a power of two up to 16384", keys.send_queue)));
+    }
+    if keys.selector != SelectorKey::Single && keys.active_evs < u16::from(clos.planes) {
+        let message = format_args!("{}: at least one for each of the {} planes", keys.active_evs, clos.planes);
+        return Err(Problem::new(at("active_evs"), message));
+    }
+    if keys.paths_per_plane == Some(0) {
+        return Err(Problem::new(at("paths_per_plane"), "0: at least one path"));
+    }
+    if keys.sack_bytes == Some(0) {
+        return Err(Problem::new(at("sack_bytes"), "0: at least 1"));
+    }
+    if !(0.0..=250.0).contains(&keys.reorder_windows) {
+        return Err(Problem::new(
+            at("reorder_windows"),
+            format_args!("{}: allowed are 0 to 250", keys.reorder_windows),
+        ));
+    }
+    for (key, value, most) in
+        [("linear_retries", keys.linear_retries, 7), ("exponential_retries", keys.exponential_retries, 25)]
+    {
+        if value > most {
+            return Err(Problem::new(at(key), format_args!("{value}: allowed are 0 to {most}")));
+        }
+    }
+    Ok(())
+}
+
+/// Settings of the hosts on `clos`.
+pub(super) fn build(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings, Problem> {
+    let keys = &scenario.transport.mrc;
+    let at = |key: &str| format!("transport.mrc.{key}");
+    check(keys, clos)?;
+    if base_rtt_ns > LONGEST_NS {
+        let key = if keys.base_rtt_us.is_some() { at("base_rtt_us") } else { "topology".to_owned() };
+        let message = format_args!("a base round trip of {} us; MRC knows at most 1e6 us", base_rtt_ns / 1000);
+        return Err(Problem::new(key, message));
+    }
+    let rate = match keys.cc_gbps {
+        Some(gbps) => rate_bps(at("cc_gbps"), gbps)?,
+        None => clos.host_link.rate_bps * u64::from(clos.planes),
+    };
+    if keys.cc == CcKey::Nscc && rate > 10_000_000_000_000 {
+        let message = format_args!(
+            "{} Gb/s over all planes; NSCC reckons with at most 10000: set transport.mrc.cc_gbps",
+            rate / 1_000_000_000
+        );
+        return Err(Problem::new("topology.host_gbps", message));
+    }
+    let trimming = keys.trimming.unwrap_or(scenario.queue.trim);
+    let base_rtt = u32::try_from(base_rtt_ns).unwrap_or(u32::MAX);
+    let window = (rate as f64 * base_rtt_ns as f64 / 8e9 * 1.5).min(4e9) as u32;
+    let window = keys.cc_window_bytes.unwrap_or(window).max(1);
+    let target_ns = match keys.cc_target_us {
+        Some(us) => short(&at("cc_target_us"), us)?,
+        None if trimming => base_rtt_ns * 3 / 4,
+        None => base_rtt_ns,
+    };
+    let cc = match keys.cc {
+        CcKey::None => CcConfig::None,
+        CcKey::Fixed => CcConfig::Fixed { window_bytes: window },
+        CcKey::Nscc => CcConfig::Nscc(NsccConfig {
+            target_delay_ns: target_ns as u32,
+            max_cwnd_bytes: window,
+            ..nscc(keys, NsccConfig::new(rate, base_rtt, trimming))?
+        }),
+    };
+    let base = RetryConfig { timeout: 1, linear: keys.linear_retries, exponential: keys.exponential_retries };
+    let rto_ns = match keys.rto_us {
+        Some(us) => nanos(at("rto_us"), us)?,
+        None => 10 * base_rtt_ns,
+    };
+    let timeout = (1..=24).find(|&timeout| RetryConfig { timeout, ..base }.t0_ns() >= Some(rto_ns));
+    let timeout = timeout.ok_or_else(|| Problem::new(at("rto_us"), "at most 17.1 s"))?;
+    let window_packets = window.div_ceil(u32::from(keys.mtu)).clamp(3, 16_384) as u16;
+    let reorder_packets = keys.reorder_packets.unwrap_or(window_packets);
+    let packets = keys.window_packets.unwrap_or_else(|| {
+        let two_windows = (2 * u64::from(window)).div_ceil(u64::from(keys.mtu));
+        (two_windows.div_ceil(128).next_power_of_two() * 128).clamp(128, 16_384) as u32
+    });
+    if !packets.is_multiple_of(128) || !(packets / 128).is_power_of_two() || packets > 16_384 {
+        let message = format_args!("{packets}: 128 times a power of two, up to 16384");
+        return Err(Problem::new(at("window_packets"), message));
+    }
+    let wire = match (keys.data_overhead_bytes, keys.control_packet_bytes) {
+        (None, None) => None,
+        (Some(data_overhead), Some(control)) => {
+            for (key, bytes) in [("data_overhead_bytes", data_overhead), ("control_packet_bytes", control)] {
+                if !(1..=65_536).contains(&bytes) {
+                    return Err(Problem::new(at(key), format_args!("{bytes}: allowed are 1 to 65536")));
+                }
+            }
+            Some(WireSizes { data_overhead, control })
+        }
+        (Some(_), None) => return Err(Problem::new(at("data_overhead_bytes"), "needs control_packet_bytes beside it")),
+        (None, Some(_)) => return Err(Problem::new(at("control_packet_bytes"), "needs data_overhead_bytes beside it")),
+    };
+    Ok(MrcSettings {
+        qps: keys.qps,
+        mtu: keys.mtu,
+        mpr: (packets / 128) as u8,
+        paths: paths(scenario)?,
+        paths_per_plane: keys.paths_per_plane,
+        selector: selector(keys),
+        trimming,
+        retry: RetryConfig { timeout, ..base },
+        base_rtt_ns,
+        target_delay_ns: target_ns,
+        send_queue: keys.send_queue as usize,
+        reorder_delay_ns: short(&at("reorder_delay_us"), keys.reorder_delay_us)?,
+        probe_rate_limit_ns: nanos(at("probe_rate_limit_us"), keys.probe_rate_limit_us)?,
+        keepalive_ns: nanos(at("keepalive_us"), keys.keepalive_us)?,
+        tail_probe_ns: short(&at("tail_probe_us"), keys.tail_probe_us)?,
+        reorder: (reorder_packets, (keys.reorder_windows * 256.0) as u16),
+        endpoint: EndpointConfig {
+            cc,
+            sack_gen_threshold: keys.sack_bytes.unwrap_or_else(|| match keys.cc {
+                CcKey::None => EndpointConfig::default().sack_gen_threshold,
+                _ => EndpointConfig::default().sack_gen_threshold.min((window / keys.qps / 8).max(1)),
+            }),
+            always_skip_after: keys.always_skip_after,
+            timestamps: keys.timestamps,
+            complete_on_sack: keys.complete_on_sack,
+            retry_strict: keys.retry_strict,
+            oor_silent: keys.oor_silent,
+            answers_on_silent_planes: keys.answers_on_silent_planes,
+            ctl_ect: keys.control_ect,
+            endpoint_rate_limit: keys.answers_per_second,
+            ev_probe_rate_limit: keys.ev_probes_per_second,
+            share_bad_evs: keys.share_bad_evs,
+            endpoint_svc_time: keys.probe_service_time,
+            port_update_rto_ns: nanos(at("port_update_rto_us"), keys.port_update_rto_us)?.max(1),
+            port_update_on_rts: keys.port_update_on_start,
+            events: EventMask::NONE,
+            ..EndpointConfig::default()
+        },
+        wire,
+    })
+}
+
+/// A time that the engine's rules about losses and delays know.
+fn short(key: &str, us: f64) -> Result<u64, Problem> {
+    match nanos(key, us)? {
+        ns if ns <= LONGEST_NS => Ok(ns),
+        _ => Err(Problem::new(key, format_args!("{us} us: at most 1e6 us"))),
+    }
+}
+
+/// NSCC's parameters on top of `base`, whose zeros stand for defaults.
+fn nscc(keys: &MrcKeys, base: NsccConfig) -> Result<NsccConfig, Problem> {
+    let at = |key: &str| format!("transport.mrc.{key}");
+    let bytes = |key: &str, value: Option<u32>| match value {
+        Some(0) => Err(Problem::new(at(key), "0: at least 1 byte")),
+        value => Ok(value.unwrap_or(0)),
+    };
+    let ns = |key: &str, us: Option<f64>| match us.map(|us| short(&at(key), us)).transpose()? {
+        Some(0) => Err(Problem::new(at(key), "0: at least 0.001 us")),
+        ns => Ok(ns.unwrap_or(0) as u32),
+    };
+    let fraction = |key: &str, value: Option<f64>, most: f64| match value {
+        None => Ok(0),
+        // Its least, in the engine's fixed point, is not 0.
+        Some(value) if value >= 1e-4 && value <= most => Ok((value * 65_536.0) as u32),
+        Some(value) => Err(Problem::new(at(key), format_args!("{value}: allowed are 0.0001 to {most}"))),
+    };
+    if keys.cc_quick_adapt_gate > 31 {
+        let message = format_args!("{}: allowed are 0 to 31", keys.cc_quick_adapt_gate);
+        return Err(Problem::new(at("cc_quick_adapt_gate"), message));
+    }
+    Ok(NsccConfig {
+        fi_bytes: bytes("cc_fair_increase_bytes", keys.cc_fair_increase_bytes)?,
+        eta_bytes: bytes("cc_fixed_increase_bytes", keys.cc_fixed_increase_bytes)?,
+        fi_scale_q16: fraction("cc_fast_increase", keys.cc_fast_increase, 16.0)?,
+        gamma_q16: fraction("cc_decrease", keys.cc_decrease, 16.0)?,
+        max_md_jump_q16: fraction("cc_decrease_least", keys.cc_decrease_least, 1.0)?,
+        adjust_bytes: bytes("cc_adjust_bytes", keys.cc_adjust_bytes)?,
+        adjust_period_ns: ns("cc_adjust_us", keys.cc_adjust_us)?,
+        clear_delay_ns: ns("cc_clear_us", keys.cc_clear_us)?,
+        qa_gate: keys.cc_quick_adapt_gate,
+        qa_threshold_ns: ns("cc_quick_adapt_us", keys.cc_quick_adapt_us)?,
+        disable_qa: !keys.cc_quick_adapt,
+        disable_rtt_probe: !keys.cc_rtt_probe,
+        avg_weight_q16: (probability(at("cc_delay_weight"), keys.cc_delay_weight)? * 65_536.0) as u32,
+        ..base
+    })
+}
+
+fn selector(keys: &MrcKeys) -> Option<Selector> {
+    match keys.selector {
+        SelectorKey::Spray => Some(Selector::Spray),
+        SelectorKey::Oblivious => Some(Selector::Oblivious),
+        SelectorKey::Single => None,
+        SelectorKey::Hopper => Some(Selector::Hopper(HopperConfig {
+            alpha_percent: keys.hopper_alpha_percent,
+            th_probe_percent: keys.hopper_probe_percent,
+            th_cong_percent: keys.hopper_congested_percent,
+            ttl_probe_percent: keys.hopper_ttl_percent,
+            delta_rtt_percent: keys.hopper_better_percent,
+            switch_delay_percent: keys.hopper_pause_percent,
+            switch_delay_max_percent: keys.hopper_pause_max_percent,
+            move_on_loss: keys.hopper_move_on_loss,
+            ..HopperConfig::DEFAULT
+        })),
+        SelectorKey::FlowBender => Some(Selector::FlowBender(FlowBenderConfig {
+            threshold_permille: keys.flow_bender_permille,
+            epochs: keys.flow_bender_epochs,
+            ..FlowBenderConfig::DEFAULT
+        })),
+    }
+}
+
+fn paths(scenario: &Scenario) -> Result<PathConfig, Problem> {
+    let keys = &scenario.transport.mrc;
+    Ok(PathConfig {
+        active: keys.active_evs,
+        backup: keys.backup_evs,
+        ev_min_active: keys.ev_min_active,
+        probe_interval_ns: nanos("transport.mrc.probe_interval_us", keys.probe_interval_us)?,
+        resurrect_probes: keys.resurrect_probes,
+        bad_probes_outstanding: keys.bad_probes_outstanding,
+        skip_mode: match keys.skip_us {
+            None => SkipMode::Rotation,
+            Some(us) => SkipMode::Time { ns: nanos("transport.mrc.skip_us", us)? },
+        },
+        loss_ev_action: match keys.loss_action {
+            LossActionKey::ByTrimming => LossEvAction::ByTrimming,
+            LossActionKey::AssumedBad => LossEvAction::AssumedBad,
+            LossActionKey::Skip => LossEvAction::Skip,
+        },
+        loss_streak: keys.loss_streak,
+        plane_lead: keys.plane_lead,
+        last_resort: keys.last_resort,
+        ..PathConfig::DEFAULT
+    })
+}
