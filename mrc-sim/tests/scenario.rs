@@ -261,6 +261,13 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("[[workload]]\nto = 4\n", "test.toml:2: workload[0].to: ", "hosts are 0 to 3"),
         ("[[workload]]\nkind = \"incast\"\nstagger_us = 9e11\n", "test.toml:3: workload[0].stagger_us: ", "beyond"),
         ("[[workload]]\nkind = \"all-reduce\"\nbytes = 99999999999\n", "test.toml:1: workload: ", "or channels"),
+        (
+            "[[workload]]\nkind = \"permutation\"\nmessages = 134217728\n",
+            "test.toml:3: workload[0].messages: ",
+            "536870912 messages; at most 134217728",
+        ),
+        ("[[workload]]\nmessages = 4294967295\n", "test.toml:2: workload[0].messages: ", "at most 134217728"),
+        ("[[workload]]\nkind = \"poisson\"\nflows = 4294967295\n", "test.toml:3: workload[0].flows: ", "at most"),
         ("[[workload]]\nkind = \"incast\"\nfan_in = 4\n", "test.toml:3: workload[0].fan_in: ", "3 senders"),
         (
             "[[workload]]\nkind = \"all-reduce\"\niterations = 99999999\n",

@@ -45,6 +45,9 @@ pub enum TransportSettings {
 /// Latest time of a scenario, in nanoseconds: 1e12 us.
 pub(super) const LATEST_NS: u64 = 1_000_000_000_000_000;
 
+/// Memory that a message takes in a run, in bytes.
+pub(super) const MESSAGE_BYTES: u64 = 128;
+
 /// Microseconds as nanoseconds; the key's name for the error.
 pub(super) fn nanos(key: impl Into<String>, us: f64) -> Result<u64, Problem> {
     if us.is_finite() && (0.0..=1e12).contains(&us) {
@@ -135,7 +138,7 @@ impl Built {
             }
         };
         let qps = 2 * pairs.len() as u64 * u64::from(per_pair);
-        let need = hosts + self.plan.messages.len() as u64 * 128 + u64::from(self.clos.links()) * 512;
+        let need = hosts + self.plan.messages.len() as u64 * MESSAGE_BYTES + u64::from(self.clos.links()) * 512;
         let have = available_memory();
         if need > have {
             let (need, have) = (need >> 20, have >> 20);
@@ -148,7 +151,7 @@ impl Built {
 }
 
 /// Bytes that this machine, or the container this is in, could give to a run; 16 GiB where it does not say.
-fn available_memory() -> u64 {
+pub(super) fn available_memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());

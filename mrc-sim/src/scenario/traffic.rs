@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mrc_core::Rng;
 
-use super::build::{LATEST_NS, nanos};
+use super::build::{LATEST_NS, MESSAGE_BYTES, available_memory, nanos};
 use super::{Problem, Scenario, WorkloadKeys, WorkloadKind};
 use crate::fabric::Clos;
 use crate::workload::{Collective, Group, Message, Pairs, Plan, Poisson, Ring, SizeDistribution, Stream};
@@ -187,14 +187,28 @@ impl Part<'_> {
     fn stream(&self) -> Result<Stream, Problem> {
         let messages = self.keys.messages.unwrap_or(1);
         let depth = self.keys.depth.unwrap_or(2);
-        if messages == 0 || u64::from(messages) > Plan::MAX_MESSAGES {
-            return Err(self.problem("messages", format_args!("{messages}: 1 to {}", Plan::MAX_MESSAGES)));
+        if messages == 0 {
+            return Err(self.problem("messages", "0: at least 1"));
         }
         if depth == 0 {
             return Err(self.problem("depth", "0: at least 1"));
         }
         let start_ns = self.ns("start_us", self.keys.start_us)?;
         Ok(Stream { bytes: self.bytes(1 << 20)?, messages, depth, start_ns })
+    }
+
+    /// Refuses so many more messages where they have no room, before they take any.
+    fn room(&self, plan: &Plan, key: &str, more: u64) -> Result<(), Problem> {
+        let all = more.saturating_add(plan.messages.len() as u64);
+        let (fit, most) = (available_memory() / MESSAGE_BYTES, Plan::MAX_MESSAGES);
+        if all > most {
+            return Err(self.problem(key, format_args!("{all} messages; at most {most}")));
+        }
+        if all > fit {
+            let message = format_args!("{all} messages; at most {fit} fit into the memory that is free");
+            return Err(self.problem(key, message));
+        }
+        Ok(())
     }
 
     /// First host and number of hosts that take part.
@@ -230,15 +244,18 @@ impl Part<'_> {
                 if from == to {
                     return Err(self.problem("to", format_args!("{to}: a host does not send to itself")));
                 }
+                let both = keys.bidirectional == Some(true);
+                self.room(plan, "messages", u64::from(stream.messages) * if both { 2 } else { 1 })?;
                 let group = plan.group(Group::flows(self.name()));
                 stream.add(plan, group, from, to);
-                if keys.bidirectional == Some(true) {
+                if both {
                     stream.add(plan, group, to, from);
                 }
             }
             WorkloadKind::Permutation => {
                 let stream = self.stream()?;
                 let (first, hosts) = self.range(2, 1)?;
+                self.room(plan, "messages", u64::from(stream.messages) * u64::from(hosts))?;
                 let other_leaf = keys.other_leaf.unwrap_or(true);
                 let per_leaf = if other_leaf { self.clos.hosts_per_t0() } else { 1 };
                 let pairs = Pairs::permutation(first, hosts, per_leaf, self.rng);
@@ -275,6 +292,7 @@ impl Part<'_> {
             let message = format_args!("{fan_in}: from host {first} on there are {there} senders beside host {to}");
             return Err(self.problem("fan_in", message));
         }
+        self.room(plan, "messages", u64::from(stream.messages) * u64::from(fan_in))?;
         let stagger = self.ns("stagger_us", keys.stagger_us)?;
         if stagger.checked_mul(fan_in.into()).is_none_or(|ns| ns > LATEST_NS) {
             return Err(self.problem("stagger_us", format_args!("{fan_in} of them reach beyond 1e12 us")));
@@ -319,9 +337,7 @@ impl Part<'_> {
         let ring =
             Ring { first, stride, ranks, interleave, channels, concurrency, bytes, iterations, compute_ns, skew_ns };
         let messages = collective.messages(&ring);
-        if messages > Plan::MAX_MESSAGES {
-            return Err(self.problem("iterations", format_args!("{messages} messages; at most {}", Plan::MAX_MESSAGES)));
-        }
+        self.room(plan, "iterations", messages)?;
         let iterations = if self.extent == Extent::Whole { iterations } else { 1 };
         let ring = Ring { iterations, ..ring };
         let name = keys.name.as_deref().unwrap_or(keys.kind.name());
@@ -339,9 +355,10 @@ impl Part<'_> {
             return Err(self.problem("load", format_args!("{load}: above 0, up to 10")));
         }
         let flows = keys.flows.unwrap_or(1000);
-        if flows == 0 || u64::from(flows) > Plan::MAX_MESSAGES {
-            return Err(self.problem("flows", format_args!("{flows}: 1 to {}", Plan::MAX_MESSAGES)));
+        if flows == 0 {
+            return Err(self.problem("flows", "0: at least 1"));
         }
+        self.room(plan, "flows", flows.into())?;
         let rate = self.clos.host_link.rate_bps as f64 * f64::from(self.clos.planes) * f64::from(hosts) * load;
         let interval_ns = sizes.mean() * 8e9 / rate;
         let group = plan.group(Group::flows(self.name()));
