@@ -246,8 +246,9 @@ const STYLE: &str = "
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
-table { border-collapse: collapse; margin: 0.8rem 0; font-size: 0.8rem; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
-th, td { padding: 0.2rem 0.6rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+table { border-collapse: collapse; margin: 0.8rem 0; font-size: 0.75rem; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
+th, td { padding: 0.2rem 0.4rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; }
 figure { margin: 1rem 0; break-inside: avoid; } figcaption { color: #555; font-size: 0.9em; }
 .bad { color: #b00; font-weight: 600; }
