@@ -34,6 +34,11 @@ fn output_that_cannot_be_written_is_an_error() {
         assert!(says.contains("cannot write to standard output") && !says.contains("panicked"), "{args:?}: {says}");
     }
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/parity/one-flow.toml");
+    // Lines of a trace would spoil the JSON.
+    let both =
+        Command::new(env!("CARGO_BIN_EXE_mrc")).args(["sim", "run", scenario, "--trace", "--json"]).output().unwrap();
+    assert!(!both.status.success() && both.stdout.is_empty());
+    assert!(String::from_utf8_lossy(&both.stderr).contains("give --json a file"));
     let run = ["sim", "run", scenario, "--quiet", "--json", "/dev/full"];
     let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(run).output().unwrap();
     let says = String::from_utf8_lossy(&out.stderr);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::demo::Interrupt;
 use crate::out::outln;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_lab::{CapturedPacket, write_pcapng};
 use mrc_sim::Captured;
@@ -103,6 +103,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
+    ensure!(!(args.trace && json_on_stdout), "--trace and --json both need standard output: give --json a file");
     let built = scenario::load(&args.file, &args.set, args.seed)?;
     let first_link = || {
         let host = built.plan.messages.first().map_or(0, |message| message.src);
