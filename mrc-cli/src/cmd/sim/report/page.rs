@@ -44,8 +44,8 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
             for (y, short, value) in trends {
                 for (panel, lines) in panels(trend(runs, sweep, axis, value)) {
                     let axes = Axes { x: name, y, log_x: wide(&lines) };
-                    let id =
-                        format!("sweep-{name}-{short}{}", panel.map(|panel| format!("-{panel}")).unwrap_or_default());
+                    let tail = panel.as_ref().map(|panel| format!("-{}", panel.replace(' ', "-"))).unwrap_or_default();
+                    let id = format!("sweep-{name}-{short}{tail}");
                     let caption = match panel {
                         Some(panel) => format!("{panel}. Mean over the seeds; x: {name}."),
                         None => format!("Mean over the seeds; x: {name}."),
@@ -158,17 +158,12 @@ fn cdf(run: &Run, group: Option<usize>) -> Line {
     Line::new(name, points)
 }
 
-/// One line of a trend: its labels on the other axes, and the line.
-type Labelled<'a> = (Vec<&'a str>, Line);
+/// One line of a trend: its names on the other axes, and its points.
+type Named = (Vec<String>, Vec<(f64, f64)>);
 
 /// A value over one axis of a sweep whose labels are numbers, one line for each combination of the other axes, the mean
 /// over the seeds. Names have no place on an axis: those of other axes tell the lines apart.
-fn trend<'a>(
-    runs: &[Run],
-    sweep: &'a Manifest,
-    axis: usize,
-    value: &dyn Fn(&Results) -> Option<f64>,
-) -> Vec<Labelled<'a>> {
+fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -> Option<f64>) -> Vec<Named> {
     let name = &sweep.axes[axis];
     let others: Vec<&String> = sweep.axes.iter().filter(|other| *other != name).collect();
     // Runs of a sweep come in the order of its axes: lines keep it.
@@ -193,46 +188,45 @@ fn trend<'a>(
         Ok(_) => format!("{other} {label}"),
         Err(_) => label.to_owned(),
     };
-    let line = |(labels, points): (Vec<&'a str>, BTreeMap<u64, (f64, u32)>)| {
-        let names: Vec<String> = others.iter().zip(&labels).map(|(other, label)| named(other, label)).collect();
+    let line = |(labels, points): (Vec<&str>, BTreeMap<u64, (f64, u32)>)| {
+        let names = others.iter().zip(labels).map(|(other, label)| named(other, label)).collect();
         let mean = |(x, (sum, count)): (u64, (f64, u32))| (f64::from_bits(x), sum / f64::from(count));
-        let line = Line::new(names.join(", "), points.into_iter().map(mean).collect());
-        (labels, line)
+        (names, points.into_iter().map(mean).collect())
     };
     order.into_iter().zip(sums).map(line).collect()
 }
 
-/// Spreads lines over plots: with more than a plot can hold, one plot for each label of the first axis. Where two axes
+/// Spreads lines over plots: with more than a plot can hold, one plot for each name of the first axis. Where two axes
 /// remain, the first gives the colour and the second the dashes.
-fn panels(lines: Vec<Labelled<'_>>) -> Vec<(Option<&str>, Vec<Line>)> {
-    let split = lines.len() > MOST_LINES && lines.iter().all(|(labels, _)| labels.len() > 1);
-    let mut panels: Vec<(Option<&str>, Vec<Labelled<'_>>)> = Vec::new();
-    for (mut labels, line) in lines {
-        let panel = split.then(|| labels.remove(0));
+fn panels(lines: Vec<Named>) -> Vec<(Option<String>, Vec<Line>)> {
+    let split = lines.len() > MOST_LINES && lines.iter().all(|(names, _)| names.len() > 1);
+    let mut panels: Vec<(Option<String>, Vec<Named>)> = Vec::new();
+    for (mut names, points) in lines {
+        let panel = split.then(|| names.remove(0));
         match panels.iter_mut().find(|(known, _)| *known == panel) {
-            Some((_, lines)) => lines.push((labels, line)),
-            None => panels.push((panel, vec![(labels, line)])),
+            Some((_, lines)) => lines.push((names, points)),
+            None => panels.push((panel, vec![(names, points)])),
         }
     }
     panels.into_iter().map(|(panel, lines)| (panel, looks(lines))).collect()
 }
 
-fn looks<'a>(lines: Vec<Labelled<'a>>) -> Vec<Line> {
-    fn nth<'b>(known: &mut Vec<&'b str>, label: &'b str) -> usize {
-        known.iter().position(|other| *other == label).unwrap_or_else(|| {
-            known.push(label);
+fn looks(lines: Vec<Named>) -> Vec<Line> {
+    let nth = |known: &mut Vec<String>, name: &String| {
+        known.iter().position(|other| other == name).unwrap_or_else(|| {
+            known.push(name.clone());
             known.len() - 1
         })
-    }
-    let (mut colours, mut dashes) = (Vec::new(), Vec::new());
-    let draw = |(labels, line): Labelled<'a>| match labels[..] {
-        [first, second] => {
-            Line { look: Some(Look { colour: nth(&mut colours, first), dashes: nth(&mut dashes, second) }), ..line }
-        }
-        _ => line,
     };
-    let drawn: Vec<Line> = lines.into_iter().map(draw).collect();
-    drawn.into_iter().take(2 * MOST_LINES).collect()
+    let (mut colours, mut dashes) = (Vec::new(), Vec::new());
+    let mut draw = |(names, points): Named| {
+        let look = match &names[..] {
+            [first, second] => Some(Look { colour: nth(&mut colours, first), dashes: nth(&mut dashes, second) }),
+            _ => None,
+        };
+        Line { look, ..Line::new(names.join(", "), points) }
+    };
+    lines.into_iter().take(2 * MOST_LINES).map(&mut draw).collect()
 }
 
 /// Whether the x values span more than a decade and a half.
@@ -454,27 +448,26 @@ mod tests {
         let seen = std::cell::Cell::new(0.0);
         let value = |_: &Results| Some(seen.replace(seen.get() + 1.0));
         let lines = trend(&runs, &sweep, 0, &value);
-        let names: Vec<&str> = lines.iter().map(|(_, line)| line.name.as_str()).collect();
-        assert_eq!(names, ["x", "y"]);
-        assert_eq!(lines[0].1.points, [(2.0, 1.5), (16.0, 0.0)]);
-        assert_eq!(lines[1].1.points, [(2.0, 3.0)]);
+        assert_eq!(lines[0], (vec!["x".to_owned()], vec![(2.0, 1.5), (16.0, 0.0)]));
+        assert_eq!(lines[1], (vec!["y".to_owned()], vec![(2.0, 3.0)]));
         assert!(trend(&runs, &sweep, 1, &value).is_empty(), "names are no axis");
         assert!(trend(&runs, &sweep, 0, &|_| None).is_empty(), "no run has such a value");
     }
 
     #[test]
     fn many_lines_are_spread_over_plots_and_keep_their_looks() {
-        let line = |labels: [&'static str; 3]| (labels.to_vec(), Line::new(labels.join(" "), vec![(1.0, 1.0)]));
+        let named = |names: &[&str]| (names.iter().map(|&name| name.to_owned()).collect(), vec![(1.0, 1.0)]);
         let all = ["ring", "mesh"]
             .into_iter()
             .flat_map(|a| ["mrc", "roce"].into_iter().flat_map(move |b| ["0", "0.1", "1"].map(|c| [a, b, c])));
-        let plots = panels(all.map(line).collect());
-        let names: Vec<_> = plots.iter().map(|(panel, lines)| (panel.unwrap(), lines.len())).collect();
-        assert_eq!(names, [("ring", 6), ("mesh", 6)]);
+        let plots = panels(all.map(|names| named(&names)).collect());
+        let names: Vec<_> = plots.iter().map(|(panel, lines)| (panel.as_deref(), lines.len())).collect();
+        assert_eq!(names, [(Some("ring"), 6), (Some("mesh"), 6)]);
+        assert_eq!(plots[1].1[4].name, "roce, 0.1");
         let looks: Vec<_> = plots[1].1.iter().map(|line| line.look.map(|look| (look.colour, look.dashes))).collect();
         assert_eq!(looks, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)].map(Some));
-        let few = panels(vec![(vec!["a"], Line::new("a", Vec::new())), (vec!["b"], Line::new("b", Vec::new()))]);
-        assert_eq!((few.len(), few[0].0, few[0].1.len()), (1, None, 2));
+        let few = panels(vec![named(&["a"]), named(&["b"])]);
+        assert_eq!((few.len(), few[0].0.as_ref(), few[0].1.len()), (1, None, 2));
         assert_eq!(few[0].1[0].look, None, "one axis: a colour each");
     }
 
