@@ -7,6 +7,7 @@ mod conform;
 mod congestion;
 mod demo;
 mod handshake;
+mod interrupt;
 mod load;
 mod out;
 mod selector;

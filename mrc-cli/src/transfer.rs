@@ -6,7 +6,8 @@ use anyhow::Context as _;
 use mrc_lab::Fabric;
 use mrc_verbs_shim::{Completion, QpAddress, Status, WriteWr};
 
-use crate::demo::{Bins, Interrupt, MESSAGE, fill};
+use crate::demo::{Bins, MESSAGE, fill};
+use crate::interrupt::Interrupt;
 use crate::session::{DeviceArgs, Session, lab_host};
 
 /// Queue pairs.

@@ -10,7 +10,7 @@ use mrc_lab::{Fabric, Impairment, LabError, PortCounters, PortReport, Shape, Vir
 use mrc_verbs_shim::QpState;
 use serde::Serialize;
 
-use crate::demo::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::session::DeviceArgs;
 use crate::transfer::Transfer;
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::demo::{self, Interrupt, Report, Story};
+use crate::demo::{self, Report, Story};
+use crate::interrupt::Interrupt;
 use crate::out::outln;
 
 /// Arguments of `mrc demo`.

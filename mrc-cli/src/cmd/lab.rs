@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate, parse_size};
 
-use crate::demo::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::out::{out, outln};
 use crate::session::lab_host;
 use crate::trial;

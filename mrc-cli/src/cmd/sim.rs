@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::demo::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::out::outln;
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};

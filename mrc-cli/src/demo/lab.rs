@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use mrc_lab::{Capture, CapturedPacket, Fabric, Shape, write_pcapng};
 
-use super::{Interrupt, LINK, PlaneBytes, Report, Story};
+use super::{LINK, PlaneBytes, Report, Story};
+use crate::interrupt::Interrupt;
 use crate::session::DeviceArgs;
 use crate::transfer::Transfer;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use mrc_lab::{CapturedPacket, write_pcapng};
 use mrc_sim::demo::{self, DemoConfig, Sample};
 
-use super::{Bins, Interrupt, PlaneBytes, Report, Story};
+use super::{Bins, PlaneBytes, Report, Story};
+use crate::interrupt::Interrupt;
 
 /// Runs the story. It takes a few real seconds; Ctrl-C ends the program, there is nothing to clean up.
 pub fn run(story: &Story, interrupt: &Interrupt) -> anyhow::Result<Report> {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::demo::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::out::outln;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
