@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mrc_sim::run::{Options, Outcome, Results, RunError, run};
+use mrc_sim::run::{GroupReport, Options, Outcome, Results, RunError, run};
 use mrc_sim::scenario::{Built, ScenarioError, load, load_str};
 
 fn built(text: &str) -> Built {
@@ -141,6 +141,25 @@ fn every_knob_of_the_engine_reaches_it() {
         silent.extend((run(&format!("{others}\n{knob}")) == run(others)).then_some(knob));
     }
     assert!(silent.is_empty(), "{silent:?} change nothing");
+}
+
+/// Skew is waiting, which bus bandwidth counts, and computation is not; the slowest message is the one of the maximum.
+#[test]
+fn bandwidth_leaves_out_computation_alone_and_the_slowest_are_named() {
+    let run = |keys: &str| {
+        let text = format!("[[workload]]\nkind = \"all-to-all\"\nbytes = 800000\niterations = 4\n{keys}\n");
+        results(&text).groups.remove(0)
+    };
+    let (plain, computing, skewed) = (run(""), run("compute_us = 500"), run("skew_us = 500"));
+    let bus = |group: &GroupReport| group.bus_gbit_per_s.unwrap();
+    assert!((bus(&computing) / bus(&plain) - 1.0).abs() < 0.05, "{} and {}", bus(&computing), bus(&plain));
+    assert!(bus(&skewed) < 0.5 * bus(&plain), "{} and {}", bus(&skewed), bus(&plain));
+    // All repetitions over all their time: the mean of equal amounts is harmonic.
+    let harmonic = 4.0 / plain.iterations.iter().map(|it| 1.0 / it.bus_gbit_per_s).sum::<f64>();
+    assert!((bus(&plain) / harmonic - 1.0).abs() < 1e-3, "{} and {harmonic}", bus(&plain));
+    let slowest: Vec<f64> = skewed.slowest.iter().map(|message| message.fct_us).collect();
+    assert_eq!((slowest.len(), slowest[0]), (8, skewed.fct_us.max));
+    assert!(slowest.is_sorted_by(|a, b| a >= b) && slowest[7] >= skewed.fct_us.p50, "{slowest:?}");
 }
 
 #[test]

@@ -340,8 +340,8 @@ impl Part<'_> {
         self.room(plan, "iterations", messages)?;
         let iterations = if self.extent == Extent::Whole { iterations } else { 1 };
         let ring = Ring { iterations, ..ring };
-        let name = keys.name.as_deref().unwrap_or(keys.kind.name());
-        collective.add(plan, name, &ring, self.rng);
+        let name = self.name().to_owned();
+        collective.add(plan, &name, &ring, self.rng);
         Ok(())
     }
 
