@@ -12,7 +12,8 @@ pub(crate) const WIDTH: usize = 16;
 const LEAVES: usize = 8;
 const HOSTS: usize = WIDTH * LEAVES;
 const US: u64 = 1_000_000;
-const PACKETS: u32 = 490;
+/// In a message.
+pub(crate) const PACKETS: u32 = 490;
 const FULL: u32 = 4_150;
 const LAST: u32 = 2_000_000 - 489 * 4_086 + 64;
 const HEADER: u32 = 64;
