@@ -1,40 +1,29 @@
-//! Ctrl-C and SIGTERM as a flag, for commands that have something to put in order or to write before they end.
+//! Ctrl-C and SIGTERM for commands that have something to put in order or to write before they end. One rule for all of
+//! them: the first signal ends the work and keeps what there is, a second one ends the program at once; both exit with
+//! [`EXIT_CODE`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Ctrl-C, turned into a flag so that everything is removed in order.
+/// Exit code of what Ctrl-C or SIGTERM ended.
+pub const EXIT_CODE: u8 = 130;
+
+/// `timeout` and batch systems send their signal to the program and to its group: what comes this soon is still the first.
+const SAME: Duration = Duration::from_secs(1);
+
+/// A flag that the first signal sets.
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Catches SIGINT and SIGTERM; a second one ends the program at once.
+    /// Catches SIGINT and SIGTERM from now on.
     pub fn install() -> anyhow::Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
-            signal_hook::flag::register(signal, Arc::clone(&flag))?;
-        }
-        Ok(Self(flag))
-    }
-
-    /// As [`Interrupt::install`], but only a second one that comes a second or more later ends the program at once:
-    /// `timeout` and batch systems send the same signal to the program and to its group.
-    pub fn patient() -> anyhow::Result<Self> {
-        let flag = Arc::new(AtomicBool::new(false));
-        let mut signals = Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
         let set = Arc::clone(&flag);
-        std::thread::spawn(move || {
-            let mut first: Option<Instant> = None;
-            for _ in signals.forever() {
-                set.store(true, Ordering::Relaxed);
-                if first.get_or_insert_with(Instant::now).elapsed() >= Duration::from_secs(1) {
-                    std::process::exit(130);
-                }
-            }
-        });
+        on_signal(move || set.store(true, Ordering::Relaxed))?;
         Ok(Self(flag))
     }
 
@@ -47,4 +36,18 @@ impl Interrupt {
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// Does `first`, on a thread of its own, when the first signal comes.
+pub fn on_signal(first: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        signals.forever().next();
+        first();
+        std::thread::sleep(SAME);
+        signals.pending().for_each(drop);
+        signals.forever().next();
+        std::process::exit(EXIT_CODE.into());
+    });
+    Ok(())
 }

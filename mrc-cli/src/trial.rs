@@ -187,11 +187,13 @@ pub fn run(each: Duration, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let mut transfer = Transfer::open(&fabric, &DeviceArgs { timeout: TIMEOUT, ..DeviceArgs::own_fabric(true) })?;
     let mut phases = Vec::new();
     for weather in Weather::ALL {
+        eprintln!("{} for {:.1} s", weather.name(), each.as_secs_f64());
+        let phase = phase(&mut transfer, &fabric, weather, each, interrupt)?;
+        // What was cut short says nothing of its weather.
         if interrupt.is_set() {
             break;
         }
-        eprintln!("{} for {:.1} s", weather.name(), each.as_secs_f64());
-        phases.push(phase(&mut transfer, &fabric, weather, each, interrupt)?);
+        phases.push(phase);
     }
     let mut qp_errors = 0;
     for qp in transfer.a.qps.iter().chain(&transfer.b.qps) {

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 
 /// Hours of work.
@@ -47,8 +48,8 @@ fn start(folder: &Path, args: &[&str]) -> Child {
     command.spawn().expect("mrc starts")
 }
 
-/// Sends a signal as soon as the program is ready for it.
-fn interrupt(mut child: Child, signal: Signal) -> Output {
+/// Waits until the program is ready for a signal.
+fn listening(child: &mut Child, signal: Signal) {
     let status = format!("/proc/{}/status", child.id());
     let since = Instant::now();
     let caught = || {
@@ -62,6 +63,11 @@ fn interrupt(mut child: Child, signal: Signal) -> Output {
         assert!(since.elapsed() < Duration::from_secs(60), "it never listened");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Sends a signal as soon as the program is ready for it.
+fn interrupt(mut child: Child, signal: Signal) -> Output {
+    listening(&mut child, signal);
     // Twice, as `timeout` does it: once to the program, once to its group.
     for _ in 0..2 {
         kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it is there");
@@ -80,6 +86,25 @@ fn a_run_that_is_interrupted_writes_what_it_has_and_says_so() {
     let results: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!((&results["interrupted"], &results["finished"]), (&true.into(), &false.into()));
     assert!(results["events"].as_u64() > Some(0) && results["flows"] == 800, "{results}");
+}
+
+#[test]
+fn a_second_signal_ends_a_run_at_once() {
+    let folder = folder("interrupt-twice", LONG);
+    // Nobody reads what it has to write, so that the first signal cannot end it.
+    nix::unistd::mkfifo(&folder.join("out.json"), Mode::S_IRWXU).expect("a pipe");
+    let mut child = start(&folder, &["sim", "run", "scenario.toml", "--json", "out.json"]);
+    listening(&mut child, Signal::SIGTERM);
+    let since = Instant::now();
+    let status = loop {
+        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).expect("it is there");
+        std::thread::sleep(Duration::from_millis(100));
+        if let Some(status) = child.try_wait().expect("a child") {
+            break status;
+        }
+        assert!(since.elapsed() < Duration::from_secs(60), "it goes on");
+    };
+    assert_eq!(status.code(), Some(130));
 }
 
 #[test]

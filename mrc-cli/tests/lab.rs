@@ -6,6 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use mrc_lab::{Fabric, Shape, skip};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 fn mrc(args: &[&str]) -> Command {
@@ -104,15 +106,10 @@ fn switches_that_lose_trim_mark_and_vanish_cost_no_byte() {
     assert!(output.status.success());
 }
 
-#[test]
-fn an_interrupted_demo_leaves_nothing() {
-    if skip("an_interrupted_demo_leaves_nothing") {
-        return;
-    }
-    let _alone = alone();
-    let out = folder("interrupted");
-    let child = spawn(&["demo", "--json", "--seconds", "60", "--mode", "lab", "--out", out.to_str().unwrap()]);
-    let prefix = format!("mrcdemo{}", child.id());
+/// Starts a command that builds a fabric of its own, interrupts it when it is under way and sees that the fabric is gone.
+fn interrupted(args: &[&str], prefix: &str) -> Output {
+    let child = spawn(args);
+    let prefix = format!("{prefix}{}", child.id());
     let exists = || {
         let names = std::fs::read_dir("/run/netns").into_iter().flatten().filter_map(|entry| entry.ok());
         names.filter(|name| name.file_name().to_string_lossy().starts_with(&prefix)).count()
@@ -122,10 +119,38 @@ fn an_interrupted_demo_leaves_nothing() {
         std::thread::sleep(Duration::from_millis(50));
     }
     std::thread::sleep(Duration::from_secs(1));
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
+    // Twice, as `timeout` does it: once to the program, once to its group.
+    for _ in 0..2 {
+        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    }
     let output = finish(child, Duration::from_secs(20));
     assert_eq!((output.status.code(), exists()), (Some(130), 0));
+    output
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing() {
+    if skip("an_interrupted_demo_leaves_nothing") {
+        return;
+    }
+    let _alone = alone();
+    let out = folder("interrupted");
+    interrupted(&["demo", "--json", "--seconds", "60", "--mode", "lab", "--out", out.to_str().unwrap()], "mrcdemo");
+}
+
+#[test]
+fn an_interrupted_trial_reports_the_phases_it_finished() {
+    let test = "an_interrupted_trial_reports_the_phases_it_finished";
+    if skip(test) {
+        return;
+    }
+    if let Err(missing) = mrc_lab::impair_requirements() {
+        let _ = std::io::stderr().write_all(format!("SKIP {test}: {missing}\n").as_bytes());
+        return;
+    }
+    let _alone = alone();
+    let report = json(&interrupted(&["lab", "trial", "--seconds", "60", "--json"], "mrctrial"));
+    assert_eq!((report["integrity"].as_str(), report["phases"].as_array().map(Vec::len)), (Some("ok"), Some(0)));
 }
 
 /// A fabric with a server on hB and a client on hA.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::demo::{self, Report, Story};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{self, Interrupt};
 use crate::out::outln;
 
 /// Arguments of `mrc demo`.
@@ -63,7 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let report = if lab { demo::lab::run(&story, &interrupt)? } else { demo::sim::run(&story, &interrupt)? };
     if interrupt.is_set() {
         eprintln!("interrupted: the fabric is removed");
-        return Ok(ExitCode::from(130));
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     demo::chart::draw(&report, &story)?;
     if args.json {

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate, parse_size};
 
-use crate::interrupt::Interrupt;
+use crate::interrupt::{self, Interrupt};
 use crate::out::{out, outln};
 use crate::session::lab_host;
 use crate::trial;
@@ -308,14 +308,14 @@ fn write_configurations(fabric: &Fabric) -> anyhow::Result<PathBuf> {
 fn run_trial(seconds: u64, json: bool) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::install()?;
     let report = trial::run(Duration::from_secs(seconds), &interrupt)?;
-    if interrupt.is_set() {
-        eprintln!("interrupted: the fabric is removed");
-        return Ok(ExitCode::from(130));
-    }
     if json {
         outln!("{}", serde_json::to_string(&report)?);
     } else {
         out!("{}", report.table());
+    }
+    if interrupt.is_set() {
+        eprintln!("interrupted after {} phases; the fabric is removed", report.phases.len());
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::interrupt::Interrupt;
+use crate::interrupt::{self, Interrupt};
 use crate::out::outln;
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,9 +22,6 @@ mod sweep;
 
 /// Header bytes of a captured packet.
 const SNAPLEN: u32 = 256;
-
-/// Exit code of what Ctrl-C or SIGTERM ended.
-const INTERRUPTED: u8 = 130;
 
 /// Arguments of `mrc sim`.
 #[derive(clap::Args)]
@@ -111,8 +108,8 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         built.clos.link_name(built.clos.host_link_id(0, host))
     };
     let capture = args.pcap.clone().or_else(|| args.trace.then(first_link));
-    // What was asked for is written even when the run is cut; a second Ctrl-C, a second later, ends it at once.
-    let interrupt = Interrupt::patient()?;
+    // What was asked for is written even when the run is cut.
+    let interrupt = Interrupt::install()?;
     let stop = Some(interrupt.flag());
     let options = Options { set: args.set.clone(), capture, capture_packets: args.packets, stop };
     let Outcome { results, capture } = with_progress(&built, &options, args.quiet)?;
@@ -151,7 +148,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     if results.interrupted {
         eprintln!("interrupted at {:.1} us: the results are of the time until then", results.end_us);
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     Ok(if results.failed == 0 && results.misplaced == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -6,7 +6,7 @@ use mrc_lab::{CapturedPacket, write_pcapng};
 use mrc_sim::demo::{self, DemoConfig, Sample};
 
 use super::{Bins, PlaneBytes, Report, Story};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{self, Interrupt};
 
 /// Runs the story. It takes a few real seconds; Ctrl-C ends the program, there is nothing to clean up.
 pub fn run(story: &Story, interrupt: &Interrupt) -> anyhow::Result<Report> {
@@ -33,7 +33,7 @@ pub fn run(story: &Story, interrupt: &Interrupt) -> anyhow::Result<Report> {
             last = sample.clone();
         }
         if interrupt.is_set() {
-            std::process::exit(130);
+            std::process::exit(interrupt::EXIT_CODE.into());
         }
     })?;
     let packets: Vec<CapturedPacket> = outcome

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::interrupt::Interrupt;
+use crate::interrupt::{self, Interrupt};
 use crate::out::outln;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -159,12 +159,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         None => (0..manifest.points.len()).collect(),
     };
-    let interrupt = Interrupt::patient()?;
+    let interrupt = Interrupt::install()?;
     let failures = run_points(args, &manifest, &scenario_file, &all, &interrupt)?;
     if interrupt.is_set() {
         let left = all.iter().filter(|&&n| !result_file(&args.out, &manifest.points[n]).exists()).count();
         eprintln!("interrupted with {left} of {} points left; the same command goes on from here", all.len());
-        return Ok(ExitCode::from(super::INTERRUPTED));
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     for (name, why) in &failures {
         eprintln!("{name}: {why}");
@@ -364,7 +364,7 @@ fn run_point(
     let _ = std::fs::remove_file(&part);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let output = wait(command.spawn().context("cannot start the run")?, interrupt)?;
-    if output.status.code() == Some(super::INTERRUPTED.into()) {
+    if output.status.code() == Some(interrupt::EXIT_CODE.into()) {
         let _ = std::fs::remove_file(&part);
         bail!("interrupted");
     }
