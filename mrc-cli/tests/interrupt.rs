@@ -119,11 +119,50 @@ fn a_sweep_that_is_interrupted_keeps_no_half_results() {
     assert_eq!(files.collect::<Vec<_>>(), ["sweep.json"]);
 }
 
+/// The processes that have this parent and still run.
+fn children(parent: u32) -> Vec<u32> {
+    let pids = std::fs::read_dir("/proc")
+        .expect("processes")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|&pid| stat(pid).is_some_and(|(state, of)| state != "Z" && of == parent)).collect()
+}
+
+/// State and parent of a process.
+fn stat(pid: u32) -> Option<(String, u32)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
+}
+
+#[test]
+fn the_runs_of_a_sweep_end_with_it_even_when_it_is_killed() {
+    let folder = folder("interrupt-killed", LONG);
+    let mut sweep = start(&folder, &["sim", "sweep", "sweep.toml", "-o", "out", "-j", "2"]);
+    let since = Instant::now();
+    let patient = || since.elapsed() < Duration::from_secs(60);
+    let mut runs = children(sweep.id());
+    while runs.len() < 2 && patient() {
+        std::thread::sleep(Duration::from_millis(2));
+        runs = children(sweep.id());
+    }
+    sweep.kill().expect("it is there");
+    sweep.wait().expect("its end");
+    let on = |&pid: &u32| stat(pid).is_some_and(|(state, _)| state != "Z" && state != "X");
+    while runs.iter().any(on) && patient() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let left: Vec<u32> = runs.iter().copied().filter(on).collect();
+    for &run in &left {
+        let _ = kill(Pid::from_raw(run.cast_signed()), Signal::SIGKILL);
+    }
+    assert_eq!((runs.len(), left.len()), (2, 0));
+}
+
 #[test]
 fn what_a_killed_attempt_left_is_not_taken_for_results() {
     let folder = folder("interrupt-stale", STUCK);
     std::fs::create_dir(folder.join("out")).expect("a folder");
-    std::fs::write(folder.join("out/seed1.json.part"), "{ half").expect("what a killed attempt left");
+    std::fs::write(folder.join("out/.seed1.json.1"), "{ half").expect("what a killed attempt left");
     let output = start(&folder, &["sim", "sweep", "sweep.toml", "-o", "out"]).wait_with_output().expect("its output");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");

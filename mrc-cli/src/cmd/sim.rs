@@ -14,6 +14,7 @@ use mrc_sim::Captured;
 use mrc_sim::run::{self, Distribution, Options, Outcome, Progress, Results};
 use mrc_sim::scenario::{self, Built, TransportSettings};
 use mrc_wire::icrc;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 mod bench;
 mod report;
@@ -85,6 +86,9 @@ struct RunArgs {
     /// No progress
     #[arg(long)]
     quiet: bool,
+    /// The process of the sweep that this run is a point of
+    #[arg(long, hide = true, value_name = "PID")]
+    sweep: Option<u32>,
 }
 
 /// Runs the command.
@@ -100,6 +104,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
+    if let Some(sweep) = args.sweep {
+        end_with(sweep)?;
+    }
     let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
     ensure!(!(args.trace && json_on_stdout), "--trace and --json both need standard output: give --json a file");
     let built = scenario::load(&args.file, &args.set, args.seed)?;
@@ -138,6 +145,8 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         eprintln!("{} packets of {link} in {}", packets.len(), path.display());
     }
     match &args.json {
+        // Half a point is no point of the sweep.
+        Some(_) if results.interrupted && args.sweep.is_some() => (),
         Some(path) if path == Path::new("-") => outln!("{}", serde_json::to_string(&results)?),
         Some(path) => {
             let text = serde_json::to_string_pretty(&results)?;
@@ -153,6 +162,14 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     Ok(if results.failed == 0 && results.misplaced == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Ends this process with that of its sweep, also if that is killed: the same sweep, started again, makes all points that
+/// have no results.
+fn end_with(sweep: u32) -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    ensure!(std::os::unix::process::parent_id() == sweep, "the sweep that started this run has ended");
+    Ok(())
+}
+
 /// The bytes of a packet that there are: all of them, with the trailer that closes them, when it has no payload.
 fn captured_bytes(packet: &Captured) -> Vec<u8> {
     let mut bytes = packet.header.clone();
@@ -165,14 +182,18 @@ fn captured_bytes(packet: &Captured) -> Vec<u8> {
     bytes
 }
 
-/// Writes a file whole or not at all: half of one would be taken for results.
+/// Writes a file whole or not at all: half of one would be taken for results, and two processes may write the same one.
 fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).or_else(|error| {
-        let regular = std::fs::metadata(path).is_ok_and(|file| file.is_file());
-        if regular {
-            let _ = std::fs::remove_file(path);
-        }
-        Err(error).with_context(|| format!("cannot write {}", path.display()))
+    let cannot = || format!("cannot write {}", path.display());
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return std::fs::write(path, text).with_context(cannot); // a pipe or a device stays what it is
+    }
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let part = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path)).or_else(|error| {
+        let _ = std::fs::remove_file(&part);
+        Err(error).with_context(cannot)
     })
 }
 
@@ -322,4 +343,27 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_never_written_into() {
+        let folder = std::env::temp_dir().join(format!("mrc-keep-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, old, link) = (folder.join("a.json"), folder.join("old"), folder.join("link"));
+        keep(&file, "old").unwrap();
+        std::fs::hard_link(&file, &old).unwrap();
+        std::os::unix::fs::symlink("a.json", &link).unwrap();
+        keep(&link, "new").unwrap();
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "old", "whoever reads the old one reads it to its end");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3, "nothing is left over");
+        assert!(keep(&folder, "").unwrap_err().to_string().starts_with("cannot write "));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -4,18 +4,15 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
-use std::time::Duration;
 
-use crate::interrupt::{self, Interrupt};
+use crate::interrupt;
 use crate::out::outln;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_sim::run::Results;
 use mrc_sim::scenario;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 /// What a sweep leaves in its folder beside the results: which points there are.
@@ -159,13 +156,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         None => (0..manifest.points.len()).collect(),
     };
-    let interrupt = Interrupt::install()?;
-    let failures = run_points(args, &manifest, &scenario_file, &all, &interrupt)?;
-    if interrupt.is_set() {
-        let left = all.iter().filter(|&&n| !result_file(&args.out, &manifest.points[n]).exists()).count();
-        eprintln!("interrupted with {left} of {} points left; the same command goes on from here", all.len());
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
-    }
+    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(all.len() as u64) } else { ProgressBar::hidden() };
+    bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {elapsed} {msg}").expect("valid"));
+    let files: Vec<PathBuf> = all.iter().map(|&n| result_file(&args.out, &manifest.points[n])).collect();
+    let shown = bar.clone();
+    interrupt::on_signal(move || {
+        shown.finish_and_clear();
+        let left = files.iter().filter(|file| !file.exists()).count();
+        eprintln!("interrupted with {left} of {} points left; the same command goes on from here", files.len());
+        // The runs under way end with this process.
+        std::process::exit(interrupt::EXIT_CODE.into());
+    })?;
+    let failures = run_points(args, &manifest, &scenario_file, &all, &bar)?;
     for (name, why) in &failures {
         eprintln!("{name}: {why}");
     }
@@ -305,26 +307,23 @@ fn run_points(
     manifest: &Manifest,
     scenario_file: &Path,
     points: &[usize],
-    interrupt: &Interrupt,
+    bar: &ProgressBar,
 ) -> anyhow::Result<Vec<(String, String)>> {
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     let missing = points.iter().map(|&n| &manifest.points[n]);
     let missing: Vec<&Point> = missing.filter(|point| !result_file(&args.out, point).exists()).collect();
     let done = points.len() - missing.len();
     let at_once = args.workers.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    let bar =
-        if std::io::stderr().is_terminal() { ProgressBar::new(points.len() as u64) } else { ProgressBar::hidden() };
-    bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {elapsed} {msg}").expect("valid"));
     bar.inc(done as u64);
     let queue = Mutex::new(missing.into_iter());
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..at_once.max(1) {
             scope.spawn(|| {
-                while !interrupt.is_set() {
+                loop {
                     let Some(point) = queue.lock().expect("no worker panics with the lock").next() else { break };
                     bar.set_message(point.name.clone());
-                    if let Err(error) = run_point(&program, scenario_file, &args.out, point, interrupt) {
+                    if let Err(error) = run_point(&program, scenario_file, &args.out, point) {
                         let failure = (point.name.clone(), format!("{error:#}"));
                         failures.lock().expect("no worker panics with the lock").push(failure);
                     }
@@ -344,51 +343,25 @@ fn result_file(out: &Path, point: &Point) -> PathBuf {
 }
 
 /// Runs one point. Its results appear under their name only when they are complete.
-fn run_point(
-    program: &Path,
-    scenario_file: &Path,
-    out: &Path,
-    point: &Point,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
-    let part = out.join(format!("{}.json.part", point.name));
+fn run_point(program: &Path, scenario_file: &Path, out: &Path, point: &Point) -> anyhow::Result<()> {
+    let results = result_file(out, point);
     let mut command = Command::new(program);
-    command.args(["sim", "run", "--quiet"]).arg(scenario_file).arg("--json").arg(&part);
+    command.args(["sim", "run", "--quiet", "--sweep", &std::process::id().to_string()]);
+    command.arg(scenario_file).arg("--json").arg(&results);
     if let Some(seed) = point.seed {
         command.arg("--seed").arg(seed.to_string());
     }
     for change in &point.set {
         command.arg("--set").arg(change);
     }
-    // What an earlier attempt left is not of this one.
-    let _ = std::fs::remove_file(&part);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let output = wait(command.spawn().context("cannot start the run")?, interrupt)?;
-    if output.status.code() == Some(interrupt::EXIT_CODE.into()) {
-        let _ = std::fs::remove_file(&part);
-        bail!("interrupted");
-    }
+    let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output().context("cannot start the run")?;
     // A run whose messages failed has results too.
-    if !part.exists() {
+    if !results.exists() {
         let why = String::from_utf8_lossy(&output.stderr);
         bail!("{}", if why.trim().is_empty() { output.status.to_string() } else { why.trim().to_owned() });
     }
-    std::fs::rename(&part, result_file(out, point)).context("cannot keep the results")?;
     ensure!(output.status.success(), "messages failed or arrived wrongly: see its results");
     Ok(())
-}
-
-/// Waits for a run; when we are to end, it is told so.
-fn wait(mut run: Child, interrupt: &Interrupt) -> anyhow::Result<Output> {
-    let mut told = false;
-    while run.try_wait()?.is_none() {
-        if interrupt.is_set() && !told {
-            kill(Pid::from_raw(run.id().cast_signed()), Signal::SIGTERM)?;
-            told = true;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(run.wait_with_output()?)
 }
 
 fn command_line(args: &Args, only: &str) -> anyhow::Result<String> {
