@@ -6,13 +6,11 @@ use std::fmt::Write as _;
 use mrc_sim::run::{Distribution, GroupReport, LossCounts, Results};
 
 use super::Run;
-use super::plots::{self, Axes, Line, Look, number};
+use super::plots::{self, Axes, DASHES, Line, Look, MOST_LINES, MOST_PAIRS, Shown, number, spread};
 use crate::cmd::sim::sweep::Manifest;
 
 /// Runs that get figures of their own; more would make a page nobody reads.
 const DETAILED: usize = 12;
-/// Lines that one plot can hold.
-const MOST_LINES: usize = 8;
 
 /// A picture.
 pub struct Figure {
@@ -29,9 +27,8 @@ pub struct Figure {
 /// All figures, in the order of the page.
 pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
-    let mut add = |section: &str, id: String, caption: &str, svg: Option<String>| {
-        let (section, caption) = (section.to_owned(), caption.to_owned());
-        figures.extend(svg.map(|svg| Figure { id, section, caption, svg }));
+    let mut add = |section: &str, id: String, caption: String, svg: Option<String>| {
+        figures.extend(svg.map(|svg| Figure { id, section: section.to_owned(), caption, svg }));
     };
     if let Some(sweep) = sweep {
         for (axis, name) in sweep.axes.iter().enumerate() {
@@ -42,27 +39,24 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
                 ("goodput, Gb/s", "goodput", &|results| Some(results.goodput_gbit_per_s)),
             ];
             for (y, short, value) in trends {
-                for (panel, lines) in panels(trend(runs, sweep, axis, value)) {
-                    let axes = Axes { x: name, y, log_x: wide(&lines) };
+                for (panel, shown) in panels(trend(runs, sweep, axis, value)) {
+                    let axes = Axes { x: name, y, log_x: wide(&shown.lines) };
                     let tail = panel.as_ref().map(|panel| format!("-{}", panel.replace(' ', "-"))).unwrap_or_default();
                     let id = format!("sweep-{name}-{short}{tail}");
                     let caption = match panel {
                         Some(panel) => format!("{panel}. Mean over the seeds; x: {name}."),
                         None => format!("Mean over the seeds; x: {name}."),
                     };
-                    add("Across the sweep", id, &caption, plots::lines(&axes, &lines)?);
+                    add("Across the sweep", id, noted(caption, &shown), plots::lines(&axes, &shown)?);
                 }
             }
         }
     }
-    let cdfs: Vec<Line> = runs.iter().take(MOST_LINES).map(|run| cdf(run, None)).collect();
+    let cdfs = Shown::of(runs.len(), |run| cdf(&runs[run], None));
     let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true };
-    let caption = match runs.len() > MOST_LINES {
-        true => format!("Distribution of flow completion times, of the first {MOST_LINES} of {} runs.", runs.len()),
-        false => "Distribution of flow completion times.".to_owned(),
-    };
-    add("Completion times", "fct-cdf".to_owned(), &caption, plots::lines(&axes, &cdfs)?);
-    for run in runs.iter().take(DETAILED) {
+    let caption = noted("Distribution of flow completion times.".to_owned(), &cdfs);
+    add("Completion times", "fct-cdf".to_owned(), caption, plots::lines(&axes, &cdfs)?);
+    for run in spread(runs.len(), DETAILED).map(|run| &runs[run]) {
         for (id, caption, svg) in of_run(run)? {
             add(&run.name, format!("{}-{id}", run.name), caption, svg);
         }
@@ -78,60 +72,63 @@ fn bus_gbit_per_s(results: &Results) -> Option<f64> {
     results.groups.iter().find_map(|group| group.bus_gbit_per_s)
 }
 
-type Drawn = (&'static str, &'static str, Option<String>);
+/// A caption that says what its plot leaves out.
+fn noted(caption: String, shown: &Shown) -> String {
+    match shown.note() {
+        Some(note) => format!("{caption} {note}: the first, the last and others between them; the tables have all."),
+        None => caption,
+    }
+}
+
+type Drawn = (&'static str, String, Option<String>);
 
 fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
     let results = &run.results;
     let timeline = &results.timeline;
     let at = |values: Vec<f64>| timeline.at_us.iter().copied().zip(values).collect::<Vec<_>>();
     let mut drawn = Vec::new();
-    let goodput: Vec<Line> = timeline
-        .goodput_gbit_per_s
-        .iter()
-        .zip(&results.groups)
-        .take(MOST_LINES)
-        .map(|(bins, group)| {
-            Line::new(
-                group.name.clone(),
-                bins.iter().enumerate().map(|(bin, &rate)| (bin as f64 * timeline.bin_us, rate)).collect(),
-            )
-        })
-        .collect();
+    let workloads: Vec<_> = timeline.goodput_gbit_per_s.iter().zip(&results.groups).collect();
+    let goodput = Shown::of(workloads.len(), |nth| {
+        let (bins, group) = workloads[nth];
+        let at = |(bin, &rate): (usize, &f64)| (bin as f64 * timeline.bin_us, rate);
+        Line::new(group.name.clone(), bins.iter().enumerate().map(at).collect())
+    });
     let axes = Axes { x: "time, us", y: "goodput, Gb/s", log_x: false };
     drawn.push((
         "goodput",
-        "Bytes placed in the receivers' memories over time, by workload.",
+        noted("Bytes placed in the receivers' memories over time, by workload.".to_owned(), &goodput),
         plots::lines(&axes, &goodput)?,
     ));
     if results.groups.len() > 1 {
-        let cdfs: Vec<Line> = (0..results.groups.len().min(MOST_LINES)).map(|group| cdf(run, Some(group))).collect();
+        let cdfs = Shown::of(results.groups.len(), |group| cdf(run, Some(group)));
         let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true };
-        drawn.push(("fct", "Flow completion times by workload.", plots::lines(&axes, &cdfs)?));
+        let caption = noted("Flow completion times by workload.".to_owned(), &cdfs);
+        drawn.push(("fct", caption, plots::lines(&axes, &cdfs)?));
     }
-    drawn.push(("queues", "Fullest queue of each tier over time.", plots::heat(results)?));
+    drawn.push(("queues", "Fullest queue of each tier over time.".to_owned(), plots::heat(results)?));
     if timeline.paths.iter().any(|paths| paths.good + paths.skip + paths.assumed_bad > 0) {
         let line = |name: &str, of: &dyn Fn(usize) -> u64| {
             Line::new(name, at((0..timeline.paths.len()).map(|n| of(n) as f64).collect()))
         };
-        let states = [
+        let states = Shown::from([
             line("GOOD", &|n| timeline.paths[n].good),
             line("SKIP", &|n| timeline.paths[n].skip),
             line("ASSUMED_BAD", &|n| timeline.paths[n].assumed_bad),
-        ];
+        ]);
         let axes = Axes { x: "time, us", y: "EVs of all QPs", log_x: false };
-        drawn.push(("evs", "EVs by state over time.", plots::lines(&axes, &states)?));
+        drawn.push(("evs", "EVs by state over time.".to_owned(), plots::lines(&axes, &states)?));
     }
     if timeline.losses.last().is_some_and(|last| *last != LossCounts::default()) {
         let line = |name: &str, of: &dyn Fn(&LossCounts) -> u64| {
             Line::new(name, at(timeline.losses.iter().map(|losses| of(losses) as f64).collect()))
         };
-        let causes = [
+        let causes = Shown::from([
             line("told by NACK", &|losses| losses.nack),
             line("inferred", &|losses| losses.inferred),
             line("by timer", &|losses| losses.timeout),
-        ];
+        ]);
         let axes = Axes { x: "time, us", y: "packets, sum so far", log_x: false };
-        drawn.push(("losses", "Retransmissions by how the loss was found.", plots::lines(&axes, &causes)?));
+        drawn.push(("losses", "Retransmissions by how the loss was found.".to_owned(), plots::lines(&axes, &causes)?));
     }
     Ok(drawn)
 }
@@ -198,7 +195,7 @@ fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -
 
 /// Spreads lines over plots: with more than a plot can hold, one plot for each name of the first axis. Where two axes
 /// remain, the first gives the colour and the second the dashes.
-fn panels(lines: Vec<Named>) -> Vec<(Option<String>, Vec<Line>)> {
+fn panels(lines: Vec<Named>) -> Vec<(Option<String>, Shown)> {
     let split = lines.len() > MOST_LINES && lines.iter().all(|(names, _)| names.len() > 1);
     let mut panels: Vec<(Option<String>, Vec<Named>)> = Vec::new();
     for (mut names, points) in lines {
@@ -211,22 +208,32 @@ fn panels(lines: Vec<Named>) -> Vec<(Option<String>, Vec<Line>)> {
     panels.into_iter().map(|(panel, lines)| (panel, looks(lines))).collect()
 }
 
-fn looks(lines: Vec<Named>) -> Vec<Line> {
-    let nth = |known: &mut Vec<String>, name: &String| {
-        known.iter().position(|other| other == name).unwrap_or_else(|| {
-            known.push(name.clone());
-            known.len() - 1
-        })
+/// Draws lines that two axes tell apart in colours and dashes, others in a colour each. What is too much for one plot
+/// loses whole names of an axis, so that what remains can be compared.
+fn looks(lines: Vec<Named>) -> Shown {
+    let of = lines.len();
+    if !lines.iter().all(|(names, _)| names.len() == 2) {
+        return Shown::of(of, |nth| Line::new(lines[nth].0.join(", "), lines[nth].1.clone()));
+    }
+    let dashes = kept(&lines, 1, DASHES.len());
+    let colours = kept(&lines, 0, (MOST_PAIRS / dashes.len().max(1)).min(MOST_LINES));
+    let draw = |(names, points): &Named| {
+        let place = |of: &[&String], name: &String| of.iter().position(|&kept| kept == name);
+        let look = Look { colour: place(&colours, &names[0])?, dashes: place(&dashes, &names[1])? };
+        Some(Line { look: Some(look), ..Line::new(names.join(", "), points.clone()) })
     };
-    let (mut colours, mut dashes) = (Vec::new(), Vec::new());
-    let mut draw = |(names, points): Named| {
-        let look = match &names[..] {
-            [first, second] => Some(Look { colour: nth(&mut colours, first), dashes: nth(&mut dashes, second) }),
-            _ => None,
-        };
-        Line { look, ..Line::new(names.join(", "), points) }
-    };
-    lines.into_iter().take(2 * MOST_LINES).map(&mut draw).collect()
+    Shown { lines: lines.iter().filter_map(draw).collect(), of }
+}
+
+/// The names of one axis, in their order, or `most` of them.
+fn kept(lines: &[Named], axis: usize, most: usize) -> Vec<&String> {
+    let mut names: Vec<&String> = Vec::new();
+    for (line, _) in lines {
+        if !names.contains(&&line[axis]) {
+            names.push(&line[axis]);
+        }
+    }
+    spread(names.len(), most).map(|nth| names[nth]).collect()
 }
 
 /// Whether the x values span more than a decade and a half.
@@ -290,7 +297,11 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
         let _ = writeln!(page, "<figure id=\"{id}\">{}<figcaption>{caption}</figcaption></figure>", figure.svg);
     }
     if runs.len() > DETAILED {
-        let _ = writeln!(page, "<p>Figures for the first {DETAILED} of {} runs.</p>", runs.len());
+        let _ = writeln!(
+            page,
+            "<p>Figures for {DETAILED} of {} runs: the first, the last and others between them.</p>",
+            runs.len()
+        );
     }
     page.push_str("</body></html>\n");
     page
@@ -461,14 +472,48 @@ mod tests {
             .into_iter()
             .flat_map(|a| ["mrc", "roce"].into_iter().flat_map(move |b| ["0", "0.1", "1"].map(|c| [a, b, c])));
         let plots = panels(all.map(|names| named(&names)).collect());
-        let names: Vec<_> = plots.iter().map(|(panel, lines)| (panel.as_deref(), lines.len())).collect();
+        let names: Vec<_> = plots.iter().map(|(panel, shown)| (panel.as_deref(), shown.lines.len())).collect();
         assert_eq!(names, [(Some("ring"), 6), (Some("mesh"), 6)]);
-        assert_eq!(plots[1].1[4].name, "roce, 0.1");
-        let looks: Vec<_> = plots[1].1.iter().map(|line| line.look.map(|look| (look.colour, look.dashes))).collect();
+        assert_eq!(plots[1].1.lines[4].name, "roce, 0.1");
+        let looks: Vec<_> =
+            plots[1].1.lines.iter().map(|line| line.look.map(|look| (look.colour, look.dashes))).collect();
         assert_eq!(looks, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)].map(Some));
         let few = panels(vec![named(&["a"]), named(&["b"])]);
-        assert_eq!((few.len(), few[0].0.as_ref(), few[0].1.len()), (1, None, 2));
-        assert_eq!(few[0].1[0].look, None, "one axis: a colour each");
+        assert_eq!((few.len(), few[0].0.as_ref(), few[0].1.lines.len()), (1, None, 2));
+        assert_eq!(few[0].1.lines[0].look, None, "one axis: a colour each");
+    }
+
+    #[test]
+    fn what_a_plot_leaves_out_is_said_on_it_and_below_it() {
+        let named = |names: &[String]| (names.to_vec(), vec![(1.0, 1.0), (2.0, 2.0)]);
+        let label = |name: &str, of: usize| (0..of).map(|nth| format!("{name}{nth}")).collect::<Vec<_>>();
+        // Two axes: whole names go, and no two lines look alike.
+        let pairs = label("kind", 3)
+            .into_iter()
+            .flat_map(|kind| label("size", 6).into_iter().map(move |size| [kind.clone(), size]));
+        let shown = looks(pairs.map(|names| named(&names)).collect());
+        assert_eq!(shown.note().as_deref(), Some("12 of 18 lines shown"));
+        let mut seen: Vec<_> = shown.lines.iter().filter_map(|line| line.look).collect();
+        seen.sort_by_key(|look| (look.colour, look.dashes));
+        seen.dedup();
+        assert_eq!(seen.len(), 12);
+        let sizes: Vec<_> = shown.lines.iter().take(4).map(|line| line.name.as_str()).collect();
+        assert_eq!(sizes, ["kind0, size0", "kind0, size1", "kind0, size3", "kind0, size5"]);
+        let svg = plots::lines(&Axes { x: "x", y: "y", log_x: false }, &shown).unwrap().unwrap();
+        assert!(svg.contains("12 of 18 lines shown") && svg.contains("kind2, size5"), "{svg}");
+        // One axis, and the runs of a folder.
+        let one = looks(label("seed", 40).into_iter().map(|name| named(&[name])).collect());
+        assert_eq!((one.lines.len(), one.lines[0].name.as_str(), one.lines[7].name.as_str()), (8, "seed0", "seed39"));
+        let runs: Vec<Run> = label("run", 40).iter().map(|name| run(name)).collect();
+        let figures = figures(&runs, None).unwrap();
+        let cdf = figures.iter().find(|figure| figure.id == "fct-cdf").unwrap();
+        assert!(cdf.caption.contains("8 of 40 lines shown") && cdf.svg.contains("8 of 40 lines shown"));
+        assert!(cdf.svg.contains("run39"));
+        assert!(figures.iter().any(|figure| figure.section == "run39"), "the last run has figures too");
+        assert!(html("t", &runs, None, &figures).contains("Figures for 12 of 40 runs"));
+        // Nothing is said where nothing is left out.
+        let all = looks(label("seed", 8).into_iter().map(|name| named(&[name])).collect());
+        assert_eq!((all.lines.len(), all.note()), (8, None));
     }
 
     #[test]

@@ -6,11 +6,21 @@ use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
+/// Of a plot with a legend of up to 15 names; more make it higher.
 const SIZE: (u32, u32) = (860, 320);
+
+/// Lines that one plot can hold.
+pub const MOST_LINES: usize = 8;
+/// As many where colour and dashes mean one thing each.
+pub const MOST_PAIRS: usize = 16;
 
 /// Width of a legend, and letters of a name that it has room for.
 const LEGEND: u32 = 170;
 const MOST_LETTERS: usize = 23;
+
+/// Height of the middle of its first name, and from name to name.
+const LEGEND_TOP: u32 = 22;
+const LEGEND_LINE: u32 = 20;
 
 /// So few points are marked each.
 const FEW: usize = 20;
@@ -55,13 +65,46 @@ impl Line {
 
     /// Colour, and dashes with the gaps between them, as the `nth` of its plot.
     fn style(&self, nth: usize) -> (RGBColor, (i32, i32)) {
-        let look = self.look.unwrap_or(Look { colour: nth, dashes: 0 });
+        let look = self.look.unwrap_or(Look { colour: nth, dashes: nth / COLOURS.len() });
         (COLOURS[look.colour % COLOURS.len()], DASHES[look.dashes % DASHES.len()])
     }
 }
 
 /// Lengths of dash and gap, in pixels; the first is a line without gaps.
-const DASHES: [(i32, i32); 4] = [(0, 0), (9, 5), (2, 4), (16, 8)];
+pub const DASHES: [(i32, i32); 4] = [(0, 0), (9, 5), (2, 4), (16, 8)];
+
+/// What one plot shows of its lines.
+#[derive(Debug)]
+pub struct Shown {
+    /// Those that are drawn.
+    pub lines: Vec<Line>,
+    /// How many there are.
+    pub of: usize,
+}
+
+impl Shown {
+    /// All lines, or [`MOST_LINES`] of them: more cannot be told apart.
+    pub fn of(count: usize, line: impl FnMut(usize) -> Line) -> Self {
+        Self { lines: spread(count, MOST_LINES).map(line).collect(), of: count }
+    }
+
+    /// Says so where lines are left out.
+    pub fn note(&self) -> Option<String> {
+        (self.lines.len() < self.of).then(|| format!("{} of {} lines shown", self.lines.len(), self.of))
+    }
+}
+
+impl<const N: usize> From<[Line; N]> for Shown {
+    fn from(lines: [Line; N]) -> Self {
+        Self { lines: lines.into(), of: N }
+    }
+}
+
+/// At most `most` of the numbers below `count`: the first, the last, and those between at even distances.
+pub fn spread(count: usize, most: usize) -> impl Iterator<Item = usize> {
+    let shown = count.min(most);
+    (0..shown).map(move |nth| if shown < count { nth * (count - 1) / (shown - 1).max(1) } else { nth })
+}
 
 /// Axes of a plot.
 pub struct Axes<'a> {
@@ -93,7 +136,8 @@ fn scalable(svg: &str, (width, height): (u32, u32)) -> String {
 }
 
 /// Lines over a common x axis; `None` when there is nothing to show.
-pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<Option<String>> {
+pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
+    let lines = &shown.lines[..];
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
     let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
     let Some(top) = all().filter(finite).map(|(_, y)| y).max_by(f64::total_cmp) else { return Ok(None) };
@@ -108,7 +152,9 @@ pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<Option<String>> 
         (left, right) = if axes.log_x { (left * 0.9, left * 1.1) } else { (left - 0.5, left + 0.5) };
     }
     let top = if top > 0.0 { top * 1.05 } else { 1.0 };
-    let svg = draw(SIZE, |root| {
+    let names = lines.len() + usize::from(shown.note().is_some());
+    let size = (SIZE.0, SIZE.1.max(LEGEND_TOP + LEGEND_LINE * names as u32));
+    let svg = draw(size, |root| {
         // Beside the plot a legend hides nothing.
         let (plot, names) = root.split_horizontally(SIZE.0 - if lines.len() > 1 { LEGEND } else { 0 });
         let mut builder = ChartBuilder::on(&plot);
@@ -152,14 +198,17 @@ pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<Option<String>> 
         } else {
             chart!(left..right);
         }
-        if lines.len() > 1 { legend(&names, lines) } else { Ok(()) }
+        if lines.len() > 1 { legend(&names, shown) } else { Ok(()) }
     })?;
     Ok(Some(svg))
 }
 
 /// The names of lines below each other.
-fn legend(area: &Canvas<'_>, lines: &[Line]) -> anyhow::Result<()> {
-    for ((nth, line), y) in lines.iter().enumerate().zip((22..).step_by(20)) {
+fn legend(area: &Canvas<'_>, shown: &Shown) -> anyhow::Result<()> {
+    let write =
+        |text: String, at| area.draw(&Text::new(text, at, ("sans-serif", 12))).map_err(|error| anyhow!("{error}"));
+    let mut places = (LEGEND_TOP as i32..).step_by(LEGEND_LINE as usize);
+    for ((nth, line), y) in shown.lines.iter().enumerate().zip(&mut places) {
         let (colour, (dash, gap)) = line.style(nth);
         let (ends, style) = ([(0, y), (24, y)], colour.stroke_width(2));
         if gap == 0 {
@@ -170,10 +219,12 @@ fn legend(area: &Canvas<'_>, lines: &[Line]) -> anyhow::Result<()> {
         // The end of a name tells more than its begin: points of a sweep end in what changes most.
         let from = line.name.char_indices().rev().nth(MOST_LETTERS - 1).map_or(0, |(at, _)| at);
         let name = if from == 0 { line.name.clone() } else { format!("\u{2026}{}", &line.name[from..]) };
-        let text = Text::new(name, (30, y - 6), ("sans-serif", 12));
-        area.draw(&text).map_err(|error| anyhow!("{error}"))?;
+        write(name, (30, y - 6))?;
     }
-    Ok(())
+    match (shown.note(), places.next()) {
+        (Some(note), Some(y)) => write(note, (0, y - 6)),
+        _ => Ok(()),
+    }
 }
 
 /// The fullest queue of each tier over time, as a band of colour per tier.
@@ -249,7 +300,9 @@ mod tests {
     fn a_legend_stands_beside_the_plot_and_names_every_line() {
         let axes = Axes { x: "x", y: "y", log_x: false };
         let line = |name: &str| Line::new(name, vec![(0.0, 1.0), (9.0, 7.0)]);
-        let svg = lines(&axes, &[line("short"), line("a-name-of-a-point-tht-is-far-too-long-seed7")]).unwrap().unwrap();
+        let svg = lines(&axes, &Shown::from([line("short"), line("a-name-of-a-point-tht-is-far-too-long-seed7")]))
+            .unwrap()
+            .unwrap();
         assert!(svg.contains("short") && svg.contains("\u{2026}t-is-far-too-long-seed7"), "{svg}");
         let drawn = svg.split("<polyline").skip(1).filter_map(|line| line.split("points=\"").nth(1)?.split('"').next());
         let right = drawn.filter(|points| points.contains(' ')).flat_map(|points| points.split_whitespace());
@@ -259,15 +312,28 @@ mod tests {
     }
 
     #[test]
+    fn a_legend_has_room_for_every_line() {
+        let axes = Axes { x: "x", y: "y", log_x: false };
+        let looks = (0..MOST_PAIRS).map(|nth| Look { colour: nth / DASHES.len(), dashes: nth % DASHES.len() });
+        let line = |look| Line { look: Some(look), ..Line::new("name", vec![(0.0, 1.0), (9.0, 7.0)]) };
+        let svg = lines(&axes, &Shown { lines: looks.map(line).collect(), of: 99 }).unwrap().unwrap();
+        let height: u32 = svg.split("viewBox=\"0 0 860 ").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+        let texts =
+            svg.split("<text ").skip(1).filter_map(|text| text.split("y=\"").nth(1)?.split('"').next()?.parse().ok());
+        let lowest: u32 = texts.max().unwrap();
+        assert!(svg.contains("16 of 99 lines shown") && lowest + 12 <= height, "{lowest} of {height}");
+    }
+
+    #[test]
     fn odd_data_draws_or_says_that_there_is_nothing() {
         let axes = Axes { x: "x", y: "y", log_x: false };
-        assert_eq!(lines(&axes, &[]).unwrap(), None);
+        assert_eq!(lines(&axes, &Shown::from([])).unwrap(), None);
         for points in [vec![(0.0, 0.0)], vec![(1.0, 2.0), (2.0, f64::NAN)], vec![(5.0, 1.0), (5.0, 2.0)]] {
             for log_x in [false, true] {
                 let line =
                     |dashes| Line { look: Some(Look { colour: 9, dashes }), ..Line::new("a < b", points.clone()) };
                 let axes = Axes { log_x, ..axes };
-                let svg = lines(&axes, &[line(0), line(1), line(7), Line::new("own", points.clone())]);
+                let svg = lines(&axes, &Shown::from([line(0), line(1), line(7), Line::new("own", points.clone())]));
                 let svg = svg.unwrap().unwrap();
                 assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
             }
