@@ -1,5 +1,6 @@
 //! From a finished (or stuck) run to its results, or its diagnosis.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use super::drive::{Options, counters};
@@ -259,16 +260,24 @@ fn groups(exchange: &Exchange, end_ns: u64, ideal: &impl Fn(&Message) -> f64) ->
 }
 
 fn slowest(exchange: &Exchange, ids: &[u32]) -> Vec<MessageReport> {
-    let took = |&id: &u32| Some((exchange.completed_at(id)? - exchange.started(id)?, id));
-    let mut times: Vec<(u64, u32)> = ids.iter().filter_map(took).collect();
     // The first of equals, so that the choice does not depend on how they are sorted.
-    times.sort_unstable_by_key(|&(ns, id)| (std::cmp::Reverse(ns), id));
-    let report = |&(ns, id): &(u64, u32)| {
+    let took = |&id: &u32| Some((Reverse(exchange.completed_at(id)? - exchange.started(id)?), id));
+    let report = |(Reverse(ns), id): (Reverse<u64>, u32)| {
         let Message { src, dst, bytes, iteration, .. } = *exchange.message(id);
         let start_us = exchange.started(id).unwrap_or(0) as f64 / 1e3;
         MessageReport { src, dst, bytes, iteration, start_us, fct_us: ns as f64 / 1e3 }
     };
-    times.iter().take(MOST_SLOWEST).map(report).collect()
+    least(ids.iter().filter_map(took).collect(), MOST_SLOWEST).into_iter().map(report).collect()
+}
+
+/// The `count` least of all, in order; the others stay unsorted.
+fn least<T: Ord>(mut all: Vec<T>, count: usize) -> Vec<T> {
+    if count < all.len() {
+        all.select_nth_unstable(count);
+        all.truncate(count);
+    }
+    all.sort_unstable();
+    all
 }
 
 /// Mean rate of each pair of hosts, in the order of senders and receivers.
@@ -330,6 +339,20 @@ fn iterations(group: &Group, ends: &[u64]) -> Vec<IterationReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_are_those_that_sorting_all_would_find() {
+        let mut rng = mrc_core::Rng::new(7);
+        for len in [0usize, 1, 7, 8, 9, 500] {
+            // Few distinct values: most of them are equal, and the number tells them apart.
+            let all: Vec<(u32, usize)> = (0..len).map(|nth| (rng.below(5), nth)).collect();
+            let mut sorted = all.clone();
+            sorted.sort_unstable();
+            sorted.truncate(8);
+            assert_eq!(least(all, 8), sorted, "{len}");
+        }
+        assert!(least(vec![1, 2], 0).is_empty());
+    }
 
     #[test]
     fn fairness_of_equal_and_unequal_shares() {
