@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mrc_sim::run::{GroupReport, Options, Outcome, Results, RunError, run};
-use mrc_sim::scenario::{Built, ScenarioError, load, load_str};
+use mrc_sim::scenario::{Built, ScenarioError, keys_by_kind, load, load_str, schema};
 
 fn built(text: &str) -> Built {
     load_str("test.toml", text, Path::new("."), &[], None).unwrap_or_else(|error| panic!("{error}"))
@@ -303,6 +303,37 @@ fn mistakes_are_named_with_file_line_and_key() {
         let error = refusal(workload, &[]).to_string();
         assert!(error.starts_with(place) && error.contains(says), "{workload:?} gave {error}");
     }
+}
+
+/// Whatever key the schema has: a kind that does not take it says so, and where.
+#[test]
+fn every_key_of_a_workload_is_refused_by_the_kinds_that_do_not_take_it() {
+    let schema = schema();
+    let keys = schema["$defs"]["WorkloadKeys"]["properties"].as_object().unwrap();
+    let mut refused = 0;
+    for (kind, takes) in keys_by_kind() {
+        for (key, about) in keys.iter().filter(|(key, _)| !["kind", "name"].contains(&key.as_str())) {
+            let value = match about["type"].as_str() {
+                Some("integer") => "1",
+                Some("number") => "1.0",
+                Some("boolean") => "true",
+                Some("array") => "[[1.0, 1.0]]",
+                Some("string") => "\"x\"",
+                _ => "\"all-reduce\"",
+            };
+            if takes.contains(&key.as_str()) {
+                continue;
+            }
+            let error = refusal(&format!("[[workload]]\nkind = \"{kind}\"\n{key} = {value}\n"), &[]).to_string();
+            let says = format!(
+                "test.toml:3: workload[0].{key}: means nothing to kind \"{kind}\"; it takes {}",
+                takes.join(", ")
+            );
+            assert_eq!(error, says);
+            refused += 1;
+        }
+    }
+    assert!(refused > 100, "{refused}");
 }
 
 #[test]

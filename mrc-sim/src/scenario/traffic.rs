@@ -136,38 +136,14 @@ impl Part<'_> {
 
     /// A key that the kind does not take is a misunderstanding.
     fn check_keys(&self) -> Result<(), Problem> {
-        let keys = self.keys;
-        let set = [
-            ("bytes", keys.bytes.is_some()),
-            ("messages", keys.messages.is_some()),
-            ("depth", keys.depth.is_some()),
-            ("start_us", keys.start_us.is_some()),
-            ("from", keys.from.is_some()),
-            ("to", keys.to.is_some()),
-            ("bidirectional", keys.bidirectional.is_some()),
-            ("first", keys.first.is_some()),
-            ("hosts", keys.hosts.is_some()),
-            ("stride", keys.stride.is_some()),
-            ("interleave", keys.interleave.is_some()),
-            ("channels", keys.channels.is_some()),
-            ("concurrency", keys.concurrency.is_some()),
-            ("other_leaf", keys.other_leaf.is_some()),
-            ("fan_in", keys.fan_in.is_some()),
-            ("stagger_us", keys.stagger_us.is_some()),
-            ("iterations", keys.iterations.is_some()),
-            ("compute_us", keys.compute_us.is_some()),
-            ("skew_us", keys.skew_us.is_some()),
-            ("collective", keys.collective.is_some()),
-            ("load", keys.load.is_some()),
-            ("flows", keys.flows.is_some()),
-            ("sizes", keys.sizes.is_some()),
-            ("file", keys.file.is_some()),
-        ];
-        let takes = keys.kind.keys();
-        match set.iter().find(|(name, set)| *set && !takes.contains(name)) {
-            Some((name, _)) => {
-                let kind = keys.kind.name();
-                Err(self.problem(name, format_args!("means nothing to kind \"{kind}\"; it takes {}", takes.join(", "))))
+        // What is not set is not written.
+        let set = toml::Table::try_from(self.keys).map_err(|error| Problem::new(&*self.key, error))?;
+        let kind = self.keys.kind;
+        let means = |key: &str| matches!(key, "kind" | "name") || kind.keys().contains(&key);
+        match set.keys().find(|key| !means(key)) {
+            Some(key) => {
+                let (kind, takes) = (kind.name(), kind.keys().join(", "));
+                Err(self.problem(key, format_args!("means nothing to kind \"{kind}\"; it takes {takes}")))
             }
             None => Ok(()),
         }
