@@ -523,6 +523,13 @@ mod tests {
     }
 
     #[test]
+    fn the_list_of_scripts_names_no_checkout() {
+        let list = include_str!(concat!(env!("OUT_DIR"), "/scripts.rs"));
+        assert_eq!(list.matches("include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/../").count(), BUILTIN.len());
+        assert!(!BUILTIN.is_empty() && !list.contains(env!("CARGO_MANIFEST_DIR")));
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_line() {
         assert_eq!(refused("0 < sack frob=1"), "a.mrc:3: a sack has no field `frob`");
         assert_eq!(refused("0 < sack cack=x"), "a.mrc:3: `x` is no value of `cack`");
