@@ -581,8 +581,9 @@ struct mrc_core_rts {
     uint64_t keepalive_ns;
     /* The other way to infer a loss: a packet sent at least this much later, in nanoseconds, has arrived; 0 = never. */
     uint64_t reorder_delay_ns;
-    /* A probe leaves this long after the last packet to send, in nanoseconds, and what left that long before it and its
-     * answer lacks is lost on any path; 0 = the reference's rule. */
+    /* A probe leaves this long after the last packet to send, or after the window shrank and closed behind packets that did
+     * not ask for an acknowledgement, in nanoseconds, and what left that long before it and its answer lacks is lost on any
+     * path; 0 = only silence draws a probe. */
     uint64_t tail_probe_ns;
     /* Path selection. */
     struct mrc_core_paths paths;

@@ -454,8 +454,9 @@ pub struct mrc_core_rts {
     pub keepalive_ns: u64,
     /// The other way to infer a loss: a packet sent at least this much later, in nanoseconds, has arrived; 0 = never.
     pub reorder_delay_ns: u64,
-    /// A probe leaves this long after the last packet to send, in nanoseconds, and what left that long before it and its
-    /// answer lacks is lost on any path; 0 = the reference's rule.
+    /// A probe leaves this long after the last packet to send, or after the window shrank and closed behind packets that
+    /// did not ask for an acknowledgement, in nanoseconds, and what left that long before it and its answer lacks is lost
+    /// on any path; 0 = only silence draws a probe.
     pub tail_probe_ns: u64,
     /// Path selection.
     pub paths: mrc_core_paths,
