@@ -40,7 +40,9 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
             ];
             for (y, short, value) in trends {
                 for (panel, shown) in panels(trend(runs, sweep, axis, value)) {
-                    let axes = Axes { x: name, y, log_x: wide(&shown.lines) };
+                    // The shortest of times is as telling as the longest; of rates only the high ones are.
+                    let log_y = matches!(short, "fct" | "p99") && wide(&shown.lines, |(_, y)| y);
+                    let axes = Axes { x: name, y, log_x: wide(&shown.lines, |(x, _)| x), log_y };
                     let tail = panel.as_ref().map(|panel| format!("-{}", panel.replace(' ', "-"))).unwrap_or_default();
                     let id = format!("sweep-{name}-{short}{tail}");
                     let caption = match panel {
@@ -53,7 +55,7 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
         }
     }
     let cdfs = Shown::of(runs.len(), |run| cdf(&runs[run], None));
-    let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true };
+    let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true, log_y: false };
     let caption = noted("Distribution of flow completion times.".to_owned(), &cdfs);
     add("Completion times", "fct-cdf".to_owned(), caption, plots::lines(&axes, &cdfs)?);
     for run in spread(runs.len(), DETAILED).map(|run| &runs[run]) {
@@ -93,7 +95,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
         let at = |(bin, &rate): (usize, &f64)| (bin as f64 * timeline.bin_us, rate);
         Line::new(group.name.clone(), bins.iter().enumerate().map(at).collect())
     });
-    let axes = Axes { x: "time, us", y: "goodput, Gb/s", log_x: false };
+    let axes = Axes { x: "time, us", y: "goodput, Gb/s", log_x: false, log_y: false };
     drawn.push((
         "goodput",
         noted("Bytes placed in the receivers' memories over time, by workload.".to_owned(), &goodput),
@@ -101,7 +103,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
     ));
     if results.groups.len() > 1 {
         let cdfs = Shown::of(results.groups.len(), |group| cdf(run, Some(group)));
-        let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true };
+        let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true, log_y: false };
         let caption = noted("Flow completion times by workload.".to_owned(), &cdfs);
         drawn.push(("fct", caption, plots::lines(&axes, &cdfs)?));
     }
@@ -115,7 +117,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
             line("SKIP", &|n| timeline.paths[n].skip),
             line("ASSUMED_BAD", &|n| timeline.paths[n].assumed_bad),
         ]);
-        let axes = Axes { x: "time, us", y: "EVs of all QPs", log_x: false };
+        let axes = Axes { x: "time, us", y: "EVs of all QPs", log_x: false, log_y: false };
         drawn.push(("evs", "EVs by state over time.".to_owned(), plots::lines(&axes, &states)?));
     }
     if timeline.losses.last().is_some_and(|last| *last != LossCounts::default()) {
@@ -127,7 +129,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
             line("inferred", &|losses| losses.inferred),
             line("by timer", &|losses| losses.timeout),
         ]);
-        let axes = Axes { x: "time, us", y: "packets, sum so far", log_x: false };
+        let axes = Axes { x: "time, us", y: "packets, sum so far", log_x: false, log_y: false };
         drawn.push(("losses", "Retransmissions by how the loss was found.".to_owned(), plots::lines(&axes, &causes)?));
     }
     Ok(drawn)
@@ -236,10 +238,10 @@ fn kept(lines: &[Named], axis: usize, most: usize) -> Vec<&String> {
     spread(names.len(), most).map(|nth| names[nth]).collect()
 }
 
-/// Whether the x values span more than a decade and a half.
-fn wide(lines: &[Line]) -> bool {
-    let xs = || lines.iter().flat_map(|line| line.points.iter().map(|(x, _)| *x));
-    let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
+/// Whether such values of the points span more than a decade and a half.
+fn wide(lines: &[Line], value: impl Fn((f64, f64)) -> f64) -> bool {
+    let values = || lines.iter().flat_map(|line| line.points.iter().map(|&at| value(at)));
+    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
     low > 0.0 && high / low > 30.0
 }
 
@@ -247,26 +249,28 @@ const STYLE: &str = "
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
-table { border-collapse: collapse; margin: 0.8rem 0; font-size: 0.75rem; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
-th, td { padding: 0.2rem 0.4rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+table { border-collapse: collapse; margin: 0.8rem 0; font-size: 0.7rem; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
+th, td { padding: 0.2rem 0.3rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th { white-space: normal; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; }
 figure { margin: 1rem 0; break-inside: avoid; } figcaption { color: #555; font-size: 0.9em; }
-.bad { color: #b00; font-weight: 600; }
+.bad { color: #b00; font-weight: 600; } td .bad { display: block; }
 figure svg { display: block; }
 @media print {
   @page { margin: 12mm; }
   body { max-width: none; margin: 0; padding: 0; font-size: 10px; }
   h2, thead { break-after: avoid; } tr { break-inside: avoid; }
-  table { display: table; width: 100%; overflow: visible; font-size: 8px; }
-  th, td { padding: 0.1rem 0.25rem; white-space: normal; overflow-wrap: anywhere; }
+  table { display: table; width: 100%; overflow: visible; font-size: 7px; }
+  th, td { padding: 0.1rem 0.2rem; }
+  /* Names may break, numbers may not: half of one reads as another one. */
+  td:first-child { white-space: normal; overflow-wrap: anywhere; }
 }
 ";
 
 /// The page.
 pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figure]) -> String {
     let mut page = String::new();
-    let title = escape(title);
+    let (title, overview) = (escape(title), overview(runs));
     let _ = write!(
         page,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
@@ -283,7 +287,10 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
         let _ =
             writeln!(page, "<p>{} points over {}; {missing} without results.</p>", sweep.points.len(), escape(&axes));
     }
-    page.push_str(&overview(runs));
+    // A long table before the figures would hide them.
+    let long = runs.len() > DETAILED;
+    page.push_str(if long { "<p><a href=\"#runs\">All runs in numbers</a></p>\n" } else { "" });
+    page.push_str(if long { "" } else { &overview });
     let mut section = "";
     for figure in figures {
         if figure.section != section {
@@ -296,12 +303,10 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
         let (id, caption) = (escape(&figure.id), escape(&figure.caption));
         let _ = writeln!(page, "<figure id=\"{id}\">{}<figcaption>{caption}</figcaption></figure>", figure.svg);
     }
-    if runs.len() > DETAILED {
-        let _ = writeln!(
-            page,
-            "<p>Figures for {DETAILED} of {} runs: the first, the last and others between them.</p>",
-            runs.len()
-        );
+    if long {
+        let (all, between) = (runs.len(), "the first, the last and others between them");
+        let _ = writeln!(page, "<p>Figures for {DETAILED} of {all} runs: {between}.</p>");
+        let _ = write!(page, "<h2 id=\"runs\">All runs</h2>\n{overview}");
     }
     page.push_str("</body></html>\n");
     page
@@ -321,13 +326,13 @@ fn overview(runs: &[Run]) -> String {
         "run",
         "seed",
         "flows",
-        "mean FCT us",
-        "p99",
-        "max",
-        "slowdown p99",
-        "Gb/s",
-        "bus Gb/s",
-        "again %",
+        "mean FCT, us",
+        "p99, us",
+        "max, us",
+        "p99 slowdown",
+        "goodput, Gb/s",
+        "bus, Gb/s",
+        "resent, %",
         "trims",
         "marks",
         "lost",
@@ -365,7 +370,7 @@ fn details(results: &Results) -> String {
     let (transport, hosts, planes) = (escape(&results.transport), results.hosts, results.planes);
     let _ = writeln!(
         text,
-        "<p>{transport}, {hosts} hosts, {planes} planes; {:.1} us; {} data packets, {} again; EVs retired {} and restored {}; \
+        "<p>{transport}, {hosts} hosts, {planes} planes; {:.1} us; {} data packets, {} sent again; EVs retired {} and restored {}; \
          fullest queue {} bytes.</p>",
         results.end_us,
         results.data_packets,
@@ -378,7 +383,7 @@ fn details(results: &Results) -> String {
         let set: Vec<String> = results.set.iter().map(|change| format!("<code>{}</code>", escape(change))).collect();
         let _ = writeln!(text, "<p>Changed: {}</p>", set.join(", "));
     }
-    let head = ["workload", "flows", "mean FCT us", "p99", "max", "Gb/s", "Jain"];
+    let head = ["workload", "flows", "mean FCT, us", "p99, us", "max, us", "goodput, Gb/s", "Jain index"];
     let rows = results.groups.iter().map(|group| {
         vec![
             escape(&group.name),
@@ -399,7 +404,7 @@ fn details(results: &Results) -> String {
         }
     }
     if results.groups.iter().any(|group| !group.iterations.is_empty()) {
-        let head = ["iterations of", "number", "mean us", "shortest", "longest", "bus Gb/s, all", "best"];
+        let head = ["iterations of", "number", "mean, us", "shortest, us", "longest, us", "bus, Gb/s", "best, Gb/s"];
         text.push_str(&table(&head, results.groups.iter().filter(|group| !group.iterations.is_empty()).map(steps)));
     }
     for failure in &results.failures {
@@ -499,7 +504,7 @@ mod tests {
         assert_eq!(seen.len(), 12);
         let sizes: Vec<_> = shown.lines.iter().take(4).map(|line| line.name.as_str()).collect();
         assert_eq!(sizes, ["kind0, size0", "kind0, size1", "kind0, size3", "kind0, size5"]);
-        let svg = plots::lines(&Axes { x: "x", y: "y", log_x: false }, &shown).unwrap().unwrap();
+        let svg = plots::lines(&Axes { x: "x", y: "y", log_x: false, log_y: false }, &shown).unwrap().unwrap();
         assert!(svg.contains("12 of 18 lines shown") && svg.contains("kind2, size5"), "{svg}");
         // One axis, and the runs of a folder.
         let one = looks(label("seed", 40).into_iter().map(|name| named(&[name])).collect());
@@ -542,6 +547,22 @@ mod tests {
         assert!(page.contains(">interrupted<"), "{page}");
         let row = ["", "2", "200.0", "100.0", "300.0", "24.0", "40.0"].map(|cell| format!("<td>{cell}</td>")).concat();
         assert!(page.contains(&row), "{page}");
+    }
+
+    #[test]
+    fn many_runs_come_after_the_figures_and_numbers_stay_whole_in_print() {
+        let page = |count: usize| {
+            let runs: Vec<Run> = (0..count).map(|nth| run(&format!("run{nth}"))).collect();
+            html("t", &runs, None, &figures(&runs, None).unwrap())
+        };
+        let (few, many) = (page(DETAILED), page(DETAILED + 1));
+        assert!(few.find("<table>").unwrap() < few.find("<figure").unwrap() && !few.contains("id=\"runs\""));
+        let all = many.find("<h2 id=\"runs\">").unwrap();
+        assert!(all > many.rfind("<figure").unwrap() && many.contains("<a href=\"#runs\">"));
+        assert_eq!(many[all..].matches("<tr>").count(), 1 + DETAILED + 1);
+        let print = STYLE.split("@media print").nth(1).unwrap();
+        let cells = print.lines().find(|line| line.trim_start().starts_with("th, td")).unwrap();
+        assert!(!cells.contains("wrap") && !cells.contains("white-space"), "{cells}");
     }
 
     #[test]

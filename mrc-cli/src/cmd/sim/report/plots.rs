@@ -15,7 +15,7 @@ pub const MOST_LINES: usize = 8;
 pub const MOST_PAIRS: usize = 16;
 
 /// Width of a legend, and letters of a name that it has room for.
-const LEGEND: u32 = 170;
+const LEGEND: u32 = 190;
 const MOST_LETTERS: usize = 23;
 
 /// Height of the middle of its first name, and from name to name.
@@ -71,7 +71,7 @@ impl Line {
 }
 
 /// Lengths of dash and gap, in pixels; the first is a line without gaps.
-pub const DASHES: [(i32, i32); 4] = [(0, 0), (9, 5), (2, 4), (16, 8)];
+pub const DASHES: [(i32, i32); 4] = [(0, 0), (7, 4), (2, 4), (20, 5)];
 
 /// What one plot shows of its lines.
 #[derive(Debug)]
@@ -114,6 +114,8 @@ pub struct Axes<'a> {
     pub y: &'a str,
     /// A logarithmic x axis.
     pub log_x: bool,
+    /// A logarithmic y axis, for values above 0.
+    pub log_y: bool,
 }
 
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -148,10 +150,20 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
     if axes.log_x {
         left = left.max(1e-3);
     }
+    // A logarithmic axis has nothing to write on where the ends are this near.
+    let log_x = axes.log_x && right > 3.0 * left;
     if right <= left {
-        (left, right) = if axes.log_x { (left * 0.9, left * 1.1) } else { (left - 0.5, left + 0.5) };
+        (left, right) = (left - 0.5, left + 0.5);
+    } else if log_x {
+        let room = (right / left).powf(0.02);
+        (left, right) = (left / room, right * room);
+    } else if axes.log_x {
+        let room = (right - left) * 0.02;
+        (left, right) = (left - room, right + room);
     }
     let top = if top > 0.0 { top * 1.05 } else { 1.0 };
+    let bottom = all().filter(finite).map(|(_, y)| y / 1.05).fold(top, f64::min);
+    let log_y = axes.log_y && bottom > 0.0;
     let names = lines.len() + usize::from(shown.note().is_some());
     let size = (SIZE.0, SIZE.1.max(LEGEND_TOP + LEGEND_LINE * names as u32));
     let svg = draw(size, |root| {
@@ -160,22 +172,22 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
         let mut builder = ChartBuilder::on(&plot);
         builder.margin(12).margin_right(24).x_label_area_size(38).y_label_area_size(64);
         macro_rules! chart {
-            ($x:expr) => {{
-                let mut chart = builder.build_cartesian_2d($x, 0.0..top).map_err(|error| anyhow!("{error}"))?;
+            ($x:expr, $y:expr) => {{
+                let mut chart = builder.build_cartesian_2d($x, $y).map_err(|error| anyhow!("{error}"))?;
                 chart
                     .configure_mesh()
                     .x_desc(axes.x)
                     .y_desc(axes.y)
                     .light_line_style(WHITE.mix(0.0))
                     .bold_line_style(BLACK.mix(0.12))
-                    .x_label_formatter(&|x| number(*x))
-                    .y_label_formatter(&|y| number(*y))
+                    .x_label_formatter(&|x| if log_x && !round(*x) { String::new() } else { number(*x) })
+                    .y_label_formatter(&|y| if log_y && !round(*y) { String::new() } else { number(*y) })
                     .draw()
                     .map_err(|error| anyhow!("{error}"))?;
                 for (nth, line) in lines.iter().enumerate() {
                     let (colour, (dash, gap)) = line.style(nth);
                     let style = colour.stroke_width(2);
-                    let points = line.points.iter().copied().filter(finite).filter(|(x, _)| !axes.log_x || *x > 0.0);
+                    let points = line.points.iter().copied().filter(finite).filter(|(x, _)| !log_x || *x > 0.0);
                     if gap == 0 {
                         chart.draw_series(LineSeries::new(points, style)).map_err(|error| anyhow!("{error}"))?;
                     } else {
@@ -193,10 +205,11 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
                 }
             }};
         }
-        if axes.log_x {
-            chart!((left..right).log_scale());
-        } else {
-            chart!(left..right);
+        match (log_x, log_y) {
+            (false, false) => chart!(left..right, 0.0..top),
+            (false, true) => chart!(left..right, (bottom..top).log_scale()),
+            (true, false) => chart!((left..right).log_scale(), 0.0..top),
+            (true, true) => chart!((left..right).log_scale(), (bottom..top).log_scale()),
         }
         if lines.len() > 1 { legend(&names, shown) } else { Ok(()) }
     })?;
@@ -210,7 +223,7 @@ fn legend(area: &Canvas<'_>, shown: &Shown) -> anyhow::Result<()> {
     let mut places = (LEGEND_TOP as i32..).step_by(LEGEND_LINE as usize);
     for ((nth, line), y) in shown.lines.iter().enumerate().zip(&mut places) {
         let (colour, (dash, gap)) = line.style(nth);
-        let (ends, style) = ([(0, y), (24, y)], colour.stroke_width(2));
+        let (ends, style) = ([(0, y), (45, y)], colour.stroke_width(2));
         if gap == 0 {
             area.draw(&PathElement::new(ends, style)).map_err(|error| anyhow!("{error}"))?;
         } else {
@@ -219,7 +232,7 @@ fn legend(area: &Canvas<'_>, shown: &Shown) -> anyhow::Result<()> {
         // The end of a name tells more than its begin: points of a sweep end in what changes most.
         let from = line.name.char_indices().rev().nth(MOST_LETTERS - 1).map_or(0, |(at, _)| at);
         let name = if from == 0 { line.name.clone() } else { format!("\u{2026}{}", &line.name[from..]) };
-        write(name, (30, y - 6))?;
+        write(name, (51, y - 6))?;
     }
     match (shown.note(), places.next()) {
         (Some(note), Some(y)) => write(note, (0, y - 6)),
@@ -279,9 +292,20 @@ pub fn number(value: f64) -> String {
         v if v >= 1e4 => (value / 1e3, " k"),
         _ => (value, ""),
     };
-    let text = if scaled.abs() >= 100.0 { format!("{scaled:.0}") } else { format!("{scaled:.2}") };
+    let text = match scaled.abs() {
+        v if v >= 100.0 => format!("{scaled:.0}"),
+        v if v >= 0.1 => format!("{scaled:.2}"),
+        _ => format!("{scaled:.6}"),
+    };
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
+    let text = if text == "-0" { "0".to_owned() } else { text };
     text + suffix
+}
+
+/// Whether a number begins with 1, 2 or 5: those of a decade that have room on a logarithmic axis.
+fn round(value: f64) -> bool {
+    let first = value / 10f64.powf(value.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].iter().any(|digit| (first - digit).abs() < 1e-6)
 }
 
 #[cfg(test)]
@@ -290,7 +314,17 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let want = [(0.0, "0"), (1.0, "1"), (12.5, "12.5"), (999.6, "1000"), (25_000.0, "25 k"), (1.5e6, "1.5 M")];
+        let want = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (12.5, "12.5"),
+            (999.6, "1000"),
+            (25_000.0, "25 k"),
+            (1.5e6, "1.5 M"),
+            (0.001, "0.001"),
+            (0.0025, "0.0025"),
+            (-1e-17, "0"),
+        ];
         for (value, text) in want {
             assert_eq!(number(value), text);
         }
@@ -298,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_legend_stands_beside_the_plot_and_names_every_line() {
-        let axes = Axes { x: "x", y: "y", log_x: false };
+        let axes = Axes { x: "x", y: "y", log_x: false, log_y: false };
         let line = |name: &str| Line::new(name, vec![(0.0, 1.0), (9.0, 7.0)]);
         let svg = lines(&axes, &Shown::from([line("short"), line("a-name-of-a-point-tht-is-far-too-long-seed7")]))
             .unwrap()
@@ -313,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_legend_has_room_for_every_line() {
-        let axes = Axes { x: "x", y: "y", log_x: false };
+        let axes = Axes { x: "x", y: "y", log_x: false, log_y: false };
         let looks = (0..MOST_PAIRS).map(|nth| Look { colour: nth / DASHES.len(), dashes: nth % DASHES.len() });
         let line = |look| Line { look: Some(look), ..Line::new("name", vec![(0.0, 1.0), (9.0, 7.0)]) };
         let svg = lines(&axes, &Shown { lines: looks.map(line).collect(), of: 99 }).unwrap().unwrap();
@@ -325,14 +359,33 @@ mod tests {
     }
 
     #[test]
+    fn the_labels_of_a_logarithmic_axis_have_room_and_a_short_one_is_linear() {
+        let axes = Axes { x: "x", y: "y", log_x: true, log_y: true };
+        let texts = |low: f64, high: f64| {
+            let line = Line::new("name", vec![(low, low), (high, high)]);
+            let svg = lines(&axes, &Shown::from([line])).unwrap().unwrap();
+            let text = |text: &str| text.split('>').nth(1)?.split('<').next().map(|text| text.trim().to_owned());
+            svg.split("<text ").skip(1).filter_map(text).collect::<Vec<_>>()
+        };
+        let wide = texts(86.0, 1900.0);
+        for (label, there) in
+            [("100", true), ("200", true), ("500", true), ("1000", true), ("900", false), ("800", false)]
+        {
+            assert_eq!(wide.iter().any(|text| text == label), there, "{label}: {wide:?}");
+        }
+        let narrow = texts(105.0, 119.0);
+        assert!(narrow.iter().filter(|text| text.parse::<f64>().is_ok()).count() >= 4, "{narrow:?}");
+    }
+
+    #[test]
     fn odd_data_draws_or_says_that_there_is_nothing() {
-        let axes = Axes { x: "x", y: "y", log_x: false };
+        let axes = Axes { x: "x", y: "y", log_x: false, log_y: false };
         assert_eq!(lines(&axes, &Shown::from([])).unwrap(), None);
         for points in [vec![(0.0, 0.0)], vec![(1.0, 2.0), (2.0, f64::NAN)], vec![(5.0, 1.0), (5.0, 2.0)]] {
             for log_x in [false, true] {
                 let line =
                     |dashes| Line { look: Some(Look { colour: 9, dashes }), ..Line::new("a < b", points.clone()) };
-                let axes = Axes { log_x, ..axes };
+                let axes = Axes { log_x, log_y: log_x, ..axes };
                 let svg = lines(&axes, &Shown::from([line(0), line(1), line(7), Line::new("own", points.clone())]));
                 let svg = svg.unwrap().unwrap();
                 assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
