@@ -1,7 +1,7 @@
 //! The door between the progress loop and a network interface: [`Port`], one interface = one plane.
 //!
 //! The loop gets slices and counters; rings, chunks and system calls stay behind. No call allocates, and system calls
-//! happen once per batch, in [`Port::rx_batch`] (raw socket only) and [`Port::flush`].
+//! happen once per batch, in [`Port::rx_next`] (raw socket only) and [`Port::flush`].
 
 use core::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -12,7 +12,7 @@ use crate::{RawPort, XskPort};
 /// Slices a received frame may consist of; four hold 15 360 bytes, more than any Ethernet jumbo frame.
 pub const MAX_FRAGMENTS: usize = 4;
 
-/// One received Ethernet frame, readable until the callback returns.
+/// One received Ethernet frame, readable until the port is asked for the next one.
 #[derive(Debug, Clone, Copy)]
 pub struct RxFrame<'a> {
     fragments: [&'a [u8]; MAX_FRAGMENTS],
@@ -21,6 +21,8 @@ pub struct RxFrame<'a> {
 }
 
 impl<'a> RxFrame<'a> {
+    pub(crate) const EMPTY: Self = Self { fragments: [&[]; MAX_FRAGMENTS], count: 0, len: 0 };
+
     /// A frame of one slice.
     pub fn from_slice(bytes: &'a [u8]) -> Self {
         Self { fragments: [bytes, &[], &[], &[]], count: 1, len: bytes.len() as u32 }
@@ -28,7 +30,7 @@ impl<'a> RxFrame<'a> {
 
     /// A frame of up to [`MAX_FRAGMENTS`] slices; `None` when there are more.
     pub fn from_fragments(parts: &[&'a [u8]]) -> Option<Self> {
-        let mut frame = Self { fragments: [&[]; MAX_FRAGMENTS], count: 0, len: 0 };
+        let mut frame = Self::EMPTY;
         for part in parts {
             frame.push(part)?;
         }
@@ -146,7 +148,7 @@ pub enum PortError {
 /// Counters of a port since it was opened. Kernel counters are read by [`Port::stats`], the rest is kept by the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortStats {
-    /// Frames handed to the callback.
+    /// Frames handed out.
     pub rx_frames: u64,
     /// Bytes of these frames.
     pub rx_bytes: u64,
@@ -184,11 +186,31 @@ pub struct PortStats {
 
 /// One network interface as the progress loop sees it.
 ///
-/// A turn: [`rx_batch`](Port::rx_batch), then any number of [`tx_slot`](Port::tx_slot) + commit, then one
-/// [`flush`](Port::flush).
+/// A turn: any number of [`rx_next`](Port::rx_next) and one [`rx_done`](Port::rx_done), then any number of
+/// [`tx_slot`](Port::tx_slot) + commit, then one [`flush`](Port::flush).
 pub trait Port {
+    /// The next received frame, in place of the one before, whose buffers are free from now on. `None`: no more for now.
+    /// Never blocks.
+    fn rx_next(&mut self) -> Option<RxFrame<'_>>;
+
+    /// The frame that [`rx_next`](Port::rx_next) gave last; `None` when it gave none since [`rx_done`](Port::rx_done).
+    fn rx_frame(&self) -> Option<RxFrame<'_>>;
+
+    /// Ends a batch of [`rx_next`](Port::rx_next): buffers go back to the kernel, those of the last frame, too.
+    fn rx_done(&mut self);
+
     /// Calls `f` for up to `max` received frames and returns how many there were. Never blocks.
-    fn rx_batch<F: FnMut(RxFrame<'_>)>(&mut self, max: usize, f: F) -> usize;
+    fn rx_batch<F: FnMut(RxFrame<'_>)>(&mut self, max: usize, mut f: F) -> usize {
+        let mut received = 0;
+        while received < max
+            && let Some(frame) = self.rx_next()
+        {
+            received += 1;
+            f(frame);
+        }
+        self.rx_done();
+        received
+    }
 
     /// A free transmit buffer; `None` when all are queued or with the kernel: flush, and try in a later turn.
     fn tx_slot(&mut self) -> Option<TxSlot<'_>>;
@@ -244,8 +266,16 @@ macro_rules! either {
 }
 
 impl Port for AnyPort {
-    fn rx_batch<F: FnMut(RxFrame<'_>)>(&mut self, max: usize, f: F) -> usize {
-        either!(self, port => port.rx_batch(max, f))
+    #[inline]
+    fn rx_next(&mut self) -> Option<RxFrame<'_>> {
+        either!(self, port => port.rx_next())
+    }
+    #[inline]
+    fn rx_frame(&self) -> Option<RxFrame<'_>> {
+        either!(self, port => port.rx_frame())
+    }
+    fn rx_done(&mut self) {
+        either!(self, port => port.rx_done())
     }
     fn tx_slot(&mut self) -> Option<TxSlot<'_>> {
         either!(self, port => port.tx_slot())

@@ -23,6 +23,9 @@ const RX_SLOT_BYTES: usize = 16 << 10;
 pub struct RawPort {
     fd: OwnedFd,
     rx: Batch,
+    /// Of so many messages received last, so many were handed out.
+    received: usize,
+    taken: usize,
     tx: Batch,
     /// Messages `sent..queued` of the transmit batch wait.
     sent: usize,
@@ -75,6 +78,8 @@ impl RawPort {
         Ok(Self {
             fd,
             rx,
+            received: 0,
+            taken: 0,
             tx,
             sent: 0,
             queued: 0,
@@ -105,31 +110,34 @@ impl RawPort {
 }
 
 impl Port for RawPort {
-    fn rx_batch<F: FnMut(RxFrame<'_>)>(&mut self, max: usize, mut f: F) -> usize {
-        let mut received = 0;
-        while received < max {
-            let want = (max - received).min(self.rx.count());
-            // "Down" is reported once and known from the link monitor; "nothing there" is the usual end.
-            let Ok(count) = self.rx.receive(self.fd.as_fd(), want) else {
-                break;
-            };
-            for n in 0..count {
-                match self.rx.frame(n) {
-                    Some(bytes) => {
-                        self.stats.rx_frames += 1;
-                        self.stats.rx_bytes += bytes.len() as u64;
-                        f(RxFrame::from_slice(bytes));
-                    }
-                    None => self.stats.rx_too_long += 1,
+    fn rx_next(&mut self) -> Option<RxFrame<'_>> {
+        loop {
+            while self.taken < self.received {
+                self.taken += 1;
+                if let Some(bytes) = self.rx.frame(self.taken - 1) {
+                    self.stats.rx_frames += 1;
+                    self.stats.rx_bytes += bytes.len() as u64;
+                    // Once more, since the loop would keep a borrow of it.
+                    return self.rx_frame();
                 }
+                self.stats.rx_too_long += 1;
             }
-            received += count;
-            if count < want {
-                break;
+            // A batch that was not full was the last.
+            let last = self.received > 0 && self.received < self.rx.count();
+            (self.taken, self.received) = (0, 0);
+            if last {
+                return None;
             }
+            // "Down" is reported once and known from the link monitor; "nothing there" is the usual end.
+            self.received = self.rx.receive(self.fd.as_fd(), self.rx.count()).ok().filter(|count| *count > 0)?;
         }
-        received
     }
+
+    fn rx_frame(&self) -> Option<RxFrame<'_>> {
+        self.rx.frame(self.taken.checked_sub(1)?).map(RxFrame::from_slice)
+    }
+
+    fn rx_done(&mut self) {}
 
     fn tx_slot(&mut self) -> Option<TxSlot<'_>> {
         self.push_staged();

@@ -1,6 +1,6 @@
 //! [`XskPort`]: moves frames between the rings of an AF_XDP socket and the progress loop.
 //!
-//! Invariants: every receive chunk is in `free_rx`, in `partial`, or lent (fill ring, kernel, receive ring); every
+//! Invariants: every receive chunk is in `free_rx`, in `fragments`, or lent (fill ring, kernel, receive ring); every
 //! transmit slot is in `free_tx`, or lent (transmit ring, kernel, completion ring). Rings are as large as they must be
 //! for a push never to fail for lack of room, except where a `free` check says otherwise.
 
@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
 use crate::config::{CHUNK_BYTES, Obtained, XskConfig};
 use crate::error::{Problem, SetupError};
-use crate::frame::{Chunk, Ours, Rx};
+use crate::frame::{Chunk, Rx};
 use crate::interface::Interface;
 use crate::port::{MAX_FRAGMENTS, Port, PortError, PortStats, RxFrame, TxSlot};
 use crate::ring::kernel::Descriptor;
@@ -40,8 +40,9 @@ pub struct XskPort {
     socket: XskSocket,
     umem: Umem,
     frames: Frames,
-    /// Fragments of a frame whose last descriptor was not seen yet; usually empty between calls.
-    partial: Vec<Fragment>,
+    /// Fragments of the frame handed out last, if that is `complete`, else of one whose last descriptor was not seen yet.
+    fragments: Vec<Fragment>,
+    complete: bool,
     /// The frame being received has too many fragments: drop up to its end.
     skipping: bool,
     /// Bytes committed to the slot last handed out (the last of `frames.tx`); 0: nothing.
@@ -91,7 +92,8 @@ impl XskPort {
             socket,
             umem,
             frames,
-            partial: Vec::with_capacity(MAX_FRAGMENTS),
+            fragments: Vec::with_capacity(MAX_FRAGMENTS),
+            complete: false,
             skipping: false,
             staged_len: 0,
             in_flight: 0,
@@ -125,6 +127,14 @@ impl XskPort {
         self.socket.fill.publish();
         if self.rx_wakeup && self.socket.fill.mem().needs_wakeup() {
             let _ = recv(self.socket.fd(), &mut [0u8; 0][..], RecvFlags::DONTWAIT);
+        }
+    }
+
+    /// Takes back the chunks of the frame handed out last.
+    #[inline]
+    fn recycle(&mut self) {
+        if core::mem::take(&mut self.complete) {
+            self.frames.rx.extend(self.fragments.drain(..).map(|fragment| fragment.chunk.recycle()));
         }
     }
 
@@ -202,38 +212,21 @@ pub(crate) fn lookup_problem(error: &std::io::Error) -> Problem {
     }
 }
 
-/// Takes `fragments` out as one frame, hands it to `f`, and returns their chunks to `free`.
-fn deliver<F: FnMut(RxFrame<'_>)>(
-    umem: &Umem,
-    fragments: &mut Vec<Fragment>,
-    free: &mut Vec<Chunk<Ours>>,
-    stats: &mut PortStats,
-    f: &mut F,
-) {
-    let mut slices: [&[u8]; MAX_FRAGMENTS] = [&[]; MAX_FRAGMENTS];
-    let count = fragments.len();
-    for (slice, fragment) in slices.iter_mut().zip(fragments.iter()) {
-        *slice = umem.received(&fragment.chunk, fragment.at, fragment.len).unwrap_or(&[]);
+/// A frame of these fragments.
+#[inline]
+fn frame<'a>(umem: &'a Umem, fragments: &'a [Fragment]) -> Option<RxFrame<'a>> {
+    let mut frame = RxFrame::EMPTY;
+    for fragment in fragments {
+        frame.push(umem.received(&fragment.chunk, fragment.at, fragment.len).unwrap_or(&[]))?;
     }
-    if let Some(frame) = slices.get(..count).and_then(RxFrame::from_fragments) {
-        stats.rx_frames += 1;
-        stats.rx_bytes += frame.len() as u64;
-        stats.rx_multi_buffer += u64::from(count > 1);
-        f(frame);
-    }
-    free.extend(fragments.drain(..).map(|fragment| fragment.chunk.recycle()));
+    Some(frame)
 }
 
 impl Port for XskPort {
-    fn rx_batch<F: FnMut(RxFrame<'_>)>(&mut self, max: usize, mut f: F) -> usize {
-        if self.socket.rx.available() == 0 && self.rx_lent >= self.rx_wanted {
-            return 0;
-        }
-        let mut received = 0;
-        while received < max {
-            let Some(descriptor) = self.socket.rx.pop() else {
-                break;
-            };
+    fn rx_next(&mut self) -> Option<RxFrame<'_>> {
+        self.recycle();
+        loop {
+            let descriptor = self.socket.rx.pop()?;
             let Some((chunk, at)) = self.frames.rx_ledger.claim(descriptor.address) else {
                 self.stats.rx_invalid += 1;
                 continue;
@@ -241,24 +234,38 @@ impl Port for XskPort {
             self.rx_lent -= 1;
             let continues = descriptor.options & Descriptor::CONTINUES != 0;
             let fragment = Fragment { chunk, at, len: descriptor.len as usize };
-            if self.skipping || self.partial.len() == MAX_FRAGMENTS {
+            if self.skipping || self.fragments.len() == MAX_FRAGMENTS {
                 self.frames.rx.push(fragment.chunk.recycle());
-                self.frames.rx.extend(self.partial.drain(..).map(|fragment| fragment.chunk.recycle()));
+                self.frames.rx.extend(self.fragments.drain(..).map(|fragment| fragment.chunk.recycle()));
                 self.stats.rx_too_long += u64::from(!self.skipping);
                 self.skipping = continues;
                 continue;
             }
-            self.partial.push(fragment);
+            self.fragments.push(fragment);
             if !continues {
-                received += 1;
-                deliver(&self.umem, &mut self.partial, &mut self.frames.rx, &mut self.stats, &mut f);
+                break;
             }
         }
+        self.complete = true;
+        // Borrows fields, not `self`: the counters are beside it.
+        let frame = frame(&self.umem, &self.fragments)?;
+        self.stats.rx_frames += 1;
+        self.stats.rx_bytes += frame.len() as u64;
+        self.stats.rx_multi_buffer += u64::from(self.fragments.len() > 1);
+        Some(frame)
+    }
+
+    #[inline]
+    fn rx_frame(&self) -> Option<RxFrame<'_>> {
+        if self.complete { frame(&self.umem, &self.fragments) } else { None }
+    }
+
+    fn rx_done(&mut self) {
+        self.recycle();
         self.socket.rx.release();
         if self.rx_lent < self.rx_wanted {
             self.refill();
         }
-        received
     }
 
     fn tx_slot(&mut self) -> Option<TxSlot<'_>> {

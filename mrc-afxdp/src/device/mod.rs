@@ -12,9 +12,12 @@
 
 mod baton;
 mod drive;
+#[cfg(all(test, not(loom)))]
+mod fake_port;
 mod hold;
 mod progress;
 mod queue;
+mod receive;
 mod thread;
 mod transmit;
 mod trust;

@@ -4,19 +4,19 @@
 use std::sync::{Arc, mpsc};
 
 use mrc_core::{
-    Access, Completion, CqHandle, Endpoint, IcrcCheck, Instant, MemRange, MrHandle, Operation, Pd, PostError, Received,
-    RxMeta, Status, TableError,
+    Access, Completion, CqHandle, Endpoint, Instant, MemRange, MrHandle, Operation, Pd, PostError, Status, TableError,
 };
-use mrc_wire::{Ev, PortNum, Rkey, icrc};
+use mrc_wire::{Ev, PortNum, Rkey};
 
 use super::drive::{Drive, NAP};
 use super::hold::Hold;
 use super::queue::{CompletionWaker, Post, Work};
+use super::receive::Arrivals;
 use super::transmit::Outlet;
 use super::trust::Trust;
 use super::{DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, PathBytes, since};
 use crate::ring::spsc;
-use crate::{AnyPort, LinkMonitor, LinkState, MemRegion, Port as _, RxFrame};
+use crate::{AnyPort, LinkMonitor, LinkState, MemRegion, Port as _};
 
 /// Frames taken from a port, and frames sent, in one turn: bounds the time between two looks at everything else.
 const BATCH: usize = 64;
@@ -297,27 +297,10 @@ impl<'s> Progress<'s> {
     }
 
     fn receive(&mut self, now: Instant, plane: usize) -> bool {
-        let (engine, memory) = (&mut self.engine, &self.memory);
         let Some(port) = self.ports.get_mut(plane) else { return false };
-        let count = port.rx_batch(BATCH, |frame| {
-            let icrc = match frame.contiguous() {
-                Some(_) => IcrcCheck::Verify,
-                None if icrc_matches(&frame) => IcrcCheck::Valid,
-                None => IcrcCheck::Invalid,
-            };
-            let meta = RxMeta { port: port_of(plane), wire_len: frame.len(), icrc };
-            // A discard is counted by the engine under its reason.
-            if let Ok(Received::Place(place)) = engine.handle_packet(now, meta, frame.head()) {
-                let Some(Some(region)) = memory.get(place.mr.index()) else { return };
-                let mut offset = place.offset;
-                for piece in frame.pieces(place.payload) {
-                    // The engine has checked the bounds against the same region.
-                    let placed = region.place(offset, piece);
-                    debug_assert!(placed.is_ok());
-                    offset += piece.len() as u64;
-                }
-            }
-        });
+        let mut arrivals = Arrivals::new(port, port_of(plane), &self.memory, BATCH);
+        self.engine.receive(now, &mut arrivals);
+        let count = arrivals.finish();
         self.frames += count as u64;
         count > 0
     }
@@ -483,25 +466,4 @@ fn refuse(sinks: &mut [Sink], cq: CqHandle, post: &Post, why: PostError) -> bool
 
 pub(super) fn port_of(plane: usize) -> PortNum {
     PortNum::from_plane(plane as u8)
-}
-
-/// The ICRC of a frame in several buffers. Such frames are longer than any Ethernet padding, so the ICRC is their end.
-fn icrc_matches(frame: &RxFrame<'_>) -> bool {
-    let Some(start) = icrc::start(frame.head()) else { return false };
-    let Some(mut running) = frame.head().get(start..).and_then(icrc::Icrc::over_headers) else { return false };
-    let Some(end) = frame.len().checked_sub(icrc::LEN) else { return false };
-    if end < frame.head().len() {
-        return false;
-    }
-    for piece in frame.pieces(frame.head().len()..end) {
-        running.update(piece);
-    }
-    let mut carried = [0u8; icrc::LEN];
-    let mut at = 0;
-    for piece in frame.pieces(end..frame.len()) {
-        let Some(to) = carried.get_mut(at..at + piece.len()) else { return false };
-        to.copy_from_slice(piece);
-        at += piece.len();
-    }
-    running.finish() == carried
 }

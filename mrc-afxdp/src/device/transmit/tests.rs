@@ -1,8 +1,5 @@
 //! Bursts into ports of memory.
 
-use std::cell::RefCell;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use mrc_core::{Access, Endpoint, EndpointConfig, Limits, MemRange, OwnedStorage, PayloadRef, Pd, PortConfig};
@@ -10,78 +7,7 @@ use mrc_wire::{Ev, PortNum};
 
 use super::*;
 use crate::MemRegion;
-use crate::config::{Attach, Obtained};
-use crate::port::{PortError, PortStats, RxFrame};
-
-/// Frames that were handed over, with their port's number, in order.
-type Wire = Rc<RefCell<Vec<(usize, Vec<u8>)>>>;
-
-struct Fake {
-    number: usize,
-    wire: Wire,
-    buffer: Vec<u8>,
-    staged: u32,
-    queued: Vec<Vec<u8>>,
-    room: usize,
-    /// Frames that stay with the kernel for one flush more.
-    held: usize,
-    flushes: usize,
-    fd: OwnedFd,
-}
-
-impl Fake {
-    fn new(number: usize, wire: &Wire, room: usize) -> Self {
-        let fd = std::fs::File::open("/dev/null").unwrap().into();
-        let (wire, buffer) = (Rc::clone(wire), vec![0xEE; 8192]);
-        Self { number, wire, buffer, staged: 0, queued: Vec::new(), room, held: 0, flushes: 0, fd }
-    }
-
-    fn push_staged(&mut self) {
-        let len = core::mem::take(&mut self.staged) as usize;
-        if len > 0 {
-            self.room -= 1;
-            self.queued.push(self.buffer[..len].to_vec());
-        }
-    }
-}
-
-impl Port for Fake {
-    fn rx_batch<F: FnMut(RxFrame<'_>)>(&mut self, _max: usize, _f: F) -> usize {
-        0
-    }
-    fn tx_slot(&mut self) -> Option<TxSlot<'_>> {
-        self.push_staged();
-        (self.room > 0).then(|| TxSlot::new(&mut self.buffer, &mut self.staged))
-    }
-    fn flush(&mut self) -> Result<usize, PortError> {
-        self.push_staged();
-        self.flushes += 1;
-        self.wire.borrow_mut().extend(self.queued.drain(..).map(|frame| (self.number, frame)));
-        Ok(core::mem::take(&mut self.held))
-    }
-    fn tx_free(&mut self) -> usize {
-        self.push_staged();
-        self.room
-    }
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-    fn stats(&self) -> PortStats {
-        PortStats::default()
-    }
-    fn obtained(&self) -> Obtained {
-        Obtained { asked: None, attach: Attach::PacketSocket, zero_copy: false, multi_buffer: true, mtu: 9000 }
-    }
-    fn ifindex(&self) -> u32 {
-        self.number as u32
-    }
-    fn name(&self) -> &str {
-        "fake"
-    }
-    fn mac(&self) -> [u8; 6] {
-        [0; 6]
-    }
-}
+use crate::device::fake_port::{Fake, Wire};
 
 const HEADERS: usize = 14 + 40 + 8 + 12;
 

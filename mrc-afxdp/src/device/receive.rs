@@ -1,0 +1,84 @@
+//! Frames of one turn on their way in: the [`FrameSource`] over a port. The engine reads headers and says where payload goes;
+//! frames in several buffers are checked here, and bytes are placed.
+
+use mrc_core::{Discard, FrameSource, IcrcCheck, Received, RxMeta};
+use mrc_wire::{PortNum, icrc};
+
+use super::Memory;
+use crate::port::{Port, RxFrame};
+
+/// Up to so many frames of one port; [`Arrivals::finish`] ends them.
+pub(super) struct Arrivals<'a, P> {
+    port: &'a mut P,
+    number: PortNum,
+    memory: &'a Memory,
+    /// Frames that may still be taken.
+    left: usize,
+    taken: usize,
+}
+
+impl<'a, P: Port> Arrivals<'a, P> {
+    pub(super) fn new(port: &'a mut P, number: PortNum, memory: &'a Memory, most: usize) -> Self {
+        Self { port, number, memory, left: most, taken: 0 }
+    }
+
+    /// Gives the buffers back to the port, and says how many frames there were.
+    pub(super) fn finish(self) -> usize {
+        self.port.rx_done();
+        self.taken
+    }
+}
+
+impl<P: Port> FrameSource for Arrivals<'_, P> {
+    #[inline]
+    fn next(&mut self) -> Option<(RxMeta, &[u8])> {
+        self.left = self.left.checked_sub(1)?;
+        let frame = self.port.rx_next()?;
+        self.taken += 1;
+        let icrc = match frame.contiguous() {
+            Some(_) => IcrcCheck::Verify,
+            None if icrc_matches(&frame) => IcrcCheck::Valid,
+            None => IcrcCheck::Invalid,
+        };
+        Some((RxMeta { port: self.number, wire_len: frame.len(), icrc }, frame.head()))
+    }
+
+    #[inline]
+    fn done(&mut self, result: Result<Received, Discard>) {
+        // A discard is counted by the engine under its reason.
+        let Ok(Received::Place(place)) = result else { return };
+        let Some(Some(region)) = self.memory.get(place.mr.index()) else { return };
+        let Some(frame) = self.port.rx_frame() else { return };
+        let mut offset = place.offset;
+        for piece in frame.pieces(place.payload) {
+            // The engine has checked the bounds against the same region.
+            let placed = region.place(offset, piece);
+            debug_assert!(placed.is_ok());
+            offset += piece.len() as u64;
+        }
+    }
+}
+
+/// The ICRC of a frame in several buffers. Such frames are longer than any Ethernet padding, so the ICRC is their end.
+fn icrc_matches(frame: &RxFrame<'_>) -> bool {
+    let Some(start) = icrc::start(frame.head()) else { return false };
+    let Some(mut running) = frame.head().get(start..).and_then(icrc::Icrc::over_headers) else { return false };
+    let Some(end) = frame.len().checked_sub(icrc::LEN) else { return false };
+    if end < frame.head().len() {
+        return false;
+    }
+    for piece in frame.pieces(frame.head().len()..end) {
+        running.update(piece);
+    }
+    let mut carried = [0u8; icrc::LEN];
+    let mut at = 0;
+    for piece in frame.pieces(end..frame.len()) {
+        let Some(to) = carried.get_mut(at..at + piece.len()) else { return false };
+        to.copy_from_slice(piece);
+        at += piece.len();
+    }
+    running.finish() == carried
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

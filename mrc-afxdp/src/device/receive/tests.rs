@@ -1,0 +1,112 @@
+//! Frames out of ports of memory.
+
+use std::sync::Arc;
+
+use mrc_core::{Access, Endpoint, EndpointConfig, Limits, MemRange, MrHandle, OwnedStorage, Pd, Placement, PortConfig};
+
+use super::*;
+use crate::MemRegion;
+use crate::device::fake_port::{Fake, Wire};
+use crate::device::progress::port_of;
+
+const HEADERS: usize = 14 + 40 + 8 + 12;
+const REGION: usize = 256;
+
+/// A region of zeros, registered.
+fn region() -> (Memory, MrHandle, Arc<MemRegion>) {
+    let region = Arc::new(MemRegion::from_vec(vec![0; REGION]));
+    let mut storage = OwnedStorage::new(Limits::default()).unwrap();
+    let mut config = EndpointConfig::default();
+    config.gids[0] = Some(mrc_wire::Ip::V6([1; 16]));
+    config.ports[0] = Some(PortConfig { mac: [2; 6], sid: None, addr: None });
+    let mut engine = Endpoint::new(config, storage.lend(), 1).unwrap();
+    let range = MemRange { va: region.addr(), len: REGION as u64 };
+    let mr = engine.register_mr(Pd(0), range, Access::REMOTE_WRITE).unwrap();
+    let mut memory: Memory = vec![None; engine.limits().mrs];
+    memory[mr.index()] = Some(Arc::clone(&region));
+    (memory, mr, region)
+}
+
+/// A frame with payload and a valid ICRC.
+fn frame(payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; HEADERS];
+    frame[12..15].copy_from_slice(&[0x86, 0xDD, 0x60]);
+    frame[20] = 17;
+    frame.extend_from_slice(payload);
+    let crc = icrc::compute(&frame[14..]).unwrap();
+    frame.extend_from_slice(&crc);
+    frame
+}
+
+/// The frame in two pieces.
+fn cut(frame: &[u8], at: usize) -> Vec<Vec<u8>> {
+    vec![frame[..at].to_vec(), frame[at..].to_vec()]
+}
+
+//= ICRC-009 test
+#[test]
+fn frames_in_pieces_are_checked_here_and_whole_ones_by_the_engine() {
+    let good = frame(&[7; 100]);
+    let mut bad = good.clone();
+    bad[HEADERS + 60] ^= 1;
+    let end = good.len();
+    let mut port = Fake::new(0, &Wire::default(), 0);
+    let memory = Memory::new();
+    port.arrivals.extend([vec![good.clone()], vec![bad.clone()]]);
+    for at in [HEADERS, HEADERS + 50, end - 4, end - 3] {
+        port.arrivals.extend([cut(&good, at), cut(&bad, at)]);
+    }
+    let mut arrivals = Arrivals::new(&mut port, port_of(1), &memory, 99);
+    let mut seen = Vec::new();
+    while let Some((meta, head)) = arrivals.next() {
+        assert_eq!((meta.port, meta.wire_len), (port_of(1), end));
+        assert_eq!(head[..HEADERS], good[..HEADERS]);
+        seen.push(meta.icrc);
+        arrivals.done(Err(Discard::Short));
+    }
+    assert_eq!(arrivals.finish(), 10);
+    assert_eq!(seen[..2], [IcrcCheck::Verify; 2]);
+    // A piece that ends inside the ICRC is one that no port makes: refused.
+    assert_eq!(seen[2..8], [IcrcCheck::Valid, IcrcCheck::Invalid].repeat(3));
+    assert_eq!(seen[8..], [IcrcCheck::Invalid; 2]);
+}
+
+#[test]
+fn payload_is_placed_from_all_pieces_and_before_the_next_frame() {
+    let (memory, mr, region) = region();
+    let payload: Vec<u8> = (1..=100).collect();
+    let whole = frame(&payload);
+    let mut port = Fake::new(0, &Wire::default(), 0);
+    port.arrivals.extend([vec![whole.clone()], cut(&whole, HEADERS + 33), vec![whole.clone()]]);
+    let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, 99);
+    let place = |offset| Ok(Received::Place(Placement { mr, offset, payload: HEADERS..HEADERS + 100 }));
+    for result in [place(3), place(120), Err(Discard::Duplicate)] {
+        assert!(arrivals.next().is_some());
+        arrivals.done(result);
+    }
+    assert!(arrivals.next().is_none());
+    // Nothing is placed from a frame that has gone.
+    arrivals.done(place(0));
+    assert_eq!(arrivals.finish(), 3);
+    let mut bytes = vec![0; REGION];
+    region.gather(0, &mut bytes).unwrap();
+    let mut expected = vec![0; REGION];
+    expected[3..103].copy_from_slice(&payload);
+    expected[120..220].copy_from_slice(&payload);
+    assert_eq!(bytes, expected);
+}
+
+#[test]
+fn a_turn_takes_no_more_frames_than_it_may() {
+    let mut port = Fake::new(0, &Wire::default(), 0);
+    let memory = Memory::new();
+    port.arrivals.extend((0..5u8).map(|n| vec![frame(&[n; 8])]));
+    for (most, taken, left) in [(2, 2, 3), (0, 0, 3), (2, 2, 1), (2, 1, 0), (2, 0, 0)] {
+        let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, most);
+        while arrivals.next().is_some() {
+            arrivals.done(Ok(Received::Nothing));
+        }
+        assert_eq!(arrivals.finish(), taken);
+        assert_eq!(port.arrivals.len(), left);
+    }
+}
