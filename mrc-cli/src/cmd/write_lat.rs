@@ -91,7 +91,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     control.barrier()?;
     let mut round = 1u64;
     // The client's last value is followed by the end of its control connection.
-    while wait_for(&session, &mut control, hello.size, round, true)? {
+    while wait_for(&mut session, &mut control, hello.size, round, true)? {
         write(&mut session, &remote, hello.size, round)?;
         round += 1;
     }
@@ -119,7 +119,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     for round in 1..=args.iterations {
         let start = Instant::now();
         write(&mut session, &remote, args.size, round)?;
-        if !wait_for(&session, &mut control, args.size, round, false)? {
+        if !wait_for(&mut session, &mut control, args.size, round, false)? {
             bail!("the server stopped after {} round trips", round - 1);
         }
         half_ns.push(start.elapsed().as_nanos() as u64 / 2);
@@ -135,11 +135,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
 
 /// Writes `round` into the peer's second half.
 fn write(session: &mut Session, remote: &QpAddress, size: u32, round: u64) -> anyhow::Result<()> {
-    while let Some(completion) = session.cq.poll() {
-        if completion.status != mrc_verbs_shim::Status::Success {
-            bail!("write failed: {}", completion.status.text());
-        }
-    }
+    while take_completion(session)? {}
     session.mr.memory().place(u64::from(size) - 8, &round.to_ne_bytes())?;
     let wr = WriteWr {
         wr_id: round,
@@ -156,14 +152,31 @@ fn write(session: &mut Session, remote: &QpAddress, size: u32, round: u64) -> an
     Ok(())
 }
 
-/// Waits until the peer's value of this round is visible; `false` when it ended instead.
-fn wait_for(session: &Session, control: &mut Control, size: u32, round: u64, may_end: bool) -> anyhow::Result<bool> {
+/// Whether there was a completion.
+fn take_completion(session: &mut Session) -> anyhow::Result<bool> {
+    let Some(completion) = session.cq.poll() else { return Ok(false) };
+    if completion.status != mrc_verbs_shim::Status::Success {
+        bail!("write failed: {}", completion.status.text());
+    }
+    Ok(true)
+}
+
+/// Waits until the peer's value of this round is visible; `false` when it ended instead. Polls meanwhile: a thread that polls in
+/// vain does the device's work, so that no other one has to.
+fn wait_for(
+    session: &mut Session,
+    control: &mut Control,
+    size: u32,
+    round: u64,
+    may_end: bool,
+) -> anyhow::Result<bool> {
     let at = 2 * u64::from(size) - 8;
     let start = Instant::now();
     for spins in 0u64.. {
         if session.mr.memory().load_u64(at)? == round {
             return Ok(true);
         }
+        take_completion(session)?;
         if spins % 64 == 63 {
             std::thread::yield_now();
         }
