@@ -3,13 +3,13 @@
 //! The engine and the ports are behind one lock, so there is one owner at a time. The device's thread takes it for every
 //! turn. An application thread that spins on an empty completion queue, or posts and did so a moment ago, tries the lock
 //! and does a turn itself (*helps*): no second thread has to wake up, and no second CPU is needed. While somebody helps,
-//! the device's thread naps: it looks every [`NAP`] whether the helper is still there, because a program may turn to
-//! spinning on its memory, or to sleeping, without a word. Where that happens often, it stops napping ([`super::trust`]).
+//! the device's thread naps: it looks now and then whether the helper is still there, because a program may turn to
+//! spinning on its memory, or to sleeping, without a word. Where that happens often, it stops napping; where it has not for
+//! long, it naps longer ([`super::trust`]).
 //!
 //! Helpers run no commands and look at no links: those wake the device's thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use mrc_core::{Instant, OwnedStorage};
 use self_cell::MutBorrow;
@@ -19,10 +19,6 @@ use super::progress::Progress;
 use super::since;
 use crate::ring::doorbell::{Doorbell, Rest};
 use crate::sys::process;
-
-/// How long the device's thread leaves the work to a helper before it looks again: the longest time that frames wait when
-/// a helper goes away.
-pub(super) const NAP: Duration = Duration::from_micros(50);
 
 /// A helper that was seen this long ago counts as being there. Long turns begin before their end: the lock tells of those.
 const PRESENT_NS: u64 = 10_000;

@@ -8,7 +8,7 @@ use mrc_core::{
 };
 use mrc_wire::{Ev, PortNum, Rkey};
 
-use super::drive::{Drive, NAP};
+use super::drive::Drive;
 use super::hold::Hold;
 use super::queue::{CompletionWaker, Post, Work};
 use super::receive::Arrivals;
@@ -67,6 +67,9 @@ pub(super) enum Next {
     Turn,
     Spin,
     Yield,
+    /// For so many nanoseconds, while others do the work.
+    Nap(u64),
+    /// For so many nanoseconds, or until a frame comes.
     Sleep(u64),
 }
 
@@ -150,15 +153,16 @@ impl<'s> Progress<'s> {
             self.housekeeping();
             if !self.posts_wait() {
                 if core::mem::replace(&mut self.napping, true) {
-                    self.trust.nap_ended(now, false);
+                    self.trust.nap_ended(now, false, false);
                 }
-                return self.lie_down(drive, true).map_or(Next::Turn, Next::Sleep);
+                return self.lie_down(drive, true).map_or(Next::Turn, Next::Nap);
             }
         }
-        let frames = self.frames;
+        let (frames, late) =
+            (self.frames, !helped && (self.posts_wait() || self.next_look().is_some_and(|at| at < now)));
         let worked = self.turn();
         if core::mem::take(&mut self.napping) {
-            self.trust.nap_ended(now, self.frames > frames);
+            self.trust.nap_ended(now, self.frames > frames, late);
         }
         if worked {
             *last_work = now;
@@ -166,6 +170,7 @@ impl<'s> Progress<'s> {
         }
         match idle {
             Idle::SleepAfter(patience) if u128::from(now.since(*last_work)) >= patience.as_nanos() => {
+                self.trust.forget(now);
                 self.lie_down(drive, false).map_or(Next::Turn, Next::Sleep)
             }
             Idle::SleepAfter(_) => Next::Yield,
@@ -360,7 +365,7 @@ impl<'s> Progress<'s> {
             drive.bell.announce_sleep()
         };
         let now = self.now();
-        let mut until = NAP.as_nanos() as u64;
+        let mut until = self.trust.nap_ns(now);
         if !helped {
             until = self.next_look().map_or(LONGEST_SLEEP_NS, |at| at.since(now)).min(LONGEST_SLEEP_NS);
             if self.outlet.is_pending() {

@@ -7,8 +7,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Idle;
 use super::baton::Tried;
-use super::drive::{Drive, NAP};
+use super::drive::Drive;
 use super::progress::{Next, Progress};
+use super::trust::SHORTEST_NS;
 use crate::Port as _;
 use crate::sys::process;
 
@@ -49,10 +50,16 @@ pub(super) fn run(drive: &Drive, stop: &AtomicBool, idle: Idle) {
     let mut last_work = drive.now();
     // A call waits for this thread: it takes the lock as soon as it can.
     let mut called = true;
+    let mut nap = SHORTEST_NS;
     while !stop.load(Ordering::Acquire) {
         let helped = idle != Idle::Spin && drive.is_helped(drive.now());
         let turn = |progress: &mut Progress<'_>| progress.own_turn(drive, idle, helped, &mut last_work);
         let next = if called { drive.with(turn).map_or(Tried::Gone, Tried::Done) } else { drive.try_with(turn) };
+        match next {
+            Tried::Done(Next::Nap(nanos)) => nap = nanos,
+            Tried::Done(_) => nap = SHORTEST_NS,
+            Tried::Busy | Tried::Gone => {}
+        }
         called = match next {
             Tried::Gone => return,
             Tried::Done(Next::Turn) => {
@@ -67,11 +74,12 @@ pub(super) fn run(drive: &Drive, stop: &AtomicBool, idle: Idle) {
                 std::thread::yield_now();
                 false
             }
-            Tried::Done(Next::Sleep(nanos)) => wakers.sleep(drive, helped, nanos),
+            Tried::Done(Next::Sleep(nanos)) => wakers.sleep(drive, false, nanos),
+            Tried::Done(Next::Nap(nanos)) => wakers.sleep(drive, true, nanos),
             // Whoever has the engine does what there is to do.
             Tried::Busy => {
                 drive.bell.announce_nap();
-                wakers.sleep(drive, true, NAP.as_nanos() as u64)
+                wakers.sleep(drive, true, nap)
             }
         };
     }
