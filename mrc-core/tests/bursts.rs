@@ -226,6 +226,36 @@ fn requests_alone_leave_the_answers_where_they_are() {
     });
 }
 
+/// SACKs leave alone, in order and no more than there is room for; Transport ACKs stay.
+//= SACK-007 test
+#[test]
+fn feedback_alone_leaves_transport_acks_where_they_are() {
+    let setup = Setup { qps: 2, srv6: true, ..Setup::default() };
+    net(8, &setup, Weather::default(), |net| {
+        let now = Instant::from_nanos(1_000);
+        for _ in 0..2 {
+            assert!(post(net, 1, 0, now, 8, None) && post(net, 1, 1, now, 8, None));
+            let writes = in_bursts(net, 1, now, &[PortMask::ALL; 8]);
+            let arrivals: Vec<_> = writes.iter().map(|frame| arrival(frame, IcrcCheck::Valid, false)).collect();
+            assert!(take_in_bursts(net, 0, now, &arrivals).iter().all(Result::is_ok));
+        }
+        assert!(post(net, 0, 0, now, 8, None));
+        let counts = |net: &Net<'_>| {
+            let stats = net.sides[0].engine.stats();
+            (stats.tx_sack, stats.tx_ack, stats.tx_data)
+        };
+        for (room, sacks) in [(0, 0), (1, 1), (9, 4)] {
+            let mut sink = Sink { ports: vec![PortMask::ALL; room], headers: [0; MAX_HEADER_LEN], frames: Vec::new() };
+            net.sides[0].engine.transmit_feedback(now, &mut sink);
+            assert_eq!(counts(net), (sacks, 0, 0));
+            assert!(net.sides[0].engine.owes_answers());
+        }
+        in_bursts(net, 0, now, &[PortMask::ALL; 9]);
+        assert_eq!(counts(net), (4, 2, 1));
+        assert!(!net.sides[0].engine.owes_answers());
+    });
+}
+
 /// A packet that goes on with a series in all but its place, which leaves the region, is refused as it would be alone.
 //= VAL-017 test
 #[test]

@@ -88,6 +88,26 @@ impl Endpoint<'_> {
         self.fill(now, false, sink);
     }
 
+    /// As [`Endpoint::transmit`], for the SACKs and NACKs that wait: everything else stays for the next call of that one. For
+    /// a driver that has a moment to spare and lets Transport ACKs, of which the last one tells all, wait on.
+    pub fn transmit_feedback(&mut self, now: Instant, sink: &mut impl FrameSink) {
+        let mut blocked = 0;
+        while blocked < ATTEMPTS
+            && let Some(qp) = self.control.front()
+        {
+            let ports = sink.ports().and(self.up);
+            if ports.is_empty() {
+                return;
+            }
+            let sent = self.send_feedback(now, qp, ports, sink.headers());
+            self.control_had_turn(qp);
+            match sent {
+                Some(transmit) => sink.push(transmit),
+                None => blocked += 1,
+            }
+        }
+    }
+
     /// Both of them: with the answers and operations that are owed, or without.
     #[inline(always)]
     fn fill(&mut self, now: Instant, answers: bool, sink: &mut impl FrameSink) {
@@ -142,14 +162,21 @@ impl Endpoint<'_> {
             && let Some(qp) = self.control.front()
         {
             let sent = self.send_control(now, qp, ports, out);
-            let owes = self.qps.get(qp as usize).is_some_and(|slot| slot.used && slot.rsp.owes());
-            self.control.after_turn(self.qps, qp, owes);
+            let owes = self.control_had_turn(qp);
             if sent.is_some() {
                 return sent;
             }
             blocked += usize::from(owes);
         }
         None
+    }
+
+    /// Whether the QP owes more.
+    #[inline(always)]
+    fn control_had_turn(&mut self, qp: u32) -> bool {
+        let owes = self.qps.get(qp as usize).is_some_and(|slot| slot.used && slot.rsp.owes());
+        self.control.after_turn(self.qps, qp, owes);
+        owes
     }
 
     #[inline(never)]

@@ -97,6 +97,18 @@ impl Endpoint<'_> {
         Some(transmit)
     }
 
+    /// The oldest SACK or NACK, whatever else is owed. Nothing where a refusal is next, which says the last word.
+    pub(super) fn send_feedback(&mut self, now: Instant, qp: u32, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        let rsp = &mut self.qps.get_mut(qp as usize)?.rsp;
+        if matches!(rsp.answers.front()?.kind, AnswerKind::Nak(_)) {
+            return None;
+        }
+        let tack_due = core::mem::take(&mut rsp.tack_due);
+        let sent = self.send_control(now, qp, ports, out);
+        self.qps.get_mut(qp as usize)?.rsp.tack_due = tack_due;
+        sent
+    }
+
     /// A probe that is wanted, else the repetition of a tail; and what the QP wants next, unless it is in ERROR.
     pub(super) fn send_urgent(
         &mut self,

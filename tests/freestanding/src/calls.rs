@@ -8,9 +8,10 @@ use mrc_core::path::{
     compact_profile, validate_profile,
 };
 use mrc_core::{
-    Access, Discard, Endpoint, EvEventMask, EvMode, EvProfileConfig, EvReport, EvSpec, FrameSource, IcrcCheck, Instant,
-    MAX_HEADER_LEN, MAX_PORTS, MemRange, OpRequest, Pd, PeerConfig, PeerHandle, PlanePath, PortMask, ProfileState,
-    QpInit, Received, RetryConfig, Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Tick,
+    Access, Discard, Endpoint, EvEventMask, EvMode, EvProfileConfig, EvReport, EvSpec, FrameSink, FrameSource,
+    IcrcCheck, Instant, MAX_HEADER_LEN, MAX_PORTS, MemRange, OpRequest, Pd, PeerConfig, PeerHandle, PlanePath,
+    PortMask, ProfileState, QpInit, Received, RetryConfig, Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Tick,
+    Transmit,
 };
 use mrc_wire::{EndpointOp, Ev, Ip, PortNum, Psn, Qpn, Rkey, ev::EvField, srv6::EvTemplate};
 
@@ -170,6 +171,27 @@ impl FrameSource for Frames<'_> {
     }
 }
 
+/// Frames of a turn that sends requests and answers apart.
+struct Room {
+    left: u32,
+    headers: [u8; MAX_HEADER_LEN],
+}
+
+impl FrameSink for Room {
+    fn ports(&self) -> PortMask {
+        if self.left == 0 { PortMask::NONE } else { opaque(PortMask::ALL) }
+    }
+
+    fn headers(&mut self) -> &mut [u8; MAX_HEADER_LEN] {
+        opaque(&mut self.headers)
+    }
+
+    fn push(&mut self, transmit: Transmit) {
+        self.left = self.left.saturating_sub(1);
+        opaque(transmit.frame_len());
+    }
+}
+
 /// A driver's turn.
 pub fn drain(e: &mut Endpoint<'_>) {
     let now = opaque(Instant::ZERO);
@@ -192,6 +214,9 @@ pub fn drain(e: &mut Endpoint<'_>) {
     while let Some(tx) = e.poll_transmit(now, opaque(PortMask::ALL), opaque(&mut headers)) {
         opaque(tx.frame_len());
     }
+    let mut room = Room { left: opaque(9), headers };
+    e.transmit_requests(now, &mut room);
+    e.transmit_feedback(now, &mut room);
     if let Ok(cq) = e.create_cq() {
         while let Some(completion) = e.poll_completion(cq) {
             opaque(completion.status.text());
