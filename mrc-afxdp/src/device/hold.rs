@@ -7,7 +7,9 @@
 //!
 //! Right behind the write of ours, the answers hold up what is done with the peer's next one. Peers that go on without
 //! them, because they wait for our write only, get them together for all writes of two delays, behind one of ours, and after
-//! four at the latest. Whether the peer goes on is tried out, ever more rarely where it does not.
+//! four at the latest; but a SACK leaves behind each write of ours, while the peer has that to do with. SACKs are as many as
+//! writes however long they wait, where one Transport ACK tells all. Whether the peer goes on is tried out, ever more rarely
+//! where it does not.
 
 use std::time::Duration;
 

@@ -24,6 +24,9 @@ const BATCH: usize = 64;
 /// Requests that leave before the answers that wait.
 const BEFORE_ANSWERS: usize = 2;
 
+/// SACKs that leave behind requests while other answers wait.
+const BEHIND_REQUESTS: usize = 1;
+
 /// Longest sleep, so that a lost wake-up costs little.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
 
@@ -320,7 +323,13 @@ impl<'s> Progress<'s> {
             burst.keep_order(BEFORE_ANSWERS);
         }
         let requests = burst.made();
-        if !self.hold.holds(now, owes, requests > 0, self.engine.stats().rx_data) {
+        if self.hold.holds(now, owes, requests > 0, self.engine.stats().rx_data) {
+            if requests > 0 {
+                // The peer has our write to do with meanwhile.
+                burst.allow(BEHIND_REQUESTS);
+                self.engine.transmit_feedback(now, &mut burst);
+            }
+        } else {
             burst.allow(BATCH);
             self.engine.transmit(now, &mut burst);
             if !owes && burst.made() > 0 {
