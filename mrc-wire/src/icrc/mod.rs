@@ -40,8 +40,8 @@ const TRANSPORT_MASKED: &[(usize, u8)] = &[(6, 0xFF), (7, 0xFF), (UDP_LEN + 4, 0
 
 const MASK_IPV4: [u8; IPV4_LEN] = mask([0; IPV4_LEN], 0, IPV4_MASKED);
 const MASK_TRANSPORT: [u8; TRANSPORT_LEN] = mask([0; TRANSPORT_LEN], 0, TRANSPORT_MASKED);
-const MASK_V6: [u8; V6_LEN] = mask(mask([0; V6_LEN], 0, IPV6_MASKED), IPV6_LEN, TRANSPORT_MASKED);
-const MASK_V4: [u8; V4_LEN] = mask(mask([0; V4_LEN], 0, IPV4_MASKED), IPV4_LEN, TRANSPORT_MASKED);
+const MASK_V6: [u8; HEAD] = mask(mask([0; HEAD], 0, IPV6_MASKED), IPV6_LEN, TRANSPORT_MASKED);
+const MASK_V4: [u8; HEAD] = mask(mask([0; HEAD], 0, IPV4_MASKED), IPV4_LEN, TRANSPORT_MASKED);
 
 /// Runs at compile time only.
 const fn mask<const N: usize>(mut m: [u8; N], base: usize, list: &[(usize, u8)]) -> [u8; N] {
@@ -62,21 +62,37 @@ fn masked<const N: usize>(bytes: &[u8; N], mask: &[u8; N]) -> [u8; N] {
     out
 }
 
-/// Takes in the masked headers and what follows them, joined as far as a block of 128 bytes reaches.
+/// Bytes with all masked ones among them.
+const HEAD: usize = 64;
+
+/// Headers and what follows them, aligned: a load that spans two stores waits until both are in the cache.
+#[repr(align(16))]
+struct Block([u8; 2 * HEAD]);
+
+/// Takes in `packet`, which begins with headers to be masked.
 ///
-/// CRC instructions fold 16 bytes at a time and finish the rest byte by byte; one long piece has one such rest.
+/// CRC instructions fold 16 bytes at a time and finish the rest byte by byte: headers and what follows them are one piece,
+/// and a payload of whole kilobytes is another one, which the widest loop takes entirely.
 #[inline]
-fn begin<const N: usize>(crc: &mut Crc, masked: &[u8; N], rest: &[u8]) {
-    let mut block = [0; 128];
-    let (head, room) = block.split_at_mut(N);
-    head.copy_from_slice(masked);
-    // A payload of whole kilobytes behind it then starts a piece of its own, which the widest loop takes entirely.
-    let joined = if rest.len() > room.len() { rest.len() % 256 } else { rest.len() }.min(room.len());
-    if let (Some(room), Some(from)) = (room.get_mut(..joined), rest.get(..joined)) {
-        room.copy_from_slice(from);
+fn begin(crc: &mut Crc, packet: &[u8], mask: &[u8; HEAD]) -> Option<()> {
+    let mut block = Block([0; 2 * HEAD]);
+    let (head, room) = block.0.split_first_chunk_mut()?;
+    let mut first = packet.len();
+    if let Some((from, rest)) = packet.split_first_chunk::<HEAD>() {
+        *head = masked(from, mask);
+        if let Some(from) = rest.first_chunk::<HEAD>() {
+            *room.first_chunk_mut()? = *from;
+            first = Some(first % 256).filter(|first| (V6_LEN..2 * HEAD).contains(first)).unwrap_or(2 * HEAD);
+        } else {
+            room.get_mut(..rest.len())?.copy_from_slice(rest);
+        }
+    } else {
+        head.get_mut(..first)?.copy_from_slice(packet);
+        *head = masked(head, mask);
     }
-    crc.update(block.get(..N + joined).unwrap_or_default());
-    crc.update(rest.get(joined..).unwrap_or_default());
+    crc.update(block.0.get(..first)?);
+    crc.update(packet.get(first..)?);
+    Some(())
 }
 
 /// A running ICRC.
@@ -96,14 +112,8 @@ impl Icrc {
         //= ICRC-003
         let mut crc = Crc::after_eight_ones();
         match headers.first()? {
-            0x60..=0x6F => {
-                let (head, rest) = headers.split_first_chunk::<V6_LEN>()?;
-                begin(&mut crc, &masked(head, &MASK_V6), rest);
-            }
-            0x45 => {
-                let (head, rest) = headers.split_first_chunk::<V4_LEN>()?;
-                begin(&mut crc, &masked(head, &MASK_V4), rest);
-            }
+            0x60..=0x6F if headers.len() >= V6_LEN => begin(&mut crc, headers, &MASK_V6)?,
+            0x45 if headers.len() >= V4_LEN => begin(&mut crc, headers, &MASK_V4)?,
             byte @ 0x46..=0x4F => {
                 let (head, rest) = headers.split_first_chunk::<IPV4_LEN>()?;
                 let (options, rest) = rest.split_at_checked(usize::from(byte & 0x0F) * 4 - IPV4_LEN)?;
