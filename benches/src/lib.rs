@@ -59,7 +59,20 @@ pub struct Side<'s> {
     /// Where all completions go.
     pub cq: CqHandle,
     key: u32,
-    memory: Vec<u8>,
+    memory: Box<Memory>,
+}
+
+/// What the region's payloads are read from and placed in: less than the region, so that both ends fit in a second-level
+/// cache together, and in pages, as applications register it.
+#[repr(align(4096))]
+struct Memory([u8; MEMORY]);
+
+const MEMORY: usize = 256 << 10;
+
+impl Memory {
+    fn at(&mut self, offset: u64, len: usize) -> &mut [u8] {
+        &mut self.0[offset as usize % MEMORY..][..len]
+    }
 }
 
 /// Storage for `qps` queue pairs.
@@ -90,7 +103,8 @@ impl<'s> Side<'s> {
         let key = engine.key(mr).expect("key").0;
         let init = QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq };
         let qps = (0..qps).map(|_| engine.create_qp(&init).expect("queue pair")).collect();
-        Self { engine, qps, cq, key, memory: vec![which; REGION] }
+        // Not of zeros: pages that nobody wrote to would all be the same one.
+        Self { engine, qps, cq, key, memory: Box::new(Memory([which + 1; MEMORY])) }
     }
 
     /// Connects every queue pair to the other side's.
@@ -149,11 +163,12 @@ impl<'s> Side<'s> {
     }
 
     /// What a driver appends to the headers of every frame.
-    fn append(&self, ring: &mut Ring) {
+    fn append(&mut self, ring: &mut Ring) {
         for (tx, buffer) in ring.sent.iter().zip(ring.frames.iter_mut()) {
+            let buffer = &mut buffer.0[LEAD..];
             if let Some(payload) = tx.payload {
-                let (at, n) = (payload.offset as usize, payload.len as usize);
-                buffer[tx.header_len..tx.header_len + n].copy_from_slice(&self.memory[at..at + n]);
+                let n = payload.len as usize;
+                buffer[tx.header_len..tx.header_len + n].copy_from_slice(self.memory.at(payload.offset, n));
             }
             let len = tx.frame_len();
             let end = len - icrc::LEN;
@@ -170,15 +185,22 @@ const BURST: usize = 16;
 /// of the cache.
 const FRAME: usize = 4096 + 320;
 
+/// Where the headers begin in a frame: payloads behind 138 bytes of them then begin with a line of the cache.
+const LEAD: usize = 54;
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Frame([u8; FRAME]);
+
 /// A ring of frames, as a driver has one.
 struct Ring {
-    frames: Box<[[u8; FRAME]; BURST]>,
+    frames: Box<[Frame; BURST]>,
     sent: Vec<Transmit>,
 }
 
 impl Ring {
     fn new() -> Self {
-        Self { frames: Box::new([[0; FRAME]; BURST]), sent: Vec::with_capacity(BURST) }
+        Self { frames: Box::new([Frame([0; FRAME]); BURST]), sent: Vec::with_capacity(BURST) }
     }
 }
 
@@ -188,7 +210,7 @@ impl FrameSink for Ring {
     }
 
     fn headers(&mut self) -> &mut [u8; MAX_HEADER_LEN] {
-        self.frames[self.sent.len()].first_chunk_mut().expect("a frame is longer than its headers")
+        self.frames[self.sent.len()].0[LEAD..].first_chunk_mut().expect("a frame is longer than its headers")
     }
 
     fn push(&mut self, transmit: Transmit) {
@@ -198,8 +220,8 @@ impl FrameSink for Ring {
 
 /// The frames of a ring on their way in.
 struct Arrivals<'a> {
-    sent: std::iter::Zip<std::slice::Iter<'a, Transmit>, std::slice::Iter<'a, [u8; FRAME]>>,
-    memory: &'a mut [u8],
+    sent: std::iter::Zip<std::slice::Iter<'a, Transmit>, std::slice::Iter<'a, Frame>>,
+    memory: &'a mut Memory,
     work: Work,
     /// The frame last given out.
     last: &'a [u8],
@@ -213,15 +235,14 @@ impl FrameSource for Arrivals<'_> {
             Work::Headers => (IcrcCheck::Valid, tx.header_len),
             Work::CopyAndIcrc => (IcrcCheck::Verify, wire_len),
         };
-        self.last = &buffer[..head];
+        self.last = &buffer.0[LEAD..][..head];
         Some((RxMeta { port: tx.port, wire_len, icrc }, self.last))
     }
 
     fn done(&mut self, result: Result<Received, Discard>) {
         match result {
             Ok(Received::Place(at)) if self.work == Work::CopyAndIcrc => {
-                let offset = at.offset as usize;
-                self.memory[offset..offset + at.payload.len()].copy_from_slice(&self.last[at.payload]);
+                self.memory.at(at.offset, at.payload.len()).copy_from_slice(&self.last[at.payload]);
             }
             Ok(_) => {}
             Err(why) => panic!("a frame of the bench was refused: {why}"),
