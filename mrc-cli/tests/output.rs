@@ -1,6 +1,7 @@
 //! Standard output in the hands of other programs, and results on a full disk.
 
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -69,6 +70,21 @@ fn a_capture_has_whole_control_packets_and_times_of_the_link() {
         assert_eq!(state(packet), !packet.contains("WRITE_ONLY"), "only a payload is left out: {packet}");
     }
     assert!(packets.lines().filter(|packet| state(packet)).count() > 3, "{packets}");
+    // One that was cut, under a name that is no text, beside an option that used to swallow it.
+    let whole = std::fs::read(folder.join("p0-hA.pcapng")).unwrap();
+    let cut = std::ffi::OsStr::from_bytes(b"cut-\xff.pcapng");
+    std::fs::write(folder.join(cut), &whole[..whole.len() - 10]).unwrap();
+    let mut decode = Command::new(env!("CARGO_BIN_EXE_mrc"));
+    let out = decode.args(["decode", "--json", "--dport", "4791"]).arg(cut).current_dir(&folder).output().unwrap();
+    let (lines, says) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8_lossy(&out.stderr).into_owned());
+    let count = packets.lines().count() - 1;
+    assert!(out.status.code() == Some(1) && lines.lines().eq(packets.lines().take(count)), "{says}");
+    assert!(says.contains(&format!("after packet {count}: the capture ends")), "{says}");
+    // What is no packet of MRC is named on request.
+    let other = mrc(&["decode", "--json", "-v", "p0-hA.pcapng"]);
+    assert_eq!(other, packets);
+    let refused = Command::new(env!("CARGO_BIN_EXE_mrc")).args(["decode", "--json", "-v", "00ff"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&refused.stdout), "{\"number\":1,\"len\":2,\"not_mrc\":\"l3_bad\"}\n");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
