@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use mrc_wire::{
-    Body, BthRepr, Ecn, EmitMeta, Encap, Frame, FrameTemplate, Icrc, Ip, Outer, PlainExtension, PlainPacket, SackRepr,
-    Srh, WireConfig, WriteSeries, icrc, pad_len, parse_frame,
+    Body, BthRepr, Ecn, EmitMeta, Encap, Frame, FrameTemplate, Icrc, Ip, Outer, PlainExtension, PlainPacket,
+    PlainSeries, SackRepr, Srh, WireConfig, icrc, pad_len, parse_frame,
 };
 
 #[path = "conform.rs"]
@@ -71,7 +71,7 @@ fn short_cuts(data: &[u8], wire_len: usize, cfg: &WireConfig) {
         }
     };
     check(&plain);
-    let mut series = WriteSeries::NONE;
+    let mut series = PlainSeries::NONE;
     if series.begin(&plain, data, wire_len) {
         check(&series.read(data, wire_len).expect("a packet goes on with its own series"));
     }

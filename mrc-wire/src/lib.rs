@@ -78,6 +78,6 @@ pub use probe::ProbeRepr;
 pub use psn::{Psn, SackPsns};
 pub use reth::RethRepr;
 pub use sack::{SackRepr, Verdict};
-pub use series::WriteSeries;
+pub use series::PlainSeries;
 pub use srv6::{CopyOp, EvTemplate, TemplateError};
 pub use template::{EmitMeta, Encap, EncapError, FrameTemplate, Outer, Srh};

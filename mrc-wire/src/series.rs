@@ -1,6 +1,6 @@
-//! Writes that follow one another: within a burst most differ from the one before in path, PSN and place alone, which one
-//! comparison tells. What [`WriteSeries::read`] takes, [`PlainPacket::read`] takes too and reads alike (`tests/properties.rs`
-//! holds them together).
+//! Packets that follow one another: within a burst most writes differ from the one before in path, PSN and place alone, and
+//! SACKs in path and what they say, which one comparison tells. What [`PlainSeries::read`] takes, [`PlainPacket::read`] takes
+//! too and reads alike (`tests/properties.rs` holds them together).
 
 use crate::ip::{ETH_LEN, IPV6_LEN};
 use crate::plain::{BTH, HEADERS, PlainExtension, PlainPacket, PlainWrite, UDP};
@@ -14,58 +14,74 @@ const LEN: usize = ETH_LEN + IPV6_LEN + HEADERS + MethRepr::LEN + TsethRepr::LEN
 #[repr(align(16))]
 struct Head([u8; LEN]);
 
-/// A write that others may follow: of the same QP and peer, of the same kind and size, into the same region.
+/// What follows BTH.
 #[derive(Clone, Copy, Debug)]
-pub struct WriteSeries {
+enum Kind {
+    Write,
+    StampedWrite,
+    Sack,
+}
+
+/// A write or a SACK that others may follow: of the same QP and peer, of the same kind and size, writes into the same region.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainSeries {
     head: Head,
     mask: &'static Head,
     wire_len: usize,
     l3_offset: usize,
+    kind: Kind,
+    // Of writes alone:
     opcode: Opcode,
-    timestamped: bool,
     payload: usize,
     pad: usize,
     end: usize,
 }
 
-impl WriteSeries {
+impl PlainSeries {
     /// A series that nothing goes on with.
     pub const NONE: Self = Self {
         head: Head([0; LEN]),
-        mask: &PLAIN,
+        mask: &MASKS[0][0],
         wire_len: 0,
         l3_offset: 0,
+        kind: Kind::Write,
         opcode: Opcode::WriteOnly,
-        timestamped: false,
         payload: 0,
         pad: 0,
         end: 0,
     };
 
-    /// Begins anew with `packet`, which was read from `head` and `wire_len`; `false`, and nothing goes on with it, when that
-    /// is no write, or when `head` ends with its headers and these are of a short kind.
+    /// Begins anew with `packet`, which was read from `head` and `wire_len`; `false`, and nothing goes on with it, when `head`
+    /// ends with its headers and these are of a short kind.
     #[inline]
     pub fn begin(&mut self, packet: &PlainPacket<'_>, head: &[u8], wire_len: usize) -> bool {
-        let (PlainExtension::Write(write), Some(head)) = (packet.extension(), head.first_chunk()) else {
+        let Some(head) = head.first_chunk() else {
             self.wire_len = 0;
             return false;
         };
-        (self.l3_offset, self.timestamped) = (packet.l3_offset(), write.tseth.is_some());
-        self.mask = match (self.l3_offset > ETH_LEN, self.timestamped) {
-            (false, false) => &PLAIN,
-            (false, true) => &PLAIN_STAMPED,
-            (true, false) => &SRV6,
-            (true, true) => &SRV6_STAMPED,
+        self.kind = match packet.extension() {
+            PlainExtension::Write(write) => {
+                (self.opcode, self.payload, self.pad, self.end) = (write.opcode, write.payload, write.pad, write.end);
+                if write.tseth.is_some() { Kind::StampedWrite } else { Kind::Write }
+            }
+            PlainExtension::Sack(_) => Kind::Sack,
+        };
+        self.l3_offset = packet.l3_offset();
+        let [plain, srv6] = &MASKS;
+        let [write, stamped_write, sack] = if self.l3_offset > ETH_LEN { srv6 } else { plain };
+        self.mask = match self.kind {
+            Kind::Write => write,
+            Kind::StampedWrite => stamped_write,
+            Kind::Sack => sack,
         };
         self.head.0 = *head;
         self.wire_len = wire_len;
-        self.opcode = write.opcode;
-        (self.payload, self.pad, self.end) = (write.payload, write.pad, write.end);
         true
     }
 
     /// Reads a frame if it goes on with the series: everything but addresses below the outermost IP header and of it,
-    /// marks, hop limits, EV, message numbers, PSN and its flags, timestamp and place is as in the packet it began with.
+    /// marks, hop limits, EV, message numbers, PSN and its flags, timestamp and place, or what a SACK says, is as in the packet
+    /// it began with.
     /// The caller asks again whether [`PlainPacket::outermost_dst`] is one of its own, and checks the ICRC.
     #[inline(always)]
     #[must_use]
@@ -81,20 +97,20 @@ impl WriteSeries {
         }
         let (_, outermost) = bytes.split_first_chunk::<ETH_LEN>()?;
         let (headers, ext) = bytes.get(self.l3_offset..)?.split_first_chunk()?;
-        let (_, mut ext) = ext.split_first_chunk::<{ MethRepr::LEN }>()?;
-        let mut tseth = None;
-        if self.timestamped {
-            let (stamp, rest) = ext.split_first_chunk()?;
-            (tseth, ext) = (Some(stamp), rest);
-        }
-        let Self { opcode, payload, pad, end, .. } = *self;
-        let write = PlainWrite { opcode, tseth, reth: ext.first_chunk()?, payload, pad, end };
-        Some(PlainPacket {
-            outermost: outermost.first_chunk()?,
-            headers,
-            l3_offset: self.l3_offset,
-            extension: PlainExtension::Write(write),
-        })
+        let write = |ext: &'a [u8], tseth| {
+            let Self { opcode, payload, pad, end, .. } = *self;
+            Some(PlainExtension::Write(PlainWrite { opcode, tseth, reth: ext.first_chunk()?, payload, pad, end }))
+        };
+        let extension = match self.kind {
+            Kind::Write => write(ext.split_first_chunk::<{ MethRepr::LEN }>()?.1, None)?,
+            Kind::StampedWrite => {
+                let (stamp, reth) = ext.split_first_chunk::<{ MethRepr::LEN }>()?.1.split_first_chunk()?;
+                write(reth, Some(stamp))?
+            }
+            // Longer than what was compared.
+            Kind::Sack => PlainExtension::Sack(head.get(self.l3_offset + HEADERS..)?.first_chunk()?),
+        };
+        Some(PlainPacket { outermost: outermost.first_chunk()?, headers, l3_offset: self.l3_offset, extension })
     }
 }
 
@@ -106,13 +122,14 @@ const fn word(bytes: &[u8; LEN], at: usize) -> u64 {
     }
 }
 
-static PLAIN: Head = mask(false, false);
-static PLAIN_STAMPED: Head = mask(false, true);
-static SRV6: Head = mask(true, false);
-static SRV6_STAMPED: Head = mask(true, true);
+/// Without and with an outer header.
+static MASKS: [[Head; 3]; 2] = [
+    [mask(false, Kind::Write), mask(false, Kind::StampedWrite), mask(false, Kind::Sack)],
+    [mask(true, Kind::Write), mask(true, Kind::StampedWrite), mask(true, Kind::Sack)],
+];
 
 /// The bits that stay the same in a series.
-const fn mask(srv6: bool, timestamped: bool) -> Head {
+const fn mask(srv6: bool, kind: Kind) -> Head {
     let mut mask = [0; LEN];
     // Ethertype.
     keep(&mut mask, ETH_LEN - 2, 2);
@@ -130,8 +147,11 @@ const fn mask(srv6: bool, timestamped: bool) -> Head {
     keep(&mut mask, ip + BTH + 5, 3);
     mask[ip + BTH + 8] = bth::TS;
     // Key and length of the message.
-    let reth = ip + HEADERS + MethRepr::LEN + if timestamped { TsethRepr::LEN } else { 0 };
-    keep(&mut mask, reth + 8, 8);
+    match kind {
+        Kind::Write => keep(&mut mask, ip + HEADERS + MethRepr::LEN + 8, 8),
+        Kind::StampedWrite => keep(&mut mask, ip + HEADERS + MethRepr::LEN + TsethRepr::LEN + 8, 8),
+        Kind::Sack => {}
+    }
     Head(mask)
 }
 

@@ -170,7 +170,7 @@ fn plain_is_right(bytes: &[u8], wire_len: usize, cfg: &WireConfig) -> bool {
 /// did.
 fn series_is_right(first: &[u8], bytes: &[u8], wire_len: usize, cfg: &WireConfig) -> bool {
     let Some(first_read) = PlainPacket::read(first, first.len(), cfg) else { return false };
-    let mut series = WriteSeries::NONE;
+    let mut series = PlainSeries::NONE;
     if !series.begin(&first_read, first, first.len()) {
         return false;
     }
@@ -183,7 +183,8 @@ fn series_is_right(first: &[u8], bytes: &[u8], wire_len: usize, cfg: &WireConfig
         (PlainExtension::Write(a), PlainExtension::Write(b)) => {
             assert_eq!((a.payload(), a.reth().rkey, a.reth().dmalen), (b.payload(), b.reth().rkey, b.reth().dmalen));
         }
-        _ => panic!("a series of SACKs"),
+        (PlainExtension::Sack(_), PlainExtension::Sack(_)) => {}
+        (a, b) => panic!("{b:?} after {a:?}"),
     }
     true
 }
@@ -230,7 +231,7 @@ proptest! {
         mut p in packet(),
         (psn, ack_req, rtx) in (psn(), any::<bool>(), any::<bool>()),
         (ev, ecn, va, meth, stamp) in any::<(u32, u8, u64, [u16; 2], u16)>(),
-        outer_dst: [u8; 16],
+        (outer_dst, said) in (any::<[u8; 16]>(), sack()),
         hits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
         cut: prop::sample::Index,
     ) {
@@ -238,7 +239,7 @@ proptest! {
         p.payload.resize(p.payload.len().max(44), 7);
         p.bth.pad = if p.bth.opcode.is_write() { pad_len(p.payload.len()) } else { p.bth.pad };
         let first = p.emit(&cfg);
-        let (begins, mut next) = (is_plain(&p) && p.bth.opcode != Opcode::Sack, p);
+        let (begins, mut next) = (is_plain(&p), p);
         next.bth = BthRepr { psn, ack_req, rtx, ..next.bth };
         (next.ev, next.ecn) = (Ev(ev), Ecn::from_bits(ecn));
         next.outer_dst = next.encap.outer.map(|_| outer_dst);
@@ -246,6 +247,8 @@ proptest! {
             reth.va = va;
             *numbers = MethRepr { rqmsn: Msn(meth[0]), msn: Msn(meth[1]) };
             *tseth = tseth.map(|_| TsethRepr::ns128(stamp));
+        } else if let Body::Sack(sack) = &mut next.body {
+            *sack = said;
         }
         let mut bytes = next.emit(&cfg);
         let goes_on = series_is_right(&first, &bytes, bytes.len(), &cfg);

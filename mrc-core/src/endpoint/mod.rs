@@ -379,6 +379,13 @@ impl<'s> Endpoint<'s> {
     /// As [`Endpoint::with_tx`], with what it takes to write frames to the QP's peer.
     #[inline(always)]
     fn with_tx_to<R>(&mut self, qp: u32, f: impl FnOnce(TxSide<'_, 's>, Option<ToPeer<'_>>) -> R) -> Option<R> {
+        let (tx, to) = self.tx_side(qp)?;
+        Some(f(tx, to))
+    }
+
+    /// For a caller that hands out what it reads meanwhile.
+    #[inline(always)]
+    fn tx_side(&mut self, qp: u32) -> Option<(TxSide<'_, 's>, Option<ToPeer<'_>>)> {
         let l = &self.limits;
         let slot = self.qps.get_mut(qp as usize)?;
         let entries =
@@ -414,7 +421,7 @@ impl<'s> Endpoint<'s> {
             },
             cfg: &self.cfg,
         };
-        Some(f(tx, to))
+        Some((tx, to))
     }
 
     //= INV-004

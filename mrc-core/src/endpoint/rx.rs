@@ -3,18 +3,18 @@
 use core::ops::Range;
 
 use mrc_wire::{
-    Body, BthRepr, Ev, Extension, Frame, Ip, NackReason, Opcode, PacketView, PlainExtension, PlainPacket, PortNum,
-    ProbeRepr, Psn, Qpn, Reject, RethRepr, SackRepr, Syndrome, Trim, TsethRepr, WriteHeaders, WriteSeries,
+    Body, BthRepr, Ev, Extension, Frame, Ip, NackReason, Opcode, PacketView, PlainExtension, PlainPacket, PlainSeries,
+    PortNum, ProbeRepr, Psn, Qpn, Reject, RethRepr, SackRepr, Syndrome, Trim, TsethRepr, WriteHeaders,
 };
 
 use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, part, tx::stamp};
 use crate::{
-    config::EndpointConfig,
+    config::{EndpointConfig, MAX_PORTS},
     error::Discard,
     event::ErrorCause,
     mem::{AccessError, MrHandle, Regions},
     qp::{Qp, QpState},
-    requester,
+    requester::{self, Wants},
     responder::{self, Answer, AnswerKind, Immediate, Write},
     time::Instant,
 };
@@ -42,11 +42,20 @@ pub trait FrameSource {
     fn done(&mut self, result: Result<Received, Discard>);
 }
 
-/// A write that was placed, and what holds for those that differ from it in place alone.
+/// What may follow a packet that was taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Anything,
+    Writes,
+    Sacks,
+}
+
+/// A write that was placed, and what holds for those that differ from it in place alone; or a SACK.
 struct Series {
-    goes_on: bool,
-    pattern: WriteSeries,
+    next: Next,
+    pattern: PlainSeries,
     qp: u32,
+    // Of writes alone:
     mr: MrHandle,
     /// Address of the region.
     va: u64,
@@ -65,15 +74,19 @@ impl Endpoint<'_> {
     }
 
     /// Takes received frames until the source has no more, as [`Endpoint::handle_packet`] does one. In bursts a packet
-    /// costs less: writes that follow one another are compared with the first of them in place of being checked field by
-    /// field.
+    /// costs less: writes that follow one another, and SACKs, are compared with the first of them in place of being checked
+    /// field by field.
     pub fn receive(&mut self, now: Instant, source: &mut impl FrameSource) {
         let mut series = Series::NONE;
         while let Some((rx, head)) = source.next() {
             let result = self.take_first(now, rx, head, &mut series);
             source.done(result);
-            while series.goes_on {
-                self.take_series(now, &mut series, source);
+            loop {
+                match series.next {
+                    Next::Anything => break,
+                    Next::Writes => self.take_writes(now, &mut series, source),
+                    Next::Sacks => self.take_sacks(now, &mut series, source),
+                }
             }
         }
     }
@@ -81,7 +94,7 @@ impl Endpoint<'_> {
     /// A frame that may begin a series. Not inlined: its values would crowd those of a series out of the registers.
     #[inline(never)]
     fn take_first(&mut self, now: Instant, rx: RxMeta, head: &[u8], series: &mut Series) -> Result<Received, Discard> {
-        series.goes_on = false;
+        series.next = Next::Anything;
         self.take_one(now, rx, head, Some(series)).map_err(|why| self.discard(rx.port, why))
     }
 
@@ -90,8 +103,8 @@ impl Endpoint<'_> {
     /// stays true (steps 11, 12, 15 and 16).
     //= VAL-010
     #[inline(never)]
-    fn take_series(&mut self, now: Instant, series: &mut Series, source: &mut impl FrameSource) {
-        series.goes_on = false;
+    fn take_writes(&mut self, now: Instant, series: &mut Series, source: &mut impl FrameSource) {
+        series.next = Next::Anything;
         let Some(bits) = part(self.rx_words, series.qp, self.limits.mpr * 2) else { return };
         let Some(slot) = self.qps.get_mut(series.qp as usize) else { return };
         let cfg = &self.cfg;
@@ -120,6 +133,61 @@ impl Endpoint<'_> {
         self.stats.rx_data += taken;
         self.wake_control(series.qp);
         if let Some((rx, head)) = after {
+            let result = self.take_first(now, rx, head, series);
+            source.done(result);
+        }
+    }
+
+    /// Takes SACKs for as long as they go on with `series`, and the frame after them, which may begin another one. The QP is
+    /// borrowed once. A SACK that lets a request complete, or that lets the QP do more than the one before, ends the series,
+    /// which may then begin again.
+    //= VAL-010
+    #[inline(never)]
+    fn take_sacks(&mut self, now: Instant, series: &mut Series, source: &mut impl FrameSource) {
+        series.next = Next::Anything;
+        let qp = series.qp;
+        if self.qps.get(qp as usize).is_none_or(|slot| slot.state != QpState::Rts) {
+            return;
+        }
+        let Some((mut tx, _)) = self.tx_side(qp) else { return };
+        let (woken, had_turn) = (tx.wants(now), tx.flow.qpcc.has_turn());
+        // The last one of each plane: others are forgotten.
+        let mut ways = [None; MAX_PORTS];
+        let (last, after) = loop {
+            let Some((rx, head)) = source.next() else { break (None, None) };
+            let packet = series.pattern.read(head, rx.wire_len).filter(|packet| {
+                is_local_v6(tx.cfg, rx.port, packet.outermost_dst())
+                    && is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset())
+            });
+            let Some((packet, PlainExtension::Sack(sack))) = packet.as_ref().map(|packet| (packet, packet.extension()))
+            else {
+                break (None, Some((rx, head)));
+            };
+            let (sack, rtx) = (SackRepr::parse(sack), packet.bth(&tx.cfg.wire).rtx);
+            if let Some(port) = tx.path.stats.ports.get_mut(usize::from(rx.port.plane())) {
+                port.rx_packets += 1;
+            }
+            tx.path.stats.rx_sack += 1;
+            let outcome = tx.on_sack(now, &sack, rtx);
+            if let Some(way) = tx.way_back(&sack, outcome)
+                && let Some(slot) = ways.get_mut(usize::from(way.port.plane()))
+            {
+                *slot = Some(way);
+            }
+            let (done, wants) = (tx.oldest_done(), tx.wants(now));
+            if outcome.is_err() || done || !wants.within(&woken) || tx.flow.qpcc.has_turn() != had_turn {
+                break (Some((rx.port, outcome, done, wants)), None);
+            }
+            source.done(Ok(Received::Nothing));
+        };
+        self.learn_ways_back(qp, ways.into_iter().flatten());
+        if let Some((port, outcome, done, wants)) = last {
+            self.after_sack(now, qp, done, wants);
+            if outcome.is_ok() {
+                series.next = Next::Sacks;
+            }
+            source.done(outcome.map(|_| Received::Nothing).map_err(|why| self.discard(port, why)));
+        } else if let Some((rx, head)) = after {
             let result = self.take_first(now, rx, head, series);
             source.done(result);
         }
@@ -155,14 +223,19 @@ impl Endpoint<'_> {
                 let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, &bth, &reth, payload);
                 let received = self.on_write(now, rx.port, qp, arrival, check, None)?;
                 if let (Some(series), Received::Place(place)) = (series, &received) {
-                    self.begin(series, now, qp, &packet, head, rx.wire_len, &bth, &reth, place);
+                    self.begin_writes(series, now, qp, &packet, head, rx.wire_len, &bth, &reth, place);
                 }
                 Ok(received)
             }
             PlainExtension::Sack(sack) => {
                 let qp = self.admit(&bth, |state| state == QpState::Rts)?;
                 self.known_peer(qp, are)?;
-                self.on_sack(now, qp, &SackRepr::parse(sack), bth.rtx)
+                let received = self.on_sack(now, qp, &SackRepr::parse(sack), bth.rtx)?;
+                if let Some(series) = series {
+                    series.qp = qp;
+                    series.begin(Next::Sacks, &packet, head, rx.wire_len);
+                }
+                Ok(received)
             }
         }
     }
@@ -170,7 +243,7 @@ impl Endpoint<'_> {
     /// Others may follow a write that was placed, unless each needs more than its place in the books.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "what was read of the packet")]
-    fn begin(
+    fn begin_writes(
         &self,
         series: &mut Series,
         now: Instant,
@@ -188,7 +261,7 @@ impl Endpoint<'_> {
         let plain = slot.state.receives() && slot.rsp.stash.is_empty() && !slot.reverse.is_due(now);
         if let (Some(va), Some(last), true) = (va, last, plain) {
             (series.qp, series.mr, series.va, series.last) = (qp, place.mr, va, last);
-            series.goes_on = series.pattern.begin(packet, head, wire_len);
+            series.begin(Next::Writes, packet, head, wire_len);
         }
     }
 
@@ -465,15 +538,19 @@ impl Endpoint<'_> {
         let turn = self.with_tx(
             qp,
             #[inline(always)]
-            |mut tx| (tx.on_sack(now, sack, rtx), tx.oldest_done(), tx.wants(now)),
+            |mut tx| {
+                let outcome = tx.on_sack(now, sack, rtx);
+                (outcome, tx.way_back(sack, outcome), tx.oldest_done(), tx.wants(now))
+            },
         );
-        let Some((outcome, done, wants)) = turn else { return Err(Discard::Qpn) };
-        if let Ok(echoed) = outcome
-            && sack.verdict == mrc_wire::Verdict::None
-        {
-            self.learn_way_back(qp, echoed);
-        }
-        // Even a SACK that counts as stale (a late probe answer) may have moved the window.
+        let Some((outcome, way, done, wants)) = turn else { return Err(Discard::Qpn) };
+        self.learn_ways_back(qp, way);
+        self.after_sack(now, qp, done, wants);
+        outcome.map(|_| Received::Nothing)
+    }
+
+    /// What a SACK lets the QP do. Even one that counts as stale (a late probe answer) may have moved the window.
+    fn after_sack(&mut self, now: Instant, qp: u32, done: bool, wants: Wants) {
         if done {
             self.complete(qp);
             self.wake(now, qp);
@@ -481,7 +558,6 @@ impl Endpoint<'_> {
             self.wake_control(qp);
             self.wake_for(qp, wants);
         }
-        outcome.map(|_| Received::Nothing)
     }
 
     /// NACK, Transport ACK or NAK for our requester.
@@ -573,8 +649,22 @@ fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: &[u8; 16]) -> bool {
 }
 
 impl Series {
-    const NONE: Self =
-        Self { goes_on: false, pattern: WriteSeries::NONE, qp: 0, mr: MrHandle::from_parts(0, 0), va: 0, last: 0 };
+    const NONE: Self = Self {
+        next: Next::Anything,
+        pattern: PlainSeries::NONE,
+        qp: 0,
+        mr: MrHandle::from_parts(0, 0),
+        va: 0,
+        last: 0,
+    };
+
+    /// Packets of one kind may follow `packet`.
+    #[inline(always)]
+    fn begin(&mut self, next: Next, packet: &PlainPacket<'_>, head: &[u8], wire_len: usize) {
+        if self.pattern.begin(packet, head, wire_len) {
+            self.next = next;
+        }
+    }
 
     /// Where the payload of its next packet goes, if that is within the region.
     #[inline(always)]

@@ -9,7 +9,7 @@ use super::{
     profiles::profile,
 };
 use crate::{
-    path::{Choice, EvIndex},
+    path::Choice,
     qp::{QpHandle, QpState},
     time::Instant,
 };
@@ -98,15 +98,16 @@ impl Endpoint<'_> {
         }
     }
 
-    /// A SACK without mark vouches for the EV it echoes: control packets of that plane take it from now on.
+    /// SACKs without mark vouch for the EVs they echo: control packets of their planes take them from now on.
     //= REV-002
-    pub(super) fn learn_way_back(&mut self, qp: u32, echoed: Option<EvIndex>) {
-        let Some(slots) = super::part(self.ev_slots, qp, self.limits.evs) else { return };
+    pub(super) fn learn_ways_back(&mut self, qp: u32, choices: impl IntoIterator<Item = Choice>) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        let Some(choice) = echoed.and_then(|index| slot.paths.probe_choice(slots, index)) else { return };
-        slot.reverse.learn(choice);
-        if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile)) {
-            peer.ways.learn(choice);
+        let mut peer = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile));
+        for choice in choices {
+            slot.reverse.learn(choice);
+            if let Some(peer) = &mut peer {
+                peer.ways.learn(choice);
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     cc::AckSample,
     error::Discard,
     event::{ErrorCause, Event, LossCause},
-    path::{EvIndex, Feedback},
+    path::{Choice, EvIndex, Feedback},
     time::Instant,
 };
 
@@ -84,6 +84,13 @@ impl TxSide<'_, '_> {
         self.after_progress(now);
         self.probe_base_rtt();
         if echoed.is_none() && trigger.is_none() { Err(Discard::StaleProbe) } else { Ok(echoed) }
+    }
+
+    /// The path of which a SACK says that it works: that of the EV it echoes without mark.
+    #[inline]
+    pub(crate) fn way_back(&self, sack: &SackRepr, outcome: Result<Option<EvIndex>, Discard>) -> Option<Choice> {
+        let echoed = outcome.ok().flatten().filter(|_| sack.verdict == mrc_wire::Verdict::None)?;
+        self.path.set.probe_choice(self.path.slots, echoed)
     }
 
     //= CCP-001

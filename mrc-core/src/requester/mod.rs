@@ -272,6 +272,16 @@ pub(crate) struct Wants {
     pub(crate) deadline: Instant,
 }
 
+impl Wants {
+    /// Whether a QP that is where `other` has put it stays there: lists and timers forget nothing by being told less.
+    #[inline]
+    pub(crate) fn within(&self, other: &Self) -> bool {
+        let lists =
+            (!self.urgent || other.urgent) && (!self.retransmit || other.retransmit) && (!self.fresh || other.fresh);
+        lists && self.deadline >= other.deadline
+    }
+}
+
 /// A write packet that may leave now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataPacket {
