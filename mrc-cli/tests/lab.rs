@@ -123,7 +123,7 @@ fn interrupted(args: &[&str], prefix: &str) -> Output {
     for _ in 0..2 {
         kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     }
-    let output = finish(child, Duration::from_secs(20));
+    let output = finish(child, Duration::from_secs(60));
     assert_eq!((output.status.code(), exists()), (Some(130), 0));
     output
 }
