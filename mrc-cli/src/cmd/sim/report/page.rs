@@ -182,10 +182,11 @@ fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -
         let (sum, count) = sums[line].entry(x.max(0.0).to_bits()).or_default();
         (*sum, *count) = (*sum + value, *count + 1);
     }
-    // A bare number as a name needs its axis.
-    let named = |other: &str, label: &str| match label.parse::<f64>() {
-        Ok(_) => format!("{other} {label}"),
-        Err(_) => label.to_owned(),
+    // A bare number, yes or no as a name needs its axis.
+    let named = |other: &str, label: &str| match label {
+        "true" | "false" => format!("{other} {label}"),
+        _ if label.parse::<f64>().is_ok() => format!("{other} {label}"),
+        _ => label.to_owned(),
     };
     let line = |(labels, points): (Vec<&str>, BTreeMap<u64, (f64, u32)>)| {
         let names = others.iter().zip(labels).map(|(other, label)| named(other, label)).collect();
@@ -457,7 +458,7 @@ mod tests {
             seed: None,
             set: Vec::new(),
         };
-        let points = vec![point("a", "16", "x"), point("b", "2", "x"), point("c", "2", "x"), point("d", "2", "y")];
+        let points = vec![point("a", "16", "x"), point("b", "2", "x"), point("c", "2", "x"), point("d", "2", "true")];
         let runs: Vec<Run> = points.iter().map(|point| run(&point.name)).collect();
         let axes = vec!["qps".to_owned(), "kind".to_owned()];
         let sweep = Manifest { scenario: String::new(), text: String::new(), axes, points };
@@ -465,7 +466,7 @@ mod tests {
         let value = |_: &Results| Some(seen.replace(seen.get() + 1.0));
         let lines = trend(&runs, &sweep, 0, &value);
         assert_eq!(lines[0], (vec!["x".to_owned()], vec![(2.0, 1.5), (16.0, 0.0)]));
-        assert_eq!(lines[1], (vec!["y".to_owned()], vec![(2.0, 3.0)]));
+        assert_eq!(lines[1], (vec!["kind true".to_owned()], vec![(2.0, 3.0)]));
         assert!(trend(&runs, &sweep, 1, &value).is_empty(), "names are no axis");
         assert!(trend(&runs, &sweep, 0, &|_| None).is_empty(), "no run has such a value");
     }
