@@ -190,8 +190,9 @@ pub struct PortStats {
 /// [`tx_slot`](Port::tx_slot) + commit, then one [`flush`](Port::flush).
 pub trait Port {
     /// The next received frame, in place of the one before, whose buffers are free from now on. `None`: no more for now.
-    /// Never blocks.
-    fn rx_next(&mut self) -> Option<RxFrame<'_>>;
+    /// Never blocks. At most `most` frames, with this one, are asked for in this batch: a port that takes several from the
+    /// kernel at once takes no more, since [`Port::fd`] would not tell of those.
+    fn rx_next(&mut self, most: usize) -> Option<RxFrame<'_>>;
 
     /// The frame that [`rx_next`](Port::rx_next) gave last; `None` when it gave none since [`rx_done`](Port::rx_done).
     fn rx_frame(&self) -> Option<RxFrame<'_>>;
@@ -203,7 +204,7 @@ pub trait Port {
     fn rx_batch<F: FnMut(RxFrame<'_>)>(&mut self, max: usize, mut f: F) -> usize {
         let mut received = 0;
         while received < max
-            && let Some(frame) = self.rx_next()
+            && let Some(frame) = self.rx_next(max - received)
         {
             received += 1;
             f(frame);
@@ -267,8 +268,8 @@ macro_rules! either {
 
 impl Port for AnyPort {
     #[inline]
-    fn rx_next(&mut self) -> Option<RxFrame<'_>> {
-        either!(self, port => port.rx_next())
+    fn rx_next(&mut self, most: usize) -> Option<RxFrame<'_>> {
+        either!(self, port => port.rx_next(most))
     }
     #[inline]
     fn rx_frame(&self) -> Option<RxFrame<'_>> {

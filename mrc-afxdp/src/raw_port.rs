@@ -23,7 +23,8 @@ const RX_SLOT_BYTES: usize = 16 << 10;
 pub struct RawPort {
     fd: OwnedFd,
     rx: Batch,
-    /// Of so many messages received last, so many were handed out.
+    /// Of so many messages asked for last, so many were received, and so many of those handed out.
+    asked: usize,
     received: usize,
     taken: usize,
     tx: Batch,
@@ -78,6 +79,7 @@ impl RawPort {
         Ok(Self {
             fd,
             rx,
+            asked: 0,
             received: 0,
             taken: 0,
             tx,
@@ -110,7 +112,7 @@ impl RawPort {
 }
 
 impl Port for RawPort {
-    fn rx_next(&mut self) -> Option<RxFrame<'_>> {
+    fn rx_next(&mut self, most: usize) -> Option<RxFrame<'_>> {
         loop {
             while self.taken < self.received {
                 self.taken += 1;
@@ -123,13 +125,14 @@ impl Port for RawPort {
                 self.stats.rx_too_long += 1;
             }
             // A batch that was not full was the last.
-            let last = self.received > 0 && self.received < self.rx.count();
-            (self.taken, self.received) = (0, 0);
+            let last = self.received < self.asked;
+            (self.taken, self.received, self.asked) = (0, 0, 0);
             if last {
                 return None;
             }
+            self.asked = most.clamp(1, self.rx.count());
             // "Down" is reported once and known from the link monitor; "nothing there" is the usual end.
-            self.received = self.rx.receive(self.fd.as_fd(), self.rx.count()).ok().filter(|count| *count > 0)?;
+            self.received = self.rx.receive(self.fd.as_fd(), self.asked).unwrap_or(0);
         }
     }
 

@@ -223,7 +223,7 @@ fn frame<'a>(umem: &'a Umem, fragments: &'a [Fragment]) -> Option<RxFrame<'a>> {
 }
 
 impl Port for XskPort {
-    fn rx_next(&mut self) -> Option<RxFrame<'_>> {
+    fn rx_next(&mut self, _most: usize) -> Option<RxFrame<'_>> {
         self.recycle();
         loop {
             let descriptor = self.socket.rx.pop()?;

@@ -13,6 +13,7 @@ use mrc_afxdp::{
     Attach, Interface, LinkMonitor, LinkState, MemRegion, Mode, Port, PortError, Problem, RawConfig, RawPort,
     SetupError, XskConfig, XskPort,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, XdpUmemReg, XdpUmemRegFlags};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
@@ -91,6 +92,28 @@ fn many_frames_keep_order_and_every_buffer_returns() {
         }
         assert!(eventually(Duration::from_secs(1), || a.flush() == Ok(0) && a.tx_free() == slots), "{kind:?}");
         assert_eq!(b.stats().rx_dropped, 0);
+    }
+}
+
+#[test]
+fn a_port_is_readable_as_long_as_frames_wait() {
+    let Some(pair) = Pair::new("a_port_is_readable_as_long_as_frames_wait", 1500) else {
+        return;
+    };
+    for kind in KINDS {
+        let (mut a, mut b) = (open(&pair.a, kind), open(&pair.b, kind));
+        for number in 0..10 {
+            send(&mut a, &frame(100, number, [2; 6], [4; 6]));
+        }
+        let mut received = 0;
+        while received < 10 {
+            let readable =
+                |fd: &_| matches!(poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&Timespec::default())), Ok(1));
+            assert!(eventually(Duration::from_secs(2), || readable(&b.fd())), "{kind:?}: {received} of 10 frames");
+            let count = b.rx_batch(4, |_| ());
+            assert!(count <= 4, "{kind:?}: {count}");
+            received += count;
+        }
     }
 }
 

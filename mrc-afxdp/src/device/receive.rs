@@ -32,8 +32,11 @@ impl<'a, P: Port> Arrivals<'a, P> {
 impl<P: Port> FrameSource for Arrivals<'_, P> {
     #[inline]
     fn next(&mut self) -> Option<(RxMeta, &[u8])> {
-        self.left = self.left.checked_sub(1)?;
-        let frame = self.port.rx_next()?;
+        if self.left == 0 {
+            return None;
+        }
+        let frame = self.port.rx_next(self.left)?;
+        self.left -= 1;
         self.taken += 1;
         let icrc = match frame.contiguous() {
             Some(_) => IcrcCheck::Verify,
