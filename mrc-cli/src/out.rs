@@ -3,9 +3,13 @@
 //! makes the program fail.
 
 use std::fmt::Arguments;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
 
 static CLOSED: AtomicBool = AtomicBool::new(false);
 static LOST: OnceLock<String> = OnceLock::new();
@@ -32,6 +36,22 @@ pub fn text(text: Arguments<'_>, end: &str) {
             LOST.get_or_init(|| error.to_string());
         }
     }
+}
+
+/// Asks whether a file can be written before the work of which it is to hold the results. What is there stays.
+pub fn writable(path: &Path) -> anyhow::Result<()> {
+    let asked = match fs::metadata(path) {
+        // Whoever reads a pipe would take the question for all there is.
+        Ok(there) if !there.is_file() && !there.is_dir() => Ok(()),
+        Ok(_) => File::options().append(true).open(path).map(drop),
+        // Under another name: somebody else may write this very file meanwhile.
+        Err(_) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let asking = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
+            File::create_new(&asking).and_then(|_| fs::remove_file(&asking))
+        }
+    };
+    asked.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// `println!` that outlives its reader.

@@ -44,6 +44,33 @@ fn output_that_cannot_be_written_is_an_error() {
     let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(run).output().unwrap();
     let says = String::from_utf8_lossy(&out.stderr);
     assert!(!out.status.success() && says.contains("No space left"), "{says}");
+    assert!(String::from_utf8_lossy(&out.stdout).contains("all completed"), "the run is not lost with the file");
+}
+
+#[test]
+fn results_that_have_no_place_are_refused_before_the_work() {
+    let folder = std::env::temp_dir().join(format!("mrc-noplace-{}", std::process::id()));
+    for name in ["p0-hA.pcapng", "mrc-demo.svg"] {
+        std::fs::create_dir_all(folder.join(name)).unwrap();
+    }
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/parity/one-flow.toml");
+    for args in [
+        &["sim", "run", scenario, "--json", "nosuch/out.json"][..],
+        &["sim", "run", scenario, "--json", "."],
+        &["sim", "run", scenario, "--pcap", "p0-hA", "--json", "out.json"],
+        &["demo", "--mode", "sim", "--seconds", "3600"],
+    ] {
+        let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(args).current_dir(&folder).output().unwrap();
+        let says = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{args:?}: {says}");
+        assert!(
+            says.contains("cannot write") && !String::from_utf8_lossy(&out.stdout).contains("Gb/s"),
+            "{args:?}: {says}"
+        );
+    }
+    let left = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
+    assert_eq!(left.len(), 2, "asking leaves nothing behind: {left:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -103,4 +130,12 @@ fn sizes_that_cannot_be_are_refused_before_the_bench_begins() {
         assert!(error.contains(says) && !error.contains("panicked"), "{hosts}: {error}");
         assert!(code == 0 || out.stdout.is_empty(), "{hosts}: {}", String::from_utf8_lossy(&out.stdout));
     }
+}
+
+#[test]
+fn what_scripts_may_set_is_listed_as_data_too() {
+    let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(["conform", "--list-knobs", "--json"]).output().unwrap();
+    let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let names = |key: &str| list[key].as_array().unwrap().iter().filter(|row| row["name"].is_string()).count();
+    assert_eq!((names("knobs"), names("lacks")), (mrc_conform::KNOBS.len(), mrc_conform::LACKS.len()));
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// A knob of the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Knob {
     /// Name in scripts.
     pub name: &'static str,

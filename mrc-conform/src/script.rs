@@ -156,14 +156,18 @@ pub enum Check {
 
 /// What is wrong with a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {message}")]
+#[error("{file}{}: {message}", place(*line))]
 pub struct ScriptError {
     /// File, as given.
     pub file: String,
-    /// Line, from 1.
+    /// Line, from 1; 0: the file itself.
     pub line: usize,
     /// What and how to put it right.
     pub message: String,
+}
+
+fn place(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(":{line}") }
 }
 
 /// Latest step of a script.

@@ -215,6 +215,8 @@ fn a_trace_file_waits_for_its_lines() {
 fn mistakes_are_named_with_file_line_and_key() {
     for (text, place, says) in [
         ("seed = 1\n[topology]\nplains = 2\n", "test.toml:3: topology.plains: ", "planes"),
+        ("topology = 5\n", "test.toml:1: topology: ", "`5`, expected a table"),
+        ("fault = 5\n", "test.toml:1: fault: ", "`5`, expected a list"),
         ("[topology]\nplanes = -1\n", "test.toml:2: topology.planes: ", "`-1`, expected a whole number, 0 to 255"),
         ("[topology]\nforwarding = \"magic\"\n", "test.toml:2: topology.forwarding: ", "round-robin"),
         ("[topology]\nplanes = 9\n", "test.toml:2: topology.planes: ", "8 ports"),

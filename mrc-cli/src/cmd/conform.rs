@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use mrc_conform::control::PORT;
 use mrc_conform::{Fault, KNOBS, LACKS, Script, builtin, engine, load_tree, run as play};
+use serde_json::json;
 
 use crate::conform::link::{Driver, Lines};
 use crate::conform::report::Report;
@@ -17,6 +18,15 @@ use crate::out::{out, outln};
 
 /// Plays the conformance scripts against an MRC endpoint over a wire, or against the engine in virtual time.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mrc conform                                      all scripts against the engine, in virtual time
+  mrc conform --filter SACK-008 --filter nack/     those of a requirement and those of a folder
+  mrc conform --iface eth1 --serve                 be the target ...
+  mrc conform --iface eth1 --peer 192.0.2.2        ... that another host tests, its control connection over TCP
+  mrc conform --iface eth1 --setup nic.json        a target without one
+
+Exit codes: 0 every script passed or does not apply, 1 one failed or could not be played, 2 usage.")]
 pub struct Args {
     /// Interface towards the target; several, comma-separated, are its ports 1, 2, ... Without: virtual time
     #[arg(long, value_delimiter = ',')]
@@ -30,7 +40,7 @@ pub struct Args {
     /// Only scripts with this requirement id, or with this text in their path
     #[arg(long)]
     filter: Vec<String>,
-    /// Print the report as JSON
+    /// Print the report, or the list of knobs, as JSON
     #[arg(long)]
     json: bool,
     /// Scripts from this folder instead of the built-in ones
@@ -58,6 +68,11 @@ pub struct Args {
 
 /// Runs it; failing scripts make the exit code.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.list_knobs && args.json {
+        let lacks = LACKS.iter().map(|(name, meaning)| json!({"name": name, "doc": meaning})).collect::<Vec<_>>();
+        outln!("{}", serde_json::to_string_pretty(&json!({"knobs": KNOBS, "lacks": lacks}))?);
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.list_knobs {
         for knob in KNOBS {
             outln!("{:<22} {:>8}  {}", knob.name, knob.default, knob.doc);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::demo::{self, Report, Story};
 use crate::interrupt::{self, Interrupt};
-use crate::out::outln;
+use crate::out::{outln, writable};
 
 /// Arguments of `mrc demo`.
 #[derive(clap::Args)]
@@ -56,6 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&args.out)
         .map_err(|error| anyhow::anyhow!("cannot create the folder {}: {error}", args.out.display()))?;
     let story = Story { seconds: args.seconds, out: args.out };
+    [story.chart(), story.pcap()].iter().try_for_each(|path| writable(path))?;
     let interrupt = Interrupt::install()?;
     if !args.json && !lab {
         outln!("simulated: this run is in virtual time, no packet leaves the program");

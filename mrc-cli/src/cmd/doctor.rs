@@ -14,6 +14,13 @@ use serde::Serialize;
 
 /// Arguments of `mrc doctor`.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mrc doctor                                this machine: rights, kernel, tools
+  mrc doctor eth1 eth2                      and these interfaces
+  mrc doctor --config /etc/mrc/mrc.toml     and a device
+
+Exit codes: 0 all that is required is there (warnings may remain), 1 something is missing, 2 usage.")]
 pub struct Args {
     /// Interfaces to check as well
     #[arg(value_name = "IFACE")]

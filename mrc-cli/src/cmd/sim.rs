@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::interrupt::{self, Interrupt};
-use crate::out::outln;
+use crate::out::{outln, writable};
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_lab::{CapturedPacket, write_pcapng};
@@ -62,6 +62,13 @@ enum Command {
 }
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mrc sim run scenarios/parity/perm128.toml
+  mrc sim run mine.toml --seed 2 --set queue.trim=false --json out.json
+  mrc sim run mine.toml --pcap p0-t0a-t1b         a link as p0-t0a-t1b.pcapng, for `mrc decode` and Wireshark
+
+Exit codes: as of `mrc sim`.")]
 struct RunArgs {
     /// Scenario file
     file: PathBuf,
@@ -110,6 +117,9 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
     ensure!(!(args.trace && json_on_stdout), "--trace and --json both need standard output: give --json a file");
     let built = scenario::load(&args.file, &args.set, args.seed)?;
+    let json_file = args.json.as_deref().filter(|_| !json_on_stdout);
+    let pcap_file = args.pcap.as_ref().map(|link| PathBuf::from(format!("{link}.pcapng")));
+    json_file.into_iter().chain(pcap_file.as_deref()).try_for_each(writable)?;
     let first_link = || {
         let host = built.plan.messages.first().map_or(0, |message| message.src);
         built.clos.link_name(built.clos.host_link_id(0, host))
@@ -131,29 +141,17 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
             outln!("{:>14.3} us {way} {line}", packet.at.as_nanos() as f64 / 1e3);
         }
     }
-    if let Some(link) = &args.pcap {
-        let path = PathBuf::from(format!("{link}.pcapng"));
-        let packets: Vec<CapturedPacket> = capture
-            .iter()
-            .map(|packet| CapturedPacket {
-                at: Duration::from_nanos(packet.at.as_nanos()),
-                len: packet.wire_len,
-                bytes: captured_bytes(packet),
-            })
-            .collect();
-        write_pcapng(&path, link, SNAPLEN, &packets)?;
-        eprintln!("{} packets of {link} in {}", packets.len(), path.display());
+    if json_on_stdout {
+        outln!("{}", serde_json::to_string(&results)?);
+    } else {
+        print(&results);
     }
-    match &args.json {
-        // Half a point is no point of the sweep.
-        Some(_) if results.interrupted && args.sweep.is_some() => (),
-        Some(path) if path == Path::new("-") => outln!("{}", serde_json::to_string(&results)?),
-        Some(path) => {
-            let text = serde_json::to_string_pretty(&results)?;
-            keep(path, &text)?;
-            print(&results);
-        }
-        None => print(&results),
+    // Last: what fails here has lost nothing that was printed. And half a point is no point of a sweep.
+    if let Some(path) = json_file.filter(|_| !(results.interrupted && args.sweep.is_some())) {
+        keep(path, &serde_json::to_string_pretty(&results)?)?;
+    }
+    if let (Some(link), Some(path)) = (&args.pcap, &pcap_file) {
+        write_capture(path, link, &capture)?;
     }
     if results.interrupted {
         eprintln!("interrupted at {:.1} us: the results are of the time until then", results.end_us);
@@ -167,6 +165,18 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
 fn end_with(sweep: u32) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     ensure!(std::os::unix::process::parent_id() == sweep, "the sweep that started this run has ended");
+    Ok(())
+}
+
+fn write_capture(path: &Path, link: &str, capture: &[Captured]) -> anyhow::Result<()> {
+    let packet = |packet: &Captured| CapturedPacket {
+        at: Duration::from_nanos(packet.at.as_nanos()),
+        len: packet.wire_len,
+        bytes: captured_bytes(packet),
+    };
+    let packets: Vec<CapturedPacket> = capture.iter().map(packet).collect();
+    write_pcapng(path, link, SNAPLEN, &packets)?;
+    eprintln!("{} packets of {link} in {}", packets.len(), path.display());
     Ok(())
 }
 

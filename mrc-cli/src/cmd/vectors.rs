@@ -6,6 +6,12 @@ use std::process::ExitCode;
 
 /// Where to and how wide.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mrc vectors --out vectors               packets.json, packets.hex and traces/, as docs/vectors.md has them
+  mrc vectors --out vectors --beat 64     words of 512 bits in the .hex files
+
+Exit codes: 0 all were written, 1 a file cannot be, 2 usage.")]
 pub struct Args {
     /// Folder to write to; files in it are replaced
     #[arg(long)]

@@ -45,13 +45,13 @@ pub struct Args {
     #[arg(short, long, default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=(1 << 30)))]
     size: u32,
     /// Messages to write, all queue pairs together
-    #[arg(short = 'n', long, default_value_t = 5000)]
+    #[arg(short = 'n', long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..))]
     iterations: u64,
     /// Queue pairs
     #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     qps: u16,
     /// Write for this many seconds instead of a number of messages
-    #[arg(short = 'D', long)]
+    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
     duration: Option<u64>,
     /// Messages in flight per queue pair
     #[arg(short = 't', long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=128))]

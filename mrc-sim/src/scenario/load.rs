@@ -188,6 +188,7 @@ fn plain_types(message: &str) -> String {
         ("u64", "a whole number from 0 on"),
         ("f64", "a number"),
         ("a boolean", "true or false"),
+        ("a sequence", "a list"),
     ] {
         if let Some(start) = text.strip_suffix(&format!("expected {name}")) {
             text = format!("{start}expected {plain}");

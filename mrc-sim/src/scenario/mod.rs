@@ -115,7 +115,7 @@ pub enum ForwardingKey {
 
 /// `[topology]`.
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct TopologyKeys {
     /// Form of the fabric.
     pub shape: Shape,
@@ -164,7 +164,7 @@ impl Default for TopologyKeys {
 
 /// `[[link]]`.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct LinkKeys {
     /// Names of links: `p0-hA` (plane 0, host A), `p1-t0b-t1d`.
     pub name: Vec<String>,
@@ -191,7 +191,7 @@ pub enum VictimKey {
 /// `[queue]`. Thresholds left out follow the recommendations for MRC fabrics, in units of what one plane holds in a
 /// round trip (plane BDP).
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct QueueKeys {
     /// Bytes of the data class; 5 plane BDP by default, with `pfc` as many as PFC lets in.
     pub data_bytes: Option<u32>,
@@ -266,7 +266,7 @@ pub enum TransportKind {
 
 /// `[transport]`.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct TransportKeys {
     /// What the hosts speak.
     pub kind: TransportKind,
@@ -307,7 +307,7 @@ pub enum WorkloadKind {
 
 /// `[[workload]]`. Which keys a kind takes is checked; all have defaults.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct WorkloadKeys {
     /// What it is.
     pub kind: WorkloadKind,
@@ -411,7 +411,7 @@ pub enum FaultTier {
 
 /// `[[fault]]`.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct FaultKeys {
     /// What breaks.
     pub kind: FaultKind,

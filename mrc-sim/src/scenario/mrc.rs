@@ -60,7 +60,7 @@ pub enum LossActionKey {
 
 /// `[transport.mrc]`: the engine's knobs, with the engine's defaults.
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct MrcKeys {
     /// Queue pairs per pair of hosts; a message is cut into as many pieces.
     pub qps: u32,

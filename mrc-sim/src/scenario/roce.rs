@@ -36,7 +36,7 @@ pub enum RoceCcKey {
 
 /// `[transport.roce]`.
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct RoceKeys {
     /// Queue pairs per pair of hosts; a message is cut into as many pieces.
     pub qps: u32,
