@@ -106,6 +106,7 @@ impl Control {
         std::io::Read::take(&mut self.reader, 1 << 20)
             .read_line(&mut line)
             .with_context(|| format!("no answer from {}", self.peer))?;
+        ensure!(!line.is_empty(), "{} closed the connection without an answer: its own output says why", self.peer);
         let hello: Hello =
             serde_json::from_str(&line).with_context(|| format!("{} does not speak {PROTOCOL}", self.peer))?;
         ensure!(hello.protocol == PROTOCOL, "{} speaks {}, not {PROTOCOL}", self.peer, hello.protocol);
@@ -128,6 +129,8 @@ impl Control {
     ) -> anyhow::Result<Hello> {
         let theirs = self.receive()?;
         if theirs.test != test {
+            // Enough for the other side to say the same.
+            let _ = self.send(&Hello::new(test, Ipv6Addr::UNSPECIFIED, 0, 0));
             bail!("the client runs {}, this is {test}", theirs.test);
         }
         let ours = answer(&theirs)?;
@@ -161,5 +164,38 @@ impl Control {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(Peer::Quiet),
             Err(error) => Ok(Peer::Vanished(format!("control connection to {}: {error}", self.peer))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Control, Control) {
+        let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (Control::over(client).unwrap(), Control::over(listener.accept().unwrap().0).unwrap())
+    }
+
+    #[test]
+    fn both_sides_are_told_that_they_run_different_tests() {
+        let (mut client, mut server) = pair();
+        let server = std::thread::spawn(move || server.answer("write-lat", |hello| Ok(hello.clone())).unwrap_err());
+        let client = client.offer(&Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8)).unwrap_err();
+        assert_eq!(client.to_string(), "the server runs write-lat, this is write-bw");
+        assert_eq!(server.join().unwrap().to_string(), "the client runs write-bw, this is write-lat");
+    }
+
+    #[test]
+    fn a_server_that_gives_up_is_told_from_a_stranger() {
+        let (mut client, server) = pair();
+        drop(server);
+        // The connection may already be reset when this is sent.
+        let says = format!("{:#}", client.offer(&Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8)).unwrap_err());
+        assert!(!says.contains("does not speak"), "{says}");
+        let (mut client, mut server) = pair();
+        server.stream.write_all(b"HTTP/1.1 400\r\n").unwrap();
+        let says = format!("{:#}", client.receive().unwrap_err());
+        assert!(says.contains("does not speak mrc-perf/1"), "{says}");
     }
 }
