@@ -166,7 +166,7 @@ impl EvTemplate {
     pub fn apply(&self, ev: Ev) -> [u8; 16] {
         //= MAP-002
         let (mut high, mut low) = (self.high, self.low);
-        for step in self.steps.iter().take(self.len.into()) {
+        for step in self.steps.get(..usize::from(self.len)).unwrap_or_default() {
             let field = u64::from(ev.0).rotate_left(step.rotate);
             high |= field & step.high;
             low |= field & step.low;
