@@ -39,8 +39,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (runs, sweep) = read(&args.folder)?;
     ensure!(!runs.is_empty(), "no results in {}: run a scenario with --json, or a sweep", args.folder.display());
     let page = args.out.clone().unwrap_or_else(|| args.folder.join("report.html"));
-    let title = args.title.clone().unwrap_or_else(|| {
-        sweep.as_ref().map_or_else(|| runs[0].results.scenario.clone(), |sweep| format!("Sweep of {}", sweep.scenario))
+    let title = args.title.clone().unwrap_or_else(|| match &sweep {
+        Some(sweep) => format!("Sweep of {}", sweep.scenario),
+        None if one_scenario(&runs) => runs[0].results.scenario.clone(),
+        None => format!("{} runs", runs.len()),
     });
     let figures = page::figures(&runs, sweep.as_ref())?;
     let folder = page.parent().unwrap_or(Path::new(".")).join("figures");
@@ -53,6 +55,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     std::fs::write(&page, html).with_context(|| format!("cannot write {}", page.display()))?;
     outln!("{} with {} runs and {} figures", page.display(), runs.len(), figures.len());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the page is about one scenario, so that it says once what that is.
+fn one_scenario(runs: &[Run]) -> bool {
+    runs.iter().all(|run| run.results.scenario == runs[0].results.scenario)
 }
 
 /// The results of a folder by name, and the sweep they belong to. In a sweep's folder other files are left out.

@@ -278,10 +278,8 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
          <link rel=\"icon\" href=\"data:,\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
     );
-    let about = &runs[0].results.about;
-    if !about.is_empty() {
-        let _ = writeln!(page, "<p>{}</p>", escape(about));
-    }
+    let one = super::one_scenario(runs);
+    page.push_str(&if one { about(&runs[0].results) } else { String::new() });
     if let Some(sweep) = sweep {
         let missing = sweep.points.len() - runs.len();
         let axes = if sweep.axes.is_empty() { "seeds".to_owned() } else { sweep.axes.join(", ") };
@@ -298,6 +296,7 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
             section = &figure.section;
             let _ = writeln!(page, "<h2>{}</h2>", escape(section));
             if let Some(run) = runs.iter().find(|run| run.name == section) {
+                page.push_str(&if one { String::new() } else { about(&run.results) });
                 page.push_str(&details(&run.results));
             }
         }
@@ -364,6 +363,11 @@ fn overview(runs: &[Run]) -> String {
         ]
     });
     table(&head, rows)
+}
+
+/// What the scenario says of itself.
+fn about(results: &Results) -> String {
+    if results.about.is_empty() { String::new() } else { format!("<p>{}</p>\n", escape(&results.about)) }
 }
 
 fn details(results: &Results) -> String {
@@ -564,6 +568,18 @@ mod tests {
         let print = STYLE.split("@media print").nth(1).unwrap();
         let cells = print.lines().find(|line| line.trim_start().starts_with("th, td")).unwrap();
         assert!(!cells.contains("wrap") && !cells.contains("white-space"), "{cells}");
+    }
+
+    #[test]
+    fn what_a_scenario_is_about_stands_once_above_all_runs_or_with_each() {
+        let mut runs = [run("one"), run("two")];
+        let page = |runs: &[Run]| html("t", runs, None, &figures(runs, None).unwrap());
+        let abouts = |page: &str| page.matches("<p>a &lt;b&gt; &amp; c</p>").count();
+        let of_one = page(&runs);
+        assert!(abouts(&of_one) == 1 && of_one.find("<p>a &lt;b") < of_one.find("<h2>"));
+        runs[1].results.scenario = "another".to_owned();
+        let of_two = page(&runs);
+        assert!(abouts(&of_two) == 2 && of_two.find("<p>a &lt;b") > of_two.find("<h2>"));
     }
 
     #[test]
