@@ -26,7 +26,8 @@ pub struct Tester {
     pub ports: Vec<AnyPort>,
     /// The way to the target.
     pub door: Door,
-    /// A script that fails is played so many times again before it counts.
+    /// A script that fails is played so many times again before it counts, each time at half the speed: a busy machine may be
+    /// too slow for a burst.
     pub retries: u32,
 }
 
@@ -34,6 +35,8 @@ pub struct Tester {
 const STRETCHED: Duration = Duration::from_secs(1);
 /// Longest stretch: 1 us becomes a millisecond, more than most hiccups of a busy machine.
 const MAX_SLOW: u64 = 1_000;
+/// A script that fails again is played no slower than at its first speed halved once more than this.
+const MAX_HALVINGS: u32 = 3;
 
 impl Tester {
     /// Opens the links.
@@ -49,12 +52,12 @@ impl Tester {
 
     /// Plays one script.
     pub fn play(&mut self, script: &Script) -> Outcome {
-        let mut outcome = self.once(script);
+        let mut outcome = self.once(script, 1);
         for attempt in 0..self.retries {
             if !matches!(outcome.verdict, Verdict::Fail(_)) {
                 break;
             }
-            let again = self.once(script);
+            let again = self.once(script, 2 << attempt.min(MAX_HALVINGS));
             let better = again.verdict == Verdict::Pass;
             if better {
                 outcome = again;
@@ -64,8 +67,8 @@ impl Tester {
         outcome
     }
 
-    fn once(&mut self, script: &Script) -> Outcome {
-        let verdict = match self.open(script) {
+    fn once(&mut self, script: &Script, slower: u32) -> Outcome {
+        let verdict = match self.open(script, slower) {
             Ok((facts, slow)) => {
                 let ports = &mut self.ports[..];
                 let lines = match &mut self.door {
@@ -84,7 +87,7 @@ impl Tester {
         Outcome { script: name, title, requires: script.requires.clone(), verdict, notes: Vec::new() }
     }
 
-    fn open(&mut self, script: &Script) -> Result<(Facts, u64), Refusal> {
+    fn open(&mut self, script: &Script, slower: u32) -> Result<(Facts, u64), Refusal> {
         let broken = |why: anyhow::Error| Refusal::Broken(format!("{why:#}"));
         if script.knobs.on("port_update_on_rts") {
             let why = "what a QP tells on entering RTS leaves while the connection is still being made";
@@ -108,7 +111,7 @@ impl Tester {
             }
             Door::Control(lines) => {
                 let last = script.steps.last().map_or(0, |step| step.at).max(1);
-                let slow = (STRETCHED.as_nanos() as u64 / last).clamp(1, MAX_SLOW) as u32;
+                let slow = (STRETCHED.as_nanos() as u64 / last).clamp(1, MAX_SLOW) as u32 * slower;
                 let facts = Box::new(Facts::offer(&script.knobs, macs));
                 let open = Request::Open { knobs: script.knobs.clone(), facts, slow };
                 match ask(lines, &open).map_err(broken)? {
