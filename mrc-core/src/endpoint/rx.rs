@@ -481,7 +481,7 @@ impl Endpoint<'_> {
         Discard::Refused
     }
 
-    //= SACK-005, BTH-013, PROBE-002
+    //= SACK-005, SACK-007, BTH-013, PROBE-002
     fn on_probe(&mut self, now: Instant, qp: u32, frame: &Frame, probe: &ProbeRepr) -> Result<Received, Discard> {
         self.stats.rx_probe += 1;
         // Two probes without new data between them: the peer may be asking because our answers die on their way.
@@ -492,6 +492,7 @@ impl Endpoint<'_> {
         let skip_after = self.cfg.always_skip_after;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         let verdict = slot.rsp.verdict(frame.entropy, frame.ce, skip_after);
+        slot.rsp.reported();
         slot.rsp.answers.push(Answer {
             kind: AnswerKind::Sack { verdict, probe_id: Some(probe.probe_id) },
             psn: slot.rsp.window.cack(),

@@ -241,11 +241,17 @@ impl Responder {
         self.window.set_range(range);
     }
 
+    /// A SACK has become due, which reports all that was received.
+    #[inline(always)]
+    pub(crate) fn reported(&mut self) {
+        self.trigger_bytes = 0;
+    }
+
     // Inlined, or every write would be laid out in memory for the one that is answered.
     //= SACK-007, SACK-009
     #[inline(always)]
     fn answer_sack(&mut self, write: &Write, always_skip_after: u8) {
-        self.trigger_bytes = 0;
+        self.reported();
         let verdict = self.verdict(write.ev, write.ce, always_skip_after);
         self.answers.push(Answer {
             kind: AnswerKind::Sack { verdict, probe_id: None },

@@ -266,6 +266,7 @@ impl Responder {
     }
 
     pub(crate) fn on_probe(&mut self, setup: &Setup, frame: &Frame, now: u16, id: u16) -> Outcome {
+        self.trigger_bytes = 0;
         let verdict = self.verdict(frame.entropy, frame.ce, setup.always_skip_after);
         let owed = self.answer(setup, frame, now, Kind::Sack { verdict, probe: Some(id) }, self.cack);
         self.owe(owed);
