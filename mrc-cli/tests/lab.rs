@@ -77,15 +77,20 @@ fn the_demo_survives_its_cut() {
     assert_eq!(left.filter(|name| name.starts_with("mrcdemo")).count(), 0);
 }
 
+/// As [`skip`], where switches have to lose, trim and mark as well.
+fn skip_trial(test: &str) -> bool {
+    if skip(test) {
+        return true;
+    }
+    let Err(missing) = mrc_lab::impair_requirements() else { return false };
+    let _ = std::io::stderr().write_all(format!("SKIP {test}: {missing}\n").as_bytes());
+    true
+}
+
 //= TRIM-005, NACK-001, MFLD-001 test
 #[test]
 fn switches_that_lose_trim_mark_and_vanish_cost_no_byte() {
-    let test = "switches_that_lose_trim_mark_and_vanish_cost_no_byte";
-    if skip(test) {
-        return;
-    }
-    if let Err(missing) = mrc_lab::impair_requirements() {
-        let _ = std::io::stderr().write_all(format!("SKIP {test}: {missing}\n").as_bytes());
+    if skip_trial("switches_that_lose_trim_mark_and_vanish_cost_no_byte") {
         return;
     }
     let _alone = alone();
@@ -140,12 +145,7 @@ fn an_interrupted_demo_leaves_nothing() {
 
 #[test]
 fn an_interrupted_trial_reports_the_phases_it_finished() {
-    let test = "an_interrupted_trial_reports_the_phases_it_finished";
-    if skip(test) {
-        return;
-    }
-    if let Err(missing) = mrc_lab::impair_requirements() {
-        let _ = std::io::stderr().write_all(format!("SKIP {test}: {missing}\n").as_bytes());
+    if skip_trial("an_interrupted_trial_reports_the_phases_it_finished") {
         return;
     }
     let _alone = alone();

@@ -49,7 +49,7 @@ pub struct Args {
     /// How interfaces are opened [default: raw for the tester, xdp for the target]
     #[arg(long)]
     driver: Option<Driver>,
-    /// Play a script that fails over the wire so many times again before it counts
+    /// Play a script that fails over the wire so many times again before it counts, each time at half the speed
     #[arg(long, default_value_t = 2)]
     retries: u32,
     /// Be the target: this project's engine, set up anew for each script

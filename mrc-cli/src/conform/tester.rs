@@ -35,8 +35,8 @@ pub struct Tester {
 const STRETCHED: Duration = Duration::from_secs(1);
 /// Longest stretch: 1 us becomes a millisecond, more than most hiccups of a busy machine.
 const MAX_SLOW: u64 = 1_000;
-/// A script that fails again is played no slower than at its first speed halved once more than this.
-const MAX_HALVINGS: u32 = 3;
+/// A script that goes on failing is played at no less than a sixteenth of the first speed.
+const SLOWEST: u32 = 16;
 
 impl Tester {
     /// Opens the links.
@@ -57,7 +57,7 @@ impl Tester {
             if !matches!(outcome.verdict, Verdict::Fail(_)) {
                 break;
             }
-            let again = self.once(script, 2 << attempt.min(MAX_HALVINGS));
+            let again = self.once(script, 2u32.saturating_pow(attempt + 1).min(SLOWEST));
             let better = again.verdict == Verdict::Pass;
             if better {
                 outcome = again;
