@@ -1,6 +1,6 @@
 //! Verbs-shaped Rust API over the MRC userspace NIC: context, protection domain, memory region, queue pair, completions.
 //!
-//! The C libraries (`libibverbs.so.1`, `lib_mrc.so`) are not here yet; see `CHANGELOG.md` for what works.
+//! The C libraries stand on this crate: `mrc-ibverbs` builds `libibverbs.so.1`, `mrc-libmrc` builds `lib_mrc.so`.
 //!
 //! ```no_run
 //! use mrc_verbs_shim::{Access, Context, MemRegion, QpAddress, QpAttr, WriteWr};

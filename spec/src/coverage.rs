@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::citation::{Kind, Place, Scan};
-use crate::register::{Chapter, Level, Register, Requirement, Status};
+use crate::register::{Certainty, Chapter, Level, Register, Requirement, Status};
 
 /// Who cites what.
 pub(crate) struct Coverage<'a> {
@@ -24,6 +24,9 @@ pub(crate) struct Verdict {
     pub(crate) ok: bool,
     pub(crate) text: String,
 }
+
+/// How many records rest on what, in the order of [`Certainty::ALL`].
+type Grounds = [usize; Certainty::ALL.len()];
 
 /// Numbers of one chapter, or of all.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +84,29 @@ impl<'a> Coverage<'a> {
         totals
     }
 
+    /// How many records of a chapter rest on agreeing sources, on one, on a decision, on a choice between conflicting ones.
+    fn grounds(&self, chapter: Option<Chapter>) -> Grounds {
+        Certainty::ALL.map(|wanted| self.of_chapter(chapter).filter(|r| r.certainty == wanted).count())
+    }
+
+    /// The second table of the report: how sure the records are.
+    fn grounds_table(&self, chapter: Option<Chapter>) -> String {
+        let mut out = format!(
+            "{:<12} {:>15} {:>10} {:>12} {:>16}\n",
+            "certainty", "sources agree", "one source", "our decision", "sources conflict"
+        );
+        let mut row = |name: &str, [agreed, single, decision, conflict]: Grounds| {
+            let _ = writeln!(out, "{name:<12} {agreed:>15} {single:>10} {decision:>12} {conflict:>16}");
+        };
+        for one in Chapter::ALL.into_iter().filter(|c| chapter.is_none_or(|wanted| wanted == *c)) {
+            row(one.name(), self.grounds(Some(one)));
+        }
+        if chapter.is_none() {
+            row("all", self.grounds(None));
+        }
+        out
+    }
+
     /// What a requirement lacks, in words.
     fn lack(&self, requirement: &Requirement) -> &'static str {
         match (self.has_code(requirement), self.has_test(requirement)) {
@@ -110,6 +136,8 @@ impl<'a> Coverage<'a> {
         if chapter.is_none() {
             row("all", self.totals(None));
         }
+        out.push('\n');
+        out.push_str(&self.grounds_table(chapter));
         let (planned, due): (Vec<_>, Vec<_>) =
             self.of_chapter(chapter).filter(|r| self.is_uncited(r)).partition(|r| r.status == Status::Planned);
         if due.is_empty() {
@@ -151,6 +179,7 @@ impl<'a> Coverage<'a> {
             })
         };
         let mut object = totals_json(self.totals(chapter));
+        object["certainty"] = grounds_json(self.grounds(chapter));
         object["uncited"] = uncited.iter().map(|r| Value::from(r.id.as_str())).collect();
         object["missing"] = uncited.iter().map(missing).collect();
         // How many places would notice a breach of each.
@@ -167,6 +196,7 @@ impl<'a> Coverage<'a> {
             .filter(|c| chapter.is_none_or(|wanted| wanted == *c))
             .map(|c| {
                 let mut one = totals_json(self.totals(Some(c)));
+                one["certainty"] = grounds_json(self.grounds(Some(c)));
                 one["chapter"] = c.name().into();
                 one
             })
@@ -268,6 +298,10 @@ fn totals_json(t: Totals) -> Value {
     })
 }
 
+fn grounds_json(grounds: Grounds) -> Value {
+    Certainty::ALL.into_iter().zip(grounds).map(|(certainty, n)| (certainty.tag().to_string(), json!(n))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,6 +317,21 @@ mod tests {
         let totals = Coverage::new(&register, &scan).totals(None);
         let expected = Totals { requirements: 2, must: 2, implemented: 1, tested: 1, planned: 1, uncited: 1 };
         assert_eq!(totals, expected);
+    }
+
+    #[test]
+    fn certainty_is_counted_per_chapter_and_adds_up() {
+        let register = good();
+        let scan = Scan::default();
+        let coverage = Coverage::new(&register, &scan);
+        assert_eq!(coverage.grounds(None).iter().sum::<usize>(), register.requirements.len());
+        let json = coverage.json(None);
+        for certainty in Certainty::ALL {
+            let records = register.requirements.iter().filter(|r| r.certainty == certainty).count();
+            assert_eq!(json["certainty"][certainty.tag()], records, "{}", certainty.tag());
+        }
+        let table = coverage.table(None, false);
+        assert!(table.contains("sources conflict"), "{table}");
     }
 
     #[test]

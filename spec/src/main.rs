@@ -48,8 +48,9 @@ enum Command {
     /// Print totals per chapter and the musts that lack code or test.
     #[command(after_help = "\
 Columns: `implemented` counts records cited by code, `tested` those cited by a test, `planned` those a later issue
-will bring, `uncited` the musts that lack code or test. With --json one object is printed: requirements, must,
-implemented, tested, planned, uncited (ids), missing (what each of them lacks), chapters.")]
+will bring, `uncited` the musts that lack code or test. A second table counts how well the records are known: two
+independent sources agree, one source, our own decision, sources that conflict. With --json one object is printed:
+requirements, must, implemented, tested, planned, certainty (by tag), uncited (ids), missing (what each lacks), chapters.")]
     Report {
         /// Print one JSON object instead of tables.
         #[arg(long)]

@@ -75,6 +75,19 @@ pub(crate) enum Certainty {
 }
 
 impl Certainty {
+    /// Every value, the surest first, the least sure last.
+    pub(crate) const ALL: [Self; 4] = [Self::Agreed, Self::Single, Self::Decision, Self::Conflict];
+
+    /// The value as the register writes it.
+    pub(crate) fn tag(self) -> &'static str {
+        match self {
+            Self::Agreed => "2+",
+            Self::Single => "1",
+            Self::Decision => "D",
+            Self::Conflict => "C",
+        }
+    }
+
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Self::Agreed => "2+ (independent sources agree)",

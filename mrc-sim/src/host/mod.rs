@@ -1,4 +1,4 @@
-//! What a host is to the fabric: the door through which transports (MRC, and the baselines to come) plug in.
+//! What a host is to the fabric: the trait through which transports (MRC and RoCEv2) connect to it.
 
 mod memory;
 mod mrc;
