@@ -48,10 +48,7 @@ pub enum Body {
 pub(crate) const fn ext_len(opcode: Opcode, ts: bool) -> usize {
     //= STACK-003
     if opcode.is_write() {
-        return MethRepr::LEN
-            + if ts { TsethRepr::LEN } else { 0 }
-            + RethRepr::LEN
-            + if opcode.has_imm() { IMM_LEN } else { 0 };
+        return write_len(ts, opcode.has_imm());
     }
     match opcode {
         Opcode::Ack => AethRepr::LEN,
@@ -61,6 +58,18 @@ pub(crate) const fn ext_len(opcode: Opcode, ts: bool) -> usize {
         Opcode::EndpointRequest => EndpointRequestRepr::LEN,
         Opcode::EndpointResponse => EndpointResponseRepr::LEN,
         _ => 0,
+    }
+}
+
+/// Bytes of the headers of a write after BTH.
+#[inline(always)]
+const fn write_len(ts: bool, imm: bool) -> usize {
+    const PLAIN: usize = MethRepr::LEN + RethRepr::LEN;
+    match (ts, imm) {
+        (false, false) => PLAIN,
+        (false, true) => PLAIN + IMM_LEN,
+        (true, false) => PLAIN + TsethRepr::LEN,
+        (true, true) => PLAIN + TsethRepr::LEN + IMM_LEN,
     }
 }
 
@@ -78,12 +87,7 @@ impl Body {
     #[must_use]
     pub const fn header_len(&self) -> usize {
         match self {
-            Self::Write { tseth, imm, .. } => {
-                MethRepr::LEN
-                    + if tseth.is_some() { TsethRepr::LEN } else { 0 }
-                    + RethRepr::LEN
-                    + if imm.is_some() { IMM_LEN } else { 0 }
-            }
+            Self::Write { tseth, imm, .. } => write_len(tseth.is_some(), imm.is_some()),
             Self::Ack(_) => AethRepr::LEN,
             Self::Sack(_) => SackRepr::LEN,
             Self::Nack(_) => NackRepr::LEN,

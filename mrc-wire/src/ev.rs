@@ -150,11 +150,11 @@ pub fn expand_with(
             Some(field) => field_value(ev_bits, field, &mut taken),
         };
         each(i, value);
-        written += usize::from(*fmt_width);
+        written = written.wrapping_add(usize::from(*fmt_width));
         for b in 0..u32::from(*fmt_width).min(32) {
             let at = written.wrapping_sub(1).wrapping_sub(b as usize);
             if let Some(byte) = out.get_mut(at / 8) {
-                *byte |= ((value.wrapping_shr(b) & 1) as u8) << (7 - at % 8);
+                *byte |= ((value.wrapping_shr(b) & 1) as u8).wrapping_shl(place_in_byte(at));
             }
         }
     }
@@ -171,15 +171,15 @@ pub fn collapse(expanded: &[u8; 32], fields: &[EvField], fmt_widths: &[u8]) -> [
     let mut out = [0u8; 32];
     let (mut end, mut put) = (0usize, 0usize);
     for (i, fmt_width) in fmt_widths.iter().enumerate() {
-        end += usize::from(*fmt_width);
+        end = end.wrapping_add(usize::from(*fmt_width));
         let Some(field) = fields.get(i) else { continue };
         for b in (0..u32::from(field.width).min(32)).rev() {
             if field.mask & 1u32.wrapping_shl(b) != 0 {
                 let taken = bit(expanded, end.wrapping_sub(1).wrapping_sub(b as usize)) as u8;
                 if let Some(byte) = out.get_mut(put / 8) {
-                    *byte |= taken << (7 - put % 8);
+                    *byte |= taken.wrapping_shl(place_in_byte(put));
                 }
-                put += 1;
+                put = put.wrapping_add(1);
             }
         }
     }
@@ -194,7 +194,7 @@ fn field_value(ev_bits: &[u8; 32], field: &EvField, taken: &mut usize) -> u32 {
         let place = 1u32.wrapping_shl(b);
         if field.mask & place != 0 {
             value = value & !place | bit(ev_bits, *taken).wrapping_shl(b);
-            *taken += 1;
+            *taken = taken.wrapping_add(1);
         }
     }
     value
@@ -203,7 +203,13 @@ fn field_value(ev_bits: &[u8; 32], field: &EvField, taken: &mut usize) -> u32 {
 /// Bit `at` from the top, 0 past the end.
 #[inline]
 fn bit(string: &[u8; 32], at: usize) -> u32 {
-    string.get(at / 8).map_or(0, |byte| u32::from(*byte >> (7 - at % 8) & 1))
+    string.get(at / 8).map_or(0, |byte| u32::from(byte.wrapping_shr(place_in_byte(at)) & 1))
+}
+
+/// How far to the left bit `at` from the top stands in its byte.
+#[inline]
+const fn place_in_byte(at: usize) -> u32 {
+    !at as u32 & 7
 }
 
 /// The wire EV of the structured format: the first four bytes of the expanded string.

@@ -55,21 +55,22 @@ fn dotted([a, b, c, d]: [u8; 4], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// RFC 5952: lower case, no leading zeros, the first longest run of two or more zero groups as `::`.
 fn groups(bytes: &[u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (pairs, _) = bytes.as_chunks::<2>();
-    let (mut best, mut best_len, mut run) = (8, 1, 0);
+    let (mut best, mut best_len, mut run) = (8usize, 1usize, 0usize);
     for (i, pair) in pairs.iter().enumerate() {
-        run = if *pair == [0, 0] { run + 1 } else { 0 };
+        run = if *pair == [0, 0] { run.wrapping_add(1) } else { 0 };
         if run > best_len {
-            (best, best_len) = (i + 1 - run, run);
+            (best, best_len) = (i.wrapping_add(1).wrapping_sub(run), run);
         }
     }
+    let end = best.wrapping_add(best_len);
     for (i, pair) in pairs.iter().enumerate() {
-        if (best..best + best_len).contains(&i) {
+        if (best..end).contains(&i) {
             if i == best {
                 f.write_str("::")?;
             }
             continue;
         }
-        let colon = if i == 0 || i == best + best_len { "" } else { ":" };
+        let colon = if i == 0 || i == end { "" } else { ":" };
         write!(f, "{colon}{:x}", u16::from_be_bytes(*pair))?;
     }
     Ok(())
@@ -98,7 +99,7 @@ impl From<Ip> for core::net::IpAddr {
 #[must_use]
 pub const fn nominal_bytes(udp_len: u16) -> u32 {
     //= LEN-008
-    udp_len as u32 + 40
+    (udp_len as u32).wrapping_add(IPV6_LEN as u32)
 }
 
 /// Pad bytes after a payload of `len` bytes.

@@ -48,7 +48,8 @@ impl TsethRepr {
     /// `ftype` of a timestamp.
     pub const FTYPE_TIMESTAMP: u8 = 1;
     /// Nanoseconds per tick when `tsr` is clear.
-    pub const UNIT_NS: u32 = 128;
+    pub const UNIT_NS: u32 = 1 << Self::UNIT_SHIFT;
+    const UNIT_SHIFT: u32 = 7;
 
     /// A timestamp in units of 128 ns.
     #[inline]
@@ -64,7 +65,7 @@ impl TsethRepr {
     #[must_use]
     pub const fn ticks(now_ns: u64) -> u16 {
         //= TS-001
-        ((now_ns / Self::UNIT_NS as u64) & 0xFFFF) as u16
+        (now_ns.wrapping_shr(Self::UNIT_SHIFT) & 0xFFFF) as u16
     }
 
     /// Nanoseconds from `reflected` to `now`, right while the true time is below 8.388 ms.

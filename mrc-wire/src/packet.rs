@@ -153,7 +153,7 @@ impl<'a> PacketView<'a> {
         if bth::version(bth) != 0 {
             return Err(Reject::Tver);
         }
-        let ext_at = lower.next_at + UDP_LEN + BthRepr::LEN;
+        let ext_at = lower.next_at.wrapping_add(UDP_LEN + BthRepr::LEN);
         let (extension, payload_offset, icrc_offset) = match trim {
             Some(kind) => {
                 //= TRIM-008
@@ -170,11 +170,11 @@ impl<'a> PacketView<'a> {
                 //= VAL-009
                 let ext = ext_len(opcode, ts);
                 let left = usize::from(udp_len)
-                    .checked_sub(UDP_LEN + BthRepr::LEN + icrc::LEN + ext)
+                    .checked_sub(ext.wrapping_add(UDP_LEN + BthRepr::LEN + icrc::LEN))
                     .filter(|left| usize::from(bth::pad(bth)) <= *left)
                     .ok_or(Reject::Short)?;
-                let start = ext_at + ext;
-                (Extension::split(opcode, ts, rest)?, start, start + left)
+                let start = ext_at.wrapping_add(ext);
+                (Extension::split(opcode, ts, rest)?, start, start.wrapping_add(left))
             }
         };
         Ok(Self {
@@ -234,7 +234,7 @@ impl<'a> PacketView<'a> {
             }
             _ => 0,
         };
-        self.payload_offset..self.payload_offset + len
+        self.payload_offset..self.payload_offset.wrapping_add(len)
     }
 
     /// Source of the IP header that carries UDP.
@@ -482,7 +482,7 @@ fn layer3(head: &[u8], wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Resul
         let (tag, after) = rest.split_first_chunk::<4>().ok_or(Reject::L3Bad)?;
         ethertype = u16::from_be_bytes([tag[2], tag[3]]);
         rest = after;
-        at += 4;
+        at = ETH_LEN + 4;
     }
     //= ETH-001
     match ethertype {
@@ -499,7 +499,7 @@ fn layer3_v6(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) ->
     if !is_local(&Ip::V6(v6_dst(first))) {
         return Err(Reject::L3Dst);
     }
-    let next_at = at + IPV6_LEN;
+    let next_at = at.wrapping_add(IPV6_LEN);
     let fits = v6_len(first) <= wire_len.saturating_sub(next_at);
     let (srh, rest) = match v6_next_header(first) {
         NH_IPV6 => (0, rest),
@@ -515,16 +515,16 @@ fn layer3_v6(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) ->
     if protocol == NH_IPV6 || protocol == NH_ROUTING {
         return Err(Reject::L3Dst);
     }
-    let at = next_at + srh;
+    let at = next_at.wrapping_add(srh);
     Ok(Layer3 {
         at,
         l3: L3::V6(inner),
         outer: Some(first),
-        next_at: at + IPV6_LEN,
+        next_at: at.wrapping_add(IPV6_LEN),
         next,
         len: v6_len(inner),
         protocol,
-        fits: fits && srh + IPV6_LEN + v6_len(inner) <= v6_len(first),
+        fits: fits && v6_len(inner).wrapping_add(srh).wrapping_add(IPV6_LEN) <= v6_len(first),
     })
 }
 
@@ -542,7 +542,7 @@ fn skip_srh(bytes: &[u8]) -> Option<(usize, &[u8])> {
     if next_header != NH_IPV6 || len < 2 || kind != 4 || segments_left != 0 {
         return None;
     }
-    let len = 8 + 8 * usize::from(len);
+    let len = (usize::from(len) << 3).wrapping_add(8);
     Some((len, bytes.get(len..)?))
 }
 
@@ -550,7 +550,7 @@ fn skip_srh(bytes: &[u8]) -> Option<(usize, &[u8])> {
 fn layer3_v4(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Result<Layer3<'_>, Reject> {
     let (ip, rest) = bytes.split_first_chunk::<IPV4_LEN>().ok_or(Reject::L3Bad)?;
     //= IP4-002
-    let header = 4 * usize::from(ip[0] & 0x0F);
+    let header = usize::from(ip[0] & 0x0F) << 2;
     let options = header.checked_sub(IPV4_LEN).ok_or(Reject::L3Bad)?;
     let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
     // A fragment carries no UDP header, or not the whole datagram; MRC sends with DF.
@@ -567,10 +567,10 @@ fn layer3_v4(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) ->
         at,
         l3: L3::V4(ip),
         outer: None,
-        next_at: at + header,
+        next_at: at.wrapping_add(header),
         next,
         len: total.saturating_sub(header),
         protocol: ip[9],
-        fits: total >= header && at + total <= wire_len,
+        fits: total >= header && at.wrapping_add(total) <= wire_len,
     })
 }

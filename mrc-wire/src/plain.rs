@@ -3,6 +3,7 @@
 //! [`PacketView`](crate::PacketView) takes too and reads alike (`tests/properties.rs` holds them together); what it leaves has
 //! to go there, to be read or to learn what is wrong with it.
 
+use crate::bytes::{chunk_at, u16_at, u32_at};
 use crate::ip::{ETH_LEN, ETHERTYPE_IPV6, IPV6_LEN, NH_IPV6, NH_UDP, UDP_LEN, UDP_LEN_MIN};
 use crate::packet::{self, v6_traffic_class};
 use crate::{BthRepr, Ev, MethRepr, Opcode, RethRepr, SackRepr, TsethRepr, WireConfig, bth, ev, icrc};
@@ -56,16 +57,16 @@ impl<'a> PlainPacket<'a> {
     pub fn read(head: &'a [u8], wire_len: usize, cfg: &WireConfig) -> Option<Self> {
         let start: &[u8; ETH_LEN + HEADERS] = head.first_chunk()?;
         // Ethertype and version together.
-        if u32_at(start, ETH_LEN - 2) >> 12 != u32::from(ETHERTYPE_IPV6) << 4 | 6 {
+        if u32_at::<{ ETH_LEN - 2 }, _>(start) >> 12 != u32::from(ETHERTYPE_IPV6) << 4 | 6 {
             return None;
         }
         let first: &[u8; HEADERS] = start.last_chunk()?;
         let outermost: &[u8; IPV6_LEN] = first.first_chunk()?;
-        let outermost_len = usize::from(u16_at(outermost, 4));
+        let outermost_len = usize::from(u16_at::<4, _>(outermost));
         let (l3_offset, headers) = if outermost[6] == NH_IPV6 {
             let start: &[u8; ETH_LEN + IPV6_LEN + HEADERS] = head.first_chunk()?;
             let headers: &[u8; HEADERS] = start.last_chunk()?;
-            if headers[0] >> 4 != 6 || IPV6_LEN + usize::from(u16_at(headers, 4)) > outermost_len {
+            if headers[0] >> 4 != 6 || usize::from(u16_at::<4, _>(headers)).wrapping_add(IPV6_LEN) > outermost_len {
                 return None;
             }
             (ETH_LEN + IPV6_LEN, headers)
@@ -73,21 +74,21 @@ impl<'a> PlainPacket<'a> {
             (ETH_LEN, first)
         };
         let trimmed = cfg.dscp.trim(v6_traffic_class(outermost) >> 2).is_some();
-        if trimmed || ETH_LEN + IPV6_LEN + outermost_len > wire_len || headers[6] != NH_UDP {
+        if trimmed || outermost_len.wrapping_add(ETH_LEN + IPV6_LEN) > wire_len || headers[6] != NH_UDP {
             return None;
         }
-        let (dport, udp_len) = (u16_at(headers, UDP + 2), u16_at(headers, UDP + 4));
+        let (dport, udp_len) = (u16_at::<{ UDP + 2 }, _>(headers), u16_at::<{ UDP + 4 }, _>(headers));
         if dport != cfg.udp_dport_accept[0] && dport != cfg.udp_dport_accept[1] {
             return None;
         }
-        if udp_len < UDP_LEN_MIN || udp_len > u16_at(headers, 4) {
+        if udp_len < UDP_LEN_MIN || udp_len > u16_at::<4, _>(headers) {
             return None;
         }
         let bth: &[u8; BthRepr::LEN] = headers.last_chunk()?;
-        let (at, pad) = (l3_offset + HEADERS, usize::from(bth::pad(bth)));
+        let (at, pad) = (l3_offset.wrapping_add(HEADERS), usize::from(bth::pad(bth)));
         let rest = head.get(at..)?;
         let after_ext = |ext: usize| {
-            let left = usize::from(udp_len).checked_sub(UDP_LEN + BthRepr::LEN + icrc::LEN + ext)?;
+            let left = usize::from(udp_len).checked_sub(ext.wrapping_add(UDP_LEN + BthRepr::LEN + icrc::LEN))?;
             if pad <= left && bth::version(bth) == 0 { Some(left) } else { None }
         };
         let opcode = Opcode::from_u8(bth[0]);
@@ -107,8 +108,8 @@ impl<'a> PlainPacket<'a> {
             let ext: &[u8; WRITE] = rest.first_chunk()?;
             (WRITE, None, ext.last_chunk()?)
         };
-        let payload = at + ext;
-        let write = PlainWrite { opcode, tseth, reth, payload, pad, end: payload + after_ext(ext)? };
+        let payload = at.wrapping_add(ext);
+        let write = PlainWrite { opcode, tseth, reth, payload, pad, end: payload.wrapping_add(after_ext(ext)?) };
         Some(Self { outermost, headers, l3_offset, extension: PlainExtension::Write(write) })
     }
 
@@ -123,14 +124,14 @@ impl<'a> PlainPacket<'a> {
     #[inline(always)]
     #[must_use]
     pub fn src(&self) -> &'a [u8; 16] {
-        self.headers.get(8..).and_then(|src| src.first_chunk()).unwrap_or(&[0; 16])
+        chunk_at::<8, 16, _>(self.headers).unwrap_or(&[0; 16])
     }
 
     /// Destination of the IP header that carries UDP.
     #[inline(always)]
     #[must_use]
     pub fn dst(&self) -> &'a [u8; 16] {
-        self.headers.get(24..).and_then(|dst| dst.first_chunk()).unwrap_or(&[0; 16])
+        chunk_at::<24, 16, _>(self.headers).unwrap_or(&[0; 16])
     }
 
     /// Congestion experienced, in either header.
@@ -148,14 +149,14 @@ impl<'a> PlainPacket<'a> {
     #[must_use]
     pub const fn entropy(&self, cfg: &WireConfig) -> Ev {
         //= EVW-004, IP6-005
-        ev::echo(u16_at(self.headers, 2) as u32, u16_at(self.headers, UDP), true, cfg.ev_high_half_in_sport)
+        ev::echo(u16_at::<2, _>(self.headers) as u32, u16_at::<UDP, _>(self.headers), true, cfg.ev_high_half_in_sport)
     }
 
     /// UDP length field.
     #[inline(always)]
     #[must_use]
     pub const fn udp_len(&self) -> u16 {
-        u16_at(self.headers, UDP + 4)
+        u16_at::<{ UDP + 4 }, _>(self.headers)
     }
 
     /// Transport header.
@@ -180,7 +181,7 @@ impl<'a> PlainPacket<'a> {
     #[inline(always)]
     #[must_use]
     pub const fn icrc_offset(&self) -> usize {
-        self.l3_offset + UDP + self.udp_len() as usize - icrc::LEN
+        self.l3_offset.wrapping_add(UDP - icrc::LEN).wrapping_add(self.udp_len() as usize)
     }
 
     /// What follows BTH.
@@ -212,14 +213,4 @@ impl PlainWrite<'_> {
     pub const fn payload(&self) -> Range<usize> {
         self.payload..self.end.saturating_sub(self.pad)
     }
-}
-
-#[inline(always)]
-const fn u16_at<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-#[inline(always)]
-const fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

@@ -2,6 +2,7 @@
 //! SACKs in path and what they say, which one comparison tells. What [`PlainSeries::read`] takes, [`PlainPacket::read`] takes
 //! too and reads alike (`tests/properties.rs` holds them together).
 
+use crate::bytes::{fill, set};
 use crate::ip::{ETH_LEN, IPV6_LEN};
 use crate::plain::{BTH, HEADERS, PlainExtension, PlainPacket, PlainWrite, UDP};
 use crate::{MethRepr, Opcode, RethRepr, TsethRepr, bth};
@@ -87,12 +88,7 @@ impl PlainSeries {
     #[must_use]
     pub fn read<'a>(&self, head: &'a [u8], wire_len: usize) -> Option<PlainPacket<'a>> {
         let bytes: &[u8; LEN] = head.first_chunk()?;
-        let mut differs = 0;
-        // Words, the last two of which overlap: of single bytes the sum is dear.
-        for at in [0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, LEN - 8] {
-            differs |= (word(&self.head.0, at) ^ word(bytes, at)) & word(&self.mask.0, at);
-        }
-        if differs != 0 || wire_len != self.wire_len {
+        if differs(bytes, &self.head.0, &self.mask.0) || wire_len != self.wire_len {
             return None;
         }
         let (_, outermost) = bytes.split_first_chunk::<ETH_LEN>()?;
@@ -108,18 +104,26 @@ impl PlainSeries {
                 write(reth, Some(stamp))?
             }
             // Longer than what was compared.
-            Kind::Sack => PlainExtension::Sack(head.get(self.l3_offset + HEADERS..)?.first_chunk()?),
+            Kind::Sack => PlainExtension::Sack(head.get(self.l3_offset.wrapping_add(HEADERS)..)?.first_chunk()?),
         };
         Some(PlainPacket { outermost: outermost.first_chunk()?, headers, l3_offset: self.l3_offset, extension })
     }
 }
 
+/// Whether two heads differ in a bit of the mask. By words, the last two of which overlap: comparing byte by byte is too slow.
 #[inline(always)]
-const fn word(bytes: &[u8; LEN], at: usize) -> u64 {
-    match bytes.split_at(at).1.first_chunk() {
-        Some(word) => u64::from_ne_bytes(*word),
-        None => 0,
+fn differs(a: &[u8; LEN], b: &[u8; LEN], mask: &[u8; LEN]) -> bool {
+    let word = |a: &[u8; 8], b: &[u8; 8], mask: &[u8; 8]| {
+        (u64::from_ne_bytes(*a) ^ u64::from_ne_bytes(*b)) & u64::from_ne_bytes(*mask)
+    };
+    let mut differs = match (a.last_chunk(), b.last_chunk(), mask.last_chunk()) {
+        (Some(a), Some(b), Some(mask)) => word(a, b, mask),
+        _ => 0,
+    };
+    for ((a, b), mask) in a.as_chunks().0.iter().zip(b.as_chunks().0).zip(mask.as_chunks().0) {
+        differs |= word(a, b, mask);
     }
+    differs != 0
 }
 
 /// Without and with an outer header.
@@ -139,17 +143,17 @@ const fn mask(srv6: bool, kind: Kind) -> Head {
     let ip = if srv6 { ETH_LEN + IPV6_LEN } else { ETH_LEN };
     keep_ipv6(&mut mask, ip);
     // Both addresses.
-    keep(&mut mask, ip + 8, 32);
+    keep(&mut mask, ip.wrapping_add(8), 32);
     // Destination port and length.
-    keep(&mut mask, ip + UDP + 2, 4);
+    keep(&mut mask, ip.wrapping_add(UDP + 2), 4);
     // Up to the partition key, the QP; of the flags the one that says where RETH is.
-    keep(&mut mask, ip + BTH, 4);
-    keep(&mut mask, ip + BTH + 5, 3);
-    mask[ip + BTH + 8] = bth::TS;
+    keep(&mut mask, ip.wrapping_add(BTH), 4);
+    keep(&mut mask, ip.wrapping_add(BTH + 5), 3);
+    set(&mut mask, ip.wrapping_add(BTH + 8), bth::TS);
     // Key and length of the message.
     match kind {
-        Kind::Write => keep(&mut mask, ip + HEADERS + MethRepr::LEN + 8, 8),
-        Kind::StampedWrite => keep(&mut mask, ip + HEADERS + MethRepr::LEN + TsethRepr::LEN + 8, 8),
+        Kind::Write => keep(&mut mask, ip.wrapping_add(HEADERS + MethRepr::LEN + 8), 8),
+        Kind::StampedWrite => keep(&mut mask, ip.wrapping_add(HEADERS + MethRepr::LEN + TsethRepr::LEN + 8), 8),
         Kind::Sack => {}
     }
     Head(mask)
@@ -157,15 +161,11 @@ const fn mask(srv6: bool, kind: Kind) -> Head {
 
 /// Version, code point, length and next header.
 const fn keep_ipv6(mask: &mut [u8; LEN], ip: usize) {
-    mask[ip] = 0xFF;
-    mask[ip + 1] = 0xC0;
-    keep(mask, ip + 4, 3);
+    set(mask, ip, 0xFF);
+    set(mask, ip.wrapping_add(1), 0xC0);
+    keep(mask, ip.wrapping_add(4), 3);
 }
 
 const fn keep(mask: &mut [u8; LEN], from: usize, len: usize) {
-    let mut at = from;
-    while at < from + len {
-        mask[at] = 0xFF;
-        at += 1;
-    }
+    fill(mask, from, len, 0xFF);
 }

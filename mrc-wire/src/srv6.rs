@@ -25,11 +25,10 @@ pub const fn usid_shift(addr: &[u8; 16]) -> [u8; 16] {
 #[inline]
 #[must_use]
 pub const fn usid(addr: &[u8; 16], i: usize) -> u16 {
-    if i >= USIDS {
-        return 0;
+    match (USIDS - 1).checked_sub(i) {
+        Some(behind) => (u128::from_be_bytes(*addr).wrapping_shr((behind as u32) << 4) & 0xFFFF) as u16,
+        None => 0,
     }
-    let shift = 16 * (USIDS - 1 - i) as u32;
-    (u128::from_be_bytes(*addr).wrapping_shr(shift) & 0xFFFF) as u16
 }
 
 /// The locator block.
@@ -46,7 +45,7 @@ pub fn container(block: u32, usids: &[u16]) -> [u8; 16] {
     //= SRV6-005
     let mut value = u128::from(block) << 96;
     for (i, usid) in (0u32..).zip(usids.iter().take(USIDS)) {
-        value |= u128::from(*usid).wrapping_shl(80u32.wrapping_sub(16 * i));
+        value |= u128::from(*usid).wrapping_shl(80u32.wrapping_sub(i << 4));
     }
     value.to_be_bytes()
 }
@@ -147,11 +146,13 @@ impl EvTemplate {
         // Backwards, so that each operation knows which bits later ones take from it.
         for (i, (step, op)) in steps.iter_mut().zip(ops).enumerate().rev() {
             let (lsb, width) = (u32::from(op.ev_lsb), u32::from(op.width));
-            if width == 0 || lsb + width > 32 {
+            if width == 0 || lsb.wrapping_add(width) > 32 {
                 return Err(TemplateError::EvBits(i as u8));
             }
-            let up = 128u32.checked_sub(u32::from(op.dst_msb_offset) + width).ok_or(TemplateError::DstBits(i as u8))?;
-            let field = u128::from(u32::MAX.wrapping_shr(32 - width)).wrapping_shl(up);
+            let up = 128u32
+                .checked_sub(u32::from(op.dst_msb_offset).wrapping_add(width))
+                .ok_or(TemplateError::DstBits(i as u8))?;
+            let field = u128::from(u32::MAX.wrapping_shr(32u32.wrapping_sub(width))).wrapping_shl(up);
             let (high, low) = halves(field & !written);
             *step = Step { high, low, rotate: up.wrapping_sub(lsb) % 64 };
             written |= field;

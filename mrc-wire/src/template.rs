@@ -153,7 +153,7 @@ impl FrameTemplate {
             for (to, from) in bytes.iter_mut().skip(end).zip(part) {
                 *to = *from;
             }
-            end += part.len();
+            end = part.len().wrapping_add(end);
         };
         //= STACK-002
         let ethertype = if encap.dst.is_v6() { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
@@ -187,7 +187,13 @@ impl FrameTemplate {
                 };
                 let ip = ipv4(encap.hop_limit, src, dst);
                 lay(&ip);
-                Layers::V4 { sum: ip.as_chunks::<2>().0.iter().map(|w| u32::from(u16::from_be_bytes(*w))).sum() }
+                Layers::V4 {
+                    sum: ip
+                        .as_chunks::<2>()
+                        .0
+                        .iter()
+                        .fold(0, |sum, word| u32::from(u16::from_be_bytes(*word)).wrapping_add(sum)),
+                }
             }
         };
         //= UDP-003
@@ -292,13 +298,13 @@ impl FrameTemplate {
                 //= IP4-001
                 let total = udp_len.checked_add(IPV4_LEN as u16)?;
                 let [t0, t1] = total.to_be_bytes();
-                let [c0, c1] = checksum(sum + u32::from(tos) + u32::from(total)).to_be_bytes();
+                let [c0, c1] = checksum(sum.wrapping_add(u32::from(tos)).wrapping_add(u32::from(total))).to_be_bytes();
                 (ip[1], ip[2], ip[3], ip[10], ip[11]) = (tos, t0, t1, c0, c1);
                 //= IP4-003
                 Said { sport: ev.low(), ..said }.udp(udp);
             }
         }
-        Some(self.header_len() + if segment.is_some() { self.segment_len() } else { 0 })
+        Some(self.header_len().wrapping_add(if segment.is_some() { self.segment_len() } else { 0 }))
     }
 
     /// Copies the first `N` bytes to the beginning of `out`; the length is known at compile time, so that this is a few
@@ -348,12 +354,15 @@ impl FrameTemplate {
     ) -> Option<usize> {
         let pad = pad_len(payload.len());
         let ext_len = body.header_len();
-        let covered = BthRepr::LEN + ext_len + payload.len().checked_add(usize::from(pad))?;
-        let at = self.emit(out, meta.ev, meta.dscp, meta.ecn, covered + icrc::LEN, meta.outer_dst)?;
-        let out = out.get_mut(..at + covered + icrc::LEN)?;
+        let transport_len = ext_len.wrapping_add(BthRepr::LEN);
+        let covered = payload.len().checked_add(usize::from(pad))?.checked_add(transport_len)?;
+        let udp_payload = covered.checked_add(icrc::LEN)?;
+        let at = self.emit(out, meta.ev, meta.dscp, meta.ecn, udp_payload, meta.outer_dst)?;
+        let len = at.checked_add(udp_payload)?;
+        let out = out.get_mut(..len)?;
         let (packet, trailer) = out.split_last_chunk_mut::<{ icrc::LEN }>()?;
         //= STACK-001
-        let (headers, data) = packet.split_at_mut_checked(at + BthRepr::LEN + ext_len)?;
+        let (headers, data) = packet.split_at_mut_checked(at.wrapping_add(transport_len))?;
         let (bth_at, ext_at) = headers.get_mut(at..)?.split_first_chunk_mut::<{ BthRepr::LEN }>()?;
         BthRepr { pad, ..*bth }.emit_with(bth_at, self.se_bit);
         body.emit(ext_at)?;
@@ -364,7 +373,7 @@ impl FrameTemplate {
         pad.fill(0);
         sum.update(pad);
         *trailer = sum.finish();
-        Some(at + covered + icrc::LEN)
+        Some(len)
     }
 }
 
@@ -459,8 +468,8 @@ fn ipv4(ttl: u8, src: [u8; 4], dst: [u8; 4]) -> [u8; IPV4_LEN] {
 /// The Internet checksum of words whose sum is `sum`; at most 2^16 words.
 #[inline]
 fn checksum(sum: u32) -> u16 {
-    let once = (sum & 0xFFFF) + (sum >> 16);
-    let twice = (once & 0xFFFF) + (once >> 16);
+    let once = (sum & 0xFFFF).wrapping_add(sum >> 16);
+    let twice = (once & 0xFFFF).wrapping_add(once >> 16);
     !(twice as u16)
 }
 

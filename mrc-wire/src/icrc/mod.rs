@@ -13,6 +13,7 @@ mod engine;
 mod soft;
 
 use crate::bth::BthRepr;
+use crate::bytes::{copy, set};
 use crate::ip::{
     ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, UDP_LEN,
 };
@@ -44,11 +45,10 @@ const MASK_V6: [u8; HEAD] = mask(mask([0; HEAD], 0, IPV6_MASKED), IPV6_LEN, TRAN
 const MASK_V4: [u8; HEAD] = mask(mask([0; HEAD], 0, IPV4_MASKED), IPV4_LEN, TRANSPORT_MASKED);
 
 /// Runs at compile time only.
-const fn mask<const N: usize>(mut m: [u8; N], base: usize, list: &[(usize, u8)]) -> [u8; N] {
-    let mut i = 0;
-    while i < list.len() {
-        m[base + list[i].0] = list[i].1;
-        i += 1;
+const fn mask<const N: usize>(mut m: [u8; N], base: usize, mut list: &[(usize, u8)]) -> [u8; N] {
+    while let [(at, bits), rest @ ..] = list {
+        set(&mut m, base.wrapping_add(*at), *bits);
+        list = rest;
     }
     m
 }
@@ -84,10 +84,10 @@ fn begin(crc: &mut Crc, packet: &[u8], mask: &[u8; HEAD]) -> Option<()> {
             *room.first_chunk_mut()? = *from;
             first = Some(first % 256).filter(|first| (V6_LEN..2 * HEAD).contains(first)).unwrap_or(2 * HEAD);
         } else {
-            room.get_mut(..rest.len())?.copy_from_slice(rest);
+            copy(room, rest);
         }
     } else {
-        head.get_mut(..first)?.copy_from_slice(packet);
+        copy(head, packet);
         *head = masked(head, mask);
     }
     crc.update(block.0.get(..first)?);
@@ -116,7 +116,7 @@ impl Icrc {
             0x45 if headers.len() >= V4_LEN => begin(&mut crc, headers, &MASK_V4)?,
             byte @ 0x46..=0x4F => {
                 let (head, rest) = headers.split_first_chunk::<IPV4_LEN>()?;
-                let (options, rest) = rest.split_at_checked(usize::from(byte & 0x0F) * 4 - IPV4_LEN)?;
+                let (options, rest) = rest.split_at_checked((usize::from(byte & 0x0F) << 2).checked_sub(IPV4_LEN)?)?;
                 let (transport, rest) = rest.split_first_chunk::<TRANSPORT_LEN>()?;
                 crc.update(&masked(head, &MASK_IPV4));
                 crc.update(options);
@@ -170,16 +170,21 @@ pub fn verify(frame: &[u8], l3_offset: usize, icrc_offset: usize) -> bool {
 /// Returns the bytes copied: the shorter of the two lengths.
 #[inline]
 pub fn copy_and_update(icrc: &mut Icrc, dst: &mut [u8], src: &[u8]) -> usize {
-    let mut copied = 0;
-    for (to, from) in dst.chunks_mut(COPY_CHUNK).zip(src.chunks(COPY_CHUNK)) {
-        let n = to.len().min(from.len());
-        if let (Some(to), Some(from)) = (to.get_mut(..n), from.get(..n)) {
-            to.copy_from_slice(from);
-            icrc.update(to);
+    let len = dst.len().min(src.len());
+    let (mut dst, mut src) = (dst, src);
+    loop {
+        let n = dst.len().min(src.len()).min(COPY_CHUNK);
+        let (Some((to, room)), Some((from, rest))) = (dst.split_at_mut_checked(n), src.split_at_checked(n)) else {
+            break;
+        };
+        if n == 0 {
+            break;
         }
-        copied += n;
+        copy(to, from);
+        icrc.update(to);
+        (dst, src) = (room, rest);
     }
-    copied
+    len
 }
 
 /// Where the ICRC starts: offset of the IP header that carries UDP, found without judging the frame.
@@ -196,7 +201,7 @@ pub fn start(frame: &[u8]) -> Option<usize> {
         let (tag, after) = rest.split_first_chunk::<4>()?;
         ethertype = u16::from_be_bytes([tag[2], tag[3]]);
         rest = after;
-        at += 4;
+        at = ETH_LEN + 4;
     }
     match ethertype {
         ETHERTYPE_IPV4 => Some(at),
@@ -204,8 +209,8 @@ pub fn start(frame: &[u8]) -> Option<usize> {
             //= ICRC-008
             let (ip, rest) = rest.split_first_chunk::<IPV6_LEN>()?;
             match ip[6] {
-                NH_IPV6 => Some(at + IPV6_LEN),
-                NH_ROUTING => Some(at + IPV6_LEN + 8 + 8 * usize::from(*rest.get(1)?)),
+                NH_IPV6 => at.checked_add(IPV6_LEN),
+                NH_ROUTING => at.checked_add(IPV6_LEN + 8)?.checked_add(usize::from(*rest.get(1)?) << 3),
                 _ => Some(at),
             }
         }

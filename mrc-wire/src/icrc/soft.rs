@@ -11,18 +11,27 @@ const TABLE: [u32; 16] = table();
 
 const fn table() -> [u32; 16] {
     let mut t = [0; 16];
+    let mut rest: &mut [u32] = &mut t;
     let mut nibble = 0;
-    while nibble < 16 {
-        let mut reg = nibble as u32;
+    while let [entry, after @ ..] = rest {
+        let mut reg: u32 = nibble;
         let mut bit = 0;
         while bit < 4 {
             reg = if reg & 1 == 1 { reg >> 1 ^ POLYNOMIAL } else { reg >> 1 };
-            bit += 1;
+            bit = u32::wrapping_add(bit, 1);
         }
-        t[nibble] = reg;
-        nibble += 1;
+        *entry = reg;
+        rest = after;
+        nibble = u32::wrapping_add(nibble, 1);
     }
     t
+}
+
+/// The register after its lowest four bits were shifted out.
+#[inline(always)]
+fn four_bits(reg: u32) -> u32 {
+    // The mask keeps the place inside of the table.
+    reg >> 4 ^ TABLE.get((reg & 15) as usize).copied().unwrap_or(0)
 }
 
 /// The register, uncomplemented.
@@ -44,8 +53,7 @@ impl Crc {
         let mut reg = self.0;
         for byte in bytes {
             reg ^= u32::from(*byte);
-            reg = reg >> 4 ^ TABLE[(reg & 15) as usize];
-            reg = reg >> 4 ^ TABLE[(reg & 15) as usize];
+            reg = four_bits(four_bits(reg));
         }
         self.0 = reg;
     }
