@@ -19,33 +19,52 @@ use crate::engine::{ENGINE_QUEUE, Engine, failed};
 use crate::object;
 use crate::qp::Qp;
 
-/// Memory for data that work requests carry themselves: one slot for each request that can be under way.
+/// Memory for data that work requests carry themselves: one slot for each request that can be in flight.
 ///
-/// A slot is free again when as many requests came after its own as fit into ring and engine together: by then its
-/// request is complete, since the engine takes and completes them in order.
+/// A slot is free again when as many requests were accepted after its own as fit into ring and engine together: by then its
+/// request is complete, since the engine takes and completes them in order. A request that is not accepted takes no slot.
 pub(crate) struct Inline {
     memory: Arc<MemRegion>,
-    engine: Arc<Engine>,
-    handle: MrHandle,
     key: u32,
     slot: usize,
     slots: usize,
+    /// The slot of the next request that is accepted.
     next: usize,
+    /// `None` in tests.
+    registered: Option<Registered>,
+}
+
+/// Revokes the memory of [`Inline`] when it goes.
+struct Registered {
+    engine: Arc<Engine>,
+    handle: MrHandle,
 }
 
 impl Inline {
     pub(crate) fn new(engine: &Arc<Engine>, pd: Pd, bytes: u32, max_send_wr: u32) -> Result<Self, c_int> {
+        let mut inline = Self::unregistered(bytes, max_send_wr)?;
+        let registered = engine.device.register(pd, Arc::clone(&inline.memory), Access::LOCAL);
+        let (handle, key) = registered.map_err(|error| failed("inline data", &error))?;
+        inline.key = key.0;
+        inline.registered = Some(Registered { engine: Arc::clone(engine), handle });
+        Ok(inline)
+    }
+
+    fn unregistered(bytes: u32, max_send_wr: u32) -> Result<Self, c_int> {
         let slot = (bytes as usize).next_multiple_of(64);
         let slots = (max_send_wr as usize).next_power_of_two() + ENGINE_QUEUE + 2;
         let memory = Arc::new(MemRegion::map(slot * slots).map_err(|_| libc::ENOMEM)?);
-        let registered = engine.device.register(pd, Arc::clone(&memory), Access::LOCAL);
-        let (handle, key) = registered.map_err(|error| failed("inline data", &error))?;
-        Ok(Self { memory, engine: Arc::clone(engine), handle, key: key.0, slot, slots, next: 0 })
+        Ok(Self { memory, key: 0, slot, slots, next: 0, registered: None })
     }
 
-    /// Copies the pieces into the next slot. It is used up by [`Inline::commit`].
-    fn fill(&self, wr: &mut SendWr, pieces: impl Iterator<Item = (*const c_void, usize)>) -> Result<(), c_int> {
-        let (start, mut at) = (self.next * self.slot, 0);
+    /// Copies the pieces into the slot of the request behind `ahead` others that are not accepted yet.
+    fn fill(
+        &self,
+        ahead: usize,
+        wr: &mut SendWr,
+        pieces: impl Iterator<Item = (*const c_void, usize)>,
+    ) -> Result<(), c_int> {
+        let (start, mut at) = ((self.next + ahead) % self.slots * self.slot, 0);
         for (pointer, len) in pieces {
             if len > self.slot - at || (pointer.is_null() && len > 0) {
                 return Err(libc::EINVAL);
@@ -61,15 +80,50 @@ impl Inline {
         Ok(())
     }
 
-    fn commit(&mut self) {
-        self.next = (self.next + 1) % self.slots;
+    /// The ring accepted so many requests.
+    fn accept(&mut self, requests: usize) {
+        self.next = (self.next + requests) % self.slots;
     }
 }
 
-impl Drop for Inline {
+impl Drop for Registered {
     fn drop(&mut self) {
         // A device that is gone has let go of the memory already.
         let _ = self.engine.device.deregister(self.handle);
+    }
+}
+
+/// Requests between `wr_start` and `wr_complete`, never more than the ring has room for: those behind would write their
+/// inline data into slots in flight.
+#[derive(Default)]
+struct Batch {
+    staged: Vec<SendWr>,
+    /// What went wrong with the first request that failed; what follows is ignored.
+    error: c_int,
+}
+
+impl Batch {
+    fn start(&mut self, state: Result<(), c_int>) {
+        self.staged.clear();
+        self.error = state.err().unwrap_or(0);
+    }
+
+    fn push(&mut self, wr: SendWr, room: usize) {
+        if self.error == 0 && self.staged.len() >= room {
+            self.error = libc::ENOMEM;
+        }
+        if self.error == 0 {
+            self.staged.push(wr);
+        }
+    }
+
+    /// Gives data to the request begun last, which has so many before it.
+    fn give(&mut self, with: impl FnOnce(usize, &mut SendWr) -> Result<(), c_int>) {
+        if self.error == 0 {
+            let ahead = self.staged.len().saturating_sub(1);
+            let given = self.staged.last_mut().ok_or(libc::EINVAL).and_then(|wr| with(ahead, wr));
+            self.error = given.err().unwrap_or(0);
+        }
     }
 }
 
@@ -77,15 +131,12 @@ impl Drop for Inline {
 pub(crate) struct SendSide {
     ring: WorkQueue,
     inline: Option<Inline>,
-    /// Requests between `wr_start` and `wr_complete`.
-    staged: Vec<SendWr>,
-    /// What went wrong with one of them.
-    error: c_int,
+    batch: Batch,
 }
 
 impl SendSide {
     pub(crate) fn new(ring: WorkQueue, inline: Option<Inline>) -> Self {
-        Self { ring, inline, staged: Vec::new(), error: 0 }
+        Self { ring, inline, batch: Batch::default() }
     }
 }
 
@@ -139,7 +190,7 @@ impl Qp {
             if bytes > u64::from(self.cap.max_inline_data) {
                 return Err(libc::EINVAL);
             }
-            inline.fill(&mut send, list.iter().map(|entry| (entry.addr as *const c_void, entry.length as usize)))?;
+            inline.fill(0, &mut send, list.iter().map(|entry| (entry.addr as *const c_void, entry.length as usize)))?;
         } else {
             place_entries(&mut send, list)?;
         }
@@ -175,7 +226,7 @@ pub(crate) unsafe extern "C" fn post_send(qp: *mut IbvQp, mut wr: *mut IbvSendWr
             if let Some(inline) = &mut sends.inline
                 && request.send_flags & SEND_INLINE != 0
             {
-                inline.commit();
+                inline.accept(1);
             }
             wr = request.next;
             Ok(())
@@ -265,8 +316,7 @@ unsafe extern "C" fn wr_start(qp: *mut IbvQpEx) {
     // SAFETY: a live QP, by the contract of `ibv_wr_start`.
     let qp = unsafe { extended(qp) };
     let mut sends = qp.sends.lock();
-    sends.staged.clear();
-    sends.error = qp.may_send().err().unwrap_or(0);
+    sends.batch.start(qp.may_send());
     // `wr_complete` or `wr_abort` unlocks.
     MutexGuard::leak(sends);
 }
@@ -290,7 +340,7 @@ unsafe fn stage(qp: *mut IbvQpEx, rkey: u32, remote_va: u64, imm: Option<u32>) {
     let (wr_id, flags, qp) = unsafe { ((*qp).wr_id, (*qp).wr_flags, extended(qp)) };
     // SAFETY: the caller says so.
     let sends = unsafe { started(qp) };
-    sends.staged.push(SendWr {
+    let wr = SendWr {
         wr_id,
         remote_va,
         rkey: Rkey(rkey),
@@ -298,7 +348,8 @@ unsafe fn stage(qp: *mut IbvQpEx, rkey: u32, remote_va: u64, imm: Option<u32>) {
         imm,
         solicited: imm.is_some() && flags & SEND_SOLICITED != 0,
         ..SendWr::default()
-    });
+    };
+    sends.batch.push(wr, sends.ring.free());
 }
 
 unsafe extern "C" fn wr_rdma_write(qp: *mut IbvQpEx, rkey: u32, remote_va: u64) {
@@ -315,29 +366,24 @@ unsafe extern "C" fn wr_rdma_write_imm(qp: *mut IbvQpEx, rkey: u32, remote_va: u
 ///
 /// # Safety
 /// As [`started`].
-unsafe fn give(qp: *mut IbvQpEx, with: impl FnOnce(&Qp, &mut SendWr, &mut Option<Inline>) -> Result<(), c_int>) {
+unsafe fn give(qp: *mut IbvQpEx, with: impl FnOnce(&Qp, Option<&Inline>, usize, &mut SendWr) -> Result<(), c_int>) {
     // SAFETY: the caller says so.
     let qp = unsafe { extended(qp) };
     // SAFETY: as above.
     let sends = unsafe { started(qp) };
-    let result = match sends.staged.last_mut() {
-        Some(wr) => with(qp, wr, &mut sends.inline),
-        None => Err(libc::EINVAL),
-    };
-    if let Err(code) = result {
-        sends.error = code;
-    }
+    let inline = sends.inline.as_ref();
+    sends.batch.give(|ahead, wr| with(qp, inline, ahead, wr));
 }
 
 unsafe extern "C" fn wr_set_sge(qp: *mut IbvQpEx, lkey: u32, addr: u64, length: u32) {
     // SAFETY: between start and end, by contract.
-    unsafe { give(qp, |_, wr, _| place_entries(wr, &[IbvSge { addr, length, lkey }])) };
+    unsafe { give(qp, |_, _, _, wr| place_entries(wr, &[IbvSge { addr, length, lkey }])) };
 }
 
 unsafe extern "C" fn wr_set_sge_list(qp: *mut IbvQpEx, count: usize, list: *const IbvSge) {
     // SAFETY: between start and end, by contract; the application says how many entries there are.
     unsafe {
-        give(qp, |_, wr, _| match count {
+        give(qp, |_, _, _, wr| match count {
             0 => Ok(()),
             _ if list.is_null() => Err(libc::EINVAL),
             _ => place_entries(wr, core::slice::from_raw_parts(list, count)),
@@ -354,16 +400,14 @@ unsafe extern "C" fn wr_set_inline_data(qp: *mut IbvQpEx, addr: *const c_void, l
 unsafe extern "C" fn wr_set_inline_data_list(qp: *mut IbvQpEx, count: usize, list: *const IbvDataBuf) {
     // SAFETY: between start and end, by contract; the application says how many buffers there are.
     unsafe {
-        give(qp, |qp, wr, inline| {
+        give(qp, |qp, inline, ahead, wr| {
             if list.is_null() && count > 0 {
                 return Err(libc::EINVAL);
             }
             let buffers = if count == 0 { &[][..] } else { core::slice::from_raw_parts(list, count) };
             let bytes: usize = buffers.iter().map(|buffer| buffer.length).sum();
-            let inline = inline.as_mut().filter(|_| bytes <= qp.cap.max_inline_data as usize).ok_or(libc::EINVAL)?;
-            inline.fill(wr, buffers.iter().map(|buffer| (buffer.addr.cast_const(), buffer.length)))?;
-            inline.commit();
-            Ok(())
+            let inline = inline.filter(|_| bytes <= qp.cap.max_inline_data as usize).ok_or(libc::EINVAL)?;
+            inline.fill(ahead, wr, buffers.iter().map(|buffer| (buffer.addr.cast_const(), buffer.length)))
         });
     };
 }
@@ -373,14 +417,15 @@ unsafe extern "C" fn wr_complete(qp: *mut IbvQpEx) -> c_int {
     let qp = unsafe { extended(qp) };
     // SAFETY: as above.
     let sends = unsafe { started(qp) };
-    let mut answer = if sends.error == 0 { Ok(()) } else { Err(sends.error) };
-    if answer.is_ok() && sends.ring.free() < sends.staged.len() {
-        answer = Err(libc::ENOMEM);
-    }
+    let answer = if sends.batch.error == 0 { Ok(()) } else { Err(sends.batch.error) };
     if answer.is_ok() {
-        for wr in sends.staged.drain(..) {
+        let count = sends.batch.staged.len();
+        for wr in sends.batch.staged.drain(..) {
             // There is room for all of them: only the progress thread changes it, and it makes more.
             sends.ring.stage(qp.handle, wr);
+        }
+        if let Some(inline) = &mut sends.inline {
+            inline.accept(count);
         }
     }
     // SAFETY: `wr_start` left the lock taken.
@@ -395,3 +440,78 @@ unsafe extern "C" fn wr_abort(qp: *mut IbvQpEx) {
 }
 
 const _: () = assert!(QP_EX_WRITES == 3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What requests in flight carry, as the engine would read it: `(address, what it must be)`.
+    type InFlight = std::collections::VecDeque<(u64, u8)>;
+
+    fn bytes_at(inline: &Inline, va: u64) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        inline.memory.gather(va - inline.memory.addr(), &mut bytes).unwrap();
+        bytes
+    }
+
+    /// One request of a batch with eight bytes of `tag`.
+    fn request(batch: &mut Batch, inline: &Inline, room: usize, tag: u8) {
+        batch.push(SendWr::default(), room);
+        let data = [tag; 8];
+        batch.give(|ahead, wr| inline.fill(ahead, wr, std::iter::once((data.as_ptr().cast(), data.len()))));
+    }
+
+    fn untouched(inline: &Inline, in_flight: &InFlight) {
+        for &(va, tag) in in_flight {
+            assert_eq!(bytes_at(inline, va), [tag; 8]);
+        }
+    }
+
+    #[test]
+    fn requests_that_are_not_accepted_leave_those_in_flight_alone() {
+        const RING: usize = 8;
+        const MOST: usize = RING + ENGINE_QUEUE + 1;
+        let mut inline = Inline::unregistered(8, RING as u32).unwrap();
+        let (mut batch, mut in_flight) = (Batch::default(), InFlight::new());
+        for tag in 0..=255u8 {
+            // One that is accepted, into the last place there is.
+            if in_flight.len() == MOST {
+                in_flight.pop_front();
+            }
+            batch.start(Ok(()));
+            request(&mut batch, &inline, 1, tag);
+            assert_eq!(batch.error, 0);
+            in_flight.push_back((batch.staged[0].local_va, tag));
+            inline.accept(1);
+            // Aborted ones, then a batch that the ring has no room for.
+            for _ in 0..3 {
+                batch.start(Ok(()));
+                request(&mut batch, &inline, RING, 0xEE);
+                request(&mut batch, &inline, RING, 0xEE);
+            }
+            let room = (MOST - in_flight.len()).min(RING);
+            batch.start(Ok(()));
+            for _ in 0..MOST + 9 {
+                request(&mut batch, &inline, room, 0xEE);
+            }
+            assert_eq!(batch.error, libc::ENOMEM);
+            untouched(&inline, &in_flight);
+        }
+    }
+
+    #[test]
+    fn data_given_twice_takes_one_slot_and_later_errors_change_nothing() {
+        let inline = Inline::unregistered(64, 4).unwrap();
+        let mut batch = Batch::default();
+        batch.start(Ok(()));
+        request(&mut batch, &inline, 4, 1);
+        let first = batch.staged[0].local_va;
+        let again = [2u8; 8];
+        batch.give(|ahead, wr| inline.fill(ahead, wr, std::iter::once((again.as_ptr().cast(), 8))));
+        assert_eq!((batch.staged[0].local_va, bytes_at(&inline, first)), (first, [2; 8]));
+        batch.give(|_, _| Err(libc::EINVAL));
+        request(&mut batch, &inline, 4, 3);
+        assert_eq!((batch.staged.len(), batch.error), (1, libc::EINVAL));
+        assert_eq!(bytes_at(&inline, first), [2; 8]);
+    }
+}
