@@ -172,13 +172,7 @@ pub(crate) unsafe extern "C" fn resize_cq(cq: *mut IbvCq, cqe: c_int) -> c_int {
 
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut IbvCq, solicited_only: c_int) -> c_int {
     let arm = || {
-        let cq = object::get::<Cq>(cq)?;
-        cq.notify.arm(solicited_only != 0);
-        // What completed before the call and was not polled makes an event at once: some hardware does, and a program that
-        // polls late is not lost.
-        if solicited_only == 0 && !cq.ring.lock().is_empty() {
-            cq.notify.completed(false);
-        }
+        object::get::<Cq>(cq)?.notify.arm(solicited_only != 0);
         Ok(())
     };
     object::code(arm())

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use core::ffi::{c_int, c_void};
@@ -265,25 +265,28 @@ const ANY: u8 = 2;
 /// Whether a CQ's next completion makes an event.
 #[derive(Debug)]
 pub(crate) struct Notify {
-    armed: AtomicU8,
+    /// Held while completions become visible: a completion comes either before a request for an event or after it.
+    armed: Mutex<u8>,
     cq: AtomicUsize,
     channel: Option<Arc<Waitable<usize>>>,
 }
 
 impl Notify {
     pub(crate) fn new(channel: Option<Arc<Waitable<usize>>>) -> Self {
-        Self { armed: AtomicU8::new(UNARMED), cq: AtomicUsize::new(0), channel }
+        Self { armed: Mutex::new(UNARMED), cq: AtomicUsize::new(0), channel }
     }
 
     pub(crate) fn set_cq(&self, cq: *mut IbvCq) {
         self.cq.store(cq as usize, Ordering::Release);
     }
 
-    /// Asks for one event. The application polls once more afterwards: what came before may make none.
+    /// Asks for one event, for a completion that becomes visible after this call. The application polls once more
+    /// afterwards, since what came before makes none. A request for any completion is not lowered by a later one for
+    /// solicited completions only.
     pub(crate) fn arm(&self, solicited_only: bool) {
         let level = if solicited_only { SOLICITED } else { ANY };
-        self.armed.fetch_max(level, Ordering::AcqRel);
-        fence(Ordering::SeqCst);
+        let mut armed = self.armed.lock();
+        *armed = level.max(*armed);
     }
 
     /// No more events of this CQ; those that wait are taken back.
@@ -296,15 +299,17 @@ impl Notify {
 }
 
 impl CompletionWaker for Notify {
-    fn completed(&self, solicited: bool) {
-        fence(Ordering::SeqCst);
-        let armed = self.armed.load(Ordering::Relaxed);
-        if armed == UNARMED || (armed == SOLICITED && !solicited) {
-            return;
+    fn completed(&self, solicited: bool, publish: &mut dyn FnMut()) {
+        {
+            let mut armed = self.armed.lock();
+            publish();
+            if *armed == UNARMED || (*armed == SOLICITED && !solicited) {
+                return;
+            }
+            *armed = UNARMED;
         }
         let cq = self.cq.load(Ordering::Acquire);
-        if self.armed.swap(UNARMED, Ordering::AcqRel) != UNARMED
-            && cq != 0
+        if cq != 0
             && let Some(channel) = &self.channel
         {
             channel.push(cq);
@@ -357,5 +362,104 @@ pub(crate) unsafe extern "C" fn get_cq_event(
 pub(crate) unsafe extern "C" fn ack_cq_events(cq: *mut IbvCq, n: u32) {
     if let Ok(cq) = object::get::<Cq>(cq) {
         cq.unacknowledged.acknowledge(n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// A CQ that is a count of completions, with a channel.
+    struct Model {
+        notify: Notify,
+        channel: Arc<Waitable<usize>>,
+        visible: AtomicUsize,
+    }
+
+    impl Model {
+        fn new() -> Self {
+            let channel = Arc::new(Waitable::new().unwrap());
+            let notify = Notify::new(Some(Arc::clone(&channel)));
+            notify.set_cq(64 as *mut IbvCq);
+            Self { notify, channel, visible: AtomicUsize::new(0) }
+        }
+
+        fn complete(&self, solicited: bool) {
+            self.notify.completed(solicited, &mut || {
+                self.visible.fetch_add(1, Ordering::AcqRel);
+                // Who sees it now has time to ask for an event before this call ends, unless that waits.
+                for _ in 0..20 {
+                    std::thread::yield_now();
+                }
+            });
+        }
+
+        fn events(&self) -> usize {
+            self.channel.queue.lock().len()
+        }
+    }
+
+    #[test]
+    fn an_event_belongs_to_a_completion_after_the_request_for_it() {
+        let cq = Model::new();
+        cq.complete(true);
+        cq.notify.arm(false);
+        assert_eq!(cq.events(), 0);
+        cq.complete(false);
+        cq.complete(false);
+        assert_eq!(cq.events(), 1);
+        // Solicited only: others make none and do not use the request up.
+        cq.notify.arm(true);
+        cq.complete(false);
+        assert_eq!(cq.events(), 1);
+        cq.complete(true);
+        assert_eq!(cq.events(), 2);
+        // The wider of two requests holds, whatever their order.
+        cq.notify.arm(false);
+        cq.notify.arm(true);
+        cq.complete(false);
+        assert_eq!(cq.events(), 3);
+        cq.complete(true);
+        assert_eq!(cq.events(), 3);
+    }
+
+    #[test]
+    fn a_completion_that_was_polled_before_the_request_makes_no_event() {
+        const ROUNDS: usize = 300;
+        let cq = Model::new();
+        let (wanted, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let failed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    while wanted.load(Ordering::Acquire) < round && !failed.load(Ordering::Relaxed) {
+                        std::thread::yield_now();
+                    }
+                    cq.complete(false);
+                    done.store(round, Ordering::Release);
+                }
+            });
+            for round in 1..=ROUNDS {
+                wanted.store(round, Ordering::Release);
+                // The application polls until it finds the completion, then asks for an event.
+                while cq.visible.load(Ordering::Acquire) < round {
+                    std::thread::yield_now();
+                }
+                cq.notify.arm(false);
+                while done.load(Ordering::Acquire) < round {
+                    std::thread::yield_now();
+                }
+                if cq.events() != round - 1 {
+                    failed.store(true, Ordering::Relaxed);
+                }
+                assert!(!failed.load(Ordering::Relaxed), "an event without a completion in round {round}");
+                // The request holds: the next completion, which nobody asks for, makes the event.
+                cq.complete(false);
+                cq.visible.fetch_sub(1, Ordering::AcqRel);
+                assert_eq!(cq.events(), round);
+            }
+        });
     }
 }

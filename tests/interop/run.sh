@@ -121,13 +121,15 @@ looks "ibv_devinfo -v" "PORT_ACTIVE" ibv_devinfo -v
 looks "ibv_devinfo -v, GID 3" "::ffff:10.109.0.1" ibv_devinfo -v
 
 # What perftest does not use, by a program of ours against Debian's header and library.
-rm -f "$logs"/*
-cc -O1 -o "$logs/verbs_api" tests/interop/verbs_api.c -libverbs
-if on hA "$logs/verbs_api" >"$logs/out" 2>"$logs/err"; then
-    say "verbs_api.c" ok "$(grep -c ' ok$' "$logs/out") checks"
-else
-    say "verbs_api.c" FAIL "$(grep -c ' FAIL$' "$logs/out") checks failed"
-fi
+for client in verbs_api verbs_rules; do
+    rm -f "$logs"/*
+    cc -O1 -o "$logs/$client" "tests/interop/$client.c" -libverbs
+    if on hA "$logs/$client" >"$logs/out" 2>"$logs/err"; then
+        say "$client.c" ok "$(grep -c ' ok$' "$logs/out") checks"
+    else
+        say "$client.c" FAIL "$(grep -c ' FAIL$' "$logs/out") checks failed"
+    fi
+done
 
 cc -O1 -o "$logs/verbs_stress" tests/interop/verbs_stress.c -libverbs -lpthread
 if on hA env MRC_LOG=off "$logs/verbs_stress" $stress >"$logs/out" 2>"$logs/err"; then

@@ -65,6 +65,17 @@ struct Sink {
     waker: Option<Arc<dyn CompletionWaker>>,
 }
 
+impl Sink {
+    /// Makes the staged completions visible to the application.
+    fn publish(&mut self, solicited: bool) {
+        let completions = &mut self.completions;
+        match &self.waker {
+            Some(waker) => waker.completed(solicited, &mut || completions.publish()),
+            None => completions.publish(),
+        }
+    }
+}
+
 /// What the device's thread does after a turn.
 pub(super) enum Next {
     Turn,
@@ -356,10 +367,7 @@ impl<'s> Progress<'s> {
             }
             if some {
                 worked = true;
-                sink.completions.publish();
-                if let Some(waker) = &sink.waker {
-                    waker.completed(solicited);
-                }
+                sink.publish(solicited);
             }
         }
         worked | self.raise_events()
@@ -469,12 +477,10 @@ fn refuse(sinks: &mut [Sink], cq: CqHandle, post: &Post, why: PostError) -> bool
     };
     let wr_id = post.work.wr_id();
     let completion = Completion { wr_id, operation, status, qp: post.qp.qpn(), ..Completion::EMPTY };
-    if sink.completions.push(completion).is_err() {
+    if sink.completions.stage(completion).is_err() {
         return false;
     }
-    if let Some(waker) = &sink.waker {
-        waker.completed(true);
-    }
+    sink.publish(true);
     true
 }
 

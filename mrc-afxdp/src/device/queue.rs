@@ -34,8 +34,12 @@ pub(super) struct Post {
 
 /// Hears that completions can be polled, on the thread that drives the device, under its lock; must not block.
 pub trait CompletionWaker: Send + Sync + std::fmt::Debug {
-    /// `solicited`: one of them failed, or the peer asked for an event with it.
-    fn completed(&self, solicited: bool);
+    /// Calls `publish` once, which lets the application poll completions that came. `solicited`: one of them failed, or the
+    /// peer asked for an event with it.
+    ///
+    /// The call is the waker's own so that it can tell completions that were visible when the application asked for an
+    /// event from later ones.
+    fn completed(&self, solicited: bool, publish: &mut dyn FnMut());
 }
 
 /// A ring of posts, for one application thread at a time.

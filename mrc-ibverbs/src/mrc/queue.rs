@@ -34,7 +34,7 @@ struct Waiting {
 impl Events {
     /// `dropped`: events that the engine had no room for before this one.
     fn push(&self, profile_id: u64, ev: MrcCtlEv, state: u32, dropped: u32) {
-        {
+        self.notify.completed(true, &mut || {
             let mut waiting = self.waiting.lock();
             let before = waiting.events.len();
             waiting.events.retain(|event| event.profile_id != profile_id || event.ev != ev);
@@ -45,8 +45,7 @@ impl Events {
             let lost = before - waiting.events.len();
             waiting.dropped = waiting.dropped.saturating_add(dropped).saturating_add(lost as u32);
             waiting.events.push_back(MrcCtlEvEvent { profile_id, ev, drop_count: 0, state });
-        }
-        self.notify.completed(true);
+        });
     }
 
     fn pop(&self, most: usize) -> Vec<MrcCtlEvEvent> {
@@ -188,9 +187,6 @@ pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut IbvCq, solicited_only: c_
         return unsafe { cq::req_notify_cq(cq, solicited_only) };
     };
     object.events.notify.arm(solicited_only != 0);
-    if !object.events.waiting.lock().events.is_empty() {
-        object.events.notify.completed(true);
-    }
     0
 }
 

@@ -1,0 +1,90 @@
+/* Rules of verbs that programs rest on without saying so: when a completion makes an event, what goes with a queue pair,
+ * what is granted, and what a child after fork may do. Two queue pairs of one device, connected to each other through the
+ * host's first switch. One line per check. */
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "pair.h"
+
+/* Whether the channel has an event now; takes it. */
+static int event_of(struct ibv_comp_channel *channel, int milliseconds) {
+    struct pollfd fd = {.fd = channel->fd, .events = POLLIN};
+    struct ibv_cq *cq;
+    void *context;
+    if (poll(&fd, 1, milliseconds) != 1) return 0;
+    NEED("event", !ibv_get_cq_event(channel, &cq, &context));
+    ibv_ack_cq_events(cq, 1);
+    return 1;
+}
+
+/* Lets completions of `count` writes come without polling for them. */
+static void complete(struct ibv_qp *qp, struct ibv_mr *from, struct ibv_mr *to, int count) {
+    volatile unsigned char *last = (unsigned char *)to->addr + 7;
+    for (int i = 0; i < count; i++) {
+        ((unsigned char *)from->addr)[7] = *last + 1;
+        NEED("post", !post(qp, from, 0, 8, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED));
+        while (*last != ((unsigned char *)from->addr)[7]) usleep(100);
+    }
+    usleep(100000); /* for the acknowledgement */
+}
+
+static void notification(struct ibv_mr *from, struct ibv_mr *to) {
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(ctx);
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, channel, 0);
+    struct ibv_qp *a = make_qp(cq, 0, 0), *b = make_qp(cq, 16, 0);
+    NEED("queue pairs", channel && cq && a && b && !join(a, b));
+    struct ibv_wc wc[4];
+
+    complete(a, from, to, 1);
+    NEED("notify", !ibv_req_notify_cq(cq, 0));
+    CHECK("a completion that is there makes no event", !event_of(channel, 200));
+    complete(a, from, to, 1);
+    CHECK("  the next one does", event_of(channel, 5000) && ibv_poll_cq(cq, 4, wc) == 2);
+    complete(a, from, to, 1);
+    CHECK("  and one without a request does not", !event_of(channel, 200) && ibv_poll_cq(cq, 4, wc) == 1);
+
+    /* Takes an event, asks for the next, polls once: as many completions as events. */
+    NEED("notify", !ibv_req_notify_cq(cq, 0));
+    int lost = 0;
+    for (int i = 0; i < 2000 && !lost; i++) {
+        NEED("post", !post(a, from, 0, 8, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED));
+        lost = !event_of(channel, 5000) || ibv_req_notify_cq(cq, 0) || ibv_poll_cq(cq, 1, wc) != 1;
+    }
+    CHECK("an event, a request, one poll: 2000 completions", !lost);
+
+    /* Now a request for any completion waits; this event uses it up. */
+    complete(a, from, to, 1);
+    NEED("event", event_of(channel, 5000));
+    NEED("notify", !ibv_req_notify_cq(cq, 1));
+    CHECK("solicited only: one that is there makes no event", !event_of(channel, 200) && ibv_poll_cq(cq, 4, wc) == 1);
+    complete(a, from, to, 1);
+    CHECK("  one that nobody solicited makes none", !event_of(channel, 200) && ibv_poll_cq(cq, 4, wc) == 1);
+    NEED("receive", !receive(b, 1) && !receive(b, 2));
+    NEED("post", !post(a, from, 0, 8, to, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_SEND_SOLICITED));
+    CHECK("  a solicited one does", event_of(channel, 5000) && one(cq, wc, 1) == 1);
+    NEED("notify", !ibv_req_notify_cq(cq, 0) && !ibv_req_notify_cq(cq, 1));
+    complete(a, from, to, 1);
+    CHECK("  and does not lower a request for any", event_of(channel, 5000) && ibv_poll_cq(cq, 4, wc) == 1);
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    NEED("notify", !ibv_req_notify_cq(cq, 1) && !ibv_modify_qp(b, &error, IBV_QP_STATE));
+    CHECK("  and hears of one that failed", event_of(channel, 5000) && one(cq, wc, 1) == 1 && wc->status == IBV_WC_WR_FLUSH_ERR);
+    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_destroy_comp_channel(channel));
+}
+
+int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    int count = 0;
+    struct ibv_device **list = ibv_get_device_list(&count);
+    NEED("device", list && count > 0 && (ctx = ibv_open_device(list[0])) && (pd = ibv_alloc_pd(ctx)));
+    struct ibv_mr *from = ibv_reg_mr(pd, calloc(1, SIZE), SIZE, IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_mr *to = ibv_reg_mr(pd, calloc(1, SIZE), SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    NEED("memory", from && to);
+    notification(from, to);
+    CHECK("everything goes", !ibv_dereg_mr(from) && !ibv_dereg_mr(to) && !ibv_dealloc_pd(pd) && !ibv_close_device(ctx));
+    printf("%d failures\n", failures);
+    return failures != 0;
+}
