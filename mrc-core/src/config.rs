@@ -212,7 +212,11 @@ impl RetryConfig {
     /// T0 in nanoseconds; `None` when the timer is disabled.
     //= QP-006
     pub const fn t0_ns(&self) -> Option<u64> {
-        if self.timeout == 0 { None } else { Some(1_024 << (if self.timeout > 24 { 24 } else { self.timeout })) }
+        if self.timeout == 0 {
+            None
+        } else {
+            Some(1_024u64.wrapping_shl(if self.timeout > 24 { 24 } else { self.timeout as u32 }))
+        }
     }
 
     /// Interval of a timer armed after `n` retries.
@@ -222,15 +226,15 @@ impl RetryConfig {
         if n < self.linear {
             return t0;
         }
-        let doublings = (n - self.linear) as u32 + 1;
-        let scaled = if doublings > 24 { TIMER_CEILING_NS } else { t0 << doublings };
+        let doublings = n.saturating_sub(self.linear) as u32;
+        let scaled = if doublings >= 24 { TIMER_CEILING_NS } else { (t0 << 1).wrapping_shl(doublings) };
         if scaled > TIMER_CEILING_NS { TIMER_CEILING_NS } else { scaled }
     }
 
     /// Whether `n` retries exceed the budget.
     //= QP-007, RETRY-003
     pub const fn exhausted(&self, n: u8) -> bool {
-        self.exponential < 25 && n as u16 > self.linear as u16 + self.exponential as u16
+        self.exponential < 25 && n as u16 > (self.linear as u16).wrapping_add(self.exponential as u16)
     }
 
     /// Longest silence the budget tolerates before the QP fails, in nanoseconds; `None` = for ever.
@@ -239,7 +243,7 @@ impl RetryConfig {
             return None;
         }
         let mut total = 0u64;
-        for n in 0..=(self.linear + self.exponential) {
+        for n in 0..=self.linear.saturating_add(self.exponential) {
             total = total.saturating_add(self.interval_ns(n));
         }
         Some(total)

@@ -3,6 +3,7 @@
 
 use mrc_wire::{Ev, NackReason, PortNum, Psn, Qpn};
 
+use crate::num::Counter;
 use crate::{
     EvProfileHandle,
     error::Discard,
@@ -276,7 +277,7 @@ impl<'s> Events<'s> {
     /// Queues the event if it is wanted; counts it as lost if it does not fit.
     pub(crate) fn raise(&mut self, stats: &mut Stats, event: Event) {
         if self.wants(event.kind()) && !self.push(event) {
-            stats.events_lost += 1;
+            stats.events_lost.inc();
         }
     }
 
@@ -296,7 +297,7 @@ impl<'s> Events<'s> {
             self.dropped = 0;
         } else {
             self.dropped = dropped.saturating_add(1);
-            stats.events_lost += 1;
+            stats.events_lost.inc();
         }
     }
 
@@ -305,13 +306,11 @@ impl<'s> Events<'s> {
         if self.len >= capacity {
             return false;
         }
-        let mut at = self.head + self.len;
-        if at >= capacity {
-            at -= capacity;
-        }
+        let end = self.head.wrapping_add(self.len);
+        let at = end.checked_sub(capacity).unwrap_or(end);
         if let Some(slot) = self.ring.get_mut(at) {
             *slot = Some(event);
-            self.len += 1;
+            self.len.inc();
         }
         true
     }
@@ -322,11 +321,11 @@ impl<'s> Events<'s> {
             return None;
         }
         let event = self.ring.get_mut(self.head)?.take();
-        self.head += 1;
+        self.head.inc();
         if self.head >= self.ring.len() {
             self.head = 0;
         }
-        self.len -= 1;
+        self.len.dec();
         event
     }
 }

@@ -6,6 +6,7 @@
 //! Read first: `spec/README.md` for the requirement ids, `docs/architecture.md` for the life of a write.
 #![no_std]
 #![forbid(unsafe_code)]
+#![allow(clippy::manual_clamp, reason = "`clamp` panics when its limits cross")]
 
 #[cfg(test)]
 extern crate std;
@@ -17,6 +18,7 @@ mod endpoint;
 mod error;
 mod event;
 mod mem;
+mod num;
 pub mod path;
 mod port;
 mod qp;

@@ -24,24 +24,24 @@ impl PortMask {
 
     /// Ports `1..=count`.
     pub const fn first(count: u8) -> Self {
-        if count >= 31 { Self::ALL } else { Self(((1u32 << (count + 1)) - 1) & !1) }
+        if count >= 31 { Self::ALL } else { Self(!(u32::MAX << 1).wrapping_shl(count as u32) & !1) }
     }
 
     /// Whether `port` is in the set; ports above 31 never are.
     pub const fn contains(self, port: PortNum) -> bool {
-        port.value() < 32 && self.0 & (1 << port.value()) != 0
+        self.0 & bit(port) != 0
     }
 
     /// The set with `port` added.
     #[must_use]
     pub const fn with(self, port: PortNum) -> Self {
-        if port.value() < 32 { Self(self.0 | 1 << port.value()) } else { self }
+        Self(self.0 | bit(port))
     }
 
     /// The set with `port` removed.
     #[must_use]
     pub const fn without(self, port: PortNum) -> Self {
-        if port.value() < 32 { Self(self.0 & !(1 << port.value())) } else { self }
+        Self(self.0 & !bit(port))
     }
 
     /// The ports in both sets.
@@ -62,11 +62,20 @@ impl PortMask {
 
     /// The port with the lowest number.
     pub const fn lowest(self) -> Option<PortNum> {
-        if self.0 == 0 { None } else { Some(PortNum::from_plane((self.0.trailing_zeros() - 1) as u8)) }
+        match (self.0 >> 1).trailing_zeros() {
+            32 => None,
+            plane => Some(PortNum::from_plane(plane as u8)),
+        }
     }
 
     /// Number of ports in the set.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
+}
+
+/// The bit of a port; ports above 31 have none.
+#[inline(always)]
+const fn bit(port: PortNum) -> u32 {
+    if port.value() < 32 { 1u32.wrapping_shl(port.value() as u32) } else { 0 }
 }

@@ -22,7 +22,7 @@ impl Rng {
 
     /// A number in `[0, n)`; 0 when `n` is 0. The bias is below `n / 2^32`.
     pub fn below(&mut self, n: u32) -> u32 {
-        (((self.next_u64() >> 32) * n as u64) >> 32) as u32
+        ((self.next_u64() >> 32).wrapping_mul(n as u64) >> 32) as u32
     }
 
     /// A generator whose numbers are independent of this one's.

@@ -1,5 +1,6 @@
 //! Counters. Each discard reason, retransmission cause and EV transition has one; drivers and tools read them.
 
+use crate::num::Counter;
 use crate::{Discard, config::MAX_PORTS};
 
 /// Traffic of one port.
@@ -137,7 +138,7 @@ impl Stats {
 
     pub(crate) fn discard(&mut self, why: Discard) {
         if let Some(counter) = self.discards.get_mut(why as usize) {
-            *counter += 1;
+            counter.inc();
         }
     }
 }

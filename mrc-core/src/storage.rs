@@ -71,15 +71,32 @@ impl Default for Limits {
 impl Limits {
     /// Bytes one QP costs in all lent slices together.
     pub const fn bytes_per_qp(&self) -> usize {
-        size_of::<Qp>()
-            + size_of::<TimerSlot>()
-            + self.mpr * 128 * size_of::<TxRecord>()
-            + self.mpr * 2 * (size_of::<TxWord>() + size_of::<RxWord>())
-            + self.send_queue * size_of::<Wqe>()
-            + self.recv_queue * size_of::<RecvWqe>()
-            + self.wimm * size_of::<Immediate>()
-            + self.evs * size_of::<EvSlot>()
-            + self.active_evs * size_of::<u16>()
+        let parts = [
+            (1, const { size_of::<Qp>() + size_of::<TimerSlot>() }),
+            (self.records(), size_of::<TxRecord>()),
+            (self.words(), const { size_of::<TxWord>() + size_of::<RxWord>() }),
+            (self.send_queue, size_of::<Wqe>()),
+            (self.recv_queue, size_of::<RecvWqe>()),
+            (self.wimm, size_of::<Immediate>()),
+            (self.evs, size_of::<EvSlot>()),
+            (self.active_evs, size_of::<u16>()),
+        ];
+        let (mut bytes, mut rest) = (0usize, parts.as_slice());
+        while let [(count, size), after @ ..] = rest {
+            bytes = bytes.saturating_add(count.saturating_mul(*size));
+            rest = after;
+        }
+        bytes
+    }
+
+    /// Packets in the PSN window of a QP.
+    pub(crate) const fn records(&self) -> usize {
+        self.mpr.saturating_mul(128)
+    }
+
+    /// Words of 64 packets in the PSN window of a QP.
+    pub(crate) const fn words(&self) -> usize {
+        self.mpr.saturating_mul(2)
     }
 
     /// Whether an endpoint of these sizes can be.
@@ -201,31 +218,31 @@ macro_rules! storage_slices {
             /// One per QP.
             timers: TimerSlot, TimerSlot::EMPTY, |l| l.qps;
             /// `mpr * 128` per QP.
-            tx_records: TxRecord, TxRecord::EMPTY, |l| l.qps * l.mpr * 128;
+            tx_records: TxRecord, TxRecord::EMPTY, |l| l.qps.saturating_mul(l.mpr).saturating_mul(128);
             /// `mpr * 2` per QP.
-            tx_words: TxWord, TxWord::EMPTY, |l| l.qps * l.mpr * 2;
+            tx_words: TxWord, TxWord::EMPTY, |l| l.qps.saturating_mul(l.mpr).saturating_mul(2);
             /// `mpr * 2` per QP.
-            rx_words: RxWord, RxWord::EMPTY, |l| l.qps * l.mpr * 2;
+            rx_words: RxWord, RxWord::EMPTY, |l| l.qps.saturating_mul(l.mpr).saturating_mul(2);
             /// `send_queue` per QP.
-            wqes: Wqe, Wqe::EMPTY, |l| l.qps * l.send_queue;
+            wqes: Wqe, Wqe::EMPTY, |l| l.qps.saturating_mul(l.send_queue);
             /// `recv_queue` per QP.
-            recvs: RecvWqe, RecvWqe::EMPTY, |l| l.qps * l.recv_queue;
+            recvs: RecvWqe, RecvWqe::EMPTY, |l| l.qps.saturating_mul(l.recv_queue);
             /// `wimm` per QP.
-            immediates: Immediate, Immediate::EMPTY, |l| l.qps * l.wimm;
+            immediates: Immediate, Immediate::EMPTY, |l| l.qps.saturating_mul(l.wimm);
             /// `evs` per QP.
-            ev_slots: EvSlot, EvSlot::EMPTY, |l| l.qps * l.evs;
+            ev_slots: EvSlot, EvSlot::EMPTY, |l| l.qps.saturating_mul(l.evs);
             /// `active_evs` per QP.
-            ev_order: u16, 0, |l| l.qps * l.active_evs;
+            ev_order: u16, 0, |l| l.qps.saturating_mul(l.active_evs);
             /// One per completion queue.
             cqs: CqSlot, CqSlot::EMPTY, |l| l.cqs;
             /// `cq_depth` per completion queue.
-            completions: Completion, Completion::EMPTY, |l| l.cqs * l.cq_depth;
+            completions: Completion, Completion::EMPTY, |l| l.cqs.saturating_mul(l.cq_depth);
             /// One per memory region.
             mrs: MrSlot, MrSlot::EMPTY, |l| l.mrs;
             /// One per peer.
             peers: PeerSlot, PeerSlot::EMPTY, |l| l.peers;
             /// `profile_evs` per EV profile.
-            ev_entries: EvEntry, EvEntry::EMPTY, |l| l.ev_profiles * l.profile_evs;
+            ev_entries: EvEntry, EvEntry::EMPTY, |l| l.ev_profiles.saturating_mul(l.profile_evs);
             /// One per EV profile.
             ev_profiles: EvProfileSlot, EvProfileSlot::EMPTY, |l| l.ev_profiles;
             /// One per congestion-control profile.

@@ -1,6 +1,7 @@
 //! Deadlines: an indexed binary heap with one entry per QP. `earliest` is O(1), a change is O(log n), and a QP
 //! whose deadline only moves later is left alone until it fires (the reader then says when to come back).
 
+use crate::num::Counter;
 use crate::time::Instant;
 
 /// One heap slot, lent by the caller: which QP, and when.
@@ -58,7 +59,7 @@ impl<'s> Timers<'s> {
                 return;
             }
             let end = self.len;
-            self.len += 1;
+            self.len.inc();
             self.put(end, at, qp);
             self.sift_up(end);
         } else if self.slots.get(position as usize).is_some_and(|slot| at < slot.at) {
@@ -109,7 +110,7 @@ impl<'s> Timers<'s> {
 
     fn sift_up(&mut self, mut position: usize) {
         while position > 0 {
-            let parent = (position - 1) / 2;
+            let parent = position.wrapping_sub(1) >> 1;
             if self.key(parent) <= self.key(position) {
                 break;
             }
@@ -120,11 +121,11 @@ impl<'s> Timers<'s> {
 
     fn sift_down(&mut self, mut position: usize) {
         loop {
-            let left = 2 * position + 1;
+            let left = (position << 1).wrapping_add(1);
             if left >= self.len {
                 break;
             }
-            let right = left + 1;
+            let right = left.wrapping_add(1);
             let child = if right < self.len && self.key(right) < self.key(left) { right } else { left };
             if self.key(position) <= self.key(child) {
                 break;

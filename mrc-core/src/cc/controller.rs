@@ -295,7 +295,7 @@ impl Flow<'_> {
     //= NSCC-021
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &AckSample) {
         let early = i64::from(ack.newly_bytes).min(self.share.settled).max(0);
-        self.share.settled -= early;
+        self.share.settled = self.share.settled.saturating_sub(early);
         self.qpcc.cc.on_settled(early.saturating_neg());
         self.share.inflight = self.share.inflight.saturating_add(early).saturating_sub(ack.newly_bytes.into());
         self.qpcc.cc.on_ack(now, ack);

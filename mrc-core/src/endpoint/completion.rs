@@ -4,6 +4,7 @@
 use mrc_wire::Syndrome;
 
 use super::{Endpoint, part};
+use crate::num::Counter;
 use crate::{
     config::NoReceive,
     cq::{Completion, CqHandle, Operation, Status},
@@ -120,7 +121,7 @@ impl Endpoint<'_> {
             let Some(request) = slot.rq.pop(requests) else { break };
             if let Some(imm) = ripe {
                 slot.rsp.stash.pop(stash.len());
-                self.stats.rqmsn_gaps += u64::from(!slot.rsp.in_sequence(imm.rqmsn));
+                self.stats.rqmsn_gaps.inc_by(u64::from(!slot.rsp.in_sequence(imm.rqmsn)));
             }
             let completion = Completion {
                 wr_id: request.wr_id,
@@ -154,7 +155,7 @@ impl Endpoint<'_> {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let Some(stash) = part(self.immediates, qp, self.limits.wimm) else { return };
         let Some(starved) = slot.rsp.ripe(stash).filter(|_| slot.rq.len() == 0) else { return };
-        self.stats.receive_starved += 1;
+        self.stats.receive_starved.inc();
         if self.cfg.no_receive == NoReceive::Nak {
             self.fail_qp(now, qp, ErrorCause::RequestNoReceive, None);
             self.answer_nak(qp, starved.psn, Syndrome::RemoteOperational);

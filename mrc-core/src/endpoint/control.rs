@@ -3,6 +3,7 @@
 use mrc_wire::{Encap, FrameTemplate, Outer, PortNum, Qpn, Rkey};
 
 use super::{Endpoint, PeerHandle, PeerSlot, part, peers, profiles::profile};
+use crate::num::Counter;
 use crate::{
     cc::Flow,
     config::{MAX_PORTS, PeerConfig, Route, RtrAttr, RtsAttr, port_of_plane},
@@ -130,7 +131,7 @@ impl Endpoint<'_> {
         };
         for cq in [init.send_cq, init.recv_cq] {
             if let Some(slot) = self.cqs.slot(cq) {
-                slot.users += 1;
+                slot.users.inc();
             }
         }
         let slot = self.qps.get_mut(index).ok_or(TableError::Full("queue pair"))?;
@@ -242,7 +243,7 @@ impl Endpoint<'_> {
         let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
         slot.peer = attr.peer.0;
         slot.has_peer = true;
-        peer.users += 1;
+        peer.users.inc();
         if peer.ev_profile.is_none() {
             peer.ev_profile = Some(attr.ev_profile.0);
             peer.ways.start(entries, &mut self.rng);

@@ -31,6 +31,7 @@ use mrc_wire::{Ev, PortNum, Psn};
 
 use self::{op_table::Ops, peers::PeerIndex, writes::ToPeer};
 
+use crate::num::Counter;
 use crate::{
     cc::{CcProfile, Flow, Qpcc},
     config::EndpointConfig,
@@ -232,7 +233,7 @@ fn part<T>(slice: &mut [T], index: u32, each: usize) -> Option<&mut [T]> {
 
 /// Bits that tell `len` slots apart.
 const fn index_bits(len: usize) -> u32 {
-    usize::BITS - len.saturating_sub(1).leading_zeros()
+    usize::BITS.wrapping_sub(len.saturating_sub(1).leading_zeros())
 }
 
 impl<'s> Endpoint<'s> {
@@ -450,7 +451,7 @@ impl<'s> Endpoint<'s> {
         let qpn = slot.qpn;
         self.leave_qpcc(qp);
         self.timers.remove(qp);
-        self.stats.qp_errors += u64::from(cause != ErrorCause::Application);
+        self.stats.qp_errors.inc_by(u64::from(cause != ErrorCause::Application));
         self.events.raise(&mut self.stats, Event::QpError { qp: qpn, cause });
         self.announce(qpn, from, QpState::Error);
         self.complete(qp);

@@ -7,6 +7,7 @@ use super::{
     ops::OpAnswer,
     peers::{List, PeerList, PeerSlot},
 };
+use crate::num::Counter;
 use crate::{
     config::EndpointConfig,
     path::{Choice, EvEntry},
@@ -98,8 +99,8 @@ impl<T: Copy, const N: usize> Fifo<T, N> {
     }
 
     pub(super) fn at(&self, nth: usize) -> usize {
-        let at = self.head + nth;
-        if at >= N { at - N } else { at }
+        let at = self.head.wrapping_add(nth);
+        at.checked_sub(N).unwrap_or(at)
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -113,7 +114,7 @@ impl<T: Copy, const N: usize> Fifo<T, N> {
         let at = self.at(self.len);
         if let Some(slot) = self.ring.get_mut(at) {
             *slot = value;
-            self.len += 1;
+            self.len.inc();
         }
         true
     }
@@ -125,7 +126,7 @@ impl<T: Copy, const N: usize> Fifo<T, N> {
     pub(super) fn pop(&mut self) -> Option<T> {
         let front = self.front()?;
         self.head = self.at(1);
-        self.len -= 1;
+        self.len.dec();
         Some(front)
     }
 }

@@ -202,7 +202,7 @@ impl PeerIndex {
                 hash = Rng::new(hash ^ word).next_u64();
             }
         }
-        (((hash >> 32) * peers.len() as u64) >> 32) as u32
+        (hash >> 32).wrapping_mul(peers.len() as u64).wrapping_shr(32) as u32
     }
 
     /// Enters a slot that holds its addresses.

@@ -5,6 +5,7 @@
 use mrc_wire::{PortNum, Verdict, ev::EvField};
 
 use super::{Endpoint, EvProfileHandle, part};
+use crate::num::Counter;
 use crate::{
     error::TableError,
     event::{Event, Events},
@@ -199,7 +200,7 @@ impl EvProfileSlot {
         }
         let same = |(e, s, at): (u16, EvState, Instant)| (e, s) == (entry, to) && now.since(at) < MERGE_NS;
         if self.last_event.is_some_and(same) {
-            stats.ev_events_merged += 1;
+            stats.ev_events_merged.inc();
             return;
         }
         self.last_event = Some((entry, to, now));
@@ -437,7 +438,7 @@ impl Endpoint<'_> {
     //= PROF-001, PROF-006
     pub(super) fn bind_profile(&mut self, profile: u32) {
         if let Some(slot) = self.ev_profiles.get_mut(profile as usize) {
-            slot.info.users += 1;
+            slot.info.users.inc();
         }
     }
 
@@ -633,7 +634,7 @@ impl Endpoint<'_> {
             let what = Feedback::Sack(Verdict::AlwaysSkip);
             let change = slot.paths.on_feedback(now, slots, order, index, what, &slot.path_cfg, &mut self.rng);
             if let Some(transition) = change {
-                self.stats.ev_learned_bad += 1;
+                self.stats.ev_learned_bad.inc();
                 self.events.raise(&mut self.stats, Event::Ev { qp: slot.qpn, transition });
             }
         }

@@ -14,6 +14,7 @@
 //! ```
 
 use super::{Endpoint, MAX_HEADER_LEN, Transmit};
+use crate::num::Counter;
 use crate::{cc::Qpcc, event::ErrorCause, port::PortMask, requester::Wants, time::Instant};
 
 /// QPs that wait for a port in one call before it gives up until the next one; bounds a call when many are blocked. A QP
@@ -103,7 +104,7 @@ impl Endpoint<'_> {
             self.control_had_turn(qp);
             match sent {
                 Some(transmit) => sink.push(transmit),
-                None => blocked += 1,
+                None => blocked.inc(),
             }
         }
     }
@@ -166,7 +167,7 @@ impl Endpoint<'_> {
             if sent.is_some() {
                 return sent;
             }
-            blocked += usize::from(owes);
+            blocked.inc_by(usize::from(owes));
         }
         None
     }
@@ -191,7 +192,7 @@ impl Endpoint<'_> {
             if sent.is_some() {
                 return sent;
             }
-            blocked += usize::from(stays);
+            blocked.inc_by(usize::from(stays));
         }
         None
     }
@@ -245,7 +246,7 @@ impl Endpoint<'_> {
             if sent {
                 return true;
             }
-            blocked += usize::from(stays);
+            blocked.inc_by(usize::from(stays));
             whose = if yielding.is_some() { behind } else { self.ready.front() };
         }
         yielding.is_some_and(|qp| self.waived_turn(now, qp, sink))

@@ -8,6 +8,7 @@ use super::{
     op_table::{Owner, Request},
     profiles::profile,
 };
+use crate::num::Counter;
 use crate::{
     path::Choice,
     qp::{QpHandle, QpState},
@@ -84,10 +85,10 @@ impl Endpoint<'_> {
             return;
         }
         if answered {
-            self.stats.way_back_found += 1;
+            self.stats.way_back_found.inc();
             slot.reverse.on_probe_answered(choice);
         } else {
-            self.stats.way_back_lost += 1;
+            self.stats.way_back_lost.inc();
             slot.reverse.on_probe_lost(
                 choice.port,
                 choice.ev,

@@ -96,7 +96,7 @@ pub(crate) struct Regions<'s> {
 impl<'s> Regions<'s> {
     pub(crate) fn new(slots: &'s mut [MrSlot]) -> Self {
         slots.fill(MrSlot::EMPTY);
-        let index_bits = usize::BITS - slots.len().saturating_sub(1).leading_zeros();
+        let index_bits = usize::BITS.wrapping_sub(slots.len().saturating_sub(1).leading_zeros());
         Self { slots, index_bits }
     }
 
@@ -186,7 +186,7 @@ impl<'s> Regions<'s> {
             return Err(AccessError::Rights);
         }
         let offset = va.checked_sub(slot.va).ok_or(AccessError::Bounds)?;
-        if offset > slot.len || slot.len - offset < len {
+        if slot.len.checked_sub(offset).is_none_or(|left| left < len) {
             return Err(AccessError::Bounds);
         }
         Ok((mr, offset))

@@ -62,7 +62,8 @@ impl FlowBenderState {
     //= FLB-001, FLB-003
     fn count(&mut self, now: Instant, marked: bool, base_rtt_ns: u64) {
         if now >= self.epoch_end {
-            let above = u32::from(self.marked) * 1_000 > u32::from(self.seen) * u32::from(self.cfg.threshold_permille);
+            let above = u32::from(self.marked).wrapping_mul(1_000)
+                > u32::from(self.seen).wrapping_mul(self.cfg.threshold_permille.into());
             self.congested = if above { self.congested.saturating_add(1) } else { 0 };
             if self.congested >= self.cfg.epochs.max(1) {
                 self.current.leave = true;

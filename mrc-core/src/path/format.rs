@@ -200,9 +200,9 @@ impl EvFields {
         for (field, value) in self.as_slice().iter().zip(values) {
             for bit in (0..field.mask.count_ones()).rev() {
                 if let Some(byte) = bits.get_mut(at / 8) {
-                    *byte |= ((value.wrapping_shr(bit) & 1) as u8) << (7 - at % 8);
+                    *byte |= ((value.wrapping_shr(bit) & 1) as u8).wrapping_shl(!at as u32 & 7);
                 }
-                at += 1;
+                at = at.wrapping_add(1);
             }
         }
         bits
@@ -210,7 +210,7 @@ impl EvFields {
 }
 
 fn range(field: &EvField) -> core::num::NonZeroU64 {
-    let range = u64::from(field.max_val).saturating_sub(field.min_val.into()) + 1;
+    let range = u64::from(field.max_val).saturating_sub(field.min_val.into()).saturating_add(1);
     core::num::NonZeroU64::new(range).unwrap_or(core::num::NonZeroU64::MIN)
 }
 

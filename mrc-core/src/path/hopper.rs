@@ -234,7 +234,10 @@ impl<'a> Hopper<'a> {
         state.roll_epoch(now, base_ns.max(u64::from(rtt_ns)));
         let alpha = u64::from(state.cfg.alpha_percent.min(100));
         //= HOP-004
-        state.avg_ns = ((alpha * u64::from(rtt_ns) + (100 - alpha) * u64::from(state.avg_ns)) / 100) as u32;
+        state.avg_ns = {
+            let (new, old) = (alpha.wrapping_mul(rtt_ns.into()), alpha.abs_diff(100).wrapping_mul(state.avg_ns.into()));
+            (new.wrapping_add(old) / 100) as u32
+        };
         state.trend.add(psn, rtt_ns, behind);
         self.judge(now);
         // After a switch the average is that of the new path: none yet.

@@ -7,6 +7,7 @@ use super::{
     slot::{Due, MAX_BACKOFF},
     state::Reaction,
 };
+use crate::num::Counter;
 use crate::{port::PortMask, time::Instant};
 
 /// An idle QP probes this many times more rarely.
@@ -19,7 +20,7 @@ const LEASE_INTERVALS: u64 = 16;
 /// Distance to the next probe after `backoff` unanswered ones.
 fn distance_ns(cfg: &PathConfig, backoff: u8) -> u64 {
     //= RES-002
-    cfg.probe_interval_ns.max(1).saturating_mul(1 << backoff.min(MAX_BACKOFF))
+    cfg.probe_interval_ns.max(1).saturating_mul(1u64.wrapping_shl(backoff.min(MAX_BACKOFF).into()))
 }
 
 impl Rotation {
@@ -41,7 +42,7 @@ impl Rotation {
     pub(super) fn count_probe(&mut self, now: Instant, slot: &mut EvSlot, result: Reaction, cfg: &PathConfig) {
         (slot.probe_ok, slot.backoff) = match result {
             Reaction::CountGood => (slot.probe_ok.saturating_add(1), 0),
-            Reaction::BackOff => (0, (slot.backoff + 1).min(MAX_BACKOFF)),
+            Reaction::BackOff => (0, slot.backoff.saturating_add(1).min(MAX_BACKOFF)),
             _ => (0, 0),
         };
         self.schedule_probe(now, slot, cfg);
@@ -102,7 +103,7 @@ impl Rotation {
                 at = 0;
             }
             let index = at as u16;
-            at += 1;
+            at.inc();
             let Some(slot) = slots.get_mut(index as usize) else {
                 continue;
             };

@@ -6,6 +6,7 @@ use core::fmt;
 use mrc_wire::{Ev, PortNum, ev::EvError};
 
 use super::MAX_PLANES;
+use crate::num::Counter;
 use crate::{endpoint::ProfileState, port::PortMask};
 
 /// Most entries of a profile; keeps validation, which compares all pairs, within milliseconds.
@@ -225,7 +226,7 @@ pub(crate) fn fill_auto(
     if bits == 0 || bits > 32 {
         return Err(ProfileError::Width { bits });
     }
-    let permutation = Permutation::new(1 << bits, profile_id);
+    let permutation = Permutation::new(1u64.wrapping_shl(bits.into()), profile_id);
     permutation.check_room(entries)?;
     for (i, entry) in (0u64..).zip(entries) {
         //= PROF-002, GENEV-004
@@ -249,17 +250,17 @@ pub fn compact_profile(entries: &mut [EvEntry], planes: u8, uplinks: u16, plane_
     }
     let ports = Ports::of_mask(PortMask::first(planes))?;
     // Planes are at most 8 and need three bits.
-    if plane_lsb > 29 || (uplinks as u64) > 1 << plane_lsb {
+    if plane_lsb > 29 || u64::from(uplinks) > 1u64.wrapping_shl(plane_lsb.into()) {
         return Err(ProfileError::Width { bits: plane_lsb });
     }
-    let have = planes as u64 * uplinks as u64;
+    let have = (planes as u64).wrapping_mul(uplinks.into());
     if have < entries.len() as u64 {
         return Err(ProfileError::TooFew { have, need: entries.len() });
     }
     for (i, entry) in (0u64..).zip(entries) {
         let port = ports.of(i);
         let uplink = i / ports.count();
-        *entry = EvEntry::new(Ev((port.plane() as u32) << plane_lsb | uplink as u32), port);
+        *entry = EvEntry::new(Ev((port.plane() as u32).wrapping_shl(plane_lsb.into()) | uplink as u32), port);
     }
     Ok(())
 }
@@ -275,10 +276,10 @@ impl Ports {
     pub(super) fn of_mask(mask: PortMask) -> Result<Self, ProfileError> {
         let mut list = [PortNum::from_plane(0); MAX_PLANES];
         let ports = (0..MAX_PLANES as u8).map(PortNum::from_plane).filter(|&port| mask.contains(port));
-        let mut count = 0;
+        let mut count = 0u64;
         for (to, port) in list.iter_mut().zip(ports) {
             *to = port;
-            count += 1;
+            count.inc();
         }
         let count = core::num::NonZeroU64::new(count).ok_or(ProfileError::Planes { planes: 0 })?;
         Ok(Self { list, count })
@@ -306,7 +307,7 @@ impl Permutation {
     /// `n` in `[1, 2^62]`.
     pub(super) fn new(n: u64, key: u64) -> Self {
         let mut rng = crate::rng::Rng::new(key);
-        let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
+        let bits = u64::BITS.wrapping_sub(n.saturating_sub(1).leading_zeros());
         let keys = core::array::from_fn(|_| rng.next_u64());
         Self { n, half_bits: bits.div_ceil(2).min(31), keys }
     }
@@ -329,13 +330,13 @@ impl Permutation {
     }
 
     fn rounds(&self, x: u64) -> u64 {
-        let mask = (1u64 << self.half_bits) - 1;
-        let (mut left, mut right) = (x >> self.half_bits & mask, x & mask);
+        let mask = !u64::MAX.wrapping_shl(self.half_bits);
+        let (mut left, mut right) = (x.wrapping_shr(self.half_bits) & mask, x & mask);
         for key in self.keys {
             let f = crate::rng::Rng::new(right ^ key).next_u64() & mask;
             (left, right) = (right, left ^ f);
         }
-        left << self.half_bits | right
+        left.wrapping_shl(self.half_bits) | right
     }
 }
 

@@ -2,6 +2,7 @@
 //! requester. Source: `paths.md` 11.
 
 use super::{Choice, EvEntry, EvIndex, MAX_PLANES};
+use crate::num::Counter;
 use crate::{port::PortMask, rng::Rng, time::Instant};
 use mrc_wire::{Ev, PortNum};
 
@@ -233,12 +234,18 @@ impl Default for ReverseSet {
     }
 }
 
+/// The number of planes is a power of two.
+const PLANES_MASK: u8 = {
+    assert!(MAX_PLANES.is_power_of_two() && MAX_PLANES <= 128);
+    MAX_PLANES as u8 - 1
+};
+
 /// The next plane in turn among `ports`; moves `turn` behind it.
 fn next_plane(turn: &mut u8, ports: PortMask) -> Option<u8> {
     for step in 0..MAX_PLANES as u8 {
-        let plane = turn.wrapping_add(step) % MAX_PLANES as u8;
+        let plane = turn.wrapping_add(step) & PLANES_MASK;
         if ports.contains(PortNum::from_plane(plane)) {
-            *turn = plane.wrapping_add(1) % MAX_PLANES as u8;
+            *turn = plane.wrapping_add(1) & PLANES_MASK;
             return Some(plane);
         }
     }
@@ -253,7 +260,7 @@ fn random_plane(ports: PortMask, rng: &mut Rng) -> u8 {
             if left == 0 {
                 return plane;
             }
-            left -= 1;
+            left.dec();
         }
     }
     0

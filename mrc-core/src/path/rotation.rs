@@ -7,13 +7,14 @@
 //! ```
 //! The order of a pass is drawn while it runs: each step swaps a random not yet visited EV to the cursor.
 
-use core::mem;
+use core::{mem, num::NonZeroU16};
 
 use super::{
     EvCounts, EvEntry, EvIndex, EvSlot, EvState, MAX_PLANES, PathConfig, PathError, Transition,
     balance::PlaneBalance,
     state::{Order, Reaction, obey},
 };
+use crate::num::Counter;
 use crate::{port::PortMask, rng::Rng, time::Instant};
 use mrc_wire::PortNum;
 
@@ -88,8 +89,8 @@ pub(super) struct Rotation {
 
 /// Swaps two elements; nothing happens outside the slice.
 fn swap<T>(slice: &mut [T], a: usize, b: usize) {
-    if a < slice.len() && b < slice.len() {
-        slice.swap(a, b);
+    if let Ok([a, b]) = slice.get_disjoint_mut([a, b]) {
+        mem::swap(a, b);
     }
 }
 
@@ -133,17 +134,15 @@ impl Rotation {
                 *count = count.saturating_add(1);
             }
         }
-        let planes = available.iter().filter(|&&count| count > 0).count() as u16;
-        if planes == 0 {
-            return Err(PathError::NoUsableEv);
-        }
+        let planes = available.iter().fold(0u16, |planes, &count| planes.saturating_add(u16::from(count > 0)));
+        let planes = NonZeroU16::new(planes).ok_or(PathError::NoUsableEv)?;
         let room = |len: usize| u16::try_from(len).unwrap_or(u16::MAX) / planes;
         let (slot_room, order_room) = (room(slots.len()), room(order.len()));
         let least = available.iter().copied().filter(|&count| count > 0).min().unwrap_or(0);
         //= SET-001
         self.quota = (cfg.active / planes).max(1).min(slot_room).min(order_room).min(least);
         if self.quota == 0 {
-            return Err(PathError::StorageTooSmall { need: planes });
+            return Err(PathError::StorageTooSmall { need: planes.get() });
         }
         let share = (cfg.active.saturating_add(cfg.backup) / planes).min(slot_room).max(self.quota);
 
@@ -156,8 +155,9 @@ impl Rotation {
             //= SET-002
             // Which EVs are active is as random as which were drawn.
             for k in (1..taken).rev() {
-                let other = rng.below(k as u32 + 1) as u16;
-                swap(slots, (region.start + k) as usize, (region.start + other) as usize);
+                let other = rng.below(u32::from(k).wrapping_add(1)) as u16;
+                let place = |nth: u16| usize::from(region.start.wrapping_add(nth));
+                swap(slots, place(k), place(other));
             }
             if let Some(counts) = self.planes.get_mut(plane) {
                 counts.good = taken;
@@ -188,10 +188,10 @@ impl Rotation {
                 if entry.port.plane() as usize != plane || !entry.is_usable(ports) {
                     continue;
                 }
-                let at = if seen < taken as u32 { seen } else { rng.below(seen + 1) };
+                let at = if seen < taken as u32 { seen } else { rng.below(seen.saturating_add(1)) };
                 seen = seen.saturating_add(1);
                 if at < taken as u32
-                    && let Some(slot) = slots.get_mut(base as usize + at as usize)
+                    && let Some(slot) = slots.get_mut((base as usize).wrapping_add(at as usize))
                 {
                     *slot = EvSlot::new(entry.ev, entry.port, index, EvState::Good);
                 }
@@ -212,7 +212,7 @@ impl Rotation {
             };
             *slot = EvSlot::new(entry.ev, entry.port, index, EvState::Denied);
             counts.denied = counts.denied.saturating_add(1);
-            self.universe += 1;
+            self.universe.inc();
         }
     }
 
@@ -253,18 +253,18 @@ impl Rotation {
         let order = order.get_mut(..self.active_len as usize)?;
         let at = if self.cursor < self.active_len as u32 { self.cursor as usize } else { 0 };
         //= SEL-001
-        let pick = at + rng.below((order.len() - at) as u32) as usize;
+        let pick = at.wrapping_add(rng.below(order.len().wrapping_sub(at) as u32) as usize);
         let next = *order.get(pick)?;
         let head = mem::replace(order.get_mut(at)?, next);
         *order.get_mut(pick)? = head;
-        self.cursor = at as u32 + 1;
+        self.cursor = (at as u32).wrapping_add(1);
         Some(next)
     }
 
     /// Steps of one `select`: two passes.
     #[inline(always)]
     pub(super) const fn steps(&self) -> u32 {
-        2 * self.active_len as u32
+        (self.active_len as u32) << 1
     }
 
     #[inline(always)]
@@ -412,7 +412,7 @@ impl Rotation {
         let mut hole = at;
         if at < self.cursor as usize {
             // Close the gap among the visited with the last of them, so that nobody is visited twice in a pass.
-            self.cursor -= 1;
+            self.cursor.dec();
             let visited = active.get(self.cursor as usize).copied().unwrap_or(last);
             if let Some(place) = active.get_mut(hole) {
                 *place = visited;
@@ -443,7 +443,7 @@ impl Rotation {
         let mut seen = 0u32;
         for (index, slot) in (0u16..).zip(self.used(slots)) {
             if slot.plane() == plane && slot.state == state && !slot.is_active() {
-                seen += 1;
+                seen.inc();
                 if rng.below(seen) == 0 {
                     found = Some(index);
                 }

@@ -3,6 +3,8 @@
 
 use mrc_wire::Psn;
 
+use crate::num::Counter;
+
 /// Samples after which all sums are halved: older ones then count half, and nothing can overflow.
 const HALVE_AT: u32 = 256;
 /// Widest PSN distance of a sample from the first one; the widest window there is.
@@ -52,13 +54,14 @@ impl Trend {
             self.sum_xy >>= 1;
         }
         let x = x.unsigned_abs();
-        let y = ((i64::from(rtt_ns) - i64::from(self.origin_ns)) >> UNIT_SHIFT).clamp(-MAX_Y, MAX_Y);
-        self.n += 1;
-        self.newest = x + u32::from(behind);
-        self.sum_x += x;
-        self.sum_y += y;
-        self.sum_xx += u64::from(x) * u64::from(x);
-        self.sum_xy += i64::from(x) * y;
+        let y = (i64::from(rtt_ns).wrapping_sub(self.origin_ns.into()) >> UNIT_SHIFT).min(MAX_Y).max(-MAX_Y);
+        self.n.inc();
+        self.newest = x.wrapping_add(behind.into());
+        // `HALVE_AT` samples below `MAX_X` and `MAX_Y`: no sum leaves its type.
+        self.sum_x.inc_by(x);
+        self.sum_y = self.sum_y.wrapping_add(y);
+        self.sum_xx.inc_by(u64::from(x).wrapping_mul(x.into()));
+        self.sum_xy = self.sum_xy.wrapping_add(i64::from(x).wrapping_mul(y));
     }
 
     /// The round trip, in nanoseconds, that the line gives for the newest packet sent; `None` before two samples at
@@ -67,14 +70,15 @@ impl Trend {
     pub(super) fn of_newest(&self) -> Option<u32> {
         let n = i64::from(self.n);
         let sum_x = i64::from(self.sum_x);
-        let spread = n * self.sum_xx as i64 - sum_x * sum_x;
+        let minus = |a: (i64, i64), b: (i64, i64)| a.0.wrapping_mul(a.1).wrapping_sub(b.0.wrapping_mul(b.1));
+        let spread = minus((n, self.sum_xx as i64), (sum_x, sum_x));
         if n == 0 || spread <= 0 {
             return None;
         }
-        let covariance = n * self.sum_xy - sum_x * self.sum_y;
+        let covariance = minus((n, self.sum_xy), (sum_x, self.sum_y));
         let slope = (covariance << SLOPE_BITS).checked_div(spread)?;
         // Deviation of the newest packet from the mean PSN, times n to stay exact.
-        let ahead = n * i64::from(self.newest) - sum_x;
+        let ahead = minus((n, self.newest.into()), (sum_x, 1));
         let rise = (slope.saturating_mul(ahead) >> SLOPE_BITS).checked_div(n)?;
         let y = self.sum_y.checked_div(n)?.saturating_add(rise);
         let ns = i64::from(self.origin_ns).saturating_add(y.saturating_mul(1 << UNIT_SHIFT));

@@ -1,5 +1,6 @@
 //! Outstanding reliability probes of one QP: id, EV under test, send time. Source: `transport.md` 5.
 
+use crate::num::Counter;
 use crate::{
     path::EvIndex,
     time::{Instant, Tick},
@@ -67,7 +68,7 @@ impl ProbeTable {
         }
         if let Some(slot) = self.wanted.get_mut(len) {
             *slot = ev;
-            self.wanted_len += 1;
+            self.wanted_len.inc();
         }
     }
 
@@ -110,7 +111,7 @@ impl ProbeTable {
                     if let Some(place) = self.wanted.get_mut(kept as usize) {
                         *place = ev;
                     }
-                    kept += 1;
+                    kept.inc();
                 }
             }
         }
@@ -128,7 +129,7 @@ impl ProbeTable {
             if let Some(entry) = self.ring.get_mut(slot) {
                 *entry = Outstanding { id, ev, sent_at: Tick::at(now) };
             }
-            self.len += 1;
+            self.len.inc();
         }
         id
     }
@@ -155,7 +156,7 @@ impl ProbeTable {
                 *entry = moved;
             }
         }
-        self.len -= 1;
+        self.len.dec();
         Some((found.ev, found.sent_at.elapsed_ns(now)))
     }
 
@@ -166,7 +167,7 @@ impl ProbeTable {
         }
         let ev = self.ring.get(self.slot(0))?.ev;
         self.head = (self.head + 1) % CAPACITY as u8;
-        self.len -= 1;
+        self.len.dec();
         Some(ev)
     }
 

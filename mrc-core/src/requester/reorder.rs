@@ -2,6 +2,7 @@
 //! reordering window of RFC 8985 (RACK), section 6.2, kept by packets that were repeated in vain. Which packets are
 //! suspected is in `feedback`.
 
+use crate::num::Counter;
 use crate::time::Instant;
 
 /// Longest window, in multiples of the configured one.
@@ -45,7 +46,7 @@ impl ReorderDelay {
 
     /// A packet inferred lost was lost.
     pub(crate) fn repeated_in_need(&mut self) {
-        self.in_need += 1;
+        self.in_need.inc();
         if self.in_need >= PERSIST {
             self.in_need = 0;
             self.multiple = 1;

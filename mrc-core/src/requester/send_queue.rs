@@ -4,6 +4,7 @@
 use mrc_wire::{Msn, Psn, Rkey};
 
 use crate::mem::MrHandle;
+use crate::num::Counter;
 
 /// One RDMA write, as an application posts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -189,7 +190,7 @@ impl SendQueue {
     /// One packet of the current request, which has `packets`, has left.
     #[inline]
     pub(crate) fn sent_one(&mut self, packets: u32) {
-        self.sent += 1;
+        self.sent.inc();
         if self.sent >= packets {
             self.sent = 0;
             self.current = self.current.wrapping_add(1);

@@ -1,6 +1,7 @@
 //! Receive requests and immediates of one QP: requests in posting order, immediates that wait for earlier packets in PSN
 //! order. Both are rings over lent slices. Source: `transport.md` 4.6.
 
+use crate::num::Counter;
 use mrc_wire::{Msn, Psn};
 
 /// A receive request, lent by the caller. A write with immediate names its own memory; the request only lends its number
@@ -108,13 +109,13 @@ impl Stash {
             if let Some(slot) = ring.get_mut(here) {
                 *slot = older;
             }
-            to -= 1;
+            to.dec();
         }
         let here = self.at(to, ring.len());
         if let Some(slot) = ring.get_mut(here) {
             *slot = new;
         }
-        self.len += 1;
+        self.len.inc();
         true
     }
 
@@ -125,7 +126,7 @@ impl Stash {
     pub(crate) fn pop(&mut self, capacity: usize) {
         if self.len > 0 {
             self.head = self.at(1, capacity) as u16;
-            self.len -= 1;
+            self.len.dec();
         }
     }
 }

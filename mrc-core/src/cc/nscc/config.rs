@@ -6,6 +6,8 @@ const MAX_RATE_BPS: u64 = 10_000_000_000_000;
 const MAX_BASE_RTT_NS: u32 = 1_000_000_000;
 /// Longest nominal packet, in bytes; IP carries no longer one.
 const MAX_PACKET: u32 = 1 << 16;
+/// Four fifths.
+const GAMMA_Q16: u64 = (ONE_Q16 as u64 * 4 + 2) / 5;
 /// Largest window in bytes; a terabyte in flight is a configuration error, not a network.
 const MAX_WINDOW: u64 = 1 << 40;
 /// One in Q16.16.
@@ -150,17 +152,19 @@ fn or(value: u32, default: u64) -> u64 {
 impl Params {
     //= CCU-003, CCU-004, CCU-005, CCU-006, CCU-007
     pub(super) fn derive(cfg: &NsccConfig, mtu_bytes: u32) -> Self {
-        let mtu = u64::from(mtu_bytes.clamp(1, MAX_PACKET));
+        // MTU below 2^14, base RTT 2^32, rate 2^41: the products below stay within 2^124.
+        let mtu = u64::from(mtu_bytes.min(MAX_PACKET).max(1));
         let base_rtt_ns = u64::from(cfg.base_rtt_ns.max(1));
         let rate = u128::from(cfg.rate_bps.min(MAX_RATE_BPS));
         // Scale A is this over SCALE_ONE; it stays a fraction so that only the result is rounded.
-        let rate_rtt = rate * u128::from(base_rtt_ns);
-        let packets_a = |numerator: u128| u128::from(mtu) * numerator * rate_rtt;
-        let target_ns = or(cfg.target_delay_ns, if cfg.trimming { base_rtt_ns * 3 / 4 } else { base_rtt_ns }).max(1);
+        let rate_rtt = rate.wrapping_mul(base_rtt_ns.into());
+        let packets_a = |numerator: u128| rate_rtt.wrapping_mul(mtu.into()).wrapping_mul(numerator);
+        let target_ns =
+            or(cfg.target_delay_ns, if cfg.trimming { base_rtt_ns.wrapping_mul(3) / 4 } else { base_rtt_ns }).max(1);
         let threshold = match cfg.qa_threshold_ns {
             u32::MAX => u64::MAX,
             0 if cfg.trimming => u64::MAX,
-            ns => or(ns, 4 * target_ns),
+            ns => or(ns, target_ns.saturating_mul(4)),
         };
         Self {
             mtu,
@@ -170,18 +174,18 @@ impl Params {
             alpha_q32: ((packets_a(4) << 32) / (SCALE_ONE * 12_000)) as u64,
             fi_bytes: or(cfg.fi_bytes, (packets_a(5) / SCALE_ONE) as u64),
             eta_bytes: or(cfg.eta_bytes, (packets_a(15) / (100 * SCALE_ONE)) as u64),
-            fi_scale_q16: or(cfg.fi_scale_q16, (rate_rtt * u128::from(ONE_Q16 / 4) / SCALE_ONE) as u64),
-            gamma_q16: or(cfg.gamma_q16, (u64::from(ONE_Q16) * 4 + 2) / 5),
+            fi_scale_q16: or(cfg.fi_scale_q16, (rate_rtt.wrapping_mul(u128::from(ONE_Q16 / 4)) / SCALE_ONE) as u64),
+            gamma_q16: or(cfg.gamma_q16, GAMMA_Q16),
             max_md_jump_q16: or(cfg.max_md_jump_q16, u64::from(ONE_Q16 / 2)),
             qa_gate: u32::from(cfg.qa_gate).min(31),
             qa_threshold_ns: threshold,
-            adjust_bytes: or(cfg.adjust_bytes, 8 * mtu),
+            adjust_bytes: or(cfg.adjust_bytes, mtu << 3),
             adjust_period_ns: or(cfg.adjust_period_ns, base_rtt_ns),
             clear_delay_ns: or(cfg.clear_delay_ns, 1_000),
             disable_qa: cfg.disable_qa,
             disable_rtt_probe: cfg.disable_rtt_probe,
             avg_weight_q16: cfg.avg_weight_q16.into(),
-            window_per_ns_q24: (((rate * 3) << 24) / (2 * BITS_NS)) as u64,
+            window_per_ns_q24: ((rate.wrapping_mul(3) << 24) / (2 * BITS_NS)) as u64,
             max_cwnd: or(cfg.max_cwnd_bytes, MAX_WINDOW).min(MAX_WINDOW),
         }
     }

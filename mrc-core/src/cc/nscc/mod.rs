@@ -125,15 +125,17 @@ impl Nscc {
         let elapsed = now.since(self.t_avg);
         self.t_avg = now;
         let target = delay_ns.min(DELAY_CAP_NS) << 8;
+        // Below 2^40 both ways: either product fits.
+        let distance = (target as i64).wrapping_sub(self.avg_delay_q8 as i64);
         if self.p.avg_weight_q16 > 0 {
-            let step = ((target as i64 - self.avg_delay_q8 as i64) * self.p.avg_weight_q16 as i64) >> 16;
+            let step = distance.wrapping_mul(self.p.avg_weight_q16 as i64) >> 16;
             self.avg_delay_q8 = self.avg_delay_q8.saturating_add_signed(step);
         } else if elapsed >= self.base_rtt_ns {
             self.avg_delay_q8 = target;
         } else if target != self.avg_delay_q8 {
-            // Below 2^22, and the difference below 2^40: the product fits.
-            let weight_q22 = (elapsed * self.per_base_rtt_q48) >> 26;
-            let step = ((target as i64 - self.avg_delay_q8 as i64) * weight_q22 as i64) >> 22;
+            // Below 2^22, since `elapsed` is less than the base RTT.
+            let weight_q22 = elapsed.wrapping_mul(self.per_base_rtt_q48) >> 26;
+            let step = distance.wrapping_mul(weight_q22 as i64) >> 22;
             self.avg_delay_q8 = self.avg_delay_q8.saturating_add_signed(step);
         }
     }
@@ -153,7 +155,7 @@ impl Nscc {
             handled = true;
         } else if self.qa_end.is_none_or(|end| now >= end) {
             let called_for = self.trigger_qa || loss || delay_ns > self.p.qa_threshold_ns;
-            if self.qa_end.is_some() && called_for && self.achieved < self.max_wnd >> self.p.qa_gate {
+            if self.qa_end.is_some() && called_for && self.achieved < self.max_wnd.wrapping_shr(self.p.qa_gate) {
                 self.cwnd = self.achieved.max(self.p.mtu);
                 self.to_ignore = self.inflight.max(0).unsigned_abs();
                 self.ignored = 0;
@@ -161,7 +163,7 @@ impl Nscc {
                 handled = true;
             }
             self.achieved = 0;
-            self.qa_end = Some(now.after(self.base_rtt_ns + self.p.target_ns));
+            self.qa_end = Some(now.after(self.base_rtt_ns.saturating_add(self.p.target_ns)));
         }
         if handled {
             self.inc = 0;
@@ -177,7 +179,7 @@ impl Nscc {
                 self.saved_cwnd = self.cwnd;
             }
             let flight = self.inflight.max(0).unsigned_abs();
-            let cut = (u64::from(ack.penalty) * u64::from(ack.newly_bytes)) >> 7;
+            let cut = u64::from(ack.penalty).wrapping_mul(ack.newly_bytes.into()) >> 7;
             self.cwnd = self.cwnd.min(flight).saturating_sub(cut).max(self.p.mtu);
         } else if self.saved_cwnd > 0 {
             if ack.restore {
@@ -216,7 +218,8 @@ impl Nscc {
             }
         }
         let room_ns = self.p.target_ns.saturating_sub(delay_ns);
-        let step = (u128::from(newly_bytes * room_ns) * u128::from(self.p.alpha_q32)) >> 32;
+        // Three factors of 2^32, 2^32 and 2^64 at most.
+        let step = u128::from(newly_bytes.wrapping_mul(room_ns)).wrapping_mul(self.p.alpha_q32.into()) >> 32;
         self.inc = self.inc.saturating_add(step.min(u64::MAX.into()) as u64);
     }
 
@@ -229,11 +232,12 @@ impl Nscc {
             return;
         }
         self.t_dec = now;
-        let excess_q24 = ((self.avg_delay_q8 - target_q8) << 24).checked_div(self.avg_delay_q8).unwrap_or(0);
+        let excess_q8 = self.avg_delay_q8.saturating_sub(target_q8);
+        let excess_q24 = (excess_q8 << 24).checked_div(self.avg_delay_q8).unwrap_or(0);
         // Q24 * Q16: the part of the window to give up, rounded up so that the rest is rounded down.
-        let cut_q40 = u128::from(excess_q24 * self.p.gamma_q16) * u128::from(self.cwnd);
+        let cut_q40 = u128::from(excess_q24.wrapping_mul(self.p.gamma_q16)).wrapping_mul(self.cwnd.into());
         let cut = cut_q40.div_ceil(1 << 40).min(u64::MAX.into()) as u64;
-        let floor = ((u128::from(self.cwnd) * u128::from(self.p.max_md_jump_q16)) >> 16) as u64;
+        let floor = (u128::from(self.cwnd).wrapping_mul(self.p.max_md_jump_q16.into()) >> 16) as u64;
         self.cwnd = self.cwnd.saturating_sub(cut).max(floor).max(self.p.mtu);
     }
 
