@@ -12,7 +12,7 @@ use mrc_core::{
     QpInit, QpState, Received, RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Trimming,
 };
 use mrc_wire::srv6::{CopyOp, EvTemplate, container};
-use mrc_wire::{Ev, Ip, NackReason, PortNum, Psn, Qpn, Rkey};
+use mrc_wire::{Ev, Ip, NackReason, PdcidOrder, PortNum, Psn, Qpn, Rkey};
 
 use crate::facts::{self, Facts, REGION, TARGET_VA};
 use crate::knobs::Knobs;
@@ -83,6 +83,7 @@ fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> EndpointCo
         oor_silent: knobs.on("oor_silent"),
         answers_on_silent_planes: knobs.on("answers_on_silent_planes"),
         complete_on_sack: knobs.on("complete_on_sack"),
+        stale_nak_fatal: knobs.on("stale_nak_fatal"),
         retry_strict: knobs.on("retry_strict"),
         msn_start: knobs.get("msn_start") as u16,
         rqmsn_start: knobs.get("rqmsn_start") as u16,
@@ -103,6 +104,7 @@ fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> EndpointCo
     cfg.wire.ev_high_half_in_sport = knobs.on("ev_high_half_in_sport");
     cfg.wire.bth_se_bit = knobs.get("bth_se_bit") as u8;
     cfg.wire.neth_cc_type = knobs.get("neth_cc_type") as u8;
+    cfg.wire.pdcid_order = if knobs.on("pdcid_order") { PdcidOrder::RequesterFirst } else { PdcidOrder::SenderFirst };
     cfg.wire.dscp.trimmable_retx = knobs.get("dscp_retx") as u8;
     cfg.gids[0] = Some(ip(facts.target_ip));
     for (plane, mac) in macs.iter().enumerate().take(MAX_PORTS) {

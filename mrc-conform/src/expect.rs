@@ -67,6 +67,16 @@ impl<'a> Story<'a> {
         Self { facts, knobs, bound: BTreeMap::new(), sent: Vec::new(), heard: BTreeMap::new() }
     }
 
+    /// The context identifiers of a packet. The requester sends probes, the responder SACKs and NACKs; under the reading
+    /// `pdcid_order=requester` all three name the requester first.
+    fn contexts(&self, packet: &mut Packet, kind: &Kind, sender: u32, receiver: u32) {
+        let answers = matches!(kind.name, "sack" | "nack");
+        let swapped = answers && self.knobs.on("pdcid_order");
+        let (first, second) = if swapped { (receiver, sender) } else { (sender, receiver) };
+        set(packet, "spdcid", (first & 0xFFFF).into());
+        set(packet, "dpdcid", (second & 0xFFFF).into());
+    }
+
     /// The packet of a stimulus, its bytes and the port it goes to.
     pub(crate) fn stimulus(&mut self, spec: &PacketSpec) -> Result<(Packet, u8), String> {
         let timed = spec.number("ts").unwrap_or(1) != 0;
@@ -85,8 +95,7 @@ impl<'a> Story<'a> {
                 set(&mut packet, field, value);
             }
         }
-        set(&mut packet, "spdcid", (self.facts.tester_qpn & 0xFFFF).into());
-        set(&mut packet, "dpdcid", (self.facts.target_qpn & 0xFFFF).into());
+        self.contexts(&mut packet, spec.kind, self.facts.tester_qpn, self.facts.target_qpn);
         if spec.kind.is_write() {
             let len = spec.number("len").unwrap_or(64) as usize;
             packet.payload =
@@ -198,8 +207,7 @@ impl<'a> Story<'a> {
         }
         set(&mut packet, "dqp", if spec.kind.is_endpoint() { 2 } else { self.facts.tester_qpn.into() });
         set(&mut packet, "pkey", self.knobs.get("pkey") as u128);
-        set(&mut packet, "spdcid", (self.facts.target_qpn & 0xFFFF).into());
-        set(&mut packet, "dpdcid", (self.facts.tester_qpn & 0xFFFF).into());
+        self.contexts(&mut packet, spec.kind, self.facts.target_qpn, self.facts.tester_qpn);
         match now {
             Some(now) if spec.kind.is_stamped() => {
                 set(&mut packet, "stamp", u128::from((now / 128) & 0xFFFF));

@@ -12,10 +12,16 @@ pub struct Knob {
     pub default: i64,
     /// Meaning and unit.
     pub doc: &'static str,
+    /// The open question of the protocol that it settles (`spec/decisions.toml`); empty where it is plain configuration.
+    pub question: &'static str,
 }
 
 const fn k(name: &'static str, default: i64, doc: &'static str) -> Knob {
-    Knob { name, default, doc }
+    Knob { name, default, doc, question: "" }
+}
+
+const fn q(question: &'static str, name: &'static str, default: i64, doc: &'static str) -> Knob {
+    Knob { name, default, doc, question }
 }
 
 /// Every knob.
@@ -34,24 +40,25 @@ pub const KNOBS: &[Knob] = &[
     k("exp", 3, "retries at doubling intervals; 25 = unlimited"),
     k("trimming", 0, "trimming agreed for the target's writes"),
     k("trim_nack", 1, "the target answers trimmed packets with a NACK"),
-    k("svc_time", 0, "the target adds its service time to reflected timestamps"),
+    q("OQ-21", "svc_time", 0, "the target adds its service time to reflected timestamps"),
     k("timestamps", 1, "the target's writes carry TSETH"),
-    k("sack_threshold", 16_384, "received bytes that trigger a SACK"),
+    q("OQ-32", "sack_threshold", 16_384, "received bytes that trigger a SACK"),
     k("ev_probe_rate", 0, "EV probes per second that look for ways back"),
     k("port_update_on_rts", 0, "tell the ports that are up when a QP enters RTS"),
-    k("port_mask_zero_based", 0, "bit N of a port status mask stands for port N + 1"),
-    k("oor_silent", 0, "no NACK for packets above the window"),
-    k("answers_on_silent_planes", 0, "control packets also on planes whose EV probes nobody answers"),
-    k("complete_on_sack", 0, "a SACK completes requests"),
-    k("retry_strict", 0, "every retried packet counts against the budget"),
-    k("msn_start", 0, "first MSN"),
-    k("rqmsn_start", 0, "first RQMSN"),
-    k("reject_zero_len", 0, "zero-length messages are refused when posted"),
-    k("ctl_ect", 0, "control packets are ECN-capable"),
-    k("always_skip_after", 0, "CE marks in a row on one EV that become ALWAYS_SKIP; 0 = never"),
-    k("wimm_nak_syndrome", 0x61, "NAK of a write with immediate beyond the limit"),
-    k("no_receive", 0, "an immediate without receive request: hold the ACK, or nak"),
-    k("tail_retry_lenient", 0, "an answered tail repeat does not count as retry"),
+    q("OQ-30", "port_mask_zero_based", 0, "bit N of a port status mask stands for port N + 1"),
+    q("OQ-04", "oor_silent", 0, "no NACK for packets above the window"),
+    q("OQ-47", "answers_on_silent_planes", 0, "control packets also on planes whose EV probes nobody answers"),
+    q("OQ-11", "complete_on_sack", 0, "a SACK completes requests"),
+    q("OQ-50", "stale_nak_fatal", 0, "a Transport NAK ends the QP also below the last Transport ACK"),
+    q("OQ-12", "retry_strict", 0, "every retried packet counts against the budget"),
+    q("OQ-09", "msn_start", 0, "first MSN"),
+    q("OQ-09", "rqmsn_start", 0, "first RQMSN"),
+    q("OQ-36", "reject_zero_len", 0, "zero-length messages are refused when posted"),
+    q("OQ-28", "ctl_ect", 0, "control packets are ECN-capable"),
+    q("OQ-43", "always_skip_after", 0, "CE marks in a row on one EV that become ALWAYS_SKIP; 0 = never"),
+    q("OQ-10", "wimm_nak_syndrome", 0x61, "NAK of a write with immediate beyond the limit"),
+    q("OQ-38", "no_receive", 0, "an immediate without receive request: hold the ACK, or nak"),
+    q("OQ-38", "tail_retry_lenient", 0, "an answered tail repeat does not count as retry"),
     k("planes", 1, "ports of the target"),
     k("evs", 8, "entries of the EV profile, over all planes"),
     k("ip", 6, "inner IP version"),
@@ -59,21 +66,22 @@ pub const KNOBS: &[Knob] = &[
     k("base_rtt", 50_000, "unloaded round trip, ns"),
     k("target_delay", 50_000, "queueing delay aimed at, ns"),
     k("window", 262_144, "fixed congestion window, bytes"),
-    k("reorder_min", 3, "fewest packets that must overtake a lost one"),
-    k("reorder_factor", 384, "part of the window, in 1/256, that must overtake a lost one"),
+    q("OQ-14", "reorder_min", 3, "fewest packets that must overtake a lost one"),
+    q("OQ-14", "reorder_factor", 384, "part of the window, in 1/256, that must overtake a lost one"),
     k("probe_limit", 10_000, "shortest time between two probes, ns"),
     k("keepalive", 0, "probe a silent peer this often, ns"),
-    k("skip_time", 0, "an EV stays in SKIP this long, ns; 0 = until the rotation passed"),
-    k("loss_ev_action", 0, "an inferred loss makes an EV: 0 by trimming, 1 bad, 2 skip, 3 nothing"),
-    k("resurrect_probes", 1, "good probe answers that revive an EV"),
+    q("OQ-18", "skip_time", 0, "an EV stays in SKIP this long, ns; 0 = until the rotation passed"),
+    q("OQ-15", "loss_ev_action", 0, "an inferred loss makes an EV: 0 by trimming, 1 bad, 2 skip, 3 nothing"),
+    q("OQ-17", "resurrect_probes", 1, "good probe answers that revive an EV"),
     k("probe_interval", 1_000_000, "distance of two probes of a bad EV, ns"),
     k("ev_min_active", 1, "EVs that stay in rotation whatever happens"),
-    k("last_resort", 1, "use a bad EV when there is no other"),
-    k("pkey", 0xFFFF, "partition key"),
-    k("udp_port", 4_791, "UDP destination port sent"),
-    k("ev_high_half_in_sport", 0, "the high half of the EV is the UDP source port"),
-    k("bth_se_bit", 7, "bit of byte 1 of BTH that asks for a solicited event"),
-    k("neth_cc_type", 2, "cc_type of NACKs"),
+    q("OQ-19", "last_resort", 1, "use a bad EV when there is no other"),
+    q("OQ-44", "pkey", 0xFFFF, "partition key"),
+    q("OQ-01", "udp_port", 4_791, "UDP destination port sent"),
+    q("OQ-02", "ev_high_half_in_sport", 0, "the high half of the EV is the UDP source port"),
+    q("OQ-05", "bth_se_bit", 7, "bit of byte 1 of BTH that asks for a solicited event"),
+    q("OQ-08", "neth_cc_type", 2, "cc_type of NACKs"),
+    q("OQ-07", "pdcid_order", 0, "spdcid of a SACK or NACK names the packet's sender, or the requester"),
     k("dscp_retx", 8, "code point of retransmissions while trimming is agreed"),
     k("access", 1, "the target's memory may be written remotely"),
 ];
@@ -104,6 +112,42 @@ impl Knobs {
         known
     }
 
+    /// Takes over what is fixed of a target, whatever the script is about.
+    ///
+    /// # Errors
+    /// A knob that the script sets to another value, with both values: the script does not apply to this target.
+    pub fn fix(&mut self, fixed: &Knobs) -> Result<(), String> {
+        for (name, have) in fixed.iter() {
+            match self.0.get(name) {
+                Some(want) if *want != have => {
+                    return Err(format!("needs {name}={want}; the target is set to {have}"));
+                }
+                _ => self.0.insert(name.into(), have),
+            };
+        }
+        Ok(())
+    }
+
+    /// Takes in `name=value`, or `name` for a switch that is on.
+    ///
+    /// # Errors
+    /// No such knob, or no value of it.
+    pub fn read(&mut self, item: &str) -> Result<(), String> {
+        let (name, value) = item.split_once('=').unwrap_or((item, "on"));
+        let limit = match name {
+            "planes" => 8,
+            "evs" => 192,
+            _ => i64::from(u32::MAX),
+        };
+        let value = word(value).filter(|value| (0..=limit).contains(value));
+        let value = value.ok_or_else(|| format!("`{item}`: not a number or word up to {limit}"))?;
+        if self.set(name, value) {
+            Ok(())
+        } else {
+            Err(format!("no knob `{name}`; `mrc conform --list-knobs` shows them"))
+        }
+    }
+
     /// Those that a script sets, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
@@ -111,10 +155,10 @@ impl Knobs {
 }
 
 /// A value as scripts write it: a number or one of the words of a knob.
-pub(crate) fn word(text: &str) -> Option<i64> {
+fn word(text: &str) -> Option<i64> {
     Some(match text {
-        "off" | "hold" | "reset" => 0,
-        "on" | "nak" | "init" => 1,
+        "off" | "hold" | "reset" | "sender" => 0,
+        "on" | "nak" | "init" | "requester" => 1,
         "rtr" => 2,
         "rts" => 3,
         "error" => 4,

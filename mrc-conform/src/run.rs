@@ -23,6 +23,19 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
+impl Outcome {
+    /// The outcome of a script that was not played, because it does not apply to the target.
+    pub fn not_applicable(script: &Script, reason: String) -> Self {
+        Self::of(script, Verdict::NotApplicable { reason }, Vec::new())
+    }
+
+    /// The outcome of `script` with this verdict.
+    pub fn of(script: &Script, verdict: Verdict, notes: Vec<String>) -> Self {
+        let (name, title) = (script.file.clone(), script.title.clone());
+        Self { script: name, title, requires: script.requires.clone(), verdict, notes }
+    }
+}
+
 /// Result of a script.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
@@ -133,13 +146,7 @@ pub fn run_traced(script: &Script, facts: &Facts, target: &mut dyn Target, trace
         Err(Stop::Refused(Refusal::NotApplicable(reason))) => Verdict::NotApplicable { reason },
         Err(Stop::Refused(Refusal::Broken(reason))) => Verdict::Broken { reason },
     };
-    Outcome {
-        script: script.file.clone(),
-        title: script.title.clone(),
-        requires: script.requires.clone(),
-        verdict,
-        notes: player.notes,
-    }
+    Outcome::of(script, verdict, player.notes)
 }
 
 struct Player<'a> {

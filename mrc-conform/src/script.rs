@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::format::Kind;
-use crate::knobs::{Knobs, word};
+use crate::knobs::Knobs;
 
 /// A parsed script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,7 +198,9 @@ impl Script {
             } else if let Some(list) = text.strip_prefix("requires ") {
                 script.requires.extend(list.split(',').map(|id| id.trim().to_string()));
             } else if let Some(list) = text.strip_prefix("knobs ") {
-                script.set_knobs(list).map_err(|why| error(line, why))?;
+                for item in list.split_whitespace() {
+                    script.knobs.read(item).map_err(|why| error(line, why))?;
+                }
             } else if !text.is_empty() {
                 script.step(line, text).map_err(|why| error(line, why))?;
             }
@@ -210,23 +212,6 @@ impl Script {
             () if script.steps.is_empty() => lacks("step"),
             () => Ok(script),
         }
-    }
-
-    fn set_knobs(&mut self, list: &str) -> Result<(), String> {
-        for item in list.split_whitespace() {
-            let (name, value) = item.split_once('=').unwrap_or((item, "on"));
-            let limit = match name {
-                "planes" => 8,
-                "evs" => 192,
-                _ => i64::from(u32::MAX),
-            };
-            let value = word(value).filter(|value| (0..=limit).contains(value));
-            let value = value.ok_or_else(|| format!("`{item}`: not a number or word up to {limit}"))?;
-            if !self.knobs.set(name, value) {
-                return Err(format!("no knob `{name}`; `mrc conform --list-knobs` shows them"));
-            }
-        }
-        Ok(())
     }
 
     fn step(&mut self, line: usize, text: &str) -> Result<(), String> {

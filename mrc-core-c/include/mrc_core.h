@@ -27,7 +27,7 @@ extern "C" {
 /* An endpoint; opaque. */
 struct mrc_core_endpoint;
 
-#define MRC_CORE_ABI 4u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 5u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_ALIGN 64u /* Alignment of the memory an endpoint lives in, in bytes. */
 
@@ -343,12 +343,16 @@ struct mrc_core_config {
     uint8_t bth_se_bit;
     /* `cc_type` of sent NACKs. */
     uint8_t neth_cc_type;
+    /* Order of `spdcid` and `dpdcid` in sent SACKs and NACKs: 0 = the packet's sender first, 1 = the requester first. */
+    uint8_t pdcid_order;
     /* Drop packets above the window without a NACK. */
     uint8_t oor_silent;
     /* Send control packets also on planes whose EV probes nobody answers. */
     uint8_t answers_on_silent_planes;
     /* Let a SACK complete requests, for peers that send no Transport ACK. */
     uint8_t complete_on_sack;
+    /* Let a Transport NAK end the QP also when it names a PSN that a Transport ACK covered before. */
+    uint8_t stale_nak_fatal;
     /* Count every retried packet against the budget, not only the oldest. */
     uint8_t retry_strict;
     /* Refuse zero-length messages. */

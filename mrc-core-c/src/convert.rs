@@ -11,7 +11,7 @@ use mrc_core::{
     },
 };
 use mrc_wire::{
-    DscpPlan, Ev, Ip, PortNum, Psn, Qpn, Rkey, WireConfig,
+    DscpPlan, Ev, Ip, PdcidOrder, PortNum, Psn, Qpn, Rkey, WireConfig,
     srv6::{CopyOp, EvTemplate},
 };
 
@@ -123,6 +123,11 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
     if c.bth_se_bit != 6 && c.bth_se_bit != 7 {
         return Err(range("bth_se_bit"));
     }
+    let pdcid_order = match c.pdcid_order {
+        0 => PdcidOrder::SenderFirst,
+        1 => PdcidOrder::RequesterFirst,
+        _ => return Err(range("pdcid_order")),
+    };
     config.wire = WireConfig {
         udp_dport: c.udp_dport,
         udp_dport_accept: c.udp_dport_accept,
@@ -130,12 +135,14 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
         ev_high_half_in_sport: c.ev_high_half_in_sport != 0,
         bth_se_bit: c.bth_se_bit,
         neth_cc_type: c.neth_cc_type,
+        pdcid_order,
     };
     config.pkey = c.pkey;
     config.sack_gen_threshold = c.sack_gen_threshold;
     config.oor_silent = c.oor_silent != 0;
     config.answers_on_silent_planes = c.answers_on_silent_planes != 0;
     config.complete_on_sack = c.complete_on_sack != 0;
+    config.stale_nak_fatal = c.stale_nak_fatal != 0;
     config.retry_strict = c.retry_strict != 0;
     config.msn_start = c.msn_start;
     config.rqmsn_start = c.rqmsn_start;
@@ -256,9 +263,11 @@ pub(crate) fn config_default() -> mrc_core_config {
         ev_high_half_in_sport: wire.ev_high_half_in_sport.into(),
         bth_se_bit: wire.bth_se_bit,
         neth_cc_type: wire.neth_cc_type,
+        pdcid_order: u8::from(wire.pdcid_order == PdcidOrder::RequesterFirst),
         oor_silent: config.oor_silent.into(),
         answers_on_silent_planes: config.answers_on_silent_planes.into(),
         complete_on_sack: config.complete_on_sack.into(),
+        stale_nak_fatal: config.stale_nak_fatal.into(),
         retry_strict: config.retry_strict.into(),
         reject_zero_len: config.reject_zero_len.into(),
         timestamps: config.timestamps.into(),

@@ -186,12 +186,16 @@ pub struct mrc_core_config {
     pub bth_se_bit: u8,
     /// `cc_type` of sent NACKs.
     pub neth_cc_type: u8,
+    /// Order of `spdcid` and `dpdcid` in sent SACKs and NACKs: 0 = the packet's sender first, 1 = the requester first.
+    pub pdcid_order: u8,
     /// Drop packets above the window without a NACK.
     pub oor_silent: u8,
     /// Send control packets also on planes whose EV probes nobody answers.
     pub answers_on_silent_planes: u8,
     /// Let a SACK complete requests, for peers that send no Transport ACK.
     pub complete_on_sack: u8,
+    /// Let a Transport NAK end the QP also when it names a PSN that a Transport ACK covered before.
+    pub stale_nak_fatal: u8,
     /// Count every retried packet against the budget, not only the oldest.
     pub retry_strict: u8,
     /// Refuse zero-length messages.

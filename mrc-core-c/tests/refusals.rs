@@ -65,6 +65,9 @@ fn an_endpoint_that_cannot_be() {
     other = config;
     other.bth_se_bit = 5;
     assert_eq!(init(&mut memory, size, &other).1, "bth_se_bit");
+    let mut other = config;
+    other.pdcid_order = 2;
+    assert_eq!(init(&mut memory, size, &other).1, "pdcid_order");
     other = config;
     other.cc.algorithm = 3;
     assert_eq!(init(&mut memory, size, &other).1, "algorithm");

@@ -38,6 +38,8 @@ pub struct EndpointConfig {
     pub answers_on_silent_planes: bool,
     /// Let a SACK complete requests, for peers that send no Transport ACK (open question 11).
     pub complete_on_sack: bool,
+    /// Let a Transport NAK end the QP also when it names a PSN that a Transport ACK covered before (open question 50).
+    pub stale_nak_fatal: bool,
     /// Count every retried packet against the budget, not only the oldest (open question 12).
     pub retry_strict: bool,
     /// First MSN of a QP (open question 9).
@@ -101,6 +103,7 @@ impl Default for EndpointConfig {
             oor_silent: false,
             answers_on_silent_planes: false,
             complete_on_sack: false,
+            stale_nak_fatal: false,
             retry_strict: false,
             msn_start: 0,
             rqmsn_start: 0,

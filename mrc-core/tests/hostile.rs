@@ -376,6 +376,34 @@ fn acknowledgements_of_what_was_never_sent() {
     });
 }
 
+/// The peer has acknowledged the first packets: a NAK that names one of them, or any PSN before them, comes late or from a
+/// forger. Ten thousand of them leave the QP alone; one for a packet that still waits for its acknowledgement ends it.
+//= CTL-003 test
+#[test]
+fn a_nak_for_what_the_peer_acknowledged_is_dropped() {
+    with(|v| {
+        let ack = Body::Ack(AethRepr { syndrome: Syndrome::Ack(31), msn: 0 });
+        let acknowledged = Psn::new(FIRST).offset(2);
+        let bytes = v.frame(PEER, Opcode::Ack, acknowledged, &ack, &[]);
+        assert_eq!(v.hear(&bytes), Ok(Received::Nothing));
+        v.sent();
+        let naks =
+            [Syndrome::InvalidRequest, Syndrome::RemoteAccess, Syndrome::RemoteOperational, Syndrome::Other(0x7F)];
+        for behind in [0, 1, 2, 3, 100, 1 << 12, (1 << 22) - 1] {
+            for syndrome in naks {
+                let nak = Body::Ack(AethRepr { syndrome, msn: 0 });
+                let bytes = v.frame(PEER, Opcode::Ack, acknowledged.offset(-behind), &nak, &[]);
+                v.refuse(&bytes, Discard::StalePsn);
+            }
+        }
+        assert_eq!(v.engine.qp_info(v.qp).unwrap().state, QpState::Rts);
+        let nak = Body::Ack(AethRepr { syndrome: Syndrome::RemoteAccess, msn: 0 });
+        let bytes = v.frame(PEER, Opcode::Ack, acknowledged.next(), &nak, &[]);
+        assert_eq!(v.hear(&bytes), Ok(Received::Nothing));
+        assert_eq!(v.engine.qp_info(v.qp).unwrap().state, QpState::Error);
+    });
+}
+
 /// A bitmap that reaches past what was sent acknowledges what was sent, and nothing else.
 //= SRX-002 test
 #[test]

@@ -1,6 +1,6 @@
 //! Knobs that touch the wire: ports, code points and the two bit orders sources disagree on.
 
-use crate::NackRepr;
+use crate::{NackRepr, Qpn};
 use core::fmt;
 
 /// How a switch marked a packet whose payload it cut.
@@ -144,6 +144,30 @@ impl DscpPlan {
     }
 }
 
+/// What stands in `spdcid` and `dpdcid` of SACKs and NACKs (open question 7). Nobody checks them on receipt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PdcidOrder {
+    /// The sender of this packet in `spdcid`, its receiver in `dpdcid`.
+    #[default]
+    SenderFirst,
+    /// The requester of the connection in `spdcid`, its responder in `dpdcid`, in packets of both directions.
+    RequesterFirst,
+}
+
+impl PdcidOrder {
+    /// `(spdcid, dpdcid)` of a SACK or NACK from the responder `own` to the requester `peer`. A probe, which the requester
+    /// sends, carries its own half first in both orders.
+    //= SETH-006
+    #[inline]
+    #[must_use]
+    pub const fn of_answer(self, own: Qpn, peer: Qpn) -> (u16, u16) {
+        match self {
+            Self::SenderFirst => (own.low16(), peer.low16()),
+            Self::RequesterFirst => (peer.low16(), own.low16()),
+        }
+    }
+}
+
 /// What both ends of a deployment must agree on to read each other's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WireConfig {
@@ -162,6 +186,8 @@ pub struct WireConfig {
     pub bth_se_bit: u8,
     /// `cc_type` of sent NACKs.
     pub neth_cc_type: u8,
+    /// Order of the context identifiers in sent SACKs and NACKs.
+    pub pdcid_order: PdcidOrder,
 }
 
 impl Default for WireConfig {
@@ -175,6 +201,7 @@ impl Default for WireConfig {
             ev_high_half_in_sport: false,
             bth_se_bit: crate::bth::SE_BIT,
             neth_cc_type: NackRepr::CC_TYPE,
+            pdcid_order: PdcidOrder::SenderFirst,
         }
     }
 }

@@ -78,7 +78,7 @@ mod template;
 pub use aeth::{AethRepr, Syndrome};
 pub use body::Body;
 pub use bth::BthRepr;
-pub use config::{DscpError, DscpPlan, Ecn, Trim, WireConfig};
+pub use config::{DscpError, DscpPlan, Ecn, PdcidOrder, Trim, WireConfig};
 pub use endpoint::{EndpointOp, EndpointRequestRepr, EndpointResponseRepr};
 pub use error::{FieldId, WireError};
 pub use ev::{EvError, EvField};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mrc_conform::control::PORT;
-use mrc_conform::{Fault, KNOBS, LACKS, Script, builtin, engine, load_tree, run as play};
+use mrc_conform::{Fault, KNOBS, Knobs, LACKS, Outcome, Script, builtin, engine, load_tree, run as play};
 use serde_json::json;
 
 use crate::conform::link::{Driver, Lines};
@@ -25,6 +25,8 @@ Examples:
   mrc conform --iface eth1 --serve                 be the target ...
   mrc conform --iface eth1 --peer 192.0.2.2        ... that another host tests, its control connection over TCP
   mrc conform --iface eth1 --setup nic.json        a target without one
+  mrc conform --iface eth1 --peer 192.0.2.2 --knob pdcid_order=requester
+                                                   a target that reads an open question the other way
 
 Exit codes: 0 every script passed or does not apply, 1 one failed or could not be played, 2 usage.")]
 pub struct Args {
@@ -37,6 +39,10 @@ pub struct Args {
     /// Set-up file of a target without control connection (docs/conformance.md)
     #[arg(long, requires = "iface")]
     setup: Option<PathBuf>,
+    /// The target has this knob at this value in every script, NAME=VALUE; a script that needs another value does not apply.
+    /// With --serve, the target's own. --list-knobs shows them all
+    #[arg(long)]
+    knob: Vec<String>,
     /// Only scripts with this requirement id, or with this text in their path
     #[arg(long)]
     filter: Vec<String>,
@@ -75,12 +81,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.list_knobs {
         for knob in KNOBS {
-            outln!("{:<22} {:>8}  {}", knob.name, knob.default, knob.doc);
+            outln!("{:<24} {:>8}  {:<5}  {}", knob.name, knob.default, knob.question, knob.doc);
         }
         for (name, meaning) in LACKS {
-            outln!("lacks {name:<16}           {meaning}");
+            outln!("lacks {name:<18}                  {meaning}");
         }
         return Ok(ExitCode::SUCCESS);
+    }
+    let mut fixed = Knobs::default();
+    for item in &args.knob {
+        fixed.read(item).map_err(anyhow::Error::msg).context("--knob")?;
     }
     if args.serve {
         let fault = args.fault.as_deref().map(|name| {
@@ -93,10 +103,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if args.iface.is_empty() {
             bail!("--serve needs --iface");
         }
-        serve(&Serve { interfaces: args.iface, driver, listen: args.listen, fault: fault.transpose()? })?;
+        serve(&Serve { interfaces: args.iface, driver, listen: args.listen, fault: fault.transpose()?, fixed })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let scripts = chosen(&args)?;
+    let mut scripts = chosen(&args)?;
     if scripts.is_empty() {
         match &args.scripts {
             Some(folder) if args.filter.is_empty() => bail!("no script (*.mrc) below {}", folder.display()),
@@ -109,18 +119,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             outln!("{line}");
         }
     };
-    if args.iface.is_empty() {
-        for script in &scripts {
-            let outcome = engine::with_virtual(&script.knobs, |target, facts| play(script, facts, target));
-            say(report.add(outcome.with_context(|| script.file.clone())?));
+    let mut tester = match args.iface.is_empty() {
+        true => None,
+        false => {
+            let door = door(&args)?;
+            Some(Tester::new(&args.iface, args.driver.unwrap_or(Driver::Raw), door, args.retries)?)
         }
-    } else {
-        let door = door(&args)?;
-        let driver = args.driver.unwrap_or(Driver::Raw);
-        let mut tester = Tester::new(&args.iface, driver, door, args.retries)?;
-        for script in &scripts {
-            say(report.add(tester.play(script)));
-        }
+    };
+    for script in &mut scripts {
+        let outcome = match (script.knobs.fix(&fixed), &mut tester) {
+            (Err(why), _) => Outcome::not_applicable(script, why),
+            (Ok(()), Some(tester)) => tester.play(script),
+            (Ok(()), None) => {
+                let played = engine::with_virtual(&script.knobs, |target, facts| play(script, facts, target));
+                played.with_context(|| script.file.clone())?
+            }
+        };
+        say(report.add(outcome));
     }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);

@@ -22,6 +22,8 @@ pub struct Serve {
     pub listen: String,
     /// Put in on purpose.
     pub fault: Option<Fault>,
+    /// Knobs that this target has at these values, whatever testers ask for.
+    pub fixed: Knobs,
 }
 
 /// Serves one tester after the other.
@@ -36,14 +38,14 @@ pub fn serve(what: &Serve) -> anyhow::Result<()> {
     loop {
         let (stream, tester) = listener.accept()?;
         let mut lines = Lines::new(stream)?;
-        if let Err(why) = converse(&mut ports, &mut lines, what.fault) {
+        if let Err(why) = converse(&mut ports, &mut lines, what) {
             log::info!("tester {tester}: {why:#}");
         }
     }
 }
 
 /// One tester: scripts until it leaves.
-fn converse(ports: &mut Vec<AnyPort>, lines: &mut Lines, fault: Option<Fault>) -> anyhow::Result<()> {
+fn converse(ports: &mut Vec<AnyPort>, lines: &mut Lines, what: &Serve) -> anyhow::Result<()> {
     lines.set_blocking(true)?;
     let mut next: Option<Request> = None;
     loop {
@@ -57,10 +59,14 @@ fn converse(ports: &mut Vec<AnyPort>, lines: &mut Lines, fault: Option<Fault>) -
                 }
             }
         };
-        let Request::Open { knobs, mut facts, slow } = request else {
+        let Request::Open { mut knobs, mut facts, slow } = request else {
             lines.write(&Reply::Refused("nothing is open; send `open` first".into()))?;
             continue;
         };
+        if let Err(why) = knobs.fix(&what.fixed) {
+            lines.write(&Reply::Refused(why))?;
+            continue;
+        }
         let planes = knobs.get("planes").max(1) as usize;
         if planes > ports.len() {
             lines.write(&Reply::Refused(format!("needs {planes} ports, this target has {}", ports.len())))?;
@@ -74,7 +80,8 @@ fn converse(ports: &mut Vec<AnyPort>, lines: &mut Lines, fault: Option<Fault>) -
         lines.set_blocking(false)?;
         let played = with_engine(&knobs, *facts, macs, |engine, facts| {
             lines.write(&Reply::Opened { facts: Box::new(facts.clone()), slow })?;
-            Session { engine, ports, lines, fault, slow, start: Instant::now(), done: VecDeque::new() }.run()
+            Session { engine, ports, lines, fault: what.fault, slow, start: Instant::now(), done: VecDeque::new() }
+                .run()
         });
         lines.set_blocking(true)?;
         match played {

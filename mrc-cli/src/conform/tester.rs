@@ -83,8 +83,7 @@ impl Tester {
             Err(Refusal::NotApplicable(reason)) => Verdict::NotApplicable { reason },
             Err(Refusal::Broken(reason)) => Verdict::Broken { reason },
         };
-        let (name, title) = (script.file.clone(), script.title.clone());
-        Outcome { script: name, title, requires: script.requires.clone(), verdict, notes: Vec::new() }
+        Outcome::of(script, verdict, Vec::new())
     }
 
     fn open(&mut self, script: &Script, slower: u32) -> Result<(Facts, u64), Refusal> {

@@ -574,8 +574,10 @@ impl Endpoint<'_> {
             _ => Err(Discard::Opcode),
         };
         if let Ok(requester::Verdict::Fail(cause)) = verdict {
-            let at_fault = if matches!(body, Body::Ack(_)) { Some(psn) } else { None };
-            self.fail_qp(now, qp, cause, at_fault);
+            // A NAK below what completed names no request; then the oldest one reports the cause.
+            let open = |slot: &Qp| psn.diff(slot.req.tack) > 0;
+            let names_request = matches!(body, Body::Ack(_)) && self.qps.get(qp as usize).is_some_and(open);
+            self.fail_qp(now, qp, cause, names_request.then_some(psn));
         } else {
             self.complete(qp);
         }

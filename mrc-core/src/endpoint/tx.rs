@@ -70,18 +70,20 @@ impl Endpoint<'_> {
                 self.stats.tx_sack += 1;
                 let rest = bth(Opcode::Sack, slot.rsp.window.cack(), answer.rtx && probe_id.is_none(), to)?;
                 let bits = part(self.rx_words, qp, self.limits.mpr * 2)?;
-                let sack = slot.rsp.sack(&answer, slot.qpn, slot.dest_qp, stamp(now), bits)?;
+                let contexts = self.cfg.wire.pdcid_order.of_answer(slot.qpn, slot.dest_qp);
+                let sack = slot.rsp.sack(&answer, contexts, stamp(now), bits)?;
                 sack.emit(rest.first_chunk_mut()?);
             }
             AnswerKind::Nack(reason) => {
                 self.stats.tx_nack += 1;
                 let rest = bth(Opcode::Nack, answer.psn, answer.rtx, to)?;
+                let (spdcid, dpdcid) = self.cfg.wire.pdcid_order.of_answer(slot.qpn, slot.dest_qp);
                 let nack = NackRepr {
                     reason,
                     vendor_info: 0,
                     entropy: answer.ev,
-                    spdcid: slot.qpn.value() as u16,
-                    dpdcid: slot.dest_qp.value() as u16,
+                    spdcid,
+                    dpdcid,
                     psn: answer.psn,
                     cc_type: self.cfg.wire.neth_cc_type,
                     timestamp: answer.reflected(stamp(now)),

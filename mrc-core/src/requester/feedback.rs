@@ -407,7 +407,9 @@ impl TxSide<'_, '_> {
             Syndrome::RemoteOperational => Some(ErrorCause::RemoteOperation),
             Syndrome::InvalidRequest | Syndrome::Other(_) => Some(ErrorCause::RemoteInvalidRequest),
         };
-        if !within {
+        //= CTL-003
+        let stale = fail.is_some() && psn.diff(self.req.tack) <= 0 && !self.cfg.stale_nak_fatal;
+        if !within || stale {
             return Err(Discard::StalePsn);
         }
         self.req.answered(now);

@@ -1,14 +1,20 @@
 //! The content of a SACK. Source: `transport.md` 4.3, `wire.md` 6.
 
-use mrc_wire::{Psn, Qpn, SackRepr};
+use mrc_wire::{Psn, SackRepr};
 
 use super::{Answer, AnswerKind, Responder, RxWord};
 
 impl Responder {
-    /// The SACK that `answer` asks for, as of now. `None` for other answers.
+    /// The SACK that `answer` asks for, as of now, with these `spdcid` and `dpdcid`. `None` for other answers.
     //= SACK-008, SACK-010, SETH-007, CCS-001, DMPR-001, PEN-001, PEN-002
     #[inline(always)]
-    pub(crate) fn sack(&mut self, answer: &Answer, own: Qpn, peer: Qpn, now: u16, bits: &[RxWord]) -> Option<SackRepr> {
+    pub(crate) fn sack(
+        &mut self,
+        answer: &Answer,
+        (spdcid, dpdcid): (u16, u16),
+        now: u16,
+        bits: &[RxWord],
+    ) -> Option<SackRepr> {
         let AnswerKind::Sack { verdict, probe_id } = answer.kind else { return None };
         let cack = self.window.cack();
         let base = self.next_base();
@@ -19,8 +25,8 @@ impl Responder {
             probe_answer: probe_id.is_some(),
             offset_or_probe: probe_id.unwrap_or(offset as u16),
             entropy: answer.ev,
-            spdcid: own.value() as u16,
-            dpdcid: peer.value() as u16,
+            spdcid,
+            dpdcid,
             cack,
             cc_type: 0,
             mpr: if self.dynamic_mpr { (self.window.range() >> 7).min(255) as u8 } else { 0 },
@@ -53,6 +59,7 @@ impl Responder {
 mod tests {
     use super::*;
     use crate::{config::RtrAttr, responder::Write};
+    use mrc_wire::Qpn;
     use std::vec::Vec;
 
     fn responder(cack: u32) -> Responder {
@@ -83,7 +90,7 @@ mod tests {
     fn final_sack(r: &mut Responder, bits: &[RxWord]) -> SackRepr {
         let kind = AnswerKind::Sack { verdict: mrc_wire::Verdict::None, probe_id: None };
         let answer = Answer { psn: r.window.max_rcv(), ev: mrc_wire::Ev(1), ..Answer::of(kind) };
-        r.sack(&answer, Qpn::new(1), Qpn::new(2), 0, bits).unwrap()
+        r.sack(&answer, (1, 2), 0, bits).unwrap()
     }
 
     //= SACK-008, RBYT-001, SETH-007 test

@@ -170,7 +170,7 @@ fn a_row_of_marks_on_one_path_condemns_it() {
 fn base(r: &mut Responder, bits: &[RxWord]) -> Psn {
     let kind = AnswerKind::Sack { verdict: Mark::None, probe_id: None };
     let answer = Answer { psn: r.window.cack(), ..Answer::of(kind) };
-    let sack = r.sack(&answer, Qpn::new(5), Qpn::new(6), 0, bits).unwrap();
+    let sack = r.sack(&answer, (5, 6), 0, bits).unwrap();
     sack.cack.offset(sack.sack_offset.into())
 }
 

@@ -385,6 +385,10 @@ impl Requester {
             return Err(Discard::Syndrome);
         }
         let seq = self.plausible(psn).ok_or(Discard::StalePsn)?;
+        // A refusal of what was acknowledged before is late or forged.
+        if !matches!(aeth.syndrome, Syndrome::Ack(_)) && seq <= self.tack {
+            return Err(Discard::StalePsn);
+        }
         self.last_heard = now;
         let cause = match aeth.syndrome {
             Syndrome::Ack(_) => None,
