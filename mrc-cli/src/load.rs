@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::selector::Paths;
 use crate::session::Session;
+use crate::silent::{Retired, SilentPath};
 
 /// Probes and switches that a run remembers; more are only counted.
 const REMEMBERED: usize = 1_000;
@@ -98,6 +99,8 @@ pub struct Run {
     pub switches: Vec<Switch>,
     /// Over time.
     pub samples: Vec<Sample>,
+    /// Paths that were retired and did not answer again before the end.
+    pub silent_paths: Vec<SilentPath>,
     /// Why it ended early.
     pub error: Option<String>,
 }
@@ -160,7 +163,7 @@ impl Load<'_> {
                 }
             }
             while let Some(event) = self.session.context.poll_event() {
-                book.note(&event, self.paths);
+                book.note(&event, self.paths, elapsed);
             }
             if self.session.cq.is_closed() {
                 bail!("the device's progress thread ended");
@@ -218,6 +221,7 @@ struct Book {
     /// First and last of the probes that followed each other, by QP number.
     probing: BTreeMap<u32, (f64, f64)>,
     calm_ms: f64,
+    retired: Retired,
 }
 
 impl Book {
@@ -235,18 +239,19 @@ impl Book {
             probes: Vec::new(),
             switches: Vec::new(),
             samples: Vec::new(),
+            silent_paths: Vec::new(),
             error: None,
         };
         let last = (0.0, 0, paths.sort(&start.paths));
         let calm_ms = 10.0 * base_rtt.as_secs_f64() * 1e3;
-        Self { run, start, last, probing: BTreeMap::new(), calm_ms }
+        Self { run, start, last, probing: BTreeMap::new(), calm_ms, retired: Retired::default() }
     }
 
     fn ms(&self, at: mrc_core::Instant) -> f64 {
         at.since(self.start.at) as f64 / 1e6
     }
 
-    fn note(&mut self, event: &DeviceEvent, paths: &Paths) {
+    fn note(&mut self, event: &DeviceEvent, paths: &Paths, elapsed: Duration) {
         match *event {
             DeviceEvent::Engine(Event::PathProbe { qp, path, rtt_ns, at }) => {
                 let ms = self.ms(at);
@@ -268,6 +273,9 @@ impl Book {
                     let (from, to) = (paths.name(from), paths.name(to));
                     self.run.switches.push(Switch { ms, from, to, after_probe_ms });
                 }
+            }
+            DeviceEvent::Engine(Event::Ev { qp, ref transition }) => {
+                self.retired.note(elapsed.as_secs_f64() * 1e3, qp, transition);
             }
             DeviceEvent::Link(ref text) => log::warn!("{text}"),
             _ => {}
@@ -307,6 +315,7 @@ impl Book {
             gbit_per_s: bytes as f64 * 8.0 / seconds / 1e9,
             retransmitted: stats.engine.retransmitted - self.start.engine.retransmitted,
             path_bytes: now.iter().zip(&then).map(|(now, then)| now - then).collect(),
+            silent_paths: self.retired.silent(paths),
             error,
             ..self.run
         }
@@ -399,7 +408,7 @@ mod tests {
         let mut book = Book::open("hopper", stats(100, 0), &paths, Duration::from_millis(1));
         // A probe long ago belongs to another trouble.
         for event in [probe(110), probe(150), probe(155), switch(0, 1, 158), switch(1, 0, 170)] {
-            book.note(&event, &paths);
+            book.note(&event, &paths, Duration::ZERO);
         }
         let seen: Vec<_> = book.run.switches.iter().map(|s| (s.ms, s.from.as_str(), s.after_probe_ms)).collect();
         assert_eq!(seen, [(58.0, "p0u0", Some(8.0)), (70.0, "p0u1", None)]);

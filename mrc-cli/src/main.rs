@@ -12,6 +12,7 @@ mod load;
 mod out;
 mod selector;
 mod session;
+mod silent;
 mod transfer;
 mod trial;
 

@@ -6,6 +6,7 @@ use mrc_core::CcProfileHandle;
 use mrc_core::path::{EvEntry, EvIndex, FlowBenderConfig, HopperConfig, Selector};
 use mrc_verbs_shim::QpAttr;
 use mrc_verbs_shim::host::{HostFile, HostPeer};
+use mrc_wire::{Ev, PortNum};
 
 /// How to choose paths.
 #[derive(Debug, Clone, clap::Args)]
@@ -124,6 +125,12 @@ impl Paths {
         self.entries.get(usize::from(index)).map_or_else(|| "?".to_owned(), HostFile::path_name)
     }
 
+    /// The name of the path with this port and EV; `?` for one that does not exist.
+    pub fn named(&self, port: PortNum, ev: Ev) -> String {
+        let entry = self.entries.iter().find(|entry| entry.port == port && entry.ev == ev);
+        entry.map_or_else(|| "?".to_owned(), HostFile::path_name)
+    }
+
     fn find(&self, name: &str) -> anyhow::Result<u16> {
         let index = self.entries.iter().position(|entry| HostFile::path_name(entry) == name);
         let index = index.with_context(|| format!("no path `{name}`: the paths are {}", self.names().join(" ")))?;
@@ -142,7 +149,6 @@ impl Paths {
 #[cfg(test)]
 mod tests {
     use mrc_core::path::compact_profile;
-    use mrc_wire::{Ev, PortNum};
 
     use super::*;
 

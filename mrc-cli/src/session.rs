@@ -125,7 +125,6 @@ impl Session {
     pub fn open(host: &HostFile, args: &DeviceArgs, qps: usize, bytes: usize) -> anyhow::Result<Self> {
         let mut config = host.device();
         config.attachment = args.mode.attachment();
-        config.required_mtu = u32::from(host.path_mtu()?) + 88 + 40;
         config.count_paths = args.count_paths;
         config.endpoint.events = config.endpoint.events.with(EventMask::PATH);
         config.limits.cc_profiles = CC_PROFILES;

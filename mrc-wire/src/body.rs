@@ -82,6 +82,9 @@ fn put<'a, const N: usize>(rest: &mut &'a mut [u8]) -> Option<&'a mut [u8; N]> {
 }
 
 impl Body {
+    /// Most bytes between BTH and the payload of a write: METH, TSETH, RETH and immediate.
+    pub const WRITE_HEADER_LEN_MAX: usize = MethRepr::LEN + TsethRepr::LEN + RethRepr::LEN + IMM_LEN;
+
     /// Bytes [`Body::emit`] writes.
     #[inline]
     #[must_use]

@@ -141,6 +141,11 @@ impl FrameTemplate {
     /// Most bytes before BTH: Ethernet, outer IPv6, SRH, IPv6, UDP.
     pub const HEADER_LEN_MAX: usize = ETH_LEN + IPV6_LEN + SRH_LEN + IPV6_LEN + UDP_LEN;
 
+    /// Most bytes of a write packet beside its payload that count against the MTU: everything from the outer IPv6 header with
+    /// SRH to the ICRC, timestamp and immediate included. A link needs an MTU of the path MTU plus this.
+    pub const OVERHEAD_MAX: usize =
+        Self::HEADER_LEN_MAX - ETH_LEN + BthRepr::LEN + Body::WRITE_HEADER_LEN_MAX + icrc::LEN;
+
     /// Builds the constant parts.
     ///
     /// Of an `encap` that fails [`Encap::check`] this remains: the family of the destination decides, a source of the

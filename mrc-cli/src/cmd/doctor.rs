@@ -9,8 +9,10 @@ use std::process::{Command, ExitCode};
 
 use crate::out::{out, outln};
 use mrc_afxdp::{Interface, probe};
-use mrc_verbs_shim::host::HostFile;
+use mrc_verbs_shim::host::{self, HostFile};
 use serde::Serialize;
+
+mod paths;
 
 /// Arguments of `mrc doctor`.
 #[derive(clap::Args)]
@@ -18,7 +20,7 @@ use serde::Serialize;
 Examples:
   mrc doctor                                this machine: rights, kernel, tools
   mrc doctor eth1 eth2                      and these interfaces
-  mrc doctor --config /etc/mrc/mrc.toml     and a device
+  mrc doctor --config /etc/mrc/mrc.toml     and a device: every destination it would send to, with a probe along each path
 
 Exit codes: 0 all that is required is there (warnings may remain), 1 something is missing, 2 usage.")]
 pub struct Args {
@@ -67,7 +69,7 @@ enum Status {
 struct Check {
     /// What was looked at: the machine, or an interface.
     subject: String,
-    name: &'static str,
+    name: String,
     status: Status,
     detail: String,
     cure: Option<String>,
@@ -106,8 +108,8 @@ impl fmt::Display for Report {
 }
 
 /// A check that passed, or that failed with `status` and a cure.
-fn check(subject: &str, name: &'static str, result: Result<String, (Status, String, impl Into<String>)>) -> Check {
-    let subject = subject.to_owned();
+fn check(subject: &str, name: impl Into<String>, result: Result<String, (Status, String, impl Into<String>)>) -> Check {
+    let (subject, name) = (subject.to_owned(), name.into());
     match result {
         Ok(detail) => Check { subject, name, status: Status::Ok, detail, cure: None },
         Err((status, detail, cure)) => Check { subject, name, status, detail, cure: Some(cure.into()) },
@@ -304,15 +306,6 @@ fn micro_sids() -> Result<String, (Status, String, &'static str)> {
         .map_err(|error| (Status::Fail, format!("no route with next-csid: {error}"), cure))
 }
 
-/// Bytes that MRC over SRv6 adds to the payload, at most, within the MTU; includes the SRH, immediate data and slack.
-const OVERHEAD_BYTES: u32 = 174;
-const PMTU_BYTES: [u32; 5] = [4096, 2048, 1024, 512, 256];
-
-/// The largest path MTU (payload bytes per packet) that fits an interface MTU.
-fn largest_pmtu(mtu: u32) -> Option<u32> {
-    PMTU_BYTES.into_iter().find(|pmtu| pmtu + OVERHEAD_BYTES <= mtu)
-}
-
 /// A configuration file and the interfaces it names, in the namespace it names.
 fn configuration(path: &Path) -> Vec<Check> {
     let subject = format!("configuration {}", path.display());
@@ -330,11 +323,16 @@ fn configuration(path: &Path) -> Vec<Check> {
         check(&subject, "peers", peers(&host)),
         check(&subject, "IPv4-mapped GID", ipv4_gid(&host)),
     ];
-    let look = || host.planes.iter().flat_map(|plane| plane_checks(&host, &plane.interface)).collect();
+    let look = || {
+        let mut checks: Vec<Check> =
+            host.planes.iter().flat_map(|plane| plane_checks(&host, &plane.interface)).collect();
+        checks.extend(paths::checks(&host));
+        checks
+    };
     match &host.namespace {
-        None => checks.extend::<Vec<_>>(look()),
+        None => checks.extend(look()),
         Some(name) => match mrc_lab::enter(name, look) {
-            Ok(found) => checks.extend::<Vec<_>>(found),
+            Ok(found) => checks.extend(found),
             Err(error) => {
                 let cure = "run as root; `ip netns list` shows the namespaces, `mrc lab up` makes those of the lab";
                 checks.push(check(&subject, "namespace", Err((Status::Fail, error.to_string(), cure))));
@@ -370,7 +368,7 @@ fn ipv4_gid(host: &HostFile) -> Result<String, (Status, String, &'static str)> {
 fn plane_checks(host: &HostFile, name: &str) -> Vec<Check> {
     let mut checks = interface(name);
     if let (Ok(found), Ok(pmtu)) = (Interface::by_name(name), host.path_mtu()) {
-        let need = u32::from(pmtu) + OVERHEAD_BYTES;
+        let need = host::required_mtu(pmtu);
         let result = if found.mtu >= need {
             Ok(format!("{pmtu} bytes of payload fit"))
         } else {
@@ -415,9 +413,9 @@ fn link(interface: &Interface) -> Result<String, (Status, String, String)> {
 
 fn mtu(interface: &Interface) -> Result<String, (Status, String, String)> {
     let (mtu, name) = (interface.mtu, &interface.name);
-    let need = PMTU_BYTES[0] + OVERHEAD_BYTES;
+    let need = host::required_mtu(4096);
     let cure = format!("`ip link set {name} mtu {need}` or more, on every interface of the path");
-    match largest_pmtu(mtu) {
+    match host::largest_path_mtu(mtu) {
         Some(4096) => Ok(format!("{mtu}: 4096 bytes of payload per packet")),
         Some(pmtu) => Err((Status::Warn, format!("{mtu}: at most {pmtu} bytes of payload per packet"), cure)),
         None => Err((Status::Fail, format!("{mtu}: too small for any packet"), cure)),
@@ -482,15 +480,6 @@ mod tests {
         assert_eq!(iproute2_version("ip utility, iproute2-6.1.0, libbpf 1.1.2"), Some((6, 1)));
         assert_eq!(iproute2_version("ip utility, iproute2-5.10.0, libbpf 0.3.0"), Some((5, 10)));
         assert!(iproute2_version("ip utility, iproute2-ss200127").is_none());
-    }
-
-    #[test]
-    fn the_payload_follows_from_the_mtu() {
-        assert_eq!(largest_pmtu(9000), Some(4096));
-        assert_eq!(largest_pmtu(4270), Some(4096));
-        assert_eq!(largest_pmtu(4269), Some(2048));
-        assert_eq!(largest_pmtu(1500), Some(1024));
-        assert_eq!(largest_pmtu(300), None);
     }
 
     #[test]

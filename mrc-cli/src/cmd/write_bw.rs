@@ -16,6 +16,7 @@ use crate::load::{Goal, Load, Run, Switch};
 use crate::out::outln;
 use crate::selector::{PathArgs, Paths, Tune};
 use crate::session::{DeviceArgs, Session, address};
+use crate::silent::{self, SilentPlane};
 
 /// Arguments of `mrc write-bw`.
 #[derive(clap::Args)]
@@ -95,6 +96,8 @@ struct Report {
     paths: Vec<String>,
     /// One per selector; none on the server.
     runs: Vec<Run>,
+    /// Planes on which nothing was sent, or nothing received; none on the server.
+    silent_planes: Vec<SilentPlane>,
     /// The congestion controller of each run at its end; none on the server.
     congestion: Vec<CcReport>,
     error: Option<String>,
@@ -215,6 +218,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     session
         .connect_with(&host, peer, mtu, false, &remotes, |qp, attr| tunes[qp / usize::from(args.qps)].apply(attr))?;
     control.barrier()?;
+    let before = session.context.stats()?.engine;
     let start = Instant::now();
     let runs = measure(args, &mut session, &remotes, &paths)?;
     control.done();
@@ -223,6 +227,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let stats = session.context.stats()?;
     let mut report = Report::new(&stats.engine, host.planes.len(), bytes, messages, start.elapsed(), error);
     (report.paths, report.runs) = (paths.names(), runs);
+    report.silent_planes = silent::planes(&before, &stats.engine, host.planes.len());
     for qp in session.qps.iter().step_by(args.qps.into()) {
         report.congestion.extend(qp.congestion()?.map(|info| CcReport::new(args.congestion.cc, &info)));
     }
@@ -323,6 +328,7 @@ impl Report {
             plane_bytes: engine.ports.iter().take(planes).map(|port| port.tx_bytes + port.rx_bytes).collect(),
             paths: Vec::new(),
             runs: Vec::new(),
+            silent_planes: Vec::new(),
             congestion: Vec::new(),
             error,
         }
@@ -355,6 +361,11 @@ impl Report {
         outln!("{verb} per plane: {}", planes.join(", "));
         for congestion in &self.congestion {
             outln!("congestion control: {congestion}");
+        }
+        for run in &self.runs {
+            for sentence in silent::sentences(&run.silent_paths, &self.silent_planes, &self.paths) {
+                eprintln!("mrc: {sentence}");
+            }
         }
         if let Some(error) = &self.error {
             eprintln!("mrc: {error}");

@@ -9,9 +9,10 @@ use std::time::Duration;
 use mrc_afxdp::device::{DeviceConfig, PlaneConfig};
 use mrc_core::path::{EvEntry, compact_profile};
 use mrc_core::{MAX_PORTS, PeerConfig, PlanePath, RetryConfig, Route};
-use mrc_wire::srv6::{CopyOp, EvTemplate, TemplateError};
-use mrc_wire::{DscpPlan, Ev, Ip, PortNum};
+use mrc_wire::{DscpPlan, Ev, FrameTemplate, Ip, PortNum};
 use serde::{Deserialize, Serialize};
+
+mod plan;
 
 /// Why a host file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -70,9 +71,6 @@ pub const CONFIG_VARIABLE: &str = "MRC_CONFIG";
 /// Where the configuration file is when nothing names it.
 pub const CONFIG_PATH: &str = "/etc/mrc/mrc.toml";
 
-/// EV bits: plane in [11:8], T0 uplink in [7:0].
-const PLANE_LSB: u8 = 8;
-
 /// One plane of a host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,6 +85,13 @@ pub struct HostPlane {
     pub next_hop: String,
 }
 
+impl HostPlane {
+    /// The MAC address that [`Self::next_hop`] spells; `None` when it is malformed.
+    pub fn next_hop_mac(&self) -> Option<[u8; 6]> {
+        parse_mac(&self.next_hop)
+    }
+}
+
 /// One peer of a host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,9 +103,10 @@ pub struct HostPeer {
     /// Address in the host network, which the IPv4-mapped GID carries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4: Option<Ipv4Addr>,
-    /// Micro-SIDs of plane 0, uplink 0, first hop first: own T0, T1, peer's T0, peer; or T0, peer under one T0.
+    /// Block and micro-SIDs of plane 0, uplink 0, first hop first: own T0, T1, peer's T0, peer; T0, peer under one T0; the
+    /// peer alone on a direct link. `host/plan.rs` has the rule.
     pub template: Ipv6Addr,
-    /// T0 uplinks (T1 switches per plane) that lead there; 0 when both hosts share a T0.
+    /// T0 uplinks (T1 switches per plane) that lead there; 0 when both hosts share a T0 or a link.
     pub uplinks: u16,
 }
 
@@ -275,7 +281,7 @@ impl HostFile {
                 return Err(wrong("pmtu", why));
             }
         } else if self.largest_path_mtu().is_none() {
-            return Err(wrong("mtu", format!("{} is too small: at least {} is needed", self.mtu, 256 + OVERHEAD)));
+            return Err(wrong("mtu", format!("{} is too small: at least {} is needed", self.mtu, required_mtu(256))));
         }
         if let Some(dscp) = &self.dscp {
             dscp.plan().check().map_err(|error| Wrong {
@@ -303,7 +309,7 @@ impl HostFile {
         }
         for (index, plane) in self.planes.iter().enumerate() {
             let wrong = |key, why| Wrong { table: "planes", index, key, why };
-            if parse_mac(&plane.next_hop).is_none() {
+            if plane.next_hop_mac().is_none() {
                 let why = format!("`{}` is no MAC address: six hexadecimal bytes with colons", plane.next_hop);
                 return Err(wrong("next_hop", why));
             }
@@ -311,16 +317,14 @@ impl HostFile {
                 let why = format!("`{}` carries another plane already: each plane has its own", plane.interface);
                 return Err(wrong("interface", why));
             }
+            plan::check_sid(&self.planes, index).map_err(|why| wrong("sid", why))?;
         }
         for (index, peer) in self.peers.iter().enumerate() {
             let wrong = |key, why| Wrong { table: "peers", index, key, why };
             if self.peers.iter().take(index).any(|other| other.gid == peer.gid) {
                 return Err(wrong("gid", format!("{} names another peer already", peer.gid)));
             }
-            template(peer).map_err(|error| wrong("template", error.to_string()))?;
-            if peer.uplinks > 256 {
-                return Err(wrong("uplinks", format!("{}: at most 256, an EV has 8 bits for them", peer.uplinks)));
-            }
+            plan::check_peer(peer, &self.planes).map_err(|(key, why)| wrong(key, why))?;
         }
         Ok(())
     }
@@ -349,6 +353,7 @@ impl HostFile {
         });
         let mut config = DeviceConfig::new(&self.name, planes.collect(), self.gid.octets());
         config.endpoint.wire.dscp = self.dscp.unwrap_or_default().plan();
+        config.required_mtu = self.path_mtu().map_or(0, required_mtu);
         if let Some(delay) = self.answer_delay_us {
             config.answer_delay = Duration::from_micros(delay.into());
         }
@@ -363,7 +368,8 @@ impl HostFile {
         let mut planes = [None; MAX_PORTS];
         for (slot, plane) in planes.iter_mut().zip(&self.planes) {
             *slot = Some(PlanePath {
-                next_hop: parse_mac(&plane.next_hop)
+                next_hop: plane
+                    .next_hop_mac()
                     .ok_or_else(|| self.refuse(format!("`{}` is no MAC address", plane.next_hop)))?,
                 outer_src: Some(plane.addr.octets()),
             });
@@ -373,7 +379,7 @@ impl HostFile {
             remote: Ip::V6(peer.gid.octets()),
             planes,
             route: Route::Srv6(
-                template(peer).map_err(|error| self.refuse(format!("route to {}: {error}", peer.name)))?,
+                plan::template(peer).map_err(|error| self.refuse(format!("route to {}: {error}", peer.name)))?,
             ),
             hop_limit: 64,
         })
@@ -388,14 +394,30 @@ impl HostFile {
         let uplinks = peer.uplinks.max(1);
         let blank = EvEntry::new(Ev(0), PortNum::from_plane(0));
         let mut entries = vec![blank; usize::from(planes) * usize::from(uplinks)];
-        compact_profile(&mut entries, planes, uplinks, PLANE_LSB)
+        compact_profile(&mut entries, planes, uplinks, plan::PLANE_LSB)
             .map_err(|error| self.refuse(format!("paths to {}: {error}", peer.name)))?;
         Ok(entries)
     }
 
     /// Name of a path of [`Self::paths_to`] for people: `p1u2` is plane 1, uplink 2 of the own T0.
     pub fn path_name(entry: &EvEntry) -> String {
-        format!("p{}u{}", entry.port.plane(), entry.ev.0 & ((1 << PLANE_LSB) - 1))
+        format!("p{}u{}", entry.port.plane(), entry.ev.0 & ((1 << plan::PLANE_LSB) - 1))
+    }
+
+    /// The outer destination of packets to `peer` on a path of [`Self::paths_to`].
+    ///
+    /// # Errors
+    /// The template is malformed.
+    pub fn destination(&self, peer: &HostPeer, path: &EvEntry) -> Result<Ipv6Addr, HostError> {
+        let template = plan::template(peer).map_err(|error| self.refuse(format!("route to {}: {error}", peer.name)))?;
+        Ok(template.apply(path.ev).into())
+    }
+
+    /// The outer destination that takes a packet along a path as far as the last switch before `peer` and the same way back
+    /// to this host. `None` where no switch is on the path, or more than six micro-SIDs would be needed.
+    pub fn return_destination(&self, peer: &HostPeer, path: &EvEntry) -> Option<Ipv6Addr> {
+        let there = self.destination(peer, path).ok()?;
+        plan::and_back(there, self.planes.get(usize::from(path.port.plane()))?.sid)
     }
 
     /// Payload bytes of a full packet: what the file says, else the largest whose frames fit the interface.
@@ -403,13 +425,13 @@ impl HostFile {
     /// # Errors
     /// Not even 256 bytes fit.
     pub fn path_mtu(&self) -> Result<u16, HostError> {
-        self.pmtu
-            .or_else(|| self.largest_path_mtu())
-            .ok_or_else(|| self.refuse(format!("an MTU of {} is too small: at least 384 is needed", self.mtu)))
+        self.pmtu.or_else(|| self.largest_path_mtu()).ok_or_else(|| {
+            self.refuse(format!("an MTU of {} is too small: at least {} is needed", self.mtu, required_mtu(256)))
+        })
     }
 
     fn largest_path_mtu(&self) -> Option<u16> {
-        PATH_MTUS.into_iter().find(|&payload| u32::from(payload) + OVERHEAD <= self.mtu)
+        largest_path_mtu(self.mtu)
     }
 
     /// Timer and retries. By default the timer is longer than a busy machine takes to run the other side's threads: what
@@ -453,11 +475,18 @@ impl HostFile {
 /// Payload bytes of a full packet, as verbs name them.
 const PATH_MTUS: [u16; 5] = [4096, 2048, 1024, 512, 256];
 
+/// The interface MTU that packets of `path_mtu` payload bytes need, in bytes, whatever headers they carry.
+pub const fn required_mtu(path_mtu: u16) -> u32 {
+    path_mtu as u32 + FrameTemplate::OVERHEAD_MAX as u32
+}
+
+/// The largest path MTU whose packets fit an interface MTU.
+pub fn largest_path_mtu(mtu: u32) -> Option<u16> {
+    PATH_MTUS.into_iter().find(|&payload| required_mtu(payload) <= mtu)
+}
+
 /// Longest wait of an answer: below the round trips that loaded software queues make.
 const LONGEST_ANSWER_DELAY_US: u16 = 200;
-
-/// Headers beside the payload: 88 bytes from IPv6 to ICRC, 40 of the outer IPv6 header.
-const OVERHEAD: u32 = 88 + 40;
 
 /// What is wrong in a file that parses, and where: key `key` of table number `index` of the name `table`.
 struct Wrong {
@@ -497,16 +526,6 @@ fn link_local(gid: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::new(0xfe80, 0, 0, 0, a, b, c, d)
 }
 
-/// The algorithmic mapping: the plane goes into every micro-SID, the uplink into the T1's.
-fn template(peer: &HostPeer) -> Result<EvTemplate, TemplateError> {
-    let plane = |usid: u8| CopyOp { ev_lsb: PLANE_LSB, width: 4, dst_msb_offset: 32 + 16 * usid + 4 };
-    let uplink = CopyOp { ev_lsb: 0, width: 8, dst_msb_offset: 32 + 16 + 8 };
-    let far = [plane(0), plane(1), plane(2), plane(3), uplink];
-    let near = [plane(0), plane(1)];
-    let ops: &[CopyOp] = if peer.uplinks == 0 { &near } else { &far };
-    EvTemplate::new(peer.template.octets(), ops)
-}
-
 fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     let mut parts = text.split(':');
@@ -521,24 +540,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_template_puts_plane_and_uplink_where_the_switches_look() {
-        let peer = HostPeer {
-            name: "hB".into(),
-            gid: Ipv6Addr::LOCALHOST,
-            ipv4: None,
-            template: "fcbb:bb00:1000:2000:1001:3001::".parse().unwrap(),
-            uplinks: 4,
-        };
-        let dst = Ipv6Addr::from(template(&peer).unwrap().apply(Ev(0x103)));
-        assert_eq!(dst.to_string(), "fcbb:bb00:1100:2103:1101:3101::");
-    }
-
-    #[test]
     fn macs_are_checked() {
         assert_eq!(parse_mac("02:00:00:00:00:0a"), Some([2, 0, 0, 0, 0, 10]));
         for bad in ["", "02:00", "02:00:00:00:00:0a:01", "zz:00:00:00:00:00"] {
             assert_eq!(parse_mac(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn the_payload_follows_from_the_mtu() {
+        assert_eq!(required_mtu(4096), 4252);
+        assert_eq!(largest_path_mtu(9000), Some(4096));
+        assert_eq!(largest_path_mtu(4252), Some(4096));
+        assert_eq!(largest_path_mtu(4251), Some(2048));
+        assert_eq!(largest_path_mtu(1500), Some(1024));
+        assert_eq!(largest_path_mtu(300), None);
     }
 
     const FILE: &str = r#"# comment
@@ -602,7 +618,7 @@ uplinks = 4
         for (from, to, want) in [
             ("mtu = 9000", "mtu = \"9000\"", "mrc.toml, line 5, `mtu`: invalid type"),
             ("mtu = 9000", "mtu = 9000\npmtu = 1500", "mrc.toml, line 6, `pmtu`: 1500 with an MTU of 9000: choose 256"),
-            ("mtu = 9000", "mtu = 300", "mrc.toml, line 5, `mtu`: 300 is too small: at least 384"),
+            ("mtu = 9000", "mtu = 300", "mrc.toml, line 5, `mtu`: 300 is too small: at least 412"),
             (
                 "mtu = 9000",
                 "mtu = 9000\nanswer_delay_us = 300",

@@ -1,0 +1,202 @@
+//! Every path of a configuration: the destination that the engine computes, and a probe along it.
+//!
+//! A probe is an SRv6 packet without content that the switches send to the last one before the peer and back the same way,
+//! so that it arrives here again. It needs no program on the peer, and says nothing about the link between the last switch
+//! and the peer: `mrc write-bw` does.
+
+use std::net::Ipv6Addr;
+use std::time::{Duration, Instant};
+
+use mrc_afxdp::{Interface, PacketFilter, Port as _, RawConfig, RawPort, RxFrame, Sid};
+use mrc_core::path::EvEntry;
+use mrc_verbs_shim::host::{HostFile, HostPeer};
+
+use super::{Check, Status, check};
+
+/// How long a probe may take, and how often one that is lost is sent anew.
+const PATIENCE: Duration = Duration::from_millis(100);
+const TRIES: usize = 3;
+
+/// Marks our probes: the first bytes behind the inner header.
+const MARK: [u8; 8] = *b"mrcprobe";
+
+const ETHERNET: usize = 14;
+const IPV6: usize = 40;
+const PROBE: usize = ETHERNET + 2 * IPV6 + 16;
+const NO_NEXT_HEADER: u8 = 59;
+const IPV6_INSIDE: u8 = 41;
+
+/// What is known of a path.
+#[derive(Debug, Clone, PartialEq)]
+enum Outcome {
+    Back(Duration),
+    Silent,
+    NotProbed(String),
+}
+
+/// One path to a peer.
+struct Path {
+    entry: EvEntry,
+    destination: Ipv6Addr,
+    back: Option<Ipv6Addr>,
+    outcome: Outcome,
+}
+
+/// Every path of `host`, called in the namespace of its interfaces.
+pub(super) fn checks(host: &HostFile) -> Vec<Check> {
+    let mut ports: Vec<Result<RawPort, String>> = (0..host.planes.len()).map(|plane| open(host, plane)).collect();
+    host.peers.iter().flat_map(|peer| peer_checks(host, peer, &mut ports)).collect()
+}
+
+fn open(host: &HostFile, plane: usize) -> Result<RawPort, String> {
+    let plane = &host.planes[plane];
+    let interface = Interface::by_name(&plane.interface).map_err(|error| format!("{}: {error}", plane.interface))?;
+    if !interface.carrier {
+        return Err(format!("{} is down or has no carrier", plane.interface));
+    }
+    if interface.xdp.is_some() {
+        return Err(format!("a program holds {} and would take the probe", plane.interface));
+    }
+    let filter = PacketFilter { sids: vec![Sid::exact(plane.sid)], udp_ports: Vec::new() };
+    RawPort::open(&plane.interface, &RawConfig { filter, ..RawConfig::default() }).map_err(|error| error.to_string())
+}
+
+fn peer_checks(host: &HostFile, peer: &HostPeer, ports: &mut [Result<RawPort, String>]) -> Vec<Check> {
+    let subject = format!("paths to {}", peer.name);
+    let paths = host.paths_to(peer).and_then(|entries| {
+        entries.into_iter().map(|entry| Ok((entry, host.destination(peer, &entry)?))).collect::<Result<Vec<_>, _>>()
+    });
+    let paths = match paths {
+        Ok(paths) => paths,
+        Err(error) => {
+            return vec![check(
+                &subject,
+                "destinations",
+                Err((Status::Fail, error.to_string(), "correct the peer's `template`")),
+            )];
+        }
+    };
+    let mut paths: Vec<Path> = paths
+        .into_iter()
+        .map(|(entry, destination)| {
+            let back = host.return_destination(peer, &entry);
+            let outcome = match (&ports[usize::from(entry.port.plane())], back) {
+                (Err(why), _) => Outcome::NotProbed(why.clone()),
+                (_, None) => Outcome::NotProbed("no switch on the path sends a probe back".into()),
+                _ => Outcome::Silent,
+            };
+            Path { entry, destination, back, outcome }
+        })
+        .collect();
+    for _ in 0..TRIES {
+        probe(host, &mut paths, ports);
+    }
+    paths.iter().map(|path| path.check(&subject)).collect()
+}
+
+impl Path {
+    fn check(&self, subject: &str) -> Check {
+        let name = HostFile::path_name(&self.entry);
+        let to = self.destination;
+        let result = match &self.outcome {
+            Outcome::Back(after) => {
+                Ok(format!("{to} forwarded by every switch, probe back after {} us", after.as_micros()))
+            }
+            Outcome::NotProbed(why) if self.back.is_none() => Ok(format!("{to} not probed: {why}")),
+            Outcome::NotProbed(why) => Err((
+                Status::Warn,
+                format!("{to} not probed: {why}"),
+                "see the interface above; probing needs CAP_NET_RAW",
+            )),
+            Outcome::Silent => Err((
+                Status::Fail,
+                format!("{to} no probe came back"),
+                "a link of this path is down, or a switch has none of these micro-SIDs: compare `template`, `uplinks` and \
+                 `next_hop` with the switches (docs/verbs.md, \"Address plan\")",
+            )),
+        };
+        check(subject, name, result)
+    }
+}
+
+/// Sends a probe on every path without an outcome and collects what comes back.
+fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, String>]) {
+    let start = Instant::now();
+    let mut awaited = 0;
+    for (index, path) in paths.iter().enumerate().filter(|(_, path)| path.outcome == Outcome::Silent) {
+        let plane = usize::from(path.entry.port.plane());
+        let (Some(Ok(port)), Some(back)) = (ports.get_mut(plane), path.back) else { continue };
+        let Some(next_hop) = host.peer_config(&host.peers[0]).ok().and_then(|peer| peer.planes[plane]) else {
+            continue;
+        };
+        let frame = frame(port.mac(), next_hop.next_hop, host.planes[plane].addr, back, host.gid, index as u32);
+        if port.tx_free() == 0 {
+            let _ = port.flush();
+        }
+        if let Some(mut slot) = port.tx_slot() {
+            slot.buffer()[..PROBE].copy_from_slice(&frame);
+            slot.commit(PROBE);
+            awaited += 1;
+        }
+    }
+    for port in ports.iter_mut().flatten() {
+        let _ = port.flush();
+    }
+    while awaited > 0 && start.elapsed() < PATIENCE {
+        for port in ports.iter_mut().flatten() {
+            while let Some(frame) = port.rx_next(64) {
+                let path = index_of(frame).and_then(|index| paths.get_mut(index as usize));
+                if let Some(path) = path.filter(|path| path.outcome == Outcome::Silent) {
+                    path.outcome = Outcome::Back(start.elapsed());
+                    awaited -= 1;
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+fn frame(own: [u8; 6], next_hop: [u8; 6], source: Ipv6Addr, to: Ipv6Addr, gid: Ipv6Addr, index: u32) -> [u8; PROBE] {
+    let mut frame = [0; PROBE];
+    frame[..6].copy_from_slice(&next_hop);
+    frame[6..12].copy_from_slice(&own);
+    frame[12..ETHERNET].copy_from_slice(&[0x86, 0xdd]);
+    let mut header = |at: usize, next: u8, source: Ipv6Addr, to: Ipv6Addr| {
+        frame[at] = 0x60;
+        frame[at + 4..at + 6].copy_from_slice(&((PROBE - at - IPV6) as u16).to_be_bytes());
+        frame[at + 6..at + 8].copy_from_slice(&[next, 64]);
+        frame[at + 8..at + 24].copy_from_slice(&source.octets());
+        frame[at + 24..at + IPV6].copy_from_slice(&to.octets());
+    };
+    header(ETHERNET, IPV6_INSIDE, source, to);
+    header(ETHERNET + IPV6, NO_NEXT_HEADER, gid, gid);
+    frame[PROBE - 16..PROBE - 8].copy_from_slice(&MARK);
+    frame[PROBE - 8..PROBE - 4].copy_from_slice(&std::process::id().to_be_bytes());
+    frame[PROBE - 4..].copy_from_slice(&index.to_be_bytes());
+    frame
+}
+
+/// The number in a probe of this process.
+fn index_of(frame: RxFrame<'_>) -> Option<u32> {
+    let probe = frame.contiguous()?.get(PROBE - 16..PROBE)?;
+    let number = |at: usize| Some(u32::from_be_bytes(probe.get(at..at + 4)?.try_into().ok()?));
+    (probe.starts_with(&MARK) && number(8)? == std::process::id()).then_some(number(12)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_an_ipv6_packet_in_another_and_says_which_path_it_took() {
+        let to: Ipv6Addr = "fcbb:bb00:1000:3000::".parse().unwrap();
+        let frame = frame([2; 6], [4; 6], Ipv6Addr::LOCALHOST, to, Ipv6Addr::LOCALHOST, 7);
+        assert_eq!((&frame[..6], &frame[6..12]), (&[4; 6][..], &[2; 6][..]));
+        assert_eq!((frame[14], frame[20], &frame[38..54]), (0x60, 41, &to.octets()[..]));
+        assert_eq!(u16::from_be_bytes([frame[18], frame[19]]), 56);
+        assert_eq!((frame[54], frame[60]), (0x60, 59));
+        assert_eq!(index_of(RxFrame::from_slice(&frame)), Some(7));
+        assert_eq!(index_of(RxFrame::from_slice(&frame[..100])), None);
+        assert_eq!(index_of(RxFrame::from_slice(&[0; PROBE])), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! Paths and planes that a run sent on and nothing came back from: a host file that does not fit the fabric, a cut link.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mrc_core::path::{EvState, Transition};
+use mrc_core::{PortStats, Stats};
+use mrc_wire::{Ev, PortNum, Qpn};
+use serde::Serialize;
+
+use crate::selector::Paths;
+
+/// A path without an acknowledgement from some time on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SilentPath {
+    /// Name.
+    pub path: String,
+    /// When the first queue pair retired it, since the beginning of the run.
+    pub since_ms: f64,
+}
+
+/// A plane on which nothing was sent, or nothing received.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SilentPlane {
+    /// Number.
+    pub plane: usize,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames received.
+    pub received: u64,
+}
+
+/// Which paths are retired, as events tell.
+#[derive(Debug, Default)]
+pub struct Retired {
+    /// By port and EV: when, and for which queue pairs it still is.
+    paths: BTreeMap<(u8, u32), (f64, BTreeSet<u32>)>,
+}
+
+impl Retired {
+    /// Takes an EV event of a queue pair into account.
+    pub fn note(&mut self, ms: f64, qp: Qpn, transition: &Transition) {
+        let key = (transition.port.plane(), transition.ev.0);
+        if transition.to == EvState::AssumedBad {
+            self.paths.entry(key).or_insert((ms, BTreeSet::new())).1.insert(qp.value());
+        } else if transition.from == EvState::AssumedBad {
+            // One packet that was answered is enough: the path is there.
+            self.paths.remove(&key);
+        }
+    }
+
+    /// Those that nobody restored.
+    pub fn silent(&self, paths: &Paths) -> Vec<SilentPath> {
+        let named = |(&(plane, ev), (since_ms, _)): (&(u8, u32), &(f64, BTreeSet<u32>))| SilentPath {
+            path: paths.named(PortNum::from_plane(plane), Ev(ev)),
+            since_ms: *since_ms,
+        };
+        self.paths.iter().map(named).collect()
+    }
+}
+
+/// The planes of a run that carried data on others, by the counters before and after it.
+pub fn planes(before: &Stats, after: &Stats, planes: usize) -> Vec<SilentPlane> {
+    let change = |(plane, (before, after)): (usize, (&PortStats, &PortStats))| SilentPlane {
+        plane,
+        sent: after.tx_packets - before.tx_packets,
+        received: after.rx_packets - before.rx_packets,
+    };
+    let all = before.ports.iter().zip(&after.ports).take(planes).enumerate().map(change);
+    all.filter(|plane| plane.sent == 0 || plane.received == 0).collect()
+}
+
+/// What an operator should know, a sentence each.
+pub fn sentences(paths: &[SilentPath], planes: &[SilentPlane], all: &[String]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for plane in planes {
+        sentences.push(match plane {
+            SilentPlane { plane, sent: 0, .. } => {
+                format!(
+                    "plane {plane}: nothing was sent; its port, or the peer's, is down (`mrc doctor` tells of ours)"
+                )
+            }
+            SilentPlane { plane, sent, .. } => format!("plane {plane}: {sent} packets sent, nothing came back"),
+        });
+    }
+    let Some(first) = paths.iter().map(|path| path.since_ms).min_by(f64::total_cmp) else { return sentences };
+    let names: Vec<&str> = paths.iter().map(|path| path.path.as_str()).collect();
+    let few = names.iter().take(8).copied().collect::<Vec<_>>().join(" ");
+    let more = if names.len() > 8 { format!(" and {} more", names.len() - 8) } else { String::new() };
+    sentences.push(format!(
+        "{} of {} paths did not answer since {:.1} s: {few}{more}; `mrc doctor --config FILE` prints and probes the \
+         destination of each",
+        names.len(),
+        all.len(),
+        first / 1e3,
+    ));
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use mrc_core::path::{EvEntry, EvIndex, compact_profile};
+
+    use super::*;
+
+    fn to(plane: u8, ev: u32, from: EvState, to: EvState) -> Transition {
+        Transition { index: EvIndex(0), ev: Ev(ev), port: PortNum::from_plane(plane), from, to }
+    }
+
+    #[test]
+    fn a_path_is_silent_until_somebody_restores_it() {
+        let mut entries = vec![EvEntry::new(Ev(0), PortNum::from_plane(0)); 4];
+        compact_profile(&mut entries, 2, 2, 8).unwrap();
+        let paths = Paths::new(entries);
+        let mut retired = Retired::default();
+        let (good, bad) = (EvState::Good, EvState::AssumedBad);
+        retired.note(3.0, Qpn::new(5), &to(1, 0x100, good, bad));
+        retired.note(4.0, Qpn::new(6), &to(1, 0x100, good, bad));
+        retired.note(5.0, Qpn::new(5), &to(0, 0x001, good, bad));
+        retired.note(9.0, Qpn::new(5), &to(0, 0x001, bad, EvState::Skip));
+        retired.note(9.0, Qpn::new(5), &to(0, 0x000, good, EvState::Skip));
+        let silent = retired.silent(&paths);
+        assert_eq!(silent, [SilentPath { path: "p1u0".into(), since_ms: 3.0 }]);
+        let mut after = Stats::default();
+        (after.ports[0].tx_packets, after.ports[0].rx_packets, after.ports[1].tx_packets) = (9, 9, 7);
+        let planes = planes(&Stats::default(), &after, 3);
+        assert_eq!(planes.iter().map(|plane| (plane.plane, plane.sent)).collect::<Vec<_>>(), [(1, 7), (2, 0)]);
+        let text = sentences(&silent, &planes, &paths.names()).join("\n");
+        for want in
+            ["plane 1: 7 packets sent", "plane 2: nothing was sent", "1 of 4 paths did not answer since 0.0 s: p1u0"]
+        {
+            assert!(text.contains(want), "{text}");
+        }
+        assert!(sentences(&[], &[], &[]).is_empty());
+    }
+}
