@@ -15,7 +15,7 @@ use crate::abi::{IbvContext, IbvContextOps, IbvDevice, IbvPd, IbvQp, IbvRecvWr, 
 use crate::engine::Engine;
 use crate::events::{AsyncEvent, Waitable};
 use crate::object::{self, Kind, Object};
-use crate::{cq, qp, query, work};
+use crate::{cq, logger, qp, query, work};
 
 /// The one device of a configured host. Never freed: programs keep pointers to it after they freed the list.
 struct Known {
@@ -29,7 +29,7 @@ unsafe impl Send for Known {}
 unsafe impl Sync for Known {}
 
 static KNOWN: LazyLock<Option<Known>> = LazyLock::new(|| {
-    object::start_log();
+    logger::start();
     match HostFile::configured() {
         Ok(host) => Some(Known { device: Box::new(UnsafeCell::new(describe(&host))), host }),
         Err(error @ HostError::None { .. }) => {

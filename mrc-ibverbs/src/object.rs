@@ -1,12 +1,11 @@
 //! Handles: every object given to the application is in a table until it is destroyed, so that a null, foreign or stale
-//! pointer is EINVAL on the control path and not a crash. Also `errno` and the log.
+//! pointer is EINVAL on the control path and not a crash. Also `errno`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use core::ffi::c_int;
 
-use log::{LevelFilter, Log, Metadata, Record};
 use parking_lot::Mutex;
 
 /// What a handle is.
@@ -106,30 +105,6 @@ pub(crate) fn minus_one(result: Result<(), c_int>) -> c_int {
             -1
         }
     }
-}
-
-/// Writes the program's mistakes and the network's to standard error. `MRC_LOG` chooses how much.
-struct Stderr;
-
-impl Log for Stderr {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-    fn log(&self, record: &Record<'_>) {
-        eprintln!("libibverbs (mrc): {}", record.args());
-    }
-    fn flush(&self) {}
-}
-
-/// Starts the log, once; the level is off, error, warn (the default), info, debug or trace.
-pub(crate) fn start_log() {
-    static STARTED: std::sync::Once = std::sync::Once::new();
-    STARTED.call_once(|| {
-        let level = std::env::var("MRC_LOG").ok().and_then(|text| text.parse().ok()).unwrap_or(LevelFilter::Warn);
-        if log::set_logger(&Stderr).is_ok() {
-            log::set_max_level(level);
-        }
-    });
 }
 
 /// Refuses an operation that MRC does not have; the first time it says why.

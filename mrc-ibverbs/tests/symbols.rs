@@ -182,3 +182,39 @@ fn the_library_survives_dlclose_and_fork() {
     let output = start(&directory, CONFIG);
     assert!(output.status.success(), "{:?} {}", output.status, String::from_utf8_lossy(&output.stderr));
 }
+
+/// Runs a program that makes the library complain, over this standard error; whether it ended well within a minute.
+fn survives(directory: &Path, stderr: std::io::PipeWriter) -> bool {
+    let mut command = Command::new(directory.join("program"));
+    command.env("LD_LIBRARY_PATH", directory).env("MRC_CONFIG", "/nonexistent");
+    let mut child = command.stderr(stderr).spawn().unwrap();
+    for _ in 0..600 {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.success();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    false
+}
+
+#[test]
+fn a_program_survives_a_standard_error_that_fails_or_blocks() {
+    use std::io::Write as _;
+    let source = r#"
+        #include <infiniband/verbs.h>
+        int main(void) {
+            int count = 0;
+            return !ibv_get_device_list(&count) || count != 0;
+        }"#;
+    let Some(directory) = compile("stderr", source) else { return };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert!(survives(&directory, writer), "a pipe without a reader");
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // A pipe that has not been resized holds 64 KiB.
+    writer.write_all(&[b'x'; 1 << 16]).unwrap();
+    assert!(survives(&directory, writer), "a full pipe that nobody reads");
+    drop(reader);
+}

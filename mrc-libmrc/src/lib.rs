@@ -8,6 +8,9 @@
 #![allow(missing_docs, reason = "mrc.h and mrc_ctl.h say what each function does")]
 #![allow(clippy::missing_safety_doc, reason = "the signatures are C's; the headers say what callers owe")]
 
+#[path = "../../mrc-ibverbs/src/stderr.rs"]
+mod stderr;
+
 use std::ffi::CStr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -32,8 +35,8 @@ fn find(slot: &AtomicPtr<c_void>, name: &CStr) -> P {
     if found.is_null() {
         static SAID: Once = Once::new();
         SAID.call_once(|| {
-            eprintln!(
-                "lib_mrc: the libibverbs.so.1 of this process has no MRC: start the program with `mrc verbs-run`"
+            stderr::say(
+                "lib_mrc: the libibverbs.so.1 of this process has no MRC: start the program with `mrc verbs-run`",
             );
         });
         // SAFETY: the location is valid for this thread.
