@@ -15,6 +15,7 @@ mod session;
 mod silent;
 mod transfer;
 mod trial;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         },
         Err(error) => {
             eprintln!("mrc: {}", chain(&error));
-            ExitCode::FAILURE
+            if usage::is_usage(&error) { ExitCode::from(usage::EXIT_CODE) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -84,7 +84,7 @@ fn a_run_that_is_interrupted_writes_what_it_has_and_says_so() {
     assert!(said.contains("interrupted at ") && table.contains("INTERRUPTED"), "{said}{table}");
     let text = std::fs::read_to_string(folder.join("out.json")).expect("results");
     let results: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!((&results["interrupted"], &results["finished"]), (&true.into(), &false.into()));
+    assert_eq!((&results["ended"], &results["finished"]), (&"interrupted".into(), &false.into()));
     assert!(results["events"].as_u64() > Some(0) && results["flows"] == 800, "{results}");
 }
 

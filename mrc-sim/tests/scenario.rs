@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mrc_sim::run::{GroupReport, Options, Outcome, Results, RunError, run};
+use mrc_sim::run::{GroupReport, Options, Outcome, Results, RunEnd, run};
 use mrc_sim::scenario::{Built, ScenarioError, keys_by_kind, load, load_str, schema};
 
 fn built(text: &str) -> Built {
@@ -53,12 +53,12 @@ fn a_stream_fills_the_link() {
     assert_eq!((results.flows, results.completed, results.retransmitted_packets), (4, 4, 0));
     // 4096 of 4238 bytes are payload.
     assert!((93.0..96.7).contains(&results.goodput_gbit_per_s), "{}", results.goodput_gbit_per_s);
-    assert!(results.slowdown.mean >= 1.0);
+    assert!(results.slowdown.unwrap().mean >= 1.0);
 }
 
 #[test]
 fn entries_of_one_link_add_up() {
-    let fct = |links: &str| results(&format!("{links}[[workload]]\nbytes = 1000000\n")).fct_us.max;
+    let fct = |links: &str| results(&format!("{links}[[workload]]\nbytes = 1000000\n")).fct_us.unwrap().max;
     let slow = "[[link]]\nname = [\"p0-hA\"]\ngbps = 10\n";
     let far = "[[link]]\nname = [\"p0-hA\", \"p0-hD\"]\ndelay_us = 7\n";
     // 245 packets of 4238 bytes at 10 Gb/s, and two links of 6.5 us more each way.
@@ -158,8 +158,8 @@ fn bandwidth_leaves_out_computation_alone_and_the_slowest_are_named() {
     let harmonic = 4.0 / plain.iterations.iter().map(|it| 1.0 / it.bus_gbit_per_s).sum::<f64>();
     assert!((bus(&plain) / harmonic - 1.0).abs() < 1e-3, "{} and {harmonic}", bus(&plain));
     let slowest: Vec<f64> = skewed.slowest.iter().map(|message| message.fct_us).collect();
-    assert_eq!((slowest.len(), slowest[0]), (8, skewed.fct_us.max));
-    assert!(slowest.is_sorted_by(|a, b| a >= b) && slowest[7] >= skewed.fct_us.p50, "{slowest:?}");
+    assert_eq!((slowest.len(), slowest[0]), (8, skewed.fct_us.unwrap().max));
+    assert!(slowest.is_sorted_by(|a, b| a >= b) && slowest[7] >= skewed.fct_us.unwrap().p50, "{slowest:?}");
 }
 
 #[test]
@@ -370,9 +370,10 @@ fn a_run_without_progress_stops_with_a_diagnosis() {
         "stall_us = 20000\n[transport.mrc]\nexponential_retries = 25\n\
          [[fault]]\ntarget = [\"p0-hD\"]\nat_us = 10\n{STREAM}"
     );
-    let error = run(&built(&text), &Options::default(), &mut |_| ()).unwrap_err();
-    let RunError::Stuck(says) = error else { panic!("{error}") };
-    assert!(says.contains("no byte arrived for 20000 us") && says.contains("0 to 3"), "{says}");
+    let results = results(&text);
+    let says = results.diagnosis.unwrap();
+    assert_eq!((results.ended, results.finished, results.fct_us), (RunEnd::Stalled, false, None));
+    assert!(says.contains("no byte arrived for 20000 us (stall_us)") && says.contains("0 to 3"), "{says}");
 }
 
 #[test]
@@ -388,7 +389,7 @@ fn goodput_goes_on_as_zero_where_nothing_arrives() {
 fn a_run_ends_early_when_it_is_told_to() {
     let stop = Some(std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)));
     let Outcome { results, .. } = run(&built(STREAM), &Options { stop, ..Options::default() }, &mut |_| ()).unwrap();
-    assert!(results.interrupted && !results.finished && results.completed < 4, "{results:?}");
+    assert!(results.ended == RunEnd::Interrupted && !results.finished && results.completed < 4, "{results:?}");
 }
 
 #[test]

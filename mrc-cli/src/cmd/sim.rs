@@ -7,19 +7,23 @@ use std::time::{Duration, Instant};
 
 use crate::interrupt::{self, Interrupt};
 use crate::out::{outln, writable};
-use anyhow::{Context, ensure};
+use crate::usage::usage;
+use anyhow::{Context, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_lab::{CapturedPacket, write_pcapng};
 use mrc_sim::Captured;
-use mrc_sim::run::{self, Distribution, Options, Outcome, Progress, Results};
-use mrc_sim::scenario::{self, Built, TransportSettings};
+use mrc_sim::run::{self, Distribution, Options, Outcome, Progress, Results, RunEnd};
+use mrc_sim::scenario::{Built, TransportSettings};
 use mrc_wire::icrc;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 mod bench;
+mod ready;
 mod report;
 mod schema;
 mod sweep;
+
+use ready::Source;
 
 /// Header bytes of a captured packet.
 const SNAPLEN: u32 = 256;
@@ -28,11 +32,12 @@ const SNAPLEN: u32 = 256;
 #[derive(clap::Args)]
 #[command(after_help = "\
 A scenario is a TOML file: fabric, transport, workload, faults. `mrc sim schema` lists its keys, `mrc sim list` names
-the ready ones, and `mrc sim run scenarios/parity/perm128.toml` runs one. Equal files and seeds give equal results,
-to the last packet.
+the ready ones, which are part of this program, and `mrc sim run perm128` runs one. Equal files and seeds give equal
+results, to the last packet.
 
-Exit codes: 0 every message completed, or limit_us ended the run before (--json: finished), 1 messages failed, nothing
-moved any more, or something went wrong, 2 usage, 130 interrupted: the results until then are written.")]
+Exit codes: 0 every message completed, or the run reached the limit_us that `until = \"limit\"` makes its end; 1 messages
+failed, or something went wrong; 2 usage, or a scenario that cannot be; 3 unfinished: limit_us or stall_us ended the run
+while messages waited; 130 interrupted. The results until then are written in all cases but 2.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -42,11 +47,10 @@ pub struct Args {
 enum Command {
     /// Run a scenario
     Run(RunArgs),
-    /// List the scenarios below a folder
+    /// List the ready scenarios, which are part of this program, or those below a folder
     List {
         /// Folder
-        #[arg(default_value = "scenarios")]
-        folder: PathBuf,
+        folder: Option<PathBuf>,
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
@@ -64,13 +68,13 @@ enum Command {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  mrc sim run scenarios/parity/perm128.toml
+  mrc sim run parity/perm128                      a ready scenario of `mrc sim list`
   mrc sim run mine.toml --seed 2 --set queue.trim=false --json out.json
   mrc sim run mine.toml --pcap p0-t0a-t1b         a link as p0-t0a-t1b.pcapng, for `mrc decode` and Wireshark
 
 Exit codes: as of `mrc sim`.")]
 struct RunArgs {
-    /// Scenario file
+    /// Scenario file, or name of a ready scenario
     file: PathBuf,
     /// Seed, in place of the file's
     #[arg(long)]
@@ -102,7 +106,7 @@ struct RunArgs {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Run(args) => run_scenario(args),
-        Command::List { folder, json } => list(&folder, json),
+        Command::List { folder, json } => list(folder.as_deref(), json),
         Command::Schema(args) => schema::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Sweep(args) => sweep::run(&args),
@@ -115,8 +119,15 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         end_with(sweep)?;
     }
     let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
-    ensure!(!(args.trace && json_on_stdout), "--trace and --json both need standard output: give --json a file");
-    let built = scenario::load(&args.file, &args.set, args.seed)?;
+    if args.trace && json_on_stdout {
+        return Err(usage(anyhow!("--trace and --json both need standard output: give --json a file")));
+    }
+    let source = Source::find(&args.file).map_err(usage)?;
+    if source.is_sweep() {
+        let file = args.file.display();
+        return Err(usage(anyhow!("{file} is a sweep of many runs: `mrc sim sweep {file} -o FOLDER` makes them")));
+    }
+    let built = source.load(&args.set, args.seed).map_err(usage)?;
     let json_file = args.json.as_deref().filter(|_| !json_on_stdout);
     let pcap_file = args.pcap.as_ref().map(|link| PathBuf::from(format!("{link}.pcapng")));
     json_file.into_iter().chain(pcap_file.as_deref()).try_for_each(writable)?;
@@ -147,17 +158,43 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         print(&results);
     }
     // Last: what fails here has lost nothing that was printed. And half a point is no point of a sweep.
-    if let Some(path) = json_file.filter(|_| !(results.interrupted && args.sweep.is_some())) {
+    if let Some(path) = json_file.filter(|_| !(results.ended == RunEnd::Interrupted && args.sweep.is_some())) {
         keep(path, &serde_json::to_string_pretty(&results)?)?;
     }
     if let (Some(link), Some(path)) = (&args.pcap, &pcap_file) {
         write_capture(path, link, &capture)?;
     }
-    if results.interrupted {
-        eprintln!("interrupted at {:.1} us: the results are of the time until then", results.end_us);
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    if let Some(diagnosis) = &results.diagnosis {
+        eprintln!("mrc: unfinished: {diagnosis}");
     }
-    Ok(if results.failed == 0 && results.misplaced == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if results.ended == RunEnd::Interrupted {
+        eprintln!("interrupted at {:.1} us: the results are of the time until then", results.end_us);
+    }
+    Ok(verdict(&results))
+}
+
+/// Exit code of a run that a limit ended while messages waited.
+const UNFINISHED: u8 = 3;
+
+/// The exit code of a run.
+fn verdict(results: &Results) -> ExitCode {
+    match results.ended {
+        RunEnd::Interrupted => ExitCode::from(interrupt::EXIT_CODE),
+        _ if results.failed > 0 || results.misplaced > 0 => ExitCode::FAILURE,
+        RunEnd::Limit | RunEnd::Stalled => ExitCode::from(UNFINISHED),
+        RunEnd::Completed | RunEnd::Failed | RunEnd::Planned => ExitCode::SUCCESS,
+    }
+}
+
+/// How a run ended, in words; `None` when every message completed.
+fn shortfall(results: &Results) -> Option<&'static str> {
+    match results.ended {
+        _ if results.finished => None,
+        RunEnd::Interrupted => Some("interrupted"),
+        RunEnd::Stalled => Some("stalled"),
+        RunEnd::Planned => Some("cut off at its planned end"),
+        RunEnd::Completed | RunEnd::Failed | RunEnd::Limit => Some("not all completed"),
+    }
 }
 
 /// Ends this process with that of its sweep, also if that is killed: the same sweep, started again, makes all points that
@@ -210,7 +247,7 @@ fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Runs with a progress bar on a terminal.
 fn with_progress(built: &Built, options: &Options, quiet: bool) -> anyhow::Result<Outcome> {
     if quiet || !std::io::stderr().is_terminal() {
-        return Ok(run::run(built, options, &mut |_| ())?);
+        return run::run(built, options, &mut |_| ()).map_err(usage);
     }
     let bar = ProgressBar::new(built.plan.bytes());
     let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {msg}").expect("the template is valid");
@@ -232,30 +269,32 @@ fn with_progress(built: &Built, options: &Options, quiet: bool) -> anyhow::Resul
         ));
     });
     bar.finish_and_clear();
-    Ok(outcome?)
+    outcome.map_err(usage)
 }
 
 fn print(results: &Results) {
     let row = |name: &str, value: String| outln!("{name:<18} {value}");
-    let times = |d: &Distribution| match d.max {
-        0.0 => "none completed".to_owned(),
-        _ => format!("mean {:.1}, p50 {:.1}, p99 {:.1}, max {:.1}", d.mean, d.p50, d.p99, d.max),
+    let times = |all: Option<Distribution>, completed: Option<Distribution>, digits: usize| match (all, completed) {
+        (_, None) => "none completed".to_owned(),
+        (all, Some(d)) => format!(
+            "{}mean {:.digits$}, p50 {:.digits$}, p99 {:.digits$}, max {:.digits$}",
+            if all.is_some() { "" } else { "of those that completed: " },
+            d.mean,
+            d.p50,
+            d.p99,
+            d.max
+        ),
     };
     row(
         "scenario",
         format!("{} (seed {}, {} hosts, {})", results.scenario, results.seed, results.hosts, results.transport),
     );
-    let state = match results {
-        Results { interrupted: true, .. } => "INTERRUPTED",
-        Results { finished: true, .. } => "all completed",
-        _ => "NOT all completed",
-    };
+    let state = shortfall(results).map_or_else(|| "all completed".to_owned(), str::to_uppercase);
     let failed = if results.failed > 0 { format!(", {} failed", results.failed) } else { String::new() };
     row("messages", format!("{} of {} in {:.1} us: {state}{failed}", results.completed, results.flows, results.end_us));
-    row("FCT (us)", times(&results.fct_us));
+    row("FCT (us)", times(results.fct_us, results.completed_fct_us, 1));
     if results.completed > 0 {
-        let d = &results.slowdown;
-        row("slowdown", format!("mean {:.3}, p50 {:.3}, p99 {:.3}, max {:.3}", d.mean, d.p50, d.p99, d.max));
+        row("slowdown", times(results.slowdown, results.completed_slowdown, 3));
     }
     row("goodput", format!("{:.2} Gb/s", results.goodput_gbit_per_s));
     let losses = &results.losses_by_cause;
@@ -277,7 +316,11 @@ fn print(results: &Results) {
             let jain = group.jain;
             row(
                 &group.name,
-                format!("{:.2} Gb/s, Jain {jain:.4}, FCT (us) {}", group.goodput_gbit_per_s, times(&group.fct_us)),
+                format!(
+                    "{:.2} Gb/s, Jain {jain:.4}, FCT (us) {}",
+                    group.goodput_gbit_per_s,
+                    times(group.fct_us, group.completed_fct_us, 1)
+                ),
             );
         }
         if let (Some(bus), Some(last)) = (group.bus_gbit_per_s, group.iterations.last()) {
@@ -315,27 +358,28 @@ struct Listed {
     valid: bool,
 }
 
-fn list(folder: &Path, json: bool) -> anyhow::Result<ExitCode> {
-    let mut files = Vec::new();
-    let hint = || format!("cannot list {}: run from the project's folder, or name another", folder.display());
-    collect(folder, &mut files).with_context(hint)?;
-    files.sort();
-    let listed: Vec<Listed> = files
-        .into_iter()
-        .map(|file| {
-            let sweep = sweep::is_sweep(&file);
-            let about = match sweep {
-                true => sweep::about(&file),
-                false => scenario::load(&file, &[], None).map(|built| built.scenario.about).map_err(Into::into),
-            };
-            let valid = about.is_ok();
-            Listed { file, sweep, about: about.unwrap_or_else(|error| format!("{error:#}")), valid }
-        })
-        .collect();
+fn list(folder: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
+    let mut files: Vec<PathBuf> = ready::READY.iter().map(|(name, _)| PathBuf::from(name)).collect();
+    if let Some(folder) = folder {
+        files.clear();
+        collect(folder, &mut files).with_context(|| format!("cannot list {}", folder.display())).map_err(usage)?;
+        files.sort();
+    }
+    let listed = files.into_iter().map(|file| {
+        let source = Source::find(&file)?;
+        let sweep = source.is_sweep();
+        let about = match sweep {
+            true => sweep::about(&file),
+            false => source.load(&[], None).map(|built| built.scenario.about).map_err(Into::into),
+        };
+        let valid = about.is_ok();
+        Ok(Listed { file, sweep, about: about.unwrap_or_else(|error| format!("{error:#}")), valid })
+    });
+    let listed = listed.collect::<anyhow::Result<Vec<Listed>>>()?;
     if json {
         outln!("{}", serde_json::to_string_pretty(&listed)?);
     } else if listed.is_empty() {
-        outln!("no scenario below {}", folder.display());
+        outln!("no scenario below {}", folder.unwrap_or(Path::new(".")).display());
     }
     for Listed { file, about, .. } in listed.iter().filter(|_| !json) {
         outln!("{:<48} {about}", file.display());

@@ -6,11 +6,11 @@ use std::time::Instant as Wall;
 
 use mrc_core::Instant;
 
-use super::results::{LossCounts, PathSample, QueueSample, Timeline};
+use super::results::{LossCounts, PathSample, QueueSample, RunEnd, Timeline};
 use super::{Outcome, RunError, limit, summary};
 use crate::fabric::{LinkId, Sim, Tap, Tier, TierQueue};
 use crate::host::{Transport, TransportCounters};
-use crate::scenario::Built;
+use crate::scenario::{Built, UntilKey};
 
 /// Samples of a time line at most; a longer run keeps every second one and goes on at half the pace.
 const MOST_SAMPLES: usize = 1000;
@@ -81,14 +81,13 @@ pub(super) fn drive<T: Transport>(
     if let Some(name) = &options.capture {
         attach(&mut sim, name, options.capture_packets)?;
     }
-    let stall_ns = (built.scenario.stall_us * 1e3) as u64;
+    let stall_ns = built.stall_ns;
     let (end, bytes) = (limit(built), built.plan.bytes());
     let mut sampler = Sampler::new(built);
     let mut watch = Watch { placed: 0, completed: 0, at: Instant::ZERO, events: 0 };
     let (wall, cpu) = (Wall::now(), summary::cpu_seconds());
-    let mut interrupted = false;
     sampler.sample(&sim);
-    loop {
+    let (ended, why) = loop {
         let until = end.min(sampler.next);
         let reached = sim.run_events(until, SLICE_EVENTS);
         let exchange = sim.world();
@@ -101,12 +100,16 @@ pub(super) fn drive<T: Transport>(
             events: sim.counters().events,
             switch_hops: sim.counters().switch_hops,
         });
-        if exchange.is_done() || sim.now() >= end {
-            break;
+        if exchange.is_done() {
+            break (if exchange.failed() == 0 { RunEnd::Completed } else { RunEnd::Failed }, None);
+        }
+        if sim.now() >= end {
+            let why = format!("limit_us = {} ended the run", end.as_nanos() as f64 / 1e3);
+            let planned = built.scenario.until == UntilKey::Limit;
+            break if planned { (RunEnd::Planned, None) } else { (RunEnd::Limit, Some(why)) };
         }
         if options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            interrupted = true;
-            break;
+            break (RunEnd::Interrupted, None);
         }
         if exchange.placed_bytes() != watch.placed || exchange.completed() != watch.completed {
             let (placed, completed) = (exchange.placed_bytes(), exchange.completed());
@@ -114,31 +117,30 @@ pub(super) fn drive<T: Transport>(
         }
         if sim.is_quiet() && exchange.failed() > 0 {
             // What waits for a failed message never starts: the results say which failed and why.
-            break;
+            break (RunEnd::Failed, None);
         }
         if sim.is_quiet() {
-            return Err(RunError::Stuck(summary::diagnosis(&sim, "nothing is left that could happen")));
+            break (RunEnd::Stalled, Some("nothing is left that could happen".to_owned()));
         }
         if exchange.next_start(sim.now().as_nanos()).is_some() {
             // Everybody computes: no stall.
             watch.at = sim.now();
         }
         if sim.now().since(watch.at) > stall_ns {
-            let why = format!("no byte arrived for {} us", stall_ns / 1000);
-            return Err(RunError::Stuck(summary::diagnosis(&sim, &why)));
+            break (RunEnd::Stalled, Some(format!("no byte arrived for {} us (stall_us)", stall_ns / 1000)));
         }
         if sim.counters().events - watch.events > STALL_EVENTS {
-            let why = format!("no byte arrived during {STALL_EVENTS} events");
-            return Err(RunError::Stuck(summary::diagnosis(&sim, &why)));
+            break (RunEnd::Stalled, Some(format!("no byte arrived during {STALL_EVENTS} events")));
         }
         if reached && sim.now() >= sampler.next {
             sampler.sample(&sim);
         }
-    }
+    };
     sampler.sample(&sim);
     let times = (summary::cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
     let mut results = summary::results(&sim, built, control_bytes, options, sampler.timeline, times);
-    results.interrupted = interrupted;
+    results.ended = ended;
+    results.diagnosis = why.map(|why| summary::diagnosis(&sim, &why));
     let mut capture: Vec<_> = sim.tap().map(|tap| tap.packets().cloned().collect()).unwrap_or_default();
     // What came in was seen when its switch took it, which is later than it left the link.
     capture.sort_by_key(|packet| packet.at);

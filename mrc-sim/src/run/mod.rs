@@ -10,7 +10,7 @@ use mrc_core::Instant;
 pub use drive::{Options, Progress};
 pub use results::{
     Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport, PathSample,
-    QueueSample, Results, Timeline,
+    QueueSample, Results, RunEnd, Timeline,
 };
 
 use crate::fabric::{Captured, Sim, TopologyError};
@@ -30,9 +30,6 @@ pub enum RunError {
     /// The link to capture.
     #[error("--pcap: {0}")]
     Capture(String),
-    /// No byte arrived for long while messages wait, or nothing is left that could happen.
-    #[error("the run makes no progress: {0}")]
-    Stuck(String),
 }
 
 /// What a run leaves behind.
@@ -44,10 +41,10 @@ pub struct Outcome {
     pub capture: Vec<Captured>,
 }
 
-/// Runs a scenario. `progress` hears of it a few hundred times.
+/// Runs a scenario. `progress` hears of it a few hundred times. A run that stalls has results too: see [`Results::ended`].
 ///
 /// # Errors
-/// A fabric or host that cannot be built, or a run that makes no progress, with a diagnosis.
+/// A fabric or host that cannot be built.
 pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, RunError> {
     let clos = built.clos;
     let bin_ns = (built.scenario.bin_us * 1e3).round().max(1.0) as u64;

@@ -2,30 +2,53 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Mean and quantiles of a set of numbers; all 0 for an empty set.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+/// Mean and quantiles of a set of numbers that is not empty.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Distribution {
     /// Mean.
     pub mean: f64,
     /// Half are at most this.
     pub p50: f64,
+    /// 9 of 10 are at most this.
+    #[serde(default)]
+    pub p90: f64,
     /// 99 of 100 are at most this.
     pub p99: f64,
+    /// 999 of 1000 are at most this.
+    #[serde(default)]
+    pub p999: f64,
     /// Largest.
     pub max: f64,
 }
 
 impl Distribution {
-    /// Of `values`, which are sorted on the way. Quantiles are values of the set (nearest rank).
-    pub fn of(values: &mut [f64]) -> Self {
+    /// Of `values`, which are sorted on the way; `None` when there are none. Quantiles are values of the set (nearest rank).
+    pub fn of(values: &mut [f64]) -> Option<Self> {
         values.sort_unstable_by(f64::total_cmp);
-        let rank = |share: f64| {
-            let at = (share * values.len() as f64).ceil() as usize;
-            values.get(at.max(1) - 1).copied().unwrap_or(0.0)
-        };
-        let mean = values.iter().fold(0.0, |sum, value| sum + value) / values.len().max(1) as f64;
-        Self { mean, p50: rank(0.5), p99: rank(0.99), max: values.last().copied().unwrap_or(0.0) }
+        let max = *values.last()?;
+        let rank = |thousandths: usize| values[(values.len() * thousandths).div_ceil(1000).max(1) - 1];
+        let mean = values.iter().fold(0.0, |sum, value| sum + value) / values.len() as f64;
+        Some(Self { mean, p50: rank(500), p90: rank(900), p99: rank(990), p999: rank(999), max })
     }
+}
+
+/// What ended a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunEnd {
+    /// Every message completed.
+    Completed,
+    /// Messages failed, and every other one completed or waits for one that failed.
+    Failed,
+    /// `limit_us`, as the scenario means it (`until = "limit"`).
+    Planned,
+    /// `limit_us`, with messages that had neither completed nor failed.
+    #[default]
+    Limit,
+    /// No byte arrived for `stall_us`, or nothing was left that could happen, while messages waited.
+    Stalled,
+    /// Somebody from outside.
+    Interrupted,
 }
 
 /// Packets that no one received, by what took them.
@@ -85,10 +108,17 @@ pub struct GroupReport {
     pub flows: u64,
     /// Messages completed.
     pub completed: u64,
-    /// Completion times, from release to the acknowledgement of the last byte at the sender, in microseconds.
-    pub fct_us: Distribution,
-    /// The same over the time on an idle fabric.
-    pub slowdown: Distribution,
+    /// Completion times, from release to the acknowledgement of the last byte at the sender, in microseconds. `None` (null)
+    /// unless every message completed: the times of those that did say nothing about the others.
+    pub fct_us: Option<Distribution>,
+    /// The same of the messages that completed; `None` when none did.
+    #[serde(default)]
+    pub completed_fct_us: Option<Distribution>,
+    /// Completion times over those on an idle fabric; `None` unless every message completed.
+    pub slowdown: Option<Distribution>,
+    /// The same of the messages that completed; `None` when none did.
+    #[serde(default)]
+    pub completed_slowdown: Option<Distribution>,
     /// Bytes over the time from the first release to the last arrival.
     pub goodput_gbit_per_s: f64,
     /// Fairness among the pairs of hosts, by their mean rates; 1 is equal shares.
@@ -205,9 +235,12 @@ pub struct Results {
     pub planes: u8,
     /// Whether every message completed.
     pub finished: bool,
-    /// Whether somebody ended the run before its time: everything below is of what happened until then.
+    /// What ended the run.
     #[serde(default)]
-    pub interrupted: bool,
+    pub ended: RunEnd,
+    /// Why messages did not complete, for those that neither completed nor failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<String>,
     /// End of the run in virtual microseconds: the last event that mattered, or the limit.
     pub end_us: f64,
     /// Messages.
@@ -216,10 +249,16 @@ pub struct Results {
     pub completed: u64,
     /// Messages given up by their transport.
     pub failed: u64,
-    /// Completion times of all messages, in microseconds.
-    pub fct_us: Distribution,
-    /// Completion times over those on an idle fabric.
-    pub slowdown: Distribution,
+    /// Completion times of all messages, in microseconds; `None` (null) unless every message completed.
+    pub fct_us: Option<Distribution>,
+    /// The same of the messages that completed; `None` when none did.
+    #[serde(default)]
+    pub completed_fct_us: Option<Distribution>,
+    /// Completion times over those on an idle fabric; `None` unless every message completed.
+    pub slowdown: Option<Distribution>,
+    /// The same of the messages that completed; `None` when none did.
+    #[serde(default)]
+    pub completed_slowdown: Option<Distribution>,
     /// Bytes placed over the time from the first release to the last arrival.
     pub goodput_gbit_per_s: f64,
     /// Data packets sent again, in percent of all data packets sent.
@@ -279,8 +318,9 @@ mod tests {
     #[test]
     fn quantiles_are_values_of_the_set() {
         let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        assert_eq!(Distribution::of(&mut values), Distribution { mean: 50.5, p50: 50.0, p99: 99.0, max: 100.0 });
-        assert_eq!(Distribution::of(&mut []), Distribution::default());
-        assert_eq!(Distribution::of(&mut [3.0]).p99, 3.0);
+        let want = Distribution { mean: 50.5, p50: 50.0, p90: 90.0, p99: 99.0, p999: 100.0, max: 100.0 };
+        assert_eq!(Distribution::of(&mut values), Some(want));
+        assert_eq!(Distribution::of(&mut []), None, "no value is not 0");
+        assert_eq!(Distribution::of(&mut [3.0]).unwrap().p99, 3.0);
     }
 }

@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use super::drive::{Options, counters};
 use super::results::{
-    Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport, Results, Timeline,
+    Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport, Results, RunEnd,
+    Timeline,
 };
 use crate::fabric::{PortId, Sim};
 use crate::host::{Transport, ideal_ns};
@@ -128,14 +129,17 @@ pub(super) fn results<T: Transport>(
         hosts: sim.clos().hosts,
         planes: sim.clos().planes,
         finished: exchange.completed() as usize == all.len(),
-        interrupted: false,
+        ended: RunEnd::Completed,
+        diagnosis: None,
         end_us: end_ns as f64 / 1e3,
         flows: all.len() as u64,
         completed: exchange.completed().into(),
         failed: exchange.failed().into(),
         goodput_gbit_per_s: times.goodput(exchange.placed_bytes(), end_ns),
-        fct_us: times.fct_us,
-        slowdown: times.slowdown,
+        fct_us: times.fct_us.filter(|_| times.completed == all.len() as u64),
+        completed_fct_us: times.fct_us,
+        slowdown: times.slowdown.filter(|_| times.completed == all.len() as u64),
+        completed_slowdown: times.slowdown,
         retransmitted_percent: 100.0 * sum.retransmitted as f64 / sent.max(1) as f64,
         data_packets: sum.data,
         retransmitted_packets: sum.retransmitted,
@@ -185,9 +189,10 @@ fn failures(exchange: &Exchange) -> Vec<FailureReport> {
 
 /// Times of a set of messages.
 struct Times {
-    fct_us: Distribution,
+    /// Of the messages that completed.
+    fct_us: Option<Distribution>,
     cdf: Vec<f64>,
-    slowdown: Distribution,
+    slowdown: Option<Distribution>,
     completed: u64,
     first_start: u64,
     last_arrival: u64,
@@ -245,8 +250,10 @@ fn groups(exchange: &Exchange, end_ns: u64, ideal: &impl Fn(&Message) -> f64) ->
             name: group.name.clone(),
             flows: ids.len() as u64,
             completed: times.completed,
-            fct_us: times.fct_us,
-            slowdown: times.slowdown,
+            fct_us: times.fct_us.filter(|_| times.completed == ids.len() as u64),
+            completed_fct_us: times.fct_us,
+            slowdown: times.slowdown.filter(|_| times.completed == ids.len() as u64),
+            completed_slowdown: times.slowdown,
             goodput_gbit_per_s: times.goodput(placed, end_ns),
             jain,
             pair_gbit_per_s: pairs,

@@ -29,6 +29,8 @@ pub struct Built {
     pub plan: Plan,
     /// The hosts.
     pub transport: TransportSettings,
+    /// So long may nothing arrive, in nanoseconds.
+    pub stall_ns: u64,
 }
 
 /// Settings of the hosts, by transport.
@@ -41,6 +43,19 @@ pub enum TransportSettings {
     /// RoCEv2.
     Roce(RoceSettings),
 }
+
+impl TransportSettings {
+    /// How long a queue pair that hears nothing tries before it fails, in nanoseconds; `None`: for ever.
+    fn patience_ns(&self) -> Option<u64> {
+        match self {
+            Self::Mrc(mrc) => mrc.retry.budget_ns(),
+            Self::Roce(roce) => Some((u64::from(roce.retries) + 1) * roce.rto_ns.max(roce.rto_low_ns)),
+        }
+    }
+}
+
+/// Shortest default of `stall_us`, in nanoseconds.
+const LEAST_STALL_NS: u64 = 100_000_000;
 
 /// Latest time of a scenario, in nanoseconds: 1e12 us.
 pub(super) const LATEST_NS: u64 = 1_000_000_000_000_000;
@@ -82,8 +97,8 @@ impl Built {
     /// # Errors
     /// The first key whose value makes no sense, alone or with the others.
     pub(super) fn new(scenario: Scenario, folder: &Path, extent: Extent) -> Result<Self, Problem> {
-        for (key, us) in [("limit_us", scenario.limit_us), ("stall_us", scenario.stall_us)] {
-            if nanos(key, us)? == 0 {
+        for (key, us) in [("limit_us", Some(scenario.limit_us)), ("stall_us", scenario.stall_us)] {
+            if us.map(|us| nanos(key, us)).transpose()? == Some(0) {
                 return Err(Problem::new(key, "0: nothing would happen; at least 0.001 us"));
             }
         }
@@ -122,7 +137,11 @@ impl Built {
         let links = links(&scenario, &clos)?;
         let faults = faults::build(&scenario, &clos, &links)?;
         let plan = traffic::build(&scenario, &clos, folder, extent)?;
-        let built = Self { scenario, clos, links, faults, plan, transport };
+        let stall_ns = match scenario.stall_us {
+            Some(us) => nanos("stall_us", us)?,
+            None => (2 * transport.patience_ns().unwrap_or(0)).max(LEAST_STALL_NS),
+        };
+        let built = Self { scenario, clos, links, faults, plan, transport, stall_ns };
         built.check_memory()?;
         Ok(built)
     }

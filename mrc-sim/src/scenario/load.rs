@@ -96,6 +96,20 @@ pub fn load_str(
     build(file, text, folder, (set, seed), Extent::Whole)
 }
 
+/// As [`check`], from text.
+///
+/// # Errors
+/// As [`load`].
+pub fn check_str(
+    file: &str,
+    text: &str,
+    folder: &Path,
+    set: &[String],
+    seed: Option<u64>,
+) -> Result<(), ScenarioError> {
+    build(file, text, folder, (set, seed), Extent::OneRepetition).map(drop)
+}
+
 fn build(
     file: &str,
     text: &str,
@@ -194,7 +208,39 @@ fn plain_types(message: &str) -> String {
             text = format!("{start}expected {plain}");
         }
     }
-    text
+    suggestion(&text).unwrap_or(text)
+}
+
+/// A message about an unknown key or word, with the nearest that is known.
+fn suggestion(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("unknown field `").or_else(|| text.split_once("unknown variant `"))?;
+    let (wrong, known) = rest.split_once("`, expected ")?;
+    let known = known.split('`').skip(1).step_by(2);
+    nearest(wrong, known).map(|name| format!("{text}; did you mean `{name}`?"))
+}
+
+/// The name most like `wrong`, if one is like it: at most a third of its letters differ.
+pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let best = known.map(|name| (distance(wrong, name), name)).min()?;
+    (best.0 <= (wrong.chars().count() / 3).max(1)).then_some(best.1)
+}
+
+/// Letters to insert, remove, replace or swap with their neighbour to get from one word to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];
+    for (i, &a) in from.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, &b) in to.iter().enumerate() {
+            let mut cost = (rows[i][j] + usize::from(a != b)).min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a == to[j - 1] && b == from[i - 1] {
+                cost = cost.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(cost);
+        }
+        rows.push(row);
+    }
+    rows[from.len()][to.len()]
 }
 
 struct Source<'a> {

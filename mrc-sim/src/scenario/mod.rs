@@ -3,7 +3,7 @@
 //!
 //! | table | keys |
 //! |---|---|
-//! | (top) | `name`, `about`, `preset`, `seed`, `limit_us`, `bin_us`, `stall_us` |
+//! | (top) | `name`, `about`, `preset`, `seed`, `limit_us`, `until`, `bin_us`, `stall_us` |
 //! | `[topology]` | [`TopologyKeys`] |
 //! | `[[link]]` | [`LinkKeys`]: links that differ from their tier |
 //! | `[queue]` | [`QueueKeys`] |
@@ -24,7 +24,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use build::{Built, TransportSettings};
-pub use load::{Problem, ScenarioError, check, load, load_str};
+pub use load::{Problem, ScenarioError, check, check_str, load, load_str, nearest};
 pub use mrc::{CcKey, LossActionKey, MrcKeys, SelectorKey};
 pub use roce::{RecoveryKey, RoceCcKey, RoceKeys};
 pub use schema::{keys_by_kind, schema};
@@ -47,10 +47,13 @@ pub struct Scenario {
     pub seed: u64,
     /// The run ends here at the latest, in virtual microseconds.
     pub limit_us: f64,
+    /// What the run is meant to end with.
+    pub until: UntilKey,
     /// Width of the bins of goodput and queue samples, in microseconds.
     pub bin_us: f64,
-    /// A run in which no byte arrives for this long while messages wait is stopped with a diagnosis.
-    pub stall_us: f64,
+    /// A run in which no byte arrives for this long while messages wait is stopped with a diagnosis; by default twice as
+    /// long as the transport takes to give up a queue pair, at least 100000.
+    pub stall_us: Option<f64>,
     /// The fabric.
     pub topology: TopologyKeys,
     /// Links that differ.
@@ -73,8 +76,9 @@ impl Default for Scenario {
             preset: "mrc".to_owned(),
             seed: 1,
             limit_us: 1_000_000.0,
+            until: UntilKey::Completed,
             bin_us: 100.0,
-            stall_us: 1_000_000.0,
+            stall_us: None,
             topology: TopologyKeys::default(),
             link: Vec::new(),
             queue: QueueKeys::default(),
@@ -83,6 +87,17 @@ impl Default for Scenario {
             fault: Vec::new(),
         }
     }
+}
+
+/// Ends of runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UntilKey {
+    /// Every message has completed; what `limit_us` cuts off is an unfinished run.
+    #[default]
+    Completed,
+    /// `limit_us`, with messages under way: a look at a steady state.
+    Limit,
 }
 
 /// Shapes of fabrics.

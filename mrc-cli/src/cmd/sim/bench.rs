@@ -3,6 +3,7 @@
 use std::process::{Command, ExitCode};
 
 use crate::out::outln;
+use crate::usage::usage;
 use anyhow::Context;
 use mrc_sim::run::{self, Options, Results};
 use mrc_sim::scenario;
@@ -52,7 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(hosts) = args.single {
         // About 20 million packet-hops, but never less than a bandwidth-delay product.
         let bytes = args.bytes.unwrap_or((20_000_000 / 4 / hosts).clamp(200, 20_000) * 4096);
-        let text = scenario_text(hosts, bytes)?;
+        let text = scenario_text(hosts, bytes).map_err(usage)?;
         let built = scenario::load_str("bench", &text, ".".as_ref(), &[], Some(args.seed))?;
         let mut results = run::run(&built, &Options::default(), &mut |_| ())?.results;
         results.timeline = run::Timeline::default();
@@ -60,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for &hosts in &args.hosts {
-        scenario_text(hosts, 1)?;
+        scenario_text(hosts, 1).map_err(usage)?;
     }
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     if !args.json {

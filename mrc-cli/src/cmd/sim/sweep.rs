@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
+use super::ready::Source;
 use crate::interrupt;
 use crate::out::outln;
-use anyhow::{Context, bail, ensure};
+use crate::usage::usage;
+use anyhow::{Context, anyhow, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use mrc_sim::run::Results;
-use mrc_sim::scenario;
+use mrc_sim::run::{Distribution, Results, RunEnd};
 use serde::{Deserialize, Serialize};
 
 /// What a sweep leaves in its folder beside the results: which points there are.
@@ -42,9 +43,10 @@ The points are all combinations. Each one runs in a process of its own and leave
 again to go on after an interruption. On a cluster: --slurm writes an array script, --jobs a list of commands, one per
 point and line, for any other engine; they use the same folder.
 
-Exit codes: 0 every point has its results, 1 one or more failed, 2 usage, 130 interrupted.")]
+Exit codes: 0 every point has its results and is complete, 1 one or more failed or are unfinished, 2 usage or a sweep that
+cannot be, 130 interrupted.")]
 pub struct Args {
-    /// Sweep file
+    /// Sweep file, or name of a ready sweep
     file: PathBuf,
     /// Folder for the results
     #[arg(long, short)]
@@ -129,8 +131,10 @@ struct Line<'a> {
     #[serde(flatten)]
     point: &'a Point,
     finished: bool,
-    fct_us: mrc_sim::run::Distribution,
-    slowdown: mrc_sim::run::Distribution,
+    ended: RunEnd,
+    fct_us: Option<Distribution>,
+    completed_fct_us: Option<Distribution>,
+    slowdown: Option<Distribution>,
     goodput_gbit_per_s: f64,
     retransmitted_percent: f64,
     digest: String,
@@ -138,7 +142,7 @@ struct Line<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (manifest, scenario_file) = read(&args.file, args.only)?;
+    let (manifest, scenario_file) = read(&args.file, args.only).map_err(usage)?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
     keep_manifest(&args.out, &manifest)?;
     if let Some(path) = &args.slurm {
@@ -151,7 +155,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let all: Vec<usize> = match args.only {
         Some(n) => {
-            ensure!(n < manifest.points.len(), "--only {n}: the sweep has points 0 to {}", manifest.points.len() - 1);
+            let last = manifest.points.len() - 1;
+            if n > last {
+                return Err(usage(anyhow!("--only {n}: the sweep has points 0 to {last}")));
+            }
             vec![n]
         }
         None => (0..manifest.points.len()).collect(),
@@ -167,7 +174,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // The runs under way end with this process.
         std::process::exit(interrupt::EXIT_CODE.into());
     })?;
-    let failures = run_points(args, &manifest, &scenario_file, &all, &bar)?;
+    let mut failures = run_points(args, &manifest, &scenario_file, &all, &bar)?;
+    failures.extend(shortfalls(args, &manifest, &all)?);
+    failures.sort();
     for (name, why) in &failures {
         eprintln!("{name}: {why}");
     }
@@ -175,12 +184,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         summary(args, &manifest)?;
     }
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Whether a file of the scenarios' folder is a sweep: it names the scenario it is about, which no scenario does.
-pub fn is_sweep(file: &Path) -> bool {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("scenario"))
 }
 
 /// One line on a sweep: its scenario, its axes and how many points that makes.
@@ -194,9 +197,10 @@ pub fn about(file: &Path) -> anyhow::Result<String> {
 /// Reads the sweep file and lays out its points; every one of them is checked before the first one runs, unless `only` one
 /// is to run.
 fn read(file: &Path, only: Option<usize>) -> anyhow::Result<(Manifest, PathBuf)> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let sweep: Sweep = toml::from_str(&text).with_context(|| format!("{} is no sweep file", file.display()))?;
-    let scenario_file = file.parent().unwrap_or(Path::new(".")).join(&sweep.scenario);
+    let source = Source::find(file)?;
+    ensure!(source.is_sweep(), "{0} is a scenario: `mrc sim run {0}` runs it", file.display());
+    let sweep: Sweep = toml::from_str(&source.text).with_context(|| format!("{} is no sweep file", file.display()))?;
+    let scenario = source.beside(&sweep.scenario)?;
     let mut points = vec![Point { name: String::new(), at: BTreeMap::new(), seed: None, set: assignments(&sweep.set) }];
     let mut axes = Vec::new();
     for (nth, axis) in sweep.axis.iter().enumerate() {
@@ -229,7 +233,7 @@ fn read(file: &Path, only: Option<usize>) -> anyhow::Result<(Manifest, PathBuf)>
         // What can run with one seed can run with all.
         if only.map_or(point.seed == sweep.seeds.first().copied(), |only| only == nth) {
             let which = || format!("{}: point {}", file.display(), point.name);
-            scenario::check(&scenario_file, &point.set, point.seed).with_context(which)?;
+            scenario.check(&point.set, point.seed).with_context(which)?;
         }
     }
     let mut names: Vec<&str> = points.iter().map(|point| point.name.as_str()).collect();
@@ -237,9 +241,7 @@ fn read(file: &Path, only: Option<usize>) -> anyhow::Result<(Manifest, PathBuf)>
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         bail!("{}: two points are called {}: give their cases labels of their own", file.display(), twice[0]);
     }
-    let text = std::fs::read_to_string(&scenario_file)?;
-    let scenario = scenario_file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok((Manifest { scenario, text, axes, points }, scenario_file))
+    Ok((Manifest { scenario: scenario.stem(), text: scenario.text, axes, points }, scenario.name))
 }
 
 /// A case's label and its changes.
@@ -333,9 +335,28 @@ fn run_points(
         }
     });
     bar.finish_and_clear();
-    let mut failures = failures.into_inner().expect("all workers have ended");
-    failures.sort();
-    Ok(failures)
+    Ok(failures.into_inner().expect("all workers have ended"))
+}
+
+/// Points whose results are those of a run that failed or did not end, whenever it ran.
+fn shortfalls(args: &Args, manifest: &Manifest, points: &[usize]) -> anyhow::Result<Vec<(String, String)>> {
+    let mut shortfalls = Vec::new();
+    for point in points.iter().map(|&n| &manifest.points[n]) {
+        let Some(results) = read_results(&result_file(&args.out, point))? else { continue };
+        let (name, Results { failed, misplaced, flows, completed, .. }) = (point.name.clone(), &results);
+        if *failed > 0 || *misplaced > 0 {
+            shortfalls.push((name, format!("{failed} messages failed, {misplaced} payloads arrived wrongly")));
+        } else if let (false, Some(how)) = (results.ended == RunEnd::Planned, super::shortfall(&results)) {
+            shortfalls.push((name, format!("{how}: {completed} of {flows} messages")));
+        }
+    }
+    Ok(shortfalls)
+}
+
+/// The results of a point, if it has any.
+fn read_results(path: &Path) -> anyhow::Result<Option<Results>> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
+    serde_json::from_str(&text).map(Some).with_context(|| format!("{} is damaged", path.display()))
 }
 
 fn result_file(out: &Path, point: &Point) -> PathBuf {
@@ -355,18 +376,21 @@ fn run_point(program: &Path, scenario_file: &Path, out: &Path, point: &Point) ->
         command.arg("--set").arg(change);
     }
     let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output().context("cannot start the run")?;
-    // A run whose messages failed has results too.
+    // A run whose messages failed has results too: those are judged when all points have run.
     if !results.exists() {
         let why = String::from_utf8_lossy(&output.stderr);
         bail!("{}", if why.trim().is_empty() { output.status.to_string() } else { why.trim().to_owned() });
     }
-    ensure!(output.status.success(), "messages failed or arrived wrongly: see its results");
     Ok(())
 }
 
 fn command_line(args: &Args, only: &str) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("cannot find this program")?;
-    let absolute = |path: &Path| std::path::absolute(path).map(|path| quote(&path.display().to_string()));
+    // A ready sweep has its name everywhere.
+    let absolute = |path: &Path| match path.exists() {
+        true => std::path::absolute(path).map(|path| quote(&path.display().to_string())),
+        false => Ok(quote(&path.display().to_string())),
+    };
     let program = quote(&program.display().to_string());
     Ok(format!("{program} sim sweep {} --out {} --only {only}", absolute(&args.file)?, absolute(&args.out)?))
 }
@@ -397,13 +421,13 @@ fn emit(path: &Path, text: &str, points: usize) -> anyhow::Result<ExitCode> {
 fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
     let mut lines = Vec::new();
     for point in &manifest.points {
-        let path = result_file(&args.out, point);
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        let results: Results = serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
+        let Some(results) = read_results(&result_file(&args.out, point))? else { continue };
         lines.push(Line {
             point,
             finished: results.finished,
+            ended: results.ended,
             fct_us: results.fct_us,
+            completed_fct_us: results.completed_fct_us,
             slowdown: results.slowdown,
             goodput_gbit_per_s: results.goodput_gbit_per_s,
             retransmitted_percent: results.retransmitted_percent,
@@ -419,14 +443,10 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
     outln!("{:<width$}{head}  digest", "point");
     for line in &lines {
         let Line { point, fct_us, goodput_gbit_per_s: goodput, retransmitted_percent: again, digest, .. } = line;
+        let times = fct_us.map_or([None; 3], |fct| [fct.mean, fct.p99, fct.max].map(Some));
+        let times = times.map(|us| us.map_or_else(|| format!("{:>11}", "-"), |us| format!("{us:>11.1}"))).concat();
         let unfinished = if line.finished { "" } else { "  NOT all completed" };
-        outln!(
-            "{:<width$}{:>11.1}{:>11.1}{:>11.1}{goodput:>11.2}{again:>11.3}  {digest}{unfinished}",
-            point.name,
-            fct_us.mean,
-            fct_us.p99,
-            fct_us.max
-        );
+        outln!("{:<width$}{times}{goodput:>11.2}{again:>11.3}  {digest}{unfinished}", point.name);
     }
     Ok(())
 }
@@ -434,6 +454,7 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cmd::sim::ready::READY;
 
     fn axis(text: &str) -> (String, Vec<Labelled>) {
         cases(&toml::from_str(text).unwrap()).unwrap()
@@ -483,16 +504,13 @@ mod tests {
 
     #[test]
     fn the_sweeps_that_are_shipped_can_be_read() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
-        let mut files = Vec::new();
-        super::super::collect(&folder, &mut files).unwrap();
-        let sweeps: Vec<_> = files.iter().filter(|file| is_sweep(file)).collect();
-        let named = |file: &&PathBuf| file.to_string_lossy().ends_with("-sweep.toml");
-        assert_eq!(sweeps.len(), files.iter().filter(named).count(), "the name of a sweep ends in -sweep");
+        let names = || READY.iter().map(|(name, _)| *name);
+        let sweeps: Vec<_> = names().filter(|name| Source::find(name.as_ref()).unwrap().is_sweep()).collect();
+        assert_eq!(sweeps, names().filter(|name| name.ends_with("-sweep")).collect::<Vec<_>>(), "their names say so");
         assert!(sweeps.len() >= 5, "{sweeps:?}");
-        for file in sweeps {
-            let (manifest, _) = read(file, None).unwrap_or_else(|error| panic!("{}: {error:#}", file.display()));
-            assert!(manifest.points.len() > 1 && !manifest.axes.is_empty(), "{}", file.display());
+        for name in sweeps {
+            let (manifest, _) = read(name.as_ref(), None).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+            assert!(manifest.points.len() > 1 && !manifest.axes.is_empty(), "{name}");
         }
     }
 

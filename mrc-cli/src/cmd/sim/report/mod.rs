@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use mrc_sim::run::Results;
 
 use super::sweep::{MANIFEST, Manifest};
-use crate::out::outln;
+use crate::out::{outln, writable};
 
 /// Arguments of `mrc sim report`.
 #[derive(clap::Args)]
@@ -39,6 +39,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (runs, sweep) = read(&args.folder)?;
     ensure!(!runs.is_empty(), "no results in {}: run a scenario with --json, or a sweep", args.folder.display());
     let page = args.out.clone().unwrap_or_else(|| args.folder.join("report.html"));
+    writable(&page)?;
     let title = args.title.clone().unwrap_or_else(|| match &sweep {
         Some(sweep) => format!("Sweep of {}", sweep.scenario),
         None if one_scenario(&runs) => runs[0].results.scenario.clone(),

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use mrc_sim::run::{Distribution, GroupReport, LossCounts, Results};
+use mrc_sim::run::{Distribution, GroupReport, LossCounts, Results, RunEnd};
 
 use super::Run;
 use super::plots::{self, Axes, DASHES, Line, Look, MOST_LINES, MOST_PAIRS, Shown, number, spread};
+use crate::cmd::sim::shortfall;
 use crate::cmd::sim::sweep::Manifest;
 
 /// Runs that get figures of their own; more would make a page nobody reads.
@@ -33,10 +34,10 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
     if let Some(sweep) = sweep {
         for (axis, name) in sweep.axes.iter().enumerate() {
             let trends: [Trend<'_>; 4] = [
-                ("bus bandwidth, Gb/s", "bus", &bus_gbit_per_s),
-                ("mean FCT, us", "fct", &|results| Some(results.fct_us.mean)),
-                ("99th percentile of FCT, us", "p99", &|results| Some(results.fct_us.p99)),
-                ("goodput, Gb/s", "goodput", &|results| Some(results.goodput_gbit_per_s)),
+                ("bus bandwidth, Gb/s", "bus", &|results| Reading::rate(results, bus_gbit_per_s(results))),
+                ("mean FCT, us", "fct", &|results| Reading::time(results, |fct| fct.mean)),
+                ("99th percentile of FCT, us", "p99", &|results| Reading::time(results, |fct| fct.p99)),
+                ("goodput, Gb/s", "goodput", &|results| Reading::rate(results, Some(results.goodput_gbit_per_s))),
             ];
             for (y, short, value) in trends {
                 for (panel, shown) in panels(trend(runs, sweep, axis, value)) {
@@ -45,10 +46,13 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
                     let axes = Axes { x: name, y, log_x: wide(&shown.lines, |(x, _)| x), log_y };
                     let tail = panel.as_ref().map(|panel| format!("-{}", panel.replace(' ', "-"))).unwrap_or_default();
                     let id = format!("sweep-{name}-{short}{tail}");
-                    let caption = match panel {
+                    let mut caption = match panel {
                         Some(panel) => format!("{panel}. Mean over the seeds; x: {name}."),
                         None => format!("Mean over the seeds; x: {name}."),
                     };
+                    if shown.lines.iter().any(|line| !line.unfinished.is_empty()) {
+                        caption += CROSSES;
+                    }
                     add("Across the sweep", id, noted(caption, &shown), plots::lines(&axes, &shown)?);
                 }
             }
@@ -56,7 +60,7 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
     }
     let cdfs = Shown::of(runs.len(), |run| cdf(&runs[run], None));
     let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true, log_y: false };
-    let caption = noted("Distribution of flow completion times.".to_owned(), &cdfs);
+    let caption = noted(format!("Distribution of flow completion times. {SHARES}"), &cdfs);
     add("Completion times", "fct-cdf".to_owned(), caption, plots::lines(&axes, &cdfs)?);
     for run in spread(runs.len(), DETAILED).map(|run| &runs[run]) {
         for (id, caption, svg) in of_run(run)? {
@@ -66,8 +70,43 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
     Ok(figures)
 }
 
-/// Axis label, name of the figure, value of a run that has one.
-type Trend<'a> = (&'a str, &'a str, &'a dyn Fn(&Results) -> Option<f64>);
+/// What crosses of a trend mean.
+const CROSSES: &str = " A cross is a point with unfinished runs: its value is of what completed in them, and it stands at \
+                       the upper edge when nothing did.";
+
+/// What shares of a distribution refer to.
+const SHARES: &str =
+    "Shares are of all flows: a line that ends below 1 is of a run in which the others did not complete.";
+
+/// A value of a run, as far as it has one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Reading {
+    /// Of a run that is complete.
+    Whole(f64),
+    /// Of the part of a run that completed; `None` when none did.
+    Part(Option<f64>),
+    /// The run knows no such value.
+    Absent,
+}
+
+impl Reading {
+    /// A completion time: that of the messages that completed says little about the others.
+    fn time(results: &Results, of: impl Fn(Distribution) -> f64) -> Self {
+        results.fct_us.map(&of).map_or_else(|| Self::Part(results.completed_fct_us.map(&of)), Self::Whole)
+    }
+
+    /// A rate, which a run that ends as planned has, too.
+    fn rate(results: &Results, value: Option<f64>) -> Self {
+        match value {
+            Some(value) if results.finished || results.ended == RunEnd::Planned => Self::Whole(value),
+            Some(value) => Self::Part(Some(value)),
+            None => Self::Absent,
+        }
+    }
+}
+
+/// Axis label, name of the figure, value of a run.
+type Trend<'a> = (&'a str, &'a str, &'a dyn Fn(&Results) -> Reading);
 
 /// Bus bandwidth of the first collective.
 fn bus_gbit_per_s(results: &Results) -> Option<f64> {
@@ -138,49 +177,83 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
 /// The distribution of completion times of a workload, or of all together, where each flow counts the same.
 fn cdf(run: &Run, group: Option<usize>) -> Line {
     let groups = &run.results.groups;
-    let (name, groups) = match group.and_then(|group| groups.get(group)) {
+    let (mut name, groups) = match group.and_then(|group| groups.get(group)) {
         Some(group) => (group.name.clone(), std::slice::from_ref(group)),
         None => (run.name.clone(), &groups[..]),
     };
+    let all: u64 = groups.iter().map(|group| group.flows.max(group.completed)).sum();
+    let completed: u64 = groups.iter().map(|group| group.completed).sum();
+    if completed < all {
+        name = format!("{completed}/{all}: {name}");
+    }
     let weighted = groups.iter().flat_map(|group| {
         let weight = group.completed as f64 / group.fct_cdf_us.len().max(1) as f64;
         group.fct_cdf_us.iter().map(move |&us| (us, weight))
     });
     let mut points: Vec<(f64, f64)> = weighted.collect();
     points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let all: f64 = points.iter().map(|(_, weight)| weight).sum();
     let mut sum = 0.0;
     for (_, share) in &mut points {
         sum += *share;
-        *share = (sum / all).min(1.0);
+        *share = (sum / all as f64).min(1.0);
     }
     Line::new(name, points)
 }
 
+/// Points of complete runs, and those of others as in [`Line::unfinished`].
+type Points = (Vec<(f64, f64)>, Vec<(f64, Option<f64>)>);
+
 /// One line of a trend: its names on the other axes, and its points.
-type Named = (Vec<String>, Vec<(f64, f64)>);
+type Named = (Vec<String>, Points);
+
+/// The readings of one point, seed by seed.
+#[derive(Default)]
+struct Pool {
+    sum: f64,
+    count: u32,
+    unfinished: bool,
+}
+
+impl Pool {
+    fn add(&mut self, reading: Reading) {
+        let (value, unfinished) = match reading {
+            Reading::Whole(value) => (Some(value), false),
+            Reading::Part(value) => (value, true),
+            Reading::Absent => (None, false),
+        };
+        self.sum += value.unwrap_or(0.0);
+        self.count += u32::from(value.is_some());
+        self.unfinished |= unfinished;
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / f64::from(self.count))
+    }
+}
 
 /// A value over one axis of a sweep whose labels are numbers, one line for each combination of the other axes, the mean
 /// over the seeds. Names have no place on an axis: those of other axes tell the lines apart.
-fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -> Option<f64>) -> Vec<Named> {
+fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -> Reading) -> Vec<Named> {
     let name = &sweep.axes[axis];
     let others: Vec<&String> = sweep.axes.iter().filter(|other| *other != name).collect();
     // Runs of a sweep come in the order of its axes: lines keep it.
     let mut order: Vec<Vec<&str>> = Vec::new();
-    let mut sums: Vec<BTreeMap<u64, (f64, u32)>> = Vec::new();
+    let mut pools: Vec<BTreeMap<u64, Pool>> = Vec::new();
     for run in runs {
         let Some(point) = sweep.points.iter().find(|point| point.name == run.name) else { continue };
         let Some(Ok(x)) = point.at.get(name).map(|label| label.parse::<f64>()) else { return Vec::new() };
-        let Some(value) = value(&run.results) else { continue };
+        let reading = value(&run.results);
+        if reading == Reading::Absent {
+            continue;
+        }
         let labels: Vec<&str> = others.iter().filter_map(|&other| point.at.get(other).map(String::as_str)).collect();
         let line = order.iter().position(|known| *known == labels).unwrap_or_else(|| {
             order.push(labels);
-            sums.push(BTreeMap::new());
+            pools.push(BTreeMap::new());
             order.len() - 1
         });
         // Bits of non-negative numbers have the order of the numbers.
-        let (sum, count) = sums[line].entry(x.max(0.0).to_bits()).or_default();
-        (*sum, *count) = (*sum + value, *count + 1);
+        pools[line].entry(x.max(0.0).to_bits()).or_default().add(reading);
     }
     // A bare number, yes or no as a name needs its axis.
     let named = |other: &str, label: &str| match label {
@@ -188,12 +261,14 @@ fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -
         _ if label.parse::<f64>().is_ok() => format!("{other} {label}"),
         _ => label.to_owned(),
     };
-    let line = |(labels, points): (Vec<&str>, BTreeMap<u64, (f64, u32)>)| {
+    let line = |(labels, pools): (Vec<&str>, BTreeMap<u64, Pool>)| {
         let names = others.iter().zip(labels).map(|(other, label)| named(other, label)).collect();
-        let mean = |(x, (sum, count)): (u64, (f64, u32))| (f64::from_bits(x), sum / f64::from(count));
-        (names, points.into_iter().map(mean).collect())
+        let at = |(x, pool): (&u64, &Pool)| (f64::from_bits(*x), pool.mean());
+        let whole = pools.iter().filter(|(_, pool)| !pool.unfinished).map(at);
+        let part = pools.iter().filter(|(_, pool)| pool.unfinished).map(at);
+        (names, (whole.filter_map(|(x, mean)| Some((x, mean?))).collect(), part.collect()))
     };
-    order.into_iter().zip(sums).map(line).collect()
+    order.into_iter().zip(pools).map(line).collect()
 }
 
 /// Spreads lines over plots: with more than a plot can hold, one plot for each name of the first axis. Where two axes
@@ -216,16 +291,21 @@ fn panels(lines: Vec<Named>) -> Vec<(Option<String>, Shown)> {
 fn looks(lines: Vec<Named>) -> Shown {
     let of = lines.len();
     if !lines.iter().all(|(names, _)| names.len() == 2) {
-        return Shown::of(of, |nth| Line::new(lines[nth].0.join(", "), lines[nth].1.clone()));
+        return Shown::of(of, |nth| named_line(&lines[nth]));
     }
     let dashes = kept(&lines, 1, DASHES.len());
     let colours = kept(&lines, 0, (MOST_PAIRS / dashes.len().max(1)).min(MOST_LINES));
-    let draw = |(names, points): &Named| {
+    let draw = |line: &Named| {
+        let names = &line.0;
         let place = |of: &[&String], name: &String| of.iter().position(|&kept| kept == name);
         let look = Look { colour: place(&colours, &names[0])?, dashes: place(&dashes, &names[1])? };
-        Some(Line { look: Some(look), ..Line::new(names.join(", "), points.clone()) })
+        Some(Line { look: Some(look), ..named_line(line) })
     };
     Shown { lines: lines.iter().filter_map(draw).collect(), of }
+}
+
+fn named_line((names, (points, unfinished)): &Named) -> Line {
+    Line { unfinished: unfinished.clone(), ..Line::new(names.join(", "), points.clone()) }
 }
 
 /// The names of one axis, in their order, or `most` of them.
@@ -241,7 +321,8 @@ fn kept(lines: &[Named], axis: usize, most: usize) -> Vec<&String> {
 
 /// Whether such values of the points span more than a decade and a half.
 fn wide(lines: &[Line], value: impl Fn((f64, f64)) -> f64) -> bool {
-    let values = || lines.iter().flat_map(|line| line.points.iter().map(|&at| value(at)));
+    let crosses = |line: &Line| line.unfinished.clone().into_iter().filter_map(|(x, y)| Some((x, y?)));
+    let values = || lines.iter().flat_map(|line| line.points.iter().copied().chain(crosses(line))).map(&value);
     let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
     low > 0.0 && high / low > 30.0
 }
@@ -340,19 +421,20 @@ fn overview(runs: &[Run]) -> String {
     ];
     let rows = runs.iter().map(|run| {
         let results = &run.results;
-        let state = match results {
-            Results { interrupted: true, .. } => " <span class=\"bad\">interrupted</span>",
-            Results { finished: true, .. } => "",
-            _ => " <span class=\"bad\">not all completed</span>",
-        };
+        let state = shortfall(results).map(|how| format!(" <span class=\"bad\">{how}</span>")).unwrap_or_default();
+        let [mean, p99, max] = cells(results.fct_us, results.completed_fct_us, 1);
+        let [_, slowdown, _] = cells(results.slowdown, results.completed_slowdown, 2);
         vec![
             format!("{}{state}", escape(&run.name)),
             results.seed.to_string(),
-            results.flows.to_string(),
-            format!("{:.1}", results.fct_us.mean),
-            format!("{:.1}", results.fct_us.p99),
-            format!("{:.1}", results.fct_us.max),
-            format!("{:.2}", results.slowdown.p99),
+            match results.finished {
+                true => results.flows.to_string(),
+                false => format!("{} of {}", results.completed, results.flows),
+            },
+            mean,
+            p99,
+            max,
+            slowdown,
             format!("{:.2}", results.goodput_gbit_per_s),
             bus_gbit_per_s(results).map(|bus| format!("{bus:.1}")).unwrap_or_default(),
             format!("{:.3}", results.retransmitted_percent),
@@ -363,6 +445,17 @@ fn overview(runs: &[Run]) -> String {
         ]
     });
     table(&head, rows)
+}
+
+/// Mean, 99th percentile and maximum as cells of a table. Of a run that is not complete they are those of what completed,
+/// in brackets; a dash where nothing did.
+fn cells(all: Option<Distribution>, completed: Option<Distribution>, digits: usize) -> [String; 3] {
+    let numbers = |d: Distribution| [d.mean, d.p99, d.max].map(|value| format!("{value:.digits$}"));
+    match (all, completed) {
+        (Some(all), _) => numbers(all),
+        (None, Some(completed)) => numbers(completed).map(|number| format!("<span class=\"bad\">({number})</span>")),
+        (None, None) => [(); 3].map(|()| "-".to_owned()),
+    }
 }
 
 /// What the scenario says of itself.
@@ -390,12 +483,13 @@ fn details(results: &Results) -> String {
     }
     let head = ["workload", "flows", "mean FCT, us", "p99, us", "max, us", "goodput, Gb/s", "Jain index"];
     let rows = results.groups.iter().map(|group| {
+        let [mean, p99, max] = cells(group.fct_us, group.completed_fct_us, 1);
         vec![
             escape(&group.name),
             format!("{} of {}", group.completed, group.flows),
-            format!("{:.1}", group.fct_us.mean),
-            format!("{:.1}", group.fct_us.p99),
-            format!("{:.1}", group.fct_us.max),
+            mean,
+            p99,
+            max,
             format!("{:.2}", group.goodput_gbit_per_s),
             format!("{:.4}", group.jain),
         ]
@@ -411,6 +505,9 @@ fn details(results: &Results) -> String {
     if results.groups.iter().any(|group| !group.iterations.is_empty()) {
         let head = ["iterations of", "number", "mean, us", "shortest, us", "longest, us", "bus, Gb/s", "best, Gb/s"];
         text.push_str(&table(&head, results.groups.iter().filter(|group| !group.iterations.is_empty()).map(steps)));
+    }
+    if let Some(diagnosis) = &results.diagnosis {
+        let _ = writeln!(text, "<p class=\"bad\">Unfinished: {}</p>", escape(diagnosis));
     }
     for failure in &results.failures {
         let _ = writeln!(
@@ -429,9 +526,11 @@ fn details(results: &Results) -> String {
 fn steps(group: &GroupReport) -> Vec<String> {
     let us = Distribution::of(&mut group.iterations.iter().map(|step| step.us).collect::<Vec<_>>());
     let bus = Distribution::of(&mut group.iterations.iter().map(|step| step.bus_gbit_per_s).collect::<Vec<_>>());
-    let shortest = group.iterations.iter().map(|step| step.us).fold(f64::INFINITY, f64::min);
-    let numbers = [us.mean, shortest, us.max, group.bus_gbit_per_s.unwrap_or(bus.mean), bus.max]
-        .map(|value| format!("{value:.1}"));
+    let shortest = group.iterations.iter().map(|step| step.us).min_by(f64::total_cmp);
+    let (mean, longest) = (us.map(|us| us.mean), us.map(|us| us.max));
+    let all = group.bus_gbit_per_s.or(bus.map(|bus| bus.mean));
+    let numbers = [mean, shortest, longest, all, bus.map(|bus| bus.max)]
+        .map(|value| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}")));
     [escape(&group.name), group.iterations.len().to_string()].into_iter().chain(numbers).collect()
 }
 
@@ -446,7 +545,7 @@ mod tests {
     use mrc_sim::run::IterationReport;
 
     fn run(name: &str) -> Run {
-        let mut results = Results { finished: true, ..Results::default() };
+        let mut results = Results { finished: true, ended: RunEnd::Completed, ..Results::default() };
         results.about = "a <b> & c".to_owned();
         results.groups = vec![mrc_sim::run::GroupReport { fct_cdf_us: vec![1.0, 2.0], ..Default::default() }];
         results.timeline.bin_us = 10.0;
@@ -467,17 +566,58 @@ mod tests {
         let axes = vec!["qps".to_owned(), "kind".to_owned()];
         let sweep = Manifest { scenario: String::new(), text: String::new(), axes, points };
         let seen = std::cell::Cell::new(0.0);
-        let value = |_: &Results| Some(seen.replace(seen.get() + 1.0));
+        let value = |_: &Results| Reading::Whole(seen.replace(seen.get() + 1.0));
         let lines = trend(&runs, &sweep, 0, &value);
-        assert_eq!(lines[0], (vec!["x".to_owned()], vec![(2.0, 1.5), (16.0, 0.0)]));
-        assert_eq!(lines[1], (vec!["kind true".to_owned()], vec![(2.0, 3.0)]));
+        assert_eq!(lines[0], (vec!["x".to_owned()], (vec![(2.0, 1.5), (16.0, 0.0)], vec![])));
+        assert_eq!(lines[1], (vec!["kind true".to_owned()], (vec![(2.0, 3.0)], vec![])));
         assert!(trend(&runs, &sweep, 1, &value).is_empty(), "names are no axis");
-        assert!(trend(&runs, &sweep, 0, &|_| None).is_empty(), "no run has such a value");
+        assert!(trend(&runs, &sweep, 0, &|_| Reading::Absent).is_empty(), "no run has such a value");
+        // One of two seeds did not complete: no mean of survivors on the line. Nothing completed: no 0 either.
+        let readings = [Reading::Part(None), Reading::Whole(7.0), Reading::Part(Some(1.0)), Reading::Whole(3.0)];
+        let nth = std::cell::Cell::new(0);
+        let lines = trend(&runs, &sweep, 0, &|_| readings[nth.replace(nth.get() + 1)]);
+        assert_eq!(lines[0].1, (vec![], vec![(2.0, Some(4.0)), (16.0, None)]));
+        let (_, shown) = panels(lines).remove(0);
+        let axes = Axes { x: "qps", y: "us", log_x: false, log_y: true };
+        let svg = plots::lines(&axes, &shown).unwrap().unwrap();
+        let strokes = |svg: &str| svg.matches("<line").count() + svg.matches("<polyline").count();
+        let bare =
+            plots::lines(&axes, &Shown { lines: vec![named_line(&lines_of(&[(2.0, 4.0), (16.0, 9.0)]))], of: 1 });
+        assert!(strokes(&svg) > strokes(&bare.unwrap().unwrap()), "crosses are drawn: {svg}");
+    }
+
+    fn lines_of(points: &[(f64, f64)]) -> Named {
+        (vec!["line".to_owned()], (points.to_vec(), vec![]))
+    }
+
+    #[test]
+    fn a_run_that_did_not_complete_is_never_shown_as_a_fast_one() {
+        let mut dead = run("dead");
+        dead.results = Results { ended: RunEnd::Stalled, diagnosis: Some("no <byte>".into()), ..dead.results };
+        (dead.results.finished, dead.results.flows, dead.results.groups[0].flows) = (false, 2, 2);
+        dead.results.groups[0].fct_cdf_us.clear();
+        let mut half = run("half");
+        let fct = Distribution::of(&mut [3.0, 4.0]);
+        (half.results.finished, half.results.ended, half.results.completed_fct_us) = (false, RunEnd::Limit, fct);
+        (half.results.flows, half.results.completed) = (4, 2);
+        (half.results.groups[0].flows, half.results.groups[0].completed) = (4, 2);
+        assert_eq!(Reading::time(&dead.results, |fct| fct.mean), Reading::Part(None));
+        assert_eq!(Reading::time(&half.results, |fct| fct.mean), Reading::Part(Some(3.5)));
+        assert_eq!(Reading::rate(&half.results, Some(5.0)), Reading::Part(Some(5.0)));
+        let line = cdf(&half, None);
+        assert_eq!((line.name.as_str(), line.points.last()), ("2/4: half", Some(&(2.0, 0.5))), "half of all flows");
+        let runs = [dead, half];
+        let page = html("t", &runs, None, &figures(&runs, None).unwrap());
+        let row = ["2 of 4", "<span class=\"bad\">(3.5)</span>"].map(|cell| format!("<td>{cell}</td>")).concat();
+        assert!(page.contains(&row), "{page}");
+        assert!(page.contains("stalled</span>") && page.contains("not all completed</span>"));
+        assert!(page.contains("<td>0 of 2</td><td>-</td><td>-</td>") && page.contains("Unfinished: no &lt;byte&gt;"));
+        assert!(!page.contains("<td>0.0</td><td>0.0</td>"), "{page}");
     }
 
     #[test]
     fn many_lines_are_spread_over_plots_and_keep_their_looks() {
-        let named = |names: &[&str]| (names.iter().map(|&name| name.to_owned()).collect(), vec![(1.0, 1.0)]);
+        let named = |names: &[&str]| (names.iter().map(|&name| name.to_owned()).collect(), (vec![(1.0, 1.0)], vec![]));
         let all = ["ring", "mesh"]
             .into_iter()
             .flat_map(|a| ["mrc", "roce"].into_iter().flat_map(move |b| ["0", "0.1", "1"].map(|c| [a, b, c])));
@@ -495,7 +635,7 @@ mod tests {
 
     #[test]
     fn what_a_plot_leaves_out_is_said_on_it_and_below_it() {
-        let named = |names: &[String]| (names.to_vec(), vec![(1.0, 1.0), (2.0, 2.0)]);
+        let named = |names: &[String]| (names.to_vec(), (vec![(1.0, 1.0), (2.0, 2.0)], vec![]));
         let label = |name: &str, of: usize| (0..of).map(|nth| format!("{name}{nth}")).collect::<Vec<_>>();
         // Two axes: whole names go, and no two lines look alike.
         let pairs = label("kind", 3)
@@ -543,7 +683,7 @@ mod tests {
     #[test]
     fn steps_and_interruptions_are_on_the_page() {
         let mut run = run("one");
-        run.results.interrupted = true;
+        (run.results.finished, run.results.ended) = (false, RunEnd::Interrupted);
         let step = |us, bus_gbit_per_s| IterationReport { us, bus_gbit_per_s };
         run.results.groups[0].bus_gbit_per_s = Some(24.0);
         run.results.groups[0].iterations = vec![step(100.0, 40.0), step(300.0, 20.0)];

@@ -44,6 +44,9 @@ pub struct Line {
     pub name: String,
     /// Points in order of x.
     pub points: Vec<(f64, f64)>,
+    /// Points of runs that did not complete, drawn as crosses beside the line: their value is of what completed. `None`
+    /// when nothing did; the cross then stands at the upper edge.
+    pub unfinished: Vec<(f64, Option<f64>)>,
     /// How it looks, where several lines belong together; otherwise each has a colour of its own.
     pub look: Option<Look>,
 }
@@ -60,7 +63,7 @@ pub struct Look {
 impl Line {
     /// A line with a colour of its own.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), points, look: None }
+        Self { name: name.into(), points, unfinished: Vec::new(), look: None }
     }
 
     /// Colour, and dashes with the gaps between them, as the `nth` of its plot.
@@ -140,11 +143,15 @@ fn scalable(svg: &str, (width, height): (u32, u32)) -> String {
 /// Lines over a common x axis; `None` when there is nothing to show.
 pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
     let lines = &shown.lines[..];
-    let all = || lines.iter().flat_map(|line| line.points.iter().copied());
+    let crosses = |line: &Line| line.unfinished.clone().into_iter().filter_map(|(x, y)| Some((x, y?)));
+    let all = || lines.iter().flat_map(|line| line.points.iter().copied().chain(crosses(line)));
     let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
-    let Some(top) = all().filter(finite).map(|(_, y)| y).max_by(f64::total_cmp) else { return Ok(None) };
+    let highest = all().filter(finite).map(|(_, y)| y).max_by(f64::total_cmp);
+    let lone = lines.iter().flat_map(|line| &line.unfinished).any(|(x, _)| x.is_finite());
+    let Some(top) = highest.or(lone.then_some(1.0)) else { return Ok(None) };
     let (mut left, mut right) = (f64::INFINITY, f64::NEG_INFINITY);
-    for (x, _) in all().filter(finite) {
+    let at_edge = lines.iter().flat_map(|line| line.unfinished.iter().map(|&(x, _)| (x, 0.0)));
+    for (x, _) in all().chain(at_edge).filter(finite) {
         (left, right) = (left.min(x), right.max(x));
     }
     if axes.log_x {
@@ -202,6 +209,9 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
                             .map(|at| Circle::new(*at, 4, colour.filled()));
                         chart.draw_series(dots).map_err(|error| anyhow!("{error}"))?;
                     }
+                    let marks = line.unfinished.iter().map(|&(x, y)| (x, y.unwrap_or(top))).filter(finite);
+                    let marks = marks.map(|at| Cross::new(at, 6, colour.stroke_width(2)));
+                    chart.draw_series(marks).map_err(|error| anyhow!("{error}"))?;
                 }
             }};
         }

@@ -1,0 +1,172 @@
+//! The ready scenarios, which are part of the program, and files that take their place. A file wins over a ready scenario of
+//! the same name.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use mrc_sim::scenario::{self, Built, ScenarioError, nearest};
+
+/// Folder of the ready scenarios in the project.
+const FOLDER: &str = "scenarios";
+
+macro_rules! ready {
+    ($($name:literal),* $(,)?) => {
+        /// All ready scenarios and sweeps: name without `.toml`, and text.
+        pub const READY: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../../scenarios/", $name, ".toml")))),*];
+    };
+}
+
+ready![
+    "experiments/collectives",
+    "experiments/collectives-sweep",
+    "experiments/dcqcn-sweep",
+    "experiments/ecn-sweep",
+    "experiments/ev-loss",
+    "experiments/evs-sweep",
+    "experiments/incast-victim",
+    "experiments/incast15-staggered",
+    "experiments/links-flap",
+    "experiments/links-one-by-one",
+    "experiments/nic-ports-flap",
+    "experiments/nic-ports-one-by-one",
+    "experiments/permutation8",
+    "experiments/permutation8-sweep",
+    "experiments/planes-sweep",
+    "experiments/spraying",
+    "experiments/startup",
+    "experiments/startup-sweep",
+    "experiments/t0-switch",
+    "experiments/t1-silent",
+    "experiments/t1-switch",
+    "experiments/trimming-sweep",
+    "experiments/two-flows-one-ev",
+    "experiments/victim-sweep",
+    "parity/incast15",
+    "parity/incast7",
+    "parity/one-flow",
+    "parity/perm128",
+    "parity/perm128-oblivious",
+    "parity/perm128-single",
+];
+
+/// A scenario or a sweep: where its text comes from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// What messages call it, and what finds it again.
+    pub name: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// Where the files that it names are.
+    folder: PathBuf,
+}
+
+impl Source {
+    /// The file of this name, or the ready scenario.
+    ///
+    /// # Errors
+    /// There is neither, or the file cannot be read.
+    pub fn find(name: &Path) -> anyhow::Result<Self> {
+        let missing = match std::fs::read_to_string(name) {
+            Ok(text) => {
+                let folder = name.parent().unwrap_or(Path::new(".")).to_owned();
+                return Ok(Self { name: name.to_owned(), text, folder });
+            }
+            Err(error) => error,
+        };
+        let cannot = || format!("cannot read {}", name.display());
+        if missing.kind() != std::io::ErrorKind::NotFound {
+            return Err(missing).with_context(cannot);
+        }
+        let wanted = plain(name);
+        let found = READY.iter().find(|(ready, _)| *ready == wanted || last(ready) == wanted);
+        let Some(&(ready, text)) = found else {
+            let hint = nearest(&wanted, READY.iter().flat_map(|(name, _)| [*name, last(name)]));
+            let hint = hint.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+            let list = "and no ready scenario has this name (`mrc sim list`)";
+            return Err(anyhow!("{}: no such file, {list}{hint}", name.display()));
+        };
+        let folder = Path::new(FOLDER).join(ready).parent().unwrap_or(Path::new(".")).to_owned();
+        Ok(Self { name: ready.into(), text: text.to_owned(), folder })
+    }
+
+    /// The scenario that this sweep names.
+    ///
+    /// # Errors
+    /// As [`Source::find`].
+    pub fn beside(&self, name: &Path) -> anyhow::Result<Self> {
+        Self::find(&self.folder.join(name))
+    }
+
+    /// Name in messages.
+    pub fn label(&self) -> String {
+        self.name.display().to_string()
+    }
+
+    /// Last part of the name, without `.toml`.
+    pub fn stem(&self) -> String {
+        last(&plain(&self.name)).to_owned()
+    }
+
+    /// Builds the scenario.
+    ///
+    /// # Errors
+    /// As [`scenario::load_str`].
+    pub fn load(&self, set: &[String], seed: Option<u64>) -> Result<Built, ScenarioError> {
+        scenario::load_str(&self.label(), &self.text, &self.folder, set, seed)
+    }
+
+    /// Checks the scenario.
+    ///
+    /// # Errors
+    /// As [`scenario::check_str`].
+    pub fn check(&self, set: &[String], seed: Option<u64>) -> Result<(), ScenarioError> {
+        scenario::check_str(&self.label(), &self.text, &self.folder, set, seed)
+    }
+
+    /// Whether this is a sweep: it names the scenario it is about, which no scenario does.
+    pub fn is_sweep(&self) -> bool {
+        toml::from_str::<toml::Table>(&self.text).is_ok_and(|table| table.contains_key("scenario"))
+    }
+}
+
+/// A name as the list has it: `scenarios/parity/perm128.toml` is `parity/perm128`.
+fn plain(name: &Path) -> String {
+    let name = name.to_string_lossy();
+    let name = name.strip_suffix(".toml").unwrap_or(&name);
+    name.strip_prefix("scenarios/").unwrap_or(name).to_owned()
+}
+
+fn last(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_part_of_the_program() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+        let mut files = Vec::new();
+        super::super::collect(&folder, &mut files).unwrap();
+        let mut names: Vec<String> =
+            files.iter().map(|file| plain(file.strip_prefix(&folder).expect("below it"))).collect();
+        names.sort();
+        let ready: Vec<&str> = READY.iter().map(|(name, _)| *name).collect();
+        assert_eq!(ready, names, "list them in ready.rs, in this order");
+        let mut stems: Vec<&str> = ready.iter().map(|name| last(name)).collect();
+        stems.sort_unstable();
+        stems.dedup();
+        assert_eq!(stems.len(), ready.len(), "the last part of a name is enough");
+    }
+
+    #[test]
+    fn a_ready_scenario_is_found_by_each_of_its_names() {
+        for name in ["perm128", "parity/perm128", "scenarios/parity/perm128.toml", "perm128.toml"] {
+            assert_eq!(Source::find(Path::new(name)).unwrap().name, Path::new("parity/perm128"), "{name}");
+        }
+        let error = Source::find(Path::new("perm182")).unwrap_err().to_string();
+        assert!(error.contains("no such file") && error.contains("did you mean perm128?"), "{error}");
+    }
+}

@@ -1,0 +1,138 @@
+//! What `mrc sim run` and its kin say when something is wrong: exit codes, results of unfinished runs, names.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+fn mrc(folder: &Path, args: &[&str]) -> Output {
+    // MRC_TEST_PROGRAM: another build of the program, to see these tests fail with it.
+    let program = std::env::var("MRC_TEST_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_mrc").to_owned());
+    Command::new(program).args(args).current_dir(folder).output().expect("the program starts")
+}
+
+fn says(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", says(output)))
+}
+
+/// Two flows; the only link of the second one's receiver goes down for ever, and its sender tries for ever.
+const CUT_OFF: &str = "[topology]\nshape = \"dumbbell\"\n[transport.mrc]\nexponential_retries = 25\n\
+    [[workload]]\nname = \"well\"\nfrom = 0\nto = 2\nbytes = 100000\n\
+    [[workload]]\nname = \"cut\"\nfrom = 1\nto = 3\nbytes = 1000000\n\
+    [[fault]]\ntarget = [\"p0-hD\"]\nat_us = 1\n";
+
+#[test]
+fn a_flow_that_is_cut_off_is_no_success() {
+    let folder = folder("cut-off");
+    std::fs::write(folder.join("cut.toml"), CUT_OFF).unwrap();
+    let run = mrc(&folder, &["sim", "run", "cut.toml", "--quiet", "--json"]);
+    assert_eq!(run.status.code(), Some(3), "{}", says(&run));
+    assert!(says(&run).contains("no byte arrived for") && says(&run).contains("1 to 3"), "{}", says(&run));
+    let results = json(&run);
+    assert_eq!((&results["ended"], &results["completed"]), (&"stalled".into(), &1.into()));
+    assert!(results["diagnosis"].as_str().unwrap().contains("1 of 2 messages completed"));
+    // No time for what never came, neither of all nor of the group; of what completed there is one.
+    assert!(results["fct_us"].is_null() && results["slowdown"].is_null());
+    let groups = &results["groups"];
+    assert!(groups[0]["fct_us"]["mean"].as_f64().unwrap() > 5.0, "{groups}");
+    assert!(groups[1]["fct_us"].is_null() && groups[1]["completed_fct_us"].is_null(), "{groups}");
+    assert_eq!(results["completed_fct_us"]["max"], groups[0]["fct_us"]["max"]);
+    // The same where the time limit is nearer, and where it is a planned end.
+    let limited = mrc(&folder, &["sim", "run", "cut.toml", "--quiet", "--json", "--set", "limit_us=5000"]);
+    assert_eq!((limited.status.code(), &json(&limited)["ended"]), (Some(3), &"limit".into()), "{}", says(&limited));
+    let planned = ["--set", "limit_us=5000", "--set", "until=limit"];
+    let planned = mrc(&folder, &[&["sim", "run", "cut.toml", "--quiet", "--json"], &planned[..]].concat());
+    assert_eq!((planned.status.code(), &json(&planned)["ended"]), (Some(0), &"planned".into()));
+    // A message that fails is worse than one that waits.
+    let failed = ["--set", "transport.mrc.exponential_retries=1"];
+    let failed = mrc(&folder, &[&["sim", "run", "cut.toml", "--quiet", "--json"], &failed[..]].concat());
+    assert_eq!((failed.status.code(), &json(&failed)["ended"]), (Some(1), &"failed".into()), "{}", says(&failed));
+}
+
+#[test]
+fn the_table_of_an_unfinished_run_says_so() {
+    let folder = folder("cut-off-table");
+    std::fs::write(folder.join("cut.toml"), CUT_OFF).unwrap();
+    let run = mrc(&folder, &["sim", "run", "cut.toml", "--quiet"]);
+    let table = String::from_utf8_lossy(&run.stdout);
+    assert!(table.contains("1 of 2 in") && table.contains("STALLED"), "{table}");
+    assert!(table.contains("of those that completed: mean") && table.contains("none completed"), "{table}");
+}
+
+#[test]
+fn a_sweep_with_an_unfinished_point_fails_also_when_its_results_are_there_already() {
+    let folder = folder("cut-off-sweep");
+    std::fs::write(folder.join("cut.toml"), CUT_OFF).unwrap();
+    let sweep = "scenario = \"cut.toml\"\n[[axis]]\nkey = \"limit_us\"\nvalues = [2000, 3000]\n";
+    std::fs::write(folder.join("sweep.toml"), sweep).unwrap();
+    for round in 0..2 {
+        let run = mrc(&folder, &["sim", "sweep", "sweep.toml", "-o", "out"]);
+        assert_eq!(run.status.code(), Some(1), "{round}: {}", says(&run));
+        assert!(says(&run).contains("2000: not all completed: 1 of 2 messages"), "{}", says(&run));
+        let table = String::from_utf8_lossy(&run.stdout).into_owned();
+        let row = table.lines().find(|line| line.starts_with("2000")).unwrap();
+        assert!(row.contains(" - ") && row.ends_with("NOT all completed"), "{table}");
+    }
+    let report = mrc(&folder, &["sim", "report", "out"]);
+    assert!(report.status.success(), "{}", says(&report));
+    let page = std::fs::read_to_string(folder.join("out/report.html")).unwrap();
+    assert!(page.contains("1 of 2") && page.contains("A cross is a point with unfinished runs"));
+    let nowhere = mrc(&folder, &["sim", "report", "out", "-o", "no/such/page.html"]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(says(&nowhere).contains("no/such/page.html") && !folder.join("no").exists(), "{}", says(&nowhere));
+}
+
+#[test]
+fn what_cannot_be_exits_with_2() {
+    let folder = folder("exit-2");
+    let file = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    file("key.toml", "[topology]\nhots_per_t0 = 4\n[[workload]]\n");
+    file("word.toml", "[[workload]]\nkind = \"all-reduse\"\n");
+    file("value.toml", "[topology]\nplanes = 99\n[[workload]]\n");
+    file("good.toml", "[[workload]]\n");
+    file("sweep.toml", "scenario = \"good.toml\"\n[[axis]]\nkey = \"bin_us\"\nvalues = [100, -1]\n");
+    for (args, want) in [
+        (&["run", "key.toml"][..], "did you mean `hosts_per_t0`?"),
+        (&["run", "word.toml"], "did you mean `all-reduce`?"),
+        (&["run", "value.toml"], "value.toml:2: topology.planes: 99"),
+        (&["run", "good.toml", "--set", "topology.plans=2"], "did you mean `planes`?"),
+        (&["run", "good.toml", "--set", "topology"], "write key=value"),
+        (&["run", "good.toml", "--pcap", "p9-hA"], "no link is called"),
+        (&["run", "missing.toml"], "no such file"),
+        (&["run", "sweep.toml"], "sweep.toml is a sweep"),
+        (&["sweep", "sweep.toml", "-o", "out"], "point -1"),
+        (&["sweep", "good.toml", "-o", "out"], "is a scenario"),
+        (&["list", "nowhere"], "cannot list nowhere"),
+    ] {
+        let run = mrc(&folder, &[&["sim"], args].concat());
+        assert_eq!(run.status.code(), Some(2), "{args:?}: {}", says(&run));
+        assert!(says(&run).contains(want), "{args:?}: {}", says(&run));
+    }
+}
+
+#[test]
+fn ready_scenarios_are_at_hand_in_any_folder() {
+    let folder = folder("anywhere");
+    let list = mrc(&folder, &["sim", "list", "--json"]);
+    assert!(list.status.success(), "{}", says(&list));
+    let listed = json(&list);
+    let rows = listed.as_array().unwrap();
+    assert!(rows.len() > 25 && rows.iter().all(|row| row["valid"] == true), "{listed}");
+    let run = mrc(&folder, &["sim", "run", "one-flow", "--quiet", "--json"]);
+    assert!(run.status.success() && json(&run)["finished"] == true, "{}", says(&run));
+    // The points of a ready sweep find its scenario, too.
+    let mut list = Command::new(env!("CARGO_BIN_EXE_mrc"));
+    let list = list.args(["sim", "sweep", "evs-sweep", "-o", "out", "--only", "0", "--json"]).current_dir(&folder);
+    let out = list.output().unwrap();
+    assert!(out.status.success(), "{}", says(&out));
+    assert_eq!(std::fs::read_dir(folder.join("out")).unwrap().count(), 2, "the manifest and one point");
+}
