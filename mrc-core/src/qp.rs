@@ -209,6 +209,10 @@ pub struct QpInfo {
     pub retries: u8,
     /// Smallest round trip seen, in nanoseconds.
     pub base_rtt_ns: u64,
+    /// What it has to send and has in flight: its part of the counters of its congestion controller.
+    pub load: crate::cc::Load,
+    /// Its part of the controller's bytes in flight; may be slightly negative because responders round up.
+    pub inflight_bytes: i64,
     /// EVs by state.
     pub evs: crate::path::EvCounts,
 }

@@ -94,6 +94,10 @@ impl Share {
         settled: 0,
         unasked: 0,
     };
+
+    pub(crate) const fn inflight_bytes(&self) -> i64 {
+        self.inflight
+    }
 }
 
 /// One congestion controller with its QPs. Lent by the caller as a slice; opaque.

@@ -184,11 +184,11 @@ impl TxSide<'_, '_> {
         self.req.resource_nacks = 0;
     }
 
-    /// Packet `psn` arrived; if it was marked LOST it is SENT again, until it is marked SACKED.
-    //= SRX-007, NSCC-021
+    /// Packet `psn` arrived; if it is LOST it waits for no retransmission any more. The scoreboard still has it as LOST: it
+    /// is not in flight, so the SACK takes nothing more from what is.
+    //= SRX-007, NSCC-021, INV-005
     fn un_lose(&mut self, psn: Psn) {
         if self.window.is_lost(psn) {
-            self.window.set_lost(psn, false);
             self.req.lost = self.req.lost.saturating_sub(1);
             let bytes = self.nominal_of(psn);
             self.flow.on_unloss(bytes);

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mrc_core::cc::CcConfig;
+use mrc_core::cc::{CcConfig, QpccInfo};
 use mrc_core::path::{EvEntry, LossEvAction, compact_profile};
 use mrc_core::{
     Access, Completion, CqHandle, Discard, Endpoint, EndpointConfig, EvProfileHandle, Event, EventMask, IcrcCheck,
@@ -75,6 +75,8 @@ pub(crate) struct Net<'s> {
     pub(crate) digest: u64,
     half: usize,
     mpr: u8,
+    /// Congestion-control profiles that the QPs name by turns.
+    cc_profiles: usize,
     /// EV of the latest transmission of each packet.
     sent: BTreeMap<PacketId, Ev>,
     placed: BTreeSet<PacketId>,
@@ -317,6 +319,7 @@ pub(crate) fn net<R>(seed: u64, setup: &Setup, weather: Weather, f: impl FnOnce(
         digest: 0,
         half: setup.half,
         mpr: setup.mpr,
+        cc_profiles: setup.cc.len().max(1),
         sent: BTreeMap::new(),
         placed: BTreeSet::new(),
         last_words: BTreeMap::new(),
@@ -559,7 +562,33 @@ impl Net<'_> {
             let offset = at.offset as usize;
             side.memory[offset..offset + at.payload.len()].copy_from_slice(&frame[at.payload]);
         }
+        self.assert_shares(to);
         Ok(())
+    }
+
+    /// A controller counts what its QPs count together.
+    //= INV-005, QPCC-002, QPCC-003 test
+    pub(crate) fn assert_shares(&self, which: usize) {
+        let side = &self.sides[which];
+        for profile in 0..self.cc_profiles {
+            let of_profile = side.qps.iter().skip(profile).step_by(self.cc_profiles);
+            let mut whole = None;
+            let mut sum = (0, 0, 0, 0, 0);
+            for &qp in of_profile {
+                let Some(controller) = side.engine.qpcc_info(qp) else { continue };
+                let info = side.engine.qp_info(qp).unwrap();
+                sum.0 += info.load.inflight_pkts;
+                sum.1 += info.inflight_bytes;
+                sum.2 += info.load.waiting_rtx;
+                sum.3 += info.load.rtx_backlog_bytes;
+                sum.4 += info.load.backlog_bytes;
+                whole = Some(controller);
+            }
+            let Some(QpccInfo { load, inflight_bytes, .. }) = whole else { continue };
+            let whole =
+                (load.inflight_pkts, inflight_bytes, load.waiting_rtx, load.rtx_backlog_bytes, load.backlog_bytes);
+            assert_eq!(sum, whole, "controller of profile {profile}, side {which}");
+        }
     }
 
     /// Whether side 0 has `n` completions.

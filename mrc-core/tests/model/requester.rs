@@ -26,6 +26,8 @@ pub(crate) struct Packet {
     inferred: bool,
     /// Interval of its timer.
     patience: u64,
+    /// UDP length + 40.
+    nominal: i64,
 }
 
 /// A request.
@@ -42,6 +44,18 @@ pub(crate) struct Request {
     pub(crate) packets: i64,
     pub(crate) sent: i64,
     pub(crate) rqmsn: u16,
+}
+
+/// What is in flight and what waits (`congestion.md` 2, 4.6 and 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct InFlight {
+    /// Packets sent and neither SACKED nor LOST.
+    pub(crate) packets: i64,
+    /// Bytes: what left, less what the responder reported, less what is LOST.
+    pub(crate) bytes: i64,
+    /// LOST packets and their bytes.
+    pub(crate) lost: i64,
+    pub(crate) lost_bytes: i64,
 }
 
 impl Request {
@@ -94,6 +108,12 @@ pub(crate) struct Requester {
     last_probe: Option<u64>,
     pub(crate) losses: Losses,
     retry: RetryConfig,
+    /// Bytes that the responder has reported.
+    reported: i64,
+    /// Bytes of the packets that are cumulatively acknowledged.
+    acknowledged: i64,
+    /// Bytes that count as in flight no more though the responder has not reported them: nothing was in flight any more.
+    waived: i64,
 }
 
 /// A result that ends the QP.
@@ -133,6 +153,53 @@ impl Requester {
             last_probe: None,
             losses: Losses::default(),
             retry: setup.retry,
+            reported: 0,
+            acknowledged: 0,
+            waived: 0,
+        }
+    }
+
+    /// Counted anew from the whole history. A SACK reports bytes by a counter, and packets by their PSNs: a packet counts
+    /// in packets until it is SACKED or LOST, in bytes until the counter moves or it is LOST.
+    pub(crate) fn in_flight(&self) -> InFlight {
+        let mut now = InFlight { bytes: self.acknowledged - self.reported - self.waived, ..InFlight::default() };
+        for packet in &self.packets[(self.unack + 1) as usize..] {
+            if packet.fate == Fate::Lost {
+                now.lost += 1;
+                now.lost_bytes += packet.nominal;
+            } else {
+                now.packets += i64::from(packet.fate == Fate::Sent);
+                now.bytes += packet.nominal;
+            }
+        }
+        now
+    }
+
+    /// Nominal bytes of the packets that were never sent, by what one of so much payload, with or without immediate, has.
+    pub(crate) fn unsent(&self, mtu: i64, nominal: impl Fn(i64, bool) -> i64) -> i64 {
+        let left = |request: &Request| -> i64 {
+            let size = |nth: i64| (i64::from(request.len) - nth * mtu).min(mtu);
+            (request.sent..request.packets)
+                .map(|nth| nominal(size(nth), request.imm.is_some() && nth + 1 == request.packets))
+                .sum()
+        };
+        self.requests.iter().skip(self.current).map(left).sum()
+    }
+
+    /// Whatever the responder has not reported when nothing is in flight any more was lost, rounded, or is still to come.
+    fn settle(&mut self) {
+        let now = self.in_flight();
+        if now.packets == 0 {
+            self.waived += now.bytes;
+        }
+    }
+
+    /// The responder's counter of bytes, in units of 256 and modulo 2^24; an older one says nothing.
+    fn report(&mut self, units: u32) {
+        let new = (i64::from(units) - self.reported / 256).rem_euclid(1 << 24);
+        if new < 1 << 23 {
+            self.reported += new * 256;
+            self.waived -= (new * 256).min(self.waived.max(0));
         }
     }
 
@@ -164,14 +231,15 @@ impl Requester {
         !blocked && self.outstanding() < self.mpr.min(self.capacity)
     }
 
-    fn sent(&mut self, now: u64, seq: Seq, ev: Ev) {
+    fn sent(&mut self, now: u64, seq: Seq, ev: Ev, nominal: i64) {
         let patience = interval(self.retry, self.retries);
         if seq > self.max {
             self.max = seq;
-            let fresh = Packet { fate: Fate::Sent, sent_at: now, ev, count: 1, inferred: false, patience };
+            let fresh = Packet { fate: Fate::Sent, sent_at: now, ev, count: 1, inferred: false, patience, nominal };
             self.packets.push(fresh);
         } else {
             let packet = &mut self.packets[seq as usize];
+            assert_eq!(packet.nominal, nominal);
             *packet = Packet { sent_at: now, ev, count: packet.count + 1, patience, ..*packet };
             if packet.fate == Fate::Lost {
                 packet.fate = Fate::Sent;
@@ -180,9 +248,9 @@ impl Requester {
     }
 
     /// A packet leaves for the first time; returns its request and place in it.
-    pub(crate) fn send_new(&mut self, now: u64, ev: Ev) -> (Request, i64) {
+    pub(crate) fn send_new(&mut self, now: u64, ev: Ev, nominal: i64) -> (Request, i64) {
         let seq = self.max + 1;
-        self.sent(now, seq, ev);
+        self.sent(now, seq, ev, nominal);
         let request = &mut self.requests[self.current];
         if request.sent == 0 {
             request.first = Some(seq);
@@ -201,9 +269,9 @@ impl Requester {
     }
 
     /// A packet leaves again.
-    pub(crate) fn send_again(&mut self, now: u64, seq: Seq, ev: Ev) {
+    pub(crate) fn send_again(&mut self, now: u64, seq: Seq, ev: Ev, nominal: i64) {
         self.losses.retransmitted += 1;
-        self.sent(now, seq, ev);
+        self.sent(now, seq, ev, nominal);
     }
 
     /// A probe leaves.
@@ -239,7 +307,10 @@ impl Requester {
     }
 
     fn progress(&mut self, to: Seq) {
-        (self.unack + 1..=to).for_each(|seq| self.arrived(seq));
+        for seq in self.unack + 1..=to {
+            self.arrived(seq);
+            self.acknowledged += self.packets[seq as usize].nominal;
+        }
         self.unack = to;
         self.hi = self.hi.max(to);
         self.retries = 0;
@@ -289,6 +360,7 @@ impl Requester {
                 self.hi = self.hi.max(seq);
             }
         }
+        self.report(sack.rcvd_bytes);
         self.infer(setup, now, base, sack.bitmap);
         if let Some((rtt, ev)) = probe {
             self.infer_missing(base, sack.bitmap, true, |packet, _| now - packet.sent_at > rtt && packet.ev == ev);
@@ -297,6 +369,7 @@ impl Requester {
                 self.infer_missing(base, sack.bitmap, true, |packet, _| now - packet.sent_at >= oldest);
             }
         }
+        self.settle();
         self.watch_tail(setup, now);
         result
     }
@@ -408,6 +481,7 @@ impl Requester {
         if seq > self.unack {
             self.progress(seq);
         }
+        self.settle();
         self.watch_tail(setup, now);
         Ok(None)
     }
@@ -427,6 +501,7 @@ impl Requester {
         }
         packet.fate = Fate::Lost;
         self.losses.nack += 1;
+        self.settle();
         match nack.reason {
             NackReason::Trimmed | NackReason::TrimmedLastHop => {}
             NackReason::PsnOorWindow => self.gate = now + self.base_rtt,
@@ -470,6 +545,7 @@ impl Requester {
                 failure = failure.or(self.retry(setup, now, seq));
             }
         }
+        self.settle();
         let overdue = self.tack_wait.filter(|since| now - since >= t0(self.retry));
         if failure.is_none()
             && let Some(since) = overdue

@@ -12,7 +12,7 @@ use mrc_core::{
 use mrc_wire::{Body, Ev, Frame, Ip, PortNum, Psn, Qpn, Rkey, WireConfig, icrc, parse_frame};
 
 use crate::endpoint::{Done, Model};
-use crate::requester::{Fate, Request};
+use crate::requester::{Fate, InFlight, Request};
 use crate::responder::{Kind, Outcome, Seq, psn_of, reflected, seq_of};
 use crate::schedule::{MEMORY, Op, Schedule, Setup, WIDEST};
 
@@ -668,11 +668,30 @@ impl World<'_, '_> {
             "losses of {which}"
         );
         if model.state == QpState::Rts {
+            self.flight_agrees(which);
             let slack = self.slack();
             let late = req.deadline().filter(|&at| {
                 side.engine.next_timeout().is_none_or(|timer| timer.as_nanos() > at.max(self.now) + slack)
             });
             assert_eq!(late, None, "side {which} would sleep through it, until {:?}", side.engine.next_timeout());
+        }
+    }
+
+    /// Queue pair and controller count exactly what is in flight and what waits.
+    //= INV-005, QPCC-003, NSCC-021 test
+    fn flight_agrees(&self, which: usize) {
+        let side = &self.sides[which];
+        let (info, qpcc) = (side.engine.qp_info(side.qp).unwrap(), side.engine.qpcc_info(side.qp).unwrap());
+        let want = side.model.req.in_flight();
+        let unsent = side.model.req.unsent(self.setup.mtu.into(), |payload, imm| nominal(self.setup, payload, imm));
+        for (who, load, bytes) in
+            [("queue pair", info.load, info.inflight_bytes), ("controller", qpcc.load, qpcc.inflight_bytes)]
+        {
+            let packets = i64::from(load.inflight_pkts);
+            let (lost, lost_bytes) = (i64::from(load.waiting_rtx), load.rtx_backlog_bytes as i64);
+            let have = InFlight { packets, bytes, lost, lost_bytes };
+            assert_eq!(have, want, "in flight, {who} of side {which}");
+            assert_eq!(load.backlog_bytes as i64, unsent, "never sent, {who} of side {which}");
         }
     }
 
@@ -732,6 +751,15 @@ impl World<'_, '_> {
     }
 }
 
+/// Nominal bytes of a write packet: UDP length + 40.
+fn nominal(setup: &Setup, payload: i64, imm: bool) -> i64 {
+    let timestamp = if setup.timestamps { 4 } else { 0 };
+    let immediate = if imm { 4 } else { 0 };
+    // UDP, BTH, METH, RETH, ICRC.
+    let headers = 8 + 12 + 4 + timestamp + 16 + 4;
+    headers + immediate + (payload + 3) / 4 * 4 + 40
+}
+
 fn intact(frame: &Frame, bytes: &[u8]) -> bool {
     matches!(frame.body, Body::Trimmed { .. }) || icrc::verify(bytes, frame.l3_offset, frame.icrc_offset)
 }
@@ -745,13 +773,14 @@ fn line(frame: &Frame) -> String {
 /// A write packet: the right one, with the right headers.
 fn check_write(setup: &Setup, now: u64, model: &mut Model, frame: &Frame, transmit: &Transmit, choice: bool) {
     let Body::Write { meth, tseth, reth, imm } = &frame.body else { unreachable!() };
+    let bytes = i64::from(frame.udp_len) + 40;
     let start = model.req.start;
     let seq = seq_of(start, frame.bth.psn, model.req.max);
     let (request, nth) = if seq == model.req.max + 1 {
         assert!(!frame.bth.rtx, "a new packet with rtx");
         assert!(model.req.new_allowed(setup), "a packet beyond window or limits");
         assert!(!choice || model.req.due_again(now).is_none(), "a new packet before a lost one");
-        model.req.send_new(now, frame.entropy)
+        model.req.send_new(now, frame.entropy, bytes)
     } else {
         assert!(frame.bth.rtx, "an old packet without rtx");
         let tail = model.req.requests.get(model.req.oldest).and_then(Request::last);
@@ -764,7 +793,7 @@ fn check_write(setup: &Setup, now: u64, model: &mut Model, frame: &Frame, transm
             assert!(frame.bth.ack_req);
             model.req.resend_tail = false;
         }
-        model.req.send_again(now, seq, frame.entropy);
+        model.req.send_again(now, seq, frame.entropy, bytes);
         model.req.owner(seq)
     };
     let last = nth + 1 == request.packets;
