@@ -45,3 +45,40 @@ macro_rules! counter {
 }
 
 counter!(u8, u16, u32, u64, usize);
+
+/// The lowest `n` bits of a word; all from 64 on.
+#[inline(always)]
+pub(crate) const fn low_bits(n: u32) -> u64 {
+    if n >= 64 { u64::MAX } else { !u64::MAX.wrapping_shl(n) }
+}
+
+/// 64 bits of a ring of words from bit `shift` of `low` on, `high` being the next word. `shift` is below 64.
+#[inline(always)]
+pub(crate) const fn across(low: u64, high: u64, shift: u32) -> u64 {
+    // In two steps, since nothing is left of `high` when `shift` is 0.
+    low.wrapping_shr(shift) | (high << 1).wrapping_shl(!shift & 63)
+}
+
+/// The two words into which the 64 bits `bits` fall when they begin at bit `shift` of the first one. `shift` is below 64.
+#[inline(always)]
+pub(crate) const fn spread(bits: u64, shift: u32) -> (u64, u64) {
+    (bits.wrapping_shl(shift), (bits >> 1).wrapping_shr(!shift & 63))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_ring_at_every_place() {
+        let (low, high) = (0x8123_4567_89AB_CDEF_u64, 0xFEDC_BA98_7654_3211_u64);
+        let ring = u128::from(high) << 64 | u128::from(low);
+        for shift in 0..64 {
+            assert_eq!(across(low, high, shift), (ring >> shift) as u64);
+            let (first, second) = spread(low, shift);
+            assert_eq!(u128::from(second) << 64 | u128::from(first), u128::from(low) << shift);
+            assert_eq!(low_bits(shift), (1 << shift) - 1);
+        }
+        assert_eq!((low_bits(64), low_bits(u32::MAX)), (u64::MAX, u64::MAX));
+    }
+}

@@ -113,7 +113,7 @@ impl Endpoint<'_> {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let Some(named) = self.cc_profiles.get_mut(profile as usize) else { return };
         let Some(config) = &named.config else { return };
-        let (peer, mtu_bytes) = (slot.peer, slot.path_mtu + NOMINAL_OVERHEAD);
+        let (peer, mtu_bytes) = (slot.peer, slot.path_mtu.saturating_add(NOMINAL_OVERHEAD));
         let siblings = self.qpccs.iter().filter(|qpcc| qpcc.users > 0 && qpcc.peer == peer);
         let known = siblings.filter_map(Qpcc::measured_base_rtt).min_by_key(|&(rtt_ns, _)| rtt_ns);
         let known = known.or_else(|| self.peers.get(peer as usize)?.base_rtt);

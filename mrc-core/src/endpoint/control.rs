@@ -124,7 +124,7 @@ impl Endpoint<'_> {
         let bits = self.qpn_bits;
         let qpn = loop {
             let random = (self.rng.next_u64() >> 40) as u32;
-            let qpn = Qpn::new(random << bits | index as u32);
+            let qpn = Qpn::new(random.wrapping_shl(bits) | index as u32);
             if qpn.value() > 2 {
                 break qpn;
             }
@@ -254,7 +254,7 @@ impl Endpoint<'_> {
         slot.req.last_heard = now;
         slot.rsp = Responder::start(attr);
         slot.reverse.start(entries, &mut self.rng);
-        if let Some(words) = part(self.rx_words, index, self.limits.mpr * 2) {
+        if let Some(words) = part(self.rx_words, index, self.limits.words()) {
             words.fill(RxWord::EMPTY);
         }
         slot.state = QpState::Rtr;
@@ -293,13 +293,13 @@ impl Endpoint<'_> {
             }
         }
         // A probe per ten round trips at most (`paths.md` 10).
-        slot.path_cfg.probe_interval_ns = attr.paths.probe_interval_ns.max(10 * attr.base_rtt_ns);
+        slot.path_cfg.probe_interval_ns = attr.paths.probe_interval_ns.max(attr.base_rtt_ns.saturating_mul(10));
         slot.paths
             .start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, &mut self.rng)
             .map_err(|_| ModifyError::NoUsableEv)?;
         slot.paths.set_usable_ports(ports);
         slot.req = Requester::start(now, attr, slot.path_mtu, &self.cfg);
-        if let Some(words) = part(self.tx_words, index, self.limits.mpr * 2) {
+        if let Some(words) = part(self.tx_words, index, self.limits.words()) {
             words.fill(TxWord::EMPTY);
         }
         slot.state = QpState::Rts;

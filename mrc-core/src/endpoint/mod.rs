@@ -151,10 +151,9 @@ pub struct Transmit {
 impl Transmit {
     /// Bytes of the whole frame.
     pub fn frame_len(&self) -> usize {
-        self.header_len
-            + self.payload.map_or(0, |payload| payload.len as usize)
-            + usize::from(self.pad)
-            + mrc_wire::icrc::LEN
+        let payload = self.payload.map_or(0, |payload| payload.len as usize);
+        let behind = payload.saturating_add(usize::from(self.pad)).saturating_add(mrc_wire::icrc::LEN);
+        self.header_len.saturating_add(behind)
     }
 }
 
@@ -403,8 +402,8 @@ impl<'s> Endpoint<'s> {
             sq: &mut slot.sq,
             ring: part(self.wqes, qp, l.send_queue)?,
             window: TxWindow {
-                records: part(self.tx_records, qp, l.mpr * 128)?,
-                words: part(self.tx_words, qp, l.mpr * 2)?,
+                records: part(self.tx_records, qp, l.records())?,
+                words: part(self.tx_words, qp, l.words())?,
             },
             flow: Flow { qpcc: self.qpccs.get_mut(slot.qpcc? as usize)?, share: &mut slot.share },
             path: PathCtx {

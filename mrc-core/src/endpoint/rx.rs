@@ -8,6 +8,7 @@ use mrc_wire::{
 };
 
 use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, part, tx::stamp};
+use crate::num::Counter;
 use crate::{
     config::{EndpointConfig, MAX_PORTS},
     error::Discard,
@@ -105,7 +106,7 @@ impl Endpoint<'_> {
     #[inline(never)]
     fn take_writes(&mut self, now: Instant, series: &mut Series, source: &mut impl FrameSource) {
         series.next = Next::Anything;
-        let Some(bits) = part(self.rx_words, series.qp, self.limits.mpr * 2) else { return };
+        let Some(bits) = part(self.rx_words, series.qp, self.limits.words()) else { return };
         let Some(slot) = self.qps.get_mut(series.qp as usize) else { return };
         let cfg = &self.cfg;
         let mut taken = 0;
@@ -122,15 +123,15 @@ impl Endpoint<'_> {
             }
             slot.rsp.on_new(&write, bits, cfg.sack_gen_threshold, cfg.always_skip_after);
             slot.rsp.settle(&[]);
-            taken += 1;
-            self.stats.rx_marked += u64::from(write.ce);
+            taken.inc();
+            self.stats.rx_marked.inc_by(u64::from(write.ce));
             if let Some(port) = self.stats.ports.get_mut(usize::from(rx.port.plane())) {
-                port.rx_packets += 1;
-                port.rx_bytes += place.payload.len() as u64;
+                port.rx_packets.inc();
+                port.rx_bytes.inc_by(place.payload.len() as u64);
             }
             source.done(Ok(Received::Place(place)));
         };
-        self.stats.rx_data += taken;
+        self.stats.rx_data.inc_by(taken);
         self.wake_control(series.qp);
         if let Some((rx, head)) = after {
             let result = self.take_first(now, rx, head, series);
@@ -165,9 +166,9 @@ impl Endpoint<'_> {
             };
             let (sack, rtx) = (SackRepr::parse(sack), packet.bth(&tx.cfg.wire).rtx);
             if let Some(port) = tx.path.stats.ports.get_mut(usize::from(rx.port.plane())) {
-                port.rx_packets += 1;
+                port.rx_packets.inc();
             }
-            tx.path.stats.rx_sack += 1;
+            tx.path.stats.rx_sack.inc();
             let outcome = tx.on_sack(now, &sack, rtx);
             if let Some(way) = tx.way_back(&sack, outcome)
                 && let Some(slot) = ways.get_mut(usize::from(way.port.plane()))
@@ -296,7 +297,7 @@ impl Endpoint<'_> {
     #[inline(always)]
     fn count_received(&mut self, port: PortNum) {
         if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
-            port.rx_packets += 1;
+            port.rx_packets.inc();
         }
     }
 
@@ -310,7 +311,7 @@ impl Endpoint<'_> {
             Body::EndpointRequest(_) | Body::EndpointResponse(_) => self.on_endpoint(now, rx.port, frame),
             Body::Probe(probe) => {
                 let qp = self.admit_packet(packet, QpState::receives)?;
-                self.stats.rx_marked += u64::from(frame.ce);
+                self.stats.rx_marked.inc_by(u64::from(frame.ce));
                 self.heard(now, qp);
                 let result = self.on_probe(now, qp, frame, probe);
                 self.wake_control(qp);
@@ -318,7 +319,7 @@ impl Endpoint<'_> {
             }
             Body::Trimmed { kind, timestamp } => {
                 let qp = self.admit_packet(packet, QpState::receives)?;
-                self.stats.rx_trimmed += 1;
+                self.stats.rx_trimmed.inc();
                 let result = self.on_trimmed(qp, frame, *kind, *timestamp);
                 self.wake_control(qp);
                 result
@@ -350,7 +351,7 @@ impl Endpoint<'_> {
     /// Step 11: one index and one comparison.
     //= VAL-011
     fn find_qp(&self, qpn: Qpn) -> Option<u32> {
-        let index = qpn.value() & (1u32 << self.qpn_bits).wrapping_sub(1);
+        let index = qpn.value() & !u32::MAX.wrapping_shl(self.qpn_bits);
         self.qps.get(index as usize).filter(|slot| slot.used && slot.qpn == qpn).map(|_| index)
     }
 
@@ -406,8 +407,8 @@ impl Endpoint<'_> {
             self.probe_way_back(now, qp);
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
-        self.stats.rx_marked += u64::from(write.ce);
-        let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
+        self.stats.rx_marked.inc_by(u64::from(write.ce));
+        let bits = part(self.rx_words, qp, self.limits.words()).ok_or(Discard::Qpn)?;
         if let Some(reason) = self.refusal
             && slot.rsp.window.classify(write.psn, bits) == responder::Arrival::New
         {
@@ -438,11 +439,11 @@ impl Endpoint<'_> {
                     self.after_immediate(now, qp);
                     self.wake_control(qp);
                 }
-                self.stats.rx_data += 1;
+                self.stats.rx_data.inc();
                 if let (Received::Place(place), Some(port)) =
                     (&received, self.stats.ports.get_mut(usize::from(port.plane())))
                 {
-                    port.rx_bytes += place.payload.len() as u64;
+                    port.rx_bytes.inc_by(place.payload.len() as u64);
                 }
                 Ok(received)
             }
@@ -483,7 +484,7 @@ impl Endpoint<'_> {
 
     //= SACK-005, SACK-007, BTH-013, PROBE-002
     fn on_probe(&mut self, now: Instant, qp: u32, frame: &Frame, probe: &ProbeRepr) -> Result<Received, Discard> {
-        self.stats.rx_probe += 1;
+        self.stats.rx_probe.inc();
         // Two probes without new data between them: the peer may be asking because our answers die on their way.
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         if !core::mem::take(&mut slot.fresh) {
@@ -508,7 +509,7 @@ impl Endpoint<'_> {
     //= TRIM-005, TRIM-006, TRIM-007, TRIM-008, TRIM-009, TRIM-010
     /// A trimmed packet may only draw one NACK, or a SACK when its PSN arrived before (`wire.md` 13).
     fn on_trimmed(&mut self, qp: u32, frame: &Frame, kind: Trim, timestamp: u16) -> Result<Received, Discard> {
-        let bits = part(self.rx_words, qp, self.limits.mpr * 2).ok_or(Discard::Qpn)?;
+        let bits = part(self.rx_words, qp, self.limits.words()).ok_or(Discard::Qpn)?;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         let psn = frame.bth.psn;
         let answer = |kind| Answer { psn, ev: frame.entropy, timestamp, rtx: frame.bth.rtx, ..Answer::of(kind) };
@@ -534,7 +535,7 @@ impl Endpoint<'_> {
     /// SACK for our requester.
     #[inline(never)]
     fn on_sack(&mut self, now: Instant, qp: u32, sack: &SackRepr, rtx: bool) -> Result<Received, Discard> {
-        self.stats.rx_sack += 1;
+        self.stats.rx_sack.inc();
         // One borrow of the QP's storage for the SACK and for what it lets the QP do.
         let turn = self.with_tx(
             qp,
@@ -565,9 +566,9 @@ impl Endpoint<'_> {
     fn on_control(&mut self, now: Instant, qp: u32, body: &Body, psn: Psn, rtx: bool) -> Result<Received, Discard> {
         let verdict = match body {
             Body::Nack(nack) => {
-                self.stats.rx_nack += 1;
+                self.stats.rx_nack.inc();
                 let trimmed = matches!(nack.reason, NackReason::Trimmed | NackReason::TrimmedLastHop);
-                self.stats.rx_nack_trimmed += u64::from(trimmed);
+                self.stats.rx_nack_trimmed.inc_by(u64::from(trimmed));
                 self.with_tx(qp, |mut tx| tx.on_nack(now, nack, rtx)).unwrap_or(Err(Discard::Qpn))
             }
             Body::Ack(aeth) => self.with_tx(qp, |mut tx| tx.on_ack(now, psn, aeth)).unwrap_or(Err(Discard::Qpn)),

@@ -11,6 +11,7 @@ use super::{
     schedule::FrameSink,
     writes::{Pattern, ToPeer, Unsendable},
 };
+use crate::num::Counter;
 use crate::{
     config::{Route, Trimming},
     event::ErrorCause,
@@ -35,7 +36,7 @@ impl Endpoint<'_> {
             return None;
         }
         let choice = slot.reverse.pick(usable)?;
-        self.stats.answers_merged += u64::from(slot.rsp.answers.take_merged());
+        self.stats.answers_merged.inc_by(u64::from(slot.rsp.answers.take_merged()));
         // A Transport ACK completes requests at the peer: it goes before the SACKs that wait.
         let answer = if slot.rsp.tack_due {
             slot.rsp.tack_due = false;
@@ -53,29 +54,29 @@ impl Endpoint<'_> {
         let dscp = self.cfg.wire.dscp.control;
         let ecn = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
         let (peer, way) = self.way_of_qp(qp, choice)?;
-        let sizes = Sizes::headers(BthRepr::LEN + len);
+        let sizes = Sizes::headers(len.wrapping_add(BthRepr::LEN));
         let (start, transmit) = self.lower_layers(peer, &way, dscp, ecn, sizes, out)?;
         let slot = self.qps.get_mut(qp as usize)?;
         let to = out.get_mut(start..)?;
         let (pkey, se_bit) = (self.cfg.pkey, self.cfg.wire.bth_se_bit);
         let bth = |opcode, psn, rtx, to| emit_bth(&control_bth(slot.dest_qp, pkey, opcode, psn, rtx), se_bit, to);
         let Some(answer) = answer else {
-            self.stats.tx_ack += 1;
+            self.stats.tx_ack.inc();
             let rest = bth(Opcode::Ack, slot.rsp.tack_psn(), false, to)?;
             AethRepr { syndrome: Syndrome::Ack(31), msn: slot.rsp.messages_done() }.emit(rest.first_chunk_mut()?);
             return Some(transmit);
         };
         match answer.kind {
             AnswerKind::Sack { probe_id, .. } => {
-                self.stats.tx_sack += 1;
+                self.stats.tx_sack.inc();
                 let rest = bth(Opcode::Sack, slot.rsp.window.cack(), answer.rtx && probe_id.is_none(), to)?;
-                let bits = part(self.rx_words, qp, self.limits.mpr * 2)?;
+                let bits = part(self.rx_words, qp, self.limits.words())?;
                 let contexts = self.cfg.wire.pdcid_order.of_answer(slot.qpn, slot.dest_qp);
                 let sack = slot.rsp.sack(&answer, contexts, stamp(now), bits)?;
                 sack.emit(rest.first_chunk_mut()?);
             }
             AnswerKind::Nack(reason) => {
-                self.stats.tx_nack += 1;
+                self.stats.tx_nack.inc();
                 let rest = bth(Opcode::Nack, answer.psn, answer.rtx, to)?;
                 let (spdcid, dpdcid) = self.cfg.wire.pdcid_order.of_answer(slot.qpn, slot.dest_qp);
                 let nack = NackRepr {
@@ -91,7 +92,7 @@ impl Endpoint<'_> {
                 nack.emit(rest.first_chunk_mut()?);
             }
             AnswerKind::Nak(syndrome) => {
-                self.stats.tx_nak += 1;
+                self.stats.tx_nak.inc();
                 let rest = bth(Opcode::Ack, answer.psn, false, to)?;
                 AethRepr { syndrome, msn: slot.rsp.messages_done() }.emit(rest.first_chunk_mut()?);
             }
@@ -179,7 +180,7 @@ impl Endpoint<'_> {
                     break;
                 }
                 // What follows it in series.
-                let mut series = tx.series(most - run.sent);
+                let mut series = tx.series(most.saturating_sub(run.sent));
                 let mut goes_on = true;
                 while goes_on && series.goes_on() {
                     let usable = towards.and(sink.ports()).and(up);
@@ -234,7 +235,7 @@ impl Endpoint<'_> {
             slot.req.probes.is_base_rtt(probe_id);
         }
         slot.req.next_probe = now.after(slot.req.probe_rate_limit_ns);
-        self.stats.tx_probe += 1;
+        self.stats.tx_probe.inc();
         let bth = control_bth(slot.dest_qp, self.cfg.pkey, Opcode::Probe, Psn::new(0), false);
         let probe = ProbeRepr {
             probe_id,
@@ -316,8 +317,8 @@ impl Endpoint<'_> {
 #[inline]
 pub(super) fn count_sent(stats: &mut Stats, transmit: &Transmit) {
     if let Some(port) = stats.ports.get_mut(usize::from(transmit.port.plane())) {
-        port.tx_packets += 1;
-        port.tx_bytes += transmit.payload.map_or(0, |payload| u64::from(payload.len));
+        port.tx_packets.inc();
+        port.tx_bytes.inc_by(transmit.payload.map_or(0, |payload| u64::from(payload.len)));
     }
 }
 
@@ -345,11 +346,12 @@ pub(super) fn below_bth(
         }
         Route::Srv6Entry => (given.outer, given.segment),
     };
-    let udp_payload = sizes.headers + sizes.payload as usize + usize::from(sizes.pad) + mrc_wire::icrc::LEN;
+    let behind = (sizes.payload as usize).wrapping_add(sizes.pad.into()).wrapping_add(mrc_wire::icrc::LEN);
+    let udp_payload = sizes.headers.wrapping_add(behind);
     let start = template.emit_via(out, ev, dscp, ecn, udp_payload, outer, segment)?;
-    let l3_offset = template.l3_offset() + if segment.is_some() { template.segment_len() } else { 0 };
+    let l3_offset = template.l3_offset().wrapping_add(if segment.is_some() { template.segment_len() } else { 0 });
     let transmit = Transmit {
-        header_len: start + sizes.headers,
+        header_len: start.wrapping_add(sizes.headers),
         l3_offset,
         payload,
         pad: sizes.pad,
@@ -380,7 +382,7 @@ impl Run {
     ) -> bool {
         match to.write_in_turn(now, tx, packet, pattern, sink) {
             Ok(()) => {
-                self.sent += 1;
+                self.sent.inc();
                 true
             }
             Err(why) => {

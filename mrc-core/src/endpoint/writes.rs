@@ -64,7 +64,7 @@ impl ToPeer<'_> {
     /// Writes a packet that differs from `pattern` in path, PSN and place.
     #[inline(always)]
     fn repeat(&self, pattern: &Pattern, packet: &DataPacket, out: &mut [u8; MAX_HEADER_LEN]) -> Option<Transmit> {
-        let further = u64::from(packet.at.index.wrapping_sub(pattern.at.index)) * u64::from(packet.len);
+        let further = u64::from(packet.at.index.wrapping_sub(pattern.at.index)).wrapping_mul(packet.len.into());
         let payload = PayloadRef { offset: pattern.payload.offset.wrapping_add(further), ..pattern.payload };
         let Choice { ev, port, entry, .. } = packet.choice;
         let (given, sizes) = (self.given(entry)?, pattern.sizes);
@@ -114,7 +114,7 @@ impl ToPeer<'_> {
         }
         let pad = (len.wrapping_neg() & 3) as u8;
         let imm = wqe.imm.filter(|_| segment.carries_imm());
-        let done = u64::from(index) * u64::from(mtu);
+        let done = u64::from(index).wrapping_mul(mtu.into());
         let ts = cfg.timestamps;
         let bth = BthRepr {
             opcode: opcode(index, wqe.packets, wqe.imm.is_some()),
@@ -131,8 +131,9 @@ impl ToPeer<'_> {
         let meth = MethRepr { rqmsn: wqe.rqmsn, msn: wqe.msn };
         let dscp = data_dscp(tx.req.trimming, &cfg.wire.dscp, packet.rtx);
         let payload = (len > 0).then(|| PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len });
-        let imm_len = if imm.is_some() { 4 } else { 0 };
-        let headers = BthRepr::LEN + MethRepr::LEN + if ts { TsethRepr::LEN } else { 0 } + RethRepr::LEN + imm_len;
+        const PLAIN: usize = BthRepr::LEN + MethRepr::LEN + RethRepr::LEN;
+        let headers = if ts { PLAIN + TsethRepr::LEN } else { PLAIN };
+        let headers = headers.wrapping_add(if imm.is_some() { 4 } else { 0 });
         let sizes = Sizes::write(headers, len, pad);
         let Choice { ev, port, entry, .. } = packet.choice;
         let given = self.given(entry);
@@ -184,7 +185,7 @@ pub(super) struct Pattern {
 /// Opcode of packet `index` of a message of `packets`.
 //= SEG-002, SEG-004
 fn opcode(index: u32, packets: u32, imm: bool) -> Opcode {
-    match (index == 0, index + 1 >= packets, imm) {
+    match (index == 0, index.wrapping_add(1) >= packets, imm) {
         (true, true, false) => Opcode::WriteOnly,
         (true, true, true) => Opcode::WriteOnlyImm,
         (true, false, _) => Opcode::WriteFirst,

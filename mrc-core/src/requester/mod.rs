@@ -22,6 +22,7 @@ pub(crate) use window::TxWindow;
 
 use mrc_wire::{Ev, Psn};
 
+use crate::num::Counter;
 use crate::{
     EvProfileSlot,
     cc::Flow,
@@ -196,12 +197,14 @@ impl Requester {
     /// When the answer to the last of what was sent is overdue: a round trip, and the queues it may have met. Never later
     /// than silence draws a probe in any case.
     pub(crate) fn tail_answer_ns(&self) -> u64 {
-        (self.rtt_now_ns() + self.target_delay_ns).min(3 * self.rtt_now_ns())
+        let rtt = self.rtt_now_ns();
+        rtt.saturating_add(self.target_delay_ns).min(rtt.saturating_mul(3))
     }
 
     /// How long a probe may stay unanswered (`transport.md` 5); loaded software queues stretch it.
     pub(crate) fn probe_patience_ns(&self) -> u64 {
-        (3 * self.base_rtt_ns + self.target_delay_ns).max(4 * self.srtt_ns).max(100_000)
+        let unloaded = self.base_rtt_ns.saturating_mul(3).saturating_add(self.target_delay_ns);
+        unloaded.max(self.srtt_ns.saturating_mul(4)).max(100_000)
     }
 }
 
@@ -232,9 +235,9 @@ impl PathCtx<'_, '_> {
         let change = self.set.on_feedback(now, self.slots, self.order, index, what, self.cfg, self.rng);
         let Some(change) = change else { return };
         match (change.from, change.to) {
-            (_, EvState::AssumedBad) => self.stats.ev_assumed_bad += 1,
-            (EvState::AssumedBad, _) => self.stats.ev_restored += 1,
-            (_, EvState::Skip) => self.stats.ev_skipped += 1,
+            (_, EvState::AssumedBad) => self.stats.ev_assumed_bad.inc(),
+            (EvState::AssumedBad, _) => self.stats.ev_restored.inc(),
+            (_, EvState::Skip) => self.stats.ev_skipped.inc(),
             _ => {}
         }
         self.events.raise(self.stats, Event::Ev { qp: self.qp, transition: change });
@@ -300,10 +303,10 @@ pub(crate) struct DataPacket {
 /// length with the headers they carry, + 40. All but the last payload are multiples of 4.
 //= CCU-001
 pub(crate) fn nominal_bytes(cfg: &EndpointConfig, payload: u32, packets: u32, imm: bool) -> u64 {
-    let timestamp = if cfg.timestamps { 4 } else { 0 };
-    let headers: u64 = 8 + 12 + 4 + timestamp + 16 + 4 + 40;
-    let padded = (u64::from(payload) + 3) & !3;
-    u64::from(packets) * headers + padded + if imm { 4 } else { 0 }
+    const PLAIN: u64 = 8 + 12 + 4 + 16 + 4 + 40;
+    let headers = if cfg.timestamps { PLAIN + 4 } else { PLAIN };
+    let padded = u64::from(payload).wrapping_add(3) & !3;
+    u64::from(packets).wrapping_mul(headers).wrapping_add(padded).wrapping_add(if imm { 4 } else { 0 })
 }
 
 fn nominal_segment(cfg: &EndpointConfig, payload: u32, segment: &Segment<'_>) -> u32 {
@@ -313,9 +316,8 @@ fn nominal_segment(cfg: &EndpointConfig, payload: u32, segment: &Segment<'_>) ->
 /// Packets of a message of `len` bytes; `path_mtu` is a power of two.
 //= SEG-001
 pub(crate) fn packets_of(len: u32, path_mtu: u32) -> u32 {
-    let shift = path_mtu.trailing_zeros() & 31;
-    let full = len >> shift;
-    (full + u32::from(len & path_mtu.wrapping_sub(1) != 0)).max(1)
+    let full = len.wrapping_shr(path_mtu.trailing_zeros());
+    full.wrapping_add(u32::from(len & path_mtu.wrapping_sub(1) != 0)).max(1)
 }
 
 impl TxSide<'_, '_> {
@@ -427,7 +429,7 @@ impl TxSide<'_, '_> {
         if let Some(record) = self.window.record_mut(psn) {
             *record = TxRecord::first(Tick::at(now), choice.index, self.req.retry_cnt);
         }
-        self.path.stats.tx_data += 1;
+        self.path.stats.tx_data.inc();
         let ack_req = self.departs(now, bytes, choice, false, last);
         Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, middle: at.index > 0 && !last })
     }
@@ -450,7 +452,7 @@ impl TxSide<'_, '_> {
         }
         self.window.set_lost(psn, false);
         self.req.lost = self.req.lost.saturating_sub(1);
-        self.path.stats.retransmitted += 1;
+        self.path.stats.retransmitted.inc();
         let ack_req = self.departs(now, bytes, choice, true, last);
         Some(DataPacket { psn, at, len, choice, rtx: true, ack_req, middle: false })
     }
@@ -477,8 +479,8 @@ impl TxSide<'_, '_> {
         {
             *record = record.again(Tick::at(now), choice.index, self.req.retry_cnt);
         }
-        self.path.stats.retransmitted += 1;
-        self.path.stats.tail_resent += 1;
+        self.path.stats.retransmitted.inc();
+        self.path.stats.tail_resent.inc();
         self.announce_loss(wqe.last_psn(), avoid, LossCause::Tail);
         let at = self.sq.tail_at(wqe.packets);
         let len = Segment { wqe: &wqe, at }.payload_len(self.req.path_mtu);
@@ -512,7 +514,7 @@ impl TxSide<'_, '_> {
             && self.path.set.is_single_path()
         {
             let PathCtx { events, stats, qp, .. } = &mut self.path;
-            stats.path_switches += 1;
+            stats.path_switches.inc();
             events.raise(stats, Event::PathSwitch { qp: *qp, from: last.entry, to: choice.entry, at: now });
         }
         self.await_answer(now, choice);
@@ -555,7 +557,7 @@ impl TxSide<'_, '_> {
     /// Marks `psn` LOST.
     fn lose(&mut self, now: Instant, psn: Psn) {
         self.window.set_lost(psn, true);
-        self.req.lost += 1;
+        self.req.lost.inc();
         let bytes = self.nominal_of(psn);
         self.flow.on_loss(now, bytes);
         self.flow.settle();

@@ -150,7 +150,7 @@ impl ProbeTable {
         let found = self.ring.get(self.slot(nth)).copied()?;
         // Keep the order of the others.
         for nth in nth..self.len.saturating_sub(1) {
-            let (to, from) = (self.slot(nth), self.slot(nth + 1));
+            let (to, from) = (self.slot(nth), self.slot(nth.wrapping_add(1)));
             let moved = self.ring.get(from).copied()?;
             if let Some(entry) = self.ring.get_mut(to) {
                 *entry = moved;
@@ -166,7 +166,7 @@ impl ProbeTable {
             return None;
         }
         let ev = self.ring.get(self.slot(0))?.ev;
-        self.head = (self.head + 1) % CAPACITY as u8;
+        self.head = self.slot(1) as u8;
         self.len.dec();
         Some(ev)
     }

@@ -31,7 +31,7 @@ impl ReorderDelay {
     /// The window now, in nanoseconds: never below the configured one, and grown to a round trip at most.
     #[inline]
     pub(crate) fn delay_ns(self, srtt_ns: u64) -> Option<u64> {
-        let grown = (self.configured_ns * u64::from(self.multiple)).min(srtt_ns);
+        let grown = self.configured_ns.saturating_mul(self.multiple.into()).min(srtt_ns);
         (self.configured_ns > 0).then(|| grown.max(self.configured_ns))
     }
 
@@ -39,7 +39,7 @@ impl ReorderDelay {
     pub(crate) fn repeated_in_vain(&mut self, now: Instant, srtt_ns: u64) {
         self.in_need = 0;
         if self.multiple == 1 || now.since(self.grown_at) >= srtt_ns {
-            self.multiple = (self.multiple + 1).min(MOST);
+            self.multiple = self.multiple.saturating_add(1).min(MOST);
             self.grown_at = now;
         }
     }

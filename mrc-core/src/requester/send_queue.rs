@@ -107,7 +107,7 @@ impl Segment<'_> {
     /// Whether this packet ends its message.
     #[inline]
     pub(crate) fn is_last(&self) -> bool {
-        self.at.index + 1 >= self.wqe.packets
+        self.at.index.wrapping_add(1) >= self.wqe.packets
     }
 
     /// Bytes of its payload.
@@ -216,16 +216,16 @@ impl SendQueue {
 
     /// The packet that carried `psn`, by binary search over the requests in flight.
     pub(crate) fn find<'r>(&self, ring: &'r [Wqe], psn: Psn) -> Option<Segment<'r>> {
-        let started = self.current.wrapping_sub(self.head) + u32::from(self.sent > 0);
+        let started = self.current.wrapping_sub(self.head).wrapping_add(u32::from(self.sent > 0));
         let (mut low, mut high) = (0u32, started);
         while low < high {
-            let mid = (low + high) / 2;
+            let mid = low.wrapping_add(high) >> 1;
             let request = self.head.wrapping_add(mid);
             let wqe = Self::at(ring, request)?;
             if psn.diff(wqe.first_psn) < 0 {
                 high = mid;
             } else if psn.diff(wqe.last_psn()) > 0 {
-                low = mid + 1;
+                low = mid.wrapping_add(1);
             } else {
                 let index = psn.diff(wqe.first_psn) as u32;
                 return Some(Segment { wqe, at: SegmentAt { request, index } });

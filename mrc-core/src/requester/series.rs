@@ -5,6 +5,7 @@
 use mrc_wire::Psn;
 
 use super::{DataPacket, PathCtx, SegmentAt, TxRecord, TxSide, nominal_bytes};
+use crate::num::Counter;
 use crate::{
     path::Choice,
     port::PortMask,
@@ -46,9 +47,9 @@ impl TxSide<'_, '_> {
         let bytes = nominal_bytes(self.cfg, len, 1, false) as u32;
         let at = self.sq.next_at();
         let plain = self.req.lost == 0 && at.index > 0 && !self.path.set.is_single_path();
-        let middle = self.sq.current(self.ring).map_or(0, |wqe| wqe.packets.saturating_sub(at.index + 1));
+        let middle = self.sq.current(self.ring).map_or(0, |wqe| wqe.packets.saturating_sub(at.index.wrapping_add(1)));
         let window = self.req.mpr_tx.min(self.window.capacity());
-        let open = window.saturating_sub(self.req.outstanding() + 1);
+        let open = window.saturating_sub(self.req.outstanding().wrapping_add(1));
         let left = if plain { most.min(middle).min(open) } else { 0 };
         let left = if left > 0 { left.min(self.flow.unasked_packets(bytes, self.cfg.sack_gen_threshold)) } else { 0 };
         Series { left, taken: 0, bytes, len, psn: self.req.max_sent, at, last: None }
@@ -65,9 +66,9 @@ impl TxSide<'_, '_> {
             *record = TxRecord::first(Tick::at(now), choice.index, self.req.retry_cnt);
         }
         series.psn = psn;
-        series.at.index += 1;
-        series.left -= 1;
-        series.taken += 1;
+        series.at.index.inc();
+        series.left = series.left.wrapping_sub(1);
+        series.taken.inc();
         series.last = Some(choice);
         Some(DataPacket { psn, at, len: series.len, choice, rtx: false, ack_req: false, middle: true })
     }
@@ -79,7 +80,7 @@ impl TxSide<'_, '_> {
         let Some(choice) = series.last else { return };
         self.sq.sent = series.at.index;
         self.req.max_sent = series.psn;
-        self.path.stats.tx_data += u64::from(series.taken);
+        self.path.stats.tx_data.inc_by(series.taken.into());
         self.flow.on_send(series.taken, series.bytes, false, false, self.cfg.sack_gen_threshold);
         self.await_answer(now, choice);
     }

@@ -4,7 +4,11 @@
 
 use mrc_wire::Psn;
 
-use crate::{path::EvIndex, time::Tick};
+use crate::{
+    num::{Counter, across, low_bits, spread},
+    path::EvIndex,
+    time::Tick,
+};
 
 /// What is known of the latest transmission of one PSN.
 //= REQ-002
@@ -30,7 +34,7 @@ impl TxRecord {
 
     /// The same packet, sent again.
     pub(crate) fn again(self, sent_at: Tick, ev: EvIndex, armed: u8) -> Self {
-        let count = (self.tx_count() + 1).min(3);
+        let count = self.tx_count().wrapping_add(1).min(3);
         Self { sent_at, ev: ev.0, meta: count | (self.meta & FAST_DONE) | u16::from(armed) << ARMED_SHIFT }
     }
 
@@ -101,7 +105,7 @@ impl TxWindow<'_> {
     fn word(&self, psn: Psn) -> (TxWord, u64) {
         let slot = self.slot(psn);
         let word = self.words.get(slot >> 6).copied().unwrap_or(TxWord::EMPTY);
-        (word, 1 << (slot & 63))
+        (word, 1u64.wrapping_shl(slot as u32))
     }
 
     pub(crate) fn is_sacked(&self, psn: Psn) -> bool {
@@ -117,7 +121,7 @@ impl TxWindow<'_> {
     pub(crate) fn set_lost(&mut self, psn: Psn, lost: bool) {
         let slot = self.slot(psn);
         if let Some(word) = self.words.get_mut(slot >> 6) {
-            let bit = 1 << (slot & 63);
+            let bit = 1u64.wrapping_shl(slot as u32);
             word.lost = if lost { word.lost | bit } else { word.lost & !bit };
         }
     }
@@ -125,17 +129,17 @@ impl TxWindow<'_> {
     /// Marks the set bits of `bitmap` (bit 0 = `base`) that lie in (`unack`, `max`] as received; how many were SENT.
     pub(crate) fn mark(&mut self, base: Psn, bitmap: u64, unack: Psn, max: Psn) -> u32 {
         let bits = bitmap & outstanding_bits(base, unack, max);
-        let mut newly = 0;
+        let mut newly = 0u32;
         if bits == 0 {
             return newly;
         }
         let slot = self.slot(base);
         let (index, shift) = (slot >> 6, (slot & 63) as u32);
-        let high = if shift == 0 { 0 } else { bits >> (64 - shift) };
+        let (low, high) = spread(bits, shift);
         let mask = self.word_mask();
-        for (index, part) in [(index, bits << shift), ((index + 1) & mask, high)] {
+        for (index, part) in [(index, low), (index.wrapping_add(1) & mask, high)] {
             if let Some(word) = self.words.get_mut(index) {
-                newly += (part & !(word.sacked | word.lost)).count_ones();
+                newly.inc_by((part & !(word.sacked | word.lost)).count_ones());
                 word.sacked |= part;
                 word.lost &= !part;
             }
@@ -145,21 +149,21 @@ impl TxWindow<'_> {
 
     /// Removes (`unack`, `to`] from the window, at most its capacity; how many were SENT.
     pub(crate) fn advance(&mut self, unack: Psn, to: Psn) -> u32 {
-        let mut newly = 0;
+        let mut newly = 0u32;
         let mut left = to.diff(unack).max(0).unsigned_abs().min(self.capacity());
         let mut psn = unack.next();
         while left > 0 {
             let slot = self.slot(psn);
             let shift = (slot & 63) as u32;
-            let n = left.min(64 - shift);
-            let bits = (if n == 64 { u64::MAX } else { (1u64 << n) - 1 }) << shift;
+            let n = left.min(64u32.wrapping_sub(shift));
+            let bits = low_bits(n).wrapping_shl(shift);
             if let Some(word) = self.words.get_mut(slot >> 6) {
-                newly += (bits & !(word.sacked | word.lost)).count_ones();
+                newly.inc_by((bits & !(word.sacked | word.lost)).count_ones());
                 word.sacked &= !bits;
                 word.lost &= !bits;
             }
             psn = psn.add(n);
-            left -= n;
+            left = left.wrapping_sub(n);
         }
         newly
     }
@@ -169,9 +173,8 @@ impl TxWindow<'_> {
         let slot = self.slot(base);
         let (index, shift) = (slot >> 6, (slot & 63) as u32);
         let settled = |index: usize| self.words.get(index).map_or(u64::MAX, |word| word.sacked | word.lost);
-        let low = settled(index) >> shift;
-        let high = if shift == 0 { 0 } else { settled((index + 1) & self.word_mask()) << (64 - shift) };
-        outstanding_bits(base, unack, max) & !(low | high)
+        let next = index.wrapping_add(1) & self.word_mask();
+        outstanding_bits(base, unack, max) & !across(settled(index), settled(next), shift)
     }
 
     /// The oldest SENT PSN of (`unack`, `max`].
@@ -196,14 +199,14 @@ impl TxWindow<'_> {
         while left > 0 {
             let slot = self.slot(base);
             let shift = (slot & 63) as u32;
-            let n = left.min(64 - shift);
-            let lost = self.words.get(slot >> 6).map_or(0, |word| word.lost >> shift);
+            let n = left.min(64u32.wrapping_sub(shift));
+            let lost = self.words.get(slot >> 6).map_or(0, |word| word.lost.wrapping_shr(shift));
             let at = lost.trailing_zeros();
             if at < n {
                 return Some(base.add(at));
             }
             base = base.add(n);
-            left -= n;
+            left = left.wrapping_sub(n);
         }
         None
     }
@@ -216,8 +219,9 @@ pub(crate) fn outstanding_bits(base: Psn, unack: Psn, max: Psn) -> u64 {
     if last < 0 || first > 63 || first > last {
         return 0;
     }
-    let from = u64::MAX << first.clamp(0, 63);
-    let to = u64::MAX >> (63 - last.clamp(0, 63));
+    // Both within [0, 63] now, but for a `first` below 0 and a `last` above 63.
+    let from = u64::MAX.wrapping_shl(first.max(0).unsigned_abs());
+    let to = low_bits(last.unsigned_abs().wrapping_add(1));
     from & to
 }
 

@@ -18,6 +18,7 @@ pub(crate) use receive::{ReceiveQueue, Stash};
 use mrc_wire::{Psn, TsethRepr};
 
 use crate::config::RtrAttr;
+use crate::num::Counter;
 
 /// Scalars of one QP's responder (`transport.md` 4.1).
 #[derive(Clone, Copy, Debug)]
@@ -177,7 +178,7 @@ impl Responder {
         always_skip_after: u8,
     ) {
         self.record(write, bits);
-        self.trigger_bytes += write.nominal.max(1_024);
+        self.trigger_bytes.inc_by(write.nominal.max(1_024));
         if self.trigger_bytes >= sack_gen_threshold || write.ack_req || write.ce || write.rtx {
             self.answer_sack(write, always_skip_after);
         }

@@ -2,6 +2,8 @@
 
 use mrc_wire::Psn;
 
+use crate::num::{Counter, across, low_bits};
+
 /// Receive state of 64 PSNs, lent by the caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RxWord {
@@ -80,7 +82,7 @@ impl PsnWindow {
 
     fn have(&self, psn: Psn, bits: &[RxWord]) -> bool {
         let (index, shift) = Self::slot(psn, bits);
-        bits.get(index).is_some_and(|word| word.have >> shift & 1 != 0)
+        bits.get(index).is_some_and(|word| word.have.wrapping_shr(shift) & 1 != 0)
     }
 
     /// Records a new PSN and returns how many messages became complete.
@@ -103,10 +105,10 @@ impl PsnWindow {
     fn insert_ahead(&mut self, psn: Psn, ends_message: bool, bits: &mut [RxWord]) -> u32 {
         let (index, shift) = Self::slot(psn, bits);
         if let Some(word) = bits.get_mut(index) {
-            word.have |= 1 << shift;
-            word.end |= u64::from(ends_message) << shift;
+            word.have |= 1u64.wrapping_shl(shift);
+            word.end |= u64::from(ends_message).wrapping_shl(shift);
         }
-        self.ooo += 1;
+        self.ooo.inc();
         let ended = if psn == self.cack.next() { self.advance(bits) } else { 0 };
         self.move_edge();
         ended
@@ -115,16 +117,16 @@ impl PsnWindow {
     /// Moves the cumulative acknowledgement over everything received.
     //= RSP-009
     fn advance(&mut self, bits: &mut [RxWord]) -> u32 {
-        let mut ended = 0;
+        let mut ended = 0u32;
         while self.ooo > 0 {
             let (index, shift) = Self::slot(self.cack.next(), bits);
             let Some(word) = bits.get_mut(index) else { break };
-            let run = (word.have >> shift).trailing_ones();
+            let run = word.have.wrapping_shr(shift).trailing_ones();
             if run == 0 {
                 break;
             }
-            let mask = (if run >= 64 { u64::MAX } else { (1u64 << run) - 1 }) << shift;
-            ended += (word.end & mask).count_ones();
+            let mask = low_bits(run).wrapping_shl(shift);
+            ended.inc_by((word.end & mask).count_ones());
             word.have &= !mask;
             word.end &= !mask;
             self.cack = self.cack.add(run);
@@ -154,23 +156,16 @@ impl PsnWindow {
     //= SACK-012
     pub(crate) fn bitmap(&self, base: Psn, bits: &[RxWord]) -> u64 {
         let below = self.cack.diff(base);
-        let cumulative = if below < 0 {
-            0
-        } else if below >= 63 {
-            u64::MAX
-        } else {
-            (1u64 << (below + 1)) - 1
-        };
+        let cumulative = low_bits(below.saturating_add(1).max(0).unsigned_abs());
         if self.ooo == 0 || self.max_rcv.diff(base) < 0 {
             return cumulative;
         }
         let (index, shift) = Self::slot(base, bits);
         let word = |index: usize| bits.get(index & bits.len().wrapping_sub(1)).map_or(0, |word| word.have);
-        let high = if shift == 0 { 0 } else { word(index + 1) << (64 - shift) };
-        let ahead = (word(index) >> shift) | high;
+        let ahead = across(word(index), word(index.wrapping_add(1)), shift);
         // The ring repeats: bits past the highest PSN belong to nobody.
-        let last = self.max_rcv.diff(base).clamp(0, 63);
-        cumulative | (ahead & (u64::MAX >> (63 - last)))
+        let last = self.max_rcv.diff(base).max(0).unsigned_abs();
+        cumulative | (ahead & low_bits(last.saturating_add(1)))
     }
 }
 

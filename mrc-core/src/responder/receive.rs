@@ -87,8 +87,8 @@ impl Stash {
     }
 
     fn at(&self, nth: u16, capacity: usize) -> usize {
-        let at = usize::from(self.head) + usize::from(nth);
-        if at >= capacity { at - capacity } else { at }
+        let at = usize::from(self.head).wrapping_add(nth.into());
+        at.checked_sub(capacity).unwrap_or(at)
     }
 
     #[inline]
@@ -104,7 +104,7 @@ impl Stash {
         }
         let mut to = self.len;
         while to > 0 {
-            let (before, here) = (self.at(to - 1, ring.len()), self.at(to, ring.len()));
+            let (before, here) = (self.at(to.wrapping_sub(1), ring.len()), self.at(to, ring.len()));
             let Some(older) = ring.get(before).copied().filter(|older| older.psn.diff(new.psn) > 0) else { break };
             if let Some(slot) = ring.get_mut(here) {
                 *slot = older;
