@@ -29,19 +29,19 @@ impl PortMask {
 
     /// Whether `port` is in the set; ports above 31 never are.
     pub const fn contains(self, port: PortNum) -> bool {
-        self.0 & bit(port) != 0
+        port.value() < 32 && self.0.wrapping_shr(port.value() as u32) & 1 != 0
     }
 
     /// The set with `port` added.
     #[must_use]
     pub const fn with(self, port: PortNum) -> Self {
-        Self(self.0 | bit(port))
+        if port.value() < 32 { Self(self.0 | 1u32.wrapping_shl(port.value() as u32)) } else { self }
     }
 
     /// The set with `port` removed.
     #[must_use]
     pub const fn without(self, port: PortNum) -> Self {
-        Self(self.0 & !bit(port))
+        if port.value() < 32 { Self(self.0 & !1u32.wrapping_shl(port.value() as u32)) } else { self }
     }
 
     /// The ports in both sets.
@@ -72,10 +72,4 @@ impl PortMask {
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
-}
-
-/// The bit of a port; ports above 31 have none.
-#[inline(always)]
-const fn bit(port: PortNum) -> u32 {
-    if port.value() < 32 { 1u32.wrapping_shl(port.value() as u32) } else { 0 }
 }

@@ -198,13 +198,13 @@ impl Requester {
     /// than silence draws a probe in any case.
     pub(crate) fn tail_answer_ns(&self) -> u64 {
         let rtt = self.rtt_now_ns();
-        rtt.saturating_add(self.target_delay_ns).min(rtt.saturating_mul(3))
+        rtt.saturating_add(self.target_delay_ns.min(rtt << 1))
     }
 
     /// How long a probe may stay unanswered (`transport.md` 5); loaded software queues stretch it.
     pub(crate) fn probe_patience_ns(&self) -> u64 {
-        let unloaded = self.base_rtt_ns.saturating_mul(3).saturating_add(self.target_delay_ns);
-        unloaded.max(self.srtt_ns.saturating_mul(4)).max(100_000)
+        let unloaded = self.base_rtt_ns.saturating_add(self.base_rtt_ns << 1).saturating_add(self.target_delay_ns);
+        unloaded.max(self.srtt_ns << 2).max(100_000)
     }
 }
 

@@ -156,7 +156,10 @@ impl PsnWindow {
     //= SACK-012
     pub(crate) fn bitmap(&self, base: Psn, bits: &[RxWord]) -> u64 {
         let below = self.cack.diff(base);
-        let cumulative = low_bits(below.saturating_add(1).max(0).unsigned_abs());
+        let cumulative = match u32::try_from(below) {
+            Ok(below) => u64::MAX.wrapping_shr(63u32.saturating_sub(below)),
+            Err(_) => 0,
+        };
         if self.ooo == 0 || self.max_rcv.diff(base) < 0 {
             return cumulative;
         }
