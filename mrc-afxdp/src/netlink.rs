@@ -3,13 +3,15 @@
 //! A parser of our own, since all it takes is a walk over two nested lists; the published crates bring eight packages
 //! for it. Everything is bounds-checked: a malformed message ends the walk.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with, sockopt,
 };
+
+use crate::sys::private_fd::PrivateFd;
 
 /// Routing and links: protocol number 0, which rustix spells as none.
 pub(crate) const ROUTE: Option<Protocol> = None;
@@ -30,7 +32,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// A netlink socket with its buffer.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    fd: OwnedFd,
+    fd: PrivateFd,
     buffer: Vec<u8>,
     sequence: u32,
 }
@@ -49,7 +51,7 @@ impl Socket {
         bind(&fd, &SocketAddrNetlink::new(0, groups))?;
         // Room for a burst of events; the reader copes with an overflow anyway.
         let _ = sockopt::set_socket_recv_buffer_size(&fd, 1 << 20);
-        Ok(Self { fd, buffer: vec![0; BUFFER_BYTES], sequence: 0 })
+        Ok(Self { fd: fd.into(), buffer: vec![0; BUFFER_BYTES], sequence: 0 })
     }
 
     /// For `poll(2)`.

@@ -3,7 +3,7 @@
 //! The kernel sees the packets too: for bare UDP packets to an address of this host it may answer with ICMP "port
 //! unreachable", which peers ignore. Frames sent pass the interface's queueing discipline and show up in captures.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
@@ -13,6 +13,7 @@ use crate::error::{Problem, SetupError};
 use crate::interface::Interface;
 use crate::port::{Port, PortError, PortStats, RxFrame, TxSlot};
 use crate::sys::packet::{self, Batch};
+use crate::sys::private_fd::PrivateFd;
 use crate::xsk_port::lookup_problem;
 
 /// Longer than any Ethernet jumbo frame.
@@ -21,7 +22,7 @@ const RX_SLOT_BYTES: usize = 16 << 10;
 /// One interface through a packet socket.
 #[derive(Debug)]
 pub struct RawPort {
-    fd: OwnedFd,
+    fd: PrivateFd,
     rx: Batch,
     /// Of so many messages asked for last, so many were received, and so many of those handed out.
     asked: usize,
@@ -77,7 +78,7 @@ impl RawPort {
             mtu: interface.mtu,
         };
         Ok(Self {
-            fd,
+            fd: fd.into(),
             rx,
             asked: 0,
             received: 0,

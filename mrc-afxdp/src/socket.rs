@@ -3,7 +3,7 @@
 //! Set-up only; moving frames is `xsk_port.rs`. Order: program on the interface, socket with its rings, bind, and last
 //! the entry in the XSKMAP, so that no packet is taken before its socket can hold it.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use crate::interface::Interface;
 use crate::probe;
 use crate::ring::kernel::{Descriptor, KernelMem};
 use crate::ring::{Consumer, Producer};
+use crate::sys::private_fd::PrivateFd;
 use crate::sys::{bpf, packet};
 use crate::umem::Umem;
 
@@ -38,10 +39,10 @@ pub(crate) struct XskSocket {
     pub(crate) completion: Consumer<KernelMem<u64>>,
     pub(crate) rx: Consumer<KernelMem<Descriptor>>,
     pub(crate) tx: Producer<KernelMem<Descriptor>>,
-    fd: OwnedFd,
-    _map: OwnedFd,
+    fd: PrivateFd,
+    _map: PrivateFd,
     /// Detaches the program when it closes.
-    _link: OwnedFd,
+    _link: PrivateFd,
     pub(crate) obtained: Obtained,
 }
 
@@ -67,7 +68,8 @@ impl XskSocket {
         let explain = |refusal: Refusal| fail(explain(refusal, config));
 
         let map = bpf::create_xskmap(config.queue + 1).map_err(at("create a BPF map")).map_err(explain)?;
-        let program = xdp::program(&config.filter, raw(&map));
+        let map = PrivateFd::from(map);
+        let program = xdp::program(&config.filter, map.as_raw_fd());
         let program = bpf::load_xdp(&program).map_err(|(errno, log)| match errno {
             Errno::INVAL | Errno::ACCESS if !log.is_empty() => fail(Problem::Verifier { log }),
             errno => explain(Refusal { step: "load the XDP program", errno }),
@@ -77,6 +79,7 @@ impl XskSocket {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
             .map_err(at("open an AF_XDP socket"))
             .map_err(explain)?;
+        let fd = PrivateFd::from(fd);
         sockopt::set_xdp_umem_reg(&fd, umem.registration(config.headroom))
             .map_err(at("register the UMEM"))
             .map_err(explain)?;
@@ -104,10 +107,6 @@ impl XskSocket {
     }
 }
 
-fn raw(fd: &OwnedFd) -> i32 {
-    std::os::fd::AsRawFd::as_raw_fd(fd)
-}
-
 type Rings = (
     Producer<KernelMem<u64>>,
     Consumer<KernelMem<u64>>,
@@ -115,7 +114,7 @@ type Rings = (
     Producer<KernelMem<Descriptor>>,
 );
 
-fn rings(fd: &OwnedFd, entries: u32) -> Result<Rings, Refusal> {
+fn rings(fd: &PrivateFd, entries: u32) -> Result<Rings, Refusal> {
     sockopt::set_xdp_umem_fill_ring_size(fd, entries).map_err(at("size the fill ring"))?;
     sockopt::set_xdp_umem_completion_ring_size(fd, entries).map_err(at("size the completion ring"))?;
     sockopt::set_xdp_rx_ring_size(fd, entries).map_err(at("size the receive ring"))?;
@@ -142,7 +141,7 @@ fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> (Result<T, Errno>,
     }
 }
 
-fn attach(program: &OwnedFd, interface: &Interface, mode: Mode) -> Result<(OwnedFd, Attach), Problem> {
+fn attach(program: &OwnedFd, interface: &Interface, mode: Mode) -> Result<(PrivateFd, Attach), Problem> {
     let hooks: &[(u32, Attach)] = match mode {
         Mode::Auto => &[(bpf::DRIVER_MODE, Attach::NativeXdp), (bpf::SKB_MODE, Attach::SkbXdp)],
         Mode::Native | Mode::ZeroCopy => &[(bpf::DRIVER_MODE, Attach::NativeXdp)],
@@ -156,7 +155,7 @@ fn attach(program: &OwnedFd, interface: &Interface, mode: Mode) -> Result<(Owned
                 .map_err(|errno| if errno == Errno::EXIST { Errno::BUSY } else { errno })
         });
         last = match result {
-            Ok(link) => return Ok((link, *attach)),
+            Ok(link) => return Ok((link.into(), *attach)),
             Err(Errno::BUSY) => {
                 let holder = Interface::by_name(&interface.name)
                     .ok()
@@ -176,7 +175,7 @@ fn attach(program: &OwnedFd, interface: &Interface, mode: Mode) -> Result<(Owned
 }
 
 /// Binds and returns whether frames may span chunks.
-fn bind_queue(fd: &OwnedFd, interface: &Interface, config: &XskConfig, attach: Attach) -> Result<bool, Problem> {
+fn bind_queue(fd: &PrivateFd, interface: &Interface, config: &XskConfig, attach: Attach) -> Result<bool, Problem> {
     let mut flags = match (config.mode, attach) {
         (Mode::ZeroCopy, _) => SocketAddrXdpFlags::XDP_ZEROCOPY,
         (_, Attach::SkbXdp) => SocketAddrXdpFlags::XDP_COPY,

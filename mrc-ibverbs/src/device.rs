@@ -117,7 +117,9 @@ pub(crate) unsafe extern "C" fn get_device_guid(device: *mut IbvDevice) -> u64 {
 /// What outlives a context while objects made in it live.
 pub(crate) struct Shared {
     pub(crate) host: &'static HostFile,
-    pub(crate) events: Waitable<AsyncEvent>,
+    /// Apart from the engine: the device's thread holds these while it adds to them, and must never hold the last handle
+    /// of what it belongs to.
+    pub(crate) events: Arc<Waitable<AsyncEvent>>,
     engine: Mutex<Option<Arc<Engine>>>,
 }
 
@@ -131,10 +133,10 @@ impl Shared {
     pub(crate) fn engine(self: &Arc<Self>) -> Result<Arc<Engine>, c_int> {
         let mut slot = self.engine.lock();
         if let Some(engine) = &*slot {
-            return Ok(Arc::clone(engine));
+            return engine.in_this_process(self.host).map(|()| Arc::clone(engine));
         }
         let engine = Engine::obtain(self.host)?;
-        engine.hub.join(self);
+        engine.hub.join(&self.events);
         *slot = Some(Arc::clone(&engine));
         Ok(engine)
     }
@@ -192,7 +194,7 @@ fn operations() -> IbvContextOps {
 pub(crate) unsafe extern "C" fn open_device(device: *mut IbvDevice) -> *mut IbvContext {
     let open = || {
         let host = host_of(device)?;
-        let events = Waitable::new()?;
+        let events = Arc::new(Waitable::new()?);
         let context = IbvContext {
             device,
             ops: operations(),

@@ -56,7 +56,8 @@ impl Engine {
     /// The process's engine, opened if nobody has it open.
     pub(crate) fn obtain(host: &HostFile) -> Result<Arc<Self>, c_int> {
         let mut current = CURRENT.lock();
-        if let Some(engine) = current.upgrade() {
+        // A child after `fork` opens a device of its own.
+        if let Some(engine) = current.upgrade().filter(|engine| !engine.device.is_forked()) {
             return Ok(engine);
         }
         let engine = Arc::new(Self::open(host).map_err(|error| failed(&host.device, &error))?);
@@ -99,6 +100,11 @@ impl Engine {
         let hears = Arc::clone(&hub);
         device.on_event(move |event| hears.hear(event))?;
         Ok(Self { device, host: host.clone(), hub, peers: Mutex::default(), profiles, next_pd: AtomicU32::new(1) })
+    }
+
+    /// Refuses objects of a parent process.
+    pub(crate) fn in_this_process(&self, host: &HostFile) -> Result<(), c_int> {
+        if self.device.is_forked() { Err(failed(&host.device, &DeviceError::Forked)) } else { Ok(()) }
     }
 
     /// A number for a new protection domain.
@@ -177,6 +183,14 @@ impl Drop for Engine {
         {
             log::debug!("{:?}", stats.engine);
         }
+    }
+}
+
+/// How destroying an object of the device ended. A child after `fork` only has a copy of it, which goes without the device.
+pub(crate) fn destroyed(what: &str, result: Result<(), DeviceError>) -> Result<(), c_int> {
+    match result {
+        Err(DeviceError::Forked) => Ok(()),
+        other => other.map_err(|error| failed(what, &error)),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::abi::{
     IbvCompChannel, IbvContext, IbvCq, IbvQp, QPS_ERR,
 };
 use crate::cq::Cq;
-use crate::device::{Context, Shared};
+use crate::device::Context;
 use crate::mrc::profile::Registry;
 use crate::object::{self, Kind, Object};
 use crate::qp::Qp;
@@ -102,7 +102,7 @@ pub(crate) struct AsyncEvent {
 /// What the hub knows of a QP.
 struct Listener {
     qp: usize,
-    context: Weak<Shared>,
+    events: Weak<Waitable<AsyncEvent>>,
     state: Arc<AtomicU32>,
 }
 
@@ -110,7 +110,7 @@ struct Listener {
 /// the device.
 pub(crate) struct Hub {
     qps: Mutex<HashMap<u32, Listener>>,
-    contexts: Mutex<Vec<Weak<Shared>>>,
+    contexts: Mutex<Vec<Weak<Waitable<AsyncEvent>>>>,
     ports_up: AtomicU32,
     profiles: Arc<Mutex<Registry>>,
 }
@@ -121,14 +121,14 @@ impl Hub {
         Self { qps: Mutex::default(), contexts: Mutex::default(), ports_up, profiles }
     }
 
-    pub(crate) fn join(&self, context: &Arc<Shared>) {
+    pub(crate) fn join(&self, events: &Arc<Waitable<AsyncEvent>>) {
         let mut contexts = self.contexts.lock();
         contexts.retain(|context| context.strong_count() > 0);
-        contexts.push(Arc::downgrade(context));
+        contexts.push(Arc::downgrade(events));
     }
 
-    pub(crate) fn add_qp(&self, qpn: u32, qp: *mut IbvQp, context: &Arc<Shared>, state: &Arc<AtomicU32>) {
-        let listener = Listener { qp: qp as usize, context: Arc::downgrade(context), state: Arc::clone(state) };
+    pub(crate) fn add_qp(&self, qpn: u32, qp: *mut IbvQp, events: &Arc<Waitable<AsyncEvent>>, state: &Arc<AtomicU32>) {
+        let listener = Listener { qp: qp as usize, events: Arc::downgrade(events), state: Arc::clone(state) };
         self.qps.lock().insert(qpn, listener);
     }
 
@@ -169,8 +169,8 @@ impl Hub {
             _ => return log::warn!("QP {qpn:#x}: {}", cause.text()),
         };
         log::warn!("QP {qpn:#x}: {}", cause.text());
-        if let Some(context) = listener.context.upgrade() {
-            context.events.push(AsyncEvent { element: listener.qp, event_type });
+        if let Some(events) = listener.events.upgrade() {
+            events.push(AsyncEvent { element: listener.qp, event_type });
         }
     }
 
@@ -187,19 +187,20 @@ impl Hub {
             (before, false) if before & !bit == 0 && before != 0 => EVENT_PORT_ERR,
             _ => return,
         };
-        for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
-            context.events.push(AsyncEvent { element: 1, event_type });
+        for events in self.contexts.lock().iter().filter_map(Weak::upgrade) {
+            events.push(AsyncEvent { element: 1, event_type });
         }
     }
 }
 
 pub(crate) unsafe extern "C" fn get_async_event(context: *mut IbvContext, event: *mut IbvAsyncEvent) -> c_int {
     let next = || {
-        let context = object::get::<Context>(context)?;
+        // Another thread may close the context while this one waits.
+        let events = object::with::<Context, _>(context, |context| Arc::clone(&context.shared.events))?;
         if event.is_null() {
             return Err(libc::EINVAL);
         }
-        let AsyncEvent { element, event_type } = context.shared.events.pop()?;
+        let AsyncEvent { element, event_type } = events.pop()?;
         if let Ok(qp) = object::get::<Qp>(element as *mut IbvQp) {
             qp.unacknowledged.add();
         }
@@ -334,12 +335,12 @@ pub(crate) unsafe fn next_cq(
     cq_context: *mut *mut c_void,
     deliver: impl Fn(*mut IbvCq) -> Option<*mut c_void>,
 ) -> Result<(), c_int> {
-    let channel = object::get::<Channel>(channel)?;
+    let events = object::with::<Channel, _>(channel, |channel| Arc::clone(&channel.events))?;
     if cq.is_null() || cq_context.is_null() {
         return Err(libc::EINVAL);
     }
     loop {
-        let pointer = channel.events.pop()? as *mut IbvCq;
+        let pointer = events.pop()? as *mut IbvCq;
         let Some(context) = deliver(pointer) else { continue };
         // SAFETY: neither is null; the caller promises room.
         unsafe {

@@ -26,7 +26,8 @@
 //! told who holds it. Several processes on one host need one device (set of interfaces and addresses) each. Looking
 //! (`ibv_devinfo`) needs no queue and always works.
 //!
-//! **`fork`**: the child has no progress thread; it may exec or exit, and nothing it does harms the parent.
+//! **`fork`**: the device stays with the parent. A child may exec or exit, destroy its copies of objects (which succeeds
+//! without the device) or open a device of its own; nothing it does harms the parent.
 //!
 //! **`lib_mrc.so`** takes a `struct ibv_context *` made here, so that its calls run in this library: they are exported under
 //! the node `IBVERBS_MRC_1`, and `lib_mrc.so` (crate `mrc-libmrc`) forwards to them.

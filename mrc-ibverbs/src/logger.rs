@@ -32,6 +32,8 @@ enum Verdict {
     Hold,
 }
 
+const ALONE: Verdict = Verdict::Show { held: 0, last: false };
+
 /// Holds lines of a kind back that repeat.
 #[derive(Default)]
 struct Limiter {
@@ -66,8 +68,9 @@ impl Log for Stderr {
         let limited = record.level() <= Level::Info;
         let place = (record.file_static().unwrap_or(""), record.line().unwrap_or(0));
         let verdict = match limited {
-            true => LIMITER.lock().judge(place, Instant::now()),
-            false => Verdict::Show { held: 0, last: false },
+            // Nobody waits for a lock to complain, in a child after `fork` perhaps for ever.
+            true => LIMITER.try_lock().map_or(ALONE, |mut limiter| limiter.judge(place, Instant::now())),
+            false => ALONE,
         };
         let Verdict::Show { held, last } = verdict else { return };
         let mut line = format!("libibverbs (mrc): {}", record.args());

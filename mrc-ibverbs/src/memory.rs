@@ -15,7 +15,7 @@ use crate::abi::{
     IbvMr, IbvPd,
 };
 use crate::device::{Context, Shared};
-use crate::engine::{Engine, failed};
+use crate::engine::{Engine, destroyed, failed};
 use crate::object::{self, Kind, Object};
 
 /// A protection domain.
@@ -181,7 +181,7 @@ pub(crate) unsafe extern "C" fn dereg_mr(mr: *mut IbvMr) -> c_int {
         if let Ok(pd) = object::get::<Pd>(pd) {
             pd.users.fetch_sub(1, Ordering::AcqRel);
         }
-        result.map_err(|error| failed("memory region", &error))
+        destroyed("memory region", result)
     };
     object::code(deregister())
 }

@@ -51,6 +51,17 @@ pub(crate) fn get<'a, T: Object>(pointer: *mut T::Abi) -> Result<&'a T, c_int> {
     Ok(unsafe { direct::<T>(pointer) })
 }
 
+/// Takes something out of an object that another thread may destroy meanwhile: `f` runs while nobody can, and must neither
+/// block nor look for objects.
+pub(crate) fn with<T: Object, R>(pointer: *mut T::Abi, f: impl FnOnce(&T) -> R) -> Result<R, c_int> {
+    let live = LIVE.lock();
+    if live.get(&(pointer as usize)) != Some(&T::KIND) {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: it came from `publish` of the same kind, and `retire` waits for the table.
+    Ok(f(unsafe { direct::<T>(pointer) }))
+}
+
 /// As [`get`] without looking the pointer up, for the data path.
 ///
 /// # Safety

@@ -21,9 +21,9 @@ use crate::abi::{
     QPS_ERR, QPS_INIT, QPS_RESET, QPS_RTR, QPS_RTS, QPT_RC,
 };
 use crate::cq::Cq;
-use crate::device::{Context, Shared};
-use crate::engine::{Engine, MAX_WR, failed};
-use crate::events::Unacknowledged;
+use crate::device::Context;
+use crate::engine::{Engine, MAX_WR, destroyed, failed};
+use crate::events::{AsyncEvent, Unacknowledged, Waitable};
 use crate::memory::Pd;
 use crate::object::{self, Kind, Object};
 use crate::work::{self, Inline, ReceiveSide, SendSide};
@@ -55,7 +55,7 @@ pub(crate) struct Qp {
     pub(crate) mrc: Mutex<crate::mrc::Settings>,
     attr: Mutex<IbvQpAttr>,
     pub(crate) unacknowledged: Unacknowledged,
-    context: Arc<Shared>,
+    events: Arc<Waitable<AsyncEvent>>,
     pub(crate) engine: Arc<Engine>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn create(pd: *mut IbvPd, attr: &IbvQpInitAttr, extended: bool) -> Re
         events_completed: 0,
     };
     let state = Arc::new(AtomicU32::new(QPS_RESET));
-    let shared = Arc::clone(&domain.context);
+    let events = Arc::clone(&domain.context.events);
     let qp = Qp {
         abi: UnsafeCell::new(work::extended_operations(base)),
         wr_flush: Some(work::not_an_operation),
@@ -135,7 +135,7 @@ pub(crate) fn create(pd: *mut IbvPd, attr: &IbvQpInitAttr, extended: bool) -> Re
         mrc: Mutex::default(),
         attr: Mutex::default(),
         unacknowledged: Unacknowledged::default(),
-        context: Arc::clone(&shared),
+        events: Arc::clone(&events),
         engine: Arc::clone(&engine),
     };
     debug_assert!(qp.wr_flush.is_some());
@@ -143,7 +143,7 @@ pub(crate) fn create(pd: *mut IbvPd, attr: &IbvQpInitAttr, extended: bool) -> Re
         users.fetch_add(1, Ordering::AcqRel);
     }
     let pointer = object::publish(Box::new(qp));
-    engine.hub.add_qp(handle.qpn().value(), pointer, &shared, &state);
+    engine.hub.add_qp(handle.qpn().value(), pointer, &events, &state);
     Ok((pointer, cap))
 }
 
@@ -199,9 +199,12 @@ pub(crate) unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
     let destroy = || {
         let object = object::get::<Qp>(qp)?;
         let qpn = object.handle.qpn().value();
-        object.engine.hub.remove_qp(qpn);
-        let destroyed = object.engine.device.destroy_qp(object.handle);
-        object.context.events.withdraw(|event| event.element == qp as usize);
+        // In a child the device's thread, which it does not have, may have left the hub locked.
+        if !object.engine.device.is_forked() {
+            object.engine.hub.remove_qp(qpn);
+        }
+        let result = object.engine.device.destroy_qp(object.handle);
+        object.events.withdraw(|event| event.element == qp as usize);
         object.unacknowledged.wait();
         let object = object::retire::<Qp>(qp)?;
         let base = object.abi.into_inner().qp_base;
@@ -214,7 +217,7 @@ pub(crate) unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
         if let Ok(pd) = object::get::<Pd>(base.pd) {
             pd.users.fetch_sub(1, Ordering::AcqRel);
         }
-        destroyed.map_err(|error| failed("queue pair", &error))
+        destroyed("queue pair", result)
     };
     object::code(destroy())
 }

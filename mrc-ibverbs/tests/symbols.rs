@@ -218,3 +218,47 @@ fn a_program_survives_a_standard_error_that_fails_or_blocks() {
     assert!(survives(&directory, writer), "a full pipe that nobody reads");
     drop(reader);
 }
+
+#[test]
+fn a_thread_that_waits_for_events_survives_the_end_of_its_context() {
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <infiniband/verbs.h>
+        #include <poll.h>
+        #include <pthread.h>
+        #include <stdint.h>
+        #include <unistd.h>
+        static void *waiter(void *context) {
+            struct ibv_async_event event;
+            ibv_get_async_event(context, &event);
+            return 0;
+        }
+        /* Counts that nobody took after a second. */
+        static int left(int fd) {
+            struct pollfd state = {.fd = fd, .events = POLLIN};
+            for (int i = 0; i < 100 && poll(&state, 1, 0) == 1; i++) usleep(10000);
+            return poll(&state, 1, 0);
+        }
+        int main(void) {
+            struct ibv_device **list = ibv_get_device_list(NULL);
+            struct ibv_context *context = list && list[0] ? ibv_open_device(list[0]) : 0;
+            pthread_t thread;
+            if (!context) return 1;
+            int fd = dup(context->async_fd);
+            uint64_t one = 1;
+            pthread_create(&thread, 0, waiter, context);
+            /* It has begun to wait when it took a count for which there is no event. */
+            if (write(fd, &one, 8) != 8 || left(fd) || ibv_close_device(context)) return 2;
+            for (int i = 0; i < 3; i++) {
+                if (write(fd, &one, 8) != 8 || left(fd)) return 3;
+            }
+            return 0;
+        }"#;
+    let Some(directory) = compile("waiter", source) else { return };
+    std::fs::write(directory.join("mrc.toml"), CONFIG).unwrap();
+    let mut command = Command::new(directory.join("program"));
+    // Freed memory is overwritten.
+    command.env("MALLOC_PERTURB_", "165").env("LD_LIBRARY_PATH", &directory);
+    let status = command.env("MRC_CONFIG", directory.join("mrc.toml")).status().unwrap();
+    assert!(status.success(), "{status:?}");
+}

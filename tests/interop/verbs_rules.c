@@ -75,15 +75,72 @@ static void notification(struct ibv_mr *from, struct ibv_mr *to) {
     NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_destroy_comp_channel(channel));
 }
 
+/* A child destroys what it inherited: that ends, says nothing wrong, and harms nobody. */
+static void child(struct ibv_mr *from, struct ibv_mr *to) {
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_qp *a = make_qp(cq, 4, 0), *b = make_qp(cq, 4, 0);
+    struct ibv_mr *mine = ibv_reg_mr(pd, malloc(SIZE), SIZE, IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_wc wc;
+    NEED("objects", cq && a && b && mine && !join(a, b));
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(20);
+        struct ibv_qp_attr attr;
+        struct ibv_qp_init_attr init;
+        if (!ibv_query_qp(a, &attr, IBV_QP_STATE, &init)) _exit(1);
+        if (ibv_destroy_qp(a) || ibv_destroy_qp(b) || ibv_destroy_cq(cq) || ibv_dereg_mr(mine)) _exit(2);
+        if (ibv_reg_mr(pd, malloc(SIZE), SIZE, 0) || ibv_create_cq(ctx, 1, NULL, NULL, 0)) _exit(3);
+        _exit(0);
+    }
+    int status;
+    NEED("child", waitpid(pid, &status, 0) == pid);
+    CHECK("a child destroys what it inherited, and makes nothing", WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    NEED("post", !post(a, from, 0, 4096, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED));
+    CHECK("  and its parent goes on", one(cq, &wc, 5) == 1 && wc.status == IBV_WC_SUCCESS);
+    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mine));
+}
+
+/* Somebody opens the device, forks, and is killed; the child lives on. */
+static pid_t killed_with_a_child(struct ibv_device *device) {
+    int tell[2];
+    pid_t child;
+    NEED("pipe", !pipe(tell));
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct ibv_context *theirs = ibv_open_device(device);
+        if (!theirs || !ibv_alloc_pd(theirs)) _exit(1);
+        child = fork();
+        if (child == 0) {
+            sleep(60);
+            _exit(0);
+        }
+        if (write(tell[1], &child, sizeof child) != sizeof child) _exit(1);
+        pause();
+    }
+    NEED("device of a child", read(tell[0], &child, sizeof child) == sizeof child);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(tell[0]);
+    close(tell[1]);
+    return child;
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     int count = 0;
     struct ibv_device **list = ibv_get_device_list(&count);
-    NEED("device", list && count > 0 && (ctx = ibv_open_device(list[0])) && (pd = ibv_alloc_pd(ctx)));
+    NEED("device", list && count > 0);
+    pid_t orphan = killed_with_a_child(list[0]);
+    NEED("context", (ctx = ibv_open_device(list[0])));
+    pd = ibv_alloc_pd(ctx);
+    kill(orphan, SIGKILL);
+    CHECK("a child does not keep the device of a parent that was killed", pd != NULL);
+    if (!pd) NEED("protection domain", (pd = ibv_alloc_pd(ctx)));
     struct ibv_mr *from = ibv_reg_mr(pd, calloc(1, SIZE), SIZE, IBV_ACCESS_LOCAL_WRITE);
     struct ibv_mr *to = ibv_reg_mr(pd, calloc(1, SIZE), SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     NEED("memory", from && to);
     notification(from, to);
+    child(from, to);
     CHECK("everything goes", !ibv_dereg_mr(from) && !ibv_dereg_mr(to) && !ibv_dealloc_pd(pd) && !ibv_close_device(ctx));
     printf("%d failures\n", failures);
     return failures != 0;

@@ -18,7 +18,7 @@ use super::baton::{Baton, Tried};
 use super::progress::Progress;
 use super::since;
 use crate::ring::doorbell::{Doorbell, Rest};
-use crate::sys::process;
+use crate::sys::process::Owner;
 
 /// A helper that was seen this long ago counts as being there. Long turns begin before their end: the lock tells of those.
 const PRESENT_NS: u64 = 10_000;
@@ -39,6 +39,8 @@ pub(super) struct Drive {
     origin: std::time::Instant,
     /// When a helper was last seen, in nanoseconds since `origin`; 0: never.
     helped_at: AtomicU64,
+    /// The process that has the device's thread.
+    owner: Owner,
     /// Somebody posted and drove, and nobody waited for completions since: the posts behind belong to the same burst.
     in_burst: AtomicBool,
 }
@@ -51,8 +53,8 @@ impl std::fmt::Debug for Drive {
 
 impl Drive {
     pub(super) fn new(nic: Nic, bell: Doorbell, origin: std::time::Instant) -> Self {
-        process::watch_forks();
-        Self { nic: Baton::new(nic), bell, origin, helped_at: AtomicU64::new(0), in_burst: AtomicBool::new(false) }
+        let (helped_at, in_burst) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { nic: Baton::new(nic), bell, origin, helped_at, owner: Owner::this(), in_burst }
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -69,6 +71,11 @@ impl Drive {
         self.nic.try_with(|nic| nic.with_dependent_mut(|_, progress| f(progress)))
     }
 
+    /// Whether this process is a child of the one that opened the device.
+    pub(super) fn is_forked(&self) -> bool {
+        self.owner.is_a_parent()
+    }
+
     /// Takes the engine away for good.
     pub(super) fn take(&self) -> Option<Nic> {
         self.nic.take()
@@ -83,7 +90,7 @@ impl Drive {
     /// One turn, unless somebody else is at it. When it began, if it was done.
     fn drive(&self) -> Option<Instant> {
         // A child's copy of the rings is its parent's.
-        if process::is_forked() {
+        if self.is_forked() {
             return None;
         }
         match self.try_with(|progress| progress.help()) {

@@ -41,6 +41,7 @@ use self_cell::MutBorrow;
 
 use crate::ring::doorbell::Doorbell;
 use crate::ring::spsc;
+use crate::sys::process;
 use crate::{
     AnyPort, LinkMonitor, MemRegion, Mode, Obtained, PacketFilter, Port as _, PortStats, RawConfig, RawPort,
     SetupError, Sid, XskConfig, XskPort,
@@ -152,6 +153,11 @@ pub enum DeviceError {
     /// The progress thread has ended.
     #[error("the device's progress thread has ended")]
     Closed,
+    /// This process is a child of the one that opened the device.
+    #[error(
+        "the device belongs to the parent process: after fork a child may exit, execute a program or open a device of its own"
+    )]
+    Forked,
 }
 
 /// What an application thread can see happen besides its completions.
@@ -255,13 +261,13 @@ impl Device {
         let drive = Arc::new(drive::Drive::new(nic, bell, origin));
         let stop = Arc::new(AtomicBool::new(false));
         let (driven, told, idle) = (Arc::clone(&drive), Arc::clone(&stop), config.idle);
-        let thread = std::thread::Builder::new()
-            .name(format!("mrc-{}", config.name))
-            .spawn(move || {
-                // However the loop ends: rings close, calls fail, interfaces are free.
-                let _last = drive::Last(&driven);
-                thread::run(&driven, &told, idle);
-            })
+        let thread = std::thread::Builder::new().name(format!("mrc-{}", config.name));
+        let run = move || {
+            // However the loop ends: rings close, calls fail, interfaces are free.
+            let _last = drive::Last(&driven);
+            thread::run(&driven, &told, idle);
+        };
+        let thread = process::without_signals(|| thread.spawn(run))
             .map_err(|source| DeviceError::Os { what: "progress thread", source })?;
         Ok(Self { jobs, drive, stop, events: Mutex::new(events), thread: Some(thread), obtained, gid: config.gid })
     }
@@ -276,11 +282,20 @@ impl Device {
         self.gid
     }
 
+    /// Whether this process is a child of the one that opened the device: calls fail with [`DeviceError::Forked`], and
+    /// dropping the device leaves the parent's alone.
+    pub fn is_forked(&self) -> bool {
+        self.drive.is_forked()
+    }
+
     /// Runs `f` on the progress thread between two turns and waits for its result.
     fn call<R: Send + 'static>(
         &self,
         f: impl FnOnce(&mut progress::Progress<'_>) -> R + Send + 'static,
     ) -> Result<R, DeviceError> {
+        if self.is_forked() {
+            return Err(DeviceError::Forked);
+        }
         let (reply, answer) = mpsc::sync_channel(1);
         let job: Job = Box::new(move |progress| drop(reply.send(f(progress))));
         self.jobs.send(job).map_err(|_| DeviceError::Closed)?;
@@ -567,9 +582,15 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if self.is_forked() {
+            // A child has no such thread; the parent's goes on.
+            return core::mem::forget(thread);
+        }
         self.stop.store(true, Ordering::Release);
         self.drive.bell.ring();
-        if let Some(thread) = self.thread.take() {
+        // What runs on the device's thread, such as an event hook, may have had the last handle: the thread ends by itself.
+        if thread.thread().id() != std::thread::current().id() {
             let _ = thread.join();
         }
     }

@@ -1,6 +1,6 @@
 //! The device's own thread: takes turns, or leaves them to helpers; spins, naps and sleeps.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,18 +11,19 @@ use super::drive::Drive;
 use super::progress::{Next, Progress};
 use super::trust::SHORTEST_NS;
 use crate::Port as _;
+use crate::sys::private_fd::PrivateFd;
 use crate::sys::process;
 
 /// What the device's thread sleeps on. Copies of the descriptors, since the originals are behind the lock.
 struct Wakers {
-    ports: Vec<OwnedFd>,
-    links: OwnedFd,
+    ports: Vec<PrivateFd>,
+    links: PrivateFd,
 }
 
 impl Wakers {
     fn new(progress: &Progress<'_>) -> std::io::Result<Self> {
-        let ports = progress.ports.iter().map(|port| port.fd().try_clone_to_owned());
-        Ok(Self { ports: ports.collect::<Result<_, _>>()?, links: progress.links.fd().try_clone_to_owned()? })
+        let ports = progress.ports.iter().map(|port| port.fd().try_clone_to_owned().map(PrivateFd::from));
+        Ok(Self { ports: ports.collect::<Result<_, _>>()?, links: progress.links.fd().try_clone_to_owned()?.into() })
     }
 
     /// Sleeps until the time is over, somebody rings, or, unless others `helped`, a frame comes. Whether somebody rang.

@@ -1,30 +1,65 @@
-//! What a library with a thread asks of its process: fork handlers, exact timers.
+//! What a library with a thread asks of its process: to know of forks, signals elsewhere, exact timers.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Set in a child after `fork`.
-static FORKED: AtomicBool = AtomicBool::new(false);
+use core::mem::MaybeUninit;
 
-/// Lets [`is_forked`] know of later forks.
-pub(crate) fn watch_forks() {
-    extern "C" fn in_child() {
-        FORKED.store(true, Ordering::Relaxed);
+use super::private_fd;
+
+/// How many forks lie between this process and the one that loaded the library.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The process that something was made in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner(u32);
+
+impl Owner {
+    /// This process. Later forks are noticed.
+    pub(crate) fn this() -> Self {
+        extern "C" fn in_child() {
+            FORKS.fetch_add(1, Ordering::Relaxed);
+            private_fd::close_all();
+        }
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // SAFETY: the handler touches atomics and makes system calls, which is allowed in a child. It fails for want
+            // of memory only.
+            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        });
+        Self(FORKS.load(Ordering::Relaxed))
     }
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the handler only stores to a static, which is allowed in a child. It fails for want of memory only.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    });
-}
 
-/// Whether this process is a child of the one that called [`watch_forks`], and has not executed another program.
-pub(crate) fn is_forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
+    /// Whether this process is a child of the owner, made by `fork`.
+    pub(crate) fn is_a_parent(self) -> bool {
+        FORKS.load(Ordering::Relaxed) != self.0
+    }
 }
 
 /// Lets timers of this thread be late by a nanosecond, where the kernel allows 50 microseconds by default.
 pub(crate) fn exact_timers() {
     // SAFETY: sets a number of the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+}
+
+/// Signals that a thread sends itself by a fault; the others can go to any thread of a process.
+const FAULTS: [i32; 7] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
+
+/// Runs `f`, which starts a thread: that thread never runs a signal handler of the program, except for its own faults.
+pub(crate) fn without_signals<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: sets of signals on our stack, initialised before they are read.
+    unsafe {
+        let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        libc::sigfillset(all.as_mut_ptr());
+        for fault in FAULTS {
+            libc::sigdelset(all.as_mut_ptr(), fault);
+        }
+        let masked = libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) == 0;
+        let result = f();
+        if masked {
+            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut());
+        }
+        result
+    }
 }

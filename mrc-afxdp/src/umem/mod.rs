@@ -34,7 +34,7 @@ pub(crate) struct Frames {
 impl Umem {
     /// Maps the memory and mints its tokens.
     pub(crate) fn new(config: &XskConfig) -> io::Result<(Self, Frames)> {
-        let map = Mapping::anonymous(config.umem_bytes())?;
+        let map = Mapping::anonymous(config.umem_bytes())?.without_children()?;
         let (rx_ledger, rx) = RxLedger::new(config.rx_chunks);
         let (tx_ledger, tx) = TxLedger::new(config.rx_chunks as usize * CHUNK_BYTES, config.tx_slots);
         Ok((Self { map }, Frames { rx_ledger, rx, tx_ledger, tx }))
