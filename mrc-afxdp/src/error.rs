@@ -58,6 +58,13 @@ pub enum Problem {
         /// MTU required.
         need: u32,
     },
+    /// Frames of the required MTU do not fit one buffer, and the port obtained no more.
+    SingleBuffer {
+        /// MTU required.
+        need: u32,
+        /// Bytes of the longest frame that arrives.
+        longest: u32,
+    },
     /// The interface cannot do the mode asked.
     ModeUnsupported {
         /// What the kernel said.
@@ -136,6 +143,11 @@ impl fmt::Display for SetupError {
                     "MTU {have} is too small, {need} is needed: `ip link set {name} mtu {need}`, or a smaller PMTU"
                 )
             }
+            Problem::SingleBuffer { need, longest } => write!(
+                f,
+                "frames beyond {longest} bytes would be lost, an MTU of {need} has longer ones: this kernel or driver has no \
+                 multi-buffer AF_XDP (Linux 6.6); set `pmtu` to 2048, or use the raw-socket port"
+            ),
             Problem::ModeUnsupported { errno } => write!(
                 f,
                 "the interface cannot do this ({}): use mode auto, which takes the best there is, or the raw-socket port",

@@ -5,9 +5,13 @@
 //!
 //! A frame is taken when it is untagged Ethernet and
 //! * IPv6 with next header 41 or 43 (SRv6 without or with SRH), destination under one of [`PacketFilter::sids`], or
-//! * IPv6 with next header 17, or unfragmented IPv4 without options and protocol 17, to one of the UDP ports.
+//! * IPv6 with next header 17, or unfragmented IPv4 without options and protocol 17, to one of the UDP ports and one of
+//!   [`PacketFilter::addresses`].
+//!
+//! Where an interface strips VLAN tags, XDP sees the packets of every VLAN without their tag and cannot tell them apart; a
+//! packet socket can. Destinations that are ours alone keep such packets out as well.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// IANA's port for RoCEv2, the default of MRC.
 pub const UDP_PORT_ROCE: u16 = 4791;
@@ -32,11 +36,9 @@ impl Sid {
         Self { address, whole: false }
     }
 
-    /// The address as 32-bit words in network order, only those that are compared.
-    pub(crate) fn words(&self) -> impl DoubleEndedIterator<Item = (usize, [u8; 4])> + ExactSizeIterator + use<> {
-        let octets = self.address.octets();
-        let count = if self.whole { 4 } else { 2 };
-        (0..count).map(move |i| (4 * i, [octets[4 * i], octets[4 * i + 1], octets[4 * i + 2], octets[4 * i + 3]]))
+    /// The bytes that are compared.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.address.octets().into_iter().take(if self.whole { 16 } else { 8 }).collect()
     }
 
     fn contains(&self, octets: &[u8]) -> bool {
@@ -52,12 +54,19 @@ pub struct PacketFilter {
     pub sids: Vec<Sid>,
     /// UDP destination ports; at most [`PacketFilter::MAX_UDP_PORTS`] are used.
     pub udp_ports: Vec<u16>,
+    /// Destinations of these UDP packets, at most [`PacketFilter::MAX_ADDRESSES`] of either family; none: any.
+    pub addresses: Vec<IpAddr>,
 }
 
+/// Where the destination is in an Ethernet frame, and the length of the Ethernet header in front of it.
+pub(crate) const IPV6_DESTINATION: usize = 14 + 24;
+/// As [`IPV6_DESTINATION`], of IPv4.
+pub(crate) const IPV4_DESTINATION: usize = 14 + 16;
+
 impl Default for PacketFilter {
-    /// No SID; both MRC ports.
+    /// No SID; both MRC ports at any address.
     fn default() -> Self {
-        Self { sids: Vec::new(), udp_ports: vec![UDP_PORT_ROCE, UDP_PORT_ALTERNATE] }
+        Self { sids: Vec::new(), udp_ports: vec![UDP_PORT_ROCE, UDP_PORT_ALTERNATE], addresses: Vec::new() }
     }
 }
 
@@ -66,10 +75,17 @@ impl PacketFilter {
     pub const MAX_SIDS: usize = 8;
     /// Limit of [`PacketFilter::udp_ports`].
     pub const MAX_UDP_PORTS: usize = 4;
+    /// Limit of [`PacketFilter::addresses`], for each family.
+    pub const MAX_ADDRESSES: usize = 8;
 
-    /// The default filter plus these outer destinations.
+    /// Packets to these outer destinations and no others: where packets come under SIDs, bare UDP is the host's own.
     pub fn with_sids(sids: impl IntoIterator<Item = Sid>) -> Self {
-        Self { sids: sids.into_iter().collect(), ..Self::default() }
+        Self { sids: sids.into_iter().collect(), udp_ports: Vec::new(), addresses: Vec::new() }
+    }
+
+    /// Bare UDP to both MRC ports of these addresses, and nothing else.
+    pub fn with_addresses(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        Self { addresses: addresses.into_iter().collect(), ..Self::default() }
     }
 
     pub(crate) fn used_sids(&self) -> &[Sid] {
@@ -80,22 +96,39 @@ impl PacketFilter {
         self.udp_ports.get(..Self::MAX_UDP_PORTS).unwrap_or(&self.udp_ports)
     }
 
+    /// The UDP destinations of IPv6 (or IPv4) as bytes.
+    pub(crate) fn used_addresses(&self, v6: bool) -> Vec<Vec<u8>> {
+        let bytes = |address: &IpAddr| match address {
+            IpAddr::V6(address) => address.octets().to_vec(),
+            IpAddr::V4(address) => address.octets().to_vec(),
+        };
+        self.addresses.iter().filter(|a| a.is_ipv6() == v6).take(Self::MAX_ADDRESSES).map(bytes).collect()
+    }
+
     /// Whether the Ethernet frame is ours.
     pub fn matches(&self, frame: &[u8]) -> bool {
         let byte = |at: usize| frame.get(at).copied();
         let half = |at: usize| Some(u16::from_be_bytes([byte(at)?, byte(at + 1)?]));
         let udp_at = |at: usize| half(at + 2).is_some_and(|port| self.used_ports().contains(&port));
+        let to_us = |at: usize, v6: bool| {
+            self.addresses.is_empty()
+                || self.used_addresses(v6).iter().any(|own| frame.get(at..at + own.len()) == Some(own))
+        };
         match half(12) {
             Some(0x86dd) => match byte(20) {
-                Some(41 | 43) => {
-                    frame.get(38..54).is_some_and(|dst| self.used_sids().iter().any(|sid| sid.contains(dst)))
-                }
-                Some(17) => udp_at(54),
+                Some(41 | 43) => frame
+                    .get(IPV6_DESTINATION..54)
+                    .is_some_and(|dst| self.used_sids().iter().any(|sid| sid.contains(dst))),
+                Some(17) => udp_at(54) && to_us(IPV6_DESTINATION, true),
                 _ => false,
             },
             Some(0x0800) => {
                 let unfragmented = half(20).is_some_and(|field| field & 0x3fff == 0);
-                byte(14) == Some(0x45) && byte(23) == Some(17) && unfragmented && udp_at(34)
+                byte(14) == Some(0x45)
+                    && byte(23) == Some(17)
+                    && unfragmented
+                    && udp_at(34)
+                    && to_us(IPV4_DESTINATION, false)
             }
             _ => false,
         }

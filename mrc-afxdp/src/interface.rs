@@ -12,6 +12,7 @@ const FLAG_LOWER_UP: u32 = 1 << 16;
 const ADDRESS: u16 = 1;
 const NAME: u16 = 3;
 const MTU: u16 = 4;
+const PARENT: u16 = 5;
 const LINK_INFO: u16 = 18;
 const INFO_KIND: u16 = 1;
 const RX_QUEUES: u16 = 32;
@@ -47,6 +48,8 @@ pub struct Interface {
     pub rx_queues: u32,
     /// Kind of a virtual interface, e.g. `veth`.
     pub kind: Option<String>,
+    /// Index of the interface under a virtual one, e.g. a VLAN's.
+    pub parent: Option<u32>,
     /// XDP program, if one is attached.
     pub xdp: Option<AttachedXdp>,
 }
@@ -106,6 +109,7 @@ impl Interface {
                 ADDRESS => interface.mac = value.try_into().unwrap_or_default(),
                 NAME => interface.name = text(value),
                 MTU => interface.mtu = number(value)?,
+                PARENT => interface.parent = number(value),
                 RX_QUEUES => interface.rx_queues = number(value)?,
                 LINK_INFO => {
                     interface.kind = attributes(value).find(|(kind, _)| *kind == INFO_KIND).map(|(_, v)| text(v));
@@ -120,6 +124,16 @@ impl Interface {
     /// Receive queues in use; what was allocated where the driver does not tell.
     pub fn queues_in_use(&self) -> u32 {
         ethtool::rx_queues(&self.name).ok().filter(|queues| *queues > 0).unwrap_or(self.rx_queues).max(1)
+    }
+
+    /// Names of the VLAN interfaces above this one if it takes their tags out of packets before XDP sees them: a port takes such
+    /// packets when they go to its own destinations.
+    pub fn vlans_without_tag(&self) -> Vec<String> {
+        if !ethtool::strips_vlan_tags(&self.name).unwrap_or(false) {
+            return Vec::new();
+        }
+        let above = |other: &Self| other.kind.as_deref() == Some("vlan") && other.parent == Some(self.index);
+        Self::all().unwrap_or_default().into_iter().filter(above).map(|vlan| vlan.name).collect()
     }
 
     /// Name of the driver, where it tells.

@@ -25,6 +25,10 @@ const KERNEL_BUDGET: usize = 32;
 /// the kernel's copy and ours; a quarter more of goodput than with thousands. Half of them hold a full window of 256 KiB.
 const FIRST_LENT: usize = 512;
 
+/// Bytes of a received frame that one chunk holds: the kernel leaves 256 free.
+const RX_ROOM_BYTES: u32 = CHUNK_BYTES as u32 - 256;
+const ETHERNET_BYTES: u32 = 14;
+
 /// A received fragment: the chunk and where the bytes are in it.
 #[derive(Debug)]
 struct Fragment {
@@ -62,6 +66,26 @@ pub struct XskPort {
     tx_wakeup: bool,
 }
 
+/// Says what is no reason to refuse an interface and yet costs packets.
+fn warn_of_losses(interface: &Interface, config: &XskConfig) {
+    let (name, queues) = (&interface.name, interface.queues_in_use());
+    if queues > 1 {
+        log::warn!(
+            "interface {name} has {queues} receive queues, this port serves queue {}: packets on the others are lost to it; \
+             `ethtool -L {name} combined 1`, or steer MRC to this queue with `ethtool -N`",
+            config.queue
+        );
+    }
+    let vlans = interface.vlans_without_tag();
+    if !vlans.is_empty() {
+        log::warn!(
+            "interface {name} takes VLAN tags out: packets of {} to this port's own destinations are taken as well; \
+             `ethtool -K {name} rxvlan off` ends that",
+            vlans.join(", ")
+        );
+    }
+}
+
 impl XskPort {
     /// Opens `config.queue` of the interface called `name`, in the network namespace of the calling thread.
     ///
@@ -86,6 +110,11 @@ impl XskPort {
         let (umem, frames) = Umem::new(config)
             .map_err(|errno| fail(Problem::Os { step: "allocate the UMEM", errno: errno.raw_os_error() }))?;
         let socket = XskSocket::open(&interface, config, &umem)?;
+        let longest = RX_ROOM_BYTES - config.headroom;
+        if !socket.obtained.multi_buffer && config.required_mtu + ETHERNET_BYTES > longest {
+            return Err(fail(Problem::SingleBuffer { need: config.required_mtu, longest }));
+        }
+        warn_of_losses(&interface, config);
         let mut port = Self {
             rx_wakeup: config.need_wakeup && socket.obtained.zero_copy,
             tx_wakeup: config.need_wakeup,

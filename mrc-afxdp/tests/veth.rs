@@ -8,10 +8,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use common::{KINDS, Kind, Pair, eventually, frame, in_namespace, ip, open, receive, send, xsk_config};
+use common::{KINDS, Kind, Pair, eventually, frame, in_namespace, ip, open, open_with, receive, send, xsk_config};
 use mrc_afxdp::{
-    Attach, Interface, LinkMonitor, LinkState, MemRegion, Mode, Port, PortError, Problem, RawConfig, RawPort,
-    SetupError, XskConfig, XskPort,
+    Attach, Interface, LinkMonitor, LinkState, MemRegion, Mode, PacketFilter, Port, PortError, Problem, RawConfig,
+    RawPort, SetupError, XskConfig, XskPort,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, XdpUmemReg, XdpUmemRegFlags};
@@ -189,8 +189,16 @@ fn refusals_name_cause_and_cure() {
     let error = refused(&pair.a, "p0", &XskConfig { queue: 1, ..config.clone() });
     assert_eq!(error.problem, Problem::NoSuchQueue { have: 1 });
 
-    let error = refused(&pair.a, "p0", &XskConfig { required_mtu: 4270, ..config.clone() });
-    assert_eq!(error.problem, Problem::MtuTooSmall { have: 1500, need: 4270 });
+    let error = refused(&pair.a, "p0", &XskConfig { required_mtu: 4252, ..config.clone() });
+    assert_eq!(error.problem, Problem::MtuTooSmall { have: 1500, need: 4252 });
+
+    // Without multi-buffer no packet of 4096 payload bytes arrives.
+    ip(&format!("-n {} link set p0 mtu 3500", pair.a)).unwrap();
+    let single = XskConfig { required_mtu: 3500, multi_buffer: false, headroom: 512, ..config.clone() };
+    let error = refused(&pair.a, "p0", &single);
+    assert_eq!(error.problem, Problem::SingleBuffer { need: 3500, longest: 3328 });
+    in_namespace(&pair.a, || XskPort::open("p0", &XskConfig { headroom: 0, ..single }).map(drop)).unwrap();
+    ip(&format!("-n {} link set p0 mtu 1500", pair.a)).unwrap();
 
     let error = refused(&pair.a, "p0", &XskConfig { mode: Mode::ZeroCopy, ..config.clone() });
     assert!(matches!(error.problem, Problem::ModeUnsupported { .. }), "{error}");
@@ -198,9 +206,9 @@ fn refusals_name_cause_and_cure() {
     let error = refused(&pair.a, "p0", &XskConfig { ring_entries: 3000, ..config.clone() });
     assert!(matches!(error.problem, Problem::BadConfig(_)), "{error}");
 
-    let raw = RawConfig { required_mtu: 4270, ..RawConfig::default() };
+    let raw = RawConfig { required_mtu: 4252, ..RawConfig::default() };
     let error = in_namespace(&pair.a, || RawPort::open("p0", &raw).map(drop)).unwrap_err();
-    assert_eq!(error.problem, Problem::MtuTooSmall { have: 1500, need: 4270 });
+    assert_eq!(error.problem, Problem::MtuTooSmall { have: 1500, need: 4252 });
     let error = in_namespace(&pair.a, || RawPort::open("nosuch0", &RawConfig::default()).map(drop)).unwrap_err();
     assert_eq!(error.problem, Problem::UnknownInterface);
 }
@@ -269,13 +277,60 @@ fn foreign_traffic_stays_with_the_kernel() {
         assert_eq!(&answer, b"hello");
         assert_eq!(receive_now(&mut b) + receive_now(&mut a), 0, "{kind:?} took the kernel's packets");
 
-        // A UDP packet to the MRC port, however, is ours.
+        // UDP to the MRC port belongs to the kernel where packets come under SIDs: another program may own it.
+        let own = in_namespace(&pair.b, || UdpSocket::bind("[fd00:7::2]:4791").unwrap());
+        own.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let socket = in_namespace(&pair.a, || UdpSocket::bind("[fd00:7::1]:0").unwrap());
+        socket.send_to(b"not MRC", "[fd00:7::2]:4791").unwrap();
+        let mut text = [0; 7];
+        assert_eq!((own.recv(&mut text).unwrap(), &text), (7, b"not MRC"));
+        assert_eq!(receive_now(&mut b), 0, "{kind:?} took a datagram of the kernel's");
+    }
+}
+
+#[test]
+fn bare_packets_are_taken_at_our_addresses_alone() {
+    let Some(pair) = Pair::new("bare_packets_are_taken_at_our_addresses_alone", 1500) else {
+        return;
+    };
+    ip(&format!("-n {} addr add fd00:7::9/64 dev p0 nodad", pair.b)).unwrap();
+    let ours = || PacketFilter::with_addresses(["fd00:7::2".parse().unwrap()]);
+    for kind in KINDS {
+        let mut b = open_with(&pair.b, kind, ours());
+        let socket = in_namespace(&pair.a, || UdpSocket::bind("[fd00:7::1]:0").unwrap());
+        socket.send_to(b"another address", "[fd00:7::9]:4791").unwrap();
         socket.send_to(b"looks like MRC", "[fd00:7::2]:4791").unwrap();
         let got = receive(&mut b, 1);
-        assert_eq!(got.len(), 1, "{kind:?}");
-        assert!(got[0].ends_with(b"looks like MRC"));
+        assert!(got.len() == 1 && got[0].ends_with(b"looks like MRC"), "{kind:?}: {got:02x?}");
+        assert_eq!(receive_now(&mut b), 0, "{kind:?}");
     }
+}
+
+#[test]
+fn packets_of_a_vlan_stay_with_it() {
+    let Some(pair) = Pair::new("packets_of_a_vlan_stay_with_it", 1500) else {
+        return;
+    };
+    for (ns, host) in [(&pair.a, 1), (&pair.b, 2)] {
+        if let Err(error) = ip(&format!("-n {ns} link add link p0 name p0.5 type vlan id 5")) {
+            let _ = writeln!(std::io::stderr(), "SKIP packets_of_a_vlan_stay_with_it: {error}");
+            return;
+        }
+        ip(&format!("-n {ns} link set p0.5 up")).unwrap();
+        ip(&format!("-n {ns} addr add fd00:8::{host}/64 dev p0.5 nodad")).unwrap();
+    }
+    let interface = in_namespace(&pair.b, || Interface::by_name("p0").unwrap());
+    let vlans = in_namespace(&pair.b, || interface.vlans_without_tag());
+    assert!(vlans == ["p0.5"] || vlans.is_empty(), "{vlans:?}");
+    // A packet socket is told of the tag, whoever took it out.
+    let mut b = open_with(&pair.b, Kind::Raw, PacketFilter::with_addresses(["fd00:8::2".parse().unwrap()]));
+    let own = in_namespace(&pair.b, || UdpSocket::bind("[fd00:8::2]:4791").unwrap());
+    own.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let socket = in_namespace(&pair.a, || UdpSocket::bind("[fd00:8::1]:0").unwrap());
+    socket.send_to(b"VLAN 5", "[fd00:8::2]:4791").unwrap();
+    let mut text = [0; 6];
+    assert_eq!((own.recv(&mut text).unwrap(), &text), (6, b"VLAN 5"));
+    assert_eq!(receive_now(&mut b), 0);
 }
 
 fn receive_now(port: &mut mrc_afxdp::AnyPort) -> usize {

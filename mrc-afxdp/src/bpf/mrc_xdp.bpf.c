@@ -2,7 +2,7 @@
  *
  * The XDP filter of xdp.rs in C, for comparison only: nothing is built from this file except by the test
  * `the_compiler_agrees`, which runs clang's output and ours over the same frames. It includes no header, so that
- * clang alone suffices. SID_A is matched whole, SID_B by its first 64 bits; words in network order.
+ * clang alone suffices. SID_A is matched whole, SID_B by its first 64 bits; SID_B, SID_C and IPV4 are the addresses of UDP packets; words in network order.
  */
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -17,6 +17,8 @@ struct context {
 #define be32(x) __builtin_bswap32(x)
 #define field16(at) (*(u16 *)(d + (at)))
 #define field32(at) (*(u32 *)(d + (at)))
+#define is6(x) (field32(38) == be32(x##0) && field32(42) == be32(x##1) && \
+		field32(46) == be32(x##2) && field32(50) == be32(x##3))
 
 static long (*redirect_map)(void *map, u32 key, unsigned long flags) = (void *)51;
 
@@ -33,19 +35,20 @@ __attribute__((section("xdp"), used)) int mrc(struct context *context)
 	if (field16(12) == be16(0x0800)) {
 		if (d[14] != 0x45 || d[23] != 17 || (field16(20) & be16(0x3fff)))
 			return PASS;
+		if (field32(30) != be32(IPV4))
+			return PASS;
 		port = field16(36);
 	} else if (field16(12) == be16(0x86dd)) {
 		if (d + 54 > end)
 			return PASS;
 		if (d[20] == 41 || d[20] == 43) {
-			if (field32(38) == be32(SID_A0) && field32(42) == be32(SID_A1) &&
-			    field32(46) == be32(SID_A2) && field32(50) == be32(SID_A3))
+			if (is6(SID_A))
 				return redirect_map(MAP, context->queue, PASS);
 			if (field32(38) == be32(SID_B0) && field32(42) == be32(SID_B1))
 				return redirect_map(MAP, context->queue, PASS);
 			return PASS;
 		}
-		if (d[20] != 17 || d + 58 > end)
+		if (d[20] != 17 || d + 58 > end || !(is6(SID_B) || is6(SID_C)))
 			return PASS;
 		port = field16(56);
 	} else {

@@ -2,7 +2,7 @@
 //! C version where clang is present.
 
 use std::io::Write as _;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 
@@ -14,8 +14,13 @@ use crate::sys::bpf;
 const HOST: Ipv6Addr = Ipv6Addr::new(0xfcbb, 0xbb00, 0x1002, 0, 0, 0, 0, 0);
 const PORT: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 7, 0, 0, 0, 0);
 
+const GID: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 9, 0, 0, 0, 1);
+const IPV4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+/// Both kinds of destination, of both families.
 fn filter() -> PacketFilter {
-    PacketFilter::with_sids([Sid::exact(HOST), Sid::prefix64(PORT)])
+    let addresses = vec![IpAddr::V6(GID), IpAddr::V6(PORT), IpAddr::V4(IPV4)];
+    PacketFilter { sids: vec![Sid::exact(HOST), Sid::prefix64(PORT)], addresses, ..PacketFilter::default() }
 }
 
 fn ipv6(next_header: u8, destination: Ipv6Addr, payload: &[u8]) -> Vec<u8> {
@@ -30,10 +35,15 @@ fn ipv6(next_header: u8, destination: Ipv6Addr, payload: &[u8]) -> Vec<u8> {
 }
 
 fn ipv4(first: u8, fragment: u16, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    ipv4_to(IPV4.octets(), first, fragment, protocol, payload)
+}
+
+fn ipv4_to(to: [u8; 4], first: u8, fragment: u16, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x02; 12];
     frame.extend([0x08, 0x00, first, 0, 0, 0, 0, 0]);
     frame.extend(fragment.to_be_bytes());
-    frame.extend([64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([64, protocol, 0, 0, 10, 0, 0, 1]);
+    frame.extend(to);
     frame.extend(payload);
     frame
 }
@@ -61,10 +71,14 @@ fn samples() -> Vec<(&'static str, Vec<u8>, bool)> {
         ("SRv6+SRH to the host SID", ipv6(43, HOST, &[41; 120]), true),
         ("SRv6 with nothing inside", ipv6(41, HOST, &[]), true),
         ("SRv6 under the 64-bit prefix", ipv6(41, port_tail, &[0; 64]), true),
-        ("UDP 4791 over IPv6", ipv6(17, other_host, &udp(4791)), true),
+        ("UDP 4791 over IPv6", ipv6(17, GID, &udp(4791)), true),
         ("UDP 4971 over IPv6", ipv6(17, PORT, &udp(4971)), true),
         ("UDP 4791 over IPv4", ipv4(0x45, 0, 17, &udp(4791)), true),
         ("UDP 4971 over IPv4, don't fragment", ipv4(0x45, 0x4000, 17, &udp(4971)), true),
+        ("UDP 4791 over IPv6 to another host", ipv6(17, other_host, &udp(4791)), false),
+        ("UDP 4791 to the SID", ipv6(17, HOST, &udp(4791)), false),
+        ("UDP 4791 over IPv4 to another host", ipv4_to([10, 0, 0, 3], 0x45, 0, 17, &udp(4791)), false),
+        ("a tunnel's IPv6 in IPv6 to our address", ipv6(41, GID, &[0x60; 64]), false),
         ("SRv6 to another host", ipv6(41, other_host, &[0; 64]), false),
         ("SRv6 to our SID plus a bit", ipv6(41, host_with_tail, &[0; 64]), false),
         ("SRv6 in transit", ipv6(41, transit, &[0; 64]), false),
@@ -121,24 +135,32 @@ fn samples_are_judged_right_by_all_three_forms() {
     for (name, frame, ours) in samples() {
         assert_eq!(filter().matches(&frame), ours, "plain: {name}");
         assert_eq!(xdp_takes(&xdp, &frame), ours, "xdp: {name}");
-        assert_eq!(run_classic(&classic, &frame).unwrap(), ours, "classic: {name}");
+        assert_eq!(run_classic(&classic, &frame, false).unwrap(), ours, "classic: {name}");
+        // On another VLAN it is not ours, whatever it is; XDP is told nothing of tags that the card took out.
+        assert!(!run_classic(&classic, &frame, true).unwrap(), "classic, tag taken out: {name}");
     }
 }
 
 #[test]
 fn all_three_forms_agree_on_variations_and_odd_filters() {
     let no_sid = PacketFilter::default();
-    let nothing = PacketFilter { sids: vec![], udp_ports: vec![] };
+    let nothing = PacketFilter { sids: vec![], udp_ports: vec![], addresses: vec![] };
+    let sids = PacketFilter::with_sids([Sid::exact(HOST)]);
+    let bare = PacketFilter::with_addresses([IpAddr::V6(GID)]);
+    let many_addresses = PacketFilter::with_addresses((0..20).flat_map(|n| {
+        [IpAddr::V4([10, 0, 0, n].into()), IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 9, 0, 0, 0, u16::from(n)))]
+    }));
     let many = PacketFilter {
         sids: (0..20).map(|n| Sid::exact(Ipv6Addr::new(0xfcbb, 0xbb00, 0x1000 + n, 0, 0, 0, 0, 0))).collect(),
         udp_ports: vec![1, 2, 3, 4, 4791],
+        ..many_addresses.clone()
     };
-    for filter in [filter(), no_sid, nothing, many] {
+    for filter in [filter(), no_sid, nothing, sids, bare, many_addresses, many] {
         let (xdp, classic) = (xdp::program(&filter, 0), classic::program(&filter));
         for frame in variations() {
             let ours = filter.matches(&frame);
             assert_eq!(xdp_takes(&xdp, &frame), ours, "xdp: {filter:?} {frame:02x?}");
-            assert_eq!(run_classic(&classic, &frame).unwrap(), ours, "classic: {filter:?} {frame:02x?}");
+            assert_eq!(run_classic(&classic, &frame, false).unwrap(), ours, "classic: {filter:?} {frame:02x?}");
         }
     }
 }
@@ -153,7 +175,10 @@ fn the_kernel_accepts_and_agrees() {
             return;
         }
     };
-    for filter in [filter(), PacketFilter::default(), PacketFilter { sids: vec![], udp_ports: vec![] }] {
+    let sids = PacketFilter::with_sids([Sid::exact(HOST)]);
+    let bare = PacketFilter::with_addresses([IpAddr::V4(IPV4)]);
+    let nothing = PacketFilter { sids: vec![], udp_ports: vec![], addresses: vec![] };
+    for filter in [filter(), PacketFilter::default(), sids, bare, nothing] {
         let program = match bpf::load_xdp(&xdp::program(&filter, map.as_raw_fd())) {
             Ok(program) => program,
             Err((rustix::io::Errno::PERM, _)) => {
@@ -199,7 +224,8 @@ fn the_compiler_agrees() {
     let output = Command::new(&clang)
         .args(["-O2", "-Wall", "-Werror", "-target", "bpfel", "-c", source, "-o"])
         .arg(&object)
-        .args(words(HOST, "A").chain(words(PORT, "B")))
+        .args(words(HOST, "A").chain(words(PORT, "B")).chain(words(GID, "C")))
+        .arg(format!("-DIPV4={:#x}u", u32::from(IPV4)))
         .output();
     let output = match output {
         Ok(output) => output,

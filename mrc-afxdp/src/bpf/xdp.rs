@@ -1,6 +1,6 @@
 //! The XDP program: ours goes to the XSKMAP entry of its queue, everything else to the kernel.
 
-use crate::filter::PacketFilter;
+use crate::filter::{IPV4_DESTINATION, IPV6_DESTINATION, PacketFilter, Sid};
 
 /// One eBPF instruction as the kernel lays it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +42,11 @@ const CONTEXT_QUEUE: i16 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
     Ipv4,
-    Ports,
+    Ipv4Address,
+    Ipv6Address,
     Sids,
-    NextSid(usize),
+    /// Of list, entry.
+    Next(u8, usize),
     Take,
     Pass,
 }
@@ -72,6 +74,28 @@ impl Assembler {
 
     fn label(&mut self, label: Label) {
         self.labels.push((label, self.code.len()));
+    }
+
+    /// Leaves for `Take` when the packet has one of these byte strings at `at`, else for `Pass`. `list` is any number used once.
+    fn one_of(&mut self, list: u8, at: usize, entries: &[Vec<u8>]) {
+        for (n, bytes) in entries.iter().enumerate() {
+            // Last word first: SIDs of one fabric differ at the end of their first 64 bits.
+            for (word, value) in bytes.as_chunks::<4>().0.iter().enumerate().rev() {
+                self.load(LOAD_U32, 5, 2, (at + 4 * word) as i16);
+                self.jump(JUMP_NE_IMM_32, 5, 0, i32::from_ne_bytes(*value), Label::Next(list, n));
+            }
+            self.jump(JUMP, 0, 0, 0, Label::Take);
+            self.label(Label::Next(list, n));
+        }
+        self.jump(JUMP, 0, 0, 0, Label::Pass);
+    }
+
+    /// Judges the UDP destination port in r5; the port of a packet that may be ours leads to `address`.
+    fn ports(&mut self, filter: &PacketFilter, address: Label) {
+        for port in filter.used_ports() {
+            self.jump(JUMP_EQ_IMM, 5, 0, half(*port), if filter.addresses.is_empty() { Label::Take } else { address });
+        }
+        self.jump(JUMP, 0, 0, 0, Label::Pass);
     }
 
     /// Leaves for `Pass` when the packet has fewer than `bytes` bytes in its first buffer.
@@ -115,7 +139,7 @@ pub(crate) fn program(filter: &PacketFilter, map_fd: i32) -> Vec<Insn> {
     asm.jump(JUMP_NE_IMM, 5, 0, 17, Label::Pass);
     asm.need(14 + 40 + 4);
     asm.load(LOAD_U16, 5, 2, 56); // UDP destination port
-    asm.jump(JUMP, 0, 0, 0, Label::Ports);
+    asm.ports(filter, Label::Ipv6Address);
 
     asm.label(Label::Ipv4);
     asm.load(LOAD_U8, 5, 2, 14); // version and header length
@@ -127,25 +151,19 @@ pub(crate) fn program(filter: &PacketFilter, map_fd: i32) -> Vec<Insn> {
     asm.jump(JUMP_NE_IMM, 5, 0, 0, Label::Pass);
     asm.load(LOAD_U16, 5, 2, 36); // UDP destination port
 
-    asm.label(Label::Ports);
-    for port in filter.used_ports() {
-        asm.jump(JUMP_EQ_IMM, 5, 0, half(*port), Label::Take);
-    }
-    asm.jump(JUMP, 0, 0, 0, Label::Pass);
+    asm.ports(filter, Label::Ipv4Address);
 
     asm.label(Label::Sids);
-    for (n, sid) in filter.used_sids().iter().enumerate() {
-        // Last word first: SIDs of one fabric differ at the end of their first 64 bits.
-        for (at, word) in sid.words().rev() {
-            asm.load(LOAD_U32, 5, 2, 38 + at as i16);
-            asm.jump(JUMP_NE_IMM_32, 5, 0, i32::from_ne_bytes(word), Label::NextSid(n));
+    let sids: Vec<_> = filter.used_sids().iter().map(Sid::bytes).collect();
+    asm.one_of(0, IPV6_DESTINATION, &sids);
+    for (list, label, at) in [(1, Label::Ipv6Address, IPV6_DESTINATION), (2, Label::Ipv4Address, IPV4_DESTINATION)] {
+        // The verifier refuses code that nothing reaches.
+        if asm.jumps.iter().any(|(_, to)| *to == label) {
+            asm.label(label);
+            asm.one_of(list, at, &filter.used_addresses(list == 1));
         }
-        asm.jump(JUMP, 0, 0, 0, Label::Take);
-        asm.label(Label::NextSid(n));
     }
-    asm.jump(JUMP, 0, 0, 0, Label::Pass);
 
-    // The verifier refuses code that nothing reaches.
     if asm.jumps.iter().any(|(_, to)| *to == Label::Take) {
         asm.label(Label::Take);
         asm.load(LOAD_U32, 2, 6, CONTEXT_QUEUE);

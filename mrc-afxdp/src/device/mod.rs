@@ -24,6 +24,7 @@ mod trust;
 
 pub use queue::{CompletionRing, CompletionWaker, Queue, WorkQueue, waits};
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -596,9 +597,21 @@ impl Drop for Device {
     }
 }
 
+/// Which packets a plane takes: those to its SID where it has one; else bare ones to our addresses. The port's own address is
+/// no destination under a SID: tunnels of the host may end there.
+fn filter(plane: &PlaneConfig, config: &DeviceConfig) -> PacketFilter {
+    if let Some(sid) = plane.sid {
+        return PacketFilter::with_sids([Sid::exact(sid.into())]);
+    }
+    let gids = [Some(Ip::V6(config.gid))].into_iter().chain(config.endpoint.gids).flatten().map(|gid| match gid {
+        Ip::V6(octets) => IpAddr::from(octets),
+        Ip::V4(octets) => IpAddr::from(octets),
+    });
+    PacketFilter::with_addresses(gids.chain(plane.addr.map(IpAddr::from)))
+}
+
 fn open_port(plane: &PlaneConfig, config: &DeviceConfig) -> Result<AnyPort, DeviceError> {
-    let sids = plane.sid.iter().chain(&plane.addr).map(|&octets| Sid::exact(octets.into())).collect();
-    let filter = PacketFilter { sids, ..PacketFilter::default() };
+    let filter = filter(plane, config);
     Ok(match config.attachment {
         Attachment::Xdp(mode) => AnyPort::Xsk(XskPort::open(
             &plane.interface,
@@ -617,4 +630,21 @@ type Memory = Vec<Option<Arc<MemRegion>>>;
 /// Time since the device was opened.
 fn since(origin: std::time::Instant) -> Instant {
     Instant::from_nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plane_takes_its_sid_or_bare_packets_to_its_addresses() {
+        let mut plane = PlaneConfig { interface: "p0".into(), sid: Some([1; 16]), addr: Some([2; 16]) };
+        let config = DeviceConfig::new("hA", vec![plane.clone()], [3; 16]);
+        let under_sid = filter(&plane, &config);
+        assert_eq!(under_sid, PacketFilter::with_sids([Sid::exact([1; 16].into())]));
+        assert!(under_sid.udp_ports.is_empty());
+        plane.sid = None;
+        let bare = PacketFilter::with_addresses([IpAddr::from([3; 16]), IpAddr::from([2; 16])]);
+        assert_eq!(filter(&plane, &config), bare);
+    }
 }

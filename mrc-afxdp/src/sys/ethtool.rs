@@ -1,4 +1,4 @@
-//! Two ethtool questions: the driver's name and the number of queues in use.
+//! Three ethtool questions: the driver's name, the number of queues in use, and who takes VLAN tags out.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -8,7 +8,10 @@ use rustix::net::{AddressFamily, SocketType};
 use super::bpf::last_errno;
 
 const GET_DRIVER_INFO: u32 = 0x03;
+const GET_FLAGS: u32 = 0x25;
 const GET_CHANNELS: u32 = 0x3c;
+/// In the answer to [`GET_FLAGS`]: the interface takes VLAN tags out of what it receives.
+const FLAG_RX_VLAN: u32 = 1 << 8;
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
 /// `struct ethtool_drvinfo`: command, then driver[32], then text of no interest.
@@ -32,6 +35,13 @@ pub(crate) fn rx_queues(interface: &str) -> io::Result<u32> {
     ask(interface, &mut channels)?;
     let [.., rx, _tx, _other, combined] = channels;
     Ok(rx.max(combined))
+}
+
+/// Whether `interface` takes VLAN tags out of received packets before XDP sees them.
+pub(crate) fn strips_vlan_tags(interface: &str) -> io::Result<bool> {
+    let mut flags = [GET_FLAGS, 0];
+    ask(interface, &mut flags)?;
+    Ok(flags[1] & FLAG_RX_VLAN != 0)
 }
 
 fn ask(interface: &str, request: &mut [u32]) -> io::Result<()> {

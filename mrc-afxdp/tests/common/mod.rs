@@ -110,14 +110,16 @@ pub fn xsk_config(mode: Mode) -> XskConfig {
     }
 }
 
-/// Opens `p0` of namespace `ns`.
+/// Opens `p0` of namespace `ns` for packets to [`SID`].
 pub fn open(ns: &str, kind: Kind) -> AnyPort {
+    open_with(ns, kind, xsk_config(Mode::Auto).filter)
+}
+
+/// Opens `p0` of namespace `ns` for what `filter` takes.
+pub fn open_with(ns: &str, kind: Kind, filter: PacketFilter) -> AnyPort {
     in_namespace(ns, || match kind {
-        Kind::Xsk(mode) => AnyPort::Xsk(XskPort::open("p0", &xsk_config(mode)).unwrap()),
-        Kind::Raw => {
-            let config = RawConfig { filter: xsk_config(Mode::Auto).filter, ..RawConfig::default() };
-            AnyPort::Raw(RawPort::open("p0", &config).unwrap())
-        }
+        Kind::Xsk(mode) => AnyPort::Xsk(XskPort::open("p0", &XskConfig { filter, ..xsk_config(mode) }).unwrap()),
+        Kind::Raw => AnyPort::Raw(RawPort::open("p0", &RawConfig { filter, ..RawConfig::default() }).unwrap()),
     })
 }
 

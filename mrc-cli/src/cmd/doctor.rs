@@ -396,6 +396,7 @@ fn interface(name: &str) -> Vec<Check> {
         check(&subject, "link", link(&interface)),
         check(&subject, "MTU", mtu(&interface)),
         check(&subject, "queues", queues(&interface)),
+        check(&subject, "VLAN tags", vlan_tags(&interface)),
         check(&subject, "XDP", xdp(&interface)),
         check(&subject, "in use", holder(&interface)),
     ]
@@ -431,6 +432,18 @@ fn queues(interface: &Interface) -> Result<String, (Status, String, String)> {
             format!("`ethtool -L {} combined 1`, or steer MRC to queue 0 with `ethtool -N`", interface.name),
         )),
     }
+}
+
+fn vlan_tags(interface: &Interface) -> Result<String, (Status, String, String)> {
+    let vlans = interface.vlans_without_tag();
+    if vlans.is_empty() {
+        return Ok("no VLAN interface is affected".into());
+    }
+    Err((
+        Status::Warn,
+        format!("taken out: packets of {} to a port's own destinations go to the port", vlans.join(", ")),
+        format!("`ethtool -K {} rxvlan off`", interface.name),
+    ))
 }
 
 fn xdp(interface: &Interface) -> Result<String, (Status, String, &'static str)> {

@@ -57,7 +57,7 @@ fn open(host: &HostFile, plane: usize) -> Result<RawPort, String> {
     if interface.xdp.is_some() {
         return Err(format!("a program holds {} and would take the probe", plane.interface));
     }
-    let filter = PacketFilter { sids: vec![Sid::exact(plane.sid)], udp_ports: Vec::new() };
+    let filter = PacketFilter::with_sids([Sid::exact(plane.sid)]);
     RawPort::open(&plane.interface, &RawConfig { filter, ..RawConfig::default() }).map_err(|error| error.to_string())
 }
 
