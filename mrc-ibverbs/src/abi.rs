@@ -474,6 +474,8 @@ pub(crate) const ACCESS_LOCAL_WRITE: u32 = 1;
 pub(crate) const ACCESS_REMOTE_WRITE: u32 = 1 << 1;
 pub(crate) const ACCESS_REMOTE_READ: u32 = 1 << 2;
 pub(crate) const ACCESS_REMOTE_ATOMIC: u32 = 1 << 3;
+/// Memory windows, zero based, on demand, huge pages, flushes: known to verbs, not to MRC.
+pub(crate) const ACCESS_KNOWN_TO_VERBS: u32 = 0x3f0;
 /// Flags that a provider may ignore.
 pub(crate) const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
 

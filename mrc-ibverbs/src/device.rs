@@ -1,5 +1,6 @@
 //! The device list, contexts, and the tables of operations that the header's inlines call.
 
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::raw::c_char;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -15,7 +16,7 @@ use crate::abi::{IbvContext, IbvContextOps, IbvDevice, IbvPd, IbvQp, IbvRecvWr, 
 use crate::engine::Engine;
 use crate::events::{AsyncEvent, Waitable};
 use crate::object::{self, Kind, Object};
-use crate::{cq, logger, qp, query, work};
+use crate::{cq, logger, qp, query, share, work};
 
 /// The one device of a configured host. Never freed: programs keep pointers to it after they freed the list.
 struct Known {
@@ -148,6 +149,8 @@ pub(crate) struct Context {
     /// Interposers replace operations here.
     verbs: UnsafeCell<VerbsContext>,
     pub(crate) shared: Arc<Shared>,
+    /// What programs know as `cmd_fd`.
+    _command: OwnedFd,
 }
 
 // SAFETY: `repr(C)`, `VerbsContext` first and `IbvContext` where it says; `UnsafeCell` changes no layout.
@@ -191,36 +194,43 @@ fn operations() -> IbvContextOps {
     }
 }
 
-pub(crate) unsafe extern "C" fn open_device(device: *mut IbvDevice) -> *mut IbvContext {
-    let open = || {
-        let host = host_of(device)?;
-        let events = Arc::new(Waitable::new()?);
-        let context = IbvContext {
-            device,
-            ops: operations(),
-            cmd_fd: -1,
-            async_fd: events.fd(),
-            num_comp_vectors: 1,
-            mutex: [0; 5],
-            // Says that a `verbs_context` is in front.
-            abi_compat: usize::MAX as *mut c_void,
-        };
-        let verbs = VerbsContext {
-            query_port: Some(query::query_port),
-            before_cq: [None; 24],
-            create_cq_ex: Some(cq::create_cq_ex),
-            private: null_mut(),
-            query_device_ex: Some(query::query_device_ex),
-            before_qp: [None; 5],
-            create_qp_ex: Some(qp::create_qp_ex),
-            after_qp: [None; 5],
-            sz: size_of::<VerbsContext>(),
-            context,
-        };
-        let shared = Arc::new(Shared { host, events, engine: Mutex::new(None) });
-        Ok(object::publish(Box::new(Context { verbs: UnsafeCell::new(verbs), shared })))
+/// The device of the configuration.
+pub(crate) fn only() -> Result<*mut IbvDevice, c_int> {
+    KNOWN.as_ref().map(|known| known.device.get()).ok_or(libc::ENODEV)
+}
+
+/// A context of the device that is named by `command`, which it keeps.
+pub(crate) fn open(device: *mut IbvDevice, command: OwnedFd) -> Result<*mut IbvContext, c_int> {
+    let host = host_of(device)?;
+    let events = Arc::new(Waitable::new()?);
+    let context = IbvContext {
+        device,
+        ops: operations(),
+        cmd_fd: command.as_raw_fd(),
+        async_fd: events.fd(),
+        num_comp_vectors: 1,
+        mutex: [0; 5],
+        // Says that a `verbs_context` is in front.
+        abi_compat: usize::MAX as *mut c_void,
     };
-    object::pointer(open())
+    let verbs = VerbsContext {
+        query_port: Some(query::query_port),
+        before_cq: [None; 24],
+        create_cq_ex: Some(cq::create_cq_ex),
+        private: null_mut(),
+        query_device_ex: Some(query::query_device_ex),
+        before_qp: [None; 5],
+        create_qp_ex: Some(qp::create_qp_ex),
+        after_qp: [None; 5],
+        sz: size_of::<VerbsContext>(),
+        context,
+    };
+    let shared = Arc::new(Shared { host, events, engine: Mutex::new(None) });
+    Ok(object::publish(Box::new(Context { verbs: UnsafeCell::new(verbs), shared, _command: command })))
+}
+
+pub(crate) unsafe extern "C" fn open_device(device: *mut IbvDevice) -> *mut IbvContext {
+    object::pointer(share::command_descriptor().and_then(|command| open(device, command)))
 }
 
 pub(crate) unsafe extern "C" fn close_device(context: *mut IbvContext) -> c_int {

@@ -10,7 +10,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::object;
-use crate::{cq, device, events, memory, mrc, qp, query, text};
+use crate::{cq, device, events, memory, mrc, qp, query, share, text};
 
 /// Answers EOPNOTSUPP.
 unsafe extern "C" fn refuse() -> c_int {
@@ -118,6 +118,13 @@ export! { "IBVERBS_1.6": ibv_qp_to_qp_ex = qp::qp_to_qp_ex }
 export! { "IBVERBS_1.7": ibv_reg_mr_iova = memory::reg_mr_iova }
 export! { "IBVERBS_1.8": ibv_reg_mr_iova2 = memory::reg_mr_iova2 }
 export! { "IBVERBS_1.9": ibv_get_device_index = device::get_device_index }
+export! { "IBVERBS_1.10":
+    ibv_import_device = share::import_device,
+    ibv_import_mr = share::import_mr,
+    ibv_import_pd = share::import_pd,
+    ibv_unimport_mr = share::unimport_mr,
+    ibv_unimport_pd = share::unimport_pd,
+}
 export! { "IBVERBS_1.11": _ibv_query_gid_ex = query::query_gid_ex, _ibv_query_gid_table = query::query_gid_table }
 export! { "IBVERBS_1.13": ibv_is_fork_initialized = device::is_fork_initialized }
 export! { "IBVERBS_1.16": ibv_query_port_speed = query::query_port_speed }
@@ -179,8 +186,6 @@ export_all! { "IBVERBS_1.1", refuse:
     ibv_query_srq, ibv_rereg_mr, ibv_resolve_eth_l2_from_gid,
 }
 export_all! { "IBVERBS_1.10", refuse: ibv_query_ece, ibv_set_ece }
-export_all! { "IBVERBS_1.10", refuse_pointer: ibv_import_device, ibv_import_mr, ibv_import_pd }
-export_all! { "IBVERBS_1.10", nothing: ibv_unimport_mr, ibv_unimport_pd }
 export_all! { "IBVERBS_1.12", refuse_pointer: ibv_reg_dmabuf_mr }
 export_all! { "IBVERBS_1.13", refuse_pointer: ibv_import_dm }
 export_all! { "IBVERBS_1.13", nothing: ibv_unimport_dm }

@@ -12,7 +12,7 @@
 //! | `logger`, `stderr` | the log, and how it reaches standard error |
 //! | `engine` | the device under all contexts of a process: opened by the first protection domain or CQ, closed by the last |
 //! | `device`, `query` | device list, contexts; what devices, ports and GIDs say of themselves |
-//! | `memory` | protection domains, memory regions |
+//! | `memory`, `share` | protection domains, memory regions; several handles of one |
 //! | `cq`, `qp`, `work`, `events` | queues, their state machine, posting, what sleeps and wakes |
 //! | `text` | names of numbers |
 //! | `mrc` | the calls of `mrc.h` and `mrc_ctl.h` |
@@ -47,6 +47,7 @@ mod mrc;
 mod object;
 mod qp;
 mod query;
+mod share;
 mod stderr;
 mod text;
 mod work;

@@ -8,11 +8,12 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 
 use mrc_afxdp::MemRegion;
+use mrc_afxdp::device::DeviceError;
 use mrc_core::{Access, MrHandle, Pd as PdNumber};
 
 use crate::abi::{
-    ACCESS_LOCAL_WRITE, ACCESS_OPTIONAL, ACCESS_REMOTE_ATOMIC, ACCESS_REMOTE_READ, ACCESS_REMOTE_WRITE, IbvContext,
-    IbvMr, IbvPd,
+    ACCESS_KNOWN_TO_VERBS, ACCESS_LOCAL_WRITE, ACCESS_OPTIONAL, ACCESS_REMOTE_ATOMIC, ACCESS_REMOTE_READ,
+    ACCESS_REMOTE_WRITE, IbvContext, IbvMr, IbvPd,
 };
 use crate::device::{Context, Shared};
 use crate::engine::{Engine, destroyed, failed};
@@ -21,12 +22,12 @@ use crate::object::{self, Kind, Object};
 /// A protection domain.
 #[repr(C)]
 pub(crate) struct Pd {
-    abi: UnsafeCell<IbvPd>,
+    pub(crate) abi: UnsafeCell<IbvPd>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) context: Arc<Shared>,
     pub(crate) number: PdNumber,
-    /// Regions and QPs in it.
-    pub(crate) users: AtomicU32,
+    /// Regions and QPs in it, under all its handles.
+    pub(crate) users: Arc<AtomicU32>,
 }
 
 // SAFETY: `repr(C)`, the C structure first; `UnsafeCell` changes no layout.
@@ -41,7 +42,7 @@ pub(crate) unsafe extern "C" fn alloc_pd(context: *mut IbvContext) -> *mut IbvPd
         let engine = shared.engine()?;
         let number = engine.next_pd();
         let abi = UnsafeCell::new(IbvPd { context, handle: number });
-        let (number, users) = (PdNumber(number), AtomicU32::new(0));
+        let (number, users) = (PdNumber(number), Arc::default());
         Ok(object::publish(Box::new(Pd { abi, engine, context: shared, number, users })))
     };
     object::pointer(alloc())
@@ -63,6 +64,23 @@ pub(crate) struct Mr {
     abi: UnsafeCell<IbvMr>,
     engine: Arc<Engine>,
     handle: MrHandle,
+    /// The users of its domain, of whom it is one.
+    pub(crate) domain: Arc<AtomicU32>,
+}
+
+impl Mr {
+    pub(crate) fn number(&self) -> u32 {
+        self.handle.index() as u32
+    }
+
+    /// Another handle of the region. As verbs have it, that does not know address and length.
+    pub(crate) fn under(&self, context: *mut IbvContext, pd: *mut IbvPd) -> Self {
+        // SAFETY: the keys never change.
+        let (lkey, rkey) = unsafe { ((*self.abi.get()).lkey, (*self.abi.get()).rkey) };
+        let abi = IbvMr { context, pd, addr: core::ptr::null_mut(), length: 0, handle: self.number(), lkey, rkey };
+        let (engine, domain) = (Arc::clone(&self.engine), Arc::clone(&self.domain));
+        Self { abi: UnsafeCell::new(abi), engine, handle: self.handle, domain }
+    }
 }
 
 // SAFETY: `repr(C)`, the C structure first; `UnsafeCell` changes no layout.
@@ -74,11 +92,16 @@ unsafe impl Object for Mr {
 /// Whether these rights can be given, and what the engine must know of them.
 fn rights(access: u32) -> Result<Access, c_int> {
     let known = ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITE | ACCESS_REMOTE_READ | ACCESS_REMOTE_ATOMIC;
-    if access & !(known | ACCESS_OPTIONAL) != 0 {
-        log::error!(
+    if access & !(known | ACCESS_KNOWN_TO_VERBS | ACCESS_OPTIONAL) != 0 {
+        log::error!("memory region: access flags {access:#x}: verbs have no such flag");
+        return Err(libc::EINVAL);
+    }
+    // Programs that ask for more than they need go on without it.
+    if access & ACCESS_KNOWN_TO_VERBS != 0 {
+        log::info!(
             "memory region: access flags {access:#x}: only local and remote access and relaxed ordering are supported"
         );
-        return Err(libc::EINVAL);
+        return Err(libc::EOPNOTSUPP);
     }
     // What others may write, its owner may.
     if access & (ACCESS_REMOTE_WRITE | ACCESS_REMOTE_ATOMIC) != 0 && access & ACCESS_LOCAL_WRITE == 0 {
@@ -145,7 +168,8 @@ fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access:
     let context = unsafe { (*pd).context };
     let abi = IbvMr { context, pd, addr, length, handle: handle.index() as u32, lkey: key.0, rkey: key.0 };
     let engine = Arc::clone(&domain.engine);
-    Ok(object::publish(Box::new(Mr { abi: UnsafeCell::new(abi), engine, handle })))
+    let users = Arc::clone(&domain.users);
+    Ok(object::publish(Box::new(Mr { abi: UnsafeCell::new(abi), engine, handle, domain: users })))
 }
 
 pub(crate) unsafe extern "C" fn reg_mr(pd: *mut IbvPd, addr: *mut c_void, length: usize, access: c_int) -> *mut IbvMr {
@@ -177,9 +201,9 @@ pub(crate) unsafe extern "C" fn dereg_mr(mr: *mut IbvMr) -> c_int {
         let region = object::retire::<Mr>(mr)?;
         // When this returns the progress thread has let go of the memory: the application may unmap it.
         let result = region.engine.device.deregister(region.handle);
-        let pd = region.abi.into_inner().pd;
-        if let Ok(pd) = object::get::<Pd>(pd) {
-            pd.users.fetch_sub(1, Ordering::AcqRel);
+        // Else it went under another handle.
+        if !matches!(result, Err(DeviceError::Table(_))) {
+            region.domain.fetch_sub(1, Ordering::AcqRel);
         }
         destroyed("memory region", result)
     };
@@ -196,7 +220,10 @@ mod tests {
         assert_eq!(rights(0x10_0003), Ok(Access::REMOTE_WRITE));
         assert_eq!(rights(0x10_000f), Ok(Access::REMOTE_WRITE));
         assert_eq!(rights(ACCESS_REMOTE_WRITE), Err(libc::EINVAL));
-        assert_eq!(rights(1 << 5), Err(libc::EINVAL));
+        for known in [4, 5, 6, 7, 8, 9] {
+            assert_eq!(rights(ACCESS_LOCAL_WRITE | 1 << known), Err(libc::EOPNOTSUPP), "{known}");
+        }
+        assert_eq!(rights(1 << 10), Err(libc::EINVAL));
     }
 
     #[test]

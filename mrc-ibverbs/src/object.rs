@@ -62,6 +62,14 @@ pub(crate) fn with<T: Object, R>(pointer: *mut T::Abi, f: impl FnOnce(&T) -> R) 
     Ok(f(unsafe { direct::<T>(pointer) }))
 }
 
+/// What `f` finds in an object of this kind, of those that live; ENOENT when it finds nothing. As for [`with`].
+pub(crate) fn find<T: Object, R>(f: impl Fn(&T) -> Option<R>) -> Result<R, c_int> {
+    let live = LIVE.lock();
+    let mut of_kind = live.iter().filter(|(_, kind)| **kind == T::KIND).map(|(pointer, _)| *pointer as *mut T::Abi);
+    // SAFETY: they came from `publish` of the same kind, and `retire` waits for the table.
+    of_kind.find_map(|pointer| f(unsafe { direct::<T>(pointer) })).ok_or(libc::ENOENT)
+}
+
 /// As [`get`] without looking the pointer up, for the data path.
 ///
 /// # Safety

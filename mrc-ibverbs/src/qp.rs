@@ -28,8 +28,9 @@ use crate::memory::Pd;
 use crate::object::{self, Kind, Object};
 use crate::work::{self, Inline, ReceiveSide, SendSide};
 
-/// Bytes a work request may carry itself.
-pub(crate) const MAX_INLINE: u32 = 256;
+/// Bytes that the work requests of a QP may carry themselves, if it asks for any: programs ask for one message of theirs
+/// and then post several in one.
+pub(crate) const MAX_INLINE: u32 = 512;
 /// Scatter entries of a receive request, which a write with immediate never uses.
 const MAX_RECV_SGE: u32 = 16;
 /// Our responder's window and our wish for the peer's, in units of 128 PSNs. Both sides run this library or agree.
@@ -56,6 +57,8 @@ pub(crate) struct Qp {
     attr: Mutex<IbvQpAttr>,
     pub(crate) unacknowledged: Unacknowledged,
     events: Arc<Waitable<AsyncEvent>>,
+    /// The users of its domain, of whom it is one.
+    domain: Arc<AtomicU32>,
     pub(crate) engine: Arc<Engine>,
 }
 
@@ -79,7 +82,8 @@ fn capabilities(asked: &IbvQpCap) -> Result<IbvQpCap, c_int> {
         );
         return Err(libc::EINVAL);
     }
-    Ok(IbvQpCap { max_send_wr: asked.max_send_wr.max(1), max_send_sge: 1, ..*asked })
+    let max_inline_data = if asked.max_inline_data > 0 { MAX_INLINE } else { 0 };
+    Ok(IbvQpCap { max_send_wr: asked.max_send_wr.max(1), max_send_sge: 1, max_inline_data, ..*asked })
 }
 
 pub(crate) fn create(pd: *mut IbvPd, attr: &IbvQpInitAttr, extended: bool) -> Result<(*mut IbvQp, IbvQpCap), c_int> {
@@ -136,10 +140,11 @@ pub(crate) fn create(pd: *mut IbvPd, attr: &IbvQpInitAttr, extended: bool) -> Re
         attr: Mutex::default(),
         unacknowledged: Unacknowledged::default(),
         events: Arc::clone(&events),
+        domain: Arc::clone(&domain.users),
         engine: Arc::clone(&engine),
     };
     debug_assert!(qp.wr_flush.is_some());
-    for users in [&domain.users, &send_cq.users, &recv_cq.users] {
+    for users in [&*domain.users, &send_cq.users, &recv_cq.users] {
         users.fetch_add(1, Ordering::AcqRel);
     }
     let pointer = object::publish(Box::new(qp));
@@ -214,9 +219,7 @@ pub(crate) unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
                 cq.users.fetch_sub(1, Ordering::AcqRel);
             }
         }
-        if let Ok(pd) = object::get::<Pd>(base.pd) {
-            pd.users.fetch_sub(1, Ordering::AcqRel);
-        }
+        object.domain.fetch_sub(1, Ordering::AcqRel);
         destroyed("queue pair", result)
     };
     object::code(destroy())
@@ -449,7 +452,8 @@ mod tests {
         assert_eq!((cap.max_send_wr, cap.max_send_sge), (1, 1));
         let base =
             IbvQpCap { max_send_wr: 128, max_recv_wr: 512, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
-        assert!(capabilities(&base).is_ok());
+        assert_eq!(capabilities(&base).unwrap().max_inline_data, 0);
+        assert_eq!(capabilities(&IbvQpCap { max_inline_data: 64, ..base }).unwrap().max_inline_data, 512);
         for bad in [
             IbvQpCap { max_send_sge: 2, ..base },
             IbvQpCap { max_send_wr: 1 << 20, ..base },

@@ -75,6 +75,81 @@ static void notification(struct ibv_mr *from, struct ibv_mr *to) {
     NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_destroy_comp_channel(channel));
 }
 
+/* Requests that wait go with their queue pair, without a message. */
+static void destroyed(void) {
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_wc wc;
+    int error = dup(2), caught[2];
+    char text[4096];
+    NEED("pipe", cq && !pipe(caught) && dup2(caught[1], 2) == 2);
+    for (int round = 0; round < 4; round++) {
+        struct ibv_qp *a = make_qp(cq, 600, 0), *b = make_qp(cq, 600, 0);
+        NEED("queue pairs", a && b && !join(a, b));
+        for (int i = 0; i < 600; i++) NEED("receive", !receive(a, i) && !receive(b, i));
+        NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b));
+    }
+    usleep(100000);
+    dup2(error, 2);
+    close(caught[1]);
+    ssize_t length = read(caught[0], text, sizeof text - 1);
+    if (length > 0) printf("%.*s", (int)length, text);
+    CHECK("receives that wait go with their queue pair, silently", length == 0 && one(cq, &wc, 0.1) == 0);
+    close(caught[0]);
+    close(error);
+    NEED("destroy", !ibv_destroy_cq(cq));
+}
+
+static void granted(struct ibv_mr *from, struct ibv_mr *to) {
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 64, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64},
+    };
+    struct ibv_qp *a = ibv_create_qp(pd, &init), *b = ibv_create_qp(pd, &init);
+    struct ibv_wc wc;
+    NEED("queue pairs", cq && a && b && !join(a, b));
+    memset(from->addr, 0x42, 512);
+    memset(to->addr, 0, 513);
+    CHECK("who asks for 64 bytes inline is granted 512", init.cap.max_inline_data >= 512);
+    CHECK("  and may post them",
+          !post(a, from, 0, 512, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED | IBV_SEND_INLINE) && one(cq, &wc, 5) == 1 &&
+              wc.status == IBV_WC_SUCCESS && !memcmp(from->addr, to->addr, 512));
+    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq));
+    errno = 0;
+    CHECK("rights that MRC lacks are EOPNOTSUPP",
+          !ibv_reg_mr(pd, from->addr, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND) && errno == EOPNOTSUPP);
+    CHECK("  and rights that verbs do not know EINVAL",
+          !ibv_reg_mr(pd, from->addr, 4096, IBV_ACCESS_LOCAL_WRITE | 1 << 15) && errno == EINVAL);
+}
+
+/* The same protection domain and region under other handles. */
+static void shared(struct ibv_mr *from, struct ibv_mr *to) {
+    int fd = dup(ctx->cmd_fd);
+    struct ibv_context *second = ibv_import_device(fd);
+    CHECK("a device by its descriptor", fd >= 0 && second && second->cmd_fd == fd);
+    CHECK("  a descriptor of something else is none", !ibv_import_device(1) && errno == EOPNOTSUPP && !ibv_import_device(-1));
+    if (!second) return;
+    struct ibv_pd *other = ibv_import_pd(second, pd->handle), *mine = pd;
+    CHECK("a protection domain by its handle", other && !ibv_import_pd(second, 12345));
+    struct ibv_mr *mr = ibv_import_mr(other, to->handle), own = *to;
+    CHECK("a memory region by its handle", mr && mr->rkey == to->rkey && mr->lkey == to->lkey);
+    struct ibv_cq *cq = ibv_create_cq(second, 64, NULL, NULL, 0);
+    pd = other;
+    struct ibv_qp *a = make_qp(cq, 0, 0), *b = make_qp(cq, 0, 0);
+    pd = mine;
+    struct ibv_wc wc;
+    NEED("queue pairs", a && b && !join(a, b));
+    own.rkey = mr->rkey;
+    CHECK("  and they are the same ones", !post(a, from, 0, 8, &own, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED) &&
+                                              one(cq, &wc, 5) == 1 && wc.status == IBV_WC_SUCCESS);
+    ibv_unimport_mr(mr);
+    CHECK("  used by either", ibv_dealloc_pd(pd) == EBUSY);
+    ibv_unimport_pd(other);
+    CHECK("  and gone without harm", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_close_device(second));
+}
+
 /* A child destroys what it inherited: that ends, says nothing wrong, and harms nobody. */
 static void child(struct ibv_mr *from, struct ibv_mr *to) {
     struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
@@ -140,6 +215,9 @@ int main(void) {
     struct ibv_mr *to = ibv_reg_mr(pd, calloc(1, SIZE), SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     NEED("memory", from && to);
     notification(from, to);
+    destroyed();
+    granted(from, to);
+    shared(from, to);
     child(from, to);
     CHECK("everything goes", !ibv_dereg_mr(from) && !ibv_dereg_mr(to) && !ibv_dealloc_pd(pd) && !ibv_close_device(ctx));
     printf("%d failures\n", failures);

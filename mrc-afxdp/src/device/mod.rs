@@ -167,7 +167,8 @@ pub enum DeviceError {
 pub enum DeviceEvent {
     /// The engine says so.
     Engine(Event),
-    /// A post was refused after it left the application: its QP was destroyed meanwhile, or its arguments were wrong.
+    /// A post was refused after it left the application, because its arguments were wrong. Posts whose QP is destroyed
+    /// meanwhile vanish with it.
     PostRefused {
         /// The caller's number.
         wr_id: u64,

@@ -296,12 +296,14 @@ impl<'s> Progress<'s> {
                         source.waiting = Some(post);
                         break;
                     }
+                    // A QP that is destroyed takes its requests along.
+                    Err(PostError::UnknownQp) => worked = true,
                     Err(why) => {
                         if !refuse(&mut self.sinks, source.cq, &post, why) {
                             source.waiting = Some(post);
                             break;
                         }
-                        if !matches!(why, PostError::UnknownQp | PostError::State(_)) {
+                        if !matches!(why, PostError::State(_)) {
                             // As for any request that fails: those behind it are flushed. The QP exists, so this works.
                             let _ = self.engine.modify_to_error(now, post.qp);
                         }
@@ -463,7 +465,6 @@ impl<'s> Progress<'s> {
 /// Completes a post that the engine refused; `false` when there is no room for that yet.
 fn refuse(sinks: &mut [Sink], cq: CqHandle, post: &Post, why: PostError) -> bool {
     let status = match why {
-        PostError::UnknownQp => return true,
         PostError::State(_) => Status::Flushed,
         PostError::TooLong { .. } => Status::LocalLength,
         PostError::NoWriteImm => Status::LocalOperation,
