@@ -12,7 +12,7 @@ use mrc_core::{
     ModifyError, OwnedStorage, PortConfig, PortMask, QpccInfo, QpccState, RtrAttr, RtsAttr, SendWr, TableError,
     Trimming,
 };
-use mrc_wire::{Body, Ip, Psn, Rkey, WireConfig, parse_frame};
+use mrc_wire::{Body, Ip, Psn, Rkey, SackRepr, WireConfig, icrc, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
 /// Nominal bytes of a full packet of the harness as controllers assume it, and of one it sends.
@@ -253,6 +253,119 @@ fn nothing_stays_in_flight_when_everything_is_acknowledged() {
             net.assert_arrived(0, 240_000);
         });
     }
+}
+
+/// Rewrites the SACK in `bytes` and signs it again, as a forger would.
+fn forge(bytes: &mut [u8], change: impl FnOnce(&mut SackRepr)) {
+    let body = bytes.len() - icrc::LEN - SackRepr::LEN;
+    let mut sack = SackRepr::parse(bytes[body..].first_chunk().unwrap());
+    change(&mut sack);
+    sack.emit(bytes[body..].first_chunk_mut().unwrap());
+    let end = bytes.len() - icrc::LEN;
+    let sum = icrc::compute(&bytes[14..end]).unwrap();
+    bytes[end..].copy_from_slice(&sum);
+}
+
+/// The SACK that answers the first packet of QP 0 on side 0; the packets of QP 1 go nowhere.
+fn first_sack(net: &mut Net<'_>) -> (mrc_wire::PortNum, Vec<u8>) {
+    net.transmit(0);
+    let qp = net.sides[1].qps[0].qpn();
+    let of = |bytes: &[u8]| parse_frame(bytes, bytes.len(), &WireConfig::default(), |_| true).unwrap();
+    loop {
+        let (port, bytes) = net.next_frame(1).expect("a write of QP 0");
+        if of(&bytes).bth.dest_qp != qp {
+            continue;
+        }
+        net.deliver(1, port, &bytes).unwrap();
+        net.transmit(1);
+        while let Some((port, bytes)) = net.next_frame(0) {
+            if matches!(of(&bytes).body, Body::Sack(_)) {
+                net.now = net.now.after(10_000);
+                return (port, bytes);
+            }
+        }
+    }
+}
+
+/// Two QPs share a window. A SACK of one that reports four gigabytes takes nothing of what the other has in flight, and the
+/// true reports after it still count.
+//= SRX-009 test
+#[test]
+fn no_report_of_one_qp_empties_the_window_of_another() {
+    let setup = Setup { tweak: |cfg| cfg.sack_gen_threshold = 1_024, ..profiles(2, &[fixed(16)]) };
+    net(1, &setup, Weather::default(), |net| {
+        net.queue(0, 8_000);
+        net.queue(1, 100_000);
+        let before = net.qpcc(0);
+        assert_eq!(before.inflight_bytes, 0);
+        let (port, good) = first_sack(net);
+        let held = net.qpcc(0);
+        assert_eq!(held.inflight_bytes, 8_000 + 8 * 88 + 8 * 1_112, "eight packets each");
+        for units in [1 << 22, (1 << 23) - 1, 1 << 20] {
+            let mut bad = good.clone();
+            forge(&mut bad, |sack| sack.rcvd_bytes = units);
+            let _ = net.deliver(0, port, &bad);
+            let left = net.qpcc(0).inflight_bytes;
+            assert!(left >= 8 * 1_112 - 255, "QP 1 has eight packets in flight, {left} bytes count");
+        }
+        // QP 0 is done but for its reports: the window belongs to QP 1, which fills it and no more.
+        let more = net.turns();
+        assert!(more.len() <= 8, "{more:?}: a window of 16 packets, 8 of them still in flight");
+    });
+}
+
+/// A congestion state of a layout that nobody here knows: its bytes are no penalty, no timestamp and no count.
+//= SETH-010 test
+#[test]
+fn an_opaque_congestion_state_is_not_read() {
+    let setup = Setup { tweak: |cfg| cfg.sack_gen_threshold = 1_024, ..profiles(2, &[CcConfig::Nscc(nscc())]) };
+    net(1, &setup, Weather::default(), |net| {
+        net.queue(0, 8_192);
+        net.queue(1, 8_192);
+        let (port, mut bytes) = first_sack(net);
+        let before = net.qpcc(0);
+        forge(&mut bytes, |sack| {
+            (sack.cc_type, sack.rcvd_bytes, sack.rcv_cwnd_pen, sack.restore_cwnd) = (3, 1 << 20, 127, false);
+            sack.timestamp = sack.timestamp.wrapping_add(40);
+        });
+        net.deliver(0, port, &bytes).unwrap();
+        let after = net.qpcc(0);
+        assert_eq!(after.load.inflight_pkts, before.load.inflight_pkts - 1, "the reliability half counts");
+        // The packet that arrived was a full one, and what is in flight now are the others.
+        assert_eq!(after.inflight_bytes, before.inflight_bytes - 1_112);
+        assert!(after.cwnd_bytes >= before.cwnd_bytes, "no penalty: {after:?}");
+        assert_eq!(net.sides[0].info(0).base_rtt_ns, 10_000, "nothing says that the responder waited");
+    });
+}
+
+/// A responder whose every SACK has an opaque congestion state: the window moves with the packets.
+//= SETH-010 test
+#[test]
+fn a_window_moves_without_a_known_congestion_state() {
+    let setup = Setup { tweak: |cfg| cfg.sack_gen_threshold = 1_024, ..profiles(2, &[fixed(4)]) };
+    net(1, &setup, Weather::default(), |net| {
+        net.queue(0, 20 * 1_024);
+        let mut most = 0;
+        net.transmit(0);
+        while let Some((port, bytes)) = net.next_frame(1) {
+            net.deliver(1, port, &bytes).unwrap();
+            net.transmit(1);
+            while let Some((port, mut bytes)) = net.next_frame(0) {
+                let frame = parse_frame(&bytes, bytes.len(), &WireConfig::default(), |_| true).unwrap();
+                if matches!(frame.body, Body::Sack(_)) {
+                    forge(&mut bytes, |sack| (sack.cc_type, sack.rcvd_bytes) = (1, 0));
+                }
+                net.deliver(0, port, &bytes).unwrap();
+            }
+            let qpcc = net.qpcc(0);
+            assert_eq!(qpcc.inflight_bytes, i64::from(qpcc.load.inflight_pkts) * 1_112);
+            net.transmit(0);
+            most = most.max(net.qpcc(0).load.inflight_pkts);
+        }
+        net.drain(0);
+        assert_eq!(most, 4);
+        assert!(net.completed(1));
+    });
 }
 
 /// A Transport ACK may overtake the SACK that reports the bytes it covers; they are not taken off twice.

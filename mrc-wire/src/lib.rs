@@ -94,7 +94,7 @@ pub use plain::{PlainExtension, PlainPacket, PlainWrite};
 pub use probe::ProbeRepr;
 pub use psn::{Psn, SackPsns};
 pub use reth::RethRepr;
-pub use sack::{SackRepr, Verdict};
+pub use sack::{CcState, SackRepr, Verdict};
 pub use series::PlainSeries;
 pub use srv6::{CopyOp, EvTemplate, TemplateError};
 pub use template::{EmitMeta, Encap, EncapError, FrameTemplate, Outer, Srh};

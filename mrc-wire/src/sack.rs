@@ -88,9 +88,34 @@ pub struct SackRepr {
     pub rcvd_bytes: u32,
 }
 
+/// The congestion half of a SACK, in the one layout that this crate knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CcState {
+    /// Reflected timestamp, 0 when the trigger had none.
+    pub timestamp: u16,
+    /// The sender may save and restore its window around flow control.
+    pub restore_cwnd: bool,
+    /// Receiver penalty, 0 to 127.
+    pub rcv_cwnd_pen: u8,
+    /// New bytes received in all, units of 256 bytes, 24 bits, wrapping.
+    pub rcvd_bytes: u32,
+}
+
 impl SackRepr {
     /// Bytes on the wire, SETH and CC_STATE.
     pub const LEN: usize = 36;
+
+    /// The congestion half, for who acts on it; `None` when `cc_type` announces another layout, whose bytes mean nothing here.
+    #[inline]
+    #[must_use]
+    pub const fn cc_state(&self) -> Option<CcState> {
+        //= SETH-010
+        if self.cc_type != 0 {
+            return None;
+        }
+        let Self { timestamp, restore_cwnd, rcv_cwnd_pen, rcvd_bytes, .. } = *self;
+        Some(CcState { timestamp, restore_cwnd, rcv_cwnd_pen, rcvd_bytes })
+    }
 
     /// PSN of the trigger relative to `cack`; means nothing in a probe answer.
     #[inline]
@@ -143,7 +168,6 @@ impl SackRepr {
             spdcid: u16::from_be_bytes([b[8], b[9]]),
             dpdcid: u16::from_be_bytes([b[10], b[11]]),
             cack: Psn::new(u32::from_be_bytes([0, b[13], b[14], b[15]])),
-            //= SETH-010
             cc_type: b[16] >> 4,
             mpr: b[17],
             sack_offset: i16::from_be_bytes([b[18], b[19]]),
@@ -227,6 +251,9 @@ mod tests {
         sack.emit(&mut out);
         assert_eq!(out[16], 0x50);
         assert_eq!(SackRepr::parse(&out), sack);
+        assert_eq!(SackRepr::parse(&out).cc_state(), None);
+        let known = SackRepr { rcvd_bytes: 7, rcv_cwnd_pen: 9, ..SackRepr::default() };
+        assert_eq!(known.cc_state(), Some(CcState { rcvd_bytes: 7, rcv_cwnd_pen: 9, ..CcState::default() }));
     }
 
     //= SETH-001 test

@@ -305,6 +305,22 @@ impl Flow<'_> {
         self.qpcc.cc.on_ack(now, ack);
     }
 
+    /// Bytes of this QP that left for the first time and that its responder has not reported: in flight, lost and still to
+    /// be sent again, or settled before their report. The responder rounds its count up to a unit of 256 bytes.
+    //= SRX-009
+    pub(crate) fn unreported_bytes(&self) -> u32 {
+        let lost = i64::try_from(self.share.load.rtx_backlog_bytes).unwrap_or(i64::MAX);
+        let bytes = self.share.inflight.saturating_add(self.share.settled).saturating_add(lost).saturating_add(255);
+        u32::try_from(bytes.max(0)).unwrap_or(u32::MAX)
+    }
+
+    /// Bytes that count as in flight beyond the packets that are, when each of these had the `full` size. They have arrived:
+    /// for peers whose congestion state does not tell how many have.
+    pub(crate) fn bytes_beyond_packets(&self, full: u32) -> u32 {
+        let packets = i64::from(self.share.load.inflight_pkts).saturating_mul(full.into());
+        u32::try_from(self.share.inflight.saturating_sub(packets).max(0)).unwrap_or(u32::MAX)
+    }
+
     fn on_lost(&mut self, bytes: u32) {
         self.both(|load| {
             load.waiting_rtx = load.waiting_rtx.saturating_add(1);

@@ -249,6 +249,13 @@ impl<'s> Endpoint<'s> {
         if cfg.gids.iter().all(Option::is_none) {
             return Err(ConfigError::Range { what: "gids" });
         }
+        //= DSCP-001
+        if cfg.wire.dscp.check().is_err() {
+            return Err(ConfigError::Range { what: "wire.dscp" });
+        }
+        if !matches!(cfg.wire.bth_se_bit, 6 | 7) {
+            return Err(ConfigError::Range { what: "wire.bth_se_bit" });
+        }
         if cfg.sack_gen_threshold == 0 {
             return Err(ConfigError::Range { what: "sack_gen_threshold" });
         }

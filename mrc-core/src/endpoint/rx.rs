@@ -641,6 +641,7 @@ impl Write {
 }
 
 /// Step 2 for IPv6: the arriving port's own addresses first.
+//= HOST-002
 #[inline(always)]
 fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: &[u8; 16]) -> bool {
     let own = cfg.ports.get(usize::from(port.plane())).and_then(Option::as_ref);

@@ -53,7 +53,9 @@ impl TxSide<'_, '_> {
         self.req.answered(now);
         let trigger = if sack.probe_answer { None } else { Some(offset(cack, sack.ack_offset())) };
         let (echoed, probe_ns) = self.sack_path_feedback(now, sack, trigger);
-        let rtt_ns = trigger.and_then(|psn| self.rtt_sample(now, psn, rtx, sack.timestamp));
+        let state = sack.cc_state();
+        let timestamp = state.map_or(0, |state| state.timestamp);
+        let rtt_ns = trigger.and_then(|psn| self.rtt_sample(now, psn, rtx, timestamp));
         if let (Some(rtt), Some(psn)) = (rtt_ns, trigger) {
             self.learn_rtt(rtt);
             self.path_rtt(now, psn, rtt);
@@ -66,17 +68,15 @@ impl TxSide<'_, '_> {
             self.judge_repetition(now, psn);
         }
         self.score(sack, trigger);
-        let newly_bytes = self.newly_received(sack.rcvd_bytes);
-        self.flow.on_ack(
-            now,
-            &AckSample {
-                newly_bytes,
-                marked: sack.verdict == mrc_wire::Verdict::SkipOnce,
-                rtt_ns,
-                penalty: sack.rcv_cwnd_pen,
-                restore: sack.restore_cwnd,
-            },
-        );
+        let newly_bytes = match state {
+            Some(state) => self.newly_received(state.rcvd_bytes),
+            //= SETH-010
+            None => self.flow.bytes_beyond_packets(self.full_packet()),
+        };
+        let marked = sack.verdict == mrc_wire::Verdict::SkipOnce;
+        // A congestion state of unknown layout asks for no penalty.
+        let (penalty, restore) = state.map_or((0, true), |state| (state.rcv_cwnd_pen, state.restore_cwnd));
+        self.flow.on_ack(now, &AckSample { newly_bytes, marked, rtt_ns, penalty, restore });
         self.infer_losses(now, sack);
         if let (Some(ev), Some(probe_ns)) = (echoed, probe_ns) {
             self.infer_from_probe(now, sack, ev, probe_ns);
@@ -195,20 +195,27 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// Step 4: bytes the responder newly counted; a reordered SACK's older count is ignored.
-    //= SRX-005
+    /// Step 4: bytes the responder newly counted, at most what this QP sent and nobody reported yet: no report empties a
+    /// window that other QPs share. A reordered SACK's older count is ignored.
+    //= SRX-005, SRX-009
     fn newly_received(&mut self, units: u32) -> u32 {
-        let delta = units.wrapping_sub(self.req.prev_rcvd_units) & 0xFF_FFFF;
+        let before = self.req.prev_rcvd_units;
+        let delta = units.wrapping_sub(before) & 0xFF_FFFF;
         if delta == 0 || delta >= 1 << 23 {
             return 0;
         }
-        self.req.prev_rcvd_units = units;
-        delta.saturating_mul(256)
+        let told = delta.saturating_mul(256);
+        let newly = told.min(self.flow.unreported_bytes());
+        // A peer that weighs packets somewhat heavier stays in step. After a count out of thin air the true one, which is
+        // lower, must still be understood.
+        let in_step = told / 2 <= newly;
+        self.req.prev_rcvd_units = if in_step { units } else { before.wrapping_add(newly.div_ceil(256)) & 0xFF_FFFF };
+        newly
     }
 
     /// A round trip, when it is certain which transmission the feedback answers (`congestion.md` 3). The send time is our
     /// own; the timestamp that came back only tells how long the responder let the packet wait, where it says so.
-    //= RTT-001, RTT-002
+    //= RTT-001, RTT-002, TS-002
     fn rtt_sample(&self, now: Instant, psn: Psn, rtx: bool, timestamp: u16) -> Option<u64> {
         let age = self.req.max_sent.diff(psn);
         if age < 0 || age >= self.window.capacity() as i32 {

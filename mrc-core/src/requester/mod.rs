@@ -324,8 +324,13 @@ impl TxSide<'_, '_> {
     fn nominal_of(&self, psn: Psn) -> u32 {
         match self.sq.find(self.ring, psn) {
             Some(segment) => nominal_segment(self.cfg, segment.payload_len(self.req.path_mtu), &segment),
-            None => nominal_bytes(self.cfg, self.req.path_mtu, 1, false) as u32,
+            None => self.full_packet(),
         }
+    }
+
+    /// Nominal bytes of a packet as large as the path takes, without immediate.
+    fn full_packet(&self) -> u32 {
+        nominal_bytes(self.cfg, self.req.path_mtu, 1, false) as u32
     }
 
     /// Whether a new packet fits the window of PSNs.

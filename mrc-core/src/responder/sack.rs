@@ -19,11 +19,10 @@ impl Responder {
         let cack = self.window.cack();
         let base = self.next_base();
         let bitmap = self.window.bitmap(base, bits);
-        let offset = answer.psn.diff(cack).clamp(i32::from(i16::MIN), i32::from(i16::MAX)) as i16;
         Some(SackRepr {
             verdict,
             probe_answer: probe_id.is_some(),
-            offset_or_probe: probe_id.unwrap_or(offset as u16),
+            offset_or_probe: probe_id.unwrap_or_else(|| SackRepr::offset_of(answer.psn, cack)),
             entropy: answer.ev,
             spdcid,
             dpdcid,
