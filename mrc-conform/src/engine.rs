@@ -96,6 +96,8 @@ fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> EndpointCo
         tail_retry_lenient: knobs.on("tail_retry_lenient"),
         ev_probe_rate_limit: knobs.get("ev_probe_rate") as u32,
         port_update_on_rts: knobs.on("port_update_on_rts"),
+        port_unmask_after_ns: knobs.get("port_unmask_after") as u64,
+        probe_masked_ports: knobs.on("probe_masked_ports"),
         port_mask_zero_based: knobs.on("port_mask_zero_based"),
         cc: CcConfig::Fixed { window_bytes: knobs.get("window") as u32 },
         ..EndpointConfig::default()

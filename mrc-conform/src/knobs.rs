@@ -45,6 +45,8 @@ pub const KNOBS: &[Knob] = &[
     q("OQ-32", "sack_threshold", 16_384, "received bytes that trigger a SACK"),
     k("ev_probe_rate", 0, "EV probes per second that look for ways back"),
     k("port_update_on_rts", 0, "tell the ports that are up when a QP enters RTS"),
+    q("OQ-61", "port_unmask_after", 16_777_216, "a packet from a port masked this long ago unmasks it, ns; 0 = never"),
+    q("OQ-61", "probe_masked_ports", 1, "probe ports that the peer has masked when no other is left"),
     q("OQ-30", "port_mask_zero_based", 0, "bit N of a port status mask stands for port N + 1"),
     q("OQ-04", "oor_silent", 0, "no NACK for packets above the window"),
     q("OQ-47", "answers_on_silent_planes", 0, "control packets also on planes whose EV probes nobody answers"),

@@ -313,8 +313,12 @@ struct mrc_core_config {
     struct mrc_core_limits limits;
     /* The endpoint's own congestion-control profile, for QPs that name none. */
     struct mrc_core_cc cc;
-    /* Time after which an unanswered Port Status Update is sent again, in nanoseconds. */
+    /* Time after which an unanswered Port Status Update is sent again, in nanoseconds; doubles after three repetitions. */
     uint64_t port_update_rto_ns;
+    /* Longest time between two repetitions of a Port Status Update, in nanoseconds. */
+    uint64_t port_update_max_ns;
+    /* A packet from a port that its peer masked this long ago or longer unmasks it, in nanoseconds; 0 = never. */
+    uint64_t port_unmask_after_ns;
     /* Endpoint operations of peers answered per second; 0 answers none. */
     uint32_t endpoint_rate_limit;
     /* EV probes sent of its own accord per second, over all QPs. */
@@ -377,6 +381,8 @@ struct mrc_core_config {
     uint8_t endpoint_svc_time;
     /* Tell the peer our ports when a QP enters RTS. */
     uint8_t port_update_on_rts;
+    /* Send probes through ports that the peer has masked when no other port is left. */
+    uint8_t probe_masked_ports;
     /* Port masks on the wire count ports from zero. */
     uint8_t port_mask_zero_based;
 };

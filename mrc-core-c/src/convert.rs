@@ -159,11 +159,14 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
     };
     config.tail_retry_lenient = c.tail_retry_lenient != 0;
     config.port_update_rto_ns = c.port_update_rto_ns;
+    config.port_update_max_ns = c.port_update_max_ns;
+    config.port_unmask_after_ns = c.port_unmask_after_ns;
     config.endpoint_rate_limit = c.endpoint_rate_limit;
     config.ev_probe_rate_limit = c.ev_probe_rate_limit;
     config.share_bad_evs = c.share_bad_evs != 0;
     config.endpoint_svc_time = c.endpoint_svc_time != 0;
     config.port_update_on_rts = c.port_update_on_rts != 0;
+    config.probe_masked_ports = c.probe_masked_ports != 0;
     config.port_mask_zero_based = c.port_mask_zero_based != 0;
     config.cc = cc(&c.cc)?;
     Ok(config)
@@ -281,11 +284,14 @@ pub(crate) fn config_default() -> mrc_core_config {
         },
         tail_retry_lenient: config.tail_retry_lenient.into(),
         port_update_rto_ns: config.port_update_rto_ns,
+        port_update_max_ns: config.port_update_max_ns,
+        port_unmask_after_ns: config.port_unmask_after_ns,
         endpoint_rate_limit: config.endpoint_rate_limit,
         ev_probe_rate_limit: config.ev_probe_rate_limit,
         share_bad_evs: config.share_bad_evs.into(),
         endpoint_svc_time: config.endpoint_svc_time.into(),
         port_update_on_rts: config.port_update_on_rts.into(),
+        probe_masked_ports: config.probe_masked_ports.into(),
         port_mask_zero_based: config.port_mask_zero_based.into(),
     }
 }

@@ -156,8 +156,12 @@ pub struct mrc_core_config {
     pub limits: mrc_core_limits,
     /// The endpoint's own congestion-control profile, for QPs that name none.
     pub cc: mrc_core_cc,
-    /// Time after which an unanswered Port Status Update is sent again, in nanoseconds.
+    /// Time after which an unanswered Port Status Update is sent again, in nanoseconds; doubles after three repetitions.
     pub port_update_rto_ns: u64,
+    /// Longest time between two repetitions of a Port Status Update, in nanoseconds.
+    pub port_update_max_ns: u64,
+    /// A packet from a port that its peer masked this long ago or longer unmasks it, in nanoseconds; 0 = never.
+    pub port_unmask_after_ns: u64,
     /// Endpoint operations of peers answered per second; 0 answers none.
     pub endpoint_rate_limit: u32,
     /// EV probes sent of its own accord per second, over all QPs.
@@ -220,6 +224,8 @@ pub struct mrc_core_config {
     pub endpoint_svc_time: u8,
     /// Tell the peer our ports when a QP enters RTS.
     pub port_update_on_rts: u8,
+    /// Send probes through ports that the peer has masked when no other port is left.
+    pub probe_masked_ports: u8,
     /// Port masks on the wire count ports from zero.
     pub port_mask_zero_based: u8,
 }

@@ -74,8 +74,19 @@ pub struct EndpointConfig {
     pub ev_probe_rate_limit: u32,
     /// Take the time that answers to endpoint operations wait out of the timestamps they reflect (open question 21).
     pub endpoint_svc_time: bool,
-    /// Wait for the answer to a Port Status Update, in nanoseconds, before it is repeated.
+    /// Wait for the answer to a Port Status Update, in nanoseconds, before it is repeated. After three repetitions each
+    /// wait is twice the one before (open question 60).
     pub port_update_rto_ns: u64,
+    /// Longest wait between two repetitions of a Port Status Update, in nanoseconds, unless `port_update_rto_ns` is longer
+    /// (open question 60). Repetitions end with the answer or with the last QP towards the peer.
+    pub port_update_max_ns: u64,
+    /// A packet of an open QP that arrives from a port which the peer has masked unmasks that port, if it arrives at
+    /// least this long after the update that masked it, in nanoseconds; 0 = never (open question 61). Packets
+    /// that left before the port failed may arrive after the update.
+    pub port_unmask_after_ns: u64,
+    /// When a peer's update leaves no usable port, send probes through the masked ports, one per port and retransmission
+    /// timeout (open question 61).
+    pub probe_masked_ports: bool,
     /// Tell the peer of our ports when a QP enters RTS, not only when one changes.
     pub port_update_on_rts: bool,
     /// Bit N of a port status mask stands for port N + 1 (open question 30).
@@ -121,6 +132,9 @@ impl Default for EndpointConfig {
             ev_probe_rate_limit: 20_000,
             endpoint_svc_time: false,
             port_update_rto_ns: 1_024 << 14,
+            port_update_max_ns: 1_000_000_000,
+            port_unmask_after_ns: 1_024 << 14,
+            probe_masked_ports: true,
             port_update_on_rts: true,
             port_mask_zero_based: false,
         }

@@ -19,6 +19,8 @@ use crate::{
 pub enum ErrorCause {
     /// Nothing was heard from the peer within the retry budget.
     RetryExceeded,
+    /// No port led to the peer for the retry budget: local ports down, or masked by the peer and silent.
+    NoUsablePort,
     /// Keep-alive probes stayed unanswered for the retry budget.
     PeerSilent,
     /// The peer sent a NAK: invalid request.
@@ -48,6 +50,9 @@ impl ErrorCause {
     pub const fn text(self) -> &'static str {
         match self {
             Self::RetryExceeded => "retry budget exceeded: the peer or every path to it is gone",
+            Self::NoUsablePort => {
+                "no usable port for the whole retry budget: local ports are down, or the peer has masked its own"
+            }
             Self::PeerSilent => "peer vanished: keep-alive probes unanswered for the whole retry budget",
             Self::RemoteInvalidRequest => "the peer refused the request as invalid",
             Self::RemoteAccess => "the peer refused access: R_Key, rights or bounds",

@@ -122,8 +122,10 @@ stats! {
     peer_ports_changed,
     /// Port Status Updates ignored because a newer one had overtaken them.
     port_update_stale,
-    /// Port Status Updates that a peer never answered.
+    /// Port Status Updates that a peer had not answered after three repetitions. They are repeated at growing intervals.
     port_update_unanswered,
+    /// Masked ports of peers that a packet has shown to work.
+    peer_ports_unmasked,
     /// Write packets with immediate whose RQMSN does not follow the one before.
     rqmsn_gaps,
     /// Transport ACKs that had to wait because an immediate found no receive request.

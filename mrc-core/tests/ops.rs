@@ -173,7 +173,7 @@ fn a_peer_without_ports_is_waited_for() {
         net.deliver(0, PORT1, &none).unwrap();
         net.post(0, 1, 0, 50_000).unwrap();
         let sent = net.sides[0].engine.stats().tx_data;
-        net.run(net.now.as_nanos() + 50 * SECOND / 1_000, |_| false);
+        net.run(net.now.as_nanos() + 10 * SECOND / 1_000, |_| false);
         assert_eq!(net.sides[0].engine.stats().tx_data, sent, "no port leads to the peer");
         let all = request(address(1, false), address(0, false), 901, EndpointOp::PortStatusUpdate, u32::MAX);
         net.deliver(0, PORT1, &all).unwrap();
@@ -309,8 +309,9 @@ fn an_ev_is_probed_on_demand() {
 
 #[test]
 fn operations_that_cannot_be_are_refused() {
-    net(5, &told(), Weather { dead: true, ..Weather::default() }, |net| {
-        net.run(SECOND, |_| false);
+    net(5, &told(), Weather::default(), |net| {
+        settle(net);
+        net.weather.dead = true;
         let peer = net.sides[0].peer.unwrap();
         let engine = &mut net.sides[0].engine;
         let good = probe(0, Ev(1), PORT1);
@@ -355,17 +356,24 @@ fn news_of_ports_is_repeated_until_answered_and_then_not() {
             assert_eq!(net.sides[side].engine.next_timeout(), None);
         }
     });
-    // Nobody answers: once and three times more, one RTO apart.
+    // Nobody answers: once and three times more, one RTO apart, then at waits that double up to a second.
     net(6, &setup, Weather { dead: true, ..Weather::default() }, |net| {
         let (mut times, rto) = (vec![], EndpointConfig::default().port_update_rto_ns);
-        net.run(SECOND, |net| {
+        net.run(5 * SECOND, |net| {
             let sent = net.sides[0].engine.stats().tx_endpoint_request;
             if times.last().is_none_or(|&(last, _)| last != sent) {
                 times.push((sent, net.now.as_nanos()));
             }
             false
         });
-        assert_eq!(times, [(2, 0), (4, rto), (6, 2 * rto), (8, 3 * rto)]);
+        let waits = [1, 1, 1, 2, 4, 8, 16, 32].map(|factor| factor * rto).into_iter().chain([SECOND; 3]);
+        let mut want = vec![(2, 0)];
+        for wait in waits {
+            let &(sent, at) = want.last().unwrap();
+            want.push((sent + 2, at + wait));
+        }
+        assert_eq!(times, want);
+        let before = want.last().unwrap().0;
         assert_eq!(net.sides[0].engine.stats().port_update_unanswered, 1);
         // A port that flaps is told at once a few times, then sixteen times per RTO.
         let start = net.now;
@@ -374,10 +382,11 @@ fn news_of_ports_is_repeated_until_answered_and_then_not() {
             net.drain(0);
             net.now = net.now.after(1_000);
         }
-        let told = net.sides[0].engine.stats().tx_endpoint_request - 8;
+        let told = net.sides[0].engine.stats().tx_endpoint_request - before;
         assert!((16..=32).contains(&told), "{told} in {} ns", net.now.since(start));
         assert!(
-            net.run(net.now.as_nanos() + 2 * rto, |net| net.sides[0].engine.stats().tx_endpoint_request > told + 8)
+            net.run(net.now.as_nanos() + 2 * rto, |net| net.sides[0].engine.stats().tx_endpoint_request
+                > told + before)
         );
     });
 }

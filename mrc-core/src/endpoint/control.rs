@@ -509,6 +509,9 @@ impl Endpoint<'_> {
             let usable = self.usable_ports(qp);
             if let Some(slot) = self.qps.get_mut(qp as usize) {
                 slot.paths.set_usable_ports(usable);
+                if !usable.is_empty() {
+                    slot.req.portless = Instant::FAR;
+                }
             }
         }
         self.announce_ports(now);

@@ -311,14 +311,14 @@ impl<'s> Endpoint<'s> {
     /// Lets time pass: serves every QP whose deadline has come.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(qp) = self.timers.pop_due(now) {
-            let usable = self.usable_ports(qp);
-            let failure = self.with_tx(qp, |mut tx| tx.on_timeout(now, usable)).flatten();
+            let (usable, testable) = (self.usable_ports(qp), self.testable_ports(qp));
+            let failure = self.with_tx(qp, |mut tx| tx.on_timeout(now, usable, testable)).flatten();
             if let Some(cause) = failure {
                 self.fail_qp(now, qp, cause, None);
             }
             self.wake(now, qp);
         }
-        if now >= self.ops.deadline(self.peers) {
+        if now >= self.ops.deadline() {
             self.ops_timeout(now);
         }
     }
@@ -326,7 +326,7 @@ impl<'s> Endpoint<'s> {
     /// When [`Endpoint::handle_timeout`] next has something to do.
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let ops = self.ops.deadline(self.peers);
+        let ops = self.ops.deadline();
         match self.timers.earliest() {
             Some(qp) => Some(qp.min(ops)),
             None => (ops != Instant::FAR).then_some(ops),
@@ -365,6 +365,12 @@ impl<'s> Endpoint<'s> {
             .get(qp as usize)
             .and_then(|slot| self.peers.get(slot.peer as usize))
             .map_or(PortMask::NONE, |peer| self.ports_to(peer))
+    }
+
+    /// Ports for probes of the QP: as [`Self::usable_ports`], but those masked by the peer where no other is left.
+    fn testable_ports(&self, qp: u32) -> PortMask {
+        let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
+        peer.map_or(PortMask::NONE, |peer| self.ports_to_test(peer))
     }
 
     /// Ports with a way to the QP's peer, up or not.
@@ -444,7 +450,9 @@ impl<'s> Endpoint<'s> {
         slot.cause = Some(cause);
         slot.failed_psn = psn;
         slot.failed_status = match cause {
-            ErrorCause::RetryExceeded | ErrorCause::PeerSilent => Some(Status::RetryExceeded),
+            ErrorCause::RetryExceeded | ErrorCause::NoUsablePort | ErrorCause::PeerSilent => {
+                Some(Status::RetryExceeded)
+            }
             ErrorCause::RemoteInvalidRequest => Some(Status::RemoteInvalidRequest),
             ErrorCause::RemoteAccess => Some(Status::RemoteAccess),
             ErrorCause::RemoteOperation => Some(Status::RemoteOperation),

@@ -158,6 +158,59 @@ impl Pace {
     }
 }
 
+/// Doublings of the wait for the answer to a Port Status Update.
+const LEVELS: usize = 16;
+
+/// Peers that have been told of our ports and have not answered: a list for each wait, so that every change is O(1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    lists: [PeerList; LEVELS],
+    /// When the next round of any of them is due.
+    due: Instant,
+}
+
+impl Waiting {
+    const NONE: Self = Self { lists: [PeerList::new(List::Waiting); LEVELS], due: Instant::FAR };
+
+    /// The doublings after round `rounds`; `repeats` rounds after the first follow at the shortest wait.
+    //= EPOP-006
+    pub(super) fn level(rounds: u8, repeats: u8) -> u8 {
+        rounds.saturating_sub(repeats).min(LEVELS as u8 - 1)
+    }
+
+    /// `peer` waits until its `update.due`, as long as all others of its level.
+    pub(super) fn push(&mut self, peers: &mut [PeerSlot], peer: u32) {
+        let Some(level) = peers.get(peer as usize).map(|slot| slot.update.level) else { return };
+        if let Some(list) = self.lists.get_mut(usize::from(level)) {
+            list.push(peers, peer);
+        }
+        self.refresh(peers);
+    }
+
+    /// `peer` waits no longer, if it did.
+    pub(super) fn remove(&mut self, peers: &mut [PeerSlot], peer: u32) {
+        let Some(level) = peers.get(peer as usize).map(|slot| slot.update.level) else { return };
+        if let Some(list) = self.lists.get_mut(usize::from(level)) {
+            list.remove(peers, peer);
+        }
+        self.refresh(peers);
+    }
+
+    fn refresh(&mut self, peers: &[PeerSlot]) {
+        let fronts = self.lists.iter().filter_map(|list| peers.get(list.front()? as usize));
+        self.due = fronts.map(|slot| slot.update.due).min().unwrap_or(Instant::FAR);
+    }
+
+    /// A peer whose next round is due.
+    pub(super) fn due(&self, now: Instant, peers: &[PeerSlot]) -> Option<u32> {
+        if self.due > now {
+            return None;
+        }
+        let mut fronts = self.lists.iter().filter_map(PeerList::front);
+        fronts.find(|&peer| peers.get(peer as usize).is_some_and(|slot| slot.update.due <= now))
+    }
+}
+
 /// State of all endpoint operations of one endpoint.
 #[derive(Debug)]
 pub(super) struct Ops {
@@ -172,7 +225,7 @@ pub(super) struct Ops {
     pub(super) answer_pace: Pace,
     pub(super) probe_pace: Pace,
     pub(super) sending: PeerList,
-    pub(super) waiting: PeerList,
+    pub(super) waiting: Waiting,
     /// No request expires before this.
     pub(super) expiry: Instant,
 }
@@ -199,7 +252,7 @@ impl Ops {
             answer_pace: Pace::per_second(cfg.endpoint_rate_limit, ANSWERS as u64),
             probe_pace: Pace::per_second(cfg.ev_probe_rate_limit, 16),
             sending: PeerList::new(List::Sending),
-            waiting: PeerList::new(List::Waiting),
+            waiting: Waiting::NONE,
             expiry: Instant::FAR,
         }
     }
@@ -212,9 +265,8 @@ impl Ops {
 
     /// When time alone has something to do.
     #[inline]
-    pub(super) fn deadline(&self, peers: &[PeerSlot]) -> Instant {
-        let round = self.waiting.front().and_then(|peer| peers.get(peer as usize));
-        round.map_or(Instant::FAR, |slot| slot.update.due).min(self.expiry)
+    pub(super) fn deadline(&self) -> Instant {
+        self.waiting.due.min(self.expiry)
     }
 
     pub(super) fn slot(&mut self, nth: u8) -> Option<&mut Request> {

@@ -14,7 +14,7 @@ use mrc_wire::{
 
 use super::{
     Endpoint, PeerHandle, Received, Transmit,
-    op_table::{Due, Owner, REQUESTS, Request, Stage},
+    op_table::{Due, Owner, REQUESTS, Request, Stage, Waiting},
     peers::{PeerIndex, PeerSlot},
     profiles::profile,
     schedule::ATTEMPTS,
@@ -24,14 +24,17 @@ use crate::{
     config::{MAX_PORTS, Route},
     error::{Discard, OpError},
     event::Event,
+    num::Counter,
     path::EvEntry,
     port::PortMask,
     time::Instant,
 };
 
-/// Rounds after the first, each one RTO after the last.
+/// Rounds after the first, each one RTO after the last; then the wait for an answer doubles from round to round.
 //= EPOP-006
 const REPEATS: u8 = 3;
+/// Rounds after which an update counts as unanswered.
+const ROUNDS_IN_TIME: u8 = REPEATS + 1;
 /// Changes announced at once: as many as all ports that fail and come back. An RTO makes room for as many again; what
 /// finds none waits for the next round, so that a port that flaps does not make us a sender of updates.
 const CHANGES_PER_RTO: u64 = 2 * MAX_PORTS as u64;
@@ -138,6 +141,46 @@ impl Endpoint<'_> {
         self.up.and(peer.reachable).and(peer.announced)
     }
 
+    /// Ports for packets that may show whether a port of the peer works: the usable ones, or, where the peer's update
+    /// leaves none, those it masks. An update is a hint, not a verdict.
+    //= EPOP-009
+    pub(super) fn ports_to_test(&self, peer: &PeerSlot) -> PortMask {
+        let usable = self.ports_to(peer);
+        if usable.is_empty() && self.cfg.probe_masked_ports { self.up.and(peer.reachable) } else { usable }
+    }
+
+    /// A valid packet of an open QP arrived on `port`, which leads to the peer's port of the same number.
+    //= EPOP-008
+    #[inline(always)]
+    pub(super) fn heard_through(&mut self, now: Instant, qp: u32, port: PortNum) {
+        let Some(slot) = self.qps.get(qp as usize) else { return };
+        if self.peers.get(slot.peer as usize).is_some_and(|peer| !peer.announced.contains(port)) {
+            self.unmask(now, slot.peer, port);
+        }
+    }
+
+    /// The masked `port` of a peer works after all.
+    //= EPOP-008
+    #[cold]
+    fn unmask(&mut self, now: Instant, peer: u32, port: PortNum) {
+        let Some(slot) = self.peers.get(peer as usize) else { return };
+        let after_ns = self.cfg.port_unmask_after_ns;
+        if after_ns == 0 || now.since(slot.masked_at) < after_ns {
+            return;
+        }
+        let mut next = self.peer_index.find(self.peers, &slot.local, &slot.remote);
+        while let Some(peer) = next {
+            next = PeerIndex::next(self.peers, peer);
+            let Some(slot) = self.peers.get_mut(peer as usize) else { return };
+            let ports = slot.announced.with(port);
+            if core::mem::replace(&mut slot.announced, ports) == ports || !slot.reachable.contains(port) {
+                continue;
+            }
+            self.stats.peer_ports_unmasked.inc();
+            self.events.raise(&mut self.stats, Event::PeerPorts { peer: PeerHandle(peer), ports });
+        }
+    }
+
     /// A frame for QP 2.
     //= EPOP-001, EPOP-004
     pub(super) fn on_endpoint(&mut self, now: Instant, port: PortNum, frame: &Frame) -> Result<Received, Discard> {
@@ -218,6 +261,9 @@ impl Endpoint<'_> {
                 continue;
             }
             slot.last_update = Some((id, now));
+            if !slot.announced.minus(mask).is_empty() {
+                slot.masked_at = now;
+            }
             let before = core::mem::replace(&mut slot.announced, mask);
             if before.and(slot.reachable) == mask.and(slot.reachable) {
                 continue;
@@ -341,7 +387,7 @@ impl Endpoint<'_> {
     /// The next round of updates: one request per plane that still leads to the peer.
     fn start_round(&mut self, peer: u32) {
         let Some(slot) = self.peers.get(peer as usize) else { return };
-        let todo = self.ports_to(slot);
+        let todo = self.ports_to_test(slot);
         let up = self.up;
         let Some(slot) = self.peers.get_mut(peer as usize) else { return };
         (slot.update.todo, slot.update.told) = (todo, up);
@@ -365,8 +411,14 @@ impl Endpoint<'_> {
     }
 
     fn wait_for_answer(&mut self, now: Instant, peer: u32) {
+        self.ops.waiting.remove(self.peers, peer);
         if let Some(slot) = self.peers.get_mut(peer as usize) {
-            slot.update.due = now.after(self.cfg.port_update_rto_ns.max(1));
+            let rto = self.cfg.port_update_rto_ns.max(1);
+            slot.update.level = Waiting::level(slot.update.rounds, REPEATS);
+            let wait = rto
+                .saturating_mul(1u64.wrapping_shl(slot.update.level.into()))
+                .min(self.cfg.port_update_max_ns.max(rto));
+            slot.update.due = now.after(wait);
         }
         self.ops.waiting.push(self.peers, peer);
     }
@@ -376,19 +428,12 @@ impl Endpoint<'_> {
         if now >= self.ops.expiry {
             self.expire_requests(now);
         }
-        while let Some(peer) = self.ops.waiting.front() {
-            let Some(update) = self.peers.get_mut(peer as usize).map(|slot| &mut slot.update) else { return };
-            if update.due > now {
-                return;
-            }
-            let spent = update.rounds > REPEATS;
+        while let Some(peer) = self.ops.waiting.due(now, self.peers) {
+            let rounds = self.peers.get(peer as usize).map_or(0, |slot| slot.update.rounds);
+            self.stats.port_update_unanswered.inc_by(u64::from(rounds == ROUNDS_IN_TIME));
             self.ops.waiting.remove(self.peers, peer);
-            if spent {
-                self.stats.port_update_unanswered += 1;
-            } else {
-                self.start_round(peer);
-                self.round_sent(now, peer);
-            }
+            self.start_round(peer);
+            self.round_sent(now, peer);
         }
     }
 
@@ -406,7 +451,7 @@ impl Endpoint<'_> {
                 self.ops.answers.pop();
                 continue;
             };
-            let usable = self.ports_to(slot);
+            let usable = self.ports_to_test(slot);
             let free = usable.and(ports);
             let profile = slot.ev_profile;
             let way = if profile.is_some() {

@@ -37,6 +37,8 @@ pub struct PeerSlot {
     pub(super) update: Update,
     /// Identifier and time of the last update of the peer that was applied.
     pub(super) last_update: Option<(u16, Instant)>,
+    /// When an update of the peer last masked a port.
+    pub(super) masked_at: Instant,
     /// Base RTT in nanoseconds that the last congestion controller to the peer measured by probe, and when.
     pub(super) base_rtt: Option<(u64, Instant)>,
     /// First slot of the hash bucket with this slot's index.
@@ -55,8 +57,10 @@ pub(super) struct Update {
     pub(super) todo: PortMask,
     /// Ports the round tells.
     pub(super) told: PortMask,
-    /// Rounds sent since the change.
+    /// Rounds sent since the change; 0 also when the change has been answered.
     pub(super) rounds: u8,
+    /// Doublings of the wait for the answer, which also name the list the peer waits on.
+    pub(super) level: u8,
     /// When the next round is due.
     pub(super) due: Instant,
     /// When the last change was announced; `None` before the first.
@@ -71,6 +75,7 @@ impl Update {
         todo: PortMask::NONE,
         told: PortMask::NONE,
         rounds: 0,
+        level: 0,
         due: Instant::FAR,
         changed: None,
         spent_until: Instant::ZERO,
@@ -92,6 +97,7 @@ impl PeerSlot {
         ways: ReverseSet::EMPTY,
         update: Update::NONE,
         last_update: None,
+        masked_at: Instant::ZERO,
         base_rtt: None,
         bucket: NIL,
         chain: NIL,
@@ -121,7 +127,7 @@ impl Links {
 pub(super) enum List {
     /// Packets of a round of updates wait to leave.
     Sending = 0,
-    /// A round left; ordered by `due`, because every round waits equally long.
+    /// A round left. One list per wait, ordered by `due`, because all its peers wait equally long.
     Waiting = 1,
 }
 

@@ -14,6 +14,7 @@ use crate::{
     error::Discard,
     event::ErrorCause,
     mem::{AccessError, MrHandle, Regions},
+    port::PortMask,
     qp::{Qp, QpState},
     requester::{self, Wants},
     responder::{self, Answer, AnswerKind, Immediate, Write},
@@ -106,6 +107,7 @@ impl Endpoint<'_> {
     #[inline(never)]
     fn take_writes(&mut self, now: Instant, series: &mut Series, source: &mut impl FrameSource) {
         series.next = Next::Anything;
+        let unmasked = self.unmasked_ports(series.qp);
         let Some(bits) = part(self.rx_words, series.qp, self.limits.words()) else { return };
         let Some(slot) = self.qps.get_mut(series.qp as usize) else { return };
         let cfg = &self.cfg;
@@ -113,7 +115,9 @@ impl Endpoint<'_> {
         let after = loop {
             let Some((rx, head)) = source.next() else { break None };
             let Some(packet) = series.pattern.read(head, rx.wire_len) else { break Some((rx, head)) };
-            let place = series.place(&packet).filter(|_| is_local_v6(cfg, rx.port, packet.outermost_dst()));
+            let place = series
+                .place(&packet)
+                .filter(|_| is_local_v6(cfg, rx.port, packet.outermost_dst()) && unmasked.contains(rx.port));
             let Some(place) = place else { break Some((rx, head)) };
             let write = arrived(now, &packet.bth(&cfg.wire), &packet, cfg);
             if slot.rsp.window.classify(write.psn, bits) != responder::Arrival::New
@@ -150,6 +154,7 @@ impl Endpoint<'_> {
         if self.qps.get(qp as usize).is_none_or(|slot| slot.state != QpState::Rts) {
             return;
         }
+        let unmasked = self.unmasked_ports(qp);
         let Some((mut tx, _)) = self.tx_side(qp) else { return };
         let (woken, had_turn) = (tx.wants(now), tx.flow.qpcc.has_turn());
         // The last one of each plane: others are forgotten.
@@ -158,6 +163,7 @@ impl Endpoint<'_> {
             let Some((rx, head)) = source.next() else { break (None, None) };
             let packet = series.pattern.read(head, rx.wire_len).filter(|packet| {
                 is_local_v6(tx.cfg, rx.port, packet.outermost_dst())
+                    && unmasked.contains(rx.port)
                     && is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset())
             });
             let Some((packet, PlainExtension::Sack(sack))) = packet.as_ref().map(|packet| (packet, packet.extension()))
@@ -220,6 +226,7 @@ impl Endpoint<'_> {
             PlainExtension::Write(write) => {
                 let qp = self.admit(&bth, QpState::receives)?;
                 self.known_peer(qp, are)?;
+                self.heard_through(now, qp, rx.port);
                 let (arrival, reth, payload) = (arrived(now, &bth, &packet, &self.cfg), write.reth(), write.payload());
                 let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, &bth, &reth, payload);
                 let received = self.on_write(now, rx.port, qp, arrival, check, None)?;
@@ -231,6 +238,7 @@ impl Endpoint<'_> {
             PlainExtension::Sack(sack) => {
                 let qp = self.admit(&bth, |state| state == QpState::Rts)?;
                 self.known_peer(qp, are)?;
+                self.heard_through(now, qp, rx.port);
                 let received = self.on_sack(now, qp, &SackRepr::parse(sack), bth.rtx)?;
                 if let Some(series) = series {
                     series.qp = qp;
@@ -266,6 +274,13 @@ impl Endpoint<'_> {
         }
     }
 
+    /// The ports that the QP's peer has not masked: a packet from another one needs a look ([`Self::heard_through`]).
+    #[inline]
+    fn unmasked_ports(&self, qp: u32) -> PortMask {
+        let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
+        peer.map_or(PortMask::NONE, |peer| peer.announced)
+    }
+
     /// Any frame.
     #[inline(never)]
     fn take_any(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
@@ -279,6 +294,7 @@ impl Endpoint<'_> {
             Extension::Write(headers) => {
                 let bth = packet.bth(&self.cfg.wire);
                 let qp = self.admit_packet(&packet, QpState::receives)?;
+                self.heard_through(now, qp, rx.port);
                 let (ce, ev) = (packet.ce(), packet.entropy(&self.cfg.wire));
                 let write = Write::arrived(now, &bth, packet.udp_len(), ce, ev, headers.tseth());
                 let (imm, reth, payload) = (immediate(&bth, headers), headers.reth(), packet.payload());
@@ -287,6 +303,7 @@ impl Endpoint<'_> {
             }
             Extension::Sack(sack) => {
                 let qp = self.admit_packet(&packet, |state| state == QpState::Rts)?;
+                self.heard_through(now, qp, rx.port);
                 let rtx = packet.bth(&self.cfg.wire).rtx;
                 self.on_sack(now, qp, &SackRepr::parse(sack), rtx)
             }
@@ -311,6 +328,7 @@ impl Endpoint<'_> {
             Body::EndpointRequest(_) | Body::EndpointResponse(_) => self.on_endpoint(now, rx.port, frame),
             Body::Probe(probe) => {
                 let qp = self.admit_packet(packet, QpState::receives)?;
+                self.heard_through(now, qp, rx.port);
                 self.stats.rx_marked.inc_by(u64::from(frame.ce));
                 self.heard(now, qp);
                 let result = self.on_probe(now, qp, frame, probe);
@@ -326,6 +344,7 @@ impl Endpoint<'_> {
             }
             body => {
                 let qp = self.admit_packet(packet, |state| state == QpState::Rts)?;
+                self.heard_through(now, qp, rx.port);
                 self.on_control(now, qp, body, frame.bth.psn, frame.bth.rtx)
             }
         }

@@ -187,7 +187,8 @@ impl Endpoint<'_> {
             && let Some(qp) = self.urgent.front()
         {
             let (sent, wants) = self.send_urgent(now, qp, ports, out);
-            let keep = sent.is_some() || self.starved(qp, ports);
+            let testable = self.testable_ports(qp);
+            let keep = sent.is_some() || testable != testable.and(ports);
             let stays = self.after_turn(qp, Turn::Urgent, keep, wants);
             if sent.is_some() {
                 return sent;
@@ -317,7 +318,11 @@ impl Endpoint<'_> {
     #[inline]
     pub(super) fn wake(&mut self, now: Instant, qp: u32) {
         self.wake_control(qp);
-        if let Some(wants) = self.with_tx(qp, |tx| tx.wants(now)) {
+        let wants = self.with_tx(qp, |mut tx| {
+            tx.look_for_ports(now);
+            tx.wants(now)
+        });
+        if let Some(wants) = wants {
             self.wake_for(qp, wants);
         }
     }

@@ -120,15 +120,15 @@ impl Endpoint<'_> {
         ports: PortMask,
         out: &mut [u8],
     ) -> (Option<Transmit>, Option<Wants>) {
-        let towards = self.usable_ports(qp);
+        let (towards, testable) = (self.usable_ports(qp), self.testable_ports(qp).and(ports));
         let usable = towards.and(ports);
         let Some(slot) = self.qps.get_mut(qp as usize).filter(|slot| slot.state == QpState::Rts) else {
             return (None, None);
         };
         slot.paths.set_usable_ports(towards);
         let mut sent = None;
-        if !usable.is_empty() && slot.req.probes.wants_any() && now >= slot.req.next_probe {
-            sent = self.send_probe(now, qp, usable, out);
+        if !testable.is_empty() && slot.req.probes.wants_any() && now >= slot.req.next_probe {
+            sent = self.send_probe(now, qp, testable, out);
         }
         if sent.is_none()
             && !usable.is_empty()
@@ -137,6 +137,7 @@ impl Endpoint<'_> {
             sent = self.send_write(now, qp, &packet, out);
         }
         let wants = self.with_tx(qp, |mut tx| {
+            tx.set_ports(now, towards);
             if towards.is_empty() {
                 tx.wait_for_path(now);
             }
@@ -155,7 +156,7 @@ impl Endpoint<'_> {
         }
         let run = self.with_tx_to(qp, |mut tx, to| {
             // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
-            tx.path.set.set_usable_ports(towards);
+            tx.set_ports(now, towards);
             if towards.is_empty() {
                 tx.wait_for_path(now);
             }
@@ -215,7 +216,7 @@ impl Endpoint<'_> {
 
     //= PROBE-001, PROBE-007, PETH-002, NSCC-024
     fn send_probe(&mut self, now: Instant, qp: u32, usable: PortMask, out: &mut [u8]) -> Option<Transmit> {
-        let up = self.usable_ports(qp);
+        let up = self.testable_ports(qp);
         let slots = part(self.ev_slots, qp, self.limits.evs)?;
         let slot = self.qps.get_mut(qp as usize)?;
         let paths = &slot.paths;

@@ -656,6 +656,24 @@ impl PathSet {
         }
     }
 
+    /// A random EV on `port`, healthy if there is one, bad otherwise, never denied: for a probe that tests the port. O(slots).
+    pub(crate) fn any_on(&self, slots: &[EvSlot], port: PortNum, rng: &mut Rng) -> Option<EvIndex> {
+        let (mut found, mut healthy, mut seen) = (None, false, 0u32);
+        for (index, slot) in (0u16..).zip(self.used(slots)) {
+            if slot.port() != port || slot.state() == EvState::Denied || (healthy && !slot.is_healthy()) {
+                continue;
+            }
+            if slot.is_healthy() && !healthy {
+                (healthy, seen) = (true, 0);
+            }
+            seen = seen.saturating_add(1);
+            if rng.below(seen) == 0 {
+                found = Some(EvIndex(index));
+            }
+        }
+        found
+    }
+
     /// The slots in use.
     pub(crate) fn used<'a>(&self, slots: &'a [EvSlot]) -> &'a [EvSlot] {
         self.rotation.used(slots)

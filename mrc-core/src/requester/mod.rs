@@ -75,6 +75,8 @@ pub(crate) struct Requester {
     resend_tail: bool,
     /// Retry the selection then: no EV was usable.
     path_retry: Instant,
+    /// While no port leads to the peer: when the next retry is charged. FAR while one does, or until the first look.
+    pub(crate) portless: Instant,
     pub(crate) next_probe: Instant,
     next_tail_probe: Instant,
     next_keepalive: Instant,
@@ -121,6 +123,7 @@ impl Requester {
         tack_wait: Instant::FAR,
         resend_tail: false,
         path_retry: Instant::FAR,
+        portless: Instant::FAR,
         next_probe: Instant::ZERO,
         next_tail_probe: Instant::FAR,
         next_keepalive: Instant::ZERO,
@@ -566,6 +569,31 @@ impl TxSide<'_, '_> {
         let bytes = self.nominal_of(psn);
         self.flow.on_loss(now, bytes);
         self.flow.settle();
+    }
+
+    /// The ports that lead to the peer now. Without any, time begins to charge the retry budget.
+    #[inline(always)]
+    pub(crate) fn set_ports(&mut self, now: Instant, ports: PortMask) {
+        self.path.set.set_usable_ports(ports);
+        if !ports.is_empty() {
+            self.req.portless = Instant::FAR;
+        } else {
+            self.without_ports(now);
+        }
+    }
+
+    /// Requests may have come while no port leads to the peer.
+    #[inline]
+    pub(crate) fn look_for_ports(&mut self, now: Instant) {
+        if self.path.set.usable_ports().is_empty() {
+            self.without_ports(now);
+        }
+    }
+
+    /// Whether requests wait, and no port leads to the peer.
+    #[inline]
+    fn is_stranded(&self) -> bool {
+        self.path.set.usable_ports().is_empty() && self.sq.len() > 0
     }
 
     /// Charges a retry of `psn` to the budget; an error when it is spent (`transport.md` 3.8).

@@ -1,20 +1,28 @@
 //! What time alone does to the requester: packet timers, the missing Transport ACK, probes, keep-alive.
 //! Source: `transport.md` 3.8, 3.9 and 5, `paths.md` 10.
 
+use mrc_wire::PortNum;
+
 use super::{PathCtx, TxSide};
 use crate::{
+    config::MAX_PORTS,
     event::{ErrorCause, LossCause},
     path::Feedback,
     port::PortMask,
     time::Instant,
 };
 
+/// How often masked ports are tested when the retransmission timer is disabled, in nanoseconds.
+const UNTIMED_TEST_NS: u64 = 1_024 << 14;
+
 impl TxSide<'_, '_> {
-    /// Does what is due at `now`; an error when the retry budget is spent.
-    pub(crate) fn on_timeout(&mut self, now: Instant, ports: PortMask) -> Option<ErrorCause> {
-        let mut failure = None;
+    /// Does what is due at `now`; an error when the retry budget is spent. `ports` lead to the peer; `testable` are those
+    /// for probes, which may go where the peer says that nothing arrives.
+    pub(crate) fn on_timeout(&mut self, now: Instant, ports: PortMask, testable: PortMask) -> Option<ErrorCause> {
+        self.set_ports(now, ports);
+        let mut failure = self.wait_for_port(now, testable);
         if now >= self.req.next_scan {
-            failure = self.expire_packets(now);
+            failure = failure.or(self.expire_packets(now));
         }
         if failure.is_none() && now >= self.tack_deadline() {
             failure = self.tack_overdue(now);
@@ -33,7 +41,51 @@ impl TxSide<'_, '_> {
         if now >= self.req.path_retry {
             self.req.path_retry = Instant::FAR;
         }
-        failure.or_else(|| self.keep_alive(now, ports))
+        failure.or_else(|| self.keep_alive(now, testable))
+    }
+
+    /// No port leads to the peer: the first retry is charged after the interval of a packet that left now.
+    #[cold]
+    pub(super) fn without_ports(&mut self, now: Instant) {
+        if !self.is_stranded() {
+            self.req.portless = Instant::FAR;
+        } else if self.req.portless == Instant::FAR {
+            let wait = match self.req.retry.t0_ns() {
+                Some(_) => self.req.retry.interval_ns(self.req.retry_cnt),
+                None => UNTIMED_TEST_NS,
+            };
+            self.req.portless = now.after(wait);
+        }
+    }
+
+    /// Without a usable port no packet leaves, so that no packet's timer can charge the budget: time charges it, a retry
+    /// per interval. At the same pace a probe leaves through each testable port.
+    //= RETRY-004, EPOP-009
+    fn wait_for_port(&mut self, now: Instant, testable: PortMask) -> Option<ErrorCause> {
+        if now < self.req.portless {
+            return None;
+        }
+        self.test_ports(testable);
+        let timed = self.req.retry.t0_ns().is_some();
+        if timed {
+            self.req.retry_cnt = self.req.retry_cnt.saturating_add(1);
+            self.req.last_retry = now;
+        }
+        self.req.portless = Instant::FAR;
+        self.without_ports(now);
+        (timed && self.req.retry.exhausted(self.req.retry_cnt)).then_some(ErrorCause::NoUsablePort)
+    }
+
+    /// One probe through each of `ports`.
+    fn test_ports(&mut self, ports: PortMask) {
+        for plane in 0..MAX_PORTS as u8 {
+            let port = PortNum::from_plane(plane);
+            if ports.contains(port)
+                && let Some(ev) = self.path.set.any_on(self.path.slots, port, self.path.rng)
+            {
+                self.req.probes.want(ev);
+            }
+        }
     }
 
     /// Packets whose timer has run out; also finds the next deadline.
@@ -63,7 +115,9 @@ impl TxSide<'_, '_> {
                 self.lose(now, psn);
                 self.path.feedback(now, ev, Feedback::Timeout);
                 self.req.probes.want(ev);
-                failure = failure.or(self.count_retry(now, psn));
+                if !self.is_stranded() {
+                    failure = failure.or(self.count_retry(now, psn));
+                }
             }
             base = base.add(left.min(64));
             left -= left.min(64);
@@ -85,7 +139,7 @@ impl TxSide<'_, '_> {
         let answered = self.req.last_heard > self.req.tack_wait;
         self.req.tack_wait = now;
         self.req.resend_tail = true;
-        if answered && self.cfg.tail_retry_lenient {
+        if self.is_stranded() || (answered && self.cfg.tail_retry_lenient) {
             return None;
         }
         self.count_retry(now, self.req.tack.next())
@@ -142,7 +196,11 @@ impl TxSide<'_, '_> {
         if self.req.retry.budget_ns().is_some_and(|budget| silent > budget.max(2 * self.req.keepalive_ns)) {
             return Some(ErrorCause::PeerSilent);
         }
-        self.probe_somewhere(now, ports);
+        if self.path.set.usable_ports().is_empty() {
+            self.test_ports(ports);
+        } else {
+            self.probe_somewhere(now, ports);
+        }
         self.req.next_keepalive = now.after(self.req.keepalive_ns);
         None
     }
@@ -173,6 +231,7 @@ impl TxSide<'_, '_> {
             .min(self.path.set.next_timeout())
             .min(self.req.next_tail_probe)
             .min(self.req.path_retry)
+            .min(self.req.portless)
             .min(self.keepalive_deadline())
             .min(gate);
         if earliest > now { earliest } else { now.after(self.req.probe_rate_limit_ns.max(1_000)) }

@@ -188,7 +188,7 @@ impl Model {
         self.state = QpState::Error;
         self.cause = Some(cause);
         let status = match cause {
-            ErrorCause::RetryExceeded => Some(Status::RetryExceeded),
+            ErrorCause::RetryExceeded | ErrorCause::NoUsablePort => Some(Status::RetryExceeded),
             ErrorCause::RemoteInvalidRequest => Some(Status::RemoteInvalidRequest),
             ErrorCause::RemoteAccess => Some(Status::RemoteAccess),
             ErrorCause::RemoteOperation => Some(Status::RemoteOperation),

@@ -93,6 +93,8 @@ pub(crate) struct Requester {
     rqmsn: u16,
     pub(crate) retries: u8,
     last_retry: u64,
+    /// Requests wait and no port leads to the peer, at least since then.
+    pub(crate) stranded_since: Option<u64>,
     gate: u64,
     resource_nacks: u32,
     /// When anything came from the peer.
@@ -141,6 +143,7 @@ impl Requester {
             rqmsn: setup.first_msn,
             retries: 0,
             last_retry: 0,
+            stranded_since: None,
             gate: 0,
             resource_nacks: 0,
             last_heard: 0,
@@ -520,11 +523,15 @@ impl Requester {
         if (!oldest && !setup.retry_strict) || soon {
             return None;
         }
+        self.charge(now, ErrorCause::RetryExceeded)
+    }
+
+    fn charge(&mut self, now: u64, cause: ErrorCause) -> Failure {
         self.retries = self.retries.saturating_add(1);
         self.last_retry = now;
         let budget = u32::from(self.retry.linear) + u32::from(self.retry.exponential);
         let spent = self.retry.exponential < 25 && u32::from(self.retries) > budget;
-        spent.then_some((ErrorCause::RetryExceeded, None))
+        spent.then_some((cause, None))
     }
 
     /// When a packet's timer or the wait for a Transport ACK ends.
@@ -535,14 +542,25 @@ impl Requester {
         timers.chain(tail).min()
     }
 
-    pub(crate) fn on_timeout(&mut self, setup: &Setup, now: u64) -> Failure {
+    /// `stranded`: requests wait and no port leads to the peer; `charged`: the engine counted a retry for it.
+    //= RETRY-004 test
+    pub(crate) fn on_timeout(&mut self, setup: &Setup, now: u64, stranded: bool, charged: bool) -> Failure {
         let mut failure = None;
+        if charged {
+            let since = self.stranded_since.replace(now).expect("a retry is charged to a QP that has ports");
+            let (waited, interval) = (now - since, interval(self.retry, self.retries));
+            assert!(waited >= interval.min(t0(self.retry)), "a retry is charged after {waited} ns, not {interval}");
+            failure = self.charge(now, ErrorCause::NoUsablePort);
+        }
         for seq in self.unack + 1..=self.max {
             let packet = &mut self.packets[seq as usize];
             if packet.fate == Fate::Sent && now - packet.sent_at >= packet.patience {
                 (packet.fate, packet.inferred) = (Fate::Lost, false);
                 self.losses.timeout += 1;
-                failure = failure.or(self.retry(setup, now, seq));
+                // Nothing could be sent again: time alone counts.
+                if !stranded {
+                    failure = failure.or(self.retry(setup, now, seq));
+                }
             }
         }
         self.settle();
@@ -552,7 +570,7 @@ impl Requester {
         {
             self.tack_wait = Some(now);
             self.resend_tail = true;
-            if self.last_heard <= since || !setup.tail_retry_lenient {
+            if !stranded && (self.last_heard <= since || !setup.tail_retry_lenient) {
                 failure = self.retry(setup, now, self.tack + 1);
             }
         }

@@ -45,9 +45,13 @@ struct Side<'s> {
 }
 
 impl Side<'_> {
-    /// Whether both planes work from end to end as far as this side knows.
+    /// The planes that work from end to end as far as this side knows.
+    fn planes(&self) -> PortMask {
+        self.engine.ports_up().and(self.engine.peer_ports(self.peer).unwrap()).and(PortMask::first(2))
+    }
+
     fn all_planes(&self) -> bool {
-        self.engine.ports_up().and(self.engine.peer_ports(self.peer).unwrap()).and(PortMask::first(2)).len() == 2
+        self.planes().len() == 2
     }
 }
 
@@ -467,7 +471,10 @@ impl World<'_, '_> {
             Ok(frame) => side.model.receive(setup, now, frame),
         };
         let meta = RxMeta { port, wire_len: bytes.len(), icrc: IcrcCheck::Verify };
+        let planes = side.planes();
         let have = side.engine.handle_packet(Instant::from_nanos(now), meta, &bytes);
+        // A packet from a masked port unmasks it.
+        side.ports_news |= side.planes() != planes;
         match (have, want) {
             (Err(have), Outcome::Discard(want)) => assert_eq!(have, want),
             (Ok(Received::Nothing), Outcome::Nothing) => {}
@@ -631,11 +638,17 @@ impl World<'_, '_> {
             let (now, setup) = (self.instant(), self.setup);
             let side = &mut self.sides[which];
             let due = side.engine.next_timeout().is_some_and(|at| at <= now);
+            let stranded = side.planes().is_empty() && side.model.req.queued() > 0;
             side.engine.handle_timeout(now);
+            // When time charges a retry is the engine's choice, within bounds: an update is noticed with some delay.
+            let charged = stranded && side.engine.qp_info(side.qp).unwrap().retries > side.model.req.retries;
+            if due && !stranded {
+                side.model.req.stranded_since = None;
+            }
             side.ports_news &= !due;
             if due
                 && side.model.state == QpState::Rts
-                && let Some((cause, _)) = side.model.req.on_timeout(setup, self.now)
+                && let Some((cause, _)) = side.model.req.on_timeout(setup, self.now, stranded, charged)
             {
                 side.model.fail(setup, cause, None);
             }
@@ -645,13 +658,18 @@ impl World<'_, '_> {
         }
     }
 
-    fn agree(&self) {
+    fn agree(&mut self) {
         (0..2).for_each(|side| self.agree_of(side));
     }
 
     /// Engine and model see the same.
     //= INV-001, INV-005 test
-    fn agree_of(&self, which: usize) {
+    fn agree_of(&mut self, which: usize) {
+        let now = self.now;
+        let side = &mut self.sides[which];
+        if side.planes().is_empty() && side.model.req.queued() > 0 {
+            side.model.req.stranded_since.get_or_insert(now);
+        }
         let side = &self.sides[which];
         let (model, info, stats) = (&side.model, side.engine.qp_info(side.qp).unwrap(), side.engine.stats());
         let req = &model.req;
@@ -667,6 +685,10 @@ impl World<'_, '_> {
             (want.inferred, want.nack, want.timeout, want.probes, want.retransmitted),
             "losses of {which}"
         );
+        // Without a port no packet's timer need run: the one of the budget does, or the QP never ends.
+        if model.state == QpState::Rts && req.queued() > 0 && side.engine.ports_up().is_empty() {
+            assert!(side.engine.next_timeout().is_some(), "side {which} waits for ever");
+        }
         if model.state == QpState::Rts {
             self.flight_agrees(which);
             let slack = self.slack();

@@ -168,8 +168,14 @@ pub struct MrcKeys {
     pub share_bad_evs: bool,
     /// Take the time that an answer to a probe waits in its host out of the round trip.
     pub probe_service_time: bool,
-    /// Repeat a Port Status Update that nobody answers after so long.
+    /// Repeat a Port Status Update that nobody answers after so long; after three repetitions the wait doubles each time.
     pub port_update_rto_us: f64,
+    /// Longest time between two repetitions of a Port Status Update.
+    pub port_update_max_us: f64,
+    /// A packet from a port that its peer masked so long ago unmasks it; 0: never.
+    pub port_unmask_after_us: f64,
+    /// Send probes through ports that the peer has masked when no other port is left.
+    pub probe_masked_ports: bool,
     /// Tell peers of one's ports when a queue pair begins, not only when one changes.
     pub port_update_on_start: bool,
     /// Hopper: weight of a new round trip in the average, in percent.
@@ -270,6 +276,9 @@ impl Default for MrcKeys {
             share_bad_evs: endpoint.share_bad_evs,
             probe_service_time: endpoint.endpoint_svc_time,
             port_update_rto_us: endpoint.port_update_rto_ns as f64 / 1e3,
+            port_update_max_us: endpoint.port_update_max_ns as f64 / 1e3,
+            port_unmask_after_us: endpoint.port_unmask_after_ns as f64 / 1e3,
+            probe_masked_ports: endpoint.probe_masked_ports,
             port_update_on_start: endpoint.port_update_on_rts,
             hopper_alpha_percent: hopper.alpha_percent,
             hopper_probe_percent: hopper.th_probe_percent,
@@ -446,6 +455,9 @@ pub(super) fn build(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Resul
             share_bad_evs: keys.share_bad_evs,
             endpoint_svc_time: keys.probe_service_time,
             port_update_rto_ns: nanos(at("port_update_rto_us"), keys.port_update_rto_us)?.max(1),
+            port_update_max_ns: nanos(at("port_update_max_us"), keys.port_update_max_us)?,
+            port_unmask_after_ns: nanos(at("port_unmask_after_us"), keys.port_unmask_after_us)?,
+            probe_masked_ports: keys.probe_masked_ports,
             port_update_on_rts: keys.port_update_on_start,
             events: EventMask::NONE,
             ..EndpointConfig::default()
