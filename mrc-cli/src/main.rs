@@ -10,6 +10,7 @@ mod handshake;
 mod interrupt;
 mod load;
 mod out;
+mod published;
 mod selector;
 mod session;
 mod silent;

@@ -133,7 +133,9 @@ impl Paths {
 
     fn find(&self, name: &str) -> anyhow::Result<u16> {
         let index = self.entries.iter().position(|entry| HostFile::path_name(entry) == name);
-        let index = index.with_context(|| format!("no path `{name}`: the paths are {}", self.names().join(" ")))?;
+        let index = index
+            .with_context(|| format!("no path `{name}`: the paths are {}", self.names().join(" ")))
+            .map_err(crate::usage::usage)?;
         Ok(index as u16)
     }
 

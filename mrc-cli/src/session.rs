@@ -11,6 +11,8 @@ use mrc_wire::{Psn, Qpn, Rkey};
 
 use mrc_verbs_shim::host::{HostFile, HostPeer};
 
+use crate::published::Published;
+
 /// Acknowledgement timer by default: T0 = 4.2 ms.
 const TIMEOUT: u8 = 12;
 
@@ -93,7 +95,8 @@ impl DeviceArgs {
             (Some(path), _) => Ok(HostFile::read(path)?),
             (None, Some(name)) => lab_host(&mrc_lab::Fabric::discover(&self.prefix)?, name),
             (None, None) => {
-                anyhow::bail!("which host is this? give --host-file FILE, or --lab hA on a fabric made by `mrc lab up`")
+                let why = "which host is this? give --host-file FILE, or --lab hA on a fabric made by `mrc lab up`";
+                Err(crate::usage::usage(anyhow::Error::msg(why)))
             }
         }
     }
@@ -101,7 +104,8 @@ impl DeviceArgs {
 
 /// One side of a transfer.
 pub struct Session {
-    // Order matters: QPs and regions go before the device.
+    // Order matters: what looks at the device, QPs and regions go before it.
+    _published: Option<Published>,
     /// Queue pairs.
     pub qps: Vec<QueuePair>,
     /// The region that the peer writes to and that local writes are read from.
@@ -138,11 +142,12 @@ impl Session {
         for (name, obtained) in context.device().obtained() {
             log::info!("{name}: {obtained}");
         }
+        let published = Published::start(&host.name, &context);
         let pd = context.alloc_pd();
         let mr = pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::REMOTE_WRITE)?;
         let cq = context.create_cq(4096)?;
         let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
-        Ok(Self { qps, mr, cq, context, timeout: args.timeout, trimming: args.trimming })
+        Ok(Self { _published: published, qps, mr, cq, context, timeout: args.timeout, trimming: args.trimming })
     }
 
     /// What the peer must know of QP number `index`.

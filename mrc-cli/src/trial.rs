@@ -6,7 +6,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use mrc_core::Stats;
-use mrc_lab::{Fabric, Impairment, LabError, PortCounters, PortReport, Shape, VirtualQueue};
+use mrc_lab::{Fabric, Impairment, LabError, PortCounters, PortReport, VirtualQueue};
 use mrc_verbs_shim::QpState;
 use serde::Serialize;
 
@@ -182,8 +182,7 @@ fn books(transfer: &Transfer) -> anyhow::Result<Books> {
 /// Builds a fabric of its own, runs every phase for `each`, removes the fabric.
 pub fn run(each: Duration, interrupt: &Interrupt) -> anyhow::Result<Report> {
     mrc_lab::impair_requirements()?;
-    let prefix = format!("mrctrial{}", std::process::id());
-    let fabric = Fabric::up(Shape { prefix, ..Shape::default() })?.guarded();
+    let fabric = Fabric::temporary("trial")?;
     let mut transfer = Transfer::open(&fabric, &DeviceArgs { timeout: TIMEOUT, ..DeviceArgs::own_fabric(true) })?;
     let mut phases = Vec::new();
     for weather in Weather::ALL {

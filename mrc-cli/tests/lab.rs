@@ -253,21 +253,21 @@ fn mistakes_are_explained() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (code, text) = say(&["write-bw"]);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(text.contains("--host-file") && text.contains("mrc lab up"), "{text}");
     let (code, text) = say(&["write-bw", "--host-file", "/nonexistent"]);
-    assert!(code == Some(1) && text.contains("/nonexistent"), "{text}");
+    assert!(code == Some(2) && text.contains("/nonexistent"), "{text}");
     let (code, _) = say(&["write-bw", "-s", "0"]);
     assert_eq!(code, Some(2));
     let (code, text) = say(&["write-lat", "-s", "12"]);
-    assert!(code == Some(1) && text.contains("multiple of 8"), "{text}");
+    assert!(code == Some(2) && text.contains("multiple of 8"), "{text}");
     if skip("mistakes_are_explained (fabric)") {
         return;
     }
     let (code, text) = say(&["lab", "--prefix", "mrcnone", "cut", "p0-t0a-t1a"]);
     assert!(code == Some(1) && text.contains("mrc lab up"), "{text}");
     let (code, text) = say(&["lab", "up", "--planes", "0", "--prefix", "mrcnone"]);
-    assert!(code == Some(1) && text.contains("1 to 8"), "{text}");
+    assert!(code == Some(2) && text.contains("1 to 8"), "{text}");
     // Unknown interface: the host file names one that does not exist.
     let file = folder("host").join("host.json");
     let host = Shape::default().host(0);

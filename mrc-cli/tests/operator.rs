@@ -79,10 +79,71 @@ fn doctor_probes_every_destination_and_write_bw_names_paths_without_an_answer() 
     assert!(failed.len() == 1 && failed[0].0 == "p1u2" && failed[0].1 == "fail", "{failed:?}");
     let common = ["--prefix", &fabric.shape().prefix, "--port", "18711", "--json"];
     let server = spawn(&[&["write-bw", "--lab", "hB"][..], &common].concat());
-    let client = finish(spawn(&[&["write-bw", "--lab", "hA", "localhost", "-D", "2"][..], &common].concat()));
+    let client = spawn(&[&["write-bw", "--lab", "hA", "localhost", "-D", "2"][..], &common].concat());
+    std::thread::sleep(Duration::from_secs(1));
+    let running = json(&finish(spawn(&["stats", "--json", "--pid", &client.id().to_string()])));
+    assert_eq!((&running[0]["command"], &running[0]["host"]), (&"write-bw".into(), &"hA".into()), "{running}");
+    assert!(running[0]["counters"]["tx_data"].as_u64().unwrap() > 0 && running[0]["discards"].is_object(), "{running}");
+    let id = client.id().to_string();
+    let client = finish(client);
+    let later = finish(spawn(&["stats", "--json", "--pid", &id]));
+    assert_eq!((json(&later), later.status.code()), (serde_json::json!([]), Some(1)));
     let report = json(&client);
     assert!(client.status.success() && finish(server).status.success(), "{report}");
     let silent = report["runs"][0]["silent_paths"].as_array().unwrap();
     assert!(silent.iter().any(|path| path["path"] == "p1u2"), "{report}");
     assert_eq!(report["silent_planes"].as_array().map(Vec::len), Some(0), "{report}");
+}
+
+#[test]
+fn a_fabric_without_a_switch_is_shown_and_one_without_owner_is_removed() {
+    if skip("a_fabric_without_a_switch_is_shown_and_one_without_owner_is_removed") {
+        return;
+    }
+    let _alone = alone();
+    let fabric = fabric("gone");
+    let prefix = fabric.shape().prefix.clone();
+    fabric.impair("p0-t0a-t1b", &mrc_lab::Impairment { loss_ppm: 1, ..Default::default() }).unwrap();
+    fabric.slow("p0-hB", 1_000_000_000, None).unwrap();
+    for node in ["p0-t1d", "p1-t0a", "hA"] {
+        assert!(Command::new("ip").args(["netns", "del", &format!("{prefix}-{node}")]).status().unwrap().success());
+    }
+    let lab = |action: &str| finish(spawn(&["lab", "--json", "--prefix", &prefix, action]));
+    let eventually = Instant::now() + Duration::from_secs(5);
+    let status = loop {
+        let status = json(&lab("status"));
+        // The kernel removes the links of a namespace a moment after it.
+        let missing = status["links"].as_array().unwrap().iter().filter(|link| link["state"] == "missing").count();
+        if missing == 8 || Instant::now() > eventually {
+            break status;
+        }
+    };
+    assert_eq!((status["shape"]["t1"].as_u64(), status["shape"]["hosts"].as_u64()), (Some(4), Some(2)), "{status}");
+    let switches = status["switches"].as_array().unwrap();
+    let gone: Vec<_> = switches.iter().filter(|switch| switch["packets"].is_null()).map(|s| &s["name"]).collect();
+    assert_eq!(gone, ["p1-t0a", "p0-t1d"], "{status}");
+    let counters = json(&lab("counters"));
+    assert_eq!(counters["missing"], serde_json::json!(["hA", "p1-t0a", "p0-t1d"]), "{counters}");
+    assert_eq!((counters["impaired"].as_array().unwrap().len(), counters["slowed"].as_array().unwrap().len()), (2, 1));
+
+    let out = folder("killed");
+    let mut demo = spawn(&["demo", "--json", "--mode", "lab", "--seconds", "30", "--out", out.to_str().unwrap()]);
+    let own = format!("mrcdemo{}-", demo.id());
+    let left = || {
+        let names =
+            std::fs::read_dir("/run/netns").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+        names.filter(|name| name.starts_with(&own)).count()
+    };
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while left() < 14 && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Not while it runs.
+    finish(spawn(&["lab", "--prefix", "mrcnone", "down"]));
+    assert_eq!(left(), 14);
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    let down = finish(spawn(&["lab", "--json", "--prefix", "mrcnone", "down"]));
+    assert!(json(&down)["removed"].as_u64().unwrap() >= 14, "{}", json(&down));
+    assert_eq!(left(), 0);
 }

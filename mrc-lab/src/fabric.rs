@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::exec::{LabError, enter, ip, ip_batch, ip4_batch, requirements};
-use crate::shape::{Host, Link, Node, Shape, device, mac};
+use crate::shape::{Host, Link, Node, Shape, device, index_of, mac};
 
 /// State of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -34,8 +34,8 @@ pub struct LinkReport {
 pub struct SwitchReport {
     /// Name.
     pub name: String,
-    /// Packets its ports received and forwarded, from the kernel's counters.
-    pub packets: u64,
+    /// Packets its ports received and forwarded, from the kernel's counters; none when its namespace is gone.
+    pub packets: Option<u64>,
 }
 
 /// A picture of the fabric.
@@ -136,24 +136,66 @@ impl Fabric {
     pub fn discover(prefix: &str) -> Result<Self, LabError> {
         requirements()?;
         let mut shape = Shape { prefix: prefix.to_owned(), planes: 0, t0: 0, t1: 0, hosts: 0, mtu: 9000 };
+        // By the last of each kind: some may be missing.
+        let count = |letters: &str| index_of(letters).map_or(0, |index| index.saturating_add(1));
         for name in namespaces(prefix)? {
             let rest = &name[prefix.len() + 1..];
             match rest.split_once('-') {
-                None => shape.hosts += 1,
+                None => shape.hosts = shape.hosts.max(count(&rest[1..])),
                 Some((plane, node)) => {
                     let plane = plane.trim_start_matches('p').parse::<u8>().unwrap_or(0);
-                    shape.planes = shape.planes.max(plane + 1);
-                    shape.t0 += u8::from(plane == 0 && node.starts_with("t0"));
-                    shape.t1 += u8::from(plane == 0 && node.starts_with("t1"));
+                    shape.planes = shape.planes.max(plane.saturating_add(1));
+                    let (kind, letters) = node.split_at(2);
+                    let most = if kind == "t0" { &mut shape.t0 } else { &mut shape.t1 };
+                    *most = (*most).max(count(letters));
                 }
             }
         }
         if shape.check().is_err() {
             return Err(LabError::NotUp(prefix.to_owned()));
         }
-        let ports = port_states(&shape.namespace(Node::Host(0)))?;
-        shape.mtu = ports.get("plane0").map_or(shape.mtu, |port| port.mtu);
+        let ports = (0..shape.hosts).find_map(|host| port_states(&shape.namespace(Node::Host(host))).ok());
+        shape.mtu = ports.as_ref().and_then(|ports| ports.get("plane0")).map_or(shape.mtu, |port| port.mtu);
         Ok(Self { shape, remove_on_drop: false })
+    }
+
+    /// A fabric of this process, for `purpose` (letters), that goes with it: removed on drop, and by [`Self::remove_abandoned`]
+    /// when the process was killed. Removes what earlier ones left first.
+    ///
+    /// # Errors
+    /// As [`Self::up`].
+    pub fn temporary(purpose: &str) -> Result<Self, LabError> {
+        requirements()?;
+        Self::remove_abandoned()?;
+        let prefix = format!("{TEMPORARY}{purpose}{}", std::process::id());
+        Ok(Self::up(Shape { prefix, ..Shape::default() })?.guarded())
+    }
+
+    /// Removes every namespace of temporary fabrics whose process has ended and returns how many there were.
+    ///
+    /// # Errors
+    /// A namespace exists and cannot be removed.
+    pub fn remove_abandoned() -> Result<usize, LabError> {
+        let mut prefixes: BTreeSet<String> =
+            all_namespaces()?.iter().filter_map(|name| temporary_prefix(name)).collect();
+        prefixes.retain(|prefix| !owner_lives(prefix));
+        prefixes.iter().map(|prefix| Self::remove(prefix)).sum()
+    }
+
+    /// Names of the links of which an end is gone.
+    pub(crate) fn missing_links(&self) -> Result<Vec<String>, LabError> {
+        let links = self.status()?.links;
+        Ok(links.into_iter().filter(|link| link.state == LinkState::Missing).map(|link| link.name).collect())
+    }
+
+    /// Names of the nodes whose namespace is gone.
+    ///
+    /// # Errors
+    /// `/run/netns` cannot be read.
+    pub fn missing(&self) -> Result<Vec<String>, LabError> {
+        let there = namespaces(&self.shape.prefix)?;
+        let gone = |node: &Node| !there.contains(&self.shape.namespace(*node));
+        Ok(self.shape.nodes().into_iter().filter(gone).map(Node::name).collect())
     }
 
     /// Removes every namespace with `prefix`; returns how many there were.
@@ -248,8 +290,9 @@ impl Fabric {
     /// A switch does not answer.
     pub fn t1_packets(&self) -> Result<BTreeMap<String, u64>, LabError> {
         let mut packets = BTreeMap::new();
+        let missing = self.missing()?;
         for node in self.shape.nodes() {
-            if matches!(node, Node::T1(..)) {
+            if matches!(node, Node::T1(..)) && !missing.contains(&node.name()) {
                 packets.insert(node.name(), self.packets(node)?);
             }
         }
@@ -270,12 +313,14 @@ impl Fabric {
         let mut ports = BTreeMap::new();
         let mut switches = Vec::new();
         for node in shape.nodes() {
-            let states = port_states(&shape.namespace(node)).unwrap_or_default();
+            let states = port_states(&shape.namespace(node)).ok();
             if !matches!(node, Node::Host(_)) {
-                let forwarded = states.iter().filter(|(name, _)| *name != "lo" && *name != "sid0");
-                switches.push(SwitchReport { name: node.name(), packets: forwarded.map(|(_, port)| port.rx).sum() });
+                let forwarded = |states: &BTreeMap<String, PortState>| {
+                    states.iter().filter(|(name, _)| *name != "lo" && *name != "sid0").map(|(_, port)| port.rx).sum()
+                };
+                switches.push(SwitchReport { name: node.name(), packets: states.as_ref().map(forwarded) });
             }
-            ports.insert(node.name(), states);
+            ports.insert(node.name(), states.unwrap_or_default());
         }
         let end = |plane, from: Node, to: Node| {
             ports.get(&from.name()).and_then(|states| states.get(&device(plane, from, to))).map(|port| port.up)
@@ -323,13 +368,35 @@ fn sysctls(forwarding: bool) -> Result<(), LabError> {
 
 /// Names of the namespaces that belong to `prefix`.
 fn namespaces(prefix: &str) -> Result<BTreeSet<String>, LabError> {
+    Ok(all_namespaces()?.into_iter().filter(|name| is_ours(prefix, name)).collect())
+}
+
+/// How the prefixes of [`Fabric::temporary`] begin; a purpose and a process number follow.
+const TEMPORARY: &str = "mrc";
+
+/// The prefix of a temporary fabric that has a node called `name`.
+fn temporary_prefix(name: &str) -> Option<String> {
+    let (prefix, _) = name.split_once('-')?;
+    let purpose = prefix.strip_prefix(TEMPORARY)?.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = prefix.get(TEMPORARY.len() + purpose.len()..)?;
+    let ours = ["demo", "trial"].contains(&purpose) && !number.is_empty() && is_ours(prefix, name);
+    ours.then(|| prefix.to_owned())
+}
+
+/// Whether the process that made a temporary fabric still runs. A number that another program has by now does not count.
+fn owner_lives(prefix: &str) -> bool {
+    let number = prefix.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let program = |number: &str| std::fs::read_to_string(format!("/proc/{number}/comm")).ok();
+    program(number).is_some_and(|name| Some(name) == program("self"))
+}
+
+fn all_namespaces() -> Result<BTreeSet<String>, LabError> {
     let entries = match std::fs::read_dir("/run/netns") {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         Err(source) => return Err(LabError::Os { what: "/run/netns".into(), source }),
     };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    Ok(names.filter(|name| is_ours(prefix, name)).collect())
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
 }
 
 /// Whether a namespace is a node of the fabric `prefix`: `-hA` or `-p0-t0a`.
@@ -371,7 +438,25 @@ fn port_states(namespace: &str) -> Result<BTreeMap<String, PortState>, LabError>
 
 #[cfg(test)]
 mod tests {
-    use super::is_ours;
+    use super::{is_ours, owner_lives, temporary_prefix};
+
+    #[test]
+    fn temporary_fabrics_are_known_by_name_and_process() {
+        for (name, prefix) in [
+            ("mrcdemo12-hA", Some("mrcdemo12")),
+            ("mrctrial3-p0-t0a", Some("mrctrial3")),
+            ("mrc-hA", None),
+            ("mrcdemo-hA", None),
+            ("mrcdemo12-web", None),
+            ("mrcother12-hA", None),
+            ("demo12-hA", None),
+        ] {
+            assert_eq!(temporary_prefix(name).as_deref(), prefix, "{name}");
+        }
+        assert!(owner_lives(&format!("mrcdemo{}", std::process::id())));
+        // Larger than any process number; and a process of another name.
+        assert!(!owner_lives("mrcdemo4194305") && !owner_lives("mrcdemo1"));
+    }
 
     #[test]
     fn only_nodes_of_the_prefix_are_ours() {

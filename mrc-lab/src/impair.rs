@@ -208,7 +208,8 @@ impl Fabric {
     /// A switch does not answer.
     pub fn impaired(&self) -> Result<Vec<PortReport>, LabError> {
         let mut reports = Vec::new();
-        for place in places(self.shape(), "all")? {
+        let missing = self.missing_links()?;
+        for place in places(self.shape(), "all")?.into_iter().filter(|place| !missing.contains(&place.link.name())) {
             if let Some(counters) = place.at(self.shape(), bpf::counters)? {
                 let (from, to) = place.ends();
                 let (link, last_hop) = (place.link.name(), place.last_hop());

@@ -60,6 +60,11 @@ fn letter(index: u8) -> String {
     if index < 26 { name.to_string() } else { format!("{name}{}", index / 26) }
 }
 
+/// The index whose name this is, in any case.
+pub(crate) fn index_of(letters: &str) -> Option<u8> {
+    (0..=u8::MAX).find(|&index| letter(index).eq_ignore_ascii_case(letters))
+}
+
 impl Node {
     /// Name within its plane.
     pub fn short(self) -> String {

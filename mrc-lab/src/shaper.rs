@@ -101,7 +101,8 @@ impl Fabric {
     /// A switch does not answer.
     pub fn slowed(&self) -> Result<Vec<ShaperReport>, LabError> {
         let mut reports = Vec::new();
-        for place in sending(self.shape(), "all")? {
+        let missing = self.missing_links()?;
+        for place in sending(self.shape(), "all")?.into_iter().filter(|place| !missing.contains(&place.link.name())) {
             let (namespace, device) = place.interface(self.shape());
             if let Some(bucket) = bucket(&namespace, &device)? {
                 let number = |key: &str| bucket[key].as_u64().unwrap_or(0);

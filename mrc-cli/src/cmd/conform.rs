@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use mrc_conform::control::PORT;
 use mrc_conform::{Fault, KNOBS, Knobs, LACKS, Outcome, Script, builtin, engine, load_tree, run as play};
 use serde_json::json;
@@ -15,6 +15,7 @@ use crate::conform::report::Report;
 use crate::conform::serve::{Serve, serve};
 use crate::conform::tester::{Door, Tester};
 use crate::out::{out, outln};
+use crate::usage::usage;
 
 /// Plays the conformance scripts against an MRC endpoint over a wire, or against the engine in virtual time.
 #[derive(clap::Args)]
@@ -101,16 +102,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         });
         let driver = args.driver.unwrap_or(Driver::Xdp);
         if args.iface.is_empty() {
-            bail!("--serve needs --iface");
+            return Err(usage(anyhow!("--serve needs --iface")));
         }
-        serve(&Serve { interfaces: args.iface, driver, listen: args.listen, fault: fault.transpose()?, fixed })?;
+        serve(&Serve {
+            interfaces: args.iface,
+            driver,
+            listen: args.listen,
+            fault: fault.transpose().map_err(usage)?,
+            fixed,
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut scripts = chosen(&args)?;
     if scripts.is_empty() {
         match &args.scripts {
-            Some(folder) if args.filter.is_empty() => bail!("no script (*.mrc) below {}", folder.display()),
-            _ => bail!("no script matches the filter: a requirement id such as SACK-008, or part of a path"),
+            Some(folder) if args.filter.is_empty() => {
+                return Err(usage(anyhow!("no script (*.mrc) below {}", folder.display())));
+            }
+            _ => {
+                let why = anyhow!("no script matches the filter: a requirement id such as SACK-008, or part of a path");
+                return Err(usage(why));
+            }
         }
     }
     let mut report = Report::default();
@@ -163,7 +175,9 @@ fn door(args: &Args) -> anyhow::Result<Door> {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
         return Ok(Door::File(serde_json::from_str(&text).with_context(|| file.display().to_string())?));
     }
-    let Some(peer) = &args.peer else { bail!("name the target: --peer ADDRESS, or --setup FILE") };
+    let Some(peer) = &args.peer else {
+        return Err(usage(anyhow!("name the target: --peer ADDRESS, or --setup FILE")));
+    };
     let bare: Option<std::net::IpAddr> = peer.parse().ok();
     let address = bare.map_or_else(|| peer.clone(), |ip| std::net::SocketAddr::new(ip, PORT).to_string());
     // The target may still be starting.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::out::{self, outln};
-use anyhow::{Context as _, bail};
+use crate::usage::usage;
+use anyhow::{Context as _, anyhow, bail};
 use mrc_wire::{Frame, Ip, Reject, WireConfig, icrc, parse_frame};
 
 use capture::Captured;
@@ -206,9 +207,9 @@ fn read(input: &Path, mut each: impl FnMut(&Captured) -> ControlFlow<()>) -> any
         return capture::read(file, &name, each);
     }
     if name.contains(['/', '.']) {
-        bail!("there is no file {name}");
+        return Err(usage(anyhow!("there is no file {name}")));
     }
-    let bytes = hex(&name)?;
+    let bytes = hex(&name).map_err(usage)?;
     let _ = each(&Captured { at: None, wire_len: bytes.len(), bytes });
     Ok(())
 }

@@ -37,7 +37,8 @@ Examples:
   mrc lab trial                       a transfer through loss, trimming, a marking queue and a lost plane, on a fabric
                                       of its own; the counters of switches and engines compared
 
-Needs root and iproute2 6.1 or newer. Namespaces are called PREFIX-hA, PREFIX-p0-t0a, ...")]
+Needs root and iproute2 6.1 or newer. Namespaces are called PREFIX-hA, PREFIX-p0-t0a, ...
+Exit codes: 0 done, 1 something is missing or refused, 2 usage (an impossible shape, no such link or host), 130 interrupted.")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -69,7 +70,7 @@ enum Action {
         #[arg(long, default_value_t = 9000)]
         mtu: u32,
     },
-    /// Remove the fabric, also what a crash left behind
+    /// Remove the fabric, and those that demos and trials left behind when they were killed
     Down,
     /// Show hosts, links and switches
     Status,
@@ -240,7 +241,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Action::Down => {
-            let removed = Fabric::remove(&prefix)?;
+            let removed = Fabric::remove(&prefix)? + Fabric::remove_abandoned()?;
             // What is not there needs no removing.
             let _ = std::fs::remove_dir_all(configurations(&prefix));
             if args.json {
@@ -330,12 +331,19 @@ fn say(json: bool, link: &str, what: &str) {
 
 fn counters(fabric: &Fabric, json: bool) -> anyhow::Result<()> {
     let (t1_packets, impaired, slowed) = (fabric.t1_packets()?, fabric.impaired()?, fabric.slowed()?);
+    let missing = fabric.missing()?;
     if json {
-        outln!("{}", serde_json::json!({ "t1_packets": t1_packets, "impaired": impaired, "slowed": slowed }));
+        let report = serde_json::json!({
+            "t1_packets": t1_packets, "impaired": impaired, "slowed": slowed, "missing": missing
+        });
+        outln!("{report}");
         return Ok(());
     }
     for (name, packets) in t1_packets {
         outln!("{name:<10} {packets:>14} packets");
+    }
+    for name in missing {
+        outln!("{name:<10} {:>14}", "MISSING");
     }
     if !impaired.is_empty() {
         outln!(
@@ -380,7 +388,10 @@ fn status(fabric: &Fabric, json: bool) -> anyhow::Result<()> {
     }
     outln!("\n{:<16} {:>14}", "switch", "packets");
     for switch in &status.switches {
-        outln!("{:<16} {:>14}", switch.name, switch.packets);
+        match switch.packets {
+            Some(packets) => outln!("{:<16} {packets:>14}", switch.name),
+            None => outln!("{:<16} {:>14}", switch.name, "MISSING"),
+        }
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ pub mod demo;
 pub mod doctor;
 pub mod lab;
 pub mod sim;
+pub mod stats;
 pub mod vectors;
 pub mod verbs_run;
 pub mod write_bw;
@@ -30,6 +31,8 @@ pub enum Command {
     Lab(lab::Args),
     /// Simulate fabrics: scenarios from files, results as data
     Sim(sim::Args),
+    /// Show what the engines of running programs have counted
+    Stats(stats::Args),
     /// Run a program written for RDMA hardware over our libibverbs
     VerbsRun(verbs_run::Args),
     /// Write golden packets and traces for hardware test benches
@@ -49,6 +52,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Stats(args) => stats::run(args),
         Command::VerbsRun(args) => verbs_run::run(args),
         Command::Vectors(args) => vectors::run(args),
         Command::WriteBw(args) => write_bw::run(args),

@@ -17,6 +17,7 @@ use crate::out::outln;
 use crate::selector::{PathArgs, Paths, Tune};
 use crate::session::{DeviceArgs, Session, address};
 use crate::silent::{self, SilentPlane};
+use crate::usage::usage;
 
 /// Arguments of `mrc write-bw`.
 #[derive(clap::Args)]
@@ -36,7 +37,7 @@ Path selectors side by side, on a fabric with a slow path:
       --selector spray,hopper,flowbender,oblivious,pinned
 
 The address is for the exchange of QP numbers and keys over TCP; data takes the planes of the host file.
-Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage.")]
+Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage or configuration.")]
 pub struct Args {
     /// Server to connect to; without it this side is the server
     pub server: Option<String>,
@@ -212,7 +213,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let cc = args.congestion.profile(host.planes.len(), args.path.base_rtt, args.device.trimming);
     let tune = |&name: &_| -> anyhow::Result<Tune> {
         // Each run begins with a window of its own.
-        args.path.tune(name, &paths, session.context.create_cc_profile(cc).context("--cc")?)
+        args.path.tune(name, &paths, session.context.create_cc_profile(cc).context("--cc").map_err(usage)?)
     };
     let tunes: Vec<Tune> = selectors.iter().map(tune).collect::<Result<_, _>>()?;
     session

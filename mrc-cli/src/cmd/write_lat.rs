@@ -21,7 +21,7 @@ Start the server first (no address), then the client (with the server's address)
   mrc write-lat --lab hB &
   mrc write-lat --lab hA localhost -n 10000
 
-Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage.")]
+Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage or configuration.")]
 pub struct Args {
     /// Server to connect to; without it this side is the server
     pub server: Option<String>,
@@ -59,7 +59,8 @@ struct Report {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !args.size.is_multiple_of(8) {
-        bail!("--size {}: a multiple of 8 is needed, the last 8 bytes are the value waited for", args.size);
+        let why = format!("--size {}: a multiple of 8 is needed, the last 8 bytes are the value waited for", args.size);
+        return Err(crate::usage::usage(anyhow::Error::msg(why)));
     }
     match args.server.clone() {
         None => serve(&args),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mrc_lab::{Capture, CapturedPacket, Fabric, Shape, write_pcapng};
+use mrc_lab::{Capture, CapturedPacket, Fabric, write_pcapng};
 
 use super::{LINK, PlaneBytes, Report, Story};
 use crate::interrupt::Interrupt;
@@ -23,8 +23,7 @@ struct Changes {
 
 /// Runs the story.
 pub fn run(story: &Story, interrupt: &Interrupt) -> anyhow::Result<Report> {
-    let prefix = format!("mrcdemo{}", std::process::id());
-    let fabric = Fabric::up(Shape { prefix, ..Shape::default() })?.guarded();
+    let fabric = Fabric::temporary("demo")?;
     let mut transfer = Transfer::open(&fabric, &DeviceArgs::own_fabric(false))?;
     let changes = drive(&mut transfer, &fabric, Duration::from_secs(story.seconds), interrupt)?;
     let seconds = transfer.start.elapsed().as_secs_f64();

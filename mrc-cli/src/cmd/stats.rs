@@ -1,0 +1,61 @@
+//! `mrc stats`: what the engines of running programs have counted so far.
+
+use std::process::ExitCode;
+
+use crate::out::outln;
+use crate::published::{self, Counters};
+
+/// Arguments of `mrc stats`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mrc write-bw --lab hA localhost -D 60 &
+  mrc stats                  packets by plane, discards by reason and all counters that are not zero
+  watch -n 1 mrc stats       again and again
+
+Shows `mrc write-bw` and `mrc write-lat` of the same user.
+Exit codes: 0 shown, 1 nothing runs, 2 usage.")]
+pub struct Args {
+    /// Only this process
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Print one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut all = published::all();
+    all.retain(|counters| args.pid.is_none_or(|pid| counters.pid == pid));
+    if args.json {
+        outln!("{}", serde_json::to_string(&all)?);
+    } else {
+        all.iter().for_each(print);
+    }
+    if all.is_empty() && !args.json {
+        eprintln!("mrc: no program of this user has a device open that publishes its counters");
+    }
+    Ok(if all.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print(counters: &Counters) {
+    let Counters { pid, command, host, seconds, .. } = counters;
+    outln!("{command} on {host}, pid {pid}, {seconds:.1} s");
+    for (number, plane) in counters.planes.iter().enumerate() {
+        outln!(
+            "  plane {number} ({}): {} packets sent, {} received, {} dropped by the kernel",
+            plane.interface,
+            plane.tx_packets,
+            plane.rx_packets,
+            plane.rx_dropped
+        );
+    }
+    let list = |title: &str, values: &std::collections::BTreeMap<String, u64>| {
+        for (name, value) in values {
+            outln!("  {title:<10} {name:<28} {value:>12}");
+        }
+    };
+    list("discarded", &counters.discards);
+    list("counted", &counters.counters);
+}
