@@ -7,37 +7,10 @@
 #include <infiniband/verbs.h>
 #include <stdint.h>
 
+#include "mrc_api_ver.h"
+
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-/* Versions: 8 bits major, 8 bits minor, 16 bits subminor. */
-#define MRC_API_VER(major, minor, subminor) (((major) << 24) | ((minor) << 16) | (subminor))
-#define MRC_API_CURRENT_VERSION 0x01000001
-#define MRC_API_LAST_SUPPORTED_VERSION 0
-#define MRC_API_VER_LATEST 0xFFFFFFFF
-#define MRC_VENDOR_API_CURRENT_VERSION 0x01000000
-#define MRC_VENDOR_API_LAST_SUPPORTED_VERSION 0
-
-/* A program may choose an older version by defining these before it includes this file. */
-#if !defined(MRC_API_VER_USED)
-#define MRC_API_VER_USED MRC_API_CURRENT_VERSION
-#elif MRC_API_VER_USED == MRC_API_VER_LATEST
-#undef MRC_API_VER_USED
-#define MRC_API_VER_USED MRC_API_CURRENT_VERSION
-#endif
-#if MRC_API_VER_USED > MRC_API_CURRENT_VERSION
-#error "MRC_API_VER_USED is newer than this header"
-#elif MRC_API_VER_USED < MRC_API_LAST_SUPPORTED_VERSION
-#error "MRC_API_VER_USED is no longer supported"
-#elif MRC_API_VER_USED == MRC_API_LAST_SUPPORTED_VERSION
-#warning "MRC_API_VER_USED is the oldest supported version"
-#endif
-#if !defined(MRC_VENDOR_API_VER_USED)
-#define MRC_VENDOR_API_VER_USED MRC_VENDOR_API_CURRENT_VERSION
-#endif
-#if MRC_VENDOR_API_VER_USED > MRC_VENDOR_API_CURRENT_VERSION
-#error "MRC_VENDOR_API_VER_USED is newer than this header"
 #endif
 
 #define MRC_MAX_VENDOR_CFG_SIZE 128
@@ -164,7 +137,7 @@ struct mrc_async_event {
 
 /* *supported is 0 when there is no MRC device behind the context. */
 int mrc_query_device(struct ibv_context *context, struct mrc_device_attr *attr, int *supported);
-#if MRC_API_VER_USED >= 0x01000001
+#if MRC_API_VER_USED >= MRC_API_VER(1, 0, 1)
 int mrc_query_device_ex(struct ibv_context *context, struct mrc_context *mrc, struct mrc_device_attr *attr,
                         int *supported);
 #endif

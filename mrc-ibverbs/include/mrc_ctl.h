@@ -8,36 +8,10 @@
 #include <stdint.h>
 
 #include "mrc.h"
+#include "mrc_ctl_api_ver.h"
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-/* Numbered as in mrc.h, and chosen in the same way. */
-#define MRC_CTL_API_CURRENT_VERSION 0x01000001
-#define MRC_CTL_API_LAST_SUPPORTED_VERSION 0
-#define MRC_CTL_API_VER_LATEST 0xFFFFFFFF
-#define MRC_CTL_VENDOR_API_CURRENT_VERSION 0x01000000
-#define MRC_CTL_VENDOR_API_LAST_SUPPORTED_VERSION 0
-
-#if !defined(MRC_CTL_API_VER_USED)
-#define MRC_CTL_API_VER_USED MRC_CTL_API_CURRENT_VERSION
-#elif MRC_CTL_API_VER_USED == MRC_CTL_API_VER_LATEST
-#undef MRC_CTL_API_VER_USED
-#define MRC_CTL_API_VER_USED MRC_CTL_API_CURRENT_VERSION
-#endif
-#if MRC_CTL_API_VER_USED > MRC_CTL_API_CURRENT_VERSION
-#error "MRC_CTL_API_VER_USED is newer than this header"
-#elif MRC_CTL_API_VER_USED < MRC_CTL_API_LAST_SUPPORTED_VERSION
-#error "MRC_CTL_API_VER_USED is no longer supported"
-#elif MRC_CTL_API_VER_USED == MRC_CTL_API_LAST_SUPPORTED_VERSION
-#warning "MRC_CTL_API_VER_USED is the oldest supported version"
-#endif
-#if !defined(MRC_CTL_VENDOR_API_VER_USED)
-#define MRC_CTL_VENDOR_API_VER_USED MRC_CTL_VENDOR_API_CURRENT_VERSION
-#endif
-#if MRC_CTL_VENDOR_API_VER_USED > MRC_CTL_VENDOR_API_CURRENT_VERSION
-#error "MRC_CTL_VENDOR_API_VER_USED is newer than this header"
 #endif
 
 #define MRC_CTL_MAX_VENDOR_CFG_SIZE 128
@@ -143,9 +117,12 @@ struct mrc_ctl_ev {
     uint8_t port; /* counts from 1 */
 };
 
-/* What an entry of an explicit profile holds before it is replaced for the first time. */
-#define MRC_CTL_EV_UNPOPULATED \
-    { {0}, 0 }
+/* What an entry of an explicit profile holds before it is replaced for the first time: a value to assign or to begin with. */
+#ifdef __cplusplus
+#define MRC_CTL_EV_UNPOPULATED (mrc_ctl_ev())
+#else
+#define MRC_CTL_EV_UNPOPULATED ((struct mrc_ctl_ev){{0}, 0})
+#endif
 
 enum mrc_ctl_ev_state {
     MRC_CTL_EV_GOOD = 1 << 0,
@@ -263,7 +240,7 @@ struct mrc_ctl_ev_event {
     uint64_t profile_id;
     struct mrc_ctl_ev ev;
     uint32_t drop_count;
-#if MRC_CTL_API_VER_USED >= 0x01000001
+#if MRC_CTL_API_VER_USED >= MRC_CTL_API_VER(1, 0, 1)
     enum mrc_ctl_ev_state state;
 #endif
 };
@@ -294,7 +271,7 @@ struct mrc_ctl_ep_rsp {
 };
 
 int mrc_ctl_query_device(struct ibv_context *context, struct mrc_ctl_device_attr *attr);
-#if MRC_CTL_API_VER_USED >= 0x01000001
+#if MRC_CTL_API_VER_USED >= MRC_CTL_API_VER(1, 0, 1)
 int mrc_ctl_query_device_ex(struct ibv_context *context, struct mrc_context *mrc, struct mrc_ctl_device_attr *attr,
                             int *supported);
 #endif
