@@ -37,6 +37,6 @@ pub use fabric::{
 };
 pub use host::traffic;
 pub use host::{
-    App, Host, Memory, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, Transport, TransportCounters,
-    WireSizes, World, ideal_ns, payload_tag, roce_line,
+    App, Host, Ideal, Memory, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, Transport,
+    TransportCounters, WireSizes, World, payload_tag, roce_line,
 };

@@ -1,9 +1,10 @@
 //! Forwarding modes, faults of switches, impairments and pauses of the fabric, with bare load.
 
-use mrc_core::Instant;
+use mrc_core::{Instant, PortMask};
 use mrc_sim::traffic::{Flow, Generator};
 use mrc_sim::{
-    Clos, Fault, Forwarding, Impairment, LinkSpec, Loss, NoForward, PfcSpec, PortId, QueueSpec, Sim, Tier, address,
+    Clos, Fault, Forwarding, Host, Impairment, LinkSpec, Loss, NoForward, Packet, PfcSpec, PortId, QueueSpec, Sim,
+    Tier, address,
 };
 use mrc_wire::PortNum;
 
@@ -54,6 +55,88 @@ fn adaptive_forwarding_uses_every_idle_uplink() {
     let (sim, spines) = by_spine(clos(Forwarding::Adaptive), 4);
     assert_eq!(spines, [100; 4]);
     assert_eq!(sim.host(5).received(), 400);
+}
+
+#[test]
+fn adaptive_forwarding_avoids_the_uplink_that_is_slow() {
+    let share_of_slow = |forwarding| {
+        let clos = clos(forwarding);
+        let sending = (0..4).map(|_| flow(address::gid(5), 100)).collect::<Vec<_>>();
+        let mut sim =
+            Sim::new(clos, 7, (), |host| Generator::new(if host == 0 { sending.clone() } else { Vec::new() })).unwrap();
+        sim.set_link(clos.fabric_link_id(0, 0, 1), LinkSpec::new(10, 500));
+        assert!(sim.run_to_quiet(at(100_000_000)));
+        assert_eq!(sim.host(5).received(), 400);
+        sim.switch(clos.t1_switch(0, 1)).1.forwarded
+    };
+    assert_eq!(share_of_slow(Forwarding::RoundRobin), 100);
+    // A packet takes ten times as long there, and the queue is empty while it is sent: it counts all the same.
+    let slow = share_of_slow(Forwarding::Adaptive);
+    assert!((30..=45).contains(&slow), "{slow} of 400; one of eleven at equal queues");
+}
+
+/// Honours pauses and records when they come.
+struct Paused {
+    generator: Generator,
+    held: bool,
+    pauses: Vec<Instant>,
+}
+
+impl Host for Paused {
+    type World = ();
+
+    fn on_packet(&mut self, now: Instant, port: PortNum, packet: &Packet, world: &mut ()) {
+        self.generator.on_packet(now, port, packet, world);
+    }
+
+    fn on_timer(&mut self, now: Instant, world: &mut ()) {
+        self.generator.on_timer(now, world);
+    }
+
+    fn on_port(&mut self, now: Instant, port: PortNum, up: bool, world: &mut ()) {
+        self.generator.on_port(now, port, up, world);
+    }
+
+    fn on_pause(&mut self, now: Instant, _: PortNum, paused: bool, (): &mut ()) {
+        self.held = paused;
+        self.pauses.push(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, free: PortMask, out: &mut Packet, world: &mut ()) -> Option<PortNum> {
+        if self.held { None } else { self.generator.poll_transmit(now, free, out, world) }
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.generator.next_timeout()
+    }
+}
+
+#[test]
+fn a_pause_frame_waits_for_the_frame_being_sent() {
+    // Hosts 0 and 1 overload host 2, which fills the link to host 0 meanwhile.
+    let pfc = Some(PfcSpec::Static { xoff_bytes: 20_000, xon_bytes: 10_000 });
+    let queue = QueueSpec { data_bytes: 4 << 20, pfc, ..QueueSpec::default() };
+    let clos = Clos { queue, t0: 1, t1: 0, ..clos(Forwarding::Ecmp) };
+    let mut sim = Sim::new(clos, 7, (), |host| {
+        let to = match host {
+            0 | 1 => Some(2),
+            2 => Some(0),
+            _ => None,
+        };
+        let flows = to.map(|to| Flow { wire_len: 3_000, ..flow(address::gid(to), 300) });
+        Paused { generator: Generator::new(flows.into_iter().collect()).recording(), held: false, pauses: Vec::new() }
+    })
+    .unwrap();
+    assert!(sim.run_to_quiet(at(100_000_000)));
+    let host = sim.host(0);
+    let arrivals: Vec<u64> = host.generator.arrivals().iter().map(|arrival| arrival.at.as_nanos()).collect();
+    let last = *arrivals.last().unwrap();
+    let during: Vec<u64> = host.pauses.iter().map(|at| at.as_nanos()).filter(|&at| at < last).collect();
+    assert!(during.len() > 4, "{during:?}");
+    for at in during {
+        // 64 bytes at 100 Gb/s after the end of a frame.
+        assert!(arrivals.contains(&(at - 5)), "a pause in the middle of a frame: {at}");
+    }
 }
 
 #[test]
@@ -183,7 +266,7 @@ fn an_impaired_link_loses_its_share_in_both_directions() {
 fn pauses_keep_a_full_buffer_from_dropping() {
     // Three hosts at line rate into one; generators do not honour pauses, switches do: the pause of the last switch
     // reaches the T1s, and theirs the first switch, whose queue takes what the hosts send.
-    let pfc = PfcSpec { xoff_bytes: 20_000, xon_bytes: 10_000 };
+    let pfc = PfcSpec::Static { xoff_bytes: 20_000, xon_bytes: 10_000 };
     let run = |pfc| {
         let queue = QueueSpec { data_bytes: 4 << 20, pfc, ..QueueSpec::default() };
         let clos = Clos { queue, ..clos(Forwarding::Srv6) };

@@ -41,6 +41,22 @@ fn a_packet_needs_its_serialisations_delays_and_switches_and_that_is_no_slowdown
 }
 
 #[test]
+fn slowdown_refers_to_the_rates_that_the_links_have() {
+    // A flow alone on one path is as fast as it can be, whatever its links are.
+    let slow_end = "[[link]]\nname = [\"p0-hD\"]\ngbps = 10\n";
+    let slow_spine = "[[link]]\nname = [\"p0-t0b-t1a\"]\ngbps = 10\ndelay_us = 3\n";
+    for links in ["", slow_end, slow_spine] {
+        let results = play(&format!("[topology]\nt1 = 1\n{links}[[workload]]\nbytes = 8000000\n"));
+        let slowdown = results.slowdown.unwrap().max;
+        assert!((0.999..1.05).contains(&slowdown), "{links}: {slowdown}");
+    }
+    // Over two planes, of which one ends in a link of 10 Gb/s, 110 Gb/s are the measure.
+    let results = play(&format!("[topology]\nplanes = 2\nt1 = 1\n{slow_end}[[workload]]\nbytes = 8000000\n"));
+    let ideal_us = results.fct_us.unwrap().max / results.slowdown.unwrap().max;
+    assert!((595.0..620.0).contains(&ideal_us), "8 MB and 3.5 % headers at 110 Gb/s: {ideal_us} us");
+}
+
+#[test]
 fn a_message_under_way_at_the_limit_does_not_raise_the_goodput() {
     let results = play(
         "limit_us = 500\n[topology]\nshape = \"dumbbell\"\n[[workload]]\nfrom = 0\nto = 2\nbytes = 1000\n\
@@ -52,7 +68,7 @@ fn a_message_under_way_at_the_limit_does_not_raise_the_goodput() {
 
 #[test]
 fn pfc_loses_nothing_however_many_senders_and_links_that_flap_stay_usable() {
-    let incast = "limit_us = 100000\n[topology]\nhosts_per_t0 = 8\n[queue]\npfc = true\ntrim = false\n[transport]\nkind = \"roce\"\n\
+    let incast = "limit_us = 100000\n[topology]\nhosts_per_t0 = 8\n[queue]\npfc_xoff_bytes = 40000\n[transport]\nkind = \"roce\"\n\
                   [transport.roce]\ncc = \"none\"\n[[workload]]\nkind = \"incast\"\nbytes = 500000\n";
     let results = play(incast);
     assert!(results.finished && results.pauses > 0);

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use mrc_sim::Forwarding;
 use mrc_sim::run::{Options, Results, run};
 use mrc_sim::scenario::load_str;
+use mrc_sim::{Forwarding, PfcSpec, QueueSpec};
 
 fn play(text: &str, set: &[&str]) -> Results {
     let set: Vec<String> = set.iter().map(|&key| key.to_owned()).collect();
@@ -21,10 +21,6 @@ t0 = 4
 hosts_per_t0 = 4
 t1 = 4
 host_gbps = 100
-forwarding = "ecmp"
-[queue]
-trim = false
-ecn_last_hop = true
 [transport]
 kind = "roce"
 "#;
@@ -86,7 +82,36 @@ fn roce_is_refused_on_a_source_routed_fabric() {
     let error = load_str("test.toml", &scenario(""), Path::new("."), &["topology.forwarding=srv6".to_owned()], None);
     let text = error.expect_err("no paths to name").to_string();
     assert!(text.contains("topology.forwarding") && text.contains("ecmp"), "{text}");
-    let unsaid = "[transport]\nkind = \"roce\"\n[queue]\ntrim = false\n[[workload]]\n";
+    let unsaid = "[transport]\nkind = \"roce\"\n[[workload]]\n";
     let built = load_str("test.toml", unsaid, Path::new("."), &[], None).expect("hashed unless said otherwise");
     assert_eq!(built.clos.forwarding, Forwarding::Ecmp);
+}
+
+/// The queues of a fabric whose hosts have links of `gbps`.
+fn queue(gbps: u32, more: &str, set: &[&str]) -> QueueSpec {
+    let text = format!("[topology]\nhost_gbps = {gbps}\n[transport]\nkind = \"roce\"\n{more}[[workload]]\n");
+    let set: Vec<String> = set.iter().map(|&key| key.to_owned()).collect();
+    load_str("test.toml", &text, Path::new("."), &set, None).unwrap_or_else(|error| panic!("{error}")).clos.queue
+}
+
+#[test]
+fn the_queues_of_roce_are_those_of_its_own_publications() {
+    // DCQCN 2015 at 40 Gb/s, and ten times the bytes at ten times the rate.
+    for (gbps, times) in [(40, 1), (400, 10)] {
+        let spec = queue(gbps, "", &[]);
+        let ecn = spec.ecn.unwrap();
+        assert_eq!((ecn.min_bytes, ecn.max_bytes), (5_000 * times, 200_000 * times));
+        assert_eq!((ecn.max_percent, ecn.last_hop, spec.trim, spec.control_percent), (1, true, None, None));
+        assert_eq!(spec.pfc, Some(PfcSpec::Dynamic { bytes_per_gbps: 4_900, beta: 8 }));
+        assert!(spec.data_bytes > 1 << 30, "what PFC lets in");
+        // IRN pauses nobody and has two bandwidth-delay products.
+        let irn = queue(gbps, "", &["transport.roce.recovery=selective-repeat"]);
+        assert_eq!((irn.pfc, irn.data_bytes), (None, 240_000 * times));
+    }
+    // Nothing of MRC moves them, and each can be said.
+    let knobs = "[transport.mrc]\nbase_rtt_us = 100\nmtu = 1024\n";
+    assert_eq!(queue(400, knobs, &[]), queue(400, "", &[]));
+    let said = queue(400, "", &["queue.pfc_xoff_bytes=9000", "queue.ecn_max_percent=100", "queue.ecn_last_hop=false"]);
+    assert_eq!(said.pfc, Some(PfcSpec::Static { xoff_bytes: 9_000, xon_bytes: 4_500 }));
+    assert_eq!(said.ecn.map(|ecn| (ecn.max_percent, ecn.last_hop)), Some((100, false)));
 }

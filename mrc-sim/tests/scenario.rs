@@ -228,6 +228,16 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("[topology]\nshape = \"dumbbell\"\noversubscription = 4\n", "test.toml:3: topology.overs", "fabric_gbps"),
         ("[topology]\nshape = \"dumbbell\"\nt0 = 4\n", "test.toml:3: topology.t0: ", "has 2"),
         ("[queue]\ntrim = false\npfc = true\n", "test.toml:3: queue.pfc: ", "roce"),
+        ("[queue]\ndata_bytes = 30000\ntrim_bytes = 40000\n", "test.toml:3: queue.trim_bytes: ", "30000"),
+        ("[queue]\ndata_bytes = 30000\ntrim_last_hop_bytes = 40000\n", "test.toml:3: queue.trim_last_hop", "30000"),
+        ("[queue]\ntrimmed_bytes = 9000\n", "test.toml:2: queue.trimmed_bytes: ", "less than a full packet"),
+        ("[queue]\ndata_bytes = 0\n", "test.toml:2: queue.data_bytes: ", "full packet"),
+        ("[queue]\ncontrol_bytes = 0\n", "test.toml:2: queue.control_bytes: ", "at least one"),
+        ("[queue]\npfc_xon_bytes = 5\n", "test.toml:2: queue.pfc_xon_bytes: ", "beside"),
+        ("[transport.mrc]\ncc_window_bytes = 0\n", "test.toml:2: transport.mrc.cc_window_bytes: ", "at least 1"),
+        ("[transport.mrc]\nrto_us = 0\n", "test.toml:2: transport.mrc.rto_us: ", "at least 0.001"),
+        ("[transport]\nkind = \"roce\"\nroce.rto_us = 0\n", "test.toml:3: transport.roce.rto_us: ", "at least"),
+        ("[transport]\nkind = \"roce\"\nroce.rto_low_us = 0\n", "test.toml:3: transport.roce.rto_low", "at least"),
         ("[[link]]\nname = [\"p0-hA\"]\n", "test.toml:1: link[0]: ", "gbps"),
         ("[[fault]]\n[[fault]]\nat_us = \"x\"\n", "test.toml:3: fault[1].at_us: ", "expected a number"),
         ("[queue]\necn_min_bytes = 9\necn_max_bytes = 8\n", "test.toml:2: queue.ecn_min_bytes: ", "at most"),
@@ -345,6 +355,7 @@ fn changes_from_the_command_line_are_checked_too() {
         ("queue.trimm=true", "--set: queue.trimm: ", "trim"),
         ("topology.planes=9", "--set: topology.planes: ", "8 ports"),
         ("workload.3.bytes=9", "--set: workload.3.bytes=9: ", "list of 1"),
+        ("transport.roce.qps=2", "--set: transport.roce.qps: ", "no effect: transport.kind is \"mrc\""),
         ("nothing", "--set: nothing: ", "key=value"),
     ] {
         let error = refusal(STREAM, &[set]).to_string();
@@ -413,4 +424,21 @@ fn equal_seeds_give_equal_results() {
     let (a, b, c) = (run(5), run(5), run(6));
     assert_eq!(a, b);
     assert_ne!(a.digest, c.digest);
+}
+
+#[test]
+fn two_workloads_never_share_a_name() {
+    let groups = |text: &str| built(text).plan.groups.into_iter().map(|group| group.name).collect::<Vec<_>>();
+    assert_eq!(
+        groups("[[workload]]\n[[workload]]\nfrom = 1\n[[workload]]\nname = \"point-to-point-2\"\nfrom = 2\n"),
+        ["point-to-point", "point-to-point-3", "point-to-point-2"]
+    );
+    let error = refusal("[[workload]]\nname = \"a\"\n[[workload]]\nname = \"a\"\nfrom = 1\n", &[]).to_string();
+    assert!(error.starts_with("test.toml:4: workload[1].name: ") && error.contains("another workload"), "{error}");
+}
+
+#[test]
+fn a_switched_transport_refuses_the_keys_of_the_other() {
+    let error = refusal(STREAM, &["transport.kind=roce", "transport.mrc.active_evs=4"]).to_string();
+    assert!(error.contains("transport.mrc.active_evs") && error.contains("no effect"), "{error}");
 }

@@ -301,15 +301,15 @@ fn print(results: &Results) {
     row(
         "retransmitted",
         format!(
-            "{:.3} % of {} packets sent ({} told, {} inferred, {} by timer)",
-            results.retransmitted_percent,
-            results.data_packets + results.retransmitted_packets,
-            losses.nack,
-            losses.inferred,
-            losses.timeout
+            "{} packets, {:.3} % of {} new ones",
+            results.retransmitted_packets, results.retransmitted_percent, results.data_packets
         ),
     );
-    row("fabric", format!("{} trimmed, {} marked, {} lost", results.trims, results.marks, results.drops));
+    let (told, inferred, timer) = (losses.nack, losses.inferred, losses.timeout);
+    row("losses found", format!("{told} reported (NACK), {inferred} inferred (reordering), {timer} by timer"));
+    let (data, control) = (results.drops - results.control_drops, results.control_drops);
+    let (trims, marks) = (results.trims, results.marks);
+    row("fabric", format!("{trims} trimmed, {marks} marked, {data} data and {control} control packets lost"));
     row("paths", format!("{} retired, {} restored", results.paths_retired, results.paths_restored));
     for group in &results.groups {
         if results.groups.len() > 1 {

@@ -33,7 +33,7 @@ pub struct Packet {
     /// Bytes of the frame on the wire, from the Ethernet header through the ICRC.
     pub wire_len: u32,
     header_len: u16,
-    /// Whether it travels in the control class, from its DSCP at the latest switch.
+    /// Whether it travels in the control class: by its DSCP when its host sent it, or because it was trimmed.
     pub(crate) control: bool,
     /// [`CORRUPT`] and [`TRIMMED`].
     pub(crate) flags: u8,
@@ -138,6 +138,13 @@ impl Arena {
 
     pub(crate) fn get_mut(&mut self, id: u32) -> &mut Packet {
         &mut self.slots[id as usize]
+    }
+
+    /// All packets alive.
+    pub(crate) fn packets(&self) -> impl Iterator<Item = &Packet> {
+        let mut alive = vec![true; self.slots.len()];
+        self.free.iter().for_each(|&id| alive[id as usize] = false);
+        self.slots.iter().zip(alive).filter(|(_, alive)| *alive).map(|(packet, _)| packet)
     }
 
     /// Packets alive now.

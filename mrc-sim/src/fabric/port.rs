@@ -49,6 +49,8 @@ pub struct PortCounters {
     pub drop_trimmed: u64,
     /// Packets the link lost by itself, see [`crate::Loss`].
     pub lost_random: u64,
+    /// Those of `drop_down`, `lost_in_flight` and `lost_random` together that travelled in the control class.
+    pub lost_control: u64,
     /// Packets whose bits the link changed.
     pub corrupted: u64,
     /// Packets that lost their payload before this port.
@@ -143,6 +145,7 @@ impl Port {
     pub(crate) fn offer(&mut self, now: u64, id: u32, spec: &QueueSpec, arena: &mut Arena, rng: &mut Rng) -> Offer {
         if !self.up {
             self.counters.drop_down += 1;
+            self.counters.lost_control += u64::from(arena.get(id).control);
             return Offer::Dropped;
         }
         let idle = now >= self.busy_until && !self.wake_pending;
@@ -233,6 +236,7 @@ impl Port {
     pub(crate) fn drain(&mut self, arena: &mut Arena) -> Option<u32> {
         let id = self.queue.drain(arena)?;
         self.counters.drop_down += 1;
+        self.counters.lost_control += u64::from(arena.get(id).control);
         Some(id)
     }
 
@@ -248,6 +252,12 @@ impl Port {
 
     pub(crate) fn queued_bytes(&self) -> u32 {
         self.queue.bytes()
+    }
+
+    /// Bytes that a packet which comes now would wait for: those queued, and what is left of the one being sent.
+    pub(crate) fn backlog_bytes(&self, now: u64) -> u32 {
+        let left = self.busy_until.saturating_sub(now) * self.link.rate_bps / 8_000_000_000;
+        self.queue.bytes().saturating_add(left as u32)
     }
 
     pub(crate) fn link(&self) -> LinkSpec {
@@ -271,14 +281,19 @@ impl Port {
         self.queue.paused = paused;
     }
 
+    /// When this port can send a control frame of the MAC: those wait for the frame that is being sent, and overtake the
+    /// others.
+    pub(crate) fn next_gap(&self, now: u64) -> u64 {
+        self.busy_until.max(now)
+    }
+
     /// Data that came in through this port joined or left the buffer; whether the far end is to be told to
-    /// stop (`Some(true)`) or to go on.
-    pub(crate) fn account_ingress(&mut self, joined: bool, bytes: u32, spec: &QueueSpec) -> Option<bool> {
-        let pfc = spec.pfc?;
+    /// stop (`Some(true)`) or to go on, by the bytes at which it stops and goes on.
+    pub(crate) fn account_ingress(&mut self, joined: bool, bytes: u32, (xoff, xon): (u64, u64)) -> Option<bool> {
         self.ingress_bytes =
             if joined { self.ingress_bytes.saturating_add(bytes) } else { self.ingress_bytes.saturating_sub(bytes) };
-        let pause =
-            if self.pausing { self.ingress_bytes > pfc.xon_bytes } else { self.ingress_bytes >= pfc.xoff_bytes };
+        let held = u64::from(self.ingress_bytes);
+        let pause = if self.pausing { held > xon } else { joined && held >= xoff };
         (pause != self.pausing).then(|| {
             self.pausing = pause;
             pause
@@ -297,7 +312,7 @@ mod tests {
         control_percent: None,
         ecn: None,
         trim: None,
-        pfc: Some(PfcSpec { xoff_bytes: 3000, xon_bytes: 1000 }),
+        pfc: None,
         control_dscps: 0,
     };
 
@@ -346,11 +361,24 @@ mod tests {
     #[test]
     fn pauses_have_hysteresis() {
         let mut port = port(1);
-        assert_eq!(port.account_ingress(true, 2999, &QUEUE), None);
-        assert_eq!(port.account_ingress(true, 1, &QUEUE), Some(true));
-        assert_eq!(port.account_ingress(true, 500, &QUEUE), None);
-        assert_eq!(port.account_ingress(false, 2499, &QUEUE), None);
-        assert_eq!(port.account_ingress(false, 1, &QUEUE), Some(false));
+        let limits = PfcSpec::Static { xoff_bytes: 3000, xon_bytes: 1000 }.thresholds(0);
+        assert_eq!(port.account_ingress(true, 2999, limits), None);
+        assert_eq!(port.account_ingress(true, 1, limits), Some(true));
+        assert_eq!(port.account_ingress(true, 500, limits), None);
+        assert_eq!(port.account_ingress(false, 2499, limits), None);
+        assert_eq!(port.account_ingress(false, 1, limits), Some(false));
+    }
+
+    #[test]
+    fn a_dynamic_threshold_follows_the_free_buffer_and_never_holds_an_empty_port() {
+        let pfc = PfcSpec::Dynamic { bytes_per_gbps: 1000, beta: 8 };
+        assert_eq!(pfc.buffer_bytes(400_000_000_000), 400_000);
+        assert_eq!(pfc.thresholds(400_000), (400_000, 391_600));
+        let mut port = port(1);
+        assert_eq!(port.account_ingress(true, 200_000, pfc.thresholds(200_000)), Some(true), "half of the buffer");
+        // The buffer fills up from other ports: the threshold falls to 0, and what left last lets the port go on.
+        assert_eq!(port.account_ingress(false, 199_999, pfc.thresholds(0)), None);
+        assert_eq!(port.account_ingress(false, 1, pfc.thresholds(0)), Some(false));
     }
 
     #[test]

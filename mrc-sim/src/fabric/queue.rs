@@ -3,7 +3,7 @@
 
 use mrc_core::Rng;
 
-use super::packet::{Arena, Fifo, TRIMMED};
+use super::packet::{Arena, Fifo, Packet, TRIMMED};
 use super::port::PortCounters;
 use super::switch;
 
@@ -50,7 +50,8 @@ pub enum TrimVictim {
     ArrivingOrAny,
 }
 
-/// Trimming: a data packet that finds no room loses its payload instead of its life.
+/// Trimming: a data packet that finds no room loses its payload instead of its life. One that is no longer than what
+/// trimming would leave of it, such as a probe, has nothing to lose: it waits like data that may not be trimmed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TrimSpec {
     /// Bytes of data that may wait before packets are trimmed.
@@ -65,13 +66,56 @@ pub struct TrimSpec {
     pub last_hop_dscp: bool,
 }
 
-/// Priority flow control of the data class, per ingress port.
+impl TrimSpec {
+    /// Whether a packet may be trimmed and has something to lose.
+    fn takes(&self, packet: &Packet) -> bool {
+        packet.wire_len > self.trimmed_bytes && switch::is_trimmable(packet.header())
+    }
+}
+
+/// Priority flow control of the data class, per ingress port. What arrives after the pause finds room in any case
+/// (headroom).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PfcSpec {
-    /// Bytes from one ingress port at which its sender is paused.
-    pub xoff_bytes: u32,
-    /// Bytes at which it may go on.
-    pub xon_bytes: u32,
+pub enum PfcSpec {
+    /// Thresholds of their own.
+    Static {
+        /// Bytes from one ingress port at which its sender is paused.
+        xoff_bytes: u32,
+        /// Bytes at which it may go on.
+        xon_bytes: u32,
+    },
+    /// A threshold that follows what is free of the buffer that all ports of a switch share.
+    Dynamic {
+        /// Size of the shared buffer, in bytes per Gb/s of the switch's ports.
+        bytes_per_gbps: u32,
+        /// An ingress port is paused at this many eighths of the free bytes (DCQCN's beta), and goes on
+        /// [`PfcSpec::HYSTERESIS`] below.
+        beta: u32,
+    },
+}
+
+impl PfcSpec {
+    /// Two of the longest packets.
+    pub const HYSTERESIS: u64 = 2 * 4_200;
+
+    /// Bytes at which an ingress port is paused and at which it goes on, in a switch whose shared buffer has `free` bytes.
+    pub(crate) fn thresholds(&self, free: u64) -> (u64, u64) {
+        match *self {
+            Self::Static { xoff_bytes, xon_bytes } => (xoff_bytes.into(), xon_bytes.into()),
+            Self::Dynamic { beta, .. } => {
+                let xoff = free * u64::from(beta) / 8;
+                (xoff, xoff.saturating_sub(Self::HYSTERESIS))
+            }
+        }
+    }
+
+    /// Bytes of the shared buffer of a switch whose ports have `rate_bps` together.
+    pub(crate) fn buffer_bytes(&self, rate_bps: u64) -> u64 {
+        match *self {
+            Self::Static { .. } => 0,
+            Self::Dynamic { bytes_per_gbps, .. } => rate_bps / 1_000_000_000 * u64::from(bytes_per_gbps),
+        }
+    }
 }
 
 /// The queue of a switch's egress port.
@@ -163,7 +207,7 @@ impl EgressQueue {
         if packet.control {
             return self.admit_control(id, spec, arena, &mut counters.drop_control);
         }
-        let trim = spec.trim.filter(|_| switch::is_trimmable(packet.header()));
+        let trim = spec.trim.filter(|trim| trim.takes(packet));
         let threshold = match trim {
             Some(trim) if last_hop => trim.last_hop_threshold_bytes,
             Some(trim) => trim.threshold_bytes,
@@ -213,7 +257,7 @@ impl EgressQueue {
         };
         let heads = rng.next_u64() >> 63 == 1;
         let victim = self.data.nth_back(back, arena).filter(|_| heads)?;
-        switch::is_trimmable(arena.get(victim).header()).then_some(victim)
+        trim.takes(arena.get(victim)).then_some(victim)
     }
 
     /// The next packet to send, marked if there is congestion behind it.
@@ -337,6 +381,26 @@ mod tests {
         assert_eq!((packet.wire_len, packet.payload.len, packet.is_trimmed()), (64, 0, true));
         assert_eq!(switch::dscp(packet.header()), plan.trimmed);
         assert_eq!(bench.counters.trims, 1);
+    }
+
+    #[test]
+    fn a_packet_with_nothing_to_cut_is_not_trimmed() {
+        let plan = DscpPlan::default();
+        let mut bench = Bench::new(trimming(TrimVictim::ArrivingOrLast));
+        for _ in 0..4 {
+            bench.add(plan.trimmable);
+        }
+        let id = packet(&mut bench.arena, plan.trimmable, false);
+        bench.arena.get_mut(id).wire_len = 64;
+        let Bench { arena, rng, queue, counters, spec } = &mut bench;
+        assert_eq!(queue.admit(id, spec, false, arena, rng, counters), Admit::Queued);
+        assert!(!bench.arena.get(id).is_trimmed() && bench.counters.trims == 0, "a probe stays one that can be read");
+        // Nor is it the victim of another one.
+        for _ in 0..50 {
+            bench.add(plan.trimmable);
+        }
+        assert!(!bench.arena.get(id).is_trimmed());
+        assert_eq!(switch::dscp(bench.arena.get(id).header()), plan.trimmable);
     }
 
     #[test]

@@ -74,8 +74,12 @@ pub struct SimCounters {
     pub events: u64,
     /// Packets a host put on its link.
     pub sent: u64,
+    /// Those of them in the control class.
+    pub sent_control: u64,
     /// Packets that reached a host.
     pub delivered: u64,
+    /// Those of them in the control class.
+    pub delivered_control: u64,
     /// Those of them whose ICRC is wrong because a link changed their bits.
     pub corrupt: u64,
     /// Packets sent by a switch's egress port: one packet-hop each.
@@ -145,6 +149,14 @@ impl<H: Host> Sim<H> {
             digest: Digest::START,
             tap: None,
         };
+        if let Some(pfc) = sim.queue.pfc {
+            for port in &sim.ports {
+                if let Owner::Switch(index) = port.owner {
+                    sim.switches[index as usize].rate_bps += port.link().rate_bps;
+                }
+            }
+            sim.switches.iter_mut().for_each(|switch| switch.buffer = pfc.buffer_bytes(switch.rate_bps));
+        }
         // Nothing moves before the first run: taps and faults can still be attached.
         for host in 0..clos.hosts {
             sim.wheel.schedule(Instant::ZERO, Event::HostTimer { host });
@@ -286,6 +298,11 @@ impl<H: Host> Sim<H> {
         self.arena.alive()
     }
 
+    /// Packets of the control class anywhere in the fabric now. Looks at every packet: for the end of a run.
+    pub fn control_packets_in_fabric(&self) -> usize {
+        self.arena.packets().filter(|packet| packet.control).count()
+    }
+
     /// The queues of one tier now. Looks at every port: for samples, not for every event.
     pub fn tier_queue(&self, tier: Tier) -> TierQueue {
         let mut sum = TierQueue::default();
@@ -318,7 +335,9 @@ impl<H: Host> Sim<H> {
         let now = self.now.as_nanos();
         let port = &mut self.ports[port_id as usize];
         if port.lost(self.arena.get(packet).epoch, now) {
-            self.ports[(port_id ^ 1) as usize].counters.lost_in_flight += 1;
+            let counters = &mut self.ports[(port_id ^ 1) as usize].counters;
+            counters.lost_in_flight += 1;
+            counters.lost_control += u64::from(self.arena.get(packet).control);
             self.arena.release(packet);
             return;
         }
@@ -333,16 +352,16 @@ impl<H: Host> Sim<H> {
 
     fn switch_packet(&mut self, index: u32, ingress: u32, id: u32) {
         let packet = self.arena.get_mut(id);
-        let ports = &self.ports;
-        let queued = |port: u32| ports[port as usize].queued_bytes();
-        let Ok(egress) = self.switches[index as usize].forward(packet.header_mut(), queued) else {
+        let (ports, now) = (&self.ports, self.now.as_nanos());
+        let queued = |port: u32| ports[port as usize].backlog_bytes(now);
+        let switch = &mut self.switches[index as usize];
+        let Ok(egress) = switch.forward(packet.header_mut(), queued) else {
+            switch.counters.refused_control += u64::from(packet.control);
             self.arena.release(id);
             return;
         };
-        packet.control = self.queue.is_control(switch::dscp(packet.header()));
         packet.ingress = ingress;
         let (control, bytes) = (packet.control, packet.wire_len);
-        let now = self.now.as_nanos();
         match self.ports[egress as usize].offer(now, id, &self.queue, &mut self.arena, &mut self.rng) {
             Offer::SendNow => self.switch_transmit(egress, id),
             Offer::Queued { wake, evicted } => {
@@ -363,10 +382,17 @@ impl<H: Host> Sim<H> {
     /// Data that came in by port `ingress` joined or left a queue: PFC may have to tell the sender.
     fn account(&mut self, ingress: u32, joined: bool, bytes: u32) {
         let port = &mut self.ports[ingress as usize];
-        if let Some(paused) = port.account_ingress(joined, bytes, &self.queue) {
-            // The pause frame overtakes what waits, as control frames of a MAC do, and needs its time on the link.
+        let (Some(pfc), Owner::Switch(owner)) = (self.queue.pfc, port.owner) else { return };
+        let switch = &mut self.switches[owner as usize];
+        let held = u64::from(bytes);
+        switch.buffered = if joined { switch.buffered + held } else { switch.buffered.saturating_sub(held) };
+        let limits = pfc.thresholds(switch.buffer.saturating_sub(switch.buffered));
+        if let Some(paused) = port.account_ingress(joined, bytes, limits) {
+            // The pause frame overtakes what waits, as control frames of a MAC do: it leaves behind the frame that is being
+            // sent, and needs its time on the link.
             let link = port.link();
-            let at = self.now.after(u64::from(link.delay_ns) + PAUSE_BYTES * 8_000_000_000 / link.rate_bps);
+            let gap = Instant::from_nanos(port.next_gap(self.now.as_nanos()));
+            let at = gap.after(u64::from(link.delay_ns) + PAUSE_BYTES * 8_000_000_000 / link.rate_bps);
             let epoch = self.ports[(ingress ^ 1) as usize].epoch;
             self.wheel.schedule(at, Event::Pause { port: ingress ^ 1, paused, epoch });
         }
@@ -409,6 +435,7 @@ impl<H: Host> Sim<H> {
         let (free_at, arrives_at) = port.transmit(self.now.as_nanos(), packet.wire_len);
         self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(port_id) << 12 ^ u64::from(packet.wire_len));
         let (fate, arrives_at) = port.impair(arrives_at, &mut self.rng);
+        port.counters.lost_control += u64::from(fate.lost && packet.control);
         packet.flags |= if fate.corrupt { CORRUPT } else { 0 };
         if self.ports[port_id as usize].tapped {
             self.record(port_id, true, id);
@@ -447,6 +474,7 @@ impl<H: Host> Sim<H> {
     fn deliver(&mut self, index: u32, plane: u8, id: u32) {
         let packet = self.arena.get(id);
         self.counters.delivered += 1;
+        self.counters.delivered_control += u64::from(packet.control);
         // Nobody checks the ICRC of a trimmed packet: it was that of the whole one.
         self.counters.corrupt += u64::from(packet.is_corrupt() && !packet.is_trimmed());
         self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(index) << 8 ^ u64::from(plane));
@@ -491,7 +519,9 @@ impl<H: Host> Sim<H> {
             debug_assert!(slot.free.contains(num), "a host sends only on free ports");
             slot.free = slot.free.without(num);
             let port = self.clos.host_link_id(num.plane(), index).lower().0;
+            packet.control = self.queue.is_control(switch::dscp(packet.header()));
             self.counters.sent += 1;
+            self.counters.sent_control += u64::from(packet.control);
             let free_at = self.transmit(port, id);
             self.wheel.schedule(free_at, Event::PortFree { port });
         }

@@ -40,6 +40,8 @@ pub struct SwitchCounters {
     pub forwarded: u64,
     /// Refusals, in the order of [`NoForward`].
     pub refused: [u64; 6],
+    /// Refusals of packets in the control class.
+    pub refused_control: u64,
 }
 
 /// /48 routes by uSID: two levels of 256, so that a switch costs a few KiB whatever its uSIDs.
@@ -100,6 +102,8 @@ pub(crate) struct IpRoutes {
     pub(crate) down_stride: u32,
     /// Hosts of a group: 1 below a T0, a leaf's below a T1.
     pub(crate) group: u32,
+    /// All uplinks.
+    pub(crate) uplinks: Vec<u32>,
     /// Uplinks that carry.
     pub(crate) live: Vec<u32>,
     pub(crate) turn: u32,
@@ -139,7 +143,14 @@ impl IpRoutes {
                 let flow = u64::from(word(DST - 4)) << 48 ^ u64::from(host) << 20 ^ u64::from(entropy & 0xffff);
                 (((mix(flow ^ self.salt) >> 32) * u64::from(count)) >> 32) as u32
             }
-            Forwarding::Stev => (entropy >> 22) % count,
+            Forwarding::Stev => {
+                // Only the EVs of an uplink without carrier move: the others keep the paths that their senders know.
+                let port = self.uplinks[(entropy >> 22) as usize % self.uplinks.len()];
+                match self.live.binary_search(&port) {
+                    Ok(_) => return Ok(port),
+                    Err(_) => (entropy >> 22) % count,
+                }
+            }
             Forwarding::RoundRobin => {
                 self.turn = (self.turn + 1) % count;
                 self.turn
@@ -167,6 +178,11 @@ pub(crate) struct Switch {
     /// Takes everything in and sends nothing on, with all its carriers up.
     pub(crate) silent: bool,
     pub(crate) down: bool,
+    /// Rate of all its ports.
+    pub(crate) rate_bps: u64,
+    /// Size of the buffer that its ports share, and what of it holds data, in bytes; both 0 without such a buffer.
+    pub(crate) buffer: u64,
+    pub(crate) buffered: u64,
     block: [u8; 4],
     usid: u16,
     routes: Routes,
@@ -176,7 +192,19 @@ pub(crate) struct Switch {
 impl Switch {
     pub(crate) fn new(name: String, block: u32, usid: u16, ip: IpRoutes) -> Self {
         let counters = SwitchCounters::default();
-        Self { name, counters, silent: false, down: false, block: block.to_be_bytes(), usid, routes: Routes::new(), ip }
+        Self {
+            name,
+            counters,
+            silent: false,
+            down: false,
+            rate_bps: 0,
+            buffer: 0,
+            buffered: 0,
+            block: block.to_be_bytes(),
+            usid,
+            routes: Routes::new(),
+            ip,
+        }
     }
 
     /// Adds the route to a neighbour's /48. At most 255 different upper bytes of uSIDs.
@@ -298,6 +326,28 @@ mod tests {
     }
 
     #[test]
+    fn the_evs_of_other_uplinks_keep_their_paths_when_one_fails() {
+        let uplinks = vec![10, 12, 14, 16];
+        let mut routes = IpRoutes { mode: Forwarding::Stev, hosts: 8, hosts_below: 4, ..IpRoutes::default() };
+        (routes.live, routes.uplinks) = (uplinks.clone(), uplinks);
+        let mut dst = [0; 16];
+        dst[15] = 6;
+        let ports = |routes: &mut IpRoutes| {
+            [0u16, 1, 2, 3, 4].map(|uplink| {
+                let mut packet = [frame(dst, 0).as_slice(), &[0; 8]].concat();
+                // The upper half of the EV is in the flow label.
+                packet[IP + 2..IP + 4].copy_from_slice(&(uplink << 6).to_be_bytes());
+                routes.find(&packet, |_| 0).unwrap()
+            })
+        };
+        assert_eq!(ports(&mut routes), [10, 12, 14, 16, 10]);
+        routes.set_uplink(12, false);
+        assert_eq!(ports(&mut routes), [10, 14, 14, 16, 10], "only those of the uplink without carrier move");
+        routes.set_uplink(12, true);
+        assert_eq!(ports(&mut routes), [10, 12, 14, 16, 10]);
+    }
+
+    #[test]
     fn own_sid_is_shifted_out_and_the_next_one_routed() {
         let (plan, mut switch) = switch();
         let mut packet = frame(plan.container(&[plan.t0(0, 1), plan.t1(0, 3), plan.t0(0, 2), 0x3009]), 0);
@@ -329,7 +379,7 @@ mod tests {
         assert_eq!(switch.forward(&mut no_route, |_| 0), Err(NoForward::NoRoute));
         assert_eq!(switch.forward(&mut ends, |_| 0), Err(NoForward::EndsHere));
         assert_eq!(switch.forward(&mut old, |_| 0), Err(NoForward::HopLimit));
-        assert_eq!(switch.counters, SwitchCounters { forwarded: 0, refused: [2, 1, 1, 1, 1, 0] });
+        assert_eq!(switch.counters, SwitchCounters { forwarded: 0, refused: [2, 1, 1, 1, 1, 0], refused_control: 0 });
     }
 
     #[test]

@@ -134,6 +134,9 @@ pub enum TopologyError {
     /// A rate of zero.
     #[error("a link rate of 0 bit/s would never deliver; to take a link down, cut it")]
     Rate,
+    /// Trimming and pauses together.
+    #[error("a queue trims or pauses its data class, not both: set trim or pfc to None")]
+    TrimAndPfc,
 }
 
 impl Clos {
@@ -156,6 +159,9 @@ impl Clos {
         }
         if self.host_link.rate_bps == 0 || self.fabric_link.rate_bps == 0 {
             return Err(TopologyError::Rate);
+        }
+        if self.queue.trim.is_some() && self.queue.pfc.is_some() {
+            return Err(TopologyError::TrimAndPfc);
         }
         Ok(())
     }
@@ -379,6 +385,7 @@ impl Clos {
             down_port: self.host_link_id(plane, first_host).upper().0,
             down_stride: 2,
             group: 1,
+            uplinks: live.clone(),
             live,
             turn: 0,
             salt: salts.next_u64(),
@@ -394,6 +401,7 @@ impl Clos {
             down_port: self.fabric_link_id(plane, 0, t1).upper().0,
             down_stride: 2 * u32::from(self.t1),
             group: self.hosts_per_t0(),
+            uplinks: Vec::new(),
             live: Vec::new(),
             turn: 0,
             salt: salts.next_u64(),

@@ -1,5 +1,6 @@
 //! What a host is to the fabric: the trait through which transports (MRC and RoCEv2) connect to it.
 
+mod ideal;
 mod memory;
 mod mrc;
 mod mrc_transport;
@@ -11,11 +12,12 @@ mod transport;
 use mrc_core::{Instant, PortMask};
 use mrc_wire::PortNum;
 
+pub use self::ideal::Ideal;
 pub use self::memory::Memory;
 pub use self::mrc::{App, MrcHost, MrcHostError};
 pub use self::mrc_transport::{MrcSettings, MrcTransport, WireSizes};
 pub use self::roce::{DcqcnConfig, Recovery, RoceSettings, RoceTransport, roce_line};
-pub use self::transport::{PathCounts, Transport, TransportCounters, ideal_ns, payload_tag};
+pub use self::transport::{PathCounts, Transport, TransportCounters, payload_tag};
 use crate::fabric::Packet;
 
 /// What the hosts of a run share.

@@ -1,6 +1,6 @@
 //! The door for transports that carry an [`Exchange`]: what a run asks of them beside [`Host`].
 
-use crate::fabric::{Clos, Packet};
+use crate::fabric::Packet;
 use crate::host::Host;
 use crate::workload::Exchange;
 
@@ -9,7 +9,7 @@ use crate::workload::Exchange;
 pub struct TransportCounters {
     /// Data packets sent for the first time.
     pub data: u64,
-    /// Data packets sent again.
+    /// Data packets retransmitted.
     pub retransmitted: u64,
     /// Losses found because later packets were acknowledged; with RoCE, packets that go again because the receiver reported
     /// a hole.
@@ -83,18 +83,6 @@ pub trait Transport: Host<World = Exchange> {
 /// The payload of a packet: `len` bytes of message `message` from byte `offset` on.
 pub fn payload_tag(host: u32, message: u32, offset: u64, len: u32) -> crate::PayloadTag {
     crate::PayloadTag { host, region: message, offset, len }
-}
-
-/// The time a message of `bytes` needs from one host to the other on an idle fabric, from its first bit to its
-/// acknowledgement, in nanoseconds: all packets through all ports of a host at once, and one round trip.
-pub fn ideal_ns(clos: &Clos, (from, to): (u32, u32), packet: (u32, u32), control: u32, bytes: u32) -> f64 {
-    let (wire, payload) = packet;
-    let packets = bytes.div_ceil(payload.max(1)).max(1);
-    let overhead = wire.saturating_sub(payload);
-    let all = u64::from(bytes) + u64::from(packets) * u64::from(overhead);
-    let rate = clos.pair_rate_bps(from, to) as f64;
-    let first = bytes.min(payload) + overhead;
-    (all - u64::from(first)) as f64 * 8e9 / rate + clos.pair_rtt_ns(from, to, first, control) as f64
 }
 
 /// A packet's wire length without what a switch may have cut: what a receiver checks length fields against.

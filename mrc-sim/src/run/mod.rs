@@ -9,8 +9,8 @@ use mrc_core::Instant;
 
 pub use drive::{Options, Progress};
 pub use results::{
-    Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport, PathSample,
-    QueueSample, Results, RunEnd, Timeline,
+    ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport,
+    PacketCounts, PathSample, QueueSample, Results, RunEnd, Timeline,
 };
 
 use crate::fabric::{Captured, Sim, TopologyError};

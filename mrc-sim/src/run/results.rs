@@ -51,6 +51,33 @@ pub enum RunEnd {
     Interrupted,
 }
 
+/// Packets of one class. What hosts sent, or what trimming moved there, is delivered, dropped, moved on or in the fabric:
+/// `sent + trimmed_in == delivered + dropped + trimmed_out + in_fabric`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ClassCounts {
+    /// Sent by hosts.
+    pub sent: u64,
+    /// Came from the other class by trimming.
+    pub trimmed_in: u64,
+    /// Reached a host, with right or wrong bits.
+    pub delivered: u64,
+    /// Dropped by switches or lost on links.
+    pub dropped: u64,
+    /// Went to the other class by trimming.
+    pub trimmed_out: u64,
+    /// In queues and on links at the end.
+    pub in_fabric: u64,
+}
+
+/// Packets by class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PacketCounts {
+    /// Data class: payload, and probes that travel with it.
+    pub data: ClassCounts,
+    /// Control class: acknowledgements, trimmed packets, some probes.
+    pub control: ClassCounts,
+}
+
 /// Packets that no one received, by what took them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DropCounts {
@@ -261,11 +288,11 @@ pub struct Results {
     pub completed_slowdown: Option<Distribution>,
     /// Bytes placed over the time from the first release to the last arrival.
     pub goodput_gbit_per_s: f64,
-    /// Data packets sent again, in percent of all data packets sent.
+    /// Data packets retransmitted, in percent of those sent for the first time.
     pub retransmitted_percent: f64,
     /// Data packets sent for the first time.
     pub data_packets: u64,
-    /// Data packets sent again.
+    /// Data packets retransmitted.
     pub retransmitted_packets: u64,
     /// SACKs, ACKs, NACKs, NAKs and CNPs sent by hosts; probes are not among them.
     pub control_packets: u64,
@@ -279,6 +306,12 @@ pub struct Results {
     pub drops: u64,
     /// The same by cause.
     pub drops_by_cause: DropCounts,
+    /// Those of them in the control class, trimmed packets among them; corrupt ones are not told apart.
+    #[serde(default)]
+    pub control_drops: u64,
+    /// Packets by class: nothing disappears.
+    #[serde(default)]
+    pub packets: PacketCounts,
     /// Losses by how they were found.
     pub losses_by_cause: LossCounts,
     /// Paths taken out of use.
@@ -297,7 +330,8 @@ pub struct Results {
     pub wall_seconds: f64,
     /// Most memory the process ever held.
     pub peak_rss_mb: f64,
-    /// Fingerprint of all completion times, in hexadecimal.
+    /// Fingerprint of what happened, in hexadecimal: times and missing bytes of every message, packets by class, drops by
+    /// cause, marks, and what transports counted.
     pub digest: String,
     /// Fingerprint of every transmission and delivery.
     pub fabric_digest: String,

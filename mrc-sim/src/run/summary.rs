@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use super::drive::{Options, counters};
 use super::results::{
-    Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport, Results, RunEnd,
-    Timeline,
+    ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport,
+    PacketCounts, Results, RunEnd, Timeline,
 };
 use crate::fabric::{PortId, Sim};
-use crate::host::{Transport, ideal_ns};
+use crate::host::{Ideal, Transport, TransportCounters};
 use crate::scenario::{Built, TransportKind};
 use crate::workload::{Exchange, Group, Message};
 
@@ -54,6 +54,33 @@ pub(super) fn fabric_counts<T: Transport>(sim: &Sim<T>) -> (DropCounts, u64, u64
     (drops, trims, marks)
 }
 
+/// Packets of both classes, from what ports, switches and hosts counted.
+fn packet_counts<T: Transport>(sim: &Sim<T>, drops: &DropCounts, trims: u64) -> PacketCounts {
+    let ports = (0..sim.clos().links() * 2).map(|id| sim.port_counters(PortId(id)));
+    let lost: u64 = ports.map(|port| port.drop_control + port.drop_trimmed + port.lost_control).sum();
+    let switches = (0..sim.clos().switch_count()).map(|index| sim.switch(index as usize).1.refused_control);
+    let dropped = lost + switches.sum::<u64>();
+    let (all, in_fabric) = (sim.counters(), sim.control_packets_in_fabric() as u64);
+    PacketCounts {
+        data: ClassCounts {
+            sent: all.sent - all.sent_control,
+            delivered: all.delivered - all.delivered_control,
+            dropped: drops.total() - drops.corrupt - dropped,
+            trimmed_out: trims,
+            in_fabric: sim.packets_in_fabric() as u64 - in_fabric,
+            ..ClassCounts::default()
+        },
+        control: ClassCounts {
+            sent: all.sent_control,
+            trimmed_in: trims,
+            delivered: all.delivered_control,
+            dropped,
+            in_fabric,
+            ..ClassCounts::default()
+        },
+    }
+}
+
 /// Why a run does not go on: what waits, and what its transport says of it.
 pub(super) fn diagnosis<T: Transport>(sim: &Sim<T>, why: &str) -> String {
     let exchange = sim.world();
@@ -96,11 +123,11 @@ pub(super) fn results<T: Transport>(
     let scenario = &built.scenario;
     let (drops, trims, marks) = fabric_counts(sim);
     let sum = counters(sim);
-    let sent = sum.data + sum.retransmitted;
+    let packets = packet_counts(sim, &drops, trims);
     let ports = || (0..sim.clos().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let packet = sim.host(0).packet_bytes();
-    let ideal =
-        |message: &Message| ideal_ns(sim.clos(), (message.src, message.dst), packet, control_bytes, message.bytes);
+    let idle = Ideal { clos: sim.clos(), links: &built.links, packet, control: control_bytes };
+    let ideal = |message: &Message| idle.ns((message.src, message.dst), message.bytes);
     let all: Vec<u32> = (0..exchange.messages().len() as u32).collect();
     let times = Times::of(exchange, &all, &ideal);
     let end_ns =
@@ -140,7 +167,7 @@ pub(super) fn results<T: Transport>(
         completed_fct_us: times.fct_us,
         slowdown: times.slowdown.filter(|_| times.completed == all.len() as u64),
         completed_slowdown: times.slowdown,
-        retransmitted_percent: 100.0 * sum.retransmitted as f64 / sent.max(1) as f64,
+        retransmitted_percent: 100.0 * sum.retransmitted as f64 / sum.data.max(1) as f64,
         data_packets: sum.data,
         retransmitted_packets: sum.retransmitted,
         control_packets: sum.control,
@@ -149,6 +176,8 @@ pub(super) fn results<T: Transport>(
         pauses: ports().map(|port| port.pauses).sum(),
         drops: drops.total(),
         drops_by_cause: drops,
+        control_drops: packets.control.dropped,
+        packets,
         losses_by_cause: LossCounts { inferred: sum.lost_inferred, nack: sum.lost_nack, timeout: sum.lost_timeout },
         paths_retired: sum.paths_retired,
         paths_restored: sum.paths_restored,
@@ -158,7 +187,7 @@ pub(super) fn results<T: Transport>(
         cpu_seconds,
         wall_seconds,
         peak_rss_mb: peak_rss_mb(),
-        digest: format!("{:016x}", digest(exchange)),
+        digest: format!("{:016x}", digest(exchange, &sum, &packets, &drops, marks)),
         fabric_digest: format!("{:016x}", sim.digest().value()),
         peak_queue_bytes: ports().map(|port| port.peak_bytes).max().unwrap_or(0),
         groups: groups(exchange, end_ns, &ideal),
@@ -167,14 +196,29 @@ pub(super) fn results<T: Transport>(
     }
 }
 
-/// FNV-1a over all completion times, in the order of the messages.
-fn digest(exchange: &Exchange) -> u64 {
+/// FNV-1a over what became of every message, in their order, and over what ports and hosts counted.
+fn digest(exchange: &Exchange, sum: &TransportCounters, packets: &PacketCounts, drops: &DropCounts, marks: u64) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for id in 0..exchange.messages().len() as u32 {
-        for byte in exchange.completed_at(id).unwrap_or(u64::MAX).to_le_bytes() {
+    let mut mix = |value: u64| {
+        for byte in value.to_le_bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         }
+    };
+    for id in 0..exchange.messages().len() as u32 {
+        for time in [exchange.started(id), exchange.delivered(id), exchange.completed_at(id)] {
+            mix(time.unwrap_or(u64::MAX));
+        }
+        mix(u64::from(exchange.missing(id)) << 32 | u64::from(exchange.unacked(id)));
     }
+    let TransportCounters { data, retransmitted, lost_inferred, lost_nack, lost_timeout, control, probes, .. } = *sum;
+    [data, retransmitted, lost_inferred, lost_nack, lost_timeout, control, probes].into_iter().for_each(&mut mix);
+    [sum.paths_retired, sum.paths_restored, sum.qp_errors, marks].into_iter().for_each(&mut mix);
+    for class in [&packets.data, &packets.control] {
+        let ClassCounts { sent, trimmed_in, delivered, dropped, trimmed_out, in_fabric } = *class;
+        [sent, trimmed_in, delivered, dropped, trimmed_out, in_fabric].into_iter().for_each(&mut mix);
+    }
+    let DropCounts { queue_full, control_full, trimmed, link_down, random, switch, corrupt } = *drops;
+    [queue_full, control_full, trimmed, link_down, random, switch, corrupt].into_iter().for_each(&mut mix);
     hash
 }
 

@@ -7,10 +7,8 @@ use std::path::Path;
 use mrc_core::Instant;
 
 use super::traffic::Extent;
-use super::{ForwardingKey, Problem, QueueKeys, Scenario, Shape, TransportKind, VictimKey, faults, mrc, roce, traffic};
-use crate::fabric::{
-    Clos, EcnSpec, Fault, Forwarding, LinkId, LinkSpec, PfcSpec, QueueSpec, TopologyError, TrimSpec, TrimVictim,
-};
+use super::{ForwardingKey, Problem, Scenario, Shape, TransportKind, faults, mrc, queue, roce, traffic};
+use crate::fabric::{Clos, Fault, Forwarding, LinkId, LinkSpec, TopologyError};
 use crate::host::{MrcSettings, RoceSettings};
 use crate::workload::Plan;
 
@@ -117,14 +115,8 @@ impl Built {
             Some(us) => nanos("transport.mrc.base_rtt_us", us)?.max(1),
             None => clos.base_rtt_ns(mtu + 142, 154),
         };
-        clos.queue = queue(&scenario.queue, &clos, base_rtt_ns)?;
+        clos.queue = queue::build(&scenario, &clos, base_rtt_ns)?;
         let transport = match scenario.transport.kind {
-            TransportKind::Mrc if clos.queue.pfc.is_some() => {
-                return Err(Problem::new(
-                    "queue.pfc",
-                    "MRC hosts do not pause: pfc goes with transport.kind = \"roce\"",
-                ));
-            }
             TransportKind::Mrc => TransportSettings::Mrc(mrc::build(&scenario, &clos, base_rtt_ns)?),
             TransportKind::Roce => {
                 if matches!(clos.forwarding, Forwarding::Srv6 | Forwarding::Stev) {
@@ -266,70 +258,11 @@ fn clos(scenario: &Scenario) -> Result<Clos, Problem> {
             TopologyError::T1(_) => "topology.t1",
             TopologyError::Hosts(_) => "topology.hosts_per_t0",
             TopologyError::Rate => "topology",
+            TopologyError::TrimAndPfc => "queue.pfc",
         };
         Problem::new(key, error)
     })?;
     Ok(clos)
-}
-
-fn queue(keys: &QueueKeys, clos: &Clos, base_rtt_ns: u64) -> Result<QueueSpec, Problem> {
-    let bdp = clos.host_link.rate_bps as f64 * base_rtt_ns as f64 / 8e9;
-    let part = |share: f64| (bdp * share).clamp(4_200.0, f64::from(u32::MAX / 2)) as u32;
-    // What PFC lets in bounds a lossless queue: a limit of its own would drop what senders were allowed to send.
-    let data_bytes = keys.data_bytes.unwrap_or_else(|| if keys.pfc { u32::MAX / 2 } else { part(5.0) });
-    let (min_bytes, max_bytes) =
-        (keys.ecn_min_bytes.unwrap_or_else(|| part(0.2)), keys.ecn_max_bytes.unwrap_or_else(|| part(0.8)));
-    if keys.ecn && min_bytes > max_bytes {
-        if keys.ecn_min_bytes.is_none() {
-            let message = format_args!("{max_bytes} is below ecn_min_bytes, {min_bytes} by default; at least as much");
-            return Err(Problem::new("queue.ecn_max_bytes", message));
-        }
-        let message = format_args!("{min_bytes} is above ecn_max_bytes, {max_bytes}; at most as much");
-        return Err(Problem::new("queue.ecn_min_bytes", message));
-    }
-    for (key, percent) in
-        [("queue.ecn_max_percent", keys.ecn_max_percent), ("queue.control_percent", keys.control_percent)]
-    {
-        if percent > 100 {
-            return Err(Problem::new(key, format_args!("{percent}: allowed are 0 to 100 percent")));
-        }
-    }
-    if keys.trim && keys.pfc {
-        return Err(Problem::new("queue.pfc", "a class is trimmed or paused, not both: set trim or pfc to false"));
-    }
-    if keys.trimmed_bytes < 64 {
-        return Err(Problem::new("queue.trimmed_bytes", format_args!("{}: at least 64", keys.trimmed_bytes)));
-    }
-    let xoff_bytes = keys.pfc_xoff_bytes.unwrap_or_else(|| part(0.5));
-    let xon_bytes = keys.pfc_xon_bytes.unwrap_or(xoff_bytes / 2);
-    if keys.pfc && xon_bytes > xoff_bytes {
-        let message = format_args!("{xon_bytes} is above pfc_xoff_bytes, {xoff_bytes}; at most as much");
-        return Err(Problem::new("queue.pfc_xon_bytes", message));
-    }
-    Ok(QueueSpec {
-        data_bytes,
-        control_bytes: keys.control_bytes.unwrap_or_else(|| keys.data_bytes.unwrap_or_else(|| part(5.0))),
-        control_percent: (keys.control_percent > 0).then_some(keys.control_percent),
-        ecn: keys.ecn.then_some(EcnSpec {
-            min_bytes,
-            max_bytes,
-            max_percent: keys.ecn_max_percent,
-            last_hop: keys.ecn_last_hop,
-        }),
-        trim: keys.trim.then_some(TrimSpec {
-            threshold_bytes: keys.trim_bytes.unwrap_or_else(|| part(1.0)),
-            last_hop_threshold_bytes: keys.trim_last_hop_bytes.unwrap_or_else(|| part(1.5)),
-            trimmed_bytes: keys.trimmed_bytes,
-            victim: match keys.trim_victim {
-                VictimKey::Arriving => TrimVictim::Arriving,
-                VictimKey::ArrivingOrLast => TrimVictim::ArrivingOrLast,
-                VictimKey::ArrivingOrAny => TrimVictim::ArrivingOrAny,
-            },
-            last_hop_dscp: keys.trim_last_hop_code,
-        }),
-        pfc: keys.pfc.then_some(PfcSpec { xoff_bytes, xon_bytes }),
-        ..QueueSpec::default()
-    })
 }
 
 fn links(scenario: &Scenario, clos: &Clos) -> Result<Vec<(LinkId, LinkSpec)>, Problem> {

@@ -8,7 +8,7 @@ use toml::Table;
 use toml::de::{DeTable, DeValue};
 
 use super::traffic::Extent;
-use super::{Built, PARITY, Scenario};
+use super::{Built, PARITY, Scenario, TransportKind};
 
 /// Something about a scenario that cannot be, found after its keys were read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -145,6 +145,15 @@ fn build(
         message: plain_types(error.message()),
     })?;
     scenario.seed = seed.unwrap_or(scenario.seed);
+    // A file may hold both tables, for comparisons; who changes a key wants to see what it does.
+    let (kind, other) = match scenario.transport.kind {
+        TransportKind::Mrc => ("mrc", "transport.roce."),
+        TransportKind::Roce => ("roce", "transport.mrc."),
+    };
+    if let Some(key) = changed.iter().find(|key| key.starts_with(other)) {
+        let message = format!("has no effect: transport.kind is \"{kind}\"");
+        return Err(ScenarioError { file: "--set".to_owned(), line: None, key: key.clone(), message });
+    }
     let folder: PathBuf = folder.to_owned();
     Built::new(scenario, &folder, extent).map_err(|problem| source.locate(&problem, &changed))
 }

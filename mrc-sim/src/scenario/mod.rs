@@ -15,6 +15,7 @@ mod build;
 mod faults;
 mod load;
 mod mrc;
+mod queue;
 mod roce;
 mod schema;
 mod timeline;
@@ -203,44 +204,47 @@ pub enum VictimKey {
     ArrivingOrAny,
 }
 
-/// `[queue]`. Thresholds left out follow the recommendations for MRC fabrics, in units of what one plane holds in a
-/// round trip (plane BDP).
+/// `[queue]`. What is left out depends on the transport. MRC: the recommendations for its fabrics, in units of what one
+/// plane holds in a round trip (plane BDP). RoCE: what DCQCN 2015 and IRN 2018 published for 40 Gb/s, bytes times the rate
+/// of a host's link over 40 Gb/s.
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct QueueKeys {
-    /// Bytes of the data class; 5 plane BDP by default, with `pfc` as many as PFC lets in.
+    /// Bytes of the data class. MRC: 5 plane BDP. RoCE: as many as PFC lets in, without `pfc` 240000 at 40 Gb/s (IRN).
     pub data_bytes: Option<u32>,
-    /// Bytes of the control class; by default as many as of the data class, with `pfc` 5 plane BDP.
+    /// Bytes of the control class; as `data_bytes` if given. MRC: 5 plane BDP. RoCE: 240000 at 40 Gb/s.
     pub control_bytes: Option<u32>,
-    /// Share of the link, in percent, that control may take while data waits; 0: strict priority.
-    pub control_percent: u8,
+    /// Share of the link, in percent, that control may take while data waits; 0: strict priority. MRC: 25. RoCE: 0.
+    pub control_percent: Option<u8>,
     /// Whether switches mark.
     pub ecn: bool,
-    /// No mark below; 0.2 plane BDP by default.
+    /// No mark below. MRC: 0.2 plane BDP. RoCE: 5000 at 40 Gb/s (DCQCN).
     pub ecn_min_bytes: Option<u32>,
-    /// Every packet above; 0.8 plane BDP by default.
+    /// Every packet above. MRC: 0.8 plane BDP. RoCE: 200000 at 40 Gb/s (DCQCN).
     pub ecn_max_bytes: Option<u32>,
-    /// Chance just below `ecn_max_bytes`, in percent.
-    pub ecn_max_percent: u8,
-    /// Whether the last switch marks too.
-    pub ecn_last_hop: bool,
-    /// Whether switches trim.
-    pub trim: bool,
+    /// Chance just below `ecn_max_bytes`, in percent. MRC: 100. RoCE: 1 (DCQCN).
+    pub ecn_max_percent: Option<u8>,
+    /// Whether the last switch marks too. MRC: false. RoCE: true.
+    pub ecn_last_hop: Option<bool>,
+    /// Whether switches trim. MRC: true. RoCE: false.
+    pub trim: Option<bool>,
     /// Data that may wait before packets are trimmed; 1 plane BDP by default.
     pub trim_bytes: Option<u32>,
     /// The same at the last hop; 1.5 plane BDP by default.
     pub trim_last_hop_bytes: Option<u32>,
-    /// Bytes of a trimmed packet on the wire.
+    /// Bytes of a trimmed packet on the wire; packets that are no longer are not trimmed.
     pub trimmed_bytes: u32,
     /// Who is trimmed when the queue is full.
     pub trim_victim: VictimKey,
     /// Whether the last switch says that it was the last.
     pub trim_last_hop_code: bool,
-    /// Whether switches pause their neighbours (PFC); for RoCE hosts, which listen.
-    pub pfc: bool,
-    /// Data from one port at which its sender is paused; half a plane BDP by default.
+    /// Whether switches pause their neighbours (PFC); for RoCE hosts, which listen. RoCE: true with `go-back-n`, false with
+    /// `selective-repeat`.
+    pub pfc: Option<bool>,
+    /// Data from one port at which its sender is paused. By default what is free of the buffer that the ports of a switch
+    /// share, 4900 bytes per Gb/s of them (DCQCN: 12 MB for 32 ports of 40 Gb/s, less headroom; beta 8).
     pub pfc_xoff_bytes: Option<u32>,
-    /// Data from one port at which it may go on; half of `pfc_xoff_bytes` by default.
+    /// Data from one port at which it may go on; half of `pfc_xoff_bytes`, or two packets below the shared threshold.
     pub pfc_xon_bytes: Option<u32>,
 }
 
@@ -249,19 +253,19 @@ impl Default for QueueKeys {
         Self {
             data_bytes: None,
             control_bytes: None,
-            control_percent: 25,
+            control_percent: None,
             ecn: true,
             ecn_min_bytes: None,
             ecn_max_bytes: None,
-            ecn_max_percent: 100,
-            ecn_last_hop: false,
-            trim: true,
+            ecn_max_percent: None,
+            ecn_last_hop: None,
+            trim: None,
             trim_bytes: None,
             trim_last_hop_bytes: None,
             trimmed_bytes: 256,
             trim_victim: VictimKey::ArrivingOrLast,
             trim_last_hop_code: true,
-            pfc: false,
+            pfc: None,
             pfc_xoff_bytes: None,
             pfc_xon_bytes: None,
         }
@@ -326,7 +330,7 @@ pub enum WorkloadKind {
 pub struct WorkloadKeys {
     /// What it is.
     pub kind: WorkloadKind,
-    /// Name in the results; the kind by default.
+    /// Name in the results; by default the kind, with a number from the second one of a kind on.
     pub name: Option<String>,
     /// Bytes of a message; of a collective's vector; 1048576 by default.
     pub bytes: Option<u64>,

@@ -332,8 +332,13 @@ fn check(keys: &MrcKeys, clos: &Clos) -> Result<(), Problem> {
     if keys.paths_per_plane == Some(0) {
         return Err(Problem::new(at("paths_per_plane"), "0: at least one path"));
     }
-    if keys.sack_bytes == Some(0) {
-        return Err(Problem::new(at("sack_bytes"), "0: at least 1"));
+    for (key, value) in [("sack_bytes", keys.sack_bytes), ("cc_window_bytes", keys.cc_window_bytes)] {
+        if value == Some(0) {
+            return Err(Problem::new(at(key), "0: at least 1"));
+        }
+    }
+    if keys.rto_us.is_some_and(|us| us <= 0.0) {
+        return Err(Problem::new(at("rto_us"), "a timer of 0 would run out at once: at least 0.001"));
     }
     if !(0.0..=250.0).contains(&keys.reorder_windows) {
         return Err(Problem::new(
@@ -372,7 +377,7 @@ pub(super) fn build(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Resul
         );
         return Err(Problem::new("topology.host_gbps", message));
     }
-    let trimming = keys.trimming.unwrap_or(scenario.queue.trim);
+    let trimming = keys.trimming.unwrap_or(clos.queue.trim.is_some());
     let base_rtt = u32::try_from(base_rtt_ns).unwrap_or(u32::MAX);
     let window = (rate as f64 * base_rtt_ns as f64 / 8e9 * 1.5).min(4e9) as u32;
     let window = keys.cc_window_bytes.unwrap_or(window).max(1);

@@ -106,6 +106,11 @@ pub(super) fn build(keys: &RoceKeys, clos: &Clos) -> Result<RoceSettings, Proble
     // What the receiver has not acknowledged yet although it could does not count.
     let bdp = (line as f64 * base_rtt_ns as f64 / 8e9 / f64::from(full)).ceil() as u32 + keys.ack_every;
     let selective = keys.recovery == RecoveryKey::SelectiveRepeat;
+    for (key, value) in [("rto_us", keys.rto_us), ("rto_low_us", keys.rto_low_us), ("rise_us", keys.rise_us)] {
+        if value.is_some_and(|us| us <= 0.0) {
+            return Err(Problem::new(at(key), "a timer of 0 would run out at once: at least 0.001"));
+        }
+    }
     let rto_ns = match keys.rto_us {
         Some(us) => nanos(at("rto_us"), us)?.max(1),
         None => (10 * base_rtt_ns).max(if selective { 320_000 } else { 4_194_304 }),

@@ -41,15 +41,40 @@ pub(super) fn build(scenario: &Scenario, clos: &Clos, folder: &Path, extent: Ext
     if scenario.workload.is_empty() {
         return Err(Problem::new("workload", "a scenario sends something: add a [[workload]]"));
     }
+    let names = names(scenario)?;
     let mut plan = Plan::default();
     let mut rng = Rng::new(scenario.seed ^ 0x77_6f72_6b6c);
     for (nth, keys) in scenario.workload.iter().enumerate() {
-        let mut part = Part { keys, clos, key: format!("workload[{nth}]"), rng: &mut rng, extent };
+        let name = &names[nth];
+        let mut part = Part { keys, name, clos, key: format!("workload[{nth}]"), rng: &mut rng, extent };
         part.check_keys()?;
         part.add(&mut plan, folder)?;
     }
     plan.check(clos.hosts).map_err(|error| Problem::new("workload", error))?;
     Ok(plan)
+}
+
+/// Names of all workloads; no two are alike.
+fn names(scenario: &Scenario) -> Result<Vec<String>, Problem> {
+    let given = |name: &str| scenario.workload.iter().any(|keys| keys.name.as_deref() == Some(name));
+    let mut names: Vec<String> = Vec::new();
+    for (nth, keys) in scenario.workload.iter().enumerate() {
+        let name = match &keys.name {
+            Some(name) if names.contains(name) => {
+                let message = format_args!("`{name}` is the name of another workload: results could not be told apart");
+                return Err(Problem::new(format!("workload[{nth}].name"), message));
+            }
+            Some(name) => name.clone(),
+            None => {
+                let kind = keys.kind.name();
+                let numbered = (1u32..).map(|nth| if nth == 1 { kind.to_owned() } else { format!("{kind}-{nth}") });
+                let mut free = numbered.filter(|name| !names.contains(name) && !given(name));
+                free.next().expect("there are more numbers than workloads")
+            }
+        };
+        names.push(name);
+    }
+    Ok(names)
 }
 
 impl WorkloadKind {
@@ -115,6 +140,7 @@ impl WorkloadKind {
 
 struct Part<'a> {
     keys: &'a WorkloadKeys,
+    name: &'a str,
     clos: &'a Clos,
     key: String,
     rng: &'a mut Rng,
@@ -128,10 +154,6 @@ impl Part<'_> {
 
     fn problem(&self, key: &str, message: impl std::fmt::Display) -> Problem {
         Problem::new(self.at(key), message)
-    }
-
-    fn name(&self) -> &str {
-        self.keys.name.as_deref().unwrap_or(self.keys.kind.name())
     }
 
     /// A key that the kind does not take is a misunderstanding.
@@ -222,7 +244,7 @@ impl Part<'_> {
                 }
                 let both = keys.bidirectional == Some(true);
                 self.room(plan, "messages", u64::from(stream.messages) * if both { 2 } else { 1 })?;
-                let group = plan.group(Group::flows(self.name()));
+                let group = plan.group(Group::flows(self.name));
                 stream.add(plan, group, from, to);
                 if both {
                     stream.add(plan, group, to, from);
@@ -236,7 +258,7 @@ impl Part<'_> {
                 let per_leaf = if other_leaf { self.clos.hosts_per_t0() } else { 1 };
                 let pairs = Pairs::permutation(first, hosts, per_leaf, self.rng);
                 let Pairs(pairs) = pairs.map_err(|why| self.problem("other_leaf", why))?;
-                let group = plan.group(Group::flows(self.name()));
+                let group = plan.group(Group::flows(self.name));
                 pairs.into_iter().for_each(|(src, dst)| stream.add(plan, group, src, dst));
             }
             WorkloadKind::Incast => self.incast(plan)?,
@@ -273,7 +295,7 @@ impl Part<'_> {
         if stagger.checked_mul(fan_in.into()).is_none_or(|ns| ns > LATEST_NS) {
             return Err(self.problem("stagger_us", format_args!("{fan_in} of them reach beyond 1e12 us")));
         }
-        let group = plan.group(Group::flows(self.name()));
+        let group = plan.group(Group::flows(self.name));
         for (nth, (src, dst)) in (0..).zip(Pairs::incast(first, fan_in, to).0) {
             Stream { start_ns: stream.start_ns + nth * stagger, ..stream }.add(plan, group, src, dst);
         }
@@ -316,7 +338,7 @@ impl Part<'_> {
         self.room(plan, "iterations", messages)?;
         let iterations = if self.extent == Extent::Whole { iterations } else { 1 };
         let ring = Ring { iterations, ..ring };
-        let name = self.name().to_owned();
+        let name = self.name.to_owned();
         collective.add(plan, &name, &ring, self.rng);
         Ok(())
     }
@@ -337,7 +359,7 @@ impl Part<'_> {
         self.room(plan, "flows", flows.into())?;
         let rate = self.clos.host_link.rate_bps as f64 * f64::from(self.clos.planes) * f64::from(hosts) * load;
         let interval_ns = sizes.mean() * 8e9 / rate;
-        let group = plan.group(Group::flows(self.name()));
+        let group = plan.group(Group::flows(self.name));
         Poisson { sizes, interval_ns, flows }.add(plan, group, first, hosts, self.rng);
         Ok(())
     }
@@ -349,7 +371,7 @@ impl Part<'_> {
         let path = folder.join(file);
         let text = std::fs::read_to_string(&path)
             .map_err(|error| self.problem("file", format_args!("{}: {error}", path.display())))?;
-        let group = plan.group(Group::flows(self.name()));
+        let group = plan.group(Group::flows(self.name));
         // Message of each line, for the lines that name it.
         let mut ids: Vec<Option<u32>> = Vec::new();
         let mut waits: Vec<(usize, u32, &str)> = Vec::new();

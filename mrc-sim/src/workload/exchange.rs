@@ -251,6 +251,11 @@ impl Exchange {
         self.states[id as usize].missing
     }
 
+    /// Bytes of a message that its sender does not know to have arrived.
+    pub fn unacked(&self, id: MessageId) -> u32 {
+        self.states[id as usize].unacked
+    }
+
     /// When the next message starts, if every other that may be sent is done: between steps hosts compute.
     pub fn next_start(&self, now_ns: u64) -> Option<u64> {
         let later = self.released.iter().filter_map(|queue| queue.peek()).map(|Reverse((at, _))| *at);

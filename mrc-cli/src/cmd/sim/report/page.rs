@@ -413,7 +413,7 @@ fn overview(runs: &[Run]) -> String {
         "p99 slowdown",
         "goodput, Gb/s",
         "bus, Gb/s",
-        "resent, %",
+        "retransmitted, %",
         "trims",
         "marks",
         "lost",
@@ -468,7 +468,7 @@ fn details(results: &Results) -> String {
     let (transport, hosts, planes) = (escape(&results.transport), results.hosts, results.planes);
     let _ = writeln!(
         text,
-        "<p>{transport}, {hosts} hosts, {planes} planes; {:.1} us; {} data packets, {} sent again; EVs retired {} and restored {}; \
+        "<p>{transport}, {hosts} hosts, {planes} planes; {:.1} us; {} new data packets, {} retransmissions; EVs retired {} and restored {}; \
          fullest queue {} bytes.</p>",
         results.end_us,
         results.data_packets,
