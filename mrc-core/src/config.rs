@@ -30,6 +30,9 @@ pub struct EndpointConfig {
     pub wire: WireConfig,
     /// Partition key of every packet (open question 44).
     pub pkey: u16,
+    /// How long a measured base RTT of a QP holds unless other samples confirm it, in nanoseconds; 0 = for ever. After that
+    /// the smallest sample of that time takes its place, at most the configured one.
+    pub base_rtt_life_ns: u64,
     /// SACK after this many received bytes (open question 32).
     pub sack_gen_threshold: u32,
     /// Drop packets above the window without a NACK (open question 4).
@@ -110,6 +113,7 @@ impl Default for EndpointConfig {
             gids: [None; 4],
             wire: WireConfig::default(),
             pkey: 0xFFFF,
+            base_rtt_life_ns: 10_000_000_000,
             sack_gen_threshold: 16_384,
             oor_silent: false,
             answers_on_silent_planes: false,

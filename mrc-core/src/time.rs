@@ -32,7 +32,7 @@ impl Instant {
     }
 }
 
-/// A send time in four bytes: 16 ns per tick, unambiguous for 34 s, longer than the longest timer (17.2 s).
+/// A send time in four bytes: 16 ns per tick, unambiguous for 68.7 s, longer than the longest timer (17.2 s).
 ///
 /// Halves the per-PSN record; RTT samples keep a resolution of 16 ns (`congestion.md` asks for 128 ns).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,11 +49,10 @@ impl Tick {
         (self.0 >> 3) as u16
     }
 
-    /// Nanoseconds from this tick to `now`, never negative, modulo 68.7 s.
+    /// Nanoseconds from this tick to `now`, which is not before it, modulo 68.7 s.
     pub const fn elapsed_ns(self, now: Instant) -> u64 {
         let ticks = ((now.0 >> 4) as u32).wrapping_sub(self.0);
-        // A tick "in the future" can only be this very tick seen through rounding.
-        if ticks > u32::MAX / 2 { 0 } else { (ticks as u64) << 4 }
+        (ticks as u64) << 4
     }
 }
 
@@ -65,6 +64,7 @@ mod tests {
     fn ticks_survive_their_wrap() {
         let sent = Instant::from_nanos((u32::MAX as u64) << 4);
         let now = sent.after(5_000);
+        assert_eq!(Tick::at(sent).elapsed_ns(sent.after(60_000_000_000)), 60_000_000_000);
         assert_eq!(Tick::at(sent).elapsed_ns(now), 4_992);
         assert_eq!(Tick::at(Instant::from_nanos(128 * 0x1_2345 + 127)).stamp(), 0x2345);
     }

@@ -348,7 +348,7 @@ impl Endpoint<'_> {
             queued: slot.sq.len(),
             receives: slot.rq.len(),
             retries: slot.req.retry_cnt,
-            base_rtt_ns: slot.req.base_rtt_ns,
+            base_rtt_ns: slot.req.base_rtt_ns(),
             load: slot.share.load,
             inflight_bytes: slot.share.inflight_bytes(),
             evs: if slot.state == QpState::Rts { slot.paths.counts() } else { EvCounts::default() },

@@ -41,7 +41,7 @@ impl Endpoint<'_> {
     pub(super) fn probe_way_back(&mut self, now: Instant, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let (rtt_ns, patience_ns) = match slot.state {
-            QpState::Rts => (slot.req.base_rtt_ns, slot.req.probe_patience_ns()),
+            QpState::Rts => (slot.req.base_rtt_ns(), slot.req.probe_patience_ns()),
             _ => (UNMEASURED_RTT_NS, 4 * UNMEASURED_RTT_NS),
         };
         let (peer, profile_index) = (slot.peer, slot.ev_profile);

@@ -4,6 +4,7 @@ use mrc_wire::{AethRepr, NackReason, NackRepr, Psn, SackRepr, Syndrome};
 
 use super::{
     NOMINAL_OVERHEAD, PathCtx, TxSide,
+    rtt::plausible,
     window::{TxRecord, outstanding_bits},
 };
 use crate::{
@@ -57,7 +58,7 @@ impl TxSide<'_, '_> {
         let timestamp = state.map_or(0, |state| state.timestamp);
         let rtt_ns = trigger.and_then(|psn| self.rtt_sample(now, psn, rtx, timestamp));
         if let (Some(rtt), Some(psn)) = (rtt_ns, trigger) {
-            self.learn_rtt(rtt);
+            self.learn_rtt(now, rtt);
             self.path_rtt(now, psn, rtt);
         }
         //= DMPR-003, DMPR-004, SETH-009
@@ -106,9 +107,11 @@ impl TxSide<'_, '_> {
         let Some(trigger) = trigger else {
             let id = sack.probe_id();
             let Some((ev, rtt_ns)) = self.req.probes.answered(id, now) else { return (None, None) };
-            self.req.base_rtt_ns = self.req.base_rtt_ns.min(rtt_ns).max(1);
-            self.flow.on_base_rtt(now, rtt_ns);
-            self.path.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
+            if plausible(rtt_ns) {
+                self.learn_base_rtt(now, rtt_ns);
+                self.flow.on_base_rtt(now, rtt_ns);
+                self.path.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
+            }
             self.path.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
             return (Some(ev), self.req.probes.saw_data_queues(id).then_some(rtt_ns));
         };
@@ -182,6 +185,7 @@ impl TxSide<'_, '_> {
         self.saw(cack);
         self.req.retry_cnt = 0;
         self.req.resource_nacks = 0;
+        self.look_at_held();
     }
 
     /// Packet `psn` arrived; if it is LOST it waits for no retransmission any more. The scoreboard still has it as LOST: it
@@ -190,6 +194,7 @@ impl TxSide<'_, '_> {
     fn un_lose(&mut self, psn: Psn) {
         if self.window.is_lost(psn) {
             self.req.lost = self.req.lost.saturating_sub(1);
+            self.req.held = self.req.held.saturating_sub(self.window.is_held(psn).into());
             let bytes = self.nominal_of(psn);
             self.flow.on_unloss(bytes);
         }
@@ -222,7 +227,6 @@ impl TxSide<'_, '_> {
             return None;
         }
         let record = self.window.record(psn)?;
-        let certain = matches!((record.tx_count(), rtx), (1, false) | (2, true));
         let elapsed_ns = record.sent_at.elapsed_ns(now);
         let waited_ns = match timestamp {
             // Not ours, none, or so long ago that 16 bits may have wrapped: what it says means nothing.
@@ -231,7 +235,8 @@ impl TxSide<'_, '_> {
             reflected => u64::from(reflected.wrapping_sub(record.sent_at.stamp())) << 7,
         };
         // A responder that "waited" longer than the whole round trip did not reflect this packet's timestamp.
-        certain.then(|| if waited_ns < elapsed_ns { elapsed_ns - waited_ns } else { elapsed_ns })
+        let rtt_ns = if waited_ns < elapsed_ns { elapsed_ns.wrapping_sub(waited_ns) } else { elapsed_ns };
+        (record.answers_latest(rtx) && plausible(rtt_ns)).then_some(rtt_ns)
     }
 
     /// Tells a selector that listens to delay how long `psn` took, and sends the probes it asks for. A NACK gives no such
@@ -254,10 +259,16 @@ impl TxSide<'_, '_> {
         }
     }
 
-    fn learn_rtt(&mut self, rtt_ns: u64) {
-        self.req.base_rtt_ns = self.req.base_rtt_ns.min(rtt_ns).max(1);
+    fn learn_rtt(&mut self, now: Instant, rtt_ns: u64) {
+        self.learn_base_rtt(now, rtt_ns);
         // RFC 6298 section 2 weight: an eighth of each sample.
-        self.req.srtt_ns = self.req.srtt_ns - self.req.srtt_ns / 8 + rtt_ns / 8;
+        self.req.srtt_ns = self.req.srtt_ns.wrapping_sub(self.req.srtt_ns / 8).wrapping_add(rtt_ns / 8);
+    }
+
+    fn learn_base_rtt(&mut self, now: Instant, rtt_ns: u64) {
+        if self.req.base_rtt.learn(now, rtt_ns) {
+            self.look_at_held();
+        }
     }
 
     /// Packets that must have overtaken a packet before it is inferred lost (`transport.md` 3.6).
@@ -268,7 +279,9 @@ impl TxSide<'_, '_> {
         // Up to the largest window, not the present one: what left under a larger one is still under way.
         let most = self.flow.max_wnd_bytes().min(psns);
         let scaled = (window * u64::from(self.req.reorder_factor)) >> 8;
-        let limit = scaled.min(most).div_ceil(packet).min(u64::from(u16::MAX)) as u32;
+        // Half a window of PSNs at most: no packet is ever overtaken by a whole one, and the tail may be missing, too.
+        let reachable = self.req.mpr_tx.min(self.window.capacity()) / 2;
+        let limit = scaled.min(most).div_ceil(packet).min(u64::from(reachable)) as u32;
         limit.max(u32::from(self.req.reorder_pkts_min))
     }
 
@@ -285,16 +298,16 @@ impl TxSide<'_, '_> {
         let range = outstanding_bits(base, self.req.unack, overtaken);
         if range & !sack.bitmap != 0 {
             // Of a packet that was itself sent again it is not known when it left first.
-            let first = self.window.record(overtaken).filter(|record| record.tx_count() == 1);
+            let first = self.window.record(overtaken).filter(|record| record.answers_latest(false));
             let since_ns = first.map_or(u64::MAX, |record| record.sent_at.elapsed_ns(now));
-            self.infer_in(now, base, range & !sack.bitmap, self.req.base_rtt_ns, Evidence::Overtaken { since_ns });
+            self.infer_in(now, base, range & !sack.bitmap, self.req.base_rtt_ns(), Evidence::Overtaken { since_ns });
         }
         let Some(delay_ns) = self.req.reorder.delay_ns(self.req.srtt_ns) else { return };
         let Some(newest) = self.window.record(self.req.hi_sacked) else { return };
         let age_ns = newest.sent_at.elapsed_ns(now);
         // Of a packet sent again, an answer sooner than any round trip is that to an earlier copy.
-        if newest.tx_count() == 1 || age_ns >= self.req.base_rtt_ns {
-            let least_ns = (age_ns + delay_ns).max(self.req.base_rtt_ns);
+        if newest.answers_latest(false) || age_ns >= self.req.base_rtt_ns() {
+            let least_ns = (age_ns + delay_ns).max(self.req.base_rtt_ns());
             self.infer_in(now, base, missing, least_ns, Evidence::Late);
         }
     }
@@ -327,7 +340,7 @@ impl TxSide<'_, '_> {
         if self.req.tail_probe_ns > 0 {
             self.infer_in(now, base, missing, probe_ns + self.req.tail_probe_ns, Evidence::Late);
         }
-        if probe_ns.saturating_sub(self.req.base_rtt_ns) < self.req.target_delay_ns {
+        if probe_ns.saturating_sub(self.req.base_rtt_ns()) < self.req.target_delay_ns {
             let overdue_ns = 3 * self.req.rtt_now_ns();
             self.infer_in(now, base, missing, overdue_ns.max(probe_ns), Evidence::CalmProbe);
         }
@@ -377,12 +390,14 @@ impl TxSide<'_, '_> {
     /// After the window may have moved: what is still being waited for.
     fn after_progress(&mut self, now: Instant) {
         if self.req.outstanding() == 0 {
-            self.req.lost = 0;
+            (self.req.lost, self.req.held) = (0, 0);
+            self.req.next_release = Instant::FAR;
             self.req.next_scan = Instant::FAR;
             self.req.next_tail_probe = Instant::FAR;
         } else if self.req.tail_probe_ns > 0 && self.withheld() {
             self.req.next_tail_probe = self.req.next_tail_probe.min(now.after(self.req.tail_probe_ns));
         }
+        self.release_held(now);
         self.flow.settle();
         let (unack, tack) = (self.req.unack, self.req.tack);
         let waits = match self.sq.oldest(self.ring) {
@@ -460,7 +475,7 @@ impl TxSide<'_, '_> {
         if let Some(ev) = blamed {
             self.path.feedback(now, ev, what);
         }
-        if self.window.is_lost(psn) || self.latest_ev(record.ev()) != Some(nack.entropy) {
+        if self.window.is_lost(psn) || self.of_earlier_copy(record, nack.entropy, rtx) {
             return Err(Discard::StaleNack);
         }
         let rtt_ns = self.rtt_sample(now, psn, rtx, nack.timestamp);
@@ -473,16 +488,14 @@ impl TxSide<'_, '_> {
         self.req.lost += 1;
         self.path.stats.lost_nack += 1;
         self.announce_loss(psn, record.ev(), LossCause::Nack(nack.reason));
-        if !trimmed {
-            let wait = match nack.reason {
-                NackReason::PsnOorWindow => self.req.base_rtt_ns,
-                _ => {
-                    let shift = self.req.resource_nacks.min(6);
-                    self.req.resource_nacks = self.req.resource_nacks.saturating_add(1);
-                    self.req.base_rtt_ns << shift
-                }
-            };
-            self.req.rtx_gate = now.after(wait);
+        match nack.reason {
+            NackReason::Trimmed | NackReason::TrimmedLastHop => {}
+            NackReason::PsnOorWindow => self.hold(now, psn, 0),
+            _ => {
+                let before = self.req.resource_nacks;
+                self.req.resource_nacks = before.saturating_add(1);
+                self.hold(now, psn, before);
+            }
         }
         Ok(self.count_retry(now, psn).map_or(Verdict::Continue, Verdict::Fail))
     }
@@ -497,8 +510,9 @@ impl TxSide<'_, '_> {
         }
     }
 
-    fn latest_ev(&self, index: EvIndex) -> Option<mrc_wire::Ev> {
-        self.path.wire_ev(index)
+    /// Whether a NACK that echoes `entropy` and the rtx flag refuses an earlier transmission than the latest.
+    fn of_earlier_copy(&self, latest: TxRecord, entropy: mrc_wire::Ev, rtx: bool) -> bool {
+        self.path.wire_ev(latest.ev()) != Some(entropy) || rtx != (latest.tx_count() > 1)
     }
 }
 

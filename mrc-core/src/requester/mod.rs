@@ -4,8 +4,10 @@
 //! State lives in [`Requester`]; [`TxSide`] borrows it together with the QP's part of the lent storage for one call.
 
 mod feedback;
+mod held;
 mod probes;
 mod reorder;
+mod rtt;
 mod send_queue;
 mod series;
 mod timeout;
@@ -17,6 +19,7 @@ pub use window::{TxRecord, TxWord};
 
 pub(crate) use probes::{ProbeTable, Wanted};
 use reorder::ReorderDelay;
+use rtt::BaseRtt;
 pub(crate) use send_queue::{Segment, SegmentAt, SendQueue};
 pub(crate) use window::TxWindow;
 
@@ -61,8 +64,9 @@ pub(crate) struct Requester {
     resource_nacks: u8,
     pub(crate) retry_cnt: u8,
     last_retry: Instant,
-    /// No retransmission before this instant (after a resource NACK).
-    rtx_gate: Instant,
+    /// LOST packets that wait because the responder had no room for them, and no later than when the first may leave.
+    held: u32,
+    next_release: Instant,
     /// Last sign of life: what follows, or a write or probe of the peer's own.
     pub(crate) last_heard: Instant,
     /// Last SACK, NACK, Transport ACK or probe answer.
@@ -80,7 +84,7 @@ pub(crate) struct Requester {
     pub(crate) next_probe: Instant,
     next_tail_probe: Instant,
     next_keepalive: Instant,
-    pub(crate) base_rtt_ns: u64,
+    base_rtt: BaseRtt,
     srtt_ns: u64,
     pub(crate) retry: RetryConfig,
     pub(crate) trimming: Trimming,
@@ -116,7 +120,8 @@ impl Requester {
         resource_nacks: 0,
         retry_cnt: 0,
         last_retry: Instant::ZERO,
-        rtx_gate: Instant::ZERO,
+        held: 0,
+        next_release: Instant::FAR,
         last_heard: Instant::ZERO,
         last_answer: Instant::ZERO,
         next_scan: Instant::FAR,
@@ -127,7 +132,7 @@ impl Requester {
         next_probe: Instant::ZERO,
         next_tail_probe: Instant::FAR,
         next_keepalive: Instant::ZERO,
-        base_rtt_ns: 0,
+        base_rtt: BaseRtt::new(Instant::ZERO, 0, 0),
         srtt_ns: 0,
         retry: RetryConfig { timeout: 0, linear: 0, exponential: 0 },
         trimming: Trimming::Off,
@@ -159,7 +164,7 @@ impl Requester {
             dynamic_mpr: attr.dynamic_mpr,
             last_heard: now,
             last_answer: now,
-            base_rtt_ns: attr.base_rtt_ns,
+            base_rtt: BaseRtt::new(now, attr.base_rtt_ns, cfg.base_rtt_life_ns),
             srtt_ns: attr.base_rtt_ns,
             retry: attr.retry,
             trimming: attr.trimming,
@@ -180,6 +185,11 @@ impl Requester {
         self.wimm_inflight = self.wimm_inflight.saturating_sub(1);
     }
 
+    /// Smallest round trip known, in nanoseconds.
+    pub(crate) fn base_rtt_ns(&self) -> u64 {
+        self.base_rtt.ns()
+    }
+
     /// Packets sent and not cumulatively acknowledged.
     #[inline]
     pub(crate) fn outstanding(&self) -> u32 {
@@ -194,7 +204,7 @@ impl Requester {
 
     /// The round trip as it is now, never below the unloaded one.
     fn rtt_now_ns(&self) -> u64 {
-        self.base_rtt_ns.max(self.srtt_ns)
+        self.base_rtt_ns().max(self.srtt_ns)
     }
 
     /// When the answer to the last of what was sent is overdue: a round trip, and the queues it may have met. Never later
@@ -206,7 +216,7 @@ impl Requester {
 
     /// How long a probe may stay unanswered (`transport.md` 5); loaded software queues stretch it.
     pub(crate) fn probe_patience_ns(&self) -> u64 {
-        let unloaded = self.base_rtt_ns.saturating_add(self.base_rtt_ns << 1).saturating_add(self.target_delay_ns);
+        let unloaded = self.base_rtt_ns().saturating_add(self.base_rtt_ns() << 1).saturating_add(self.target_delay_ns);
         unloaded.max(self.srtt_ns << 2).max(100_000)
     }
 }
@@ -370,7 +380,7 @@ impl TxSide<'_, '_> {
     fn wants_now(&self, now: Instant) -> Wants {
         Wants {
             urgent: self.req.resend_tail || (self.req.probes.wants_any() && now >= self.req.next_probe),
-            retransmit: self.req.lost > 0 && now >= self.req.rtx_gate,
+            retransmit: self.req.lost > self.req.held || now >= self.req.next_release,
             fresh: self.has_fresh(),
             deadline: Instant::FAR,
         }
@@ -396,7 +406,6 @@ impl TxSide<'_, '_> {
     //= SND-001, SND-003
     pub(crate) fn next_data(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         if self.req.lost > 0
-            && now >= self.req.rtx_gate
             && let Some(packet) = self.next_retransmission(now, ports)
         {
             return Some(packet);
@@ -445,7 +454,8 @@ impl TxSide<'_, '_> {
     //= SND-001, SND-004, BTH-008
     #[inline(never)]
     fn next_retransmission(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        let psn = self.window.first_lost(self.req.unack, self.req.max_sent)?;
+        self.release_held(now);
+        let psn = self.window.first_due(self.req.unack, self.req.max_sent)?;
         if psn.diff(self.req.unack) > self.req.mpr_tx as i32 {
             return None;
         }
@@ -507,7 +517,7 @@ impl TxSide<'_, '_> {
 
     /// Nothing leads to the peer now: look again in a base RTT.
     pub(crate) fn wait_for_path(&mut self, now: Instant) {
-        self.req.path_retry = now.after(self.req.base_rtt_ns.max(1));
+        self.req.path_retry = now.after(self.req.base_rtt_ns().max(1));
     }
 
     /// A packet of `bytes`, the `last` of its message or not, leaves; whether it asks for an acknowledgement.

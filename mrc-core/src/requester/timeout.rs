@@ -27,6 +27,7 @@ impl TxSide<'_, '_> {
         if failure.is_none() && now >= self.tack_deadline() {
             failure = self.tack_overdue(now);
         }
+        self.release_held(now);
         let patience = self.req.probe_patience_ns();
         while let Some(ev) = self.req.probes.expired(now, patience) {
             self.path.stats.probe_lost += 1;
@@ -221,7 +222,6 @@ impl TxSide<'_, '_> {
     /// When [`TxSide::on_timeout`] next has something to do, always after `now`: a deadline that has come but could
     /// not be served (no port, probe limit) is tried again a little later instead of spinning.
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
-        let gate = if self.req.lost > 0 && self.req.rtx_gate > now { self.req.rtx_gate } else { Instant::FAR };
         let earliest = self
             .req
             .next_scan
@@ -233,7 +233,7 @@ impl TxSide<'_, '_> {
             .min(self.req.path_retry)
             .min(self.req.portless)
             .min(self.keepalive_deadline())
-            .min(gate);
+            .min(self.req.next_release);
         if earliest > now { earliest } else { now.after(self.req.probe_rate_limit_ns.max(1_000)) }
     }
 }

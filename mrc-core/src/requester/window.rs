@@ -14,15 +14,20 @@ use crate::{
 //= REQ-002
 #[derive(Clone, Copy, Debug)]
 pub struct TxRecord {
+    /// When it left; when it was refused, if it was.
     pub(crate) sent_at: Tick,
     ev: u16,
-    /// Bits 0..=1 transmissions (saturating at 3), 2 fast retransmission done, 4..=11 retry count at arming.
+    /// Bits 0..=1 transmissions (saturating at 3), 2 fast retransmission done, 3 refused, 4..=11 retry count at arming,
+    /// 12..=14 refusals before it.
     meta: u16,
 }
 
 const COUNT: u16 = 0b11;
 const FAST_DONE: u16 = 0b100;
+const REFUSED: u16 = 0b1000;
 const ARMED_SHIFT: u32 = 4;
+const REFUSALS_SHIFT: u32 = 12;
+const REFUSALS: u16 = 0b111;
 
 impl TxRecord {
     /// A record of nothing.
@@ -42,6 +47,24 @@ impl TxRecord {
         self.meta & COUNT
     }
 
+    /// Whether feedback with this rtx flag answers the latest transmission for certain, so that `sent_at` is when that left
+    /// (`congestion.md` 3). A refused transmission has been answered.
+    pub(crate) fn answers_latest(self, rtx: bool) -> bool {
+        matches!((self.tx_count(), rtx), (1, false) | (2, true)) && self.meta & REFUSED == 0
+    }
+
+    /// The responder had no room for the latest transmission, after `refusals` others.
+    pub(crate) fn refuse(&mut self, at: Tick, refusals: u8) {
+        self.sent_at = at;
+        self.meta = self.meta & !(REFUSALS << REFUSALS_SHIFT) | REFUSED;
+        self.meta |= u16::from(refusals).min(REFUSALS) << REFUSALS_SHIFT;
+    }
+
+    /// Refusals before that of the latest transmission, at most 7.
+    pub(crate) fn refusals(self) -> u8 {
+        (self.meta >> REFUSALS_SHIFT & REFUSALS) as u8
+    }
+
     pub(crate) fn ev(self) -> EvIndex {
         EvIndex(self.ev)
     }
@@ -59,7 +82,8 @@ impl TxRecord {
     }
 }
 
-/// State of 64 PSNs; neither bit set means SENT (or outside the window).
+/// State of 64 PSNs; neither bit set means SENT (or outside the window), both mean LOST and held back: the responder had no
+/// room, and the packet waits before it leaves again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxWord {
     sacked: u64,
@@ -110,7 +134,7 @@ impl TxWindow<'_> {
 
     pub(crate) fn is_sacked(&self, psn: Psn) -> bool {
         let (word, bit) = self.word(psn);
-        word.sacked & bit != 0
+        word.sacked & !word.lost & bit != 0
     }
 
     pub(crate) fn is_lost(&self, psn: Psn) -> bool {
@@ -118,11 +142,26 @@ impl TxWindow<'_> {
         word.lost & bit != 0
     }
 
+    pub(crate) fn is_held(&self, psn: Psn) -> bool {
+        let (word, bit) = self.word(psn);
+        word.sacked & word.lost & bit != 0
+    }
+
+    /// Makes `psn`, which is neither SACKED nor held back, LOST or SENT.
     pub(crate) fn set_lost(&mut self, psn: Psn, lost: bool) {
         let slot = self.slot(psn);
         if let Some(word) = self.words.get_mut(slot >> 6) {
             let bit = 1u64.wrapping_shl(slot as u32);
             word.lost = if lost { word.lost | bit } else { word.lost & !bit };
+        }
+    }
+
+    /// Holds back `psn`, which is LOST, or lets it go.
+    pub(crate) fn set_held(&mut self, psn: Psn, held: bool) {
+        let slot = self.slot(psn);
+        if let Some(word) = self.words.get_mut(slot >> 6) {
+            let bit = 1u64.wrapping_shl(slot as u32);
+            word.sacked = if held { word.sacked | bit } else { word.sacked & !bit };
         }
     }
 
@@ -194,14 +233,29 @@ impl TxWindow<'_> {
 
     /// The oldest LOST PSN of (`unack`, `max`].
     pub(crate) fn first_lost(&self, unack: Psn, max: Psn) -> Option<Psn> {
+        self.first(unack, max, |word| word.lost)
+    }
+
+    /// The oldest LOST PSN of (`unack`, `max`] that is not held back.
+    pub(crate) fn first_due(&self, unack: Psn, max: Psn) -> Option<Psn> {
+        self.first(unack, max, |word| word.lost & !word.sacked)
+    }
+
+    /// The oldest LOST PSN of (`unack`, `max`] that is held back.
+    pub(crate) fn first_held(&self, unack: Psn, max: Psn) -> Option<Psn> {
+        self.first(unack, max, |word| word.lost & word.sacked)
+    }
+
+    #[inline]
+    fn first(&self, unack: Psn, max: Psn, bits: impl Fn(&TxWord) -> u64) -> Option<Psn> {
         let mut base = unack.next();
         let mut left = max.diff(unack).max(0).unsigned_abs().min(self.capacity());
         while left > 0 {
             let slot = self.slot(base);
             let shift = (slot & 63) as u32;
             let n = left.min(64u32.wrapping_sub(shift));
-            let lost = self.words.get(slot >> 6).map_or(0, |word| word.lost.wrapping_shr(shift));
-            let at = lost.trailing_zeros();
+            let found = self.words.get(slot >> 6).map_or(0, &bits).wrapping_shr(shift);
+            let at = found.trailing_zeros();
             if at < n {
                 return Some(base.add(at));
             }

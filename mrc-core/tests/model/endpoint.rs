@@ -100,7 +100,7 @@ impl Model {
                 self.after_control(setup, result.map(|()| None))
             }
             Body::Nack(nack) => {
-                let result = self.req.on_nack(setup, now, nack);
+                let result = self.req.on_nack(setup, now, nack, rtx);
                 self.after_control(setup, result)
             }
             Body::Ack(aeth) => {

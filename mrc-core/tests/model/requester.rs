@@ -24,6 +24,8 @@ pub(crate) struct Packet {
     pub(crate) count: u32,
     /// Inferred lost since its timer last expired.
     inferred: bool,
+    /// When the responder had no room for its latest transmission, and how many refusals there had been before that one.
+    refused: Option<(u64, u32)>,
     /// Interval of its timer.
     patience: u64,
     /// UDP length + 40.
@@ -95,13 +97,15 @@ pub(crate) struct Requester {
     last_retry: u64,
     /// Requests wait and no port leads to the peer, at least since then.
     pub(crate) stranded_since: Option<u64>,
-    gate: u64,
     resource_nacks: u32,
     /// When anything came from the peer.
     pub(crate) last_heard: u64,
     tack_wait: Option<u64>,
     pub(crate) resend_tail: bool,
     pub(crate) base_rtt: u64,
+    /// Samples since the base RTT was last confirmed, the smallest one, and when that was.
+    lowest: u64,
+    confirmed: u64,
     srtt: u64,
     /// Id, time and path.
     probes: Vec<(u16, u64, Ev)>,
@@ -144,12 +148,13 @@ impl Requester {
             retries: 0,
             last_retry: 0,
             stranded_since: None,
-            gate: 0,
             resource_nacks: 0,
             last_heard: 0,
             tack_wait: None,
             resend_tail: false,
             base_rtt: setup.base_rtt_ns,
+            lowest: u64::MAX,
+            confirmed: setup.start_ns,
             srtt: setup.base_rtt_ns,
             probes: Vec::new(),
             reorder: (1, 0, 0),
@@ -223,8 +228,18 @@ impl Requester {
 
     /// The oldest packet that waits to be sent again, if it may be now.
     pub(crate) fn due_again(&self, now: u64) -> Option<Seq> {
-        let lost = (self.unack + 1..=self.max).find(|&seq| self.packets[seq as usize].fate == Fate::Lost)?;
-        (now >= self.gate && lost - self.unack <= self.mpr).then_some(lost)
+        let due = |seq: &Seq| {
+            let packet = &self.packets[*seq as usize];
+            packet.fate == Fate::Lost && self.released(packet) <= now
+        };
+        (self.unack + 1..=self.max).find(due).filter(|seq| seq - self.unack <= self.mpr)
+    }
+
+    /// When a LOST packet may leave again: at once, or, if it was refused for want of room, after a base RTT, doubled for
+    /// each refusal before it in a row, six times at most. When the cumulative acknowledgement moves, the row ends.
+    fn released(&self, packet: &Packet) -> u64 {
+        let Some((at, before)) = packet.refused else { return 0 };
+        at + (self.base_rtt << before.min(6))
     }
 
     /// Whether window and limits let a packet go that was never sent.
@@ -238,12 +253,21 @@ impl Requester {
         let patience = interval(self.retry, self.retries);
         if seq > self.max {
             self.max = seq;
-            let fresh = Packet { fate: Fate::Sent, sent_at: now, ev, count: 1, inferred: false, patience, nominal };
+            let fresh = Packet {
+                fate: Fate::Sent,
+                sent_at: now,
+                ev,
+                count: 1,
+                inferred: false,
+                refused: None,
+                patience,
+                nominal,
+            };
             self.packets.push(fresh);
         } else {
             let packet = &mut self.packets[seq as usize];
             assert_eq!(packet.nominal, nominal);
-            *packet = Packet { sent_at: now, ev, count: packet.count + 1, patience, ..*packet };
+            *packet = Packet { sent_at: now, ev, count: packet.count + 1, refused: None, patience, ..*packet };
             if packet.fate == Fate::Lost {
                 packet.fate = Fate::Sent;
             }
@@ -300,7 +324,19 @@ impl Requester {
         let told = setup.timestamps && reflected != 0 && elapsed <= 8_000_000;
         let waited = if told { u64::from(reflected.wrapping_sub(sent)) * 128 } else { 0 };
         let rtt = if waited < elapsed { elapsed - waited } else { elapsed };
-        matches!((packet.count, rtx), (1, false) | (2, true)).then_some(rtt)
+        let certain = matches!((packet.count, rtx), (1, false) | (2, true)) && packet.refused.is_none();
+        (certain && plausible(rtt)).then_some(rtt)
+    }
+
+    /// The base RTT follows the smallest sample, down to a part of the configured one; after ten seconds without a sample as
+    /// small, it is the smallest of those seconds.
+    fn learn_base(&mut self, setup: &Setup, now: u64, rtt: u64) {
+        let rtt = rtt.max(setup.base_rtt_ns / 32);
+        self.lowest = self.lowest.min(rtt);
+        if rtt <= self.base_rtt || now - self.confirmed >= 10_000_000_000 {
+            self.base_rtt = self.lowest.min(setup.base_rtt_ns);
+            (self.lowest, self.confirmed) = (u64::MAX, now);
+        }
     }
 
     fn arrived(&mut self, seq: Seq) {
@@ -318,6 +354,9 @@ impl Requester {
         self.hi = self.hi.max(to);
         self.retries = 0;
         self.resource_nacks = 0;
+        for packet in &mut self.packets[(to + 1) as usize..] {
+            packet.refused = packet.refused.map(|(at, _)| (at, 0));
+        }
     }
 
     fn plausible(&self, psn: mrc_wire::Psn) -> Option<Seq> {
@@ -335,14 +374,16 @@ impl Requester {
             match self.probes.iter().position(|&(id, ..)| id == sack.offset_or_probe) {
                 Some(nth) => {
                     let (_, sent_at, ev) = self.probes.remove(nth);
-                    self.base_rtt = self.base_rtt.min(now - sent_at).max(1);
+                    if plausible(now - sent_at) {
+                        self.learn_base(setup, now, now - sent_at);
+                    }
                     probe = Some((now - sent_at, ev));
                 }
                 None => result = Err(Discard::StaleProbe),
             }
         }
         if let Some(rtt) = trigger.and_then(|seq| self.rtt(setup, now, seq, rtx, sack.timestamp)) {
-            self.base_rtt = self.base_rtt.min(rtt).max(1);
+            self.learn_base(setup, now, rtt);
             self.srtt = self.srtt - self.srtt / 8 + rtt / 8;
         }
         if setup.dynamic_mpr && sack.mpr != 0 {
@@ -382,10 +423,15 @@ impl Requester {
         let packet = u64::from(setup.mtu) + 88;
         let window = setup.window_bytes.unwrap_or(u64::MAX).min(self.mpr as u64 * packet);
         let scaled = (window * u64::from(setup.reorder_factor) / 256).min(window);
-        let distance = scaled.div_ceil(packet).min(65_535).max(u64::from(setup.reorder_pkts_min)) as i64;
+        // At most half the window of PSNs: a whole one never overtakes anything.
+        let reachable = self.mpr.min(self.capacity) as u64 / 2;
+        let distance = scaled.div_ceil(packet).min(reachable).max(u64::from(setup.reorder_pkts_min)) as i64;
         let (hi, base_rtt) = (self.hi, self.base_rtt);
         // The first of those that overtake; what was sent again has been overtaken by what left after that.
-        let first = self.packets.get((hi - distance).max(0) as usize).filter(|packet| packet.count == 1);
+        let first = self
+            .packets
+            .get((hi - distance).max(0) as usize)
+            .filter(|packet| packet.count == 1 && packet.refused.is_none());
         let first_sent = first.map(|packet| packet.sent_at);
         self.infer_missing(base, bitmap, false, |packet, seq| {
             let overtaken = hi - seq >= distance && (packet.count == 1 || first_sent >= Some(packet.sent_at));
@@ -396,8 +442,8 @@ impl Requester {
         }
         let delay = (setup.reorder_delay_ns * self.reorder.0).min(self.srtt).max(setup.reorder_delay_ns);
         let newest = &self.packets[hi as usize];
-        let age = now - newest.sent_at;
-        if newest.count == 1 || age >= base_rtt {
+        let age = now - newest.refused.map_or(newest.sent_at, |(at, _)| at);
+        if (newest.count == 1 && newest.refused.is_none()) || age >= base_rtt {
             let least = (age + delay).max(base_rtt);
             self.infer_missing(base, bitmap, true, |packet, seq| seq < hi && now - packet.sent_at >= least);
         }
@@ -489,7 +535,7 @@ impl Requester {
         Ok(None)
     }
 
-    pub(crate) fn on_nack(&mut self, setup: &Setup, now: u64, nack: &NackRepr) -> Result<Failure, Discard> {
+    pub(crate) fn on_nack(&mut self, setup: &Setup, now: u64, nack: &NackRepr, rtx: bool) -> Result<Failure, Discard> {
         let seq = seq_of(self.start, nack.psn, self.unack);
         if seq <= self.unack || seq > self.max || self.packets[seq as usize].fate == Fate::Sacked {
             return Err(Discard::StaleNack);
@@ -499,7 +545,7 @@ impl Requester {
             return Ok(Some((ErrorCause::RemoteOperation, None)));
         }
         let packet = &mut self.packets[seq as usize];
-        if packet.fate == Fate::Lost || packet.ev != nack.entropy {
+        if packet.fate == Fate::Lost || packet.ev != nack.entropy || rtx != (packet.count > 1) {
             return Err(Discard::StaleNack);
         }
         packet.fate = Fate::Lost;
@@ -507,9 +553,9 @@ impl Requester {
         self.settle();
         match nack.reason {
             NackReason::Trimmed | NackReason::TrimmedLastHop => {}
-            NackReason::PsnOorWindow => self.gate = now + self.base_rtt,
+            NackReason::PsnOorWindow => self.packets[seq as usize].refused = Some((now, 0)),
             _ => {
-                self.gate = now + (self.base_rtt << self.resource_nacks.min(6));
+                self.packets[seq as usize].refused = Some((now, self.resource_nacks));
                 self.resource_nacks += 1;
             }
         }
@@ -591,6 +637,11 @@ impl Requester {
     pub(crate) fn first_psn(&self, request: &Request) -> mrc_wire::Psn {
         request.first.map_or(mrc_wire::Psn::new(0), |first| psn_of(self.start, first))
     }
+}
+
+/// What a network can do: not less than the resolution of timestamps, not more than a second.
+fn plausible(rtt: u64) -> bool {
+    (128..=1_000_000_000).contains(&rtt)
 }
 
 /// T0, which never is disabled here.

@@ -744,6 +744,10 @@ impl World<'_, '_> {
             if !self.flying.is_empty() {
                 self.now += 1_024;
                 self.deliver(0);
+                // Frames may come without end: packets above the responder's window are refused again and again.
+                if self.next_timeout().is_some_and(|due| due <= self.now) {
+                    self.timers();
+                }
                 continue;
             }
             if self.sides.iter().all(|side| side.model.req.queued() == 0 && side.model.cq.is_empty()) {
