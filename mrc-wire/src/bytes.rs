@@ -31,6 +31,30 @@ pub(crate) const fn chunk_at<const AT: usize, const LEN: usize, const N: usize>(
     }
 }
 
+/// The last `LEN` bytes. `last_chunk` of the core library can panic where it is not inlined.
+#[inline(always)]
+pub(crate) const fn last<const LEN: usize>(bytes: &[u8]) -> Option<&[u8; LEN]> {
+    let Some(at) = bytes.len().checked_sub(LEN) else { return None };
+    match bytes.split_at_checked(at) {
+        Some((_, last)) => last.first_chunk(),
+        None => None,
+    }
+}
+
+/// The last `LEN` bytes, to be written.
+#[inline(always)]
+pub(crate) fn last_mut<const LEN: usize>(bytes: &mut [u8]) -> Option<&mut [u8; LEN]> {
+    split_last(bytes).map(|(_, last)| last)
+}
+
+/// What is before the last `LEN` bytes, and these.
+#[inline(always)]
+pub(crate) fn split_last<const LEN: usize>(bytes: &mut [u8]) -> Option<(&mut [u8], &mut [u8; LEN])> {
+    let at = bytes.len().checked_sub(LEN)?;
+    let (before, last) = bytes.split_at_mut_checked(at)?;
+    Some((before, last.first_chunk_mut()?))
+}
+
 /// Copies as many bytes as both have. The compiler makes a `memcpy` of it.
 #[inline(always)]
 pub(crate) fn copy(to: &mut [u8], from: &[u8]) {

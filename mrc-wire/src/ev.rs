@@ -1,6 +1,6 @@
 //! Entropy values: expansion of fields into a bit string, and the 32 bits of it that travel. paths.md section 4.
 
-use crate::Ev;
+use crate::{Ev, bytes::last};
 use core::fmt;
 
 /// One field of an EV profile.
@@ -240,7 +240,7 @@ pub fn srv6_destination(expanded: &[u8; 32]) -> [u8; 16] {
 #[inline]
 #[must_use]
 pub fn srh_segment(expanded: &[u8; 32]) -> [u8; 16] {
-    expanded.last_chunk().copied().unwrap_or_default()
+    last(expanded).copied().unwrap_or_default()
 }
 
 /// Flow label (IPv6 only) and UDP source port that carry `ev`.

@@ -5,6 +5,7 @@
 //! Not owned: the ICRC itself (step 10, [`crate::icrc::verify`]) and everything that needs a QP (steps 11 to 18).
 
 use crate::body::{IMM_LEN, ext_len};
+use crate::bytes::last;
 use crate::ip::{
     ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, NH_UDP, UDP_LEN,
     UDP_LEN_MIN,
@@ -450,7 +451,7 @@ fn v6_src(ip: &[u8; IPV6_LEN]) -> [u8; 16] {
 
 #[inline]
 fn v6_dst(ip: &[u8; IPV6_LEN]) -> [u8; 16] {
-    ip.last_chunk().copied().unwrap_or_default()
+    last(ip).copied().unwrap_or_default()
 }
 
 /// What steps 1 and 2 found, and what step 3 needs.

@@ -3,7 +3,7 @@
 //! [`PacketView`](crate::PacketView) takes too and reads alike (`tests/properties.rs` holds them together); what it leaves has
 //! to go there, to be read or to learn what is wrong with it.
 
-use crate::bytes::{chunk_at, u16_at, u32_at};
+use crate::bytes::{chunk_at, last, u16_at, u32_at};
 use crate::ip::{ETH_LEN, ETHERTYPE_IPV6, IPV6_LEN, NH_IPV6, NH_UDP, UDP_LEN, UDP_LEN_MIN};
 use crate::packet::{self, v6_traffic_class};
 use crate::{BthRepr, Ev, MethRepr, Opcode, RethRepr, SackRepr, TsethRepr, WireConfig, bth, ev, icrc};
@@ -60,12 +60,12 @@ impl<'a> PlainPacket<'a> {
         if u32_at::<{ ETH_LEN - 2 }, _>(start) >> 12 != u32::from(ETHERTYPE_IPV6) << 4 | 6 {
             return None;
         }
-        let first: &[u8; HEADERS] = start.last_chunk()?;
+        let first: &[u8; HEADERS] = last(start)?;
         let outermost: &[u8; IPV6_LEN] = first.first_chunk()?;
         let outermost_len = usize::from(u16_at::<4, _>(outermost));
         let (l3_offset, headers) = if outermost[6] == NH_IPV6 {
             let start: &[u8; ETH_LEN + IPV6_LEN + HEADERS] = head.first_chunk()?;
-            let headers: &[u8; HEADERS] = start.last_chunk()?;
+            let headers: &[u8; HEADERS] = last(start)?;
             if headers[0] >> 4 != 6 || usize::from(u16_at::<4, _>(headers)).wrapping_add(IPV6_LEN) > outermost_len {
                 return None;
             }
@@ -84,7 +84,7 @@ impl<'a> PlainPacket<'a> {
         if udp_len < UDP_LEN_MIN || udp_len > u16_at::<4, _>(headers) {
             return None;
         }
-        let bth: &[u8; BthRepr::LEN] = headers.last_chunk()?;
+        let bth: &[u8; BthRepr::LEN] = last(headers)?;
         let (at, pad) = (l3_offset.wrapping_add(HEADERS), usize::from(bth::pad(bth)));
         let rest = head.get(at..)?;
         let after_ext = |ext: usize| {
@@ -103,10 +103,10 @@ impl<'a> PlainPacket<'a> {
         let (ext, tseth, reth) = if bth::timestamped(bth) {
             let ext: &[u8; STAMPED_WRITE] = rest.first_chunk()?;
             let (_, stamped) = ext.split_first_chunk::<{ MethRepr::LEN }>()?;
-            (STAMPED_WRITE, stamped.first_chunk(), ext.last_chunk()?)
+            (STAMPED_WRITE, stamped.first_chunk(), last(ext)?)
         } else {
             let ext: &[u8; WRITE] = rest.first_chunk()?;
-            (WRITE, None, ext.last_chunk()?)
+            (WRITE, None, last(ext)?)
         };
         let payload = at.wrapping_add(ext);
         let write = PlainWrite { opcode, tseth, reth, payload, pad, end: payload.wrapping_add(after_ext(ext)?) };
@@ -117,7 +117,7 @@ impl<'a> PlainPacket<'a> {
     #[inline(always)]
     #[must_use]
     pub fn outermost_dst(&self) -> &'a [u8; 16] {
-        self.outermost.last_chunk().unwrap_or(&[0; 16])
+        last(self.outermost).unwrap_or(&[0; 16])
     }
 
     /// Source of the IP header that carries UDP.
@@ -167,7 +167,7 @@ impl<'a> PlainPacket<'a> {
             PlainExtension::Write(write) => write.opcode,
             PlainExtension::Sack(_) => Opcode::Sack,
         };
-        BthRepr::read(self.headers.last_chunk().unwrap_or(&[0; BthRepr::LEN]), opcode, cfg.bth_se_bit)
+        BthRepr::read(last(self.headers).unwrap_or(&[0; BthRepr::LEN]), opcode, cfg.bth_se_bit)
     }
 
     /// The IP header that carries UDP: where the ICRC starts.

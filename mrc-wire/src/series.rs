@@ -2,7 +2,7 @@
 //! SACKs in path and what they say, which one comparison tells. What [`PlainSeries::read`] takes, [`PlainPacket::read`] takes
 //! too and reads alike (`tests/properties.rs` holds them together).
 
-use crate::bytes::{fill, set};
+use crate::bytes::{fill, last, set};
 use crate::ip::{ETH_LEN, IPV6_LEN};
 use crate::plain::{BTH, HEADERS, PlainExtension, PlainPacket, PlainWrite, UDP};
 use crate::{MethRepr, Opcode, RethRepr, TsethRepr, bth};
@@ -116,7 +116,7 @@ fn differs(a: &[u8; LEN], b: &[u8; LEN], mask: &[u8; LEN]) -> bool {
     let word = |a: &[u8; 8], b: &[u8; 8], mask: &[u8; 8]| {
         (u64::from_ne_bytes(*a) ^ u64::from_ne_bytes(*b)) & u64::from_ne_bytes(*mask)
     };
-    let mut differs = match (a.last_chunk(), b.last_chunk(), mask.last_chunk()) {
+    let mut differs = match (last(a), last(b), last(mask)) {
         (Some(a), Some(b), Some(mask)) => word(a, b, mask),
         _ => 0,
     };

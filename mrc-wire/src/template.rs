@@ -1,5 +1,6 @@
 //! Emission: the headers below BTH are alike for all packets of a QP on a plane, so they are built once.
 
+use crate::bytes::{last, last_mut, split_last};
 use crate::ip::{
     ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, NH_UDP, UDP_LEN, pad_len,
 };
@@ -298,8 +299,8 @@ impl FrameTemplate {
             }
             (Layers::V4 { sum }, _) => {
                 let frame = self.copy_to::<{ ETH_LEN + IPV4_LEN + UDP_LEN }>(out)?;
-                let (ip, udp) = frame.split_last_chunk_mut::<UDP_LEN>()?;
-                let ip = ip.last_chunk_mut::<IPV4_LEN>()?;
+                let (ip, udp) = split_last::<UDP_LEN>(frame)?;
+                let ip = last_mut::<IPV4_LEN>(ip)?;
                 //= IP4-001
                 let total = udp_len.checked_add(IPV4_LEN as u16)?;
                 let [t0, t1] = total.to_be_bytes();
@@ -330,16 +331,16 @@ impl FrameTemplate {
         segment: Option<&[u8; 16]>,
     ) -> Option<()> {
         let behind = (IPV6_LEN + SRH_LEN) as u16;
-        let (outer, to) = head.split_last_chunk_mut::<SRH_LEN>()?;
+        let (outer, to) = split_last::<SRH_LEN>(head)?;
         said.outer(outer, said.udp_len.checked_add(behind)?, outer_dst)?;
-        let ip = outer.last_chunk_mut::<IPV6_LEN>()?;
+        let ip = last_mut::<IPV6_LEN>(outer)?;
         ip[6] = NH_ROUTING;
         if let Some(segment) = segment {
             *to = srh(&Srh { segments_left: 1, segment: *segment });
         }
         //= SRH-002
         if to[3] == 0 {
-            *to.last_chunk_mut::<16>()? = *ip.last_chunk::<16>()?;
+            *last_mut::<16>(to)? = *last::<16>(ip)?;
         }
         Some(())
     }
@@ -365,7 +366,7 @@ impl FrameTemplate {
         let at = self.emit(out, meta.ev, meta.dscp, meta.ecn, udp_payload, meta.outer_dst)?;
         let len = at.checked_add(udp_payload)?;
         let out = out.get_mut(..len)?;
-        let (packet, trailer) = out.split_last_chunk_mut::<{ icrc::LEN }>()?;
+        let (packet, trailer) = split_last::<{ icrc::LEN }>(out)?;
         //= STACK-001
         let (headers, data) = packet.split_at_mut_checked(at.wrapping_add(transport_len))?;
         let (bth_at, ext_at) = headers.get_mut(at..)?.split_first_chunk_mut::<{ BthRepr::LEN }>()?;
@@ -398,7 +399,7 @@ pub struct EmitMeta<'a> {
 /// The headers before the IPv6 header that carries UDP, and from there on.
 #[inline(always)]
 fn split(headers: &mut [u8]) -> Option<(&mut [u8], &mut [u8; INNER_LEN])> {
-    headers.split_last_chunk_mut()
+    split_last(headers)
 }
 
 /// What is said per packet, and how it is written over a copy of the template.
@@ -423,10 +424,10 @@ impl Said {
     /// The outer header, at the end of `headers`.
     #[inline(always)]
     fn outer(&self, headers: &mut [u8], len: u16, dst: Option<&[u8; 16]>) -> Option<()> {
-        let ip = headers.last_chunk_mut()?;
+        let ip = last_mut(headers)?;
         self.ipv6(ip, len);
         if let Some(dst) = dst {
-            *ip.last_chunk_mut::<16>()? = *dst;
+            *last_mut::<16>(ip)? = *dst;
         }
         Some(())
     }
@@ -435,7 +436,7 @@ impl Said {
     #[inline(always)]
     fn inner(&self, headers: &mut [u8; INNER_LEN]) -> Option<()> {
         self.ipv6(headers.first_chunk_mut()?, self.udp_len);
-        self.udp(headers.last_chunk_mut()?);
+        self.udp(last_mut(headers)?);
         Some(())
     }
 

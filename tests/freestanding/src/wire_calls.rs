@@ -1,14 +1,16 @@
-//! Every entry point of `mrc-wire`, called with values the optimiser cannot see.
+//! The calls of `mrc-wire`.
 
 use core::fmt::Write as _;
-use core::hint::black_box as opaque;
+use core::hint::black_box;
 
-use mrc_wire::ev::{self, EvField};
+use mrc_wire::ev;
 use mrc_wire::{
-    AethRepr, Body, BthRepr, Ecn, EmitMeta, Encap, EndpointRequestRepr, EndpointResponseRepr, Ev, FrameTemplate, Icrc,
-    Ip, MethRepr, Msn, NackRepr, Opcode, PortNum, ProbeRepr, Psn, RethRepr, SackRepr, TsethRepr, WireConfig, icrc,
-    nominal_bytes, pad_len, parse_frame, srv6,
+    AethRepr, Body, BthRepr, DscpPlan, Encap, EndpointRequestRepr, EndpointResponseRepr, Frame, FrameTemplate, Icrc,
+    Ip, MethRepr, Msn, NackRepr, Opcode, PacketView, PlainPacket, PlainSeries, PortNum, ProbeRepr, Psn, RethRepr,
+    SackRepr, TsethRepr, icrc, nominal_bytes, pad_len, parse_frame, srv6,
 };
+
+use crate::{any, some};
 
 /// Counts what is written to it.
 struct Sink(usize);
@@ -20,97 +22,86 @@ impl core::fmt::Write for Sink {
     }
 }
 
-/// A slice of any content and length.
-fn any<'a, T>() -> &'a [T] {
-    // SAFETY: never executed.
-    unsafe { core::slice::from_raw_parts(opaque(core::ptr::dangling()), opaque(0)) }
-}
-
-/// Everything.
-pub fn all() {
-    let mut buffer = [0u8; 512];
-    let out = opaque(&mut buffer[..]);
-    let bytes: &[u8] = any();
-    frames(bytes, out);
-    headers(bytes, out);
-    opaque((icrc::compute(bytes), icrc::start(bytes)));
-    if let Some(mut crc) = Icrc::over_headers(bytes) {
-        icrc::copy_and_update(&mut crc, out, bytes);
-        crc.update(bytes);
-        opaque(crc.finish());
-    }
-    addresses(bytes);
-    numbers();
-}
-
-fn frames(bytes: &[u8], out: &mut [u8]) {
-    let cfg = opaque(WireConfig::default());
-    let Ok(frame) = parse_frame(bytes, opaque(100), &cfg, |dst| opaque(dst.is_v6())) else { return };
-    opaque((frame.timestamp(), frame.payload.len(), icrc::verify(bytes, frame.l3_offset, frame.icrc_offset)));
-    if let Body::Sack(sack) = &frame.body {
-        for psn in sack.received() {
-            opaque(psn.diff(sack.cack));
-        }
-        opaque(SackRepr::offset_of(sack.cack, frame.bth.psn));
-    }
-    let encap = opaque(Encap::plain([1; 6], [2; 6], Ip::V6([1; 16]), Ip::V6([2; 16])));
-    let _ = opaque(encap.check());
-    let template = FrameTemplate::new(&encap, &cfg);
-    let outer_dst = frame.outer_dst.as_ref();
-    let meta = EmitMeta { ev: frame.entropy, dscp: frame.dscp, ecn: Ecn::from_bits(frame.dscp), outer_dst };
-    opaque(template.emit_packet(out, &meta, &frame.bth, &frame.body, bytes));
-    opaque(template.emit(out, Ev(opaque(1)), opaque(1), opaque(Ecn::Ce), opaque(9), outer_dst));
-    opaque((frame.body.emit(out), frame.body.header_len(), template.l3_offset(), template.header_len()));
+fn written(frame: &Frame) -> usize {
     let mut sink = Sink(0);
-    let _ = write!(sink, "{frame} {frame:#}");
-    opaque(sink.0);
+    let _ = write!(sink, "{frame} {frame:#} {}", black_box(frame.src));
+    sink.0
 }
 
-fn headers(bytes: &[u8], out: &mut [u8]) {
-    macro_rules! always {
-        ($($repr:ty),*) => {$(
-            if let (Some(from), Some(to)) = (bytes.first_chunk(), out.first_chunk_mut()) {
-                opaque(<$repr>::parse(from)).emit(to);
-            }
-        )*};
-    }
-    macro_rules! checked {
-        ($($repr:ty),*) => {$(
-            if let (Some(from), Some(to)) = (bytes.first_chunk(), out.first_chunk_mut())
-                && let Ok(header) = opaque(<$repr>::parse(from))
-            {
-                header.emit(to);
-            }
-        )*};
-    }
-    always!(MethRepr, TsethRepr, RethRepr, AethRepr, SackRepr, NackRepr, ProbeRepr);
-    checked!(BthRepr, EndpointRequestRepr, EndpointResponseRepr);
+/// Parses and emits a header that has no refusal.
+macro_rules! always {
+    ($repr:ty) => {
+        <$repr>::parse(any()).emit(any())
+    };
 }
 
-fn addresses(bytes: &[u8]) {
-    if let Some(address) = bytes.first_chunk::<16>() {
-        if let Ok(template) = srv6::EvTemplate::new(*address, any()) {
-            opaque(template.apply(Ev(opaque(1))));
+/// The same for one that may be refused.
+macro_rules! checked {
+    ($repr:ty) => {
+        if let Ok(header) = <$repr>::parse(any()) {
+            header.emit(any());
         }
-        opaque((srv6::usid_shift(address), srv6::usid(address, opaque(3)), srv6::is_last(address)));
-        opaque((srv6::is_own_sid(address, opaque(1), opaque(3)), srv6::block(address)));
-    }
-    opaque(srv6::container(opaque(1), any()));
-    if let Some(value) = bytes.first_chunk::<32>()
-        && let Ok(expanded) = ev::expand(value, any::<EvField>(), bytes)
-    {
-        opaque((ev::stev(&expanded), ev::udp(&expanded)));
-        opaque((ev::srv6_destination(&expanded), ev::srh_segment(&expanded)));
-    }
-    opaque(ev::place(Ev(opaque(1)), opaque(true), opaque(true)));
-    opaque(ev::echo(opaque(1), opaque(3), opaque(true), opaque(true)));
+    };
 }
 
-fn numbers() {
-    let n = opaque(7u32);
-    let _ = opaque(WireConfig::default().dscp.check());
-    opaque((TsethRepr::ticks(n.into()), TsethRepr::elapsed_ns(n as u16, n as u16)));
-    opaque((PortNum::new(n as u8), PortNum::from_plane(n as u8).plane()));
-    opaque((Psn::new(n).add(n).sub(3).offset(-4).next(), Msn(n as u16).next()));
-    opaque((pad_len(n as usize), nominal_bytes(n as u16), Opcode::write(opaque(true), false, true).name()));
+images! {
+    image_parse_frame(_e) parse_frame(some(), *any(), any(), |dst| black_box(dst.is_v6()));
+    image_packet_view(_e) PacketView::parse(some(), *any(), any(), |dst| black_box(dst.is_v6())).map(|packet| packet.to_frame(any()));
+    image_plain_packet(_e) PlainPacket::read(some(), *any(), any()).map(|packet| {
+        black_box((packet.src(), packet.dst(), packet.outermost_dst(), packet.ce(), packet.entropy(any())));
+        (packet.bth(any()), packet.udp_len(), packet.icrc_offset())
+    });
+    image_plain_series(_e) {
+        let series = any::<PlainSeries>();
+        black_box(series.begin(any(), some(), *any()));
+        series.read(some(), *any())
+    };
+    image_display(_e) written(any());
+    image_frame(_e) any::<Frame>().timestamp();
+
+    image_template(_e) FrameTemplate::new(any(), any());
+    image_template_emit(_e) any::<FrameTemplate>().emit(some(), *any(), *any(), *any(), *any(), *any());
+    image_template_emit_via(_e) any::<FrameTemplate>().emit_via(some(), *any(), *any(), *any(), *any(), *any(), *any());
+    image_template_emit_packet(_e) any::<FrameTemplate>().emit_packet(some(), any(), any(), any(), some());
+    image_encap(_e) any::<Encap>().check();
+    image_body(_e) (any::<Body>().emit(some()), any::<Body>().header_len());
+
+    image_meth(_e) always!(MethRepr);
+    image_tseth(_e) always!(TsethRepr);
+    image_reth(_e) always!(RethRepr);
+    image_aeth(_e) always!(AethRepr);
+    image_sack(_e) always!(SackRepr);
+    image_nack(_e) always!(NackRepr);
+    image_probe(_e) always!(ProbeRepr);
+    image_bth(_e) checked!(BthRepr);
+    image_endpoint_request(_e) checked!(EndpointRequestRepr);
+    image_endpoint_response(_e) checked!(EndpointResponseRepr);
+    image_sack_psns(_e) any::<SackRepr>().received().fold(0u32, |sum, psn| sum.wrapping_add(psn.value()));
+    image_sack_offset(_e) SackRepr::offset_of(*any(), *any());
+
+    image_icrc(_e) (icrc::compute(some()), icrc::start(some()), icrc::verify(some(), *any(), *any()));
+    image_icrc_copy(_e) Icrc::over_headers(some()).map(|mut crc| {
+        icrc::copy_and_update(&mut crc, some(), some());
+        crc.update(some());
+        crc.finish()
+    });
+
+    image_srv6_template(_e) srv6::EvTemplate::new(*any(), some());
+    image_srv6_apply(_e) any::<srv6::EvTemplate>().apply(*any());
+    image_srv6_shift(_e) (srv6::usid_shift(any()), srv6::usid(any(), *any()), srv6::is_last(any()), srv6::block(any()));
+    image_srv6_own(_e) srv6::is_own_sid(any(), *any(), *any());
+    image_srv6_container(_e) srv6::container(*any(), some());
+
+    image_ev_expand(_e) ev::expand(any(), some(), some());
+    image_ev_collapse(_e) ev::collapse(any(), some(), some());
+    image_ev_forms(_e) (ev::stev(any()), ev::udp(any()), ev::srv6_destination(any()), ev::srh_segment(any()));
+    image_ev_place(_e) (ev::place(*any(), *any(), *any()), ev::echo(*any(), *any(), *any(), *any()));
+
+    image_dscp(_e) (any::<DscpPlan>().check(), any::<DscpPlan>().trim(*any()));
+    image_ticks(_e) (TsethRepr::ticks(*any()), TsethRepr::elapsed_ns(*any(), *any()));
+    image_port_num(_e) (PortNum::new(*any()), PortNum::from_plane(*any()).plane());
+    image_psn(_e) Psn::new(*any()).add(*any()).sub(*any()).offset(*any()).next().diff(*any());
+    image_lengths(_e) (Msn(*any()).next(), pad_len(*any()), nominal_bytes(*any()));
+    image_opcode(_e) Opcode::write(*any(), *any(), *any()).name();
+    image_ip(_e) any::<Ip>().is_v6();
 }

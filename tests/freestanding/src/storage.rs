@@ -1,13 +1,4 @@
-//! A driver as firmware would write it: storage in statics, no std, no allocator, no libc.
-//!
-//! The panic handler calls a function that exists nowhere: the program links only when the optimised code of every entry
-//! point called here cannot reach a panic. All arguments are opaque to the optimiser. It is linked, never run.
-#![no_std]
-#![no_main]
-
-mod calls;
-mod libc_stubs;
-mod wire_calls;
+//! `Endpoint::new`, as firmware calls it: storage in a static.
 
 use core::hint::black_box;
 
@@ -16,15 +7,6 @@ use mrc_core::{
     CcProfile, Completion, CqSlot, Endpoint, EndpointConfig, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot,
     PeerSlot, Qp, Qpcc, RecvWqe, RxWord, Storage, TimerSlot, TxRecord, TxWord, Wqe,
 };
-
-unsafe extern "C" {
-    safe fn A_PANIC_IS_REACHABLE() -> !;
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    A_PANIC_IS_REACHABLE()
-}
 
 const QPS: usize = 2;
 const MPR: usize = 1;
@@ -99,8 +81,11 @@ const LIMITS: Limits = Limits {
     events: 8,
 };
 
-#[unsafe(no_mangle)]
-extern "C" fn _start() -> ! {
+images! {
+    image_new(_e) new().is_some();
+}
+
+fn new() -> Option<Endpoint<'static>> {
     // SAFETY: the only reference ever made to the static, by the only thread there is.
     let m = unsafe { &mut *black_box(&raw mut MEMORY) };
     let storage = Storage {
@@ -126,10 +111,5 @@ extern "C" fn _start() -> ! {
         events: &mut m.events,
     };
     let config: EndpointConfig = black_box(EndpointConfig::default());
-    if let Ok(mut endpoint) = Endpoint::new(config, storage, black_box(1)) {
-        calls::control(&mut endpoint);
-        calls::drain(&mut endpoint);
-    }
-    wire_calls::all();
-    loop {}
+    black_box(Endpoint::new(config, storage, black_box(1))).ok()
 }
