@@ -51,9 +51,10 @@ fn round_robin_deals_packets_evenly() {
 }
 
 #[test]
-fn adaptive_forwarding_uses_every_idle_uplink() {
+fn adaptive_forwarding_draws_among_idle_uplinks() {
     let (sim, spines) = by_spine(clos(Forwarding::Adaptive), 4);
-    assert_eq!(spines, [100; 4]);
+    // By a coin, not in turn: 100 each, give or take three standard deviations of 8.7.
+    assert!(spines.iter().all(|packets| (74..=126).contains(packets)) && spines != [100; 4], "{spines:?}");
     assert_eq!(sim.host(5).received(), 400);
 }
 
@@ -70,7 +71,7 @@ fn adaptive_forwarding_avoids_the_uplink_that_is_slow() {
         sim.switch(clos.t1_switch(0, 1)).1.forwarded
     };
     assert_eq!(share_of_slow(Forwarding::RoundRobin), 100);
-    // A packet takes ten times as long there, and the queue is empty while it is sent: it counts all the same.
+    // A packet takes ten times as long there.
     let slow = share_of_slow(Forwarding::Adaptive);
     assert!((30..=45).contains(&slow), "{slow} of 400; one of eleven at equal queues");
 }

@@ -254,12 +254,6 @@ impl Port {
         self.queue.bytes()
     }
 
-    /// Bytes that a packet which comes now would wait for: those queued, and what is left of the one being sent.
-    pub(crate) fn backlog_bytes(&self, now: u64) -> u32 {
-        let left = self.busy_until.saturating_sub(now) * self.link.rate_bps / 8_000_000_000;
-        self.queue.bytes().saturating_add(left as u32)
-    }
-
     pub(crate) fn link(&self) -> LinkSpec {
         self.link
     }

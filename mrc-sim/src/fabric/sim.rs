@@ -353,7 +353,7 @@ impl<H: Host> Sim<H> {
     fn switch_packet(&mut self, index: u32, ingress: u32, id: u32) {
         let packet = self.arena.get_mut(id);
         let (ports, now) = (&self.ports, self.now.as_nanos());
-        let queued = |port: u32| ports[port as usize].backlog_bytes(now);
+        let queued = |port: u32| ports[port as usize].queued_bytes();
         let switch = &mut self.switches[index as usize];
         let Ok(egress) = switch.forward(packet.header_mut(), queued) else {
             switch.counters.refused_control += u64::from(packet.control);

@@ -1,6 +1,7 @@
 //! What a switch does to a frame: SRv6 uN (End with NEXT-CSID) on the real header bytes, then a /48 route to a port.
 //! Owns the routes and the reasons for not forwarding; queues and links are the port's.
 
+use mrc_core::Rng;
 use mrc_wire::{DscpPlan, srv6};
 
 /// Offset of the outer IPv6 header, behind an untagged Ethernet header.
@@ -83,14 +84,15 @@ pub enum Forwarding {
     Stev,
     /// A hash of addresses and EV (UDP source port), different in every switch.
     Ecmp,
-    /// Uplinks in turn, packet by packet.
+    /// Uplinks in turn, packet by packet, in a new random order every five rounds: in one order, hosts that send in step
+    /// would each keep to one uplink.
     RoundRobin,
-    /// The uplink with the shortest queue; ties in turn.
+    /// The uplink with the shortest queue, without the frame being sent; by a coin among equals.
     Adaptive,
 }
 
 /// Routes of a switch that forwards by the host's address: arithmetic on the numbering of the topology.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct IpRoutes {
     pub(crate) mode: Forwarding,
     pub(crate) hosts: u32,
@@ -108,18 +110,40 @@ pub(crate) struct IpRoutes {
     pub(crate) live: Vec<u32>,
     pub(crate) turn: u32,
     pub(crate) salt: u64,
+    pub(crate) rng: Rng,
+}
+
+/// Rounds over all uplinks before [`Forwarding::RoundRobin`] draws a new order.
+const ROUNDS: u32 = 5;
+
+impl Default for IpRoutes {
+    fn default() -> Self {
+        Self {
+            mode: Forwarding::Srv6,
+            hosts: 0,
+            first_host: 0,
+            hosts_below: 0,
+            down_port: 0,
+            down_stride: 0,
+            group: 1,
+            uplinks: Vec::new(),
+            live: Vec::new(),
+            turn: 0,
+            salt: 0,
+            rng: Rng::new(0),
+        }
+    }
 }
 
 impl IpRoutes {
     /// An uplink came back or went.
     pub(crate) fn set_uplink(&mut self, port: u32, up: bool) {
-        match (self.live.binary_search(&port), up) {
-            (Err(at), true) => self.live.insert(at, port),
-            (Ok(at), false) => {
-                self.live.remove(at);
-            }
-            _ => {}
+        self.live.retain(|&other| other != port);
+        if up {
+            self.live.push(port);
         }
+        self.live.sort_unstable();
+        self.turn = 0;
     }
 
     fn find(&mut self, head: &[u8], queued: impl Fn(u32) -> u32) -> Result<u32, NoForward> {
@@ -152,13 +176,26 @@ impl IpRoutes {
                 }
             }
             Forwarding::RoundRobin => {
-                self.turn = (self.turn + 1) % count;
-                self.turn
+                if self.turn.is_multiple_of(ROUNDS * count) {
+                    self.turn = 0;
+                    (1..count).rev().for_each(|last| self.live.swap(last as usize, self.rng.below(last + 1) as usize));
+                }
+                self.turn += 1;
+                (self.turn - 1) % count
             }
             Forwarding::Adaptive => {
-                self.turn = (self.turn + 1) % count;
-                let at = |nth: u32| (self.turn + nth) % count;
-                at((0..count).min_by_key(|&nth| queued(self.live[at(nth) as usize])).unwrap_or(0))
+                // By a coin among equals: in turn, hosts in step would each keep to one uplink.
+                let (mut least, mut equals, mut choice) = (u32::MAX, 0, 0);
+                for (nth, &port) in (0..).zip(&self.live) {
+                    let bytes = queued(port);
+                    if bytes < least {
+                        (least, equals, choice) = (bytes, 1, nth);
+                    } else if bytes == least {
+                        equals += 1;
+                        choice = if self.rng.below(equals) == 0 { nth } else { choice };
+                    }
+                }
+                choice
             }
         };
         Ok(self.live[choice as usize])

@@ -371,6 +371,7 @@ impl Clos {
     }
 
     fn t0_routes(&self, plane: u8, t0: u16, salts: &mut Rng) -> IpRoutes {
+        let salt = salts.next_u64();
         let first_host = u32::from(t0) * self.hosts_per_t0();
         let live = if self.is_dumbbell() {
             vec![self.cross_port(plane, t0).0]
@@ -388,11 +389,13 @@ impl Clos {
             uplinks: live.clone(),
             live,
             turn: 0,
-            salt: salts.next_u64(),
+            salt,
+            rng: Rng::new(!salt),
         }
     }
 
     fn t1_routes(&self, plane: u8, t1: u16, salts: &mut Rng) -> IpRoutes {
+        let salt = salts.next_u64();
         IpRoutes {
             mode: self.forwarding,
             hosts: self.hosts,
@@ -404,7 +407,8 @@ impl Clos {
             uplinks: Vec::new(),
             live: Vec::new(),
             turn: 0,
-            salt: salts.next_u64(),
+            salt,
+            rng: Rng::new(!salt),
         }
     }
 
