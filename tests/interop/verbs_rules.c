@@ -75,6 +75,28 @@ static void notification(struct ibv_mr *from, struct ibv_mr *to) {
     NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_destroy_comp_channel(channel));
 }
 
+/* A request with a wrong key completes after the older ones, which succeed; those behind it are flushed. */
+static void in_order(struct ibv_mr *from, struct ibv_mr *to) {
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_qp *a = make_qp(cq, 0, 0), *b = make_qp(cq, 0, 0);
+    struct ibv_wc wc[8];
+    NEED("queue pairs", cq && a && b && !join(a, b));
+    for (uint64_t id = 0; id < 8; id++) {
+        struct ibv_sge sge = {.addr = (uintptr_t)from->addr, .length = SIZE, .lkey = from->lkey ^ (id >= 5)};
+        struct ibv_send_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
+        wr.wr.rdma.remote_addr = (uintptr_t)to->addr;
+        wr.wr.rdma.rkey = to->rkey;
+        NEED("post", !ibv_post_send(a, &wr, &bad));
+    }
+    int order = 1;
+    for (uint64_t id = 0; id < 8; id++) {
+        enum ibv_wc_status want = id < 5 ? IBV_WC_SUCCESS : id == 5 ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR;
+        order &= one(cq, wc, 10) == 1 && wc->wr_id == id && wc->status == want;
+    }
+    CHECK("a refused request completes in its turn", order);
+    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq));
+}
+
 /* Requests that wait go with their queue pair, without a message. */
 static void destroyed(void) {
     struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
@@ -215,6 +237,7 @@ int main(void) {
     struct ibv_mr *to = ibv_reg_mr(pd, calloc(1, SIZE), SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     NEED("memory", from && to);
     notification(from, to);
+    in_order(from, to);
     destroyed();
     granted(from, to);
     shared(from, to);

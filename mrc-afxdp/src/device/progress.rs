@@ -4,7 +4,8 @@
 use std::sync::{Arc, mpsc};
 
 use mrc_core::{
-    Access, Completion, CqHandle, Endpoint, Instant, MemRange, MrHandle, Operation, Pd, PostError, Status, TableError,
+    Access, Completion, CqHandle, Endpoint, Instant, MemRange, MrHandle, Operation, Pd, PostError, QpState, Status,
+    TableError,
 };
 use mrc_wire::{Ev, PortNum, Rkey};
 
@@ -66,6 +67,21 @@ struct Sink {
 }
 
 impl Sink {
+    /// Stages the engine's completions, as far as there is room. `None`: there were none; else whether one of them failed or
+    /// was solicited.
+    fn take_from(&mut self, engine: &mut Endpoint<'_>) -> Option<bool> {
+        let mut taken = None;
+        while self.completions.free() > 0 {
+            let Some(completion) = engine.poll_completion(self.cq) else { break };
+            let solicited = completion.solicited || completion.status != Status::Success;
+            taken = Some(taken.unwrap_or(false) | solicited);
+            if self.completions.stage(completion).is_err() {
+                break;
+            }
+        }
+        taken
+    }
+
     /// Makes the staged completions visible to the application.
     fn publish(&mut self, solicited: bool) {
         let completions = &mut self.completions;
@@ -299,7 +315,7 @@ impl<'s> Progress<'s> {
                     // A QP that is destroyed takes its requests along.
                     Err(PostError::UnknownQp) => worked = true,
                     Err(why) => {
-                        if !refuse(&mut self.sinks, source.cq, &post, why) {
+                        if !refuse(&mut self.engine, &mut self.sinks, source.cq, &post, why) {
                             source.waiting = Some(post);
                             break;
                         }
@@ -358,16 +374,7 @@ impl<'s> Progress<'s> {
     fn deliver(&mut self) -> bool {
         let mut worked = false;
         for sink in &mut self.sinks {
-            let (mut some, mut solicited) = (false, false);
-            while sink.completions.free() > 0 {
-                let Some(completion) = self.engine.poll_completion(sink.cq) else { break };
-                some = true;
-                solicited |= completion.solicited || completion.status != Status::Success;
-                if sink.completions.stage(completion).is_err() {
-                    break;
-                }
-            }
-            if some {
+            if let Some(solicited) = sink.take_from(&mut self.engine) {
                 worked = true;
                 sink.publish(solicited);
             }
@@ -462,9 +469,17 @@ impl<'s> Progress<'s> {
     }
 }
 
-/// Completes a post that the engine refused; `false` when there is no room for that yet.
-fn refuse(sinks: &mut [Sink], cq: CqHandle, post: &Post, why: PostError) -> bool {
+/// Completes a post that the engine refused, as requests do: after the older ones of its queue. `false` when that cannot be
+/// yet.
+fn refuse(engine: &mut Endpoint<'_>, sinks: &mut [Sink], cq: CqHandle, post: &Post, why: PostError) -> bool {
+    let info = engine.qp_info(post.qp);
+    let older = matches!(post.work, Work::Write(_)) && info.is_some_and(|info| info.queued > 0);
+    if older {
+        return false;
+    }
     let status = match why {
+        // Whatever is wrong with it.
+        _ if info.is_some_and(|info| info.state == QpState::Error) => Status::Flushed,
         PostError::State(_) => Status::Flushed,
         PostError::TooLong { .. } => Status::LocalLength,
         PostError::NoWriteImm => Status::LocalOperation,
@@ -478,11 +493,13 @@ fn refuse(sinks: &mut [Sink], cq: CqHandle, post: &Post, why: PostError) -> bool
     };
     let wr_id = post.work.wr_id();
     let completion = Completion { wr_id, operation, status, qp: post.qp.qpn(), ..Completion::EMPTY };
-    if sink.completions.stage(completion).is_err() {
-        return false;
+    // Those of older requests, if they are still with the engine.
+    let solicited = sink.take_from(engine);
+    let done = sink.completions.free() > 0 && sink.completions.stage(completion).is_ok();
+    if done || solicited.is_some() {
+        sink.publish(done || solicited == Some(true));
     }
-    sink.publish(true);
-    true
+    done
 }
 
 pub(super) fn port_of(plane: usize) -> PortNum {
