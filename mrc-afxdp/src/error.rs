@@ -120,7 +120,12 @@ impl fmt::Display for SetupError {
             ),
             Problem::BadConfig(what) => write!(f, "bad configuration: {what}"),
             Problem::MissingRight { step, rights } => {
-                write!(f, "not allowed to {step}: run as root, or grant {rights} (`setcap` on the program)")
+                // Not `setcap`: for a program with file capabilities the loader ignores LD_LIBRARY_PATH.
+                write!(
+                    f,
+                    "not allowed to {step}: run as root, or grant {rights} as ambient capabilities (`setpriv \
+                     --inh-caps=+net_admin,... --ambient-caps=+net_admin,... PROGRAM`)"
+                )
             }
             Problem::QueueBusy { waited_ms } => write!(
                 f,

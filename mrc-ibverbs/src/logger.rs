@@ -89,7 +89,8 @@ impl Log for Stderr {
 pub(crate) fn start() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
-        let level = std::env::var("MRC_LOG").ok().and_then(|text| text.parse().ok()).unwrap_or(LevelFilter::Warn);
+        let level =
+            mrc_afxdp::trusted_env("MRC_LOG").and_then(|text| text.to_str()?.parse().ok()).unwrap_or(LevelFilter::Warn);
         if log::set_logger(&Stderr).is_ok() {
             log::set_max_level(level);
         }

@@ -110,19 +110,27 @@ fn rights(access: u32) -> Result<Access, c_int> {
     Ok(if access & ACCESS_REMOTE_WRITE != 0 { Access::REMOTE_WRITE } else { Access::LOCAL })
 }
 
-const PAGE: usize = 4096;
+/// Bytes of a page on this machine, a power of two: 4096 on x86, up to 65536 elsewhere.
+fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+/// First byte of the page of `addr`.
+fn page_of(addr: usize, page: usize) -> usize {
+    addr & !(page - 1)
+}
 
 /// Brings all pages in, as hardware would pin them. Memory that is not there, or may not be written, is EFAULT now rather
 /// than a fault in the progress thread later.
 fn populate(addr: usize, len: usize, writable: bool) -> Result<(), c_int> {
-    let start = addr & !(PAGE - 1);
+    let start = page_of(addr, page_size());
     let end = addr.checked_add(len).ok_or(libc::EINVAL)?;
     let advice = if writable { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
     match advise(start, end - start, advice) {
         Ok(()) => Ok(()),
         Err(libc::EAGAIN | libc::ENOMEM) if mapped(start, end - start).is_ok() => Err(libc::ENOMEM),
         // A kernel before 5.14 knows no such advice.
-        Err(libc::EINVAL) if advise(here(), PAGE, libc::MADV_POPULATE_READ) == Err(libc::EINVAL) => {
+        Err(libc::EINVAL) if advise(here(), page_size(), libc::MADV_POPULATE_READ) == Err(libc::EINVAL) => {
             mapped(start, end - start)
         }
         Err(_) => Err(libc::EFAULT),
@@ -132,7 +140,7 @@ fn populate(addr: usize, len: usize, writable: bool) -> Result<(), c_int> {
 /// The page of something that is certainly readable.
 fn here() -> usize {
     static SOMETHING: u8 = 1;
-    (&raw const SOMETHING) as usize & !(PAGE - 1)
+    page_of((&raw const SOMETHING) as usize, page_size())
 }
 
 fn advise(start: usize, len: usize, advice: c_int) -> Result<(), c_int> {
@@ -144,7 +152,7 @@ fn advise(start: usize, len: usize, advice: c_int) -> Result<(), c_int> {
 }
 
 fn mapped(start: usize, len: usize) -> Result<(), c_int> {
-    let mut pages = vec![0u8; len.div_ceil(PAGE)];
+    let mut pages = vec![0u8; len.div_ceil(page_size())];
     // SAFETY: the vector has one byte for each page of the range.
     match unsafe { libc::mincore(start as *mut c_void, len, pages.as_mut_ptr()) } {
         0 => Ok(()),
@@ -227,20 +235,36 @@ mod tests {
     }
 
     #[test]
+    fn ranges_begin_with_a_page_whatever_its_size() {
+        for page in [4096, 16_384, 65_536] {
+            assert_eq!(
+                [page - 1, page, 3 * page + 4096].map(|addr| page_of(addr, page) / page),
+                [0, 1, 3 + 4096 / page]
+            );
+        }
+        // `madvise` and `mincore` refuse what is not a page of this machine.
+        let bytes = vec![1u8; 3 * page_size()];
+        let inside = bytes.as_ptr() as usize + page_size() / 2 + 1;
+        assert_eq!(populate(inside, page_size(), false), Ok(()));
+        assert_eq!(mapped(page_of(inside, page_size()), page_size()), Ok(()));
+    }
+
+    #[test]
     fn memory_that_is_not_there_is_efault() {
         let mut here = vec![1u8; 10_000];
         assert_eq!(populate(here.as_mut_ptr() as usize, here.len(), true), Ok(()));
         assert!(here.iter().all(|&byte| byte == 1));
-        assert_eq!(populate(4096, 8192, true), Err(libc::EFAULT));
+        assert_eq!(populate(page_size(), 2 * page_size(), true), Err(libc::EFAULT));
         // SAFETY: a fresh mapping of two pages, of which the second is closed. (Unmapped, another test might get it.)
         let map = unsafe {
             let none = core::ptr::null_mut();
-            let map = libc::mmap(none, 8192, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
-            libc::mprotect(map.byte_add(4096), 4096, libc::PROT_NONE);
+            let map =
+                libc::mmap(none, 2 * page_size(), libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            libc::mprotect(map.byte_add(page_size()), page_size(), libc::PROT_NONE);
             map as usize
         };
-        assert_eq!(populate(map, 4096, false), Ok(()));
-        assert_eq!(populate(map, 4097, false), Err(libc::EFAULT));
-        assert_eq!(populate(map, 4096, true), Err(libc::EFAULT));
+        assert_eq!(populate(map, page_size(), false), Ok(()));
+        assert_eq!(populate(map, page_size() + 1, false), Err(libc::EFAULT));
+        assert_eq!(populate(map, page_size(), true), Err(libc::EFAULT));
     }
 }

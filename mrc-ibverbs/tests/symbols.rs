@@ -262,3 +262,47 @@ fn a_thread_that_waits_for_events_survives_the_end_of_its_context() {
     let status = command.env("MRC_CONFIG", directory.join("mrc.toml")).status().unwrap();
     assert!(status.success(), "{status:?}");
 }
+
+#[test]
+fn a_program_with_more_rights_than_its_caller_does_not_ask_the_environment() {
+    use std::os::unix::fs::PermissionsExt;
+    let name = "a_program_with_more_rights_than_its_caller_does_not_ask_the_environment";
+    let source = r#"
+        #include <infiniband/verbs.h>
+        #include <stdio.h>
+        #include <string.h>
+        #include <sys/auxv.h>
+        int main(void) {
+            int count = 0;
+            struct ibv_device **list = ibv_get_device_list(&count);
+            printf("privileged %lu, device %s\n", getauxval(AT_SECURE), count ? ibv_get_device_name(list[0]) : "none");
+            return 0;
+        }"#;
+    let Some(built) = compile("secure", source) else { return };
+    // The loader of such a program ignores LD_LIBRARY_PATH, and another user must be able to read it all.
+    let directory = std::env::temp_dir().join(format!("mrc-secure-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
+    let program = directory.join("program");
+    let rpath = format!("-Wl,-rpath,{}", directory.display());
+    std::fs::copy(library(), directory.join("libibverbs.so.1")).unwrap();
+    run(Command::new("cc").arg(rpath).arg("-o").arg(&program).arg(built.join("program.c")).arg("-libverbs"));
+    let config = directory.join("mrc.toml");
+    std::fs::write(&config, CONFIG.replace("name = \"hA\"", "name = \"hA\"\ndevice = \"chosen0\"")).unwrap();
+    let look = || {
+        let output = run(Command::new(&program).env("MRC_CONFIG", &config));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let before = look();
+    // Owned by somebody else and set-user-ID: our rights are not those of the program.
+    let owned = std::os::unix::fs::chown(&program, Some(65_534), None);
+    let _ = std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755));
+    let _ = std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755));
+    let after = look();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(before, "privileged 0, device chosen0\n");
+    if owned.is_err() || after.starts_with("privileged 0") {
+        eprintln!("SKIP {name}: no right to give files away, or a file system without set-user-ID");
+        return;
+    }
+    assert!(after.starts_with("privileged 1,") && !after.contains("chosen0"), "{after}");
+}

@@ -1,5 +1,6 @@
 //! What a library with a thread asks of its process: to know of forks, signals elsewhere, exact timers.
 
+use std::ffi::OsString;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -40,6 +41,14 @@ impl Owner {
 pub(crate) fn exact_timers() {
     // SAFETY: sets a number of the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+}
+
+/// An environment variable, which a program with more rights than its caller does not have (as `secure_getenv`): who starts
+/// such a program must not choose its files.
+pub fn trusted_env(name: &str) -> Option<OsString> {
+    // SAFETY: reads a number that the kernel gave the process.
+    let privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    if privileged { None } else { std::env::var_os(name).filter(|value| !value.is_empty()) }
 }
 
 /// Signals that a thread sends itself by a fault; the others can go to any thread of a process.

@@ -197,7 +197,8 @@ pub struct HostFile {
 }
 
 impl HostFile {
-    /// The configuration of this host: the file that [`CONFIG_VARIABLE`] names, else [`CONFIG_PATH`].
+    /// The configuration of this host: the file that [`CONFIG_VARIABLE`] names, else [`CONFIG_PATH`]. A program with more
+    /// rights than its caller (set-user-ID, file capabilities) does not ask the variable.
     ///
     /// # Errors
     /// [`HostError`] names file, line and key.
@@ -210,7 +211,7 @@ impl HostFile {
     /// # Errors
     /// Nothing names a file and the standard one does not exist.
     pub fn configured_path() -> Result<PathBuf, HostError> {
-        match std::env::var_os(CONFIG_VARIABLE).filter(|name| !name.is_empty()) {
+        match mrc_afxdp::trusted_env(CONFIG_VARIABLE) {
             Some(name) => Ok(name.into()),
             None if Path::new(CONFIG_PATH).exists() => Ok(CONFIG_PATH.into()),
             None => Err(HostError::None { path: CONFIG_PATH.to_owned() }),
