@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -16,7 +16,7 @@ use mrc_verbs_shim::host::{CONFIG_VARIABLE, HostFile};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::{Pid, geteuid, mkdtemp};
 
 /// Arguments of `mrc verbs-run`.
 #[derive(clap::Args)]
@@ -58,7 +58,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let host = HostFile::read(&config)?;
     let library = library(args.library.as_deref())?;
-    let scratch = Scratch::new()?;
+    let scratch = Scratch::new(&std::env::temp_dir())?;
     // Both names: NCCL tries the one without a number first.
     for name in ["libibverbs.so.1", "libibverbs.so"] {
         symlink(&library, scratch.0.join(name)).context("linking the library")?;
@@ -113,14 +113,44 @@ fn library(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// A directory that goes when the program ends.
-struct Scratch(PathBuf);
+/// A directory that goes when the program ends. Whoever uses it has it locked: this process, and the program and its children,
+/// which inherit the descriptor.
+struct Scratch(PathBuf, #[allow(dead_code, reason = "held for its lock")] fs::File);
+
+/// How the names of these directories begin.
+const SCRATCH: &str = "mrc-verbs-run-";
 
 impl Scratch {
-    fn new() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("mrc-verbs-run-{}", std::process::id()));
-        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
+    /// A new one in `root`. Those that others left behind, because they were killed, go.
+    fn new(root: &Path) -> anyhow::Result<Self> {
+        Self::sweep(root);
+        loop {
+            let path = mkdtemp(&root.join(format!("{SCRATCH}XXXXXX")))
+                .with_context(|| format!("cannot make a directory in {}", root.display()))?;
+            let file = fs::File::open(&path)?;
+            file.lock()?;
+            // Somebody else may have swept it before it was locked.
+            if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|then| now.ino() == then.ino())) {
+                rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
+                return Ok(Self(path, file));
+            }
+        }
+    }
+
+    /// Removes what nobody has locked any more. What cannot be removed stays.
+    fn sweep(root: &Path) {
+        let ours = |entry: &fs::DirEntry| {
+            let metadata = entry.metadata().ok()?;
+            let named = entry.file_name().to_string_lossy().starts_with(SCRATCH);
+            (named && metadata.is_dir() && metadata.uid() == geteuid().as_raw()).then(|| entry.path())
+        };
+        for path in fs::read_dir(root).into_iter().flatten().filter_map(|entry| ours(&entry.ok()?)) {
+            if let Ok(file) = fs::File::open(&path)
+                && file.try_lock().is_ok()
+            {
+                let _ = fs::remove_dir_all(&path);
+            }
+        }
     }
 }
 
@@ -223,6 +253,29 @@ mod tests {
         let status = |script| Command::new("sh").args(["-c", script]).status().unwrap();
         assert_eq!(exit_code(status("exit 3")), 3);
         assert_eq!(exit_code(status("kill -9 $$")), 137);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_behind_goes_and_what_is_in_use_stays() {
+        let root = mkdtemp(&std::env::temp_dir().join("mrc-scratch-XXXXXX")).unwrap();
+        // Of a run with this number, which was killed.
+        let left = root.join(format!("{SCRATCH}{}", std::process::id()));
+        fs::create_dir_all(left.join("sys")).unwrap();
+        symlink("/nonexistent", left.join("libibverbs.so")).unwrap();
+        fs::create_dir(root.join("somebody-elses")).unwrap();
+        let first = Scratch::new(&root).unwrap();
+        assert!(!left.exists() && root.join("somebody-elses").exists());
+        let mut second = Scratch::new(&root).unwrap();
+        assert!(first.0.exists() && second.0.exists() && first.0 != second.0);
+        // The program lives on though its supervisor was killed: it has the descriptor.
+        let mut program = Command::new("sleep").arg("60").spawn().unwrap();
+        second.1 = fs::File::open("/dev/null").unwrap();
+        drop(Scratch::new(&root).unwrap());
+        assert!(second.0.exists());
+        program.kill().unwrap();
+        program.wait().unwrap();
+        drop((first, second));
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
