@@ -6,8 +6,11 @@
 use std::path::PathBuf;
 
 /// Public nodes of rdma-core, oldest first; each inherits the one before.
-const PUBLIC: [&str; 14] =
-    ["1.0", "1.1", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.12", "1.13", "1.14", "1.15", "1.16"];
+const PUBLIC: [&str; 15] =
+    ["1.0", "1.1", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.12", "1.13", "1.14", "1.15", "1.16", "1.17"];
+
+/// What providers (libmlx5, libefa) and rdma-core's own programs import: rdma-core 36 to 56, 57 and 58, 59 to 63, 64, later.
+const PRIVATE: [&str; 5] = ["34", "57", "59", "64", "65"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -17,8 +20,9 @@ fn main() {
         map += &format!("IBVERBS_{version} {{ }}{parent};\n");
         parent = format!(" IBVERBS_{version}");
     }
-    // What providers (libmlx5, libefa) and rdma-core's own programs import; 34 = rdma-core 36 to 56.
-    map += "IBVERBS_PRIVATE_34 { };\n";
+    for version in PRIVATE {
+        map += &format!("IBVERBS_PRIVATE_{version} {{ }};\n");
+    }
     // Ours: what lib_mrc.so forwards to.
     map += "IBVERBS_MRC_1 { };\n";
     let path = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("nodes.map");

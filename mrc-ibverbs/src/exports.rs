@@ -24,6 +24,12 @@ unsafe extern "C" fn refuse_pointer() -> *mut c_void {
     core::ptr::null_mut()
 }
 
+/// Answers -1 and EOPNOTSUPP, for calls that return a descriptor.
+unsafe extern "C" fn refuse_minus_one() -> c_int {
+    object::set_errno(libc::EOPNOTSUPP);
+    -1
+}
+
 /// For calls that need nothing done.
 unsafe extern "C" fn nothing() -> c_int {
     0
@@ -42,17 +48,17 @@ macro_rules! jump {
     };
 }
 
-/// `$name` at `$version` is `$function`.
-macro_rules! export {
-    ($version:literal: $($name:ident = $function:path),* $(,)?) => {$(
+/// Jumps with the labels `__v{tag}_{name}`, each of which is `$name` at `$version`: the default one (`@@@`), or another (`@`).
+macro_rules! node {
+    ($tag:literal, $at:literal, $version:literal: $($name:ident = $function:path),* $(,)?) => {$(
         #[cfg(not(test))]
         core::arch::global_asm!(
-            concat!(".globl __v_", stringify!($name)),
-            concat!(".type __v_", stringify!($name), ", @function"),
-            concat!("__v_", stringify!($name), ":"),
+            concat!(".globl __v", $tag, "_", stringify!($name)),
+            concat!(".type __v", $tag, "_", stringify!($name), ", @function"),
+            concat!("__v", $tag, "_", stringify!($name), ":"),
             jump!(),
-            concat!(".size __v_", stringify!($name), ", . - __v_", stringify!($name)),
-            concat!(".symver __v_", stringify!($name), ", ", stringify!($name), "@@@", $version),
+            concat!(".size __v", $tag, "_", stringify!($name), ", . - __v", $tag, "_", stringify!($name)),
+            concat!(".symver __v", $tag, "_", stringify!($name), ", ", stringify!($name), $at, $version),
             f = sym $function,
         );
         #[cfg(test)]
@@ -60,6 +66,30 @@ macro_rules! export {
             let _ = $function as *const ();
         };
     )*};
+}
+
+/// `$name` at `$version` is `$function`.
+macro_rules! export {
+    ($version:literal: $($list:tt)*) => { node! { "", "@@@", $version: $($list)* } };
+}
+
+/// `$name` is `$function` at every private node: rdma-core 36 to 56, 57 and 58, 59 to 63, 64, and later. What one has and an
+/// older one lacks does no harm there.
+macro_rules! private {
+    ($($list:tt)*) => {
+        node! { "", "@@@", "IBVERBS_PRIVATE_34": $($list)* }
+        node! { "57", "@", "IBVERBS_PRIVATE_57": $($list)* }
+        node! { "59", "@", "IBVERBS_PRIVATE_59": $($list)* }
+        node! { "64", "@", "IBVERBS_PRIVATE_64": $($list)* }
+        node! { "65", "@", "IBVERBS_PRIVATE_65": $($list)* }
+    };
+}
+
+/// Names at every private node that share a function.
+macro_rules! private_all {
+    ($function:path: $($name:ident),* $(,)?) => {
+        private! { $($name = $function),* }
+    };
 }
 
 /// Names at `$version` that share a function.
@@ -128,7 +158,7 @@ export! { "IBVERBS_1.10":
 export! { "IBVERBS_1.11": _ibv_query_gid_ex = query::query_gid_ex, _ibv_query_gid_table = query::query_gid_table }
 export! { "IBVERBS_1.13": ibv_is_fork_initialized = device::is_fork_initialized }
 export! { "IBVERBS_1.16": ibv_query_port_speed = query::query_port_speed }
-export! { "IBVERBS_PRIVATE_34": ibv_query_gid_type = query::query_gid_type }
+private! { ibv_query_gid_type = query::query_gid_type, ibv_wr_opcode_str = text::wr_opcode_str }
 
 // Objects of verbs and of MRC are the same where the function is.
 export! { "IBVERBS_MRC_1":
@@ -192,10 +222,25 @@ export_all! { "IBVERBS_1.13", nothing: ibv_unimport_dm }
 // No promise about the order of data within a write beyond what `ibv_query_qp_data_in_order` calls "none".
 export_all! { "IBVERBS_1.14", nothing: ibv_query_qp_data_in_order }
 
+export_all! { "IBVERBS_1.15", refuse_pointer: ibv_alloc_dmah, ibv_reg_mr_ex }
+export_all! { "IBVERBS_1.15", refuse: ibv_dealloc_dmah }
+export_all! { "IBVERBS_1.16", refuse_minus_one: ibv_dm_export_dmabuf_fd }
+export_all! { "IBVERBS_1.17", refuse_pointer: ibv_alloc_buf, ibv_reg_buf_mr }
+export_all! { "IBVERBS_1.17", nothing: ibv_free_buf }
+
 // Providers register themselves before `main`, and never get a device of ours.
-export_all! { "IBVERBS_PRIVATE_34", nothing: verbs_register_driver_34, __verbs_log }
-export_all! { "IBVERBS_PRIVATE_34", refuse_pointer: _verbs_init_and_alloc_context, verbs_open_device }
-export_all! { "IBVERBS_PRIVATE_34", refuse:
+export_all! { "IBVERBS_PRIVATE_34", nothing: verbs_register_driver_34 }
+export_all! { "IBVERBS_PRIVATE_57", nothing: verbs_register_driver_57 }
+export_all! { "IBVERBS_PRIVATE_59", nothing: verbs_register_driver_59 }
+export_all! { "IBVERBS_PRIVATE_64", nothing: verbs_register_driver_64 }
+export_all! { "IBVERBS_PRIVATE_65", nothing: verbs_register_driver_65 }
+private_all! { nothing: __verbs_log, ibv_dmabuf_heap_destroy, ibv_dmabuf_heap_free }
+private_all! { refuse_pointer:
+    _verbs_init_and_alloc_context, ibv_dmabuf_heap_alloc, ibv_dmabuf_heap_cc_shared_init, verbs_open_device,
+}
+private_all! { refuse:
+        ibv_cmd_alloc_dmah, ibv_cmd_create_cq_ex2, ibv_cmd_export_dmabuf_fd, ibv_cmd_free_dmah, ibv_cmd_query_port_speed,
+        ibv_cmd_reg_mr_ex,
         __ioctl_final_num_attrs, execute_ioctl, ibv_cmd_advise_mr, ibv_cmd_alloc_dm, ibv_cmd_alloc_mw,
         ibv_cmd_alloc_pd, ibv_cmd_attach_mcast, ibv_cmd_close_xrcd, ibv_cmd_create_ah, ibv_cmd_create_counters,
         ibv_cmd_create_cq, ibv_cmd_create_cq_ex, ibv_cmd_create_flow, ibv_cmd_create_flow_action_esp,
@@ -218,8 +263,17 @@ core::arch::global_asm!(
     ".globl __v_verbs_allow_disassociate_destroy",
     ".type __v_verbs_allow_disassociate_destroy, @object",
     "__v_verbs_allow_disassociate_destroy:",
+    "7:",
     ".zero 1",
     ".size __v_verbs_allow_disassociate_destroy, 1",
     ".symver __v_verbs_allow_disassociate_destroy, verbs_allow_disassociate_destroy@@@IBVERBS_PRIVATE_34",
+    // The same byte at the newer nodes.
+    ".irp node, 57, 59, 64, 65",
+    ".globl __v\\node\\()_verbs_allow_disassociate_destroy",
+    ".type __v\\node\\()_verbs_allow_disassociate_destroy, @object",
+    ".set __v\\node\\()_verbs_allow_disassociate_destroy, 7b",
+    ".size __v\\node\\()_verbs_allow_disassociate_destroy, 1",
+    ".symver __v\\node\\()_verbs_allow_disassociate_destroy, verbs_allow_disassociate_destroy@IBVERBS_PRIVATE_\\node",
+    ".endr",
     ".popsection",
 );

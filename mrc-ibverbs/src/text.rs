@@ -42,6 +42,19 @@ pub(crate) unsafe extern "C" fn event_type_str(event: c_int) -> *const c_char {
     name(&names, event, c"unknown")
 }
 
+pub(crate) unsafe extern "C" fn wr_opcode_str(opcode: c_int) -> *const c_char {
+    let names = [
+        c"RDMA_WRITE",
+        c"RDMA_WRITE_WITH_IMM",
+        c"SEND",
+        c"SEND_WITH_IMM",
+        c"RDMA_READ",
+        c"ATOMIC_CMP_AND_SWP",
+        c"ATOMIC_FETCH_AND_ADD",
+    ];
+    name(&names, opcode, c"unknown")
+}
+
 pub(crate) unsafe extern "C" fn wc_status_str(status: c_int) -> *const c_char {
     let names = [
         c"success",

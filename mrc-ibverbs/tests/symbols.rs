@@ -55,6 +55,14 @@ fn every_symbol_has_its_version_and_nothing_else_is_exported() {
         "ibv_query_gid_type@@IBVERBS_PRIVATE_34",
         "verbs_register_driver_34@@IBVERBS_PRIVATE_34",
         "verbs_allow_disassociate_destroy@@IBVERBS_PRIVATE_34",
+        "ibv_reg_mr_ex@@IBVERBS_1.15",
+        "ibv_alloc_buf@@IBVERBS_1.17",
+        "verbs_register_driver_57@@IBVERBS_PRIVATE_57",
+        "verbs_register_driver_65@@IBVERBS_PRIVATE_65",
+        "verbs_open_device@IBVERBS_PRIVATE_57",
+        "ibv_cmd_query_port_speed@IBVERBS_PRIVATE_59",
+        "verbs_allow_disassociate_destroy@IBVERBS_PRIVATE_64",
+        "ibv_query_gid_type@IBVERBS_PRIVATE_65",
     ] {
         assert!(ours.contains(wanted), "{wanted}");
     }
@@ -305,4 +313,33 @@ fn a_program_with_more_rights_than_its_caller_does_not_ask_the_environment() {
         return;
     }
     assert!(after.starts_with("privileged 1,") && !after.contains("chosen0"), "{after}");
+}
+
+#[test]
+fn programs_of_newer_rdma_core_start() {
+    if compile("newer", "int main(void) { return 0; }").is_none() {
+        return;
+    }
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("newer");
+    let write = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
+    for version in [34, 57, 59, 64, 65] {
+        // What such a program is linked against, and what a provider does before `main`.
+        write("theirs.c", &format!("void verbs_register_driver_{version}(const void *ops) {{ (void)ops; }}"));
+        write(
+            "theirs.map",
+            &format!("IBVERBS_PRIVATE_{version} {{ global: verbs_register_driver_{version}; local: *; }};"),
+        );
+        write(
+            "newer.c",
+            &format!(
+                "void verbs_register_driver_{version}(const void *); int main(void) {{ verbs_register_driver_{version}(0); return 0; }}"
+            ),
+        );
+        let theirs = directory.join("theirs.so");
+        let map = format!("-Wl,--version-script={},-soname,libibverbs.so.1", directory.join("theirs.map").display());
+        run(Command::new("cc").args(["-shared", "-fPIC", &map, "-o"]).arg(&theirs).arg(directory.join("theirs.c")));
+        let program = directory.join("program");
+        run(Command::new("cc").args(["-Wl,-z,now", "-o"]).arg(&program).arg(directory.join("newer.c")).arg(&theirs));
+        run(Command::new(&program).env("LD_LIBRARY_PATH", &directory));
+    }
 }
