@@ -45,7 +45,16 @@ struct frame {
     uint8_t bytes[MRC_CORE_MAX_HEADER_LEN + MTU + 8];
 };
 
+/* A payload on its way to memory, as a DMA engine would carry it. */
+struct copy {
+    uint8_t *to;
+    const uint8_t *from;
+    uint32_t len;
+};
+
 static struct side sides[2];
+static struct copy copies[BURST];
+static unsigned copies_started;
 static struct frame wire[FRAMES];
 static unsigned wire_head, wire_tail, frames_sent, frames_lost;
 static uint64_t now_ns;
@@ -232,11 +241,31 @@ static void transmit(unsigned which)
     }
 }
 
-/* Everything the engine has to say after an input. */
+/* Starts to move a payload. Its frame stays where it is until then. */
+static void place(struct side *side, const struct mrc_core_arrival *arrival)
+{
+    struct copy *copy = &copies[copies_started++];
+    copy->to = side->data + arrival->place.offset;
+    copy->from = arrival->head + arrival->place.payload_start;
+    copy->len = arrival->place.payload_len;
+}
+
+/* Returns when all payloads have landed, the last bytes of each one last. */
+static void wait_for_placements(void)
+{
+    for (unsigned i = 0; i < copies_started; i++)
+        for (uint32_t at = 0; at < copies[i].len; at++)
+            copies[i].to[at] = copies[i].from[at];
+    copies_started = 0;
+}
+
+/* Everything the engine has to say after an input. What it says next may tell the peer or the application that payloads
+ * are in memory: they must be. */
 static void drain(unsigned which)
 {
     struct side *side = &sides[which];
     struct mrc_core_event event;
+    wait_for_placements();
     transmit(which);
     while (side->done_count < 4) {
         struct mrc_core_completion *done = &side->done[side->done_count];
@@ -272,10 +301,8 @@ static void receive(void)
     }
     must(side, "receive_burst", mrc_core_receive_burst(side->engine, now_ns, burst, count));
     for (unsigned i = 0; i < count; i++) {
-        const struct mrc_core_placement *place = &burst[i].place;
         if (burst[i].code == MRC_CORE_SOME) {
-            for (uint32_t at = 0; at < place->payload_len; at++)
-                side->data[place->offset + at] = burst[i].head[place->payload_start + at];
+            place(side, &burst[i]);
         } else if (burst[i].code > MRC_CORE_E_DISCARDED) {
             must(side, "receive_burst", burst[i].code);
         }

@@ -27,7 +27,7 @@ extern "C" {
 /* An endpoint; opaque. */
 struct mrc_core_endpoint;
 
-#define MRC_CORE_ABI 5u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 6u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_ALIGN 64u /* Alignment of the memory an endpoint lives in, in bytes. */
 
@@ -188,7 +188,7 @@ struct mrc_core_text {
 struct mrc_core_limits {
     /* Queue pairs, 1 to 65536. */
     uint32_t qps;
-    /* Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1 to 128. */
+    /* Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1 to 256: the widest on the wire is 255. */
     uint32_t mpr;
     /* Work requests a QP can hold, a power of two. */
     uint32_t send_queue;
@@ -655,12 +655,21 @@ struct mrc_core_rx {
     uint8_t icrc;
 };
 
-/* Where a payload goes. Keys, rights and bounds are checked; the bytes move before the next call. */
+/* Where a payload goes. Keys, rights and bounds are checked.
+ *
+ * The bytes must have landed, so that the host sees them, before the next call of mrc_core_transmit_burst(),
+ * mrc_core_poll_transmit() or mrc_core_poll_cq(): what these return tells the peer or the application that they are there.
+ * Other calls may come before that. The frame must stay where it is until its bytes have landed. If they cannot,
+ * mrc_core_report_place_failure() takes `qp` and `psn`, also before those calls. */
 struct mrc_core_placement {
     /* Region. */
     struct mrc_core_mr mr;
     /* Offset of the first byte in the region. */
     uint64_t offset;
+    /* The QP that the packet came for. */
+    struct mrc_core_qp qp;
+    /* Its PSN. */
+    uint32_t psn;
     /* Where in the frame the payload starts. */
     uint32_t payload_start;
     /* Its bytes. */
@@ -1173,15 +1182,14 @@ int32_t mrc_core_post_send(
 int32_t mrc_core_post_recv(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, uint64_t wr_id);
 
 /* Takes one received frame. `head` holds `head_len` bytes from the Ethernet header on: at least all headers, and the
- * whole frame under MRC_CORE_ICRC_VERIFY. MRC_CORE_SOME: move the payload as `out` says, before the next call.
+ * whole frame under MRC_CORE_ICRC_VERIFY. MRC_CORE_SOME: move the payload as `out` says (struct mrc_core_placement).
  * MRC_CORE_OK: nothing to move. Below: the frame had no further effect, and the code says why. */
 int32_t mrc_core_handle_packet(
     struct mrc_core_endpoint *endpoint, uint64_t now_ns, const struct mrc_core_rx *rx, const uint8_t *head,
     size_t head_len, struct mrc_core_placement *out);
 
 /* As mrc_core_handle_packet(), for `count` frames at a time, which costs less per frame: takes the first ones of `frames`,
- * says in each what became of it and returns how many it took, at most 1024. Move the payloads of all of them before the
- * next call. A refusal takes none. */
+ * says in each what became of it and returns how many it took, at most 1024. A refusal takes none. */
 int32_t mrc_core_receive_burst(
     struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_arrival *frames, size_t count);
 
@@ -1223,7 +1231,7 @@ int32_t mrc_core_poll_endpoint_op(struct mrc_core_endpoint *endpoint, struct mrc
  * no resource, 0x19 device failed), before anything of it is recorded; 0 ends it. */
 int32_t mrc_core_set_refusal(struct mrc_core_endpoint *endpoint, uint8_t reason);
 
-/* The payload that mrc_core_handle_packet() asked to move could not be moved: the QP refuses it and fails. */
+/* The payload of a placement could not be moved: the QP refuses it and fails. `pair` and `psn` are those of the placement. */
 int32_t mrc_core_report_place_failure(
     struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_qp pair, uint32_t psn);
 

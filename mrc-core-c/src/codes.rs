@@ -1,7 +1,7 @@
 //! The numbers of the interface: sizes, return codes, and the values of its `uint8_t` fields.
 
 /// Version of this interface. It changes whenever a struct, a number or a promise does.
-pub const MRC_CORE_ABI: u32 = 5;
+pub const MRC_CORE_ABI: u32 = 6;
 
 /// Alignment of the memory an endpoint lives in, in bytes.
 pub const MRC_CORE_ALIGN: usize = 64;

@@ -166,6 +166,9 @@ pub unsafe extern "C" fn mrc_core_add_peer(
     unsafe {
         border::call(endpoint, |e| {
             let config = peer_config(border::read(config, "config")?)?;
+            if !e.engine.config().gids.contains(&Some(config.local)) {
+                return Err(fault(MRC_CORE_E_RANGE, "local"));
+            }
             border::write(out, "out", mrc_core_peer { index: 0 })?;
             let peer = e.engine.add_peer(&config)?;
             border::write(out, "out", mrc_core_peer { index: peer.index() as u32 })?;
@@ -278,7 +281,7 @@ pub unsafe extern "C" fn mrc_core_modify_to_rts(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            let attr = convert::rts(border::read(rts, "rts")?)?;
+            let attr = convert::rts(border::read(rts, "rts")?, e.engine.limits())?;
             e.engine.modify_to_rts(Instant::from_nanos(now_ns), qp(pair), &attr)?;
             Ok(MRC_CORE_OK)
         })

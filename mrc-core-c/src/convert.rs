@@ -3,7 +3,8 @@
 use mrc_core::{
     CcProfileHandle, Completion, CqHandle, EndpointConfig, ErrorCause, EvProfileHandle, Event, EventMask, IcrcCheck,
     Limits, LossCause, MrHandle, NoReceive, Operation, PeerConfig, PeerHandle, Placement, PlanePath, PortConfig,
-    QpHandle, QpInfo, QpState, RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Transmit, Trimming,
+    PortMask, QpHandle, QpInfo, QpState, RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Transmit,
+    Trimming,
     cc::{CcConfig, NsccConfig},
     path::{
         EvEntry, EvIndex, EvState, FlowBenderConfig, HopperConfig, LossEvAction, MAX_FIELDS, PathConfig, Selector,
@@ -95,6 +96,29 @@ pub(crate) fn ip(ip: &mrc_core_ip, what: &'static str) -> Result<Option<Ip>, Fau
         6 => Ok(Some(Ip::V6(ip.bytes))),
         _ => Err(range(what)),
     }
+    .and_then(|ip| if ip.is_some_and(is_unspecified) { Err(range(what)) } else { Ok(ip) })
+}
+
+fn is_unspecified(ip: Ip) -> bool {
+    matches!(ip, Ip::V4([0, 0, 0, 0])) || ip == Ip::V6([0; 16])
+}
+
+/// A set of ports; bit 0 names none, and whoever sets it counts ports from 0.
+pub(crate) fn port_mask(bits: u32) -> Result<PortMask, Fault> {
+    if bits & 1 != 0 {
+        return Err(range("ports"));
+    }
+    Ok(PortMask::from_bits(bits))
+}
+
+/// What an Ethernet address must be to stand in a frame: somebody's.
+fn mac(mac: [u8; 6], what: &'static str) -> Result<[u8; 6], Fault> {
+    if mac == [0; 6] { Err(range(what)) } else { Ok(mac) }
+}
+
+/// The same for an IPv6 address where there is one.
+fn set(has: u8, address: [u8; 16], what: &'static str) -> Result<Option<[u8; 16]>, Fault> {
+    if has != 0 && address == [0; 16] { Err(range(what)) } else { Ok(some(has, address)) }
 }
 
 pub(crate) fn port(number: u8) -> Result<PortNum, Fault> {
@@ -104,9 +128,14 @@ pub(crate) fn port(number: u8) -> Result<PortNum, Fault> {
 pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fault> {
     let mut config = EndpointConfig::default();
     for (to, from) in config.ports.iter_mut().zip(&c.ports) {
-        let port =
-            PortConfig { mac: from.mac, sid: some(from.has_sid, from.sid), addr: some(from.has_addr, from.addr) };
-        *to = some(from.present, port);
+        if from.present == 0 {
+            continue;
+        }
+        *to = Some(PortConfig {
+            mac: mac(from.mac, "mac")?,
+            sid: set(from.has_sid, from.sid, "sid")?,
+            addr: set(from.has_addr, from.addr, "addr")?,
+        });
     }
     for (to, from) in config.gids.iter_mut().zip(&c.gids) {
         *to = ip(from, "gids")?;
@@ -313,8 +342,16 @@ pub(crate) fn peer_config(c: &mrc_core_peer_config) -> Result<PeerConfig, Fault>
     };
     let mut planes = [None; MRC_CORE_MAX_PORTS];
     for (to, from) in planes.iter_mut().zip(&c.planes) {
-        let plane = PlanePath { next_hop: from.next_hop, outer_src: some(from.has_outer_src, from.outer_src) };
-        *to = some(from.present, plane);
+        if from.present == 0 {
+            continue;
+        }
+        *to = Some(PlanePath {
+            next_hop: mac(from.next_hop, "next_hop")?,
+            outer_src: set(from.has_outer_src, from.outer_src, "outer_src")?,
+        });
+    }
+    if c.hop_limit == 0 {
+        return Err(range("hop_limit"));
     }
     Ok(PeerConfig {
         local: ip(&c.local, "local")?.ok_or(range("local"))?,
@@ -383,7 +420,18 @@ pub(crate) fn rtr_default() -> mrc_core_rtr {
     }
 }
 
-pub(crate) fn rts(c: &mrc_core_rts) -> Result<RtsAttr, Fault> {
+pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
+    // The engine would do with less; a caller who asks for more than there is memory has made a mistake.
+    let spread = matches!(c.paths.selector, MRC_CORE_SELECT_SPRAY | MRC_CORE_SELECT_OBLIVIOUS);
+    if usize::from(c.max_wimm) > limits.wimm {
+        return Err(range("max_wimm"));
+    }
+    if spread && usize::from(c.paths.active) > limits.active_evs {
+        return Err(range("paths.active"));
+    }
+    if spread && usize::from(c.paths.active).saturating_add(c.paths.backup.into()) > limits.evs {
+        return Err(range("paths.backup"));
+    }
     let mut rts = RtsAttr::software(Psn::new(c.sq_psn));
     rts.mpr = c.mpr;
     rts.retry = RetryConfig { timeout: c.timeout, linear: c.retry_linear, exponential: c.retry_exponential };
@@ -537,13 +585,22 @@ pub(crate) fn placement(at: &Placement) -> mrc_core_placement {
     mrc_core_placement {
         mr: mr_of(at.mr),
         offset: at.offset,
+        qp: mrc_core_qp { index: at.qp.index() as u32, qpn: at.qp.qpn().value() },
+        psn: at.psn.value(),
         payload_start: at.payload.start as u32,
         payload_len: at.payload.len() as u32,
     }
 }
 
 pub(crate) fn nowhere() -> mrc_core_placement {
-    mrc_core_placement { mr: mrc_core_mr { index: 0, generation: 0 }, offset: 0, payload_start: 0, payload_len: 0 }
+    mrc_core_placement {
+        mr: mrc_core_mr { index: 0, generation: 0 },
+        offset: 0,
+        qp: mrc_core_qp { index: 0, qpn: 0 },
+        psn: 0,
+        payload_start: 0,
+        payload_len: 0,
+    }
 }
 
 pub(crate) fn no_transmit() -> mrc_core_transmit {

@@ -1,8 +1,7 @@
 //! As `convert`, for what controllers exchange: EV profiles, windows, endpoint operations.
 
 use mrc_core::{
-    EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvReport, EvSpec, OpOutcome, OpRequest, PortMask,
-    ProfileState,
+    EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvReport, EvSpec, OpOutcome, OpRequest, ProfileState,
     cc::{QpccInfo, QpccState},
     path::{EvEntry, EvFormat, EvState, FormatMode},
 };
@@ -11,7 +10,7 @@ use mrc_wire::{EndpointOp, EvField, PortNum};
 use crate::{
     codes::*,
     control_types::*,
-    convert::{ev_entry, ev_state, range, some},
+    convert::{ev_entry, ev_state, port_mask, range, some},
     fault::Fault,
     types::*,
 };
@@ -182,7 +181,7 @@ pub(crate) fn op_request(c: &mrc_core_op_request) -> Result<OpRequest, Fault> {
             MRC_CORE_ENDPOINT_PORT_STATUS => EndpointOp::PortStatusUpdate,
             _ => return Err(range("op")),
         },
-        ports: PortMask::from_bits(c.ports),
+        ports: port_mask(c.ports)?,
         path: ev_entry(&c.path)?,
         dscp: some(c.has_dscp, c.dscp),
         timeout_ns: c.timeout_ns,

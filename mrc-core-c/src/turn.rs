@@ -1,6 +1,6 @@
 //! The turn: one input, then drain frames, completions and events, then sleep until the next deadline.
 
-use mrc_core::{Instant, PortMask, Received};
+use mrc_core::{Instant, Received};
 use mrc_wire::{NackReason, Psn, icrc};
 
 use crate::{
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn mrc_core_post_recv(endpoint: *mut mrc_core_endpoint, pa
 }
 
 /// Takes one received frame. `head` holds `head_len` bytes from the Ethernet header on: at least all headers, and the
-/// whole frame under MRC_CORE_ICRC_VERIFY. MRC_CORE_SOME: move the payload as `out` says, before the next call.
+/// whole frame under MRC_CORE_ICRC_VERIFY. MRC_CORE_SOME: move the payload as `out` says (mrc_core_placement).
 /// MRC_CORE_OK: nothing to move. Below: the frame had no further effect, and the code says why.
 ///
 /// # Safety
@@ -82,8 +82,7 @@ pub unsafe extern "C" fn mrc_core_handle_packet(
 }
 
 /// As mrc_core_handle_packet(), for `count` frames at a time, which costs less per frame: takes the first ones of `frames`,
-/// says in each what became of it and returns how many it took, at most 1024. Move the payloads of all of them before the
-/// next call. A refusal takes none.
+/// says in each what became of it and returns how many it took, at most 1024. A refusal takes none.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint, `frames` points to `count` frames, each with NULL or `head_len` readable bytes.
@@ -154,7 +153,7 @@ pub unsafe extern "C" fn mrc_core_poll_transmit(
             }
             let headers = border::slice_mut(headers, len, "headers")?;
             border::write(out, "out", convert::no_transmit())?;
-            let ports = PortMask::from_bits(ports);
+            let ports = convert::port_mask(ports)?;
             let Some(transmit) = e.engine.poll_transmit(Instant::from_nanos(now_ns), ports, headers) else {
                 return Ok(MRC_CORE_OK);
             };
@@ -263,7 +262,7 @@ pub unsafe extern "C" fn mrc_core_set_refusal(endpoint: *mut mrc_core_endpoint, 
     }
 }
 
-/// The payload that mrc_core_handle_packet() asked to move could not be moved: the QP refuses it and fails.
+/// The payload of a placement could not be moved: the QP refuses it and fails. `pair` and `psn` are those of the placement.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint.

@@ -21,7 +21,7 @@ pub struct mrc_core_text {
 pub struct mrc_core_limits {
     /// Queue pairs, 1 to 65536.
     pub qps: u32,
-    /// Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1 to 128.
+    /// Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1 to 256: the widest on the wire is 255.
     pub mpr: u32,
     /// Work requests a QP can hold, a power of two.
     pub send_queue: u32,
@@ -532,7 +532,12 @@ pub struct mrc_core_rx {
     pub icrc: u8,
 }
 
-/// Where a payload goes. Keys, rights and bounds are checked; the bytes move before the next call.
+/// Where a payload goes. Keys, rights and bounds are checked.
+///
+/// The bytes must have landed, so that the host sees them, before the next call of mrc_core_transmit_burst(),
+/// mrc_core_poll_transmit() or mrc_core_poll_cq(): what these return tells the peer or the application that they are there.
+/// Other calls may come before that. The frame must stay where it is until its bytes have landed. If they cannot,
+/// mrc_core_report_place_failure() takes `qp` and `psn`, also before those calls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct mrc_core_placement {
@@ -540,6 +545,10 @@ pub struct mrc_core_placement {
     pub mr: mrc_core_mr,
     /// Offset of the first byte in the region.
     pub offset: u64,
+    /// The QP that the packet came for.
+    pub qp: mrc_core_qp,
+    /// Its PSN.
+    pub psn: u32,
     /// Where in the frame the payload starts.
     pub payload_start: u32,
     /// Its bytes.

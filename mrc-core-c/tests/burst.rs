@@ -40,7 +40,8 @@ fn with_pair(which: u8, dest_qp: u32, rkey: u32, f: impl FnOnce(*mut mrc_core_en
         config.port_update_on_rts = 0;
         for plane in 0..2 {
             config.ports[plane].present = 1;
-            there.planes[plane] = mrc_core_plane { present: 1, ..zeroed() };
+            config.ports[plane].mac = [2; 6];
+            there.planes[plane] = mrc_core_plane { present: 1, next_hop: [4; 6], ..zeroed() };
         }
         config.gids[0] = mrc_core_ip { version: 6, bytes: [which; 16] };
         (there.local, there.remote) = (config.gids[0], mrc_core_ip { version: 6, bytes: [3 - which; 16] });
@@ -192,8 +193,33 @@ fn arrivals(dest_qp: u32, rkey: u32) -> Vec<(mrc_core_rx, Vec<u8>)> {
     frames
 }
 
-fn placed(place: &mrc_core_placement) -> (u32, u64, u32, u32) {
-    (place.mr.index, place.offset, place.payload_start, place.payload_len)
+fn placed(place: &mrc_core_placement) -> (u32, u64, (u32, u32), (u32, u32)) {
+    (place.mr.index, place.offset, (place.qp.qpn, place.psn), (place.payload_start, place.payload_len))
+}
+
+/// What a placement says of its packet is what a report of its failure wants to know.
+#[test]
+fn a_placement_that_fails_is_reported_from_itself() {
+    with_pair(2, 9, 0, |e, qpn, key| {
+        let arrivals = arrivals(qpn, key);
+        let (mut place, mut headers, mut tx): (mrc_core_placement, _, mrc_core_transmit) =
+            (zeroed(), [0; MRC_CORE_MAX_HEADER_LEN], zeroed());
+        // SAFETY: the endpoint lives; pointers are of variables.
+        unsafe {
+            for (nth, (rx, head)) in (0..).zip(&arrivals[..4]) {
+                assert_eq!(mrc_core_handle_packet(e, 3_000, rx, head.as_ptr(), head.len(), &mut place), MRC_CORE_SOME);
+                assert_eq!((place.qp.index, place.qp.qpn, place.psn), (0, qpn, 5 + nth));
+            }
+            assert_eq!(mrc_core_report_place_failure(e, 3_000, place.qp, place.psn), MRC_CORE_OK);
+            let mut naks = 0;
+            while mrc_core_poll_transmit(e, 3_000, 6, headers.as_mut_ptr(), headers.len(), &mut tx) == MRC_CORE_SOME {
+                let aeth = &headers[tx.header_len as usize - 4..tx.header_len as usize];
+                let psn = &headers[tx.header_len as usize - 7..tx.header_len as usize - 4];
+                naks += u32::from(aeth[0] == 0x63 && psn == [0, 0, 8]);
+            }
+            assert_eq!(naks, 1, "the NAK names the packet that could not be placed");
+        }
+    });
 }
 
 #[test]
@@ -206,7 +232,7 @@ fn a_burst_is_taken_like_single_frames() {
             let one = |(rx, head): &(mrc_core_rx, Vec<u8>)| {
                 // SAFETY: the endpoint lives; pointers are of variables.
                 let code = unsafe { mrc_core_handle_packet(single, 3_000, rx, head.as_ptr(), head.len(), &mut place) };
-                (code, if code == MRC_CORE_SOME { placed(&place) } else { (0, 0, 0, 0) })
+                (code, if code == MRC_CORE_SOME { placed(&place) } else { (0, 0, (0, 0), (0, 0)) })
             };
             let want: Vec<_> = arrivals.iter().map(one).collect();
             assert_eq!(want.iter().filter(|(code, _)| *code == MRC_CORE_SOME).count(), PACKETS - 2);

@@ -62,7 +62,7 @@ fn structs() -> String {
         }
         mrc_core_send_wr { wr_id, local_va, remote_va, lkey, rkey, len, imm, has_imm, solicited, signaled }
         mrc_core_rx { wire_len, port, icrc }
-        mrc_core_placement { mr, offset, payload_start, payload_len }
+        mrc_core_placement { mr, offset, qp, psn, payload_start, payload_len }
         mrc_core_transmit { mr, offset, payload_len, header_len, l3_offset, frame_len, ev, port, pad, traffic_class }
         mrc_core_arrival { head, head_len, rx, code, place }
         mrc_core_frame { headers, len, tx }

@@ -36,7 +36,9 @@ fn alone(route: u8, f: impl FnOnce(*mut mrc_core_endpoint, mrc_core_peer)) {
         config.port_update_on_rts = 0;
         for plane in 0..PORTS {
             config.ports[plane].present = 1;
-            there.planes[plane] = mrc_core_plane { present: 1, has_outer_src: 1, ..zeroed() };
+            config.ports[plane].mac = [2; 6];
+            there.planes[plane] =
+                mrc_core_plane { present: 1, has_outer_src: 1, next_hop: [4; 6], outer_src: [3; 16], ..zeroed() };
         }
         config.gids[0] = mrc_core_ip { version: 6, bytes: [1; 16] };
         (there.local, there.remote) = (config.gids[0], mrc_core_ip { version: 6, bytes: [2; 16] });

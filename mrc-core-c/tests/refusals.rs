@@ -19,6 +19,7 @@ fn config() -> mrc_core_config {
     };
     config.limits.qps = 2;
     config.ports[0].present = 1;
+    config.ports[0].mac = [2, 0, 0, 0, 0, 1];
     config.gids[0] = mrc_core_ip { version: 6, bytes: [1; 16] };
     config
 }
@@ -56,6 +57,18 @@ fn an_endpoint_that_cannot_be() {
     other = config;
     other.ports[0].present = 0;
     assert_eq!(init(&mut memory, size, &other).1, "ports");
+    other = config;
+    other.ports[0].mac = [0; 6];
+    assert_eq!((init(&mut memory, size, &other).0, init(&mut memory, size, &other).1), (MRC_CORE_E_RANGE, "mac"));
+    other = config;
+    other.ports[0].has_sid = 1;
+    assert_eq!(init(&mut memory, size, &other).1, "sid");
+    other = config;
+    other.ports[0].has_addr = 1;
+    assert_eq!(init(&mut memory, size, &other).1, "addr");
+    other = config;
+    other.gids[0].bytes = [0; 16];
+    assert_eq!(init(&mut memory, size, &other).1, "gids");
     other = config;
     other.gids[0].version = 5;
     assert_eq!(init(&mut memory, size, &other).1, "gids");
@@ -96,6 +109,73 @@ fn an_endpoint_that_cannot_be() {
     let (code, detail, endpoint) = init(&mut memory, size, &config);
     assert_eq!((code, detail), (MRC_CORE_OK, ""));
     assert_eq!(endpoint.cast::<u8>(), memory.as_mut_ptr().cast());
+}
+
+/// Values that a C program leaves at zero or counts from the wrong end.
+#[test]
+fn silent_traps_are_refused() {
+    let mut config = config();
+    (config.limits.wimm, config.limits.evs, config.limits.active_evs) = (8, 12, 8);
+    // SAFETY: valid limits.
+    let size = unsafe { mrc_core_storage_size(&config.limits) };
+    let mut memory = memory(size);
+    let (code, _, e) = init(&mut memory, size, &config);
+    assert_eq!(code, MRC_CORE_OK);
+    // SAFETY: the endpoint lives; out pointers are variables; all zeros is a value of every struct of the interface.
+    unsafe {
+        let refused = |code: i32, field: &str| {
+            assert_eq!((code, said(mrc_core_detail(e))), (MRC_CORE_E_RANGE, field));
+        };
+        let mut there: mrc_core_peer_config = std::mem::zeroed();
+        let mut peer = mrc_core_peer { index: 9 };
+        let mut add = |there: &mrc_core_peer_config| mrc_core_add_peer(e, there, &mut peer);
+        (there.local, there.remote) = (config.gids[0], mrc_core_ip { version: 6, bytes: [2; 16] });
+        there.planes[0].present = 1;
+        refused(add(&there), "next_hop");
+        there.planes[0].next_hop = [2, 0, 0, 0, 0, 2];
+        refused(add(&there), "hop_limit");
+        there.hop_limit = 64;
+        let good = there;
+        there.planes[0].has_outer_src = 1;
+        refused(add(&there), "outer_src");
+        there = good;
+        there.local.bytes = [3; 16];
+        refused(add(&there), "local");
+        there = good;
+        there.remote.bytes = [0; 16];
+        refused(add(&there), "remote");
+        assert_eq!(add(&good), MRC_CORE_OK);
+
+        let mut profile = mrc_core_ev_profile { index: 9 };
+        let mut entry: mrc_core_ev_entry = std::mem::zeroed();
+        (entry.ev, entry.port) = (1, 1);
+        assert_eq!(mrc_core_create_ev_profile(e, &entry, 1, &mut profile), MRC_CORE_OK);
+        let (mut cq, mut qp) = (mrc_core_cq { index: 9 }, mrc_core_qp { index: 9, qpn: 9 });
+        assert_eq!(mrc_core_create_cq(e, &mut cq), MRC_CORE_OK);
+        assert_eq!(mrc_core_create_qp(e, 0, cq, cq, &mut qp), MRC_CORE_OK);
+        assert_eq!(mrc_core_modify_to_init(e, qp), MRC_CORE_OK);
+        let (mut rtr, mut rts): (mrc_core_rtr, mrc_core_rts) = std::mem::zeroed();
+        assert_eq!((mrc_core_rtr_default(&mut rtr), mrc_core_rts_default(&mut rts, 5)), (MRC_CORE_OK, MRC_CORE_OK));
+        (rtr.peer, rtr.ev_profile, rtr.dest_qp, rtr.max_wimm_dest) = (peer, profile, 9, 9);
+        refused(mrc_core_modify_to_rtr(e, 0, qp, &rtr), "max_wimm_dest");
+        rtr.max_wimm_dest = 8;
+        assert_eq!(mrc_core_modify_to_rtr(e, 0, qp, &rtr), MRC_CORE_OK);
+        (rts.max_wimm, rts.paths.active, rts.paths.backup) = (9, 8, 4);
+        refused(mrc_core_modify_to_rts(e, 0, qp, &rts), "max_wimm");
+        (rts.max_wimm, rts.paths.active) = (8, 9);
+        refused(mrc_core_modify_to_rts(e, 0, qp, &rts), "paths.active");
+        (rts.paths.active, rts.paths.backup) = (8, 5);
+        refused(mrc_core_modify_to_rts(e, 0, qp, &rts), "paths.backup");
+        rts.paths.backup = 4;
+        assert_eq!(mrc_core_modify_to_rts(e, 0, qp, &rts), MRC_CORE_OK);
+
+        let (mut headers, mut tx) = ([0; MRC_CORE_MAX_HEADER_LEN], std::mem::zeroed());
+        // Port 1 is bit 1; bit 0 is what counts ports from 0 the way `room` does.
+        refused(mrc_core_poll_transmit(e, 0, 1 << 0, headers.as_mut_ptr(), headers.len(), &mut tx), "ports");
+        let mut request: mrc_core_op_request = std::mem::zeroed();
+        (request.op, request.path, request.ports) = (MRC_CORE_ENDPOINT_PORT_STATUS, entry, 3);
+        refused(mrc_core_post_endpoint_op(e, peer, &request), "ports");
+    }
 }
 
 #[test]

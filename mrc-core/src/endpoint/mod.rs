@@ -31,7 +31,6 @@ use mrc_wire::{Ev, PortNum, Psn};
 
 use self::{op_table::Ops, peers::PeerIndex, writes::ToPeer};
 
-use crate::num::Counter;
 use crate::{
     cc::{CcProfile, Flow, Qpcc},
     config::EndpointConfig,
@@ -39,6 +38,7 @@ use crate::{
     error::{ConfigError, Discard},
     event::{ErrorCause, Event, EventMask, Events},
     mem::{MrHandle, Regions},
+    num::Counter,
     path::{EvEntry, EvSlot},
     port::PortMask,
     qp::{Qp, QpHandle, QpState},
@@ -106,8 +106,8 @@ pub enum IcrcCheck {
     Invalid,
 }
 
-/// What a frame asks the driver to do. Keys, rights and bounds are already checked; bytes move before completions and
-/// transmissions are polled.
+/// What a frame asks the driver to do. Keys, rights and bounds are already checked. The bytes must be in memory before the
+/// driver polls completions or frames to send, which may tell the application or the peer that they are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Received {
@@ -122,6 +122,10 @@ pub enum Received {
 pub struct Placement {
     /// Region.
     pub mr: MrHandle,
+    /// The queue pair and packet that brought it: what [`Endpoint::report_place_failure`] wants to know.
+    pub qp: QpHandle,
+    /// See `qp`.
+    pub psn: Psn,
     /// Offset of the first byte in the region.
     pub offset: u64,
     /// Bytes of the frame that are payload.

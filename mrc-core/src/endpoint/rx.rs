@@ -15,7 +15,7 @@ use crate::{
     event::ErrorCause,
     mem::{AccessError, MrHandle, Regions},
     port::PortMask,
-    qp::{Qp, QpState},
+    qp::{Qp, QpHandle, QpState},
     requester::{self, Wants},
     responder::{self, Answer, AnswerKind, Immediate, Write},
     time::Instant,
@@ -115,11 +115,12 @@ impl Endpoint<'_> {
         let after = loop {
             let Some((rx, head)) = source.next() else { break None };
             let Some(packet) = series.pattern.read(head, rx.wire_len) else { break Some((rx, head)) };
+            let bth = packet.bth(&cfg.wire);
             let place = series
-                .place(&packet)
+                .place(&packet, slot.qpn, bth.psn)
                 .filter(|_| is_local_v6(cfg, rx.port, packet.outermost_dst()) && unmasked.contains(rx.port));
             let Some(place) = place else { break Some((rx, head)) };
-            let write = arrived(now, &packet.bth(&cfg.wire), &packet, cfg);
+            let write = arrived(now, &bth, &packet, cfg);
             if slot.rsp.window.classify(write.psn, bits) != responder::Arrival::New
                 || !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset())
             {
@@ -228,7 +229,7 @@ impl Endpoint<'_> {
                 self.known_peer(qp, are)?;
                 self.heard_through(now, qp, rx.port);
                 let (arrival, reth, payload) = (arrived(now, &bth, &packet, &self.cfg), write.reth(), write.payload());
-                let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, &bth, &reth, payload);
+                let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, qp, &bth, &reth, payload);
                 let received = self.on_write(now, rx.port, qp, arrival, check, None)?;
                 if let (Some(series), Received::Place(place)) = (series, &received) {
                     self.begin_writes(series, now, qp, &packet, head, rx.wire_len, &bth, &reth, place);
@@ -298,7 +299,7 @@ impl Endpoint<'_> {
                 let (ce, ev) = (packet.ce(), packet.entropy(&self.cfg.wire));
                 let write = Write::arrived(now, &bth, packet.udp_len(), ce, ev, headers.tseth());
                 let (imm, reth, payload) = (immediate(&bth, headers), headers.reth(), packet.payload());
-                let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, &bth, &reth, payload);
+                let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, qp, &bth, &reth, payload);
                 self.on_write(now, rx.port, qp, write, check, imm)
             }
             Extension::Sack(sack) => {
@@ -692,10 +693,11 @@ impl Series {
 
     /// Where the payload of its next packet goes, if that is within the region.
     #[inline(always)]
-    fn place(&self, packet: &PlainPacket<'_>) -> Option<Placement> {
+    fn place(&self, packet: &PlainPacket<'_>, qpn: Qpn, psn: Psn) -> Option<Placement> {
         let PlainExtension::Write(write) = packet.extension() else { return None };
         let offset = write.reth().va.checked_sub(self.va).filter(|offset| *offset <= self.last)?;
-        Some(Placement { mr: self.mr, offset, payload: write.payload() })
+        let qp = QpHandle::from_parts(self.qp, qpn);
+        Some(Placement { mr: self.mr, qp, psn, offset, payload: write.payload() })
     }
 }
 
@@ -711,6 +713,7 @@ fn immediate(bth: &BthRepr, headers: &WriteHeaders<'_>) -> Option<Immediate> {
 fn check_write(
     slot: &Qp,
     regions: &Regions<'_>,
+    qp: u32,
     bth: &BthRepr,
     reth: &RethRepr,
     payload: Range<usize>,
@@ -733,7 +736,10 @@ fn check_write(
         return Ok(Received::Nothing);
     }
     match regions.check(slot.pd, reth.rkey.0, reth.va, reach(bth, reth, len), true) {
-        Ok((mr, offset)) => Ok(Received::Place(Placement { mr, offset, payload })),
+        Ok((mr, offset)) => {
+            let qp = QpHandle::from_parts(qp, slot.qpn);
+            Ok(Received::Place(Placement { mr, qp, psn: bth.psn, offset, payload }))
+        }
         Err(AccessError::Key | AccessError::Rights | AccessError::Bounds) => Err(refused),
     }
 }

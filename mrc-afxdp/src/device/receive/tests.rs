@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use mrc_core::{Access, Endpoint, EndpointConfig, Limits, MemRange, MrHandle, OwnedStorage, Pd, Placement, PortConfig};
+use mrc_core::{
+    Access, Endpoint, EndpointConfig, Limits, MemRange, MrHandle, OwnedStorage, Pd, Placement, PortConfig, QpHandle,
+};
+use mrc_wire::{Psn, Qpn};
 
 use super::*;
 use crate::MemRegion;
@@ -79,7 +82,8 @@ fn payload_is_placed_from_all_pieces_and_before_the_next_frame() {
     let mut port = Fake::new(0, &Wire::default(), 0);
     port.arrivals.extend([vec![whole.clone()], cut(&whole, HEADERS + 33), vec![whole.clone()]]);
     let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, 99);
-    let place = |offset| Ok(Received::Place(Placement { mr, offset, payload: HEADERS..HEADERS + 100 }));
+    let (qp, psn) = (QpHandle::from_parts(0, Qpn::new(3)), Psn::new(1));
+    let place = |offset| Ok(Received::Place(Placement { mr, qp, psn, offset, payload: HEADERS..HEADERS + 100 }));
     for result in [place(3), place(120), Err(Discard::Duplicate)] {
         assert!(arrivals.next().is_some());
         arrivals.done(result);
