@@ -220,9 +220,11 @@ pub struct RetryConfig {
     pub exponential: u8,
 }
 
+/// For software: T0 = 16.8 ms and 8.7 s in all, so that a peer survives whose host does not run it for several seconds.
+/// Losses are found much earlier, by later packets and by probes.
 impl Default for RetryConfig {
     fn default() -> Self {
-        Self { timeout: 14, linear: 7, exponential: 3 }
+        Self { timeout: 14, linear: 7, exponential: 7 }
     }
 }
 
@@ -258,7 +260,18 @@ impl RetryConfig {
         self.exponential < 25 && n as u16 > (self.linear as u16).wrapping_add(self.exponential as u16)
     }
 
-    /// Longest silence the budget tolerates before the QP fails, in nanoseconds; `None` = for ever.
+    /// With as many more retries as it takes to tolerate a silence of `ns` nanoseconds.
+    #[must_use]
+    pub fn at_least(self, ns: u64) -> Self {
+        let mut config = self;
+        while config.exponential < 25 && config.budget_ns().is_some_and(|budget| budget < ns) {
+            config.exponential = config.exponential.saturating_add(1);
+        }
+        config
+    }
+
+    /// Longest silence the budget tolerates before the QP fails, in nanoseconds; `None` = for ever. It is also the longest
+    /// time that a QP with work waits while no port leads to its peer.
     pub fn budget_ns(&self) -> Option<u64> {
         if self.exponential >= 25 || self.timeout == 0 {
             return None;
@@ -362,8 +375,9 @@ pub struct RtsAttr {
     pub tail_probe_ns: u64,
     /// Shortest time between two probes of this QP, in nanoseconds.
     pub probe_rate_limit_ns: u64,
-    /// Probe an otherwise silent peer this often, in nanoseconds, and fail the QP when the retry budget is spent
-    /// without an answer; 0 = never. Lets a side that only receives notice that its peer is gone.
+    /// Probe an otherwise silent peer this often, in nanoseconds, and fail the QP when the retry budget is spent and at
+    /// least three probes in a row are unanswered; 0 = never. Lets a side that only receives notice that its peer is gone.
+    /// A peer of which nothing has been heard yet is waited for.
     pub keepalive_ns: u64,
 }
 
@@ -417,6 +431,17 @@ mod tests {
         assert_eq!(retry.budget_ns(), Some(t0 + 2 * t0 + 4 * t0));
         assert!(!retry.exhausted(2));
         assert!(retry.exhausted(3));
+    }
+
+    #[test]
+    fn a_lower_bound_adds_retries_alone() {
+        let retry = RetryConfig { timeout: 14, linear: 7, exponential: 3 };
+        assert_eq!(retry.at_least(500_000_000), retry);
+        let longer = retry.at_least(5_000_000_000);
+        assert_eq!(longer, RetryConfig { exponential: 7, ..retry });
+        assert_eq!(longer, RetryConfig::default());
+        assert!((8_600_000_000..8_700_000_000).contains(&longer.budget_ns().unwrap()));
+        assert_eq!(retry.at_least(u64::MAX).budget_ns(), None);
     }
 
     //= QP-006 test

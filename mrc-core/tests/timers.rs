@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Net, Setup, Weather, net};
-use mrc_core::{Instant, RetryConfig, Stats};
+use mrc_core::{Instant, QpState, RetryConfig, Stats};
 
 /// Nothing arrives, so only time acts. T0 = 1.024 us * 2^8; base RTT and target delay are 10 us.
 fn alone<R>(f: impl FnOnce(&mut Net<'_>) -> R) -> R {
@@ -136,5 +136,57 @@ fn nothing_is_repeated_because_of_a_probe_behind_a_tail() {
         }
         let stats = at(net, 300_000);
         assert_eq!((stats.tx_probe, stats.retransmitted, stats.tx_data), (5, 0, 40));
+    });
+}
+
+/// A host that does not run a process for some seconds is no dead host.
+//= RETRY-003 test
+#[test]
+fn by_default_a_silence_of_several_seconds_is_survived_and_a_longer_one_is_not() {
+    let setup = Setup { retry: RetryConfig::default(), ..Setup::default() };
+    for (seconds, survives) in [(1, true), (5, true), (8, true), (20, false)] {
+        net(seconds, &setup, Weather::default(), |net| {
+            net.post(0, 1, 0, 20_000).unwrap();
+            assert!(net.run(1_000_000_000, |net| net.completed(1)));
+            net.weather.dead = true;
+            net.post(0, 2, 0, 20_000).unwrap();
+            net.run(net.now.as_nanos() + seconds * 1_000_000_000, |_| false);
+            net.weather.dead = false;
+            assert_eq!(net.sides[0].info(0).state == QpState::Rts, survives, "after {seconds} s");
+            if survives {
+                // A probe finds out, long before the timer does.
+                assert!(net.run(net.now.as_nanos() + 10_000_000, |net| net.completed(2)), "after {seconds} s");
+                net.assert_arrived(0, 20_000);
+            }
+        });
+    }
+}
+
+//= RETRY-003 test
+#[test]
+fn keep_alive_asks_before_it_gives_up() {
+    let setup = Setup { keepalive_ns: [0, 5_000_000], ..Setup::default() };
+    let budget = setup.retry.budget_ns().unwrap();
+    let state = |net: &Net<'_>| net.sides[1].info(0).state;
+    net(8, &setup, Weather::default(), |net| {
+        net.post(0, 1, 0, 5_000).unwrap();
+        assert!(net.run(1_000_000_000, |net| net.completed(1)));
+        // Stopped for ten times the budget, it has asked nobody.
+        net.now = net.now.after(10 * budget);
+        net.run(net.now.as_nanos() + 3 * budget, |_| false);
+        assert_eq!(state(net), QpState::Rts);
+        net.weather.dead = true;
+        net.run(net.now.as_nanos() + budget * 2, |_| false);
+        assert_eq!(state(net), QpState::Error);
+    });
+    // A peer that was never heard may not have begun.
+    net(9, &setup, Weather { dead: true, ..Weather::default() }, |net| {
+        net.run(10 * budget, |_| false);
+        assert_eq!(state(net), QpState::Rts);
+        net.weather.dead = false;
+        net.run(11 * budget, |_| false);
+        net.weather.dead = true;
+        net.run(net.now.as_nanos() + budget * 2, |_| false);
+        assert_eq!(state(net), QpState::Error);
     });
 }

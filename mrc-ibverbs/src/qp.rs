@@ -275,6 +275,12 @@ pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, 
         }
         let mut known = object.attr.lock();
         merge(&mut known, attr, mask);
+        if mask & QP_TIMEOUT != 0 {
+            object.mrc.lock().verbs_timeout = Some(attr.timeout);
+        }
+        if mask & QP_RETRY_CNT != 0 {
+            object.mrc.lock().verbs_retries = Some(attr.retry_cnt);
+        }
         if mask & QP_ACCESS_FLAGS != 0 {
             let access = Access { remote_write: attr.qp_access_flags & ACCESS_REMOTE_WRITE != 0 };
             let set = object.engine.device.set_qp_access(object.handle, access);
@@ -389,6 +395,7 @@ impl Qp {
         let mut rts = RtsAttr::software(Psn::new(attr.sq_psn));
         (rts.mpr, rts.max_wimm) = (mrc.mpr, mrc.max_wimm);
         rts.retry = mrc.retry(self.engine.host.retry());
+        rts.keepalive_ns = self.engine.host.keepalive_ns();
         (rts.dynamic_mpr, rts.trimming) = (mrc.dynamic_mpr(), mrc.trimming());
         rts.cc = self.engine.profiles.lock().online_cc_profile(mrc.cc)?;
         // Five eighths of the window, 640 packets: more than planes and software queues reorder, and a loss is found without

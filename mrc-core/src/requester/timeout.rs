@@ -12,6 +12,9 @@ use crate::{
     time::Instant,
 };
 
+/// Keep-alive probes in a row without an answer before the peer may count as gone.
+const KEEPALIVE_PROBES: u8 = 3;
+
 /// How often masked ports are tested when the retransmission timer is disabled, in nanoseconds.
 const UNTIMED_TEST_NS: u64 = 1_024 << 14;
 
@@ -193,10 +196,19 @@ impl TxSide<'_, '_> {
         if self.req.keepalive_ns == 0 || now < self.keepalive_deadline() {
             return None;
         }
+        if self.req.keepalive_from != self.req.last_heard {
+            (self.req.keepalive_from, self.req.keepalive_probes) = (self.req.last_heard, 0);
+        }
         let silent = now.since(self.req.last_heard);
-        if self.req.retry.budget_ns().is_some_and(|budget| silent > budget.max(2 * self.req.keepalive_ns)) {
+        let begun = self.req.last_heard > self.req.started;
+        // Probes, not only time: a process that was stopped itself has asked nobody.
+        if begun
+            && self.req.keepalive_probes >= KEEPALIVE_PROBES
+            && self.req.retry.budget_ns().is_some_and(|budget| silent > budget)
+        {
             return Some(ErrorCause::PeerSilent);
         }
+        self.req.keepalive_probes = self.req.keepalive_probes.saturating_add(1);
         if self.path.set.usable_ports().is_empty() {
             self.test_ports(ports);
         } else {

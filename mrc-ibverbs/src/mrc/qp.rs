@@ -32,6 +32,9 @@ pub(crate) struct Settings {
     timeout: Option<u8>,
     /// Linear and exponential; `None`: the host's.
     retries: Option<(u8, u8)>,
+    /// `timeout` and `retry_cnt` of verbs, as far as the application named them.
+    pub(crate) verbs_timeout: Option<u8>,
+    pub(crate) verbs_retries: Option<u8>,
     /// Numbers of profiles; looked up when the QP begins to receive and to send.
     pub(crate) ev: u64,
     pub(crate) cc: u64,
@@ -50,6 +53,8 @@ impl Default for Settings {
             max_wimm_dest: MAX_WIMM,
             timeout: None,
             retries: None,
+            verbs_timeout: None,
+            verbs_retries: None,
             ev: 0,
             cc: 0,
             hint: None,
@@ -60,10 +65,19 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The host's timer and retries with what the application set.
+    /// The host's timer and retries with what the application set. MRC's own attributes hold as they are; those of verbs
+    /// are a lower bound to the time that a silent peer is waited for: `retry_cnt` + 1 times 4.096 us * 2^`timeout`, and for
+    /// ever with a `timeout` of 0.
     pub(crate) fn retry(&self, host: RetryConfig) -> RetryConfig {
         let (linear, exponential) = self.retries.unwrap_or((host.linear, host.exponential));
-        RetryConfig { timeout: self.timeout.unwrap_or(host.timeout), linear, exponential }
+        let retry = RetryConfig { timeout: self.timeout.unwrap_or(host.timeout), linear, exponential };
+        match self.verbs_timeout {
+            Some(timeout) if self.timeout.is_none() && self.retries.is_none() => {
+                let tries = u64::from(self.verbs_retries.unwrap_or(0)) + 1;
+                retry.at_least(if timeout == 0 { u64::MAX } else { tries * (4_096 << timeout.min(31)) })
+            }
+            _ => retry,
+        }
     }
 
     /// Whether both sides agreed that the responder's window may change.
@@ -328,6 +342,14 @@ mod tests {
         let base = settings.tell(host);
         settings.apply(&none, &base, 0).unwrap();
         assert_eq!(settings.retry(host), host);
+        // What verbs name is a lower bound: it never shortens, and counts only where MRC's attributes are silent.
+        for (timeout, retries, want) in [(14, 7, 8), (20, 1, 9), (20, 7, 11), (0, 7, 25), (31, 7, 25)] {
+            let (timeout, retries) = (Some(timeout), Some(retries));
+            let verbs = Settings { verbs_timeout: timeout, verbs_retries: retries, ..Settings::default() };
+            assert_eq!(verbs.retry(host), RetryConfig { exponential: want, ..host }, "{timeout:?} {retries:?}");
+            let exact = Settings { timeout: Some(9), ..verbs };
+            assert_eq!(exact.retry(host), RetryConfig { timeout: 9, ..host });
+        }
         for (mask, bad) in [
             (QP_MPR, MrcQpAttr { mpr: 0, ..base }),
             (QP_MPR_DEST, MrcQpAttr { mpr_dest: MPR + 1, ..base }),

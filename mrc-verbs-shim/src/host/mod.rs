@@ -142,7 +142,7 @@ impl HostDscp {
     }
 }
 
-/// Timer and retries, as `mrc_core::RetryConfig`. Verbs programs name timers of their own; MRC's come from here.
+/// Timer and retries, as `mrc_core::RetryConfig`. What verbs programs ask for is a lower bound to the time they allow.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostRetry {
@@ -152,6 +152,13 @@ pub struct HostRetry {
     pub linear: u8,
     /// Retries at a doubling interval, 0 to 24; 25 = for ever.
     pub exponential: u8,
+    /// Milliseconds of silence after which an idle queue pair probes its peer; 0 = never.
+    #[serde(default = "default_keepalive_ms")]
+    pub keepalive_ms: u32,
+}
+
+fn default_keepalive_ms() -> u32 {
+    1_000
 }
 
 fn default_device() -> String {
@@ -439,9 +446,16 @@ impl HostFile {
     /// is really lost is found by later packets, long before.
     pub fn retry(&self) -> RetryConfig {
         match self.retry {
-            Some(HostRetry { timeout, linear, exponential }) => RetryConfig { timeout, linear, exponential },
+            Some(HostRetry { timeout, linear, exponential, .. }) => RetryConfig { timeout, linear, exponential },
             None => RetryConfig::default(),
         }
+    }
+
+    /// How often a queue pair probes a silent peer, in nanoseconds; 0 = never. A side that only receives notices by it
+    /// that its peer is gone, after the time that [`Self::retry`] allows.
+    pub fn keepalive_ns(&self) -> u64 {
+        let ms = self.retry.map_or_else(default_keepalive_ms, |retry| retry.keepalive_ms);
+        u64::from(ms) * 1_000_000
     }
 
     /// This host as a peer of its own: up to the first switch and back. `None` when no peer says which switch that is.
