@@ -153,6 +153,22 @@ impl Control {
         let _ = self.stream.write_all(b"done\n");
     }
 
+    /// Why the connection to the peer is broken, if it is. Does not wait.
+    pub fn broken(&self) -> Option<String> {
+        let look = || {
+            self.stream.set_nonblocking(true)?;
+            let seen = self.stream.peek(&mut [0]);
+            self.stream.set_nonblocking(false)?;
+            seen
+        };
+        match look() {
+            Ok(0) => Some(format!("{} closed its control connection", self.peer)),
+            Ok(_) => None,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            Err(error) => Some(format!("control connection to {}: {error}", self.peer)),
+        }
+    }
+
     /// Looks for up to `wait` whether the peer said something or vanished.
     pub fn watch(&mut self, wait: Duration) -> anyhow::Result<Peer> {
         self.stream.set_read_timeout(Some(wait))?;
@@ -184,6 +200,22 @@ mod tests {
         let client = client.offer(&Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8)).unwrap_err();
         assert_eq!(client.to_string(), "the server runs write-lat, this is write-bw");
         assert_eq!(server.join().unwrap().to_string(), "the client runs write-bw, this is write-lat");
+    }
+
+    #[test]
+    fn a_broken_connection_is_seen_without_waiting() {
+        let (client, mut server) = pair();
+        assert_eq!(client.broken(), None);
+        server.stream.write_all(b"x").unwrap();
+        assert_eq!(client.broken(), None);
+        let (client, server) = pair();
+        drop(server);
+        let give_up = Instant::now() + Duration::from_secs(5);
+        while client.broken().is_none() {
+            assert!(Instant::now() < give_up, "a closed connection goes unnoticed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(client.broken().unwrap().contains("closed its control connection"));
     }
 
     #[test]

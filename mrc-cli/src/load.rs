@@ -6,16 +6,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use mrc_afxdp::device::{DeviceEvent, DeviceStats};
-use mrc_core::Event;
+use mrc_core::{ErrorCause, Event};
 use mrc_verbs_shim::{Completion, QpAddress, Status, WriteWr};
 use serde::Serialize;
 
+use crate::handshake::Control;
 use crate::selector::Paths;
 use crate::session::Session;
 use crate::silent::{Retired, SilentPath};
 
 /// Probes and switches that a run remembers; more are only counted.
 const REMEMBERED: usize = 1_000;
+
+/// Time that messages in flight have to complete when the time of a run is over.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How often the connection to the peer's program is looked at.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// How much to write, and how.
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +115,8 @@ pub struct Run {
 pub struct Load<'a> {
     /// This side.
     pub session: &'a mut Session,
+    /// The connection to the peer's program, which says at once that it is gone.
+    pub control: &'a Control,
     /// The peer's QPs.
     pub remotes: &'a [QpAddress],
     /// All paths.
@@ -138,6 +146,8 @@ impl Load<'_> {
         let (mut posted, mut done, mut error) = (0u64, 0u64, None);
         let mut inflight: BTreeMap<usize, u16> = qps.clone().map(|index| (index, 0)).collect();
         let mut next_sample = goal.interval;
+        let (mut next_glance, mut last_done) = (GLANCE, Duration::ZERO);
+        let mut cause = None;
         loop {
             let elapsed = start.elapsed();
             let more = error.is_none() && goal.duration.is_none_or(|limit| elapsed < limit);
@@ -157,12 +167,16 @@ impl Load<'_> {
                     *open -= 1;
                 }
                 match completion.status {
-                    Status::Success => done += 1,
+                    Status::Success => {
+                        done += 1;
+                        last_done = elapsed;
+                    }
                     Status::Flushed => {}
                     status => error = Some(explain(&completion, status)),
                 }
             }
             while let Some(event) = self.session.context.poll_event() {
+                cause = cause.or(cause_of(&event));
                 book.note(&event, self.paths, elapsed);
             }
             if self.session.cq.is_closed() {
@@ -173,7 +187,25 @@ impl Load<'_> {
                 book.sample(&self.session.context.stats()?, done * u64::from(goal.size), self.paths);
                 next_sample = next_sample.zip(goal.interval).map(|(at, step)| at + step);
             }
-            if (!more || posted >= goal.messages) && inflight.values().all(|&open| open == 0) {
+            let open: u64 = inflight.values().map(|&open| u64::from(open)).sum();
+            if (!more || posted >= goal.messages) && open == 0 {
+                break;
+            }
+            if elapsed >= next_glance {
+                next_glance = elapsed + GLANCE;
+                if let Some(why) = self.control.broken() {
+                    error = Some(format!("peer vanished: {why}; {open} messages did not complete"));
+                    break;
+                }
+            }
+            // Without an answer queue pairs fail by themselves, but later than a run of a set time may end.
+            if goal.duration.is_some_and(|limit| elapsed > limit + DRAIN) {
+                let silent = (elapsed - last_done).as_secs_f64();
+                error.get_or_insert(format!(
+                    "{open} messages did not complete within {} s after the end, none for {silent:.1} s: no plane leads to the peer, \
+                     or the peer is stopped; see `mrc doctor`, and `mrc lab status` on a lab fabric",
+                    DRAIN.as_secs()
+                ));
                 break;
             }
             match (idle, goal.bits_per_second) {
@@ -183,6 +215,10 @@ impl Load<'_> {
                 _ => {}
             }
         }
+        while let Some(event) = self.session.context.poll_event() {
+            cause = cause.or(cause_of(&event));
+        }
+        let error = error.map(|error| cause.map_or(error.clone(), |cause| format!("{error}: {}", cause.text())));
         Ok(book.close(&self.session.context.stats()?, done, start.elapsed(), goal, error, self.paths))
     }
 
@@ -199,6 +235,14 @@ impl Load<'_> {
             signaled: true,
         };
         self.session.cq.post_write(&self.session.qps[index], &wr)
+    }
+}
+
+/// Why the engine gave up a queue pair, if this event says so.
+fn cause_of(event: &DeviceEvent) -> Option<ErrorCause> {
+    match *event {
+        DeviceEvent::Engine(Event::QpError { cause, .. }) if cause != ErrorCause::Application => Some(cause),
+        _ => None,
     }
 }
 

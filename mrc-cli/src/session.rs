@@ -13,6 +13,9 @@ use mrc_verbs_shim::host::{HostFile, HostPeer};
 
 use crate::published::Published;
 
+/// Silence of the peer that a transfer survives at least: an outage of some seconds, or a process that is stopped for as long.
+const PATIENCE_NS: u64 = 8_000_000_000;
+
 /// Acknowledgement timer by default: T0 = 4.2 ms.
 const TIMEOUT: u8 = 12;
 
@@ -37,7 +40,7 @@ pub struct DeviceArgs {
     /// Let switches trim packets and answer trimmed ones with a NACK; say so on both sides
     #[arg(long)]
     pub trimming: bool,
-    /// Acknowledgement timer T0 = 1.024 us * 2^N
+    /// Acknowledgement timer T0 = 1.024 us * 2^N; a silent peer is given up after 8 s or more
     #[arg(long, value_name = "N", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u8).range(1..=24))]
     pub timeout: u8,
     /// Set by commands that report bytes per path
@@ -190,7 +193,7 @@ impl Session {
         attr.trim_nack = self.trimming;
         attr.rts.trimming = if self.trimming { Trimming::On } else { Trimming::Off };
         attr.rts.sq_psn = Psn::new(FIRST_PSN);
-        attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 8 };
+        attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 0 }.at_least(PATIENCE_NS);
         attr.rts.keepalive_ns = if keepalive { 50_000_000 } else { 0 };
         attr.rts.paths.loss_ev_action = LossEvAction::AssumedBad;
         for (index, (qp, remote)) in self.qps.iter().zip(remotes).enumerate() {

@@ -221,7 +221,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     control.barrier()?;
     let before = session.context.stats()?.engine;
     let start = Instant::now();
-    let runs = measure(args, &mut session, &remotes, &paths)?;
+    let runs = measure(args, &mut session, &control, &remotes, &paths)?;
     control.done();
     let (bytes, messages) = runs.iter().fold((0, 0), |sum, run| (sum.0 + run.bytes, sum.1 + run.messages));
     let error = runs.iter().find_map(|run| run.error.clone());
@@ -240,6 +240,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
 fn measure(
     args: &Args,
     session: &mut Session,
+    control: &Control,
     remotes: &[mrc_verbs_shim::QpAddress],
     paths: &Paths,
 ) -> anyhow::Result<Vec<Run>> {
@@ -262,7 +263,7 @@ fn measure(
                 bar.set_message(format!("{} {gbit:.2} Gb/s", selector.name()));
             }
         };
-        let mut load = Load { session, remotes, paths };
+        let mut load = Load { session, control, remotes, paths };
         let run = load.run(selector.name(), nth * per_run..(nth + 1) * per_run, &goal, &mut tick)?;
         let failed = run.error.is_some();
         runs.push(run);
