@@ -9,6 +9,7 @@ pub mod decode;
 pub mod demo;
 pub mod doctor;
 pub mod lab;
+pub mod mapper;
 pub mod sim;
 pub mod stats;
 pub mod vectors;
@@ -29,6 +30,8 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Build, break and heal a multi-plane SRv6 fabric on this machine
     Lab(lab::Args),
+    /// Find the broken link or switch of a fabric with probes
+    Mapper(mapper::Args),
     /// Simulate fabrics: scenarios from files, results as data
     Sim(sim::Args),
     /// Show what the engines of running programs have counted
@@ -51,6 +54,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Decode(args) => decode::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Mapper(args) => mapper::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Stats(args) => stats::run(args),
         Command::VerbsRun(args) => verbs_run::run(args),

@@ -1,0 +1,585 @@
+//! One agent: probes and ticks in, probes and reports out. It reads no clock, no socket and no random device.
+//!
+//! # A turn
+//! 1. [`Agent::handle_frame`] for every frame that waits. Frames come before the tick: after a pause the answers that wait
+//!    in the socket must be seen before anything is judged lost.
+//! 2. [`Agent::handle_tick`], about once per interval.
+//! 3. [`Agent::poll_transmit`] until `None`.
+//! 4. [`Agent::poll_event`] until `None`; [`Agent::summary`] as often as the collector wants one.
+//!
+//! What comes from the network never makes the agent grow: probes in flight, replies per interval and events are bounded.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use mrc_wire::DscpPlan;
+use mrc_wire::srv6::container;
+use serde::{Deserialize, Serialize};
+
+use crate::path::{Fate, Path, PathConfig, PauseWatch, State, Totals};
+use crate::plan::{PathSpec, Plan, PlanConfig, Route, way_usids};
+use crate::probe::{Addresses, Class, Key, Kind, Probe, Refused};
+use crate::topology::{Fabric, HostId};
+
+/// A port of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortAddress {
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// That of the T0's port.
+    pub next_hop: [u8; 6],
+    /// Outer source address.
+    pub source: [u8; 16],
+}
+
+/// What an agent must know.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// The fabric.
+    pub fabric: Fabric,
+    /// This host.
+    pub host: HostId,
+    /// First 32 bits of every uSID container.
+    pub block: u32,
+    /// Ports, plane 0 first.
+    pub ports: Vec<PortAddress>,
+    /// The fabric's secret.
+    pub key: Key,
+    /// Random number of this run.
+    pub instance: u32,
+    /// Code points.
+    pub dscp: DscpPlan,
+    /// Who probes what.
+    pub plan: PlanConfig,
+    /// Thresholds of path states.
+    pub path: PathConfig,
+    /// Probe interval in nanoseconds.
+    pub interval_ns: u64,
+    /// A probe that is not back after so long is lost.
+    pub timeout_ns: u64,
+    /// A tick so much later than the last one is a pause of this host.
+    pub pause_ns: u64,
+    /// How often an agent says hello to the hosts of its T0.
+    pub hello_ns: u64,
+    /// A host that was not heard for so long has vanished.
+    pub vanish_ns: u64,
+}
+
+impl AgentConfig {
+    /// The configuration at the paper's rate: a probe per millisecond and path.
+    #[must_use]
+    pub fn new(fabric: Fabric, host: HostId, ports: Vec<PortAddress>, key: Key, instance: u32) -> Self {
+        Self {
+            fabric,
+            host,
+            block: 0xFCBB_BB00,
+            ports,
+            key,
+            instance,
+            dscp: DscpPlan::default(),
+            plan: PlanConfig::default(),
+            path: PathConfig::default(),
+            interval_ns: 1_000_000,
+            timeout_ns: 3_000_000,
+            pause_ns: 2_500_000,
+            hello_ns: 200_000_000,
+            vanish_ns: 650_000_000,
+        }
+    }
+}
+
+/// Why an agent cannot start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// The fabric is impossible.
+    #[error(transparent)]
+    Fabric(#[from] crate::topology::BadFabric),
+    /// The host is not in it.
+    #[error("host number {host} is not in a fabric of {hosts} hosts: count from 0")]
+    Host {
+        /// The number given.
+        host: HostId,
+        /// Hosts of the fabric.
+        hosts: u16,
+    },
+    /// Not one port per plane.
+    #[error("{ports} ports for {planes} planes: give one interface per plane, plane 0 first")]
+    Ports {
+        /// Ports given.
+        ports: usize,
+        /// Planes of the fabric.
+        planes: u8,
+    },
+    /// Numbers beyond what a micro-SID holds.
+    #[error("micro-SIDs hold 256 hosts, T0s and T1s per plane; this fabric has more: split it")]
+    TooLarge,
+    /// Times that make no sense.
+    #[error("interval and timeout must be positive, the timeout at most {max} intervals")]
+    Times {
+        /// Longest timeout in intervals.
+        max: u64,
+    },
+}
+
+/// Longest timeout in intervals: bounds the probes in flight.
+const MAX_TIMEOUT: u64 = 1000;
+const MAX_EVENTS: usize = 1024;
+
+/// What an agent has to tell at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// A path has another state.
+    State {
+        /// The path.
+        path: PathSpec,
+        /// Its new state.
+        state: State,
+    },
+    /// This host was paused: the agent's ticks came late.
+    Paused {
+        /// For so long.
+        ns: u64,
+    },
+    /// Another agent probes under this host's name.
+    SameName {
+        /// Its instance number.
+        instance: u32,
+    },
+    /// Hosts of the own T0 vanished or came back; the plan is another one.
+    Mates {
+        /// Who is there, this host included.
+        alive: Vec<HostId>,
+    },
+}
+
+/// Frames that were not used, and what left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AgentStats {
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames received that are probes of this fabric.
+    pub received: u64,
+    /// Frames that are no probes.
+    pub foreign: u64,
+    /// Probes with a wrong checksum, version or field.
+    pub forged: u64,
+    /// Signed probes that were answered before, never sent, too late, or came in on a wrong port.
+    pub replayed: u64,
+    /// Requests beyond what is replied to in one interval.
+    pub refused_requests: u64,
+    /// Events that found no room.
+    pub lost_events: u64,
+}
+
+/// What a path did since the last summary.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PathSummary {
+    /// The path.
+    pub path: PathSpec,
+    /// Its state now.
+    pub state: State,
+    /// Probes judged and lost since the last summary.
+    pub delta: Totals,
+    /// Usual round trip in nanoseconds.
+    pub rtt_ns: Option<u64>,
+}
+
+/// What an agent tells its collector now and then.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Who.
+    pub host: HostId,
+    /// Which run of it.
+    pub instance: u32,
+    /// Consecutive within a run.
+    pub number: u64,
+    /// Pauses of the host since the last summary, in nanoseconds.
+    pub paused_ns: u64,
+    /// Ports whose interface is gone, by plane.
+    pub gone: Vec<u8>,
+    /// Paths.
+    pub paths: Vec<PathSummary>,
+    /// Counters since the agent began.
+    pub stats: AgentStats,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    path: u32,
+    class: Class,
+    sent_ns: u64,
+    answered: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Outgoing {
+    Probe(u32, Class),
+    Reply(Probe),
+    Hello(HostId, u8),
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Mate {
+    heard_ns: u64,
+    instance: u32,
+    hello: u64,
+}
+
+/// The agent.
+#[derive(Debug)]
+pub struct Agent {
+    config: AgentConfig,
+    plan: Plan,
+    paths: Vec<Path>,
+    reported: Vec<Totals>,
+    flights: VecDeque<InFlight>,
+    /// Sequence number of the first of `flights`.
+    first: u64,
+    watch: PauseWatch,
+    reported_pause_ns: u64,
+    mates: BTreeMap<HostId, Mate>,
+    alive: Vec<HostId>,
+    outgoing: VecDeque<Outgoing>,
+    replies_left: u32,
+    interval: Option<u64>,
+    last_tick_ns: u64,
+    next_hello_ns: u64,
+    hello_plane: u8,
+    events: VecDeque<Event>,
+    same_name: Option<u32>,
+    gone: Vec<u8>,
+    summaries: u64,
+    stats: AgentStats,
+}
+
+impl Agent {
+    /// An agent that begins at `now_ns`, with every host of its T0 taken for alive.
+    ///
+    /// # Errors
+    /// [`AgentError`] says what is wrong with the configuration.
+    pub fn new(config: AgentConfig, now_ns: u64) -> Result<Self, AgentError> {
+        let fabric = config.fabric;
+        fabric.check()?;
+        if config.host >= fabric.hosts {
+            return Err(AgentError::Host { host: config.host, hosts: fabric.hosts });
+        }
+        if config.ports.len() != usize::from(fabric.planes) {
+            return Err(AgentError::Ports { ports: config.ports.len(), planes: fabric.planes });
+        }
+        if fabric.hosts > 256 || fabric.leaves > 256 || fabric.spines > 256 {
+            return Err(AgentError::TooLarge);
+        }
+        if config.interval_ns == 0
+            || config.timeout_ns == 0
+            || config.timeout_ns > config.interval_ns.saturating_mul(MAX_TIMEOUT)
+        {
+            return Err(AgentError::Times { max: MAX_TIMEOUT });
+        }
+        let alive: Vec<HostId> = fabric.hosts_of(fabric.leaf_of(config.host)).collect();
+        let heard = Mate { heard_ns: now_ns, ..Mate::default() };
+        let mates = alive.iter().filter(|mate| **mate != config.host).map(|mate| (*mate, heard)).collect();
+        let plan = Plan::new(&fabric, config.host, &alive, &config.plan);
+        let count = plan.paths().len();
+        Ok(Self {
+            watch: PauseWatch::new(config.pause_ns.max(config.interval_ns * 2)),
+            plan,
+            paths: vec![Path::default(); count],
+            reported: vec![Totals::default(); count],
+            flights: VecDeque::new(),
+            first: 0,
+            reported_pause_ns: 0,
+            mates,
+            alive,
+            outgoing: VecDeque::new(),
+            replies_left: 0,
+            interval: None,
+            last_tick_ns: now_ns,
+            next_hello_ns: now_ns,
+            hello_plane: 0,
+            events: VecDeque::new(),
+            same_name: None,
+            gone: Vec::new(),
+            summaries: 0,
+            stats: AgentStats::default(),
+            config,
+        })
+    }
+
+    /// Its configuration.
+    #[must_use]
+    pub fn config(&self) -> &AgentConfig {
+        &self.config
+    }
+
+    /// Its plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Paths and their states.
+    pub fn states(&self) -> impl Iterator<Item = (PathSpec, &Path)> {
+        self.plan.paths().iter().copied().zip(&self.paths)
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> AgentStats {
+        self.stats
+    }
+
+    /// Takes in a frame that arrived on the port of `plane`.
+    ///
+    /// # Errors
+    /// [`Refused`] when it is no probe of this fabric; it is counted.
+    pub fn handle_frame(&mut self, now_ns: u64, plane: u8, frame: &[u8]) -> Result<(), Refused> {
+        let arrival = Probe::parse(frame, &self.config.key, &self.config.dscp).inspect_err(|refused| {
+            match refused {
+                Refused::Foreign => self.stats.foreign += 1,
+                _ => self.stats.forged += 1,
+            };
+        })?;
+        self.stats.received += 1;
+        let probe = arrival.probe;
+        match probe.kind {
+            Kind::Path | Kind::Reply if probe.host == self.config.host => {
+                let back = if probe.kind == Kind::Path { probe.plane } else { probe.reply_plane };
+                if probe.instance != self.config.instance {
+                    self.meet_namesake(probe.instance);
+                } else if back != plane || !self.answer(now_ns, &probe, arrival.trimmed) {
+                    self.stats.replayed += 1;
+                }
+            }
+            Kind::Request if probe.target == self.config.host && probe.host != self.config.host => self.reply(probe),
+            Kind::Hello if probe.target == self.config.host => self.hear(now_ns, &probe),
+            _ => self.stats.replayed += 1,
+        }
+        Ok(())
+    }
+
+    fn meet_namesake(&mut self, instance: u32) {
+        if self.same_name.replace(instance) != Some(instance) {
+            self.tell(Event::SameName { instance });
+        }
+    }
+
+    fn answer(&mut self, now_ns: u64, probe: &Probe, trimmed: bool) -> bool {
+        let Some(at) = probe.sequence.checked_sub(self.first) else { return false };
+        let Some(flight) = self.flights.get_mut(at as usize).filter(|flight| !flight.answered) else { return false };
+        flight.answered = true;
+        let (path, class, rtt_ns) = (flight.path, flight.class, now_ns.saturating_sub(flight.sent_ns));
+        self.record(path, class, Fate::Answered { rtt_ns, trimmed });
+        true
+    }
+
+    fn reply(&mut self, mut probe: Probe) {
+        let fabric = &self.config.fabric;
+        let possible =
+            probe.host < fabric.hosts && probe.reply_plane < fabric.planes && probe.reply_spine < fabric.spines;
+        if !possible || self.replies_left == 0 {
+            self.stats.refused_requests += 1;
+            return;
+        }
+        self.replies_left -= 1;
+        probe.kind = Kind::Reply;
+        self.outgoing.push_back(Outgoing::Reply(probe));
+    }
+
+    fn hear(&mut self, now_ns: u64, probe: &Probe) {
+        match self.mates.get_mut(&probe.host) {
+            Some(mate) if mate.instance != probe.instance || mate.hello < probe.sequence => {
+                *mate = Mate { heard_ns: now_ns, instance: probe.instance, hello: probe.sequence };
+            }
+            _ => self.stats.replayed += 1,
+        }
+    }
+
+    fn record(&mut self, path: u32, class: Class, fate: Fate) {
+        let at = path as usize;
+        let Some(state) = self.paths.get_mut(at).and_then(|p| p.record(&self.config.path, class, fate)) else { return };
+        self.tell(Event::State { path: self.plan.paths()[at], state });
+    }
+
+    fn tell(&mut self, event: Event) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push_back(event);
+        } else {
+            self.stats.lost_events += 1;
+        }
+    }
+
+    /// The kernel dropped frames of the socket: what is in flight cannot be judged.
+    pub fn handle_drops(&mut self, now_ns: u64) {
+        self.watch.dropped(self.last_tick_ns.saturating_sub(self.config.timeout_ns), now_ns);
+    }
+
+    /// The interface of `plane` vanished, or is there again.
+    pub fn handle_port(&mut self, plane: u8, there: bool) {
+        self.gone.retain(|gone| *gone != plane);
+        if !there {
+            self.gone.push(plane);
+        }
+    }
+
+    /// Time has passed: judges what is overdue and queues what is due.
+    pub fn handle_tick(&mut self, now_ns: u64) {
+        if let Some(ns) = self.watch.tick(now_ns) {
+            self.tell(Event::Paused { ns });
+        }
+        self.expire(now_ns);
+        self.last_tick_ns = now_ns;
+        self.meet(now_ns);
+        let interval = now_ns / self.config.interval_ns;
+        if self.interval.replace(interval) == Some(interval) {
+            return;
+        }
+        // What was not sent in its interval is not sent in a later one.
+        self.outgoing.retain(|out| !matches!(out, Outgoing::Probe(..)));
+        self.replies_left = 4 * u32::from(self.config.plan.variants) * u32::from(self.config.fabric.planes);
+        for (path, class) in self.plan.due(interval) {
+            self.outgoing.push_back(Outgoing::Probe(path, class));
+        }
+        if now_ns >= self.next_hello_ns {
+            self.next_hello_ns = now_ns + self.config.hello_ns;
+            self.hello_plane = (self.hello_plane + 1) % self.config.fabric.planes;
+            let plane = self.hello_plane;
+            self.outgoing.extend(self.mates.keys().map(|mate| Outgoing::Hello(*mate, plane)));
+        }
+    }
+
+    fn expire(&mut self, now_ns: u64) {
+        while let Some(flight) = self.flights.front().copied() {
+            let deadline = flight.sent_ns + self.config.timeout_ns;
+            if deadline > now_ns {
+                return;
+            }
+            self.flights.pop_front();
+            self.first += 1;
+            if !flight.answered {
+                let asleep = self.watch.covers(flight.sent_ns, deadline);
+                self.record(flight.path, flight.class, if asleep { Fate::Unjudged } else { Fate::Lost });
+            }
+        }
+    }
+
+    /// Makes a new plan when hosts vanished or came back. Paths that stay keep their past.
+    fn meet(&mut self, now_ns: u64) {
+        let vanished = self.config.vanish_ns;
+        let heard = |mate: &Mate| now_ns.saturating_sub(mate.heard_ns) < vanished;
+        let mut alive: Vec<HostId> = self.mates.iter().filter(|(_, mate)| heard(mate)).map(|(host, _)| *host).collect();
+        alive.push(self.config.host);
+        alive.sort_unstable();
+        if alive == self.alive {
+            return;
+        }
+        let plan = Plan::new(&self.config.fabric, self.config.host, &alive, &self.config.plan);
+        let old: BTreeMap<PathSpec, usize> = self.plan.paths().iter().enumerate().map(|(n, spec)| (*spec, n)).collect();
+        let kept: Vec<Option<usize>> = plan.paths().iter().map(|spec| old.get(spec).copied()).collect();
+        self.paths = kept.iter().map(|n| n.map_or_else(Path::default, |n| self.paths[n].clone())).collect();
+        self.reported = kept.iter().map(|n| n.map_or_else(Totals::default, |n| self.reported[n])).collect();
+        // Probes in flight belong to the old numbers: they are forgotten.
+        self.first += self.flights.len() as u64;
+        self.flights.clear();
+        self.outgoing.retain(|out| !matches!(out, Outgoing::Probe(..)));
+        self.plan = plan;
+        self.alive.clone_from(&alive);
+        self.tell(Event::Mates { alive });
+    }
+
+    /// Writes the next frame to send into `out`: plane and length; `None` when there is no more.
+    pub fn poll_transmit(&mut self, now_ns: u64, out: &mut [u8]) -> Option<(u8, usize)> {
+        loop {
+            let outgoing = self.outgoing.pop_front()?;
+            if let Some(sent) = self.send(now_ns, outgoing, out) {
+                self.stats.sent += 1;
+                return Some(sent);
+            }
+        }
+    }
+
+    fn send(&mut self, now_ns: u64, outgoing: Outgoing, out: &mut [u8]) -> Option<(u8, usize)> {
+        let (fabric, host) = (self.config.fabric, self.config.host);
+        let (probe, plane, usids, padding) = match outgoing {
+            Outgoing::Reply(probe) => {
+                let plane = probe.reply_plane;
+                (probe, plane, way_usids(&fabric, plane, host, probe.host, probe.reply_spine), 0)
+            }
+            Outgoing::Hello(mate, plane) => {
+                let probe = self.own(Kind::Hello, Class::Control, plane, now_ns);
+                (Probe { target: mate, ..probe }, plane, way_usids(&fabric, plane, host, mate, 0), 0)
+            }
+            Outgoing::Probe(path, class) => {
+                let spec = *self.plan.paths().get(path as usize)?;
+                let mut probe = Probe { path, ..self.own(Kind::Path, class, spec.plane, now_ns) };
+                if let Route::Pair { target, reply_plane, spine } = spec.route {
+                    probe = Probe { kind: Kind::Request, target, reply_plane, reply_spine: spine, ..probe };
+                }
+                let padding = if class == Class::Data { usize::from(self.config.plan.data_padding) } else { 0 };
+                (probe, spec.plane, spec.usids(&fabric, host), padding)
+            }
+        };
+        let port = self.config.ports.get(usize::from(plane))?;
+        let to = Addresses {
+            macs: [port.next_hop, port.mac],
+            source: port.source,
+            destination: container(self.config.block, &usids),
+            last: container(self.config.block, &usids[usids.len() - 1..]),
+        };
+        let len = probe.emit(&self.config.key, &to, &self.config.dscp, padding, out)?;
+        if let Outgoing::Probe(path, class) = outgoing {
+            self.flights.push_back(InFlight { path, class, sent_ns: now_ns, answered: false });
+        }
+        Some((plane, len))
+    }
+
+    /// A probe of ours. Hellos have sequence numbers of their own: the time they are sent.
+    fn own(&self, kind: Kind, class: Class, plane: u8, now_ns: u64) -> Probe {
+        let sequence = if kind == Kind::Hello { now_ns } else { self.first + self.flights.len() as u64 };
+        Probe {
+            kind,
+            class,
+            host: self.config.host,
+            plane,
+            target: self.config.host,
+            reply_plane: plane,
+            reply_spine: 0,
+            path: 0,
+            instance: self.config.instance,
+            sequence,
+            sent_ns: now_ns,
+        }
+    }
+
+    /// When the next tick is due.
+    #[must_use]
+    pub fn next_tick_ns(&self) -> u64 {
+        (self.last_tick_ns / self.config.interval_ns + 1) * self.config.interval_ns
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// What happened since the last summary.
+    pub fn summary(&mut self) -> Summary {
+        let paused_ns = self.watch.pauses().1;
+        self.summaries += 1;
+        let mut paths = Vec::with_capacity(self.paths.len());
+        for ((spec, path), reported) in self.plan.paths().iter().zip(&self.paths).zip(&mut self.reported) {
+            let totals = path.totals();
+            let delta = totals.since(reported);
+            *reported = totals;
+            paths.push(PathSummary { path: *spec, state: path.state(), delta, rtt_ns: path.baseline_ns() });
+        }
+        Summary {
+            host: self.config.host,
+            instance: self.config.instance,
+            number: self.summaries,
+            paused_ns: paused_ns - std::mem::replace(&mut self.reported_pause_ns, paused_ns),
+            gone: self.gone.clone(),
+            paths,
+            stats: self.stats,
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Our algorithm: the most likely small set of components, each with one loss rate.
+//!
+//! A probe comes back with probability `exp(-(noise + sum over components of traversals * weight))`, a component that loses
+//! the share `p` per traversal has weight `-ln(1 - p)`. Components are added one at a time, always the one that makes the
+//! losses most likely, as long as it gains more than [`OursConfig::penalty`]; then each is taken out again and kept only if
+//! nothing explains its part better. What fits nearly as well is listed in [`Finding::instead`]; who acts on a finding
+//! should ask that this list be empty.
+//!
+//! Each component is tried in two forms: losses that are independent per traversal, and an outage, where a probe that
+//! passes twice is lost no more often than one that passes once (links that flap, windows that begin before the fault).
+//! Paths without losses enter through sums that the matrix holds ready, so a call costs as much as there are losses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Counts, Finding, Localiser, Matrix, Sums};
+use crate::topology::{Component, Direction, Element, Fabric};
+
+/// Knobs of [`Ours`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OursConfig {
+    /// Control class losses per probe that are nobody's fault.
+    pub noise: f64,
+    /// The same on a path that is congested: trimmed packets may overflow even the class of acknowledgements.
+    pub congested_noise: f64,
+    /// Logarithm by which a component must make the losses more likely.
+    pub penalty: f64,
+    /// Fewest lost probes behind a component.
+    pub fewest: u32,
+    /// Logarithm by which alternatives must be less likely.
+    pub margin: f64,
+}
+
+impl Default for OursConfig {
+    fn default() -> Self {
+        Self { noise: 1e-5, congested_noise: 1e-2, penalty: 30.0, fewest: 5, margin: 3.0 }
+    }
+}
+
+/// The algorithm.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ours(pub OursConfig);
+
+/// Loss rates up to 1 - exp(-14); more is down.
+const HEAVIEST: f64 = 14.0;
+const LIGHTEST: f64 = 1e-8;
+/// Components found at most, paused hosts included.
+const MOST_FINDINGS: usize = 128;
+
+/// A component in one of its two forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Suspect {
+    component: Component,
+    outage: bool,
+}
+
+/// Lossy paths through a suspect, by place, with the traversals.
+type Passed = Vec<(u32, u8)>;
+
+/// A path that lost probes.
+///
+/// Probes lost while the path was congested are an entry of their own, with more noise.
+struct Lossy {
+    lost: f64,
+    /// Noise and the weights of the components chosen so far.
+    weight: f64,
+    fresh: bool,
+}
+
+struct Search<'a> {
+    config: OursConfig,
+    matrix: &'a Matrix,
+    counts: &'a Counts,
+    lossy: Vec<Lossy>,
+    /// Lossy paths through an element: place in `lossy`, traversals.
+    through: BTreeMap<Element, Vec<(u32, u8)>>,
+    /// The same sums as the matrix has, of probes not judged.
+    missing: BTreeMap<Element, Sums>,
+    suspects: Vec<(Suspect, Passed, f64)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Fit {
+    weight: f64,
+    gain: f64,
+}
+
+impl Localiser for Ours {
+    fn name(&self) -> &'static str {
+        "ours"
+    }
+
+    fn locate(&self, matrix: &Matrix, counts: &Counts) -> Vec<Finding> {
+        if counts.lost.values().sum::<u32>() < self.0.fewest {
+            return Vec::new();
+        }
+        Search::new(self.0, matrix, counts).run()
+    }
+}
+
+impl<'a> Search<'a> {
+    fn new(config: OursConfig, matrix: &'a Matrix, counts: &'a Counts) -> Self {
+        let mut search = Self {
+            config,
+            matrix,
+            counts,
+            lossy: Vec::new(),
+            through: BTreeMap::new(),
+            missing: BTreeMap::new(),
+            suspects: Vec::new(),
+        };
+        for (&path, &lost) in &counts.lost {
+            let congested = counts.lost_congested.get(&path).copied().unwrap_or(0).min(lost);
+            for (lost, fresh) in [(lost - congested, true), (congested, false)] {
+                if lost == 0 {
+                    continue;
+                }
+                let weight = if fresh { config.noise } else { config.congested_noise };
+                let at = search.lossy.len() as u32;
+                search.lossy.push(Lossy { lost: f64::from(lost), weight, fresh });
+                for &(element, times) in matrix.passes(path) {
+                    search.through.entry(element).or_default().push((at, times));
+                }
+            }
+        }
+        for (&path, &missing) in &counts.unjudged {
+            let passes = matrix.passes(path);
+            for &(element, times) in passes.iter().filter(|(element, _)| search.through.contains_key(element)) {
+                let sums = search.missing.entry(element).or_default();
+                sums.add(missing, times, matrix.passes_both(passes, element));
+            }
+        }
+        let components: BTreeSet<Component> =
+            search.through.keys().flat_map(|element| forms(matrix.fabric(), *element)).collect();
+        for component in components {
+            for outage in [false, true] {
+                let suspect = Suspect { component, outage };
+                let (passed, healthy) = search.evidence(suspect);
+                search.suspects.push((suspect, passed, healthy));
+            }
+        }
+        search
+    }
+
+    /// Lossy paths through a suspect with their traversals, and how many traversals went well.
+    fn evidence(&self, suspect: Suspect) -> (Passed, f64) {
+        let elements = self.matrix.fabric().elements_of(suspect.component);
+        let mut passed: BTreeMap<u32, u8> = BTreeMap::new();
+        let (mut sent, mut both) = (0.0, 0.0);
+        for &element in &elements {
+            for &(at, times) in self.through.get(&element).map_or(&[][..], Vec::as_slice) {
+                let sum = passed.entry(at).or_default();
+                *sum = if suspect.outage { 1 } else { *sum + times };
+            }
+            let (sums, missing) = (self.matrix.sums(element), self.missing.get(&element).copied().unwrap_or_default());
+            let judged = |all: f64, missing: f64| all * self.counts.window - missing;
+            sent += match suspect.outage {
+                true => judged(sums.probes, missing.probes),
+                false => judged(sums.passes, missing.passes),
+            };
+            both = judged(sums.both, missing.both);
+        }
+        if suspect.outage && elements.len() == 2 {
+            sent -= both;
+        }
+        let lost: f64 = passed.iter().map(|(at, times)| self.lossy[*at as usize].lost * f64::from(*times)).sum();
+        (passed.into_iter().collect(), (sent - lost).max(0.0))
+    }
+
+    /// The weight that makes the losses most likely, all else being as it is, and by how much.
+    fn fit(&self, passed: &[(u32, u8)], healthy: f64) -> Fit {
+        let mut fresh: BTreeMap<u8, f64> = BTreeMap::new();
+        let mut terms: Vec<(f64, f64, f64)> = Vec::new();
+        let (mut most, mut lost) = (0.0, 0.0);
+        for &(at, times) in passed {
+            let path = &self.lossy[at as usize];
+            lost += path.lost;
+            if path.fresh {
+                *fresh.entry(times).or_default() += path.lost;
+            } else {
+                most -= path.lost * ln_lost(path.weight);
+                terms.push((path.weight, f64::from(times), path.lost));
+            }
+        }
+        for (times, lost) in fresh {
+            most -= lost * ln_lost(self.config.noise);
+            terms.push((self.config.noise, f64::from(times), lost));
+        }
+        let nothing = Fit { weight: 0.0, gain: 0.0 };
+        // An upper bound of the gain, for paths that pass the suspect up to four times.
+        let bound = lost * (4.0 * lost / (lost + healthy) / self.config.noise).ln().max(0.0);
+        if most.min(bound) < self.config.penalty || lost < f64::from(self.config.fewest) {
+            return nothing;
+        }
+        let weight = most_likely(&terms, lost, healthy);
+        let gained: f64 =
+            terms.iter().map(|(base, times, lost)| lost * (ln_lost(base + times * weight) - ln_lost(*base))).sum();
+        Fit { weight, gain: gained - healthy * weight }
+    }
+
+    fn best(&self) -> Vec<(usize, Fit)> {
+        let mut fits: Vec<(usize, Fit)> = self
+            .suspects
+            .iter()
+            .enumerate()
+            .map(|(n, (_, passed, healthy))| (n, self.fit(passed, *healthy)))
+            .filter(|(_, fit)| fit.gain > 0.0)
+            .collect();
+        fits.sort_by(|a, b| b.1.gain.total_cmp(&a.1.gain).then(a.0.cmp(&b.0)));
+        fits
+    }
+
+    fn apply(&mut self, suspect: usize, weight: f64) {
+        let passed = std::mem::take(&mut self.suspects[suspect].1);
+        for &(at, times) in &passed {
+            let path = &mut self.lossy[at as usize];
+            path.weight = (path.weight + f64::from(times) * weight).max(self.config.noise);
+            path.fresh = false;
+        }
+        self.suspects[suspect].1 = passed;
+    }
+
+    fn run(&mut self) -> Vec<Finding> {
+        let mut chosen: Vec<(usize, Fit)> = Vec::new();
+        while chosen.len() < MOST_FINDINGS {
+            let taken = |n: &usize| chosen.iter().any(|(c, _)| self.same_place(*c, *n));
+            let Some((suspect, fit)) = self.best().into_iter().find(|(n, _)| !taken(n)) else { break };
+            if fit.gain < self.config.penalty {
+                break;
+            }
+            self.apply(suspect, fit.weight);
+            chosen.push((suspect, fit));
+            self.refit(&mut chosen);
+        }
+        let mut alternatives = Vec::new();
+        for _ in 0..3 {
+            let before: Vec<usize> = chosen.iter().map(|(n, _)| *n).collect();
+            alternatives = self.reconsider(&mut chosen);
+            if before == chosen.iter().map(|(n, _)| *n).collect::<Vec<_>>() {
+                break;
+            }
+        }
+        let findings = chosen.iter().zip(alternatives).map(|((suspect, fit), instead)| Finding {
+            component: self.suspects[*suspect].0.component,
+            loss: 1.0 - (-fit.weight).exp(),
+            evidence: fit.gain,
+            instead,
+        });
+        findings.collect()
+    }
+
+    /// Whether two suspects are the same component or the same link.
+    fn same_place(&self, one: usize, other: usize) -> bool {
+        let place = |n: usize| self.suspects[n].0.component.with_direction(Direction::Both);
+        place(one) == place(other)
+    }
+
+    /// Fits the weight of each chosen component anew, given the others.
+    fn refit(&mut self, chosen: &mut [(usize, Fit)]) {
+        for (suspect, fit) in chosen {
+            self.apply(*suspect, -fit.weight);
+            let (_, passed, healthy) = &self.suspects[*suspect];
+            let again = self.fit(passed, *healthy);
+            if again.weight > 0.0 {
+                *fit = again;
+            }
+            self.apply(*suspect, fit.weight);
+        }
+    }
+
+    /// Takes each component out and puts back what explains its part best. Returns what would do nearly as well.
+    fn reconsider(&mut self, chosen: &mut Vec<(usize, Fit)>) -> Vec<Vec<Component>> {
+        let mut alternatives = Vec::new();
+        let mut at = 0;
+        while at < chosen.len() {
+            let (suspect, fit) = chosen[at];
+            self.apply(suspect, -fit.weight);
+            let others: Vec<usize> = chosen.iter().map(|(n, _)| *n).filter(|n| *n != suspect).collect();
+            let fits: Vec<(usize, Fit)> = self
+                .best()
+                .into_iter()
+                .filter(|(n, _)| !others.iter().any(|other| self.same_place(*other, *n)))
+                .collect();
+            match fits.first() {
+                Some(&(best, fit)) if fit.gain >= self.config.penalty => {
+                    self.apply(best, fit.weight);
+                    chosen[at] = (best, fit);
+                    let own = self.suspects[best].0.component;
+                    let near = fits.iter().filter(|(_, other)| other.gain > fit.gain - self.config.margin);
+                    let near: BTreeSet<Component> =
+                        near.map(|(n, _)| self.suspects[*n].0.component).filter(|other| *other != own).collect();
+                    alternatives.push(near.into_iter().collect());
+                    at += 1;
+                }
+                _ => {
+                    chosen.remove(at);
+                }
+            }
+        }
+        alternatives
+    }
+}
+
+/// The weight at which the likelihood of `terms` (noise, traversals, lost probes) has its maximum: where
+/// `sum(lost * times / (exp(noise + times * weight) - 1))` equals `healthy`. Newton's method on the reciprocal of that sum,
+/// which is nearly a line.
+fn most_likely(terms: &[(f64, f64, f64)], lost: f64, healthy: f64) -> f64 {
+    if healthy <= 0.0 {
+        return HEAVIEST;
+    }
+    let mut weight = (lost / healthy).ln_1p().clamp(LIGHTEST, HEAVIEST);
+    for _ in 0..12 {
+        let (mut sum, mut slope) = (0.0, 0.0);
+        for (base, times, lost) in terms {
+            let grown = (base + times * weight).exp_m1();
+            sum += lost * times / grown;
+            slope += lost * times * times * (grown + 1.0) / (grown * grown);
+        }
+        // 1 / sum - 1 / healthy and its derivative, slope / sum^2.
+        let step = (sum * sum / slope) * (1.0 / sum - 1.0 / healthy);
+        let next = (weight - step).clamp(LIGHTEST, HEAVIEST);
+        let done = (next - weight).abs() <= 1e-4 * weight;
+        weight = next;
+        if done {
+            break;
+        }
+    }
+    weight
+}
+
+/// Logarithm of the probability that a probe of this weight is lost.
+fn ln_lost(weight: f64) -> f64 {
+    (-(-weight).exp_m1()).ln()
+}
+
+/// Components that own an element.
+fn forms(fabric: &Fabric, element: Element) -> Vec<Component> {
+    match fabric.component(element) {
+        link @ (Component::Uplink(..) | Component::HostLink(..)) => vec![link, link.with_direction(Direction::Both)],
+        other => vec![other],
+    }
+}
