@@ -53,7 +53,7 @@ pub(crate) unsafe fn slice<'a, T>(ptr: *const T, len: usize, what: &'static str)
         return Ok(&[]);
     }
     check(ptr, what)?;
-    if len > isize::MAX as usize / size_of::<T>().max(1) {
+    if len.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
         return Err(fault(crate::MRC_CORE_E_RANGE, what));
     }
     // SAFETY: not NULL, aligned, a length that can exist; the rest is promised.
@@ -69,7 +69,7 @@ pub(crate) unsafe fn slice_mut<'a, T>(ptr: *mut T, len: usize, what: &'static st
         return Ok(&mut []);
     }
     check(ptr, what)?;
-    if len > isize::MAX as usize / size_of::<T>().max(1) {
+    if len.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
         return Err(fault(crate::MRC_CORE_E_RANGE, what));
     }
     // SAFETY: not NULL, aligned, a length that can exist; the rest is promised.

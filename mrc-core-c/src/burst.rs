@@ -52,7 +52,7 @@ impl FrameSink for Burst<'_> {
     fn push(&mut self, transmit: Transmit) {
         if let Some(frame) = self.frames.get_mut(self.filled) {
             frame.tx = convert::transmit(&transmit);
-            self.filled += 1;
+            self.filled = self.filled.saturating_add(1);
         }
         if let Some(left) = self.room.get_mut(usize::from(transmit.port.plane())) {
             *left = left.saturating_sub(1);
@@ -92,7 +92,7 @@ impl<'a> Arrivals<'a> {
 impl FrameSource for Arrivals<'_> {
     fn next(&mut self) -> Option<(RxMeta, &[u8])> {
         let frame = self.frames.get(self.taken)?;
-        self.taken += 1;
+        self.taken = self.taken.saturating_add(1);
         // SAFETY: promised to `new`, which has looked at both.
         let head = unsafe { border::slice(frame.head, frame.head_len as usize, "head") };
         Some((convert::rx(&frame.rx).ok()?, head.ok()?))

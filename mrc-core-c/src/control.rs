@@ -441,12 +441,12 @@ pub unsafe extern "C" fn mrc_core_counter(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            let (mut at, mut found) = (0, None);
+            let (mut at, mut found) = (0u32, None);
             e.engine.stats().for_each(|name, value| {
                 if at == index {
                     found = Some((name, value));
                 }
-                at += 1;
+                at = at.saturating_add(1);
             });
             let Some(found) = found else { return Ok(MRC_CORE_OK) };
             border::write(name, "name", text(found.0))?;

@@ -101,8 +101,13 @@ impl From<ProfileError> for Fault {
 
 impl From<Discard> for Fault {
     fn from(why: Discard) -> Self {
-        fault(MRC_CORE_E_DISCARDED - why as i32, why.name())
+        fault(code_of(why), why.name())
     }
+}
+
+/// The return code of a discard.
+const fn code_of(why: Discard) -> i32 {
+    MRC_CORE_E_DISCARDED.wrapping_sub(why as i32)
 }
 
 pub(crate) fn text(text: &'static str) -> mrc_core_text {
@@ -132,7 +137,7 @@ pub extern "C" fn mrc_core_error_text(code: i32) -> mrc_core_text {
         MRC_CORE_E_NO_WRITE_IMM => "the peer accepts no write with immediate",
         MRC_CORE_E_OTHER => "refused",
         _ => {
-            let reason = Discard::ALL.iter().find(|&&why| MRC_CORE_E_DISCARDED - why as i32 == code);
+            let reason = Discard::ALL.iter().find(|&&why| code_of(why) == code);
             reason.map_or("no code of this interface", |why| why.name())
         }
     })

@@ -7,6 +7,22 @@
 //!
 //! This crate is an ordinary library so that tests can call it; `static/` makes the archive that C links against.
 #![no_std]
+// Nothing that can panic, whatever the optimiser does (docs/embedding.md).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::disallowed_methods,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::unreachable,
+        clippy::unwrap_used,
+    )
+)]
 #![allow(non_camel_case_types, reason = "names of C")]
 
 mod border;

@@ -226,12 +226,12 @@ pub unsafe extern "C" fn mrc_core_query_evs(
             let first = u16::try_from(first).map_err(|_| fault(MRC_CORE_E_RANGE, "first"))?;
             let mut chunk = [EvReport::EMPTY; CHUNK];
             let total = e.engine.query_evs(handle(profile), first, &mut [])?;
-            let mut done = 0;
+            let mut done = 0usize;
             while done < total.min(room) {
                 let there = e.engine.query_evs(handle(profile), first.saturating_add(done as u16), &mut chunk)?;
-                for report in chunk.iter().take(there.min(room - done)) {
+                for report in chunk.iter().take(there.min(room.saturating_sub(done))) {
                     out.add(done).write(convert_control::ev_report(report));
-                    done += 1;
+                    done = done.saturating_add(1);
                 }
             }
             border::write(count, "count", total as u32)?;

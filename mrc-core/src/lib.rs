@@ -6,6 +6,22 @@
 //! Read first: `spec/README.md` for the requirement ids, `docs/architecture.md` for the life of a write.
 #![no_std]
 #![forbid(unsafe_code)]
+// Nothing that can panic, whatever the optimiser does (docs/embedding.md).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::disallowed_methods,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::unreachable,
+        clippy::unwrap_used,
+    )
+)]
 #![allow(clippy::manual_clamp, reason = "`clamp` panics when its limits cross")]
 
 #[cfg(test)]

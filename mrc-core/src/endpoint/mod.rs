@@ -285,7 +285,7 @@ impl<'s> Endpoint<'s> {
             rng,
             stats: Stats::default(),
             // At least two: slot 0 of a single QP must still find numbers above 2 quickly.
-            qpn_bits: index_bits(s.qps.len()).clamp(2, 16),
+            qpn_bits: index_bits(s.qps.len()).min(16).max(2),
             qps: s.qps,
             timers: Timers::new(s.timers),
             tx_records: s.tx_records,

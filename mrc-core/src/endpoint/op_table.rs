@@ -175,7 +175,7 @@ impl Waiting {
     /// The doublings after round `rounds`; `repeats` rounds after the first follow at the shortest wait.
     //= EPOP-006
     pub(super) fn level(rounds: u8, repeats: u8) -> u8 {
-        rounds.saturating_sub(repeats).min(LEVELS as u8 - 1)
+        rounds.saturating_sub(repeats).min(const { LEVELS as u8 - 1 })
     }
 
     /// `peer` waits until its `update.due`, as long as all others of its level.

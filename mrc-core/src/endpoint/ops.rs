@@ -212,7 +212,7 @@ impl Endpoint<'_> {
         if self.ops.answers.is_full() || !self.ops.answer_pace.allows(now) {
             return Err(Discard::EndpointRate);
         }
-        self.stats.rx_endpoint_request += 1;
+        self.stats.rx_endpoint_request.inc();
         let id = frame.bth.psn.value() as u16;
         if request.op == EndpointOp::PortStatusUpdate {
             self.on_port_update(now, peer, id, ports_of(request.port_status_mask, self.cfg.port_mask_zero_based));
@@ -257,7 +257,7 @@ impl Endpoint<'_> {
                 behind != 0 && behind <= OVERTAKEN && now.since(at) < rto
             });
             if overtaken {
-                self.stats.port_update_stale += 1;
+                self.stats.port_update_stale.inc();
                 continue;
             }
             slot.last_update = Some((id, now));
@@ -268,7 +268,7 @@ impl Endpoint<'_> {
             if before.and(slot.reachable) == mask.and(slot.reachable) {
                 continue;
             }
-            self.stats.peer_ports_changed += 1;
+            self.stats.peer_ports_changed.inc();
             self.events.raise(&mut self.stats, Event::PeerPorts { peer: PeerHandle(peer), ports: mask });
         }
     }
@@ -290,7 +290,7 @@ impl Endpoint<'_> {
             if response.op == EndpointOp::PortStatusUpdate && self.update_answered(peer, id) {
                 answered = true;
             }
-            let nth = (id & (REQUESTS as u16 - 1)) as u8;
+            let nth = (id & const { REQUESTS as u16 - 1 }) as u8;
             let Some(request) = self.ops.slot(nth) else { continue };
             if request.stage == Stage::Sent && (request.peer, request.id, request.op) == (peer, id, response.op) {
                 let elapsed = now.since(request.sent_at);
@@ -303,7 +303,7 @@ impl Endpoint<'_> {
             }
         }
         if answered {
-            self.stats.rx_endpoint_response += 1;
+            self.stats.rx_endpoint_response.inc();
             Ok(())
         } else {
             Err(Discard::StaleProbe)
@@ -478,7 +478,7 @@ impl Endpoint<'_> {
             let rest = self.op_headers(due.peer, &way, Opcode::EndpointResponse, due.id, None, out);
             let Some((transmit, rest)) = rest else { continue };
             body.emit(rest.first_chunk_mut()?);
-            self.stats.tx_endpoint_response += 1;
+            self.stats.tx_endpoint_response.inc();
             return Some(transmit);
         }
         None
@@ -515,7 +515,7 @@ impl Endpoint<'_> {
                 tseth: TsethRepr::ns128(stamp(now)),
             };
             body.emit(rest.first_chunk_mut()?);
-            self.stats.tx_endpoint_request += 1;
+            self.stats.tx_endpoint_request.inc();
             return Some(transmit);
         }
         None
@@ -551,7 +551,7 @@ impl Endpoint<'_> {
                 tseth: TsethRepr::ns128(stamp(now)),
             };
             body.emit(rest.first_chunk_mut()?);
-            self.stats.tx_endpoint_request += 1;
+            self.stats.tx_endpoint_request.inc();
             let deadline = now.after(request.timeout_ns.max(1));
             let slot = self.ops.slot(nth)?;
             (slot.stage, slot.sent_at, slot.deadline) = (Stage::Sent, now, deadline);
@@ -575,7 +575,7 @@ impl Endpoint<'_> {
         let control = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
         let ecn = if dscp.is_some() { Ecn::Ect0 } else { control };
         let dscp = dscp.unwrap_or(self.cfg.wire.dscp.control);
-        let sizes = Sizes::headers(BthRepr::LEN + body);
+        let sizes = Sizes::headers(body.wrapping_add(BthRepr::LEN));
         let (start, transmit) = self.lower_layers(peer, way, dscp, ecn, sizes, out)?;
         let bth = control_bth(Qpn::ENDPOINT, self.cfg.pkey, opcode, Psn::new(id.into()), false);
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;

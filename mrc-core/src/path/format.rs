@@ -43,6 +43,11 @@ pub struct EvFormat {
     len: u8,
 }
 
+/// Bits of fields that are together at most 255 times [`MAX_FIELDS`] wide.
+fn bits_of(widths: &[u8]) -> u16 {
+    widths.iter().fold(0, |bits, &width| u16::from(width).wrapping_add(bits))
+}
+
 impl EvFormat {
     /// The UDP format with one field of 16 bits.
     pub const UDP: Self = {
@@ -64,7 +69,7 @@ impl EvFormat {
         if let Some(field) = widths.iter().position(|&width| width > 32) {
             return Err(ProfileError::Field(EvError::Width { field: field as u8 }));
         }
-        let bits = widths.iter().map(|&width| u16::from(width)).sum::<u16>();
+        let bits = bits_of(widths);
         if bits > mode.max_bits() {
             return Err(ProfileError::TooWide { bits, max: mode.max_bits() });
         }
@@ -87,7 +92,7 @@ impl EvFormat {
 
     /// Whether an EV of this format has an SRH segment.
     pub fn has_segment(&self) -> bool {
-        self.widths().iter().map(|&width| u32::from(width)).sum::<u32>() > 128
+        bits_of(self.widths()) > 128
     }
 
     /// Expands the EV bits `value` into entry number `index` of a profile, on `port`. Byte 0 is the most significant.

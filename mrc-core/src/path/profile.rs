@@ -309,7 +309,7 @@ impl Permutation {
         let mut rng = crate::rng::Rng::new(key);
         let bits = u64::BITS.wrapping_sub(n.saturating_sub(1).leading_zeros());
         let keys = core::array::from_fn(|_| rng.next_u64());
-        Self { n, half_bits: bits.div_ceil(2).min(31), keys }
+        Self { n, half_bits: (bits.wrapping_add(1) >> 1).min(31), keys }
     }
 
     pub(super) fn check_room(&self, entries: &[EvEntry]) -> Result<(), ProfileError> {

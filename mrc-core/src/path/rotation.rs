@@ -292,7 +292,7 @@ impl Rotation {
     /// Bad EVs on `ports`.
     pub(super) fn bad_on(&self, ports: PortMask) -> u32 {
         let on = self.planes.iter().enumerate().filter(|&(plane, _)| ports.contains(PortNum::from_plane(plane as u8)));
-        on.map(|(_, counts)| counts.bad() as u32).sum()
+        on.fold(0, |sum, (_, counts)| u32::from(counts.bad()).wrapping_add(sum))
     }
 
     /// Whether the active EV of `slot` may not leave: nothing would replace it and `ev_min_active` would be broken.

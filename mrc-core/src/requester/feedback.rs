@@ -7,6 +7,7 @@ use super::{
     rtt::plausible,
     window::{TxRecord, outstanding_bits},
 };
+use crate::num::Counter;
 use crate::{
     cc::AckSample,
     error::Discard,
@@ -134,7 +135,7 @@ impl TxSide<'_, '_> {
         self.mark(base, sack.bitmap);
         let seen = sack.bitmap & outstanding_bits(base, self.req.unack, max);
         if seen != 0 {
-            self.saw(base.add(63 - seen.leading_zeros()));
+            self.saw(base.add(63u32.wrapping_sub(seen.leading_zeros())));
         }
         if let Some(psn) = trigger {
             self.mark(psn, 1);
@@ -151,7 +152,7 @@ impl TxSide<'_, '_> {
             let mut bits = bitmap & outstanding_bits(base, unack, max);
             while bits != 0 {
                 self.un_lose(base.add(bits.trailing_zeros()));
-                bits &= bits - 1;
+                bits &= bits.wrapping_sub(1);
             }
         }
         let newly = self.window.mark(base, bitmap, unack, max);
@@ -214,7 +215,8 @@ impl TxSide<'_, '_> {
         // A peer that weighs packets somewhat heavier stays in step. After a count out of thin air the true one, which is
         // lower, must still be understood.
         let in_step = told / 2 <= newly;
-        self.req.prev_rcvd_units = if in_step { units } else { before.wrapping_add(newly.div_ceil(256)) & 0xFF_FFFF };
+        let newly_units = (newly >> 8).wrapping_add(u32::from(newly & 0xFF != 0));
+        self.req.prev_rcvd_units = if in_step { units } else { before.wrapping_add(newly_units) & 0xFF_FFFF };
         newly
     }
 
@@ -273,15 +275,16 @@ impl TxSide<'_, '_> {
 
     /// Packets that must have overtaken a packet before it is inferred lost (`transport.md` 3.6).
     fn reorder_pkts(&self) -> u32 {
-        let packet = u64::from(self.req.path_mtu + NOMINAL_OVERHEAD).max(1);
-        let psns = u64::from(self.req.mpr_tx) * packet;
+        let packet = u64::from(self.req.path_mtu.saturating_add(NOMINAL_OVERHEAD)).max(1);
+        let psns = u64::from(self.req.mpr_tx).wrapping_mul(packet);
         let window = self.flow.cwnd_bytes().min(psns);
         // Up to the largest window, not the present one: what left under a larger one is still under way.
         let most = self.flow.max_wnd_bytes().min(psns);
-        let scaled = (window * u64::from(self.req.reorder_factor)) >> 8;
+        let scaled = window.saturating_mul(self.req.reorder_factor.into()) >> 8;
         // Half a window of PSNs at most: no packet is ever overtaken by a whole one, and the tail may be missing, too.
         let reachable = self.req.mpr_tx.min(self.window.capacity()) / 2;
-        let limit = scaled.min(most).div_ceil(packet).min(u64::from(reachable)) as u32;
+        let packets = scaled.min(most).saturating_add(packet.wrapping_sub(1)).checked_div(packet).unwrap_or(0);
+        let limit = packets.min(u64::from(reachable)) as u32;
         limit.max(u32::from(self.req.reorder_pkts_min))
     }
 
@@ -307,7 +310,7 @@ impl TxSide<'_, '_> {
         let age_ns = newest.sent_at.elapsed_ns(now);
         // Of a packet sent again, an answer sooner than any round trip is that to an earlier copy.
         if newest.answers_latest(false) || age_ns >= self.req.base_rtt_ns() {
-            let least_ns = (age_ns + delay_ns).max(self.req.base_rtt_ns());
+            let least_ns = age_ns.saturating_add(delay_ns).max(self.req.base_rtt_ns());
             self.infer_in(now, base, missing, least_ns, Evidence::Late);
         }
     }
@@ -336,12 +339,12 @@ impl TxSide<'_, '_> {
         self.req.next_tail_probe = self.req.next_tail_probe.min(now.after(self.req.tail_answer_ns()));
         let base = offset(sack.cack, sack.sack_offset);
         let missing = outstanding_bits(base, self.req.unack, self.req.max_sent) & !sack.bitmap;
-        self.infer_in(now, base, missing, probe_ns + 1, Evidence::Probe(ev));
+        self.infer_in(now, base, missing, probe_ns.saturating_add(1), Evidence::Probe(ev));
         if self.req.tail_probe_ns > 0 {
-            self.infer_in(now, base, missing, probe_ns + self.req.tail_probe_ns, Evidence::Late);
+            self.infer_in(now, base, missing, probe_ns.saturating_add(self.req.tail_probe_ns), Evidence::Late);
         }
         if probe_ns.saturating_sub(self.req.base_rtt_ns()) < self.req.target_delay_ns {
-            let overdue_ns = 3 * self.req.rtt_now_ns();
+            let overdue_ns = self.req.rtt_now_ns().saturating_mul(3);
             self.infer_in(now, base, missing, overdue_ns.max(probe_ns), Evidence::CalmProbe);
         }
     }
@@ -357,7 +360,7 @@ impl TxSide<'_, '_> {
         let mut suspects = suspects & self.window.sent_bits(base, self.req.unack, self.req.max_sent);
         while suspects != 0 {
             let psn = base.add(suspects.trailing_zeros());
-            suspects &= suspects - 1;
+            suspects &= suspects.wrapping_sub(1);
             let Some(record) = self.window.record_mut(psn) else { continue };
             let elapsed_ns = record.sent_at.elapsed_ns(now);
             if elapsed_ns < age_ns {
@@ -380,7 +383,7 @@ impl TxSide<'_, '_> {
             }
             record.set_fast_done(true);
             let ev = record.ev();
-            self.path.stats.lost_inferred += 1;
+            self.path.stats.lost_inferred.inc();
             self.announce_loss(psn, ev, LossCause::Inferred);
             self.lose(now, psn);
             self.path.feedback(now, ev, blame);
@@ -436,10 +439,10 @@ impl TxSide<'_, '_> {
         }
         self.req.answered(now);
         if let Some(cause) = fail {
-            self.path.stats.rx_nak += 1;
+            self.path.stats.rx_nak.inc();
             return Ok(Verdict::Fail(cause));
         }
-        self.path.stats.rx_ack += 1;
+        self.path.stats.rx_ack.inc();
         if psn.diff(self.req.tack) > 0 {
             self.req.tack = psn;
             self.req.tack_wait = Instant::FAR;
@@ -485,8 +488,8 @@ impl TxSide<'_, '_> {
         self.flow.settle();
         self.probe_base_rtt();
         self.window.set_lost(psn, true);
-        self.req.lost += 1;
-        self.path.stats.lost_nack += 1;
+        self.req.lost.inc();
+        self.path.stats.lost_nack.inc();
         self.announce_loss(psn, record.ev(), LossCause::Nack(nack.reason));
         match nack.reason {
             NackReason::Trimmed | NackReason::TrimmedLastHop => {}

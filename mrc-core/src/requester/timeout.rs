@@ -4,6 +4,7 @@
 use mrc_wire::PortNum;
 
 use super::{PathCtx, TxSide};
+use crate::num::Counter;
 use crate::{
     config::MAX_PORTS,
     event::{ErrorCause, LossCause},
@@ -33,7 +34,7 @@ impl TxSide<'_, '_> {
         self.release_held(now);
         let patience = self.req.probe_patience_ns();
         while let Some(ev) = self.req.probes.expired(now, patience) {
-            self.path.stats.probe_lost += 1;
+            self.path.stats.probe_lost.inc();
             self.path.feedback(now, ev, Feedback::ProbeLost);
         }
         if now >= self.path.set.next_timeout() {
@@ -104,17 +105,17 @@ impl TxSide<'_, '_> {
             let mut sent = self.window.sent_bits(base, unack, max);
             while sent != 0 {
                 let psn = base.add(sent.trailing_zeros());
-                sent &= sent - 1;
+                sent &= sent.wrapping_sub(1);
                 let Some(record) = self.window.record_mut(psn) else { continue };
                 let interval = self.req.retry.interval_ns(record.armed_retries());
                 let elapsed = record.sent_at.elapsed_ns(now);
                 if elapsed < interval {
-                    next = next.min(now.after(interval - elapsed));
+                    next = next.min(now.after(interval.saturating_sub(elapsed)));
                     continue;
                 }
                 record.set_fast_done(false);
                 let ev = record.ev();
-                self.path.stats.lost_timeout += 1;
+                self.path.stats.lost_timeout.inc();
                 self.announce_loss(psn, ev, LossCause::Timeout);
                 self.lose(now, psn);
                 self.path.feedback(now, ev, Feedback::Timeout);
@@ -124,7 +125,7 @@ impl TxSide<'_, '_> {
                 }
             }
             base = base.add(left.min(64));
-            left -= left.min(64);
+            left = left.saturating_sub(64);
         }
         self.req.next_scan = next;
         failure
@@ -167,10 +168,10 @@ impl TxSide<'_, '_> {
             self.req.next_tail_probe = self.req.last_answer.after(patience);
             return;
         }
-        self.req.next_tail_probe = now.after(5 * self.req.rtt_now_ns());
+        self.req.next_tail_probe = now.after(self.req.rtt_now_ns().saturating_mul(5));
         // Behind the oldest packet on its own path; when that path gives no answer, on another.
         let oldest = self.window.first_sent(self.req.unack, self.req.max_sent).and_then(|psn| self.window.record(psn));
-        match oldest.filter(|_| silent < 5 * self.req.rtt_now_ns()) {
+        match oldest.filter(|_| silent < self.req.rtt_now_ns().saturating_mul(5)) {
             Some(record) => self.req.probes.want(record.ev()),
             None => self.probe_somewhere(now, ports),
         }
@@ -181,7 +182,7 @@ impl TxSide<'_, '_> {
     //= PROBE-006
     fn tail_patience_ns(&self) -> u64 {
         let more = (self.sq.has_new() || self.req.lost > 0) && self.flow.can_send();
-        if more { 3 * self.req.rtt_now_ns() } else { self.req.tail_answer_ns() }
+        if more { self.req.rtt_now_ns().saturating_mul(3) } else { self.req.tail_answer_ns() }
     }
 
     fn probe_somewhere(&mut self, now: Instant, ports: PortMask) {

@@ -1,6 +1,7 @@
 //! Control packets a responder owes, oldest first. Bounded: in a full ring a new answer takes the place of one that says
 //! less. Every SACK carries the whole cumulative state, so one of many can go; a refusal is said only once.
 
+use crate::num::Counter;
 use mrc_wire::{Ev, NackReason, Psn, Syndrome, Verdict};
 
 use super::Write;
@@ -115,7 +116,7 @@ impl Answers {
     pub(crate) fn push(&mut self, answer: Answer) {
         let len = self.len as usize;
         let nth = if len < CAPACITY {
-            self.len += 1;
+            self.len.inc();
             len
         } else {
             self.merged = self.merged.saturating_add(1);
@@ -126,15 +127,20 @@ impl Answers {
             }
             nth
         };
-        let at = (self.head as usize + nth) % CAPACITY;
+        let at = self.place(nth);
         if let Some(slot) = self.ring.get_mut(at) {
             *slot = answer;
         }
     }
 
+    /// Where the answer with this place in the queue lies.
+    fn place(&self, nth: usize) -> usize {
+        (self.head as usize).wrapping_add(nth) % CAPACITY
+    }
+
     /// The newest of the waiting answers that say least, by its place in the queue.
     fn least(&self) -> Option<(Worth, usize)> {
-        let worth = |nth| self.ring.get((self.head as usize + nth) % CAPACITY).map(Answer::worth);
+        let worth = |nth| self.ring.get(self.place(nth)).map(Answer::worth);
         (0..self.len as usize).rev().filter_map(|nth| Some((worth(nth)?, nth))).min_by_key(|(worth, _)| *worth)
     }
 
@@ -149,8 +155,8 @@ impl Answers {
 
     pub(crate) fn pop(&mut self) {
         if self.len > 0 {
-            self.head = (self.head + 1) % CAPACITY as u8;
-            self.len -= 1;
+            self.head = self.place(1) as u8;
+            self.len.dec();
         }
     }
 
