@@ -118,6 +118,8 @@ stats! {
     way_back_found,
     /// EV probes of such ways without an answer.
     way_back_lost,
+    /// Answers to such probes after they counted as lost; also in `way_back_found`.
+    way_back_late,
     /// Changes of a peer's ports learned from its Port Status Updates.
     peer_ports_changed,
     /// Port Status Updates ignored because a newer one had overtaken them.

@@ -175,3 +175,33 @@ fn a_plane_that_goes_down_is_left_alone() {
         assert_eq!(answers(net).0, 0);
     });
 }
+
+/// A loaded receiver is answered later than an idle one. It learns by how much, from late answers as well.
+//= REV-003, REV-005 test
+#[test]
+fn slow_answers_to_probes_of_ways_back_are_no_losses() {
+    let setup = Setup { one_way: true, ..Setup::default() };
+    net(11, &setup, Weather::default(), |net| {
+        traffic(net, 2_000_000);
+        for delay_ns in [300_000, 2_000_000] {
+            net.weather.delay_ns = delay_ns;
+            // Probes under way when it became slow count as lost at first, and are answered late.
+            let before = *net.sides[1].engine.stats();
+            traffic(net, 10 * delay_ns);
+            let stats = net.sides[1].engine.stats();
+            assert_eq!(stats.way_back_late - before.way_back_late, stats.way_back_lost - before.way_back_lost);
+            let before = *stats;
+            traffic(net, 50 * delay_ns);
+            let stats = net.sides[1].engine.stats();
+            let (lost, found) =
+                (stats.way_back_lost - before.way_back_lost, stats.way_back_found - before.way_back_found);
+            assert!(found > 10 && lost == 0, "{lost} lost, {found} found");
+        }
+        // Fast again: patience follows.
+        net.weather.delay_ns = 0;
+        traffic(net, 10_000_000);
+        let before = *net.sides[1].engine.stats();
+        traffic(net, 2_000_000);
+        assert!(net.sides[1].engine.stats().way_back_found > before.way_back_found + 10);
+    });
+}

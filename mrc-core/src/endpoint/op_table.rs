@@ -20,6 +20,9 @@ use crate::{
 pub(super) const REQUESTS: usize = 64;
 /// Answers that may wait to leave.
 pub(super) const ANSWERS: usize = 32;
+/// An answer later than this, in nanoseconds, says nothing.
+const LATE_NS: u64 = 1_000_000_000;
+
 /// Who asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
@@ -219,6 +222,8 @@ pub(super) struct Ops {
     pub(super) free: u64,
     /// High bits of the next identifier.
     pub(super) generation: u16,
+    /// The slot whose turn it is, if it is free.
+    turn: u8,
     pub(super) queue: Fifo<u8, REQUESTS>,
     pub(super) done: Fifo<u8, REQUESTS>,
     pub(super) answers: Fifo<Due, ANSWERS>,
@@ -246,6 +251,7 @@ impl Ops {
             requests: [Request::NONE; REQUESTS],
             free: u64::MAX,
             generation: 0,
+            turn: 0,
             queue: Fifo::new(0),
             done: Fifo::new(0),
             answers: Fifo::new(none),
@@ -276,13 +282,20 @@ impl Ops {
     /// Takes a free slot for `request`.
     //= EPOP-002
     pub(super) fn admit(&mut self, request: Request) -> bool {
-        let nth = self.free.trailing_zeros() as u8;
+        // The slots take turns, so that a late answer finds what it answers.
+        let turn = u32::from(self.turn);
+        let ahead = self.free.rotate_right(turn).trailing_zeros();
+        if ahead >= REQUESTS as u32 {
+            return false;
+        }
+        let nth = (turn.wrapping_add(ahead) & (REQUESTS as u32 - 1)) as u8;
         // Unique among the outstanding: the slot is part of the identifier.
         let id = self.generation << 6 | u16::from(nth);
         let Some(slot) = self.slot(nth) else { return false };
         *slot = Request { id, stage: Stage::Queued, ..request };
         self.generation = self.generation.wrapping_add(1);
-        self.free &= self.free.wrapping_sub(1);
+        self.free &= !1u64.wrapping_shl(nth.into());
+        self.turn = nth.wrapping_add(1) & (REQUESTS as u8 - 1);
         self.queue.push(nth)
     }
 
@@ -315,6 +328,19 @@ impl Ops {
         }
     }
 
+    /// The way back that request `id` probed, when its answer comes after its time, and how long ago it left, in
+    /// nanoseconds. Once per request, and while its slot has no other one.
+    pub(super) fn take_late(&mut self, now: Instant, peer: u32, id: u16) -> Option<(QpHandle, Choice, u64)> {
+        let request = self.slot((id & (REQUESTS as u16 - 1)) as u8)?;
+        let Owner::WayBack { qp, choice } = request.owner else { return None };
+        let age_ns = now.since(request.sent_at);
+        if request.stage != Stage::Free || (request.peer, request.id) != (peer, id) || age_ns > LATE_NS {
+            return None;
+        }
+        request.peer = u32::MAX;
+        Some((qp, choice, age_ns))
+    }
+
     /// The last QP towards `peer` is gone: nobody there cares for our ports.
     pub(super) fn stop_updates(&mut self, peers: &mut [PeerSlot], peer: u32) {
         self.sending.remove(peers, peer);
@@ -336,8 +362,8 @@ impl Ops {
                     self.finish(nth, None);
                 }
                 // Its turn to be sent ends it.
-                Stage::Queued => request.peer = u32::MAX,
-                Stage::Free | Stage::Done(_) => {}
+                Stage::Queued | Stage::Free => request.peer = u32::MAX,
+                Stage::Done(_) => {}
             }
         }
     }

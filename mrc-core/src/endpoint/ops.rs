@@ -300,6 +300,12 @@ impl Endpoint<'_> {
                 let rtt_ns = if adjusted { measured } else { elapsed };
                 self.end_request(nth, Some(OpAnswer { port, rtt_ns, adjusted }));
                 answered = true;
+            } else if response.op == EndpointOp::EvProbe
+                && let Some((qp, choice, age_ns)) = self.ops.take_late(now, peer, id)
+            {
+                self.stats.way_back_late.inc();
+                self.way_back_probed(qp, choice, Some(age_ns));
+                answered = true;
             }
         }
         if answered {
@@ -312,7 +318,7 @@ impl Endpoint<'_> {
 
     fn end_request(&mut self, nth: u8, answer: Option<OpAnswer>) {
         if let Some((qp, choice)) = self.ops.finish(nth, answer) {
-            self.way_back_probed(qp, choice, answer.is_some());
+            self.way_back_probed(qp, choice, answer.map(|answer| answer.rtt_ns));
         }
     }
 

@@ -21,6 +21,9 @@ const REROUTE_PAUSE_NS: u64 = 100_000;
 /// Round trip that a QP which cannot send, and so measures none, is taken to have, in nanoseconds.
 const UNMEASURED_RTT_NS: u64 = 50_000;
 
+/// Longest time that an EV probe waits for its answer, in nanoseconds.
+const MOST_PATIENCE_NS: u64 = 100_000_000;
+
 impl Endpoint<'_> {
     /// A duplicate, or a probe without new data before it, hints that our answers died on their way: ways that nothing
     /// has vouched for since the last hint are replaced at once, without waiting for the result of a probe.
@@ -44,6 +47,10 @@ impl Endpoint<'_> {
             QpState::Rts => (slot.req.base_rtt_ns(), slot.req.probe_patience_ns()),
             _ => (UNMEASURED_RTT_NS, 4 * UNMEASURED_RTT_NS),
         };
+        // A side that only receives measures no round trip of data. Its probes do, late answers included.
+        let measured_ns = slot.reverse.rtt_ns();
+        let rtt_ns = rtt_ns.max(measured_ns);
+        let patience_ns = patience_ns.max(measured_ns.saturating_mul(3).min(MOST_PATIENCE_NS));
         let (peer, profile_index) = (slot.peer, slot.ev_profile);
         let handle = QpHandle { index: qp, qpn: slot.qpn };
         let ports = self.usable_ports(qp);
@@ -72,9 +79,9 @@ impl Endpoint<'_> {
         }
     }
 
-    /// An EV probe that looked for a way back ended.
+    /// An EV probe that looked for a way back ended, answered after `rtt_ns` or not.
     //= REV-003, REV-005, REV-006
-    pub(super) fn way_back_probed(&mut self, qp: QpHandle, choice: Choice, answered: bool) {
+    pub(super) fn way_back_probed(&mut self, qp: QpHandle, choice: Choice, rtt_ns: Option<u64>) {
         let Some(slot) = self.index_of(qp).and_then(|index| self.qps.get_mut(index as usize)) else { return };
         let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) else { return };
         // The EV may have been denied meanwhile, or the QP reset and bound to another profile.
@@ -84,9 +91,9 @@ impl Endpoint<'_> {
         if !same || !slot.state.receives() {
             return;
         }
-        if answered {
+        if let Some(rtt_ns) = rtt_ns {
             self.stats.way_back_found.inc();
-            slot.reverse.on_probe_answered(choice);
+            slot.reverse.on_probe_answered(choice, rtt_ns);
         } else {
             self.stats.way_back_lost.inc();
             slot.reverse.on_probe_lost(

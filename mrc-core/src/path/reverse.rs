@@ -38,6 +38,8 @@ pub struct ReverseSet {
     received: bool,
     sent: bool,
     probe_at: Instant,
+    /// Round trip of the set's own probes: longer ones count at once, shorter ones by and by. 0: none measured.
+    rtt_ns: u64,
 }
 
 impl ReverseSet {
@@ -51,6 +53,7 @@ impl ReverseSet {
         received: false,
         sent: false,
         probe_at: Instant::ZERO,
+        rtt_ns: 0,
     };
 
     /// An empty set.
@@ -192,9 +195,17 @@ impl ReverseSet {
         reverse.candidate
     }
 
-    /// A probe on `choice` was answered: control packets of its plane use it from now on, and another EV is tested next.
-    pub fn on_probe_answered(&mut self, choice: Choice) {
+    /// Round trip of probes under the present load, in nanoseconds; 0 before the first answer.
+    pub const fn rtt_ns(&self) -> u64 {
+        self.rtt_ns
+    }
+
+    /// A probe on `choice` was answered after `rtt_ns`: control packets of its plane use it from now on, and another EV is
+    /// tested next.
+    pub fn on_probe_answered(&mut self, choice: Choice, rtt_ns: u64) {
         self.learn(choice);
+        let eased = self.rtt_ns.saturating_sub(self.rtt_ns.saturating_sub(rtt_ns) / 2);
+        self.rtt_ns = rtt_ns.max(eased);
         if let Some(reverse) = self.planes.get_mut(choice.port.plane() as usize) {
             (reverse.candidate, reverse.lost) = (None, 0);
         }
@@ -371,9 +382,9 @@ mod tests {
             assert_eq!(set.pick(only), Some(next));
             tested = next;
         }
-        set.on_probe_answered(tested);
+        set.on_probe_answered(tested, 50_000);
         let fresh = probe(&mut set, &mut rng);
-        set.on_probe_answered(fresh);
+        set.on_probe_answered(fresh, 50_000);
         assert_eq!(set.pick(only), Some(fresh));
     }
 }

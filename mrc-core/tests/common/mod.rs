@@ -38,6 +38,8 @@ pub(crate) struct Weather {
     pub(crate) black_hole: Option<Ev>,
     /// Nothing arrives at all.
     pub(crate) dead: bool,
+    /// Longer way of every frame, in nanoseconds.
+    pub(crate) delay_ns: u64,
 }
 
 pub(crate) struct Side<'s> {
@@ -479,7 +481,7 @@ impl Net<'_> {
             frame[at] ^= 1 << self.rng.below(8);
         }
         for copy in 0..=u64::from(twice) {
-            let delay = 4_000 + copy * 900 + if late { u64::from(self.rng.below(60_000)) } else { 0 };
+            let delay = 4_000 + w.delay_ns + copy * 900 + if late { u64::from(self.rng.below(60_000)) } else { 0 };
             self.order += 1;
             let at = self.now.as_nanos() + delay;
             self.wire.insert((at, self.order), (1 - from, port, frame.clone()));

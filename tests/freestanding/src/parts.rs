@@ -55,7 +55,7 @@ images! {
         any::<ReverseSet>().postpone(*any(), *any());
     };
     image_reverse_probe(_e) any::<ReverseSet>().poll_probe(*any(), some(), *any(), *any(), any());
-    image_reverse_answered(_e) any::<ReverseSet>().on_probe_answered(*any());
+    image_reverse_answered(_e) any::<ReverseSet>().on_probe_answered(*any(), *any());
     image_reverse_lost(_e) any::<ReverseSet>().on_probe_lost(*any(), *any(), some(), *any(), any());
 
     image_cc_new(_e) Cc::new(any(), *any(), *any());
