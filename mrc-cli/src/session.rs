@@ -196,6 +196,9 @@ impl Session {
         attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 0 }.at_least(PATIENCE_NS);
         attr.rts.keepalive_ns = if keepalive { 50_000_000 } else { 0 };
         attr.rts.paths.loss_ev_action = LossEvAction::AssumedBad;
+        // One loss says little where threads and planes wait for a processor: two in a row retire a path.
+        attr.rts.paths.loss_streak = 2;
+        attr.rts.blame_silence = false;
         for (index, (qp, remote)) in self.qps.iter().zip(remotes).enumerate() {
             let mut attr = attr;
             tune(index, &mut attr);

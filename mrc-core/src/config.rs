@@ -30,9 +30,10 @@ pub struct EndpointConfig {
     pub wire: WireConfig,
     /// Partition key of every packet (open question 44).
     pub pkey: u16,
-    /// How long a measured base RTT of a QP holds unless other samples confirm it, in nanoseconds; 0 = for ever. After that
-    /// the smallest sample of that time takes its place, at most the configured one.
-    pub base_rtt_life_ns: u64,
+    /// How long what a QP measures of the network holds unless it is confirmed, in nanoseconds; 0 = for ever. After that the
+    /// smallest round trip of that time, at most the configured one, is the base RTT, and the largest lateness of that time
+    /// counts for [`RtsAttr::reorder_tolerance`].
+    pub measurement_life_ns: u64,
     /// SACK after this many received bytes (open question 32).
     pub sack_gen_threshold: u32,
     /// Drop packets above the window without a NACK (open question 4).
@@ -113,7 +114,7 @@ impl Default for EndpointConfig {
             gids: [None; 4],
             wire: WireConfig::default(),
             pkey: 0xFFFF,
-            base_rtt_life_ns: 10_000_000_000,
+            measurement_life_ns: 10_000_000_000,
             sack_gen_threshold: 16_384,
             oor_silent: false,
             answers_on_silent_planes: false,
@@ -368,6 +369,14 @@ pub struct RtsAttr {
     /// arrived; 0 = never. Unlike a number of packets it does not wait longer when there is less to send. Queues
     /// differ by no more than the target delay of congestion control as long as that has its way.
     pub reorder_delay_ns: u64,
+    /// How late a packet may be, in 1/256 of the largest lateness measured, before it can be inferred lost (open question
+    /// 14); 0 = nothing is measured. A packet is as late as the newest packet that arrived before it left after it. This is
+    /// measured over all planes, and for each plane alone: what is missing counts as lost when the one or the other says
+    /// so. Packets that planes, queues or threads deliver late then are not sent again for nothing, and cost no path.
+    pub reorder_tolerance: u16,
+    /// A packet's timer blames its path although nothing that left later has arrived on any path (open question 15): the
+    /// specification's rule. Without it, silence on all paths at once says that the peer or its host did not run.
+    pub blame_silence: bool,
     /// Send a probe this long after the last packet there is to send, or after the window shrank and closed behind packets
     /// that did not ask for an acknowledgement, in nanoseconds, and take for lost what left that long before the probe and
     /// its answer lacks; 0 = only silence draws a probe (open question 14). A lost tail then costs this time and a round
@@ -399,6 +408,8 @@ impl RtsAttr {
             reorder_pkts_min: 3,
             reorder_factor: 384,
             reorder_delay_ns: 0,
+            reorder_tolerance: 512,
+            blame_silence: true,
             tail_probe_ns: 0,
             probe_rate_limit_ns: 10_000,
             keepalive_ns: 0,

@@ -402,6 +402,9 @@ impl Qp {
         // the timer, which is long. The engine's default waits for the whole window, which a hole stops.
         rts.reorder_factor = 160;
         rts.paths.loss_ev_action = LossEvAction::AssumedBad;
+        // One loss says little where threads and planes wait for a processor: two in a row retire a path.
+        rts.paths.loss_streak = 2;
+        rts.blame_silence = false;
         Ok(rts)
     }
 }

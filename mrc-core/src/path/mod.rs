@@ -88,9 +88,10 @@ pub enum Feedback {
     OtherNack,
     /// The timer of a packet expired without trim or SACK.
     Timeout,
-    /// Loss inferred from SACKs; `trim_nack`: congestion on this QP would have shown as trimming instead.
+    /// Loss inferred from SACKs; `trim_nack`: congestion on this QP would have shown as trimming instead, or a probe ruled
+    /// it out.
     Loss {
-        /// Whether trimming is negotiated on this QP.
+        /// Whether trimming is negotiated on this QP, or a probe showed the loss.
         trim_nack: bool,
     },
     /// A probe on this EV was answered.

@@ -69,7 +69,9 @@ impl TxSide<'_, '_> {
         if rtx && let Some(psn) = trigger {
             self.judge_repetition(now, psn);
         }
+        self.learn_lateness(now, trigger, rtx);
         self.score(sack, trigger);
+        self.note_newest(now);
         let newly_bytes = match state {
             Some(state) => self.newly_received(state.rcvd_bytes),
             //= SETH-010
@@ -281,8 +283,9 @@ impl TxSide<'_, '_> {
         // Up to the largest window, not the present one: what left under a larger one is still under way.
         let most = self.flow.max_wnd_bytes().min(psns);
         let scaled = window.saturating_mul(self.req.reorder_factor.into()) >> 8;
-        // Half a window of PSNs at most: no packet is ever overtaken by a whole one, and the tail may be missing, too.
-        let reachable = self.req.mpr_tx.min(self.window.capacity()) / 2;
+        // Seven eighths of the window of PSNs: no packet is ever overtaken by a whole one, and its end may be missing, too.
+        let psns = self.req.mpr_tx.min(self.window.capacity());
+        let reachable = psns.wrapping_sub(psns / 8);
         let packets = scaled.min(most).saturating_add(packet.wrapping_sub(1)).checked_div(packet).unwrap_or(0);
         let limit = packets.min(u64::from(reachable)) as u32;
         limit.max(u32::from(self.req.reorder_pkts_min))
@@ -315,6 +318,39 @@ impl TxSide<'_, '_> {
         }
     }
 
+    /// How late `trigger` is, if it has just arrived; it may be the newest that has.
+    fn learn_lateness(&mut self, now: Instant, trigger: Option<Psn>, rtx: bool) {
+        let Some(psn) = trigger.filter(|_| self.req.lateness.measures()) else { return };
+        let Some((plane, sent)) = self.departure(now, psn, rtx) else { return };
+        if psn.diff(self.req.unack) > 0 && !self.window.is_sacked(psn) {
+            self.req.lateness.late(now, plane, sent);
+        }
+        self.req.lateness.arrived(plane, sent);
+    }
+
+    /// The highest packet known received may be the newest.
+    fn note_newest(&mut self, now: Instant) {
+        if self.req.lateness.measures()
+            && let Some((plane, sent)) = self.departure(now, self.req.hi_sacked, false)
+        {
+            self.req.lateness.arrived(plane, sent);
+        }
+    }
+
+    /// The plane that `psn` left through, and when, if it is certain which transmission arrived.
+    fn departure(&self, now: Instant, psn: Psn, rtx: bool) -> Option<(usize, Instant)> {
+        let age = self.req.max_sent.diff(psn);
+        if age < 0 || age.unsigned_abs() >= self.window.capacity() {
+            return None;
+        }
+        let record = self.window.record(psn).filter(|record| record.answers_latest(rtx))?;
+        Some((self.plane_of(record.ev()), record.left_at(now)))
+    }
+
+    fn plane_of(&self, ev: EvIndex) -> usize {
+        self.path.slots.get(usize::from(ev.0)).map_or(usize::MAX, |slot| slot.port().plane().into())
+    }
+
     /// What `psn`, whose repetition has arrived, says about the inference that had it repeated: when the packet was known
     /// to have arrived before, it was only late.
     fn judge_repetition(&mut self, now: Instant, psn: Psn) {
@@ -339,29 +375,30 @@ impl TxSide<'_, '_> {
         self.req.next_tail_probe = self.req.next_tail_probe.min(now.after(self.req.tail_answer_ns()));
         let base = offset(sack.cack, sack.sack_offset);
         let missing = outstanding_bits(base, self.req.unack, self.req.max_sent) & !sack.bitmap;
-        self.infer_in(now, base, missing, probe_ns.saturating_add(1), Evidence::Probe(ev));
+        let same_plane = self.req.lateness.same_plane_ns(self.plane_of(ev), self.req.base_rtt_ns()).max(1);
+        let any_plane = self.req.lateness.any_plane_ns();
+        self.infer_in(now, base, missing, probe_ns.saturating_add(same_plane), Evidence::Probe(ev));
         if self.req.tail_probe_ns > 0 {
-            self.infer_in(now, base, missing, probe_ns.saturating_add(self.req.tail_probe_ns), Evidence::Late);
+            let least = self.req.tail_probe_ns.max(any_plane);
+            self.infer_in(now, base, missing, probe_ns.saturating_add(least), Evidence::CalmProbe);
         }
         if probe_ns.saturating_sub(self.req.base_rtt_ns()) < self.req.target_delay_ns {
             let overdue_ns = self.req.rtt_now_ns().saturating_mul(3);
-            self.infer_in(now, base, missing, overdue_ns.max(probe_ns), Evidence::CalmProbe);
+            self.infer_in(now, base, missing, overdue_ns.max(probe_ns.saturating_add(any_plane)), Evidence::CalmProbe);
         }
     }
 
     /// The SENT packets among `suspects` (bit 0 = `base`) are lost if they left at least `age_ns` ago.
     //= LOSS-003, LOSS-004
     fn infer_in(&mut self, now: Instant, base: Psn, suspects: u64, age_ns: u64, evidence: Evidence) {
-        let blame = match evidence {
-            // As if the timer had expired: no queue accounts for it, whether switches trim or not.
-            Evidence::Probe(_) | Evidence::CalmProbe => Feedback::Timeout,
-            _ => Feedback::Loss { trim_nack: self.req.trimming == crate::config::Trimming::On },
-        };
+        // A probe that went with the data found no congestion either: the same as where switches would have trimmed.
+        let probed = matches!(evidence, Evidence::Probe(_) | Evidence::CalmProbe);
+        let blame = Feedback::Loss { trim_nack: probed || self.req.trimming == crate::config::Trimming::On };
         let mut suspects = suspects & self.window.sent_bits(base, self.req.unack, self.req.max_sent);
         while suspects != 0 {
             let psn = base.add(suspects.trailing_zeros());
             suspects &= suspects.wrapping_sub(1);
-            let Some(record) = self.window.record_mut(psn) else { continue };
+            let Some(record) = self.window.record(psn) else { continue };
             let elapsed_ns = record.sent_at.elapsed_ns(now);
             if elapsed_ns < age_ns {
                 // First transmissions leave in order: all that follow are younger, or have their turn with another SACK.
@@ -370,18 +407,23 @@ impl TxSide<'_, '_> {
                 }
                 continue;
             }
+            let plane = self.plane_of(record.ev());
+            let overdue = self.req.lateness.overdue(plane, record.left_at(now), self.req.base_rtt_ns());
             let inconclusive = match evidence {
                 // A repetition must be overtaken anew: packets that left before it have overtaken an earlier copy.
                 Evidence::Overtaken { since_ns } => {
-                    record.fast_done() || (record.tx_count() > 1 && elapsed_ns < since_ns)
+                    !overdue || record.fast_done() || (record.tx_count() > 1 && elapsed_ns < since_ns)
                 }
+                Evidence::Late => !overdue,
                 Evidence::Probe(ev) => ev != record.ev(),
-                Evidence::Late | Evidence::CalmProbe => false,
+                Evidence::CalmProbe => false,
             };
             if inconclusive {
                 continue;
             }
-            record.set_fast_done(true);
+            if let Some(record) = self.window.record_mut(psn) {
+                record.set_fast_done(true);
+            }
             let ev = record.ev();
             self.path.stats.lost_inferred.inc();
             self.announce_loss(psn, ev, LossCause::Inferred);

@@ -5,6 +5,7 @@
 
 mod feedback;
 mod held;
+mod lateness;
 mod probes;
 mod reorder;
 mod rtt;
@@ -17,6 +18,7 @@ pub(crate) use feedback::Verdict;
 pub use send_queue::{SendWr, Wqe};
 pub use window::{TxRecord, TxWord};
 
+use lateness::Lateness;
 pub(crate) use probes::{ProbeTable, Wanted};
 use reorder::ReorderDelay;
 use rtt::BaseRtt;
@@ -99,6 +101,8 @@ pub(crate) struct Requester {
     reorder_pkts_min: u16,
     reorder_factor: u16,
     reorder: ReorderDelay,
+    lateness: Lateness,
+    blame_silence: bool,
     tail_probe_ns: u64,
     pub(crate) path_mtu: u32,
     pub(crate) last_path: Option<Choice>,
@@ -150,6 +154,8 @@ impl Requester {
         reorder_pkts_min: 3,
         reorder_factor: 384,
         reorder: ReorderDelay::OFF,
+        lateness: Lateness::new(Instant::ZERO, 0, 0, 0),
+        blame_silence: true,
         tail_probe_ns: 0,
         path_mtu: 0,
         last_path: None,
@@ -173,7 +179,7 @@ impl Requester {
             last_heard: now,
             last_answer: now,
             started: now,
-            base_rtt: BaseRtt::new(now, attr.base_rtt_ns, cfg.base_rtt_life_ns),
+            base_rtt: BaseRtt::new(now, attr.base_rtt_ns, cfg.measurement_life_ns),
             srtt_ns: attr.base_rtt_ns,
             retry: attr.retry,
             trimming: attr.trimming,
@@ -183,6 +189,13 @@ impl Requester {
             reorder_pkts_min: attr.reorder_pkts_min,
             reorder_factor: attr.reorder_factor,
             reorder: ReorderDelay::new(attr.reorder_delay_ns),
+            lateness: Lateness::new(
+                now,
+                attr.reorder_tolerance,
+                attr.retry.t0_ns().unwrap_or(u64::MAX),
+                cfg.measurement_life_ns,
+            ),
+            blame_silence: attr.blame_silence,
             tail_probe_ns: attr.tail_probe_ns,
             path_mtu,
             ..Self::IDLE

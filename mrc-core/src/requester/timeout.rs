@@ -114,11 +114,14 @@ impl TxSide<'_, '_> {
                     continue;
                 }
                 record.set_fast_done(false);
+                let left = record.left_at(now);
                 let ev = record.ev();
                 self.path.stats.lost_timeout.inc();
                 self.announce_loss(psn, ev, LossCause::Timeout);
                 self.lose(now, psn);
-                self.path.feedback(now, ev, Feedback::Timeout);
+                if self.req.blame_silence || self.req.lateness.overtaken(left) {
+                    self.path.feedback(now, ev, Feedback::Timeout);
+                }
                 self.req.probes.want(ev);
                 if !self.is_stranded() {
                     failure = failure.or(self.count_retry(now, psn));

@@ -7,7 +7,7 @@ use mrc_wire::Psn;
 use crate::{
     num::{Counter, across, low_bits, spread},
     path::EvIndex,
-    time::Tick,
+    time::{Instant, Tick},
 };
 
 /// What is known of the latest transmission of one PSN.
@@ -41,6 +41,11 @@ impl TxRecord {
     pub(crate) fn again(self, sent_at: Tick, ev: EvIndex, armed: u8) -> Self {
         let count = self.tx_count().wrapping_add(1).min(3);
         Self { sent_at, ev: ev.0, meta: count | (self.meta & FAST_DONE) | u16::from(armed) << ARMED_SHIFT }
+    }
+
+    /// When it left, seen from `now`.
+    pub(crate) fn left_at(self, now: Instant) -> Instant {
+        Instant::from_nanos(now.as_nanos().saturating_sub(self.sent_at.elapsed_ns(now)))
     }
 
     pub(crate) fn tx_count(self) -> u16 {

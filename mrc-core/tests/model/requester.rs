@@ -111,6 +111,9 @@ pub(crate) struct Requester {
     probes: Vec<(u16, u64, Ev)>,
     /// Steps by which the reordering window has grown, losses since that were losses, and when it grew.
     reorder: (u64, u32, u64),
+    /// How late packets were that arrived: planes 0 and 1, and all.
+    late: [Late; 3],
+    late_since: u64,
     last_probe: Option<u64>,
     pub(crate) losses: Losses,
     retry: RetryConfig,
@@ -120,6 +123,16 @@ pub(crate) struct Requester {
     acknowledged: i64,
     /// Bytes that count as in flight no more though the responder has not reported them: nothing was in flight any more.
     waived: i64,
+}
+
+/// What is known of packets that overtook others, on one plane or on all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Late {
+    /// When the newest packet left that arrived.
+    newest: u64,
+    /// The most that an arriving packet was older than the newest before, lately and before that.
+    recent: u64,
+    older: u64,
 }
 
 /// A result that ends the QP.
@@ -158,6 +171,8 @@ impl Requester {
             srtt: setup.base_rtt_ns,
             probes: Vec::new(),
             reorder: (1, 0, 0),
+            late: [Late::default(); 3],
+            late_since: setup.start_ns,
             last_probe: None,
             losses: Losses::default(),
             retry: setup.retry,
@@ -393,6 +408,9 @@ impl Requester {
         if let Some(seq) = trigger.filter(|_| rtx) {
             self.judge_repetition(now, seq);
         }
+        if let Some(seq) = trigger {
+            self.learn_lateness(setup, now, seq, rtx);
+        }
         if cack > self.unack {
             self.progress(cack);
         }
@@ -403,14 +421,17 @@ impl Requester {
             if seq <= self.max {
                 self.hi = self.hi.max(seq);
             }
+            self.note_arrival(self.hi, false);
         }
         self.report(sack.rcvd_bytes);
         self.infer(setup, now, base, sack.bitmap);
         if let Some((rtt, ev)) = probe {
-            self.infer_missing(base, sack.bitmap, true, |packet, _| now - packet.sent_at > rtt && packet.ev == ev);
+            let (same, any) = self.tolerance(setup, (ev.0 >> 8) as usize);
+            let behind = |packet: &Packet| now - packet.sent_at >= rtt + same.max(1) && packet.ev == ev;
+            self.infer_missing(setup, base, sack.bitmap, true, false, |packet, _| behind(packet));
             if rtt.saturating_sub(self.base_rtt) < setup.target_delay_ns {
-                let oldest = (3 * self.base_rtt.max(self.srtt)).max(rtt);
-                self.infer_missing(base, sack.bitmap, true, |packet, _| now - packet.sent_at >= oldest);
+                let oldest = (3 * self.base_rtt.max(self.srtt)).max(rtt + any);
+                self.infer_missing(setup, base, sack.bitmap, true, false, |packet, _| now - packet.sent_at >= oldest);
             }
         }
         self.settle();
@@ -418,13 +439,68 @@ impl Requester {
         result
     }
 
+    /// The plane and the time that a packet left, when it is certain which transmission arrived.
+    fn departure(&self, seq: Seq, rtx: bool) -> Option<(usize, u64)> {
+        if seq < 0 || seq > self.max || self.max - seq >= self.capacity {
+            return None;
+        }
+        let packet = &self.packets[seq as usize];
+        let certain = matches!((packet.count, rtx), (1, false) | (2, true)) && packet.refused.is_none();
+        certain.then_some(((packet.ev.0 >> 8) as usize, packet.sent_at))
+    }
+
+    fn note_arrival(&mut self, seq: Seq, rtx: bool) {
+        if let Some((plane, sent)) = self.departure(seq, rtx) {
+            for scope in [plane, 2] {
+                self.late[scope].newest = self.late[scope].newest.max(sent);
+            }
+        }
+    }
+
+    /// `seq` triggered a SACK. If it was not known to have arrived it did so just now, this late.
+    fn learn_lateness(&mut self, setup: &Setup, now: u64, seq: Seq, rtx: bool) {
+        let Some((plane, sent)) = self.departure(seq, rtx) else { return };
+        if self.packets[seq as usize].fate != Fate::Sacked && setup.reorder_tolerance > 0 {
+            if now - self.late_since >= 10_000_000_000 {
+                self.late_since = now;
+                for late in &mut self.late {
+                    (late.older, late.recent) = (late.recent, 0);
+                }
+            }
+            for scope in [plane, 2] {
+                let late = &mut self.late[scope];
+                late.recent = late.recent.max(late.newest.saturating_sub(sent));
+            }
+        }
+        self.note_arrival(seq, rtx);
+    }
+
+    /// How much later a packet must have left than one that it proves lost: on the same plane, and on any.
+    fn tolerance(&self, setup: &Setup, plane: usize) -> (u64, u64) {
+        if setup.reorder_tolerance == 0 {
+            return (0, 0);
+        }
+        let of =
+            |late: &Late| (late.recent.max(late.older) * u64::from(setup.reorder_tolerance) / 256).min(t0(setup.retry));
+        (of(&self.late[plane]).max(self.base_rtt / 4), of(&self.late[2]))
+    }
+
+    /// Whether a packet is later than those that arrived were.
+    fn overdue(&self, setup: &Setup, packet: &Packet) -> bool {
+        let plane = (packet.ev.0 >> 8) as usize;
+        let (same, any) = self.tolerance(setup, plane);
+        let later = |late: &Late| late.newest.saturating_sub(packet.sent_at);
+        setup.reorder_tolerance == 0 || later(&self.late[2]) >= any || later(&self.late[plane]) >= same
+    }
+
     /// Packets that a bitmap shows missing, old enough, and overtaken by enough others.
     fn infer(&mut self, setup: &Setup, now: u64, base: Seq, bitmap: u64) {
         let packet = u64::from(setup.mtu) + 88;
         let window = setup.window_bytes.unwrap_or(u64::MAX).min(self.mpr as u64 * packet);
         let scaled = (window * u64::from(setup.reorder_factor) / 256).min(window);
-        // At most half the window of PSNs: a whole one never overtakes anything.
-        let reachable = self.mpr.min(self.capacity) as u64 / 2;
+        // A window of PSNs never overtakes anything as a whole: an eighth of it is left out.
+        let psns = self.mpr.min(self.capacity) as u64;
+        let reachable = psns - psns / 8;
         let distance = scaled.div_ceil(packet).min(reachable).max(u64::from(setup.reorder_pkts_min)) as i64;
         let (hi, base_rtt) = (self.hi, self.base_rtt);
         // The first of those that overtake; what was sent again has been overtaken by what left after that.
@@ -433,7 +509,7 @@ impl Requester {
             .get((hi - distance).max(0) as usize)
             .filter(|packet| packet.count == 1 && packet.refused.is_none());
         let first_sent = first.map(|packet| packet.sent_at);
-        self.infer_missing(base, bitmap, false, |packet, seq| {
+        self.infer_missing(setup, base, bitmap, false, true, |packet, seq| {
             let overtaken = hi - seq >= distance && (packet.count == 1 || first_sent >= Some(packet.sent_at));
             overtaken && now - packet.sent_at >= base_rtt
         });
@@ -445,14 +521,27 @@ impl Requester {
         let age = now - newest.refused.map_or(newest.sent_at, |(at, _)| at);
         if (newest.count == 1 && newest.refused.is_none()) || age >= base_rtt {
             let least = (age + delay).max(base_rtt);
-            self.infer_missing(base, bitmap, true, |packet, seq| seq < hi && now - packet.sent_at >= least);
+            self.infer_missing(setup, base, bitmap, true, true, |packet, seq| {
+                seq < hi && now - packet.sent_at >= least
+            });
         }
     }
 
-    /// `again`: of packets inferred before and not timed out since, too.
-    fn infer_missing(&mut self, base: Seq, bitmap: u64, again: bool, lost: impl Fn(&Packet, Seq) -> bool) {
+    /// `again`: of packets inferred before and not timed out since, too. `overdue`: only what is later than usual.
+    fn infer_missing(
+        &mut self,
+        setup: &Setup,
+        base: Seq,
+        bitmap: u64,
+        again: bool,
+        overdue: bool,
+        lost: impl Fn(&Packet, Seq) -> bool,
+    ) {
         for seq in (0..64).filter(|bit| bitmap >> bit & 1 == 0).map(|bit| base + bit) {
             if seq <= self.unack || seq > self.max {
+                continue;
+            }
+            if overdue && !self.overdue(setup, &self.packets[seq as usize]) {
                 continue;
             }
             let packet = &mut self.packets[seq as usize];

@@ -44,6 +44,7 @@ pub(crate) struct Setup {
     pub(crate) reorder_pkts_min: u16,
     pub(crate) reorder_factor: u16,
     pub(crate) reorder_delay_ns: u64,
+    pub(crate) reorder_tolerance: u16,
     pub(crate) cq_depth: usize,
     pub(crate) loss_ev_action: LossEvAction,
     pub(crate) loss_streak: u8,
@@ -202,6 +203,7 @@ impl Setup {
             // Timestamps (16 bits of 128 ns) and ticks (32 bits of 16 ns) wrap under way.
             start_ns: pick(rng, &[0, (1 << 23) - 20_480, (1 << 36) - 102_400]),
             plane_lead: pick(rng, &[0, 0, 1, 4]),
+            reorder_tolerance: pick(rng, &[0, 256, 512]),
         }
     }
 }

@@ -354,6 +354,8 @@ impl<'s> MrcTransport<'s> {
             reorder_pkts_min: settings.reorder.0,
             reorder_factor: settings.reorder.1,
             reorder_delay_ns: settings.reorder_delay_ns,
+            // Networks of scenarios reorder by their queues alone, which `reorder` covers.
+            reorder_tolerance: 0,
             tail_probe_ns: settings.tail_probe_ns,
             probe_rate_limit_ns: settings.probe_rate_limit_ns,
             keepalive_ns: settings.keepalive_ns,
