@@ -198,6 +198,7 @@ impl Session {
         attr.rts.paths.loss_ev_action = LossEvAction::AssumedBad;
         // One loss says little where threads and planes wait for a processor: two in a row retire a path.
         attr.rts.paths.loss_streak = 2;
+        attr.rts.reorder_floor_ns = 8_000_000;
         attr.rts.blame_silence = false;
         for (index, (qp, remote)) in self.qps.iter().zip(remotes).enumerate() {
             let mut attr = attr;

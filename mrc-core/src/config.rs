@@ -374,6 +374,9 @@ pub struct RtsAttr {
     /// measured over all planes, and for each plane alone: what is missing counts as lost when the one or the other says
     /// so. Packets that planes, queues or threads deliver late then are not sent again for nothing, and cost no path.
     pub reorder_tolerance: u16,
+    /// Lateness over all planes that is tolerated in any case, in nanoseconds, for hosts whose planes may wait for a processor;
+    /// with `reorder_tolerance` only. What is missing behind later packets of its own plane does not wait for it.
+    pub reorder_floor_ns: u64,
     /// A packet's timer blames its path although nothing that left later has arrived on any path (open question 15): the
     /// specification's rule. Without it, silence on all paths at once says that the peer or its host did not run.
     pub blame_silence: bool,
@@ -409,6 +412,7 @@ impl RtsAttr {
             reorder_factor: 384,
             reorder_delay_ns: 0,
             reorder_tolerance: 512,
+            reorder_floor_ns: 0,
             blame_silence: true,
             tail_probe_ns: 0,
             probe_rate_limit_ns: 10_000,

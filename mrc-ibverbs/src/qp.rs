@@ -404,6 +404,7 @@ impl Qp {
         rts.paths.loss_ev_action = LossEvAction::AssumedBad;
         // One loss says little where threads and planes wait for a processor: two in a row retire a path.
         rts.paths.loss_streak = 2;
+        rts.reorder_floor_ns = 8_000_000;
         rts.blame_silence = false;
         Ok(rts)
     }

@@ -13,6 +13,8 @@ const ALL_PLANES: usize = MAX_PLANES;
 pub(super) struct Lateness {
     /// Part of the largest lateness that is tolerated, in 1/256; 0 = nothing is measured.
     factor: u16,
+    /// Tolerance over all planes in any case.
+    floor_ns: u64,
     /// Longest tolerance: beyond it a packet's timer decides.
     most_ns: u64,
     life_ns: u64,
@@ -25,9 +27,9 @@ pub(super) struct Lateness {
 }
 
 impl Lateness {
-    pub(super) const fn new(now: Instant, factor: u16, most_ns: u64, life_ns: u64) -> Self {
+    pub(super) const fn new(now: Instant, (factor, floor_ns): (u16, u64), most_ns: u64, life_ns: u64) -> Self {
         let (newest, none) = ([Instant::ZERO; SCOPES], [0; SCOPES]);
-        Self { factor, most_ns, life_ns, newest, recent_ns: none, older_ns: none, since: now }
+        Self { factor, floor_ns, most_ns, life_ns, newest, recent_ns: none, older_ns: none, since: now }
     }
 
     /// Whether anything is measured.
@@ -71,7 +73,7 @@ impl Lateness {
 
     /// How much later than a packet one must have left, on any plane, to prove it lost.
     pub(super) fn any_plane_ns(&self) -> u64 {
-        self.tolerance_ns(ALL_PLANES)
+        if self.measures() { self.tolerance_ns(ALL_PLANES).max(self.floor_ns).min(self.most_ns) } else { 0 }
     }
 
     /// How much later one on the same plane must have left: at least a quarter of the base RTT (RFC 8985 section 6.2).
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_late_plane_does_not_make_the_others_patient() {
-        let mut late = Lateness::new(at(0), 512, 1 << 24, LIFE);
+        let mut late = Lateness::new(at(0), (512, 0), 1 << 24, LIFE);
         late.arrived(0, at(9_000));
         assert!(late.overdue(0, at(8_000), 1_000) && late.overdue(1, at(8_000), 1_000), "nothing was late so far");
         late.late(at(10_000), 1, at(4_000));
@@ -114,7 +116,9 @@ mod tests {
 
     #[test]
     fn lateness_is_forgotten_and_bounded() {
-        let mut late = Lateness::new(at(0), 512, 30_000, LIFE);
+        let floor = Lateness::new(at(0), (512, 7_000), 30_000, LIFE);
+        assert_eq!((floor.any_plane_ns(), floor.same_plane_ns(0, 1_000)), (7_000, 250));
+        let mut late = Lateness::new(at(0), (512, 0), 30_000, LIFE);
         late.arrived(0, at(20_000));
         late.late(at(21_000), 1, at(0));
         assert_eq!(late.any_plane_ns(), 30_000);
@@ -122,7 +126,7 @@ mod tests {
         assert_eq!(late.any_plane_ns(), 30_000, "the time before counts");
         late.late(at(2 * LIFE), 0, at(20_000));
         assert_eq!(late.any_plane_ns(), 0);
-        let off = Lateness::new(at(0), 0, 30_000, LIFE);
+        let off = Lateness::new(at(0), (0, 9), 30_000, LIFE);
         assert!(off.overdue(0, at(5), 1_000) && off.same_plane_ns(0, 1_000) == 0);
     }
 }

@@ -154,7 +154,7 @@ impl Requester {
         reorder_pkts_min: 3,
         reorder_factor: 384,
         reorder: ReorderDelay::OFF,
-        lateness: Lateness::new(Instant::ZERO, 0, 0, 0),
+        lateness: Lateness::new(Instant::ZERO, (0, 0), 0, 0),
         blame_silence: true,
         tail_probe_ns: 0,
         path_mtu: 0,
@@ -191,7 +191,7 @@ impl Requester {
             reorder: ReorderDelay::new(attr.reorder_delay_ns),
             lateness: Lateness::new(
                 now,
-                attr.reorder_tolerance,
+                (attr.reorder_tolerance, attr.reorder_floor_ns),
                 attr.retry.t0_ns().unwrap_or(u64::MAX),
                 cfg.measurement_life_ns,
             ),

@@ -421,8 +421,8 @@ impl Requester {
             if seq <= self.max {
                 self.hi = self.hi.max(seq);
             }
-            self.note_arrival(self.hi, false);
         }
+        self.note_arrival(self.hi, false);
         self.report(sack.rcvd_bytes);
         self.infer(setup, now, base, sack.bitmap);
         if let Some((rtt, ev)) = probe {
@@ -482,7 +482,8 @@ impl Requester {
         }
         let of =
             |late: &Late| (late.recent.max(late.older) * u64::from(setup.reorder_tolerance) / 256).min(t0(setup.retry));
-        (of(&self.late[plane]).max(self.base_rtt / 4), of(&self.late[2]))
+        let any = of(&self.late[2]).max(setup.reorder_floor_ns).min(t0(setup.retry));
+        (of(&self.late[plane]).max(self.base_rtt / 4), any)
     }
 
     /// Whether a packet is later than those that arrived were.

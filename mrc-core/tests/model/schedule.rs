@@ -45,6 +45,7 @@ pub(crate) struct Setup {
     pub(crate) reorder_factor: u16,
     pub(crate) reorder_delay_ns: u64,
     pub(crate) reorder_tolerance: u16,
+    pub(crate) reorder_floor_ns: u64,
     pub(crate) cq_depth: usize,
     pub(crate) loss_ev_action: LossEvAction,
     pub(crate) loss_streak: u8,
@@ -204,6 +205,7 @@ impl Setup {
             start_ns: pick(rng, &[0, (1 << 23) - 20_480, (1 << 36) - 102_400]),
             plane_lead: pick(rng, &[0, 0, 1, 4]),
             reorder_tolerance: pick(rng, &[0, 256, 512]),
+            reorder_floor_ns: pick(rng, &[0, 0, 5_120]),
         }
     }
 }

@@ -188,6 +188,7 @@ fn connect(setup: &Setup, side: usize, engine: &mut Endpoint<'_>, qp: QpHandle, 
     rts.reorder_factor = setup.reorder_factor;
     rts.reorder_delay_ns = setup.reorder_delay_ns;
     rts.reorder_tolerance = setup.reorder_tolerance;
+    rts.reorder_floor_ns = setup.reorder_floor_ns;
     rts.probe_rate_limit_ns = setup.probe_rate_limit_ns;
     rts.paths.loss_ev_action = setup.loss_ev_action;
     rts.paths.loss_streak = setup.loss_streak;
