@@ -140,7 +140,7 @@ impl Load<'_> {
         tick: &mut dyn FnMut(Duration, u64),
     ) -> anyhow::Result<Run> {
         // Events of what came before are not of this run.
-        while self.session.context.poll_event().is_some() {}
+        while self.session.poll_event().is_some() {}
         let mut book = Book::open(selector, self.session.context.stats()?, self.paths, goal.base_rtt);
         let start = Instant::now();
         let (mut posted, mut done, mut error) = (0u64, 0u64, None);
@@ -175,7 +175,7 @@ impl Load<'_> {
                     status => error = Some(explain(&completion, status)),
                 }
             }
-            while let Some(event) = self.session.context.poll_event() {
+            while let Some(event) = self.session.poll_event() {
                 cause = cause.or(cause_of(&event));
                 book.note(&event, self.paths, elapsed);
             }
@@ -215,7 +215,7 @@ impl Load<'_> {
                 _ => {}
             }
         }
-        while let Some(event) = self.session.context.poll_event() {
+        while let Some(event) = self.session.poll_event() {
             cause = cause.or(cause_of(&event));
         }
         let error = error.map(|error| cause.map_or(error.clone(), |cause| format!("{error}: {}", cause.text())));
@@ -321,7 +321,6 @@ impl Book {
             DeviceEvent::Engine(Event::Ev { qp, ref transition }) => {
                 self.retired.note(elapsed.as_secs_f64() * 1e3, qp, transition);
             }
-            DeviceEvent::Link(ref text) => log::warn!("{text}"),
             _ => {}
         }
     }
@@ -373,12 +372,12 @@ fn explain(completion: &Completion, status: Status) -> String {
         |(ev, port)| format!("last EV {:#x} on plane {}", ev.0, port.plane()),
     );
     format!(
-        "{}: QP {:#08x}, first PSN {}, {path}, {} retries, last acknowledgement {:.1} ms ago",
+        "{}: QP {:#08x}, first PSN {}, {path}, {} retries, {}",
         status.text(),
         completion.qp.value(),
         completion.first_psn.value(),
         completion.retries,
-        completion.since_ack_ns as f64 / 1e6
+        completion.last_heard()
     )
 }
 

@@ -18,6 +18,7 @@ mod transfer;
 mod trial;
 mod usage;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -31,7 +32,8 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
+    // Nobody reads what cannot be written.
+    mrc_verbs_shim::logging::start("mrc", |line| drop(writeln!(std::io::stderr(), "{line}")));
     match cmd::run(Cli::parse().command) {
         Ok(code) => match out::lost() {
             None => code,

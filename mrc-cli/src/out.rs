@@ -65,3 +65,8 @@ macro_rules! out {
 }
 pub(crate) use out;
 pub(crate) use outln;
+
+/// A number of things: `1 plane`, `2 planes`.
+pub fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}

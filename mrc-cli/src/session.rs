@@ -1,9 +1,10 @@
 //! One side of a transfer: an open device with its queue pairs, memory and completion queue.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use mrc_afxdp::device::{Attachment, Idle};
+use mrc_afxdp::device::{Attachment, DeviceEvent, Idle};
 use mrc_core::path::LossEvAction;
 use mrc_core::{EventMask, PeerHandle, RetryConfig, Trimming};
 use mrc_verbs_shim::{Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair};
@@ -119,6 +120,8 @@ pub struct Session {
     pub context: Context,
     timeout: u8,
     trimming: bool,
+    /// Name of the peer, once connected.
+    peer: OnceLock<String>,
 }
 
 /// The device's own congestion-control profile and one for each path selector that a command compares.
@@ -150,7 +153,16 @@ impl Session {
         let mr = pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::REMOTE_WRITE)?;
         let cq = context.create_cq(4096)?;
         let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
-        Ok(Self { _published: published, qps, mr, cq, context, timeout: args.timeout, trimming: args.trimming })
+        Ok(Self {
+            _published: published,
+            qps,
+            mr,
+            cq,
+            context,
+            timeout: args.timeout,
+            trimming: args.trimming,
+            peer: OnceLock::new(),
+        })
     }
 
     /// What the peer must know of QP number `index`.
@@ -162,6 +174,13 @@ impl Session {
             va: self.mr.addr(),
             rkey: self.mr.rkey(),
         }
+    }
+
+    /// The oldest event of the device, which the log hears as well.
+    pub fn poll_event(&self) -> Option<DeviceEvent> {
+        let event = self.context.poll_event()?;
+        mrc_verbs_shim::logging::tell(&event, |_| self.peer.get().cloned());
+        Some(event)
     }
 
     /// Connects all QPs to the peer's, in order.
@@ -186,6 +205,7 @@ impl Session {
         remotes: &[QpAddress],
         tune: impl Fn(usize, &mut QpAttr),
     ) -> anyhow::Result<PeerHandle> {
+        let _ = self.peer.set(peer.name.clone());
         let handle = self.context.add_peer(host.peer_config(peer)?)?;
         let profile = self.context.create_ev_profile(host.paths_to(peer)?)?;
         let mut attr = QpAttr::new(handle, profile);

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn to(plane: u8, ev: u32, from: EvState, to: EvState) -> Transition {
-        Transition { index: EvIndex(0), ev: Ev(ev), port: PortNum::from_plane(plane), from, to }
+        Transition { index: EvIndex(0), ev: Ev(ev), port: PortNum::from_plane(plane), from, to, cause: None }
     }
 
     #[test]

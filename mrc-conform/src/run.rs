@@ -283,7 +283,7 @@ impl Player<'_> {
         while let Some(&(first, _)) = open.first() {
             let Some(heard) = self.next_heard(first.at)? else {
                 let spec = open[0].1;
-                return Err(fail(first, format!("no packet came; the script expects a {}", spec.kind.name)));
+                return Err(fail(first, format!("no packet came; the script expects `{}`", spec.kind.name)));
             };
             let packet = Packet::parse(&heard.frame)
                 .map_err(|why| fail(first, format!("a packet that is none of MRC's, {why}: {}", hex(&heard.frame))))?;
@@ -291,7 +291,7 @@ impl Player<'_> {
                 let wanted = open[0].1.kind.name;
                 return Err(fail(
                     first,
-                    format!("the script expects a {wanted}, and this came at {} ns: {packet}", heard.at),
+                    format!("the script expects `{wanted}`, and this came at {} ns: {packet}", heard.at),
                 ));
             };
             let (step, spec) = open.remove(place);
@@ -344,7 +344,7 @@ impl Player<'_> {
             return Err(fail(step, what));
         }
         let differs = |difference| {
-            let what = format!("a {} that differs: {packet}", spec.kind.name);
+            let what = format!("`{}` that differs: {packet}", spec.kind.name);
             Err(Stop::Fail(Failure { line: step.line, what, difference: Some(difference) }))
         };
         let expected = match self.story.expected(exact.then_some(heard.at), spec, packet) {

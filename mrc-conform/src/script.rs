@@ -292,7 +292,7 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
         let (name, value) = item.split_once('=').unwrap_or((item, "1"));
         let bits = template.width(name).max(v4.width(name));
         if !PSEUDO.contains(&name) && bits.is_none() {
-            return Err(format!("a {} has no field `{name}`", kind.name));
+            return Err(format!("`{}` has no field `{name}`", kind.name));
         }
         let value = match (name, value) {
             ("icrc", "bad") => Value::Number(-1),

@@ -728,7 +728,7 @@ struct mrc_core_frame {
 struct mrc_core_completion {
     /* The caller's number. */
     uint64_t wr_id;
-    /* Time since the last acknowledgement, in nanoseconds; 0 for success. */
+    /* Time since the peer was last heard, in nanoseconds; UINT64_MAX if it never was, 0 for success. */
     uint64_t since_ack_ns;
     /* Local QP number. */
     uint32_t qpn;

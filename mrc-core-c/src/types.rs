@@ -615,7 +615,7 @@ pub struct mrc_core_frame {
 pub struct mrc_core_completion {
     /// The caller's number.
     pub wr_id: u64,
-    /// Time since the last acknowledgement, in nanoseconds; 0 for success.
+    /// Time since the peer was last heard, in nanoseconds; `u64::MAX` if it never was, 0 for success.
     pub since_ack_ns: u64,
     /// Local QP number.
     pub qpn: u32,

@@ -97,11 +97,22 @@ pub struct Completion {
     pub last_path: Option<(Ev, PortNum)>,
     /// Retries spent when it ended.
     pub retries: u8,
-    /// Time since the last acknowledgement, in nanoseconds; 0 for success.
+    /// Time since the peer was last heard, in nanoseconds; [`Completion::NEVER`] if it never was, 0 for success.
     pub since_ack_ns: u64,
 }
 
 impl Completion {
+    /// [`Completion::since_ack_ns`] of a QP whose peer never said anything.
+    pub const NEVER: u64 = u64::MAX;
+
+    /// When the peer was last heard, in words.
+    pub fn last_heard(&self) -> impl core::fmt::Display {
+        core::fmt::from_fn(|f| match self.since_ack_ns {
+            Self::NEVER => f.write_str("the peer was never heard"),
+            ns => write!(f, "peer last heard {}.{} ms before", ns / 1_000_000, ns / 100_000 % 10),
+        })
+    }
+
     /// An empty slot of a completion ring.
     pub const EMPTY: Self = Self {
         wr_id: 0,

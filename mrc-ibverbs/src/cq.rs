@@ -7,7 +7,9 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 
 use mrc_afxdp::device::{self, CompletionRing, CompletionWaker};
+use mrc_core::path::EvEntry;
 use mrc_core::{Completion, CqHandle, Operation, Status};
+use mrc_verbs_shim::host::HostFile;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::abi::{
@@ -193,14 +195,16 @@ fn work_completion(completion: &Completion) -> IbvWc {
     };
     if !matches!(completion.status, Status::Success | Status::Flushed) {
         log::error!(
-            "QP {:#x}, work request {:#x}: {}; first PSN {:#x}, {} retries, {} us since the last acknowledgement, last path {:?}",
+            "QP {:#x}, work request {:#x}: {}; first PSN {:#x}, {} retries, {}, last path {}",
             completion.qp.value(),
             completion.wr_id,
             completion.status.text(),
             completion.first_psn.value(),
             completion.retries,
-            completion.since_ack_ns / 1000,
-            completion.last_path,
+            completion.last_heard(),
+            completion
+                .last_path
+                .map_or_else(|| "none".into(), |(ev, port)| HostFile::path_name(&EvEntry::new(ev, port))),
         );
     }
     let received = completion.operation == Operation::Receive;

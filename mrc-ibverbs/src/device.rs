@@ -16,7 +16,7 @@ use crate::abi::{IbvContext, IbvContextOps, IbvDevice, IbvPd, IbvQp, IbvRecvWr, 
 use crate::engine::Engine;
 use crate::events::{AsyncEvent, Waitable};
 use crate::object::{self, Kind, Object};
-use crate::{cq, logger, qp, query, share, work};
+use crate::{cq, qp, query, share, stderr, work};
 
 /// The one device of a configured host. Never freed: programs keep pointers to it after they freed the list.
 struct Known {
@@ -30,7 +30,7 @@ unsafe impl Send for Known {}
 unsafe impl Sync for Known {}
 
 static KNOWN: LazyLock<Option<Known>> = LazyLock::new(|| {
-    logger::start();
+    mrc_verbs_shim::logging::start("libibverbs (mrc)", stderr::say);
     match HostFile::configured() {
         Ok(host) => Some(Known { device: Box::new(UnsafeCell::new(describe(&host))), host }),
         Err(error @ HostError::None { .. }) => {

@@ -181,7 +181,7 @@ impl Drop for Engine {
         if log::log_enabled!(log::Level::Debug)
             && let Ok(stats) = self.device.stats()
         {
-            log::debug!("{:?}", stats.engine);
+            log::debug!("{}", mrc_verbs_shim::logging::counters(&stats.engine));
         }
     }
 }

@@ -9,6 +9,7 @@ use core::ffi::{c_int, c_void};
 
 use mrc_afxdp::device::{CompletionWaker, DeviceEvent};
 use mrc_core::{ErrorCause, Event};
+use mrc_verbs_shim::logging;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -104,6 +105,8 @@ struct Listener {
     qp: usize,
     events: Weak<Waitable<AsyncEvent>>,
     state: Arc<AtomicU32>,
+    /// Name of its peer, once it has one.
+    peer: Option<String>,
 }
 
 /// Turns the engine's events into those of verbs. Runs on the progress thread; its locks are never held across a call to
@@ -128,8 +131,16 @@ impl Hub {
     }
 
     pub(crate) fn add_qp(&self, qpn: u32, qp: *mut IbvQp, events: &Arc<Waitable<AsyncEvent>>, state: &Arc<AtomicU32>) {
-        let listener = Listener { qp: qp as usize, events: Arc::downgrade(events), state: Arc::clone(state) };
+        let listener =
+            Listener { qp: qp as usize, events: Arc::downgrade(events), state: Arc::clone(state), peer: None };
         self.qps.lock().insert(qpn, listener);
+    }
+
+    /// Names the peer of a QP, for the log.
+    pub(crate) fn name_peer(&self, qpn: u32, peer: &str) {
+        if let Some(listener) = self.qps.lock().get_mut(&qpn) {
+            listener.peer = Some(peer.to_owned());
+        }
     }
 
     pub(crate) fn remove_qp(&self, qpn: u32) {
@@ -137,6 +148,7 @@ impl Hub {
     }
 
     pub(crate) fn hear(&self, event: DeviceEvent) {
+        logging::tell(&event, |qp| self.qps.lock().get(&qp.value()).and_then(|listener| listener.peer.clone()));
         match event {
             DeviceEvent::Engine(Event::QpError { qp, cause }) => self.qp_failed(qp.value(), cause),
             DeviceEvent::Engine(Event::Port { port, up }) => self.port(u32::from(port.plane()), up),
@@ -146,12 +158,6 @@ impl Hub {
                     crate::mrc::heard(id, ev, state, dropped);
                 }
             }
-            DeviceEvent::Engine(Event::PeerPorts { peer, ports }) => {
-                log::info!("peer {}: its ports that are up are {:#x}", peer.index(), ports.bits());
-            }
-            DeviceEvent::Engine(other) => log::debug!("{other:?}"),
-            DeviceEvent::PostRefused { wr_id, why } => log::error!("work request {wr_id:#x}: {why}"),
-            DeviceEvent::Link(text) => log::info!("{text}"),
             _ => {}
         }
     }
@@ -166,9 +172,8 @@ impl Hub {
             ErrorCause::RequestAccess => EVENT_QP_ACCESS_ERR,
             ErrorCause::RequestNoReceive | ErrorCause::RequestFailed | ErrorCause::PeerSilent => EVENT_QP_FATAL,
             ErrorCause::Application => return,
-            _ => return log::warn!("QP {qpn:#x}: {}", cause.text()),
+            _ => return,
         };
-        log::warn!("QP {qpn:#x}: {}", cause.text());
         if let Some(events) = listener.events.upgrade() {
             events.push(AsyncEvent { element: listener.qp, event_type });
         }
@@ -180,7 +185,6 @@ impl Hub {
             true => self.ports_up.fetch_or(bit, Ordering::AcqRel),
             false => self.ports_up.fetch_and(!bit, Ordering::AcqRel),
         };
-        log::warn!("plane {plane} is {}", if up { "up" } else { "down" });
         // The verbs port is all planes together: down only when none is left.
         let event_type = match (before, up) {
             (0, true) => EVENT_PORT_ACTIVE,

@@ -9,7 +9,7 @@
 //! | `exports` | which symbol has which version, and what stands behind it |
 //! | `abi` | C structures and numbers |
 //! | `object` | the table of live handles, `errno` |
-//! | `logger`, `stderr` | the log, and how it reaches standard error |
+//! | `stderr` | how the log reaches standard error |
 //! | `engine` | the device under all contexts of a process: opened by the first protection domain or CQ, closed by the last |
 //! | `device`, `query` | device list, contexts; what devices, ports and GIDs say of themselves |
 //! | `memory`, `share` | protection domains, memory regions; several handles of one |
@@ -41,7 +41,6 @@ mod device;
 mod engine;
 mod events;
 mod exports;
-mod logger;
 mod memory;
 mod mrc;
 mod object;

@@ -377,6 +377,9 @@ impl Qp {
             return Err(libc::EINVAL);
         }
         let gid = Ipv6Addr::from(attr.ah_attr.grh.dgid);
+        if let Some(peer) = self.engine.host.peer_by_gid(gid) {
+            self.engine.hub.name_peer(self.number(), &peer.name);
+        }
         let mrc = self.mrc.lock();
         let bound = self.engine.profiles.lock().online_ev_profile(mrc.ev)?;
         let (peer, profile) = match bound {

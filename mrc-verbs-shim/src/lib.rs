@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 pub mod host;
+pub mod logging;
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::out::{out, outln};
+use crate::out::{count, out, outln};
 use mrc_afxdp::{Interface, probe};
 use mrc_verbs_shim::host::{self, HostFile};
 use serde::Serialize;
@@ -316,8 +316,13 @@ fn configuration(path: &Path) -> Vec<Check> {
             return vec![check(&subject, "file", Err((Status::Fail, error.to_string(), cure)))];
         }
     };
-    let detail =
-        format!("device {}, {} planes, {} peers, host {}", host.device, host.planes.len(), host.peers.len(), host.name);
+    let detail = format!(
+        "device {}, {}, {}, host {}",
+        host.device,
+        count(host.planes.len(), "plane"),
+        count(host.peers.len(), "peer"),
+        host.name
+    );
     let mut checks = vec![
         check(&subject, "file", Ok::<_, (_, _, String)>(detail)),
         check(&subject, "peers", peers(&host)),

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate, parse_size};
 
 use crate::interrupt::{self, Interrupt};
-use crate::out::{out, outln};
+use crate::out::{count, out, outln};
 use crate::session::lab_host;
 use crate::trial;
 
@@ -230,10 +230,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             } else {
                 let shape = fabric.shape();
                 outln!(
-                    "fabric `{}` is up: {} hosts, {} planes, each with {} T0 and {} T1 switches",
+                    "fabric `{}` is up: {} hosts, {}, each with {} T0 and {} T1 switches",
                     shape.prefix,
                     shape.hosts,
-                    shape.planes,
+                    count(shape.planes.into(), "plane"),
                     shape.t0,
                     shape.t1
                 );

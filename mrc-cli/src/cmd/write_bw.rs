@@ -277,12 +277,11 @@ fn measure(
 
 /// The first failure that the engine reported, in words.
 pub fn failure(session: &Session) -> Option<String> {
-    while let Some(event) = session.context.poll_event() {
+    while let Some(event) = session.poll_event() {
         match event {
             DeviceEvent::Engine(Event::QpError { qp, cause }) if cause != mrc_core::ErrorCause::Application => {
                 return Some(format!("QP {:#08x}: {}", qp.value(), cause.text()));
             }
-            DeviceEvent::Link(text) => log::warn!("{text}"),
             _ => {}
         }
     }

@@ -16,8 +16,8 @@ fn draw_to(report: &Report, path: &std::path::Path) -> Result<(), Box<dyn std::e
     root.fill(&WHITE)?;
     let top = report.goodput.iter().map(|&(_, rate)| rate).fold(0.1, f64::max) * 1.15;
     let title = format!(
-        "RDMA writes over {} planes, {} ({:.2} Gb/s, integrity {})",
-        report.planes.len(),
+        "RDMA writes over {}, {} ({:.2} Gb/s, integrity {})",
+        crate::out::count(report.planes.len(), "plane"),
         if report.mode == "lab" { "AF_XDP through kernel SRv6 switches" } else { "simulated" },
         report.gbit_per_s,
         report.integrity

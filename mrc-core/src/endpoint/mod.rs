@@ -463,7 +463,7 @@ impl<'s> Endpoint<'s> {
             ErrorCause::LocalProtection => Some(Status::LocalProtection),
             _ => None,
         };
-        slot.silent_ns = now.since(slot.req.last_heard);
+        slot.silent_ns = if slot.req.was_heard { now.since(slot.req.last_heard) } else { crate::Completion::NEVER };
         slot.rsp.tack_due = false;
         slot.rsp.answers.clear();
         let qpn = slot.qpn;

@@ -612,6 +612,7 @@ impl Qp {
     #[inline(always)]
     fn heard(&mut self, now: Instant) -> bool {
         self.req.last_heard = now;
+        self.req.was_heard = true;
         self.reverse.on_data_received();
         self.reverse.is_due(now)
     }

@@ -128,6 +128,26 @@ pub struct Transition {
     pub from: EvState,
     /// State now.
     pub to: EvState,
+    /// What the network said; `None`: a controller or another QP of the profile did.
+    pub cause: Option<Feedback>,
+}
+
+impl Transition {
+    /// Why, in one word for people.
+    pub const fn reason(&self) -> &'static str {
+        match self.cause {
+            None => "told",
+            Some(Feedback::Sack(Verdict::AlwaysSkip)) => "verdict",
+            Some(Feedback::Sack(_)) => "marked",
+            Some(Feedback::Trimmed | Feedback::TrimmedLastHop) => "trimmed",
+            Some(Feedback::OtherNack) => "nack",
+            Some(Feedback::Timeout) => "timeout",
+            Some(Feedback::Loss { .. }) => "reordering",
+            Some(Feedback::ProbeAnswer(_) | Feedback::ProbeRtt { .. }) => "probe-answered",
+            Some(Feedback::ProbeLost) => "probe-lost",
+            Some(Feedback::Rtt { .. }) => "round-trip",
+        }
+    }
 }
 
 /// How long an EV stays in SKIP (open question 18). In neither mode does a second mark prolong it.

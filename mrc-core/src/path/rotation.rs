@@ -332,7 +332,7 @@ impl Rotation {
         }
         (slot.probe_ok, slot.backoff) = (0, 0);
         let (was_active, healthy, plane) = (slot.is_active(), slot.is_healthy(), slot.plane());
-        let transition = Transition { index, ev: slot.ev(), port: slot.port(), from, to };
+        let transition = Transition { index, ev: slot.ev(), port: slot.port(), from, to, cause: None };
         let counts = self.planes.get_mut(plane)?;
         let old = counts.of_state(from);
         *old = old.saturating_sub(1);

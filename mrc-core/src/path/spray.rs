@@ -226,7 +226,7 @@ impl PathSelector for Spray<'_> {
         if is_loss(what) && slot.is_healthy() {
             slot.probe_ok = losses;
         }
-        let transition = transition?;
+        let transition = Transition { cause: Some(what), ..transition? };
         match (to, cfg.skip_mode) {
             //= RES-001
             (EvState::AssumedBad, _) => rotation.schedule_probe(now, slot, cfg),

@@ -71,6 +71,8 @@ pub(crate) struct Requester {
     next_release: Instant,
     /// Last sign of life: what follows, or a write or probe of the peer's own.
     pub(crate) last_heard: Instant,
+    /// Whether there was one: until then `last_heard` is when the QP was connected.
+    pub(crate) was_heard: bool,
     /// Last SACK, NACK, Transport ACK or probe answer.
     last_answer: Instant,
     /// A lower bound of the earliest packet deadline.
@@ -132,6 +134,7 @@ impl Requester {
         held: 0,
         next_release: Instant::FAR,
         last_heard: Instant::ZERO,
+        was_heard: false,
         last_answer: Instant::ZERO,
         next_scan: Instant::FAR,
         tack_wait: Instant::FAR,
@@ -177,6 +180,7 @@ impl Requester {
             wimm_tx: attr.max_wimm,
             dynamic_mpr: attr.dynamic_mpr,
             last_heard: now,
+            was_heard: false,
             last_answer: now,
             started: now,
             base_rtt: BaseRtt::new(now, attr.base_rtt_ns, cfg.measurement_life_ns),
@@ -221,6 +225,7 @@ impl Requester {
     /// An answer of the peer to what was sent.
     fn answered(&mut self, now: Instant) {
         self.last_heard = now;
+        self.was_heard = true;
         self.last_answer = now;
     }
 
