@@ -82,6 +82,20 @@ impl std::fmt::Display for Failure {
 pub struct Trace {
     /// In the order of time.
     pub entries: Vec<TraceEntry>,
+    /// What the application or driver of the target did, in the order of time.
+    pub actions: Vec<TraceAction>,
+}
+
+/// One action of a run.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct TraceAction {
+    /// Nanoseconds since the script began.
+    pub at_ns: u64,
+    /// Frames of the run before it: its place among those of the same time.
+    pub frames_before: usize,
+    /// What was done.
+    #[serde(flatten)]
+    pub post: Post,
 }
 
 /// One frame of a run.
@@ -191,7 +205,10 @@ impl Player<'_> {
                     if matches!(post, Post::Port { .. }) {
                         self.needs("ports")?;
                     }
-                    self.target.act(step.at + self.late, post)?;
+                    let at_ns = step.at + self.late;
+                    self.target.act(at_ns, post)?;
+                    let frames_before = self.trace.entries.len();
+                    self.trace.actions.push(TraceAction { at_ns, frames_before, post: post.clone() });
                 }
                 // What a target does not tell is not held against it.
                 Op::Check(check) => match self.check(step, check) {

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::packet::{Packet, hex};
-use crate::run::{Trace, TraceEntry, Verdict, run_traced};
-use crate::script::{Op, Script, builtin};
+use crate::run::{Trace, TraceAction, TraceEntry, Verdict, run_traced};
+use crate::script::{Op, Post, Script, builtin};
 use crate::{engine, icrc};
 
 /// The published packets; all sizes and trailers were found independently of this project's code.
@@ -54,7 +54,7 @@ struct Frame<'a> {
 ///
 /// | bytes | meaning |
 /// |---|---|
-/// | 0 | 0x01: goes into the device, 0x02: comes out of it, 0xFF: end of the file |
+/// | 0 | 0x01: goes into the device, 0x02: comes out of it, 0x03: an action, 0xFF: end of the file |
 /// | 1 | port, from 1 |
 /// | 2, 3 | bytes of the frame |
 /// | 4 .. 11 | nanoseconds since the script began |
@@ -68,6 +68,44 @@ fn record(frame: &Frame<'_>) -> [u8; 16] {
     head[4..12].copy_from_slice(&frame.at_ns.to_be_bytes());
     head[12] = u8::from(good_trailer(&frame.bytes));
     head
+}
+
+/// The record of what the device's application or driver does: a head as of a frame, with a code in place of the port, then
+/// 40 bytes in big-endian order.
+///
+/// | bytes | meaning |
+/// |---|---|
+/// | 0 .. 7 | number: request of a write or receive, window, port, reason or PSN |
+/// | 8 .. 11, 12 .. 15 | length and immediate of a write |
+/// | 16 .. 23, 24 .. 31 | where it reads and where it writes, offsets in the regions |
+/// | 32 | flags: 1 has an immediate, 2 asks for an event, 4 success completes too, 8 the port is up |
+/// | 33 .. 39 | 0 |
+fn action_record(action: &TraceAction) -> ([u8; 16], [u8; 40]) {
+    let (mut head, mut body) = ([0; 16], [0; 40]);
+    let (code, number) = match action.post {
+        Post::Write { id, .. } => (1, id),
+        Post::Recv { id } => (2, id),
+        Post::Mpr { units } => (3, units.into()),
+        Post::Port { port, up } => {
+            body[32] = u8::from(up) << 3;
+            (4, port.into())
+        }
+        Post::Refuse { reason } => (5, reason.into()),
+        Post::PlaceFailure { psn } => (6, psn.into()),
+        Post::Error => (7, 0),
+        Post::Deregister => (8, 0),
+    };
+    if let Post::Write { len, from, at, imm, solicited, signaled, .. } = action.post {
+        body[8..12].copy_from_slice(&len.to_be_bytes());
+        body[12..16].copy_from_slice(&imm.unwrap_or(0).to_be_bytes());
+        body[16..24].copy_from_slice(&from.to_be_bytes());
+        body[24..32].copy_from_slice(&at.to_be_bytes());
+        body[32] = u8::from(imm.is_some()) | u8::from(solicited) << 1 | u8::from(signaled) << 2;
+    }
+    body[..8].copy_from_slice(&number.to_be_bytes());
+    (head[0], head[1], head[3]) = (3, code, 40);
+    head[4..12].copy_from_slice(&action.at_ns.to_be_bytes());
+    (head, body)
 }
 
 /// Whether a frame ends in the trailer that its bytes ask for.
@@ -111,13 +149,26 @@ fn words(out: &mut String, bytes: &[u8], beat: usize) {
     }
 }
 
-fn hex_file(title: &str, frames: &[Frame<'_>], beat: usize) -> String {
+fn hex_file(title: &str, frames: &[Frame<'_>], actions: &[TraceAction], beat: usize) -> String {
     let mut out = format!("// {title}\n");
-    for frame in frames {
+    let mut actions = actions.iter().peekable();
+    let act = |out: &mut String, action: &TraceAction| {
+        let _ = writeln!(out, "// action at {} ns: {}", action.at_ns, json!(action.post));
+        let (head, body) = action_record(action);
+        words(out, &head, beat);
+        words(out, &body, beat);
+    };
+    for (nth, frame) in frames.iter().enumerate() {
+        while let Some(action) = actions.next_if(|action| action.frames_before <= nth) {
+            act(&mut out, action);
+        }
         let way = if frame.from_target { "out" } else { "in" };
         let _ = writeln!(out, "// {way} at {} ns, {} bytes: {}", frame.at_ns, frame.bytes.len(), frame.text);
         words(&mut out, &record(frame), beat);
         words(&mut out, &frame.bytes, beat);
+    }
+    for action in actions {
+        act(&mut out, action);
     }
     out.push_str("// end\n");
     let mut end = [0; 16];
@@ -178,7 +229,7 @@ pub fn write(out: &Path, beat: usize) -> Result<Written, VectorError> {
         .iter()
         .map(|(name, bytes)| Frame { at_ns: 0, from_target: false, port: 1, bytes: bytes.clone(), text: name })
         .collect();
-    put(&out.join("packets.hex"), &hex_file("golden packets", &frames, beat))?;
+    put(&out.join("packets.hex"), &hex_file("golden packets", &frames, &[], beat))?;
     let described = golden.iter().map(|(name, bytes)| {
         json!({"name": name, "bytes": bytes.len(), "frame": hex(bytes), "icrc_good": good_trailer(bytes), "headers": fields(bytes)})
     });
@@ -189,18 +240,20 @@ pub fn write(out: &Path, beat: usize) -> Result<Written, VectorError> {
         let (trace, facts) = play(&script)?;
         let name = script.file.trim_end_matches(".mrc").to_string();
         let frames: Vec<Frame<'_>> = trace.entries.iter().map(frame_of).collect();
-        put(&out.join(format!("traces/{name}.hex")), &hex_file(&script.title, &frames, beat))?;
+        put(&out.join(format!("traces/{name}.hex")), &hex_file(&script.title, &frames, &trace.actions, beat))?;
         let head = json!({
             "name": name,
             "title": script.title,
             "requires": script.requires,
             "device": role(&script),
             "frames": trace.entries.len(),
+            "actions": trace.actions.len(),
         });
         let mut whole = head.clone();
         whole["knobs"] = json!(script.knobs);
         whole["facts"] = facts;
         whole["trace"] = json!(trace.entries);
+        whole["actions"] = json!(trace.actions);
         put(&out.join(format!("traces/{name}.json")), &pretty(&whole))?;
         index.push(head);
         written.traces += 1;
@@ -215,7 +268,7 @@ fn frame_of(entry: &TraceEntry) -> Frame<'_> {
     Frame { at_ns: *at_ns, from_target: *from_target, port: *port, bytes: unhex(frame), text }
 }
 
-/// Plays a script and keeps its frames; what the engine is told beside them is in the script.
+/// Plays a script and keeps its frames, and what the engine is told beside them.
 fn play(script: &Script) -> Result<(Trace, Value), VectorError> {
     let mut trace = Trace::default();
     let outcome = engine::with_virtual(&script.knobs, |target, facts| {
