@@ -288,14 +288,14 @@ impl Ops {
         if ahead >= REQUESTS as u32 {
             return false;
         }
-        let nth = (turn.wrapping_add(ahead) & (REQUESTS as u32 - 1)) as u8;
+        let nth = (turn.wrapping_add(ahead) & const { REQUESTS as u32 - 1 }) as u8;
         // Unique among the outstanding: the slot is part of the identifier.
         let id = self.generation << 6 | u16::from(nth);
         let Some(slot) = self.slot(nth) else { return false };
         *slot = Request { id, stage: Stage::Queued, ..request };
         self.generation = self.generation.wrapping_add(1);
         self.free &= !1u64.wrapping_shl(nth.into());
-        self.turn = nth.wrapping_add(1) & (REQUESTS as u8 - 1);
+        self.turn = nth.wrapping_add(1) & const { REQUESTS as u8 - 1 };
         self.queue.push(nth)
     }
 
@@ -331,7 +331,7 @@ impl Ops {
     /// The way back that request `id` probed, when its answer comes after its time, and how long ago it left, in
     /// nanoseconds. Once per request, and while its slot has no other one.
     pub(super) fn take_late(&mut self, now: Instant, peer: u32, id: u16) -> Option<(QpHandle, Choice, u64)> {
-        let request = self.slot((id & (REQUESTS as u16 - 1)) as u8)?;
+        let request = self.slot((id & const { REQUESTS as u16 - 1 }) as u8)?;
         let Owner::WayBack { qp, choice } = request.owner else { return None };
         let age_ns = now.since(request.sent_at);
         if request.stage != Stage::Free || (request.peer, request.id) != (peer, id) || age_ns > LATE_NS {
