@@ -163,8 +163,8 @@ impl fmt::Display for SetupError {
             }
             Problem::LockedMemory { bytes } => write!(
                 f,
-                "the UMEM of {bytes} bytes exceeds the limit of locked memory: grant CAP_IPC_LOCK, raise `ulimit -l`, or \
-                 configure fewer chunks"
+                "the UMEM of {bytes} bytes exceeds the limit of locked memory: grant CAP_IPC_LOCK as an ambient capability, or raise \
+                 `ulimit -l` by 24576 for each plane"
             ),
             Problem::Verifier { log } => {
                 write!(f, "the kernel's verifier refused the XDP program (a defect, please report): {}", log.trim())

@@ -11,6 +11,7 @@ use mrc_verbs_shim::{Completion, QpAddress, Status, WriteWr};
 use serde::Serialize;
 
 use crate::handshake::Control;
+use crate::interrupt::Interrupt;
 use crate::selector::Paths;
 use crate::session::Session;
 use crate::silent::{Retired, SilentPath};
@@ -121,6 +122,8 @@ pub struct Load<'a> {
     pub remotes: &'a [QpAddress],
     /// All paths.
     pub paths: &'a Paths,
+    /// Ends a run before its time.
+    pub interrupt: &'a Interrupt,
 }
 
 impl std::fmt::Display for Switch {
@@ -146,11 +149,16 @@ impl Load<'_> {
         let (mut posted, mut done, mut error) = (0u64, 0u64, None);
         let mut inflight: BTreeMap<usize, u16> = qps.clone().map(|index| (index, 0)).collect();
         let mut next_sample = goal.interval;
+        // Moves to now when the user interrupts: what is in flight ends, and the totals are printed.
+        let mut limit = goal.duration;
         let (mut next_glance, mut last_done) = (GLANCE, Duration::ZERO);
         let mut cause = None;
         loop {
             let elapsed = start.elapsed();
-            let more = error.is_none() && goal.duration.is_none_or(|limit| elapsed < limit);
+            if limit.is_none_or(|limit| elapsed < limit) && self.interrupt.is_set() {
+                limit = Some(elapsed);
+            }
+            let more = error.is_none() && limit.is_none_or(|limit| elapsed < limit);
             let allowed = goal.messages.min(goal.offered(elapsed));
             if more {
                 for (&index, open) in &mut inflight {
@@ -199,7 +207,7 @@ impl Load<'_> {
                 }
             }
             // Without an answer queue pairs fail by themselves, but later than a run of a set time may end.
-            if goal.duration.is_some_and(|limit| elapsed > limit + DRAIN) {
+            if limit.is_some_and(|limit| elapsed > limit + DRAIN) {
                 let silent = (elapsed - last_done).as_secs_f64();
                 error.get_or_insert(format!(
                     "{open} messages did not complete within {} s after the end, none for {silent:.1} s: no plane leads to the peer, \

@@ -130,9 +130,16 @@ const CC_PROFILES: usize = 8;
 /// First PSN of every QP here; any value is as good, the engine is tested across the wrap.
 const FIRST_PSN: u32 = 0x100;
 
-impl Session {
-    /// Opens the device in the host's namespace, with `qps` queue pairs and `bytes` of memory.
-    pub fn open(host: &HostFile, args: &DeviceArgs, qps: usize, bytes: usize) -> anyhow::Result<Self> {
+/// An open device without queue pairs.
+pub struct Nic {
+    // Before the device, which it looks at.
+    published: Option<Published>,
+    context: Context,
+}
+
+impl Nic {
+    /// Opens the device in the host's namespace, with room for `qps` queue pairs.
+    pub fn open(host: &HostFile, args: &DeviceArgs, qps: usize) -> anyhow::Result<Self> {
         let mut config = host.device();
         config.attachment = args.mode.attachment();
         config.count_paths = args.count_paths;
@@ -148,12 +155,17 @@ impl Session {
         for (name, obtained) in context.device().obtained() {
             log::info!("{name}: {obtained}");
         }
-        let published = Published::start(&host.name, &context);
+        Ok(Self { published: Published::start(&host.name, &context), context })
+    }
+
+    /// Adds `qps` queue pairs and `bytes` of memory.
+    pub fn session(self, args: &DeviceArgs, qps: usize, bytes: usize) -> anyhow::Result<Session> {
+        let Self { published, context } = self;
         let pd = context.alloc_pd();
         let mr = pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::REMOTE_WRITE)?;
         let cq = context.create_cq(4096)?;
         let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
-        Ok(Self {
+        Ok(Session {
             _published: published,
             qps,
             mr,
@@ -163,6 +175,13 @@ impl Session {
             trimming: args.trimming,
             peer: OnceLock::new(),
         })
+    }
+}
+
+impl Session {
+    /// Opens the device in the host's namespace, with `qps` queue pairs and `bytes` of memory.
+    pub fn open(host: &HostFile, args: &DeviceArgs, qps: usize, bytes: usize) -> anyhow::Result<Self> {
+        Nic::open(host, args, qps)?.session(args, qps, bytes)
     }
 
     /// What the peer must know of QP number `index`.

@@ -147,3 +147,22 @@ fn a_fabric_without_a_switch_is_shown_and_one_without_owner_is_removed() {
     assert!(json(&down)["removed"].as_u64().unwrap() >= 14, "{}", json(&down));
     assert_eq!(left(), 0);
 }
+
+#[test]
+fn an_interrupted_client_prints_its_totals() {
+    if skip("an_interrupted_client_prints_its_totals") {
+        return;
+    }
+    let _alone = alone();
+    let fabric = fabric("int");
+    let common = ["--prefix", &fabric.shape().prefix, "--port", "18712", "--json"];
+    let server = spawn(&[&["write-bw", "--lab", "hB"][..], &common].concat());
+    let client = spawn(&[&["write-bw", "--lab", "hA", "localhost", "-D", "50"][..], &common].concat());
+    std::thread::sleep(Duration::from_secs(3));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(client.id().cast_signed()), nix::sys::signal::SIGINT).unwrap();
+    let client = finish(client);
+    let report = json(&client);
+    assert!(client.status.code() == Some(130) && report["error"].is_null(), "{report}");
+    assert!(report["bytes"].as_u64().unwrap() > 0 && report["seconds"].as_f64().unwrap() < 40.0, "{report}");
+    assert!(finish(server).status.success());
+}

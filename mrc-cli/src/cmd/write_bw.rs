@@ -12,10 +12,11 @@ use serde::Serialize;
 
 use crate::congestion::{CcReport, CongestionArgs};
 use crate::handshake::{Control, Hello, Peer};
+use crate::interrupt::{self, Interrupt};
 use crate::load::{Goal, Load, Run, Switch};
 use crate::out::outln;
 use crate::selector::{PathArgs, Paths, Tune};
-use crate::session::{DeviceArgs, Session, address};
+use crate::session::{DeviceArgs, Nic, Session, address};
 use crate::silent::{self, SilentPlane};
 use crate::usage::usage;
 
@@ -37,7 +38,8 @@ Path selectors side by side, on a fabric with a slow path:
       --selector spray,hopper,flowbender,oblivious,pinned
 
 The address is for the exchange of QP numbers and keys over TCP; data takes the planes of the host file.
-Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage or configuration.")]
+Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage or configuration, 130 interrupted (the
+totals up to then are printed).")]
 pub struct Args {
     /// Server to connect to; without it this side is the server
     pub server: Option<String>,
@@ -78,6 +80,9 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Queue pairs that a server has room for before it knows its client.
+const SERVER_QPS: usize = 256;
 
 /// Between two selectors.
 const REST: Duration = Duration::from_millis(300);
@@ -132,6 +137,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let host = args.device.host()?;
+    // Before anybody connects: what an interface lacks is told at once.
+    let mut nic = Some(Nic::open(&host, &args.device, SERVER_QPS)?);
     if !args.json {
         eprintln!("waiting for a client on TCP port {}", args.port);
     }
@@ -139,7 +146,12 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let mut opened = None;
     let hello = control.answer("write-bw", |theirs| {
         let bytes = theirs.size as usize * theirs.qps.len();
-        let session = Session::open(&host, &args.device, theirs.qps.len(), bytes.max(4096))?;
+        if theirs.qps.len() > SERVER_QPS {
+            // The first goes before the second can have the interfaces.
+            drop(nic.take());
+            nic = Some(Nic::open(&host, &args.device, theirs.qps.len())?);
+        }
+        let session = nic.take().context("no device")?.session(&args.device, theirs.qps.len(), bytes.max(4096))?;
         let mut ours = Hello::new("write-bw", host.gid, host.path_mtu()?, theirs.size);
         ours.va = session.mr.addr();
         ours.rkey = session.mr.rkey().0;
@@ -221,7 +233,8 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     control.barrier()?;
     let before = session.context.stats()?.engine;
     let start = Instant::now();
-    let runs = measure(args, &mut session, &control, &remotes, &paths)?;
+    let interrupt = Interrupt::install()?;
+    let runs = measure(args, &mut session, &control, &remotes, &paths, &interrupt)?;
     control.done();
     let (bytes, messages) = runs.iter().fold((0, 0), |sum, run| (sum.0 + run.bytes, sum.1 + run.messages));
     let error = runs.iter().find_map(|run| run.error.clone());
@@ -233,7 +246,11 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
         report.congestion.extend(qp.congestion()?.map(|info| CcReport::new(args.congestion.cc, &info)));
     }
     report.print(args, "written");
-    Ok(if report.error.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(match report.error {
+        Some(_) => ExitCode::FAILURE,
+        None if interrupt.is_set() => ExitCode::from(interrupt::EXIT_CODE),
+        None => ExitCode::SUCCESS,
+    })
 }
 
 /// Runs the selectors one after the other, each on queue pairs of its own.
@@ -243,6 +260,7 @@ fn measure(
     control: &Control,
     remotes: &[mrc_verbs_shim::QpAddress],
     paths: &Paths,
+    interrupt: &Interrupt,
 ) -> anyhow::Result<Vec<Run>> {
     let bar = progress(args);
     let goal = args.goal();
@@ -263,11 +281,11 @@ fn measure(
                 bar.set_message(format!("{} {gbit:.2} Gb/s", selector.name()));
             }
         };
-        let mut load = Load { session, control, remotes, paths };
+        let mut load = Load { session, control, remotes, paths, interrupt };
         let run = load.run(selector.name(), nth * per_run..(nth + 1) * per_run, &goal, &mut tick)?;
         let failed = run.error.is_some();
         runs.push(run);
-        if failed {
+        if failed || interrupt.is_set() {
             break;
         }
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::write_bw::{addresses, failure, remotes};
 use crate::handshake::{Control, Hello};
 use crate::out::outln;
-use crate::session::{DeviceArgs, Session};
+use crate::session::{DeviceArgs, Nic, Session};
 
 /// Arguments of `mrc write-lat`.
 #[derive(clap::Args)]
@@ -70,15 +70,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// The first half of the region is read from, the second half is written to by the peer.
 fn open(args: &Args, host: &mrc_verbs_shim::host::HostFile, size: u32) -> anyhow::Result<Session> {
-    Session::open(host, &args.device, 1, (2 * size as usize).max(4096))
+    Session::open(host, &args.device, 1, memory(size))
+}
+
+fn memory(size: u32) -> usize {
+    (2 * size as usize).max(4096)
 }
 
 fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let host = args.device.host()?;
+    let mut nic = Some(Nic::open(&host, &args.device, 1)?);
     let mut control = Control::accept(args.port)?;
     let mut opened = None;
     let hello = control.answer("write-lat", |theirs| {
-        let session = open(args, &host, theirs.size)?;
+        let session = nic.take().context("no device")?.session(&args.device, 1, memory(theirs.size))?;
         let mut ours = Hello::new("write-lat", host.gid, host.path_mtu()?, theirs.size);
         (ours.va, ours.rkey) = (session.mr.addr(), session.mr.rkey().0);
         ours.qps = vec![addresses(&session, 0)];

@@ -144,7 +144,7 @@ impl HostDscp {
 
 /// Timer and retries, as `mrc_core::RetryConfig`. What verbs programs ask for is a lower bound to the time they allow.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct HostRetry {
     /// T0 = 1.024 us * 2^timeout, 1 to 24.
     pub timeout: u8,
@@ -153,8 +153,15 @@ pub struct HostRetry {
     /// Retries at a doubling interval, 0 to 24; 25 = for ever.
     pub exponential: u8,
     /// Milliseconds of silence after which an idle queue pair probes its peer; 0 = never.
-    #[serde(default = "default_keepalive_ms")]
     pub keepalive_ms: u32,
+}
+
+impl Default for HostRetry {
+    /// The engine's budget.
+    fn default() -> Self {
+        let RetryConfig { timeout, linear, exponential } = RetryConfig::default();
+        Self { timeout, linear, exponential, keepalive_ms: default_keepalive_ms() }
+    }
 }
 
 fn default_keepalive_ms() -> u32 {
@@ -600,6 +607,14 @@ ipv4 = "10.109.0.2"
 template = "fcbb:bb00:1000:2000:1001:3001::"
 uplinks = 4
 "#;
+
+    #[test]
+    fn keys_of_retry_that_are_left_out_keep_their_default() {
+        let text = FILE.replace("[dscp]", "[retry]\ntimeout = 12\n\n[dscp]");
+        let host = HostFile::parse("mrc.toml", &text).unwrap();
+        assert_eq!(host.retry(), RetryConfig { timeout: 12, ..RetryConfig::default() });
+        assert_eq!(host.keepalive_ns(), 1_000_000_000);
+    }
 
     #[test]
     fn toml_says_what_json_says() {
