@@ -37,8 +37,7 @@ fn alone(route: u8, f: impl FnOnce(*mut mrc_core_endpoint, mrc_core_peer)) {
         for plane in 0..PORTS {
             config.ports[plane].present = 1;
             config.ports[plane].mac = [2; 6];
-            there.planes[plane] =
-                mrc_core_plane { present: 1, has_outer_src: 1, next_hop: [4; 6], outer_src: [3; 16], ..zeroed() };
+            there.planes[plane] = mrc_core_plane { present: 1, has_outer_src: 1, next_hop: [4; 6], outer_src: [3; 16] };
         }
         config.gids[0] = mrc_core_ip { version: 6, bytes: [1; 16] };
         (there.local, there.remote) = (config.gids[0], mrc_core_ip { version: 6, bytes: [2; 16] });
