@@ -122,13 +122,12 @@ pub struct Session {
     trimming: bool,
     /// Name of the peer, once connected.
     peer: OnceLock<String>,
+    /// First PSN of every QP here. Random: who can guess PSNs can forge acknowledgements.
+    first_psn: Psn,
 }
 
 /// The device's own congestion-control profile and one for each path selector that a command compares.
 const CC_PROFILES: usize = 8;
-
-/// First PSN of every QP here; any value is as good, the engine is tested across the wrap.
-const FIRST_PSN: u32 = 0x100;
 
 /// An open device without queue pairs.
 pub struct Nic {
@@ -165,16 +164,9 @@ impl Nic {
         let mr = pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::REMOTE_WRITE)?;
         let cq = context.create_cq(4096)?;
         let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
-        Ok(Session {
-            _published: published,
-            qps,
-            mr,
-            cq,
-            context,
-            timeout: args.timeout,
-            trimming: args.trimming,
-            peer: OnceLock::new(),
-        })
+        let first_psn = Psn::new(getrandom::u32().context("random first PSN")?);
+        let (timeout, trimming, peer) = (args.timeout, args.trimming, OnceLock::new());
+        Ok(Session { _published: published, qps, mr, cq, context, timeout, trimming, first_psn, peer })
     }
 }
 
@@ -188,7 +180,7 @@ impl Session {
     pub fn address(&self, index: usize) -> QpAddress {
         QpAddress {
             qpn: self.qps[index].qpn(),
-            psn: Psn::new(FIRST_PSN),
+            psn: self.first_psn,
             mpr_dest: 8,
             va: self.mr.addr(),
             rkey: self.mr.rkey(),
@@ -231,7 +223,7 @@ impl Session {
         attr.path_mtu = path_mtu;
         attr.trim_nack = self.trimming;
         attr.rts.trimming = if self.trimming { Trimming::On } else { Trimming::Off };
-        attr.rts.sq_psn = Psn::new(FIRST_PSN);
+        attr.rts.sq_psn = self.first_psn;
         attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 0 }.at_least(PATIENCE_NS);
         attr.rts.keepalive_ns = if keepalive { 50_000_000 } else { 0 };
         attr.rts.paths.loss_ev_action = LossEvAction::AssumedBad;

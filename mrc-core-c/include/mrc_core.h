@@ -29,6 +29,8 @@ struct mrc_core_endpoint;
 
 #define MRC_CORE_ABI 6u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
+#define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
+
 #define MRC_CORE_ALIGN 64u /* Alignment of the memory an endpoint lives in, in bytes. */
 
 #define MRC_CORE_MAX_PORTS 8u /* Ports (planes) of an endpoint at most. */
@@ -1001,10 +1003,11 @@ size_t mrc_core_bytes_per_qp(const struct mrc_core_limits *limits);
 
 /* Makes an endpoint in `mem`, which is aligned to MRC_CORE_ALIGN, has the `len` bytes that mrc_core_storage_size()
  * asks for, and belongs to the endpoint from now on, until nobody calls it any more. Its content does not matter. All
- * randomness (keys, QP numbers, path order) comes from `seed`: draw it from the device, never from a constant.
+ * randomness (keys, QP numbers, identifiers, path order) comes from the MRC_CORE_SEED_LEN bytes of `seed`: draw them from
+ * the device's random generator, anew for each endpoint. Who knows them knows every R_Key. All zeros are refused.
  * `detail`, where it is not NULL, receives the name of the field at fault. */
 int32_t mrc_core_init(
-    uint8_t *mem, size_t len, const struct mrc_core_config *config, uint64_t seed, struct mrc_core_endpoint * *out,
+    uint8_t *mem, size_t len, const struct mrc_core_config *config, const uint8_t *seed, struct mrc_core_endpoint * *out,
     struct mrc_core_text *detail);
 
 /* ---- Set-up ---- */

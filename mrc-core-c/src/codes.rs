@@ -3,6 +3,9 @@
 /// Version of this interface. It changes whenever a struct, a number or a promise does.
 pub const MRC_CORE_ABI: u32 = 6;
 
+/// Bytes of the seed that mrc_core_init() takes.
+pub const MRC_CORE_SEED_LEN: usize = 16;
+
 /// Alignment of the memory an endpoint lives in, in bytes.
 pub const MRC_CORE_ALIGN: usize = 64;
 

@@ -9,7 +9,7 @@ use core::slice;
 
 use mrc_core::{
     CcProfile, Completion, CqSlot, Endpoint, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc,
-    RecvWqe, RxWord, Storage, TimerSlot, TxRecord, TxWord, Wqe,
+    RecvWqe, RxWord, Seed, Storage, TimerSlot, TxRecord, TxWord, Wqe,
     path::{EvEntry, EvSlot},
 };
 
@@ -20,6 +20,8 @@ use crate::{
     fault::{Fault, fault, text},
     types::*,
 };
+
+const _: () = assert!(MRC_CORE_SEED_LEN == Seed::LEN);
 
 /// Marks memory that holds an endpoint.
 const ALIVE: u64 = 0x4D52_435F_434F_5245;
@@ -138,17 +140,18 @@ pub unsafe extern "C" fn mrc_core_bytes_per_qp(limits: *const mrc_core_limits) -
 /// Makes an endpoint in `mem`, which is aligned to MRC_CORE_ALIGN, has the `len` bytes that mrc_core_storage_size() asks
 /// for, and belongs to the endpoint from now on, until nobody calls it any more. Its content does not matter.
 ///
-/// All randomness (keys, QP numbers, path order) comes from `seed`: draw it from the device, never from a constant.
+/// All randomness (keys, QP numbers, identifiers, path order) comes from the MRC_CORE_SEED_LEN bytes of `seed`: draw them from
+/// the device's random generator, anew for each endpoint. Who knows them knows every R_Key. All zeros are refused.
 /// `detail`, where it is not NULL, receives the name of the field at fault.
 ///
 /// # Safety
-/// `mem` points to `len` bytes that nobody else uses; `config` and `out` are NULL or valid.
+/// `mem` points to `len` bytes that nobody else uses; `config`, `seed` and `out` are NULL or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mrc_core_init(
     mem: *mut u8,
     len: usize,
     config: *const mrc_core_config,
-    seed: u64,
+    seed: *const u8,
     out: *mut *mut mrc_core_endpoint,
     detail: *mut mrc_core_text,
 ) -> i32 {
@@ -170,7 +173,7 @@ unsafe fn init(
     mem: *mut u8,
     len: usize,
     config: *const mrc_core_config,
-    seed: u64,
+    seed: *const u8,
 ) -> Result<*mut mrc_core_endpoint, Fault> {
     // SAFETY: NULL or valid.
     let config = unsafe { border::read(config, "config") }?;
@@ -188,9 +191,14 @@ unsafe fn init(
         return Err(fault(MRC_CORE_E_MEMORY, "mem"));
     }
     let engine_config = endpoint_config(config)?;
+    // SAFETY: NULL or MRC_CORE_SEED_LEN bytes.
+    let seed = unsafe { border::read(seed.cast::<[u8; Seed::LEN]>(), "seed") }?;
+    if *seed == [0; Seed::LEN] {
+        return Err(fault(MRC_CORE_E_RANGE, "seed"));
+    }
     // SAFETY: aligned, long enough, and nobody else's.
     let (storage, scratch) = unsafe { cut(mem, limits) }.ok_or(fault(MRC_CORE_E_RANGE, "limits"))?;
-    let engine = Endpoint::new(engine_config, storage, seed)?;
+    let engine = Endpoint::new(engine_config, storage, *seed)?;
     let endpoint = mem.cast::<mrc_core_endpoint>();
     // SAFETY: the first bytes of the memory, which `cut` left free; aligned by the assertion in `Cursor::take` and here.
     unsafe {

@@ -5,6 +5,8 @@ use std::ptr::null_mut;
 
 use mrc_core_c::*;
 
+const SEED: [u8; MRC_CORE_SEED_LEN] = [1; MRC_CORE_SEED_LEN];
+
 /// Packets of the write.
 const PACKETS: usize = 40;
 const MTU: u32 = 1024;
@@ -47,7 +49,10 @@ fn with_pair(which: u8, dest_qp: u32, rkey: u32, f: impl FnOnce(*mut mrc_core_en
         (there.local, there.remote) = (config.gids[0], mrc_core_ip { version: 6, bytes: [3 - which; 16] });
         let size = mrc_core_storage_size(&config.limits);
         let mut memory = vec![Line([0; 64]); size.div_ceil(64)];
-        assert_eq!(mrc_core_init(memory.as_mut_ptr().cast(), size, &config, 1, &mut e, null_mut()), MRC_CORE_OK);
+        assert_eq!(
+            mrc_core_init(memory.as_mut_ptr().cast(), size, &config, SEED.as_ptr(), &mut e, null_mut()),
+            MRC_CORE_OK
+        );
         assert_eq!(mrc_core_add_peer(e, &there, &mut peer), MRC_CORE_OK);
         let entries = [1, 2, 1, 2].map(|port| mrc_core_ev_entry { ev: port.into(), port, ..zeroed() });
         assert_eq!(mrc_core_create_ev_profile(e, entries.as_ptr(), entries.len(), &mut profile), MRC_CORE_OK);

@@ -5,6 +5,8 @@ use std::ptr::{null, null_mut};
 
 use mrc_core_c::*;
 
+const SEED: [u8; MRC_CORE_SEED_LEN] = [1; MRC_CORE_SEED_LEN];
+
 const PORTS: usize = 2;
 const EVS: usize = 40;
 
@@ -43,7 +45,7 @@ fn alone(route: u8, f: impl FnOnce(*mut mrc_core_endpoint, mrc_core_peer)) {
         (there.local, there.remote) = (config.gids[0], mrc_core_ip { version: 6, bytes: [2; 16] });
         let size = mrc_core_storage_size(&config.limits);
         let mut memory = vec![Line([0; 64]); size.div_ceil(64)];
-        let code = mrc_core_init(memory.as_mut_ptr().cast(), size, &config, 1, &mut endpoint, null_mut());
+        let code = mrc_core_init(memory.as_mut_ptr().cast(), size, &config, SEED.as_ptr(), &mut endpoint, null_mut());
         assert_eq!(code, MRC_CORE_OK);
         assert_eq!(mrc_core_add_peer(endpoint, &there, &mut peer), MRC_CORE_OK);
         f(endpoint, peer);

@@ -5,6 +5,8 @@ use std::ptr::{null, null_mut};
 use mrc_core::Discard;
 use mrc_core_c::*;
 
+const SEED: [u8; MRC_CORE_SEED_LEN] = [1; MRC_CORE_SEED_LEN];
+
 fn said(text: mrc_core_text) -> &'static str {
     // SAFETY: texts of the interface are static.
     std::str::from_utf8(unsafe { std::slice::from_raw_parts(text.ptr.cast(), text.len) }).unwrap()
@@ -39,7 +41,8 @@ fn init(memory: &mut [Line], len: usize, config: &mrc_core_config) -> (i32, &'st
     let mut detail = mrc_core_text { ptr: null(), len: 0 };
     assert!(len <= memory.len() * 64);
     // SAFETY: `len` bytes are there, and outlive the endpoint in every test.
-    let code = unsafe { mrc_core_init(memory.as_mut_ptr().cast(), len, config, 1, &mut endpoint, &mut detail) };
+    let code =
+        unsafe { mrc_core_init(memory.as_mut_ptr().cast(), len, config, SEED.as_ptr(), &mut endpoint, &mut detail) };
     (code, said(detail), endpoint)
 }
 
@@ -101,10 +104,16 @@ fn an_endpoint_that_cannot_be() {
         assert_eq!(mrc_core_storage_size(null()), 0);
         let mut endpoint = null_mut();
         let mem = memory.as_mut_ptr().cast::<u8>();
-        assert_eq!(mrc_core_init(null_mut(), size, &config, 1, &mut endpoint, null_mut()), MRC_CORE_E_NULL);
-        assert_eq!(mrc_core_init(mem, size, null(), 1, &mut endpoint, null_mut()), MRC_CORE_E_NULL);
-        assert_eq!(mrc_core_init(mem, size, &config, 1, null_mut(), null_mut()), MRC_CORE_E_NULL);
-        assert_eq!(mrc_core_init(mem.add(1), size - 1, &config, 1, &mut endpoint, null_mut()), MRC_CORE_E_ALIGN);
+        assert_eq!(mrc_core_init(null_mut(), size, &config, SEED.as_ptr(), &mut endpoint, null_mut()), MRC_CORE_E_NULL);
+        assert_eq!(mrc_core_init(mem, size, null(), SEED.as_ptr(), &mut endpoint, null_mut()), MRC_CORE_E_NULL);
+        assert_eq!(mrc_core_init(mem, size, &config, SEED.as_ptr(), null_mut(), null_mut()), MRC_CORE_E_NULL);
+        assert_eq!(mrc_core_init(mem, size, &config, null(), &mut endpoint, null_mut()), MRC_CORE_E_NULL);
+        let zeros = [0; MRC_CORE_SEED_LEN];
+        assert_eq!(mrc_core_init(mem, size, &config, zeros.as_ptr(), &mut endpoint, null_mut()), MRC_CORE_E_RANGE);
+        assert_eq!(
+            mrc_core_init(mem.add(1), size - 1, &config, SEED.as_ptr(), &mut endpoint, null_mut()),
+            MRC_CORE_E_ALIGN
+        );
     }
     let (code, detail, endpoint) = init(&mut memory, size, &config);
     assert_eq!((code, detail), (MRC_CORE_OK, ""));

@@ -42,6 +42,7 @@ mod ready;
 mod requester;
 mod responder;
 mod rng;
+mod secret;
 mod stats;
 mod storage;
 mod time;
@@ -66,6 +67,7 @@ pub use qp::{Qp, QpHandle, QpInfo, QpInit, QpState};
 pub use requester::{SendWr, TxRecord, TxWord, Wqe};
 pub use responder::{Immediate, RecvWqe, RxWord};
 pub use rng::Rng;
+pub use secret::Seed;
 pub use stats::{PortStats, Stats};
 #[cfg(any(feature = "alloc", test))]
 pub use storage::OwnedStorage;

@@ -172,7 +172,10 @@ impl Qp {
     /// Back to the state right after creation. The QP has left its controller; it may still be on lists of the endpoint,
     /// which clean themselves.
     pub(crate) fn reset(&mut self) {
+        let mut req = Requester::IDLE;
+        req.probes = self.req.probes.ended();
         *self = Self {
+            req,
             qpn: self.qpn,
             used: self.used,
             pd: self.pd,

@@ -1,7 +1,7 @@
-//! The engine's only randomness: a seeded generator, so that a run replays from its seed.
+//! Randomness that everybody may see, such as the order of paths: cheap, and the same again from the same seed.
 
-/// SplitMix64: 8 bytes of state, one multiply chain per number. Not for secrets: keys come from the
-/// seed that the driver draws from the operating system.
+/// SplitMix64: 8 bytes of state, one multiply chain per number. Two numbers in a row tell the state and with it all others,
+/// so that keys and identifiers come from a keyed generator instead (`secret`).
 #[derive(Clone, Copy, Debug)]
 pub struct Rng(u64);
 

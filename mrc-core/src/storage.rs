@@ -144,6 +144,36 @@ impl Limits {
         if self.ev_profiles == 0 || self.profile_evs == 0 || self.profile_evs > 65_535 {
             return range("profile_evs");
         }
+        self.check_bytes(isize::MAX.unsigned_abs())
+    }
+
+    /// Whether all slices together take at most `most` bytes, the largest object of the target.
+    fn check_bytes(&self, most: usize) -> Result<(), ConfigError> {
+        let parts = [
+            ("qps", self.qps, 1, const { size_of::<Qp>() + size_of::<TimerSlot>() }),
+            ("mpr", self.qps, self.records(), size_of::<TxRecord>()),
+            ("mpr", self.qps, self.words(), const { size_of::<TxWord>() + size_of::<RxWord>() }),
+            ("send_queue", self.qps, self.send_queue, size_of::<Wqe>()),
+            ("recv_queue", self.qps, self.recv_queue, size_of::<RecvWqe>()),
+            ("wimm", self.qps, self.wimm, size_of::<Immediate>()),
+            ("evs", self.qps, self.evs, size_of::<EvSlot>()),
+            ("active_evs", self.qps, self.active_evs, size_of::<u16>()),
+            ("cq_depth", self.cqs, self.cq_depth, size_of::<Completion>()),
+            ("mrs", self.mrs, 1, size_of::<MrSlot>()),
+            ("peers", self.peers, 1, size_of::<PeerSlot>()),
+            ("profile_evs", self.ev_profiles, self.profile_evs, size_of::<EvEntry>()),
+            ("ev_profiles", self.ev_profiles, 1, size_of::<EvProfileSlot>()),
+            ("qpccs", self.qpccs, 1, size_of::<Qpcc>()),
+            ("events", self.events, 1, size_of::<EventSlot>()),
+        ];
+        let mut sum = 0usize;
+        for (what, count, each, size) in parts {
+            let bytes = count.checked_mul(each).and_then(|elements| elements.checked_mul(size));
+            sum = match bytes.and_then(|bytes| sum.checked_add(bytes)) {
+                Some(sum) if sum <= most => sum,
+                _ => return Err(ConfigError::Range { what }),
+            };
+        }
         Ok(())
     }
 }
@@ -280,6 +310,41 @@ mod tests {
         ] {
             assert!(OwnedStorage::new(limits).is_err(), "{limits:?}");
         }
+    }
+
+    /// On a device with 32-bit addresses: the limit is named whose slice does not fit any more.
+    #[test]
+    fn limits_whose_slices_do_not_fit_are_refused_by_name() {
+        let most = i32::MAX as usize;
+        let wide = Limits {
+            qps: 1 << 16,
+            mpr: 1,
+            evs: 1,
+            active_evs: 1,
+            wimm: 0,
+            recv_queue: 0,
+            send_queue: 1,
+            ..Limits::default()
+        };
+        let named = |limits: Limits| match limits.check_bytes(most) {
+            Err(ConfigError::Range { what }) => what,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(Limits::default().check_bytes(most), Ok(()));
+        assert_eq!(wide.check_bytes(most), Ok(()));
+        assert_eq!(named(Limits { mpr: 256, ..wide }), "mpr");
+        assert_eq!(named(Limits { send_queue: 1 << 20, ..wide }), "send_queue");
+        assert_eq!(named(Limits { recv_queue: 1 << 20, ..wide }), "recv_queue");
+        assert_eq!(named(Limits { wimm: 65_535, ..wide }), "wimm");
+        assert_eq!(named(Limits { evs: 4_096, ..wide }), "evs");
+        assert_eq!(named(Limits { cqs: 1 << 16, cq_depth: 1 << 16, ..Limits::default() }), "cq_depth");
+        assert_eq!(named(Limits { ev_profiles: 1 << 20, profile_evs: 65_535, ..Limits::default() }), "profile_evs");
+        assert_eq!(named(Limits { events: usize::MAX, ..Limits::default() }), "events");
+        // And with wider addresses, where no product fits either.
+        assert_eq!(
+            Limits { ev_profiles: usize::MAX, ..Limits::default() }.check(),
+            Err(ConfigError::Range { what: "profile_evs" })
+        );
     }
 
     /// The documented bound: MPR 8, 128 active EVs of 192, queue depth 64, both directions.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Net, Setup, Weather, net};
-use mrc_core::{EndpointConfig, PortMask, QpState};
+use mrc_core::{EndpointConfig, PortMask, QpState, RetryConfig};
 use mrc_wire::{Ev, PortNum};
 
 const SECOND: u64 = 1_000_000_000;
@@ -29,6 +29,7 @@ fn traffic(net: &mut Net<'_>, ns: u64) {
     let end = net.now.as_nanos() + ns;
     while net.now.as_nanos() < end {
         let done = net.sides[0].completions.len();
+        assert_eq!(net.sides[0].info(0).state, QpState::Rts);
         net.post(0, 0, 0, 10_000).unwrap();
         assert!(net.run(net.now.as_nanos() + SECOND, |net| net.completed(done + 1)), "a message never completes");
     }
@@ -38,7 +39,9 @@ fn traffic(net: &mut Net<'_>, ns: u64) {
 #[test]
 fn a_side_that_only_receives_probes_its_ways_back() {
     for seed in 0..2 {
-        let setup = Setup { one_way: true, ..Setup::default() };
+        // However long it takes to find the one way that works.
+        let retry = RetryConfig { exponential: 25, ..Setup::default().retry };
+        let setup = Setup { one_way: true, retry, ..Setup::default() };
         net(seed, &setup, Weather::default(), |net| {
             assert_eq!(net.sides[1].info(0).state, QpState::Rtr);
             // One way of eight is left on each plane.

@@ -7,7 +7,11 @@ use mrc_sim::run::{Options, Results, run};
 use mrc_sim::scenario::load_str;
 
 fn play(text: &str) -> Results {
-    let built = load_str("test.toml", text, Path::new("."), &[], Some(3)).unwrap_or_else(|error| panic!("{error}"));
+    play_seed(3, text)
+}
+
+fn play_seed(seed: u64, text: &str) -> Results {
+    let built = load_str("test.toml", text, Path::new("."), &[], Some(seed)).unwrap_or_else(|error| panic!("{error}"));
     run(&built, &Options::default(), &mut |_| {}).expect("a run").results
 }
 
@@ -171,15 +175,21 @@ fn every_plane_has_an_ev() {
     );
 }
 
+/// One seed may give a flow the better paths for all of its ten milliseconds: the mean of eight says how fair it is.
 #[test]
 fn long_flows_into_one_host_share_its_link() {
+    const SEEDS: u64 = 8;
     for fan_in in [2, 4, 5] {
-        let results = play(&format!(
+        let text = format!(
             "limit_us = 10000\n[topology]\nhosts_per_t0 = 8\n\
              [[workload]]\nkind = \"incast\"\nfirst = 8\nfan_in = {fan_in}\nbytes = 200000000\n"
-        ));
-        let group = &results.groups[0];
-        assert!(group.jain > 0.97, "{fan_in} to one: {:?}", group.pair_gbit_per_s);
-        assert!(results.goodput_gbit_per_s > 90.0, "{fan_in} to one: {} Gb/s", results.goodput_gbit_per_s);
+        );
+        let mut jain = 0.0;
+        for seed in 1..=SEEDS {
+            let results = play_seed(seed, &text);
+            assert!(results.goodput_gbit_per_s > 90.0, "{fan_in} to one: {} Gb/s", results.goodput_gbit_per_s);
+            jain += results.groups[0].jain / SEEDS as f64;
+        }
+        assert!(jain > 0.97, "{fan_in} to one: mean {jain}");
     }
 }

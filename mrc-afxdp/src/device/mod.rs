@@ -35,7 +35,7 @@ use mrc_core::path::EvEntry;
 use mrc_core::{
     Access, CcProfileHandle, ConfigError, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, Event, Instant, Limits,
     ModifyError, MrHandle, OpError, OpOutcome, OpRequest, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig,
-    PostError, QpHandle, QpInfo, QpInit, QpccInfo, RtrAttr, RtsAttr, Stats, TableError,
+    PostError, QpHandle, QpInfo, QpInit, QpccInfo, RtrAttr, RtsAttr, Seed, Stats, TableError,
 };
 use mrc_wire::{Ev, Ip, PortNum, Rkey};
 use self_cell::MutBorrow;
@@ -247,7 +247,8 @@ impl Device {
         let ifindexes: Vec<u32> = ports.iter().map(|port| port.ifindex()).collect();
         let links = LinkMonitor::new(&ifindexes).map_err(|source| DeviceError::Os { what: "netlink", source })?;
         let bell = Doorbell::new().map_err(|source| DeviceError::Os { what: "eventfd", source })?;
-        let seed = getrandom::u64()
+        let mut seed = [0; Seed::LEN];
+        getrandom::fill(&mut seed)
             .map_err(|error| DeviceError::Os { what: "random seed", source: std::io::Error::other(error) })?;
         let obtained = ports.iter().map(|port| (port.name().to_owned(), port.obtained())).collect();
         let (jobs, job_queue) = mpsc::channel();

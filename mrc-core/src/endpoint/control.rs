@@ -1,6 +1,6 @@
 //! Creating, modifying and destroying objects, and posting work: the calls that an application's verbs become.
 
-use mrc_wire::{Encap, FrameTemplate, Outer, PortNum, Qpn, Rkey};
+use mrc_wire::{Encap, FrameTemplate, Ip, Outer, PortNum, Psn, Qpn, Rkey};
 
 use super::{Endpoint, PeerHandle, PeerSlot, part, peers, profiles::profile};
 use crate::num::Counter;
@@ -25,7 +25,7 @@ impl Endpoint<'_> {
     /// # Errors
     /// No free slot, or a range past the end of the address space.
     pub fn register_mr(&mut self, pd: Pd, range: MemRange, access: Access) -> Result<MrHandle, TableError> {
-        self.regions.register(pd, range, access, &mut self.rng)
+        self.regions.register(pd, range, access, &mut self.secrets)
     }
 
     /// Revokes a region: its key is dead when this returns, and nothing is placed through it any more.
@@ -89,7 +89,7 @@ impl Endpoint<'_> {
         if slot.reachable.is_empty() {
             return Err(TableError::Range("peer planes"));
         }
-        slot.update.id = self.rng.next_u64() as u16;
+        slot.update.id = self.secrets.draw() as u16;
         peers::occupy(self.peers.get_mut(index).ok_or(TableError::Full("peer"))?, slot);
         self.peer_index.insert(self.peers, index as u32);
         Ok(PeerHandle(index as u32))
@@ -122,10 +122,12 @@ impl Endpoint<'_> {
             self.cqs.slot(cq).ok_or(TableError::Unknown("completion queue"))?;
         }
         let bits = self.qpn_bits;
+        let before = self.qps.get(index).map(|slot| slot.qpn);
         let qpn = loop {
-            let random = (self.rng.next_u64() >> 40) as u32;
-            let qpn = Qpn::new(random.wrapping_shl(bits) | index as u32);
-            if qpn.value() > 2 {
+            let random = (self.secrets.draw() >> 40) as u32;
+            let qpn = Qpn::new(random << bits | index as u32);
+            // Packets of the slot's last QP may still arrive: its number rests for one life.
+            if qpn.value() > 2 && Some(qpn) != before {
                 break qpn;
             }
         };
@@ -192,6 +194,12 @@ impl Endpoint<'_> {
         if from.allows(to) { Ok(index) } else { Err(ModifyError::Transition { from, to }) }
     }
 
+    /// A first PSN for one direction of a QP, which nobody can guess.
+    //= QP-008
+    pub fn draw_psn(&mut self) -> Psn {
+        Psn::new((self.secrets.draw() >> 40) as u32)
+    }
+
     /// RESET to INIT.
     ///
     /// # Errors
@@ -239,6 +247,10 @@ impl Endpoint<'_> {
         let routed = matches!(peer.route, Route::Srv6Entry);
         if entries.iter().any(|entry| entry.dst.is_some() != routed) {
             return Err(ModifyError::Range("EV format"));
+        }
+        //= IP4-003
+        if matches!(peer.local, Ip::V4(_)) && entries.iter().any(|entry| entry.populated && entry.ev.0 > 0xFFFF) {
+            return Err(ModifyError::Range("EV of more than 16 bits over IPv4"));
         }
         let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
         slot.peer = attr.peer.0;
@@ -298,7 +310,9 @@ impl Endpoint<'_> {
             .start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, &mut self.rng)
             .map_err(|_| ModifyError::NoUsableEv)?;
         slot.paths.set_usable_ports(ports);
+        let last_life = slot.req.probes;
         slot.req = Requester::start(now, attr, slot.path_mtu, &self.cfg);
+        slot.req.probes.begin_after(&last_life, self.secrets.draw());
         if let Some(words) = part(self.tx_words, index, self.limits.words()) {
             words.fill(TxWord::EMPTY);
         }
@@ -320,7 +334,9 @@ impl Endpoint<'_> {
         Ok(())
     }
 
-    /// Any state to RESET: queued work is dropped.
+    /// Any state to RESET: queued work is dropped. The QP keeps its number, so that packets of the life that ends may still
+    /// arrive in the next one. Identifiers of probes do not come again; choose other first PSNs, too, from
+    /// [`Endpoint::draw_psn`].
     ///
     /// # Errors
     /// Stale handle.

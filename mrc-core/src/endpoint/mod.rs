@@ -46,6 +46,7 @@ use crate::{
     requester::{PathCtx, TxRecord, TxSide, TxWindow, TxWord, Wqe},
     responder::{Immediate, RecvWqe, RxWord},
     rng::Rng,
+    secret::{Secrets, Seed},
     stats::Stats,
     storage::{Limits, Storage},
     time::Instant,
@@ -195,7 +196,9 @@ pub struct Endpoint<'s> {
     enabled: PortMask,
     /// Refuse every new write for this reason.
     refusal: Option<mrc_wire::NackReason>,
+    /// Of paths, which the wire shows.
     rng: Rng,
+    secrets: Secrets,
     stats: Stats,
     qps: &'s mut [Qp],
     /// Bits of a QP number that name its slot.
@@ -240,12 +243,12 @@ const fn index_bits(len: usize) -> u32 {
 }
 
 impl<'s> Endpoint<'s> {
-    /// An endpoint in `storage`. All randomness (keys, QP numbers, path order) comes from `seed`; drivers draw it from
-    /// the operating system, tests fix it.
+    /// An endpoint in `storage`. All randomness (keys, QP numbers, identifiers, path order) comes from `seed`: drivers draw
+    /// its 16 bytes from the operating system or the device, tests and simulations take a number.
     ///
     /// # Errors
     /// A configuration value outside its range, or a slice shorter than the limits say.
-    pub fn new(cfg: EndpointConfig, storage: Storage<'s>, seed: u64) -> Result<Self, ConfigError> {
+    pub fn new(cfg: EndpointConfig, storage: Storage<'s>, seed: impl Into<Seed>) -> Result<Self, ConfigError> {
         let s = storage.validated()?;
         if cfg.port_mask().is_empty() {
             return Err(ConfigError::Range { what: "ports" });
@@ -273,16 +276,17 @@ impl<'s> Endpoint<'s> {
             own.config = Some(cfg.cc);
         }
         let mask = cfg.events;
-        let mut rng = Rng::new(seed);
+        let mut secrets = Secrets::new(seed.into());
         Ok(Self {
             up: cfg.port_mask(),
             linked: cfg.port_mask(),
             enabled: cfg.port_mask(),
             refusal: None,
-            ops: Ops::new(&cfg),
-            peer_index: PeerIndex::new(rng.next_u64()),
+            ops: Ops::new(&cfg, secrets.draw() as u16),
+            peer_index: PeerIndex::new(secrets.draw()),
             cfg,
-            rng,
+            rng: Rng::new(secrets.draw()),
+            secrets,
             stats: Stats::default(),
             // At least two: slot 0 of a single QP must still find numbers above 2 quickly.
             qpn_bits: index_bits(s.qps.len()).min(16).max(2),

@@ -236,7 +236,8 @@ pub(super) struct Ops {
 }
 
 impl Ops {
-    pub(super) fn new(cfg: &EndpointConfig) -> Self {
+    /// `first` begins the identifiers of its requests.
+    pub(super) fn new(cfg: &EndpointConfig, first: u16) -> Self {
         let none = Due {
             peer: u32::MAX,
             id: 0,
@@ -250,7 +251,7 @@ impl Ops {
         Self {
             requests: [Request::NONE; REQUESTS],
             free: u64::MAX,
-            generation: 0,
+            generation: first,
             turn: 0,
             queue: Fifo::new(0),
             done: Fifo::new(0),

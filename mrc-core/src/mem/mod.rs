@@ -3,7 +3,7 @@
 
 use mrc_wire::Rkey;
 
-use crate::{error::TableError, rng::Rng};
+use crate::{error::TableError, secret::Secrets};
 
 /// A protection domain: regions and QPs of different domains never meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -105,7 +105,7 @@ impl<'s> Regions<'s> {
         pd: Pd,
         range: MemRange,
         access: Access,
-        rng: &mut Rng,
+        secrets: &mut Secrets,
     ) -> Result<MrHandle, TableError> {
         if range.va.checked_add(range.len).is_none() {
             return Err(TableError::Range("memory range"));
@@ -116,7 +116,7 @@ impl<'s> Regions<'s> {
         // A fresh random part for every registration: a key of the slot's last owner never opens it again.
         let mut key = slot.key;
         while key == slot.key {
-            let random = (rng.next_u64() >> 32) as u32;
+            let random = (secrets.draw() >> 32) as u32;
             key = random.checked_shl(bits).unwrap_or(0) | index as u32;
             if bits >= 32 {
                 break;
@@ -203,7 +203,7 @@ mod tests {
     fn bounds_are_exact() {
         let mut slots = [MrSlot::EMPTY; 4];
         let mut mrs = Regions::new(&mut slots);
-        let mr = mrs.register(Pd(1), MemRange { va: 1_000, len: 100 }, RW, &mut Rng::new(1)).unwrap();
+        let mr = mrs.register(Pd(1), MemRange { va: 1_000, len: 100 }, RW, &mut Secrets::new(1.into())).unwrap();
         let key = mrs.key(mr).unwrap().0;
         assert_eq!(mrs.check(Pd(1), key, 1_000, 100, true), Ok((mr, 0)));
         assert_eq!(mrs.check(Pd(1), key, 1_100, 0, true), Ok((mr, 100)));
@@ -218,16 +218,16 @@ mod tests {
     fn rights_and_revocation() {
         let mut slots = [MrSlot::EMPTY; 1];
         let mut mrs = Regions::new(&mut slots);
-        let mut rng = Rng::new(2);
+        let mut secrets = Secrets::new(2.into());
         let range = MemRange { va: 0, len: 10 };
-        let mr = mrs.register(Pd(0), range, Access::LOCAL, &mut rng).unwrap();
+        let mr = mrs.register(Pd(0), range, Access::LOCAL, &mut secrets).unwrap();
         let key = mrs.key(mr).unwrap().0;
         assert_eq!(mrs.check(Pd(0), key, 0, 1, true), Err(AccessError::Rights));
         assert!(mrs.check(Pd(0), key, 0, 1, false).is_ok());
-        assert_eq!(mrs.register(Pd(0), range, RW, &mut rng), Err(TableError::Full("memory region")));
+        assert_eq!(mrs.register(Pd(0), range, RW, &mut secrets), Err(TableError::Full("memory region")));
         mrs.deregister(mr).unwrap();
         assert_eq!(mrs.check(Pd(0), key, 0, 1, false), Err(AccessError::Key));
-        let again = mrs.register(Pd(0), range, RW, &mut rng).unwrap();
+        let again = mrs.register(Pd(0), range, RW, &mut secrets).unwrap();
         assert_ne!(mrs.key(again).unwrap().0, key);
         assert_eq!(mrs.deregister(mr), Err(TableError::Unknown("memory region")));
         assert!(!mrs.live(mr) && mrs.live(again));
@@ -238,6 +238,6 @@ mod tests {
         let mut slots = [MrSlot::EMPTY; 1];
         let mut mrs = Regions::new(&mut slots);
         let range = MemRange { va: u64::MAX, len: 2 };
-        assert!(mrs.register(Pd(0), range, RW, &mut Rng::new(1)).is_err());
+        assert!(mrs.register(Pd(0), range, RW, &mut Secrets::new(1.into())).is_err());
     }
 }

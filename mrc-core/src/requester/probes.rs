@@ -56,6 +56,20 @@ impl ProbeTable {
         base_rtt_id: None,
     };
 
+    /// A fresh table. Its identifiers begin where `random` says, but so that none is among the last of `before`, the table of
+    /// the QP's last life: an answer that comes late finds no probe.
+    //= PROBE-010
+    pub(crate) fn begin_after(&mut self, before: &Self, random: u64) {
+        const APART: u16 = 1 << 8;
+        let spread = (random % (u64::from(u16::MAX) - 2 * u64::from(APART))) as u16;
+        *self = Self { next_id: before.next_id.wrapping_add(APART).wrapping_add(spread), ..Self::EMPTY };
+    }
+
+    /// The table of a QP that was reset: nothing is outstanding, and the next life knows which identifiers to avoid.
+    pub(crate) fn ended(&self) -> Self {
+        Self { next_id: self.next_id, ..Self::EMPTY }
+    }
+
     fn slot(&self, nth: u8) -> usize {
         (self.head.wrapping_add(nth)) as usize % CAPACITY
     }
@@ -184,6 +198,7 @@ impl ProbeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     #[test]
     fn answers_match_by_id_in_any_order_and_the_rest_expires() {
@@ -197,6 +212,29 @@ mod tests {
         assert_eq!(table.expired(at(1_600), 1_600), Some(EvIndex(0)));
         assert_eq!(table.expired(at(1_920), 1_600), Some(EvIndex(2)));
         assert_eq!(table.deadline(at(1_920), 1_600), Instant::FAR);
+    }
+
+    /// Whatever is drawn, a table of 64 probes has none of the identifiers that the last life had outstanding.
+    //= PROBE-010 test
+    #[test]
+    fn the_next_life_has_other_identifiers() {
+        for random in [0, 1, 0xFDFE, 0xFDFF, 0xFE00, 0xFFFF, u64::MAX, 0x1234_5678_9ABC_DEF0] {
+            let mut first = ProbeTable::EMPTY;
+            let old: Vec<u16> = (0..64).map(|_| first.sent(EvIndex(0), Instant::ZERO)).collect();
+            let mut second = ProbeTable::EMPTY;
+            second.begin_after(&first.ended(), random);
+            for id in &old {
+                assert_eq!(second.answered(*id, Instant::ZERO), None);
+            }
+            let new: Vec<u16> = (0..64).map(|_| second.sent(EvIndex(0), Instant::ZERO)).collect();
+            assert!(new.iter().all(|id| !old.contains(id)), "{random:#x}");
+        }
+        let begin = |random| {
+            let mut table = ProbeTable::EMPTY;
+            table.begin_after(&ProbeTable::EMPTY, random);
+            table.sent(EvIndex(0), Instant::ZERO)
+        };
+        assert_ne!(begin(5), begin(6), "nobody knows where they begin");
     }
 
     #[test]
