@@ -159,9 +159,15 @@ impl Place {
     }
 }
 
-/// Both directions of every link called `what`: a link's name, `p1` for all of a plane, `all`.
+/// Both directions of every link called `what`: a link's name, `p1` for all of a plane, `all`. With `:up` or `:down` behind
+/// it, only the direction away from the hosts or towards them.
 pub(crate) fn places(shape: &Shape, what: &str) -> Result<Vec<Place>, LabError> {
     let links = shape.links();
+    let (what, up, down) = match what.rsplit_once(':') {
+        Some((name, "up")) => (name, true, false),
+        Some((name, "down")) => (name, false, true),
+        _ => (what, true, true),
+    };
     let wanted: Vec<Link> = match what {
         "all" => links.clone(),
         _ if (0..shape.planes).any(|plane| format!("p{plane}") == what) => {
@@ -177,13 +183,15 @@ pub(crate) fn places(shape: &Shape, what: &str) -> Result<Vec<Place>, LabError> 
         } else {
             Place { link, switch: link.a, peer: link.b, hook: Hook::Egress, number: number + 1 }
         };
-        places.extend([Place { link, switch: link.b, peer: link.a, hook: Hook::Egress, number }, back]);
+        let forth = Place { link, switch: link.b, peer: link.a, hook: Hook::Egress, number };
+        places.extend(down.then_some(forth).into_iter().chain(up.then_some(back)));
     }
     Ok(places)
 }
 
 impl Fabric {
-    /// Impairs links: `what` is a link's name, `p1` for all links of a plane, or `all`. An earlier impairment of the
+    /// Impairs links: `what` is a link's name, `p1` for all links of a plane, or `all`; `:up` or `:down` behind it means only
+    /// the direction away from the hosts or towards them. An earlier impairment of the
     /// same link is replaced; counters start at zero.
     ///
     /// # Errors
@@ -253,6 +261,11 @@ mod tests {
         let one = places(&shape, "p0-hA").unwrap();
         assert_eq!(one[0].name(), "p0-hA (p0-t0a to hA)");
         assert_eq!((one[1].name(), one[1].hook), ("p0-hA (hA to p0-t0a)".into(), Hook::Ingress));
+        let name = |what: &str| places(&shape, what).unwrap().iter().map(Place::name).collect::<Vec<_>>();
+        assert_eq!(name("p0-t0a-t1c:up"), ["p0-t0a-t1c (p0-t0a to p0-t1c)"]);
+        assert_eq!(name("p0-t0a-t1c:down"), ["p0-t0a-t1c (p0-t1c to p0-t0a)"]);
+        assert_eq!(name("p0-hA:down"), ["p0-hA (p0-t0a to hA)"]);
+        assert!(places(&shape, "p0-hA:left").is_err());
         assert!(places(&shape, "p2").is_err() && places(&shape, "p0-x").is_err());
     }
 }

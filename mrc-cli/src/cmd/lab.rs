@@ -24,6 +24,8 @@ Examples:
   mrc lab heal p0-t0a-t1c             and mend it
   mrc lab withdraw 1                  take plane 1 from every host; `restore 1` gives it back
   mrc lab impair --all --loss 1%      every link loses 1 % of its packets in each direction
+  mrc lab impair p0-t0a-t1c:up --loss 5%
+                                      only the direction away from the hosts (`:down`: towards them)
   mrc lab impair p0-hB --trim 10%     the last hop to host B trims
   mrc lab impair --plane 0 --queue 1gbit,60kb,200kb,1mb
                                       each port marks above 60 kB, trims above 200 kB, drops above 1 MB

@@ -56,9 +56,10 @@ pub(super) fn draws(seed: u64, n: u64) -> [u64; 3] {
     [0, 1, 2].map(|k| word >> (k * RANDOM_BITS) & ((1 << RANDOM_BITS) - 1))
 }
 
-// Next headers of SRv6: the inner packet, or a segment routing header before it.
+// Next headers of SRv6: the inner packet, a segment routing header before it, or UDP directly (the mapper's probes).
 const NEXT_IPV6: i32 = 41;
 const NEXT_ROUTING: i32 = 43;
+const NEXT_UDP: i32 = 17;
 
 /// Ethernet and outer IPv6.
 const OUTER_BYTES: i32 = 14 + 40;
@@ -197,6 +198,7 @@ fn read_head(asm: &mut Asm, map_fd: i32) {
     asm.jump_imm(If::Ne, 1, 0x86DD, Label::Pass);
     asm.load(Width::U8, 1, STACK, NEXT_HEADER);
     asm.jump_imm(If::Eq, 1, NEXT_IPV6, Label::Ours);
+    asm.jump_imm(If::Eq, 1, NEXT_UDP, Label::Ours);
     asm.jump_imm(If::Ne, 1, NEXT_ROUTING, Label::Pass);
     asm.label(Label::Ours);
 }
