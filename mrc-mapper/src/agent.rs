@@ -123,6 +123,8 @@ pub enum AgentError {
 /// Longest timeout in intervals: bounds the probes in flight.
 const MAX_TIMEOUT: u64 = 1000;
 const MAX_EVENTS: usize = 1024;
+/// Probes judged lost that are remembered, in case they come back late.
+const MAX_MISSED: usize = 8192;
 
 /// What an agent has to tell at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -235,6 +237,8 @@ pub struct Agent {
     flights: VecDeque<InFlight>,
     /// Sequence number of the first of `flights`.
     first: u64,
+    /// Control class probes judged lost: sequence number and path.
+    missed: BTreeMap<u64, u32>,
     watch: PauseWatch,
     reported_pause_ns: u64,
     mates: BTreeMap<HostId, Mate>,
@@ -287,6 +291,7 @@ impl Agent {
             reported: vec![Totals::default(); count],
             flights: VecDeque::new(),
             first: 0,
+            missed: BTreeMap::new(),
             reported_pause_ns: 0,
             mates,
             alive,
@@ -364,7 +369,10 @@ impl Agent {
     }
 
     fn answer(&mut self, now_ns: u64, probe: &Probe, trimmed: bool) -> bool {
-        let Some(at) = probe.sequence.checked_sub(self.first) else { return false };
+        let Some(at) = probe.sequence.checked_sub(self.first) else {
+            let path = self.missed.remove(&probe.sequence).and_then(|path| self.paths.get_mut(path as usize));
+            return path.map(Path::record_late).is_some();
+        };
         let Some(flight) = self.flights.get_mut(at as usize).filter(|flight| !flight.answered) else { return false };
         flight.answered = true;
         let (path, class, rtt_ns) = (flight.path, flight.class, now_ns.saturating_sub(flight.sent_ns));
@@ -457,6 +465,12 @@ impl Agent {
             self.first += 1;
             if !flight.answered {
                 let asleep = self.watch.covers(flight.sent_ns, deadline);
+                if !asleep && flight.class == Class::Control {
+                    self.missed.insert(self.first - 1, flight.path);
+                    if self.missed.len() > MAX_MISSED {
+                        self.missed.pop_first();
+                    }
+                }
                 self.record(flight.path, flight.class, if asleep { Fate::Unjudged } else { Fate::Lost });
             }
         }
@@ -480,6 +494,7 @@ impl Agent {
         // Probes in flight belong to the old numbers: they are forgotten.
         self.first += self.flights.len() as u64;
         self.flights.clear();
+        self.missed.clear();
         self.outgoing.retain(|out| !matches!(out, Outgoing::Probe(..)));
         self.plan = plan;
         self.alive.clone_from(&alive);

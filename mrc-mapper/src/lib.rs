@@ -9,7 +9,7 @@
 //!
 //! [`topology`] names components, [`plan`] says which agent probes what and when, [`probe`] is the frame, [`path`] turns
 //! losses and delays into a state, [`agent`] puts them together without reading a clock or a socket, [`locate`] finds the
-//! components behind the losses, [`view`] keeps what agents tell, [`model`] is a fabric at the level of probes, and [`score`] compares algorithms in it.
+//! components behind the losses, [`view`] keeps what agents tell, [`policy`] says what to deny, [`model`] is a fabric at the level of probes, and [`score`] compares algorithms in it.
 //! The docs page `docs/operations.md` tells how to run it.
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ pub mod locate;
 pub mod model;
 pub mod path;
 pub mod plan;
+pub mod policy;
 pub mod probe;
 mod rng;
 pub mod score;

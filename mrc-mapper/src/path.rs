@@ -127,6 +127,8 @@ pub struct Totals {
     pub lost: u64,
     /// Of these, lost while the path was congested.
     pub lost_congested: u64,
+    /// Of the lost ones, those that came back after they had been judged.
+    pub late: u64,
     /// Data class probes judged.
     pub data_sent: u64,
     /// Data class probes lost.
@@ -145,6 +147,7 @@ impl Totals {
             sent: self.sent - earlier.sent,
             lost: self.lost - earlier.lost,
             lost_congested: self.lost_congested - earlier.lost_congested,
+            late: self.late - earlier.late,
             data_sent: self.data_sent - earlier.data_sent,
             data_lost: self.data_lost - earlier.data_lost,
             trimmed: self.trimmed - earlier.trimmed,
@@ -234,6 +237,15 @@ impl Path {
         (!self.state.same_kind(&before)).then_some(self.state)
     }
 
+    /// A control class probe that was judged lost came back after all: it was late, and is no loss.
+    pub fn record_late(&mut self) {
+        self.totals.late += 1;
+        self.lost_in_row = 0;
+        if let Some(bucket) = self.window.iter_mut().find(|bucket| bucket.1 > 0) {
+            bucket.1 -= 1;
+        }
+    }
+
     fn judge(&mut self, config: &PathConfig, rtt_ns: Option<u64>) {
         self.totals.sent += 1;
         let congested = self.congested_for > 0;
@@ -291,7 +303,7 @@ impl Path {
             self.window[self.bucket] = (self.answered_in_row, 0);
             return State::Up;
         }
-        let row = u64::from(self.lost_in_row);
+        let row = u64::from(self.lost_in_row).min(lost);
         // The rate before these losses, not too low for a path of which little is known.
         let earlier = (lost - row + 1) as f64 / (sent - row + 8) as f64;
         let unlikely = earlier.powi(self.lost_in_row as i32) < config.down_chance || lost == row;
@@ -424,6 +436,19 @@ mod tests {
         let totals = path.totals();
         assert_eq!(lost, None);
         assert_eq!((totals.data_lost, totals.trimmed, totals.lost, totals.lost_congested), (1000, 1000, 1, 1));
+    }
+
+    #[test]
+    fn a_probe_that_comes_back_late_is_no_loss() {
+        let mut path = Path::default();
+        feed(&mut path, vec![OK; 100]);
+        for _ in 0..50 {
+            feed(&mut path, vec![Fate::Lost; 2]);
+            path.record_late();
+            path.record_late();
+            feed(&mut path, [OK]);
+        }
+        assert_eq!((path.state(), path.totals().lost, path.totals().late), (State::Up, 100, 100));
     }
 
     #[test]

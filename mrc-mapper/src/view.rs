@@ -84,7 +84,22 @@ pub enum Rejected {
 struct Sum {
     sent: u64,
     lost: u64,
+    late: u64,
     congested: u64,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.lost += other.lost;
+        self.late += other.late;
+        self.congested += other.congested;
+    }
+
+    /// Probes that did not come back at all. Those that were late may have been judged in an earlier round.
+    fn missing(&self) -> u64 {
+        self.lost.saturating_sub(self.late)
+    }
 }
 
 /// Paths of a round: host and path, with its sums.
@@ -140,7 +155,7 @@ impl View {
                 return Err(Rejected::Path);
             }
             let delta = path.delta;
-            if delta.lost > delta.sent || delta.lost_congested > delta.lost || delta.sent > 1_000_000 {
+            if delta.lost > delta.sent || delta.lost_congested > delta.lost || delta.sent.max(delta.late) > 1_000_000 {
                 return Err(Rejected::Counts);
             }
         }
@@ -156,6 +171,7 @@ impl View {
             let sum = self.current.entry((summary.host, path.path)).or_default();
             sum.sent += path.delta.sent;
             sum.lost += path.delta.lost;
+            sum.late += path.delta.late;
             sum.congested += path.delta.lost_congested;
         }
         Ok(())
@@ -206,7 +222,7 @@ impl View {
             for (rounds, round) in self.rounds.iter().enumerate() {
                 for (_, sum) in round.iter().filter(|(key, _)| through(key)) {
                     sent += sum.sent as f64;
-                    lost += sum.lost as f64;
+                    lost += sum.missing() as f64;
                 }
                 if rounds + 1 >= self.config.clear as usize && sent * finding.loss >= ENOUGH {
                     break;
@@ -218,7 +234,7 @@ impl View {
             for round in &mut self.rounds {
                 for (key, sum) in round.iter_mut() {
                     if key.1.elements(&self.fabric, key.0).iter().any(|element| elements.contains(element)) {
-                        (sum.lost, sum.congested) = (0, 0);
+                        (sum.lost, sum.late, sum.congested) = (0, 0, 0);
                     }
                 }
             }
@@ -232,16 +248,13 @@ impl View {
         let mut sums = Round::new();
         for round in self.rounds.iter().take(span) {
             for (key, sum) in round {
-                let total = sums.entry(*key).or_default();
-                total.sent += sum.sent;
-                total.lost += sum.lost;
-                total.congested += sum.congested;
+                sums.entry(*key).or_default().add(sum);
             }
         }
         let mut counts = Counts { window: 1.0, ..Counts::default() };
         for (path, sum) in (0u32..).zip(sums.values()) {
-            if sum.lost > 0 {
-                counts.lost.insert(path, sum.lost.min(u64::from(u32::MAX)) as u32);
+            if sum.missing() > 0 {
+                counts.lost.insert(path, sum.missing().min(u64::from(u32::MAX)) as u32);
                 counts.lost_congested.insert(path, sum.congested.min(u64::from(u32::MAX)) as u32);
             }
         }
@@ -292,13 +305,11 @@ impl View {
         for round in &self.rounds {
             for ((host, spec), sum) in round {
                 if spec.elements(&self.fabric, *host).iter().any(|element| elements.contains(element)) {
-                    let total = sums.entry((*host, *spec)).or_default();
-                    total.sent += sum.sent;
-                    total.lost += sum.lost;
+                    sums.entry((*host, *spec)).or_default().add(sum);
                 }
             }
         }
-        sums.into_iter().map(|((host, spec), sum)| (host, spec, sum.sent, sum.lost)).collect()
+        sums.into_iter().map(|((host, spec), sum)| (host, spec, sum.sent, sum.missing())).collect()
     }
 
     /// Agents that told something, with instance and number of their last summary.

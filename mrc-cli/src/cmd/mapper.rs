@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+mod agent;
+mod host;
 mod score;
+mod trial;
 
 /// Arguments of `mrc mapper`.
 #[derive(clap::Args)]
@@ -12,7 +15,9 @@ mod score;
 Examples:
   mrc mapper score                    1000 random faults in a model: five algorithms in one table
   mrc mapper score --hours 24         also a day of virtual time without a fault
-  mrc mapper score --faults 50 --json --seed 7")]
+  mrc mapper score --faults 50 --json --seed 7
+  mrc mapper agent --lab hA           probe the fabric made by `mrc lab up` from host A
+  mrc mapper trial                    break every component of a fabric of its own; the map must name it")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -20,6 +25,10 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
+    /// Probe the fabric from one host and say what its probes show
+    Agent(agent::Args),
+    /// Break every component of a lab fabric in turn and check what the mapper says
+    Trial(trial::Args),
     /// Compare localisation algorithms on random faults in a model of a fabric
     Score(score::Args),
 }
@@ -27,6 +36,8 @@ enum Action {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
+        Action::Agent(args) => agent::run(&args),
+        Action::Trial(args) => trial::run(&args),
         Action::Score(args) => score::run(&args),
     }
 }

@@ -340,6 +340,35 @@ mod tests {
     }
 
     #[test]
+    fn answers_that_come_late_are_no_loss() {
+        let mut model = model();
+        model.run_ms(20);
+        let (mut now, mut out) = (model.now_ns(), [0; 2048]);
+        let agent = model.agent_mut(1);
+        let mut late = Vec::new();
+        for _ in 0..12 {
+            now += 1_000_000;
+            agent.handle_tick(now);
+            while let Some((plane, len)) = agent.poll_transmit(now, &mut out) {
+                late.push((plane, out[..len].to_vec()));
+            }
+        }
+        // The network held everything up for longer than the timeout.
+        for (plane, frame) in late.iter().filter(|(_, frame)| frame[65] == 1) {
+            agent.handle_frame(now, *plane, frame).unwrap();
+        }
+        let mut view = View::new(FABRIC, ViewConfig::default());
+        let summary = agent.summary();
+        let (lost, late): (u64, u64) =
+            summary.paths.iter().fold((0, 0), |sum, p| (sum.0 + p.delta.lost, sum.1 + p.delta.late));
+        assert!(late > 20 && lost >= late, "{lost} {late}");
+        view.add(&summary).unwrap();
+        let through = view.why(Component::T0(0, 1));
+        let own = through.iter().filter(|(_, spec, ..)| !matches!(spec.route, crate::plan::Route::Pair { .. }));
+        assert_eq!(own.map(|(.., lost)| lost).sum::<u64>(), 0);
+    }
+
+    #[test]
     fn two_agents_under_one_name_are_reported_once() {
         let mut model = model();
         model.run_ms(5);

@@ -1,0 +1,136 @@
+//! `mrc mapper agent`: one agent, until Ctrl-C.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use mrc_mapper::probe::Key;
+use mrc_mapper::topology::{Component, host_name};
+use mrc_mapper::view::{Change, View, ViewConfig};
+use serde_json::json;
+
+use super::host::{Runner, Times, lab_fabric};
+use crate::cmd::lab::configurations;
+use crate::interrupt::{self, Interrupt};
+use crate::out::outln;
+
+/// Arguments of `mrc mapper agent`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Needs CAP_NET_RAW and, for a lab host, the right to enter its namespace. Runs beside a program that uses MRC on the same
+interfaces. What it reports is what this host's own probes show; the collector of all agents sees more.")]
+pub struct Args {
+    /// Host of the lab fabric to run on, e.g. hA
+    #[arg(long)]
+    lab: String,
+    /// First part of the lab's namespace names
+    #[arg(long, default_value = "mrc")]
+    prefix: String,
+    /// Milliseconds between the probes of a path
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    interval: u64,
+    /// Milliseconds after which a probe is lost
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    timeout: u64,
+    /// File with the 16 bytes of the fabric's key; made by the first agent of a lab. None: the lab's own file
+    #[arg(long)]
+    key: Option<PathBuf>,
+    /// Stop after so many seconds; none = until Ctrl-C
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a key; makes the file, readable by its owner alone, when there is none.
+pub fn key(path: &Path) -> anyhow::Result<Key> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    if let Some(folder) = path.parent() {
+        // An error shows when the file cannot be made.
+        let _ = std::fs::create_dir_all(folder);
+    }
+    let make = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    if let Ok(mut file) = make {
+        file.write_all(&random_key()?).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read the key {}", path.display()))?;
+    let length = bytes.len();
+    let bytes = <[u8; 16]>::try_from(bytes);
+    bytes.map(Key::new).map_err(|_| anyhow::anyhow!("{} has {length} bytes: a key has 16", path.display()))
+}
+
+/// Sixteen random bytes.
+pub fn random_key() -> anyhow::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random number: {error}"))?;
+    Ok(bytes)
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let fabric = mrc_lab::Fabric::discover(&args.prefix)?;
+    let number = match args.lab.parse() {
+        Ok(Component::Host(number)) => number,
+        _ => anyhow::bail!("`{}` is no host: write hA, hB, ...", args.lab),
+    };
+    let key = key(&args.key.clone().unwrap_or_else(|| configurations(&args.prefix).join("mapper.key")))?;
+    let times = Times {
+        interval: Duration::from_millis(args.interval),
+        timeout: Duration::from_millis(args.timeout.max(args.interval)),
+    };
+    let mut runner = Runner::lab(&fabric, number, key, times)?;
+    let config = runner.agent().config().plan;
+    let (paths, bits) = {
+        let plan = runner.agent().plan();
+        (plan.paths().len(), plan.bits_per_second(&config, args.interval * 1_000_000))
+    };
+    say(args.json, json!({ "event": "started", "host": host_name(number), "paths": paths, "bits_per_second": bits }));
+    let mut view = View::new(lab_fabric(&fabric), ViewConfig::default());
+    let (interrupt, start) = (Interrupt::install()?, Instant::now());
+    let over = || args.seconds.is_some_and(|seconds| start.elapsed() >= Duration::from_secs(seconds));
+    let mut round = Instant::now();
+    while !interrupt.is_set() && !over() {
+        runner.turn()?;
+        while let Some(event) = runner.agent().poll_event() {
+            say(args.json, json!({ "event": event }));
+        }
+        if round.elapsed() >= times.interval * 10 {
+            round = Instant::now();
+            view.add(&runner.agent().summary())?;
+            for change in view.judge() {
+                say(args.json, told(&change));
+            }
+        }
+    }
+    say(args.json, json!({ "event": "stopped", "stats": runner.agent().stats() }));
+    Ok(if interrupt.is_set() { ExitCode::from(interrupt::EXIT_CODE) } else { ExitCode::SUCCESS })
+}
+
+/// A change as it is printed.
+pub fn told(change: &Change) -> serde_json::Value {
+    match change {
+        Change::Faulty { finding } => json!({
+            "event": "faulty", "component": finding.component, "loss": finding.loss, "evidence": finding.evidence,
+        }),
+        Change::Healthy { component } => json!({ "event": "healthy", "component": component }),
+    }
+}
+
+fn say(json: bool, value: serde_json::Value) {
+    if json {
+        outln!("{value}");
+        return;
+    }
+    let name = value["event"].as_str().map_or_else(|| value["event"].to_string(), str::to_owned);
+    let rest: Vec<String> = value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| *key != "event")
+        .map(|(key, value)| format!("{key} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+        .collect();
+    outln!("{name} {}", rest.join(", "));
+}

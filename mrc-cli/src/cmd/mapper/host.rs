@@ -1,0 +1,193 @@
+//! An agent on real interfaces: packet sockets with a filter of their own, beside a running MRC device. The device's XDP program
+//! passes UDP to the mapper's port on to the kernel, so that its queues and its processor time stay its own.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use mrc_afxdp::{PacketFilter, Port as _, PortError, RawConfig, RawPort};
+use mrc_mapper::agent::{Agent, AgentConfig, PortAddress};
+use mrc_mapper::probe::{Key, UDP_PORT};
+use mrc_mapper::{Fabric, HostId};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How often a vanished interface is looked for, and drop counters are read.
+const RARE: Duration = Duration::from_millis(100);
+/// A receive that was announced and brought nothing: a port without carrier, say. Nothing is gained by asking at once.
+const REST: Duration = Duration::from_micros(500);
+
+/// Times of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// Probe interval.
+    pub interval: Duration,
+    /// A probe that is not back after so long is lost.
+    pub timeout: Duration,
+}
+
+/// The agent of one host.
+pub struct Runner {
+    agent: Agent,
+    namespace: Option<String>,
+    interfaces: Vec<String>,
+    ports: Vec<Option<RawPort>>,
+    drops: u64,
+    start: Instant,
+    rare: Instant,
+}
+
+/// The mapper's view of a lab fabric.
+pub fn lab_fabric(fabric: &mrc_lab::Fabric) -> Fabric {
+    let shape = fabric.shape();
+    Fabric {
+        planes: shape.planes,
+        leaves: u16::from(shape.t0),
+        spines: u16::from(shape.t1),
+        hosts: u16::from(shape.hosts),
+    }
+}
+
+fn parse_mac(text: &str) -> anyhow::Result<[u8; 6]> {
+    let parts: Result<Vec<u8>, _> = text.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
+    let mac = parts.ok().and_then(|parts| <[u8; 6]>::try_from(parts).ok());
+    mac.with_context(|| format!("`{text}` is no Ethernet address"))
+}
+
+fn open(namespace: Option<&str>, interface: &str) -> anyhow::Result<RawPort> {
+    let config = RawConfig {
+        filter: PacketFilter { sids: Vec::new(), udp_ports: vec![UDP_PORT], addresses: Vec::new() },
+        receive_buffer_bytes: 4 << 20,
+        ..RawConfig::default()
+    };
+    Ok(match namespace {
+        Some(namespace) => mrc_lab::enter(namespace, || RawPort::open(interface, &config))??,
+        None => RawPort::open(interface, &config)?,
+    })
+}
+
+impl Runner {
+    /// The agent of host number `number` of a lab fabric.
+    pub fn lab(fabric: &mrc_lab::Fabric, number: HostId, key: Key, times: Times) -> anyhow::Result<Self> {
+        let name = mrc_mapper::topology::host_name(number);
+        let host = fabric.host(&name)?;
+        let (mut ports, mut addresses) = (Vec::new(), Vec::new());
+        for plane in &host.planes {
+            let port = open(host.namespace.as_deref(), &plane.interface)?;
+            let next_hop = parse_mac(&plane.next_hop)?;
+            addresses.push(PortAddress { mac: port.mac(), next_hop, source: plane.addr.octets() });
+            ports.push(Some(port));
+        }
+        let mut instance = [0; 4];
+        getrandom::fill(&mut instance).map_err(|error| anyhow::anyhow!("no random number: {error}"))?;
+        let instance = u32::from_be_bytes(instance);
+        let nanos = |time: Duration| time.as_nanos() as u64;
+        let mut config = AgentConfig::new(lab_fabric(fabric), number, addresses, key, instance);
+        config.interval_ns = nanos(times.interval);
+        config.timeout_ns = nanos(times.timeout);
+        // A probe is judged lost when nobody looked for half its time.
+        config.pause_ns = nanos(times.interval) * 2 + nanos(times.timeout) / 2;
+        config.path.slow_ns = nanos(times.timeout) / 4;
+        let start = Instant::now();
+        Ok(Self {
+            agent: Agent::new(config, 0)?,
+            namespace: host.namespace,
+            interfaces: host.planes.iter().map(|plane| plane.interface.clone()).collect(),
+            ports,
+            drops: 0,
+            start,
+            rare: start,
+        })
+    }
+
+    /// The agent.
+    pub fn agent(&mut self) -> &mut Agent {
+        &mut self.agent
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// Waits for frames or the next tick, and does what is due.
+    pub fn turn(&mut self) -> anyhow::Result<()> {
+        let left = self.agent.next_tick_ns().saturating_sub(self.now_ns());
+        if left > 0 && !self.wait(left)? {
+            std::thread::sleep(REST.min(Duration::from_nanos(left)));
+        }
+        let mut received = 0;
+        for (plane, port) in (0u8..).zip(&mut self.ports) {
+            let Some(port) = port else { continue };
+            let (agent, start) = (&mut self.agent, self.start);
+            received += port.rx_batch(256, |frame| {
+                let mut bytes = [0; 2048];
+                if let Some(frame) = frame.copy_to(&mut bytes) {
+                    // The agent counts what it refuses.
+                    let _ = agent.handle_frame(start.elapsed().as_nanos() as u64, plane, frame);
+                }
+            });
+        }
+        if received == 0 && left > 0 && self.now_ns() < self.agent.next_tick_ns() {
+            std::thread::sleep(REST.min(Duration::from_nanos(left)));
+        }
+        if self.rare.elapsed() >= RARE {
+            self.rare = Instant::now();
+            self.look_after_ports();
+        }
+        let now = self.now_ns();
+        if now >= self.agent.next_tick_ns() {
+            self.agent.handle_tick(now);
+            self.transmit();
+        }
+        Ok(())
+    }
+
+    fn wait(&self, nanos: u64) -> anyhow::Result<bool> {
+        let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+        let mut fds: Vec<PollFd<'_>> =
+            self.ports.iter().flatten().map(|port| PollFd::from_borrowed_fd(port.fd(), PollFlags::IN)).collect();
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => anyhow::bail!("cannot wait for frames: {errno}"),
+        }
+        // Only errors: a port that is down.
+        let errors = |fd: &PollFd<'_>| !fd.revents().is_empty() && !fd.revents().contains(PollFlags::IN);
+        Ok(!fds.iter().any(errors))
+    }
+
+    fn look_after_ports(&mut self) {
+        let drops: u64 = self.ports.iter().flatten().map(|port| port.stats().rx_dropped).sum();
+        if drops > self.drops {
+            self.agent.handle_drops(self.now_ns());
+        }
+        self.drops = drops;
+        for at in 0..self.ports.len() {
+            if self.ports[at].is_none() {
+                self.ports[at] = open(self.namespace.as_deref(), &self.interfaces[at]).ok();
+                self.agent.handle_port(at as u8, self.ports[at].is_some());
+            }
+        }
+    }
+
+    fn transmit(&mut self) {
+        let mut frame = [0; 2048];
+        loop {
+            let now = self.now_ns();
+            let Some((plane, len)) = self.agent.poll_transmit(now, &mut frame) else { break };
+            let Some(port) = self.ports.get_mut(usize::from(plane)).and_then(Option::as_mut) else { continue };
+            if port.tx_free() == 0 {
+                // An error shows at the flush below.
+                let _ = port.flush();
+            }
+            if let Some(mut slot) = port.tx_slot() {
+                slot.buffer()[..len].copy_from_slice(&frame[..len]);
+                slot.commit(len);
+            }
+        }
+        for at in 0..self.ports.len() {
+            let gone = self.ports[at].as_mut().is_some_and(|port| matches!(port.flush(), Err(PortError::Gone)));
+            if gone {
+                self.ports[at] = None;
+                self.agent.handle_port(at as u8, false);
+            }
+        }
+    }
+}
