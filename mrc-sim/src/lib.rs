@@ -27,13 +27,15 @@ pub mod fabric;
 pub mod host;
 pub mod run;
 pub mod scenario;
+pub mod scheme;
 pub mod workload;
 
 pub use fabric::address;
 pub use fabric::{
-    Captured, Clos, Digest, EcnSpec, Fault, Forwarding, HEADER_MAX, Impairment, LinkId, LinkSpec, Loss, MAX_PLANES,
-    NoForward, Packet, PayloadTag, PfcSpec, PortCounters, PortId, QueueSpec, Sim, SimCounters, SwitchCounters, Tap,
-    Tier, TierQueue, TopologyError, TrimSpec, TrimVictim, Wheel,
+    Captured, Clos, Digest, EcnSpec, Fault, HEADER_MAX, Impairment, LinkId, LinkSpec, Loss, MAX_PARAMS, MAX_PLANES,
+    NoForward, Packet, Param, ParamError, PathNames, PayloadTag, PfcSpec, PortCounters, PortId, QueueSpec, Scheme,
+    SchemeInfo, Sim, SimCounters, Site, SwitchCounters, SwitchCtx, SwitchScheme, Tap, Tier, TierQueue, TopologyError,
+    TrimSpec, TrimVictim, Verdict, Way, Wheel,
 };
 pub use host::traffic;
 pub use host::{

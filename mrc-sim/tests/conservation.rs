@@ -39,9 +39,9 @@ fn packets_of_each_class_are_conserved() {
             let results = play(&format!("{BUSY}{fault}"), kind);
             let packets = results.packets;
             for class in [packets.data, packets.control] {
-                let ClassCounts { sent, trimmed_in, delivered, dropped, trimmed_out, in_fabric } = class;
+                let ClassCounts { sent, trimmed_in, delivered, consumed, dropped, trimmed_out, in_fabric } = class;
                 let here = format!("{fault} {kind:?}: {class:?}");
-                assert_eq!(sent + trimmed_in, delivered + dropped + trimmed_out + in_fabric, "{here}");
+                assert_eq!(sent + trimmed_in, delivered + consumed + dropped + trimmed_out + in_fabric, "{here}");
                 assert!(sent > 0 && delivered > 0, "{here}");
             }
             in_fabric += packets.data.in_fabric;

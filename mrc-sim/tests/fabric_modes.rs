@@ -3,8 +3,8 @@
 use mrc_core::{Instant, PortMask};
 use mrc_sim::traffic::{Flow, Generator};
 use mrc_sim::{
-    Clos, Fault, Forwarding, Host, Impairment, LinkSpec, Loss, NoForward, Packet, PfcSpec, PortId, QueueSpec, Sim,
-    Tier, address,
+    Clos, Fault, Host, Impairment, LinkSpec, Loss, NoForward, Packet, PfcSpec, PortId, QueueSpec, Sim, Tier, address,
+    scheme,
 };
 use mrc_wire::PortNum;
 
@@ -15,7 +15,7 @@ fn at(ns: u64) -> Instant {
 }
 
 /// One plane, 2 T0, 4 T1, 4 hosts below each T0; 100 Gb/s: 1000 B take 80 ns.
-fn clos(forwarding: Forwarding) -> Clos {
+fn clos(scheme: &str) -> Clos {
     Clos {
         planes: 1,
         t0: 2,
@@ -24,7 +24,7 @@ fn clos(forwarding: Forwarding) -> Clos {
         host_link: LinkSpec::new(100, 500),
         fabric_link: LinkSpec::new(100, 500),
         switch_latency_ns: 0,
-        forwarding,
+        scheme: scheme::named(scheme).unwrap(),
         ..Clos::default()
     }
 }
@@ -45,14 +45,14 @@ fn by_spine(clos: Clos, flows: u32) -> (Sim<Generator>, Vec<u64>) {
 
 #[test]
 fn round_robin_deals_packets_evenly() {
-    let (sim, spines) = by_spine(clos(Forwarding::RoundRobin), 4);
+    let (sim, spines) = by_spine(clos("round-robin"), 4);
     assert_eq!(spines, [100; 4]);
     assert_eq!(sim.host(5).received(), 400);
 }
 
 #[test]
 fn adaptive_forwarding_draws_among_idle_uplinks() {
-    let (sim, spines) = by_spine(clos(Forwarding::Adaptive), 4);
+    let (sim, spines) = by_spine(clos("adaptive"), 4);
     // By a coin, not in turn: 100 each, give or take three standard deviations of 8.7.
     assert!(spines.iter().all(|packets| (74..=126).contains(packets)) && spines != [100; 4], "{spines:?}");
     assert_eq!(sim.host(5).received(), 400);
@@ -70,9 +70,9 @@ fn adaptive_forwarding_avoids_the_uplink_that_is_slow() {
         assert_eq!(sim.host(5).received(), 400);
         sim.switch(clos.t1_switch(0, 1)).1.forwarded
     };
-    assert_eq!(share_of_slow(Forwarding::RoundRobin), 100);
+    assert_eq!(share_of_slow("round-robin"), 100);
     // A packet takes ten times as long there.
-    let slow = share_of_slow(Forwarding::Adaptive);
+    let slow = share_of_slow("adaptive");
     assert!((30..=45).contains(&slow), "{slow} of 400; one of eleven at equal queues");
 }
 
@@ -117,7 +117,7 @@ fn a_pause_frame_waits_for_the_frame_being_sent() {
     // Hosts 0 and 1 overload host 2, which fills the link to host 0 meanwhile.
     let pfc = Some(PfcSpec::Static { xoff_bytes: 20_000, xon_bytes: 10_000 });
     let queue = QueueSpec { data_bytes: 4 << 20, pfc, ..QueueSpec::default() };
-    let clos = Clos { queue, t0: 1, t1: 0, ..clos(Forwarding::Ecmp) };
+    let clos = Clos { queue, t0: 1, t1: 0, ..clos("ecmp") };
     let mut sim = Sim::new(clos, 7, (), |host| {
         let to = match host {
             0 | 1 => Some(2),
@@ -140,20 +140,66 @@ fn a_pause_frame_waits_for_the_frame_being_sent() {
     }
 }
 
+/// Packets that each spine got of 400 flows of host 0 when the link to the second one is slow.
+fn shares_with_a_slow_uplink(name: &str, gbps: u64) -> Vec<u64> {
+    let clos = clos(name);
+    let sending = (0..400).map(|_| flow(address::gid(5), 2)).collect::<Vec<_>>();
+    let mut sim =
+        Sim::new(clos, 7, (), |host| Generator::new(if host == 0 { sending.clone() } else { Vec::new() })).unwrap();
+    sim.set_link(clos.fabric_link_id(0, 0, 1), LinkSpec::new(gbps, 500));
+    assert!(sim.run_to_quiet(at(100_000_000)));
+    assert_eq!(sim.host(5).received(), 800, "{name}");
+    (0..clos.t1).map(|t1| sim.switch(clos.t1_switch(0, t1)).1.forwarded).collect()
+}
+
+#[test]
+fn wcmp_gives_uplinks_shares_by_their_rates() {
+    // 20 of 320 Gb/s: 50 of 800 packets, where ecmp gives 200.
+    let (wcmp, ecmp) = (shares_with_a_slow_uplink("wcmp", 20), shares_with_a_slow_uplink("ecmp", 20));
+    assert!((20..=90).contains(&wcmp[1]) && (150..=250).contains(&ecmp[1]), "{wcmp:?} {ecmp:?}");
+}
+
+#[test]
+fn drill_leaves_the_longest_of_its_samples_alone() {
+    let (drill, blind) = (shares_with_a_slow_uplink("drill", 2), shares_with_a_slow_uplink("ecmp", 2));
+    assert!(drill[1] < blind[1] / 4, "{drill:?} {blind:?}");
+}
+
+#[test]
+fn letflow_moves_a_flow_after_a_pause_and_not_before() {
+    let uplinks = |gap_us: f64| {
+        let clos =
+            Clos { scheme: scheme::named("letflow").unwrap().with("gap_us", gap_us).unwrap(), ..clos("letflow") };
+        // One flow: ten packets back to back, 100 us of silence, ten packets, and so on.
+        let burst = |nth: u64| Flow { start: at(nth * 100_000), ..flow(address::gid(5), 10) };
+        let mut sim = Sim::new(clos, 7, (), |host| {
+            Generator::new(if host == 0 { (0..40).map(burst).collect() } else { Vec::new() }).one_flow()
+        })
+        .unwrap();
+        assert!(sim.run_to_quiet(at(100_000_000)));
+        assert_eq!(sim.host(5).received(), 400);
+        (0..clos.t1).map(|t1| sim.switch(clos.t1_switch(0, t1)).1.forwarded).collect::<Vec<_>>()
+    };
+    let long = uplinks(1_000.0);
+    assert_eq!(long.iter().filter(|&&packets| packets > 0).count(), 1, "no pause is long enough: {long:?}");
+    let short = uplinks(50.0);
+    assert!(short.iter().all(|&packets| packets > 0 && packets % 10 == 0), "whole bursts, on all uplinks: {short:?}");
+}
+
 #[test]
 fn ecmp_keeps_a_flow_on_one_path_and_parts_flows() {
     // The flow's index stands where the UDP source port does: 64 flows, 64 entropies.
-    let (sim, spines) = by_spine(clos(Forwarding::Ecmp), 64);
+    let (sim, spines) = by_spine(clos("ecmp"), 64);
     assert_eq!(sim.host(5).received(), 6400);
     assert!(spines.iter().all(|count| count.is_multiple_of(100)), "{spines:?}");
     assert!(spines.iter().all(|&count| count >= 500), "{spines:?}");
-    let (_, one) = by_spine(clos(Forwarding::Ecmp), 1);
+    let (_, one) = by_spine(clos("ecmp"), 1);
     assert_eq!(one.iter().filter(|&&count| count > 0).count(), 1);
 }
 
 #[test]
 fn ecmp_leaves_out_an_uplink_without_carrier() {
-    let clos = clos(Forwarding::Ecmp);
+    let clos = clos("ecmp");
     let sending = (0..64).map(|_| flow(address::gid(5), 100)).collect::<Vec<_>>();
     let mut sim =
         Sim::new(clos, 7, (), |host| Generator::new(if host == 0 { sending.clone() } else { Vec::new() })).unwrap();
@@ -165,10 +211,10 @@ fn ecmp_leaves_out_an_uplink_without_carrier() {
 
 #[test]
 fn a_dumbbell_has_one_way_and_shares_it() {
-    for forwarding in [Forwarding::Srv6, Forwarding::Ecmp] {
+    for forwarding in ["srv6", "ecmp"] {
         let clos = Clos { t1: 0, ..clos(forwarding) };
         let dst = |from, to| match forwarding {
-            Forwarding::Srv6 => clos.path(0, from, 0, to),
+            "srv6" => clos.path(0, from, 0, to),
             _ => address::gid(to),
         };
         let queue = QueueSpec { data_bytes: 1 << 20, ..QueueSpec::default() };
@@ -188,7 +234,7 @@ fn a_dumbbell_has_one_way_and_shares_it() {
 
 #[test]
 fn a_switch_that_goes_down_takes_its_carriers_along() {
-    let clos = clos(Forwarding::Srv6);
+    let clos = clos("srv6");
     let path = clos.path(0, 0, 1, 5);
     let mut sim =
         Sim::new(clos, 7, (), |host| Generator::new(if host == 0 { vec![flow(path, 100)] } else { Vec::new() }))
@@ -213,7 +259,7 @@ fn a_switch_that_goes_down_takes_its_carriers_along() {
 
 #[test]
 fn a_t0_that_goes_down_is_seen_by_its_hosts() {
-    let clos = clos(Forwarding::Srv6);
+    let clos = clos("srv6");
     let mut sim = Sim::new(clos, 7, (), |_| Generator::default()).unwrap();
     sim.schedule(at(1_000), Fault::SwitchDown(clos.t0_switch(0, 1) as u32));
     assert!(sim.run_to_quiet(at(10_000)));
@@ -225,7 +271,7 @@ fn a_t0_that_goes_down_is_seen_by_its_hosts() {
 
 #[test]
 fn a_silent_switch_swallows_and_keeps_its_carriers() {
-    let clos = clos(Forwarding::Srv6);
+    let clos = clos("srv6");
     let path = clos.path(0, 0, 3, 5);
     let mut sim =
         Sim::new(clos, 7, (), |host| Generator::new(if host == 0 { vec![flow(path, 100)] } else { Vec::new() }))
@@ -242,7 +288,7 @@ fn a_silent_switch_swallows_and_keeps_its_carriers() {
 
 #[test]
 fn an_impaired_link_loses_its_share_in_both_directions() {
-    let clos = clos(Forwarding::Srv6);
+    let clos = clos("srv6");
     let link = clos.fabric_link_id(0, 0, 0);
     let mut sim = Sim::new(clos, 7, (), |host| {
         let flows = match host {
@@ -270,7 +316,7 @@ fn pauses_keep_a_full_buffer_from_dropping() {
     let pfc = PfcSpec::Static { xoff_bytes: 20_000, xon_bytes: 10_000 };
     let run = |pfc| {
         let queue = QueueSpec { data_bytes: 4 << 20, pfc, ..QueueSpec::default() };
-        let clos = Clos { queue, ..clos(Forwarding::Srv6) };
+        let clos = Clos { queue, ..clos("srv6") };
         let mut sim = Sim::new(clos, 7, (), |host| {
             let path = clos.path(0, host, host as u8, 7);
             Generator::new(if host < 3 { vec![flow(path, 1_000)] } else { Vec::new() })

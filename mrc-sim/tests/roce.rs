@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mrc_sim::run::{Options, Results, run};
 use mrc_sim::scenario::load_str;
-use mrc_sim::{Forwarding, PfcSpec, QueueSpec};
+use mrc_sim::{PfcSpec, QueueSpec, scheme};
 
 fn play(text: &str, set: &[&str]) -> Results {
     let set: Vec<String> = set.iter().map(|&key| key.to_owned()).collect();
@@ -84,7 +84,7 @@ fn roce_is_refused_on_a_source_routed_fabric() {
     assert!(text.contains("topology.forwarding") && text.contains("ecmp"), "{text}");
     let unsaid = "[transport]\nkind = \"roce\"\n[[workload]]\n";
     let built = load_str("test.toml", unsaid, Path::new("."), &[], None).expect("hashed unless said otherwise");
-    assert_eq!(built.clos.forwarding, Forwarding::Ecmp);
+    assert_eq!(built.clos.scheme, scheme::ECMP);
 }
 
 /// The queues of a fabric whose hosts have links of `gbps`.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use mrc_sim::run::{GroupReport, Options, Outcome, Results, RunEnd, run};
 use mrc_sim::scenario::{Built, ScenarioError, keys_by_kind, load, load_str, schema};
+use mrc_sim::scheme;
 
 fn built(text: &str) -> Built {
     load_str("test.toml", text, Path::new("."), &[], None).unwrap_or_else(|error| panic!("{error}"))
@@ -70,7 +71,7 @@ fn entries_of_one_link_add_up() {
 
 #[test]
 fn every_forwarding_mode_and_shape_delivers() {
-    for forwarding in ["srv6", "stev", "ecmp", "round-robin", "adaptive"] {
+    for forwarding in scheme::SCHEMES.iter().map(|info| info.name) {
         for shape in ["clos", "dumbbell"] {
             let results = results(&format!(
                 "[topology]\nshape = \"{shape}\"\nplanes = 2\nhosts_per_t0 = 4\nforwarding = \"{forwarding}\"\n\

@@ -8,7 +8,8 @@
 //! | `queue` | two classes, ECN, trimming, tail drop, pause |
 //! | `impair` | what a bad link does: loss, corruption, jitter |
 //! | `port` | one direction of a link: serialisation, flight, carrier |
-//! | `switch` | which port a frame leaves by |
+//! | `scheme` | the door for forwarding: [`SwitchScheme`] |
+//! | `switch` | a switch, and what queues read of headers |
 //! | `sim` | the order of events |
 //! | `wheel` | the event queue |
 //! | `trace` | evidence: digest and captures |
@@ -18,6 +19,7 @@ mod impair;
 pub(crate) mod packet;
 mod port;
 mod queue;
+mod scheme;
 mod sim;
 pub(crate) mod switch;
 mod topology;
@@ -28,8 +30,11 @@ pub use impair::{Impairment, Loss};
 pub use packet::{HEADER_MAX, Packet, PayloadTag};
 pub use port::{LinkSpec, PortCounters};
 pub use queue::{EcnSpec, PfcSpec, QueueSpec, TrimSpec, TrimVictim};
+pub use scheme::{
+    MAX_PARAMS, Param, ParamError, PathNames, Scheme, SchemeInfo, Site, SwitchCtx, SwitchScheme, Verdict, Way,
+};
 pub use sim::{Fault, Sim, SimCounters, TierQueue};
-pub use switch::{Forwarding, NoForward, SwitchCounters};
+pub use switch::{NoForward, SwitchCounters};
 pub use topology::{Clos, LinkId, MAX_PLANES, PortId, Tier, TopologyError};
 pub use trace::{Captured, Digest, Tap};
 pub use wheel::Wheel;

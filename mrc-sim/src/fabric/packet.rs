@@ -1,7 +1,7 @@
 //! Packets inside the fabric: real header bytes and a length, no payload. Owns the arena they live in.
 
 /// Header bytes a packet can hold; the longest MRC header stack (SRv6 with SRH, IPv6, SACK, ICRC) takes 178.
-pub const HEADER_MAX: usize = 208;
+pub const HEADER_MAX: usize = 192;
 
 const NIL: u32 = u32::MAX;
 
@@ -39,6 +39,8 @@ pub struct Packet {
     pub(crate) flags: u8,
     /// The payload's place in the sender's memory, length 0 for none.
     pub payload: PayloadTag,
+    /// For the schemes of the switches that it crosses: all zeros when its host sends it.
+    pub scratch: [u8; 16],
     header: [u8; HEADER_MAX],
 }
 
@@ -58,8 +60,16 @@ impl Packet {
         control: false,
         flags: 0,
         payload: PayloadTag { host: 0, region: 0, offset: 0, len: 0 },
+        scratch: [0; 16],
         header: [0; HEADER_MAX],
     };
+
+    /// Takes over frame and payload of another packet, not its place in queues.
+    pub(crate) fn copy_frame(&mut self, from: &Self) {
+        let Self { wire_len, header_len, payload, scratch, header, .. } = from;
+        (self.wire_len, self.header_len, self.payload) = (*wire_len, *header_len, *payload);
+        (self.scratch, self.header) = (*scratch, *header);
+    }
 
     /// Whether a link changed its bits: a checksum over the whole packet would not match.
     pub fn is_corrupt(&self) -> bool {
@@ -121,6 +131,7 @@ impl Arena {
         if let Some(id) = self.free.pop() {
             let slot = &mut self.slots[id as usize];
             slot.payload.len = 0;
+            slot.scratch = [0; 16];
             slot.flags = 0;
             return id;
         }

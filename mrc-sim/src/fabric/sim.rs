@@ -7,7 +7,8 @@ use super::impair::Impairment;
 use super::packet::{Arena, CORRUPT};
 use super::port::{LinkSpec, Offer, Owner, Port, PortCounters};
 use super::queue::QueueSpec;
-use super::switch::{self, Switch, SwitchCounters};
+use super::scheme::{Requests, Verdict};
+use super::switch::{self, NoForward, Switch, SwitchCounters};
 use super::topology::{Clos, LinkId, PortId, Tier, TopologyError};
 use super::trace::{Digest, Tap};
 use super::wheel::Wheel;
@@ -29,6 +30,11 @@ enum Event {
     },
     HostTimer {
         host: u32,
+    },
+    /// A scheme asked for it.
+    SwitchTimer {
+        switch: u32,
+        timer: u32,
     },
     /// The world has something for the host.
     HostWake {
@@ -82,6 +88,12 @@ pub struct SimCounters {
     pub delivered_control: u64,
     /// Those of them whose ICRC is wrong because a link changed their bits.
     pub corrupt: u64,
+    /// Packets that schemes sent, in the control class.
+    pub emitted: u64,
+    /// Packets that were meant for a switch.
+    pub consumed: u64,
+    /// Those of them in the control class.
+    pub consumed_control: u64,
     /// Packets sent by a switch's egress port: one packet-hop each.
     pub switch_hops: u64,
 }
@@ -122,6 +134,8 @@ pub struct Sim<H: Host> {
     counters: SimCounters,
     digest: Digest,
     tap: Option<Tap>,
+    /// What the scheme that was called last asked for.
+    requests: Requests,
 }
 
 impl<H: Host> Sim<H> {
@@ -148,6 +162,7 @@ impl<H: Host> Sim<H> {
             counters: SimCounters::default(),
             digest: Digest::START,
             tap: None,
+            requests: Requests::default(),
         };
         if let Some(pfc) = sim.queue.pfc {
             for port in &sim.ports {
@@ -221,6 +236,7 @@ impl<H: Host> Sim<H> {
                 Event::Arrive { port, packet } => self.arrive(port, packet),
                 Event::PortFree { port } => self.port_free(port),
                 Event::HostTimer { host } => self.host_timer(host),
+                Event::SwitchTimer { switch, timer } => self.switch_timer(switch, timer),
                 Event::HostWake { host } => self.host_wake(host),
                 Event::Pause { port, paused, epoch } => self.pause(port, paused, epoch),
                 Event::Fault { index } => self.fault(self.faults[index as usize]),
@@ -352,15 +368,38 @@ impl<H: Host> Sim<H> {
 
     fn switch_packet(&mut self, index: u32, ingress: u32, id: u32) {
         let packet = self.arena.get_mut(id);
-        let (ports, now) = (&self.ports, self.now.as_nanos());
-        let queued = |port: u32| ports[port as usize].queued_bytes();
         let switch = &mut self.switches[index as usize];
-        let Ok(egress) = switch.forward(packet.header_mut(), queued) else {
-            switch.counters.refused_control += u64::from(packet.control);
-            self.arena.release(id);
-            return;
+        let verdict = if switch.silent {
+            Err(NoForward::Silent)
+        } else {
+            let (scheme, mut ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
+            scheme.forward(&mut ctx, PortId(ingress), packet)
         };
+        let egress = match verdict {
+            Ok(Verdict::To(port)) => port.0,
+            Ok(Verdict::Consume) => {
+                self.counters.consumed += 1;
+                self.counters.consumed_control += u64::from(packet.control);
+                self.arena.release(id);
+                return self.serve_requests(index);
+            }
+            Err(reason) => {
+                switch.counters.refused[reason as usize] += 1;
+                switch.counters.refused_control += u64::from(packet.control);
+                self.arena.release(id);
+                return self.serve_requests(index);
+            }
+        };
+        switch.counters.forwarded += 1;
         packet.ingress = ingress;
+        self.enqueue(egress, id);
+        self.serve_requests(index);
+    }
+
+    /// Puts a packet that came in by its `ingress` into the queue of a switch's port, or on the link behind it.
+    fn enqueue(&mut self, egress: u32, id: u32) {
+        let packet = self.arena.get(id);
+        let (ingress, now) = (packet.ingress, self.now.as_nanos());
         let (control, bytes) = (packet.control, packet.wire_len);
         match self.ports[egress as usize].offer(now, id, &self.queue, &mut self.arena, &mut self.rng) {
             Offer::SendNow => self.switch_transmit(egress, id),
@@ -377,6 +416,32 @@ impl<H: Host> Sim<H> {
             }
             Offer::Dropped => self.arena.release(id),
         }
+    }
+
+    /// Does what a scheme asked for.
+    fn serve_requests(&mut self, switch: u32) {
+        if self.requests.is_empty() {
+            return;
+        }
+        let timers = std::mem::take(&mut self.requests.timers);
+        for (at, timer) in timers {
+            self.wheel.schedule(at.max(self.now), Event::SwitchTimer { switch, timer });
+        }
+        for (port, packet) in std::mem::take(&mut self.requests.packets) {
+            let id = self.arena.take();
+            let slot = self.arena.get_mut(id);
+            slot.copy_frame(&packet);
+            (slot.control, slot.ingress) = (true, port.0);
+            self.counters.emitted += 1;
+            self.enqueue(port.0, id);
+        }
+    }
+
+    fn switch_timer(&mut self, index: u32, timer: u32) {
+        let switch = &mut self.switches[index as usize];
+        let (scheme, mut ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
+        scheme.on_timer(&mut ctx, timer);
+        self.serve_requests(index);
     }
 
     /// Data that came in by port `ingress` joined or left a queue: PFC may have to tell the sender.
@@ -421,6 +486,14 @@ impl<H: Host> Sim<H> {
 
     fn switch_transmit(&mut self, port: u32, packet: u32) {
         self.counters.switch_hops += 1;
+        if let Owner::Switch(index) = self.ports[port as usize].owner
+            && self.switches[index as usize].hooks_dequeue
+        {
+            let switch = &mut self.switches[index as usize];
+            let (scheme, mut ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
+            scheme.on_dequeue(&mut ctx, PortId(port), self.arena.get_mut(packet));
+            self.serve_requests(index);
+        }
         self.transmit(port, packet);
         if let Some(at) = self.ports[port as usize].wake(self.now.as_nanos()) {
             self.wheel.schedule(Instant::from_nanos(at), Event::PortFree { port });
@@ -602,9 +675,13 @@ impl<H: Host> Sim<H> {
             }
             match self.ports[id.0 as usize].owner {
                 Owner::Switch(index) => {
+                    let switch = &mut self.switches[index as usize];
                     if self.clos.tier(id) == Tier::T0Up {
-                        self.switches[index as usize].ip.set_uplink(id.0, up);
+                        switch.routes.set_uplink(id, up);
                     }
+                    let (scheme, mut ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
+                    scheme.on_link(&mut ctx, id, up);
+                    self.serve_requests(index);
                 }
                 Owner::Host { host, plane } => {
                     let num = PortNum::from_plane(plane);

@@ -16,7 +16,8 @@ use mrc_wire::srv6::CopyOp;
 use super::address::{DEFAULT_BLOCK, UsidPlan};
 use super::port::{LinkSpec, Owner, Port};
 use super::queue::QueueSpec;
-use super::switch::{Forwarding, IpRoutes, Switch};
+use super::scheme::{Routes, Scheme, Site};
+use super::switch::Switch;
 
 /// `a`, `b`, ... `z`, `a1`, `b1`, ..., as `mrc lab` names its nodes.
 fn letter(index: u32) -> String {
@@ -91,8 +92,8 @@ pub struct Clos {
     pub switch_latency_ns: u32,
     /// Every egress port of a switch.
     pub queue: QueueSpec,
-    /// How switches choose the way up.
-    pub forwarding: Forwarding,
+    /// How switches treat packets.
+    pub scheme: Scheme,
     /// Upper 32 bits of all SIDs.
     pub block: u32,
 }
@@ -108,7 +109,7 @@ impl Default for Clos {
             fabric_link: LinkSpec::new(100, 500),
             switch_latency_ns: 500,
             queue: QueueSpec::default(),
-            forwarding: Forwarding::Srv6,
+            scheme: crate::scheme::SRV6,
             block: DEFAULT_BLOCK,
         }
     }
@@ -328,76 +329,48 @@ impl Clos {
         (plan.template(a, b, host), plan.copy_ops(a, b))
     }
 
-    /// All switches with their routes, in the order of [`Clos::t0_switch`] and [`Clos::t1_switch`].
+    /// All switches, in the order of [`Clos::t0_switch`] and [`Clos::t1_switch`].
     pub(crate) fn switches(&self, seed: u64) -> Vec<Switch> {
-        let plan = self.plan();
         let mut salts = Rng::new(seed ^ 0x73_616c_7473);
         let mut switches = Vec::with_capacity(self.switch_count() as usize);
         for plane in 0..self.planes {
-            for t0 in 0..self.t0 {
-                let name = self.switch_name(self.t0_switch(plane, t0) as u32);
-                let mut switch =
-                    Switch::new(name, self.block, plan.t0(plane, t0 as u8), self.t0_routes(plane, t0, &mut salts));
-                let first = u32::from(t0) * self.hosts_per_t0();
-                for host in first..(first + self.hosts_per_t0()).min(self.hosts) {
-                    let port = self.host_link_id(plane, host).upper();
-                    switch.add_route(plan.host(plane, self.host_index(host)), port.0);
-                }
-                for t1 in 0..self.t1 {
-                    switch.add_route(plan.t1(plane, t1 as u8), self.fabric_link_id(plane, t0, t1).lower().0);
-                }
-                if self.is_dumbbell() {
-                    switch.add_route(plan.t0(plane, 1 - t0 as u8), self.cross_port(plane, t0).0);
-                }
-                switches.push(switch);
-            }
-            for t1 in 0..self.t1 {
-                let name = self.switch_name(self.t1_switch(plane, t1) as u32);
-                let mut switch =
-                    Switch::new(name, self.block, plan.t1(plane, t1 as u8), self.t1_routes(plane, t1, &mut salts));
-                for t0 in 0..self.t0 {
-                    switch.add_route(plan.t0(plane, t0 as u8), self.fabric_link_id(plane, t0, t1).upper().0);
-                }
-                switches.push(switch);
+            let tiers = (0..self.t0).map(|index| (false, index)).chain((0..self.t1).map(|index| (true, index)));
+            for (spine, index) in tiers {
+                let site = Site { clos: self, plane, spine, index, salt: salts.next_u64() };
+                let routes = if spine { self.t1_routes(plane, index) } else { self.t0_routes(plane, index) };
+                let name = self.switch_name(switches.len() as u32);
+                switches.push(Switch::new(name, routes, self.scheme.build(&site), site.salt));
             }
         }
         switches
     }
 
     /// The end of a dumbbell's middle link at leaf `t0`.
-    const fn cross_port(&self, plane: u8, t0: u16) -> PortId {
+    pub(crate) const fn cross_port(&self, plane: u8, t0: u16) -> PortId {
         let link = self.fabric_link_id(plane, 0, 0);
         if t0 == 0 { link.lower() } else { link.upper() }
     }
 
-    fn t0_routes(&self, plane: u8, t0: u16, salts: &mut Rng) -> IpRoutes {
-        let salt = salts.next_u64();
+    fn t0_routes(&self, plane: u8, t0: u16) -> Routes {
         let first_host = u32::from(t0) * self.hosts_per_t0();
-        let live = if self.is_dumbbell() {
-            vec![self.cross_port(plane, t0).0]
-        } else {
-            (0..self.t1).map(|t1| self.fabric_link_id(plane, t0, t1).lower().0).collect()
+        let uplinks: Vec<PortId> = match self.is_dumbbell() {
+            true => vec![self.cross_port(plane, t0)],
+            false => (0..self.t1).map(|t1| self.fabric_link_id(plane, t0, t1).lower()).collect(),
         };
-        IpRoutes {
-            mode: self.forwarding,
+        Routes {
             hosts: self.hosts,
             first_host,
             hosts_below: self.hosts_per_t0().min(self.hosts.saturating_sub(first_host)),
             down_port: self.host_link_id(plane, first_host).upper().0,
             down_stride: 2,
             group: 1,
-            uplinks: live.clone(),
-            live,
-            turn: 0,
-            salt,
-            rng: Rng::new(!salt),
+            live: uplinks.clone(),
+            uplinks,
         }
     }
 
-    fn t1_routes(&self, plane: u8, t1: u16, salts: &mut Rng) -> IpRoutes {
-        let salt = salts.next_u64();
-        IpRoutes {
-            mode: self.forwarding,
+    fn t1_routes(&self, plane: u8, t1: u16) -> Routes {
+        Routes {
             hosts: self.hosts,
             first_host: 0,
             hosts_below: self.hosts,
@@ -406,9 +379,6 @@ impl Clos {
             group: self.hosts_per_t0(),
             uplinks: Vec::new(),
             live: Vec::new(),
-            turn: 0,
-            salt,
-            rng: Rng::new(!salt),
         }
     }
 

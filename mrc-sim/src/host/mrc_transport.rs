@@ -16,7 +16,7 @@ use mrc_wire::{Ev, EvTemplate, Ip, PortNum, Psn, Rkey};
 use super::mrc::{MrcHostError, PLANE_LSB, icrc_of};
 use super::storage_bytes::storage_bytes;
 use super::transport::{PathCounts, Transport, TransportCounters, payload_tag, uncut_len};
-use crate::fabric::{Clos, Forwarding, Packet, address};
+use crate::fabric::{Clos, Packet, PathNames, address};
 use crate::host::Host;
 use crate::workload::Exchange;
 
@@ -85,7 +85,7 @@ impl MrcSettings {
     pub fn wire_bytes(&self, clos: &Clos, payload: u32) -> (u32, u32) {
         match self.wire {
             Some(sizes) => (payload + sizes.data_overhead, sizes.control),
-            None if clos.forwarding == Forwarding::Srv6 => (payload + DATA_HEADERS, CONTROL_BYTES),
+            None if clos.scheme.paths() == PathNames::MicroSids => (payload + DATA_HEADERS, CONTROL_BYTES),
             None => (payload + DATA_HEADERS - OUTER_HEADER, CONTROL_BYTES - OUTER_HEADER),
         }
     }
@@ -98,10 +98,10 @@ impl MrcSettings {
     /// Entries of an EV profile across leaves.
     fn profile_evs(&self, clos: &Clos) -> usize {
         let all = usize::from(clos.planes) * usize::from(self.uplinks(clos));
-        match clos.forwarding {
-            Forwarding::Srv6 | Forwarding::Stev => all,
+        match clos.scheme.paths() {
+            PathNames::MicroSids | PathNames::UplinkNumbers => all,
             // Switches hash: the EVs are names for paths that nobody knows.
-            _ => usize::from(self.paths.active + self.paths.backup),
+            PathNames::Entropy => usize::from(self.paths.active + self.paths.backup),
         }
     }
 
@@ -271,7 +271,7 @@ impl<'s> MrcTransport<'s> {
     }
 
     fn add_peer(&mut self, clos: &Clos, peer: u32) -> Result<mrc_core::PeerHandle, MrcHostError> {
-        let srv6 = clos.forwarding == Forwarding::Srv6;
+        let srv6 = clos.scheme.paths() == PathNames::MicroSids;
         let mut planes = [None; MAX_PORTS];
         for (plane, path) in (0..clos.planes).zip(&mut planes) {
             let sid = clos.plan().sid(clos.plan().host(plane, clos.host_index(self.index)));
@@ -302,18 +302,18 @@ impl<'s> MrcTransport<'s> {
         let planes = usize::from(clos.planes);
         let uplinks = settings.uplinks(clos);
         let blank = EvEntry::new(Ev(0), PortNum::from_plane(0));
-        let entries = match clos.forwarding {
-            Forwarding::Srv6 => {
+        let entries = match clos.scheme.paths() {
+            PathNames::MicroSids => {
                 let uplinks = if across { uplinks } else { 1 };
                 let mut entries = vec![blank; planes * usize::from(uplinks)];
                 compact_profile(&mut entries, clos.planes, uplinks, PLANE_LSB)?;
                 entries
             }
             // The first of three 10-bit fields, from the top.
-            Forwarding::Stev => (0..planes * usize::from(uplinks))
+            PathNames::UplinkNumbers => (0..planes * usize::from(uplinks))
                 .map(|nth| EvEntry::new(Ev(((nth / planes) as u32) << 22), PortNum::from_plane((nth % planes) as u8)))
                 .collect(),
-            Forwarding::Ecmp | Forwarding::RoundRobin | Forwarding::Adaptive => {
+            PathNames::Entropy => {
                 let mut entries = vec![blank; settings.profile_evs(clos)];
                 auto_profile(&mut entries, clos.planes, 16, self.index.into())?;
                 entries

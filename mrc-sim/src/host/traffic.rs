@@ -59,6 +59,8 @@ pub struct Generator {
     now: Instant,
     echo_to: Option<[u8; 16]>,
     echoes: VecDeque<(PortNum, Packet)>,
+    /// Flows that look like one to a hash.
+    one_flow: bool,
     keep: bool,
     received: u64,
     arrivals: Vec<Arrival>,
@@ -76,6 +78,12 @@ impl Generator {
     /// Sends every packet it receives back, to `dst`, by the port it came in by.
     pub fn echoing(mut self, dst: [u8; 16]) -> Self {
         self.echo_to = Some(dst);
+        self
+    }
+
+    /// Gives all flows one flow number, so that switches take them for one flow.
+    pub fn one_flow(mut self) -> Self {
+        self.one_flow = true;
         self
     }
 
@@ -168,7 +176,7 @@ impl Host for Generator {
             self.turn = if index + 1 == self.flows.len() { 0 } else { index + 1 };
             let (flow, sent) = (&self.flows[index], &mut self.sent[index]);
             if flow.start <= now && *sent < flow.count && free.contains(flow.port) {
-                Self::write(flow, index as u32, *sent, out);
+                Self::write(flow, if self.one_flow { 0 } else { index as u32 }, *sent, out);
                 *sent += 1;
                 return Some(flow.port);
             }

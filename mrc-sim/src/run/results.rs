@@ -52,15 +52,18 @@ pub enum RunEnd {
 }
 
 /// Packets of one class. What hosts sent, or what trimming moved there, is delivered, dropped, moved on or in the fabric:
-/// `sent + trimmed_in == delivered + dropped + trimmed_out + in_fabric`.
+/// `sent + trimmed_in == delivered + consumed + dropped + trimmed_out + in_fabric`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ClassCounts {
-    /// Sent by hosts.
+    /// Sent by hosts, and by switch schemes.
     pub sent: u64,
     /// Came from the other class by trimming.
     pub trimmed_in: u64,
     /// Reached a host, with right or wrong bits.
     pub delivered: u64,
+    /// Reached the switch that they were meant for.
+    #[serde(default)]
+    pub consumed: u64,
     /// Dropped by switches or lost on links.
     pub dropped: u64,
     /// Went to the other class by trimming.

@@ -65,15 +65,17 @@ fn packet_counts<T: Transport>(sim: &Sim<T>, drops: &DropCounts, trims: u64) -> 
         data: ClassCounts {
             sent: all.sent - all.sent_control,
             delivered: all.delivered - all.delivered_control,
+            consumed: all.consumed - all.consumed_control,
             dropped: drops.total() - drops.corrupt - dropped,
             trimmed_out: trims,
             in_fabric: sim.packets_in_fabric() as u64 - in_fabric,
             ..ClassCounts::default()
         },
         control: ClassCounts {
-            sent: all.sent_control,
+            sent: all.sent_control + all.emitted,
             trimmed_in: trims,
             delivered: all.delivered_control,
+            consumed: all.consumed_control,
             dropped,
             in_fabric,
             ..ClassCounts::default()
@@ -214,8 +216,8 @@ fn digest(exchange: &Exchange, sum: &TransportCounters, packets: &PacketCounts, 
     [data, retransmitted, lost_inferred, lost_nack, lost_timeout, control, probes].into_iter().for_each(&mut mix);
     [sum.paths_retired, sum.paths_restored, sum.qp_errors, marks].into_iter().for_each(&mut mix);
     for class in [&packets.data, &packets.control] {
-        let ClassCounts { sent, trimmed_in, delivered, dropped, trimmed_out, in_fabric } = *class;
-        [sent, trimmed_in, delivered, dropped, trimmed_out, in_fabric].into_iter().for_each(&mut mix);
+        let ClassCounts { sent, trimmed_in, delivered, consumed, dropped, trimmed_out, in_fabric } = *class;
+        [sent, trimmed_in, delivered, consumed, dropped, trimmed_out, in_fabric].into_iter().for_each(&mut mix);
     }
     let DropCounts { queue_full, control_full, trimmed, link_down, random, switch, corrupt } = *drops;
     [queue_full, control_full, trimmed, link_down, random, switch, corrupt].into_iter().for_each(&mut mix);

@@ -7,9 +7,10 @@ use std::path::Path;
 use mrc_core::Instant;
 
 use super::traffic::Extent;
-use super::{ForwardingKey, Problem, Scenario, Shape, TransportKind, faults, mrc, queue, roce, traffic};
-use crate::fabric::{Clos, Fault, Forwarding, LinkId, LinkSpec, TopologyError};
+use super::{Problem, Scenario, SchemeKey, Shape, TransportKind, faults, mrc, queue, roce, traffic};
+use crate::fabric::{Clos, Fault, LinkId, LinkSpec, PathNames, Scheme, TopologyError};
 use crate::host::{MrcSettings, RoceSettings};
+use crate::scheme::{self, ECMP, SRV6};
 use crate::workload::Plan;
 
 /// A scenario ready to run.
@@ -119,8 +120,8 @@ impl Built {
         let transport = match scenario.transport.kind {
             TransportKind::Mrc => TransportSettings::Mrc(mrc::build(&scenario, &clos, base_rtt_ns)?),
             TransportKind::Roce => {
-                if matches!(clos.forwarding, Forwarding::Srv6 | Forwarding::Stev) {
-                    let message = "RoCE packets name no path: use ecmp, round-robin or adaptive";
+                if clos.scheme.paths() != PathNames::Entropy {
+                    let message = "RoCE packets name no path: use ecmp or another scheme that asks for none";
                     return Err(Problem::new("topology.forwarding", message));
                 }
                 TransportSettings::Roce(roce::build(&scenario.transport.roce, &clos)?)
@@ -228,16 +229,7 @@ fn clos(scenario: &Scenario) -> Result<Clos, Problem> {
         host_link: LinkSpec { rate_bps: host_rate, delay_ns: host_delay },
         fabric_link: LinkSpec { rate_bps: fabric_rate, delay_ns: fabric_delay },
         switch_latency_ns: delay_ns("topology.switch_us", keys.switch_us)?,
-        forwarding: match keys.forwarding.unwrap_or(match scenario.transport.kind {
-            TransportKind::Mrc => ForwardingKey::Srv6,
-            TransportKind::Roce => ForwardingKey::Ecmp,
-        }) {
-            ForwardingKey::Srv6 => Forwarding::Srv6,
-            ForwardingKey::Stev => Forwarding::Stev,
-            ForwardingKey::Ecmp => Forwarding::Ecmp,
-            ForwardingKey::RoundRobin => Forwarding::RoundRobin,
-            ForwardingKey::Adaptive => Forwarding::Adaptive,
-        },
+        scheme: scheme(scenario)?,
         ..Clos::default()
     };
     if t0 == 0 || keys.hosts_per_t0 == 0 {
@@ -263,6 +255,28 @@ fn clos(scenario: &Scenario) -> Result<Clos, Problem> {
         Problem::new(key, error)
     })?;
     Ok(clos)
+}
+
+/// The scheme of the switches with its parameters.
+fn scheme(scenario: &Scenario) -> Result<Scheme, Problem> {
+    let keys = &scenario.topology;
+    let default = match scenario.transport.kind {
+        TransportKind::Mrc => SRV6,
+        TransportKind::Roce => ECMP,
+    };
+    let unknown =
+        |name: &SchemeKey| Problem::new("topology.forwarding", format_args!("there is no scheme `{}`", name.0));
+    let given = keys.forwarding.as_ref().map(|name| scheme::named(&name.0).ok_or_else(|| unknown(name))).transpose()?;
+    let mut scheme = given.unwrap_or(default);
+    for (name, &value) in &keys.scheme {
+        scheme = scheme.with(name, value).map_err(|error| {
+            let takes: Vec<&str> = scheme.info().params.iter().map(|param| param.name).collect();
+            let takes = if takes.is_empty() { "none".to_owned() } else { takes.join(", ") };
+            let message = format_args!("{value}: {error}; parameters of `{}`: {takes}", scheme.info().name);
+            Problem::new(format!("topology.scheme.{name}"), message)
+        })?;
+    }
+    Ok(scheme)
 }
 
 fn links(scenario: &Scenario, clos: &Clos) -> Result<Vec<(LinkId, LinkSpec)>, Problem> {

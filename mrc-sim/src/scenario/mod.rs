@@ -21,8 +21,15 @@ mod schema;
 mod timeline;
 mod traffic;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
+
+use crate::fabric::Param;
+use crate::scheme::SCHEMES;
 
 pub use build::{Built, TransportSettings};
 pub use load::{Problem, ScenarioError, check, check_str, load, load_str, nearest};
@@ -112,21 +119,38 @@ pub enum Shape {
     Dumbbell,
 }
 
-/// How switches choose the way up, see [`crate::Forwarding`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ForwardingKey {
-    /// The sender wrote the path: uSID shift.
-    #[default]
-    Srv6,
-    /// The first STEV field of the EV is the uplink.
-    Stev,
-    /// Hash of addresses and EV.
-    Ecmp,
-    /// Packet by packet in turn.
-    RoundRobin,
-    /// The shortest queue.
-    Adaptive,
+/// Name of a switch scheme, one of [`crate::scheme::SCHEMES`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(transparent)]
+pub struct SchemeKey(pub String);
+
+impl<'de> Deserialize<'de> for SchemeKey {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        let known = || SCHEMES.iter().map(|info| format!("`{}`", info.name)).collect::<Vec<_>>().join(", ");
+        match crate::scheme::named(&name) {
+            Some(_) => Ok(Self(name)),
+            None => Err(D::Error::custom(format!("unknown variant `{name}`, expected one of {}", known()))),
+        }
+    }
+}
+
+impl JsonSchema for SchemeKey {
+    fn schema_name() -> Cow<'static, str> {
+        "SchemeKey".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let of = SCHEMES.iter().map(|info| {
+            let param = |param: &Param| {
+                let Param { name, about, default, range: (least, most) } = param;
+                format!(" `scheme.{name}` (default {default}, {least} to {most}): {about}")
+            };
+            let about = format!("{}{}", info.about, info.params.iter().map(param).collect::<String>());
+            schemars::json_schema!({ "type": "string", "const": info.name, "description": about })
+        });
+        schemars::json_schema!({ "oneOf": of.map(|one| one.to_value()).collect::<Vec<_>>() })
+    }
 }
 
 /// `[topology]`.
@@ -155,8 +179,10 @@ pub struct TopologyKeys {
     pub fabric_delay_us: Option<f64>,
     /// Time a frame spends in a switch before its egress queue.
     pub switch_us: f64,
-    /// How switches choose the way up; `srv6` by default, `ecmp` with RoCE, whose packets name no path.
-    pub forwarding: Option<ForwardingKey>,
+    /// What switches do with packets; `srv6` by default, `ecmp` with RoCE, whose packets name no path.
+    pub forwarding: Option<SchemeKey>,
+    /// Parameters of that scheme, by name.
+    pub scheme: BTreeMap<String, f64>,
 }
 
 impl Default for TopologyKeys {
@@ -174,6 +200,7 @@ impl Default for TopologyKeys {
             fabric_delay_us: None,
             switch_us: 0.5,
             forwarding: None,
+            scheme: BTreeMap::new(),
         }
     }
 }

@@ -137,6 +137,7 @@ impl Table<'_> {
             }),
             "" if value.get("oneOf").is_some() => "word".to_owned(),
             "boolean" => "true or false".to_owned(),
+            "object" => "table of numbers".to_owned(),
             kind => kind.to_owned(),
         }
     }

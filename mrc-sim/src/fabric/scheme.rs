@@ -1,0 +1,288 @@
+//! What a switch scheme is to the fabric: the door through which forwarding plugs in. The schemes themselves, and their
+//! registry, are in [`crate::scheme`].
+
+use mrc_core::{Instant, Rng};
+
+use super::packet::Packet;
+use super::port::Port;
+use super::switch::NoForward;
+use super::topology::{Clos, PortId};
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It joins the queue of this port.
+    To(PortId),
+    /// It was meant for the switch itself.
+    Consume,
+}
+
+/// Where a host is, seen from a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Below, by this port alone.
+    Down(PortId),
+    /// By any uplink.
+    Up,
+}
+
+/// How a switch treats packets. One value per switch; what it keeps is its own.
+pub trait SwitchScheme {
+    /// A packet arrived by `ingress`, which is named like the egress port on the same link. Its header may be changed.
+    ///
+    /// # Errors
+    /// Why the packet cannot go on: it is dropped and counted.
+    fn forward(&mut self, ctx: &mut SwitchCtx<'_>, ingress: PortId, packet: &mut Packet) -> Result<Verdict, NoForward>;
+
+    /// Whether [`SwitchScheme::on_dequeue`] wants to be called.
+    fn hooks_dequeue(&self) -> bool {
+        false
+    }
+
+    /// A packet begins to leave by `egress`.
+    fn on_dequeue(&mut self, _ctx: &mut SwitchCtx<'_>, _egress: PortId, _packet: &mut Packet) {}
+
+    /// A timer of [`SwitchCtx::set_timer`] ran out.
+    fn on_timer(&mut self, _ctx: &mut SwitchCtx<'_>, _timer: u32) {}
+
+    /// The carrier of one of the switch's ports came or went.
+    fn on_link(&mut self, _ctx: &mut SwitchCtx<'_>, _port: PortId, _up: bool) {}
+}
+
+/// What a scheme asked for, until the fabric does it.
+#[derive(Default)]
+pub(crate) struct Requests {
+    pub(crate) timers: Vec<(Instant, u32)>,
+    pub(crate) packets: Vec<(PortId, Box<Packet>)>,
+}
+
+impl Requests {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.timers.is_empty() && self.packets.is_empty()
+    }
+}
+
+/// What a switch sees: time, its ports, the ways to hosts, random numbers of its own.
+pub struct SwitchCtx<'a> {
+    pub(crate) now: Instant,
+    pub(crate) ports: &'a [Port],
+    pub(crate) routes: &'a Routes,
+    pub(crate) rng: &'a mut Rng,
+    pub(crate) requests: &'a mut Requests,
+}
+
+impl<'a> SwitchCtx<'a> {
+    /// Virtual time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The way to a host; `None` for one that does not exist.
+    pub fn way(&self, host: u32) -> Option<Way> {
+        self.routes.way(host)
+    }
+
+    /// Uplinks with a carrier, in order; none of a switch at the top.
+    pub fn uplinks(&self) -> &'a [PortId] {
+        &self.routes.live
+    }
+
+    /// All uplinks, in order.
+    pub fn all_uplinks(&self) -> &'a [PortId] {
+        &self.routes.uplinks
+    }
+
+    /// Bytes that wait before a port, without the frame being sent.
+    pub fn queued_bytes(&self, port: PortId) -> u32 {
+        self.ports[port.0 as usize].queued_bytes()
+    }
+
+    /// Rate of the link behind a port, in bit/s.
+    pub fn rate_bps(&self, port: PortId) -> u64 {
+        self.ports[port.0 as usize].link().rate_bps
+    }
+
+    /// Whether the link behind a port carries.
+    pub fn is_up(&self, port: PortId) -> bool {
+        self.ports[port.0 as usize].up
+    }
+
+    /// Random numbers of this switch.
+    pub fn rng(&mut self) -> &mut Rng {
+        self.rng
+    }
+
+    /// Asks for [`SwitchScheme::on_timer`] at `at`, not before now.
+    pub fn set_timer(&mut self, at: Instant, timer: u32) {
+        self.requests.timers.push((at, timer));
+    }
+
+    /// Sends a packet of the switch's own by `port`, in the control class. Header and `wire_len` are the caller's.
+    pub fn emit(&mut self, port: PortId, packet: Packet) {
+        self.requests.packets.push((port, Box::new(packet)));
+    }
+}
+
+/// Ways to hosts: arithmetic on the numbering of the topology.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Routes {
+    pub(crate) hosts: u32,
+    /// Hosts below this switch: all of a T1's, a block of a T0's.
+    pub(crate) first_host: u32,
+    pub(crate) hosts_below: u32,
+    /// Egress port of the first group below, and distance of the ports of two neighbouring groups.
+    pub(crate) down_port: u32,
+    pub(crate) down_stride: u32,
+    /// Hosts of a group: 1 below a T0, a leaf's below a T1.
+    pub(crate) group: u32,
+    /// All uplinks.
+    pub(crate) uplinks: Vec<PortId>,
+    /// Uplinks that carry.
+    pub(crate) live: Vec<PortId>,
+}
+
+impl Routes {
+    pub(crate) fn way(&self, host: u32) -> Option<Way> {
+        if host >= self.hosts {
+            return None;
+        }
+        let below = host.wrapping_sub(self.first_host);
+        if below < self.hosts_below {
+            return Some(Way::Down(PortId(self.down_port + below / self.group.max(1) * self.down_stride)));
+        }
+        Some(Way::Up)
+    }
+
+    /// An uplink came back or went.
+    pub(crate) fn set_uplink(&mut self, port: PortId, up: bool) {
+        self.live.retain(|&other| other != port);
+        if up {
+            self.live.push(port);
+            self.live.sort_unstable();
+        }
+    }
+}
+
+/// A switch that a scheme is built for.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The fabric.
+    pub clos: &'a Clos,
+    /// Its plane.
+    pub plane: u8,
+    /// Whether it is a T1.
+    pub spine: bool,
+    /// Its number in its tier.
+    pub index: u16,
+    /// Different in every switch, the same in every run of a seed.
+    pub salt: u64,
+}
+
+/// How senders name the paths of their packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathNames {
+    /// The outer destination lists the switches (SRv6 micro-SIDs).
+    MicroSids,
+    /// The first ten bits of the EV are the uplink.
+    UplinkNumbers,
+    /// Not at all: the EV is entropy, or means nothing.
+    Entropy,
+}
+
+/// A number that a scheme takes from the scenario.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Param {
+    /// Key in `[topology.scheme]`.
+    pub name: &'static str,
+    /// What it means, with its unit.
+    pub about: &'static str,
+    /// Value when the scenario has none.
+    pub default: f64,
+    /// Least and greatest value.
+    pub range: (f64, f64),
+}
+
+/// Most parameters of a scheme.
+pub const MAX_PARAMS: usize = 4;
+
+/// A registered scheme.
+#[derive(Debug)]
+pub struct SchemeInfo {
+    /// Name in scenarios.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// What it asks of senders.
+    pub paths: PathNames,
+    /// Its parameters, at most [`MAX_PARAMS`].
+    pub params: &'static [Param],
+    /// Makes the scheme of one switch from the values of the parameters, in their order.
+    pub build: fn(&Site<'_>, &[f64]) -> Box<dyn SwitchScheme>,
+}
+
+/// A scheme with values for its parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheme {
+    info: &'static SchemeInfo,
+    values: [f64; MAX_PARAMS],
+}
+
+impl PartialEq for Scheme {
+    fn eq(&self, other: &Self) -> bool {
+        self.info.name == other.info.name && self.values == other.values
+    }
+}
+
+impl Eq for Scheme {}
+
+/// Why a parameter cannot be set.
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+pub enum ParamError {
+    /// There is none of this name.
+    #[error("the scheme has no such parameter")]
+    Unknown,
+    /// The value is out of range.
+    #[error("allowed are {0} to {1}")]
+    Range(f64, f64),
+}
+
+impl Scheme {
+    /// A registered scheme with the defaults of its parameters.
+    pub const fn new(info: &'static SchemeInfo) -> Self {
+        let mut values = [0.0; MAX_PARAMS];
+        let mut nth = 0;
+        while nth < info.params.len() {
+            values[nth] = info.params[nth].default;
+            nth += 1;
+        }
+        Self { info, values }
+    }
+
+    /// Its registration.
+    pub const fn info(&self) -> &'static SchemeInfo {
+        self.info
+    }
+
+    /// How senders name paths.
+    pub const fn paths(&self) -> PathNames {
+        self.info.paths
+    }
+
+    /// The same with another value of a parameter.
+    ///
+    /// # Errors
+    /// There is no such parameter, or the value is out of its range.
+    pub fn with(mut self, name: &str, value: f64) -> Result<Self, ParamError> {
+        let at = self.info.params.iter().position(|param| param.name == name).ok_or(ParamError::Unknown)?;
+        let (least, most) = self.info.params[at].range;
+        if !(least..=most).contains(&value) {
+            return Err(ParamError::Range(least, most));
+        }
+        self.values[at] = value;
+        Ok(self)
+    }
+
+    pub(crate) fn build(&self, site: &Site<'_>) -> Box<dyn SwitchScheme> {
+        (self.info.build)(site, &self.values[..self.info.params.len()])
+    }
+}

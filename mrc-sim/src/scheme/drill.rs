@@ -1,0 +1,46 @@
+//! DRILL (Ghorbani et al., SIGCOMM 2017): the shortest of a few queues drawn at random and the best of last time, packet by
+//! packet.
+
+use super::{ByUplink, UplinkChoice};
+use crate::fabric::{Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx};
+
+pub(super) static INFO: SchemeInfo = SchemeInfo {
+    name: "drill",
+    about: "DRILL: the shortest of some queues drawn at random and the best of last time.",
+    paths: PathNames::Entropy,
+    params: &[Param {
+        name: "samples",
+        about: "Queues drawn for each packet (DRILL's d).",
+        default: 2.0,
+        range: (1.0, 64.0),
+    }],
+    build: |_, values| Box::new(ByUplink(Drill { samples: values[0] as u32, best: None })),
+};
+
+struct Drill {
+    samples: u32,
+    /// One memory, as the paper recommends (m = 1).
+    best: Option<PortId>,
+}
+
+impl UplinkChoice for Drill {
+    fn choose(&mut self, ctx: &mut SwitchCtx<'_>, _: PortId, _: &mut Packet) -> PortId {
+        let uplinks = ctx.uplinks();
+        let mut choice = uplinks[ctx.rng().below(uplinks.len() as u32) as usize];
+        for nth in 1..=self.samples {
+            let drawn = match self.best {
+                Some(best) if nth == self.samples => best,
+                _ => uplinks[ctx.rng().below(uplinks.len() as u32) as usize],
+            };
+            if ctx.queued_bytes(drawn) < ctx.queued_bytes(choice) {
+                choice = drawn;
+            }
+        }
+        self.best = Some(choice);
+        choice
+    }
+
+    fn on_link(&mut self) {
+        self.best = None;
+    }
+}

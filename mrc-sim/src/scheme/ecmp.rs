@@ -1,0 +1,23 @@
+//! ECMP: a hash of addresses and UDP source port, different in every switch.
+
+use super::{ByUplink, UplinkChoice, ip};
+use crate::fabric::{Packet, PathNames, PortId, SchemeInfo, SwitchCtx};
+
+pub(super) static INFO: SchemeInfo = SchemeInfo {
+    name: "ecmp",
+    about: "Hash of addresses and EV, different in every switch.",
+    paths: PathNames::Entropy,
+    params: &[],
+    build: |site, _| Box::new(ByUplink(Ecmp { salt: site.salt })),
+};
+
+struct Ecmp {
+    salt: u64,
+}
+
+impl UplinkChoice for Ecmp {
+    fn choose(&mut self, ctx: &mut SwitchCtx<'_>, _: PortId, packet: &mut Packet) -> PortId {
+        let hash = ip::mix(ip::flow(packet) ^ self.salt) >> 32;
+        ctx.uplinks()[(hash * ctx.uplinks().len() as u64 >> 32) as usize]
+    }
+}

@@ -1,0 +1,50 @@
+//! What schemes read of a packet: IPv6 header and entropy.
+
+use crate::fabric::{NoForward, Packet};
+
+/// Offset of the outer IPv6 header, behind an untagged Ethernet header.
+const IP: usize = 14;
+const HOP_LIMIT: usize = IP + 7;
+const DST: usize = IP + 24;
+/// Ethernet and outer IPv6 header.
+const HEAD: usize = IP + 40;
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Does what every IPv6 router does to a packet (checks, hop limit), and returns the receiving host's number.
+///
+/// # Errors
+/// A packet that is not IPv6, names no host, or has travelled too far.
+pub fn next_hop(packet: &mut Packet) -> Result<u32, NoForward> {
+    let head: &mut [u8; HEAD] = packet.header_mut().first_chunk_mut().ok_or(NoForward::NotIpv6)?;
+    if head[12..14] != [0x86, 0xdd] || head[IP] >> 4 != 6 {
+        return Err(NoForward::NotIpv6);
+    }
+    if head[HOP_LIMIT] <= 1 {
+        return Err(NoForward::HopLimit);
+    }
+    head[HOP_LIMIT] -= 1;
+    Ok(word(head, DST + 12).wrapping_sub(1))
+}
+
+/// The EV, as senders write it: 16 bits of the flow label above the UDP source port.
+pub fn entropy(packet: &Packet) -> u32 {
+    let header = packet.header();
+    word(header, IP) << 16 | word(header, HEAD) >> 16
+}
+
+/// A number that packets of one flow share: of sender, receiver and UDP source port.
+pub fn flow(packet: &Packet) -> u64 {
+    let header = packet.header();
+    let host = word(header, DST + 12).wrapping_sub(1);
+    u64::from(word(header, DST - 4)) << 48 ^ u64::from(host) << 20 ^ u64::from(word(header, HEAD) >> 16)
+}
+
+/// A 64-bit finaliser; switches of real fabrics use CRCs, what counts is that neighbouring inputs part.
+pub fn mix(value: u64) -> u64 {
+    let value = (value ^ value >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let value = (value ^ value >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    value ^ value >> 33
+}

@@ -1,0 +1,87 @@
+//! Switch schemes: how switches choose the port of a packet. One file per scheme; [`SCHEMES`] registers them by name, and
+//! nothing else knows them. `docs/extend.md` writes one.
+
+mod adaptive;
+mod drill;
+mod ecmp;
+pub mod ip;
+mod letflow;
+mod round_robin;
+mod srv6;
+mod stev;
+mod wcmp;
+
+use crate::fabric::{NoForward, Packet, PortId, Scheme, SchemeInfo, SwitchCtx, SwitchScheme, Verdict, Way};
+
+/// All schemes, by name.
+pub static SCHEMES: [&SchemeInfo; 8] = [
+    &srv6::INFO,
+    &stev::INFO,
+    &ecmp::INFO,
+    &wcmp::INFO,
+    &round_robin::INFO,
+    &adaptive::INFO,
+    &drill::INFO,
+    &letflow::INFO,
+];
+
+/// SRv6 with micro-SIDs, the default.
+pub const SRV6: Scheme = Scheme::new(&srv6::INFO);
+/// Hashing, the default of transports whose packets name no path.
+pub const ECMP: Scheme = Scheme::new(&ecmp::INFO);
+
+/// The scheme of this name.
+pub fn named(name: &str) -> Option<Scheme> {
+    SCHEMES.iter().find(|info| info.name == name).map(|info| Scheme::new(info))
+}
+
+/// Chooses among uplinks; the way down is given. Makes a whole scheme with [`ByUplink`].
+pub trait UplinkChoice {
+    /// One of [`SwitchCtx::uplinks`], of which there is at least one.
+    fn choose(&mut self, ctx: &mut SwitchCtx<'_>, ingress: PortId, packet: &mut Packet) -> PortId;
+
+    /// The carrier of a port came or went.
+    fn on_link(&mut self) {}
+}
+
+/// IP forwarding by the address of the receiving host, with a choice where there is one.
+#[derive(Debug)]
+pub struct ByUplink<T>(pub T);
+
+impl<T: UplinkChoice> SwitchScheme for ByUplink<T> {
+    fn forward(&mut self, ctx: &mut SwitchCtx<'_>, ingress: PortId, packet: &mut Packet) -> Result<Verdict, NoForward> {
+        let host = ip::next_hop(packet)?;
+        match ctx.way(host).ok_or(NoForward::NoRoute)? {
+            Way::Down(port) => Ok(Verdict::To(port)),
+            Way::Up if ctx.uplinks().is_empty() => Err(NoForward::NoRoute),
+            Way::Up => Ok(Verdict::To(self.0.choose(ctx, ingress, packet))),
+        }
+    }
+
+    fn on_link(&mut self, _: &mut SwitchCtx<'_>, _: PortId, _: bool) {
+        self.0.on_link();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::MAX_PARAMS;
+
+    #[test]
+    fn names_and_parameters_are_told_apart() {
+        let mut names: Vec<_> = SCHEMES.iter().map(|info| info.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SCHEMES.len());
+        for info in SCHEMES {
+            assert_eq!(named(info.name), Some(Scheme::new(info)));
+            assert!(info.params.len() <= MAX_PARAMS && !info.about.is_empty(), "{}", info.name);
+            for param in info.params {
+                assert_eq!(Scheme::new(info).with(param.name, param.default), Ok(Scheme::new(info)), "{}", info.name);
+            }
+        }
+        assert_eq!(named("magic"), None);
+        assert!(named("letflow").unwrap().with("gap_us", -1.0).is_err());
+    }
+}
