@@ -136,3 +136,42 @@ fn ready_scenarios_are_at_hand_in_any_folder() {
     assert!(out.status.success(), "{}", says(&out));
     assert_eq!(std::fs::read_dir(folder.join("out")).unwrap().count(), 2, "the manifest and one point");
 }
+
+#[test]
+fn results_repeat_themselves_and_say_so() {
+    let folder = folder("repeat");
+    let text = "preset = \"parity\"\n[topology]\nt0 = 2\nhosts_per_t0 = 4\nt1 = 2\nforwarding = \"letflow\"\n\
+        [topology.scheme]\ngap_us = 7.5\n[[workload]]\nkind = \"permutation\"\nbytes = 100000\n\
+        [[workload]]\nkind = \"trace\"\nfile = \"t.csv\"\n[[fault]]\nkind = \"loss\"\nprobability = 0.01\n";
+    std::fs::write(folder.join("s.toml"), text).unwrap();
+    std::fs::write(folder.join("t.csv"), "1.5,0,5,3000\n").unwrap();
+    let set = ["--seed", "7", "--set", "queue.trim=false", "--json", "out.json", "--flows", "flows.csv"];
+    let first = mrc(&folder, &[&["sim", "run", "s.toml", "--quiet"], &set[..]].concat());
+    assert!(first.status.success(), "{}", says(&first));
+    let results: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.join("out.json")).unwrap()).expect("JSON");
+    assert!(results["program"].as_str().unwrap().starts_with("mrc 0.") && results["seed"] == 7);
+    assert!(results["command"].as_str().unwrap().contains("--set queue.trim=false"), "{}", results["command"]);
+    assert!(results["resolved"].as_str().unwrap().contains("gap_us = 7.5"), "{}", results["resolved"]);
+    // A row for each message, in numbers that the results have too.
+    let csv = std::fs::read_to_string(folder.join("flows.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!((rows.len(), rows[0][9], rows[1].len()), (1 + 9, "fct_us", rows[0].len()));
+    let longest = rows[1..].iter().map(|row| row[9].parse::<f64>().unwrap()).fold(0.0, f64::max);
+    assert_eq!(longest, results["fct_us"]["max"].as_f64().unwrap());
+    // From another folder, without the scenario file.
+    std::fs::remove_file(folder.join("s.toml")).unwrap();
+    let elsewhere = folder.join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let again = mrc(&elsewhere, &["sim", "run", "../out.json", "--quiet"]);
+    assert!(again.status.success() && says(&again).contains("same digest"), "{}", says(&again));
+    let changed = mrc(&elsewhere, &["sim", "run", "../out.json", "--quiet", "--seed", "8"]);
+    assert!(changed.status.success() && !says(&changed).contains("digest"), "{}", says(&changed));
+    // Results of another program.
+    let mut other = results;
+    other["digest"] = "0123".into();
+    std::fs::write(folder.join("other.json"), other.to_string()).unwrap();
+    let other = mrc(&folder, &["sim", "run", "other.json", "--quiet"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(says(&other).contains("has digest 0123, made by mrc"), "{}", says(&other));
+}

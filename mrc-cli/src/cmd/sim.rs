@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_lab::{CapturedPacket, write_pcapng};
 use mrc_sim::Captured;
-use mrc_sim::run::{self, Distribution, Options, Outcome, Progress, Results, RunEnd};
+use mrc_sim::run::{self, Distribution, MessageRow, Options, Outcome, Progress, Results, RunEnd};
 use mrc_sim::scenario::{Built, TransportSettings};
 use mrc_wire::icrc;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -72,9 +72,11 @@ Examples:
   mrc sim run mine.toml --seed 2 --set queue.trim=false --json out.json
   mrc sim run mine.toml --pcap p0-t0a-t1b         a link as p0-t0a-t1b.pcapng, for `mrc decode` and Wireshark
 
-Exit codes: as of `mrc sim`.")]
+  mrc sim run out.json                            the same run again, from its results; says whether the digest is the same
+
+Exit codes: as of `mrc sim`; 1 also when a run that was repeated has another digest.")]
 struct RunArgs {
-    /// Scenario file, or name of a ready scenario
+    /// Scenario file, name of a ready scenario, or results of an earlier run to repeat
     file: PathBuf,
     /// Seed, in place of the file's
     #[arg(long)]
@@ -85,6 +87,9 @@ struct RunArgs {
     /// Write the results as JSON to this file, or to standard output in place of the tables
     #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
+    /// Write a row for every message (sizes, times, slowdown) as CSV to this file
+    #[arg(long, value_name = "OUT")]
+    flows: Option<PathBuf>,
     /// Capture a link, such as p0-hA or p0-t0a-t1b, into NAME.pcapng in the current folder
     #[arg(long, value_name = "LINK")]
     pcap: Option<String>,
@@ -130,7 +135,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     let built = source.load(&args.set, args.seed).map_err(usage)?;
     let json_file = args.json.as_deref().filter(|_| !json_on_stdout);
     let pcap_file = args.pcap.as_ref().map(|link| PathBuf::from(format!("{link}.pcapng")));
-    json_file.into_iter().chain(pcap_file.as_deref()).try_for_each(writable)?;
+    json_file.into_iter().chain(pcap_file.as_deref()).chain(args.flows.as_deref()).try_for_each(writable)?;
     let first_link = || {
         let host = built.plan.messages.first().map_or(0, |message| message.src);
         built.clos.link_name(built.clos.host_link_id(0, host))
@@ -139,8 +144,16 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     // What was asked for is written even when the run is cut.
     let interrupt = Interrupt::install()?;
     let stop = Some(interrupt.flag());
-    let options = Options { set: args.set.clone(), capture, capture_packets: args.packets, stop };
-    let Outcome { results, capture } = with_progress(&built, &options, args.quiet)?;
+    let options = Options {
+        set: args.set.clone(),
+        program: PROGRAM.to_owned(),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        messages: args.flows.is_some(),
+        capture,
+        capture_packets: args.packets,
+        stop,
+    };
+    let Outcome { results, capture, messages } = with_progress(&built, &options, args.quiet)?;
     if args.trace {
         for packet in &capture {
             let way = if packet.egress { "down" } else { "up  " };
@@ -161,6 +174,9 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = json_file.filter(|_| !(results.ended == RunEnd::Interrupted && args.sweep.is_some())) {
         keep(path, &serde_json::to_string_pretty(&results)?)?;
     }
+    if let Some(path) = &args.flows {
+        keep(path, &flows_csv(&messages))?;
+    }
     if let (Some(link), Some(path)) = (&args.pcap, &pcap_file) {
         write_capture(path, link, &capture)?;
     }
@@ -170,7 +186,37 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     if results.ended == RunEnd::Interrupted {
         eprintln!("interrupted at {:.1} us: the results are of the time until then", results.end_us);
     }
+    let unchanged = args.set.is_empty() && args.seed.is_none();
+    if let Some((digest, program)) = source.repeats.filter(|_| unchanged && results.ended != RunEnd::Interrupted) {
+        if results.digest == digest {
+            eprintln!("same digest as in {}: {digest}", args.file.display());
+        } else {
+            let file = args.file.display();
+            eprintln!(
+                "mrc: {file} has digest {digest}, made by {program}; this run, by {PROGRAM}, has {}",
+                results.digest
+            );
+            return Ok(ExitCode::FAILURE);
+        }
+    }
     Ok(verdict(&results))
+}
+
+/// Program, version and commit.
+const PROGRAM: &str = concat!("mrc ", env!("CARGO_PKG_VERSION"), " ", env!("MRC_COMMIT"));
+
+/// A header line, and a line for each message; what never happened is empty.
+fn flows_csv(messages: &[MessageRow]) -> String {
+    let head =
+        "id,workload,src,dst,bytes,iteration,start_us,delivered_us,completed_us,fct_us,slowdown,missing_bytes,failed\n";
+    messages.iter().fold(head.to_owned(), |mut text, row| {
+        let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let MessageRow { id, workload, src, dst, bytes, iteration, missing_bytes, failed, .. } = row;
+        let quoted = workload.replace('"', "\"\"");
+        let times = [row.start_us, row.delivered_us, row.completed_us, row.fct_us, row.slowdown].map(number).join(",");
+        text += &format!("{id},\"{quoted}\",{src},{dst},{bytes},{iteration},{times},{missing_bytes},{failed}\n");
+        text
+    })
 }
 
 /// Exit code of a run that a limit ended while messages waited.

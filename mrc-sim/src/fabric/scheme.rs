@@ -84,12 +84,12 @@ impl<'a> SwitchCtx<'a> {
 
     /// Uplinks with a carrier, in order; none of a switch at the top.
     pub fn uplinks(&self) -> &'a [PortId] {
-        &self.routes.live
+        &self.routes.uplinks
     }
 
     /// All uplinks, in order.
     pub fn all_uplinks(&self) -> &'a [PortId] {
-        &self.routes.uplinks
+        &self.routes.all_uplinks
     }
 
     /// Bytes that wait before a port, without the frame being sent.
@@ -136,9 +136,9 @@ pub(crate) struct Routes {
     /// Hosts of a group: 1 below a T0, a leaf's below a T1.
     pub(crate) group: u32,
     /// All uplinks.
-    pub(crate) uplinks: Vec<PortId>,
+    pub(crate) all_uplinks: Vec<PortId>,
     /// Uplinks that carry.
-    pub(crate) live: Vec<PortId>,
+    pub(crate) uplinks: Vec<PortId>,
 }
 
 impl Routes {
@@ -155,10 +155,10 @@ impl Routes {
 
     /// An uplink came back or went.
     pub(crate) fn set_uplink(&mut self, port: PortId, up: bool) {
-        self.live.retain(|&other| other != port);
+        self.uplinks.retain(|&other| other != port);
         if up {
-            self.live.push(port);
-            self.live.sort_unstable();
+            self.uplinks.push(port);
+            self.uplinks.sort_unstable();
         }
     }
 }

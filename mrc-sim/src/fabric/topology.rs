@@ -364,7 +364,7 @@ impl Clos {
             down_port: self.host_link_id(plane, first_host).upper().0,
             down_stride: 2,
             group: 1,
-            live: uplinks.clone(),
+            all_uplinks: uplinks.clone(),
             uplinks,
         }
     }
@@ -377,8 +377,8 @@ impl Clos {
             down_port: self.fabric_link_id(plane, 0, t1).upper().0,
             down_stride: 2 * u32::from(self.t1),
             group: self.hosts_per_t0(),
+            all_uplinks: Vec::new(),
             uplinks: Vec::new(),
-            live: Vec::new(),
         }
     }
 

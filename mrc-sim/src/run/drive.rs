@@ -26,6 +26,12 @@ const STALL_EVENTS: u64 = 400_000_000;
 pub struct Options {
     /// Changes that were made on the command line, for the record.
     pub set: Vec<String>,
+    /// Program, version and commit, for the record.
+    pub program: String,
+    /// The command line, for the record.
+    pub command: String,
+    /// List every message.
+    pub messages: bool,
     /// Capture this link, by name.
     pub capture: Option<String>,
     /// Packets to capture at most, from the start.
@@ -144,7 +150,8 @@ pub(super) fn drive<T: Transport>(
     let mut capture: Vec<_> = sim.tap().map(|tap| tap.packets().cloned().collect()).unwrap_or_default();
     // What came in was seen when its switch took it, which is later than it left the link.
     capture.sort_by_key(|packet| packet.at);
-    Ok(Outcome { results, capture })
+    let messages = if options.messages { summary::message_rows(&sim, built, control_bytes) } else { Vec::new() };
+    Ok(Outcome { results, capture, messages })
 }
 
 fn attach<T: Transport>(sim: &mut Sim<T>, name: &str, packets: usize) -> Result<(), RunError> {

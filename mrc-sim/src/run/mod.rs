@@ -10,7 +10,7 @@ use mrc_core::Instant;
 pub use drive::{Options, Progress};
 pub use results::{
     ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport,
-    PacketCounts, PathSample, QueueSample, Results, RunEnd, Timeline,
+    MessageRow, PacketCounts, PathSample, QueueSample, Results, RunEnd, Timeline,
 };
 
 use crate::fabric::{Captured, Sim, TopologyError};
@@ -39,6 +39,8 @@ pub struct Outcome {
     pub results: Results,
     /// Packets of the captured link.
     pub capture: Vec<Captured>,
+    /// Every message, if asked for.
+    pub messages: Vec<MessageRow>,
 }
 
 /// Runs a scenario. `progress` hears of it a few hundred times. A run that stalls has results too: see [`Results::ended`].

@@ -245,6 +245,37 @@ pub struct Timeline {
     pub marks: Vec<u64>,
 }
 
+/// A message, for tables with a row for each.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MessageRow {
+    /// Its number, from 0.
+    pub id: u32,
+    /// Name of its workload.
+    pub workload: String,
+    /// Sender.
+    pub src: u32,
+    /// Receiver.
+    pub dst: u32,
+    /// Bytes.
+    pub bytes: u32,
+    /// Iteration of its collective, from 0.
+    pub iteration: u32,
+    /// Its release, in microseconds; `None` if it never came.
+    pub start_us: Option<f64>,
+    /// When its last byte reached the receiver.
+    pub delivered_us: Option<f64>,
+    /// When its sender had the acknowledgement of the last byte.
+    pub completed_us: Option<f64>,
+    /// From release to that.
+    pub fct_us: Option<f64>,
+    /// That over the time on an idle fabric.
+    pub slowdown: Option<f64>,
+    /// Bytes that did not reach the receiver.
+    pub missing_bytes: u32,
+    /// Whether its transport gave it up.
+    pub failed: bool,
+}
+
 /// Everything a run leaves behind as data. Equal scenarios and seeds give equal values, but for `cpu_seconds`,
 /// `wall_seconds` and `peak_rss_mb`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -255,6 +286,18 @@ pub struct Results {
     pub about: String,
     /// Changes made on the command line.
     pub set: Vec<String>,
+    /// The scenario as it was run, preset and changes included: a TOML file that gives the same run.
+    #[serde(default)]
+    pub resolved: String,
+    /// Folder that the files it names are relative to.
+    #[serde(default)]
+    pub folder: String,
+    /// Program, version and commit.
+    #[serde(default)]
+    pub program: String,
+    /// The command line.
+    #[serde(default)]
+    pub command: String,
     /// Transport.
     pub transport: String,
     /// Seed.

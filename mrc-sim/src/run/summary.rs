@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::drive::{Options, counters};
 use super::results::{
     ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport,
-    PacketCounts, Results, RunEnd, Timeline,
+    MessageRow, PacketCounts, Results, RunEnd, Timeline,
 };
 use crate::fabric::{PortId, Sim};
 use crate::host::{Ideal, Transport, TransportCounters};
@@ -150,6 +150,10 @@ pub(super) fn results<T: Transport>(
         scenario: scenario.name.clone(),
         about: scenario.about.clone(),
         set: options.set.clone(),
+        resolved: toml::to_string(scenario).unwrap_or_default(),
+        folder: built.folder.display().to_string(),
+        program: options.program.clone(),
+        command: options.command.clone(),
         transport: match scenario.transport.kind {
             TransportKind::Mrc => "mrc".to_owned(),
             TransportKind::Roce => "roce".to_owned(),
@@ -196,6 +200,34 @@ pub(super) fn results<T: Transport>(
         failures: failures(exchange),
         timeline,
     }
+}
+
+/// A row for every message.
+pub(super) fn message_rows<T: Transport>(sim: &Sim<T>, built: &Built, control: u32) -> Vec<MessageRow> {
+    let exchange = sim.world();
+    let idle = Ideal { clos: sim.clos(), links: &built.links, packet: sim.host(0).packet_bytes(), control };
+    let us = |ns: u64| ns as f64 / 1e3;
+    let row = |id: u32| {
+        let &Message { src, dst, bytes, group, iteration, .. } = exchange.message(id);
+        let (start, completed) = (exchange.started(id), exchange.completed_at(id));
+        let took = start.zip(completed).map(|(start, end)| end - start);
+        MessageRow {
+            id,
+            workload: exchange.groups()[usize::from(group)].name.clone(),
+            src,
+            dst,
+            bytes,
+            iteration,
+            start_us: start.map(us),
+            delivered_us: exchange.delivered(id).map(us),
+            completed_us: completed.map(us),
+            fct_us: took.map(us),
+            slowdown: took.map(|ns| ns as f64 / idle.ns((src, dst), bytes)),
+            missing_bytes: exchange.missing(id),
+            failed: exchange.has_failed(id),
+        }
+    };
+    (0..exchange.messages().len() as u32).map(row).collect()
 }
 
 /// FNV-1a over what became of every message, in their order, and over what ports and hosts counted.

@@ -2,7 +2,7 @@
 //! refused.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mrc_core::Instant;
 
@@ -30,6 +30,8 @@ pub struct Built {
     pub transport: TransportSettings,
     /// So long may nothing arrive, in nanoseconds.
     pub stall_ns: u64,
+    /// Folder of the files that the scenario names.
+    pub folder: PathBuf,
 }
 
 /// Settings of the hosts, by transport.
@@ -134,7 +136,10 @@ impl Built {
             Some(us) => nanos("stall_us", us)?,
             None => (2 * transport.patience_ns().unwrap_or(0)).max(LEAST_STALL_NS),
         };
-        let built = Self { scenario, clos, links, faults, plan, transport, stall_ns };
+        let here = Path::new(".");
+        let folder = if folder.as_os_str().is_empty() { here } else { folder };
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        let built = Self { scenario, clos, links, faults, plan, transport, stall_ns, folder };
         built.check_memory()?;
         Ok(built)
     }

@@ -18,6 +18,6 @@ struct Ecmp {
 impl UplinkChoice for Ecmp {
     fn choose(&mut self, ctx: &mut SwitchCtx<'_>, _: PortId, packet: &mut Packet) -> PortId {
         let hash = ip::mix(ip::flow(packet) ^ self.salt) >> 32;
-        ctx.uplinks()[(hash * ctx.uplinks().len() as u64 >> 32) as usize]
+        ctx.uplinks()[((hash * ctx.uplinks().len() as u64) >> 32) as usize]
     }
 }

@@ -20,7 +20,7 @@ impl UplinkChoice for Wcmp {
         let uplinks = ctx.uplinks();
         let all: u64 = uplinks.iter().map(|&port| ctx.rate_bps(port)).sum();
         let hash = ip::mix(ip::flow(packet) ^ self.salt) >> 32;
-        let mut left = (u128::from(hash) * u128::from(all) >> 32) as u64;
+        let mut left = ((u128::from(hash) * u128::from(all)) >> 32) as u64;
         for &port in uplinks {
             match left.checked_sub(ctx.rate_bps(port)) {
                 Some(rest) => left = rest,

@@ -251,6 +251,11 @@ impl Exchange {
         self.states[id as usize].missing
     }
 
+    /// Whether a message was given up.
+    pub fn has_failed(&self, id: MessageId) -> bool {
+        self.states[id as usize].failed
+    }
+
     /// Bytes of a message that its sender does not know to have arrived.
     pub fn unacked(&self, id: MessageId) -> u32 {
         self.states[id as usize].unacked

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
+use mrc_sim::run::{Results, RunEnd};
 use mrc_sim::scenario::{self, Built, ScenarioError, nearest};
 
 /// Folder of the ready scenarios in the project.
@@ -59,6 +60,8 @@ pub struct Source {
     pub text: String,
     /// Where the files that it names are.
     folder: PathBuf,
+    /// Of a result file: the digest that its run had, and the program that made it.
+    pub repeats: Option<(String, String)>,
 }
 
 impl Source {
@@ -70,7 +73,8 @@ impl Source {
         let missing = match std::fs::read_to_string(name) {
             Ok(text) => {
                 let folder = name.parent().unwrap_or(Path::new(".")).to_owned();
-                return Ok(Self { name: name.to_owned(), text, folder });
+                return Self::of_results(name, &text)
+                    .unwrap_or_else(|| Ok(Self { name: name.to_owned(), text, folder, repeats: None }));
             }
             Err(error) => error,
         };
@@ -87,7 +91,20 @@ impl Source {
             return Err(anyhow!("{}: no such file, {list}{hint}", name.display()));
         };
         let folder = Path::new(FOLDER).join(ready).parent().unwrap_or(Path::new(".")).to_owned();
-        Ok(Self { name: ready.into(), text: text.to_owned(), folder })
+        Ok(Self { name: ready.into(), text: text.to_owned(), folder, repeats: None })
+    }
+
+    /// The scenario that a result file carries; `None` for a file that is none.
+    fn of_results(name: &Path, text: &str) -> Option<anyhow::Result<Self>> {
+        if !text.trim_start().starts_with('{') {
+            return None;
+        }
+        let cannot = || format!("{} holds no results of `mrc sim run --json`", name.display());
+        Some(serde_json::from_str::<Results>(text).with_context(cannot).and_then(|results| {
+            ensure!(!results.resolved.is_empty(), "{} is of a program that did not keep the scenario", name.display());
+            let repeats = (results.ended != RunEnd::Interrupted).then_some((results.digest, results.program));
+            Ok(Self { name: name.to_owned(), text: results.resolved, folder: results.folder.into(), repeats })
+        }))
     }
 
     /// The scenario that this sweep names.
