@@ -57,6 +57,8 @@ fn score_puts_five_algorithms_into_one_table() {
     assert!(names.iter().all(|name| table.contains(name)), "{table}");
     let refused = mrc(&["mapper", "score", "--hours", "-1"], 10);
     assert_eq!(refused.status.code(), Some(2));
+    let no_host = mrc(&["mapper", "agent", "--lab", "p0-t0a"], 10);
+    assert_eq!(no_host.status.code(), Some(2));
 }
 
 #[test]

@@ -14,12 +14,13 @@ use super::host::{Runner, Times, lab_fabric};
 use crate::cmd::lab::configurations;
 use crate::interrupt::{self, Interrupt};
 use crate::out::outln;
+use crate::usage::usage;
 
 /// Arguments of `mrc mapper agent`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Needs CAP_NET_RAW and, for a lab host, the right to enter its namespace. Runs beside a program that uses MRC on the same
-interfaces. What it reports is what this host's own probes show; the collector of all agents sees more.")]
+interfaces. What it reports is what this host's own probes show; `mrc mapper trial` shows what all agents together see. Exit codes: 0 time over, 1 failed, 2 usage, 130 interrupted.")]
 pub struct Args {
     /// Host of the lab fabric to run on, e.g. hA
     #[arg(long)]
@@ -71,11 +72,11 @@ pub fn random_key() -> anyhow::Result<[u8; 16]> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let fabric = mrc_lab::Fabric::discover(&args.prefix)?;
     let number = match args.lab.parse() {
         Ok(Component::Host(number)) => number,
-        _ => anyhow::bail!("`{}` is no host: write hA, hB, ...", args.lab),
+        _ => return Err(usage(anyhow::anyhow!("`{}` is no host: write hA, hB, ...", args.lab))),
     };
+    let fabric = mrc_lab::Fabric::discover(&args.prefix)?;
     let key = key(&args.key.clone().unwrap_or_else(|| configurations(&args.prefix).join("mapper.key")))?;
     let times = Times {
         interval: Duration::from_millis(args.interval),
