@@ -218,6 +218,9 @@ struct mrc_core_limits {
     uint32_t cc_profiles;
     /* Congestion controllers: pairs of a peer and a profile that QPs use at the same time. */
     uint32_t qpccs;
+    /* NACKs of all QPs together that can wait beside the 16 answers of each QP, at most 65536: as many as the packets handed over
+     * between two turns to send. */
+    uint32_t refusals;
     /* Events that can wait. */
     uint32_t events;
 };

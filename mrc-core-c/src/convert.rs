@@ -62,6 +62,7 @@ pub(crate) fn limits_of(limits: &mrc_core_limits) -> Limits {
         profile_evs: limits.profile_evs as usize,
         cc_profiles: limits.cc_profiles as usize,
         qpccs: limits.qpccs as usize,
+        refusals: limits.refusals as usize,
         events: limits.events as usize,
     }
 }
@@ -84,6 +85,7 @@ pub(crate) fn limits_default() -> mrc_core_limits {
         profile_evs: limits.profile_evs as u32,
         cc_profiles: limits.cc_profiles as u32,
         qpccs: limits.qpccs as u32,
+        refusals: limits.refusals as u32,
         events: limits.events as u32,
     }
 }

@@ -9,7 +9,7 @@ use core::slice;
 
 use mrc_core::{
     CcProfile, Completion, CqSlot, Endpoint, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc,
-    RecvWqe, RxWord, Seed, Storage, TimerSlot, TxRecord, TxWord, Wqe,
+    RecvWqe, Refusal, RxWord, Seed, Storage, TimerSlot, TxRecord, TxWord, Wqe,
     path::{EvEntry, EvSlot},
 };
 

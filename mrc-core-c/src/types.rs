@@ -49,6 +49,9 @@ pub struct mrc_core_limits {
     pub cc_profiles: u32,
     /// Congestion controllers: pairs of a peer and a profile that QPs use at the same time.
     pub qpccs: u32,
+    /// NACKs of all QPs together that can wait beside the 16 answers of each QP, at most 65536: as many as the packets handed over
+    /// between two turns to send.
+    pub refusals: u32,
     /// Events that can wait.
     pub events: u32,
 }

@@ -33,7 +33,7 @@ fn structs() -> String {
         mrc_core_text { ptr, len }
         mrc_core_limits {
             qps, mpr, send_queue, recv_queue, wimm, evs, active_evs, cqs, cq_depth, mrs, peers, ev_profiles,
-            profile_evs, cc_profiles, qpccs, events,
+            profile_evs, cc_profiles, qpccs, refusals, events,
         }
         mrc_core_ip { version, bytes }
         mrc_core_port { present, has_sid, has_addr, mac, sid, addr }

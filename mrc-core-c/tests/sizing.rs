@@ -4,8 +4,8 @@ use std::fs;
 
 use mrc_core::path::{EvEntry, EvSlot};
 use mrc_core::{
-    CcProfile, Completion, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, RxWord, TimerSlot,
-    TxRecord, TxWord, Wqe,
+    CcProfile, Completion, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, Refusal, RxWord,
+    TimerSlot, TxRecord, TxWord, Wqe,
 };
 
 /// Rows of the table behind `mark`, as cells without emphasis.
@@ -75,6 +75,7 @@ fn bytes_per_element() {
         ("EventSlot", size_of::<EventSlot>()),
         ("CcProfile", size_of::<CcProfile>()),
         ("Qpcc", size_of::<Qpcc>()),
+        ("Refusal", size_of::<Refusal>()),
     ];
     let rows = table("parts");
     assert_eq!(rows.len(), sizes.len());

@@ -65,7 +65,7 @@ pub use mem::{Access, MemRange, MrHandle, MrSlot, Pd};
 pub use port::PortMask;
 pub use qp::{Qp, QpHandle, QpInfo, QpInit, QpState};
 pub use requester::{SendWr, TxRecord, TxWord, Wqe};
-pub use responder::{Immediate, RecvWqe, RxWord};
+pub use responder::{Immediate, RecvWqe, Refusal, RxWord};
 pub use rng::Rng;
 pub use secret::Seed;
 pub use stats::{PortStats, Stats};

@@ -2,8 +2,8 @@
 //! [`Storage`], and its size is a value of [`Limits`].
 
 use crate::{
-    Completion, ConfigError, CqSlot, EvProfileSlot, EventSlot, Immediate, MrSlot, PeerSlot, Qp, RecvWqe, RxWord,
-    TimerSlot, TxRecord, TxWord, Wqe,
+    Completion, ConfigError, CqSlot, EvProfileSlot, EventSlot, Immediate, MrSlot, PeerSlot, Qp, RecvWqe, Refusal,
+    RxWord, TimerSlot, TxRecord, TxWord, Wqe,
     cc::{CcProfile, Qpcc},
     path::{EvEntry, EvSlot},
 };
@@ -41,6 +41,9 @@ pub struct Limits {
     pub cc_profiles: usize,
     /// Congestion controllers: pairs of a peer and a profile that QPs use at the same time, at most 65536.
     pub qpccs: usize,
+    /// NACKs of all QPs together that can wait beside the 16 answers of each QP, at most 65536: as many as the packets that a
+    /// driver hands over between two turns to send. One that finds no room replaces another.
+    pub refusals: usize,
     /// Events that can wait.
     pub events: usize,
 }
@@ -63,6 +66,7 @@ impl Default for Limits {
             profile_evs: 192,
             cc_profiles: 4,
             qpccs: 16,
+            refusals: 1024,
             events: 256,
         }
     }
@@ -140,6 +144,9 @@ impl Limits {
         }
         if self.qpccs == 0 || self.qpccs > 1 << 16 {
             return range("qpccs");
+        }
+        if self.refusals > 1 << 16 {
+            return range("refusals");
         }
         if self.ev_profiles == 0 || self.profile_evs == 0 || self.profile_evs > 65_535 {
             return range("profile_evs");
@@ -279,6 +286,8 @@ macro_rules! storage_slices {
             cc_profiles: CcProfile, CcProfile::EMPTY, |l| l.cc_profiles;
             /// One per congestion controller.
             qpccs: Qpcc, Qpcc::EMPTY, |l| l.qpccs;
+            /// The pool of NACKs that wait.
+            refusals: Refusal, Refusal::EMPTY, |l| l.refusals;
             /// The event ring.
             events: EventSlot, None, |l| l.events;
         }

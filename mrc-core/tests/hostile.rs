@@ -494,6 +494,32 @@ fn strangers_hear_nothing() {
     });
 }
 
+/// A burst of trimmed packets that fills the window, before anything can leave: each of them draws its NACK, with its own EV.
+//= TRIM-006, NACK-001 test
+#[test]
+fn no_refusal_of_a_burst_is_forgotten() {
+    with(|v| {
+        let trimmed = 7..WINDOW as i32;
+        for nth in trimmed.clone() {
+            let mut bytes = trim(v.write(nth), 40);
+            // Each on a path of its own: the EV is the UDP source port.
+            bytes[54..56].copy_from_slice(&(nth as u16).to_be_bytes());
+            assert_eq!(v.hear(&bytes), Ok(Received::Nothing));
+        }
+        let mut headers = [0; MAX_HEADER_LEN];
+        let mut refused = Vec::new();
+        while v.engine.poll_transmit(v.now, PortMask::ALL, &mut headers).is_some() {
+            let nack = NackRepr::parse(headers[14 + 40 + 8 + 12..].first_chunk().unwrap());
+            assert_eq!(nack.reason, NackReason::Trimmed);
+            refused.push((nack.psn.diff(Psn::new(FIRST)), nack.entropy));
+        }
+        refused.sort_by_key(|&(nth, _)| nth);
+        let sent: Vec<_> = trimmed.map(|nth| (nth, Ev(nth as u32))).collect();
+        assert_eq!(refused, sent);
+        assert_eq!(v.engine.stats().answers_merged, 0);
+    });
+}
+
 /// A trimmed packet carries no ICRC, so nothing it says is believed but for one NACK or SACK.
 //= TRIM-005, TRIM-006, TRIM-007, TRIM-008, TRIM-010 test
 #[test]

@@ -160,6 +160,7 @@ impl Endpoint<'_> {
         self.timers.remove(index);
         let Some(slot) = self.qps.get_mut(index as usize) else { return Ok(()) };
         let cqs = [slot.send_cq, slot.recv_cq];
+        slot.rsp.forget_answers(&mut self.refusals);
         slot.reset();
         slot.used = false;
         for cq in cqs {
@@ -347,6 +348,7 @@ impl Endpoint<'_> {
         self.timers.remove(index);
         if let Some(slot) = self.qps.get_mut(index as usize) {
             let from = slot.state;
+            slot.rsp.forget_answers(&mut self.refusals);
             slot.reset();
             self.announce(qp.qpn, from, QpState::Reset);
         }

@@ -44,7 +44,7 @@ use crate::{
     qp::{Qp, QpHandle, QpState},
     ready::{List, Ready},
     requester::{PathCtx, TxRecord, TxSide, TxWindow, TxWord, Wqe},
-    responder::{Immediate, RecvWqe, RxWord},
+    responder::{Immediate, RecvWqe, Refusals, RxWord},
     rng::Rng,
     secret::{Secrets, Seed},
     stats::Stats,
@@ -210,6 +210,7 @@ pub struct Endpoint<'s> {
     wqes: &'s mut [Wqe],
     recvs: &'s mut [RecvWqe],
     immediates: &'s mut [Immediate],
+    refusals: Refusals<'s>,
     ev_slots: &'s mut [EvSlot],
     ev_order: &'s mut [u16],
     cqs: Cqs<'s>,
@@ -298,6 +299,7 @@ impl<'s> Endpoint<'s> {
             wqes: s.wqes,
             recvs: s.recvs,
             immediates: s.immediates,
+            refusals: Refusals::new(s.refusals),
             ev_slots: s.ev_slots,
             ev_order: s.ev_order,
             cqs: Cqs::new(s.cqs, s.completions, s.limits.cq_depth as u32),
@@ -468,8 +470,7 @@ impl<'s> Endpoint<'s> {
             _ => None,
         };
         slot.silent_ns = if slot.req.was_heard { now.since(slot.req.last_heard) } else { crate::Completion::NEVER };
-        slot.rsp.tack_due = false;
-        slot.rsp.answers.clear();
+        slot.rsp.forget_answers(&mut self.refusals);
         let qpn = slot.qpn;
         self.leave_qpcc(qp);
         self.timers.remove(qp);

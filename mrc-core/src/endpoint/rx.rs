@@ -436,9 +436,9 @@ impl Endpoint<'_> {
             return Err(self.refuse_unrecorded(now, qp, nack, reason));
         }
         let cfg = &self.cfg;
-        let verdict = slot.rsp.on_write(&write, bits, cfg.sack_gen_threshold, cfg.oor_silent, cfg.always_skip_after);
+        let verdict = slot.rsp.on_write(&write, bits, cfg.sack_gen_threshold, cfg.always_skip_after);
         if verdict != responder::Verdict::New {
-            return Err(self.refuse_again(now, qp, verdict));
+            return Err(self.refuse_again(now, qp, verdict, &write));
         }
         slot.fresh = true;
         let mut checked = check(slot, &self.regions);
@@ -475,13 +475,18 @@ impl Endpoint<'_> {
         }
     }
 
-    /// A write that was not new has been answered.
+    /// A write that is not new: a duplicate has been answered, one beyond the window is refused.
     #[cold]
-    fn refuse_again(&mut self, now: Instant, qp: u32, verdict: responder::Verdict) -> Discard {
+    fn refuse_again(&mut self, now: Instant, qp: u32, verdict: responder::Verdict, write: &Write) -> Discard {
         let why = if verdict == responder::Verdict::Duplicate {
             self.reroute_answers(now, qp);
             Discard::Duplicate
         } else {
+            if let Some(slot) = self.qps.get_mut(qp as usize)
+                && let Some(nack) = slot.rsp.out_of_window(write, self.cfg.oor_silent)
+            {
+                slot.rsp.refuse(&mut self.refusals, nack);
+            }
             Discard::OutOfWindow
         };
         self.wake_control(qp);
@@ -496,7 +501,7 @@ impl Endpoint<'_> {
             self.fail_qp(now, qp, ErrorCause::RequestFailed, None);
         }
         if let Some(slot) = self.qps.get_mut(qp as usize) {
-            slot.rsp.answers.push(nack);
+            slot.rsp.refuse(&mut self.refusals, nack);
         }
         self.wake_control(qp);
         Discard::Refused
@@ -541,7 +546,7 @@ impl Endpoint<'_> {
                     Trim::Trimmed => NackReason::Trimmed,
                     Trim::LastHop => NackReason::TrimmedLastHop,
                 };
-                slot.rsp.answers.push(answer(AnswerKind::Nack(reason)));
+                slot.rsp.refuse(&mut self.refusals, answer(AnswerKind::Nack(reason)));
                 Ok(Received::Nothing)
             }
             responder::Arrival::Below | responder::Arrival::Seen => {

@@ -42,9 +42,7 @@ impl Endpoint<'_> {
             slot.rsp.tack_due = false;
             None
         } else {
-            let answer = slot.rsp.answers.front()?;
-            slot.rsp.answers.pop();
-            Some(answer)
+            Some(slot.rsp.next_answer(&mut self.refusals)?)
         };
         let len = match answer.map(|answer| answer.kind) {
             Some(AnswerKind::Sack { .. }) => SackRepr::LEN,
@@ -103,7 +101,8 @@ impl Endpoint<'_> {
     /// The oldest SACK or NACK, whatever else is owed. Nothing where a refusal is next, which says the last word.
     pub(super) fn send_feedback(&mut self, now: Instant, qp: u32, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
         let rsp = &mut self.qps.get_mut(qp as usize)?.rsp;
-        if matches!(rsp.answers.front()?.kind, AnswerKind::Nak(_)) {
+        let next = rsp.answers.front().map(|answer| answer.kind);
+        if matches!(next, Some(AnswerKind::Nak(_))) || (next.is_none() && rsp.refusals.is_empty()) {
             return None;
         }
         let tack_due = core::mem::take(&mut rsp.tack_due);

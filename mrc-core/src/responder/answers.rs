@@ -1,5 +1,6 @@
 //! Control packets a responder owes, oldest first. Bounded: in a full ring a new answer takes the place of one that says
-//! less. Every SACK carries the whole cumulative state, so one of many can go; a refusal is said only once.
+//! less. Every SACK carries the whole cumulative state, so one of many can go. A refusal is said only once: when the ring is
+//! full it waits in the pool that all QPs share (`refusals`).
 
 use crate::num::Counter;
 use mrc_wire::{Ev, NackReason, Psn, Syndrome, Verdict};
@@ -49,7 +50,7 @@ enum Worth {
 }
 
 impl Answer {
-    const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
         kind: AnswerKind::Sack { verdict: Verdict::None, probe_id: None },
         psn: Psn::new(0),
         ev: Ev(0),
@@ -145,6 +146,11 @@ impl Answers {
     }
 
     #[inline]
+    pub(crate) const fn is_full(&self) -> bool {
+        self.len as usize >= CAPACITY
+    }
+
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -158,10 +164,6 @@ impl Answers {
             self.head = self.place(1) as u8;
             self.len.dec();
         }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.len = 0;
     }
 
     pub(crate) fn take_merged(&mut self) -> u32 {

@@ -4,16 +4,19 @@
 mod answers;
 mod psn_window;
 mod receive;
+mod refusals;
 mod sack;
 #[cfg(test)]
 mod tests;
 
 pub use psn_window::RxWord;
 pub use receive::{Immediate, RecvWqe};
+pub use refusals::Refusal;
 
 pub(crate) use answers::{Answer, AnswerKind, Answers};
 pub(crate) use psn_window::{Arrival, PsnWindow};
 pub(crate) use receive::{ReceiveQueue, Stash};
+pub(crate) use refusals::{RefusalList, Refusals};
 
 use mrc_wire::{Psn, TsethRepr};
 
@@ -47,6 +50,8 @@ pub(crate) struct Responder {
     /// RQMSN that the next immediate should carry, once one was seen.
     next_rqmsn: Option<mrc_wire::Msn>,
     pub(crate) answers: Answers,
+    /// Refusals for which `answers` had no room.
+    pub(crate) refusals: RefusalList,
     /// EV that brought the last congestion mark, and how many marks in a row (open question 43).
     marked_ev: mrc_wire::Ev,
     marked_row: u8,
@@ -113,6 +118,7 @@ impl Responder {
         stash: Stash::EMPTY,
         next_rqmsn: None,
         answers: Answers::EMPTY,
+        refusals: RefusalList::EMPTY,
         marked_ev: mrc_wire::Ev(0),
         marked_row: 0,
     };
@@ -133,8 +139,8 @@ impl Responder {
         }
     }
 
-    /// Records a write packet in the reliability state and queues the SACK or NACK it triggers (`transport.md` 4.2,
-    /// 4.3). The caller then runs the transport checks on a new one.
+    /// Records a write packet in the reliability state and queues the SACK it triggers (`transport.md` 4.2, 4.3). The caller
+    /// then runs the transport checks on a new one, and refuses one beyond the window ([`Self::out_of_window`]).
     #[inline(always)]
     //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-002
     pub(crate) fn on_write(
@@ -142,7 +148,6 @@ impl Responder {
         write: &Write,
         bits: &mut [RxWord],
         sack_gen_threshold: u32,
-        oor_silent: bool,
         always_skip_after: u8,
     ) -> Verdict {
         let (verdict, answer) = match self.window.classify(write.psn, bits) {
@@ -151,12 +156,7 @@ impl Responder {
                 (Verdict::Duplicate, true)
             }
             Arrival::Seen => (Verdict::Duplicate, true),
-            Arrival::Above => {
-                if !oor_silent && write.psn.diff(self.window.cack()) <= 1 << 22 {
-                    self.answers.push(Answer::nack(mrc_wire::NackReason::PsnOorWindow, write, self.svc_time));
-                }
-                (Verdict::OutOfWindow, false)
-            }
+            Arrival::Above => (Verdict::OutOfWindow, false),
             Arrival::New => {
                 self.on_new(write, bits, sack_gen_threshold, always_skip_after);
                 (Verdict::New, false)
@@ -168,7 +168,36 @@ impl Responder {
         verdict
     }
 
-    /// The same for a packet that is known to be new.
+    /// The NACK for a packet above the window; none where `oor_silent` is set, or for a PSN that lies too far ahead.
+    //= RSP-003
+    pub(crate) fn out_of_window(&self, write: &Write, oor_silent: bool) -> Option<Answer> {
+        let near = write.psn.diff(self.window.cack()) <= 1 << 22;
+        (near && !oor_silent).then(|| Answer::nack(mrc_wire::NackReason::PsnOorWindow, write, self.svc_time))
+    }
+
+    /// Queues a refusal, which no other answer replaces as long as `pool` has room.
+    pub(crate) fn refuse(&mut self, pool: &mut Refusals<'_>, nack: Answer) {
+        let waits = self.answers.is_full() && pool.push(&mut self.refusals, nack);
+        if !waits {
+            self.answers.push(nack);
+        }
+    }
+
+    /// The next answer to send, taken.
+    pub(crate) fn next_answer(&mut self, pool: &mut Refusals<'_>) -> Option<Answer> {
+        let Some(answer) = self.answers.front() else { return pool.pop(&mut self.refusals) };
+        self.answers.pop();
+        Some(answer)
+    }
+
+    /// Forgets all answers.
+    pub(crate) fn forget_answers(&mut self, pool: &mut Refusals<'_>) {
+        self.tack_due = false;
+        self.answers = Answers::EMPTY;
+        pool.release(&mut self.refusals);
+    }
+
+    /// As [`Self::on_write`], for a packet that is known to be new.
     #[inline(always)]
     pub(crate) fn on_new(
         &mut self,
@@ -291,6 +320,6 @@ impl Responder {
 
     /// Whether a control packet is owed.
     pub(crate) fn owes(&self) -> bool {
-        self.tack_due || !self.answers.is_empty()
+        self.tack_due || !self.answers.is_empty() || !self.refusals.is_empty()
     }
 }

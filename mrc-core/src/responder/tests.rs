@@ -32,7 +32,7 @@ fn last(psn: u32) -> Write {
 }
 
 fn take(r: &mut Responder, bits: &mut [RxWord], write: &Write) -> Verdict {
-    let verdict = r.on_write(write, bits, THRESHOLD, false, 0);
+    let verdict = r.on_write(write, bits, THRESHOLD, 0);
     r.settle(&[]);
     verdict
 }
@@ -77,9 +77,9 @@ fn above_the_window_is_refused_unless_told_not_to_or_absurd() {
     let ask = |distance: u32, silent| {
         let (mut r, mut bits) = responder(1);
         let psn = Psn::new(0).add(distance);
-        let verdict = r.on_write(&Write { psn, ..middle(0) }, &mut bits, THRESHOLD, silent, 0);
-        assert!(matches!(verdict, Verdict::OutOfWindow));
-        r.answers.front().map(|answer| answer.kind)
+        let write = Write { psn, ..middle(0) };
+        assert!(matches!(r.on_write(&write, &mut bits, THRESHOLD, 0), Verdict::OutOfWindow));
+        r.out_of_window(&write, silent).map(|answer| answer.kind)
     };
     let nack = Some(AnswerKind::Nack(NackReason::PsnOorWindow));
     assert_eq!(ask(1_025, false), nack);
@@ -142,8 +142,8 @@ fn service_time_needs_consent_and_a_timestamp() {
         assert_eq!(r.answers.front().unwrap().serviced, case == 7, "SACK, case {case}");
         r.answers.pop();
         let beyond = Write { psn: Psn::new(5_000), ..write };
-        take(&mut r, &mut bits, &beyond);
-        assert_eq!(r.answers.front().unwrap().serviced, case == 7, "NACK, case {case}");
+        assert_eq!(take(&mut r, &mut bits, &beyond), Verdict::OutOfWindow);
+        assert_eq!(r.out_of_window(&beyond, false).unwrap().serviced, case == 7, "NACK, case {case}");
     }
     let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
     let attr = RtrAttr::software(peer, Qpn::new(5), Psn::new(1), profile);

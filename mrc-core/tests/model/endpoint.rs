@@ -196,6 +196,7 @@ impl Model {
         };
         self.fault = status.map(|status| (status, at));
         self.rsp.owed.clear();
+        self.rsp.refused.clear();
         self.rsp.ack_due = false;
         self.settle(setup);
     }

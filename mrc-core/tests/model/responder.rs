@@ -96,6 +96,8 @@ pub(crate) struct Responder {
     pub(crate) stash: BTreeMap<Seq, Waiting>,
     pub(crate) receives: VecDeque<u64>,
     pub(crate) owed: Vec<Owed>,
+    /// Refusals that found no room there; none is ever forgotten.
+    pub(crate) refused: Vec<Owed>,
     pub(crate) refusal: Option<NackReason>,
 }
 
@@ -120,6 +122,7 @@ impl Responder {
             stash: BTreeMap::new(),
             receives: VecDeque::new(),
             owed: Vec::new(),
+            refused: Vec::new(),
             refusal: None,
         }
     }
@@ -152,6 +155,10 @@ impl Responder {
         };
         if self.owed.len() < OWED {
             self.owed.push(new);
+            return;
+        }
+        if matches!(new.kind, Kind::Nack(_)) {
+            self.refused.push(new);
             return;
         }
         let least = self.owed.iter().map(worth).min().unwrap();

@@ -544,7 +544,8 @@ impl World<'_, '_> {
             return;
         }
         let model = &side.model;
-        assert!(!model.rsp.ack_due && model.rsp.owed.is_empty(), "side {which} owes {:?}", model.rsp.owed);
+        let (owed, refused) = (&model.rsp.owed, &model.rsp.refused);
+        assert!(!model.rsp.ack_due && owed.is_empty() && refused.is_empty(), "side {which} owes {owed:?} {refused:?}");
         let info = side.engine.qp_info(side.qp).unwrap();
         let free = self.setup.window_bytes.is_none() || model.req.outstanding() == 0;
         // A timer that is due may be what lets it go on; one that could not be served waits a little.
@@ -602,8 +603,10 @@ impl World<'_, '_> {
             }
             body => {
                 assert!(!model.rsp.ack_due, "a Transport ACK goes first");
-                assert!(!model.rsp.owed.is_empty(), "an answer that is not owed: {}", line(&frame));
-                let owed = model.rsp.owed.remove(0);
+                let rsp = &mut model.rsp;
+                let waiting = if rsp.owed.is_empty() { &mut rsp.refused } else { &mut rsp.owed };
+                assert!(!waiting.is_empty(), "an answer that is not owed: {}", line(&frame));
+                let owed = waiting.remove(0);
                 let trigger = psn_of(setup.first_psn[1 - which], owed.trigger);
                 match body {
                     Body::Sack(sack) => {

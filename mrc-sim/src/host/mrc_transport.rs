@@ -123,6 +123,8 @@ impl MrcSettings {
             peers: peers.max(1),
             cc_profiles: 1,
             qpccs: peers.max(1),
+            // A host of the simulator sends after each packet that it takes.
+            refusals: 16,
             ev_profiles: 2,
             profile_evs: self.profile_evs(clos),
             events: 1,

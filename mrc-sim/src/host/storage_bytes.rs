@@ -3,7 +3,7 @@
 use mrc_core::path::EvSlot;
 use mrc_core::{
     CcProfile, Completion, CqSlot, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe,
-    RxWord, TimerSlot, TxRecord, TxWord, Wqe, path::EvEntry,
+    Refusal, RxWord, TimerSlot, TxRecord, TxWord, Wqe, path::EvEntry,
 };
 
 macro_rules! sum {

@@ -5,7 +5,7 @@ use core::hint::black_box;
 use mrc_core::path::{EvEntry, EvSlot};
 use mrc_core::{
     CcProfile, Completion, CqSlot, Endpoint, EndpointConfig, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot,
-    PeerSlot, Qp, Qpcc, RecvWqe, RxWord, Storage, TimerSlot, TxRecord, TxWord, Wqe,
+    PeerSlot, Qp, Qpcc, RecvWqe, Refusal, RxWord, Storage, TimerSlot, TxRecord, TxWord, Wqe,
 };
 
 const QPS: usize = 2;
@@ -37,6 +37,7 @@ struct Memory {
     ev_profiles: [EvProfileSlot; 1],
     cc_profiles: [CcProfile; 2],
     qpccs: [Qpcc; 2],
+    refusals: [Refusal; 8],
     events: [EventSlot; 8],
 }
 
@@ -59,6 +60,7 @@ static mut MEMORY: Memory = Memory {
     ev_profiles: [EvProfileSlot::EMPTY; 1],
     cc_profiles: [CcProfile::EMPTY; 2],
     qpccs: [Qpcc::EMPTY; 2],
+    refusals: [Refusal::EMPTY; 8],
     events: [None; 8],
 };
 
@@ -78,6 +80,7 @@ const LIMITS: Limits = Limits {
     profile_evs: EVS,
     cc_profiles: 2,
     qpccs: 2,
+    refusals: 8,
     events: 8,
 };
 
@@ -108,6 +111,7 @@ fn new() -> Option<Endpoint<'static>> {
         ev_profiles: &mut m.ev_profiles,
         cc_profiles: &mut m.cc_profiles,
         qpccs: &mut m.qpccs,
+        refusals: &mut m.refusals,
         events: &mut m.events,
     };
     let config: EndpointConfig = black_box(EndpointConfig::default());
