@@ -135,6 +135,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+    use crate::register::Certainty;
 
     #[test]
     fn command_line_is_consistent() {
@@ -153,5 +154,25 @@ mod tests {
         let scan = Scan::of_tree(&root).expect("the tree is readable");
         let verdict = Coverage::new(&register, &scan).check(false);
         assert!(verdict.ok, "{}", verdict.text);
+    }
+
+    /// The README says on what the rules rest; the numbers are those of the register.
+    #[test]
+    fn the_readme_counts_as_the_register_does() {
+        let root = default_root();
+        let register = Register::load(&root.join("spec")).expect("sound");
+        let readme = std::fs::read_to_string(root.join("README.md")).expect("readable");
+        let words: String = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+        let count = |certainty| register.requirements.iter().filter(|r| r.certainty == certainty).count();
+        let says = format!(
+            "{} of {} rules on sources that agree, {} on one source, {} on a choice between sources that conflict, {} on our \
+             own decision",
+            count(Certainty::Agreed),
+            register.requirements.len(),
+            count(Certainty::Single),
+            count(Certainty::Conflict),
+            count(Certainty::Decision),
+        );
+        assert!(words.contains(&says), "README.md should say: {says}");
     }
 }

@@ -61,7 +61,8 @@ impl ProbeTable {
     //= PROBE-010
     pub(crate) fn begin_after(&mut self, before: &Self, random: u64) {
         const APART: u16 = 1 << 8;
-        let spread = (random % (u64::from(u16::MAX) - 2 * u64::from(APART))) as u16;
+        const SPREAD: u64 = u16::MAX as u64 - 2 * APART as u64;
+        let spread = (random % SPREAD) as u16;
         *self = Self { next_id: before.next_id.wrapping_add(APART).wrapping_add(spread), ..Self::EMPTY };
     }
 
