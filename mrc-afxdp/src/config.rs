@@ -3,6 +3,7 @@
 //! Owns no socket. Defaults run on a laptop: one port costs 24 MiB of UMEM, none of it huge pages.
 
 use core::fmt;
+use core::time::Duration;
 
 use crate::filter::PacketFilter;
 
@@ -46,6 +47,8 @@ pub enum Attach {
     SkbXdp,
     /// A packet socket; the kernel also sees the packets.
     PacketSocket,
+    /// Nowhere: the interface does not exist.
+    Absent,
 }
 
 /// What a port got, for logs and `--json`.
@@ -69,6 +72,7 @@ impl fmt::Display for Obtained {
             Attach::NativeXdp => "native XDP",
             Attach::SkbXdp => "SKB-mode XDP",
             Attach::PacketSocket => "packet socket",
+            Attach::Absent => return f.write_str("absent, no such interface"),
         })?;
         f.write_str(if self.zero_copy { ", zero-copy" } else { ", copy" })?;
         if self.attach != Attach::PacketSocket {
@@ -106,6 +110,8 @@ pub struct XskConfig {
     pub required_mtu: u32,
     /// Accept frames longer than one chunk (`XDP_USE_SG`).
     pub multi_buffer: bool,
+    /// How long to wait for a program that is just letting go of the interface.
+    pub busy_wait: Duration,
 }
 
 impl Default for XskConfig {
@@ -121,6 +127,7 @@ impl Default for XskConfig {
             need_wakeup: true,
             required_mtu: 0,
             multi_buffer: true,
+            busy_wait: Duration::from_secs(2),
         }
     }
 }

@@ -11,6 +11,7 @@
 
 #![deny(unsafe_code)]
 
+mod absent_port;
 mod bpf;
 mod config;
 pub mod device;
@@ -32,6 +33,7 @@ mod sys;
 mod umem;
 mod xsk_port;
 
+pub use absent_port::AbsentPort;
 pub use config::{Attach, CHUNK_BYTES, Mode, Obtained, RawConfig, TX_SLOT_BYTES, XskConfig};
 pub use error::{Problem, SetupError};
 pub use filter::{PacketFilter, Sid, UDP_PORT_ALTERNATE, UDP_PORT_ROCE};

@@ -31,6 +31,8 @@ pub enum LinkState {
 /// A watched interface changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkEvent {
+    /// Position in the list that [`LinkMonitor::new`] got.
+    pub position: usize,
     /// Index of the interface.
     pub ifindex: u32,
     /// Its name when it was last seen.
@@ -59,6 +61,7 @@ impl fmt::Display for LinkEvent {
 
 #[derive(Debug)]
 struct Watched {
+    position: usize,
     ifindex: u32,
     name: String,
     state: LinkState,
@@ -80,16 +83,21 @@ fn state_of(interface: &Interface) -> LinkState {
 }
 
 impl LinkMonitor {
-    /// Starts to watch the interfaces with these indexes; call it in the namespace they live in.
+    /// Starts to watch the interfaces with these indexes and names; call it in the namespace they live in. Once no interface
+    /// has the index (0: from the beginning), the next one that has the name is watched in its place.
     ///
     /// # Errors
-    /// Netlink cannot be used. An index that does not exist is no error: its state is [`LinkState::Gone`].
-    pub fn new(ifindexes: &[u32]) -> io::Result<Self> {
+    /// Netlink cannot be used. An interface that does not exist is no error: its state is [`LinkState::Gone`].
+    pub fn new<'n>(interfaces: impl IntoIterator<Item = (u32, &'n str)>) -> io::Result<Self> {
         // Subscribe first, look second: a change in between is heard, at worst twice.
         let socket = Socket::open(ROUTE, GROUP_LINK)?;
-        let watched =
-            ifindexes.iter().map(|&ifindex| Watched { ifindex, name: String::new(), state: LinkState::Gone }).collect();
-        let mut monitor = Self { socket, watched };
+        let watched = interfaces.into_iter().enumerate().map(|(position, (ifindex, name))| Watched {
+            position,
+            ifindex,
+            name: name.to_owned(),
+            state: LinkState::Gone,
+        });
+        let mut monitor = Self { socket, watched: watched.collect() };
         monitor.look(&mut |_| ())?;
         Ok(monitor)
     }
@@ -99,9 +107,9 @@ impl LinkMonitor {
         self.socket.fd()
     }
 
-    /// Last known state of an interface; `None` when it is not watched.
-    pub fn state(&self, ifindex: u32) -> Option<LinkState> {
-        self.watched.iter().find(|watched| watched.ifindex == ifindex).map(|watched| watched.state)
+    /// Last known state of the interface at this position of the list; `None` when the list is shorter.
+    pub fn state_of(&self, position: usize) -> Option<LinkState> {
+        self.watched.get(position).map(|watched| watched.state)
     }
 
     /// Hands all waiting changes to `f` and returns how many there were. Never blocks.
@@ -133,9 +141,11 @@ impl LinkMonitor {
     fn look(&mut self, report: &mut dyn FnMut(&LinkEvent)) -> io::Result<()> {
         let all = Interface::all()?;
         for watched in &mut self.watched {
-            match all.iter().find(|interface| interface.index == watched.ifindex) {
-                Some(interface) => watched.update(Some(&interface.name), state_of(interface), report),
-                None => watched.update(None, LinkState::Gone, report),
+            if !all.iter().any(|interface| interface.index == watched.ifindex) {
+                watched.update(None, report);
+            }
+            if let Some(interface) = all.iter().find(|interface| watched.is(interface)) {
+                watched.update(Some(interface), report);
             }
         }
         Ok(())
@@ -146,7 +156,7 @@ fn note(watched: &mut [Watched], message: Message<'_>, report: &mut dyn FnMut(&L
     let Some(interface) = Interface::from_message(message) else {
         return;
     };
-    let Some(watched) = watched.iter_mut().find(|watched| watched.ifindex == interface.index) else {
+    let Some(watched) = watched.iter_mut().find(|watched| watched.is(&interface)) else {
         return;
     };
     // Deletion messages of other families (a bridge port leaving) lack the name; those of the link itself have it.
@@ -154,19 +164,28 @@ fn note(watched: &mut [Watched], message: Message<'_>, report: &mut dyn FnMut(&L
     if message.kind == DEL_LINK && !gone {
         return;
     }
-    let state = if gone { LinkState::Gone } else { state_of(&interface) };
-    let name = Some(interface.name.as_str()).filter(|name| !name.is_empty());
-    watched.update(name, state, report);
+    watched.update(Some(&interface).filter(|_| !gone), report);
 }
 
 impl Watched {
-    fn update(&mut self, name: Option<&str>, state: LinkState, report: &mut dyn FnMut(&LinkEvent)) {
-        if let Some(name) = name.filter(|name| *name != self.name) {
-            self.name = name.to_owned();
+    /// Whether `interface` is the one to watch.
+    fn is(&self, interface: &Interface) -> bool {
+        let by_name = self.state == LinkState::Gone && !self.name.is_empty() && self.name == interface.name;
+        self.ifindex == interface.index || by_name
+    }
+
+    fn update(&mut self, interface: Option<&Interface>, report: &mut dyn FnMut(&LinkEvent)) {
+        let state = interface.map_or(LinkState::Gone, state_of);
+        if let Some(interface) = interface {
+            self.ifindex = interface.index;
+            if !interface.name.is_empty() && interface.name != self.name {
+                self.name.clone_from(&interface.name);
+            }
         }
         if self.state != state {
             self.state = state;
-            report(&LinkEvent { ifindex: self.ifindex, name: self.name.clone(), state });
+            let Self { position, ifindex, ref name, state } = *self;
+            report(&LinkEvent { position, ifindex, name: name.clone(), state });
         }
     }
 }

@@ -7,7 +7,7 @@ use core::ops::Range;
 use std::os::fd::BorrowedFd;
 
 use crate::config::Obtained;
-use crate::{RawPort, XskPort};
+use crate::{AbsentPort, RawPort, XskPort};
 
 /// Slices a received frame may consist of; four hold 15 360 bytes, more than any Ethernet jumbo frame.
 pub const MAX_FRAGMENTS: usize = 4;
@@ -247,7 +247,7 @@ pub trait Port {
     fn mac(&self) -> [u8; 6];
 }
 
-/// Either kind of port, so that one loop drives a mix of both without boxes.
+/// Any kind of port, so that one loop drives a mix of them without boxes.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a device holds a handful of ports; a box would cost a load per call")]
 pub enum AnyPort {
@@ -255,13 +255,16 @@ pub enum AnyPort {
     Xsk(XskPort),
     /// Packet socket.
     Raw(RawPort),
+    /// The interface does not exist.
+    Absent(AbsentPort),
 }
 
-macro_rules! either {
+macro_rules! any {
     ($self:ident, $port:ident => $call:expr) => {
         match $self {
             Self::Xsk($port) => $call,
             Self::Raw($port) => $call,
+            Self::Absent($port) => $call,
         }
     };
 }
@@ -269,41 +272,41 @@ macro_rules! either {
 impl Port for AnyPort {
     #[inline]
     fn rx_next(&mut self, most: usize) -> Option<RxFrame<'_>> {
-        either!(self, port => port.rx_next(most))
+        any!(self, port => port.rx_next(most))
     }
     #[inline]
     fn rx_frame(&self) -> Option<RxFrame<'_>> {
-        either!(self, port => port.rx_frame())
+        any!(self, port => port.rx_frame())
     }
     fn rx_done(&mut self) {
-        either!(self, port => port.rx_done())
+        any!(self, port => port.rx_done())
     }
     fn tx_slot(&mut self) -> Option<TxSlot<'_>> {
-        either!(self, port => port.tx_slot())
+        any!(self, port => port.tx_slot())
     }
     fn flush(&mut self) -> Result<usize, PortError> {
-        either!(self, port => port.flush())
+        any!(self, port => port.flush())
     }
     fn tx_free(&mut self) -> usize {
-        either!(self, port => port.tx_free())
+        any!(self, port => port.tx_free())
     }
     fn fd(&self) -> BorrowedFd<'_> {
-        either!(self, port => port.fd())
+        any!(self, port => port.fd())
     }
     fn stats(&self) -> PortStats {
-        either!(self, port => port.stats())
+        any!(self, port => port.stats())
     }
     fn obtained(&self) -> Obtained {
-        either!(self, port => port.obtained())
+        any!(self, port => port.obtained())
     }
     fn ifindex(&self) -> u32 {
-        either!(self, port => port.ifindex())
+        any!(self, port => port.ifindex())
     }
     fn name(&self) -> &str {
-        either!(self, port => port.name())
+        any!(self, port => port.name())
     }
     fn mac(&self) -> [u8; 6] {
-        either!(self, port => port.mac())
+        any!(self, port => port.mac())
     }
 }
 

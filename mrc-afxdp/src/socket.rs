@@ -23,8 +23,6 @@ use crate::sys::private_fd::PrivateFd;
 use crate::sys::{bpf, packet};
 use crate::umem::Umem;
 
-/// A closed socket lets go of its queue, and a closed link of its interface, a few milliseconds later.
-const RETRY_FOR: Duration = Duration::from_secs(2);
 const RETRY_STEP: Duration = Duration::from_micros(200);
 
 const PAGE_RX: u64 = 0;
@@ -74,7 +72,7 @@ impl XskSocket {
             Errno::INVAL | Errno::ACCESS if !log.is_empty() => fail(Problem::Verifier { log }),
             errno => explain(Refusal { step: "load the XDP program", errno }),
         })?;
-        let (link, attach) = attach(&program, interface, config.mode).map_err(fail)?;
+        let (link, attach) = attach(&program, interface, config).map_err(fail)?;
 
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
             .map_err(at("open an AF_XDP socket"))
@@ -128,28 +126,29 @@ fn rings(fd: &PrivateFd, entries: u32) -> Result<Rings, Refusal> {
     Ok((Producer::kernel(fill), Consumer::kernel(completion), Consumer::kernel(rx), Producer::kernel(tx)))
 }
 
-/// Calls `attempt` until it succeeds, fails otherwise than "busy", or time is up.
-fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> (Result<T, Errno>, u64) {
+/// Calls `attempt` until it succeeds, fails otherwise than "busy", or time is up: a closed socket releases its queue, and a
+/// closed link its interface, a few milliseconds later.
+fn retry<T>(wait: Duration, mut attempt: impl FnMut() -> Result<T, Errno>) -> (Result<T, Errno>, u64) {
     let start = Instant::now();
     loop {
         let result = attempt();
         let waited = start.elapsed();
-        if !matches!(result, Err(Errno::BUSY)) || waited >= RETRY_FOR {
+        if !matches!(result, Err(Errno::BUSY)) || waited >= wait {
             return (result, waited.as_millis() as u64);
         }
         thread::sleep(RETRY_STEP);
     }
 }
 
-fn attach(program: &OwnedFd, interface: &Interface, mode: Mode) -> Result<(PrivateFd, Attach), Problem> {
-    let hooks: &[(u32, Attach)] = match mode {
+fn attach(program: &OwnedFd, interface: &Interface, config: &XskConfig) -> Result<(PrivateFd, Attach), Problem> {
+    let hooks: &[(u32, Attach)] = match config.mode {
         Mode::Auto => &[(bpf::DRIVER_MODE, Attach::NativeXdp), (bpf::SKB_MODE, Attach::SkbXdp)],
         Mode::Native | Mode::ZeroCopy => &[(bpf::DRIVER_MODE, Attach::NativeXdp)],
         Mode::Skb => &[(bpf::SKB_MODE, Attach::SkbXdp)],
     };
     let mut last = Problem::ModeUnsupported { errno: Errno::OPNOTSUPP.raw_os_error() };
     for (flags, attach) in hooks {
-        let (result, waited_ms) = retry(|| {
+        let (result, waited_ms) = retry(config.busy_wait, || {
             // A program on the other hook is "exists" rather than "busy"; for us it is the same.
             bpf::attach_xdp(program.as_fd(), interface.index, *flags)
                 .map_err(|errno| if errno == Errno::EXIST { Errno::BUSY } else { errno })
@@ -193,7 +192,7 @@ fn bind_queue(fd: &PrivateFd, interface: &Interface, config: &XskConfig, attach:
     for &multi_buffer in tries {
         flags.set(SocketAddrXdpFlags::XDP_USE_SG, multi_buffer);
         let address = SocketAddrXdp::new(flags, interface.index, config.queue);
-        let (result, waited_ms) = retry(|| bind(fd, &address));
+        let (result, waited_ms) = retry(config.busy_wait, || bind(fd, &address));
         match result {
             Ok(()) => return Ok(multi_buffer),
             Err(Errno::BUSY) => return Err(Problem::QueueBusy { waited_ms }),

@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Pair, in_namespace, ip};
-use mrc_afxdp::Mode;
+use common::{Pair, eventually, in_namespace, ip, receive};
 use mrc_afxdp::device::{Attachment, Device, DeviceConfig, DeviceError, PlaneConfig};
+use mrc_afxdp::{AnyPort, Attach, Interface, Mode, PacketFilter, RawConfig, RawPort};
+use mrc_core::path::EvEntry;
+use mrc_core::{MAX_PORTS, OpRequest, PeerConfig, PlanePath, PortMask, Route};
+use mrc_wire::{EndpointOp, Ev, Ip, PortNum};
 
 /// One test at a time: they look at what the process has open.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -134,4 +137,111 @@ fn a_child_has_nothing_of_the_device() {
         // The parent's goes on.
         assert!(both.unwrap().0.stats().is_ok());
     }
+}
+
+fn plane(interface: &str) -> PlaneConfig {
+    PlaneConfig { interface: interface.to_owned(), sid: None, addr: Some([0xfd; 16]) }
+}
+
+/// The second plane of a pair of namespaces, up at both ends.
+fn add_p1(pair: &Pair) {
+    let queues = "numtxqueues 1 numrxqueues 1";
+    let made = format!("link add p1 netns {} mtu 9000 {queues} type veth peer name p1 netns {}", pair.a, pair.b);
+    ip(&format!("{made} mtu 9000 {queues}")).unwrap();
+    for namespace in [&pair.b, &pair.a] {
+        ip(&format!("-n {namespace} link set p1 up")).unwrap();
+    }
+}
+
+/// Whether the device uses plane 1; plane 0 it always does.
+fn has_p1(device: &Device) -> bool {
+    let up = device.with_engine(|engine, _| engine.ports_up()).unwrap();
+    assert!(up.contains(PortNum::from_plane(0)));
+    up.contains(PortNum::from_plane(1))
+}
+
+/// What the other end of plane 1 receives when the device sends one probe there.
+fn probe_p1(pair: &Pair, device: &Device) -> Vec<Vec<u8>> {
+    let peer = Ip::V6([0xfe; 16]);
+    let mut planes = [None; MAX_PORTS];
+    planes[..2].fill(Some(PlanePath { next_hop: [2; 6], outer_src: None }));
+    let config = PeerConfig { local: Ip::V6([0xfd; 16]), remote: peer, planes, route: Route::Plain, hop_limit: 64 };
+    let filter = PacketFilter::with_addresses([[0xfe; 16].into()]);
+    let mut end = in_namespace(&pair.b, || {
+        AnyPort::Raw(RawPort::open("p1", &RawConfig { filter, ..RawConfig::default() }).unwrap())
+    });
+    let peer = device.add_peer(config).unwrap();
+    let path = EvEntry::new(Ev(1), PortNum::from_plane(1));
+    let request = OpRequest {
+        cookie: 1,
+        op: EndpointOp::EvProbe,
+        ports: PortMask::NONE,
+        path,
+        dscp: None,
+        timeout_ns: 1_000_000_000,
+    };
+    device.post_endpoint_op(peer, request).unwrap().unwrap();
+    let frames = receive(&mut end, 1);
+    assert!(eventually(Duration::from_secs(5), || device.poll_endpoint_op().unwrap().is_some()));
+    device.with_engine(move |engine, _| engine.remove_peer(peer)).unwrap().unwrap();
+    frames
+}
+
+#[test]
+fn a_plane_without_an_interface_is_taken_when_it_comes() {
+    let _alone = alone();
+    let name = "a_plane_without_an_interface_is_taken_when_it_comes";
+    for attachment in [Attachment::Xdp(Mode::Skb), Attachment::Raw] {
+        let Some(pair) = Pair::new(name, 9000) else { return };
+        let config = DeviceConfig {
+            attachment,
+            required_mtu: 4252,
+            ..DeviceConfig::new("absent", vec![plane("p0"), plane("p1")], [0xfd; 16])
+        };
+        let device = in_namespace(&pair.a, || Device::open(config)).unwrap();
+        assert_eq!((device.obtained()[1].0.as_str(), device.obtained()[1].1.attach), ("p1", Attach::Absent));
+        assert!(!has_p1(&device), "{attachment:?}");
+        for round in 0..2 {
+            add_p1(&pair);
+            assert!(eventually(Duration::from_secs(5), || has_p1(&device)), "{attachment:?}, round {round}");
+            // Frames go out of the interface that there is now.
+            let frames = probe_p1(&pair, &device);
+            let mac = in_namespace(&pair.a, || Interface::by_name("p1").unwrap().mac);
+            assert!(!frames.is_empty(), "{attachment:?}, round {round}");
+            assert!(frames.iter().all(|frame| frame[6..12] == mac), "{attachment:?}, round {round}");
+            ip(&format!("-n {} link del p1", pair.a)).unwrap();
+            assert!(eventually(Duration::from_secs(5), || !has_p1(&device)), "{attachment:?}, round {round}");
+        }
+    }
+}
+
+#[test]
+fn an_interface_that_cannot_be_opened_yet_is_tried_again() {
+    let _alone = alone();
+    let Some(pair) = Pair::new("an_interface_that_cannot_be_opened_yet_is_tried_again", 9000) else { return };
+    let planes = vec![plane("p0"), plane("p1")];
+    let config = DeviceConfig { required_mtu: 4252, ..DeviceConfig::new("small", planes, [0xfd; 16]) };
+    let device = in_namespace(&pair.a, || Device::open(config)).unwrap();
+    add_p1(&pair);
+    assert!(eventually(Duration::from_secs(5), || has_p1(&device)));
+    ip(&format!("-n {} link del p1", pair.a)).unwrap();
+    assert!(eventually(Duration::from_secs(5), || !has_p1(&device)));
+    // As scripts do it: the MTU comes after the interface is up.
+    ip(&format!("link add p1 netns {} type veth peer name p1 netns {}", pair.a, pair.b)).unwrap();
+    for namespace in [&pair.b, &pair.a] {
+        ip(&format!("-n {namespace} link set p1 up")).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!has_p1(&device), "an MTU of 1500 is too small");
+    ip(&format!("-n {} link set p1 mtu 9000", pair.a)).unwrap();
+    assert!(eventually(Duration::from_secs(10), || has_p1(&device)));
+}
+
+#[test]
+fn a_device_without_any_interface_is_refused() {
+    let _alone = alone();
+    let Some(pair) = Pair::new("a_device_without_any_interface_is_refused", 9000) else { return };
+    let config = DeviceConfig::new("none", vec![plane("q0"), plane("q1")], [0xfd; 16]);
+    let error = in_namespace(&pair.a, || Device::open(config)).unwrap_err().to_string();
+    assert!(error.contains("interface q0") && error.contains("no such interface"), "{error}");
 }

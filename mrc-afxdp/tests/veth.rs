@@ -343,14 +343,14 @@ fn link_events_come_with_the_name() {
         return;
     };
     let index = in_namespace(&pair.a, || Interface::by_name("p0").unwrap().index);
-    let mut monitor = in_namespace(&pair.a, || LinkMonitor::new(&[index, 4_000_000]).unwrap());
+    let mut monitor = in_namespace(&pair.a, || LinkMonitor::new([(index, "p0"), (4_000_000, "nosuch")]).unwrap());
     let ready = |monitor: &mut LinkMonitor| {
         monitor.poll(|_| ()).unwrap();
-        monitor.state(index) == Some(LinkState::Up)
+        monitor.state_of(0) == Some(LinkState::Up)
     };
     assert!(eventually(Duration::from_secs(2), || ready(&mut monitor)));
-    assert_eq!(monitor.state(4_000_000), Some(LinkState::Gone));
-    assert_eq!(monitor.state(77), None);
+    assert_eq!(monitor.state_of(1), Some(LinkState::Gone));
+    assert_eq!(monitor.state_of(2), None);
 
     let mut expect = |command: &str, state: LinkState| {
         ip(command).unwrap();

@@ -15,6 +15,7 @@ mod drive;
 #[cfg(all(test, not(loom)))]
 mod fake_port;
 mod hold;
+mod planes;
 mod progress;
 mod queue;
 mod receive;
@@ -24,7 +25,6 @@ mod trust;
 
 pub use queue::{CompletionRing, CompletionWaker, Queue, WorkQueue, waits};
 
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -43,10 +43,7 @@ use self_cell::MutBorrow;
 use crate::ring::doorbell::Doorbell;
 use crate::ring::spsc;
 use crate::sys::process;
-use crate::{
-    AnyPort, LinkMonitor, MemRegion, Mode, Obtained, PacketFilter, Port as _, PortStats, RawConfig, RawPort,
-    SetupError, Sid, XskConfig, XskPort,
-};
+use crate::{LinkMonitor, MemRegion, Mode, Obtained, Port as _, PortStats, SetupError};
 
 /// One plane of a device.
 #[derive(Debug, Clone)]
@@ -229,8 +226,11 @@ impl std::fmt::Debug for progress::Progress<'_> {
 impl Device {
     /// Opens the interfaces in the caller's network namespace and starts the progress thread.
     ///
+    /// A plane whose interface does not exist is a port that is down, with a warning in the log. The progress thread opens
+    /// it when the interface appears and is up, also after an interface was deleted.
+    ///
     /// # Errors
-    /// [`DeviceError`]; nothing stays open.
+    /// [`DeviceError`]; nothing stays open. No interface exists at all: the error of plane 0.
     pub fn open(config: DeviceConfig) -> Result<Self, DeviceError> {
         let have = config.planes.len();
         if have == 0 || have > mrc_core::MAX_PORTS {
@@ -238,14 +238,12 @@ impl Device {
         }
         let mut endpoint = config.endpoint.clone();
         endpoint.gids[0] = Some(Ip::V6(config.gid));
-        let mut ports = Vec::with_capacity(have);
-        for (plane, slot) in config.planes.iter().zip(&mut endpoint.ports) {
-            let port = open_port(plane, &config)?;
+        let ports = planes::open_all(&config)?;
+        for ((plane, port), slot) in config.planes.iter().zip(&ports).zip(&mut endpoint.ports) {
             *slot = Some(PortConfig { mac: port.mac(), sid: plane.sid, addr: plane.addr });
-            ports.push(port);
         }
-        let ifindexes: Vec<u32> = ports.iter().map(|port| port.ifindex()).collect();
-        let links = LinkMonitor::new(&ifindexes).map_err(|source| DeviceError::Os { what: "netlink", source })?;
+        let watched = config.planes.iter().zip(&ports).map(|(plane, port)| (port.ifindex(), plane.interface.as_str()));
+        let links = LinkMonitor::new(watched).map_err(|source| DeviceError::Os { what: "netlink", source })?;
         let bell = Doorbell::new().map_err(|source| DeviceError::Os { what: "eventfd", source })?;
         let mut seed = [0; Seed::LEN];
         getrandom::fill(&mut seed)
@@ -255,16 +253,16 @@ impl Device {
         let (event_sender, events) = mpsc::channel();
         let shared = progress::Shared { jobs: job_queue, events: event_sender };
         let origin = std::time::Instant::now();
-        let how = progress::How { answer_delay: config.answer_delay, count_paths: config.count_paths, origin };
+        let (name, idle, gid) = (config.name.clone(), config.idle, config.gid);
         let storage = MutBorrow::new(OwnedStorage::new(config.limits)?);
         let nic = drive::Nic::try_new(storage, |storage| {
             Endpoint::new(endpoint, storage.borrow_mut().lend(), seed)
-                .map(|engine| progress::Progress::new(engine, ports, links, shared, how))
+                .map(|engine| progress::Progress::new(engine, ports, links, shared, config, origin))
         })?;
         let drive = Arc::new(drive::Drive::new(nic, bell, origin));
         let stop = Arc::new(AtomicBool::new(false));
-        let (driven, told, idle) = (Arc::clone(&drive), Arc::clone(&stop), config.idle);
-        let thread = std::thread::Builder::new().name(format!("mrc-{}", config.name));
+        let (driven, told) = (Arc::clone(&drive), Arc::clone(&stop));
+        let thread = std::thread::Builder::new().name(format!("mrc-{name}"));
         let run = move || {
             // However the loop ends: rings close, calls fail, interfaces are free.
             let _last = drive::Last(&driven);
@@ -272,10 +270,10 @@ impl Device {
         };
         let thread = process::without_signals(|| thread.spawn(run))
             .map_err(|source| DeviceError::Os { what: "progress thread", source })?;
-        Ok(Self { jobs, drive, stop, events: Mutex::new(events), thread: Some(thread), obtained, gid: config.gid })
+        Ok(Self { jobs, drive, stop, events: Mutex::new(events), thread: Some(thread), obtained, gid })
     }
 
-    /// What each interface obtained, plane 0 first.
+    /// What each interface obtained when the device was opened, plane 0 first.
     pub fn obtained(&self) -> &[(String, Obtained)] {
         &self.obtained
     }
@@ -599,54 +597,10 @@ impl Drop for Device {
     }
 }
 
-/// Which packets a plane takes: those to its SID where it has one; else bare ones to our addresses. The port's own address is
-/// no destination under a SID: tunnels of the host may end there.
-fn filter(plane: &PlaneConfig, config: &DeviceConfig) -> PacketFilter {
-    if let Some(sid) = plane.sid {
-        return PacketFilter::with_sids([Sid::exact(sid.into())]);
-    }
-    let gids = [Some(Ip::V6(config.gid))].into_iter().chain(config.endpoint.gids).flatten().map(|gid| match gid {
-        Ip::V6(octets) => IpAddr::from(octets),
-        Ip::V4(octets) => IpAddr::from(octets),
-    });
-    PacketFilter::with_addresses(gids.chain(plane.addr.map(IpAddr::from)))
-}
-
-fn open_port(plane: &PlaneConfig, config: &DeviceConfig) -> Result<AnyPort, DeviceError> {
-    let filter = filter(plane, config);
-    Ok(match config.attachment {
-        Attachment::Xdp(mode) => AnyPort::Xsk(XskPort::open(
-            &plane.interface,
-            &XskConfig { mode, filter, required_mtu: config.required_mtu, ..XskConfig::default() },
-        )?),
-        Attachment::Raw => AnyPort::Raw(RawPort::open(
-            &plane.interface,
-            &RawConfig { filter, required_mtu: config.required_mtu, ..RawConfig::default() },
-        )?),
-    })
-}
-
 /// Registered memory by region index, as the progress thread sees it.
 type Memory = Vec<Option<Arc<MemRegion>>>;
 
 /// Time since the device was opened.
 fn since(origin: std::time::Instant) -> Instant {
     Instant::from_nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plane_takes_its_sid_or_bare_packets_to_its_addresses() {
-        let mut plane = PlaneConfig { interface: "p0".into(), sid: Some([1; 16]), addr: Some([2; 16]) };
-        let config = DeviceConfig::new("hA", vec![plane.clone()], [3; 16]);
-        let under_sid = filter(&plane, &config);
-        assert_eq!(under_sid, PacketFilter::with_sids([Sid::exact([1; 16].into())]));
-        assert!(under_sid.udp_ports.is_empty());
-        plane.sid = None;
-        let bare = PacketFilter::with_addresses([IpAddr::from([3; 16]), IpAddr::from([2; 16])]);
-        assert_eq!(filter(&plane, &config), bare);
-    }
 }

@@ -11,13 +11,14 @@ use mrc_wire::{Ev, PortNum, Rkey};
 
 use super::drive::Drive;
 use super::hold::Hold;
+use super::planes::Planes;
 use super::queue::{CompletionWaker, Post, Work};
 use super::receive::Arrivals;
 use super::transmit::Outlet;
 use super::trust::Trust;
-use super::{DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, PathBytes, since};
+use super::{DeviceConfig, DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, PathBytes, since};
 use crate::ring::spsc;
-use crate::{AnyPort, LinkMonitor, LinkState, MemRegion, Port as _};
+use crate::{AnyPort, LinkEvent, LinkMonitor, LinkState, MemRegion, Port as _};
 
 /// Frames taken from a port, and frames sent, in one turn: bounds the time between two looks at everything else.
 const BATCH: usize = 64;
@@ -103,18 +104,14 @@ pub(super) enum Next {
     Sleep(u64),
 }
 
-/// How a device works.
-pub(super) struct How {
-    pub(super) answer_delay: std::time::Duration,
-    pub(super) count_paths: bool,
-    pub(super) origin: std::time::Instant,
-}
-
 /// Everything a turn needs.
 pub(super) struct Progress<'s> {
     pub(super) engine: Endpoint<'s>,
     pub(super) ports: Vec<AnyPort>,
     pub(super) links: LinkMonitor,
+    planes: Planes,
+    /// A port was opened or closed: the descriptors to sleep on are others.
+    ports_changed: bool,
     shared: Shared,
     hook: Option<EventHook>,
     sources: Vec<Source>,
@@ -135,10 +132,17 @@ pub(super) struct Progress<'s> {
 }
 
 impl<'s> Progress<'s> {
-    pub(super) fn new(engine: Endpoint<'s>, ports: Vec<AnyPort>, links: LinkMonitor, shared: Shared, how: How) -> Self {
+    pub(super) fn new(
+        engine: Endpoint<'s>,
+        ports: Vec<AnyPort>,
+        links: LinkMonitor,
+        shared: Shared,
+        config: DeviceConfig,
+        origin: std::time::Instant,
+    ) -> Self {
         let mut progress = Self {
             memory: vec![None; engine.limits().mrs],
-            outlet: Outlet::new(ports.len(), how.count_paths),
+            outlet: Outlet::new(ports.len(), config.count_paths),
             engine,
             ports,
             links,
@@ -146,17 +150,19 @@ impl<'s> Progress<'s> {
             hook: None,
             sources: Vec::new(),
             sinks: Vec::new(),
-            hold: Hold::new(how.answer_delay),
+            hold: Hold::new(config.answer_delay),
             links_at: Instant::ZERO,
             sleeper: None,
             napping: false,
             frames: 0,
             trust: Trust::default(),
-            origin: how.origin,
+            planes: Planes::new(config),
+            ports_changed: false,
+            origin,
         };
         for plane in 0..progress.ports.len() {
-            let state = progress.links.state(progress.ports[plane].ifindex());
-            if state != Some(LinkState::Up) {
+            let absent = matches!(progress.ports[plane], AnyPort::Absent(_));
+            if absent || progress.links.state_of(plane) != Some(LinkState::Up) {
                 progress.engine.set_port(Instant::ZERO, port_of(plane), false);
             }
         }
@@ -280,21 +286,42 @@ impl<'s> Progress<'s> {
     }
 
     fn take_links(&mut self, now: Instant) -> bool {
-        let (engine, ports, shared, hook) = (&mut self.engine, &self.ports, &self.shared, self.hook.as_ref());
-        let seen = self.links.poll(|event| {
-            log::info!("{event}");
-            if let Some(plane) = ports.iter().position(|port| port.ifindex() == event.ifindex) {
-                engine.set_port(now, port_of(plane), event.state == LinkState::Up);
-            }
-            shared.raise(hook, DeviceEvent::Link(event.to_string()));
-        });
-        match seen {
-            Ok(count) => count > 0,
-            Err(error) => {
-                log::error!("link events lost: {error}");
-                false
-            }
+        let mut events = Vec::new();
+        if let Err(error) = self.links.poll(|event| events.push(event.clone())) {
+            log::error!("link events lost: {error}");
         }
+        for event in &events {
+            log::info!("{event}");
+            self.take_link(now, event);
+            self.shared.raise(self.hook.as_ref(), DeviceEvent::Link(event.to_string()));
+        }
+        let (engine, outlet, changed) = (&mut self.engine, &mut self.outlet, &mut self.ports_changed);
+        self.planes.open_absent(now, &mut self.ports, &self.links, |plane| {
+            outlet.replaced(plane);
+            engine.set_port(now, port_of(plane), true);
+            *changed = true;
+        });
+        !events.is_empty()
+    }
+
+    fn take_link(&mut self, now: Instant, event: &LinkEvent) {
+        let plane = event.position;
+        let Some(port) = self.ports.get_mut(plane) else { return };
+        if matches!(port, AnyPort::Absent(_)) {
+            self.planes.appeared();
+            return;
+        }
+        self.engine.set_port(now, port_of(plane), event.state == LinkState::Up);
+        if event.state == LinkState::Gone {
+            self.planes.close(plane, port);
+            self.outlet.replaced(plane);
+            self.ports_changed = true;
+        }
+    }
+
+    /// Whether a port was opened or closed since the last call.
+    pub(super) fn take_ports_changed(&mut self) -> bool {
+        core::mem::take(&mut self.ports_changed)
     }
 
     pub(super) fn take_posts(&mut self, now: Instant) -> bool {

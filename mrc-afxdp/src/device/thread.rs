@@ -47,14 +47,24 @@ impl Wakers {
 pub(super) fn run(drive: &Drive, stop: &AtomicBool, idle: Idle) {
     // By default they may be late by as much as a nap takes.
     process::exact_timers();
-    let Some(Ok(wakers)) = drive.with(|progress| Wakers::new(progress)) else { return };
+    let Some(Ok(mut wakers)) = drive.with(|progress| Wakers::new(progress)) else { return };
     let mut last_work = drive.now();
     // A call waits for this thread: it takes the lock as soon as it can.
     let mut called = true;
     let mut nap = SHORTEST_NS;
     while !stop.load(Ordering::Acquire) {
         let helped = idle != Idle::Spin && drive.is_helped(drive.now());
-        let turn = |progress: &mut Progress<'_>| progress.own_turn(drive, idle, helped, &mut last_work);
+        let turn = |progress: &mut Progress<'_>| {
+            let next = progress.own_turn(drive, idle, helped, &mut last_work);
+            if progress.take_ports_changed() {
+                match Wakers::new(progress) {
+                    Ok(new) => wakers = new,
+                    // Frames of a new port wait for the end of a sleep; those of the others do not.
+                    Err(error) => log::warn!("cannot wake up for every port: {error}"),
+                }
+            }
+            next
+        };
         let next = if called { drive.with(turn).map_or(Tried::Gone, Tried::Done) } else { drive.try_with(turn) };
         match next {
             Tried::Done(Next::Nap(nanos)) => nap = nanos,

@@ -10,6 +10,9 @@ use super::Memory;
 use super::progress::port_of;
 use crate::port::{Port, TxSlot};
 
+/// Where a frame has the address of the interface that sends it.
+const SOURCE_MAC: core::ops::Range<usize> = 6..12;
+
 /// Payload bytes by plane and EV.
 type Paths = BTreeMap<(u8, u32), u64>;
 
@@ -34,6 +37,13 @@ impl Outlet {
     pub(super) fn new(ports: usize, count_paths: bool) -> Self {
         let lanes = vec![Lane::default(); ports].into_boxed_slice();
         Self { lanes, headers: [0; MAX_HEADER_LEN], paths: count_paths.then(Paths::new) }
+    }
+
+    /// Another port has this plane from now on.
+    pub(super) fn replaced(&mut self, plane: usize) {
+        if let Some(lane) = self.lanes.get_mut(plane) {
+            *lane = Lane::default();
+        }
     }
 
     /// Whether the kernel still holds frames: it needs another kick.
@@ -134,8 +144,9 @@ impl<P: Port> FrameSink for Burst<'_, P> {
         let Outlet { lanes, headers, paths } = &mut *self.outlet;
         let plane = usize::from(number.plane());
         let (Some(port), Some(lane)) = (self.ports.get_mut(plane), lanes.get_mut(plane)) else { return };
+        let mac = port.mac();
         if let Some(slot) = port.tx_slot()
-            && fill(slot, headers, &transmit, self.memory)
+            && fill(slot, headers, mac, &transmit, self.memory)
             && let (Some(paths), Some(payload)) = (paths, transmit.payload)
         {
             *paths.entry((number.plane(), transmit.ev.0)).or_default() += u64::from(payload.len);
@@ -152,10 +163,20 @@ impl<P: Port> FrameSink for Burst<'_, P> {
 
 /// Builds the frame: headers, payload, pad, ICRC. `false` when the region is gone or the buffer is too short, and then
 /// nothing is sent.
-fn fill(mut slot: TxSlot<'_>, headers: &[u8; MAX_HEADER_LEN], transmit: &Transmit, memory: &Memory) -> bool {
+fn fill(
+    mut slot: TxSlot<'_>,
+    headers: &[u8; MAX_HEADER_LEN],
+    mac: [u8; 6],
+    transmit: &Transmit,
+    memory: &Memory,
+) -> bool {
     let len = transmit.frame_len();
     let buffer = slot.buffer();
     let filled = write(buffer, headers, transmit, memory, len).is_some();
+    // The interface may be another one than when the engine made its headers.
+    if let Some(source) = buffer.get_mut(SOURCE_MAC).filter(|_| filled) {
+        source.copy_from_slice(&mac);
+    }
     if filled {
         slot.commit(len);
     }

@@ -1,0 +1,157 @@
+//! The ports of a device's planes: opens them, and opens those later whose interface does not exist yet.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mrc_core::Instant;
+use mrc_wire::Ip;
+
+use super::{Attachment, DeviceConfig, DeviceError, PlaneConfig};
+use crate::{
+    AbsentPort, AnyPort, LinkMonitor, LinkState, PacketFilter, Port as _, Problem, RawConfig, RawPort, SetupError, Sid,
+    XskConfig, XskPort,
+};
+
+/// How often a port that could not be opened is tried again.
+const RETRY_NS: u64 = 1_000_000_000;
+
+/// Opens every plane whose interface exists; the others become [`AbsentPort`]s.
+pub(super) fn open_all(config: &DeviceConfig) -> Result<Vec<AnyPort>, DeviceError> {
+    let busy_wait = XskConfig::default().busy_wait;
+    let mut missing: Option<SetupError> = None;
+    let mut ports = Vec::with_capacity(config.planes.len());
+    for (number, plane) in config.planes.iter().enumerate() {
+        match open_port(plane, config, busy_wait) {
+            Ok(port) => ports.push(port),
+            Err(error) if error.problem == Problem::UnknownInterface => {
+                ports.push(absent(plane)?);
+                log::warn!(
+                    "plane {number}: interface {} does not exist in this network namespace; the other planes are used, and \
+                     this one as soon as the interface appears and is up",
+                    plane.interface
+                );
+                missing = missing.or(Some(error));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match missing {
+        Some(error) if ports.iter().all(|port| matches!(port, AnyPort::Absent(_))) => Err(error.into()),
+        _ => Ok(ports),
+    }
+}
+
+fn absent(plane: &PlaneConfig) -> Result<AnyPort, DeviceError> {
+    let port = AbsentPort::new(&plane.interface);
+    Ok(AnyPort::Absent(port.map_err(|source| DeviceError::Os { what: "eventfd", source: source.into() })?))
+}
+
+/// Replaces the ports of interfaces that vanished and appeared.
+pub(super) struct Planes {
+    config: DeviceConfig,
+    /// When the absent ports are tried next.
+    retry_at: Instant,
+    /// Why a plane's port could not be opened last, so that the log has each cause once.
+    refused: Vec<Option<SetupError>>,
+}
+
+impl Planes {
+    pub(super) fn new(config: DeviceConfig) -> Self {
+        let refused = vec![None; config.planes.len()];
+        // An interface may have appeared between the attempt to open it and the first list of links.
+        Self { config, retry_at: Instant::ZERO, refused }
+    }
+
+    /// An interface appeared or came up: its port is opened at the next call of [`Self::open_absent`].
+    pub(super) fn appeared(&mut self) {
+        self.retry_at = Instant::ZERO;
+    }
+
+    /// Puts a placeholder where the interface is gone. The kernel's queue and program go with the port.
+    pub(super) fn close(&mut self, plane: usize, port: &mut AnyPort) {
+        match self.config.planes.get(plane).map(absent) {
+            Some(Ok(placeholder)) => *port = placeholder,
+            Some(Err(error)) => log::warn!("plane {plane}: {error}"),
+            None => {}
+        }
+    }
+
+    /// Opens the absent ports whose interface is up, and hands their numbers to `opened`.
+    pub(super) fn open_absent(
+        &mut self,
+        now: Instant,
+        ports: &mut [AnyPort],
+        links: &LinkMonitor,
+        mut opened: impl FnMut(usize),
+    ) {
+        if now < self.retry_at {
+            return;
+        }
+        self.retry_at = Instant::FAR;
+        for (number, (plane, port)) in self.config.planes.iter().zip(ports).enumerate() {
+            if !matches!(port, AnyPort::Absent(_)) || links.state_of(number) != Some(LinkState::Up) {
+                continue;
+            }
+            let Some(refused) = self.refused.get_mut(number) else { continue };
+            // No wait for another owner of the queue: this thread has the other planes to serve.
+            match open_port(plane, &self.config, Duration::ZERO) {
+                Ok(new) => {
+                    log::info!("plane {number}: interface {} is here: {}", plane.interface, new.obtained());
+                    (*port, *refused) = (new, None);
+                    opened(number);
+                }
+                Err(error) => {
+                    self.retry_at = now.after(RETRY_NS);
+                    if refused.as_ref() != Some(&error) {
+                        log::warn!("plane {number} stays down, next attempt in 1 s: {error}");
+                        *refused = Some(error);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Which packets a plane takes: those to its SID where it has one; else bare ones to our addresses. The port's own address is
+/// no destination under a SID: tunnels of the host may end there.
+fn filter(plane: &PlaneConfig, config: &DeviceConfig) -> PacketFilter {
+    if let Some(sid) = plane.sid {
+        return PacketFilter::with_sids([Sid::exact(sid.into())]);
+    }
+    let gids = [Some(Ip::V6(config.gid))].into_iter().chain(config.endpoint.gids).flatten().map(|gid| match gid {
+        Ip::V6(octets) => IpAddr::from(octets),
+        Ip::V4(octets) => IpAddr::from(octets),
+    });
+    PacketFilter::with_addresses(gids.chain(plane.addr.map(IpAddr::from)))
+}
+
+fn open_port(plane: &PlaneConfig, config: &DeviceConfig, busy_wait: Duration) -> Result<AnyPort, SetupError> {
+    let filter = filter(plane, config);
+    Ok(match config.attachment {
+        Attachment::Xdp(mode) => AnyPort::Xsk(XskPort::open(
+            &plane.interface,
+            &XskConfig { mode, filter, required_mtu: config.required_mtu, busy_wait, ..XskConfig::default() },
+        )?),
+        Attachment::Raw => AnyPort::Raw(RawPort::open(
+            &plane.interface,
+            &RawConfig { filter, required_mtu: config.required_mtu, ..RawConfig::default() },
+        )?),
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plane_takes_its_sid_or_bare_packets_to_its_addresses() {
+        let mut plane = PlaneConfig { interface: "p0".into(), sid: Some([1; 16]), addr: Some([2; 16]) };
+        let config = DeviceConfig::new("hA", vec![plane.clone()], [3; 16]);
+        let under_sid = filter(&plane, &config);
+        assert_eq!(under_sid, PacketFilter::with_sids([Sid::exact([1; 16].into())]));
+        assert!(under_sid.udp_ports.is_empty());
+        plane.sid = None;
+        let bare = PacketFilter::with_addresses([IpAddr::from([3; 16]), IpAddr::from([2; 16])]);
+        assert_eq!(filter(&plane, &config), bare);
+    }
+}
