@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use mrc_afxdp::device::{Attachment, DeviceEvent, Idle};
-use mrc_core::path::LossEvAction;
 use mrc_core::{EventMask, PeerHandle, RetryConfig, Trimming};
 use mrc_verbs_shim::{Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair};
 use mrc_wire::{Psn, Qpn, Rkey};
@@ -226,11 +225,6 @@ impl Session {
         attr.rts.sq_psn = self.first_psn;
         attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 0 }.at_least(PATIENCE_NS);
         attr.rts.keepalive_ns = if keepalive { 50_000_000 } else { 0 };
-        attr.rts.paths.loss_ev_action = LossEvAction::AssumedBad;
-        // One loss says little where threads and planes wait for a processor: two in a row retire a path.
-        attr.rts.paths.loss_streak = 2;
-        attr.rts.reorder_floor_ns = 8_000_000;
-        attr.rts.blame_silence = false;
         for (index, (qp, remote)) in self.qps.iter().zip(remotes).enumerate() {
             let mut attr = attr;
             tune(index, &mut attr);

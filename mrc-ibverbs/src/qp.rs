@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
-use mrc_core::path::LossEvAction;
 use mrc_core::{Access, QpHandle, QpInit, QpState, RtrAttr, RtsAttr};
+use mrc_verbs_shim::software_host;
 use mrc_wire::{Psn, Qpn};
 use parking_lot::Mutex;
 
@@ -395,20 +395,12 @@ impl Qp {
 
     fn send_attributes(&self, attr: &IbvQpAttr) -> Result<RtsAttr, c_int> {
         let mrc = self.mrc.lock();
-        let mut rts = RtsAttr::software(Psn::new(attr.sq_psn));
+        let mut rts = software_host(Psn::new(attr.sq_psn));
         (rts.mpr, rts.max_wimm) = (mrc.mpr, mrc.max_wimm);
         rts.retry = mrc.retry(self.engine.host.retry());
         rts.keepalive_ns = self.engine.host.keepalive_ns();
         (rts.dynamic_mpr, rts.trimming) = (mrc.dynamic_mpr(), mrc.trimming());
         rts.cc = self.engine.profiles.lock().online_cc_profile(mrc.cc)?;
-        // Five eighths of the window, 640 packets: more than planes and software queues reorder, and a loss is found without
-        // the timer, which is long. The engine's default waits for the whole window, which a hole stops.
-        rts.reorder_factor = 160;
-        rts.paths.loss_ev_action = LossEvAction::AssumedBad;
-        // One loss says little where threads and planes wait for a processor: two in a row retire a path.
-        rts.paths.loss_streak = 2;
-        rts.reorder_floor_ns = 8_000_000;
-        rts.blame_silence = false;
         Ok(rts)
     }
 }

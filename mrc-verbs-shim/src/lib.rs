@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use mrc_afxdp::device::{Device, DeviceConfig, DeviceError, DeviceEvent, DeviceStats, Queue};
 use mrc_core::cc::CcConfig;
-use mrc_core::path::EvEntry;
+use mrc_core::path::{EvEntry, LossEvAction};
 use mrc_core::{
     CcProfileHandle, EvProfileHandle, MrHandle, Pd as PdNumber, PeerConfig, PeerHandle, QpHandle, QpInfo, QpccInfo,
     RtrAttr, RtsAttr, SendWr,
@@ -195,6 +195,21 @@ pub struct QpAddress {
     pub rkey: Rkey,
 }
 
+/// Requester attributes for a host whose engine runs in a thread. Planes and threads wait for a processor there, so packets
+/// arrive out of order and late without any loss.
+pub fn software_host(sq_psn: Psn) -> RtsAttr {
+    let mut rts = RtsAttr::software(sq_psn);
+    // Five eighths of the window, 640 packets: more than planes and software queues reorder. A loss is found without the timer,
+    // which is long; the engine's default waits for the whole window, which a hole stops.
+    rts.reorder_factor = 160;
+    rts.reorder_floor_ns = 8_000_000;
+    // One loss says little: two in a row retire a path. Silence on all paths retires none.
+    rts.paths.loss_ev_action = LossEvAction::AssumedBad;
+    rts.paths.loss_streak = 2;
+    rts.blame_silence = false;
+    rts
+}
+
 /// Attributes of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct QpAttr {
@@ -213,9 +228,9 @@ pub struct QpAttr {
 }
 
 impl QpAttr {
-    /// Defaults for a software endpoint.
+    /// Defaults for a software endpoint: [`software_host`].
     pub fn new(peer: PeerHandle, ev_profile: EvProfileHandle) -> Self {
-        Self { peer, ev_profile, path_mtu: 4096, mpr_dest: 8, trim_nack: false, rts: RtsAttr::software(Psn::new(0)) }
+        Self { peer, ev_profile, path_mtu: 4096, mpr_dest: 8, trim_nack: false, rts: software_host(Psn::new(0)) }
     }
 }
 
