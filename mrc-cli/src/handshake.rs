@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 /// First field of every message, so that a stranger on the port is recognised.
 const PROTOCOL: &str = "mrc-perf/1";
 
+/// Begins the line that asks for a check.
+const CHECK: &str = "check ";
+
 /// What each side tells the other.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hello {
@@ -32,13 +35,16 @@ pub struct Hello {
     pub qps: Vec<(u32, u32)>,
     /// Window of the sender's responder, units of 128 PSNs.
     pub mpr_dest: u8,
+    /// Slots for messages per QP, when the server is to check what arrives; see [`crate::content`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<u16>,
 }
 
 impl Hello {
     /// A message with the protocol's name filled in.
     pub fn new(test: &str, gid: Ipv6Addr, path_mtu: u16, size: u32) -> Self {
         let (protocol, test) = (PROTOCOL.to_owned(), test.to_owned());
-        Self { protocol, test, gid, path_mtu, size, va: 0, rkey: 0, qps: Vec::new(), mpr_dest: 8 }
+        Self { protocol, test, gid, path_mtu, size, va: 0, rkey: 0, qps: Vec::new(), mpr_dest: 8, check: None }
     }
 }
 
@@ -56,6 +62,8 @@ pub enum Peer {
     Quiet,
     /// It said it is done.
     Done,
+    /// It asks whether so many messages of each queue pair arrived as they were sent.
+    Check(Vec<u64>),
     /// Its connection broke without a word.
     Vanished(String),
 }
@@ -153,6 +161,24 @@ impl Control {
         let _ = self.stream.write_all(b"done\n");
     }
 
+    /// Client: asks the server to compare its memory with what so many messages of each queue pair carried; the verdict.
+    pub fn ask_for_check(&mut self, messages: &[u64]) -> anyhow::Result<String> {
+        let line = format!("{CHECK}{}\n", serde_json::to_string(messages)?);
+        self.stream.write_all(line.as_bytes()).with_context(|| format!("sending to {}", self.peer))?;
+        self.stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let mut verdict = String::new();
+        let read = self.reader.read_line(&mut verdict);
+        read.with_context(|| format!("{} did not say whether the content is right", self.peer))?;
+        ensure!(!verdict.is_empty(), "{} closed the connection before it had checked the content", self.peer);
+        Ok(verdict.trim().to_owned())
+    }
+
+    /// Server: the answer to [`Peer::Check`].
+    pub fn tell_verdict(&mut self, verdict: &str) -> anyhow::Result<()> {
+        let line = format!("{verdict}\n");
+        self.stream.write_all(line.as_bytes()).with_context(|| format!("sending to {}", self.peer))
+    }
+
     /// Why the connection to the peer is broken, if it is. Does not wait.
     pub fn broken(&self) -> Option<String> {
         let look = || {
@@ -176,7 +202,10 @@ impl Control {
         match self.reader.read_line(&mut line) {
             Ok(0) => Ok(Peer::Vanished(format!("{} closed its control connection", self.peer))),
             Ok(_) if line.trim() == "done" => Ok(Peer::Done),
-            Ok(_) => Ok(Peer::Quiet),
+            Ok(_) => Ok(match line.strip_prefix(CHECK) {
+                Some(messages) => Peer::Check(serde_json::from_str(messages).context("what to check")?),
+                None => Peer::Quiet,
+            }),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(Peer::Quiet),
             Err(error) => Ok(Peer::Vanished(format!("control connection to {}: {error}", self.peer))),
         }

@@ -10,6 +10,7 @@ use mrc_core::{ErrorCause, Event};
 use mrc_verbs_shim::{Completion, QpAddress, Status, WriteWr};
 use serde::Serialize;
 
+use crate::content::Content;
 use crate::handshake::Control;
 use crate::interrupt::Interrupt;
 use crate::selector::Paths;
@@ -124,6 +125,10 @@ pub struct Load<'a> {
     pub paths: &'a Paths,
     /// Ends a run before its time.
     pub interrupt: &'a Interrupt,
+    /// The pattern of messages, if the peer is to check them.
+    pub content: Option<Content>,
+    /// Messages posted on each queue pair.
+    pub posted: &'a mut [u64],
 }
 
 impl std::fmt::Display for Switch {
@@ -162,7 +167,7 @@ impl Load<'_> {
             let allowed = goal.messages.min(goal.offered(elapsed));
             if more {
                 for (&index, open) in &mut inflight {
-                    while posted < allowed && *open < goal.depth && self.post(index, goal.size) {
+                    while posted < allowed && *open < goal.depth && self.post(index, goal.size)? {
                         *open += 1;
                         posted += 1;
                     }
@@ -230,9 +235,17 @@ impl Load<'_> {
         Ok(book.close(&self.session.context.stats()?, done, start.elapsed(), goal, error, self.paths))
     }
 
-    fn post(&mut self, index: usize, size: u32) -> bool {
+    /// Posts the next message of a queue pair; whether there was room.
+    fn post(&mut self, index: usize, size: u32) -> anyhow::Result<bool> {
         let remote = &self.remotes[index];
-        let offset = index as u64 * u64::from(size);
+        let number = self.posted[index];
+        let offset = match self.content {
+            Some(content) => {
+                content.prepare(self.session.mr.memory(), index, number)?;
+                content.offset(index, number)
+            }
+            None => index as u64 * u64::from(size),
+        };
         let wr = WriteWr {
             wr_id: index as u64,
             mr: &self.session.mr,
@@ -242,7 +255,9 @@ impl Load<'_> {
             rkey: remote.rkey,
             signaled: true,
         };
-        self.session.cq.post_write(&self.session.qps[index], &wr)
+        let posted = self.session.cq.post_write(&self.session.qps[index], &wr);
+        self.posted[index] += u64::from(posted);
+        Ok(posted)
     }
 }
 

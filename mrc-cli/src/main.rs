@@ -5,6 +5,7 @@
 mod cmd;
 mod conform;
 mod congestion;
+mod content;
 mod demo;
 mod handshake;
 mod interrupt;

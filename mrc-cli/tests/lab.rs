@@ -163,7 +163,11 @@ struct Pair {
 impl Pair {
     fn start(test: &str, port: &str, client: &[&str]) -> Self {
         let prefix = format!("mrct{}{test}", std::process::id());
-        let fabric = Fabric::up(Shape { prefix: prefix.clone(), ..Shape::default() }).unwrap().guarded();
+        Self::on(Fabric::up(Shape { prefix, ..Shape::default() }).unwrap().guarded(), port, client)
+    }
+
+    fn on(fabric: Fabric, port: &str, client: &[&str]) -> Self {
+        let prefix = fabric.shape().prefix.clone();
         let common = ["--prefix", &prefix, "--port", port, "--json"];
         let server = spawn(&[&["write-bw", "--lab", "hB"][..], &common].concat());
         let client = spawn(&[&["write-bw", "--lab", "hA", "localhost"][..], &common, client].concat());
@@ -195,6 +199,28 @@ fn every_core_link_may_fail_in_turn() {
     assert!(client_report["error"].is_null() && server_report["error"].is_null());
     assert!(client_report["retransmitted"].as_u64().unwrap() > 0, "{client_report}");
     assert!(server_report["bytes"].as_u64().unwrap() >= client_report["bytes"].as_u64().unwrap());
+}
+
+#[test]
+fn the_server_checks_what_arrives_while_switches_lose_packets() {
+    let test = "the_server_checks_what_arrives_while_switches_lose_packets";
+    if skip_trial(test) {
+        return;
+    }
+    let _alone = alone();
+    let prefix = format!("mrct{}check", std::process::id());
+    let fabric = Fabric::up(Shape { prefix: prefix.clone(), ..Shape::default() }).unwrap().guarded();
+    let lossy = mrc(&["lab", "--prefix", &prefix, "impair", "--all", "--loss", "1%"]).output().unwrap();
+    assert!(lossy.status.success(), "{}", String::from_utf8_lossy(&lossy.stderr));
+    let pair = Pair::on(fabric, "18706", &["-n", "600", "-q", "3", "-s", "65541", "-t", "8", "--check"]);
+    let client = finish(pair.client, Duration::from_secs(90));
+    let server = finish(pair.server, Duration::from_secs(10));
+    let (client_report, server_report) = (json(&client), json(&server));
+    for (side, output, report) in [("client", &client, &client_report), ("server", &server, &server_report)] {
+        assert!(output.status.success() && report["content"] == "ok", "{side}: {report}");
+    }
+    assert_eq!(client_report["messages"], 600);
+    assert!(client_report["retransmitted"].as_u64().unwrap() > 0, "{client_report}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_afxdp::device::DeviceEvent;
 use mrc_core::Event;
@@ -11,6 +11,7 @@ use mrc_lab::parse_rate;
 use serde::Serialize;
 
 use crate::congestion::{CcReport, CongestionArgs};
+use crate::content::{self, Content};
 use crate::handshake::{Control, Hello, Peer};
 use crate::interrupt::{self, Interrupt};
 use crate::load::{Goal, Load, Run, Switch};
@@ -37,8 +38,12 @@ Path selectors side by side, on a fabric with a slow path:
   mrc write-bw --lab hA localhost -D 4 -s 16384 --rate-limit 300mbit --base-rtt 1000 --path p0u0 \\
       --selector spray,hopper,flowbender,oblivious,pinned
 
+Is every byte right? The server compares its memory with what the last messages carried:
+  mrc lab impair --all --loss 1%
+  mrc write-bw --lab hA localhost -n 2000 -q 4 --check
+
 The address is for the exchange of QP numbers and keys over TCP; data takes the planes of the host file.
-Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage or configuration, 130 interrupted (the
+Exit codes: 0 done, 1 a queue pair failed, the peer vanished or the content is wrong, 2 usage or configuration, 130 interrupted (the
 totals up to then are printed).")]
 pub struct Args {
     /// Server to connect to; without it this side is the server
@@ -73,6 +78,10 @@ pub struct Args {
     /// Report goodput and bytes per path every so many milliseconds; 500 with --selector
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..))]
     interval: Option<u64>,
+    /// Give every message a content of its own; at the end the server compares its memory with the last messages (-t of each
+    /// queue pair). A difference is named with its offset, and both sides exit with 1. Costs time: no measurement of speed
+    #[arg(long)]
+    check: bool,
     /// Report Gb/s instead of MiB/s
     #[arg(long = "report-gbits", alias = "report_gbits")]
     report_gbits: bool,
@@ -107,9 +116,17 @@ struct Report {
     /// The congestion controller of each run at its end; none on the server.
     congestion: Vec<CcReport>,
     error: Option<String>,
+    /// With `--check`: `ok`, or what is wrong where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
 }
 
 impl Args {
+    /// What messages carry with `--check`.
+    fn content(&self) -> Option<Content> {
+        self.check.then_some(Content { size: self.size, slots: self.tx_depth })
+    }
+
     fn goal(&self) -> Goal {
         Goal {
             size: self.size,
@@ -145,7 +162,8 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let mut control = Control::accept(args.port)?;
     let mut opened = None;
     let hello = control.answer("write-bw", |theirs| {
-        let bytes = theirs.size as usize * theirs.qps.len();
+        let content = theirs.check.map(|slots| Content { size: theirs.size, slots });
+        let bytes = content.map_or(theirs.size as usize * theirs.qps.len(), |content| content.bytes(theirs.qps.len()));
         if theirs.qps.len() > SERVER_QPS {
             // The first goes before the second can have the interfaces.
             drop(nic.take());
@@ -153,6 +171,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         }
         let session = nic.take().context("no device")?.session(&args.device, theirs.qps.len(), bytes.max(4096))?;
         let mut ours = Hello::new("write-bw", host.gid, host.path_mtu()?, theirs.size);
+        ours.check = theirs.check;
         ours.va = session.mr.addr();
         ours.rkey = session.mr.rkey().0;
         ours.qps = (0..theirs.qps.len()).map(|i| addresses(&session, i)).collect();
@@ -168,10 +187,12 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let mut error = None;
     let mut finished = false;
+    let mut verdict = None;
     while !finished {
         match control.watch(Duration::from_millis(50))? {
             Peer::Quiet => {}
             Peer::Done => finished = true,
+            Peer::Check(messages) => verdict = Some(check(&session, &mut control, &hello, &messages)?),
             Peer::Vanished(why) => {
                 for qp in &session.qps {
                     qp.fail()?;
@@ -188,10 +209,12 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let stats = session.context.stats()?;
     let bytes = stats.engine.ports.iter().map(|port| port.rx_bytes).sum();
-    let report = Report::new(&stats.engine, host.planes.len(), bytes, 0, start.elapsed(), error);
+    let mut report = Report::new(&stats.engine, host.planes.len(), bytes, 0, start.elapsed(), error);
+    report.content = verdict;
     let (failed, qps) = (report.error.clone(), hello.qps.len());
     report.print(args, "placed");
     match failed {
+        None if report.content_is_wrong() => Ok(ExitCode::FAILURE),
         None => Ok(ExitCode::SUCCESS),
         Some(why) => {
             for qp in &session.qps {
@@ -203,20 +226,34 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Answers a client that asks whether its messages arrived as they were sent.
+fn check(session: &Session, control: &mut Control, hello: &Hello, messages: &[u64]) -> anyhow::Result<String> {
+    let slots = hello.check.context("the client asks for a check that it did not announce")?;
+    ensure!(messages.len() == session.qps.len(), "the client counts messages of {} queue pairs", messages.len());
+    let verdict = Content { size: hello.size, slots }.check(session.mr.memory(), messages)?;
+    control.tell_verdict(&verdict)?;
+    Ok(verdict)
+}
+
 fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let host = args.device.host()?;
     let selectors = args.path.selectors();
     let qps = usize::from(args.qps) * selectors.len();
     let mut control = Control::connect(server, args.port)?;
     let device = DeviceArgs { count_paths: true, ..args.device.clone() };
-    let mut session = Session::open(&host, &device, qps, (args.size as usize * qps).max(4096))?;
+    let bytes = args.content().map_or(args.size as usize * qps, |content| content.bytes(qps));
+    let mut session = Session::open(&host, &device, qps, bytes.max(4096))?;
     let mut hello = Hello::new("write-bw", host.gid, host.path_mtu()?, args.size);
+    hello.check = args.check.then_some(args.tx_depth);
     hello.va = session.mr.addr();
     hello.rkey = session.mr.rkey().0;
     hello.qps = (0..qps).map(|i| addresses(&session, i)).collect();
     let theirs = control.offer(&hello)?;
     if theirs.qps.len() != qps {
         bail!("the server opened {} queue pairs, not {qps}", theirs.qps.len());
+    }
+    if theirs.check != hello.check {
+        bail!("the server does not check the content: run the same version of mrc on both sides");
     }
     let remotes = remotes(&theirs);
     let mtu = theirs.path_mtu.min(hello.path_mtu);
@@ -234,13 +271,17 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let before = session.context.stats()?.engine;
     let start = Instant::now();
     let interrupt = Interrupt::install()?;
-    let runs = measure(args, &mut session, &control, &remotes, &paths, &interrupt)?;
+    let mut posted = vec![0; qps];
+    let runs = measure(args, &mut session, &control, &remotes, &paths, &interrupt, &mut posted)?;
+    // After an error messages are missing anyway.
+    let verdict = (args.check && runs.iter().all(|run| run.error.is_none())).then(|| control.ask_for_check(&posted));
+    let verdict = verdict.transpose()?;
     control.done();
     let (bytes, messages) = runs.iter().fold((0, 0), |sum, run| (sum.0 + run.bytes, sum.1 + run.messages));
     let error = runs.iter().find_map(|run| run.error.clone());
     let stats = session.context.stats()?;
     let mut report = Report::new(&stats.engine, host.planes.len(), bytes, messages, start.elapsed(), error);
-    (report.paths, report.runs) = (paths.names(), runs);
+    (report.paths, report.runs, report.content) = (paths.names(), runs, verdict);
     report.silent_planes = silent::planes(&before, &stats.engine, host.planes.len());
     for qp in session.qps.iter().step_by(args.qps.into()) {
         report.congestion.extend(qp.congestion()?.map(|info| CcReport::new(args.congestion.cc, &info)));
@@ -248,6 +289,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     report.print(args, "written");
     Ok(match report.error {
         Some(_) => ExitCode::FAILURE,
+        None if report.content_is_wrong() => ExitCode::FAILURE,
         None if interrupt.is_set() => ExitCode::from(interrupt::EXIT_CODE),
         None => ExitCode::SUCCESS,
     })
@@ -261,6 +303,7 @@ fn measure(
     remotes: &[mrc_verbs_shim::QpAddress],
     paths: &Paths,
     interrupt: &Interrupt,
+    posted: &mut [u64],
 ) -> anyhow::Result<Vec<Run>> {
     let bar = progress(args);
     let goal = args.goal();
@@ -281,7 +324,7 @@ fn measure(
                 bar.set_message(format!("{} {gbit:.2} Gb/s", selector.name()));
             }
         };
-        let mut load = Load { session, control, remotes, paths, interrupt };
+        let mut load = Load { session, control, remotes, paths, interrupt, content: args.content(), posted };
         let run = load.run(selector.name(), nth * per_run..(nth + 1) * per_run, &goal, &mut tick)?;
         let failed = run.error.is_some();
         runs.push(run);
@@ -350,7 +393,12 @@ impl Report {
             silent_planes: Vec::new(),
             congestion: Vec::new(),
             error,
+            content: None,
         }
+    }
+
+    fn content_is_wrong(&self) -> bool {
+        self.content.as_ref().is_some_and(|verdict| verdict != content::OK)
     }
 
     fn print(&self, args: &Args, verb: &str) {
@@ -385,6 +433,11 @@ impl Report {
             for sentence in silent::sentences(&run.silent_paths, &self.silent_planes, &self.paths) {
                 eprintln!("mrc: {sentence}");
             }
+        }
+        match &self.content {
+            Some(verdict) if self.content_is_wrong() => eprintln!("mrc: content: {verdict}"),
+            Some(verdict) => outln!("content: {verdict}"),
+            None => {}
         }
         if let Some(error) = &self.error {
             eprintln!("mrc: {error}");
