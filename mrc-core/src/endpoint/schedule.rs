@@ -318,8 +318,13 @@ impl Endpoint<'_> {
     #[inline]
     pub(super) fn wake(&mut self, now: Instant, qp: u32) {
         self.wake_control(qp);
+        // The peer's ports may have changed since the QP last had a turn.
+        let without = self.qps.get(qp as usize).is_some_and(|slot| slot.paths.usable_ports().is_empty());
+        let ports = if without { Some(self.usable_ports(qp)) } else { None };
         let wants = self.with_tx(qp, |mut tx| {
-            tx.look_for_ports(now);
+            if let Some(ports) = ports {
+                tx.set_ports(now, ports);
+            }
             tx.wants(now)
         });
         if let Some(wants) = wants {

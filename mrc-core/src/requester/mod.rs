@@ -619,14 +619,6 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// Requests may have come while no port leads to the peer.
-    #[inline]
-    pub(crate) fn look_for_ports(&mut self, now: Instant) {
-        if self.path.set.usable_ports().is_empty() {
-            self.without_ports(now);
-        }
-    }
-
     /// Whether requests wait, and no port leads to the peer.
     #[inline]
     fn is_stranded(&self) -> bool {
