@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_line() {
-        assert_eq!(refused("0 < sack frob=1"), "a.mrc:3: a sack has no field `frob`");
+        assert_eq!(refused("0 < sack frob=1"), "a.mrc:3: `sack` has no field `frob`");
         assert_eq!(refused("0 < sack cack=x"), "a.mrc:3: `x` is no value of `cack`");
         assert_eq!(refused("0 < probe psn=0x1000000"), "a.mrc:3: `psn=0x1000000` does not fit the 24 bits of `psn`");
         assert!(refused("0 < write_only a=2").contains("1 bits"));
