@@ -38,6 +38,7 @@ images! {
 
     // Queue pairs.
     image_create_qp(e) e.create_qp(any());
+    image_draw_psn(e) e.draw_psn();
     image_modify_to_init(e) e.modify_to_init(*any());
     image_modify_to_rtr(e) e.modify_to_rtr(*any(), *any(), any());
     image_modify_to_rts(e) e.modify_to_rts(*any(), *any(), any());
