@@ -732,6 +732,7 @@ impl World<'_, '_> {
             side.engine.set_refusal(None);
             side.model.rsp.refusal = None;
         }
+        let mut busy = 0;
         // A long bad time may have made a timer as long as it gets, 17 s, with a probe in each round trip meanwhile.
         for turn in 0.. {
             assert!(turn < 32_000_000, "no end: {}", self.picture());
@@ -749,12 +750,15 @@ impl World<'_, '_> {
             if !self.flying.is_empty() {
                 self.now += 1_024;
                 self.deliver(0);
-                // Frames may come without end: packets above the responder's window are refused again and again.
-                if self.next_timeout().is_some_and(|due| due <= self.now) {
+                busy += 1;
+                // Timers wait for the frames in flight, which may take longer than a short T0. But frames may come without
+                // end: packets above the responder's window are refused again and again.
+                if busy % (2 * IN_FLIGHT) == 0 && self.next_timeout().is_some_and(|due| due <= self.now) {
                     self.timers();
                 }
                 continue;
             }
+            busy = 0;
             if self.sides.iter().all(|side| side.model.req.queued() == 0 && side.model.cq.is_empty()) {
                 break;
             }
