@@ -14,7 +14,7 @@ pub struct PathArgs {
     /// How to choose the path of a packet; of several, separated by commas, each is measured in turn
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME[,NAME]")]
     pub selector: Vec<SelectorArg>,
-    /// Path that pinned takes and that hopper and flowbender begin on: p1u2 is plane 1, uplink 2 of the own T0
+    /// Path that single takes and that hopper and flow-bender begin on: p1u2 is plane 1, uplink 2 of the own T0
     #[arg(long)]
     pub path: Option<String>,
     /// Round trip without load in microseconds, the measure of hopper's thresholds and of --cc nscc
@@ -30,11 +30,13 @@ pub enum SelectorArg {
     /// One path, left for a better one when its round trip grows
     Hopper,
     /// One path, left for a random one when many packets are marked or lost
-    Flowbender,
+    #[value(alias = "flowbender")]
+    FlowBender,
     /// Every packet on another path, whatever the network says
     Oblivious,
     /// One path for ever
-    Pinned,
+    #[value(alias = "pinned")]
+    Single,
 }
 
 impl SelectorArg {
@@ -43,9 +45,9 @@ impl SelectorArg {
         match self {
             Self::Spray => "spray",
             Self::Hopper => "hopper",
-            Self::Flowbender => "flowbender",
+            Self::FlowBender => "flow-bender",
             Self::Oblivious => "oblivious",
-            Self::Pinned => "pinned",
+            Self::Single => "single",
         }
     }
 
@@ -55,9 +57,9 @@ impl SelectorArg {
         match self {
             Self::Spray => Selector::Spray,
             Self::Hopper => Selector::Hopper(HopperConfig { first: begin, ..HopperConfig::DEFAULT }),
-            Self::Flowbender => Selector::FlowBender(FlowBenderConfig { first: begin, ..FlowBenderConfig::DEFAULT }),
+            Self::FlowBender => Selector::FlowBender(FlowBenderConfig { first: begin, ..FlowBenderConfig::DEFAULT }),
             Self::Oblivious => Selector::Oblivious,
-            Self::Pinned => Selector::Pinned(EvIndex(first.unwrap_or(0))),
+            Self::Single => Selector::Pinned(EvIndex(first.unwrap_or(0))),
         }
     }
 }
@@ -172,19 +174,28 @@ mod tests {
     }
 
     #[test]
+    fn names_of_before_still_work() {
+        use clap::ValueEnum as _;
+        for (old, new) in [("flowbender", SelectorArg::FlowBender), ("pinned", SelectorArg::Single)] {
+            assert_eq!(SelectorArg::from_str(old, false), Ok(new));
+            assert_eq!(SelectorArg::from_str(new.name(), false), Ok(new));
+        }
+    }
+
+    #[test]
     fn a_selector_begins_on_the_path_that_was_named() {
         let args = |path: Option<&str>| PathArgs { selector: Vec::new(), path: path.map(str::to_owned), base_rtt: 50 };
         let cc = CcProfileHandle::from_index(0);
         let of = |args: &PathArgs, name| args.tune(name, &paths(), cc).unwrap().selector;
         assert_eq!(args(None).selectors(), [SelectorArg::Spray]);
-        assert_eq!(of(&args(None), SelectorArg::Pinned), Selector::Pinned(EvIndex(0)));
-        assert_eq!(of(&args(Some("p1u1")), SelectorArg::Pinned), Selector::Pinned(EvIndex(3)));
+        assert_eq!(of(&args(None), SelectorArg::Single), Selector::Pinned(EvIndex(0)));
+        assert_eq!(of(&args(Some("p1u1")), SelectorArg::Single), Selector::Pinned(EvIndex(3)));
         let begins = |name| match of(&args(Some("p0u2")), name) {
             Selector::Hopper(cfg) => cfg.first,
             Selector::FlowBender(cfg) => cfg.first,
             other => panic!("{other:?}"),
         };
-        assert_eq!((begins(SelectorArg::Hopper), begins(SelectorArg::Flowbender)), (EvIndex(4), EvIndex(4)));
+        assert_eq!((begins(SelectorArg::Hopper), begins(SelectorArg::FlowBender)), (EvIndex(4), EvIndex(4)));
         let refused = args(Some("p2u0")).tune(SelectorArg::Spray, &paths(), cc).unwrap_err().to_string();
         assert!(refused.contains("p2u0") && refused.contains("p0u0 p1u0"), "{refused}");
     }

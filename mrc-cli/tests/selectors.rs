@@ -47,12 +47,12 @@ fn on_slow(samples: &[Value]) -> f64 {
 }
 
 fn print(report: &Value) {
-    println!("{:<10} {:>6} {:>7}  KiB sent on {}", "selector", "ms", "Mb/s", report["paths"]);
+    println!("{:<11} {:>6} {:>7}  KiB sent on {}", "selector", "ms", "Mb/s", report["paths"]);
     for run in report["runs"].as_array().unwrap() {
         for sample in run["samples"].as_array().unwrap() {
             let row: String = bytes(sample).iter().map(|bytes| format!("{:>7.0}", bytes / 1024.0)).collect();
             let (ms, mbit) = (number(sample, "ms"), number(sample, "gbit_per_s") * 1e3);
-            println!("{:<10} {ms:>6.0} {mbit:>7.1} {row}", run["selector"].as_str().unwrap());
+            println!("{:<11} {ms:>6.0} {mbit:>7.1} {row}", run["selector"].as_str().unwrap());
         }
     }
     for run in report["runs"].as_array().unwrap() {
@@ -87,7 +87,7 @@ fn selectors_meet_a_slow_path() {
     // The offered load is ten times what the slow path carries and far below what the machine does; a message is small
     // so that goodput follows; the timer is longer than the slow queue, so that nothing but the round trip tells of it.
     let load = ["-D", "2", "-s", "16384", "--rate-limit", "200mbit", "--window", "65536", "--timeout", "16"];
-    let choice = ["--selector", "spray,hopper,flowbender,oblivious,pinned", "--path", "p0u0", "--base-rtt", "2000"];
+    let choice = ["--selector", "spray,hopper,flow-bender,oblivious,single", "--path", "p0u0", "--base-rtt", "2000"];
     let client = mrc(&[&["write-bw", "--lab", "hA", "localhost"][..], &common, &load, &choice].concat());
     let output = finish(client, Duration::from_secs(60));
     let text = String::from_utf8_lossy(&output.stdout);

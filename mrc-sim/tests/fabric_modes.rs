@@ -51,6 +51,14 @@ fn round_robin_deals_packets_evenly() {
 }
 
 #[test]
+fn random_spraying_draws_an_uplink_for_every_packet() {
+    let (sim, spines) = by_spine(clos("rps"), 1);
+    // One flow, all uplinks: 25 each, give or take three standard deviations of 4.3.
+    assert!(spines.iter().all(|packets| (12..=38).contains(packets)) && spines != [25; 4], "{spines:?}");
+    assert_eq!(sim.host(5).received(), 100);
+}
+
+#[test]
 fn adaptive_forwarding_draws_among_idle_uplinks() {
     let (sim, spines) = by_spine(clos("adaptive"), 4);
     // By a coin, not in turn: 100 each, give or take three standard deviations of 8.7.

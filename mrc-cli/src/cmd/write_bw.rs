@@ -36,7 +36,7 @@ Path selectors side by side, on a fabric with a slow path:
   mrc lab slow p0-t0a-t1a --rate 20mbit
   mrc write-bw --lab hB &
   mrc write-bw --lab hA localhost -D 4 -s 16384 --rate-limit 300mbit --base-rtt 1000 --path p0u0 \\
-      --selector spray,hopper,flowbender,oblivious,pinned
+      --selector spray,hopper,flow-bender,oblivious,single
 
 Is every byte right? The server compares its memory with what the last messages carried:
   mrc lab impair --all --loss 1%

@@ -25,10 +25,12 @@ pub enum SelectorKey {
     /// Spraying that never reacts.
     Oblivious,
     /// One path per queue pair, drawn at random.
+    #[serde(alias = "pinned")]
     Single,
     /// One path, left by round trips.
     Hopper,
     /// One path, left by marks.
+    #[serde(alias = "flowbender")]
     FlowBender,
 }
 

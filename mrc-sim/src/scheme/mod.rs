@@ -7,6 +7,7 @@ mod ecmp;
 pub mod ip;
 mod letflow;
 mod round_robin;
+mod rps;
 mod srv6;
 mod stev;
 mod wcmp;
@@ -14,12 +15,13 @@ mod wcmp;
 use crate::fabric::{NoForward, Packet, PortId, Scheme, SchemeInfo, SwitchCtx, SwitchScheme, Verdict, Way};
 
 /// All schemes, by name.
-pub static SCHEMES: [&SchemeInfo; 8] = [
+pub static SCHEMES: [&SchemeInfo; 9] = [
     &srv6::INFO,
     &stev::INFO,
     &ecmp::INFO,
     &wcmp::INFO,
     &round_robin::INFO,
+    &rps::INFO,
     &adaptive::INFO,
     &drill::INFO,
     &letflow::INFO,

@@ -192,8 +192,8 @@ pub(crate) fn all() -> [(&'static str, Selector); 5] {
     [
         ("spray", Selector::Spray),
         ("hopper", Selector::Hopper(HopperConfig { first, ..HopperConfig::DEFAULT })),
-        ("flowbender", Selector::FlowBender(FlowBenderConfig { first, ..FlowBenderConfig::DEFAULT })),
+        ("flow-bender", Selector::FlowBender(FlowBenderConfig { first, ..FlowBenderConfig::DEFAULT })),
         ("oblivious", Selector::Oblivious),
-        ("pinned", Selector::Pinned(first)),
+        ("single", Selector::Pinned(first)),
     ]
 }

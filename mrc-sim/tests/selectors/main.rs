@@ -27,7 +27,7 @@ fn escape(outcome: &Outcome) -> Option<(u64, u64)> {
 fn five_selectors_meet_a_path_that_is_slowed() {
     let setup = Setup::DEFAULT;
     println!("base RTT {} ns; path 0 at 10 instead of 100 Gb/s from 200 us on", base_rtt_ns());
-    println!("{:<10} {:>6} {:>6}  KiB sent on path 0 .. 7", "selector", "us", "Gb/s");
+    println!("{:<11} {:>6} {:>6}  KiB sent on path 0 .. 7", "selector", "us", "Gb/s");
     let outcomes = all().map(|(name, selector)| {
         let outcome = run(selector, &setup);
         print(name, &setup, &outcome);
@@ -54,7 +54,7 @@ fn five_selectors_meet_a_path_that_is_slowed() {
     let after_slow = rtts(flowbender.switches[0].0 - setup.slow_at);
     println!("flowbender: leaves {after_slow:.1} RTT after the path is slowed");
     for (name, outcome) in all().iter().map(|(name, _)| name).zip(&outcomes) {
-        println!("{name:<10} {:>3} packets declared lost", outcome.lost);
+        println!("{name:<11} {:>3} packets declared lost", outcome.lost);
     }
 }
 
