@@ -25,6 +25,6 @@ pub use fault::Fault;
 pub use icrc::icrc;
 pub use knobs::{KNOBS, Knob, Knobs};
 pub use packet::{Difference, Layer, Packet, hex, show};
-pub use run::{Failure, Outcome, Trace, TraceAction, TraceEntry, Verdict, run, run_traced};
+pub use run::{Failure, Outcome, Trace, TraceAction, TraceEntry, Verdict, run, run_traced, stretch};
 pub use script::{Check, Op, PacketSpec, Post, Script, ScriptError, Step, Value, builtin, load_tree};
 pub use target::{Done, DoneKind, Heard, Refusal, Target};

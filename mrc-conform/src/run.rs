@@ -133,6 +133,17 @@ const PATIENCE_NS: u64 = 400_000_000;
 /// Shorter waits of a script are not measured in real time.
 const SHORT_WAIT_NS: u64 = 20_000;
 
+/// Longest stretch of a script over a wire: 1 us becomes a millisecond, more than most delays of a busy machine.
+const MAX_STRETCH: u64 = 1_000;
+/// A script is stretched to at most this much real time.
+const STRETCHED_NS: u64 = 1_000_000_000;
+
+/// Real nanoseconds to a nanosecond of this script over a wire, for a target whose clock can be slowed.
+pub fn stretch(script: &Script) -> u64 {
+    let last = script.steps.last().map_or(0, |step| step.at).max(1);
+    (STRETCHED_NS / last).clamp(1, MAX_STRETCH)
+}
+
 /// Plays `script` against `target`, whose fresh QP was set up as `facts` say.
 pub fn run(script: &Script, facts: &Facts, target: &mut dyn Target) -> Outcome {
     run_traced(script, facts, target, &mut Trace::default())

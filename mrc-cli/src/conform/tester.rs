@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use mrc_afxdp::{AnyPort, Port};
 use mrc_conform::control::{Reply, Request};
-use mrc_conform::{Done, Facts, Heard, Knobs, Outcome, Post, Refusal, Script, Target, Verdict, run};
+use mrc_conform::{Done, Facts, Heard, Knobs, Outcome, Post, Refusal, Script, Target, Verdict, run, stretch};
 
 use super::link::{self, Driver, Lines};
 use super::setup::Setup;
@@ -31,10 +31,6 @@ pub struct Tester {
     pub retries: u32,
 }
 
-/// A script of this length, in its own nanoseconds, is stretched to at most this much real time.
-const STRETCHED: Duration = Duration::from_secs(1);
-/// Longest stretch: 1 us becomes a millisecond, more than most hiccups of a busy machine.
-const MAX_SLOW: u64 = 1_000;
 /// A script that goes on failing is played at no less than a sixteenth of the first speed.
 const SLOWEST: u32 = 16;
 
@@ -109,8 +105,7 @@ impl Tester {
                 Ok((facts, 1))
             }
             Door::Control(lines) => {
-                let last = script.steps.last().map_or(0, |step| step.at).max(1);
-                let slow = (STRETCHED.as_nanos() as u64 / last).clamp(1, MAX_SLOW) as u32 * slower;
+                let slow = stretch(script) as u32 * slower;
                 let facts = Box::new(Facts::offer(&script.knobs, macs));
                 let open = Request::Open { knobs: script.knobs.clone(), facts, slow };
                 match ask(lines, &open).map_err(broken)? {

@@ -1,5 +1,6 @@
 # What a Transport ACK covered before succeeds
 requires TACK-005
+knobs base_rtt=1000000
 
 0     ! write len=64 id=1 signaled
 0     > write_only psn=0

@@ -1,6 +1,6 @@
 # The knob stale_nak_fatal: such a NAK ends the QP, and the oldest request reports the cause
 requires CTL-003
-knobs stale_nak_fatal
+knobs stale_nak_fatal base_rtt=1000000
 
 0     ! write len=64 id=1 signaled
 0     > write_only psn=0

@@ -1,6 +1,6 @@
 # A marked EV is not probed
 requires EV-002, PROBE-005
-knobs evs=2 probe_interval=1000000
+knobs evs=2 probe_interval=1000000 base_rtt=10000000
 
 0      ! write len=64
 0      > write_only psn=0

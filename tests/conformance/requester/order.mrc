@@ -1,5 +1,6 @@
 # Requests complete in posting order, several with one Transport ACK
 requires TACK-002, INV-002
+knobs base_rtt=1000000
 
 0     ! write len=64 id=1 signaled
 0     > write_only psn=0
