@@ -1,5 +1,7 @@
 //! Shared pieces of the benches: interleaved timing, and two engines wired back to back in memory.
 
+pub mod cases;
+
 use std::time::Instant as Clock;
 
 use mrc_core::cc::CcConfig;
@@ -40,6 +42,9 @@ pub fn pairs(count: usize, mut a: impl FnMut() -> f64, mut b: impl FnMut() -> f6
     let ratio = median(of_a.iter().zip(&of_b).map(|(a, b)| a / b).collect());
     (median(of_a), median(of_b), ratio)
 }
+
+/// Congestion window of a bench's endpoint in bytes, which all its queue pairs share.
+pub const WINDOW: u32 = 256 << 10;
 
 /// How much of a driver's work a run includes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,9 +90,14 @@ fn address(side: u8) -> [u8; 16] {
 }
 
 impl<'s> Side<'s> {
-    /// Endpoint number `which` (0 or 1).
+    /// Endpoint number `which` (0 or 1). Its queue pairs share one congestion window of [`WINDOW`] bytes.
     pub fn new(storage: &'s mut OwnedStorage, which: u8, qps: usize) -> Self {
-        let cc = CcConfig::Fixed { window_bytes: 256 << 10 };
+        Self::with_window(storage, which, qps, WINDOW)
+    }
+
+    /// As [`Side::new`], with a congestion window of `window_bytes`.
+    pub fn with_window(storage: &'s mut OwnedStorage, which: u8, qps: usize, window_bytes: u32) -> Self {
+        let cc = CcConfig::Fixed { window_bytes };
         // No Port Status Updates: they are not what is measured, and both sides send them at the same instant.
         let mut cfg =
             EndpointConfig { cc, port_update_on_rts: false, ev_probe_rate_limit: 0, ..EndpointConfig::default() };
@@ -178,8 +188,8 @@ impl<'s> Side<'s> {
     }
 }
 
-/// Frames that one burst may fill.
-const BURST: usize = 16;
+/// Frames that one burst may fill, unless a case says otherwise.
+pub const BURST: usize = 16;
 
 /// Bytes of a frame with 4 KiB of payload, and a few more: in frames a power of two apart all headers would share a set
 /// of the cache.
@@ -195,18 +205,20 @@ struct Frame([u8; FRAME]);
 /// A ring of frames, as a driver has one.
 struct Ring {
     frames: Box<[Frame; BURST]>,
+    /// Frames that one burst fills, at most [`BURST`].
+    burst: usize,
     sent: Vec<Transmit>,
 }
 
 impl Ring {
-    fn new() -> Self {
-        Self { frames: Box::new([Frame([0; FRAME]); BURST]), sent: Vec::with_capacity(BURST) }
+    fn new(burst: usize) -> Self {
+        Self { frames: Box::new([Frame([0; FRAME]); BURST]), burst, sent: Vec::with_capacity(BURST) }
     }
 }
 
 impl FrameSink for Ring {
     fn ports(&self) -> PortMask {
-        if self.sent.len() < BURST { PortMask::ALL } else { PortMask::NONE }
+        if self.sent.len() < self.burst { PortMask::ALL } else { PortMask::NONE }
     }
 
     fn headers(&mut self) -> &mut [u8; MAX_HEADER_LEN] {
@@ -250,26 +262,49 @@ impl FrameSource for Arrivals<'_> {
     }
 }
 
-/// Writes `messages` of 1 MiB from A to B and returns the data packets; every tenth of a microsecond is a turn.
-pub fn write(a: &mut Side<'_>, b: &mut Side<'_>, now: &mut Instant, messages: u64, work: Work) -> u64 {
-    let mut ring = Ring::new();
+/// What is written, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// Bytes of each message.
+    pub message: u32,
+    /// Messages that each queue pair has posted at once; at most 16.
+    pub depth: u64,
+    /// Frames that one burst fills; at most [`BURST`].
+    pub burst: usize,
+    /// The driver's part.
+    pub work: Work,
+}
+
+/// Writes `rounds` times what `load` says from every queue pair of A to B; returns the data packets. Every turn is 20 us
+/// after the one before. Its own function, which callgrind can find.
+#[inline(never)]
+pub fn transfer(a: &mut Side<'_>, b: &mut Side<'_>, now: &mut Instant, rounds: u64, load: Load) -> u64 {
+    let mut ring = Ring::new(load.burst);
     let before = a.engine.stats().tx_data;
-    for wr_id in 0..messages {
-        let wr = SendWr {
-            wr_id,
-            lkey: a.key,
-            local_va: VA,
-            len: REGION as u32,
-            remote_va: VA,
-            rkey: Rkey(b.key),
-            signaled: true,
-            ..SendWr::default()
-        };
-        a.engine.post_send(*now, a.qps[0], &wr).expect("room in the send queue");
-        while a.engine.poll_completion(a.cq).is_none() {
+    for _ in 0..rounds {
+        for nth in 0..load.depth {
+            for &qp in &a.qps {
+                let wr = SendWr {
+                    wr_id: nth,
+                    lkey: a.key,
+                    local_va: VA,
+                    len: load.message,
+                    remote_va: VA,
+                    rkey: Rkey(b.key),
+                    signaled: true,
+                    ..SendWr::default()
+                };
+                a.engine.post_send(*now, qp, &wr).expect("room in the send queue");
+            }
+        }
+        let mut open = load.depth * a.qps.len() as u64;
+        while open > 0 {
             *now = now.after(20_000);
-            let moved = a.flow(b, *now, &mut ring, work) + b.flow(a, *now, &mut ring, work);
+            let moved = a.flow(b, *now, &mut ring, load.work) + b.flow(a, *now, &mut ring, load.work);
             assert!(moved > 0, "the transfer stands still");
+            while a.engine.poll_completion(a.cq).is_some() {
+                open -= 1;
+            }
         }
     }
     a.engine.stats().tx_data - before
