@@ -203,6 +203,8 @@ pub fn software_host(sq_psn: Psn) -> RtsAttr {
     // which is long; the engine's default waits for the whole window, which a hole stops.
     rts.reorder_factor = 160;
     rts.reorder_floor_ns = 8_000_000;
+    // A repetition that is lost as well is found by what left a quarter of a millisecond later, not by its timer.
+    rts.reorder_delay_ns = 250_000;
     // One loss says little: two in a row retire a path. Silence on all paths retires none.
     rts.paths.loss_ev_action = LossEvAction::AssumedBad;
     rts.paths.loss_streak = 2;
