@@ -84,14 +84,14 @@ fn roce_is_refused_on_a_source_routed_fabric() {
     assert!(text.contains("topology.forwarding") && text.contains("ecmp"), "{text}");
     let unsaid = "[transport]\nkind = \"roce\"\n[[workload]]\n";
     let built = load_str("test.toml", unsaid, Path::new("."), &[], None).expect("hashed unless said otherwise");
-    assert_eq!(built.clos.scheme, scheme::ECMP);
+    assert_eq!(built.topology.scheme(), scheme::ECMP);
 }
 
 /// The queues of a fabric whose hosts have links of `gbps`.
 fn queue(gbps: u32, more: &str, set: &[&str]) -> QueueSpec {
     let text = format!("[topology]\nhost_gbps = {gbps}\n[transport]\nkind = \"roce\"\n{more}[[workload]]\n");
     let set: Vec<String> = set.iter().map(|&key| key.to_owned()).collect();
-    load_str("test.toml", &text, Path::new("."), &set, None).unwrap_or_else(|error| panic!("{error}")).clos.queue
+    load_str("test.toml", &text, Path::new("."), &set, None).unwrap_or_else(|error| panic!("{error}")).topology.queue()
 }
 
 #[test]

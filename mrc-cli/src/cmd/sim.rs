@@ -138,7 +138,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     json_file.into_iter().chain(pcap_file.as_deref()).chain(args.flows.as_deref()).try_for_each(writable)?;
     let first_link = || {
         let host = built.plan.messages.first().map_or(0, |message| message.src);
-        built.clos.link_name(built.clos.host_link_id(0, host))
+        built.topology.link_name(built.topology.host_link_id(0, host))
     };
     let capture = args.pcap.clone().or_else(|| args.trace.then(first_link));
     // What was asked for is written even when the run is cut.

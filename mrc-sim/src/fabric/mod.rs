@@ -2,7 +2,10 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `topology` | shape, numbering, names |
+//! | `topology` | the two-tier Clos: numbering, names |
+//! | `graph` | any other fabric: nodes, links, shortest paths |
+//! | `tiers` | regular graphs: three tiers, parallel links |
+//! | `shape` | what both have in common |
 //! | `address` | SIDs, MACs, GIDs, compact EVs |
 //! | `packet` | packets and the arena they live in |
 //! | `queue` | two classes, ECN, trimming, tail drop, pause |
@@ -15,17 +18,22 @@
 //! | `trace` | evidence: digest and captures |
 
 pub mod address;
+mod graph;
 mod impair;
 pub(crate) mod packet;
 mod port;
 mod queue;
 mod scheme;
+mod shape;
 mod sim;
 pub(crate) mod switch;
+mod tiers;
 mod topology;
 mod trace;
 mod wheel;
 
+pub(crate) use graph::SidTable;
+pub use graph::{Edge, Graph, GraphError, GraphSpec, Node};
 pub use impair::{Impairment, Loss};
 pub use packet::{HEADER_MAX, Packet, PayloadTag};
 pub use port::{LinkSpec, PortCounters};
@@ -33,8 +41,10 @@ pub use queue::{EcnSpec, PfcSpec, QueueSpec, TrimSpec, TrimVictim};
 pub use scheme::{
     MAX_PARAMS, Param, ParamError, PathNames, Scheme, SchemeInfo, Site, SwitchCtx, SwitchScheme, Verdict, Way,
 };
-pub use sim::{Fault, Sim, SimCounters, TierQueue};
+pub use shape::{ShapeError, Topology};
+pub use sim::{Fault, ReceiveSpec, Sim, SimCounters, TierQueue};
 pub use switch::{NoForward, SwitchCounters};
+pub use tiers::Tiers;
 pub use topology::{Clos, LinkId, MAX_PLANES, PortId, Tier, TopologyError};
 pub use trace::{Captured, Digest, Tap};
 pub use wheel::Wheel;

@@ -1,6 +1,9 @@
 //! What a switch scheme is to the fabric: the door through which forwarding plugs in. The schemes themselves, and their
 //! registry, are in [`crate::scheme`].
 
+use std::cell::Cell;
+use std::sync::Arc;
+
 use mrc_core::{Instant, Rng};
 
 use super::packet::Packet;
@@ -20,9 +23,9 @@ pub enum Verdict {
 /// Where a host is, seen from a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// Below, by this port alone.
+    /// By this port alone: below, or on the only shortest path.
     Down(PortId),
-    /// By any uplink.
+    /// By any of [`SwitchCtx::uplinks`].
     Up,
 }
 
@@ -67,6 +70,8 @@ pub struct SwitchCtx<'a> {
     pub(crate) now: Instant,
     pub(crate) ports: &'a [Port],
     pub(crate) routes: &'a Routes,
+    /// The choice that [`SwitchCtx::way`] found last.
+    pub(crate) choice: Cell<u32>,
     pub(crate) rng: &'a mut Rng,
     pub(crate) requests: &'a mut Requests,
 }
@@ -77,19 +82,28 @@ impl<'a> SwitchCtx<'a> {
         self.now
     }
 
-    /// The way to a host; `None` for one that does not exist.
+    /// The way to a host; `None` for one that does not exist. In a fabric of more than two tiers, or with parallel links,
+    /// there are several ports on the way to some hosts, and [`SwitchCtx::uplinks`] are those of the host asked for last.
     pub fn way(&self, host: u32) -> Option<Way> {
-        self.routes.way(host)
+        let (way, choice) = self.routes.way(host)?;
+        self.choice.set(choice);
+        Some(way)
     }
 
     /// Uplinks with a carrier, in order; none of a switch at the top.
     pub fn uplinks(&self) -> &'a [PortId] {
-        &self.routes.uplinks
+        match &self.routes.table {
+            Some(table) => &table.groups[self.choice.get() as usize].up,
+            None => &self.routes.uplinks,
+        }
     }
 
     /// All uplinks, in order.
     pub fn all_uplinks(&self) -> &'a [PortId] {
-        &self.routes.all_uplinks
+        match &self.routes.table {
+            Some(table) => &table.groups[self.choice.get() as usize].all,
+            None => &self.routes.all_uplinks,
+        }
     }
 
     /// Bytes that wait before a port, without the frame being sent.
@@ -123,9 +137,50 @@ impl<'a> SwitchCtx<'a> {
     }
 }
 
-/// Ways to hosts: arithmetic on the numbering of the topology.
+/// Ports that lead to the same hosts on shortest paths.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    pub(crate) all: Vec<PortId>,
+    /// Those with a carrier.
+    pub(crate) up: Vec<PortId>,
+}
+
+impl Choice {
+    pub(crate) fn new(ports: Vec<PortId>) -> Self {
+        Self { all: ports.clone(), up: ports }
+    }
+}
+
+/// Ways to hosts in a graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// By host: the set of switches that it hangs below.
+    pub(crate) of_host: Arc<[u32]>,
+    /// By such a set: the choice towards it.
+    pub(crate) of_class: Vec<u32>,
+    /// Hosts below this switch, in order, with their choice.
+    pub(crate) below: Vec<(u32, u32)>,
+    /// The first holds all ports that lead upwards.
+    pub(crate) groups: Vec<Choice>,
+}
+
+impl Table {
+    fn way(&self, host: u32) -> Option<(Way, u32)> {
+        let choice = match self.below.binary_search_by_key(&host, |(host, _)| *host) {
+            Ok(at) => self.below[at].1,
+            Err(_) => *self.of_class.get(*self.of_host.get(host as usize)? as usize)?,
+        };
+        match &self.groups.get(choice as usize)?.all[..] {
+            &[only] => Some((Way::Down(only), choice)),
+            _ => Some((Way::Up, choice)),
+        }
+    }
+}
+
+/// Ways to hosts: arithmetic on the numbering of a [`Clos`], or a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Routes {
+    pub(crate) table: Option<Box<Table>>,
     pub(crate) hosts: u32,
     /// Hosts below this switch: all of a T1's, a block of a T0's.
     pub(crate) first_host: u32,
@@ -142,23 +197,40 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    pub(crate) fn way(&self, host: u32) -> Option<Way> {
+    pub(crate) fn of_table(table: Table) -> Self {
+        Self { table: Some(Box::new(table)), ..Self::default() }
+    }
+
+    pub(crate) fn way(&self, host: u32) -> Option<(Way, u32)> {
+        if let Some(table) = &self.table {
+            return table.way(host);
+        }
         if host >= self.hosts {
             return None;
         }
         let below = host.wrapping_sub(self.first_host);
         if below < self.hosts_below {
-            return Some(Way::Down(PortId(self.down_port + below / self.group.max(1) * self.down_stride)));
+            let port = PortId(self.down_port + below / self.group.max(1) * self.down_stride);
+            return Some((Way::Down(port), 0));
         }
-        Some(Way::Up)
+        Some((Way::Up, 0))
     }
 
-    /// An uplink came back or went.
-    pub(crate) fn set_uplink(&mut self, port: PortId, up: bool) {
-        self.uplinks.retain(|&other| other != port);
-        if up {
-            self.uplinks.push(port);
-            self.uplinks.sort_unstable();
+    /// The carrier of a port of the switch came or went.
+    pub(crate) fn set_port(&mut self, port: PortId, up: bool) {
+        let set = |all: &[PortId], ports: &mut Vec<PortId>| {
+            if !all.contains(&port) {
+                return;
+            }
+            ports.retain(|&other| other != port);
+            if up {
+                ports.push(port);
+                ports.sort_unstable();
+            }
+        };
+        match &mut self.table {
+            Some(table) => table.groups.iter_mut().for_each(|group| set(&group.all, &mut group.up)),
+            None => set(&self.all_uplinks, &mut self.uplinks),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::packet::{Arena, CORRUPT};
 use super::port::{LinkSpec, Offer, Owner, Port, PortCounters};
 use super::queue::QueueSpec;
 use super::scheme::{Requests, Verdict};
+use super::shape::{HEAD_BYTES, Topology};
 use super::switch::{self, NoForward, Switch, SwitchCounters};
 use super::topology::{Clos, LinkId, PortId, Tier, TopologyError};
 use super::trace::{Digest, Tap};
@@ -27,6 +28,17 @@ enum Event {
     /// The port ends a serialisation and somebody waits for it.
     PortFree {
         port: u32,
+    },
+    /// A packet that a switch could not begin to forward before its last bit is there.
+    Stored {
+        egress: u32,
+        packet: u32,
+    },
+    /// A host took a packet out of its receive buffer.
+    Received {
+        host: u32,
+        plane: u8,
+        packet: u32,
     },
     HostTimer {
         host: u32,
@@ -88,6 +100,10 @@ pub struct SimCounters {
     pub delivered_control: u64,
     /// Those of them whose ICRC is wrong because a link changed their bits.
     pub corrupt: u64,
+    /// Packets that found a host's receive buffer full, see [`ReceiveSpec`].
+    pub host_full: u64,
+    /// Those of them in the control class.
+    pub host_full_control: u64,
     /// Packets that schemes sent, in the control class.
     pub emitted: u64,
     /// Packets that were meant for a switch.
@@ -109,8 +125,29 @@ pub struct TierQueue {
     pub max_bytes: u64,
 }
 
+/// How fast hosts take in what their links bring; nothing of it is free of charge in a real host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReceiveSpec {
+    /// Longest extra time before a host looks at a packet, drawn evenly for each packet; they keep their order.
+    pub jitter_ns: u32,
+    /// Rate at which a host takes packets in, over all its ports, in bit/s; `None`: as they come.
+    pub rate_bps: Option<u64>,
+    /// Bytes that may wait for that; what finds no room is dropped. With PFC a port is paused when half of it waits.
+    pub buffer_bytes: u32,
+}
+
+/// The receive buffer of a host.
+#[derive(Clone, Copy, Default)]
+struct Receive {
+    /// When the last packet will be taken, and handed over.
+    taken_at: u64,
+    ready_at: u64,
+    bytes: u32,
+}
+
 struct HostSlot<H> {
     host: H,
+    receive: Receive,
     /// Ports that serialise nothing and have a carrier.
     free: PortMask,
     /// Earliest pending [`Event::HostTimer`].
@@ -121,7 +158,9 @@ struct HostSlot<H> {
 pub struct Sim<H: Host> {
     now: Instant,
     wheel: Wheel<Event>,
-    clos: Clos,
+    topology: Topology,
+    cut_through: bool,
+    receive: Option<ReceiveSpec>,
     queue: QueueSpec,
     /// Draws marks, trimming victims and losses.
     rng: Rng,
@@ -144,18 +183,31 @@ impl<H: Host> Sim<H> {
     ///
     /// # Errors
     /// A topology that cannot be addressed.
-    pub fn new(clos: Clos, seed: u64, world: H::World, mut host: impl FnMut(u32) -> H) -> Result<Self, TopologyError> {
-        clos.validate()?;
-        let mut slot = |index| HostSlot { host: host(index), free: PortMask::first(clos.planes), armed: Instant::ZERO };
+    pub fn new(
+        topology: impl Into<Topology>,
+        seed: u64,
+        world: H::World,
+        mut host: impl FnMut(u32) -> H,
+    ) -> Result<Self, TopologyError> {
+        let topology = topology.into();
+        topology.validate()?;
+        let mut slot = |index| HostSlot {
+            host: host(index),
+            receive: Receive::default(),
+            free: topology.port_mask(index),
+            armed: Instant::ZERO,
+        };
         let mut sim = Self {
             now: Instant::ZERO,
             wheel: Wheel::new(),
-            clos,
-            queue: clos.queue,
+            cut_through: topology.cut_through(),
+            receive: None,
+            queue: topology.queue(),
             rng: Rng::new(seed),
-            ports: clos.ports(),
-            switches: clos.switches(seed),
-            hosts: (0..clos.hosts).map(&mut slot).collect(),
+            ports: topology.ports(),
+            switches: topology.switches(seed),
+            hosts: (0..topology.hosts()).map(&mut slot).collect(),
+            topology,
             arena: Arena::default(),
             faults: Vec::new(),
             world,
@@ -173,7 +225,7 @@ impl<H: Host> Sim<H> {
             sim.switches.iter_mut().for_each(|switch| switch.buffer = pfc.buffer_bytes(switch.rate_bps));
         }
         // Nothing moves before the first run: taps and faults can still be attached.
-        for host in 0..clos.hosts {
+        for host in 0..sim.hosts.len() as u32 {
             sim.wheel.schedule(Instant::ZERO, Event::HostTimer { host });
         }
         Ok(sim)
@@ -185,8 +237,21 @@ impl<H: Host> Sim<H> {
     }
 
     /// The topology this fabric was built from.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The same, of a fabric built from a [`Clos`].
+    ///
+    /// # Panics
+    /// When it was built from a graph.
     pub fn clos(&self) -> &Clos {
-        &self.clos
+        self.topology.as_clos().expect("a fabric that was built from a Clos")
+    }
+
+    /// Makes hosts take time for what they receive. Before the run.
+    pub fn set_receive(&mut self, spec: ReceiveSpec) {
+        self.receive = Some(spec);
     }
 
     /// Schedules `fault`.
@@ -196,7 +261,7 @@ impl<H: Host> Sim<H> {
     pub fn schedule(&mut self, at: Instant, fault: Fault) {
         match fault {
             Fault::Cut(link) | Fault::Heal(link) | Fault::Degrade(link, _) | Fault::Impair(link, _) => {
-                let links = self.clos.links();
+                let links = self.topology.links();
                 assert!(link.0 < links, "{link:?} does not exist: the fabric has {links} links");
             }
             Fault::SwitchDown(index) | Fault::SwitchUp(index) | Fault::Silent(index) | Fault::Loud(index) => {
@@ -235,6 +300,8 @@ impl<H: Host> Sim<H> {
             match event {
                 Event::Arrive { port, packet } => self.arrive(port, packet),
                 Event::PortFree { port } => self.port_free(port),
+                Event::Stored { egress, packet } => self.offer(egress, packet),
+                Event::Received { host, plane, packet } => self.received(host, plane, packet),
                 Event::HostTimer { host } => self.host_timer(host),
                 Event::SwitchTimer { switch, timer } => self.switch_timer(switch, timer),
                 Event::HostWake { host } => self.host_wake(host),
@@ -323,7 +390,7 @@ impl<H: Host> Sim<H> {
     pub fn tier_queue(&self, tier: Tier) -> TierQueue {
         let mut sum = TierQueue::default();
         for id in 0..self.ports.len() as u32 {
-            if self.clos.tier(PortId(id)) == tier {
+            if self.topology.tier(PortId(id)) == tier {
                 let bytes = u64::from(self.ports[id as usize].queued_bytes());
                 sum.ports += 1;
                 sum.total_bytes += bytes;
@@ -362,7 +429,8 @@ impl<H: Host> Sim<H> {
         }
         match self.ports[port_id as usize].owner {
             Owner::Switch(index) => self.switch_packet(index, port_id, packet),
-            Owner::Host { host, plane } => self.deliver(host, plane, packet),
+            Owner::Host { host, plane } if self.receive.is_none() => self.deliver(host, plane, packet),
+            Owner::Host { host, plane } => self.receive(host, plane, port_id, packet),
         }
     }
 
@@ -398,6 +466,19 @@ impl<H: Host> Sim<H> {
 
     /// Puts a packet that came in by its `ingress` into the queue of a switch's port, or on the link behind it.
     fn enqueue(&mut self, egress: u32, id: u32) {
+        if self.cut_through {
+            let packet = self.arena.get(id);
+            let [from, to] = [packet.ingress, egress].map(|port| self.ports[port as usize].link().rate_bps);
+            if to > from {
+                // It would run out of bits: it is stored first.
+                let rest = u64::from(packet.wire_len.saturating_sub(HEAD_BYTES)) * 8_000_000_000 / from;
+                return self.wheel.schedule(self.now.after(rest), Event::Stored { egress, packet: id });
+            }
+        }
+        self.offer(egress, id);
+    }
+
+    fn offer(&mut self, egress: u32, id: u32) {
         let packet = self.arena.get(id);
         let (ingress, now) = (packet.ingress, self.now.as_nanos());
         let (control, bytes) = (packet.control, packet.wire_len);
@@ -453,14 +534,20 @@ impl<H: Host> Sim<H> {
         switch.buffered = if joined { switch.buffered + held } else { switch.buffered.saturating_sub(held) };
         let limits = pfc.thresholds(switch.buffer.saturating_sub(switch.buffered));
         if let Some(paused) = port.account_ingress(joined, bytes, limits) {
-            // The pause frame overtakes what waits, as control frames of a MAC do: it leaves behind the frame that is being
-            // sent, and needs its time on the link.
-            let link = port.link();
-            let gap = Instant::from_nanos(port.next_gap(self.now.as_nanos()));
-            let at = gap.after(u64::from(link.delay_ns) + PAUSE_BYTES * 8_000_000_000 / link.rate_bps);
-            let epoch = self.ports[(ingress ^ 1) as usize].epoch;
-            self.wheel.schedule(at, Event::Pause { port: ingress ^ 1, paused, epoch });
+            self.send_pause(ingress, paused);
         }
+    }
+
+    /// Tells the far end of a port's link to pause, or to go on.
+    fn send_pause(&mut self, ingress: u32, paused: bool) {
+        // The pause frame overtakes what waits, as control frames of a MAC do: it leaves behind the frame that is being
+        // sent, and needs its time on the link.
+        let port = &self.ports[ingress as usize];
+        let link = port.link();
+        let gap = Instant::from_nanos(port.next_gap(self.now.as_nanos()));
+        let at = gap.after(u64::from(link.delay_ns) + PAUSE_BYTES * 8_000_000_000 / link.rate_bps);
+        let epoch = self.ports[(ingress ^ 1) as usize].epoch;
+        self.wheel.schedule(at, Event::Pause { port: ingress ^ 1, paused, epoch });
     }
 
     fn pause(&mut self, port_id: u32, paused: bool, epoch: u32) {
@@ -506,12 +593,18 @@ impl<H: Host> Sim<H> {
         let packet = self.arena.get_mut(id);
         packet.epoch = port.epoch;
         let (free_at, arrives_at) = port.transmit(self.now.as_nanos(), packet.wire_len);
+        let (wire_len, rate_bps) = (packet.wire_len, port.link().rate_bps);
         self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(port_id) << 12 ^ u64::from(packet.wire_len));
-        let (fate, arrives_at) = port.impair(arrives_at, &mut self.rng);
+        let (fate, mut arrives_at) = port.impair(arrives_at, &mut self.rng);
         port.counters.lost_control += u64::from(fate.lost && packet.control);
         packet.flags |= if fate.corrupt { CORRUPT } else { 0 };
         if self.ports[port_id as usize].tapped {
             self.record(port_id, true, id);
+        }
+        if self.cut_through && matches!(self.ports[(port_id ^ 1) as usize].owner, Owner::Switch(_)) {
+            // The switch at the end sees the packet when its head has arrived.
+            let head = (u64::from(wire_len.min(HEAD_BYTES)) * 8_000_000_000).div_ceil(rate_bps);
+            arrives_at -= (free_at - self.now.as_nanos()).saturating_sub(head);
         }
         if fate.lost {
             self.arena.release(id);
@@ -541,6 +634,47 @@ impl<H: Host> Sim<H> {
                     self.wake_host(host, self.now);
                 }
             }
+        }
+    }
+
+    /// A packet joins the receive buffer of a host.
+    fn receive(&mut self, index: u32, plane: u8, port: u32, id: u32) {
+        let Some(spec) = self.receive else { return };
+        let (bytes, control) = (self.arena.get(id).wire_len, self.arena.get(id).control);
+        let jitter = if spec.jitter_ns == 0 { 0 } else { u64::from(self.rng.below(spec.jitter_ns + 1)) };
+        let buffer = &mut self.hosts[index as usize].receive;
+        if buffer.bytes.saturating_add(bytes) > spec.buffer_bytes {
+            self.counters.host_full += 1;
+            self.counters.host_full_control += u64::from(control);
+            return self.arena.release(id);
+        }
+        let takes = spec.rate_bps.map_or(0, |rate| u64::from(bytes) * 8_000_000_000 / rate);
+        buffer.taken_at = buffer.taken_at.max(self.now.as_nanos()) + takes;
+        buffer.ready_at = buffer.ready_at.max(buffer.taken_at + jitter);
+        buffer.bytes += bytes;
+        let at = Instant::from_nanos(buffer.ready_at);
+        self.wheel.schedule(at, Event::Received { host: index, plane, packet: id });
+        self.account_host(port, true, (bytes, control), spec);
+    }
+
+    fn received(&mut self, index: u32, plane: u8, id: u32) {
+        let (bytes, control) = (self.arena.get(id).wire_len, self.arena.get(id).control);
+        self.hosts[index as usize].receive.bytes -= bytes;
+        if let Some(spec) = self.receive {
+            let port = self.topology.host_link_id(plane, index).lower().0;
+            self.account_host(port, false, (bytes, control), spec);
+        }
+        self.deliver(index, plane, id);
+    }
+
+    /// Data joined or left a host's receive buffer: PFC may have to tell the switch.
+    fn account_host(&mut self, port: u32, joined: bool, (bytes, control): (u32, bool), spec: ReceiveSpec) {
+        if self.queue.pfc.is_none() || control {
+            return;
+        }
+        let half = u64::from(spec.buffer_bytes) / 2;
+        if let Some(paused) = self.ports[port as usize].account_ingress(joined, bytes, (half, half / 2)) {
+            self.send_pause(port, paused);
         }
     }
 
@@ -591,7 +725,7 @@ impl<H: Host> Sim<H> {
             };
             debug_assert!(slot.free.contains(num), "a host sends only on free ports");
             slot.free = slot.free.without(num);
-            let port = self.clos.host_link_id(num.plane(), index).lower().0;
+            let port = self.topology.host_link_id(num.plane(), index).lower().0;
             packet.control = self.queue.is_control(switch::dscp(packet.header()));
             self.counters.sent += 1;
             self.counters.sent_control += u64::from(packet.control);
@@ -676,9 +810,7 @@ impl<H: Host> Sim<H> {
             match self.ports[id.0 as usize].owner {
                 Owner::Switch(index) => {
                     let switch = &mut self.switches[index as usize];
-                    if self.clos.tier(id) == Tier::T0Up {
-                        switch.routes.set_uplink(id, up);
-                    }
+                    switch.routes.set_port(id, up);
                     let (scheme, mut ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
                     scheme.on_link(&mut ctx, id, up);
                     self.serve_requests(index);

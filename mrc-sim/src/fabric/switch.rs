@@ -89,7 +89,8 @@ impl Switch {
         ports: &'a [Port],
         requests: &'a mut Requests,
     ) -> (&'a mut dyn SwitchScheme, SwitchCtx<'a>) {
-        let ctx = SwitchCtx { now, ports, routes: &self.routes, rng: &mut self.rng, requests };
+        let choice = std::cell::Cell::new(0);
+        let ctx = SwitchCtx { now, ports, routes: &self.routes, choice, rng: &mut self.rng, requests };
         (&mut *self.scheme, ctx)
     }
 }

@@ -17,10 +17,11 @@ use super::address::{DEFAULT_BLOCK, UsidPlan};
 use super::port::{LinkSpec, Owner, Port};
 use super::queue::QueueSpec;
 use super::scheme::{Routes, Scheme, Site};
+use super::shape::one_way_ns;
 use super::switch::Switch;
 
 /// `a`, `b`, ... `z`, `a1`, `b1`, ..., as `mrc lab` names its nodes.
-fn letter(index: u32) -> String {
+pub(super) fn letter(index: u32) -> String {
     let name = char::from(b'a' + (index % 26) as u8);
     if index < 26 { name.to_string() } else { format!("{name}{}", index / 26) }
 }
@@ -67,6 +68,10 @@ pub enum Tier {
     Host,
     /// A T0, up to a T1, or across a dumbbell.
     T0Up,
+    /// A T1, up to a T2, or any switch to one that is as far from hosts.
+    T1Up,
+    /// A T2, down to a T1.
+    T2Down,
     /// A T1, down to a T0.
     T1Down,
     /// A T0, down to a host: the last hop.
@@ -90,6 +95,9 @@ pub struct Clos {
     pub fabric_link: LinkSpec,
     /// Time from a frame's last bit in to its place in the egress queue.
     pub switch_latency_ns: u32,
+    /// Whether a switch begins to forward a packet when its first bytes have arrived, where the egress link is no faster than
+    /// the ingress link; otherwise when its last bit has. Hosts wait for the last bit.
+    pub cut_through: bool,
     /// Every egress port of a switch.
     pub queue: QueueSpec,
     /// How switches treat packets.
@@ -108,6 +116,7 @@ impl Default for Clos {
             host_link: LinkSpec::new(100, 500),
             fabric_link: LinkSpec::new(100, 500),
             switch_latency_ns: 500,
+            cut_through: false,
             queue: QueueSpec::default(),
             scheme: crate::scheme::SRV6,
             block: DEFAULT_BLOCK,
@@ -272,11 +281,14 @@ impl Clos {
     }
 
     fn rtt_ns(&self, fabric_hops: u64, there: u32, back: u32) -> u64 {
-        let ns = |link: LinkSpec, bytes: u32| {
-            (u64::from(bytes) * 8_000_000_000).div_ceil(link.rate_bps.max(1)) + u64::from(link.delay_ns)
+        let all = [self.host_link, self.fabric_link, self.fabric_link, self.host_link];
+        let links = match fabric_hops {
+            0 => &[self.host_link, self.host_link][..],
+            1 => &[self.host_link, self.fabric_link, self.host_link],
+            _ => &all,
         };
-        let one_way = |bytes| 2 * ns(self.host_link, bytes) + fabric_hops * ns(self.fabric_link, bytes);
-        one_way(there) + one_way(back) + 2 * (fabric_hops + 1) * u64::from(self.switch_latency_ns)
+        let one_way = |bytes| one_way_ns(links, bytes, self.switch_latency_ns, self.cut_through);
+        one_way(there) + one_way(back)
     }
 
     /// What two hosts could exchange over all planes if they were alone, in bit/s.
@@ -358,6 +370,7 @@ impl Clos {
             false => (0..self.t1).map(|t1| self.fabric_link_id(plane, t0, t1).lower()).collect(),
         };
         Routes {
+            table: None,
             hosts: self.hosts,
             first_host,
             hosts_below: self.hosts_per_t0().min(self.hosts.saturating_sub(first_host)),
@@ -371,6 +384,7 @@ impl Clos {
 
     fn t1_routes(&self, plane: u8, t1: u16) -> Routes {
         Routes {
+            table: None,
             hosts: self.hosts,
             first_host: 0,
             hosts_below: self.hosts,

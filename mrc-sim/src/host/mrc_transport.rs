@@ -3,7 +3,7 @@
 //! Messages are RDMA writes between regions that have addresses and no bytes. The address of a byte says to which message
 //! it belongs, so every placement is checked: a byte that arrives in a wrong place or twice is counted.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use mrc_core::path::{EvEntry, EvIndex, PathConfig, Selector, auto_profile, compact_profile};
 use mrc_core::{
@@ -16,7 +16,7 @@ use mrc_wire::{Ev, EvTemplate, Ip, PortNum, Psn, Rkey};
 use super::mrc::{MrcHostError, PLANE_LSB, icrc_of};
 use super::storage_bytes::storage_bytes;
 use super::transport::{PathCounts, Transport, TransportCounters, payload_tag, uncut_len};
-use crate::fabric::{Clos, Packet, PathNames, address};
+use crate::fabric::{Graph, Packet, PathNames, Topology, address};
 use crate::host::Host;
 use crate::workload::Exchange;
 
@@ -82,33 +82,61 @@ pub struct MrcSettings {
 
 impl MrcSettings {
     /// Bytes on the wire of a packet with `payload` bytes, and of a control packet.
-    pub fn wire_bytes(&self, clos: &Clos, payload: u32) -> (u32, u32) {
+    pub fn wire_bytes(&self, topology: &Topology, payload: u32) -> (u32, u32) {
         match self.wire {
             Some(sizes) => (payload + sizes.data_overhead, sizes.control),
-            None if clos.scheme.paths() == PathNames::MicroSids => (payload + DATA_HEADERS, CONTROL_BYTES),
+            None if topology.scheme().paths() == PathNames::MicroSids => (payload + DATA_HEADERS, CONTROL_BYTES),
             None => (payload + DATA_HEADERS - OUTER_HEADER, CONTROL_BYTES - OUTER_HEADER),
         }
     }
 
-    /// Different paths of a plane between two leaves, as far as they are used.
-    fn uplinks(&self, clos: &Clos) -> u16 {
-        self.paths_per_plane.unwrap_or(u16::MAX).min(clos.uplinks()).max(1)
+    /// Different paths of a plane between two leaves of a Clos, as far as they are used.
+    fn uplinks(&self, uplinks: u16) -> u16 {
+        self.paths_per_plane.unwrap_or(u16::MAX).min(uplinks).max(1)
     }
 
-    /// Entries of an EV profile across leaves.
-    fn profile_evs(&self, clos: &Clos) -> usize {
-        let all = usize::from(clos.planes) * usize::from(self.uplinks(clos));
-        match clos.scheme.paths() {
-            PathNames::MicroSids | PathNames::UplinkNumbers => all,
+    /// The paths between two hosts of a graph whose senders write them, as far as they are used, with their ports.
+    fn path_evs(&self, graph: &Graph, from: u32, to: u32) -> Vec<(u32, u8)> {
+        let most = usize::from(self.paths_per_plane.unwrap_or(u16::MAX).max(1));
+        let mut of_port = [0; MAX_PORTS];
+        let mut evs = graph.path_evs(from, to);
+        evs.retain(|&(_, port)| {
+            of_port[usize::from(port)] += 1;
+            of_port[usize::from(port)] <= most
+        });
+        evs
+    }
+
+    /// Profiles of a host that talks to `peers`, and entries of the largest one.
+    fn profiles(&self, topology: &Topology, host: u32, peers: &[u32], known: &mut EvCounts) -> (usize, usize) {
+        let all = |uplinks| usize::from(topology.planes()) * usize::from(self.uplinks(uplinks));
+        match (topology.scheme().paths(), topology) {
+            (PathNames::MicroSids | PathNames::UplinkNumbers, Topology::Clos(clos)) => (2, all(clos.uplinks())),
+            (PathNames::MicroSids | PathNames::UplinkNumbers, Topology::Graph(graph)) => {
+                let leaves = |host| (0..graph.host_ports(host)).filter_map(|port| graph.leaf(host, port)).collect();
+                let near: Vec<u32> = leaves(host);
+                let mut far: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
+                far.extend(peers.iter().map(|&peer| (leaves(peer), peer)));
+                let counts = far.iter().map(|(there, &peer)| {
+                    let count = || self.path_evs(graph, host, peer).len();
+                    *known.entry((near.clone(), there.clone())).or_insert_with(count)
+                });
+                // Hosts that share two links to a leaf have different paths below it.
+                (peers.len().max(1).min(8 * far.len().max(1)), counts.max().unwrap_or(1).max(1))
+            }
             // Switches hash: the EVs are names for paths that nobody knows.
-            PathNames::Entropy => usize::from(self.paths.active + self.paths.backup),
+            (PathNames::Entropy, _) => {
+                (usize::from(topology.planes()), usize::from(self.paths.active + self.paths.backup))
+            }
         }
     }
 
-    /// Sizes of a host's tables when it talks to `peers` others.
-    pub fn limits(&self, clos: &Clos, peers: usize) -> Limits {
+    /// Sizes of the tables of a host that talks to `peers`.
+    fn limits(&self, topology: &Topology, host: u32, peers: &[u32], known: &mut EvCounts) -> Limits {
+        let (ev_profiles, profile_evs) = self.profiles(topology, host, peers, known);
+        let peers = peers.len();
         let qps = (peers * self.qps as usize).max(1);
-        let evs = self.profile_evs(clos).min(usize::from(self.paths.active + self.paths.backup)).max(1);
+        let evs = profile_evs.min(usize::from(self.paths.active + self.paths.backup)).max(1);
         Limits {
             qps,
             mpr: self.mpr.into(),
@@ -125,25 +153,28 @@ impl MrcSettings {
             qpccs: peers.max(1),
             // A host of the simulator sends after each packet that it takes.
             refusals: 16,
-            ev_profiles: 2,
-            profile_evs: self.profile_evs(clos),
+            ev_profiles,
+            profile_evs,
             events: 1,
         }
     }
 
     /// Bytes that the hosts of a plan will take.
-    pub fn bytes(&self, clos: &Clos, pairs: &[(u32, u32)]) -> u64 {
+    pub fn bytes(&self, topology: &Topology, pairs: &[(u32, u32)]) -> u64 {
         let connection = size_of::<Connection>() + (self.qps as usize).max(4) * size_of::<Lane>();
-        let of_host = |&peers: &usize| storage_bytes(&self.limits(clos, peers)) + (peers * connection) as u64;
-        self.peers(clos, pairs).iter().map(of_host).sum()
+        let mut known = EvCounts::new();
+        let of_host = |(host, peers): (u32, &Vec<u32>)| {
+            storage_bytes(&self.limits(topology, host, peers, &mut known)) + (peers.len() * connection) as u64
+        };
+        (0..).zip(&Self::peers(topology, pairs)).map(of_host).sum()
     }
 
-    /// How many others each host is connected to.
-    fn peers(&self, clos: &Clos, pairs: &[(u32, u32)]) -> Vec<usize> {
-        let mut peers = vec![0; clos.hosts as usize];
+    /// The others each host is connected to.
+    fn peers(topology: &Topology, pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
+        let mut peers = vec![Vec::new(); topology.hosts() as usize];
         for &(a, b) in pairs {
-            peers[a as usize] += 1;
-            peers[b as usize] += 1;
+            peers[a as usize].push(b);
+            peers[b as usize].push(a);
         }
         peers
     }
@@ -152,9 +183,26 @@ impl MrcSettings {
     ///
     /// # Errors
     /// Limits that the engine refuses.
-    pub fn storages(&self, clos: &Clos, pairs: &[(u32, u32)]) -> Result<Vec<OwnedStorage>, MrcHostError> {
-        self.peers(clos, pairs).into_iter().map(|peers| Ok(OwnedStorage::new(self.limits(clos, peers))?)).collect()
+    pub fn storages(&self, topology: &Topology, pairs: &[(u32, u32)]) -> Result<Vec<OwnedStorage>, MrcHostError> {
+        let mut known = EvCounts::new();
+        let storage =
+            |(host, peers): (u32, &Vec<u32>)| Ok(OwnedStorage::new(self.limits(topology, host, peers, &mut known))?);
+        (0..).zip(&Self::peers(topology, pairs)).map(storage).collect()
     }
+}
+
+/// Numbers of paths, by the leaves of both hosts.
+type EvCounts = BTreeMap<(Vec<u32>, Vec<u32>), usize>;
+
+/// What hosts that share an EV profile have in common.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum ProfileOf {
+    /// Whether they are below different leaves of a Clos.
+    Across(bool),
+    /// Ports that both ends have.
+    Ports(u8),
+    /// The paths.
+    Paths(Vec<(u32, u8)>),
 }
 
 /// A queue pair and the pieces of messages that wait for room in it.
@@ -172,13 +220,21 @@ struct Connection {
     lanes: Vec<Lane>,
 }
 
+/// The SID of a host's port.
+fn sid_of(topology: &Topology, plane: u8, host: u32) -> [u8; 16] {
+    match topology {
+        Topology::Clos(clos) => clos.plan().sid(clos.plan().host(plane, clos.host_index(host))),
+        Topology::Graph(graph) => graph.sid(host),
+    }
+}
+
 /// A host with one endpoint that carries messages.
 pub struct MrcTransport<'s> {
     index: u32,
     endpoint: Endpoint<'s>,
     cq: CqHandle,
     region: MrHandle,
-    profiles: [Option<(EvProfileHandle, u32)>; 2],
+    profiles: BTreeMap<ProfileOf, (EvProfileHandle, u32)>,
     /// Draws the paths of queue pairs that keep to one.
     rng: Rng,
     /// By peer.
@@ -195,18 +251,18 @@ impl<'s> MrcTransport<'s> {
     /// A setting that the engine refuses.
     pub fn build(
         settings: &MrcSettings,
-        clos: &Clos,
+        topology: &Topology,
         pairs: &[(u32, u32)],
         storages: &'s mut [OwnedStorage],
         seed: u64,
     ) -> Result<Vec<Self>, MrcHostError> {
         let mut hosts = Vec::with_capacity(storages.len());
-        for (index, storage) in (0..clos.hosts).zip(storages) {
-            hosts.push(Self::new(settings, clos, index, storage, seed)?);
+        for (index, storage) in (0..topology.hosts()).zip(storages) {
+            hosts.push(Self::new(settings, topology, index, storage, seed)?);
         }
         for &(a, b) in pairs {
             let [a, b] = hosts.get_disjoint_mut([a as usize, b as usize]).map_err(|_| MrcHostError::Pair(a, b))?;
-            Self::connect(settings, clos, a, b)?;
+            Self::connect(settings, topology, a, b)?;
         }
         for host in &mut hosts {
             host.connections.sort_unstable_by_key(|connection| connection.peer);
@@ -216,18 +272,18 @@ impl<'s> MrcTransport<'s> {
 
     fn new(
         settings: &MrcSettings,
-        clos: &Clos,
+        topology: &Topology,
         index: u32,
         storage: &'s mut OwnedStorage,
         seed: u64,
     ) -> Result<Self, MrcHostError> {
-        if usize::from(clos.planes) > MAX_PORTS {
-            return Err(MrcHostError::Planes(clos.planes));
+        if usize::from(topology.planes()) > MAX_PORTS {
+            return Err(MrcHostError::Planes(topology.planes()));
         }
         let mut config = settings.endpoint.clone();
         config.ports = [None; MAX_PORTS];
-        for (plane, port) in (0..clos.planes).zip(&mut config.ports) {
-            let sid = clos.plan().sid(clos.plan().host(plane, clos.host_index(index)));
+        for (plane, port) in (0..topology.host_ports(index)).zip(&mut config.ports) {
+            let sid = sid_of(topology, plane, index);
             *port = Some(PortConfig { mac: address::host_mac(plane, index), sid: Some(sid), addr: None });
         }
         config.gids = [Some(Ip::V6(address::gid(index))), None, None, None];
@@ -240,24 +296,24 @@ impl<'s> MrcTransport<'s> {
             endpoint,
             cq,
             region,
-            profiles: [None; 2],
+            profiles: BTreeMap::new(),
             rng: Rng::new(!seed),
             connections: Vec::new(),
             send_queue: settings.send_queue,
             wire: settings.wire,
-            packet: (settings.wire_bytes(clos, settings.mtu.into()).0, settings.mtu.into()),
+            packet: (settings.wire_bytes(topology, settings.mtu.into()).0, settings.mtu.into()),
         })
     }
 
-    fn connect(settings: &MrcSettings, clos: &Clos, a: &mut Self, b: &mut Self) -> Result<(), MrcHostError> {
+    fn connect(settings: &MrcSettings, topology: &Topology, a: &mut Self, b: &mut Self) -> Result<(), MrcHostError> {
         let keys = [&a, &b].map(|host| host.endpoint.key(host.region).expect("registered by new"));
         let mut lanes = [Vec::new(), Vec::new()];
-        let peers = [a.add_peer(clos, b.index)?, b.add_peer(clos, a.index)?];
+        let peers = [a.add_peer(topology, b.index)?, b.add_peer(topology, a.index)?];
         let other = a.index;
         for _ in 0..settings.qps {
             let qps = [a.create_qp()?, b.create_qp()?];
             for (nth, (host, to)) in [(&mut *a, b.index), (&mut *b, other)].into_iter().enumerate() {
-                let (profile, entries) = host.profile(settings, clos, to)?;
+                let (profile, entries) = host.profile(settings, topology, to)?;
                 host.bring_up(settings, [qps[nth], qps[1 - nth]], peers[nth], profile, entries)?;
                 lanes[nth].push(Lane { qp: qps[nth], backlog: VecDeque::new(), posted: 0 });
             }
@@ -272,16 +328,19 @@ impl<'s> MrcTransport<'s> {
         Ok(self.endpoint.create_qp(&QpInit { pd: PD, send_cq: self.cq, recv_cq: self.cq })?)
     }
 
-    fn add_peer(&mut self, clos: &Clos, peer: u32) -> Result<mrc_core::PeerHandle, MrcHostError> {
-        let srv6 = clos.scheme.paths() == PathNames::MicroSids;
+    fn add_peer(&mut self, topology: &Topology, peer: u32) -> Result<mrc_core::PeerHandle, MrcHostError> {
+        let srv6 = topology.scheme().paths() == PathNames::MicroSids;
         let mut planes = [None; MAX_PORTS];
-        for (plane, path) in (0..clos.planes).zip(&mut planes) {
-            let sid = clos.plan().sid(clos.plan().host(plane, clos.host_index(self.index)));
+        for (plane, path) in (0..topology.host_ports(self.index)).zip(&mut planes) {
+            let sid = sid_of(topology, plane, self.index);
             *path = Some(PlanePath { next_hop: address::t0_mac(plane, self.index), outer_src: srv6.then_some(sid) });
         }
         let route = match srv6 {
             true => {
-                let (template, ops) = clos.ev_template(self.index, peer);
+                let (template, ops) = match topology {
+                    Topology::Clos(clos) => clos.ev_template(self.index, peer),
+                    Topology::Graph(graph) => graph.ev_template(peer),
+                };
                 Route::Srv6(EvTemplate::new(template, ops)?)
             }
             false => Route::Plain,
@@ -294,35 +353,44 @@ impl<'s> MrcTransport<'s> {
     fn profile(
         &mut self,
         settings: &MrcSettings,
-        clos: &Clos,
+        topology: &Topology,
         peer: u32,
     ) -> Result<(EvProfileHandle, u32), MrcHostError> {
-        let across = clos.t0_of(self.index) != clos.t0_of(peer);
-        if let Some(profile) = self.profiles[usize::from(across)] {
-            return Ok(profile);
-        }
-        let planes = usize::from(clos.planes);
-        let uplinks = settings.uplinks(clos);
         let blank = EvEntry::new(Ev(0), PortNum::from_plane(0));
-        let entries = match clos.scheme.paths() {
-            PathNames::MicroSids => {
-                let uplinks = if across { uplinks } else { 1 };
+        let ports = topology.host_ports(self.index).min(topology.host_ports(peer));
+        let across = topology.leaf_of(self.index) != topology.leaf_of(peer);
+        let of = match (topology.scheme().paths(), topology) {
+            (PathNames::Entropy, _) => ProfileOf::Ports(ports),
+            (_, Topology::Clos(_)) => ProfileOf::Across(across),
+            (_, Topology::Graph(graph)) => ProfileOf::Paths(settings.path_evs(graph, self.index, peer)),
+        };
+        if let Some(profile) = self.profiles.get(&of) {
+            return Ok(*profile);
+        }
+        let planes = usize::from(ports);
+        let entries = match (topology.scheme().paths(), topology, &of) {
+            (_, _, ProfileOf::Paths(paths)) => {
+                paths.iter().map(|&(ev, port)| EvEntry::new(Ev(ev), PortNum::from_plane(port))).collect()
+            }
+            (PathNames::MicroSids, Topology::Clos(clos), _) => {
+                let uplinks = if across { settings.uplinks(clos.uplinks()) } else { 1 };
                 let mut entries = vec![blank; planes * usize::from(uplinks)];
-                compact_profile(&mut entries, clos.planes, uplinks, PLANE_LSB)?;
+                compact_profile(&mut entries, ports, uplinks, PLANE_LSB)?;
                 entries
             }
             // The first of three 10-bit fields, from the top.
-            PathNames::UplinkNumbers => (0..planes * usize::from(uplinks))
+            (PathNames::UplinkNumbers, Topology::Clos(clos), _) => (0..planes
+                * usize::from(settings.uplinks(clos.uplinks())))
                 .map(|nth| EvEntry::new(Ev(((nth / planes) as u32) << 22), PortNum::from_plane((nth % planes) as u8)))
                 .collect(),
-            PathNames::Entropy => {
-                let mut entries = vec![blank; settings.profile_evs(clos)];
-                auto_profile(&mut entries, clos.planes, 16, self.index.into())?;
+            _ => {
+                let mut entries = vec![blank; usize::from(settings.paths.active + settings.paths.backup)];
+                auto_profile(&mut entries, ports, 16, self.index.into())?;
                 entries
             }
         };
         let profile = (self.endpoint.create_ev_profile(&entries)?, entries.len() as u32);
-        self.profiles[usize::from(across)] = Some(profile);
+        self.profiles.insert(of, profile);
         Ok(profile)
     }
 

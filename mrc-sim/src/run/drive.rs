@@ -62,7 +62,7 @@ pub struct Progress {
 /// Counters of all hosts together.
 pub(super) fn counters<T: Transport>(sim: &Sim<T>) -> TransportCounters {
     let mut sum = TransportCounters::default();
-    for host in 0..sim.clos().hosts {
+    for host in 0..sim.topology().hosts() {
         sum.add(&sim.host(host).counters());
     }
     sum
@@ -83,6 +83,9 @@ pub(super) fn drive<T: Transport>(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome, RunError> {
     built.links.iter().for_each(|&(link, spec)| sim.set_link(link, spec));
+    if let Some(receive) = built.receive {
+        sim.set_receive(receive);
+    }
     built.faults.iter().for_each(|&(at, fault)| sim.schedule(at, fault));
     if let Some(name) = &options.capture {
         attach(&mut sim, name, options.capture_packets)?;
@@ -155,10 +158,10 @@ pub(super) fn drive<T: Transport>(
 }
 
 fn attach<T: Transport>(sim: &mut Sim<T>, name: &str, packets: usize) -> Result<(), RunError> {
-    let clos = *sim.clos();
-    let link = (0..clos.links()).map(LinkId).find(|&link| clos.link_name(link) == name);
-    let last = clos.link_name(LinkId(clos.links() - 1));
-    let first = clos.link_name(LinkId(0));
+    let topology = sim.topology();
+    let link = (0..topology.links()).map(LinkId).find(|&link| topology.link_name(link) == name);
+    let last = topology.link_name(LinkId(topology.links() - 1));
+    let first = topology.link_name(LinkId(0));
     let none = || RunError::Capture(format!("no link is called `{name}`; links are {first} to {last}"));
     let link = link.ok_or_else(none)?;
     // One end sees both directions once each.
@@ -171,6 +174,7 @@ struct Sampler {
     step_ns: u64,
     next: Instant,
     paths: bool,
+    three_tiers: bool,
 }
 
 impl Sampler {
@@ -178,7 +182,9 @@ impl Sampler {
         let step_ns = (built.scenario.bin_us * 1e3).max(1.0) as u64;
         let paths = built.plan.pairs().len() * 2 <= MOST_PATHS;
         let timeline = Timeline { bin_us: built.scenario.bin_us, ..Timeline::default() };
-        Self { timeline, step_ns, next: Instant::ZERO, paths }
+        let three_tiers =
+            (0..built.topology.links()).any(|link| built.topology.tier(LinkId(link).lower()) == Tier::T1Up);
+        Self { timeline, step_ns, next: Instant::ZERO, paths, three_tiers }
     }
 
     fn sample<T: Transport>(&mut self, sim: &Sim<T>) {
@@ -190,10 +196,14 @@ impl Sampler {
         line.at_us.push(sim.now().as_nanos() as f64 / 1e3);
         line.queue_t0_up.push(queue(Tier::T0Up));
         line.queue_t1_down.push(queue(Tier::T1Down));
+        if self.three_tiers {
+            line.queue_t1_up.push(queue(Tier::T1Up));
+            line.queue_t2_down.push(queue(Tier::T2Down));
+        }
         line.queue_t0_down.push(queue(Tier::T0Down));
         let mut paths = PathSample::default();
         if self.paths {
-            for host in 0..sim.clos().hosts {
+            for host in 0..sim.topology().hosts() {
                 let counts = sim.host(host).paths();
                 paths.good += counts.good;
                 paths.skip += counts.skip;
@@ -226,6 +236,8 @@ impl Sampler {
         half(&mut line.at_us);
         half(&mut line.queue_t0_up);
         half(&mut line.queue_t1_down);
+        half(&mut line.queue_t1_up);
+        half(&mut line.queue_t2_down);
         half(&mut line.queue_t0_down);
         half(&mut line.paths);
         half(&mut line.losses);

@@ -48,23 +48,23 @@ pub struct Outcome {
 /// # Errors
 /// A fabric or host that cannot be built.
 pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, RunError> {
-    let clos = built.clos;
+    let topology = &built.topology;
     let bin_ns = (built.scenario.bin_us * 1e3).round().max(1.0) as u64;
-    let exchange = Exchange::new(built.plan.clone(), clos.hosts, bin_ns);
+    let exchange = Exchange::new(built.plan.clone(), topology.hosts(), bin_ns);
     let seed = built.scenario.seed;
     match &built.transport {
         TransportSettings::Mrc(settings) => {
             let pairs = built.plan.pairs();
-            let mut storages = settings.storages(&clos, &pairs)?;
-            let hosts = MrcTransport::build(settings, &clos, &pairs, &mut storages, seed)?;
+            let mut storages = settings.storages(topology, &pairs)?;
+            let hosts = MrcTransport::build(settings, topology, &pairs, &mut storages, seed)?;
             let mut hosts = hosts.into_iter();
-            let sim = Sim::new(clos, seed, exchange, |_| hosts.next().expect("one host for each index"))?;
-            let control = settings.wire_bytes(&clos, 0).1;
+            let sim = Sim::new(topology.clone(), seed, exchange, |_| hosts.next().expect("one host for each index"))?;
+            let control = settings.wire_bytes(topology, 0).1;
             drive::drive(sim, built, control, options, progress)
         }
         TransportSettings::Roce(settings) => {
-            let mut hosts = RoceTransport::build(settings, &clos, &built.plan.pairs(), seed).into_iter();
-            let sim = Sim::new(clos, seed, exchange, |_| hosts.next().expect("one host for each index"))?;
+            let mut hosts = RoceTransport::build(settings, topology, &built.plan.pairs(), seed).into_iter();
+            let sim = Sim::new(topology.clone(), seed, exchange, |_| hosts.next().expect("one host for each index"))?;
             drive::drive(sim, built, RoceSettings::wire_bytes(0).1, options, progress)
         }
     }

@@ -96,6 +96,9 @@ pub struct DropCounts {
     pub random: u64,
     /// A silent switch, or one without a route.
     pub switch: u64,
+    /// The receive buffer of a host was full.
+    #[serde(default)]
+    pub host_full: u64,
     /// Delivered with wrong bits: the receiver's ICRC check discarded it.
     #[serde(default)]
     pub corrupt: u64,
@@ -105,7 +108,7 @@ impl DropCounts {
     /// All together.
     pub fn total(&self) -> u64 {
         let queues = self.queue_full + self.control_full + self.trimmed;
-        queues + self.link_down + self.random + self.switch + self.corrupt
+        queues + self.link_down + self.random + self.switch + self.host_full + self.corrupt
     }
 }
 
@@ -229,8 +232,14 @@ pub struct Timeline {
     pub at_us: Vec<f64>,
     /// Queues of T0 ports towards T1.
     pub queue_t0_up: Vec<QueueSample>,
-    /// Queues of T1 ports.
+    /// Queues of T1 ports towards T0.
     pub queue_t1_down: Vec<QueueSample>,
+    /// Queues of T1 ports towards T2, or to switches as far from hosts; empty where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue_t1_up: Vec<QueueSample>,
+    /// Queues of T2 ports; empty where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue_t2_down: Vec<QueueSample>,
     /// Queues of T0 ports towards hosts.
     pub queue_t0_down: Vec<QueueSample>,
     /// Paths by state.

@@ -37,7 +37,7 @@ fn peak_rss_mb() -> f64 {
 /// Drops, trims and marks of all ports and switches.
 pub(super) fn fabric_counts<T: Transport>(sim: &Sim<T>) -> (DropCounts, u64, u64) {
     let (mut drops, mut trims, mut marks) = (DropCounts::default(), 0, 0);
-    for id in 0..sim.clos().links() * 2 {
+    for id in 0..sim.topology().links() * 2 {
         let port = sim.port_counters(PortId(id));
         drops.queue_full += port.drop_data;
         drops.control_full += port.drop_control;
@@ -47,18 +47,19 @@ pub(super) fn fabric_counts<T: Transport>(sim: &Sim<T>) -> (DropCounts, u64, u64
         trims += port.trims;
         marks += port.ecn_marks;
     }
-    for index in 0..sim.clos().switch_count() {
+    for index in 0..sim.topology().switch_count() {
         drops.switch += sim.switch(index as usize).1.refused.iter().sum::<u64>();
     }
     drops.corrupt = sim.counters().corrupt;
+    drops.host_full = sim.counters().host_full;
     (drops, trims, marks)
 }
 
 /// Packets of both classes, from what ports, switches and hosts counted.
 fn packet_counts<T: Transport>(sim: &Sim<T>, drops: &DropCounts, trims: u64) -> PacketCounts {
-    let ports = (0..sim.clos().links() * 2).map(|id| sim.port_counters(PortId(id)));
+    let ports = (0..sim.topology().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let lost: u64 = ports.map(|port| port.drop_control + port.drop_trimmed + port.lost_control).sum();
-    let switches = (0..sim.clos().switch_count()).map(|index| sim.switch(index as usize).1.refused_control);
+    let switches = (0..sim.topology().switch_count()).map(|index| sim.switch(index as usize).1.refused_control);
     let dropped = lost + switches.sum::<u64>();
     let (all, in_fabric) = (sim.counters(), sim.control_packets_in_fabric() as u64);
     PacketCounts {
@@ -126,9 +127,9 @@ pub(super) fn results<T: Transport>(
     let (drops, trims, marks) = fabric_counts(sim);
     let sum = counters(sim);
     let packets = packet_counts(sim, &drops, trims);
-    let ports = || (0..sim.clos().links() * 2).map(|id| sim.port_counters(PortId(id)));
+    let ports = || (0..sim.topology().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let packet = sim.host(0).packet_bytes();
-    let idle = Ideal { clos: sim.clos(), links: &built.links, packet, control: control_bytes };
+    let idle = Ideal::new(sim.topology(), &built.links, packet, control_bytes);
     let ideal = |message: &Message| idle.ns((message.src, message.dst), message.bytes);
     let all: Vec<u32> = (0..exchange.messages().len() as u32).collect();
     let times = Times::of(exchange, &all, &ideal);
@@ -159,8 +160,8 @@ pub(super) fn results<T: Transport>(
             TransportKind::Roce => "roce".to_owned(),
         },
         seed: scenario.seed,
-        hosts: sim.clos().hosts,
-        planes: sim.clos().planes,
+        hosts: sim.topology().hosts(),
+        planes: sim.topology().planes(),
         finished: exchange.completed() as usize == all.len(),
         ended: RunEnd::Completed,
         diagnosis: None,
@@ -205,7 +206,7 @@ pub(super) fn results<T: Transport>(
 /// A row for every message.
 pub(super) fn message_rows<T: Transport>(sim: &Sim<T>, built: &Built, control: u32) -> Vec<MessageRow> {
     let exchange = sim.world();
-    let idle = Ideal { clos: sim.clos(), links: &built.links, packet: sim.host(0).packet_bytes(), control };
+    let idle = Ideal::new(sim.topology(), &built.links, sim.host(0).packet_bytes(), control);
     let us = |ns: u64| ns as f64 / 1e3;
     let row = |id: u32| {
         let &Message { src, dst, bytes, group, iteration, .. } = exchange.message(id);
@@ -251,8 +252,10 @@ fn digest(exchange: &Exchange, sum: &TransportCounters, packets: &PacketCounts, 
         let ClassCounts { sent, trimmed_in, delivered, consumed, dropped, trimmed_out, in_fabric } = *class;
         [sent, trimmed_in, delivered, consumed, dropped, trimmed_out, in_fabric].into_iter().for_each(&mut mix);
     }
-    let DropCounts { queue_full, control_full, trimmed, link_down, random, switch, corrupt } = *drops;
+    let DropCounts { queue_full, control_full, trimmed, link_down, random, switch, host_full, corrupt } = *drops;
     [queue_full, control_full, trimmed, link_down, random, switch, corrupt].into_iter().for_each(&mut mix);
+    // Runs without a receive buffer have the fingerprint that they had before there were any.
+    (host_full > 0).then_some(host_full).into_iter().for_each(&mut mix);
     hash
 }
 

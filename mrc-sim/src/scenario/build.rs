@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use mrc_core::Instant;
 
 use super::traffic::Extent;
-use super::{Problem, Scenario, SchemeKey, Shape, TransportKind, faults, mrc, queue, roce, traffic};
-use crate::fabric::{Clos, Fault, LinkId, LinkSpec, PathNames, Scheme, TopologyError};
+use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, topology, traffic};
+use crate::fabric::{Fault, LinkId, LinkSpec, PathNames, ReceiveSpec, Topology};
 use crate::host::{MrcSettings, RoceSettings};
-use crate::scheme::{self, ECMP, SRV6};
 use crate::workload::Plan;
 
 /// A scenario ready to run.
@@ -19,7 +18,9 @@ pub struct Built {
     /// The keys it was built from, preset and changes included.
     pub scenario: Scenario,
     /// The fabric.
-    pub clos: Clos,
+    pub topology: Topology,
+    /// How hosts take in what they receive; `None`: at once.
+    pub receive: Option<ReceiveSpec>,
     /// Links that differ from their tier.
     pub links: Vec<(LinkId, LinkSpec)>,
     /// What breaks, and when.
@@ -112,26 +113,27 @@ impl Built {
             let message = format_args!("more than 10 million bins of {bin} us (bin_us) in {limit} us (limit_us)");
             return Err(Problem::new(key, message));
         }
-        let mut clos = clos(&scenario)?;
+        let topology = topology::build(&scenario)?;
         let mtu = u32::from(scenario.transport.mrc.mtu);
         let base_rtt_ns = match scenario.transport.mrc.base_rtt_us {
             Some(us) => nanos("transport.mrc.base_rtt_us", us)?.max(1),
-            None => clos.base_rtt_ns(mtu + 142, 154),
+            None => topology.base_rtt_ns(mtu + 142, 154),
         };
-        clos.queue = queue::build(&scenario, &clos, base_rtt_ns)?;
+        let queue = queue::build(&scenario, &topology, base_rtt_ns)?;
+        let topology = topology.with_queue(queue).map_err(|error| Problem::new("topology", error))?;
         let transport = match scenario.transport.kind {
-            TransportKind::Mrc => TransportSettings::Mrc(mrc::build(&scenario, &clos, base_rtt_ns)?),
+            TransportKind::Mrc => TransportSettings::Mrc(mrc::build(&scenario, &topology, base_rtt_ns)?),
             TransportKind::Roce => {
-                if clos.scheme.paths() != PathNames::Entropy {
+                if topology.scheme().paths() != PathNames::Entropy {
                     let message = "RoCE packets name no path: use ecmp or another scheme that asks for none";
                     return Err(Problem::new("topology.forwarding", message));
                 }
-                TransportSettings::Roce(roce::build(&scenario.transport.roce, &clos)?)
+                TransportSettings::Roce(roce::build(&scenario.transport.roce, &topology)?)
             }
         };
-        let links = links(&scenario, &clos)?;
-        let faults = faults::build(&scenario, &clos, &links)?;
-        let plan = traffic::build(&scenario, &clos, folder, extent)?;
+        let links = links(&scenario, &topology)?;
+        let faults = faults::build(&scenario, &topology, &links)?;
+        let plan = traffic::build(&scenario, &topology, folder, extent)?;
         let stall_ns = match scenario.stall_us {
             Some(us) => nanos("stall_us", us)?,
             None => (2 * transport.patience_ns().unwrap_or(0)).max(LEAST_STALL_NS),
@@ -139,7 +141,8 @@ impl Built {
         let here = Path::new(".");
         let folder = if folder.as_os_str().is_empty() { here } else { folder };
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        let built = Self { scenario, clos, links, faults, plan, transport, stall_ns, folder };
+        let receive = topology::receive(&scenario)?;
+        let built = Self { scenario, topology, receive, links, faults, plan, transport, stall_ns, folder };
         built.check_memory()?;
         Ok(built)
     }
@@ -148,14 +151,14 @@ impl Built {
     fn check_memory(&self) -> Result<(), Problem> {
         let pairs = self.plan.pairs();
         let (per_pair, hosts) = match &self.transport {
-            TransportSettings::Mrc(mrc) => (mrc.qps, mrc.bytes(&self.clos, &pairs)),
+            TransportSettings::Mrc(mrc) => (mrc.qps, mrc.bytes(&self.topology, &pairs)),
             TransportSettings::Roce(roce) => {
                 let qps = 2 * pairs.len() as u64 * u64::from(roce.qps);
                 (roce.qps, qps * RoceSettings::bytes_per_qp() as u64)
             }
         };
         let qps = 2 * pairs.len() as u64 * u64::from(per_pair);
-        let need = hosts + self.plan.messages.len() as u64 * MESSAGE_BYTES + u64::from(self.clos.links()) * 512;
+        let need = hosts + self.plan.messages.len() as u64 * MESSAGE_BYTES + u64::from(self.topology.links()) * 512;
         let have = available_memory();
         if need > have {
             let (need, have) = (need >> 20, have >> 20);
@@ -183,108 +186,7 @@ pub(super) fn available_memory() -> u64 {
     }
 }
 
-fn clos(scenario: &Scenario) -> Result<Clos, Problem> {
-    let keys = &scenario.topology;
-    let host_rate = rate_bps("topology.host_gbps", keys.host_gbps)?;
-    let fabric_rate = match keys.fabric_gbps {
-        Some(gbps) => rate_bps("topology.fabric_gbps", gbps)?,
-        None => host_rate,
-    };
-    let host_delay = delay_ns("topology.host_delay_us", keys.host_delay_us)?;
-    let fabric_delay = match keys.fabric_delay_us {
-        Some(us) => delay_ns("topology.fabric_delay_us", us)?,
-        None => host_delay,
-    };
-    let t0 = if keys.shape == Shape::Dumbbell { 2 } else { keys.t0 };
-    let over = keys.oversubscription;
-    if !over.is_finite() || over <= 0.0 {
-        return Err(Problem::new("topology.oversubscription", format_args!("{over}: must be above 0")));
-    }
-    if keys.shape == Shape::Dumbbell && over != 1.0 {
-        let message = format_args!("{over}: a dumbbell has one link between its switches: set fabric_gbps");
-        return Err(Problem::new("topology.oversubscription", message));
-    }
-    if keys.shape == Shape::Dumbbell && keys.t0 != 2 {
-        return Err(Problem::new("topology.t0", format_args!("{}: a dumbbell has 2; leave the key out", keys.t0)));
-    }
-    let need = (f64::from(keys.hosts_per_t0) * host_rate as f64 / fabric_rate as f64 / over).ceil().max(1.0);
-    let t1 = match (keys.shape, keys.t1) {
-        (Shape::Dumbbell, None | Some(0)) => 0,
-        (Shape::Dumbbell, Some(t1)) => {
-            return Err(Problem::new("topology.t1", format_args!("{t1}: a dumbbell has no T1; leave the key out")));
-        }
-        (Shape::Clos, Some(t1)) if over != 1.0 && f64::from(t1) != need => {
-            let message =
-                format_args!("{over} asks for {need} T1s, and t1, here or in the preset, says {t1}: give one of both");
-            return Err(Problem::new("topology.oversubscription", message));
-        }
-        (Shape::Clos, Some(t1)) => t1,
-        (Shape::Clos, None) if t0 == 1 => 0,
-        (Shape::Clos, None) if need > 256.0 => {
-            let message = format_args!("{} hosts below a leaf ask for {need} T1s; at most 256", keys.hosts_per_t0);
-            return Err(Problem::new("topology.hosts_per_t0", message));
-        }
-        (Shape::Clos, None) => need as u16,
-    };
-    let clos = Clos {
-        planes: keys.planes,
-        t0,
-        t1,
-        hosts: u32::from(t0) * u32::from(keys.hosts_per_t0),
-        host_link: LinkSpec { rate_bps: host_rate, delay_ns: host_delay },
-        fabric_link: LinkSpec { rate_bps: fabric_rate, delay_ns: fabric_delay },
-        switch_latency_ns: delay_ns("topology.switch_us", keys.switch_us)?,
-        scheme: scheme(scenario)?,
-        ..Clos::default()
-    };
-    if t0 == 0 || keys.hosts_per_t0 == 0 {
-        return Err(Problem::new("topology", "t0 and hosts_per_t0 are at least 1"));
-    }
-    if keys.shape == Shape::Clos && t0 > 1 && t1 == 0 {
-        return Err(Problem::new("topology.t1", "0: leaves without a spine cannot reach each other"));
-    }
-    let most = mrc_core::MAX_PORTS;
-    if !(1..=most).contains(&usize::from(clos.planes)) {
-        let message = format_args!("{}: 1 to {most}: a host has at most {most} ports", clos.planes);
-        return Err(Problem::new("topology.planes", message));
-    }
-    clos.validate().map_err(|error| {
-        let key = match error {
-            TopologyError::Planes(_) => "topology.planes",
-            TopologyError::T0(_) => "topology.t0",
-            TopologyError::T1(_) => "topology.t1",
-            TopologyError::Hosts(_) => "topology.hosts_per_t0",
-            TopologyError::Rate => "topology",
-            TopologyError::TrimAndPfc => "queue.pfc",
-        };
-        Problem::new(key, error)
-    })?;
-    Ok(clos)
-}
-
-/// The scheme of the switches with its parameters.
-fn scheme(scenario: &Scenario) -> Result<Scheme, Problem> {
-    let keys = &scenario.topology;
-    let default = match scenario.transport.kind {
-        TransportKind::Mrc => SRV6,
-        TransportKind::Roce => ECMP,
-    };
-    let unknown =
-        |name: &SchemeKey| Problem::new("topology.forwarding", format_args!("there is no scheme `{}`", name.0));
-    let given = keys.forwarding.as_ref().map(|name| scheme::named(&name.0).ok_or_else(|| unknown(name))).transpose()?;
-    let mut scheme = given.unwrap_or(default);
-    for (name, &value) in &keys.scheme {
-        scheme = scheme.with(name, value).map_err(|error| {
-            let takes: Vec<&str> = scheme.info().params.iter().map(|param| param.name).collect();
-            let takes = if takes.is_empty() { "none".to_owned() } else { takes.join(", ") };
-            let message = format_args!("{value}: {error}; parameters of `{}`: {takes}", scheme.info().name);
-            Problem::new(format!("topology.scheme.{name}"), message)
-        })?;
-    }
-    Ok(scheme)
-}
-
-fn links(scenario: &Scenario, clos: &Clos) -> Result<Vec<(LinkId, LinkSpec)>, Problem> {
+fn links(scenario: &Scenario, topology: &Topology) -> Result<Vec<(LinkId, LinkSpec)>, Problem> {
     let mut changed: BTreeMap<LinkId, LinkSpec> = BTreeMap::new();
     for (nth, keys) in scenario.link.iter().enumerate() {
         let key = |name: &str| format!("link[{nth}].{name}");
@@ -295,9 +197,9 @@ fn links(scenario: &Scenario, clos: &Clos) -> Result<Vec<(LinkId, LinkSpec)>, Pr
             return Err(Problem::new(format!("link[{nth}]"), "changes nothing: set gbps, delay_us or both"));
         }
         for name in &keys.name {
-            let link =
-                faults::link(clos, name).ok_or_else(|| Problem::new(key("name"), faults::no_link(clos, name)))?;
-            let tier = if clos.is_host_link(link) { clos.host_link } else { clos.fabric_link };
+            let link = faults::link(topology, name)
+                .ok_or_else(|| Problem::new(key("name"), faults::no_link(topology, name)))?;
+            let tier = topology.link_spec(link);
             // An earlier entry may have changed the other half.
             let spec = changed.entry(link).or_insert(tier);
             if let Some(gbps) = keys.gbps {

@@ -5,7 +5,7 @@ use mrc_core::{Instant, Rng};
 use super::build::{LATEST_NS, nanos, probability, rate_bps};
 use super::timeline::{self, Effect, Span, Target};
 use super::{FaultKeys, FaultKind, FaultTier, Problem, Scenario};
-use crate::fabric::{Clos, Fault, LinkId, LinkSpec, Loss, Tier};
+use crate::fabric::{Clos, Fault, LinkId, LinkSpec, Loss, Node, Tier, Topology};
 
 /// Most faults of a scenario.
 const MOST: usize = 1_000_000;
@@ -13,17 +13,17 @@ const MOST: usize = 1_000_000;
 const LANES: u32 = 4;
 
 /// The link of this name.
-pub(super) fn link(clos: &Clos, name: &str) -> Option<LinkId> {
-    (0..clos.links()).map(LinkId).find(|&link| clos.link_name(link) == name)
+pub(super) fn link(topology: &Topology, name: &str) -> Option<LinkId> {
+    (0..topology.links()).map(LinkId).find(|&link| topology.link_name(link) == name)
 }
 
-pub(super) fn no_link(clos: &Clos, name: &str) -> String {
-    let last = clos.link_name(LinkId(clos.links() - 1));
-    format!("no link is called `{name}`; links are {} to {last}", clos.link_name(LinkId(0)))
+pub(super) fn no_link(topology: &Topology, name: &str) -> String {
+    let last = topology.link_name(LinkId(topology.links() - 1));
+    format!("no link is called `{name}`; links are {} to {last}", topology.link_name(LinkId(0)))
 }
 
-fn switch(clos: &Clos, name: &str) -> Option<u32> {
-    (0..clos.switch_count()).find(|&index| clos.switch_name(index) == name)
+fn switch(topology: &Topology, name: &str) -> Option<u32> {
+    (0..topology.switch_count()).find(|&index| topology.switch_name(index) == name)
 }
 
 impl FaultKind {
@@ -36,7 +36,7 @@ impl FaultKind {
 /// All faults of a scenario in the order of time, on a fabric whose `links` differ from their tier.
 pub(super) fn build(
     scenario: &Scenario,
-    clos: &Clos,
+    topology: &Topology,
     links: &[(LinkId, LinkSpec)],
 ) -> Result<Vec<(Instant, Fault)>, Problem> {
     let mut rng = Rng::new(scenario.seed ^ 0x66_6175_6c74);
@@ -54,7 +54,7 @@ pub(super) fn build(
             let message = "a train needs times of at least 1, and every_us above for_us";
             return Err(Problem::new(at("times"), message));
         }
-        let targets = targets(keys, clos, &mut rng, &at)?;
+        let targets = targets(keys, topology, &mut rng, &at)?;
         let many = || Problem::new(at("times"), format_args!("more than {MOST} faults in all"));
         most = most.checked_sub(targets.len().saturating_mul(times as usize)).ok_or_else(many)?;
         // The lanes of a transceiver go together, other targets one by one.
@@ -81,8 +81,7 @@ pub(super) fn build(
         }
     }
     Ok(timeline::merge(&spans, |link| {
-        let tier = if clos.is_host_link(link) { clos.host_link } else { clos.fabric_link };
-        links.iter().rev().find(|(other, _)| *other == link).map_or(tier, |&(_, spec)| spec)
+        links.iter().rev().find(|(other, _)| *other == link).map_or(topology.link_spec(link), |&(_, spec)| spec)
     }))
 }
 
@@ -105,40 +104,49 @@ fn check_keys(keys: &FaultKeys, at: &impl Fn(&str) -> String) -> Result<(), Prob
     Ok(())
 }
 
-fn targets(keys: &FaultKeys, clos: &Clos, rng: &mut Rng, at: &impl Fn(&str) -> String) -> Result<Vec<Target>, Problem> {
+fn targets(
+    keys: &FaultKeys,
+    topology: &Topology,
+    rng: &mut Rng,
+    at: &impl Fn(&str) -> String,
+) -> Result<Vec<Target>, Problem> {
     let of_switches = matches!(keys.kind, FaultKind::SwitchDown | FaultKind::SwitchSilent);
     if let Some(names) = &keys.target {
         let find = |name: &String| {
             if of_switches {
                 let names = || format!("no switch is called `{name}`; switches are p0-t0a, p0-t1a and so on");
-                return switch(clos, name).map(Target::Switch).ok_or_else(|| Problem::new(at("target"), names()));
+                return switch(topology, name).map(Target::Switch).ok_or_else(|| Problem::new(at("target"), names()));
             }
-            link(clos, name).map(Target::Link).ok_or_else(|| Problem::new(at("target"), no_link(clos, name)))
+            link(topology, name).map(Target::Link).ok_or_else(|| Problem::new(at("target"), no_link(topology, name)))
         };
         return names.iter().map(find).collect();
     }
     let tier = keys.tier.unwrap_or(if of_switches { FaultTier::T1 } else { FaultTier::Fabric });
     let mut all: Vec<Target> = match (tier, of_switches) {
-        (FaultTier::T0 | FaultTier::T1, true) => {
-            let is_t0 = |index: u32| index % u32::from(clos.t0 + clos.t1) < u32::from(clos.t0);
-            let wanted = |&index: &u32| is_t0(index) == (tier == FaultTier::T0);
-            (0..clos.switch_count()).filter(wanted).map(Target::Switch).collect()
+        (FaultTier::T0 | FaultTier::T1 | FaultTier::T2, true) => {
+            let level = |index: u32| topology.switch_level(index);
+            let wanted = |&index: &u32| match tier {
+                FaultTier::T0 => level(index) == 0,
+                FaultTier::T1 => level(index) == 1,
+                _ => level(index) >= 2,
+            };
+            (0..topology.switch_count()).filter(wanted).map(Target::Switch).collect()
         }
         (FaultTier::Fabric | FaultTier::Host | FaultTier::Any, false) => {
             let wanted = |&link: &LinkId| {
-                let host = clos.is_host_link(link);
+                let host = topology.is_host_link(link);
                 tier == FaultTier::Any || host == (tier == FaultTier::Host)
             };
-            (0..clos.links()).map(LinkId).filter(wanted).map(Target::Link).collect()
+            (0..topology.links()).map(LinkId).filter(wanted).map(Target::Link).collect()
         }
-        (_, true) => return Err(Problem::new(at("tier"), "switches are of tier t0 or t1")),
+        (_, true) => return Err(Problem::new(at("tier"), "switches are of tier t0, t1 or t2")),
         (_, false) => return Err(Problem::new(at("tier"), "links are of tier fabric, host or any")),
     };
     if keys.kind == FaultKind::Transceiver {
         if tier == FaultTier::Any {
             return Err(Problem::new(at("tier"), "the links of a transceiver are of tier fabric or host"));
         }
-        return transceivers(keys, clos, rng, at);
+        return transceivers(keys, topology, rng, at);
     }
     let Some(count) = keys.random else { return Ok(all) };
     if count as usize > all.len() {
@@ -156,18 +164,39 @@ fn targets(keys: &FaultKeys, clos: &Clos, rng: &mut Rng, at: &impl Fn(&str) -> S
 /// Neighbouring links of one T0: uplinks, or downlinks to neighbouring hosts.
 fn transceivers(
     keys: &FaultKeys,
-    clos: &Clos,
+    topology: &Topology,
     rng: &mut Rng,
     at: &impl Fn(&str) -> String,
 ) -> Result<Vec<Target>, Problem> {
     let lanes = keys.lanes.unwrap_or(LANES);
     let up = keys.tier.unwrap_or_default() == FaultTier::Fabric;
-    let width = if up { u32::from(clos.t1) } else { clos.hosts_per_t0() };
+    // The links of each T0, in order.
+    let mut of_leaf: Vec<Vec<LinkId>> = Vec::new();
+    if let Topology::Clos(clos) = topology {
+        for (plane, t0) in (0..clos.planes).flat_map(|plane| (0..clos.t0).map(move |t0| (plane, t0))) {
+            let hosts = u32::from(t0) * clos.hosts_per_t0()..(u32::from(t0) + 1) * clos.hosts_per_t0();
+            of_leaf.push(match up {
+                true => (0..clos.t1).map(|t1| clos.fabric_link_id(plane, t0, t1)).collect(),
+                false => hosts.map(|host| clos.host_link_id(plane, host)).collect(),
+            });
+        }
+    } else if let Topology::Graph(graph) = topology {
+        of_leaf.resize(graph.spec().switches.len(), Vec::new());
+        for (nth, link) in (0..).zip(&graph.spec().links) {
+            match (link.a, link.b) {
+                (Node::Host(_), Node::Switch(leaf)) if !up => of_leaf[leaf as usize].push(LinkId(nth)),
+                (Node::Switch(leaf), _) if up && graph.level(leaf) == 0 => of_leaf[leaf as usize].push(LinkId(nth)),
+                _ => {}
+            }
+        }
+        of_leaf.retain(|links| !links.is_empty());
+    }
+    let width = of_leaf.iter().map(Vec::len).min().unwrap_or(0) as u32;
     if lanes == 0 || lanes > width {
         return Err(Problem::new(at("lanes"), format_args!("{lanes}: a leaf has {width} links there; 1 to {width}")));
     }
     let each = width / lanes;
-    let all = u32::from(clos.planes) * u32::from(clos.t0) * each;
+    let all = of_leaf.len() as u32 * each;
     let count = keys.random.unwrap_or(1);
     if count > all {
         return Err(Problem::new(at("random"), format_args!("{count} of {all}: the fabric has no more transceivers")));
@@ -178,15 +207,9 @@ fn transceivers(
         let other = nth + rng.below(all - nth);
         chosen.swap(nth as usize, other as usize);
         let module = chosen[nth as usize];
-        let (plane, t0) = (module / each / u32::from(clos.t0), module / each % u32::from(clos.t0));
-        let (plane, t0) = (plane as u8, t0 as u16);
-        let first = module % each * lanes;
-        for lane in first..first + lanes {
-            targets.push(Target::Link(match up {
-                true => clos.fabric_link_id(plane, t0, lane as u16),
-                false => clos.host_link_id(plane, u32::from(t0) * clos.hosts_per_t0() + lane),
-            }));
-        }
+        let first = (module % each * lanes) as usize;
+        let links = &of_leaf[(module / each) as usize][first..first + lanes as usize];
+        targets.extend(links.iter().copied().map(Target::Link));
     }
     Ok(targets)
 }

@@ -6,6 +6,7 @@
 //! | (top) | `name`, `about`, `preset`, `seed`, `limit_us`, `until`, `bin_us`, `stall_us` |
 //! | `[topology]` | [`TopologyKeys`] |
 //! | `[[link]]` | [`LinkKeys`]: links that differ from their tier |
+//! | `[host]` | [`HostKeys`]: time that hosts take for what they receive |
 //! | `[queue]` | [`QueueKeys`] |
 //! | `[transport]` | `kind`, and a table per transport: [`MrcKeys`], [`RoceKeys`] |
 //! | `[[workload]]` | [`WorkloadKeys`] |
@@ -19,23 +20,18 @@ mod queue;
 mod roce;
 mod schema;
 mod timeline;
+mod topology;
 mod traffic;
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
-use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
-
-use crate::fabric::Param;
-use crate::scheme::SCHEMES;
 
 pub use build::{Built, TransportSettings};
 pub use load::{Problem, ScenarioError, check, check_str, load, load_str, nearest};
 pub use mrc::{CcKey, LossActionKey, MrcKeys, SelectorKey};
 pub use roce::{RecoveryKey, RoceCcKey, RoceKeys};
 pub use schema::{keys_by_kind, schema};
+pub use topology::{EdgeKeys, HostKeys, SchemeKey, Shape, TopologyKeys};
 
 /// The built-in base of settings that `preset = "parity"` names.
 const PARITY: &str = include_str!("parity.toml");
@@ -66,6 +62,8 @@ pub struct Scenario {
     pub topology: TopologyKeys,
     /// Links that differ.
     pub link: Vec<LinkKeys>,
+    /// Time that hosts take.
+    pub host: HostKeys,
     /// Every switch port.
     pub queue: QueueKeys,
     /// The hosts.
@@ -89,6 +87,7 @@ impl Default for Scenario {
             stall_us: None,
             topology: TopologyKeys::default(),
             link: Vec::new(),
+            host: HostKeys::default(),
             queue: QueueKeys::default(),
             transport: TransportKeys::default(),
             workload: Vec::new(),
@@ -108,108 +107,11 @@ pub enum UntilKey {
     Limit,
 }
 
-/// Shapes of fabrics.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Shape {
-    /// Two tiers of switches per plane.
-    #[default]
-    Clos,
-    /// Two switches and a link between them, per plane.
-    Dumbbell,
-}
-
-/// Name of a switch scheme, one of [`crate::scheme::SCHEMES`].
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(transparent)]
-pub struct SchemeKey(pub String);
-
-impl<'de> Deserialize<'de> for SchemeKey {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        let known = || SCHEMES.iter().map(|info| format!("`{}`", info.name)).collect::<Vec<_>>().join(", ");
-        match crate::scheme::named(&name) {
-            Some(_) => Ok(Self(name)),
-            None => Err(D::Error::custom(format!("unknown variant `{name}`, expected one of {}", known()))),
-        }
-    }
-}
-
-impl JsonSchema for SchemeKey {
-    fn schema_name() -> Cow<'static, str> {
-        "SchemeKey".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let of = SCHEMES.iter().map(|info| {
-            let param = |param: &Param| {
-                let Param { name, about, default, range: (least, most) } = param;
-                format!(" `scheme.{name}` (default {default}, {least} to {most}): {about}")
-            };
-            let about = format!("{}{}", info.about, info.params.iter().map(param).collect::<String>());
-            schemars::json_schema!({ "type": "string", "const": info.name, "description": about })
-        });
-        schemars::json_schema!({ "oneOf": of.map(|one| one.to_value()).collect::<Vec<_>>() })
-    }
-}
-
-/// `[topology]`.
-#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields, default, expecting = "a table")]
-pub struct TopologyKeys {
-    /// Form of the fabric.
-    pub shape: Shape,
-    /// Independent planes; a host has a port on each.
-    pub planes: u8,
-    /// Leaves per plane.
-    pub t0: u16,
-    /// Hosts below a leaf.
-    pub hosts_per_t0: u16,
-    /// Spines per plane; by default as many as the oversubscription asks for.
-    pub t1: Option<u16>,
-    /// Bandwidth of a leaf's hosts over that of its uplinks.
-    pub oversubscription: f64,
-    /// Rate of a host's link, in Gb/s.
-    pub host_gbps: f64,
-    /// Its propagation delay.
-    pub host_delay_us: f64,
-    /// Rate of a link between switches; that of the hosts' by default.
-    pub fabric_gbps: Option<f64>,
-    /// Its propagation delay; that of the hosts' by default.
-    pub fabric_delay_us: Option<f64>,
-    /// Time a frame spends in a switch before its egress queue.
-    pub switch_us: f64,
-    /// What switches do with packets; `srv6` by default, `ecmp` with RoCE, whose packets name no path.
-    pub forwarding: Option<SchemeKey>,
-    /// Parameters of that scheme, by name.
-    pub scheme: BTreeMap<String, f64>,
-}
-
-impl Default for TopologyKeys {
-    fn default() -> Self {
-        Self {
-            shape: Shape::Clos,
-            planes: 1,
-            t0: 2,
-            hosts_per_t0: 2,
-            t1: None,
-            oversubscription: 1.0,
-            host_gbps: 100.0,
-            host_delay_us: 0.5,
-            fabric_gbps: None,
-            fabric_delay_us: None,
-            switch_us: 0.5,
-            forwarding: None,
-            scheme: BTreeMap::new(),
-        }
-    }
-}
-
 /// `[[link]]`.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct LinkKeys {
-    /// Names of links: `p0-hA` (plane 0, host A), `p1-t0b-t1d`.
+    /// Names of links: `p0-hA` (plane 0, host A), `p1-t0b-t1d`; of a graph `h0-a`.
     pub name: Vec<String>,
     /// Rate, in Gb/s.
     pub gbps: Option<f64>,
@@ -453,6 +355,8 @@ pub enum FaultTier {
     T0,
     /// T1 switches.
     T1,
+    /// T2 switches.
+    T2,
 }
 
 /// `[[fault]]`.

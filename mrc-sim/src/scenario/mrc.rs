@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::build::{nanos, probability, rate_bps};
 use super::{Problem, Scenario};
-use crate::fabric::Clos;
+use crate::fabric::Topology;
 use crate::host::{MrcSettings, WireSizes};
 
 /// Longest round trip, delay or timer that the engine's congestion control and loss inference know, in nanoseconds.
@@ -307,7 +307,7 @@ impl Default for MrcKeys {
 }
 
 /// Refuses values of keys that are wrong whatever the others say.
-fn check(keys: &MrcKeys, clos: &Clos) -> Result<(), Problem> {
+fn check(keys: &MrcKeys, topology: &Topology) -> Result<(), Problem> {
     let at = |key: &str| format!("transport.mrc.{key}");
     if !matches!(keys.mtu, 256 | 512 | 1024 | 2048 | 4096) {
         return Err(Problem::new(at("mtu"), format_args!("{}: allowed are 256, 512, 1024, 2048, 4096", keys.mtu)));
@@ -327,8 +327,8 @@ fn check(keys: &MrcKeys, clos: &Clos) -> Result<(), Problem> {
     if !keys.send_queue.is_power_of_two() || keys.send_queue > 1 << 14 {
         return Err(Problem::new(at("send_queue"), format_args!("{}: a power of two up to 16384", keys.send_queue)));
     }
-    if keys.selector != SelectorKey::Single && keys.active_evs < u16::from(clos.planes) {
-        let message = format_args!("{}: at least one for each of the {} planes", keys.active_evs, clos.planes);
+    if keys.selector != SelectorKey::Single && keys.active_evs < u16::from(topology.planes()) {
+        let message = format_args!("{}: at least one for each of the {} planes", keys.active_evs, topology.planes());
         return Err(Problem::new(at("active_evs"), message));
     }
     if keys.paths_per_plane == Some(0) {
@@ -358,11 +358,11 @@ fn check(keys: &MrcKeys, clos: &Clos) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Settings of the hosts on `clos`.
-pub(super) fn build(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<MrcSettings, Problem> {
+/// Settings of the hosts on `topology`.
+pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) -> Result<MrcSettings, Problem> {
     let keys = &scenario.transport.mrc;
     let at = |key: &str| format!("transport.mrc.{key}");
-    check(keys, clos)?;
+    check(keys, topology)?;
     if base_rtt_ns > LONGEST_NS {
         let key = if keys.base_rtt_us.is_some() { at("base_rtt_us") } else { "topology".to_owned() };
         let message = format_args!("a base round trip of {} us; MRC knows at most 1e6 us", base_rtt_ns / 1000);
@@ -370,7 +370,7 @@ pub(super) fn build(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Resul
     }
     let rate = match keys.cc_gbps {
         Some(gbps) => rate_bps(at("cc_gbps"), gbps)?,
-        None => clos.host_link.rate_bps * u64::from(clos.planes),
+        None => topology.host_link().rate_bps * u64::from(topology.planes()),
     };
     if keys.cc == CcKey::Nscc && rate > 10_000_000_000_000 {
         let message = format_args!(
@@ -379,7 +379,7 @@ pub(super) fn build(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Resul
         );
         return Err(Problem::new("topology.host_gbps", message));
     }
-    let trimming = keys.trimming.unwrap_or(clos.queue.trim.is_some());
+    let trimming = keys.trimming.unwrap_or(topology.queue().trim.is_some());
     let base_rtt = u32::try_from(base_rtt_ns).unwrap_or(u32::MAX);
     let window = (rate as f64 * base_rtt_ns as f64 / 8e9 * 1.5).min(4e9) as u32;
     let window = keys.cc_window_bytes.unwrap_or(window).max(1);

@@ -2,7 +2,7 @@
 //! follows from another's knobs.
 
 use super::{Problem, QueueKeys, RecoveryKey, Scenario, TransportKind, VictimKey};
-use crate::fabric::{Clos, EcnSpec, PfcSpec, QueueSpec, TrimSpec, TrimVictim};
+use crate::fabric::{EcnSpec, PfcSpec, QueueSpec, Topology, TrimSpec, TrimVictim};
 use crate::host::RoceSettings;
 
 /// What a file may leave out.
@@ -22,8 +22,8 @@ struct Defaults {
 }
 
 /// Recommendations for MRC fabrics, in units of what one plane holds in a round trip (plane BDP).
-fn of_mrc(clos: &Clos, base_rtt_ns: u64) -> Defaults {
-    let bdp = clos.host_link.rate_bps as f64 * base_rtt_ns as f64 / 8e9;
+fn of_mrc(topology: &Topology, base_rtt_ns: u64) -> Defaults {
+    let bdp = topology.host_link().rate_bps as f64 * base_rtt_ns as f64 / 8e9;
     let part = |share: f64| (bdp * share).clamp(4_200.0, f64::from(u32::MAX / 2)) as u32;
     Defaults {
         data_bytes: Some(part(5.0)),
@@ -58,8 +58,8 @@ mod roce_40g {
     pub(super) const LOSSY: f64 = 240_000.0;
 }
 
-fn of_roce(scenario: &Scenario, clos: &Clos) -> Defaults {
-    let times = clos.host_link.rate_bps as f64 / 40e9;
+fn of_roce(scenario: &Scenario, topology: &Topology) -> Defaults {
+    let times = topology.host_link().rate_bps as f64 / 40e9;
     let scaled = |bytes: f64| (bytes * times).clamp(4_200.0, f64::from(u32::MAX / 2)) as u32;
     let lossless = scenario.transport.roce.recovery == RecoveryKey::GoBackN;
     let pfc = scenario.queue.pfc.unwrap_or(lossless && scenario.queue.trim != Some(true));
@@ -87,11 +87,11 @@ fn full_packet(scenario: &Scenario) -> u32 {
 }
 
 /// The queues of all switch ports; `base_rtt_ns` is the round trip that MRC's recommendations refer to.
-pub(super) fn build(scenario: &Scenario, clos: &Clos, base_rtt_ns: u64) -> Result<QueueSpec, Problem> {
+pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) -> Result<QueueSpec, Problem> {
     let keys = &scenario.queue;
     let defaults = match scenario.transport.kind {
-        TransportKind::Mrc => of_mrc(clos, base_rtt_ns),
-        TransportKind::Roce => of_roce(scenario, clos),
+        TransportKind::Mrc => of_mrc(topology, base_rtt_ns),
+        TransportKind::Roce => of_roce(scenario, topology),
     };
     let pfc = keys.pfc.unwrap_or(defaults.pfc);
     // What PFC lets in bounds a lossless queue: a limit of its own would drop what senders were allowed to send.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Problem;
 use super::build::{nanos, rate_bps};
-use crate::fabric::Clos;
+use crate::fabric::Topology;
 use crate::host::{DcqcnConfig, Recovery, RoceSettings};
 
 /// How losses are repaired.
@@ -86,8 +86,8 @@ impl Default for RoceKeys {
     }
 }
 
-/// Settings of the hosts on `clos`.
-pub(super) fn build(keys: &RoceKeys, clos: &Clos) -> Result<RoceSettings, Problem> {
+/// Settings of the hosts on `topology`.
+pub(super) fn build(keys: &RoceKeys, topology: &Topology) -> Result<RoceSettings, Problem> {
     let at = |key: &str| format!("transport.roce.{key}");
     if !matches!(keys.mtu, 256 | 512 | 1024 | 2048 | 4096) {
         return Err(Problem::new(at("mtu"), format_args!("{}: allowed are 256, 512, 1024, 2048, 4096", keys.mtu)));
@@ -101,8 +101,8 @@ pub(super) fn build(keys: &RoceKeys, clos: &Clos) -> Result<RoceSettings, Proble
         return Err(Problem::new(at("window_packets"), "allowed are 1 to 4194304"));
     }
     let (full, ack) = RoceSettings::wire_bytes(keys.mtu);
-    let base_rtt_ns = clos.base_rtt_ns(full, ack);
-    let line = clos.host_link.rate_bps;
+    let base_rtt_ns = topology.base_rtt_ns(full, ack);
+    let line = topology.host_link().rate_bps;
     // What the receiver has not acknowledged yet although it could does not count.
     let bdp = (line as f64 * base_rtt_ns as f64 / 8e9 / f64::from(full)).ceil() as u32 + keys.ack_every;
     let selective = keys.recovery == RecoveryKey::SelectiveRepeat;

@@ -6,7 +6,7 @@ use mrc_core::Rng;
 
 use super::build::{LATEST_NS, MESSAGE_BYTES, available_memory, nanos};
 use super::{Problem, Scenario, WorkloadKeys, WorkloadKind};
-use crate::fabric::Clos;
+use crate::fabric::Topology;
 use crate::workload::{Collective, Group, Message, Pairs, Plan, Poisson, Ring, SizeDistribution, Stream};
 
 /// Longest message, in bytes.
@@ -37,7 +37,7 @@ pub(super) enum Extent {
 }
 
 /// The messages of a scenario.
-pub(super) fn build(scenario: &Scenario, clos: &Clos, folder: &Path, extent: Extent) -> Result<Plan, Problem> {
+pub(super) fn build(scenario: &Scenario, topology: &Topology, folder: &Path, extent: Extent) -> Result<Plan, Problem> {
     if scenario.workload.is_empty() {
         return Err(Problem::new("workload", "a scenario sends something: add a [[workload]]"));
     }
@@ -46,11 +46,11 @@ pub(super) fn build(scenario: &Scenario, clos: &Clos, folder: &Path, extent: Ext
     let mut rng = Rng::new(scenario.seed ^ 0x77_6f72_6b6c);
     for (nth, keys) in scenario.workload.iter().enumerate() {
         let name = &names[nth];
-        let mut part = Part { keys, name, clos, key: format!("workload[{nth}]"), rng: &mut rng, extent };
+        let mut part = Part { keys, name, topology, key: format!("workload[{nth}]"), rng: &mut rng, extent };
         part.check_keys()?;
         part.add(&mut plan, folder)?;
     }
-    plan.check(clos.hosts).map_err(|error| Problem::new("workload", error))?;
+    plan.check(topology.hosts()).map_err(|error| Problem::new("workload", error))?;
     Ok(plan)
 }
 
@@ -141,7 +141,7 @@ impl WorkloadKind {
 struct Part<'a> {
     keys: &'a WorkloadKeys,
     name: &'a str,
-    clos: &'a Clos,
+    topology: &'a Topology,
     key: String,
     rng: &'a mut Rng,
     extent: Extent,
@@ -212,10 +212,10 @@ impl Part<'_> {
     /// First host and number of hosts that take part.
     fn range(&self, least: u32, stride: u32) -> Result<(u32, u32), Problem> {
         let first = self.keys.first.unwrap_or(0);
-        let all = self.clos.hosts.saturating_sub(first).div_ceil(stride);
+        let all = self.topology.hosts().saturating_sub(first).div_ceil(stride);
         let count = self.keys.hosts.unwrap_or(all);
-        if first >= self.clos.hosts {
-            return Err(self.problem("first", format_args!("{first}: hosts are 0 to {}", self.clos.hosts - 1)));
+        if first >= self.topology.hosts() {
+            return Err(self.problem("first", format_args!("{first}: hosts are 0 to {}", self.topology.hosts() - 1)));
         }
         if count < least || count > all {
             let message = format_args!("{count}: from host {first} on there are {all}, and the kind needs {least}");
@@ -226,8 +226,8 @@ impl Part<'_> {
 
     fn host(&self, key: &str, value: Option<u32>, default: u32) -> Result<u32, Problem> {
         let host = value.unwrap_or(default);
-        if host >= self.clos.hosts {
-            return Err(self.problem(key, format_args!("{host}: hosts are 0 to {}", self.clos.hosts - 1)));
+        if host >= self.topology.hosts() {
+            return Err(self.problem(key, format_args!("{host}: hosts are 0 to {}", self.topology.hosts() - 1)));
         }
         Ok(host)
     }
@@ -238,7 +238,7 @@ impl Part<'_> {
             WorkloadKind::PointToPoint => {
                 let stream = self.stream()?;
                 let from = self.host("from", keys.from, 0)?;
-                let to = self.host("to", keys.to, self.clos.hosts - 1)?;
+                let to = self.host("to", keys.to, self.topology.hosts() - 1)?;
                 if from == to {
                     return Err(self.problem("to", format_args!("{to}: a host does not send to itself")));
                 }
@@ -255,8 +255,8 @@ impl Part<'_> {
                 let (first, hosts) = self.range(2, 1)?;
                 self.room(plan, "messages", u64::from(stream.messages) * u64::from(hosts))?;
                 let other_leaf = keys.other_leaf.unwrap_or(true);
-                let per_leaf = if other_leaf { self.clos.hosts_per_t0() } else { 1 };
-                let pairs = Pairs::permutation(first, hosts, per_leaf, self.rng);
+                let leaf = |host| if other_leaf { self.topology.leaf_of(host) } else { host };
+                let pairs = Pairs::permutation(first, hosts, leaf, self.rng);
                 let Pairs(pairs) = pairs.map_err(|why| self.problem("other_leaf", why))?;
                 let group = plan.group(Group::flows(self.name));
                 pairs.into_iter().for_each(|(src, dst)| stream.add(plan, group, src, dst));
@@ -284,7 +284,7 @@ impl Part<'_> {
         let stream = self.stream()?;
         let to = self.host("to", keys.to, 0)?;
         let first = self.host("first", keys.first, 0)?;
-        let there = self.clos.hosts - first - u32::from(to >= first);
+        let there = self.topology.hosts() - first - u32::from(to >= first);
         let fan_in = keys.fan_in.unwrap_or(there);
         if fan_in == 0 || fan_in > there {
             let message = format_args!("{fan_in}: from host {first} on there are {there} senders beside host {to}");
@@ -357,7 +357,8 @@ impl Part<'_> {
             return Err(self.problem("flows", "0: at least 1"));
         }
         self.room(plan, "flows", flows.into())?;
-        let rate = self.clos.host_link.rate_bps as f64 * f64::from(self.clos.planes) * f64::from(hosts) * load;
+        let rate =
+            self.topology.host_link().rate_bps as f64 * f64::from(self.topology.planes()) * f64::from(hosts) * load;
         let interval_ns = sizes.mean() * 8e9 / rate;
         let group = plan.group(Group::flows(self.name));
         Poisson { sizes, interval_ns, flows }.add(plan, group, first, hosts, self.rng);
@@ -390,7 +391,7 @@ impl Part<'_> {
             let start = start.parse::<f64>().ok().filter(|us| (0.0..=1e12).contains(us)).ok_or_else(bad)?;
             let number = |text: &str| text.parse::<u32>().map_err(|_| bad());
             let (src, dst, bytes) = (number(src)?, number(dst)?, number(bytes)?);
-            let last = self.clos.hosts - 1;
+            let last = self.topology.hosts() - 1;
             if src > last || dst > last || src == dst {
                 let message = format_args!("from {src} to {dst}: hosts are 0 to {last} and do not send to themselves");
                 return Err(self.problem("file", format_args!("{}:{}: {message}", path.display(), nth + 1)));

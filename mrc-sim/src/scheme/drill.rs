@@ -29,7 +29,7 @@ impl UplinkChoice for Drill {
         let mut choice = uplinks[ctx.rng().below(uplinks.len() as u32) as usize];
         for nth in 1..=self.samples {
             let drawn = match self.best {
-                Some(best) if nth == self.samples => best,
+                Some(best) if nth == self.samples && uplinks.contains(&best) => best,
                 _ => uplinks[ctx.rng().below(uplinks.len() as u32) as usize],
             };
             if ctx.queued_bytes(drawn) < ctx.queued_bytes(choice) {

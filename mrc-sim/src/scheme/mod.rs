@@ -14,6 +14,8 @@ mod wcmp;
 
 use crate::fabric::{NoForward, Packet, PortId, Scheme, SchemeInfo, SwitchCtx, SwitchScheme, Verdict, Way};
 
+pub(crate) use srv6::of_graph as srv6_of_graph;
+
 /// All schemes, by name.
 pub static SCHEMES: [&SchemeInfo; 9] = [
     &srv6::INFO,

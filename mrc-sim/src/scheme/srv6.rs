@@ -3,7 +3,9 @@
 
 use mrc_wire::srv6;
 
-use crate::fabric::{Clos, NoForward, Packet, PathNames, PortId, SchemeInfo, Site, SwitchCtx, SwitchScheme, Verdict};
+use crate::fabric::{
+    Clos, NoForward, Packet, PathNames, PortId, SchemeInfo, SidTable, Site, SwitchCtx, SwitchScheme, Verdict,
+};
 
 pub(super) static INFO: SchemeInfo = SchemeInfo {
     name: "srv6",
@@ -78,14 +80,8 @@ impl Srv6 {
     }
 
     fn route(&self, frame: &mut [u8]) -> Result<PortId, NoForward> {
-        let head: &mut [u8; HEAD] = frame.first_chunk_mut().ok_or(NoForward::NotIpv6)?;
-        if head[12..14] != [0x86, 0xdd] || head[IP] >> 4 != 6 {
-            return Err(NoForward::NotIpv6);
-        }
+        let head = head_of(frame, self.block)?;
         let dst: &mut [u8; 16] = (&mut head[DST..DST + 16]).try_into().map_err(|_| NoForward::NotIpv6)?;
-        if dst[..4] != self.block {
-            return Err(NoForward::ForeignBlock);
-        }
         let mut next = u16::from_be_bytes([dst[4], dst[5]]);
         if next == self.usid {
             if dst[6..] == [0; 10] {
@@ -100,6 +96,66 @@ impl Srv6 {
         }
         head[HOP_LIMIT] -= 1;
         Ok(port)
+    }
+}
+
+/// The headers of a packet for a destination of this block.
+fn head_of(frame: &mut [u8], block: [u8; 4]) -> Result<&mut [u8; HEAD], NoForward> {
+    let head: &mut [u8; HEAD] = frame.first_chunk_mut().ok_or(NoForward::NotIpv6)?;
+    if head[12..14] != [0x86, 0xdd] || head[IP] >> 4 != 6 {
+        return Err(NoForward::NotIpv6);
+    }
+    if head[DST..DST + 4] != block { Err(NoForward::ForeignBlock) } else { Ok(head) }
+}
+
+/// The same in a graph: a micro-SID may be several links away, and its lowest bits choose among parallel ways.
+struct Srv6OfGraph {
+    block: [u8; 4],
+    switch: u32,
+    /// Bits of a micro-SID that number parallel ways.
+    width: u32,
+    table: SidTable,
+}
+
+pub(crate) fn of_graph(block: u32, switch: u32, width: u32, table: SidTable) -> Box<dyn SwitchScheme> {
+    Box::new(Srv6OfGraph { block: block.to_be_bytes(), switch, width, table })
+}
+
+impl Srv6OfGraph {
+    fn route(&self, frame: &mut [u8]) -> Result<PortId, NoForward> {
+        let head = head_of(frame, self.block)?;
+        let dst: &mut [u8; 16] = (&mut head[DST..DST + 16]).try_into().map_err(|_| NoForward::NotIpv6)?;
+        let mut way = 0;
+        let mut next = u16::from_be_bytes([dst[4], dst[5]]);
+        while u32::from(next) >> self.width == self.switch + 1 {
+            if dst[6..] == [0; 10] {
+                return Err(NoForward::EndsHere);
+            }
+            way = usize::from(next) & ((1 << self.width) - 1);
+            *dst = srv6::usid_shift(dst);
+            next = u16::from_be_bytes([dst[4], dst[5]]);
+        }
+        let ports = match self.table.hosts.binary_search_by_key(&next, |(sid, _)| *sid) {
+            Ok(at) => &self.table.hosts[at].1,
+            Err(_) => {
+                way = usize::from(next) & ((1 << self.width) - 1);
+                let switch = (u32::from(next) >> self.width).wrapping_sub(1);
+                let at = self.table.switches.binary_search_by_key(&switch, |(switch, _)| *switch);
+                &self.table.switches[at.map_err(|_| NoForward::NoRoute)?].1
+            }
+        };
+        let port = ports[way % ports.len()];
+        if head[HOP_LIMIT] <= 1 {
+            return Err(NoForward::HopLimit);
+        }
+        head[HOP_LIMIT] -= 1;
+        Ok(port)
+    }
+}
+
+impl SwitchScheme for Srv6OfGraph {
+    fn forward(&mut self, _: &mut SwitchCtx<'_>, _: PortId, packet: &mut Packet) -> Result<Verdict, NoForward> {
+        self.route(packet.header_mut()).map(Verdict::To)
     }
 }
 

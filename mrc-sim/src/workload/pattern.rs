@@ -37,14 +37,15 @@ pub struct Pairs(pub Vec<(u32, u32)>);
 
 impl Pairs {
     /// A random permutation of hosts `first..first + hosts`: everybody sends to one and receives from one, never itself
-    /// and, with `per_leaf` above 1, never a host of its own block of that many.
+    /// nor another of the same `leaf`.
     ///
     /// # Errors
-    /// When no such permutation exists: one block holds more than half of the hosts.
-    pub fn permutation(first: u32, hosts: u32, per_leaf: u32, rng: &mut Rng) -> Result<Self, &'static str> {
-        let leaf = |host: u32| host / per_leaf.max(1);
+    /// When no such permutation exists: one leaf holds more than half of the hosts.
+    pub fn permutation(first: u32, hosts: u32, leaf: impl Fn(u32) -> u32, rng: &mut Rng) -> Result<Self, &'static str> {
         let mut to: Vec<u32> = (first..first + hosts).collect();
-        let largest = to.chunk_by(|a, b| leaf(*a) == leaf(*b)).map(<[u32]>::len).max().unwrap_or(0);
+        let mut leaves: Vec<u32> = to.iter().map(|&host| leaf(host)).collect();
+        leaves.sort_unstable();
+        let largest = leaves.chunk_by(|a, b| a == b).map(<[u32]>::len).max().unwrap_or(0);
         if 2 * largest > to.len() {
             return Err("more than half of the hosts are below one leaf: not everybody finds a destination elsewhere");
         }
@@ -149,15 +150,15 @@ mod tests {
     #[test]
     fn a_permutation_leaves_the_leaf_and_reaches_everybody() {
         for seed in 0..50 {
-            let Pairs(pairs) = Pairs::permutation(16, 32, 16, &mut Rng::new(seed)).unwrap();
+            let Pairs(pairs) = Pairs::permutation(16, 32, |host| host / 16, &mut Rng::new(seed)).unwrap();
             let mut to: Vec<u32> = pairs.iter().map(|pair| pair.1).collect();
             to.sort_unstable();
             assert_eq!(to, (16..48).collect::<Vec<_>>());
             assert!(pairs.iter().all(|(src, dst)| src / 16 != dst / 16), "{pairs:?}");
         }
-        let Pairs(pairs) = Pairs::permutation(0, 5, 1, &mut Rng::new(1)).unwrap();
+        let Pairs(pairs) = Pairs::permutation(0, 5, |host| host, &mut Rng::new(1)).unwrap();
         assert!(pairs.iter().all(|(src, dst)| src != dst));
-        assert!(Pairs::permutation(0, 24, 16, &mut Rng::new(1)).is_err());
+        assert!(Pairs::permutation(0, 24, |host| host / 16, &mut Rng::new(1)).is_err());
     }
 
     #[test]

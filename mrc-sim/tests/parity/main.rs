@@ -27,9 +27,10 @@ fn ours(seed: u64) -> Ours {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/parity/perm128-single.toml");
     let built = load(&file, &[], Some(seed)).unwrap_or_else(|error| panic!("{error}"));
     let TransportSettings::Mrc(settings) = &built.transport else { panic!("the preset is of MRC") };
-    let (clos, pairs) = (built.clos, built.plan.pairs());
-    let mut storages = settings.storages(&clos, &pairs).expect("storage");
-    let mut hosts = MrcTransport::build(settings, &clos, &pairs, &mut storages, seed).expect("hosts").into_iter();
+    let (topology, pairs) = (&built.topology, built.plan.pairs());
+    let clos = *topology.as_clos().expect("two tiers");
+    let mut storages = settings.storages(topology, &pairs).expect("storage");
+    let mut hosts = MrcTransport::build(settings, topology, &pairs, &mut storages, seed).expect("hosts").into_iter();
     let exchange = Exchange::new(built.plan.clone(), clos.hosts, 1_000);
     let mut sim = Sim::new(clos, seed, exchange, |_| hosts.next().expect("one host for each index")).expect("fabric");
 

@@ -22,7 +22,7 @@ use self::dcqcn::Dcqcn;
 use self::queue_pair::{Outgoing, Receiver, Sender};
 use self::wire::{Header, Kind, Reth};
 use super::transport::{Transport, TransportCounters, payload_tag};
-use crate::fabric::{Clos, Packet};
+use crate::fabric::{Packet, Topology};
 use crate::host::Host;
 use crate::workload::Exchange;
 
@@ -117,8 +117,8 @@ pub struct RoceTransport {
 
 impl RoceTransport {
     /// All hosts of a run, connected for `pairs`.
-    pub fn build(settings: &RoceSettings, clos: &Clos, pairs: &[(u32, u32)], seed: u64) -> Vec<Self> {
-        let mut hosts: Vec<Self> = (0..clos.hosts).map(|index| Self::new(settings, clos, index)).collect();
+    pub fn build(settings: &RoceSettings, topology: &Topology, pairs: &[(u32, u32)], seed: u64) -> Vec<Self> {
+        let mut hosts: Vec<Self> = (0..topology.hosts()).map(|index| Self::new(settings, topology, index)).collect();
         let mut rng = Rng::new(seed ^ 0x526F_4345);
         for &(a, b) in pairs {
             let first = [hosts[a as usize].qps.len() as u32, hosts[b as usize].qps.len() as u32];
@@ -127,7 +127,7 @@ impl RoceTransport {
             for nth in 0..settings.qps {
                 for (from, to, remote) in [(a, b, first[1] + nth), (b, a, first[0] + nth)] {
                     let sport = (FIRST_SPORT + rng.below(65_536 - FIRST_SPORT)) as u16;
-                    hosts[from as usize].add_qp(clos, to, remote, nth, sport);
+                    hosts[from as usize].add_qp(topology, to, remote, nth, sport);
                 }
             }
         }
@@ -135,12 +135,12 @@ impl RoceTransport {
         hosts
     }
 
-    fn new(settings: &RoceSettings, clos: &Clos, index: u32) -> Self {
-        let ports = usize::from(clos.planes);
+    fn new(settings: &RoceSettings, topology: &Topology, index: u32) -> Self {
+        let ports = usize::from(topology.host_ports(index));
         Self {
             index,
             settings: *settings,
-            line_bps: clos.host_link.rate_bps,
+            line_bps: topology.host_link().rate_bps,
             qps: Vec::new(),
             connections: Vec::new(),
             up: PortMask::ALL,
@@ -152,14 +152,16 @@ impl RoceTransport {
         }
     }
 
-    fn add_qp(&mut self, clos: &Clos, peer: u32, remote: u32, nth: u32, sport: u16) {
+    fn add_qp(&mut self, topology: &Topology, peer: u32, remote: u32, nth: u32, sport: u16) {
         let settings = &self.settings;
         self.qps.push(QueuePair {
             peer,
             remote,
-            home: (nth % u32::from(clos.planes)) as u8,
+            home: (nth % u32::from(topology.host_ports(self.index))) as u8,
             sport,
-            templates: (0..clos.planes).map(|plane| wire::template(plane, self.index, peer)).collect(),
+            templates: (0..topology.host_ports(self.index))
+                .map(|plane| wire::template(plane, self.index, peer))
+                .collect(),
             sender: Sender::new(settings.recovery, settings.mtu, settings.window_packets),
             receiver: Receiver::new(
                 settings.recovery,
