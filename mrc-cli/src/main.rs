@@ -11,7 +11,6 @@ mod handshake;
 mod interrupt;
 mod load;
 mod out;
-mod published;
 mod selector;
 mod session;
 mod silent;

@@ -9,9 +9,8 @@ use mrc_core::{EventMask, PeerHandle, RetryConfig, Trimming};
 use mrc_verbs_shim::{Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair};
 use mrc_wire::{Psn, Qpn, Rkey};
 
+use mrc_verbs_shim::control::ControlServer;
 use mrc_verbs_shim::host::{HostFile, HostPeer};
-
-use crate::published::Published;
 
 /// Silence of the peer that a transfer survives at least: an outage of some seconds, or a process that is stopped for as long.
 const PATIENCE_NS: u64 = 8_000_000_000;
@@ -108,7 +107,7 @@ impl DeviceArgs {
 /// One side of a transfer.
 pub struct Session {
     // Order matters: what looks at the device, QPs and regions go before it.
-    _published: Option<Published>,
+    _control: Option<ControlServer>,
     /// Queue pairs.
     pub qps: Vec<QueuePair>,
     /// The region that the peer writes to and that local writes are read from.
@@ -131,7 +130,7 @@ const CC_PROFILES: usize = 8;
 /// An open device without queue pairs.
 pub struct Nic {
     // Before the device, which it looks at.
-    published: Option<Published>,
+    control: Option<ControlServer>,
     context: Context,
 }
 
@@ -153,19 +152,19 @@ impl Nic {
         for (name, obtained) in context.device().obtained() {
             log::info!("{name}: {obtained}");
         }
-        Ok(Self { published: Published::start(&host.name, &context), context })
+        Ok(Self { control: context.offer_control(&host.name), context })
     }
 
     /// Adds `qps` queue pairs and `bytes` of memory.
     pub fn session(self, args: &DeviceArgs, qps: usize, bytes: usize) -> anyhow::Result<Session> {
-        let Self { published, context } = self;
+        let Self { control, context } = self;
         let pd = context.alloc_pd();
         let mr = pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::REMOTE_WRITE)?;
         let cq = context.create_cq(4096)?;
         let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
         let first_psn = Psn::new(getrandom::u32().context("random first PSN")?);
         let (timeout, trimming, peer) = (args.timeout, args.trimming, OnceLock::new());
-        Ok(Session { _published: published, qps, mr, cq, context, timeout, trimming, first_psn, peer })
+        Ok(Session { _control: control, qps, mr, cq, context, timeout, trimming, first_psn, peer })
     }
 }
 

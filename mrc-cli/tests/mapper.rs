@@ -108,3 +108,103 @@ fn an_agent_runs_beside_a_device_on_the_same_interfaces() {
     let (client, server) = (client.join().unwrap(), server.join().unwrap());
     assert!(client.status.success() && server.status.success(), "{}", String::from_utf8_lossy(&client.stderr));
 }
+
+/// A child that is killed when the test fails.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(args: &[&str]) -> Running {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+    Running(command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+/// What a device says of itself.
+fn state(pid: &str) -> Value {
+    let output = mrc(&["control", "--pid", pid, "state"], 10);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+fn eventually(what: &str, seconds: u64, mut is: impl FnMut() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(seconds);
+    while !is() {
+        assert!(Instant::now() < give_up, "not within {seconds} s: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// States of the entropy values of one plane in the profiles that queue pairs use.
+fn ev_states(state: &Value, plane: u64) -> Vec<String> {
+    let profiles = state["profiles"].as_array().unwrap().iter().filter(|profile| profile["users"] != 0);
+    let evs = profiles.flat_map(|profile| profile["evs"].as_array().unwrap());
+    evs.filter(|ev| ev["plane"] == plane).map(|ev| ev["state"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A policy denies the plane behind a lossy host link on the running device and takes it back; nothing takes the last plane.
+#[test]
+fn a_policy_denies_a_plane_of_a_running_device_and_gives_it_back() {
+    if skip_trial("a_policy_denies_a_plane_of_a_running_device_and_gives_it_back") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = "mrcdeny";
+    let fabric = Fabric::up(Shape { prefix: prefix.to_owned(), ..Shape::default() }).unwrap().guarded();
+    let policy = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("policy.toml");
+    let rule = "[[rules]]\nname = 'host-link'\npart = 'host-link'\nloss_above = 0.02\n";
+    std::fs::write(&policy, rule).unwrap();
+    let _server = start(&["write-bw", "--prefix", prefix, "--lab", "hB", "-p", "18733"]);
+    std::thread::sleep(Duration::from_millis(700));
+    let client = start(&["write-bw", "--prefix", prefix, "--lab", "hA", "-p", "18733", "localhost", "-D", "60"]);
+    let pid = client.0.id().to_string();
+    eventually("a device with a queue pair", 10, || {
+        let output = mrc(&["control", "--pid", &pid, "state"], 10);
+        serde_json::from_slice::<Value>(&output.stdout).is_ok_and(|state| state["qps"][0]["state"] == "RTS")
+    });
+    let control = |args: &[&str]| mrc(&[&["control", "--pid", &pid][..], args].concat(), 10);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+
+    // Only its user gets there.
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(std::fs::metadata("/run/mrc/engines").unwrap().permissions().mode() & 0o077, 0);
+    // A dry run changes nothing; the last plane is never denied; a list ends.
+    let dry = control(&["deny", "--plane", "1", "--dry-run"]);
+    assert!(text(&dry.stdout).contains("4 paths would be denied"), "{dry:?}");
+    assert!(ev_states(&state(&pid), 1).iter().all(|state| state != "DENIED"));
+    let all = control(&["deny", "--plane", "0", "--plane", "1"]);
+    assert!(all.status.code() == Some(1) && text(&all.stderr).contains("the last one stays"), "{all:?}");
+    assert!(control(&["deny", "--plane", "1", "--seconds", "1"]).status.success());
+    assert_eq!(ev_states(&state(&pid), 1), ["DENIED"; 4]);
+    eventually("the list runs out", 5, || ev_states(&state(&pid), 1).iter().all(|state| state != "DENIED"));
+
+    // The agent finds the link, has its plane denied, and gives it back when the link is well.
+    let agent = ["mapper", "agent", "--prefix", prefix, "--lab", "hA", "--interval", "5", "--policy"];
+    let mut agent = start(&[&agent[..], &[policy.to_str().unwrap(), "--apply"]].concat());
+    let lossy = mrc_lab::Impairment { loss_ppm: 100_000, seed: 3, ..Default::default() };
+    fabric.impair("p0-hA", &lossy).unwrap();
+    eventually("plane 0 is denied", 20, || ev_states(&state(&pid), 0) == ["DENIED"; 4]);
+    let denied = state(&pid);
+    assert_eq!((&denied["planes"][0]["denied"], &denied["planes"][1]["denied"]), (&true.into(), &false.into()));
+    let lists: Value = serde_json::from_slice(&control(&["denylist"]).stdout).unwrap();
+    let because = lists["denylists"][0]["because"].as_str().unwrap();
+    assert!(because.starts_with("p0-hA") && because.ends_with("(host-link)"), "{lists}");
+    fabric.clear("p0-hA").unwrap();
+    eventually("plane 0 is used again", 20, || ev_states(&state(&pid), 0).iter().all(|state| state != "DENIED"));
+    agent.0.kill().unwrap();
+
+    // The other plane fails while one is denied: all is allowed again.
+    assert!(control(&["deny", "--plane", "0"]).status.success());
+    assert_eq!(ev_states(&state(&pid), 0), ["DENIED"; 4]);
+    fabric.withdraw(1).unwrap();
+    eventually("the last plane is allowed", 5, || ev_states(&state(&pid), 0).iter().all(|state| state != "DENIED"));
+    let events = text(&control(&["events"]).stdout);
+    for part in
+        ["denylist of operator: planes {1}", "denylist of operator ran out", "p0u0 ", "->DENIED", "plane=1 UP->DOWN"]
+    {
+        assert!(events.contains(part), "{part}: {events}");
+    }
+}

@@ -218,6 +218,18 @@ pub struct QpInfo {
     pub inflight_bytes: i64,
     /// EVs by state.
     pub evs: crate::path::EvCounts,
+    /// The peer, from RTR on.
+    pub peer: Option<crate::PeerHandle>,
+    /// The EV profile it is bound to, from RTR on.
+    pub ev_profile: Option<crate::EvProfileHandle>,
+    /// Smoothed round trip, in nanoseconds.
+    pub srtt_ns: u64,
+    /// Nominal bytes (headers included) that the peer has acknowledged since the QP joined its controller.
+    pub acked_bytes: u64,
+    /// Packets it sent again since then.
+    pub retransmitted: u32,
+    /// Nominal bytes it received, modulo 2^32.
+    pub received_bytes: u32,
 }
 
 impl RtrAttr {

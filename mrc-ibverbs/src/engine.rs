@@ -10,6 +10,7 @@ use mrc_afxdp::device::{Device, DeviceError};
 use mrc_afxdp::{Problem, SetupError};
 use mrc_core::path::EvEntry;
 use mrc_core::{Endpoint, EvProfileHandle, Instant, Limits, PeerHandle, PortMask, Route, TableError};
+use mrc_verbs_shim::control::ControlServer;
 use mrc_verbs_shim::host::HostFile;
 use parking_lot::Mutex;
 
@@ -31,7 +32,9 @@ pub(crate) const LINK_RATE: u64 = 100_000_000_000;
 pub(crate) const ENGINE_QUEUE: usize = 256;
 
 pub(crate) struct Engine {
-    pub(crate) device: Device,
+    // Before the device, which it looks at.
+    _control: Option<ControlServer>,
+    pub(crate) device: Arc<Device>,
     pub(crate) host: HostFile,
     pub(crate) hub: Arc<Hub>,
     peers: Mutex<Vec<Known>>,
@@ -90,7 +93,7 @@ impl Engine {
             cc_profiles: 1 + MAX_PROFILES,
             ..Limits::default()
         };
-        let device = Device::open(config)?;
+        let device = Arc::new(Device::open(config)?);
         for (name, obtained) in device.obtained() {
             log::info!("{name}: {obtained}");
         }
@@ -99,7 +102,16 @@ impl Engine {
         let hub = Arc::new(Hub::new(host.planes.len(), Arc::clone(&profiles)));
         let hears = Arc::clone(&hub);
         device.on_event(move |event| hears.hear(event))?;
-        Ok(Self { device, host: host.clone(), hub, peers: Mutex::default(), profiles, next_pd: AtomicU32::new(1) })
+        let control = ControlServer::start(&host.name, &device);
+        Ok(Self {
+            _control: control,
+            device,
+            host: host.clone(),
+            hub,
+            peers: Mutex::default(),
+            profiles,
+            next_pd: AtomicU32::new(1),
+        })
     }
 
     /// Refuses objects of a parent process.

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Summary;
 use crate::locate::{Counts, Finding, Localiser, Matrix, Ours, OursConfig};
 use crate::plan::PathSpec;
+use crate::policy;
 use crate::topology::{Component, Fabric, HostId};
 
 /// Paths of a summary that are looked at.
@@ -36,11 +37,14 @@ pub struct ViewConfig {
     pub clear: u32,
     /// The algorithm's knobs.
     pub ours: OursConfig,
+    /// The host that keeps the view alone, if one does: what it cannot tell apart counts when all of it lies at the host's
+    /// own end of a plane ([`crate::policy::own_end`]).
+    pub viewpoint: Option<HostId>,
 }
 
 impl Default for ViewConfig {
     fn default() -> Self {
-        Self { spans: vec![1, 3, 10, 30], confirm: 2, clear: 3, ours: OursConfig::default() }
+        Self { spans: vec![1, 3, 10, 30], confirm: 2, clear: 3, ours: OursConfig::default(), viewpoint: None }
     }
 }
 
@@ -265,10 +269,24 @@ impl View {
         Ours(self.config.ours).locate(&Matrix::new(self.fabric, rows), &counts)
     }
 
+    /// Findings that stand for one component, or for several that mean the same at the viewpoint.
+    fn certain(&self, finding: Finding) -> Option<Finding> {
+        let finding = match self.config.viewpoint {
+            Some(_) => policy::at_own_end(&self.fabric, finding),
+            None => finding,
+        };
+        let own = self
+            .config
+            .viewpoint
+            .is_some_and(|host| policy::own_end(&self.fabric, &finding).is_some_and(|(_, at)| at == host));
+        (finding.instead.is_empty() || own).then_some(finding)
+    }
+
     fn settle(&mut self, found: Vec<Finding>) -> Vec<Change> {
         let mut changes = Vec::new();
+        let found: Vec<Finding> = found.into_iter().filter_map(|finding| self.certain(finding)).collect();
         for (component, (standing, _)) in &mut self.standing {
-            if !found.iter().any(|finding| finding.component == *component && finding.instead.is_empty()) {
+            if !found.iter().any(|finding| finding.component == *component) {
                 standing.missed += 1;
                 standing.seen = 0;
                 if standing.faulty && standing.missed >= self.config.clear {
@@ -278,7 +296,7 @@ impl View {
         }
         let clear = self.config.clear;
         self.standing.retain(|_, (standing, _)| standing.missed < clear && (standing.faulty || standing.seen > 0));
-        for finding in found.into_iter().filter(|finding| finding.instead.is_empty()) {
+        for finding in found {
             let fresh = Standing { seen: 0, missed: 0, faulty: false };
             let (standing, last) = self.standing.entry(finding.component).or_insert_with(|| (fresh, finding.clone()));
             standing.seen += 1;

@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod control;
 pub mod host;
 pub mod logging;
 
@@ -64,6 +65,12 @@ impl Context {
     /// The device underneath.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Offers the device's control socket ([`control`]); `host` is what its host file calls it. None, with a line in the
+    /// log, when there cannot be one.
+    pub fn offer_control(&self, host: &str) -> Option<control::ControlServer> {
+        control::ControlServer::start(host, &self.device)
     }
 
     /// A new protection domain.

@@ -127,7 +127,7 @@ fn timestamp(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
 }
 
-fn state(state: EvState) -> &'static str {
+pub(crate) fn state(state: EvState) -> &'static str {
     match state {
         EvState::Good => "GOOD",
         EvState::Skip => "SKIP",
@@ -136,33 +136,47 @@ fn state(state: EvState) -> &'static str {
     }
 }
 
-/// Logs what happened to a device, one line per event; `peer_of` names the peer of a queue pair, if it is known.
-pub fn tell(event: &DeviceEvent, peer_of: impl Fn(Qpn) -> Option<String>) {
+/// What happened to a device, in one line; `peer_of` names the peer of a queue pair, if it is known.
+pub fn line(event: &DeviceEvent, peer_of: impl Fn(Qpn) -> Option<String>) -> String {
     let peer = |qp| peer_of(qp).unwrap_or_else(|| "?".to_owned());
     match event {
         DeviceEvent::Engine(Event::Ev { qp, transition }) => {
             let path = HostFile::path_name(&EvEntry::new(transition.ev, transition.port));
             let (from, to, reason) = (state(transition.from), state(transition.to), transition.reason());
-            let line = format!("peer={} path={path} {from}->{to} reason={reason} qp={:#x}", peer(*qp), qp.value());
-            // Each in a place of its own: many of one kind hide no other.
-            match (transition.from, transition.to) {
-                (_, EvState::AssumedBad) => log::warn!("{line}"),
-                (EvState::AssumedBad, _) => log::info!("{line}"),
-                _ => log::debug!("{line}"),
-            }
+            format!("peer={} path={path} {from}->{to} reason={reason} qp={:#x}", peer(*qp), qp.value())
         }
         DeviceEvent::Engine(Event::QpError { qp, cause }) => {
-            log::warn!("peer={} qp={:#x} RTS->ERROR reason=\"{}\"", peer(*qp), qp.value(), cause.text());
+            format!("peer={} qp={:#x} RTS->ERROR reason=\"{}\"", peer(*qp), qp.value(), cause.text())
         }
-        DeviceEvent::Engine(Event::Port { port, up: true }) => log::warn!("plane={} DOWN->UP", port.plane()),
-        DeviceEvent::Engine(Event::Port { port, .. }) => log::warn!("plane={} UP->DOWN", port.plane()),
+        DeviceEvent::Engine(Event::Port { port, up: true }) => format!("plane={} DOWN->UP", port.plane()),
+        DeviceEvent::Engine(Event::Port { port, .. }) => format!("plane={} UP->DOWN", port.plane()),
         DeviceEvent::Engine(Event::PeerPorts { peer, ports }) => {
-            log::info!("peer={} ports={:#x} (bit 1: plane 0 is up there)", peer.index(), ports.bits());
+            format!("peer={} ports={:#x} (bit 1: plane 0 is up there)", peer.index(), ports.bits())
         }
-        DeviceEvent::Engine(other) => log::debug!("{other:?}"),
-        DeviceEvent::PostRefused { wr_id, why } => log::error!("work-request={wr_id:#x} refused: {why}"),
-        DeviceEvent::Link(text) => log::info!("{text}"),
-        _ => {}
+        DeviceEvent::Engine(other) => format!("{other:?}"),
+        DeviceEvent::PostRefused { wr_id, why } => format!("work-request={wr_id:#x} refused: {why}"),
+        DeviceEvent::Link(text) => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Logs what happened to a device, one line per event; `peer_of` names the peer of a queue pair, if it is known.
+pub fn tell(event: &DeviceEvent, peer_of: impl Fn(Qpn) -> Option<String>) {
+    let line = line(event, peer_of);
+    // Each kind in a place of its own: many of one kind hide no other.
+    match event {
+        DeviceEvent::Engine(Event::Ev { transition, .. }) => match (transition.from, transition.to) {
+            (_, EvState::AssumedBad) => log::warn!("{line}"),
+            (EvState::AssumedBad, _) => log::info!("{line}"),
+            _ => log::debug!("{line}"),
+        },
+        DeviceEvent::Engine(Event::QpError { .. }) => log::warn!("{line}"),
+        DeviceEvent::Engine(Event::Port { up: true, .. }) => log::warn!("{line}"),
+        DeviceEvent::Engine(Event::Port { .. }) => log::warn!("{line}"),
+        DeviceEvent::Engine(Event::PeerPorts { .. }) => log::info!("{line}"),
+        DeviceEvent::PostRefused { .. } => log::error!("{line}"),
+        DeviceEvent::Link(_) => log::info!("{line}"),
+        _ => log::debug!("{line}"),
     }
 }
 

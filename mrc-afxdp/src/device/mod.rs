@@ -251,7 +251,7 @@ impl Device {
         let obtained = ports.iter().map(|port| (port.name().to_owned(), port.obtained())).collect();
         let (jobs, job_queue) = mpsc::channel();
         let (event_sender, events) = mpsc::channel();
-        let shared = progress::Shared { jobs: job_queue, events: event_sender };
+        let shared = progress::Shared { jobs: job_queue, events: event_sender, observer: None };
         let origin = std::time::Instant::now();
         let (name, idle, gid) = (config.name.clone(), config.idle, config.gid);
         let storage = MutBorrow::new(OwnedStorage::new(config.limits)?);
@@ -572,6 +572,14 @@ impl Device {
     /// The device is closed.
     pub fn on_event(&self, hook: impl Fn(DeviceEvent) + Send + 'static) -> Result<(), DeviceError> {
         self.call(move |progress| progress.set_hook(Box::new(hook)))
+    }
+
+    /// Has `observer` hear of every later event besides [`Device::poll_event`] or the hook; the same rules as for a hook.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn observe_events(&self, observer: impl Fn(DeviceEvent) + Send + 'static) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.set_observer(Box::new(observer)))
     }
 
     /// The oldest event; never blocks.

@@ -39,10 +39,15 @@ const LINK_LOOK_NS: u64 = 200_000;
 pub(super) struct Shared {
     pub(super) jobs: mpsc::Receiver<Job>,
     pub(super) events: mpsc::Sender<DeviceEvent>,
+    /// Hears of every event besides the application.
+    pub(super) observer: Option<EventHook>,
 }
 
 impl Shared {
     fn raise(&self, hook: Option<&EventHook>, event: DeviceEvent) {
+        if let Some(observer) = &self.observer {
+            observer(event.clone());
+        }
         match hook {
             Some(hook) => hook(event),
             // Nobody listens when the device is being closed.
@@ -482,6 +487,10 @@ impl<'s> Progress<'s> {
 
     pub(super) fn set_hook(&mut self, hook: EventHook) {
         self.hook = Some(hook);
+    }
+
+    pub(super) fn set_observer(&mut self, observer: EventHook) {
+        self.shared.observer = Some(observer);
     }
 
     pub(super) fn stats(&self) -> DeviceStats {

@@ -56,7 +56,7 @@ const FAULTS: [i32; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
 
 /// Runs `f`, which starts a thread: that thread never runs a signal handler of the program, except for its own faults.
-pub(crate) fn without_signals<R>(f: impl FnOnce() -> R) -> R {
+pub fn without_signals<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: sets of signals on our stack, initialised before they are read.
     unsafe {
         let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());

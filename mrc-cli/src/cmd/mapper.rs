@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 mod agent;
+mod enforce;
 mod host;
 mod score;
 mod trial;
@@ -17,6 +18,9 @@ Examples:
   mrc mapper score --hours 24         also a day of virtual time without a fault
   mrc mapper score --faults 50 --json --seed 7
   mrc mapper agent --lab hA           probe the fabric made by `mrc lab up` from host A
+  mrc mapper agent --lab hA --policy policy.toml --apply
+                                      and deny planes of running devices as the policy says
+  mrc mapper policy                   the policy that holds without a file; checks files, too
   mrc mapper trial                    break every component of a fabric of its own; the map must name it")]
 pub struct Args {
     #[command(subcommand)]
@@ -27,6 +31,8 @@ pub struct Args {
 enum Action {
     /// Probe the fabric from one host and say what its probes show
     Agent(agent::Args),
+    /// Check a policy, and say what it would deny
+    Policy(enforce::Args),
     /// Break every component of a lab fabric in turn and check what the mapper says
     Trial(trial::Args),
     /// Compare localisation algorithms on random faults in a model of a fabric
@@ -37,6 +43,7 @@ enum Action {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
         Action::Agent(args) => agent::run(&args),
+        Action::Policy(args) => enforce::run(&args),
         Action::Trial(args) => trial::run(&args),
         Action::Score(args) => score::run(&args),
     }

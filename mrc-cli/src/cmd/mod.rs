@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 pub mod conform;
+pub mod control;
 pub mod decode;
 pub mod demo;
 pub mod doctor;
@@ -24,6 +25,8 @@ pub enum Command {
     Demo(demo::Args),
     /// Play the conformance scripts against an MRC endpoint, or be the endpoint
     Conform(conform::Args),
+    /// Ask running devices for states and events, and give them denylists
+    Control(control::Args),
     /// Print packets from a capture or from hex, one line each
     Decode(decode::Args),
     /// Check what this machine offers and how to cure what is missing
@@ -51,6 +54,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Demo(args) => demo::run(args),
         Command::Conform(args) => conform::run(args),
+        Command::Control(args) => control::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),

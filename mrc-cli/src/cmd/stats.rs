@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::out::outln;
-use crate::published::{self, Counters};
+use mrc_verbs_shim::control::{Client, ControlError, Counters, Found, Request, own_devices};
 
 /// Arguments of `mrc stats`.
 #[derive(clap::Args)]
@@ -13,7 +13,7 @@ Examples:
   mrc stats                  packets by plane, discards by reason and all counters that are not zero
   watch -n 1 mrc stats       again and again
 
-Shows `mrc write-bw` and `mrc write-lat` of the same user.
+Shows `mrc write-bw`, `mrc write-lat` and programs over our libibverbs, of the same user. `mrc top` shows more.
 Exit codes: 0 shown, 1 nothing runs, 2 usage.")]
 pub struct Args {
     /// Only this process
@@ -26,8 +26,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut all = published::all();
-    all.retain(|counters| args.pid.is_none_or(|pid| counters.pid == pid));
+    let wanted = own_devices().into_iter().filter(|found| args.pid.is_none_or(|pid| found.pid == pid));
+    // A program that ends meanwhile has nothing to say.
+    let all: Vec<Counters> = wanted.filter_map(|found| ask(&found).ok()).collect();
     if args.json {
         outln!("{}", serde_json::to_string(&all)?);
     } else {
@@ -37,6 +38,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!("mrc: no program of this user has a device open that publishes its counters");
     }
     Ok(if all.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn ask(found: &Found) -> Result<Counters, ControlError> {
+    Client::connect(&found.path)?.ask(&Request::Stats)
 }
 
 fn print(counters: &Counters) {

@@ -85,6 +85,10 @@ pub(crate) struct Share {
     /// Bytes that the responder may hold without reporting them: sent since the last packet that asked, at most its
     /// threshold.
     pub(crate) unasked: u32,
+    /// Packets sent again.
+    retransmitted: u32,
+    /// Nominal bytes ever posted.
+    posted: u64,
 }
 
 impl Share {
@@ -93,10 +97,24 @@ impl Share {
         inflight: 0,
         settled: 0,
         unasked: 0,
+        retransmitted: 0,
+        posted: 0,
     };
 
     pub(crate) const fn inflight_bytes(&self) -> i64 {
         self.inflight
+    }
+
+    /// Nominal bytes that the responder has: posted, and neither waiting nor in flight.
+    pub(crate) fn acked_bytes(&self) -> u64 {
+        let load = &self.load;
+        let open = load.backlog_bytes.saturating_add(load.rtx_backlog_bytes);
+        self.posted.saturating_sub(open).saturating_sub(u64::try_from(self.inflight).unwrap_or(0))
+    }
+
+    /// Packets sent again.
+    pub(crate) const fn retransmitted(&self) -> u32 {
+        self.retransmitted
     }
 }
 
@@ -267,6 +285,7 @@ impl Flow<'_> {
     /// `bytes` of new data were posted.
     pub(crate) fn on_posted(&mut self, bytes: u64) {
         self.both(|load| load.backlog_bytes = load.backlog_bytes.saturating_add(bytes));
+        self.share.posted = self.share.posted.saturating_add(bytes);
     }
 
     /// `packets` of `each` nominal bytes leave, for the first time or again; the last one is acknowledged at once
@@ -286,6 +305,9 @@ impl Flow<'_> {
                 load.backlog_bytes = load.backlog_bytes.saturating_sub(bytes.into());
             }
         });
+        if rtx {
+            self.share.retransmitted = self.share.retransmitted.saturating_add(packets);
+        }
         self.share.inflight = self.share.inflight.saturating_add(bytes.into());
         self.qpcc.cc.on_send(bytes);
     }

@@ -2,7 +2,7 @@
 
 use mrc_wire::{Encap, FrameTemplate, Ip, Outer, PortNum, Psn, Qpn, Rkey};
 
-use super::{Endpoint, PeerHandle, PeerSlot, part, peers, profiles::profile};
+use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, part, peers, profiles::profile};
 use crate::num::Counter;
 use crate::{
     cc::Flow,
@@ -370,7 +370,18 @@ impl Endpoint<'_> {
             load: slot.share.load,
             inflight_bytes: slot.share.inflight_bytes(),
             evs: if slot.state == QpState::Rts { slot.paths.counts() } else { EvCounts::default() },
+            peer: slot.has_peer.then_some(PeerHandle(slot.peer)),
+            ev_profile: slot.has_peer.then_some(EvProfileHandle(slot.ev_profile)),
+            srtt_ns: slot.req.srtt_ns(),
+            acked_bytes: slot.share.acked_bytes(),
+            retransmitted: slot.share.retransmitted(),
+            received_bytes: slot.rsp.received_bytes(),
         })
+    }
+
+    /// Every QP that exists, by slot number.
+    pub fn qps(&self) -> impl Iterator<Item = QpHandle> + '_ {
+        (0u32..).zip(&*self.qps).filter(|(_, slot)| slot.used).map(|(index, slot)| QpHandle { index, qpn: slot.qpn })
     }
 
     /// Queues a write.

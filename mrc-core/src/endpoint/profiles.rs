@@ -434,6 +434,11 @@ impl Endpoint<'_> {
         self.ev_profiles.get(profile.0 as usize).filter(|slot| slot.used).map(|slot| slot.info)
     }
 
+    /// Every EV profile that exists, by slot number.
+    pub fn ev_profiles(&self) -> impl Iterator<Item = EvProfileHandle> + '_ {
+        (0u32..).zip(&*self.ev_profiles).filter(|(_, slot)| slot.used).map(|(index, _)| EvProfileHandle(index))
+    }
+
     /// A QP binds to a profile.
     //= PROF-001, PROF-006
     pub(super) fn bind_profile(&mut self, profile: u32) {

@@ -211,6 +211,11 @@ impl Requester {
         self.wimm_inflight = self.wimm_inflight.saturating_sub(1);
     }
 
+    /// Smoothed round trip, in nanoseconds.
+    pub(crate) const fn srtt_ns(&self) -> u64 {
+        self.srtt_ns
+    }
+
     /// Smallest round trip known, in nanoseconds.
     pub(crate) fn base_rtt_ns(&self) -> u64 {
         self.base_rtt.ns()

@@ -224,6 +224,11 @@ impl Responder {
         self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
     }
 
+    /// Nominal bytes received, modulo 2^32.
+    pub(crate) const fn received_bytes(&self) -> u32 {
+        self.rcvd_bytes
+    }
+
     /// Last PSN a Transport ACK may cover: `cack`, less what an immediate without its receive request holds back.
     //= ACK-003, WIMM-006
     fn acknowledgeable(&self, stash: &[Immediate]) -> Psn {

@@ -34,6 +34,7 @@ images! {
     image_query_evs(e) e.query_evs(*any(), *any(), some());
     image_query_ev_state(e) e.query_ev_state(*any(), any());
     image_ev_profile_info(e) e.ev_profile_info(*any());
+    image_ev_profiles(e) e.ev_profiles().count();
     image_destroy_ev_profile(e) e.destroy_ev_profile(*any());
 
     // Queue pairs.
@@ -45,6 +46,7 @@ images! {
     image_modify_to_error(e) e.modify_to_error(*any(), *any());
     image_modify_to_reset(e) e.modify_to_reset(*any());
     image_destroy_qp(e) e.destroy_qp(*any());
+    image_qps(e) e.qps().count();
     image_qp_info(e) e.qp_info(*any());
     image_qpcc_info(e) e.qpcc_info(*any());
     image_set_qp_access(e) e.set_qp_access(*any(), *any());

@@ -10,6 +10,7 @@ use mrc_mapper::topology::{Component, host_name};
 use mrc_mapper::view::{Change, View, ViewConfig};
 use serde_json::json;
 
+use super::enforce::{self, Hand};
 use super::host::{Runner, Times, lab_fabric};
 use crate::cmd::lab::configurations;
 use crate::interrupt::{self, Interrupt};
@@ -37,6 +38,12 @@ pub struct Args {
     /// File with the 16 bytes of the fabric's key; made by the first agent of a lab. None: the lab's own file
     #[arg(long)]
     key: Option<PathBuf>,
+    /// Deny planes of this host's devices as this file says (`mrc mapper policy` shows one); only says so without --apply
+    #[arg(long)]
+    policy: Option<PathBuf>,
+    /// Give the devices their denylists over their control sockets
+    #[arg(long, requires = "policy")]
+    apply: bool,
     /// Stop after so many seconds; none = until Ctrl-C
     #[arg(long)]
     seconds: Option<u64>,
@@ -89,7 +96,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (plan.paths().len(), plan.bits_per_second(&config, args.interval * 1_000_000))
     };
     say(args.json, json!({ "event": "started", "host": host_name(number), "paths": paths, "bits_per_second": bits }));
-    let mut view = View::new(lab_fabric(&fabric), ViewConfig::default());
+    let mut view = View::new(lab_fabric(&fabric), ViewConfig { viewpoint: Some(number), ..ViewConfig::default() });
+    let policy = args.policy.as_deref().map(enforce::read).transpose()?;
+    let mut hand = policy.map(|policy| Hand::new(lab_fabric(&fabric), number, policy, args.apply)).transpose()?;
     let (interrupt, start) = (Interrupt::install()?, Instant::now());
     let over = || args.seconds.is_some_and(|seconds| start.elapsed() >= Duration::from_secs(seconds));
     let mut round = Instant::now();
@@ -104,6 +113,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             for change in view.judge() {
                 say(args.json, told(&change));
             }
+            let faulty: Vec<_> = view.faulty().cloned().collect();
+            for told in hand.iter_mut().flat_map(|hand| hand.act(&faulty)) {
+                say(args.json, serde_json::to_value(told)?);
+            }
         }
     }
     say(args.json, json!({ "event": "stopped", "stats": runner.agent().stats() }));
@@ -115,6 +128,7 @@ pub fn told(change: &Change) -> serde_json::Value {
     match change {
         Change::Faulty { finding } => json!({
             "event": "faulty", "component": finding.component, "loss": finding.loss, "evidence": finding.evidence,
+            "or": finding.instead,
         }),
         Change::Healthy { component } => json!({ "event": "healthy", "component": component }),
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mrc_lab::{Fabric, Impairment, Shape};
 use mrc_mapper::agent::Summary;
 use mrc_mapper::locate::Finding;
-use mrc_mapper::policy::{self, Rules};
+use mrc_mapper::policy::{self, Policy};
 use mrc_mapper::probe::Key;
 use mrc_mapper::topology::{Component, Direction};
 use mrc_mapper::view::{Change, View, ViewConfig};
@@ -253,7 +253,7 @@ fn step(fabric: &Fabric, watch: &mut Watch, component: Component, fault: Fault) 
         {
             found_s = Some(start.elapsed().as_secs_f64());
             loss = finding.loss;
-            denied = policy::apply(&lab_fabric(fabric), &Rules::default(), &faulty).into_keys().collect();
+            denied = policy::apply(&lab_fabric(fabric), &Policy::default(), &faulty).into_keys().collect();
             break;
         }
     }

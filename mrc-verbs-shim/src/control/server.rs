@@ -1,0 +1,332 @@
+//! The device's side: one thread that waits in `poll(2)` for questions, and looks after denylists while there are any.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mrc_afxdp::device::{Device, DeviceError, DeviceEvent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
+
+use super::denylist::{Lists, Outcome, Wanted, enforce};
+use super::snapshot::{self, Names};
+use super::{Deny, Effect, Events, Happened, MAX_REQUEST, Reply, Request, check_directory, own_directory};
+use crate::logging;
+
+/// Connections at a time; one more is closed at once.
+const MAX_CLIENTS: usize = 16;
+/// Events that are kept.
+const KEPT: usize = 512;
+/// How often denylists are looked after: leases end, new profiles are denied, too.
+const TICK: Duration = Duration::from_millis(250);
+/// How long closing a device waits for a question that is being answered.
+const GOODBYE: Duration = Duration::from_millis(200);
+
+/// The control socket of a device; gone when dropped. Drop it before the device.
+#[derive(Debug)]
+pub struct ControlServer {
+    path: PathBuf,
+    pid: u32,
+    wake: UnixStream,
+    ended: Mutex<mpsc::Receiver<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    kept: VecDeque<(u64, SystemTime, What)>,
+    last: u64,
+}
+
+#[derive(Debug)]
+enum What {
+    Device(DeviceEvent),
+    Control(String),
+}
+
+impl Log {
+    fn push(&mut self, what: What) {
+        self.last += 1;
+        if self.kept.len() == KEPT {
+            self.kept.pop_front();
+        }
+        self.kept.push_back((self.last, SystemTime::now(), what));
+    }
+
+    fn after(&self, number: u64) -> Events {
+        let oldest = self.kept.front().map_or(self.last + 1, |(first, ..)| *first);
+        let events = self.kept.iter().filter(|(n, ..)| *n > number).map(|(number, at, what)| Happened {
+            number: *number,
+            unix_ms: at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
+            text: match what {
+                What::Device(event) => logging::line(event, |_| None),
+                What::Control(text) => text.clone(),
+            },
+        });
+        Events { events: events.collect(), lost: oldest.saturating_sub(number.saturating_add(1)) }
+    }
+}
+
+impl ControlServer {
+    /// Offers the control socket of `device`, whose host file names it `host`. That it cannot is no reason not to run: it
+    /// says so in the log.
+    pub fn start(host: &str, device: &Arc<Device>) -> Option<Self> {
+        Self::listen(&own_directory(), host, device)
+            .map_err(|error| log::info!("no control socket for this run: {error}"))
+            .ok()
+    }
+
+    /// As [`Self::start`], in a folder of the caller's choice.
+    ///
+    /// # Errors
+    /// The folder is not safe, or the socket cannot be made.
+    pub fn listen(folder: &Path, host: &str, device: &Arc<Device>) -> std::io::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        check_directory(folder)?;
+        let path = folder.join(format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
+        // A process of the same number was killed.
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        listener.set_nonblocking(true)?;
+        let (wake, woken) = UnixStream::pair()?;
+        let log = Arc::new(Mutex::new(Log::default()));
+        let hears = Arc::clone(&log);
+        let observer = move |event: DeviceEvent| lock(&hears).push(What::Device(event));
+        device.observe_events(observer).map_err(std::io::Error::other)?;
+        let names = Names {
+            host: host.to_owned(),
+            command: command(),
+            interfaces: device.obtained().iter().map(|(name, _)| name.clone()).collect(),
+        };
+        let (alive, ended) = mpsc::channel();
+        let device = Arc::downgrade(device);
+        let mut serving = Serving { device, names, log, lists: Lists::default(), clients: Vec::new() };
+        let thread = std::thread::Builder::new().name("mrc-control".into());
+        let run = move || {
+            let _alive: mpsc::Sender<()> = alive;
+            serving.run(&listener, &woken);
+        };
+        let thread = mrc_afxdp::without_signals(|| thread.spawn(run))?;
+        Ok(Self { path, pid: std::process::id(), wake, ended: Mutex::new(ended), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if std::process::id() != self.pid {
+            // A child after `fork` has no such thread; the socket is the parent's.
+            return core::mem::forget(thread);
+        }
+        let _ = std::fs::remove_file(&self.path);
+        // The other end lives as long as the thread.
+        let _ = self.wake.shutdown(std::net::Shutdown::Both);
+        // The device's own thread may be the one that drops it while a question waits for that thread.
+        let _ = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(GOODBYE);
+    }
+}
+
+fn lock(log: &Mutex<Log>) -> std::sync::MutexGuard<'_, Log> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The command of `mrc`, or the name of another program.
+fn command() -> String {
+    let mut args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    let program = args.next().unwrap_or_default();
+    let name = program.rsplit('/').next().unwrap_or_default().to_owned();
+    if name == "mrc" { args.next().unwrap_or(name) } else { name }
+}
+
+/// A connection.
+struct Client {
+    stream: UnixStream,
+    asked: Vec<u8>,
+    answer: Vec<u8>,
+    sent: usize,
+}
+
+struct Serving {
+    device: Weak<Device>,
+    names: Names,
+    log: Arc<Mutex<Log>>,
+    lists: Lists,
+    clients: Vec<Client>,
+}
+
+impl Serving {
+    fn run(&mut self, listener: &UnixListener, woken: &UnixStream) {
+        let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(TICK.subsec_nanos()) };
+        loop {
+            let mut fds = vec![
+                PollFd::from_borrowed_fd(woken.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
+            ];
+            fds.extend(self.clients.iter().map(|client| {
+                let wants = if client.answer.is_empty() { PollFlags::IN } else { PollFlags::OUT };
+                PollFd::from_borrowed_fd(client.stream.as_fd(), wants)
+            }));
+            let timeout = (!self.lists.is_idle()).then_some(&tick);
+            match poll(&mut fds, timeout) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            drop(fds);
+            if ready.first() == Some(&true) {
+                return;
+            }
+            let mut ready = ready.into_iter().skip(2);
+            let mut clients = std::mem::take(&mut self.clients);
+            clients.retain_mut(|client| !ready.next().unwrap_or(false) || self.serve(client).is_ok());
+            self.clients = clients;
+            self.accept(listener);
+            if self.look_after().is_err() {
+                return;
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: &UnixListener) {
+        while let Ok((stream, _)) = listener.accept() {
+            let own = rustix::process::geteuid();
+            let may =
+                rustix::net::sockopt::socket_peercred(&stream).is_ok_and(|who| who.uid.is_root() || who.uid == own);
+            // Who may not, or comes when all places are taken, is closed.
+            if may && self.clients.len() < MAX_CLIENTS && stream.set_nonblocking(true).is_ok() {
+                self.clients.push(Client { stream, asked: Vec::new(), answer: Vec::new(), sent: 0 });
+            }
+        }
+    }
+
+    /// Goes on with a connection until it would block.
+    ///
+    /// # Errors
+    /// It is to be closed.
+    fn serve(&mut self, client: &mut Client) -> Result<(), ()> {
+        loop {
+            while client.sent < client.answer.len() {
+                match client.stream.write(&client.answer[client.sent..]) {
+                    Ok(0) => return Err(()),
+                    Ok(sent) => client.sent += sent,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                    Err(_) => return Err(()),
+                }
+            }
+            (client.answer, client.sent) = (Vec::new(), 0);
+            if let Some(end) = client.asked.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = client.asked.drain(..=end).collect();
+                client.answer = self.answer(&line).ok_or(())?;
+                continue;
+            }
+            if client.asked.len() > MAX_REQUEST {
+                return Err(());
+            }
+            let mut bytes = [0; 4096];
+            match client.stream.read(&mut bytes) {
+                Ok(0) => return Err(()),
+                Ok(len) => client.asked.extend_from_slice(&bytes[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => return Err(()),
+            }
+        }
+    }
+
+    /// The answer to a line; none when the device is gone.
+    fn answer(&mut self, line: &[u8]) -> Option<Vec<u8>> {
+        let device = self.device.upgrade()?;
+        let request: Request = match serde_json::from_slice(line) {
+            Ok(request) => request,
+            Err(error) => return said(&Reply::<()>::Error(format!("not understood: {error}"))),
+        };
+        let denied: Vec<u8> = self.lists.planes().into_iter().collect();
+        let now = Instant::now();
+        match request {
+            Request::Stats => reply(snapshot::stats(&self.names, &device, &denied)),
+            Request::State { evs } => reply(snapshot::state(&self.names, &device, &denied, evs)),
+            Request::Events { after } => said(&Reply::Ok(lock(&self.log).after(after))),
+            Request::Denylist => said(&Reply::Ok(self.lists.report(now))),
+            Request::Deny(deny) => said(&self.deny(&device, deny, now).map_or_else(Reply::Error, Reply::Ok)),
+            Request::Allow { by } => match self.lists.remove(&by) {
+                true => {
+                    lock(&self.log).push(What::Control(format!("denylist of {by} ended")));
+                    reply(self.enforce(&device))
+                }
+                false => said(&Reply::<()>::Error(format!("`{by}` has no denylist in force"))),
+            },
+        }
+    }
+
+    fn deny(&mut self, device: &Device, deny: Deny, now: Instant) -> Result<Effect, String> {
+        let closed = |error: DeviceError| error.to_string();
+        let up = device.with_engine(|engine, _| engine.ports_up()).map_err(closed)?;
+        let wanted = self.lists.with(&deny, self.names.interfaces.len(), up, now)?;
+        if deny.dry_run {
+            return self.tell(device, wanted, true).map(|outcome| outcome.effect).map_err(closed);
+        }
+        let (before, by, because) = (self.lists.wanted(), deny.by.clone(), deny.because.clone());
+        let text = format!("denylist of {by}: planes {:?}, {} EVs, {because}", deny.planes, deny.evs.len());
+        self.lists.put(deny, now);
+        if self.lists.wanted() != before {
+            lock(&self.log).push(What::Control(text));
+        }
+        let effect = self.enforce(device).map_err(closed)?;
+        match self.lists.is_idle() {
+            true if wanted != Wanted::default() => Err("a queue pair would be left without a path".into()),
+            _ => Ok(effect),
+        }
+    }
+
+    fn tell(&self, device: &Device, wanted: Wanted, dry_run: bool) -> Result<Outcome, DeviceError> {
+        let told = self.lists.told();
+        device.with_engine(move |engine, now| enforce(engine, now, &wanted, &told, dry_run))
+    }
+
+    /// Has the engine deny what the lists say.
+    fn enforce(&mut self, device: &Device) -> Result<Effect, DeviceError> {
+        let outcome = self.tell(device, self.lists.wanted(), false)?;
+        let effect = outcome.effect.clone();
+        let Some(qp) = self.lists.settle(outcome, Instant::now()) else { return Ok(effect) };
+        let text = format!("denylists ended: QP {qp:#x} was left without a healthy path");
+        log::warn!("{text}");
+        lock(&self.log).push(What::Control(text));
+        let outcome = self.tell(device, self.lists.wanted(), false)?;
+        let effect = outcome.effect.clone();
+        self.lists.settle(outcome, Instant::now());
+        Ok(effect)
+    }
+
+    fn look_after(&mut self) -> Result<(), DeviceError> {
+        if self.lists.is_idle() {
+            return Ok(());
+        }
+        for by in self.lists.expire(Instant::now()) {
+            lock(&self.log).push(What::Control(format!("denylist of {by} ran out")));
+        }
+        let device = self.device.upgrade().ok_or(DeviceError::Closed)?;
+        self.enforce(&device).map(drop)
+    }
+}
+
+fn said<T: Serialize>(reply: &Reply<T>) -> Option<Vec<u8>> {
+    let mut line = serde_json::to_vec(reply).ok()?;
+    line.push(b'\n');
+    Some(line)
+}
+
+fn reply<T: Serialize>(result: Result<T, DeviceError>) -> Option<Vec<u8>> {
+    said(&result.map_or_else(|error| Reply::Error(error.to_string()), Reply::Ok))
+}

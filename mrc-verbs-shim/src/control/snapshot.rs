@@ -1,0 +1,204 @@
+//! Pictures of a device for those who ask.
+
+use mrc_afxdp::device::{Device, DeviceError, DeviceStats};
+use mrc_core::path::{EvCounts, EvState};
+use mrc_core::{Discard, Endpoint, QpHandle, QpState};
+
+use super::denylist::{compact, entries};
+use super::{Counters, EvReport, MAX_QPS, Plane, Profile, Qp, State};
+use crate::logging;
+
+/// Queue pairs that are looked at between two turns of the device.
+const CHUNK: usize = 256;
+
+/// What a device is called.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    pub(super) host: String,
+    pub(super) command: String,
+    pub(super) interfaces: Vec<String>,
+}
+
+pub(super) fn counters(names: &Names, stats: &DeviceStats) -> Counters {
+    let known = Discard::ALL.len();
+    let mut all = Counters {
+        pid: std::process::id(),
+        command: names.command.clone(),
+        host: names.host.clone(),
+        seconds: stats.at.as_nanos() as f64 / 1e9,
+        ..Counters::default()
+    };
+    let mut seen = 0;
+    stats.engine.for_each(|name, value| {
+        // Discards come first and may share a name with a counter.
+        let list = if seen < known { &mut all.discards } else { &mut all.counters };
+        seen += 1;
+        if value > 0 {
+            list.insert(name.to_owned(), value);
+        }
+    });
+    let planes = names.interfaces.iter().zip(&stats.engine.ports).zip(&stats.ports);
+    all.planes = planes
+        .map(|((interface, engine), port)| Plane {
+            interface: interface.clone(),
+            tx_packets: engine.tx_packets,
+            rx_packets: engine.rx_packets,
+            rx_dropped: port.rx_dropped,
+            tx_bytes: engine.tx_bytes,
+            rx_bytes: engine.rx_bytes,
+            ..Plane::default()
+        })
+        .collect();
+    all
+}
+
+/// Counters, plane states, and how many queue pairs and entropy values are in which state.
+pub(super) fn stats(names: &Names, device: &Device, denied: &[u8]) -> Result<Counters, DeviceError> {
+    let mut all = counters(names, &device.stats()?);
+    planes(&mut all, device, denied)?;
+    let look = |engine: &Endpoint<'_>, qp| engine.qp_info(qp).map(|info| (info.state, info.evs));
+    in_chunks(device, look, |(state, evs)| tally(&mut all, state_name(state), evs))?;
+    Ok(all)
+}
+
+/// Everything.
+pub(super) fn state(names: &Names, device: &Device, denied: &[u8], evs: bool) -> Result<State, DeviceError> {
+    let mut all = State { counters: counters(names, &device.stats()?), ..State::default() };
+    planes(&mut all.counters, device, denied)?;
+    let (qps, left_out) = (&mut all.qps, &mut all.qps_left_out);
+    let counters = &mut all.counters;
+    in_chunks(device, qp, |(qp, state, evs)| {
+        tally(counters, state_name(state), evs);
+        if qps.len() < MAX_QPS { qps.push(qp) } else { *left_out += 1 }
+    })?;
+    if evs {
+        all.profiles = profiles(device)?;
+    }
+    Ok(all)
+}
+
+fn tally(all: &mut Counters, state: &str, evs: EvCounts) {
+    *all.qps_by_state.entry(state.to_owned()).or_default() += 1;
+    let EvCounts { good, skip, assumed_bad, denied, .. } = evs;
+    let names = [EvState::Good, EvState::Skip, EvState::AssumedBad, EvState::Denied].map(logging::state);
+    for (name, count) in names.into_iter().zip([good, skip, assumed_bad, denied]) {
+        *all.evs_by_state.entry(name.to_owned()).or_default() += u64::from(count);
+    }
+}
+
+fn state_name(state: QpState) -> &'static str {
+    match state {
+        QpState::Reset => "RESET",
+        QpState::Init => "INIT",
+        QpState::Rtr => "RTR",
+        QpState::Rts => "RTS",
+        QpState::Error => "ERROR",
+    }
+}
+
+fn planes(all: &mut Counters, device: &Device, denied: &[u8]) -> Result<(), DeviceError> {
+    let (up, enabled) = device.with_engine(|engine, _| (engine.ports_up(), engine.ports_enabled()))?;
+    for (number, plane) in (0u8..).zip(&mut all.planes) {
+        let port = mrc_wire::PortNum::from_plane(number);
+        plane.up = up.contains(port) && enabled.contains(port);
+        plane.denied = denied.contains(&number);
+    }
+    Ok(())
+}
+
+/// Shows every queue pair to `look` on the device's thread, some at a time so that no turn waits long.
+fn in_chunks<T: Send + 'static>(
+    device: &Device,
+    look: fn(&Endpoint<'_>, QpHandle) -> Option<T>,
+    mut each: impl FnMut(T),
+) -> Result<(), DeviceError> {
+    let handles: Vec<QpHandle> = device.with_engine(|engine, _| engine.qps().collect())?;
+    for chunk in handles.chunks(CHUNK) {
+        let chunk = chunk.to_vec();
+        let seen: Vec<T> =
+            device.with_engine(move |engine, _| chunk.iter().filter_map(|&qp| look(engine, qp)).collect::<Vec<_>>())?;
+        seen.into_iter().for_each(&mut each);
+    }
+    Ok(())
+}
+
+fn qp(engine: &Endpoint<'_>, handle: QpHandle) -> Option<(Qp, QpState, EvCounts)> {
+    let info = engine.qp_info(handle)?;
+    let cc = engine.qpcc_info(handle);
+    let qp = Qp {
+        qpn: handle.qpn().value(),
+        state: state_name(info.state).to_owned(),
+        cause: info.cause.map(|cause| cause.text().to_owned()),
+        peer_qpn: info.dest_qp.value(),
+        profile: info.ev_profile.map(mrc_core::EvProfileHandle::index),
+        outstanding: info.outstanding,
+        queued: info.queued,
+        retries: info.retries,
+        srtt_ns: info.srtt_ns,
+        base_rtt_ns: info.base_rtt_ns,
+        cwnd_bytes: cc.map(|cc| cc.cwnd_bytes).filter(|bytes| *bytes < u64::MAX),
+        delay_ns: cc.map_or(0, |cc| cc.avg_delay_ns),
+        inflight_bytes: info.inflight_bytes,
+        acked_bytes: info.acked_bytes,
+        received_bytes: info.received_bytes,
+        retransmitted: info.retransmitted,
+        evs: [info.evs.good, info.evs.skip, info.evs.assumed_bad, info.evs.denied, info.evs.active],
+    };
+    Some((qp, info.state, info.evs))
+}
+
+fn profiles(device: &Device) -> Result<Vec<Profile>, DeviceError> {
+    device.with_engine(|engine, _| {
+        let handles: Vec<_> = engine.ev_profiles().collect();
+        let profile = |handle: mrc_core::EvProfileHandle| {
+            let users = engine.ev_profile_info(handle).map_or(0, |info| info.users);
+            let reports = entries(engine, handle);
+            let evs = reports.iter().filter_map(|report| {
+                let plane = report.ev.port?.plane();
+                Some(EvReport { name: name(&report.ev, plane), plane, state: logging::state(report.state).to_owned() })
+            });
+            Profile { index: handle.index(), users, evs: evs.collect() }
+        };
+        handles.into_iter().map(profile).collect()
+    })
+}
+
+fn name(spec: &mrc_core::EvSpec, plane: u8) -> String {
+    match compact(spec) {
+        Some(ev) if ev >> 8 == u32::from(plane) => format!("p{plane}u{}", ev & 0xFF),
+        _ => {
+            let end = spec.value.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
+            spec.value[..end].iter().map(|byte| format!("{byte:02x}")).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discards_stand_apart_from_what_else_was_counted() {
+        let mut engine = mrc_core::Stats::default();
+        engine.tx_data = 7;
+        engine.ports[1].tx_packets = 9;
+        let stats = DeviceStats {
+            at: mrc_core::Instant::from_nanos(0),
+            engine,
+            ports: vec![mrc_afxdp::PortStats::default(); 2],
+            paths: Vec::new(),
+        };
+        let names = Names { host: "hA".into(), command: "x".into(), interfaces: vec!["p0".into(), "p1".into()] };
+        let counters = counters(&names, &stats);
+        assert!(counters.discards.is_empty(), "{counters:?}");
+        assert_eq!(counters.counters.into_iter().collect::<Vec<_>>(), [("tx_data".to_owned(), 7)]);
+        assert_eq!((counters.planes[1].interface.as_str(), counters.planes[1].tx_packets), ("p1", 9));
+    }
+
+    #[test]
+    fn compact_values_have_names() {
+        let mut spec = mrc_core::EvSpec { value: [0; 32], port: None };
+        spec.value[..4].copy_from_slice(&0x103u32.to_be_bytes());
+        assert_eq!((name(&spec, 1), name(&spec, 0)), ("p1u3".to_owned(), "00000103".to_owned()));
+    }
+}
