@@ -328,6 +328,15 @@ impl TxSide<'_, '_> {
         self.req.lateness.arrived(plane, sent);
     }
 
+    /// How late the refusal of trimmed `psn` is. Trimmed packets overtake others, so that it proves nothing of those.
+    fn learn_trimmed_lateness(&mut self, now: Instant, psn: Psn, rtx: bool) {
+        if self.req.lateness.measures()
+            && let Some((plane, sent)) = self.departure(now, psn, rtx)
+        {
+            self.req.lateness.late(now, plane, sent);
+        }
+    }
+
     /// The highest packet known received may be the newest.
     fn note_newest(&mut self, now: Instant) {
         if self.req.lateness.measures()
@@ -525,6 +534,9 @@ impl TxSide<'_, '_> {
         }
         let rtt_ns = self.rtt_sample(now, psn, rtx, nack.timestamp);
         let trimmed = matches!(what, Feedback::Trimmed | Feedback::TrimmedLastHop);
+        if trimmed {
+            self.learn_trimmed_lateness(now, psn, rtx);
+        }
         let bytes = self.nominal_of(psn);
         self.flow.on_nack(now, bytes, trimmed, rtt_ns);
         self.flow.settle();

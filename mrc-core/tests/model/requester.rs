@@ -460,19 +460,27 @@ impl Requester {
     /// `seq` triggered a SACK. If it was not known to have arrived it did so just now, this late.
     fn learn_lateness(&mut self, setup: &Setup, now: u64, seq: Seq, rtx: bool) {
         let Some((plane, sent)) = self.departure(seq, rtx) else { return };
-        if self.packets[seq as usize].fate != Fate::Sacked && setup.reorder_tolerance > 0 {
-            if now - self.late_since >= 10_000_000_000 {
-                self.late_since = now;
-                for late in &mut self.late {
-                    (late.older, late.recent) = (late.recent, 0);
-                }
-            }
-            for scope in [plane, 2] {
-                let late = &mut self.late[scope];
-                late.recent = late.recent.max(late.newest.saturating_sub(sent));
-            }
+        if self.packets[seq as usize].fate != Fate::Sacked {
+            self.late_by(setup, now, plane, sent);
         }
         self.note_arrival(seq, rtx);
+    }
+
+    /// What left through `plane` at `sent` is known now to have reached the peer.
+    fn late_by(&mut self, setup: &Setup, now: u64, plane: usize, sent: u64) {
+        if setup.reorder_tolerance == 0 {
+            return;
+        }
+        if now - self.late_since >= 10_000_000_000 {
+            self.late_since = now;
+            for late in &mut self.late {
+                (late.older, late.recent) = (late.recent, 0);
+            }
+        }
+        for scope in [plane, 2] {
+            let late = &mut self.late[scope];
+            late.recent = late.recent.max(late.newest.saturating_sub(sent));
+        }
     }
 
     /// How much later a packet must have left than one that it proves lost: on the same plane, and on any.
@@ -639,6 +647,11 @@ impl Requester {
             return Err(Discard::StaleNack);
         }
         packet.fate = Fate::Lost;
+        if matches!(nack.reason, NackReason::Trimmed | NackReason::TrimmedLastHop)
+            && let Some((plane, sent)) = self.departure(seq, rtx)
+        {
+            self.late_by(setup, now, plane, sent);
+        }
         self.losses.nack += 1;
         self.settle();
         match nack.reason {
