@@ -1,10 +1,21 @@
-//! Puts the scripts of `tests/conformance` into the library, so that the `mrc` program has them wherever it runs.
+//! Puts the scripts of `tests/conformance` and the register of `spec` into the library, so that the `mrc` program has them
+//! wherever it runs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 fn main() {
     // Cargo runs this in the folder of the crate. Names from there on are right in whichever checkout it is built.
+    write("scripts.rs", &scripts());
+    write("register.rs", &register());
+}
+
+fn write(name: &str, code: &str) {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join(name);
+    std::fs::write(out, code).expect("OUT_DIR is writable");
+}
+
+fn scripts() -> String {
     let root = Path::new("../tests/conformance");
     let mut files = Vec::new();
     collect(root, &mut files);
@@ -16,8 +27,7 @@ fn main() {
         let _ = writeln!(code, "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?}))),");
     }
     code.push_str("]\n");
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("scripts.rs");
-    std::fs::write(out, code).expect("OUT_DIR is writable");
+    code
 }
 
 fn collect(dir: &Path, into: &mut Vec<PathBuf>) {
@@ -30,4 +40,51 @@ fn collect(dir: &Path, into: &mut Vec<PathBuf>) {
             into.push(path);
         }
     }
+}
+
+/// The requirements and decisions as two constant tables. `spec check` judges the files; this only copies them.
+fn register() -> String {
+    let mut code = String::from("const REQUIREMENTS: &[Requirement] = &[\n");
+    for chapter in ["congestion", "paths", "selectors", "transport", "wire"] {
+        for record in records(&format!("../spec/requirements/{chapter}.toml"), "requirement") {
+            let text = |key: &str| record[key].as_str().unwrap_or_default();
+            let certainty = match text("certainty") {
+                "2+" => "Agreed",
+                "1" => "Single",
+                "D" => "Decision",
+                "C" => "Conflict",
+                other => panic!("{chapter}: certainty {other}"),
+            };
+            let _ = writeln!(
+                code,
+                "Requirement {{ id: {:?}, source: {:?}, level: {:?}, certainty: Certainty::{certainty}, summary: {:?} }},",
+                text("id"),
+                text("source"),
+                text("level"),
+                text("summary"),
+            );
+        }
+    }
+    code.push_str("];\nconst DECISIONS: &[Decision] = &[\n");
+    for record in records("../spec/decisions.toml", "decision") {
+        let text = |key: &str| record[key].as_str().unwrap_or_default();
+        let requirements: Vec<&str> =
+            record["requirements"].as_array().into_iter().flatten().filter_map(toml::Value::as_str).collect();
+        let _ = writeln!(
+            code,
+            "Decision {{ id: {:?}, question: {:?}, decision: {:?}, requirements: &{requirements:?} }},",
+            text("id"),
+            text("question"),
+            text("decision"),
+        );
+    }
+    code.push_str("];\n");
+    code
+}
+
+fn records(path: &str, key: &str) -> Vec<toml::Value> {
+    println!("cargo::rerun-if-changed={path}");
+    let text = std::fs::read_to_string(path).unwrap_or_else(|why| panic!("{path}: {why}"));
+    let table: toml::Table = text.parse().unwrap_or_else(|why| panic!("{path}: {why}"));
+    table[key].as_array().cloned().unwrap_or_default()
 }

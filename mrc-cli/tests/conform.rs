@@ -113,7 +113,9 @@ fn our_endpoint_conforms() {
     let report = Bench::new("c", &[]).play("4");
     assert_eq!(failed(&report), [], "{}", report["differing"]);
     assert_eq!(report["broken"], 0);
-    let (passed, not_applicable) = (report["passed"].as_u64().unwrap(), report["not_applicable"].as_u64().unwrap());
+    // A script that a busy machine disturbs passes at half the speed, and is flaky.
+    let number = |name: &str| report[name].as_u64().unwrap();
+    let (passed, not_applicable) = (number("passed") + number("flaky"), number("not_applicable"));
     assert!(passed >= 300 && not_applicable <= 5, "{passed} passed, {not_applicable} not applicable");
 }
 

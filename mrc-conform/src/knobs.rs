@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::register::nearest;
+
 /// A knob of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Knob {
@@ -88,6 +90,35 @@ pub const KNOBS: &[Knob] = &[
     k("access", 1, "the target's memory may be written remotely"),
 ];
 
+/// Fields whose value an open question decides, and the knob that switches it.
+const FIELDS: &[(&str, &str)] = &[
+    ("meth.msn", "msn_start"),
+    ("meth.rqmsn", "rqmsn_start"),
+    ("seth.spdcid", "pdcid_order"),
+    ("seth.dpdcid", "pdcid_order"),
+    ("neth.spdcid", "pdcid_order"),
+    ("neth.dpdcid", "pdcid_order"),
+    ("neth.cc_type", "neth_cc_type"),
+    ("erth.mask", "port_mask_zero_based"),
+    ("bth.se", "bth_se_bit"),
+    ("bth.mig", "bth_se_bit"),
+    ("bth.pkey", "pkey"),
+    ("udp.dport", "udp_port"),
+    ("ip.ecn", "ctl_ect"),
+    ("outer.ecn", "ctl_ect"),
+    ("ev", "ev_high_half_in_sport"),
+    ("seth.entropy", "ev_high_half_in_sport"),
+    ("neth.entropy", "ev_high_half_in_sport"),
+    ("seth.m", "always_skip_after"),
+    ("aeth.syndrome", "wimm_nak_syndrome"),
+];
+
+/// The knob of the open question that decides the value of this field.
+pub fn knob_of(field: &str) -> Option<&'static Knob> {
+    let (_, name) = FIELDS.iter().find(|(known, _)| *known == field)?;
+    KNOBS.iter().find(|knob| knob.name == *name)
+}
+
 /// Values of the knobs of one script.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
@@ -146,7 +177,9 @@ impl Knobs {
         if self.set(name, value) {
             Ok(())
         } else {
-            Err(format!("no knob `{name}`; `mrc conform --list-knobs` shows them"))
+            let hint = nearest(name, KNOBS.iter().map(|knob| knob.name));
+            let hint = hint.map_or(String::new(), |near| format!("did you mean `{near}`? "));
+            Err(format!("no knob `{name}`; {hint}`mrc conform --list-knobs` shows them"))
         }
     }
 

@@ -14,6 +14,7 @@ pub mod format;
 mod icrc;
 mod knobs;
 mod packet;
+mod register;
 mod run;
 mod script;
 mod target;
@@ -23,8 +24,11 @@ pub use bits::{Field, Layout};
 pub use facts::{Address, Facts, LACKS};
 pub use fault::Fault;
 pub use icrc::icrc;
-pub use knobs::{KNOBS, Knob, Knobs};
+pub use knobs::{KNOBS, Knob, Knobs, knob_of};
 pub use packet::{Difference, Layer, Packet, hex, show};
+pub use register::{Certainty, Decision, Requirement, Weight, nearest};
 pub use run::{Failure, Outcome, Trace, TraceAction, TraceEntry, Verdict, run, run_traced, stretch};
-pub use script::{Check, Op, PacketSpec, Post, Script, ScriptError, Step, Value, builtin, load_tree};
+pub use script::{
+    Check, Op, PacketSpec, Post, Script, ScriptError, Step, Value, builtin, builtin_text, list_fields, load_tree,
+};
 pub use target::{Done, DoneKind, Heard, Refusal, Target};

@@ -73,6 +73,11 @@ impl Packet {
         })
     }
 
+    /// Names of all fields, each without its header.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.layers.iter().flat_map(|layer| layer.layout.fields.iter().map(|field| field.name))
+    }
+
     /// Bits of the field that [`Packet::find`] finds.
     pub fn width(&self, name: &str) -> Option<u8> {
         let At { layer, field } = self.find(name)?;
@@ -187,16 +192,35 @@ impl Packet {
         if swapped { port << 16 | label } else { label << 16 | port }
     }
 
+    /// Every field that is not as expected, for packets with the same headers.
+    pub(crate) fn field_differences(&self, expected: &Self) -> impl Iterator<Item = Difference> {
+        let layers = self.layers.iter().zip(&expected.layers);
+        layers.flat_map(|(ours, theirs)| {
+            let values = ours.layout.fields.iter().zip(&ours.values).zip(&theirs.values);
+            values.filter(|((_, have), want)| have != want).map(|((field, have), want)| {
+                let show = |value| show(value, field.bits, field.signed);
+                let name = format!("{}.{}", ours.layout.name, field.name);
+                Difference { field: name, expected: show(*want), actual: show(*have) }
+            })
+        })
+    }
+
+    /// Every transport field, also those that are zero.
+    pub fn all_fields(&self) -> String {
+        let mut text = self.kind().map_or("packet", |kind| kind.name).to_string();
+        for layer in self.layers.iter().skip_while(|layer| layer.layout.name != "bth") {
+            for (field, value) in layer.layout.fields.iter().zip(&layer.values) {
+                let value = show(*value, field.bits, field.signed).replace(' ', "");
+                let _ = write!(text, " {}={value}", field.name);
+            }
+        }
+        text
+    }
+
     /// Compares with what was expected; both have the same headers. `None`: equal.
     pub fn difference(&self, expected: &Self) -> Option<Difference> {
-        for (ours, theirs) in self.layers.iter().zip(&expected.layers) {
-            for ((field, have), want) in ours.layout.fields.iter().zip(&ours.values).zip(&theirs.values) {
-                if have != want {
-                    let show = |value| show(value, field.bits, field.signed);
-                    let field = format!("{}.{}", ours.layout.name, field.name);
-                    return Some(Difference { field, expected: show(*want), actual: show(*have) });
-                }
-            }
+        if let Some(difference) = self.field_differences(expected).next() {
+            return Some(difference);
         }
         let differ =
             |field: &str, expected: String, actual: String| Some(Difference { field: field.into(), expected, actual });

@@ -1,10 +1,13 @@
 //! Plays a script against a target and says where they part.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 
 use crate::expect::Story;
 use crate::facts::{self, Facts};
+use crate::knobs::knob_of;
 use crate::packet::{Difference, Packet, hex};
+use crate::register::Weight;
 use crate::script::{Check, Op, PacketSpec, Post, Script, Step};
 use crate::target::{Done, DoneKind, Heard, Refusal, Target};
 
@@ -17,10 +20,16 @@ pub struct Outcome {
     pub title: String,
     /// Its requirements.
     pub requires: Vec<String>,
+    /// How binding and how sure they are.
+    #[serde(flatten)]
+    pub weight: Weight,
     /// Result.
     pub verdict: Verdict,
     /// What was wrong besides and does not concern this script: a wrong trailer, which the ICRC scripts charge.
     pub notes: Vec<String>,
+    /// The packets until a failure, in the order of time; empty for other verdicts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packets: Vec<TraceEntry>,
 }
 
 impl Outcome {
@@ -32,7 +41,32 @@ impl Outcome {
     /// The outcome of `script` with this verdict.
     pub fn of(script: &Script, verdict: Verdict, notes: Vec<String>) -> Self {
         let (name, title) = (script.file.clone(), script.title.clone());
-        Self { script: name, title, requires: script.requires.clone(), verdict, notes }
+        let requires = script.requires.clone();
+        let weight = Weight::of(&requires);
+        Self { script: name, title, requires, weight, verdict, notes, packets: Vec::new() }
+    }
+
+    /// What went wrong, for people: the failure, its packet beside the expected one, and the packets until then.
+    pub fn explain(&self) -> String {
+        let (Verdict::Fail(failure) | Verdict::Flaky { first: failure, .. }) = &self.verdict else {
+            return String::new();
+        };
+        let mut text = format!("line {}: {failure}", failure.line);
+        if let Some([expected, actual]) = &failure.beside {
+            let _ = write!(text, "\n  expected {expected}\n  actual   {actual}");
+        }
+        if let Some(knob) = failure.difference.as_ref().and_then(|difference| knob_of(&difference.field)) {
+            let _ = write!(text, "\n  open question {}: {} (knob {})", knob.question, knob.doc, knob.name);
+        }
+        text += "\n  packets until then:";
+        for entry in &self.packets {
+            let from = if entry.from_target { '>' } else { '<' };
+            let _ = write!(text, "\n  {:>12} ns {from} port={} {}", entry.at_ns, entry.port, entry.text);
+        }
+        if self.packets.is_empty() {
+            text += " none";
+        }
+        text
     }
 }
 
@@ -44,6 +78,13 @@ pub enum Verdict {
     Pass,
     /// Not so.
     Fail(Failure),
+    /// As the script says only when it was played again: no evidence for either side.
+    Flaky {
+        /// Attempts until it passed.
+        attempts: u32,
+        /// Where the first attempt failed.
+        first: Failure,
+    },
     /// The target lacks what the script needs.
     NotApplicable {
         /// What it lacks.
@@ -65,15 +106,21 @@ pub struct Failure {
     pub what: String,
     /// The field that differs, when a packet came and was another one.
     pub difference: Option<Difference>,
+    /// The other fields that differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<Difference>,
+    /// Every transport field of the packet expected and of the packet that came, also those that are zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<[String; 2]>,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{}", self.what)?;
-        match &self.difference {
-            Some(d) => write!(out, "\n    field {}: expected {}, got {}", d.field, d.expected, d.actual),
-            None => Ok(()),
+        for d in self.difference.iter().chain(&self.more) {
+            write!(out, "\n    field {}: expected {}, got {}", d.field, d.expected, d.actual)?;
         }
+        Ok(())
     }
 }
 
@@ -115,7 +162,7 @@ pub struct TraceEntry {
 
 /// Why a run stops early.
 enum Stop {
-    Fail(Failure),
+    Fail(Box<Failure>),
     Refused(Refusal),
 }
 
@@ -167,11 +214,15 @@ pub fn run_traced(script: &Script, facts: &Facts, target: &mut dyn Target, trace
     };
     let verdict = match player.play() {
         Ok(()) => Verdict::Pass,
-        Err(Stop::Fail(failure)) => Verdict::Fail(failure),
+        Err(Stop::Fail(failure)) => Verdict::Fail(*failure),
         Err(Stop::Refused(Refusal::NotApplicable(reason))) => Verdict::NotApplicable { reason },
         Err(Stop::Refused(Refusal::Broken(reason))) => Verdict::Broken { reason },
     };
-    Outcome::of(script, verdict, player.notes)
+    let mut outcome = Outcome::of(script, verdict, player.notes);
+    if matches!(outcome.verdict, Verdict::Fail(_)) {
+        outcome.packets.clone_from(&trace.entries);
+    }
+    outcome
 }
 
 struct Player<'a> {
@@ -371,13 +422,19 @@ impl Player<'_> {
             let what = format!("came {early} ns too early for a wait of {wait} ns: {packet}");
             return Err(fail(step, what));
         }
-        let differs = |difference| {
-            let what = format!("`{}` that differs: {packet}", spec.kind.name);
-            Err(Stop::Fail(Failure { line: step.line, what, difference: Some(difference) }))
+        let wrong = |difference| {
+            let what = format!("`{}` differs from what the script says", spec.kind.name);
+            Failure { line: step.line, what, difference: Some(difference), more: Vec::new(), beside: None }
         };
         let expected = match self.story.expected(exact.then_some(heard.at), spec, packet) {
             Ok(expected) => expected,
-            Err(difference) => return differs(difference),
+            Err(difference) => return Err(Stop::Fail(Box::new(wrong(difference)))),
+        };
+        let differs = |difference| {
+            let mut failure = wrong(difference);
+            failure.beside = Some([expected.all_fields(), packet.all_fields()]);
+            failure.more = packet.field_differences(&expected).skip(1).collect();
+            Err(Stop::Fail(Box::new(failure)))
         };
         if let Some(wanted) = spec.number("port").filter(|wanted| *wanted != i128::from(heard.port)) {
             let (expected, actual) = (wanted.to_string(), heard.port.to_string());
@@ -425,7 +482,7 @@ impl Player<'_> {
                             actual,
                         });
                         let what = "the target's memory holds something else".into();
-                        Err(Stop::Fail(Failure { line: step.line, what, difference }))
+                        Err(Stop::Fail(Box::new(Failure { difference, ..failure(step, what) })))
                     }
                 }
             }
@@ -498,7 +555,11 @@ impl Player<'_> {
 }
 
 fn fail(step: &Step, what: String) -> Stop {
-    Stop::Fail(Failure { line: step.line, what, difference: None })
+    Stop::Fail(Box::new(failure(step, what)))
+}
+
+fn failure(step: &Step, what: String) -> Failure {
+    Failure { line: step.line, what, difference: None, more: Vec::new(), beside: None }
 }
 
 fn line(heard: &Heard) -> String {

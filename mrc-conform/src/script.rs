@@ -1,12 +1,14 @@
 //! The script language: text to steps. Names are checked here, so that a typing error is found with its line before
 //! anything runs. `docs/conformance.md` has the grammar.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::format::Kind;
 use crate::knobs::Knobs;
+use crate::register::{Requirement, nearest};
 
 /// A parsed script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,7 +198,10 @@ impl Script {
                     script.title = comment.trim().into();
                 }
             } else if let Some(list) = text.strip_prefix("requires ") {
-                script.requires.extend(list.split(',').map(|id| id.trim().to_string()));
+                for id in list.split(',').map(str::trim) {
+                    known(id).map_err(|why| error(line, why))?;
+                    script.requires.push(id.to_string());
+                }
             } else if let Some(list) = text.strip_prefix("knobs ") {
                 for item in list.split_whitespace() {
                     script.knobs.read(item).map_err(|why| error(line, why))?;
@@ -248,6 +253,16 @@ impl Script {
     }
 }
 
+/// Refuses a requirement that the register does not have.
+fn known(id: &str) -> Result<(), String> {
+    if Requirement::named(id).is_some() {
+        return Ok(());
+    }
+    let near = nearest(id, Requirement::all().iter().map(|requirement| requirement.id));
+    let hint = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    Err(format!("the register has no requirement `{id}`{hint}"))
+}
+
 /// `psn=3..9` stands for seven packets, each `len` bytes further on.
 fn repeated(text: &str) -> Result<Vec<PacketSpec>, String> {
     let Some(item) = text.split_whitespace().find(|item| item.starts_with("psn=") && item.contains("..")) else {
@@ -282,7 +297,9 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
     let name = words.next().unwrap_or("");
     let kind = Kind::named(name).ok_or_else(|| {
         let names: Vec<&str> = crate::format::KINDS.iter().map(|kind| kind.name).collect();
-        format!("no packet type `{name}`; there are {}", names.join(", "))
+        let hint =
+            nearest(name, names.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        format!("no packet type `{name}`; there are {}{hint}", names.join(", "))
     })?;
     let all = crate::expect::layouts(kind, 6, true, true).into_iter();
     let template = crate::Packet::of(all.chain([crate::format::VLAN, crate::format::SRH]));
@@ -292,7 +309,9 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
         let (name, value) = item.split_once('=').unwrap_or((item, "1"));
         let bits = template.width(name).max(v4.width(name));
         if !PSEUDO.contains(&name) && bits.is_none() {
-            return Err(format!("`{}` has no field `{name}`", kind.name));
+            let fields = template.names().chain(PSEUDO.iter().copied());
+            let hint = nearest(name, fields).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            return Err(format!("`{}` has no field `{name}`{hint}", kind.name));
         }
         let value = match (name, value) {
             ("icrc", "bad") => Value::Number(-1),
@@ -315,6 +334,10 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
             return Err(format!("`{item}` does not fit the {bits} bits of `{name}`"));
         }
         fields.push((name.to_string(), value));
+    }
+    // The default would be a PSN that the script does not show.
+    if kind.name == "sack" && !fields.iter().any(|(name, _)| name == "cack") {
+        return Err("`sack` needs `cack=`, the PSN up to which all packets arrived (`cack=any` leaves it open)".into());
     }
     Ok(PacketSpec { kind, fields })
 }
@@ -457,6 +480,43 @@ fn duration(text: &str) -> Option<u64> {
 /// The scripts of this project, name and text; they were read when the library was built.
 pub(crate) const BUILTIN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
 
+/// The text of a script of this project, by its path with or without `.mrc`.
+pub fn builtin_text(name: &str) -> Option<&'static str> {
+    let name = name.trim_end_matches(".mrc");
+    BUILTIN.iter().find(|(known, _)| known.trim_end_matches(".mrc") == name).map(|(_, text)| *text)
+}
+
+/// Every packet type with its headers, and their fields with widths in bits, for people who write scripts.
+pub fn list_fields() -> String {
+    let mut text = String::new();
+    for kind in crate::format::KINDS {
+        let headers: Vec<&str> = kind.ext.iter().map(|layout| layout.name).collect();
+        let _ = writeln!(text, "{:<15} opcode {:#04x}  bth {}", kind.name, kind.opcode, headers.join(" "));
+    }
+    let every = crate::format::KINDS.iter().flat_map(|kind| kind.ext.iter().copied());
+    let mut shown: Vec<&str> = Vec::new();
+    use crate::format::{BTH, ETH, IP4, IP6, OUTER, SRH, UDP, VLAN};
+    for layout in [ETH, VLAN, OUTER, SRH, IP6, IP4, UDP, BTH].into_iter().chain(every) {
+        if layout.name != "ip" && shown.contains(&layout.name) {
+            continue;
+        }
+        shown.push(layout.name);
+        let version = match layout {
+            IP4 => " (IPv4)",
+            IP6 => " (IPv6)",
+            _ => "",
+        };
+        let _ = writeln!(text, "\n{}{version}, {} bytes", layout.name, layout.bytes());
+        for (at, field) in layout.places() {
+            let sign = if field.signed { ", signed" } else { "" };
+            let name = format!("{}.{}", layout.name, field.name);
+            let _ = writeln!(text, "  {name:<18} bit {at:>3}, {:>3} bits{sign}", field.bits);
+        }
+    }
+    let _ = writeln!(text, "\nshorthands: {}", PSEUDO.join(" "));
+    text
+}
+
 /// The scripts of this project.
 ///
 /// # Errors
@@ -520,7 +580,13 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_line() {
-        assert_eq!(refused("0 < sack frob=1"), "a.mrc:3: `sack` has no field `frob`");
+        assert_eq!(refused("0 < sack frob=1"), "a.mrc:3: `sack` has no field `frob`; did you mean `from`?");
+        assert!(
+            refused("0 < sack cack=0 sack_ofset=1").ends_with("no field `sack_ofset`; did you mean `sack_offset`?")
+        );
+        assert!(refused("0 > sack ooo=1").contains("`sack` needs `cack=`"));
+        let unknown = Script::parse("a.mrc", "# t\nrequires SACK-001, SACK-0O8\n0 < probe").unwrap_err().to_string();
+        assert_eq!(unknown, "a.mrc:2: the register has no requirement `SACK-0O8`; did you mean SACK-008?");
         assert_eq!(refused("0 < sack cack=x"), "a.mrc:3: `x` is no value of `cack`");
         assert_eq!(refused("0 < probe psn=0x1000000"), "a.mrc:3: `psn=0x1000000` does not fit the 24 bits of `psn`");
         assert!(refused("0 < write_only a=2").contains("1 bits"));

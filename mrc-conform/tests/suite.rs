@@ -52,7 +52,7 @@ fn judge(outcome: Result<Outcome, Refusal>) -> Result<(), String> {
     match &outcome.verdict {
         Verdict::Pass if outcome.notes.is_empty() => Ok(()),
         Verdict::Pass => Err(format!(": {}", outcome.notes.join("; "))),
-        Verdict::Fail(failure) => Err(format!(":{}: {failure}", failure.line)),
+        Verdict::Fail(_) | Verdict::Flaky { .. } => Err(format!(": {}", outcome.explain())),
         Verdict::NotApplicable { reason } | Verdict::Broken { reason } => Err(format!(": {reason}")),
     }
 }

@@ -1,15 +1,20 @@
-//! `mrc conform`: hold an MRC endpoint against the scripts, or be the endpoint that is held.
+//! `mrc conform`: test an MRC endpoint with the scripts, or be the endpoint under test.
 
+use std::fmt::Write as _;
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, anyhow};
 use mrc_conform::control::PORT;
-use mrc_conform::{Fault, KNOBS, Knobs, LACKS, Outcome, Script, builtin, engine, load_tree, run as play};
+use mrc_conform::{
+    Certainty, Decision, Fault, KNOBS, Knobs, LACKS, Outcome, Requirement, Script, Weight, builtin, builtin_text,
+    engine, load_tree, nearest, run as play,
+};
 use serde_json::json;
 
+use crate::conform::files;
 use crate::conform::link::{Driver, Lines};
 use crate::conform::report::Report;
 use crate::conform::serve::{Serve, serve};
@@ -28,8 +33,17 @@ Examples:
   mrc conform --iface eth1 --setup nic.json        a target without one
   mrc conform --iface eth1 --peer 192.0.2.2 --knob pdcid_order=requester
                                                    a target that reads an open question the other way
+  mrc conform --certainty 2+,1                     only rules that at least one source states
+  mrc conform --html page.html --junit junit.xml --captures failed/
+                                                   the certificate, the results for a test server, failed scripts as captures
+  mrc conform --show SACK-008                      a requirement, its open questions and its scripts
+  mrc conform --show sack/gap                      a script
 
-Exit codes: 0 every script passed or does not apply, 1 one failed or could not be played, 2 usage.")]
+Each line names the verdict, the level (must, should, may) and the certainty of the least sure requirement of the script:
+2+ independent sources agree, 1 one source, D our decision, C our choice between sources that conflict.
+A script that passes only when it is played again is flaky: no evidence for either side.
+
+Exit codes: 0 every script passed or does not apply, 1 one failed, is flaky or could not be played, 2 usage.")]
 pub struct Args {
     /// Interface towards the target; several, comma-separated, are its ports 1, 2, ... Without: virtual time
     #[arg(long, value_delimiter = ',')]
@@ -47,6 +61,9 @@ pub struct Args {
     /// Only scripts with this requirement id, or with this text in their path
     #[arg(long)]
     filter: Vec<String>,
+    /// Only scripts of this certainty, or several: 2+, 1, D, C
+    #[arg(long, value_delimiter = ',', value_parser = certainty)]
+    certainty: Vec<Certainty>,
     /// Print the report, or the list of knobs, as JSON
     #[arg(long)]
     json: bool,
@@ -68,9 +85,30 @@ pub struct Args {
     /// Put this fault into the target: icrc-mask, sack-offset, skip-as-bad
     #[arg(long, requires = "serve")]
     fault: Option<String>,
+    /// In virtual time: give the engine this knob without telling the tester, to see which scripts notice
+    #[arg(long, value_name = "KNOB", conflicts_with_all = ["iface", "serve"])]
+    target_knob: Vec<String>,
+    /// Write the certificate, one HTML page, to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Name of the target on the certificate
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+    /// Write the results as JUnit XML to this file
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write a capture of each script that fails into this folder
+    #[arg(long, value_name = "DIR")]
+    captures: Option<PathBuf>,
     /// List the knobs a script can set, and what a target may lack
     #[arg(long)]
     list_knobs: bool,
+    /// List the packet types a script can name, with headers, fields and widths
+    #[arg(long)]
+    list_fields: bool,
+    /// Show a requirement with its scripts, an open question, or the text of a script
+    #[arg(long, value_name = "ID|SCRIPT")]
+    show: Option<String>,
 }
 
 /// Runs it; failing scripts make the exit code.
@@ -78,6 +116,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.list_knobs && args.json {
         let lacks = LACKS.iter().map(|(name, meaning)| json!({"name": name, "doc": meaning})).collect::<Vec<_>>();
         outln!("{}", serde_json::to_string_pretty(&json!({"knobs": KNOBS, "lacks": lacks}))?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.list_fields {
+        out!("{}", mrc_conform::list_fields());
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(name) = &args.show {
+        out!("{}", show(name).map_err(usage)?);
         return Ok(ExitCode::SUCCESS);
     }
     if args.list_knobs {
@@ -89,10 +135,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let mut fixed = Knobs::default();
-    for item in &args.knob {
-        fixed.read(item).map_err(anyhow::Error::msg).context("--knob")?;
-    }
+    let fixed = knobs(&args.knob, "--knob")?;
+    let hidden = knobs(&args.target_knob, "--target-knob")?;
     if args.serve {
         let fault = args.fault.as_deref().map(|name| {
             Fault::named(name).with_context(|| {
@@ -120,11 +164,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 return Err(usage(anyhow!("no script (*.mrc) below {}", folder.display())));
             }
             _ => {
-                let why = anyhow!("no script matches the filter: a requirement id such as SACK-008, or part of a path");
+                let why =
+                    anyhow!("no script matches: --filter takes a requirement id such as SACK-008 or part of a path");
                 return Err(usage(why));
             }
         }
     }
+    let when = utc(SystemTime::now());
     let mut report = Report::default();
     let say = |line: String| {
         if !args.json {
@@ -143,19 +189,106 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             (Err(why), _) => Outcome::not_applicable(script, why),
             (Ok(()), Some(tester)) => tester.play(script),
             (Ok(()), None) => {
-                let played = engine::with_virtual(&script.knobs, |target, facts| play(script, facts, target));
+                let mut own = script.knobs.clone();
+                for (name, value) in hidden.iter() {
+                    own.set(name, value);
+                }
+                let played = engine::with_virtual(&own, |target, facts| play(script, facts, target));
                 played.with_context(|| script.file.clone())?
             }
         };
+        if let Some(folder) = &args.captures {
+            files::capture(&outcome, folder)?;
+        }
         say(report.add(outcome));
+    }
+    if let Some(path) = &args.junit {
+        files::junit(&report, path)?;
+    }
+    if let Some(path) = &args.html {
+        let by = match (&args.peer, &args.setup) {
+            (Some(peer), _) => format!("{}, control connection to {peer}", args.iface.join(",")),
+            (_, Some(file)) => format!("{}, set-up file {}", args.iface.join(","), file.display()),
+            _ => "this program's engine in virtual time".to_string(),
+        };
+        let target = args.target.clone().or_else(|| args.peer.clone());
+        let target = target.unwrap_or_else(|| "the engine of mrc".to_string());
+        files::certificate(&report, &files::Test { target, by, knobs: fixed, when }, path)?;
     }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         out!("{}", report.summary());
     }
-    let good = report.failed == 0 && report.broken == 0;
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn knobs(items: &[String], option: &'static str) -> anyhow::Result<Knobs> {
+    let mut knobs = Knobs::default();
+    for item in items {
+        knobs.read(item).map_err(|why| usage(anyhow!("{option}: {why}")))?;
+    }
+    Ok(knobs)
+}
+
+fn certainty(tag: &str) -> Result<Certainty, String> {
+    Certainty::named(tag).ok_or_else(|| format!("`{tag}` is none of 2+, 1, D, C"))
+}
+
+/// A requirement, an open question or a script, for people.
+fn show(name: &str) -> anyhow::Result<String> {
+    if let Some(text) = builtin_text(name) {
+        return Ok(text.to_string());
+    }
+    let mut text = String::new();
+    let question = |text: &mut String, decision: &Decision| {
+        let knobs = KNOBS.iter().filter(|knob| knob.question == decision.id).map(|knob| knob.name);
+        let knobs: Vec<&str> = knobs.collect();
+        let _ = writeln!(text, "{}  {}\n  here: {}", decision.id, decision.question, decision.decision);
+        if !knobs.is_empty() {
+            let _ = writeln!(text, "  knobs: {}", knobs.join(", "));
+        }
+    };
+    if let Some(rule) = Requirement::named(name) {
+        let (level, certainty) = (rule.level, rule.certainty);
+        let _ = writeln!(text, "{name}  {level}, certainty {} ({})", certainty.tag(), certainty.meaning());
+        let _ = writeln!(text, "  {}\n  register: {}", rule.summary, rule.source);
+        rule.decisions().for_each(|decision| question(&mut text, decision));
+        let scripts: Vec<Script> =
+            builtin()?.into_iter().filter(|script| script.requires.iter().any(|id| id == name)).collect();
+        text += if scripts.is_empty() { "no script tests it\n" } else { "scripts:\n" };
+        for script in scripts {
+            let _ = writeln!(text, "  {:<32} {}", script.file.trim_end_matches(".mrc"), script.title);
+        }
+        return Ok(text);
+    }
+    if let Some(decision) = Decision::named(name) {
+        question(&mut text, decision);
+        let _ = writeln!(text, "  requirements: {}", decision.requirements.join(", "));
+        return Ok(text);
+    }
+    let scripts = builtin()?;
+    let ids = Requirement::all().iter().map(|rule| rule.id);
+    let ids = ids.chain(Decision::all().iter().map(|decision| decision.id));
+    let names = ids.chain(scripts.iter().map(|script| script.file.trim_end_matches(".mrc")));
+    let hint = nearest(name, names).map_or(String::new(), |near| format!("; did you mean {near}?"));
+    Err(anyhow!("no requirement, question or script `{name}`{hint}"))
+}
+
+/// `2026-03-01 12:00 UTC`, by the civil calendar.
+fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Days since 1 March of year 0, in eras of 400 years.
+    let day = days + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{date:02} {:02}:{:02} UTC", second / 3_600, second / 60 % 60)
 }
 
 fn chosen(args: &Args) -> anyhow::Result<Vec<Script>> {
@@ -165,7 +298,8 @@ fn chosen(args: &Args) -> anyhow::Result<Vec<Script>> {
     };
     let wanted = |script: &Script| {
         let matches = |filter: &String| script.requires.contains(filter) || script.file.contains(filter.as_str());
-        args.filter.is_empty() || args.filter.iter().any(matches)
+        let sure = args.certainty.is_empty() || args.certainty.contains(&Weight::of(&script.requires).certainty);
+        sure && (args.filter.is_empty() || args.filter.iter().any(matches))
     };
     Ok(scripts.into_iter().filter(wanted).collect())
 }
@@ -188,5 +322,18 @@ fn door(args: &Args) -> anyhow::Result<Door> {
             Err(why) if Instant::now() > give_up => return Err(why).with_context(|| format!("connect to {address}")),
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        let at = |seconds| utc(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01 00:00 UTC");
+        assert_eq!(at(951_782_400 + 60), "2000-02-29 00:01 UTC");
+        assert_eq!(at(1_735_689_599), "2024-12-31 23:59 UTC");
     }
 }

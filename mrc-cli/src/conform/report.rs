@@ -1,8 +1,9 @@
-//! The verdict on a target: per script, and which fields are wrong in which requirements.
+//! The verdict on a target: per script, how sure the rules behind it are, and which fields are wrong in which requirements.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
-use mrc_conform::{Outcome, Verdict};
+use mrc_conform::{Certainty, Outcome, Verdict};
 use serde::Serialize;
 
 /// Everything that was played.
@@ -12,59 +13,105 @@ pub struct Report {
     pub passed: usize,
     /// Scripts it does otherwise.
     pub failed: usize,
+    /// Scripts that passed only when they were played again.
+    pub flaky: usize,
     /// Scripts that need what the target lacks.
     pub not_applicable: usize,
     /// Scripts that could not be played.
     pub broken: usize,
+    /// Results by the certainty of the least sure requirement of a script.
+    pub by_certainty: BTreeMap<&'static str, Counts>,
     /// Fields that differ, and the requirements of the scripts in which they do.
     pub differing: BTreeMap<String, BTreeSet<String>>,
     /// One by one.
     pub scripts: Vec<Outcome>,
 }
 
+/// Results of the scripts of one certainty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Passed.
+    pub passed: usize,
+    /// Failed.
+    pub failed: usize,
+    /// Neither.
+    pub open: usize,
+}
+
+/// The word for a verdict, and its reason where it has no packets.
+pub fn word(verdict: &Verdict) -> (&'static str, Option<&str>) {
+    match verdict {
+        Verdict::Pass => ("pass", None),
+        Verdict::Fail(_) => ("FAIL", None),
+        Verdict::Flaky { .. } => ("flaky", None),
+        Verdict::NotApplicable { reason } => ("n/a", Some(reason)),
+        Verdict::Broken { reason } => ("broken", Some(reason)),
+    }
+}
+
 impl Report {
-    /// Takes a script in, and says one line about it unless it passed quietly.
+    /// Takes a script in, and says a line about it, with the packets if it failed.
     pub fn add(&mut self, outcome: Outcome) -> String {
-        let (word, detail) = match &outcome.verdict {
-            Verdict::Pass => {
-                self.passed += 1;
-                ("pass", String::new())
-            }
+        let counts = self.by_certainty.entry(outcome.weight.certainty.tag()).or_default();
+        match &outcome.verdict {
+            Verdict::Pass => (self.passed, counts.passed) = (self.passed + 1, counts.passed + 1),
             Verdict::Fail(failure) => {
-                self.failed += 1;
+                (self.failed, counts.failed) = (self.failed + 1, counts.failed + 1);
                 let field = failure.difference.as_ref().map_or("behaviour".to_string(), |d| d.field.clone());
                 self.differing.entry(field).or_default().extend(outcome.requires.iter().cloned());
-                ("FAIL", format!("\n  line {}: {failure}", failure.line))
             }
-            Verdict::NotApplicable { reason } => {
-                self.not_applicable += 1;
-                ("n/a ", format!(": {reason}"))
+            open => {
+                counts.open += 1;
+                *match open {
+                    Verdict::Flaky { .. } => &mut self.flaky,
+                    Verdict::NotApplicable { .. } => &mut self.not_applicable,
+                    _ => &mut self.broken,
+                } += 1;
             }
-            Verdict::Broken { reason } => {
-                self.broken += 1;
-                ("????", format!(": {reason}"))
-            }
-        };
-        let line = format!("{word} {:<36} {}{detail}", outcome.script.trim_end_matches(".mrc"), outcome.title);
+        }
+        let (word, reason) = word(&outcome.verdict);
+        let name = outcome.script.trim_end_matches(".mrc");
+        let weight = outcome.weight.to_string();
+        let mut line = format!("{word:<6} {weight:<9} {name:<32} {}", outcome.title);
+        if let Some(reason) = reason {
+            let _ = write!(line, ": {reason}");
+        }
+        for text in outcome.explain().lines() {
+            let _ = write!(line, "\n  {text}");
+        }
         self.scripts.push(outcome);
         line
     }
 
+    /// Whether the target did everything it was asked for, at once.
+    pub fn is_good(&self) -> bool {
+        self.failed == 0 && self.broken == 0 && self.flaky == 0
+    }
+
     /// The last lines.
     pub fn summary(&self) -> String {
-        let mut text = format!(
-            "{} passed, {} failed, {} not applicable, {} could not be played\n",
-            self.passed, self.failed, self.not_applicable, self.broken
-        );
+        let mut text = format!("{} passed, {} failed, ", self.passed, self.failed);
+        if self.flaky > 0 {
+            let _ = write!(text, "{} flaky (passed only when played again), ", self.flaky);
+        }
+        let _ = writeln!(text, "{} not applicable, {} could not be played", self.not_applicable, self.broken);
+        for certainty in Certainty::ALL {
+            let Some(counts) = self.by_certainty.get(certainty.tag()) else { continue };
+            let Counts { passed, failed, open } = counts;
+            let _ = writeln!(
+                text,
+                "  certainty {:<2}: {passed:>3} passed, {failed:>3} failed, {open:>3} open  ({})",
+                certainty.tag(),
+                certainty.meaning()
+            );
+        }
         for (field, ids) in &self.differing {
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-            text += &format!("  {field}: {}\n", ids.join(", "));
+            let _ = writeln!(text, "  {field}: {}", ids.join(", "));
         }
-        let wrong_trailer = self.scripts.iter().filter(|outcome| !outcome.notes.is_empty()).count();
-        if wrong_trailer > 0 {
-            text += &format!(
-                "  {wrong_trailer} scripts have notes (a wrong ICRC, or a second attempt); --json shows them\n"
-            );
+        let noted = self.scripts.iter().filter(|outcome| !outcome.notes.is_empty()).count();
+        if noted > 0 {
+            let _ = writeln!(text, "  {noted} scripts have notes about a wrong ICRC; --json shows them");
         }
         text
     }

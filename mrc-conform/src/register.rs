@@ -1,0 +1,179 @@
+//! The register of the protocol's rules (`spec/`), as far as a verdict needs it: how binding a rule is, and how sure we are
+//! of it. The tables are copied from the register when the library is built.
+
+use serde::Serialize;
+
+/// How sure we are of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Certainty {
+    /// Two or more independent sources agree.
+    #[serde(rename = "2+")]
+    Agreed,
+    /// One source.
+    #[serde(rename = "1")]
+    Single,
+    /// Sources are silent; we decided.
+    #[serde(rename = "D")]
+    Decision,
+    /// Sources conflict; we chose one of them.
+    #[serde(rename = "C")]
+    Conflict,
+}
+
+impl Certainty {
+    /// Every value, the surest first.
+    pub const ALL: [Self; 4] = [Self::Agreed, Self::Single, Self::Decision, Self::Conflict];
+
+    /// As the register writes it.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::Agreed => "2+",
+            Self::Single => "1",
+            Self::Decision => "D",
+            Self::Conflict => "C",
+        }
+    }
+
+    /// In words.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Agreed => "independent sources agree",
+            Self::Single => "one source",
+            Self::Decision => "our decision, the sources are silent",
+            Self::Conflict => "our choice, the sources conflict",
+        }
+    }
+
+    /// The value with this tag.
+    pub fn named(tag: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|certainty| certainty.tag().eq_ignore_ascii_case(tag))
+    }
+}
+
+/// One rule of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Requirement {
+    /// Such as `SACK-008`.
+    pub id: &'static str,
+    /// Chapter and section of the reference.
+    pub source: &'static str,
+    /// `must`, `should` or `may`.
+    pub level: &'static str,
+    /// How sure we are.
+    pub certainty: Certainty,
+    /// The rule in our words.
+    pub summary: &'static str,
+}
+
+/// One open question and what we do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// Such as `OQ-07`.
+    pub id: &'static str,
+    /// What is open.
+    pub question: &'static str,
+    /// What we do.
+    pub decision: &'static str,
+    /// Requirements that follow the decision.
+    pub requirements: &'static [&'static str],
+}
+
+include!(concat!(env!("OUT_DIR"), "/register.rs"));
+
+impl Requirement {
+    /// Every rule.
+    pub fn all() -> &'static [Self] {
+        REQUIREMENTS
+    }
+
+    /// The rule with this id.
+    pub fn named(id: &str) -> Option<&'static Self> {
+        REQUIREMENTS.iter().find(|requirement| requirement.id == id)
+    }
+
+    /// The open questions that this rule depends on.
+    pub fn decisions(&self) -> impl Iterator<Item = &'static Decision> {
+        let id = self.id;
+        DECISIONS.iter().filter(move |decision| decision.requirements.contains(&id))
+    }
+}
+
+impl Decision {
+    /// Every open question.
+    pub fn all() -> &'static [Self] {
+        DECISIONS
+    }
+
+    /// The question with this id.
+    pub fn named(id: &str) -> Option<&'static Self> {
+        DECISIONS.iter().find(|decision| decision.id == id)
+    }
+}
+
+/// How much a verdict on these rules says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Weight {
+    /// The strongest level of the rules.
+    pub level: &'static str,
+    /// The certainty of the least sure rule: a failure may come from that one.
+    pub certainty: Certainty,
+}
+
+impl Weight {
+    /// Of the rules with these ids.
+    pub fn of(ids: &[String]) -> Self {
+        let rules = || ids.iter().filter_map(|id| Requirement::named(id));
+        let strength = |level: &&str| ["may", "should", "must"].iter().position(|known| known == level);
+        let level = rules().map(|rule| rule.level).max_by_key(strength).unwrap_or("may");
+        Self { level, certainty: rules().map(|rule| rule.certainty).max().unwrap_or(Certainty::Decision) }
+    }
+}
+
+impl std::fmt::Display for Weight {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} {}", self.level, self.certainty.tag())
+    }
+}
+
+/// The name among `known` that `name` was probably meant to be.
+pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let near = known.into_iter().map(|candidate| (distance(name, candidate), candidate)).min()?;
+    (near.0 <= name.len().max(near.1.len()) / 3 + 1).then_some(near.1)
+}
+
+/// Single characters to insert, delete or replace between two names.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (n, have) in a.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], n + 1);
+        for (m, want) in b.iter().enumerate() {
+            let replace = corner + usize::from(have != *want);
+            corner = row[m + 1];
+            row[m + 1] = replace.min(corner + 1).min(row[m] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_sure_rule_decides() {
+        let ids = |list: &[&str]| list.iter().map(|id| (*id).to_string()).collect::<Vec<_>>();
+        assert_eq!(Weight::of(&ids(&["MODEL-001"])).to_string(), "must 2+");
+        // The order of the context identifiers is a choice between sources.
+        assert_eq!(Weight::of(&ids(&["MODEL-001", "SETH-006"])).to_string(), "must C");
+        assert_eq!(Requirement::named("SETH-006").unwrap().decisions().next().unwrap().id, "OQ-07");
+        assert_eq!(Certainty::named("c"), Some(Certainty::Conflict));
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_finds_the_name() {
+        assert_eq!(nearest("SACK-0O8", Requirement::all().iter().map(|rule| rule.id)), Some("SACK-008"));
+        assert_eq!(nearest("frob", ["mtu", "timeout"]), None);
+        assert_eq!((distance("kitten", "sitting"), distance("", "ab")), (3, 2));
+    }
+}
