@@ -253,7 +253,11 @@ impl<'a> Story<'a> {
         };
         let wanted = match value {
             Value::Any => actual,
-            Value::Number(n) => Some(*n as u128),
+            // Scripts count messages from 0.
+            Value::Number(n) => {
+                let first = packet.kind().map_or(0, |kind| self.first_number(name.trim_start_matches("meth."), kind));
+                Some((*n as u128).wrapping_add(first))
+            }
             Value::Bound(variable) => match (self.bound.get(variable), actual) {
                 (Some(known), _) => Some(*known),
                 (None, Some(actual)) => {
@@ -301,6 +305,10 @@ impl<'a> Story<'a> {
             set(packet, "rkey", self.facts.tester_rkey.into());
             set(packet, "dmalen", len as u128);
             set(packet, "a", spec.kind.ends_message().into());
+            set(packet, "msn", self.first_number("msn", spec.kind));
+            if spec.kind.name.ends_with("_imm") {
+                set(packet, "rqmsn", self.first_number("rqmsn", spec.kind));
+            }
         }
         set(packet, "ts", timed.into());
         set(packet, "ip.dscp", self.data_dscp(number("rtx") == Some(1)).into());
@@ -367,6 +375,18 @@ impl<'a> Story<'a> {
             if spec.kind.is_control() || spec.kind.name == "ep_request" { DSCP_CONTROL } else { self.data_dscp(false) };
         set(packet, "ip.dscp", dscp.into());
         set(packet, "outer.dscp", dscp.into());
+    }
+
+    /// What the target's first message has in this field; 0 for fields that number no messages. Writes without immediate
+    /// have no receive-queue number, and the first packets of a message name one only if it ends with an immediate.
+    fn first_number(&self, field: &str, kind: &Kind) -> u128 {
+        match field {
+            "msn" if kind.is_write() => self.knobs.get("msn_start") as u128,
+            "rqmsn" if kind.is_write() && !matches!(kind.name, "write_only" | "write_last") => {
+                self.knobs.get("rqmsn_start") as u128
+            }
+            _ => 0,
+        }
     }
 
     /// The tester's packet that an answer answers: the one `of=` names, else the last.

@@ -1,6 +1,6 @@
 # A NAK for a PSN that a Transport ACK covered is dropped: it is late or forged
 requires CTL-003
-knobs base_rtt=1000000
+knobs base_rtt=1000000 stale_nak_fatal=0
 
 0     ! write len=64 id=1 signaled
 0     > write_only psn=0

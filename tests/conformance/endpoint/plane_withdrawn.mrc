@@ -1,6 +1,6 @@
 # A port that the peer withdraws carries nothing more at once, and again when it returns
 requires EPOP-005, SEL-006, PORT-004, ERTH-003
-knobs planes=2 evs=4 mtu=256
+knobs planes=2 evs=4 mtu=256 port_mask_zero_based=0
 
 0     ! write len=1024
 0     > write_first psn=0 len=256 dmalen=1024

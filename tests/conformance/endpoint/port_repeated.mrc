@@ -1,6 +1,6 @@
 # News of a port is repeated until it is answered: three times at once, then at waits that double up to a second
 requires EPOP-006
-knobs planes=2 evs=4
+knobs planes=2 evs=4 port_mask_zero_based=0
 
 0     ! port port=2 down
 0     > ep_request op=0 mask=0x2 port=1

@@ -1,6 +1,6 @@
 # A gap that enough packets have overtaken for a base RTT is resent once, on another path
 requires LOSS-001, LOSS-002, LOSS-004, SND-004
-knobs mtu=256 reorder_factor=0
+knobs mtu=256 reorder_factor=0 reorder_min=3
 
 0     ! write len=1536
 0     > write_first psn=0 len=256 dmalen=1536 ev=@lost

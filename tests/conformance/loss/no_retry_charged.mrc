@@ -1,6 +1,6 @@
 # Fast retransmission charges no retry: the next timer is the base one
 requires LOSS-005, TIMER-003
-knobs mtu=256 reorder_factor=0 timeout=7 linear=1
+knobs mtu=256 reorder_factor=0 timeout=7 linear=1 reorder_min=3
 
 0          ! write len=1536
 0          > write_first psn=0 len=256 dmalen=1536

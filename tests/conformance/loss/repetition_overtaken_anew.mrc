@@ -1,6 +1,6 @@
 # What has overtaken a packet before it was sent again says nothing about its repetition
 requires LOSS-002, NACK-001
-knobs mtu=256 reorder_factor=0 trimming timeout=9
+knobs mtu=256 reorder_factor=0 trimming timeout=9 reorder_min=3
 
 0      ! write len=1536
 0      > write_first psn=0 len=256 dmalen=1536

@@ -1,6 +1,6 @@
 # Several gaps are resent in the order of their PSNs
 requires SND-001, LOSS-002
-knobs mtu=256 reorder_factor=0
+knobs mtu=256 reorder_factor=0 reorder_min=3
 
 0     ! write len=2048
 0     > write_first psn=0 len=256 dmalen=2048

@@ -1,6 +1,6 @@
 # With trimming it retires the EV: congestion would have trimmed the packet
 requires EV-008
-knobs mtu=256 reorder_factor=0 trimming
+knobs mtu=256 reorder_factor=0 trimming reorder_min=3
 
 0     ! write len=1536
 0     > write_first psn=0 len=256 dmalen=1536

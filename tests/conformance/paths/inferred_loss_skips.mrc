@@ -1,6 +1,6 @@
 # Without trimming an inferred loss skips the EV
 requires EV-009
-knobs mtu=256 reorder_factor=0
+knobs mtu=256 reorder_factor=0 reorder_min=3 loss_ev_action=0
 
 0     ! write len=1536
 0     > write_first psn=0 len=256 dmalen=1536

@@ -1,6 +1,6 @@
 # With every EV bad one packet per base RTT leaves all the same
 requires SEL-005
-knobs evs=1 ev_min_active=0 mtu=256 base_rtt=50000
+knobs evs=1 ev_min_active=0 mtu=256 base_rtt=50000 last_resort=1
 
 0      ! write len=64
 0      > write_only psn=0 ev=0

@@ -1,6 +1,6 @@
 # A marked EV is passed over once and then used again: SKIP is not BAD
 requires EV-010
-knobs evs=2 mtu=256
+knobs evs=2 mtu=256 skip_time=0
 
 0     ! write len=64
 0     > write_only psn=0 ev=@a

@@ -1,6 +1,6 @@
 # A port that goes down carries nothing more, and loses nothing by itself
 requires PORT-001, PORT-002, PORT-003, SEL-006
-knobs planes=2 evs=4 mtu=256
+knobs planes=2 evs=4 mtu=256 port_mask_zero_based=0
 
 0     ! write len=512
 0     > write_first psn=0 len=256 dmalen=512

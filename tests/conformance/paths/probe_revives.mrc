@@ -1,6 +1,6 @@
 # An answered probe brings the EV back
 requires EV-011, EV-017, PROBE-005
-knobs evs=2 mtu=256 probe_interval=1024000
+knobs evs=2 mtu=256 probe_interval=1024000 resurrect_probes=1
 
 0        ! write len=64
 0        > write_only psn=0 ev=@a

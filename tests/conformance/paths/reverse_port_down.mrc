@@ -1,6 +1,6 @@
 # Answers leave through a port that is up
 requires REV-004, PORT-001
-knobs planes=2 evs=2 mtu=256
+knobs planes=2 evs=2 mtu=256 port_mask_zero_based=0
 
 0    ! port port=1 down
 0    > ep_request op=0 mask=0x4 port=2 psn=@id

@@ -1,6 +1,6 @@
 # The answer to a probe acknowledges what it shows
 requires PROBE-002, SETH-004
-knobs timeout=14
+knobs timeout=14 complete_on_sack=0
 
 0       ! write len=64 id=1 signaled
 0       > write_only psn=0

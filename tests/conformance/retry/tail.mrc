@@ -1,6 +1,6 @@
 # All SACKed and no Transport ACK for T0: the last packet is repeated and asks for an acknowledgement
 requires TACK-004
-knobs mtu=256 timeout=6 base_rtt=1000000
+knobs mtu=256 timeout=6 base_rtt=1000000 complete_on_sack=0
 
 0         ! write len=512 id=1 signaled
 0         > write_first psn=0 len=256 dmalen=512

@@ -1,6 +1,6 @@
 # The knob tail_retry_lenient: a peer that answers the repeats may hold its Transport ACK as long as it likes
 requires TACK-004
-knobs timeout=6 linear=1 exp=0 base_rtt=1000000 tail_retry_lenient
+knobs timeout=6 linear=1 exp=0 base_rtt=1000000 tail_retry_lenient complete_on_sack=0
 
 0           ! write len=64 id=1 signaled
 0           > write_only psn=0

@@ -1,6 +1,6 @@
 # A timeout of a packet that is not the oldest charges no retry
 requires RETRY-001
-knobs timeout=9 linear=1 exp=0 base_rtt=10000000 probe_limit=80000
+knobs timeout=9 linear=1 exp=0 base_rtt=10000000 probe_limit=80000 retry_strict=0
 
 0           ! write len=64
 0           > write_only psn=0

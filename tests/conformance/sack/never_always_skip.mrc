@@ -1,6 +1,6 @@
 # Without the knob a hundred marks stay skip once
 requires MFLD-002
-knobs mtu=256
+knobs mtu=256 always_skip_after=0
 
 0    < write_first psn=0 len=256 dmalen=4096 ce ev=7
 0    > sack cack=0 m=1

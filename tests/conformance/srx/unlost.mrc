@@ -1,5 +1,6 @@
 # A packet that waits for its retransmission and turns out received is not sent again
 requires SRX-007
+knobs complete_on_sack=0
 
 0      ! write len=64 id=1 signaled
 0      > write_only psn=0

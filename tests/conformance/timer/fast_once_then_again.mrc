@@ -1,6 +1,6 @@
 # After the timer expired a packet that new packets overtake is inferred lost again
 requires LOSS-004, TIMER-004
-knobs mtu=256 reorder_factor=0 timeout=7
+knobs mtu=256 reorder_factor=0 timeout=7 reorder_min=3
 
 0          ! write len=1536
 0          > write_first psn=0 len=256 dmalen=1536

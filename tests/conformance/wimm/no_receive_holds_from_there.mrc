@@ -1,5 +1,6 @@
 # What came before the immediate is acknowledged meanwhile
 requires WIMM-006, ACK-001
+knobs no_receive=0
 
 0     < write_only psn=0 len=64
 0     > ack psn=0 msn=1

@@ -1,5 +1,6 @@
 # The solicited bit makes the completion a solicited one
 requires WIMM-005, BTH-002
+knobs bth_se_bit=7
 
 0    ! recv id=1
 0    < write_only_imm psn=0 len=64 imm=3 se

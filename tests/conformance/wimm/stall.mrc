@@ -1,6 +1,6 @@
 # At the limit new writes with immediate wait for a Transport ACK
 requires SND-006, QP-009
-knobs max_wimm=1
+knobs max_wimm=1 complete_on_sack=0
 
 0     ! write len=64 imm=1
 0     > write_only_imm psn=0 imm=1

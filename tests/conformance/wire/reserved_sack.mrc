@@ -1,6 +1,6 @@
 # A SACK with every reserved bit set acknowledges: the packet's timer does not fire
 requires GEN-002, SETH-006
-knobs timeout=6
+knobs timeout=6 complete_on_sack=0
 
 0         ! write len=64 id=1 signaled
 0         > write_only psn=0
