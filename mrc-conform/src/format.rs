@@ -214,6 +214,38 @@ pub const EETH: Layout = Layout {
     ],
 };
 
+/// Names of fields as `mrc decode` prints them, where scripts have a shorter one. Scripts take both.
+pub const LONG_NAMES: &[(&str, &str)] = &[
+    ("bth.dest_qp", "bth.dqp"),
+    ("bth.ack_req", "bth.a"),
+    ("udp.len", "udp.udplen"),
+    ("immdt", "immdt.imm"),
+    ("tseth.tx_timestamp", "tseth.stamp"),
+    ("peth.tx_timestamp", "peth.stamp"),
+    ("erth.tx_timestamp", "erth.stamp"),
+    ("eeth.tx_timestamp", "eeth.stamp"),
+    ("neth.tx_timestamp", "neth.stamp"),
+    ("cc_state.tx_timestamp", "seth.stamp"),
+    ("cc_state.ooo_count", "seth.ooo"),
+    ("cc_state.restore_cwnd", "seth.restore"),
+    ("cc_state.rcv_cwnd_pen", "seth.pen"),
+    ("cc_state.rcvd_bytes", "seth.rcvd"),
+    ("seth.ack_psn_offset", "seth.ack_offset"),
+    ("seth.probe_id", "seth.ack_offset"),
+    ("seth.cack_psn", "seth.cack"),
+    ("seth.sack_bitmap", "seth.bitmap"),
+    ("neth.vendor_info", "neth.vendor"),
+    ("peth.vendor_info", "peth.vendor"),
+    ("erth.vendor_info", "erth.vendor"),
+    ("erth.port_status_mask", "erth.mask"),
+];
+
+/// The name in scripts of a field that has a longer one, without its header.
+pub(crate) fn short_name(long: &str) -> Option<&'static str> {
+    let (_, short) = LONG_NAMES.iter().find(|(known, _)| *known == long)?;
+    short.rsplit('.').next()
+}
+
 /// Packet types of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {

@@ -327,6 +327,25 @@ mod tests {
         }
     }
 
+    /// Scripts and `mrc decode` share their names.
+    #[test]
+    fn a_script_can_name_every_field_that_decode_prints() {
+        let own = ["ip.ce", "entropy", "payload.offset", "payload.len", "icrc.offset"];
+        let cfg = mrc_wire::WireConfig::default();
+        for (name, bytes) in golden().iter().filter(|(name, _)| !name.starts_with("trimmed")) {
+            let packet = Packet::parse(bytes).unwrap();
+            let frame = mrc_wire::parse_frame(bytes, bytes.len(), &cfg, |_| true).unwrap();
+            frame.for_each_field(|field, _| {
+                let short = format::short_name(field).unwrap_or(field);
+                assert!(own.contains(&field) || packet.find(short).is_some(), "{name}: {field}");
+            });
+        }
+        let script = "# t\nrequires SACK-001\n0 > sack seth.cack_psn=4 cc_state.ooo_count=1";
+        let script = crate::Script::parse("a", script).unwrap();
+        let crate::Op::Expect(spec) = &script.steps[0].op else { panic!() };
+        assert_eq!((spec.number("cack"), spec.number("ooo")), (Some(4), Some(1)));
+    }
+
     #[test]
     fn a_difference_is_named() {
         let (_, bytes) = golden().into_iter().find(|(name, _)| name == "sack_ecn").unwrap();

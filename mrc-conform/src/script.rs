@@ -307,6 +307,7 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
     let mut fields = Vec::new();
     for item in words {
         let (name, value) = item.split_once('=').unwrap_or((item, "1"));
+        let name = crate::format::short_name(name).unwrap_or(name);
         let bits = template.width(name).max(v4.width(name));
         if !PSEUDO.contains(&name) && bits.is_none() {
             let fields = template.names().chain(PSEUDO.iter().copied());
@@ -510,7 +511,9 @@ pub fn list_fields() -> String {
         for (at, field) in layout.places() {
             let sign = if field.signed { ", signed" } else { "" };
             let name = format!("{}.{}", layout.name, field.name);
-            let _ = writeln!(text, "  {name:<18} bit {at:>3}, {:>3} bits{sign}", field.bits);
+            let long = crate::format::LONG_NAMES.iter().find(|(_, short)| *short == name);
+            let long = long.map_or(String::new(), |(long, _)| format!("  in `mrc decode`: {long}"));
+            let _ = writeln!(text, "  {name:<18} bit {at:>3}, {:>3} bits{sign}{long}", field.bits);
         }
     }
     let _ = writeln!(text, "\nshorthands: {}", PSEUDO.join(" "));

@@ -130,6 +130,17 @@ fn check(packet: &Captured, frame: &Frame) -> Check {
     }
 }
 
+/// The trailer that the packet carries, as hex.
+fn trailer(packet: &Captured, frame: &Frame) -> String {
+    mrc_conform::hex(packet.bytes.get(frame.icrc_offset..frame.icrc_offset + icrc::LEN).unwrap_or_default())
+}
+
+/// The trailer that the packet should carry, as hex.
+fn expected(packet: &Captured, frame: &Frame) -> String {
+    let covered = packet.bytes.get(frame.l3_offset..frame.icrc_offset).unwrap_or_default();
+    icrc::compute(covered).map_or_else(|| "unknown".into(), |trailer| mrc_conform::hex(&trailer))
+}
+
 /// What every object has.
 fn object(number: u64, packet: &Captured) -> serde_json::Map<String, serde_json::Value> {
     let mut fields = serde_json::Map::new();
@@ -159,15 +170,19 @@ fn print(args: &Args, number: u64, packet: &Captured, frame: &Frame) {
             fields.insert(name.to_owned(), value);
         });
         fields.insert("icrc".into(), format!("{check:?}").to_lowercase().into());
+        if check == Check::Bad {
+            fields.insert("icrc.expected".into(), expected(packet, frame).into());
+        }
         outln!("{}", serde_json::Value::Object(fields));
         return;
     }
     let mark = match check {
-        Check::Good => "",
-        Check::Bad => " ICRC BAD",
-        Check::Absent => " (icrc not checked)",
+        Check::Good => String::new(),
+        Check::Bad => format!(" ICRC BAD: {}, expected {}", trailer(packet, frame), expected(packet, frame)),
+        Check::Absent => " (icrc not checked)".to_string(),
     };
-    outln!("{}{} > {}: {frame}{mark}", time(packet), text(frame.src), text(frame.dst));
+    let via = frame.outer_dst.map_or(String::new(), |dst| format!(" via {}", text(Ip::V6(dst))));
+    outln!("{}{} > {}{via}: {frame}{mark}", time(packet), text(frame.src), text(frame.dst));
     if args.verbose {
         frame.for_each_field(|name, value| outln!("    {name:<24} {value}"));
     }
@@ -253,6 +268,13 @@ mod tests {
             let last = packet.bytes.len() - 5;
             packet.bytes[last] ^= 1;
             assert_eq!(check(&packet, &parsed(&packet)), Check::Bad, "{name}");
+            assert_ne!(trailer(&packet, &parsed(&packet)), expected(&packet, &parsed(&packet)), "{name}");
+            // Zeros in place of the trailer: what is expected is what was there.
+            let mut packet = golden(name);
+            let right = trailer(&packet, &parsed(&packet));
+            let end = packet.bytes.len();
+            packet.bytes[end - 4..].fill(0);
+            assert_eq!(expected(&packet, &parsed(&packet)), right, "{name}");
         }
         let trimmed = golden("trimmed_write_only_ts");
         assert_eq!(check(&trimmed, &parsed(&trimmed)), Check::Absent);
