@@ -100,7 +100,7 @@ impl<'s> Side<'s> {
         let cc = CcConfig::Fixed { window_bytes };
         // No Port Status Updates: they are not what is measured, and both sides send them at the same instant.
         let mut cfg =
-            EndpointConfig { cc, port_update_on_rts: false, ev_probe_rate_limit: 0, ..EndpointConfig::default() };
+            EndpointConfig { cc, port_update_on_rts: false, ev_probe_rate_limit: 0, ..EndpointConfig::software() };
         cfg.gids[0] = Some(Ip::V6(address(which)));
         for (plane, port) in cfg.ports.iter_mut().take(2).enumerate() {
             // The mapping below leaves the T0 part of the destination for the host: what "arrives" is what was sent.

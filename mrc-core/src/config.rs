@@ -36,6 +36,9 @@ pub struct EndpointConfig {
     pub measurement_life_ns: u64,
     /// SACK after this many received bytes (open question 32).
     pub sack_gen_threshold: u32,
+    /// Send a Transport ACK also for a packet within a message that asks for an acknowledgement. Without, its SACK is the
+    /// answer, and the end of the message draws the Transport ACK (open question 65).
+    pub tack_within_message: bool,
     /// Drop packets above the window without a NACK (open question 4).
     pub oor_silent: bool,
     /// Send control packets also on planes whose EV probes nobody answers (open question 47).
@@ -60,6 +63,10 @@ pub struct EndpointConfig {
     pub always_skip_after: u8,
     /// NAK syndrome for a write with immediate beyond the limit (open question 10).
     pub wimm_nak_syndrome: u8,
+    /// Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; what a turn sends
+    /// beyond it is taken from the next. 0, the default, is one packet per turn, as the specification has it. Packets cost
+    /// less when several of one QP leave together (open question 64).
+    pub turn_bytes: u32,
     /// Congestion control of QPs that name no profile.
     pub cc: crate::cc::CcConfig,
     /// Events to raise.
@@ -116,6 +123,7 @@ impl Default for EndpointConfig {
             pkey: 0xFFFF,
             measurement_life_ns: 10_000_000_000,
             sack_gen_threshold: 16_384,
+            tack_within_message: true,
             oor_silent: false,
             answers_on_silent_planes: false,
             complete_on_sack: false,
@@ -128,6 +136,7 @@ impl Default for EndpointConfig {
             ctl_ect: false,
             always_skip_after: 0,
             wimm_nak_syndrome: 0x61,
+            turn_bytes: 0,
             cc: crate::cc::CcConfig::default(),
             events: crate::EventMask::default(),
             no_receive: NoReceive::Hold,
@@ -147,6 +156,13 @@ impl Default for EndpointConfig {
 }
 
 impl EndpointConfig {
+    /// The default, which keeps to the letter of the specification wherever a knob lets one choose, with the choices that
+    /// cost an implementation in software least: turns of 16 KiB, as much as draws one SACK, and Transport ACKs at the end of
+    /// messages only.
+    pub fn software() -> Self {
+        Self { turn_bytes: 16_384, tack_within_message: false, ..Self::default() }
+    }
+
     /// The ports that exist.
     pub fn port_mask(&self) -> PortMask {
         let mut mask = PortMask::NONE;

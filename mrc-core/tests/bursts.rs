@@ -203,7 +203,12 @@ fn a_burst_is_the_frames_of_single_polls() {
             srv6: seed % 3 > 0,
             cc: windows[seed as usize % 4].clone(),
             mpr: if seed % 5 == 0 { 1 } else { 8 },
-            tweak: if seed % 8 < 4 { |cfg| cfg.complete_on_sack = true } else { |_| {} },
+            tweak: match seed / 2 % 4 {
+                0 => |cfg| cfg.complete_on_sack = true,
+                1 => |cfg| (cfg.turn_bytes, cfg.tack_within_message) = (16_384, false),
+                2 => |cfg| cfg.turn_bytes = 2_500,
+                _ => |_| {},
+            },
             ..Setup::default()
         };
         sent += alike(seed, &setup);

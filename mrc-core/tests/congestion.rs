@@ -110,6 +110,53 @@ fn controllers_take_turns_and_so_do_their_qps() {
     });
 }
 
+/// Turns of bytes: what others send meanwhile is bounded, and sizes of packets or messages buy nobody a larger share.
+//= SCHED-001, SCHED-002 test
+#[test]
+fn turns_of_bytes_are_fair() {
+    let setup = Setup { tweak: |cfg| cfg.turn_bytes = 3 * MTU, ..profiles(3, &[fixed(60), fixed(60)]) };
+    net(1, &setup, Weather::default(), |net| {
+        for qp in 0..3 {
+            net.queue(qp, 12 * 1_024);
+        }
+        // QPs 0 and 2 share the first controller.
+        let rounds = [0, 1, 2, 1].map(|qp| [qp; 3]).concat();
+        let order = net.turns();
+        assert_eq!(order[..12], rounds);
+        assert_eq!([0, 1, 2].map(|qp| order.iter().filter(|&&at| at == qp).count()), [12; 3]);
+    });
+    let setup = Setup { tweak: |cfg| cfg.turn_bytes = 3 * MTU, ..profiles(3, &[CcConfig::None]) };
+    net(1, &setup, Weather::default(), |net| {
+        // Full packets beside packets of 512 bytes, which count 600: in the long run the bytes are equal.
+        net.queue(0, 60 * 1_024);
+        for _ in 0..15 {
+            net.queue(2, 512);
+        }
+        let order = net.turns();
+        let small = order.iter().rposition(|&qp| qp == 2).unwrap();
+        let large = order[..small].iter().filter(|&&qp| qp == 0).count() as u32 * MTU;
+        assert!(large.abs_diff(15 * 600) <= 3 * MTU, "{large} bytes beside {}", 15 * 600);
+    });
+}
+
+/// A small write waits for at most one turn of each other QP, however much these have to send.
+//= SCHED-002 test
+#[test]
+fn a_small_write_waits_for_one_turn_of_each_other() {
+    let setup = Setup { tweak: |cfg| cfg.turn_bytes = 4 * MTU, ..profiles(3, &[CcConfig::None]) };
+    net(1, &setup, Weather::default(), |net| {
+        net.queue(0, 60 * 1_024);
+        net.queue(1, 60 * 1_024);
+        // One packet of the first turn left.
+        let mut headers = [0u8; MAX_HEADER_LEN];
+        let _ = net.sides[0].engine.poll_transmit(net.now, PortMask::ALL, &mut headers).unwrap();
+        net.queue(2, 64);
+        let order = net.turns();
+        let place = order.iter().position(|&qp| qp == 2).unwrap();
+        assert_eq!(order[..=place], [0, 0, 0, 1, 1, 1, 1, 2]);
+    });
+}
+
 //= SCHED-002, QPCC-004 test
 #[test]
 fn a_blocked_qp_is_passed_over_and_its_controller_stays_ready() {

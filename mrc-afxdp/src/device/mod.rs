@@ -107,7 +107,7 @@ impl DeviceConfig {
             name: name.to_owned(),
             planes,
             gid,
-            endpoint: EndpointConfig::default(),
+            endpoint: EndpointConfig::software(),
             limits: Limits::default(),
             attachment: Attachment::Xdp(Mode::Auto),
             required_mtu: 0,

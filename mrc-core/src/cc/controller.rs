@@ -10,6 +10,7 @@
 
 use super::{AckSample, Cc, CcConfig, CongestionControl};
 use crate::{
+    config::EndpointConfig,
     qp::Qp,
     ready::{Link, List, Member, Ready},
     time::Instant,
@@ -89,6 +90,39 @@ pub(crate) struct Share {
     retransmitted: u32,
     /// Nominal bytes ever posted.
     posted: u64,
+    /// What it may still send in its turn.
+    pub(crate) turn: Credit,
+}
+
+/// Bytes that may still leave in a turn. Not positive between two turns: what the last one sent too much.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credit(i32);
+
+impl Credit {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// A turn of `turn_bytes` begins, or goes on; while nobody else waits it has no end. At least one packet may leave.
+    //= SCHED-001
+    #[inline]
+    pub(crate) fn begin(&mut self, turn_bytes: u32, alone: bool) {
+        let full = i32::try_from(turn_bytes).unwrap_or(i32::MAX).max(1);
+        self.0 = match self.0 {
+            _ if alone => i32::MAX,
+            spent @ ..=0 => spent.saturating_add(full).max(1),
+            left => left.min(full),
+        };
+    }
+
+    /// Whether the turn goes on.
+    #[inline]
+    pub(crate) const fn is_left(self) -> bool {
+        self.0 > 0
+    }
+
+    #[inline]
+    fn spend(&mut self, bytes: u32) {
+        self.0 = self.0.saturating_sub_unsigned(bytes);
+    }
 }
 
 impl Share {
@@ -99,6 +133,7 @@ impl Share {
         unasked: 0,
         retransmitted: 0,
         posted: 0,
+        turn: Credit::NONE,
     };
 
     pub(crate) const fn inflight_bytes(&self) -> i64 {
@@ -134,7 +169,9 @@ pub struct Qpcc {
     /// QPs with packets to send again, and with new ones.
     pub(crate) retransmit: Ready,
     pub(crate) fresh: Ready,
-    turn: Link,
+    link: Link,
+    /// What its QPs together may still send in its turn.
+    pub(crate) turn: Credit,
     /// The first feedback of the destination is still to come, and no base RTT is known: it triggers a probe.
     base_rtt_wanted: bool,
     /// When a probe last measured the base RTT.
@@ -143,7 +180,7 @@ pub struct Qpcc {
 
 impl Member for Qpcc {
     fn link(&mut self, _: List) -> &mut Link {
-        &mut self.turn
+        &mut self.link
     }
 }
 
@@ -159,7 +196,8 @@ impl Qpcc {
         unasked: 0,
         retransmit: Ready::new(List::Retransmit),
         fresh: Ready::new(List::Fresh),
-        turn: Link::NONE,
+        link: Link::NONE,
+        turn: Credit::NONE,
         base_rtt_wanted: false,
         base_rtt_at: None,
     };
@@ -296,6 +334,8 @@ impl Flow<'_> {
         let unasked = if asks { 0 } else { self.share.unasked.saturating_add(bytes).min(sack_gen_threshold) };
         self.qpcc.unasked = self.others_unasked().saturating_add(unasked.into());
         self.share.unasked = unasked;
+        self.share.turn.spend(bytes);
+        self.qpcc.turn.spend(bytes);
         self.both(|load| {
             load.inflight_pkts = load.inflight_pkts.saturating_add(packets);
             if rtx {
@@ -408,31 +448,49 @@ impl Flow<'_> {
         self.qpcc.unasked.saturating_sub(self.share.unasked.into())
     }
 
-    /// Bytes that may leave before a packet has to ask for an acknowledgement: as many as leave room for another packet.
-    /// None when the window is smaller than what the responder collects before it reports, nor when the responders of the
-    /// other QPs may sit on more than half of it, each below its threshold: what closes the window would draw one QP's
-    /// report, and the window would open by that QP's part alone.
-    //= AREQ-002, NSCC-023
+    /// Whether the turn of both goes on.
     #[inline]
-    fn may_leave_unasked(&self, sack_gen_threshold: u32) -> u64 {
-        let window = self.qpcc.cc.cwnd_bytes();
-        if window < u64::from(sack_gen_threshold) || self.others_unasked() > window / 2 {
-            return 0;
-        }
-        window.saturating_sub_signed(self.qpcc.cc.inflight_bytes()).saturating_sub(self.qpcc.mtu_bytes.into())
+    pub(crate) fn has_turn_left(&self) -> bool {
+        self.share.turn.is_left() && self.qpcc.turn.is_left()
     }
 
-    /// How many packets of `each` nominal bytes may leave before one of them has to ask for an acknowledgement.
+    /// Bytes that may leave before a packet has to ask for an acknowledgement: as many as leave room for another packet.
+    /// None when the window is smaller than what the responder collects before it reports. When the responders of the
+    /// other QPs may sit on more than half of it, each below its threshold, the packet that ends a QP's turn asks, or the
+    /// one with which as much as a turn would be unasked: else what closes the window would draw one QP's report, and the
+    /// window would open by that QP's part alone.
+    //= AREQ-002, NSCC-023
     #[inline]
-    pub(crate) fn unasked_packets(&self, each: u32, sack_gen_threshold: u32) -> u32 {
-        let packets = self.may_leave_unasked(sack_gen_threshold).checked_div(each.into()).unwrap_or(0);
-        u32::try_from(packets).unwrap_or(u32::MAX)
+    fn may_leave_unasked(&self, cfg: &EndpointConfig) -> u64 {
+        let window = self.qpcc.cc.cwnd_bytes();
+        if window < u64::from(cfg.sack_gen_threshold) {
+            return 0;
+        }
+        let room =
+            window.saturating_sub_signed(self.qpcc.cc.inflight_bytes()).saturating_sub(self.qpcc.mtu_bytes.into());
+        if self.others_unasked() > window / 2 { room.min(self.turn_left(cfg)) } else { room }
+    }
+
+    /// Bytes that may leave before the packet that ends the turn.
+    #[inline]
+    fn turn_left(&self, cfg: &EndpointConfig) -> u64 {
+        let credit = self.share.turn.0.min(self.qpcc.turn.0).saturating_sub(1).max(0).unsigned_abs();
+        credit.min(cfg.turn_bytes.saturating_sub(self.share.unasked)).into()
+    }
+
+    /// How many packets of `each` nominal bytes may leave in the turn, and before one of them has to ask for an
+    /// acknowledgement.
+    #[inline]
+    pub(crate) fn unasked_packets(&self, each: u32, cfg: &EndpointConfig) -> u32 {
+        let turn = self.share.turn.0.min(self.qpcc.turn.0).max(0).unsigned_abs();
+        let bytes = self.may_leave_unasked(cfg).min(turn.into());
+        u32::try_from(bytes).unwrap_or(u32::MAX).checked_div(each).unwrap_or(0)
     }
 
     /// Whether a packet of `bytes` that is about to leave has to ask for an acknowledgement.
     #[inline]
-    pub(crate) fn wants_ack(&self, bytes: u32, sack_gen_threshold: u32) -> bool {
-        u64::from(bytes) > self.may_leave_unasked(sack_gen_threshold)
+    pub(crate) fn wants_ack(&self, bytes: u32, cfg: &EndpointConfig) -> bool {
+        u64::from(bytes) > self.may_leave_unasked(cfg)
     }
 
     pub(crate) fn cwnd_bytes(&self) -> u64 {
@@ -467,11 +525,18 @@ mod tests {
 
     const THRESHOLD: u32 = 16_384;
 
+    /// A QP with its controller that has the turn for itself, and one packet per turn where others wait.
+    fn flow<'a>(qpcc: &'a mut Qpcc, share: &'a mut Share) -> (Flow<'a>, EndpointConfig) {
+        qpcc.turn.begin(0, true);
+        share.turn.begin(0, true);
+        (Flow { qpcc, share }, EndpointConfig { sack_gen_threshold: THRESHOLD, ..EndpointConfig::default() })
+    }
+
     /// QP `qp` sends a full packet; whether that asks.
     fn send(qpcc: &mut Qpcc, shares: &mut [Share], qp: usize) -> bool {
-        let mut flow = Flow { qpcc, share: &mut shares[qp] };
-        let asks = flow.wants_ack(4_184, THRESHOLD);
-        assert_eq!(asks, flow.unasked_packets(4_184, THRESHOLD) == 0);
+        let (mut flow, cfg) = flow(qpcc, &mut shares[qp]);
+        let asks = flow.wants_ack(4_184, &cfg);
+        assert_eq!(asks, flow.unasked_packets(4_184, &cfg) == 0);
         flow.on_send(1, 4_184, false, asks, THRESHOLD);
         asks
     }
@@ -484,9 +549,9 @@ mod tests {
             let mut qpcc = Qpcc::new(&config, (0, 0), 1_112, Instant::ZERO, None);
             qpcc.join(&config, 4_184);
             let mut share = Share::NONE;
-            let mut flow = Flow { qpcc: &mut qpcc, share: &mut share };
+            let (mut flow, cfg) = flow(&mut qpcc, &mut share);
             loop {
-                let asks = flow.wants_ack(1_112, THRESHOLD);
+                let asks = flow.wants_ack(1_112, &cfg);
                 flow.on_send(1, 1_112, false, asks, THRESHOLD);
                 // A small packet would fit, but the next one may be a full one.
                 assert_eq!(asks, !flow.can_send());

@@ -6,7 +6,7 @@ mod fixed;
 mod nscc;
 
 pub use controller::{CcProfile, CcProfileHandle, Load, Qpcc, QpccInfo, QpccState};
-pub(crate) use controller::{Flow, Share};
+pub(crate) use controller::{Credit, Flow, Share};
 pub use fixed::FixedWindow;
 pub use nscc::{Nscc, NsccConfig};
 

@@ -126,7 +126,7 @@ impl Endpoint<'_> {
             {
                 break Some((rx, head));
             }
-            slot.rsp.on_new(&write, bits, cfg.sack_gen_threshold, cfg.always_skip_after);
+            slot.rsp.on_new(&write, bits, cfg);
             slot.rsp.settle(&[]);
             taken.inc();
             self.stats.rx_marked.inc_by(u64::from(write.ce));
@@ -435,8 +435,7 @@ impl Endpoint<'_> {
             let nack = Answer::nack(reason, &write, slot.rsp.svc_time);
             return Err(self.refuse_unrecorded(now, qp, nack, reason));
         }
-        let cfg = &self.cfg;
-        let verdict = slot.rsp.on_write(&write, bits, cfg.sack_gen_threshold, cfg.always_skip_after);
+        let verdict = slot.rsp.on_write(&write, bits, &self.cfg);
         if verdict != responder::Verdict::New {
             return Err(self.refuse_again(now, qp, verdict, &write));
         }

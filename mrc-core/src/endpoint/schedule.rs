@@ -1,6 +1,6 @@
-//! Whose packet leaves next: endpoint operations, control packets, then what no congestion window holds back, then one data packet from each
-//! READY congestion controller in turn, and within a controller from its QPs in turn, retransmissions first. Finding the
-//! next one costs the same whatever the number of QPs. Source: `congestion.md` 5.
+//! Whose packet leaves next: endpoint operations, control packets, then what no congestion window holds back, then data from
+//! each READY congestion controller in turn, and within a controller from its QPs in turn, retransmissions first. A turn is
+//! one packet, or `turn_bytes`. Finding the next one costs the same whatever the number of QPs. Source: `congestion.md` 5.
 //!
 //! ```text
 //!  ops      what nodes say beside their QPs
@@ -15,7 +15,7 @@
 
 use super::{Endpoint, MAX_HEADER_LEN, Transmit};
 use crate::num::Counter;
-use crate::{cc::Qpcc, event::ErrorCause, port::PortMask, requester::Wants, time::Instant};
+use crate::{cc::Credit, event::ErrorCause, port::PortMask, requester::Wants, time::Instant};
 
 /// QPs that wait for a port in one call before it gives up until the next one; bounds a call when many are blocked. A QP
 /// that leaves its list does not count: it cannot come up again, and the one behind it may have something to send.
@@ -198,8 +198,9 @@ impl Endpoint<'_> {
         None
     }
 
-    /// One turn with data; whether anything left. Turns are of one packet: only a QP that nobody waits behind goes on, nor
-    /// anything that goes before data (`only_data`) for a port.
+    /// A turn with data or a part of one; whether anything left. It ends for now where the sink has no more room, after each
+    /// retransmission, and after each packet while anything waits that goes before data (not `only_data`). The QP then
+    /// keeps its place until its turn is over.
     //= SCHED-001, SCHED-002, QPCC-004
     #[inline(never)]
     fn data_turn(&mut self, now: Instant, only_data: bool, sink: &mut impl FrameSink) -> bool {
@@ -215,12 +216,9 @@ impl Endpoint<'_> {
             let (mut sent, mut stays, mut fault) = (false, false, None);
             let mut turn = again.or(fresh);
             let mut other = again.and(fresh);
-            let alone = |qp| {
-                let lists = [&qpcc.retransmit, &qpcc.fresh];
-                self.ready.holds_at_most(index) && lists.iter().all(|list| list.holds_at_most(qp))
-            };
-            let most = if only_data && turn.is_some_and(alone) { u32::MAX } else { 1 };
             while let Some(qp) = turn {
+                let alone = self.begin_turn(index, qp);
+                let most = if only_data && (alone || again.is_none()) { u32::MAX } else { 1 };
                 let run = self.send_data(now, qp, most, sink);
                 let keep = !run.blocked || self.starved(qp, sink.ports());
                 stays |= self.after_turn(qp, Turn::Data, keep, run.wants);
@@ -234,12 +232,9 @@ impl Endpoint<'_> {
                 }
                 turn = other.take();
             }
-            let more = self.qpccs.get(index as usize).is_some_and(Qpcc::has_turn);
             let behind = yielding.and_then(|_| self.ready.behind(self.qpccs, index));
             // Who leaves a port to others keeps the place for the next port, and so do those asked after them.
-            if yielding.is_none() || sent || !more {
-                self.ready.after_turn(self.qpccs, index, more);
-            }
+            self.end_turn(index, sent, yielding.is_none() || sent);
             // Last: a QP that fails leaves its lists by itself.
             if let Some((qp, psn)) = fault {
                 self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(psn));
@@ -253,6 +248,33 @@ impl Endpoint<'_> {
         yielding.is_some_and(|qp| self.waived_turn(now, qp, sink))
     }
 
+    /// The turn of controller `index` and QP `qp` begins or goes on; whether nobody else waits for one.
+    #[inline(always)]
+    fn begin_turn(&mut self, index: u32, qp: u32) -> bool {
+        let turn_bytes = self.cfg.turn_bytes;
+        let (Some(qpcc), Some(slot)) = (self.qpccs.get_mut(index as usize), self.qps.get_mut(qp as usize)) else {
+            return false;
+        };
+        let only_controller = self.ready.holds_at_most(index);
+        let only_qp = [&qpcc.retransmit, &qpcc.fresh].iter().all(|list| list.holds_at_most(qp));
+        qpcc.turn.begin(turn_bytes, only_controller);
+        slot.share.turn.begin(turn_bytes, only_qp);
+        only_controller && only_qp
+    }
+
+    /// After one of its QPs had a turn, or a part of one: controller `index` leaves the round when it has nothing more that
+    /// may leave, goes to its end (`rotate`) when its turn is over, and else goes on.
+    #[inline(always)]
+    fn end_turn(&mut self, index: u32, sent: bool, rotate: bool) {
+        let Some(qpcc) = self.qpccs.get_mut(index as usize) else { return };
+        if !qpcc.has_turn() {
+            qpcc.turn = Credit::NONE;
+            self.ready.remove(self.qpccs, index);
+        } else if rotate && !(sent && qpcc.turn.is_left()) {
+            self.ready.after_turn(self.qpccs, index, true);
+        }
+    }
+
     /// Nobody can use the ports that `qp` left to others: it takes them after all.
     //= BAL-007
     #[cold]
@@ -260,11 +282,11 @@ impl Endpoint<'_> {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return false };
         let Some(index) = slot.qpcc else { return false };
         slot.paths.waive_lead();
+        self.begin_turn(index, qp);
         let run = self.send_data(now, qp, 1, sink);
         let keep = !run.blocked || self.starved(qp, sink.ports());
         self.after_turn(qp, Turn::Data, keep, run.wants);
-        let more = self.qpccs.get(index as usize).is_some_and(Qpcc::has_turn);
-        self.ready.after_turn(self.qpccs, index, more);
+        self.end_turn(index, run.sent > 0, true);
         if let Some(psn) = run.fault {
             self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(psn));
         }
@@ -278,7 +300,7 @@ impl Endpoint<'_> {
         usable != usable.and(ports)
     }
 
-    /// Puts a QP that had a turn to the end of its lists, or takes it off those where it has nothing more or, unless
+    /// Puts a QP whose turn is over to the end of its lists, or takes it off those where it has nothing more or, unless
     /// `keep`, nothing that could leave now; arms its timer. Whether it is still where it had its turn.
     #[inline(always)]
     fn after_turn(&mut self, qp: u32, turn: Turn, keep: bool, wants: Option<Wants>) -> bool {
@@ -297,9 +319,20 @@ impl Endpoint<'_> {
         if let Some(qpcc) = self.qpccs.get_mut(index as usize) {
             let (again, fresh) = (wants.retransmit, wants.fresh);
             if turn == Turn::Data {
-                qpcc.retransmit.after_turn(self.qps, qp, again && keep);
-                qpcc.fresh.after_turn(self.qps, qp, fresh && keep);
                 data = (again || fresh) && keep;
+                let goes_on = self.qps.get_mut(qp as usize).is_some_and(|slot| {
+                    if !data {
+                        slot.share.turn = Credit::NONE;
+                    }
+                    slot.share.turn.is_left()
+                });
+                for (list, stays) in [(&mut qpcc.retransmit, again && keep), (&mut qpcc.fresh, fresh && keep)] {
+                    if stays && goes_on {
+                        list.push(self.qps, qp);
+                    } else {
+                        list.after_turn(self.qps, qp, stays);
+                    }
+                }
             } else {
                 if again {
                     qpcc.retransmit.push(self.qps, qp);

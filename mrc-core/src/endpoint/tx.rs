@@ -171,12 +171,13 @@ impl Endpoint<'_> {
                 let usable = towards.and(sink.ports()).and(up);
                 let packet = if usable.is_empty() { None } else { tx.next_data(now, usable) };
                 let Some(packet) = packet else {
-                    run.blocked = true;
                     run.yields = tx.path.set.take_yielded();
+                    // Whom it yields to is found out when its turn begins with that.
+                    run.blocked = !(run.yields && run.sent > 0);
                     break;
                 };
                 let first = if most > 1 { Some(&mut pattern) } else { None };
-                if !run.emit(now, &to, &mut tx, packet, first, sink) || !run.has_room(most, towards.and(up), sink) {
+                if !run.emit(now, &to, &mut tx, packet, first, sink) || !run.goes_on(&tx, most, towards.and(up), sink) {
                     break;
                 }
                 // What follows it in series.
@@ -197,7 +198,7 @@ impl Endpoint<'_> {
                     }
                 }
                 tx.end_series(now, &series);
-                if !goes_on || !run.has_room(most, towards.and(up), sink) {
+                if !goes_on || !run.goes_on(&tx, most, towards.and(up), sink) {
                     break;
                 }
             }
@@ -363,10 +364,10 @@ pub(super) fn below_bth(
 }
 
 impl Run {
-    /// Whether one more packet may follow to one of `ports`.
+    /// Whether the turn goes on with one more packet to one of `ports`.
     #[inline(always)]
-    fn has_room(&self, most: u32, ports: PortMask, sink: &impl FrameSink) -> bool {
-        self.sent < most && !ports.and(sink.ports()).is_empty()
+    fn goes_on(&self, tx: &TxSide<'_, '_>, most: u32, ports: PortMask, sink: &impl FrameSink) -> bool {
+        self.sent < most && tx.flow.has_turn_left() && !ports.and(sink.ports()).is_empty()
     }
 
     /// Writes a chosen packet into the sink; whether the turn may go on.

@@ -557,7 +557,7 @@ impl TxSide<'_, '_> {
     #[inline(always)]
     fn departs(&mut self, now: Instant, bytes: u32, choice: Choice, rtx: bool, last: bool) -> bool {
         let threshold = self.cfg.sack_gen_threshold;
-        let ack_req = last || !self.window_open() || self.flow.wants_ack(bytes, threshold);
+        let ack_req = last || !self.window_open() || self.flow.wants_ack(bytes, self.cfg);
         // Whatever is sent again is acknowledged at once.
         self.flow.on_send(1, bytes, rtx, ack_req || rtx, threshold);
         if let Some(last) = self.req.last_path.filter(|last| last.index != choice.index)

@@ -51,7 +51,7 @@ impl TxSide<'_, '_> {
         let window = self.req.mpr_tx.min(self.window.capacity());
         let open = window.saturating_sub(self.req.outstanding().wrapping_add(1));
         let left = if plain { most.min(middle).min(open) } else { 0 };
-        let left = if left > 0 { left.min(self.flow.unasked_packets(bytes, self.cfg.sack_gen_threshold)) } else { 0 };
+        let left = if left > 0 { left.min(self.flow.unasked_packets(bytes, self.cfg)) } else { 0 };
         Series { left, taken: 0, bytes, len, psn: self.req.max_sent, at, last: None }
     }
 

@@ -20,7 +20,7 @@ pub(crate) use refusals::{RefusalList, Refusals};
 
 use mrc_wire::{Psn, TsethRepr};
 
-use crate::config::RtrAttr;
+use crate::config::{EndpointConfig, RtrAttr};
 use crate::num::Counter;
 
 /// Scalars of one QP's responder (`transport.md` 4.1).
@@ -30,7 +30,7 @@ pub(crate) struct Responder {
     lowest_unsacked: Psn,
     rcvd_bytes: u32,
     trigger_bytes: u32,
-    /// Highest PSN that asked for an acknowledgement or ended a message.
+    /// Highest PSN that ended a message, or asked for an acknowledgement (`tack_within_message`).
     tack_goal: Psn,
     /// Messages received completely.
     msn_done: u32,
@@ -143,13 +143,7 @@ impl Responder {
     /// then runs the transport checks on a new one, and refuses one beyond the window ([`Self::out_of_window`]).
     #[inline(always)]
     //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-002
-    pub(crate) fn on_write(
-        &mut self,
-        write: &Write,
-        bits: &mut [RxWord],
-        sack_gen_threshold: u32,
-        always_skip_after: u8,
-    ) -> Verdict {
+    pub(crate) fn on_write(&mut self, write: &Write, bits: &mut [RxWord], cfg: &EndpointConfig) -> Verdict {
         let (verdict, answer) = match self.window.classify(write.psn, bits) {
             Arrival::Below => {
                 self.tack_due = true;
@@ -158,12 +152,12 @@ impl Responder {
             Arrival::Seen => (Verdict::Duplicate, true),
             Arrival::Above => (Verdict::OutOfWindow, false),
             Arrival::New => {
-                self.on_new(write, bits, sack_gen_threshold, always_skip_after);
+                self.on_new(write, bits, cfg);
                 (Verdict::New, false)
             }
         };
         if answer {
-            self.answer_sack(write, always_skip_after);
+            self.answer_sack(write, cfg.always_skip_after);
         }
         verdict
     }
@@ -199,25 +193,19 @@ impl Responder {
 
     /// As [`Self::on_write`], for a packet that is known to be new.
     #[inline(always)]
-    pub(crate) fn on_new(
-        &mut self,
-        write: &Write,
-        bits: &mut [RxWord],
-        sack_gen_threshold: u32,
-        always_skip_after: u8,
-    ) {
-        self.record(write, bits);
+    pub(crate) fn on_new(&mut self, write: &Write, bits: &mut [RxWord], cfg: &EndpointConfig) {
+        self.record(write, bits, cfg.tack_within_message);
         self.trigger_bytes.inc_by(write.nominal.max(1_024));
-        if self.trigger_bytes >= sack_gen_threshold || write.ack_req || write.ce || write.rtx {
-            self.answer_sack(write, always_skip_after);
+        if self.trigger_bytes >= cfg.sack_gen_threshold || write.ack_req || write.ce || write.rtx {
+            self.answer_sack(write, cfg.always_skip_after);
         }
     }
 
     //= RSP-008, RBYT-001, ACK-001
     #[inline(always)]
-    fn record(&mut self, write: &Write, bits: &mut [RxWord]) {
+    fn record(&mut self, write: &Write, bits: &mut [RxWord], tack_within_message: bool) {
         self.rcvd_bytes = self.rcvd_bytes.wrapping_add(write.nominal);
-        if (write.ack_req || write.ends_message) && write.psn.diff(self.tack_goal) > 0 {
+        if (write.ends_message || (write.ack_req && tack_within_message)) && write.psn.diff(self.tack_goal) > 0 {
             self.tack_goal = write.psn;
         }
         let ended = self.window.insert(write.psn, write.ends_message, bits);

@@ -82,7 +82,7 @@ mod tests {
 
     fn feed(r: &mut Responder, bits: &mut [RxWord], psns: impl IntoIterator<Item = u32>) {
         for psn in psns {
-            r.on_write(&write(psn), bits, 16_384, 0);
+            r.on_write(&write(psn), bits, &crate::EndpointConfig::default());
         }
     }
 

@@ -3,9 +3,13 @@
 use mrc_wire::{Ev, Msn, NackReason, Psn, Qpn, TsethRepr, Verdict as Mark};
 
 use super::{Answer, AnswerKind, Immediate, PsnWindow, Responder, RxWord, Stash, Verdict, Write};
-use crate::config::RtrAttr;
+use crate::config::{EndpointConfig, RtrAttr};
 
 const THRESHOLD: u32 = 16_384;
+
+fn cfg() -> EndpointConfig {
+    EndpointConfig { sack_gen_threshold: THRESHOLD, ..EndpointConfig::default() }
+}
 
 fn responder(first: u32) -> (Responder, [RxWord; 16]) {
     let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
@@ -32,7 +36,7 @@ fn last(psn: u32) -> Write {
 }
 
 fn take(r: &mut Responder, bits: &mut [RxWord], write: &Write) -> Verdict {
-    let verdict = r.on_write(write, bits, THRESHOLD, 0);
+    let verdict = r.on_write(write, bits, &cfg());
     r.settle(&[]);
     verdict
 }
@@ -78,7 +82,7 @@ fn above_the_window_is_refused_unless_told_not_to_or_absurd() {
         let (mut r, mut bits) = responder(1);
         let psn = Psn::new(0).add(distance);
         let write = Write { psn, ..middle(0) };
-        assert!(matches!(r.on_write(&write, &mut bits, THRESHOLD, 0), Verdict::OutOfWindow));
+        assert!(matches!(r.on_write(&write, &mut bits, &cfg()), Verdict::OutOfWindow));
         r.out_of_window(&write, silent).map(|answer| answer.kind)
     };
     let nack = Some(AnswerKind::Nack(NackReason::PsnOorWindow));
@@ -103,6 +107,20 @@ fn a_transport_ack_is_due_when_the_front_passes_what_asked_for_one() {
     r.tack_due = false;
     take(&mut r, &mut bits, &Write { ack_req: true, ..middle(4) });
     assert!(r.tack_due, "asked for in the middle of a message");
+}
+
+//= ACK-001 test
+#[test]
+fn without_transport_acks_within_messages_only_their_ends_draw_one() {
+    let (mut r, mut bits) = responder(1);
+    let cfg = EndpointConfig { tack_within_message: false, ..cfg() };
+    let mut take = |write: &Write| {
+        r.on_write(write, &mut bits, &cfg);
+        r.settle(&[]);
+        (r.tack_due, answers(&mut r))
+    };
+    assert_eq!(take(&Write { ack_req: true, ..middle(1) }), (false, 1), "a SACK is the answer");
+    assert_eq!(take(&Write { ack_req: true, ..last(2) }), (true, 1));
 }
 
 //= RSP-008 test
