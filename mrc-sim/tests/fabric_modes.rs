@@ -84,6 +84,59 @@ fn adaptive_forwarding_avoids_the_uplink_that_is_slow() {
     assert!((30..=45).contains(&slow), "{slow} of 400; one of eleven at equal queues");
 }
 
+/// Puts the uplink that a flow's address asks for into the first STEV field: 100 packets of host 0 for each of four.
+struct Labelled {
+    generator: Generator,
+    sent: u32,
+}
+
+impl Host for Labelled {
+    type World = ();
+
+    fn on_packet(&mut self, now: Instant, port: PortNum, packet: &Packet, world: &mut ()) {
+        self.generator.on_packet(now, port, packet, world);
+    }
+
+    fn on_timer(&mut self, now: Instant, world: &mut ()) {
+        self.generator.on_timer(now, world);
+    }
+
+    fn on_port(&mut self, now: Instant, port: PortNum, up: bool, world: &mut ()) {
+        self.generator.on_port(now, port, up, world);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, free: PortMask, out: &mut Packet, world: &mut ()) -> Option<PortNum> {
+        let port = self.generator.poll_transmit(now, free, out, world)?;
+        // Bits 31 to 16 of the EV are the lower ones of the flow label.
+        let uplink = (self.sent % 4) as u16;
+        out.header_mut()[16..18].copy_from_slice(&(uplink << 6).to_be_bytes());
+        self.sent += 1;
+        Some(port)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.generator.next_timeout()
+    }
+}
+
+#[test]
+fn with_stev_only_the_evs_of_an_uplink_without_carrier_move() {
+    let spines = |cut: bool| {
+        let clos = clos("stev");
+        let flows = |host| if host == 0 { vec![flow(address::gid(5), 400)] } else { Vec::new() };
+        let mut sim =
+            Sim::new(clos, 7, (), |host| Labelled { generator: Generator::new(flows(host)), sent: 0 }).unwrap();
+        if cut {
+            sim.schedule(Instant::ZERO, Fault::Cut(clos.fabric_link_id(0, 0, 1)));
+        }
+        assert!(sim.run_to_quiet(at(100_000_000)));
+        (0..clos.t1).map(|t1| sim.switch(clos.t1_switch(0, t1)).1.forwarded).collect::<Vec<_>>()
+    };
+    assert_eq!(spines(false), [100; 4]);
+    // Uplink 1 of uplinks 0, 2 and 3 that are left is the second of them.
+    assert_eq!(spines(true), [100, 0, 200, 100]);
+}
+
 /// Honours pauses and records when they come.
 struct Paused {
     generator: Generator,
