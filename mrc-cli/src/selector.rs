@@ -3,7 +3,9 @@
 use anyhow::Context as _;
 use mrc_afxdp::device::PathBytes;
 use mrc_core::CcProfileHandle;
-use mrc_core::path::{EvEntry, EvIndex, FlowBenderConfig, HopperConfig, Selector};
+use mrc_core::path::{
+    EvEntry, EvIndex, FlowBenderConfig, FlowingJumpingConfig, HopperConfig, PlbConfig, RepsConfig, Selector,
+};
 use mrc_verbs_shim::QpAttr;
 use mrc_verbs_shim::host::{HostFile, HostPeer};
 use mrc_wire::{Ev, PortNum};
@@ -14,10 +16,10 @@ pub struct PathArgs {
     /// How to choose the path of a packet; of several, separated by commas, each is measured in turn
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME[,NAME]")]
     pub selector: Vec<SelectorArg>,
-    /// Path that single takes and that hopper and flow-bender begin on: p1u2 is plane 1, uplink 2 of the own T0
+    /// Path that single takes and that hopper, flow-bender and plb begin on: p1u2 is plane 1, uplink 2 of the own T0
     #[arg(long)]
     pub path: Option<String>,
-    /// Round trip without load in microseconds, the measure of hopper's thresholds and of --cc nscc
+    /// Round trip without load in microseconds, the measure of the selectors' thresholds and of --cc nscc
     #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub base_rtt: u64,
 }
@@ -32,6 +34,12 @@ pub enum SelectorArg {
     /// One path, left for a random one when many packets are marked or lost
     #[value(alias = "flowbender")]
     FlowBender,
+    /// One path, left for a random one after rounds of marks, earlier when idle
+    Plb,
+    /// Every packet on a path that an acknowledgement without mark came back from, else on a random one
+    Reps,
+    /// Eight paths, packets placed so that their loads (bandwidth times measured round trip) stay level
+    FlowingJumping,
     /// Every packet on another path, whatever the network says
     Oblivious,
     /// One path for ever
@@ -46,6 +54,9 @@ impl SelectorArg {
             Self::Spray => "spray",
             Self::Hopper => "hopper",
             Self::FlowBender => "flow-bender",
+            Self::Plb => "plb",
+            Self::Reps => "reps",
+            Self::FlowingJumping => "flowing-jumping",
             Self::Oblivious => "oblivious",
             Self::Single => "single",
         }
@@ -58,6 +69,9 @@ impl SelectorArg {
             Self::Spray => Selector::Spray,
             Self::Hopper => Selector::Hopper(HopperConfig { first: begin, ..HopperConfig::DEFAULT }),
             Self::FlowBender => Selector::FlowBender(FlowBenderConfig { first: begin, ..FlowBenderConfig::DEFAULT }),
+            Self::Plb => Selector::Plb(PlbConfig { first: begin, ..PlbConfig::DEFAULT }),
+            Self::Reps => Selector::Reps(RepsConfig::DEFAULT),
+            Self::FlowingJumping => Selector::FlowingJumping(FlowingJumpingConfig::DEFAULT),
             Self::Oblivious => Selector::Oblivious,
             Self::Single => Selector::Pinned(EvIndex(first.unwrap_or(0))),
         }

@@ -139,6 +139,12 @@ struct mrc_core_endpoint;
 #define MRC_CORE_SELECT_HOPPER 3u
 /* One path, left for a random one when many packets were marked or lost: `flowbender`. */
 #define MRC_CORE_SELECT_FLOWBENDER 4u
+/* One path, left for a random one after rounds of congestion, earlier when idle: PLB with its published parameters. */
+#define MRC_CORE_SELECT_PLB 5u
+/* Spray over the paths whose acknowledgements came back unmarked: REPS with its published parameters. */
+#define MRC_CORE_SELECT_REPS 6u
+/* Spray over eight paths so that their loads stay level: Flowing & Jumping with the defaults of docs/selectors.md. */
+#define MRC_CORE_SELECT_FLOWING_JUMPING 7u
 #define MRC_CORE_ENTRY_ANY 0xFFFFu /* No entry: a single-path selector draws the one it begins on. */
 
 #define MRC_CORE_EV_FORMAT_UDP 0u /* Format of EVs: up to 16 bits, the UDP source port. */

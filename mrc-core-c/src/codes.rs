@@ -184,6 +184,12 @@ pub const MRC_CORE_SELECT_PINNED: u8 = 2;
 pub const MRC_CORE_SELECT_HOPPER: u8 = 3;
 /// One path, left for a random one when many packets were marked or lost: `flowbender`.
 pub const MRC_CORE_SELECT_FLOWBENDER: u8 = 4;
+/// One path, left for a random one after rounds of congestion, earlier when idle: PLB with its published parameters.
+pub const MRC_CORE_SELECT_PLB: u8 = 5;
+/// Spray over the paths whose acknowledgements came back unmarked: REPS with its published parameters.
+pub const MRC_CORE_SELECT_REPS: u8 = 6;
+/// Spray over eight paths so that their loads stay level: Flowing & Jumping with the defaults of docs/selectors.md.
+pub const MRC_CORE_SELECT_FLOWING_JUMPING: u8 = 7;
 /// No entry: a single-path selector draws the one it begins on.
 pub const MRC_CORE_ENTRY_ANY: u16 = 0xFFFF;
 

@@ -6,10 +6,7 @@ use mrc_core::{
     PortMask, QpHandle, QpInfo, QpState, RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Transmit,
     Trimming,
     cc::{CcConfig, NsccConfig},
-    path::{
-        EvEntry, EvIndex, EvState, FlowBenderConfig, HopperConfig, LossEvAction, MAX_FIELDS, PathConfig, Selector,
-        SkipMode,
-    },
+    path::{EvEntry, EvIndex, EvState, FlowBenderConfig, HopperConfig, LossEvAction, MAX_FIELDS, PathConfig, SkipMode},
 };
 use mrc_wire::{
     DscpPlan, Ev, Ip, PdcidOrder, PortNum, Psn, Qpn, Rkey, WireConfig,
@@ -19,6 +16,7 @@ use mrc_wire::{
 use crate::{
     codes::*,
     fault::{Fault, fault, text},
+    selector::selector,
     types::*,
 };
 
@@ -424,7 +422,7 @@ pub(crate) fn rtr_default() -> mrc_core_rtr {
 
 pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
     // The engine would do with less; a caller who asks for more than there is memory has made a mistake.
-    let spread = matches!(c.paths.selector, MRC_CORE_SELECT_SPRAY | MRC_CORE_SELECT_OBLIVIOUS);
+    let spread = matches!(c.paths.selector, MRC_CORE_SELECT_SPRAY | MRC_CORE_SELECT_OBLIVIOUS | MRC_CORE_SELECT_REPS);
     if usize::from(c.max_wimm) > limits.wimm {
         return Err(range("max_wimm"));
     }
@@ -439,18 +437,7 @@ pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
     rts.retry = RetryConfig { timeout: c.timeout, linear: c.retry_linear, exponential: c.retry_exponential };
     rts.trimming = if c.trimming == 0 { Trimming::Off } else { Trimming::On };
     rts.cc = Some(CcProfileHandle::from_index(c.cc_profile.index));
-    rts.selector = match c.paths.selector {
-        MRC_CORE_SELECT_SPRAY => Selector::Spray,
-        MRC_CORE_SELECT_OBLIVIOUS => Selector::Oblivious,
-        MRC_CORE_SELECT_PINNED => Selector::Pinned(EvIndex(c.paths.pinned)),
-        MRC_CORE_SELECT_HOPPER => Selector::Hopper(hopper(&c.paths.hopper)),
-        MRC_CORE_SELECT_FLOWBENDER => Selector::FlowBender(FlowBenderConfig {
-            threshold_permille: c.paths.flowbender.threshold_permille,
-            epochs: c.paths.flowbender.epochs,
-            first: EvIndex(c.paths.flowbender.first),
-        }),
-        _ => return Err(range("selector")),
-    };
+    rts.selector = selector(&c.paths)?;
     rts.paths = PathConfig {
         active: c.paths.active,
         backup: c.paths.backup,
@@ -486,20 +473,6 @@ pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
     rts.max_wimm = c.max_wimm;
     rts.dynamic_mpr = c.dynamic_mpr != 0;
     Ok(rts)
-}
-
-fn hopper(c: &mrc_core_hopper) -> HopperConfig {
-    HopperConfig {
-        alpha_percent: c.alpha_percent,
-        th_probe_percent: c.th_probe_percent,
-        th_cong_percent: c.th_cong_percent,
-        ttl_probe_percent: c.ttl_probe_percent,
-        delta_rtt_percent: c.delta_rtt_percent,
-        switch_delay_percent: c.switch_delay_percent,
-        switch_delay_max_percent: c.switch_delay_max_percent,
-        move_on_loss: c.move_on_loss != 0,
-        first: EvIndex(c.first),
-    }
 }
 
 pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {

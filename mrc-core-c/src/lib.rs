@@ -36,6 +36,7 @@ mod fault;
 mod memory;
 mod ops;
 mod profiles;
+mod selector;
 mod turn;
 mod types;
 

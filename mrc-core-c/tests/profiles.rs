@@ -257,7 +257,10 @@ fn congestion_control_is_given_changed_and_asked() {
                 rts.paths.selector = selector;
                 rts
             };
-            assert_eq!(mrc_core_modify_to_rts(e, 0, pair, &with(5)), MRC_CORE_E_RANGE);
+            assert_eq!(
+                mrc_core_modify_to_rts(e, 0, pair, &with(MRC_CORE_SELECT_FLOWING_JUMPING + 1)),
+                MRC_CORE_E_RANGE
+            );
             assert_eq!(mrc_core_modify_to_rts(e, 0, pair, &with(MRC_CORE_SELECT_HOPPER)), MRC_CORE_OK);
             assert_eq!(mrc_core_query_cc(e, pair, &mut info), MRC_CORE_OK);
             assert_eq!((info.cwnd_bytes, info.users, info.state), (50_000, 1, MRC_CORE_CC_IDLE));
@@ -266,6 +269,12 @@ fn congestion_control_is_given_changed_and_asked() {
             assert_eq!(mrc_core_modify_to_init(e, pair), MRC_CORE_OK);
             assert_eq!(mrc_core_modify_to_rtr(e, 0, pair, &rtr), MRC_CORE_OK);
             assert_eq!(mrc_core_modify_to_rts(e, 0, pair, &with(MRC_CORE_SELECT_FLOWBENDER)), MRC_CORE_OK);
+            for selector in [MRC_CORE_SELECT_PLB, MRC_CORE_SELECT_REPS, MRC_CORE_SELECT_FLOWING_JUMPING] {
+                assert_eq!(mrc_core_modify_to_reset(e, pair), MRC_CORE_OK);
+                assert_eq!(mrc_core_modify_to_init(e, pair), MRC_CORE_OK);
+                assert_eq!(mrc_core_modify_to_rtr(e, 0, pair, &rtr), MRC_CORE_OK);
+                assert_eq!(mrc_core_modify_to_rts(e, 0, pair, &with(selector)), MRC_CORE_OK);
+            }
             assert_eq!(mrc_core_query_cc_profile(e, mrc_core_cc_profile { index: 60 }, &mut back), MRC_CORE_E_UNKNOWN);
         }
     });

@@ -130,15 +130,37 @@ fn every_knob_of_the_engine_reaches_it() {
         "hopper_better_percent = 20",
         "hopper_pause_percent = 0",
         "hopper_pause_max_percent = 5",
+        "hopper_probe_on_mark = true",
     ] {
         silent.extend((run(&format!("selector = \"hopper\"\n{knob}")) == hopper).then_some(knob));
     }
-    for knob in ["flow_bender_permille = 900", "flow_bender_epochs = 4"] {
+    for knob in ["flow_bender_permille = 900", "flow_bender_epochs = 4", "flow_bender_rtt_percent = 110"] {
         silent.extend((run(&format!("selector = \"flow-bender\"\n{knob}")) == bender).then_some(knob));
+    }
+    for (name, knobs) in [
+        ("plb", &["plb_permille = 10", "plb_idle_rounds = 1", "plb_rounds = 3"][..]),
+        ("reps", &["reps_explore_packets = 200", "reps_reuse = 4", "reps_freeze_percent = 50000"]),
+        (
+            "flowing-jumping",
+            &[
+                "flowing_paths = 3",
+                "flowing_demand_packets = 7",
+                "flowing_gbps = 10",
+                "flowing_aging_percent = 1000",
+                "flowing_refresh_percent = 0",
+            ],
+        ),
+    ] {
+        let plain = run(&format!("selector = \"{name}\""));
+        silent.extend(knobs.iter().filter(|knob| run(&format!("selector = \"{name}\"\n{knob}")) == plain));
     }
     // Those that matter only beside others.
     for (others, knob) in [
         ("cc_quick_adapt_gate = 0", "cc_quick_adapt_us = 3"),
+        (
+            "selector = \"plb\"\nplb_permille = 10\nplb_idle_rounds = 1\nplb_rounds = 1\nrto_us = 15",
+            "plb_suspend_us = 0",
+        ),
         ("selector = \"hopper\"\nloss_action = \"skip\"", "hopper_move_on_loss = false"),
     ] {
         silent.extend((run(&format!("{others}\n{knob}")) == run(others)).then_some(knob));

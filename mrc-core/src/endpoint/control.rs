@@ -11,7 +11,7 @@ use crate::{
     error::{ModifyError, PostError, TableError},
     event::{ErrorCause, Event},
     mem::{Access, MemRange, MrHandle, Pd},
-    path::EvCounts,
+    path::{EvCounts, PathError},
     port::PortMask,
     qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
     requester::{Requester, SendWr, TxWord, Wqe, nominal_bytes, packets_of},
@@ -307,9 +307,12 @@ impl Endpoint<'_> {
         }
         // A probe per ten round trips at most (`paths.md` 10).
         slot.path_cfg.probe_interval_ns = attr.paths.probe_interval_ns.max(attr.base_rtt_ns.saturating_mul(10));
-        slot.paths
-            .start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, &mut self.rng)
-            .map_err(|_| ModifyError::NoUsableEv)?;
+        slot.paths.start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, &mut self.rng).map_err(
+            |error| match error {
+                PathError::Knob(text) => ModifyError::Range(text),
+                _ => ModifyError::NoUsableEv,
+            },
+        )?;
         slot.paths.set_usable_ports(ports);
         let last_life = slot.req.probes;
         slot.req = Requester::start(now, attr, slot.path_mtu, &self.cfg);

@@ -5,7 +5,7 @@
 use mrc_wire::{Ev, Verdict};
 
 use super::{
-    EvIndex, Feedback, PathSelector, Transition,
+    EvIndex, Feedback, PathError, PathSelector, Transition,
     single::{Current, is_health},
     spray::Spray,
 };
@@ -16,6 +16,9 @@ use crate::{port::PortMask, rng::Rng, time::Instant};
 pub struct FlowBenderConfig {
     /// Part of an epoch's acknowledgements that may be marked or lost, in tenths of a percent.
     pub threshold_permille: u16,
+    /// 0: acknowledgements say by their marks what they met. Otherwise by their round trip: one above this part of the
+    /// base RTT, in percent, counts as marked, and marks do not (Hopper, section 4.2).
+    pub rtt_percent: u16,
     /// Epochs in a row above the threshold before the QP moves; 0 counts as 1.
     pub epochs: u8,
     /// Entry of the profile to begin on; [`EvIndex::NONE`] draws one.
@@ -23,9 +26,22 @@ pub struct FlowBenderConfig {
 }
 
 impl FlowBenderConfig {
-    /// 5 % in one epoch.
+    /// 5 % of the marks in one epoch.
     //= FLB-002
-    pub const DEFAULT: Self = Self { threshold_permille: 50, epochs: 1, first: EvIndex::NONE };
+    pub const DEFAULT: Self = Self { threshold_permille: 50, rtt_percent: 0, epochs: 1, first: EvIndex::NONE };
+
+    //= FLB-008
+    pub(super) const fn check(&self) -> Result<(), PathError> {
+        if self.threshold_permille > 1_000 {
+            return Err(PathError::Knob("FlowBender: threshold_permille is 0 to 1000, tenths of a percent"));
+        }
+        if self.rtt_percent > 0 && self.rtt_percent <= 100 {
+            return Err(PathError::Knob(
+                "FlowBender: rtt_percent is 0 or above 100, which is a round trip without load",
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Default for FlowBenderConfig {
@@ -107,7 +123,16 @@ impl PathSelector for FlowBender<'_> {
         if index == self.state.current.index {
             let base_rtt_ns = self.spray.cfg.base_rtt_ns.max(1);
             match what {
-                Feedback::Rtt { rtt_ns, .. } => self.state.rtt_ns = u32::try_from(rtt_ns).unwrap_or(u32::MAX),
+                Feedback::Rtt { rtt_ns, .. } => {
+                    self.state.rtt_ns = u32::try_from(rtt_ns).unwrap_or(u32::MAX);
+                    //= FLB-007
+                    let percent = self.state.cfg.rtt_percent;
+                    if percent > 0 {
+                        let limit_ns = base_rtt_ns.saturating_mul(percent.into()) / 100;
+                        self.state.count(now, rtt_ns > limit_ns, base_rtt_ns);
+                    }
+                }
+                Feedback::Sack(_) if self.state.cfg.rtt_percent > 0 => {}
                 Feedback::Sack(verdict) => self.state.count(now, verdict != Verdict::None, base_rtt_ns),
                 Feedback::Trimmed | Feedback::Loss { .. } => self.state.count(now, true, base_rtt_ns),
                 //= FLB-004

@@ -22,8 +22,10 @@
 //! lost when `reorder_factor` of a window overtook it, by default more than is ever in flight; and the pause lets the
 //! last packet of the old path arrive first as far as the regression foresees its delay.
 
+use mrc_wire::Verdict;
+
 use super::{
-    EvIndex, EvSlot, Feedback, PathSelector, Transition,
+    EvIndex, EvSlot, Feedback, PathError, PathSelector, Transition,
     single::{Current, is_health},
     slot::Due,
     spray::Spray,
@@ -57,12 +59,15 @@ pub struct HopperConfig {
     pub switch_delay_max_percent: u16,
     /// An inferred loss on the current path moves the QP, once per epoch, even if the EV stays healthy.
     pub move_on_loss: bool,
+    /// A marked acknowledgement of the current path starts the probes of its epoch, whatever the average: queues mark before
+    /// round trips grow (section 3.1 leaves this to later work).
+    pub probe_on_mark: bool,
     /// Entry of the profile to begin on; [`EvIndex::NONE`] draws one.
     pub first: EvIndex,
 }
 
 impl HopperConfig {
-    /// The values of the paper; the last four are ours.
+    /// The values of the paper; the last five are ours.
     //= HOP-002
     pub const DEFAULT: Self = Self {
         alpha_percent: 100,
@@ -73,8 +78,22 @@ impl HopperConfig {
         switch_delay_percent: 100,
         switch_delay_max_percent: 400,
         move_on_loss: true,
+        probe_on_mark: false,
         first: EvIndex::NONE,
     };
+
+    //= HOP-017
+    pub(super) const fn check(&self) -> Result<(), PathError> {
+        if self.alpha_percent == 0 || self.alpha_percent > 100 {
+            return Err(PathError::Knob("Hopper: alpha_percent is 1 to 100"));
+        }
+        if self.th_cong_percent < self.th_probe_percent {
+            return Err(PathError::Knob(
+                "Hopper: th_cong_percent is at least th_probe_percent: probes come before switches",
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Default for HopperConfig {
@@ -245,9 +264,27 @@ impl<'a> Hopper<'a> {
         let above = u64::from(state.avg_ns) > part(base_ns, state.cfg.th_probe_percent);
         //= HOP-005
         let waits = state.alternatives.iter().any(|alternative| alternative.is_open(now, state.avg_ns));
-        if above && !state.probed && !state.is_pausing() && !waits {
-            state.probed = true;
+        if above && !waits {
+            self.explore(now, rng);
+        }
+    }
+
+    /// Asks for the probes of this epoch, once.
+    fn explore(&mut self, now: Instant, rng: &mut Rng) {
+        if !self.state.probed && !self.state.is_pausing() {
+            self.state.probed = true;
             self.choose_alternatives(now, rng);
+        }
+    }
+
+    /// A mark on the current path: probes begin before the round trip says so.
+    //= HOP-016
+    fn on_mark(&mut self, now: Instant, rng: &mut Rng) {
+        let base_ns = self.base_rtt_ns();
+        let state = &mut *self.state;
+        state.roll_epoch(now, base_ns);
+        if !state.alternatives.iter().any(Alternative::is_pending) {
+            self.explore(now, rng);
         }
     }
 
@@ -382,6 +419,7 @@ impl PathSelector for Hopper<'_> {
                 return None;
             }
             Feedback::ProbeLost => self.settle_probe(now, index, None),
+            Feedback::Sack(Verdict::SkipOnce) if is_current && self.state.cfg.probe_on_mark => self.on_mark(now, rng),
             //= HOP-013
             Feedback::Loss { .. } if is_current && self.state.cfg.move_on_loss => {
                 let base_ns = self.base_rtt_ns();

@@ -16,10 +16,14 @@
 mod balance;
 mod fixed;
 mod flowbender;
+mod flowing;
 mod format;
 mod hopper;
+mod plb;
+mod policy;
 mod probe;
 mod profile;
+mod reps;
 mod reverse;
 mod rotation;
 mod single;
@@ -40,14 +44,18 @@ pub(crate) use self::profile::fill_auto;
 pub use self::{
     fixed::{Oblivious, Pinned},
     flowbender::{FlowBender, FlowBenderConfig},
+    flowing::{FlowingJumping, FlowingJumpingConfig},
     format::{EvFields, EvFormat, FormatMode, MAX_FIELDS, generate_profile},
     hopper::{Hopper, HopperConfig},
+    plb::{Plb, PlbConfig},
+    policy::Selector,
     profile::{EvEntry, MAX_ENTRIES, ProfileError, auto_profile, compact_profile, validate_profile},
+    reps::{Reps, RepsConfig},
     reverse::ReverseSet,
     slot::{EvSlot, EvState},
     spray::Spray,
 };
-use self::{flowbender::FlowBenderState, hopper::HopperState, rotation::Rotation, state::Order};
+use self::{policy::Policy, rotation::Rotation, state::Order};
 use crate::{port::PortMask, rng::Rng, time::Instant};
 
 /// Most planes of a QP; ports above this number carry no EV. Costs 10 bytes per plane and QP.
@@ -237,44 +245,6 @@ impl Default for PathConfig {
     }
 }
 
-/// Policy that picks the EV of each packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Selector {
-    /// MRC: spray over the active set, avoid what feedback says is congested or broken. See [`Spray`].
-    #[default]
-    Spray,
-    /// Spray over the active set and never react: the baseline. See [`Oblivious`].
-    Oblivious,
-    /// One path for everything; the index is that of the profile's entry. See [`Pinned`].
-    Pinned(EvIndex),
-    /// One path, left for a better one when its round trip says that it is congested. See [`Hopper`].
-    Hopper(HopperConfig),
-    /// One path, left for a random one when many packets were marked or lost. See [`FlowBender`].
-    FlowBender(FlowBenderConfig),
-}
-
-/// The selector in force with what it remembers of a QP.
-#[derive(Clone, Copy, Debug)]
-enum Policy {
-    Spray,
-    Oblivious,
-    Pinned(EvIndex),
-    Hopper(HopperState),
-    FlowBender(FlowBenderState),
-}
-
-impl Policy {
-    const fn new(selector: Selector) -> Self {
-        match selector {
-            Selector::Spray => Self::Spray,
-            Selector::Oblivious => Self::Oblivious,
-            Selector::Pinned(index) => Self::Pinned(index),
-            Selector::Hopper(cfg) => Self::Hopper(HopperState::new(cfg)),
-            Selector::FlowBender(cfg) => Self::FlowBender(FlowBenderState::new(cfg)),
-        }
-    }
-}
-
 /// How many EVs are in which state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EvCounts {
@@ -307,6 +277,8 @@ pub enum PathError {
     PinnedEv(EvIndex),
     /// The QP has no such slot.
     UnknownEv(EvIndex),
+    /// A knob of the selector is out of range or contradicts another; the text names it and what is allowed.
+    Knob(&'static str),
 }
 
 impl fmt::Display for PathError {
@@ -331,6 +303,7 @@ impl fmt::Display for PathError {
             Self::UnknownEv(index) => {
                 write!(f, "EV table of the QP: no slot {}; look the EV up with `find`", index.0)
             }
+            Self::Knob(text) => f.write_str(text),
         }
     }
 }
@@ -376,19 +349,22 @@ impl PathSet {
             Policy::Pinned(index) => Selector::Pinned(*index),
             Policy::Hopper(state) => Selector::Hopper(state.cfg),
             Policy::FlowBender(state) => Selector::FlowBender(state.cfg),
+            Policy::Plb(state) => Selector::Plb(state.cfg),
+            Policy::Reps(state) => Selector::Reps(state.cfg),
+            Policy::Flowing(state) => Selector::FlowingJumping(state.cfg),
         }
     }
 
     /// Whether the policy keeps to one path at a time and chose it itself.
     #[inline]
     pub const fn is_single_path(&self) -> bool {
-        matches!(self.policy, Policy::Hopper(_) | Policy::FlowBender(_))
+        matches!(self.policy, Policy::Hopper(_) | Policy::FlowBender(_) | Policy::Plb(_))
     }
 
     /// Whether [`Feedback::Rtt`] is worth the call.
     #[inline]
     pub const fn wants_rtt(&self) -> bool {
-        self.is_single_path()
+        self.is_single_path() || matches!(self.policy, Policy::Flowing(_))
     }
 
     /// Whether the last feedback left a probe to be taken with [`poll_probe`](Self::poll_probe) now.
@@ -405,7 +381,7 @@ impl PathSet {
     /// that the controller can allow them later.
     ///
     /// # Errors
-    /// [`PathError::NoUsableEv`], [`PathError::StorageTooSmall`], [`PathError::PinnedEv`]; the set is then empty.
+    /// [`PathError::NoUsableEv`], [`PathError::StorageTooSmall`], [`PathError::PinnedEv`], [`PathError::Knob`]; the set is then empty.
     ///
     /// # Source
     /// `paths.md` 5.
@@ -420,12 +396,17 @@ impl PathSet {
         ports: PortMask,
         rng: &mut Rng,
     ) -> Result<(), PathError> {
+        if let Err(refused) = selector.check() {
+            *self = Self::EMPTY;
+            return Err(refused);
+        }
         self.policy = Policy::new(selector);
         let first = match selector {
             Selector::Pinned(index) => return self.rotation.start_pinned(slots, order, entries, index, ports),
             Selector::Hopper(cfg) => cfg.first,
             Selector::FlowBender(cfg) => cfg.first,
-            Selector::Spray | Selector::Oblivious => EvIndex::NONE,
+            Selector::Plb(cfg) => cfg.first,
+            _ => EvIndex::NONE,
         };
         self.rotation.start(slots, order, entries, cfg, ports, rng)?;
         //= HOP-015, FLB-006
@@ -439,7 +420,8 @@ impl PathSet {
         match &mut self.policy {
             Policy::Hopper(state) => state.begin(slot),
             Policy::FlowBender(state) => state.begin(slot),
-            Policy::Spray | Policy::Oblivious | Policy::Pinned(_) => {}
+            Policy::Plb(state) => state.begin(slot),
+            _ => {}
         }
         Ok(())
     }
@@ -521,6 +503,15 @@ impl PathSet {
             Policy::FlowBender(state) => {
                 FlowBender::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
             }
+            Policy::Plb(state) => {
+                Plb::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
+            }
+            Policy::Reps(state) => {
+                Reps::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
+            }
+            Policy::Flowing(state) => {
+                FlowingJumping::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
+            }
         }
     }
 
@@ -576,6 +567,15 @@ impl PathSet {
             Policy::FlowBender(state) => {
                 FlowBender::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
             }
+            Policy::Plb(state) => {
+                Plb::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
+            }
+            Policy::Reps(state) => {
+                Reps::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
+            }
+            Policy::Flowing(state) => {
+                FlowingJumping::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
+            }
         }
     }
 
@@ -616,6 +616,9 @@ impl PathSet {
     /// The QP has data again: probes of bad EVs, rare while it was idle, come at their full rate. O(1); what it means is
     /// found by the next [`poll_probe`](Self::poll_probe), for which [`next_timeout`](Self::next_timeout) now asks.
     pub fn on_busy(&mut self) {
+        if let Policy::Plb(state) = &mut self.policy {
+            state.on_busy();
+        }
         self.rotation.on_busy();
     }
 
@@ -636,7 +639,7 @@ impl PathSet {
         self.rotation.usable()
     }
 
-    /// The next EV to probe through one of `ports`: an alternative that [`Hopper`] wants to know, else the next bad EV
+    /// The next EV to probe through one of `ports`: a path of which [`Hopper`] or [`FlowingJumping`] wants to know, else the next bad EV
     /// whose probe is due; it counts as under way until [`Feedback::ProbeAnswer`] or [`Feedback::ProbeLost`] comes for it.
     /// A probe of a bad EV of which nothing is heard (it was never sent) is offered again after 16 probe intervals.
     ///
@@ -663,6 +666,15 @@ impl PathSet {
             Policy::FlowBender(state) => {
                 FlowBender::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
             }
+            Policy::Plb(state) => {
+                Plb::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
+            }
+            Policy::Reps(state) => {
+                Reps::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
+            }
+            Policy::Flowing(state) => {
+                FlowingJumping::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
+            }
         }?;
         self.choice(slots, index)
     }
@@ -671,9 +683,11 @@ impl PathSet {
     /// resort or by the pause before a switch, may have work. May be early; [`Instant::FAR`] if there is none. O(1).
     pub fn next_timeout(&self) -> Instant {
         match &self.policy {
-            Policy::Spray | Policy::FlowBender(_) => self.rotation.next_timeout(),
+            Policy::Spray | Policy::FlowBender(_) | Policy::Plb(_) | Policy::Reps(_) => self.rotation.next_timeout(),
             Policy::Oblivious | Policy::Pinned(_) => Instant::FAR,
             Policy::Hopper(state) => self.rotation.next_timeout().min(state.resume_at()),
+            Policy::Flowing(_) if self.rotation.idle => self.rotation.next_timeout(),
+            Policy::Flowing(state) => self.rotation.next_timeout().min(state.probe_at()),
         }
     }
 

@@ -1,15 +1,20 @@
-//! The single-path policies on scripted traces: what they share and random event sequences here, the rules of each in a
-//! file of its own.
+//! The policies beside MRC's own on scripted traces: what single paths share and random event sequences here, the rules of
+//! each in a file of its own.
 
 mod flowbender;
+mod flowing;
 mod hopper;
+mod plb;
+mod reps;
 
 use std::{vec, vec::Vec};
 
 use mrc_wire::{PortNum, Psn, Verdict};
 use proptest::prelude::*;
 
-use super::*;
+use super::{
+    flowbender::FlowBenderState, flowing::FlowingState, hopper::HopperState, plb::PlbState, reps::RepsState, *,
+};
 use crate::rng::Rng;
 
 const US: u64 = 1_000;
@@ -57,6 +62,10 @@ impl Qp {
         let mut cfg = FlowBenderConfig::default();
         tune(&mut cfg);
         Self::new(Selector::FlowBender(cfg), 2, paths, 3)
+    }
+
+    fn plb(paths: u16) -> Self {
+        Self::new(Selector::Plb(PlbConfig::default()), 2, paths, 3)
     }
 
     fn select(&mut self, ports: PortMask) -> Option<EvIndex> {
@@ -114,7 +123,7 @@ impl Qp {
 //= HOP-012, FLB-005 test
 #[test]
 fn a_dead_path_is_left_at_once() {
-    for mut qp in [Qp::hopper(8, |_| {}), Qp::flowbender(8, |_| {})] {
+    for mut qp in [Qp::hopper(8, |_| {}), Qp::flowbender(8, |_| {}), Qp::plb(8)] {
         let path = qp.path();
         let change = qp.feed(path, Feedback::Timeout).unwrap();
         assert_eq!(change.to, EvState::AssumedBad);
@@ -145,7 +154,7 @@ fn a_dead_path_is_left_at_once() {
 
 #[test]
 fn marks_and_trims_are_for_the_policy_and_leave_the_state_of_the_ev() {
-    for mut qp in [Qp::hopper(8, |_| {}), Qp::flowbender(8, |_| {})] {
+    for mut qp in [Qp::hopper(8, |_| {}), Qp::flowbender(8, |_| {}), Qp::plb(8)] {
         let path = qp.path();
         let passing =
             [Feedback::Sack(Verdict::SkipOnce), Feedback::Trimmed, Feedback::TrimmedLastHop, Feedback::OtherNack];
@@ -196,7 +205,8 @@ fn a_flow_begins_where_it_is_told() {
         let first = EvIndex(entry);
         let hopper = Selector::Hopper(HopperConfig { first, ..HopperConfig::default() });
         let flowbender = Selector::FlowBender(FlowBenderConfig { first, ..FlowBenderConfig::default() });
-        for selector in [hopper, flowbender] {
+        let plb = Selector::Plb(PlbConfig { first, ..PlbConfig::default() });
+        for selector in [hopper, flowbender, plb] {
             let mut qp = Qp::new(selector, 2, 8, 5);
             let path = qp.path();
             assert_eq!(qp.slots[path.0 as usize].entry(), entry);
@@ -213,13 +223,58 @@ fn a_flow_begins_where_it_is_told() {
     assert_eq!(qp.select(ALL), None);
 }
 
-/// The single-path selectors and the pinned one cost little beside the 16 bytes per EV that every selector has.
+/// Every selector refuses knobs that are out of range or contradict each other, and the QP then has no paths.
+//= PLB-006, REPS-007, FLJ-007, FLB-008, HOP-017 test
+#[test]
+fn bad_knobs_are_refused_by_name() {
+    let (hopper, bender, plb) = (HopperConfig::DEFAULT, FlowBenderConfig::DEFAULT, PlbConfig::DEFAULT);
+    let (reps, flowing) = (RepsConfig::DEFAULT, FlowingJumpingConfig::DEFAULT);
+    let cases = [
+        (Selector::Hopper(HopperConfig { alpha_percent: 0, ..hopper }), "alpha_percent"),
+        (Selector::Hopper(HopperConfig { alpha_percent: 101, ..hopper }), "alpha_percent"),
+        (Selector::Hopper(HopperConfig { th_cong_percent: 149, ..hopper }), "th_cong_percent"),
+        (Selector::FlowBender(FlowBenderConfig { threshold_permille: 1_001, ..bender }), "threshold_permille"),
+        (Selector::FlowBender(FlowBenderConfig { rtt_percent: 100, ..bender }), "rtt_percent"),
+        (Selector::Plb(PlbConfig { threshold_permille: 0, ..plb }), "threshold_permille"),
+        (Selector::Plb(PlbConfig { rounds: 2, ..plb }), "rounds"),
+        (Selector::Plb(PlbConfig { idle_rounds: 0, ..plb }), "idle_rounds"),
+        (Selector::Reps(RepsConfig { reuse: 0, ..reps }), "reuse"),
+        (Selector::FlowingJumping(FlowingJumpingConfig { paths: 1, ..flowing }), "paths"),
+        (Selector::FlowingJumping(FlowingJumpingConfig { paths: 9, ..flowing }), "paths"),
+        (Selector::FlowingJumping(FlowingJumpingConfig { demand_packets: 0, ..flowing }), "demand_packets"),
+        (Selector::FlowingJumping(FlowingJumpingConfig { bandwidth_mbps: 0, ..flowing }), "bandwidth_mbps"),
+    ];
+    let mut entries = vec![EvEntry::EMPTY; 8];
+    auto_profile(&mut entries, 2, 16, 7).unwrap();
+    for (selector, name) in cases {
+        let mut qp = Qp::hopper(8, |_| {});
+        let Qp { set, slots, order, cfg, rng, .. } = &mut qp;
+        let refused = set.start(slots, order, &entries, cfg, selector, ALL, rng).unwrap_err();
+        assert!(matches!(refused, PathError::Knob(text) if text.contains(name)), "{selector:?}: {refused:?}");
+        assert_eq!(qp.select(ALL), None);
+    }
+    for selector in [
+        Selector::Hopper(hopper),
+        Selector::FlowBender(bender),
+        Selector::Plb(plb),
+        Selector::Reps(reps),
+        Selector::FlowingJumping(flowing),
+    ] {
+        assert_eq!(selector.check(), Ok(()));
+        assert_eq!(Qp::new(selector, 2, 8, 1).set.selector(), selector);
+    }
+}
+
+/// The selectors cost little beside the 16 bytes per EV that every selector has.
 #[test]
 fn the_state_of_each_selector_is_small() {
     let states = [
         ("rotation (all selectors)", size_of::<Rotation>(), 160),
         ("hopper", size_of::<HopperState>(), 144),
         ("flowbender", size_of::<FlowBenderState>(), 32),
+        ("plb", size_of::<PlbState>(), 64),
+        ("reps", size_of::<RepsState>(), 48),
+        ("flowing and jumping", size_of::<FlowingState>(), 136),
         ("path set of a QP", size_of::<PathSet>(), 320),
     ];
     for (name, bytes, most) in states {
@@ -270,13 +325,14 @@ proptest! {
     #[test]
     fn any_sequence_keeps_to_one_path(
         seed in any::<u64>(),
-        flowbender in any::<bool>(),
+        which in 0..3,
         steps in prop::collection::vec(step(), 1..200),
     ) {
-        let selector = if flowbender {
-            Selector::FlowBender(FlowBenderConfig::default())
-        } else {
-            Selector::Hopper(HopperConfig::default())
+        let hopper = which == 0;
+        let selector = match which {
+            0 => Selector::Hopper(HopperConfig::default()),
+            1 => Selector::FlowBender(FlowBenderConfig::default()),
+            _ => Selector::Plb(PlbConfig { rounds: 2, idle_rounds: 1, ..PlbConfig::default() }),
         };
         let mut qp = Qp::new(selector, 3, 12, seed);
         qp.cfg.ev_min_active = 0;
@@ -313,7 +369,7 @@ proptest! {
                     // Only delay, here or elsewhere, marks, losses and timeouts may move a flow whose path is healthy.
                     reason |= match what {
                         Feedback::ProbeAnswer(_) | Feedback::ProbeLost => false,
-                        Feedback::ProbeRtt { .. } => !flowbender,
+                        Feedback::ProbeRtt { .. } => hopper,
                         _ => true,
                     };
                     qp.feed(EvIndex(index), what);
@@ -321,7 +377,7 @@ proptest! {
                 Step::Poll => {
                     let asked = qp.probes();
                     let good = asked.iter().filter(|&&i| qp.slots[i.0 as usize].is_healthy()).count();
-                    prop_assert!(good <= 2 && (good == 0 || !flowbender), "{asked:?}");
+                    prop_assert!(good <= 2 && (good == 0 || hopper), "{asked:?}");
                     prop_assert!(!qp.set.wants_probe());
                 }
                 Step::Sleep(ns) => qp.sleep(ns),
@@ -341,6 +397,60 @@ proptest! {
             }
         }
         // With everything allowed, up and a while later, a packet leaves.
+        qp.set.set_usable_ports(ALL);
+        qp.sleep(1_000_000);
+        prop_assert!(qp.select(ALL).is_some());
+    }
+    /// Whatever happens to the policies that spray over chosen paths: packets leave on given ports and never on denied EVs,
+    /// and nothing stops them for good.
+    #[test]
+    fn any_sequence_leaves_by_free_ports(
+        seed in any::<u64>(),
+        reps in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
+        let selector = if reps {
+            Selector::Reps(RepsConfig { explore_packets: 3, ..RepsConfig::default() })
+        } else {
+            Selector::FlowingJumping(FlowingJumpingConfig { demand_packets: 5, ..FlowingJumpingConfig::default() })
+        };
+        let mut qp = Qp::new(selector, 3, 12, seed);
+        qp.cfg.ev_min_active = 0;
+        for step in steps {
+            match step {
+                Step::Select(mask) => {
+                    let mut ports = PortMask::NONE;
+                    for plane in (0..3u8).filter(|plane| mask & 1 << plane != 0) {
+                        ports = ports.with(PortNum::from_plane(plane));
+                    }
+                    let ports = ports.and(qp.set.usable_ports());
+                    if let Some(index) = qp.select(ports) {
+                        let slot = qp.slots[index.0 as usize];
+                        prop_assert!(ports.contains(slot.port()) && slot.state() != EvState::Denied);
+                    }
+                }
+                Step::Feed(index, what) => {
+                    qp.feed(EvIndex(index), what);
+                }
+                Step::Poll => {
+                    prop_assert!(qp.probes().len() <= 5);
+                }
+                Step::Sleep(ns) => qp.sleep(ns),
+                Step::Deny(index) => {
+                    qp.set.set_denied(&mut qp.slots, &mut qp.order, EvIndex(index), &mut qp.rng).unwrap();
+                }
+                Step::Allow(index) => {
+                    qp.set.set_good(&mut qp.slots, &mut qp.order, EvIndex(index), &mut qp.rng).unwrap();
+                }
+                Step::Usable(mask) => {
+                    let mut usable = PortMask::NONE;
+                    for plane in (0..3u8).filter(|plane| mask & 1 << plane != 0) {
+                        usable = usable.with(PortNum::from_plane(plane));
+                    }
+                    qp.set.set_usable_ports(usable);
+                }
+            }
+        }
         qp.set.set_usable_ports(ALL);
         qp.sleep(1_000_000);
         prop_assert!(qp.select(ALL).is_some());

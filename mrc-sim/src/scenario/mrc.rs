@@ -1,7 +1,10 @@
 //! `[transport.mrc]`: the engine's knobs, and what they mean to the hosts.
 
 use mrc_core::cc::{CcConfig, NsccConfig};
-use mrc_core::path::{FlowBenderConfig, HopperConfig, LossEvAction, PathConfig, Selector, SkipMode};
+use mrc_core::path::{
+    FlowBenderConfig, FlowingJumpingConfig, HopperConfig, LossEvAction, PathConfig, PathError, PlbConfig, RepsConfig,
+    Selector, SkipMode,
+};
 use mrc_core::{EndpointConfig, EventMask, RetryConfig, RtsAttr};
 use mrc_wire::Psn;
 use schemars::JsonSchema;
@@ -32,6 +35,12 @@ pub enum SelectorKey {
     /// One path, left by marks.
     #[serde(alias = "flowbender")]
     FlowBender,
+    /// One path, left after rounds of marks, earlier when idle (PLB).
+    Plb,
+    /// Spraying over paths whose acknowledgements came back unmarked (REPS).
+    Reps,
+    /// Spraying over a few paths so that their loads stay level (FaCa).
+    FlowingJumping,
 }
 
 /// Congestion control.
@@ -196,10 +205,38 @@ pub struct MrcKeys {
     pub hopper_pause_max_percent: u16,
     /// Hopper: whether an inferred loss moves the queue pair.
     pub hopper_move_on_loss: bool,
+    /// Hopper: whether a mark starts the probes of an epoch.
+    pub hopper_probe_on_mark: bool,
     /// FlowBender: part of an epoch's acknowledgements that may be marked or lost, in tenths of a percent.
     pub flow_bender_permille: u16,
     /// FlowBender: epochs in a row above that before the queue pair moves.
     pub flow_bender_epochs: u8,
+    /// FlowBender: round trips above this part of the base round trip, in percent, count in place of marks; 0: marks do.
+    pub flow_bender_rtt_percent: u16,
+    /// PLB: part of a round's acknowledgements that must be marked for it to count as congested, in tenths of a percent.
+    pub plb_permille: u16,
+    /// PLB: congested rounds in a row after which an idle queue pair moves.
+    pub plb_idle_rounds: u8,
+    /// PLB: congested rounds in a row after which any queue pair moves.
+    pub plb_rounds: u8,
+    /// PLB: how long congestion moves a queue pair no more after a timeout, at least.
+    pub plb_suspend_us: f64,
+    /// REPS: packets on random EVs at the start and after a freeze.
+    pub reps_explore_packets: u16,
+    /// REPS: packets that a recycled EV carries.
+    pub reps_reuse: u8,
+    /// REPS: how long a freeze lasts at least, in percent of the base round trip.
+    pub reps_freeze_percent: u16,
+    /// Flowing & Jumping: paths on the ring, 2 to 8.
+    pub flowing_paths: u8,
+    /// Flowing & Jumping: packets that are placed at once.
+    pub flowing_demand_packets: u16,
+    /// Flowing & Jumping: bandwidth of a path, in Gb/s; that of a host's link by default.
+    pub flowing_gbps: Option<f64>,
+    /// Flowing & Jumping: time constant of the aging of loads, in percent of the base round trip.
+    pub flowing_aging_percent: u16,
+    /// Flowing & Jumping: a path of which nothing was heard for so long is probed, in percent of the base round trip; 0: never.
+    pub flowing_refresh_percent: u16,
     /// Writes a queue pair holds, a power of two.
     pub send_queue: u32,
     /// Verdict ALWAYS_SKIP after so many marks in a row; 0: never.
@@ -225,6 +262,7 @@ pub struct MrcKeys {
 impl Default for MrcKeys {
     fn default() -> Self {
         let (paths, hopper, flow_bender) = (PathConfig::DEFAULT, HopperConfig::DEFAULT, FlowBenderConfig::DEFAULT);
+        let (plb, reps, flowing) = (PlbConfig::DEFAULT, RepsConfig::DEFAULT, FlowingJumpingConfig::DEFAULT);
         let (endpoint, retry) = (EndpointConfig::default(), RetryConfig::default());
         let rts = RtsAttr::software(Psn::new(0));
         Self {
@@ -290,8 +328,22 @@ impl Default for MrcKeys {
             hopper_pause_percent: hopper.switch_delay_percent,
             hopper_pause_max_percent: hopper.switch_delay_max_percent,
             hopper_move_on_loss: hopper.move_on_loss,
+            hopper_probe_on_mark: hopper.probe_on_mark,
             flow_bender_permille: flow_bender.threshold_permille,
             flow_bender_epochs: flow_bender.epochs,
+            flow_bender_rtt_percent: flow_bender.rtt_percent,
+            plb_permille: plb.threshold_permille,
+            plb_idle_rounds: plb.idle_rounds,
+            plb_rounds: plb.rounds,
+            plb_suspend_us: plb.suspend_ns as f64 / 1e3,
+            reps_explore_packets: reps.explore_packets,
+            reps_reuse: reps.reuse,
+            reps_freeze_percent: reps.freeze_percent,
+            flowing_paths: flowing.paths,
+            flowing_demand_packets: flowing.demand_packets,
+            flowing_gbps: None,
+            flowing_aging_percent: flowing.aging_percent,
+            flowing_refresh_percent: flowing.refresh_percent,
             send_queue: 16,
             always_skip_after: endpoint.always_skip_after,
             timestamps: endpoint.timestamps,
@@ -433,7 +485,7 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
         mpr: (packets / 128) as u8,
         paths: paths(scenario)?,
         paths_per_plane: keys.paths_per_plane,
-        selector: selector(keys),
+        selector: selector(keys, topology)?,
         trimming,
         retry: RetryConfig { timeout, ..base },
         base_rtt_ns,
@@ -520,8 +572,8 @@ fn nscc(keys: &MrcKeys, base: NsccConfig) -> Result<NsccConfig, Problem> {
     })
 }
 
-fn selector(keys: &MrcKeys) -> Option<Selector> {
-    match keys.selector {
+fn selector(keys: &MrcKeys, topology: &Topology) -> Result<Option<Selector>, Problem> {
+    let selector = match keys.selector {
         SelectorKey::Spray => Some(Selector::Spray),
         SelectorKey::Oblivious => Some(Selector::Oblivious),
         SelectorKey::Single => None,
@@ -534,13 +586,43 @@ fn selector(keys: &MrcKeys) -> Option<Selector> {
             switch_delay_percent: keys.hopper_pause_percent,
             switch_delay_max_percent: keys.hopper_pause_max_percent,
             move_on_loss: keys.hopper_move_on_loss,
+            probe_on_mark: keys.hopper_probe_on_mark,
             ..HopperConfig::DEFAULT
         })),
         SelectorKey::FlowBender => Some(Selector::FlowBender(FlowBenderConfig {
             threshold_permille: keys.flow_bender_permille,
             epochs: keys.flow_bender_epochs,
+            rtt_percent: keys.flow_bender_rtt_percent,
             ..FlowBenderConfig::DEFAULT
         })),
+        SelectorKey::Plb => Some(Selector::Plb(PlbConfig {
+            threshold_permille: keys.plb_permille,
+            idle_rounds: keys.plb_idle_rounds,
+            rounds: keys.plb_rounds,
+            suspend_ns: nanos("transport.mrc.plb_suspend_us", keys.plb_suspend_us)?,
+            ..PlbConfig::DEFAULT
+        })),
+        SelectorKey::Reps => Some(Selector::Reps(RepsConfig {
+            explore_packets: keys.reps_explore_packets,
+            reuse: keys.reps_reuse,
+            freeze_percent: keys.reps_freeze_percent,
+        })),
+        SelectorKey::FlowingJumping => {
+            let key = "transport.mrc.flowing_gbps";
+            let rate = keys.flowing_gbps.map_or(Ok(topology.host_link().rate_bps), |gbps| rate_bps(key, gbps))?;
+            Some(Selector::FlowingJumping(FlowingJumpingConfig {
+                paths: keys.flowing_paths,
+                demand_packets: keys.flowing_demand_packets,
+                packet_bytes: keys.mtu,
+                bandwidth_mbps: u32::try_from(rate / 1_000_000).unwrap_or(u32::MAX).max(1),
+                aging_percent: keys.flowing_aging_percent,
+                refresh_percent: keys.flowing_refresh_percent,
+            }))
+        }
+    };
+    match selector.map(|selector| selector.check()) {
+        Some(Err(PathError::Knob(text))) => Err(Problem::new("transport.mrc.selector", text)),
+        _ => Ok(selector),
     }
 }
 

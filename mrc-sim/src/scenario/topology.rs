@@ -185,7 +185,7 @@ struct Links {
 }
 
 /// Schemes that keep no state that only two tiers have.
-const ON_GRAPHS: [&str; 6] = ["srv6", "ecmp", "wcmp", "adaptive", "drill", "letflow"];
+const ON_GRAPHS: [&str; 7] = ["srv6", "ecmp", "wcmp", "rps", "adaptive", "drill", "letflow"];
 /// Most links of a scenario's fabric.
 const MOST_LINKS: u64 = 8_000_000;
 

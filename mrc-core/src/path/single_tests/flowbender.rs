@@ -99,3 +99,22 @@ fn marks_of_the_old_path_do_not_follow_the_flow() {
     qp.sack(second, Verdict::None);
     assert_eq!(qp.path(), second);
 }
+
+//= FLB-007 test
+#[test]
+fn round_trips_stand_in_for_marks_when_told() {
+    for (rtt_ns, moves) in [(20 * US, false), (20 * US + 1, true)] {
+        let mut qp = Qp::flowbender(8, |cfg| cfg.rtt_percent = 250);
+        let path = qp.path();
+        for _ in 0..2 {
+            // 6 of 100 are long, none of the 5 % that are allowed.
+            for nth in 0..100 {
+                qp.sack(path, Verdict::SkipOnce);
+                qp.rtt(path, if nth < 6 { rtt_ns } else { BASE });
+            }
+            qp.sleep(3 * BASE);
+        }
+        qp.rtt(path, BASE);
+        assert_eq!(qp.path() != path, moves, "{rtt_ns} ns; marks do not count");
+    }
+}

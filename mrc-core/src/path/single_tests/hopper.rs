@@ -431,3 +431,27 @@ fn a_loss_moves_hopper_once_per_epoch() {
     calm.feed(path, loss);
     assert_eq!(calm.path(), path);
 }
+
+//= HOP-016 test
+#[test]
+fn a_mark_starts_the_probes_when_told() {
+    for (probe_on_mark, asked) in [(false, 0), (true, 2)] {
+        let mut qp = Qp::hopper(8, |cfg| cfg.probe_on_mark = probe_on_mark);
+        let path = qp.path();
+        qp.rtt(path, BASE);
+        qp.sack(path, Verdict::None);
+        assert!(qp.probes().is_empty());
+        qp.sack(path, Verdict::SkipOnce);
+        let probed = qp.probes();
+        assert_eq!(probed.len(), asked);
+        qp.sack(path, Verdict::SkipOnce);
+        assert!(qp.probes().is_empty(), "once per epoch");
+        // The answers are there when the round trip grows: no further wait.
+        probed.iter().for_each(|&probe| qp.answer(probe, BASE));
+        assert_eq!(qp.path(), path);
+        qp.rtt(path, 20 * US + 1);
+        assert_eq!(qp.set.next_timeout() != Instant::FAR, probe_on_mark, "a switch is under way");
+        qp.sleep(200 * US);
+        assert_eq!(qp.path() != path, probe_on_mark);
+    }
+}

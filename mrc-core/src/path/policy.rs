@@ -1,0 +1,73 @@
+//! Which selectors there are, with their knobs and what each remembers of a QP. What they do is in their own files.
+
+use super::{
+    EvIndex, FlowBenderConfig, FlowingJumpingConfig, HopperConfig, PathError, PlbConfig, RepsConfig,
+    flowbender::FlowBenderState, flowing::FlowingState, hopper::HopperState, plb::PlbState, reps::RepsState,
+};
+
+/// Policy that picks the EV of each packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Selector {
+    /// MRC: spray over the active set, avoid what feedback says is congested or broken. See [`Spray`](super::Spray).
+    #[default]
+    Spray,
+    /// Spray over the active set and never react: the baseline. See [`Oblivious`](super::Oblivious).
+    Oblivious,
+    /// One path for everything; the index is that of the profile's entry. See [`Pinned`](super::Pinned).
+    Pinned(EvIndex),
+    /// One path, left for a better one when its round trip says that it is congested. See [`Hopper`](super::Hopper).
+    Hopper(HopperConfig),
+    /// One path, left for a random one when many packets were marked or lost. See [`FlowBender`](super::FlowBender).
+    FlowBender(FlowBenderConfig),
+    /// One path, left for a random one after rounds of congestion, earlier when idle. See [`Plb`](super::Plb).
+    Plb(PlbConfig),
+    /// Spray over the paths whose acknowledgements came back unmarked. See [`Reps`](super::Reps).
+    Reps(RepsConfig),
+    /// Spray over a few paths so that their loads stay level. See [`FlowingJumping`](super::FlowingJumping).
+    FlowingJumping(FlowingJumpingConfig),
+}
+
+impl Selector {
+    /// Whether the knobs make sense together.
+    ///
+    /// # Errors
+    /// [`PathError::Knob`] names the first that does not.
+    pub const fn check(&self) -> Result<(), PathError> {
+        match self {
+            Self::Spray | Self::Oblivious | Self::Pinned(_) => Ok(()),
+            Self::Hopper(cfg) => cfg.check(),
+            Self::FlowBender(cfg) => cfg.check(),
+            Self::Plb(cfg) => cfg.check(),
+            Self::Reps(cfg) => cfg.check(),
+            Self::FlowingJumping(cfg) => cfg.check(),
+        }
+    }
+}
+
+/// The selector in force with what it remembers of a QP.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Policy {
+    Spray,
+    Oblivious,
+    Pinned(EvIndex),
+    Hopper(HopperState),
+    FlowBender(FlowBenderState),
+    Plb(PlbState),
+    Reps(RepsState),
+    Flowing(FlowingState),
+}
+
+impl Policy {
+    pub(super) const fn new(selector: Selector) -> Self {
+        match selector {
+            Selector::Spray => Self::Spray,
+            Selector::Oblivious => Self::Oblivious,
+            Selector::Pinned(index) => Self::Pinned(index),
+            Selector::Hopper(cfg) => Self::Hopper(HopperState::new(cfg)),
+            Selector::FlowBender(cfg) => Self::FlowBender(FlowBenderState::new(cfg)),
+            Selector::Plb(cfg) => Self::Plb(PlbState::new(cfg)),
+            Selector::Reps(cfg) => Self::Reps(RepsState::new(cfg)),
+            Selector::FlowingJumping(cfg) => Self::Flowing(FlowingState::new(cfg)),
+        }
+    }
+}

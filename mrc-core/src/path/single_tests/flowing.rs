@@ -1,0 +1,199 @@
+//! Flowing & Jumping: the arithmetic, figure 4 by hand, and what holds for every table and demand.
+
+use super::{
+    super::flowing::{RING, Ring, decay_q16},
+    *,
+};
+
+fn ring(loads: &[u32]) -> Ring {
+    let mut ring = Ring::EMPTY;
+    for (nth, &load) in loads.iter().enumerate() {
+        ring.add(Instant::ZERO, EvIndex(nth as u16));
+        ring.entries[nth].load = load;
+    }
+    ring
+}
+
+fn loads(ring: &Ring) -> Vec<u32> {
+    ring.used().iter().map(|entry| entry.load).collect()
+}
+
+fn quotas(ring: &Ring) -> Vec<u16> {
+    ring.used().iter().map(|entry| entry.quota).collect()
+}
+
+fn flowing(tune: impl FnOnce(&mut FlowingJumpingConfig)) -> Qp {
+    let mut cfg = FlowingJumpingConfig::default();
+    tune(&mut cfg);
+    Qp::new(Selector::FlowingJumping(cfg), 2, 16, 3)
+}
+
+//= FLJ-001 test
+#[test]
+fn the_fixed_point_exponential_is_that_of_the_books() {
+    for step in 0..4_000u64 {
+        let x = step as f64 / 250.0;
+        let error = f64::from(decay_q16(step * 32, 250 * 32)) / 65_536.0 - (-x).exp();
+        assert!(error.abs() < 1.0 / 8_192.0, "exp(-{x}) is off by {error}");
+    }
+    assert_eq!((decay_q16(0, 5), decay_q16(u64::MAX, 1), decay_q16(7, 0)), (65_536, 0, 0));
+}
+
+//= FLJ-001, FLJ-002 test
+#[test]
+fn the_load_is_bandwidth_times_delay_aged() {
+    let mut state = FlowingState::new(FlowingJumpingConfig::DEFAULT);
+    let now = Instant::from_nanos(1_600_000);
+    state.ring.add(now, EvIndex(4));
+    // 100 Gb/s for 8 us are 100000 bytes; one base round trip later the weight of the old load is 1/e = 0.3679.
+    state.measure(now.after(BASE), EvIndex(4), BASE, BASE);
+    assert!(state.ring.entries[0].load.abs_diff(63_212) < 15, "{}", state.ring.entries[0].load);
+    state.measure(now.after(2 * BASE), EvIndex(4), 2 * BASE, BASE);
+    // 0.3679 * 63212 + 0.6321 * 200000.
+    assert!(state.ring.entries[0].load.abs_diff(149_679) < 30, "{}", state.ring.entries[0].load);
+    state.measure(now.after(2 * BASE), EvIndex(9), 2 * BASE, BASE);
+    assert_eq!(loads(&state.ring).len(), 1, "a path that is not on the ring is of no interest");
+}
+
+/// Figure 4: six flows; path 1 fills path 2, path 6 fills paths 5 and 7.
+//= FLJ-003 test
+#[test]
+fn demand_flows_to_lighter_neighbours_until_level() {
+    let mut table = ring(&[5, 4, 2, 6, 6, 4, 6, 4]);
+    assert_eq!(table.flow(1, 6, 1), 2);
+    assert_eq!(loads(&table), [5, 4, 4, 6, 6, 4, 6, 4]);
+    assert_eq!(table.flow(6, 4, 1), 4);
+    assert_eq!(loads(&table), [5, 4, 4, 6, 6, 6, 6, 6]);
+    assert_eq!(quotas(&table), [0, 0, 2, 0, 0, 2, 0, 2]);
+    // A valley fills itself up to the lower of its neighbours, and the ring closes.
+    let mut table = ring(&[1, 4, 9, 6]);
+    assert_eq!(table.flow(0, 20, 1), 3);
+    assert_eq!(loads(&table), [4, 4, 9, 6]);
+    let mut table = ring(&[8, 4, 9, 2]);
+    assert_eq!(table.flow(0, 3, 1), 3, "no more than there is");
+    assert_eq!(loads(&table), [8, 4, 9, 5]);
+}
+
+//= FLJ-004 test
+#[test]
+fn all_level_takes_packets_one_by_one() {
+    let mut table = ring(&[7; 8]);
+    table.place(16, 1, &mut Rng::new(1));
+    assert_eq!(loads(&table), [9; 8]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The demand is placed exactly, whatever the loads; each packet adds its bytes to the path that takes it.
+    //= FLJ-005 test
+    #[test]
+    fn the_demand_is_placed_exactly(
+        start in prop::collection::vec(0u32..1_000_000, 1..=RING),
+        demand in 0u16..400,
+        bytes in 1u32..9_000,
+        seed in any::<u64>(),
+    ) {
+        let mut table = ring(&start);
+        table.place(demand, bytes, &mut Rng::new(seed));
+        prop_assert_eq!(quotas(&table).iter().sum::<u16>(), demand);
+        for (entry, before) in table.used().iter().zip(start) {
+            prop_assert_eq!(entry.load, before + u32::from(entry.quota) * bytes);
+        }
+    }
+
+    /// Enough demand levels all paths within one packet; less never lifts one above the highest by more than that.
+    //= FLJ-005 test
+    #[test]
+    fn enough_demand_levels_the_paths_within_a_step(
+        start in prop::collection::vec(0u32..60, 2..=RING),
+        more in 0u16..50,
+        seed in any::<u64>(),
+    ) {
+        const STEP: u32 = 4_096;
+        let highest = start.iter().copied().max().unwrap();
+        let needed: u32 = start.iter().map(|load| highest - load).sum();
+        let scaled: Vec<u32> = start.iter().map(|load| load * STEP).collect();
+        let mut table = ring(&scaled);
+        table.place(needed as u16 + more, STEP, &mut Rng::new(seed));
+        let levels = loads(&table);
+        let (least, most) = (levels.iter().min().unwrap(), levels.iter().max().unwrap());
+        prop_assert!(most - least <= STEP, "{:?}", levels);
+        let mut table = ring(&scaled);
+        table.place((needed / 2) as u16, STEP, &mut Rng::new(seed));
+        prop_assert!(loads(&table).iter().all(|&load| load <= highest * STEP));
+    }
+}
+
+/// The packets of a QP by slot.
+fn packets(qp: &mut Qp, n: usize) -> Vec<usize> {
+    let mut counts = vec![0; 16];
+    (0..n).for_each(|_| counts[qp.path().0 as usize] += 1);
+    counts
+}
+
+//= FLJ-003, FLJ-005 test
+#[test]
+fn packets_follow_the_placement_and_avoid_the_slow_path() {
+    let mut qp = flowing(|_| {});
+    let first = packets(&mut qp, 64);
+    let paths: Vec<u16> = (0..16).filter(|&nth| first[nth as usize] > 0).collect();
+    assert_eq!((paths.len(), first.iter().sum::<usize>()), (8, 64));
+    assert!(paths.iter().all(|&path| first[path as usize] == 8), "all level: {first:?}");
+    // One path is ten times as slow; a while later its load is ten times that of the others.
+    let slow = EvIndex(paths[0]);
+    for _ in 0..10 {
+        qp.sleep(BASE);
+        for &path in &paths {
+            qp.rtt(EvIndex(path), if path == slow.0 { 10 * BASE } else { BASE });
+        }
+    }
+    let second = packets(&mut qp, 64);
+    assert_eq!(second[slow.0 as usize], 0, "{second:?}");
+    assert_eq!(second.iter().sum::<usize>(), 64);
+}
+
+//= FLJ-006 test
+#[test]
+fn a_path_that_cannot_be_used_gives_its_place_to_another() {
+    let mut qp = flowing(|_| {});
+    let first = packets(&mut qp, 64);
+    let gone = EvIndex(first.iter().position(|&n| n > 0).unwrap() as u16);
+    qp.feed(gone, Feedback::Timeout);
+    let second = packets(&mut qp, 640);
+    assert_eq!(second[gone.0 as usize], 0);
+    assert_eq!(second.iter().filter(|&&n| n > 0).count(), 8, "another joined: {second:?}");
+    // A plane goes down: the ring is drawn anew from the other; a busy port is waited for.
+    let (down, up) = (PortNum::from_plane(0), PortMask::NONE.with(PortNum::from_plane(1)));
+    qp.set.set_usable_ports(ALL.without(down));
+    for _ in 0..200 {
+        let path = qp.select(up).unwrap();
+        assert_ne!(qp.port_of(path), down);
+    }
+    assert_eq!(qp.select(PortMask::NONE), None);
+    qp.set.set_usable_ports(ALL);
+    assert!(qp.select(up).is_some());
+}
+
+//= FLJ-008 test
+#[test]
+fn a_path_of_which_nothing_was_heard_is_probed() {
+    let mut qp = flowing(|_| {});
+    assert_eq!(qp.set.next_timeout(), Instant::FAR, "nothing to probe before the first packet");
+    let first = packets(&mut qp, 64);
+    let paths: Vec<EvIndex> = (0..16).filter(|&nth| first[nth as usize] > 0).map(EvIndex).collect();
+    assert!(qp.set.next_timeout() <= qp.now);
+    assert_eq!(qp.poll(), None, "all are fresh");
+    qp.sleep(10 * BASE);
+    paths.iter().skip(1).for_each(|&path| qp.rtt(path, BASE));
+    assert_eq!(qp.probes(), [paths[0]], "once");
+    qp.answer(paths[0], 3 * BASE);
+    qp.sleep(10 * BASE);
+    assert_eq!(qp.probes().len(), 1);
+    // An idle QP asks nothing, and no timer runs.
+    qp.sleep(10 * BASE);
+    assert!(qp.set.poll_probe(qp.now, &mut qp.slots, ALL, &qp.cfg, true).is_none());
+    assert_eq!(qp.set.next_timeout(), Instant::FAR);
+    qp.set.on_busy();
+    assert!(qp.set.next_timeout() <= qp.now);
+}
