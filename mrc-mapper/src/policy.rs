@@ -21,6 +21,9 @@ use crate::topology::{Component, Direction, Fabric, HostId};
 pub struct Policy {
     /// Most planes denied per host.
     pub most_planes: u8,
+    /// Seconds for which a component counts as faulty after it was last reported: one that loses little is not reported in
+    /// every round.
+    pub hold_s: u32,
     /// The rules.
     pub rules: Vec<Rule>,
 }
@@ -67,7 +70,7 @@ impl Default for Policy {
     fn default() -> Self {
         let name = "lossy-host-link".to_owned();
         let rule = Rule { name, part: Part::HostLink, loss_above: 0.01, expire_s: expire_s(), rest_s: rest_s() };
-        Self { most_planes: 1, rules: vec![rule] }
+        Self { most_planes: 1, hold_s: 10, rules: vec![rule] }
     }
 }
 
@@ -237,6 +240,8 @@ pub struct Enforcer {
     fabric: Fabric,
     host: HostId,
     policy: Policy,
+    /// Findings with the time of their last report.
+    held: BTreeMap<Component, (Finding, f64)>,
     /// By component and rule: since when it denies.
     since: BTreeMap<(String, String), f64>,
     /// By component and rule: until when it leaves the path to MRC.
@@ -277,12 +282,16 @@ impl Enforcer {
     /// The policy makes no sense.
     pub fn new(fabric: Fabric, host: HostId, policy: Policy) -> Result<Self, BadPolicy> {
         policy.check()?;
-        Ok(Self { fabric, host, policy, since: BTreeMap::new(), rests: BTreeMap::new() })
+        Ok(Self { fabric, host, policy, held: BTreeMap::new(), since: BTreeMap::new(), rests: BTreeMap::new() })
     }
 
     /// What the host should deny now, and what changed.
     pub fn decide(&mut self, now_s: f64, faulty: &[Finding]) -> (Denylist, Vec<Decision>) {
         let mut decisions = Vec::new();
+        self.held.extend(faulty.iter().map(|finding| (finding.component, (finding.clone(), now_s))));
+        let hold = f64::from(self.policy.hold_s);
+        self.held.retain(|_, (_, last)| now_s - *last <= hold);
+        let faulty: Vec<Finding> = self.held.values().map(|(finding, _)| finding.clone()).collect();
         self.rests.retain(|_, until| *until > now_s);
         for (key, since) in &self.since {
             let expire =
@@ -295,7 +304,7 @@ impl Enforcer {
         }
         let rests =
             |rule: &Rule, component: Component| self.rests.contains_key(&(component.to_string(), rule.name.clone()));
-        let mut lists = apply_unless(&self.fabric, &self.policy, faulty, rests);
+        let mut lists = apply_unless(&self.fabric, &self.policy, &faulty, rests);
         let list = lists.remove(&self.host).unwrap_or_default();
         let wanted: BTreeSet<(String, String)> =
             list.because.iter().map(|(component, rule)| (component.clone(), rule.clone())).collect();

@@ -8,6 +8,7 @@ pub mod conform;
 pub mod control;
 pub mod decode;
 pub mod demo;
+pub mod dissector;
 pub mod doctor;
 pub mod lab;
 pub mod mapper;
@@ -29,6 +30,8 @@ pub enum Command {
     Control(control::Args),
     /// Print packets from a capture or from hex, one line each
     Decode(decode::Args),
+    /// Print the Wireshark dissector of MRC
+    Dissector(dissector::Args),
     /// Check what this machine offers and how to cure what is missing
     Doctor(doctor::Args),
     /// Build, break and heal a multi-plane SRv6 fabric on this machine
@@ -56,6 +59,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Conform(args) => conform::run(args),
         Command::Control(args) => control::run(args),
         Command::Decode(args) => decode::run(args),
+        Command::Dissector(args) => dissector::run(&args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Mapper(args) => mapper::run(args),

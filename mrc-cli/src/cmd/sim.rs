@@ -71,6 +71,7 @@ Examples:
   mrc sim run parity/perm128                      a ready scenario of `mrc sim list`
   mrc sim run mine.toml --seed 2 --set queue.trim=false --json out.json
   mrc sim run mine.toml --pcap p0-t0a-t1b         a link as p0-t0a-t1b.pcapng, for `mrc decode` and Wireshark
+                                                  (`mrc dissector --help` says how it learns MRC)
 
   mrc sim run out.json                            the same run again, from its results; says whether the digest is the same
 

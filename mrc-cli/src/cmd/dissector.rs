@@ -1,0 +1,27 @@
+//! `mrc dissector`: prints the Wireshark dissector, which is part of this program.
+
+use std::process::ExitCode;
+
+use crate::out::out;
+
+const LUA: &str = include_str!("../../../dissector/mrc.lua");
+
+/// Arguments of `mrc dissector`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mrc dissector > mrc.lua
+  tshark -X lua_script:mrc.lua -r capture.pcapng -Y 'mrc.icrc.status == 0 || mrc.trim.kind'
+  tshark -X lua_script:mrc.lua -r capture.pcapng -T fields -e mrc.bth.psn -e mrc.response_time
+  ip netns exec mrc-hA tcpdump -i p0 -w capture.pcap     a capture on a host of the lab
+  mrc sim run experiments/incast-victim --pcap p0-hA              one in the simulator
+
+Wireshark loads the file from the folder that Help > About > Folders calls \"Personal Lua Plugins\". Fields have the names of
+`mrc decode -v` behind `mrc.`. The UDP ports, code points and the check of the ICRC are preferences of the protocol MRC.")]
+pub struct Args {}
+
+/// Runs the command.
+pub fn run(_: &Args) -> anyhow::Result<ExitCode> {
+    out!("{LUA}");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,242 @@
+//! The Wireshark dissector, run by tshark: every field of every packet must be what `mrc decode` says. Skipped by name and
+//! reason where tshark is not installed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn mrc(args: &[&str], folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mrc")).args(args).current_dir(folder).output().unwrap()
+}
+
+fn skip(test: &str) -> bool {
+    let missing = Command::new("tshark").arg("--version").output().is_err();
+    if missing {
+        use std::io::Write as _;
+        let _ = std::io::stderr().write_all(format!("SKIP {test}: tshark is not installed\n").as_bytes());
+    }
+    missing
+}
+
+/// A folder with the dissector as users get it.
+fn folder(test: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("dissector-{test}"));
+    std::fs::create_dir_all(&path).unwrap();
+    let lua = mrc(&["dissector"], &path);
+    assert!(lua.status.success() && lua.stdout.starts_with(b"-- MRC"));
+    std::fs::write(path.join("mrc.lua"), lua.stdout).unwrap();
+    path
+}
+
+fn tshark(folder: &Path, capture: &str, more: &[&str]) -> String {
+    let mut command = Command::new("tshark");
+    let output =
+        command.current_dir(folder).args(["-X", "lua_script:mrc.lua", "-r", capture]).args(more).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A classic capture of Ethernet frames.
+fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut file = words(&[0xA1B2_C3D4, 4 << 16 | 2, 0, 0, 65535, 1]);
+    for (number, frame) in frames.iter().enumerate() {
+        file.extend(words(&[100, number as u32 * 10, frame.len() as u32, frame.len() as u32]));
+        file.extend(frame);
+    }
+    file
+}
+
+/// The golden packets by name.
+fn golden() -> BTreeMap<String, Vec<u8>> {
+    let text = include_str!("../../mrc-wire/tests/golden.json");
+    let all: Value = serde_json::from_str(text).unwrap();
+    let bytes =
+        |hex: &str| (0..hex.len() / 2).map(|n| u8::from_str_radix(&hex[2 * n..2 * n + 2], 16).unwrap()).collect();
+    let packets = all["packets"].as_object().unwrap().iter();
+    packets.map(|(name, packet)| (name.clone(), bytes(packet["hex"].as_str().unwrap()))).collect()
+}
+
+/// What a value says, however it is written: numbers and flags as numbers, names of code points as their numbers.
+fn meaning(name: &str, value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let list: &[(&str, &[(&str, i64)])] = &[
+        (
+            "bth.opcode",
+            &[
+                ("WRITE_FIRST", 0xC6),
+                ("WRITE_MIDDLE", 0xC7),
+                ("WRITE_LAST", 0xC8),
+                ("WRITE_LAST_IMM", 0xC9),
+                ("WRITE_ONLY", 0xCA),
+                ("WRITE_ONLY_IMM", 0xCB),
+                ("ACK", 0xD1),
+                ("EP_REQUEST", 0xD8),
+                ("EP_RESPONSE", 0xD9),
+                ("SACK", 0xDC),
+                ("NACK", 0xDD),
+                ("PROBE", 0xDE),
+            ],
+        ),
+        ("seth.m", &[("none", 0), ("skip_once", 1), ("always_skip", 2)]),
+        (
+            "neth.reason",
+            &[
+                ("trimmed", 1),
+                ("trimmed_lasthop", 2),
+                ("no_bitmap", 6),
+                ("no_pkt_buffer", 7),
+                ("no_resource", 10),
+                ("psn_oor_window", 11),
+                ("unexp_event", 0x19),
+            ],
+        ),
+        ("erth.op", &[("port_status_update", 0), ("ev_probe", 1)]),
+        ("eeth.op", &[("port_status_update", 0), ("ev_probe", 1)]),
+        ("aeth.syndrome", &[("ack", 31)]),
+        ("trim.kind", &[("trimmed", 1), ("trimmed_lasthop", 2)]),
+        ("icrc.status", &[("bad", 0), ("good", 1), ("absent", 2)]),
+    ];
+    let named = list.iter().find(|(of, _)| *of == name).and_then(|(_, names)| names.iter().find(|(n, _)| *n == text));
+    match (named, text.as_str()) {
+        (Some((_, number)), _) => number.to_string(),
+        (None, "true") => "1".to_owned(),
+        (None, "false") => "0".to_owned(),
+        _ => {
+            let hex = text.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+            hex.map_or(text, |number| number.to_string())
+        }
+    }
+}
+
+/// Fields of a layer, whatever tree they stand in.
+fn flat(value: &Value, into: &mut BTreeMap<String, Value>) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        match key.strip_prefix("mrc.") {
+            Some(name) if !value.is_object() => drop(into.entry(name.to_owned()).or_insert_with(|| value.clone())),
+            _ => flat(value, into),
+        }
+    }
+}
+
+/// Compares tshark with `mrc decode`, packet by packet; how many packets and fields were the same.
+fn compare(folder: &Path, capture: &str) -> (usize, usize) {
+    let decoded = mrc(&["decode", "--json", "-v", capture], folder);
+    let decoded = String::from_utf8(decoded.stdout).unwrap();
+    let shown: Vec<Value> = serde_json::from_str(&tshark(folder, capture, &["-T", "json"])).unwrap();
+    let (mut packets, mut fields) = (0, 0);
+    for line in decoded.lines() {
+        let packet: BTreeMap<String, Value> = serde_json::from_str(line).unwrap();
+        let number = packet["number"].as_u64().unwrap() as usize;
+        let layer = &shown[number - 1]["_source"]["layers"]["mrc"];
+        let mut row = BTreeMap::new();
+        flat(layer, &mut row);
+        if !packet.contains_key("bth.opcode") {
+            assert!(row.is_empty(), "packet {number} is not MRC: {row:?}");
+            continue;
+        }
+        packets += 1;
+        for (name, value) in packet {
+            if ["number", "time_s", "time_ns", "len"].contains(&name.as_str()) {
+                continue;
+            }
+            let name = if name == "icrc" { "icrc.status".to_owned() } else { name };
+            let other = row.get(&name).unwrap_or_else(|| panic!("packet {number} of {capture} has no {name}: {row:?}"));
+            assert_eq!(meaning(&name, other), meaning(&name, &value), "packet {number} of {capture}, {name}");
+            fields += 1;
+        }
+    }
+    (packets, fields)
+}
+
+#[test]
+fn golden_packets_have_the_fields_that_decode_says() {
+    if skip("golden_packets_have_the_fields_that_decode_says") {
+        return;
+    }
+    let folder = folder("golden");
+    let golden = golden();
+    let mut frames: Vec<Vec<u8>> = golden.values().cloned().collect();
+    // A wrong trailer, a VLAN tag, the first segment of a path extension still to come.
+    let mut bad = golden["srv6_write_only_ts"].clone();
+    *bad.last_mut().unwrap() ^= 1;
+    let mut tagged = golden["write_only_ts"].clone();
+    tagged.splice(12..12, [0x81, 0, 0, 7]);
+    let mut extended = golden["srv6_srh_write_only_ts"].clone();
+    extended[14 + 40 + 3] = 1;
+    // An entropy value that is the port of another protocol: a source port of DNS, of BOOTP.
+    let mut ports = golden["write_only_ts"].clone();
+    ports[54..56].copy_from_slice(&53u16.to_be_bytes());
+    frames.extend([bad, tagged, extended, ports]);
+    std::fs::write(folder.join("golden.pcap"), pcap(&frames)).unwrap();
+    let (packets, fields) = compare(&folder, "golden.pcap");
+    assert!(packets == 18 && fields > 400, "{packets} packets, {fields} fields");
+    let expert = tshark(&folder, "golden.pcap", &["-q", "-z", "expert"]);
+    for part in
+        ["Bad ICRC", "By a switch: trimmed", "Refused: trimmed", "Verdict on the EV: skip_once", "Retransmission"]
+    {
+        assert!(expert.contains(part), "{part}: {expert}");
+    }
+    // Micro-SIDs of the outer destination and of the second container.
+    let usids = tshark(&folder, "golden.pcap", &["-Y", "mrc.srh.segment", "-T", "fields", "-e", "mrc.srv6.usid"]);
+    assert!(usids.lines().count() == 2 && usids.contains("0x"), "{usids}");
+}
+
+#[test]
+fn what_is_not_mrc_stays_with_the_built_in_dissectors() {
+    if skip("what_is_not_mrc_stays_with_the_built_in_dissectors") {
+        return;
+    }
+    let folder = folder("others");
+    let golden = golden();
+    let with = |at: usize, byte: u8| {
+        let mut frame = golden["write_only_ts"].clone();
+        frame[at] = byte;
+        frame
+    };
+    // RoCEv2's opcodes, another transport version, another port, a length that leaves no room for the headers.
+    let mut short = golden["write_only_ts"].clone();
+    short[58..60].copy_from_slice(&30u16.to_be_bytes());
+    let mut dns = golden["write_only_ts"].clone();
+    dns[56..58].copy_from_slice(&53u16.to_be_bytes());
+    let frames = [with(62, 0x0A), with(62, 0x81), with(63, 1), dns, short];
+    std::fs::write(folder.join("others.pcap"), pcap(&frames)).unwrap();
+    let shown = tshark(&folder, "others.pcap", &["-T", "fields", "-e", "_ws.col.Protocol", "-e", "frame.protocols"]);
+    let protocols: Vec<&str> = shown.lines().filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!(protocols.len(), 5, "{shown}");
+    assert!(protocols[..2] == ["RRoCE"; 2] && protocols[3] == "DNS", "{shown}");
+    let rows = tshark(&folder, "others.pcap", &["-Y", "mrc.bth.opcode"]);
+    assert!(rows.is_empty(), "{rows}");
+}
+
+#[test]
+fn a_capture_of_the_simulator_is_understood_to_the_last_field() {
+    if skip("a_capture_of_the_simulator_is_understood_to_the_last_field") {
+        return;
+    }
+    let folder = folder("sim");
+    // One plane, so that the link sees requests and answers.
+    let scenario = ["sim", "run", "experiments/incast-victim", "--set", "limit_us=600", "--set", "topology.planes=1"];
+    let run = mrc(&[&scenario[..], &["--pcap", "p0-hA", "--packets", "1500", "--quiet"]].concat(), &folder);
+    assert!(run.status.success(), "{run:?}");
+    let (packets, fields) = compare(&folder, "p0-hA.pcapng");
+    assert!(packets == 1500 && fields > 30_000, "{packets} packets, {fields} fields");
+    // Answers find their requests: a SACK names a data packet before it, of the same conversation, and its age.
+    let columns = ["-T", "fields", "-e", "frame.number", "-e", "mrc.request_in", "-e", "mrc.response_time"];
+    let sacks = tshark(&folder, "p0-hA.pcapng", &[&["-Y", "mrc.bth.opcode == 0xdc"][..], &columns].concat());
+    let answered = sacks.lines().filter(|line| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let number = |at: usize| cells.get(at).and_then(|cell| cell.parse::<f64>().ok());
+        matches!((number(0), number(1), number(2)), (Some(n), Some(r), Some(t)) if r < n && t > 0.0 && t < 0.01)
+    });
+    let (answered, sacks) = (answered.count(), sacks.lines().count());
+    assert!(sacks > 50 && answered * 10 >= sacks * 9, "{answered} of {sacks} SACKs have their request");
+    let trimmed = tshark(&folder, "p0-hA.pcapng", &["-Y", "mrc.expert.trimmed", "-T", "fields", "-e", "mrc.trim.kind"]);
+    assert!(trimmed.lines().count() > 0);
+    let conversations = tshark(&folder, "p0-hA.pcapng", &["-T", "fields", "-e", "mrc.conversation"]);
+    let distinct: std::collections::BTreeSet<&str> = conversations.lines().filter(|line| !line.is_empty()).collect();
+    assert!(distinct.len() >= 7, "seven hosts write to one: {distinct:?}");
+}
