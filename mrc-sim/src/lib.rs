@@ -40,6 +40,6 @@ pub use fabric::{
 };
 pub use host::traffic;
 pub use host::{
-    App, Host, Ideal, Memory, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, Transport,
+    App, Host, Ideal, Memory, MixedHost, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, Transport,
     TransportCounters, WireSizes, World, payload_tag, roce_line,
 };

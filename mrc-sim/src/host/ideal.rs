@@ -13,8 +13,6 @@ type Between = (u8, u32, u32);
 pub struct Ideal<'a> {
     topology: &'a Topology,
     links: &'a [(LinkId, LinkSpec)],
-    packet: (u32, u32),
-    control: u32,
     /// What lies between two leaves of a graph whose links are all as its topology has them.
     known: RefCell<BTreeMap<Between, Middle>>,
 }
@@ -29,26 +27,25 @@ struct Middle {
 }
 
 impl<'a> Ideal<'a> {
-    /// An idle `topology` of which these `links`, in order, differ. `packet`: bytes on the wire of a full packet, and its
-    /// payload; `control`: those of an acknowledgement.
-    pub fn new(topology: &'a Topology, links: &'a [(LinkId, LinkSpec)], packet: (u32, u32), control: u32) -> Self {
-        Self { topology, links, packet, control, known: RefCell::default() }
+    /// An idle `topology` of which these `links`, in order, differ.
+    pub fn new(topology: &'a Topology, links: &'a [(LinkId, LinkSpec)]) -> Self {
+        Self { topology, links, known: RefCell::default() }
     }
 
     /// The time a message of `bytes` needs from one host to the other, from its first bit to its acknowledgement, in
     /// nanoseconds: all packets over all ports and shortest paths at once, and one round trip of the first packet on the
-    /// fastest path.
-    pub fn ns(&self, (from, to): (u32, u32), bytes: u32) -> f64 {
-        let (wire, payload) = self.packet;
+    /// fastest path. `sizes`: bytes on the wire of a full packet, its payload, and an acknowledgement.
+    pub fn ns(&self, (from, to): (u32, u32), bytes: u32, sizes: (u32, u32, u32)) -> f64 {
+        let (wire, payload, control) = sizes;
         let packets = bytes.div_ceil(payload.max(1)).max(1);
         let overhead = wire.saturating_sub(payload);
         let all = u64::from(bytes) + u64::from(packets) * u64::from(overhead);
         let first = bytes.min(payload) + overhead;
         let (rate, round_trip) = match self.topology {
             Topology::Clos(clos) if self.links.is_empty() => {
-                (clos.pair_rate_bps(from, to), clos.pair_rtt_ns(from, to, first, self.control))
+                (clos.pair_rate_bps(from, to), clos.pair_rtt_ns(from, to, first, control))
             }
-            _ => self.rate_and_round_trip(from, to, first),
+            _ => self.rate_and_round_trip(from, to, (first, control)),
         };
         (all - u64::from(first)) as f64 * 8e9 / rate as f64 + round_trip as f64
     }
@@ -62,7 +59,7 @@ impl<'a> Ideal<'a> {
 
     /// What two hosts could exchange over all ports if they were alone, and a packet and its acknowledgement on the fastest
     /// path.
-    fn rate_and_round_trip(&self, from: u32, to: u32, there: u32) -> (u64, u64) {
+    fn rate_and_round_trip(&self, from: u32, to: u32, (there, back): (u32, u32)) -> (u64, u64) {
         let ports = self.topology.host_ports(from).min(self.topology.host_ports(to));
         let (mut rate, mut fastest) = (0, u64::MAX);
         for port in 0..ports {
@@ -71,7 +68,7 @@ impl<'a> Ideal<'a> {
             rate += ends[0].rate_bps.min(ends[1].rate_bps).min(rate_bps);
             for middle in paths {
                 let links: Vec<LinkSpec> = [ends[0]].into_iter().chain(middle).chain([ends[1]]).collect();
-                fastest = fastest.min(self.topology.round_trip_ns(&links, there, self.control));
+                fastest = fastest.min(self.topology.round_trip_ns(&links, there, back));
             }
         }
         (rate.max(1), if fastest == u64::MAX { 0 } else { fastest })

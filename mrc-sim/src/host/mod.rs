@@ -2,6 +2,7 @@
 
 mod ideal;
 mod memory;
+mod mixed;
 mod mrc;
 mod mrc_transport;
 mod roce;
@@ -14,6 +15,7 @@ use mrc_wire::PortNum;
 
 pub use self::ideal::Ideal;
 pub use self::memory::Memory;
+pub use self::mixed::MixedHost;
 pub use self::mrc::{App, MrcHost, MrcHostError};
 pub use self::mrc_transport::{MrcSettings, MrcTransport, WireSizes};
 pub use self::roce::{DcqcnConfig, Recovery, RoceSettings, RoceTransport, roce_line};

@@ -18,10 +18,12 @@ use super::storage_bytes::storage_bytes;
 use super::transport::{PathCounts, Transport, TransportCounters, payload_tag, uncut_len};
 use crate::fabric::{Graph, Packet, PathNames, Topology, address};
 use crate::host::Host;
-use crate::workload::Exchange;
+use crate::workload::{Connections, Exchange, Pair};
 
 /// Bits of an address within a message; the message's number is above them.
 const OFFSET_BITS: u32 = 36;
+/// Bits of a message's number in a work request, see [`crate::workload::Plan::MAX_MESSAGES`]; lane and peer are above them.
+const MESSAGE_BITS: u32 = 28;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 const PD: Pd = Pd(1);
 /// Headers of a data packet beside its payload: Ethernet, outer and inner IPv6, UDP, BTH, METH, TSETH, RETH, ICRC.
@@ -42,8 +44,10 @@ pub struct WireSizes {
 /// Everything about the MRC hosts of a run.
 #[derive(Clone, Debug)]
 pub struct MrcSettings {
-    /// Queue pairs per pair of hosts; a message is cut into as many pieces.
+    /// Queue pairs per connection; a message is cut into as many pieces.
     pub qps: u32,
+    /// How messages share connections.
+    pub connections: Connections,
     /// Payload of a full packet, in bytes.
     pub mtu: u16,
     /// Window of a queue pair in units of 128 PSNs, a power of two.
@@ -132,10 +136,10 @@ impl MrcSettings {
     }
 
     /// Sizes of the tables of a host that talks to `peers`.
-    fn limits(&self, topology: &Topology, host: u32, peers: &[u32], known: &mut EvCounts) -> Limits {
-        let (ev_profiles, profile_evs) = self.profiles(topology, host, peers, known);
-        let peers = peers.len();
-        let qps = (peers * self.qps as usize).max(1);
+    fn limits(&self, topology: &Topology, host: u32, peers: &Peers, known: &mut EvCounts) -> Limits {
+        let (ev_profiles, profile_evs) = self.profiles(topology, host, &peers.0, known);
+        let qps = (peers.1 as usize * self.qps as usize).max(1);
+        let peers = peers.0.len();
         let evs = profile_evs.min(usize::from(self.paths.active + self.paths.backup)).max(1);
         Limits {
             qps,
@@ -160,21 +164,25 @@ impl MrcSettings {
     }
 
     /// Bytes that the hosts of a plan will take.
-    pub fn bytes(&self, topology: &Topology, pairs: &[(u32, u32)]) -> u64 {
-        let connection = size_of::<Connection>() + (self.qps as usize).max(4) * size_of::<Lane>();
+    pub fn bytes(&self, topology: &Topology, pairs: &[Pair]) -> u64 {
+        let lane = size_of::<Lane>() as u64;
         let mut known = EvCounts::new();
-        let of_host = |(host, peers): (u32, &Vec<u32>)| {
-            storage_bytes(&self.limits(topology, host, peers, &mut known)) + (peers.len() * connection) as u64
+        let of_host = |(host, peers): (u32, &Peers)| {
+            let connections = peers.0.len() as u64 * size_of::<Connection>() as u64;
+            let lanes = u64::from(peers.1) * u64::from(self.qps.max(4)) * lane;
+            storage_bytes(&self.limits(topology, host, peers, &mut known)) + connections + lanes
         };
         (0..).zip(&Self::peers(topology, pairs)).map(of_host).sum()
     }
 
     /// The others each host is connected to.
-    fn peers(topology: &Topology, pairs: &[(u32, u32)]) -> Vec<Vec<u32>> {
-        let mut peers = vec![Vec::new(); topology.hosts() as usize];
-        for &(a, b) in pairs {
-            peers[a as usize].push(b);
-            peers[b as usize].push(a);
+    fn peers(topology: &Topology, pairs: &[Pair]) -> Vec<Peers> {
+        let mut peers = vec![Peers::default(); topology.hosts() as usize];
+        for &Pair { a, b, connections } in pairs {
+            for (host, peer) in [(a, b), (b, a)] {
+                peers[host as usize].0.push(peer);
+                peers[host as usize].1 += connections;
+            }
         }
         peers
     }
@@ -183,13 +191,16 @@ impl MrcSettings {
     ///
     /// # Errors
     /// Limits that the engine refuses.
-    pub fn storages(&self, topology: &Topology, pairs: &[(u32, u32)]) -> Result<Vec<OwnedStorage>, MrcHostError> {
+    pub fn storages(&self, topology: &Topology, pairs: &[Pair]) -> Result<Vec<OwnedStorage>, MrcHostError> {
         let mut known = EvCounts::new();
         let storage =
-            |(host, peers): (u32, &Vec<u32>)| Ok(OwnedStorage::new(self.limits(topology, host, peers, &mut known))?);
+            |(host, peers): (u32, &Peers)| Ok(OwnedStorage::new(self.limits(topology, host, peers, &mut known))?);
         (0..).zip(&Self::peers(topology, pairs)).map(storage).collect()
     }
 }
+
+/// The others that a host is connected to, and its connections.
+type Peers = (Vec<u32>, u32);
 
 /// Numbers of paths, by the leaves of both hosts.
 type EvCounts = BTreeMap<(Vec<u32>, Vec<u32>), usize>;
@@ -217,7 +228,31 @@ struct Lane {
 struct Connection {
     peer: u32,
     rkey: Rkey,
+    /// Those of a connection follow one another.
     lanes: Vec<Lane>,
+    /// The connection whose turn it is.
+    next: usize,
+}
+
+impl Connection {
+    /// The first lane of the connection that takes the next message.
+    fn choose(&mut self, connections: Connections, qps: usize) -> usize {
+        let count = self.lanes.len() / qps.max(1);
+        let at = match connections {
+            Connections::PerMessage => {
+                let waiting = |nth: usize| {
+                    let lanes = &self.lanes[nth * qps..(nth + 1) * qps];
+                    lanes.iter().map(|lane| lane.posted + lane.backlog.len()).sum::<usize>()
+                };
+                (0..count).find(|&nth| waiting(nth) == 0).or_else(|| (0..count).min_by_key(|&nth| waiting(nth)))
+            }
+            _ => {
+                self.next += 1;
+                Some((self.next - 1) % count.max(1))
+            }
+        };
+        at.unwrap_or(0) * qps
+    }
 }
 
 /// The SID of a host's port.
@@ -239,9 +274,12 @@ pub struct MrcTransport<'s> {
     rng: Rng,
     /// By peer.
     connections: Vec<Connection>,
+    qps: u32,
+    shared: Connections,
     send_queue: usize,
     wire: Option<WireSizes>,
     packet: (u32, u32),
+    control: u32,
 }
 
 impl<'s> MrcTransport<'s> {
@@ -252,7 +290,7 @@ impl<'s> MrcTransport<'s> {
     pub fn build(
         settings: &MrcSettings,
         topology: &Topology,
-        pairs: &[(u32, u32)],
+        pairs: &[Pair],
         storages: &'s mut [OwnedStorage],
         seed: u64,
     ) -> Result<Vec<Self>, MrcHostError> {
@@ -260,9 +298,10 @@ impl<'s> MrcTransport<'s> {
         for (index, storage) in (0..topology.hosts()).zip(storages) {
             hosts.push(Self::new(settings, topology, index, storage, seed)?);
         }
-        for &(a, b) in pairs {
+        for pair in pairs {
+            let (a, b) = (pair.a, pair.b);
             let [a, b] = hosts.get_disjoint_mut([a as usize, b as usize]).map_err(|_| MrcHostError::Pair(a, b))?;
-            Self::connect(settings, topology, a, b)?;
+            Self::connect(settings, topology, a, b, pair.connections)?;
         }
         for host in &mut hosts {
             host.connections.sort_unstable_by_key(|connection| connection.peer);
@@ -299,18 +338,27 @@ impl<'s> MrcTransport<'s> {
             profiles: BTreeMap::new(),
             rng: Rng::new(!seed),
             connections: Vec::new(),
+            qps: settings.qps,
+            shared: settings.connections,
             send_queue: settings.send_queue,
             wire: settings.wire,
             packet: (settings.wire_bytes(topology, settings.mtu.into()).0, settings.mtu.into()),
+            control: settings.wire_bytes(topology, 0).1,
         })
     }
 
-    fn connect(settings: &MrcSettings, topology: &Topology, a: &mut Self, b: &mut Self) -> Result<(), MrcHostError> {
+    fn connect(
+        settings: &MrcSettings,
+        topology: &Topology,
+        a: &mut Self,
+        b: &mut Self,
+        connections: u32,
+    ) -> Result<(), MrcHostError> {
         let keys = [&a, &b].map(|host| host.endpoint.key(host.region).expect("registered by new"));
         let mut lanes = [Vec::new(), Vec::new()];
         let peers = [a.add_peer(topology, b.index)?, b.add_peer(topology, a.index)?];
         let other = a.index;
-        for _ in 0..settings.qps {
+        for _ in 0..settings.qps * connections {
             let qps = [a.create_qp()?, b.create_qp()?];
             for (nth, (host, to)) in [(&mut *a, b.index), (&mut *b, other)].into_iter().enumerate() {
                 let (profile, entries) = host.profile(settings, topology, to)?;
@@ -319,8 +367,8 @@ impl<'s> MrcTransport<'s> {
             }
         }
         let [lanes_a, lanes_b] = lanes;
-        a.connections.push(Connection { peer: b.index, rkey: keys[1], lanes: lanes_a });
-        b.connections.push(Connection { peer: a.index, rkey: keys[0], lanes: lanes_b });
+        a.connections.push(Connection { peer: b.index, rkey: keys[1], lanes: lanes_a, next: 0 });
+        b.connections.push(Connection { peer: a.index, rkey: keys[0], lanes: lanes_b, next: 0 });
         Ok(())
     }
 
@@ -446,12 +494,13 @@ impl<'s> MrcTransport<'s> {
                     .on_failed(now, id, || format!("host {} has no queue pair to host {}", self.index, message.dst));
                 continue;
             };
-            let lanes = self.connections[at].lanes.len() as u32;
+            let lanes = self.qps;
+            let first = self.connections[at].choose(self.shared, lanes as usize);
             // Whole packets in each piece, and no empty piece.
             let packets = message.bytes.div_ceil(self.packet.1).div_ceil(lanes);
             let piece = packets * self.packet.1;
             let mut offset = 0;
-            for lane in 0..lanes as usize {
+            for lane in first..first + lanes as usize {
                 let len = piece.min(message.bytes - offset);
                 if len == 0 {
                     break;
@@ -472,7 +521,7 @@ impl<'s> MrcTransport<'s> {
         {
             let address = u64::from(id) << OFFSET_BITS | offset;
             let wr = SendWr {
-                wr_id: (at as u64) << 40 | (nth as u64) << 32 | u64::from(id),
+                wr_id: (at as u64) << 44 | (nth as u64) << MESSAGE_BITS | u64::from(id),
                 lkey: self.endpoint.key(self.region).map_or(0, |key| key.0),
                 local_va: address,
                 len,
@@ -491,8 +540,8 @@ impl<'s> MrcTransport<'s> {
     /// Takes completions and goes on posting.
     fn turn(&mut self, now: Instant, exchange: &mut Exchange) {
         while let Some(done) = self.endpoint.poll_completion(self.cq) {
-            let (at, nth) = ((done.wr_id >> 40) as usize, (done.wr_id >> 32 & 0xff) as usize);
-            let id = done.wr_id as u32;
+            let (at, nth) = ((done.wr_id >> 44) as usize, (done.wr_id >> MESSAGE_BITS & 0xffff) as usize);
+            let id = (done.wr_id & ((1 << MESSAGE_BITS) - 1)) as u32;
             self.connections[at].lanes[nth].posted -= 1;
             if done.status == Status::Success {
                 exchange.on_acked(now, id, done.byte_len);
@@ -610,5 +659,9 @@ impl Transport for MrcTransport<'_> {
 
     fn packet_bytes(&self) -> (u32, u32) {
         self.packet
+    }
+
+    fn control_bytes(&self) -> u32 {
+        self.control
     }
 }

@@ -59,7 +59,7 @@ pub struct PathCounts {
 
 /// A host that carries the messages of an [`Exchange`].
 ///
-/// `mrc-sim` runs one kind of host per run. A transport plugs in with this trait and one arm in [`crate::run::run`]; what it
+/// A transport plugs in with this trait and one arm in [`crate::run::run`]; what it
 /// must call on the exchange is listed there ([`Exchange`]). Its packets carry real header bytes from the Ethernet header on,
 /// with an IPv6 header whose destination is [`crate::address::gid`] of the receiver, so that switches can forward them by
 /// [`crate::scheme::ECMP`] and its kin; the DSCP chooses the class (`mrc_wire::DscpPlan`), and bytes 54 and 55 are the
@@ -78,6 +78,11 @@ pub trait Transport: Host<World = Exchange> {
 
     /// Bytes on the wire of a full packet, and its payload: what the ideal time of a message is reckoned from.
     fn packet_bytes(&self) -> (u32, u32);
+
+    /// Bytes on the wire of an acknowledgement, for the same.
+    fn control_bytes(&self) -> u32 {
+        64
+    }
 }
 
 /// The payload of a packet: `len` bytes of message `message` from byte `offset` on.

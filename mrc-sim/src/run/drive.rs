@@ -78,7 +78,6 @@ struct Watch {
 pub(super) fn drive<T: Transport>(
     mut sim: Sim<T>,
     built: &Built,
-    control_bytes: u32,
     options: &Options,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome, RunError> {
@@ -147,13 +146,13 @@ pub(super) fn drive<T: Transport>(
     };
     sampler.sample(&sim);
     let times = (summary::cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
-    let mut results = summary::results(&sim, built, control_bytes, options, sampler.timeline, times);
+    let mut results = summary::results(&sim, built, options, sampler.timeline, times);
     results.ended = ended;
     results.diagnosis = why.map(|why| summary::diagnosis(&sim, &why));
     let mut capture: Vec<_> = sim.tap().map(|tap| tap.packets().cloned().collect()).unwrap_or_default();
     // What came in was seen when its switch took it, which is later than it left the link.
     capture.sort_by_key(|packet| packet.at);
-    let messages = if options.messages { summary::message_rows(&sim, built, control_bytes) } else { Vec::new() };
+    let messages = if options.messages { summary::message_rows(&sim, built) } else { Vec::new() };
     Ok(Outcome { results, capture, messages })
 }
 
@@ -180,7 +179,7 @@ struct Sampler {
 impl Sampler {
     fn new(built: &Built) -> Self {
         let step_ns = (built.scenario.bin_us * 1e3).max(1.0) as u64;
-        let paths = built.plan.pairs().len() * 2 <= MOST_PATHS;
+        let paths = built.pairs.len() * 2 <= MOST_PATHS;
         let timeline = Timeline { bin_us: built.scenario.bin_us, ..Timeline::default() };
         let three_tiers =
             (0..built.topology.links()).any(|link| built.topology.tier(LinkId(link).lower()) == Tier::T1Up);

@@ -10,13 +10,13 @@ use mrc_core::Instant;
 pub use drive::{Options, Progress};
 pub use results::{
     ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport,
-    MessageRow, PacketCounts, PathSample, QueueSample, Results, RunEnd, Timeline,
+    MessageRow, PacketCounts, PathSample, QueueSample, Results, RunEnd, SizeBin, Timeline,
 };
 
 use crate::fabric::{Captured, Sim, TopologyError};
-use crate::host::{MrcHostError, MrcTransport, RoceSettings, RoceTransport};
-use crate::scenario::{Built, TransportSettings};
-use crate::workload::Exchange;
+use crate::host::{MixedHost, MrcHostError, MrcTransport, RoceTransport};
+use crate::scenario::{Built, Mixed, TransportSettings};
+use crate::workload::{Exchange, Pair};
 
 /// Why a scenario could not be run, or did not end.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -51,21 +51,38 @@ pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)
     let topology = &built.topology;
     let bin_ns = (built.scenario.bin_us * 1e3).round().max(1.0) as u64;
     let exchange = Exchange::new(built.plan.clone(), topology.hosts(), bin_ns);
-    let seed = built.scenario.seed;
-    match &built.transport {
-        TransportSettings::Mrc(settings) => {
-            let pairs = built.plan.pairs();
-            let mut storages = settings.storages(topology, &pairs)?;
-            let hosts = MrcTransport::build(settings, topology, &pairs, &mut storages, seed)?;
+    let (seed, pairs) = (built.scenario.seed, &built.pairs[..]);
+    match (&built.transport, &built.mixed) {
+        (TransportSettings::Mrc(settings), None) => {
+            let mut storages = settings.storages(topology, pairs)?;
+            let hosts = MrcTransport::build(settings, topology, pairs, &mut storages, seed)?;
             let mut hosts = hosts.into_iter();
             let sim = Sim::new(topology.clone(), seed, exchange, |_| hosts.next().expect("one host for each index"))?;
-            let control = settings.wire_bytes(topology, 0).1;
-            drive::drive(sim, built, control, options, progress)
+            drive::drive(sim, built, options, progress)
         }
-        TransportSettings::Roce(settings) => {
-            let mut hosts = RoceTransport::build(settings, topology, &built.plan.pairs(), seed).into_iter();
+        (TransportSettings::Roce(settings), None) => {
+            let mut hosts = RoceTransport::build(settings, topology, pairs, seed).into_iter();
             let sim = Sim::new(topology.clone(), seed, exchange, |_| hosts.next().expect("one host for each index"))?;
-            drive::drive(sim, built, RoceSettings::wire_bytes(0).1, options, progress)
+            drive::drive(sim, built, options, progress)
+        }
+        (main, Some(Mixed { hosts: others, transport: other })) => {
+            let (mrc, roce, roce_is_other) = match (main, other) {
+                (TransportSettings::Mrc(mrc), TransportSettings::Roce(roce)) => (mrc, roce, true),
+                (TransportSettings::Roce(roce), TransportSettings::Mrc(mrc)) => (mrc, roce, false),
+                _ => unreachable!("two jobs have two different transports"),
+            };
+            let speaks_roce = |host: u32| others[host as usize] == roce_is_other;
+            let (of_roce, of_mrc): (Vec<Pair>, Vec<Pair>) = pairs.iter().partition(|pair| speaks_roce(pair.a));
+            let mut storages = mrc.storages(topology, &of_mrc)?;
+            let mut mrc = MrcTransport::build(mrc, topology, &of_mrc, &mut storages, seed)?.into_iter();
+            let mut roce = RoceTransport::build(roce, topology, &of_roce, seed).into_iter();
+            let mut host = |index| match (mrc.next(), roce.next()) {
+                (_, Some(host)) if speaks_roce(index) => MixedHost::Roce(Box::new(host)),
+                (Some(host), _) => MixedHost::Mrc(Box::new(host)),
+                _ => unreachable!("one host for each index"),
+            };
+            let sim = Sim::new(topology.clone(), seed, exchange, &mut host)?;
+            drive::drive(sim, built, options, progress)
         }
     }
 }

@@ -169,6 +169,24 @@ pub struct GroupReport {
     /// The messages that took longest, at most 8, slowest first: where to look with a capture.
     #[serde(default)]
     pub slowest: Vec<MessageReport>,
+    /// Its messages by size (`size_bins`); empty where all are in one bin.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_size: Vec<SizeBin>,
+}
+
+/// The messages of a group up to a size, and above that of the bin before.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SizeBin {
+    /// Largest size, in bytes; `None` (null) in the last bin.
+    pub up_to_bytes: Option<u32>,
+    /// Messages.
+    pub flows: u64,
+    /// Messages completed.
+    pub completed: u64,
+    /// Their completion times, in microseconds; `None` when none did.
+    pub completed_fct_us: Option<Distribution>,
+    /// The same over those on an idle fabric.
+    pub completed_slowdown: Option<Distribution>,
 }
 
 /// A message that completed.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::drive::{Options, counters};
 use super::results::{
     ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport,
-    MessageRow, PacketCounts, Results, RunEnd, Timeline,
+    MessageRow, PacketCounts, Results, RunEnd, SizeBin, Timeline,
 };
 use crate::fabric::{PortId, Sim};
 use crate::host::{Ideal, Transport, TransportCounters};
@@ -117,7 +117,6 @@ pub(super) fn diagnosis<T: Transport>(sim: &Sim<T>, why: &str) -> String {
 pub(super) fn results<T: Transport>(
     sim: &Sim<T>,
     built: &Built,
-    control_bytes: u32,
     options: &Options,
     mut timeline: Timeline,
     (cpu_seconds, wall_seconds): (f64, f64),
@@ -128,11 +127,16 @@ pub(super) fn results<T: Transport>(
     let sum = counters(sim);
     let packets = packet_counts(sim, &drops, trims);
     let ports = || (0..sim.topology().links() * 2).map(|id| sim.port_counters(PortId(id)));
-    let packet = sim.host(0).packet_bytes();
-    let idle = Ideal::new(sim.topology(), &built.links, packet, control_bytes);
-    let ideal = |message: &Message| idle.ns((message.src, message.dst), message.bytes);
+    let idle = Ideal::new(sim.topology(), &built.links);
+    let ideal = |message: &Message| idle.ns((message.src, message.dst), message.bytes, sizes(sim, message.src));
     let all: Vec<u32> = (0..exchange.messages().len() as u32).collect();
     let times = Times::of(exchange, &all, &ideal);
+    // What loads the fabric before and after is no part of the figures of the whole.
+    let measured: Vec<u32> =
+        all.iter().copied().filter(|&id| exchange.groups()[usize::from(exchange.message(id).group)].measured).collect();
+    let stated = if measured.len() == all.len() { None } else { Some(Times::of(exchange, &measured, &ideal)) };
+    let stated = stated.as_ref().unwrap_or(&times);
+    let whole = stated.completed == measured.len() as u64;
     let end_ns =
         if exchange.is_done() { times.last_event.max(exchange.last_failure_ns()) } else { sim.now().as_nanos() };
     let bin_ns = exchange.bin_ns() as f64;
@@ -155,9 +159,11 @@ pub(super) fn results<T: Transport>(
         folder: built.folder.display().to_string(),
         program: options.program.clone(),
         command: options.command.clone(),
-        transport: match scenario.transport.kind {
-            TransportKind::Mrc => "mrc".to_owned(),
-            TransportKind::Roce => "roce".to_owned(),
+        transport: match (scenario.transport.kind, &built.mixed) {
+            (TransportKind::Mrc, None) => "mrc".to_owned(),
+            (TransportKind::Roce, None) => "roce".to_owned(),
+            (TransportKind::Mrc, Some(_)) => "mrc and roce".to_owned(),
+            (TransportKind::Roce, Some(_)) => "roce and mrc".to_owned(),
         },
         seed: scenario.seed,
         hosts: sim.topology().hosts(),
@@ -170,10 +176,10 @@ pub(super) fn results<T: Transport>(
         completed: exchange.completed().into(),
         failed: exchange.failed().into(),
         goodput_gbit_per_s: times.goodput(exchange.placed_bytes(), end_ns),
-        fct_us: times.fct_us.filter(|_| times.completed == all.len() as u64),
-        completed_fct_us: times.fct_us,
-        slowdown: times.slowdown.filter(|_| times.completed == all.len() as u64),
-        completed_slowdown: times.slowdown,
+        fct_us: stated.fct_us.filter(|_| whole),
+        completed_fct_us: stated.fct_us,
+        slowdown: stated.slowdown.filter(|_| whole),
+        completed_slowdown: stated.slowdown,
         retransmitted_percent: 100.0 * sum.retransmitted as f64 / sum.data.max(1) as f64,
         data_packets: sum.data,
         retransmitted_packets: sum.retransmitted,
@@ -197,16 +203,16 @@ pub(super) fn results<T: Transport>(
         digest: format!("{:016x}", digest(exchange, &sum, &packets, &drops, marks)),
         fabric_digest: format!("{:016x}", sim.digest().value()),
         peak_queue_bytes: ports().map(|port| port.peak_bytes).max().unwrap_or(0),
-        groups: groups(exchange, end_ns, &ideal),
+        groups: groups(exchange, end_ns, &scenario.size_bins, &ideal),
         failures: failures(exchange),
         timeline,
     }
 }
 
 /// A row for every message.
-pub(super) fn message_rows<T: Transport>(sim: &Sim<T>, built: &Built, control: u32) -> Vec<MessageRow> {
+pub(super) fn message_rows<T: Transport>(sim: &Sim<T>, built: &Built) -> Vec<MessageRow> {
     let exchange = sim.world();
-    let idle = Ideal::new(sim.topology(), &built.links, sim.host(0).packet_bytes(), control);
+    let idle = Ideal::new(sim.topology(), &built.links);
     let us = |ns: u64| ns as f64 / 1e3;
     let row = |id: u32| {
         let &Message { src, dst, bytes, group, iteration, .. } = exchange.message(id);
@@ -223,7 +229,7 @@ pub(super) fn message_rows<T: Transport>(sim: &Sim<T>, built: &Built, control: u
             delivered_us: exchange.delivered(id).map(us),
             completed_us: completed.map(us),
             fct_us: took.map(us),
-            slowdown: took.map(|ns| ns as f64 / idle.ns((src, dst), bytes)),
+            slowdown: took.map(|ns| ns as f64 / idle.ns((src, dst), bytes, sizes(sim, src))),
             missing_bytes: exchange.missing(id),
             failed: exchange.has_failed(id),
         }
@@ -314,7 +320,7 @@ impl Times {
     }
 }
 
-fn groups(exchange: &Exchange, end_ns: u64, ideal: &impl Fn(&Message) -> f64) -> Vec<GroupReport> {
+fn groups(exchange: &Exchange, end_ns: u64, bins: &[u32], ideal: &impl Fn(&Message) -> f64) -> Vec<GroupReport> {
     let mut ids: Vec<Vec<u32>> = vec![Vec::new(); exchange.groups().len()];
     for (id, message) in (0..).zip(exchange.messages()) {
         ids[usize::from(message.group)].push(id);
@@ -342,9 +348,34 @@ fn groups(exchange: &Exchange, end_ns: u64, ideal: &impl Fn(&Message) -> f64) ->
             iterations: iterations(group, &ends),
             fct_cdf_us: times.cdf,
             slowest: slowest(exchange, &ids),
+            by_size: by_size(exchange, &ids, bins, ideal),
         }
     };
     ids.into_iter().enumerate().map(report).collect()
+}
+
+/// The messages of a group by size; nothing where all are in one bin.
+fn by_size(exchange: &Exchange, ids: &[u32], bins: &[u32], ideal: &impl Fn(&Message) -> f64) -> Vec<SizeBin> {
+    let mut of_bin: Vec<Vec<u32>> = vec![Vec::new(); bins.len() + 1];
+    for &id in ids {
+        of_bin[bins.partition_point(|&most| most < exchange.message(id).bytes)].push(id);
+    }
+    if of_bin.iter().filter(|ids| !ids.is_empty()).count() < 2 {
+        return Vec::new();
+    }
+    let report = |(nth, ids): (usize, &Vec<u32>)| {
+        let times = Times::of(exchange, ids, ideal);
+        let up_to_bytes = bins.get(nth).copied();
+        let (flows, completed) = (ids.len() as u64, times.completed);
+        SizeBin { up_to_bytes, flows, completed, completed_fct_us: times.fct_us, completed_slowdown: times.slowdown }
+    };
+    of_bin.iter().enumerate().filter(|(_, ids)| !ids.is_empty()).map(report).collect()
+}
+
+/// Bytes on the wire of a full packet of a host, its payload, and an acknowledgement.
+fn sizes<T: Transport>(sim: &Sim<T>, host: u32) -> (u32, u32, u32) {
+    let (wire, payload) = sim.host(host).packet_bytes();
+    (wire, payload, sim.host(host).control_bytes())
 }
 
 fn slowest(exchange: &Exchange, ids: &[u32]) -> Vec<MessageReport> {

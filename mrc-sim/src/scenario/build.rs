@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use mrc_core::Instant;
 
+use super::job::{self, Job};
 use super::traffic::Extent;
 use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, topology, traffic};
 use crate::fabric::{Fault, LinkId, LinkSpec, PathNames, ReceiveSpec, Topology};
 use crate::host::{MrcSettings, RoceSettings};
-use crate::workload::Plan;
+use crate::workload::{Pair, Plan};
 
 /// A scenario ready to run.
 #[derive(Clone, Debug)]
@@ -27,8 +28,12 @@ pub struct Built {
     pub faults: Vec<(Instant, Fault)>,
     /// What is sent.
     pub plan: Plan,
-    /// The hosts.
+    /// The pairs of hosts that talk, with their connections.
+    pub pairs: Vec<Pair>,
+    /// The hosts, or most of them.
     pub transport: TransportSettings,
+    /// The hosts that speak something else.
+    pub mixed: Option<Mixed>,
     /// So long may nothing arrive, in nanoseconds.
     pub stall_ns: u64,
     /// Folder of the files that the scenario names.
@@ -54,6 +59,15 @@ impl TransportSettings {
             Self::Roce(roce) => Some((u64::from(roce.retries) + 1) * roce.rto_ns.max(roce.rto_low_ns)),
         }
     }
+}
+
+/// A second transport beside the main one.
+#[derive(Clone, Debug)]
+pub struct Mixed {
+    /// By host: whether it speaks this one.
+    pub hosts: Vec<bool>,
+    /// Its settings.
+    pub transport: TransportSettings,
 }
 
 /// Shortest default of `stall_us`, in nanoseconds.
@@ -121,19 +135,13 @@ impl Built {
         };
         let queue = queue::build(&scenario, &topology, base_rtt_ns)?;
         let topology = topology.with_queue(queue).map_err(|error| Problem::new("topology", error))?;
-        let transport = match scenario.transport.kind {
-            TransportKind::Mrc => TransportSettings::Mrc(mrc::build(&scenario, &topology, base_rtt_ns)?),
-            TransportKind::Roce => {
-                if topology.scheme().paths() != PathNames::Entropy {
-                    let message = "RoCE packets name no path: use ecmp or another scheme that asks for none";
-                    return Err(Problem::new("topology.forwarding", message));
-                }
-                TransportSettings::Roce(roce::build(&scenario.transport.roce, &topology)?)
-            }
-        };
+        let transport = settings(scenario.transport.kind, &scenario, &topology, base_rtt_ns)?;
         let links = links(&scenario, &topology)?;
         let faults = faults::build(&scenario, &topology, &links)?;
-        let plan = traffic::build(&scenario, &topology, folder, extent)?;
+        let jobs = job::place(&scenario, &topology)?;
+        let plan = traffic::build(&scenario, &topology, &jobs, folder, extent)?;
+        let mixed = mixed(&scenario, &topology, &jobs, &plan, base_rtt_ns)?;
+        let pairs = plan.connections(scenario.transport.connections.0);
         let stall_ns = match scenario.stall_us {
             Some(us) => nanos("stall_us", us)?,
             None => (2 * transport.patience_ns().unwrap_or(0)).max(LEAST_STALL_NS),
@@ -141,23 +149,28 @@ impl Built {
         let here = Path::new(".");
         let folder = if folder.as_os_str().is_empty() { here } else { folder };
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        if !(1..=32).contains(&scenario.size_bins.len()) || !scenario.size_bins.is_sorted_by(|a, b| a < b) {
+            return Err(Problem::new("size_bins", "1 to 32 rising numbers of bytes"));
+        }
         let receive = topology::receive(&scenario)?;
-        let built = Self { scenario, topology, receive, links, faults, plan, transport, stall_ns, folder };
+        let built =
+            Self { scenario, topology, receive, links, faults, plan, pairs, mixed, transport, stall_ns, folder };
         built.check_memory()?;
         Ok(built)
     }
 
     /// Refuses what would not fit into memory before any of it is allocated.
     fn check_memory(&self) -> Result<(), Problem> {
-        let pairs = self.plan.pairs();
-        let (per_pair, hosts) = match &self.transport {
-            TransportSettings::Mrc(mrc) => (mrc.qps, mrc.bytes(&self.topology, &pairs)),
+        let of = |settings: &TransportSettings| match settings {
+            TransportSettings::Mrc(mrc) => (mrc.qps, mrc.bytes(&self.topology, &self.pairs)),
             TransportSettings::Roce(roce) => {
-                let qps = 2 * pairs.len() as u64 * u64::from(roce.qps);
+                let qps: u64 = self.pairs.iter().map(|pair| 2 * u64::from(pair.connections * roce.qps)).sum();
                 (roce.qps, qps * RoceSettings::bytes_per_qp() as u64)
             }
         };
-        let qps = 2 * pairs.len() as u64 * u64::from(per_pair);
+        let (per_connection, hosts) = of(&self.transport);
+        let hosts = self.mixed.as_ref().map_or(hosts, |mixed| hosts.max(of(&mixed.transport).1));
+        let qps = self.pairs.iter().map(|pair| 2 * u64::from(pair.connections * per_connection)).sum::<u64>();
         let need = hosts + self.plan.messages.len() as u64 * MESSAGE_BYTES + u64::from(self.topology.links()) * 512;
         let have = available_memory();
         if need > have {
@@ -184,6 +197,53 @@ pub(super) fn available_memory() -> u64 {
         (Some(max), Some(current)) => of_machine.min(max.saturating_sub(current)),
         _ => of_machine,
     }
+}
+
+/// Settings of hosts that speak this.
+fn settings(
+    kind: TransportKind,
+    scenario: &Scenario,
+    topology: &Topology,
+    base_rtt_ns: u64,
+) -> Result<TransportSettings, Problem> {
+    Ok(match kind {
+        TransportKind::Mrc => TransportSettings::Mrc(mrc::build(scenario, topology, base_rtt_ns)?),
+        TransportKind::Roce => {
+            if topology.scheme().paths() != PathNames::Entropy {
+                let message = "RoCE packets name no path: use ecmp or another scheme that asks for none";
+                return Err(Problem::new("topology.forwarding", message));
+            }
+            TransportSettings::Roce(roce::build(scenario, topology)?)
+        }
+    })
+}
+
+/// The second transport, where jobs have two; no message goes from one to the other.
+fn mixed(
+    scenario: &Scenario,
+    topology: &Topology,
+    jobs: &[Job],
+    plan: &Plan,
+    base_rtt_ns: u64,
+) -> Result<Option<Mixed>, Problem> {
+    let main = scenario.transport.kind;
+    let Some(kinds) = job::kinds(scenario, jobs, topology.hosts()) else { return Ok(None) };
+    let of = |host: u32| kinds[host as usize];
+    if let Some(message) = plan.messages.iter().find(|message| of(message.src) != of(message.dst)) {
+        let name = &plan.groups[usize::from(message.group)].name;
+        let text = format_args!(
+            "`{name}` sends from host {} to host {}, which speaks another transport: give the workload a job",
+            message.src, message.dst
+        );
+        return Err(Problem::new("workload", text));
+    }
+    if topology.queue().pfc.is_some() {
+        let message = "MRC hosts do not pause, and a job of each transport shares the fabric: set pfc to false";
+        return Err(Problem::new("queue.pfc", message));
+    }
+    let other = if main == TransportKind::Mrc { TransportKind::Roce } else { TransportKind::Mrc };
+    let transport = settings(other, scenario, topology, base_rtt_ns)?;
+    Ok(Some(Mixed { hosts: kinds.iter().map(|&kind| kind == other).collect(), transport }))
 }
 
 fn links(scenario: &Scenario, topology: &Topology) -> Result<Vec<(LinkId, LinkSpec)>, Problem> {

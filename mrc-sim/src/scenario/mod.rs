@@ -3,22 +3,26 @@
 //!
 //! | table | keys |
 //! |---|---|
-//! | (top) | `name`, `about`, `preset`, `seed`, `limit_us`, `until`, `bin_us`, `stall_us` |
+//! | (top) | `name`, `about`, `preset`, `seed`, `limit_us`, `until`, `bin_us`, `stall_us`, `size_bins` |
 //! | `[topology]` | [`TopologyKeys`] |
 //! | `[[link]]` | [`LinkKeys`]: links that differ from their tier |
 //! | `[host]` | [`HostKeys`]: time that hosts take for what they receive |
 //! | `[queue]` | [`QueueKeys`] |
 //! | `[transport]` | `kind`, and a table per transport: [`MrcKeys`], [`RoceKeys`] |
+//! | `[[job]]` | [`JobKeys`]: hosts with a transport of their own |
 //! | `[[workload]]` | [`WorkloadKeys`] |
 //! | `[[fault]]` | [`FaultKeys`] |
 
 mod build;
+mod connections;
 mod faults;
+mod job;
 mod load;
 mod mrc;
 mod queue;
 mod roce;
 mod schema;
+mod sizes;
 mod timeline;
 mod topology;
 mod traffic;
@@ -26,11 +30,13 @@ mod traffic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use build::{Built, TransportSettings};
+pub use build::{Built, Mixed, TransportSettings};
+pub use connections::ConnectionsKey;
 pub use load::{Problem, ScenarioError, check, check_str, load, load_str, nearest};
 pub use mrc::{CcKey, LossActionKey, MrcKeys, SelectorKey};
 pub use roce::{RecoveryKey, RoceCcKey, RoceKeys};
 pub use schema::{keys_by_kind, schema};
+pub use sizes::SizesKey;
 pub use topology::{EdgeKeys, HostKeys, SchemeKey, Shape, TopologyKeys};
 
 /// The built-in base of settings that `preset = "parity"` names.
@@ -58,6 +64,8 @@ pub struct Scenario {
     /// A run in which no byte arrives for this long while messages wait is stopped with a diagnosis; by default twice as
     /// long as the transport takes to give up a queue pair, at least 100000.
     pub stall_us: Option<f64>,
+    /// Upper ends of the bins of message sizes in the results, in bytes; larger ones have a bin of their own.
+    pub size_bins: Vec<u32>,
     /// The fabric.
     pub topology: TopologyKeys,
     /// Links that differ.
@@ -68,6 +76,8 @@ pub struct Scenario {
     pub queue: QueueKeys,
     /// The hosts.
     pub transport: TransportKeys,
+    /// Who sends.
+    pub job: Vec<JobKeys>,
     /// What is sent.
     pub workload: Vec<WorkloadKeys>,
     /// What breaks.
@@ -90,6 +100,8 @@ impl Default for Scenario {
             host: HostKeys::default(),
             queue: QueueKeys::default(),
             transport: TransportKeys::default(),
+            size_bins: vec![1_000, 10_000, 100_000, 1_000_000, 10_000_000],
+            job: Vec::new(),
             workload: Vec::new(),
             fault: Vec::new(),
         }
@@ -218,6 +230,8 @@ pub enum TransportKind {
 pub struct TransportKeys {
     /// What the hosts speak.
     pub kind: TransportKind,
+    /// Connections between two hosts.
+    pub connections: ConnectionsKey,
     /// `[transport.mrc]`.
     pub mrc: MrcKeys,
     /// `[transport.roce]`.
@@ -305,16 +319,68 @@ pub struct WorkloadKeys {
     /// Collective of a training step: `all-reduce` (the default), `all-gather`, `reduce-scatter`, `all-to-all` or
     /// `neighbours`.
     pub collective: Option<WorkloadKind>,
-    /// Offered load over all hosts' rates; 0.5 by default.
+    /// Offered load: payload per time over the rate of what `load_of` says; 0.5 by default.
     pub load: Option<f64>,
+    /// What `load` is a share of; `host` by default.
+    pub load_of: Option<LoadOfKey>,
     /// Flows of a Poisson process; 1000 by default.
     pub flows: Option<u32>,
-    /// Sizes: points of the cumulative distribution, `[bytes, share]`; by default all flows have 1000000 bytes.
-    pub sizes: Option<Vec<(f64, f64)>>,
+    /// Instead of `flows`: how long flows begin.
+    pub duration_us: Option<f64>,
+    /// What begins in the first so many microseconds of a Poisson process loads the fabric, and is reported on its own.
+    pub warm_up_us: Option<f64>,
+    /// The same of the last so many.
+    pub cool_down_us: Option<f64>,
+    /// Sizes: a name, or points of the cumulative distribution, `[bytes, share]`; by default all flows have 1000000 bytes.
+    pub sizes: Option<SizesKey>,
+    /// Every message draws an answer of so many bytes when it has arrived; streams then wait for answers.
+    pub reply_bytes: Option<u64>,
+    /// Time until the answer goes; 0 by default.
+    pub reply_us: Option<f64>,
+    /// Name of a job: hosts of the workload are then ranks of the job.
+    pub job: Option<String>,
     /// Trace file, relative to the scenario: lines of `start_us,from,to,bytes`, and after a further comma the line
     /// numbers, from 1, of messages that must have arrived first, separated by spaces; `start_us` of such a line counts
     /// from the arrival of the last of them. Empty lines and those that begin with `#` say nothing.
     pub file: Option<String>,
+}
+
+/// What a load is a share of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadOfKey {
+    /// The links of the hosts that take part.
+    #[default]
+    Host,
+    /// The links from T0s upwards, of flows that leave their leaf; those that do not come on top.
+    Uplink,
+}
+
+/// Where the hosts of a job are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlacementKey {
+    /// The next free hosts in order.
+    #[default]
+    Packed,
+    /// One below each leaf in turn.
+    Spread,
+    /// Drawn at random.
+    Random,
+}
+
+/// `[[job]]`: hosts of its own, with a transport of its own.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub struct JobKeys {
+    /// Name, for workloads.
+    pub name: String,
+    /// Hosts; no host has two jobs.
+    pub hosts: u32,
+    /// Which hosts.
+    pub placement: PlacementKey,
+    /// What they speak; `transport.kind` by default, which the queues follow.
+    pub transport: Option<TransportKind>,
 }
 
 /// Kinds of faults.

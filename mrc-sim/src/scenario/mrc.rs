@@ -73,7 +73,7 @@ pub enum LossActionKey {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct MrcKeys {
-    /// Queue pairs per pair of hosts; a message is cut into as many pieces.
+    /// Queue pairs per connection; a message is cut into as many pieces.
     pub qps: u32,
     /// Payload of a full packet: 256, 512, 1024, 2048 or 4096.
     pub mtu: u16,
@@ -481,6 +481,7 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
     };
     Ok(MrcSettings {
         qps: keys.qps,
+        connections: scenario.transport.connections.0,
         mtu: keys.mtu,
         mpr: (packets / 128) as u8,
         paths: paths(scenario)?,

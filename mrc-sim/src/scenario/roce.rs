@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Problem;
 use super::build::{nanos, rate_bps};
+use super::{Problem, Scenario};
 use crate::fabric::Topology;
 use crate::host::{DcqcnConfig, Recovery, RoceSettings};
 
@@ -38,7 +38,7 @@ pub enum RoceCcKey {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct RoceKeys {
-    /// Queue pairs per pair of hosts; a message is cut into as many pieces.
+    /// Queue pairs per connection; a message is cut into as many pieces.
     pub qps: u32,
     /// Payload of a full packet: 256, 512, 1024, 2048 or 4096.
     pub mtu: u32,
@@ -87,7 +87,8 @@ impl Default for RoceKeys {
 }
 
 /// Settings of the hosts on `topology`.
-pub(super) fn build(keys: &RoceKeys, topology: &Topology) -> Result<RoceSettings, Problem> {
+pub(super) fn build(scenario: &Scenario, topology: &Topology) -> Result<RoceSettings, Problem> {
+    let keys = &scenario.transport.roce;
     let at = |key: &str| format!("transport.roce.{key}");
     if !matches!(keys.mtu, 256 | 512 | 1024 | 2048 | 4096) {
         return Err(Problem::new(at("mtu"), format_args!("{}: allowed are 256, 512, 1024, 2048, 4096", keys.mtu)));
@@ -122,6 +123,7 @@ pub(super) fn build(keys: &RoceKeys, topology: &Topology) -> Result<RoceSettings
     };
     Ok(RoceSettings {
         qps: keys.qps,
+        connections: scenario.transport.connections.0,
         mtu: keys.mtu,
         recovery: if selective { Recovery::SelectiveRepeat } else { Recovery::GoBackN },
         window_packets: keys.window_packets.or(selective.then_some(bdp)),

@@ -65,6 +65,6 @@ mod tests {
         }
         let used = |key: &&String| keys_by_kind().any(|(_, names)| names.contains(&key.as_str()));
         let unused: Vec<_> = keys.keys().filter(|key| !used(key)).collect();
-        assert_eq!(unused, ["kind", "name"]);
+        assert_eq!(unused, ["kind", "name", "job"]);
     }
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 use mrc_core::Rng;
 
 use super::build::{LATEST_NS, MESSAGE_BYTES, available_memory, nanos};
-use super::{Problem, Scenario, WorkloadKeys, WorkloadKind};
+use super::job::Job;
+use super::{LoadOfKey, Problem, Scenario, WorkloadKeys, WorkloadKind};
 use crate::fabric::Topology;
-use crate::workload::{Collective, Group, Message, Pairs, Plan, Poisson, Ring, SizeDistribution, Stream};
+use crate::workload::{Collective, Group, Message, Pairs, Plan, Poisson, PoissonEnd, Ring, SizeDistribution, Stream};
 
 /// Longest message, in bytes.
 const LONGEST: u64 = Plan::LONGEST as u64;
@@ -37,18 +38,43 @@ pub(super) enum Extent {
 }
 
 /// The messages of a scenario.
-pub(super) fn build(scenario: &Scenario, topology: &Topology, folder: &Path, extent: Extent) -> Result<Plan, Problem> {
+pub(super) fn build(
+    scenario: &Scenario,
+    topology: &Topology,
+    jobs: &[Job],
+    folder: &Path,
+    extent: Extent,
+) -> Result<Plan, Problem> {
     if scenario.workload.is_empty() {
         return Err(Problem::new("workload", "a scenario sends something: add a [[workload]]"));
     }
     let names = names(scenario)?;
     let mut plan = Plan::default();
     let mut rng = Rng::new(scenario.seed ^ 0x77_6f72_6b6c);
+    let all: Vec<u32> = (0..topology.hosts()).collect();
     for (nth, keys) in scenario.workload.iter().enumerate() {
         let name = &names[nth];
-        let mut part = Part { keys, name, topology, key: format!("workload[{nth}]"), rng: &mut rng, extent };
+        let key = format!("workload[{nth}]");
+        let ranks = match &keys.job {
+            None => &all,
+            Some(name) => match jobs.iter().find(|job| job.name == *name) {
+                Some(job) => &job.hosts,
+                None => {
+                    let known: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+                    let message = format_args!("no [[job]] is called `{name}`; there are: {}", known.join(", "));
+                    return Err(Problem::new(format!("{key}.job"), message));
+                }
+            },
+        };
+        let (messages, edges) = (plan.messages.len(), plan.edges.len());
+        let mut part = Part { keys, name, topology, ranks, key, rng: &mut rng, extent };
         part.check_keys()?;
         part.add(&mut plan, folder)?;
+        part.reply(&mut plan, messages, edges)?;
+        // Until here hosts are ranks.
+        for message in &mut plan.messages[messages..] {
+            (message.src, message.dst) = (part.host_of(message.src), part.host_of(message.dst));
+        }
     }
     plan.check(topology.hosts()).map_err(|error| Problem::new("workload", error))?;
     Ok(plan)
@@ -113,16 +139,45 @@ impl WorkloadKind {
     /// The keys that mean something beside `kind` and `name`.
     pub(super) const fn keys(self) -> &'static [&'static str] {
         match self {
-            Self::PointToPoint => &["bytes", "messages", "depth", "start_us", "from", "to", "bidirectional"],
-            Self::Permutation => &["bytes", "messages", "depth", "start_us", "first", "hosts", "other_leaf"],
-            Self::Incast => &["bytes", "messages", "depth", "start_us", "first", "fan_in", "to", "stagger_us"],
+            Self::PointToPoint => {
+                &["bytes", "messages", "depth", "start_us", "from", "to", "bidirectional", "reply_bytes", "reply_us"]
+            }
+            Self::Permutation => {
+                &["bytes", "messages", "depth", "start_us", "first", "hosts", "other_leaf", "reply_bytes", "reply_us"]
+            }
+            Self::Incast => &[
+                "bytes",
+                "messages",
+                "depth",
+                "start_us",
+                "first",
+                "fan_in",
+                "to",
+                "stagger_us",
+                "reply_bytes",
+                "reply_us",
+            ],
             Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::Neighbours => {
                 COLLECTIVE_KEYS.split_at(COLLECTIVE_KEYS.len() - 2).0
             }
             Self::AllToAll => COLLECTIVE_KEYS.split_at(COLLECTIVE_KEYS.len() - 1).0,
             Self::TrainingStep => COLLECTIVE_KEYS,
-            Self::Poisson => &["first", "hosts", "load", "flows", "sizes"],
-            Self::Trace => &["file"],
+            Self::Poisson => &[
+                "start_us",
+                "first",
+                "hosts",
+                "other_leaf",
+                "load",
+                "load_of",
+                "flows",
+                "duration_us",
+                "warm_up_us",
+                "cool_down_us",
+                "sizes",
+                "reply_bytes",
+                "reply_us",
+            ],
+            Self::Trace => &["file", "reply_bytes", "reply_us"],
         }
     }
 
@@ -142,6 +197,8 @@ struct Part<'a> {
     keys: &'a WorkloadKeys,
     name: &'a str,
     topology: &'a Topology,
+    /// The hosts that take part, by rank.
+    ranks: &'a [u32],
     key: String,
     rng: &'a mut Rng,
     extent: Extent,
@@ -150,6 +207,20 @@ struct Part<'a> {
 impl Part<'_> {
     fn at(&self, key: &str) -> String {
         format!("{}.{key}", self.key)
+    }
+
+    /// Ranks, or hosts where the workload has no job.
+    fn all(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    /// The host of a rank; what is no rank is no host either.
+    fn host_of(&self, rank: u32) -> u32 {
+        self.ranks.get(rank as usize).copied().unwrap_or(u32::MAX)
+    }
+
+    fn leaf(&self, rank: u32) -> u32 {
+        self.topology.leaf_of(self.host_of(rank))
     }
 
     fn problem(&self, key: &str, message: impl std::fmt::Display) -> Problem {
@@ -161,7 +232,7 @@ impl Part<'_> {
         // What is not set is not written.
         let set = toml::Table::try_from(self.keys).map_err(|error| Problem::new(&*self.key, error))?;
         let kind = self.keys.kind;
-        let means = |key: &str| matches!(key, "kind" | "name") || kind.keys().contains(&key);
+        let means = |key: &str| matches!(key, "kind" | "name" | "job") || kind.keys().contains(&key);
         match set.keys().find(|key| !means(key)) {
             Some(key) => {
                 let (kind, takes) = (kind.name(), kind.keys().join(", "));
@@ -212,10 +283,10 @@ impl Part<'_> {
     /// First host and number of hosts that take part.
     fn range(&self, least: u32, stride: u32) -> Result<(u32, u32), Problem> {
         let first = self.keys.first.unwrap_or(0);
-        let all = self.topology.hosts().saturating_sub(first).div_ceil(stride);
+        let all = self.all().saturating_sub(first).div_ceil(stride);
         let count = self.keys.hosts.unwrap_or(all);
-        if first >= self.topology.hosts() {
-            return Err(self.problem("first", format_args!("{first}: hosts are 0 to {}", self.topology.hosts() - 1)));
+        if first >= self.all() {
+            return Err(self.problem("first", format_args!("{first}: hosts are 0 to {}", self.all() - 1)));
         }
         if count < least || count > all {
             let message = format_args!("{count}: from host {first} on there are {all}, and the kind needs {least}");
@@ -226,8 +297,8 @@ impl Part<'_> {
 
     fn host(&self, key: &str, value: Option<u32>, default: u32) -> Result<u32, Problem> {
         let host = value.unwrap_or(default);
-        if host >= self.topology.hosts() {
-            return Err(self.problem(key, format_args!("{host}: hosts are 0 to {}", self.topology.hosts() - 1)));
+        if host >= self.all() {
+            return Err(self.problem(key, format_args!("{host}: hosts are 0 to {}", self.all() - 1)));
         }
         Ok(host)
     }
@@ -238,7 +309,7 @@ impl Part<'_> {
             WorkloadKind::PointToPoint => {
                 let stream = self.stream()?;
                 let from = self.host("from", keys.from, 0)?;
-                let to = self.host("to", keys.to, self.topology.hosts() - 1)?;
+                let to = self.host("to", keys.to, self.all() - 1)?;
                 if from == to {
                     return Err(self.problem("to", format_args!("{to}: a host does not send to itself")));
                 }
@@ -255,7 +326,8 @@ impl Part<'_> {
                 let (first, hosts) = self.range(2, 1)?;
                 self.room(plan, "messages", u64::from(stream.messages) * u64::from(hosts))?;
                 let other_leaf = keys.other_leaf.unwrap_or(true);
-                let leaf = |host| if other_leaf { self.topology.leaf_of(host) } else { host };
+                let (ranks, topology) = (self.ranks, self.topology);
+                let leaf = |rank: u32| if other_leaf { topology.leaf_of(ranks[rank as usize]) } else { rank };
                 let pairs = Pairs::permutation(first, hosts, leaf, self.rng);
                 let Pairs(pairs) = pairs.map_err(|why| self.problem("other_leaf", why))?;
                 let group = plan.group(Group::flows(self.name));
@@ -284,7 +356,7 @@ impl Part<'_> {
         let stream = self.stream()?;
         let to = self.host("to", keys.to, 0)?;
         let first = self.host("first", keys.first, 0)?;
-        let there = self.topology.hosts() - first - u32::from(to >= first);
+        let there = self.all() - first - u32::from(to >= first);
         let fan_in = keys.fan_in.unwrap_or(there);
         if fan_in == 0 || fan_in > there {
             let message = format_args!("{fan_in}: from host {first} on there are {there} senders beside host {to}");
@@ -346,22 +418,128 @@ impl Part<'_> {
     fn poisson(&mut self, plan: &mut Plan) -> Result<(), Problem> {
         let keys = self.keys;
         let (first, hosts) = self.range(2, 1)?;
-        let points = keys.sizes.clone().unwrap_or_else(|| vec![(1e6, 0.0), (1e6, 1.0)]);
+        let points = keys.sizes.as_ref().map_or_else(|| vec![(1e6, 0.0), (1e6, 1.0)], super::SizesKey::points);
         let sizes = SizeDistribution::new(&points).map_err(|why| self.problem("sizes", why))?;
         let load = keys.load.unwrap_or(0.5);
         if !(load > 0.0 && load <= 10.0) {
             return Err(self.problem("load", format_args!("{load}: above 0, up to 10")));
         }
-        let flows = keys.flows.unwrap_or(1000);
-        if flows == 0 {
-            return Err(self.problem("flows", "0: at least 1"));
+        let (ranks, topology) = (self.ranks, self.topology);
+        let other_leaf = keys.other_leaf.unwrap_or(false);
+        let leaf = |rank: u32| if other_leaf { topology.leaf_of(ranks[rank as usize]) } else { rank };
+        if (first..first + hosts).all(|rank| leaf(rank) == leaf(first)) {
+            return Err(
+                self.problem("other_leaf", "all hosts that take part are below one leaf: nobody finds another one")
+            );
         }
-        self.room(plan, "flows", flows.into())?;
-        let rate =
-            self.topology.host_link().rate_bps as f64 * f64::from(self.topology.planes()) * f64::from(hosts) * load;
-        let interval_ns = sizes.mean() * 8e9 / rate;
+        let interval_ns = sizes.mean() * 8e9 / (self.bps(first, hosts, other_leaf)? * load);
+        let start_ns = self.ns("start_us", keys.start_us)?;
+        let until = match (keys.flows, keys.duration_us) {
+            (Some(_), Some(_)) => return Err(self.problem("duration_us", "either flows or duration_us")),
+            (Some(0), _) => return Err(self.problem("flows", "0: at least 1")),
+            (None, Some(us)) => match nanos(self.at("duration_us"), us)? {
+                0 => return Err(self.problem("duration_us", "0: at least 0.001")),
+                ns => PoissonEnd::Duration(ns),
+            },
+            (flows, None) => PoissonEnd::Flows(flows.unwrap_or(1000)),
+        };
+        let (key, expected) = match until {
+            PoissonEnd::Flows(flows) => ("flows", u64::from(flows)),
+            PoissonEnd::Duration(ns) => ("duration_us", (ns as f64 / interval_ns * 1.5) as u64),
+        };
+        self.room(plan, key, expected)?;
         let group = plan.group(Group::flows(self.name));
-        Poisson { sizes, interval_ns, flows }.add(plan, group, first, hosts, self.rng);
+        let at = plan.messages.len();
+        let poisson = Poisson { sizes, interval_ns, start_ns, until };
+        let ns = poisson.add(plan, group, (first, hosts), leaf, self.rng);
+        self.set_aside(plan, at, (start_ns, ns))
+    }
+
+    /// What load 1 is, in bit/s: all flows of these hosts together.
+    fn bps(&self, first: u32, hosts: u32, other_leaf: bool) -> Result<f64, Problem> {
+        let of_hosts = || {
+            let rate = |rank| {
+                let host = self.host_of(rank);
+                let ports = 0..self.topology.host_ports(host);
+                let link = |port| self.topology.link_spec(self.topology.host_link_id(port, host)).rate_bps;
+                ports.map(link).sum::<u64>() as f64
+            };
+            (first..first + hosts).map(rate).sum()
+        };
+        match self.keys.load_of.unwrap_or_default() {
+            LoadOfKey::Host => Ok(of_hosts()),
+            LoadOfKey::Uplink => {
+                let mut leaves: Vec<u32> = (first..first + hosts).map(|rank| self.leaf(rank)).collect();
+                leaves.sort_unstable();
+                let sizes: Vec<f64> = leaves.chunk_by(|a, b| a == b).map(|leaf| leaf.len() as f64).collect();
+                let all = f64::from(hosts);
+                // Of a flow between two different hosts.
+                let stays: f64 = sizes.iter().map(|size| size / all * (size - 1.0) / (all - 1.0)).sum();
+                let crosses = if other_leaf { 1.0 } else { 1.0 - stays };
+                if crosses <= 0.0 || self.topology.uplink_bps() == 0 {
+                    return Err(self.problem("load_of", "no flow leaves its leaf: use `host`"));
+                }
+                let share = all / f64::from(self.topology.hosts());
+                Ok(self.topology.uplink_bps() as f64 * share / crosses)
+            }
+        }
+    }
+
+    /// Moves what begins in the warm-up or the cool-down of a process into a group of its own.
+    fn set_aside(&mut self, plan: &mut Plan, at: usize, (start_ns, ns): (u64, u64)) -> Result<(), Problem> {
+        let keys = self.keys;
+        let [warm, cool] =
+            [("warm_up_us", keys.warm_up_us), ("cool_down_us", keys.cool_down_us)].map(|(key, us)| self.ns(key, us));
+        let (warm, cool) = (warm?, cool?);
+        if warm == 0 && cool == 0 {
+            return Ok(());
+        }
+        let measured = start_ns + warm..(start_ns + ns).saturating_sub(cool);
+        if !plan.messages[at..].iter().any(|message| measured.contains(&message.delay_ns)) {
+            let key = if keys.warm_up_us.is_some() { "warm_up_us" } else { "cool_down_us" };
+            return Err(self.problem(key, format_args!("nothing is left of {} us", ns / 1000)));
+        }
+        let name = format!("{} (warm-up and cool-down)", self.name);
+        let group = plan.group(Group { measured: false, ..Group::flows(&name) });
+        for message in plan.messages[at..].iter_mut().filter(|message| !measured.contains(&message.delay_ns)) {
+            message.group = group;
+        }
+        Ok(())
+    }
+
+    /// Adds the answers to the messages from `at` on, and makes what waited for their completion, by edges from `edges` on,
+    /// wait for the answers.
+    fn reply(&mut self, plan: &mut Plan, at: usize, edges: usize) -> Result<(), Problem> {
+        let keys = self.keys;
+        let delay_ns = self.ns("reply_us", keys.reply_us)?;
+        let Some(bytes) = keys.reply_bytes else {
+            return if keys.reply_us.is_some() { Err(self.problem("reply_us", "needs reply_bytes")) } else { Ok(()) };
+        };
+        if !(1..=LONGEST).contains(&bytes) {
+            return Err(self.problem("reply_bytes", format_args!("{bytes}: a message has 1 to {LONGEST} bytes")));
+        }
+        let requests = plan.messages.len() - at;
+        self.room(plan, "reply_bytes", requests as u64)?;
+        let measured = plan.group(Group::flows(&format!("{} (answers)", self.name)));
+        let mut aside = None;
+        for id in at..at + requests {
+            let request = plan.messages[id];
+            let group = match plan.groups[usize::from(request.group)].measured {
+                true => measured,
+                false => *aside.get_or_insert_with(|| {
+                    let name = format!("{} (answers of warm-up and cool-down)", self.name);
+                    plan.group(Group { measured: false, ..Group::flows(&name) })
+                }),
+            };
+            let (src, dst, bytes) = (request.dst, request.src, bytes as u32);
+            let answer = plan.push(Message { src, dst, bytes, group, iteration: 0, delay_ns });
+            plan.after_delivery(id as u32, answer);
+        }
+        let answer = |request: u32| request - at as u32 + (at + requests) as u32;
+        let waits = plan.edges.len() - requests;
+        for edge in plan.edges[edges..waits].iter_mut().filter(|edge| edge.acked) {
+            (edge.first, edge.acked) = (answer(edge.first), false);
+        }
         Ok(())
     }
 
@@ -378,7 +556,9 @@ impl Part<'_> {
         let mut waits: Vec<(usize, u32, &str)> = Vec::new();
         for (nth, line) in text.lines().enumerate() {
             let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
+            // A table may name its columns.
+            let head = ids.iter().all(Option::is_none) && line.starts_with(|first: char| first.is_ascii_alphabetic());
+            if line.is_empty() || line.starts_with('#') || head {
                 ids.push(None);
                 continue;
             }
@@ -391,7 +571,7 @@ impl Part<'_> {
             let start = start.parse::<f64>().ok().filter(|us| (0.0..=1e12).contains(us)).ok_or_else(bad)?;
             let number = |text: &str| text.parse::<u32>().map_err(|_| bad());
             let (src, dst, bytes) = (number(src)?, number(dst)?, number(bytes)?);
-            let last = self.topology.hosts() - 1;
+            let last = self.all() - 1;
             if src > last || dst > last || src == dst {
                 let message = format_args!("from {src} to {dst}: hosts are 0 to {last} and do not send to themselves");
                 return Err(self.problem("file", format_args!("{}:{}: {message}", path.display(), nth + 1)));

@@ -102,6 +102,7 @@ impl Collective {
             bus_bytes: self.bus_bytes(ring),
             iterations: ring.iterations,
             compute_ns: ring.compute_ns,
+            measured: true,
         });
         // What each rank has to receive before it is through with the iteration before.
         let mut before: Vec<Vec<MessageId>> = vec![Vec::new(); ring.ranks as usize];

@@ -11,5 +11,5 @@ mod plan;
 
 pub use collective::{Collective, Ring};
 pub use exchange::{Exchange, Failure};
-pub use pattern::{Pairs, Poisson, SizeDistribution, Stream};
-pub use plan::{Edge, Group, GroupId, Message, MessageId, Plan, PlanError};
+pub use pattern::{Pairs, Poisson, PoissonEnd, SizeDistribution, Stream};
+pub use plan::{Connections, Edge, Group, GroupId, Message, MessageId, Pair, Plan, PlanError};

@@ -124,20 +124,52 @@ pub struct Poisson {
     pub sizes: SizeDistribution,
     /// Mean time between two flows of the whole fabric, in nanoseconds.
     pub interval_ns: f64,
-    /// Flows.
-    pub flows: u32,
+    /// When the process begins, in nanoseconds.
+    pub start_ns: u64,
+    /// Flows, or how long they begin.
+    pub until: PoissonEnd,
+}
+
+/// The end of a Poisson process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PoissonEnd {
+    /// After so many flows.
+    Flows(u32),
+    /// After so many nanoseconds.
+    Duration(u64),
 }
 
 impl Poisson {
-    /// Adds the flows among hosts `first..first + hosts`, at least 2, to a plan.
-    pub fn add(&self, plan: &mut Plan, group: GroupId, first: u32, hosts: u32, rng: &mut Rng) {
+    /// Adds the flows among hosts `first..first + hosts`, at least 2, to a plan; destinations are of another `leaf`, of which
+    /// there must be one. Returns when it ended, in nanoseconds after its start.
+    pub fn add(
+        &self,
+        plan: &mut Plan,
+        group: GroupId,
+        (first, hosts): (u32, u32),
+        leaf: impl Fn(u32) -> u32,
+        rng: &mut Rng,
+    ) -> u64 {
         let mut at = 0.0;
-        for _ in 0..self.flows {
+        let mut flows = 0;
+        loop {
+            match self.until {
+                PoissonEnd::Flows(most) if flows == most => return at as u64,
+                _ => {}
+            }
             at -= self.interval_ns * unit(rng).ln();
+            match self.until {
+                PoissonEnd::Duration(ns) if at >= ns as f64 => return ns,
+                _ => {}
+            }
             let src = rng.below(hosts);
-            let dst = (src + 1 + rng.below(hosts - 1)) % hosts;
+            let mut dst = (src + 1 + rng.below(hosts - 1)) % hosts;
+            while leaf(first + src) == leaf(first + dst) {
+                dst = (src + 1 + rng.below(hosts - 1)) % hosts;
+            }
             let (src, dst, bytes) = (first + src, first + dst, self.sizes.draw(rng));
-            plan.push(Message { src, dst, bytes, group, iteration: 0, delay_ns: at as u64 });
+            plan.push(Message { src, dst, bytes, group, iteration: 0, delay_ns: self.start_ns + at as u64 });
+            flows += 1;
         }
     }
 }
@@ -182,7 +214,8 @@ mod tests {
         assert_eq!(sizes.mean(), 3_500.0);
         let mut plan = Plan::default();
         let group = plan.group(Group::flows("p"));
-        Poisson { sizes, interval_ns: 100.0, flows: 20_000 }.add(&mut plan, group, 4, 8, &mut Rng::new(3));
+        let poisson = Poisson { sizes, interval_ns: 100.0, start_ns: 0, until: PoissonEnd::Flows(20_000) };
+        poisson.add(&mut plan, group, (4, 8), |host| host, &mut Rng::new(3));
         assert_eq!(plan.check(12), Ok(()));
         let mean = plan.bytes() as f64 / 20_000.0;
         assert!((3_400.0..3_600.0).contains(&mean), "{mean}");

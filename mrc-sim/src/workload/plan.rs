@@ -46,13 +46,38 @@ pub struct Group {
     pub iterations: u32,
     /// Computation before each iteration, which bandwidth does not count, in nanoseconds.
     pub compute_ns: u64,
+    /// Whether its messages count in the figures of the whole run; those of a warm-up do not.
+    pub measured: bool,
 }
 
 impl Group {
     /// A group of messages without iterations.
     pub fn flows(name: &str) -> Self {
-        Self { name: name.to_owned(), bus_bytes: 0, iterations: 1, compute_ns: 0 }
+        Self { name: name.to_owned(), bus_bytes: 0, iterations: 1, compute_ns: 0, measured: true }
     }
+}
+
+/// How messages between two hosts share connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Connections {
+    /// All share one.
+    #[default]
+    PerPair,
+    /// So many, in turn.
+    Count(u32),
+    /// None waits for another: a message takes one that is idle, or a new one.
+    PerMessage,
+}
+
+/// Two hosts that talk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Pair {
+    /// The one with the lower number.
+    pub a: u32,
+    /// The other.
+    pub b: u32,
+    /// Connections between them.
+    pub connections: u32,
 }
 
 /// Why a plan cannot be built.
@@ -166,6 +191,31 @@ impl Plan {
         pairs.sort_unstable();
         pairs.dedup();
         pairs
+    }
+
+    /// Most connections of a pair.
+    pub const MAX_CONNECTIONS: u32 = 1024;
+
+    /// The pairs of hosts that talk, in order, each with the connections it needs.
+    pub fn connections(&self, connections: Connections) -> Vec<Pair> {
+        let each = |count| self.pairs().into_iter().map(move |(a, b)| Pair { a, b, connections: count }).collect();
+        match connections {
+            Connections::PerPair => each(1),
+            Connections::Count(count) => each(count),
+            Connections::PerMessage => {
+                let way = |m: &Message| (m.src.min(m.dst), m.src.max(m.dst), m.src < m.dst);
+                let mut ways: Vec<_> = self.messages.iter().map(way).collect();
+                ways.sort_unstable();
+                // Each end uses its own half of them: as many as the busier direction has messages.
+                let most = |pair: &[(u32, u32, bool)]| {
+                    let there = pair.iter().filter(|(_, _, up)| *up).count();
+                    there.max(pair.len() - there).min(Self::MAX_CONNECTIONS as usize) as u32
+                };
+                let of_pair = |x: &(u32, u32, bool), y: &(u32, u32, bool)| (x.0, x.1) == (y.0, y.1);
+                let pair = |pair: &[(u32, u32, bool)]| Pair { a: pair[0].0, b: pair[0].1, connections: most(pair) };
+                ways.chunk_by(of_pair).map(pair).collect()
+            }
+        }
     }
 
     /// Checks that the plan can run on `hosts` hosts.

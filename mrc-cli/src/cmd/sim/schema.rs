@@ -116,7 +116,7 @@ impl Display for Table<'_> {
             listed.push(choices);
         }
         if self.path == "workload" {
-            writeln!(f, "\nBeside `kind` and `name` a workload takes, by its kind:\n")?;
+            writeln!(f, "\nBeside `kind`, `name` and `job` a workload takes, by its kind:\n")?;
             for (kind, keys) in scenario::keys_by_kind() {
                 writeln!(f, "* `{kind}`: {}", keys.join(", "))?;
             }

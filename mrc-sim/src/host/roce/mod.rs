@@ -24,7 +24,7 @@ use self::wire::{Header, Kind, Reth};
 use super::transport::{Transport, TransportCounters, payload_tag};
 use crate::fabric::{Packet, Topology};
 use crate::host::Host;
-use crate::workload::Exchange;
+use crate::workload::{Connections, Exchange, Pair};
 
 const PSN_MASK: u64 = 0xFF_FFFF;
 /// Ports that are not well known.
@@ -33,8 +33,10 @@ const FIRST_SPORT: u32 = 49_152;
 /// Everything about the RoCE hosts of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RoceSettings {
-    /// Queue pairs per pair of hosts; a message is cut into as many pieces.
+    /// Queue pairs per connection; a message is cut into as many pieces.
     pub qps: u32,
+    /// How messages share connections.
+    pub connections: Connections,
     /// Payload of a full packet, in bytes.
     pub mtu: u32,
     /// How losses are repaired.
@@ -90,6 +92,16 @@ struct QueuePair {
     failed: bool,
 }
 
+/// The connections to another host.
+struct Peer {
+    host: u32,
+    /// Their first queue pair.
+    first: u32,
+    count: u32,
+    /// The connection whose turn it is.
+    next: u32,
+}
+
 /// An answer that waits for its port.
 struct Answer {
     qp: u32,
@@ -103,8 +115,10 @@ pub struct RoceTransport {
     settings: RoceSettings,
     line_bps: u64,
     qps: Vec<QueuePair>,
-    /// First queue pair by peer, sorted.
-    connections: Vec<(u32, u32)>,
+    /// By peer, sorted.
+    connections: Vec<Peer>,
+    /// Draws the entropy of connections that begin anew.
+    rng: Rng,
     up: PortMask,
     paused: PortMask,
     /// Queue pairs with something to send, by port, each in its turn.
@@ -117,21 +131,22 @@ pub struct RoceTransport {
 
 impl RoceTransport {
     /// All hosts of a run, connected for `pairs`.
-    pub fn build(settings: &RoceSettings, topology: &Topology, pairs: &[(u32, u32)], seed: u64) -> Vec<Self> {
+    pub fn build(settings: &RoceSettings, topology: &Topology, pairs: &[Pair], seed: u64) -> Vec<Self> {
         let mut hosts: Vec<Self> = (0..topology.hosts()).map(|index| Self::new(settings, topology, index)).collect();
         let mut rng = Rng::new(seed ^ 0x526F_4345);
-        for &(a, b) in pairs {
+        for &Pair { a, b, connections } in pairs {
             let first = [hosts[a as usize].qps.len() as u32, hosts[b as usize].qps.len() as u32];
-            hosts[a as usize].connections.push((b, first[0]));
-            hosts[b as usize].connections.push((a, first[1]));
-            for nth in 0..settings.qps {
+            for (from, to, first) in [(a, b, first[0]), (b, a, first[1])] {
+                hosts[from as usize].connections.push(Peer { host: to, first, count: connections, next: 0 });
+            }
+            for nth in 0..settings.qps * connections {
                 for (from, to, remote) in [(a, b, first[1] + nth), (b, a, first[0] + nth)] {
                     let sport = (FIRST_SPORT + rng.below(65_536 - FIRST_SPORT)) as u16;
                     hosts[from as usize].add_qp(topology, to, remote, nth, sport);
                 }
             }
         }
-        hosts.iter_mut().for_each(|host| host.connections.sort_unstable());
+        hosts.iter_mut().for_each(|host| host.connections.sort_unstable_by_key(|peer| peer.host));
         hosts
     }
 
@@ -143,6 +158,7 @@ impl RoceTransport {
             line_bps: topology.host_link().rate_bps,
             qps: Vec::new(),
             connections: Vec::new(),
+            rng: Rng::new(u64::from(index) ^ 0x73_706f_7274),
             up: PortMask::ALL,
             paused: PortMask::NONE,
             ready: vec![VecDeque::new(); ports],
@@ -231,12 +247,12 @@ impl RoceTransport {
     fn take_released(&mut self, now: Instant, exchange: &mut Exchange) {
         while let Some(id) = exchange.take_released(now, self.index) {
             let message = *exchange.message(id);
-            let Ok(at) = self.connections.binary_search_by_key(&message.dst, |&(peer, _)| peer) else {
+            let Ok(at) = self.connections.binary_search_by_key(&message.dst, |peer| peer.host) else {
                 let why = || format!("host {} has no queue pair to host {}", self.index, message.dst);
                 exchange.on_failed(now, id, why);
                 continue;
             };
-            let first = self.connections[at].1;
+            let first = self.choose(at);
             let piece =
                 message.bytes.div_ceil(self.settings.mtu).div_ceil(self.settings.qps).max(1) * self.settings.mtu;
             let mut offset = 0;
@@ -254,6 +270,35 @@ impl RoceTransport {
                 self.list(now, qp);
             }
         }
+    }
+
+    /// The first queue pair of the connection that takes the next message to a peer.
+    fn choose(&mut self, at: usize) -> u32 {
+        let qps = self.settings.qps;
+        let Peer { first, count, next, .. } = &mut self.connections[at];
+        let (first, count) = (*first, *count);
+        if self.settings.connections != Connections::PerMessage {
+            *next = (*next + 1) % count;
+            return first + (*next + count - 1) % count * qps;
+        }
+        let of = |nth: u32| first + nth * qps..first + (nth + 1) * qps;
+        let idle = |qp: u32| {
+            let QueuePair { sender, failed, .. } = &self.qps[qp as usize];
+            !failed && sender.in_flight() == 0 && !sender.is_ready()
+        };
+        let found = (0..count).find(|&nth| of(nth).all(idle));
+        let Some(nth) = found else {
+            *next = (*next + 1) % count;
+            return first + *next * qps;
+        };
+        // As a connection that begins with the message: at line rate, on a path of its own.
+        for qp in of(nth) {
+            let slot = &mut self.qps[qp as usize];
+            slot.sport = (FIRST_SPORT + self.rng.below(65_536 - FIRST_SPORT)) as u16;
+            slot.dcqcn = Dcqcn::new(self.line_bps);
+            slot.paced_until = Instant::ZERO;
+        }
+        of(nth).start
     }
 
     fn on_timeout(&mut self, now: Instant, qp: u32, exchange: &mut Exchange) {
@@ -450,6 +495,10 @@ impl Transport for RoceTransport {
             format!("QP {n} {state}, {in_flight} packets in flight, {} retries, {rate} Mb/s", qp.sender.retries)
         });
         lines.collect::<Vec<_>>().join("; ")
+    }
+
+    fn control_bytes(&self) -> u32 {
+        wire::ACK_BYTES
     }
 
     fn packet_bytes(&self) -> (u32, u32) {

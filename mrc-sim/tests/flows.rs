@@ -1,0 +1,200 @@
+//! Who waits for whom: connections, jobs with hosts and transports of their own, named sizes, loads, answers.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use mrc_sim::run::{Options, Outcome, Results, run};
+use mrc_sim::scenario::{Built, ScenarioError, load_str};
+
+fn load(text: &str) -> Result<Built, ScenarioError> {
+    load_str("test.toml", text, Path::new("."), &[], Some(3))
+}
+
+fn play_all(text: &str) -> Outcome {
+    let built = load(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run")
+}
+
+fn play(text: &str) -> Results {
+    play_all(text).results
+}
+
+/// 1 kB behind 10 MB to the same host.
+fn behind(kind: &str, connections: &str) -> f64 {
+    let text = format!(
+        "[topology]\nt0 = 1\n[transport]\nkind = \"{kind}\"\nconnections = {connections}\n\
+         [[workload]]\nname = \"long\"\nfrom = 0\nto = 1\nbytes = 10000000\n\
+         [[workload]]\nname = \"short\"\nfrom = 0\nto = 1\nbytes = 1000\nstart_us = 10\n"
+    );
+    let results = play(&text);
+    assert!(results.finished, "{text}");
+    results.groups[1].fct_us.unwrap().max
+}
+
+#[test]
+fn a_message_with_a_connection_of_its_own_waits_for_none() {
+    for kind in ["mrc", "roce"] {
+        // 10 MB at 100 Gb/s take 800 us and more.
+        assert!(behind(kind, "\"per-pair\"") > 780.0, "{kind}");
+        for connections in ["\"per-message\"", "2"] {
+            let us = behind(kind, connections);
+            assert!(us < 60.0, "{kind}, {connections}: {us} us");
+        }
+    }
+}
+
+#[test]
+fn messages_use_as_many_connections_as_they_need() {
+    let of = |connections: &str| {
+        let text = format!(
+            "[topology]\nt0 = 1\nhosts_per_t0 = 3\n[transport]\nconnections = {connections}\n[[workload]]\nfrom = 0\nto = 1\n\
+             messages = 7\ndepth = 7\n[[workload]]\nfrom = 1\nto = 0\nmessages = 3\n[[workload]]\nfrom = 2\nto = 0\n"
+        );
+        load(&text).unwrap().pairs.iter().map(|pair| (pair.a, pair.b, pair.connections)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("\"per-pair\""), [(0, 1, 1), (0, 2, 1)]);
+    assert_eq!(of("4"), [(0, 1, 4), (0, 2, 4)]);
+    assert_eq!(of("\"per-message\""), [(0, 1, 7), (0, 2, 1)]);
+    let error = load("[transport]\nconnections = \"per-massage\"\n[[workload]]\n").unwrap_err();
+    assert!(error.to_string().contains("did you mean `per-message`?"), "{error}");
+    let error = load("[transport]\nconnections = 0\n[[workload]]\n").unwrap_err();
+    assert!(error.to_string().contains("1 to 1024"), "{error}");
+}
+
+#[test]
+fn connections_are_the_same_again_from_the_scenario_of_the_results() {
+    for connections in ["\"per-message\"", "3"] {
+        let text = format!(
+            "[transport]\nconnections = {connections}\n[[workload]]\nkind = \"poisson\"\nflows = 50\nsizes = \"ml\"\n"
+        );
+        let first = play(&text);
+        let again = play(&first.resolved);
+        assert_eq!(first.digest, again.digest, "{}", first.resolved);
+    }
+}
+
+const TWO_JOBS: &str = "[topology]\nt0 = 4\nhosts_per_t0 = 4\nforwarding = \"ecmp\"\n[queue]\npfc = false\n\
+    [[job]]\nname = \"train\"\nhosts = 8\nplacement = \"spread\"\n\
+    [[job]]\nname = \"store\"\nhosts = 6\nplacement = \"random\"\ntransport = \"roce\"\n\
+    [[workload]]\nkind = \"all-reduce\"\njob = \"train\"\nbytes = 800000\n\
+    [[workload]]\nkind = \"permutation\"\nother_leaf = false\njob = \"store\"\nbytes = 400000\n";
+
+#[test]
+fn jobs_have_hosts_and_transports_of_their_own() {
+    let Outcome { results, messages, .. } = play_all(TWO_JOBS);
+    assert!(results.finished && results.misplaced == 0, "{:?}", results.diagnosis);
+    assert_eq!(results.transport, "mrc and roce");
+    let hosts = |name: &str| -> BTreeSet<u32> {
+        messages.iter().filter(|row| row.workload == name).flat_map(|row| [row.src, row.dst]).collect()
+    };
+    let (train, store) = (hosts("all-reduce"), hosts("permutation"));
+    assert_eq!((train.len(), store.len()), (8, 6));
+    assert!(train.is_disjoint(&store));
+    // Two below each leaf.
+    assert!((0..4).all(|leaf| train.iter().filter(|&&host| host / 4 == leaf).count() == 2), "{train:?}");
+    // Where RoCE is the main transport, its queues are the default.
+    let roce = TWO_JOBS.replace("[queue]\npfc = false\n", "[transport]\nkind = \"roce\"\n");
+    let roce = roce.replace("placement = \"spread\"", "transport = \"mrc\"");
+    let error = load(&roce).unwrap_err();
+    assert!(error.key == "queue.pfc" && error.message.contains("set pfc to false"), "{error}");
+    assert!(play(&format!("{roce}[queue]\npfc = false\n")).finished);
+    let error = load(&TWO_JOBS.replacen("job = \"store\"", "", 1)).unwrap_err();
+    assert!(error.key == "workload" && error.message.contains("another transport"), "{error}");
+    let error = load(&TWO_JOBS.replacen("hosts = 6", "hosts = 9", 1)).unwrap_err();
+    assert!(error.key == "job[1].hosts" && error.message.contains("1 to 8"), "{error}");
+    let error = load(&TWO_JOBS.replace("job = \"train\"", "job = \"trane\"")).unwrap_err();
+    assert!(error.to_string().contains("train, store"), "{error}");
+}
+
+#[test]
+fn named_sizes_have_the_means_that_they_state() {
+    for (name, mean) in [("web-search", 1.7e6), ("hadoop", 0.2e6), ("alicloud-storage", 38e3), ("ml", 3.0e6)] {
+        let text = format!("[[workload]]\nkind = \"poisson\"\nflows = 20000\nsizes = \"{name}\"\n");
+        let built = load(&text).unwrap();
+        let drawn = built.plan.bytes() as f64 / 20_000.0;
+        assert!((0.93..1.07).contains(&(drawn / mean)), "{name}: {drawn}");
+    }
+    let error = load("[[workload]]\nkind = \"poisson\"\nsizes = \"web-serch\"\n").unwrap_err();
+    assert!(error.to_string().contains("did you mean `web-search`?"), "{error}");
+}
+
+#[test]
+fn a_load_is_a_share_of_what_it_says() {
+    let poisson = |rest: &str| {
+        let text = format!(
+            "[topology]\nt0 = 4\nhosts_per_t0 = 8\noversubscription = 4\n[[workload]]\nkind = \"poisson\"\nsizes = [[1000, 0.0], [1000, 1.0]]\n{rest}"
+        );
+        load(&text).unwrap().plan
+    };
+    let offered = |rest: &str| {
+        let plan = poisson(rest);
+        let bits: f64 = plan.messages.iter().map(|m| f64::from(m.bytes) * 8.0).sum();
+        let across = plan.messages.iter().filter(|m| m.src / 8 != m.dst / 8).count() as f64;
+        let last = plan.messages.iter().map(|m| m.delay_ns).max().unwrap() as f64;
+        (bits / last, bits / last * across / plan.messages.len() as f64)
+    };
+    // 32 hosts of 100 Gb/s; four leaves with two uplinks each.
+    let (all, _) = offered("load = 0.3\nflows = 20000\n");
+    assert!((0.97..1.03).contains(&(all / (0.3 * 3200.0))), "{all}");
+    for other_leaf in [false, true] {
+        let (_, across) =
+            offered(&format!("load = 0.3\nload_of = \"uplink\"\nflows = 20000\nother_leaf = {other_leaf}\n"));
+        assert!((0.96..1.04).contains(&(across / (0.3 * 800.0))), "{other_leaf}: {across}");
+    }
+    let plan = poisson("load = 0.1\nduration_us = 500\nstart_us = 100\nother_leaf = true\n");
+    assert!(plan.messages.iter().all(|m| (100_000..600_000).contains(&m.delay_ns) && m.src / 8 != m.dst / 8));
+    // 320 Gb/s for 500 us are 20 000 messages of 8000 bits.
+    assert!((19_000..21_000).contains(&plan.messages.len()), "{}", plan.messages.len());
+}
+
+#[test]
+fn what_begins_in_the_warm_up_loads_the_fabric_and_does_not_count() {
+    let text = "[topology]\nt0 = 2\nhosts_per_t0 = 4\n[[workload]]\nkind = \"poisson\"\nduration_us = 1000\nload = 0.4\n\
+                sizes = \"alicloud-storage\"\nwarm_up_us = 300\ncool_down_us = 200\n";
+    let Outcome { results, messages, .. } = play_all(text);
+    assert!(results.finished);
+    let inside =
+        messages.iter().filter(|row| row.start_us.is_some_and(|us| (300.0..800.0).contains(&us))).count() as u64;
+    assert_eq!((results.groups[0].flows, results.groups[0].flows + results.groups[1].flows), (inside, results.flows));
+    assert!(results.groups[1].name.contains("warm-up"));
+    assert_eq!(results.fct_us, results.groups[0].fct_us, "the figures of the whole are those of the middle");
+    let bins = &results.groups[0].by_size;
+    assert_eq!(bins.iter().map(|bin| bin.flows).sum::<u64>(), inside);
+    assert_eq!(
+        bins.iter().map(|bin| bin.up_to_bytes).collect::<Vec<_>>(),
+        [Some(1_000), Some(10_000), Some(100_000), Some(1_000_000), Some(10_000_000)]
+    );
+    assert!(bins[1].completed_fct_us.unwrap().max <= results.fct_us.unwrap().max);
+    let error = load(&text.replace("warm_up_us = 300", "warm_up_us = 900")).unwrap_err();
+    assert_eq!(error.key, "workload[0].warm_up_us");
+}
+
+#[test]
+fn a_request_draws_an_answer() {
+    let text = "[topology]\nt0 = 1\n[[workload]]\nfrom = 0\nto = 1\nbytes = 100\nmessages = 5\ndepth = 1\nreply_bytes = 40000\n\
+                reply_us = 7\n";
+    let Outcome { results, messages, .. } = play_all(text);
+    assert_eq!((results.flows, results.completed), (10, 10));
+    let (requests, answers): (Vec<_>, Vec<_>) = messages.iter().partition(|row| row.bytes == 100);
+    for (nth, (request, answer)) in requests.iter().zip(&answers).enumerate() {
+        assert_eq!((answer.src, answer.dst, answer.bytes), (1, 0, 40_000));
+        let waited = answer.start_us.unwrap() - request.delivered_us.unwrap();
+        assert!((waited - 7.0).abs() < 1e-6, "{waited}");
+        // The next request waits for the answer.
+        if let Some(next) = requests.get(nth + 1) {
+            assert_eq!(next.start_us, answer.delivered_us);
+        }
+    }
+    assert_eq!(load(&text.replace("reply_bytes = 40000\n", "")).unwrap_err().key, "workload[0].reply_us");
+}
+
+#[test]
+fn a_trace_may_name_its_columns() {
+    let folder = std::env::temp_dir().join(format!("mrc-flows-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("t.csv"), "start_us,from,to,bytes\n0,0,1,100\n5,1,0,100,2\n").unwrap();
+    let text = "[[workload]]\nkind = \"trace\"\nfile = \"t.csv\"\n";
+    let built = load_str("test.toml", text, &folder, &[], None).unwrap();
+    assert_eq!((built.plan.messages.len(), built.plan.edges.len()), (2, 1));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
