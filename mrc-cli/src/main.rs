@@ -25,7 +25,15 @@ use clap::Parser;
 
 /// MRC (Multipath Reliable Connection) in software: RDMA writes over many paths and planes.
 #[derive(Parser)]
-#[command(version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "mrc",
+    version = env!("MRC_VERSION"),
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "\
+Exit codes of every command: 0 done; 1 what was asked failed; 2 wrong usage or configuration; 3 not possible on this
+machine or without more rights (`mrc doctor` names the cure); 130 interrupted."
+)]
 struct Cli {
     #[command(subcommand)]
     command: cmd::Command,
@@ -44,7 +52,7 @@ fn main() -> ExitCode {
         },
         Err(error) => {
             eprintln!("mrc: {}", chain(&error));
-            if usage::is_usage(&error) { ExitCode::from(usage::EXIT_CODE) } else { ExitCode::FAILURE }
+            usage::exit_code(&error)
         }
     }
 }

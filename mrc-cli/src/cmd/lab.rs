@@ -40,7 +40,8 @@ Examples:
                                       of its own; the counters of switches and engines compared
 
 Needs root and iproute2 6.1 or newer. Namespaces are called PREFIX-hA, PREFIX-p0-t0a, ...
-Exit codes: 0 done, 1 something is missing or refused, 2 usage (an impossible shape, no such link or host), 130 interrupted.")]
+Exit codes: 0 done, 1 it failed, 2 usage (an impossible shape, no such link or host), 3 root, iproute2 or a kernel module is
+missing, 130 interrupted.")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+pub mod completions;
 pub mod conform;
 pub mod control;
 pub mod decode;
@@ -11,6 +12,7 @@ pub mod demo;
 pub mod dissector;
 pub mod doctor;
 pub mod lab;
+pub mod man;
 pub mod mapper;
 pub mod sim;
 pub mod stats;
@@ -50,6 +52,10 @@ pub enum Command {
     WriteBw(write_bw::Args),
     /// Measure write latency between two hosts
     WriteLat(write_lat::Args),
+    /// Print the completion script of a shell
+    Completions(completions::Args),
+    /// Write the manual pages of all commands
+    Man(man::Args),
 }
 
 /// Runs one command; the exit code is the command's verdict, an error is a failure to try.
@@ -69,5 +75,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Vectors(args) => vectors::run(args),
         Command::WriteBw(args) => write_bw::run(args),
         Command::WriteLat(args) => write_lat::run(args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

@@ -27,7 +27,9 @@ Examples (after `mrc lab up`):
   mrc verbs-run --lab hA -- ib_write_bw -d mrc0 -x 3 10.109.0.2
   mrc verbs-run --config /etc/mrc/mrc.toml -- ./my_program
 
-Root gets the view of /sys; others only the library path.")]
+Root gets the view of /sys; others only the library path.
+
+Exit code: the program's own; 2 usage, 3 something is missing here.")]
 pub struct Args {
     /// Configuration of the device; default: what MRC_CONFIG names, or /etc/mrc/mrc.toml
     #[arg(long, value_name = "FILE", conflicts_with = "lab")]

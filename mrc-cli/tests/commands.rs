@@ -1,0 +1,107 @@
+//! What every command has in common: the version, exit codes, completions, manual pages, and any folder to start in.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn mrc(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mrc")).args(arguments).current_dir("/").output().expect("mrc runs")
+}
+
+/// As somebody without rights.
+fn unprivileged(arguments: &[&str]) -> Output {
+    // The program may lie where only root can read.
+    let copy = std::env::temp_dir().join(format!("mrc-commands-{}-{}", std::process::id(), arguments.len()));
+    std::fs::copy(env!("CARGO_BIN_EXE_mrc"), &copy).unwrap();
+    let output = match effective_uid() {
+        0 => Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+            .arg(&copy)
+            .args(arguments)
+            .output(),
+        _ => Command::new(&copy).args(arguments).output(),
+    };
+    let _ = std::fs::remove_file(copy);
+    output.expect("mrc runs")
+}
+
+fn effective_uid() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("Uid:")).unwrap();
+    line.split_whitespace().nth(2).unwrap().parse().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("{output:?}"))
+}
+
+#[test]
+fn the_version_names_commit_and_features() {
+    for arguments in [&["--version"][..], &["conform", "--version"]] {
+        let text = String::from_utf8(mrc(arguments).stdout).unwrap();
+        assert!(text.contains(concat!(env!("CARGO_PKG_VERSION"), " (commit ")), "{text}");
+        assert!(text.contains("features: ") && text.contains("linux"), "{text}");
+    }
+}
+
+#[test]
+fn exit_codes_mean_the_same_everywhere() {
+    for (arguments, wanted) in [
+        (&["sim", "list"][..], 0),
+        (&["sim", "schema"], 0),
+        (&["conform", "--filter", "sack/gap"], 0),
+        (&["decode", "00"], 1),
+        (&["conform", "--filter", "sack/gap", "--target-knob", "pdcid_order=1"], 1),
+        (&[], 2),
+        (&["frob"], 2),
+        (&["sim", "run", "frob"], 2),
+        (&["conform", "--knob", "frob=1"], 2),
+        (&["conform", "--serve", "--iface", "no-such-nic"], 2),
+        (&["decode", "/no/such.pcap"], 2),
+        (&["completions", "frob"], 2),
+    ] {
+        let output = mrc(arguments);
+        assert_eq!(code(&output), wanted, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    for arguments in [&["lab", "up"][..], &["conform", "--serve", "--iface", "lo"]] {
+        let output = unprivileged(arguments);
+        assert_eq!(code(&output), 3, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn slips_are_named() {
+    for (arguments, hint) in [
+        (&["conforn"][..], "'conform'"),
+        (&["decode", "--verbos"], "'--verbose'"),
+        (&["sim", "run", "perm129"], "did you mean"),
+        (&["conform", "--show", "SACK-8"], "did you mean SACK-008"),
+    ] {
+        let output = mrc(arguments);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(hint), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let help = String::from_utf8(mrc(&["--help"]).stdout).unwrap();
+    let list = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let lines = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let commands: Vec<&str> =
+        lines.filter_map(|line| line.split_whitespace().next()).filter(|c| *c != "help").collect();
+    assert!(commands.len() >= 14, "{commands:?}");
+    let folder = std::env::temp_dir().join(format!("mrc-man-{}", std::process::id()));
+    assert_eq!(code(&mrc(&["man", "--out", folder.to_str().unwrap()])), 0);
+    for shell in ["bash", "zsh", "fish"] {
+        let script = String::from_utf8(mrc(&["completions", shell]).stdout).unwrap();
+        for command in &commands {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+    }
+    for command in &commands {
+        let page: PathBuf = folder.join(format!("mrc-{command}.1"));
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|why| panic!("{}: {why}", page.display()));
+        assert!(text.contains("Exit code") || text.contains("SUBCOMMANDS"), "{command}: no exit codes");
+    }
+    let _ = std::fs::remove_dir_all(folder);
+}
