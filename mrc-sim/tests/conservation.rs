@@ -24,13 +24,16 @@ fn packets_of_each_class_are_conserved() {
         "[[fault]]\nkind = \"switch-silent\"\nat_us = 10\nrandom = 1\n",
         "[[fault]]\nkind = \"corruption\"\nprobability = 0.05\n",
     ];
-    let kinds: [&[&str]; 7] = [
+    let kinds: [&[&str]; 10] = [
         &[],
         &["topology.forwarding=stev"],
         &["topology.forwarding=adaptive", "queue.control_bytes=1000"],
         &["queue.trim=false", "queue.data_bytes=40000"],
         &["queue.trim_victim=arriving-or-any", "queue.control_percent=1"],
         &["transport.kind=roce"],
+        &["transport.kind=roce", "topology.forwarding=conga"],
+        &["transport.kind=roce", "topology.forwarding=conweave", "topology.scheme.reply_us=0.1"],
+        &["transport.kind=roce", "topology.forwarding=reunion", "topology.scheme.interval_us=10"],
         &["transport.kind=roce", "transport.roce.recovery=selective-repeat", "queue.data_bytes=20000"],
     ];
     let (mut trimmed, mut dropped, mut control_dropped, mut in_fabric) = (0, 0, 0, 0);

@@ -15,6 +15,7 @@ static SPREAD: SchemeInfo = SchemeInfo {
         default: 8000.0,
         range: (0.0, 1e9),
     }],
+    check: None,
     build: |site, values| Box::new(ByUplink(Spread { salt: site.salt, after: values[0] as u32 })),
 };
 
@@ -76,6 +77,7 @@ static COUNTING: SchemeInfo = SchemeInfo {
     about: "Counts hops.",
     paths: PathNames::Entropy,
     params: &[Param { name: "most", about: "Hops.", default: 3.0, range: (0.0, 255.0) }],
+    check: None,
     build: |_, values| Box::new(Counting { most: values[0] as u8, ticks: 0 }),
 };
 

@@ -39,7 +39,7 @@ pub use packet::{HEADER_MAX, Packet, PayloadTag};
 pub use port::{LinkSpec, PortCounters};
 pub use queue::{EcnSpec, PfcSpec, QueueSpec, TrimSpec, TrimVictim};
 pub use scheme::{
-    MAX_PARAMS, Param, ParamError, PathNames, Scheme, SchemeInfo, Site, SwitchCtx, SwitchScheme, Verdict, Way,
+    Check, MAX_PARAMS, Param, ParamError, PathNames, Scheme, SchemeInfo, Site, SwitchCtx, SwitchScheme, Verdict, Way,
 };
 pub use shape::{ShapeError, Topology};
 pub use sim::{Fault, ReceiveSpec, Sim, SimCounters, TierQueue};

@@ -18,6 +18,14 @@ pub enum Verdict {
     To(PortId),
     /// It was meant for the switch itself.
     Consume,
+    /// It waits, behind those that wait already, in a queue of the scheme's own until [`SwitchCtx::release`]; then it joins
+    /// the queue of the port. While it waits it takes no place in the buffer that PFC watches.
+    Hold {
+        /// Number of the queue, the scheme's choice.
+        queue: u32,
+        /// Where all packets of this queue go.
+        port: PortId,
+    },
 }
 
 /// Where a host is, seen from a switch.
@@ -57,11 +65,12 @@ pub trait SwitchScheme {
 pub(crate) struct Requests {
     pub(crate) timers: Vec<(Instant, u32)>,
     pub(crate) packets: Vec<(PortId, Box<Packet>)>,
+    pub(crate) releases: Vec<u32>,
 }
 
 impl Requests {
     pub(crate) fn is_empty(&self) -> bool {
-        self.timers.is_empty() && self.packets.is_empty()
+        self.timers.is_empty() && self.packets.is_empty() && self.releases.is_empty()
     }
 }
 
@@ -134,6 +143,11 @@ impl<'a> SwitchCtx<'a> {
     /// Sends a packet of the switch's own by `port`, in the control class. Header and `wire_len` are the caller's.
     pub fn emit(&mut self, port: PortId, packet: Packet) {
         self.requests.packets.push((port, Box::new(packet)));
+    }
+
+    /// Lets go the packets that wait in `queue`, in their order, behind the packet that is being forwarded.
+    pub fn release(&mut self, queue: u32) {
+        self.requests.releases.push(queue);
     }
 }
 
@@ -275,7 +289,10 @@ pub struct Param {
 }
 
 /// Most parameters of a scheme.
-pub const MAX_PARAMS: usize = 4;
+pub const MAX_PARAMS: usize = 6;
+
+/// Says what is wrong with the values of a scheme's parameters, or with the fabric for it.
+pub type Check = fn(&Clos, &[f64]) -> Result<(), &'static str>;
 
 /// A registered scheme.
 #[derive(Debug)]
@@ -288,6 +305,9 @@ pub struct SchemeInfo {
     pub paths: PathNames,
     /// Its parameters, at most [`MAX_PARAMS`].
     pub params: &'static [Param],
+    /// What else must hold of the values of the parameters and of a two-tier fabric, beside the ranges; the error says what
+    /// is wrong and what to do.
+    pub check: Option<Check>,
     /// Makes the scheme of one switch from the values of the parameters, in their order.
     pub build: fn(&Site<'_>, &[f64]) -> Box<dyn SwitchScheme>,
 }
@@ -352,6 +372,14 @@ impl Scheme {
         }
         self.values[at] = value;
         Ok(self)
+    }
+
+    /// Whether the values of the parameters fit together and to the fabric.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn check(&self, clos: &Clos) -> Result<(), &'static str> {
+        self.info.check.map_or(Ok(()), |check| check(clos, &self.values[..self.info.params.len()]))
     }
 
     pub(crate) fn build(&self, site: &Site<'_>) -> Box<dyn SwitchScheme> {

@@ -4,7 +4,7 @@ use mrc_core::{Instant, PortMask, Rng};
 use mrc_wire::PortNum;
 
 use super::impair::Impairment;
-use super::packet::{Arena, CORRUPT};
+use super::packet::{Arena, CORRUPT, Fifo};
 use super::port::{LinkSpec, Offer, Owner, Port, PortCounters};
 use super::queue::QueueSpec;
 use super::scheme::{Requests, Verdict};
@@ -451,6 +451,13 @@ impl<H: Host> Sim<H> {
                 self.arena.release(id);
                 return self.serve_requests(index);
             }
+            Ok(Verdict::Hold { queue, port }) => {
+                switch.counters.forwarded += 1;
+                packet.ingress = ingress;
+                let (_, fifo) = switch.held.entry(queue).or_insert((port, Fifo::EMPTY));
+                fifo.push(id, &mut self.arena);
+                return self.serve_requests(index);
+            }
             Err(reason) => {
                 switch.counters.refused[reason as usize] += 1;
                 switch.counters.refused_control += u64::from(packet.control);
@@ -515,6 +522,12 @@ impl<H: Host> Sim<H> {
             (slot.control, slot.ingress) = (true, port.0);
             self.counters.emitted += 1;
             self.enqueue(port.0, id);
+        }
+        for queue in std::mem::take(&mut self.requests.releases) {
+            let Some((port, mut fifo)) = self.switches[switch as usize].held.remove(&queue) else { continue };
+            while let Some(id) = fifo.pop(&mut self.arena) {
+                self.enqueue(port.0, id);
+            }
         }
     }
 

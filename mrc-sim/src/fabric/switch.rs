@@ -1,11 +1,15 @@
 //! A switch: its scheme, its counters, the reasons for not forwarding; and what queues read of headers (DSCP) and write there
 //! (marks). Ways to hosts are `scheme`'s, queues and links the port's.
 
+use std::collections::BTreeMap;
+
 use mrc_core::{Instant, Rng};
 use mrc_wire::DscpPlan;
 
+use super::packet::Fifo;
 use super::port::Port;
 use super::scheme::{Requests, Routes, SwitchCtx, SwitchScheme};
+use super::topology::PortId;
 
 /// Offset of the outer IPv6 header, behind an untagged Ethernet header.
 const IP: usize = 14;
@@ -63,6 +67,8 @@ pub(crate) struct Switch {
     pub(crate) hooks_dequeue: bool,
     /// The scheme's random numbers.
     pub(crate) rng: Rng,
+    /// Packets that wait for [`SwitchCtx::release`], by number of the queue.
+    pub(crate) held: BTreeMap<u32, (PortId, Fifo)>,
 }
 
 impl Switch {
@@ -79,6 +85,7 @@ impl Switch {
             hooks_dequeue: scheme.hooks_dequeue(),
             scheme,
             rng: Rng::new(!salt),
+            held: BTreeMap::new(),
         }
     }
 

@@ -492,6 +492,10 @@ fn clos(scenario: &Scenario, links: &Links) -> Result<Clos, Problem> {
         scheme: scheme(scenario)?,
         ..Clos::default()
     };
+    if let Err(wrong) = clos.scheme.check(&clos) {
+        let key = if keys.scheme.is_empty() { "topology.forwarding" } else { "topology.scheme" };
+        return Err(Problem::new(key, format_args!("`{}`: {wrong}", clos.scheme.info().name)));
+    }
     if t0 == 0 || keys.hosts_per_t0 == 0 {
         return Err(Problem::new("topology", "t0 and hosts_per_t0 are at least 1"));
     }

@@ -8,6 +8,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
     about: "The shortest queue, without the frame being sent; by a coin among equals.",
     paths: PathNames::Entropy,
     params: &[],
+    check: None,
     build: |_, _| Box::new(ByUplink(Adaptive)),
 };
 

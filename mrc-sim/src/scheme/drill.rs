@@ -14,6 +14,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
         default: 2.0,
         range: (1.0, 64.0),
     }],
+    check: None,
     build: |_, values| Box::new(ByUplink(Drill { samples: values[0] as u32, best: None })),
 };
 

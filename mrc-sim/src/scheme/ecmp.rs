@@ -8,6 +8,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
     about: "Hash of addresses and EV, different in every switch.",
     paths: PathNames::Entropy,
     params: &[],
+    check: None,
     build: |site, _| Box::new(ByUplink(Ecmp { salt: site.salt })),
 };
 

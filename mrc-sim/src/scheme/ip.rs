@@ -29,6 +29,11 @@ pub fn next_hop(packet: &mut Packet) -> Result<u32, NoForward> {
     Ok(word(head, DST + 12).wrapping_sub(1))
 }
 
+/// Number of the receiving host.
+pub fn host_of(packet: &Packet) -> u32 {
+    word(packet.header(), DST + 12).wrapping_sub(1)
+}
+
 /// The EV, as senders write it: 16 bits of the flow label above the UDP source port.
 pub fn entropy(packet: &Packet) -> u32 {
     let header = packet.header();

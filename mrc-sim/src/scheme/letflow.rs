@@ -17,6 +17,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
         default: 50.0,
         range: (0.0, 1e6),
     }],
+    check: None,
     build: |_, values| Box::new(ByUplink(LetFlow { gap_ns: (values[0] * 1e3) as u64, flows: HashMap::new() })),
 };
 

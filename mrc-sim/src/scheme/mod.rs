@@ -2,12 +2,17 @@
 //! nothing else knows them. `docs/extend.md` writes one.
 
 mod adaptive;
+mod conga;
+mod conweave;
 mod drill;
 mod ecmp;
 pub mod ip;
+mod leaf_spine;
 mod letflow;
+mod reunion;
 mod round_robin;
 mod rps;
+mod sketch;
 mod srv6;
 mod stev;
 mod wcmp;
@@ -17,7 +22,7 @@ use crate::fabric::{NoForward, Packet, PortId, Scheme, SchemeInfo, SwitchCtx, Sw
 pub(crate) use srv6::of_graph as srv6_of_graph;
 
 /// All schemes, by name.
-pub static SCHEMES: [&SchemeInfo; 9] = [
+pub static SCHEMES: [&SchemeInfo; 12] = [
     &srv6::INFO,
     &stev::INFO,
     &ecmp::INFO,
@@ -27,6 +32,9 @@ pub static SCHEMES: [&SchemeInfo; 9] = [
     &adaptive::INFO,
     &drill::INFO,
     &letflow::INFO,
+    &conga::INFO,
+    &conweave::INFO,
+    &reunion::INFO,
 ];
 
 /// SRv6 with micro-SIDs, the default.

@@ -9,6 +9,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
             each keep to one uplink.",
     paths: PathNames::Entropy,
     params: &[],
+    check: None,
     build: |_, _| Box::new(ByUplink(RoundRobin { order: Vec::new(), sent: 0 })),
 };
 

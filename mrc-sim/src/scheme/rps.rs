@@ -8,6 +8,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
     about: "RPS: every packet by an uplink drawn at random.",
     paths: PathNames::Entropy,
     params: &[],
+    check: None,
     build: |_, _| Box::new(ByUplink(Rps)),
 };
 

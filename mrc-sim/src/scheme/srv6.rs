@@ -12,6 +12,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
     about: "The sender wrote the path: uSID shift.",
     paths: PathNames::MicroSids,
     params: &[],
+    check: None,
     build: |site, _| Box::new(Srv6::new(site)),
 };
 

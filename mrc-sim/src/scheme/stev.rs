@@ -8,6 +8,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
     about: "The first STEV field of the EV (bits 31 to 22) is the uplink; the EVs of an uplink without carrier move to others.",
     paths: PathNames::UplinkNumbers,
     params: &[],
+    check: None,
     build: |_, _| Box::new(ByUplink(Stev)),
 };
 

@@ -8,6 +8,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
     about: "As `ecmp`, with shares in proportion to the rates of the uplinks.",
     paths: PathNames::Entropy,
     params: &[],
+    check: None,
     build: |site, _| Box::new(ByUplink(Wcmp { salt: site.salt })),
 };
 
