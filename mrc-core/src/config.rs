@@ -36,6 +36,9 @@ pub struct EndpointConfig {
     pub measurement_life_ns: u64,
     /// SACK after this many received bytes (open question 32).
     pub sack_gen_threshold: u32,
+    /// Let the SACKs that several packets of a QP draw before one can leave be one, where nothing is missing and none of them
+    /// has a mark, a probe's number or a retransmission to report (open question 67).
+    pub merge_sacks: bool,
     /// Send a Transport ACK also for a packet within a message that asks for an acknowledgement. Without, its SACK is the
     /// answer, and the end of the message draws the Transport ACK (open question 65).
     pub tack_within_message: bool,
@@ -63,6 +66,10 @@ pub struct EndpointConfig {
     pub always_skip_after: u8,
     /// NAK syndrome for a write with immediate beyond the limit (open question 10).
     pub wimm_nak_syndrome: u8,
+    /// Ask for an acknowledgement with the last packet of every message. Without, with the last one that may leave: when the
+    /// send queue runs dry or a window closes. Transport ACKs, and with them completions, come as soon; what congestion
+    /// control and paths learn comes from every 16 KiB (`sack_gen_threshold`), as within a message (open question 66).
+    pub ask_each_message: bool,
     /// Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; what a turn sends
     /// beyond it is taken from the next. 0, the default, is one packet per turn, as the specification has it. Packets cost
     /// less when several of one QP leave together (open question 64).
@@ -123,6 +130,7 @@ impl Default for EndpointConfig {
             pkey: 0xFFFF,
             measurement_life_ns: 10_000_000_000,
             sack_gen_threshold: 16_384,
+            merge_sacks: false,
             tack_within_message: true,
             oor_silent: false,
             answers_on_silent_planes: false,
@@ -136,6 +144,7 @@ impl Default for EndpointConfig {
             ctl_ect: false,
             always_skip_after: 0,
             wimm_nak_syndrome: 0x61,
+            ask_each_message: true,
             turn_bytes: 0,
             cc: crate::cc::CcConfig::default(),
             events: crate::EventMask::default(),
@@ -157,10 +166,16 @@ impl Default for EndpointConfig {
 
 impl EndpointConfig {
     /// The default, which keeps to the letter of the specification wherever a knob lets one choose, with the choices that
-    /// cost an implementation in software least: turns of 16 KiB, as much as draws one SACK, and Transport ACKs at the end of
-    /// messages only.
+    /// cost an implementation in software least: turns of 16 KiB, as much as draws one SACK, Transport ACKs at the end of
+    /// messages only, acknowledgements asked for when nothing more may leave, and one SACK for what was received together.
     pub fn software() -> Self {
-        Self { turn_bytes: 16_384, tack_within_message: false, ..Self::default() }
+        Self {
+            turn_bytes: 16_384,
+            tack_within_message: false,
+            ask_each_message: false,
+            merge_sacks: true,
+            ..Self::default()
+        }
     }
 
     /// The ports that exist.

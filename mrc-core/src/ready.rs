@@ -26,6 +26,10 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) const NONE: Self = Self { previous: NIL, next: NIL, queued: false };
+
+    pub(crate) const fn is_queued(&self) -> bool {
+        self.queued
+    }
 }
 
 /// The places of one QP.

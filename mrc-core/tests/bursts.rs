@@ -205,7 +205,10 @@ fn a_burst_is_the_frames_of_single_polls() {
             mpr: if seed % 5 == 0 { 1 } else { 8 },
             tweak: match seed / 2 % 4 {
                 0 => |cfg| cfg.complete_on_sack = true,
-                1 => |cfg| (cfg.turn_bytes, cfg.tack_within_message) = (16_384, false),
+                1 => |cfg| {
+                    (cfg.turn_bytes, cfg.tack_within_message) = (16_384, false);
+                    (cfg.ask_each_message, cfg.merge_sacks) = (false, true);
+                },
                 2 => |cfg| cfg.turn_bytes = 2_500,
                 _ => |_| {},
             },

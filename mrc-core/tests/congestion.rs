@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::{CcConfig, NsccConfig};
+use mrc_core::path::{EvIndex, Selector};
 use mrc_core::{
     CcProfileHandle, ConfigError, Endpoint, EndpointConfig, EvProfileHandle, Instant, Limits, MAX_HEADER_LEN,
     ModifyError, OwnedStorage, PortConfig, PortMask, QpccInfo, QpccState, RtrAttr, RtsAttr, SendWr, TableError,
@@ -154,6 +155,35 @@ fn a_small_write_waits_for_one_turn_of_each_other() {
         let order = net.turns();
         let place = order.iter().position(|&qp| qp == 2).unwrap();
         assert_eq!(order[..=place], [0, 0, 0, 1, 1, 1, 1, 2]);
+    });
+}
+
+/// Where turns are of bytes, a QP whose only port has no room keeps nobody from the other one.
+//= SCHED-002 test
+#[test]
+fn a_qp_without_room_on_its_port_ends_its_turn() {
+    let setup = Setup { tweak: |cfg| cfg.turn_bytes = 16_384, ..profiles(3, &[CcConfig::None]) };
+    net(1, &setup, Weather::default(), |net| {
+        let far = net.sides[1].qps[0].qpn();
+        let side = &mut net.sides[0];
+        let (qp, peer, profile) = (side.qps[0], side.peer.unwrap(), side.profile.unwrap());
+        side.engine.modify_to_reset(qp).unwrap();
+        side.engine.modify_to_init(qp).unwrap();
+        side.engine.modify_to_rtr(net.now, qp, &RtrAttr::software(peer, far, Psn::new(0), profile)).unwrap();
+        // Under the controller of the others.
+        let cc = Some(CcProfileHandle::from_index(1));
+        let rts = RtsAttr { selector: Selector::Pinned(EvIndex(0)), cc, ..RtsAttr::software(Psn::new(0)) };
+
+        side.engine.modify_to_rts(net.now, qp, &rts).unwrap();
+        for qp in 0..3 {
+            net.queue(qp, 30 * 1_024);
+        }
+        let mut headers = [0u8; MAX_HEADER_LEN];
+        let mut next = |net: &mut Net<'_>, ports| net.sides[0].engine.poll_transmit(net.now, ports, &mut headers);
+        // The pinned QP begins its turn; then its port is full.
+        let port = next(net, PortMask::ALL).unwrap().port;
+        let others = (0..60).map_while(|_| next(net, PortMask::ALL.without(port))).count();
+        assert_eq!(others, 60, "all that the two others have");
     });
 }
 

@@ -15,8 +15,6 @@ mod field {
     pub(crate) const TS: u8 = 0x10;
 }
 
-pub(crate) use field::TS;
-
 /// The base transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BthRepr {
@@ -97,8 +95,8 @@ impl BthRepr {
             pad: pad(b),
             pkey: u16::from_be_bytes([b[2], b[3]]),
             dest_qp: dest_qp(b),
-            ack_req: b[8] & field::ACK_REQ != 0,
-            rtx: b[8] & field::RTX != 0,
+            ack_req: ack_req(b),
+            rtx: rtx(b),
             ts: timestamped(b),
             psn: psn(b),
         }
@@ -161,6 +159,16 @@ pub(crate) const fn dest_qp(b: &[u8; BthRepr::LEN]) -> Qpn {
 #[inline]
 pub(crate) const fn timestamped(b: &[u8; BthRepr::LEN]) -> bool {
     b[8] & field::TS != 0
+}
+
+#[inline]
+pub(crate) const fn ack_req(b: &[u8; BthRepr::LEN]) -> bool {
+    b[8] & field::ACK_REQ != 0
+}
+
+#[inline]
+pub(crate) const fn rtx(b: &[u8; BthRepr::LEN]) -> bool {
+    b[8] & field::RTX != 0
 }
 
 #[inline]

@@ -71,7 +71,6 @@ mod probe;
 mod psn;
 mod reth;
 mod sack;
-mod series;
 pub mod srv6;
 mod template;
 
@@ -95,6 +94,5 @@ pub use probe::ProbeRepr;
 pub use psn::{Psn, SackPsns};
 pub use reth::RethRepr;
 pub use sack::{CcState, SackRepr, Verdict};
-pub use series::PlainSeries;
 pub use srv6::{CopyOp, EvTemplate, TemplateError};
 pub use template::{EmitMeta, Encap, EncapError, FrameTemplate, Outer, Srh};

@@ -6,7 +6,7 @@
 use crate::bytes::{chunk_at, last, u16_at, u32_at};
 use crate::ip::{ETH_LEN, ETHERTYPE_IPV6, IPV6_LEN, NH_IPV6, NH_UDP, UDP_LEN, UDP_LEN_MIN};
 use crate::packet::{self, v6_traffic_class};
-use crate::{BthRepr, Ev, MethRepr, Opcode, RethRepr, SackRepr, TsethRepr, WireConfig, bth, ev, icrc};
+use crate::{BthRepr, Ev, MethRepr, Opcode, Psn, Qpn, RethRepr, SackRepr, TsethRepr, WireConfig, bth, ev, icrc};
 use core::ops::Range;
 
 /// Offsets from the IPv6 header that carries UDP.
@@ -91,14 +91,18 @@ impl<'a> PlainPacket<'a> {
             let left = usize::from(udp_len).checked_sub(ext.wrapping_add(UDP_LEN + BthRepr::LEN + icrc::LEN))?;
             if pad <= left && bth::version(bth) == 0 { Some(left) } else { None }
         };
-        let opcode = Opcode::from_u8(bth[0]);
+        let opcode = match bth[0] {
+            0xC6 => Opcode::WriteFirst,
+            0xC7 => Opcode::WriteMiddle,
+            0xC8 => Opcode::WriteLast,
+            0xCA => Opcode::WriteOnly,
+            0xDC => Opcode::Sack,
+            _ => return None,
+        };
         if opcode == Opcode::Sack {
             after_ext(SackRepr::LEN)?;
             let extension = PlainExtension::Sack(rest.first_chunk()?);
             return Some(Self { outermost, headers, l3_offset, extension });
-        }
-        if !opcode.is_write() || opcode.has_imm() {
-            return None;
         }
         let (ext, tseth, reth) = if bth::timestamped(bth) {
             let ext: &[u8; STAMPED_WRITE] = rest.first_chunk()?;
@@ -159,15 +163,51 @@ impl<'a> PlainPacket<'a> {
         u16_at::<{ UDP + 4 }, _>(self.headers)
     }
 
-    /// Transport header.
+    #[inline(always)]
+    fn bth(&self) -> &'a [u8; BthRepr::LEN] {
+        last(self.headers).unwrap_or(&[0; BthRepr::LEN])
+    }
+
+    /// Destination QP.
     #[inline(always)]
     #[must_use]
-    pub fn bth(&self, cfg: &WireConfig) -> BthRepr {
-        let opcode = match &self.extension {
-            PlainExtension::Write(write) => write.opcode,
-            PlainExtension::Sack(_) => Opcode::Sack,
-        };
-        BthRepr::read(last(self.headers).unwrap_or(&[0; BthRepr::LEN]), opcode, cfg.bth_se_bit)
+    pub fn dest_qp(&self) -> Qpn {
+        bth::dest_qp(self.bth())
+    }
+
+    /// Partition key.
+    #[inline(always)]
+    #[must_use]
+    pub fn pkey(&self) -> u16 {
+        u16_at::<2, _>(self.bth())
+    }
+
+    /// Packet sequence number.
+    #[inline(always)]
+    #[must_use]
+    pub fn psn(&self) -> Psn {
+        bth::psn(self.bth())
+    }
+
+    /// Bytes of pad behind the payload.
+    #[inline(always)]
+    #[must_use]
+    pub fn pad(&self) -> u8 {
+        bth::pad(self.bth())
+    }
+
+    /// An acknowledgement is asked for.
+    #[inline(always)]
+    #[must_use]
+    pub fn ack_req(&self) -> bool {
+        bth::ack_req(self.bth())
+    }
+
+    /// A retransmission, or the answer to one.
+    #[inline(always)]
+    #[must_use]
+    pub fn rtx(&self) -> bool {
+        bth::rtx(self.bth())
     }
 
     /// The IP header that carries UDP: where the ICRC starts.
@@ -193,6 +233,13 @@ impl<'a> PlainPacket<'a> {
 }
 
 impl PlainWrite<'_> {
+    /// Which packet of its message; never one with immediate.
+    #[inline(always)]
+    #[must_use]
+    pub const fn opcode(&self) -> Opcode {
+        self.opcode
+    }
+
     /// Present exactly when `ts` is set in BTH. Check `is_timestamp` or use `reflected`.
     #[inline(always)]
     #[must_use]

@@ -14,6 +14,7 @@ use crate::{
     path::{EvCounts, PathError},
     port::PortMask,
     qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
+    ready::List,
     requester::{Requester, SendWr, TxWord, Wqe, nominal_bytes, packets_of},
     responder::{RecvWqe, Responder, RxWord},
     time::Instant,
@@ -436,6 +437,8 @@ impl Endpoint<'_> {
         if slot.req.outstanding() == 0 {
             slot.paths.on_busy();
         }
+        // Behind a request that waits for its turn nothing changes; without a port time has to be charged.
+        let waits = slot.links.get(List::Fresh).is_queued() && !slot.paths.usable_ports().is_empty();
         if slot.state == QpState::Error {
             self.complete(index);
             return Ok(());
@@ -444,7 +447,9 @@ impl Endpoint<'_> {
             let bytes = nominal_bytes(&self.cfg, wr.len, packets, wr.imm.is_some());
             Flow { qpcc, share: &mut slot.share }.on_posted(bytes);
         }
-        self.wake(now, index);
+        if !waits {
+            self.wake(now, index);
+        }
         Ok(())
     }
 

@@ -3,18 +3,17 @@
 use core::ops::Range;
 
 use mrc_wire::{
-    Body, BthRepr, Ev, Extension, Frame, Ip, NackReason, Opcode, PacketView, PlainExtension, PlainPacket, PlainSeries,
-    PortNum, ProbeRepr, Psn, Qpn, Reject, RethRepr, SackRepr, Syndrome, Trim, TsethRepr, WriteHeaders,
+    Body, BthRepr, Extension, Frame, Ip, NackReason, Opcode, PacketView, PlainExtension, PlainPacket, PlainWrite,
+    PortNum, Psn, Qpn, Reject, RethRepr, SackRepr, Syndrome, Trim, WriteHeaders,
 };
 
 use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, part, tx::stamp};
 use crate::num::Counter;
 use crate::{
-    config::{EndpointConfig, MAX_PORTS},
+    config::EndpointConfig,
     error::Discard,
     event::ErrorCause,
-    mem::{AccessError, MrHandle, Regions},
-    port::PortMask,
+    mem::{AccessError, Regions},
     qp::{Qp, QpHandle, QpState},
     requester::{self, Wants},
     responder::{self, Answer, AnswerKind, Immediate, Write},
@@ -44,27 +43,6 @@ pub trait FrameSource {
     fn done(&mut self, result: Result<Received, Discard>);
 }
 
-/// What may follow a packet that was taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Anything,
-    Writes,
-    Sacks,
-}
-
-/// A write that was placed, and what holds for those that differ from it in place alone; or a SACK.
-struct Series {
-    next: Next,
-    pattern: PlainSeries,
-    qp: u32,
-    // Of writes alone:
-    mr: MrHandle,
-    /// Address of the region.
-    va: u64,
-    /// Offset of the last place with room.
-    last: u64,
-}
-
 impl Endpoint<'_> {
     /// Takes one received frame. `head` holds at least its headers; the rest may lie elsewhere when the driver checked
     /// the ICRC.
@@ -72,214 +50,97 @@ impl Endpoint<'_> {
     /// # Errors
     /// The reason why the frame had no further effect; it is counted under the same name.
     pub fn handle_packet(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
-        self.take_one(now, rx, head, None).map_err(|why| self.discard(rx.port, why))
+        self.take(now, rx, head)
     }
 
-    /// Takes received frames until the source has no more, as [`Endpoint::handle_packet`] does one. In bursts a packet
-    /// costs less: writes that follow one another, and SACKs, are compared with the first of them in place of being checked
-    /// field by field.
+    /// Takes received frames until the source has no more, as [`Endpoint::handle_packet`] does one.
     pub fn receive(&mut self, now: Instant, source: &mut impl FrameSource) {
-        let mut series = Series::NONE;
         while let Some((rx, head)) = source.next() {
-            let result = self.take_first(now, rx, head, &mut series);
-            source.done(result);
-            loop {
-                match series.next {
-                    Next::Anything => break,
-                    Next::Writes => self.take_writes(now, &mut series, source),
-                    Next::Sacks => self.take_sacks(now, &mut series, source),
-                }
-            }
-        }
-    }
-
-    /// A frame that may begin a series. Not inlined: its values would crowd those of a series out of the registers.
-    #[inline(never)]
-    fn take_first(&mut self, now: Instant, rx: RxMeta, head: &[u8], series: &mut Series) -> Result<Received, Discard> {
-        series.next = Next::Anything;
-        self.take_one(now, rx, head, Some(series)).map_err(|why| self.discard(rx.port, why))
-    }
-
-    /// Takes writes for as long as they go on with `series`, and the frame after them, which may begin another one. The QP
-    /// is borrowed once: nobody else touches the endpoint meanwhile, so that what was found out about peer, QP and region
-    /// stays true (steps 11, 12, 15 and 16).
-    //= VAL-010
-    #[inline(never)]
-    fn take_writes(&mut self, now: Instant, series: &mut Series, source: &mut impl FrameSource) {
-        series.next = Next::Anything;
-        let unmasked = self.unmasked_ports(series.qp);
-        let Some(bits) = part(self.rx_words, series.qp, self.limits.words()) else { return };
-        let Some(slot) = self.qps.get_mut(series.qp as usize) else { return };
-        let cfg = &self.cfg;
-        let mut taken = 0;
-        let after = loop {
-            let Some((rx, head)) = source.next() else { break None };
-            let Some(packet) = series.pattern.read(head, rx.wire_len) else { break Some((rx, head)) };
-            let bth = packet.bth(&cfg.wire);
-            let place = series
-                .place(&packet, slot.qpn, bth.psn)
-                .filter(|_| is_local_v6(cfg, rx.port, packet.outermost_dst()) && unmasked.contains(rx.port));
-            let Some(place) = place else { break Some((rx, head)) };
-            let write = arrived(now, &bth, &packet, cfg);
-            if slot.rsp.window.classify(write.psn, bits) != responder::Arrival::New
-                || !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset())
-            {
-                break Some((rx, head));
-            }
-            slot.rsp.on_new(&write, bits, cfg);
-            slot.rsp.settle(&[]);
-            taken.inc();
-            self.stats.rx_marked.inc_by(u64::from(write.ce));
-            if let Some(port) = self.stats.ports.get_mut(usize::from(rx.port.plane())) {
-                port.rx_packets.inc();
-                port.rx_bytes.inc_by(place.payload.len() as u64);
-            }
-            source.done(Ok(Received::Place(place)));
-        };
-        self.stats.rx_data.inc_by(taken);
-        self.wake_control(series.qp);
-        if let Some((rx, head)) = after {
-            let result = self.take_first(now, rx, head, series);
+            let result = self.take(now, rx, head);
             source.done(result);
         }
     }
 
-    /// Takes SACKs for as long as they go on with `series`, and the frame after them, which may begin another one. The QP is
-    /// borrowed once. A SACK that lets a request complete, or that lets the QP do more than the one before, ends the series,
-    /// which may then begin again.
+    /// One frame: the common kinds at offsets known to the compiler, the others field by field.
     //= VAL-010
     #[inline(never)]
-    fn take_sacks(&mut self, now: Instant, series: &mut Series, source: &mut impl FrameSource) {
-        series.next = Next::Anything;
-        let qp = series.qp;
-        if self.qps.get(qp as usize).is_none_or(|slot| slot.state != QpState::Rts) {
-            return;
-        }
-        let unmasked = self.unmasked_ports(qp);
-        let Some((mut tx, _)) = self.tx_side(qp) else { return };
-        let (woken, had_turn) = (tx.wants(now), tx.flow.qpcc.has_turn());
-        // The last one of each plane: others are forgotten.
-        let mut ways = [None; MAX_PORTS];
-        let (last, after) = loop {
-            let Some((rx, head)) = source.next() else { break (None, None) };
-            let packet = series.pattern.read(head, rx.wire_len).filter(|packet| {
-                is_local_v6(tx.cfg, rx.port, packet.outermost_dst())
-                    && unmasked.contains(rx.port)
-                    && is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset())
-            });
-            let Some((packet, PlainExtension::Sack(sack))) = packet.as_ref().map(|packet| (packet, packet.extension()))
-            else {
-                break (None, Some((rx, head)));
-            };
-            let (sack, rtx) = (SackRepr::parse(sack), packet.bth(&tx.cfg.wire).rtx);
-            if let Some(port) = tx.path.stats.ports.get_mut(usize::from(rx.port.plane())) {
-                port.rx_packets.inc();
-            }
-            tx.path.stats.rx_sack.inc();
-            let outcome = tx.on_sack(now, &sack, rtx);
-            if let Some(way) = tx.way_back(&sack, outcome)
-                && let Some(slot) = ways.get_mut(usize::from(way.port.plane()))
-            {
-                *slot = Some(way);
-            }
-            let (done, wants) = (tx.oldest_done(), tx.wants(now));
-            if outcome.is_err() || done || !wants.within(&woken) || tx.flow.qpcc.has_turn() != had_turn {
-                break (Some((rx.port, outcome, done, wants)), None);
-            }
-            source.done(Ok(Received::Nothing));
-        };
-        self.learn_ways_back(qp, ways.into_iter().flatten());
-        if let Some((port, outcome, done, wants)) = last {
-            self.after_sack(now, qp, done, wants);
-            if outcome.is_ok() {
-                series.next = Next::Sacks;
-            }
-            source.done(outcome.map(|_| Received::Nothing).map_err(|why| self.discard(port, why)));
-        } else if let Some((rx, head)) = after {
-            let result = self.take_first(now, rx, head, series);
-            source.done(result);
-        }
-    }
-
-    /// One frame; begins a series where one may follow.
-    //= VAL-010
-    #[inline(always)]
-    fn take_one(
-        &mut self,
-        now: Instant,
-        rx: RxMeta,
-        head: &[u8],
-        series: Option<&mut Series>,
-    ) -> Result<Received, Discard> {
+    fn take(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
         let plain = PlainPacket::read(head, rx.wire_len, &self.cfg.wire)
             .filter(|packet| is_local_v6(&self.cfg, rx.port, packet.outermost_dst()));
-        let Some(packet) = plain else { return self.take_any(now, rx, head) };
-        if !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset()) {
-            return Err(Discard::Icrc);
+        let result = match plain {
+            Some(packet) if !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset()) => Err(Discard::Icrc),
+            Some(packet) => {
+                self.count_received(rx.port);
+                match packet.extension() {
+                    PlainExtension::Write(write) => self.take_write(now, rx.port, &packet, write),
+                    PlainExtension::Sack(sack) => self.take_sack(now, rx.port, &packet, sack),
+                }
+            }
+            None => self.take_any(now, rx, head),
+        };
+        match result {
+            Err(why) => Err(self.discard(rx.port, why)),
+            taken => taken,
         }
-        self.count_received(rx.port);
-        let bth = packet.bth(&self.cfg.wire);
-        let are = |local: &Ip, remote: &Ip| match (local, remote) {
+    }
+
+    #[inline(always)]
+    fn take_write(
+        &mut self,
+        now: Instant,
+        port: PortNum,
+        packet: &PlainPacket<'_>,
+        write: &PlainWrite<'_>,
+    ) -> Result<Received, Discard> {
+        let qp = self.admit_plain(now, port, packet, QpState::receives)?;
+        let place =
+            Place { opcode: write.opcode(), padded: packet.pad() != 0, reth: write.reth(), payload: write.payload() };
+        let write = Write {
+            psn: packet.psn(),
+            nominal: u32::from(packet.udp_len()) + 40,
+            ends_message: place.opcode.ends_message(),
+            ack_req: packet.ack_req(),
+            rtx: packet.rtx(),
+            ce: packet.ce(),
+            ev: packet.entropy(&self.cfg.wire),
+            tseth: write.tseth(),
+            arrived: stamp(now),
+        };
+        self.on_write(now, port, qp, write, place, None)
+    }
+
+    #[inline(always)]
+    fn take_sack(
+        &mut self,
+        now: Instant,
+        port: PortNum,
+        packet: &PlainPacket<'_>,
+        sack: &[u8; SackRepr::LEN],
+    ) -> Result<Received, Discard> {
+        let qp = self.admit_plain(now, port, packet, |state| state == QpState::Rts)?;
+        self.on_sack(now, qp, &SackRepr::parse(sack), packet.rtx())
+    }
+
+    /// Steps 11 and 12.
+    #[inline(always)]
+    fn admit_plain(
+        &mut self,
+        now: Instant,
+        port: PortNum,
+        packet: &PlainPacket<'_>,
+        takes: impl Fn(QpState) -> bool,
+    ) -> Result<u32, Discard> {
+        let qp = self.admit(packet.dest_qp(), packet.pkey(), takes)?;
+        let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
+        let known = peer.filter(|peer| match (&peer.local, &peer.remote) {
             (Ip::V6(local), Ip::V6(remote)) => local == packet.dst() && remote == packet.src(),
             _ => false,
-        };
-        match packet.extension() {
-            PlainExtension::Write(write) => {
-                let qp = self.admit(&bth, QpState::receives)?;
-                self.known_peer(qp, are)?;
-                self.heard_through(now, qp, rx.port);
-                let (arrival, reth, payload) = (arrived(now, &bth, &packet, &self.cfg), write.reth(), write.payload());
-                let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, qp, &bth, &reth, payload);
-                let received = self.on_write(now, rx.port, qp, arrival, check, None)?;
-                if let (Some(series), Received::Place(place)) = (series, &received) {
-                    self.begin_writes(series, now, qp, &packet, head, rx.wire_len, &bth, &reth, place);
-                }
-                Ok(received)
-            }
-            PlainExtension::Sack(sack) => {
-                let qp = self.admit(&bth, |state| state == QpState::Rts)?;
-                self.known_peer(qp, are)?;
-                self.heard_through(now, qp, rx.port);
-                let received = self.on_sack(now, qp, &SackRepr::parse(sack), bth.rtx)?;
-                if let Some(series) = series {
-                    series.qp = qp;
-                    series.begin(Next::Sacks, &packet, head, rx.wire_len);
-                }
-                Ok(received)
-            }
+        });
+        let unmasked = known.ok_or(Discard::Peer)?.announced.contains(port);
+        if !unmasked {
+            self.heard_through(now, qp, port);
         }
-    }
-
-    /// Others may follow a write that was placed, unless each needs more than its place in the books.
-    #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "what was read of the packet")]
-    fn begin_writes(
-        &self,
-        series: &mut Series,
-        now: Instant,
-        qp: u32,
-        packet: &PlainPacket<'_>,
-        head: &[u8],
-        wire_len: usize,
-        bth: &BthRepr,
-        reth: &RethRepr,
-        place: &Placement,
-    ) {
-        let Some(slot) = self.qps.get(qp as usize) else { return };
-        let reach = reach(bth, reth, place.payload.len() as u64);
-        let (va, last) = (reth.va.checked_sub(place.offset), self.regions.len(place.mr).checked_sub(reach));
-        let plain = slot.state.receives() && slot.rsp.stash.is_empty() && !slot.reverse.is_due(now);
-        if let (Some(va), Some(last), true) = (va, last, plain) {
-            (series.qp, series.mr, series.va, series.last) = (qp, place.mr, va, last);
-            series.begin(Next::Writes, packet, head, wire_len);
-        }
-    }
-
-    /// The ports that the QP's peer has not masked: a packet from another one needs a look ([`Self::heard_through`]).
-    #[inline]
-    fn unmasked_ports(&self, qp: u32) -> PortMask {
-        let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
-        peer.map_or(PortMask::NONE, |peer| peer.announced)
+        Ok(qp)
     }
 
     /// Any frame.
@@ -291,24 +152,53 @@ impl Endpoint<'_> {
             return Err(Discard::Icrc);
         }
         self.count_received(rx.port);
+        let bth = packet.bth(&self.cfg.wire);
         match packet.extension() {
             Extension::Write(headers) => {
-                let bth = packet.bth(&self.cfg.wire);
-                let qp = self.admit_packet(&packet, QpState::receives)?;
-                self.heard_through(now, qp, rx.port);
-                let (ce, ev) = (packet.ce(), packet.entropy(&self.cfg.wire));
-                let write = Write::arrived(now, &bth, packet.udp_len(), ce, ev, headers.tseth());
-                let (imm, reth, payload) = (immediate(&bth, headers), headers.reth(), packet.payload());
-                let check = |slot: &Qp, regions: &Regions<'_>| check_write(slot, regions, qp, &bth, &reth, payload);
-                self.on_write(now, rx.port, qp, write, check, imm)
+                let qp = self.admit_packet(now, rx.port, &packet, QpState::receives)?;
+                let place =
+                    Place { opcode: bth.opcode, padded: bth.pad != 0, reth: headers.reth(), payload: packet.payload() };
+                let write = Write {
+                    psn: bth.psn,
+                    nominal: u32::from(packet.udp_len()) + 40,
+                    ends_message: bth.opcode.ends_message(),
+                    ack_req: bth.ack_req,
+                    rtx: bth.rtx,
+                    ce: packet.ce(),
+                    ev: packet.entropy(&self.cfg.wire),
+                    tseth: headers.tseth(),
+                    arrived: stamp(now),
+                };
+                self.on_write(now, rx.port, qp, write, place, immediate(&bth, headers))
             }
             Extension::Sack(sack) => {
-                let qp = self.admit_packet(&packet, |state| state == QpState::Rts)?;
-                self.heard_through(now, qp, rx.port);
-                let rtx = packet.bth(&self.cfg.wire).rtx;
-                self.on_sack(now, qp, &SackRepr::parse(sack), rtx)
+                let qp = self.admit_packet(now, rx.port, &packet, |state| state == QpState::Rts)?;
+                self.on_sack(now, qp, &SackRepr::parse(sack), bth.rtx)
             }
-            _ => self.take_other(now, rx, head),
+            Extension::EndpointRequest(..) | Extension::EndpointResponse(..) => {
+                self.on_endpoint(now, rx.port, &packet.to_frame(&self.cfg.wire))
+            }
+            Extension::Probe(_) => {
+                let qp = self.admit_packet(now, rx.port, &packet, QpState::receives)?;
+                self.stats.rx_marked.inc_by(u64::from(packet.ce()));
+                self.heard(now, qp);
+                let result = self.on_probe(now, qp, &packet.to_frame(&self.cfg.wire));
+                self.wake_control(qp);
+                result
+            }
+            // No ICRC protects a trimmed packet: it says nothing about ports.
+            Extension::Trimmed { kind, timestamp } => {
+                let qp = self.admit_addresses(&packet, QpState::receives)?;
+                self.stats.rx_trimmed.inc();
+                let result = self.on_trimmed(qp, &packet.to_frame(&self.cfg.wire), *kind, *timestamp);
+                self.wake_control(qp);
+                result
+            }
+            Extension::Ack(_) | Extension::Nack(_) => {
+                let qp = self.admit_packet(now, rx.port, &packet, |state| state == QpState::Rts)?;
+                let frame = packet.to_frame(&self.cfg.wire);
+                self.on_control(now, qp, &frame.body, bth.psn, bth.rtx)
+            }
         }
     }
 
@@ -316,38 +206,6 @@ impl Endpoint<'_> {
     fn count_received(&mut self, port: PortNum) {
         if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
             port.rx_packets.inc();
-        }
-    }
-
-    /// What is rare in a transfer. Parses once more: handed over by reference, a packet would have to be in memory, and
-    /// every write would pay for that.
-    #[inline(never)]
-    fn take_other(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
-        let packet = &PacketView::parse(head, rx.wire_len, &self.cfg.wire, |dst| self.is_local(rx.port, dst))?;
-        let frame = &packet.to_frame(&self.cfg.wire);
-        match &frame.body {
-            Body::EndpointRequest(_) | Body::EndpointResponse(_) => self.on_endpoint(now, rx.port, frame),
-            Body::Probe(probe) => {
-                let qp = self.admit_packet(packet, QpState::receives)?;
-                self.heard_through(now, qp, rx.port);
-                self.stats.rx_marked.inc_by(u64::from(frame.ce));
-                self.heard(now, qp);
-                let result = self.on_probe(now, qp, frame, probe);
-                self.wake_control(qp);
-                result
-            }
-            Body::Trimmed { kind, timestamp } => {
-                let qp = self.admit_packet(packet, QpState::receives)?;
-                self.stats.rx_trimmed.inc();
-                let result = self.on_trimmed(qp, frame, *kind, *timestamp);
-                self.wake_control(qp);
-                result
-            }
-            body => {
-                let qp = self.admit_packet(packet, |state| state == QpState::Rts)?;
-                self.heard_through(now, qp, rx.port);
-                self.on_control(now, qp, body, frame.bth.psn, frame.bth.rtx)
-            }
         }
     }
 
@@ -385,32 +243,40 @@ impl Endpoint<'_> {
     /// Steps 11 and 12 but for the peer: the QP, if its partition and its state agree.
     //= VAL-013, VAL-014, PROBE-003, CTL-002
     #[inline(always)]
-    fn admit(&self, bth: &BthRepr, takes: impl Fn(QpState) -> bool) -> Result<u32, Discard> {
-        let qp = self.find_qp(bth.dest_qp).ok_or(Discard::Qpn)?;
+    fn admit(&self, dest_qp: Qpn, pkey: u16, takes: impl Fn(QpState) -> bool) -> Result<u32, Discard> {
+        let qp = self.find_qp(dest_qp).ok_or(Discard::Qpn)?;
         let slot = self.qps.get(qp as usize).ok_or(Discard::Qpn)?;
-        if !self.same_partition(bth.pkey) {
+        if !self.same_partition(pkey) {
             return Err(Discard::Pkey);
         }
         if takes(slot.state) { Ok(qp) } else { Err(Discard::State) }
     }
 
-    /// Step 12: the addresses are those of the QP's peer; `are` compares its local and its remote one.
+    /// Steps 11 and 12 for any packet.
     //= IP6-007, HOST-003
-    #[inline(always)]
-    fn known_peer(&self, qp: u32, are: impl Fn(&Ip, &Ip) -> bool) -> Result<(), Discard> {
+    fn admit_addresses(&self, packet: &PacketView<'_>, takes: impl Fn(QpState) -> bool) -> Result<u32, Discard> {
+        let bth = packet.bth(&self.cfg.wire);
+        let qp = self.admit(bth.dest_qp, bth.pkey, takes)?;
         let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
-        if peer.is_some_and(|peer| are(&peer.local, &peer.remote)) { Ok(()) } else { Err(Discard::Peer) }
+        let known = peer.is_some_and(|peer| peer.local == packet.dst() && peer.remote == packet.src());
+        if known { Ok(qp) } else { Err(Discard::Peer) }
     }
 
-    /// Steps 11 and 12 for any packet.
-    fn admit_packet(&self, packet: &PacketView<'_>, takes: impl Fn(QpState) -> bool) -> Result<u32, Discard> {
-        let qp = self.admit(&packet.bth(&self.cfg.wire), takes)?;
-        self.known_peer(qp, |local, remote| *local == packet.dst() && *remote == packet.src())?;
+    /// As [`Self::admit_addresses`]; the port that the packet came through leads to its QP's peer.
+    fn admit_packet(
+        &mut self,
+        now: Instant,
+        port: PortNum,
+        packet: &PacketView<'_>,
+        takes: impl Fn(QpState) -> bool,
+    ) -> Result<u32, Discard> {
+        let qp = self.admit_addresses(packet, takes)?;
+        self.heard_through(now, qp, port);
         Ok(qp)
     }
 
-    /// A write for `qp`; `check` says where its payload goes (steps 15 and 16). One borrow of the QP for all that a write of
-    /// the common kind does.
+    /// A write for `qp`, which wants its payload at `place`. One borrow of the QP for all that a write of the common kind
+    /// does.
     //= VAL-015, VAL-018, MODEL-002, ERR-002, WIMM-001, WIMM-002
     #[inline(always)]
     fn on_write(
@@ -419,7 +285,7 @@ impl Endpoint<'_> {
         port: PortNum,
         qp: u32,
         write: Write,
-        check: impl FnOnce(&Qp, &Regions<'_>) -> Result<Received, (Syndrome, ErrorCause)>,
+        place: Place,
         imm: Option<Immediate>,
     ) -> Result<Received, Discard> {
         let mut slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
@@ -440,7 +306,7 @@ impl Endpoint<'_> {
             return Err(self.refuse_again(now, qp, verdict, &write));
         }
         slot.fresh = true;
-        let mut checked = check(slot, &self.regions);
+        let mut checked = check_write(slot, &self.regions, qp, write.psn, &place);
         if let Some(imm) = imm
             && checked.is_ok()
             && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), imm)
@@ -507,7 +373,8 @@ impl Endpoint<'_> {
     }
 
     //= SACK-005, SACK-007, BTH-013, PROBE-002
-    fn on_probe(&mut self, now: Instant, qp: u32, frame: &Frame, probe: &ProbeRepr) -> Result<Received, Discard> {
+    fn on_probe(&mut self, now: Instant, qp: u32, frame: &Frame) -> Result<Received, Discard> {
+        let Body::Probe(probe) = &frame.body else { return Err(Discard::Opcode) };
         self.stats.rx_probe.inc();
         // Two probes without new data between them: the peer may be asking because our answers die on their way.
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
@@ -638,33 +505,6 @@ fn is_intact(check: IcrcCheck, head: &[u8], l3_offset: usize, icrc_offset: usize
     }
 }
 
-/// What the responder looks at in a write.
-#[inline(always)]
-fn arrived(now: Instant, bth: &BthRepr, packet: &PlainPacket<'_>, cfg: &EndpointConfig) -> Write {
-    let tseth = match packet.extension() {
-        PlainExtension::Write(write) => write.tseth(),
-        PlainExtension::Sack(_) => None,
-    };
-    Write::arrived(now, bth, packet.udp_len(), packet.ce(), packet.entropy(&cfg.wire), tseth)
-}
-
-impl Write {
-    #[inline(always)]
-    fn arrived(now: Instant, bth: &BthRepr, udp_len: u16, ce: bool, ev: Ev, tseth: Option<TsethRepr>) -> Self {
-        Self {
-            psn: bth.psn,
-            nominal: u32::from(udp_len) + 40,
-            ends_message: bth.opcode.ends_message(),
-            ack_req: bth.ack_req,
-            rtx: bth.rtx,
-            ce,
-            ev,
-            tseth,
-            arrived: stamp(now),
-        }
-    }
-}
-
 /// Step 2 for IPv6: the arriving port's own addresses first.
 //= HOST-002
 #[inline(always)]
@@ -678,38 +518,19 @@ fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: &[u8; 16]) -> bool {
     cfg.gids.iter().flatten().any(|gid| matches!(gid, Ip::V6(gid) if gid == dst))
 }
 
-impl Series {
-    const NONE: Self = Self {
-        next: Next::Anything,
-        pattern: PlainSeries::NONE,
-        qp: 0,
-        mr: MrHandle::from_parts(0, 0),
-        va: 0,
-        last: 0,
-    };
-
-    /// Packets of one kind may follow `packet`.
-    #[inline(always)]
-    fn begin(&mut self, next: Next, packet: &PlainPacket<'_>, head: &[u8], wire_len: usize) {
-        if self.pattern.begin(packet, head, wire_len) {
-            self.next = next;
-        }
-    }
-
-    /// Where the payload of its next packet goes, if that is within the region.
-    #[inline(always)]
-    fn place(&self, packet: &PlainPacket<'_>, qpn: Qpn, psn: Psn) -> Option<Placement> {
-        let PlainExtension::Write(write) = packet.extension() else { return None };
-        let offset = write.reth().va.checked_sub(self.va).filter(|offset| *offset <= self.last)?;
-        let qp = QpHandle::from_parts(self.qp, qpn);
-        Some(Placement { mr: self.mr, qp, psn, offset, payload: write.payload() })
-    }
-}
-
 /// The immediate of a write that carries one.
 fn immediate(bth: &BthRepr, headers: &WriteHeaders<'_>) -> Option<Immediate> {
     let (rqmsn, dmalen) = (headers.meth().rqmsn, headers.reth().dmalen);
     headers.imm().map(|imm| Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se })
+}
+
+/// What a write says about its payload.
+struct Place {
+    opcode: Opcode,
+    padded: bool,
+    reth: RethRepr,
+    /// Bytes of the frame.
+    payload: Range<usize>,
 }
 
 /// Steps 15 and 16: lengths and memory.
@@ -719,14 +540,14 @@ fn check_write(
     slot: &Qp,
     regions: &Regions<'_>,
     qp: u32,
-    bth: &BthRepr,
-    reth: &RethRepr,
-    payload: Range<usize>,
+    psn: Psn,
+    place: &Place,
 ) -> Result<Received, (Syndrome, ErrorCause)> {
+    let Place { opcode, padded, reth, payload } = place;
     let (len, mtu) = (payload.len() as u64, u64::from(slot.path_mtu));
     let dmalen = u64::from(reth.dmalen);
-    let well_formed = match bth.opcode {
-        Opcode::WriteFirst | Opcode::WriteMiddle => len == mtu && bth.pad == 0 && dmalen > mtu,
+    let well_formed = match opcode {
+        Opcode::WriteFirst | Opcode::WriteMiddle => len == mtu && !padded && dmalen > mtu,
         Opcode::WriteLast | Opcode::WriteLastImm => len >= 1 && len <= mtu && dmalen > mtu,
         _ => len <= mtu && dmalen == len,
     };
@@ -740,18 +561,13 @@ fn check_write(
     if len == 0 {
         return Ok(Received::Nothing);
     }
-    match regions.check(slot.pd, reth.rkey.0, reth.va, reach(bth, reth, len), true) {
+    // The first packet answers for the whole message, which begins where it does.
+    let reach = if opcode.is_first() { dmalen } else { len };
+    match regions.check(slot.pd, reth.rkey.0, reth.va, reach, true) {
         Ok((mr, offset)) => {
             let qp = QpHandle::from_parts(qp, slot.qpn);
-            Ok(Received::Place(Placement { mr, qp, psn: bth.psn, offset, payload }))
+            Ok(Received::Place(Placement { mr, qp, psn, offset, payload: payload.clone() }))
         }
         Err(AccessError::Key | AccessError::Rights | AccessError::Bounds) => Err(refused),
     }
-}
-
-/// Bytes from its own place on that a packet with `len` bytes of payload needs access to.
-#[inline(always)]
-fn reach(bth: &BthRepr, reth: &RethRepr, len: u64) -> u64 {
-    // The first packet answers for the whole message, which begins where it does.
-    if bth.opcode.is_first() { u64::from(reth.dmalen) } else { len }
 }

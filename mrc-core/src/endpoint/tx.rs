@@ -13,6 +13,7 @@ use super::{
 };
 use crate::num::Counter;
 use crate::{
+    cc::Credit,
     config::{Route, Trimming},
     event::ErrorCause,
     path::{Choice, EvEntry},
@@ -201,6 +202,10 @@ impl Endpoint<'_> {
                 if !goes_on || !run.goes_on(&tx, most, towards.and(up), sink) {
                     break;
                 }
+            }
+            if run.sent == 0 {
+                // Over: those behind may have a port with room.
+                tx.flow.share.turn = Credit::NONE;
             }
             run.wants = Some(if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) });
             run

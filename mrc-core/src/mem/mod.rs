@@ -147,11 +147,6 @@ impl<'s> Regions<'s> {
         self.slots.get(mr.index()).is_some_and(|slot| slot.used && slot.generation == mr.generation)
     }
 
-    /// Bytes of a live region.
-    pub(crate) fn len(&self, mr: MrHandle) -> u64 {
-        self.slots.get(mr.index()).map_or(0, |slot| slot.len)
-    }
-
     /// L_Key and R_Key of a region are the same number.
     pub(crate) fn key(&self, mr: MrHandle) -> Option<Rkey> {
         self.slots

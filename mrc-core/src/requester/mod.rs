@@ -320,16 +320,6 @@ pub(crate) struct Wants {
     pub(crate) deadline: Instant,
 }
 
-impl Wants {
-    /// Whether a QP that is where `other` has put it stays there: lists and timers forget nothing by being told less.
-    #[inline]
-    pub(crate) fn within(&self, other: &Self) -> bool {
-        let lists =
-            (!self.urgent || other.urgent) && (!self.retransmit || other.retransmit) && (!self.fresh || other.fresh);
-        lists && self.deadline >= other.deadline
-    }
-}
-
 /// A write packet that may leave now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataPacket {
@@ -557,7 +547,8 @@ impl TxSide<'_, '_> {
     #[inline(always)]
     fn departs(&mut self, now: Instant, bytes: u32, choice: Choice, rtx: bool, last: bool) -> bool {
         let threshold = self.cfg.sack_gen_threshold;
-        let ack_req = last || !self.window_open() || self.flow.wants_ack(bytes, self.cfg);
+        let ends = last && (self.cfg.ask_each_message || rtx || !self.has_fresh());
+        let ack_req = ends || !self.window_open() || self.flow.wants_ack(bytes, self.cfg);
         // Whatever is sent again is acknowledged at once.
         self.flow.on_send(1, bytes, rtx, ack_req || rtx, threshold);
         if let Some(last) = self.req.last_path.filter(|last| last.index != choice.index)

@@ -75,6 +75,11 @@ impl Answer {
         Self { kind, ..Self::NONE }
     }
 
+    /// Any later SACK says all that this one does.
+    fn is_plain(&self) -> bool {
+        self.worth() == Worth::State && !self.rtx
+    }
+
     fn worth(&self) -> Worth {
         match self.kind {
             AnswerKind::Sack { verdict: Verdict::None, probe_id: None } => Worth::State,
@@ -111,6 +116,21 @@ pub(crate) struct Answers {
 impl Answers {
     pub(crate) const EMPTY: Self = Self { ring: [Answer::NONE; CAPACITY], head: 0, len: 0, merged: 0 };
 
+    /// Queues a SACK, or puts it in the place of the newest that waits where that one has nothing to say that this one does
+    /// not: neither has a mark, a probe's number or the echo of a retransmission.
+    //= SACK-007
+    #[inline(never)]
+    pub(crate) fn merge(&mut self, sack: Answer) {
+        let newest = if self.len == 0 { None } else { Some(self.place((self.len as usize).wrapping_sub(1))) };
+        match newest.and_then(|at| self.ring.get_mut(at)) {
+            Some(newest) if newest.is_plain() && sack.is_plain() => {
+                *newest = sack;
+                self.merged = self.merged.saturating_add(1);
+            }
+            _ => self.push(sack),
+        }
+    }
+
     /// Queues `answer`. In a full ring it takes the place of the newest among those that say least, if they say no more
     /// than itself. A SACK goes in however little it says when no other one waits.
     #[inline(never)]
@@ -143,6 +163,11 @@ impl Answers {
     fn least(&self) -> Option<(Worth, usize)> {
         let worth = |nth| self.ring.get(self.place(nth)).map(Answer::worth);
         (0..self.len as usize).rev().filter_map(|nth| Some((worth(nth)?, nth))).min_by_key(|(worth, _)| *worth)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn len(&self) -> u8 {
+        self.len
     }
 
     #[inline]

@@ -157,7 +157,7 @@ impl Responder {
             }
         };
         if answer {
-            self.answer_sack(write, cfg.always_skip_after);
+            self.answer_sack(write, cfg);
         }
         verdict
     }
@@ -197,7 +197,7 @@ impl Responder {
         self.record(write, bits, cfg.tack_within_message);
         self.trigger_bytes.inc_by(write.nominal.max(1_024));
         if self.trigger_bytes >= cfg.sack_gen_threshold || write.ack_req || write.ce || write.rtx {
-            self.answer_sack(write, cfg.always_skip_after);
+            self.answer_sack(write, cfg);
         }
     }
 
@@ -273,10 +273,10 @@ impl Responder {
     // Inlined, or every write would be laid out in memory for the one that is answered.
     //= SACK-007, SACK-009
     #[inline(always)]
-    fn answer_sack(&mut self, write: &Write, always_skip_after: u8) {
+    fn answer_sack(&mut self, write: &Write, cfg: &EndpointConfig) {
         self.reported();
-        let verdict = self.verdict(write.ev, write.ce, always_skip_after);
-        self.answers.push(Answer {
+        let verdict = self.verdict(write.ev, write.ce, cfg.always_skip_after);
+        let answer = Answer {
             kind: AnswerKind::Sack { verdict, probe_id: None },
             psn: write.psn,
             ev: write.ev,
@@ -284,7 +284,13 @@ impl Responder {
             rtx: write.rtx,
             serviced: self.svc_time && write.standard_unit() && write.timestamp() != 0,
             arrived: write.arrived,
-        });
+        };
+        // With packets missing each SACK shows another part of the window.
+        if cfg.merge_sacks && self.window.out_of_order() == 0 {
+            self.answers.merge(answer);
+        } else {
+            self.answers.push(answer);
+        }
     }
 
     /// The m field (`transport.md` 4.4).

@@ -123,6 +123,25 @@ fn without_transport_acks_within_messages_only_their_ends_draw_one() {
     assert_eq!(take(&Write { ack_req: true, ..last(2) }), (true, 1));
 }
 
+//= SACK-001, SACK-007 test
+#[test]
+fn sacks_that_wait_merge_unless_one_has_something_of_its_own_to_say() {
+    let (mut r, mut bits) = responder(1);
+    let cfg = EndpointConfig { merge_sacks: true, ..cfg() };
+    let mut take = |write: Write| {
+        r.on_write(&write, &mut bits, &cfg);
+        r.answers.len()
+    };
+    let asks = |psn| Write { ack_req: true, ..middle(psn) };
+    assert_eq!([1, 2, 3].map(|psn| take(asks(psn))), [1; 3]);
+    assert_eq!(take(Write { ce: true, ..asks(4) }), 2, "a mark is told");
+    assert_eq!([5, 6].map(|psn| take(asks(psn))), [3; 2]);
+    assert_eq!(take(Write { rtx: true, ..asks(7) }), 4, "so is a retransmission");
+    assert_eq!([9, 10].map(|psn| take(asks(psn))), [5, 6], "and the state while packets are missing");
+    let newest = r.answers.front().unwrap();
+    assert_eq!(newest.psn, Psn::new(3), "the newest of those that merged");
+}
+
 //= RSP-008 test
 #[test]
 fn messages_are_counted_modulo_two_to_the_24() {

@@ -6,7 +6,7 @@ use core::hint::black_box;
 use mrc_wire::ev;
 use mrc_wire::{
     AethRepr, Body, BthRepr, DscpPlan, Encap, EndpointRequestRepr, EndpointResponseRepr, Frame, FrameTemplate, Icrc,
-    Ip, MethRepr, Msn, NackRepr, Opcode, PacketView, PlainPacket, PlainSeries, PortNum, ProbeRepr, Psn, RethRepr,
+    Ip, MethRepr, Msn, NackRepr, Opcode, PacketView, PlainPacket, PortNum, ProbeRepr, Psn, RethRepr,
     SackRepr, TsethRepr, icrc, nominal_bytes, pad_len, parse_frame, srv6,
 };
 
@@ -49,13 +49,9 @@ images! {
     image_packet_view(_e) PacketView::parse(some(), *any(), any(), |dst| black_box(dst.is_v6())).map(|packet| packet.to_frame(any()));
     image_plain_packet(_e) PlainPacket::read(some(), *any(), any()).map(|packet| {
         black_box((packet.src(), packet.dst(), packet.outermost_dst(), packet.ce(), packet.entropy(any())));
-        (packet.bth(any()), packet.udp_len(), packet.icrc_offset())
+        black_box((packet.dest_qp(), packet.pkey(), packet.psn(), packet.pad(), packet.ack_req(), packet.rtx()));
+        (packet.udp_len(), packet.icrc_offset())
     });
-    image_plain_series(_e) {
-        let series = any::<PlainSeries>();
-        black_box(series.begin(any(), some(), *any()));
-        series.read(some(), *any())
-    };
     image_display(_e) written(any());
     image_frame(_e) any::<Frame>().timestamp();
 
