@@ -1,0 +1,98 @@
+//! The pages a newcomer reads: every command of the quick starts prints what the page shows, and no link is dead.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mrc_lab::skip;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn check(page: &str) {
+    let python = Command::new("python3").arg("--version").output();
+    if python.is_err() {
+        eprintln!("skipped: {page}: there is no python3");
+        return;
+    }
+    let output = Command::new("python3")
+        .arg(root().join("docs/quickstart.py"))
+        .arg(root().join("docs").join(page))
+        .env("MRC", env!("CARGO_BIN_EXE_mrc"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+// The page for firmware engineers builds the engine in release mode: `docs/quickstart.py docs/quickstart-firmware.md` checks it.
+
+#[test]
+fn the_quick_start_of_testers() {
+    check("quickstart-tester.md");
+}
+
+#[test]
+fn the_quick_start_of_researchers() {
+    check("quickstart-researcher.md");
+}
+
+#[test]
+fn the_quick_start_of_operators() {
+    if skip("the_quick_start_of_operators") {
+        return;
+    }
+    check("quickstart-operator.md");
+}
+
+fn pages(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if path.is_dir() && name != "target" && name != ".git" {
+            pages(&path, into);
+        } else if name.ends_with(".md") {
+            into.push(path);
+        }
+    }
+}
+
+/// The name under which a heading can be linked to.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn no_link_of_a_page_is_dead() {
+    let mut all = Vec::new();
+    pages(&root(), &mut all);
+    assert!(all.len() > 20, "{all:?}");
+    let mut dead = Vec::new();
+    for page in &all {
+        let text = std::fs::read_to_string(page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.contains(['\n', '`', '"']) || link.is_empty() {
+                continue;
+            }
+            let (file, part) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let found = match std::fs::read_to_string(&target) {
+                Ok(other) if !part.is_empty() && target.extension().is_some_and(|ext| ext == "md") => {
+                    other.lines().any(|line| line.starts_with('#') && anchor(line) == part)
+                }
+                _ => target.exists(),
+            };
+            if !found {
+                dead.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "{}", dead.join("\n"));
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = std::fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!(lines <= 120, "README.md has {lines} lines");
+}

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Shows that the packages work: packaging/test.sh ROOT FOLDER [OTHER_FOLDER]
+#
+#   ROOT          a clean Debian: debootstrap --variant=minbase --include=iproute2 bookworm ROOT
+#   FOLDER        where packaging/build.sh put the packages
+#   OTHER_FOLDER  a second build of the same commit, compared byte by byte
+#
+# Installs the packages in a throw-away copy of ROOT with a network of its own, uses them, removes them, and looks at what is left.
+# Prints the time from installation to the first bytes that arrived. Needs root.
+set -euo pipefail
+[ "$(id -u)" = 0 ] || { echo "test.sh: root is needed for chroot and network namespaces" >&2; exit 3; }
+[ $# -ge 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+root=$(realpath "$1") packages=$(realpath "$2") other=${3:-}
+
+if [ "${MRC_TEST_INSIDE:-}" != 1 ]; then
+    if [ -n "$other" ]; then
+        for deb in "$packages"/*.deb; do
+            cmp "$deb" "$other/$(basename "$deb")" && echo "ok: $(basename "$deb") has the same bytes in both builds"
+        done
+    fi
+    exec env MRC_TEST_INSIDE=1 unshare -m -n --propagation private "$0" "$@"
+fi
+
+ip link set lo up
+work=$(mktemp -d)
+mount -t tmpfs tmpfs "$work"
+mkdir "$work"/{upper,work,root}
+mount -t overlay overlay -o "lowerdir=$root,upperdir=$work/upper,workdir=$work/work" "$work/root"
+at=$work/root
+mount -t proc proc "$at/proc"
+mount -t sysfs sysfs "$at/sys"
+mount -t tmpfs tmpfs "$at/run"
+mount -t tmpfs tmpfs "$at/dev"
+for node in "null 1 3" "zero 1 5" "full 1 7" "random 1 8" "urandom 1 9"; do
+    set -- $node
+    mknod -m 666 "$at/dev/$1" c "$2" "$3"
+done
+mkdir "$at/packages" "$at/run/netns"
+cp "$packages"/*.deb "$at/packages"
+inside() { chroot "$at" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
+says() { echo "ok: $*"; }
+
+inside sh -c '! command -v mrc' && says "the root has no mrc"
+before=$(inside find /usr /etc -xdev -type f | sort)
+
+start=$(date +%s%N)
+inside dpkg -i $(cd "$at" && ls packages/*.deb | sed 's,^,/,') >/dev/null
+says "installed in $((($(date +%s%N) - start) / 1000000)) ms"
+inside sh -c 'cd / && mrc demo --mode sim --seconds 1 --out /run --json >/run/demo.json 2>/run/demo.err' || { cat "$at/run/demo.err"; exit 1; }
+grep -q '"integrity": *"ok"' "$at/run/demo.json"
+says "from installation to a checked transfer: $((($(date +%s%N) - start) / 1000000)) ms"
+
+inside mrc --version
+inside mrc conform | tail -6 | head -1
+for file in /usr/share/man/man1/mrc-conform.1.gz /usr/share/bash-completion/completions/mrc \
+    /usr/share/zsh/vendor-completions/_mrc /usr/share/fish/vendor_completions.d/mrc.fish /usr/share/mrc/mrc.lua \
+    /usr/lib/mrc/libibverbs.so /usr/lib/mrc/lib_mrc.so /usr/include/mrc/mrc_core.h; do
+    inside test -s "$file"
+done
+says "manual pages, completions, dissector, libraries and headers are there"
+inside dpkg --verify mrc libmrc-dev && says "every file has its recorded sum"
+
+if inside ip -V >/dev/null 2>&1; then
+    inside mrc lab up >/dev/null
+    inside sh -c 'mrc write-bw --lab hB >/run/server.txt 2>&1 & sleep 1; mrc write-bw --lab hA localhost -D 2; kill $! 2>/dev/null || true' | tail -3
+    inside mrc lab down >/dev/null
+    says "a transfer through a fabric of namespaces: $((($(date +%s%N) - start) / 1000000)) ms after the beginning of the installation"
+fi
+
+inside dpkg -P libmrc-dev mrc >/dev/null
+after=$(inside find /usr /etc -xdev -type f | sort)
+left=$(diff <(echo "$before") <(echo "$after") | grep '^[<>]' || true)
+[ -z "$left" ] || { echo "left behind or lost: $left"; exit 1; }
+inside sh -c '! test -e /usr/lib/mrc && ! test -e /usr/include/mrc'
+says "removed without a trace"
