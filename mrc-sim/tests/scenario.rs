@@ -357,6 +357,7 @@ fn every_key_of_a_workload_is_refused_by_the_kinds_that_do_not_take_it() {
                 Some("array") => "[[1.0, 1.0]]",
                 Some("string") => "\"x\"",
                 _ if key == "load_of" => "\"uplink\"",
+                _ if key == "format" => "\"goal\"",
                 _ if key == "sizes" => "\"hadoop\"",
                 _ => "\"all-reduce\"",
             };

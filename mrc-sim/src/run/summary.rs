@@ -129,7 +129,7 @@ pub(super) fn results<T: Transport>(
     let ports = || (0..sim.topology().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let idle = Ideal::new(sim.topology(), &built.links);
     let ideal = |message: &Message| idle.ns((message.src, message.dst), message.bytes, sizes(sim, message.src));
-    let all: Vec<u32> = (0..exchange.messages().len() as u32).collect();
+    let all: Vec<u32> = messages(exchange).collect();
     let times = Times::of(exchange, &all, &ideal);
     // What loads the fabric before and after is no part of the figures of the whole.
     let measured: Vec<u32> =
@@ -234,7 +234,12 @@ pub(super) fn message_rows<T: Transport>(sim: &Sim<T>, built: &Built) -> Vec<Mes
             failed: exchange.has_failed(id),
         }
     };
-    (0..exchange.messages().len() as u32).map(row).collect()
+    messages(exchange).map(row).collect()
+}
+
+/// All messages but those that only take time.
+fn messages(exchange: &Exchange) -> impl Iterator<Item = u32> {
+    (0..).zip(exchange.messages()).filter(|(_, message)| !message.is_compute()).map(|(id, _)| id)
 }
 
 /// FNV-1a over what became of every message, in their order, and over what ports and hosts counted.
@@ -322,8 +327,8 @@ impl Times {
 
 fn groups(exchange: &Exchange, end_ns: u64, bins: &[u32], ideal: &impl Fn(&Message) -> f64) -> Vec<GroupReport> {
     let mut ids: Vec<Vec<u32>> = vec![Vec::new(); exchange.groups().len()];
-    for (id, message) in (0..).zip(exchange.messages()) {
-        ids[usize::from(message.group)].push(id);
+    for id in messages(exchange) {
+        ids[usize::from(exchange.message(id).group)].push(id);
     }
     let report = |(nth, ids): (usize, Vec<u32>)| {
         let group = &exchange.groups()[nth];

@@ -127,7 +127,7 @@ impl Built {
             let message = format_args!("more than 10 million bins of {bin} us (bin_us) in {limit} us (limit_us)");
             return Err(Problem::new(key, message));
         }
-        let topology = topology::build(&scenario)?;
+        let topology = topology::build(&scenario, folder)?;
         let mtu = u32::from(scenario.transport.mrc.mtu);
         let base_rtt_ns = match scenario.transport.mrc.base_rtt_us {
             Some(us) => nanos("transport.mrc.base_rtt_us", us)?.max(1),

@@ -16,6 +16,7 @@
 mod build;
 mod connections;
 mod faults;
+mod foreign;
 mod job;
 mod load;
 mod mrc;
@@ -339,10 +340,33 @@ pub struct WorkloadKeys {
     pub reply_us: Option<f64>,
     /// Name of a job: hosts of the workload are then ranks of the job.
     pub job: Option<String>,
-    /// Trace file, relative to the scenario: lines of `start_us,from,to,bytes`, and after a further comma the line
+    /// Trace file, relative to the scenario. `csv`: lines of `start_us,from,to,bytes`, and after a further comma the line
     /// numbers, from 1, of messages that must have arrived first, separated by spaces; `start_us` of such a line counts
-    /// from the arrival of the last of them. Empty lines and those that begin with `#` say nothing.
+    /// from the arrival of the last of them. Empty lines and those that begin with `#` say nothing; the first may name the
+    /// columns. `chakra`: the name without `.0.et`.
     pub file: Option<String>,
+    /// Format of the trace; by default what the name ends in says, else `csv`.
+    pub format: Option<TraceFormatKey>,
+    /// Ranks of a trace on each host; what stays within a host takes no time. 1 by default.
+    pub ranks_per_host: Option<u32>,
+    /// Factor of the sizes of a trace; 1.0 by default.
+    pub scale_bytes: Option<f64>,
+    /// Factor of the times of a trace; 1.0 by default.
+    pub scale_time: Option<f64>,
+}
+
+/// Formats of traces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceFormatKey {
+    /// Our own.
+    Csv,
+    /// The text of LogGOPSim's schedules (`.goal`).
+    Goal,
+    /// Chakra execution traces, a file per rank (`.et`).
+    Chakra,
+    /// Connection matrices of htsim (`.cm`).
+    Htsim,
 }
 
 /// What a load is a share of.

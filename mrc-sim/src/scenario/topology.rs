@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 use super::build::{delay_ns, nanos, rate_bps};
-use super::{Problem, Scenario, TransportKind};
+use super::{Problem, Scenario, TransportKind, foreign};
 use crate::fabric::{
     Clos, Edge, Graph, GraphError, GraphSpec, LinkSpec, Node, Param, ReceiveSpec, Scheme, Tiers, Topology,
     TopologyError,
@@ -30,6 +31,8 @@ pub enum Shape {
     FatTree,
     /// What `topology.edge` joins.
     Graph,
+    /// What a topology file of htsim says.
+    Htsim,
 }
 
 /// Name of a switch scheme, one of [`crate::scheme::SCHEMES`].
@@ -100,6 +103,8 @@ pub struct TopologyKeys {
     pub t2_delay_us: Option<f64>,
     /// Links of a graph.
     pub edge: Vec<EdgeKeys>,
+    /// Topology file of htsim (`.topo`), relative to the scenario.
+    pub file: Option<String>,
     /// Rate of a host's link, in Gb/s.
     pub host_gbps: f64,
     /// Its propagation delay.
@@ -137,6 +142,7 @@ impl Default for TopologyKeys {
             t2_gbps: None,
             t2_delay_us: None,
             edge: Vec::new(),
+            file: None,
             host_gbps: 100.0,
             host_delay_us: 0.5,
             fabric_gbps: None,
@@ -190,7 +196,7 @@ const ON_GRAPHS: [&str; 7] = ["srv6", "ecmp", "wcmp", "rps", "adaptive", "drill"
 const MOST_LINKS: u64 = 8_000_000;
 
 /// The fabric of a scenario, with default queues.
-pub(super) fn build(scenario: &Scenario) -> Result<Topology, Problem> {
+pub(super) fn build(scenario: &Scenario, folder: &Path) -> Result<Topology, Problem> {
     let keys = &scenario.topology;
     let links = links(keys)?;
     keys_of_shape(keys)?;
@@ -198,11 +204,17 @@ pub(super) fn build(scenario: &Scenario) -> Result<Topology, Problem> {
         let key = if (1..=64).contains(&keys.parallel) { "topology.t2_parallel" } else { "topology.parallel" };
         return Err(Problem::new(key, "allowed are 1 to 64"));
     }
+    let mut switch_latency_ns = delay_ns("topology.switch_us", keys.switch_us)?;
     let spec = match keys.shape {
         Shape::Clos if keys.parallel > 1 => tiers(keys, &links)?.graph(),
         Shape::Clos | Shape::Dumbbell => return clos(scenario, &links).map(Topology::from),
         Shape::ThreeTier | Shape::FatTree => tiers(keys, &links)?.graph(),
         Shape::Graph => graph(keys, &links)?,
+        Shape::Htsim => {
+            let (tiers, latency_ns) = of_file(keys, folder)?;
+            switch_latency_ns = latency_ns;
+            tiers.graph()
+        }
     };
     let scheme = scheme(scenario)?;
     if !ON_GRAPHS.contains(&scheme.info().name) {
@@ -210,7 +222,6 @@ pub(super) fn build(scenario: &Scenario) -> Result<Topology, Problem> {
         let message = format_args!("`{name}` knows two tiers without parallel links only: use one of {known}");
         return Err(Problem::new("topology.forwarding", message));
     }
-    let switch_latency_ns = delay_ns("topology.switch_us", keys.switch_us)?;
     let spec = GraphSpec { switch_latency_ns, cut_through: keys.cut_through, scheme, ..spec };
     let graph = Graph::new(spec).map_err(|error| {
         let key = match error {
@@ -223,6 +234,19 @@ pub(super) fn build(scenario: &Scenario) -> Result<Topology, Problem> {
         Problem::new(if keys.shape == Shape::Graph { key } else { "topology" }, error)
     })?;
     Ok(graph.into())
+}
+
+/// The fabric of a topology file.
+fn of_file(keys: &TopologyKeys, folder: &Path) -> Result<(Tiers, u32), Problem> {
+    let Some(file) = &keys.file else {
+        return Err(Problem::new("topology.file", "shape = \"htsim\" needs it"));
+    };
+    let path = folder.join(file);
+    let of_path = |why: String| Problem::new("topology.file", format_args!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(&path).map_err(|error| of_path(error.to_string()))?;
+    let (tiers, latency_ns) = foreign::topology(&text).map_err(of_path)?;
+    check_size(&tiers)?;
+    Ok((tiers, latency_ns))
 }
 
 /// How hosts receive; `None`: at once.
@@ -258,6 +282,9 @@ fn keys_of_shape(keys: &TopologyKeys) -> Result<(), Problem> {
     if !keys.edge.is_empty() && keys.shape != Shape::Graph {
         return refuse("edge", "it goes with shape = \"graph\"");
     }
+    if keys.file.is_some() && keys.shape != Shape::Htsim {
+        return refuse("file", "it goes with shape = \"htsim\"");
+    }
     if keys.k.is_some() && keys.shape != Shape::FatTree {
         return refuse("k", "it goes with shape = \"fat-tree\"");
     }
@@ -273,16 +300,17 @@ fn keys_of_shape(keys: &TopologyKeys) -> Result<(), Problem> {
         return refuse(key, "it goes with shape = \"three-tier\" or \"fat-tree\"");
     }
     let given = [
-        ("planes", keys.planes != default.planes && keys.shape == Shape::Graph),
+        ("planes", keys.planes != default.planes && matches!(keys.shape, Shape::Graph | Shape::Htsim)),
         ("t0", keys.t0 != default.t0),
         ("hosts_per_t0", keys.hosts_per_t0 != default.hosts_per_t0),
         ("t1", keys.t1.is_some()),
         ("pods", keys.pods.is_some()),
-        ("oversubscription", keys.oversubscription != 1.0 && keys.shape == Shape::Graph),
-        ("parallel", keys.parallel != 1 && keys.shape == Shape::Graph),
+        ("oversubscription", keys.oversubscription != 1.0 && matches!(keys.shape, Shape::Graph | Shape::Htsim)),
+        ("parallel", keys.parallel != 1 && matches!(keys.shape, Shape::Graph | Shape::Htsim)),
     ];
     match (keys.shape, given.iter().find(|(_, set)| *set)) {
         (Shape::FatTree, Some((key, _))) => refuse(key, "`k` sets it; shape = \"three-tier\" has it free"),
+        (Shape::Htsim, Some((key, _))) => refuse(key, "the topology file says it"),
         (Shape::Graph, Some((key, _))) => refuse(key, "the links of topology.edge say it all"),
         (Shape::Dumbbell, _) if keys.parallel != 1 => refuse("parallel", "set fabric_gbps"),
         _ => Ok(()),
@@ -380,14 +408,21 @@ fn tiers(keys: &TopologyKeys, links: &Links) -> Result<Tiers, Problem> {
         fabric_link: fabric,
         t2_link,
     };
+    check_size(&tiers)?;
+    Ok(tiers)
+}
+
+fn check_size(tiers: &Tiers) -> Result<(), Problem> {
+    let &Tiers { pods, t0, t1, t2, hosts_per_t0, parallel, t2_parallel, planes, .. } = tiers;
     let wide = |a: u32, b: u32| u64::from(a) * u64::from(b);
-    let of_hosts = wide(pods, t0) * u64::from(hosts_per_t0);
-    let of_pods = wide(pods, t0) * wide(t1, keys.parallel) + wide(pods, t2) * u64::from(keys.t2_parallel);
-    if of_hosts > 1 << 20 || (of_hosts + of_pods) * u64::from(keys.planes) > MOST_LINKS {
+    let of_hosts = wide(pods, t0).saturating_mul(hosts_per_t0.into());
+    let of_pods =
+        wide(pods, t0).saturating_mul(wide(t1, parallel)).saturating_add(wide(pods, t2) * u64::from(t2_parallel));
+    if of_hosts > 1 << 20 || of_hosts.saturating_add(of_pods).saturating_mul(planes.into()) > MOST_LINKS {
         let message = format_args!("{of_hosts} hosts and {of_pods} links between switches of a plane: too many");
         return Err(Problem::new("topology", message));
     }
-    Ok(tiers)
+    Ok(())
 }
 
 fn graph(keys: &TopologyKeys, links: &Links) -> Result<GraphSpec, Problem> {

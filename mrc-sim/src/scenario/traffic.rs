@@ -5,8 +5,9 @@ use std::path::Path;
 use mrc_core::Rng;
 
 use super::build::{LATEST_NS, MESSAGE_BYTES, available_memory, nanos};
+use super::foreign::{self, Scale};
 use super::job::Job;
-use super::{LoadOfKey, Problem, Scenario, WorkloadKeys, WorkloadKind};
+use super::{LoadOfKey, Problem, Scenario, TraceFormatKey, WorkloadKeys, WorkloadKind};
 use crate::fabric::Topology;
 use crate::workload::{Collective, Group, Message, Pairs, Plan, Poisson, PoissonEnd, Ring, SizeDistribution, Stream};
 
@@ -177,7 +178,17 @@ impl WorkloadKind {
                 "reply_bytes",
                 "reply_us",
             ],
-            Self::Trace => &["file", "reply_bytes", "reply_us"],
+            Self::Trace => &[
+                "file",
+                "format",
+                "first",
+                "stride",
+                "ranks_per_host",
+                "scale_bytes",
+                "scale_time",
+                "reply_bytes",
+                "reply_us",
+            ],
         }
     }
 
@@ -524,6 +535,9 @@ impl Part<'_> {
         let mut aside = None;
         for id in at..at + requests {
             let request = plan.messages[id];
+            if request.is_compute() {
+                return Err(self.problem("reply_bytes", "a trace with computations says itself who answers"));
+            }
             let group = match plan.groups[usize::from(request.group)].measured {
                 true => measured,
                 false => *aside.get_or_insert_with(|| {
@@ -548,9 +562,61 @@ impl Part<'_> {
             return Err(self.problem("file", "kind \"trace\" needs it"));
         };
         let path = folder.join(file);
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| self.problem("file", format_args!("{}: {error}", path.display())))?;
+        let scale = self.scale()?;
+        let format = self.keys.format.unwrap_or(match path.extension().and_then(|end| end.to_str()) {
+            Some("goal") => TraceFormatKey::Goal,
+            Some("cm") => TraceFormatKey::Htsim,
+            Some("et") => TraceFormatKey::Chakra,
+            _ => TraceFormatKey::Csv,
+        });
+        let of_path = |why: String| self.problem("file", format_args!("{}: {why}", path.display()));
+        let read = || std::fs::read_to_string(&path).map_err(|error| of_path(error.to_string()));
         let group = plan.group(Group::flows(self.name));
+        let (messages, last) = (plan.messages.len(), self.all() - 1);
+        match format {
+            TraceFormatKey::Csv => return self.csv(plan, &path, &read()?, group, &scale),
+            TraceFormatKey::Goal => foreign::goal(&read()?, group, &scale, plan).map_err(of_path)?,
+            TraceFormatKey::Htsim => foreign::connections(&read()?, group, &scale, plan).map_err(of_path)?,
+            TraceFormatKey::Chakra => foreign::chakra(&path, group, &scale, plan).map_err(of_path)?,
+        }
+        let added = &plan.messages[messages..];
+        if let Some(message) = added.iter().find(|message| message.src.max(message.dst) > last) {
+            let host = message.src.max(message.dst);
+            let message = format_args!(
+                "{}: a rank is on host {host}, and hosts are 0 to {last}: raise ranks_per_host or take a larger fabric",
+                path.display()
+            );
+            return Err(self.problem("file", message));
+        }
+        if added.iter().all(|message| message.is_compute()) {
+            return Err(self.problem("file", format_args!("{} holds no message", path.display())));
+        }
+        Ok(())
+    }
+
+    /// Where the ranks of a trace are.
+    fn scale(&self) -> Result<Scale, Problem> {
+        let keys = self.keys;
+        let factor = |key: &str, value: Option<f64>| match value.unwrap_or(1.0) {
+            value if value.is_finite() && value > 0.0 && value <= 1e6 => Ok(value),
+            value => Err(self.problem(key, format_args!("{value}: above 0, up to 1e6"))),
+        };
+        for (key, value) in [("stride", keys.stride), ("ranks_per_host", keys.ranks_per_host)] {
+            if value == Some(0) {
+                return Err(self.problem(key, "0: at least 1"));
+            }
+        }
+        Ok(Scale {
+            first: self.host("first", keys.first, 0)?,
+            stride: keys.stride.unwrap_or(1),
+            ranks_per_host: keys.ranks_per_host.unwrap_or(1),
+            bytes: factor("scale_bytes", keys.scale_bytes)?,
+            time: factor("scale_time", keys.scale_time)?,
+        })
+    }
+
+    /// Our own format.
+    fn csv(&self, plan: &mut Plan, path: &Path, text: &str, group: u16, scale: &Scale) -> Result<(), Problem> {
         // Message of each line, for the lines that name it.
         let mut ids: Vec<Option<u32>> = Vec::new();
         let mut waits: Vec<(usize, u32, &str)> = Vec::new();
@@ -570,7 +636,7 @@ impl Part<'_> {
             let ([start, src, dst, bytes] | [start, src, dst, bytes, _]) = parts[..] else { return Err(bad()) };
             let start = start.parse::<f64>().ok().filter(|us| (0.0..=1e12).contains(us)).ok_or_else(bad)?;
             let number = |text: &str| text.parse::<u32>().map_err(|_| bad());
-            let (src, dst, bytes) = (number(src)?, number(dst)?, number(bytes)?);
+            let (src, dst, bytes) = (scale.host(number(src)?), scale.host(number(dst)?), number(bytes)?);
             let last = self.all() - 1;
             if src > last || dst > last || src == dst {
                 let message = format_args!("from {src} to {dst}: hosts are 0 to {last} and do not send to themselves");
@@ -580,7 +646,8 @@ impl Part<'_> {
                 let message = format_args!("{bytes}: a message has 1 to {LONGEST} bytes");
                 return Err(self.problem("file", format_args!("{}:{}: {message}", path.display(), nth + 1)));
             }
-            let message = Message { src, dst, bytes, group, iteration: 0, delay_ns: (start * 1e3).round() as u64 };
+            let (bytes, delay_ns) = (scale.bytes_of(bytes.into()), scale.ns_of((start * 1e3).round() as u64));
+            let message = Message { src, dst, bytes, group, iteration: 0, delay_ns };
             let id = plan.push(message);
             ids.push(Some(id));
             if let Some(after) = parts.get(4) {

@@ -62,6 +62,8 @@ pub struct Exchange {
     /// Messages taken by their hosts and neither completed nor failed.
     under_way: u32,
     misplaced: u64,
+    /// Computations that have ended.
+    computed: u32,
     completed: u32,
     failed: u32,
     failures: Vec<Failure>,
@@ -95,6 +97,7 @@ impl Exchange {
             placed: 0,
             under_way: 0,
             misplaced: 0,
+            computed: 0,
             completed: 0,
             failed: 0,
             failures: Vec::new(),
@@ -125,11 +128,20 @@ impl Exchange {
 
     /// The next message that `host` may send now.
     pub fn take_released(&mut self, now: Instant, host: u32) -> Option<MessageId> {
-        let queue = &mut self.released[host as usize];
-        queue.peek().filter(|Reverse((at, _))| *at <= now.as_nanos())?;
-        let Reverse((_, id)) = queue.pop()?;
-        self.under_way += 1;
-        Some(id)
+        loop {
+            let queue = &mut self.released[host as usize];
+            queue.peek().filter(|Reverse((at, _))| *at <= now.as_nanos())?;
+            let Reverse((_, id)) = queue.pop()?;
+            if !self.messages[id as usize].is_compute() {
+                self.under_way += 1;
+                return Some(id);
+            }
+            let state = &mut self.states[id as usize];
+            (state.delivered, state.completed) = (now.as_nanos(), now.as_nanos());
+            self.computed += 1;
+            self.follow(now, id, false);
+            self.follow(now, id, true);
+        }
     }
 
     /// `bytes` of a message arrived in the receiver's memory for the first time.
@@ -208,7 +220,7 @@ impl Exchange {
 
     /// Whether every message has completed or failed.
     pub fn is_done(&self) -> bool {
-        (self.completed + self.failed) as usize == self.messages.len()
+        (self.computed + self.completed + self.failed) as usize == self.messages.len()
     }
 
     /// Payload bytes in their receivers' memories.

@@ -13,7 +13,7 @@ pub struct Message {
     pub src: u32,
     /// Receiving host.
     pub dst: u32,
-    /// Bytes, at least 1.
+    /// Bytes; 0 of what only takes time, see [`Message::is_compute`].
     pub bytes: u32,
     /// Group it is reported in.
     pub group: GroupId,
@@ -21,6 +21,13 @@ pub struct Message {
     pub iteration: u32,
     /// Nanoseconds after the start of the run, or after the last message it waits for: computation.
     pub delay_ns: u64,
+}
+
+impl Message {
+    /// Whether it stands for time that passes on a host: it has no byte, and is sent to nobody.
+    pub const fn is_compute(&self) -> bool {
+        self.bytes == 0 && self.src == self.dst
+    }
 }
 
 /// `then` waits for `first`.
@@ -187,7 +194,7 @@ impl Plan {
     /// The pairs of hosts that talk, lower number first, in order and each once.
     pub fn pairs(&self) -> Vec<(u32, u32)> {
         let pair = |m: &Message| (m.src.min(m.dst), m.src.max(m.dst));
-        let mut pairs: Vec<_> = self.messages.iter().map(pair).collect();
+        let mut pairs: Vec<_> = self.messages.iter().filter(|m| !m.is_compute()).map(pair).collect();
         pairs.sort_unstable();
         pairs.dedup();
         pairs
@@ -204,7 +211,7 @@ impl Plan {
             Connections::Count(count) => each(count),
             Connections::PerMessage => {
                 let way = |m: &Message| (m.src.min(m.dst), m.src.max(m.dst), m.src < m.dst);
-                let mut ways: Vec<_> = self.messages.iter().map(way).collect();
+                let mut ways: Vec<_> = self.messages.iter().filter(|m| !m.is_compute()).map(way).collect();
                 ways.sort_unstable();
                 // Each end uses its own half of them: as many as the busier direction has messages.
                 let most = |pair: &[(u32, u32, bool)]| {
@@ -227,7 +234,11 @@ impl Plan {
         if have > Self::MAX_MESSAGES {
             return Err(PlanError::TooMany { what: "messages", have, most: Self::MAX_MESSAGES });
         }
-        for (index, &Message { src, dst, bytes, .. }) in self.messages.iter().enumerate() {
+        for (index, &message) in self.messages.iter().enumerate() {
+            let Message { src, dst, bytes, .. } = message;
+            if message.is_compute() && src < hosts {
+                continue;
+            }
             if src >= hosts || dst >= hosts || src == dst {
                 return Err(PlanError::Host { index, src, dst, last: hosts.saturating_sub(1) });
             }

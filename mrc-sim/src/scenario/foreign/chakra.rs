@@ -1,0 +1,180 @@
+//! Chakra execution traces (MLCommons): one protobuf file per rank, `NAME.0.et`, `NAME.1.et` and so on, each a sequence of
+//! messages with their lengths before them: first the metadata, then nodes. Read are computations (`duration_micros`), sends and
+//! receives (`comm_src`, `comm_dst`, `comm_size`, `comm_tag`) and collectives over all ranks (`comm_type`, `comm_size`).
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use prost::Message;
+
+use super::{Bad, Op, Pattern, What};
+
+/// `Node` of `et_def.proto`, as far as it matters.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Node {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(string, tag = "2")]
+    pub(super) name: String,
+    #[prost(int32, tag = "3")]
+    pub(super) kind: i32,
+    #[prost(uint64, repeated, tag = "4")]
+    pub(super) ctrl_deps: Vec<u64>,
+    #[prost(uint64, repeated, tag = "5")]
+    pub(super) data_deps: Vec<u64>,
+    #[prost(uint64, tag = "7")]
+    pub(super) duration_micros: u64,
+    #[prost(message, repeated, tag = "10")]
+    pub(super) attr: Vec<Attribute>,
+}
+
+/// `AttributeProto`: the numbers of it.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Attribute {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 29")]
+    pub(super) value: Option<Value>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum Value {
+    #[prost(int32, tag = "7")]
+    Int32(i32),
+    #[prost(int64, tag = "9")]
+    Int64(i64),
+    #[prost(uint32, tag = "11")]
+    Uint32(u32),
+    #[prost(uint64, tag = "13")]
+    Uint64(u64),
+    #[prost(sint32, tag = "15")]
+    Sint32(i32),
+    #[prost(sint64, tag = "17")]
+    Sint64(i64),
+    #[prost(string, tag = "29")]
+    Text(String),
+}
+
+impl Node {
+    fn number(&self, name: &str) -> Option<u64> {
+        match self.attr.iter().find(|attr| attr.name == name)?.value.as_ref()? {
+            Value::Int32(value) | Value::Sint32(value) => u64::try_from(*value).ok(),
+            Value::Int64(value) | Value::Sint64(value) => u64::try_from(*value).ok(),
+            Value::Uint32(value) => Some((*value).into()),
+            Value::Uint64(value) => Some(*value),
+            Value::Text(text) => text.parse().ok(),
+        }
+    }
+
+    fn what(&self, rank: u32) -> Result<What, Bad> {
+        let missing = |name: &str| format!("node {} (`{}`) has no number called {name}", self.id, self.name);
+        let need = |name: &str| self.number(name).ok_or_else(|| missing(name));
+        let rank_of = |name: &str| {
+            let value = need(name)?;
+            u32::try_from(value).map_err(|_| format!("node {}: {name} = {value} is no rank", self.id))
+        };
+        let tag = self.number("comm_tag").unwrap_or(0);
+        Ok(match self.kind {
+            5 => What::Send { to: rank_of("comm_dst")?, bytes: need("comm_size")?, tag },
+            6 => What::Receive { from: rank_of("comm_src")?, tag },
+            7 => {
+                let bytes = need("comm_size")?;
+                let pattern = match need("comm_type")? {
+                    0 => Pattern::AllReduce,
+                    2 => Pattern::AllGather,
+                    6 => Pattern::AllToAll,
+                    7 | 8 => Pattern::ReduceScatter,
+                    9 => Pattern::Barrier,
+                    other => {
+                        let known =
+                            "known are 0 (all-reduce), 2 (all-gather), 6 (all-to-all), 7 (reduce-scatter), 9 (barrier)";
+                        return Err(format!("node {} of rank {rank}: collective {other}; {known}", self.id));
+                    }
+                };
+                What::Together(pattern, bytes)
+            }
+            _ => What::Compute(self.duration_micros.saturating_mul(1000)),
+        })
+    }
+}
+
+/// The operations of all ranks.
+pub(super) fn read(name: &Path) -> Result<Vec<Vec<Op>>, Bad> {
+    let mut ranks = Vec::new();
+    loop {
+        let path = name.with_file_name(format!(
+            "{}.{}.et",
+            name.file_name().unwrap_or_default().to_string_lossy(),
+            ranks.len()
+        ));
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                let of_file = |why| format!("{}: {why}", path.display());
+                ranks.push(read_rank(&bytes, ranks.len() as u32).map_err(of_file)?);
+            }
+            Err(error) if ranks.is_empty() => return Err(format!("{}: {error}", path.display())),
+            Err(_) => return Ok(ranks),
+        }
+    }
+}
+
+fn read_rank(mut bytes: &[u8], rank: u32) -> Result<Vec<Op>, Bad> {
+    let broken = |error: prost::DecodeError| format!("no Chakra execution trace: {error}");
+    let mut next = || -> Result<Option<&[u8]>, Bad> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let len = prost::decode_length_delimiter(&mut bytes).map_err(broken)?;
+        let (one, rest) = bytes.split_at_checked(len).ok_or("no Chakra execution trace: it ends within a message")?;
+        bytes = rest;
+        Ok(Some(one))
+    };
+    next()?.ok_or("no Chakra execution trace: it is empty")?;
+    let mut nodes = Vec::new();
+    while let Some(one) = next()? {
+        nodes.push(Node::decode(one).map_err(broken)?);
+    }
+    let places: HashMap<u64, usize> = nodes.iter().enumerate().map(|(nth, node)| (node.id, nth)).collect();
+    let op = |node: &Node| {
+        let deps = node.ctrl_deps.iter().chain(&node.data_deps).map(|id| {
+            places.get(id).copied().ok_or_else(|| format!("node {} waits for node {id}, which is not there", node.id))
+        });
+        Ok(Op { what: node.what(rank)?, after: deps.collect::<Result<_, Bad>>()?, beside: Vec::new() })
+    };
+    nodes.iter().map(op).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_broken_is_refused() {
+        let attr = |name: &str, value| Attribute { name: name.to_owned(), value: Some(value) };
+        let send = Node {
+            id: 9,
+            name: "send".to_owned(),
+            kind: 5,
+            ctrl_deps: vec![4],
+            attr: vec![
+                attr("comm_dst", Value::Int32(3)),
+                attr("comm_size", Value::Uint64(77)),
+                attr("comm_tag", Value::Text("5".to_owned())),
+            ],
+            ..Node::default()
+        };
+        let compute = Node { id: 4, kind: 4, duration_micros: 12, ..Node::default() };
+        let mut file = vec![0];
+        for node in [&send, &compute] {
+            file.extend(node.encode_length_delimited_to_vec());
+        }
+        let ops = read_rank(&file, 0).unwrap();
+        assert_eq!(ops[0], Op { what: What::Send { to: 3, bytes: 77, tag: 5 }, after: vec![1], beside: vec![] });
+        assert_eq!(ops[1].what, What::Compute(12_000));
+        for cut in 2..file.len() {
+            let _ = read_rank(&file[..cut], 0); // no panic
+        }
+        assert!(read_rank(&[], 0).unwrap_err().contains("empty"));
+        assert!(read_rank(b"hello", 0).is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! Files of htsim: connection matrices (`.cm`) and topologies (`.topo`).
+
+use std::collections::BTreeMap;
+
+use super::{Bad, Scale};
+use crate::fabric::{LinkSpec, Tiers};
+use crate::workload::{GroupId, Message, MessageId, Plan};
+
+/// `A->B id N start PS size BYTES`, or `trigger N` in place of `start`; `send_done_trigger` and `recv_done_trigger` fire one.
+/// Start times are in picoseconds.
+pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut Plan) -> Result<(), Bad> {
+    let mut nodes = u32::MAX;
+    // By trigger: who fires it, and who waits.
+    let mut fires: BTreeMap<u64, Vec<(MessageId, bool)>> = BTreeMap::new();
+    let mut waits: BTreeMap<u64, Vec<MessageId>> = BTreeMap::new();
+    for (nth, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let bad = |why: &str| format!("line {}: `{line}`: {why}", nth + 1);
+        match &words[..] {
+            [] | ["Connections" | "Triggers" | "Failures", _] => {}
+            ["Nodes", count] => nodes = count.parse().map_err(|_| bad("no number"))?,
+            ["trigger", "id", _, "oneshot"] => {}
+            // Released by the last of those that fire it, which is what waiting for all of them is.
+            ["trigger", "id", _, "barrier", "count", _] => {}
+            ["trigger", ..] => return Err(bad("triggers are oneshot or barrier")),
+            ["failure", ..] => return Err(bad("links that are down belong into [[fault]]")),
+            [ends, rest @ ..] => {
+                let (src, dst) = ends.split_once("->").ok_or_else(|| bad("no connection `A->B`"))?;
+                let host = |text: &str| text.parse::<u32>().ok().filter(|&host| host < nodes);
+                let (Some(src), Some(dst)) = (host(src), host(dst)) else {
+                    return Err(bad("no two hosts below Nodes"));
+                };
+                let (mut start, mut size, mut trigger) = (None, None, None);
+                let mut done = Vec::new();
+                for pair in rest.chunks(2) {
+                    let [key, value] = pair else { return Err(bad("a key without a value")) };
+                    let value: u64 = value.parse().map_err(|_| bad("no number"))?;
+                    match *key {
+                        "start" => start = Some(value),
+                        "size" => size = Some(value),
+                        "trigger" => trigger = Some(value),
+                        "send_done_trigger" => done.push((value, true)),
+                        "recv_done_trigger" => done.push((value, false)),
+                        "id" | "prio" => {}
+                        _ => return Err(bad("unknown key")),
+                    }
+                }
+                let size = size.ok_or_else(|| bad("no size"))?;
+                if start.is_some() == trigger.is_some() {
+                    return Err(bad("either start or trigger"));
+                }
+                let (src, dst) = (scale.host(src), scale.host(dst));
+                let bytes = if src == dst { 0 } else { scale.bytes_of(size) };
+                let delay_ns = scale.ns_of(start.unwrap_or(0) / 1000);
+                let id = plan.push(Message { src, dst, bytes, group, iteration: 0, delay_ns });
+                waits.entry(trigger.unwrap_or(u64::MAX)).or_default().push(id);
+                done.into_iter().for_each(|(trigger, acked)| fires.entry(trigger).or_default().push((id, acked)));
+            }
+        }
+    }
+    for (trigger, then) in waits.into_iter().filter(|(trigger, _)| *trigger != u64::MAX) {
+        let Some(first) = fires.get(&trigger) else {
+            return Err(format!("trigger {trigger} is fired by no connection"));
+        };
+        for (&(first, acked), &then) in first.iter().flat_map(|first| then.iter().map(move |then| (first, then))) {
+            if acked {
+                plan.after_completion(first, then);
+            } else {
+                plan.after_delivery(first, then);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A fat tree of two or three tiers, and the time in a switch. `Queue_Up` and `Queue_Down` are left to `[queue]`.
+pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
+    let mut all: BTreeMap<String, u64> = BTreeMap::new();
+    let mut tiers: Vec<BTreeMap<String, u64>> = Vec::new();
+    for (nth, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let bad = |why: &str| format!("line {}: `{line}`: {why}", nth + 1);
+        let (key, value) = line.split_once(char::is_whitespace).ok_or_else(|| bad("a key and a number"))?;
+        let (key, value) = (key.to_lowercase(), value.trim().parse::<u64>().map_err(|_| bad("no number"))?);
+        if key == "tier" {
+            if value as usize != tiers.len() {
+                return Err(bad("tiers come in order, from 0"));
+            }
+            tiers.push(BTreeMap::new());
+        } else {
+            tiers.last_mut().unwrap_or(&mut all).insert(key, value);
+        }
+    }
+    let of = |table: &BTreeMap<String, u64>, key: &str| {
+        table.get(key).copied().filter(|&value| value > 0 && value < 1 << 20)
+    };
+    let top = |key: &str| of(&all, key).ok_or_else(|| format!("no {key}, or it is 0"));
+    let (nodes, count) = (top("nodes")? as u32, top("tiers")? as usize);
+    if !(2..=3).contains(&count) || tiers.len() != count {
+        return Err(format!("{count} tiers, {} of them described: two or three, each described", tiers.len()));
+    }
+    let need =
+        |tier: usize, key: &str| of(&tiers[tier], key).ok_or_else(|| format!("tier {tier}: no {key}, or it is 0"));
+    let bundle = |tier: usize| of(&tiers[tier], "bundle").unwrap_or(1) as u32;
+    let link = |tier: usize| -> Result<LinkSpec, Bad> {
+        let delay_ns = tiers[tier].get("downlink_latency_ns").copied().unwrap_or(0) as u32;
+        Ok(LinkSpec { rate_bps: need(tier, "downlink_speed_gbps")? * 1_000_000_000, delay_ns })
+    };
+    let hosts_per_t0 = need(0, "radix_down")? as u32;
+    let pods = if count == 3 { nodes / (top("podsize")? as u32).max(1) } else { 1 };
+    if pods == 0 || nodes % (pods * hosts_per_t0) != 0 {
+        return Err(format!("{nodes} nodes are no whole number of pods and of T0s with {hosts_per_t0} hosts"));
+    }
+    let up = |tier: usize, above: usize| -> Result<u32, Bad> {
+        let (ports, bundle) = (need(tier, "radix_up")? as u32, bundle(above));
+        if ports % bundle == 0 {
+            Ok(ports / bundle)
+        } else {
+            Err(format!("tier {tier}: {ports} ports in bundles of {bundle}"))
+        }
+    };
+    let t1 = up(0, 1)?;
+    let tiers3 = Tiers {
+        planes: 1,
+        pods,
+        t0: nodes / pods / hosts_per_t0,
+        t1,
+        t2: if count == 3 { t1 * up(1, 2)? } else { 0 },
+        hosts_per_t0,
+        parallel: bundle(1),
+        t2_parallel: if count == 3 { bundle(2) } else { 1 },
+        host_link: link(0)?,
+        fabric_link: link(1)?,
+        t2_link: link(count - 1)?,
+    };
+    let latency = tiers[0].get("switch_latency_ns").copied().unwrap_or(0);
+    if tiers.iter().any(|tier| tier.get("switch_latency_ns").copied().unwrap_or(0) != latency) {
+        return Err("switches of all tiers have one latency here".to_owned());
+    }
+    Ok((tiers3, latency as u32))
+}

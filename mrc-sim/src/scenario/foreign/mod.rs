@@ -1,0 +1,282 @@
+//! Traces that other tools write: GOAL (LogGOPSim's text), Chakra execution traces, htsim's connection matrices. Owns what the
+//! first two have in common: operations of ranks that wait for each other, and how they become messages.
+
+mod chakra;
+mod goal;
+mod htsim;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use crate::workload::{GroupId, Message, MessageId, Plan};
+
+pub(super) use htsim::topology;
+
+/// A trace that cannot be read, and where.
+pub(super) type Bad = String;
+
+/// What a rank does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    /// Nothing on the network, for so many nanoseconds.
+    Compute(u64),
+    Send {
+        to: u32,
+        bytes: u64,
+        tag: u64,
+    },
+    Receive {
+        from: u32,
+        tag: u64,
+    },
+    /// With all other ranks.
+    Together(Pattern, u64),
+}
+
+/// Collective operations of execution traces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pattern {
+    AllReduce,
+    AllGather,
+    ReduceScatter,
+    AllToAll,
+    /// Nobody goes on before all have come.
+    Barrier,
+}
+
+/// An operation, and what it waits for: positions in the list of its rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Op {
+    what: What,
+    /// They must have ended.
+    after: Vec<usize>,
+    /// They must have begun.
+    beside: Vec<usize>,
+}
+
+/// Where ranks are, and how much of a trace there is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Scale {
+    /// Host of rank 0, and hosts from one to the next.
+    pub(super) first: u32,
+    pub(super) stride: u32,
+    pub(super) ranks_per_host: u32,
+    pub(super) bytes: f64,
+    pub(super) time: f64,
+}
+
+impl Scale {
+    pub(super) fn host(&self, rank: u32) -> u32 {
+        (rank / self.ranks_per_host).saturating_mul(self.stride).saturating_add(self.first)
+    }
+
+    pub(super) fn bytes_of(&self, bytes: u64) -> u32 {
+        ((bytes as f64 * self.bytes) as u64).clamp(1, u64::from(Plan::LONGEST)) as u32
+    }
+
+    pub(super) fn ns_of(&self, ns: u64) -> u64 {
+        (ns as f64 * self.time).min(1e15) as u64
+    }
+}
+
+/// Reads GOAL text into a plan.
+pub(super) fn goal(text: &str, group: GroupId, scale: &Scale, plan: &mut Plan) -> Result<(), Bad> {
+    Weaver::new(&goal::read(text)?, group, scale, plan)?.weave()
+}
+
+/// Reads the Chakra traces `NAME.0.et`, `NAME.1.et` and so on into a plan.
+pub(super) fn chakra(name: &Path, group: GroupId, scale: &Scale, plan: &mut Plan) -> Result<(), Bad> {
+    Weaver::new(&chakra::read(name)?, group, scale, plan)?.weave()
+}
+
+/// Reads a connection matrix of htsim into a plan.
+pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut Plan) -> Result<(), Bad> {
+    htsim::connections(text, group, scale, plan)
+}
+
+/// A message, and whether its sender's completion counts, or else its arrival.
+type Event = (MessageId, bool);
+
+/// Turns the operations of all ranks into messages and their order.
+struct Weaver<'a> {
+    ranks: &'a [Vec<Op>],
+    group: GroupId,
+    scale: &'a Scale,
+    plan: &'a mut Plan,
+    /// By rank and operation: what it begins (sends, computations), and what ends it.
+    begins: Vec<Vec<Vec<MessageId>>>,
+    ends: Vec<Vec<Vec<Event>>>,
+    /// Of receives and operations that wait only: what they wait for, once it is known.
+    known: Vec<Vec<Option<Vec<Event>>>>,
+}
+
+impl<'a> Weaver<'a> {
+    fn new(ranks: &'a [Vec<Op>], group: GroupId, scale: &'a Scale, plan: &'a mut Plan) -> Result<Self, Bad> {
+        let of = |ops: &Vec<Op>| ops.len();
+        Ok(Self {
+            begins: ranks.iter().map(|ops| vec![Vec::new(); of(ops)]).collect(),
+            ends: ranks.iter().map(|ops| vec![Vec::new(); of(ops)]).collect(),
+            known: ranks.iter().map(|ops| vec![None; of(ops)]).collect(),
+            ranks,
+            group,
+            scale,
+            plan,
+        })
+    }
+
+    fn message(&mut self, from: u32, to: u32, bytes: u64) -> MessageId {
+        let (src, dst) = (self.scale.host(from), self.scale.host(to));
+        // What stays within a host needs no network.
+        let bytes = if src == dst { 0 } else { self.scale.bytes_of(bytes) };
+        self.plan.push(Message { src, dst, bytes, group: self.group, iteration: 0, delay_ns: 0 })
+    }
+
+    fn compute(&mut self, rank: u32, ns: u64) -> MessageId {
+        let (host, delay_ns) = (self.scale.host(rank), self.scale.ns_of(ns));
+        self.plan.push(Message { src: host, dst: host, bytes: 0, group: self.group, iteration: 0, delay_ns })
+    }
+
+    fn weave(mut self) -> Result<(), Bad> {
+        let mut sent: BTreeMap<(u32, u32, u64), VecDeque<MessageId>> = BTreeMap::new();
+        let mut together: Vec<Vec<usize>> = vec![Vec::new(); self.ranks.len()];
+        for (rank, ops) in (0u32..).zip(self.ranks) {
+            for (nth, op) in ops.iter().enumerate() {
+                let id = match op.what {
+                    What::Compute(ns) => self.compute(rank, ns),
+                    What::Send { to, bytes, tag } => {
+                        if to as usize >= self.ranks.len() {
+                            return Err(format!(
+                                "rank {rank} sends to rank {to}: ranks are 0 to {}",
+                                self.ranks.len() - 1
+                            ));
+                        }
+                        let id = self.message(rank, to, bytes);
+                        sent.entry((rank, to, tag)).or_default().push_back(id);
+                        id
+                    }
+                    What::Receive { .. } => continue,
+                    What::Together(..) => {
+                        together[rank as usize].push(nth);
+                        continue;
+                    }
+                };
+                self.begins[rank as usize][nth].push(id);
+                self.ends[rank as usize][nth].push((id, true));
+            }
+        }
+        for (rank, ops) in (0u32..).zip(self.ranks) {
+            for (nth, op) in ops.iter().enumerate() {
+                if let What::Receive { from, tag } = op.what {
+                    let id = sent.get_mut(&(from, rank, tag)).and_then(VecDeque::pop_front);
+                    let id = id.ok_or_else(|| {
+                        format!("rank {rank} receives from rank {from} with tag {tag} what nobody sends")
+                    })?;
+                    self.ends[rank as usize][nth].push((id, false));
+                }
+            }
+        }
+        self.collectives(&together)?;
+        for rank in 0..self.ranks.len() {
+            for nth in 0..self.ranks[rank].len() {
+                let mut before = self.before(rank, nth, 0)?;
+                before.sort_unstable();
+                before.dedup();
+                for id in std::mem::take(&mut self.begins[rank][nth]) {
+                    for &(first, acked) in &before {
+                        if acked {
+                            self.plan.after_completion(first, id);
+                        } else {
+                            self.plan.after_delivery(first, id);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What an operation waits for.
+    fn before(&mut self, rank: usize, nth: usize, depth: usize) -> Result<Vec<Event>, Bad> {
+        if let Some(known) = &self.known[rank][nth] {
+            return Ok(known.clone());
+        }
+        // No chain of operations is longer than there are operations.
+        if depth > self.ranks[rank].len().min(20_000) {
+            return Err(format!("operations of rank {rank} wait for each other in a circle, or more than 20000 deep"));
+        }
+        let op = &self.ranks[rank][nth];
+        let mut before = Vec::new();
+        for &other in &op.after {
+            before.extend_from_slice(&self.ends[rank][other]);
+            // What begins nothing of its own has ended when what it waits for has, too.
+            if self.begins[rank][other].is_empty() {
+                before.extend(self.before(rank, other, depth + 1)?);
+            }
+        }
+        for &other in &op.beside {
+            before.extend(self.before(rank, other, depth + 1)?);
+        }
+        before.sort_unstable();
+        before.dedup();
+        self.known[rank][nth] = Some(before.clone());
+        Ok(before)
+    }
+
+    /// The n-th collective operation of every rank is the same one.
+    fn collectives(&mut self, together: &[Vec<usize>]) -> Result<(), Bad> {
+        let count = together.iter().map(Vec::len).max().unwrap_or(0);
+        for turn in 0..count {
+            let mut what = None;
+            for (rank, ops) in together.iter().enumerate() {
+                let Some(&nth) = ops.get(turn) else {
+                    return Err(format!("rank {rank} has {} collective operations, others {count}", ops.len()));
+                };
+                let own = self.ranks[rank][nth].what;
+                if *what.get_or_insert(own) != own {
+                    return Err(format!(
+                        "collective operation {turn} of rank {rank} is {own:?}, that of rank 0 {what:?}"
+                    ));
+                }
+            }
+            if let Some(What::Together(pattern, bytes)) = what {
+                let ops: Vec<usize> = together.iter().map(|ops| ops[turn]).collect();
+                self.collective(pattern, bytes, &ops);
+            }
+        }
+        Ok(())
+    }
+
+    /// As a ring, or all to all; what a rank begins with waits for its operation's own conditions.
+    fn collective(&mut self, pattern: Pattern, bytes: u64, ops: &[usize]) {
+        let ranks = ops.len() as u32;
+        let part = bytes.div_ceil(u64::from(ranks)).max(1);
+        if matches!(pattern, Pattern::AllToAll | Pattern::Barrier) {
+            let part = if pattern == Pattern::Barrier { 1 } else { part };
+            for (rank, distance) in (0..ranks).flat_map(|rank| (1..ranks).map(move |distance| (rank, distance))) {
+                let to = (rank + distance) % ranks;
+                let id = self.message(rank, to, part);
+                self.begins[rank as usize][ops[rank as usize]].push(id);
+                self.ends[to as usize][ops[to as usize]].push((id, false));
+            }
+            return;
+        }
+        let steps = if pattern == Pattern::AllReduce { 2 * (ranks - 1) } else { ranks - 1 };
+        let mut held: Vec<Option<MessageId>> = vec![None; ranks as usize];
+        for _ in 0..steps {
+            let mut sent = vec![None; ranks as usize];
+            for rank in 0..ranks {
+                let to = (rank + 1) % ranks;
+                let id = self.message(rank, to, part);
+                match held[rank as usize] {
+                    Some(first) => self.plan.after_delivery(first, id),
+                    None => self.begins[rank as usize][ops[rank as usize]].push(id),
+                }
+                sent[to as usize] = Some(id);
+            }
+            held = sent;
+        }
+        for (rank, last) in held.into_iter().enumerate() {
+            self.ends[rank][ops[rank]].extend(last.map(|id| (id, false)));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Traces in the formats of other tools. The files in `traces/` have those formats as their tools document them: GOAL text of
+//! LogGOPSim, execution traces of Chakra, connection matrices and topologies of htsim.
+
+use std::path::{Path, PathBuf};
+
+use mrc_sim::run::{MessageRow, Options, Results, run};
+use mrc_sim::scenario::{Built, ScenarioError, load_str};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces")
+}
+
+fn load(text: &str) -> Result<Built, ScenarioError> {
+    load_str("test.toml", text, &folder(), &[], Some(3))
+}
+
+fn play(text: &str) -> (Results, Vec<MessageRow>) {
+    let built = load(text).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+    assert!(outcome.results.finished, "{:?}", outcome.results.diagnosis);
+    (outcome.results, outcome.messages)
+}
+
+fn times(row: &MessageRow) -> (f64, f64, f64) {
+    (row.start_us.unwrap(), row.delivered_us.unwrap(), row.completed_us.unwrap())
+}
+
+#[test]
+fn goal_schedules_keep_their_order_and_computations() {
+    let (results, rows) =
+        play("[topology]\nt0 = 1\nhosts_per_t0 = 3\n[[workload]]\nkind = \"trace\"\nfile = \"chain.goal\"\n");
+    assert_eq!((results.flows, results.completed), (3, 3), "computations are no messages");
+    let ends: Vec<_> = rows.iter().map(|row| (row.src, row.dst, row.bytes)).collect();
+    assert_eq!(ends, [(0, 1, 8192), (1, 2, 100_000), (1, 0, 10)]);
+    let [first, second, third] = [0, 1, 2].map(|nth| times(&rows[nth]));
+    assert_eq!(first.0, 5.0, "after calc 5000");
+    assert!((second.0 - (first.1 + 2.0)).abs() < 1e-9, "2 us after what it waits for: {second:?} {first:?}");
+    assert_eq!(third.0, second.0, "irequires: as soon as the other one begins");
+}
+
+#[test]
+fn ranks_can_share_hosts_and_sizes_and_times_be_scaled() {
+    let trace = "[topology]\nt0 = 1\nhosts_per_t0 = 3\n[[workload]]\nkind = \"trace\"\nfile = \"chain.goal\"\n";
+    // Ranks 0 and 1 on host 1, rank 2 on host 2: one message is left, and it waits for both computations.
+    let (results, rows) = play(&format!("{trace}ranks_per_host = 2\nfirst = 1\nscale_bytes = 0.5\nscale_time = 3\n"));
+    assert_eq!(results.flows, 1);
+    assert_eq!((rows[0].src, rows[0].dst, rows[0].bytes, rows[0].start_us), (1, 2, 50_000, Some(21.0)));
+    let error = load(&trace.replace("hosts_per_t0 = 3", "hosts_per_t0 = 2")).unwrap_err();
+    assert!(error.key == "workload[0].file" && error.message.contains("raise ranks_per_host"), "{error}");
+}
+
+#[test]
+fn chakra_traces_run_collectives_and_sends_in_their_order() {
+    let (results, rows) = play(
+        "[topology]\nt0 = 1\nhosts_per_t0 = 4\n[[workload]]\nkind = \"trace\"\nfile = \"step\"\nformat = \"chakra\"\n",
+    );
+    // A ring over four ranks: six steps of four messages of a quarter each; then two sends.
+    assert_eq!(results.flows, 26);
+    let (ring, sends): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.bytes == 100_000);
+    assert_eq!((ring.len(), sends.len()), (24, 2));
+    assert_eq!(ring.iter().filter(|row| row.start_us == Some(10.0)).count(), 4, "after 10 us of computation");
+    let last = ring.iter().filter(|row| row.dst == 0).map(|row| row.delivered_us.unwrap()).fold(0.0, f64::max);
+    let (first, second) = if sends[0].src == 0 { (sends[0], sends[1]) } else { (sends[1], sends[0]) };
+    assert!((first.start_us.unwrap() - (last + 5.0)).abs() < 1e-9, "rank 0 computes 5 us after its ring");
+    // Rank 3 computes 20 us after its own ring; the answer waits for that and for what it received.
+    let own = ring.iter().filter(|row| row.dst == 3).map(|row| row.delivered_us.unwrap()).fold(0.0, f64::max);
+    let begins = (own + 20.0).max(first.delivered_us.unwrap());
+    assert!((second.start_us.unwrap() - begins).abs() < 1e-9, "{second:?}, {begins}");
+}
+
+#[test]
+fn connection_matrices_and_topologies_of_htsim_run() {
+    let (_, rows) = play(
+        "[topology]\nshape = \"htsim\"\nfile = \"leaf_spine_tiny.topo\"\n[[workload]]\nkind = \"trace\"\nfile = \"ring.cm\"\n",
+    );
+    let at: Vec<_> = rows.iter().map(times).collect();
+    assert_eq!((at[0].0, at[3].0), (0.0, 7.0), "start times are in picoseconds");
+    assert_eq!(at[1].0, at[0].2, "send_done_trigger");
+    assert_eq!(at[2].0, at[1].1, "recv_done_trigger");
+    assert_eq!(at[4].0, at[2].1.max(at[3].1), "a barrier waits for all");
+    let built = load("[topology]\nshape = \"htsim\"\nfile = \"leaf_spine_tiny.topo\"\n[[workload]]\n").unwrap();
+    // Four T0s of eight hosts, two T1s.
+    assert_eq!((built.topology.hosts(), built.topology.switch_count(), built.topology.links()), (32, 6, 32 + 8));
+    // Four pods of four T0s and two T1s by two links each; a T1 has eight T2s of its own.
+    let built = load("[topology]\nshape = \"htsim\"\nfile = \"three_tiers.topo\"\n[[workload]]\n").unwrap();
+    let (switches, links) = (4 * 4 + 4 * 2 + 16, 64 + 16 * 2 * 2 + 8 * 8);
+    assert_eq!((built.topology.hosts(), built.topology.switch_count(), built.topology.links()), (64, switches, links));
+    assert_eq!((built.topology.host_link().rate_bps, built.topology.switch_latency_ns()), (200_000_000_000, 300));
+}
+
+#[test]
+fn broken_traces_name_the_place_and_the_reason() {
+    let folder = std::env::temp_dir().join(format!("mrc-traces-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let refused = |name: &str, text: &str, says: &str| {
+        std::fs::write(folder.join(name), text).unwrap();
+        let scenario = format!("[[workload]]\nkind = \"trace\"\nfile = \"{name}\"\n");
+        let error = load_str("test.toml", &scenario, &folder, &[], None).unwrap_err().to_string();
+        assert!(error.contains(says) && error.contains("workload[0].file"), "{text:?} gave {error}");
+    };
+    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: send 10b to 1\n", "closing brace");
+    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: sent 10b to 1\n}\n", "line 3");
+    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: recv 10b from 1\n}\n", "what nobody sends");
+    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: send 10b to 5\n}\n", "ranks are 0 to 1");
+    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: send 10b to 1\nl1 requires l7\n}\n", "no such label");
+    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: calc 10\n}\n", "holds no message");
+    refused("a.cm", "Nodes 4\n0->1 id 1 start 0\n", "no size");
+    refused("a.cm", "Nodes 4\n0->9 id 1 start 0 size 5\n", "no two hosts below Nodes");
+    refused("a.cm", "Nodes 4\n0->1 id 1 trigger 5 size 5\n", "fired by no connection");
+    refused("x.et", "junk", "x.et.0.et");
+    // A circle of two operations.
+    std::fs::write(folder.join("c.goal"), "num_ranks 2\nrank 0 {\na: send 1b to 1\nb: send 1b to 1\na requires b\nb requires a\n}\nrank 1 {\nc: recv 1b from 0\n}\n").unwrap();
+    let error =
+        load_str("test.toml", "[[workload]]\nkind = \"trace\"\nfile = \"c.goal\"\n", &folder, &[], None).unwrap_err();
+    assert!(error.message.contains("circle"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
