@@ -17,6 +17,7 @@ mod silent;
 mod transfer;
 mod trial;
 mod usage;
+mod watch;
 
 use std::io::Write as _;
 use std::process::ExitCode;

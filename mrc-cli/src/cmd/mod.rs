@@ -14,8 +14,10 @@ pub mod doctor;
 pub mod lab;
 pub mod man;
 pub mod mapper;
+pub mod metrics;
 pub mod sim;
 pub mod stats;
+pub mod top;
 pub mod vectors;
 pub mod verbs_run;
 pub mod write_bw;
@@ -40,10 +42,14 @@ pub enum Command {
     Lab(lab::Args),
     /// Find the broken link or switch of a fabric with probes
     Mapper(mapper::Args),
+    /// Print or serve the counters of all devices as OpenMetrics
+    Metrics(metrics::Args),
     /// Simulate fabrics: scenarios from files, results as data
     Sim(sim::Args),
     /// Show what the engines of running programs have counted
     Stats(stats::Args),
+    /// Watch devices, planes, queue pairs and events live
+    Top(top::Args),
     /// Run a program written for RDMA hardware over our libibverbs
     VerbsRun(verbs_run::Args),
     /// Write golden packets and traces for hardware test benches
@@ -69,8 +75,10 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Mapper(args) => mapper::run(args),
+        Command::Metrics(args) => metrics::run(&args),
         Command::Sim(args) => sim::run(args),
         Command::Stats(args) => stats::run(args),
+        Command::Top(args) => top::run(&args),
         Command::VerbsRun(args) => verbs_run::run(args),
         Command::Vectors(args) => vectors::run(args),
         Command::WriteBw(args) => write_bw::run(args),

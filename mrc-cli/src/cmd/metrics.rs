@@ -1,0 +1,292 @@
+//! `mrc metrics`: counters of all devices of this machine as OpenMetrics, over HTTP or in a file.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use mrc_verbs_shim::control::{Counters, Request};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::interrupt::{self, Interrupt};
+use crate::out::out;
+use crate::watch::Watcher;
+
+/// How long a client may take to ask and to take its answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest request that is read.
+const MAX_REQUEST: usize = 8 << 10;
+/// How often a waiting server looks whether it shall end.
+const GLANCE: Duration = Duration::from_millis(50);
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Arguments of `mrc metrics`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mrc metrics                                      print them once
+  mrc metrics --listen 127.0.0.1:9711              serve http://127.0.0.1:9711/metrics until Ctrl-C
+  mrc metrics --textfile /var/lib/node_exporter/mrc.prom --every 15
+
+Root sees the devices of all users, others their own. docs/operations.md lists names and labels. There is no series per
+queue pair or path: their number does not grow with the load. The address is not encrypted nor protected: leave it on
+the loopback interface, or use the file.
+Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted.")]
+pub struct Args {
+    /// Serve on this address
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "textfile")]
+    listen: Option<SocketAddr>,
+    /// Write this file, whole or not at all, for node_exporter's textfile collector
+    #[arg(long, value_name = "FILE")]
+    textfile: Option<PathBuf>,
+    /// Seconds between two writes of the file; once without
+    #[arg(long, value_name = "SECONDS", requires = "textfile", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    every: Option<u64>,
+}
+
+/// What was read from the devices.
+#[derive(Debug)]
+struct Scrape {
+    devices: Vec<(String, Counters)>,
+    left_out: usize,
+    seconds: f64,
+}
+
+type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+/// One family after the other, as the format wants it.
+struct Families<'c, 'a, 'b> {
+    encoder: &'a mut DescriptorEncoder<'b>,
+    devices: &'c [(String, Counters)],
+}
+
+type Encoded = Result<(), std::fmt::Error>;
+
+impl<'c> Families<'c, '_, '_> {
+    /// A family of counters: `each` gives labels and values of a device.
+    fn counters(&mut self, name: &str, help: &str, each: impl Fn(&'c Counters) -> Vec<(Labels<'c>, u64)>) -> Encoded {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (device, counters) in self.devices {
+            for (labels, value) in each(counters) {
+                let labels = own(device, counters, labels);
+                ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A family of gauges.
+    fn gauges(&mut self, name: &str, help: &str, each: impl Fn(&'c Counters) -> Vec<(Labels<'c>, f64)>) -> Encoded {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (device, counters) in self.devices {
+            for (labels, value) in each(counters) {
+                let labels = own(device, counters, labels);
+                ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Labels with those of the device before them.
+fn own<'a>(device: &'a str, counters: &'a Counters, labels: Labels<'a>) -> Vec<(&'static str, String)> {
+    let device =
+        [("host", counters.host.clone()), ("command", counters.command.clone()), ("device", device.to_owned())];
+    device.into_iter().chain(labels.into_iter().map(|(name, value)| (name, value.to_owned()))).collect()
+}
+
+/// What the planes of a device give, each with its interface.
+fn planes<'c, T>(
+    counters: &'c Counters,
+    values: impl Fn(&mrc_verbs_shim::control::Plane) -> Vec<(Option<&'static str>, T)>,
+) -> Vec<(Labels<'c>, T)> {
+    let of_plane = |plane: &'c mrc_verbs_shim::control::Plane| {
+        values(plane).into_iter().map(move |(direction, value)| {
+            let direction = direction.map(|direction| ("direction", direction));
+            (direction.into_iter().chain([("interface", plane.interface.as_str())]).collect(), value)
+        })
+    };
+    counters.planes.iter().flat_map(of_plane).collect()
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Encoded {
+        let alone = |value: f64| ConstGauge::new(value);
+        let gauge = MetricType::Gauge;
+        alone(self.devices.len() as f64).encode(encoder.encode_descriptor(
+            "mrc_devices",
+            "Devices that answered",
+            None,
+            gauge,
+        )?)?;
+        let help = "Devices beyond those that are looked at";
+        alone(self.left_out as f64).encode(encoder.encode_descriptor("mrc_devices_left_out", help, None, gauge)?)?;
+        let help = "Time it took to ask all devices";
+        alone(self.seconds).encode(encoder.encode_descriptor("mrc_scrape_seconds", help, None, gauge)?)?;
+        let mut all = Families { encoder: &mut encoder, devices: &self.devices };
+        all.gauges("mrc_open_seconds", "Time since the device was opened", |c| vec![(vec![], c.seconds)])?;
+        all.counters("mrc_engine", "Counters of the engine that are not zero", |c| list("name", &c.counters))?;
+        all.counters("mrc_discards", "Received frames without further effect", |c| list("reason", &c.discards))?;
+        all.counters("mrc_plane_packets", "Frames of the engine", |c| {
+            planes(c, |plane| vec![(Some("tx"), plane.tx_packets), (Some("rx"), plane.rx_packets)])
+        })?;
+        all.counters("mrc_plane_payload_bytes", "Payload bytes, retransmissions included", |c| {
+            planes(c, |plane| vec![(Some("tx"), plane.tx_bytes), (Some("rx"), plane.rx_bytes)])
+        })?;
+        all.counters("mrc_plane_rx_dropped", "Frames that the kernel dropped for lack of room", |c| {
+            planes(c, |plane| vec![(None, plane.rx_dropped)])
+        })?;
+        all.gauges("mrc_plane_up", "1: the port has a carrier and is enabled", |c| {
+            planes(c, |plane| vec![(None, f64::from(u8::from(plane.up)))])
+        })?;
+        all.gauges("mrc_plane_denied", "1: a denylist of the control socket names the plane", |c| {
+            planes(c, |plane| vec![(None, f64::from(u8::from(plane.denied)))])
+        })?;
+        all.gauges("mrc_qps", "Queue pairs by state", |c| by_state(&c.qps_by_state))?;
+        all.gauges("mrc_evs", "Entropy values of all queue pairs by state", |c| by_state(&c.evs_by_state))
+    }
+}
+
+fn list<'c>(label: &'static str, values: &'c std::collections::BTreeMap<String, u64>) -> Vec<(Labels<'c>, u64)> {
+    values.iter().map(|(name, value)| (vec![(label, name.as_str())], *value)).collect()
+}
+
+fn by_state(values: &std::collections::BTreeMap<String, u64>) -> Vec<(Labels<'_>, f64)> {
+    list("state", values).into_iter().map(|(labels, value)| (labels, value as f64)).collect()
+}
+
+fn scrape(watcher: &mut Watcher) -> Scrape {
+    let start = Instant::now();
+    let (devices, left_out) = watcher.ask(&Request::Stats);
+    Scrape { devices, left_out, seconds: start.elapsed().as_secs_f64() }
+}
+
+fn text(scrape: Scrape) -> anyhow::Result<String> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(scrape));
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut watcher = Watcher::default();
+    if let Some(address) = args.listen {
+        return serve(address, &mut watcher);
+    }
+    let Some(file) = &args.textfile else {
+        out!("{}", text(scrape(&mut watcher))?);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let interrupt = Interrupt::install()?;
+    loop {
+        write(file, &text(scrape(&mut watcher))?)?;
+        let Some(seconds) = args.every else { return Ok(ExitCode::SUCCESS) };
+        let next = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < next {
+            if interrupt.is_set() {
+                return Ok(ExitCode::from(interrupt::EXIT_CODE));
+            }
+            std::thread::sleep(GLANCE);
+        }
+    }
+}
+
+/// Replaces a file at once: its readers never see half of it.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let fresh = PathBuf::from(name);
+    std::fs::write(&fresh, text)
+        .and_then(|()| std::fs::rename(&fresh, path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn serve(address: SocketAddr, watcher: &mut Watcher) -> anyhow::Result<ExitCode> {
+    let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    listener.set_nonblocking(true)?;
+    let interrupt = Interrupt::install()?;
+    eprintln!("metrics at http://{}/metrics", listener.local_addr()?);
+    while !interrupt.is_set() {
+        match listener.accept() {
+            // One at a time: what a client does wrong is its own loss.
+            Ok((stream, _)) => drop(answer(stream, watcher)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(GLANCE),
+            Err(error) => return Err(error).context("cannot accept a connection"),
+        }
+    }
+    Ok(ExitCode::from(interrupt::EXIT_CODE))
+}
+
+fn answer(mut stream: TcpStream, watcher: &mut Watcher) -> anyhow::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let give_up = Instant::now() + PATIENCE;
+    let mut head = Vec::new();
+    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
+        let left = give_up.saturating_duration_since(Instant::now());
+        anyhow::ensure!(!left.is_zero() && head.len() < MAX_REQUEST, "no request");
+        stream.set_read_timeout(Some(left))?;
+        let mut bytes = [0; 1024];
+        let len = stream.read(&mut bytes)?;
+        anyhow::ensure!(len > 0, "closed");
+        head.extend_from_slice(&bytes[..len]);
+    }
+    let line = String::from_utf8_lossy(&head);
+    let mut words = line.split([' ', '\r']);
+    let (status, kind, body) = match (words.next(), words.next()) {
+        (Some("GET"), Some("/metrics")) => ("200 OK", CONTENT_TYPE, text(scrape(watcher))?),
+        (Some("GET"), _) => ("404 Not Found", "text/plain", "metrics are at /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "text/plain", "only GET\n".to_owned()),
+    };
+    let len = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use mrc_verbs_shim::control::Plane;
+
+    use super::*;
+
+    #[test]
+    fn a_scrape_has_a_type_and_a_line_for_each_value() {
+        let plane = Plane { interface: "p0".into(), tx_packets: 7, up: true, ..Plane::default() };
+        let mut counters =
+            Counters { host: "hA".into(), command: "we\"ird".into(), planes: vec![plane], ..Counters::default() };
+        counters.discards.insert("icrc".into(), 3);
+        counters.qps_by_state.insert("RTS".into(), 10_000);
+        let scrape = Scrape { devices: vec![("17-0".into(), counters)], left_out: 0, seconds: 0.001 };
+        let text = text(scrape).unwrap();
+        let device = r#"host="hA",command="we\"ird",device="17-0""#;
+        for line in [
+            "# TYPE mrc_discards counter".to_owned(),
+            "mrc_devices 1.0".to_owned(),
+            format!("mrc_discards_total{{{device},reason=\"icrc\"}} 3"),
+            format!("mrc_plane_packets_total{{{device},direction=\"tx\",interface=\"p0\"}} 7"),
+            format!("mrc_plane_up{{{device},interface=\"p0\"}} 1.0"),
+            format!("mrc_qps{{{device},state=\"RTS\"}} 10000.0"),
+        ] {
+            assert!(text.lines().any(|is| is == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+        let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        let documented = include_str!("../../../docs/operations.md");
+        for name in names.iter().filter_map(|line| line.split(' ').next()) {
+            assert!(documented.contains(&format!("`{name}")), "docs/operations.md does not name {name}");
+        }
+    }
+}

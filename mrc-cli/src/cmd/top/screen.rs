@@ -1,0 +1,201 @@
+//! The screen of `mrc top`.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
+
+use super::model::Model;
+
+const TITLE: Style = Style::new().add_modifier(Modifier::BOLD);
+const GOOD: Style = Style::new().fg(Color::Green);
+const BAD: Style = Style::new().fg(Color::Red);
+const WARN: Style = Style::new().fg(Color::Yellow);
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame<'_>, model: &Model) {
+    let (devices, planes) = (model.devices().len() as u16, model.planes().len() as u16);
+    let rows = [
+        Constraint::Length(1),
+        Constraint::Length(devices.clamp(1, 8) + 2),
+        Constraint::Length(planes.max(1) + 2),
+        Constraint::Min(5),
+        Constraint::Length(8),
+        Constraint::Length(1),
+    ];
+    let [head, device_area, plane_area, qp_area, below, foot] = Layout::vertical(rows).areas(frame.area());
+    header(frame, head, model);
+    device_table(frame, device_area, model);
+    let [left, right] = Layout::horizontal([Constraint::Percentage(62), Constraint::Percentage(38)]).areas(plane_area);
+    plane_table(frame, left, model);
+    ev_map(frame, right, model);
+    qp_table(frame, qp_area, model);
+    let [left, right] = Layout::horizontal([Constraint::Percentage(38), Constraint::Percentage(62)]).areas(below);
+    discards(frame, left, model);
+    events(frame, right, model);
+    footer(frame, foot, model);
+}
+
+fn block(title: String) -> Block<'static> {
+    Block::new().borders(Borders::TOP).title(Span::styled(title, TITLE))
+}
+
+/// Hours, minutes and seconds of UTC.
+fn clock(unix_ms: u64) -> String {
+    let second = unix_ms / 1000 % 86_400;
+    format!("{:02}:{:02}:{:02}.{:01}", second / 3600, second / 60 % 60, second % 60, unix_ms % 1000 / 100)
+}
+
+fn header(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let state = if model.paused() { Span::styled("PAUSED", WARN) } else { Span::raw("") };
+    let count = model.devices().len();
+    let line = format!("mrc top  {} UTC  {}  ", clock(model.unix_ms()), crate::out::count(count, "device"));
+    frame.render_widget(Line::from(vec![Span::styled(line, TITLE), state]), area);
+}
+
+fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let text = if model.is_typing() {
+        format!("filter: {}_", model.filter())
+    } else {
+        "q quit  p pause  Tab device  s sort  r reverse  / filter  arrows scroll, step while paused".to_owned()
+    };
+    frame.render_widget(Line::raw(text), area);
+}
+
+fn table<'a>(head: &[&'static str], widths: &[u16], rows: Vec<Row<'a>>, title: String) -> Table<'a> {
+    let widths: Vec<Constraint> = widths.iter().map(|width| Constraint::Length(*width)).collect();
+    Table::new(rows, widths).header(Row::new(head.to_vec()).style(TITLE)).block(block(title)).column_spacing(1)
+}
+
+fn device_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let all = model.devices();
+    if all.is_empty() {
+        let text = "no program that this user may ask has a device open";
+        frame.render_widget(Paragraph::new(text).block(block("devices".into())), area);
+        return;
+    }
+    let chosen = model.device().map(|device| device.name.clone());
+    let rows = all.into_iter().map(|row| {
+        let style = if Some(&row.name) == chosen.as_ref() {
+            Style::new().add_modifier(Modifier::REVERSED)
+        } else {
+            Style::new()
+        };
+        let denied = if row.denied { "denied" } else { "" };
+        let cells = [
+            row.name,
+            row.host,
+            row.command,
+            format!("{:>9.3}", row.tx_gbit),
+            format!("{:>9.3}", row.rx_gbit),
+            format!("{:>9.0}", row.retransmitted),
+            format!("{:>9.0}", row.discards),
+            format!("{:>6}", row.qps),
+            denied.to_owned(),
+        ];
+        Row::new(cells).style(style)
+    });
+    let head = ["process", "host", "command", "  tx Gb/s", "  rx Gb/s", "  resent/s", "discard/s", "   QPs", ""];
+    frame.render_widget(table(&head, &[14, 8, 14, 9, 9, 10, 9, 6, 7], rows.collect(), "devices".into()), area);
+}
+
+fn plane_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let rows = model.planes().into_iter().enumerate().map(|(number, row)| {
+        let style = match row.state {
+            "up" => GOOD,
+            "DENIED" => WARN,
+            _ => BAD,
+        };
+        let cells = [
+            Span::raw(format!("{number} {}", row.interface)),
+            Span::styled(row.state, style),
+            Span::raw(format!("{:>8.3}", row.tx_gbit)),
+            Span::raw(format!("{:>8.3}", row.rx_gbit)),
+            Span::raw(format!("{:>8.0}", row.tx_packets)),
+            Span::raw(format!("{:>8.0}", row.rx_packets)),
+            Span::raw(format!("{:>7}", row.dropped)),
+        ];
+        Row::new(cells)
+    });
+    let head = ["plane", "state", " tx Gb/s", " rx Gb/s", "  tx p/s", "  rx p/s", "dropped"];
+    frame.render_widget(table(&head, &[10, 6, 8, 8, 8, 8, 7], rows.collect(), "planes".into()), area);
+}
+
+/// A letter per entropy value, a row per plane: what all queue pairs together know of it.
+fn ev_map(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let Some(device) = model.device() else { return };
+    let profile = device.state.profiles.iter().max_by_key(|profile| profile.users);
+    let mut lines = Vec::new();
+    for plane in 0..device.state.counters.planes.len() {
+        let evs = profile.iter().flat_map(|profile| &profile.evs).filter(|ev| usize::from(ev.plane) == plane);
+        let mut spans = vec![Span::raw(format!("{plane} "))];
+        spans.extend(evs.map(|ev| match ev.state.as_str() {
+            "GOOD" => Span::styled("o", GOOD),
+            "ASSUMED_BAD" => Span::styled("X", BAD),
+            "DENIED" => Span::styled("d", WARN),
+            _ => Span::raw("?"),
+        }));
+        lines.push(Line::from(spans));
+    }
+    lines.insert(0, Line::styled("o good  X bad  d denied", TITLE));
+    let title =
+        profile.map_or("EVs".to_owned(), |profile| format!("EVs of profile {} ({} QPs)", profile.index, profile.users));
+    frame.render_widget(Paragraph::new(lines).block(block(title)), area);
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} B"),
+        10_000..10_000_000 => format!("{} kB", count / 1000),
+        _ => format!("{} MB", count / 1_000_000),
+    }
+}
+
+fn qp_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let (all, total) = model.qps();
+    let room = usize::from(area.height.saturating_sub(2));
+    let rows = all.iter().skip(model.scrolled()).take(room).map(|row| {
+        let [good, skip, bad, denied, active] = row.evs;
+        let style = if row.state == "ERROR" { BAD } else { Style::new() };
+        Row::new([
+            Span::raw(format!("{:#08x}", row.qpn)),
+            Span::styled(row.state.clone(), style),
+            Span::raw(format!("{:>9.3}", row.tx_gbit)),
+            Span::raw(format!("{:>9.3}", row.rx_gbit)),
+            Span::raw(format!("{:>9}", row.cwnd_bytes.map_or_else(|| "-".to_owned(), bytes))),
+            Span::raw(format!("{:>9.1}", row.rtt_us)),
+            Span::raw(format!("{:>9.0}", row.retransmitted)),
+            Span::styled(format!("{good}/{skip}/{bad}/{denied} ({active})"), if bad > 0 { WARN } else { Style::new() }),
+        ])
+    });
+    let head = [
+        "QP",
+        "state",
+        "  tx Gb/s",
+        "  rx Gb/s",
+        "   window",
+        "   rtt us",
+        " resent/s",
+        "good/skip/bad/denied (active)",
+    ];
+    let order = if model.reversed() { ", reversed" } else { "" };
+    let filter = if model.filter().is_empty() { String::new() } else { format!(", filter {}", model.filter()) };
+    let title = format!("queue pairs: {} of {total}, by {}{order}{filter}", all.len(), model.sort().name());
+    frame.render_widget(table(&head, &[9, 6, 9, 9, 9, 9, 9, 30], rows.collect(), title), area);
+}
+
+fn discards(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let Some(device) = model.device() else { return };
+    let mut all: Vec<(&String, &u64)> = device.state.counters.discards.iter().collect();
+    all.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), (*name).clone()));
+    let lines: Vec<Line<'_>> = all.iter().map(|(name, count)| Line::raw(format!("{count:>10} {name}"))).collect();
+    frame.render_widget(Paragraph::new(lines).block(block("discards".into())), area);
+}
+
+fn events(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let room = usize::from(area.height.saturating_sub(1));
+    let lines: Vec<Line<'_>> =
+        model.events().take(room).map(|event| Line::raw(format!("{} {}", clock(event.unix_ms), event.text))).collect();
+    frame.render_widget(Paragraph::new(lines).block(block("events, newest first".into())), area);
+}

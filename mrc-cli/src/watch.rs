@@ -1,0 +1,115 @@
+//! All devices of this machine, looked at again and again over their control sockets, and what was seen as a file.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use mrc_verbs_shim::control::{Client, Events, Happened, Request, State, all_devices};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Devices that are looked at; more are only counted.
+pub const MAX_DEVICES: usize = 64;
+
+/// A device at a time.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Seen {
+    /// Name that stays the same while the device is open: process and number.
+    pub name: String,
+    /// Its state.
+    pub state: State,
+    /// What happened to it since it was last seen.
+    #[serde(default)]
+    pub events: Vec<Happened>,
+}
+
+/// All devices at a time.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Milliseconds since 1970.
+    pub unix_ms: u64,
+    /// By name.
+    pub devices: Vec<Seen>,
+    /// Devices beyond [`MAX_DEVICES`].
+    #[serde(default)]
+    pub left_out: usize,
+}
+
+struct Known {
+    client: Client,
+    last_event: u64,
+}
+
+/// Looks at all devices.
+#[derive(Default)]
+pub struct Watcher {
+    known: BTreeMap<PathBuf, Known>,
+}
+
+/// Milliseconds since 1970.
+pub fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+impl Watcher {
+    /// Asks every device. One that went meanwhile is left out.
+    pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> (Vec<(String, T)>, usize) {
+        let found = all_devices();
+        let left_out = found.len().saturating_sub(MAX_DEVICES);
+        self.known.retain(|path, _| found.iter().any(|found| found.path == *path));
+        let mut answers = Vec::new();
+        for found in found.into_iter().take(MAX_DEVICES) {
+            if !self.known.contains_key(&found.path) {
+                let Ok(client) = Client::connect(&found.path) else { continue };
+                self.known.insert(found.path.clone(), Known { client, last_event: 0 });
+            }
+            let Some(known) = self.known.get_mut(&found.path) else { continue };
+            match known.client.ask(request) {
+                Ok(answer) => answers.push((name(&found.path), answer)),
+                Err(_) => drop(self.known.remove(&found.path)),
+            }
+        }
+        (answers, left_out)
+    }
+
+    /// Everything about every device.
+    pub fn look(&mut self) -> Snapshot {
+        let (states, left_out) = self.ask::<State>(&Request::State { evs: true });
+        let mut devices = Vec::new();
+        for (name, state) in states {
+            let known = self.known.iter_mut().find(|(path, _)| self::name(path) == name);
+            let events = known.and_then(|(_, known)| {
+                let events: Events = known.client.ask(&Request::Events { after: known.last_event }).ok()?;
+                known.last_event = events.events.last().map_or(known.last_event, |last| last.number);
+                Some(events.events)
+            });
+            devices.push(Seen { name, state, events: events.unwrap_or_default() });
+        }
+        Snapshot { unix_ms: unix_ms(), devices, left_out }
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// Reads what `mrc top --record` wrote.
+pub fn read(path: &Path) -> anyhow::Result<Vec<Snapshot>> {
+    let file = std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut all = Vec::new();
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.with_context(|| format!("cannot read {}", path.display()))?;
+        match serde_json::from_str(&line) {
+            Ok(snapshot) => all.push(snapshot),
+            // A recording that was cut off ends in the middle of a line.
+            Err(error) if error.is_eof() => break,
+            Err(error) => {
+                anyhow::bail!("{}, line {}: not a recording of `mrc top`: {error}", path.display(), number + 1)
+            }
+        }
+    }
+    anyhow::ensure!(!all.is_empty(), "{} holds no snapshot", path.display());
+    Ok(all)
+}

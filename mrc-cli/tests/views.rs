@@ -1,0 +1,214 @@
+//! `mrc metrics` and `mrc top` as users run them. What needs root or tmux is skipped by name and reason without.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use mrc_lab::{Fabric, Shape, skip};
+
+const MRC: &str = env!("CARGO_BIN_EXE_mrc");
+
+/// A child that is killed at the end.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(args: &[&str]) -> Running {
+    let mut command = Command::new(MRC);
+    Running(command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+fn mrc(args: &[&str]) -> Output {
+    Command::new(MRC).args(args).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn eventually<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
+    let give_up = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(value) = is() {
+            return value;
+        }
+        assert!(Instant::now() < give_up, "not within 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn request(port: u16, ask: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    stream.write_all(ask.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn metrics_are_served_and_bad_clients_harm_nobody() {
+    let port = 18_741;
+    let _server = start(&["metrics", "--listen", &format!("127.0.0.1:{port}")]);
+    let get = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    let answer = eventually("an answer", || request(port, get));
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("application/openmetrics-text"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+    assert!(body.starts_with("# HELP mrc_devices ") && body.ends_with("# EOF\n"), "{body}");
+    assert!(request(port, "GET / HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 404"));
+    assert!(request(port, "POST /metrics HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 405"));
+    // One that says nothing, one that never ends: the next is answered.
+    let _silent = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let _ = request(port, &"x".repeat(20_000));
+    assert!(request(port, get).unwrap().contains("# EOF"));
+    let refused = mrc(&["metrics", "--listen", &format!("127.0.0.1:{port}")]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot listen on 127.0.0.1:18741"), "{refused:?}");
+    let out = file("mrc.prom");
+    assert!(mrc(&["metrics", "--textfile", out.to_str().unwrap()]).status.success());
+    assert!(std::fs::read_to_string(&out).unwrap().ends_with("# EOF\n"));
+    assert!(!file("mrc.prom.new").exists());
+}
+
+/// Two snapshots of two devices, as `mrc top --record` writes them.
+fn recording(name: &str) -> PathBuf {
+    let device = |name: &str, host: &str, bytes: u64| {
+        let plane = |n: u64, up: bool| {
+            serde_json::json!({ "interface": format!("p{n}"), "tx_packets": 0, "rx_packets": 0, "rx_dropped": 0,
+                "tx_bytes": bytes, "up": up, "denied": n == 1 })
+        };
+        let qp = |qpn: u64, share: u64| {
+            serde_json::json!({ "qpn": qpn, "state": "RTS", "peer_qpn": 9, "outstanding": 0, "queued": 0, "retries": 0,
+                "srtt_ns": 1000 * qpn, "base_rtt_ns": 0, "delay_ns": 0, "inflight_bytes": 0, "acked_bytes": bytes / share,
+                "received_bytes": 0, "retransmitted": 0, "evs": [4, 0, 1, 2, 4] })
+        };
+        let ev =
+            |name: &str, plane: u64, state: &str| serde_json::json!({ "name": name, "plane": plane, "state": state });
+        let evs = [ev("p0u0", 0, "GOOD"), ev("p0u1", 0, "ASSUMED_BAD"), ev("p1u0", 1, "DENIED")];
+        let event = serde_json::json!({ "number": 1, "unix_ms": 1000, "text": "plane=1 UP->DOWN" });
+        serde_json::json!({ "name": name, "events": [event], "state": {
+            "pid": 1, "command": "write-bw", "host": host, "seconds": 1.0, "discards": { "icrc": 7 }, "counters": {},
+            "planes": [plane(0, true), plane(1, true), plane(2, false)], "qps_by_state": { "RTS": 2 },
+            "qps": [qp(0x11, 4), qp(0x22, 2)], "qps_left_out": 0,
+            "profiles": [{ "index": 0, "users": 2, "evs": evs }] } })
+    };
+    let snapshot = |ms: u64, bytes: u64| serde_json::json!({ "unix_ms": ms, "devices": [device("100-0", "hA", bytes), device("200-0", "hB", 0)] });
+    let path = file(name);
+    let lines = format!("{}\n{}\n", snapshot(1000, 0), snapshot(2000, 1_000_000_000));
+    std::fs::write(&path, lines).unwrap();
+    path
+}
+
+#[test]
+fn a_recording_is_shown_as_text() {
+    let path = recording("once.jsonl");
+    let shown = text(&mrc(&["top", "--once", "--replay", path.to_str().unwrap()]));
+    for part in ["2 devices", "100-0", "hA", "24.000", "DENIED", "DOWN", "0 oX", "1 d", "0x000022", "4.000", "7 icrc"] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    // The one that sends more comes first.
+    assert!(shown.find("0x000022") < shown.find("0x000011"), "{shown}");
+    std::fs::write(file("bad.jsonl"), "{\"a\":\n[]\n").unwrap();
+    let bad = mrc(&["top", "--once", "--replay", file("bad.jsonl").to_str().unwrap()]);
+    assert!(bad.status.code() == Some(1) && String::from_utf8_lossy(&bad.stderr).contains("bad.jsonl"), "{bad:?}");
+    let no_terminal = Command::new(MRC).args(["top", "--replay", path.to_str().unwrap()]).stdin(Stdio::null()).output();
+    assert!(!no_terminal.unwrap().status.success());
+}
+
+/// A terminal of its own.
+struct Tmux(String);
+
+impl Tmux {
+    fn run(&self, args: &[&str]) -> String {
+        let output = Command::new("tmux").args(["-L", &self.0]).args(args).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn screen_with(&self, part: &str) -> String {
+        eventually(part, || Some(self.run(&["capture-pane", "-p"])).filter(|screen| screen.contains(part)))
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        self.run(&["kill-server"]);
+    }
+}
+
+#[test]
+fn keys_sort_filter_pause_and_quit_in_a_terminal() {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        let _ =
+            std::io::stderr().write_all(b"SKIP keys_sort_filter_pause_and_quit_in_a_terminal: tmux is not installed\n");
+        return;
+    }
+    let path = recording("tmux.jsonl");
+    let tmux = Tmux(format!("mrc-top-{}", std::process::id()));
+    let command = format!("{MRC} top --interval 100 --replay {}; echo LEFT $?; sleep 60", path.display());
+    tmux.run(&["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "40", &command]);
+    let keys = |keys: &[&str]| {
+        tmux.run(&[&["send-keys"][..], keys].concat());
+    };
+    let screen = tmux.screen_with("24.000");
+    assert!(screen.contains("queue pairs: 2 of 2, by goodput") && screen.contains("plane=1 UP->DOWN"), "{screen}");
+    keys(&["s"]);
+    let screen = tmux.screen_with("by number");
+    assert!(screen.find("0x000011") < screen.find("0x000022"), "{screen}");
+    keys(&["r"]);
+    tmux.screen_with("reversed");
+    keys(&["/", "2", "2"]);
+    tmux.screen_with("filter: 22_");
+    keys(&["Enter"]);
+    let screen = tmux.screen_with("queue pairs: 1 of 2");
+    assert!(!screen.contains("0x000011"), "{screen}");
+    keys(&["Escape"]);
+    tmux.screen_with("queue pairs: 2 of 2");
+    keys(&["p"]);
+    tmux.screen_with("PAUSED");
+    keys(&["Left"]);
+    // A snapshot back nothing was sent yet.
+    let screen = tmux.screen_with("mrc top  00:00:01.0");
+    assert!(!screen.contains("24.000"), "{screen}");
+    keys(&["q"]);
+    tmux.screen_with("LEFT 0");
+}
+
+#[test]
+fn a_running_device_is_seen() {
+    if skip("a_running_device_is_seen") {
+        return;
+    }
+    let prefix = "mrcviews";
+    let _fabric = Fabric::up(Shape { prefix: prefix.to_owned(), ..Shape::default() }).unwrap().guarded();
+    let _server = start(&["write-bw", "--prefix", prefix, "--lab", "hB", "-p", "18743"]);
+    std::thread::sleep(Duration::from_millis(700));
+    let client =
+        start(&["write-bw", "--prefix", prefix, "--lab", "hA", "-p", "18743", "localhost", "-D", "60", "-q", "3"]);
+    let name = format!("{}-0", client.0.id());
+    let series = |text: &str, start: &str| {
+        let line = text.lines().find(|line| line.starts_with(start) && line.contains(&name));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+    };
+    let sent = |text: &str| series(text, "mrc_engine_total").and(series(text, "mrc_qps{"));
+    let metrics =
+        eventually("three queue pairs", || Some(text(&mrc(&["metrics"]))).filter(|text| sent(text) == Some(3.0)));
+    assert!(metrics.contains(&format!("command=\"write-bw\",device=\"{name}\",name=\"tx_data\"")), "{metrics}");
+    assert!(series(&metrics, "mrc_plane_up") == Some(1.0) && series(&metrics, "mrc_evs").is_some(), "{metrics}");
+    let lines = metrics.lines().filter(|line| line.contains(&name)).count();
+    assert!(lines < 160, "docs/operations.md says so: {lines}");
+    let shown = text(&mrc(&["top", "--once"]));
+    assert!(shown.contains(&name) && shown.contains("queue pairs: 3 of 3") && shown.contains("0 oooo"), "{shown}");
+    println!("{shown}");
+}
