@@ -18,6 +18,7 @@ use mrc_wire::icrc;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 mod bench;
+mod pool;
 mod ready;
 mod report;
 mod schema;

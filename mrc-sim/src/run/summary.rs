@@ -60,7 +60,7 @@ fn packet_counts<T: Transport>(sim: &Sim<T>, drops: &DropCounts, trims: u64) -> 
     let ports = (0..sim.topology().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let lost: u64 = ports.map(|port| port.drop_control + port.drop_trimmed + port.lost_control).sum();
     let switches = (0..sim.topology().switch_count()).map(|index| sim.switch(index as usize).1.refused_control);
-    let dropped = lost + switches.sum::<u64>();
+    let dropped = lost + switches.sum::<u64>() + sim.counters().host_full_control;
     let (all, in_fabric) = (sim.counters(), sim.control_packets_in_fabric() as u64);
     PacketCounts {
         data: ClassCounts {

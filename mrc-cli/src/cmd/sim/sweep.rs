@@ -7,17 +7,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
+use super::pool::{self, Configuration, Estimate};
 use super::ready::Source;
 use crate::interrupt;
 use crate::out::outln;
 use crate::usage::usage;
 use anyhow::{Context, anyhow, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use mrc_sim::run::{Distribution, Results, RunEnd};
+use mrc_sim::run::{Distribution, Results, RunEnd, Timeline};
 use serde::{Deserialize, Serialize};
 
 /// What a sweep leaves in its folder beside the results: which points there are.
 pub const MANIFEST: &str = "sweep.json";
+
+/// Means over the seeds of each configuration.
+pub const OVER_SEEDS: &str = "over-seeds.json";
 
 /// Arguments of `mrc sim sweep`.
 #[derive(clap::Args)]
@@ -419,9 +423,16 @@ fn emit(path: &Path, text: &str, points: usize) -> anyhow::Result<ExitCode> {
 
 /// A line for each point that has results.
 fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
+    let mut all: BTreeMap<&str, Results> = BTreeMap::new();
+    for point in &manifest.points {
+        let Some(mut results) = read_results(&result_file(&args.out, point))? else { continue };
+        // What the table does not need would fill the memory.
+        results.timeline = Timeline::default();
+        all.insert(&point.name, results);
+    }
     let mut lines = Vec::new();
     for point in &manifest.points {
-        let Some(results) = read_results(&result_file(&args.out, point))? else { continue };
+        let Some(results) = all.get(point.name.as_str()) else { continue };
         lines.push(Line {
             point,
             finished: results.finished,
@@ -431,8 +442,12 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
             slowdown: results.slowdown,
             goodput_gbit_per_s: results.goodput_gbit_per_s,
             retransmitted_percent: results.retransmitted_percent,
-            digest: results.digest,
+            digest: results.digest.clone(),
         });
+    }
+    let pooled = pool::over_seeds(manifest, |point| all.get(point.name.as_str()));
+    if !pooled.is_empty() {
+        super::keep(&args.out.join(OVER_SEEDS), &serde_json::to_string_pretty(&pooled)?)?;
     }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&lines)?);
@@ -448,7 +463,31 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
         let unfinished = if line.finished { "" } else { "  NOT all completed" };
         outln!("{:<width$}{times}{goodput:>11.2}{again:>11.3}  {digest}{unfinished}", point.name);
     }
+    if !pooled.is_empty() {
+        print_pooled(&pooled, &args.out);
+    }
     Ok(())
+}
+
+/// Means over the seeds with their confidence intervals.
+fn print_pooled(pooled: &[Configuration], out: &Path) {
+    let width = pooled.iter().map(|one| one.name.len()).max().unwrap_or(0).max(10);
+    let head = ["mean us", "p99 us", "max us", "Gb/s", "again %"].map(|name| format!("{name:>19}")).join("");
+    outln!("\nmeans over seeds with 95 % confidence intervals, also in {}", out.join(OVER_SEEDS).display());
+    outln!("{:<width$}{head}", "");
+    for one in pooled {
+        let cell = |value: Option<Estimate>, digits| {
+            format!("{:>19}", value.map_or_else(|| "-".to_owned(), |value| value.text(digits)))
+        };
+        let times = [one.fct_mean_us, one.fct_p99_us, one.fct_max_us].map(|value| cell(value, 1)).concat();
+        let part = if one.complete < one.runs {
+            format!("  {} of {} complete", one.complete, one.runs)
+        } else {
+            String::new()
+        };
+        let (goodput, again) = (cell(one.goodput_gbit_per_s, 2), cell(one.retransmitted_percent, 3));
+        outln!("{:<width$}{times}{goodput}{again}{part}", one.name);
+    }
 }
 
 #[cfg(test)]

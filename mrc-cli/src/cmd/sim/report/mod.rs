@@ -1,4 +1,5 @@
-//! `mrc sim report`: the results of one folder as one page that needs nothing else, neither scripts nor the network.
+//! `mrc sim report`: the results of one folder as one page that needs nothing else: a few lines of script are part of it, and it
+//! can be read without them.
 
 mod page;
 mod plots;

@@ -7,6 +7,7 @@ use mrc_sim::run::{Distribution, GroupReport, LossCounts, Results, RunEnd};
 
 use super::Run;
 use super::plots::{self, Axes, DASHES, Line, Look, MOST_LINES, MOST_PAIRS, Shown, number, spread};
+use crate::cmd::sim::pool::{self, Estimate};
 use crate::cmd::sim::shortfall;
 use crate::cmd::sim::sweep::Manifest;
 
@@ -47,8 +48,10 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
                     let tail = panel.as_ref().map(|panel| format!("-{}", panel.replace(' ', "-"))).unwrap_or_default();
                     let id = format!("sweep-{name}-{short}{tail}");
                     let mut caption = match panel {
-                        Some(panel) => format!("{panel}. Mean over the seeds; x: {name}."),
-                        None => format!("Mean over the seeds; x: {name}."),
+                        Some(panel) => {
+                            format!("{panel}. Mean over the seeds, with 95 % confidence intervals; x: {name}.")
+                        }
+                        None => format!("Mean over the seeds, with 95 % confidence intervals; x: {name}."),
                     };
                     if shown.lines.iter().any(|line| !line.unfinished.is_empty()) {
                         caption += CROSSES;
@@ -200,8 +203,8 @@ fn cdf(run: &Run, group: Option<usize>) -> Line {
     Line::new(name, points)
 }
 
-/// Points of complete runs, and those of others as in [`Line::unfinished`].
-type Points = (Vec<(f64, f64)>, Vec<(f64, Option<f64>)>);
+/// Points of complete runs, those of others as in [`Line::unfinished`], and [`Line::bars`].
+type Points = (Vec<(f64, f64)>, Vec<(f64, Option<f64>)>, Vec<(f64, f64)>);
 
 /// One line of a trend: its names on the other axes, and its points.
 type Named = (Vec<String>, Points);
@@ -209,8 +212,7 @@ type Named = (Vec<String>, Points);
 /// The readings of one point, seed by seed.
 #[derive(Default)]
 struct Pool {
-    sum: f64,
-    count: u32,
+    values: Vec<f64>,
     unfinished: bool,
 }
 
@@ -221,13 +223,17 @@ impl Pool {
             Reading::Part(value) => (value, true),
             Reading::Absent => (None, false),
         };
-        self.sum += value.unwrap_or(0.0);
-        self.count += u32::from(value.is_some());
+        self.values.extend(value);
         self.unfinished |= unfinished;
     }
 
     fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / f64::from(self.count))
+        Estimate::of(&self.values).map(|value| value.mean)
+    }
+
+    /// Half the width of the confidence interval.
+    fn bar(&self) -> Option<f64> {
+        Estimate::of(&self.values)?.ci95
     }
 }
 
@@ -266,7 +272,9 @@ fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -
         let at = |(x, pool): (&u64, &Pool)| (f64::from_bits(*x), pool.mean());
         let whole = pools.iter().filter(|(_, pool)| !pool.unfinished).map(at);
         let part = pools.iter().filter(|(_, pool)| pool.unfinished).map(at);
-        (names, (whole.filter_map(|(x, mean)| Some((x, mean?))).collect(), part.collect()))
+        let bars = pools.iter().filter(|(_, pool)| !pool.unfinished);
+        let bars = bars.filter_map(|(x, pool)| Some((f64::from_bits(*x), pool.bar()?)));
+        (names, (whole.filter_map(|(x, mean)| Some((x, mean?))).collect(), part.collect(), bars.collect()))
     };
     order.into_iter().zip(pools).map(line).collect()
 }
@@ -304,8 +312,8 @@ fn looks(lines: Vec<Named>) -> Shown {
     Shown { lines: lines.iter().filter_map(draw).collect(), of }
 }
 
-fn named_line((names, (points, unfinished)): &Named) -> Line {
-    Line { unfinished: unfinished.clone(), ..Line::new(names.join(", "), points.clone()) }
+fn named_line((names, (points, unfinished, bars)): &Named) -> Line {
+    Line { unfinished: unfinished.clone(), bars: bars.clone(), ..Line::new(names.join(", "), points.clone()) }
 }
 
 /// The names of one axis, in their order, or `most` of them.
@@ -338,7 +346,14 @@ th:first-child, td:first-child { text-align: left; }
 figure { margin: 1rem 0; break-inside: avoid; } figcaption { color: #555; font-size: 0.9em; }
 .bad { color: #b00; font-weight: 600; } td .bad { display: block; }
 figure svg { display: block; }
+input { font: inherit; margin-top: 0.8rem; padding: 0.1rem 0.4rem; }
+@media (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; }
+  body { color: #ddd; background: #181818; } figcaption { color: #aaa; } .bad { color: #f77; }
+  h2, th, td { border-color: #444; } a { color: #8bf; }
+}
 @media print {
+  :root { color-scheme: light; } body { color: #222; background: #fff; } input { display: none; }
   @page { margin: 12mm; }
   body { max-width: none; margin: 0; padding: 0; font-size: 10px; }
   h2, thead { break-after: avoid; } tr { break-inside: avoid; }
@@ -371,6 +386,9 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
     let long = runs.len() > DETAILED;
     page.push_str(if long { "<p><a href=\"#runs\">All runs in numbers</a></p>\n" } else { "" });
     page.push_str(if long { "" } else { &overview });
+    if let Some(sweep) = sweep {
+        page.push_str(&over_seeds(runs, sweep));
+    }
     let mut section = "";
     for figure in figures {
         if figure.section != section {
@@ -389,8 +407,65 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
         let _ = writeln!(page, "<p>Figures for {DETAILED} of {all} runs: {between}.</p>");
         let _ = write!(page, "<h2 id=\"runs\">All runs</h2>\n{overview}");
     }
-    page.push_str("</body></html>\n");
+    let _ = write!(page, "<script>{SCRIPT}</script></body></html>\n");
     page
+}
+
+/// Above each long table a field that hides the rows without its words. Without scripts the page lacks the field alone.
+const SCRIPT: &str = "
+document.querySelectorAll('table').forEach(table => {
+  const rows = [...table.tBodies[0].rows];
+  if (rows.length < 6) return;
+  const field = document.createElement('input');
+  field.type = 'search';
+  field.placeholder = 'filter rows';
+  field.oninput = () => {
+    const words = field.value.toLowerCase().split(/\\s+/);
+    rows.forEach(row => row.hidden = !words.every(word => row.textContent.toLowerCase().includes(word)));
+  };
+  table.before(field);
+});
+";
+
+/// Means over the seeds of each configuration.
+fn over_seeds(runs: &[Run], sweep: &Manifest) -> String {
+    let find =
+        |point: &crate::cmd::sim::sweep::Point| runs.iter().find(|run| run.name == point.name).map(|run| &run.results);
+    let pooled = pool::over_seeds(sweep, find);
+    if pooled.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "configuration",
+        "complete",
+        "mean FCT, us",
+        "p99, us",
+        "max, us",
+        "mean slowdown",
+        "p99 slowdown",
+        "goodput, Gb/s",
+        "bus, Gb/s",
+        "retransmitted, %",
+    ];
+    let cell = |value: Option<Estimate>, digits| value.map_or_else(|| "-".to_owned(), |value| value.text(digits));
+    let rows = pooled.iter().map(|one| {
+        vec![
+            escape(&one.name),
+            format!("{} of {}", one.complete, one.runs),
+            cell(one.fct_mean_us, 1),
+            cell(one.fct_p99_us, 1),
+            cell(one.fct_max_us, 1),
+            cell(one.slowdown_mean, 2),
+            cell(one.slowdown_p99, 2),
+            cell(one.goodput_gbit_per_s, 2),
+            cell(one.bus_gbit_per_s, 1),
+            cell(one.retransmitted_percent, 3),
+        ]
+    });
+    let table = table(&head, rows);
+    format!(
+        "<h2 id=\"over-seeds\">Over the seeds</h2>\n<p>Means of the complete runs with 95 % confidence intervals.</p>\n{table}"
+    )
 }
 
 fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
@@ -568,15 +643,20 @@ mod tests {
         let seen = std::cell::Cell::new(0.0);
         let value = |_: &Results| Reading::Whole(seen.replace(seen.get() + 1.0));
         let lines = trend(&runs, &sweep, 0, &value);
-        assert_eq!(lines[0], (vec!["x".to_owned()], (vec![(2.0, 1.5), (16.0, 0.0)], vec![])));
-        assert_eq!(lines[1], (vec!["kind true".to_owned()], (vec![(2.0, 3.0)], vec![])));
+        let bars = &lines[0].1.2;
+        assert!(
+            bars.len() == 1 && bars[0].0 == 2.0 && (bars[0].1 - 6.353).abs() < 1e-3,
+            "Student, one degree: {bars:?}"
+        );
+        assert_eq!((&lines[0].0, &lines[0].1.0), (&vec!["x".to_owned()], &vec![(2.0, 1.5), (16.0, 0.0)]));
+        assert_eq!(lines[1], (vec!["kind true".to_owned()], (vec![(2.0, 3.0)], vec![], vec![])));
         assert!(trend(&runs, &sweep, 1, &value).is_empty(), "names are no axis");
         assert!(trend(&runs, &sweep, 0, &|_| Reading::Absent).is_empty(), "no run has such a value");
         // One of two seeds did not complete: no mean of survivors on the line. Nothing completed: no 0 either.
         let readings = [Reading::Part(None), Reading::Whole(7.0), Reading::Part(Some(1.0)), Reading::Whole(3.0)];
         let nth = std::cell::Cell::new(0);
         let lines = trend(&runs, &sweep, 0, &|_| readings[nth.replace(nth.get() + 1)]);
-        assert_eq!(lines[0].1, (vec![], vec![(2.0, Some(4.0)), (16.0, None)]));
+        assert_eq!(lines[0].1, (vec![], vec![(2.0, Some(4.0)), (16.0, None)], vec![]));
         let (_, shown) = panels(lines).remove(0);
         let axes = Axes { x: "qps", y: "us", log_x: false, log_y: true };
         let svg = plots::lines(&axes, &shown).unwrap().unwrap();
@@ -587,7 +667,7 @@ mod tests {
     }
 
     fn lines_of(points: &[(f64, f64)]) -> Named {
-        (vec!["line".to_owned()], (points.to_vec(), vec![]))
+        (vec!["line".to_owned()], (points.to_vec(), vec![], vec![]))
     }
 
     #[test]
@@ -617,7 +697,8 @@ mod tests {
 
     #[test]
     fn many_lines_are_spread_over_plots_and_keep_their_looks() {
-        let named = |names: &[&str]| (names.iter().map(|&name| name.to_owned()).collect(), (vec![(1.0, 1.0)], vec![]));
+        let named =
+            |names: &[&str]| (names.iter().map(|&name| name.to_owned()).collect(), (vec![(1.0, 1.0)], vec![], vec![]));
         let all = ["ring", "mesh"]
             .into_iter()
             .flat_map(|a| ["mrc", "roce"].into_iter().flat_map(move |b| ["0", "0.1", "1"].map(|c| [a, b, c])));
@@ -635,7 +716,7 @@ mod tests {
 
     #[test]
     fn what_a_plot_leaves_out_is_said_on_it_and_below_it() {
-        let named = |names: &[String]| (names.to_vec(), (vec![(1.0, 1.0), (2.0, 2.0)], vec![]));
+        let named = |names: &[String]| (names.to_vec(), (vec![(1.0, 1.0), (2.0, 2.0)], vec![], vec![]));
         let label = |name: &str, of: usize| (0..of).map(|nth| format!("{name}{nth}")).collect::<Vec<_>>();
         // Two axes: whole names go, and no two lines look alike.
         let pairs = label("kind", 3)
@@ -730,7 +811,7 @@ mod tests {
         let page = html("<title>", &runs, None, &figures);
         assert_eq!(page.matches("<svg").count(), figures.len());
         assert!(page.contains("a &lt;b&gt; &amp; c") && page.contains("&lt;title&gt;"));
-        assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("url("));
+        assert!(page.matches("<script>").count() == 1 && !page.contains("src=") && !page.contains("url("));
         for tag in ["table", "figure", "h2", "p"] {
             let (open, close) = (
                 page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count(),

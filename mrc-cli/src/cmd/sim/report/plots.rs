@@ -47,6 +47,8 @@ pub struct Line {
     /// Points of runs that did not complete, drawn as crosses beside the line: their value is of what completed. `None`
     /// when nothing did; the cross then stands at the upper edge.
     pub unfinished: Vec<(f64, Option<f64>)>,
+    /// Half the width of the confidence interval at points, by x.
+    pub bars: Vec<(f64, f64)>,
     /// How it looks, where several lines belong together; otherwise each has a colour of its own.
     pub look: Option<Look>,
 }
@@ -63,7 +65,7 @@ pub struct Look {
 impl Line {
     /// A line with a colour of its own.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), points, unfinished: Vec::new(), look: None }
+        Self { name: name.into(), points, unfinished: Vec::new(), bars: Vec::new(), look: None }
     }
 
     /// Colour, and dashes with the gaps between them, as the `nth` of its plot.
@@ -173,6 +175,14 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
     let log_y = axes.log_y && bottom > 0.0;
     let names = lines.len() + usize::from(shown.note().is_some());
     let size = (SIZE.0, SIZE.1.max(LEGEND_TOP + LEGEND_LINE * names as u32));
+    // Where points are, for what a browser shows when the pointer is on them.
+    let mut hints: Vec<((i32, i32), String)> = Vec::new();
+    let ticks = |log: bool, ends: (f64, f64), values: &mut dyn Iterator<Item = f64>| match log {
+        true => log_ticks(ends.0, ends.1, values),
+        false => Vec::new(),
+    };
+    let x_ticks = ticks(log_x, (left, right), &mut all().map(|(x, _)| x));
+    let y_ticks = ticks(log_y, (bottom, top), &mut std::iter::once(3.0));
     let svg = draw(size, |root| {
         // Beside the plot a legend hides nothing.
         let (plot, names) = root.split_horizontally(SIZE.0 - if lines.len() > 1 { LEGEND } else { 0 });
@@ -187,8 +197,9 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
                     .y_desc(axes.y)
                     .light_line_style(WHITE.mix(0.0))
                     .bold_line_style(BLACK.mix(0.12))
-                    .x_label_formatter(&|x| if log_x && !round(*x) { String::new() } else { number(*x) })
-                    .y_label_formatter(&|y| if log_y && !round(*y) { String::new() } else { number(*y) })
+                    .x_labels(12)
+                    .x_label_formatter(&|x| number(*x))
+                    .y_label_formatter(&|y| number(*y))
                     .draw()
                     .map_err(|error| anyhow!("{error}"))?;
                 for (nth, line) in lines.iter().enumerate() {
@@ -209,6 +220,24 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
                             .map(|at| Circle::new(*at, 4, colour.filled()));
                         chart.draw_series(dots).map_err(|error| anyhow!("{error}"))?;
                     }
+                    let at = |x: f64| line.points.iter().find(|point| point.0 == x).map(|point| point.1);
+                    let bars = line.bars.iter().filter_map(|&(x, half)| Some((x, at(x)?, half)));
+                    let bars = bars.filter(|(x, y, _)| finite(&(*x, *y)) && (!log_x || *x > 0.0));
+                    let bars: Vec<_> = bars.collect();
+                    let ends = |&(x, y, half): &(f64, f64, f64)| {
+                        let low = (y - half).max(if log_y { bottom } else { 0.0 });
+                        PathElement::new([(x, low), (x, (y + half).min(top))], colour.stroke_width(1))
+                    };
+                    chart.draw_series(bars.iter().map(ends)).map_err(|error| anyhow!("{error}"))?;
+                    if line.points.len() <= FEW {
+                        for &(x, y) in line.points.iter().filter(|point| finite(point)) {
+                            let half =
+                                bars.iter().find(|bar| bar.0 == x).map(|bar| format!(" \u{b1} {}", number(bar.2)));
+                            let text =
+                                format!("{}: {}, {}{}", line.name, number(x), number(y), half.unwrap_or_default());
+                            hints.push((chart.backend_coord(&(x, y)), text));
+                        }
+                    }
                     let marks = line.unfinished.iter().map(|&(x, y)| (x, y.unwrap_or(top))).filter(finite);
                     let marks = marks.map(|at| Cross::new(at, 6, colour.stroke_width(2)));
                     chart.draw_series(marks).map_err(|error| anyhow!("{error}"))?;
@@ -217,13 +246,32 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
         }
         match (log_x, log_y) {
             (false, false) => chart!(left..right, 0.0..top),
-            (false, true) => chart!(left..right, (bottom..top).log_scale()),
-            (true, false) => chart!((left..right).log_scale(), 0.0..top),
-            (true, true) => chart!((left..right).log_scale(), (bottom..top).log_scale()),
+            (false, true) => chart!(left..right, (bottom..top).log_scale().with_key_points(y_ticks)),
+            (true, false) => chart!((left..right).log_scale().with_key_points(x_ticks), 0.0..top),
+            (true, true) => chart!(
+                (left..right).log_scale().with_key_points(x_ticks),
+                (bottom..top).log_scale().with_key_points(y_ticks)
+            ),
         }
         if lines.len() > 1 { legend(&names, shown) } else { Ok(()) }
     })?;
-    Ok(Some(svg))
+    Ok(Some(hinted(svg, &hints)))
+}
+
+/// Adds to a picture what a browser shows at its points.
+fn hinted(mut svg: String, hints: &[((i32, i32), String)]) -> String {
+    let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let hint = |((x, y), text): &((i32, i32), String)| {
+        format!(
+            "<circle cx=\"{x}\" cy=\"{y}\" r=\"9\" fill=\"#000\" fill-opacity=\"0\"><title>{}</title></circle>\n",
+            escape(text)
+        )
+    };
+    let all: String = hints.iter().map(hint).collect();
+    if let Some(end) = svg.rfind("</svg>") {
+        svg.insert_str(end, &all);
+    }
+    svg
 }
 
 /// The names of lines below each other.
@@ -312,15 +360,43 @@ pub fn number(value: f64) -> String {
     text + suffix
 }
 
-/// Whether a number begins with 1, 2 or 5: those of a decade that have room on a logarithmic axis.
-fn round(value: f64) -> bool {
-    let first = value / 10f64.powf(value.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].iter().any(|digit| (first - digit).abs() < 1e-6)
+/// Places for labels of a logarithmic axis: powers of two where all values are such, otherwise numbers that begin with 1, 2 or
+/// 5, or with any digit where that leaves fewer than four.
+fn log_ticks(low: f64, high: f64, mut values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let inside = |tick: &f64| (low..=high).contains(tick);
+    let whole = |value: f64| value >= 1.0 && value.log2().fract() == 0.0;
+    if values.all(whole) {
+        let all: Vec<f64> = (0..64).map(|power| 2f64.powi(power)).filter(inside).collect();
+        let step = all.len().div_ceil(12).max(1);
+        return all.into_iter().step_by(step).collect();
+    }
+    let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let of = |digits: &[f64]| -> Vec<f64> {
+        let all = decades.clone().flat_map(|decade| digits.iter().map(move |digit| digit * 10f64.powi(decade)));
+        all.filter(inside).collect()
+    };
+    [&[1.0][..], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]]
+        .into_iter()
+        .map(of)
+        .find(|ticks| ticks.len() >= 4)
+        .unwrap_or_else(|| (0..5).map(|nth| low * (high / low).powf(f64::from(nth) / 4.0)).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logarithmic_axes_have_ticks_that_can_be_read() {
+        let ticks = |low, high, values: &[f64]| log_ticks(low, high, values.iter().copied());
+        assert_eq!(
+            ticks(190.0, 1030.0, &[190.5, 1030.0]),
+            [200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1000.0]
+        );
+        assert_eq!(ticks(3.9, 262.0, &[4.0, 16.0, 256.0]), [4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
+        assert_eq!(ticks(0.9, 2e6, &[1.5]).len(), 7, "powers of ten where there are enough");
+        assert!(ticks(100.0, 110.0, &[101.0, 109.0]).len() >= 4);
+    }
 
     #[test]
     fn numbers_are_short() {

@@ -1,0 +1,152 @@
+//! Runs of one configuration with different seeds: means with their 95 % confidence intervals.
+
+use mrc_sim::run::Results;
+use serde::Serialize;
+
+use super::sweep::{Manifest, Point};
+
+/// A mean over seeds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of the 95 % confidence interval (Student's t); `None` (null) of a single seed.
+    pub ci95: Option<f64>,
+    /// Seeds.
+    pub seeds: usize,
+}
+
+/// Student's t for 95 %, by degrees of freedom from 1.
+const T95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+impl Estimate {
+    /// Of some values; `None` of none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let seeds = values.len();
+        let mean = values.iter().sum::<f64>() / seeds as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let half = |freedom: usize| {
+            let t = T95.get(freedom - 1).copied().unwrap_or(1.96);
+            t * (squares / freedom as f64 / seeds as f64).sqrt()
+        };
+        (seeds > 0).then(|| Self { mean, ci95: seeds.checked_sub(1).filter(|&n| n > 0).map(half), seeds })
+    }
+
+    /// `12.3 +- 0.4`, or the mean alone.
+    pub fn text(&self, digits: usize) -> String {
+        match self.ci95 {
+            Some(half) => format!("{:.digits$} \u{b1} {half:.digits$}", self.mean),
+            None => format!("{:.digits$}", self.mean),
+        }
+    }
+}
+
+/// A configuration of a sweep.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Configuration {
+    /// Name of its points without their seeds.
+    pub name: String,
+    /// Runs with results, and how many of them completed; the figures are of those.
+    pub runs: usize,
+    /// Those that completed.
+    pub complete: usize,
+    /// Mean completion time, in microseconds.
+    pub fct_mean_us: Option<Estimate>,
+    /// 99th percentile of it.
+    pub fct_p99_us: Option<Estimate>,
+    /// Largest.
+    pub fct_max_us: Option<Estimate>,
+    /// Mean slowdown.
+    pub slowdown_mean: Option<Estimate>,
+    /// 99th percentile of it.
+    pub slowdown_p99: Option<Estimate>,
+    /// Goodput.
+    pub goodput_gbit_per_s: Option<Estimate>,
+    /// Bus bandwidth of the first collective.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bus_gbit_per_s: Option<Estimate>,
+    /// Retransmitted packets.
+    pub retransmitted_percent: Option<Estimate>,
+}
+
+/// The name of a point without its seed.
+fn without_seed(point: &Point) -> &str {
+    let of_seed = |seed| point.name.strip_suffix(&format!("seed{seed}")).map(|name| name.trim_end_matches('-'));
+    point.seed.and_then(of_seed).unwrap_or(&point.name)
+}
+
+/// All configurations, in the order of the sweep; nothing where none has several seeds.
+pub fn over_seeds<'a>(sweep: &Manifest, results: impl Fn(&Point) -> Option<&'a Results>) -> Vec<Configuration> {
+    let mut pools: Vec<(&str, Vec<&Results>)> = Vec::new();
+    for point in &sweep.points {
+        let Some(results) = results(point) else { continue };
+        let name = without_seed(point);
+        match pools.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, runs)) => runs.push(results),
+            None => pools.push((name, vec![results])),
+        }
+    }
+    if pools.iter().all(|(_, runs)| runs.len() < 2) {
+        return Vec::new();
+    }
+    pools.into_iter().map(|(name, runs)| configuration(name, &runs)).collect()
+}
+
+fn configuration(name: &str, runs: &[&Results]) -> Configuration {
+    let whole: Vec<&Results> = runs.iter().copied().filter(|run| run.fct_us.is_some()).collect();
+    let of = |value: &dyn Fn(&Results) -> Option<f64>| {
+        Estimate::of(&whole.iter().filter_map(|run| value(run)).collect::<Vec<_>>())
+    };
+    Configuration {
+        name: if name.is_empty() { "all seeds".to_owned() } else { name.to_owned() },
+        runs: runs.len(),
+        complete: whole.len(),
+        fct_mean_us: of(&|run| run.fct_us.map(|fct| fct.mean)),
+        fct_p99_us: of(&|run| run.fct_us.map(|fct| fct.p99)),
+        fct_max_us: of(&|run| run.fct_us.map(|fct| fct.max)),
+        slowdown_mean: of(&|run| run.slowdown.map(|slow| slow.mean)),
+        slowdown_p99: of(&|run| run.slowdown.map(|slow| slow.p99)),
+        goodput_gbit_per_s: of(&|run| Some(run.goodput_gbit_per_s)),
+        bus_gbit_per_s: of(&|run| run.groups.iter().find_map(|group| group.bus_gbit_per_s)),
+        retransmitted_percent: of(&|run| Some(run.retransmitted_percent)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_those_of_student() {
+        // Mean 3, sample deviation 1.5811, t of 4 degrees 2.776: half width 2.776 * 1.5811 / sqrt(5).
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert_eq!((estimate.mean, estimate.seeds), (3.0, 5));
+        assert!((estimate.ci95.unwrap() - 1.9629).abs() < 1e-3, "{estimate:?}");
+        assert_eq!(estimate.text(1), "3.0 \u{b1} 2.0");
+        assert_eq!(Estimate::of(&[7.0]).unwrap().ci95, None);
+        assert_eq!(Estimate::of(&[]), None);
+        assert_eq!(Estimate::of(&[2.0, 2.0]).unwrap().ci95, Some(0.0));
+    }
+
+    #[test]
+    fn seeds_are_pooled_by_configuration_and_only_complete_runs_count() {
+        let point =
+            |name: &str, seed| Point { name: name.to_owned(), at: [].into(), seed: Some(seed), set: Vec::new() };
+        let points = vec![point("a-seed1", 1), point("b-seed1", 1), point("a-seed2", 2), point("b-seed2", 2)];
+        let sweep = Manifest { scenario: String::new(), text: String::new(), axes: Vec::new(), points };
+        let fct = |mean| mrc_sim::run::Distribution { mean, p50: mean, p90: mean, p99: mean, p999: mean, max: mean };
+        let run = |mean: Option<f64>| Results { fct_us: mean.map(fct), ..Results::default() };
+        let results = [run(Some(1.0)), run(Some(5.0)), run(Some(3.0)), run(None)];
+        let of = |point: &Point| sweep.points.iter().position(|other| other == point).map(|nth| &results[nth]);
+        let pooled = over_seeds(&sweep, of);
+        assert_eq!(
+            pooled.iter().map(|c| (c.name.as_str(), c.runs, c.complete)).collect::<Vec<_>>(),
+            [("a", 2, 2), ("b", 2, 1)]
+        );
+        assert_eq!(pooled[0].fct_mean_us.unwrap().mean, 2.0);
+        assert_eq!(pooled[1].fct_mean_us.unwrap().ci95, None);
+    }
+}
