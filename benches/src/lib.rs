@@ -153,23 +153,21 @@ impl<'s> Side<'s> {
         }
     }
 
-    /// Sends everything that may leave now to `to`, in bursts as a driver does; returns the frames.
-    fn flow(&mut self, to: &mut Side<'_>, now: Instant, ring: &mut Ring, work: Work) -> u64 {
-        let mut frames = 0;
-        loop {
-            self.engine.transmit(now, ring);
-            if ring.sent.is_empty() {
-                return frames;
-            }
-            frames += ring.sent.len() as u64;
-            if work == Work::CopyAndIcrc {
-                self.append(ring);
-            }
-            let Side { engine, memory, .. } = &mut *to;
-            let sent = ring.sent.iter().zip(ring.frames.iter());
-            engine.receive(now, &mut Arrivals { sent, memory, work, last: &[] });
-            ring.sent.clear();
+    /// Sends one burst of what may leave now to `to`, as a driver does; returns the frames.
+    fn burst(&mut self, to: &mut Side<'_>, now: Instant, ring: &mut Ring, work: Work) -> u64 {
+        self.engine.transmit(now, ring);
+        let frames = ring.sent.len() as u64;
+        if frames == 0 {
+            return 0;
         }
+        if work == Work::CopyAndIcrc {
+            self.append(ring);
+        }
+        let Side { engine, memory, .. } = &mut *to;
+        let sent = ring.sent.iter().zip(ring.frames.iter());
+        engine.receive(now, &mut Arrivals { sent, memory, work, last: &[] });
+        ring.sent.clear();
+        frames
     }
 
     /// What a driver appends to the headers of every frame.
@@ -300,7 +298,15 @@ pub fn transfer(a: &mut Side<'_>, b: &mut Side<'_>, now: &mut Instant, rounds: u
         let mut open = load.depth * a.qps.len() as u64;
         while open > 0 {
             *now = now.after(20_000);
-            let moved = a.flow(b, *now, &mut ring, load.work) + b.flow(a, *now, &mut ring, load.work);
+            let mut moved = 0;
+            // Burst by burst, each side in turn: what one receives together it answers before more arrives.
+            loop {
+                let frames = a.burst(b, *now, &mut ring, load.work) + b.burst(a, *now, &mut ring, load.work);
+                if frames == 0 {
+                    break;
+                }
+                moved += frames;
+            }
             assert!(moved > 0, "the transfer stands still");
             while a.engine.poll_completion(a.cq).is_some() {
                 open -= 1;

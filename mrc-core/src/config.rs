@@ -68,7 +68,8 @@ pub struct EndpointConfig {
     pub wimm_nak_syndrome: u8,
     /// Ask for an acknowledgement with the last packet of every message. Without, with the last one that may leave: when the
     /// send queue runs dry or a window closes. Transport ACKs, and with them completions, come as soon; what congestion
-    /// control and paths learn comes from every 16 KiB (`sack_gen_threshold`), as within a message (open question 66).
+    /// control and paths learn comes from every 16 KiB (`sack_gen_threshold`), as within a message (open question 66). With
+    /// `complete_on_sack` every message asks in any case.
     pub ask_each_message: bool,
     /// Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; what a turn sends
     /// beyond it is taken from the next. 0, the default, is one packet per turn, as the specification has it. Packets cost

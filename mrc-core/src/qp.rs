@@ -7,6 +7,7 @@ use crate::{
     cc::Share,
     config::{RtrAttr, RtsAttr},
     cq::{CqHandle, Status},
+    endpoint::WriteHead,
     event::ErrorCause,
     mem::Pd,
     path::{PathConfig, PathSet, ReverseSet},
@@ -125,6 +126,7 @@ pub struct Qp {
     pub(crate) qpcc: Option<u32>,
     pub(crate) share: Share,
     pub(crate) links: Links,
+    pub(crate) head: WriteHead,
     /// When the reverse paths were last redrawn.
     pub(crate) rerouted: Instant,
     /// A new write arrived since the last probe.
@@ -164,6 +166,7 @@ impl Qp {
         qpcc: None,
         share: Share::NONE,
         links: Links::NONE,
+        head: WriteHead::NONE,
         rerouted: Instant::ZERO,
         fresh: false,
         bad_evs_heard: 0,

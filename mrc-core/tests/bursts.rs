@@ -11,7 +11,7 @@ use mrc_core::{
     Transmit,
 };
 use mrc_wire::srv6::usid_shift;
-use mrc_wire::{PortNum, Rkey};
+use mrc_wire::{Body, PortNum, Rkey, TsethRepr, WireConfig, parse_frame};
 
 /// Room for some frames, and the ports that are free for each.
 struct Sink {
@@ -303,4 +303,33 @@ fn a_series_ends_where_its_region_does() {
     let alone = refused_in(take_one_by_one);
     assert_eq!(alone.0[5], Err(Discard::Nak));
     assert_eq!(refused_in(take_in_bursts), alone);
+}
+
+/// Packets from the middle of a request share the headers of the first of them, but each tells its own time and place, however
+/// late it leaves and whatever left between.
+//= TS-001, RETH-001, SEG-004 test
+#[test]
+fn packets_of_one_request_that_leave_one_by_one_tell_their_own_time() {
+    let setup = Setup { qps: 2, srv6: true, ..Setup::default() };
+    net(9, &setup, Weather::default(), |net| {
+        let mut now = Instant::from_nanos(1_000);
+        assert!(post(net, 0, 0, now, 12 * 1_024, None) && post(net, 0, 1, now, 9 * 1_024 + 7, None));
+        let mut places = [(0, 0); 2];
+        for _ in 0..22 {
+            now = now.after(1_000);
+            let frames = in_bursts(net, 0, now, &[PortMask::ALL]);
+            let (transmit, bytes) = &frames[0];
+            let frame = parse_frame(bytes, transmit.frame_len(), &WireConfig::default(), |_| true).unwrap();
+            let Body::Write { tseth, reth, .. } = frame.body else { panic!("{frame}") };
+            assert_eq!(tseth, Some(TsethRepr::ns128((now.as_nanos() >> 7) as u16)));
+            let qp = usize::from(frame.bth.dest_qp != net.sides[1].qps[0].qpn());
+            let (packets, first) = &mut places[qp];
+            if *packets == 0 {
+                *first = reth.va;
+            }
+            assert_eq!(reth.va - *first, *packets * 1_024);
+            *packets += 1;
+        }
+        assert_eq!(places.map(|(packets, _)| packets), [12, 10]);
+    });
 }

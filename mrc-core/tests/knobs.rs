@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{PLANES, Setup, Weather, net};
-use mrc_core::{PortMask, PostError, Status, Trimming};
-use mrc_wire::{Body, PortNum, WireConfig, parse_frame};
+use common::{PLANES, Setup, VA, Weather, net};
+use mrc_core::{EndpointConfig, PortMask, PostError, SendWr, Status, Trimming};
+use mrc_wire::{Body, PortNum, Rkey, WireConfig, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -114,6 +114,45 @@ fn port_masks_can_begin_at_bit_zero() {
             assert!(net.wire.values().all(|(to, port, _)| *to == 1 || *port == PortNum::from_plane(0)));
             assert!(net.run(SECOND, |net| !net.sides[1].completions.is_empty()));
             assert_eq!(net.sides[1].engine.ports_up(), PortMask::first(PLANES));
+        });
+    }
+}
+
+/// Without `ask_each_message` the last packet that may leave asks, and every message completes all the same. Where SACKs
+/// complete requests each message asks in any case.
+//= AREQ-001 test
+#[test]
+fn messages_that_others_follow_need_not_ask() {
+    let dry: fn(&mut EndpointConfig) = |cfg| cfg.ask_each_message = false;
+    let on_sack: fn(&mut EndpointConfig) = |cfg| (cfg.ask_each_message, cfg.complete_on_sack) = (false, true);
+    for (tweak, want) in [(dry, [false, false, true]), (on_sack, [true; 3])] {
+        net(1, &Setup { tweak, ..Setup::default() }, Weather::default(), |net| {
+            let (lkey, rkey) = (net.sides[0].key, Rkey(net.sides[1].key));
+            for wr_id in 0..3 {
+                let wr = SendWr {
+                    wr_id,
+                    lkey,
+                    local_va: VA,
+                    len: 64,
+                    remote_va: VA,
+                    rkey,
+                    signaled: true,
+                    ..SendWr::default()
+                };
+                let side = &mut net.sides[0];
+                side.engine.post_send(net.now, side.qps[0], &wr).unwrap();
+            }
+            net.transmit(0);
+            let mut asked: Vec<_> = net
+                .wire
+                .values()
+                .map(|(_, _, bytes)| parse_frame(bytes, bytes.len(), &WireConfig::default(), |_| true).unwrap().bth)
+                .map(|bth| (bth.psn.value(), bth.ack_req))
+                .collect();
+            asked.sort_unstable();
+            assert_eq!(asked.iter().map(|(_, asks)| *asks).collect::<Vec<_>>(), want);
+            assert!(net.run(SECOND, |net| net.sides[0].completions.len() == 3));
+            assert!(net.sides[0].completions.iter().all(|c| c.status == Status::Success));
         });
     }
 }

@@ -483,6 +483,8 @@ impl Flow<'_> {
     #[inline]
     pub(crate) fn unasked_packets(&self, each: u32, cfg: &EndpointConfig) -> u32 {
         let turn = self.share.turn.0.min(self.qpcc.turn.0).max(0).unsigned_abs();
+        // The one that begins before the turn is over is the last.
+        let turn = turn.saturating_add(each).saturating_sub(1);
         let bytes = self.may_leave_unasked(cfg).min(turn.into());
         u32::try_from(bytes).unwrap_or(u32::MAX).checked_div(each).unwrap_or(0)
     }

@@ -24,6 +24,7 @@ pub use profiles::{
 pub use rx::FrameSource;
 pub use schedule::FrameSink;
 pub use tx::MAX_HEADER_LEN;
+pub(crate) use writes::WriteHead;
 
 use core::ops::Range;
 
@@ -419,6 +420,7 @@ impl<'s> Endpoint<'s> {
             entries: entries.unwrap_or_default(),
             regions: &self.regions,
             dest_qp: slot.dest_qp,
+            head: &mut slot.head,
         });
         let tx = TxSide {
             req: &mut slot.req,

@@ -302,8 +302,14 @@ impl Endpoint<'_> {
             return Err(self.refuse_unrecorded(now, qp, nack, reason));
         }
         let verdict = slot.rsp.on_write(&write, bits, &self.cfg);
-        if verdict != responder::Verdict::New {
-            return Err(self.refuse_again(now, qp, verdict, &write));
+        match verdict {
+            responder::Verdict::New => {}
+            responder::Verdict::Duplicate => return Err(self.refuse_again(now, qp)),
+            responder::Verdict::OutOfWindow => {
+                // Handed over by reference, the write would have to be in memory, and every other one would pay for that.
+                let nack = slot.rsp.out_of_window(&write, self.cfg.oor_silent);
+                return Err(self.refuse_beyond(qp, nack));
+            }
         }
         slot.fresh = true;
         let mut checked = check_write(slot, &self.regions, qp, write.psn, &place);
@@ -340,22 +346,24 @@ impl Endpoint<'_> {
         }
     }
 
-    /// A write that is not new: a duplicate has been answered, one beyond the window is refused.
+    /// A write that arrived before, which has been answered.
     #[cold]
-    fn refuse_again(&mut self, now: Instant, qp: u32, verdict: responder::Verdict, write: &Write) -> Discard {
-        let why = if verdict == responder::Verdict::Duplicate {
-            self.reroute_answers(now, qp);
-            Discard::Duplicate
-        } else {
-            if let Some(slot) = self.qps.get_mut(qp as usize)
-                && let Some(nack) = slot.rsp.out_of_window(write, self.cfg.oor_silent)
-            {
-                slot.rsp.refuse(&mut self.refusals, nack);
-            }
-            Discard::OutOfWindow
-        };
+    #[inline(never)]
+    fn refuse_again(&mut self, now: Instant, qp: u32) -> Discard {
+        self.reroute_answers(now, qp);
         self.wake_control(qp);
-        why
+        Discard::Duplicate
+    }
+
+    /// A write beyond the window.
+    #[cold]
+    #[inline(never)]
+    fn refuse_beyond(&mut self, qp: u32, nack: Option<Answer>) -> Discard {
+        if let (Some(slot), Some(nack)) = (self.qps.get_mut(qp as usize), nack) {
+            slot.rsp.refuse(&mut self.refusals, nack);
+        }
+        self.wake_control(qp);
+        Discard::OutOfWindow
     }
 
     /// Refuses a new write before anything of it is recorded, for want of resources or because the device failed.

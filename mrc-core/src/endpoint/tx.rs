@@ -9,7 +9,7 @@ use super::{
     Endpoint, PayloadRef, Transmit, part,
     peers::PeerSlot,
     schedule::FrameSink,
-    writes::{Pattern, ToPeer, Unsendable},
+    writes::{ToPeer, Unsendable},
 };
 use crate::num::Counter;
 use crate::{
@@ -161,8 +161,7 @@ impl Endpoint<'_> {
                 tx.wait_for_path(now);
             }
             let mut run = Run { sent: 0, blocked: false, yields: false, fault: None, wants: None };
-            let Some(to) = to else { return run };
-            let mut pattern = None;
+            let Some(mut to) = to else { return run };
             loop {
                 // One packet, whatever it is.
                 if !tx.flow.can_send() {
@@ -177,8 +176,7 @@ impl Endpoint<'_> {
                     run.blocked = !(run.yields && run.sent > 0);
                     break;
                 };
-                let first = if most > 1 { Some(&mut pattern) } else { None };
-                if !run.emit(now, &to, &mut tx, packet, first, sink) || !run.goes_on(&tx, most, towards.and(up), sink) {
+                if !run.emit(now, &mut to, &mut tx, packet, sink) || !run.goes_on(&tx, most, towards.and(up), sink) {
                     break;
                 }
                 // What follows it in series.
@@ -190,7 +188,7 @@ impl Endpoint<'_> {
                         break;
                     }
                     match tx.next_of(&mut series, now, usable) {
-                        Some(packet) => goes_on = run.emit(now, &to, &mut tx, packet, Some(&mut pattern), sink),
+                        Some(packet) => goes_on = run.emit(now, &mut to, &mut tx, packet, sink),
                         None => {
                             tx.wait_for_path(now);
                             run.blocked = true;
@@ -267,7 +265,7 @@ impl Endpoint<'_> {
     /// Writes one packet outside a turn with data.
     fn send_write(&mut self, now: Instant, qp: u32, packet: &DataPacket, out: &mut [u8]) -> Option<Transmit> {
         let out = out.first_chunk_mut()?;
-        match self.with_tx_to(qp, |mut tx, to| Some(to?.write(now, &mut tx, packet, None, out)))?? {
+        match self.with_tx_to(qp, |mut tx, to| Some(to?.write(now, &mut tx, packet, out)))?? {
             Ok(transmit) => Some(transmit),
             Err(Unsendable::Memory) => {
                 self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(packet.psn));
@@ -380,14 +378,14 @@ impl Run {
     fn emit(
         &mut self,
         now: Instant,
-        to: &ToPeer<'_>,
+        to: &mut ToPeer<'_>,
         tx: &mut TxSide<'_, '_>,
         packet: DataPacket,
-        pattern: Option<&mut Option<Pattern>>,
         sink: &mut impl FrameSink,
     ) -> bool {
-        match to.write_in_turn(now, tx, packet, pattern, sink) {
-            Ok(()) => {
+        match to.write(now, tx, &packet, sink.headers()) {
+            Ok(transmit) => {
+                sink.push(transmit);
                 self.sent.inc();
                 true
             }

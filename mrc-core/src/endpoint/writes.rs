@@ -1,20 +1,19 @@
-//! The frames of one QP's writes. Within a turn most packets come from the middle of one request: the transport headers of
-//! the first are the pattern of the others.
+//! The frames of one QP's writes. Most packets come from the middle of one request, as the one before: its transport headers
+//! are kept with the QP and copied.
 //! Source: `wire.md` 3 and 4, `transport.md` 3.2.
 
-use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Qpn, RethRepr, TsethRepr};
+use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Psn, Qpn, RethRepr, TsethRepr};
 
 use super::{
     MAX_HEADER_LEN, PayloadRef, Transmit,
     peers::PeerSlot,
-    schedule::FrameSink,
     tx::{Given, Sizes, below_bth, count_sent, data_dscp, stamp},
 };
 use crate::{
     config::{EndpointConfig, Route},
     mem::Regions,
     path::{Choice, EvEntry},
-    requester::{DataPacket, SegmentAt, SendQueue, TxSide},
+    requester::{DataPacket, Segment, SendQueue, TxSide},
     time::Instant,
 };
 
@@ -34,152 +33,155 @@ pub(super) struct ToPeer<'a> {
     pub(super) entries: &'a [EvEntry],
     pub(super) regions: &'a Regions<'a>,
     pub(super) dest_qp: Qpn,
+    pub(super) head: &'a mut WriteHead,
 }
 
 impl ToPeer<'_> {
-    /// Writes a write packet into the sink, by the pattern of an earlier one of the same turn where it fits.
+    /// Writes the headers of a write packet: a copy of the transport headers of the packet before it, where both are from the
+    /// middle of one request, and what differs.
+    //= RETH-001, RETH-002, METH-002, METH-003, IP6-002
     #[inline(always)]
-    pub(super) fn write_in_turn(
-        &self,
-        now: Instant,
-        tx: &mut TxSide<'_, '_>,
-        packet: DataPacket,
-        pattern: Option<&mut Option<Pattern>>,
-        sink: &mut impl FrameSink,
-    ) -> Result<(), Unsendable> {
-        if let Some(Some(pattern)) = &pattern
-            && packet.middle
-            && packet.at.request == pattern.at.request
-        {
-            let transmit = self.repeat(pattern, &packet, sink.headers()).ok_or(Unsendable::NoWay)?;
-            count_sent(tx.path.stats, &transmit);
-            sink.push(transmit);
-            return Ok(());
-        }
-        let transmit = self.write(now, tx, &packet, pattern, sink.headers())?;
-        sink.push(transmit);
-        Ok(())
-    }
-
-    /// Writes a packet that differs from `pattern` in path, PSN and place.
-    #[inline(always)]
-    fn repeat(&self, pattern: &Pattern, packet: &DataPacket, out: &mut [u8; MAX_HEADER_LEN]) -> Option<Transmit> {
-        let further = u64::from(packet.at.index.wrapping_sub(pattern.at.index)).wrapping_mul(packet.len.into());
-        let payload = PayloadRef { offset: pattern.payload.offset.wrapping_add(further), ..pattern.payload };
-        let Choice { ev, port, entry, .. } = packet.choice;
-        let (given, sizes) = (self.given(entry)?, pattern.sizes);
-        let (start, transmit) =
-            below_bth(self.peer, ev, port, given, pattern.dscp, Ecn::Ect0, sizes, Some(payload), out)?;
-        let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
-        *room = pattern.headers;
-        let (bth, rest) = room.split_first_chunk_mut()?;
-        BthRepr { psn: packet.psn, ack_req: packet.ack_req, ..pattern.bth }.emit_psn(bth);
-        let (_, mut rest) = rest.split_first_chunk_mut::<{ MethRepr::LEN }>()?;
-        if pattern.bth.ts {
-            rest = rest.split_first_chunk_mut::<{ TsethRepr::LEN }>()?.1;
-        }
-        // RETH begins with the address.
-        *rest.first_chunk_mut()? = pattern.va.wrapping_add(further).to_be_bytes();
-        Some(transmit)
-    }
-
-    /// The SRv6 destination of an entry, where the peer's paths hold their own.
-    //= MAP-005, MAP-006
-    fn given(&self, entry: u16) -> Option<Given<'_>> {
-        match self.peer.route {
-            Route::Srv6Entry => self.entries.get(usize::from(entry)).map(Given::of),
-            _ => Some(Given::NONE),
-        }
-    }
-
-    /// Writes the headers of a write packet.
-    //= RETH-001, RETH-002, METH-002, METH-003, SEG-003, SEG-004, BTH-003, IP6-002
-    #[inline(never)]
     pub(super) fn write(
-        &self,
+        &mut self,
         now: Instant,
         tx: &mut TxSide<'_, '_>,
         packet: &DataPacket,
-        pattern: Option<&mut Option<Pattern>>,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Result<Transmit, Unsendable> {
-        let cfg = self.cfg;
         let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
-        let (wqe, index) = (segment.wqe, segment.at.index);
-        let mtu = tx.req.path_mtu;
-        let len = packet.len;
+        let wqe = segment.wqe;
         //= ERR-003
-        if len > 0 && !self.regions.live(wqe.mr) {
+        if packet.len > 0 && !self.regions.live(wqe.mr) {
             return Err(Unsendable::Memory);
         }
-        let pad = (len.wrapping_neg() & 3) as u8;
-        let imm = wqe.imm.filter(|_| segment.carries_imm());
-        let done = u64::from(index).wrapping_mul(mtu.into());
-        let ts = cfg.timestamps;
-        let bth = BthRepr {
-            opcode: opcode(index, wqe.packets, wqe.imm.is_some()),
-            se: wqe.solicited && imm.is_some(),
-            pad,
-            pkey: cfg.pkey,
-            dest_qp: self.dest_qp,
-            ack_req: packet.ack_req,
-            rtx: packet.rtx,
-            ts,
-            psn: packet.psn,
-        };
-        let reth = RethRepr { va: wqe.remote_va.wrapping_add(done), rkey: wqe.rkey, dmalen: wqe.len };
-        let meth = MethRepr { rqmsn: wqe.rqmsn, msn: wqe.msn };
-        let dscp = data_dscp(tx.req.trimming, &cfg.wire.dscp, packet.rtx);
-        let payload = (len > 0).then(|| PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len });
-        const PLAIN: usize = BthRepr::LEN + MethRepr::LEN + RethRepr::LEN;
-        let headers = if ts { PLAIN + TsethRepr::LEN } else { PLAIN };
-        let headers = headers.wrapping_add(if imm.is_some() { 4 } else { 0 });
-        let sizes = Sizes::write(headers, len, pad);
-        let Choice { ev, port, entry, .. } = packet.choice;
-        let given = self.given(entry);
-        let transport = |given| {
-            let (start, transmit) = below_bth(self.peer, ev, port, given, dscp, Ecn::Ect0, sizes, payload, out)?;
-            // All that may follow, so that the pieces are cut off without looking at the length again.
-            let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
-            let (to, rest) = room.split_first_chunk_mut()?;
-            bth.emit_with(to, cfg.wire.bth_se_bit);
-            let (to, mut rest) = rest.split_first_chunk_mut()?;
-            meth.emit(to);
-            if ts {
-                let (to, after) = rest.split_first_chunk_mut()?;
-                TsethRepr::ns128(stamp(now)).emit(to);
-                rest = after;
-            }
-            let (to, rest) = rest.split_first_chunk_mut()?;
-            reth.emit(to);
-            if let Some(imm) = imm {
-                *rest.first_chunk_mut()? = imm.to_be_bytes();
-            }
-            if let (Some(pattern), Some(payload), true) = (pattern, payload, packet.middle) {
-                *pattern = Some(Pattern { headers: *room, at: packet.at, bth, va: reth.va, sizes, payload, dscp });
-            }
-            Some(transmit)
-        };
-        let transmit = given.and_then(transport).ok_or(Unsendable::NoWay)?;
+        if !packet.middle || self.head.request != Some(packet.at.request) {
+            self.head.compose(self.cfg, self.dest_qp, &segment, packet);
+        }
+        let done = u64::from(packet.at.index).wrapping_mul(tx.req.path_mtu.into());
+        let pad = (packet.len.wrapping_neg() & 3) as u8;
+        let sizes = Sizes::write(self.head.len.into(), packet.len, pad);
+        let payload = PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len: packet.len };
+        let transmit = self
+            .emit(
+                now,
+                packet,
+                wqe.remote_va.wrapping_add(done),
+                sizes,
+                data_dscp(tx.req.trimming, &self.cfg.wire.dscp, packet.rtx),
+                payload,
+                out,
+            )
+            .ok_or(Unsendable::NoWay)?;
         count_sent(tx.path.stats, &transmit);
         Ok(transmit)
     }
+
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the per-packet fields; a struct would be built to be taken apart")]
+    fn emit(
+        &self,
+        now: Instant,
+        packet: &DataPacket,
+        va: u64,
+        sizes: Sizes,
+        dscp: u8,
+        payload: PayloadRef,
+        out: &mut [u8; MAX_HEADER_LEN],
+    ) -> Option<Transmit> {
+        let Choice { ev, port, entry, .. } = packet.choice;
+        //= MAP-005, MAP-006
+        let given = match self.peer.route {
+            Route::Srv6Entry => Given::of(self.entries.get(usize::from(entry))?),
+            _ => Given::NONE,
+        };
+        let payload = (payload.len > 0).then_some(payload);
+        let (start, transmit) = below_bth(self.peer, ev, port, given, dscp, Ecn::Ect0, sizes, payload, out)?;
+        // All that may follow, so that the pieces are cut off without looking at the length again.
+        let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
+        *room = self.head.bytes;
+        let (bth, rest) = room.split_first_chunk_mut()?;
+        let ts = self.cfg.timestamps;
+        let flags = BthRepr { ack_req: packet.ack_req, rtx: packet.rtx, ts, ..NO_FLAGS };
+        BthRepr { psn: packet.psn, ..flags }.emit_psn(bth);
+        let (_, mut rest) = rest.split_first_chunk_mut::<{ MethRepr::LEN }>()?;
+        if ts {
+            let (to, after) = rest.split_first_chunk_mut()?;
+            TsethRepr::ns128(stamp(now)).emit(to);
+            rest = after;
+        }
+        // RETH begins with the address.
+        *rest.first_chunk_mut()? = va.to_be_bytes();
+        Some(transmit)
+    }
 }
+
+const NO_FLAGS: BthRepr = BthRepr::new(Opcode::WriteMiddle, Qpn::new(0), Psn::new(0));
 
 /// Transport headers of a write at most.
 const WRITE_HEADERS: usize = BthRepr::LEN + MethRepr::LEN + TsethRepr::LEN + RethRepr::LEN + 4;
 
-/// The transport headers of one packet from the middle of a request, to write those of others in the same turn: until it
-/// ends neither time nor memory regions change.
-pub(super) struct Pattern {
-    headers: [u8; WRITE_HEADERS],
-    at: SegmentAt,
-    bth: BthRepr,
-    /// Address that RETH carries.
-    va: u64,
-    sizes: Sizes,
-    payload: PayloadRef,
-    dscp: u8,
+/// The transport headers of a QP's last write packet, but for PSN, its flags, time and address: those of the next one, where
+/// both are from the middle of one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteHead {
+    bytes: [u8; WRITE_HEADERS],
+    /// Bytes in use.
+    len: u8,
+    /// Request from whose middle the packet was.
+    request: Option<u32>,
+}
+
+impl WriteHead {
+    pub(crate) const NONE: Self = Self { bytes: [0; WRITE_HEADERS], len: 0, request: None };
+
+    //= SEG-003, SEG-004, BTH-003
+    #[inline(never)]
+    fn compose(&mut self, cfg: &EndpointConfig, dest_qp: Qpn, segment: &Segment<'_>, packet: &DataPacket) {
+        let wqe = segment.wqe;
+        let imm = wqe.imm.filter(|_| segment.carries_imm());
+        let bth = BthRepr {
+            opcode: opcode(packet.at.index, wqe.packets, wqe.imm.is_some()),
+            se: wqe.solicited && imm.is_some(),
+            pad: (packet.len.wrapping_neg() & 3) as u8,
+            pkey: cfg.pkey,
+            dest_qp,
+            ..NO_FLAGS
+        };
+        let meth = MethRepr { rqmsn: wqe.rqmsn, msn: wqe.msn };
+        let reth = RethRepr { va: 0, rkey: wqe.rkey, dmalen: wqe.len };
+        let len = write_in(&mut self.bytes, &bth, cfg, &meth, &reth, imm);
+        self.len = len.unwrap_or(0);
+        self.request = packet.middle.then_some(packet.at.request);
+    }
+}
+
+/// Writes transport headers; their length.
+#[inline(always)]
+fn write_in(
+    to: &mut [u8; WRITE_HEADERS],
+    bth: &BthRepr,
+    cfg: &EndpointConfig,
+    meth: &MethRepr,
+    reth: &RethRepr,
+    imm: Option<u32>,
+) -> Option<u8> {
+    const PLAIN: usize = BthRepr::LEN + MethRepr::LEN + RethRepr::LEN;
+    let (to, rest) = to.split_first_chunk_mut()?;
+    bth.emit_with(to, cfg.wire.bth_se_bit);
+    let (to, mut rest) = rest.split_first_chunk_mut()?;
+    meth.emit(to);
+    let mut len = PLAIN;
+    if cfg.timestamps {
+        rest = rest.split_first_chunk_mut::<{ TsethRepr::LEN }>()?.1;
+        len = PLAIN + TsethRepr::LEN;
+    }
+    let (to, rest) = rest.split_first_chunk_mut()?;
+    reth.emit(to);
+    if let Some(imm) = imm {
+        *rest.first_chunk_mut()? = imm.to_be_bytes();
+        len = len.wrapping_add(4);
+    }
+    Some(len as u8)
 }
 
 /// Opcode of packet `index` of a message of `packets`.

@@ -547,7 +547,8 @@ impl TxSide<'_, '_> {
     #[inline(always)]
     fn departs(&mut self, now: Instant, bytes: u32, choice: Choice, rtx: bool, last: bool) -> bool {
         let threshold = self.cfg.sack_gen_threshold;
-        let ends = last && (self.cfg.ask_each_message || rtx || !self.has_fresh());
+        let each = self.cfg.ask_each_message || self.cfg.complete_on_sack;
+        let ends = last && (each || rtx || !self.has_fresh());
         let ack_req = ends || !self.window_open() || self.flow.wants_ack(bytes, self.cfg);
         // Whatever is sent again is acknowledged at once.
         self.flow.on_send(1, bytes, rtx, ack_req || rtx, threshold);

@@ -164,6 +164,7 @@ impl Responder {
 
     /// The NACK for a packet above the window; none where `oor_silent` is set, or for a PSN that lies too far ahead.
     //= RSP-003
+    #[inline(always)]
     pub(crate) fn out_of_window(&self, write: &Write, oor_silent: bool) -> Option<Answer> {
         let near = write.psn.diff(self.window.cack()) <= 1 << 22;
         (near && !oor_silent).then(|| Answer::nack(mrc_wire::NackReason::PsnOorWindow, write, self.svc_time))
