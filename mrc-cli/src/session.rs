@@ -125,7 +125,7 @@ pub struct Session {
 }
 
 /// The device's own congestion-control profile and one for each path selector that a command compares.
-const CC_PROFILES: usize = 8;
+const CC_PROFILES: usize = 16;
 
 /// An open device without queue pairs.
 pub struct Nic {

@@ -410,7 +410,8 @@ pub struct RtsAttr {
     /// with `reorder_tolerance` only. What is missing behind later packets of its own plane does not wait for it.
     pub reorder_floor_ns: u64,
     /// A packet's timer blames its path although nothing that left later has arrived on any path (open question 15): the
-    /// specification's rule. Without it, silence on all paths at once says that the peer or its host did not run.
+    /// specification's rule. Without it, silence on all paths at once says that the peer or its host did not run;
+    /// a QP that keeps to one path blames it from the second timeout in a row on.
     pub blame_silence: bool,
     /// Send a probe this long after the last packet there is to send, or after the window shrank and closed behind packets
     /// that did not ask for an acknowledgement, in nanoseconds, and take for lost what left that long before the probe and

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Net, Setup, Weather, net};
-use mrc_core::{Instant, QpState, RetryConfig, Stats};
+use mrc_core::path::{HopperConfig, Selector};
+use mrc_core::{Instant, QpState, RetryConfig, RtsAttr, Stats};
 
 /// Nothing arrives, so only time acts. T0 = 1.024 us * 2^8; base RTT and target delay are 10 us.
 fn alone<R>(f: impl FnOnce(&mut Net<'_>) -> R) -> R {
@@ -189,4 +190,25 @@ fn keep_alive_asks_before_it_gives_up() {
         net.run(net.now.as_nanos() + budget * 2, |_| false);
         assert_eq!(state(net), QpState::Error);
     });
+}
+
+/// A host that does not blame silence on all paths at once still leaves a path that is the only one it uses: the second
+/// timeout in a row is the path's. A QP that sprays over all of them waits for its peer.
+#[test]
+fn silence_on_the_only_path_is_that_of_the_path() {
+    let single: fn(&mut RtsAttr) = |rts| {
+        rts.blame_silence = false;
+        rts.selector = Selector::Hopper(HopperConfig::default());
+    };
+    let spray: fn(&mut RtsAttr) = |rts| rts.blame_silence = false;
+    for (rts, left) in [(single, true), (spray, false)] {
+        let retry = RetryConfig { timeout: 8, linear: 7, exponential: 5 };
+        let setup = Setup { retry, rts, ..Setup::default() };
+        net(1, &setup, Weather { dead: true, ..Weather::default() }, |net| {
+            net.post(0, 0, 0, 100).unwrap();
+            assert_eq!(at(net, T0 + 1_000).path_switches, 0, "the peer may not have run");
+            assert_eq!(at(net, 2 * T0 + 2_000).lost_timeout, 2);
+            assert_eq!(at(net, 2 * T0 + 2_000).path_switches > 0, left);
+        });
+    }
 }

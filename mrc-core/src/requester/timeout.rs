@@ -107,7 +107,8 @@ impl TxSide<'_, '_> {
                 let psn = base.add(sent.trailing_zeros());
                 sent &= sent.wrapping_sub(1);
                 let Some(record) = self.window.record_mut(psn) else { continue };
-                let interval = self.req.retry.interval_ns(record.armed_retries());
+                let retries = record.armed_retries();
+                let interval = self.req.retry.interval_ns(retries);
                 let elapsed = record.sent_at.elapsed_ns(now);
                 if elapsed < interval {
                     next = next.min(now.after(interval.saturating_sub(elapsed)));
@@ -119,7 +120,9 @@ impl TxSide<'_, '_> {
                 self.path.stats.lost_timeout.inc();
                 self.announce_loss(psn, ev, LossCause::Timeout);
                 self.lose(now, psn);
-                if self.req.blame_silence || self.req.lateness.overtaken(left) {
+                // With a single path, silence on all paths is silence on one: the second time in a row it is to blame.
+                let only = retries > 0 && self.path.set.is_single_path();
+                if self.req.blame_silence || only || self.req.lateness.overtaken(left) {
                     self.path.feedback(now, ev, Feedback::Timeout);
                 }
                 self.req.probes.want(ev);

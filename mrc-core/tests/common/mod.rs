@@ -141,6 +141,8 @@ pub(crate) struct Setup {
     pub(crate) one_way: bool,
     /// Packets by which a QP may be ahead on a plane.
     pub(crate) plane_lead: u8,
+    /// Sets attributes of all QPs.
+    pub(crate) rts: fn(&mut RtsAttr),
 }
 
 impl Default for Setup {
@@ -175,6 +177,7 @@ impl Default for Setup {
             qpccs: 16,
             one_way: false,
             plane_lead: 0,
+            rts: |_| {},
         }
     }
 }
@@ -298,6 +301,7 @@ impl Setup {
             rts.tail_probe_ns = self.tail_probe_ns;
             rts.paths.loss_ev_action = LossEvAction::ByTrimming;
             rts.paths.plane_lead = self.plane_lead;
+            (self.rts)(&mut rts);
             engine.modify_to_rts(Instant::ZERO, qp, &rts).unwrap();
         }
     }
