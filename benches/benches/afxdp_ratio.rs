@@ -1,6 +1,7 @@
-//! MRC over AF_XDP against raw AF_XDP frames of the same size through the same fabric, in interleaved pairs of one run:
-//! goodput of 1 MiB writes in packets of 4 KiB (beside frames that nobody reads, and beside frames that are copied), writes of 64 bytes per second, latency of 8-byte writes. Prints medians
-//! and the medians of the ratios; needs root, says so otherwise.
+//! MRC over AF_XDP against raw AF_XDP frames of the same size through the same fabric, in interleaved pairs of one run.
+//! It measures the goodput of 1 MiB writes in packets of 4 KiB, beside frames that nobody reads and beside frames that are
+//! copied. It also measures writes of 64 bytes per second and the latency of 8-byte writes. It prints
+//! medians and the medians of the ratios. It needs root.
 //!
 //!   cargo bench -p mrc-benches --bench afxdp_ratio [-- --pairs N] [--only goodput|copied|small|latency]
 

@@ -1,6 +1,7 @@
-//! Programs over verbs against everything else on the same fabric, interleaved in one run: `ib_write_bw` with 1 MiB against
-//! `mrc write-bw`, raw AF_XDP frames of the same size, and kernel TCP with offloads off in segments that make frames of that
-//! size, sent one by one, and for comparison many at a time; `ib_write_lat` with 8 bytes against a ping-pong of raw AF_XDP frames.
+//! Programs over verbs against everything else on the same fabric, interleaved in one run. `ib_write_bw` with 1 MiB runs
+//! against `mrc write-bw`, raw AF_XDP frames of the same size, and kernel TCP. TCP has its offloads off and sends segments that
+//! make frames of that size, one by one, and for comparison many at a time. `ib_write_lat` with 8 bytes runs against a
+//! ping-pong of raw AF_XDP frames.
 //!
 //!   cargo build --release -p mrc-cli -p mrc-ibverbs -p mrc-libmrc
 //!   cargo bench -p mrc-benches --bench verbs_ratio [-- --json] [--rounds N]

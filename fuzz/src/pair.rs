@@ -1,6 +1,6 @@
 //! Two connected engines and a link that a script handles: loss, duplication, reordering, corruption, trimming, marks,
-//! ports that come and go, starved queues. Bytes are real. What must hold in any weather is asserted at every step, and
-//! after the script, in good weather, everything that was posted ends.
+//! ports that come and go, starved queues. Bytes are real. What must always hold is asserted at every step. After the
+//! script the network is free of faults, and everything that was posted must end.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Two connected endpoints: transfers in good and bad weather, paths that die and heal, errors, back-pressure, silence.
+//! Two connected endpoints: transfers with and without faults of the network, paths that fail and heal, errors, back-pressure, silence.
 //! Every run prints its seed; the same seed gives the same run, which the tests check.
 
 mod common;

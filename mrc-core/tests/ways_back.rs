@@ -1,4 +1,4 @@
-//! How control packets find their way back when most ways are dead, in virtual time.
+//! How control packets find return paths when most paths have failed, in virtual time.
 
 mod common;
 

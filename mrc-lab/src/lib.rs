@@ -1,7 +1,7 @@
 //! A multi-plane SRv6 fabric on this machine: one network namespace per host and per switch, veth pairs for links, and
 //! kernels that only know SRv6 micro-SIDs as switches. None of our code forwards a packet.
 //!
-//! [`Shape`] says how big, [`Fabric`] builds, breaks, slows, heals and removes it, [`Impairment`] makes its switches lose,
+//! [`Shape`] is its size. [`Fabric`] builds, breaks, slows, heals and removes it. [`Impairment`] makes its switches lose,
 //! mark and trim, [`Capture`] records a switch port, [`enter`] runs a closure inside a namespace. Everything but the shape
 //! is read back from the kernel, so nothing goes stale.
 #![deny(unsafe_code)]

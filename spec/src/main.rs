@@ -1,12 +1,14 @@
 //! The `spec` program: the requirement register, who cites it, and what is still missing.
 //!
 //! Owns the command line only. `register` reads `requirements/*.toml`, `decisions.toml` and `exceptions.toml`;
-//! `citation` finds `//= ID` lines in the tree; `coverage` joins the two. `spec/README.md` explains ids and levels.
+//! `language` checks pages for plain English in the tests. `citation` finds `//= ID` lines in the tree; `coverage` joins the two. `spec/README.md` explains ids and levels.
 
 #![forbid(unsafe_code)]
 
 mod citation;
 mod coverage;
+#[cfg(test)]
+mod language;
 mod register;
 
 use std::io::{self, Write};

@@ -2,10 +2,10 @@
 //!
 //! The engine and the ports are behind one lock, so there is one owner at a time. The device's thread takes it for every
 //! turn. An application thread that spins on an empty completion queue, or posts and did so a moment ago, tries the lock
-//! and does a turn itself (*helps*): no second thread has to wake up, and no second CPU is needed. While somebody helps,
-//! the device's thread naps: it looks now and then whether the helper is still there, because a program may turn to
-//! spinning on its memory, or to sleeping, without a word. Where that happens often, it stops napping; where it has not for
-//! long, it naps longer ([`super::trust`]).
+//! and does a turn itself (*helps*): no second thread has to wake up, and no second CPU is needed. While an
+//! application thread helps, the device's thread sleeps. It wakes now and then and checks whether the helper still polls,
+//! because a program may begin to spin on its memory, or to sleep, without notice. Where that happens often, the device's
+//! thread stays awake; where it has not happened for long, it sleeps longer ([`super::trust`]).
 //!
 //! Helpers run no commands and look at no links: those wake the device's thread.
 

@@ -1,4 +1,4 @@
-//! The device's own thread: takes turns, or leaves them to helpers; spins, naps and sleeps.
+//! The device's own thread: takes turns, or leaves them to application threads; spins and sleeps.
 
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};

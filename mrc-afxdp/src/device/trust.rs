@@ -1,5 +1,6 @@
-//! Whether helpers stay. A program that polls for completions but waits for writes on its memory goes away without a word,
-//! and frames wait for the end of a nap. Where that is the rule, the device's thread works beside the program.
+//! Decides whether the device's thread may sleep while an application thread polls. Some applications stop polling without
+//! notice, because they wait for writes by spinning on their memory. Received frames then wait until the device's thread
+//! wakes up. For such a program the thread stays awake and works beside it.
 
 use mrc_core::Instant;
 

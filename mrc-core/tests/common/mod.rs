@@ -1,5 +1,5 @@
 //! Two endpoints in virtual time over a pipe that loses, reorders, duplicates, corrupts, marks and trims. Real frames,
-//! real bytes, real ICRC. What must hold in any weather (`transport.md` 10) is asserted here, at every frame.
+//! real bytes, real ICRC. What must hold whatever the network does (`transport.md` 10) is asserted here, at every frame.
 #![allow(dead_code, reason = "each test binary uses a part of the harness")]
 
 use std::collections::{BTreeMap, BTreeSet};
