@@ -46,12 +46,12 @@ before=$(inside find /usr /etc -xdev -type f | sort)
 start=$(date +%s%N)
 inside dpkg -i $(cd "$at" && ls packages/*.deb | sed 's,^,/,') >/dev/null
 says "installed in $((($(date +%s%N) - start) / 1000000)) ms"
-inside sh -c 'cd / && mrc demo --mode sim --seconds 1 --out /run --json >/run/demo.json 2>/run/demo.err' || { cat "$at/run/demo.err"; exit 1; }
+inside sh -c 'cd / && mrc demo --mode sim --seconds 3 --out /run --json >/run/demo.json 2>/run/demo.err' || { cat "$at/run/demo.err"; exit 1; }
 grep -q '"integrity": *"ok"' "$at/run/demo.json"
 says "from installation to a checked transfer: $((($(date +%s%N) - start) / 1000000)) ms"
 
 inside mrc --version
-inside mrc conform | tail -6 | head -1
+inside mrc conform | grep 'passed, 0 failed'
 for file in /usr/share/man/man1/mrc-conform.1.gz /usr/share/bash-completion/completions/mrc \
     /usr/share/zsh/vendor-completions/_mrc /usr/share/fish/vendor_completions.d/mrc.fish /usr/share/mrc/mrc.lua \
     /usr/lib/mrc/libibverbs.so /usr/lib/mrc/lib_mrc.so /usr/include/mrc/mrc_core.h; do
@@ -62,7 +62,9 @@ inside dpkg --verify mrc libmrc-dev && says "every file has its recorded sum"
 
 if inside ip -V >/dev/null 2>&1; then
     inside mrc lab up >/dev/null
-    inside sh -c 'mrc write-bw --lab hB >/run/server.txt 2>&1 & sleep 1; mrc write-bw --lab hA localhost -D 2; kill $! 2>/dev/null || true' | tail -3
+    # A clean root has no /etc/hosts that knows localhost.
+    inside sh -c 'mrc write-bw --lab hB >/run/server.txt 2>&1 & sleep 1; mrc write-bw --lab hA 127.0.0.1 -D 2' | tee "$at/run/client.txt"
+    grep -q 'written per plane' "$at/run/client.txt"
     inside mrc lab down >/dev/null
     says "a transfer through a fabric of namespaces: $((($(date +%s%N) - start) / 1000000)) ms after the beginning of the installation"
 fi
