@@ -407,7 +407,7 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
         let _ = writeln!(page, "<p>Figures for {DETAILED} of {all} runs: {between}.</p>");
         let _ = write!(page, "<h2 id=\"runs\">All runs</h2>\n{overview}");
     }
-    let _ = write!(page, "<script>{SCRIPT}</script></body></html>\n");
+    let _ = writeln!(page, "<script>{SCRIPT}</script></body></html>");
     page
 }
 
