@@ -23,6 +23,7 @@ mod ready;
 mod report;
 mod schema;
 mod sweep;
+mod tune;
 
 use ready::Source;
 
@@ -62,6 +63,8 @@ enum Command {
     Bench(bench::Args),
     /// Run a scenario at many points of its parameter space, on all cores, or hand the points to a cluster
     Sweep(sweep::Args),
+    /// Compare sides that were all given the same small search for their best settings
+    Tune(tune::Args),
     /// Make a page of plots and tables from a folder of results
     Report(report::Args),
 }
@@ -117,6 +120,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Schema(args) => schema::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Report(args) => report::run(&args),
     }
 }

@@ -284,12 +284,13 @@ fn join(name: &str, label: &str) -> String {
     if name.is_empty() { label } else { format!("{name}-{label}") }
 }
 
-fn assignments(table: &toml::Table) -> Vec<String> {
+/// Changes as `--set` takes them.
+pub fn assignments(table: &toml::Table) -> Vec<String> {
     table.iter().map(|(key, value)| format!("{key}={}", text_of(value))).collect()
 }
 
 /// As `--set` takes it: strings without their quotes.
-fn text_of(value: &toml::Value) -> String {
+pub fn text_of(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -1,0 +1,320 @@
+//! `mrc sim tune`: a comparison that gives every side the same small search. Knob by knob in the order of the file, all values of
+//! one on the search's seed, the best is kept; then both the defaults and what was found run on other seeds.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use anyhow::{Context, anyhow, ensure};
+use mrc_sim::run::{self, Options, Results};
+use serde::{Deserialize, Serialize};
+
+use super::pool::Estimate;
+use super::ready::Source;
+use super::sweep::assignments;
+use crate::out::{outln, writable};
+use crate::usage::usage;
+
+/// Arguments of `mrc sim tune`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A tuning file names a scenario, what is to be small or large, and the sides with their knobs:
+
+  scenario = \"mine.toml\"            # relative to this file, or a ready scenario
+  seed = 1                          # searched on this one
+  seeds = [2, 3, 4, 5, 6]           # reported on these
+  measure = \"p99\"                   # mean, p99, max (of completion times, small is better), or goodput (large)
+
+  [[side]]
+  name = \"MRC\"
+  knob = [{ key = \"transport.mrc.active_evs\", values = [32, 128] }]
+
+  [[side]]
+  name = \"RoCE, go-back-N, PFC\"
+  set = { \"transport.kind\" = \"roce\" }
+  knob = [{ key = \"transport.roce.qps\", values = [1, 8] }, { key = \"queue.ecn_max_percent\", values = [1, 10, 100] }]
+
+The search goes through the knobs of a side once, in their order: it runs all values of a knob with the search's seed and keeps the
+best, or the default where none is better. A run that does not complete is worse than any that does.
+
+Exit codes: 0 all runs completed, 1 some did not, 2 usage or a file that cannot be.")]
+pub struct Args {
+    /// Tuning file
+    file: PathBuf,
+    /// Write the table as JSON to this file, or to standard output
+    #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// Runs at a time; all cores by default
+    #[arg(short = 'j', long = "workers", value_name = "N")]
+    workers: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tuning {
+    scenario: PathBuf,
+    seed: u64,
+    seeds: Vec<u64>,
+    measure: Measure,
+    side: Vec<Side>,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Measure {
+    Mean,
+    P99,
+    Max,
+    Goodput,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Side {
+    name: String,
+    #[serde(default)]
+    set: toml::Table,
+    #[serde(default)]
+    knob: Vec<Knob>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Knob {
+    key: String,
+    values: Vec<toml::Value>,
+}
+
+/// A row of the comparison.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Row {
+    side: String,
+    /// Keys that were searched, how many values of each, and which one won; empty where the default did.
+    tuned: Vec<Found>,
+    /// Runs of the search.
+    searched: usize,
+    default: Option<Estimate>,
+    best: Option<Estimate>,
+    /// Runs of the report that did not complete.
+    incomplete: usize,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Found {
+    key: String,
+    tried: Vec<String>,
+    /// `None` (null): the default was best.
+    best: Option<String>,
+}
+
+impl Measure {
+    fn of(self, results: &Results) -> Option<f64> {
+        let fct = results.fct_us?;
+        Some(match self {
+            Self::Mean => fct.mean,
+            Self::P99 => fct.p99,
+            Self::Max => fct.max,
+            Self::Goodput => results.goodput_gbit_per_s,
+        })
+    }
+
+    /// Whether one result is better than another; anything is better than none.
+    fn better(self, one: Option<f64>, than: Option<f64>) -> bool {
+        match (one, than) {
+            (Some(one), Some(than)) if self == Self::Goodput => one > than,
+            (Some(one), Some(than)) => one < than,
+            (one, than) => one.is_some() && than.is_none(),
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (source, tuning) = read(&args.file).map_err(usage)?;
+    let to_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
+    to_file.into_iter().try_for_each(writable)?;
+    let workers = args.workers.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let rows: Vec<Row> =
+        tuning.side.iter().map(|side| tune(&source, &tuning, side, workers)).collect::<anyhow::Result<_>>()?;
+    let text = serde_json::to_string_pretty(&rows)?;
+    match (to_file, &args.json) {
+        (Some(path), _) => super::keep(path, &text)?,
+        (None, Some(_)) => outln!("{text}"),
+        _ => {}
+    }
+    if to_file.is_some() || args.json.is_none() {
+        print(&tuning, &rows);
+    }
+    Ok(if rows.iter().all(|row| row.incomplete == 0) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn read(file: &Path) -> anyhow::Result<(Source, Tuning)> {
+    let text = Source::find(file)?;
+    let tuning: Tuning = toml::from_str(&text.text).with_context(|| format!("{} is no tuning file", file.display()))?;
+    let name = file.display();
+    ensure!(!tuning.side.is_empty(), "{name}: a comparison has at least one [[side]]");
+    ensure!(!tuning.seeds.is_empty(), "{name}: seeds: at least one to report on");
+    ensure!(
+        !tuning.seeds.contains(&tuning.seed),
+        "{name}: seeds: {} is the search's own; report on others",
+        tuning.seed
+    );
+    let beside = text.beside(&tuning.scenario);
+    let source = beside.or_else(|error| Source::find(&tuning.scenario).map_err(|_| error))?;
+    for side in &tuning.side {
+        let of_side = || format!("{name}: side `{}`", side.name);
+        let base = assignments(&side.set);
+        source.check(&base, Some(tuning.seed)).map_err(anyhow::Error::from).with_context(of_side)?;
+        for knob in &side.knob {
+            ensure!(!knob.values.is_empty(), "{}: knob {} has no values", of_side(), knob.key);
+            for value in &knob.values {
+                let set = [&base[..], &[change(knob, value)]].concat();
+                source.check(&set, Some(tuning.seed)).map_err(anyhow::Error::from).with_context(of_side)?;
+            }
+        }
+    }
+    Ok((source, tuning))
+}
+
+fn change(knob: &Knob, value: &toml::Value) -> String {
+    format!("{}={}", knob.key, super::sweep::text_of(value))
+}
+
+fn tune(source: &Source, tuning: &Tuning, side: &Side, workers: usize) -> anyhow::Result<Row> {
+    let base = assignments(&side.set);
+    let measure = |all: Vec<(Vec<String>, u64)>| measure(source, tuning.measure, all, workers);
+    let mut best = base.clone();
+    let mut value = measure(vec![(base.clone(), tuning.seed)])?[0];
+    let (mut tuned, mut searched) = (Vec::new(), 1);
+    for knob in &side.knob {
+        let tries: Vec<Vec<String>> =
+            knob.values.iter().map(|value| [&best[..], &[change(knob, value)]].concat()).collect();
+        let results = measure(tries.iter().map(|set| (set.clone(), tuning.seed)).collect())?;
+        searched += tries.len();
+        let tried: Vec<String> = knob.values.iter().map(super::sweep::text_of).collect();
+        let mut found = None;
+        for (nth, result) in results.into_iter().enumerate() {
+            if tuning.measure.better(result, value) {
+                (value, found) = (result, Some(nth));
+                best.clone_from(&tries[nth]);
+            }
+        }
+        tuned.push(Found { key: knob.key.clone(), best: found.map(|nth| tried[nth].clone()), tried });
+    }
+    let over = |set: &Vec<String>| tuning.seeds.iter().map(|&seed| (set.clone(), seed)).collect::<Vec<_>>();
+    let default = measure(over(&base))?;
+    let report = if best == base { default.clone() } else { measure(over(&best))? };
+    let estimate = |values: &[Option<f64>]| Estimate::of(&values.iter().copied().flatten().collect::<Vec<_>>());
+    let incomplete = report.iter().filter(|value| value.is_none()).count();
+    let (default, best) = (estimate(&default), estimate(&report));
+    Ok(Row { side: side.name.clone(), tuned, searched, default, best, incomplete })
+}
+
+/// Runs them all, some at a time, and returns what was measured in their order.
+fn measure(
+    source: &Source,
+    of: Measure,
+    all: Vec<(Vec<String>, u64)>,
+    workers: usize,
+) -> anyhow::Result<Vec<Option<f64>>> {
+    let found = Mutex::new(vec![None; all.len()]);
+    let queue = Mutex::new(all.iter().enumerate());
+    let next = || queue.lock().expect("no worker panics with the lock").next();
+    let one = || -> anyhow::Result<()> {
+        while let Some((nth, (set, seed))) = next() {
+            let built = source.load(set, Some(*seed)).map_err(usage)?;
+            let results = run::run(&built, &Options::default(), &mut |_| {})?.results;
+            found.lock().expect("no worker panics with the lock")[nth] = of.of(&results);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers.clamp(1, all.len().max(1))).map(|_| scope.spawn(one)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a run panicked"))?)
+    })?;
+    Ok(found.into_inner().expect("all workers have ended"))
+}
+
+fn print(tuning: &Tuning, rows: &[Row]) {
+    let what = match tuning.measure {
+        Measure::Mean => "mean FCT, us",
+        Measure::P99 => "p99 of FCT, us",
+        Measure::Max => "largest FCT, us",
+        Measure::Goodput => "goodput, Gb/s",
+    };
+    outln!(
+        "{what}; searched with seed {}, reported on {:?} with 95 % confidence intervals\n",
+        tuning.seed,
+        tuning.seeds
+    );
+    outln!("| side | defaults | tuned | what was tuned, how |\n|---|---|---|---|");
+    for row in rows {
+        let cell = |value: Option<Estimate>| value.map_or_else(|| "-".to_owned(), |value| value.text(1));
+        let how = row.tuned.iter().map(|found| {
+            let best = found.best.as_ref().map_or_else(|| "default".to_owned(), |best| format!("`{best}`"));
+            format!("`{}`: {best} of {}", found.key, found.tried.join(", "))
+        });
+        let how = how.collect::<Vec<_>>().join("; ");
+        let how = if how.is_empty() { "nothing".to_owned() } else { format!("{how} ({} runs)", row.searched) };
+        let part = if row.incomplete > 0 { format!(" ({} incomplete)", row.incomplete) } else { String::new() };
+        outln!("| {} | {} | {}{part} | {how} |", row.side, cell(row.default), cell(row.best));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two flows of one pair of hosts: with one connection the short one waits.
+    const SCENARIO: &str = "[topology]\nt0 = 1\n[[workload]]\nfrom = 0\nto = 1\nbytes = 1000000\n\
+        [[workload]]\nfrom = 0\nto = 1\nbytes = 1000\n";
+
+    fn folder(name: &str, tuning: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("mrc-tune-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("s.toml"), SCENARIO).unwrap();
+        std::fs::write(folder.join("t.toml"), tuning).unwrap();
+        folder
+    }
+
+    #[test]
+    fn the_search_keeps_what_is_better_and_reports_other_seeds() {
+        let text = "scenario = \"s.toml\"\nseed = 1\nseeds = [2, 3]\nmeasure = \"mean\"\n[[side]]\nname = \"a\"\n\
+                    knob = [{ key = \"transport.connections\", values = [1, 2] }, { key = \"queue.ecn\", values = [false] }]\n\
+                    [[side]]\nname = \"b\"\n";
+        let folder = folder("best", text);
+        let (source, tuning) = read(&folder.join("t.toml")).unwrap();
+        let row = tune(&source, &tuning, &tuning.side[0], 2).unwrap();
+        assert_eq!(row.tuned[0].best.as_deref(), Some("2"));
+        assert_eq!(row.tuned[1].best, None, "no better than the default");
+        assert_eq!((row.searched, row.incomplete), (4, 0));
+        assert!(row.best.unwrap().mean < 0.8 * row.default.unwrap().mean, "{row:?}");
+        assert_eq!(row.best.unwrap().seeds, 2);
+        let row = tune(&source, &tuning, &tuning.side[1], 2).unwrap();
+        assert_eq!((row.tuned.len(), row.default), (0, row.best));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_run_that_does_not_complete_is_worse_than_any_that_does() {
+        assert!(Measure::P99.better(Some(9e9), None) && !Measure::P99.better(None, Some(9e9)));
+        assert!(Measure::Goodput.better(Some(2.0), Some(1.0)) && Measure::Max.better(Some(1.0), Some(2.0)));
+    }
+
+    #[test]
+    fn files_that_cannot_be_compared_say_why() {
+        let base = "scenario = \"s.toml\"\nseed = 1\nmeasure = \"p99\"\n";
+        for (rest, says) in [
+            ("seeds = [1, 2]\n[[side]]\nname = \"a\"\n", "report on others"),
+            ("seeds = []\n[[side]]\nname = \"a\"\n", "at least one"),
+            ("seeds = [2]\nside = []\n", "at least one [[side]]"),
+            ("seeds = [2]\n[[side]]\nname = \"a\"\nknob = [{ key = \"queue.trem\", values = [true] }]\n", "queue.trem"),
+        ] {
+            let folder = folder("bad", &format!("{base}{rest}"));
+            let error = read(&folder.join("t.toml")).err().map(|error| format!("{error:#}")).unwrap_or_default();
+            assert!(error.contains(says), "{rest}: {error}");
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
+    }
+}
