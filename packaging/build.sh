@@ -29,7 +29,14 @@ umask 022
 
 echo "== mrc $version ($MRC_COMMIT) for $arch"
 cargo build --release --locked -p mrc-cli -p mrc-ibverbs -p mrc-libmrc
-cargo build --release --locked --manifest-path mrc-core-c/static/Cargo.toml
+# The static library is a workspace of its own, so Cargo puts the place of the crates beside it into symbol names: give it one place.
+fixed=/tmp/mrc-package-source
+exec 9>"$fixed.lock" && flock 9
+ln -sfn "$root" "$fixed"
+RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$fixed=/usr/src/mrc" \
+    cargo build --release --locked --manifest-path "$fixed/mrc-core-c/static/Cargo.toml"
+rm "$fixed"
+flock -u 9
 built=$CARGO_TARGET_DIR/release
 
 stage=$(mktemp -d)

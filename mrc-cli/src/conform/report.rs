@@ -116,3 +116,32 @@ impl Report {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mrc_conform::{Failure, Script};
+
+    use super::*;
+
+    #[test]
+    fn a_script_that_passes_only_when_played_again_is_no_pass() {
+        let script = Script::parse("sack/gap.mrc", "# t\nrequires SACK-008\n0 quiet").unwrap();
+        let first =
+            Failure { line: 3, what: "no packet came".into(), difference: None, more: Vec::new(), beside: None };
+        let verdict = Verdict::Flaky { attempts: 2, first };
+        let mut report = Report::default();
+        let line = report.add(Outcome::of(&script, verdict, Vec::new()));
+        assert!(line.starts_with("flaky  must 2+   sack/gap") && line.contains("line 3: no packet came"), "{line}");
+        assert_eq!((report.passed, report.failed, report.flaky, report.is_good()), (0, 0, 1, false));
+        assert_eq!(report.by_certainty["2+"], Counts { passed: 0, failed: 0, open: 1 });
+        assert!(report.summary().contains("1 flaky"), "{}", report.summary());
+        let path = std::env::temp_dir().join(format!("mrc-flaky-{}.xml", std::process::id()));
+        super::super::files::junit(&report, &path).unwrap();
+        let xml = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert!(
+            xml.contains("failures=\"1\"") && xml.contains("type=\"flaky\" message=\"passed at attempt 2\""),
+            "{xml}"
+        );
+    }
+}
