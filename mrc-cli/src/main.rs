@@ -8,6 +8,7 @@ mod congestion;
 mod content;
 mod demo;
 mod handshake;
+mod http;
 mod interrupt;
 mod load;
 mod out;

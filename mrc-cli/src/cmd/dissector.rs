@@ -17,7 +17,8 @@ Examples:
   mrc sim run experiments/incast-victim --pcap p0-hA              one in the simulator
 
 Wireshark loads the file from the folder that Help > About > Folders calls \"Personal Lua Plugins\". Fields have the names of
-`mrc decode -v` behind `mrc.`. The UDP ports, code points and the check of the ICRC are preferences of the protocol MRC.")]
+`mrc decode -v` behind `mrc.`. The UDP ports, code points and the check of the ICRC are preferences of the protocol MRC.
+Exit codes: 0 printed, 1 standard output could not be written.")]
 pub struct Args {}
 
 /// Runs the command.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 mod agent;
+mod collect;
 mod enforce;
 mod host;
 mod score;
@@ -20,6 +21,8 @@ Examples:
   mrc mapper agent --lab hA           probe the fabric made by `mrc lab up` from host A
   mrc mapper agent --lab hA --policy policy.toml --apply
                                       and deny planes of running devices as the policy says
+  mrc mapper collect --db map.db      the map of all agents (`--collector`), with history and an HTTP API
+  mrc mapper why p0-t0a-t1c           the evidence about a link
   mrc mapper policy                   the policy that holds without a file; checks files, too
   mrc mapper trial                    break every component of a fabric of its own; the map must name it")]
 pub struct Args {
@@ -31,6 +34,10 @@ pub struct Args {
 enum Action {
     /// Probe the fabric from one host and say what its probes show
     Agent(agent::Args),
+    /// Keep the map of a fabric from what its agents tell, with history
+    Collect(collect::Args),
+    /// Ask the collector for state, history and evidence of a component
+    Why(collect::WhyArgs),
     /// Check a policy, and say what it would deny
     Policy(enforce::Args),
     /// Break every component of a lab fabric in turn and check what the mapper says
@@ -43,6 +50,8 @@ enum Action {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
         Action::Agent(args) => agent::run(&args),
+        Action::Collect(args) => collect::run(&args),
+        Action::Why(args) => collect::why(&args),
         Action::Policy(args) => enforce::run(&args),
         Action::Trial(args) => trial::run(&args),
         Action::Score(args) => score::run(&args),

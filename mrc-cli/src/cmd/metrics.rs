@@ -1,7 +1,6 @@
 //! `mrc metrics`: counters of all devices of this machine as OpenMetrics, over HTTP or in a file.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -16,15 +15,12 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+use crate::http::{self, Answer};
 use crate::interrupt::{self, Interrupt};
 use crate::out::out;
 use crate::watch::Watcher;
 
-/// How long a client may take to ask and to take its answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Longest request that is read.
-const MAX_REQUEST: usize = 8 << 10;
-/// How often a waiting server looks whether it shall end.
+/// How often a waiting writer looks whether it shall end.
 const GLANCE: Duration = Duration::from_millis(50);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -212,48 +208,16 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn serve(address: SocketAddr, watcher: &mut Watcher) -> anyhow::Result<ExitCode> {
-    let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
-    listener.set_nonblocking(true)?;
+    let listener = http::listen(address)?;
     let interrupt = Interrupt::install()?;
     eprintln!("metrics at http://{}/metrics", listener.local_addr()?);
-    while !interrupt.is_set() {
-        match listener.accept() {
-            // One at a time: what a client does wrong is its own loss.
-            Ok((stream, _)) => drop(answer(stream, watcher)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(GLANCE),
-            Err(error) => return Err(error).context("cannot accept a connection"),
+    http::serve(&listener, &|| interrupt.is_set(), |path| {
+        if path != "/metrics" {
+            return Ok(Answer::not_found("metrics are at /metrics"));
         }
-    }
+        Ok(Answer { status: "200 OK", kind: CONTENT_TYPE, body: text(scrape(watcher))? })
+    })?;
     Ok(ExitCode::from(interrupt::EXIT_CODE))
-}
-
-fn answer(mut stream: TcpStream, watcher: &mut Watcher) -> anyhow::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let give_up = Instant::now() + PATIENCE;
-    let mut head = Vec::new();
-    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
-        let left = give_up.saturating_duration_since(Instant::now());
-        anyhow::ensure!(!left.is_zero() && head.len() < MAX_REQUEST, "no request");
-        stream.set_read_timeout(Some(left))?;
-        let mut bytes = [0; 1024];
-        let len = stream.read(&mut bytes)?;
-        anyhow::ensure!(len > 0, "closed");
-        head.extend_from_slice(&bytes[..len]);
-    }
-    let line = String::from_utf8_lossy(&head);
-    let mut words = line.split([' ', '\r']);
-    let (status, kind, body) = match (words.next(), words.next()) {
-        (Some("GET"), Some("/metrics")) => ("200 OK", CONTENT_TYPE, text(scrape(watcher))?),
-        (Some("GET"), _) => ("404 Not Found", "text/plain", "metrics are at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "text/plain", "only GET\n".to_owned()),
-    };
-    let len = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
-    )?;
-    Ok(())
 }
 
 #[cfg(test)]

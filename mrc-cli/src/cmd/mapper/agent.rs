@@ -1,5 +1,6 @@
 //! `mrc mapper agent`: one agent, until Ctrl-C.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use mrc_mapper::topology::{Component, host_name};
 use mrc_mapper::view::{Change, View, ViewConfig};
 use serde_json::json;
 
+use super::collect::link::Uplink;
 use super::enforce::{self, Hand};
 use super::host::{Runner, Times, lab_fabric};
 use crate::cmd::lab::configurations;
@@ -44,6 +46,9 @@ pub struct Args {
     /// Give the devices their denylists over their control sockets
     #[arg(long, requires = "policy")]
     apply: bool,
+    /// Also report to the collector at this address (`mrc mapper collect`)
+    #[arg(long, value_name = "ADDRESS")]
+    collector: Option<SocketAddr>,
     /// Stop after so many seconds; none = until Ctrl-C
     #[arg(long)]
     seconds: Option<u64>,
@@ -96,6 +101,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (plan.paths().len(), plan.bits_per_second(&config, args.interval * 1_000_000))
     };
     say(args.json, json!({ "event": "started", "host": host_name(number), "paths": paths, "bits_per_second": bits }));
+    let uplink = args.collector.map(|address| Uplink::start(address, key)).transpose()?;
+    let mut lost = 0;
     let mut view = View::new(lab_fabric(&fabric), ViewConfig { viewpoint: Some(number), ..ViewConfig::default() });
     let policy = args.policy.as_deref().map(enforce::read).transpose()?;
     let mut hand = policy.map(|policy| Hand::new(lab_fabric(&fabric), number, policy, args.apply)).transpose()?;
@@ -109,7 +116,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         if round.elapsed() >= times.interval * 10 {
             round = Instant::now();
-            view.add(&runner.agent().summary())?;
+            let summary = runner.agent().summary();
+            view.add(&summary)?;
+            if let Some(uplink) = &uplink {
+                lost += u64::from(!uplink.send(summary));
+            }
             for change in view.judge() {
                 say(args.json, told(&change));
             }
@@ -119,7 +130,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    say(args.json, json!({ "event": "stopped", "stats": runner.agent().stats() }));
+    say(args.json, json!({ "event": "stopped", "stats": runner.agent().stats(), "summaries_lost": lost }));
     Ok(if interrupt.is_set() { ExitCode::from(interrupt::EXIT_CODE) } else { ExitCode::SUCCESS })
 }
 

@@ -1,0 +1,285 @@
+//! `mrc mapper collect`: the map of a fabric from the summaries of all its agents, with history and evidence over HTTP.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use mrc_mapper::Fabric;
+use mrc_mapper::policy::{self, Policy};
+use mrc_mapper::topology::{Component, host_name};
+use mrc_mapper::view::{Change, View, ViewConfig};
+use serde_json::{Value, json};
+
+use super::agent::key;
+use super::enforce;
+use super::host::lab_fabric;
+use crate::cmd::lab::configurations;
+use crate::http::{self, Answer};
+use crate::interrupt::{self, Interrupt};
+use crate::out::outln;
+use crate::usage::usage;
+use crate::watch::unix_ms;
+use store::Store;
+
+pub mod link;
+mod peers;
+mod store;
+
+/// Paths of a piece of evidence; those with most losses.
+const EVIDENCE: usize = 32;
+/// Rounds after a restart in which an open fault may be found again.
+const GRACE_ROUNDS: u32 = 100;
+
+/// Arguments of `mrc mapper collect`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mrc mapper collect --db map.db &                          listen for agents and for questions
+  mrc mapper agent --lab hA --collector 127.0.0.1:9713      an agent that reports to it
+  mrc mapper why p0-t0a-t1c                                 state, history and evidence of a link
+
+GET /api/state, /api/events?after=N, /api/why/COMPONENT and /api/denylist answer with JSON. Agents prove that they have the
+fabric's key; what they tell is signed, numbered and bounded, and not encrypted. A collector that is gone costs agents nothing.
+Exit codes: 0 time over, 1 failed, 2 usage, 130 interrupted.")]
+pub struct Args {
+    /// Where agents connect
+    #[arg(long, default_value = "127.0.0.1:9713")]
+    listen: SocketAddr,
+    /// Where questions are answered
+    #[arg(long, default_value = "127.0.0.1:9712")]
+    http: SocketAddr,
+    /// SQLite file with the history
+    #[arg(long, default_value = "mrc-map.db")]
+    db: PathBuf,
+    /// First part of the lab's namespace names
+    #[arg(long, default_value = "mrc")]
+    prefix: String,
+    /// The fabric, if it is no lab of this machine: planes, T0 and T1 per plane, hosts
+    #[arg(long, value_name = "PLANES,T0,T1,HOSTS", value_parser = fabric)]
+    fabric: Option<Fabric>,
+    /// File with the 16 bytes of the fabric's key. None: the lab's own file
+    #[arg(long)]
+    key: Option<PathBuf>,
+    /// Policy behind /api/denylist; none: the default one
+    #[arg(long)]
+    policy: Option<PathBuf>,
+    /// Milliseconds between two judgements
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(20..=10_000))]
+    round: u64,
+    /// Stop after so many seconds; none = until Ctrl-C
+    #[arg(long)]
+    seconds: Option<u64>,
+}
+
+fn fabric(text: &str) -> Result<Fabric, String> {
+    let wrong = || format!("`{text}` is no fabric: write planes, T0s, T1s and hosts as 2,2,4,2");
+    let parts: Result<Vec<u16>, _> = text.split(',').map(|part| part.trim().parse()).collect();
+    let [planes, leaves, spines, hosts] = parts.map_err(|_| wrong())?[..] else { return Err(wrong()) };
+    let fabric = Fabric { planes: u8::try_from(planes).map_err(|_| wrong())?, leaves, spines, hosts };
+    fabric.check().map_err(|error| error.to_string())?;
+    Ok(fabric)
+}
+
+/// What agents and questions share.
+pub struct Map {
+    fabric: Fabric,
+    view: View,
+    store: Store,
+    policy: Policy,
+    /// Faults of an earlier run that were not found again yet.
+    open: Vec<String>,
+    rounds: u32,
+}
+
+impl Map {
+    fn new(fabric: Fabric, store: Store, policy: Policy) -> anyhow::Result<Self> {
+        let open = store.open_faults()?;
+        Ok(Self { fabric, view: View::new(fabric, ViewConfig::default()), store, policy, open, rounds: 0 })
+    }
+
+    /// Takes in what an agent tells.
+    ///
+    /// # Errors
+    /// No agent of this fabric can have said it.
+    pub fn add(&mut self, summary: &mrc_mapper::agent::Summary) -> anyhow::Result<()> {
+        Ok(self.view.add(summary)?)
+    }
+
+    /// An agent did something wrong.
+    pub fn blame(&mut self, who: &str, why: &str) {
+        log::warn!("{who}: {why}");
+        self.store.add(unix_ms(), who, "agent", 0.0, &json!(why));
+    }
+
+    fn judge(&mut self) -> Vec<Change> {
+        let changes = self.view.judge();
+        for change in &changes {
+            match change {
+                Change::Faulty { finding } => {
+                    let name = finding.component.to_string();
+                    let known = self.open.iter().position(|open| *open == name);
+                    if let Some(at) = known {
+                        // It began before this collector did.
+                        self.open.remove(at);
+                        continue;
+                    }
+                    self.store.add(unix_ms(), &name, "faulty", finding.loss, &self.evidence(finding.component));
+                }
+                Change::Healthy { component } => {
+                    self.store.add(unix_ms(), &component.to_string(), "healthy", 0.0, &Value::Null);
+                }
+            }
+        }
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds == GRACE_ROUNDS {
+            for name in std::mem::take(&mut self.open) {
+                self.store.add(unix_ms(), &name, "healthy", 0.0, &json!("not found again after a restart"));
+            }
+        }
+        changes
+    }
+
+    /// Paths through a component, those with most losses first.
+    fn evidence(&self, component: Component) -> Value {
+        let mut paths = self.view.why(component);
+        paths
+            .sort_by_key(|(host, path, sent, lost)| (std::cmp::Reverse(*lost), std::cmp::Reverse(*sent), *host, *path));
+        let row = |(host, path, sent, lost): &(u16, mrc_mapper::plan::PathSpec, u64, u64)| json!({ "host": host_name(*host), "path": path, "sent": sent, "lost": lost });
+        Value::Array(paths.iter().take(EVIDENCE).map(row).collect())
+    }
+
+    fn state(&self) -> Value {
+        let faulty: Vec<Value> = self
+            .view
+            .faulty()
+            .map(
+                |finding| json!({ "component": finding.component, "loss": finding.loss, "evidence": finding.evidence }),
+            )
+            .collect();
+        let agents: Vec<String> = self.view.agents().keys().map(|host| host_name(*host)).collect();
+        json!({ "unix_ms": unix_ms(), "fabric": self.fabric, "agents": agents, "faulty": faulty, "open_before": self.open })
+    }
+
+    fn why(&self, name: &str) -> anyhow::Result<Answer> {
+        let component = match name.parse::<Component>() {
+            Ok(component) if self.fabric.has(component) => component,
+            _ => {
+                return Ok(Answer::not_found(&format!(
+                    "the fabric has no `{name}`: names are p0-t0a-t1c, p0-hA, p1-t1b, p0"
+                )));
+            }
+        };
+        let finding = self.view.faulty().find(|finding| finding.component == component);
+        let history = self.store.events(0, Some(name))?;
+        Ok(Answer::json(&json!({
+            "component": name, "faulty": finding.is_some(), "loss": finding.map(|finding| finding.loss),
+            "paths": self.evidence(component), "history": history,
+        })))
+    }
+
+    /// What each host should deny, in the form that `mrc_ctl` takes.
+    fn denylist(&self) -> Value {
+        let faulty: Vec<_> = self.view.faulty().cloned().collect();
+        let lists = policy::apply(&self.fabric, &self.policy, &faulty);
+        lists.into_iter().map(|(host, list)| (host_name(host), json!(list))).collect::<serde_json::Map<_, _>>().into()
+    }
+
+    /// An answer to a question over HTTP.
+    fn answer(&self, path: &str) -> anyhow::Result<Answer> {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        if let Some(name) = path.strip_prefix("/api/why/") {
+            return self.why(name);
+        }
+        Ok(match path {
+            "/api/state" => Answer::json(&self.state()),
+            "/api/denylist" => Answer::json(&self.denylist()),
+            "/api/events" => {
+                let after = query.strip_prefix("after=").and_then(|number| number.parse().ok()).unwrap_or(0);
+                Answer::json(&json!(self.store.events(after, None)?))
+            }
+            _ => Answer::not_found("ask /api/state, /api/events?after=0, /api/why/COMPONENT or /api/denylist"),
+        })
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let fabric = match args.fabric {
+        Some(fabric) => fabric,
+        None => lab_fabric(&mrc_lab::Fabric::discover(&args.prefix)?),
+    };
+    let key = key(&args.key.clone().unwrap_or_else(|| configurations(&args.prefix).join("mapper.key")))?;
+    let policy = args.policy.as_deref().map_or_else(|| Ok(Policy::default()), enforce::read)?;
+    let map = Mutex::new(Map::new(fabric, Store::open(&args.db)?, policy)?);
+    let lock = || map.lock().unwrap_or_else(PoisonError::into_inner);
+    let (agents, questions) = (http::listen(args.listen)?, http::listen(args.http)?);
+    let interrupt = Interrupt::install()?;
+    eprintln!("agents at {}, questions at http://{}/api/state", agents.local_addr()?, questions.local_addr()?);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let answers = scope.spawn(|| {
+            http::serve(&questions, &|| interrupt.is_set() || over.load(std::sync::atomic::Ordering::Relaxed), |path| {
+                lock().answer(path)
+            })
+        });
+        let mut peers = peers::Peers::new(&agents, key);
+        let start = std::time::Instant::now();
+        let (round, mut next) = (Duration::from_millis(args.round), start);
+        let done = || args.seconds.is_some_and(|seconds| start.elapsed() >= Duration::from_secs(seconds));
+        let mut result = Ok(());
+        while result.is_ok() && !interrupt.is_set() && !done() && !answers.is_finished() {
+            next += round;
+            result = peers.serve(next, &mut |what| peers::deliver(&mut lock(), what));
+            for change in lock().judge() {
+                outln!("{}", super::agent::told(&change));
+            }
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        let answered = answers.join().map_err(|_| anyhow::anyhow!("the HTTP server panicked"))?;
+        result.and(answered)
+    })?;
+    Ok(if interrupt.is_set() { ExitCode::from(interrupt::EXIT_CODE) } else { ExitCode::SUCCESS })
+}
+
+/// Arguments of `mrc mapper why`.
+#[derive(clap::Args)]
+#[command(after_help = "Exit codes: 0 told, 1 no answer from the collector, 2 usage, or no such component.")]
+pub struct WhyArgs {
+    /// Component, e.g. p0-t0a-t1c, p0-hA:down or p1-t1b
+    component: Component,
+    /// Where the collector answers questions
+    #[arg(long, default_value = "127.0.0.1:9712")]
+    http: SocketAddr,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `mrc mapper why`.
+pub fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
+    let text =
+        http::get(args.http, &format!("/api/why/{}", args.component)).map_err(|error| match error.to_string() {
+            text if text.contains("the fabric has no") => usage(error),
+            _ => error,
+        })?;
+    if args.json {
+        outln!("{}", text.trim());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let all: Value = serde_json::from_str(&text).context("the collector said something else")?;
+    let state = if all["faulty"] == true { "FAULTY" } else { "healthy" };
+    let loss = all["loss"].as_f64().map_or_else(String::new, |loss| format!(", loses {:.2} %", 100.0 * loss));
+    outln!("{} is {state}{loss}", args.component);
+    for event in all["history"].as_array().into_iter().flatten() {
+        outln!("  at {} ms: {}", event["unix_ms"], event["event"].as_str().unwrap_or_default());
+    }
+    outln!("paths through it in the last rounds, those with most losses first:");
+    for path in all["paths"].as_array().into_iter().flatten() {
+        let (host, sent, lost) = (&path["host"], &path["sent"], &path["lost"]);
+        outln!("  {:<6} {lost:>6} of {sent:>6} lost  {}", host.as_str().unwrap_or_default(), path["path"]);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,177 @@
+//! The connections of agents: one thread, everything bounded.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::time::Instant;
+
+use mrc_mapper::agent::Summary;
+use mrc_mapper::probe::Key;
+use mrc_mapper::topology::{HostId, host_name};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::Map;
+use super::link::{self, MAX_LINE};
+
+/// Agents at a time.
+const MAX_AGENTS: usize = 12_000;
+/// Summaries that an agent may send per second, and at once.
+const PER_SECOND: f64 = 50.0;
+
+/// What an agent did.
+pub enum What<'a> {
+    /// It told something.
+    Summary(&'a Summary),
+    /// It was cut off.
+    Blame(&'a str, &'a str),
+}
+
+/// Gives it to the map.
+///
+/// # Errors
+/// Why the agent is to be cut off.
+pub fn deliver(map: &mut Map, what: What<'_>) -> Result<(), String> {
+    match what {
+        What::Summary(summary) => map.add(summary).map_err(|error| error.to_string()),
+        What::Blame(who, why) => {
+            map.blame(who, why);
+            Ok(())
+        }
+    }
+}
+
+struct Peer {
+    stream: TcpStream,
+    from: SocketAddr,
+    challenge: [u8; 16],
+    number: u64,
+    heard: Vec<u8>,
+    host: Option<HostId>,
+    /// Summaries it may still send, and since when.
+    allowance: (f64, Instant),
+}
+
+/// All agents.
+pub struct Peers<'a> {
+    listener: &'a TcpListener,
+    key: Key,
+    peers: Vec<Peer>,
+    /// Which connection speaks for a host: by its address.
+    speaks: BTreeMap<HostId, SocketAddr>,
+}
+
+type Deliver<'a> = &'a mut dyn FnMut(What<'_>) -> Result<(), String>;
+
+impl<'a> Peers<'a> {
+    /// No agent yet.
+    pub fn new(listener: &'a TcpListener, key: Key) -> Self {
+        Self { listener, key, peers: Vec::new(), speaks: BTreeMap::new() }
+    }
+
+    /// Hears agents until `end`.
+    pub fn serve(&mut self, end: Instant, deliver: Deliver<'_>) -> anyhow::Result<()> {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            let mut fds = vec![PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN)];
+            fds.extend(self.peers.iter().map(|peer| PollFd::from_borrowed_fd(peer.stream.as_fd(), PollFlags::IN)));
+            match poll(&mut fds, Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => anyhow::bail!("cannot wait for agents: {errno}"),
+            }
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            drop(fds);
+            let (mut ready, mut peers) = (ready.into_iter().skip(1), std::mem::take(&mut self.peers));
+            peers.retain_mut(|peer| !ready.next().unwrap_or(false) || self.hear(peer, deliver));
+            self.peers = peers;
+            self.accept();
+            if Instant::now() >= end {
+                return Ok(());
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((mut stream, from)) = self.listener.accept() {
+            let mut challenge = [0; 16];
+            // The challenge fits into an empty socket buffer.
+            let greeted = self.peers.len() < MAX_AGENTS
+                && getrandom::fill(&mut challenge).is_ok()
+                && writeln!(stream, "{}", link::hex(&challenge)).is_ok()
+                && stream.set_nonblocking(true).is_ok();
+            if greeted {
+                let allowance = (PER_SECOND, Instant::now());
+                self.peers.push(Peer { stream, from, challenge, number: 0, heard: Vec::new(), host: None, allowance });
+            }
+        }
+    }
+
+    /// Reads what is there; whether the agent stays.
+    fn hear(&mut self, peer: &mut Peer, deliver: Deliver<'_>) -> bool {
+        let why = match self.read(peer, deliver) {
+            Ok(true) => return true,
+            Ok(false) => None,
+            Err(why) => Some(why),
+        };
+        if let Some(host) = peer.host.filter(|host| self.speaks.get(host) == Some(&peer.from)) {
+            self.speaks.remove(&host);
+        }
+        if let Some(why) = why {
+            let who = peer.host.map_or_else(|| peer.from.ip().to_string(), host_name);
+            // It only writes down.
+            let _ = deliver(What::Blame(&who, &why));
+        }
+        false
+    }
+
+    fn read(&mut self, peer: &mut Peer, deliver: Deliver<'_>) -> Result<bool, String> {
+        let mut bytes = [0; 16_384];
+        // A bounded part of what one agent sends, then the others'.
+        for _ in 0..8 {
+            match peer.stream.read(&mut bytes) {
+                Ok(0) => return Ok(false),
+                Ok(len) => peer.heard.extend_from_slice(&bytes[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => return Ok(false),
+            }
+            while let Some(end) = peer.heard.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = peer.heard.drain(..=end).collect();
+                self.line(peer, &line, deliver)?;
+            }
+            let most = if peer.host.is_some() { MAX_LINE } else { MAX_LINE / 4 };
+            if peer.heard.len() > most {
+                return Err(format!("a line of more than {most} bytes"));
+            }
+        }
+        Ok(true)
+    }
+
+    fn line(&mut self, peer: &mut Peer, line: &[u8], deliver: Deliver<'_>) -> Result<(), String> {
+        let text = std::str::from_utf8(line).map_err(|_| "a line that is no text")?.trim_end_matches('\n');
+        let json = link::verified(&self.key, &peer.challenge, peer.number, text)
+            .ok_or("a line with a wrong signature: another key, or somebody else")?;
+        peer.number += 1;
+        let (tokens, since) = peer.allowance;
+        let tokens = (tokens + since.elapsed().as_secs_f64() * PER_SECOND).min(PER_SECOND) - 1.0;
+        peer.allowance = (tokens, Instant::now());
+        if tokens < 0.0 {
+            return Err(format!("more than {PER_SECOND} summaries per second"));
+        }
+        let summary: Summary = serde_json::from_str(json).map_err(|error| format!("not a summary: {error}"))?;
+        if peer.host.is_some_and(|host| host != summary.host) {
+            return Err(format!("one connection speaks for two hosts, now for {}", host_name(summary.host)));
+        }
+        if peer.host.is_none() {
+            if let Some(other) = self.speaks.get(&summary.host) {
+                return Err(format!(
+                    "a second agent called {}: {other} speaks for it already",
+                    host_name(summary.host)
+                ));
+            }
+            self.speaks.insert(summary.host, peer.from);
+            peer.host = Some(summary.host);
+        }
+        deliver(What::Summary(&summary))
+    }
+}
