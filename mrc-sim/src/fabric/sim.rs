@@ -1,5 +1,8 @@
 //! The run: takes events in order, moves packets between ports, switches and hosts, and applies faults.
 
+mod pause;
+mod receive;
+
 use mrc_core::{Instant, PortMask, Rng};
 use mrc_wire::PortNum;
 
@@ -15,8 +18,8 @@ use super::trace::{Digest, Tap};
 use super::wheel::Wheel;
 use crate::host::{Host, World};
 
-/// Bytes of a pause frame.
-const PAUSE_BYTES: u64 = 64;
+use receive::Receive;
+pub use receive::ReceiveSpec;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -123,26 +126,6 @@ pub struct TierQueue {
     pub total_bytes: u64,
     /// Bytes waiting in the fullest one.
     pub max_bytes: u64,
-}
-
-/// How fast hosts take in what their links bring; nothing of it is free of charge in a real host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReceiveSpec {
-    /// Longest extra time before a host looks at a packet, drawn evenly for each packet; they keep their order.
-    pub jitter_ns: u32,
-    /// Rate at which a host takes packets in, over all its ports, in bit/s; `None`: as they come.
-    pub rate_bps: Option<u64>,
-    /// Bytes that may wait for that; what finds no room is dropped. With PFC a port is paused when half of it waits.
-    pub buffer_bytes: u32,
-}
-
-/// The receive buffer of a host.
-#[derive(Clone, Copy, Default)]
-struct Receive {
-    /// When the last packet will be taken, and handed over.
-    taken_at: u64,
-    ready_at: u64,
-    bytes: u32,
 }
 
 struct HostSlot<H> {
@@ -538,52 +521,6 @@ impl<H: Host> Sim<H> {
         self.serve_requests(index);
     }
 
-    /// Data that came in by port `ingress` joined or left a queue: PFC may have to tell the sender.
-    fn account(&mut self, ingress: u32, joined: bool, bytes: u32) {
-        let port = &mut self.ports[ingress as usize];
-        let (Some(pfc), Owner::Switch(owner)) = (self.queue.pfc, port.owner) else { return };
-        let switch = &mut self.switches[owner as usize];
-        let held = u64::from(bytes);
-        switch.buffered = if joined { switch.buffered + held } else { switch.buffered.saturating_sub(held) };
-        let limits = pfc.thresholds(switch.buffer.saturating_sub(switch.buffered));
-        if let Some(paused) = port.account_ingress(joined, bytes, limits) {
-            self.send_pause(ingress, paused);
-        }
-    }
-
-    /// Tells the far end of a port's link to pause, or to go on.
-    fn send_pause(&mut self, ingress: u32, paused: bool) {
-        // The pause frame overtakes what waits, as control frames of a MAC do: it leaves behind the frame that is being
-        // sent, and needs its time on the link.
-        let port = &self.ports[ingress as usize];
-        let link = port.link();
-        let gap = Instant::from_nanos(port.next_gap(self.now.as_nanos()));
-        let at = gap.after(u64::from(link.delay_ns) + PAUSE_BYTES * 8_000_000_000 / link.rate_bps);
-        let epoch = self.ports[(ingress ^ 1) as usize].epoch;
-        self.wheel.schedule(at, Event::Pause { port: ingress ^ 1, paused, epoch });
-    }
-
-    fn pause(&mut self, port_id: u32, paused: bool, epoch: u32) {
-        let now = self.now;
-        let port = &mut self.ports[port_id as usize];
-        if port.epoch != epoch {
-            return; // the link was cut while the frame was on it: both ends have begun anew
-        }
-        port.set_paused(paused);
-        match port.owner {
-            Owner::Switch(_) => {
-                if let Some(at) = port.wake(now.as_nanos()) {
-                    self.wheel.schedule(Instant::from_nanos(at), Event::PortFree { port: port_id });
-                }
-            }
-            Owner::Host { host, plane } => {
-                let slot = &mut self.hosts[host as usize];
-                slot.host.on_pause(now, PortNum::from_plane(plane), paused, &mut self.world);
-                self.wake_host(host, now);
-            }
-        }
-    }
-
     fn switch_transmit(&mut self, port: u32, packet: u32) {
         self.counters.switch_hops += 1;
         if let Owner::Switch(index) = self.ports[port as usize].owner
@@ -647,47 +584,6 @@ impl<H: Host> Sim<H> {
                     self.wake_host(host, self.now);
                 }
             }
-        }
-    }
-
-    /// A packet joins the receive buffer of a host.
-    fn receive(&mut self, index: u32, plane: u8, port: u32, id: u32) {
-        let Some(spec) = self.receive else { return };
-        let (bytes, control) = (self.arena.get(id).wire_len, self.arena.get(id).control);
-        let jitter = if spec.jitter_ns == 0 { 0 } else { u64::from(self.rng.below(spec.jitter_ns + 1)) };
-        let buffer = &mut self.hosts[index as usize].receive;
-        if buffer.bytes.saturating_add(bytes) > spec.buffer_bytes {
-            self.counters.host_full += 1;
-            self.counters.host_full_control += u64::from(control);
-            return self.arena.release(id);
-        }
-        let takes = spec.rate_bps.map_or(0, |rate| u64::from(bytes) * 8_000_000_000 / rate);
-        buffer.taken_at = buffer.taken_at.max(self.now.as_nanos()) + takes;
-        buffer.ready_at = buffer.ready_at.max(buffer.taken_at + jitter);
-        buffer.bytes += bytes;
-        let at = Instant::from_nanos(buffer.ready_at);
-        self.wheel.schedule(at, Event::Received { host: index, plane, packet: id });
-        self.account_host(port, true, (bytes, control), spec);
-    }
-
-    fn received(&mut self, index: u32, plane: u8, id: u32) {
-        let (bytes, control) = (self.arena.get(id).wire_len, self.arena.get(id).control);
-        self.hosts[index as usize].receive.bytes -= bytes;
-        if let Some(spec) = self.receive {
-            let port = self.topology.host_link_id(plane, index).lower().0;
-            self.account_host(port, false, (bytes, control), spec);
-        }
-        self.deliver(index, plane, id);
-    }
-
-    /// Data joined or left a host's receive buffer: PFC may have to tell the switch.
-    fn account_host(&mut self, port: u32, joined: bool, (bytes, control): (u32, bool), spec: ReceiveSpec) {
-        if self.queue.pfc.is_none() || control {
-            return;
-        }
-        let half = u64::from(spec.buffer_bytes) / 2;
-        if let Some(paused) = self.ports[port as usize].account_ingress(joined, bytes, (half, half / 2)) {
-            self.send_pause(port, paused);
         }
     }
 
