@@ -142,7 +142,7 @@ field("payload.offset", number("uint16", "Payload offset in the frame"))
 field("payload.len", number("uint16", "Payload length"))
 field("icrc.offset", number("uint16", "ICRC offset in the frame"))
 field("icrc", number("uint32", "ICRC", HEX))
-field("icrc.computed", number("uint32", "ICRC, computed", HEX))
+field("icrc.expected", number("uint32", "ICRC, expected", HEX))
 field("icrc.status", number("uint8", "ICRC status", DEC, CHECKS))
 field("conversation", number("uint32", "Conversation (requester to responder)"))
 field("request_in", function(n) return ProtoField.framenum(n, "Answers the packet in", base.NONE, frametype.REQUEST) end)
@@ -548,7 +548,7 @@ local function icrc(tree, tvb, c, at)
     end
     local head_len = c.v6 and 40 or 4 * band(c.head:byte(1), 15)
     local want = computed(raw(c.ip, head_len), c.udp, tvb, at)
-    tree:add(F["icrc.computed"], tvb(at, 4), want):set_generated()
+    tree:add(F["icrc.expected"], tvb(at, 4), want):set_generated()
     tree:add(F["icrc.status"], tvb(at, 4), want == got and 1 or 0):set_generated()
     if want ~= got then item:add_proto_expert_info(E.icrc) end
 end

@@ -34,7 +34,7 @@ use clap::Parser;
     arg_required_else_help = true,
     after_help = "\
 Exit codes of every command: 0 done; 1 what was asked failed; 2 wrong usage or configuration; 3 not possible on this
-machine or without more rights (`mrc doctor` names the cure); 130 interrupted."
+machine or without more rights (`mrc doctor` names the cure); 4 a simulation that its limits ended; 130 interrupted."
 )]
 struct Cli {
     #[command(subcommand)]

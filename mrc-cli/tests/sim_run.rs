@@ -35,7 +35,7 @@ fn a_flow_that_is_cut_off_is_no_success() {
     let folder = folder("cut-off");
     std::fs::write(folder.join("cut.toml"), CUT_OFF).unwrap();
     let run = mrc(&folder, &["sim", "run", "cut.toml", "--quiet", "--json"]);
-    assert_eq!(run.status.code(), Some(1), "{}", says(&run));
+    assert_eq!(run.status.code(), Some(4), "{}", says(&run));
     assert!(says(&run).contains("no byte arrived for") && says(&run).contains("1 to 3"), "{}", says(&run));
     let results = json(&run);
     assert_eq!((&results["ended"], &results["completed"]), (&"stalled".into(), &1.into()));
@@ -48,7 +48,7 @@ fn a_flow_that_is_cut_off_is_no_success() {
     assert_eq!(results["completed_fct_us"]["max"], groups[0]["fct_us"]["max"]);
     // The same where the time limit is nearer, and where it is a planned end.
     let limited = mrc(&folder, &["sim", "run", "cut.toml", "--quiet", "--json", "--set", "limit_us=5000"]);
-    assert_eq!((limited.status.code(), &json(&limited)["ended"]), (Some(1), &"limit".into()), "{}", says(&limited));
+    assert_eq!((limited.status.code(), &json(&limited)["ended"]), (Some(4), &"limit".into()), "{}", says(&limited));
     let planned = ["--set", "limit_us=5000", "--set", "until=limit"];
     let planned = mrc(&folder, &[&["sim", "run", "cut.toml", "--quiet", "--json"], &planned[..]].concat());
     assert_eq!((planned.status.code(), &json(&planned)["ended"]), (Some(0), &"planned".into()));

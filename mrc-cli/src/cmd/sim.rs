@@ -38,8 +38,8 @@ the ready ones, which are part of this program, and `mrc sim run perm128` runs o
 results, to the last packet.
 
 Exit codes: 0 every message completed, or the run reached the limit_us that `until = \"limit\"` makes its end; 1 messages
-failed, or the run is unfinished: limit_us or stall_us ended it while messages waited (`ended` in the JSON says which);
-2 usage, or a scenario that cannot be; 130 interrupted. The results until then are written in all cases but 2.")]
+failed; 2 usage, or a scenario that cannot be; 4 unfinished: limit_us or stall_us ended the run while messages waited
+(`ended` in the JSON says which); 130 interrupted. The results until then are written in all cases but 2.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -225,12 +225,15 @@ fn flows_csv(messages: &[MessageRow]) -> String {
     })
 }
 
+/// Exit code of a run that a limit ended while messages waited.
+const UNFINISHED: u8 = 4;
+
 /// The exit code of a run.
 fn verdict(results: &Results) -> ExitCode {
     match results.ended {
         RunEnd::Interrupted => ExitCode::from(interrupt::EXIT_CODE),
         _ if results.failed > 0 || results.misplaced > 0 => ExitCode::FAILURE,
-        RunEnd::Limit | RunEnd::Stalled => ExitCode::FAILURE,
+        RunEnd::Limit | RunEnd::Stalled => ExitCode::from(UNFINISHED),
         RunEnd::Completed | RunEnd::Failed | RunEnd::Planned => ExitCode::SUCCESS,
     }
 }
