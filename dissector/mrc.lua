@@ -534,6 +534,13 @@ local function bth(tree, tvb, c)
     if band(range(8, 1):uint(), 0x20) ~= 0 and c.write then node:add_proto_expert_info(E.rtx) end
 end
 
+-- The bytes of a number in the order of the wire: the ICRC's lowest byte comes first.
+local function swapped(v)
+    local low = bor(lshift(band(v, 0xFF), 8), band(rshift(v, 8), 0xFF))
+    local high = bor(lshift(band(rshift(v, 16), 0xFF), 8), band(rshift(v, 24), 0xFF))
+    return unsigned(bor(lshift(low, 16), high))
+end
+
 local function icrc(tree, tvb, c, at)
     tree:add(F["icrc.offset"], tvb(0, 0), tvb:offset() + at):set_generated()
     if at + 4 > tvb:captured_len() then
@@ -541,14 +548,14 @@ local function icrc(tree, tvb, c, at)
         return
     end
     local got = tvb(at, 4):le_uint()
-    local item = tree:add_le(F["icrc"], tvb(at, 4))
+    local item = tree:add(F["icrc"], tvb(at, 4))
     if not mrc.prefs.icrc then
         tree:add(F["icrc.status"], tvb(at, 4), 3):set_generated()
         return
     end
     local head_len = c.v6 and 40 or 4 * band(c.head:byte(1), 15)
     local want = computed(raw(c.ip, head_len), c.udp, tvb, at)
-    tree:add(F["icrc.expected"], tvb(at, 4), want):set_generated()
+    tree:add(F["icrc.expected"], tvb(at, 4), swapped(want)):set_generated()
     tree:add(F["icrc.status"], tvb(at, 4), want == got and 1 or 0):set_generated()
     if want ~= got then item:add_proto_expert_info(E.icrc) end
 end

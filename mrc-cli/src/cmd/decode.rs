@@ -171,7 +171,7 @@ fn print(args: &Args, number: u64, packet: &Captured, frame: &Frame) {
         });
         fields.insert("icrc".into(), format!("{check:?}").to_lowercase().into());
         if check == Check::Bad {
-            fields.insert("icrc.expected".into(), expected(packet, frame).into());
+            fields.insert("icrc.expected".into(), format!("0x{}", expected(packet, frame)).into());
         }
         outln!("{}", serde_json::Value::Object(fields));
         return;
