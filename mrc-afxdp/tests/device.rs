@@ -57,16 +57,25 @@ fn the_devices_thread_runs_no_signal_handlers() {
     let _alone = alone();
     let Some(pair) = Pair::new("the_devices_thread_runs_no_signal_handlers", 9000) else { return };
     let _device = open(&pair.a, "signals", Attachment::Raw);
-    let threads = std::fs::read_dir("/proc/self/task").unwrap().filter_map(|entry| {
-        let status = std::fs::read_to_string(entry.ok()?.path().join("status")).ok()?;
-        status.starts_with("Name:\tmrc-signals\n").then_some(status)
-    });
-    let blocked: Vec<u64> = threads
-        .map(|status| {
-            let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim().to_owned();
-            u64::from_str_radix(&line, 16).unwrap()
-        })
-        .collect();
+    let named = || -> Vec<u64> {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().filter_map(|entry| {
+            let status = std::fs::read_to_string(entry.ok()?.path().join("status")).ok()?;
+            status.starts_with("Name:\tmrc-signals\n").then_some(status)
+        });
+        threads
+            .map(|status| {
+                let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim().to_owned();
+                u64::from_str_radix(&line, 16).unwrap()
+            })
+            .collect()
+    };
+    // A thread takes its name when it first runs.
+    let give_up = std::time::Instant::now() + Duration::from_secs(10);
+    let mut blocked = named();
+    while blocked.is_empty() && std::time::Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(1));
+        blocked = named();
+    }
     assert_eq!(blocked.len(), 1);
     for signal in
         [libc::SIGINT, libc::SIGTERM, libc::SIGCHLD, libc::SIGALRM, libc::SIGUSR1, libc::SIGPIPE, libc::SIGPROF]
