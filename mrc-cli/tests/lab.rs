@@ -303,5 +303,5 @@ fn mistakes_are_explained() {
     std::fs::write(&file, value.to_string()).unwrap();
     // A server opens its interfaces before it waits for anybody.
     let (code, text) = say(&["write-bw", "--host-file", file.to_str().unwrap(), "-p", "18703"]);
-    assert!(code == Some(1) && text.contains("nosuchport0"), "{text}");
+    assert!(code == Some(2) && text.contains("nosuchport0"), "{text}");
 }
