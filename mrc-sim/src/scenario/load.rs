@@ -230,26 +230,8 @@ fn suggestion(text: &str) -> Option<String> {
 
 /// The name most like `wrong`, if one is like it: at most a third of its letters differ.
 pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let best = known.map(|name| (distance(wrong, name), name)).min()?;
+    let best = known.map(|name| (strsim::osa_distance(wrong, name), name)).min()?;
     (best.0 <= (wrong.chars().count() / 3).max(1)).then_some(best.1)
-}
-
-/// Letters to insert, remove, replace or swap with their neighbour to get from one word to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];
-    for (i, &a) in from.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, &b) in to.iter().enumerate() {
-            let mut cost = (rows[i][j] + usize::from(a != b)).min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && a == to[j - 1] && b == from[i - 1] {
-                cost = cost.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(cost);
-        }
-        rows.push(row);
-    }
-    rows[from.len()][to.len()]
 }
 
 struct Source<'a> {
