@@ -1,6 +1,7 @@
 //! `mrc sim report`: the results of one folder as one page that needs nothing else: a few lines of script are part of it, and it
 //! can be read without them.
 
+mod figures;
 mod page;
 mod plots;
 
@@ -46,7 +47,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None if one_scenario(&runs) => runs[0].results.scenario.clone(),
         None => format!("{} runs", runs.len()),
     });
-    let figures = page::figures(&runs, sweep.as_ref())?;
+    let figures = figures::figures(&runs, sweep.as_ref())?;
     let folder = page.parent().unwrap_or(Path::new(".")).join("figures");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for figure in &figures {
