@@ -9,7 +9,7 @@ use super::Idle;
 use super::baton::Tried;
 use super::drive::Drive;
 use super::progress::{Next, Progress};
-use super::trust::SHORTEST_NS;
+use super::trust::LONGEST_NS;
 use crate::Port as _;
 use crate::sys::private_fd::PrivateFd;
 use crate::sys::process;
@@ -51,7 +51,6 @@ pub(super) fn run(drive: &Drive, stop: &AtomicBool, idle: Idle) {
     let mut last_work = drive.now();
     // A call waits for this thread: it takes the lock as soon as it can.
     let mut called = true;
-    let mut nap = SHORTEST_NS;
     while !stop.load(Ordering::Acquire) {
         let helped = idle != Idle::Spin && drive.is_helped(drive.now());
         let turn = |progress: &mut Progress<'_>| {
@@ -66,11 +65,6 @@ pub(super) fn run(drive: &Drive, stop: &AtomicBool, idle: Idle) {
             next
         };
         let next = if called { drive.with(turn).map_or(Tried::Gone, Tried::Done) } else { drive.try_with(turn) };
-        match next {
-            Tried::Done(Next::Nap(nanos)) => nap = nanos,
-            Tried::Done(_) => nap = SHORTEST_NS,
-            Tried::Busy | Tried::Gone => {}
-        }
         called = match next {
             Tried::Gone => return,
             Tried::Done(Next::Turn) => {
@@ -90,7 +84,7 @@ pub(super) fn run(drive: &Drive, stop: &AtomicBool, idle: Idle) {
             // Whoever has the engine does what there is to do.
             Tried::Busy => {
                 drive.bell.announce_nap();
-                wakers.sleep(drive, true, nap)
+                wakers.sleep(drive, true, LONGEST_NS)
             }
         };
     }

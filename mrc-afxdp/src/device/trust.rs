@@ -9,9 +9,11 @@ const DESERTED: u32 = 8;
 const TOO_OFTEN: u32 = 32;
 const BREAK_NS: u64 = 5_000_000;
 
-/// The shortest nap and the longest; between them, naps take this part of the time for which nothing has waited.
-pub(super) const SHORTEST_NS: u64 = 50_000;
-const LONGEST_NS: u64 = 500_000;
+/// The shortest nap and the longest; between them, naps take this part of the time for which nothing has waited. A helper that
+/// is met in the middle of a turn is there for sure, so the nap behind is the longest: where the thread has the helper's CPU,
+/// each look costs the helper 10 to 20 us, and a look every 50 us doubles the latency of small writes.
+const SHORTEST_NS: u64 = 50_000;
+pub(super) const LONGEST_NS: u64 = 500_000;
 const PART: u64 = 32;
 
 /// Whether the device's thread may leave the work to helpers, and for how long.
