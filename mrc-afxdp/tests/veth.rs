@@ -306,6 +306,23 @@ fn bare_packets_are_taken_at_our_addresses_alone() {
     }
 }
 
+/// The kernel takes the tag out of what a packet socket gets, and needs no VLAN interface for that.
+#[test]
+fn a_frame_with_a_tag_is_not_ours() {
+    let Some(pair) = Pair::new("a_frame_with_a_tag_is_not_ours", 1500) else {
+        return;
+    };
+    for kind in KINDS {
+        let (mut a, mut b) = (open(&pair.a, Kind::Raw), open(&pair.b, kind));
+        let plain = frame(200, 1, b.mac(), a.mac());
+        let tagged = [&plain[..12], &[0x81, 0x00, 0x00, 0x05], &plain[12..]].concat();
+        send(&mut a, &tagged);
+        send(&mut a, &plain);
+        assert_eq!(receive(&mut b, 1), [plain], "{kind:?}");
+        assert_eq!(receive_now(&mut b), 0, "{kind:?}");
+    }
+}
+
 #[test]
 fn packets_of_a_vlan_stay_with_it() {
     let Some(pair) = Pair::new("packets_of_a_vlan_stay_with_it", 1500) else {
