@@ -1,15 +1,16 @@
 //! The engine of this project as endpoint under test: set up from knobs, driven frame by frame. Knows no clock, so that
 //! one driver serves virtual time and a real link.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use mrc_core::cc::CcConfig;
 use mrc_core::path::{EvEntry, LossEvAction, SkipMode};
 use mrc_core::{
     Access, Completion, CqHandle, Endpoint, EndpointConfig, IcrcCheck, Instant, Limits, MAX_HEADER_LEN, MAX_PORTS,
-    MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle,
-    QpInit, QpState, Received, RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Trimming,
+    MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig, PlaceToken, PlanePath, PortConfig,
+    PortMask, QpHandle, QpInit, QpState, Received, RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status,
+    Trimming,
 };
 use mrc_wire::srv6::{CopyOp, EvTemplate, container};
 use mrc_wire::{Ev, Ip, NackReason, PdcidOrder, PortNum, Psn, Qpn, Rkey};
@@ -35,6 +36,8 @@ pub struct Engine<'s> {
     mr: MrHandle,
     memory: Vec<u8>,
     facts: Facts,
+    /// Of each packet that was placed, by PSN.
+    placements: HashMap<u32, PlaceToken>,
 }
 
 /// Runs `f` with an engine set up as `knobs` and the tester's `offer` say; the facts it gets are complete.
@@ -166,7 +169,7 @@ impl<'s> Engine<'s> {
         // Made once: a script takes less time than a megabyte of pattern.
         static PATTERN: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
         let memory = PATTERN.get_or_init(|| (0..REGION).map(facts::initial).collect()).clone();
-        let mut engine = Self { endpoint, qp, cq, mr, memory, facts };
+        let mut engine = Self { endpoint, qp, cq, mr, memory, facts, placements: HashMap::new() };
         engine.connect(knobs).map_err(|why| format!("this engine cannot be set up so: {why}"))?;
         Ok(engine)
     }
@@ -225,6 +228,7 @@ impl<'s> Engine<'s> {
         let Some(port) = PortNum::new(port) else { return };
         let meta = RxMeta { port, wire_len: frame.len(), icrc: IcrcCheck::Verify };
         if let Ok(Received::Place(place)) = self.endpoint.handle_packet(Instant::from_nanos(now), meta, frame) {
+            self.placements.insert(place.psn.value(), place.token);
             let at = place.offset as usize;
             self.memory[at..at + place.payload.len()].copy_from_slice(&frame[place.payload]);
         }
@@ -308,7 +312,8 @@ impl<'s> Engine<'s> {
                 Ok(())
             }
             Post::PlaceFailure { psn } => {
-                endpoint.report_place_failure(now, qp, Psn::new(psn)).map_err(|why| refused(&why))
+                let token = self.placements.get(&psn).ok_or_else(|| refused(&"it placed no packet with this PSN"))?;
+                endpoint.place_failed(now, *token).map_err(|why| refused(&why))
             }
             Post::Error => endpoint.modify_to_error(now, qp).map_err(|why| refused(&why)),
             Post::Deregister => endpoint.deregister_mr(self.mr).map_err(|why| refused(&why)),

@@ -27,7 +27,7 @@ extern "C" {
 /* An endpoint; opaque. */
 struct mrc_core_endpoint;
 
-#define MRC_CORE_ABI 6u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 7u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -198,33 +198,33 @@ struct mrc_core_limits {
     uint32_t qps;
     /* Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1 to 256: the widest on the wire is 255. */
     uint32_t mpr;
-    /* Work requests a QP can hold, a power of two. */
+    /* Work requests a QP can hold, a power of two, 1 to 1048576. */
     uint32_t send_queue;
-    /* Receive requests a QP can hold, a power of two, or 0 where nothing is received with immediate. */
+    /* Receive requests a QP can hold, a power of two, or 0 where nothing is received with immediate; 0 to 1048576. */
     uint32_t recv_queue;
-    /* Writes with immediate a QP accepts in flight, at most 65535. */
+    /* Writes with immediate a QP accepts in flight, 0 to 65535. */
     uint32_t wimm;
-    /* EVs of a QP, active and backup. */
+    /* EVs of a QP, active and backup, 1 to 4096. */
     uint32_t evs;
-    /* EVs a QP rotates through at most. */
+    /* EVs a QP rotates through at most, 1 to `evs`. */
     uint32_t active_evs;
-    /* Completion queues. */
+    /* Completion queues, 1 to 65536. */
     uint32_t cqs;
-    /* Completions a queue can hold, a power of two. */
+    /* Completions a queue can hold, a power of two, 1 to 1048576. */
     uint32_t cq_depth;
     /* Memory regions, 1 to 65536. */
     uint32_t mrs;
-    /* Peers. */
+    /* Peers, 1 to 65536. */
     uint32_t peers;
-    /* EV profiles. */
+    /* EV profiles, at least 1. */
     uint32_t ev_profiles;
-    /* Entries of an EV profile. */
+    /* Entries of an EV profile, 1 to 65535. */
     uint32_t profile_evs;
-    /* Congestion-control profiles, the endpoint's own among them. */
+    /* Congestion-control profiles, the endpoint's own among them, 1 to 65536. */
     uint32_t cc_profiles;
-    /* Congestion controllers: pairs of a peer and a profile that QPs use at the same time. */
+    /* Congestion controllers, 1 to 65536: pairs of a peer and a profile that QPs use at the same time. */
     uint32_t qpccs;
-    /* NACKs of all QPs together that can wait beside the 16 answers of each QP, at most 65536: as many as the packets handed over
+    /* NACKs of all QPs together that can wait beside the 16 answers of each QP, 0 to 65536: as many as the packets handed over
      * between two turns to send. */
     uint32_t refusals;
     /* Events that can wait. */
@@ -334,6 +334,9 @@ struct mrc_core_config {
     uint32_t endpoint_rate_limit;
     /* EV probes sent of its own accord per second, over all QPs. */
     uint32_t ev_probe_rate_limit;
+    /* Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; 0 = one packet per turn,
+     * as the specification has it. */
+    uint32_t turn_bytes;
     /* Ports, port 1 first. */
     struct mrc_core_port ports[MRC_CORE_MAX_PORTS];
     /* Inner (or only) addresses of this endpoint: its GIDs. */
@@ -396,6 +399,15 @@ struct mrc_core_config {
     uint8_t probe_masked_ports;
     /* Port masks on the wire count ports from zero. */
     uint8_t port_mask_zero_based;
+    /* SACKs that several packets of a QP draw before one can leave may be one, where nothing is missing and none of them has
+     * a mark, a probe's number or a retransmission to report. */
+    uint8_t merge_sacks;
+    /* Send a Transport ACK also for a packet within a message that asks for an acknowledgement; else its SACK is the answer. */
+    uint8_t tack_within_message;
+    /* Ask for an acknowledgement with the last packet of every message; else with the last one that may leave. */
+    uint8_t ask_each_message;
+    /* The driver reports the end of each placement: mrc_core_placed(). Else its bytes are in memory before the next poll. */
+    uint8_t placement_reported;
 };
 
 /* A registered region. Stale after mrc_core_deregister_mr(), even if the slot is used again. */
@@ -512,7 +524,7 @@ struct mrc_core_rtr {
     uint16_t path_mtu;
     /* Writes with immediate the peer may have in flight; at most `limits.wimm`. */
     uint16_t max_wimm_dest;
-    /* Our responder's window, units of 128 PSNs, within the limits. */
+    /* Our responder's window, units of 128 PSNs, 1 to 255 and at most `limits.mpr`. */
     uint8_t mpr_dest;
     /* Whether we answer trimmed packets with a trim NACK. */
     uint8_t trim_nack;
@@ -618,7 +630,7 @@ struct mrc_core_rts {
     uint16_t reorder_factor;
     /* Writes with immediate in flight: the smaller of our own limit and the peer's `max_wimm_dest`; 0 = none. */
     uint16_t max_wimm;
-    /* Our requester's window, units of 128 PSNs: the smaller of our wish and the peer's `mpr_dest`. */
+    /* Our requester's window, units of 128 PSNs, 1 to 255 and at most `limits.mpr`: the smaller of our wish and the peer's `mpr_dest`. */
     uint8_t mpr;
     /* The peer answers trimmed packets with a trim NACK and the fabric trims. */
     uint8_t trimming;
@@ -668,15 +680,17 @@ struct mrc_core_rx {
 
 /* Where a payload goes. Keys, rights and bounds are checked.
  *
- * The bytes must have landed, so that the host sees them, before the next call of mrc_core_transmit_burst(),
- * mrc_core_poll_transmit() or mrc_core_poll_cq(): what these return tells the peer or the application that they are there.
- * Other calls may come before that. The frame must stay where it is until its bytes have landed. If they cannot,
- * mrc_core_report_place_failure() takes `qp` and `psn`, also before those calls. */
+ * Without `placement_reported` the bytes must have landed, so that the host sees them, before the next call of
+ * mrc_core_transmit_burst(), mrc_core_poll_transmit() or mrc_core_poll_cq(): what these return tells the peer or the
+ * application that they are there. Other calls may come before that. With it, the engine waits for mrc_core_placed(). The
+ * frame must stay where it is until its bytes have landed. If they cannot, mrc_core_place_failed() takes `token`. */
 struct mrc_core_placement {
     /* Region. */
     struct mrc_core_mr mr;
     /* Offset of the first byte in the region. */
     uint64_t offset;
+    /* Names the placement; never 0. */
+    uint64_t token;
     /* The QP that the packet came for. */
     struct mrc_core_qp qp;
     /* Its PSN. */
@@ -1024,6 +1038,11 @@ int32_t mrc_core_init(
 /* Fills `config` with the defaults: no port, no GID, limits for 16 QPs. */
 int32_t mrc_core_config_default(struct mrc_core_config *config);
 
+/* As mrc_core_config_default(), with the choices that cost an implementation in software least: turns of 16 KiB,
+ * Transport ACKs at the end of messages only, acknowledgements asked for when nothing more may leave, and one SACK for
+ * what was received together. The default keeps to the letter of the specification instead. */
+int32_t mrc_core_config_software(struct mrc_core_config *config);
+
 /* Fills `rtr` with the defaults; the caller sets `peer`, `ev_profile`, `dest_qp` and `rq_psn`. */
 int32_t mrc_core_rtr_default(struct mrc_core_rtr *rtr);
 
@@ -1243,9 +1262,14 @@ int32_t mrc_core_poll_endpoint_op(struct mrc_core_endpoint *endpoint, struct mrc
  * no resource, 0x19 device failed), before anything of it is recorded; 0 ends it. */
 int32_t mrc_core_set_refusal(struct mrc_core_endpoint *endpoint, uint8_t reason);
 
-/* The payload of a placement could not be moved: the QP refuses it and fails. `pair` and `psn` are those of the placement. */
-int32_t mrc_core_report_place_failure(
-    struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_qp pair, uint32_t psn);
+/* The bytes of a placement are in memory, where the host sees them. Only with `placement_reported`; placements may end in
+ * any order. Transport ACKs and completions that waited for it come with the next polls. MRC_CORE_E_UNKNOWN: the QP was
+ * reset or destroyed since, or the end of this placement was reported before; nothing happened. */
+int32_t mrc_core_placed(struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint64_t token);
+
+/* The bytes of a placement could not be moved: the QP refuses its packet with NAK 0x63 and fails. Refusals are those of
+ * mrc_core_placed(). Without `placement_reported` this comes before the next poll. */
+int32_t mrc_core_place_failed(struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint64_t token);
 
 /* The ICRC of a packet that lies in one piece: `packet` starts at `l3_offset` of the frame and ends with the last pad
  * byte; the four bytes go behind it. */

@@ -1,12 +1,13 @@
 //! Set-up: memory regions, completion queues, peers, queue pairs, counters. Rare calls; a firmware makes them on behalf of
 //! its host.
 
-use mrc_core::{Access, Instant, MemRange, Pd, QpInit};
+use mrc_core::{Access, EndpointConfig, Instant, MemRange, Pd, QpInit};
 
 use crate::{
     border,
     codes::*,
     convert::{self, cq, mr, peer_config, port, qp},
+    convert_config::config_of,
     fault::{Fault, fault, text},
     memory::mrc_core_endpoint,
     types::*,
@@ -27,7 +28,19 @@ fn access_of(bits: u8) -> Result<Access, Fault> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mrc_core_config_default(config: *mut mrc_core_config) -> i32 {
     // SAFETY: passed on.
-    code(unsafe { border::write(config, "config", convert::config_default()) })
+    code(unsafe { border::write(config, "config", config_of(&EndpointConfig::default())) })
+}
+
+/// As mrc_core_config_default(), with the choices that cost an implementation in software least: turns of 16 KiB, Transport
+/// ACKs at the end of messages only, acknowledgements asked for when nothing more may leave, and one SACK for what was
+/// received together. The default keeps to the letter of the specification instead.
+///
+/// # Safety
+/// `config` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_config_software(config: *mut mrc_core_config) -> i32 {
+    // SAFETY: passed on.
+    code(unsafe { border::write(config, "config", config_of(&EndpointConfig::software())) })
 }
 
 /// Fills `rtr` with the defaults; the caller sets `peer`, `ev_profile`, `dest_qp` and `rq_psn`.

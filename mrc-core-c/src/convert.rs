@@ -1,15 +1,14 @@
 //! C structs to the engine's types and back. Everything from C is checked here; nothing here is unsafe.
 
 use mrc_core::{
-    CcProfileHandle, Completion, CqHandle, EndpointConfig, ErrorCause, EvProfileHandle, Event, EventMask, IcrcCheck,
-    Limits, LossCause, MrHandle, NoReceive, Operation, PeerConfig, PeerHandle, Placement, PlanePath, PortConfig,
-    PortMask, QpHandle, QpInfo, QpState, RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Transmit,
-    Trimming,
+    CcProfileHandle, Completion, CqHandle, ErrorCause, EvProfileHandle, Event, EventMask, IcrcCheck, Limits, LossCause,
+    MrHandle, Operation, PeerConfig, PeerHandle, Placement, PlanePath, PortMask, QpHandle, QpInfo, QpState,
+    RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Transmit, Trimming,
     cc::{CcConfig, NsccConfig},
     path::{EvEntry, EvIndex, EvState, FlowBenderConfig, HopperConfig, LossEvAction, MAX_FIELDS, PathConfig, SkipMode},
 };
 use mrc_wire::{
-    DscpPlan, Ev, Ip, PdcidOrder, PortNum, Psn, Qpn, Rkey, WireConfig,
+    Ev, Ip, PortNum, Psn, Qpn, Rkey,
     srv6::{CopyOp, EvTemplate},
 };
 
@@ -112,93 +111,17 @@ pub(crate) fn port_mask(bits: u32) -> Result<PortMask, Fault> {
 }
 
 /// What an Ethernet address must be to stand in a frame: somebody's.
-fn mac(mac: [u8; 6], what: &'static str) -> Result<[u8; 6], Fault> {
+pub(crate) fn mac(mac: [u8; 6], what: &'static str) -> Result<[u8; 6], Fault> {
     if mac == [0; 6] { Err(range(what)) } else { Ok(mac) }
 }
 
 /// The same for an IPv6 address where there is one.
-fn set(has: u8, address: [u8; 16], what: &'static str) -> Result<Option<[u8; 16]>, Fault> {
+pub(crate) fn set(has: u8, address: [u8; 16], what: &'static str) -> Result<Option<[u8; 16]>, Fault> {
     if has != 0 && address == [0; 16] { Err(range(what)) } else { Ok(some(has, address)) }
 }
 
 pub(crate) fn port(number: u8) -> Result<PortNum, Fault> {
     PortNum::new(number).ok_or(range("port"))
-}
-
-pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fault> {
-    let mut config = EndpointConfig::default();
-    for (to, from) in config.ports.iter_mut().zip(&c.ports) {
-        if from.present == 0 {
-            continue;
-        }
-        *to = Some(PortConfig {
-            mac: mac(from.mac, "mac")?,
-            sid: set(from.has_sid, from.sid, "sid")?,
-            addr: set(from.has_addr, from.addr, "addr")?,
-        });
-    }
-    for (to, from) in config.gids.iter_mut().zip(&c.gids) {
-        *to = ip(from, "gids")?;
-    }
-    let dscp = DscpPlan {
-        no_trim: c.dscp.no_trim,
-        trimmable: c.dscp.trimmable,
-        trimmable_retx: c.dscp.trimmable_retx,
-        trimmed: c.dscp.trimmed,
-        trimmed_lasthop: c.dscp.trimmed_lasthop,
-        control: c.dscp.control,
-    };
-    dscp.check().map_err(|_| range("dscp"))?;
-    if c.bth_se_bit != 6 && c.bth_se_bit != 7 {
-        return Err(range("bth_se_bit"));
-    }
-    let pdcid_order = match c.pdcid_order {
-        0 => PdcidOrder::SenderFirst,
-        1 => PdcidOrder::RequesterFirst,
-        _ => return Err(range("pdcid_order")),
-    };
-    config.wire = WireConfig {
-        udp_dport: c.udp_dport,
-        udp_dport_accept: c.udp_dport_accept,
-        dscp,
-        ev_high_half_in_sport: c.ev_high_half_in_sport != 0,
-        bth_se_bit: c.bth_se_bit,
-        neth_cc_type: c.neth_cc_type,
-        pdcid_order,
-    };
-    config.pkey = c.pkey;
-    config.sack_gen_threshold = c.sack_gen_threshold;
-    config.oor_silent = c.oor_silent != 0;
-    config.answers_on_silent_planes = c.answers_on_silent_planes != 0;
-    config.complete_on_sack = c.complete_on_sack != 0;
-    config.stale_nak_fatal = c.stale_nak_fatal != 0;
-    config.retry_strict = c.retry_strict != 0;
-    config.msn_start = c.msn_start;
-    config.rqmsn_start = c.rqmsn_start;
-    config.reject_zero_len = c.reject_zero_len != 0;
-    config.timestamps = c.timestamps != 0;
-    config.ctl_ect = c.ctl_ect != 0;
-    config.always_skip_after = c.always_skip_after;
-    config.wimm_nak_syndrome = c.wimm_nak_syndrome;
-    config.events = EventMask::from_bits(c.events);
-    config.no_receive = match c.no_receive {
-        MRC_CORE_NO_RECEIVE_HOLD => NoReceive::Hold,
-        MRC_CORE_NO_RECEIVE_NAK => NoReceive::Nak,
-        _ => return Err(range("no_receive")),
-    };
-    config.tail_retry_lenient = c.tail_retry_lenient != 0;
-    config.port_update_rto_ns = c.port_update_rto_ns;
-    config.port_update_max_ns = c.port_update_max_ns;
-    config.port_unmask_after_ns = c.port_unmask_after_ns;
-    config.endpoint_rate_limit = c.endpoint_rate_limit;
-    config.ev_probe_rate_limit = c.ev_probe_rate_limit;
-    config.share_bad_evs = c.share_bad_evs != 0;
-    config.endpoint_svc_time = c.endpoint_svc_time != 0;
-    config.port_update_on_rts = c.port_update_on_rts != 0;
-    config.probe_masked_ports = c.probe_masked_ports != 0;
-    config.port_mask_zero_based = c.port_mask_zero_based != 0;
-    config.cc = cc(&c.cc)?;
-    Ok(config)
 }
 
 pub(crate) fn cc(c: &mrc_core_cc) -> Result<CcConfig, Fault> {
@@ -265,63 +188,6 @@ pub(crate) fn cc_of(config: &CcConfig) -> mrc_core_cc {
         trimming: nscc.trimming.into(),
         disable_qa: nscc.disable_qa.into(),
         disable_rtt_probe: nscc.disable_rtt_probe.into(),
-    }
-}
-
-pub(crate) fn config_default() -> mrc_core_config {
-    let config = EndpointConfig::default();
-    let (wire, dscp) = (&config.wire, &config.wire.dscp);
-    let no_port = mrc_core_port { present: 0, has_sid: 0, has_addr: 0, mac: [0; 6], sid: [0; 16], addr: [0; 16] };
-    mrc_core_config {
-        abi: MRC_CORE_ABI,
-        limits: limits_default(),
-        cc: cc_default(),
-        ports: [no_port; MRC_CORE_MAX_PORTS],
-        gids: [mrc_core_ip { version: 0, bytes: [0; 16] }; MRC_CORE_MAX_GIDS],
-        dscp: mrc_core_dscp {
-            no_trim: dscp.no_trim,
-            trimmable: dscp.trimmable,
-            trimmable_retx: dscp.trimmable_retx,
-            trimmed: dscp.trimmed,
-            trimmed_lasthop: dscp.trimmed_lasthop,
-            control: dscp.control,
-        },
-        udp_dport: wire.udp_dport,
-        udp_dport_accept: wire.udp_dport_accept,
-        pkey: config.pkey,
-        msn_start: config.msn_start,
-        rqmsn_start: config.rqmsn_start,
-        sack_gen_threshold: config.sack_gen_threshold,
-        ev_high_half_in_sport: wire.ev_high_half_in_sport.into(),
-        bth_se_bit: wire.bth_se_bit,
-        neth_cc_type: wire.neth_cc_type,
-        pdcid_order: u8::from(wire.pdcid_order == PdcidOrder::RequesterFirst),
-        oor_silent: config.oor_silent.into(),
-        answers_on_silent_planes: config.answers_on_silent_planes.into(),
-        complete_on_sack: config.complete_on_sack.into(),
-        stale_nak_fatal: config.stale_nak_fatal.into(),
-        retry_strict: config.retry_strict.into(),
-        reject_zero_len: config.reject_zero_len.into(),
-        timestamps: config.timestamps.into(),
-        ctl_ect: config.ctl_ect.into(),
-        always_skip_after: config.always_skip_after,
-        wimm_nak_syndrome: config.wimm_nak_syndrome,
-        events: config.events.bits(),
-        no_receive: match config.no_receive {
-            NoReceive::Hold => MRC_CORE_NO_RECEIVE_HOLD,
-            NoReceive::Nak => MRC_CORE_NO_RECEIVE_NAK,
-        },
-        tail_retry_lenient: config.tail_retry_lenient.into(),
-        port_update_rto_ns: config.port_update_rto_ns,
-        port_update_max_ns: config.port_update_max_ns,
-        port_unmask_after_ns: config.port_unmask_after_ns,
-        endpoint_rate_limit: config.endpoint_rate_limit,
-        ev_probe_rate_limit: config.ev_probe_rate_limit,
-        share_bad_evs: config.share_bad_evs.into(),
-        endpoint_svc_time: config.endpoint_svc_time.into(),
-        port_update_on_rts: config.port_update_on_rts.into(),
-        probe_masked_ports: config.probe_masked_ports.into(),
-        port_mask_zero_based: config.port_mask_zero_based.into(),
     }
 }
 
@@ -560,6 +426,7 @@ pub(crate) fn placement(at: &Placement) -> mrc_core_placement {
     mrc_core_placement {
         mr: mr_of(at.mr),
         offset: at.offset,
+        token: at.token.to_bits(),
         qp: mrc_core_qp { index: at.qp.index() as u32, qpn: at.qp.qpn().value() },
         psn: at.psn.value(),
         payload_start: at.payload.start as u32,
@@ -571,6 +438,7 @@ pub(crate) fn nowhere() -> mrc_core_placement {
     mrc_core_placement {
         mr: mrc_core_mr { index: 0, generation: 0 },
         offset: 0,
+        token: 0,
         qp: mrc_core_qp { index: 0, qpn: 0 },
         psn: 0,
         payload_start: 0,

@@ -1,6 +1,6 @@
 //! Refusals as numbers: one code per kind, and the name of what was at fault.
 
-use mrc_core::{ConfigError, Discard, ModifyError, OpError, PostError, TableError, path::ProfileError};
+use mrc_core::{ConfigError, Discard, ModifyError, OpError, PlaceError, PostError, TableError, path::ProfileError};
 
 use crate::{codes::*, mrc_core_text};
 
@@ -78,11 +78,23 @@ impl From<OpError> for Fault {
     }
 }
 
+impl From<PlaceError> for Fault {
+    fn from(error: PlaceError) -> Self {
+        match error {
+            PlaceError::Stale => fault(MRC_CORE_E_UNKNOWN, "queue pair"),
+            PlaceError::NotOpen => fault(MRC_CORE_E_UNKNOWN, "token"),
+            PlaceError::NotReported => fault(MRC_CORE_E_STATE, "placement_reported"),
+            _ => fault(MRC_CORE_E_OTHER, ""),
+        }
+    }
+}
+
 impl From<ProfileError> for Fault {
     fn from(error: ProfileError) -> Self {
         match error {
             ProfileError::Unknown => fault(MRC_CORE_E_UNKNOWN, "EV profile"),
             ProfileError::NoSuchEv => fault(MRC_CORE_E_UNKNOWN, "EV"),
+            ProfileError::Commands => fault(MRC_CORE_E_BUSY, "commands to EVs"),
             ProfileError::Busy { .. } => fault(MRC_CORE_E_BUSY, "EV profile"),
             ProfileError::State { .. } => fault(MRC_CORE_E_STATE, "EV profile"),
             ProfileError::NotExplicit => fault(MRC_CORE_E_STATE, "mode"),

@@ -25,12 +25,16 @@
 )]
 #![allow(non_camel_case_types, reason = "names of C")]
 
+#[cfg(test)]
+extern crate std;
+
 mod border;
 mod burst;
 mod codes;
 mod control;
 mod control_types;
 mod convert;
+mod convert_config;
 mod convert_control;
 mod fault;
 mod memory;

@@ -16,7 +16,8 @@ use mrc_core::{
 use crate::{
     border,
     codes::*,
-    convert::{endpoint_config, limits_of},
+    convert::limits_of,
+    convert_config::endpoint_config,
     fault::{Fault, fault, text},
     types::*,
 };

@@ -1,7 +1,7 @@
 //! The turn: one input, then drain frames, completions and events, then sleep until the next deadline.
 
-use mrc_core::{Instant, Received};
-use mrc_wire::{NackReason, Psn, icrc};
+use mrc_core::{Instant, PlaceToken, Received};
+use mrc_wire::{NackReason, icrc};
 
 use crate::{
     border,
@@ -262,21 +262,34 @@ pub unsafe extern "C" fn mrc_core_set_refusal(endpoint: *mut mrc_core_endpoint, 
     }
 }
 
-/// The payload of a placement could not be moved: the QP refuses it and fails. `pair` and `psn` are those of the placement.
+/// The bytes of a placement are in memory, where the host sees them. Only with `placement_reported`; placements may end in
+/// any order. Transport ACKs and completions that waited for it come with the next polls. MRC_CORE_E_UNKNOWN: the QP was
+/// reset or destroyed since, or the end of this placement was reported before; nothing happened.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mrc_core_report_place_failure(
-    endpoint: *mut mrc_core_endpoint,
-    now_ns: u64,
-    pair: mrc_core_qp,
-    psn: u32,
-) -> i32 {
+pub unsafe extern "C" fn mrc_core_placed(endpoint: *mut mrc_core_endpoint, now_ns: u64, token: u64) -> i32 {
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            e.engine.report_place_failure(Instant::from_nanos(now_ns), qp(pair), Psn::new(psn))?;
+            e.engine.placed(Instant::from_nanos(now_ns), PlaceToken::from_bits(token))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
+/// The bytes of a placement could not be moved: the QP refuses its packet with NAK 0x63 and fails. Refusals are those of
+/// mrc_core_placed(). Without `placement_reported` this comes before the next poll.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_place_failed(endpoint: *mut mrc_core_endpoint, now_ns: u64, token: u64) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.place_failed(Instant::from_nanos(now_ns), PlaceToken::from_bits(token))?;
             Ok(MRC_CORE_OK)
         })
     }

@@ -23,33 +23,33 @@ pub struct mrc_core_limits {
     pub qps: u32,
     /// Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1 to 256: the widest on the wire is 255.
     pub mpr: u32,
-    /// Work requests a QP can hold, a power of two.
+    /// Work requests a QP can hold, a power of two, 1 to 1048576.
     pub send_queue: u32,
-    /// Receive requests a QP can hold, a power of two, or 0 where nothing is received with immediate.
+    /// Receive requests a QP can hold, a power of two, or 0 where nothing is received with immediate; 0 to 1048576.
     pub recv_queue: u32,
-    /// Writes with immediate a QP accepts in flight, at most 65535.
+    /// Writes with immediate a QP accepts in flight, 0 to 65535.
     pub wimm: u32,
-    /// EVs of a QP, active and backup.
+    /// EVs of a QP, active and backup, 1 to 4096.
     pub evs: u32,
-    /// EVs a QP rotates through at most.
+    /// EVs a QP rotates through at most, 1 to `evs`.
     pub active_evs: u32,
-    /// Completion queues.
+    /// Completion queues, 1 to 65536.
     pub cqs: u32,
-    /// Completions a queue can hold, a power of two.
+    /// Completions a queue can hold, a power of two, 1 to 1048576.
     pub cq_depth: u32,
     /// Memory regions, 1 to 65536.
     pub mrs: u32,
-    /// Peers.
+    /// Peers, 1 to 65536.
     pub peers: u32,
-    /// EV profiles.
+    /// EV profiles, at least 1.
     pub ev_profiles: u32,
-    /// Entries of an EV profile.
+    /// Entries of an EV profile, 1 to 65535.
     pub profile_evs: u32,
-    /// Congestion-control profiles, the endpoint's own among them.
+    /// Congestion-control profiles, the endpoint's own among them, 1 to 65536.
     pub cc_profiles: u32,
-    /// Congestion controllers: pairs of a peer and a profile that QPs use at the same time.
+    /// Congestion controllers, 1 to 65536: pairs of a peer and a profile that QPs use at the same time.
     pub qpccs: u32,
-    /// NACKs of all QPs together that can wait beside the 16 answers of each QP, at most 65536: as many as the packets handed over
+    /// NACKs of all QPs together that can wait beside the 16 answers of each QP, 0 to 65536: as many as the packets handed over
     /// between two turns to send.
     pub refusals: u32,
     /// Events that can wait.
@@ -169,6 +169,9 @@ pub struct mrc_core_config {
     pub endpoint_rate_limit: u32,
     /// EV probes sent of its own accord per second, over all QPs.
     pub ev_probe_rate_limit: u32,
+    /// Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; 0 = one packet per turn,
+    /// as the specification has it.
+    pub turn_bytes: u32,
     /// Ports, port 1 first.
     pub ports: [mrc_core_port; MRC_CORE_MAX_PORTS],
     /// Inner (or only) addresses of this endpoint: its GIDs.
@@ -231,6 +234,15 @@ pub struct mrc_core_config {
     pub probe_masked_ports: u8,
     /// Port masks on the wire count ports from zero.
     pub port_mask_zero_based: u8,
+    /// SACKs that several packets of a QP draw before one can leave may be one, where nothing is missing and none of them has
+    /// a mark, a probe's number or a retransmission to report.
+    pub merge_sacks: u8,
+    /// Send a Transport ACK also for a packet within a message that asks for an acknowledgement; else its SACK is the answer.
+    pub tack_within_message: u8,
+    /// Ask for an acknowledgement with the last packet of every message; else with the last one that may leave.
+    pub ask_each_message: u8,
+    /// The driver reports the end of each placement: mrc_core_placed(). Else its bytes are in memory before the next poll.
+    pub placement_reported: u8,
 }
 
 /// A registered region. Stale after mrc_core_deregister_mr(), even if the slot is used again.
@@ -369,7 +381,7 @@ pub struct mrc_core_rtr {
     pub path_mtu: u16,
     /// Writes with immediate the peer may have in flight; at most `limits.wimm`.
     pub max_wimm_dest: u16,
-    /// Our responder's window, units of 128 PSNs, within the limits.
+    /// Our responder's window, units of 128 PSNs, 1 to 255 and at most `limits.mpr`.
     pub mpr_dest: u8,
     /// Whether we answer trimmed packets with a trim NACK.
     pub trim_nack: u8,
@@ -483,7 +495,7 @@ pub struct mrc_core_rts {
     pub reorder_factor: u16,
     /// Writes with immediate in flight: the smaller of our own limit and the peer's `max_wimm_dest`; 0 = none.
     pub max_wimm: u16,
-    /// Our requester's window, units of 128 PSNs: the smaller of our wish and the peer's `mpr_dest`.
+    /// Our requester's window, units of 128 PSNs, 1 to 255 and at most `limits.mpr`: the smaller of our wish and the peer's `mpr_dest`.
     pub mpr: u8,
     /// The peer answers trimmed packets with a trim NACK and the fabric trims.
     pub trimming: u8,
@@ -537,10 +549,10 @@ pub struct mrc_core_rx {
 
 /// Where a payload goes. Keys, rights and bounds are checked.
 ///
-/// The bytes must have landed, so that the host sees them, before the next call of mrc_core_transmit_burst(),
-/// mrc_core_poll_transmit() or mrc_core_poll_cq(): what these return tells the peer or the application that they are there.
-/// Other calls may come before that. The frame must stay where it is until its bytes have landed. If they cannot,
-/// mrc_core_report_place_failure() takes `qp` and `psn`, also before those calls.
+/// Without `placement_reported` the bytes must have landed, so that the host sees them, before the next call of
+/// mrc_core_transmit_burst(), mrc_core_poll_transmit() or mrc_core_poll_cq(): what these return tells the peer or the
+/// application that they are there. Other calls may come before that. With it, the engine waits for mrc_core_placed(). The
+/// frame must stay where it is until its bytes have landed. If they cannot, mrc_core_place_failed() takes `token`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct mrc_core_placement {
@@ -548,6 +560,8 @@ pub struct mrc_core_placement {
     pub mr: mrc_core_mr,
     /// Offset of the first byte in the region.
     pub offset: u64,
+    /// Names the placement; never 0.
+    pub token: u64,
     /// The QP that the packet came for.
     pub qp: mrc_core_qp,
     /// Its PSN.

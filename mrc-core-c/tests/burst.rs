@@ -215,7 +215,8 @@ fn a_placement_that_fails_is_reported_from_itself() {
                 assert_eq!(mrc_core_handle_packet(e, 3_000, rx, head.as_ptr(), head.len(), &mut place), MRC_CORE_SOME);
                 assert_eq!((place.qp.index, place.qp.qpn, place.psn), (0, qpn, 5 + nth));
             }
-            assert_eq!(mrc_core_report_place_failure(e, 3_000, place.qp, place.psn), MRC_CORE_OK);
+            assert_eq!(mrc_core_placed(e, 3_000, place.token), MRC_CORE_E_STATE, "nobody waits for reports");
+            assert_eq!(mrc_core_place_failed(e, 3_000, place.token), MRC_CORE_OK);
             let mut naks = 0;
             while mrc_core_poll_transmit(e, 3_000, 6, headers.as_mut_ptr(), headers.len(), &mut tx) == MRC_CORE_SOME {
                 let aeth = &headers[tx.header_len as usize - 4..tx.header_len as usize];

@@ -39,7 +39,7 @@ fn structs() -> String {
         mrc_core_port { present, has_sid, has_addr, mac, sid, addr }
         mrc_core_dscp { no_trim, trimmable, trimmable_retx, trimmed, trimmed_lasthop, control }
         mrc_core_cc { rate_bps, window_bytes, base_rtt_ns, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16, max_md_jump_q16, qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, clear_delay_ns, avg_weight_q16, algorithm, trimming, qa_gate, disable_qa, disable_rtt_probe }
-        mrc_core_config { abi, limits, cc, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, endpoint_rate_limit, ev_probe_rate_limit, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start, sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, pdcid_order, oor_silent, answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events, no_receive, tail_retry_lenient, share_bad_evs, endpoint_svc_time, port_update_on_rts, probe_masked_ports, port_mask_zero_based }
+        mrc_core_config { abi, limits, cc, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, endpoint_rate_limit, ev_probe_rate_limit, turn_bytes, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start, sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, pdcid_order, oor_silent, answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events, no_receive, tail_retry_lenient, share_bad_evs, endpoint_svc_time, port_update_on_rts, probe_masked_ports, port_mask_zero_based, merge_sacks, tack_within_message, ask_each_message, placement_reported }
         mrc_core_mr { index, generation }
         mrc_core_qp { index, qpn }
         mrc_core_cq { index }
@@ -62,7 +62,7 @@ fn structs() -> String {
         }
         mrc_core_send_wr { wr_id, local_va, remote_va, lkey, rkey, len, imm, has_imm, solicited, signaled }
         mrc_core_rx { wire_len, port, icrc }
-        mrc_core_placement { mr, offset, qp, psn, payload_start, payload_len }
+        mrc_core_placement { mr, offset, token, qp, psn, payload_start, payload_len }
         mrc_core_transmit { mr, offset, payload_len, header_len, l3_offset, frame_len, ev, port, pad, traffic_class }
         mrc_core_arrival { head, head_len, rx, code, place }
         mrc_core_frame { headers, len, tx }
@@ -88,6 +88,54 @@ fn structs() -> String {
         mrc_core_port_stats { tx_packets, tx_bytes, rx_packets, rx_bytes }
     }
     c
+}
+
+/// The ranges that the header gives for sizes are those that the engine takes.
+#[test]
+fn sizes_have_the_ranges_of_the_header() {
+    let header = fs::read_to_string(folder().join("include/mrc_core.h")).unwrap();
+    let (_, rest) = header.split_once("struct mrc_core_limits {").unwrap();
+    let (block, _) = rest.split_once("};").unwrap();
+    let mut checked = 0;
+    for field in block.split(';').filter(|field| field.contains("uint32_t")) {
+        let (text, name) = field.rsplit_once("uint32_t ").unwrap();
+        let words: Vec<&str> = text.split([' ', ',', ':', '.', '\n']).filter(|word| !word.is_empty()).collect();
+        let range = words.windows(3).find_map(|w| match w {
+            [least, "to", most] => Some((least.parse::<u32>().ok()?, most.parse::<u32>().ok()?)),
+            _ => None,
+        });
+        let Some((least, most)) = range else { continue };
+        let takes = |value: u32| {
+            let mut limits = mrc_core::Limits { qps: 1, cqs: 1, mpr: 1, send_queue: 1, ..mrc_core::Limits::default() };
+            let value = value as usize;
+            let at = match name {
+                "qps" => &mut limits.qps,
+                "mpr" => &mut limits.mpr,
+                "send_queue" => &mut limits.send_queue,
+                "recv_queue" => &mut limits.recv_queue,
+                "wimm" => &mut limits.wimm,
+                "evs" => &mut limits.evs,
+                "cqs" => &mut limits.cqs,
+                "cq_depth" => &mut limits.cq_depth,
+                "mrs" => &mut limits.mrs,
+                "peers" => &mut limits.peers,
+                "profile_evs" => &mut limits.profile_evs,
+                "cc_profiles" => &mut limits.cc_profiles,
+                "qpccs" => &mut limits.qpccs,
+                "refusals" => &mut limits.refusals,
+                other => panic!("{other} has a range and is not in this test"),
+            };
+            *at = value;
+            limits.active_evs = limits.active_evs.min(limits.evs.max(1));
+            limits.check().is_ok()
+        };
+        // Where only powers of two are taken, the next one is the first beyond.
+        let beyond = if text.contains("power of two") { most * 2 } else { most + 1 };
+        assert!(takes(least) && takes(most) && !takes(beyond), "{name}: {least} to {most}");
+        assert!(least == 0 || !takes(least - 1), "{name}: {}", least - 1);
+        checked += 1;
+    }
+    assert_eq!(checked, 14);
 }
 
 const fn field_size<S, F>(_: fn(S) -> F) -> usize {

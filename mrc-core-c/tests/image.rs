@@ -59,6 +59,25 @@ fn two_endpoints_in_one_freestanding_image() {
     assert_eq!(said, text(&again.stdout), "the same seed gives the same run");
 }
 
+/// The example of this name says what it says, and nothing else.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn example(name: &str, want: &str) {
+    let Some(cc) = compiler(name) else { return };
+    let image = scratch(name);
+    let built = link(cc, folder().join("example").join(name).with_extension("c"), &archive(&[], &[]), &image);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let run = Command::new(&image).output().unwrap();
+    assert!(run.status.success(), "{}", text(&run.stdout));
+    assert_eq!(text(&run.stdout), want);
+}
+
+//= ACK-003, WIMM-004 test
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[test]
+fn a_dma_engine_that_finishes_late() {
+    example("late_dma", "late: ok\nfailed: ok\n");
+}
+
 /// The calls that the header declares.
 fn calls() -> Vec<String> {
     let header = std::fs::read_to_string(folder().join("include/mrc_core.h")).unwrap();

@@ -26,6 +26,8 @@ pub struct EndpointConfig {
     pub ports: [Option<PortConfig>; MAX_PORTS],
     /// Inner (or only) addresses of this endpoint: its GIDs.
     pub gids: [Option<Ip>; 4],
+    /// Which of several endpoints behind these addresses this one is; alone by default.
+    pub shard: crate::Shard,
     /// Wire knobs: UDP ports, DSCP plan, EV placement.
     pub wire: WireConfig,
     /// Partition key of every packet (open question 44).
@@ -56,6 +58,8 @@ pub struct EndpointConfig {
     pub msn_start: u16,
     /// First RQMSN of a QP (open question 9).
     pub rqmsn_start: u16,
+    /// When the bytes of a placement are in memory.
+    pub placement: PlacementMode,
     /// Refuse zero-length messages (open question 36).
     pub reject_zero_len: bool,
     /// Put a timestamp in every write.
@@ -75,6 +79,10 @@ pub struct EndpointConfig {
     /// beyond it is taken from the next. 0, the default, is one packet per turn, as the specification has it. Packets cost
     /// less when several of one QP leave together (open question 64).
     pub turn_bytes: u32,
+    /// QPs that one call serves at most where it concerns all of them: [`crate::Endpoint::handle_timeout`], `set_port`,
+    /// `set_port_admin`, `set_ev_state`. The others follow with the next calls of `handle_timeout`. At least 1; the default
+    /// is all of them.
+    pub call_budget: u32,
     /// Congestion control of QPs that name no profile.
     pub cc: crate::cc::CcConfig,
     /// Events to raise.
@@ -112,6 +120,18 @@ pub struct EndpointConfig {
     pub port_mask_zero_based: bool,
 }
 
+/// When the bytes of a [`crate::Placement`] are in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PlacementMode {
+    /// Before the driver next asks for frames to send or for completions. It reports nothing.
+    #[default]
+    BeforePoll,
+    /// When the driver says so ([`crate::Endpoint::placed`]), for each placement, in any order. Transport ACKs and receive
+    /// completions wait for that; SACKs do not, since they say what arrived. A QP refuses packets (`NoPktBuffer`) that lie
+    /// more than `Limits::mpr * 128` PSNs beyond the oldest placement that is not finished.
+    Reported,
+}
+
 /// A write with immediate arrived and the application has posted no receive request; MRC has no RNR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NoReceive {
@@ -127,6 +147,7 @@ impl Default for EndpointConfig {
         Self {
             ports: [None; MAX_PORTS],
             gids: [None; 4],
+            shard: crate::Shard { bits: 0, index: 0 },
             wire: WireConfig::default(),
             pkey: 0xFFFF,
             measurement_life_ns: 10_000_000_000,
@@ -140,6 +161,7 @@ impl Default for EndpointConfig {
             retry_strict: false,
             msn_start: 0,
             rqmsn_start: 0,
+            placement: PlacementMode::BeforePoll,
             reject_zero_len: false,
             timestamps: true,
             ctl_ect: false,
@@ -147,6 +169,7 @@ impl Default for EndpointConfig {
             wimm_nak_syndrome: 0x61,
             ask_each_message: true,
             turn_bytes: 0,
+            call_budget: u32::MAX,
             cc: crate::cc::CcConfig::default(),
             events: crate::EventMask::default(),
             no_receive: NoReceive::Hold,

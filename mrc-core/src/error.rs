@@ -96,6 +96,32 @@ pub enum OpError {
     Busy,
 }
 
+/// Why a report about a placement was refused; it had no effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PlaceError {
+    /// The QP of the placement was reset or destroyed since.
+    Stale,
+    /// No such placement is open: its end was reported before, or the engine never asked for it.
+    NotOpen,
+    /// The endpoint takes no reports: it was configured with `PlacementMode::BeforePoll`.
+    NotReported,
+}
+
+/// Why a message of another shard had no effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ShardError {
+    /// It is for another shard, or from one that does not exist.
+    Misdirected,
+    /// No peer with these addresses is registered here.
+    Peer,
+    /// There is no such EV profile here, or it is not ONLINE, or has no such entry.
+    Profile,
+    /// Nothing waits for this answer any more.
+    Late,
+}
+
 macro_rules! discards {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// Why a received frame had no further effect. Each reason is a counter of the same name.
@@ -224,6 +250,27 @@ impl fmt::Display for PostError {
     }
 }
 
+impl fmt::Display for ShardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Misdirected => "the message is for another shard, or from none of this NIC",
+            Self::Peer => "no such peer here: register every peer with the first shard and with those that use it",
+            Self::Profile => "no such EV profile here: create the same ones in the same order in every shard",
+            Self::Late => "nothing waits for this answer any more",
+        })
+    }
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stale => "the QP of this placement was reset or destroyed since",
+            Self::NotOpen => "no such placement is open: report each token once",
+            Self::NotReported => "the endpoint takes no reports: set `placement` to `Reported`",
+        })
+    }
+}
+
 impl fmt::Display for OpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -239,4 +286,6 @@ impl core::error::Error for TableError {}
 impl core::error::Error for ModifyError {}
 impl core::error::Error for PostError {}
 impl core::error::Error for OpError {}
+impl core::error::Error for PlaceError {}
+impl core::error::Error for ShardError {}
 impl core::error::Error for Discard {}

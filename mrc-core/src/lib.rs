@@ -50,16 +50,16 @@ mod timer;
 
 pub use cc::{CcProfile, CcProfileHandle, Qpcc, QpccInfo, QpccState};
 pub use config::{
-    EndpointConfig, MAX_PORTS, NoReceive, PeerConfig, PlanePath, PortConfig, RetryConfig, Route, RtrAttr, RtsAttr,
-    Trimming,
+    EndpointConfig, MAX_PORTS, NoReceive, PeerConfig, PlacementMode, PlanePath, PortConfig, RetryConfig, Route,
+    RtrAttr, RtsAttr, Trimming,
 };
 pub use cq::{Completion, CqHandle, CqSlot, Operation, Status};
 pub use endpoint::{
     Endpoint, EvEventMask, EvMode, EvProfileConfig, EvProfileHandle, EvProfileInfo, EvProfileSlot, EvReport, EvSpec,
     FrameSink, FrameSource, IcrcCheck, MAX_HEADER_LEN, OpAnswer, OpOutcome, OpRequest, PayloadRef, PeerHandle,
-    PeerSlot, Placement, ProfileState, Received, RxMeta, Transmit,
+    PeerSlot, PlaceToken, Placement, ProfileState, Received, RxMeta, Shard, ShardMessage, ShardNews, Transmit,
 };
-pub use error::{ConfigError, Discard, ModifyError, OpError, PostError, TableError};
+pub use error::{ConfigError, Discard, ModifyError, OpError, PlaceError, PostError, ShardError, TableError};
 pub use event::{ErrorCause, Event, EventMask, EventSlot, LossCause};
 pub use mem::{Access, MemRange, MrHandle, MrSlot, Pd};
 pub use port::PortMask;

@@ -101,6 +101,8 @@ pub struct Qp {
     pub(crate) failed_psn: Option<mrc_wire::Psn>,
     /// Silence of the peer when the QP failed, in nanoseconds.
     pub(crate) silent_ns: u64,
+    /// Tells the lives of a slot apart in tokens of placements; 0 before RTR.
+    pub(crate) life: u32,
     /// Counted as a user of its peer.
     pub(crate) has_peer: bool,
     pub(crate) pd: Pd,
@@ -145,6 +147,7 @@ impl Qp {
         failed_status: None,
         failed_psn: None,
         silent_ns: 0,
+        life: 0,
         has_peer: false,
         pd: Pd(0),
         write_refused: false,
@@ -233,6 +236,8 @@ pub struct QpInfo {
     pub retransmitted: u32,
     /// Nominal bytes it received, modulo 2^32.
     pub received_bytes: u32,
+    /// Placements whose end the driver has not reported ([`crate::PlacementMode::Reported`]).
+    pub placements: u32,
 }
 
 impl RtrAttr {

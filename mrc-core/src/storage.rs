@@ -15,31 +15,31 @@ pub struct Limits {
     pub qps: usize,
     /// Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1..=256: the widest on the wire is 255.
     pub mpr: usize,
-    /// Work requests a QP can hold, a power of two.
+    /// Work requests a QP can hold, a power of two, 1..=1048576.
     pub send_queue: usize,
-    /// Receive requests a QP can hold, a power of two, or 0 where nothing is received with immediate.
+    /// Receive requests a QP can hold, a power of two up to 1048576, or 0 where nothing is received with immediate.
     pub recv_queue: usize,
     /// Writes with immediate a QP accepts in flight, at most 65535 (`max_wimm_dest`).
     pub wimm: usize,
-    /// EVs of a QP, active and backup.
+    /// EVs of a QP, active and backup, 1..=4096.
     pub evs: usize,
-    /// EVs a QP rotates through at most.
+    /// EVs a QP rotates through at most, 1..=`evs`.
     pub active_evs: usize,
-    /// Completion queues.
+    /// Completion queues, 1..=65536.
     pub cqs: usize,
-    /// Completions a queue can hold, a power of two.
+    /// Completions a queue can hold, a power of two, 1..=1048576.
     pub cq_depth: usize,
     /// Memory regions, 1..=65536.
     pub mrs: usize,
-    /// Peers.
+    /// Peers, 1..=65536.
     pub peers: usize,
-    /// EV profiles.
+    /// EV profiles, at least 1.
     pub ev_profiles: usize,
-    /// Entries of an EV profile.
+    /// Entries of an EV profile, 1..=65535.
     pub profile_evs: usize,
-    /// Congestion-control profiles, the endpoint's own ([`crate::EndpointConfig::cc`]) among them, at least 1.
+    /// Congestion-control profiles, the endpoint's own ([`crate::EndpointConfig::cc`]) among them, 1..=65536.
     pub cc_profiles: usize,
-    /// Congestion controllers: pairs of a peer and a profile that QPs use at the same time, at most 65536.
+    /// Congestion controllers: pairs of a peer and a profile that QPs use at the same time, 1..=65536.
     pub qpccs: usize,
     /// NACKs of all QPs together that can wait beside the 16 answers of each QP, at most 65536: as many as the packets that a
     /// driver hands over between two turns to send. One that finds no room replaces another.
@@ -148,7 +148,10 @@ impl Limits {
         if self.refusals > 1 << 16 {
             return range("refusals");
         }
-        if self.ev_profiles == 0 || self.profile_evs == 0 || self.profile_evs > 65_535 {
+        if self.ev_profiles == 0 {
+            return range("ev_profiles");
+        }
+        if self.profile_evs == 0 || self.profile_evs > 65_535 {
             return range("profile_evs");
         }
         self.check_bytes(isize::MAX.unsigned_abs())
@@ -165,12 +168,15 @@ impl Limits {
             ("wimm", self.qps, self.wimm, size_of::<Immediate>()),
             ("evs", self.qps, self.evs, size_of::<EvSlot>()),
             ("active_evs", self.qps, self.active_evs, size_of::<u16>()),
+            ("cqs", self.cqs, 1, size_of::<CqSlot>()),
             ("cq_depth", self.cqs, self.cq_depth, size_of::<Completion>()),
             ("mrs", self.mrs, 1, size_of::<MrSlot>()),
             ("peers", self.peers, 1, size_of::<PeerSlot>()),
             ("profile_evs", self.ev_profiles, self.profile_evs, size_of::<EvEntry>()),
             ("ev_profiles", self.ev_profiles, 1, size_of::<EvProfileSlot>()),
+            ("cc_profiles", self.cc_profiles, 1, size_of::<CcProfile>()),
             ("qpccs", self.qpccs, 1, size_of::<Qpcc>()),
+            ("refusals", self.refusals, 1, size_of::<Refusal>()),
             ("events", self.events, 1, size_of::<EventSlot>()),
         ];
         let mut sum = 0usize;

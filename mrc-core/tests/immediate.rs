@@ -230,9 +230,10 @@ fn refusals_for_want_of_resources_are_survived_and_failures_are_not() {
         assert_eq!(net.sides[1].info(0).cause, Some(ErrorCause::RequestFailed));
     });
     net(1, &Setup::default(), Weather::default(), |net| {
-        let (qp, now) = (net.sides[1].qps[0], net.now);
         net.post(0, 0, 0, 500).unwrap();
-        net.sides[1].engine.report_place_failure(now, qp, mrc_wire::Psn::new(0xFF_FFF0)).unwrap();
+        let token = net.deliver_next().unwrap();
+        let now = net.now;
+        net.sides[1].engine.place_failed(now, token).unwrap();
         net.drain(1);
         assert!(net.run(SECOND, |net| net.completed(1)));
         assert_eq!(net.sides[0].completions[0].status, Status::RemoteOperation);

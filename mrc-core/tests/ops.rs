@@ -299,7 +299,7 @@ fn an_ev_is_probed_on_demand() {
         let (right, other) = (EndpointOp::EvProbe, EndpointOp::PortStatusUpdate);
         assert_eq!(net.deliver(0, PORT1, &respond(other, id)), Err(Discard::StaleProbe));
         assert_eq!(net.deliver(0, PORT1, &respond(right, id ^ 0x40)), Err(Discard::StaleProbe));
-        assert_eq!(net.deliver(0, PORT2, &respond(right, id)), Ok(()));
+        assert_eq!(net.deliver(0, PORT2, &respond(right, id)), Ok(None));
         assert_eq!(net.deliver(0, PORT1, &respond(right, id)), Err(Discard::StaleProbe));
         let got = outcomes(net);
         assert_eq!((got.len(), got[0].cookie), (1, 9));
@@ -605,7 +605,7 @@ fn an_update_that_cannot_be_answered_does_not_count() {
             let bytes =
                 request(address(1, false), address(0, false), 1_000 + id, EndpointOp::PortStatusUpdate, mask.bits());
             match net.deliver(0, PORT1, &bytes) {
-                Ok(()) => last = mask,
+                Ok(_) => last = mask,
                 Err(why) => {
                     assert_eq!(why, Discard::EndpointRate);
                     refused += 1;

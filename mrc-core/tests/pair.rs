@@ -343,7 +343,7 @@ fn strangers_are_counted_by_reason() {
             assert!(matches!(why, Discard::L3Bad | Discard::L3Len), "{len} bytes: {why}");
         }
         net.assert_arrived(0, 0);
-        assert_eq!(net.deliver(to, port, &good), Ok(()));
+        assert!(net.deliver(to, port, &good).is_ok());
         assert!(net.run(u64::MAX, |net| net.completed(1)));
     });
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
 use mrc_core::{IcrcCheck, MAX_HEADER_LEN, PortMask, QpState, RxMeta, SendWr, Status};
-use mrc_wire::{NackReason, Psn, Rkey};
+use mrc_wire::{NackReason, Rkey};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -77,9 +77,11 @@ fn the_status_of_a_failure_waits_for_room_in_the_queue() {
 #[test]
 fn two_failed_placements_are_one_last_word() {
     net(1, &Setup::default(), Weather::default(), |net| {
-        let (now, qp) = (net.now, net.sides[1].qps[0]);
-        for psn in [0xFF_FFF0, 0xFF_FFF1] {
-            net.sides[1].engine.report_place_failure(now, qp, Psn::new(psn)).unwrap();
+        net.post(0, 0, 0, 2_000).unwrap();
+        let tokens = [(); 2].map(|()| net.deliver_next().unwrap());
+        let now = net.now;
+        for token in tokens {
+            net.sides[1].engine.place_failed(now, token).unwrap();
             net.drain(1);
         }
         assert_eq!((net.sides[1].engine.stats().tx_nak, net.sides[1].info(0).state), (1, QpState::Error));

@@ -2,11 +2,11 @@
 
 use mrc_wire::{Encap, FrameTemplate, Ip, Outer, PortNum, Psn, Qpn, Rkey};
 
-use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, part, peers, profiles::profile};
+use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, part, peers, placement::next_life, profiles::profile};
 use crate::num::Counter;
 use crate::{
     cc::Flow,
-    config::{MAX_PORTS, PeerConfig, Route, RtrAttr, RtsAttr, port_of_plane},
+    config::{MAX_PORTS, PeerConfig, PlacementMode, Route, RtrAttr, RtsAttr, port_of_plane},
     cq::CqHandle,
     error::{ModifyError, PostError, TableError},
     event::{ErrorCause, Event},
@@ -16,7 +16,7 @@ use crate::{
     qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
     ready::List,
     requester::{Requester, SendWr, TxWord, Wqe, nominal_bytes, packets_of},
-    responder::{RecvWqe, Responder, RxWord},
+    responder::{Placing, RecvWqe, Responder, RxWord},
     time::Instant,
 };
 
@@ -99,10 +99,11 @@ impl Endpoint<'_> {
     /// Forgets a peer.
     ///
     /// # Errors
-    /// The handle is stale, or a QP still uses it.
+    /// The handle is stale, or a QP still uses it, also one of another shard; or the first shard has not been told that
+    /// none does any more ([`Endpoint::poll_shard_message`]).
     pub fn remove_peer(&mut self, peer: PeerHandle) -> Result<(), TableError> {
         let slot = self.peers.get(peer.0 as usize).filter(|slot| slot.used).ok_or(TableError::Unknown("peer"))?;
-        if slot.users > 0 {
+        if slot.is_used() || slot.untold.used {
             return Err(TableError::Busy("peer"));
         }
         self.ops.forget(self.peers, peer.0);
@@ -113,7 +114,7 @@ impl Endpoint<'_> {
         Ok(())
     }
 
-    /// Creates a QP in RESET. Its number is random but for the slot bits.
+    /// Creates a QP in RESET. Its number is random but for the bits of slot and shard.
     ///
     /// # Errors
     /// No free slot, or an unknown completion queue.
@@ -122,11 +123,11 @@ impl Endpoint<'_> {
         for cq in [init.send_cq, init.recv_cq] {
             self.cqs.slot(cq).ok_or(TableError::Unknown("completion queue"))?;
         }
-        let bits = self.qpn_bits;
+        let (bits, shard) = (self.qpn_bits, self.cfg.shard);
         let before = self.qps.get(index).map(|slot| slot.qpn);
         let qpn = loop {
             let random = (self.secrets.draw() >> 40) as u32;
-            let qpn = Qpn::new(random << bits | index as u32);
+            let qpn = Qpn::new(shard.prefixed(random << bits | index as u32, 24));
             // Packets of the slot's last QP may still arrive: its number rests for one life.
             if qpn.value() > 2 && Some(qpn) != before {
                 break qpn;
@@ -178,16 +179,32 @@ impl Endpoint<'_> {
             return;
         }
         let bound = slot.ev_profile;
-        if let Some(peer) = self.peers.get_mut(slot.peer as usize) {
-            peer.users = peer.users.saturating_sub(1);
-            if peer.users == 0 {
-                peer.ev_profile = None;
-                peer.update.rounds = 0;
-                peer.update.todo = PortMask::NONE;
-                self.ops.stop_updates(self.peers, slot.peer);
+        let peer = slot.peer;
+        if let Some(slot) = self.peers.get_mut(peer as usize) {
+            slot.users = slot.users.saturating_sub(1);
+            if slot.users == 0 {
+                slot.ev_profile = None;
+                self.unless_used(peer);
+                self.tell_peer_used(peer, false);
             }
         }
         self.unbind_profile(bound);
+    }
+
+    /// Stops telling a peer of our ports which no QP needs any more. Where only other shards do, their paths are taken.
+    pub(super) fn unless_used(&mut self, peer: u32) {
+        let Some(slot) = self.peers.get_mut(peer as usize).filter(|slot| slot.users == 0) else { return };
+        slot.ev_profile = slot.shards_profile;
+        if let Some(index) = slot.ev_profile
+            && let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, index)
+        {
+            slot.ways.start(entries, &mut self.rng);
+        }
+        if !slot.is_used() {
+            slot.update.rounds = 0;
+            slot.update.todo = PortMask::NONE;
+            self.ops.stop_updates(self.peers, peer);
+        }
     }
 
     fn transition(&mut self, qp: QpHandle, to: QpState) -> Result<u32, ModifyError> {
@@ -258,6 +275,7 @@ impl Endpoint<'_> {
         slot.peer = attr.peer.0;
         slot.has_peer = true;
         peer.users.inc();
+        let first = peer.users == 1;
         if peer.ev_profile.is_none() {
             peer.ev_profile = Some(attr.ev_profile.0);
             peer.ways.start(entries, &mut self.rng);
@@ -267,12 +285,18 @@ impl Endpoint<'_> {
         slot.ev_profile = attr.ev_profile.0;
         slot.req.last_heard = now;
         slot.rsp = Responder::start(attr);
+        slot.rsp.placing = Placing::start(attr.rq_psn.sub(1), self.cfg.placement == PlacementMode::Reported);
+        self.lives = next_life(self.lives);
+        slot.life = self.lives;
         slot.reverse.start(entries, &mut self.rng);
         if let Some(words) = part(self.rx_words, index, self.limits.words()) {
             words.fill(RxWord::EMPTY);
         }
         slot.state = QpState::Rtr;
         self.bind_profile(attr.ev_profile.0);
+        if first {
+            self.tell_peer_used(attr.peer.0, false);
+        }
         self.announce(qp.qpn, QpState::Init, QpState::Rtr);
         Ok(())
     }
@@ -380,6 +404,7 @@ impl Endpoint<'_> {
             acked_bytes: slot.share.acked_bytes(),
             retransmitted: slot.share.retransmitted(),
             received_bytes: slot.rsp.received_bytes(),
+            placements: slot.rsp.placing.open(),
         })
     }
 
@@ -503,23 +528,9 @@ impl Endpoint<'_> {
         self.refusal = reason;
     }
 
-    /// The driver could not place a payload it was given: the QP sends NAK 0x63 for `psn` and goes to ERROR.
-    ///
-    /// # Errors
-    /// Stale handle.
-    //= VAL-019
-    pub fn report_place_failure(&mut self, now: Instant, qp: QpHandle, psn: mrc_wire::Psn) -> Result<(), ModifyError> {
-        let index = self.index_of(qp).ok_or(ModifyError::Unknown)?;
-        if self.qps.get(index as usize).is_some_and(|slot| slot.state == QpState::Error) {
-            return Ok(()); // It has said its last word.
-        }
-        self.fail_qp(now, index, ErrorCause::RequestFailed, None);
-        self.answer_nak(index, psn, mrc_wire::Syndrome::RemoteOperational);
-        Ok(())
-    }
-
     /// Tells the engine that the link of a port went up or down. EVs of a port that is down are not used; they keep their
-    /// states. Peers hear of it by Port Status Updates.
+    /// states. Peers hear of it by Port Status Updates. With a `call_budget` QPs and peers hear of it over several calls; no
+    /// packet leaves through a port that is down meanwhile.
     //= PORT-001, PORT-003
     pub fn set_port(&mut self, now: Instant, port: PortNum, up: bool) {
         self.linked = if up { self.linked.with(port) } else { self.linked.without(port) };
@@ -542,20 +553,7 @@ impl Endpoint<'_> {
         }
         self.up = if up { self.up.with(port) } else { self.up.without(port) };
         self.events.raise(&mut self.stats, Event::Port { port, up });
-        for qp in 0..self.qps.len() as u32 {
-            let usable = self.usable_ports(qp);
-            if let Some(slot) = self.qps.get_mut(qp as usize) {
-                slot.paths.set_usable_ports(usable);
-                if !usable.is_empty() {
-                    slot.req.portless = Instant::FAR;
-                }
-            }
-        }
-        self.announce_ports(now);
-        // A rare event: visiting every QP costs less than tracking who waits for a port.
-        for qp in 0..self.qps.len() as u32 {
-            self.wake(now, qp);
-        }
+        self.walk_ports(now);
     }
 
     /// The ports that are not disabled, with a link or without.

@@ -9,20 +9,25 @@ mod control;
 mod op_table;
 mod ops;
 mod peers;
+mod placement;
 mod profiles;
 mod rx;
 mod schedule;
+mod shards;
 mod tx;
+mod walk;
 mod ways_back;
 mod writes;
 
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
 pub use peers::PeerSlot;
+pub use placement::PlaceToken;
 pub use profiles::{
     EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvProfileSlot, EvReport, EvSpec, ProfileState,
 };
 pub use rx::FrameSource;
 pub use schedule::FrameSink;
+pub use shards::{Shard, ShardMessage, ShardNews};
 pub use tx::MAX_HEADER_LEN;
 pub(crate) use writes::WriteHead;
 
@@ -30,7 +35,7 @@ use core::ops::Range;
 
 use mrc_wire::{Ev, PortNum, Psn};
 
-use self::{op_table::Ops, peers::PeerIndex, writes::ToPeer};
+use self::{op_table::Ops, peers::PeerIndex, walk::Walk, writes::ToPeer};
 
 use crate::{
     cc::{CcProfile, Flow, Qpcc},
@@ -109,7 +114,8 @@ pub enum IcrcCheck {
 }
 
 /// What a frame asks the driver to do. Keys, rights and bounds are already checked. The bytes must be in memory before the
-/// driver polls completions or frames to send, which may tell the application or the peer that they are.
+/// driver polls completions or frames to send, which may tell the application or the peer that they are; or later, where
+/// it reports when they are ([`crate::PlacementMode`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Received {
@@ -124,7 +130,9 @@ pub enum Received {
 pub struct Placement {
     /// Region.
     pub mr: MrHandle,
-    /// The queue pair and packet that brought it: what [`Endpoint::report_place_failure`] wants to know.
+    /// What [`Endpoint::placed`] and [`Endpoint::place_failed`] want to know.
+    pub token: PlaceToken,
+    /// The queue pair and packet that brought it.
     pub qp: QpHandle,
     /// See `qp`.
     pub psn: Psn,
@@ -183,9 +191,9 @@ pub struct PayloadRef {
 ///   goes back.
 /// * **Idle is free**: an idle poll is O(1) whatever the number of QPs.
 /// * **Bounded**: one call handles one packet or fills one frame, `transmit` as many as its sink has room for;
-///   `handle_timeout` serves each QP at most once.
+///   `handle_timeout` serves each QP at most once, and `call_budget` of them at most.
 /// * **No payload**: `handle_packet` says where bytes go, `poll_transmit` says which bytes follow; the driver moves them
-///   before it polls again.
+///   before it polls again, or says later that it has (`placed`).
 /// * **Deterministic**: same configuration, seed and inputs, same bytes out.
 #[derive(Debug)]
 pub struct Endpoint<'s> {
@@ -202,6 +210,8 @@ pub struct Endpoint<'s> {
     secrets: Secrets,
     stats: Stats,
     qps: &'s mut [Qp],
+    /// Lives of QPs so far, modulo 2^24 and never 0 again.
+    lives: u32,
     /// Bits of a QP number that name its slot.
     qpn_bits: u32,
     timers: Timers<'s>,
@@ -219,6 +229,7 @@ pub struct Endpoint<'s> {
     peers: &'s mut [PeerSlot],
     peer_index: PeerIndex,
     ops: Ops,
+    walk: Walk,
     ev_entries: &'s mut [EvEntry],
     ev_profiles: &'s mut [EvProfileSlot],
     cc_profiles: &'s mut [CcProfile],
@@ -265,6 +276,9 @@ impl<'s> Endpoint<'s> {
         if !matches!(cfg.wire.bth_se_bit, 6 | 7) {
             return Err(ConfigError::Range { what: "wire.bth_se_bit" });
         }
+        if cfg.call_budget == 0 {
+            return Err(ConfigError::Range { what: "call_budget" });
+        }
         if cfg.sack_gen_threshold == 0 {
             return Err(ConfigError::Range { what: "sack_gen_threshold" });
         }
@@ -278,6 +292,11 @@ impl<'s> Endpoint<'s> {
             own.config = Some(cfg.cc);
         }
         let mask = cfg.events;
+        // At least two: slot 0 of a single QP must still find numbers above 2 quickly.
+        let qpn_bits = index_bits(s.qps.len()).min(16).max(2);
+        if !cfg.shard.fits(qpn_bits) {
+            return Err(ConfigError::Range { what: "shard" });
+        }
         let mut secrets = Secrets::new(seed.into());
         Ok(Self {
             up: cfg.port_mask(),
@@ -290,9 +309,9 @@ impl<'s> Endpoint<'s> {
             rng: Rng::new(secrets.draw()),
             secrets,
             stats: Stats::default(),
-            // At least two: slot 0 of a single QP must still find numbers above 2 quickly.
-            qpn_bits: index_bits(s.qps.len()).min(16).max(2),
+            qpn_bits,
             qps: s.qps,
+            lives: 0,
             timers: Timers::new(s.timers),
             tx_records: s.tx_records,
             tx_words: s.tx_words,
@@ -306,6 +325,7 @@ impl<'s> Endpoint<'s> {
             cqs: Cqs::new(s.cqs, s.completions, s.limits.cq_depth as u32),
             regions: Regions::new(s.mrs),
             peers: s.peers,
+            walk: Walk::new(),
             ev_entries: s.ev_entries,
             ev_profiles: s.ev_profiles,
             cc_profiles: s.cc_profiles,
@@ -319,9 +339,14 @@ impl<'s> Endpoint<'s> {
         })
     }
 
-    /// Lets time pass: serves every QP whose deadline has come.
+    /// Lets time pass: serves the QPs whose deadline has come, at most [`EndpointConfig::call_budget`]; so many peers, and so many
+    /// QPs that have yet to hear of a change of ports or EVs. What is left is due at once ([`Endpoint::next_timeout`]).
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(qp) = self.timers.pop_due(now) {
+        let mut left = self.cfg.call_budget;
+        while left > 0
+            && let Some(qp) = self.timers.pop_due(now)
+        {
+            left = left.saturating_sub(1);
             let (usable, testable) = (self.usable_ports(qp), self.testable_ports(qp));
             let failure = self.with_tx(qp, |mut tx| tx.on_timeout(now, usable, testable)).flatten();
             if let Some(cause) = failure {
@@ -332,11 +357,15 @@ impl<'s> Endpoint<'s> {
         if now >= self.ops.deadline() {
             self.ops_timeout(now);
         }
+        self.walk(now);
     }
 
-    /// When [`Endpoint::handle_timeout`] next has something to do.
+    /// When [`Endpoint::handle_timeout`] next has something to do; a time in the past means now.
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
+        if self.walk.is_open() {
+            return Some(Instant::ZERO);
+        }
         let ops = self.ops.deadline();
         match self.timers.earliest() {
             Some(qp) => Some(qp.min(ops)),

@@ -4,8 +4,10 @@
 use mrc_wire::{EndpointOp, Ev, PortNum};
 
 use super::{
+    EvProfileHandle,
     ops::OpAnswer,
     peers::{List, PeerList, PeerSlot},
+    shards::{RESPONSES, Shard, ShardMessage, ShardNews},
 };
 use crate::num::Counter;
 use crate::{
@@ -231,6 +233,12 @@ pub(super) struct Ops {
     pub(super) probe_pace: Pace,
     pub(super) sending: PeerList,
     pub(super) waiting: Waiting,
+    /// Peers of which other shards have not been told something.
+    pub(super) news: PeerList,
+    /// Answers for other shards.
+    pub(super) responses: Fifo<ShardMessage, RESPONSES>,
+    /// Part of identifiers.
+    shard: Shard,
     /// No request expires before this.
     pub(super) expiry: Instant,
 }
@@ -248,6 +256,8 @@ impl Ops {
             port: PortNum::from_plane(0),
             ev: Ev(0),
         };
+        let news = ShardNews::BadEv { profile: EvProfileHandle(0), entry: 0 };
+        let nothing = ShardMessage { from: 0, to: None, news };
         Self {
             requests: [Request::NONE; REQUESTS],
             free: u64::MAX,
@@ -260,6 +270,9 @@ impl Ops {
             probe_pace: Pace::per_second(cfg.ev_probe_rate_limit, 16),
             sending: PeerList::new(List::Sending),
             waiting: Waiting::NONE,
+            news: PeerList::new(List::News),
+            responses: Fifo::new(nothing),
+            shard: cfg.shard,
             expiry: Instant::FAR,
         }
     }
@@ -290,8 +303,8 @@ impl Ops {
             return false;
         }
         let nth = (turn.wrapping_add(ahead) & const { REQUESTS as u32 - 1 }) as u8;
-        // Unique among the outstanding: the slot is part of the identifier.
-        let id = self.generation << 6 | u16::from(nth);
+        // Unique among the outstanding ones of the node: slot and shard are parts of the identifier.
+        let id = self.shard.prefixed(u32::from(self.generation << 6 | u16::from(nth)), 16) as u16;
         let Some(slot) = self.slot(nth) else { return false };
         *slot = Request { id, stage: Stage::Queued, ..request };
         self.generation = self.generation.wrapping_add(1);
@@ -351,6 +364,7 @@ impl Ops {
     /// Ends everything that concerns a peer which is being removed.
     pub(super) fn forget(&mut self, peers: &mut [PeerSlot], peer: u32) {
         self.stop_updates(peers, peer);
+        self.news.remove(peers, peer);
         for due in &mut self.answers.ring {
             if due.peer == peer {
                 due.peer = u32::MAX;

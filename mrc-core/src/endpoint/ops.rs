@@ -178,6 +178,7 @@ impl Endpoint<'_> {
             }
             self.stats.peer_ports_unmasked.inc();
             self.events.raise(&mut self.stats, Event::PeerPorts { peer: PeerHandle(peer), ports });
+            self.tell_peer_ports(peer);
         }
     }
 
@@ -270,6 +271,7 @@ impl Endpoint<'_> {
             }
             self.stats.peer_ports_changed.inc();
             self.events.raise(&mut self.stats, Event::PeerPorts { peer: PeerHandle(peer), ports: mask });
+            self.tell_peer_ports(peer);
         }
     }
 
@@ -283,6 +285,23 @@ impl Endpoint<'_> {
         response: &EndpointResponseRepr,
     ) -> Result<(), Discard> {
         let id = frame.bth.psn.value() as u16;
+        if self.take_response(now, port, peer, id, response) || self.forward_response(peer, id, port, response) {
+            self.stats.rx_endpoint_response.inc();
+            Ok(())
+        } else {
+            Err(Discard::StaleProbe)
+        }
+    }
+
+    /// Whether a request of this endpoint waited for the answer.
+    pub(super) fn take_response(
+        &mut self,
+        now: Instant,
+        port: PortNum,
+        peer: u32,
+        id: u16,
+        response: &EndpointResponseRepr,
+    ) -> bool {
         let mut next = Some(peer);
         let mut answered = false;
         while let Some(peer) = next {
@@ -308,12 +327,7 @@ impl Endpoint<'_> {
                 answered = true;
             }
         }
-        if answered {
-            self.stats.rx_endpoint_response.inc();
-            Ok(())
-        } else {
-            Err(Discard::StaleProbe)
-        }
+        answered
     }
 
     fn end_request(&mut self, nth: u8, answer: Option<OpAnswer>) {
@@ -351,18 +365,10 @@ impl Endpoint<'_> {
         true
     }
 
-    /// Tells every peer that has a QP of ours which of our ports are up. A rare event: visiting every peer costs less
-    /// than tracking who has a QP.
-    //= PORT-005, EPOP-006
-    pub(super) fn announce_ports(&mut self, now: Instant) {
-        for peer in 0..self.peers.len() as u32 {
-            self.announce_to(now, peer);
-        }
-    }
-
     /// A QP towards `peer` can send now: the peer may know nothing of our ports, or what it knew of an earlier life.
     //= EPOP-006
     pub(super) fn announce_on_rts(&mut self, now: Instant, peer: u32) {
+        self.tell_peer_used(peer, true);
         let Some(slot) = self.peers.get(peer as usize) else { return };
         let lately = slot.update.changed.is_some_and(|at| now.since(at) < self.cfg.port_update_rto_ns);
         let told = lately && slot.update.told == self.up;
@@ -371,10 +377,16 @@ impl Endpoint<'_> {
         }
     }
 
-    fn announce_to(&mut self, now: Instant, peer: u32) {
+    /// Tells a peer that has a QP of ours which of our ports are up.
+    //= PORT-005, EPOP-006
+    pub(super) fn announce_to(&mut self, now: Instant, peer: u32) {
+        // The first shard speaks for all, or updates of the node would overtake each other.
+        if self.cfg.shard.index > 0 {
+            return;
+        }
         let rto = self.cfg.port_update_rto_ns;
         self.ops.waiting.remove(self.peers, peer);
-        let Some(slot) = self.peers.get_mut(peer as usize).filter(|slot| slot.used && slot.users > 0) else { return };
+        let Some(slot) = self.peers.get_mut(peer as usize).filter(|slot| slot.used && slot.is_used()) else { return };
         let update = &mut slot.update;
         update.changed = Some(now);
         update.id = update.id.wrapping_add(1);
@@ -429,12 +441,16 @@ impl Endpoint<'_> {
         self.ops.waiting.push(self.peers, peer);
     }
 
-    /// What time alone does to endpoint operations. O(1) but for the peers whose round is due.
+    /// What time alone does to endpoint operations. O(1) but for the peers whose round is due, at most `call_budget`.
     pub(super) fn ops_timeout(&mut self, now: Instant) {
         if now >= self.ops.expiry {
             self.expire_requests(now);
         }
-        while let Some(peer) = self.ops.waiting.due(now, self.peers) {
+        let mut left = self.cfg.call_budget;
+        while left > 0
+            && let Some(peer) = self.ops.waiting.due(now, self.peers)
+        {
+            left = left.saturating_sub(1);
             let rounds = self.peers.get(peer as usize).map_or(0, |slot| slot.update.rounds);
             self.stats.port_update_unanswered.inc_by(u64::from(rounds == ROUNDS_IN_TIME));
             self.ops.waiting.remove(self.peers, peer);

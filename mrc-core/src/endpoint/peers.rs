@@ -3,6 +3,7 @@
 
 use mrc_wire::{FrameTemplate, Ip};
 
+use super::shards::Untold;
 use crate::{
     config::{MAX_PORTS, PeerConfig, Route},
     path::ReverseSet,
@@ -45,7 +46,13 @@ pub struct PeerSlot {
     bucket: u32,
     /// Next slot of the bucket this slot is in.
     chain: u32,
-    links: [Links; 2],
+    /// Other shards with QPs towards the peer, bit N for shard N; the first shard's only.
+    pub(super) used_by: u64,
+    /// Profile bound on their behalf.
+    pub(super) shards_profile: Option<u32>,
+    /// What of the peer other shards have not been told.
+    pub(super) untold: Untold,
+    links: [Links; 3],
 }
 
 /// An announcement of our ports to one peer.
@@ -101,8 +108,16 @@ impl PeerSlot {
         base_rtt: None,
         bucket: NIL,
         chain: NIL,
-        links: [Links::NONE; 2],
+        used_by: 0,
+        shards_profile: None,
+        untold: Untold::NOTHING,
+        links: [Links::NONE; 3],
     };
+
+    /// Whether any QP of the NIC needs it.
+    pub(super) const fn is_used(&self) -> bool {
+        self.users > 0 || self.used_by != 0
+    }
 
     /// A registered peer without paths yet.
     pub(super) fn of(config: &PeerConfig) -> Self {
@@ -129,6 +144,8 @@ pub(super) enum List {
     Sending = 0,
     /// A round left. One list per wait, ordered by `due`, because all its peers wait equally long.
     Waiting = 1,
+    /// Other shards have not been told something of the peer.
+    News = 2,
 }
 
 /// A list of peers, first in first out, from which any can be taken in O(1).

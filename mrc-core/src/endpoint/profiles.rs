@@ -4,7 +4,7 @@
 
 use mrc_wire::{PortNum, Verdict, ev::EvField};
 
-use super::{Endpoint, EvProfileHandle, part};
+use super::{Endpoint, EvProfileHandle, part, walk::Command};
 use crate::num::Counter;
 use crate::{
     error::TableError,
@@ -138,6 +138,10 @@ pub struct EvProfileSlot {
     shared: [u16; SHARED],
     /// Bad EVs ever told; the newest is at `told - 1` modulo the length.
     told: u32,
+    /// Of these, looked through for other shards.
+    carried: u32,
+    /// Bit N: place N of `shared` came from another shard.
+    heard: u32,
 }
 
 impl EvProfileSlot {
@@ -159,6 +163,8 @@ impl EvProfileSlot {
         last_event: None,
         shared: [0; SHARED],
         told: 0,
+        carried: 0,
+        heard: 0,
     };
 
     fn spec(&self, entry: &EvEntry) -> EvSpec {
@@ -211,10 +217,38 @@ impl EvProfileSlot {
 
     /// Remembers a bad EV for the other QPs of the profile.
     pub(crate) fn tell_bad(&mut self, entry: u16) {
+        self.heard &= !1u32.wrapping_shl(self.told);
         if let Some(slot) = self.shared.get_mut(self.told as usize % SHARED) {
             *slot = entry;
             self.told = self.told.wrapping_add(1);
         }
+    }
+
+    /// As [`Self::tell_bad`], from another shard, so that none is told.
+    pub(super) fn hear_bad(&mut self, entry: u16) {
+        let place = self.told;
+        self.tell_bad(entry);
+        self.heard |= 1u32.wrapping_shl(place);
+    }
+
+    /// The oldest bad EV that other shards have not been told.
+    pub(super) fn next_told(&mut self) -> Option<u16> {
+        if self.told.wrapping_sub(self.carried) > SHARED as u32 {
+            self.carried = self.told.wrapping_sub(SHARED as u32);
+        }
+        while self.carried != self.told {
+            let place = self.carried;
+            self.carried = place.wrapping_add(1);
+            if self.heard.wrapping_shr(place) & 1 == 0 {
+                return self.shared.get(place as usize % SHARED).copied();
+            }
+        }
+        None
+    }
+
+    /// Whether it is in use and has this entry.
+    pub(super) const fn has_entry(&self, entry: u16) -> bool {
+        self.used && entry < self.info.count
     }
 
     /// EVs that stay in rotation; 0 = as each QP says.
@@ -492,10 +526,12 @@ impl Endpoint<'_> {
         if found { Ok(()) } else { Err(ProfileError::NoSuchEv) }
     }
 
-    /// Denies an EV for all QPs of a profile, or makes it GOOD again, in whatever state they have it. In effect at once.
+    /// Denies an EV for all QPs of a profile, or makes it GOOD again, in whatever state they have it. In effect at once for QPs
+    /// that enter RTS, for the others too unless a `call_budget` spreads it over several calls.
     ///
     /// # Errors
-    /// [`ProfileError::NoSuchEv`] without a match; [`ProfileError::EvState`] for other states.
+    /// [`ProfileError::NoSuchEv`] without a match; [`ProfileError::EvState`] for other states; [`ProfileError::Commands`] while
+    /// eight commands are on their way to QPs.
     //= EV-014, EV-015, SET-003, DENY-001
     pub fn set_ev_state(
         &mut self,
@@ -507,54 +543,29 @@ impl Endpoint<'_> {
     ) -> Result<(), ProfileError> {
         let denied = denied(state)?;
         let slot = *self.profile_slot(profile)?;
-        let mut found = false;
-        for index in 0..slot.info.count {
-            let entries = part(self.ev_entries, profile.0, self.limits.profile_evs).ok_or(ProfileError::Unknown)?;
-            let Some(entry) = entries.get_mut(usize::from(index)) else { break };
-            if slot.spec(entry) != *ev || (found && !all) {
-                continue;
-            }
-            found = true;
-            entry.denied = denied;
-            self.command(now, profile.0, index, denied);
+        if !self.walk.takes_command() {
+            return Err(ProfileError::Commands);
         }
-        if found { Ok(()) } else { Err(ProfileError::NoSuchEv) }
+        let entries = part(self.ev_entries, profile.0, self.limits.profile_evs).ok_or(ProfileError::Unknown)?;
+        let mut first = None;
+        for (index, entry) in (0u16..slot.info.count).zip(entries) {
+            if slot.spec(entry) == *ev && (all || first.is_none()) {
+                first = first.or(Some(index));
+                entry.denied = denied;
+            }
+        }
+        let first = first.ok_or(ProfileError::NoSuchEv)?;
+        self.walk_command(now, Command::new(profile.0, first, all.then_some(*ev), denied));
+        Ok(())
     }
 
-    /// Tells every QP of a profile what the controller said of an entry.
-    fn command(&mut self, now: Instant, profile_index: u32, entry: u16, denied: bool) {
-        for qp in 0..self.qps.len() as u32 {
-            let (Some(slots), Some(order)) =
-                (part(self.ev_slots, qp, self.limits.evs), part(self.ev_order, qp, self.limits.active_evs))
-            else {
-                return;
-            };
-            let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-            if !slot.has_peer || slot.ev_profile != profile_index {
-                continue;
-            }
-            let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, profile_index).unwrap_or(&[]);
-            slot.reverse.avoid_denied(entries, &mut self.rng);
-            let Some(index) = slot.paths.find_entry(slots, entry) else { continue };
-            let paths = &mut slot.paths;
-            let change = if denied {
-                paths.set_denied(slots, order, index, &mut self.rng)
-            } else {
-                paths.set_good(slots, order, index, &mut self.rng)
-            };
-            let Ok(Some(transition)) = change else { continue };
-            self.events.raise(&mut self.stats, Event::Ev { qp: slot.qpn, transition });
-            if let Some(slot) = self.ev_profiles.get_mut(profile_index as usize) {
-                slot.announce(now, profile_index, entry, &transition, &mut self.events, &mut self.stats);
-            }
-        }
-        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, profile_index).unwrap_or(&[]);
-        for peer in self.peers.iter_mut().filter(|peer| peer.ev_profile == Some(profile_index)) {
-            peer.ways.avoid_denied(entries, &mut self.rng);
-        }
-        for qp in 0..self.qps.len() as u32 {
-            self.wake(now, qp);
-        }
+    /// Whether entry `entry` of a profile has this value.
+    pub(super) fn entry_is(&self, profile: u32, entry: u16, ev: &EvSpec) -> bool {
+        let slot = self.ev_profiles.get(profile as usize);
+        let first = (profile as usize).checked_mul(self.limits.profile_evs);
+        let at = first.and_then(|first| first.checked_add(entry.into()));
+        let entry = at.and_then(|at| self.ev_entries.get(at));
+        slot.zip(entry).is_some_and(|(slot, entry)| slot.spec(entry) == *ev)
     }
 
     /// Fills `out` with the entries of a profile from number `first` on and returns how many there are from there.

@@ -7,7 +7,7 @@ use mrc_wire::{
     PortNum, Psn, Qpn, Reject, RethRepr, SackRepr, Syndrome, Trim, WriteHeaders,
 };
 
-use super::{Endpoint, IcrcCheck, Placement, Received, RxMeta, part, tx::stamp};
+use super::{Endpoint, IcrcCheck, PlaceToken, Placement, Received, RxMeta, part, tx::stamp};
 use crate::num::Counter;
 use crate::{
     config::EndpointConfig,
@@ -295,7 +295,8 @@ impl Endpoint<'_> {
         }
         self.stats.rx_marked.inc_by(u64::from(write.ce));
         let bits = part(self.rx_words, qp, self.limits.words()).ok_or(Discard::Qpn)?;
-        if let Some(reason) = self.refusal
+        let lacks_room = !slot.rsp.placing.has_room(write.psn, bits);
+        if let Some(reason) = self.refusal.or(lacks_room.then_some(NackReason::NoPktBuffer))
             && slot.rsp.window.classify(write.psn, bits) == responder::Arrival::New
         {
             let nack = Answer::nack(reason, &write, slot.rsp.svc_time);
@@ -321,6 +322,10 @@ impl Endpoint<'_> {
         }
         match checked {
             Ok(received) => {
+                if slot.rsp.placing.is_reported() {
+                    let (moves, cack) = (matches!(received, Received::Place(_)), slot.rsp.window.cack());
+                    slot.rsp.placing.begin(write.psn, write.ends_message, moves, cack, bits);
+                }
                 if slot.rsp.stash.is_empty() {
                     slot.rsp.settle(&[]);
                     if slot.rsp.owes() {
@@ -573,8 +578,9 @@ fn check_write(
     let reach = if opcode.is_first() { dmalen } else { len };
     match regions.check(slot.pd, reth.rkey.0, reth.va, reach, true) {
         Ok((mr, offset)) => {
+            let token = PlaceToken::new(qp, slot.life, psn);
             let qp = QpHandle::from_parts(qp, slot.qpn);
-            Ok(Received::Place(Placement { mr, qp, psn, offset, payload: payload.clone() }))
+            Ok(Received::Place(Placement { mr, token, qp, psn, offset, payload: payload.clone() }))
         }
         Err(AccessError::Key | AccessError::Rights | AccessError::Bounds) => Err(refused),
     }

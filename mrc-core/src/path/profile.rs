@@ -61,6 +61,8 @@ pub enum ProfileError {
     },
     /// The handle is stale, or was never given out (ENOENT).
     Unknown,
+    /// As many commands to EVs as there is room for are on their way to QPs: let `handle_timeout` go on (EBUSY).
+    Commands,
     /// QPs are bound to the profile (EBUSY).
     Busy {
         /// How many.
@@ -138,6 +140,9 @@ impl fmt::Display for ProfileError {
                 write!(f, "EV profile: {planes} planes; give it 1 to {MAX_PLANES}")
             }
             Self::Unknown => f.write_str("EV profile: stale handle"),
+            Self::Commands => {
+                f.write_str("EV profile: too many commands on their way to QPs; call handle_timeout first")
+            }
             Self::Busy { users } => write!(f, "EV profile: {users} QPs are bound to it; destroy or reset them first"),
             Self::State { from, to } => write!(f, "EV profile: it is {from:?}, which does not go with {to:?}"),
             Self::MinActive { min_active, count } => {

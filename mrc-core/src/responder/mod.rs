@@ -2,6 +2,7 @@
 //! what the peer resends. Source: `transport.md` 4, `wire.md` 13 and 14.
 
 mod answers;
+mod placing;
 mod psn_window;
 mod receive;
 mod refusals;
@@ -14,6 +15,7 @@ pub use receive::{Immediate, RecvWqe};
 pub use refusals::Refusal;
 
 pub(crate) use answers::{Answer, AnswerKind, Answers};
+pub(crate) use placing::Placing;
 pub(crate) use psn_window::{Arrival, PsnWindow};
 pub(crate) use receive::{ReceiveQueue, Stash};
 pub(crate) use refusals::{RefusalList, Refusals};
@@ -34,7 +36,10 @@ pub(crate) struct Responder {
     tack_goal: Psn,
     /// Messages received completely.
     msn_done: u32,
-    /// Point up to which Transport ACKs were considered: `cack`, or less while an immediate waits for its receive request.
+    /// Placements that the driver has not finished.
+    pub(crate) placing: Placing,
+    /// Point up to which Transport ACKs were considered: [`Responder::executed`], or less while an immediate waits for its
+    /// receive request.
     tack_point: Psn,
     /// A Transport ACK is owed.
     pub(crate) tack_due: bool,
@@ -108,6 +113,7 @@ impl Responder {
         trigger_bytes: 0,
         tack_goal: Psn::new(0),
         msn_done: 0,
+        placing: Placing::NONE,
         tack_point: Psn::new(0),
         tack_due: false,
         trim_nack: false,
@@ -218,21 +224,27 @@ impl Responder {
         self.rcvd_bytes
     }
 
-    /// Last PSN a Transport ACK may cover: `cack`, less what an immediate without its receive request holds back.
+    /// Every packet up to here arrived and its bytes are in memory: what Transport ACKs and completions may speak of.
+    #[inline(always)]
+    fn executed(&self) -> Psn {
+        if self.placing.is_reported() { self.placing.done() } else { self.window.cack() }
+    }
+
+    /// Last PSN a Transport ACK may cover: what was executed, less what an immediate without its receive request holds back.
     //= ACK-003, WIMM-006
     fn acknowledgeable(&self, stash: &[Immediate]) -> Psn {
-        let cack = self.window.cack();
+        let executed = self.executed();
         match self.stash.front(stash) {
-            Some(held) if held.psn.diff(cack) <= 0 => held.psn.sub(1),
-            _ => cack,
+            Some(held) if held.psn.diff(executed) <= 0 => held.psn.sub(1),
+            _ => executed,
         }
     }
 
-    /// After a packet was taken in or an immediate completed: whether a Transport ACK has become due.
+    /// After a packet was taken in, its bytes reached memory, or an immediate completed: whether a Transport ACK has become due.
     //= ACK-001, ACK-003
     #[inline]
     pub(crate) fn settle(&mut self, stash: &[Immediate]) {
-        let point = if self.stash.is_empty() { self.window.cack() } else { self.acknowledgeable(stash) };
+        let point = if self.stash.is_empty() { self.executed() } else { self.acknowledgeable(stash) };
         if point.diff(self.tack_point) > 0 {
             if self.tack_goal.diff(self.tack_point) > 0 {
                 self.tack_due = true;
@@ -246,10 +258,10 @@ impl Responder {
         self.tack_point
     }
 
-    /// An immediate whose every earlier packet has arrived, the oldest first.
+    /// An immediate whose bytes and those of every earlier packet are in memory, the oldest first.
     //= WIMM-003, WIMM-004
     pub(crate) fn ripe(&self, stash: &[Immediate]) -> Option<Immediate> {
-        self.stash.front(stash).filter(|front| front.psn.diff(self.window.cack()) <= 0)
+        self.stash.front(stash).filter(|front| front.psn.diff(self.executed()) <= 0)
     }
 
     /// Whether `rqmsn` follows that of the immediate before it; only counted, never trusted.
@@ -313,9 +325,9 @@ impl Responder {
         }
     }
 
-    /// Messages received completely, modulo 2^24.
+    /// Messages received completely, and in memory, modulo 2^24.
     pub(crate) fn messages_done(&self) -> u32 {
-        self.msn_done
+        if self.placing.is_reported() { self.placing.messages() } else { self.msn_done }
     }
 
     /// Whether a control packet is owed.

@@ -10,11 +10,15 @@ pub struct RxWord {
     have: u64,
     /// Packets among them that ended a message.
     end: u64,
+    /// Packets whose payload the driver still moves (`placing`).
+    pub(super) open: u64,
+    /// Packets that ended a message and lie above what is in memory (`placing`).
+    pub(super) last: u64,
 }
 
 impl RxWord {
     /// Nothing received.
-    pub const EMPTY: Self = Self { have: 0, end: 0 };
+    pub const EMPTY: Self = Self { have: 0, end: 0, open: 0, last: 0 };
 }
 
 /// Where a PSN stands.
@@ -62,7 +66,7 @@ impl PsnWindow {
         self.ooo
     }
 
-    fn slot(psn: Psn, bits: &[RxWord]) -> (usize, u32) {
+    pub(super) fn slot(psn: Psn, bits: &[RxWord]) -> (usize, u32) {
         let at = psn.value() as usize & (bits.len() << 6).wrapping_sub(1);
         (at >> 6, (at & 63) as u32)
     }

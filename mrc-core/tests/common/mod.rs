@@ -9,8 +9,8 @@ use mrc_core::path::{EvEntry, LossEvAction, compact_profile};
 use mrc_core::{
     Access, Completion, CqHandle, Discard, Endpoint, EndpointConfig, EvProfileHandle, Event, EventMask, IcrcCheck,
     Instant, Limits, MAX_HEADER_LEN, MAX_PORTS, MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig,
-    PeerHandle, PlanePath, PortConfig, PortMask, PostError, QpHandle, QpInfo, QpInit, QpState, Received, RetryConfig,
-    Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Trimming,
+    PeerHandle, PlaceToken, PlanePath, PortConfig, PortMask, PostError, QpHandle, QpInfo, QpInit, QpState, Received,
+    RetryConfig, Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Trimming,
 };
 use mrc_wire::srv6::{CopyOp, EvTemplate, container, usid, usid_shift};
 use mrc_wire::{Body, Ev, Ip, NackReason, PortNum, Psn, Qpn, Rkey, Syndrome, WireConfig, icrc, parse_frame};
@@ -555,12 +555,21 @@ impl Net<'_> {
         true
     }
 
-    /// Hands a frame to one side and moves its bytes.
+    /// Hands the next frame to its side; the token of its placement, if it draws one.
+    pub(crate) fn deliver_next(&mut self) -> Option<PlaceToken> {
+        let ((at, _), (to, port, bytes)) = self.wire.pop_first()?;
+        self.now = self.now.max(Instant::from_nanos(at));
+        self.deliver(to, port, &bytes).ok()?
+    }
+
+    /// Hands a frame to one side and moves its bytes; the token of the placement, if there is one.
     //= RSP-003, MODEL-002 test
-    pub(crate) fn deliver(&mut self, to: usize, port: PortNum, frame: &[u8]) -> Result<(), Discard> {
+    pub(crate) fn deliver(&mut self, to: usize, port: PortNum, frame: &[u8]) -> Result<Option<PlaceToken>, Discard> {
         let side = &mut self.sides[to];
         let meta = RxMeta { port, wire_len: frame.len(), icrc: IcrcCheck::Verify };
+        let mut token = None;
         if let Received::Place(at) = side.engine.handle_packet(self.now, meta, frame)? {
+            token = Some(at.token);
             let parsed = parse_frame(frame, frame.len(), &WireConfig::default(), |_| true).unwrap();
             let id = (parsed.bth.dest_qp.value(), parsed.bth.psn.value());
             assert!(self.placed.insert(id), "PSN {} placed twice", id.1);
@@ -569,7 +578,7 @@ impl Net<'_> {
             side.memory[offset..offset + at.payload.len()].copy_from_slice(&frame[at.payload]);
         }
         self.assert_shares(to);
-        Ok(())
+        Ok(token)
     }
 
     /// A controller counts what its QPs count together.

@@ -153,17 +153,33 @@ impl Model {
                 Outcome::Discard(Discard::Refused)
             }
             Outcome::Place { .. } | Outcome::Nothing => {
-                self.deliver(setup);
-                if setup.no_receive == NoReceive::Nak
-                    && self.rsp.receives.is_empty()
-                    && let Some((seq, _)) = self.rsp.ripe()
-                {
-                    let psn = crate::responder::psn_of(self.peer_start, seq);
-                    self.refuse(setup, ErrorCause::RequestNoReceive, psn, Syndrome::RemoteOperational);
+                if setup.delayed_placement && matches!(outcome, Outcome::Place { .. }) {
+                    self.rsp.moving.insert(self.seq(frame.bth.psn));
                 }
+                self.executed(setup);
                 outcome
             }
             Outcome::Discard(_) | Outcome::Any => outcome,
+        }
+    }
+
+    /// A packet arrived or is in memory now: what waited for that.
+    fn executed(&mut self, setup: &Setup) {
+        self.deliver(setup);
+        if setup.no_receive == NoReceive::Nak
+            && self.rsp.receives.is_empty()
+            && let Some((seq, _)) = self.rsp.ripe()
+        {
+            let psn = crate::responder::psn_of(self.peer_start, seq);
+            self.refuse(setup, ErrorCause::RequestNoReceive, psn, Syndrome::RemoteOperational);
+        }
+    }
+
+    /// The bytes of packet `seq` are in memory.
+    pub(crate) fn placed(&mut self, setup: &Setup, seq: Seq) {
+        assert!(self.rsp.moving.remove(&seq));
+        if self.state != QpState::Error {
+            self.executed(setup);
         }
     }
 

@@ -1,12 +1,12 @@
 //! A naive responder: one flag per PSN ever received, one list of what it owes. No window arithmetic, no bit tricks, no
 //! bound on memory. Written from `transport.md` 4.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mrc_core::Discard;
 use mrc_wire::{Body, Ev, Frame, NackReason, Psn, Syndrome, Trim, Verdict};
 
-use crate::schedule::Setup;
+use crate::schedule::{Setup, WIDEST};
 
 /// A PSN as a count from the first packet of the connection, which is 0. Never wraps.
 pub(crate) type Seq = i64;
@@ -87,6 +87,8 @@ pub(crate) struct Responder {
     edge: Seq,
     bytes: u64,
     trigger_bytes: u32,
+    /// Packets whose payload the driver still moves. Always empty where the driver moves it at once.
+    pub(crate) moving: BTreeSet<Seq>,
     /// Highest PSN that wants a Transport ACK.
     goal: Seq,
     pub(crate) acked: Seq,
@@ -114,6 +116,7 @@ impl Responder {
             edge: range - 1,
             bytes: 0,
             trigger_bytes: 0,
+            moving: BTreeSet::new(),
             goal: -1,
             acked: -1,
             ack_due: false,
@@ -223,7 +226,7 @@ impl Responder {
                 }
                 Outcome::Discard(Discard::OutOfWindow)
             }
-            Arrival::New => match self.refusal {
+            Arrival::New => match self.refusal.or(self.no_buffer(seq)) {
                 Some(NackReason::UnexpEvent) => Outcome::Broken,
                 Some(reason) => {
                     let owed = self.answer(setup, frame, now, Kind::Nack(reason), seq);
@@ -272,6 +275,16 @@ impl Responder {
         if len == 0 { Outcome::Nothing } else { Outcome::Place { va: reth.va, len } }
     }
 
+    /// Up to here every packet arrived and is in memory: what was executed (`transport.md` 1). Reliability knows nothing of it.
+    fn executed(&self) -> Seq {
+        self.moving.first().map_or(self.cack, |&oldest| self.cack.min(oldest - 1))
+    }
+
+    /// A packet too far beyond one that is not in memory has no room.
+    fn no_buffer(&self, seq: Seq) -> Option<NackReason> {
+        (seq > self.executed() + i64::from(WIDEST) * 128).then_some(NackReason::NoPktBuffer)
+    }
+
     pub(crate) fn on_probe(&mut self, setup: &Setup, frame: &Frame, now: u16, id: u16) -> Outcome {
         self.trigger_bytes = 0;
         let verdict = self.verdict(frame.entropy, frame.ce, setup.always_skip_after);
@@ -297,14 +310,14 @@ impl Responder {
         Outcome::Nothing
     }
 
-    /// The oldest immediate whose every earlier packet arrived.
+    /// The oldest immediate whose every earlier packet arrived and is in memory (`transport.md` 4.6).
     pub(crate) fn ripe(&self) -> Option<(Seq, Waiting)> {
-        self.stash.first_key_value().map(|(&seq, &waiting)| (seq, waiting)).filter(|(seq, _)| *seq <= self.cack)
+        self.stash.first_key_value().map(|(&seq, &waiting)| (seq, waiting)).filter(|(seq, _)| *seq <= self.executed())
     }
 
-    /// Transport ACKs never pass an immediate that waits for its receive request.
+    /// Transport ACKs pass neither what is not in memory nor an immediate that waits for its receive request.
     pub(crate) fn settle(&mut self) {
-        let point = self.ripe().map_or(self.cack, |(seq, _)| seq - 1);
+        let point = self.ripe().map_or(self.executed(), |(seq, _)| seq - 1);
         if point > self.acked {
             self.ack_due |= self.goal > self.acked;
             self.acked = point;
@@ -313,7 +326,7 @@ impl Responder {
 
     /// Complete messages.
     pub(crate) fn messages(&self) -> u32 {
-        (0..=self.cack).filter(|&seq| self.ends[seq as usize]).count() as u32
+        (0..=self.executed()).filter(|&seq| self.ends[seq as usize]).count() as u32
     }
 
     /// Where the next bitmap begins; the one after it begins elsewhere in a wide window.

@@ -56,6 +56,8 @@ pub(crate) struct Setup {
     /// Nanoseconds that pass with every frame delivered.
     pub(crate) flight_ns: u64,
     pub(crate) start_ns: u64,
+    /// Drivers report when a payload is in memory, which may be late and in any order.
+    pub(crate) delayed_placement: bool,
 }
 
 /// Something that happens. Frames in flight are numbered from the oldest.
@@ -128,9 +130,16 @@ pub(crate) enum Op {
         side: usize,
         reason: Option<NackReason>,
     },
+    /// Payloads reach memory, the one with this number among those under way first.
+    Placed {
+        side: usize,
+        nth: u32,
+        payloads: u32,
+    },
     /// The driver could not place a payload.
     PlaceFails {
         side: usize,
+        nth: u32,
     },
     Kill {
         side: usize,
@@ -206,6 +215,7 @@ impl Setup {
             plane_lead: pick(rng, &[0, 0, 1, 4]),
             reorder_tolerance: pick(rng, &[0, 256, 512]),
             reorder_floor_ns: pick(rng, &[0, 0, 5_120]),
+            delayed_placement: chance(rng, 40),
         }
     }
 }
@@ -232,6 +242,7 @@ fn random_op(rng: &mut Rng, climate: &[u32; 10]) -> Op {
         3 * window,
         2 * refuse,
         fatal,
+        40,
     ];
     let mut left = rng.below(weights.iter().sum());
     let mut kind = 0;
@@ -279,10 +290,11 @@ fn random_op(rng: &mut Rng, climate: &[u32; 10]) -> Op {
                 &[None, Some(NackReason::NoBitmap), Some(NackReason::NoPktBuffer), Some(NackReason::NoResource)],
             ),
         },
+        18 => Op::Placed { side, nth, payloads: pick(rng, &[1, 1, 4, 64]) },
         _ => match rng.below(4) {
             0 => Op::Kill { side },
             1 => Op::Refuse { side, reason: Some(NackReason::UnexpEvent) },
-            _ => Op::PlaceFails { side },
+            _ => Op::PlaceFails { side, nth },
         },
     }
 }

@@ -1,13 +1,14 @@
 //! Two engines, two models, and the frames between them. After every frame and every operation engine and model must
 //! agree, and what `transport.md` 10 promises must hold.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mrc_core::path::{EvEntry, compact_profile};
 use mrc_core::{
     Access, CqHandle, Discard, Endpoint, EndpointConfig, EventMask, IcrcCheck, Instant, Limits, MAX_HEADER_LEN,
-    MAX_PORTS, MemRange, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PlanePath, PortConfig, PortMask,
-    PostError, QpHandle, QpInit, QpState, Received, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Transmit, Trimming,
+    MAX_PORTS, MemRange, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PlaceError, PlaceToken, PlacementMode,
+    PlanePath, PortConfig, PortMask, PostError, QpHandle, QpInit, QpState, Received, Route, RtrAttr, RtsAttr, RxMeta,
+    SendWr, Transmit, Trimming,
 };
 use mrc_wire::{Body, Ev, Frame, Ip, PortNum, Psn, Qpn, Rkey, WireConfig, icrc, parse_frame};
 
@@ -37,8 +38,10 @@ struct Side<'s> {
     posted: usize,
     posts: u64,
     placed: BTreeSet<Seq>,
-    /// PSN whose payload came last.
-    last_placed: Option<Psn>,
+    /// Payloads that are not in memory yet, by PSN.
+    moving: BTreeMap<Seq, Moving>,
+    /// Where the payload that came last went.
+    last_placed: Option<(Psn, PlaceToken)>,
     receives: u64,
     /// The peer told of its ports since the last timer: paths that became usable are found when it rings.
     ports_news: bool,
@@ -53,6 +56,13 @@ impl Side<'_> {
     fn all_planes(&self) -> bool {
         self.planes().len() == 2
     }
+}
+
+/// A payload on its way to memory.
+struct Moving {
+    token: PlaceToken,
+    at: usize,
+    bytes: Vec<u8>,
 }
 
 /// A frame on its way to a side.
@@ -133,6 +143,7 @@ fn engine<'s>(
         always_skip_after: setup.always_skip_after,
         no_receive: setup.no_receive,
         tail_retry_lenient: setup.tail_retry_lenient,
+        placement: if setup.delayed_placement { PlacementMode::Reported } else { PlacementMode::BeforePoll },
         events: EventMask::NONE,
         cc: setup.congestion_control(),
         // Port Status Updates go when a port changes, once.
@@ -235,6 +246,7 @@ pub(crate) fn run(schedule: &Schedule, story: Option<&mut Vec<String>>) {
             posted,
             posts,
             placed: BTreeSet::new(),
+            moving: BTreeMap::new(),
             last_placed,
             receives,
             ports_news: false,
@@ -328,17 +340,40 @@ impl World<'_, '_> {
                 self.sides[side].engine.set_refusal(reason);
                 self.sides[side].model.rsp.refusal = reason;
             }
-            Op::PlaceFails { side } => {
-                let (now, setup) = (self.instant(), self.setup);
-                let side = &mut self.sides[side];
-                if let Some(psn) = side.last_placed {
-                    side.engine.report_place_failure(now, side.qp, psn).unwrap();
-                    let cause = mrc_core::ErrorCause::RequestFailed;
-                    side.model.refuse(setup, cause, psn, mrc_wire::Syndrome::RemoteOperational);
-                }
-            }
+            Op::Placed { side, nth, payloads } => (0..payloads).for_each(|_| self.placed(side, nth)),
+            Op::PlaceFails { side, nth } => self.place_fails(side, nth),
             Op::Kill { side } => self.kill(side),
         }
+    }
+
+    /// A payload reaches memory, in whatever order: the `nth` of those under way.
+    //= ACK-003, WIMM-004 test
+    fn placed(&mut self, which: usize, nth: u32) {
+        let (now, setup) = (self.instant(), self.setup);
+        let side = &mut self.sides[which];
+        let Some(&seq) = side.moving.keys().nth(nth as usize % side.moving.len().max(1)) else { return };
+        let Moving { token, at, bytes } = side.moving.remove(&seq).unwrap();
+        side.memory[at..at + bytes.len()].copy_from_slice(&bytes);
+        assert_eq!(side.engine.placed(now, token), Ok(()));
+        side.model.placed(setup, seq);
+        assert_eq!(side.engine.placed(now, token), Err(PlaceError::NotOpen), "a second time");
+        self.agree_of(which);
+    }
+
+    /// The driver cannot place a payload: one that is under way, or the last one where none ever is.
+    fn place_fails(&mut self, which: usize, nth: u32) {
+        let (now, setup) = (self.instant(), self.setup);
+        let side = &mut self.sides[which];
+        let (psn, token) = if setup.delayed_placement {
+            let Some(&seq) = side.moving.keys().nth(nth as usize % side.moving.len().max(1)) else { return };
+            side.model.rsp.moving.remove(&seq);
+            (psn_of(setup.first_psn[1 - which], seq), side.moving.remove(&seq).unwrap().token)
+        } else {
+            let Some(last) = side.last_placed else { return };
+            last
+        };
+        assert_eq!(side.engine.place_failed(now, token), Ok(()));
+        side.model.refuse(setup, mrc_core::ErrorCause::RequestFailed, psn, mrc_wire::Syndrome::RemoteOperational);
     }
 
     fn kill(&mut self, side: usize) {
@@ -486,8 +521,16 @@ impl World<'_, '_> {
                 assert_eq!((at.mr, at.offset, at.payload.len()), (side.mr, va - VA, len));
                 let seq = seq_of(setup.first_psn[1 - to], frame.bth.psn, side.model.rsp.cack);
                 assert!(side.placed.insert(seq), "PSN {} placed twice", frame.bth.psn);
-                side.memory[at.offset as usize..at.offset as usize + len].copy_from_slice(&bytes[at.payload]);
-                side.last_placed = Some(frame.bth.psn);
+                let (token, to) = (at.token, at.offset as usize);
+                assert_eq!(at.psn, frame.bth.psn);
+                side.last_placed = Some((at.psn, token));
+                if setup.delayed_placement {
+                    side.moving.insert(seq, Moving { token, at: to, bytes: bytes[at.payload].to_vec() });
+                } else {
+                    side.memory[to..to + len].copy_from_slice(&bytes[at.payload]);
+                    let refused = side.engine.placed(Instant::from_nanos(now), token);
+                    assert_eq!(refused, Err(PlaceError::NotReported));
+                }
             }
             (have, want) => panic!("engine {have:?}, model {want:?}"),
         }
@@ -681,6 +724,7 @@ impl World<'_, '_> {
         assert_eq!((info.state, info.cause), (model.state, model.cause), "state of side {which}");
         assert_eq!(i64::from(info.outstanding), req.outstanding(), "outstanding of side {which}");
         assert!(req.outstanding() <= req.widest, "window of side {which}");
+        assert_eq!(info.placements as usize, side.moving.len(), "payloads on their way to memory");
         assert_eq!((info.queued as usize, info.receives as usize), (req.queued(), model.rsp.receives.len()));
         assert_eq!((info.retries, info.base_rtt_ns), (req.retries, req.base_rtt), "retries, base RTT of side {which}");
         let have = (stats.lost_inferred, stats.lost_nack, stats.lost_timeout, stats.probe_lost, stats.retransmitted);
@@ -747,6 +791,9 @@ impl World<'_, '_> {
                 }
             }
             self.poll_all();
+            let moving = self.sides.iter().any(|side| !side.moving.is_empty());
+            (0..2).for_each(|side| self.placed(side, turn));
+
             if !self.flying.is_empty() {
                 self.now += 1_024;
                 self.deliver(0);
@@ -759,6 +806,9 @@ impl World<'_, '_> {
                 continue;
             }
             busy = 0;
+            if moving {
+                continue;
+            }
             if self.sides.iter().all(|side| side.model.req.queued() == 0 && side.model.cq.is_empty()) {
                 break;
             }

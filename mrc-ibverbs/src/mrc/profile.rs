@@ -63,7 +63,7 @@ fn refused(error: ProfileError) -> c_int {
     log::error!("{error}");
     match error {
         ProfileError::Unknown | ProfileError::NoSuchEv => ENOENT,
-        ProfileError::Busy { .. } => EBUSY,
+        ProfileError::Busy { .. } | ProfileError::Commands => EBUSY,
         ProfileError::Size { entries } if entries > 0 => E2BIG,
         ProfileError::TooWide { .. } | ProfileError::TooFew { .. } => E2BIG,
         _ => EINVAL,

@@ -54,7 +54,8 @@ images! {
     image_set_receiver_penalty(e) e.set_receiver_penalty(*any(), *any(), *any());
     image_post_send(e) e.post_send(*any(), *any(), any());
     image_post_recv(e) e.post_recv(*any(), *any());
-    image_report_place_failure(e) e.report_place_failure(*any(), *any(), *any());
+    image_placed(e) e.placed(*any(), *any());
+    image_place_failed(e) e.place_failed(*any(), *any());
     image_set_refusal(e) e.set_refusal(*any());
 
     // Ports and endpoint operations.
@@ -64,6 +65,8 @@ images! {
     image_ports_enabled(e) e.ports_enabled();
     image_post_endpoint_op(e) e.post_endpoint_op(*any(), any());
     image_poll_endpoint_op(e) e.poll_endpoint_op();
+    image_poll_shard_message(e) e.poll_shard_message();
+    image_handle_shard_message(e) e.handle_shard_message(*any(), any());
 
     // A turn.
     image_handle_packet(e) e.handle_packet(*any(), *any(), some());

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use mrc_core::{
-    Access, Endpoint, EndpointConfig, Limits, MemRange, MrHandle, OwnedStorage, Pd, Placement, PortConfig, QpHandle,
+    Access, Endpoint, EndpointConfig, Limits, MemRange, MrHandle, OwnedStorage, Pd, PlaceToken, Placement, PortConfig,
+    QpHandle,
 };
 use mrc_wire::{Psn, Qpn};
 
@@ -83,7 +84,16 @@ fn payload_is_placed_from_all_pieces_and_before_the_next_frame() {
     port.arrivals.extend([vec![whole.clone()], cut(&whole, HEADERS + 33), vec![whole.clone()]]);
     let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, 99);
     let (qp, psn) = (QpHandle::from_parts(0, Qpn::new(3)), Psn::new(1));
-    let place = |offset| Ok(Received::Place(Placement { mr, qp, psn, offset, payload: HEADERS..HEADERS + 100 }));
+    let place = |offset| {
+        Ok(Received::Place(Placement {
+            mr,
+            token: PlaceToken::from_bits(0),
+            qp,
+            psn,
+            offset,
+            payload: HEADERS..HEADERS + 100,
+        }))
+    };
     for result in [place(3), place(120), Err(Discard::Duplicate)] {
         assert!(arrivals.next().is_some());
         arrivals.done(result);

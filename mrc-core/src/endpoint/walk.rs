@@ -1,0 +1,166 @@
+//! Changes that concern every QP or every peer, carried to them a few at a time: ports that went up or down, and commands to
+//! EVs. A call takes at most [`crate::EndpointConfig::call_budget`] steps; `handle_timeout` takes the others, and
+//! `next_timeout` asks for it. What forbids something (a port that is down) holds for packets at once, without the walk.
+//!
+//! ```text
+//!  set_port      -> ports_left = n --.
+//!  set_ev_state  -> command.left = n -+-> steps: QP and peer `at`, then `at + 1` modulo n
+//! ```
+
+use super::{Endpoint, op_table::Fifo, part, profiles::EvSpec, profiles::profile};
+use crate::{event::Event, num::Counter, time::Instant};
+
+/// Commands to EVs that may be under way at once.
+const COMMANDS: usize = 8;
+
+/// What a controller said of an EV.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Command {
+    pub(super) profile: u32,
+    /// The entry, or the first one that is meant.
+    pub(super) entry: u16,
+    /// Every entry from there on with this value is meant.
+    pub(super) all: Option<EvSpec>,
+    pub(super) denied: bool,
+    /// Steps to go.
+    left: u32,
+}
+
+impl Command {
+    pub(super) const fn new(profile: u32, entry: u16, all: Option<EvSpec>, denied: bool) -> Self {
+        Self { profile, entry, all, denied, left: 0 }
+    }
+}
+
+/// How far changes have come.
+#[derive(Debug)]
+pub(super) struct Walk {
+    /// Index of the QP and of the peer whose turn is next.
+    at: u32,
+    /// Steps until every one knows which ports are up.
+    ports_left: u32,
+    /// Oldest first, which are the first to end.
+    commands: Fifo<Command, COMMANDS>,
+}
+
+impl Walk {
+    pub(super) const fn new() -> Self {
+        Self { at: 0, ports_left: 0, commands: Fifo::new(Command::new(0, 0, None, false)) }
+    }
+
+    /// Whether there are steps to take.
+    #[inline]
+    pub(super) const fn is_open(&self) -> bool {
+        self.ports_left > 0 || self.commands.len > 0
+    }
+
+    /// Whether one more command finds room.
+    pub(super) fn takes_command(&self) -> bool {
+        !self.commands.is_full()
+    }
+}
+
+impl Endpoint<'_> {
+    /// Steps of a whole round.
+    fn round(&self) -> u32 {
+        self.qps.len().max(self.peers.len()) as u32
+    }
+
+    /// Ports went up or down.
+    pub(super) fn walk_ports(&mut self, now: Instant) {
+        self.walk.ports_left = self.round();
+        self.walk(now);
+    }
+
+    /// A controller commands; the caller has asked [`Walk::takes_command`].
+    pub(super) fn walk_command(&mut self, now: Instant, command: Command) {
+        let left = self.round();
+        self.walk.commands.push(Command { left, ..command });
+        self.walk(now);
+    }
+
+    /// Takes as many steps as one call may.
+    pub(super) fn walk(&mut self, now: Instant) {
+        let mut left = self.cfg.call_budget;
+        while left > 0 && self.walk.is_open() {
+            left = left.saturating_sub(1);
+            self.step(now);
+        }
+    }
+
+    /// The QP and the peer whose turn it is hear of every change under way.
+    fn step(&mut self, now: Instant) {
+        let at = self.walk.at;
+        self.walk.at = if at.wrapping_add(1) < self.round() { at.wrapping_add(1) } else { 0 };
+        for nth in 0..self.walk.commands.len {
+            let place = self.walk.commands.at(nth);
+            let Some(command) = self.walk.commands.ring.get_mut(place) else { continue };
+            command.left = command.left.saturating_sub(1);
+            let command = *command;
+            self.command_qp(now, at, &command);
+            self.command_peer(at, &command);
+        }
+        while self.walk.commands.front().is_some_and(|command| command.left == 0) {
+            self.walk.commands.pop();
+        }
+        if self.walk.ports_left > 0 {
+            self.walk.ports_left.dec();
+            let usable = self.usable_ports(at);
+            if let Some(slot) = self.qps.get_mut(at as usize) {
+                slot.paths.set_usable_ports(usable);
+                if !usable.is_empty() {
+                    slot.req.portless = Instant::FAR;
+                }
+            }
+            self.announce_to(now, at);
+        }
+        self.wake(now, at);
+    }
+
+    /// What a command means to a QP.
+    //= EV-014, SET-003, DENY-001
+    fn command_qp(&mut self, now: Instant, qp: u32, command: &Command) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        if !slot.has_peer || slot.ev_profile != command.profile {
+            return;
+        }
+        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, command.profile).unwrap_or(&[]);
+        slot.reverse.avoid_denied(entries, &mut self.rng);
+        let Some(value) = command.all else { return self.command_entry(now, qp, command, command.entry) };
+        for entry in command.entry..entries.len() as u16 {
+            if self.entry_is(command.profile, entry, &value) {
+                self.command_entry(now, qp, command, entry);
+            }
+        }
+    }
+
+    fn command_entry(&mut self, now: Instant, qp: u32, command: &Command, entry: u16) {
+        let (Some(slots), Some(order)) =
+            (part(self.ev_slots, qp, self.limits.evs), part(self.ev_order, qp, self.limits.active_evs))
+        else {
+            return;
+        };
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        let Some(index) = slot.paths.find_entry(slots, entry) else { return };
+        let paths = &mut slot.paths;
+        let change = if command.denied {
+            paths.set_denied(slots, order, index, &mut self.rng)
+        } else {
+            paths.set_good(slots, order, index, &mut self.rng)
+        };
+        let Ok(Some(transition)) = change else { return };
+        self.events.raise(&mut self.stats, Event::Ev { qp: slot.qpn, transition });
+        if let Some(slot) = self.ev_profiles.get_mut(command.profile as usize) {
+            slot.announce(now, command.profile, entry, &transition, &mut self.events, &mut self.stats);
+        }
+    }
+
+    /// What a command means to the ways of a peer's endpoint operations.
+    fn command_peer(&mut self, peer: u32, command: &Command) {
+        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, command.profile).unwrap_or(&[]);
+        let slot = self.peers.get_mut(peer as usize).filter(|peer| peer.ev_profile == Some(command.profile));
+        if let Some(slot) = slot {
+            slot.ways.avoid_denied(entries, &mut self.rng);
+        }
+    }
+}
