@@ -1,5 +1,5 @@
 //! Puts the scripts of `tests/conformance` and the register of `spec` into the library, so that the `mrc` program has them
-//! wherever it runs.
+//! wherever it runs. `data` links to both: the packed crate has copies in their place.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn write(name: &str, code: &str) {
 }
 
 fn scripts() -> String {
-    let root = Path::new("../tests/conformance");
+    let root = Path::new("data/conformance");
     let mut files = Vec::new();
     collect(root, &mut files);
     files.sort();
@@ -46,7 +46,7 @@ fn collect(dir: &Path, into: &mut Vec<PathBuf>) {
 fn register() -> String {
     let mut code = String::from("const REQUIREMENTS: &[Requirement] = &[\n");
     for chapter in ["congestion", "paths", "selectors", "transport", "wire"] {
-        for record in records(&format!("../spec/requirements/{chapter}.toml"), "requirement") {
+        for record in records(&format!("data/requirements/{chapter}.toml"), "requirement") {
             let text = |key: &str| record[key].as_str().unwrap_or_default();
             let certainty = match text("certainty") {
                 "2+" => "Agreed",
@@ -66,7 +66,7 @@ fn register() -> String {
         }
     }
     code.push_str("];\nconst DECISIONS: &[Decision] = &[\n");
-    for record in records("../spec/decisions.toml", "decision") {
+    for record in records("data/decisions.toml", "decision") {
         let text = |key: &str| record[key].as_str().unwrap_or_default();
         let requirements: Vec<&str> =
             record["requirements"].as_array().into_iter().flatten().filter_map(toml::Value::as_str).collect();

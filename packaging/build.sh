@@ -84,6 +84,7 @@ mkdir -p "$dir/usr/share/bash-completion/completions" "$dir/usr/share/zsh/vendor
 "$built/mrc" completions bash >"$dir/usr/share/bash-completion/completions/mrc"
 "$built/mrc" completions zsh >"$dir/usr/share/zsh/vendor-completions/_mrc"
 "$built/mrc" completions fish >"$dir/usr/share/fish/vendor_completions.d/mrc.fish"
+for unit in packaging/systemd/*.service; do put 644 "$unit" "$dir/usr/lib/systemd/system/$(basename "$unit")"; done
 put 644 dissector/mrc.lua "$dir/usr/share/mrc/mrc.lua"
 for page in docs/*.md; do put 644 "$page" "$dir/usr/share/doc/mrc/$(basename "$page")"; done
 package mrc "libc6 (>= 2.34), libgcc-s1" "MRC (Multipath Reliable Connection) in software
@@ -94,6 +95,11 @@ package mrc "libc6 (>= 2.34), libgcc-s1" "MRC (Multipath Reliable Connection) in
 # For those who build programs and firmware.
 dir=$stage/libmrc-dev
 for header in mrc-ibverbs/include/*.h; do put 644 "$header" "$dir/usr/include/mrc/$(basename "$header")"; done
+for file in conform-agent/*; do
+    mode=644
+    [ ! -x "$file" ] || mode=755
+    put "$mode" "$file" "$dir/usr/share/mrc/conform-agent/$(basename "$file")"
+done
 put 644 mrc-core-c/include/mrc_core.h "$dir/usr/include/mrc/mrc_core.h"
 put 644 "$built/libmrc_core.a" "$dir/usr/lib/$triple/libmrc_core.a"
 strip --strip-debug --enable-deterministic-archives "$dir/usr/lib/$triple/libmrc_core.a"

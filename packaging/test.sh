@@ -54,10 +54,16 @@ inside mrc --version
 inside mrc conform | grep 'passed, 0 failed'
 for file in /usr/share/man/man1/mrc-conform.1.gz /usr/share/bash-completion/completions/mrc \
     /usr/share/zsh/vendor-completions/_mrc /usr/share/fish/vendor_completions.d/mrc.fish /usr/share/mrc/mrc.lua \
-    /usr/lib/mrc/libibverbs.so /usr/lib/mrc/lib_mrc.so /usr/include/mrc/mrc_core.h; do
+    /usr/lib/mrc/libibverbs.so /usr/lib/mrc/lib_mrc.so /usr/include/mrc/mrc_core.h /usr/share/mrc/conform-agent/agent.c \
+    /usr/lib/systemd/system/mrc-mapper-collect.service /usr/lib/systemd/system/mrc-mapper-agent@.service; do
     inside test -s "$file"
 done
-says "manual pages, completions, dissector, libraries and headers are there"
+says "manual pages, completions, dissector, libraries, headers, units and the agent's source are there"
+if command -v systemd-analyze >/dev/null; then
+    # The units are judged where they are installed, with the program that they start.
+    systemd-analyze verify --man=no --root="$at" mrc-mapper-collect.service mrc-mapper-agent@hA.service
+    says "systemd accepts the units"
+fi
 inside dpkg --verify mrc libmrc-dev && says "every file has its recorded sum"
 
 if inside ip -V >/dev/null 2>&1; then

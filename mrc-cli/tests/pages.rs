@@ -92,6 +92,18 @@ fn no_link_of_a_page_is_dead() {
 }
 
 #[test]
+fn the_book_has_every_page() {
+    let docs = root().join("docs");
+    let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let mut all = Vec::new();
+    pages(&docs, &mut all);
+    let name = |page: &PathBuf| page.strip_prefix(&docs).unwrap().display().to_string();
+    let missing: Vec<String> =
+        all.iter().map(name).filter(|name| name != "SUMMARY.md" && !summary.contains(&format!("]({name})"))).collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md lacks {missing:?}");
+}
+
+#[test]
 fn the_readme_is_short() {
     let lines = std::fs::read_to_string(root().join("README.md")).unwrap().lines().count();
     assert!(lines <= 120, "README.md has {lines} lines");

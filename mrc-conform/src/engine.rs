@@ -4,16 +4,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-use mrc_core::cc::CcConfig;
-use mrc_core::path::{EvEntry, LossEvAction, SkipMode};
+use mrc_core::path::EvEntry;
 use mrc_core::{
     Access, Completion, CqHandle, Endpoint, EndpointConfig, IcrcCheck, Instant, Limits, MAX_HEADER_LEN, MAX_PORTS,
-    MemRange, MrHandle, NoReceive, Operation, OwnedStorage, Pd, PeerConfig, PlaceToken, PlanePath, PortConfig,
-    PortMask, QpHandle, QpInit, QpState, Received, RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status,
-    Trimming,
+    MemRange, MrHandle, Operation, OwnedStorage, Pd, PeerConfig, PlaceToken, PlanePath, PortConfig, PortMask, QpHandle,
+    QpInit, QpState, Received, RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Trimming,
 };
 use mrc_wire::srv6::{CopyOp, EvTemplate, container};
-use mrc_wire::{Ev, Ip, NackReason, PdcidOrder, PortNum, Psn, Qpn, Rkey};
+use mrc_wire::{Ev, Ip, NackReason, PortNum, Psn, Qpn, Rkey};
 
 use crate::facts::{self, Facts, REGION, TARGET_VA};
 use crate::knobs::Knobs;
@@ -79,83 +77,39 @@ fn ip(address: IpAddr) -> Ip {
     }
 }
 
-fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> EndpointConfig {
-    let mut cfg = EndpointConfig {
-        pkey: knobs.get("pkey") as u16,
-        sack_gen_threshold: knobs.get("sack_threshold") as u32,
-        oor_silent: knobs.on("oor_silent"),
-        answers_on_silent_planes: knobs.on("answers_on_silent_planes"),
-        complete_on_sack: knobs.on("complete_on_sack"),
-        stale_nak_fatal: knobs.on("stale_nak_fatal"),
-        retry_strict: knobs.on("retry_strict"),
-        msn_start: knobs.get("msn_start") as u16,
-        rqmsn_start: knobs.get("rqmsn_start") as u16,
-        reject_zero_len: knobs.on("reject_zero_len"),
-        timestamps: knobs.on("timestamps"),
-        ctl_ect: knobs.on("ctl_ect"),
-        always_skip_after: knobs.get("always_skip_after") as u8,
-        wimm_nak_syndrome: knobs.get("wimm_nak_syndrome") as u8,
-        no_receive: if knobs.on("no_receive") { NoReceive::Nak } else { NoReceive::Hold },
-        tail_retry_lenient: knobs.on("tail_retry_lenient"),
-        ev_probe_rate_limit: knobs.get("ev_probe_rate") as u32,
-        port_update_on_rts: knobs.on("port_update_on_rts"),
-        port_unmask_after_ns: knobs.get("port_unmask_after") as u64,
-        probe_masked_ports: knobs.on("probe_masked_ports"),
-        port_mask_zero_based: knobs.on("port_mask_zero_based"),
-        cc: CcConfig::Fixed { window_bytes: knobs.get("window") as u32 },
-        ..EndpointConfig::default()
-    };
-    cfg.wire.udp_dport = knobs.get("udp_port") as u16;
-    cfg.wire.ev_high_half_in_sport = knobs.on("ev_high_half_in_sport");
-    cfg.wire.bth_se_bit = knobs.get("bth_se_bit") as u8;
-    cfg.wire.neth_cc_type = knobs.get("neth_cc_type") as u8;
-    cfg.wire.pdcid_order = if knobs.on("pdcid_order") { PdcidOrder::RequesterFirst } else { PdcidOrder::SenderFirst };
-    cfg.wire.dscp.trimmable_retx = knobs.get("dscp_retx") as u8;
+fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> Result<EndpointConfig, String> {
+    let mut cfg = EndpointConfig::default();
+    for name in EndpointConfig::KNOBS {
+        cfg.set_knob(name, knobs.get(name) as u64).map_err(|why| format!("{name}={}: {why}", knobs.get(name)))?;
+    }
     cfg.gids[0] = Some(ip(facts.target_ip));
     for (plane, mac) in macs.iter().enumerate().take(MAX_PORTS) {
         let sid = facts.target_sid.get(plane).filter(|_| knobs.on("srv6")).map(|sid| sid.octets());
         cfg.ports[plane] = Some(PortConfig { mac: *mac, sid, addr: None });
     }
-    cfg
+    Ok(cfg)
 }
 
-fn rts_attr(knobs: &Knobs) -> RtsAttr {
+fn rts_attr(knobs: &Knobs) -> Result<RtsAttr, String> {
     let mut rts = RtsAttr::software(Psn::new(knobs.get("sq_psn") as u32));
+    for name in RtsAttr::KNOBS {
+        rts.set_knob(name, knobs.get(name) as u64).map_err(|why| format!("{name}={}: {why}", knobs.get(name)))?;
+    }
     rts.mpr = knobs.get("mpr_tx") as u8;
     rts.max_wimm = knobs.get("max_wimm") as u16;
     rts.dynamic_mpr = knobs.on("dynamic_mpr");
     let (timeout, linear) = (knobs.get("timeout") as u8, knobs.get("linear") as u8);
     rts.retry = RetryConfig { timeout, linear, exponential: knobs.get("exp") as u8 };
     rts.trimming = if knobs.on("trimming") { Trimming::On } else { Trimming::Off };
-    rts.base_rtt_ns = knobs.get("base_rtt") as u64;
-    rts.target_delay_ns = knobs.get("target_delay") as u64;
-    rts.reorder_pkts_min = knobs.get("reorder_min") as u16;
-    rts.reorder_factor = knobs.get("reorder_factor") as u16;
-    rts.probe_rate_limit_ns = knobs.get("probe_limit") as u64;
-    rts.keepalive_ns = knobs.get("keepalive") as u64;
     rts.paths.active = 64;
     rts.paths.backup = 0;
-    rts.paths.probe_interval_ns = knobs.get("probe_interval") as u64;
-    rts.paths.resurrect_probes = knobs.get("resurrect_probes") as u8;
-    rts.paths.ev_min_active = knobs.get("ev_min_active") as u16;
-    rts.paths.last_resort = knobs.on("last_resort");
-    rts.paths.skip_mode = match knobs.get("skip_time") {
-        0 => SkipMode::Rotation,
-        ns => SkipMode::Time { ns: ns as u64 },
-    };
-    rts.paths.loss_ev_action = match knobs.get("loss_ev_action") {
-        0 => LossEvAction::ByTrimming,
-        1 => LossEvAction::AssumedBad,
-        2 => LossEvAction::Skip,
-        _ => LossEvAction::None,
-    };
-    rts
+    Ok(rts)
 }
 
 impl<'s> Engine<'s> {
     fn new(storage: &'s mut OwnedStorage, knobs: &Knobs, mut facts: Facts, macs: Vec<[u8; 6]>) -> Result<Self, String> {
         let text = |what: &str, why: &dyn std::fmt::Display| format!("{what}: {why}");
-        let cfg = endpoint_config(knobs, &facts, &macs);
+        let cfg = endpoint_config(knobs, &facts, &macs)?;
         let mut endpoint = Endpoint::new(cfg, storage.lend(), SEED).map_err(|why| text("configuration", &why))?;
         let cq = endpoint.create_cq().map_err(|why| text("completion queue", &why))?;
         let access = if knobs.on("access") { Access::REMOTE_WRITE } else { Access::LOCAL };
@@ -203,19 +157,20 @@ impl<'s> Engine<'s> {
             self.endpoint.modify_to_init(self.qp)?;
         }
         if state >= 2 {
-            let rtr = RtrAttr {
+            let mut rtr = RtrAttr {
                 path_mtu: knobs.get("mtu") as u16,
                 mpr_dest: knobs.get("mpr") as u8,
-                trim_nack: knobs.on("trim_nack"),
                 max_wimm_dest: knobs.get("max_wimm_dest") as u16,
                 dynamic_mpr: knobs.on("dynamic_mpr"),
-                svc_time: knobs.on("svc_time"),
                 ..RtrAttr::software(peer, Qpn::new(facts.tester_qpn), Psn::new(knobs.get("psn") as u32), ev_profile)
             };
+            for name in RtrAttr::KNOBS {
+                rtr.set_knob(name, knobs.get(name) as u64)?;
+            }
             self.endpoint.modify_to_rtr(Instant::ZERO, self.qp, &rtr)?;
         }
         if state >= 3 {
-            self.endpoint.modify_to_rts(Instant::ZERO, self.qp, &rts_attr(knobs))?;
+            self.endpoint.modify_to_rts(Instant::ZERO, self.qp, &rts_attr(knobs)?)?;
         }
         if state >= 4 {
             self.endpoint.modify_to_error(Instant::ZERO, self.qp)?;

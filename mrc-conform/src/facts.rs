@@ -47,6 +47,7 @@ pub struct Facts {
 pub const LACKS: &[(&str, &str)] = &[
     ("vlan", "frames with an 802.1Q tag go elsewhere"),
     ("ip_options", "IPv4 packets with options go elsewhere"),
+    ("bare", "under SRv6, frames without an outer header go elsewhere"),
     ("ports", "the target's ports cannot be taken down and up"),
 ];
 

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+mod certainty;
 pub mod control;
 pub mod engine;
 mod expect;

@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     fn golden() -> Vec<(String, Vec<u8>)> {
-        let text = include_str!("../../mrc-wire/tests/golden.json");
+        let text = include_str!("../data/golden.json");
         let doc: serde_json::Value = serde_json::from_str(text).unwrap();
         let hex = |value: &serde_json::Value| -> Vec<u8> {
             let text = value.as_str().or_else(|| value["hex"].as_str()).or_else(|| value["frame"].as_str()).unwrap();

@@ -297,7 +297,7 @@ impl Player<'_> {
 
     fn send(&mut self, step: &Step, spec: &PacketSpec) -> Result<(), Stop> {
         self.silent_until(step, step.at)?;
-        for (field, need) in [("vlan", "vlan"), ("options", "ip_options")] {
+        for (field, need) in [("vlan", "vlan"), ("options", "ip_options"), ("bare", "bare")] {
             if spec.value(field).is_some() {
                 self.needs(need)?;
             }

@@ -12,7 +12,7 @@ use crate::script::{Op, Post, Script, builtin};
 use crate::{engine, icrc};
 
 /// The published packets; all sizes and trailers were found independently of this project's code.
-const GOLDEN: &str = include_str!("../../mrc-wire/tests/golden.json");
+const GOLDEN: &str = include_str!("../data/golden.json");
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

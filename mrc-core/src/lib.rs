@@ -33,6 +33,7 @@ mod cq;
 mod endpoint;
 mod error;
 mod event;
+mod knobs;
 mod mem;
 mod num;
 pub mod path;
@@ -61,6 +62,7 @@ pub use endpoint::{
 };
 pub use error::{ConfigError, Discard, ModifyError, OpError, PlaceError, PostError, ShardError, TableError};
 pub use event::{ErrorCause, Event, EventMask, EventSlot, LossCause};
+pub use knobs::KnobError;
 pub use mem::{Access, MemRange, MrHandle, MrSlot, Pd};
 pub use port::PortMask;
 pub use qp::{Qp, QpHandle, QpInfo, QpInit, QpState};

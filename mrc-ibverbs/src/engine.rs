@@ -11,7 +11,7 @@ use mrc_afxdp::{Problem, SetupError};
 use mrc_core::path::EvEntry;
 use mrc_core::{Endpoint, EvProfileHandle, Instant, Limits, PeerHandle, PortMask, Route, TableError};
 use mrc_verbs_shim::control::ControlServer;
-use mrc_verbs_shim::host::HostFile;
+use mrc_verbs_shim::host::{HostFile, Tuning};
 use parking_lot::Mutex;
 
 use crate::events::Hub;
@@ -65,13 +65,21 @@ impl Engine {
         }
         let engine = Arc::new(Self::open(host).map_err(|error| failed(&host.device, &error))?);
         *current = Arc::downgrade(&engine);
+        // Every peer of the configuration is answered when it asks about paths and ports, before any queue pair is there.
+        for peer in &host.peers {
+            if engine.peer(peer.gid, false).is_err() {
+                log::warn!("peer {} gets no answers about paths before a queue pair leads there", peer.name);
+            }
+        }
         Ok(engine)
     }
 
     fn open(host: &HostFile) -> Result<Self, DeviceError> {
         let mut config = host.device();
         // Programs post receive requests late (perftest does); that must not fail the sender's QP.
-        config.endpoint.tail_retry_lenient = true;
+        if host.protocol().tuning == Tuning::Software && !host.protocol().knobs.contains_key("tail_retry_lenient") {
+            config.endpoint.tail_retry_lenient = true;
+        }
         let peers = host.peers.len() + 1;
         let paths = host.peers.iter().map(|peer| usize::from(peer.uplinks.max(1))).max().unwrap_or(1);
         let paths = paths * host.planes.len();

@@ -9,7 +9,6 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
 use mrc_core::{Access, QpHandle, QpInit, QpState, RtrAttr, RtsAttr};
-use mrc_verbs_shim::software_host;
 use mrc_wire::{Psn, Qpn};
 use parking_lot::Mutex;
 
@@ -390,15 +389,19 @@ impl Qp {
         let mut rtr = RtrAttr::software(peer, dest_qp, Psn::new(attr.rq_psn), profile);
         (rtr.path_mtu, rtr.mpr_dest, rtr.max_wimm_dest) = (path_mtu, mrc.mpr_dest, mrc.max_wimm_dest);
         rtr.dynamic_mpr = mrc.dynamic_mpr();
+        self.engine.host.protocol().receive(&mut rtr);
         Ok(rtr)
     }
 
     fn send_attributes(&self, attr: &IbvQpAttr) -> Result<RtsAttr, c_int> {
         let mrc = self.mrc.lock();
-        let mut rts = software_host(Psn::new(attr.sq_psn));
+        let protocol = self.engine.host.protocol();
+        let mut rts = protocol.send(Psn::new(attr.sq_psn));
         (rts.mpr, rts.max_wimm) = (mrc.mpr, mrc.max_wimm);
         rts.retry = mrc.retry(self.engine.host.retry());
-        rts.keepalive_ns = self.engine.host.keepalive_ns();
+        if !protocol.knobs.contains_key("keepalive") {
+            rts.keepalive_ns = self.engine.host.keepalive_ns();
+        }
         (rts.dynamic_mpr, rts.trimming) = (mrc.dynamic_mpr(), mrc.trimming());
         rts.cc = self.engine.profiles.lock().online_cc_profile(mrc.cc)?;
         Ok(rts)

@@ -265,7 +265,7 @@ impl<'a> Coverage<'a> {
             r.summary,
             r.source,
             r.level.name(),
-            r.certainty.meaning(),
+            format_args!("{} ({})", r.certainty.tag(), r.certainty.meaning()),
             or_none(&r.knobs),
         );
         for d in self.register.decisions.iter().filter(|d| d.requirements.get_ref().contains(&r.id)) {

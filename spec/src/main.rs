@@ -5,6 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "../../mrc-conform/src/certainty.rs"]
+#[allow(unreachable_pub, dead_code, reason = "the library of the scripts shows it")]
+mod certainty;
 mod citation;
 mod coverage;
 #[cfg(test)]

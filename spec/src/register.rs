@@ -11,6 +11,8 @@ use std::path::Path;
 use clap::ValueEnum;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use crate::certainty::Certainty;
 use toml::Spanned;
 
 /// The chapters of the reference, one file each.
@@ -53,47 +55,6 @@ impl Level {
             Self::Must => "must",
             Self::Should => "should",
             Self::May => "may",
-        }
-    }
-}
-
-/// How well the statement is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(crate) enum Certainty {
-    /// Two or more independent sources agree.
-    #[serde(rename = "2+")]
-    Agreed,
-    /// One source.
-    #[serde(rename = "1")]
-    Single,
-    /// Our decision where sources are silent.
-    #[serde(rename = "D")]
-    Decision,
-    /// Sources conflict; a record of `decisions.toml` says what we chose.
-    #[serde(rename = "C")]
-    Conflict,
-}
-
-impl Certainty {
-    /// Every value, the surest first, the least sure last.
-    pub(crate) const ALL: [Self; 4] = [Self::Agreed, Self::Single, Self::Decision, Self::Conflict];
-
-    /// The value as the register writes it.
-    pub(crate) fn tag(self) -> &'static str {
-        match self {
-            Self::Agreed => "2+",
-            Self::Single => "1",
-            Self::Decision => "D",
-            Self::Conflict => "C",
-        }
-    }
-
-    pub(crate) fn meaning(self) -> &'static str {
-        match self {
-            Self::Agreed => "2+ (independent sources agree)",
-            Self::Single => "1 (one source)",
-            Self::Decision => "D (our decision, sources are silent)",
-            Self::Conflict => "C (sources conflict)",
         }
     }
 }

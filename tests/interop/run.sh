@@ -337,4 +337,14 @@ else
     say "ib_send_bw is refused" FAIL "no word of it"
 fi
 
+# The conformance suite over the libraries, which the agent does not know to be ours.
+rm -f "$logs"/*
+agent=(conform-agent/run.sh)
+[ "${1:-}" != --short ] || agent+=(--short)
+if MRC_BIN=$MRC_BIN "${agent[@]}" >"$logs/agent" 2>&1; then
+    say "conformance by three ways, one over libibverbs and libmrc" ok "$(grep -m 1 '^suite' "$logs/agent")"
+else
+    say "conformance by three ways, one over libibverbs and libmrc" FAIL "verdicts differ"
+fi
+
 exit $failed

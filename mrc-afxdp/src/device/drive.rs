@@ -15,8 +15,8 @@ use mrc_core::{Instant, OwnedStorage};
 use self_cell::MutBorrow;
 
 use super::baton::{Baton, Tried};
+use super::clock::Clock;
 use super::progress::Progress;
-use super::since;
 use crate::ring::doorbell::{Doorbell, Rest};
 use crate::sys::process::Owner;
 
@@ -36,8 +36,8 @@ self_cell::self_cell!(
 pub(super) struct Drive {
     nic: Baton<Nic>,
     pub(super) bell: Doorbell,
-    origin: std::time::Instant,
-    /// When a helper was last seen, in nanoseconds since `origin`; 0: never.
+    pub(super) clock: Clock,
+    /// When a helper was last seen, in nanoseconds of `clock`; 0: never.
     helped_at: AtomicU64,
     /// The process that has the device's thread.
     owner: Owner,
@@ -52,13 +52,13 @@ impl std::fmt::Debug for Drive {
 }
 
 impl Drive {
-    pub(super) fn new(nic: Nic, bell: Doorbell, origin: std::time::Instant) -> Self {
+    pub(super) fn new(nic: Nic, bell: Doorbell, clock: Clock) -> Self {
         let (helped_at, in_burst) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { nic: Baton::new(nic), bell, origin, helped_at, owner: Owner::this(), in_burst }
+        Self { nic: Baton::new(nic), bell, clock, helped_at, owner: Owner::this(), in_burst }
     }
 
     pub(super) fn now(&self) -> Instant {
-        since(self.origin)
+        self.clock.now()
     }
 
     /// For the device's thread: `f` with the engine, waiting for a helper's turn to end. `None` when it is gone.

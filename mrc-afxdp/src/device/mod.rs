@@ -11,6 +11,7 @@
 //! ```
 
 mod baton;
+mod clock;
 mod drive;
 #[cfg(all(test, not(loom)))]
 mod fake_port;
@@ -25,6 +26,7 @@ mod trust;
 
 pub use queue::{CompletionRing, CompletionWaker, Queue, WorkQueue, waits};
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -40,6 +42,7 @@ use mrc_core::{
 use mrc_wire::{Ev, Ip, PortNum, Rkey};
 use self_cell::MutBorrow;
 
+use self::clock::Clock;
 use crate::ring::doorbell::Doorbell;
 use crate::ring::spsc;
 use crate::sys::process;
@@ -98,6 +101,9 @@ pub struct DeviceConfig {
     pub answer_delay: Duration,
     /// Count the payload bytes sent on each path ([`DeviceStats::paths`]); costs a look-up per packet.
     pub count_paths: bool,
+    /// Real nanoseconds to a nanosecond of the device's clock: 1, or more for a conformance test whose tester is slower than
+    /// the protocol.
+    pub slowness: NonZeroU32,
 }
 
 impl DeviceConfig {
@@ -114,6 +120,7 @@ impl DeviceConfig {
             idle: Idle::SleepAfter(Duration::from_micros(50)),
             answer_delay: Duration::from_micros(20),
             count_paths: false,
+            slowness: NonZeroU32::MIN,
         }
     }
 }
@@ -252,14 +259,14 @@ impl Device {
         let (jobs, job_queue) = mpsc::channel();
         let (event_sender, events) = mpsc::channel();
         let shared = progress::Shared { jobs: job_queue, events: event_sender, observer: None };
-        let origin = std::time::Instant::now();
+        let clock = Clock::start(config.slowness);
         let (name, idle, gid) = (config.name.clone(), config.idle, config.gid);
         let storage = MutBorrow::new(OwnedStorage::new(config.limits)?);
         let nic = drive::Nic::try_new(storage, |storage| {
             Endpoint::new(endpoint, storage.borrow_mut().lend(), seed)
-                .map(|engine| progress::Progress::new(engine, ports, links, shared, config, origin))
+                .map(|engine| progress::Progress::new(engine, ports, links, shared, config, clock))
         })?;
-        let drive = Arc::new(drive::Drive::new(nic, bell, origin));
+        let drive = Arc::new(drive::Drive::new(nic, bell, clock));
         let stop = Arc::new(AtomicBool::new(false));
         let (driven, told) = (Arc::clone(&drive), Arc::clone(&stop));
         let thread = std::thread::Builder::new().name(format!("mrc-{name}"));
@@ -607,8 +614,3 @@ impl Drop for Device {
 
 /// Registered memory by region index, as the progress thread sees it.
 type Memory = Vec<Option<Arc<MemRegion>>>;
-
-/// Time since the device was opened.
-fn since(origin: std::time::Instant) -> Instant {
-    Instant::from_nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
-}

@@ -9,6 +9,7 @@ use mrc_core::{
 };
 use mrc_wire::{Ev, PortNum, Rkey};
 
+use super::clock::Clock;
 use super::drive::Drive;
 use super::hold::Hold;
 use super::planes::Planes;
@@ -16,7 +17,7 @@ use super::queue::{CompletionWaker, Post, Work};
 use super::receive::Arrivals;
 use super::transmit::Outlet;
 use super::trust::Trust;
-use super::{DeviceConfig, DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, PathBytes, since};
+use super::{DeviceConfig, DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, PathBytes};
 use crate::ring::spsc;
 use crate::{AnyPort, LinkEvent, LinkMonitor, LinkState, MemRegion, Port as _};
 
@@ -132,7 +133,7 @@ pub(super) struct Progress<'s> {
     trust: Trust,
     /// Frames received.
     frames: u64,
-    origin: std::time::Instant,
+    clock: Clock,
     outlet: Outlet,
 }
 
@@ -143,7 +144,7 @@ impl<'s> Progress<'s> {
         links: LinkMonitor,
         shared: Shared,
         config: DeviceConfig,
-        origin: std::time::Instant,
+        clock: Clock,
     ) -> Self {
         let mut progress = Self {
             memory: vec![None; engine.limits().mrs],
@@ -163,7 +164,7 @@ impl<'s> Progress<'s> {
             trust: Trust::default(),
             planes: Planes::new(config),
             ports_changed: false,
-            origin,
+            clock,
         };
         for plane in 0..progress.ports.len() {
             let absent = matches!(progress.ports[plane], AnyPort::Absent(_));
@@ -175,7 +176,7 @@ impl<'s> Progress<'s> {
     }
 
     pub(super) fn now(&self) -> Instant {
-        since(self.origin)
+        self.clock.now()
     }
 
     /// A turn of the device's thread; whether there was anything to do.

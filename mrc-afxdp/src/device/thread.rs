@@ -14,6 +14,9 @@ use crate::Port as _;
 use crate::sys::private_fd::PrivateFd;
 use crate::sys::process;
 
+/// A longer sleep is taken in pieces: with a slow clock it may be minutes, and a lost wake-up should cost little.
+const LONGEST_REAL_NS: u64 = 100_000_000;
+
 /// What the device's thread sleeps on. Copies of the descriptors, since the originals are behind the lock.
 struct Wakers {
     ports: Vec<PrivateFd>,
@@ -28,7 +31,8 @@ impl Wakers {
 
     /// Sleeps until the time is over, somebody rings, or, unless others `helped`, a frame comes. Whether somebody rang.
     fn sleep(&self, drive: &Drive, helped: bool, nanos: u64) -> bool {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: nanos as i64 };
+        let real = drive.clock.real(nanos).min(LONGEST_REAL_NS);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: real as i64 };
         let mut fds = Vec::with_capacity(self.ports.len() + 2);
         fds.push(PollFd::from_borrowed_fd(drive.bell.fd(), PollFlags::IN));
         fds.push(PollFd::from_borrowed_fd(self.links.as_fd(), PollFlags::IN));

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::out::out;
 
-const LUA: &str = include_str!("../../../dissector/mrc.lua");
+const LUA: &str = include_str!("../../data/mrc.lua");
 
 /// Arguments of `mrc dissector`.
 #[derive(clap::Args)]

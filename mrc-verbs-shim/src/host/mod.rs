@@ -9,10 +9,14 @@ use std::time::Duration;
 use mrc_afxdp::device::{DeviceConfig, PlaneConfig};
 use mrc_core::path::{EvEntry, compact_profile};
 use mrc_core::{MAX_PORTS, PeerConfig, PlanePath, RetryConfig, Route};
+use mrc_wire::srv6::EvTemplate;
 use mrc_wire::{DscpPlan, Ev, FrameTemplate, Ip, PortNum};
 use serde::{Deserialize, Serialize};
 
 mod plan;
+mod protocol;
+
+pub use protocol::{HostProtocol, Tuning};
 
 /// Why a host file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -77,11 +81,14 @@ pub const CONFIG_PATH: &str = "/etc/mrc/mrc.toml";
 pub struct HostPlane {
     /// Network interface.
     pub interface: String,
-    /// The host's SID on this plane.
-    pub sid: Ipv6Addr,
-    /// The port's own address.
-    pub addr: Ipv6Addr,
-    /// MAC address of the T0 switch's port.
+    /// The host's SID on this plane; without one packets have no outer header, and their EV is the UDP source port and the
+    /// flow label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sid: Option<Ipv6Addr>,
+    /// The port's own address, the outer source; needed with `sid`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addr: Option<Ipv6Addr>,
+    /// MAC address of the first hop: the T0 switch's port, or the peer's.
     pub next_hop: String,
 }
 
@@ -104,9 +111,11 @@ pub struct HostPeer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4: Option<Ipv4Addr>,
     /// Block and micro-SIDs of plane 0, uplink 0, first hop first: own T0, T1, peer's T0, peer; T0, peer under one T0; the
-    /// peer alone on a direct link. `host/plan.rs` has the rule.
-    pub template: Ipv6Addr,
-    /// T0 uplinks (T1 switches per plane) that lead there; 0 when both hosts share a T0 or a link.
+    /// peer alone on a direct link. `host/plan.rs` has the rule. None where the planes have no SID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<Ipv6Addr>,
+    /// T0 uplinks (T1 switches per plane) that lead there; 0 when both hosts share a T0 or a link. Without a template: EVs
+    /// per plane.
     pub uplinks: u16,
 }
 
@@ -204,6 +213,9 @@ pub struct HostFile {
     /// (`DeviceConfig::answer_delay`); 0: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_delay_us: Option<u16>,
+    /// What verbs have no attribute for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<HostProtocol>,
     /// Planes, plane 0 first.
     pub planes: Vec<HostPlane>,
     /// Peers.
@@ -256,12 +268,9 @@ impl HostFile {
         match host.check() {
             Ok(()) => Ok(host),
             Err(Wrong { why, .. }) if json => Err(host.refuse(why)),
-            Err(Wrong { table, index, key, why }) => Err(HostError::Toml {
-                origin: origin.to_owned(),
-                line: line_of(text, table, index, key),
-                key: key.to_owned(),
-                why,
-            }),
+            Err(Wrong { table, index, key, why }) => {
+                Err(HostError::Toml { origin: origin.to_owned(), line: line_of(text, table, index, &key), key, why })
+            }
         }
     }
 
@@ -273,7 +282,7 @@ impl HostFile {
 
     /// What no single value tells.
     fn check(&self) -> Result<(), Wrong> {
-        let wrong = |key, why: String| Wrong { table: "", index: 0, key, why };
+        let wrong = |key: &str, why: String| Wrong { table: "", index: 0, key: key.to_owned(), why };
         let planes = self.planes.len();
         if !(1..=MAX_PORTS).contains(&planes) {
             return Err(wrong(
@@ -302,7 +311,7 @@ impl HostFile {
             dscp.plan().check().map_err(|error| Wrong {
                 table: "dscp",
                 index: 0,
-                key: "dscp",
+                key: "dscp".to_owned(),
                 why: error.to_string(),
             })?;
         }
@@ -314,7 +323,7 @@ impl HostFile {
             ] {
                 if !range.contains(&value) {
                     let why = format!("{value}: {} to {} are possible", range.start(), range.end());
-                    return Err(Wrong { table: "retry", index: 0, key, why });
+                    return Err(Wrong { table: "retry", index: 0, key: key.to_owned(), why });
                 }
             }
         }
@@ -322,8 +331,11 @@ impl HostFile {
             let why = format!("{delay}: at most {LONGEST_ANSWER_DELAY_US}, or peers take answers for lost");
             return Err(wrong("answer_delay_us", why));
         }
+        if let Some(Err((key, why))) = self.protocol.as_ref().map(HostProtocol::check) {
+            return Err(Wrong { table: "protocol", index: 0, key: key.to_owned(), why });
+        }
         for (index, plane) in self.planes.iter().enumerate() {
-            let wrong = |key, why| Wrong { table: "planes", index, key, why };
+            let wrong = |key: &str, why| Wrong { table: "planes", index, key: key.to_owned(), why };
             if plane.next_hop_mac().is_none() {
                 let why = format!("`{}` is no MAC address: six hexadecimal bytes with colons", plane.next_hop);
                 return Err(wrong("next_hop", why));
@@ -335,7 +347,7 @@ impl HostFile {
             plan::check_sid(&self.planes, index).map_err(|why| wrong("sid", why))?;
         }
         for (index, peer) in self.peers.iter().enumerate() {
-            let wrong = |key, why| Wrong { table: "peers", index, key, why };
+            let wrong = |key: &str, why| Wrong { table: "peers", index, key: key.to_owned(), why };
             if self.peers.iter().take(index).any(|other| other.gid == peer.gid) {
                 return Err(wrong("gid", format!("{} names another peer already", peer.gid)));
             }
@@ -363,8 +375,8 @@ impl HostFile {
     pub fn device(&self) -> DeviceConfig {
         let planes = self.planes.iter().map(|plane| PlaneConfig {
             interface: plane.interface.clone(),
-            sid: Some(plane.sid.octets()),
-            addr: Some(plane.addr.octets()),
+            sid: plane.sid.map(|sid| sid.octets()),
+            addr: plane.addr.map(|addr| addr.octets()),
         });
         let mut config = DeviceConfig::new(&self.name, planes.collect(), self.gid.octets());
         config.endpoint.wire.dscp = self.dscp.unwrap_or_default().plan();
@@ -372,6 +384,7 @@ impl HostFile {
         if let Some(delay) = self.answer_delay_us {
             config.answer_delay = Duration::from_micros(delay.into());
         }
+        self.protocol().device(&mut config);
         config
     }
 
@@ -386,16 +399,17 @@ impl HostFile {
                 next_hop: plane
                     .next_hop_mac()
                     .ok_or_else(|| self.refuse(format!("`{}` is no MAC address", plane.next_hop)))?,
-                outer_src: Some(plane.addr.octets()),
+                outer_src: plane.addr.map(|addr| addr.octets()),
             });
         }
         Ok(PeerConfig {
             local: Ip::V6(self.gid.octets()),
             remote: Ip::V6(peer.gid.octets()),
             planes,
-            route: Route::Srv6(
-                plan::template(peer).map_err(|error| self.refuse(format!("route to {}: {error}", peer.name)))?,
-            ),
+            route: match peer.template {
+                Some(_) => Route::Srv6(self.template(peer)?),
+                None => Route::Plain,
+            },
             hop_limit: 64,
         })
     }
@@ -419,20 +433,27 @@ impl HostFile {
         format!("p{}u{}", entry.port.plane(), entry.ev.0 & ((1 << plan::PLANE_LSB) - 1))
     }
 
-    /// The outer destination of packets to `peer` on a path of [`Self::paths_to`].
+    fn template(&self, peer: &HostPeer) -> Result<EvTemplate, HostError> {
+        plan::template(peer).map_err(|error| self.refuse(format!("route to {}: {error}", peer.name)))
+    }
+
+    /// The destination of packets to `peer` on a path of [`Self::paths_to`]: the outer one, or the peer's address where
+    /// there is no outer header.
     ///
     /// # Errors
     /// The template is malformed.
     pub fn destination(&self, peer: &HostPeer, path: &EvEntry) -> Result<Ipv6Addr, HostError> {
-        let template = plan::template(peer).map_err(|error| self.refuse(format!("route to {}: {error}", peer.name)))?;
-        Ok(template.apply(path.ev).into())
+        match peer.template {
+            Some(_) => Ok(self.template(peer)?.apply(path.ev).into()),
+            None => Ok(peer.gid),
+        }
     }
 
     /// The outer destination that takes a packet along a path as far as the last switch before `peer` and the same way back
     /// to this host. `None` where no switch is on the path, or more than six micro-SIDs would be needed.
     pub fn return_destination(&self, peer: &HostPeer, path: &EvEntry) -> Option<Ipv6Addr> {
         let there = self.destination(peer, path).ok()?;
-        plan::and_back(there, self.planes.get(usize::from(path.port.plane()))?.sid)
+        plan::and_back(there, self.planes.get(usize::from(path.port.plane()))?.sid?)
     }
 
     /// Payload bytes of a full packet: what the file says, else the largest whose frames fit the interface.
@@ -458,6 +479,13 @@ impl HostFile {
         }
     }
 
+    /// What verbs have no attribute for.
+    pub fn protocol(&self) -> &HostProtocol {
+        static PLAIN: HostProtocol =
+            HostProtocol { tuning: Tuning::Software, slowness: None, knobs: std::collections::BTreeMap::new() };
+        self.protocol.as_ref().unwrap_or(&PLAIN)
+    }
+
     /// How often a queue pair probes a silent peer, in nanoseconds; 0 = never. A side that only receives notices by it
     /// that its peer is gone, after the time that [`Self::retry`] allows.
     pub fn keepalive_ns(&self) -> u64 {
@@ -467,13 +495,13 @@ impl HostFile {
 
     /// This host as a peer of its own: up to the first switch and back. `None` when no peer says which switch that is.
     pub fn myself(&self) -> Option<HostPeer> {
-        let [block, rest, first, ..] = self.peers.first()?.template.segments();
-        let [.., own, _, _, _, _, _] = self.planes.first()?.sid.segments();
+        let [block, rest, first, ..] = self.peers.first()?.template?.segments();
+        let [.., own, _, _, _, _, _] = self.planes.first()?.sid?.segments();
         Some(HostPeer {
             name: self.name.clone(),
             gid: self.gid,
             ipv4: self.ipv4,
-            template: Ipv6Addr::new(block, rest, first, own, 0, 0, 0, 0),
+            template: Some(Ipv6Addr::new(block, rest, first, own, 0, 0, 0, 0)),
             uplinks: 0,
         })
     }
@@ -514,7 +542,7 @@ const LONGEST_ANSWER_DELAY_US: u16 = 200;
 struct Wrong {
     table: &'static str,
     index: usize,
-    key: &'static str,
+    key: String,
     why: String,
 }
 
@@ -638,9 +666,39 @@ uplinks = 4
     }
 
     #[test]
+    fn without_an_outer_header_the_ev_is_all_there_is() {
+        let text: String = FILE
+            .lines()
+            .filter(|line| !["sid", "addr", "template"].iter().any(|key| line.starts_with(key)))
+            .fold(String::new(), |text, line| text + line + "\n");
+        let host = HostFile::parse("mrc.toml", &text).unwrap();
+        let peer = host.peer_config(&host.peers[0]).unwrap();
+        assert!(matches!(peer.route, Route::Plain) && peer.planes[0].unwrap().outer_src.is_none());
+        assert_eq!(host.paths_to(&host.peers[0]).unwrap().len(), 8);
+        assert!(host.device().planes.iter().all(|plane| plane.sid.is_none()));
+        assert!(host.myself().is_none());
+    }
+
+    #[test]
+    fn protocol_sets_the_engine() {
+        let plain = HostFile::parse("mrc.toml", FILE).unwrap();
+        assert!(plain.device().endpoint.merge_sacks && !plain.device().endpoint.ctl_ect);
+        let table = "[protocol]\ntuning = \"specification\"\nslowness = 10\nctl_ect = 1\nreorder_min = 6\nsvc_time = 1\n\n[dscp]";
+        let host = HostFile::parse("mrc.toml", &FILE.replace("[dscp]", table)).unwrap();
+        let device = host.device();
+        assert!(!device.endpoint.merge_sacks && device.endpoint.ctl_ect && device.answer_delay.is_zero());
+        assert_eq!((device.endpoint.wire.dscp.control, device.slowness.get()), (40, 10));
+        let rts = host.protocol().send(mrc_wire::Psn::new(3));
+        assert_eq!(
+            (rts.reorder_pkts_min, rts.reorder_factor),
+            (6, mrc_core::RtsAttr::software(rts.sq_psn).reorder_factor)
+        );
+    }
+
+    #[test]
     fn a_host_reaches_itself_through_its_first_switch() {
         let host = HostFile::parse("mrc.toml", FILE).unwrap();
-        assert_eq!(host.myself().unwrap().template.to_string(), "fcbb:bb00:1000:3000::");
+        assert_eq!(host.myself().unwrap().template.unwrap().to_string(), "fcbb:bb00:1000:3000::");
     }
 
     #[test]
@@ -657,6 +715,12 @@ uplinks = 4
             ("control = 40", "control = 4", "mrc.toml, line 7, `dscp`: DSCP 4 is given to two roles"),
             ("control = 40", "kontrol = 4", "mrc.toml, line 8, `kontrol`: unknown field `kontrol`, expected one of"),
             ("00:02\"", "00\"", "mrc.toml, line 20, `next_hop`: `02:00:00:00:00` is no MAC address"),
+            ("[dscp]", "[protocol]\nctl_ect = 2\n\n[dscp]", "mrc.toml, line 8, `ctl_ect`: 2: no value of this knob"),
+            (
+                "[dscp]",
+                "[protocol]\nctl_etc = 1\n\n[dscp]",
+                "mrc.toml, line 8, `ctl_etc`: no such knob; there are always_skip",
+            ),
             ("plane1", "plane0", "mrc.toml, line 17, `interface`: `plane0` carries another plane already"),
             ("uplinks = 4", "uplinks = 400", "mrc.toml, line 27, `uplinks`: 400: at most 256"),
             ("uplinks = 4\n", "", "mrc.toml, line 22, `[[peers]]`: missing field `uplinks`"),

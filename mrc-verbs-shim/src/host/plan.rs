@@ -48,17 +48,27 @@ fn address(block: Ipv6Addr, usids: impl IntoIterator<Item = u16>) -> Option<Ipv6
 
 /// The rule as the engine applies it.
 pub(super) fn template(peer: &HostPeer) -> Result<EvTemplate, TemplateError> {
+    let base = peer.template.unwrap_or(Ipv6Addr::UNSPECIFIED);
     let plane = |usid: usize| CopyOp { ev_lsb: PLANE_LSB, width: 4, dst_msb_offset: BLOCK + 16 * usid as u8 + 4 };
-    let mut ops: Vec<CopyOp> = (0..micro_sids(peer.template).count()).map(plane).collect();
+    let mut ops: Vec<CopyOp> = (0..micro_sids(base).count()).map(plane).collect();
     if peer.uplinks != 0 {
         ops.push(CopyOp { ev_lsb: 0, width: 8, dst_msb_offset: BLOCK + 16 + 8 });
     }
-    EvTemplate::new(peer.template.octets(), &ops)
+    EvTemplate::new(base.octets(), &ops)
 }
 
 /// Whether a peer's template and uplinks fit the rule; the key and what is wrong if not.
 pub(super) fn check_peer(peer: &HostPeer, planes: &[HostPlane]) -> Result<(), (&'static str, String)> {
-    let HostPeer { template: base, uplinks, .. } = peer;
+    let HostPeer { template, uplinks, .. } = peer;
+    let base = match (template, planes.first().and_then(|plane| plane.sid)) {
+        (Some(base), Some(_)) => base,
+        (None, None) if (1..=256).contains(uplinks) => return Ok(()),
+        (None, None) => return Err(("uplinks", format!("{uplinks}: without SIDs 1 to 256, the EVs per plane"))),
+        (None, Some(_)) => {
+            return Err(("template", "the planes have SIDs: a template says how packets get there".into()));
+        }
+        (Some(base), None) => return Err(("template", format!("{base}: needs a `sid` and an `addr` for each plane"))),
+    };
     let usids: Vec<u16> = micro_sids(*base).collect();
     if usids.is_empty() || address(block(*base), usids.iter().copied()) != Some(*base) {
         let why = format!(
@@ -91,11 +101,11 @@ pub(super) fn check_peer(peer: &HostPeer, planes: &[HostPlane]) -> Result<(), (&
         );
         return Err(("template", why));
     }
-    match planes.first() {
-        Some(first) if block(first.sid) != block(*base) => {
+    match planes.first().and_then(|plane| plane.sid) {
+        Some(own) if block(own) != block(*base) => {
             let why = format!(
                 "{base} is outside the block of this host's SIDs, {}/{BLOCK}: all of one fabric share a block",
-                block(first.sid)
+                block(own)
             );
             Err(("template", why))
         }
@@ -106,19 +116,25 @@ pub(super) fn check_peer(peer: &HostPeer, planes: &[HostPlane]) -> Result<(), (&
 /// Whether the SID of plane `index` is the one that peers compute; what is wrong if not.
 pub(super) fn check_sid(planes: &[HostPlane], index: usize) -> Result<(), String> {
     let (Some(first), Some(plane)) = (planes.first(), planes.get(index)) else { return Ok(()) };
-    let own: Vec<u16> = micro_sids(first.sid).collect();
-    if own.len() != 1 || own[0] & PLANE_MASK != 0 || address(block(first.sid), own.iter().copied()) != Some(first.sid) {
+    let (first, sid) = match (first.sid, plane.sid, plane.addr) {
+        (Some(first), Some(sid), Some(_)) => (first, sid),
+        (None, None, _) => return Ok(()),
+        (_, Some(sid), None) => return Err(format!("{sid}: a plane with a SID needs `addr`, the outer source")),
+        _ => return Err("either all planes have a SID or none has".into()),
+    };
+    let own: Vec<u16> = micro_sids(first).collect();
+    if own.len() != 1 || own[0] & PLANE_MASK != 0 || address(block(first), own.iter().copied()) != Some(first) {
         return Err(format!(
             "{}: the SID on plane 0 is a 32-bit block and one micro-SID whose bits 11 to 8 are 0, then zeros, e.g. \
              fcbb:bb00:3001::",
-            first.sid
+            first
         ));
     }
-    match address(block(first.sid), [own[0] | (index as u16) << 8]) {
-        Some(computed) if computed != plane.sid => Err(format!(
+    match address(block(first), [own[0] | (index as u16) << 8]) {
+        Some(computed) if computed != sid => Err(format!(
             "{}: peers send to {computed} on plane {index}, which is the SID of plane 0 with {index} in bits 11 to 8 of the \
              micro-SID; other address plans are not supported",
-            plane.sid
+            sid
         )),
         _ => Ok(()),
     }
@@ -142,14 +158,14 @@ mod tests {
             name: "hB".into(),
             gid: Ipv6Addr::LOCALHOST,
             ipv4: None,
-            template: template.parse().unwrap(),
+            template: Some(template.parse().unwrap()),
             uplinks,
         }
     }
 
     fn plane(sid: &str) -> HostPlane {
         let sid: Ipv6Addr = sid.parse().unwrap();
-        HostPlane { interface: "p".into(), sid, addr: sid, next_hop: String::new() }
+        HostPlane { interface: "p".into(), sid: Some(sid), addr: Some(sid), next_hop: String::new() }
     }
 
     fn destination(peer: &HostPeer, ev: u32) -> String {
@@ -194,6 +210,19 @@ mod tests {
         for wrong in ["fcbb:bb00:3102::", "fcbb:bb00:3002:1::", "fcbb:bb00::", "fd00::1"] {
             assert!(check_sid(&[plane(wrong)], 0).unwrap_err().contains("the SID on plane 0"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn planes_and_peers_have_an_outer_header_or_none_of_them() {
+        let bare = HostPlane { interface: "p".into(), sid: None, addr: None, next_hop: String::new() };
+        let plain = |uplinks| HostPeer { template: None, ..peer("fcbb:bb00:3001::", uplinks) };
+        assert_eq!(check_sid(&[bare.clone(), bare.clone()], 1), Ok(()));
+        assert_eq!(check_peer(&plain(8), std::slice::from_ref(&bare)), Ok(()));
+        assert_eq!(check_peer(&plain(0), std::slice::from_ref(&bare)).unwrap_err().0, "uplinks");
+        assert_eq!(check_peer(&plain(8), &[plane("fcbb:bb00:3000::")]).unwrap_err().0, "template");
+        assert_eq!(check_peer(&peer("fcbb:bb00:3001::", 0), std::slice::from_ref(&bare)).unwrap_err().0, "template");
+        let mixed = [plane("fcbb:bb00:3000::"), bare];
+        assert_eq!(check_sid(&mixed, 1).unwrap_err(), "either all planes have a SID or none has");
     }
 
     #[test]

@@ -57,7 +57,8 @@ fn open(host: &HostFile, plane: usize) -> Result<RawPort, String> {
     if interface.xdp.is_some() {
         return Err(format!("a program holds {} and would take the probe", plane.interface));
     }
-    let filter = PacketFilter::with_sids([Sid::exact(plane.sid)]);
+    let sid = plane.sid.ok_or("packets without an outer header: no switch sends a probe back")?;
+    let filter = PacketFilter::with_sids([Sid::exact(sid)]);
     RawPort::open(&plane.interface, &RawConfig { filter, ..RawConfig::default() }).map_err(|error| error.to_string())
 }
 
@@ -129,7 +130,8 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
         let Some(next_hop) = host.peer_config(&host.peers[0]).ok().and_then(|peer| peer.planes[plane]) else {
             continue;
         };
-        let frame = frame(port.mac(), next_hop.next_hop, host.planes[plane].addr, back, host.gid, index as u32);
+        let Some(own) = host.planes[plane].addr else { continue };
+        let frame = frame(port.mac(), next_hop.next_hop, own, back, host.gid, index as u32);
         if port.tx_free() == 0 {
             let _ = port.flush();
         }

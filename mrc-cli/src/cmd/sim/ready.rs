@@ -14,7 +14,7 @@ macro_rules! ready {
     ($($name:literal),* $(,)?) => {
         /// All ready scenarios and sweeps: name without `.toml`, and text.
         pub const READY: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../../../../scenarios/", $name, ".toml")))),*];
+            &[$(($name, include_str!(concat!("../../../data/scenarios/", $name, ".toml")))),*];
     };
 }
 

@@ -1,0 +1,1 @@
+../../dissector/mrc.lua

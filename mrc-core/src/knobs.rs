@@ -1,0 +1,223 @@
+//! Knobs by name. Configuration files of hosts and conformance scripts set the same knobs under the same names; this file
+//! says which field each name is. The fields document the values and the open questions.
+
+use crate::cc::CcConfig;
+use crate::config::{EndpointConfig, NoReceive, RtrAttr, RtsAttr};
+use crate::path::{LossEvAction, SkipMode};
+use mrc_wire::PdcidOrder;
+
+/// Why a knob was not set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum KnobError {
+    /// This structure has no knob of the name.
+    Unknown,
+    /// The knob has no such value.
+    Range,
+}
+
+impl core::fmt::Display for KnobError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "no such knob",
+            Self::Range => "the knob has no such value",
+        })
+    }
+}
+
+impl core::error::Error for KnobError {}
+
+fn fit<T: TryFrom<u64>>(value: u64) -> Result<T, KnobError> {
+    T::try_from(value).map_err(|_| KnobError::Range)
+}
+
+fn flag(value: u64) -> Result<bool, KnobError> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(KnobError::Range),
+    }
+}
+
+impl EndpointConfig {
+    /// Names that [`Self::set_knob`] takes.
+    pub const KNOBS: &'static [&'static str] = &[
+        "always_skip_after",
+        "answers_on_silent_planes",
+        "bth_se_bit",
+        "complete_on_sack",
+        "ctl_ect",
+        "dscp_retx",
+        "ev_high_half_in_sport",
+        "ev_probe_rate",
+        "msn_start",
+        "neth_cc_type",
+        "no_receive",
+        "oor_silent",
+        "pdcid_order",
+        "pkey",
+        "port_mask_zero_based",
+        "port_unmask_after",
+        "port_update_on_rts",
+        "probe_masked_ports",
+        "reject_zero_len",
+        "retry_strict",
+        "rqmsn_start",
+        "sack_threshold",
+        "stale_nak_fatal",
+        "tail_retry_lenient",
+        "timestamps",
+        "udp_port",
+        "wimm_nak_syndrome",
+        "window",
+    ];
+
+    /// Sets a knob; `value` is a number, or 0 and 1 for off and on.
+    ///
+    /// # Errors
+    /// [`KnobError`]; nothing changes.
+    pub fn set_knob(&mut self, name: &str, value: u64) -> Result<(), KnobError> {
+        match name {
+            "always_skip_after" => self.always_skip_after = fit(value)?,
+            "answers_on_silent_planes" => self.answers_on_silent_planes = flag(value)?,
+            "bth_se_bit" => self.wire.bth_se_bit = fit(value)?,
+            "complete_on_sack" => self.complete_on_sack = flag(value)?,
+            "ctl_ect" => self.ctl_ect = flag(value)?,
+            "dscp_retx" => self.wire.dscp.trimmable_retx = fit(value)?,
+            "ev_high_half_in_sport" => self.wire.ev_high_half_in_sport = flag(value)?,
+            "ev_probe_rate" => self.ev_probe_rate_limit = fit(value)?,
+            "msn_start" => self.msn_start = fit(value)?,
+            "neth_cc_type" => self.wire.neth_cc_type = fit(value)?,
+            "no_receive" => self.no_receive = if flag(value)? { NoReceive::Nak } else { NoReceive::Hold },
+            "oor_silent" => self.oor_silent = flag(value)?,
+            "pdcid_order" => {
+                let requester = flag(value)?;
+                self.wire.pdcid_order = if requester { PdcidOrder::RequesterFirst } else { PdcidOrder::SenderFirst };
+            }
+            "pkey" => self.pkey = fit(value)?,
+            "port_mask_zero_based" => self.port_mask_zero_based = flag(value)?,
+            "port_unmask_after" => self.port_unmask_after_ns = value,
+            "port_update_on_rts" => self.port_update_on_rts = flag(value)?,
+            "probe_masked_ports" => self.probe_masked_ports = flag(value)?,
+            "reject_zero_len" => self.reject_zero_len = flag(value)?,
+            "retry_strict" => self.retry_strict = flag(value)?,
+            "rqmsn_start" => self.rqmsn_start = fit(value)?,
+            "sack_threshold" => self.sack_gen_threshold = fit(value)?,
+            "stale_nak_fatal" => self.stale_nak_fatal = flag(value)?,
+            "tail_retry_lenient" => self.tail_retry_lenient = flag(value)?,
+            "timestamps" => self.timestamps = flag(value)?,
+            "udp_port" => self.wire.udp_dport = fit(value)?,
+            "wimm_nak_syndrome" => self.wimm_nak_syndrome = fit(value)?,
+            "window" => self.cc = CcConfig::Fixed { window_bytes: fit(value)? },
+            _ => return Err(KnobError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl RtrAttr {
+    /// Names that [`Self::set_knob`] takes.
+    pub const KNOBS: &'static [&'static str] = &["svc_time", "trim_nack"];
+
+    /// Sets a knob; `value` is 0 or 1 for off and on.
+    ///
+    /// # Errors
+    /// [`KnobError`]; nothing changes.
+    pub fn set_knob(&mut self, name: &str, value: u64) -> Result<(), KnobError> {
+        match name {
+            "svc_time" => self.svc_time = flag(value)?,
+            "trim_nack" => self.trim_nack = flag(value)?,
+            _ => return Err(KnobError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl RtsAttr {
+    /// Names that [`Self::set_knob`] takes.
+    pub const KNOBS: &'static [&'static str] = &[
+        "base_rtt",
+        "ev_min_active",
+        "keepalive",
+        "last_resort",
+        "loss_ev_action",
+        "probe_interval",
+        "probe_limit",
+        "reorder_factor",
+        "reorder_min",
+        "resurrect_probes",
+        "skip_time",
+        "target_delay",
+    ];
+
+    /// Sets a knob; `value` is a number (times in nanoseconds), or 0 and 1 for off and on.
+    ///
+    /// # Errors
+    /// [`KnobError`]; nothing changes.
+    pub fn set_knob(&mut self, name: &str, value: u64) -> Result<(), KnobError> {
+        match name {
+            "base_rtt" => self.base_rtt_ns = value,
+            "ev_min_active" => self.paths.ev_min_active = fit(value)?,
+            "keepalive" => self.keepalive_ns = value,
+            "last_resort" => self.paths.last_resort = flag(value)?,
+            "loss_ev_action" => {
+                self.paths.loss_ev_action = match value {
+                    0 => LossEvAction::ByTrimming,
+                    1 => LossEvAction::AssumedBad,
+                    2 => LossEvAction::Skip,
+                    3 => LossEvAction::None,
+                    _ => return Err(KnobError::Range),
+                }
+            }
+            "probe_interval" => self.paths.probe_interval_ns = value,
+            "probe_limit" => self.probe_rate_limit_ns = value,
+            "reorder_factor" => self.reorder_factor = fit(value)?,
+            "reorder_min" => self.reorder_pkts_min = fit(value)?,
+            "resurrect_probes" => self.paths.resurrect_probes = fit(value)?,
+            "skip_time" => {
+                self.paths.skip_mode = if value == 0 { SkipMode::Rotation } else { SkipMode::Time { ns: value } };
+            }
+            "target_delay" => self.target_delay_ns = value,
+            _ => return Err(KnobError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mrc_wire::{Psn, Qpn};
+
+    #[test]
+    fn every_listed_knob_is_taken_and_no_other() {
+        let mut endpoint = EndpointConfig::default();
+        let mut rts = RtsAttr::software(Psn::new(0));
+        let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
+        let mut rtr = RtrAttr::software(peer, Qpn::new(1), Psn::new(0), profile);
+        for name in EndpointConfig::KNOBS {
+            assert_eq!(endpoint.set_knob(name, 1), Ok(()), "{name}");
+        }
+        for name in RtsAttr::KNOBS {
+            assert_eq!(rts.set_knob(name, 1), Ok(()), "{name}");
+        }
+        for name in RtrAttr::KNOBS {
+            assert_eq!(rtr.set_knob(name, 1), Ok(()), "{name}");
+        }
+        let unknown = Err(KnobError::Unknown);
+        assert_eq!(
+            (endpoint.set_knob("mtu", 1), rts.set_knob("mtu", 1), rtr.set_knob("mtu", 1)),
+            (unknown, unknown, unknown)
+        );
+        assert_eq!((endpoint.wire.pdcid_order, endpoint.no_receive), (PdcidOrder::RequesterFirst, NoReceive::Nak));
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_changes_nothing() {
+        let mut endpoint = EndpointConfig::default();
+        assert_eq!(endpoint.set_knob("pkey", 1 << 16), Err(KnobError::Range));
+        assert_eq!(endpoint.set_knob("oor_silent", 2), Err(KnobError::Range));
+        assert_eq!((endpoint.pkey, endpoint.oor_silent), (0xFFFF, false));
+        assert_eq!(RtsAttr::software(Psn::new(0)).set_knob("loss_ev_action", 4), Err(KnobError::Range));
+    }
+}
