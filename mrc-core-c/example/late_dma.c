@@ -50,7 +50,7 @@ static void create(unsigned which)
 static void receive(struct side *side)
 {
     struct frame *frame = &side->in[side->head++ % FRAMES];
-    struct mrc_core_rx rx = {.wire_len = frame->len, .port = 1, .icrc = MRC_CORE_ICRC_VERIFY};
+    struct mrc_core_rx rx = {.wire_len = frame->len, .port = frame->port, .icrc = MRC_CORE_ICRC_VERIFY};
     struct mrc_core_placement place;
     if (mrc_core_handle_packet(side->engine, now_ns, &rx, frame->bytes, frame->len, &place) != MRC_CORE_SOME)
         return;
@@ -85,7 +85,9 @@ static void drain(unsigned which)
     struct mrc_core_transmit tx;
     while (far->tail - far->head < FRAMES) {
         struct frame *frame = &far->in[far->tail % FRAMES];
-        if (mrc_core_poll_transmit(side->engine, now_ns, 1u << 1, frame->bytes, MRC_CORE_MAX_HEADER_LEN, &tx) != MRC_CORE_SOME)
+        uint32_t ports = 3u << 1;
+        if (mrc_core_poll_transmit(side->engine, now_ns, ports, frame->bytes, MRC_CORE_MAX_HEADER_LEN, &tx) !=
+            MRC_CORE_SOME)
             break;
         finish(frame, &tx, side->data);
         far->tail++;

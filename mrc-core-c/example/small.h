@@ -5,13 +5,14 @@
 #include "mrc_core.h"
 #include "platform.h"
 
-enum { MTU = 1024, EVS = 8, REGION = 32 * 1024 };
+enum { MTU = 1024, EVS = 8, PORTS = 2, REGION = 32 * 1024 };
 
 static const uint64_t VA = 0x100000; /* the address that keys and requests speak of */
 
 /* A frame under way. */
 struct frame {
     uint32_t len;
+    uint8_t port;
     uint8_t bytes[MRC_CORE_MAX_HEADER_LEN + MTU + 8];
 };
 
@@ -66,7 +67,7 @@ static inline struct mrc_core_ip address(unsigned host)
     return ip;
 }
 
-/* Defaults for an endpoint of host `host` with one port and one queue pair. */
+/* Defaults for an endpoint of host `host` with two ports and one queue pair. */
 static inline void small_config(struct mrc_core_config *config, unsigned host)
 {
     mrc_core_config_default(config);
@@ -75,24 +76,29 @@ static inline void small_config(struct mrc_core_config *config, unsigned host)
         .cq_depth = 8, .mrs = 1, .peers = 1, .ev_profiles = 1, .profile_evs = EVS, .cc_profiles = 1, .qpccs = 1,
         .events = 16,
     };
-    config->ports[0].present = 1;
-    config->ports[0].mac[0] = 0x02;
-    config->ports[0].mac[5] = (uint8_t)(1 + host);
+    for (unsigned port = 0; port < PORTS; port++) {
+        config->ports[port].present = 1;
+        config->ports[port].mac[0] = 0x02;
+        config->ports[port].mac[4] = (uint8_t)port;
+        config->ports[port].mac[5] = (uint8_t)(1 + host);
+    }
     config->gids[0] = address(host);
 }
 
-/* The other host as a peer, and eight paths to it through port 1. Every shard makes both, in the same order. */
+/* The other host as a peer, and eight paths to it. Every shard makes both, in the same order. */
 static inline struct mrc_core_ev_profile add_host(struct mrc_core_endpoint *engine, unsigned from, unsigned to,
                                                   struct mrc_core_peer *peer)
 {
     struct mrc_core_peer_config config = {.local = address(from), .remote = address(to), .hop_limit = 64};
     struct mrc_core_ev_entry entries[EVS] = {{0}};
     struct mrc_core_ev_profile profile;
-    config.planes[0].present = 1;
-    config.planes[0].next_hop[0] = 0x02;
+    for (unsigned port = 0; port < PORTS; port++) {
+        config.planes[port].present = 1;
+        config.planes[port].next_hop[0] = 0x02;
+    }
     for (unsigned n = 0; n < EVS; n++) {
         entries[n].ev = n;
-        entries[n].port = 1;
+        entries[n].port = (uint8_t)(1 + n % PORTS);
     }
     must(engine, "add_peer", mrc_core_add_peer(engine, &config, peer));
     must(engine, "create_ev_profile", mrc_core_create_ev_profile(engine, entries, EVS, &profile));
@@ -134,6 +140,7 @@ static inline void finish(struct frame *frame, const struct mrc_core_transmit *t
     uint8_t *packet = frame->bytes + tx->l3_offset;
     require("the ICRC is made", mrc_core_icrc(packet, (size_t)(at - packet), at) == MRC_CORE_OK);
     frame->len = tx->frame_len;
+    frame->port = tx->port;
 }
 
 #endif

@@ -161,6 +161,14 @@ struct mrc_core_endpoint;
 #define MRC_CORE_PROFILE_OFFLINE 1u /* Configured; an EXPLICIT one is being programmed. */
 #define MRC_CORE_PROFILE_ONLINE 2u /* QPs may bind to it. */
 
+#define MRC_CORE_SHARD_PEER_PORTS 1u /* What a message between shards says: `ports` of the peer are up. */
+/* The shard has QPs towards the peer, or none any more; `used`, `entered_rts` and `profile` are set. */
+#define MRC_CORE_SHARD_PEER_USED 2u
+#define MRC_CORE_SHARD_BAD_EV 3u /* `entry` of `profile` is bad. */
+/* An endpoint operation of the receiver was answered; `id`, `op`, `timestamp` and `port` are set. */
+#define MRC_CORE_SHARD_RESPONSE 4u
+#define MRC_CORE_SHARD_ALL 255u /* A message is for every other shard. */
+
 #define MRC_CORE_ENDPOINT_EV_PROBE 0u /* Endpoint operation: measure the round trip of one path. */
 /* Tell the peer which ports are up. The engine does so by itself when a port changes. */
 #define MRC_CORE_ENDPOINT_PORT_STATUS 1u
@@ -337,6 +345,9 @@ struct mrc_core_config {
     /* Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; 0 = one packet per turn,
      * as the specification has it. */
     uint32_t turn_bytes;
+    /* QPs that one call serves at most where it concerns all of them: mrc_core_handle_timeout(), mrc_core_set_port(),
+     * mrc_core_set_port_admin(), mrc_core_set_ev_state(). The next calls of mrc_core_handle_timeout() go on. At least 1. */
+    uint32_t call_budget;
     /* Ports, port 1 first. */
     struct mrc_core_port ports[MRC_CORE_MAX_PORTS];
     /* Inner (or only) addresses of this endpoint: its GIDs. */
@@ -408,6 +419,10 @@ struct mrc_core_config {
     uint8_t ask_each_message;
     /* The driver reports the end of each placement: mrc_core_placed(). Else its bytes are in memory before the next poll. */
     uint8_t placement_reported;
+    /* Upper bits of a QP number that name the shard, 0 to 6; 0: the endpoint is alone behind its addresses. */
+    uint8_t shard_bits;
+    /* Which shard it is, below 2^shard_bits. Shard 0 takes what is for QP 2. */
+    uint8_t shard;
 };
 
 /* A registered region. Stale after mrc_core_deregister_mr(), even if the slot is used again. */
@@ -963,6 +978,38 @@ struct mrc_core_op_outcome {
     uint8_t adjusted;
 };
 
+/* What one shard of a NIC tells another one, or all others. The driver carries it unread. */
+struct mrc_core_shard_message {
+    /* Ports of the peer that are up, bit N for port N. */
+    uint32_t ports;
+    /* The EV profile, the same one in every shard. */
+    struct mrc_core_ev_profile profile;
+    /* Its entry. */
+    uint16_t entry;
+    /* Identifier of the request. */
+    uint16_t id;
+    /* The timestamp that the answer reflects. */
+    uint16_t timestamp;
+    /* MRC_CORE_SHARD_*: what it says. The peer is named but in MRC_CORE_SHARD_BAD_EV. */
+    uint8_t kind;
+    /* The shard that says it. */
+    uint8_t from;
+    /* The shard it is for, or MRC_CORE_SHARD_ALL. */
+    uint8_t to;
+    /* The shard has QPs towards the peer. */
+    uint8_t used;
+    /* One of them entered RTS. */
+    uint8_t entered_rts;
+    /* MRC_CORE_ENDPOINT_*. */
+    uint8_t op;
+    /* Port the answer arrived on. */
+    uint8_t port;
+    /* Our address towards the peer. */
+    struct mrc_core_ip local;
+    /* The peer's. */
+    struct mrc_core_ip remote;
+};
+
 /* Says whether the peer may write through a QP, on top of what each region allows. Every QP starts, and leaves RESET, with
  * permission; a write without it is refused like one without the region's. `access` as for a region. */
 int32_t mrc_core_set_qp_access(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, uint8_t access);
@@ -1257,6 +1304,17 @@ int32_t mrc_core_post_endpoint_op(
 
 /* Takes the endpoint operation that ended longest ago. */
 int32_t mrc_core_poll_endpoint_op(struct mrc_core_endpoint *endpoint, struct mrc_core_op_outcome *out);
+
+/* The shard that takes packets to `qpn`, where QP numbers begin with `bits` bits of its number. */
+uint32_t mrc_core_shard_of(uint32_t qpn, uint32_t bits);
+
+/* Takes the oldest message of this endpoint for other shards. The driver hands it to those it is for, in order. */
+int32_t mrc_core_poll_shard_message(struct mrc_core_endpoint *endpoint, struct mrc_core_shard_message *out);
+
+/* A message of another shard. MRC_CORE_E_RANGE: it is for another one; MRC_CORE_E_UNKNOWN: there is no such peer, profile or
+ * request here. Neither does harm. */
+int32_t mrc_core_handle_shard_message(
+    struct mrc_core_endpoint *endpoint, uint64_t now_ns, const struct mrc_core_shard_message *message);
 
 /* From now on every new write is refused with a NACK of this wire reason (0x06 no bitmap, 0x07 no packet buffer, 0x0A
  * no resource, 0x19 device failed), before anything of it is recorded; 0 ends it. */

@@ -214,6 +214,17 @@ pub const MRC_CORE_PROFILE_OFFLINE: u8 = 1;
 /// QPs may bind to it.
 pub const MRC_CORE_PROFILE_ONLINE: u8 = 2;
 
+/// What a message between shards says: `ports` of the peer are up.
+pub const MRC_CORE_SHARD_PEER_PORTS: u8 = 1;
+/// The shard has QPs towards the peer, or none any more; `used`, `entered_rts` and `profile` are set.
+pub const MRC_CORE_SHARD_PEER_USED: u8 = 2;
+/// `entry` of `profile` is bad.
+pub const MRC_CORE_SHARD_BAD_EV: u8 = 3;
+/// An endpoint operation of the receiver was answered; `id`, `op`, `timestamp` and `port` are set.
+pub const MRC_CORE_SHARD_RESPONSE: u8 = 4;
+/// A message is for every other shard.
+pub const MRC_CORE_SHARD_ALL: u8 = 255;
+
 /// Endpoint operation: measure the round trip of one path.
 pub const MRC_CORE_ENDPOINT_EV_PROBE: u8 = 0;
 /// Tell the peer which ports are up. The engine does so by itself when a port changes.

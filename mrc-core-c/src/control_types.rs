@@ -162,3 +162,37 @@ pub struct mrc_core_op_outcome {
     /// The peer took its service time out of the round trip.
     pub adjusted: u8,
 }
+
+/// What one shard of a NIC tells another one, or all others. The driver carries it unread.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct mrc_core_shard_message {
+    /// Ports of the peer that are up, bit N for port N.
+    pub ports: u32,
+    /// The EV profile, the same one in every shard.
+    pub profile: mrc_core_ev_profile,
+    /// Its entry.
+    pub entry: u16,
+    /// Identifier of the request.
+    pub id: u16,
+    /// The timestamp that the answer reflects.
+    pub timestamp: u16,
+    /// MRC_CORE_SHARD_*: what it says. The peer is named but in MRC_CORE_SHARD_BAD_EV.
+    pub kind: u8,
+    /// The shard that says it.
+    pub from: u8,
+    /// The shard it is for, or MRC_CORE_SHARD_ALL.
+    pub to: u8,
+    /// The shard has QPs towards the peer.
+    pub used: u8,
+    /// One of them entered RTS.
+    pub entered_rts: u8,
+    /// MRC_CORE_ENDPOINT_*.
+    pub op: u8,
+    /// Port the answer arrived on.
+    pub port: u8,
+    /// Our address towards the peer.
+    pub local: mrc_core_ip,
+    /// The peer's.
+    pub remote: mrc_core_ip,
+}

@@ -1,6 +1,6 @@
 //! The configuration of an endpoint, from C and back. Everything from C is checked here; nothing here is unsafe.
 
-use mrc_core::{EndpointConfig, EventMask, NoReceive, PlacementMode, PortConfig};
+use mrc_core::{EndpointConfig, EventMask, NoReceive, PlacementMode, PortConfig, Shard};
 use mrc_wire::{DscpPlan, PdcidOrder, WireConfig};
 
 use crate::{
@@ -78,6 +78,8 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
     config.endpoint_rate_limit = c.endpoint_rate_limit;
     config.ev_probe_rate_limit = c.ev_probe_rate_limit;
     config.turn_bytes = c.turn_bytes;
+    config.call_budget = c.call_budget;
+    config.shard = Shard { bits: c.shard_bits, index: c.shard };
     config.merge_sacks = c.merge_sacks != 0;
     config.tack_within_message = c.tack_within_message != 0;
     config.ask_each_message = c.ask_each_message != 0;
@@ -145,6 +147,9 @@ pub(crate) fn config_of(config: &EndpointConfig) -> mrc_core_config {
         probe_masked_ports: config.probe_masked_ports.into(),
         port_mask_zero_based: config.port_mask_zero_based.into(),
         turn_bytes: config.turn_bytes,
+        call_budget: config.call_budget,
+        shard_bits: config.shard.bits,
+        shard: config.shard.index,
         merge_sacks: config.merge_sacks.into(),
         tack_within_message: config.tack_within_message.into(),
         ask_each_message: config.ask_each_message.into(),
@@ -161,6 +166,8 @@ mod tests {
     fn configurations_survive_the_border() {
         let changed = EndpointConfig {
             turn_bytes: 3_000,
+            call_budget: 7,
+            shard: Shard { bits: 3, index: 5 },
             merge_sacks: true,
             placement: PlacementMode::Reported,
             ..EndpointConfig::default()

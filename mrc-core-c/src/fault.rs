@@ -1,6 +1,8 @@
 //! Refusals as numbers: one code per kind, and the name of what was at fault.
 
-use mrc_core::{ConfigError, Discard, ModifyError, OpError, PlaceError, PostError, TableError, path::ProfileError};
+use mrc_core::{
+    ConfigError, Discard, ModifyError, OpError, PlaceError, PostError, ShardError, TableError, path::ProfileError,
+};
 
 use crate::{codes::*, mrc_core_text};
 
@@ -84,6 +86,18 @@ impl From<PlaceError> for Fault {
             PlaceError::Stale => fault(MRC_CORE_E_UNKNOWN, "queue pair"),
             PlaceError::NotOpen => fault(MRC_CORE_E_UNKNOWN, "token"),
             PlaceError::NotReported => fault(MRC_CORE_E_STATE, "placement_reported"),
+            _ => fault(MRC_CORE_E_OTHER, ""),
+        }
+    }
+}
+
+impl From<ShardError> for Fault {
+    fn from(error: ShardError) -> Self {
+        match error {
+            ShardError::Misdirected => fault(MRC_CORE_E_RANGE, "to"),
+            ShardError::Peer => fault(MRC_CORE_E_UNKNOWN, "peer"),
+            ShardError::Profile => fault(MRC_CORE_E_UNKNOWN, "EV profile"),
+            ShardError::Late => fault(MRC_CORE_E_UNKNOWN, "id"),
             _ => fault(MRC_CORE_E_OTHER, ""),
         }
     }

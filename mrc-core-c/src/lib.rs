@@ -41,6 +41,7 @@ mod memory;
 mod ops;
 mod profiles;
 mod selector;
+mod shards;
 mod turn;
 mod types;
 
@@ -51,5 +52,6 @@ pub use fault::mrc_core_error_text;
 pub use memory::{mrc_core_bytes_per_qp, mrc_core_endpoint, mrc_core_init, mrc_core_storage_size};
 pub use ops::*;
 pub use profiles::*;
+pub use shards::*;
 pub use turn::*;
 pub use types::*;

@@ -172,6 +172,9 @@ pub struct mrc_core_config {
     /// Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; 0 = one packet per turn,
     /// as the specification has it.
     pub turn_bytes: u32,
+    /// QPs that one call serves at most where it concerns all of them: mrc_core_handle_timeout(), mrc_core_set_port(),
+    /// mrc_core_set_port_admin(), mrc_core_set_ev_state(). The next calls of mrc_core_handle_timeout() go on. At least 1.
+    pub call_budget: u32,
     /// Ports, port 1 first.
     pub ports: [mrc_core_port; MRC_CORE_MAX_PORTS],
     /// Inner (or only) addresses of this endpoint: its GIDs.
@@ -243,6 +246,10 @@ pub struct mrc_core_config {
     pub ask_each_message: u8,
     /// The driver reports the end of each placement: mrc_core_placed(). Else its bytes are in memory before the next poll.
     pub placement_reported: u8,
+    /// Upper bits of a QP number that name the shard, 0 to 6; 0: the endpoint is alone behind its addresses.
+    pub shard_bits: u8,
+    /// Which shard it is, below 2^shard_bits. Shard 0 takes what is for QP 2.
+    pub shard: u8,
 }
 
 /// A registered region. Stale after mrc_core_deregister_mr(), even if the slot is used again.

@@ -39,7 +39,7 @@ fn structs() -> String {
         mrc_core_port { present, has_sid, has_addr, mac, sid, addr }
         mrc_core_dscp { no_trim, trimmable, trimmable_retx, trimmed, trimmed_lasthop, control }
         mrc_core_cc { rate_bps, window_bytes, base_rtt_ns, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16, max_md_jump_q16, qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, clear_delay_ns, avg_weight_q16, algorithm, trimming, qa_gate, disable_qa, disable_rtt_probe }
-        mrc_core_config { abi, limits, cc, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, endpoint_rate_limit, ev_probe_rate_limit, turn_bytes, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start, sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, pdcid_order, oor_silent, answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events, no_receive, tail_retry_lenient, share_bad_evs, endpoint_svc_time, port_update_on_rts, probe_masked_ports, port_mask_zero_based, merge_sacks, tack_within_message, ask_each_message, placement_reported }
+        mrc_core_config { abi, limits, cc, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, endpoint_rate_limit, ev_probe_rate_limit, turn_bytes, call_budget, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start, sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, pdcid_order, oor_silent, answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events, no_receive, tail_retry_lenient, share_bad_evs, endpoint_svc_time, port_update_on_rts, probe_masked_ports, port_mask_zero_based, merge_sacks, tack_within_message, ask_each_message, placement_reported, shard_bits, shard }
         mrc_core_mr { index, generation }
         mrc_core_qp { index, qpn }
         mrc_core_cq { index }
@@ -85,6 +85,7 @@ fn structs() -> String {
         mrc_core_cc_info { cwnd_bytes, inflight_bytes, backlog_bytes, base_rtt_ns, avg_delay_ns, users, state }
         mrc_core_op_request { cookie, timeout_ns, path, ports, op, has_dscp, dscp }
         mrc_core_op_outcome { cookie, rtt_ns, peer, op, answered, port, adjusted }
+        mrc_core_shard_message { ports, profile, entry, id, timestamp, kind, from, to, used, entered_rts, op, port, local, remote }
         mrc_core_port_stats { tx_packets, tx_bytes, rx_packets, rx_bytes }
     }
     c
@@ -173,7 +174,7 @@ fn constants() -> String {
         MRC_CORE_ROUTE_SRV6, MRC_CORE_ROUTE_SRV6_ENTRY, MRC_CORE_SELECT_SPRAY, MRC_CORE_SELECT_OBLIVIOUS,
         MRC_CORE_SELECT_PINNED, MRC_CORE_CC_FIXED, MRC_CORE_CC_NONE, MRC_CORE_CC_NSCC, MRC_CORE_SKIP_ROTATION,
         MRC_CORE_SKIP_TIME, MRC_CORE_LOSS_BY_TRIMMING, MRC_CORE_LOSS_ASSUMED_BAD, MRC_CORE_LOSS_SKIP,
-        MRC_CORE_LOSS_NONE, MRC_CORE_MAX_EV_FIELDS, MRC_CORE_EVENT_EV_PROFILE, MRC_CORE_EVENT_PEER_PORTS, MRC_CORE_EVENT_PATH_PROBE, MRC_CORE_EVENT_PATH_SWITCH, MRC_CORE_EVENTS_PATH, MRC_CORE_SELECT_HOPPER, MRC_CORE_SELECT_FLOWBENDER, MRC_CORE_SELECT_PLB, MRC_CORE_SELECT_REPS, MRC_CORE_SELECT_FLOWING_JUMPING, MRC_CORE_ENTRY_ANY, MRC_CORE_EV_FORMAT_UDP, MRC_CORE_EV_FORMAT_STEV, MRC_CORE_EV_FORMAT_SRV6, MRC_CORE_EV_MODE_AUTO, MRC_CORE_EV_MODE_EXPLICIT, MRC_CORE_EV_MODE_GENERATED, MRC_CORE_PROFILE_INIT, MRC_CORE_PROFILE_OFFLINE, MRC_CORE_PROFILE_ONLINE, MRC_CORE_ENDPOINT_EV_PROBE, MRC_CORE_ENDPOINT_PORT_STATUS, MRC_CORE_CC_IDLE, MRC_CORE_CC_PENDING, MRC_CORE_CC_ACTIVE, MRC_CORE_CC_READY,
+        MRC_CORE_LOSS_NONE, MRC_CORE_MAX_EV_FIELDS, MRC_CORE_EVENT_EV_PROFILE, MRC_CORE_EVENT_PEER_PORTS, MRC_CORE_EVENT_PATH_PROBE, MRC_CORE_EVENT_PATH_SWITCH, MRC_CORE_EVENTS_PATH, MRC_CORE_SELECT_HOPPER, MRC_CORE_SELECT_FLOWBENDER, MRC_CORE_SELECT_PLB, MRC_CORE_SELECT_REPS, MRC_CORE_SELECT_FLOWING_JUMPING, MRC_CORE_ENTRY_ANY, MRC_CORE_EV_FORMAT_UDP, MRC_CORE_EV_FORMAT_STEV, MRC_CORE_EV_FORMAT_SRV6, MRC_CORE_EV_MODE_AUTO, MRC_CORE_EV_MODE_EXPLICIT, MRC_CORE_EV_MODE_GENERATED, MRC_CORE_PROFILE_INIT, MRC_CORE_PROFILE_OFFLINE, MRC_CORE_PROFILE_ONLINE, MRC_CORE_ENDPOINT_EV_PROBE, MRC_CORE_ENDPOINT_PORT_STATUS, MRC_CORE_SHARD_PEER_PORTS, MRC_CORE_SHARD_PEER_USED, MRC_CORE_SHARD_BAD_EV, MRC_CORE_SHARD_RESPONSE, MRC_CORE_SHARD_ALL, MRC_CORE_CC_IDLE, MRC_CORE_CC_PENDING, MRC_CORE_CC_ACTIVE, MRC_CORE_CC_READY,
     }
     let in_source = source.lines().filter(|line| line.starts_with("pub const ")).count();
     assert_eq!(count, in_source, "a constant of src/codes.rs is missing above");

@@ -78,6 +78,13 @@ fn a_dma_engine_that_finishes_late() {
     example("late_dma", "late: ok\nfailed: ok\n");
 }
 
+//= EPOP-001, EPOP-005 test
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[test]
+fn four_shards_behind_one_address() {
+    example("shards", "writes: ok\nports: ok\nprobe: ok\n");
+}
+
 /// The calls that the header declares.
 fn calls() -> Vec<String> {
     let header = std::fs::read_to_string(folder().join("include/mrc_core.h")).unwrap();
