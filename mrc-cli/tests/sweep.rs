@@ -67,3 +67,76 @@ fn any_number_of_workers_finds_the_same() {
     assert_eq!(one, digests(&folder, "two", "2"));
     assert_eq!(one, digests(&folder, "again", "1"));
 }
+
+/// Two schemes against each other with a fault; a combination that does not exist.
+const COMPARED: &str = r#"
+scenario = "short.toml"
+seeds = [1, 2]
+set = { "topology.planes" = 1 }
+compare = "scheme"
+
+[[axis]]
+name = "fault"
+cases = [
+  { label = "healthy", set = { fault = [] } },
+  { label = "down", set = { fault = [{ kind = "link-down", target = ["p0-t0a-t1b"], at_us = 5 }] } },
+]
+
+[[axis]]
+name = "scheme"
+cases = [
+  { label = "mrc", set = {} },
+  { label = "rps", set = { "topology.forwarding" = "rps", "transport.mrc.selector" = "single" } },
+  { label = "ecmp", set = { "topology.forwarding" = "ecmp", "transport.mrc.selector" = "single" } },
+]
+
+[[without]]
+at = { fault = "down", scheme = ["ecmp"] }
+why = "one path <for ever> does not leave"
+"#;
+
+#[test]
+fn a_comparison_runs_in_parts_and_ends_in_a_verdict() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-compared");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    std::fs::write(folder.join("short.toml"), SCENARIO).expect("written");
+    std::fs::write(folder.join("sweep.toml"), COMPARED).expect("written");
+    let out = folder.join("out");
+    let sweep = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+        command.args(["sim", "sweep"]).arg(folder.join("sweep.toml")).arg("--out").arg(&out).args(more);
+        let output = command.output().expect("mrc starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let results = || {
+        let files = std::fs::read_dir(&out).expect("the folder").filter_map(|file| file.ok());
+        files.filter(|file| file.file_name().to_string_lossy().contains("seed")).count()
+    };
+    let (code, _, error) = sweep(&["--where", "fault=up"]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("labels of fault are healthy, down"), "{error}");
+    assert_eq!(sweep(&["--where", "seed=1", "--where", "scheme=mrc,rps"]).0, Some(0));
+    assert_eq!(results(), 4, "two schemes, healthy and not, one seed");
+    for part in ["0/3", "1/3", "2/3"] {
+        assert_eq!(sweep(&["--part", part]).0, Some(0), "{part}");
+    }
+    assert_eq!(results(), 10, "five combinations with two seeds each");
+    let (code, text, error) = sweep(&["--report"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.contains("10 of 10 points have results") && text.contains("Leaves faulty links in"), "{text}");
+    let page = std::fs::read_to_string(out.join("report.html")).expect("the page");
+    for part in
+        ["Verdict by scheme", "one path &lt;for ever&gt; does not leave", "times the best", "state of a queue pair"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    let script = folder.join("array.sh");
+    assert_eq!(sweep(&["--where", "seed=2", "--slurm", script.to_str().expect("a name")]).0, Some(0));
+    let script = std::fs::read_to_string(script).expect("the script");
+    assert!(
+        script.contains("--array=0-4") && script.contains("--where seed=2 --part \"$SLURM_ARRAY_TASK_ID\"/5"),
+        "{script}"
+    );
+}

@@ -36,7 +36,7 @@ pub use fabric::{
     LinkSpec, Loss, MAX_PARAMS, MAX_PLANES, NoForward, Node, Packet, Param, ParamError, PathNames, PayloadTag, PfcSpec,
     PortCounters, PortId, QueueSpec, ReceiveSpec, Scheme, SchemeInfo, ShapeError, Sim, SimCounters, Site,
     SwitchCounters, SwitchCtx, SwitchScheme, Tap, Tier, TierQueue, Tiers, Topology, TopologyError, TrimSpec,
-    TrimVictim, Verdict, Way, Wheel,
+    TrimVictim, Verdict, Way, Wheel, table_bytes,
 };
 pub use host::traffic;
 pub use host::{

@@ -18,12 +18,14 @@ use mrc_wire::icrc;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 mod bench;
+mod choice;
 mod pool;
 mod ready;
 mod report;
 mod schema;
 mod sweep;
 mod tune;
+mod verdict;
 
 use ready::Source;
 

@@ -6,6 +6,7 @@ use mrc_wire::{Ev, Verdict};
 
 use super::{
     EvIndex, Feedback, PathError, PathSelector, Transition,
+    rounds::Rounds,
     single::{Current, is_health},
     spray::Spray,
 };
@@ -57,16 +58,12 @@ pub(super) struct FlowBenderState {
     current: Current,
     /// Epochs above the threshold so far.
     congested: u8,
-    seen: u16,
-    marked: u16,
-    /// Latest round trip, in nanoseconds: the length of the next epoch.
-    rtt_ns: u32,
-    epoch_end: Instant,
+    rounds: Rounds,
 }
 
 impl FlowBenderState {
     pub(super) const fn new(cfg: FlowBenderConfig) -> Self {
-        Self { cfg, current: Current::NONE, congested: 0, seen: 0, marked: 0, rtt_ns: 0, epoch_end: Instant::ZERO }
+        Self { cfg, current: Current::NONE, congested: 0, rounds: Rounds::NEW }
     }
 
     /// Begins on slot `first`.
@@ -77,18 +74,13 @@ impl FlowBenderState {
     /// Counts one acknowledgement or loss of the current path; at the end of an epoch decides whether to leave.
     //= FLB-001, FLB-003
     fn count(&mut self, now: Instant, marked: bool, base_rtt_ns: u64) {
-        if now >= self.epoch_end {
-            let above = u32::from(self.marked).wrapping_mul(1_000)
-                > u32::from(self.seen).wrapping_mul(self.cfg.threshold_permille.into());
-            self.congested = if above { self.congested.saturating_add(1) } else { 0 };
+        if let Some(epoch) = self.rounds.count(now, marked, base_rtt_ns) {
+            let (share, threshold) = epoch.against(self.cfg.threshold_permille);
+            self.congested = if share > threshold { self.congested.saturating_add(1) } else { 0 };
             if self.congested >= self.cfg.epochs.max(1) {
                 self.current.leave = true;
             }
-            (self.seen, self.marked) = (0, 0);
-            self.epoch_end = now.after(base_rtt_ns.max(u64::from(self.rtt_ns)));
         }
-        self.seen = self.seen.saturating_add(1);
-        self.marked = self.marked.saturating_add(u16::from(marked));
     }
 }
 
@@ -113,8 +105,9 @@ impl PathSelector for FlowBender<'_> {
         let before = self.state.current.index;
         let index = self.state.current.settle(&mut self.spray, now, ports, rng);
         if self.state.current.index != before {
-            // Acknowledgements of the old path no longer count: a new path starts with a clean record.
-            (self.state.congested, self.state.seen, self.state.marked) = (0, 0, 0);
+            // A new path starts with a clean record.
+            self.state.congested = 0;
+            self.state.rounds.restart();
         }
         index
     }
@@ -124,7 +117,7 @@ impl PathSelector for FlowBender<'_> {
             let base_rtt_ns = self.spray.cfg.base_rtt_ns.max(1);
             match what {
                 Feedback::Rtt { rtt_ns, .. } => {
-                    self.state.rtt_ns = u32::try_from(rtt_ns).unwrap_or(u32::MAX);
+                    self.state.rounds.measured(rtt_ns);
                     //= FLB-007
                     let percent = self.state.cfg.rtt_percent;
                     if percent > 0 {

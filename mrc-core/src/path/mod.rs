@@ -26,6 +26,7 @@ mod profile;
 mod reps;
 mod reverse;
 mod rotation;
+mod rounds;
 mod single;
 #[cfg(test)]
 mod single_tests;

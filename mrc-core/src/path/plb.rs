@@ -13,6 +13,7 @@ use mrc_wire::{Ev, Verdict};
 
 use super::{
     EvIndex, Feedback, PathError, PathSelector, Transition,
+    rounds::Rounds,
     single::{Current, is_health},
     spray::Spray,
 };
@@ -68,11 +69,7 @@ pub(super) struct PlbState {
     congested: u8,
     /// The QP has begun to send again and has not sent yet.
     was_idle: bool,
-    seen: u16,
-    marked: u16,
-    /// Latest round trip, in nanoseconds: the length of the next round.
-    rtt_ns: u32,
-    round_end: Instant,
+    rounds: Rounds,
     suspended_until: Instant,
 }
 
@@ -83,10 +80,7 @@ impl PlbState {
             current: Current::NONE,
             congested: 0,
             was_idle: false,
-            seen: 0,
-            marked: 0,
-            rtt_ns: 0,
-            round_end: Instant::ZERO,
+            rounds: Rounds::NEW,
             suspended_until: Instant::ZERO,
         }
     }
@@ -104,18 +98,11 @@ impl PlbState {
     /// Counts one acknowledgement of the current path; the first one after a round ends that round.
     //= PLB-001, PLB-003
     fn count(&mut self, now: Instant, marked: bool, base_rtt_ns: u64) {
-        if now >= self.round_end {
-            if self.seen > 0 {
-                let share = u32::from(self.marked).wrapping_mul(1_000);
-                let above = share >= u32::from(self.seen).wrapping_mul(self.cfg.threshold_permille.into());
-                self.congested = if above { self.congested.saturating_add(1).min(self.cfg.rounds) } else { 0 };
-                self.move_after(now, self.cfg.rounds);
-            }
-            (self.seen, self.marked) = (0, 0);
-            self.round_end = now.after(base_rtt_ns.max(u64::from(self.rtt_ns)));
+        if let Some(round) = self.rounds.count(now, marked, base_rtt_ns) {
+            let (share, threshold) = round.against(self.cfg.threshold_permille);
+            self.congested = if share >= threshold { self.congested.saturating_add(1) } else { 0 };
+            self.move_after(now, self.cfg.rounds);
         }
-        self.seen = self.seen.saturating_add(1);
-        self.marked = self.marked.saturating_add(u16::from(marked));
     }
 
     /// Leaves the path if so many rounds in a row were congested and no timeout has moved the QP lately.
@@ -162,8 +149,9 @@ impl PathSelector for Plb<'_> {
         let before = self.state.current.index;
         let index = self.state.current.settle(&mut self.spray, now, ports, rng);
         if self.state.current.index != before {
-            // Acknowledgements of the old path no longer count: a new path starts with a clean record.
-            (self.state.congested, self.state.seen, self.state.marked) = (0, 0, 0);
+            // A new path starts with a clean record.
+            self.state.congested = 0;
+            self.state.rounds.restart();
         }
         index
     }
@@ -172,7 +160,7 @@ impl PathSelector for Plb<'_> {
         if index == self.state.current.index {
             let base_rtt_ns = self.spray.cfg.base_rtt_ns.max(1);
             match what {
-                Feedback::Rtt { rtt_ns, .. } => self.state.rtt_ns = u32::try_from(rtt_ns).unwrap_or(u32::MAX),
+                Feedback::Rtt { rtt_ns, .. } => self.state.rounds.measured(rtt_ns),
                 Feedback::Sack(verdict) => self.state.count(now, verdict != Verdict::None, base_rtt_ns),
                 Feedback::Trimmed => self.state.count(now, true, base_rtt_ns),
                 Feedback::Timeout => self.state.on_timeout(now, rng),

@@ -1,8 +1,9 @@
 //! Which selectors there are, with their knobs and what each remembers of a QP. What they do is in their own files.
 
 use super::{
-    EvIndex, FlowBenderConfig, FlowingJumpingConfig, HopperConfig, PathError, PlbConfig, RepsConfig,
+    EvIndex, EvSlot, FlowBenderConfig, FlowingJumpingConfig, HopperConfig, PathError, PlbConfig, RepsConfig,
     flowbender::FlowBenderState, flowing::FlowingState, hopper::HopperState, plb::PlbState, reps::RepsState,
+    rotation::Rotation,
 };
 
 /// Policy that picks the EV of each packet.
@@ -41,6 +42,24 @@ impl Selector {
             Self::Reps(cfg) => cfg.check(),
             Self::FlowingJumping(cfg) => cfg.check(),
         }
+    }
+}
+
+impl Selector {
+    /// Bytes that a QP needs to select among `evs` EVs: their slots and order, the active set, and the selector's own
+    /// scalars. One path for ever needs none.
+    pub const fn state_bytes(&self, evs: usize) -> usize {
+        let own = match self {
+            Self::Pinned(_) => return 0,
+            Self::Spray | Self::Oblivious => 0,
+            Self::Hopper(_) => size_of::<HopperState>(),
+            Self::FlowBender(_) => size_of::<FlowBenderState>(),
+            Self::Plb(_) => size_of::<PlbState>(),
+            Self::Reps(_) => size_of::<RepsState>(),
+            Self::FlowingJumping(_) => size_of::<FlowingState>(),
+        };
+        let of_ev = size_of::<EvSlot>().wrapping_add(size_of::<u16>());
+        size_of::<Rotation>().wrapping_add(own).wrapping_add(evs.saturating_mul(of_ev))
     }
 }
 

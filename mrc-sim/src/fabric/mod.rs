@@ -20,6 +20,8 @@
 pub mod address;
 mod graph;
 mod impair;
+#[cfg(test)]
+pub(crate) mod one_switch;
 pub(crate) mod packet;
 mod port;
 mod queue;
@@ -40,6 +42,7 @@ pub use port::{LinkSpec, PortCounters};
 pub use queue::{EcnSpec, PfcSpec, QueueSpec, TrimSpec, TrimVictim};
 pub use scheme::{
     Check, MAX_PARAMS, Param, ParamError, PathNames, Scheme, SchemeInfo, Site, SwitchCtx, SwitchScheme, Verdict, Way,
+    table_bytes,
 };
 pub use shape::{ShapeError, Topology};
 pub use sim::{Fault, ReceiveSpec, Sim, SimCounters, TierQueue};

@@ -16,6 +16,8 @@ pub struct PayloadTag {
     pub offset: u64,
     /// Payload bytes, without padding.
     pub len: u32,
+    /// Packets that hosts had sent before this one, modulo 2^32: the fabric writes it.
+    pub(crate) sent: u32,
 }
 
 /// One frame on its way: four cache lines, the first of which hold all that a switch reads.
@@ -59,7 +61,7 @@ impl Packet {
         header_len: 0,
         control: false,
         flags: 0,
-        payload: PayloadTag { host: 0, region: 0, offset: 0, len: 0 },
+        payload: PayloadTag { host: 0, region: 0, offset: 0, len: 0, sent: 0 },
         scratch: [0; 16],
         header: [0; HEADER_MAX],
     };

@@ -37,6 +37,8 @@ pub struct PortCounters {
     pub tx_packets: u64,
     /// Their bytes.
     pub tx_bytes: u64,
+    /// Bytes of data packets with payload that a switch chose this port for, whatever became of them.
+    pub offered_bytes: u64,
     /// Data-class packets that found the queue full.
     pub drop_data: u64,
     /// Control-class packets that found the queue full.
@@ -143,6 +145,10 @@ impl Port {
 
     /// Takes a packet of the class it carries, to send at once or to queue.
     pub(crate) fn offer(&mut self, now: u64, id: u32, spec: &QueueSpec, arena: &mut Arena, rng: &mut Rng) -> Offer {
+        let packet = arena.get(id);
+        if packet.payload.len > 0 && !packet.control {
+            self.counters.offered_bytes += u64::from(packet.wire_len);
+        }
         if !self.up {
             self.counters.drop_down += 1;
             self.counters.lost_control += u64::from(arena.get(id).control);

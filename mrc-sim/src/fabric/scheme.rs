@@ -58,6 +58,16 @@ pub trait SwitchScheme {
 
     /// The carrier of one of the switch's ports came or went.
     fn on_link(&mut self, _ctx: &mut SwitchCtx<'_>, _port: PortId, _up: bool) {}
+
+    /// Bytes that its tables take now, as a switch would store their entries: keys and values, no room to grow.
+    fn state_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Bytes of the entries of a table, see [`SwitchScheme::state_bytes`].
+pub const fn table_bytes<K, V>(entries: usize) -> usize {
+    entries * (size_of::<K>() + size_of::<V>())
 }
 
 /// What a scheme asked for, until the fabric does it.

@@ -1,5 +1,6 @@
 //! The run: takes events in order, moves packets between ports, switches and hosts, and applies faults.
 
+mod order;
 mod pause;
 mod receive;
 
@@ -18,6 +19,7 @@ use super::trace::{Digest, Tap};
 use super::wheel::Wheel;
 use crate::host::{Host, World};
 
+use order::Order;
 use receive::Receive;
 pub use receive::ReceiveSpec;
 
@@ -113,6 +115,14 @@ pub struct SimCounters {
     pub consumed: u64,
     /// Those of them in the control class.
     pub consumed_control: u64,
+    /// Bytes of data packets that hosts sent, headers included.
+    pub data_bytes: u64,
+    /// Bytes of payload among them, retransmissions included.
+    pub payload_bytes: u64,
+    /// Bytes of control packets that hosts and schemes sent.
+    pub control_bytes: u64,
+    /// Data packets that reached their host after one that was sent later on the same queue pair.
+    pub reordered: u64,
     /// Packets sent by a switch's egress port: one packet-hop each.
     pub switch_hops: u64,
 }
@@ -158,6 +168,7 @@ pub struct Sim<H: Host> {
     tap: Option<Tap>,
     /// What the scheme that was called last asked for.
     requests: Requests,
+    order: Order,
 }
 
 impl<H: Host> Sim<H> {
@@ -198,6 +209,7 @@ impl<H: Host> Sim<H> {
             digest: Digest::START,
             tap: None,
             requests: Requests::default(),
+            order: Order::default(),
         };
         if let Some(pfc) = sim.queue.pfc {
             for port in &sim.ports {
@@ -359,6 +371,11 @@ impl<H: Host> Sim<H> {
         (&switch.name, switch.counters)
     }
 
+    /// Bytes that the tables of the switches' schemes take now: of the switch with the most.
+    pub fn scheme_state_bytes(&self) -> usize {
+        self.switches.iter().map(Switch::state_bytes).max().unwrap_or(0)
+    }
+
     /// Packets anywhere in the fabric now: queued, or on a link.
     pub fn packets_in_fabric(&self) -> usize {
         self.arena.alive()
@@ -504,6 +521,7 @@ impl<H: Host> Sim<H> {
             slot.copy_frame(&packet);
             (slot.control, slot.ingress) = (true, port.0);
             self.counters.emitted += 1;
+            self.counters.control_bytes += u64::from(packet.wire_len);
             self.enqueue(port.0, id);
         }
         for queue in std::mem::take(&mut self.requests.releases) {
@@ -591,6 +609,7 @@ impl<H: Host> Sim<H> {
         let packet = self.arena.get(id);
         self.counters.delivered += 1;
         self.counters.delivered_control += u64::from(packet.control);
+        self.counters.reordered += u64::from(self.order.is_late(index, packet));
         // Nobody checks the ICRC of a trimmed packet: it was that of the whole one.
         self.counters.corrupt += u64::from(packet.is_corrupt() && !packet.is_trimmed());
         self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(index) << 8 ^ u64::from(plane));
@@ -638,6 +657,10 @@ impl<H: Host> Sim<H> {
             packet.control = self.queue.is_control(switch::dscp(packet.header()));
             self.counters.sent += 1;
             self.counters.sent_control += u64::from(packet.control);
+            packet.payload.sent = self.counters.sent as u32;
+            let bytes = if packet.control { &mut self.counters.control_bytes } else { &mut self.counters.data_bytes };
+            *bytes += u64::from(packet.wire_len);
+            self.counters.payload_bytes += u64::from(packet.payload.len);
             let free_at = self.transmit(port, id);
             self.wheel.schedule(free_at, Event::PortFree { port });
         }

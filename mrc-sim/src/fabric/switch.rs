@@ -89,6 +89,11 @@ impl Switch {
         }
     }
 
+    /// Bytes of the scheme's tables.
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.scheme.state_bytes()
+    }
+
     /// The scheme, and what it may see and ask for now.
     pub(crate) fn scheme<'a>(
         &'a mut self,

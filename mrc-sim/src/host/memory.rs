@@ -79,14 +79,14 @@ mod tests {
         let mut memory = Memory::new(2);
         memory.set(0, 3, vec![1, 2, 3, 4]);
         memory.set(1, 0, vec![0; 4]);
-        memory.place(&PayloadTag { host: 0, region: 3, offset: 1, len: 2 }, 1, 0, 2);
+        memory.place(&PayloadTag { host: 0, region: 3, offset: 1, len: 2, sent: 0 }, 1, 0, 2);
         assert_eq!(memory.region(1, 0), [0, 0, 2, 3]);
-        memory.place(&PayloadTag { host: 0, region: 3, offset: 0, len: 3 }, 0, 3, 1);
+        memory.place(&PayloadTag { host: 0, region: 3, offset: 0, len: 3, sent: 0 }, 0, 3, 1);
         assert_eq!(memory.region(0, 3), [1, 1, 2, 3]);
         assert_eq!(memory.placed(), 5);
         // A region of length alone.
         memory.set(1, 1, Vec::new());
-        memory.place(&PayloadTag { host: 1, region: 1, offset: 1 << 40, len: 9 }, 1, 0, 0);
+        memory.place(&PayloadTag { host: 1, region: 1, offset: 1 << 40, len: 9, sent: 0 }, 1, 0, 0);
         assert_eq!(memory.region(1, 0), [0, 0, 2, 3]);
     }
 }

@@ -68,6 +68,10 @@ impl Transport for MixedHost<'_> {
         each!(self, host => host.paths())
     }
 
+    fn path_state_bytes(&self) -> usize {
+        each!(self, host => host.path_state_bytes())
+    }
+
     fn diagnose(&self, message: u32, exchange: &Exchange) -> String {
         each!(self, host => host.diagnose(message, exchange))
     }

@@ -205,6 +205,7 @@ impl<A: App> Host for MrcHost<'_, A> {
             region: payload.mr.index() as u32,
             offset: payload.offset,
             len: payload.len,
+            sent: 0,
         });
         Some(transmit.port)
     }

@@ -280,6 +280,7 @@ pub struct MrcTransport<'s> {
     wire: Option<WireSizes>,
     packet: (u32, u32),
     control: u32,
+    path_state_bytes: usize,
 }
 
 impl<'s> MrcTransport<'s> {
@@ -344,6 +345,9 @@ impl<'s> MrcTransport<'s> {
             wire: settings.wire,
             packet: (settings.wire_bytes(topology, settings.mtu.into()).0, settings.mtu.into()),
             control: settings.wire_bytes(topology, 0).1,
+            path_state_bytes: settings.selector.map_or(0, |selector| {
+                selector.state_bytes(usize::from(settings.paths.active) + usize::from(settings.paths.backup))
+            }),
         })
     }
 
@@ -620,6 +624,8 @@ impl Transport for MrcTransport<'_> {
             paths_retired: stats.ev_assumed_bad,
             paths_restored: stats.ev_restored,
             qp_errors: stats.qp_errors,
+            path_probes: stats.tx_endpoint_request,
+            path_switches: stats.path_switches,
         }
     }
 
@@ -633,6 +639,10 @@ impl Transport for MrcTransport<'_> {
             }
         }
         counts
+    }
+
+    fn path_state_bytes(&self) -> usize {
+        self.path_state_bytes
     }
 
     fn diagnose(&self, message: u32, exchange: &Exchange) -> String {

@@ -28,6 +28,10 @@ pub struct TransportCounters {
     pub paths_restored: u64,
     /// Queue pairs that failed.
     pub qp_errors: u64,
+    /// Probes of paths sent: EV probes.
+    pub path_probes: u64,
+    /// Data packets that left on another path than the one before, of queue pairs that keep to one path.
+    pub path_switches: u64,
 }
 
 impl TransportCounters {
@@ -43,6 +47,8 @@ impl TransportCounters {
         self.paths_retired += other.paths_retired;
         self.paths_restored += other.paths_restored;
         self.qp_errors += other.qp_errors;
+        self.path_probes += other.path_probes;
+        self.path_switches += other.path_switches;
     }
 }
 
@@ -73,6 +79,11 @@ pub trait Transport: Host<World = Exchange> {
         PathCounts::default()
     }
 
+    /// Bytes of state about paths of each queue pair.
+    fn path_state_bytes(&self) -> usize {
+        0
+    }
+
     /// What a reader needs to understand why the message does not move; one line.
     fn diagnose(&self, message: u32, exchange: &Exchange) -> String;
 
@@ -87,7 +98,7 @@ pub trait Transport: Host<World = Exchange> {
 
 /// The payload of a packet: `len` bytes of message `message` from byte `offset` on.
 pub fn payload_tag(host: u32, message: u32, offset: u64, len: u32) -> crate::PayloadTag {
-    crate::PayloadTag { host, region: message, offset, len }
+    crate::PayloadTag { host, region: message, offset, len, sent: 0 }
 }
 
 /// A packet's wire length without what a switch may have cut: what a receiver checks length fields against.

@@ -6,6 +6,7 @@ use std::time::Instant as Wall;
 
 use mrc_core::Instant;
 
+use super::bad_path::BadLinks;
 use super::results::{LossCounts, PathSample, QueueSample, RunEnd, Timeline};
 use super::{Outcome, RunError, limit, summary};
 use crate::fabric::{LinkId, Sim, Tap, Tier, TierQueue};
@@ -146,8 +147,10 @@ pub(super) fn drive<T: Transport>(
     };
     sampler.sample(&sim);
     let times = (summary::cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
+    let bad_path = sampler.bad.as_ref().and_then(BadLinks::result);
     let mut results = summary::results(&sim, built, options, sampler.timeline, times);
     results.ended = ended;
+    results.bad_path = bad_path;
     results.diagnosis = why.map(|why| summary::diagnosis(&sim, &why));
     let mut capture: Vec<_> = sim.tap().map(|tap| tap.packets().cloned().collect()).unwrap_or_default();
     // What came in was seen when its switch took it, which is later than it left the link.
@@ -174,6 +177,7 @@ struct Sampler {
     next: Instant,
     paths: bool,
     three_tiers: bool,
+    bad: Option<BadLinks>,
 }
 
 impl Sampler {
@@ -183,7 +187,7 @@ impl Sampler {
         let timeline = Timeline { bin_us: built.scenario.bin_us, ..Timeline::default() };
         let three_tiers =
             (0..built.topology.links()).any(|link| built.topology.tier(LinkId(link).lower()) == Tier::T1Up);
-        Self { timeline, step_ns, next: Instant::ZERO, paths, three_tiers }
+        Self { timeline, step_ns, next: Instant::ZERO, paths, three_tiers, bad: BadLinks::of(built) }
     }
 
     fn sample<T: Transport>(&mut self, sim: &Sim<T>) {
@@ -216,6 +220,7 @@ impl Sampler {
         line.drops.push(drops.total());
         line.trims.push(trims);
         line.marks.push(marks);
+        self.bad.iter_mut().for_each(|bad| bad.sample(sim));
         if line.at_us.len() >= MOST_SAMPLES {
             self.thin_out();
         }

@@ -1,6 +1,7 @@
 //! A scenario from start to end: builds fabric and hosts, lets time pass in slices, watches for progress, and writes down
 //! what happened.
 
+mod bad_path;
 mod drive;
 mod results;
 mod summary;
@@ -9,8 +10,8 @@ use mrc_core::Instant;
 
 pub use drive::{Options, Progress};
 pub use results::{
-    ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport,
-    MessageRow, PacketCounts, PathSample, QueueSample, Results, RunEnd, SizeBin, Timeline,
+    BadPath, ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts,
+    MessageReport, MessageRow, Overhead, PacketCounts, PathSample, QueueSample, Results, RunEnd, SizeBin, Timeline,
 };
 
 use crate::fabric::{Captured, Sim, TopologyError};

@@ -303,6 +303,33 @@ pub struct MessageRow {
     pub failed: bool,
 }
 
+/// What a run cost beside its payload.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Overhead {
+    /// Headers of data packets, in percent of their payload.
+    pub header_percent: f64,
+    /// Control packets of hosts and switches, probes among them, in percent of the payload: bytes on the wire.
+    pub control_percent: f64,
+    /// Probes of hosts, of peers and of paths, per thousand data packets.
+    pub probes_permille: f64,
+    /// Messages that switches of one scheme exchanged, per thousand data packets.
+    pub switch_messages_permille: f64,
+    /// Bytes that a queue pair keeps about its paths.
+    pub queue_pair_bytes: u64,
+    /// Bytes of the tables of the switch whose scheme kept most at the end.
+    pub switch_bytes: u64,
+}
+
+/// How data avoided the links that faults struck, from the first fault to the end of the last one.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct BadPath {
+    /// Data that switches offered to these links, in percent of their even share among the links of their tiers.
+    pub share_percent: f64,
+    /// When their share fell below a tenth of that for good, in microseconds after the first fault; `None` (null) when it
+    /// never did, that is, not before the last tenth of the time.
+    pub leave_us: Option<f64>,
+}
+
 /// Everything a run leaves behind as data. Equal scenarios and seeds give equal values, but for `cpu_seconds`,
 /// `wall_seconds` and `peak_rss_mb`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -408,6 +435,18 @@ pub struct Results {
     pub digest: String,
     /// Fingerprint of every transmission and delivery.
     pub fabric_digest: String,
+    /// Data packets that reached their host after one that was sent later on the same queue pair.
+    #[serde(default)]
+    pub reordered_packets: u64,
+    /// Changes of path of queue pairs that keep to one path.
+    #[serde(default)]
+    pub path_switches: u64,
+    /// What it cost beside the payload.
+    #[serde(default)]
+    pub overhead: Overhead,
+    /// How data avoided faulty links between switches; `None` without such faults, or without data while they lasted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bad_path: Option<BadPath>,
     /// Largest queue of any port, in bytes.
     pub peak_queue_bytes: u64,
     /// By workload.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::drive::{Options, counters};
 use super::results::{
     ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport,
-    MessageRow, PacketCounts, Results, RunEnd, SizeBin, Timeline,
+    MessageRow, Overhead, PacketCounts, Results, RunEnd, SizeBin, Timeline,
 };
 use crate::fabric::{PortId, Sim};
 use crate::host::{Ideal, Transport, TransportCounters};
@@ -125,6 +125,7 @@ pub(super) fn results<T: Transport>(
     let scenario = &built.scenario;
     let (drops, trims, marks) = fabric_counts(sim);
     let sum = counters(sim);
+    let overhead = overhead(sim, &sum);
     let packets = packet_counts(sim, &drops, trims);
     let ports = || (0..sim.topology().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let idle = Ideal::new(sim.topology(), &built.links);
@@ -202,10 +203,30 @@ pub(super) fn results<T: Transport>(
         peak_rss_mb: peak_rss_mb(),
         digest: format!("{:016x}", digest(exchange, &sum, &packets, &drops, marks)),
         fabric_digest: format!("{:016x}", sim.digest().value()),
+        reordered_packets: sim.counters().reordered,
+        path_switches: sum.path_switches,
+        overhead,
+        bad_path: None,
         peak_queue_bytes: ports().map(|port| port.peak_bytes).max().unwrap_or(0),
         groups: groups(exchange, end_ns, &scenario.size_bins, &ideal),
         failures: failures(exchange),
         timeline,
+    }
+}
+
+/// What the run cost beside its payload.
+fn overhead<T: Transport>(sim: &Sim<T>, sum: &TransportCounters) -> Overhead {
+    let all = sim.counters();
+    let percent = |bytes: u64| 100.0 * bytes as f64 / all.payload_bytes.max(1) as f64;
+    let permille = |packets: u64| 1e3 * packets as f64 / (sum.data + sum.retransmitted).max(1) as f64;
+    let of_host = (0..sim.topology().hosts()).map(|host| sim.host(host).path_state_bytes());
+    Overhead {
+        header_percent: percent(all.data_bytes.saturating_sub(all.payload_bytes)),
+        control_percent: percent(all.control_bytes),
+        probes_permille: permille(sum.probes + sum.path_probes),
+        switch_messages_permille: permille(all.emitted),
+        queue_pair_bytes: of_host.max().unwrap_or(0) as u64,
+        switch_bytes: sim.scheme_state_bytes() as u64,
     }
 }
 

@@ -5,7 +5,7 @@ use mrc_core::{Instant, Rng};
 use super::build::{LATEST_NS, nanos, probability, rate_bps};
 use super::timeline::{self, Effect, Span, Target};
 use super::{FaultKeys, FaultKind, FaultTier, Problem, Scenario};
-use crate::fabric::{Clos, Fault, LinkId, LinkSpec, Loss, Node, Tier, Topology};
+use crate::fabric::{Clos, Edge, Fault, LinkId, LinkSpec, Loss, Node, Tier, Topology};
 
 /// Most faults of a scenario.
 const MOST: usize = 1_000_000;
@@ -115,11 +115,14 @@ fn targets(
         let find = |name: &String| {
             if of_switches {
                 let names = || format!("no switch is called `{name}`; switches are p0-t0a, p0-t1a and so on");
-                return switch(topology, name).map(Target::Switch).ok_or_else(|| Problem::new(at("target"), names()));
+                let switch = switch(topology, name).ok_or_else(|| Problem::new(at("target"), names()))?;
+                return Ok(vec![Target::Switch(switch)]);
             }
-            link(topology, name).map(Target::Link).ok_or_else(|| Problem::new(at("target"), no_link(topology, name)))
+            let one = link(topology, name).map(|link| vec![Target::Link(link)]);
+            let all = || switch(topology, name).map(|switch| links_of(topology, switch));
+            one.or_else(all).ok_or_else(|| Problem::new(at("target"), no_link(topology, name)))
         };
-        return names.iter().map(find).collect();
+        return names.iter().map(find).collect::<Result<Vec<_>, _>>().map(|targets| targets.concat());
     }
     let tier = keys.tier.unwrap_or(if of_switches { FaultTier::T1 } else { FaultTier::Fabric });
     let mut all: Vec<Target> = match (tier, of_switches) {
@@ -159,6 +162,34 @@ fn targets(
     }
     all.truncate(count as usize);
     Ok(all)
+}
+
+/// All links of a switch, those to hosts among them.
+fn links_of(topology: &Topology, switch: u32) -> Vec<Target> {
+    let links: Vec<LinkId> = match topology {
+        Topology::Clos(clos) => {
+            let t0s = || (0..clos.planes).flat_map(|plane| (0..clos.t0).map(move |t0| (plane, t0)));
+            let of_hosts = (0..clos.planes).flat_map(|plane| (0..clos.hosts).map(move |host| (plane, host)));
+            let below =
+                of_hosts.filter(|&(plane, host)| clos.t0_switch(plane, clos.t0_of(host).into()) == switch as usize);
+            let between = t0s().flat_map(|(plane, t0)| (0..clos.t1).map(move |t1| (plane, t0, t1)));
+            let between = between.filter(|&(plane, t0, t1)| {
+                [clos.t0_switch(plane, t0), clos.t1_switch(plane, t1)].contains(&(switch as usize))
+            });
+            // The one link between the leaves of a dumbbell is that of the plane.
+            let across = (0..clos.planes).filter(|&plane| {
+                clos.is_dumbbell() && [0, 1].map(|t0| clos.t0_switch(plane, t0)).contains(&(switch as usize))
+            });
+            let below = below.map(|(plane, host)| clos.host_link_id(plane, host));
+            let between = between.map(|(plane, t0, t1)| clos.fabric_link_id(plane, t0, t1));
+            below.chain(between).chain(across.map(|plane| clos.fabric_link_id(plane, 0, 0))).collect()
+        }
+        Topology::Graph(graph) => {
+            let own = |link: &&Edge| [link.a, link.b].contains(&Node::Switch(switch));
+            (0..).map(LinkId).zip(&graph.spec().links).filter(|(_, link)| own(link)).map(|(id, _)| id).collect()
+        }
+    };
+    links.into_iter().map(Target::Link).collect()
 }
 
 /// Neighbouring links of one T0: uplinks, or downlinks to neighbouring hosts.

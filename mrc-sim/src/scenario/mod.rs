@@ -461,7 +461,7 @@ pub struct FaultKeys {
     pub within_us: Option<f64>,
     /// For how long; for ever by default.
     pub for_us: Option<f64>,
-    /// Names of links (`p0-hA`, `p0-t0a-t1b`) or switches (`p0-t0a`, `p0-t1b`).
+    /// Names of links (`p0-hA`, `p0-t0a-t1b`) or switches (`p0-t0a`, `p0-t1b`); a fault of links strikes all links of a switch.
     pub target: Option<Vec<String>>,
     /// Instead of `target`: so many at random.
     pub random: Option<u32>,

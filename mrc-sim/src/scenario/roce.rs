@@ -57,6 +57,8 @@ pub struct RoceKeys {
     pub retries: u32,
     /// Acknowledge at least every so many packets.
     pub ack_every: u32,
+    /// Packets that may be ahead of the first missing one before a `selective-repeat` receiver reports a hole; Hopper's have 30.
+    pub reorder_packets: u32,
     /// Congestion control.
     pub cc: RoceCcKey,
     /// Distance of two congestion notifications to a queue pair; the profile's by default.
@@ -78,6 +80,7 @@ impl Default for RoceKeys {
             rto_low_us: None,
             retries: 7,
             ack_every: 4,
+            reorder_packets: 0,
             cc: RoceCcKey::Dcqcn,
             cnp_us: None,
             additive_gbps: None,
@@ -107,6 +110,15 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology) -> Result<RoceSett
     // What the receiver has not acknowledged yet although it could does not count.
     let bdp = (line as f64 * base_rtt_ns as f64 / 8e9 / f64::from(full)).ceil() as u32 + keys.ack_every;
     let selective = keys.recovery == RecoveryKey::SelectiveRepeat;
+    if keys.reorder_packets > 0 && !selective {
+        return Err(Problem::new(
+            at("reorder_packets"),
+            "go-back-n takes packets in order only: recovery = \"selective-repeat\"",
+        ));
+    }
+    if keys.reorder_packets > 1 << 16 {
+        return Err(Problem::new(at("reorder_packets"), "allowed are 0 to 65536"));
+    }
     for (key, value) in [("rto_us", keys.rto_us), ("rto_low_us", keys.rto_low_us), ("rise_us", keys.rise_us)] {
         if value.is_some_and(|us| us <= 0.0) {
             return Err(Problem::new(at(key), "a timer of 0 would run out at once: at least 0.001"));
@@ -131,6 +143,7 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology) -> Result<RoceSett
         rto_low_ns,
         retries: keys.retries,
         ack_every: keys.ack_every,
+        reorder_packets: keys.reorder_packets,
         dcqcn: dcqcn(keys, line)?,
     })
 }

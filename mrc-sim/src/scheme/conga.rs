@@ -18,7 +18,9 @@ use super::{
     ip,
     leaf_spine::{self, Place, Role},
 };
-use crate::fabric::{NoForward, Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx, SwitchScheme, Verdict};
+use crate::fabric::{
+    NoForward, Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx, SwitchScheme, Verdict, table_bytes,
+};
 
 pub(super) static INFO: SchemeInfo = SchemeInfo {
     name: "conga",
@@ -228,6 +230,14 @@ impl SwitchScheme for Conga {
                 Ok(Verdict::To(port))
             }
         }
+    }
+
+    fn state_bytes(&self) -> usize {
+        let feedback: usize = self.from_leaf.values().map(|from| from.metrics.len()).sum();
+        table_bytes::<PortId, Dre>(self.links.len())
+            + table_bytes::<u64, (PortId, Instant)>(self.flowlets.len())
+            + table_bytes::<(u8, u8), Metric>(self.to_leaf.len())
+            + table_bytes::<u8, (Option<u8>, bool)>(feedback)
     }
 }
 

@@ -21,7 +21,9 @@ use super::{
     ip,
     leaf_spine::{self, Place, Role},
 };
-use crate::fabric::{Clos, NoForward, Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx, SwitchScheme, Verdict};
+use crate::fabric::{
+    Clos, NoForward, Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx, SwitchScheme, Verdict, table_bytes,
+};
 
 pub(super) static INFO: SchemeInfo = SchemeInfo {
     name: "conweave",
@@ -311,6 +313,14 @@ impl ConWeave {
     fn arrive(&mut self, ctx: &mut SwitchCtx<'_>, port: PortId, packet: &mut Packet) -> Verdict {
         let (now, flow) = (ctx.now(), ip::flow(packet));
         let tag = Tag::read(&std::mem::take(&mut packet.scratch));
+        if packet.is_trimmed() {
+            // It overtook what was sent before it, and carries no data: it neither waits nor ends the wait of others. Where it
+            // was the TAIL, they go when that should have come.
+            if tag.flags & REQUEST != 0 {
+                self.tell(ctx, tag.from, message(REPLY, tag.epoch, 0, self.place.index, flow));
+            }
+            return Verdict::To(port);
+        }
         let mut rx = self.rx.get(&flow).copied().unwrap_or(Rx { epoch: tag.epoch, ..Rx::default() });
         let ahead = tag.epoch.wrapping_sub(rx.epoch) as i8;
         if ahead < 0 {
@@ -398,5 +408,12 @@ impl SwitchScheme for ConWeave {
             (rx.queue, rx.tail_seen) = (None, true);
         }
         ctx.release(timer);
+    }
+
+    fn state_bytes(&self) -> usize {
+        table_bytes::<u64, Tx>(self.tx.len())
+            + table_bytes::<u64, Rx>(self.rx.len())
+            + table_bytes::<(u8, u8), Instant>(self.busy.len() + self.notified.len())
+            + self.queues.len() * size_of::<Queue>()
     }
 }

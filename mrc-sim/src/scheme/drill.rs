@@ -44,4 +44,8 @@ impl UplinkChoice for Drill {
     fn on_link(&mut self) {
         self.best = None;
     }
+
+    fn state_bytes(&self) -> usize {
+        size_of::<PortId>()
+    }
 }

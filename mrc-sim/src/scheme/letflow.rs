@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use mrc_core::Instant;
 
 use super::{ByUplink, UplinkChoice, ip};
-use crate::fabric::{Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx};
+use crate::fabric::{Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx, table_bytes};
 
 pub(super) static INFO: SchemeInfo = SchemeInfo {
     name: "letflow",
@@ -41,5 +41,9 @@ impl UplinkChoice for LetFlow {
 
     fn on_link(&mut self) {
         self.flows.clear();
+    }
+
+    fn state_bytes(&self) -> usize {
+        table_bytes::<u64, (PortId, Instant)>(self.flows.len())
     }
 }

@@ -6,6 +6,8 @@ mod conga;
 mod conweave;
 mod drill;
 mod ecmp;
+#[cfg(test)]
+mod golden;
 pub mod ip;
 mod leaf_spine;
 mod letflow;
@@ -54,6 +56,11 @@ pub trait UplinkChoice {
 
     /// The carrier of a port came or went.
     fn on_link(&mut self) {}
+
+    /// See [`SwitchScheme::state_bytes`].
+    fn state_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// IP forwarding by the address of the receiving host, with a choice where there is one.
@@ -72,6 +79,10 @@ impl<T: UplinkChoice> SwitchScheme for ByUplink<T> {
 
     fn on_link(&mut self, _: &mut SwitchCtx<'_>, _: PortId, _: bool) {
         self.0.on_link();
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.0.state_bytes()
     }
 }
 

@@ -25,7 +25,9 @@ use super::{
     leaf_spine::{self, Place, Role},
     sketch::Sketch,
 };
-use crate::fabric::{Clos, NoForward, Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx, SwitchScheme, Verdict};
+use crate::fabric::{
+    Clos, NoForward, Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx, SwitchScheme, Verdict, table_bytes,
+};
 
 pub(super) static INFO: SchemeInfo = SchemeInfo {
     name: "reunion",
@@ -370,5 +372,15 @@ impl SwitchScheme for Reunion {
         self.armed = false;
         self.notify(ctx);
         self.reroute(ctx);
+    }
+
+    fn state_bytes(&self) -> usize {
+        let on_ports: usize = self.on_port.values().map(BTreeSet::len).sum();
+        self.elephants.sketch.as_ref().map_or(0, Sketch::bytes)
+            + table_bytes::<u64, u32>(self.elephants.top.len())
+            + table_bytes::<u64, ()>(on_ports)
+            + table_bytes::<u64, Flow>(self.flows.len() + self.sent.len())
+            + table_bytes::<u64, (u8, u8)>(self.received.len())
+            + table_bytes::<Link, (u64, u8)>(self.bottlenecks.len())
     }
 }

@@ -36,6 +36,11 @@ impl Sketch {
         (0..self.rows).map(|row| self.counts[self.place(row, key)]).min().unwrap_or(0)
     }
 
+    /// Bytes of its counters.
+    pub(super) fn bytes(&self) -> usize {
+        self.counts.len() * size_of::<u32>()
+    }
+
     pub(super) fn clear(&mut self) {
         self.counts.fill(0);
     }

@@ -70,10 +70,30 @@ pub struct Configuration {
     pub bus_gbit_per_s: Option<Estimate>,
     /// Retransmitted packets.
     pub retransmitted_percent: Option<Estimate>,
+    /// Data packets that arrived after a later one, in percent of all.
+    pub reordered_percent: Option<Estimate>,
+    /// Headers of data packets, in percent of the payload.
+    pub header_percent: Option<Estimate>,
+    /// Control packets, in percent of the payload.
+    pub control_percent: Option<Estimate>,
+    /// Probes per thousand data packets.
+    pub probes_permille: Option<Estimate>,
+    /// Messages among switches per thousand data packets.
+    pub switch_messages_permille: Option<Estimate>,
+    /// State of a queue pair about its paths, in bytes.
+    pub queue_pair_bytes: Option<Estimate>,
+    /// State of a switch, in bytes.
+    pub switch_bytes: Option<Estimate>,
+    /// What faulty links got of their even share, in percent.
+    pub bad_share_percent: Option<Estimate>,
+    /// Time until that was below a tenth for good, in microseconds; of the runs in which it ever was.
+    pub leave_us: Option<Estimate>,
+    /// Runs in which it never was.
+    pub stayed: usize,
 }
 
 /// The name of a point without its seed.
-fn without_seed(point: &Point) -> &str {
+pub fn without_seed(point: &Point) -> &str {
     let of_seed = |seed| point.name.strip_suffix(&format!("seed{seed}")).map(|name| name.trim_end_matches('-'));
     point.seed.and_then(of_seed).unwrap_or(&point.name)
 }
@@ -95,10 +115,15 @@ pub fn over_seeds<'a>(sweep: &Manifest, results: impl Fn(&Point) -> Option<&'a R
     pools.into_iter().map(|(name, runs)| configuration(name, &runs)).collect()
 }
 
-fn configuration(name: &str, runs: &[&Results]) -> Configuration {
+/// The figures of runs that differ by their seeds alone.
+pub fn configuration(name: &str, runs: &[&Results]) -> Configuration {
     let whole: Vec<&Results> = runs.iter().copied().filter(|run| run.fct_us.is_some()).collect();
     let of = |value: &dyn Fn(&Results) -> Option<f64>| {
         Estimate::of(&whole.iter().filter_map(|run| value(run)).collect::<Vec<_>>())
+    };
+    // How a path is left shows in runs that do not complete, too.
+    let any = |value: &dyn Fn(&Results) -> Option<f64>| {
+        Estimate::of(&runs.iter().filter_map(|run| value(run)).collect::<Vec<_>>())
     };
     Configuration {
         name: if name.is_empty() { "all seeds".to_owned() } else { name.to_owned() },
@@ -112,6 +137,19 @@ fn configuration(name: &str, runs: &[&Results]) -> Configuration {
         goodput_gbit_per_s: of(&|run| Some(run.goodput_gbit_per_s)),
         bus_gbit_per_s: of(&|run| run.groups.iter().find_map(|group| group.bus_gbit_per_s)),
         retransmitted_percent: of(&|run| Some(run.retransmitted_percent)),
+        reordered_percent: of(&|run| {
+            let sent = run.data_packets + run.retransmitted_packets;
+            Some(100.0 * run.reordered_packets as f64 / sent.max(1) as f64)
+        }),
+        header_percent: of(&|run| Some(run.overhead.header_percent)),
+        control_percent: of(&|run| Some(run.overhead.control_percent)),
+        probes_permille: of(&|run| Some(run.overhead.probes_permille)),
+        switch_messages_permille: of(&|run| Some(run.overhead.switch_messages_permille)),
+        queue_pair_bytes: of(&|run| Some(run.overhead.queue_pair_bytes as f64)),
+        switch_bytes: of(&|run| Some(run.overhead.switch_bytes as f64)),
+        bad_share_percent: any(&|run| run.bad_path.map(|bad| bad.share_percent)),
+        leave_us: any(&|run| run.bad_path.and_then(|bad| bad.leave_us)),
+        stayed: runs.iter().filter(|run| run.bad_path.is_some_and(|bad| bad.leave_us.is_none())).count(),
     }
 }
 
@@ -136,7 +174,7 @@ mod tests {
         let point =
             |name: &str, seed| Point { name: name.to_owned(), at: [].into(), seed: Some(seed), set: Vec::new() };
         let points = vec![point("a-seed1", 1), point("b-seed1", 1), point("a-seed2", 2), point("b-seed2", 2)];
-        let sweep = Manifest { scenario: String::new(), text: String::new(), axes: Vec::new(), points };
+        let sweep = Manifest { points, ..Manifest::default() };
         let fct = |mean| mrc_sim::run::Distribution { mean, p50: mean, p90: mean, p99: mean, p999: mean, max: mean };
         let run = |mean: Option<f64>| Results { fct_us: mean.map(fct), ..Results::default() };
         let results = [run(Some(1.0)), run(Some(5.0)), run(Some(3.0)), run(None)];

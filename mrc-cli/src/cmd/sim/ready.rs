@@ -19,6 +19,8 @@ macro_rules! ready {
 }
 
 ready![
+    "experiments/baselines",
+    "experiments/baselines-sweep",
     "experiments/collectives",
     "experiments/collectives-sweep",
     "experiments/dcqcn-sweep",
@@ -48,6 +50,8 @@ ready![
     "experiments/t0-switch",
     "experiments/t1-silent",
     "experiments/t1-switch",
+    "experiments/table",
+    "experiments/table-sweep",
     "experiments/trimming-sweep",
     "experiments/two-flows-one-ev",
     "experiments/victim-sweep",

@@ -1,18 +1,20 @@
 //! `mrc sim sweep`: one scenario at many points of its parameter space, one process per point, on all cores or on
 //! somebody's cluster. A point that has its results is not run again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
+use super::choice::Choice;
 use super::pool::{self, Configuration, Estimate};
 use super::ready::Source;
+use super::verdict;
 use crate::interrupt;
 use crate::out::outln;
 use crate::usage::usage;
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_sim::run::{Distribution, Results, RunEnd, Timeline};
 use serde::{Deserialize, Serialize};
@@ -43,9 +45,15 @@ A sweep file names a scenario and what changes:
     { label = \"roce\", set = { \"transport.kind\" = \"roce\" } },
   ]
 
+  compare = \"hosts\"                     # the report ranks the cases of this axis
+  [[without]]                           # combinations that do not exist, and why
+  at = { hosts = \"roce\", active_evs = [\"64\", \"256\"] }
+  why = \"RoCE has no EVs\"
+
 The points are all combinations. Each one runs in a process of its own and leaves OUT/NAME.json; run the same command
-again to go on after an interruption. On a cluster: --slurm writes an array script, --jobs a list of commands, one per
-point and line, for any other engine; they use the same folder.
+again to go on after an interruption. --where AXIS=LABEL runs a part of them, \"seed\" being an axis too; more of them can
+follow in the same folder. On a cluster: --slurm writes an array script, --jobs a list of commands, one per point and
+line, for any other engine, and --part K/N is every N-th point from K on; all use the same folder.
 
 Exit codes: 0 every point has its results and is complete, 1 one or more failed or are unfinished, 2 usage or a sweep that
 cannot be, 130 interrupted.")]
@@ -59,8 +67,17 @@ pub struct Args {
     #[arg(short = 'j', long = "workers", value_name = "N")]
     workers: Option<usize>,
     /// Run this point only, by its number from 0
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["wanted", "part"])]
     only: Option<usize>,
+    /// Run the points with these labels of an axis only, such as load=50,80 or seed=1; repeat for further axes
+    #[arg(long = "where", value_name = "AXIS=LABEL,...")]
+    wanted: Vec<String>,
+    /// Run every N-th of these points, from the K-th on, which is 0 to N-1
+    #[arg(long, value_name = "K/N")]
+    part: Option<String>,
+    /// Write the page of `mrc sim report` at the end
+    #[arg(long, conflicts_with_all = ["slurm", "jobs"])]
+    report: bool,
     /// Write a Slurm array script to this file instead of running
     #[arg(long, value_name = "SCRIPT", conflicts_with_all = ["only", "jobs"])]
     slurm: Option<PathBuf>,
@@ -82,6 +99,9 @@ struct Sweep {
     set: toml::Table,
     #[serde(default)]
     axis: Vec<Axis>,
+    compare: Option<String>,
+    #[serde(default)]
+    without: Vec<Without>,
 }
 
 #[derive(Deserialize)]
@@ -116,8 +136,42 @@ pub struct Point {
     pub set: Vec<String>,
 }
 
-/// What `sweep.json` holds.
+/// Combinations that are not run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Without {
+    /// Where they lie: one or several labels by axis.
+    at: BTreeMap<String, Labels>,
+    /// Why.
+    pub why: String,
+}
+
+/// One label or several.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Labels {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Labels {
+    fn all(&self) -> &[String] {
+        match self {
+            Self::One(label) => std::slice::from_ref(label),
+            Self::Several(labels) => labels,
+        }
+    }
+}
+
+impl Without {
+    /// Whether a point lies there.
+    pub fn covers(&self, at: &BTreeMap<String, String>) -> bool {
+        self.at.iter().all(|(axis, labels)| at.get(axis).is_some_and(|label| labels.all().contains(label)))
+    }
+}
+
+/// What `sweep.json` holds.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Manifest {
     /// The scenario file's name.
     pub scenario: String,
@@ -127,6 +181,12 @@ pub struct Manifest {
     pub axes: Vec<String>,
     /// All points.
     pub points: Vec<Point>,
+    /// The axis whose cases the report ranks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<String>,
+    /// Combinations without points.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<Without>,
 }
 
 /// One line of the summary.
@@ -144,29 +204,28 @@ struct Line<'a> {
     digest: String,
 }
 
+impl Args {
+    /// What `--only`, `--where` and `--part` say.
+    pub fn chosen(&self) -> (Option<usize>, &[String], Option<&String>) {
+        (self.only, &self.wanted, self.part.as_ref())
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (manifest, scenario_file) = read(&args.file, args.only).map_err(usage)?;
+    let choice = Choice::of(args).map_err(usage)?;
+    let (manifest, scenario_file) = read(&args.file, &choice).map_err(usage)?;
+    let all = choice.points(&manifest).map_err(usage)?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
     keep_manifest(&args.out, &manifest)?;
     if let Some(path) = &args.slurm {
-        return emit(path, &slurm(args, manifest.points.len())?, manifest.points.len());
+        return emit(path, &slurm(args, all.len())?, all.len());
     }
     if let Some(path) = &args.jobs {
-        let lines = (0..manifest.points.len()).map(|n| command_line(args, &n.to_string()));
+        let lines = all.iter().map(|n| command_line(args, &format!("--only {n}")));
         let lines = lines.collect::<anyhow::Result<Vec<_>>>()?;
-        return emit(path, &(lines.join("\n") + "\n"), manifest.points.len());
+        return emit(path, &(lines.join("\n") + "\n"), all.len());
     }
-    let all: Vec<usize> = match args.only {
-        Some(n) => {
-            let last = manifest.points.len() - 1;
-            if n > last {
-                return Err(usage(anyhow!("--only {n}: the sweep has points 0 to {last}")));
-            }
-            vec![n]
-        }
-        None => (0..manifest.points.len()).collect(),
-    };
     let bar = if std::io::stderr().is_terminal() { ProgressBar::new(all.len() as u64) } else { ProgressBar::hidden() };
     bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {elapsed} {msg}").expect("valid"));
     let files: Vec<PathBuf> = all.iter().map(|&n| result_file(&args.out, &manifest.points[n])).collect();
@@ -184,23 +243,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for (name, why) in &failures {
         eprintln!("{name}: {why}");
     }
-    if args.only.is_none() {
+    if args.only.is_none() && args.part.is_none() {
         summary(args, &manifest)?;
+    }
+    if args.report {
+        super::report::of_folder(&args.out)?;
     }
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// One line on a sweep: its scenario, its axes and how many points that makes.
 pub fn about(file: &Path) -> anyhow::Result<String> {
-    let (manifest, _) = read(file, None)?;
+    let (manifest, _) = read(file, &Choice::default())?;
     let Manifest { scenario, axes, points, .. } = manifest;
     let plural = if points.len() == 1 { "" } else { "s" };
     Ok(format!("sweep of {scenario}.toml by {}: {} point{plural}", axes.join(", "), points.len()))
 }
 
-/// Reads the sweep file and lays out its points; every one of them is checked before the first one runs, unless `only` one
-/// is to run.
-fn read(file: &Path, only: Option<usize>) -> anyhow::Result<(Manifest, PathBuf)> {
+/// Reads the sweep file and lays out its points; those chosen are checked before the first one runs, each with one seed.
+fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
     let source = Source::find(file)?;
     ensure!(source.is_sweep(), "{0} is a scenario: `mrc sim run {0}` runs it", file.display());
     let sweep: Sweep = toml::from_str(&source.text).with_context(|| format!("{} is no sweep file", file.display()))?;
@@ -217,6 +278,14 @@ fn read(file: &Path, only: Option<usize>) -> anyhow::Result<(Manifest, PathBuf)>
         points = cross(&points, &name, &cases);
         axes.push(name);
     }
+    if let Some(compare) = sweep.compare.iter().find(|name| !axes.contains(name)) {
+        bail!("{}: compare = \"{compare}\": the axes are {}", file.display(), axes.join(", "));
+    }
+    for without in &sweep.without {
+        let whole = points.len();
+        points.retain(|point| !without.covers(&point.at));
+        ensure!(points.len() < whole, "{}: no point is left out by `at` of: {}", file.display(), without.why);
+    }
     if !sweep.seeds.is_empty() {
         points = sweep
             .seeds
@@ -230,22 +299,23 @@ fn read(file: &Path, only: Option<usize>) -> anyhow::Result<(Manifest, PathBuf)>
             })
             .collect();
     }
-    for (nth, point) in points.iter_mut().enumerate() {
-        if point.name.is_empty() {
-            point.name = "point".to_owned();
-        }
-        // What can run with one seed can run with all.
-        if only.map_or(point.seed == sweep.seeds.first().copied(), |only| only == nth) {
-            let which = || format!("{}: point {}", file.display(), point.name);
-            scenario.check(&point.set, point.seed).with_context(which)?;
-        }
-    }
+    points.iter_mut().filter(|point| point.name.is_empty()).for_each(|point| point.name = "point".to_owned());
     let mut names: Vec<&str> = points.iter().map(|point| point.name.as_str()).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         bail!("{}: two points are called {}: give their cases labels of their own", file.display(), twice[0]);
     }
-    Ok((Manifest { scenario: scenario.stem(), text: scenario.text, axes, points }, scenario.name))
+    let Sweep { compare, without, .. } = sweep;
+    let manifest = Manifest { scenario: scenario.stem(), text: scenario.text.clone(), axes, points, compare, without };
+    let mut checked: HashSet<&[String]> = HashSet::new();
+    for point in choice.points(&manifest)?.into_iter().map(|nth| &manifest.points[nth]) {
+        // What can run with one seed can run with all.
+        if checked.insert(&point.set) {
+            let which = || format!("{}: point {}", file.display(), point.name);
+            scenario.check(&point.set, point.seed).with_context(which)?;
+        }
+    }
+    Ok((manifest, scenario.name))
 }
 
 /// A case's label and its changes.
@@ -389,7 +459,7 @@ fn run_point(program: &Path, scenario_file: &Path, out: &Path, point: &Point) ->
     Ok(())
 }
 
-fn command_line(args: &Args, only: &str) -> anyhow::Result<String> {
+fn command_line(args: &Args, which: &str) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("cannot find this program")?;
     // A ready sweep has its name everywhere.
     let absolute = |path: &Path| match path.exists() {
@@ -397,7 +467,7 @@ fn command_line(args: &Args, only: &str) -> anyhow::Result<String> {
         false => Ok(quote(&path.display().to_string())),
     };
     let program = quote(&program.display().to_string());
-    Ok(format!("{program} sim sweep {} --out {} --only {only}", absolute(&args.file)?, absolute(&args.out)?))
+    Ok(format!("{program} sim sweep {} --out {} {which}", absolute(&args.file)?, absolute(&args.out)?))
 }
 
 fn quote(text: &str) -> String {
@@ -405,14 +475,19 @@ fn quote(text: &str) -> String {
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
+/// Most tasks of an array that clusters take by default.
+const MOST_TASKS: usize = 1000;
+
 fn slurm(args: &Args, points: usize) -> anyhow::Result<String> {
     let name = args.file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let tasks = points.min(MOST_TASKS);
+    let wanted: String = args.wanted.iter().map(|wanted| format!("--where {} ", quote(wanted))).collect();
     Ok(format!(
         "#!/bin/sh\n#SBATCH --job-name={}\n#SBATCH --array=0-{}\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n\
-         # One task per point; every node needs this program and the folder under these paths.\nexec {}\n",
+         # Each task runs every {tasks}-th point; every node needs this program and the folder under these paths.\nexec {}\n",
         join("", &name),
-        points - 1,
-        command_line(args, "\"$SLURM_ARRAY_TASK_ID\"")?
+        tasks - 1,
+        command_line(args, &format!("{wanted}--part \"$SLURM_ARRAY_TASK_ID\"/{tasks} -j 1"))?
     ))
 }
 
@@ -452,6 +527,11 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
     }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&lines)?);
+        return Ok(());
+    }
+    if let Some(table) = verdict::of(manifest, |point| all.get(point.name.as_str())) {
+        // A line for each point would hide it.
+        outln!("{}", table.text());
         return Ok(());
     }
     let width = lines.iter().map(|line| line.point.name.len()).max().unwrap_or(0).max(5);
@@ -523,15 +603,15 @@ mod tests {
         let sweep = |keys: [&str; 2]| format!("scenario = \"s.toml\"\n{}", keys.map(axis).concat());
         let file = folder.join("sweep.toml");
         std::fs::write(&file, sweep(["workload.0.bytes", "workload.1.bytes"])).unwrap();
-        let (manifest, _) = read(&file, None).unwrap();
+        let (manifest, _) = read(&file, &Choice::default()).unwrap();
         assert_eq!(manifest.axes, ["bytes", "workload.1.bytes"]);
         assert_eq!(manifest.points[1].at.values().collect::<Vec<_>>(), ["1", "2"]);
         std::fs::write(&file, sweep(["seed", "seed"])).unwrap();
-        assert!(read(&file, None).unwrap_err().to_string().contains("two axes are called seed"));
+        assert!(read(&file, &Choice::default()).unwrap_err().to_string().contains("two axes are called seed"));
         // A task of a cluster checks its own point only.
         std::fs::write(&file, "scenario = \"s.toml\"\n[[axis]]\nkey = \"bin_us\"\nvalues = [100, -1]\n").unwrap();
-        assert!(read(&file, None).unwrap_err().to_string().contains("sweep.toml: point -1"));
-        assert!(read(&file, Some(0)).is_ok() && read(&file, Some(1)).is_err());
+        assert!(read(&file, &Choice::default()).unwrap_err().to_string().contains("sweep.toml: point -1"));
+        assert!(read(&file, &Choice::only(0)).is_ok() && read(&file, &Choice::only(1)).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -549,7 +629,8 @@ mod tests {
         assert_eq!(sweeps, names().filter(|name| name.ends_with("-sweep")).collect::<Vec<_>>(), "their names say so");
         assert!(sweeps.len() >= 5, "{sweeps:?}");
         for name in sweeps {
-            let (manifest, _) = read(name.as_ref(), None).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+            let (manifest, _) =
+                read(name.as_ref(), &Choice::default()).unwrap_or_else(|error| panic!("{name}: {error:#}"));
             assert!(manifest.points.len() > 1 && !manifest.axes.is_empty(), "{name}");
         }
     }

@@ -51,6 +51,8 @@ pub struct RoceSettings {
     pub retries: u32,
     /// Acknowledge at least every so many packets; the last packet of a message always.
     pub ack_every: u32,
+    /// Packets that may be ahead of the first missing one before a receiver reports a hole.
+    pub reorder_packets: u32,
     /// Congestion control; `None`: line rate.
     pub dcqcn: Option<DcqcnConfig>,
 }
@@ -182,6 +184,7 @@ impl RoceTransport {
             receiver: Receiver::new(
                 settings.recovery,
                 settings.ack_every,
+                settings.reorder_packets,
                 settings.dcqcn.map(|dcqcn| dcqcn.cnp_interval_ns),
             ),
             dcqcn: Dcqcn::new(self.line_bps),

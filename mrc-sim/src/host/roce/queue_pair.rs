@@ -160,19 +160,22 @@ impl Sender {
             self.retries = 0;
         }
         let mut lost = false;
+        let seen = seen.map(|seen| unwrap(self.una, seen)).filter(|&seen| seen > self.una && seen < self.sent);
+        if let Some(seen) = seen.filter(|_| self.recovery == Recovery::SelectiveRepeat) {
+            let at = (seen - self.una) as usize;
+            if self.arrived.len() <= at {
+                self.arrived.resize(at + 1, false);
+            }
+            self.arrived[at] = true;
+        }
         if hole && upto == self.una {
-            match (self.recovery, seen.map(|seen| unwrap(self.una, seen))) {
+            match (self.recovery, seen) {
                 (Recovery::GoBackN, _) => {
                     lost = self.next > self.una;
                     self.next = self.una;
                     self.timer_below = self.una;
                 }
-                (Recovery::SelectiveRepeat, Some(seen)) if seen > self.una && seen < self.sent => {
-                    let at = (seen - self.una) as usize;
-                    if self.arrived.len() <= at {
-                        self.arrived.resize(at + 1, false);
-                    }
-                    self.arrived[at] = true;
+                (Recovery::SelectiveRepeat, Some(seen)) => {
                     lost = seen > self.holes_below;
                     // A new hole, or the same after its repetition had time to arrive: look from the start.
                     if self.holes_below <= self.una {
@@ -180,7 +183,7 @@ impl Sender {
                     }
                     self.holes_below = self.holes_below.max(seen);
                 }
-                (Recovery::SelectiveRepeat, _) => {}
+                (Recovery::SelectiveRepeat, None) => {}
             }
         }
         Some(lost)
@@ -231,6 +234,8 @@ pub(super) struct Taken {
 pub(super) struct Receiver {
     recovery: Recovery,
     ack_every: u32,
+    /// Selective repeat: a packet so far ahead of the first missing one reports no hole yet.
+    reorder: u32,
     cnp_interval_ns: Option<u64>,
     expected: u64,
     /// The hole at `expected` has been reported (go-back-N reports it once).
@@ -242,10 +247,11 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(recovery: Recovery, ack_every: u32, cnp_interval_ns: Option<u64>) -> Self {
+    pub(super) fn new(recovery: Recovery, ack_every: u32, reorder: u32, cnp_interval_ns: Option<u64>) -> Self {
         Self {
             recovery,
             ack_every,
+            reorder,
             cnp_interval_ns,
             expected: 0,
             reported: false,
@@ -310,7 +316,8 @@ impl Receiver {
                     self.ahead.resize(at + 1, false);
                 }
                 let new = !core::mem::replace(&mut self.ahead[at], true);
-                Taken { place: new, ack: Some((true, Some(psn))), cnp: false }
+                let hole = at > self.reorder as usize;
+                Taken { place: new, ack: Some((hole, Some(psn))), cnp: false }
             }
         }
     }
@@ -338,7 +345,7 @@ mod tests {
 
     /// A sender and a receiver with a pipe of `delay` packets between them that loses one packet in `loss`.
     fn run(recovery: Recovery, loss: u32, seed: u64) -> (u64, u64) {
-        let (mut sender, mut receiver) = (Sender::new(recovery, 1_000, Some(64)), Receiver::new(recovery, 4, None));
+        let (mut sender, mut receiver) = (Sender::new(recovery, 1_000, Some(64)), Receiver::new(recovery, 4, 0, None));
         for message in 0..50 {
             sender.push(message, 0, 1_000 * (message % 7) + 1);
         }
@@ -408,7 +415,7 @@ mod tests {
 
     #[test]
     fn go_back_n_reports_a_hole_once() {
-        let mut receiver = Receiver::new(Recovery::GoBackN, 1, None);
+        let mut receiver = Receiver::new(Recovery::GoBackN, 1, 0, None);
         assert_eq!(receiver.on_data(NOW, 2, false, false).ack, Some((true, None)));
         assert_eq!(receiver.on_data(NOW, 3, false, false), Taken::default());
         assert!(receiver.on_data(NOW, 0, false, false).place);
@@ -417,7 +424,7 @@ mod tests {
 
     #[test]
     fn notifications_are_spaced() {
-        let mut receiver = Receiver::new(Recovery::GoBackN, 1, Some(50_000));
+        let mut receiver = Receiver::new(Recovery::GoBackN, 1, 0, Some(50_000));
         let at = |us: u64| Instant::from_nanos(us * 1_000);
         let cnps: Vec<bool> = [1, 20, 50, 51, 80]
             .into_iter()
@@ -435,5 +442,26 @@ mod tests {
         assert_eq!(sender.on_ack(5, false, None), None);
         assert_eq!(sender.on_ack(0, true, Some(9)), Some(false));
         assert_eq!(sender.take().unwrap().psn, 4);
+    }
+
+    /// Hopper's receivers (section 4.1.1) hold up to 30 packets without a NACK; here 2. By hand: packet 0 is late.
+    #[test]
+    fn a_tolerant_receiver_reports_no_hole_until_packets_are_too_far_ahead() {
+        let mut receiver = Receiver::new(Recovery::SelectiveRepeat, 1, 2, None);
+        let mut sender = Sender::new(Recovery::SelectiveRepeat, 1_000, None);
+        sender.push(0, 0, 10_000);
+        (0..4).for_each(|_| assert!(sender.take().is_some()));
+        for psn in [1, 2] {
+            let taken = receiver.on_data(NOW, psn, false, false);
+            assert_eq!((taken.place, taken.ack), (true, Some((false, Some(psn.into())))));
+            assert_eq!(sender.on_ack(0, false, Some(psn)), Some(false), "acknowledged, nothing goes again");
+            assert_eq!(sender.missing(), None);
+        }
+        assert_eq!(receiver.on_data(NOW, 3, false, false).ack, Some((true, Some(3))));
+        assert_eq!(sender.on_ack(0, true, Some(3)), Some(true));
+        assert_eq!(sender.take().unwrap().psn, 0);
+        assert_eq!(sender.take().unwrap().psn, 4, "1 to 3 are known to have arrived");
+        assert_eq!(receiver.on_data(NOW, 0, false, false).ack, Some((false, None)));
+        assert_eq!(receiver.expected(), 4);
     }
 }

@@ -361,7 +361,7 @@ mod tests {
         let points = vec![point("a", "16", "x"), point("b", "2", "x"), point("c", "2", "x"), point("d", "2", "true")];
         let runs: Vec<Run> = points.iter().map(|point| run(&point.name)).collect();
         let axes = vec!["qps".to_owned(), "kind".to_owned()];
-        let sweep = Manifest { scenario: String::new(), text: String::new(), axes, points };
+        let sweep = Manifest { axes, points, ..Manifest::default() };
         let seen = std::cell::Cell::new(0.0);
         let value = |_: &Results| Reading::Whole(seen.replace(seen.get() + 1.0));
         let lines = trend(&runs, &sweep, 0, &value);

@@ -1,6 +1,7 @@
 //! `mrc sim report`: the results of one folder as one page that needs nothing else: a few lines of script are part of it, and it
 //! can be read without them.
 
+mod compared;
 mod figures;
 mod page;
 mod plots;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
-use mrc_sim::run::Results;
+use mrc_sim::run::{Results, Timeline};
 
 use super::sweep::{MANIFEST, Manifest};
 use crate::out::{outln, writable};
@@ -18,7 +19,8 @@ use crate::out::{outln, writable};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Reads every result file (*.json, from `mrc sim run --json` or `mrc sim sweep`) of a folder and writes one page with
-completion times, goodput, queues, paths, retransmissions and tables, and every picture as an SVG file in figures/ beside it.")]
+completion times, goodput, queues, paths, retransmissions and tables, and every picture as an SVG file in figures/ beside it.
+Of a sweep that compares the cases of an axis (`compare`) it writes a verdict for each case and tables of all combinations.")]
 pub struct Args {
     /// Folder with results
     folder: PathBuf,
@@ -47,7 +49,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None if one_scenario(&runs) => runs[0].results.scenario.clone(),
         None => format!("{} runs", runs.len()),
     });
-    let figures = figures::figures(&runs, sweep.as_ref())?;
+    // A comparison is tables: a picture of each of its runs would bury them.
+    let compares = sweep.as_ref().is_some_and(|sweep| sweep.compare.is_some());
+    let figures = if compares { Vec::new() } else { figures::figures(&runs, sweep.as_ref())? };
     let folder = page.parent().unwrap_or(Path::new(".")).join("figures");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for figure in &figures {
@@ -58,6 +62,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     std::fs::write(&page, html).with_context(|| format!("cannot write {}", page.display()))?;
     outln!("{} with {} runs and {} figures", page.display(), runs.len(), figures.len());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The page of a folder, in the folder.
+pub fn of_folder(folder: &Path) -> anyhow::Result<()> {
+    run(&Args { folder: folder.to_owned(), out: None, title: None }).map(|_| ())
 }
 
 /// Whether the page is about one scenario, so that it says once what that is.
@@ -86,8 +95,12 @@ fn read(folder: &Path) -> anyhow::Result<(Vec<Run>, Option<Manifest>)> {
             continue;
         }
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let results = serde_json::from_str(&text)
+        let mut results: Results = serde_json::from_str(&text)
             .with_context(|| format!("{} holds no results of `mrc sim run --json`", path.display()))?;
+        if manifest.as_ref().is_some_and(|sweep| sweep.compare.is_some()) {
+            // Thousands of them: what the page does not show would fill the memory.
+            results.timeline = Timeline::default();
+        }
         runs.push(Run { name, results });
     }
     if let Some(sweep) = &manifest {

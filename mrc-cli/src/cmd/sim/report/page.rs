@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use mrc_sim::run::{Distribution, GroupReport, Results};
 
-use super::Run;
 use super::figures::{DETAILED, Figure, bus_gbit_per_s};
 use super::plots::number;
+use super::{Run, compared};
 use crate::cmd::sim::pool::{self, Estimate};
 use crate::cmd::sim::shortfall;
 use crate::cmd::sim::sweep::Manifest;
+use crate::cmd::sim::verdict;
 
 const STYLE: &str = "
 :root { color-scheme: light; }
@@ -22,6 +23,10 @@ th:first-child, td:first-child { text-align: left; }
 figure { margin: 1rem 0; break-inside: avoid; } figcaption { color: #555; font-size: 0.9em; }
 .bad { color: #b00; font-weight: 600; } td .bad { display: block; }
 figure svg { display: block; }
+.text { white-space: normal; text-align: left; display: block; min-width: 26rem; }
+.r0 { background: #8fd694; color: #000; } .r1 { background: #d5eec2; color: #000; } .r2 { background: #fdf0b5; color: #000; }
+.r3 { background: #fbc28d; color: #000; } .r4 { background: #ef8a80; color: #000; }
+[class^=r] { display: block; padding: 0 0.2rem; }
 input { font: inherit; margin-top: 0.8rem; padding: 0.1rem 0.4rem; }
 @media (prefers-color-scheme: dark) {
   :root { color-scheme: dark; }
@@ -57,6 +62,14 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
         let axes = if sweep.axes.is_empty() { "seeds".to_owned() } else { sweep.axes.join(", ") };
         let _ =
             writeln!(page, "<p>{} points over {}; {missing} without results.</p>", sweep.points.len(), escape(&axes));
+    }
+    let find =
+        |point: &crate::cmd::sim::sweep::Point| runs.iter().find(|run| run.name == point.name).map(|run| &run.results);
+    if let Some((sweep, compared)) = sweep.and_then(|sweep| Some((sweep, verdict::of(sweep, find)?))) {
+        page.push_str(&compared::html(&compared, &sweep.without));
+        page.push_str("<p>The folder of this page has a file for each run.</p>\n");
+        let _ = writeln!(page, "<script>{SCRIPT}</script></body></html>");
+        return page;
     }
     // A long table before the figures would hide them.
     let long = runs.len() > DETAILED;
@@ -144,7 +157,7 @@ fn over_seeds(runs: &[Run], sweep: &Manifest) -> String {
     )
 }
 
-fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(super) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let cells = |cells: &mut dyn Iterator<Item = String>, tag: &str| {
         cells.map(|cell| format!("<{tag}>{cell}</{tag}>")).collect::<String>()
     };
@@ -285,7 +298,7 @@ fn steps(group: &GroupReport) -> Vec<String> {
     [escape(&group.name), group.iterations.len().to_string()].into_iter().chain(numbers).collect()
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
