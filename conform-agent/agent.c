@@ -46,6 +46,8 @@ static struct knob {
     {"resurrect_probes", 1, 0, 0}, {"probe_interval", 1000000, 0, 0}, {"ev_min_active", 1, 0, 0},
     {"last_resort", 1, 0, 0}, {"pkey", 0xffff, 0, 0}, {"udp_port", 4791, 0, 0}, {"ev_high_half_in_sport", 0, 0, 0},
     {"bth_se_bit", 7, 0, 0}, {"neth_cc_type", 2, 0, 0}, {"pdcid_order", 0, 0, 0}, {"dscp_retx", 8, 0, 0},
+    {"dscp_no_trim", 0, 0, 0}, {"dscp_trimmable", 4, 0, 0}, {"dscp_trimmed", 12, 0, 0}, {"dscp_trimmed_lasthop", 16, 0, 0},
+    {"dscp_control", 46, 0, 0}, {"size_overhead", 40, 0, 0}, {"ack_msn_zero", 0, 0, 0},
 };
 enum { KNOBS = sizeof(knobs) / sizeof(*knobs) };
 

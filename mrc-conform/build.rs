@@ -45,6 +45,7 @@ fn collect(dir: &Path, into: &mut Vec<PathBuf>) {
 /// The requirements and decisions as two constant tables. `spec check` judges the files; this only copies them.
 fn register() -> String {
     let mut code = String::from("const REQUIREMENTS: &[Requirement] = &[\n");
+    let places = records("data/ocp.toml", "place");
     for chapter in ["congestion", "paths", "selectors", "transport", "wire"] {
         for record in records(&format!("data/requirements/{chapter}.toml"), "requirement") {
             let text = |key: &str| record[key].as_str().unwrap_or_default();
@@ -57,9 +58,10 @@ fn register() -> String {
             };
             let _ = writeln!(
                 code,
-                "Requirement {{ id: {:?}, source: {:?}, level: {:?}, certainty: Certainty::{certainty}, summary: {:?} }},",
+                "Requirement {{ id: {:?}, source: {:?}, ocp: {:?}, level: {:?}, certainty: Certainty::{certainty}, summary: {:?} }},",
                 text("id"),
                 text("source"),
+                places_of(&places, text("id")),
                 text("level"),
                 text("summary"),
             );
@@ -80,6 +82,16 @@ fn register() -> String {
     }
     code.push_str("];\n");
     code
+}
+
+/// Where the OCP specification says it, as far as public material tells.
+fn places_of(places: &[toml::Value], id: &str) -> String {
+    let holds = |pattern: &str| pattern == id || pattern.strip_suffix('*').is_some_and(|group| id.starts_with(group));
+    let named = |place: &&toml::Value| {
+        place["requirements"].as_array().into_iter().flatten().filter_map(toml::Value::as_str).any(holds)
+    };
+    let texts = places.iter().filter(named).filter_map(|place| place["place"].as_str());
+    texts.collect::<Vec<_>>().join("; ")
 }
 
 fn records(path: &str, key: &str) -> Vec<toml::Value> {

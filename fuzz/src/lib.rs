@@ -1,6 +1,6 @@
 //! Bodies of the fuzz targets. Each takes any bytes and panics when a promise of the crate is broken.
 //!
-//! `tests/tests/corpus.rs` includes this file and replays the corpora with it, so it uses nothing but the crates under
+//! `tests/cross/tests/corpus.rs` includes this file and replays the corpora with it, so it uses nothing but the crates under
 //! test. A target in `fuzz_targets/` is one line.
 #![forbid(unsafe_code)]
 

@@ -14,7 +14,7 @@ use mrc_wire::srv6::{CopyOp, EvTemplate, container};
 use mrc_wire::{Ev, Ip, NackReason, PortNum, Psn, Qpn, Rkey};
 
 use crate::facts::{self, Facts, REGION, TARGET_VA};
-use crate::knobs::Knobs;
+use crate::knobs::{KNOBS, Knobs};
 use crate::script::Post;
 use crate::target::{Done, DoneKind, Heard, Refusal, Target};
 
@@ -79,7 +79,7 @@ fn ip(address: IpAddr) -> Ip {
 
 fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> Result<EndpointConfig, String> {
     let mut cfg = EndpointConfig::default();
-    for name in EndpointConfig::KNOBS {
+    for name in EndpointConfig::KNOBS.iter().filter(|name| KNOBS.iter().any(|knob| knob.name == **name)) {
         cfg.set_knob(name, knobs.get(name) as u64).map_err(|why| format!("{name}={}: {why}", knobs.get(name)))?;
     }
     cfg.gids[0] = Some(ip(facts.target_ip));

@@ -157,6 +157,10 @@ impl<'a> Story<'a> {
             set(&mut packet, "ip.ihl", 6);
             set(&mut packet, "ip.options", 0x0101_0101);
         }
+        if spec.number("trim").is_some() {
+            let header = if srv6 { "outer.dscp" } else { "ip.dscp" };
+            set(&mut packet, header, self.knobs.get("dscp_trimmed") as u128);
+        }
         self.lengths(&mut packet);
         for (name, _) in spec.fields.iter().filter(|(name, _)| !is_pseudo(name)) {
             if let Some(value) = self.input(spec, name)?
@@ -180,7 +184,8 @@ impl<'a> Story<'a> {
         let intact = packet.keep.is_none() && packet.icrc.is_none() && spec.value("cut").is_none();
         let known = self.sent.iter().any(|sent| sent.psn == psn && sent.counted > 0);
         let counts = spec.kind.is_write() && intact && !known;
-        let counted = if counts { packet.get("udplen").unwrap_or(0) as u32 + 40 } else { 0 };
+        let counted =
+            if counts { packet.get("udplen").unwrap_or(0) as u32 + self.knobs.get("size_overhead") as u32 } else { 0 };
         self.sent.push(Sent { psn, kind: spec.kind, packet: packet.clone(), counted });
     }
 
@@ -255,6 +260,11 @@ impl<'a> Story<'a> {
             Value::Any => actual,
             // Scripts count messages from 0.
             Value::Number(n) => {
+                let is_ack = packet.kind().is_some_and(|kind| kind.name == "ack");
+                if is_ack && name.trim_start_matches("aeth.") == "msn" && self.knobs.on("ack_msn_zero") {
+                    packet.set(name, 0);
+                    return Ok(());
+                }
                 let first = packet.kind().map_or(0, |kind| self.first_number(name.trim_start_matches("meth."), kind));
                 Some((*n as u128).wrapping_add(first))
             }
@@ -357,7 +367,8 @@ impl<'a> Story<'a> {
                 set(packet, "rtx", 0);
                 set(packet, "syndrome", 0x1F);
                 let psn = spec.number("psn").unwrap_or(0) as u32;
-                set(packet, "msn", self.messages_below(psn));
+                let msn = if self.knobs.on("ack_msn_zero") { 0 } else { self.messages_below(psn) };
+                set(packet, "msn", msn);
             }
             "probe" => {
                 set(packet, "rtx", 0);
@@ -371,8 +382,11 @@ impl<'a> Story<'a> {
             }
             _ => {}
         }
-        let dscp =
-            if spec.kind.is_control() || spec.kind.name == "ep_request" { DSCP_CONTROL } else { self.data_dscp(false) };
+        let dscp = if spec.kind.is_control() || spec.kind.name == "ep_request" {
+            self.control_dscp()
+        } else {
+            self.data_dscp(false)
+        };
         set(packet, "ip.dscp", dscp.into());
         set(packet, "outer.dscp", dscp.into());
     }
@@ -463,10 +477,14 @@ impl<'a> Story<'a> {
 
     fn data_dscp(&self, rtx: bool) -> u8 {
         match (self.knobs.on("trimming"), rtx) {
-            (false, _) => 0,
-            (true, false) => 4,
+            (false, _) => self.knobs.get("dscp_no_trim") as u8,
+            (true, false) => self.knobs.get("dscp_trimmable") as u8,
             (true, true) => self.knobs.get("dscp_retx") as u8,
         }
+    }
+
+    fn control_dscp(&self) -> u8 {
+        self.knobs.get("dscp_control") as u8
     }
 
     /// Ethernet to UDP, without EV and lengths.
@@ -482,7 +500,7 @@ impl<'a> Story<'a> {
         // A Port Status Update that the target sends travels as control.
         let control = kind.is_control() || (!to_target && kind.is_endpoint());
         let ecn = if !control || self.knobs.on("ctl_ect") { 2 } else { 0 };
-        let dscp = if control { DSCP_CONTROL } else { 0 };
+        let dscp = if control { self.control_dscp() } else { self.knobs.get("dscp_no_trim") as u8 };
         let v4 = to.is_ipv4();
         let sid = |list: &[Ipv6Addr]| u128::from(list.get(port - 1).copied().unwrap_or(Ipv6Addr::UNSPECIFIED));
         let (outer_dst, outer_src) = if to_target {
@@ -533,8 +551,6 @@ impl<'a> Story<'a> {
         }
     }
 }
-
-const DSCP_CONTROL: u8 = 46;
 
 fn is_pseudo(name: &str) -> bool {
     crate::script::PSEUDO.contains(&name)

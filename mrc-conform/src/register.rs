@@ -12,6 +12,8 @@ pub struct Requirement {
     pub id: &'static str,
     /// Chapter and section of the reference.
     pub source: &'static str,
+    /// Section or table of the OCP specification, as far as public material names it (`spec/ocp.toml`); else empty.
+    pub ocp: &'static str,
     /// `must`, `should` or `may`.
     pub level: &'static str,
     /// How sure we are.
@@ -99,6 +101,22 @@ pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_of_the_ocp_specification_are_known_where_public_material_names_them() {
+        let ocp = |id: &str| Requirement::named(id).map(|rule| rule.ocp);
+        assert_eq!(ocp("BTH-001"), Some("section 6.2.2"));
+        assert_eq!(ocp("RSP-004"), Some("section 6.3.1, item 6; table 7-3"));
+        assert_eq!(ocp("SACK-008"), Some(""));
+        // A place whose requirements are gone shows here.
+        let text = include_str!("../data/ocp.toml");
+        for id in text.split('"').filter(|part| {
+            part.contains('-') && part.chars().all(|c| c.is_ascii_uppercase() || "-0123456789*".contains(c))
+        }) {
+            let group = id.trim_end_matches('*');
+            assert!(Requirement::all().iter().any(|rule| rule.id.starts_with(group) && !rule.ocp.is_empty()), "{id}");
+        }
+    }
 
     #[test]
     fn the_least_sure_rule_decides() {

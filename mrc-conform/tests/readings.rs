@@ -69,14 +69,20 @@ readings! {
     oq_17_two_good_probes: "resurrect_probes=2", 2, ["behaviour"];
     oq_18_skip_for_a_time: "skip_time=1000000", 1, ["behaviour"];
     oq_19_no_last_resort: "last_resort=0", 1, ["behaviour"];
+    oq_27_another_class_for_control: "dscp_control=40", 190, ["ip.dscp", "outer.dscp"];
+    oq_27_another_class_for_data: "dscp_trimmable=6", 10, ["ip.dscp", "outer.dscp"];
+    oq_27_another_class_for_retransmissions: "dscp_retx=10", 3, ["ip.dscp", "outer.dscp"];
+    oq_27_another_mark_of_trimmed_packets: "dscp_trimmed=14", 10, ["behaviour", "icrc"];
     oq_28_control_packets_ecn_capable: "ctl_ect=1", 190, ["ip.ecn", "outer.ecn"];
     oq_30_port_mask_from_bit_0: "port_mask_zero_based=1", 8, ["erth.mask", "port"];
     oq_32_another_sack_threshold: "sack_threshold=8192", 2, ["behaviour", "bth.a"];
+    oq_33_another_basis_of_sizes: "size_overhead=0", 12, ["seth.rcvd", "behaviour", "bth.a"];
     oq_36_no_empty_messages: "reject_zero_len=1", 1, ["behaviour", "refused"];
     oq_38_nak_without_receive: "no_receive=nak", 2, ["behaviour"];
     oq_38_tail_retries_are_free: "tail_retry_lenient=1", 1, ["behaviour"];
     oq_43_always_skip_is_sent: "always_skip_after=3", 1, ["seth.m"];
-    oq_44_another_partition: "pkey=0x8001", 300, ["behaviour", "bth.pkey", "memory[2048]"];
+    oq_45_no_count_in_transport_acks: "ack_msn_zero=1", 40, ["aeth.msn"];
+    oq_44_another_partition: "pkey=0x8001", 300, ["behaviour", "bth.pkey", "memory[2048]", "refused"];
     oq_50_a_late_nak_is_fatal: "stale_nak_fatal=1", 1, ["behaviour"];
     oq_61_masked_ports_are_not_probed: "probe_masked_ports=0", 1, ["behaviour"];
 }

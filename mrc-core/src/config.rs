@@ -70,6 +70,11 @@ pub struct EndpointConfig {
     pub always_skip_after: u8,
     /// NAK syndrome for a write with immediate beyond the limit (open question 10).
     pub wimm_nak_syndrome: u8,
+    /// What the nominal size of a packet adds to its UDP length, in bytes: in `rcvd_bytes`, in the count that triggers SACKs,
+    /// and in the bytes in flight (open question 33).
+    pub size_overhead: u8,
+    /// Transport ACKs and NAKs carry message number 0 in place of the count of completed messages (open question 45).
+    pub ack_msn_zero: bool,
     /// Ask for an acknowledgement with the last packet of every message. Without, with the last one that may leave: when the
     /// send queue runs dry or a window closes. Transport ACKs, and with them completions, come as soon; what congestion
     /// control and paths learn comes from every 16 KiB (`sack_gen_threshold`), as within a message (open question 66). With
@@ -167,6 +172,8 @@ impl Default for EndpointConfig {
             ctl_ect: false,
             always_skip_after: 0,
             wimm_nak_syndrome: 0x61,
+            size_overhead: 40,
+            ack_msn_zero: false,
             ask_each_message: true,
             turn_bytes: 0,
             call_budget: u32::MAX,

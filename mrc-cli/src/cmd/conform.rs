@@ -253,6 +253,9 @@ fn show(name: &str) -> anyhow::Result<String> {
         let (level, certainty) = (rule.level, rule.certainty);
         let _ = writeln!(text, "{name}  {level}, certainty {} ({})", certainty.tag(), certainty.meaning());
         let _ = writeln!(text, "  {}\n  register: {}", rule.summary, rule.source);
+        if !rule.ocp.is_empty() {
+            let _ = writeln!(text, "  OCP MRC 1.0: {}", rule.ocp);
+        }
         rule.decisions().for_each(|decision| question(&mut text, decision));
         let scripts: Vec<Script> =
             builtin()?.into_iter().filter(|script| script.requires.iter().any(|id| id == name)).collect();

@@ -1,5 +1,6 @@
 //! Files about a test: JUnit for a test server, a capture per failed script, and the certificate page.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
@@ -130,23 +131,36 @@ pub fn certificate(report: &Report, test: &Test, path: &Path) -> anyhow::Result<
     page += &certainties(report);
     page += &failures(report);
     page += &questions(report, &test.knobs);
-    page.push_str("<h2>Every script</h2>\n<table><tr><th>verdict</th><th>level</th><th>certainty</th><th>script</th><th>shows</th><th>requirements</th></tr>\n");
+    page.push_str(
+        "<h2>Every script</h2>\n<p>The text of the OCP specification is not public. The last column names the section or \
+         table where public material names it; an empty one says that none does.</p>\n",
+    );
+    page.push_str("<table><tr><th>verdict</th><th>level</th><th>certainty</th><th>script</th><th>shows</th><th>requirements</th><th>OCP MRC 1.0</th></tr>\n");
     for outcome in &report.scripts {
         let (word, reason) = word(&outcome.verdict);
         let rules: Vec<String> = outcome.requires.iter().map(|id| rule(id)).collect();
         let reason = reason.map_or(String::new(), |reason| format!(" ({})", escape(reason)));
         let _ = writeln!(
             page,
-            "<tr><td class=\"{word}\">{word}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{reason}</td><td>{}</td></tr>",
+            "<tr><td class=\"{word}\">{word}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{reason}</td><td>{}</td><td>{}</td></tr>",
             outcome.weight.level,
             outcome.weight.certainty.tag(),
             escape(&outcome.script),
             escape(&outcome.title),
-            rules.join(" ")
+            rules.join(" "),
+            places(&outcome.requires)
         );
     }
     page.push_str("</table></body></html>\n");
     fs::write(path, page).with_context(|| path.display().to_string())
+}
+
+/// Where the OCP specification has these requirements, as far as public material names the place.
+fn places(ids: &[String]) -> String {
+    let rules = ids.iter().filter_map(|id| Requirement::named(id));
+    let places: BTreeSet<&str> =
+        rules.flat_map(|rule| rule.ocp.split("; ")).filter(|place| !place.is_empty()).collect();
+    places.into_iter().collect::<Vec<_>>().join("; ")
 }
 
 /// A requirement's id that shows its text.

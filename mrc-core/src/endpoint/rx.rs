@@ -97,7 +97,7 @@ impl Endpoint<'_> {
             Place { opcode: write.opcode(), padded: packet.pad() != 0, reth: write.reth(), payload: write.payload() };
         let write = Write {
             psn: packet.psn(),
-            nominal: u32::from(packet.udp_len()) + 40,
+            nominal: u32::from(packet.udp_len()).wrapping_add(self.cfg.size_overhead.into()),
             ends_message: place.opcode.ends_message(),
             ack_req: packet.ack_req(),
             rtx: packet.rtx(),
@@ -160,7 +160,7 @@ impl Endpoint<'_> {
                     Place { opcode: bth.opcode, padded: bth.pad != 0, reth: headers.reth(), payload: packet.payload() };
                 let write = Write {
                     psn: bth.psn,
-                    nominal: u32::from(packet.udp_len()) + 40,
+                    nominal: u32::from(packet.udp_len()).wrapping_add(self.cfg.size_overhead.into()),
                     ends_message: bth.opcode.ends_message(),
                     ack_req: bth.ack_req,
                     rtx: bth.rtx,

@@ -62,7 +62,7 @@ impl Endpoint<'_> {
         let Some(answer) = answer else {
             self.stats.tx_ack.inc();
             let rest = bth(Opcode::Ack, slot.rsp.tack_psn(), false, to)?;
-            AethRepr { syndrome: Syndrome::Ack(31), msn: slot.rsp.messages_done() }.emit(rest.first_chunk_mut()?);
+            AethRepr { syndrome: Syndrome::Ack(31), msn: ack_msn(&self.cfg, &slot.rsp) }.emit(rest.first_chunk_mut()?);
             return Some(transmit);
         };
         match answer.kind {
@@ -93,7 +93,7 @@ impl Endpoint<'_> {
             AnswerKind::Nak(syndrome) => {
                 self.stats.tx_nak.inc();
                 let rest = bth(Opcode::Ack, answer.psn, false, to)?;
-                AethRepr { syndrome, msn: slot.rsp.messages_done() }.emit(rest.first_chunk_mut()?);
+                AethRepr { syndrome, msn: ack_msn(&self.cfg, &slot.rsp) }.emit(rest.first_chunk_mut()?);
             }
         }
         Some(transmit)
@@ -316,6 +316,11 @@ impl Endpoint<'_> {
         count_sent(&mut self.stats, &transmit);
         Some((start, transmit))
     }
+}
+
+/// The message number of a Transport ACK or NAK.
+fn ack_msn(cfg: &crate::EndpointConfig, rsp: &crate::responder::Responder) -> u32 {
+    if cfg.ack_msn_zero { 0 } else { rsp.messages_done() }
 }
 
 #[inline]

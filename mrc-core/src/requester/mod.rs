@@ -335,11 +335,12 @@ pub(crate) struct DataPacket {
 }
 
 /// Nominal bytes of `packets` write packets that carry `payload` bytes in all, the last one an immediate if `imm`: UDP
-/// length with the headers they carry, + 40. All but the last payload are multiples of 4.
+/// length with the headers they carry, + `size_overhead`. All but the last payload are multiples of 4.
 //= CCU-001
 pub(crate) fn nominal_bytes(cfg: &EndpointConfig, payload: u32, packets: u32, imm: bool) -> u64 {
-    const PLAIN: u64 = 8 + 12 + 4 + 16 + 4 + 40;
-    let headers = if cfg.timestamps { PLAIN + 4 } else { PLAIN };
+    const PLAIN: u64 = 8 + 12 + 4 + 16 + 4;
+    let plain = PLAIN.wrapping_add(cfg.size_overhead.into());
+    let headers = if cfg.timestamps { plain.wrapping_add(4) } else { plain };
     let padded = u64::from(payload).wrapping_add(3) & !3;
     u64::from(packets).wrapping_mul(headers).wrapping_add(padded).wrapping_add(if imm { 4 } else { 0 })
 }

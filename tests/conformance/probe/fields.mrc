@@ -1,6 +1,6 @@
 # A probe carries PSN 0, no rtx, its own timestamp; it travels with the data
 requires PROBE-001, BTH-013, PETH-001, TS-001
-knobs timeout=14 trimming
+knobs timeout=14 trimming dscp_trimmable=4
 
 0       ! write len=64
 0       > write_only psn=0

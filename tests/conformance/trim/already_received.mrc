@@ -2,5 +2,5 @@
 requires TRIM-007
 
 0    < write_first psn=0 len=1024 dmalen=4096
-1us  < write_first psn=0 len=1024 dmalen=4096 trim=24 ip.dscp=12
+1us  < write_first psn=0 len=1024 dmalen=4096 trim=24
 1us  > sack cack=0

@@ -1,5 +1,5 @@
 # A whole BTH is enough
 requires TRIM-004
 
-0    < write_first psn=3 len=1024 dmalen=4096 trim=12 ip.dscp=12
+0    < write_first psn=3 len=1024 dmalen=4096 trim=12
 0    > nack nack_psn=3 reason=0x01 stamp=0

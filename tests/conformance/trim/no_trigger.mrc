@@ -3,7 +3,7 @@ requires TRIM-006
 knobs mtu=1024 sack_threshold=2048
 
 0    < write_first psn=0 len=1024 dmalen=8192
-1us  < write_middle psn=1 len=1024 dmalen=8192 trim=24 ip.dscp=12
+1us  < write_middle psn=1 len=1024 dmalen=8192 trim=24
 1us  > nack nack_psn=1 reason=0x01
 2us  < write_middle psn=2 len=1024 dmalen=8192
 2us  > sack cack=0 bitmap=0x2 ooo=1

@@ -1,5 +1,6 @@
 # A trimmed packet that is no write is dropped
 requires TRIM-008
+knobs dscp_trimmed=12
 
 0    < probe probe_id=1 ip.dscp=12
 1us  = count opcode=1

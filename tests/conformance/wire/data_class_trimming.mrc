@@ -1,6 +1,6 @@
 # With trimming, first transmissions and probes are trimmable, retransmissions have a code point of their own
 requires DSCP-003, DSCP-004
-knobs timeout=6 trimming
+knobs timeout=6 trimming dscp_trimmable=4 dscp_retx=8
 
 0         ! write len=64
 0         > write_only psn=0 ip.dscp=4

@@ -1,7 +1,7 @@
 //! Every call of `mrc-core` and `mrc-wire` as an image of its own: no std, no allocator, no libc.
 //!
 //! The panic handler calls a function that exists nowhere: an image links only when the code of its call cannot reach a
-//! panic. All arguments are opaque to the optimiser. `tests/tests/freestanding.rs` links the images, at every level of
+//! panic. All arguments are opaque to the optimiser. `tests/cross/tests/freestanding.rs` links the images, at every level of
 //! optimisation; they are never run.
 #![no_std]
 #![allow(improper_ctypes_definitions, reason = "nobody calls an image from C")]

@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-#[path = "../../fuzz/src/lib.rs"]
+#[path = "../../../fuzz/src/lib.rs"]
 #[allow(unreachable_pub, reason = "a library of its own in the fuzz workspace")]
 mod bodies;
 
 fn corpus(target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
 }
 
 #[test]

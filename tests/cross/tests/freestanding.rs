@@ -38,8 +38,8 @@ fn said(command: &mut Command) -> String {
 fn build(target: Option<&str>, level: &str, overflow_checks: bool, features: &[&str]) -> Archive {
     let checks = if overflow_checks { " with overflow checks" } else { "" };
     let name = format!("{} opt-level {level}{checks}", target.unwrap_or("host"));
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("freestanding");
-    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("freestanding").join(name.replace(' ', "-"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../freestanding");
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../freestanding").join(name.replace(' ', "-"));
     let scratch = scratch.join(features.join("-"));
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--release", "--offline", "--locked", "--manifest-path"]).arg(folder.join("Cargo.toml"));
@@ -153,10 +153,10 @@ fn a_planted_panic_is_named() {
 #[test]
 fn every_method_of_the_endpoint_has_an_image() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let images = std::fs::read_to_string(folder.join("freestanding/src/calls.rs")).unwrap()
-        + &std::fs::read_to_string(folder.join("freestanding/src/storage.rs")).unwrap();
+    let images = std::fs::read_to_string(folder.join("../freestanding/src/calls.rs")).unwrap()
+        + &std::fs::read_to_string(folder.join("../freestanding/src/storage.rs")).unwrap();
     let mut seen = 0;
-    for entry in std::fs::read_dir(folder.join("../mrc-core/src/endpoint")).unwrap() {
+    for entry in std::fs::read_dir(folder.join("../../mrc-core/src/endpoint")).unwrap() {
         let source = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         for line in source.lines().filter(|line| line.contains("self") || line.contains("Storage<'s>")) {
             let Some(rest) = line.strip_prefix("    pub fn ") else { continue };
