@@ -1,17 +1,26 @@
-//! A small HTTP server: GET alone, one request per connection, everything bounded.
+//! A small HTTP server: GET alone, one request per connection, everything bounded. A connection may also stay and follow
+//! what is new, as server-sent events.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long a client may take to ask and to take its answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest request that is read.
 const MAX_REQUEST: usize = 8 << 10;
-/// How often a waiting server looks whether it shall end.
-const GLANCE: Duration = Duration::from_millis(50);
+/// Clients at a time; one more is closed at once.
+const MAX_CLIENTS: usize = 128;
+/// Clients that may follow at a time.
+const MAX_FOLLOWERS: usize = 32;
+/// Bytes that may wait for a follower; one that takes less is closed, and its browser comes back.
+const MAX_WAITING: usize = 1 << 20;
+/// How often a waiting server looks whether it shall end, and whether there is something new.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,16 +33,53 @@ pub struct Answer {
     pub body: String,
 }
 
+const EVENT_STREAM: &str = "text/event-stream";
+
 impl Answer {
+    /// 200.
+    pub fn ok(kind: &'static str, body: String) -> Self {
+        Self { status: "200 OK", kind, body }
+    }
+
     /// 404, with where else to look.
     pub fn not_found(hint: &str) -> Self {
-        Self { status: "404 Not Found", kind: "text/plain", body: format!("{hint}\n") }
+        Self::refused("404 Not Found", hint)
     }
 
     /// JSON.
     pub fn json(value: &serde_json::Value) -> Self {
-        Self { status: "200 OK", kind: "application/json", body: format!("{value}\n") }
+        Self::ok("application/json", format!("{value}\n"))
     }
+
+    /// The first event for a client that stays; [`serve`] sends it what [`Site::news`] says later.
+    pub fn follow(first: &serde_json::Value) -> Self {
+        Self::ok(EVENT_STREAM, event(first))
+    }
+
+    fn refused(status: &'static str, why: &str) -> Self {
+        Self { status, kind: "text/plain; charset=utf-8", body: format!("{why}\n") }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let Self { status, kind, body } = self;
+        let length = match *kind {
+            EVENT_STREAM => String::new(),
+            _ => format!("Content-Length: {}\r\n", body.len()),
+        };
+        format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{length}{HEADERS}Connection: close\r\n\r\n{body}",
+            HEADERS = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+                       Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
+                       connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; \
+                       frame-ancestors 'none'\r\n",
+        )
+        .into_bytes()
+    }
+}
+
+/// JSON as a server-sent event; it has no newlines.
+pub fn event(value: &serde_json::Value) -> String {
+    format!("data: {value}\n\n")
 }
 
 /// Listens.
@@ -43,52 +89,180 @@ pub fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Answers one client after the other until it is over: what a client does wrong is its own loss.
-pub fn serve(
-    listener: &TcpListener,
-    is_over: &dyn Fn() -> bool,
-    mut answer: impl FnMut(&str) -> anyhow::Result<Answer>,
-) -> anyhow::Result<()> {
-    while !is_over() {
-        match listener.accept() {
-            Ok((stream, _)) => drop(one(stream, &mut answer)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(GLANCE),
-            Err(error) => return Err(error).context("cannot accept a connection"),
+/// A connection.
+struct Client {
+    stream: TcpStream,
+    from: IpAddr,
+    give_up: Instant,
+    asked: Vec<u8>,
+    answer: Vec<u8>,
+    sent: usize,
+    answered: bool,
+    follows: bool,
+}
+
+impl Client {
+    /// Goes on until it would block; whether the client stays.
+    fn go_on(&mut self, site: &mut Site<'_>, may_follow: bool) -> bool {
+        while !self.answered {
+            let mut bytes = [0; 2048];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(len) => self.asked.extend_from_slice(&bytes[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Instant::now() < self.give_up,
+                Err(_) => return false,
+            }
+            if self.asked.windows(4).any(|four| four == b"\r\n\r\n") {
+                let mut said = reply(&String::from_utf8_lossy(&self.asked), self.from, site);
+                self.follows = said.kind == EVENT_STREAM;
+                if self.follows && !may_follow {
+                    said = Answer::refused("503 Service Unavailable", "too many clients follow already");
+                    self.follows = false;
+                }
+                (self.answer, self.answered) = (said.bytes(), true);
+            } else if self.asked.len() > MAX_REQUEST {
+                return false;
+            }
         }
+        self.write()
+    }
+
+    fn write(&mut self) -> bool {
+        while self.sent < self.answer.len() {
+            match self.stream.write(&self.answer[self.sent..]) {
+                Ok(0) => return false,
+                Ok(len) => self.sent += len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let waiting = self.answer.len() - self.sent;
+                    return if self.follows { waiting <= MAX_WAITING } else { Instant::now() < self.give_up };
+                }
+                Err(_) => return false,
+            }
+        }
+        (self.answer, self.sent) = (Vec::new(), 0);
+        if self.follows {
+            // Nothing more is expected: bytes are dropped, an end is seen.
+            return !matches!(self.stream.read(&mut [0; 256]), Ok(0));
+        }
+        false
+    }
+
+    fn wants(&self) -> PollFlags {
+        if self.answer.is_empty() { PollFlags::IN } else { PollFlags::OUT }
+    }
+}
+
+type Ask<'a> = &'a mut dyn FnMut(&str) -> anyhow::Result<Answer>;
+
+/// What a server says.
+pub struct Site<'a> {
+    /// The answer to a path.
+    pub answer: Ask<'a>,
+    /// What is new for clients that follow; asked while there are any.
+    pub news: &'a mut dyn FnMut() -> Option<String>,
+    /// Refuses local clients that ask under a name that others may own: a page of theirs could read the answers. For what
+    /// browsers read.
+    pub own_names_only: bool,
+}
+
+fn reply(head: &str, from: IpAddr, site: &mut Site<'_>) -> Answer {
+    let mut words = head.split([' ', '\r']);
+    let (Some("GET"), Some(path)) = (words.next(), words.next()) else {
+        return Answer::refused("405 Method Not Allowed", "only GET");
+    };
+    let host = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("host").then(|| value.trim())
+    });
+    if site.own_names_only && from.is_loopback() && host.is_some_and(|host| !is_own_name(host)) {
+        return Answer::refused(
+            "403 Forbidden",
+            "asked under a name that is not this machine's: another site's page may be behind it; use 127.0.0.1 or localhost",
+        );
+    }
+    (site.answer)(&unescaped(path))
+        .unwrap_or_else(|error| Answer::refused("500 Internal Server Error", &format!("{error:#}")))
+}
+
+/// A path without its `%3A`: what is not such an escape stays as it is.
+fn unescaped(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut text: Vec<u8> = parts.next().unwrap_or_default().into();
+    for part in parts {
+        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                text.push(byte);
+                text.extend_from_slice(&part.as_bytes()[2..]);
+            }
+            None => {
+                text.push(b'%');
+                text.extend_from_slice(part.as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Whether a page under this name can only be ours. A site on the network may have its name point to the loopback address.
+fn is_own_name(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let here = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost") || name == here().trim()
+}
+
+/// Answers clients until it is over: what a client does wrong is its own loss.
+pub fn serve(listener: &TcpListener, is_over: &dyn Fn() -> bool, mut site: Site<'_>) -> anyhow::Result<()> {
+    let mut clients: Vec<Client> = Vec::new();
+    while !is_over() {
+        let mut fds = vec![PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
+        fds.extend(clients.iter().map(|client| PollFd::from_borrowed_fd(client.stream.as_fd(), client.wants())));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(GLANCE.subsec_nanos()) };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => anyhow::bail!("cannot wait for clients: {errno}"),
+        }
+        drop(fds);
+        let mut followers = clients.iter().filter(|client| client.follows).count();
+        clients.retain_mut(|client| {
+            let before = client.follows;
+            let stays = client.go_on(&mut site, followers < MAX_FOLLOWERS);
+            followers += usize::from(client.follows && !before);
+            stays
+        });
+        if followers > 0
+            && let Some(text) = (site.news)()
+        {
+            clients.retain_mut(|client| {
+                if client.follows {
+                    client.answer.extend_from_slice(text.as_bytes());
+                    return client.write();
+                }
+                true
+            });
+        }
+        accept(listener, &mut clients);
     }
     Ok(())
 }
 
-fn one(mut stream: TcpStream, answer: &mut impl FnMut(&str) -> anyhow::Result<Answer>) -> anyhow::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let give_up = Instant::now() + PATIENCE;
-    let mut head = Vec::new();
-    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
-        let left = give_up.saturating_duration_since(Instant::now());
-        anyhow::ensure!(!left.is_zero() && head.len() < MAX_REQUEST, "no request");
-        stream.set_read_timeout(Some(left))?;
-        let mut bytes = [0; 1024];
-        let len = stream.read(&mut bytes)?;
-        anyhow::ensure!(len > 0, "closed");
-        head.extend_from_slice(&bytes[..len]);
+fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
+    while let Ok((stream, from)) = listener.accept() {
+        if clients.len() < MAX_CLIENTS && stream.set_nonblocking(true).is_ok() {
+            clients.push(Client {
+                stream,
+                from: from.ip(),
+                give_up: Instant::now() + PATIENCE,
+                asked: Vec::new(),
+                answer: Vec::new(),
+                sent: 0,
+                answered: false,
+                follows: false,
+            });
+        }
     }
-    let line = String::from_utf8_lossy(&head);
-    let mut words = line.split([' ', '\r']);
-    let Answer { status, kind, body } = match (words.next(), words.next()) {
-        (Some("GET"), Some(path)) => answer(path).unwrap_or_else(|error| Answer {
-            status: "500 Internal Server Error",
-            kind: "text/plain",
-            body: format!("{error:#}\n"),
-        }),
-        _ => Answer { status: "405 Method Not Allowed", kind: "text/plain", body: "only GET\n".to_owned() },
-    };
-    let len = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
-    )?;
-    Ok(())
 }
 
 /// Asks a server of ours; the body of its answer.
@@ -103,4 +277,74 @@ pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
     let status = head.lines().next().unwrap_or_default().to_owned();
     anyhow::ensure!(status.contains(" 200 "), "{address}: {}", body.trim());
     Ok(body.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    use super::*;
+
+    fn ask(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn escapes_of_a_path_are_read() {
+        for (path, text) in
+            [("/a%3Aup", "/a:up"), ("/", "/"), ("%", "%"), ("%zz%2", "%zz%2"), ("%C3%A9", "é"), ("%é", "%é")]
+        {
+            assert_eq!(unescaped(path), text);
+        }
+    }
+
+    #[test]
+    fn a_silent_client_delays_nobody_and_a_follower_hears_what_is_new() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (over, number) = (AtomicBool::new(false), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut answer = |path: &str| match path {
+                    "/live" => Ok(Answer::follow(&serde_json::json!("first"))),
+                    "/" => Ok(Answer::ok("text/html", "x".repeat(3 << 20))),
+                    _ => Ok(Answer::not_found("ask /")),
+                };
+                let mut news = || Some(event(&number.fetch_add(1, Ordering::Relaxed).into()));
+                let site = Site { answer: &mut answer, news: &mut news, own_names_only: true };
+                serve(&listener, &|| over.load(Ordering::Relaxed), site).unwrap();
+            });
+            // Browsers open connections that they may never use.
+            let silent: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
+            let begun = Instant::now();
+            let page = ask(address, "GET / HTTP/1.1\r\nHost: localhost:99\r\n\r\n");
+            assert!(page.starts_with("HTTP/1.1 200 OK") && page.len() > 3 << 20 && page.contains("default-src 'none'"));
+            // The silent ones have still most of their time.
+            assert!(begun.elapsed() < PATIENCE * 5);
+            drop(silent);
+            let mut follower = TcpStream::connect(address).unwrap();
+            follower.write_all(b"GET /live HTTP/1.1\r\n\r\n").unwrap();
+            let mut heard = String::new();
+            while !heard.contains("data: 2\n\n") {
+                let mut bytes = [0; 512];
+                let len = follower.read(&mut bytes).unwrap();
+                assert!(len > 0, "{heard}");
+                heard += std::str::from_utf8(&bytes[..len]).unwrap();
+            }
+            assert!(heard.contains("data: \"first\"\n\ndata: 0\n\ndata: 1\n\n") && !heard.contains("Content-Length"));
+            for (request, status) in [
+                ("POST / HTTP/1.1\r\n\r\n", "405"),
+                ("GET /x HTTP/1.1\r\n\r\n", "404"),
+                ("GET / HTTP/1.1\r\nHOST: evil.example:80\r\n\r\n", "403"),
+                ("GET /x HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "404"),
+            ] {
+                assert!(ask(address, request).starts_with(&format!("HTTP/1.1 {status}")), "{request}");
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+    }
 }

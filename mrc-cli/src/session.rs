@@ -152,7 +152,7 @@ impl Nic {
         for (name, obtained) in context.device().obtained() {
             log::info!("{name}: {obtained}");
         }
-        Ok(Self { control: context.offer_control(&host.name), context })
+        Ok(Self { control: context.offer_control(host), context })
     }
 
     /// Adds `qps` queue pairs and `bytes` of memory.

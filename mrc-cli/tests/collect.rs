@@ -1,5 +1,9 @@
 //! The collector as agents and operators meet it, with agents that this test plays: no rights are needed.
 
+mod browser;
+#[path = "collect/page.rs"]
+mod page;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -97,6 +101,8 @@ struct Agent {
     host: u16,
     instance: u32,
     number: u64,
+    /// What its clock makes of round trips and pauses.
+    clock: u64,
 }
 
 impl Agent {
@@ -105,7 +111,7 @@ impl Agent {
         let mut line = String::new();
         BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
         let challenge = u128::from_str_radix(line.trim(), 16).unwrap().to_be_bytes();
-        Self { stream, challenge, line: 0, host, instance, number: 0 }
+        Self { stream, challenge, line: 0, host, instance, number: 0, clock: 0 }
     }
 
     fn summary(&mut self, lossy: bool) -> String {
@@ -119,7 +125,8 @@ impl Agent {
         let path = |plane: u8, route: Route| {
             let lost = if lossy && goes_up(plane, &route) { 40 } else { 0 };
             let delta = Totals { sent: 100, lost, ..Totals::default() };
-            PathSummary { path: PathSpec { plane, route }, state: State::Up, delta, rtt_ns: None }
+            let rtt_ns = (self.clock > 0).then_some(self.clock);
+            PathSummary { path: PathSpec { plane, route }, state: State::Up, delta, rtt_ns }
         };
         let routes = |plane: u8| {
             let pair = Route::Pair { target: mate, reply_plane: 1 - plane, spine: 0 };
@@ -128,8 +135,15 @@ impl Agent {
         let paths = (0..2).flat_map(|plane| routes(plane).map(move |route| (plane, route)));
         let paths = paths.map(|(plane, route)| path(plane, route)).collect();
         let (host, instance, number) = (self.host, self.instance, self.number);
-        let summary =
-            Summary { host, instance, number, paused_ns: 0, gone: Vec::new(), paths, stats: AgentStats::default() };
+        let summary = Summary {
+            host,
+            instance,
+            number,
+            paused_ns: self.clock,
+            gone: Vec::new(),
+            paths,
+            stats: AgentStats::default(),
+        };
         serde_json::to_string(&summary).unwrap()
     }
 
@@ -175,12 +189,18 @@ fn the_map_has_history_evidence_and_denylists_and_survives_a_restart() {
     let why = |name: &str| Command::new(MRC).args(["mapper", "why", name, "--http", &http]).output().unwrap();
     let text = String::from_utf8(why("p0-hA:up").stdout).unwrap();
     assert!(
-        text.starts_with("p0-hA:up is FAULTY, loses ") && text.contains(": faulty") && text.contains("hA "),
+        text.starts_with("p0-hA:up is FAULTY, loses ") && text.contains("p0-hA:up faulty") && text.contains("hA "),
         "{text}"
     );
+    // Who asks for the link hears of its direction.
+    assert!(String::from_utf8(why("p0-hA").stdout).unwrap().starts_with("p0-hA:up is FAULTY"));
     assert_eq!(why("p9-hA").status.code(), Some(2));
     assert!(String::from_utf8(why("p1-hB").stdout).unwrap().starts_with("p1-hB is healthy"));
-    drop((agents, collector));
+    // Agents that are gone are silent; what they found is not healthy for that.
+    drop(agents);
+    eventually("all are silent", || collector.get("/api/state").unwrap()["silent"].as_array().unwrap().len() == 4);
+    assert_eq!(collector.faulty(), ["p0-hA:up"]);
+    drop(collector);
 
     // Killed and started again: the fault is known, and its end is written down.
     let collector = self::collector(&folder, 18_753);
@@ -241,6 +261,8 @@ fn who_lies_floods_or_has_no_key_is_cut_off_and_changes_nothing() {
     // Its place is free for it again.
     let mut back = Agent::new(&collector, 3, 2);
     back.tell(false);
+    // Its clock is wrong from now on: summaries count from when they arrive.
+    back.clock = u64::MAX;
     good.push(back);
     tell_until(&collector, &mut good, true, &["p0-hA:up"]);
     drop(silent);

@@ -44,6 +44,14 @@ fn the_quick_start_of_operators() {
     check("quickstart-operator.md");
 }
 
+#[test]
+fn the_way_from_an_empty_machine_to_a_watched_fabric() {
+    if skip("the_way_from_an_empty_machine_to_a_watched_fabric") {
+        return;
+    }
+    check("operations.md");
+}
+
 fn pages(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let (path, name) = (entry.path(), entry.file_name());

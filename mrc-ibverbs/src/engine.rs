@@ -110,7 +110,7 @@ impl Engine {
         let hub = Arc::new(Hub::new(host.planes.len(), Arc::clone(&profiles)));
         let hears = Arc::clone(&hub);
         device.on_event(move |event| hears.hear(event))?;
-        let control = ControlServer::start(&host.name, &device);
+        let control = ControlServer::start(host, &device);
         Ok(Self {
             _control: control,
             device,

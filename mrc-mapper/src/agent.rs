@@ -205,6 +205,22 @@ pub struct Summary {
     pub stats: AgentStats,
 }
 
+impl Summary {
+    /// Takes in the summary that follows, so that both are told as one.
+    pub fn extend(&mut self, later: Self) {
+        let mut paths: BTreeMap<PathSpec, PathSummary> =
+            std::mem::take(&mut self.paths).into_iter().map(|path| (path.path, path)).collect();
+        for mut path in later.paths {
+            if let Some(earlier) = paths.get(&path.path) {
+                path.delta = path.delta.and(&earlier.delta);
+            }
+            paths.insert(path.path, path);
+        }
+        let paused_ns = self.paused_ns.saturating_add(later.paused_ns);
+        *self = Self { paths: paths.into_values().collect(), paused_ns, ..later };
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
     path: u32,
@@ -596,5 +612,29 @@ impl Agent {
             paths,
             stats: self.stats,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_summaries_told_as_one_count_everything_once() {
+        let path = |spine: u16, sent: u64, lost: u64| PathSummary {
+            path: PathSpec { plane: 0, route: Route::T1 { spine } },
+            state: if lost > 0 { State::Down } else { State::Up },
+            delta: Totals { sent, lost, late: lost / 2, ..Totals::default() },
+            rtt_ns: None,
+        };
+        let summary = |number: u64, paths: Vec<PathSummary>| {
+            let (gone, stats) = (vec![number as u8], AgentStats::default());
+            Summary { host: 1, instance: 2, number, paused_ns: 5, gone, paths, stats }
+        };
+        let mut all = summary(7, vec![path(0, 10, 0), path(1, 10, 4)]);
+        all.extend(summary(8, vec![path(1, 20, 0), path(2, 3, 3)]));
+        let both = PathSummary { delta: Totals { sent: 30, lost: 4, late: 2, ..Totals::default() }, ..path(1, 20, 0) };
+        let expected = Summary { paused_ns: 10, ..summary(8, vec![path(0, 10, 0), both, path(2, 3, 3)]) };
+        assert_eq!(all, expected);
     }
 }

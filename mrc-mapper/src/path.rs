@@ -140,6 +140,21 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Both together.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            lost: self.lost + other.lost,
+            lost_congested: self.lost_congested + other.lost_congested,
+            late: self.late + other.late,
+            data_sent: self.data_sent + other.data_sent,
+            data_lost: self.data_lost + other.data_lost,
+            trimmed: self.trimmed + other.trimmed,
+            unjudged: self.unjudged + other.unjudged,
+        }
+    }
+
     /// What was added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {

@@ -5,20 +5,27 @@
 //! newest summaries are judged over several spans, and the span with most evidence is believed: a short one finds what is
 //! down, a long one what loses little. A component is faulty when it was reported [`ViewConfig::confirm`] times in a row
 //! without an alternative. It is healthy again when it was not for [`ViewConfig::clear`] times, or as soon as a span would
-//! hold [`ENOUGH`] losses at its rate and holds less than a tenth of them; what was lost before is forgotten then.
+//! hold [`ENOUGH`] losses at its rate and holds less than a tenth of them; what was lost before is forgotten then. Rounds in which
+//! no probe went through it say nothing: a component does not become healthy because the agents that saw it are gone.
 //!
-//! # Bounds
-//! A view keeps [`ViewConfig::spans`]' longest span of summaries per agent, and of each at most [`MAX_PATHS`] paths.
+//! # Cost and bounds
+//! A round is kept as sums per component, a number per path and the losses of lossy paths: a judgement costs as much as there are
+//! components and losses, however many paths there are. A view keeps as many rounds as [`ViewConfig::spans`]' longest span, and
+//! of each summary at most [`MAX_PATHS`] paths.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Summary;
-use crate::locate::{Counts, Finding, Localiser, Matrix, Ours, OursConfig};
+use crate::locate::{Counts, Finding, Localiser, Matrix, Ours, OursConfig, Sums};
 use crate::plan::PathSpec;
 use crate::policy;
 use crate::topology::{Component, Fabric, HostId};
+
+mod rounds;
+
+use rounds::{Losses, Paths, Round};
 
 /// Paths of a summary that are looked at.
 pub const MAX_PATHS: usize = 4096;
@@ -84,31 +91,6 @@ pub enum Rejected {
     Old(u64),
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    sent: u64,
-    lost: u64,
-    late: u64,
-    congested: u64,
-}
-
-impl Sum {
-    fn add(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.lost += other.lost;
-        self.late += other.late;
-        self.congested += other.congested;
-    }
-
-    /// Probes that did not come back at all. Those that were late may have been judged in an earlier round.
-    fn missing(&self) -> u64 {
-        self.lost.saturating_sub(self.late)
-    }
-}
-
-/// Paths of a round: host and path, with its sums.
-type Round = BTreeMap<(HostId, PathSpec), Sum>;
-
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Standing {
     seen: u32,
@@ -121,7 +103,9 @@ struct Standing {
 pub struct View {
     fabric: Fabric,
     config: ViewConfig,
-    current: Round,
+    paths: Paths,
+    /// The round that has not ended: probes judged and losses per path.
+    current: HashMap<u32, (u32, Losses)>,
     rounds: VecDeque<Round>,
     standing: BTreeMap<Component, (Standing, Finding)>,
     agents: BTreeMap<HostId, (u32, u64)>,
@@ -135,7 +119,8 @@ impl View {
         Self {
             fabric,
             config,
-            current: Round::new(),
+            paths: Paths::default(),
+            current: HashMap::new(),
             rounds: VecDeque::new(),
             standing: BTreeMap::new(),
             agents: BTreeMap::new(),
@@ -172,19 +157,25 @@ impl View {
         self.agents.insert(summary.host, (summary.instance, summary.number));
         self.gone.insert(summary.host, summary.gone.iter().copied().filter(|p| *p < self.fabric.planes).collect());
         for path in &summary.paths {
-            let sum = self.current.entry((summary.host, path.path)).or_default();
-            sum.sent += path.delta.sent;
-            sum.lost += path.delta.lost;
-            sum.late += path.delta.late;
-            sum.congested += path.delta.lost_congested;
+            let number = self.paths.number(&self.fabric, summary.host, path.path);
+            let (sent, losses) = self.current.entry(number).or_default();
+            // Each summary counts a million at most.
+            *sent = sent.saturating_add(path.delta.sent as u32);
+            losses.add(Losses {
+                lost: path.delta.lost as u32,
+                late: path.delta.late as u32,
+                congested: path.delta.lost_congested as u32,
+            });
         }
         Ok(())
     }
 
     /// Ends a round and says what changed.
     pub fn judge(&mut self) -> Vec<Change> {
-        self.rounds.push_front(std::mem::take(&mut self.current));
+        let current = std::mem::take(&mut self.current);
+        self.rounds.push_front(Round::new(&self.fabric, &self.paths, current));
         self.rounds.truncate(self.config.spans.iter().copied().max().unwrap_or(1));
+        self.paths.compact(&self.fabric, &mut self.rounds);
         let mut found: Vec<Finding> = Vec::new();
         let mut most = 0.0;
         for span in self.config.spans.clone() {
@@ -219,15 +210,11 @@ impl View {
                 continue;
             }
             let elements = self.fabric.elements_of(finding.component);
-            let through = |key: &(HostId, PathSpec)| {
-                key.1.elements(&self.fabric, key.0).iter().any(|element| elements.contains(element))
-            };
             let (mut sent, mut lost) = (0.0, 0.0);
             for (rounds, round) in self.rounds.iter().enumerate() {
-                for (_, sum) in round.iter().filter(|(key, _)| through(key)) {
-                    sent += sum.sent as f64;
-                    lost += sum.missing() as f64;
-                }
+                sent += round.probes(&elements);
+                let through = round.losses.iter().filter(|(path, _)| self.paths.passes_any(*path, &elements));
+                lost += through.map(|(_, losses)| f64::from(losses.missing())).sum::<f64>();
                 if rounds + 1 >= self.config.clear as usize && sent * finding.loss >= ENOUGH {
                     break;
                 }
@@ -236,11 +223,7 @@ impl View {
                 continue;
             }
             for round in &mut self.rounds {
-                for (key, sum) in round.iter_mut() {
-                    if key.1.elements(&self.fabric, key.0).iter().any(|element| elements.contains(element)) {
-                        (sum.lost, sum.late, sum.congested) = (0, 0, 0);
-                    }
-                }
+                round.losses.retain(|(path, _)| !self.paths.passes_any(*path, &elements));
             }
             self.standing.remove(&finding.component);
             healed.push(finding.component);
@@ -249,24 +232,33 @@ impl View {
     }
 
     fn locate(&self, span: usize) -> Vec<Finding> {
-        let mut sums = Round::new();
+        let mut lossy: BTreeMap<u32, Losses> = BTreeMap::new();
         for round in self.rounds.iter().take(span) {
-            for (key, sum) in round {
-                sums.entry(*key).or_default().add(sum);
+            for (path, losses) in &round.losses {
+                lossy.entry(*path).or_default().add(*losses);
             }
         }
-        let mut counts = Counts { window: 1.0, ..Counts::default() };
-        for (path, sum) in (0u32..).zip(sums.values()) {
-            if sum.missing() > 0 {
-                counts.lost.insert(path, sum.missing().min(u64::from(u32::MAX)) as u32);
-                counts.lost_congested.insert(path, sum.congested.min(u64::from(u32::MAX)) as u32);
-            }
-        }
-        if counts.lost.is_empty() {
+        lossy.retain(|_, losses| losses.missing() > 0);
+        if lossy.is_empty() {
             return Vec::new();
         }
-        let rows = sums.iter().map(|((host, spec), sum)| (spec.elements(&self.fabric, *host), sum.sent as f64));
-        Ours(self.config.ours).locate(&Matrix::new(self.fabric, rows), &counts)
+        let mut sums = vec![Sums::default(); self.fabric.elements() as usize];
+        for round in self.rounds.iter().take(span) {
+            for (sum, of_round) in sums.iter_mut().zip(&round.sums) {
+                *sum += *of_round;
+            }
+        }
+        // The order in which agents came must not matter.
+        let mut lossy: Vec<(u32, Losses)> = lossy.into_iter().collect();
+        lossy.sort_by_key(|(path, _)| self.paths.key(*path));
+        let mut counts = Counts { window: 1.0, ..Counts::default() };
+        for (row, (_, losses)) in (0u32..).zip(&lossy) {
+            counts.lost.insert(row, losses.missing());
+            counts.lost_congested.insert(row, losses.congested);
+        }
+        let sent = |path: u32| self.rounds.iter().take(span).map(|round| f64::from(round.sent(path))).sum::<f64>();
+        let rows = lossy.iter().map(|(path, _)| (self.paths.passes(*path), sent(*path)));
+        Ours(self.config.ours).locate(&Matrix::of_lossy(self.fabric, rows, sums), &counts)
     }
 
     /// Findings that stand for one component, or for several that mean the same at the viewpoint.
@@ -285,8 +277,10 @@ impl View {
     fn settle(&mut self, found: Vec<Finding>) -> Vec<Change> {
         let mut changes = Vec::new();
         let found: Vec<Finding> = found.into_iter().filter_map(|finding| self.certain(finding)).collect();
+        let newest = self.rounds.front();
         for (component, (standing, _)) in &mut self.standing {
-            if !found.iter().any(|finding| finding.component == *component) {
+            let was_probed = newest.is_some_and(|round| round.probes(&self.fabric.elements_of(*component)) > 0.0);
+            if !found.iter().any(|finding| finding.component == *component) && (was_probed || !standing.faulty) {
                 standing.missed += 1;
                 standing.seen = 0;
                 if standing.faulty && standing.missed >= self.config.clear {
@@ -319,15 +313,20 @@ impl View {
     #[must_use]
     pub fn why(&self, component: Component) -> Vec<(HostId, PathSpec, u64, u64)> {
         let elements = self.fabric.elements_of(component);
-        let mut sums: Round = Round::new();
-        for round in &self.rounds {
-            for ((host, spec), sum) in round {
-                if spec.elements(&self.fabric, *host).iter().any(|element| elements.contains(element)) {
-                    sums.entry((*host, *spec)).or_default().add(sum);
-                }
+        let mut sums: BTreeMap<(HostId, PathSpec), (u64, u64, u64)> = BTreeMap::new();
+        for path in self.paths.through(&elements) {
+            for round in &self.rounds {
+                let sum = sums.entry(self.paths.key(path)).or_default();
+                let losses = round.losses_of(path);
+                sum.0 += u64::from(round.sent(path));
+                sum.1 += u64::from(losses.lost);
+                sum.2 += u64::from(losses.late);
             }
         }
-        sums.into_iter().map(|((host, spec), sum)| (host, spec, sum.sent, sum.missing())).collect()
+        sums.retain(|_, (sent, ..)| *sent > 0);
+        sums.into_iter()
+            .map(|((host, spec), (sent, lost, late))| (host, spec, sent, lost.saturating_sub(late)))
+            .collect()
     }
 
     /// Agents that told something, with instance and number of their last summary.

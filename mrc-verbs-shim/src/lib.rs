@@ -67,9 +67,9 @@ impl Context {
         &self.device
     }
 
-    /// Offers the device's control socket ([`control`]); `host` is what its host file calls it. None, with a line in the
+    /// Offers the device's control socket ([`control`]); `host` is its host file. None, with a line in the
     /// log, when there cannot be one.
-    pub fn offer_control(&self, host: &str) -> Option<control::ControlServer> {
+    pub fn offer_control(&self, host: &host::HostFile) -> Option<control::ControlServer> {
         control::ControlServer::start(host, &self.device)
     }
 

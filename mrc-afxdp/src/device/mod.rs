@@ -20,11 +20,13 @@ mod planes;
 mod progress;
 mod queue;
 mod receive;
+mod recorder;
 mod thread;
 mod transmit;
 mod trust;
 
 pub use queue::{CompletionRing, CompletionWaker, Queue, WorkQueue, waits};
+pub use recorder::{DEFAULT_PACKETS, HEAD, RecordedPacket, Recording};
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,6 +106,8 @@ pub struct DeviceConfig {
     /// Real nanoseconds to a nanosecond of the device's clock: 1, or more for a conformance test whose tester is slower than
     /// the protocol.
     pub slowness: NonZeroU32,
+    /// Packets of which the flight recorder keeps the heads ([`Device::take_recording`]), 192 bytes of memory each; 0: none.
+    pub recorded_packets: usize,
 }
 
 impl DeviceConfig {
@@ -121,6 +125,7 @@ impl DeviceConfig {
             answer_delay: Duration::from_micros(20),
             count_paths: false,
             slowness: NonZeroU32::MIN,
+            recorded_packets: recorder::DEFAULT_PACKETS,
         }
     }
 }
@@ -222,6 +227,7 @@ pub struct Device {
     thread: Option<JoinHandle<()>>,
     obtained: Vec<(String, Obtained)>,
     gid: [u8; 16],
+    recorded_packets: usize,
 }
 
 impl std::fmt::Debug for progress::Progress<'_> {
@@ -261,6 +267,7 @@ impl Device {
         let shared = progress::Shared { jobs: job_queue, events: event_sender, observer: None };
         let clock = Clock::start(config.slowness);
         let (name, idle, gid) = (config.name.clone(), config.idle, config.gid);
+        let recorded_packets = config.recorded_packets;
         let storage = MutBorrow::new(OwnedStorage::new(config.limits)?);
         let nic = drive::Nic::try_new(storage, |storage| {
             Endpoint::new(endpoint, storage.borrow_mut().lend(), seed)
@@ -277,7 +284,16 @@ impl Device {
         };
         let thread = process::without_signals(|| thread.spawn(run))
             .map_err(|source| DeviceError::Os { what: "progress thread", source })?;
-        Ok(Self { jobs, drive, stop, events: Mutex::new(events), thread: Some(thread), obtained, gid })
+        Ok(Self {
+            jobs,
+            drive,
+            stop,
+            events: Mutex::new(events),
+            thread: Some(thread),
+            obtained,
+            gid,
+            recorded_packets,
+        })
     }
 
     /// What each interface obtained when the device was opened, plane 0 first.
@@ -569,6 +585,22 @@ impl Device {
     /// The device is closed.
     pub fn stats(&self) -> Result<DeviceStats, DeviceError> {
         self.call(|progress| progress.stats())
+    }
+
+    /// Packets of which the flight recorder keeps the heads.
+    pub fn recorded_packets(&self) -> usize {
+        self.recorded_packets
+    }
+
+    /// The heads of the last packets, from which on the recorder begins anew. The device goes on meanwhile: it leaves the ring
+    /// and takes an empty one.
+    ///
+    /// # Errors
+    /// The device is closed.
+    pub fn take_recording(&self) -> Result<Recording, DeviceError> {
+        let fresh = recorder::Recorder::new(self.recorded_packets);
+        let (full, now) = self.call(move |progress| (progress.replace_recorder(fresh), progress.now()))?;
+        Ok(full.finish(now))
     }
 
     /// Sends all later events to `hook`, which runs on the thread that drives the device, under its lock, and must not

@@ -15,6 +15,7 @@ use super::hold::Hold;
 use super::planes::Planes;
 use super::queue::{CompletionWaker, Post, Work};
 use super::receive::Arrivals;
+use super::recorder::Recorder;
 use super::transmit::Outlet;
 use super::trust::Trust;
 use super::{DeviceConfig, DeviceEvent, DeviceStats, EventHook, Idle, Job, Memory, PathBytes};
@@ -135,6 +136,7 @@ pub(super) struct Progress<'s> {
     frames: u64,
     clock: Clock,
     outlet: Outlet,
+    recorder: Recorder,
 }
 
 impl<'s> Progress<'s> {
@@ -149,6 +151,7 @@ impl<'s> Progress<'s> {
         let mut progress = Self {
             memory: vec![None; engine.limits().mrs],
             outlet: Outlet::new(ports.len(), config.count_paths),
+            recorder: Recorder::new(config.recorded_packets),
             engine,
             ports,
             links,
@@ -246,6 +249,7 @@ impl<'s> Progress<'s> {
     }
 
     fn move_all(&mut self, now: Instant) -> bool {
+        self.recorder.turn(now);
         let mut worked = self.take_posts(now);
         for plane in 0..self.ports.len() {
             worked |= self.receive(now, plane);
@@ -368,7 +372,7 @@ impl<'s> Progress<'s> {
 
     fn receive(&mut self, now: Instant, plane: usize) -> bool {
         let Some(port) = self.ports.get_mut(plane) else { return false };
-        let mut arrivals = Arrivals::new(port, port_of(plane), &self.memory, BATCH);
+        let mut arrivals = Arrivals::new(port, port_of(plane), &self.memory, &mut self.recorder, BATCH);
         self.engine.receive(now, &mut arrivals);
         let count = arrivals.finish();
         self.frames += count as u64;
@@ -376,7 +380,7 @@ impl<'s> Progress<'s> {
     }
 
     fn transmit(&mut self, now: Instant) -> bool {
-        let mut burst = self.outlet.burst(&mut self.ports, &self.memory);
+        let mut burst = self.outlet.burst(&mut self.ports, &self.memory, &mut self.recorder);
         let owes = self.engine.owes_answers();
         if owes {
             burst.allow(BEFORE_ANSWERS);
@@ -488,6 +492,11 @@ impl<'s> Progress<'s> {
 
     pub(super) fn set_hook(&mut self, hook: EventHook) {
         self.hook = Some(hook);
+    }
+
+    /// Goes on with another recorder.
+    pub(super) fn replace_recorder(&mut self, fresh: Recorder) -> Recorder {
+        core::mem::replace(&mut self.recorder, fresh)
     }
 
     pub(super) fn set_observer(&mut self, observer: EventHook) {

@@ -5,6 +5,7 @@ use mrc_core::{Discard, FrameSource, IcrcCheck, Received, RxMeta};
 use mrc_wire::{PortNum, icrc};
 
 use super::Memory;
+use super::recorder::Recorder;
 use crate::port::{Port, RxFrame};
 
 /// Up to so many frames of one port; [`Arrivals::finish`] ends them.
@@ -12,14 +13,21 @@ pub(super) struct Arrivals<'a, P> {
     port: &'a mut P,
     number: PortNum,
     memory: &'a Memory,
+    recorder: &'a mut Recorder,
     /// Frames that may still be taken.
     left: usize,
     taken: usize,
 }
 
 impl<'a, P: Port> Arrivals<'a, P> {
-    pub(super) fn new(port: &'a mut P, number: PortNum, memory: &'a Memory, most: usize) -> Self {
-        Self { port, number, memory, left: most, taken: 0 }
+    pub(super) fn new(
+        port: &'a mut P,
+        number: PortNum,
+        memory: &'a Memory,
+        recorder: &'a mut Recorder,
+        most: usize,
+    ) -> Self {
+        Self { port, number, memory, recorder, left: most, taken: 0 }
     }
 
     /// Gives the buffers back to the port, and says how many frames there were.
@@ -43,13 +51,18 @@ impl<P: Port> FrameSource for Arrivals<'_, P> {
             None if icrc_matches(&frame) => IcrcCheck::Valid,
             None => IcrcCheck::Invalid,
         };
+        self.recorder.received(self.number.plane(), frame.head(), frame.len());
         Some((RxMeta { port: self.number, wire_len: frame.len(), icrc }, frame.head()))
     }
 
     #[inline]
     fn done(&mut self, result: Result<Received, Discard>) {
-        // A discard is counted by the engine under its reason.
-        let Ok(Received::Place(place)) = result else { return };
+        let place = match result {
+            Ok(Received::Place(place)) => place,
+            // A discard is counted by the engine under its reason.
+            Err(why) => return self.recorder.discarded(why),
+            _ => return,
+        };
         let Some(Some(region)) = self.memory.get(place.mr.index()) else { return };
         let Some(frame) = self.port.rx_frame() else { return };
         let mut offset = place.offset;

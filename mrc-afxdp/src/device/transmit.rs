@@ -8,6 +8,7 @@ use mrc_wire::icrc;
 
 use super::Memory;
 use super::progress::port_of;
+use super::recorder::Recorder;
 use crate::port::{Port, TxSlot};
 
 /// Where a frame has the address of the interface that sends it.
@@ -56,7 +57,12 @@ impl Outlet {
     }
 
     /// For the frames of one turn; [`Burst::finish`] ends it.
-    pub(super) fn burst<'a, P: Port>(&'a mut self, ports: &'a mut [P], memory: &'a Memory) -> Burst<'a, P> {
+    pub(super) fn burst<'a, P: Port>(
+        &'a mut self,
+        ports: &'a mut [P],
+        memory: &'a Memory,
+        recorder: &'a mut Recorder,
+    ) -> Burst<'a, P> {
         let mut free = PortMask::NONE;
         for (plane, (lane, port)) in self.lanes.iter_mut().zip(ports.iter_mut()).enumerate() {
             if lane.room == 0 {
@@ -66,7 +72,7 @@ impl Outlet {
                 free = free.with(port_of(plane));
             }
         }
-        Burst { outlet: self, ports, memory, free, touched: PortMask::NONE, in_order: 0, left: 0, made: 0 }
+        Burst { outlet: self, ports, memory, recorder, free, touched: PortMask::NONE, in_order: 0, left: 0, made: 0 }
     }
 }
 
@@ -75,6 +81,7 @@ pub(super) struct Burst<'a, P> {
     outlet: &'a mut Outlet,
     ports: &'a mut [P],
     memory: &'a Memory,
+    recorder: &'a mut Recorder,
     /// Ports with room.
     free: PortMask,
     /// Ports with frames that were not handed over yet.
@@ -147,9 +154,11 @@ impl<P: Port> FrameSink for Burst<'_, P> {
         let mac = port.mac();
         if let Some(slot) = port.tx_slot()
             && fill(slot, headers, mac, &transmit, self.memory)
-            && let (Some(paths), Some(payload)) = (paths, transmit.payload)
         {
-            *paths.entry((number.plane(), transmit.ev.0)).or_default() += u64::from(payload.len);
+            self.recorder.sent(number.plane(), headers, transmit.header_len, transmit.frame_len());
+            if let (Some(paths), Some(payload)) = (paths, transmit.payload) {
+                *paths.entry((number.plane(), transmit.ev.0)).or_default() += u64::from(payload.len);
+            }
         }
         lane.room = lane.room.saturating_sub(1);
         if lane.room == 0 {

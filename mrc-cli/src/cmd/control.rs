@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use mrc_verbs_shim::control::{Client, Deny, Denylist, Effect, Events, Found, Request, State, all_devices};
+use mrc_verbs_shim::control::{Client, Deny, Denylist, Effect, Events, Found, Recorded, Request, State, all_devices};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -19,6 +19,7 @@ Examples:
   mrc control events                       what happened to each device
   mrc control deny --plane 1 --seconds 60  send nothing through plane 1 for a minute
   mrc control deny --plane 1 --dry-run     only say what that would do
+  mrc control record                       write down the last packets and events of each device
   mrc control denylist                     denylists in force
   mrc control allow                        end the denylist given here
 
@@ -44,6 +45,12 @@ enum Action {
         /// Only events with a higher number
         #[arg(long, default_value_t = 0)]
         after: u64,
+        /// One JSON object per device
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write down the packet heads and events that each device's flight recorder holds; it then begins anew
+    Record {
         /// One JSON object per device
         #[arg(long)]
         json: bool,
@@ -113,6 +120,7 @@ fn request(action: Action) -> anyhow::Result<(Request, bool)> {
     Ok(match action {
         Action::State => (Request::State { evs: true }, true),
         Action::Events { after, json } => (Request::Events { after }, json),
+        Action::Record { json } => (Request::Record, json),
         Action::Denylist => (Request::Denylist, true),
         Action::Allow { by } => (Request::Allow { by }, false),
         Action::Deny { planes, evs, seconds, by, because, dry_run } => {
@@ -143,6 +151,16 @@ fn one(found: &Found, (request, json): &(Request, bool)) -> anyhow::Result<()> {
                 let (seconds, ms) = (event.unix_ms / 1000, event.unix_ms % 1000);
                 outln!("{:>6} {seconds}.{ms:03} {}", event.number, event.text);
             }
+        }
+        Request::Record => {
+            let recorded: Recorded = ask(found, request)?;
+            if *json {
+                outln!("{}", json!({ "pid": found.pid, "recorded": recorded }));
+                return Ok(());
+            }
+            let Recorded { path, packets, packets_lost, events } = recorded;
+            let (packets, events) = (count(packets as usize, "packet"), count(events as usize, "event"));
+            outln!("pid {}: {packets} (after {packets_lost} older ones) and {events} in {}", found.pid, path.display());
         }
         Request::Deny(Deny { dry_run, .. }) => tell(found, &ask(found, request)?, *dry_run),
         Request::Allow { .. } => tell(found, &ask(found, request)?, false),

@@ -26,6 +26,7 @@ Examples:
   mrc decode 02000000000b02...           one frame as hex, from its Ethernet header
   tcpdump -U -w - | mrc decode -         a capture from standard input, packet by packet
 
+A recording of a device (`mrc control record`) has events between its packets: lines that begin with --.
 Captures of Ethernet, of all interfaces (Linux cooked) and of raw IP are understood. Packets of other protocols and
 broken ones are counted by the first check they fail: l3_bad (no IP header), l3_dst (a wrong chain behind the outer
 IPv6 header), l3_len (longer than the frame), udp_bad (not UDP, another port, a wrong length), short (bytes are
@@ -70,6 +71,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut refused = BTreeMap::<&str, (u64, u64)>::new();
     let result = read(&args.input, |packet| {
         number += 1;
+        if !args.json {
+            packet.comments.iter().for_each(|comment| outln!("{}-- {comment}", time(packet)));
+        }
         match parse(&packet.bytes, packet.wire_len.max(packet.bytes.len()), &cfg) {
             Ok(frame) => {
                 decoded += 1;
@@ -151,6 +155,9 @@ fn object(number: u64, packet: &Captured) -> serde_json::Map<String, serde_json:
         fields.insert("time_ns".into(), u64::try_from(at.as_nanos()).unwrap_or(u64::MAX).into());
     }
     fields.insert("len".into(), packet.wire_len.into());
+    if !packet.comments.is_empty() {
+        fields.insert("comments".into(), packet.comments.clone().into());
+    }
     fields
 }
 
@@ -225,7 +232,7 @@ fn read(input: &Path, mut each: impl FnMut(&Captured) -> ControlFlow<()>) -> any
         return Err(usage(anyhow!("there is no file {name}")));
     }
     let bytes = hex(&name).map_err(usage)?;
-    let _ = each(&Captured { at: None, wire_len: bytes.len(), bytes });
+    let _ = each(&Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new() });
     Ok(())
 }
 
@@ -253,7 +260,7 @@ mod tests {
         let text = include_str!("../../../mrc-wire/tests/golden.json");
         let value: serde_json::Value = serde_json::from_str(text).unwrap();
         let bytes = hex(value["packets"][name]["hex"].as_str().unwrap()).unwrap();
-        Captured { at: None, wire_len: bytes.len(), bytes }
+        Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new() }
     }
 
     fn parsed(packet: &Captured) -> Frame {

@@ -8,8 +8,10 @@ mod agent;
 mod collect;
 mod enforce;
 mod host;
+mod load;
 mod score;
 mod trial;
+mod web;
 
 /// Arguments of `mrc mapper`.
 #[derive(clap::Args)]
@@ -23,6 +25,7 @@ Examples:
                                       and deny planes of running devices as the policy says
   mrc mapper collect --db map.db      the map of all agents (`--collector`), with history and an HTTP API
   mrc mapper why p0-t0a-t1c           the evidence about a link
+  mrc mapper web                      where the page of the collector is; --db shows a history without one
   mrc mapper policy                   the policy that holds without a file; checks files, too
   mrc mapper trial                    break every component of a fabric of its own; the map must name it")]
 pub struct Args {
@@ -38,6 +41,10 @@ enum Action {
     Collect(collect::Args),
     /// Ask the collector for state, history and evidence of a component
     Why(collect::WhyArgs),
+    /// Show the fabric in a browser: live from the collector, or a history that it wrote
+    Web(web::Args),
+    /// Play many agents, to see what a collector can bear
+    Load(load::Args),
     /// Check a policy, and say what it would deny
     Policy(enforce::Args),
     /// Break every component of a lab fabric in turn and check what the mapper says
@@ -52,6 +59,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Action::Agent(args) => agent::run(&args),
         Action::Collect(args) => collect::run(&args),
         Action::Why(args) => collect::why(&args),
+        Action::Web(args) => web::run(&args),
+        Action::Load(args) => load::run(&args),
         Action::Policy(args) => enforce::run(&args),
         Action::Trial(args) => trial::run(&args),
         Action::Score(args) => score::run(&args),

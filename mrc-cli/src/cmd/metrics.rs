@@ -1,4 +1,4 @@
-//! `mrc metrics`: counters of all devices of this machine as OpenMetrics, over HTTP or in a file.
+//! `mrc metrics`: counters of all devices of this machine, and the map of a collector, as OpenMetrics, over HTTP or in a file.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use crate::http::{self, Answer};
+use crate::http::{self, Answer, Site};
 use crate::interrupt::{self, Interrupt};
 use crate::out::out;
 use crate::watch::Watcher;
@@ -31,6 +31,8 @@ Examples:
   mrc metrics                                      print them once
   mrc metrics --listen 127.0.0.1:9711              serve http://127.0.0.1:9711/metrics until Ctrl-C
   mrc metrics --textfile /var/lib/node_exporter/mrc.prom --every 15
+  mrc metrics --listen 127.0.0.1:9711 --collector 127.0.0.1:9712   also what the fabric mapper found
+  mrc metrics --dashboard > mrc.json               a dashboard for Grafana
 
 Root sees the devices of all users, others their own. docs/operations.md lists names and labels. There is no series per
 queue pair or path: their number does not grow with the load. The address is not encrypted nor protected: leave it on
@@ -46,7 +48,21 @@ pub struct Args {
     /// Seconds between two writes of the file; once without
     #[arg(long, value_name = "SECONDS", requires = "textfile", value_parser = clap::value_parser!(u64).range(1..=3600))]
     every: Option<u64>,
+    /// Also ask the fabric mapper's collector at this address (`mrc mapper collect --http`)
+    #[arg(long, value_name = "ADDRESS")]
+    collector: Option<SocketAddr>,
+    /// Print a Grafana dashboard of these metrics instead
+    #[arg(long)]
+    dashboard: bool,
 }
+
+const DASHBOARD: &str = include_str!("../../../packaging/grafana.json");
+
+/// Faulty components that have a series of their own; the others are counted alone.
+const MOST_FAULTY: usize = 64;
+
+/// What the collector said; none: it did not answer.
+type Map = Option<serde_json::Value>;
 
 /// What was read from the devices.
 #[derive(Debug)]
@@ -54,6 +70,8 @@ struct Scrape {
     devices: Vec<(String, Counters)>,
     left_out: usize,
     seconds: f64,
+    /// None: nobody was asked.
+    map: Option<Map>,
 }
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
@@ -127,6 +145,9 @@ impl Collector for Scrape {
         alone(self.left_out as f64).encode(encoder.encode_descriptor("mrc_devices_left_out", help, None, gauge)?)?;
         let help = "Time it took to ask all devices";
         alone(self.seconds).encode(encoder.encode_descriptor("mrc_scrape_seconds", help, None, gauge)?)?;
+        if let Some(map) = &self.map {
+            encode_map(&mut encoder, map.as_ref())?;
+        }
         let mut all = Families { encoder: &mut encoder, devices: &self.devices };
         all.gauges("mrc_open_seconds", "Time since the device was opened", |c| vec![(vec![], c.seconds)])?;
         all.counters("mrc_engine", "Counters of the engine that are not zero", |c| list("name", &c.counters))?;
@@ -151,6 +172,31 @@ impl Collector for Scrape {
     }
 }
 
+/// What the fabric mapper found.
+fn encode_map(encoder: &mut DescriptorEncoder<'_>, map: Option<&serde_json::Value>) -> Encoded {
+    let mut gauge = |name: &str, help: &str, value: f64| {
+        ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+    };
+    gauge("mrc_mapper_up", "1: the collector answered", f64::from(u8::from(map.is_some())))?;
+    let Some(map) = map else { return Ok(()) };
+    let len = |key: &str| map[key].as_array().map_or(0.0, |all| all.len() as f64);
+    let hosts = map["fabric"]["hosts"].as_f64().unwrap_or(0.0);
+    gauge("mrc_mapper_hosts", "Hosts of the fabric", hosts)?;
+    gauge("mrc_mapper_agents", "Hosts whose agent reports", hosts - len("silent"))?;
+    gauge("mrc_mapper_faults", "Faulty components", len("faulty"))?;
+    let denied =
+        map["denied"].as_object().map_or(0, |hosts| hosts.values().filter_map(|p| p.as_array()).flatten().count());
+    gauge("mrc_mapper_denied_planes", "Planes that the policy denies, over all hosts", denied as f64)?;
+    let help = "Share of packets that a faulty component loses";
+    let mut family = encoder.encode_descriptor("mrc_mapper_loss", help, None, MetricType::Gauge)?;
+    for finding in map["faulty"].as_array().into_iter().flatten().take(MOST_FAULTY) {
+        let name = finding["component"].as_str().unwrap_or_default().to_owned();
+        let loss = ConstGauge::new(finding["loss"].as_f64().unwrap_or(0.0));
+        loss.encode(family.encode_family(&[("component", name)])?)?;
+    }
+    Ok(())
+}
+
 fn list<'c>(label: &'static str, values: &'c std::collections::BTreeMap<String, u64>) -> Vec<(Labels<'c>, u64)> {
     values.iter().map(|(name, value)| (vec![(label, name.as_str())], *value)).collect()
 }
@@ -159,10 +205,12 @@ fn by_state(values: &std::collections::BTreeMap<String, u64>) -> Vec<(Labels<'_>
     list("state", values).into_iter().map(|(labels, value)| (labels, value as f64)).collect()
 }
 
-fn scrape(watcher: &mut Watcher) -> Scrape {
+fn scrape(watcher: &mut Watcher, collector: Option<SocketAddr>) -> Scrape {
     let start = Instant::now();
     let (devices, left_out) = watcher.ask(&Request::Stats);
-    Scrape { devices, left_out, seconds: start.elapsed().as_secs_f64() }
+    let seconds = start.elapsed().as_secs_f64();
+    let ask = |address| -> Map { serde_json::from_str(&http::get(address, "/api/state").ok()?).ok() };
+    Scrape { devices, left_out, seconds, map: collector.map(ask) }
 }
 
 fn text(scrape: Scrape) -> anyhow::Result<String> {
@@ -175,17 +223,21 @@ fn text(scrape: Scrape) -> anyhow::Result<String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.dashboard {
+        out!("{DASHBOARD}");
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut watcher = Watcher::default();
     if let Some(address) = args.listen {
-        return serve(address, &mut watcher);
+        return serve(address, args.collector, &mut watcher);
     }
     let Some(file) = &args.textfile else {
-        out!("{}", text(scrape(&mut watcher))?);
+        out!("{}", text(scrape(&mut watcher, args.collector))?);
         return Ok(ExitCode::SUCCESS);
     };
     let interrupt = Interrupt::install()?;
     loop {
-        write(file, &text(scrape(&mut watcher))?)?;
+        write(file, &text(scrape(&mut watcher, args.collector))?)?;
         let Some(seconds) = args.every else { return Ok(ExitCode::SUCCESS) };
         let next = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < next {
@@ -207,16 +259,16 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn serve(address: SocketAddr, watcher: &mut Watcher) -> anyhow::Result<ExitCode> {
+fn serve(address: SocketAddr, collector: Option<SocketAddr>, watcher: &mut Watcher) -> anyhow::Result<ExitCode> {
     let listener = http::listen(address)?;
     let interrupt = Interrupt::install()?;
     eprintln!("metrics at http://{}/metrics", listener.local_addr()?);
-    http::serve(&listener, &|| interrupt.is_set(), |path| {
-        if path != "/metrics" {
-            return Ok(Answer::not_found("metrics are at /metrics"));
-        }
-        Ok(Answer { status: "200 OK", kind: CONTENT_TYPE, body: text(scrape(watcher))? })
-    })?;
+    let mut answer = |path: &str| match path {
+        "/metrics" => Ok(Answer::ok(CONTENT_TYPE, text(scrape(watcher, collector))?)),
+        _ => Ok(Answer::not_found("metrics are at /metrics")),
+    };
+    let site = Site { answer: &mut answer, news: &mut || None, own_names_only: false };
+    http::serve(&listener, &|| interrupt.is_set(), site)?;
     Ok(ExitCode::from(interrupt::EXIT_CODE))
 }
 
@@ -226,31 +278,118 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_scrape_has_a_type_and_a_line_for_each_value() {
+    /// A scrape with something in every family.
+    fn full() -> Scrape {
         let plane = Plane { interface: "p0".into(), tx_packets: 7, up: true, ..Plane::default() };
         let mut counters =
             Counters { host: "hA".into(), command: "we\"ird".into(), planes: vec![plane], ..Counters::default() };
         counters.discards.insert("icrc".into(), 3);
+        counters.counters.insert("tx_data".into(), 5);
         counters.qps_by_state.insert("RTS".into(), 10_000);
-        let scrape = Scrape { devices: vec![("17-0".into(), counters)], left_out: 0, seconds: 0.001 };
-        let text = text(scrape).unwrap();
+        counters.evs_by_state.insert("GOOD".into(), 8);
+        let map = serde_json::json!({
+            "fabric": { "hosts": 4 }, "silent": ["hD"], "denied": { "hA": [0, 1], "hB": [1] },
+            "faulty": [{ "component": "p0-hA:up", "loss": 0.25 }, { "component": "p1", "loss": 1.0 }],
+        });
+        let devices = vec![("17-0".into(), counters.clone()), ("18-0".into(), counters)];
+        Scrape { devices, left_out: 0, seconds: 0.001, map: Some(Some(map)) }
+    }
+
+    #[test]
+    fn a_scrape_has_a_type_and_a_line_for_each_value() {
+        let text = text(full()).unwrap();
         let device = r#"host="hA",command="we\"ird",device="17-0""#;
         for line in [
             "# TYPE mrc_discards counter".to_owned(),
-            "mrc_devices 1.0".to_owned(),
+            "mrc_devices 2.0".to_owned(),
             format!("mrc_discards_total{{{device},reason=\"icrc\"}} 3"),
             format!("mrc_plane_packets_total{{{device},direction=\"tx\",interface=\"p0\"}} 7"),
             format!("mrc_plane_up{{{device},interface=\"p0\"}} 1.0"),
             format!("mrc_qps{{{device},state=\"RTS\"}} 10000.0"),
+            "mrc_mapper_up 1.0".to_owned(),
+            "mrc_mapper_agents 3.0".to_owned(),
+            "mrc_mapper_denied_planes 3.0".to_owned(),
+            "mrc_mapper_loss{component=\"p0-hA:up\"} 0.25".to_owned(),
         ] {
             assert!(text.lines().any(|is| is == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
-        let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
         let documented = include_str!("../../../docs/operations.md");
-        for name in names.iter().filter_map(|line| line.split(' ').next()) {
+        for name in families(&text).keys() {
             assert!(documented.contains(&format!("`{name}")), "docs/operations.md does not name {name}");
         }
+        let gone = Scrape { map: Some(None), ..full() };
+        let gone = super::text(gone).unwrap();
+        assert!(gone.contains("mrc_mapper_up 0.0") && !gone.contains("mrc_mapper_hosts"), "{gone}");
+    }
+
+    /// Families by name, with their type; each has a HELP, and all its series follow it.
+    fn families(text: &str) -> std::collections::BTreeMap<&str, &str> {
+        let mut families = std::collections::BTreeMap::new();
+        let (mut helped, mut current) = (None, None);
+        let mut seen = std::collections::BTreeSet::new();
+        for line in text.lines().filter(|line| *line != "# EOF") {
+            if let Some(rest) = line.strip_prefix("# HELP ") {
+                let (name, help) = rest.split_once(' ').unwrap();
+                assert!(help.len() > 5, "{line}");
+                helped = Some(name);
+            } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = rest.split_once(' ').unwrap();
+                assert_eq!(helped, Some(name), "HELP comes first");
+                assert!(matches!(kind, "counter" | "gauge") && families.insert(name, kind).is_none(), "{line}");
+                current = Some((name, kind));
+            } else {
+                let (series, value) = line.rsplit_once(' ').unwrap();
+                let name = series.split('{').next().unwrap();
+                let (family, kind) = current.unwrap();
+                let suffix = if kind == "counter" { "_total" } else { "" };
+                assert_eq!(name, format!("{family}{suffix}"), "a series outside its family");
+                assert!(value.parse::<f64>().is_ok() && seen.insert(series), "{line}");
+                assert!(
+                    name.starts_with("mrc_")
+                        && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit())
+                );
+            }
+        }
+        families
+    }
+
+    #[test]
+    fn the_dashboard_asks_for_what_is_served() {
+        let text = text(full()).unwrap();
+        let families = families(&text);
+        let served = |name: &str| match name.strip_suffix("_total") {
+            Some(family) => families.get(family) == Some(&"counter"),
+            None => families.get(name) == Some(&"gauge"),
+        };
+        let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
+        let panels = dashboard["panels"].as_array().unwrap();
+        let mut used = std::collections::BTreeSet::new();
+        for panel in panels {
+            // What Grafana wants of every panel, within its grid of 24 columns.
+            let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+            assert!(at("x") + at("w") <= 24 && at("h") > 0 && at("y") < 200, "{panel}");
+            assert!(panel["id"].is_u64() && panel["title"].is_string() && panel["type"].is_string(), "{panel}");
+            for target in panel["targets"].as_array().into_iter().flatten() {
+                let expr = target["expr"].as_str().unwrap();
+                assert!(
+                    target["refId"].is_string() && expr.matches('(').count() == expr.matches(')').count(),
+                    "{expr}"
+                );
+                let words = expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                for name in words.filter(|word| word.starts_with("mrc_")) {
+                    assert!(served(name), "{name} in `{expr}` is not served");
+                    used.insert(name.trim_end_matches("_total").to_owned());
+                }
+            }
+        }
+        let ids: std::collections::BTreeSet<u64> = panels.iter().filter_map(|panel| panel["id"].as_u64()).collect();
+        assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
+        let unused: Vec<&&str> = families.keys().filter(|name| !used.contains(**name)).collect();
+        assert!(unused.is_empty(), "shown nowhere: {unused:?}");
+        // The variables that panels and labels use are there.
+        let variables: Vec<&str> =
+            dashboard["templating"]["list"].as_array().unwrap().iter().map(|v| v["name"].as_str().unwrap()).collect();
+        assert_eq!(variables, ["source", "host", "device"]);
     }
 }

@@ -55,6 +55,14 @@ pub(crate) struct Sums {
     pub(crate) both: f64,
 }
 
+impl std::ops::AddAssign for Sums {
+    fn add_assign(&mut self, other: Self) {
+        self.passes += other.passes;
+        self.probes += other.probes;
+        self.both += other.both;
+    }
+}
+
 impl Sums {
     pub(crate) fn add(&mut self, probes: f64, times: u8, both: bool) {
         self.passes += probes * f64::from(times);
@@ -63,8 +71,16 @@ impl Sums {
     }
 }
 
+/// Elements of a path with the number of traversals, ascending.
+pub(crate) fn grouped(mut elements: Vec<Element>) -> impl Iterator<Item = (Element, u8)> {
+    elements.sort_unstable();
+    let groups: Vec<(Element, u8)> =
+        elements.chunk_by(|a, b| a == b).map(|group| (group[0], group.len() as u8)).collect();
+    groups.into_iter()
+}
+
 /// Whether a path passes the other direction of the link `element`, too.
-fn passes_both(fabric: &Fabric, passes: &[(Element, u8)], element: Element) -> bool {
+pub(crate) fn passes_both(fabric: &Fabric, passes: &[(Element, u8)], element: Element) -> bool {
     other_direction(fabric, element).is_some_and(|other| passes.binary_search_by_key(&other, |pass| pass.0).is_ok())
 }
 
@@ -73,11 +89,8 @@ impl Matrix {
     #[must_use]
     pub fn new(fabric: Fabric, paths: impl IntoIterator<Item = (Vec<Element>, f64)>) -> Self {
         let (mut starts, mut passes, mut rates) = (vec![0], Vec::new(), Vec::new());
-        for (mut elements, rate) in paths {
-            elements.sort_unstable();
-            for group in elements.chunk_by(|a, b| a == b) {
-                passes.push((group[0], group.len() as u8));
-            }
+        for (elements, rate) in paths {
+            passes.extend(grouped(elements));
             starts.push(passes.len() as u32);
             rates.push(rate as f32);
         }
@@ -100,6 +113,21 @@ impl Matrix {
             }
         }
         Self { fabric, starts, passes, rates, element_starts: counts, element_paths, sums }
+    }
+
+    /// A matrix of the lossy paths alone, with what `sums` says of all paths through each element: what [`Ours`] needs.
+    pub(crate) fn of_lossy<'p>(
+        fabric: Fabric,
+        paths: impl IntoIterator<Item = (&'p [(Element, u8)], f64)>,
+        sums: Vec<Sums>,
+    ) -> Self {
+        let (mut starts, mut passes, mut rates) = (vec![0], Vec::new(), Vec::new());
+        for (own, rate) in paths {
+            passes.extend_from_slice(own);
+            starts.push(passes.len() as u32);
+            rates.push(rate as f32);
+        }
+        Self { fabric, starts, passes, rates, element_starts: Vec::new(), element_paths: Vec::new(), sums }
     }
 
     /// The fabric.

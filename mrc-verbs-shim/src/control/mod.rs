@@ -5,6 +5,7 @@
 
 mod client;
 mod denylist;
+mod record;
 mod server;
 mod snapshot;
 
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ControlError, Found, all_devices, own_devices};
+pub use record::{RecordConfig, Trigger};
 pub use server::ControlServer;
 
 /// Longest line that a device reads, in bytes.
@@ -41,6 +43,8 @@ pub enum Request {
     Denylist,
     /// Puts a denylist in the place of the one that the same `by` gave before; answered by an [`Effect`].
     Deny(Deny),
+    /// Writes down what the flight recorder holds; answered by a [`Recorded`].
+    Record,
     /// Ends the denylist of `by`; answered by an [`Effect`].
     Allow {
         /// Who gave it.
@@ -234,6 +238,19 @@ pub struct Happened {
     pub unix_ms: u64,
     /// One line.
     pub text: String,
+}
+
+/// A recording that was written down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// The packets, as pcapng; the state of the device is beside it as JSON.
+    pub path: PathBuf,
+    /// Packets in it.
+    pub packets: u64,
+    /// Packets that were overwritten by these.
+    pub packets_lost: u64,
+    /// Events in it.
+    pub events: u64,
 }
 
 /// What happened.

@@ -16,8 +16,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use super::denylist::{Lists, Outcome, Wanted, enforce};
+use super::record::{self, Alarm, RecordConfig};
 use super::snapshot::{self, Names};
-use super::{Deny, Effect, Events, Happened, MAX_REQUEST, Reply, Request, check_directory, own_directory};
+use super::{Deny, Effect, Events, Happened, MAX_REQUEST, Recorded, Reply, Request, check_directory, own_directory};
+use crate::host::HostFile;
 use crate::logging;
 
 /// Connections at a time; one more is closed at once.
@@ -28,6 +30,8 @@ const KEPT: usize = 512;
 const TICK: Duration = Duration::from_millis(250);
 /// How long closing a device waits for a question that is being answered.
 const GOODBYE: Duration = Duration::from_millis(200);
+/// The same while a recording must still be written.
+const LAST_RECORDING: Duration = Duration::from_secs(3);
 
 /// The control socket of a device; gone when dropped. Drop it before the device.
 #[derive(Debug)]
@@ -36,6 +40,7 @@ pub struct ControlServer {
     pid: u32,
     wake: UnixStream,
     ended: Mutex<mpsc::Receiver<()>>,
+    alarm: Arc<Alarm>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -75,10 +80,10 @@ impl Log {
 }
 
 impl ControlServer {
-    /// Offers the control socket of `device`, whose host file names it `host`. That it cannot is no reason not to run: it
+    /// Offers the control socket of `device`, whose host file is `host`. That it cannot is no reason not to run: it
     /// says so in the log.
-    pub fn start(host: &str, device: &Arc<Device>) -> Option<Self> {
-        Self::listen(&own_directory(), host, device)
+    pub fn start(host: &HostFile, device: &Arc<Device>) -> Option<Self> {
+        Self::listen(&own_directory(), &host.name, host.records(), device)
             .map_err(|error| log::info!("no control socket for this run: {error}"))
             .ok()
     }
@@ -87,11 +92,12 @@ impl ControlServer {
     ///
     /// # Errors
     /// The folder is not safe, or the socket cannot be made.
-    pub fn listen(folder: &Path, host: &str, device: &Arc<Device>) -> std::io::Result<Self> {
+    pub fn listen(folder: &Path, host: &str, records: RecordConfig, device: &Arc<Device>) -> std::io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         check_directory(folder)?;
-        let path = folder.join(format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("{}-{number}", std::process::id()));
         // A process of the same number was killed.
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
@@ -99,23 +105,39 @@ impl ControlServer {
         let (wake, woken) = UnixStream::pair()?;
         let log = Arc::new(Mutex::new(Log::default()));
         let hears = Arc::clone(&log);
-        let observer = move |event: DeviceEvent| lock(&hears).push(What::Device(event));
+        let (alarming, alarmed) = UnixStream::pair()?;
+        alarming.set_nonblocking(true)?;
+        alarmed.set_nonblocking(true)?;
+        let alarm = Arc::new(Alarm::new(alarming, records.gap));
+        let (rings, on) = (Arc::clone(&alarm), records.clone());
+        let records_any = device.recorded_packets() > 0;
+        let observer = move |event: DeviceEvent| {
+            let trigger = on.trigger(&event).filter(|_| records_any);
+            lock(&hears).push(What::Device(event));
+            if let Some(trigger) = trigger {
+                rings.raise(trigger, Instant::now());
+            }
+        };
         device.observe_events(observer).map_err(std::io::Error::other)?;
         let names = Names {
             host: host.to_owned(),
+            number,
             command: command(),
             interfaces: device.obtained().iter().map(|(name, _)| name.clone()).collect(),
         };
         let (alive, ended) = mpsc::channel();
         let device = Arc::downgrade(device);
-        let mut serving = Serving { device, names, log, lists: Lists::default(), clients: Vec::new() };
+        let alarm_of = Arc::clone(&alarm);
+        let mut serving =
+            Serving { device, names, log, lists: Lists::default(), clients: Vec::new(), alarm: alarm_of, records };
         let thread = std::thread::Builder::new().name("mrc-control".into());
         let run = move || {
             let _alive: mpsc::Sender<()> = alive;
-            serving.run(&listener, &woken);
+            serving.run(&listener, &woken, &alarmed);
+            serving.record_what_is_due(true);
         };
         let thread = mrc_afxdp::without_signals(|| thread.spawn(run))?;
-        Ok(Self { path, pid: std::process::id(), wake, ended: Mutex::new(ended), thread: Some(thread) })
+        Ok(Self { path, pid: std::process::id(), wake, ended: Mutex::new(ended), alarm, thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -135,7 +157,8 @@ impl Drop for ControlServer {
         // The other end lives as long as the thread.
         let _ = self.wake.shutdown(std::net::Shutdown::Both);
         // The device's own thread may be the one that drops it while a question waits for that thread.
-        let _ = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(GOODBYE);
+        let patience = if self.alarm.due().is_some() { LAST_RECORDING } else { GOODBYE };
+        let _ = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(patience);
     }
 }
 
@@ -165,22 +188,23 @@ struct Serving {
     log: Arc<Mutex<Log>>,
     lists: Lists,
     clients: Vec<Client>,
+    alarm: Arc<Alarm>,
+    records: RecordConfig,
 }
 
 impl Serving {
-    fn run(&mut self, listener: &UnixListener, woken: &UnixStream) {
-        let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(TICK.subsec_nanos()) };
+    fn run(&mut self, listener: &UnixListener, woken: &UnixStream, mut alarmed: &UnixStream) {
         loop {
             let mut fds = vec![
                 PollFd::from_borrowed_fd(woken.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(alarmed.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
             ];
             fds.extend(self.clients.iter().map(|client| {
                 let wants = if client.answer.is_empty() { PollFlags::IN } else { PollFlags::OUT };
                 PollFd::from_borrowed_fd(client.stream.as_fd(), wants)
             }));
-            let timeout = (!self.lists.is_idle()).then_some(&tick);
-            match poll(&mut fds, timeout) {
+            match poll(&mut fds, self.timeout().as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
@@ -189,7 +213,9 @@ impl Serving {
             if ready.first() == Some(&true) {
                 return;
             }
-            let mut ready = ready.into_iter().skip(2);
+            let _ = alarmed.read(&mut [0; 64]);
+            self.record_what_is_due(false);
+            let mut ready = ready.into_iter().skip(3);
             let mut clients = std::mem::take(&mut self.clients);
             clients.retain_mut(|client| !ready.next().unwrap_or(false) || self.serve(client).is_ok());
             self.clients = clients;
@@ -198,6 +224,46 @@ impl Serving {
                 return;
             }
         }
+    }
+
+    /// How long it may wait for questions.
+    fn timeout(&self) -> Option<Timespec> {
+        let tick = (!self.lists.is_idle()).then_some(TICK);
+        let due = self.alarm.due().map(|at| at.saturating_duration_since(Instant::now()));
+        let wait = tick.into_iter().chain(due).min()?;
+        Some(Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() })
+    }
+
+    fn record_what_is_due(&mut self, ending: bool) {
+        while let Some(trigger) = self.alarm.take(Instant::now(), ending) {
+            let Some(device) = self.device.upgrade() else { return };
+            match self.record(&device, trigger.name()) {
+                Ok(Recorded { path, .. }) => {
+                    log::warn!("{}: the last packets are in {}", trigger.name(), path.display())
+                }
+                Err(why) => log::warn!("{}: no recording: {why}", trigger.name()),
+            }
+        }
+    }
+
+    /// Writes down what the flight recorder holds.
+    fn record(&mut self, device: &Device, reason: &str) -> Result<Recorded, String> {
+        if device.recorded_packets() == 0 {
+            return Err("the recorder is off: `packets` in the host file's table `recorder` is 0".to_owned());
+        }
+        let denied: Vec<u8> = self.lists.planes().into_iter().collect();
+        let state = snapshot::state(&self.names, device, &denied, true).map_err(|error| error.to_string())?;
+        let recording = device.take_recording().map_err(|error| error.to_string())?;
+        let events = lock(&self.log).after(0).events;
+        let recorded = record::write(&self.records, &self.name(), reason, &recording, &events, &state)
+            .map_err(|error| format!("{}: {error}", self.records.folder.display()))?;
+        lock(&self.log).push(What::Control(format!("recorded: {}", recorded.path.display())));
+        Ok(recorded)
+    }
+
+    /// Process and number, as the socket is called.
+    fn name(&self) -> String {
+        format!("{}-{}", std::process::id(), self.names.number)
     }
 
     fn accept(&mut self, listener: &UnixListener) {
@@ -260,6 +326,7 @@ impl Serving {
             Request::Events { after } => said(&Reply::Ok(lock(&self.log).after(after))),
             Request::Denylist => said(&Reply::Ok(self.lists.report(now))),
             Request::Deny(deny) => said(&self.deny(&device, deny, now).map_or_else(Reply::Error, Reply::Ok)),
+            Request::Record => said(&self.record(&device, "asked").map_or_else(Reply::Error, Reply::Ok)),
             Request::Allow { by } => match self.lists.remove(&by) {
                 true => {
                     lock(&self.log).push(What::Control(format!("denylist of {by} ended")));

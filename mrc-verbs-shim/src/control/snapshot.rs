@@ -15,6 +15,8 @@ const CHUNK: usize = 256;
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     pub(super) host: String,
+    /// Of the device in its process.
+    pub(super) number: u32,
     pub(super) command: String,
     pub(super) interfaces: Vec<String>,
 }
@@ -188,7 +190,8 @@ mod tests {
             ports: vec![mrc_afxdp::PortStats::default(); 2],
             paths: Vec::new(),
         };
-        let names = Names { host: "hA".into(), command: "x".into(), interfaces: vec!["p0".into(), "p1".into()] };
+        let names =
+            Names { host: "hA".into(), number: 0, command: "x".into(), interfaces: vec!["p0".into(), "p1".into()] };
         let counters = counters(&names, &stats);
         assert!(counters.discards.is_empty(), "{counters:?}");
         assert_eq!(counters.counters.into_iter().collect::<Vec<_>>(), [("tx_data".to_owned(), 7)]);

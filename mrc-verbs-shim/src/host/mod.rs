@@ -6,12 +6,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mrc_afxdp::device::{DeviceConfig, PlaneConfig};
+use mrc_afxdp::device::{DEFAULT_PACKETS, DeviceConfig, PlaneConfig};
 use mrc_core::path::{EvEntry, compact_profile};
 use mrc_core::{MAX_PORTS, PeerConfig, PlanePath, RetryConfig, Route};
 use mrc_wire::srv6::EvTemplate;
 use mrc_wire::{DscpPlan, Ev, FrameTemplate, Ip, PortNum};
 use serde::{Deserialize, Serialize};
+
+use crate::control::{RecordConfig, Trigger};
 
 mod plan;
 mod protocol;
@@ -173,6 +175,32 @@ impl Default for HostRetry {
     }
 }
 
+/// The flight recorder of a device (`docs/operations.md`).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostRecorder {
+    /// Packets of which the heads are kept, 192 bytes of memory each; 0: none.
+    pub packets: usize,
+    /// Where recordings are written; none = `/var/tmp/mrc-records-UID`.
+    pub folder: Option<PathBuf>,
+    /// Recordings that the folder keeps, 1 to 1000.
+    pub files: usize,
+    /// What makes a recording without being asked.
+    pub on: Vec<Trigger>,
+    /// Seconds between two recordings that nobody asked for.
+    pub gap_s: u32,
+}
+
+impl Default for HostRecorder {
+    fn default() -> Self {
+        let RecordConfig { files, on, gap, .. } = RecordConfig::default();
+        Self { packets: DEFAULT_PACKETS, folder: None, files, on, gap_s: gap.as_secs() as u32 }
+    }
+}
+
+/// Most packets that a recorder may keep: 768 MiB.
+const MOST_RECORDED: usize = 1 << 22;
+
 fn default_keepalive_ms() -> u32 {
     1_000
 }
@@ -216,6 +244,9 @@ pub struct HostFile {
     /// What verbs have no attribute for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<HostProtocol>,
+    /// Flight recorder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder: Option<HostRecorder>,
     /// Planes, plane 0 first.
     pub planes: Vec<HostPlane>,
     /// Peers.
@@ -334,6 +365,15 @@ impl HostFile {
         if let Some(Err((key, why))) = self.protocol.as_ref().map(HostProtocol::check) {
             return Err(Wrong { table: "protocol", index: 0, key: key.to_owned(), why });
         }
+        if let Some(recorder) = &self.recorder {
+            let wrong = |key: &str, why| Wrong { table: "recorder", index: 0, key: key.to_owned(), why };
+            if recorder.packets > MOST_RECORDED {
+                return Err(wrong("packets", format!("{}: at most {MOST_RECORDED}", recorder.packets)));
+            }
+            if !(1..=1000).contains(&recorder.files) {
+                return Err(wrong("files", format!("{}: 1 to 1000 are possible", recorder.files)));
+            }
+        }
         for (index, plane) in self.planes.iter().enumerate() {
             let wrong = |key: &str, why| Wrong { table: "planes", index, key: key.to_owned(), why };
             if plane.next_hop_mac().is_none() {
@@ -385,7 +425,18 @@ impl HostFile {
             config.answer_delay = Duration::from_micros(delay.into());
         }
         self.protocol().device(&mut config);
+        if let Some(recorder) = &self.recorder {
+            config.recorded_packets = recorder.packets;
+        }
         config
+    }
+
+    /// What becomes of the flight recorder's packets.
+    pub fn records(&self) -> RecordConfig {
+        let HostRecorder { folder, files, on, gap_s, .. } = self.recorder.clone().unwrap_or_default();
+        let default = RecordConfig::default();
+        let folder = folder.unwrap_or(default.folder);
+        RecordConfig { folder, files, on, gap: Duration::from_secs(gap_s.into()) }
     }
 
     /// How this host reaches `peer`.
@@ -711,6 +762,11 @@ uplinks = 4
                 "mtu = 9000",
                 "mtu = 9000\nanswer_delay_us = 300",
                 "mrc.toml, line 6, `answer_delay_us`: 300: at most 200",
+            ),
+            (
+                "control = 40",
+                "control = 40\n[recorder]\nfiles = 0",
+                "mrc.toml, line 10, `files`: 0: 1 to 1000 are possible",
             ),
             ("control = 40", "control = 4", "mrc.toml, line 7, `dscp`: DSCP 4 is given to two roles"),
             ("control = 40", "kontrol = 4", "mrc.toml, line 8, `kontrol`: unknown field `kontrol`, expected one of"),

@@ -50,6 +50,7 @@ fn cut(frame: &[u8], at: usize) -> Vec<Vec<u8>> {
 //= ICRC-009 test
 #[test]
 fn frames_in_pieces_are_checked_here_and_whole_ones_by_the_engine() {
+    let mut recorder = Recorder::new(9);
     let good = frame(&[7; 100]);
     let mut bad = good.clone();
     bad[HEADERS + 60] ^= 1;
@@ -60,7 +61,7 @@ fn frames_in_pieces_are_checked_here_and_whole_ones_by_the_engine() {
     for at in [HEADERS, HEADERS + 50, end - 4, end - 3] {
         port.arrivals.extend([cut(&good, at), cut(&bad, at)]);
     }
-    let mut arrivals = Arrivals::new(&mut port, port_of(1), &memory, 99);
+    let mut arrivals = Arrivals::new(&mut port, port_of(1), &memory, &mut recorder, 99);
     let mut seen = Vec::new();
     while let Some((meta, head)) = arrivals.next() {
         assert_eq!((meta.port, meta.wire_len), (port_of(1), end));
@@ -77,12 +78,13 @@ fn frames_in_pieces_are_checked_here_and_whole_ones_by_the_engine() {
 
 #[test]
 fn payload_is_placed_from_all_pieces_and_before_the_next_frame() {
+    let mut recorder = Recorder::new(9);
     let (memory, mr, region) = region();
     let payload: Vec<u8> = (1..=100).collect();
     let whole = frame(&payload);
     let mut port = Fake::new(0, &Wire::default(), 0);
     port.arrivals.extend([vec![whole.clone()], cut(&whole, HEADERS + 33), vec![whole.clone()]]);
-    let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, 99);
+    let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, &mut recorder, 99);
     let (qp, psn) = (QpHandle::from_parts(0, Qpn::new(3)), Psn::new(1));
     let place = |offset| {
         Ok(Received::Place(Placement {
@@ -102,6 +104,10 @@ fn payload_is_placed_from_all_pieces_and_before_the_next_frame() {
     // Nothing is placed from a frame that has gone.
     arrivals.done(place(0));
     assert_eq!(arrivals.finish(), 3);
+    let recording = recorder.finish(mrc_core::Instant::ZERO);
+    let recorded = recording.packets().map(|packet| (packet.sent, packet.wire_len as usize, packet.discard));
+    let expected = [None, None, Some(Discard::Duplicate)].map(|discard| (false, whole.len(), discard));
+    assert_eq!(recorded.collect::<Vec<_>>(), expected);
     let mut bytes = vec![0; REGION];
     region.gather(0, &mut bytes).unwrap();
     let mut expected = vec![0; REGION];
@@ -112,11 +118,12 @@ fn payload_is_placed_from_all_pieces_and_before_the_next_frame() {
 
 #[test]
 fn a_turn_takes_no_more_frames_than_it_may() {
+    let mut recorder = Recorder::new(9);
     let mut port = Fake::new(0, &Wire::default(), 0);
     let memory = Memory::new();
     port.arrivals.extend((0..5u8).map(|n| vec![frame(&[n; 8])]));
     for (most, taken, left) in [(2, 2, 3), (0, 0, 3), (2, 2, 1), (2, 1, 0), (2, 0, 0)] {
-        let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, most);
+        let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, &mut recorder, most);
         while arrivals.next().is_some() {
             arrivals.done(Ok(Received::Nothing));
         }

@@ -34,6 +34,7 @@ fn marks(wire: &Wire) -> Vec<(usize, u8)> {
 //= ICRC-009 test
 #[test]
 fn a_frame_is_headers_payload_pad_and_icrc() {
+    let mut recorder = Recorder::new(9);
     let bytes: Vec<u8> = (0..100).collect();
     let region = Arc::new(MemRegion::from_vec(bytes.clone()));
     let mut storage = OwnedStorage::new(Limits::default()).unwrap();
@@ -47,7 +48,7 @@ fn a_frame_is_headers_payload_pad_and_icrc() {
     memory[mr.index()] = Some(region);
     let wire = Wire::default();
     let (mut ports, mut outlet) = ([Fake::new(0, &wire, 4)], Outlet::new(1, true));
-    let mut burst = outlet.burst(&mut ports, &memory);
+    let mut burst = outlet.burst(&mut ports, &memory, &mut recorder);
     burst.allow(4);
     send(&mut burst, transmit(0, Some(PayloadRef { mr, offset: 10, len: 33 }), 3), 1);
     send(&mut burst, transmit(0, Some(PayloadRef { mr, offset: 90, len: 11 }), 1), 2);
@@ -55,6 +56,14 @@ fn a_frame_is_headers_payload_pad_and_icrc() {
     burst.finish();
     assert_eq!(marks(&wire), [(0, 1), (0, 3)], "bytes outside the region are not sent");
     assert_eq!(outlet.paths().collect::<Vec<_>>(), [(&(0, 0), &33)]);
+    let recording = recorder.finish(mrc_core::Instant::ZERO);
+    let recorded = recording.packets().map(|packet| (packet.sent, packet.wire_len, packet.head.len(), packet.head[14]));
+    let (data, control) = (HEADERS + 33 + 3 + icrc::LEN, HEADERS + icrc::LEN);
+    assert_eq!(
+        recorded.collect::<Vec<_>>(),
+        [(true, data as u32, HEADERS, 0x60), (true, control as u32, HEADERS, 0x60)],
+        "what was not sent was not recorded"
+    );
     let wire = wire.borrow();
     let frame = &wire[0].1;
     assert_eq!(frame.len(), HEADERS + 33 + 3 + icrc::LEN);
@@ -67,10 +76,11 @@ fn a_frame_is_headers_payload_pad_and_icrc() {
 
 #[test]
 fn a_port_without_room_is_left_out_until_it_has_some() {
+    let mut recorder = Recorder::new(9);
     let wire = Wire::default();
     let (mut ports, mut outlet) = ([Fake::new(0, &wire, 2), Fake::new(1, &wire, 0)], Outlet::new(2, false));
     let memory = Memory::new();
-    let mut burst = outlet.burst(&mut ports, &memory);
+    let mut burst = outlet.burst(&mut ports, &memory, &mut recorder);
     assert!(burst.ports().is_empty(), "nothing was allowed yet");
     burst.allow(3);
     send(&mut burst, transmit(0, None, 0), 1);
@@ -80,7 +90,7 @@ fn a_port_without_room_is_left_out_until_it_has_some() {
     burst.finish();
     ports[0].room = 1;
     ports[1].room = 9;
-    let mut burst = outlet.burst(&mut ports, &memory);
+    let mut burst = outlet.burst(&mut ports, &memory, &mut recorder);
     burst.allow(2);
     send(&mut burst, transmit(1, None, 0), 3);
     send(&mut burst, transmit(0, None, 0), 4);
@@ -92,10 +102,11 @@ fn a_port_without_room_is_left_out_until_it_has_some() {
 
 #[test]
 fn frames_leave_in_the_order_asked_for_as_long_as_that_is() {
+    let mut recorder = Recorder::new(9);
     let wire = Wire::default();
     let (mut ports, mut outlet) = ([Fake::new(0, &wire, 9), Fake::new(1, &wire, 9)], Outlet::new(2, false));
     let memory = Memory::new();
-    let mut burst = outlet.burst(&mut ports, &memory);
+    let mut burst = outlet.burst(&mut ports, &memory, &mut recorder);
     burst.allow(9);
     burst.keep_order(2);
     for (mark, plane) in [1, 0, 0, 1, 0, 1].into_iter().enumerate() {
@@ -107,17 +118,18 @@ fn frames_leave_in_the_order_asked_for_as_long_as_that_is() {
 
 #[test]
 fn a_kernel_that_holds_frames_is_reminded_and_nobody_else_is() {
+    let mut recorder = Recorder::new(9);
     let wire = Wire::default();
     let (mut ports, mut outlet) = ([Fake::new(0, &wire, 9), Fake::new(1, &wire, 9)], Outlet::new(2, false));
     let memory = Memory::new();
     ports[0].held = 1;
-    let mut burst = outlet.burst(&mut ports, &memory);
+    let mut burst = outlet.burst(&mut ports, &memory, &mut recorder);
     burst.allow(1);
     send(&mut burst, transmit(0, None, 0), 1);
     burst.finish();
     assert!(outlet.is_pending());
     for _ in 0..3 {
-        outlet.burst(&mut ports, &memory).finish();
+        outlet.burst(&mut ports, &memory, &mut recorder).finish();
     }
     assert!(!outlet.is_pending());
     assert_eq!((ports[0].flushes, ports[1].flushes), (2, 0));
@@ -125,10 +137,11 @@ fn a_kernel_that_holds_frames_is_reminded_and_nobody_else_is() {
 
 #[test]
 fn a_port_that_is_not_there_takes_nothing() {
+    let mut recorder = Recorder::new(9);
     let wire = Wire::default();
     let (mut ports, mut outlet) = ([Fake::new(0, &wire, 1)], Outlet::new(1, false));
     let memory = Memory::new();
-    let mut burst = outlet.burst(&mut ports, &memory);
+    let mut burst = outlet.burst(&mut ports, &memory, &mut recorder);
     burst.allow(2);
     assert!(!burst.ports().contains(PortNum::from_plane(1)));
     burst.push(transmit(1, None, 0));

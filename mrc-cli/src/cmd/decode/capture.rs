@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, PcapError, TsResolution};
@@ -17,6 +18,8 @@ pub struct Captured {
     pub at: Option<Duration>,
     pub wire_len: usize,
     pub bytes: Vec<u8>,
+    /// What the capture says about it.
+    pub comments: Vec<String>,
 }
 
 /// Calls `each` with every packet of `source`, which errors call `name`, until there are no more or `each` breaks.
@@ -128,7 +131,13 @@ fn pcapng(source: impl Read, count: &mut u64, each: Each<'_>) -> anyhow::Result<
             Block::EnhancedPacket(packet) => {
                 let interface =
                     interfaces.get(packet.interface_id as usize).context("a packet of an unknown interface")?;
-                captured(interface.link, Some(interface.time(packet.timestamp)), packet.original_len, &packet.data)?
+                let comments = packet.options.iter().filter_map(|option| match option {
+                    EnhancedPacketOption::Comment(text) => Some(text.to_string()),
+                    _ => None,
+                });
+                let comments = comments.collect();
+                let at = Some(interface.time(packet.timestamp));
+                Captured { comments, ..captured(interface.link, at, packet.original_len, &packet.data)? }
             }
             Block::SimplePacket(packet) => {
                 let interface = interfaces.first().context("a packet of an unknown interface")?;
@@ -151,7 +160,7 @@ fn pcapng(source: impl Read, count: &mut u64, each: Each<'_>) -> anyhow::Result<
 fn captured(link: DataLink, at: Option<Duration>, wire_len: u32, data: &[u8]) -> anyhow::Result<Captured> {
     let short = || data.len().min(2);
     let (header, ethertype) = match link {
-        DataLink::ETHERNET => return Ok(Captured { at, wire_len: wire_len as usize, bytes: data.to_vec() }),
+        DataLink::ETHERNET => return Ok(frame(at, wire_len as usize, data.to_vec())),
         DataLink::LINUX_SLL => (16, data.get(14..16).unwrap_or(&data[..short()])),
         DataLink::LINUX_SLL2 => (20, data.get(..2).unwrap_or(&data[..short()])),
         DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => {
@@ -163,7 +172,11 @@ fn captured(link: DataLink, at: Option<Duration>, wire_len: u32, data: &[u8]) ->
     let mut bytes = vec![0; 12];
     bytes.extend_from_slice(ethertype);
     bytes.extend_from_slice(data.get(header..).unwrap_or_default());
-    Ok(Captured { at, wire_len: (wire_len as usize + 14).saturating_sub(header), bytes })
+    Ok(frame(at, (wire_len as usize + 14).saturating_sub(header), bytes))
+}
+
+fn frame(at: Option<Duration>, wire_len: usize, bytes: Vec<u8>) -> Captured {
+    Captured { at, wire_len, bytes, comments: Vec::new() }
 }
 
 #[cfg(test)]
@@ -200,7 +213,7 @@ mod tests {
     fn all(source: impl Read) -> (Vec<Captured>, anyhow::Result<()>) {
         let mut packets = Vec::new();
         let result = read(source, "x", |packet| {
-            packets.push(Captured { bytes: packet.bytes.clone(), ..*packet });
+            packets.push(Captured { bytes: packet.bytes.clone(), comments: packet.comments.clone(), ..*packet });
             ControlFlow::Continue(())
         });
         (packets, result)
@@ -210,8 +223,8 @@ mod tests {
     fn a_snapshot_length_shortens_packets_and_breaks_nothing() {
         let (packets, result) = all(&pcap_of(64, 1, &[&[7; 200], &[8; 60]])[..]);
         result.unwrap();
-        assert_eq!(packets[0], Captured { at: Some(Duration::from_secs(100)), wire_len: 200, bytes: vec![7; 64] });
-        assert_eq!(packets[1], Captured { at: Some(Duration::new(100, 1000)), wire_len: 60, bytes: vec![8; 60] });
+        assert_eq!(packets[0], frame(Some(Duration::from_secs(100)), 200, vec![7; 64]));
+        assert_eq!(packets[1], frame(Some(Duration::new(100, 1000)), 60, vec![8; 60]));
     }
 
     #[test]
@@ -228,8 +241,8 @@ mod tests {
         ] {
             let (packets, result) = all(&pcapng_of(options, ticks)[..]);
             result.unwrap();
-            assert_eq!(packets[0], Captured { at, wire_len: 9, bytes: b"bytes".to_vec() }, "{options:?}");
-            assert_eq!(packets[1], Captured { at: None, wire_len: 5, bytes: b"again".to_vec() }, "the pad is no data");
+            assert_eq!(packets[0], frame(at, 9, b"bytes".to_vec()), "{options:?}");
+            assert_eq!(packets[1], frame(None, 5, b"again".to_vec()), "the pad is no data");
         }
     }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use mrc_mapper::agent::Summary;
 use mrc_mapper::probe::Key;
 use mrc_mapper::topology::{Component, host_name};
 use mrc_mapper::view::{Change, View, ViewConfig};
@@ -57,6 +58,9 @@ pub struct Args {
     json: bool,
 }
 
+/// Shortest time between two summaries for a collector. At a probe per millisecond rounds are shorter.
+const REPORT: Duration = Duration::from_millis(100);
+
 /// Reads a key; makes the file, readable by its owner alone, when there is none.
 pub fn key(path: &Path) -> anyhow::Result<Key> {
     use std::io::Write as _;
@@ -102,7 +106,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     say(args.json, json!({ "event": "started", "host": host_name(number), "paths": paths, "bits_per_second": bits }));
     let uplink = args.collector.map(|address| Uplink::start(address, key)).transpose()?;
-    let mut lost = 0;
+    let (mut lost, mut unsent, mut reported) = (0, None::<Summary>, Instant::now());
     let mut view = View::new(lab_fabric(&fabric), ViewConfig { viewpoint: Some(number), ..ViewConfig::default() });
     let policy = args.policy.as_deref().map(enforce::read).transpose()?;
     let mut hand = policy.map(|policy| Hand::new(lab_fabric(&fabric), number, policy, args.apply)).transpose()?;
@@ -119,7 +123,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let summary = runner.agent().summary();
             view.add(&summary)?;
             if let Some(uplink) = &uplink {
-                lost += u64::from(!uplink.send(summary));
+                match &mut unsent {
+                    Some(unsent) => unsent.extend(summary),
+                    None => unsent = Some(summary),
+                }
+                if reported.elapsed() >= REPORT
+                    && let Some(summary) = unsent.take()
+                {
+                    reported = Instant::now();
+                    lost += u64::from(!uplink.send(summary));
+                }
             }
             for change in view.judge() {
                 say(args.json, told(&change));

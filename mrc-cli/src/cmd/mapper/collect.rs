@@ -1,23 +1,26 @@
 //! `mrc mapper collect`: the map of a fabric from the summaries of all its agents, with history and evidence over HTTP.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use mrc_mapper::Fabric;
 use mrc_mapper::policy::{self, Policy};
-use mrc_mapper::topology::{Component, host_name};
+use mrc_mapper::topology::{Component, Direction, HostId, host_name};
 use mrc_mapper::view::{Change, View, ViewConfig};
 use serde_json::{Value, json};
 
 use super::agent::key;
 use super::enforce;
 use super::host::lab_fabric;
+use super::web;
 use crate::cmd::lab::configurations;
-use crate::http::{self, Answer};
+use crate::http::{self, Answer, Site};
 use crate::interrupt::{self, Interrupt};
 use crate::out::outln;
 use crate::usage::usage;
@@ -26,12 +29,16 @@ use store::Store;
 
 pub mod link;
 mod peers;
-mod store;
+pub mod store;
 
 /// Paths of a piece of evidence; those with most losses.
 const EVIDENCE: usize = 32;
 /// Rounds after a restart in which an open fault may be found again.
 const GRACE_ROUNDS: u32 = 100;
+/// An agent that told nothing for so long no longer reports.
+const SILENT: Duration = Duration::from_secs(3);
+/// Most often that those who follow hear of a change, and longest time in which they hear nothing.
+const NEWS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
 /// Arguments of `mrc mapper collect`.
 #[derive(clap::Args)]
@@ -40,8 +47,10 @@ Examples:
   mrc mapper collect --db map.db &                          listen for agents and for questions
   mrc mapper agent --lab hA --collector 127.0.0.1:9713      an agent that reports to it
   mrc mapper why p0-t0a-t1c                                 state, history and evidence of a link
+  http://127.0.0.1:9712/                                    the same as a page, live
 
-GET /api/state, /api/events?after=N, /api/why/COMPONENT and /api/denylist answer with JSON. Agents prove that they have the
+GET /api/state, /api/events?after=N, /api/history?after=N, /api/why/COMPONENT and /api/denylist answer with JSON; /api/live
+goes on with the state as server-sent events. Agents prove that they have the
 fabric's key; what they tell is signed, numbered and bounded, and not encrypted. A collector that is gone costs agents nothing.
 Exit codes: 0 time over, 1 failed, 2 usage, 130 interrupted.")]
 pub struct Args {
@@ -74,7 +83,8 @@ pub struct Args {
     seconds: Option<u64>,
 }
 
-fn fabric(text: &str) -> Result<Fabric, String> {
+/// Reads `2,2,4,2`.
+pub fn fabric(text: &str) -> Result<Fabric, String> {
     let wrong = || format!("`{text}` is no fabric: write planes, T0s, T1s and hosts as 2,2,4,2");
     let parts: Result<Vec<u16>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     let [planes, leaves, spines, hosts] = parts.map_err(|_| wrong())?[..] else { return Err(wrong()) };
@@ -92,12 +102,25 @@ pub struct Map {
     /// Faults of an earlier run that were not found again yet.
     open: Vec<String>,
     rounds: u32,
+    /// When each agent was heard last.
+    heard: BTreeMap<HostId, Instant>,
+    /// Nobody reports: the history alone is shown.
+    recorded: bool,
+    /// What those that follow heard last, and when.
+    told: (Value, Option<Instant>),
 }
 
 impl Map {
     fn new(fabric: Fabric, store: Store, policy: Policy) -> anyhow::Result<Self> {
         let open = store.open_faults()?;
-        Ok(Self { fabric, view: View::new(fabric, ViewConfig::default()), store, policy, open, rounds: 0 })
+        let view = View::new(fabric, ViewConfig::default());
+        let (heard, told) = (BTreeMap::new(), (Value::Null, None));
+        Ok(Self { fabric, view, store, policy, open, rounds: 0, heard, recorded: false, told })
+    }
+
+    /// The history of another collector's file, without agents.
+    pub fn recorded(fabric: Fabric, store: Store) -> anyhow::Result<Self> {
+        Ok(Self { recorded: true, ..Self::new(fabric, store, Policy::default())? })
     }
 
     /// Takes in what an agent tells.
@@ -105,7 +128,9 @@ impl Map {
     /// # Errors
     /// No agent of this fabric can have said it.
     pub fn add(&mut self, summary: &mrc_mapper::agent::Summary) -> anyhow::Result<()> {
-        Ok(self.view.add(summary)?)
+        self.view.add(summary)?;
+        self.heard.insert(summary.host, Instant::now());
+        Ok(())
     }
 
     /// An agent did something wrong.
@@ -160,7 +185,29 @@ impl Map {
             )
             .collect();
         let agents: Vec<String> = self.view.agents().keys().map(|host| host_name(*host)).collect();
-        json!({ "unix_ms": unix_ms(), "fabric": self.fabric, "agents": agents, "faulty": faulty, "open_before": self.open })
+        let reports = |host: &HostId| self.heard.get(host).is_some_and(|at| at.elapsed() < SILENT);
+        let silent: Vec<String> = (0..self.fabric.hosts).filter(|host| !reports(host)).map(host_name).collect();
+        json!({
+            "unix_ms": unix_ms(), "fabric": self.fabric, "agents": agents, "silent": silent, "faulty": faulty,
+            "open_before": self.open, "denied": self.denied_planes(), "last_event": self.store.last_event(),
+            "recorded": self.recorded,
+        })
+    }
+
+    /// What those that follow have not heard yet, as an event; nothing while nothing changes, but for a sign of life.
+    pub fn news(&mut self) -> Option<String> {
+        let since = self.told.1.map_or(Duration::MAX, |at| at.elapsed());
+        if since < NEWS.0 {
+            return None;
+        }
+        let state = self.state();
+        let mut timeless = state.clone();
+        timeless["unix_ms"] = Value::Null;
+        if timeless == self.told.0 && since < NEWS.1 {
+            return None;
+        }
+        self.told = (timeless, Some(Instant::now()));
+        Some(http::event(&state))
     }
 
     fn why(&self, name: &str) -> anyhow::Result<Answer> {
@@ -172,35 +219,54 @@ impl Map {
                 )));
             }
         };
-        let finding = self.view.faulty().find(|finding| finding.component == component);
-        let history = self.store.events(0, Some(name))?;
+        // Who asks for a link means both of its directions.
+        let meant = |found: Component| found == component || found.with_direction(Direction::Both) == component;
+        let finding = self.view.faulty().find(|finding| meant(finding.component));
+        let history = self.store.of(component)?;
         Ok(Answer::json(&json!({
-            "component": name, "faulty": finding.is_some(), "loss": finding.map(|finding| finding.loss),
+            "component": finding.map_or(component, |finding| finding.component), "faulty": finding.is_some(), "loss": finding.map(|finding| finding.loss),
             "paths": self.evidence(component), "history": history,
         })))
     }
 
+    fn lists(&self) -> BTreeMap<HostId, policy::Denylist> {
+        let faulty: Vec<_> = self.view.faulty().cloned().collect();
+        policy::apply(&self.fabric, &self.policy, &faulty)
+    }
+
+    fn denied_planes(&self) -> Value {
+        let lists = self.lists().into_iter().filter(|(_, list)| !list.planes.is_empty());
+        lists.map(|(host, list)| (host_name(host), json!(list.planes))).collect::<serde_json::Map<_, _>>().into()
+    }
+
     /// What each host should deny, in the form that `mrc_ctl` takes.
     fn denylist(&self) -> Value {
-        let faulty: Vec<_> = self.view.faulty().cloned().collect();
-        let lists = policy::apply(&self.fabric, &self.policy, &faulty);
-        lists.into_iter().map(|(host, list)| (host_name(host), json!(list))).collect::<serde_json::Map<_, _>>().into()
+        self.lists()
+            .into_iter()
+            .map(|(host, list)| (host_name(host), json!(list)))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     }
 
     /// An answer to a question over HTTP.
-    fn answer(&self, path: &str) -> anyhow::Result<Answer> {
+    pub fn answer(&self, path: &str) -> anyhow::Result<Answer> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let after = || query.strip_prefix("after=").and_then(|number| number.parse().ok()).unwrap_or(0);
+        if let Some(page) = web::page(path) {
+            return Ok(page);
+        }
         if let Some(name) = path.strip_prefix("/api/why/") {
             return self.why(name);
         }
         Ok(match path {
             "/api/state" => Answer::json(&self.state()),
             "/api/denylist" => Answer::json(&self.denylist()),
-            "/api/events" => {
-                let after = query.strip_prefix("after=").and_then(|number| number.parse().ok()).unwrap_or(0);
-                Answer::json(&json!(self.store.events(after, None)?))
-            }
-            _ => Answer::not_found("ask /api/state, /api/events?after=0, /api/why/COMPONENT or /api/denylist"),
+            "/api/live" => Answer::follow(&self.state()),
+            "/api/events" => Answer::json(&json!(self.store.events(after())?)),
+            "/api/history" => Answer::json(&json!(self.store.history(after())?)),
+            _ => Answer::not_found(
+                "ask /, /api/state, /api/live, /api/events?after=0, /api/history?after=0, /api/why/COMPONENT or /api/denylist",
+            ),
         })
     }
 }
@@ -213,20 +279,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let key = key(&args.key.clone().unwrap_or_else(|| configurations(&args.prefix).join("mapper.key")))?;
     let policy = args.policy.as_deref().map_or_else(|| Ok(Policy::default()), enforce::read)?;
-    let map = Mutex::new(Map::new(fabric, Store::open(&args.db)?, policy)?);
+    let map = Mutex::new(Map::new(fabric, Store::open(&args.db, fabric)?, policy)?);
     let lock = || map.lock().unwrap_or_else(PoisonError::into_inner);
     let (agents, questions) = (http::listen(args.listen)?, http::listen(args.http)?);
     let interrupt = Interrupt::install()?;
-    eprintln!("agents at {}, questions at http://{}/api/state", agents.local_addr()?, questions.local_addr()?);
-    let over = std::sync::atomic::AtomicBool::new(false);
+    eprintln!("agents at {}, questions and the page at http://{}/", agents.local_addr()?, questions.local_addr()?);
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let answers = scope.spawn(|| {
-            http::serve(&questions, &|| interrupt.is_set() || over.load(std::sync::atomic::Ordering::Relaxed), |path| {
-                lock().answer(path)
-            })
+            let is_over = || interrupt.is_set() || over.load(Ordering::Relaxed);
+            let (answer, news) = (&mut |path: &str| lock().answer(path), &mut || lock().news());
+            http::serve(&questions, &is_over, Site { answer, news, own_names_only: true })
         });
         let mut peers = peers::Peers::new(&agents, key);
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         let (round, mut next) = (Duration::from_millis(args.round), start);
         let done = || args.seconds.is_some_and(|seconds| start.elapsed() >= Duration::from_secs(seconds));
         let mut result = Ok(());
@@ -237,7 +303,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 outln!("{}", super::agent::told(&change));
             }
         }
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        over.store(true, Ordering::Relaxed);
         let answered = answers.join().map_err(|_| anyhow::anyhow!("the HTTP server panicked"))?;
         result.and(answered)
     })?;
@@ -272,9 +338,10 @@ pub fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     let all: Value = serde_json::from_str(&text).context("the collector said something else")?;
     let state = if all["faulty"] == true { "FAULTY" } else { "healthy" };
     let loss = all["loss"].as_f64().map_or_else(String::new, |loss| format!(", loses {:.2} %", 100.0 * loss));
-    outln!("{} is {state}{loss}", args.component);
+    outln!("{} is {state}{loss}", all["component"].as_str().unwrap_or_default());
     for event in all["history"].as_array().into_iter().flatten() {
-        outln!("  at {} ms: {}", event["unix_ms"], event["event"].as_str().unwrap_or_default());
+        let text = |key: &str| event[key].as_str().unwrap_or_default();
+        outln!("  at {} ms: {} {}", event["unix_ms"], text("component"), text("event"));
     }
     outln!("paths through it in the last rounds, those with most losses first:");
     for path in all["paths"].as_array().into_iter().flatten() {

@@ -198,7 +198,8 @@ pub struct Args {
     hosts: u16,
 }
 
-fn fault(text: &str) -> Result<Finding, String> {
+/// Reads `p0-hA:down=2%`.
+pub fn fault(text: &str) -> Result<Finding, String> {
     let wrong = || format!("`{text}` is no fault: write p0-hA:down=2%");
     let (name, loss) = text.split_once('=').ok_or_else(wrong)?;
     let component: Component = name.parse().map_err(|_| wrong())?;

@@ -40,7 +40,8 @@ pub fn hex(bytes: &[u8; 16]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Option<[u8; 16]> {
+/// Sixteen bytes from text.
+pub fn unhex(text: &str) -> Option<[u8; 16]> {
     let text = text.trim();
     u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32).map(u128::to_be_bytes)
 }

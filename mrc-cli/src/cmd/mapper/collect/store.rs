@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use rusqlite::{Connection, params};
+use mrc_mapper::Fabric;
+use mrc_mapper::topology::{Component, Direction};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,6 +14,13 @@ use serde_json::Value;
 pub const MAX_EVENTS: i64 = 100_000;
 /// Version of the tables.
 const VERSION: i64 = 1;
+/// Rows of a history at once.
+const HISTORY: i64 = 20_000;
+/// Events of one component.
+const OF_COMPONENT: i64 = 200;
+
+/// An event without its evidence: number, milliseconds since 1970, component, `faulty` or `healthy`, share of packets lost.
+pub type Row = (i64, i64, String, String, f64);
 
 /// Something that happened to a component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,8 +46,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or makes the file.
-    pub fn open(path: &Path) -> anyhow::Result<Self> {
+    /// Opens or makes the file of a collector of `fabric`.
+    pub fn open(path: &Path, fabric: Fabric) -> anyhow::Result<Self> {
         let open = || -> rusqlite::Result<Connection> {
             let db = Connection::open(path)?;
             db.pragma_update(None, "journal_mode", "WAL")?;
@@ -46,19 +55,54 @@ impl Store {
             db.execute_batch(
                 "CREATE TABLE IF NOT EXISTS event (number INTEGER PRIMARY KEY AUTOINCREMENT, unix_ms INTEGER NOT NULL,
                      component TEXT NOT NULL, event TEXT NOT NULL, loss REAL NOT NULL, evidence TEXT NOT NULL);
-                 CREATE INDEX IF NOT EXISTS of_component ON event (component, number);",
+                 CREATE INDEX IF NOT EXISTS of_component ON event (component, number);
+                 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);",
             )?;
             Ok(db)
         };
         let db = open().with_context(|| format!("cannot use the database {}", path.display()))?;
-        let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let store = Self { db, broken: false };
+        store.check_version(path)?;
+        store.db.pragma_update(None, "user_version", VERSION)?;
+        let text = serde_json::to_string(&fabric)?;
+        let was = store.about_fabric()?;
+        anyhow::ensure!(
+            was.as_deref().is_none_or(|was| was == text),
+            "{} holds the history of another fabric, {}: name another file",
+            path.display(),
+            was.unwrap_or_default(),
+        );
+        store.db.execute("INSERT OR IGNORE INTO about (name, value) VALUES ('fabric', ?1)", [text])?;
+        Ok(store)
+    }
+
+    /// Opens a file for reading, and says of which fabric it is.
+    pub fn read(path: &Path) -> anyhow::Result<(Self, Fabric)> {
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+            .with_context(|| format!("cannot read the database {}", path.display()))?;
+        let store = Self { db, broken: false };
+        let read = || -> anyhow::Result<Fabric> {
+            store.check_version(path)?;
+            let text = store.about_fabric()?.context("it does not name its fabric")?;
+            Ok(serde_json::from_str(&text)?)
+        };
+        let fabric = read().with_context(|| format!("{} is no history of `mrc mapper collect`", path.display()))?;
+        fabric.check()?;
+        Ok((store, fabric))
+    }
+
+    fn check_version(&self, path: &Path) -> anyhow::Result<()> {
+        let version: i64 = self.db.pragma_query_value(None, "user_version", |row| row.get(0))?;
         anyhow::ensure!(
             version == 0 || version == VERSION,
             "{} was written by another version of mrc (tables {version}, not {VERSION}): name another file",
             path.display()
         );
-        db.pragma_update(None, "user_version", VERSION)?;
-        Ok(Self { db, broken: false })
+        Ok(())
+    }
+
+    fn about_fabric(&self) -> rusqlite::Result<Option<String>> {
+        self.db.query_row("SELECT value FROM about WHERE name = 'fabric'", [], |row| row.get(0)).optional()
     }
 
     /// Adds an event. What cannot be written is said once.
@@ -81,23 +125,42 @@ impl Store {
         }
     }
 
-    /// Events after a number, of one component or of all; oldest first, at most 1000.
-    pub fn events(&self, after: i64, component: Option<&str>) -> anyhow::Result<Vec<Event>> {
-        let sql = "SELECT number, unix_ms, component, event, loss, evidence FROM event
-                   WHERE number > ?1 AND (?2 IS NULL OR component = ?2) ORDER BY number LIMIT 1000";
-        let mut statement = self.db.prepare(sql)?;
-        let rows = statement.query_map(params![after, component], |row| {
-            let evidence: String = row.get(5)?;
-            Ok(Event {
-                number: row.get(0)?,
-                unix_ms: row.get(1)?,
-                component: row.get(2)?,
-                event: row.get(3)?,
-                loss: row.get(4)?,
-                evidence: serde_json::from_str(&evidence).unwrap_or(Value::Null),
-            })
-        })?;
+    /// Number of the newest event; 0: there is none.
+    pub fn last_event(&self) -> i64 {
+        self.db.query_row("SELECT coalesce(max(number), 0) FROM event", [], |row| row.get(0)).unwrap_or(0)
+    }
+
+    /// Events after a number, oldest first, at most 1000.
+    pub fn events(&self, after: i64) -> anyhow::Result<Vec<Event>> {
+        let mut statement = self.db.prepare(&format!("{EVENTS} WHERE number > ?1 ORDER BY number LIMIT 1000"))?;
+        let rows = statement.query_map([after], event)?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The newest events of a component, in whatever direction, oldest first.
+    pub fn of(&self, component: Component) -> anyhow::Result<Vec<Event>> {
+        let names = [Direction::Both, Direction::Up, Direction::Down]
+            .map(|direction| component.with_direction(direction).to_string());
+        let sql = format!("{EVENTS} WHERE component IN (?1, ?2, ?3) ORDER BY number DESC LIMIT {OF_COMPONENT}");
+        let mut statement = self.db.prepare(&sql)?;
+        let rows = statement.query_map(names, event)?;
+        let mut events: Vec<Event> = rows.collect::<Result<_, _>>()?;
+        events.reverse();
+        Ok(events)
+    }
+
+    /// Where faults began and ended after a number, oldest first: the newest [`HISTORY`] rows.
+    pub fn history(&self, after: i64) -> anyhow::Result<Vec<Row>> {
+        let sql = format!(
+            "SELECT number, unix_ms, component, event, loss FROM event
+             WHERE number > ?1 AND event IN ('faulty', 'healthy') ORDER BY number DESC LIMIT {HISTORY}"
+        );
+        let mut statement = self.db.prepare(&sql)?;
+        let rows = statement
+            .query_map([after], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))?;
+        let mut rows: Vec<Row> = rows.collect::<Result<_, _>>()?;
+        rows.reverse();
+        Ok(rows)
     }
 
     /// Components whose last event says `faulty`.
@@ -109,6 +172,20 @@ impl Store {
         let rows = statement.query_map([], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
+}
+
+const EVENTS: &str = "SELECT number, unix_ms, component, event, loss, evidence FROM event";
+
+fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
+    let evidence: String = row.get(5)?;
+    Ok(Event {
+        number: row.get(0)?,
+        unix_ms: row.get(1)?,
+        component: row.get(2)?,
+        event: row.get(3)?,
+        loss: row.get(4)?,
+        evidence: serde_json::from_str(&evidence).unwrap_or(Value::Null),
+    })
 }
 
 #[cfg(test)]
@@ -123,36 +200,74 @@ mod tests {
         path
     }
 
+    const FABRIC: Fabric = Fabric { planes: 2, leaves: 2, spines: 4, hosts: 4 };
+
     #[test]
     fn events_survive_and_open_faults_are_known() {
         let path = file("events");
-        let mut store = Store::open(&path).unwrap();
+        let mut store = Store::open(&path, FABRIC).unwrap();
+        assert_eq!(store.last_event(), 0);
         let evidence = serde_json::json!([1, 2]);
-        for (at, component, event) in
-            [(1, "p0-hA", "faulty"), (2, "p1", "faulty"), (3, "p0-hA", "healthy"), (4, "hB", "agent")]
-        {
+        for (at, component, event) in [
+            (1, "p0-hA:up", "faulty"),
+            (2, "p1", "faulty"),
+            (3, "p0-hA:up", "healthy"),
+            (4, "hB", "agent"),
+            (5, "p0-hA", "faulty"),
+            (6, "p0-hA", "healthy"),
+        ] {
             store.add(at, component, event, 0.5, &evidence);
         }
         drop(store);
-        let store = Store::open(&path).unwrap();
-        assert_eq!(store.open_faults().unwrap(), ["p1"]);
-        let all = store.events(0, None).unwrap();
-        assert_eq!((all.len(), all[0].evidence.clone()), (4, evidence));
-        let of: Vec<i64> = store.events(1, Some("p0-hA")).unwrap().iter().map(|event| event.unix_ms).collect();
-        assert_eq!(of, [3]);
-        drop(store);
-        std::fs::write(file("broken"), "this is no database, however long it may be, and it never will be one")
-            .unwrap();
-        assert!(Store::open(&file("none/such/folder")).is_err());
-        let _ = std::fs::remove_file(path);
+        let store = Store::open(&path, FABRIC).unwrap();
+        assert_eq!((store.open_faults().unwrap(), store.last_event()), (vec!["p1".to_owned()], 6));
+        let all = store.events(0).unwrap();
+        assert_eq!((all.len(), all[0].evidence.clone()), (6, evidence));
+        // Of a link in any direction.
+        let times = |name: &str| -> Vec<i64> {
+            store.of(name.parse().unwrap()).unwrap().iter().map(|event| event.unix_ms).collect()
+        };
+        assert_eq!((times("p0-hA:down"), times("p1")), (vec![1, 3, 5, 6], vec![2]));
+        let numbers = |after| -> Vec<i64> { store.history(after).unwrap().iter().map(|row| row.0).collect() };
+        assert_eq!((numbers(0), numbers(3)), (vec![1, 2, 3, 5, 6], vec![5, 6]));
+        let (copy, fabric) = Store::read(&path).unwrap();
+        assert_eq!((copy.last_event(), fabric), (6, FABRIC));
+        drop((store, copy));
+        let other = Store::open(&path, Fabric { hosts: 5, ..FABRIC }).err().unwrap().to_string();
+        assert!(other.contains("another fabric"), "{other}");
+        let broken = file("broken");
+        std::fs::write(&broken, "this is no database, however long it may be, and it never will be one").unwrap();
+        assert!(Store::open(&broken, FABRIC).is_err() && Store::read(&broken).is_err());
+        assert!(Store::open(&file("none/such/folder"), FABRIC).is_err());
+        for path in [path, broken] {
+            let _ = std::fs::remove_file(path);
+        }
     }
 
     #[test]
     fn other_tables_are_refused() {
         let path = file("version");
-        drop(Store::open(&path).unwrap());
+        drop(Store::open(&path, FABRIC).unwrap());
         Connection::open(&path).unwrap().pragma_update(None, "user_version", 9).unwrap();
-        assert!(Store::open(&path).err().unwrap().to_string().contains("another version"));
+        assert!(Store::open(&path, FABRIC).err().unwrap().to_string().contains("another version"));
+        let _ = std::fs::remove_file(path);
+    }
+
+    #[test]
+    fn a_full_disk_costs_the_history_and_not_the_map() {
+        let path = file("full");
+        let mut store = Store::open(&path, FABRIC).unwrap();
+        store.add(1, "p0", "faulty", 1.0, &Value::Null);
+        let pages: i64 = store.db.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        // As on a full disk, SQLite refuses to grow the file.
+        store.db.pragma_update(None, "max_page_count", pages).unwrap();
+        let large = Value::String("x".repeat(100_000));
+        store.add(2, "p1", "faulty", 1.0, &large);
+        assert!(store.broken);
+        assert_eq!((store.last_event(), store.open_faults().unwrap()), (1, vec!["p0".to_owned()]));
+        store.db.pragma_update(None, "max_page_count", 1 << 20).unwrap();
+        store.add(3, "p0", "healthy", 0.0, &large);
+        assert!(!store.broken && store.open_faults().unwrap().is_empty());
         let _ = std::fs::remove_file(path);
     }
 }
