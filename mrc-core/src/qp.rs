@@ -89,11 +89,45 @@ pub struct QpInit {
 }
 
 /// Everything of one QP outside the lent arrays. Lent by the caller as a slice; opaque.
+///
+/// In this order, and so are its parts: what every packet touches lies together, in few lines of memory. First what receives,
+/// then what sends, last what few packets look at.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Qp {
     pub(crate) qpn: Qpn,
+    pub(crate) dest_qp: Qpn,
+    pub(crate) peer: u32,
+    pub(crate) pd: Pd,
+    pub(crate) path_mtu: u32,
+    pub(crate) ev_profile: u32,
+    /// Tells the lives of a slot apart in tokens of placements; 0 before RTR.
+    pub(crate) life: u32,
     pub(crate) used: bool,
     pub(crate) state: QpState,
+    /// The peer may not write at all, whatever the region allows.
+    pub(crate) write_refused: bool,
+    /// A new write arrived since the last probe.
+    pub(crate) fresh: bool,
+    /// A completion of a send, of a receive, waits for room in its queue.
+    pub(crate) send_held: bool,
+    pub(crate) recv_held: bool,
+    /// Its congestion controller, from RTS to ERROR.
+    pub(crate) qpcc: Option<u32>,
+    pub(crate) rsp: Responder,
+    pub(crate) links: Links,
+    pub(crate) reverse: ReverseSet,
+    pub(crate) req: Requester,
+    pub(crate) sq: SendQueue,
+    pub(crate) share: Share,
+    pub(crate) head: WriteHead,
+    pub(crate) paths: PathSet,
+    pub(crate) path_cfg: PathConfig,
+    pub(crate) send_cq: CqHandle,
+    pub(crate) recv_cq: CqHandle,
+    pub(crate) rq: ReceiveQueue,
+    /// Bad EVs of the profile that this QP has heard of.
+    pub(crate) bad_evs_heard: u32,
     pub(crate) cause: Option<ErrorCause>,
     /// Status of the request that failed; the others flush.
     pub(crate) failed_status: Option<Status>,
@@ -101,40 +135,10 @@ pub struct Qp {
     pub(crate) failed_psn: Option<mrc_wire::Psn>,
     /// Silence of the peer when the QP failed, in nanoseconds.
     pub(crate) silent_ns: u64,
-    /// Tells the lives of a slot apart in tokens of placements; 0 before RTR.
-    pub(crate) life: u32,
     /// Counted as a user of its peer.
     pub(crate) has_peer: bool,
-    pub(crate) pd: Pd,
-    /// The peer may not write at all, whatever the region allows.
-    pub(crate) write_refused: bool,
-    pub(crate) send_cq: CqHandle,
-    pub(crate) recv_cq: CqHandle,
-    pub(crate) peer: u32,
-    pub(crate) dest_qp: Qpn,
-    pub(crate) path_mtu: u32,
-    pub(crate) ev_profile: u32,
-    pub(crate) req: Requester,
-    pub(crate) sq: SendQueue,
-    pub(crate) rq: ReceiveQueue,
-    /// A completion of a send, of a receive, waits for room in its queue.
-    pub(crate) send_held: bool,
-    pub(crate) recv_held: bool,
-    pub(crate) rsp: Responder,
-    pub(crate) paths: PathSet,
-    pub(crate) path_cfg: PathConfig,
-    pub(crate) reverse: ReverseSet,
-    /// Its congestion controller, from RTS to ERROR.
-    pub(crate) qpcc: Option<u32>,
-    pub(crate) share: Share,
-    pub(crate) links: Links,
-    pub(crate) head: WriteHead,
     /// When the reverse paths were last redrawn.
     pub(crate) rerouted: Instant,
-    /// A new write arrived since the last probe.
-    pub(crate) fresh: bool,
-    /// Bad EVs of the profile that this QP has heard of.
-    pub(crate) bad_evs_heard: u32,
 }
 
 impl Qp {

@@ -107,7 +107,7 @@ impl fmt::Display for TemplateError {
 
 impl core::error::Error for TemplateError {}
 
-/// One copy operation, ready to run: the EV rotated until its field lies right, then masked for each half of the address.
+/// Copy operations that move their fields equally far, ready to run: the EV rotated until they lie right, then masked for each half of the address.
 /// One rotation serves both: what leaves the low half at its top comes in at the bottom of the high half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Step {
@@ -119,14 +119,18 @@ struct Step {
 /// The way from an EV to an outer destination: a base address and fields copied over it.
 ///
 /// Operations run in their order; where two write the same bit the later one wins. All masks and rotations are worked
-/// out in [`EvTemplate::new`]; [`EvTemplate::apply`] is a rotation, two masks and two ors per operation.
+/// out in [`EvTemplate::new`]; [`EvTemplate::apply`] is a rotation, two masks and two ors per step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvTemplate {
     high: u64,
     low: u64,
     steps: [Step; Self::MAX_OPS],
-    len: u8,
+    /// Groups of steps in use.
+    groups: u8,
 }
+
+/// Steps that run without a look at how many there are: those of a group that no operation needs copy nothing.
+const GROUP: usize = 4;
 
 impl EvTemplate {
     /// Most operations of a template.
@@ -143,8 +147,9 @@ impl EvTemplate {
             return Err(TemplateError::TooMany(ops.len()));
         }
         let mut written: u128 = 0;
+        let mut used = 0usize;
         // Backwards, so that each operation knows which bits later ones take from it.
-        for (i, (step, op)) in steps.iter_mut().zip(ops).enumerate().rev() {
+        for (i, op) in ops.iter().enumerate().rev() {
             let (lsb, width) = (u32::from(op.ev_lsb), u32::from(op.width));
             if width == 0 || lsb.wrapping_add(width) > 32 {
                 return Err(TemplateError::EvBits(i as u8));
@@ -154,23 +159,31 @@ impl EvTemplate {
                 .ok_or(TemplateError::DstBits(i as u8))?;
             let field = u128::from(u32::MAX.wrapping_shr(32u32.wrapping_sub(width))).wrapping_shl(up);
             let (high, low) = halves(field & !written);
-            *step = Step { high, low, rotate: up.wrapping_sub(lsb) % 64 };
+            let rotate = up.wrapping_sub(lsb) % 64;
+            let alike =
+                steps.get(..used).unwrap_or_default().iter().position(|step| step.rotate == rotate).unwrap_or(used);
+            if let Some(step) = steps.get_mut(alike) {
+                *step = Step { high: step.high | high, low: step.low | low, rotate };
+            }
+            used = used.max(alike.wrapping_add(1));
             written |= field;
         }
         let (high, low) = halves(u128::from_be_bytes(base) & !written);
-        Ok(Self { high, low, steps, len: ops.len() as u8 })
+        Ok(Self { high, low, steps, groups: (used.wrapping_add(GROUP - 1) / GROUP) as u8 })
     }
 
     /// The destination of packets with this EV.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn apply(&self, ev: Ev) -> [u8; 16] {
         //= MAP-002
         let (mut high, mut low) = (self.high, self.low);
-        for step in self.steps.get(..usize::from(self.len)).unwrap_or_default() {
-            let field = u64::from(ev.0).rotate_left(step.rotate);
-            high |= field & step.high;
-            low |= field & step.low;
+        for group in self.steps.as_chunks::<GROUP>().0.iter().take(self.groups.into()) {
+            for step in group {
+                let field = u64::from(ev.0).rotate_left(step.rotate);
+                high |= field & step.high;
+                low |= field & step.low;
+            }
         }
         (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
     }

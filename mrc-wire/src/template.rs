@@ -289,12 +289,12 @@ impl FrameTemplate {
                 let (of_head, rest) = self.bytes.split_first_chunk::<OUTER_END>()?;
                 *head.first_chunk_mut()? = *of_head;
                 *inner = *rest.first_chunk()?;
-                self.outer_and_srh(&said, head, outer_dst, Some(segment))?;
+                self.outer_and_srh(said, head, outer_dst, Some(segment))?;
                 said.inner(inner)?;
             }
             (Layers::OuterSrh, segment) => {
                 let (head, inner) = split(self.copy_to::<{ Self::HEADER_LEN_MAX }>(out)?)?;
-                self.outer_and_srh(&said, head.try_into().ok()?, outer_dst, segment)?;
+                self.outer_and_srh(said, head.try_into().ok()?, outer_dst, segment)?;
                 said.inner(inner)?;
             }
             (Layers::V4 { sum }, _) => {
@@ -322,10 +322,11 @@ impl FrameTemplate {
         Some(to)
     }
 
+    // `said` by value: out of line its address would keep it in memory for every other packet.
     /// Completes outer header and SRH, with `segment` in place of the template's own if given.
     fn outer_and_srh(
         &self,
-        said: &Said,
+        said: Said,
         head: &mut [u8; OUTER_END + SRH_LEN],
         outer_dst: Option<&[u8; 16]>,
         segment: Option<&[u8; 16]>,
@@ -403,6 +404,7 @@ fn split(headers: &mut [u8]) -> Option<(&mut [u8], &mut [u8; INNER_LEN])> {
 }
 
 /// What is said per packet, and how it is written over a copy of the template.
+#[derive(Clone, Copy)]
 struct Said {
     tos: u8,
     label: u16,

@@ -454,6 +454,13 @@ impl Flow<'_> {
         self.share.turn.is_left() && self.qpcc.turn.is_left()
     }
 
+    /// Whether the turn of both goes on after so many packets of so many bytes each.
+    #[inline]
+    pub(crate) fn has_turn_after(&self, packets: u32, each: u32) -> bool {
+        let credit = self.share.turn.0.min(self.qpcc.turn.0);
+        i64::from(credit) > i64::from(packets.saturating_mul(each))
+    }
+
     /// Bytes that may leave before a packet has to ask for an acknowledgement: as many as leave room for another packet.
     /// None when the window is smaller than what the responder collects before it reports. When the responders of the
     /// other QPs may sit on more than half of it, each below its threshold, the packet that ends a QP's turn asks, or the

@@ -441,12 +441,10 @@ impl<'s> Endpoint<'s> {
     fn tx_side(&mut self, qp: u32) -> Option<(TxSide<'_, 's>, Option<ToPeer<'_>>)> {
         let l = &self.limits;
         let slot = self.qps.get_mut(qp as usize)?;
-        let entries =
-            (slot.ev_profile as usize).checked_mul(l.profile_evs).and_then(|first| self.ev_entries.get(first..));
         let to = self.peers.get(slot.peer as usize).map(|peer| ToPeer {
             cfg: &self.cfg,
             peer,
-            entries: entries.unwrap_or_default(),
+            entries: tx::entries_from(self.ev_entries, l, slot.ev_profile),
             regions: &self.regions,
             dest_qp: slot.dest_qp,
             head: &mut slot.head,

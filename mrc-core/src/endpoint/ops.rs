@@ -18,14 +18,14 @@ use super::{
     peers::{PeerIndex, PeerSlot},
     profiles::profile,
     schedule::ATTEMPTS,
-    tx::{Sizes, Way, control_bth, emit_bth, stamp},
+    tx::{below_bth, control_bth, count_sent, emit_bth, entries_from, stamp},
 };
 use crate::{
     config::{MAX_PORTS, Route},
     error::{Discard, OpError},
     event::Event,
     num::Counter,
-    path::EvEntry,
+    path::{Choice, EvEntry},
     port::PortMask,
     time::Instant,
 };
@@ -138,7 +138,7 @@ impl Endpoint<'_> {
     /// Ports through which packets to a peer can leave and arrive now.
     //= SEL-006
     pub(super) fn ports_to(&self, peer: &PeerSlot) -> PortMask {
-        self.up.and(peer.reachable).and(peer.announced)
+        peer.usable(self.up)
     }
 
     /// Ports for packets that may show whether a port of the peer works: the usable ones, or, where the peer's update
@@ -478,9 +478,9 @@ impl Endpoint<'_> {
             let profile = slot.ev_profile;
             let way = if profile.is_some() {
                 let choice = self.peers.get_mut(due.peer as usize).and_then(|slot| slot.ways.pick(free));
-                choice.map(|choice| Way::of(profile, choice))
+                choice.and_then(|choice| self.entry_of(profile, choice))
             } else if free.contains(due.port) {
-                self.way_of(due.peer, &EvEntry::new(due.ev, due.port))
+                self.leads_to(due.peer, EvEntry::new(due.ev, due.port))
             } else {
                 None
             };
@@ -526,7 +526,7 @@ impl Endpoint<'_> {
             slot.update.todo = slot.update.todo.without(port);
             let (choice, profile, id) = (slot.ways.on(port), slot.ev_profile, slot.update.id);
             self.round_sent(now, peer);
-            let Some(way) = choice.map(|choice| Way::of(profile, choice)) else { continue };
+            let Some(way) = choice.and_then(|choice| self.entry_of(profile, choice)) else { continue };
             let Some((transmit, rest)) = self.op_headers(peer, &way, Opcode::EndpointRequest, id, None, out) else {
                 continue;
             };
@@ -556,7 +556,7 @@ impl Endpoint<'_> {
                 }
                 continue;
             }
-            let way = self.way_of(request.peer, &request.path);
+            let way = self.leads_to(request.peer, request.path);
             let probe = request.op == EndpointOp::EvProbe;
             let dscp = request.dscp.or_else(|| probe.then_some(self.cfg.wire.dscp.no_trim));
             let headers =
@@ -583,11 +583,24 @@ impl Endpoint<'_> {
         None
     }
 
+    /// The path `choice` of a profile, with the destination that its entry holds.
+    fn entry_of(&self, profile: Option<u32>, choice: Choice) -> Option<EvEntry> {
+        let entries = entries_from(self.ev_entries, &self.limits, profile?);
+        let entry = *entries.get(usize::from(choice.entry))?;
+        Some(EvEntry { ev: choice.ev, port: choice.port, ..entry })
+    }
+
+    /// A path that is given entry and all, if the peer can be reached by it.
+    fn leads_to(&self, peer: u32, entry: EvEntry) -> Option<EvEntry> {
+        let needs_dst = matches!(self.peers.get(peer as usize)?.route, Route::Srv6Entry);
+        if needs_dst && entry.dst.is_none() { None } else { Some(entry) }
+    }
+
     /// Everything up to BTH of an endpoint operation, and where its body goes. Without a code point it is a control packet.
     fn op_headers<'o>(
         &mut self,
         peer: u32,
-        way: &Way,
+        way: &EvEntry,
         opcode: Opcode,
         id: u16,
         dscp: Option<u8>,
@@ -597,8 +610,10 @@ impl Endpoint<'_> {
         let control = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
         let ecn = if dscp.is_some() { Ecn::Ect0 } else { control };
         let dscp = dscp.unwrap_or(self.cfg.wire.dscp.control);
-        let sizes = Sizes::headers(body.wrapping_add(BthRepr::LEN));
-        let (start, transmit) = self.lower_layers(peer, way, dscp, ecn, sizes, out)?;
+        let peer = self.peers.get(peer as usize)?;
+        let len = body.wrapping_add(BthRepr::LEN);
+        let (start, transmit) = below_bth(peer, (way.ev, way.port), Some(way), dscp, ecn, len, None, out)?;
+        count_sent(&mut self.stats, &transmit);
         let bth = control_bth(Qpn::ENDPOINT, self.cfg.pkey, opcode, Psn::new(id.into()), false);
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
         Some((transmit, rest))

@@ -119,6 +119,12 @@ impl PeerSlot {
         self.users > 0 || self.used_by != 0
     }
 
+    /// Ports that lead to the peer now; `up` are ours.
+    #[inline(always)]
+    pub(super) fn usable(&self, up: PortMask) -> PortMask {
+        up.and(self.reachable).and(self.announced)
+    }
+
     /// A registered peer without paths yet.
     pub(super) fn of(config: &PeerConfig) -> Self {
         Self { used: true, local: config.local, remote: config.remote, route: config.route, ..Self::EMPTY }

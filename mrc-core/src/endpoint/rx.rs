@@ -16,7 +16,7 @@ use crate::{
     mem::{AccessError, Regions},
     qp::{Qp, QpHandle, QpState},
     requester::{self, Wants},
-    responder::{self, Answer, AnswerKind, Immediate, Write},
+    responder::{self, Answer, AnswerKind, Echo, Immediate, Write},
     time::Instant,
 };
 
@@ -93,18 +93,27 @@ impl Endpoint<'_> {
         write: &PlainWrite<'_>,
     ) -> Result<Received, Discard> {
         let qp = self.admit_plain(now, port, packet, QpState::receives)?;
-        let place =
-            Place { opcode: write.opcode(), padded: packet.pad() != 0, reth: write.reth(), payload: write.payload() };
+        let (packet, write, wire) = (*packet, *write, self.cfg.wire);
+        let opcode = write.opcode();
+        // Read when they are needed: what is read earlier is only kept in memory until then.
+        let reth = late(
+            #[inline(always)]
+            move || write.reth(),
+        );
+        let echo = late(
+            #[inline(always)]
+            move || Echo { ev: packet.entropy(&wire), tseth: write.tseth() },
+        );
+        let place = Place { opcode, padded: packet.pad() != 0, reth, payload: write.payload() };
         let write = Write {
             psn: packet.psn(),
             nominal: u32::from(packet.udp_len()).wrapping_add(self.cfg.size_overhead.into()),
-            ends_message: place.opcode.ends_message(),
+            ends_message: opcode.ends_message(),
             ack_req: packet.ack_req(),
             rtx: packet.rtx(),
             ce: packet.ce(),
-            ev: packet.entropy(&self.cfg.wire),
-            tseth: write.tseth(),
             arrived: stamp(now),
+            echo,
         };
         self.on_write(now, port, qp, write, place, None)
     }
@@ -156,8 +165,9 @@ impl Endpoint<'_> {
         match packet.extension() {
             Extension::Write(headers) => {
                 let qp = self.admit_packet(now, rx.port, &packet, QpState::receives)?;
-                let place =
-                    Place { opcode: bth.opcode, padded: bth.pad != 0, reth: headers.reth(), payload: packet.payload() };
+                let (padded, payload) = (bth.pad != 0, packet.payload());
+                let place = Place { opcode: bth.opcode, padded, reth: || headers.reth(), payload };
+                let ev = packet.entropy(&self.cfg.wire);
                 let write = Write {
                     psn: bth.psn,
                     nominal: u32::from(packet.udp_len()).wrapping_add(self.cfg.size_overhead.into()),
@@ -165,9 +175,8 @@ impl Endpoint<'_> {
                     ack_req: bth.ack_req,
                     rtx: bth.rtx,
                     ce: packet.ce(),
-                    ev: packet.entropy(&self.cfg.wire),
-                    tseth: headers.tseth(),
                     arrived: stamp(now),
+                    echo: || Echo { ev, tseth: headers.tseth() },
                 };
                 self.on_write(now, rx.port, qp, write, place, immediate(&bth, headers))
             }
@@ -284,8 +293,8 @@ impl Endpoint<'_> {
         now: Instant,
         port: PortNum,
         qp: u32,
-        write: Write,
-        place: Place,
+        write: Write<impl Fn() -> Echo>,
+        place: Place<impl Fn() -> RethRepr>,
         imm: Option<Immediate>,
     ) -> Result<Received, Discard> {
         let mut slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
@@ -294,15 +303,20 @@ impl Endpoint<'_> {
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
         self.stats.rx_marked.inc_by(u64::from(write.ce));
-        let bits = part(self.rx_words, qp, self.limits.words()).ok_or(Discard::Qpn)?;
-        let lacks_room = !slot.rsp.placing.has_room(write.psn, bits);
-        if let Some(reason) = self.refusal.or(lacks_room.then_some(NackReason::NoPktBuffer))
-            && slot.rsp.window.classify(write.psn, bits) == responder::Arrival::New
-        {
-            let nack = Answer::nack(reason, &write, slot.rsp.svc_time);
-            return Err(self.refuse_unrecorded(now, qp, nack, reason));
+        if self.refusal.is_some() || slot.rsp.placing.is_reported() {
+            let nack = write.nack(self.refusal.unwrap_or(NackReason::NoPktBuffer), slot.rsp.svc_time);
+            if let Some(refused) = self.refuse_unrecorded(now, qp, nack) {
+                return Err(refused);
+            }
+            slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
-        let verdict = slot.rsp.on_write(&write, bits, &self.cfg);
+        let (words, each) = (&mut *self.rx_words, self.limits.words());
+        let verdict = slot.rsp.on_write(
+            &write,
+            #[inline(always)]
+            || part(words, qp, each).unwrap_or_default(),
+            &self.cfg,
+        );
         match verdict {
             responder::Verdict::New => {}
             responder::Verdict::Duplicate => return Err(self.refuse_again(now, qp)),
@@ -324,7 +338,9 @@ impl Endpoint<'_> {
             Ok(received) => {
                 if slot.rsp.placing.is_reported() {
                     let (moves, cack) = (matches!(received, Received::Place(_)), slot.rsp.window.cack());
-                    slot.rsp.placing.begin(write.psn, write.ends_message, moves, cack, bits);
+                    if let Some(bits) = part(self.rx_words, qp, self.limits.words()) {
+                        slot.rsp.placing.begin(write.psn, write.ends_message, moves, cack, bits);
+                    }
                 }
                 if slot.rsp.stash.is_empty() {
                     slot.rsp.settle(&[]);
@@ -371,18 +387,26 @@ impl Endpoint<'_> {
         Discard::OutOfWindow
     }
 
-    /// Refuses a new write before anything of it is recorded, for want of resources or because the device failed.
+    /// Refuses a new write before anything of it is recorded, for want of resources or because the device failed. `None` for
+    /// one that is not new.
     //= VAL-019, RSP-007
     #[cold]
-    fn refuse_unrecorded(&mut self, now: Instant, qp: u32, nack: Answer, reason: NackReason) -> Discard {
-        if reason == NackReason::UnexpEvent {
+    #[inline(never)]
+    fn refuse_unrecorded(&mut self, now: Instant, qp: u32, nack: Answer) -> Option<Discard> {
+        let bits = part(self.rx_words, qp, self.limits.words())?;
+        let rsp = &self.qps.get(qp as usize)?.rsp;
+        let refused = self.refusal.is_some() || !rsp.placing.has_room(nack.psn, bits);
+        if !refused || rsp.window.classify(nack.psn, bits) != responder::Arrival::New {
+            return None;
+        }
+        if nack.kind == AnswerKind::Nack(NackReason::UnexpEvent) {
             self.fail_qp(now, qp, ErrorCause::RequestFailed, None);
         }
         if let Some(slot) = self.qps.get_mut(qp as usize) {
             slot.rsp.refuse(&mut self.refusals, nack);
         }
         self.wake_control(qp);
-        Discard::Refused
+        Some(Discard::Refused)
     }
 
     //= SACK-005, SACK-007, BTH-013, PROBE-002
@@ -531,6 +555,11 @@ fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: &[u8; 16]) -> bool {
     cfg.gids.iter().flatten().any(|gid| matches!(gid, Ip::V6(gid) if gid == dst))
 }
 
+/// A closure that is called where its value is needed, if it is.
+const fn late<T, F: Fn() -> T>(value: F) -> F {
+    value
+}
+
 /// The immediate of a write that carries one.
 fn immediate(bth: &BthRepr, headers: &WriteHeaders<'_>) -> Option<Immediate> {
     let (rqmsn, dmalen) = (headers.meth().rqmsn, headers.reth().dmalen);
@@ -538,10 +567,10 @@ fn immediate(bth: &BthRepr, headers: &WriteHeaders<'_>) -> Option<Immediate> {
 }
 
 /// What a write says about its payload.
-struct Place {
+struct Place<R> {
     opcode: Opcode,
     padded: bool,
-    reth: RethRepr,
+    reth: R,
     /// Bytes of the frame.
     payload: Range<usize>,
 }
@@ -554,10 +583,10 @@ fn check_write(
     regions: &Regions<'_>,
     qp: u32,
     psn: Psn,
-    place: &Place,
+    place: &Place<impl Fn() -> RethRepr>,
 ) -> Result<Received, (Syndrome, ErrorCause)> {
     let Place { opcode, padded, reth, payload } = place;
-    let (len, mtu) = (payload.len() as u64, u64::from(slot.path_mtu));
+    let (len, mtu, reth) = (payload.len() as u64, u64::from(slot.path_mtu), reth());
     let dmalen = u64::from(reth.dmalen);
     let well_formed = match opcode {
         Opcode::WriteFirst | Opcode::WriteMiddle => len == mtu && !padded && dmalen > mtu,

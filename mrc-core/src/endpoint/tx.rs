@@ -6,7 +6,7 @@ use mrc_wire::{
 };
 
 use super::{
-    Endpoint, PayloadRef, Transmit, part,
+    Endpoint, Limits, PayloadRef, Transmit, part,
     peers::PeerSlot,
     schedule::FrameSink,
     writes::{ToPeer, Unsendable},
@@ -16,11 +16,11 @@ use crate::{
     cc::Credit,
     config::{Route, Trimming},
     event::ErrorCause,
-    path::{Choice, EvEntry},
+    path::EvEntry,
     port::PortMask,
     qp::QpState,
     requester::{DataPacket, TxSide, Wanted, Wants},
-    responder::AnswerKind,
+    responder::{Answer, AnswerKind},
     stats::Stats,
     time::Instant,
 };
@@ -31,68 +31,66 @@ pub const MAX_HEADER_LEN: usize = 192;
 impl Endpoint<'_> {
     //= DSCP-002, DSCP-005, BTH-010, BTH-012, BTH-015, ACK-005
     pub(super) fn send_control(&mut self, now: Instant, qp: u32, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
-        let usable = self.usable_ports(qp).and(ports);
         let slot = self.qps.get_mut(qp as usize)?;
         if !slot.used || !slot.rsp.owes() {
             return None;
         }
-        let choice = slot.reverse.pick(usable)?;
-        self.stats.answers_merged.inc_by(u64::from(slot.rsp.answers.take_merged()));
+        let peer = self.peers.get(slot.peer as usize)?;
+        let choice = slot.reverse.pick(peer.usable(self.up).and(ports))?;
+        let stats = &mut self.stats;
+        stats.answers_merged.inc_by(u64::from(slot.rsp.answers.take_merged()));
         // A Transport ACK completes requests at the peer: it goes before the SACKs that wait.
-        let answer = if slot.rsp.tack_due {
-            slot.rsp.tack_due = false;
-            None
-        } else {
-            Some(slot.rsp.next_answer(&mut self.refusals)?)
+        let tack = core::mem::take(&mut slot.rsp.tack_due);
+        let answer = if tack { None } else { Some(slot.rsp.next_answer(&mut self.refusals)?) };
+        let (opcode, len) = match answer.map(|answer| answer.kind) {
+            Some(AnswerKind::Sack { .. }) => (Opcode::Sack, SackRepr::LEN),
+            Some(AnswerKind::Nack(_)) => (Opcode::Nack, NackRepr::LEN),
+            Some(AnswerKind::Nak(_)) | None => (Opcode::Ack, AethRepr::LEN),
         };
-        let len = match answer.map(|answer| answer.kind) {
-            Some(AnswerKind::Sack { .. }) => SackRepr::LEN,
-            Some(AnswerKind::Nack(_)) => NackRepr::LEN,
-            Some(AnswerKind::Nak(_)) | None => AethRepr::LEN,
-        };
-        let dscp = self.cfg.wire.dscp.control;
-        let ecn = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
-        let (peer, way) = self.way_of_qp(qp, choice)?;
-        let sizes = Sizes::headers(len.wrapping_add(BthRepr::LEN));
-        let (start, transmit) = self.lower_layers(peer, &way, dscp, ecn, sizes, out)?;
-        let slot = self.qps.get_mut(qp as usize)?;
-        let to = out.get_mut(start..)?;
-        let (pkey, se_bit) = (self.cfg.pkey, self.cfg.wire.bth_se_bit);
-        let bth = |opcode, psn, rtx, to| emit_bth(&control_bth(slot.dest_qp, pkey, opcode, psn, rtx), se_bit, to);
-        let Some(answer) = answer else {
-            self.stats.tx_ack.inc();
-            let rest = bth(Opcode::Ack, slot.rsp.tack_psn(), false, to)?;
-            AethRepr { syndrome: Syndrome::Ack(31), msn: ack_msn(&self.cfg, &slot.rsp) }.emit(rest.first_chunk_mut()?);
-            return Some(transmit);
-        };
-        match answer.kind {
-            AnswerKind::Sack { probe_id, .. } => {
-                self.stats.tx_sack.inc();
-                let rest = bth(Opcode::Sack, slot.rsp.window.cack(), answer.rtx && probe_id.is_none(), to)?;
-                let bits = part(self.rx_words, qp, self.limits.words())?;
-                let contexts = self.cfg.wire.pdcid_order.of_answer(slot.qpn, slot.dest_qp);
-                let sack = slot.rsp.sack(&answer, contexts, stamp(now), bits)?;
-                sack.emit(rest.first_chunk_mut()?);
+        let (psn, rtx) = match answer {
+            None => (slot.rsp.tack_psn(), false),
+            Some(Answer { kind: AnswerKind::Sack { probe_id, .. }, rtx, .. }) => {
+                (slot.rsp.window.cack(), rtx && probe_id.is_none())
             }
-            AnswerKind::Nack(reason) => {
-                self.stats.tx_nack.inc();
-                let rest = bth(Opcode::Nack, answer.psn, answer.rtx, to)?;
-                let (spdcid, dpdcid) = self.cfg.wire.pdcid_order.of_answer(slot.qpn, slot.dest_qp);
+            Some(answer) => (answer.psn, answer.rtx),
+        };
+        let wire = &self.cfg.wire;
+        let ecn = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
+        let len = len.wrapping_add(BthRepr::LEN);
+        let given = entries_from(self.ev_entries, &self.limits, slot.ev_profile).get(usize::from(choice.entry));
+        let (start, transmit) =
+            below_bth(peer, (choice.ev, choice.port), given, wire.dscp.control, ecn, len, None, out)?;
+        count_sent(stats, &transmit);
+        let bth = control_bth(slot.dest_qp, self.cfg.pkey, opcode, psn, rtx);
+        let rest = emit_bth(&bth, wire.bth_se_bit, out.get_mut(start..)?)?;
+        let contexts = wire.pdcid_order.of_answer(slot.qpn, slot.dest_qp);
+        match answer.map(|answer| (answer.kind, answer)) {
+            Some((AnswerKind::Sack { .. }, answer)) => {
+                stats.tx_sack.inc();
+                let bits = part(self.rx_words, qp, self.limits.words())?;
+                slot.rsp.sack(&answer, contexts, stamp(now), bits)?.emit(rest.first_chunk_mut()?);
+            }
+            Some((AnswerKind::Nack(reason), answer)) => {
+                stats.tx_nack.inc();
                 let nack = NackRepr {
                     reason,
                     vendor_info: 0,
                     entropy: answer.ev,
-                    spdcid,
-                    dpdcid,
-                    psn: answer.psn,
-                    cc_type: self.cfg.wire.neth_cc_type,
+                    spdcid: contexts.0,
+                    dpdcid: contexts.1,
+                    psn,
+                    cc_type: wire.neth_cc_type,
                     timestamp: answer.reflected(stamp(now)),
                 };
                 nack.emit(rest.first_chunk_mut()?);
             }
-            AnswerKind::Nak(syndrome) => {
-                self.stats.tx_nak.inc();
-                let rest = bth(Opcode::Ack, answer.psn, false, to)?;
+            acked_or_refused => {
+                let syndrome = match acked_or_refused {
+                    Some((AnswerKind::Nak(syndrome), _)) => syndrome,
+                    _ => Syndrome::Ack(31),
+                };
+                let counter = if tack { &mut stats.tx_ack } else { &mut stats.tx_nak };
+                counter.inc();
                 AethRepr { syndrome, msn: ack_msn(&self.cfg, &slot.rsp) }.emit(rest.first_chunk_mut()?);
             }
         }
@@ -162,42 +160,19 @@ impl Endpoint<'_> {
             }
             let mut run = Run { sent: 0, blocked: false, yields: false, fault: None, wants: None };
             let Some(mut to) = to else { return run };
+            let ports = towards.and(up);
             loop {
-                // One packet, whatever it is.
                 if !tx.flow.can_send() {
                     run.blocked = run.sent == 0;
                     break;
                 }
-                let usable = towards.and(sink.ports()).and(up);
-                let packet = if usable.is_empty() { None } else { tx.next_data(now, usable) };
-                let Some(packet) = packet else {
-                    run.yields = tx.path.set.take_yielded();
-                    // Whom it yields to is found out when its turn begins with that.
-                    run.blocked = !(run.yields && run.sent > 0);
-                    break;
+                let usable = ports.and(sink.ports());
+                let again = if usable.is_empty() { None } else { tx.next_again(now, usable) };
+                let left = match again {
+                    Some(packet) => run.emit(now, &mut to, &mut tx, packet, sink),
+                    None => run.emit_series(now, &mut to, &mut tx, most, ports, sink),
                 };
-                if !run.emit(now, &mut to, &mut tx, packet, sink) || !run.goes_on(&tx, most, towards.and(up), sink) {
-                    break;
-                }
-                // What follows it in series.
-                let mut series = tx.series(most.saturating_sub(run.sent));
-                let mut goes_on = true;
-                while goes_on && series.goes_on() {
-                    let usable = towards.and(sink.ports()).and(up);
-                    if usable.is_empty() {
-                        break;
-                    }
-                    match tx.next_of(&mut series, now, usable) {
-                        Some(packet) => goes_on = run.emit(now, &mut to, &mut tx, packet, sink),
-                        None => {
-                            tx.wait_for_path(now);
-                            run.blocked = true;
-                            goes_on = false;
-                        }
-                    }
-                }
-                tx.end_series(now, &series);
-                if !goes_on || !run.goes_on(&tx, most, towards.and(up), sink) {
+                if !left || !run.goes_on(&tx, most, ports, sink) {
                     break;
                 }
             }
@@ -254,9 +229,11 @@ impl Endpoint<'_> {
             Some(_) => (plan.control, if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct }),
             None => (data_dscp(slot.req.trimming, plan, false), Ecn::Ect0),
         };
-        let sizes = Sizes::headers(BthRepr::LEN + ProbeRepr::LEN);
-        let (peer, way) = self.way_of_qp(qp, choice)?;
-        let (start, transmit) = self.lower_layers(peer, &way, dscp, ecn, sizes, out)?;
+        let given = entries_from(self.ev_entries, &self.limits, slot.ev_profile).get(usize::from(choice.entry));
+        let peer = self.peers.get(slot.peer as usize)?;
+        let len = BthRepr::LEN + ProbeRepr::LEN;
+        let (start, transmit) = below_bth(peer, (choice.ev, choice.port), given, dscp, ecn, len, None, out)?;
+        count_sent(&mut self.stats, &transmit);
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
         probe.emit(rest.first_chunk_mut()?);
         Some(transmit)
@@ -274,48 +251,13 @@ impl Endpoint<'_> {
             Err(Unsendable::NoWay) => None,
         }
     }
+}
 
-    /// The path `choice` of a QP on the wire, and its peer.
-    #[inline]
-    fn way_of_qp(&self, qp: u32, choice: Choice) -> Option<(u32, Way)> {
-        let slot = self.qps.get(qp as usize)?;
-        Some((slot.peer, Way::of(Some(slot.ev_profile), choice)))
-    }
-
-    /// A path that is given entry and all.
-    pub(super) fn way_of(&self, peer: u32, entry: &EvEntry) -> Option<Way> {
-        if matches!(self.peers.get(peer as usize)?.route, Route::Srv6Entry) {
-            entry.dst?;
-        }
-        let via = Via::Given { outer: entry.dst, segment: entry.segment };
-        Some(Way { ev: entry.ev, port: entry.port, via })
-    }
-
-    /// Writes everything below BTH; the caller writes the transport headers next, from the offset returned.
-    #[inline]
-    pub(super) fn lower_layers(
-        &mut self,
-        peer: u32,
-        way: &Way,
-        dscp: u8,
-        ecn: Ecn,
-        sizes: Sizes,
-        out: &mut [u8],
-    ) -> Option<(usize, Transmit)> {
-        let slot = self.peers.get(peer as usize)?;
-        //= MAP-005, MAP-006
-        let given = match &way.via {
-            Via::Given { outer, segment } => Given { outer: outer.as_ref(), segment: segment.as_ref() },
-            Via::Entry { profile, entry } if matches!(slot.route, Route::Srv6Entry) => {
-                let first = ((*profile)? as usize).checked_mul(self.limits.profile_evs)?;
-                Given::of(self.ev_entries.get(first.checked_add((*entry).into())?)?)
-            }
-            Via::Entry { .. } => Given::NONE,
-        };
-        let (start, transmit) = below_bth(slot, way.ev, way.port, given, dscp, ecn, sizes, None, out)?;
-        count_sent(&mut self.stats, &transmit);
-        Some((start, transmit))
-    }
+/// The entries of profile `profile`, and those of the ones behind it.
+#[inline(always)]
+pub(super) fn entries_from<'e>(entries: &'e [EvEntry], limits: &Limits, profile: u32) -> &'e [EvEntry] {
+    let first = (profile as usize).checked_mul(limits.profile_evs);
+    first.and_then(|first| entries.get(first..)).unwrap_or_default()
 }
 
 /// The message number of a Transport ACK or NAK.
@@ -331,17 +273,18 @@ pub(super) fn count_sent(stats: &mut Stats, transmit: &Transmit) {
     }
 }
 
-/// Writes everything below BTH for one packet to a peer.
+/// Writes everything below BTH for one packet to a peer, with `headers` bytes of transport headers, which the caller writes
+/// next, from the offset returned. `given` is the path's entry, of use where the peer's paths hold their own destination.
+//= MAP-005, MAP-006
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the per-packet fields; a struct would be built to be taken apart")]
 pub(super) fn below_bth(
     peer: &PeerSlot,
-    ev: Ev,
-    port: PortNum,
-    given: Given<'_>,
+    (ev, port): (Ev, PortNum),
+    given: Option<&EvEntry>,
     dscp: u8,
     ecn: Ecn,
-    sizes: Sizes,
+    headers: usize,
     payload: Option<PayloadRef>,
     out: &mut [u8],
 ) -> Option<(usize, Transmit)> {
@@ -353,22 +296,19 @@ pub(super) fn below_bth(
             mapped = map.apply(ev);
             (Some(&mapped), None)
         }
-        Route::Srv6Entry => (given.outer, given.segment),
+        Route::Srv6Entry => {
+            let entry = given?;
+            (entry.dst.as_ref(), entry.segment.as_ref())
+        }
     };
-    let behind = (sizes.payload as usize).wrapping_add(sizes.pad.into()).wrapping_add(mrc_wire::icrc::LEN);
-    let udp_payload = sizes.headers.wrapping_add(behind);
-    let start = template.emit_via(out, ev, dscp, ecn, udp_payload, outer, segment)?;
+    let len = payload.map_or(0, |payload| payload.len);
+    let pad = (len.wrapping_neg() & 3) as u8;
+    let behind = (len as usize).wrapping_add(pad.into()).wrapping_add(mrc_wire::icrc::LEN);
+    let start = template.emit_via(out, ev, dscp, ecn, headers.wrapping_add(behind), outer, segment)?;
     let l3_offset = template.l3_offset().wrapping_add(if segment.is_some() { template.segment_len() } else { 0 });
-    let transmit = Transmit {
-        header_len: start.wrapping_add(sizes.headers),
-        l3_offset,
-        payload,
-        pad: sizes.pad,
-        port,
-        ev,
-        traffic_class: dscp << 2 | ecn.bits(),
-    };
-    Some((start, transmit))
+    let header_len = start.wrapping_add(headers);
+    let traffic_class = dscp << 2 | ecn.bits();
+    Some((start, Transmit { header_len, l3_offset, payload, pad, port, ev, traffic_class }))
 }
 
 impl Run {
@@ -376,6 +316,43 @@ impl Run {
     #[inline(always)]
     fn goes_on(&self, tx: &TxSide<'_, '_>, most: u32, ports: PortMask, sink: &impl FrameSink) -> bool {
         self.sent < most && tx.flow.has_turn_left() && !ports.and(sink.ports()).is_empty()
+    }
+
+    /// Writes a series of new packets into the sink; whether the turn may go on.
+    #[inline(always)]
+    fn emit_series(
+        &mut self,
+        now: Instant,
+        to: &mut ToPeer<'_>,
+        tx: &mut TxSide<'_, '_>,
+        most: u32,
+        ports: PortMask,
+        sink: &mut impl FrameSink,
+    ) -> bool {
+        let Some(mut series) = tx.series(most.saturating_sub(self.sent)) else {
+            self.is_stuck(tx);
+            return false;
+        };
+        let mut left = true;
+        while left && series.goes_on() {
+            let usable = ports.and(sink.ports());
+            if usable.is_empty() && self.sent > 0 {
+                break;
+            }
+            let packet = if usable.is_empty() { None } else { tx.next_of(&mut series, now, usable) };
+            left = packet.is_some_and(|packet| self.emit(now, to, tx, packet, sink));
+            if packet.is_none() {
+                self.is_stuck(tx);
+            }
+        }
+        tx.end_series(now, &mut series);
+        left
+    }
+
+    /// No packet could leave. Whom the QP yields to is found out when its turn begins with that.
+    fn is_stuck(&mut self, tx: &mut TxSide<'_, '_>) {
+        self.yields = tx.path.set.take_yielded();
+        self.blocked = !(self.yields && self.sent > 0);
     }
 
     /// Writes a chosen packet into the sink; whether the turn may go on.
@@ -414,77 +391,6 @@ pub(super) struct Run {
     pub(super) fault: Option<Psn>,
     /// What the QP wants next, unless it is in ERROR.
     pub(super) wants: Option<Wants>,
-}
-
-/// The SRv6 destination that comes with a path; of use where the peer's paths hold their own.
-#[derive(Clone, Copy)]
-pub(super) struct Given<'e> {
-    outer: Option<&'e [u8; 16]>,
-    segment: Option<&'e [u8; 16]>,
-}
-
-impl<'e> Given<'e> {
-    pub(super) const NONE: Self = Self { outer: None, segment: None };
-
-    pub(super) fn of(entry: &'e EvEntry) -> Self {
-        Self { outer: entry.dst.as_ref(), segment: entry.segment.as_ref() }
-    }
-}
-
-/// Where one packet goes, as far as its bytes say.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
-    pub(super) ev: Ev,
-    pub(super) port: PortNum,
-    pub(super) via: Via,
-}
-
-impl Way {
-    /// The path `choice`, drawn from profile `profile`.
-    #[inline]
-    pub(super) fn of(profile: Option<u32>, choice: Choice) -> Self {
-        Self { ev: choice.ev, port: choice.port, via: Via::Entry { profile, entry: choice.entry } }
-    }
-}
-
-/// Where the SRv6 destination of a path comes from when the peer's paths hold their own; else the peer's mapping makes it.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Via {
-    /// This entry of a profile.
-    Entry {
-        /// The profile, where there is one.
-        profile: Option<u32>,
-        /// Index in the profile.
-        entry: u16,
-    },
-    /// These.
-    Given {
-        /// Outer destination.
-        outer: Option<[u8; 16]>,
-        /// Segment of the SRH behind it.
-        segment: Option<[u8; 16]>,
-    },
-}
-
-/// Lengths of what follows the lower layers, in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
-    /// Transport headers, BTH included.
-    headers: usize,
-    payload: u32,
-    pad: u8,
-}
-
-impl Sizes {
-    /// Of a write packet.
-    pub(super) const fn write(headers: usize, payload: u32, pad: u8) -> Self {
-        Self { headers, payload, pad }
-    }
-
-    /// Of a packet without payload.
-    pub(super) const fn headers(headers: usize) -> Self {
-        Self { headers, payload: 0, pad: 0 }
-    }
 }
 
 #[inline(always)]

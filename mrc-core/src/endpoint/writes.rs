@@ -7,13 +7,13 @@ use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Psn, Qpn, RethRepr, TsethRepr};
 use super::{
     MAX_HEADER_LEN, PayloadRef, Transmit,
     peers::PeerSlot,
-    tx::{Given, Sizes, below_bth, count_sent, data_dscp, stamp},
+    tx::{below_bth, count_sent, data_dscp, stamp},
 };
 use crate::{
-    config::{EndpointConfig, Route},
+    config::EndpointConfig,
     mem::Regions,
     path::{Choice, EvEntry},
-    requester::{DataPacket, Segment, SendQueue, TxSide},
+    requester::{DataPacket, SegmentAt, SendQueue, TxSide, Wqe},
     time::Instant,
 };
 
@@ -55,47 +55,32 @@ impl ToPeer<'_> {
             return Err(Unsendable::Memory);
         }
         if !packet.middle || self.head.request != Some(packet.at.request) {
-            self.head.compose(self.cfg, self.dest_qp, &segment, packet);
+            self.head.compose(self.cfg, self.dest_qp, segment.wqe, packet.at, packet.len);
         }
         let done = u64::from(packet.at.index).wrapping_mul(tx.req.path_mtu.into());
-        let pad = (packet.len.wrapping_neg() & 3) as u8;
-        let sizes = Sizes::write(self.head.len.into(), packet.len, pad);
         let payload = PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len: packet.len };
-        let transmit = self
-            .emit(
-                now,
-                packet,
-                wqe.remote_va.wrapping_add(done),
-                sizes,
-                data_dscp(tx.req.trimming, &self.cfg.wire.dscp, packet.rtx),
-                payload,
-                out,
-            )
-            .ok_or(Unsendable::NoWay)?;
+        let dscp = data_dscp(tx.req.trimming, &self.cfg.wire.dscp, packet.rtx);
+        let va = wqe.remote_va.wrapping_add(done);
+        let transmit = self.emit(now, packet, va, dscp, payload, out).ok_or(Unsendable::NoWay)?;
         count_sent(tx.path.stats, &transmit);
         Ok(transmit)
     }
 
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "the per-packet fields; a struct would be built to be taken apart")]
     fn emit(
         &self,
         now: Instant,
         packet: &DataPacket,
         va: u64,
-        sizes: Sizes,
         dscp: u8,
         payload: PayloadRef,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Option<Transmit> {
         let Choice { ev, port, entry, .. } = packet.choice;
-        //= MAP-005, MAP-006
-        let given = match self.peer.route {
-            Route::Srv6Entry => Given::of(self.entries.get(usize::from(entry))?),
-            _ => Given::NONE,
-        };
+        let given = self.entries.get(usize::from(entry));
         let payload = (payload.len > 0).then_some(payload);
-        let (start, transmit) = below_bth(self.peer, ev, port, given, dscp, Ecn::Ect0, sizes, payload, out)?;
+        let len = self.head.len.into();
+        let (start, transmit) = below_bth(self.peer, (ev, port), given, dscp, Ecn::Ect0, len, payload, out)?;
         // All that may follow, so that the pieces are cut off without looking at the length again.
         let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
         *room = self.head.bytes;
@@ -136,13 +121,13 @@ impl WriteHead {
 
     //= SEG-003, SEG-004, BTH-003
     #[inline(never)]
-    fn compose(&mut self, cfg: &EndpointConfig, dest_qp: Qpn, segment: &Segment<'_>, packet: &DataPacket) {
-        let wqe = segment.wqe;
-        let imm = wqe.imm.filter(|_| segment.carries_imm());
+    fn compose(&mut self, cfg: &EndpointConfig, dest_qp: Qpn, wqe: &Wqe, at: SegmentAt, len: u32) {
+        let last = at.index.wrapping_add(1) >= wqe.packets;
+        let imm = wqe.imm.filter(|_| last);
         let bth = BthRepr {
-            opcode: opcode(packet.at.index, wqe.packets, wqe.imm.is_some()),
+            opcode: opcode(at.index, wqe.packets, wqe.imm.is_some()),
             se: wqe.solicited && imm.is_some(),
-            pad: (packet.len.wrapping_neg() & 3) as u8,
+            pad: (len.wrapping_neg() & 3) as u8,
             pkey: cfg.pkey,
             dest_qp,
             ..NO_FLAGS
@@ -151,7 +136,7 @@ impl WriteHead {
         let reth = RethRepr { va: 0, rkey: wqe.rkey, dmalen: wqe.len };
         let len = write_in(&mut self.bytes, &bth, cfg, &meth, &reth, imm);
         self.len = len.unwrap_or(0);
-        self.request = packet.middle.then_some(packet.at.request);
+        self.request = (at.index > 0 && !last).then_some(at.request);
     }
 }
 

@@ -531,21 +531,21 @@ impl PathSet {
 
     /// The slot whose value on the wire is `ev`. `hint`, the slot the packet was sent with, decides between equal values
     /// on two planes and saves the scan.
+    #[inline]
     pub fn find(&self, slots: &[EvSlot], hint: Option<EvIndex>, ev: Ev) -> Option<EvIndex> {
         let used = self.rotation.used(slots);
-        if let Some(hint) = hint
-            && used.get(hint.0 as usize).is_some_and(|slot| slot.ev() == ev)
-        {
-            return Some(hint);
+        match hint.and_then(|hint| used.get(hint.0 as usize)) {
+            Some(slot) if slot.ev() == ev => hint,
+            //= EV-018
+            _ => scan(used, ev),
         }
-        //= EV-018
-        used.iter().position(|slot| slot.ev() == ev).and_then(|at| u16::try_from(at).ok()).map(EvIndex)
     }
 
     /// Applies feedback to an EV, in rotation or not, and returns the change of state it caused.
     ///
     /// # Source
     /// `paths.md` 6 and 7.
+    #[inline]
     #[expect(clippy::too_many_arguments, reason = "the tables of a QP are lent separately")]
     pub fn on_feedback(
         &mut self,
@@ -557,9 +557,28 @@ impl PathSet {
         cfg: &PathConfig,
         rng: &mut Rng,
     ) -> Option<Transition> {
+        match self.policy {
+            Policy::Spray => Spray::new(&mut self.rotation, slots, order, cfg).on_feedback(now, index, what, rng),
+            _ => self.learn_otherwise(now, slots, order, index, what, cfg, rng),
+        }
+    }
+
+    /// As [`Self::choose_otherwise`].
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "the tables of a QP are lent separately")]
+    fn learn_otherwise(
+        &mut self,
+        now: Instant,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        index: EvIndex,
+        what: Feedback,
+        cfg: &PathConfig,
+        rng: &mut Rng,
+    ) -> Option<Transition> {
         let rotation = &mut self.rotation;
         match &mut self.policy {
-            Policy::Spray => Spray::new(rotation, slots, order, cfg).on_feedback(now, index, what, rng),
+            Policy::Spray => None,
             Policy::Oblivious => Oblivious::new(rotation, slots, order).on_feedback(now, index, what, rng),
             Policy::Pinned(_) => Pinned::new(rotation, slots).on_feedback(now, index, what, rng),
             Policy::Hopper(state) => {
@@ -730,6 +749,11 @@ impl PathSet {
     pub fn universe(&self) -> usize {
         self.rotation.universe()
     }
+}
+
+#[inline(never)]
+fn scan(slots: &[EvSlot], ev: Ev) -> Option<EvIndex> {
+    slots.iter().position(|slot| slot.ev() == ev).and_then(|at| u16::try_from(at).ok()).map(EvIndex)
 }
 
 #[inline(always)]

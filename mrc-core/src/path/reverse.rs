@@ -27,19 +27,20 @@ struct Reverse {
 /// A QP that sends data learns from its SACKs ([`learn`](Self::learn)); one that only receives finds working EVs with
 /// EV probes ([`poll_probe`](Self::poll_probe)), one per base RTT in which data arrived.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct ReverseSet {
-    planes: [Reverse; MAX_PLANES],
+    received: bool,
+    sent: bool,
+    next_plane: u8,
+    probe_plane: u8,
     /// Planes with an EV, as ports.
     ports: PortMask,
     /// Planes of which nothing has been heard since [`TRIES`] probes in a row went unanswered, as ports.
     silent: PortMask,
-    next_plane: u8,
-    probe_plane: u8,
-    received: bool,
-    sent: bool,
     probe_at: Instant,
     /// Round trip of the set's own probes: longer ones count at once, shorter ones by and by. 0: none measured.
     rtt_ns: u64,
+    planes: [Reverse; MAX_PLANES],
 }
 
 impl ReverseSet {

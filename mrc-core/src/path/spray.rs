@@ -155,6 +155,43 @@ impl<'a> Spray<'a> {
         }
     }
 
+    /// What changes the state of an EV, or may.
+    #[inline(never)]
+    fn learn(&mut self, now: Instant, index: EvIndex, what: Feedback, rng: &mut Rng) -> Option<Transition> {
+        let rotation = &mut *self.rotation;
+        //= EV-019
+        let slot = self.slots.get_mut(index.0 as usize).filter(|_| (index.0 as usize) < rotation.universe())?;
+        if matches!(what, Feedback::ProbeAnswer(_) | Feedback::ProbeLost) {
+            rotation.settle_probe(slot);
+        }
+        let cfg = self.cfg;
+        let losses = slot.probe_ok.saturating_add(1);
+        let to = match react(slot.state, what, slot.probe_ok, cfg.resurrect_probes, cfg.loss_ev_action) {
+            Reaction::Keep => return None,
+            //= BAL-002
+            Reaction::Become(EvState::AssumedBad) if rotation.must_stay(slot, cfg.ev_min_active) => EvState::Skip,
+            Reaction::Become(EvState::AssumedBad) if is_loss(what) && losses < cfg.loss_streak => EvState::Skip,
+            Reaction::Become(to) => to,
+            counted => {
+                rotation.count_probe(now, slot, counted, cfg);
+                return None;
+            }
+        };
+        let transition = rotation.change(self.slots, self.order, index, to, rng);
+        let slot = self.slots.get_mut(index.0 as usize)?;
+        if is_loss(what) && slot.is_healthy() {
+            slot.probe_ok = losses;
+        }
+        let transition = Transition { cause: Some(what), ..transition? };
+        match (to, cfg.skip_mode) {
+            //= RES-001
+            (EvState::AssumedBad, _) => rotation.schedule_probe(now, slot, cfg),
+            (EvState::Skip, SkipMode::Time { ns }) => slot.due = Due::after(now, ns),
+            _ => {}
+        }
+        Some(transition)
+    }
+
     /// No healthy EV on a usable port: one packet per base RTT on a bad one.
     #[cold]
     fn last_resort(&mut self, now: Instant, ports: PortMask, rng: &mut Rng) -> Option<EvIndex> {
@@ -194,6 +231,7 @@ impl PathSelector for Spray<'_> {
         self.select_any(now, ports, avoid, rng)
     }
 
+    #[inline(always)]
     fn on_feedback(&mut self, now: Instant, index: EvIndex, what: Feedback, rng: &mut Rng) -> Option<Transition> {
         // The commonest event by far changes nothing, unless losses in a row count.
         if what == Feedback::Sack(Verdict::None) {
@@ -202,38 +240,7 @@ impl PathSelector for Spray<'_> {
             }
             return None;
         }
-        let rotation = &mut *self.rotation;
-        //= EV-019
-        let slot = self.slots.get_mut(index.0 as usize).filter(|_| (index.0 as usize) < rotation.universe())?;
-        if matches!(what, Feedback::ProbeAnswer(_) | Feedback::ProbeLost) {
-            rotation.settle_probe(slot);
-        }
-        let cfg = self.cfg;
-        let losses = slot.probe_ok.saturating_add(1);
-        let to = match react(slot.state, what, slot.probe_ok, cfg.resurrect_probes, cfg.loss_ev_action) {
-            Reaction::Keep => return None,
-            //= BAL-002
-            Reaction::Become(EvState::AssumedBad) if rotation.must_stay(slot, cfg.ev_min_active) => EvState::Skip,
-            Reaction::Become(EvState::AssumedBad) if is_loss(what) && losses < cfg.loss_streak => EvState::Skip,
-            Reaction::Become(to) => to,
-            counted => {
-                rotation.count_probe(now, slot, counted, cfg);
-                return None;
-            }
-        };
-        let transition = rotation.change(self.slots, self.order, index, to, rng);
-        let slot = self.slots.get_mut(index.0 as usize)?;
-        if is_loss(what) && slot.is_healthy() {
-            slot.probe_ok = losses;
-        }
-        let transition = Transition { cause: Some(what), ..transition? };
-        match (to, cfg.skip_mode) {
-            //= RES-001
-            (EvState::AssumedBad, _) => rotation.schedule_probe(now, slot, cfg),
-            (EvState::Skip, SkipMode::Time { ns }) => slot.due = Due::after(now, ns),
-            _ => {}
-        }
-        Some(transition)
+        self.copy().learn(now, index, what, rng)
     }
 
     fn poll_probe(&mut self, now: Instant, ports: PortMask, idle: bool) -> Option<EvIndex> {

@@ -71,7 +71,10 @@ impl TxSide<'_, '_> {
         }
         self.learn_lateness(now, trigger, rtx);
         self.score(sack, trigger);
-        self.note_newest(now);
+        // What has just arrived is noted.
+        if rtx || trigger != Some(self.req.hi_sacked) {
+            self.note_newest(now);
+        }
         let newly_bytes = match state {
             Some(state) => self.newly_received(state.rcvd_bytes),
             //= SETH-010

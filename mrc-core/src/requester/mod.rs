@@ -33,7 +33,7 @@ use crate::{
     cc::Flow,
     config::{EndpointConfig, RetryConfig, RtsAttr, Trimming},
     event::{ErrorCause, Event, EventMask, Events, LossCause},
-    path::{Choice, EvIndex, EvSlot, EvState, Feedback, PathConfig, PathSet},
+    path::{Choice, EvIndex, EvSlot, EvState, Feedback, PathConfig, PathSet, Transition},
     port::PortMask,
     rng::Rng,
     stats::Stats,
@@ -42,7 +42,12 @@ use crate::{
 
 /// Scalars of one QP's requester (`transport.md` 3.1).
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Requester {
+    /// Last sign of life: what follows, or a write or probe of the peer's own.
+    pub(crate) last_heard: Instant,
+    /// Last SACK, NACK, Transport ACK or probe answer.
+    last_answer: Instant,
     /// Highest cumulatively SACKed PSN.
     pub(crate) unack: Psn,
     /// Highest PSN sent; the next new packet takes the one after it.
@@ -55,59 +60,56 @@ pub(crate) struct Requester {
     pub(crate) mpr_tx: u32,
     /// Packets in state LOST.
     lost: u32,
+    /// LOST packets that wait because the responder had no room for them.
+    held: u32,
     prev_rcvd_units: u32,
+    pub(crate) path_mtu: u32,
     next_msn: u16,
     next_rqmsn: u16,
     /// Most writes with immediate in flight.
     pub(crate) wimm_tx: u16,
     /// Writes with immediate begun and not covered by a Transport ACK.
     wimm_inflight: u16,
+    /// Whether there was a sign of life: until then `last_heard` is when the QP was connected.
+    pub(crate) was_heard: bool,
+    /// The last packet of the oldest request must be repeated.
+    resend_tail: bool,
     dynamic_mpr: bool,
     resource_nacks: u8,
     pub(crate) retry_cnt: u8,
-    last_retry: Instant,
-    /// LOST packets that wait because the responder had no room for them, and no later than when the first may leave.
-    held: u32,
-    next_release: Instant,
-    /// Last sign of life: what follows, or a write or probe of the peer's own.
-    pub(crate) last_heard: Instant,
-    /// Whether there was one: until then `last_heard` is when the QP was connected.
-    pub(crate) was_heard: bool,
-    /// Last SACK, NACK, Transport ACK or probe answer.
-    last_answer: Instant,
+    pub(crate) retry: RetryConfig,
+    pub(crate) trimming: Trimming,
+    blame_silence: bool,
     /// A lower bound of the earliest packet deadline.
     next_scan: Instant,
+    next_tail_probe: Instant,
     /// Everything of the oldest request is SACKed since then, and no Transport ACK covers it.
     tack_wait: Instant,
-    /// The last packet of the oldest request must be repeated.
-    resend_tail: bool,
+    /// No later than when the first of the packets that are held may leave.
+    next_release: Instant,
     /// Retry the selection then: no EV was usable.
     path_retry: Instant,
     /// While no port leads to the peer: when the next retry is charged. FAR while one does, or until the first look.
     pub(crate) portless: Instant,
     pub(crate) next_probe: Instant,
-    next_tail_probe: Instant,
+    tail_probe_ns: u64,
+    pub(crate) last_path: Option<Choice>,
+    srtt_ns: u64,
+    target_delay_ns: u64,
+    base_rtt: BaseRtt,
+    lateness: Lateness,
+    reorder_pkts_min: u16,
+    reorder_factor: u16,
+    last_retry: Instant,
+    keepalive_ns: u64,
     next_keepalive: Instant,
     /// Keep-alive probes since the sign of life at `keepalive_from`.
     keepalive_probes: u8,
     keepalive_from: Instant,
     /// When the QP began to send; a later sign of life shows that the peer began as well.
     started: Instant,
-    base_rtt: BaseRtt,
-    srtt_ns: u64,
-    pub(crate) retry: RetryConfig,
-    pub(crate) trimming: Trimming,
-    target_delay_ns: u64,
     pub(crate) probe_rate_limit_ns: u64,
-    keepalive_ns: u64,
-    reorder_pkts_min: u16,
-    reorder_factor: u16,
     reorder: ReorderDelay,
-    lateness: Lateness,
-    blame_silence: bool,
-    tail_probe_ns: u64,
-    pub(crate) path_mtu: u32,
-    pub(crate) last_path: Option<Choice>,
     pub(crate) probes: ProbeTable,
 }
 
@@ -276,19 +278,26 @@ impl PathCtx<'_, '_> {
     }
 
     /// Tells the path state what was observed; counts and announces what changed.
+    #[inline]
     fn feedback(&mut self, now: Instant, index: EvIndex, what: Feedback) {
         let change = self.set.on_feedback(now, self.slots, self.order, index, what, self.cfg, self.rng);
-        let Some(change) = change else { return };
+        if let Some(change) = change {
+            self.changed(now, index, &change);
+        }
+    }
+
+    #[inline(never)]
+    fn changed(&mut self, now: Instant, index: EvIndex, change: &Transition) {
         match (change.from, change.to) {
             (_, EvState::AssumedBad) => self.stats.ev_assumed_bad.inc(),
             (EvState::AssumedBad, _) => self.stats.ev_restored.inc(),
             (_, EvState::Skip) => self.stats.ev_skipped.inc(),
             _ => {}
         }
-        self.events.raise(self.stats, Event::Ev { qp: self.qp, transition: change });
+        self.events.raise(self.stats, Event::Ev { qp: self.qp, transition: *change });
         let entry = self.slots.get(usize::from(index.0)).map(EvSlot::entry);
         if let (Some(entry), Some(profile)) = (entry, self.profiles.get_mut(self.profile as usize)) {
-            profile.announce(now, self.profile, entry, &change, self.events, self.stats);
+            profile.announce(now, self.profile, entry, change, self.events, self.stats);
             if self.share_bad && change.to == EvState::AssumedBad {
                 profile.tell_bad(entry);
             }
@@ -372,8 +381,12 @@ impl TxSide<'_, '_> {
     /// Whether a new packet fits the window of PSNs.
     //= SND-002, INV-001
     fn window_open(&self) -> bool {
-        let limit = self.req.mpr_tx.min(self.window.capacity());
-        self.req.outstanding() < limit
+        self.req.outstanding() < self.psn_limit()
+    }
+
+    /// Most packets outstanding.
+    fn psn_limit(&self) -> u32 {
+        self.req.mpr_tx.min(self.window.capacity())
     }
 
     /// What the QP wants right after a write packet: that can only have brought forward the deadlines of packets, tail
@@ -392,7 +405,8 @@ impl TxSide<'_, '_> {
         oldest.is_some_and(|(wqe, all_sent)| all_sent && self.req.tack.diff(wqe.last_psn()) >= 0)
     }
 
-    /// What the QP wants: which calls of [`TxSide::next_data`] and [`TxSide::repeat_tail`] can be worth it, and when to
+    /// What the QP wants: which calls of [`TxSide::next_again`], [`TxSide::series`] and
+    /// [`TxSide::repeat_tail`] can be worth it, and when to
     /// come back in any case.
     #[inline]
     pub(crate) fn wants(&self, now: Instant) -> Wants {
@@ -423,55 +437,12 @@ impl TxSide<'_, '_> {
             && self.sq.current(self.ring).is_some_and(|wqe| wqe.imm.is_some())
     }
 
-    /// The next write packet to send through one of `ports`: the oldest LOST one, else a new one. `None` when window
-    /// or paths forbid every packet; then the timer or the next acknowledgement helps. The caller has asked the
-    /// congestion controller.
+    /// The oldest LOST packet, which leaves again through one of `ports`, before any new one ([`TxSide::series`]). `None` when
+    /// none may; then the timer or the next acknowledgement helps. The caller has asked the congestion controller.
     //= SND-001, SND-003
-    pub(crate) fn next_data(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        if self.req.lost > 0
-            && let Some(packet) = self.next_retransmission(now, ports)
-        {
-            return Some(packet);
-        }
-        self.next_new(now, ports)
-    }
-
-    //= SND-002, SND-004, SEG-001, INV-003
-    fn next_new(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        if !self.sq.has_new() || !self.window_open() || self.wimm_blocked() {
-            return None;
-        }
-        let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
-        let Some(choice) = set.select(now, slots, order, ports, cfg, rng) else {
-            self.wait_for_path(now);
-            return None;
-        };
-        let psn = self.req.max_sent.next();
-        let (at, next_msn, next_rqmsn) = (self.sq.next_at(), self.req.next_msn, self.req.next_rqmsn);
-        let wqe = self.sq.current_mut(self.ring)?;
-        if at.index == 0 {
-            wqe.first_psn = psn;
-            wqe.msn = mrc_wire::Msn(next_msn);
-            self.req.next_msn = next_msn.wrapping_add(1);
-            //= METH-002
-            if wqe.imm.is_some() {
-                wqe.rqmsn = mrc_wire::Msn(next_rqmsn);
-                self.req.next_rqmsn = next_rqmsn.wrapping_add(1);
-                self.req.wimm_inflight = self.req.wimm_inflight.saturating_add(1);
-            }
-        }
-        let segment = Segment { wqe, at };
-        let len = segment.payload_len(self.req.path_mtu);
-        let bytes = nominal_segment(self.cfg, len, &segment);
-        let last = segment.is_last();
-        self.sq.sent_one(segment.wqe.packets);
-        self.req.max_sent = psn;
-        if let Some(record) = self.window.record_mut(psn) {
-            *record = TxRecord::first(Tick::at(now), choice.index, self.req.retry_cnt);
-        }
-        self.path.stats.tx_data.inc();
-        let ack_req = self.departs(now, bytes, choice, false, last);
-        Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, middle: at.index > 0 && !last })
+    #[inline(always)]
+    pub(crate) fn next_again(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
+        if self.req.lost > 0 { self.next_retransmission(now, ports) } else { None }
     }
 
     //= SND-001, SND-004, BTH-008
@@ -494,7 +465,8 @@ impl TxSide<'_, '_> {
         self.window.set_lost(psn, false);
         self.req.lost = self.req.lost.saturating_sub(1);
         self.path.stats.retransmitted.inc();
-        let ack_req = self.departs(now, bytes, choice, true, last);
+        let ack_req = self.asks(bytes, last, true);
+        self.departs(now, (1, bytes), choice, true, ack_req);
         Some(DataPacket { psn, at, len, choice, rtx: true, ack_req, middle: false })
     }
 
@@ -543,16 +515,21 @@ impl TxSide<'_, '_> {
         self.req.path_retry = now.after(self.req.base_rtt_ns().max(1));
     }
 
-    /// A packet of `bytes`, the `last` of its message or not, leaves; whether it asks for an acknowledgement.
-    //= SND-007, AREQ-001, TIMER-003
+    /// Whether a packet of `bytes` that leaves, the `last` of its message or not, asks for an acknowledgement.
+    //= AREQ-001
     #[inline(always)]
-    fn departs(&mut self, now: Instant, bytes: u32, choice: Choice, rtx: bool, last: bool) -> bool {
-        let threshold = self.cfg.sack_gen_threshold;
+    fn asks(&self, bytes: u32, last: bool, rtx: bool) -> bool {
         let each = self.cfg.ask_each_message || self.cfg.complete_on_sack;
         let ends = last && (each || rtx || !self.has_fresh());
-        let ack_req = ends || !self.window_open() || self.flow.wants_ack(bytes, self.cfg);
+        ends || !self.window_open() || self.flow.wants_ack(bytes, self.cfg)
+    }
+
+    /// So many packets of so many bytes each leave, the last one through `choice`; it asks for an acknowledgement or not.
+    //= SND-007, TIMER-003
+    #[inline(always)]
+    fn departs(&mut self, now: Instant, (packets, each): (u32, u32), choice: Choice, rtx: bool, ack_req: bool) {
         // Whatever is sent again is acknowledged at once.
-        self.flow.on_send(1, bytes, rtx, ack_req || rtx, threshold);
+        self.flow.on_send(packets, each, rtx, ack_req || rtx, self.cfg.sack_gen_threshold);
         if let Some(last) = self.req.last_path.filter(|last| last.index != choice.index)
             && self.path.set.is_single_path()
         {
@@ -561,7 +538,6 @@ impl TxSide<'_, '_> {
             events.raise(stats, Event::PathSwitch { qp: *qp, from: last.entry, to: choice.entry, at: now });
         }
         self.await_answer(now, choice);
-        ack_req
     }
 
     /// When to act if nothing is heard of what left now, last through `choice`.

@@ -30,18 +30,19 @@ pub(crate) enum Wanted {
 
 /// A first-in first-out table: every probe has the same patience, so the oldest expires first.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct ProbeTable {
-    ring: [Outstanding; CAPACITY],
     head: u8,
     len: u8,
-    next_id: u16,
-    /// EVs that wait for their probe to leave.
-    wanted: [EvIndex; 8],
     wanted_len: u8,
+    next_id: u16,
     /// An EV that waits for the probe of the control class that learns a base RTT.
     base_rtt: Option<EvIndex>,
     /// The probe of the control class that left last.
     base_rtt_id: Option<u16>,
+    /// EVs that wait for their probe to leave.
+    wanted: [EvIndex; 8],
+    ring: [Outstanding; CAPACITY],
 }
 
 impl ProbeTable {

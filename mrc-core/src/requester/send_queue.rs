@@ -4,7 +4,6 @@
 use mrc_wire::{Msn, Psn, Rkey};
 
 use crate::mem::MrHandle;
-use crate::num::Counter;
 
 /// One RDMA write, as an application posts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -187,11 +186,11 @@ impl SendQueue {
         Some(Segment { wqe: Self::at(ring, at.request)?, at })
     }
 
-    /// One packet of the current request, which has `packets`, has left.
+    /// The first `sent` packets of the current request, which has `packets`, have left.
     #[inline]
-    pub(crate) fn sent_one(&mut self, packets: u32) {
-        self.sent.inc();
-        if self.sent >= packets {
+    pub(crate) fn sent_to(&mut self, sent: u32, packets: u32) {
+        self.sent = sent;
+        if sent >= packets {
             self.sent = 0;
             self.current = self.current.wrapping_add(1);
         }
@@ -251,11 +250,9 @@ mod tests {
             assert!(sq.push(&mut ring, wqe(first, packets)));
         }
         for packets in [8, 16, 1] {
-            for _ in 0..packets {
-                sq.sent_one(packets);
-            }
+            sq.sent_to(packets, packets);
         }
-        sq.sent_one(4);
+        sq.sent_to(1, 4);
         let found = |psn| sq.find(&ring, Psn::new(psn)).map(|s| (s.wqe.first_psn.value(), s.at.index));
         assert_eq!(found(0xFF_FFF0), Some((0xFF_FFF0, 0)));
         assert_eq!(found(7), Some((0xFF_FFF8, 15)));
@@ -271,7 +268,7 @@ mod tests {
         let mut sq = SendQueue::default();
         assert!(sq.push(&mut ring, wqe(0, 1)) && sq.push(&mut ring, wqe(1, 1)));
         assert!(!sq.push(&mut ring, wqe(2, 1)));
-        sq.sent_one(1);
+        sq.sent_to(1, 1);
         sq.pop_oldest();
         assert!(sq.push(&mut ring, wqe(2, 1)));
         assert!(sq.has_new());

@@ -1,10 +1,11 @@
-//! A series: new packets from the middle of one request that leave in one turn. They ask for nothing and differ in PSN,
-//! path and place alone, so that what they do to the QP's books is entered once for all. Everything else goes packet by
-//! packet through [`TxSide::next_data`]. Source: `transport.md` 3.2 and 3.3.
+//! New packets leave in series: from one request, in one turn. They differ in PSN, path and place alone, and only the last
+//! one may ask for an acknowledgement, so that what they do to the QP's books is entered once for all, before the last one is
+//! written. A packet that ends a request or that follows a single path is a series of its own.
+//! Source: `transport.md` 3.2 and 3.3.
 
-use mrc_wire::Psn;
+use mrc_wire::{Msn, Psn};
 
-use super::{DataPacket, PathCtx, SegmentAt, TxRecord, TxSide, nominal_bytes};
+use super::{DataPacket, PathCtx, Segment, SegmentAt, TxRecord, TxSide, nominal_segment};
 use crate::num::Counter;
 use crate::{
     path::Choice,
@@ -17,11 +18,16 @@ use crate::{
 pub(crate) struct Series {
     /// Packets that may follow.
     left: u32,
+    /// Packets taken that are not in the books.
     taken: u32,
     /// Nominal bytes of each.
     bytes: u32,
     /// Payload of each.
     len: u32,
+    /// Packets of the request.
+    packets: u32,
+    /// The last packet may have to ask for an acknowledgement.
+    may_ask: bool,
     /// The last one taken.
     psn: Psn,
     /// The next one.
@@ -38,21 +44,29 @@ impl Series {
 }
 
 impl TxSide<'_, '_> {
-    /// The series that may begin now: up to the packet that ends the request, that closes a window, or that something
-    /// else distinguishes. Often an empty one.
+    /// The series that may begin now, of at most `most` packets: up to the packet that ends the request, that closes a
+    /// window, or that something else distinguishes. `None` when no new packet may leave. The caller has asked the
+    /// congestion controller.
     //= SND-002, SEG-001, AREQ-001
     #[inline(always)]
-    pub(crate) fn series(&self, most: u32) -> Series {
-        let len = self.req.path_mtu;
-        let bytes = nominal_bytes(self.cfg, len, 1, false) as u32;
+    pub(crate) fn series(&self, most: u32) -> Option<Series> {
+        if !self.has_fresh() {
+            return None;
+        }
         let at = self.sq.next_at();
-        let plain = self.req.lost == 0 && at.index > 0 && !self.path.set.is_single_path();
-        let middle = self.sq.current(self.ring).map_or(0, |wqe| wqe.packets.saturating_sub(at.index.wrapping_add(1)));
-        let window = self.req.mpr_tx.min(self.window.capacity());
-        let open = window.saturating_sub(self.req.outstanding().wrapping_add(1));
-        let left = if plain { most.min(middle).min(open) } else { 0 };
-        let left = if left > 0 { left.min(self.flow.unasked_packets(bytes, self.cfg)) } else { 0 };
-        Series { left, taken: 0, bytes, len, psn: self.req.max_sent, at, last: None }
+        let wqe = self.sq.current(self.ring)?;
+        let segment = Segment { wqe, at };
+        let len = segment.payload_len(self.req.path_mtu);
+        let bytes = nominal_segment(self.cfg, len, &segment);
+        let packets = wqe.packets;
+        let before_last = packets.saturating_sub(at.index.wrapping_add(1));
+        let open = self.psn_limit().saturating_sub(self.req.outstanding().wrapping_add(1));
+        let most = if self.req.lost == 0 && !self.path.set.is_single_path() { most.min(before_last) } else { 0 };
+        let unasked = if most > 0 { self.flow.unasked_packets(bytes, self.cfg).min(most).min(open) } else { 0 };
+        // What leaves room for a packet in every window leaves it to one that asks.
+        let may_ask = unasked == 0 || (unasked < most && self.flow.has_turn_after(unasked, bytes));
+        let left = unasked.wrapping_add(may_ask.into());
+        Some(Series { left, taken: 0, bytes, len, packets, may_ask, psn: self.req.max_sent, at, last: None })
     }
 
     /// The next packet of a series that goes on; `None` when no path through `ports` can be used.
@@ -60,8 +74,14 @@ impl TxSide<'_, '_> {
     #[inline(always)]
     pub(crate) fn next_of(&mut self, series: &mut Series, now: Instant, ports: PortMask) -> Option<DataPacket> {
         let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
-        let choice = set.select(now, slots, order, ports, cfg, rng)?;
-        let (psn, at) = (series.psn.next(), series.at);
+        let Some(choice) = set.select(now, slots, order, ports, cfg, rng) else {
+            self.wait_for_path(now);
+            return None;
+        };
+        let (psn, at, len) = (series.psn.next(), series.at, series.len);
+        if at.index == 0 {
+            self.begin_request(psn);
+        }
         if let Some(record) = self.window.record_mut(psn) {
             *record = TxRecord::first(Tick::at(now), choice.index, self.req.retry_cnt);
         }
@@ -70,18 +90,48 @@ impl TxSide<'_, '_> {
         series.left = series.left.wrapping_sub(1);
         series.taken.inc();
         series.last = Some(choice);
-        Some(DataPacket { psn, at, len: series.len, choice, rtx: false, ack_req: false, middle: true })
+        let middle = at.index > 0 && series.at.index < series.packets;
+        let ack_req = series.left == 0 && self.end_series(now, series);
+        Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, middle })
     }
 
-    /// Enters in the books what was taken of a series.
+    /// The current request begins with `psn`.
+    //= METH-002
+    fn begin_request(&mut self, psn: Psn) {
+        let (msn, rqmsn) = (self.req.next_msn, self.req.next_rqmsn);
+        let Some(wqe) = self.sq.current_mut(self.ring) else { return };
+        wqe.first_psn = psn;
+        wqe.msn = Msn(msn);
+        self.req.next_msn = msn.wrapping_add(1);
+        if wqe.imm.is_some() {
+            wqe.rqmsn = Msn(rqmsn);
+            self.req.next_rqmsn = rqmsn.wrapping_add(1);
+            self.req.wimm_inflight = self.req.wimm_inflight.saturating_add(1);
+        }
+    }
+
+    /// Enters in the books what was taken of a series and is not in them; whether its last packet asks for an
+    /// acknowledgement.
     //= SND-007, TIMER-003
     #[inline(always)]
-    pub(crate) fn end_series(&mut self, now: Instant, series: &Series) {
-        let Some(choice) = series.last else { return };
-        self.sq.sent = series.at.index;
+    pub(crate) fn end_series(&mut self, now: Instant, series: &mut Series) -> bool {
+        let (taken, Some(choice)) = (core::mem::take(&mut series.taken), series.last) else { return false };
+        if taken == 0 {
+            return false;
+        }
+        self.sq.sent_to(series.at.index, series.packets);
         self.req.max_sent = series.psn;
-        self.path.stats.tx_data.inc_by(series.taken.into());
-        self.flow.on_send(series.taken, series.bytes, false, false, self.cfg.sack_gen_threshold);
-        self.await_answer(now, choice);
+        self.path.stats.tx_data.inc_by(taken.into());
+        let bytes = series.bytes;
+        if series.left > 0 || !series.may_ask {
+            self.departs(now, (taken, bytes), choice, false, false);
+            return false;
+        }
+        if taken > 1 {
+            self.flow.on_send(taken.wrapping_sub(1), bytes, false, false, self.cfg.sack_gen_threshold);
+        }
+        let ack_req = self.asks(bytes, series.at.index >= series.packets, false);
+        self.departs(now, (1, bytes), choice, false, ack_req);
+        ack_req
     }
 }

@@ -5,8 +5,6 @@
 use crate::num::Counter;
 use mrc_wire::{Ev, NackReason, Psn, Syndrome, Verdict};
 
-use super::Write;
-
 /// Answers one QP can owe: a burst of 64 received frames triggers about 16 SACKs at the default threshold.
 const CAPACITY: usize = 16;
 
@@ -88,29 +86,17 @@ impl Answer {
             AnswerKind::Nak(_) => Worth::Farewell,
         }
     }
-
-    #[inline(always)]
-    pub(crate) fn nack(reason: NackReason, write: &Write, svc_time: bool) -> Self {
-        Self {
-            kind: AnswerKind::Nack(reason),
-            psn: write.psn,
-            ev: write.ev,
-            timestamp: write.timestamp(),
-            rtx: write.rtx,
-            serviced: svc_time && write.standard_unit() && write.timestamp() != 0,
-            arrived: write.arrived,
-        }
-    }
 }
 
 /// The ring.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Answers {
-    ring: [Answer; CAPACITY],
     head: u8,
     len: u8,
     /// Answers that took another one's place since the counter was last read.
     merged: u32,
+    ring: [Answer; CAPACITY],
 }
 
 impl Answers {

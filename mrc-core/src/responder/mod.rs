@@ -27,6 +27,7 @@ use crate::num::Counter;
 
 /// Scalars of one QP's responder (`transport.md` 4.1).
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Responder {
     pub(crate) window: PsnWindow,
     lowest_unsacked: Psn,
@@ -54,12 +55,12 @@ pub(crate) struct Responder {
     pub(crate) stash: Stash,
     /// RQMSN that the next immediate should carry, once one was seen.
     next_rqmsn: Option<mrc_wire::Msn>,
-    pub(crate) answers: Answers,
-    /// Refusals for which `answers` had no room.
-    pub(crate) refusals: RefusalList,
     /// EV that brought the last congestion mark, and how many marks in a row (open question 43).
     marked_ev: mrc_wire::Ev,
     marked_row: u8,
+    /// Refusals for which `answers` had no room.
+    pub(crate) refusals: RefusalList,
+    pub(crate) answers: Answers,
 }
 
 /// What the responder makes of one write packet, before anything is placed.
@@ -75,7 +76,7 @@ pub(crate) enum Verdict {
 
 /// The write packet at hand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Write {
+pub(crate) struct Write<E> {
     pub(crate) psn: Psn,
     /// UDP length + 40.
     pub(crate) nominal: u32,
@@ -83,25 +84,36 @@ pub(crate) struct Write {
     pub(crate) ack_req: bool,
     pub(crate) rtx: bool,
     pub(crate) ce: bool,
-    pub(crate) ev: mrc_wire::Ev,
-    /// Its timestamp, looked at only when it is answered.
-    pub(crate) tseth: Option<TsethRepr>,
     /// When it arrived, in ticks of 128 ns.
     pub(crate) arrived: u16,
+    /// What an answer echoes: read only where there is one.
+    pub(crate) echo: E,
 }
 
-impl Write {
-    /// The timestamp to reflect, 0 for none.
+/// What an answer to a write echoes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Echo {
+    pub(crate) ev: mrc_wire::Ev,
+    pub(crate) tseth: Option<TsethRepr>,
+}
+
+impl<E: Fn() -> Echo> Write<E> {
+    /// An answer of this kind, but that the kind may depend on the EV.
     //= TS-003, TS-004
     #[inline(always)]
-    fn timestamp(&self) -> u16 {
-        self.tseth.map_or(0, |tseth| tseth.reflected())
+    fn answer(&self, svc_time: bool, kind: impl FnOnce(mrc_wire::Ev) -> AnswerKind) -> Answer {
+        let Echo { ev, tseth } = (self.echo)();
+        let timestamp = tseth.map_or(0, |tseth| tseth.reflected());
+        // Service time has the standard unit.
+        let serviced = svc_time && timestamp != 0 && tseth.is_some_and(|tseth| !tseth.tsr);
+        let (psn, rtx, arrived) = (self.psn, self.rtx, self.arrived);
+        Answer { kind: kind(ev), psn, ev, timestamp, rtx, serviced, arrived }
     }
 
-    /// The timestamp has the standard unit, so service time may be added to it.
+    /// A refusal of it.
     #[inline(always)]
-    fn standard_unit(&self) -> bool {
-        self.tseth.is_some_and(|tseth| !tseth.tsr)
+    pub(crate) fn nack(&self, reason: mrc_wire::NackReason, svc_time: bool) -> Answer {
+        self.answer(svc_time, |_| AnswerKind::Nack(reason))
     }
 }
 
@@ -149,31 +161,43 @@ impl Responder {
     /// then runs the transport checks on a new one, and refuses one beyond the window ([`Self::out_of_window`]).
     #[inline(always)]
     //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-002
-    pub(crate) fn on_write(&mut self, write: &Write, bits: &mut [RxWord], cfg: &EndpointConfig) -> Verdict {
-        let (verdict, answer) = match self.window.classify(write.psn, bits) {
+    pub(crate) fn on_write<'b, E: Fn() -> Echo>(
+        &mut self,
+        write: &Write<E>,
+        bits: impl FnOnce() -> &'b mut [RxWord],
+        cfg: &EndpointConfig,
+    ) -> Verdict {
+        // In order and nothing waiting: the common case touches no bit.
+        if self.window.take_next(write.psn) {
+            self.on_new(write, u32::from(write.ends_message), cfg);
+            return Verdict::New;
+        }
+        let bits = bits();
+        match self.window.classify(write.psn, bits) {
             Arrival::Below => {
                 self.tack_due = true;
-                (Verdict::Duplicate, true)
+                self.answer_sack(write, cfg);
+                Verdict::Duplicate
             }
-            Arrival::Seen => (Verdict::Duplicate, true),
-            Arrival::Above => (Verdict::OutOfWindow, false),
+            Arrival::Seen => {
+                self.answer_sack(write, cfg);
+                Verdict::Duplicate
+            }
+            Arrival::Above => Verdict::OutOfWindow,
             Arrival::New => {
-                self.on_new(write, bits, cfg);
-                (Verdict::New, false)
+                let ended = self.window.insert(write.psn, write.ends_message, bits);
+                self.on_new(write, ended, cfg);
+                Verdict::New
             }
-        };
-        if answer {
-            self.answer_sack(write, cfg);
         }
-        verdict
     }
 
     /// The NACK for a packet above the window; none where `oor_silent` is set, or for a PSN that lies too far ahead.
     //= RSP-003
     #[inline(always)]
-    pub(crate) fn out_of_window(&self, write: &Write, oor_silent: bool) -> Option<Answer> {
+    pub(crate) fn out_of_window<E: Fn() -> Echo>(&self, write: &Write<E>, oor_silent: bool) -> Option<Answer> {
         let near = write.psn.diff(self.window.cack()) <= 1 << 22;
-        (near && !oor_silent).then(|| Answer::nack(mrc_wire::NackReason::PsnOorWindow, write, self.svc_time))
+        (near && !oor_silent).then(|| write.nack(mrc_wire::NackReason::PsnOorWindow, self.svc_time))
     }
 
     /// Queues a refusal, which no other answer replaces as long as `pool` has room.
@@ -198,25 +222,19 @@ impl Responder {
         pool.release(&mut self.refusals);
     }
 
-    /// As [`Self::on_write`], for a packet that is known to be new.
+    /// The books of a new packet, with which so many messages `ended`, and the SACK that it triggers.
+    //= RSP-008, RBYT-001, ACK-001
     #[inline(always)]
-    pub(crate) fn on_new(&mut self, write: &Write, bits: &mut [RxWord], cfg: &EndpointConfig) {
-        self.record(write, bits, cfg.tack_within_message);
+    fn on_new<E: Fn() -> Echo>(&mut self, write: &Write<E>, ended: u32, cfg: &EndpointConfig) {
+        self.rcvd_bytes = self.rcvd_bytes.wrapping_add(write.nominal);
+        if (write.ends_message || (write.ack_req && cfg.tack_within_message)) && write.psn.diff(self.tack_goal) > 0 {
+            self.tack_goal = write.psn;
+        }
+        self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
         self.trigger_bytes.inc_by(write.nominal.max(1_024));
         if self.trigger_bytes >= cfg.sack_gen_threshold || write.ack_req || write.ce || write.rtx {
             self.answer_sack(write, cfg);
         }
-    }
-
-    //= RSP-008, RBYT-001, ACK-001
-    #[inline(always)]
-    fn record(&mut self, write: &Write, bits: &mut [RxWord], tack_within_message: bool) {
-        self.rcvd_bytes = self.rcvd_bytes.wrapping_add(write.nominal);
-        if (write.ends_message || (write.ack_req && tack_within_message)) && write.psn.diff(self.tack_goal) > 0 {
-            self.tack_goal = write.psn;
-        }
-        let ended = self.window.insert(write.psn, write.ends_message, bits);
-        self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
     }
 
     /// Nominal bytes received, modulo 2^32.
@@ -242,7 +260,7 @@ impl Responder {
 
     /// After a packet was taken in, its bytes reached memory, or an immediate completed: whether a Transport ACK has become due.
     //= ACK-001, ACK-003
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(&mut self, stash: &[Immediate]) {
         let point = if self.stash.is_empty() { self.executed() } else { self.acknowledgeable(stash) };
         if point.diff(self.tack_point) > 0 {
@@ -286,18 +304,12 @@ impl Responder {
     // Inlined, or every write would be laid out in memory for the one that is answered.
     //= SACK-007, SACK-009
     #[inline(always)]
-    fn answer_sack(&mut self, write: &Write, cfg: &EndpointConfig) {
+    fn answer_sack<E: Fn() -> Echo>(&mut self, write: &Write<E>, cfg: &EndpointConfig) {
         self.reported();
-        let verdict = self.verdict(write.ev, write.ce, cfg.always_skip_after);
-        let answer = Answer {
-            kind: AnswerKind::Sack { verdict, probe_id: None },
-            psn: write.psn,
-            ev: write.ev,
-            timestamp: write.timestamp(),
-            rtx: write.rtx,
-            serviced: self.svc_time && write.standard_unit() && write.timestamp() != 0,
-            arrived: write.arrived,
-        };
+        let answer = write.answer(self.svc_time, |ev| {
+            let verdict = self.verdict(ev, write.ce, cfg.always_skip_after);
+            AnswerKind::Sack { verdict, probe_id: None }
+        });
         // With packets missing each SACK shows another part of the window.
         if cfg.merge_sacks && self.window.out_of_order() == 0 {
             self.answers.merge(answer);

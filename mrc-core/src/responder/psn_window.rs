@@ -89,24 +89,29 @@ impl PsnWindow {
         bits.get(index).is_some_and(|word| word.have.wrapping_shr(shift) & 1 != 0)
     }
 
-    /// Records a new PSN and returns how many messages became complete.
+    /// Records `psn` if it is the next one and no other waits behind it; whether it is.
     #[inline(always)]
+    pub(crate) fn take_next(&mut self, psn: Psn) -> bool {
+        if self.ooo > 0 || psn != self.cack.next() || psn.diff(self.right_edge) > 0 {
+            return false;
+        }
+        (self.cack, self.max_rcv) = (psn, psn);
+        self.move_edge();
+        true
+    }
+
+    /// Records a new PSN and returns how many messages became complete.
+    #[inline]
     pub(crate) fn insert(&mut self, psn: Psn, ends_message: bool, bits: &mut [RxWord]) -> u32 {
-        if psn.diff(self.max_rcv) > 0 {
-            self.max_rcv = psn;
-        }
-        // In order and nothing waiting: the common case touches no bit.
-        if psn == self.cack.next() && self.ooo == 0 {
-            self.cack = psn;
-            self.move_edge();
-            return u32::from(ends_message);
-        }
-        self.insert_ahead(psn, ends_message, bits)
+        if self.take_next(psn) { u32::from(ends_message) } else { self.insert_ahead(psn, ends_message, bits) }
     }
 
     /// A packet with a gap before it or others waiting behind it.
     #[inline(never)]
     fn insert_ahead(&mut self, psn: Psn, ends_message: bool, bits: &mut [RxWord]) -> u32 {
+        if psn.diff(self.max_rcv) > 0 {
+            self.max_rcv = psn;
+        }
         let (index, shift) = Self::slot(psn, bits);
         if let Some(word) = bits.get_mut(index) {
             word.have |= 1u64.wrapping_shl(shift);

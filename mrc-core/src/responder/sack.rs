@@ -57,7 +57,10 @@ impl Responder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::RtrAttr, responder::Write};
+    use crate::{
+        config::RtrAttr,
+        responder::{Echo, Write},
+    };
     use mrc_wire::Qpn;
     use std::vec::Vec;
 
@@ -66,7 +69,7 @@ mod tests {
         Responder::start(&attr)
     }
 
-    fn write(psn: u32) -> Write {
+    fn write(psn: u32) -> Write<fn() -> Echo> {
         Write {
             psn: Psn::new(psn),
             nominal: 4_184,
@@ -74,15 +77,14 @@ mod tests {
             ack_req: false,
             rtx: false,
             ce: false,
-            ev: mrc_wire::Ev(1),
-            tseth: None,
             arrived: 0,
+            echo: || Echo { ev: mrc_wire::Ev(1), tseth: None },
         }
     }
 
     fn feed(r: &mut Responder, bits: &mut [RxWord], psns: impl IntoIterator<Item = u32>) {
         for psn in psns {
-            r.on_write(&write(psn), bits, &crate::EndpointConfig::default());
+            r.on_write(&write(psn), || bits, &crate::EndpointConfig::default());
         }
     }
 

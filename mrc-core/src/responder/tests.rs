@@ -2,7 +2,7 @@
 
 use mrc_wire::{Ev, Msn, NackReason, Psn, Qpn, TsethRepr, Verdict as Mark};
 
-use super::{Answer, AnswerKind, Immediate, PsnWindow, Responder, RxWord, Stash, Verdict, Write};
+use super::{Answer, AnswerKind, Echo, Immediate, PsnWindow, Responder, RxWord, Stash, Verdict, Write};
 use crate::config::{EndpointConfig, RtrAttr};
 
 const THRESHOLD: u32 = 16_384;
@@ -17,7 +17,9 @@ fn responder(first: u32) -> (Responder, [RxWord; 16]) {
     (Responder::start(&attr), [RxWord::EMPTY; 16])
 }
 
-fn middle(psn: u32) -> Write {
+type Plain = Write<fn() -> Echo>;
+
+fn middle(psn: u32) -> Plain {
     Write {
         psn: Psn::new(psn),
         nominal: 1_200,
@@ -25,18 +27,17 @@ fn middle(psn: u32) -> Write {
         ack_req: false,
         rtx: false,
         ce: false,
-        ev: Ev(1),
-        tseth: Some(TsethRepr::ns128(7)),
         arrived: 0,
+        echo: || Echo { ev: Ev(1), tseth: Some(TsethRepr::ns128(7)) },
     }
 }
 
-fn last(psn: u32) -> Write {
+fn last(psn: u32) -> Plain {
     Write { ends_message: true, ..middle(psn) }
 }
 
-fn take(r: &mut Responder, bits: &mut [RxWord], write: &Write) -> Verdict {
-    let verdict = r.on_write(write, bits, &cfg());
+fn take<E: Fn() -> Echo>(r: &mut Responder, bits: &mut [RxWord], write: &Write<E>) -> Verdict {
+    let verdict = r.on_write(write, || bits, &cfg());
     r.settle(&[]);
     verdict
 }
@@ -82,7 +83,7 @@ fn above_the_window_is_refused_unless_told_not_to_or_absurd() {
         let (mut r, mut bits) = responder(1);
         let psn = Psn::new(0).add(distance);
         let write = Write { psn, ..middle(0) };
-        assert!(matches!(r.on_write(&write, &mut bits, &cfg()), Verdict::OutOfWindow));
+        assert!(matches!(r.on_write(&write, || &mut bits, &cfg()), Verdict::OutOfWindow));
         r.out_of_window(&write, silent).map(|answer| answer.kind)
     };
     let nack = Some(AnswerKind::Nack(NackReason::PsnOorWindow));
@@ -114,8 +115,8 @@ fn a_transport_ack_is_due_when_the_front_passes_what_asked_for_one() {
 fn without_transport_acks_within_messages_only_their_ends_draw_one() {
     let (mut r, mut bits) = responder(1);
     let cfg = EndpointConfig { tack_within_message: false, ..cfg() };
-    let mut take = |write: &Write| {
-        r.on_write(write, &mut bits, &cfg);
+    let mut take = |write: &Plain| {
+        r.on_write(write, || &mut bits, &cfg);
         r.settle(&[]);
         (r.tack_due, answers(&mut r))
     };
@@ -128,8 +129,8 @@ fn without_transport_acks_within_messages_only_their_ends_draw_one() {
 fn sacks_that_wait_merge_unless_one_has_something_of_its_own_to_say() {
     let (mut r, mut bits) = responder(1);
     let cfg = EndpointConfig { merge_sacks: true, ..cfg() };
-    let mut take = |write: Write| {
-        r.on_write(&write, &mut bits, &cfg);
+    let mut take = |write: Plain| {
+        r.on_write(&write, || &mut bits, &cfg);
         r.answers.len()
     };
     let asks = |psn| Write { ack_req: true, ..middle(psn) };
@@ -170,11 +171,10 @@ fn service_time_needs_consent_and_a_timestamp() {
     for case in 0..8 {
         let (mut r, mut bits) = responder(1);
         r.svc_time = case & 1 != 0;
-        let write = Write {
-            ack_req: true,
-            tseth: (case & 4 != 0).then_some(TsethRepr { tsr: case & 2 == 0, ..TsethRepr::ns128(9) }),
-            ..middle(1)
-        };
+        let tseth = (case & 4 != 0).then_some(TsethRepr { tsr: case & 2 == 0, ..TsethRepr::ns128(9) });
+        let Write { psn, nominal, ends_message, rtx, ce, arrived, .. } = middle(1);
+        let echo = || Echo { ev: Ev(1), tseth };
+        let write = Write { psn, nominal, ends_message, ack_req: true, rtx, ce, arrived, echo };
         take(&mut r, &mut bits, &write);
         assert_eq!(r.answers.front().unwrap().serviced, case == 7, "SACK, case {case}");
         r.answers.pop();
