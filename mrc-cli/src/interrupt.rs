@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 /// Exit code of what Ctrl-C or SIGTERM ended.
@@ -36,6 +36,13 @@ impl Interrupt {
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// A flag that every SIGUSR1 from now on sets; whoever looks at it takes it back.
+pub fn on_usr1() -> anyhow::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGUSR1, Arc::clone(&flag))?;
+    Ok(flag)
 }
 
 /// Does `first`, on a thread of its own, when the first signal comes.

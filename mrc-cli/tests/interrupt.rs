@@ -89,6 +89,33 @@ fn a_run_that_is_interrupted_writes_what_it_has_and_says_so() {
 }
 
 #[test]
+fn a_run_that_is_asked_writes_its_results_so_far_and_goes_on() {
+    let folder = folder("so-far", LONG);
+    let mut child = start(&folder, &["sim", "run", "scenario.toml", "--json", "out.json"]);
+    listening(&mut child, Signal::SIGUSR1);
+    let file = folder.join("out.json");
+    let since = Instant::now();
+    let mut ends = Vec::new();
+    while ends.len() < 2 {
+        let _ = std::fs::remove_file(&file);
+        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGUSR1).expect("it goes on");
+        while !file.exists() {
+            std::thread::sleep(Duration::from_millis(10));
+            assert!(since.elapsed() < Duration::from_secs(60), "no results");
+        }
+        let text = std::fs::read_to_string(&file).expect("results");
+        let results: serde_json::Value = serde_json::from_str(&text).expect("JSON, whole");
+        assert_eq!((&results["ended"], &results["finished"]), (&"interrupted".into(), &false.into()));
+        ends.push(results["end_us"].as_f64().expect("a time"));
+    }
+    assert!(ends[1] > ends[0], "{ends:?}");
+    let output = interrupt(child, Signal::SIGINT);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains(" of 800 messages: the results so far are in out.json"), "{said}");
+}
+
+#[test]
 fn a_second_signal_ends_a_run_at_once() {
     let folder = folder("interrupt-twice", LONG);
     // Nobody reads what it has to write, so that the first signal cannot end it.

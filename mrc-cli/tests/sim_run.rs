@@ -138,6 +138,14 @@ fn ready_scenarios_are_at_hand_in_any_folder() {
 }
 
 #[test]
+fn the_tuning_file_of_the_docs_is_at_hand_and_is_no_scenario() {
+    let folder = folder("tuning");
+    let run = mrc(&folder, &["sim", "run", "same-search-tune", "--quiet"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(says(&run).contains("`mrc sim tune same-search-tune` makes the runs"), "{}", says(&run));
+}
+
+#[test]
 fn results_repeat_themselves_and_say_so() {
     let folder = folder("repeat");
     let text = "preset = \"parity\"\n[topology]\nt0 = 2\nhosts_per_t0 = 4\nt1 = 2\nforwarding = \"letflow\"\n\
@@ -146,7 +154,8 @@ fn results_repeat_themselves_and_say_so() {
     std::fs::write(folder.join("s.toml"), text).unwrap();
     std::fs::write(folder.join("t.csv"), "1.5,0,5,3000\n").unwrap();
     let set = ["--seed", "7", "--set", "queue.trim=false", "--json", "out.json", "--flows", "flows.csv"];
-    let first = mrc(&folder, &[&["sim", "run", "s.toml", "--quiet"], &set[..]].concat());
+    let divided = ["--set", "partitions=2", "--threads", "2", "--links", "links.csv"];
+    let first = mrc(&folder, &[&["sim", "run", "s.toml", "--quiet"], &set[..], &divided[..]].concat());
     assert!(first.status.success(), "{}", says(&first));
     let results: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.join("out.json")).unwrap()).expect("JSON");
@@ -159,11 +168,31 @@ fn results_repeat_themselves_and_say_so() {
     assert_eq!((rows.len(), rows[0][9], rows[1].len()), (1 + 9, "fct_us", rows[0].len()));
     let longest = rows[1..].iter().map(|row| row[9].parse::<f64>().unwrap()).fold(0.0, f64::max);
     assert_eq!(longest, results["fct_us"]["max"].as_f64().unwrap());
-    // From another folder, without the scenario file.
+    // Every message has packets, and the losses of this run were retransmitted.
+    let sum = |column: usize| rows[1..].iter().map(|row| row[column].parse::<u64>().unwrap()).sum::<u64>();
+    assert_eq!((rows[0][11], rows[0][12], rows[0][13]), ("packets", "retransmitted_bytes", "ports"));
+    assert_eq!(sum(11), results["data_packets"].as_u64().unwrap() + results["retransmitted_packets"].as_u64().unwrap());
+    assert!(sum(12) > 0 && sum(13) == 9, "{csv}");
+    // How busy links were: no link more than always, and the senders' at some time.
+    let csv = std::fs::read_to_string(folder.join("links.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0], ["at_us", "link", "direction", "percent", "queued_bytes"]);
+    let percent = |row: &&Vec<&str>| row[3].parse::<f64>().unwrap();
+    assert!(rows[1..].iter().all(|row| (0.0..=100.0).contains(&percent(&row))), "{csv}");
+    assert!(rows[1..].iter().any(|row| row[1] == "p0-hA" && row[2] == "up" && percent(&row) > 5.0), "{csv}");
+    let lines = results["timeline"]["links"].as_array().unwrap();
+    let tiers: Vec<&str> = lines.iter().map(|line| line["tier"].as_str().unwrap()).collect();
+    assert_eq!(tiers, ["host-up", "t0-up", "t1-down", "t0-down"]);
+    assert_eq!(
+        lines[0]["mean_percent"].as_array().unwrap().len(),
+        results["timeline"]["at_us"].as_array().unwrap().len()
+    );
+    assert_eq!((&results["parts"]["parts"], &results["parts"]["threads"]), (&2.into(), &2.into()));
+    // From another folder, without the scenario file, on one thread.
     std::fs::remove_file(folder.join("s.toml")).unwrap();
     let elsewhere = folder.join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    let again = mrc(&elsewhere, &["sim", "run", "../out.json", "--quiet"]);
+    let again = mrc(&elsewhere, &["sim", "run", "../out.json", "--quiet", "--threads", "1"]);
     assert!(again.status.success() && says(&again).contains("same digest"), "{}", says(&again));
     let changed = mrc(&elsewhere, &["sim", "run", "../out.json", "--quiet", "--seed", "8"]);
     assert!(changed.status.success() && !says(&changed).contains("digest"), "{}", says(&changed));

@@ -33,10 +33,10 @@ pub mod workload;
 pub use fabric::address;
 pub use fabric::{
     Captured, Clos, Digest, EcnSpec, Edge, Fault, Graph, GraphError, GraphSpec, HEADER_MAX, Impairment, LinkId,
-    LinkSpec, Loss, MAX_PARAMS, MAX_PLANES, NoForward, Node, Packet, Param, ParamError, PathNames, PayloadTag, PfcSpec,
-    PortCounters, PortId, QueueSpec, ReceiveSpec, Scheme, SchemeInfo, ShapeError, Sim, SimCounters, Site,
-    SwitchCounters, SwitchCtx, SwitchScheme, Tap, Tier, TierQueue, Tiers, Topology, TopologyError, TrimSpec,
-    TrimVictim, Verdict, Way, Wheel, table_bytes,
+    LinkSpec, Loss, MAX_PARAMS, MAX_PLANES, NoForward, Node, Packet, Param, ParamError, Partition, Parts, PathNames,
+    PayloadTag, PfcSpec, PortCounters, PortId, QueueSpec, ReceiveSpec, Scheme, SchemeInfo, ShapeError, Sim,
+    SimCounters, Site, SwitchCounters, SwitchCtx, SwitchScheme, Tap, Tier, TierQueue, Tiers, Topology, TopologyError,
+    TrimSpec, TrimVictim, Verdict, Way, Wheel, Windows, table_bytes,
 };
 pub use host::traffic;
 pub use host::{

@@ -34,8 +34,9 @@ fn every_ready_scenario_loads() {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "toml") {
-                // A sweep is no scenario but names one; `mrc sim sweep` reads it.
-                if std::fs::read_to_string(&path).unwrap().contains("\n[[axis]]\n") {
+                // Sweeps and tuning files are no scenarios but name one; `mrc sim sweep` and `mrc sim tune` read them.
+                let text = std::fs::read_to_string(&path).unwrap();
+                if ["\n[[axis]]\n", "\n[[side]]\n"].iter().any(|table| text.contains(table)) {
                     continue;
                 }
                 let built = load(&path, &[], None).unwrap_or_else(|error| panic!("{error}"));

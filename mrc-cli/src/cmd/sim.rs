@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::interrupt::{self, Interrupt};
@@ -12,7 +13,7 @@ use anyhow::{Context, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_lab::{CapturedPacket, write_pcapng};
 use mrc_sim::Captured;
-use mrc_sim::run::{self, Distribution, MessageRow, Options, Outcome, Progress, Results, RunEnd};
+use mrc_sim::run::{self, Distribution, LinkRow, MessageRow, Options, Outcome, Progress, Results, RunEnd};
 use mrc_sim::scenario::{Built, TransportSettings};
 use mrc_wire::icrc;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -94,9 +95,16 @@ struct RunArgs {
     /// Write the results as JSON to this file, or to standard output in place of the tables
     #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
-    /// Write a row for every message (sizes, times, slowdown) as CSV to this file
+    /// Write a row for every message (sizes, times, slowdown, packets, retransmissions, ports) as CSV to this file
     #[arg(long, value_name = "OUT")]
     flows: Option<PathBuf>,
+    /// Write how busy each link was, and its queue, as CSV to this file: a row for each link, direction and sample
+    #[arg(long, value_name = "OUT")]
+    links: Option<PathBuf>,
+    /// Threads at most, by default one for each core; a fabric of 1024 hosts or more has parts to share (`partitions`). Results
+    /// do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
     /// Capture a link, such as p0-hA or p0-t0a-t1b, into NAME.pcapng in the current folder
     #[arg(long, value_name = "LINK")]
     pcap: Option<String>,
@@ -140,10 +148,19 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         let file = args.file.display();
         return Err(usage(anyhow!("{file} is a sweep of many runs: `mrc sim sweep {file} -o FOLDER` makes them")));
     }
+    if source.is_tuning() {
+        let file = args.file.display();
+        return Err(usage(anyhow!("{file} compares sides: `mrc sim tune {file}` makes the runs")));
+    }
     let built = source.load(&args.set, args.seed).map_err(usage)?;
     let json_file = args.json.as_deref().filter(|_| !json_on_stdout);
     let pcap_file = args.pcap.as_ref().map(|link| PathBuf::from(format!("{link}.pcapng")));
-    json_file.into_iter().chain(pcap_file.as_deref()).chain(args.flows.as_deref()).try_for_each(writable)?;
+    json_file
+        .into_iter()
+        .chain(pcap_file.as_deref())
+        .chain(args.flows.as_deref())
+        .chain(args.links.as_deref())
+        .try_for_each(writable)?;
     let first_link = || {
         let host = built.plan.messages.first().map_or(0, |message| message.src);
         built.topology.link_name(built.topology.host_link_id(0, host))
@@ -157,11 +174,14 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         program: PROGRAM.to_owned(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
         messages: args.flows.is_some(),
+        links: args.links.is_some(),
+        threads: args.threads.map_or_else(cores, usize::from),
         capture,
         capture_packets: args.packets,
         stop,
+        so_far: None,
     };
-    let Outcome { results, capture, messages } = with_progress(&built, &options, args.quiet)?;
+    let Outcome { results, capture, messages, links } = with_progress(&built, options, args.quiet, json_file)?;
     if args.trace {
         for packet in &capture {
             let way = if packet.egress { "down" } else { "up  " };
@@ -184,6 +204,9 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = &args.flows {
         keep(path, &flows_csv(&messages))?;
+    }
+    if let Some(path) = &args.links {
+        keep(path, &links_csv(&links))?;
     }
     if let (Some(link), Some(path)) = (&args.pcap, &pcap_file) {
         write_capture(path, link, &capture)?;
@@ -215,16 +238,32 @@ const PROGRAM: &str = concat!("mrc ", env!("CARGO_PKG_VERSION"), " ", env!("MRC_
 
 /// A header line, and a line for each message; what never happened is empty.
 fn flows_csv(messages: &[MessageRow]) -> String {
-    let head =
-        "id,workload,src,dst,bytes,iteration,start_us,delivered_us,completed_us,fct_us,slowdown,missing_bytes,failed\n";
+    let head = "id,workload,src,dst,bytes,iteration,start_us,delivered_us,completed_us,fct_us,slowdown,packets,retransmitted_bytes,ports,missing_bytes,failed\n";
     messages.iter().fold(head.to_owned(), |mut text, row| {
         let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-        let MessageRow { id, workload, src, dst, bytes, iteration, missing_bytes, failed, .. } = row;
+        let MessageRow { id, workload, src, dst, bytes, iteration, packets, retransmitted_bytes, ports, .. } = row;
+        let MessageRow { missing_bytes, failed, .. } = row;
         let quoted = workload.replace('"', "\"\"");
         let times = [row.start_us, row.delivered_us, row.completed_us, row.fct_us, row.slowdown].map(number).join(",");
-        text += &format!("{id},\"{quoted}\",{src},{dst},{bytes},{iteration},{times},{missing_bytes},{failed}\n");
+        text += &format!("{id},\"{quoted}\",{src},{dst},{bytes},{iteration},{times},");
+        text += &format!("{packets},{retransmitted_bytes},{ports},{missing_bytes},{failed}\n");
         text
     })
+}
+
+/// A header line, and a line for each direction of each link in each sample.
+fn links_csv(links: &[LinkRow]) -> String {
+    links.iter().fold("at_us,link,direction,percent,queued_bytes\n".to_owned(), |mut text, row| {
+        let LinkRow { at_us, link, percent, queued_bytes, .. } = row;
+        let direction = if row.upwards { "up" } else { "down" };
+        text += &format!("{at_us},{link},{direction},{percent},{queued_bytes}\n");
+        text
+    })
+}
+
+/// Cores that this process may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Exit code of a run that a limit ended while messages waited.
@@ -298,32 +337,61 @@ fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Runs with a progress bar on a terminal.
-fn with_progress(built: &Built, options: &Options, quiet: bool) -> anyhow::Result<Outcome> {
-    if quiet || !std::io::stderr().is_terminal() {
-        return run::run(built, options, &mut |_| ()).map_err(usage);
-    }
-    let bar = ProgressBar::new(built.plan.bytes());
-    let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {msg}").expect("the template is valid");
-    bar.set_style(style);
+/// Runs with a progress bar on a terminal. On SIGUSR1 the results so far go to `json`, or as a table to standard error.
+fn with_progress(built: &Built, mut options: Options, quiet: bool, json: Option<&Path>) -> anyhow::Result<Outcome> {
+    let (flag, (sender, so_far)) = (interrupt::on_usr1()?, mpsc::channel());
+    options.so_far = Some((flag, sender));
+    let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+        let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {msg}").expect("the template is valid");
+        ProgressBar::new(built.plan.bytes()).with_style(style)
+    });
     let start = Instant::now();
     let mut last = start;
-    let outcome = run::run(built, options, &mut |progress: &Progress| {
-        if last.elapsed() < Duration::from_millis(200) {
-            return;
+    let outcome = run::run(built, &options, &mut |progress: &Progress| {
+        while let Ok(results) = so_far.try_recv() {
+            tell_so_far(&results, progress, json);
         }
+        let Some(bar) = bar.as_ref().filter(|_| last.elapsed() >= Duration::from_millis(200)) else { return };
         last = Instant::now();
         bar.set_position(progress.placed_bytes);
         bar.set_message(format!(
-            "{:.0} us, {} of {} messages, {:.2} M hops/s",
+            "{:.0} us, {} of {} messages, {:.2} M hops/s{}",
             progress.at_us,
             progress.done,
             progress.messages,
-            progress.switch_hops as f64 / start.elapsed().as_secs_f64() / 1e6
+            progress.switch_hops as f64 / start.elapsed().as_secs_f64() / 1e6,
+            time_left(progress, start.elapsed()).map(|left| format!(", {left} left")).unwrap_or_default()
         ));
     });
-    bar.finish_and_clear();
+    bar.iter().for_each(ProgressBar::finish_and_clear);
     outcome.map_err(usage)
+}
+
+/// How long a run will take, if bytes go on arriving at the pace so far; nothing before a hundredth has.
+fn time_left(progress: &Progress, elapsed: Duration) -> Option<String> {
+    let share = progress.placed_bytes as f64 / progress.bytes.max(1) as f64;
+    let seconds = (elapsed.as_secs_f64() * (1.0 - share) / share).ceil() as u64;
+    (share > 0.01).then(|| match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h", seconds.div_ceil(3600)),
+    })
+}
+
+fn tell_so_far(results: &Results, progress: &Progress, json: Option<&Path>) {
+    let share = 100.0 * progress.placed_bytes as f64 / progress.bytes.max(1) as f64;
+    let text = serde_json::to_string_pretty(results).unwrap_or_default();
+    let written = json.map(|path| (path, keep(path, &text)));
+    let place = match written {
+        Some((path, Ok(()))) => format!("the results so far are in {}", path.display()),
+        Some((_, Err(error))) => format!("{error:#}"),
+        None => results.completed_fct_us.map_or_else(
+            || "no message has completed".to_owned(),
+            |fct| format!("FCT of what completed (us): mean {:.1}, p99 {:.1}, max {:.1}", fct.mean, fct.p99, fct.max),
+        ),
+    };
+    let (at_us, done, all) = (progress.at_us, progress.done, progress.messages);
+    eprintln!("at {at_us:.1} us, {share:.1} % of the bytes, {done} of {all} messages: {place}");
 }
 
 fn print(results: &Results) {
@@ -432,6 +500,7 @@ fn list(folder: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
         let sweep = source.is_sweep();
         let about = match sweep {
             true => sweep::about(&file),
+            false if source.is_tuning() => tune::about(&file),
             false => source.load(&[], None).map(|built| built.scenario.about).map_err(Into::into),
         };
         let valid = about.is_ok();

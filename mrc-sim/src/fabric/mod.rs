@@ -14,6 +14,8 @@
 //! | `scheme` | the door for forwarding: [`SwitchScheme`] |
 //! | `switch` | a switch, and what queues read of headers |
 //! | `sim` | the order of events |
+//! | `partition` | how a fabric is divided among event queues |
+//! | `parts` | a divided fabric at work, on one or several threads |
 //! | `wheel` | the event queue |
 //! | `trace` | evidence: digest and captures |
 
@@ -23,6 +25,8 @@ mod impair;
 #[cfg(test)]
 pub(crate) mod one_switch;
 pub(crate) mod packet;
+mod partition;
+mod parts;
 mod port;
 mod queue;
 mod scheme;
@@ -38,6 +42,8 @@ pub(crate) use graph::SidTable;
 pub use graph::{Edge, Graph, GraphError, GraphSpec, Node};
 pub use impair::{Impairment, Loss};
 pub use packet::{HEADER_MAX, Packet, PayloadTag};
+pub use partition::Partition;
+pub use parts::{Parts, Windows};
 pub use port::{LinkSpec, PortCounters};
 pub use queue::{EcnSpec, PfcSpec, QueueSpec, TrimSpec, TrimVictim};
 pub use scheme::{

@@ -65,6 +65,27 @@ pub struct PortCounters {
     pub peak_bytes: u64,
 }
 
+impl PortCounters {
+    /// Adds what another share of the fabric counted of the same port.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.tx_packets += other.tx_packets;
+        self.tx_bytes += other.tx_bytes;
+        self.offered_bytes += other.offered_bytes;
+        self.drop_data += other.drop_data;
+        self.drop_control += other.drop_control;
+        self.drop_down += other.drop_down;
+        self.lost_in_flight += other.lost_in_flight;
+        self.drop_trimmed += other.drop_trimmed;
+        self.lost_random += other.lost_random;
+        self.lost_control += other.lost_control;
+        self.corrupted += other.corrupted;
+        self.trims += other.trims;
+        self.ecn_marks += other.ecn_marks;
+        self.pauses += other.pauses;
+        self.peak_bytes = self.peak_bytes.max(other.peak_bytes);
+    }
+}
+
 /// What became of a packet offered to a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Offer {

@@ -37,8 +37,8 @@ pub enum Way {
     Up,
 }
 
-/// How a switch treats packets. One value per switch; what it keeps is its own.
-pub trait SwitchScheme {
+/// How a switch treats packets. One value per switch; what it keeps is its own, and may move to another thread.
+pub trait SwitchScheme: Send {
     /// A packet arrived by `ingress`, which is named like the egress port on the same link. Its header may be changed.
     ///
     /// # Errors

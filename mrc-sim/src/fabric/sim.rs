@@ -1,5 +1,7 @@
 //! The run: takes events in order, moves packets between ports, switches and hosts, and applies faults.
 
+mod counters;
+mod mail;
 mod order;
 mod pause;
 mod receive;
@@ -19,6 +21,9 @@ use super::trace::{Digest, Tap};
 use super::wheel::Wheel;
 use crate::host::{Host, World};
 
+pub use counters::SimCounters;
+use mail::Hosts;
+pub(super) use mail::{Mail, Share};
 use order::Order;
 use receive::Receive;
 pub use receive::ReceiveSpec;
@@ -90,43 +95,6 @@ pub enum Fault {
     Loud(u32),
 }
 
-/// Totals of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SimCounters {
-    /// Events processed.
-    pub events: u64,
-    /// Packets a host put on its link.
-    pub sent: u64,
-    /// Those of them in the control class.
-    pub sent_control: u64,
-    /// Packets that reached a host.
-    pub delivered: u64,
-    /// Those of them in the control class.
-    pub delivered_control: u64,
-    /// Those of them whose ICRC is wrong because a link changed their bits.
-    pub corrupt: u64,
-    /// Packets that found a host's receive buffer full, see [`ReceiveSpec`].
-    pub host_full: u64,
-    /// Those of them in the control class.
-    pub host_full_control: u64,
-    /// Packets that schemes sent, in the control class.
-    pub emitted: u64,
-    /// Packets that were meant for a switch.
-    pub consumed: u64,
-    /// Those of them in the control class.
-    pub consumed_control: u64,
-    /// Bytes of data packets that hosts sent, headers included.
-    pub data_bytes: u64,
-    /// Bytes of payload among them, retransmissions included.
-    pub payload_bytes: u64,
-    /// Bytes of control packets that hosts and schemes sent.
-    pub control_bytes: u64,
-    /// Data packets that reached their host after one that was sent later on the same queue pair.
-    pub reordered: u64,
-    /// Packets sent by a switch's egress port: one packet-hop each.
-    pub switch_hops: u64,
-}
-
 /// The queues of all switch ports of one tier, now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TierQueue {
@@ -159,7 +127,7 @@ pub struct Sim<H: Host> {
     rng: Rng,
     ports: Vec<Port>,
     switches: Vec<Switch>,
-    hosts: Vec<HostSlot<H>>,
+    hosts: Hosts<H>,
     arena: Arena,
     faults: Vec<Fault>,
     world: H::World,
@@ -169,6 +137,8 @@ pub struct Sim<H: Host> {
     /// What the scheme that was called last asked for.
     requests: Requests,
     order: Order,
+    /// Where only a share of the fabric is here: which, and what goes to the others.
+    share: Option<Share>,
 }
 
 impl<H: Host> Sim<H> {
@@ -185,8 +155,20 @@ impl<H: Host> Sim<H> {
     ) -> Result<Self, TopologyError> {
         let topology = topology.into();
         topology.validate()?;
-        let mut slot = |index| HostSlot {
-            host: host(index),
+        let hosts = (0..topology.hosts()).map(&mut host).collect();
+        Ok(Self::assemble(topology, seed, world, (0, hosts), None))
+    }
+
+    /// A fabric of which the hosts from `first` on are here, and the switches that `share` names.
+    pub(super) fn assemble(
+        topology: Topology,
+        seed: u64,
+        world: H::World,
+        (first, hosts): (u32, Vec<H>),
+        share: Option<Share>,
+    ) -> Self {
+        let slot = |(index, host)| HostSlot {
+            host,
             receive: Receive::default(),
             free: topology.port_mask(index),
             armed: Instant::ZERO,
@@ -197,10 +179,10 @@ impl<H: Host> Sim<H> {
             cut_through: topology.cut_through(),
             receive: None,
             queue: topology.queue(),
-            rng: Rng::new(seed),
+            rng: Rng::new(share.as_ref().map_or(seed, |share| share.seed(seed))),
             ports: topology.ports(),
             switches: topology.switches(seed),
-            hosts: (0..topology.hosts()).map(&mut slot).collect(),
+            hosts: Hosts { first, slots: (first..).zip(hosts).map(slot).collect() },
             topology,
             arena: Arena::default(),
             faults: Vec::new(),
@@ -210,6 +192,7 @@ impl<H: Host> Sim<H> {
             tap: None,
             requests: Requests::default(),
             order: Order::default(),
+            share,
         };
         if let Some(pfc) = sim.queue.pfc {
             for port in &sim.ports {
@@ -220,10 +203,10 @@ impl<H: Host> Sim<H> {
             sim.switches.iter_mut().for_each(|switch| switch.buffer = pfc.buffer_bytes(switch.rate_bps));
         }
         // Nothing moves before the first run: taps and faults can still be attached.
-        for host in 0..sim.hosts.len() as u32 {
+        for host in sim.hosts.numbers() {
             sim.wheel.schedule(Instant::ZERO, Event::HostTimer { host });
         }
-        Ok(sim)
+        sim
     }
 
     /// Virtual time.
@@ -320,14 +303,14 @@ impl<H: Host> Sim<H> {
 
     /// Lets the caller act on a host (post work, read results), then asks the host for packets.
     pub fn with_host<R>(&mut self, index: u32, act: impl FnOnce(&mut H, Instant, &mut H::World) -> R) -> R {
-        let result = act(&mut self.hosts[index as usize].host, self.now, &mut self.world);
+        let result = act(&mut self.hosts[index].host, self.now, &mut self.world);
         self.wake_host(index, self.now);
         result
     }
 
     /// A host, to look at.
     pub fn host(&self, index: u32) -> &H {
-        &self.hosts[index as usize].host
+        &self.hosts[index].host
     }
 
     /// What the hosts share.
@@ -358,6 +341,11 @@ impl<H: Host> Sim<H> {
     /// Bytes waiting before one egress port now.
     pub fn queued_bytes(&self, port: PortId) -> u32 {
         self.ports[port.0 as usize].queued_bytes()
+    }
+
+    /// Rate and delay of the link behind one egress port now.
+    pub fn link_spec(&self, port: PortId) -> LinkSpec {
+        self.ports[port.0 as usize].link()
     }
 
     /// Whether a link carries.
@@ -577,7 +565,7 @@ impl<H: Host> Sim<H> {
         if fate.lost {
             self.arena.release(id);
         } else {
-            self.wheel.schedule(Instant::from_nanos(arrives_at), Event::Arrive { port: port_id ^ 1, packet: id });
+            self.fly(Instant::from_nanos(arrives_at), port_id ^ 1, id);
         }
         Instant::from_nanos(free_at)
     }
@@ -598,7 +586,7 @@ impl<H: Host> Sim<H> {
             }
             Owner::Host { host, plane } => {
                 if port.up && !port.busy(self.now.as_nanos()) {
-                    self.hosts[host as usize].free = self.hosts[host as usize].free.with(PortNum::from_plane(plane));
+                    self.hosts[host].free = self.hosts[host].free.with(PortNum::from_plane(plane));
                     self.wake_host(host, self.now);
                 }
             }
@@ -614,14 +602,14 @@ impl<H: Host> Sim<H> {
         self.counters.corrupt += u64::from(packet.is_corrupt() && !packet.is_trimmed());
         self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(index) << 8 ^ u64::from(plane));
         self.digest.mix_packet(packet);
-        let slot = &mut self.hosts[index as usize];
+        let slot = &mut self.hosts[index];
         slot.host.on_packet(self.now, PortNum::from_plane(plane), packet, &mut self.world);
         self.arena.release(id);
         self.wake_host(index, self.now);
     }
 
     fn host_timer(&mut self, index: u32) {
-        let slot = &mut self.hosts[index as usize];
+        let slot = &mut self.hosts[index];
         if slot.armed != self.now {
             return; // a later, or an earlier, wake-up has replaced this one
         }
@@ -634,14 +622,14 @@ impl<H: Host> Sim<H> {
     }
 
     fn host_wake(&mut self, index: u32) {
-        self.hosts[index as usize].host.on_timer(self.now, &mut self.world);
+        self.hosts[index].host.on_timer(self.now, &mut self.world);
         self.wake_host(index, self.now);
     }
 
     /// Takes from a host what it wants to send on its free ports, and files its next timer, not before `earliest`.
     fn wake_host(&mut self, index: u32, earliest: Instant) {
         loop {
-            let slot = &mut self.hosts[index as usize];
+            let slot = &mut self.hosts[index];
             if slot.free.is_empty() {
                 break;
             }
@@ -667,7 +655,7 @@ impl<H: Host> Sim<H> {
         while let Some((host, at)) = self.world.next_wake() {
             self.wheel.schedule(at.max(self.now), Event::HostWake { host });
         }
-        let slot = &mut self.hosts[index as usize];
+        let slot = &mut self.hosts[index];
         let Some(at) = slot.host.next_timeout() else {
             return;
         };
@@ -679,6 +667,7 @@ impl<H: Host> Sim<H> {
     }
 
     fn fault(&mut self, fault: Fault) {
+        self.counters.events -= u64::from(!self.is_first());
         match fault {
             Fault::Cut(link) => self.set_cut(link, true),
             Fault::Heal(link) => self.set_cut(link, false),
@@ -740,6 +729,7 @@ impl<H: Host> Sim<H> {
                 self.drain(id.0);
             }
             match self.ports[id.0 as usize].owner {
+                _ if self.stranger(id.0).is_some() => {}
                 Owner::Switch(index) => {
                     let switch = &mut self.switches[index as usize];
                     switch.routes.set_port(id, up);
@@ -750,7 +740,7 @@ impl<H: Host> Sim<H> {
                 Owner::Host { host, plane } => {
                     let num = PortNum::from_plane(plane);
                     let free = up && !self.ports[id.0 as usize].busy(now);
-                    let slot = &mut self.hosts[host as usize];
+                    let slot = &mut self.hosts[host];
                     slot.free = if free { slot.free.with(num) } else { slot.free.without(num) };
                     if !up {
                         // Who paused the port can no longer end that.

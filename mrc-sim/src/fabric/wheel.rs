@@ -167,6 +167,16 @@ impl<E: Copy> Wheel<E> {
         }
     }
 
+    /// No pending event is earlier, and the first is less than a bucket later; `None`: no event is pending.
+    pub fn earliest(&self) -> Option<Instant> {
+        if self.len == 0 {
+            return None;
+        }
+        let near = self.near.first_from((self.position % NEAR_SLOTS) as usize);
+        let at = near.map(|slot| self.nodes[self.near.ends[slot].0 as usize].at);
+        at.or_else(|| self.far_start()).map(Instant::from_nanos)
+    }
+
     /// Removes and returns the earliest event, unless it is later than `limit`.
     ///
     /// After `None`, events may still be scheduled from `limit` on.
@@ -222,13 +232,7 @@ impl<E: Copy> Wheel<E> {
 
     /// With nothing near, moves to the bucket of the earliest event; `None` when it begins after `limit`.
     fn jump(&mut self, limit: u64) -> Option<()> {
-        let first = ((self.near_end >> FAR_SHIFT) % FAR_SLOTS) as usize;
-        let start = if let Some(slot) = self.far.first_from(first) {
-            let ahead = (slot as u64 + FAR_SLOTS - first as u64) % FAR_SLOTS;
-            self.near_end + (ahead << FAR_SHIFT)
-        } else {
-            self.overflow.peek()?.0.0 & !(FAR_WIDTH_NS - 1)
-        };
+        let start = self.far_start()?;
         if start > limit {
             return None;
         }
@@ -237,6 +241,18 @@ impl<E: Copy> Wheel<E> {
         self.pull_overflow();
         self.refill();
         Some(())
+    }
+
+    /// Where the bucket of the earliest event beyond `near` begins.
+    fn far_start(&self) -> Option<u64> {
+        let first = ((self.near_end >> FAR_SHIFT) % FAR_SLOTS) as usize;
+        match self.far.first_from(first) {
+            Some(slot) => {
+                let ahead = (slot as u64 + FAR_SLOTS - first as u64) % FAR_SLOTS;
+                Some(self.near_end + (ahead << FAR_SHIFT))
+            }
+            None => Some(self.overflow.peek()?.0.0 & !(FAR_WIDTH_NS - 1)),
+        }
     }
 
     /// Moves buckets to `near` while they fit beside what is pending there.
@@ -298,6 +314,8 @@ mod tests {
                     // A limit that often lies before the next event: the wheel must not run ahead of it.
                     let limit = now + rng.below(3_000_000) as u64;
                     let expect = model.peek().filter(|e| e.0.0 <= limit).map(|e| e.0);
+                    let (bound, first) = (wheel.earliest().unwrap().as_nanos(), model.peek().unwrap().0.0);
+                    assert!(bound <= first && first < bound + FAR_WIDTH_NS, "{bound} {first}");
                     assert_eq!(wheel.pop_until(at(limit)), expect.map(|(t, id)| (at(t), id)));
                     match expect {
                         Some((t, _)) => {
@@ -311,7 +329,7 @@ mod tests {
             while let Some(Reverse((t, id))) = model.pop() {
                 assert_eq!(wheel.pop_until(Instant::FAR), Some((at(t), id)));
             }
-            assert!(wheel.is_empty());
+            assert!(wheel.is_empty() && wheel.earliest().is_none());
             assert_eq!(wheel.pop_until(Instant::FAR), None);
         }
     }

@@ -590,13 +590,20 @@ impl Host for MrcTransport<'_> {
         self.turn(now, exchange);
     }
 
-    fn poll_transmit(&mut self, now: Instant, free: PortMask, out: &mut Packet, _: &mut Exchange) -> Option<PortNum> {
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        free: PortMask,
+        out: &mut Packet,
+        exchange: &mut Exchange,
+    ) -> Option<PortNum> {
         let transmit = self.endpoint.poll_transmit(now, free, out.buffer())?;
         out.set_header_len(transmit.header_len);
         out.wire_len = transmit.frame_len() as u32;
         if let Some(payload) = transmit.payload {
             let (message, offset) = ((payload.offset >> OFFSET_BITS) as u32, payload.offset & OFFSET_MASK);
             out.payload = payload_tag(self.index, message, offset, payload.len);
+            exchange.on_sent(message, payload.len, transmit.port);
         }
         if let Some(sizes) = self.wire {
             let data = transmit.payload.map(|payload| payload.len + sizes.data_overhead);

@@ -3,7 +3,7 @@
 use mrc_core::Instant;
 
 use super::results::BadPath;
-use crate::fabric::{Fault, LinkId, PortId, Sim, Tier};
+use crate::fabric::{Fault, LinkId, Parts, PortId, Tier};
 use crate::host::Transport;
 use crate::scenario::Built;
 
@@ -72,7 +72,7 @@ impl BadLinks {
         Some(Self { ports, tiers, from, until, samples: Vec::new() })
     }
 
-    pub(super) fn sample<T: Transport>(&mut self, sim: &Sim<T>) {
+    pub(super) fn sample<T: Transport>(&mut self, sim: &Parts<T>) {
         let offered = |port: &PortId| sim.port_counters(*port).offered_bytes;
         let even = self.tiers.iter().map(|(tier, all)| {
             let struck = self.ports.iter().filter(|(_, of)| of == tier).count();

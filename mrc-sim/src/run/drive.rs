@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::Instant as Wall;
 
 use mrc_core::Instant;
 
 use super::bad_path::BadLinks;
-use super::results::{LossCounts, PathSample, QueueSample, RunEnd, Timeline};
+use super::load::Loads;
+use super::results::{LossCounts, PathSample, QueueSample, Results, RunEnd, Timeline};
 use super::{Outcome, RunError, limit, summary};
-use crate::fabric::{LinkId, Sim, Tap, Tier, TierQueue};
+use crate::fabric::{LinkId, Parts, Sim, Tap, Tier, TierQueue};
 use crate::host::{Transport, TransportCounters};
 use crate::scenario::{Built, UntilKey};
+use crate::workload::{Exchange, Tally};
 
 /// Samples of a time line at most; a longer run keeps every second one and goes on at half the pace.
 const MOST_SAMPLES: usize = 1000;
@@ -33,12 +36,18 @@ pub struct Options {
     pub command: String,
     /// List every message.
     pub messages: bool,
+    /// List every link in every sample.
+    pub links: bool,
     /// Capture this link, by name.
     pub capture: Option<String>,
     /// Packets to capture at most, from the start.
     pub capture_packets: usize,
+    /// Threads at most, for the parts of a fabric (`partitions` of the scenario); 0 counts as 1. Results do not depend on it.
+    pub threads: usize,
     /// Ends the run when somebody sets it, within some million events: what happened so far becomes the results.
     pub stop: Option<Arc<AtomicBool>>,
+    /// Sends the results so far when somebody sets the flag, within some million events, and takes it back.
+    pub so_far: Option<(Arc<AtomicBool>, Sender<Box<Results>>)>,
 }
 
 /// Where a run is.
@@ -61,7 +70,7 @@ pub struct Progress {
 }
 
 /// Counters of all hosts together.
-pub(super) fn counters<T: Transport>(sim: &Sim<T>) -> TransportCounters {
+pub(super) fn counters<T: Transport>(sim: &Parts<T>) -> TransportCounters {
     let mut sum = TransportCounters::default();
     for host in 0..sim.topology().hosts() {
         sum.add(&sim.host(host).counters());
@@ -76,8 +85,8 @@ struct Watch {
     events: u64,
 }
 
-pub(super) fn drive<T: Transport>(
-    mut sim: Sim<T>,
+pub(super) fn drive<T: Transport + Send>(
+    mut sim: Parts<T>,
     built: &Built,
     options: &Options,
     progress: &mut dyn FnMut(&Progress),
@@ -92,25 +101,35 @@ pub(super) fn drive<T: Transport>(
     }
     let stall_ns = built.stall_ns;
     let (end, bytes) = (limit(built), built.plan.bytes());
-    let mut sampler = Sampler::new(built);
+    let mut sampler = Sampler::new(&sim, built, options.links);
     let mut watch = Watch { placed: 0, completed: 0, at: Instant::ZERO, events: 0 };
     let (wall, cpu) = (Wall::now(), summary::cpu_seconds());
     sampler.sample(&sim);
     let (ended, why) = loop {
         let until = end.min(sampler.next);
         let reached = sim.run_events(until, SLICE_EVENTS);
-        let exchange = sim.world();
+        let tally = Tally::sum(sim.sims().iter().map(|part| part.world().tally()));
         progress(&Progress {
             at_us: sim.now().as_nanos() as f64 / 1e3,
-            done: u64::from(exchange.completed()) + u64::from(exchange.failed()),
-            messages: exchange.messages().len() as u64,
-            placed_bytes: exchange.placed_bytes(),
+            done: u64::from(tally.completed) + u64::from(tally.failed),
+            messages: built.plan.messages.len() as u64,
+            placed_bytes: tally.placed_bytes,
             bytes,
             events: sim.counters().events,
             switch_hops: sim.counters().switch_hops,
         });
-        if exchange.is_done() {
-            break (if exchange.failed() == 0 { RunEnd::Completed } else { RunEnd::Failed }, None);
+        if let Some((flag, results)) = &options.so_far
+            && flag.swap(false, Ordering::Relaxed)
+        {
+            let times = (summary::cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
+            let so_far = with_exchange(&sim, |exchange| {
+                summary::results((&sim, exchange), built, options, sampler.timeline.clone(), times)
+            });
+            // Nobody listens any more: nobody wants them.
+            let _ = results.send(Box::new(Results { ended: RunEnd::Interrupted, ..so_far }));
+        }
+        if tally.done() == built.plan.messages.len() as u64 {
+            break (if tally.failed == 0 { RunEnd::Completed } else { RunEnd::Failed }, None);
         }
         if sim.now() >= end {
             let why = format!("limit_us = {} ended the run", end.as_nanos() as f64 / 1e3);
@@ -120,18 +139,19 @@ pub(super) fn drive<T: Transport>(
         if options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             break (RunEnd::Interrupted, None);
         }
-        if exchange.placed_bytes() != watch.placed || exchange.completed() != watch.completed {
-            let (placed, completed) = (exchange.placed_bytes(), exchange.completed());
+        let (placed, completed) = (tally.placed_bytes, tally.completed);
+        if placed != watch.placed || completed != watch.completed {
             watch = Watch { placed, completed, at: sim.now(), events: sim.counters().events };
         }
-        if sim.is_quiet() && exchange.failed() > 0 {
+        if sim.is_quiet() && tally.failed > 0 {
             // What waits for a failed message never starts: the results say which failed and why.
             break (RunEnd::Failed, None);
         }
         if sim.is_quiet() {
             break (RunEnd::Stalled, Some("nothing is left that could happen".to_owned()));
         }
-        if exchange.next_start(sim.now().as_nanos()).is_some() {
+        let next_start = sim.sims().iter().filter_map(|part| part.world().next_start()).min();
+        if tally.under_way == 0 && next_start.is_some_and(|at| at > sim.now().as_nanos()) {
             // Everybody computes: no stall.
             watch.at = sim.now();
         }
@@ -148,18 +168,30 @@ pub(super) fn drive<T: Transport>(
     sampler.sample(&sim);
     let times = (summary::cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
     let bad_path = sampler.bad.as_ref().and_then(BadLinks::result);
-    let mut results = summary::results(&sim, built, options, sampler.timeline, times);
-    results.ended = ended;
-    results.bad_path = bad_path;
-    results.diagnosis = why.map(|why| summary::diagnosis(&sim, &why));
-    let mut capture: Vec<_> = sim.tap().map(|tap| tap.packets().cloned().collect()).unwrap_or_default();
-    // What came in was seen when its switch took it, which is later than it left the link.
-    capture.sort_by_key(|packet| packet.at);
-    let messages = if options.messages { summary::message_rows(&sim, built) } else { Vec::new() };
-    Ok(Outcome { results, capture, messages })
+    let (links, loads) = sampler.loads.finish(&sim);
+    sampler.timeline.links = loads;
+    let (results, messages) = with_exchange(&sim, |exchange| {
+        let mut results = summary::results((&sim, exchange), built, options, sampler.timeline, times);
+        results.ended = ended;
+        results.bad_path = bad_path;
+        results.diagnosis = why.map(|why| summary::diagnosis((&sim, exchange), &why));
+        let rows = || summary::message_rows((&sim, exchange), built);
+        (results, if options.messages { rows() } else { Vec::new() })
+    });
+    let capture = sim.captured().into_iter().take(options.capture_packets).collect();
+    Ok(Outcome { results, capture, messages, links })
 }
 
-fn attach<T: Transport>(sim: &mut Sim<T>, name: &str, packets: usize) -> Result<(), RunError> {
+/// What became of all messages, put together where the fabric is divided.
+fn with_exchange<T: Transport, R>(sim: &Parts<T>, act: impl FnOnce(&Exchange) -> R) -> R {
+    let parts: Vec<&Exchange> = sim.sims().iter().map(Sim::world).collect();
+    match parts[..] {
+        [whole] => act(whole),
+        _ => act(&Exchange::merged(&parts)),
+    }
+}
+
+fn attach<T: Transport>(sim: &mut Parts<T>, name: &str, packets: usize) -> Result<(), RunError> {
     let topology = sim.topology();
     let link = (0..topology.links()).map(LinkId).find(|&link| topology.link_name(link) == name);
     let last = topology.link_name(LinkId(topology.links() - 1));
@@ -167,12 +199,15 @@ fn attach<T: Transport>(sim: &mut Sim<T>, name: &str, packets: usize) -> Result<
     let none = || RunError::Capture(format!("no link is called `{name}`; links are {first} to {last}"));
     let link = link.ok_or_else(none)?;
     // One end sees both directions once each.
-    sim.attach_tap(Tap::around(Instant::ZERO, 0, packets), &[link.upper()]);
+    let port = link.upper();
+    sim.attach_tap(&Tap::around(Instant::ZERO, 0, packets), &[port]);
     Ok(())
 }
 
 struct Sampler {
     timeline: Timeline,
+    loads: Loads,
+    most: usize,
     step_ns: u64,
     next: Instant,
     paths: bool,
@@ -181,16 +216,18 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn new(built: &Built) -> Self {
-        let step_ns = (built.scenario.bin_us * 1e3).max(1.0) as u64;
+    fn new<T: Transport>(sim: &Parts<T>, built: &Built, links: bool) -> Self {
+        let step_ns = (built.scenario.sample_us.unwrap_or(built.scenario.bin_us) * 1e3).max(1.0) as u64;
         let paths = built.pairs.len() * 2 <= MOST_PATHS;
         let timeline = Timeline { bin_us: built.scenario.bin_us, ..Timeline::default() };
         let three_tiers =
             (0..built.topology.links()).any(|link| built.topology.tier(LinkId(link).lower()) == Tier::T1Up);
-        Self { timeline, step_ns, next: Instant::ZERO, paths, three_tiers, bad: BadLinks::of(built) }
+        let loads = Loads::new(sim, links);
+        let most = loads.most_samples().clamp(16, MOST_SAMPLES);
+        Self { timeline, loads, most, step_ns, next: Instant::ZERO, paths, three_tiers, bad: BadLinks::of(built) }
     }
 
-    fn sample<T: Transport>(&mut self, sim: &Sim<T>) {
+    fn sample<T: Transport>(&mut self, sim: &Parts<T>) {
         let queue = |tier| {
             let TierQueue { ports, total_bytes, max_bytes } = sim.tier_queue(tier);
             QueueSample { mean_bytes: total_bytes / u64::from(ports.max(1)), max_bytes }
@@ -221,7 +258,8 @@ impl Sampler {
         line.trims.push(trims);
         line.marks.push(marks);
         self.bad.iter_mut().for_each(|bad| bad.sample(sim));
-        if line.at_us.len() >= MOST_SAMPLES {
+        self.loads.sample(sim);
+        if line.at_us.len() >= self.most {
             self.thin_out();
         }
         self.next = sim.now().after(self.step_ns);
@@ -248,6 +286,7 @@ impl Sampler {
         half(&mut line.drops);
         half(&mut line.trims);
         half(&mut line.marks);
+        self.loads.thin_out();
         self.step_ns *= 2;
     }
 }

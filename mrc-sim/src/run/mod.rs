@@ -3,6 +3,7 @@
 
 mod bad_path;
 mod drive;
+mod load;
 mod results;
 mod summary;
 
@@ -10,12 +11,13 @@ use mrc_core::Instant;
 
 pub use drive::{Options, Progress};
 pub use results::{
-    BadPath, ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts,
-    MessageReport, MessageRow, Overhead, PacketCounts, PathSample, QueueSample, Results, RunEnd, SizeBin, Timeline,
+    BadPath, ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LinkLoad, LinkRow,
+    LossCounts, MessageReport, MessageRow, Overhead, PacketCounts, PartsReport, PathSample, QueueSample, Results,
+    RunEnd, SizeBin, Timeline,
 };
 
-use crate::fabric::{Captured, Sim, TopologyError};
-use crate::host::{MixedHost, MrcHostError, MrcTransport, RoceTransport};
+use crate::fabric::{Captured, Parts, TopologyError};
+use crate::host::{MixedHost, MrcHostError, MrcTransport, RoceTransport, Transport};
 use crate::scenario::{Built, Mixed, TransportSettings};
 use crate::workload::{Exchange, Pair};
 
@@ -42,6 +44,8 @@ pub struct Outcome {
     pub capture: Vec<Captured>,
     /// Every message, if asked for.
     pub messages: Vec<MessageRow>,
+    /// Every link in every sample, if asked for.
+    pub links: Vec<LinkRow>,
 }
 
 /// Runs a scenario. `progress` hears of it a few hundred times. A run that stalls has results too: see [`Results::ended`].
@@ -50,21 +54,15 @@ pub struct Outcome {
 /// A fabric or host that cannot be built.
 pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, RunError> {
     let topology = &built.topology;
-    let bin_ns = (built.scenario.bin_us * 1e3).round().max(1.0) as u64;
-    let exchange = Exchange::new(built.plan.clone(), topology.hosts(), bin_ns);
     let (seed, pairs) = (built.scenario.seed, &built.pairs[..]);
     match (&built.transport, &built.mixed) {
         (TransportSettings::Mrc(settings), None) => {
             let mut storages = settings.storages(topology, pairs)?;
             let hosts = MrcTransport::build(settings, topology, pairs, &mut storages, seed)?;
-            let mut hosts = hosts.into_iter();
-            let sim = Sim::new(topology.clone(), seed, exchange, |_| hosts.next().expect("one host for each index"))?;
-            drive::drive(sim, built, options, progress)
+            start(hosts, built, options, progress)
         }
         (TransportSettings::Roce(settings), None) => {
-            let mut hosts = RoceTransport::build(settings, topology, pairs, seed).into_iter();
-            let sim = Sim::new(topology.clone(), seed, exchange, |_| hosts.next().expect("one host for each index"))?;
-            drive::drive(sim, built, options, progress)
+            start(RoceTransport::build(settings, topology, pairs, seed), built, options, progress)
         }
         (main, Some(Mixed { hosts: others, transport: other })) => {
             let (mrc, roce, roce_is_other) = match (main, other) {
@@ -77,15 +75,28 @@ pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)
             let mut storages = mrc.storages(topology, &of_mrc)?;
             let mut mrc = MrcTransport::build(mrc, topology, &of_mrc, &mut storages, seed)?.into_iter();
             let mut roce = RoceTransport::build(roce, topology, &of_roce, seed).into_iter();
-            let mut host = |index| match (mrc.next(), roce.next()) {
+            let host = |index| match (mrc.next(), roce.next()) {
                 (_, Some(host)) if speaks_roce(index) => MixedHost::Roce(Box::new(host)),
                 (Some(host), _) => MixedHost::Mrc(Box::new(host)),
                 _ => unreachable!("one host for each index"),
             };
-            let sim = Sim::new(topology.clone(), seed, exchange, &mut host)?;
-            drive::drive(sim, built, options, progress)
+            start((0..topology.hosts()).map(host), built, options, progress)
         }
     }
+}
+
+/// Puts the hosts on the fabric and lets time pass.
+fn start<T: Transport + Send>(
+    hosts: impl IntoIterator<Item = T>,
+    built: &Built,
+    options: &Options,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Outcome, RunError> {
+    let bin_ns = (built.scenario.bin_us * 1e3).round().max(1.0) as u64;
+    let exchanges = Exchange::of_parts(built.plan.clone(), built.partition.firsts(), bin_ns);
+    let seed = built.scenario.seed;
+    let sim = Parts::new(&built.topology, seed, &built.partition, exchanges, hosts, options.threads)?;
+    drive::drive(sim, built, options, progress)
 }
 
 /// The end of a run, in virtual time.

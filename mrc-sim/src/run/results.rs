@@ -239,6 +239,32 @@ pub struct PathSample {
     pub assumed_bad: u64,
 }
 
+/// How busy the links of a tier were, one direction.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LinkLoad {
+    /// `host-up`, `t0-up`, `t1-up`, `t2-down`, `t1-down` or `t0-down`: who sends, and towards what.
+    pub tier: String,
+    /// Bytes sent since the sample before, over what the links could have sent, in percent: mean of the links.
+    pub mean_percent: Vec<f64>,
+    /// The same of the busiest link.
+    pub max_percent: Vec<f64>,
+}
+
+/// One direction of a link in one sample, for tables with a row for each.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LinkRow {
+    /// End of the sample, in microseconds.
+    pub at_us: f64,
+    /// Name of the link.
+    pub link: String,
+    /// Whether it is the direction away from hosts.
+    pub upwards: bool,
+    /// Bytes sent since the sample before, in percent of what the link could have sent.
+    pub percent: f64,
+    /// Bytes that wait at the end of the sample.
+    pub queued_bytes: u32,
+}
+
 /// What changed over time. All lists but `goodput_gbit_per_s` have one entry per element of `at_us`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Timeline {
@@ -260,6 +286,9 @@ pub struct Timeline {
     pub queue_t2_down: Vec<QueueSample>,
     /// Queues of T0 ports towards hosts.
     pub queue_t0_down: Vec<QueueSample>,
+    /// How busy links were since the sample before, by tier.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkLoad>,
     /// Paths by state.
     pub paths: Vec<PathSample>,
     /// Losses found so far, by cause.
@@ -270,6 +299,22 @@ pub struct Timeline {
     pub trims: Vec<u64>,
     /// Packets marked so far.
     pub marks: Vec<u64>,
+}
+
+/// A run whose fabric was divided among event queues.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PartsReport {
+    /// Parts (`partitions` of the scenario, or its default).
+    pub parts: u32,
+    /// Threads that shared them.
+    pub threads: u32,
+    /// Length of a window, in microseconds: the shortest delay of a link between two parts.
+    pub lookahead_us: f64,
+    /// Windows, after each of which the parts waited for each other.
+    pub windows: u64,
+    /// Events of all parts over those of the busiest in each window, and the number of parts: times `parts` it is the most
+    /// that as many threads could gain.
+    pub balance: f64,
 }
 
 /// A message, for tables with a row for each.
@@ -297,6 +342,12 @@ pub struct MessageRow {
     pub fct_us: Option<f64>,
     /// That over the time on an idle fabric.
     pub slowdown: Option<f64>,
+    /// Data packets that carried it, retransmissions included.
+    pub packets: u32,
+    /// Payload sent beyond its bytes: retransmissions.
+    pub retransmitted_bytes: u64,
+    /// Ports of the sender that its packets left by.
+    pub ports: u32,
     /// Bytes that did not reach the receiver.
     pub missing_bytes: u32,
     /// Whether its transport gave it up.
@@ -331,7 +382,7 @@ pub struct BadPath {
 }
 
 /// Everything a run leaves behind as data. Equal scenarios and seeds give equal values, but for `cpu_seconds`,
-/// `wall_seconds` and `peak_rss_mb`.
+/// `wall_seconds`, `peak_rss_mb` and the threads in `parts`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Results {
     /// Name of the scenario.
@@ -430,6 +481,9 @@ pub struct Results {
     pub wall_seconds: f64,
     /// Most memory the process ever held.
     pub peak_rss_mb: f64,
+    /// How the fabric was divided; `None` where it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<PartsReport>,
     /// Fingerprint of what happened, in hexadecimal: times and missing bytes of every message, packets by class, drops by
     /// cause, marks, and what transports counted.
     pub digest: String,

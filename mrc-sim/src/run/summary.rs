@@ -6,9 +6,9 @@ use std::fmt::Write;
 use super::drive::{Options, counters};
 use super::results::{
     ClassCounts, Distribution, DropCounts, FailureReport, GroupReport, IterationReport, LossCounts, MessageReport,
-    MessageRow, Overhead, PacketCounts, Results, RunEnd, SizeBin, Timeline,
+    MessageRow, Overhead, PacketCounts, PartsReport, Results, RunEnd, SizeBin, Timeline,
 };
-use crate::fabric::{PortId, Sim};
+use crate::fabric::{Parts, PortId};
 use crate::host::{Ideal, Transport, TransportCounters};
 use crate::scenario::{Built, TransportKind};
 use crate::workload::{Exchange, Group, Message};
@@ -34,8 +34,20 @@ fn peak_rss_mb() -> f64 {
     kib.unwrap_or(0.0) * 1024.0 / 1e6
 }
 
+/// The parts of a divided fabric, and how evenly they worked.
+fn parts<T: Transport>(sim: &Parts<T>) -> Option<PartsReport> {
+    let (parts, windows) = (sim.sims().len(), sim.windows());
+    (parts > 1).then(|| PartsReport {
+        parts: parts as u32,
+        threads: sim.threads() as u32,
+        lookahead_us: sim.partition().lookahead_ns() as f64 / 1e3,
+        windows: windows.count,
+        balance: windows.events as f64 / (windows.critical.max(1) * parts as u64) as f64,
+    })
+}
+
 /// Drops, trims and marks of all ports and switches.
-pub(super) fn fabric_counts<T: Transport>(sim: &Sim<T>) -> (DropCounts, u64, u64) {
+pub(super) fn fabric_counts<T: Transport>(sim: &Parts<T>) -> (DropCounts, u64, u64) {
     let (mut drops, mut trims, mut marks) = (DropCounts::default(), 0, 0);
     for id in 0..sim.topology().links() * 2 {
         let port = sim.port_counters(PortId(id));
@@ -48,7 +60,7 @@ pub(super) fn fabric_counts<T: Transport>(sim: &Sim<T>) -> (DropCounts, u64, u64
         marks += port.ecn_marks;
     }
     for index in 0..sim.topology().switch_count() {
-        drops.switch += sim.switch(index as usize).1.refused.iter().sum::<u64>();
+        drops.switch += sim.switch(index as usize).refused.iter().sum::<u64>();
     }
     drops.corrupt = sim.counters().corrupt;
     drops.host_full = sim.counters().host_full;
@@ -56,10 +68,10 @@ pub(super) fn fabric_counts<T: Transport>(sim: &Sim<T>) -> (DropCounts, u64, u64
 }
 
 /// Packets of both classes, from what ports, switches and hosts counted.
-fn packet_counts<T: Transport>(sim: &Sim<T>, drops: &DropCounts, trims: u64) -> PacketCounts {
+fn packet_counts<T: Transport>(sim: &Parts<T>, drops: &DropCounts, trims: u64) -> PacketCounts {
     let ports = (0..sim.topology().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let lost: u64 = ports.map(|port| port.drop_control + port.drop_trimmed + port.lost_control).sum();
-    let switches = (0..sim.topology().switch_count()).map(|index| sim.switch(index as usize).1.refused_control);
+    let switches = (0..sim.topology().switch_count()).map(|index| sim.switch(index as usize).refused_control);
     let dropped = lost + switches.sum::<u64>() + sim.counters().host_full_control;
     let (all, in_fabric) = (sim.counters(), sim.control_packets_in_fabric() as u64);
     PacketCounts {
@@ -85,8 +97,7 @@ fn packet_counts<T: Transport>(sim: &Sim<T>, drops: &DropCounts, trims: u64) -> 
 }
 
 /// Why a run does not go on: what waits, and what its transport says of it.
-pub(super) fn diagnosis<T: Transport>(sim: &Sim<T>, why: &str) -> String {
-    let exchange = sim.world();
+pub(super) fn diagnosis<T: Transport>((sim, exchange): (&Parts<T>, &Exchange), why: &str) -> String {
     let mut text = format!("{why} at {} us", sim.now().as_nanos() as f64 / 1e3);
     let (drops, trims, _) = fabric_counts(sim);
     let _ = write!(
@@ -115,13 +126,12 @@ pub(super) fn diagnosis<T: Transport>(sim: &Sim<T>, why: &str) -> String {
 
 /// Everything about a finished run.
 pub(super) fn results<T: Transport>(
-    sim: &Sim<T>,
+    (sim, exchange): (&Parts<T>, &Exchange),
     built: &Built,
     options: &Options,
     mut timeline: Timeline,
     (cpu_seconds, wall_seconds): (f64, f64),
 ) -> Results {
-    let exchange = sim.world();
     let scenario = &built.scenario;
     let (drops, trims, marks) = fabric_counts(sim);
     let sum = counters(sim);
@@ -201,6 +211,7 @@ pub(super) fn results<T: Transport>(
         cpu_seconds,
         wall_seconds,
         peak_rss_mb: peak_rss_mb(),
+        parts: parts(sim),
         digest: format!("{:016x}", digest(exchange, &sum, &packets, &drops, marks)),
         fabric_digest: format!("{:016x}", sim.digest().value()),
         reordered_packets: sim.counters().reordered,
@@ -215,7 +226,7 @@ pub(super) fn results<T: Transport>(
 }
 
 /// What the run cost beside its payload.
-fn overhead<T: Transport>(sim: &Sim<T>, sum: &TransportCounters) -> Overhead {
+fn overhead<T: Transport>(sim: &Parts<T>, sum: &TransportCounters) -> Overhead {
     let all = sim.counters();
     let percent = |bytes: u64| 100.0 * bytes as f64 / all.payload_bytes.max(1) as f64;
     let permille = |packets: u64| 1e3 * packets as f64 / (sum.data + sum.retransmitted).max(1) as f64;
@@ -231,14 +242,14 @@ fn overhead<T: Transport>(sim: &Sim<T>, sum: &TransportCounters) -> Overhead {
 }
 
 /// A row for every message.
-pub(super) fn message_rows<T: Transport>(sim: &Sim<T>, built: &Built) -> Vec<MessageRow> {
-    let exchange = sim.world();
+pub(super) fn message_rows<T: Transport>((sim, exchange): (&Parts<T>, &Exchange), built: &Built) -> Vec<MessageRow> {
     let idle = Ideal::new(sim.topology(), &built.links);
     let us = |ns: u64| ns as f64 / 1e3;
     let row = |id: u32| {
         let &Message { src, dst, bytes, group, iteration, .. } = exchange.message(id);
         let (start, completed) = (exchange.started(id), exchange.completed_at(id));
         let took = start.zip(completed).map(|(start, end)| end - start);
+        let sent = exchange.sent(id);
         MessageRow {
             id,
             workload: exchange.groups()[usize::from(group)].name.clone(),
@@ -251,6 +262,9 @@ pub(super) fn message_rows<T: Transport>(sim: &Sim<T>, built: &Built) -> Vec<Mes
             completed_us: completed.map(us),
             fct_us: took.map(us),
             slowdown: took.map(|ns| ns as f64 / idle.ns((src, dst), bytes, sizes(sim, src))),
+            packets: sent.packets,
+            retransmitted_bytes: sent.bytes.saturating_sub(bytes.into()),
+            ports: sent.ports.len(),
             missing_bytes: exchange.missing(id),
             failed: exchange.has_failed(id),
         }
@@ -399,7 +413,7 @@ fn by_size(exchange: &Exchange, ids: &[u32], bins: &[u32], ideal: &impl Fn(&Mess
 }
 
 /// Bytes on the wire of a full packet of a host, its payload, and an acknowledgement.
-fn sizes<T: Transport>(sim: &Sim<T>, host: u32) -> (u32, u32, u32) {
+fn sizes<T: Transport>(sim: &Parts<T>, host: u32) -> (u32, u32, u32) {
     let (wire, payload) = sim.host(host).packet_bytes();
     (wire, payload, sim.host(host).control_bytes())
 }

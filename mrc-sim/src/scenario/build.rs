@@ -9,7 +9,7 @@ use mrc_core::Instant;
 use super::job::{self, Job};
 use super::traffic::Extent;
 use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, topology, traffic};
-use crate::fabric::{Fault, LinkId, LinkSpec, PathNames, ReceiveSpec, Topology};
+use crate::fabric::{Fault, LinkId, LinkSpec, Partition, PathNames, ReceiveSpec, Topology};
 use crate::host::{MrcSettings, RoceSettings};
 use crate::workload::{Pair, Plan};
 
@@ -26,6 +26,8 @@ pub struct Built {
     pub links: Vec<(LinkId, LinkSpec)>,
     /// What breaks, and when.
     pub faults: Vec<(Instant, Fault)>,
+    /// How the fabric is divided among event queues.
+    pub partition: Partition,
     /// What is sent.
     pub plan: Plan,
     /// The pairs of hosts that talk, with their connections.
@@ -72,6 +74,10 @@ pub struct Mixed {
 
 /// Shortest default of `stall_us`, in nanoseconds.
 const LEAST_STALL_NS: u64 = 100_000_000;
+
+/// Hosts from which on a fabric is divided by default, and into how many parts.
+const DIVIDED_HOSTS: u32 = 1024;
+const DEFAULT_PARTS: u32 = 8;
 
 /// Latest time of a scenario, in nanoseconds: 1e12 us.
 pub(super) const LATEST_NS: u64 = 1_000_000_000_000_000;
@@ -121,6 +127,9 @@ impl Built {
         if nanos("bin_us", scenario.bin_us)? == 0 {
             return Err(Problem::new("bin_us", "0: a bin has at least 0.001 us"));
         }
+        if scenario.sample_us.map(|us| nanos("sample_us", us)).transpose()? == Some(0) {
+            return Err(Problem::new("sample_us", "0: samples are at least 0.001 us apart"));
+        }
         if scenario.limit_us / scenario.bin_us > 1e7 {
             let key = if scenario.bin_us == Scenario::default().bin_us { "limit_us" } else { "bin_us" };
             let (limit, bin) = (scenario.limit_us, scenario.bin_us);
@@ -135,12 +144,19 @@ impl Built {
         };
         let queue = queue::build(&scenario, &topology, base_rtt_ns)?;
         let topology = topology.with_queue(queue).map_err(|error| Problem::new("topology", error))?;
-        let transport = settings(scenario.transport.kind, &scenario, &topology, base_rtt_ns)?;
+        let mut transport = settings(scenario.transport.kind, &scenario, &topology, base_rtt_ns)?;
         let links = links(&scenario, &topology)?;
         let faults = faults::build(&scenario, &topology, &links)?;
         let jobs = job::place(&scenario, &topology)?;
         let plan = traffic::build(&scenario, &topology, &jobs, folder, extent)?;
-        let mixed = mixed(&scenario, &topology, &jobs, &plan, base_rtt_ns)?;
+        let mut mixed = mixed(&scenario, &topology, &jobs, &plan, base_rtt_ns)?;
+        // Queues that are never full need no room for more than there is.
+        let queued = plan.most_queued(scenario.transport.connections.0).max(2).next_power_of_two();
+        for settings in std::iter::once(&mut transport).chain(mixed.as_mut().map(|mixed| &mut mixed.transport)) {
+            if let TransportSettings::Mrc(mrc) = settings {
+                mrc.send_queue = mrc.send_queue.min(queued as usize);
+            }
+        }
         let pairs = plan.connections(scenario.transport.connections.0);
         let stall_ns = match scenario.stall_us {
             Some(us) => nanos("stall_us", us)?,
@@ -153,8 +169,26 @@ impl Built {
             return Err(Problem::new("size_bins", "1 to 32 rising numbers of bytes"));
         }
         let receive = topology::receive(&scenario)?;
-        let built =
-            Self { scenario, topology, receive, links, faults, plan, pairs, mixed, transport, stall_ns, folder };
+        let partition = partition(&scenario, &topology, &links, &faults, &plan)?;
+        let mut scenario = scenario;
+        if partition.parts() > 1 {
+            // Results repeat themselves with a program that has another default, too.
+            scenario.partitions = Some(partition.parts() as u32);
+        }
+        let built = Self {
+            scenario,
+            topology,
+            receive,
+            links,
+            faults,
+            partition,
+            plan,
+            pairs,
+            mixed,
+            transport,
+            stall_ns,
+            folder,
+        };
         built.check_memory()?;
         Ok(built)
     }
@@ -244,6 +278,40 @@ fn mixed(
     let other = if main == TransportKind::Mrc { TransportKind::Roce } else { TransportKind::Mrc };
     let transport = settings(other, scenario, topology, base_rtt_ns)?;
     Ok(Some(Mixed { hosts: kinds.iter().map(|&kind| kind == other).collect(), transport }))
+}
+
+/// How the fabric is divided: as the scenario asks, or by its size.
+fn partition(
+    scenario: &Scenario,
+    topology: &Topology,
+    links: &[(LinkId, LinkSpec)],
+    faults: &[(Instant, Fault)],
+    plan: &Plan,
+) -> Result<Partition, Problem> {
+    let hosts = topology.hosts();
+    let wanted = scenario.partitions.unwrap_or(if hosts < DIVIDED_HOSTS { 1 } else { DEFAULT_PARTS });
+    if !(1..=Partition::MOST).contains(&wanted) {
+        return Err(Problem::new("partitions", format_args!("{wanted}: allowed are 1 to {}", Partition::MOST)));
+    }
+    let degraded = faults.iter().filter_map(|(_, fault)| match *fault {
+        Fault::Degrade(link, spec) => Some((link, spec)),
+        _ => None,
+    });
+    let mut shortest: BTreeMap<LinkId, u32> = BTreeMap::new();
+    for (link, spec) in links.iter().copied().chain(degraded) {
+        let delay = shortest.entry(link).or_insert_with(|| topology.link_spec(link).delay_ns);
+        *delay = spec.delay_ns.min(*delay);
+    }
+    let delay = |link| shortest.get(&link).copied().unwrap_or_else(|| topology.link_spec(link).delay_ns);
+    let partition = Partition::new(topology, wanted, delay);
+    if plan.is_divisible(|host| partition.part_of(host)) {
+        return Ok(partition);
+    }
+    if scenario.partitions.is_some() {
+        let message = "messages wait for what happens in another part, at once and over no link: leave it out";
+        return Err(Problem::new("partitions", message));
+    }
+    Ok(Partition::whole(hosts))
 }
 
 fn links(scenario: &Scenario, topology: &Topology) -> Result<Vec<(LinkId, LinkSpec)>, Problem> {

@@ -3,7 +3,7 @@
 //!
 //! | table | keys |
 //! |---|---|
-//! | (top) | `name`, `about`, `preset`, `seed`, `limit_us`, `until`, `bin_us`, `stall_us`, `size_bins` |
+//! | (top) | `name`, `about`, `preset`, `seed`, `limit_us`, `until`, `bin_us`, `sample_us`, `stall_us`, `size_bins`, `partitions` |
 //! | `[topology]` | [`TopologyKeys`] |
 //! | `[[link]]` | [`LinkKeys`]: links that differ from their tier |
 //! | `[host]` | [`HostKeys`]: time that hosts take for what they receive |
@@ -60,13 +60,20 @@ pub struct Scenario {
     pub limit_us: f64,
     /// What the run is meant to end with.
     pub until: UntilKey,
-    /// Width of the bins of goodput and queue samples, in microseconds.
+    /// Width of the bins of goodput, in microseconds.
     pub bin_us: f64,
+    /// Time between two samples of queues, links, paths and losses; `bin_us` by default. Whatever the run lasts, a thousand
+    /// samples are kept at most: then every second one goes, and the time doubles.
+    pub sample_us: Option<f64>,
     /// A run in which no byte arrives for this long while messages wait is stopped with a diagnosis; by default twice as
     /// long as the transport takes to give up a queue pair, at least 100000.
     pub stall_us: Option<f64>,
     /// Upper ends of the bins of message sizes in the results, in bytes; larger ones have a bin of their own.
     pub size_bins: Vec<u32>,
+    /// Parts with an event queue each, which the threads of a run share; every part is some leaves with their hosts. Results
+    /// do not depend on threads, but on this: simultaneous events and random numbers have another order. 1 below 1024
+    /// hosts, 8 from there on; one where a link without delay or a message that waits for another part is in the way.
+    pub partitions: Option<u32>,
     /// The fabric.
     pub topology: TopologyKeys,
     /// Links that differ.
@@ -95,7 +102,9 @@ impl Default for Scenario {
             limit_us: 1_000_000.0,
             until: UntilKey::Completed,
             bin_us: 100.0,
+            sample_us: None,
             stall_us: None,
+            partitions: None,
             topology: TopologyKeys::default(),
             link: Vec::new(),
             host: HostKeys::default(),
@@ -260,6 +269,12 @@ pub enum WorkloadKind {
     AllToAll,
     /// Everybody to the next rank.
     Neighbours,
+    /// Reduce-scatter in each group of ranks, all-reduce across the groups, all-gather in each group.
+    HierarchicalAllReduce,
+    /// All-reduce up and down two binary trees.
+    TreeAllReduce,
+    /// From the first rank down a binary tree.
+    Broadcast,
     /// Random arrivals of random sizes.
     Poisson,
     /// Messages from a file.
@@ -299,11 +314,14 @@ pub struct WorkloadKeys {
     /// Consecutive ranks are this many ranks' hosts apart; a divisor of their number, 1 by default. The number of hosts
     /// below a leaf makes every hop of a ring leave its leaf.
     pub interleave: Option<u32>,
-    /// Rings that share the vector and run side by side, as collective libraries have them; 1 by default.
+    /// Rings that share the vector and run side by side, as collective libraries have them; pieces that follow one another in
+    /// a tree; 1 by default.
     pub channels: Option<u32>,
     /// Messages of a rank in an all-to-all under way at once, as libraries that go through their peers in turn have
     /// them; all by default.
     pub concurrency: Option<u32>,
+    /// Ranks of a group of a hierarchical all-reduce, a divisor of their number; by default those below the first rank's leaf.
+    pub group: Option<u32>,
     /// Whether destinations of a permutation are below another leaf; true by default.
     pub other_leaf: Option<bool>,
     /// Senders of an incast; all others by default.
@@ -317,8 +335,7 @@ pub struct WorkloadKeys {
     /// By how much at most a rank is late with its computation, drawn evenly for each rank and repetition; 0 by default,
     /// which is a lockstep that no cluster has.
     pub skew_us: Option<f64>,
-    /// Collective of a training step: `all-reduce` (the default), `all-gather`, `reduce-scatter`, `all-to-all` or
-    /// `neighbours`.
+    /// Collective of a training step: `all-reduce` (the default) or any other.
     pub collective: Option<WorkloadKind>,
     /// Offered load: payload per time over the rate of what `load_of` says; 0.5 by default.
     pub load: Option<f64>,

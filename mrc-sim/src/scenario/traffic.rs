@@ -14,7 +14,8 @@ use crate::workload::{Collective, Group, Message, Pairs, Plan, Poisson, PoissonE
 /// Longest message, in bytes.
 const LONGEST: u64 = Plan::LONGEST as u64;
 
-/// Keys of the collectives: first those of all, then that of an all-to-all, last that of a training step.
+/// Keys of the collectives: first those of all, then that of an all-to-all, that of rings of rings, and last that of a training
+/// step.
 const COLLECTIVE_KEYS: &[&str] = &[
     "bytes",
     "first",
@@ -26,6 +27,7 @@ const COLLECTIVE_KEYS: &[&str] = &[
     "compute_us",
     "skew_us",
     "concurrency",
+    "group",
     "collective",
 ];
 
@@ -106,7 +108,7 @@ fn names(scenario: &Scenario) -> Result<Vec<String>, Problem> {
 
 impl WorkloadKind {
     /// All kinds.
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::PointToPoint,
         Self::Permutation,
         Self::Incast,
@@ -115,6 +117,9 @@ impl WorkloadKind {
         Self::ReduceScatter,
         Self::AllToAll,
         Self::Neighbours,
+        Self::HierarchicalAllReduce,
+        Self::TreeAllReduce,
+        Self::Broadcast,
         Self::Poisson,
         Self::Trace,
         Self::TrainingStep,
@@ -131,6 +136,9 @@ impl WorkloadKind {
             Self::ReduceScatter => "reduce-scatter",
             Self::AllToAll => "all-to-all",
             Self::Neighbours => "neighbours",
+            Self::HierarchicalAllReduce => "hierarchical-all-reduce",
+            Self::TreeAllReduce => "tree-all-reduce",
+            Self::Broadcast => "broadcast",
             Self::Poisson => "poisson",
             Self::Trace => "trace",
             Self::TrainingStep => "training-step",
@@ -158,10 +166,25 @@ impl WorkloadKind {
                 "reply_bytes",
                 "reply_us",
             ],
-            Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::Neighbours => {
-                COLLECTIVE_KEYS.split_at(COLLECTIVE_KEYS.len() - 2).0
-            }
-            Self::AllToAll => COLLECTIVE_KEYS.split_at(COLLECTIVE_KEYS.len() - 1).0,
+            Self::AllReduce
+            | Self::AllGather
+            | Self::ReduceScatter
+            | Self::Neighbours
+            | Self::TreeAllReduce
+            | Self::Broadcast => COLLECTIVE_KEYS.split_at(COLLECTIVE_KEYS.len() - 3).0,
+            Self::AllToAll => COLLECTIVE_KEYS.split_at(COLLECTIVE_KEYS.len() - 2).0,
+            Self::HierarchicalAllReduce => &[
+                "bytes",
+                "first",
+                "hosts",
+                "stride",
+                "interleave",
+                "channels",
+                "iterations",
+                "compute_us",
+                "skew_us",
+                "group",
+            ],
             Self::TrainingStep => COLLECTIVE_KEYS,
             Self::Poisson => &[
                 "start_us",
@@ -199,6 +222,9 @@ impl WorkloadKind {
             Self::ReduceScatter => Some(Collective::ReduceScatter),
             Self::AllToAll => Some(Collective::AllToAll),
             Self::Neighbours => Some(Collective::SendRecv),
+            Self::HierarchicalAllReduce => Some(Collective::Hierarchical),
+            Self::TreeAllReduce => Some(Collective::Tree),
+            Self::Broadcast => Some(Collective::Broadcast),
             _ => None,
         }
     }
@@ -350,7 +376,7 @@ impl Part<'_> {
             WorkloadKind::TrainingStep => {
                 let kind = keys.collective.unwrap_or(WorkloadKind::AllReduce);
                 let collective = kind.collective();
-                let allowed = "allowed are all-reduce, all-gather, reduce-scatter, all-to-all, neighbours";
+                let allowed = "allowed are the collectives, such as all-reduce and all-to-all";
                 let collective = collective.ok_or_else(|| self.problem("collective", allowed))?;
                 self.collective(plan, collective, 1_000.0)?;
             }
@@ -404,6 +430,11 @@ impl Part<'_> {
         if concurrency == 0 {
             return Err(self.problem("concurrency", "0: at least 1"));
         }
+        let below_leaf = (1..ranks).find(|nth| self.leaf(first + nth * stride) != self.leaf(first)).unwrap_or(ranks);
+        let group = keys.group.unwrap_or(below_leaf);
+        if collective == Collective::Hierarchical && (group == 0 || !ranks.is_multiple_of(group)) {
+            return Err(self.problem("group", format_args!("{group}: must divide the {ranks} ranks")));
+        }
         let iterations = keys.iterations.unwrap_or(1);
         if iterations == 0 {
             return Err(self.problem("iterations", "0: at least 1"));
@@ -415,8 +446,19 @@ impl Part<'_> {
         let compute_ns = self.ns("compute_us", Some(keys.compute_us.unwrap_or(compute_us)))?;
         let skew_ns = self.ns("skew_us", keys.skew_us)?;
         let skew_ns = u32::try_from(skew_ns).map_err(|_| self.problem("skew_us", "allowed are 0 to 4294967"))?;
-        let ring =
-            Ring { first, stride, ranks, interleave, channels, concurrency, bytes, iterations, compute_ns, skew_ns };
+        let ring = Ring {
+            first,
+            stride,
+            ranks,
+            interleave,
+            channels,
+            concurrency,
+            group,
+            bytes,
+            iterations,
+            compute_ns,
+            skew_ns,
+        };
         let messages = collective.messages(&ring);
         self.room(plan, "iterations", messages)?;
         let iterations = if self.extent == Extent::Whole { iterations } else { 1 };

@@ -50,7 +50,7 @@ pub fn named(name: &str) -> Option<Scheme> {
 }
 
 /// Chooses among uplinks; the way down is given. Makes a whole scheme with [`ByUplink`].
-pub trait UplinkChoice {
+pub trait UplinkChoice: Send {
     /// One of [`SwitchCtx::uplinks`], of which there is at least one.
     fn choose(&mut self, ctx: &mut SwitchCtx<'_>, ingress: PortId, packet: &mut Packet) -> PortId;
 

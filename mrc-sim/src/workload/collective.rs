@@ -1,4 +1,5 @@
-//! Collectives as messages: rings, all-to-all, neighbours. Each step waits for the bytes it passes on, as it does in life.
+//! Collectives as messages: rings, rings of rings, trees, all-to-all, neighbours. Each step waits for the bytes it passes on, as
+//! it does in life.
 
 use mrc_core::Rng;
 
@@ -17,10 +18,12 @@ pub struct Ring {
     /// number of hosts below a leaf every hop of a ring leaves its leaf.
     pub interleave: u32,
     /// Rings at work on shares of the vector, each in its own time, as collective libraries pipeline them; at least 1.
-    /// The operations that are no rings have no use for them.
+    /// Of trees, pieces of the vector that follow one another. The operations without steps have no use for them.
     pub channels: u32,
     /// All-to-all: messages of a rank under way at once, at least 1, those to the next ranks first; `u32::MAX`: all.
     pub concurrency: u32,
+    /// Ranks of an inner ring of [`Collective::Hierarchical`]; divides `ranks`.
+    pub group: u32,
     /// Bytes of the operation, as collective libraries count them: the whole vector of one rank.
     pub bytes: u64,
     /// Repetitions, one after the other.
@@ -44,6 +47,34 @@ pub enum Collective {
     AllToAll,
     /// Every rank sends its vector to the next one and receives that of the one before.
     SendRecv,
+    /// Rings of rings: reduce-scatter among the ranks of a group, all-reduce among those of all groups that hold the same
+    /// part, all-gather in the group.
+    Hierarchical,
+    /// Two binary trees, each with every second channel: up to the root, then down. Who passes on in one of them is a leaf
+    /// of the other.
+    Tree,
+    /// Down a binary tree from rank 0.
+    Broadcast,
+}
+
+/// Steps of a ring, after which another one may go on with what each rank holds.
+struct Phase {
+    steps: u32,
+    /// Bytes of a channel's share in each step.
+    bytes: u32,
+    /// Ranks of the ring are neighbours in a group of so many...
+    group: u32,
+    /// ...or as many apart.
+    apart: u32,
+}
+
+impl Phase {
+    fn next(&self, rank: u32, ranks: u32) -> u32 {
+        match self.apart {
+            1 => rank / self.group * self.group + (rank + 1) % self.group,
+            apart => (rank + apart) % ranks,
+        }
+    }
 }
 
 impl Ring {
@@ -53,46 +84,65 @@ impl Ring {
         self.first + (step % ranks + step / ranks) as u32 * self.stride
     }
 
-    /// Bytes of a channel's share of a part.
-    fn piece(&self) -> u32 {
-        self.part().div_ceil(self.channels)
+    /// Bytes of a channel's share, where the vector is cut into `parts`; the last ones of an indivisible vector are a byte
+    /// shorter, and at least 1 byte.
+    fn piece(&self, parts: u64) -> u32 {
+        (self.bytes.div_ceil(parts).clamp(1, u32::MAX.into()) as u32).div_ceil(self.channels)
     }
 
-    /// Bytes of a part of the vector; the last parts of an indivisible vector are a byte shorter, and at least 1 byte.
+    /// Bytes of a part of the vector.
     fn part(&self) -> u32 {
         self.bytes.div_ceil(u64::from(self.ranks)).clamp(1, u32::MAX.into()) as u32
     }
 }
 
 impl Collective {
-    /// Ring steps of one iteration; 0 for the operations that have none.
-    fn steps(self, ranks: u32) -> u32 {
+    /// The rings of one iteration; none for the other operations.
+    fn phases(self, ring: &Ring) -> Vec<Phase> {
+        let (ranks, group) = (ring.ranks, ring.group);
+        let one = |steps| vec![Phase { steps, bytes: ring.piece(ranks.into()), group: ranks, apart: 1 }];
         match self {
-            Self::AllReduce => 2 * (ranks - 1),
-            Self::AllGather | Self::ReduceScatter => ranks - 1,
-            Self::AllToAll | Self::SendRecv => 0,
+            Self::AllReduce => one(2 * (ranks - 1)),
+            Self::AllGather | Self::ReduceScatter => one(ranks - 1),
+            Self::Hierarchical => {
+                let inner = || Phase { steps: group - 1, bytes: ring.piece(group.into()), group, apart: 1 };
+                let steps = 2 * (ranks / group - 1);
+                // Groups of one rank are neighbours on the outer ring.
+                let outer = Phase { steps, bytes: ring.piece(ranks.into()), group: ranks, apart: group };
+                vec![inner(), outer, inner()]
+            }
+            _ => Vec::new(),
         }
     }
 
-    /// Bytes one rank sends in an iteration: what a perfect network needs is this over the host's rate.
+    /// Bytes one rank sends in an iteration: what a perfect network needs is this over the host's rate. Of a tree it is what
+    /// a ring would send, and of a broadcast the vector, as benchmarks reckon it.
     pub fn bus_bytes(self, ring: &Ring) -> u64 {
+        let ranks = u64::from(ring.ranks);
         match self {
-            Self::AllReduce | Self::AllGather | Self::ReduceScatter => {
-                u64::from(ring.piece()) * u64::from(ring.channels) * u64::from(self.steps(ring.ranks))
-            }
-            Self::AllToAll => u64::from(ring.part()) * u64::from(ring.ranks - 1),
+            Self::AllToAll => u64::from(ring.part()) * (ranks - 1),
             Self::SendRecv => ring.bytes.min(u32::MAX.into()),
+            Self::Tree => 2 * (ranks - 1) * ring.bytes / ranks,
+            Self::Broadcast => ring.bytes,
+            _ => {
+                let of = |phase: &Phase| u64::from(phase.bytes) * u64::from(ring.channels) * u64::from(phase.steps);
+                self.phases(ring).iter().map(of).sum()
+            }
         }
     }
 
     /// Messages of all iterations.
     pub fn messages(self, ring: &Ring) -> u64 {
+        let (ranks, channels) = (u64::from(ring.ranks), u64::from(ring.channels));
         let each = match self {
-            Self::AllToAll => u64::from(ring.ranks - 1),
-            Self::SendRecv => 1,
-            _ => u64::from(self.steps(ring.ranks)) * u64::from(ring.channels),
+            Self::AllToAll => ranks * (ranks - 1),
+            Self::SendRecv => ranks,
+            // With the computation of every rank.
+            Self::Tree => 2 * (ranks - 1) * channels + ranks,
+            Self::Broadcast => (ranks - 1) * channels + ranks,
+            _ => self.phases(ring).iter().map(|phase| u64::from(phase.steps)).sum::<u64>() * channels * ranks,
         };
-        each * u64::from(ring.ranks) * u64::from(ring.iterations)
+        each * u64::from(ring.iterations)
     }
 
     /// Adds the operation to a plan as group `name`. `rng` draws who is how late; without skew nothing is drawn.
@@ -140,24 +190,43 @@ impl Collective {
                         }
                     }
                 }
+                Self::Tree | Self::Broadcast => {
+                    let ready: Vec<MessageId> = (0..ring.ranks)
+                        .map(|rank| {
+                            let id = plan.push(message(rank, rank, 0, true));
+                            before[rank as usize].iter().for_each(|&first| plan.after_delivery(first, id));
+                            id
+                        })
+                        .collect();
+                    for channel in 0..ring.channels {
+                        let tree = Tree { ranks: ring.ranks, mirrored: self == Self::Tree && channel % 2 == 1 };
+                        let bytes = ring.piece(1);
+                        tree.add(plan, self == Self::Tree, &ready, &mut last, |from, to| {
+                            message(from, to, bytes, false)
+                        });
+                    }
+                }
                 _ => {
                     // By rank and channel: what it passes on next.
                     let (ranks, channels) = (ring.ranks as usize, ring.channels as usize);
                     let mut held: Vec<Option<MessageId>> = vec![None; ranks * channels];
-                    for step in 0..self.steps(ring.ranks) {
+                    let phases = self.phases(ring);
+                    let steps = phases.iter().flat_map(|phase| (0..phase.steps).map(move |_| phase));
+                    let mut first = true;
+                    for phase in steps {
                         let mut sent = vec![None; ranks * channels];
                         for (rank, channel) in
                             (0..channels).flat_map(|channel| (0..ranks).map(move |rank| (rank, channel)))
                         {
-                            let to = (rank + 1) % ranks;
-                            let id = plan.push(message(rank as u32, to as u32, ring.piece(), step == 0));
+                            let to = phase.next(rank as u32, ring.ranks);
+                            let id = plan.push(message(rank as u32, to, phase.bytes, first));
                             match held[rank * channels + channel] {
                                 Some(first) => plan.after_delivery(first, id),
                                 None => before[rank].iter().for_each(|&first| plan.after_delivery(first, id)),
                             }
-                            sent[to * channels + channel] = Some(id);
+                            sent[to as usize * channels + channel] = Some(id);
                         }
-                        held = sent;
+                        (held, first) = (sent, false);
                     }
                     for (rank, ids) in held.chunks(channels).enumerate() {
                         last[rank].extend(ids.iter().flatten());
@@ -165,6 +234,58 @@ impl Collective {
                 }
             }
             before = last;
+        }
+    }
+}
+
+/// A binary tree over ranks: those below `n` are `2n + 1` and `2n + 2`, counted from the other end if mirrored.
+struct Tree {
+    ranks: u32,
+    mirrored: bool,
+}
+
+impl Tree {
+    fn rank(&self, place: u32) -> u32 {
+        if self.mirrored { self.ranks - 1 - place } else { place }
+    }
+
+    /// Adds one pass upwards (`up`) and one downwards. `ready` stands for the computation of each rank; what a rank receives
+    /// at last goes to `last`.
+    fn add(
+        &self,
+        plan: &mut Plan,
+        up: bool,
+        ready: &[MessageId],
+        last: &mut [Vec<MessageId>],
+        message: impl Fn(u32, u32) -> Message,
+    ) {
+        // What a place has received from below.
+        let mut below: Vec<Vec<MessageId>> = vec![Vec::new(); self.ranks as usize];
+        for place in (1..self.ranks).rev().filter(|_| up) {
+            let (parent, rank) = ((place - 1) / 2, self.rank(place));
+            let id = plan.push(message(rank, self.rank(parent)));
+            plan.after_delivery(ready[rank as usize], id);
+            below[place as usize].iter().for_each(|&first| plan.after_delivery(first, id));
+            below[parent as usize].push(id);
+        }
+        last[self.rank(0) as usize].extend(&below[0]);
+        let mut above: Vec<Option<MessageId>> = vec![None; self.ranks as usize];
+        for place in 1..self.ranks {
+            let (parent, rank) = ((place - 1) / 2, self.rank(place));
+            let id = plan.push(message(self.rank(parent), rank));
+            match above[parent as usize] {
+                Some(first) => plan.after_delivery(first, id),
+                None => {
+                    plan.after_delivery(ready[self.rank(0) as usize], id);
+                    below[0].iter().for_each(|&first| plan.after_delivery(first, id));
+                }
+            }
+            above[place as usize] = Some(id);
+            last[rank as usize].push(id);
+        }
+        if !up {
+            // Whoever only receives computes nonetheless.
+            (0..self.ranks as usize).for_each(|rank| last[rank].push(ready[rank]));
         }
     }
 }
@@ -181,6 +302,7 @@ mod tests {
         interleave: 1,
         channels: 1,
         concurrency: u32::MAX,
+        group: 2,
         bytes: 4096,
         iterations: 2,
         compute_ns: 50,
@@ -275,6 +397,66 @@ mod tests {
                 assert!(late - early > 500, "{early} to {late}");
             }
             assert_eq!(plan.groups[0].compute_ns, 50, "skew is no computation: bandwidth counts it");
+        }
+    }
+
+    #[test]
+    fn rings_of_rings_send_what_one_ring_would() {
+        let ring = Ring { ranks: 12, group: 4, stride: 1, first: 0, iterations: 1, bytes: 12 * 4 * 100, ..RING };
+        let mut plan = Plan::default();
+        Collective::Hierarchical.add(&mut plan, "h", &ring, &mut Rng::new(1));
+        assert_eq!(plan.check(12), Ok(()));
+        assert_eq!(plan.messages.len() as u64, Collective::Hierarchical.messages(&ring));
+        assert_eq!(Collective::Hierarchical.bus_bytes(&ring), Collective::AllReduce.bus_bytes(&ring));
+        // 3 steps of a quarter in the group, 2 * 2 of a twelfth across, 3 of a quarter in the group.
+        let (inside, across): (Vec<&Message>, Vec<&Message>) =
+            plan.messages.iter().partition(|m| m.src / 4 == m.dst / 4);
+        assert_eq!((inside.len(), across.len()), (12 * 6, 12 * 4));
+        assert!(
+            inside.iter().all(|m| m.bytes == 1200) && across.iter().all(|m| m.bytes == 400 && m.src % 4 == m.dst % 4)
+        );
+        // All but those of the first step wait for exactly one message, which their sender received.
+        assert_eq!(plan.edges.len(), 12 * 10 - 12);
+        for edge in &plan.edges {
+            assert_eq!(plan.messages[edge.first as usize].dst, plan.messages[edge.then as usize].src);
+        }
+    }
+
+    #[test]
+    fn a_tree_reduces_before_it_tells_and_shares_the_work() {
+        let ring = Ring { ranks: 8, channels: 2, stride: 1, first: 0, iterations: 2, bytes: 8000, ..RING };
+        let mut plan = Plan::default();
+        Collective::Tree.add(&mut plan, "t", &ring, &mut Rng::new(1));
+        assert_eq!(plan.check(8), Ok(()));
+        assert_eq!(plan.messages.len() as u64, Collective::Tree.messages(&ring));
+        let sent = |rank: u32| plan.messages.iter().filter(|m| m.src == rank && !m.is_compute()).count();
+        // Inner ranks of one tree are leaves of the other: 3 messages, and 1, but for the roots and who has one child.
+        assert!((0..8).all(|rank| (3..=4).contains(&(sent(rank) / 2))), "{:?}", (0..8).map(sent).collect::<Vec<_>>());
+        assert!(plan.messages.iter().all(|m| m.is_compute() && m.delay_ns == 50 || m.bytes == 4000 && m.delay_ns == 0));
+        // The root tells nobody before it has heard of all.
+        let waits = |then: u32| plan.edges.iter().filter(move |edge| edge.then == then).map(|edge| edge.first);
+        let down = plan.messages.iter().position(|m| (m.src, m.dst, m.bytes) == (0, 1, 4000)).unwrap() as u32;
+        let mut heard = vec![down];
+        let mut from = std::collections::BTreeSet::new();
+        while let Some(id) = heard.pop() {
+            for first in waits(id) {
+                from.insert(plan.messages[first as usize].src);
+                heard.push(first);
+            }
+        }
+        assert_eq!(from.len(), 8);
+    }
+
+    #[test]
+    fn a_broadcast_reaches_everybody_once() {
+        let mut broadcast = Plan::default();
+        let ring = Ring { ranks: 7, channels: 3, stride: 1, first: 0, iterations: 2, ..RING };
+        Collective::Broadcast.add(&mut broadcast, "b", &ring, &mut Rng::new(1));
+        assert_eq!(broadcast.check(7), Ok(()));
+        assert_eq!(broadcast.messages.len() as u64, Collective::Broadcast.messages(&ring));
+        for rank in 0..7 {
+            let to = broadcast.messages.iter().filter(|m| m.dst == rank && !m.is_compute()).count();
+            assert_eq!(to, if rank == 0 { 0 } else { 2 * 3 });
         }
     }
 

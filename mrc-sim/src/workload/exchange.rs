@@ -2,8 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
+use std::sync::Arc;
 
-use mrc_core::Instant;
+use mrc_core::{Instant, PortMask};
+use mrc_wire::PortNum;
 
 use super::plan::{Group, Message, MessageId, Plan, Successors};
 use crate::host::World;
@@ -37,35 +40,79 @@ struct State {
     started: u64,
     delivered: u64,
     completed: u64,
+    sent: Sent,
 }
 
-/// The state that all hosts of a run share: messages, their progress, and the goodput over time.
+/// What the sender of a message put on its links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sent {
+    /// Payload bytes, retransmissions included.
+    pub bytes: u64,
+    /// Data packets, retransmissions included.
+    pub packets: u32,
+    /// Ports that they left by.
+    pub ports: PortMask,
+}
+
+/// Messages of a run by what became of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Computations that have ended.
+    pub computed: u32,
+    /// Messages completed at their sender.
+    pub completed: u32,
+    /// Messages given up.
+    pub failed: u32,
+    /// Messages taken by their hosts and neither completed nor failed.
+    pub under_way: u32,
+    /// Payload bytes in their receivers' memories.
+    pub placed_bytes: u64,
+}
+
+impl Tally {
+    /// Of several parts.
+    pub fn sum(parts: impl IntoIterator<Item = Self>) -> Self {
+        parts.into_iter().fold(Self::default(), |sum, part| Self {
+            computed: sum.computed + part.computed,
+            completed: sum.completed + part.completed,
+            failed: sum.failed + part.failed,
+            under_way: sum.under_way + part.under_way,
+            placed_bytes: sum.placed_bytes + part.placed_bytes,
+        })
+    }
+
+    /// Messages that have an end.
+    pub fn done(&self) -> u64 {
+        u64::from(self.computed) + u64::from(self.completed) + u64::from(self.failed)
+    }
+}
+
+/// The state that all hosts of a run share: messages, their progress, and the goodput over time. Where the fabric is
+/// divided, hosts of a part share one: it knows the sender's half of what they send and the receiver's half of what they
+/// receive, see [`Exchange::merged`].
 ///
 /// What a transport does with it:
 ///
-/// 1. In [`crate::Host::on_timer`] (called for every release) it takes its messages with [`Exchange::take_released`].
+/// 1. In [`crate::Host::on_timer`] (called for every release) it takes its messages with [`Exchange::take_released`]; of
+///    each data packet it tells [`Exchange::on_sent`].
 /// 2. It calls [`Exchange::on_placed`] on the receiving host, once for each byte that reached the receiver's memory.
 /// 3. It calls [`Exchange::on_acked`] on the sending host when bytes are known to have arrived, or
 ///    [`Exchange::on_failed`] when it gives up.
 pub struct Exchange {
-    messages: Vec<Message>,
+    messages: Arc<[Message]>,
     groups: Vec<Group>,
     states: Vec<State>,
-    successors: Successors,
+    successors: Arc<Successors>,
+    /// Its hosts.
+    hosts: Range<u32>,
     /// Released messages by host, earliest first.
     released: Vec<BinaryHeap<Reverse<(u64, MessageId)>>>,
     wakes: Vec<(u32, Instant)>,
     bin_ns: u64,
     /// Bytes placed, by group and bin.
     bins: Vec<Vec<u64>>,
-    placed: u64,
-    /// Messages taken by their hosts and neither completed nor failed.
-    under_way: u32,
+    tally: Tally,
     misplaced: u64,
-    /// Computations that have ended.
-    computed: u32,
-    completed: u32,
-    failed: u32,
     failures: Vec<Failure>,
     last_failure_ns: u64,
 }
@@ -73,7 +120,14 @@ pub struct Exchange {
 impl Exchange {
     /// The plan at time 0, with goodput in bins of `bin_ns` nanoseconds.
     pub fn new(plan: Plan, hosts: u32, bin_ns: u64) -> Self {
-        let successors = Successors::of(&plan);
+        let mut parts = Self::of_parts(plan, &[0, hosts], bin_ns);
+        parts.pop().expect("one part")
+    }
+
+    /// The same in parts, which begin with hosts `firsts`; the last number is that of all hosts. No message may wait for
+    /// what happens in another part, see [`Plan::is_divisible`].
+    pub fn of_parts(plan: Plan, firsts: &[u32], bin_ns: u64) -> Vec<Self> {
+        let successors = Arc::new(Successors::of(&plan));
         let state = |message: &Message| State {
             waits: 0,
             missing: message.bytes,
@@ -82,33 +136,75 @@ impl Exchange {
             started: NEVER,
             delivered: NEVER,
             completed: NEVER,
+            sent: Sent::default(),
         };
         let mut states: Vec<State> = plan.messages.iter().map(state).collect();
         plan.edges.iter().for_each(|edge| states[edge.then as usize].waits += 1);
-        let mut exchange = Self {
-            states,
-            successors,
-            released: vec![BinaryHeap::new(); hosts as usize],
-            wakes: Vec::new(),
-            bin_ns: bin_ns.max(1),
-            bins: vec![Vec::new(); plan.groups.len()],
-            groups: plan.groups,
-            messages: plan.messages,
-            placed: 0,
-            under_way: 0,
-            misplaced: 0,
-            computed: 0,
-            completed: 0,
-            failed: 0,
-            failures: Vec::new(),
-            last_failure_ns: 0,
+        let messages: Arc<[Message]> = plan.messages.into();
+        let part = |ends: &[u32]| {
+            let mut exchange = Self {
+                states: states.clone(),
+                successors: successors.clone(),
+                hosts: ends[0]..ends[1],
+                released: vec![BinaryHeap::new(); (ends[1] - ends[0]) as usize],
+                wakes: Vec::new(),
+                bin_ns: bin_ns.max(1),
+                bins: vec![Vec::new(); plan.groups.len()],
+                groups: plan.groups.clone(),
+                messages: messages.clone(),
+                tally: Tally::default(),
+                misplaced: 0,
+                failures: Vec::new(),
+                last_failure_ns: 0,
+            };
+            for id in 0..exchange.messages.len() as u32 {
+                if exchange.states[id as usize].waits == 0 {
+                    exchange.release(0, id);
+                }
+            }
+            exchange
         };
-        for id in 0..exchange.messages.len() as u32 {
-            if exchange.states[id as usize].waits == 0 {
-                exchange.release(0, id);
+        firsts.windows(2).map(part).collect()
+    }
+
+    /// The whole, from its parts.
+    pub fn merged(parts: &[&Self]) -> Self {
+        let half = |host: u32| parts.iter().find(|part| part.hosts.contains(&host)).unwrap_or(&parts[0]);
+        let state = |(id, message): (usize, &Message)| {
+            let (sender, receiver) = (half(message.src).states[id], half(message.dst).states[id]);
+            State { missing: receiver.missing, delivered: receiver.delivered, ..sender }
+        };
+        let first = parts[0];
+        let mut bins = vec![Vec::<u64>::new(); first.groups.len()];
+        for part in parts {
+            for (sum, bins) in bins.iter_mut().zip(&part.bins) {
+                sum.resize(sum.len().max(bins.len()), 0);
+                sum.iter_mut().zip(bins).for_each(|(sum, bytes)| *sum += bytes);
             }
         }
-        exchange
+        let mut failures: Vec<Failure> = parts.iter().flat_map(|part| part.failures.iter().cloned()).collect();
+        failures.sort_by_key(|failure| (failure.at_ns, failure.message));
+        failures.truncate(KEPT_FAILURES);
+        Self {
+            messages: first.messages.clone(),
+            groups: first.groups.clone(),
+            states: first.messages.iter().enumerate().map(state).collect(),
+            successors: first.successors.clone(),
+            hosts: first.hosts.start..parts.last().map_or(0, |last| last.hosts.end),
+            released: parts.iter().flat_map(|part| part.released.iter().cloned()).collect(),
+            wakes: Vec::new(),
+            bin_ns: first.bin_ns,
+            bins,
+            tally: Tally::sum(parts.iter().map(|part| part.tally)),
+            misplaced: parts.iter().map(|part| part.misplaced).sum(),
+            failures,
+            last_failure_ns: parts.iter().map(|part| part.last_failure_ns).max().unwrap_or(0),
+        }
+    }
+
+    /// What became of messages so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
     }
 
     /// The messages of the plan.
@@ -129,19 +225,27 @@ impl Exchange {
     /// The next message that `host` may send now.
     pub fn take_released(&mut self, now: Instant, host: u32) -> Option<MessageId> {
         loop {
-            let queue = &mut self.released[host as usize];
+            let queue = &mut self.released[(host - self.hosts.start) as usize];
             queue.peek().filter(|Reverse((at, _))| *at <= now.as_nanos())?;
             let Reverse((_, id)) = queue.pop()?;
             if !self.messages[id as usize].is_compute() {
-                self.under_way += 1;
+                self.tally.under_way += 1;
                 return Some(id);
             }
             let state = &mut self.states[id as usize];
             (state.delivered, state.completed) = (now.as_nanos(), now.as_nanos());
-            self.computed += 1;
+            self.tally.computed += 1;
             self.follow(now, id, false);
             self.follow(now, id, true);
         }
+    }
+
+    /// A packet with `bytes` of a message left by `port`.
+    pub fn on_sent(&mut self, id: MessageId, bytes: u32, port: PortNum) {
+        let sent = &mut self.states[id as usize].sent;
+        sent.bytes += u64::from(bytes);
+        sent.packets = sent.packets.saturating_add(1);
+        sent.ports = sent.ports.with(port);
     }
 
     /// `bytes` of a message arrived in the receiver's memory for the first time.
@@ -153,7 +257,7 @@ impl Exchange {
             bins.resize(bin + 1, 0);
         }
         bins[bin] += u64::from(bytes);
-        self.placed += u64::from(bytes);
+        self.tally.placed_bytes += u64::from(bytes);
         let state = &mut self.states[id as usize];
         if state.missing < bytes {
             self.misplaced += 1;
@@ -177,8 +281,8 @@ impl Exchange {
         state.unacked = state.unacked.saturating_sub(bytes);
         if state.unacked == 0 && state.completed == NEVER {
             state.completed = now.as_nanos();
-            self.completed += 1;
-            self.under_way = self.under_way.saturating_sub(1);
+            self.tally.completed += 1;
+            self.tally.under_way = self.tally.under_way.saturating_sub(1);
             self.follow(now, id, true);
         }
     }
@@ -190,9 +294,9 @@ impl Exchange {
             return;
         }
         state.failed = true;
-        self.failed += 1;
+        self.tally.failed += 1;
         self.last_failure_ns = self.last_failure_ns.max(now.as_nanos());
-        self.under_way = self.under_way.saturating_sub(1);
+        self.tally.under_way = self.tally.under_way.saturating_sub(1);
         if self.failures.len() < KEPT_FAILURES {
             self.failures.push(Failure { message: id, at_ns: now.as_nanos(), why: why() });
         }
@@ -200,7 +304,7 @@ impl Exchange {
 
     /// Messages completed at their sender.
     pub fn completed(&self) -> u32 {
-        self.completed
+        self.tally.completed
     }
 
     /// When the last message was given up; 0 if none was.
@@ -210,7 +314,7 @@ impl Exchange {
 
     /// Messages given up.
     pub fn failed(&self) -> u32 {
-        self.failed
+        self.tally.failed
     }
 
     /// The first failures.
@@ -220,12 +324,12 @@ impl Exchange {
 
     /// Whether every message has completed or failed.
     pub fn is_done(&self) -> bool {
-        (self.computed + self.completed + self.failed) as usize == self.messages.len()
+        self.tally.done() == self.messages.len() as u64
     }
 
     /// Payload bytes in their receivers' memories.
     pub fn placed_bytes(&self) -> u64 {
-        self.placed
+        self.tally.placed_bytes
     }
 
     /// Payloads that arrived in a wrong place or twice; 0 unless a transport is at fault.
@@ -258,6 +362,11 @@ impl Exchange {
         Some(self.states[id as usize].completed).filter(|&at| at != NEVER)
     }
 
+    /// What the sender of a message put on its links.
+    pub fn sent(&self, id: MessageId) -> Sent {
+        self.states[id as usize].sent
+    }
+
     /// Bytes of a message that have not reached the receiver.
     pub fn missing(&self, id: MessageId) -> u32 {
         self.states[id as usize].missing
@@ -273,17 +382,20 @@ impl Exchange {
         self.states[id as usize].unacked
     }
 
-    /// When the next message starts, if every other that may be sent is done: between steps hosts compute.
-    pub fn next_start(&self, now_ns: u64) -> Option<u64> {
+    /// When the first of the messages that wait for their time starts.
+    pub fn next_start(&self) -> Option<u64> {
         let later = self.released.iter().filter_map(|queue| queue.peek()).map(|Reverse((at, _))| *at);
-        later.min().filter(|&at| at > now_ns && self.under_way == 0)
+        later.min()
     }
 
     fn release(&mut self, now: u64, id: MessageId) {
         let message = &self.messages[id as usize];
+        if !self.hosts.contains(&message.src) {
+            return;
+        }
         let at = now + message.delay_ns;
         self.states[id as usize].started = at;
-        self.released[message.src as usize].push(Reverse((at, id)));
+        self.released[(message.src - self.hosts.start) as usize].push(Reverse((at, id)));
         self.wakes.push((message.src, Instant::from_nanos(at)));
     }
 

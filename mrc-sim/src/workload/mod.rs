@@ -10,6 +10,6 @@ mod pattern;
 mod plan;
 
 pub use collective::{Collective, Ring};
-pub use exchange::{Exchange, Failure};
+pub use exchange::{Exchange, Failure, Sent, Tally};
 pub use pattern::{Pairs, Poisson, PoissonEnd, SizeDistribution, Stream};
 pub use plan::{Connections, Edge, Group, GroupId, Message, MessageId, Pair, Plan, PlanError};

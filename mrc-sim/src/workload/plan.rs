@@ -252,6 +252,26 @@ impl Plan {
         self.check_order()
     }
 
+    /// Most messages that one connection ever has to hold at once in one direction, as far as the plan tells.
+    pub fn most_queued(&self, connections: Connections) -> u32 {
+        let mut ways: Vec<_> = self.messages.iter().filter(|m| !m.is_compute()).map(|m| (m.src, m.dst)).collect();
+        ways.sort_unstable();
+        let most = ways.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0) as u32;
+        match connections {
+            // A message takes an idle one, and there are as many as messages.
+            Connections::PerMessage if most <= Self::MAX_CONNECTIONS => 1,
+            _ => most,
+        }
+    }
+
+    /// Whether every message waits only for what happens in its sender's part of the fabric, see [`crate::Partition`].
+    pub fn is_divisible(&self, part_of: impl Fn(u32) -> usize) -> bool {
+        self.edges.iter().all(|edge| {
+            let (first, then) = (&self.messages[edge.first as usize], &self.messages[edge.then as usize]);
+            part_of(if edge.acked { first.src } else { first.dst }) == part_of(then.src)
+        })
+    }
+
     /// Releases messages in every order the edges allow, to see that all of them come up.
     fn check_order(&self) -> Result<(), PlanError> {
         let Successors { first, edges } = Successors::of(self);
@@ -332,6 +352,16 @@ mod tests {
             Plan { messages: vec![message(1, 1)], ..Plan::default() }.check(2),
             Err(PlanError::Host { .. })
         ));
+    }
+
+    #[test]
+    fn a_connection_holds_at_most_what_its_pair_sends() {
+        let plan =
+            Plan { messages: vec![message(2, 1), message(1, 2), message(2, 1), message(0, 5)], ..Plan::default() };
+        assert_eq!(plan.most_queued(Connections::PerPair), 2);
+        assert_eq!(plan.most_queued(Connections::Count(7)), 2);
+        assert_eq!(plan.most_queued(Connections::PerMessage), 1);
+        assert_eq!(Plan::default().most_queued(Connections::PerPair), 0);
     }
 
     #[test]

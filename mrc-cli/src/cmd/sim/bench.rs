@@ -20,6 +20,12 @@ pub struct Args {
     /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Threads at most for each run, see `mrc sim run --help`
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: u16,
+    /// Parts of the fabric, in place of the default of its size
+    #[arg(long)]
+    partitions: Option<u32>,
     /// Print JSON, one object per size
     #[arg(long)]
     json: bool,
@@ -54,8 +60,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // About 20 million packet-hops, but never less than a bandwidth-delay product.
         let bytes = args.bytes.unwrap_or((20_000_000 / 4 / hosts).clamp(200, 20_000) * 4096);
         let text = scenario_text(hosts, bytes).map_err(usage)?;
-        let built = scenario::load_str("bench", &text, ".".as_ref(), &[], Some(args.seed))?;
-        let mut results = run::run(&built, &Options::default(), &mut |_| ())?.results;
+        let set: Vec<String> = args.partitions.map(|parts| format!("partitions={parts}")).into_iter().collect();
+        let built = scenario::load_str("bench", &text, ".".as_ref(), &set, Some(args.seed)).map_err(usage)?;
+        let options = Options { threads: args.threads.into(), ..Options::default() };
+        let mut results = run::run(&built, &options, &mut |_| ())?.results;
         results.timeline = run::Timeline::default();
         outln!("{}", serde_json::to_string(&results)?);
         return Ok(ExitCode::SUCCESS);
@@ -65,13 +73,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     if !args.json {
-        outln!("{:>6}  {:>10}  {:>10}  {:>8}  {:>8}  digest", "hosts", "M hops/s", "M events/s", "RSS MB", "seconds");
+        outln!(
+            "{:>6}  {:>10}  {:>10}  {:>8}  {:>8}  {:>8}  digest",
+            "hosts",
+            "M hops/s",
+            "M events/s",
+            "RSS MB",
+            "CPU s",
+            "wall s"
+        );
     }
     for &hosts in &args.hosts {
         let mut command = Command::new(&program);
         command.args(["sim", "bench", "--single", &hosts.to_string(), "--seed", &args.seed.to_string()]);
         if let Some(bytes) = args.bytes {
             command.args(["--bytes", &bytes.to_string()]);
+        }
+        command.args(["--threads", &args.threads.to_string()]);
+        if let Some(parts) = args.partitions {
+            command.args(["--partitions", &parts.to_string()]);
         }
         let output = command.output().with_context(|| format!("cannot start {}", program.display()))?;
         anyhow::ensure!(output.status.success(), "{hosts} hosts: {}", String::from_utf8_lossy(&output.stderr).trim());
@@ -81,11 +101,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             continue;
         }
         outln!(
-            "{hosts:>6}  {:>10.2}  {:>10.2}  {:>8.0}  {:>8.1}  {}",
+            "{hosts:>6}  {:>10.2}  {:>10.2}  {:>8.0}  {:>8.1}  {:>8.1}  {}",
             results.switch_packet_hops as f64 / results.cpu_seconds / 1e6,
             results.events as f64 / results.cpu_seconds / 1e6,
             results.peak_rss_mb,
             results.cpu_seconds,
+            results.wall_seconds,
             results.digest
         );
     }

@@ -44,6 +44,8 @@ ready![
     "experiments/planes-sweep",
     "experiments/reunion",
     "experiments/reunion-sweep",
+    "experiments/same-search",
+    "experiments/same-search-tune",
     "experiments/spraying",
     "experiments/startup",
     "experiments/startup-sweep",
@@ -155,7 +157,16 @@ impl Source {
 
     /// Whether this is a sweep: it names the scenario it is about, which no scenario does.
     pub fn is_sweep(&self) -> bool {
-        toml::from_str::<toml::Table>(&self.text).is_ok_and(|table| table.contains_key("scenario"))
+        self.has("scenario") && !self.is_tuning()
+    }
+
+    /// Whether this is a tuning file: it has sides.
+    pub fn is_tuning(&self) -> bool {
+        self.has("scenario") && self.has("side")
+    }
+
+    fn has(&self, key: &str) -> bool {
+        toml::from_str::<toml::Table>(&self.text).is_ok_and(|table| table.contains_key(key))
     }
 }
 

@@ -442,7 +442,8 @@ fn result_file(out: &Path, point: &Point) -> PathBuf {
 fn run_point(program: &Path, scenario_file: &Path, out: &Path, point: &Point) -> anyhow::Result<()> {
     let results = result_file(out, point);
     let mut command = Command::new(program);
-    command.args(["sim", "run", "--quiet", "--sweep", &std::process::id().to_string()]);
+    // The points share the cores.
+    command.args(["sim", "run", "--quiet", "--threads", "1", "--sweep", &std::process::id().to_string()]);
     command.arg(scenario_file).arg("--json").arg(&results);
     if let Some(seed) = point.seed {
         command.arg("--seed").arg(seed.to_string());

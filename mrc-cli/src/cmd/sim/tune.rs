@@ -129,6 +129,13 @@ impl Measure {
     }
 }
 
+/// What `mrc sim list` says of a tuning file.
+pub fn about(file: &Path) -> anyhow::Result<String> {
+    let (source, tuning) = read(file)?;
+    let sides: Vec<&str> = tuning.side.iter().map(|side| side.name.as_str()).collect();
+    Ok(format!("{}.toml, every side tuned by the same search: {}", source.stem(), sides.join("; ")))
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (source, tuning) = read(&args.file).map_err(usage)?;

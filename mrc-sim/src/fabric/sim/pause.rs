@@ -33,7 +33,7 @@ impl<H: Host> Sim<H> {
         let gap = Instant::from_nanos(port.next_gap(self.now.as_nanos()));
         let at = gap.after(u64::from(link.delay_ns) + PAUSE_BYTES * 8_000_000_000 / link.rate_bps);
         let epoch = self.ports[(ingress ^ 1) as usize].epoch;
-        self.wheel.schedule(at, Event::Pause { port: ingress ^ 1, paused, epoch });
+        self.fly_pause(at, ingress ^ 1, paused, epoch);
     }
 
     pub(super) fn pause(&mut self, port_id: u32, paused: bool, epoch: u32) {
@@ -50,7 +50,7 @@ impl<H: Host> Sim<H> {
                 }
             }
             Owner::Host { host, plane } => {
-                let slot = &mut self.hosts[host as usize];
+                let slot = &mut self.hosts[host];
                 slot.host.on_pause(now, PortNum::from_plane(plane), paused, &mut self.world);
                 self.wake_host(host, now);
             }

@@ -31,7 +31,7 @@ impl<H: Host> Sim<H> {
         let Some(spec) = self.receive else { return };
         let (bytes, control) = (self.arena.get(id).wire_len, self.arena.get(id).control);
         let jitter = if spec.jitter_ns == 0 { 0 } else { u64::from(self.rng.below(spec.jitter_ns + 1)) };
-        let buffer = &mut self.hosts[index as usize].receive;
+        let buffer = &mut self.hosts[index].receive;
         if buffer.bytes.saturating_add(bytes) > spec.buffer_bytes {
             self.counters.host_full += 1;
             self.counters.host_full_control += u64::from(control);
@@ -48,7 +48,7 @@ impl<H: Host> Sim<H> {
 
     pub(super) fn received(&mut self, index: u32, plane: u8, id: u32) {
         let (bytes, control) = (self.arena.get(id).wire_len, self.arena.get(id).control);
-        self.hosts[index as usize].receive.bytes -= bytes;
+        self.hosts[index].receive.bytes -= bytes;
         if let Some(spec) = self.receive {
             let port = self.topology.host_link_id(plane, index).lower().0;
             self.account_host(port, false, (bytes, control), spec);

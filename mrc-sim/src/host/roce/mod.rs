@@ -459,14 +459,24 @@ impl Host for RoceTransport {
         self.paused = if paused { self.paused.with(port) } else { self.paused.without(port) };
     }
 
-    fn poll_transmit(&mut self, now: Instant, free: PortMask, out: &mut Packet, _: &mut Exchange) -> Option<PortNum> {
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        free: PortMask,
+        out: &mut Packet,
+        exchange: &mut Exchange,
+    ) -> Option<PortNum> {
         for plane in 0..self.ready.len() as u8 {
             let port = PortNum::from_plane(plane);
             if !free.contains(port) || !self.up.contains(port) {
                 continue;
             }
             let paused = self.paused.contains(port);
-            if self.send_answer(plane, out) || (!paused && self.send_data(now, plane, out)) {
+            if self.send_answer(plane, out) {
+                return Some(port);
+            }
+            if !paused && self.send_data(now, plane, out) {
+                exchange.on_sent(out.payload.region, out.payload.len, port);
                 return Some(port);
             }
         }

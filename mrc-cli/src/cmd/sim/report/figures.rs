@@ -148,6 +148,19 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
         drawn.push(("fct", caption, plots::lines(&axes, &cdfs)?));
     }
     drawn.push(("queues", "Fullest queue of each tier over time.".to_owned(), plots::heat(results)?));
+    let loads = Shown::of(timeline.links.len(), |nth| {
+        let load = &timeline.links[nth];
+        Line::new(load.tier.clone(), at(load.mean_percent.clone()))
+    });
+    let axes = Axes { x: "time, us", y: "sent, % of the links' rate", log_x: false, log_y: false };
+    let caption = noted("Mean utilisation of the links of each tier since the sample before.".to_owned(), &loads);
+    drawn.push(("links", caption, plots::lines(&axes, &loads)?));
+    let most = Shown::of(timeline.links.len(), |nth| {
+        let load = &timeline.links[nth];
+        Line::new(load.tier.clone(), at(load.max_percent.clone()))
+    });
+    let caption = noted("Utilisation of the busiest link of each tier since the sample before.".to_owned(), &most);
+    drawn.push(("links-max", caption, plots::lines(&axes, &most)?));
     if timeline.paths.iter().any(|paths| paths.good + paths.skip + paths.assumed_bad > 0) {
         let line = |name: &str, of: &dyn Fn(usize) -> u64| {
             Line::new(name, at((0..timeline.paths.len()).map(|n| of(n) as f64).collect()))

@@ -1,11 +1,7 @@
-//! Random scenarios: topology x workload x fault x scheme x transport. No run panics, packets of both classes are conserved,
-//! every message is accounted for, nothing arrives twice or in a wrong place, and the same scenario gives the same digest.
-//!
-//! `MRC_RANDOM_SCENARIOS=10000 cargo test --release -p mrc-sim --test random` draws more than the few of every day;
-//! `MRC_RANDOM_FIRST=N` begins with seed N. A failure names its seed and prints the scenario.
+//! Draws a scenario (topology x workload x fault x scheme x transport x parts) from random numbers or from bytes, runs it on one
+//! thread and on two, and checks what every run must keep. The test beside it and the fuzz target `sim_scenario` use it.
 
 use std::fmt::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use mrc_core::Rng;
@@ -13,11 +9,27 @@ use mrc_sim::run::{ClassCounts, Options, Outcome, RunEnd, run};
 use mrc_sim::scenario::load_str;
 use mrc_sim::scheme::SCHEMES;
 
-struct Draw(Rng);
+/// Where choices come from.
+pub(crate) enum Choices<'a> {
+    #[allow(dead_code, reason = "the fuzz target has bytes")]
+    Random(Rng),
+    /// One or two bytes each; zero when they are at an end.
+    #[allow(dead_code, reason = "the test has random numbers")]
+    Bytes(&'a [u8]),
+}
 
-impl Draw {
+pub(crate) struct Draw<'a>(pub(crate) Choices<'a>);
+
+impl Draw<'_> {
     fn below(&mut self, most: u32) -> u32 {
-        self.0.below(most)
+        match &mut self.0 {
+            Choices::Random(rng) => rng.below(most),
+            Choices::Bytes(bytes) => {
+                let (now, rest) = bytes.split_at(bytes.len().min(if most > 256 { 2 } else { 1 }));
+                *bytes = rest;
+                now.iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte)) % most
+            }
+        }
     }
 
     fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
@@ -79,7 +91,7 @@ impl Draw {
 
     fn workload(&mut self) -> String {
         let bytes = self.one(&["1", "1000", "4096", "100000", "700000"]);
-        let body = match self.below(8) {
+        let body = match self.below(10) {
             0 => format!("kind = \"permutation\"\nother_leaf = false\nbytes = {bytes}\nmessages = 2\n"),
             1 => format!("kind = \"incast\"\nbytes = {bytes}\nreply_bytes = 100\n"),
             2 => format!("kind = \"{}\"\nbytes = {bytes}\niterations = 2\n", self.one(&["all-reduce", "all-gather", "reduce-scatter"])),
@@ -93,6 +105,8 @@ impl Draw {
             ),
             6 => "kind = \"poisson\"\nduration_us = 60\nwarm_up_us = 1\nload = 0.8\nsizes = [[64, 0.5], [20000, 1.0]]\nreply_bytes = 3000\n"
                 .to_owned(),
+            7 => format!("kind = \"{}\"\nbytes = {bytes}\nchannels = 2\niterations = 2\nskew_us = 1\n", self.one(&["tree-all-reduce", "broadcast"])),
+            8 => format!("kind = \"hierarchical-all-reduce\"\nbytes = {bytes}\niterations = 2\n"),
             _ => format!("from = 0\nto = 1\nbytes = {bytes}\nmessages = 3\nbidirectional = true\n"),
         };
         format!("[[workload]]\n{body}")
@@ -115,10 +129,16 @@ impl Draw {
         text
     }
 
-    fn scenario(&mut self) -> String {
+    pub(crate) fn scenario(&mut self) -> String {
         let roce = self.often(40);
         let names: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.name).collect();
-        let mut text = format!("limit_us = 30000\nstall_us = 30000\n[topology]\n{}", self.topology());
+        let mut text = "limit_us = 30000\nstall_us = 30000\n".to_owned();
+        // Not all can be divided: that is an error of its own.
+        let parts = self.below(6);
+        if parts > 1 {
+            let _ = writeln!(text, "partitions = {parts}");
+        }
+        let _ = write!(text, "[topology]\n{}", self.topology());
         if roce || self.often(50) {
             let _ = writeln!(text, "forwarding = \"{}\"", self.one(&names));
         }
@@ -160,16 +180,16 @@ impl Draw {
     }
 }
 
-/// Runs a scenario twice; `false` where it cannot be, which its error says.
-fn check(text: &str, seed: u64) -> bool {
+/// Runs a scenario twice; `None` where it cannot be, which its error says, else in how many parts it ran.
+pub(crate) fn check(text: &str, seed: u64) -> Option<u32> {
     let built = match load_str("random.toml", text, Path::new("."), &[], Some(seed)) {
         Ok(built) => built,
         Err(error) => {
             assert!(!error.key.is_empty() && !error.message.is_empty(), "{error}");
-            return false;
+            return None;
         }
     };
-    let options = Options { messages: true, ..Options::default() };
+    let options = Options { messages: true, links: true, threads: 2, ..Options::default() };
     let Outcome { results, messages, .. } = run(&built, &options, &mut |_| {}).expect("a run");
     for ClassCounts { sent, trimmed_in, delivered, consumed, dropped, trimmed_out, in_fabric } in
         [results.packets.data, results.packets.control]
@@ -195,25 +215,7 @@ fn check(text: &str, seed: u64) -> bool {
         ended => panic!("{ended:?}"),
     }
     let again = run(&built, &Options::default(), &mut |_| {}).expect("a run").results;
-    assert_eq!((again.digest, again.fabric_digest), (results.digest, results.fabric_digest), "the same run again");
-    true
-}
-
-#[test]
-fn random_scenarios_keep_what_every_run_must() {
-    let number = |name: &str, default: u64| {
-        std::env::var(name)
-            .ok()
-            .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: a number")))
-    };
-    let (first, count) = (number("MRC_RANDOM_FIRST", 1), number("MRC_RANDOM_SCENARIOS", 24));
-    let mut ran = 0;
-    for seed in first..first + count {
-        let text = Draw(Rng::new(seed)).scenario();
-        match catch_unwind(AssertUnwindSafe(|| check(&text, seed))) {
-            Ok(possible) => ran += u64::from(possible),
-            Err(_) => panic!("MRC_RANDOM_FIRST={seed} MRC_RANDOM_SCENARIOS=1: \n{text}"),
-        }
-    }
-    assert!(2 * ran >= count, "{ran} of {count} could be run: the draw is too wild");
+    assert_eq!((&again.digest, &again.fabric_digest), (&results.digest, &results.fabric_digest), "on one thread");
+    assert_eq!((again.events, again.end_us), (results.events, results.end_us), "on one thread");
+    Some(results.parts.map_or(1, |parts| parts.parts))
 }

@@ -1,0 +1,159 @@
+//! How busy links are over time: by tier for every run, by link for whoever asks. Memory is bounded: a run that lasts
+//! longer is sampled at longer distances.
+
+use super::results::{LinkLoad, LinkRow};
+use crate::fabric::{Parts, PortId, Tier};
+use crate::host::Transport;
+
+/// Entries kept for a table by link: a port has one for each sample.
+const MOST_ENTRIES: usize = 4 << 20;
+
+const TIERS: [(Tier, &str); 6] = [
+    (Tier::Host, "host-up"),
+    (Tier::T0Up, "t0-up"),
+    (Tier::T1Up, "t1-up"),
+    (Tier::T2Down, "t2-down"),
+    (Tier::T1Down, "t1-down"),
+    (Tier::T0Down, "t0-down"),
+];
+
+/// Bytes of all ports so far, and what came of them.
+pub(super) struct Loads {
+    /// Tier of each port, by its place in `lines`.
+    tiers: Vec<u8>,
+    before: Vec<u64>,
+    at_ns: u64,
+    lines: Vec<LinkLoad>,
+    /// By sample: its time, and its ports.
+    links: Option<Vec<(u64, Vec<Entry>)>>,
+}
+
+/// A port at the time of a sample.
+#[derive(Clone, Copy)]
+struct Entry {
+    sent: u64,
+    rate_bps: u64,
+    queued: u32,
+}
+
+impl Loads {
+    /// Before the first event; `links` keeps samples of each link.
+    pub(super) fn new<T: Transport>(sim: &Parts<T>, links: bool) -> Self {
+        let topology = sim.topology();
+        let of = |id| topology.tier(PortId(id));
+        let all: Vec<Tier> = (0..topology.links() * 2).map(of).collect();
+        let known: Vec<_> = TIERS.iter().filter(|(tier, _)| all.contains(tier)).collect();
+        let place = |tier: &Tier| known.iter().position(|(known, _)| known == tier).unwrap_or(0) as u8;
+        let line = |(_, name): &&(Tier, &str)| LinkLoad { tier: (*name).to_owned(), ..LinkLoad::default() };
+        Self {
+            tiers: all.iter().map(place).collect(),
+            before: vec![0; all.len()],
+            at_ns: 0,
+            lines: known.iter().map(line).collect(),
+            links: links.then(Vec::new),
+        }
+    }
+
+    /// Samples that a table by link has room for.
+    pub(super) fn most_samples(&self) -> usize {
+        match self.links {
+            Some(_) => MOST_ENTRIES / self.before.len().max(1),
+            None => usize::MAX,
+        }
+    }
+
+    /// Counts what was sent since the last sample.
+    pub(super) fn sample<T: Transport>(&mut self, sim: &Parts<T>) {
+        let now_ns = sim.now().as_nanos();
+        let ns = now_ns - self.at_ns;
+        let mut sums = vec![(0.0f64, 0.0f64, 0u32); self.lines.len()];
+        let mut row = Vec::with_capacity(if self.links.is_some() { self.before.len() } else { 0 });
+        for (id, before) in (0..).zip(&mut self.before) {
+            let sent = sim.port_counters(PortId(id)).tx_bytes;
+            let rate_bps = sim.link_spec(PortId(id)).rate_bps;
+            let share = percent(sent - *before, rate_bps, ns);
+            *before = sent;
+            let (sum, most, count) = &mut sums[usize::from(self.tiers[id as usize])];
+            (*sum, *most, *count) = (*sum + share, most.max(share), *count + 1);
+            if self.links.is_some() {
+                row.push(Entry { sent, rate_bps, queued: sim.queued_bytes(PortId(id)) });
+            }
+        }
+        for (line, (sum, most, count)) in self.lines.iter_mut().zip(sums) {
+            line.mean_percent.push(tenths(sum / f64::from(count.max(1))));
+            line.max_percent.push(tenths(most));
+        }
+        if let Some(links) = &mut self.links {
+            links.push((now_ns, row));
+        }
+        self.at_ns = now_ns;
+    }
+
+    /// Keeps every second sample, as the time line does: each then stands for the time since the one before it.
+    pub(super) fn thin_out(&mut self) {
+        for line in &mut self.lines {
+            line.mean_percent = pairs(&line.mean_percent, |a, b| tenths((a + b) / 2.0));
+            line.max_percent = pairs(&line.max_percent, f64::max);
+        }
+        if let Some(links) = &mut self.links {
+            let mut nth = 0;
+            links.retain(|_| {
+                nth += 1;
+                nth % 2 == 1
+            });
+        }
+    }
+
+    /// The table by link, and the lines by tier.
+    pub(super) fn finish<T: Transport>(self, sim: &Parts<T>) -> (Vec<LinkRow>, Vec<LinkLoad>) {
+        let mut rows = Vec::new();
+        let samples = self.links.unwrap_or_default();
+        for pair in samples.windows(2) {
+            let [(from_ns, before), (at_ns, now)] = pair else { continue };
+            for (id, (was, entry)) in (0..).zip(before.iter().zip(now)) {
+                let port = PortId(id);
+                rows.push(LinkRow {
+                    at_us: *at_ns as f64 / 1e3,
+                    link: sim.topology().link_name(port.link()),
+                    upwards: port == port.link().lower(),
+                    percent: tenths(percent(entry.sent - was.sent, entry.rate_bps, at_ns - from_ns)),
+                    queued_bytes: entry.queued,
+                });
+            }
+        }
+        (rows, self.lines)
+    }
+}
+
+/// The first value stands alone: it is of the time before the run.
+fn pairs(values: &[f64], join: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    let (first, rest) = values.split_at(values.len().min(1));
+    let joined = rest.chunks(2).filter(|pair| pair.len() == 2).map(|pair| join(pair[0], pair[1]));
+    first.iter().copied().chain(joined).collect()
+}
+
+/// Share of the rate. A packet counts when it begins to leave, so that the last one may pass the end of the sample.
+fn percent(bytes: u64, rate_bps: u64, ns: u64) -> f64 {
+    if ns == 0 {
+        return 0.0;
+    }
+    (bytes as f64 * 8e11 / (rate_bps.max(1) as f64 * ns as f64)).min(100.0)
+}
+
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_shares_of_the_rate() {
+        assert_eq!(percent(1_250, 100_000_000_000, 200), 50.0);
+        assert_eq!(percent(4_000, 100_000_000_000, 200), 100.0, "the packet that passes the end");
+        assert_eq!(percent(1, 1, 0), 0.0);
+        assert_eq!(pairs(&[0.0, 10.0, 20.0, 30.0, 50.0], f64::max), [0.0, 20.0, 50.0]);
+        assert_eq!(pairs(&[0.0, 10.0, 20.0, 30.0], |a, b| (a + b) / 2.0), [0.0, 15.0]);
+    }
+}
