@@ -7,6 +7,7 @@
 #   conform-agent/run.sh --short         a part that takes some seconds, for CI
 #   conform-agent/run.sh --filter TEXT   as `mrc conform --filter`
 #
+# FIXED=1 sets the device up once, as for a vendor without --configure: in real time, and more is refused.
 # MRC_BIN names the folder of `mrc`, `libibverbs.so` and `lib_mrc.so`; the default builds them. RESULTS keeps the reports.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -60,8 +61,13 @@ target() {
     if [ "$1" = control ]; then
         ip netns exec "${id}b" "$bin/mrc" conform --serve --iface p1,p2 --listen 0.0.0.0:4970 ${2:+--knob "$2"} 2>>"$out/$1.log" &
     else
+        local how=(--configure "$here/configure-mrc.sh")
+        if [ -n "${FIXED:-}" ]; then
+            "$here/configure-mrc.sh" >/dev/null
+            how=()
+        fi
         EXTRA=${2:-} LD_LIBRARY_PATH=$work/lib ip netns exec "${id}b" "$work/agent" --netdev p1,p2 --gid-index 2 \
-            --lacks vlan,ip_options,bare --configure "$here/configure-mrc.sh" 2>>"$out/$1.log" &
+            --lacks vlan,ip_options,bare "${how[@]}" 2>>"$out/$1.log" &
     fi
     running=$!
 }
@@ -73,7 +79,7 @@ play() { # WAY NAME READING filters...
         "$bin/mrc" conform --json ${reading:+--target-knob "$reading"} "$@" >"$out/$name-$way.json" || code=$?
     else
         target "$way" "$reading"
-        timeout 1200 ip netns exec "${id}a" "$bin/mrc" conform --iface p1,p2 --peer 10.77.0.2 --json "$@" \
+        timeout 1200 ip netns exec "${id}a" "$bin/mrc" conform --iface p1,p2 --peer 10.77.0.2 --json --retries 4 "$@" \
             >"$out/$name-$way.json" || code=$?
         kill "$running" && wait "$running" 2>/dev/null || true
         running=

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)] // a binary has no public API; `pub` marks the doors between its modules
 
 mod cmd;
+mod color;
 mod conform;
 mod congestion;
 mod content;
@@ -23,7 +24,7 @@ mod watch;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 /// MRC (Multipath Reliable Connection) in software: RDMA writes over many paths and planes.
 #[derive(Parser)]
@@ -37,6 +38,9 @@ Exit codes of every command: 0 done; 1 what was asked failed; 2 wrong usage or c
 machine or without more rights (`mrc doctor` names the cure); 4 a simulation that its limits ended; 130 interrupted."
 )]
 struct Cli {
+    /// When output has colours
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    color: color::When,
     #[command(subcommand)]
     command: cmd::Command,
 }
@@ -44,7 +48,11 @@ struct Cli {
 fn main() -> ExitCode {
     // Nobody reads what cannot be written.
     mrc_verbs_shim::logging::start("mrc", |line| drop(writeln!(std::io::stderr(), "{line}")));
-    match cmd::run(Cli::parse().command) {
+    let help = color::When::of(std::env::args_os().map(|arg| arg.to_string_lossy().into_owned())).of_help();
+    let matches = Cli::command().color(help).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    cli.color.set();
+    match cmd::run(cli.command) {
         Ok(code) => match out::lost() {
             None => code,
             Some(error) => {

@@ -14,6 +14,7 @@ use mrc_conform::{
 };
 use serde_json::json;
 
+use crate::color;
 use crate::conform::files;
 use crate::conform::link::{Driver, Lines};
 use crate::conform::report::Report;
@@ -174,7 +175,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut report = Report::default();
     let say = |line: String| {
         if !args.json {
-            outln!("{line}");
+            outln!("{}", color::verdict(line));
         }
     };
     let mut tester = match args.iface.is_empty() {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::out::{count, out, outln};
+use crate::out::{count, outln};
 use mrc_afxdp::{Interface, probe};
 use mrc_verbs_shim::host::{self, HostFile};
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        out!("{report}");
+        report.to_string().lines().for_each(|line| outln!("{}", crate::color::verdict(line.to_string())));
     }
     Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
