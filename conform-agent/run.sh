@@ -63,7 +63,7 @@ target() {
     else
         local how=(--configure "$here/configure-mrc.sh")
         if [ -n "${FIXED:-}" ]; then
-            "$here/configure-mrc.sh" >/dev/null
+            LD_LIBRARY_PATH=$work/lib "$work/agent" --list-knobs | sed -n 's/ device$//p' | tr ' ' = | xargs "$here/configure-mrc.sh" >/dev/null
             how=()
         fi
         EXTRA=${2:-} LD_LIBRARY_PATH=$work/lib ip netns exec "${id}b" "$work/agent" --netdev p1,p2 --gid-index 2 \

@@ -326,11 +326,28 @@ impl Player<'_> {
 
     /// Takes what comes until `at`.
     fn listen(&mut self, at: u64) -> Result<(), Stop> {
-        while let Some(heard) = self.target.hear(at + self.late)? {
-            self.note_frame(&heard);
+        while let Some(heard) = self.hear(at + self.late)? {
             self.waiting.push_back(heard);
         }
         Ok(())
+    }
+
+    /// The next frame, unless none comes until `until`. A target in real time asks about paths and silent peers when its
+    /// timers say so, and no script is fast enough for them: such questions are left aside unless the script is about them.
+    fn hear(&mut self, until: u64) -> Result<Option<Heard>, Stop> {
+        while let Some(heard) = self.target.hear(until)? {
+            self.note_frame(&heard);
+            let kind = Packet::parse(&heard.frame).ok().and_then(|packet| packet.kind());
+            let question =
+                kind.filter(|kind| self.target.slowness() == 1 && ["probe", "ep_request"].contains(&kind.name));
+            match question {
+                Some(kind) if !self.script.expects(kind.name) => {
+                    self.notes.push(format!("a {} of the target's own, at {} ns, was left aside", kind.name, heard.at));
+                }
+                _ => return Ok(Some(heard)),
+            }
+        }
+        Ok(None)
     }
 
     fn note_frame(&mut self, heard: &Heard) {
@@ -400,9 +417,8 @@ impl Player<'_> {
             return Ok(Some(heard));
         }
         let patience = PATIENCE_NS.checked_div(self.target.slowness()).unwrap_or(0);
-        let heard = self.target.hear(at + self.late + patience)?;
+        let heard = self.hear(at + self.late + patience)?;
         if let Some(heard) = &heard {
-            self.note_frame(heard);
             // What came late moves the rest of the script.
             self.late = self.late.max(heard.at.saturating_sub(at));
         }
@@ -463,12 +479,22 @@ impl Player<'_> {
             Check::Done(wanted) => self.check_done(step, wanted),
             Check::Memory { at, len, psn } => {
                 self.listen(step.at)?;
-                let have = self.target.memory(*at, *len)?;
                 let want = |n: usize| match psn {
                     Some(psn) => facts::fill(*psn, n),
                     None => facts::initial(at.wrapping_add(n as u64)),
                 };
-                match (0..*len).find(|&n| have.get(n) != Some(&want(n))) {
+                let wrong = |have: &[u8]| (0..*len).find(|&n| have.get(n) != Some(&want(n)));
+                let mut have = self.target.memory(*at, *len)?;
+                // In real time bytes may take as long to their place as packets may be late.
+                let patience = PATIENCE_NS.checked_div(self.target.slowness()).unwrap_or(0);
+                for part in (1..=8).take_while(|_| patience > 0) {
+                    if wrong(&have).is_none() {
+                        break;
+                    }
+                    self.listen(step.at + part * (patience / 8))?;
+                    have = self.target.memory(*at, *len)?;
+                }
+                match wrong(&have) {
                     None => {
                         self.verified += 1;
                         Ok(())

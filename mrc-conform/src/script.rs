@@ -182,6 +182,11 @@ pub(crate) const PSEUDO: &[&str] =
     &["ev", "at", "len", "of", "from", "port", "trim", "icrc", "cut", "ce", "fill", "vlan", "srh", "options", "bare"];
 
 impl Script {
+    /// Whether the target should send a packet of this type.
+    pub(crate) fn expects(&self, kind: &str) -> bool {
+        self.steps.iter().any(|step| matches!(&step.op, Op::Expect(spec) if spec.kind.name == kind))
+    }
+
     /// Parses a file's text.
     ///
     /// # Errors
