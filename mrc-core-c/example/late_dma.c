@@ -139,6 +139,8 @@ int program(void)
     struct mrc_core_qp_info info;
     must(a->engine, "qp_info", mrc_core_query_qp(a->engine, a->qp, &info));
     require("SACKs did not wait", info.outstanding == 0 && b->open == 20);
+    must(b->engine, "qp_info", mrc_core_query_qp(b->engine, b->qp, &info));
+    require("the engine counts what is open", info.placements == b->open);
     while (b->open > 0) {
         require("completions wait for the last one", a->done_count == 0 && b->done_count == 0);
         dma_ends(b, b->open - 1, 1); /* the newest first */

@@ -1033,6 +1033,8 @@ struct mrc_core_qp_info {
     uint32_t queued;
     /* Receive requests not consumed. */
     uint32_t receives;
+    /* Placements whose end was not reported; 0 without `placement_reported`. */
+    uint32_t placements;
     /* Planes, as port bits, whose EVs are all ASSUMED_BAD. */
     uint32_t suspended_ports;
     /* EVs in GOOD, in rotation or in reserve. */
@@ -1205,6 +1207,9 @@ int32_t mrc_core_create_qp(
 
 /* Destroys a QP; what it had queued is dropped without completions. */
 int32_t mrc_core_destroy_qp(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair);
+
+/* A first PSN for one direction of a QP, which nobody can guess. */
+int32_t mrc_core_draw_psn(struct mrc_core_endpoint *endpoint, uint32_t *out);
 
 /* RESET to INIT. */
 int32_t mrc_core_modify_to_init(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair);

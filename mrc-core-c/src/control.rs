@@ -244,6 +244,22 @@ pub unsafe extern "C" fn mrc_core_destroy_qp(endpoint: *mut mrc_core_endpoint, p
     }
 }
 
+/// A first PSN for one direction of a QP, which nobody can guess.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, `out` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_draw_psn(endpoint: *mut mrc_core_endpoint, out: *mut u32) -> i32 {
+    // SAFETY: passed on; `out` is checked before a number is drawn.
+    unsafe {
+        border::call(endpoint, |e| {
+            border::check(out, "out")?;
+            border::write(out, "out", e.engine.draw_psn().value())?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
 /// RESET to INIT.
 ///
 /// # Safety

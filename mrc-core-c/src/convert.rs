@@ -628,6 +628,7 @@ pub(crate) fn qp_info(info: &QpInfo) -> mrc_core_qp_info {
         outstanding: info.outstanding,
         queued: info.queued,
         receives: info.receives,
+        placements: info.placements,
         suspended_ports: info.evs.suspended_planes.bits(),
         evs_good: info.evs.good,
         evs_skip: info.evs.skip,

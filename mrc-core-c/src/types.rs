@@ -721,6 +721,8 @@ pub struct mrc_core_qp_info {
     pub queued: u32,
     /// Receive requests not consumed.
     pub receives: u32,
+    /// Placements whose end was not reported; 0 without `placement_reported`.
+    pub placements: u32,
     /// Planes, as port bits, whose EVs are all ASSUMED_BAD.
     pub suspended_ports: u32,
     /// EVs in GOOD, in rotation or in reserve.

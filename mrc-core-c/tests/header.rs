@@ -72,7 +72,7 @@ fn structs() -> String {
         }
         mrc_core_event { qpn, ev, psn, discard, cause, profile, peer, ports, dropped, rtt_ns, entry, from_entry, kind, port, up, from, to }
         mrc_core_qp_info {
-            base_rtt_ns, cause, dest_qp, outstanding, queued, receives, suspended_ports, evs_good, evs_skip,
+            base_rtt_ns, cause, dest_qp, outstanding, queued, receives, placements, suspended_ports, evs_good, evs_skip,
             evs_assumed_bad, evs_denied, evs_active, state, retries,
         }
         mrc_core_hopper { alpha_percent, th_probe_percent, th_cong_percent, ttl_probe_percent, delta_rtt_percent, switch_delay_percent, switch_delay_max_percent, first, move_on_loss }
