@@ -30,6 +30,8 @@ struct World<'s> {
     updates: Vec<u64>,
     /// EVs whose data frames get lost.
     dead: BTreeSet<Ev>,
+    /// Messages between shards so far.
+    told: u64,
 }
 
 fn world<R>(count: u8, tweak: fn(&mut EndpointConfig), f: impl FnOnce(&mut World<'_>) -> R) -> R {
@@ -42,7 +44,7 @@ fn world<R>(count: u8, tweak: fn(&mut EndpointConfig), f: impl FnOnce(&mut World
         .collect();
     let updates = vec![0; units.len()];
     let (events, dead) = (BTreeMap::new(), BTreeSet::new());
-    f(&mut World { count, units, now: Instant::ZERO, events, order: 0, updates, dead })
+    f(&mut World { count, units, now: Instant::ZERO, events, order: 0, updates, dead, told: 0 })
 }
 
 impl World<'_> {
@@ -84,6 +86,8 @@ impl World<'_> {
             let to = usize::from((1 - host) * count + shard);
             self.push(FLIGHT_NS, to, Input::Frame(port, bytes));
         }
+        self.told += news.len() as u64;
+        assert!(self.told < 10_000, "news go in circles");
         for message in news {
             assert_eq!(message.from, unit as u8 % count);
             for shard in receivers(&message, count) {
