@@ -60,8 +60,13 @@ for file in /usr/share/man/man1/mrc-conform.1.gz /usr/share/bash-completion/comp
 done
 says "manual pages, completions, dissector, libraries, headers, units and the agent's source are there"
 if command -v systemd-analyze >/dev/null; then
-    # The units are judged where they are installed, with the program that they start.
-    systemd-analyze verify --man=no --root="$at" mrc-mapper-collect.service mrc-mapper-agent@hA.service
+    # A minimal root has none of systemd's own units, this machine has: the installed ones are judged here, with a program that is here.
+    mkdir "$work/units"
+    for unit in mrc-mapper-collect mrc-mapper-agent@; do
+        sed 's,=/usr/bin/mrc,=/bin/true,' "$at/usr/lib/systemd/system/$unit.service" >"$work/units/${unit/@/@hA}.service"
+    done
+    told=$(systemd-analyze verify --man=no "$work"/units/*.service 2>&1) || { echo "$told"; exit 1; }
+    [ -z "$told" ] || { echo "$told"; exit 1; }
     says "systemd accepts the units"
 fi
 inside dpkg --verify mrc libmrc-dev && says "every file has its recorded sum"

@@ -2,6 +2,16 @@
 //!
 //! [`Script`] is a parsed file, [`run`] plays it against a [`Target`]; [`engine`] is the target in this process (virtual
 //! time), `mrc conform` brings the one over a wire. `docs/conformance.md` explains the language.
+//!
+//! ```
+//! use mrc_conform::{Verdict, builtin, engine, run};
+//!
+//! let scripts = builtin()?;
+//! let script = scripts.iter().find(|script| script.file == "sack/gap.mrc").expect("it is built in");
+//! let outcome = engine::with_virtual(&script.knobs, |target, facts| run(script, facts, target))?;
+//! assert_eq!(outcome.verdict, Verdict::Pass);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod bits;
