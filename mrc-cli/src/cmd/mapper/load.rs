@@ -78,8 +78,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(args: &Args, host: u16, alive: &[u16]) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(args.collector).context("the collector does not listen")?;
+    fn new(args: &Args, stream: TcpStream, host: u16, alive: &[u16]) -> anyhow::Result<Self> {
         let mut greeting = [0; 33];
         (&stream).read_exact(&mut greeting).context("it gave no challenge: is it a collector?")?;
         let challenge = std::str::from_utf8(&greeting).ok().and_then(link::unhex).context("that is no challenge")?;
@@ -140,11 +139,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let key = key(&args.key)?;
     let (interrupt, began) = (Interrupt::install()?, Instant::now());
+    let connect = || TcpStream::connect(args.collector).context("the collector does not listen");
+    // All connect before any of them waits for its greeting.
+    let mut streams = (0..args.fabric.hosts).map(|_| connect()).collect::<anyhow::Result<Vec<_>>>()?;
     let mut agents = Vec::new();
     for leaf in 0..args.fabric.leaves {
         let alive: Vec<u16> = args.fabric.hosts_of(leaf).collect();
         for &host in &alive {
-            agents.push(Agent::new(args, host, &alive).with_context(|| format!("agent {} of them", agents.len() + 1))?);
+            let stream = streams.pop().context("a connection per host")?;
+            let agent = Agent::new(args, stream, host, &alive);
+            agents.push(agent.with_context(|| format!("agent {} of them", agents.len() + 1))?);
             if interrupt.is_set() {
                 return Ok(ExitCode::from(interrupt::EXIT_CODE));
             }
