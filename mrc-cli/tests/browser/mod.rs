@@ -24,7 +24,8 @@ pub(crate) struct Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // `timeout` hands the signal on to the browser and all its processes; killed itself, it would leave them behind.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }
 }
@@ -41,7 +42,7 @@ impl Browser {
         let profile = folder.join("profile");
         let _ = std::fs::remove_dir_all(&profile);
         let child = Command::new("timeout")
-            .args(["150", name, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            .args(["-k", "5", "150", name, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--window-size=1280,900", "--no-first-run", "--remote-debugging-port=0"])
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg("about:blank")
