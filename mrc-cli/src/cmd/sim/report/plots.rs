@@ -229,14 +229,11 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
                         PathElement::new([(x, low), (x, (y + half).min(top))], colour.stroke_width(1))
                     };
                     chart.draw_series(bars.iter().map(ends)).map_err(|error| anyhow!("{error}"))?;
-                    if line.points.len() <= FEW {
-                        for &(x, y) in line.points.iter().filter(|point| finite(point)) {
-                            let half =
-                                bars.iter().find(|bar| bar.0 == x).map(|bar| format!(" \u{b1} {}", number(bar.2)));
-                            let text =
-                                format!("{}: {}, {}{}", line.name, number(x), number(y), half.unwrap_or_default());
-                            hints.push((chart.backend_coord(&(x, y)), text));
-                        }
+                    for nth in spread(line.points.len(), FEW) {
+                        let Some(&(x, y)) = line.points.get(nth).filter(|point| finite(point)) else { continue };
+                        let half = bars.iter().find(|bar| bar.0 == x).map(|bar| format!(" \u{b1} {}", number(bar.2)));
+                        let text = format!("{}: {}, {}{}", line.name, number(x), number(y), half.unwrap_or_default());
+                        hints.push((chart.backend_coord(&(x, y)), text));
                     }
                     let marks = line.unfinished.iter().map(|&(x, y)| (x, y.unwrap_or(top))).filter(finite);
                     let marks = marks.map(|at| Cross::new(at, 6, colour.stroke_width(2)));
