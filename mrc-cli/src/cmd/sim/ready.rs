@@ -44,6 +44,7 @@ ready![
     "experiments/planes-sweep",
     "experiments/reunion",
     "experiments/reunion-sweep",
+    "experiments/reunion-tenth-sweep",
     "experiments/same-search",
     "experiments/same-search-tune",
     "experiments/spraying",
