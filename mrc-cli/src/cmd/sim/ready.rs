@@ -37,6 +37,8 @@ ready![
     "experiments/incast15-staggered",
     "experiments/links-flap",
     "experiments/links-one-by-one",
+    "experiments/lossy-host-link",
+    "experiments/lossy-host-link-sweep",
     "experiments/nic-ports-flap",
     "experiments/nic-ports-one-by-one",
     "experiments/permutation8",
