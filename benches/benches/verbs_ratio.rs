@@ -322,7 +322,7 @@ impl Bench {
                     format!("sysctl -qw net.ipv6.conf.{interface}.seg6_enabled=1"),
                     format!("ethtool -K {interface} tx off rx off sg off tso off gso off gro off"),
                     format!("ip -6 address add {own}/128 dev lo nodad"),
-                    format!("ip -6 route replace {}/48 encap seg6local action End.DT6 table local dev {interface}", plane.sid),
+                    format!("ip -6 route replace {}/48 encap seg6local action End.DT6 table local dev {interface}", plane.sid.unwrap()),
                     format!(
                         "ip -6 route replace {far}/128 encap seg6 mode encap.red segs {segments} dev {interface} src {own} mtu {INNER_MTU}"
                     ),

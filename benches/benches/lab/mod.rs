@@ -30,7 +30,7 @@ pub(crate) fn ports(host: &HostFile) -> Vec<AnyPort> {
         host.planes
             .iter()
             .map(|plane| {
-                let filter = PacketFilter::with_sids([Sid::exact(plane.sid)]);
+                let filter = PacketFilter::with_sids([Sid::exact(plane.sid.unwrap())]);
                 AnyPort::Xsk(
                     XskPort::open(&plane.interface, &XskConfig { filter, ..XskConfig::default() }).expect("port"),
                 )
