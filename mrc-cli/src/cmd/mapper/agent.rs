@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -63,20 +64,34 @@ const REPORT: Duration = Duration::from_millis(100);
 
 /// Reads a key; makes the file, readable by its owner alone, when there is none.
 pub fn key(path: &Path) -> anyhow::Result<Key> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    if let Some(folder) = path.parent() {
-        // An error shows when the file cannot be made.
-        let _ = std::fs::create_dir_all(folder);
-    }
-    let make = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    if let Ok(mut file) = make {
-        file.write_all(&random_key()?).with_context(|| format!("cannot write {}", path.display()))?;
+    if !path.exists() {
+        if let Some(folder) = path.parent() {
+            // An error shows when the file cannot be made.
+            let _ = std::fs::create_dir_all(folder);
+        }
+        make_key(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let bytes = std::fs::read(path).with_context(|| format!("cannot read the key {}", path.display()))?;
     let length = bytes.len();
     let bytes = <[u8; 16]>::try_from(bytes);
     bytes.map(Key::new).map_err(|_| anyhow::anyhow!("{} has {length} bytes: a key has 16", path.display()))
+}
+
+/// Makes the file of a key whole, unless somebody else was faster: agents of one fabric begin together, and none may read a
+/// file that another has not written yet.
+fn make_key(path: &Path) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let mut whole = path.as_os_str().to_owned();
+    whole.push(format!(".{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&whole)?.write_all(&random_key()?)?;
+    let linked = std::fs::hard_link(&whole, path);
+    std::fs::remove_file(&whole)?;
+    match linked {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Sixteen random bytes.
@@ -172,4 +187,29 @@ fn say(json: bool, value: serde_json::Value) {
         .map(|(key, value)| format!("{key} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
         .collect();
     outln!("{name} {}", rest.join(", "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_that_begin_together_have_one_key() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/tmp/keys-{}", std::process::id()));
+        for round in 0..200 {
+            let path = folder.join(format!("{round}.key"));
+            let start = std::sync::Barrier::new(8);
+            let keys: Vec<Key> = std::thread::scope(|scope| {
+                let begin = || {
+                    start.wait();
+                    key(&path).unwrap()
+                };
+                let agents: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
+                agents.into_iter().map(|agent| agent.join().unwrap()).collect()
+            });
+            assert!(keys.iter().all(|key| *key == keys[0]), "round {round}");
+        }
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 200);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }
