@@ -1,32 +1,15 @@
 //! The flight recorder of a device in a lab: on demand, when a path is retired, when a queue pair fails, and read back by
 //! `mrc decode` and tshark. Needs root; skipped by name and reason otherwise.
 
+mod common;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use common::{mrc, start};
 use mrc_lab::{Fabric, Shape, skip};
 use serde_json::{Value, json};
-
-const MRC: &str = env!("CARGO_BIN_EXE_mrc");
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(args: &[&str]) -> Running {
-    let mut command = Command::new(MRC);
-    Running(command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-}
-
-fn mrc(args: &[&str]) -> Output {
-    Command::new(MRC).args(args).output().unwrap()
-}
 
 fn stdout(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");

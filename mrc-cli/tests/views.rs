@@ -1,33 +1,15 @@
 //! `mrc metrics` and `mrc top` as users run them. What needs root or tmux is skipped by name and reason without.
 
+mod common;
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{MRC, mrc, start};
 use mrc_lab::{Fabric, Shape, skip};
-
-const MRC: &str = env!("CARGO_BIN_EXE_mrc");
-
-/// A child that is killed at the end.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(args: &[&str]) -> Running {
-    let mut command = Command::new(MRC);
-    Running(command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-}
-
-fn mrc(args: &[&str]) -> Output {
-    Command::new(MRC).args(args).output().unwrap()
-}
 
 fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");

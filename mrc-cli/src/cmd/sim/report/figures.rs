@@ -351,17 +351,9 @@ mod tests {
     use mrc_sim::run::GroupReport;
 
     use super::super::page::html;
+    use super::super::tests::run;
     use super::*;
     use crate::cmd::sim::sweep::Point;
-
-    fn run(name: &str) -> Run {
-        let mut results = Results { finished: true, ended: RunEnd::Completed, ..Results::default() };
-        results.about = "a <b> & c".to_owned();
-        results.groups = vec![mrc_sim::run::GroupReport { fct_cdf_us: vec![1.0, 2.0], ..Default::default() }];
-        results.timeline.bin_us = 10.0;
-        results.timeline.goodput_gbit_per_s = vec![vec![1.0, 2.0]];
-        Run { name: name.to_owned(), results }
-    }
 
     #[test]
     fn a_trend_is_the_mean_over_seeds_by_the_other_axes() {

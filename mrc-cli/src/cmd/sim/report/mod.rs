@@ -109,3 +109,20 @@ fn read(folder: &Path) -> anyhow::Result<(Vec<Run>, Option<Manifest>)> {
     }
     Ok((runs, manifest))
 }
+
+#[cfg(test)]
+mod tests {
+    use mrc_sim::run::{GroupReport, Results, RunEnd};
+
+    use super::Run;
+
+    /// A run with something to draw and to escape.
+    pub(super) fn run(name: &str) -> Run {
+        let mut results = Results { finished: true, ended: RunEnd::Completed, ..Results::default() };
+        results.about = "a <b> & c".to_owned();
+        results.groups = vec![GroupReport { fct_cdf_us: vec![1.0, 2.0], ..Default::default() }];
+        results.timeline.bin_us = 10.0;
+        results.timeline.goodput_gbit_per_s = vec![vec![1.0, 2.0]];
+        Run { name: name.to_owned(), results }
+    }
+}

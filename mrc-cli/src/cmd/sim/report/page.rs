@@ -307,17 +307,9 @@ mod tests {
     use mrc_sim::run::RunEnd;
 
     use super::super::figures::figures;
+    use super::super::tests::run;
     use super::*;
     use mrc_sim::run::IterationReport;
-
-    fn run(name: &str) -> Run {
-        let mut results = Results { finished: true, ended: RunEnd::Completed, ..Results::default() };
-        results.about = "a <b> & c".to_owned();
-        results.groups = vec![mrc_sim::run::GroupReport { fct_cdf_us: vec![1.0, 2.0], ..Default::default() }];
-        results.timeline.bin_us = 10.0;
-        results.timeline.goodput_gbit_per_s = vec![vec![1.0, 2.0]];
-        Run { name: name.to_owned(), results }
-    }
 
     #[test]
     fn steps_and_interruptions_are_on_the_page() {
