@@ -15,6 +15,8 @@ for item in "$@" ${EXTRA:-}; do
         planes) planes=$value ;;
         ip) ip=$value ;;
         srv6) srv6=$value ;;
+        # The engine serves both readings: only `mrc conform` makes a target of the other one.
+        ev_in_outer_label | trim_keeps_tseth) [ "$value" = 0 ] || { echo "needs $name=$value: the engine has no such knob"; exit 1; } ;;
         *) knobs=$(printf '%s\n' "$knobs" | grep -v "^$name = " || true; echo "$name = $value") ;;
     esac
 done

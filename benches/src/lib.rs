@@ -146,6 +146,7 @@ impl<'s> Side<'s> {
                 max_wimm_dest: 32,
                 dynamic_mpr: false,
                 svc_time: false,
+                private_stamps_us: false,
             };
             self.engine.modify_to_rtr(Instant::ZERO, qp, &rtr).expect("rtr");
             let rts = RtsAttr::software(Psn::new(0));

@@ -15,6 +15,7 @@ use mrc_wire::{Ev, Ip, NackReason, PortNum, Psn, Qpn, Rkey};
 
 use crate::facts::{self, Facts, REGION, TARGET_VA};
 use crate::knobs::{KNOBS, Knobs};
+use crate::reading::Reading;
 use crate::script::Post;
 use crate::target::{Done, DoneKind, Heard, Refusal, Target};
 
@@ -36,6 +37,7 @@ pub struct Engine<'s> {
     facts: Facts,
     /// Of each packet that was placed, by PSN.
     placements: HashMap<u32, PlaceToken>,
+    reading: Reading,
 }
 
 /// Runs `f` with an engine set up as `knobs` and the tester's `offer` say; the facts it gets are complete.
@@ -122,8 +124,9 @@ impl<'s> Engine<'s> {
         facts.target_mac = macs;
         // Made once: a script takes less time than a megabyte of pattern.
         static PATTERN: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+        let reading = Reading::of(knobs);
         let memory = PATTERN.get_or_init(|| (0..REGION).map(facts::initial).collect()).clone();
-        let mut engine = Self { endpoint, qp, cq, mr, memory, facts, placements: HashMap::new() };
+        let mut engine = Self { endpoint, qp, cq, mr, memory, facts, placements: HashMap::new(), reading };
         engine.connect(knobs).map_err(|why| format!("this engine cannot be set up so: {why}"))?;
         Ok(engine)
     }
@@ -181,6 +184,11 @@ impl<'s> Engine<'s> {
     /// A frame arrived.
     pub fn receive(&mut self, now: u64, port: u8, frame: &[u8]) {
         let Some(port) = PortNum::new(port) else { return };
+        let mut read = frame.to_vec();
+        if !self.reading.takes(&mut read) {
+            return;
+        }
+        let frame = &read[..];
         let meta = RxMeta { port, wire_len: frame.len(), icrc: IcrcCheck::Verify };
         if let Ok(Received::Place(place)) = self.endpoint.handle_packet(Instant::from_nanos(now), meta, frame) {
             self.placements.insert(place.psn.value(), place.token);
@@ -211,6 +219,7 @@ impl<'s> Engine<'s> {
         frame.resize(frame.len() + usize::from(tx.pad), 0);
         let trailer = mrc_wire::icrc::compute(&frame[tx.l3_offset..]).unwrap_or_default();
         frame.extend(trailer);
+        self.reading.sends(&mut frame);
         Some((tx.port.value(), frame))
     }
 

@@ -169,6 +169,7 @@ impl<'a> Story<'a> {
                 return Err(format!("this {} has no field `{name}`", spec.kind.name));
             }
         }
+        self.place_operation(&mut packet);
         checksum(&mut packet);
         if spec.number("icrc") == Some(-1) {
             let good = crate::icrc(&packet.bytes()[l3(&packet)..][..packet.bytes().len() - l3(&packet) - 4]);
@@ -202,13 +203,12 @@ impl<'a> Story<'a> {
         let timed = spec.kind.is_write() && self.knobs.on("timestamps");
         let (ip, srv6) = (self.knobs.get("ip"), self.knobs.on("srv6"));
         let mut packet = Packet::of(layouts(spec.kind, ip, srv6, timed || !spec.kind.is_write()));
-        let ev = heard.ev(self.swapped());
+        let ev = self.ev_of(heard);
         let port = self.facts.evs.iter().find(|(value, _)| *value == ev).map_or(1, |(_, port)| usize::from(*port));
         self.lower(&mut packet, spec.kind, port, false);
         if srv6 {
-            set(&mut packet, "outer.dst", u128::from(self.facts.outer_dst(ev)));
             // The flow label is copied from the inner header.
-            set(&mut packet, "outer.label", (ev >> 16).into());
+            set(&mut packet, "outer.dst", u128::from(self.facts.outer_dst(ev)));
         }
         set(&mut packet, "dqp", if spec.kind.is_endpoint() { 2 } else { self.facts.tester_qpn.into() });
         set(&mut packet, "pkey", self.knobs.get("pkey") as u128);
@@ -238,6 +238,7 @@ impl<'a> Story<'a> {
         for (name, value) in &spec.fields {
             self.apply(&mut packet, heard, name, value, ev)?;
         }
+        self.place_operation(&mut packet);
         checksum(&mut packet);
         Ok(packet)
     }
@@ -332,7 +333,7 @@ impl<'a> Story<'a> {
             // A trimming switch leaves TSETH or not.
             let left = of.packet.keep.is_none_or(|keep| keep >= 20) && of.packet.get("ftype") == Some(1);
             let stamp = if timed && left { of.packet.get("stamp").unwrap_or(0) } else { 0 };
-            set(packet, "entropy", of.packet.ev(self.swapped()).into());
+            set(packet, "entropy", self.ev_of(&of.packet).into());
             if !spec.kind.is_stamped() {
                 set(packet, "stamp", stamp);
             }
@@ -428,7 +429,7 @@ impl<'a> Story<'a> {
             |psn| psn as u32,
         );
         let Some(write) = self.heard.get(&psn) else { return };
-        set(packet, "entropy", write.ev(self.swapped()).into());
+        set(packet, "entropy", self.ev_of(write).into());
         set(packet, "stamp", write.get("stamp").unwrap_or(0));
         if spec.value("of").is_some() && spec.kind.name == "sack" {
             set(packet, "ack_offset", u128::from(psn).wrapping_sub(u128::from(about)));
@@ -446,7 +447,7 @@ impl<'a> Story<'a> {
 
     /// EVs that the latest copies of these PSNs used.
     pub(crate) fn paths(&self, first: u32, last: u32) -> usize {
-        let of_psn = |psn: u32| self.heard.get(&(psn & 0xFF_FFFF)).map(|packet| packet.ev(self.swapped()));
+        let of_psn = |psn: u32| self.heard.get(&(psn & 0xFF_FFFF)).map(|packet| self.ev_of(packet));
         (first..=last).filter_map(of_psn).collect::<std::collections::BTreeSet<u32>>().len()
     }
 
@@ -471,8 +472,34 @@ impl<'a> Story<'a> {
     fn set_ev(&self, packet: &mut Packet, ev: u32) {
         let (high, low) = if self.swapped() { (ev & 0xFFFF, ev >> 16) } else { (ev >> 16, ev & 0xFFFF) };
         set(packet, "sport", low.into());
-        set(packet, "ip.label", high.into());
+        let inner = if self.label_is_outer(packet) { 0 } else { high };
+        set(packet, "ip.label", inner.into());
         set(packet, "outer.label", high.into());
+    }
+
+    /// Under `ev_in_outer_label`, where there is an outer header.
+    fn label_is_outer(&self, packet: &Packet) -> bool {
+        self.knobs.on("ev_in_outer_label") && packet.find("outer.label").is_some()
+    }
+
+    /// The entropy value of a packet, as a responder echoes it.
+    fn ev_of(&self, packet: &Packet) -> u32 {
+        if !self.label_is_outer(packet) {
+            return packet.ev(self.swapped());
+        }
+        let mut read = packet.clone();
+        set(&mut read, "ip.label", packet.get("outer.label").unwrap_or(0));
+        read.ev(self.swapped())
+    }
+
+    /// Under `eeth_op_bit=4` the operation of a response stands where the other reading has reserved bits.
+    fn place_operation(&self, packet: &mut Packet) {
+        if self.knobs.get("eeth_op_bit") == 4
+            && let (Some(op), Some(reserved)) = (packet.get("eeth.op"), packet.get("eeth.res1"))
+        {
+            set(packet, "eeth.res1", reserved | op);
+            set(packet, "eeth.op", 0);
+        }
     }
 
     fn data_dscp(&self, rtx: bool) -> u8 {

@@ -40,10 +40,15 @@ pub const KNOBS: &[Knob] = &[
     k("timeout", 14, "T0 = 1.024 us * 2^timeout; 0 = no timer"),
     k("linear", 7, "retries at T0"),
     k("exp", 3, "retries at doubling intervals; 25 = unlimited"),
+    q("OQ-13", "exp_from_t0", 0, "the first of these intervals is T0, not twice as long"),
     k("trimming", 0, "trimming agreed for the target's writes"),
     k("trim_nack", 1, "the target answers trimmed packets with a NACK"),
+    q("OQ-26", "trim_keeps_tseth", 0, "trimmed packets that end before TSETH are dropped"),
     q("OQ-21", "svc_time", 0, "the target adds its service time to reflected timestamps"),
+    q("OQ-22", "tsr_us", 0, "a private timestamp (tsr = 1) counts microseconds, where service time is added"),
     k("timestamps", 1, "the target's writes carry TSETH"),
+    q("OQ-34", "bitmap_reach", 63, "a bitmap of the newest PSNs begins so far below the highest one"),
+    q("OQ-40", "right_edge_retreats", 0, "a smaller window refuses packets that the wider one allowed"),
     q("OQ-32", "sack_threshold", 16_384, "received bytes that trigger a SACK"),
     k("ev_probe_rate", 0, "EV probes per second that look for ways back"),
     k("port_update_on_rts", 0, "tell the ports that are up when a QP enters RTS"),
@@ -70,19 +75,30 @@ pub const KNOBS: &[Knob] = &[
     k("base_rtt", 50_000, "unloaded round trip, ns"),
     k("target_delay", 50_000, "queueing delay aimed at, ns"),
     k("window", 262_144, "fixed congestion window, bytes"),
+    q(
+        "OQ-31",
+        "send_below_window",
+        0,
+        "a packet may leave while less than the window is in flight, though it does not fit",
+    ),
     q("OQ-14", "reorder_min", 3, "fewest packets that must overtake a lost one"),
     q("OQ-14", "reorder_factor", 384, "part of the window, in 1/256, that must overtake a lost one"),
     k("probe_limit", 10_000, "shortest time between two probes, ns"),
     k("keepalive", 0, "probe a silent peer this often, ns"),
     q("OQ-18", "skip_time", 0, "an EV stays in SKIP this long, ns; 0 = until the rotation passed"),
+    q("OQ-18", "skip_extends", 0, "a mark lengthens a timed skip that is in force"),
     q("OQ-15", "loss_ev_action", 0, "an inferred loss makes an EV: 0 by trimming, 1 bad, 2 skip, 3 nothing"),
     q("OQ-17", "resurrect_probes", 1, "good probe answers that revive an EV"),
-    k("probe_interval", 1_000_000, "distance of two probes of a bad EV, ns"),
+    q("OQ-17", "probe_interval", 1_000_000, "distance of two probes of a bad EV, ns"),
+    q("OQ-16", "marked_probe_good", 0, "a marked answer to that probe makes the EV good, not skipped"),
     k("ev_min_active", 1, "EVs that stay in rotation whatever happens"),
-    q("OQ-19", "last_resort", 1, "use a bad EV when there is no other"),
+    q("OQ-19", "last_resort", 1, "a bad EV when there is no other: 0 never, 1 one packet per base RTT, 2 at any pace"),
     q("OQ-44", "pkey", 0xFFFF, "partition key"),
     q("OQ-01", "udp_port", 4_791, "UDP destination port sent"),
+    q("OQ-01", "udp_accept", 0, "the one UDP destination port that the target takes; 0 = both 4791 and 4971"),
     q("OQ-02", "ev_high_half_in_sport", 0, "the high half of the EV is the UDP source port"),
+    q("OQ-23", "ev_in_outer_label", 0, "under SRv6 the outer flow label alone carries the high half of the EV"),
+    q("OQ-06", "eeth_op_bit", 2, "lower bit of the operation in byte 1 of an endpoint response"),
     q("OQ-05", "bth_se_bit", 7, "bit of byte 1 of BTH that asks for a solicited event"),
     q("OQ-08", "neth_cc_type", 2, "cc_type of NACKs"),
     q("OQ-07", "pdcid_order", 0, "spdcid of a SACK or NACK names the packet's sender, or the requester"),
@@ -122,12 +138,22 @@ const FIELDS: &[(&str, &str)] = &[
     ("neth.entropy", "ev_high_half_in_sport"),
     ("seth.m", "always_skip_after"),
     ("aeth.syndrome", "wimm_nak_syndrome"),
+    ("eeth.op", "eeth_op_bit"),
+    ("eeth.res1", "eeth_op_bit"),
+    ("outer.label", "ev_in_outer_label"),
+    ("seth.entropy", "ev_in_outer_label"),
+    ("neth.entropy", "ev_in_outer_label"),
+    ("seth.stamp", "svc_time"),
+    ("neth.stamp", "svc_time"),
+    ("seth.stamp", "tsr_us"),
+    ("seth.sack_offset", "bitmap_reach"),
+    ("seth.bitmap", "bitmap_reach"),
 ];
 
-/// The knob of the open question that decides the value of this field.
-pub fn knob_of(field: &str) -> Option<&'static Knob> {
-    let (_, name) = FIELDS.iter().find(|(known, _)| *known == field)?;
-    KNOBS.iter().find(|knob| knob.name == *name)
+/// The knobs of the open questions that decide the value of this field.
+pub fn knobs_of(field: &str) -> impl Iterator<Item = &'static Knob> {
+    let names = FIELDS.iter().filter(move |(known, _)| *known == field).map(|(_, name)| *name);
+    names.filter_map(|name| KNOBS.iter().find(|knob| knob.name == name))
 }
 
 /// Values of the knobs of one script.

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use crate::expect::Story;
 use crate::facts::{self, Facts};
-use crate::knobs::knob_of;
+use crate::knobs::{KNOBS, Knob, knobs_of};
 use crate::packet::{Difference, Packet, hex};
-use crate::register::Weight;
+use crate::register::{Requirement, Weight};
 use crate::script::{Check, Op, PacketSpec, Post, Script, Step};
 use crate::target::{Done, DoneKind, Heard, Refusal, Target};
 
@@ -27,6 +27,9 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// What was wrong besides and does not concern this script: a wrong trailer, which the ICRC scripts charge.
     pub notes: Vec<String>,
+    /// Knobs that the script sets.
+    #[serde(skip)]
+    pub knobs: Vec<String>,
     /// The packets until a failure, in the order of time; empty for other verdicts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packets: Vec<TraceEntry>,
@@ -43,7 +46,29 @@ impl Outcome {
         let (name, title) = (script.file.clone(), script.title.clone());
         let requires = script.requires.clone();
         let weight = Weight::of(&requires);
-        Self { script: name, title, requires, weight, verdict, notes, packets: Vec::new() }
+        let knobs = script.knobs.iter().map(|(name, _)| name.to_string()).collect();
+        Self { script: name, title, requires, weight, verdict, notes, knobs, packets: Vec::new() }
+    }
+
+    /// Knobs of the open questions that a failure may come from: of the field that differs, and those that the script sets.
+    /// Where there are none, those that its requirements depend on.
+    pub fn questions(&self) -> Vec<&'static Knob> {
+        let failure = match &self.verdict {
+            Verdict::Fail(failure) | Verdict::Flaky { first: failure, .. } => Some(failure),
+            Verdict::Broken { .. } => None,
+            Verdict::Pass | Verdict::NotApplicable { .. } => return Vec::new(),
+        };
+        let difference = failure.and_then(|failure| failure.difference.as_ref());
+        let of_field = difference.into_iter().flat_map(|difference| knobs_of(&difference.field));
+        let mut knobs: Vec<_> = of_field.collect();
+        let set = |knob: &&Knob| !knob.question.is_empty() && self.knobs.iter().any(|name| name == knob.name);
+        knobs.extend(KNOBS.iter().filter(set));
+        if !knobs.is_empty() {
+            return knobs;
+        }
+        let rules = self.requires.iter().filter_map(|id| Requirement::named(id));
+        let asked: Vec<&str> = rules.flat_map(Requirement::decisions).map(|decision| decision.id).collect();
+        KNOBS.iter().filter(|knob| asked.contains(&knob.question)).collect()
     }
 
     /// What went wrong, for people: the failure, its packet beside the expected one, and the packets until then.
@@ -55,7 +80,7 @@ impl Outcome {
         if let Some([expected, actual]) = &failure.beside {
             let _ = write!(text, "\n  expected {expected}\n  actual   {actual}");
         }
-        if let Some(knob) = failure.difference.as_ref().and_then(|difference| knob_of(&difference.field)) {
+        for knob in self.questions() {
             let _ = write!(text, "\n  open question {}: {} (knob {})", knob.question, knob.doc, knob.name);
         }
         text += "\n  packets until then:";

@@ -50,6 +50,7 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
         bth_se_bit: c.bth_se_bit,
         neth_cc_type: c.neth_cc_type,
         pdcid_order,
+        ..WireConfig::default()
     };
     config.pkey = c.pkey;
     config.sack_gen_threshold = c.sack_gen_threshold;

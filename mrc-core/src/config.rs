@@ -48,6 +48,14 @@ pub struct EndpointConfig {
     pub oor_silent: bool,
     /// Send control packets also on planes whose EV probes nobody answers (open question 47).
     pub answers_on_silent_planes: bool,
+    /// Distance of the highest received PSN from the beginning of a bitmap that shows the newest PSNs: 63, or 64 for the reading
+    /// that leaves the newest one out (open question 34).
+    pub bitmap_reach: u8,
+    /// Let the right edge of the window move back when Dynamic MPR makes the window smaller, so that packets in flight beyond
+    /// it are refused (open question 40).
+    pub right_edge_retreats: bool,
+    /// Let a packet leave while less is in flight than the congestion window, though it does not fit (open question 31).
+    pub send_below_window: bool,
     /// Let a SACK complete requests, for peers that send no Transport ACK (open question 11).
     pub complete_on_sack: bool,
     /// Let a Transport NAK end the QP also when it names a PSN that a Transport ACK covered before (open question 50).
@@ -161,6 +169,9 @@ impl Default for EndpointConfig {
             tack_within_message: true,
             oor_silent: false,
             answers_on_silent_planes: false,
+            bitmap_reach: 63,
+            right_edge_retreats: false,
+            send_below_window: false,
             complete_on_sack: false,
             stale_nak_fatal: false,
             retry_strict: false,
@@ -317,6 +328,17 @@ impl RetryConfig {
         if scaled > TIMER_CEILING_NS { TIMER_CEILING_NS } else { scaled }
     }
 
+    /// The same number of retries, of which the first exponential one waits T0 and not twice as long. A linear retry more and an
+    /// exponential one less are just that.
+    #[must_use]
+    pub const fn doubling_from_t0(self) -> Self {
+        match self.exponential {
+            0 => self,
+            25.. => Self { linear: self.linear.saturating_add(1), ..self },
+            n => Self { linear: self.linear.saturating_add(1), exponential: n.saturating_sub(1), ..self },
+        }
+    }
+
     /// Whether `n` retries exceed the budget.
     //= QP-007, RETRY-003
     pub const fn exhausted(&self, n: u8) -> bool {
@@ -371,6 +393,8 @@ pub struct RtrAttr {
     //= CAP-002
     /// Both sides agreed that we add our service time to the timestamps we reflect (open question 21).
     pub svc_time: bool,
+    /// Service time is added to timestamps of a private unit, too, which is a microsecond then (open question 22).
+    pub private_stamps_us: bool,
 }
 
 impl RtrAttr {
@@ -392,6 +416,7 @@ impl RtrAttr {
             max_wimm_dest: 32,
             dynamic_mpr: false,
             svc_time: false,
+            private_stamps_us: false,
         }
     }
 }
@@ -405,6 +430,8 @@ pub struct RtsAttr {
     pub mpr: u8,
     /// Timer and retries.
     pub retry: RetryConfig,
+    /// The first exponential retry waits T0, the next one twice as long; without, the first one waits 2 * T0 (open question 13).
+    pub exponential_from_t0: bool,
     /// Trimming towards the peer.
     pub trimming: Trimming,
     /// Congestion-control profile, from [`crate::Endpoint::create_cc_profile`]; `None` = [`EndpointConfig::cc`]. All QPs
@@ -463,6 +490,7 @@ impl RtsAttr {
             sq_psn,
             mpr: 8,
             retry: RetryConfig::default(),
+            exponential_from_t0: false,
             trimming: Trimming::Off,
             cc: None,
             paths: crate::path::PathConfig::default(),
@@ -499,6 +527,18 @@ mod tests {
         }
         assert_eq!(retry.interval_ns(32), TIMER_CEILING_NS);
         assert!(!retry.exhausted(255));
+    }
+
+    //= TIMER-002 test
+    #[test]
+    fn the_other_formula_doubles_one_retry_later() {
+        let retry = RetryConfig { timeout: 8, linear: 2, exponential: 3 };
+        let t0 = 1_024 << 8;
+        let other = retry.doubling_from_t0();
+        assert_eq!([0, 1, 2, 3, 4].map(|n| other.interval_ns(n)), [t0, t0, t0, 2 * t0, 4 * t0]);
+        assert_eq!((other.exhausted(5), other.exhausted(6)), (retry.exhausted(5), retry.exhausted(6)));
+        assert!(!RetryConfig { exponential: 25, ..retry }.doubling_from_t0().exhausted(255));
+        assert_eq!(RetryConfig { exponential: 0, ..retry }.doubling_from_t0().exponential, 0);
     }
 
     //= QP-007 test

@@ -4,7 +4,7 @@
 use crate::cc::CcConfig;
 use crate::config::{EndpointConfig, NoReceive, RtrAttr, RtsAttr};
 use crate::path::{LossEvAction, SkipMode};
-use mrc_wire::PdcidOrder;
+use mrc_wire::{PdcidOrder, WireConfig};
 
 /// Why a knob was not set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +45,7 @@ impl EndpointConfig {
         "ack_msn_zero",
         "always_skip_after",
         "answers_on_silent_planes",
+        "bitmap_reach",
         "bth_se_bit",
         "complete_on_sack",
         "ctl_ect",
@@ -54,6 +55,7 @@ impl EndpointConfig {
         "dscp_trimmable",
         "dscp_trimmed",
         "dscp_trimmed_lasthop",
+        "eeth_op_bit",
         "ev_high_half_in_sport",
         "ev_probe_rate",
         "merge_sacks",
@@ -69,12 +71,15 @@ impl EndpointConfig {
         "probe_masked_ports",
         "reject_zero_len",
         "retry_strict",
+        "right_edge_retreats",
         "rqmsn_start",
         "sack_threshold",
+        "send_below_window",
         "size_overhead",
         "stale_nak_fatal",
         "tail_retry_lenient",
         "timestamps",
+        "udp_accept",
         "udp_port",
         "wimm_nak_syndrome",
         "window",
@@ -89,6 +94,7 @@ impl EndpointConfig {
             "ack_msn_zero" => self.ack_msn_zero = flag(value)?,
             "always_skip_after" => self.always_skip_after = fit(value)?,
             "answers_on_silent_planes" => self.answers_on_silent_planes = flag(value)?,
+            "bitmap_reach" => self.bitmap_reach = fit(value)?,
             "bth_se_bit" => self.wire.bth_se_bit = fit(value)?,
             "complete_on_sack" => self.complete_on_sack = flag(value)?,
             "ctl_ect" => self.ctl_ect = flag(value)?,
@@ -98,6 +104,7 @@ impl EndpointConfig {
             "dscp_trimmed" => self.wire.dscp.trimmed = fit(value)?,
             "dscp_trimmed_lasthop" => self.wire.dscp.trimmed_lasthop = fit(value)?,
             "dscp_retx" => self.wire.dscp.trimmable_retx = fit(value)?,
+            "eeth_op_bit" => self.wire.eeth_op_bit = fit(value)?,
             "ev_high_half_in_sport" => self.wire.ev_high_half_in_sport = flag(value)?,
             "ev_probe_rate" => self.ev_probe_rate_limit = fit(value)?,
             "merge_sacks" => self.merge_sacks = flag(value)?,
@@ -116,12 +123,18 @@ impl EndpointConfig {
             "probe_masked_ports" => self.probe_masked_ports = flag(value)?,
             "reject_zero_len" => self.reject_zero_len = flag(value)?,
             "retry_strict" => self.retry_strict = flag(value)?,
+            "right_edge_retreats" => self.right_edge_retreats = flag(value)?,
             "rqmsn_start" => self.rqmsn_start = fit(value)?,
             "sack_threshold" => self.sack_gen_threshold = fit(value)?,
+            "send_below_window" => self.send_below_window = flag(value)?,
             "size_overhead" => self.size_overhead = fit(value)?,
             "stale_nak_fatal" => self.stale_nak_fatal = flag(value)?,
             "tail_retry_lenient" => self.tail_retry_lenient = flag(value)?,
             "timestamps" => self.timestamps = flag(value)?,
+            "udp_accept" => {
+                let own = WireConfig::default().udp_dport_accept;
+                self.wire.udp_dport_accept = if value == 0 { own } else { [fit(value)?; 2] };
+            }
             "udp_port" => self.wire.udp_dport = fit(value)?,
             "wimm_nak_syndrome" => self.wimm_nak_syndrome = fit(value)?,
             "window" => self.cc = CcConfig::Fixed { window_bytes: fit(value)? },
@@ -133,7 +146,7 @@ impl EndpointConfig {
 
 impl RtrAttr {
     /// Names that [`Self::set_knob`] takes.
-    pub const KNOBS: &'static [&'static str] = &["svc_time", "trim_nack"];
+    pub const KNOBS: &'static [&'static str] = &["svc_time", "trim_nack", "tsr_us"];
 
     /// Sets a knob; `value` is 0 or 1 for off and on.
     ///
@@ -143,6 +156,7 @@ impl RtrAttr {
         match name {
             "svc_time" => self.svc_time = flag(value)?,
             "trim_nack" => self.trim_nack = flag(value)?,
+            "tsr_us" => self.private_stamps_us = flag(value)?,
             _ => return Err(KnobError::Unknown),
         }
         Ok(())
@@ -154,14 +168,17 @@ impl RtsAttr {
     pub const KNOBS: &'static [&'static str] = &[
         "base_rtt",
         "ev_min_active",
+        "exp_from_t0",
         "keepalive",
         "last_resort",
         "loss_ev_action",
+        "marked_probe_good",
         "probe_interval",
         "probe_limit",
         "reorder_factor",
         "reorder_min",
         "resurrect_probes",
+        "skip_extends",
         "skip_time",
         "target_delay",
     ];
@@ -174,8 +191,13 @@ impl RtsAttr {
         match name {
             "base_rtt" => self.base_rtt_ns = value,
             "ev_min_active" => self.paths.ev_min_active = fit(value)?,
+            "exp_from_t0" => self.exponential_from_t0 = flag(value)?,
             "keepalive" => self.keepalive_ns = value,
-            "last_resort" => self.paths.last_resort = flag(value)?,
+            "last_resort" => {
+                let unpaced = value == 2;
+                self.paths.last_resort = unpaced || flag(value)?;
+                self.paths.last_resort_unpaced = unpaced;
+            }
             "loss_ev_action" => {
                 self.paths.loss_ev_action = match value {
                     0 => LossEvAction::ByTrimming,
@@ -185,11 +207,13 @@ impl RtsAttr {
                     _ => return Err(KnobError::Range),
                 }
             }
+            "marked_probe_good" => self.paths.marked_probe_good = flag(value)?,
             "probe_interval" => self.paths.probe_interval_ns = value,
             "probe_limit" => self.probe_rate_limit_ns = value,
             "reorder_factor" => self.reorder_factor = fit(value)?,
             "reorder_min" => self.reorder_pkts_min = fit(value)?,
             "resurrect_probes" => self.paths.resurrect_probes = fit(value)?,
+            "skip_extends" => self.paths.skip_extends = flag(value)?,
             "skip_time" => {
                 self.paths.skip_mode = if value == 0 { SkipMode::Rotation } else { SkipMode::Time { ns: value } };
             }

@@ -406,6 +406,7 @@ fn connect(
             max_wimm_dest: 32,
             dynamic_mpr: false,
             svc_time: false,
+            private_stamps_us: false,
         };
         bring_up(a.endpoint_mut(), qp_a, &rtr(peer_a, qp_b, profile_a), &rts)?;
         bring_up(b.endpoint_mut(), qp_b, &rtr(peer_b, qp_a, profile_b), &rts)?;

@@ -274,6 +274,7 @@ impl QueuePair {
                 max_wimm_dest: attr.rts.max_wimm,
                 dynamic_mpr: false,
                 svc_time: false,
+                private_stamps_us: false,
             },
         )?;
         let mut rts = attr.rts;

@@ -188,6 +188,8 @@ pub struct WireConfig {
     pub neth_cc_type: u8,
     /// Order of the context identifiers in sent SACKs and NACKs.
     pub pdcid_order: PdcidOrder,
+    /// Lower bit of the operation in byte 1 of an endpoint response: 2, or 4 for peers that read it there.
+    pub eeth_op_bit: u8,
 }
 
 impl Default for WireConfig {
@@ -202,6 +204,7 @@ impl Default for WireConfig {
             bth_se_bit: crate::bth::SE_BIT,
             neth_cc_type: NackRepr::CC_TYPE,
             pdcid_order: PdcidOrder::SenderFirst,
+            eeth_op_bit: crate::endpoint::OP_BIT,
         }
     }
 }

@@ -116,6 +116,9 @@ impl EndpointRequestRepr {
     }
 }
 
+/// Lower bit of the operation in byte 1 of an endpoint response, unless a deployment reads it elsewhere.
+pub(crate) const OP_BIT: u8 = 2;
+
 /// An endpoint response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EndpointResponseRepr {
@@ -135,17 +138,17 @@ impl EndpointResponseRepr {
     /// `WireError::Reserved` for operations 2 and 3.
     #[inline]
     pub const fn parse(b: &[u8; Self::LEN]) -> Result<Self, WireError> {
-        match Self::operation(b) {
+        match Self::operation(b, OP_BIT) {
             Ok(op) => Ok(Self::read(op, b)),
             Err(e) => Err(e),
         }
     }
 
-    /// The operation alone.
+    /// The operation alone, whose lower bit is number `op_bit` of byte 1.
     #[inline]
-    pub(crate) const fn operation(b: &[u8; Self::LEN]) -> Result<EndpointOp, WireError> {
+    pub(crate) const fn operation(b: &[u8; Self::LEN], op_bit: u8) -> Result<EndpointOp, WireError> {
         //= EETH-001
-        EndpointOp::from_bits(b[1] >> 2)
+        EndpointOp::from_bits(b[1].wrapping_shr(op_bit as u32))
     }
 
     /// The header of an operation that is known.
@@ -158,9 +161,15 @@ impl EndpointResponseRepr {
     /// Writes every byte.
     #[inline]
     pub const fn emit(&self, out: &mut [u8; Self::LEN]) {
+        self.emit_at(OP_BIT, out);
+    }
+
+    /// As [`Self::emit`], the lower bit of the operation at bit `op_bit` of byte 1 ([`crate::WireConfig::eeth_op_bit`]).
+    #[inline]
+    pub const fn emit_at(&self, op_bit: u8, out: &mut [u8; Self::LEN]) {
         let [t0, t1] = self.timestamp.to_be_bytes();
         *out = [0; Self::LEN];
-        out[1] = self.op.to_bits() << 2;
+        out[1] = self.op.to_bits().wrapping_shl(op_bit as u32);
         out[28] = t0;
         out[29] = t1;
     }
@@ -185,6 +194,16 @@ mod tests {
             rsp[1] = 0xF3 | bits << 2;
             assert_eq!(EndpointResponseRepr::parse(&rsp).map(|r| r.op), want);
         }
+    }
+
+    //= EETH-001 test
+    #[test]
+    fn a_response_may_have_its_operation_two_bits_higher() {
+        let mut out = [0; 36];
+        EndpointResponseRepr { op: EndpointOp::EvProbe, timestamp: 0 }.emit_at(4, &mut out);
+        assert_eq!(out[1], 0x10);
+        assert_eq!(EndpointResponseRepr::operation(&out, 4), Ok(EndpointOp::EvProbe));
+        assert_eq!(EndpointResponseRepr::operation(&out, OP_BIT), Ok(EndpointOp::PortStatusUpdate), "misread");
     }
 
     //= EETH-002 test

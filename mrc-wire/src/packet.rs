@@ -175,7 +175,7 @@ impl<'a> PacketView<'a> {
                     .filter(|left| usize::from(bth::pad(bth)) <= *left)
                     .ok_or(Reject::Short)?;
                 let start = ext_at.wrapping_add(ext);
-                (Extension::split(opcode, ts, rest)?, start, start.wrapping_add(left))
+                (Extension::split(opcode, ts, rest, cfg.eeth_op_bit)?, start, start.wrapping_add(left))
             }
         };
         Ok(Self {
@@ -367,7 +367,7 @@ fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; N], Reject> 
 impl<'a> Extension<'a> {
     /// The headers of `opcode` at the beginning of the bytes after BTH.
     #[inline(always)]
-    fn split(opcode: Opcode, ts: bool, bytes: &'a [u8]) -> Result<Self, Reject> {
+    fn split(opcode: Opcode, ts: bool, bytes: &'a [u8], eeth_op_bit: u8) -> Result<Self, Reject> {
         let mut rest = bytes;
         if opcode.is_write() {
             let meth = take(&mut rest)?;
@@ -389,7 +389,8 @@ impl<'a> Extension<'a> {
             }
             Opcode::EndpointResponse => {
                 let bytes = take(&mut rest)?;
-                Self::EndpointResponse(EndpointResponseRepr::operation(bytes).map_err(|_| Reject::Opcode)?, bytes)
+                let op = EndpointResponseRepr::operation(bytes, eeth_op_bit).map_err(|_| Reject::Opcode)?;
+                Self::EndpointResponse(op, bytes)
             }
             _ => return Err(Reject::Opcode),
         })

@@ -230,6 +230,12 @@ impl Qpcc {
         }
     }
 
+    /// Lets packets leave while less than the window is in flight, though they do not fit.
+    //= NSCC-022
+    pub(crate) fn send_below_window(&mut self) {
+        self.cc.send_below_window();
+    }
+
     /// QP number `qp` goes, with all it had in flight; whether it was the last.
     pub(crate) fn leave(&mut self, qps: &mut [Qp], qp: u32) -> bool {
         self.retransmit.remove(qps, qp);

@@ -8,7 +8,8 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct FixedWindow {
     window_bytes: u64,
-    mtu_bytes: u32,
+    /// What must fit into the window before a packet leaves: a full packet, or one byte.
+    room_bytes: u32,
     inflight: i64,
 }
 
@@ -16,19 +17,24 @@ impl FixedWindow {
     /// A window of `window_bytes`, at least one packet of `mtu_bytes`.
     pub const fn new(window_bytes: u32, mtu_bytes: u32) -> Self {
         let window_bytes = if window_bytes < mtu_bytes { mtu_bytes } else { window_bytes };
-        Self { window_bytes: window_bytes as u64, mtu_bytes, inflight: 0 }
+        Self { window_bytes: window_bytes as u64, room_bytes: mtu_bytes, inflight: 0 }
     }
 
     /// No limit: the window of PSNs alone decides.
     //= CCU-002
     pub const fn infinite() -> Self {
-        Self { window_bytes: u64::MAX, mtu_bytes: 0, inflight: 0 }
+        Self { window_bytes: u64::MAX, room_bytes: 0, inflight: 0 }
     }
 
     /// Packets of up to `mtu_bytes` leave from now on.
     pub(super) fn set_mtu(&mut self, mtu_bytes: u32) {
         self.window_bytes = self.window_bytes.max(mtu_bytes.into());
-        self.mtu_bytes = mtu_bytes;
+        self.room_bytes = mtu_bytes;
+    }
+
+    /// Any room at all is enough.
+    pub(super) fn send_below_window(&mut self) {
+        self.room_bytes = 1;
     }
 }
 
@@ -60,7 +66,7 @@ impl CongestionControl for FixedWindow {
     }
 
     fn can_send(&self) -> bool {
-        self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.mtu_bytes.into()) <= self.window_bytes
+        self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.room_bytes.into()) <= self.window_bytes
     }
 
     fn cwnd_bytes(&self) -> u64 {

@@ -124,6 +124,14 @@ impl Cc {
         }
     }
 
+    /// Lets a packet leave while less than the window is in flight, though it does not fit: until the next [`Cc::set_mtu`].
+    pub(crate) fn send_below_window(&mut self) {
+        match self {
+            Self::Fixed(cc) => cc.send_below_window(),
+            Self::Nscc(cc) => cc.send_below_window(),
+        }
+    }
+
     /// Smallest round trip known in nanoseconds, where the algorithm has one.
     pub fn base_rtt_ns(&self) -> Option<u64> {
         match self {

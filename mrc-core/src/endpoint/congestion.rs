@@ -124,6 +124,9 @@ impl Endpoint<'_> {
         } else {
             qpcc.join(config, mtu_bytes);
         }
+        if self.cfg.send_below_window {
+            qpcc.send_below_window();
+        }
         slot.qpcc = Some(index);
     }
 

@@ -516,7 +516,7 @@ impl Endpoint<'_> {
         if mpr == 0 || usize::from(mpr) > self.limits.mpr {
             return Err(ModifyError::Range("mpr"));
         }
-        slot.rsp.set_range(u32::from(mpr) * 128);
+        slot.rsp.set_range(u32::from(mpr) * 128, self.cfg.right_edge_retreats);
         Ok(())
     }
 

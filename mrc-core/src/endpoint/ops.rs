@@ -499,7 +499,7 @@ impl Endpoint<'_> {
             let body = EndpointResponseRepr { op: due.op, timestamp };
             let rest = self.op_headers(due.peer, &way, Opcode::EndpointResponse, due.id, None, out);
             let Some((transmit, rest)) = rest else { continue };
-            body.emit(rest.first_chunk_mut()?);
+            body.emit_at(self.cfg.wire.eeth_op_bit, rest.first_chunk_mut()?);
             self.stats.tx_endpoint_response.inc();
             return Some(transmit);
         }

@@ -428,7 +428,7 @@ impl Endpoint<'_> {
             ev: frame.entropy,
             timestamp: probe.tseth.reflected(),
             rtx: false,
-            serviced: slot.rsp.svc_time && !probe.tseth.tsr && probe.tseth.reflected() != 0,
+            added: slot.rsp.svc_time.on(&probe.tseth),
             arrived: stamp(now),
         });
         Ok(Received::Nothing)

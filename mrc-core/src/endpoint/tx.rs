@@ -68,7 +68,8 @@ impl Endpoint<'_> {
             Some((AnswerKind::Sack { .. }, answer)) => {
                 stats.tx_sack.inc();
                 let bits = part(self.rx_words, qp, self.limits.words())?;
-                slot.rsp.sack(&answer, contexts, stamp(now), bits)?.emit(rest.first_chunk_mut()?);
+                let sack = slot.rsp.sack(&answer, contexts, stamp(now), bits, self.cfg.bitmap_reach)?;
+                sack.emit(rest.first_chunk_mut()?);
             }
             Some((AnswerKind::Nack(reason), answer)) => {
                 stats.tx_nack.inc();

@@ -217,6 +217,12 @@ pub struct PathConfig {
     pub plane_lead: u8,
     /// With no healthy EV on a usable port, send one packet per base RTT on a bad one (open question 19).
     pub last_resort: bool,
+    /// The last resort does not wait between two packets (open question 19).
+    pub last_resort_unpaced: bool,
+    /// A marked answer to the probe that revives an EV makes it GOOD, not SKIP (open question 16).
+    pub marked_probe_good: bool,
+    /// A mark lengthens a timed skip that is in force ([`SkipMode::Time`], open question 18).
+    pub skip_extends: bool,
     /// Unloaded round trip, in nanoseconds: the pace of the last resort.
     pub base_rtt_ns: u64,
 }
@@ -236,6 +242,9 @@ impl PathConfig {
         loss_streak: 1,
         plane_lead: 0,
         last_resort: true,
+        last_resort_unpaced: false,
+        marked_probe_good: false,
+        skip_extends: false,
         base_rtt_ns: 50_000,
     };
 }

@@ -1,8 +1,9 @@
 //! What a QP remembers about each of its entropy values. Reads no packet and takes no decision: transitions are in
 //! `state`, who is in rotation is in `rotation`. Source: `paths.md` 5.
 
-use mrc_wire::{Ev, PortNum};
+use mrc_wire::{Ev, PortNum, Verdict};
 
+use super::{Feedback, PathConfig, SkipMode};
 use crate::time::Instant;
 
 /// State of one entropy value (EV) in one QP. Order and names of `paths.md` 7.
@@ -114,6 +115,15 @@ impl EvSlot {
     pub(super) fn set_explored(&mut self, until: Due) {
         self.due = until;
         self.flags |= EXPLORED;
+    }
+
+    /// A timed skip begins anew with each mark or trim NACK (open question 18).
+    #[cold]
+    pub(super) fn lengthen_skip(&mut self, now: Instant, what: Feedback, cfg: &PathConfig) {
+        let marked = matches!(what, Feedback::Sack(Verdict::SkipOnce) | Feedback::Trimmed);
+        if let (EvState::Skip, true, SkipMode::Time { ns }) = (self.state, marked, cfg.skip_mode) {
+            self.due = Due::after(now, ns);
+        }
     }
 
     pub(super) fn set_probing(&mut self, on: bool) {

@@ -167,7 +167,15 @@ impl<'a> Spray<'a> {
         let cfg = self.cfg;
         let losses = slot.probe_ok.saturating_add(1);
         let to = match react(slot.state, what, slot.probe_ok, cfg.resurrect_probes, cfg.loss_ev_action) {
-            Reaction::Keep => return None,
+            Reaction::Keep => {
+                if cfg.skip_extends {
+                    slot.lengthen_skip(now, what, cfg);
+                }
+                return None;
+            }
+            Reaction::Become(EvState::Skip) if cfg.marked_probe_good && matches!(what, Feedback::ProbeAnswer(_)) => {
+                EvState::Good
+            }
             //= BAL-002
             Reaction::Become(EvState::AssumedBad) if rotation.must_stay(slot, cfg.ev_min_active) => EvState::Skip,
             Reaction::Become(EvState::AssumedBad) if is_loss(what) && losses < cfg.loss_streak => EvState::Skip,
@@ -210,7 +218,8 @@ impl<'a> Spray<'a> {
             rotation.starving = true;
             return None;
         }
-        rotation.last_resort_at = now.after(self.cfg.base_rtt_ns.max(1));
+        rotation.last_resort_at =
+            if self.cfg.last_resort_unpaced { now } else { now.after(self.cfg.base_rtt_ns.max(1)) };
         let nth = rng.below(bad) as usize;
         let candidates = (0u16..).zip(rotation.used(self.slots));
         let mut candidates =

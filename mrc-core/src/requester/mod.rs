@@ -187,7 +187,7 @@ impl Requester {
             started: now,
             base_rtt: BaseRtt::new(now, attr.base_rtt_ns, cfg.measurement_life_ns),
             srtt_ns: attr.base_rtt_ns,
-            retry: attr.retry,
+            retry: if attr.exponential_from_t0 { attr.retry.doubling_from_t0() } else { attr.retry },
             trimming: attr.trimming,
             target_delay_ns: attr.target_delay_ns,
             probe_rate_limit_ns: attr.probe_rate_limit_ns,

@@ -3,7 +3,7 @@
 //! full it waits in the pool that all QPs share (`refusals`).
 
 use crate::num::Counter;
-use mrc_wire::{Ev, NackReason, Psn, Syndrome, Verdict};
+use mrc_wire::{Ev, NackReason, Psn, Syndrome, TsethRepr, Verdict};
 
 /// Answers one QP can owe: a burst of 64 received frames triggers about 16 SACKs at the default threshold.
 const CAPACITY: usize = 16;
@@ -19,6 +19,38 @@ pub(crate) enum AnswerKind {
     Nak(Syndrome),
 }
 
+/// Which timestamps a responder adds its service time to (open questions 21 and 22).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ServiceTime {
+    Never,
+    /// Those of the standard unit.
+    Standard,
+    /// Private ones as well, whose unit is a microsecond then.
+    Any,
+}
+
+/// What the time since a packet arrived adds to the timestamp of its answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Added {
+    Nothing,
+    Ticks,
+    Microseconds,
+}
+
+impl ServiceTime {
+    /// For a packet with this timestamp.
+    //= CAP-002
+    #[inline(always)]
+    pub(crate) fn on(self, tseth: &TsethRepr) -> Added {
+        match (self, tseth.tsr) {
+            (Self::Never, _) | (Self::Standard, true) => Added::Nothing,
+            _ if tseth.reflected() == 0 => Added::Nothing,
+            (_, false) => Added::Ticks,
+            (_, true) => Added::Microseconds,
+        }
+    }
+}
+
 /// A control packet to send, with what it echoes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
@@ -28,8 +60,8 @@ pub(crate) struct Answer {
     pub(crate) ev: Ev,
     pub(crate) timestamp: u16,
     pub(crate) rtx: bool,
-    /// Add the time since `arrived` to the timestamp when this leaves.
-    pub(crate) serviced: bool,
+    /// What to add to the timestamp when this leaves.
+    pub(crate) added: Added,
     /// When the packet arrived, in ticks of 128 ns.
     pub(crate) arrived: u16,
 }
@@ -54,18 +86,21 @@ impl Answer {
         ev: Ev(0),
         timestamp: 0,
         rtx: false,
-        serviced: false,
+        added: Added::Nothing,
         arrived: 0,
     };
 
     /// The timestamp to reflect in an answer that leaves at `now`, in ticks of 128 ns.
     //= TS-005
     pub(crate) fn reflected(&self, now: u16) -> u16 {
-        if !self.serviced {
-            return self.timestamp;
-        }
+        let waited = now.wrapping_sub(self.arrived);
+        let waited = match self.added {
+            Added::Nothing => return self.timestamp,
+            Added::Ticks => waited,
+            Added::Microseconds => (u32::from(waited).wrapping_mul(128) / 1_000) as u16,
+        };
         // 0 means "no timestamp": a sum that lands on it is moved by one tick.
-        self.timestamp.wrapping_add(now.wrapping_sub(self.arrived)).max(1)
+        self.timestamp.wrapping_add(waited).max(1)
     }
 
     /// An answer that echoes nothing.
@@ -191,10 +226,12 @@ mod tests {
     fn service_time_is_added_to_a_reflected_stamp_only_when_agreed() {
         let answer = Answer { timestamp: 0xFFF0, arrived: 100, ..Answer::NONE };
         assert_eq!(answer.reflected(164), 0xFFF0);
-        let answer = Answer { serviced: true, ..answer };
+        let answer = Answer { added: Added::Ticks, ..answer };
         assert_eq!(answer.reflected(100), 0xFFF0);
         assert_eq!(answer.reflected(164), 0x30, "both clocks wrap");
         assert_eq!(answer.reflected(116), 1, "0 would mean that there is no stamp");
+        let answer = Answer { added: Added::Microseconds, ..answer };
+        assert_eq!(answer.reflected(164), 0xFFF8, "64 ticks are 8.2 us");
     }
 
     fn psns(answers: &mut Answers) -> std::vec::Vec<u32> {

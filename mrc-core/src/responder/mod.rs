@@ -14,7 +14,7 @@ pub use psn_window::RxWord;
 pub use receive::{Immediate, RecvWqe};
 pub use refusals::Refusal;
 
-pub(crate) use answers::{Answer, AnswerKind, Answers};
+pub(crate) use answers::{Added, Answer, AnswerKind, Answers, ServiceTime};
 pub(crate) use placing::Placing;
 pub(crate) use psn_window::{Arrival, PsnWindow};
 pub(crate) use receive::{ReceiveQueue, Stash};
@@ -47,8 +47,8 @@ pub(crate) struct Responder {
     pub(crate) trim_nack: bool,
     /// Every SACK carries the window.
     pub(crate) dynamic_mpr: bool,
-    /// The time an answer waits is added to the timestamp it reflects.
-    pub(crate) svc_time: bool,
+    /// Which timestamps the time that an answer waits is added to.
+    pub(crate) svc_time: ServiceTime,
     /// What every SACK asks of the peer's window, and whether it gets its old one back.
     pub(crate) penalty: u8,
     pub(crate) restore_cwnd: bool,
@@ -101,18 +101,17 @@ impl<E: Fn() -> Echo> Write<E> {
     /// An answer of this kind, but that the kind may depend on the EV.
     //= TS-003, TS-004
     #[inline(always)]
-    fn answer(&self, svc_time: bool, kind: impl FnOnce(mrc_wire::Ev) -> AnswerKind) -> Answer {
+    fn answer(&self, svc_time: ServiceTime, kind: impl FnOnce(mrc_wire::Ev) -> AnswerKind) -> Answer {
         let Echo { ev, tseth } = (self.echo)();
         let timestamp = tseth.map_or(0, |tseth| tseth.reflected());
-        // Service time has the standard unit.
-        let serviced = svc_time && timestamp != 0 && tseth.is_some_and(|tseth| !tseth.tsr);
+        let added = tseth.map_or(Added::Nothing, |tseth| svc_time.on(&tseth));
         let (psn, rtx, arrived) = (self.psn, self.rtx, self.arrived);
-        Answer { kind: kind(ev), psn, ev, timestamp, rtx, serviced, arrived }
+        Answer { kind: kind(ev), psn, ev, timestamp, rtx, added, arrived }
     }
 
     /// A refusal of it.
     #[inline(always)]
-    pub(crate) fn nack(&self, reason: mrc_wire::NackReason, svc_time: bool) -> Answer {
+    pub(crate) fn nack(&self, reason: mrc_wire::NackReason, svc_time: ServiceTime) -> Answer {
         self.answer(svc_time, |_| AnswerKind::Nack(reason))
     }
 }
@@ -130,7 +129,7 @@ impl Responder {
         tack_due: false,
         trim_nack: false,
         dynamic_mpr: false,
-        svc_time: false,
+        svc_time: ServiceTime::Never,
         penalty: 0,
         restore_cwnd: true,
         stash: Stash::EMPTY,
@@ -151,7 +150,11 @@ impl Responder {
             tack_point: before,
             trim_nack: attr.trim_nack,
             dynamic_mpr: attr.dynamic_mpr,
-            svc_time: attr.svc_time,
+            svc_time: match (attr.svc_time, attr.private_stamps_us) {
+                (false, _) => ServiceTime::Never,
+                (true, false) => ServiceTime::Standard,
+                (true, true) => ServiceTime::Any,
+            },
             stash: Stash::new(attr.max_wimm_dest),
             ..Self::IDLE
         }
@@ -289,10 +292,10 @@ impl Responder {
         expected.is_none_or(|expected| expected == rqmsn)
     }
 
-    /// Changes the window; the edge advertised before stays acceptable.
+    /// Changes the window; the edge advertised before stays acceptable unless it `retreats`.
     //= DMPR-001, DMPR-002
-    pub(crate) fn set_range(&mut self, range: u32) {
-        self.window.set_range(range);
+    pub(crate) fn set_range(&mut self, range: u32, retreats: bool) {
+        self.window.set_range(range, retreats);
     }
 
     /// A SACK has become due, which reports all that was received.

@@ -144,9 +144,13 @@ impl PsnWindow {
         ended
     }
 
+    /// Where the right edge `retreats`, a smaller range moves it back.
     //= DMPR-001, DMPR-002
-    pub(crate) fn set_range(&mut self, range: u32) {
+    pub(crate) fn set_range(&mut self, range: u32, retreats: bool) {
         self.range = range;
+        if retreats {
+            self.right_edge = self.cack;
+        }
         self.move_edge();
     }
 

@@ -5,7 +5,8 @@ use mrc_wire::{Psn, SackRepr};
 use super::{Answer, AnswerKind, Responder, RxWord};
 
 impl Responder {
-    /// The SACK that `answer` asks for, as of now, with these `spdcid` and `dpdcid`. `None` for other answers.
+    /// The SACK that `answer` asks for, as of now, with these `spdcid` and `dpdcid`. `None` for other answers. `reach` is
+    /// [`crate::EndpointConfig::bitmap_reach`].
     //= SACK-008, SACK-010, SETH-007, CCS-001, DMPR-001, PEN-001, PEN-002
     #[inline(always)]
     pub(crate) fn sack(
@@ -14,10 +15,11 @@ impl Responder {
         (spdcid, dpdcid): (u16, u16),
         now: u16,
         bits: &[RxWord],
+        reach: u8,
     ) -> Option<SackRepr> {
         let AnswerKind::Sack { verdict, probe_id } = answer.kind else { return None };
         let cack = self.window.cack();
-        let base = self.next_base();
+        let base = self.next_base(reach);
         let bitmap = self.window.bitmap(base, bits);
         Some(SackRepr {
             verdict,
@@ -41,12 +43,12 @@ impl Responder {
 
     /// The base of the next bitmap: the newest 64 PSNs, or the next slice of a wide window.
     //= SACK-011
-    fn next_base(&mut self) -> Psn {
+    fn next_base(&mut self, reach: u8) -> Psn {
         let (cack, max) = (self.window.cack(), self.window.max_rcv());
         let first = cack.next();
         let mut base = if self.lowest_unsacked.diff(cack) > 0 { self.lowest_unsacked } else { first };
         if max.diff(base) < 64 {
-            let newest = max.sub(63);
+            let newest = max.sub(reach.into());
             base = if newest.diff(first) > 0 { newest } else { first };
         }
         self.lowest_unsacked = if max.diff(base.add(63)) > 0 { base.add(64) } else { cack };
@@ -91,7 +93,7 @@ mod tests {
     fn final_sack(r: &mut Responder, bits: &[RxWord]) -> SackRepr {
         let kind = AnswerKind::Sack { verdict: mrc_wire::Verdict::None, probe_id: None };
         let answer = Answer { psn: r.window.max_rcv(), ev: mrc_wire::Ev(1), ..Answer::of(kind) };
-        r.sack(&answer, (1, 2), 0, bits).unwrap()
+        r.sack(&answer, (1, 2), 0, bits, 63).unwrap()
     }
 
     //= SACK-008, RBYT-001, SETH-007 test

@@ -2,7 +2,9 @@
 
 use mrc_wire::{Ev, Msn, NackReason, Psn, Qpn, TsethRepr, Verdict as Mark};
 
-use super::{Answer, AnswerKind, Echo, Immediate, PsnWindow, Responder, RxWord, Stash, Verdict, Write};
+use super::{
+    Added, Answer, AnswerKind, Echo, Immediate, PsnWindow, Responder, RxWord, ServiceTime, Stash, Verdict, Write,
+};
 use crate::config::{EndpointConfig, RtrAttr};
 
 const THRESHOLD: u32 = 16_384;
@@ -170,21 +172,26 @@ fn receive_numbers_are_followed_not_trusted() {
 fn service_time_needs_consent_and_a_timestamp() {
     for case in 0..8 {
         let (mut r, mut bits) = responder(1);
-        r.svc_time = case & 1 != 0;
+        r.svc_time = if case & 1 != 0 { ServiceTime::Standard } else { ServiceTime::Never };
+        let added = if case == 7 { Added::Ticks } else { Added::Nothing };
         let tseth = (case & 4 != 0).then_some(TsethRepr { tsr: case & 2 == 0, ..TsethRepr::ns128(9) });
         let Write { psn, nominal, ends_message, rtx, ce, arrived, .. } = middle(1);
         let echo = || Echo { ev: Ev(1), tseth };
         let write = Write { psn, nominal, ends_message, ack_req: true, rtx, ce, arrived, echo };
         take(&mut r, &mut bits, &write);
-        assert_eq!(r.answers.front().unwrap().serviced, case == 7, "SACK, case {case}");
+        assert_eq!(r.answers.front().unwrap().added, added, "SACK, case {case}");
         r.answers.pop();
         let beyond = Write { psn: Psn::new(5_000), ..write };
         assert_eq!(take(&mut r, &mut bits, &beyond), Verdict::OutOfWindow);
-        assert_eq!(r.out_of_window(&beyond, false).unwrap().serviced, case == 7, "NACK, case {case}");
+        assert_eq!(r.out_of_window(&beyond, false).unwrap().added, added, "NACK, case {case}");
     }
     let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
     let attr = RtrAttr::software(peer, Qpn::new(5), Psn::new(1), profile);
-    assert!(Responder::start(&RtrAttr { svc_time: true, ..attr }).svc_time);
+    let started = |private_stamps_us| Responder::start(&RtrAttr { svc_time: true, private_stamps_us, ..attr }).svc_time;
+    assert_eq!((started(false), started(true)), (ServiceTime::Standard, ServiceTime::Any));
+    let private = TsethRepr { tsr: true, ..TsethRepr::ns128(9) };
+    assert_eq!(started(false).on(&private), Added::Nothing);
+    assert_eq!(started(true).on(&private), Added::Microseconds);
 }
 
 //= MFLD-001 test
@@ -207,7 +214,7 @@ fn a_row_of_marks_on_one_path_condemns_it() {
 fn base(r: &mut Responder, bits: &[RxWord]) -> Psn {
     let kind = AnswerKind::Sack { verdict: Mark::None, probe_id: None };
     let answer = Answer { psn: r.window.cack(), ..Answer::of(kind) };
-    let sack = r.sack(&answer, (5, 6), 0, bits).unwrap();
+    let sack = r.sack(&answer, (5, 6), 0, bits, 63).unwrap();
     sack.cack.offset(sack.sack_offset.into())
 }
 

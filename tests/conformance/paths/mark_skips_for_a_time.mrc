@@ -1,6 +1,6 @@
 # With skips that last a millisecond a marked EV rests so long, and a second mark does not prolong it
 requires EV-002, EV-003, SRX-003
-knobs evs=2 mtu=256 skip_time=1000000
+knobs evs=2 mtu=256 skip_time=1000000 skip_extends=0
 
 0       ! write len=64
 0       > write_only psn=0 ev=@a

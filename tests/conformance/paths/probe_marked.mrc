@@ -1,6 +1,6 @@
 # A marked answer brings the EV back as SKIP: with skips that last a millisecond it rests so long
 requires EV-012
-knobs evs=2 mtu=256 probe_interval=1024000 skip_time=1000000 resurrect_probes=1
+knobs evs=2 mtu=256 probe_interval=1024000 skip_time=1000000 resurrect_probes=1 marked_probe_good=0
 
 0          ! write len=64
 0          > write_only psn=0 ev=@a

@@ -1,6 +1,6 @@
 # Two packets fill a congestion window of two; received bytes open it, and a full window asks for acknowledgements
 requires SND-003, AREQ-002, NSCC-022, NSCC-023
-knobs mtu=1024 window=2224 sack_threshold=2048
+knobs mtu=1024 window=2224 sack_threshold=2048 send_below_window=0
 
 0     ! write len=4096
 0     > write_first psn=0 len=1024 dmalen=4096

@@ -1,6 +1,6 @@
 # A port that returns before the retry budget is spent lets the QP go on
 requires RETRY-004, PORT-002
-knobs timeout=6 linear=1 exp=1 port_mask_zero_based=0 complete_on_sack=0
+knobs timeout=6 linear=1 exp=1 port_mask_zero_based=0 complete_on_sack=0 exp_from_t0=0
 
 0     ! port port=1 down
 1us   ! write len=64 id=1 signaled

@@ -1,6 +1,6 @@
 # Progress by a SACK alone sets the retry count to zero: what is sent next has the base interval
 requires RETRY-002, SRX-006
-knobs mtu=256 timeout=9 linear=1 exp=5 base_rtt=10000000 probe_limit=80000
+knobs mtu=256 timeout=9 linear=1 exp=5 base_rtt=10000000 probe_limit=80000 exp_from_t0=0
 
 0           ! write len=512
 0           > write_first psn=0 len=256 dmalen=512

@@ -1,6 +1,6 @@
 # A wide window is shown in slices that walk upward and start again
 requires SACK-011, SETH-008
-knobs mtu=256 psn=100
+knobs mtu=256 psn=100 bitmap_reach=63
 
 0    < write_middle psn=300 len=256 dmalen=90000 a
 0    > sack cack=99 sack_offset=1 ooo=1

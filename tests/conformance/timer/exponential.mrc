@@ -1,6 +1,6 @@
 # Beyond the linear limit it doubles with each retry
 requires TIMER-002
-knobs timeout=6 linear=1 exp=5 base_rtt=1000000
+knobs timeout=6 linear=1 exp=5 base_rtt=1000000 exp_from_t0=0
 
 0           ! write len=64
 0           > write_only psn=0

@@ -1,5 +1,6 @@
 # A trimmed packet cut inside BTH is dropped
 requires VAL-006, TRIM-004
+knobs trim_keeps_tseth=0
 
 0    < write_only psn=0 len=64 trim=11
 1us  = count short=1

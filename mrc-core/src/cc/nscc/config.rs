@@ -122,6 +122,8 @@ impl NsccConfig {
 pub(super) struct Params {
     /// Nominal bytes of a full packet.
     pub(super) mtu: u64,
+    /// What must fit into the window before a packet leaves: a full packet, or one byte.
+    pub(super) room: u16,
     pub(super) base_rtt_ns: u64,
     pub(super) target_ns: u64,
     /// Bytes per nanosecond of distance to the target, Q32.
@@ -168,6 +170,7 @@ impl Params {
         };
         Self {
             mtu,
+            room: mtu as u16,
             base_rtt_ns,
             target_ns,
             // 4 * A * B * MTU / T, and B is T / 12000 ns: the target cancels out.

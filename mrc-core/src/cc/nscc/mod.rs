@@ -93,6 +93,11 @@ impl Nscc {
         self.cwnd = self.cwnd.max(self.p.mtu);
     }
 
+    /// Any room at all is enough.
+    pub(super) fn send_below_window(&mut self) {
+        self.p.room = 1;
+    }
+
     /// Smallest round trip known, in nanoseconds.
     pub fn base_rtt_ns(&self) -> u64 {
         self.base_rtt_ns
@@ -331,7 +336,7 @@ impl CongestionControl for Nscc {
 
     //= NSCC-022
     fn can_send(&self) -> bool {
-        self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.p.mtu) <= self.cwnd
+        self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.p.room.into()) <= self.cwnd
     }
 
     fn cwnd_bytes(&self) -> u64 {
