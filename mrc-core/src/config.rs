@@ -512,6 +512,21 @@ impl RtsAttr {
     }
 }
 
+crate::image::stored!(struct PortConfig { mac, sid, addr });
+crate::image::stored!(struct EndpointConfig {
+    ports, gids, shard, wire, pkey, measurement_life_ns, sack_gen_threshold, merge_sacks, tack_within_message, oor_silent,
+    answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, msn_start, rqmsn_start, placement,
+    reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, size_overhead, ack_msn_zero, ask_each_message,
+    turn_bytes, call_budget, cc, events, no_receive, tail_retry_lenient, endpoint_rate_limit, share_bad_evs,
+    ev_probe_rate_limit, endpoint_svc_time, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, probe_masked_ports,
+    port_update_on_rts, port_mask_zero_based, bitmap_reach, right_edge_retreats, send_below_window,
+});
+crate::image::stored!(enum PlacementMode { 0 => BeforePoll, 1 => Reported });
+crate::image::stored!(enum NoReceive { 0 => Hold, 1 => Nak });
+crate::image::stored!(enum Route { 0 => Plain, 1 => Srv6(template), 2 => Srv6Entry });
+crate::image::stored!(enum Trimming { 0 => Off, 1 => On });
+crate::image::stored!(struct RetryConfig { timeout, linear, exponential });
+
 #[cfg(test)]
 mod tests {
     use super::*;

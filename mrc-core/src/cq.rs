@@ -144,6 +144,18 @@ impl CqSlot {
     pub const EMPTY: Self = Self { head: 0, tail: 0, used: false, users: 0 };
 }
 
+impl CqSlot {
+    /// Counter of the oldest completion.
+    pub(crate) const fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// Completions that wait.
+    pub(crate) const fn len(&self) -> u32 {
+        self.tail.wrapping_sub(self.head)
+    }
+}
+
 /// All completion queues; each owns an equal part of one ring buffer.
 #[derive(Debug)]
 pub(crate) struct Cqs<'s> {
@@ -157,6 +169,17 @@ impl<'s> Cqs<'s> {
     pub(crate) fn new(slots: &'s mut [CqSlot], ring: &'s mut [Completion], depth: u32) -> Self {
         slots.fill(CqSlot::EMPTY);
         Self { slots, ring, depth }
+    }
+
+    /// A queue with its ring.
+    pub(crate) fn parts(&mut self, index: u32) -> Option<(&mut CqSlot, &mut [Completion])> {
+        let depth = self.depth as usize;
+        let start = (index as usize).checked_mul(depth)?;
+        Some((self.slots.get_mut(index as usize)?, self.ring.get_mut(start..start.checked_add(depth)?)?))
+    }
+
+    pub(crate) fn is_used(&self, cq: CqHandle) -> bool {
+        self.slots.get(cq.0 as usize).is_some_and(|slot| slot.used)
     }
 
     pub(crate) fn create(&mut self) -> Result<CqHandle, TableError> {
@@ -211,3 +234,14 @@ impl<'s> Cqs<'s> {
         self.at(cq, head).copied()
     }
 }
+
+crate::image::stored!(newtype CqHandle);
+crate::image::stored!(enum Status {
+    0 => Success, 1 => LocalProtection, 2 => LocalLength, 3 => LocalOperation, 4 => Flushed, 5 => RemoteInvalidRequest,
+    6 => RemoteAccess, 7 => RemoteOperation, 8 => RetryExceeded,
+});
+crate::image::stored!(enum Operation { 0 => Write, 1 => WriteImm, 2 => Receive });
+crate::image::stored!(struct Completion {
+    wr_id, operation, status, imm, solicited, qp, byte_len, first_psn, last_path, retries, since_ack_ns,
+});
+crate::image::stored!(struct CqSlot { head, tail, used, users });

@@ -122,6 +122,56 @@ pub enum ShardError {
     Late,
 }
 
+/// Why an image of an endpoint is refused ([`crate::Import`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The bytes are no image of an endpoint.
+    Foreign,
+    /// Another version of the format.
+    Format {
+        /// That of the image.
+        have: u16,
+        /// The one this engine reads.
+        known: u16,
+    },
+    /// The exporting endpoint had other limits.
+    Limits,
+    /// The exporting endpoint had another configuration.
+    Config,
+    /// This part of the image holds what no endpoint of these limits can.
+    Damaged(&'static str),
+    /// Bytes are not those that were exported.
+    Checksum,
+    /// The image has no end.
+    Truncated,
+}
+
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => {
+                f.write_str("image: not one of an MRC endpoint; hand over what export wrote, from its first byte")
+            }
+            Self::Format { have, known } => write!(
+                f,
+                "image: format {have}, this engine reads {known}; update to an engine of the same format, or restart the queue pairs"
+            ),
+            Self::Limits => {
+                f.write_str("image: made with other limits; set up the new endpoint with those of the old one")
+            }
+            Self::Config => {
+                f.write_str("image: made with another configuration; set up the new endpoint with that of the old one")
+            }
+            Self::Damaged(what) => write!(f, "image: the part \"{what}\" is damaged; export again"),
+            Self::Checksum => f.write_str("image: wrong checksum; export again"),
+            Self::Truncated => f.write_str("image: its end is missing; hand over all that export wrote"),
+        }
+    }
+}
+
+impl core::error::Error for ImageError {}
+
 macro_rules! discards {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// Why a received frame had no further effect. Each reason is a counter of the same name.

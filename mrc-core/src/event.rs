@@ -7,6 +7,7 @@ use crate::num::Counter;
 use crate::{
     EvProfileHandle,
     error::Discard,
+    image::Sequence,
     path::{EvIndex, EvState, Transition},
     qp::QpState,
     stats::Stats,
@@ -320,6 +321,11 @@ impl<'s> Events<'s> {
         true
     }
 
+    /// Events of EV profiles that did not fit since one did.
+    pub(crate) const fn dropped_mut(&mut self) -> &mut u32 {
+        &mut self.dropped
+    }
+
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Event> {
         if self.len == 0 {
@@ -334,3 +340,36 @@ impl<'s> Events<'s> {
         event
     }
 }
+
+/// The events in their order, for images; a place is the number of those before.
+impl Sequence for Events<'_> {
+    type Item = Event;
+
+    fn first(&self) -> Option<u32> {
+        if self.len == 0 { None } else { Some(0) }
+    }
+
+    fn at(&mut self, place: u32) -> Option<(Event, Option<u32>)> {
+        let at = self.head.wrapping_add(place as usize);
+        let event = (*self.ring.get(at.checked_sub(self.ring.len()).unwrap_or(at))?)?;
+        let next = place.wrapping_add(1);
+        Some((event, if (next as usize) < self.len { Some(next) } else { None }))
+    }
+
+    fn append(&mut self, event: Event) -> bool {
+        self.push(event)
+    }
+}
+
+crate::image::stored!(enum ErrorCause {
+    0 => RetryExceeded, 1 => NoUsablePort, 2 => PeerSilent, 3 => RemoteInvalidRequest, 4 => RemoteAccess, 5 => RemoteOperation,
+    6 => LocalProtection, 7 => RequestInvalid, 8 => RequestAccess, 9 => RequestWimm, 10 => RequestNoReceive,
+    11 => RequestFailed, 12 => Application,
+});
+crate::image::stored!(enum Event {
+    0 => QpError { qp, cause }, 1 => Ev { qp, transition }, 2 => EvProfile { profile, entry, ev, port, state, dropped },
+    3 => Port { port, up }, 4 => PeerPorts { peer, ports }, 5 => QpState { qp, from, to }, 6 => Loss { qp, psn, ev, cause },
+    7 => PathProbe { qp, path, rtt_ns, at }, 8 => PathSwitch { qp, from, to, at }, 9 => Discard { port, why },
+});
+crate::image::stored!(enum LossCause { 0 => Inferred, 1 => Nack(reason), 2 => Timeout, 3 => Tail });
+crate::image::stored!(newtype EventMask);

@@ -33,6 +33,7 @@ mod cq;
 mod endpoint;
 mod error;
 mod event;
+mod image;
 mod knobs;
 mod mem;
 mod num;
@@ -57,10 +58,13 @@ pub use config::{
 pub use cq::{Completion, CqHandle, CqSlot, Operation, Status};
 pub use endpoint::{
     Endpoint, EvEventMask, EvMode, EvProfileConfig, EvProfileHandle, EvProfileInfo, EvProfileSlot, EvReport, EvSpec,
-    FrameSink, FrameSource, IcrcCheck, MAX_HEADER_LEN, OpAnswer, OpOutcome, OpRequest, PayloadRef, PeerHandle,
-    PeerSlot, PlaceToken, Placement, ProfileState, Received, RxMeta, Shard, ShardMessage, ShardNews, Transmit,
+    Export, FrameSink, FrameSource, IcrcCheck, Import, MAX_HEADER_LEN, OpAnswer, OpOutcome, OpRequest, PayloadRef,
+    PeerHandle, PeerSlot, PlaceToken, Placement, ProfileState, Received, RxMeta, Shard, ShardMessage, ShardNews,
+    Transmit,
 };
-pub use error::{ConfigError, Discard, ModifyError, OpError, PlaceError, PostError, ShardError, TableError};
+pub use error::{
+    ConfigError, Discard, ImageError, ModifyError, OpError, PlaceError, PostError, ShardError, TableError,
+};
 pub use event::{ErrorCause, Event, EventMask, EventSlot, LossCause};
 pub use knobs::KnobError;
 pub use mem::{Access, MemRange, MrHandle, MrSlot, Pd};

@@ -290,6 +290,17 @@ impl RtsAttr {
     }
 }
 
+crate::image::stored!(enum QpState { 0 => Reset, 1 => Init, 2 => Rtr, 3 => Rts, 4 => Error });
+crate::image::stored!(struct QpHandle { index, qpn });
+crate::image::stored!(
+    struct Qp {
+        qpn, dest_qp, peer, pd, path_mtu, ev_profile, life, used, state, write_refused, fresh, send_held, recv_held, qpcc, rsp,
+        reverse, req, sq, share, paths, path_cfg, send_cq, recv_cq, rq, bad_evs_heard, cause, failed_status, failed_psn,
+        silent_ns, has_peer, rerouted,
+    }
+    rebuilt { links: Links::NONE, head: WriteHead::NONE }
+);
+
 #[cfg(test)]
 mod tests {
     use super::QpState::{self, *};

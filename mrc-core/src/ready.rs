@@ -1,6 +1,8 @@
 //! Ready lists: which QPs have something to send, which controllers have their turn. Intrusive and doubly linked, first
 //! in first out, so that finding, adding and taking out are O(1) whatever the number of members.
 
+use crate::image::Sequence;
+
 /// Lists a QP can be on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum List {
@@ -164,6 +166,27 @@ impl Ready {
         if more {
             self.push(members, member);
         }
+    }
+}
+
+/// A list with its members, for images.
+pub(crate) struct Listed<'a, M>(pub(crate) &'a mut Ready, pub(crate) &'a mut [M]);
+
+impl<M: Member> Sequence for Listed<'_, M> {
+    type Item = u32;
+
+    fn first(&self) -> Option<u32> {
+        self.0.front()
+    }
+
+    fn at(&mut self, place: u32) -> Option<(u32, Option<u32>)> {
+        Some((place, self.0.behind(self.1, place)))
+    }
+
+    fn append(&mut self, member: u32) -> bool {
+        let new = self.1.get_mut(member as usize).is_some_and(|slot| !slot.link(self.0.list).queued);
+        self.0.push(self.1, member);
+        new
     }
 }
 

@@ -31,6 +31,8 @@ impl Rng {
     }
 }
 
+crate::image::stored!(newtype Rng);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,6 +92,8 @@ const fn round([mut a, mut b, mut c, mut d]: [u64; 4]) -> [u64; 4] {
     [a, b, c, d]
 }
 
+crate::image::stored!(struct Secrets { key, drawn });
+
 #[cfg(test)]
 mod tests {
     use super::*;

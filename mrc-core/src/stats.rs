@@ -42,6 +42,8 @@ macro_rules! stats {
                 $(f(stringify!($name), self.$name);)*
             }
         }
+
+        crate::image::stored!(struct Stats { discards, ports, $($name,)* });
     };
 }
 
@@ -146,3 +148,5 @@ impl Stats {
         }
     }
 }
+
+crate::image::stored!(struct PortStats { tx_packets, tx_bytes, rx_packets, rx_bytes });

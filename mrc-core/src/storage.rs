@@ -248,6 +248,11 @@ macro_rules! storage {
 #[cfg(any(feature = "alloc", test))]
 extern crate alloc;
 
+crate::image::stored!(struct Limits {
+    qps, mpr, send_queue, recv_queue, wimm, evs, active_evs, cqs, cq_depth, mrs, peers, ev_profiles, profile_evs, cc_profiles,
+    qpccs, refusals, events,
+});
+
 /// Hands every slice of [`Storage`] to the macro `$each`, as `field: Type, empty value, |limits| length;`.
 ///
 /// For drivers that carve all of them out of one buffer and must not forget one; the types are those of this crate and of

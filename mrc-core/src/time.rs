@@ -56,6 +56,9 @@ impl Tick {
     }
 }
 
+crate::image::stored!(newtype Instant);
+crate::image::stored!(newtype Tick);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Deadlines: an indexed binary heap with one entry per QP. `earliest` is O(1), a change is O(log n), and a QP
 //! whose deadline only moves later is left alone until it fires (the reader then says when to come back).
 
+use crate::image::Sequence;
 use crate::num::Counter;
 use crate::time::Instant;
 
@@ -133,6 +134,33 @@ impl<'s> Timers<'s> {
             self.swap(position, child);
             position = child;
         }
+    }
+}
+
+/// The heap in its order, for images: QPs and their deadlines.
+impl Sequence for Timers<'_> {
+    type Item = (u32, Instant);
+
+    fn first(&self) -> Option<u32> {
+        if self.len == 0 { None } else { Some(0) }
+    }
+
+    fn at(&mut self, place: u32) -> Option<((u32, Instant), Option<u32>)> {
+        let slot = self.slots.get(place as usize)?;
+        let next = place.wrapping_add(1);
+        Some(((slot.qp, slot.at), if (next as usize) < self.len { Some(next) } else { None }))
+    }
+
+    fn append(&mut self, (qp, at): (u32, Instant)) -> bool {
+        let end = self.len;
+        let parent = end.checked_sub(1).map(|before| before >> 1);
+        let armed = self.slots.get(qp as usize).is_none_or(|slot| slot.position != NONE);
+        if armed || parent.is_some_and(|parent| self.key(parent) > at) {
+            return false;
+        }
+        self.len.inc();
+        self.put(end, at, qp);
+        true
     }
 }
 

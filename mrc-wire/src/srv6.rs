@@ -172,6 +172,34 @@ impl EvTemplate {
         Ok(Self { high, low, steps, groups: (used.wrapping_add(GROUP - 1) / GROUP) as u8 })
     }
 
+    /// Words of [`EvTemplate::to_words`].
+    pub const WORDS: usize = 3 + 3 * Self::MAX_OPS;
+
+    /// The prepared template, to be kept by the same version of this crate.
+    #[must_use]
+    pub fn to_words(&self) -> [u64; Self::WORDS] {
+        let Self { high, low, steps, groups } = self;
+        let mut words = [0; Self::WORDS];
+        let steps = steps.iter().flat_map(|Step { high, low, rotate }| [*high, *low, u64::from(*rotate)]);
+        for (to, from) in words.iter_mut().zip([*high, *low, u64::from(*groups)].into_iter().chain(steps)) {
+            *to = from;
+        }
+        words
+    }
+
+    /// The template that [`EvTemplate::to_words`] told; `None` where it cannot have.
+    #[must_use]
+    pub fn from_words(words: &[u64; Self::WORDS]) -> Option<Self> {
+        let ([high, low, groups], rest) = words.split_first_chunk()?;
+        let groups = u8::try_from(*groups).ok().filter(|groups| usize::from(*groups) <= Self::MAX_OPS / GROUP)?;
+        let mut steps = [Step::default(); Self::MAX_OPS];
+        for (step, [high, low, rotate]) in steps.iter_mut().zip(rest.as_chunks::<3>().0) {
+            let rotate = u32::try_from(*rotate).ok().filter(|rotate| *rotate < 64)?;
+            *step = Step { high: *high, low: *low, rotate };
+        }
+        Some(Self { high: *high, low: *low, steps, groups })
+    }
+
     /// The destination of packets with this EV.
     #[inline(always)]
     #[must_use]

@@ -209,6 +209,40 @@ impl FrameTemplate {
         Self { bytes, layers, swap_ev: cfg.ev_high_half_in_sport, se_bit: cfg.bth_se_bit, header_len }
     }
 
+    /// What the template was built from: with the same [`WireConfig`] it makes the same one again.
+    #[must_use]
+    pub fn encap(&self) -> Encap {
+        let l3 = self.l3_offset();
+        let outer = match self.layers {
+            Layers::V4 { .. } | Layers::V6 => None,
+            Layers::Outer | Layers::OuterSrh => Some(Outer {
+                src: self.field(ETH_LEN + 8),
+                dst: self.field(ETH_LEN + 24),
+                srh: matches!(self.layers, Layers::OuterSrh).then(|| {
+                    let [segments_left] = self.field(OUTER_END + 3);
+                    Srh { segments_left, segment: self.field(OUTER_END + 8) }
+                }),
+            }),
+        };
+        let [outer_hop_limit] = if outer.is_some() { self.field(ETH_LEN + 7) } else { [Encap::HOP_LIMIT] };
+        let (src, dst, [hop_limit]) = match self.layers {
+            Layers::V4 { .. } => {
+                (Ip::V4(self.field(ETH_LEN + 12)), Ip::V4(self.field(ETH_LEN + 16)), self.field(ETH_LEN + 8))
+            }
+            _ => (
+                Ip::V6(self.field(l3.wrapping_add(8))),
+                Ip::V6(self.field(l3.wrapping_add(24))),
+                self.field(l3.wrapping_add(7)),
+            ),
+        };
+        Encap { eth_src: self.field(6), eth_dst: self.field(0), outer, src, dst, hop_limit, outer_hop_limit }
+    }
+
+    /// The bytes at `offset`, which lie inside the headers.
+    fn field<const N: usize>(&self, offset: usize) -> [u8; N] {
+        self.bytes.get(offset..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
+    }
+
     /// Bytes before BTH.
     #[inline]
     #[must_use]

@@ -180,6 +180,32 @@ fn is_plain(p: &Packet) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
+    /// What a template was built from makes it again.
+    #[test]
+    fn a_template_tells_its_layers(encap in encap(), swap: bool) {
+        let cfg = WireConfig { ev_high_half_in_sport: swap, ..WireConfig::default() };
+        let template = FrameTemplate::new(&encap, &cfg);
+        prop_assert_eq!(FrameTemplate::new(&template.encap(), &cfg), template);
+        if encap.check().is_ok() && encap.outer.is_some() {
+            prop_assert_eq!(template.encap(), encap);
+        }
+    }
+
+    /// A prepared EV template survives as words; words that no template has are refused.
+    #[test]
+    fn an_ev_template_survives_as_words(base: [u8; 16], ops in proptest::collection::vec((0u8..32, 1u8..33, 0u8..128), 0..17)) {
+        let ops: Vec<CopyOp> = ops.iter().map(|&(ev_lsb, width, dst_msb_offset)| CopyOp { ev_lsb, width, dst_msb_offset }).collect();
+        if let Ok(template) = EvTemplate::new(base, &ops) {
+            let mut words = template.to_words();
+            prop_assert_eq!(EvTemplate::from_words(&words), Some(template));
+            words[2] = 5;
+            prop_assert_eq!(EvTemplate::from_words(&words), None, "too many groups");
+            words[2] = 0;
+            words[5] = 64;
+            prop_assert_eq!(EvTemplate::from_words(&words), None, "no rotation");
+        }
+    }
+
     //= VAL-002, VAL-004, VAL-005, VAL-006, VAL-007, VAL-009, UDP-002, UDP-003, UDP-004, HOST-001, IP6-004, EVW-004 test
     #[test]
     fn plain_packets_read_as_all_do(

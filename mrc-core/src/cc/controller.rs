@@ -221,6 +221,11 @@ impl Qpcc {
         Self { cc, users: 1, peer, profile, mtu_bytes, base_rtt_wanted, base_rtt_at, ..Self::EMPTY }
     }
 
+    /// Works out again what an image does not hold; whether it is a controller of `config`.
+    pub(crate) fn rebuild(&mut self, config: &CcConfig) -> bool {
+        self.cc.rebuild(config, self.mtu_bytes)
+    }
+
     /// One more QP, whose full packets are of `mtu_bytes`: the largest of all QPs counts.
     pub(crate) fn join(&mut self, config: &CcConfig, mtu_bytes: u32) {
         self.users = self.users.saturating_add(1);
@@ -516,6 +521,16 @@ impl Flow<'_> {
         self.qpcc.cc.max_wnd_bytes()
     }
 }
+
+crate::image::stored!(newtype CcProfileHandle);
+crate::image::stored!(struct CcProfile { config, users });
+crate::image::stored!(struct Load { backlog_bytes, waiting_rtx, rtx_backlog_bytes, inflight_pkts });
+crate::image::stored!(struct Share { load, inflight, settled, unasked, retransmitted, posted, turn });
+crate::image::stored!(newtype Credit);
+crate::image::stored!(
+    struct Qpcc { cc, users, peer, profile, mtu_bytes, load, unasked, turn, base_rtt_wanted, base_rtt_at }
+    rebuilt { retransmit: Ready::new(List::Retransmit), fresh: Ready::new(List::Fresh), link: Link::NONE }
+);
 
 #[cfg(test)]
 mod tests {

@@ -26,6 +26,11 @@ impl FixedWindow {
         Self { window_bytes: u64::MAX, room_bytes: 0, inflight: 0 }
     }
 
+    /// The same window with so many bytes in flight.
+    pub(super) const fn with_inflight(self, inflight: i64) -> Self {
+        Self { inflight, ..self }
+    }
+
     /// Packets of up to `mtu_bytes` leave from now on.
     pub(super) fn set_mtu(&mut self, mtu_bytes: u32) {
         self.window_bytes = self.window_bytes.max(mtu_bytes.into());
@@ -81,6 +86,8 @@ impl CongestionControl for FixedWindow {
         self.inflight
     }
 }
+
+crate::image::stored!(struct FixedWindow { inflight } rebuilt { window_bytes: 0, room_bytes: 0 });
 
 #[cfg(test)]
 mod tests {

@@ -132,6 +132,19 @@ impl Cc {
         }
     }
 
+    /// Works out again what an image does not hold; whether it is a controller of `config`.
+    pub(crate) fn rebuild(&mut self, config: &CcConfig, mtu_bytes: u32) -> bool {
+        match (self, config) {
+            (Self::Nscc(cc), CcConfig::Nscc(config)) => cc.rebuild(config, mtu_bytes),
+            (Self::Fixed(cc), CcConfig::None) => *cc = FixedWindow::infinite().with_inflight(cc.inflight_bytes()),
+            (Self::Fixed(cc), CcConfig::Fixed { window_bytes }) => {
+                *cc = FixedWindow::new(*window_bytes, mtu_bytes).with_inflight(cc.inflight_bytes());
+            }
+            _ => return false,
+        }
+        true
+    }
+
     /// Smallest round trip known in nanoseconds, where the algorithm has one.
     pub fn base_rtt_ns(&self) -> Option<u64> {
         match self {
@@ -201,3 +214,6 @@ impl CongestionControl for Cc {
         each!(self, cc => cc.inflight_bytes())
     }
 }
+
+crate::image::stored!(enum CcConfig { 0 => None, 1 => Fixed { window_bytes }, 2 => Nscc(config) });
+crate::image::stored!(enum Cc { 0 => Fixed(cc), 1 => Nscc(cc) });

@@ -6,6 +6,7 @@
 mod completion;
 mod congestion;
 mod control;
+mod live_update;
 mod op_table;
 mod ops;
 mod peers;
@@ -19,6 +20,7 @@ mod walk;
 mod ways_back;
 mod writes;
 
+pub use live_update::{Export, Import};
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
 pub use peers::PeerSlot;
 pub use placement::PlaceToken;
@@ -523,3 +525,6 @@ impl<'s> Endpoint<'s> {
         why
     }
 }
+
+crate::image::stored!(newtype PeerHandle);
+crate::image::stored!(newtype EvProfileHandle);

@@ -12,6 +12,7 @@ use super::{
 use crate::num::Counter;
 use crate::{
     config::EndpointConfig,
+    image::{Pass, Stored},
     path::{Choice, EvEntry},
     port::PortMask,
     qp::QpHandle,
@@ -136,6 +137,25 @@ impl<T: Copy, const N: usize> Fifo<T, N> {
     }
 }
 
+impl<T: Stored, const N: usize> Fifo<T, N> {
+    /// Writes the elements to an image, or replaces them by those of one.
+    pub(super) fn visit<P: Pass>(&mut self, io: &mut P) -> Option<()> {
+        let mut len = self.len;
+        io.item(&mut len)?;
+        if len > N {
+            return None;
+        }
+        if P::LOADS {
+            (self.head, self.len) = (0, len);
+        }
+        for nth in 0..len {
+            let at = self.head.wrapping_add(nth);
+            io.item(self.ring.get_mut(at.checked_sub(N).unwrap_or(at))?)?;
+        }
+        Some(())
+    }
+}
+
 /// A limit of rate: one per interval, and a burst.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
@@ -169,7 +189,7 @@ const LEVELS: usize = 16;
 /// Peers that have been told of our ports and have not answered: a list for each wait, so that every change is O(1).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    lists: [PeerList; LEVELS],
+    pub(super) lists: [PeerList; LEVELS],
     /// When the next round of any of them is due.
     due: Instant,
 }
@@ -201,7 +221,7 @@ impl Waiting {
         self.refresh(peers);
     }
 
-    fn refresh(&mut self, peers: &[PeerSlot]) {
+    pub(super) fn refresh(&mut self, peers: &[PeerSlot]) {
         let fronts = self.lists.iter().filter_map(|list| peers.get(list.front()? as usize));
         self.due = fronts.map(|slot| slot.update.due).min().unwrap_or(Instant::FAR);
     }
@@ -275,6 +295,37 @@ impl Ops {
             shard: cfg.shard,
             expiry: Instant::FAR,
         }
+    }
+
+    /// Writes everything to an image, or replaces it: but for the requests and the lists of peers, which are tables of their own.
+    pub(super) fn visit<P: Pass>(&mut self, io: &mut P) -> Option<()> {
+        let Self {
+            requests: _,
+            free,
+            generation,
+            turn,
+            queue,
+            done,
+            answers,
+            answer_pace: Pace { interval_ns: _, burst_ns: _, next: next_answer },
+            probe_pace: Pace { interval_ns: _, burst_ns: _, next: next_probe },
+            sending: _,
+            waiting: _,
+            news: _,
+            responses,
+            shard: _,
+            expiry,
+        } = self;
+        io.item(free)?;
+        io.item(generation)?;
+        io.item(turn)?;
+        queue.visit(io)?;
+        done.visit(io)?;
+        answers.visit(io)?;
+        io.item(next_answer)?;
+        io.item(next_probe)?;
+        responses.visit(io)?;
+        io.item(expiry)
     }
 
     /// Whether nothing waits to be sent.
@@ -383,6 +434,11 @@ impl Ops {
         }
     }
 }
+
+crate::image::stored!(enum Owner { 0 => Application(cookie), 1 => WayBack { qp, choice } });
+crate::image::stored!(enum Stage { 0 => Free, 1 => Queued, 2 => Sent, 3 => Done(answer) });
+crate::image::stored!(struct Request { stage, peer, id, op, ports, dscp, path, owner, timeout_ns, sent_at, deadline });
+crate::image::stored!(struct Due { peer, id, op, timestamp, serviced, arrived, port, ev });
 
 #[cfg(test)]
 mod tests {

@@ -620,6 +620,8 @@ impl Endpoint<'_> {
     }
 }
 
+crate::image::stored!(struct OpAnswer { port, rtt_ns, adjusted });
+
 #[cfg(test)]
 mod tests {
     use super::*;

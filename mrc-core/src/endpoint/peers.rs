@@ -6,6 +6,7 @@ use mrc_wire::{FrameTemplate, Ip};
 use super::shards::Untold;
 use crate::{
     config::{MAX_PORTS, PeerConfig, Route},
+    image::Sequence,
     path::ReverseSet,
     port::PortMask,
     rng::Rng,
@@ -205,6 +206,28 @@ impl PeerList {
     }
 }
 
+/// A list with its members, for images.
+pub(super) struct Listed<'a>(pub(super) &'a mut PeerList, pub(super) &'a mut [PeerSlot]);
+
+impl Sequence for Listed<'_> {
+    type Item = u32;
+
+    fn first(&self) -> Option<u32> {
+        self.0.front()
+    }
+
+    fn at(&mut self, place: u32) -> Option<(u32, Option<u32>)> {
+        let after = self.0.links(self.1, place)?.after;
+        Some((place, if after == NIL { None } else { Some(after) }))
+    }
+
+    fn append(&mut self, peer: u32) -> bool {
+        let new = self.0.links(self.1, peer).is_some_and(|links| !links.listed);
+        self.0.push(self.1, peer);
+        new
+    }
+}
+
 /// Finds peers by their addresses: as many hash buckets as slots, chained through the slots. The hash is keyed, so that
 /// nobody can choose addresses that share a bucket.
 #[derive(Clone, Copy, Debug)]
@@ -298,6 +321,16 @@ pub(super) fn clear(slot: &mut PeerSlot) {
 pub(super) fn occupy(slot: &mut PeerSlot, fresh: PeerSlot) {
     *slot = PeerSlot { bucket: slot.bucket, ..fresh };
 }
+
+crate::image::stored!(struct PeerIndex { key });
+crate::image::stored!(struct Update { id, todo, told, rounds, level, due, changed, spent_until });
+crate::image::stored!(
+    struct PeerSlot {
+        used, users, local, remote, route, reachable, announced, ev_profile, ways, update, last_update, masked_at, base_rtt,
+        used_by, shards_profile, untold,
+    }
+    rebuilt { templates: [None; MAX_PORTS], bucket: NIL, chain: NIL, links: [Links::NONE; 3] }
+);
 
 #[cfg(test)]
 mod tests {

@@ -167,6 +167,11 @@ impl EvProfileSlot {
         heard: 0,
     };
 
+    /// Entries.
+    pub(super) const fn entries(&self) -> usize {
+        self.info.count as usize
+    }
+
     fn spec(&self, entry: &EvEntry) -> EvSpec {
         if !entry.populated {
             return EvSpec::UNPOPULATED;
@@ -667,3 +672,10 @@ fn denied(state: EvState) -> Result<bool, ProfileError> {
         EvState::Skip | EvState::AssumedBad => Err(ProfileError::EvState),
     }
 }
+
+crate::image::stored!(enum EvMode { 0 => Auto, 1 => Explicit, 2 => Generated });
+crate::image::stored!(enum ProfileState { 0 => Init, 1 => Offline, 2 => Online });
+crate::image::stored!(struct EvEventMask { good, assumed_bad });
+crate::image::stored!(struct EvSpec { value, port });
+crate::image::stored!(struct EvProfileInfo { id, state, mode, format, fields, count, min_active, events, users });
+crate::image::stored!(struct EvProfileSlot { used, info, raw, last_event, shared, told, carried, heard });

@@ -311,3 +311,11 @@ impl Endpoint<'_> {
         self.ops.responses.push(ShardMessage { from, to: Some(to), news })
     }
 }
+
+crate::image::stored!(struct Shard { bits, index });
+crate::image::stored!(struct ShardMessage { from, to, news });
+crate::image::stored!(enum ShardNews {
+    0 => PeerPorts { local, remote, ports }, 1 => PeerUsed { local, remote, profile, entered_rts }, 2 => BadEv { profile, entry },
+    3 => Response { local, remote, id, op, timestamp, port },
+});
+crate::image::stored!(struct Untold { ports, used, entered_rts });

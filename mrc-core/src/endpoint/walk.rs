@@ -8,7 +8,7 @@
 //! ```
 
 use super::{Endpoint, op_table::Fifo, part, profiles::EvSpec, profiles::profile};
-use crate::{event::Event, num::Counter, time::Instant};
+use crate::{event::Event, image::Pass, num::Counter, time::Instant};
 
 /// Commands to EVs that may be under way at once.
 const COMMANDS: usize = 8;
@@ -48,6 +48,16 @@ impl Walk {
         Self { at: 0, ports_left: 0, commands: Fifo::new(Command::new(0, 0, None, false)) }
     }
 
+    /// Writes how far they have come to an image, or replaces it; `round`: the steps of a whole one.
+    pub(super) fn visit<P: Pass>(&mut self, io: &mut P, round: u32) -> Option<()> {
+        let Self { at, ports_left, commands } = self;
+        io.item(at)?;
+        io.item(ports_left)?;
+        commands.visit(io)?;
+        let left = commands.ring.iter().take(commands.len).all(|command| command.left <= round);
+        (*at < round && *ports_left <= round && (left || !P::LOADS)).then_some(())
+    }
+
     /// Whether there are steps to take.
     #[inline]
     pub(super) const fn is_open(&self) -> bool {
@@ -62,7 +72,7 @@ impl Walk {
 
 impl Endpoint<'_> {
     /// Steps of a whole round.
-    fn round(&self) -> u32 {
+    pub(super) fn round(&self) -> u32 {
         self.qps.len().max(self.peers.len()) as u32
     }
 
@@ -164,3 +174,5 @@ impl Endpoint<'_> {
         }
     }
 }
+
+crate::image::stored!(struct Command { profile, entry, all, denied, left });

@@ -3,7 +3,7 @@
 
 use mrc_wire::Rkey;
 
-use crate::{error::TableError, secret::Secrets};
+use crate::{error::TableError, image::Pass, secret::Secrets};
 
 /// A protection domain: regions and QPs of different domains never meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -100,6 +100,15 @@ impl<'s> Regions<'s> {
         Self { slots, index_bits }
     }
 
+    /// Writes one region to an image, or replaces it by that of one.
+    pub(crate) fn visit<P: Pass>(&mut self, index: u32, io: &mut P) -> Option<()> {
+        let slot = self.slots.get_mut(index as usize)?;
+        io.item(slot)?;
+        let own = !u32::MAX.checked_shl(self.index_bits).unwrap_or(0);
+        let named = !slot.used || self.index_bits >= 32 || slot.key & own == index;
+        (named && slot.va.checked_add(slot.len).is_some()).then_some(())
+    }
+
     pub(crate) fn register(
         &mut self,
         pd: Pd,
@@ -187,6 +196,11 @@ impl<'s> Regions<'s> {
         Ok((mr, offset))
     }
 }
+
+crate::image::stored!(newtype Pd);
+crate::image::stored!(struct Access { remote_write });
+crate::image::stored!(struct MrHandle { index, generation });
+crate::image::stored!(struct MrSlot { va, len, key, generation, pd, access, used });
 
 #[cfg(test)]
 mod tests {

@@ -72,3 +72,5 @@ impl PlaneBalance {
         self.waived = true;
     }
 }
+
+crate::image::stored!(struct PlaneBalance { ahead, among, full, waived, yielded });

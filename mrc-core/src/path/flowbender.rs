@@ -140,3 +140,6 @@ impl PathSelector for FlowBender<'_> {
         self.spray.poll_probe(now, ports, idle)
     }
 }
+
+crate::image::stored!(struct FlowBenderConfig { threshold_permille, rtt_percent, epochs, first });
+crate::image::stored!(struct FlowBenderState { cfg, current, congested, rounds });

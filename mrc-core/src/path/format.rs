@@ -242,6 +242,10 @@ pub fn generate_profile(
     Ok(())
 }
 
+crate::image::stored!(enum FormatMode { 0 => Udp, 1 => Stev, 2 => Srv6 });
+crate::image::stored!(struct EvFormat { mode, widths, len } where |format| usize::from(format.len) <= MAX_FIELDS);
+crate::image::stored!(struct EvFields { fields, len } where |fields| usize::from(fields.len) <= MAX_FIELDS);
+
 #[cfg(test)]
 mod tests {
     extern crate std;

@@ -451,3 +451,13 @@ impl PathSelector for Hopper<'_> {
         self.spray.poll_probe(now, ports, idle)
     }
 }
+
+crate::image::stored!(struct HopperConfig {
+    alpha_percent, th_probe_percent, th_cong_percent, ttl_probe_percent, delta_rtt_percent, switch_delay_percent,
+    switch_delay_max_percent, move_on_loss, probe_on_mark, first,
+});
+crate::image::stored!(enum Answer { 0 => None, 1 => Wanted, 2 => Awaited, 3 => Rtt(rtt_ns) });
+crate::image::stored!(struct Alternative { index, since, answer });
+crate::image::stored!(struct HopperState {
+    cfg, current, target, resume_at, epoch_end, avg_ns, probed, compared, switched, alternatives, trend,
+});

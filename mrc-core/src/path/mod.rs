@@ -758,6 +758,11 @@ impl PathSet {
     pub fn universe(&self) -> usize {
         self.rotation.universe()
     }
+
+    /// Words of `order` in use, from the first.
+    pub(crate) const fn active_len(&self) -> usize {
+        self.rotation.active_len()
+    }
 }
 
 #[inline(never)]
@@ -770,3 +775,18 @@ fn choice(slots: &[EvSlot], index: EvIndex) -> Option<Choice> {
     let slot = slots.get(index.0 as usize)?;
     Some(Choice { ev: slot.ev(), index, entry: slot.entry(), port: slot.port() })
 }
+
+crate::image::stored!(newtype EvIndex);
+crate::image::stored!(struct Choice { ev, index, entry, port });
+crate::image::stored!(enum Feedback {
+    0 => Sack(verdict), 1 => Trimmed, 2 => TrimmedLastHop, 3 => OtherNack, 4 => Timeout, 5 => Loss { trim_nack },
+    6 => ProbeAnswer(verdict), 7 => ProbeLost, 8 => Rtt { rtt_ns, psn, behind }, 9 => ProbeRtt { rtt_ns },
+});
+crate::image::stored!(struct Transition { index, ev, port, from, to, cause });
+crate::image::stored!(enum SkipMode { 0 => Rotation, 1 => Time { ns } });
+crate::image::stored!(enum LossEvAction { 0 => ByTrimming, 1 => AssumedBad, 2 => Skip, 3 => None });
+crate::image::stored!(struct PathConfig {
+    active, backup, ev_min_active, probe_interval_ns, resurrect_probes, bad_probes_outstanding, skip_mode, loss_ev_action,
+    loss_streak, plane_lead, last_resort, base_rtt_ns, last_resort_unpaced, marked_probe_good, skip_extends,
+});
+crate::image::stored!(struct PathSet { policy, rotation } where |paths| paths.selector().check().is_ok());

@@ -174,3 +174,6 @@ impl PathSelector for Plb<'_> {
         self.spray.poll_probe(now, ports, idle)
     }
 }
+
+crate::image::stored!(struct PlbConfig { threshold_permille, idle_rounds, rounds, suspend_ns, first });
+crate::image::stored!(struct PlbState { cfg, current, congested, was_idle, rounds, suspended_until });

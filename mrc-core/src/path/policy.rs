@@ -90,3 +90,8 @@ impl Policy {
         }
     }
 }
+
+crate::image::stored!(enum Policy {
+    0 => Spray, 1 => Oblivious, 2 => Pinned(index), 3 => Hopper(state), 4 => FlowBender(state), 5 => Plb(state), 6 => Reps(state),
+    7 => Flowing(state),
+});

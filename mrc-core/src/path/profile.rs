@@ -345,6 +345,8 @@ impl Permutation {
     }
 }
 
+crate::image::stored!(struct EvEntry { ev, port, populated, denied, dst, segment });
+
 #[cfg(test)]
 mod tests {
     extern crate std;

@@ -193,3 +193,6 @@ impl PathSelector for Reps<'_> {
         self.spray.poll_probe(now, ports, idle)
     }
 }
+
+crate::image::stored!(struct RepsConfig { explore_packets, reuse, freeze_percent });
+crate::image::stored!(struct RepsState { cfg, ring, left, head, frozen, explore, thaw_at } where |reps| reps.head < RING);

@@ -290,6 +290,11 @@ fn random_entry(entries: &[EvEntry], port: PortNum, avoid: Option<Ev>, rng: &mut
     })
 }
 
+crate::image::stored!(struct Reverse { current, candidate, lost, vouched });
+crate::image::stored!(struct ReverseSet {
+    received, sent, next_plane, probe_plane, ports, silent, probe_at, rtt_ns, planes,
+});
+
 #[cfg(test)]
 mod tests {
     extern crate std;

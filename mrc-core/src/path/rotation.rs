@@ -272,6 +272,10 @@ impl Rotation {
         self.active_ports
     }
 
+    pub(super) const fn active_len(&self) -> usize {
+        self.active_len as usize
+    }
+
     pub(super) const fn usable(&self) -> PortMask {
         self.usable
     }
@@ -472,3 +476,9 @@ impl Rotation {
 fn indexed(entries: &[EvEntry]) -> impl Iterator<Item = (u16, &EvEntry)> {
     (0..u16::MAX).zip(entries)
 }
+
+crate::image::stored!(struct Plane { good, skip, bad, denied, active });
+crate::image::stored!(struct Rotation {
+    planes, active_ports, usable, universe, active_len, cursor, quota, probe_earliest, lease_earliest, probe_cursor, probes_out,
+    probes_limit, idle, starving, last_resort_at, balance,
+});

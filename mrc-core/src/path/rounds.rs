@@ -55,6 +55,8 @@ impl Rounds {
     }
 }
 
+crate::image::stored!(struct Rounds { end, rtt_ns, seen, marked });
+
 #[cfg(test)]
 mod tests {
     use super::*;

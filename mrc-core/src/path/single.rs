@@ -56,3 +56,5 @@ pub(super) fn is_health(what: Feedback) -> bool {
         _ => false,
     }
 }
+
+crate::image::stored!(struct Current { index, leave });

@@ -173,6 +173,10 @@ impl Due {
     }
 }
 
+crate::image::stored!(enum EvState { 0 => Good, 1 => Skip, 2 => AssumedBad, 3 => Denied });
+crate::image::stored!(struct EvSlot { ev, due, entry, port, state, probe_ok, backoff, flags });
+crate::image::stored!(newtype Due);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -86,6 +86,8 @@ impl Trend {
     }
 }
 
+crate::image::stored!(struct Trend { first, origin_ns, n, newest, sum_x, sum_y, sum_xx, sum_xy });
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -90,6 +90,8 @@ impl Lateness {
     }
 }
 
+crate::image::stored!(struct Lateness { factor, floor_ns, most_ns, life_ns, newest, recent_ns, older_ns, since });
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -225,6 +225,14 @@ impl Requester {
 
     /// Packets sent and not cumulatively acknowledged.
     #[inline]
+    /// Whether it can be that of a QP with room for so many packets, of this size.
+    pub(crate) fn fits(&self, packets: u32, path_mtu: u32) -> bool {
+        let ahead = |psn: Psn| psn.diff(self.unack) <= self.max_sent.diff(self.unack);
+        let counts = self.outstanding().max(self.mpr_tx).max(self.lost).max(self.held) <= packets;
+        let order = self.max_sent.diff(self.unack) >= 0 && ahead(self.tack) && ahead(self.hi_sacked);
+        counts && order && (self.path_mtu == path_mtu || self.path_mtu == 0)
+    }
+
     pub(crate) fn outstanding(&self) -> u32 {
         self.max_sent.diff(self.unack).max(0) as u32
     }
@@ -615,3 +623,11 @@ impl TxSide<'_, '_> {
         self.req.retry.exhausted(self.req.retry_cnt).then_some(ErrorCause::RetryExceeded)
     }
 }
+
+crate::image::stored!(struct Requester {
+    last_heard, last_answer, unack, max_sent, tack, hi_sacked, mpr_tx, lost, held, prev_rcvd_units, path_mtu, next_msn, next_rqmsn,
+    wimm_tx, wimm_inflight, was_heard, resend_tail, dynamic_mpr, resource_nacks, retry_cnt, retry, trimming, blame_silence,
+    next_scan, next_tail_probe, tack_wait, next_release, path_retry, portless, next_probe, tail_probe_ns, last_path, srtt_ns,
+    target_delay_ns, base_rtt, lateness, reorder_pkts_min, reorder_factor, last_retry, keepalive_ns, next_keepalive,
+    keepalive_probes, keepalive_from, started, probe_rate_limit_ns, reorder, probes,
+});

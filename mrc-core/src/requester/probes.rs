@@ -197,6 +197,16 @@ impl ProbeTable {
     }
 }
 
+crate::image::stored!(struct Outstanding { id, ev, sent_at });
+crate::image::stored!(
+    struct ProbeTable { head, len, wanted_len, next_id, base_rtt, base_rtt_id, wanted, ring }
+    where |table| {
+        usize::from(table.head) < CAPACITY
+            && usize::from(table.len) <= CAPACITY
+            && usize::from(table.wanted_len) <= table.wanted.len()
+    }
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

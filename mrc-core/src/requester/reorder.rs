@@ -54,6 +54,8 @@ impl ReorderDelay {
     }
 }
 
+crate::image::stored!(struct ReorderDelay { configured_ns, multiple, in_need, grown_at });
+
 #[cfg(test)]
 mod tests {
     use super::*;

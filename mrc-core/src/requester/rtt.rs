@@ -52,6 +52,8 @@ impl BaseRtt {
     }
 }
 
+crate::image::stored!(struct BaseRtt { ns, configured_ns, lowest_ns, since, life_ns });
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -131,6 +131,11 @@ impl SendQueue {
         ring.get(counter as usize & ring.len().wrapping_sub(1))
     }
 
+    /// Counter of the oldest request.
+    pub(crate) const fn first(&self) -> u32 {
+        self.head
+    }
+
     pub(crate) fn len(&self) -> u32 {
         self.tail.wrapping_sub(self.head)
     }
@@ -233,6 +238,14 @@ impl SendQueue {
         None
     }
 }
+
+crate::image::stored!(struct Wqe {
+    wr_id, mr, offset, remote_va, rkey, len, packets, first_psn, msn, rqmsn, signaled, solicited, imm,
+});
+crate::image::stored!(
+    struct SendQueue { head, current, tail, sent }
+    where |queue| queue.current.wrapping_sub(queue.head) <= queue.len()
+);
 
 #[cfg(test)]
 mod tests {

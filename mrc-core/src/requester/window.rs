@@ -5,6 +5,7 @@
 use mrc_wire::Psn;
 
 use crate::{
+    image::{Reader, Stored, Writer},
     num::{Counter, across, low_bits, spread},
     path::EvIndex,
     time::{Instant, Tick},
@@ -283,6 +284,28 @@ pub(crate) fn outstanding_bits(base: Psn, unack: Psn, max: Psn) -> u64 {
     let to = low_bits(last.unsigned_abs().wrapping_add(1));
     from & to
 }
+
+/// Most records of a ring were never used: those are two bytes.
+impl Stored for TxRecord {
+    fn save(&self, to: &mut Writer<'_>) {
+        let Self { sent_at, ev, meta } = self;
+        meta.save(to);
+        if *meta != 0 {
+            (*sent_at, *ev).save(to);
+        }
+    }
+
+    fn load(from: &mut Reader<'_>) -> Option<Self> {
+        let meta = u16::load(from)?;
+        if meta == 0 {
+            return Some(Self::EMPTY);
+        }
+        let (sent_at, ev) = Stored::load(from)?;
+        Some(Self { sent_at, ev, meta })
+    }
+}
+
+crate::image::stored!(struct TxWord { sacked, lost });
 
 #[cfg(test)]
 mod tests {

@@ -217,6 +217,15 @@ impl Answers {
     }
 }
 
+crate::image::stored!(enum ServiceTime { 0 => Never, 1 => Standard, 2 => Any });
+crate::image::stored!(enum Added { 0 => Nothing, 1 => Ticks, 2 => Microseconds });
+crate::image::stored!(enum AnswerKind { 0 => Sack { verdict, probe_id }, 1 => Nack(reason), 2 => Nak(syndrome) });
+crate::image::stored!(struct Answer { kind, psn, ev, timestamp, rtx, added, arrived });
+crate::image::stored!(
+    struct Answers { head, len, merged, ring }
+    where |answers| usize::from(answers.head) < CAPACITY && usize::from(answers.len) <= CAPACITY
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,7 +18,7 @@ pub(crate) use answers::{Added, Answer, AnswerKind, Answers, ServiceTime};
 pub(crate) use placing::Placing;
 pub(crate) use psn_window::{Arrival, PsnWindow};
 pub(crate) use receive::{ReceiveQueue, Stash};
-pub(crate) use refusals::{RefusalList, Refusals};
+pub(crate) use refusals::{Listed as ListedRefusals, RefusalList, Refusals};
 
 use mrc_wire::{Psn, TsethRepr};
 
@@ -345,8 +345,21 @@ impl Responder {
         if self.placing.is_reported() { self.placing.messages() } else { self.msn_done }
     }
 
+    /// Whether it can be that of rings of `packets` and `wimm` immediates.
+    pub(crate) fn fits(&self, packets: u32, wimm: usize) -> bool {
+        self.window.fits(packets) && self.stash.fits(wimm)
+    }
+
     /// Whether a control packet is owed.
     pub(crate) fn owes(&self) -> bool {
         self.tack_due || !self.answers.is_empty() || !self.refusals.is_empty()
     }
 }
+
+crate::image::stored!(
+    struct Responder {
+        window, lowest_unsacked, rcvd_bytes, trigger_bytes, tack_goal, msn_done, placing, tack_point, tack_due, trim_nack,
+        dynamic_mpr, svc_time, penalty, restore_cwnd, stash, next_rqmsn, marked_ev, marked_row, answers,
+    }
+    rebuilt { refusals: RefusalList::EMPTY }
+);

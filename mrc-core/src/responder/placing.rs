@@ -121,6 +121,8 @@ impl Placing {
     }
 }
 
+crate::image::stored!(struct Placing { reported, open, oldest, done, messages });
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -66,6 +66,12 @@ impl PsnWindow {
         self.ooo
     }
 
+    /// Whether it can be that of a ring of `packets`.
+    pub(super) fn fits(&self, packets: u32) -> bool {
+        let below = |psn: Psn| (0..=i64::from(packets)).contains(&psn.diff(self.cack).into());
+        self.range <= packets && self.ooo <= packets && below(self.right_edge) && below(self.max_rcv)
+    }
+
     pub(super) fn slot(psn: Psn, bits: &[RxWord]) -> (usize, u32) {
         let at = psn.value() as usize & (bits.len() << 6).wrapping_sub(1);
         (at >> 6, (at & 63) as u32)
@@ -184,6 +190,9 @@ impl PsnWindow {
         cumulative | (ahead & low_bits(last.saturating_add(1)))
     }
 }
+
+crate::image::stored!(struct RxWord { have, end, open, last });
+crate::image::stored!(struct PsnWindow { cack, max_rcv, range, right_edge, ooo });
 
 #[cfg(test)]
 mod tests {

@@ -26,6 +26,11 @@ pub(crate) struct ReceiveQueue {
 impl ReceiveQueue {
     pub(crate) const EMPTY: Self = Self { head: 0, tail: 0 };
 
+    /// Counter of the oldest request.
+    pub(crate) const fn first(&self) -> u32 {
+        self.head
+    }
+
     pub(crate) fn len(&self) -> u32 {
         self.tail.wrapping_sub(self.head)
     }
@@ -86,7 +91,17 @@ impl Stash {
         Self { limit, ..Self::EMPTY }
     }
 
-    fn at(&self, nth: u16, capacity: usize) -> usize {
+    pub(crate) const fn len(&self) -> u16 {
+        self.len
+    }
+
+    /// Whether it can be that of a ring of `capacity`.
+    pub(crate) fn fits(&self, capacity: usize) -> bool {
+        usize::from(self.head) < capacity.max(1) && usize::from(self.len.max(self.limit)) <= capacity
+    }
+
+    /// Where the immediate with this place in the order lies.
+    pub(crate) fn at(&self, nth: u16, capacity: usize) -> usize {
         let at = usize::from(self.head).wrapping_add(nth.into());
         at.checked_sub(capacity).unwrap_or(at)
     }
@@ -130,6 +145,11 @@ impl Stash {
         }
     }
 }
+
+crate::image::stored!(struct RecvWqe { wr_id });
+crate::image::stored!(struct ReceiveQueue { head, tail });
+crate::image::stored!(struct Immediate { psn, imm, dmalen, rqmsn, solicited });
+crate::image::stored!(struct Stash { head, len, limit });
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@
 //! packets that a driver hands over between two turns to send, not by the number of QPs; so the room is shared.
 
 use super::Answer;
+use crate::image::Sequence;
 
 /// A refusal that waits for its turn. Lent by the caller as a slice; opaque.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +86,26 @@ impl<'s> Refusals<'s> {
             self.free = list.first;
         }
         *list = RefusalList::EMPTY;
+    }
+}
+
+/// The refusals of one QP with their pool, for images.
+pub(crate) struct Listed<'a, 's>(pub(crate) &'a mut Refusals<'s>, pub(crate) &'a mut RefusalList);
+
+impl Sequence for Listed<'_, '_> {
+    type Item = Answer;
+
+    fn first(&self) -> Option<u32> {
+        if self.1.is_empty() { None } else { Some(self.1.first) }
+    }
+
+    fn at(&mut self, place: u32) -> Option<(Answer, Option<u32>)> {
+        let Refusal { answer, next } = *self.0.slots.get(place as usize)?;
+        Some((answer, if next == NIL { None } else { Some(next) }))
+    }
+
+    fn append(&mut self, answer: Answer) -> bool {
+        self.0.push(self.1, answer)
     }
 }
 

@@ -170,7 +170,6 @@ impl Default for Setup {
             tweak: |_| {},
             v4: false,
             svc_time: false,
-            private_stamps_us: false,
             tell_ports: false,
             share_bad: false,
             event_slots: 256,

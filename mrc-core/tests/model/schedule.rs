@@ -144,6 +144,11 @@ pub(crate) enum Op {
     Kill {
         side: usize,
     },
+    /// The firmware of a side is replaced: a new endpoint goes on from the image of the old one.
+    Update {
+        side: usize,
+        buffer: u32,
+    },
 }
 
 /// A setup and what happens.
@@ -221,8 +226,8 @@ impl Setup {
 }
 
 /// How often each kind of operation comes up; a climate multiplies the bad ones.
-fn random_op(rng: &mut Rng, climate: &[u32; 10]) -> Op {
-    let [loss, copies, damage, trim, mark, replay, ports, window, refuse, fatal] = *climate;
+fn random_op(rng: &mut Rng, climate: &[u32; 11]) -> Op {
+    let [loss, copies, damage, trim, mark, replay, ports, window, refuse, fatal, updates] = *climate;
     let weights = [
         60,
         60,
@@ -243,6 +248,7 @@ fn random_op(rng: &mut Rng, climate: &[u32; 10]) -> Op {
         2 * refuse,
         fatal,
         40,
+        updates,
     ];
     let mut left = rng.below(weights.iter().sum());
     let mut kind = 0;
@@ -290,6 +296,7 @@ fn random_op(rng: &mut Rng, climate: &[u32; 10]) -> Op {
                 &[None, Some(NackReason::NoBitmap), Some(NackReason::NoPktBuffer), Some(NackReason::NoResource)],
             ),
         },
+        19 => Op::Update { side, buffer: rng.below(12_000) },
         18 => Op::Placed { side, nth, payloads: pick(rng, &[1, 1, 4, 64]) },
         _ => match rng.below(4) {
             0 => Op::Kill { side },
@@ -304,7 +311,7 @@ impl Schedule {
     pub(crate) fn random(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let setup = Setup::random(seed, &mut rng);
-        let mut climate = [0; 10];
+        let mut climate = [0; 11];
         for factor in &mut climate {
             *factor = pick(&mut rng, &[0, 0, 1, 3]);
         }

@@ -8,7 +8,7 @@ use mrc_core::{
     Access, CqHandle, Discard, Endpoint, EndpointConfig, EventMask, IcrcCheck, Instant, Limits, MAX_HEADER_LEN,
     MAX_PORTS, MemRange, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PlaceError, PlaceToken, PlacementMode,
     PlanePath, PortConfig, PortMask, PostError, QpHandle, QpInit, QpState, Received, Route, RtrAttr, RtsAttr, RxMeta,
-    SendWr, Transmit, Trimming,
+    SendWr, Storage, Transmit, Trimming,
 };
 use mrc_wire::{Body, Ev, Frame, Ip, PortNum, Psn, Qpn, Rkey, WireConfig, icrc, parse_frame};
 
@@ -16,6 +16,7 @@ use crate::endpoint::{Done, Model};
 use crate::requester::{Fate, InFlight, Request};
 use crate::responder::{Kind, Outcome, Seq, psn_of, reflected, seq_of};
 use crate::schedule::{MEMORY, Op, Schedule, Setup, WIDEST};
+use crate::update;
 
 const VA: u64 = 0x1000_0000;
 const SEND_QUEUE: usize = 8;
@@ -43,6 +44,8 @@ struct Side<'s> {
     /// Where the payload that came last went.
     last_placed: Option<(Psn, PlaceToken)>,
     receives: u64,
+    /// For endpoints that take the place of this one.
+    spares: Vec<Storage<'s>>,
     /// The peer told of its ports since the last timer: paths that became usable are found when it rings.
     ports_news: bool,
 }
@@ -224,6 +227,12 @@ pub(crate) fn run(schedule: &Schedule, story: Option<&mut Vec<String>>) {
     let setup = &schedule.setup;
     let mut storage = [limits(setup), limits(setup)].map(|limits| OwnedStorage::new(limits).unwrap());
     let [a, b] = &mut storage;
+    // Endpoints that take the place of others have storage of their own.
+    let updates =
+        |which| schedule.ops.iter().filter(|op| matches!(op, Op::Update { side, .. } if *side == which)).count();
+    let mut more = [0, 1]
+        .map(|side| -> Vec<_> { (0..updates(side)).map(|_| OwnedStorage::new(limits(setup)).unwrap()).collect() });
+    let mut spares = more.each_mut().map(|spares| spares.iter_mut().map(OwnedStorage::lend).collect::<Vec<_>>());
     let (mut a, mut b) = (engine(setup, 0, a), engine(setup, 1, b));
     let peers = [connect(setup, 0, &mut a.0, a.1, b.1), connect(setup, 1, &mut b.0, b.1, a.1)];
     let names = [(a.1.qpn(), address(0, setup.v4)), (b.1.qpn(), address(1, setup.v4))];
@@ -249,6 +258,7 @@ pub(crate) fn run(schedule: &Schedule, story: Option<&mut Vec<String>>) {
             moving: BTreeMap::new(),
             last_placed,
             receives,
+            spares: std::mem::take(&mut spares[side]),
             ports_news: false,
         }
     });
@@ -343,6 +353,11 @@ impl World<'_, '_> {
             Op::Placed { side, nth, payloads } => (0..payloads).for_each(|_| self.placed(side, nth)),
             Op::PlaceFails { side, nth } => self.place_fails(side, nth),
             Op::Kill { side } => self.kill(side),
+            Op::Update { side, buffer } => {
+                let side = &mut self.sides[side];
+                let storage = side.spares.pop().expect("one for each update");
+                update::replace(&mut side.engine, storage, buffer as usize);
+            }
         }
     }
 

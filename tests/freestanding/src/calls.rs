@@ -2,7 +2,7 @@
 
 use core::hint::black_box;
 
-use mrc_core::{Discard, FrameSink, FrameSource, MAX_HEADER_LEN, PortMask, Received, RxMeta, Transmit};
+use mrc_core::{Discard, Export, FrameSink, FrameSource, MAX_HEADER_LEN, PortMask, Received, RxMeta, Transmit};
 
 use crate::{any, some};
 
@@ -67,6 +67,9 @@ images! {
     image_poll_endpoint_op(e) e.poll_endpoint_op();
     image_poll_shard_message(e) e.poll_shard_message();
     image_handle_shard_message(e) e.handle_shard_message(*any(), any());
+
+    // Live update; the other side is in `storage`.
+    image_export(e) (e.export(any(), some()), any::<Export>().is_done(), Export::new());
 
     // A turn.
     image_handle_packet(e) e.handle_packet(*any(), *any(), some());

@@ -1,12 +1,14 @@
-//! `Endpoint::new`, as firmware calls it: storage in a static.
+//! `Endpoint::new` and `Import`, as firmware calls them: storage in a static.
 
 use core::hint::black_box;
 
 use mrc_core::path::{EvEntry, EvSlot};
 use mrc_core::{
-    CcProfile, Completion, CqSlot, Endpoint, EndpointConfig, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot,
-    PeerSlot, Qp, Qpcc, RecvWqe, Refusal, RxWord, Storage, TimerSlot, TxRecord, TxWord, Wqe,
+    CcProfile, Completion, CqSlot, Endpoint, EndpointConfig, EvProfileSlot, EventSlot, ImageError, Immediate, Import,
+    Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, Refusal, RxWord, Storage, TimerSlot, TxRecord, TxWord, Wqe,
 };
+
+use crate::{any, some};
 
 const QPS: usize = 2;
 const MPR: usize = 1;
@@ -86,12 +88,44 @@ const LIMITS: Limits = Limits {
 
 images! {
     image_new(_e) new().is_some();
+    image_import_new(_e) import_new().is_some();
+    image_import_feed(_e) any::<Import<'_>>().feed(some());
+    image_import_finish(_e) finish();
+    image_image_error(_e) core::fmt::Write::write_fmt(any::<Text>(), format_args!("{}", any::<ImageError>()));
+}
+
+/// Somewhere to write text to.
+struct Text(usize);
+
+impl core::fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.0 = self.0.wrapping_add(text.len());
+        Ok(())
+    }
 }
 
 fn new() -> Option<Endpoint<'static>> {
+    black_box(Endpoint::new(config(), storage(), black_box(1))).ok()
+}
+
+fn import_new() -> Option<Import<'static>> {
+    black_box(Import::new(config(), storage())).ok()
+}
+
+fn finish() -> bool {
+    let import = import_new();
+    let complete = import.as_ref().is_some_and(Import::is_complete);
+    complete && black_box(import.map(Import::finish)).is_some()
+}
+
+fn config() -> EndpointConfig {
+    black_box(EndpointConfig::default())
+}
+
+fn storage() -> Storage<'static> {
     // SAFETY: the only reference ever made to the static, by the only thread there is.
     let m = unsafe { &mut *black_box(&raw mut MEMORY) };
-    let storage = Storage {
+    Storage {
         limits: black_box(LIMITS),
         qps: &mut m.qps,
         timers: &mut m.timers,
@@ -113,7 +147,5 @@ fn new() -> Option<Endpoint<'static>> {
         qpccs: &mut m.qpccs,
         refusals: &mut m.refusals,
         events: &mut m.events,
-    };
-    let config: EndpointConfig = black_box(EndpointConfig::default());
-    black_box(Endpoint::new(config, storage, black_box(1))).ok()
+    }
 }

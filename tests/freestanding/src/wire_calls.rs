@@ -6,8 +6,8 @@ use core::hint::black_box;
 use mrc_wire::ev;
 use mrc_wire::{
     AethRepr, Body, BthRepr, DscpPlan, Encap, EndpointRequestRepr, EndpointResponseRepr, Frame, FrameTemplate, Icrc,
-    Ip, MethRepr, Msn, NackRepr, Opcode, PacketView, PlainPacket, PortNum, ProbeRepr, Psn, RethRepr,
-    SackRepr, TsethRepr, icrc, nominal_bytes, pad_len, parse_frame, srv6,
+    Ip, MethRepr, Msn, NackRepr, Opcode, PacketView, PlainPacket, PortNum, ProbeRepr, Psn, RethRepr, SackRepr,
+    TsethRepr, icrc, nominal_bytes, pad_len, parse_frame, srv6,
 };
 
 use crate::{any, some};

@@ -200,6 +200,12 @@ impl Params {
     }
 }
 
+crate::image::stored!(struct NsccConfig {
+    rate_bps, base_rtt_ns, trimming, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16, max_md_jump_q16, qa_gate,
+    qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, disable_qa, disable_rtt_probe, clear_delay_ns,
+    avg_weight_q16,
+});
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -98,6 +98,13 @@ impl Nscc {
         self.p.room = 1;
     }
 
+    /// Works out again what an image does not hold.
+    pub(super) fn rebuild(&mut self, config: &NsccConfig, mtu_bytes: u32) {
+        self.p = Params::derive(config, mtu_bytes);
+        self.max_wnd = self.p.max_wnd(self.base_rtt_ns);
+        self.per_base_rtt_q48 = per_rtt(self.base_rtt_ns);
+    }
+
     /// Smallest round trip known, in nanoseconds.
     pub fn base_rtt_ns(&self) -> u64 {
         self.base_rtt_ns
@@ -351,3 +358,12 @@ impl CongestionControl for Nscc {
         self.inflight
     }
 }
+
+crate::image::stored!(
+    struct Nscc {
+        cwnd, inflight, saved_cwnd, base_rtt_ns, achieved, received, fi_count, trigger_qa, boost, qa_end, to_ignore, ignored, inc,
+        t_adj, t_dec, t_avg, avg_delay_q8,
+    }
+    rebuilt { p: Params::derive(&NsccConfig::new(1, 1, false), 1), per_base_rtt_q48: 0, max_wnd: 0 }
+    where |cc| cc.base_rtt_ns > 0
+);
