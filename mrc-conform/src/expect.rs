@@ -41,7 +41,7 @@ fn extended(mut stack: Vec<crate::Layout>, spec: &PacketSpec) -> Vec<crate::Layo
 }
 
 /// What the tester has said and heard so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Story<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) knobs: &'a Knobs,

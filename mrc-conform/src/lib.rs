@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+mod blocks;
 mod certainty;
 pub mod control;
 pub mod engine;

@@ -202,6 +202,9 @@ const SETTLE_NS: u64 = 5_000_000;
 /// Real time that a target's packet may be late.
 const PATIENCE_NS: u64 = 400_000_000;
 
+/// Real time that a target's packet may be late where the script gives a range of times.
+const SLACK_NS: u64 = 20_000_000;
+
 /// Shorter waits of a script are not measured in real time.
 const SHORT_WAIT_NS: u64 = 20_000;
 
@@ -212,7 +215,7 @@ const STRETCHED_NS: u64 = 1_000_000_000;
 
 /// Real nanoseconds to a nanosecond of this script over a wire, for a target whose clock can be slowed.
 pub fn stretch(script: &Script) -> u64 {
-    let last = script.steps.last().map_or(0, |step| step.at).max(1);
+    let last = script.end().max(1);
     (STRETCHED_NS / last).clamp(1, MAX_STRETCH)
 }
 
@@ -272,6 +275,23 @@ struct Player<'a> {
 impl Player<'_> {
     fn play(&mut self) -> Result<(), Stop> {
         let steps = &self.script.steps;
+        self.play_steps(steps)?;
+        if self.verified == 0 {
+            return Err(Refusal::NotApplicable("only the target's own counters show it".into()).into());
+        }
+        let last = self.script.end();
+        let line = steps.last().map_or(0, |step| step.line);
+        let end = Step { line, at: last, until: last, op: Op::Quiet };
+        self.late += SETTLE_NS.checked_div(self.target.slowness()).unwrap_or(0);
+        self.silent_until(&end, last)?;
+        match self.target.done(last + self.late) {
+            Ok(Some(done)) => Err(fail(&end, format!("a completion that the script does not expect: {}", tell(&done)))),
+            Ok(None) | Err(Refusal::NotApplicable(_)) => Ok(()),
+            Err(broken) => Err(broken.into()),
+        }
+    }
+
+    fn play_steps(&mut self, steps: &[Step]) -> Result<(), Stop> {
         let mut at = 0;
         while let Some(step) = steps.get(at) {
             match &step.op {
@@ -279,7 +299,9 @@ impl Player<'_> {
                     // Packets of one instant may come in any order of their types.
                     let group: Vec<&Step> = steps[at..]
                         .iter()
-                        .take_while(|next| next.at == step.at && matches!(next.op, Op::Expect(_)))
+                        .take_while(|next| {
+                            (next.at, next.until) == (step.at, step.until) && matches!(next.op, Op::Expect(_))
+                        })
                         .collect();
                     self.expect_group(&group)?;
                     at += group.len();
@@ -303,21 +325,49 @@ impl Player<'_> {
                     checked => checked?,
                 },
                 Op::Quiet => self.silent_until(step, step.at)?,
+                Op::Either(branches) => {
+                    let branch = self.choose(step, branches)?;
+                    self.play_steps(branch)?;
+                }
             }
             at += 1;
         }
-        if self.verified == 0 {
-            return Err(Refusal::NotApplicable("only the target's own counters show it".into()).into());
+        Ok(())
+    }
+
+    /// The alternative that the first packet fits, or, when none comes, the one that begins with silence.
+    fn choose<'b>(&mut self, step: &Step, branches: &'b [Vec<Step>]) -> Result<&'b [Step], Stop> {
+        let firsts = || branches.iter().filter_map(|branch| Some((branch.as_slice(), branch.first()?)));
+        let latest = firsts().map(|(_, first)| first.until).max().unwrap_or(step.until);
+        let Some(heard) = self.next_heard(latest)? else {
+            let silent = firsts().find(|(_, first)| matches!(first.op, Op::Quiet));
+            return silent.map(|(branch, _)| branch).ok_or_else(|| {
+                let wanted: Vec<String> = firsts().map(|(_, first)| format!("`{}`", first.packet())).collect();
+                fail(step, format!("no packet came; the script expects {}", wanted.join(" or ")))
+            });
+        };
+        self.waiting.push_front(heard.clone());
+        let packet = Packet::parse(&heard.frame)
+            .map_err(|why| fail(step, format!("a packet that is none of MRC's, {why}: {}", hex(&heard.frame))))?;
+        let mut nearest: Option<Failure> = None;
+        for (branch, first) in firsts() {
+            let Op::Expect(spec) = &first.op else { continue };
+            if packet.kind().is_none_or(|kind| kind.name != spec.kind.name) {
+                continue;
+            }
+            let story = self.story.clone();
+            let judged = self.judge(first, spec, &heard, &packet);
+            self.story = story;
+            match judged {
+                Ok(()) => return Ok(branch),
+                Err(Stop::Fail(failure)) => nearest = nearest.or(Some(*failure)),
+                Err(refused) => return Err(refused),
+            }
         }
-        let last = steps.last().map_or(0, |step| step.at);
-        let end = Step { line: steps.last().map_or(0, |step| step.line), at: last, op: Op::Quiet };
-        self.late += SETTLE_NS.checked_div(self.target.slowness()).unwrap_or(0);
-        self.silent_until(&end, last)?;
-        match self.target.done(last + self.late) {
-            Ok(Some(done)) => Err(fail(&end, format!("a completion that the script does not expect: {}", tell(&done)))),
-            Ok(None) | Err(Refusal::NotApplicable(_)) => Ok(()),
-            Err(broken) => Err(broken.into()),
-        }
+        Err(match nearest {
+            Some(failure) => Stop::Fail(Box::new(failure)),
+            None => fail(step, format!("this came at {} ns, and no alternative begins with it: {packet}", heard.at)),
+        })
     }
 
     fn send(&mut self, step: &Step, spec: &PacketSpec) -> Result<(), Stop> {
@@ -402,7 +452,7 @@ impl Player<'_> {
             })
             .collect();
         while let Some(&(first, _)) = open.first() {
-            let Some(heard) = self.next_heard(first.at)? else {
+            let Some(heard) = self.next_heard(first.until)? else {
                 let spec = open[0].1;
                 return Err(fail(first, format!("no packet came; the script expects `{}`", spec.kind.name)));
             };
@@ -419,7 +469,7 @@ impl Player<'_> {
             self.judge(step, spec, &heard, &packet)?;
             self.verified += 1;
         }
-        self.before = group.first().map_or(self.before, |step| step.at);
+        self.before = group.first().map_or(self.before, |step| step.until);
         Ok(())
     }
 
@@ -452,9 +502,14 @@ impl Player<'_> {
 
     fn judge(&mut self, step: &Step, spec: &PacketSpec, heard: &Heard, packet: &Packet) -> Result<(), Stop> {
         let exact = self.target.virtual_time();
-        if exact && heard.at != step.at {
-            let what = format!("came at {} ns, the script says {} ns: {packet}", heard.at, step.at);
+        if exact && !(step.at..=step.until).contains(&heard.at) {
+            let what = format!("came at {} ns, the script says {}: {packet}", heard.at, step.when());
             return Err(fail(step, what));
+        }
+        let slack = SLACK_NS.checked_div(self.target.slowness()).unwrap_or(0);
+        if !exact && step.until > step.at && heard.at > step.until + self.late_before + slack {
+            let over = heard.at.saturating_sub(step.until + self.late_before);
+            return Err(fail(step, format!("came {over} ns too late for {}: {packet}", step.when())));
         }
         // In real time a wait may be a quarter short, not more.
         let wait = step.at.saturating_sub(self.before);
@@ -573,11 +628,11 @@ impl Player<'_> {
     fn check_done(&mut self, step: &Step, wanted: &[(String, String)]) -> Result<(), Stop> {
         self.listen(step.at)?;
         let patience = PATIENCE_NS.checked_div(self.target.slowness()).unwrap_or(0);
-        let Some(done) = self.target.done(step.at + self.late + patience)? else {
+        let Some(done) = self.target.done(step.until + self.late + patience)? else {
             return Err(fail(step, "no completion".into()));
         };
-        if self.target.virtual_time() && done.at != step.at {
-            let what = format!("completed at {} ns, the script says {} ns: {}", done.at, step.at, tell(&done));
+        if self.target.virtual_time() && !(step.at..=step.until).contains(&done.at) {
+            let what = format!("completed at {} ns, the script says {}: {}", done.at, step.when(), tell(&done));
             return Err(fail(step, what));
         }
         for (name, value) in wanted {
@@ -602,6 +657,18 @@ impl Player<'_> {
         }
         self.verified += 1;
         Ok(())
+    }
+}
+
+impl Step {
+    /// Its time, for people.
+    fn when(&self) -> String {
+        if self.until > self.at { format!("{} to {} ns", self.at, self.until) } else { format!("{} ns", self.at) }
+    }
+
+    /// Type of the packet it expects.
+    fn packet(&self) -> &'static str {
+        if let Op::Expect(spec) = &self.op { spec.kind.name } else { "quiet" }
     }
 }
 

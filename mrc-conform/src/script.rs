@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::blocks;
 use crate::format::Kind;
 use crate::knobs::Knobs;
 use crate::register::{Requirement, nearest};
@@ -32,6 +33,8 @@ pub struct Step {
     pub line: usize,
     /// Nanoseconds since the script began.
     pub at: u64,
+    /// Latest instant of what the target does; else the same as `at`. Of alternatives, the end of the longest.
+    pub until: u64,
     /// What.
     pub op: Op,
 }
@@ -49,6 +52,8 @@ pub enum Op {
     Check(Check),
     /// Nothing came until now.
     Quiet,
+    /// One of these; the first packet that comes, or that none comes, decides which.
+    Either(Vec<Vec<Step>>),
 }
 
 /// A packet by its fields; what is not named has its default.
@@ -184,7 +189,27 @@ pub(crate) const PSEUDO: &[&str] =
 impl Script {
     /// Whether the target should send a packet of this type.
     pub(crate) fn expects(&self, kind: &str) -> bool {
-        self.steps.iter().any(|step| matches!(&step.op, Op::Expect(spec) if spec.kind.name == kind))
+        self.every_step().iter().any(|step| matches!(&step.op, Op::Expect(spec) if spec.kind.name == kind))
+    }
+
+    /// Every step, those of all alternatives among them.
+    pub fn every_step(&self) -> Vec<&Step> {
+        fn walk<'s>(steps: &'s [Step], into: &mut Vec<&'s Step>) {
+            for step in steps {
+                into.push(step);
+                if let Op::Either(branches) = &step.op {
+                    branches.iter().for_each(|branch| walk(branch, into));
+                }
+            }
+        }
+        let mut into = Vec::new();
+        walk(&self.steps, &mut into);
+        into
+    }
+
+    /// When the last step is over.
+    pub fn end(&self) -> u64 {
+        self.steps.last().map_or(0, |step| step.until)
     }
 
     /// Parses a file's text.
@@ -195,9 +220,9 @@ impl Script {
         let (title, requires, knobs, steps) = (String::new(), Vec::new(), Knobs::default(), Vec::new());
         let mut script = Self { file: file.into(), title, requires, knobs, steps };
         let error = |line: usize, message: String| ScriptError { file: file.into(), line, message };
-        for (index, text) in text.lines().enumerate() {
-            let line = index + 1;
-            let text = text.trim();
+        let mut open: Vec<Alternatives> = Vec::new();
+        for (line, text) in blocks::write_out(text).map_err(|(line, why)| error(line, why))? {
+            let text = text.as_str();
             if let Some(comment) = text.strip_prefix('#') {
                 if script.title.is_empty() {
                     script.title = comment.trim().into();
@@ -212,8 +237,31 @@ impl Script {
                     script.knobs.read(item).map_err(|why| error(line, why))?;
                 }
             } else if !text.is_empty() {
-                script.step(line, text).map_err(|why| error(line, why))?;
+                let steps = open.last_mut().map_or(&mut script.steps, |inner| &mut inner.steps);
+                let before = steps.last().map(|step| step.until);
+                let before = before.or(open.last().map(|inner| inner.from)).unwrap_or(0);
+                match text {
+                    "either" => open.push(Alternatives { line, from: before, steps: Vec::new(), done: Vec::new() }),
+                    "or" | "end" => {
+                        let why = || error(line, format!("`{text}` without `either`"));
+                        let mut inner = open.pop().ok_or_else(why)?;
+                        inner.next().map_err(|why| error(line, why))?;
+                        if text == "or" {
+                            open.push(inner);
+                        } else {
+                            let steps = open.last_mut().map_or(&mut script.steps, |outer| &mut outer.steps);
+                            steps.push(inner.step().map_err(|why| error(line, why))?);
+                        }
+                    }
+                    _ => {
+                        let steps = open.last_mut().map_or(&mut script.steps, |inner| &mut inner.steps);
+                        step(line, text, before, steps).map_err(|why| error(line, why))?;
+                    }
+                }
             }
+        }
+        if let Some(inner) = open.last() {
+            return Err(error(inner.line, "`either` without `end`".into()));
         }
         let lacks = |what: &str| Err(error(1, format!("the script has no {what}")));
         match () {
@@ -223,39 +271,92 @@ impl Script {
             () => Ok(script),
         }
     }
+}
 
-    fn step(&mut self, line: usize, text: &str) -> Result<(), String> {
-        let before = self.steps.last().map_or(0, |step| step.at);
-        let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        let (at, text) = if first.starts_with(|c: char| c.is_ascii_digit() || c == '+') {
-            let relative = first.strip_prefix('+');
-            let span =
-                duration(relative.unwrap_or(first)).ok_or_else(|| format!("`{first}` is no time; write 10us"))?;
-            (if relative.is_some() { before.saturating_add(span) } else { span }, rest.trim())
-        } else {
-            (before, text)
-        };
-        if at > LONGEST_NS {
-            return Err("a script lasts twenty seconds at most".into());
-        }
-        if at < before {
-            return Err(format!("time goes back: {at} ns after {before} ns"));
-        }
-        let (mark, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        match mark {
-            "<" | ">" => {
-                for spec in repeated(rest)? {
-                    let op = if mark == "<" { Op::Send(spec) } else { Op::Expect(spec) };
-                    self.steps.push(Step { line, at, op });
-                }
-            }
-            "!" => self.steps.push(Step { line, at, op: Op::Act(action(rest)?) }),
-            "=" => self.steps.push(Step { line, at, op: Op::Check(check(rest)?) }),
-            "quiet" => self.steps.push(Step { line, at, op: Op::Quiet }),
-            _ => return Err(format!("`{mark}` is no step; a line begins with a time and <, >, !, = or quiet")),
+/// Alternatives that are being read.
+struct Alternatives {
+    /// Line of `either`.
+    line: usize,
+    /// When each of them begins.
+    from: u64,
+    /// Steps of the one being read.
+    steps: Vec<Step>,
+    done: Vec<Vec<Step>>,
+}
+
+impl Alternatives {
+    /// One of them ends.
+    fn next(&mut self) -> Result<(), String> {
+        let steps = std::mem::take(&mut self.steps);
+        match steps.first().map(|step| &step.op) {
+            Some(Op::Expect(_) | Op::Quiet) => self.done.push(steps),
+            _ => return Err("an alternative begins with a packet that the target sends, or with `quiet`".into()),
         }
         Ok(())
     }
+
+    fn step(self) -> Result<Step, String> {
+        if self.done.len() < 2 {
+            return Err("`either` without `or`".into());
+        }
+        let until = self.done.iter().flatten().map(|step| step.until).max().unwrap_or(self.from);
+        Ok(Step { line: self.line, at: self.from, until, op: Op::Either(self.done) })
+    }
+}
+
+/// `10us`, `+10us`, and both ends of `10us..12us`.
+fn instants(text: &str, before: u64) -> Result<(u64, u64), String> {
+    let one = |text: &str| {
+        let relative = text.strip_prefix('+');
+        let span = duration(relative.unwrap_or(text)).ok_or_else(|| format!("`{text}` is no time; write 10us"))?;
+        Ok::<_, String>(if relative.is_some() { before.saturating_add(span) } else { span })
+    };
+    let (at, until) = match text.split_once("..") {
+        Some((first, last)) => (one(first)?, one(last)?),
+        None => (one(text)?, one(text)?),
+    };
+    if until > LONGEST_NS {
+        return Err("a script lasts twenty seconds at most".into());
+    }
+    if until < at {
+        return Err(format!("time goes back: {until} ns after {at} ns"));
+    }
+    Ok((at, until))
+}
+
+/// One line that is no block.
+fn step(line: usize, text: &str, before: u64, into: &mut Vec<Step>) -> Result<(), String> {
+    let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let ((at, until), text) = if first.starts_with(|c: char| c.is_ascii_digit() || c == '+') {
+        let times = instants(first, before)?;
+        // Packets of one range may come in any order.
+        let again = into.last().is_some_and(|step| (step.at, step.until) == times);
+        if times.0 < before && !again {
+            return Err(format!("time goes back: {} ns after {before} ns", times.0));
+        }
+        (times, rest.trim())
+    } else {
+        ((before, before), text)
+    };
+    let (mark, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let mut push = |op| into.push(Step { line, at, until, op });
+    match mark {
+        ">" => repeated(rest)?.into_iter().for_each(|spec| push(Op::Expect(spec))),
+        "=" if rest.starts_with("done") => push(Op::Check(check(rest)?)),
+        "<" | "!" | "=" | "quiet" if until > at => {
+            return Err(format!("`{first}`: only `>` and `= done` may have a range of times"));
+        }
+        "<" => repeated(rest)?.into_iter().for_each(|spec| push(Op::Send(spec))),
+        "!" => push(Op::Act(action(rest)?)),
+        "=" => push(Op::Check(check(rest)?)),
+        "quiet" => push(Op::Quiet),
+        _ => {
+            return Err(format!(
+                "`{mark}` is no step; a line begins with a time and <, >, !, = or quiet, or is repeat, either, or, end"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a requirement that the register does not have.

@@ -201,8 +201,10 @@ fn fields(bytes: &[u8]) -> Value {
 
 /// Which half of the target a script is about.
 fn role(script: &Script) -> &'static str {
-    let posts =
-        script.steps.iter().any(|step| matches!(&step.op, Op::Act(post) if matches!(post, crate::Post::Write { .. })));
+    let posts = script
+        .every_step()
+        .iter()
+        .any(|step| matches!(&step.op, Op::Act(post) if matches!(post, crate::Post::Write { .. })));
     if posts { "requester" } else { "responder" }
 }
 
