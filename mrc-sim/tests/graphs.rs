@@ -112,7 +112,8 @@ fn two_flows_share_what_lies_between() {
         let bits = 8_000_000.0 * 8.0;
         let rate = bits / (two.end_us * 1e3);
         assert!((85.0..=97.0).contains(&rate), "{rate} Gb/s together over {shape}");
-        assert!(two.groups.iter().all(|group| group.slowdown.unwrap().max > 1.7), "{shape}");
+        // Half each would be 2; the first to end had up to 60 % of the link, by 24 seeds.
+        assert!(two.groups.iter().all(|group| group.slowdown.unwrap().max > 1.6), "{shape}");
         let alone = play(&format!("{shape}[[workload]]\nfrom = 0\nto = 2\nbytes = 4000000\n"));
         let slowdown = alone.slowdown.unwrap().max;
         assert!((0.999..1.1).contains(&slowdown), "{slowdown} alone over {shape}");

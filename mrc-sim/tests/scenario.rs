@@ -147,7 +147,7 @@ fn every_knob_of_the_engine_reaches_it() {
         silent.extend((run(&format!("selector = \"flow-bender\"\n{knob}")) == bender).then_some(knob));
     }
     for (name, knobs) in [
-        ("plb", &["plb_permille = 10", "plb_idle_rounds = 1", "plb_rounds = 3"][..]),
+        ("plb", &["plb_permille = 10", "plb_rounds = 3"][..]),
         ("reps", &["reps_explore_packets = 200", "reps_reuse = 4", "reps_freeze_percent = 50000"]),
         (
             "flowing-jumping",
@@ -166,6 +166,7 @@ fn every_knob_of_the_engine_reaches_it() {
     // Those that matter only beside others.
     for (others, knob) in [
         ("cc_quick_adapt_gate = 0", "cc_quick_adapt_us = 3"),
+        ("selector = \"plb\"\nplb_permille = 10", "plb_idle_rounds = 12"),
         (
             "selector = \"plb\"\nplb_permille = 10\nplb_idle_rounds = 1\nplb_rounds = 1\nrto_us = 15",
             "plb_suspend_us = 0",

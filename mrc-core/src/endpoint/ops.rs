@@ -475,10 +475,13 @@ impl Endpoint<'_> {
             };
             let usable = self.ports_to_test(slot);
             let free = usable.and(ports);
-            let profile = slot.ev_profile;
-            let way = if profile.is_some() {
-                let choice = self.peers.get_mut(due.peer as usize).and_then(|slot| slot.ways.pick(free));
-                choice.and_then(|choice| self.entry_of(profile, choice))
+            let bound = slot.ev_profile;
+            let way = if let Some(index) = bound {
+                let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, index);
+                let slot = self.peers.get_mut(due.peer as usize);
+                let choice =
+                    slot.zip(entries).and_then(|(slot, entries)| slot.ways.pick_answer(free, entries, &mut self.rng));
+                choice.and_then(|choice| self.entry_of(bound, choice))
             } else if free.contains(due.port) {
                 self.leads_to(due.peer, EvEntry::new(due.ev, due.port))
             } else {

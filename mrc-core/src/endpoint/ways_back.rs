@@ -15,8 +15,8 @@ use crate::{
     time::Instant,
 };
 
-/// Suspect ways are replaced at most this often, in nanoseconds.
-const REROUTE_PAUSE_NS: u64 = 100_000;
+/// Round trips between two replacements of suspect ways: what the last one changed must have been heard of.
+const REROUTE_PAUSE_RTTS: u64 = 4;
 
 /// Round trip that a QP which cannot send, and so measures none, is taken to have, in nanoseconds.
 const UNMEASURED_RTT_NS: u64 = 50_000;
@@ -29,7 +29,11 @@ impl Endpoint<'_> {
     /// has vouched for since the last hint are replaced at once, without waiting for the result of a probe.
     pub(super) fn reroute_answers(&mut self, now: Instant, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        if now.since(slot.rerouted) < REROUTE_PAUSE_NS {
+        let rtt_ns = match slot.reverse.rtt_ns() {
+            0 => UNMEASURED_RTT_NS,
+            measured => measured,
+        };
+        if now.since(slot.rerouted) < rtt_ns.saturating_mul(REROUTE_PAUSE_RTTS) {
             return;
         }
         slot.rerouted = now;
@@ -94,6 +98,10 @@ impl Endpoint<'_> {
         if let Some(rtt_ns) = rtt_ns {
             self.stats.way_back_found.inc();
             slot.reverse.on_probe_answered(choice, rtt_ns);
+            if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile))
+            {
+                peer.ways.learn(choice);
+            }
         } else {
             self.stats.way_back_lost.inc();
             slot.reverse.on_probe_lost(

@@ -738,6 +738,17 @@ impl PathSet {
         found
     }
 
+    /// A random EV on one of `ports`, healthy or bad, never denied: for a probe that asks whether the peer lives. O(slots).
+    pub(crate) fn any_of(&self, slots: &[EvSlot], ports: PortMask, rng: &mut Rng) -> Option<EvIndex> {
+        let slots = self.used(slots);
+        let start = rng.below(slots.len() as u32) as usize;
+        let mut rotated = (start..slots.len()).chain(0..start);
+        let found = rotated.find(|&at| {
+            slots.get(at).is_some_and(|slot| ports.contains(slot.port()) && slot.state() != EvState::Denied)
+        })?;
+        u16::try_from(found).ok().map(EvIndex)
+    }
+
     /// The slots in use.
     pub(crate) fn used<'a>(&self, slots: &'a [EvSlot]) -> &'a [EvSlot] {
         self.rotation.used(slots)

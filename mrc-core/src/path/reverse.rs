@@ -22,6 +22,20 @@ struct Reverse {
     vouched: bool,
 }
 
+impl Reverse {
+    /// `current` may be dead: replaces it by another EV of its plane, where there is another. An EV that data or a probe
+    /// has vouched for is spared once.
+    fn doubt(&mut self, port: PortNum, entries: &[EvEntry], rng: &mut Rng) {
+        let Some(current) = self.current else { return };
+        if core::mem::take(&mut self.vouched) {
+            return;
+        }
+        if let Some(choice) = random_entry(entries, port, Some(current.ev), rng) {
+            *self = Self { current: Some(choice), candidate: Some(choice), lost: 0, vouched: false };
+        }
+    }
+}
+
 /// One EV per plane for SACKs, NACKs, Transport ACKs and endpoint responses of a QP.
 ///
 /// A QP that sends data learns from its SACKs ([`learn`](Self::learn)); one that only receives finds working EVs with
@@ -88,13 +102,7 @@ impl ReverseSet {
         //= REV-007
         self.next_plane = random_plane(self.ports, rng);
         for (plane, reverse) in (0u8..).zip(&mut self.planes) {
-            let Some(current) = reverse.current else { continue };
-            if core::mem::take(&mut reverse.vouched) {
-                continue;
-            }
-            if let Some(choice) = random_entry(entries, PortNum::from_plane(plane), Some(current.ev), rng) {
-                *reverse = Reverse { current: Some(choice), candidate: Some(choice), lost: 0, vouched: false };
-            }
+            reverse.doubt(PortNum::from_plane(plane), entries, rng);
         }
     }
 
@@ -137,6 +145,17 @@ impl ReverseSet {
         let heard = ports.minus(self.silent);
         let plane = next_plane(&mut self.next_plane, if heard.is_empty() { ports } else { heard })?;
         self.planes.get(plane as usize)?.current
+    }
+
+    /// The path of the answer to an endpoint request: as [`pick`](Self::pick), but never twice through an EV for which
+    /// nothing has vouched in between. A peer that looks for its own way back asks again and again while our answers die;
+    /// where its SACKs die as well, nothing else would tell us.
+    pub fn pick_answer(&mut self, ports: PortMask, entries: &[EvEntry], rng: &mut Rng) -> Option<Choice> {
+        //= REV-008
+        let port = self.pick(ports)?.port;
+        let reverse = self.planes.get_mut(port.plane() as usize)?;
+        reverse.doubt(port, entries, rng);
+        reverse.current
     }
 
     /// The path of a packet that must leave through `port`.
@@ -323,6 +342,24 @@ mod tests {
         assert_eq!(set.pick(two).unwrap().port.value(), 2);
         assert_eq!(set.pick(PortMask::NONE), None);
         assert_eq!(ReverseSet::new().pick(PortMask::ALL), None);
+    }
+
+    //= REV-008 test
+    #[test]
+    fn no_two_answers_take_an_ev_that_nothing_vouched_for() {
+        let (entries, mut set, mut rng) = started(6);
+        let only = PortMask::NONE.with(PortNum::from_plane(1));
+        let mut answer = |set: &mut ReverseSet| set.pick_answer(only, &entries, &mut rng).unwrap();
+        let mut last = answer(&mut set);
+        for _ in 0..32 {
+            let next = answer(&mut set);
+            assert_ne!(next.ev, last.ev);
+            assert_eq!(next.port, last.port);
+            last = next;
+        }
+        set.learn(last);
+        assert_eq!(answer(&mut set), last, "vouched for");
+        assert_ne!(answer(&mut set), last, "once");
     }
 
     //= DENY-001 test

@@ -191,10 +191,18 @@ impl TxSide<'_, '_> {
         if more { self.req.rtt_now_ns().saturating_mul(3) } else { self.req.tail_answer_ns() }
     }
 
+    /// A probe on a path like that of data or, every other time, on any EV that is not denied: where answers die on their
+    /// way back, EVs were retired that work, and those left in rotation may be the dead ones.
+    //= PROBE-011
     fn probe_somewhere(&mut self, now: Instant, ports: PortMask) {
         let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
-        if let Some(choice) = set.select(now, slots, order, ports, cfg, rng) {
-            self.req.probes.want(choice.index);
+        let ev = if rng.below(2) == 0 {
+            set.any_of(slots, ports.and(set.usable_ports()), rng)
+        } else {
+            set.select(now, slots, order, ports, cfg, rng).map(|choice| choice.index)
+        };
+        if let Some(ev) = ev {
+            self.req.probes.want(ev);
         }
     }
 
