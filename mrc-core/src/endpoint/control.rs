@@ -1,6 +1,6 @@
 //! Creating, modifying and destroying objects, and posting work: the calls that an application's verbs become.
 
-use mrc_wire::{Encap, FrameTemplate, Ip, Outer, PortNum, Psn, Qpn, Rkey};
+use mrc_wire::{Encap, Ev, FrameTemplate, Ip, Outer, PortNum, Psn, Qpn, Rkey};
 
 use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, part, peers, placement::next_life, profiles::profile};
 use crate::num::Counter;
@@ -11,7 +11,7 @@ use crate::{
     error::{ModifyError, PostError, TableError},
     event::{ErrorCause, Event},
     mem::{Access, MemRange, MrHandle, Pd},
-    path::{EvCounts, PathError},
+    path::{EvCounts, Feedback, PathError, PathLoad, PathTelemetry},
     port::PortMask,
     qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
     ready::List,
@@ -406,6 +406,31 @@ impl Endpoint<'_> {
             received_bytes: slot.rsp.received_bytes(),
             placements: slot.rsp.placing.open(),
         })
+    }
+
+    /// What the switches on a path of a QP wrote into a probe, in the order of arrival: call it before
+    /// [`Endpoint::handle_packet`] with the SACK that answers the probe, which echoes `ev`. How the records travel is the
+    /// embedder's concern; selectors that keep no load of their paths ignore them.
+    //= FLJ-009
+    pub fn report_telemetry(&mut self, now: Instant, qp: QpHandle, ev: Ev, told: PathTelemetry) {
+        let Some(index) = self.index_of(qp) else { return };
+        self.with_tx(index, |mut tx| {
+            if tx.path.set.wants_telemetry()
+                && let Some(at) = tx.path.set.find(tx.path.slots, None, ev)
+            {
+                tx.path.feedback(now, at, Feedback::Telemetry(told));
+            }
+        });
+    }
+
+    /// The paths of a QP with their loads, where its selector keeps them ([`FlowingJumping`](crate::path::FlowingJumping)).
+    //= FLJ-010
+    pub fn path_loads(&self, qp: QpHandle) -> impl Iterator<Item = PathLoad> + '_ {
+        let index = self.index_of(qp);
+        let slot = index.and_then(|index| self.qps.get(index as usize)).filter(|slot| slot.state == QpState::Rts);
+        let first = index.and_then(|index| (index as usize).checked_mul(self.limits.evs));
+        let slots = first.and_then(|first| self.ev_slots.get(first..)).unwrap_or(&[]);
+        slot.into_iter().flat_map(move |slot| slot.paths.loads(slot.paths.used(slots)))
     }
 
     /// Every QP that exists, by slot number.

@@ -7,17 +7,20 @@
 //! demand            a few packets at a time, placed by algorithm 1 on paths that stand on a ring; each adds its bytes to E
 //! packets           go out path by path, as many as were placed on each
 //! ```
-//! FaCa reads delay and bandwidth from telemetry that switches write into probes. Here the delay is the measured round trip
-//! of data and, for paths that nothing was heard of lately, of probes; the bandwidth is a knob, one for all paths. So it
-//! works on wires whose switches write nothing, but a slow path shows by its queue alone. What the paper leaves open:
+//! Delay and bandwidth come from telemetry that switches write into probes, where the embedder reports it
+//! ([`Endpoint::report_telemetry`](crate::Endpoint::report_telemetry)). On wires whose switches write nothing the delay is the
+//! measured round trip of data and, for paths that nothing was heard of lately, of probes, and the bandwidth is a knob, one
+//! for all paths: a slow path then shows by its queue alone. What the paper leaves open:
 //!
+//! * One load measured from telemetry and another from round trips cannot be compared: once a report came, round trips
+//!   count no more; a probe that is answered without a report ends that.
 //! * Its last loop, printed as "while E(k+1) > E(k)", places on a path that is heavier; its text and figure 4 place on the
 //!   lighter one, as we do.
 //! * Nothing can flow when all paths near the chosen one are level with it: we walk the ring to the next place where
 //!   something can; when all paths are level, the chosen one takes a packet.
 //! * A path that is bad, denied or behind a port that is down gives its place on the ring to another.
 
-use mrc_wire::Ev;
+use mrc_wire::{Ev, PortNum};
 
 use super::{EvIndex, EvSlot, Feedback, PathError, PathSelector, Transition, single::is_health, spray::Spray};
 use crate::{
@@ -92,10 +95,62 @@ pub(super) struct Entry {
     pub(super) load: u32,
     /// When the load was measured last.
     at: Tick,
+    /// The delay measured last, in units of 128 ns, saturating; 0: none yet.
+    delay: u16,
+    /// The bandwidth that telemetry told last, in units of 100 Mb/s, saturating.
+    bandwidth: u16,
+}
+
+/// Nanoseconds and Mb/s in the units of an [`Entry`].
+const DELAY_NS: u32 = 128;
+const BANDWIDTH_MBPS: u32 = 100;
+
+/// `value` in units of `unit`, rounded to the nearest and not to 0.
+const fn units(value: u32, unit: u32) -> u16 {
+    match value.saturating_add(unit / 2).checked_div(unit) {
+        Some(0) | None => 1,
+        Some(units) if units > u16::MAX as u32 => u16::MAX,
+        Some(units) => units as u16,
+    }
 }
 
 impl Entry {
-    const NONE: Self = Self { index: EvIndex::NONE, quota: 0, load: 0, at: Tick::at(Instant::ZERO) };
+    const NONE: Self =
+        Self { index: EvIndex::NONE, quota: 0, load: 0, at: Tick::at(Instant::ZERO), delay: 0, bandwidth: 0 };
+}
+
+/// What switches said of one path: read from the records they wrote into a probe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathTelemetry {
+    /// Least bandwidth of its links, in Mb/s.
+    pub bandwidth_mbps: u32,
+    /// Sum of the delays of its hops, in nanoseconds.
+    pub delay_ns: u32,
+}
+
+/// One path of the table of [`FlowingJumping`], for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathLoad {
+    /// Slot of the QP.
+    pub index: EvIndex,
+    /// Value on the wire.
+    pub ev: Ev,
+    /// Port of the path.
+    pub port: PortNum,
+    /// Index into the profile's entries.
+    pub entry: u16,
+    /// Delay measured last, in nanoseconds: of the path there from telemetry, else the round trip. In steps of 128, at most
+    /// 8.4 ms; 0: never measured.
+    pub delay_ns: u32,
+    /// Bandwidth measured last, in Mb/s: in steps of 100, at most 6.5 Tb/s; without telemetry
+    /// [`FlowingJumpingConfig::bandwidth_mbps`].
+    pub bandwidth_mbps: u32,
+    /// The load by which paths are levelled, in bytes.
+    pub load_bytes: u32,
+    /// Packets placed on it that have not left.
+    pub placed_packets: u16,
+    /// Whether loads come from telemetry; otherwise from measured round trips.
+    pub telemetry: bool,
 }
 
 /// `exp(-num / den)` in units of 2^-16, within 2^-13.
@@ -221,11 +276,23 @@ pub(super) struct FlowingState {
     /// The path whose probe is under way.
     awaited: EvIndex,
     probe_at: Instant,
+    /// Loads come from telemetry, not from round trips.
+    pub(super) told: bool,
+    /// The path of the latest report, until the answer it came with is taken.
+    reported: EvIndex,
 }
 
 impl FlowingState {
     pub(super) const fn new(cfg: FlowingJumpingConfig) -> Self {
-        Self { cfg, ring: Ring::EMPTY, at: 0, awaited: EvIndex::NONE, probe_at: Instant::ZERO }
+        Self {
+            cfg,
+            ring: Ring::EMPTY,
+            at: 0,
+            awaited: EvIndex::NONE,
+            probe_at: Instant::ZERO,
+            told: false,
+            reported: EvIndex::NONE,
+        }
     }
 
     /// When to look for a path of which nothing was heard.
@@ -237,18 +304,69 @@ impl FlowingState {
         base_rtt_ns.saturating_mul(self.cfg.refresh_percent.into()) / 100
     }
 
-    /// A round trip of path `index`: equations 1 to 3.
+    /// Time between two looks for a path of which nothing was heard: round trips of data keep most paths fresh, telemetry
+    /// comes with probes alone.
+    fn look_ns(&self, base_rtt_ns: u64) -> u64 {
+        let refresh_ns = self.refresh_ns(base_rtt_ns);
+        let ways = if self.told { u64::from(self.ring.len).max(1) } else { 1 };
+        refresh_ns.checked_div(ways).unwrap_or(refresh_ns).max(1_024)
+    }
+
+    /// A round trip of path `index`, by data or by a probe.
+    //= FLJ-009
+    pub(super) fn on_rtt(&mut self, now: Instant, index: EvIndex, rtt_ns: u64, probe: bool, base_rtt_ns: u64) {
+        if probe {
+            let reported = core::mem::replace(&mut self.reported, EvIndex::NONE) == index;
+            self.told = self.told && reported;
+        }
+        if !self.told {
+            let delay_ns = u32::try_from(rtt_ns).unwrap_or(u32::MAX);
+            self.measure(now, index, self.cfg.bandwidth_mbps, delay_ns, base_rtt_ns);
+        }
+    }
+
+    /// What switches said of path `index`.
+    //= FLJ-009
+    pub(super) fn on_telemetry(&mut self, now: Instant, index: EvIndex, told: PathTelemetry, base_rtt_ns: u64) {
+        (self.told, self.reported) = (true, index);
+        self.measure(now, index, told.bandwidth_mbps, told.delay_ns, base_rtt_ns);
+    }
+
+    /// Equations 1 to 3.
     //= FLJ-001
-    pub(super) fn measure(&mut self, now: Instant, index: EvIndex, rtt_ns: u64, base_rtt_ns: u64) {
+    fn measure(&mut self, now: Instant, index: EvIndex, bandwidth_mbps: u32, delay_ns: u32, base_rtt_ns: u64) {
         let aging_ns = base_rtt_ns.saturating_mul(self.cfg.aging_percent.into()) / 100;
         let Some(entry) = self.ring.entries.iter_mut().find(|entry| entry.index == index) else { return };
         // Mb/s times ns is 1 / 8000 byte.
-        let product = u64::from(self.cfg.bandwidth_mbps).saturating_mul(rtt_ns) / 8_000;
+        let product = u64::from(bandwidth_mbps).saturating_mul(delay_ns.into()) / 8_000;
         let fresh = u64::from(u32::try_from(product).unwrap_or(u32::MAX));
         let old_q16 = u64::from(decay_q16(entry.at.elapsed_ns(now), aging_ns));
         let new_q16 = 65_536_u64.wrapping_sub(old_q16);
         let load = old_q16.wrapping_mul(entry.load.into()).wrapping_add(new_q16.wrapping_mul(fresh)) >> 16;
         (entry.load, entry.at) = (load as u32, Tick::at(now));
+        (entry.delay, entry.bandwidth) = (units(delay_ns, DELAY_NS), units(bandwidth_mbps, BANDWIDTH_MBPS));
+    }
+
+    /// The paths of the table.
+    //= FLJ-010
+    pub(super) fn table<'a>(&'a self, slots: &'a [EvSlot]) -> impl Iterator<Item = PathLoad> + 'a {
+        self.ring.used().iter().filter_map(move |entry| {
+            let slot = slots.get(usize::from(entry.index.0))?;
+            Some(PathLoad {
+                index: entry.index,
+                ev: slot.ev(),
+                port: slot.port(),
+                entry: slot.entry(),
+                delay_ns: u32::from(entry.delay).wrapping_mul(DELAY_NS),
+                bandwidth_mbps: match self.told {
+                    true => u32::from(entry.bandwidth).wrapping_mul(BANDWIDTH_MBPS),
+                    false => self.cfg.bandwidth_mbps,
+                },
+                load_bytes: entry.load,
+                placed_packets: entry.quota,
+                telemetry: self.told,
+            })
+        })
     }
 
     fn settle_probe(&mut self, index: EvIndex) {
@@ -347,10 +465,11 @@ impl PathSelector for FlowingJumping<'_> {
     }
 
     fn on_feedback(&mut self, now: Instant, index: EvIndex, what: Feedback, rng: &mut Rng) -> Option<Transition> {
+        let base_rtt_ns = self.spray.cfg.base_rtt_ns.max(1);
         match what {
-            Feedback::Rtt { rtt_ns, .. } | Feedback::ProbeRtt { rtt_ns } => {
-                self.state.measure(now, index, rtt_ns, self.spray.cfg.base_rtt_ns.max(1));
-            }
+            Feedback::Rtt { rtt_ns, .. } => self.state.on_rtt(now, index, rtt_ns, false, base_rtt_ns),
+            Feedback::ProbeRtt { rtt_ns } => self.state.on_rtt(now, index, rtt_ns, true, base_rtt_ns),
+            Feedback::Telemetry(told) => self.state.on_telemetry(now, index, told, base_rtt_ns),
             Feedback::ProbeAnswer(_) | Feedback::ProbeLost => self.state.settle_probe(index),
             _ => {}
         }
@@ -360,10 +479,11 @@ impl PathSelector for FlowingJumping<'_> {
     /// Beside bad paths, the path of the ring of which nothing was heard for the longest time, one at a time.
     //= FLJ-008
     fn poll_probe(&mut self, now: Instant, ports: PortMask, idle: bool) -> Option<EvIndex> {
-        let refresh_ns = self.state.refresh_ns(self.spray.cfg.base_rtt_ns.max(1));
+        let base_rtt_ns = self.spray.cfg.base_rtt_ns.max(1);
+        let refresh_ns = self.state.refresh_ns(base_rtt_ns);
         if !idle && now >= self.state.probe_at() {
             // The answer, or the next look, frees the place of a probe that never left.
-            self.state.probe_at = now.after(refresh_ns.max(1_024));
+            self.state.probe_at = now.after(self.state.look_ns(base_rtt_ns));
             let age = |entry: &Entry| entry.at.elapsed_ns(now);
             let oldest = self.state.ring.used().iter().max_by_key(|entry| age(entry)).copied();
             let oldest = oldest.filter(|entry| age(entry) >= refresh_ns && entry.index != self.state.awaited);

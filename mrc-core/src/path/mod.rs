@@ -45,7 +45,7 @@ pub(crate) use self::profile::fill_auto;
 pub use self::{
     fixed::{Oblivious, Pinned},
     flowbender::{FlowBender, FlowBenderConfig},
-    flowing::{FlowingJumping, FlowingJumpingConfig},
+    flowing::{FlowingJumping, FlowingJumpingConfig, PathLoad, PathTelemetry},
     format::{EvFields, EvFormat, FormatMode, MAX_FIELDS, generate_profile},
     hopper::{Hopper, HopperConfig},
     plb::{Plb, PlbConfig},
@@ -122,6 +122,9 @@ pub enum Feedback {
         /// The round trip, in nanoseconds.
         rtt_ns: u64,
     },
+    /// What switches wrote into a probe on this EV; its [`Feedback::ProbeRtt`] follows. Only for selectors that want it, see
+    /// [`PathSet::wants_telemetry`].
+    Telemetry(PathTelemetry),
 }
 
 /// A change of state, for EV events (`paths.md` 14).
@@ -155,6 +158,7 @@ impl Transition {
             Some(Feedback::ProbeAnswer(_) | Feedback::ProbeRtt { .. }) => "probe-answered",
             Some(Feedback::ProbeLost) => "probe-lost",
             Some(Feedback::Rtt { .. }) => "round-trip",
+            Some(Feedback::Telemetry(_)) => "telemetry",
         }
     }
 }
@@ -375,6 +379,20 @@ impl PathSet {
     #[inline]
     pub const fn wants_rtt(&self) -> bool {
         self.is_single_path() || matches!(self.policy, Policy::Flowing(_))
+    }
+
+    /// Whether [`Feedback::Telemetry`] is worth the call.
+    pub const fn wants_telemetry(&self) -> bool {
+        matches!(self.policy, Policy::Flowing(_))
+    }
+
+    /// The table of [`FlowingJumping`], which keeps a load for each path; nothing of other selectors.
+    pub fn loads<'a>(&'a self, slots: &'a [EvSlot]) -> impl Iterator<Item = PathLoad> + 'a {
+        let state = match &self.policy {
+            Policy::Flowing(state) => Some(state),
+            _ => None,
+        };
+        state.into_iter().flat_map(|state| state.table(slots))
     }
 
     /// Whether the last feedback left a probe to be taken with [`poll_probe`](Self::poll_probe) now.

@@ -274,8 +274,8 @@ fn the_state_of_each_selector_is_small() {
         ("flowbender", size_of::<FlowBenderState>(), 32),
         ("plb", size_of::<PlbState>(), 64),
         ("reps", size_of::<RepsState>(), 48),
-        ("flowing and jumping", size_of::<FlowingState>(), 136),
-        ("path set of a QP", size_of::<PathSet>(), 320),
+        ("flowing and jumping", size_of::<FlowingState>(), 168),
+        ("path set of a QP", size_of::<PathSet>(), 336),
     ];
     for (name, bytes, most) in states {
         std::println!("{name:<26} {bytes:>4} bytes per QP");

@@ -85,7 +85,7 @@ mod tests {
 
     use mrc_wire::Psn;
 
-    use super::*;
+    use super::{super::PathTelemetry, *};
 
     /// The whole machine: any change of behaviour is a diff of this table.
     const TABLE: &str = "\
@@ -116,6 +116,7 @@ probe answered m=2, 3 of 3             -            -            ok=0         -
 probe unanswered                       -            -            ok=0, slower -
 RTT sample                             -            -            -            -
 RTT of a probe                         -            -            -            -
+telemetry                              -            -            -            -
 controller GOOD                        -            GOOD         GOOD         GOOD
 controller DENIED                      DENIED       DENIED       DENIED       -
 ";
@@ -187,6 +188,8 @@ controller DENIED                      DENIED       DENIED       DENIED       -
             react(state, Feedback::Rtt { rtt_ns: 1, psn: Psn::new(0), behind: 0 }, 0, 1, with)
         });
         row(&mut out, "RTT of a probe", |state| react(state, Feedback::ProbeRtt { rtt_ns: 1 }, 0, 1, with));
+        let told = Feedback::Telemetry(PathTelemetry { bandwidth_mbps: 1, delay_ns: 1 });
+        row(&mut out, "telemetry", |state| react(state, told, 0, 1, with));
         row(&mut out, "controller GOOD", |state| obey(state, Order::Good));
         row(&mut out, "controller DENIED", |state| obey(state, Order::Denied));
         assert!(out == TABLE, "the EV state machine changed; the table is now\n{out}");

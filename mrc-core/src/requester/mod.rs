@@ -287,7 +287,7 @@ impl PathCtx<'_, '_> {
 
     /// Tells the path state what was observed; counts and announces what changed.
     #[inline]
-    fn feedback(&mut self, now: Instant, index: EvIndex, what: Feedback) {
+    pub(crate) fn feedback(&mut self, now: Instant, index: EvIndex, what: Feedback) {
         let change = self.set.on_feedback(now, self.slots, self.order, index, what, self.cfg, self.rng);
         if let Some(change) = change {
             self.changed(now, index, &change);

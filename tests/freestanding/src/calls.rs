@@ -48,6 +48,8 @@ images! {
     image_destroy_qp(e) e.destroy_qp(*any());
     image_qps(e) e.qps().count();
     image_qp_info(e) e.qp_info(*any());
+    image_report_telemetry(e) e.report_telemetry(*any(), *any(), *any(), *any());
+    image_path_loads(e) e.path_loads(*any()).count();
     image_qpcc_info(e) e.qpcc_info(*any());
     image_set_qp_access(e) e.set_qp_access(*any(), *any());
     image_set_mpr(e) e.set_mpr(*any(), *any());

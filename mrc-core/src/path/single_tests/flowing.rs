@@ -46,12 +46,12 @@ fn the_load_is_bandwidth_times_delay_aged() {
     let now = Instant::from_nanos(1_600_000);
     state.ring.add(now, EvIndex(4));
     // 100 Gb/s for 8 us are 100000 bytes; one base round trip later the weight of the old load is 1/e = 0.3679.
-    state.measure(now.after(BASE), EvIndex(4), BASE, BASE);
+    state.on_rtt(now.after(BASE), EvIndex(4), BASE, false, BASE);
     assert!(state.ring.entries[0].load.abs_diff(63_212) < 15, "{}", state.ring.entries[0].load);
-    state.measure(now.after(2 * BASE), EvIndex(4), 2 * BASE, BASE);
+    state.on_rtt(now.after(2 * BASE), EvIndex(4), 2 * BASE, false, BASE);
     // 0.3679 * 63212 + 0.6321 * 200000.
     assert!(state.ring.entries[0].load.abs_diff(149_679) < 30, "{}", state.ring.entries[0].load);
-    state.measure(now.after(2 * BASE), EvIndex(9), 2 * BASE, BASE);
+    state.on_rtt(now.after(2 * BASE), EvIndex(9), 2 * BASE, false, BASE);
     assert_eq!(loads(&state.ring).len(), 1, "a path that is not on the ring is of no interest");
 }
 
@@ -173,6 +173,42 @@ fn a_path_that_cannot_be_used_gives_its_place_to_another() {
     assert_eq!(qp.select(PortMask::NONE), None);
     qp.set.set_usable_ports(ALL);
     assert!(qp.select(up).is_some());
+}
+
+//= FLJ-009, FLJ-010 test
+#[test]
+fn telemetry_replaces_round_trips_until_a_probe_comes_back_without_it() {
+    let mut qp = flowing(|_| {});
+    packets(&mut qp, 64);
+    let table = |qp: &Qp| qp.set.loads(&qp.slots).collect::<Vec<_>>();
+    let first = table(&qp);
+    assert_eq!((first.len(), first[0].bandwidth_mbps, first[0].telemetry), (8, 100_000, false));
+    let (near, far) = (first[0].index, first[1].index);
+    qp.sleep(100 * BASE);
+    qp.rtt(near, BASE);
+    let of = |qp: &Qp, path| table(qp).into_iter().find(|row| row.index == path).unwrap();
+    assert_eq!((of(&qp, near).delay_ns, of(&qp, far).delay_ns), (8_064, 0), "63 steps of 128 ns; never measured");
+    // Two links of 40 Gb/s and 3 us: 15000 bytes, whatever the round trip of the probe says.
+    let told = PathTelemetry { bandwidth_mbps: 40_000, delay_ns: 3_000 };
+    qp.sleep(100 * BASE);
+    qp.feed(near, Feedback::Telemetry(told));
+    qp.answer(near, 7 * BASE);
+    let row = of(&qp, near);
+    assert_eq!((row.delay_ns, row.bandwidth_mbps, row.load_bytes, row.telemetry), (2_944, 40_000, 15_000, true));
+    // Data on any path is not timed now.
+    qp.sleep(100 * BASE);
+    qp.rtt(far, 9 * BASE);
+    assert_eq!((of(&qp, far).delay_ns, of(&qp, far).telemetry), (0, true));
+    // Eight paths are looked at within one refresh.
+    qp.poll();
+    let due = qp.set.next_timeout();
+    assert!(due <= qp.now.after(10 * BASE / 8 + 1), "{:?}", due.since(qp.now));
+    // A probe that no switch wrote into: round trips count again.
+    qp.answer(far, 2 * BASE);
+    assert_eq!((of(&qp, far).delay_ns, of(&qp, far).telemetry), (16_000, false));
+    assert_eq!((of(&qp, far).ev, of(&qp, far).port), (qp.slots[far.0 as usize].ev(), qp.port_of(far)));
+    let spray = Qp::new(Selector::Spray, 2, 16, 3);
+    assert_eq!(spray.set.loads(&spray.slots).count(), 0, "other selectors keep no loads");
 }
 
 //= FLJ-008 test
