@@ -1,10 +1,11 @@
 //! One switch alone, for tests of schemes against their algorithm: packets in, verdicts, messages and timers out.
 
-use mrc_core::Instant;
+use mrc_core::{Instant, Rng};
 
 use super::address;
-use super::packet::Packet;
-use super::port::Port;
+use super::packet::{Arena, Packet};
+use super::port::{LinkSpec, Offer, Port};
+use super::queue::QueueSpec;
 use super::scheme::{Requests, Verdict};
 use super::switch::Switch;
 use super::topology::{Clos, PortId};
@@ -16,6 +17,7 @@ pub(crate) struct OneSwitch {
     ports: Vec<Port>,
     switch: Switch,
     requests: Requests,
+    arena: Arena,
     pub(crate) now: Instant,
 }
 
@@ -23,7 +25,15 @@ impl OneSwitch {
     /// Leaf number `leaf`.
     pub(crate) fn leaf(clos: Clos, leaf: u16) -> Self {
         let switch = clos.switches(1).swap_remove(clos.t0_switch(0, leaf));
-        Self { clos, leaf, ports: clos.ports(), switch, requests: Requests::default(), now: Instant::ZERO }
+        Self {
+            clos,
+            leaf,
+            ports: clos.ports(),
+            switch,
+            requests: Requests::default(),
+            arena: Arena::default(),
+            now: Instant::ZERO,
+        }
     }
 
     /// Sets the clock.
@@ -42,6 +52,43 @@ impl OneSwitch {
         let verdict = self.forward(packet);
         let to = |t1: &u16| verdict == Verdict::To(self.clos.fabric_link_id(0, self.leaf, *t1).lower());
         (0..self.clos.t1).find(to).unwrap_or_else(|| panic!("{verdict:?} is no uplink"))
+    }
+
+    fn uplink_port(&self, spine: u16) -> PortId {
+        self.clos.fabric_link_id(0, self.leaf, spine).lower()
+    }
+
+    /// Replaces what waits before the uplink to a spine by `bytes`.
+    pub(crate) fn set_queue(&mut self, spine: u16, bytes: u32) {
+        let id = self.uplink_port(spine).0 as usize;
+        let port = &mut self.ports[id];
+        while let Some(packet) = port.drain(&mut self.arena) {
+            self.arena.release(packet);
+        }
+        if bytes > 0 {
+            // Something long is being sent, and this waits behind it.
+            port.transmit(self.now.as_nanos(), 1_000_000_000);
+            let packet = self.arena.take();
+            self.arena.get_mut(packet).wire_len = bytes;
+            let spec = QueueSpec { data_bytes: u32::MAX, ..QueueSpec::default() };
+            let offer = port.offer(self.now.as_nanos(), packet, &spec, &mut self.arena, &mut Rng::new(0));
+            assert!(matches!(offer, Offer::Queued { .. }), "{offer:?}");
+        }
+        assert_eq!(port.queued_bytes(), bytes);
+    }
+
+    /// Changes the rate of the uplink to a spine.
+    pub(crate) fn set_gbps(&mut self, spine: u16, gbps: u64) {
+        let port = self.uplink_port(spine).0 as usize;
+        self.ports[port].set_link(LinkSpec::new(gbps, 500), 0);
+    }
+
+    /// The carrier of the uplink to a spine comes or goes.
+    pub(crate) fn set_up(&mut self, spine: u16, up: bool) {
+        let port = self.uplink_port(spine);
+        self.switch.routes.set_port(port, up);
+        let (scheme, mut ctx) = self.switch.scheme(self.now, &self.ports, &mut self.requests);
+        scheme.on_link(&mut ctx, port, up);
     }
 
     /// Lets a timer run out.

@@ -28,14 +28,17 @@ impl UplinkChoice for Drill {
     fn choose(&mut self, ctx: &mut SwitchCtx<'_>, _: PortId, _: &mut Packet) -> PortId {
         let uplinks = ctx.uplinks();
         let mut choice = uplinks[ctx.rng().below(uplinks.len() as u32) as usize];
-        for nth in 1..=self.samples {
-            let drawn = match self.best {
-                Some(best) if nth == self.samples && uplinks.contains(&best) => best,
-                _ => uplinks[ctx.rng().below(uplinks.len() as u32) as usize],
-            };
+        for _ in 1..self.samples {
+            let drawn = uplinks[ctx.rng().below(uplinks.len() as u32) as usize];
             if ctx.queued_bytes(drawn) < ctx.queued_bytes(choice) {
                 choice = drawn;
             }
+        }
+        // Equal queues: the drawn port stays.
+        if let Some(best) = self.best.filter(|best| uplinks.contains(best))
+            && ctx.queued_bytes(best) < ctx.queued_bytes(choice)
+        {
+            choice = best;
         }
         self.best = Some(choice);
         choice
