@@ -32,14 +32,14 @@ pub mod workload;
 
 pub use fabric::address;
 pub use fabric::{
-    Captured, Clos, Digest, EcnSpec, Edge, Fault, Graph, GraphError, GraphSpec, HEADER_MAX, Impairment, LinkId,
+    Captured, Clos, Digest, EcnSpec, Edge, Fault, Graph, GraphError, GraphSpec, HEADER_MAX, Hop, Impairment, LinkId,
     LinkSpec, Loss, MAX_PARAMS, MAX_PLANES, NoForward, Node, Packet, Param, ParamError, Partition, Parts, PathNames,
-    PayloadTag, PfcSpec, PortCounters, PortId, QueueSpec, ReceiveSpec, Scheme, SchemeInfo, ShapeError, Sim,
+    PayloadTag, PfcSpec, PortCounters, PortId, QueueSpec, ReceiveSpec, Report, Scheme, SchemeInfo, ShapeError, Sim,
     SimCounters, Site, SwitchCounters, SwitchCtx, SwitchScheme, Tap, Tier, TierQueue, Tiers, Topology, TopologyError,
     TrimSpec, TrimVictim, Verdict, Way, Wheel, Windows, table_bytes,
 };
 pub use host::traffic;
 pub use host::{
-    App, Host, Ideal, Memory, MixedHost, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, Transport,
-    TransportCounters, WireSizes, World, payload_tag, roce_line,
+    App, Host, Ideal, Memory, MixedHost, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, PathRow,
+    Transport, TransportCounters, WireSizes, World, payload_tag, roce_line,
 };

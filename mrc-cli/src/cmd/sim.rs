@@ -11,10 +11,11 @@ use crate::out::{outln, writable};
 use crate::usage::usage;
 use anyhow::{Context, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use mrc_core::path::PathLoad;
 use mrc_lab::{CapturedPacket, write_pcapng};
-use mrc_sim::Captured;
 use mrc_sim::run::{self, Distribution, LinkRow, MessageRow, Options, Outcome, Progress, Results, RunEnd};
 use mrc_sim::scenario::{Built, TransportSettings};
+use mrc_sim::{Captured, Hop, PathRow};
 use mrc_wire::icrc;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
@@ -101,6 +102,10 @@ struct RunArgs {
     /// Write how busy each link was, and its queue, as CSV to this file: a row for each link, direction and sample
     #[arg(long, value_name = "OUT")]
     links: Option<PathBuf>,
+    /// Write the path tables of the selector flowing-jumping at the end as CSV to this file: delay, bandwidth and load of each
+    /// path, whether they come from telemetry or from round trips, and what each switch wrote last
+    #[arg(long, value_name = "OUT")]
+    paths: Option<PathBuf>,
     /// Threads at most, by default one for each core; a fabric of 1024 hosts or more has parts to share (`partitions`). Results
     /// do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -160,6 +165,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         .chain(pcap_file.as_deref())
         .chain(args.flows.as_deref())
         .chain(args.links.as_deref())
+        .chain(args.paths.as_deref())
         .try_for_each(writable)?;
     let first_link = || {
         let host = built.plan.messages.first().map_or(0, |message| message.src);
@@ -181,7 +187,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         stop,
         so_far: None,
     };
-    let Outcome { results, capture, messages, links } = with_progress(&built, options, args.quiet, json_file)?;
+    let Outcome { results, capture, messages, links, paths } = with_progress(&built, options, args.quiet, json_file)?;
     if args.trace {
         for packet in &capture {
             let way = if packet.egress { "down" } else { "up  " };
@@ -207,6 +213,9 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = &args.links {
         keep(path, &links_csv(&links))?;
+    }
+    if let Some(path) = &args.paths {
+        keep(path, &paths_csv(&paths))?;
     }
     if let (Some(link), Some(path)) = (&args.pcap, &pcap_file) {
         write_capture(path, link, &capture)?;
@@ -257,6 +266,24 @@ fn links_csv(links: &[LinkRow]) -> String {
         let LinkRow { at_us, link, percent, queued_bytes, .. } = row;
         let direction = if row.upwards { "up" } else { "down" };
         text += &format!("{at_us},{link},{direction},{percent},{queued_bytes}\n");
+        text
+    })
+}
+
+/// A header line, and a line for each path of each queue pair whose selector keeps loads.
+fn paths_csv(paths: &[PathRow]) -> String {
+    let header = "host,peer,qp,port,ev,delay_ns,bandwidth_mbps,load_bytes,placed_packets,source,hops\n".to_owned();
+    paths.iter().fold(header, |mut text, PathRow { host, peer, qp, load, hops }| {
+        let PathLoad { port, ev, delay_ns, bandwidth_mbps, load_bytes, placed_packets, .. } = load;
+        let source = if load.telemetry { "telemetry" } else { "round-trips" };
+        let hop = |hop: &Hop| {
+            let Hop { switch, queued_bytes, rate_mbps, load_permille } = hop;
+            format!("{switch}:{queued_bytes}:{rate_mbps}:{load_permille}")
+        };
+        let hops = hops.iter().map(hop).collect::<Vec<_>>().join(" ");
+        let plane = port.plane();
+        text += &format!("{host},{peer},{qp},{plane},{:#x},{delay_ns},{bandwidth_mbps},{load_bytes},", ev.0);
+        text += &format!("{placed_packets},{source},{hops}\n");
         text
     })
 }

@@ -33,6 +33,7 @@ mod scheme;
 mod shape;
 mod sim;
 pub(crate) mod switch;
+mod telemetry;
 mod tiers;
 mod topology;
 mod trace;
@@ -53,6 +54,7 @@ pub use scheme::{
 pub use shape::{ShapeError, Topology};
 pub use sim::{Fault, ReceiveSpec, Sim, SimCounters, TierQueue};
 pub use switch::{NoForward, SwitchCounters};
+pub use telemetry::{Hop, Report};
 pub use tiers::Tiers;
 pub use topology::{Clos, LinkId, MAX_PLANES, PortId, Tier, TopologyError};
 pub use trace::{Captured, Digest, Tap};

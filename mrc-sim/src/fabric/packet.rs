@@ -37,7 +37,7 @@ pub struct Packet {
     header_len: u16,
     /// Whether it travels in the control class: by its DSCP when its host sent it, or because it was trimmed.
     pub(crate) control: bool,
-    /// [`CORRUPT`] and [`TRIMMED`].
+    /// [`CORRUPT`], [`TRIMMED`], and those of `telemetry`.
     pub(crate) flags: u8,
     /// The payload's place in the sender's memory, length 0 for none.
     pub payload: PayloadTag,

@@ -292,6 +292,11 @@ impl Port {
         self.carry = 0;
     }
 
+    /// Propagation to the far end, and the latency of the switch there.
+    pub(crate) fn flight_ns(&self) -> u32 {
+        self.flight_ns
+    }
+
     pub(crate) fn ingress_ns(&self) -> u32 {
         self.ingress_ns
     }

@@ -5,6 +5,7 @@ mod mail;
 mod order;
 mod pause;
 mod receive;
+mod telemetry;
 
 use mrc_core::{Instant, PortMask, Rng};
 use mrc_wire::PortNum;
@@ -16,6 +17,7 @@ use super::queue::QueueSpec;
 use super::scheme::{Requests, Verdict};
 use super::shape::{HEAD_BYTES, Topology};
 use super::switch::{self, NoForward, Switch, SwitchCounters};
+use super::telemetry::{COLLECTS, Meters};
 use super::topology::{Clos, LinkId, PortId, Tier, TopologyError};
 use super::trace::{Digest, Tap};
 use super::wheel::Wheel;
@@ -136,6 +138,7 @@ pub struct Sim<H: Host> {
     tap: Option<Tap>,
     /// What the scheme that was called last asked for.
     requests: Requests,
+    meters: Meters,
     order: Order,
     /// Where only a share of the fabric is here: which, and what goes to the others.
     share: Option<Share>,
@@ -191,6 +194,7 @@ impl<H: Host> Sim<H> {
             digest: Digest::START,
             tap: None,
             requests: Requests::default(),
+            meters: Meters::default(),
             order: Order::default(),
             share,
         };
@@ -529,6 +533,11 @@ impl<H: Host> Sim<H> {
 
     fn switch_transmit(&mut self, port: u32, packet: u32) {
         self.counters.switch_hops += 1;
+        if let Owner::Switch(index) = self.ports[port as usize].owner
+            && self.arena.get(packet).flags & COLLECTS != 0
+        {
+            self.stamp(index, port, packet);
+        }
         if let Owner::Switch(index) = self.ports[port as usize].owner
             && self.switches[index as usize].hooks_dequeue
         {

@@ -3,7 +3,7 @@
 use mrc_core::{Instant, PortMask};
 use mrc_wire::PortNum;
 
-use super::transport::{PathCounts, Transport, TransportCounters};
+use super::transport::{PathCounts, PathRow, Transport, TransportCounters};
 use super::{Host, MrcTransport, RoceTransport};
 use crate::fabric::Packet;
 use crate::workload::Exchange;
@@ -66,6 +66,10 @@ impl Transport for MixedHost<'_> {
 
     fn paths(&self) -> PathCounts {
         each!(self, host => host.paths())
+    }
+
+    fn path_table(&self) -> Vec<PathRow> {
+        each!(self, host => host.path_table())
     }
 
     fn path_state_bytes(&self) -> usize {

@@ -7,6 +7,7 @@ mod mrc;
 mod mrc_transport;
 mod roce;
 mod storage_bytes;
+mod telemetry;
 pub mod traffic;
 mod transport;
 
@@ -19,7 +20,8 @@ pub use self::mixed::MixedHost;
 pub use self::mrc::{App, MrcHost, MrcHostError};
 pub use self::mrc_transport::{MrcSettings, MrcTransport, WireSizes};
 pub use self::roce::{DcqcnConfig, Recovery, RoceSettings, RoceTransport, roce_line};
-pub use self::transport::{PathCounts, Transport, TransportCounters, payload_tag};
+pub use self::telemetry::PathBandwidth;
+pub use self::transport::{PathCounts, PathRow, Transport, TransportCounters, payload_tag};
 use crate::fabric::Packet;
 
 /// What the hosts of a run share.

@@ -7,15 +7,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mrc_core::path::{EvEntry, EvIndex, PathConfig, Selector, auto_profile, compact_profile};
 use mrc_core::{
-    Access, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, Instant, Limits, MAX_PORTS, MemRange, MrHandle,
-    OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle, QpInit, Received, RetryConfig, Rng, Route,
-    RtrAttr, RtsAttr, RxMeta, SendWr, Status, Trimming,
+    Access, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, IcrcCheck, Instant, Limits, MAX_PORTS, MemRange,
+    MrHandle, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpHandle, QpInit, Received, RetryConfig,
+    Rng, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Trimming,
 };
 use mrc_wire::{Ev, EvTemplate, Ip, PortNum, Psn, Rkey};
 
 use super::mrc::{MrcHostError, PLANE_LSB, icrc_of};
 use super::storage_bytes::storage_bytes;
-use super::transport::{PathCounts, Transport, TransportCounters, payload_tag, uncut_len};
+use super::telemetry::{PathBandwidth, Telemetry};
+use super::transport::{PathCounts, PathRow, Transport, TransportCounters, payload_tag, uncut_len};
 use crate::fabric::{Graph, Packet, PathNames, Topology, address};
 use crate::host::Host;
 use crate::workload::{Connections, Exchange, Pair};
@@ -82,6 +83,8 @@ pub struct MrcSettings {
     pub endpoint: EndpointConfig,
     /// Bytes on the wire, if not those of the headers.
     pub wire: Option<WireSizes>,
+    /// Switches write into probes, answers bring it back, and this is the bandwidth of a path.
+    pub telemetry: Option<PathBandwidth>,
 }
 
 impl MrcSettings {
@@ -281,6 +284,7 @@ pub struct MrcTransport<'s> {
     packet: (u32, u32),
     control: u32,
     path_state_bytes: usize,
+    telemetry: Option<Box<Telemetry>>,
 }
 
 impl<'s> MrcTransport<'s> {
@@ -345,6 +349,7 @@ impl<'s> MrcTransport<'s> {
             wire: settings.wire,
             packet: (settings.wire_bytes(topology, settings.mtu.into()).0, settings.mtu.into()),
             control: settings.wire_bytes(topology, 0).1,
+            telemetry: settings.telemetry.map(|bandwidth| Box::new(Telemetry::new(bandwidth))),
             path_state_bytes: settings.selector.map_or(0, |selector| {
                 selector.state_bytes(usize::from(settings.paths.active) + usize::from(settings.paths.backup))
             }),
@@ -564,8 +569,14 @@ impl Host for MrcTransport<'_> {
     type World = Exchange;
 
     fn on_packet(&mut self, now: Instant, port: PortNum, packet: &Packet, exchange: &mut Exchange) {
-        let rx = RxMeta { port, wire_len: uncut_len(packet), icrc: icrc_of(packet) };
-        if let Ok(Received::Place(placement)) = self.endpoint.handle_packet(now, rx, packet.header()) {
+        let (header, report) = packet.split_telemetry();
+        let rx = RxMeta { port, wire_len: uncut_len(packet, header), icrc: icrc_of(packet) };
+        if let (Some(report), Some(telemetry)) = (&report, &mut self.telemetry)
+            && rx.icrc == IcrcCheck::Valid
+        {
+            telemetry.on_receive(now, (header, rx.wire_len), report, &mut self.endpoint);
+        }
+        if let Ok(Received::Place(placement)) = self.endpoint.handle_packet(now, rx, header) {
             let tag = &packet.payload;
             let there = (placement.offset >> OFFSET_BITS, placement.offset & OFFSET_MASK);
             if there == (tag.region.into(), tag.offset) && placement.payload.len() == tag.len as usize {
@@ -609,6 +620,11 @@ impl Host for MrcTransport<'_> {
             let data = transmit.payload.map(|payload| payload.len + sizes.data_overhead);
             out.wire_len = data.unwrap_or(sizes.control);
         }
+        if transmit.payload.is_none()
+            && let Some(telemetry) = &mut self.telemetry
+        {
+            telemetry.on_transmit(transmit.frame_len(), out);
+        }
         Some(transmit.port)
     }
 
@@ -646,6 +662,20 @@ impl Transport for MrcTransport<'_> {
             }
         }
         counts
+    }
+
+    fn path_table(&self) -> Vec<PathRow> {
+        let lanes = self.connections.iter().flat_map(|connection| {
+            connection.lanes.iter().enumerate().map(move |(nth, lane)| (connection.peer, nth, lane.qp))
+        });
+        let rows = |(peer, nth, qp): (u32, usize, QpHandle)| {
+            self.endpoint.path_loads(qp).map(move |load| {
+                let report = self.telemetry.as_ref().and_then(|telemetry| telemetry.of(qp, load.ev));
+                let hops = report.filter(|_| load.telemetry).map(|report| report.hops().collect());
+                PathRow { host: self.index, peer, qp: nth as u32, load, hops: hops.unwrap_or_default() }
+            })
+        };
+        lanes.flat_map(rows).collect()
     }
 
     fn path_state_bytes(&self) -> usize {

@@ -1,6 +1,8 @@
 //! The door for transports that carry an [`Exchange`]: what a run asks of them beside [`Host`].
 
-use crate::fabric::Packet;
+use mrc_core::path::PathLoad;
+
+use crate::fabric::{Hop, Packet};
 use crate::host::Host;
 use crate::workload::Exchange;
 
@@ -63,6 +65,21 @@ pub struct PathCounts {
     pub assumed_bad: u64,
 }
 
+/// One path of a queue pair whose selector keeps a load for each.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PathRow {
+    /// Sending host.
+    pub host: u32,
+    /// Receiving host.
+    pub peer: u32,
+    /// Queue pair between the two, from 0.
+    pub qp: u32,
+    /// The path as the selector has it.
+    pub load: PathLoad,
+    /// With telemetry: what the switches on the path wrote last.
+    pub hops: Vec<Hop>,
+}
+
 /// A host that carries the messages of an [`Exchange`].
 ///
 /// A transport plugs in with this trait and one arm in [`crate::run::run`]; what it
@@ -77,6 +94,11 @@ pub trait Transport: Host<World = Exchange> {
     /// Paths by state now.
     fn paths(&self) -> PathCounts {
         PathCounts::default()
+    }
+
+    /// Paths with their loads now, where the selector keeps them.
+    fn path_table(&self) -> Vec<PathRow> {
+        Vec::new()
     }
 
     /// Bytes of state about paths of each queue pair.
@@ -101,12 +123,13 @@ pub fn payload_tag(host: u32, message: u32, offset: u64, len: u32) -> crate::Pay
     crate::PayloadTag { host, region: message, offset, len, sent: 0 }
 }
 
-/// A packet's wire length without what a switch may have cut: what a receiver checks length fields against.
-pub(crate) fn uncut_len(packet: &Packet) -> usize {
+/// A packet's wire length without what switches cut or added: what a receiver checks length fields against. `header` is
+/// without telemetry.
+pub(crate) fn uncut_len(packet: &Packet, header: &[u8]) -> usize {
     const ICRC: usize = 4;
     let payload = packet.payload.len as usize;
     match packet.is_trimmed() {
-        true => packet.header().len(),
-        false => packet.header().len() + payload + payload.wrapping_neg() % 4 + ICRC,
+        true => header.len(),
+        false => header.len() + payload + payload.wrapping_neg() % 4 + ICRC,
     }
 }

@@ -179,7 +179,8 @@ pub(super) fn drive<T: Transport + Send>(
         (results, if options.messages { rows() } else { Vec::new() })
     });
     let capture = sim.captured().into_iter().take(options.capture_packets).collect();
-    Ok(Outcome { results, capture, messages, links })
+    let paths = (0..sim.topology().hosts()).flat_map(|host| sim.host(host).path_table()).collect();
+    Ok(Outcome { results, capture, messages, links, paths })
 }
 
 /// What became of all messages, put together where the fabric is divided.

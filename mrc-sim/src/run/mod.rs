@@ -17,7 +17,7 @@ pub use results::{
 };
 
 use crate::fabric::{Captured, Parts, TopologyError};
-use crate::host::{MixedHost, MrcHostError, MrcTransport, RoceTransport, Transport};
+use crate::host::{MixedHost, MrcHostError, MrcTransport, PathRow, RoceTransport, Transport};
 use crate::scenario::{Built, Mixed, TransportSettings};
 use crate::workload::{Exchange, Pair};
 
@@ -46,6 +46,8 @@ pub struct Outcome {
     pub messages: Vec<MessageRow>,
     /// Every link in every sample, if asked for.
     pub links: Vec<LinkRow>,
+    /// Paths with their loads at the end, of selectors that keep them.
+    pub paths: Vec<PathRow>,
 }
 
 /// Runs a scenario. `progress` hears of it a few hundred times. A run that stalls has results too: see [`Results::ended`].

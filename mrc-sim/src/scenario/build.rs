@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use mrc_core::Instant;
 
 use super::job::{self, Job};
+use super::topology::TelemetryKey;
 use super::traffic::Extent;
 use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, topology, traffic};
 use crate::fabric::{Fault, LinkId, LinkSpec, Partition, PathNames, ReceiveSpec, Topology};
@@ -246,6 +247,10 @@ fn settings(
             if topology.scheme().paths() != PathNames::Entropy {
                 let message = "RoCE packets name no path: use ecmp or another scheme that asks for none";
                 return Err(Problem::new("topology.forwarding", message));
+            }
+            if scenario.topology.telemetry != TelemetryKey::Off {
+                let message = "RoCE hosts send no probes for switches to write into: leave telemetry out";
+                return Err(Problem::new("topology.telemetry", message));
             }
             TransportSettings::Roce(roce::build(scenario, topology)?)
         }

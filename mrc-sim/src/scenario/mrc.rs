@@ -11,9 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::build::{nanos, probability, rate_bps};
+use super::topology::TelemetryKey;
 use super::{Problem, Scenario};
 use crate::fabric::Topology;
-use crate::host::{MrcSettings, WireSizes};
+use crate::host::{MrcSettings, PathBandwidth, WireSizes};
 
 /// Longest round trip, delay or timer that the engine's congestion control and loss inference know, in nanoseconds.
 const LONGEST_NS: u64 = 1_000_000_000;
@@ -480,6 +481,11 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
         (None, Some(_)) => return Err(Problem::new(at("control_packet_bytes"), "needs data_overhead_bytes beside it")),
     };
     Ok(MrcSettings {
+        telemetry: match scenario.topology.telemetry {
+            TelemetryKey::Off => None,
+            TelemetryKey::Rate => Some(PathBandwidth::LeastRate),
+            TelemetryKey::Load => Some(PathBandwidth::GreatestLoad),
+        },
         qps: keys.qps,
         connections: scenario.transport.connections.0,
         mtu: keys.mtu,

@@ -35,6 +35,19 @@ pub enum Shape {
     Htsim,
 }
 
+/// What the bandwidth of a path is to hosts that get telemetry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TelemetryKey {
+    /// Switches write nothing.
+    #[default]
+    Off,
+    /// The least rate of its links.
+    Rate,
+    /// The greatest rate in use on one of its links: tells busy from idle paths where no queue does.
+    Load,
+}
+
 /// Name of a switch scheme, one of [`crate::scheme::SCHEMES`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(transparent)]
@@ -120,6 +133,9 @@ pub struct TopologyKeys {
     pub cut_through: bool,
     /// What switches do with packets; `srv6` by default, `ecmp` with RoCE, whose packets name no path.
     pub forwarding: Option<SchemeKey>,
+    /// Switches write queue, rate and load of their links into the probes of MRC hosts (in-band telemetry), and the answers bring
+    /// it back: 8 bytes for each hop and for the sum. The selector `flowing-jumping` then goes by it, not by round trips.
+    pub telemetry: TelemetryKey,
     /// Parameters of that scheme, by name.
     pub scheme: BTreeMap<String, f64>,
 }
@@ -150,6 +166,7 @@ impl Default for TopologyKeys {
             switch_us: 0.5,
             cut_through: false,
             forwarding: None,
+            telemetry: TelemetryKey::Off,
             scheme: BTreeMap::new(),
         }
     }
