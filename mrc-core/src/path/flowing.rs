@@ -502,6 +502,7 @@ impl PathSelector for FlowingJumping<'_> {
 }
 
 crate::image::stored!(struct FlowingJumpingConfig { paths, demand_packets, packet_bytes, bandwidth_mbps, aging_percent, refresh_percent });
-crate::image::stored!(struct Entry { index, quota, load, at });
+crate::image::stored!(struct Entry { index, quota, load, at, delay, bandwidth });
+crate::image::stored!(struct PathTelemetry { bandwidth_mbps, delay_ns });
 crate::image::stored!(struct Ring { entries, len } where |ring| usize::from(ring.len) <= RING);
-crate::image::stored!(struct FlowingState { cfg, ring, at, awaited, probe_at });
+crate::image::stored!(struct FlowingState { cfg, ring, at, awaited, probe_at, told, reported });

@@ -810,6 +810,7 @@ crate::image::stored!(struct Choice { ev, index, entry, port });
 crate::image::stored!(enum Feedback {
     0 => Sack(verdict), 1 => Trimmed, 2 => TrimmedLastHop, 3 => OtherNack, 4 => Timeout, 5 => Loss { trim_nack },
     6 => ProbeAnswer(verdict), 7 => ProbeLost, 8 => Rtt { rtt_ns, psn, behind }, 9 => ProbeRtt { rtt_ns },
+    10 => Telemetry(told),
 });
 crate::image::stored!(struct Transition { index, ev, port, from, to, cause });
 crate::image::stored!(enum SkipMode { 0 => Rotation, 1 => Time { ns } });
