@@ -6,7 +6,7 @@ use crate::time::Instant;
 
 /// A fixed window.
 #[derive(Clone, Copy, Debug)]
-pub struct FixedWindow {
+pub(crate) struct FixedWindow {
     window_bytes: u64,
     /// What must fit into the window before a packet leaves: a full packet, or one byte.
     room_bytes: u32,
@@ -15,14 +15,14 @@ pub struct FixedWindow {
 
 impl FixedWindow {
     /// A window of `window_bytes`, at least one packet of `mtu_bytes`.
-    pub const fn new(window_bytes: u32, mtu_bytes: u32) -> Self {
+    pub(crate) const fn new(window_bytes: u32, mtu_bytes: u32) -> Self {
         let window_bytes = if window_bytes < mtu_bytes { mtu_bytes } else { window_bytes };
         Self { window_bytes: window_bytes as u64, room_bytes: mtu_bytes, inflight: 0 }
     }
 
     /// No limit: the window of PSNs alone decides.
     //= CCU-002
-    pub const fn infinite() -> Self {
+    pub(crate) const fn infinite() -> Self {
         Self { window_bytes: u64::MAX, room_bytes: 0, inflight: 0 }
     }
 

@@ -7,28 +7,29 @@ mod nscc;
 
 pub use controller::{CcProfile, CcProfileHandle, Load, Qpcc, QpccInfo, QpccState};
 pub(crate) use controller::{Credit, Flow, Share};
-pub use fixed::FixedWindow;
-pub use nscc::{Nscc, NsccConfig};
+use fixed::FixedWindow;
+pub(crate) use nscc::Nscc;
+pub use nscc::NsccConfig;
 
 use crate::time::Instant;
 
 /// What one SACK tells the congestion controller.
 #[derive(Clone, Copy, Debug)]
-pub struct AckSample {
+pub(crate) struct AckSample {
     /// Newly received bytes (nominal packet sizes), from the responder's counter.
-    pub newly_bytes: u32,
+    pub(crate) newly_bytes: u32,
     /// The acknowledged packet carried a congestion mark.
-    pub marked: bool,
+    pub(crate) marked: bool,
     /// Round trip of the acknowledged packet, when it is unambiguous.
-    pub rtt_ns: Option<u64>,
+    pub(crate) rtt_ns: Option<u64>,
     /// Receiver penalty, 0..=127.
-    pub penalty: u8,
+    pub(crate) penalty: u8,
     /// The receiver asks to restore the window it penalised.
-    pub restore: bool,
+    pub(crate) restore: bool,
 }
 
 /// The calls of `congestion.md` section 4. Sizes are nominal packet bytes (UDP length + 40).
-pub trait CongestionControl {
+pub(crate) trait CongestionControl {
     /// A SACK arrived.
     fn on_ack(&mut self, now: Instant, ack: &AckSample);
     /// The responder refused a packet; `trimmed` when a switch cut it.
@@ -96,9 +97,8 @@ impl CcConfig {
 
 /// One congestion controller: a closed set of algorithms behind one match, no dynamic dispatch.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "lives in lent storage: there is no heap to box into")]
-pub enum Cc {
+pub(crate) enum Cc {
     /// Fixed or infinite window.
     Fixed(FixedWindow),
     /// NSCC.
@@ -107,7 +107,7 @@ pub enum Cc {
 
 impl Cc {
     /// A controller for packets of at most `mtu_bytes` nominal bytes.
-    pub fn new(config: &CcConfig, mtu_bytes: u32, now: Instant) -> Self {
+    pub(crate) fn new(config: &CcConfig, mtu_bytes: u32, now: Instant) -> Self {
         match config {
             CcConfig::None => Self::Fixed(FixedWindow::infinite()),
             CcConfig::Fixed { window_bytes } => Self::Fixed(FixedWindow::new(*window_bytes, mtu_bytes)),
@@ -116,7 +116,7 @@ impl Cc {
     }
 
     /// Packets of up to `mtu_bytes` leave from now on; `config` is that of [`Cc::new`].
-    pub fn set_mtu(&mut self, config: &CcConfig, mtu_bytes: u32) {
+    pub(crate) fn set_mtu(&mut self, config: &CcConfig, mtu_bytes: u32) {
         match (self, config) {
             (Self::Nscc(cc), CcConfig::Nscc(config)) => cc.set_mtu(config, mtu_bytes),
             (Self::Fixed(cc), CcConfig::Fixed { .. }) => cc.set_mtu(mtu_bytes),
@@ -146,7 +146,7 @@ impl Cc {
     }
 
     /// Smallest round trip known in nanoseconds, where the algorithm has one.
-    pub fn base_rtt_ns(&self) -> Option<u64> {
+    pub(crate) fn base_rtt_ns(&self) -> Option<u64> {
         match self {
             Self::Fixed(_) => None,
             Self::Nscc(cc) => Some(cc.base_rtt_ns()),
@@ -162,7 +162,7 @@ impl Cc {
     }
 
     /// Average queueing delay in nanoseconds; 0 where the algorithm has none.
-    pub fn avg_delay_ns(&self) -> u64 {
+    pub(crate) fn avg_delay_ns(&self) -> u64 {
         match self {
             Self::Fixed(_) => 0,
             Self::Nscc(cc) => cc.avg_delay_ns(),

@@ -11,7 +11,7 @@ use crate::{
     error::{ModifyError, PostError, TableError},
     event::{ErrorCause, Event},
     mem::{Access, MemRange, MrHandle, Pd},
-    path::{EvCounts, Feedback, PathError, PathLoad, PathTelemetry},
+    path::{EvCounts, Feedback, PathError, PathTelemetry},
     port::PortMask,
     qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
     ready::List,
@@ -423,9 +423,10 @@ impl Endpoint<'_> {
         });
     }
 
-    /// The paths of a QP with their loads, where its selector keeps them ([`FlowingJumping`](crate::path::FlowingJumping)).
+    /// The paths of a QP with their loads, where its selector keeps them ([`Selector`](crate::path::Selector)).
     //= FLJ-010
-    pub fn path_loads(&self, qp: QpHandle) -> impl Iterator<Item = PathLoad> + '_ {
+    #[cfg(feature = "flowing-jumping")]
+    pub fn path_loads(&self, qp: QpHandle) -> impl Iterator<Item = crate::path::PathLoad> + '_ {
         let index = self.index_of(qp);
         let slot = index.and_then(|index| self.qps.get(index as usize)).filter(|slot| slot.state == QpState::Rts);
         let first = index.and_then(|index| (index as usize).checked_mul(self.limits.evs));

@@ -8,7 +8,7 @@ use crate::{port::PortMask, rng::Rng, time::Instant};
 /// Sprays over the active set like [`Spray`](super::Spray) and never reacts to feedback; sends no probe. Only the
 /// controller takes an EV out. The baseline for measurements.
 #[derive(Debug)]
-pub struct Oblivious<'a> {
+pub(super) struct Oblivious<'a> {
     rotation: &'a mut Rotation,
     slots: &'a [EvSlot],
     order: &'a mut [u16],
@@ -58,7 +58,7 @@ impl PathSelector for Oblivious<'_> {
 /// Sends everything on one EV and never reacts to feedback: what a single-path transport does, and a tool to look at
 /// one path. Waits while its port is down; the controller can still deny it.
 #[derive(Debug)]
-pub struct Pinned<'a> {
+pub(super) struct Pinned<'a> {
     rotation: &'a Rotation,
     slots: &'a [EvSlot],
 }

@@ -6,6 +6,7 @@ use mrc_wire::{Ev, Verdict};
 
 use super::{
     EvIndex, Feedback, PathError, PathSelector, Transition,
+    research::Traits,
     rounds::Rounds,
     single::{Current, is_health},
     spray::Spray,
@@ -66,11 +67,6 @@ impl FlowBenderState {
         Self { cfg, current: Current::NONE, congested: 0, rounds: Rounds::NEW }
     }
 
-    /// Begins on slot `first`.
-    pub(super) fn begin(&mut self, first: EvIndex) {
-        self.current.index = first;
-    }
-
     /// Counts one acknowledgement or loss of the current path; at the end of an epoch decides whether to leave.
     //= FLB-001, FLB-003
     fn count(&mut self, now: Instant, marked: bool, base_rtt_ns: u64) {
@@ -84,9 +80,17 @@ impl FlowBenderState {
     }
 }
 
+impl Traits for FlowBenderState {
+    const SINGLE_PATH: bool = true;
+
+    fn begin(&mut self, first: EvIndex) {
+        self.current.index = first;
+    }
+}
+
 /// View of one QP's paths under FlowBender. Built by [`PathSet`](super::PathSet).
 #[derive(Debug)]
-pub struct FlowBender<'a> {
+pub(super) struct FlowBender<'a> {
     spray: Spray<'a>,
     state: &'a mut FlowBenderState,
 }

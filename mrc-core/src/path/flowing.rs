@@ -20,9 +20,12 @@
 //!   something can; when all paths are level, the chosen one takes a packet.
 //! * A path that is bad, denied or behind a port that is down gives its place on the ring to another.
 
-use mrc_wire::{Ev, PortNum};
+use mrc_wire::Ev;
 
-use super::{EvIndex, EvSlot, Feedback, PathError, PathSelector, Transition, single::is_health, spray::Spray};
+use super::{
+    EvIndex, EvSlot, Feedback, PathError, PathLoad, PathSelector, PathTelemetry, Transition, research::Traits,
+    rotation::Rotation, single::is_health, spray::Spray,
+};
 use crate::{
     num::Counter,
     port::PortMask,
@@ -117,40 +120,6 @@ const fn units(value: u32, unit: u32) -> u16 {
 impl Entry {
     const NONE: Self =
         Self { index: EvIndex::NONE, quota: 0, load: 0, at: Tick::at(Instant::ZERO), delay: 0, bandwidth: 0 };
-}
-
-/// What switches said of one path: read from the records they wrote into a probe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PathTelemetry {
-    /// Least bandwidth of its links, in Mb/s.
-    pub bandwidth_mbps: u32,
-    /// Sum of the delays of its hops, in nanoseconds.
-    pub delay_ns: u32,
-}
-
-/// One path of the table of [`FlowingJumping`], for people.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PathLoad {
-    /// Slot of the QP.
-    pub index: EvIndex,
-    /// Value on the wire.
-    pub ev: Ev,
-    /// Port of the path.
-    pub port: PortNum,
-    /// Index into the profile's entries.
-    pub entry: u16,
-    /// Delay measured last, in nanoseconds: of the path there from telemetry, else the round trip. In steps of 128, at most
-    /// 8.4 ms; 0: never measured.
-    pub delay_ns: u32,
-    /// Bandwidth measured last, in Mb/s: in steps of 100, at most 6.5 Tb/s; without telemetry
-    /// [`FlowingJumpingConfig::bandwidth_mbps`].
-    pub bandwidth_mbps: u32,
-    /// The load by which paths are levelled, in bytes.
-    pub load_bytes: u32,
-    /// Packets placed on it that have not left.
-    pub placed_packets: u16,
-    /// Whether loads come from telemetry; otherwise from measured round trips.
-    pub telemetry: bool,
 }
 
 /// `exp(-num / den)` in units of 2^-16, within 2^-13.
@@ -296,7 +265,7 @@ impl FlowingState {
     }
 
     /// When to look for a path of which nothing was heard.
-    pub(super) fn probe_at(&self) -> Instant {
+    fn probe_at(&self) -> Instant {
         if self.cfg.refresh_percent == 0 || self.ring.len == 0 { Instant::FAR } else { self.probe_at }
     }
 
@@ -376,9 +345,19 @@ impl FlowingState {
     }
 }
 
+impl Traits for FlowingState {
+    const WANTS_RTT: bool = true;
+    const WANTS_TELEMETRY: bool = true;
+
+    /// When to look for a path of which nothing was heard.
+    fn next_timeout(&self, rotation: &Rotation) -> Instant {
+        if rotation.idle { Instant::FAR } else { self.probe_at() }
+    }
+}
+
 /// View of one QP's paths under Flowing & Jumping. Built by [`PathSet`](super::PathSet).
 #[derive(Debug)]
-pub struct FlowingJumping<'a> {
+pub(super) struct FlowingJumping<'a> {
     spray: Spray<'a>,
     state: &'a mut FlowingState,
 }
@@ -503,6 +482,5 @@ impl PathSelector for FlowingJumping<'_> {
 
 crate::image::stored!(struct FlowingJumpingConfig { paths, demand_packets, packet_bytes, bandwidth_mbps, aging_percent, refresh_percent });
 crate::image::stored!(struct Entry { index, quota, load, at, delay, bandwidth });
-crate::image::stored!(struct PathTelemetry { bandwidth_mbps, delay_ns });
 crate::image::stored!(struct Ring { entries, len } where |ring| usize::from(ring.len) <= RING);
 crate::image::stored!(struct FlowingState { cfg, ring, at, awaited, probe_at, told, reported });

@@ -26,6 +26,8 @@ use mrc_wire::Verdict;
 
 use super::{
     EvIndex, EvSlot, Feedback, PathError, PathSelector, Transition,
+    research::Traits,
+    rotation::Rotation,
     single::{Current, is_health},
     slot::Due,
     spray::Spray,
@@ -181,21 +183,6 @@ impl HopperState {
         }
     }
 
-    /// Begins on slot `first`.
-    pub(super) fn begin(&mut self, first: EvIndex) {
-        self.current.index = first;
-    }
-
-    pub(super) const fn wants_probe(&self) -> bool {
-        let [a, b] = &self.alternatives;
-        matches!(a.answer, Answer::Wanted) || matches!(b.answer, Answer::Wanted)
-    }
-
-    /// End of the pause before a switch.
-    pub(super) fn resume_at(&self) -> Instant {
-        if self.is_pausing() { self.resume_at } else { Instant::FAR }
-    }
-
     fn is_pausing(&self) -> bool {
         self.target != EvIndex::NONE
     }
@@ -228,9 +215,27 @@ const fn part(ns: u64, percent: u16) -> u64 {
     ns.saturating_mul(percent as u64) / 100
 }
 
+impl Traits for HopperState {
+    const SINGLE_PATH: bool = true;
+
+    fn begin(&mut self, first: EvIndex) {
+        self.current.index = first;
+    }
+
+    fn wants_probe(&self) -> bool {
+        let [a, b] = &self.alternatives;
+        matches!(a.answer, Answer::Wanted) || matches!(b.answer, Answer::Wanted)
+    }
+
+    /// End of the pause before a switch.
+    fn next_timeout(&self, _rotation: &Rotation) -> Instant {
+        if self.is_pausing() { self.resume_at } else { Instant::FAR }
+    }
+}
+
 /// View of one QP's paths under Hopper. Built by [`PathSet`](super::PathSet).
 #[derive(Debug)]
-pub struct Hopper<'a> {
+pub(super) struct Hopper<'a> {
     spray: Spray<'a>,
     state: &'a mut HopperState,
 }

@@ -15,48 +15,68 @@
 
 mod balance;
 mod fixed;
+#[cfg(feature = "flowbender")]
 mod flowbender;
+#[cfg(feature = "flowing-jumping")]
 mod flowing;
 mod format;
+#[cfg(feature = "hopper")]
 mod hopper;
+#[cfg(feature = "plb")]
 mod plb;
 mod policy;
 mod probe;
 mod profile;
+#[cfg(feature = "reps")]
 mod reps;
+mod research;
 mod reverse;
 mod rotation;
+#[cfg(any(feature = "flowbender", feature = "plb"))]
 mod rounds;
+#[cfg(any(feature = "hopper", feature = "flowbender", feature = "plb", feature = "reps", feature = "flowing-jumping"))]
 mod single;
-#[cfg(test)]
+#[cfg(all(test, feature = "research"))]
 mod single_tests;
 mod slot;
 mod spray;
 mod state;
+mod telemetry;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "hopper")]
 mod trend;
 
 use core::fmt;
 
 use mrc_wire::{Ev, PortNum, Psn, Verdict};
 
+#[cfg(feature = "flowbender")]
+pub use self::flowbender::FlowBenderConfig;
+#[cfg(feature = "flowing-jumping")]
+pub use self::flowing::FlowingJumpingConfig;
+#[cfg(feature = "hopper")]
+pub use self::hopper::HopperConfig;
+#[cfg(feature = "plb")]
+pub use self::plb::PlbConfig;
 pub(crate) use self::profile::fill_auto;
-pub use self::{
+#[cfg(feature = "reps")]
+pub use self::reps::RepsConfig;
+use self::{
     fixed::{Oblivious, Pinned},
-    flowbender::{FlowBender, FlowBenderConfig},
-    flowing::{FlowingJumping, FlowingJumpingConfig, PathLoad, PathTelemetry},
+    policy::Policy,
+    rotation::Rotation,
+    spray::Spray,
+    state::Order,
+};
+pub use self::{
     format::{EvFields, EvFormat, FormatMode, MAX_FIELDS, generate_profile},
-    hopper::{Hopper, HopperConfig},
-    plb::{Plb, PlbConfig},
     policy::Selector,
     profile::{EvEntry, MAX_ENTRIES, ProfileError, auto_profile, compact_profile, validate_profile},
-    reps::{Reps, RepsConfig},
     reverse::ReverseSet,
     slot::{EvSlot, EvState},
-    spray::Spray,
+    telemetry::{PathLoad, PathTelemetry},
 };
-use self::{policy::Policy, rotation::Rotation, state::Order};
 use crate::{port::PortMask, rng::Rng, time::Instant};
 
 /// Most planes of a QP; ports above this number carry no EV. Costs 10 bytes per plane and QP.
@@ -327,9 +347,9 @@ impl core::error::Error for PathError {}
 /// A policy of path selection over the slices of one QP.
 ///
 /// An implementation is a short-lived view that borrows the scalars and the slices; [`PathSet`] builds the view its
-/// [`Selector`] names and calls it, so dispatch is a `match` and inlines. A new policy is a view, a variant of
-/// [`Selector`] and an arm in each method of [`PathSet`].
-pub trait PathSelector {
+/// [`Selector`] names and calls it, so dispatch is a `match` and inlines. A new policy of research is a view, a variant of
+/// [`Selector`] and a line in `research`.
+pub(crate) trait PathSelector {
     /// The path of one packet that leaves now through one of `ports`; not `avoid` if there is another.
     fn select(&mut self, now: Instant, ports: PortMask, avoid: Option<Ev>, rng: &mut Rng) -> Option<EvIndex>;
 
@@ -356,40 +376,37 @@ impl PathSet {
     pub const EMPTY: Self = Self { policy: Policy::Spray, rotation: Rotation::EMPTY };
 
     /// The policy in force.
-    pub const fn selector(&self) -> Selector {
+    pub fn selector(&self) -> Selector {
         match &self.policy {
             Policy::Spray => Selector::Spray,
             Policy::Oblivious => Selector::Oblivious,
             Policy::Pinned(index) => Selector::Pinned(*index),
-            Policy::Hopper(state) => Selector::Hopper(state.cfg),
-            Policy::FlowBender(state) => Selector::FlowBender(state.cfg),
-            Policy::Plb(state) => Selector::Plb(state.cfg),
-            Policy::Reps(state) => Selector::Reps(state.cfg),
-            Policy::Flowing(state) => Selector::FlowingJumping(state.cfg),
+            Policy::Research(research) => research.selector(),
         }
     }
 
     /// Whether the policy keeps to one path at a time and chose it itself.
     #[inline]
     pub const fn is_single_path(&self) -> bool {
-        matches!(self.policy, Policy::Hopper(_) | Policy::FlowBender(_) | Policy::Plb(_))
+        matches!(&self.policy, Policy::Research(research) if research.is_single_path())
     }
 
     /// Whether [`Feedback::Rtt`] is worth the call.
     #[inline]
     pub const fn wants_rtt(&self) -> bool {
-        self.is_single_path() || matches!(self.policy, Policy::Flowing(_))
+        matches!(&self.policy, Policy::Research(research) if research.wants_rtt())
     }
 
     /// Whether [`Feedback::Telemetry`] is worth the call.
     pub const fn wants_telemetry(&self) -> bool {
-        matches!(self.policy, Policy::Flowing(_))
+        matches!(&self.policy, Policy::Research(research) if research.wants_telemetry())
     }
 
-    /// The table of [`FlowingJumping`], which keeps a load for each path; nothing of other selectors.
+    /// The table of [`Selector::FlowingJumping`], which keeps a load for each path; nothing of other selectors.
+    #[cfg(feature = "flowing-jumping")]
     pub fn loads<'a>(&'a self, slots: &'a [EvSlot]) -> impl Iterator<Item = PathLoad> + 'a {
         let state = match &self.policy {
-            Policy::Flowing(state) => Some(state),
+            Policy::Research(research::Research::FlowingJumping(state)) => Some(state),
             _ => None,
         };
         state.into_iter().flat_map(|state| state.table(slots))
@@ -397,8 +414,8 @@ impl PathSet {
 
     /// Whether the last feedback left a probe to be taken with [`poll_probe`](Self::poll_probe) now.
     #[inline]
-    pub const fn wants_probe(&self) -> bool {
-        matches!(&self.policy, Policy::Hopper(state) if state.wants_probe())
+    pub fn wants_probe(&self) -> bool {
+        matches!(&self.policy, Policy::Research(research) if research.wants_probe())
     }
 
     /// Starts or restarts the paths of a QP: fills `slots` and `order` from the profile, at random and equally over the
@@ -428,14 +445,11 @@ impl PathSet {
             *self = Self::EMPTY;
             return Err(refused);
         }
-        self.policy = Policy::new(selector);
-        let first = match selector {
-            Selector::Pinned(index) => return self.rotation.start_pinned(slots, order, entries, index, ports),
-            Selector::Hopper(cfg) => cfg.first,
-            Selector::FlowBender(cfg) => cfg.first,
-            Selector::Plb(cfg) => cfg.first,
-            _ => EvIndex::NONE,
-        };
+        let first;
+        (self.policy, first) = Policy::new(selector);
+        if let Selector::Pinned(index) = selector {
+            return self.rotation.start_pinned(slots, order, entries, index, ports);
+        }
         self.rotation.start(slots, order, entries, cfg, ports, rng)?;
         //= HOP-015, FLB-006
         if first == EvIndex::NONE {
@@ -445,11 +459,8 @@ impl PathSet {
             *self = Self::EMPTY;
             return Err(PathError::PinnedEv(first));
         };
-        match &mut self.policy {
-            Policy::Hopper(state) => state.begin(slot),
-            Policy::FlowBender(state) => state.begin(slot),
-            Policy::Plb(state) => state.begin(slot),
-            _ => {}
+        if let Policy::Research(research) = &mut self.policy {
+            research.begin(slot);
         }
         Ok(())
     }
@@ -525,20 +536,8 @@ impl PathSet {
             Policy::Spray => None,
             Policy::Oblivious => Oblivious::new(rotation, slots, order).select(now, ports, avoid, rng),
             Policy::Pinned(_) => Pinned::new(rotation, slots).select(now, ports, avoid, rng),
-            Policy::Hopper(state) => {
-                Hopper::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
-            }
-            Policy::FlowBender(state) => {
-                FlowBender::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
-            }
-            Policy::Plb(state) => {
-                Plb::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
-            }
-            Policy::Reps(state) => {
-                Reps::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
-            }
-            Policy::Flowing(state) => {
-                FlowingJumping::new(Spray::new(rotation, slots, order, cfg), state).select(now, ports, avoid, rng)
+            Policy::Research(research) => {
+                research.select(Spray::new(rotation, slots, order, cfg), now, ports, avoid, rng)
             }
         }
     }
@@ -608,20 +607,8 @@ impl PathSet {
             Policy::Spray => None,
             Policy::Oblivious => Oblivious::new(rotation, slots, order).on_feedback(now, index, what, rng),
             Policy::Pinned(_) => Pinned::new(rotation, slots).on_feedback(now, index, what, rng),
-            Policy::Hopper(state) => {
-                Hopper::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
-            }
-            Policy::FlowBender(state) => {
-                FlowBender::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
-            }
-            Policy::Plb(state) => {
-                Plb::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
-            }
-            Policy::Reps(state) => {
-                Reps::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
-            }
-            Policy::Flowing(state) => {
-                FlowingJumping::new(Spray::new(rotation, slots, order, cfg), state).on_feedback(now, index, what, rng)
+            Policy::Research(research) => {
+                research.on_feedback(Spray::new(rotation, slots, order, cfg), now, index, what, rng)
             }
         }
     }
@@ -663,8 +650,8 @@ impl PathSet {
     /// The QP has data again: probes of bad EVs, rare while it was idle, come at their full rate. O(1); what it means is
     /// found by the next [`poll_probe`](Self::poll_probe), for which [`next_timeout`](Self::next_timeout) now asks.
     pub fn on_busy(&mut self) {
-        if let Policy::Plb(state) = &mut self.policy {
-            state.on_busy();
+        if let Policy::Research(research) = &mut self.policy {
+            research.on_busy();
         }
         self.rotation.on_busy();
     }
@@ -686,7 +673,7 @@ impl PathSet {
         self.rotation.usable()
     }
 
-    /// The next EV to probe through one of `ports`: a path of which [`Hopper`] or [`FlowingJumping`] wants to know, else the next bad EV
+    /// The next EV to probe through one of `ports`: a path of which the selector wants to know, else the next bad EV
     /// whose probe is due; it counts as under way until [`Feedback::ProbeAnswer`] or [`Feedback::ProbeLost`] comes for it.
     /// A probe of a bad EV of which nothing is heard (it was never sent) is offered again after 16 probe intervals.
     ///
@@ -707,20 +694,8 @@ impl PathSet {
             Policy::Spray => Spray::new(rotation, slots, &mut [], cfg).poll_probe(now, ports, idle),
             Policy::Oblivious => Oblivious::new(rotation, slots, &mut []).poll_probe(now, ports, idle),
             Policy::Pinned(_) => Pinned::new(rotation, slots).poll_probe(now, ports, idle),
-            Policy::Hopper(state) => {
-                Hopper::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
-            }
-            Policy::FlowBender(state) => {
-                FlowBender::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
-            }
-            Policy::Plb(state) => {
-                Plb::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
-            }
-            Policy::Reps(state) => {
-                Reps::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
-            }
-            Policy::Flowing(state) => {
-                FlowingJumping::new(Spray::new(rotation, slots, &mut [], cfg), state).poll_probe(now, ports, idle)
+            Policy::Research(research) => {
+                research.poll_probe(Spray::new(rotation, slots, &mut [], cfg), now, ports, idle)
             }
         }?;
         self.choice(slots, index)
@@ -730,11 +705,9 @@ impl PathSet {
     /// resort or by the pause before a switch, may have work. May be early; [`Instant::FAR`] if there is none. O(1).
     pub fn next_timeout(&self) -> Instant {
         match &self.policy {
-            Policy::Spray | Policy::FlowBender(_) | Policy::Plb(_) | Policy::Reps(_) => self.rotation.next_timeout(),
+            Policy::Spray => self.rotation.next_timeout(),
             Policy::Oblivious | Policy::Pinned(_) => Instant::FAR,
-            Policy::Hopper(state) => self.rotation.next_timeout().min(state.resume_at()),
-            Policy::Flowing(_) if self.rotation.idle => self.rotation.next_timeout(),
-            Policy::Flowing(state) => self.rotation.next_timeout().min(state.probe_at()),
+            Policy::Research(research) => research.next_timeout(&self.rotation),
         }
     }
 

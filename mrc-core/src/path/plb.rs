@@ -13,6 +13,7 @@ use mrc_wire::{Ev, Verdict};
 
 use super::{
     EvIndex, Feedback, PathError, PathSelector, Transition,
+    research::Traits,
     rounds::Rounds,
     single::{Current, is_health},
     spray::Spray,
@@ -85,16 +86,6 @@ impl PlbState {
         }
     }
 
-    /// Begins on slot `first`.
-    pub(super) fn begin(&mut self, first: EvIndex) {
-        self.current.index = first;
-    }
-
-    /// The QP has data again.
-    pub(super) fn on_busy(&mut self) {
-        self.was_idle = true;
-    }
-
     /// Counts one acknowledgement of the current path; the first one after a round ends that round.
     //= PLB-001, PLB-003
     fn count(&mut self, now: Instant, marked: bool, base_rtt_ns: u64) {
@@ -123,9 +114,21 @@ impl PlbState {
     }
 }
 
+impl Traits for PlbState {
+    const SINGLE_PATH: bool = true;
+
+    fn begin(&mut self, first: EvIndex) {
+        self.current.index = first;
+    }
+
+    fn on_busy(&mut self) {
+        self.was_idle = true;
+    }
+}
+
 /// View of one QP's paths under PLB. Built by [`PathSet`](super::PathSet).
 #[derive(Debug)]
-pub struct Plb<'a> {
+pub(super) struct Plb<'a> {
     spray: Spray<'a>,
     state: &'a mut PlbState,
 }

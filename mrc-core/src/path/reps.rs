@@ -13,7 +13,9 @@
 
 use mrc_wire::{Ev, Verdict};
 
-use super::{EvIndex, Feedback, PathError, PathSelector, Transition, single::is_health, spray::Spray};
+use super::{
+    EvIndex, Feedback, PathError, PathSelector, Transition, research::Traits, single::is_health, spray::Spray,
+};
 use crate::{num::Counter, port::PortMask, rng::Rng, time::Instant};
 
 /// EVs that can be recycled, as in the paper.
@@ -122,9 +124,11 @@ impl RepsState {
     }
 }
 
+impl Traits for RepsState {}
+
 /// View of one QP's paths under REPS. Built by [`PathSet`](super::PathSet).
 #[derive(Debug)]
-pub struct Reps<'a> {
+pub(super) struct Reps<'a> {
     spray: Spray<'a>,
     state: &'a mut RepsState,
 }

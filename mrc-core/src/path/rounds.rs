@@ -1,5 +1,6 @@
 //! Rounds of acknowledgements on the path that carries a QP, as FlowBender and PLB count them. What a round means, and when to
 //! leave the path, is theirs.
+#![cfg_attr(not(feature = "research"), allow(dead_code, reason = "selectors of research use the rest"))]
 
 use crate::time::Instant;
 

@@ -1,5 +1,6 @@
 //! What the single-path policies share: the path a QP is on, and how it gets off a path that cannot be used. Health and
 //! probes of bad paths are those of [`Spray`]; so a path that dies is retired, probed and revived as under MRC.
+#![cfg_attr(not(feature = "research"), allow(dead_code, reason = "selectors of research use the rest"))]
 
 use super::{EvIndex, Feedback, PathSelector, spray::Spray};
 use crate::{port::PortMask, rng::Rng, time::Instant};

@@ -1,5 +1,6 @@
 //! What a QP remembers about each of its entropy values. Reads no packet and takes no decision: transitions are in
 //! `state`, who is in rotation is in `rotation`. Source: `paths.md` 5.
+#![cfg_attr(not(feature = "research"), allow(dead_code, reason = "selectors of research use the rest"))]
 
 use mrc_wire::{Ev, PortNum, Verdict};
 

@@ -17,7 +17,7 @@ const fn is_loss(what: Feedback) -> bool {
 
 /// View of one QP's paths under the MRC policy. Built by [`PathSet`](super::PathSet).
 #[derive(Debug)]
-pub struct Spray<'a> {
+pub(super) struct Spray<'a> {
     pub(super) rotation: &'a mut Rotation,
     pub(super) slots: &'a mut [EvSlot],
     pub(super) order: &'a mut [u16],

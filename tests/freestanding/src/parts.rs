@@ -1,8 +1,7 @@
-//! What else `mrc-core` exports: paths, congestion control, time, numbers.
+//! What else `mrc-core` exports: paths, time, numbers.
 
 use core::hint::black_box;
 
-use mrc_core::cc::{Cc, CongestionControl};
 use mrc_core::path::{
     EvFields, EvFormat, PathConfig, PathSet, ReverseSet, auto_profile, compact_profile, generate_profile,
     validate_profile,
@@ -57,22 +56,6 @@ images! {
     image_reverse_probe(_e) any::<ReverseSet>().poll_probe(*any(), some(), *any(), *any(), any());
     image_reverse_answered(_e) any::<ReverseSet>().on_probe_answered(*any(), *any());
     image_reverse_lost(_e) any::<ReverseSet>().on_probe_lost(*any(), *any(), some(), *any(), any());
-
-    image_cc_new(_e) Cc::new(any(), *any(), *any());
-    image_cc_set_mtu(_e) any::<Cc>().set_mtu(any(), *any());
-    image_cc_ack(_e) any::<Cc>().on_ack(*any(), any());
-    image_cc_nack(_e) any::<Cc>().on_nack(*any(), *any(), *any(), *any());
-    image_cc_loss(_e) {
-        any::<Cc>().on_loss(*any(), *any());
-        any::<Cc>().on_unloss(*any());
-    };
-    image_cc_send(_e) any::<Cc>().on_send(*any());
-    image_cc_base_rtt(_e) any::<Cc>().on_base_rtt(*any());
-    image_cc_settled(_e) any::<Cc>().on_settled(*any());
-    image_cc_state(_e) {
-        let cc = any::<Cc>();
-        (cc.can_send(), cc.cwnd_bytes(), cc.inflight_bytes(), cc.max_wnd_bytes(), cc.base_rtt_ns(), cc.avg_delay_ns())
-    };
 
     image_rng(_e) {
         let mut rng = Rng::new(*any());

@@ -18,7 +18,7 @@ const DELAY_CAP_NS: u64 = 1 << 31;
 /// One NSCC controller.
 //= NSCC-026
 #[derive(Clone, Copy, Debug)]
-pub struct Nscc {
+pub(crate) struct Nscc {
     p: Params,
     cwnd: u64,
     /// Signed: the responder rounds its byte counter up.
@@ -55,11 +55,11 @@ pub struct Nscc {
 impl Nscc {
     /// The published name of the algorithm.
     //= CCU-008
-    pub const NAME: &'static str = "uet-1.0-nscc";
+    pub(crate) const NAME: &'static str = "uet-1.0-nscc";
 
     /// A controller for packets of at most `mtu_bytes` nominal bytes, with the window wide open.
     //= CCU-009, CCU-010
-    pub fn new(config: &NsccConfig, mtu_bytes: u32, now: Instant) -> Self {
+    pub(crate) fn new(config: &NsccConfig, mtu_bytes: u32, now: Instant) -> Self {
         let p = Params::derive(config, mtu_bytes);
         let max_wnd = p.max_wnd(p.base_rtt_ns);
         Self {
@@ -106,7 +106,7 @@ impl Nscc {
     }
 
     /// Smallest round trip known, in nanoseconds.
-    pub fn base_rtt_ns(&self) -> u64 {
+    pub(crate) fn base_rtt_ns(&self) -> u64 {
         self.base_rtt_ns
     }
 
@@ -116,7 +116,7 @@ impl Nscc {
     }
 
     /// Average queueing delay over about one base RTT, in nanoseconds.
-    pub fn avg_delay_ns(&self) -> u64 {
+    pub(crate) fn avg_delay_ns(&self) -> u64 {
         self.avg_delay_q8 >> 8
     }
 
