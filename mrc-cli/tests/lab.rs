@@ -1,10 +1,13 @@
 //! The program as its users run it, on a real fabric. Needs root; skipped by name and reason otherwise.
 
+mod common;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{finish, spawn};
 use mrc_lab::{Fabric, Shape, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -32,23 +35,6 @@ fn json(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(&text)
         .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr)))
-}
-
-/// Waits for a child, killing it when it takes longer than `limit`.
-fn finish(mut child: Child, limit: Duration) -> Output {
-    let give_up = Instant::now() + limit;
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > give_up {
-            child.kill().unwrap();
-            panic!("still running after {limit:?}");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.wait_with_output().unwrap()
-}
-
-fn spawn(args: &[&str]) -> Child {
-    mrc(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 #[test]

@@ -1,29 +1,21 @@
 //! What an operator asks the program, on a real fabric: which destinations, which paths, which counters. Needs root; skipped
 //! by name and reason otherwise.
 
+mod common;
+
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
+use common::spawn;
 use mrc_lab::{Fabric, Shape, skip};
 use serde_json::Value;
 
-fn spawn(args: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
+/// No command of these tests takes longer.
+const MINUTE: Duration = Duration::from_secs(60);
 
-/// Waits for a child, killing it when it takes longer than a minute.
-fn finish(mut child: Child) -> Output {
-    let give_up = Instant::now() + Duration::from_secs(60);
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > give_up {
-            child.kill().unwrap();
-            panic!("still running after a minute");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.wait_with_output().unwrap()
+fn finish(child: Child) -> Output {
+    common::finish(child, MINUTE)
 }
 
 fn json(output: &Output) -> Value {

@@ -1,9 +1,12 @@
 //! The path selectors side by side on a real fabric with a slow path. Needs root; skipped by name and reason otherwise.
 //! The exact form of the same experiment is in virtual time: `mrc-sim/tests/selectors.rs`.
 
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+mod common;
 
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::finish;
 use mrc_lab::{Fabric, Impairment, Shape, VirtualQueue, impair_requirements, skip};
 use serde_json::Value;
 
@@ -19,18 +22,6 @@ fn mrc(args: &[&str]) -> Child {
     let mut command = Command::new("nice");
     command.args(["-n", "-15", env!("CARGO_BIN_EXE_mrc")]).args(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn finish(mut child: Child, limit: Duration) -> Output {
-    let give_up = Instant::now() + limit;
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > give_up {
-            child.kill().unwrap();
-            panic!("still running after {limit:?}");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.wait_with_output().unwrap()
 }
 
 fn number(value: &Value, key: &str) -> f64 {

@@ -1,8 +1,7 @@
 /* Two MRC endpoints in one image, without libc: A writes to B over two planes that lose packets, then writes once more with
  * an immediate, probes its paths and takes a port out of use. A driver in miniature: memory in statics, frames in a ring, a
  * clock that is a number. */
-#include "mrc_core.h"
-#include "platform.h"
+#include "say.h"
 
 enum {
     PLANES = 2,
@@ -59,61 +58,6 @@ static struct frame wire[FRAMES];
 static unsigned wire_head, wire_tail, frames_sent, frames_lost;
 static uint64_t now_ns;
 
-static void say(const char *text)
-{
-    size_t len = 0;
-    while (text[len] != 0)
-        len++;
-    platform_print(text, len);
-}
-
-static void say_text(struct mrc_core_text text)
-{
-    platform_print(text.ptr, text.len);
-}
-
-static void say_number(uint64_t value)
-{
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
-    platform_print(&digits[at], sizeof digits - at);
-}
-
-/* Ends the program when `code` is a refusal, and says why. */
-static void must(struct side *side, const char *what, int32_t code)
-{
-    if (code >= 0)
-        return;
-    say(what);
-    say(": ");
-    say_text(mrc_core_error_text(code));
-    say(" (");
-    say_text(mrc_core_detail(side->engine));
-    say(")\n");
-    platform_exit(1);
-}
-
-static void require(const char *what, int holds)
-{
-    if (holds)
-        return;
-    say("not so: ");
-    say(what);
-    say("\n");
-    platform_exit(1);
-}
-
-static struct mrc_core_ip address(unsigned which)
-{
-    struct mrc_core_ip ip = {.version = 6, .bytes = {0xFD}};
-    ip.bytes[15] = (uint8_t)(1 + which);
-    return ip;
-}
-
 /* The engine in its memory, a registered region, a completion queue and a queue pair. */
 static void create(unsigned which)
 {
@@ -134,11 +78,11 @@ static void create(unsigned which)
     config.gids[0] = address(which);
     /* On a device: from its random number generator. Here every run is the same. */
     const uint8_t seed[MRC_CORE_SEED_LEN] = {1, 2, 3, (uint8_t)which};
-    must(side, "init", mrc_core_init(side->memory, sizeof side->memory, &config, seed, &side->engine, NULL));
-    must(side, "register_mr", mrc_core_register_mr(side->engine, 0, VA, REGION, MRC_CORE_ACCESS_REMOTE_WRITE,
+    must(side->engine, "init", mrc_core_init(side->memory, sizeof side->memory, &config, seed, &side->engine, NULL));
+    must(side->engine, "register_mr", mrc_core_register_mr(side->engine, 0, VA, REGION, MRC_CORE_ACCESS_REMOTE_WRITE,
                                                    &side->mr, &side->key));
-    must(side, "create_cq", mrc_core_create_cq(side->engine, &side->cq));
-    must(side, "create_qp", mrc_core_create_qp(side->engine, 0, side->cq, side->cq, &side->qp));
+    must(side->engine, "create_cq", mrc_core_create_cq(side->engine, &side->cq));
+    must(side->engine, "create_qp", mrc_core_create_qp(side->engine, 0, side->cq, side->cq, &side->qp));
 }
 
 /* The paths as a controller programs them, entry by entry: `plane << 8 | n` leaves through that plane's port. */
@@ -149,17 +93,17 @@ static void program_paths(struct side *side)
         .count = PLANES * EVS,
     };
     struct mrc_core_ev none = {{0}, 0}, value = none;
-    must(side, "open_ev_profile", mrc_core_open_ev_profile(side->engine, 1, &side->profile));
-    must(side, "configure_ev_profile", mrc_core_configure_ev_profile(side->engine, side->profile, &config));
+    must(side->engine, "open_ev_profile", mrc_core_open_ev_profile(side->engine, 1, &side->profile));
+    must(side->engine, "configure_ev_profile", mrc_core_configure_ev_profile(side->engine, side->profile, &config));
     for (unsigned n = 0; n < PLANES * EVS; n++) {
         value.value[2] = (uint8_t)(n / EVS);
         value.value[3] = (uint8_t)(n % EVS);
         value.port = (uint8_t)(n / EVS + 1);
-        must(side, "replace_ev", mrc_core_replace_ev(side->engine, side->profile, &none, &value, MRC_CORE_EV_GOOD, 0));
+        must(side->engine, "replace_ev", mrc_core_replace_ev(side->engine, side->profile, &none, &value, MRC_CORE_EV_GOOD, 0));
     }
-    must(side, "set_ev_min_active", mrc_core_set_ev_min_active(side->engine, side->profile, PLANES));
-    must(side, "set_ev_events", mrc_core_set_ev_events(side->engine, side->profile, 1, 1));
-    must(side, "ONLINE", mrc_core_set_ev_profile_state(side->engine, side->profile, MRC_CORE_PROFILE_ONLINE));
+    must(side->engine, "set_ev_min_active", mrc_core_set_ev_min_active(side->engine, side->profile, PLANES));
+    must(side->engine, "set_ev_events", mrc_core_set_ev_events(side->engine, side->profile, 1, 1));
+    must(side->engine, "ONLINE", mrc_core_set_ev_profile_state(side->engine, side->profile, MRC_CORE_PROFILE_ONLINE));
 }
 
 /* The peer, its paths, and the queue pair up to RTS. What the two sides tell each other here, a connection manager would
@@ -175,7 +119,7 @@ static void connect_to(unsigned which)
         peer.planes[plane].next_hop[0] = 0x02;
     }
     mrc_core_rtr_default(&rtr);
-    must(side, "add_peer", mrc_core_add_peer(side->engine, &peer, &side->peer));
+    must(side->engine, "add_peer", mrc_core_add_peer(side->engine, &peer, &side->peer));
     program_paths(side);
     rtr.peer = side->peer;
     rtr.ev_profile = side->profile;
@@ -191,9 +135,9 @@ static void connect_to(unsigned which)
     rts.timeout = 8; /* 262 us: what nobody has overtaken is sent again after that */
     rts.paths.active = PLANES * EVS;
     rts.paths.backup = 0;
-    must(side, "INIT", mrc_core_modify_to_init(side->engine, side->qp));
-    must(side, "RTR", mrc_core_modify_to_rtr(side->engine, now_ns, side->qp, &rtr));
-    must(side, "RTS", mrc_core_modify_to_rts(side->engine, now_ns, side->qp, &rts));
+    must(side->engine, "INIT", mrc_core_modify_to_init(side->engine, side->qp));
+    must(side->engine, "RTR", mrc_core_modify_to_rtr(side->engine, now_ns, side->qp, &rtr));
+    must(side->engine, "RTS", mrc_core_modify_to_rts(side->engine, now_ns, side->qp, &rts));
 }
 
 /* Payload from our memory, pad and ICRC behind the headers that the engine wrote; then the frame is on its way. */
@@ -207,7 +151,7 @@ static void finish(unsigned which, struct frame *frame, const struct mrc_core_tr
     for (uint32_t i = 0; i < tx->pad; i++)
         *at++ = 0;
     uint8_t *packet = frame->bytes + tx->l3_offset;
-    must(side, "icrc", mrc_core_icrc(packet, (size_t)(at - packet), at));
+    must(side->engine, "icrc", mrc_core_icrc(packet, (size_t)(at - packet), at));
     frame->arrives_ns = now_ns + FLIGHT_NS;
     frame->len = tx->frame_len;
     frame->to = (uint8_t)(1 - which);
@@ -233,7 +177,7 @@ static void transmit(unsigned which)
             burst[i].len = MRC_CORE_MAX_HEADER_LEN;
         }
         int32_t filled = mrc_core_transmit_burst(side->engine, now_ns, room, burst, count);
-        must(side, "transmit_burst", filled);
+        must(side->engine, "transmit_burst", filled);
         for (int32_t i = 0; i < filled; i++)
             finish(which, &wire[wire_tail++ % FRAMES], &burst[i].tx);
         if (filled < (int32_t)count || count == 0)
@@ -270,7 +214,7 @@ static void drain(unsigned which)
     while (side->done_count < 4) {
         struct mrc_core_completion *done = &side->done[side->done_count];
         int32_t code = mrc_core_poll_cq(side->engine, side->cq, done);
-        must(side, "poll_cq", code);
+        must(side->engine, "poll_cq", code);
         if (code == MRC_CORE_OK)
             break;
         side->done_count++;
@@ -299,12 +243,12 @@ static void receive(void)
         burst[count].rx.icrc = MRC_CORE_ICRC_VERIFY;
         count++;
     }
-    must(side, "receive_burst", mrc_core_receive_burst(side->engine, now_ns, burst, count));
+    must(side->engine, "receive_burst", mrc_core_receive_burst(side->engine, now_ns, burst, count));
     for (unsigned i = 0; i < count; i++) {
         if (burst[i].code == MRC_CORE_SOME) {
             place(side, &burst[i]);
         } else if (burst[i].code > MRC_CORE_E_DISCARDED) {
-            must(side, "receive_burst", burst[i].code);
+            must(side->engine, "receive_burst", burst[i].code);
         }
     }
     drain(to);
@@ -356,7 +300,7 @@ static unsigned probe(void)
         };
         request.path.ev = n / EVS << 8 | n % EVS;
         request.path.port = (uint8_t)(n / EVS + 1);
-        must(a, "post_endpoint_op", mrc_core_post_endpoint_op(a->engine, a->peer, &request));
+        must(a->engine, "post_endpoint_op", mrc_core_post_endpoint_op(a->engine, a->peer, &request));
     }
     drain(0);
     for (;;) {
@@ -377,7 +321,7 @@ static void until_heard(uint32_t ports)
     uint32_t heard = 0;
     drain(0);
     for (;;) {
-        must(&sides[1], "peer_ports", mrc_core_peer_ports(sides[1].engine, sides[1].peer, &heard));
+        must(sides[1].engine, "peer_ports", mrc_core_peer_ports(sides[1].engine, sides[1].peer, &heard));
         if ((heard & ((2u << PLANES) - 2)) == ports)
             return;
         turn();
@@ -396,26 +340,26 @@ static void control(void)
     struct mrc_core_ev_profile spare;
     struct mrc_core_ev_profile_config made = {.mode = MRC_CORE_EV_MODE_AUTO, .count = PLANES};
     uint32_t count = 0;
-    must(a, "query_ev_profile", mrc_core_query_ev_profile(a->engine, a->profile, &info));
+    must(a->engine, "query_ev_profile", mrc_core_query_ev_profile(a->engine, a->profile, &info));
     require("the profile is in use", info.state == MRC_CORE_PROFILE_ONLINE && info.users == 1);
-    must(a, "query_evs", mrc_core_query_evs(a->engine, a->profile, 0, evs, PLANES * EVS, &count));
+    must(a->engine, "query_evs", mrc_core_query_evs(a->engine, a->profile, 0, evs, PLANES * EVS, &count));
     require("it has all its entries", count == PLANES * EVS && evs[EVS].ev.port == 2);
-    must(a, "set_ev_state", mrc_core_set_ev_state(a->engine, now_ns, a->profile, &evs[0].ev, MRC_CORE_EV_DENIED, 0));
-    must(a, "set_ev_state", mrc_core_set_ev_state(a->engine, now_ns, a->profile, &evs[0].ev, MRC_CORE_EV_GOOD, 0));
-    must(a, "query_cc", mrc_core_query_cc(a->engine, a->qp, &window));
+    must(a->engine, "set_ev_state", mrc_core_set_ev_state(a->engine, now_ns, a->profile, &evs[0].ev, MRC_CORE_EV_DENIED, 0));
+    must(a->engine, "set_ev_state", mrc_core_set_ev_state(a->engine, now_ns, a->profile, &evs[0].ev, MRC_CORE_EV_GOOD, 0));
+    must(a->engine, "query_cc", mrc_core_query_cc(a->engine, a->qp, &window));
     require("one queue pair has the window", window.users == 1);
     mrc_core_cc_default(&cc);
     cc.algorithm = MRC_CORE_CC_NSCC;
     cc.rate_bps = 100000000000u;
     cc.base_rtt_ns = 2 * FLIGHT_NS;
-    must(a, "create_cc_profile", mrc_core_create_cc_profile(a->engine, &cc, &nscc));
+    must(a->engine, "create_cc_profile", mrc_core_create_cc_profile(a->engine, &cc, &nscc));
     cc.gamma_q16 = 40000;
-    must(a, "modify_cc_profile", mrc_core_modify_cc_profile(a->engine, nscc, &cc));
-    must(a, "query_cc_profile", mrc_core_query_cc_profile(a->engine, nscc, &cc));
-    must(a, "destroy_cc_profile", mrc_core_destroy_cc_profile(a->engine, nscc));
-    must(a, "open_ev_profile", mrc_core_open_ev_profile(a->engine, 2, &spare));
-    must(a, "configure_ev_profile", mrc_core_configure_ev_profile(a->engine, spare, &made));
-    must(a, "destroy_ev_profile", mrc_core_destroy_ev_profile(a->engine, spare));
+    must(a->engine, "modify_cc_profile", mrc_core_modify_cc_profile(a->engine, nscc, &cc));
+    must(a->engine, "query_cc_profile", mrc_core_query_cc_profile(a->engine, nscc, &cc));
+    must(a->engine, "destroy_cc_profile", mrc_core_destroy_cc_profile(a->engine, nscc));
+    must(a->engine, "open_ev_profile", mrc_core_open_ev_profile(a->engine, 2, &spare));
+    must(a->engine, "configure_ev_profile", mrc_core_configure_ev_profile(a->engine, spare, &made));
+    must(a->engine, "destroy_ev_profile", mrc_core_destroy_ev_profile(a->engine, spare));
 }
 
 static uint64_t counter(struct side *side, const char *name)
@@ -454,20 +398,20 @@ int program(void)
     struct mrc_core_send_wr wr = {
         .wr_id = 1, .local_va = VA, .remote_va = VA, .lkey = a->key, .rkey = b->key, .len = MESSAGE, .signaled = 1,
     };
-    must(a, "post_send", mrc_core_post_send(a->engine, now_ns, a->qp, &wr));
+    must(a->engine, "post_send", mrc_core_post_send(a->engine, now_ns, a->qp, &wr));
     run(1, 0);
     require("the write succeeds", a->done[0].wr_id == 1 && a->done[0].status == MRC_CORE_WC_SUCCESS);
     for (unsigned i = 0; i < MESSAGE; i++)
         require("every byte arrives", a->data[i] == b->data[i]);
     report("write bytes", MESSAGE);
 
-    must(b, "post_recv", mrc_core_post_recv(b->engine, b->qp, 77));
+    must(b->engine, "post_recv", mrc_core_post_recv(b->engine, b->qp, 77));
     wr.wr_id = 2;
     wr.remote_va = VA + MESSAGE;
     wr.len = NOTE;
     wr.has_imm = 1;
     wr.imm = IMMEDIATE;
-    must(a, "post_send", mrc_core_post_send(a->engine, now_ns, a->qp, &wr));
+    must(a->engine, "post_send", mrc_core_post_send(a->engine, now_ns, a->qp, &wr));
     run(2, 1);
     require("the write with immediate succeeds", a->done[1].wr_id == 2 && a->done[1].status == MRC_CORE_WC_SUCCESS &&
                                                      a->done[1].operation == MRC_CORE_OP_WRITE_IMM);
@@ -482,10 +426,10 @@ int program(void)
     unsigned answered = probe();
     require("most paths answer", answered > PLANES * EVS / 2);
     report("paths that answer", answered);
-    must(a, "set_port_admin", mrc_core_set_port_admin(a->engine, now_ns, 2, 0));
+    must(a->engine, "set_port_admin", mrc_core_set_port_admin(a->engine, now_ns, 2, 0));
     until_heard(1u << 1);
     require("half of the paths are left", probe() <= EVS);
-    must(a, "set_port_admin", mrc_core_set_port_admin(a->engine, now_ns, 2, 1));
+    must(a->engine, "set_port_admin", mrc_core_set_port_admin(a->engine, now_ns, 2, 1));
     until_heard(3u << 1);
 
     require("frames were lost", frames_lost > 0);

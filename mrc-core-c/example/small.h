@@ -1,9 +1,8 @@
-/* What the small examples share: words on the console, a check, and a pair of endpoints towards each other. */
+/* What the small examples share: a pair of endpoints towards each other. */
 #ifndef SMALL_H
 #define SMALL_H
 
-#include "mrc_core.h"
-#include "platform.h"
+#include "say.h"
 
 enum { MTU = 1024, EVS = 8, PORTS = 2, REGION = 32 * 1024 };
 
@@ -15,57 +14,6 @@ struct frame {
     uint8_t port;
     uint8_t bytes[MRC_CORE_MAX_HEADER_LEN + MTU + 8];
 };
-
-static inline void say(const char *text)
-{
-    size_t len = 0;
-    while (text[len] != 0)
-        len++;
-    platform_print(text, len);
-}
-
-static inline void say_number(uint64_t value)
-{
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
-    platform_print(&digits[at], sizeof digits - at);
-}
-
-/* Ends the program when `code` is a refusal, and says why. */
-static inline int32_t must(struct mrc_core_endpoint *engine, const char *what, int32_t code)
-{
-    if (code >= 0)
-        return code;
-    struct mrc_core_text why = mrc_core_error_text(code), detail = mrc_core_detail(engine);
-    say(what);
-    say(": ");
-    platform_print(why.ptr, why.len);
-    say(" (");
-    platform_print(detail.ptr, detail.len);
-    say(")\n");
-    platform_exit(1);
-}
-
-static inline void require(const char *what, int holds)
-{
-    if (holds)
-        return;
-    say("not so: ");
-    say(what);
-    say("\n");
-    platform_exit(1);
-}
-
-static inline struct mrc_core_ip address(unsigned host)
-{
-    struct mrc_core_ip ip = {.version = 6, .bytes = {0xFD}};
-    ip.bytes[15] = (uint8_t)(1 + host);
-    return ip;
-}
 
 /* Defaults for an endpoint of host `host` with two ports and one queue pair. */
 static inline void small_config(struct mrc_core_config *config, unsigned host)

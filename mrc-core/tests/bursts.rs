@@ -1,6 +1,6 @@
-//! Bursts: [`Endpoint::transmit`] fills a sink with the same frames, in the same order, as one `poll_transmit` after the
-//! other would, and [`Endpoint::receive`] makes of a source what one `handle_packet` after the other would, whatever the
-//! sink's room, the ports that are free and the fate of the frames.
+//! Bursts: [`Endpoint::transmit`] fills a sink with the same frames, in the same order, as one `poll_transmit` after
+//! the other would. [`Endpoint::receive`] makes of a source what one `handle_packet` after the other would. This holds
+//! whatever the sink's room, the free ports and the fate of the frames.
 
 mod common;
 

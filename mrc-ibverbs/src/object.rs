@@ -1,5 +1,5 @@
-//! Handles: every object given to the application is in a table until it is destroyed, so that a null, foreign or stale
-//! pointer is EINVAL on the control path and not a crash. Also `errno`.
+//! Handles: every object given to the application is in a table until it is destroyed. On the control path a null,
+//! foreign or stale pointer is therefore EINVAL and not a crash. Also `errno`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

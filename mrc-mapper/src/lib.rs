@@ -7,10 +7,11 @@
 //!  host -> T0 -> neighbour, back on another plane      each host link in one direction only
 //! ```
 //!
-//! [`topology`] names components, [`plan`] says which agent probes what and when, [`probe`] is the frame, [`path`] turns
-//! losses and delays into a state, [`agent`] puts them together without reading a clock or a socket, [`locate`] finds the
-//! components behind the losses, [`view`] keeps what agents tell, [`policy`] says what to deny, [`model`] is a fabric at the level of probes, and [`score`] compares algorithms in it.
-//! The docs page `docs/operations.md` tells how to run it.
+//! [`topology`] names components. [`plan`] says which agent probes what and when. [`probe`] is the frame. [`path`]
+//! turns losses and delays into a state. [`agent`] puts them together without reading a clock or a socket. [`locate`]
+//! finds the components behind the losses. [`view`] keeps what agents tell. [`policy`] says what to deny. [`model`] is
+//! a fabric at the level of probes, and [`score`] compares algorithms in it. The docs page `docs/operations.md` tells
+//! how to run it.
 #![forbid(unsafe_code)]
 
 pub mod agent;

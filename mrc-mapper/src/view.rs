@@ -1,12 +1,13 @@
 //! What agents told lately, and the components behind it. An agent keeps one of its own paths and decides alone; a collector
 //! keeps one of all agents.
 //!
-//! Time is the keeper's own: summaries count from when they arrive, so that an agent with a wrong clock does no harm. The
-//! newest summaries are judged over several spans, and the span with most evidence is believed: a short one finds what is
-//! down, a long one what loses little. A component is faulty when it was reported [`ViewConfig::confirm`] times in a row
-//! without an alternative. It is healthy again when it was not for [`ViewConfig::clear`] times, or as soon as a span would
-//! hold [`ENOUGH`] losses at its rate and holds less than a tenth of them; what was lost before is forgotten then. Rounds in which
-//! no probe went through it say nothing: a component does not become healthy because the agents that saw it are gone.
+//! Time is the keeper's own: summaries count from when they arrive, so that an agent with a wrong clock does no harm.
+//! The newest summaries are judged over several spans, and the span with most evidence is believed: a short one finds
+//! what is down, a long one what loses little. A component is faulty when it was reported [`ViewConfig::confirm`] times
+//! in a row without an alternative. It is healthy again when it was not for [`ViewConfig::clear`] times. It is also
+//! healthy as soon as a span that would hold [`ENOUGH`] losses at its rate holds less than a tenth of them; what was
+//! lost before is forgotten then. Rounds in which no probe went through it say nothing: a component does not become
+//! healthy because the agents that saw it are gone.
 //!
 //! # Cost and bounds
 //! A round is kept as sums per component, a number per path and the losses of lossy paths: a judgement costs as much as there are

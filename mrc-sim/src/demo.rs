@@ -1,5 +1,5 @@
-//! The story of `mrc demo` in virtual time: one host writes fresh data into another's memory over all planes, a link
-//! between two switches is cut and healed on the way, and every byte of every completed message is checked.
+//! The story of `mrc demo` in virtual time: one host writes fresh data into another's memory over all planes. A link
+//! between two switches is cut and healed on the way. Every byte of every completed message is checked.
 //!
 //! Owns the story and its evidence; how it is printed, drawn or saved is the caller's.
 

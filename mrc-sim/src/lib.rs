@@ -1,8 +1,8 @@
 //! A deterministic packet-level fabric in virtual time, driven by the same engine that runs on the wire.
 //!
-//! * [`Sim`] runs a [`Clos`] fabric (or a dumbbell): hosts, links with rate and delay, switches that forward real header
-//!   bytes by SRv6 uSID shift, STEV fields, ECMP hash, round robin or queue depth, through finite two-class queues that
-//!   mark, trim, drop or pause; links and switches fail on schedule.
+//! * [`Sim`] runs a [`Clos`] fabric (or a dumbbell): hosts, links with rate and delay, and switches. A switch forwards
+//!   real header bytes by SRv6 uSID shift, STEV fields, ECMP hash, round robin or queue depth. Its finite two-class
+//!   queues mark, trim, drop or pause; links and switches fail on schedule.
 //! * [`Host`] is the door for hosts: [`MrcHost`] runs the engine with an application, [`traffic::Generator`] offers bare
 //!   load. [`Transport`] is the narrower door for transports that carry the messages of a scenario.
 //! * [`workload`] says what is sent, [`scenario`] reads it all from a file, [`run::run`] runs it and returns

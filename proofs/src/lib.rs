@@ -5,8 +5,8 @@
 //! A model checker visits every state that a bounded number of faults can lead to and holds [`rules`] in each of them.
 //! [`Fault`] breaks the specification in one place: the rules must notice every one of them.
 //!
-//! What it leaves out: time (a timer runs out when the network is empty, or early as often as [`Budget::early_timers`]
-//! allows), paths, congestion control, probes, writes with immediate, the wrap of the PSN space and the retry budget.
+//! What it leaves out: time, paths, congestion control, probes, writes with immediate, the wrap of the PSN space and
+//! the retry budget. A timer runs out when the network is empty, or early as often as [`Budget::early_timers`] allows.
 #![forbid(unsafe_code)]
 
 mod fault;

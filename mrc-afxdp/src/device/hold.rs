@@ -1,15 +1,15 @@
 //! Answers that wait a moment for data to go with them.
 //!
-//! Where an application answers writes with writes, the answer to a write (SACK and Transport ACK) and the application's
-//! own write are made within a microsecond or two of each other. Sent first, the answer holds the write up by as long as a
-//! system call takes that carries a frame to the other host. So answers wait up to a given delay, but only where writes
-//! have followed closely before: receivers of one-way traffic answer at once.
+//! Some applications answer writes with writes. The acknowledgement of a write (SACK and Transport ACK) and the
+//! application's own write are then made within a microsecond or two of each other. Sent first, the answer holds the
+//! write up by as long as a system call takes that carries a frame to the other host. So answers wait up to a given
+//! delay, but only where writes have followed closely before: receivers of one-way traffic answer at once.
 //!
-//! Right behind the write of ours, the answers hold up what is done with the peer's next one. Peers that go on without
-//! them, because they wait for our write only, get them together for all writes of two delays, behind one of ours, and after
-//! four at the latest; but a SACK leaves behind each write of ours, while the peer has that to do with. SACKs are as many as
-//! writes however long they wait, where one Transport ACK tells all. Whether the peer goes on is tried out, ever more rarely
-//! where it does not.
+//! Right behind the write of ours, the answers hold up what is done with the peer's next one. Some peers wait for our
+//! write only and go on without them. Such a peer gets the acknowledgements of two delays together, behind one of our
+//! writes, and after four delays at the latest; but a SACK leaves behind each write of ours, while the peer has that to
+//! do with. SACKs are as many as writes however long they wait, where one Transport ACK tells all. Whether the peer
+//! goes on is tried out, ever more rarely where it does not.
 
 use std::time::Duration;
 

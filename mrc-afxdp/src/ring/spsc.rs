@@ -1,7 +1,7 @@
 //! Lock-free single-producer single-consumer queue between an application thread and the progress thread.
 //!
-//! Own code rather than `rtrb`: the ring protocol is the one of the kernel rings (written and checked once), it must run
-//! under loom, which that crate does not offer, and its positions are published once per batch.
+//! Own code rather than `rtrb`: the ring protocol is the one of the kernel rings, written and checked once. It must run
+//! under loom, which that crate does not offer. Its positions are published once per batch.
 
 use super::heap::HeapMem;
 use super::{Consumer, Producer};

@@ -1,6 +1,8 @@
-//! What tests of programs that run side by side share.
+//! What tests of programs that run side by side share. Each test uses a part of it.
+#![allow(dead_code)]
 
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The program.
 pub(crate) const MRC: &str = env!("CARGO_BIN_EXE_mrc");
@@ -22,4 +24,23 @@ pub(crate) fn start(args: &[&str]) -> Running {
 
 pub(crate) fn mrc(args: &[&str]) -> Output {
     Command::new(MRC).args(args).output().unwrap()
+}
+
+/// A child whose output is kept for [`finish`].
+pub(crate) fn spawn(args: &[&str]) -> Child {
+    let mut command = Command::new(MRC);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits for a child, killing it when it takes longer than `limit`.
+pub(crate) fn finish(mut child: Child, limit: Duration) -> Output {
+    let give_up = Instant::now() + limit;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > give_up {
+            child.kill().unwrap();
+            panic!("still running after {limit:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
 }

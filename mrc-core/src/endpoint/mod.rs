@@ -1,7 +1,7 @@
-//! The engine's only door: the contract of a turn, polls, and the borrow of one QP with its storage. What happens to a
-//! received frame is in `rx`, whose turn it is to send in `schedule`, what leaves in `tx`, creating and modifying objects in
-//! `control` and `congestion`, what the application gets back in `completion`, what nodes say to each other beside their QPs
-//! in `ops`.
+//! The engine's only door: the contract of a turn, polls, and the borrow of one QP with its storage. `rx` treats
+//! received frames. `schedule` says whose turn it is to send, and `tx` writes what leaves. `control` and `congestion`
+//! create and modify objects. `completion` is what the application gets back. `ops` is what nodes say to each other
+//! beside their QPs.
 
 mod completion;
 mod congestion;

@@ -1,6 +1,7 @@
-//! Whose packet leaves next: endpoint operations, control packets, then what no congestion window holds back, then data from
-//! each READY congestion controller in turn, and within a controller from its QPs in turn, retransmissions first. A turn is
-//! one packet, or `turn_bytes`. Finding the next one costs the same whatever the number of QPs. Source: `congestion.md` 5.
+//! Whose packet leaves next: endpoint operations, control packets, then what no congestion window holds back, then data
+//! from each READY congestion controller in turn. Within a controller the QPs send in turn, retransmissions first. A
+//! turn is one packet, or `turn_bytes`. Finding the next one costs the same whatever the number of QPs. Source:
+//! `congestion.md` 5.
 //!
 //! ```text
 //!  ops      what nodes say beside their QPs

@@ -1,8 +1,8 @@
 //! How evenly one QP uses its planes (`PathConfig::plane_lead`). Does not know which plane has room: the engine asks which
 //! planes may have the next packet and says which one had it.
 //!
-//! Among many QPs a port that becomes free goes to whoever is next, so that one QP's shares of the planes drift apart like
-//! a random walk, and with them the load of a receiver's links. A QP that leaves free ports to others while it is ahead
+//! Among many QPs a port that becomes free goes to the next one. One QP's shares of the planes then drift apart like a
+//! random walk, and so does the load of a receiver's links. A QP that leaves free ports to others while it is ahead
 //! there keeps its shares equal.
 
 use core::mem;

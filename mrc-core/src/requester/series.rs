@@ -1,7 +1,7 @@
-//! New packets leave in series: from one request, in one turn. They differ in PSN, path and place alone, and only the last
-//! one may ask for an acknowledgement, so that what they do to the QP's books is entered once for all, before the last one is
-//! written. A packet that ends a request or that follows a single path is a series of its own.
-//! Source: `transport.md` 3.2 and 3.3.
+//! New packets leave in series: from one request, in one turn. They differ in PSN, path and place alone, and only the
+//! last one may ask for an acknowledgement. The QP's books therefore take them in once for all, before the last one is
+//! written. A packet that ends a request or that follows a single path is a series of its own. Source: `transport.md`
+//! 3.2 and 3.3.
 
 use mrc_wire::{Msn, Psn};
 

@@ -1,9 +1,9 @@
 //! deTector (Peng et al., "deTector: a Topology-aware Monitoring System for Data Center Networks", USENIX ATC 2017).
 //!
-//! Its localisation step: paths whose loss is noise are good. Among links of which at least a share of the paths is bad
-//! (the hit ratio), the one that explains most lost probes is reported and its paths are explained, until none is left.
-//! Its probe matrix (a greedy choice of paths that cover and tell apart all links) is not used: here all algorithms read
-//! the same paths.
+//! Its localisation step: paths whose loss is noise are good. A candidate is a link of which at least a share of the
+//! paths is bad (the hit ratio). The candidate that explains most lost probes is reported, and its paths are explained.
+//! This goes on until none is left. Its probe matrix (a greedy choice of paths that cover and tell apart all links) is
+//! not used: here all algorithms read the same paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 

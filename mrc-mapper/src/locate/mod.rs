@@ -1,11 +1,12 @@
 //! From losses on paths to the components behind them: one trait, one algorithm per file.
 //!
-//! All algorithms read the same [`Matrix`] and [`Counts`]: control class probes judged and lost per path within a window.
-//! [`Ours`] uses how often a path was congested, too. The published ones were made for links; so that they can find what
-//! else breaks here, switches and planes are things to vote for and to cover besides directed links, NetBouncer has its own
-//! step for switches, and what they report is rolled up the same way for all of them ([`roll_up`]): both directions of a
-//! link are the link, all links of a switch are the switch, all switches of a plane are the plane, and what belongs to a
-//! reported switch or plane is not reported besides. NetBouncer's regulariser was chosen on another seed; the other constants are published.
+//! All algorithms read the same [`Matrix`] and [`Counts`]: control class probes judged and lost per path within a
+//! window. [`Ours`] uses how often a path was congested, too. The published ones were made for links; so that they can
+//! find what else breaks here, switches and planes are things to vote for and to cover besides directed links,
+//! NetBouncer has its own step for switches, and what they report is rolled up the same way for all of them
+//! ([`roll_up`]): both directions of a link are the link; all links of a switch are the switch; all switches of a plane
+//! are the plane. What belongs to a reported switch or plane is not reported besides. NetBouncer's regulariser was
+//! chosen on another seed; the other constants are published.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,9 +6,10 @@
 //! nothing explains its part better. What fits nearly as well is listed in [`Finding::instead`]; who acts on a finding
 //! should ask that this list be empty.
 //!
-//! Each component is tried in two forms: losses that are independent per traversal, and an outage, where a probe that
-//! passes twice is lost no more often than one that passes once (links that flap, windows that begin before the fault).
-//! Paths without losses enter through sums that the matrix holds ready, so a call costs as much as there are losses.
+//! Each component is tried in two forms: losses that are independent per traversal, and an outage. In an outage a probe
+//! that passes twice is lost no more often than one that passes once (links that flap, windows that begin before the
+//! fault). Paths without losses enter through sums that the matrix holds ready, so a call costs as much as there are
+//! losses.
 
 use std::collections::{BTreeMap, BTreeSet};
 

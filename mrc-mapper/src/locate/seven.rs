@@ -1,9 +1,9 @@
 //! 007 (Arzani et al., "007: Democratically Finding the Cause of Packet Drops", NSDI 2018).
 //!
-//! Each lost probe gives everything on its path a vote of one over the number of things there. What has most votes (of two
-//! with equally many, what fewer paths pass) is reported and the votes of the paths through it are taken back, until the
-//! highest vote falls below a share of all votes. A link, each of its directions, its switches and its plane are all voted
-//! for.
+//! Each lost probe gives everything on its path a vote of one over the number of things there. The component with most
+//! votes is reported; of two with equally many, the one that fewer paths pass. The votes of the paths through it are
+//! then taken back. This goes on until the highest vote falls below a share of all votes. A link, each of its
+//! directions, its switches and its plane are all voted for.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,10 @@
 //! A model of a fabric at the level of probes: no packets, queues or switches, only what becomes of each probe.
 //!
-//! Time is counted in probe intervals. Agents follow their [`Plan`]s; a probe is lost at a component that is faulty, with
-//! [`ModelConfig::noise`] anywhere, in the class of acknowledgements with [`ModelConfig::congested_loss`] where there is
-//! incast or congestion, and when it asks a host that is paused. A paused host sends nothing and judges nothing; when it
-//! wakes up it tells the collector, which then excuses requests to it. A congested port is known as such from the first data class probe there and back that comes back trimmed.
+//! Time is counted in probe intervals. Agents follow their [`Plan`]s; a probe is lost at a component that is faulty,
+//! and with [`ModelConfig::noise`] anywhere. In the class of acknowledgements it is lost with
+//! [`ModelConfig::congested_loss`] where there is incast or congestion. It is lost when it asks a host that is paused.
+//! A paused host sends nothing and judges nothing; when it wakes up it tells the collector, which then excuses requests
+//! to it. A congested port is known as such from the first data class probe there and back that comes back trimmed.
 //! [`wire`] runs real agents with real frames through the same fabric.
 
 use std::collections::BTreeMap;

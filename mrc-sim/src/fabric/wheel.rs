@@ -6,11 +6,11 @@
 //!  ----+-----------------------+-----------------------------------+------------------------->
 //! ```
 //!
-//! Almost every event of a fabric (end of a serialisation, arrival after a propagation delay) falls into `near`, where a
-//! slot holds one instant only, so that first-in first-out within the slot *is* the order of insertion. Buckets move to
-//! `near`, and the heap to `far`, before anything can be scheduled there directly, hence events with equal times leave in
-//! the order they were scheduled, whatever route they took. Events live in one arena: no allocation once it has grown to
-//! the largest number pending.
+//! Almost every event of a fabric (end of a serialisation, arrival after a propagation delay) falls into `near`. A slot
+//! there holds one instant only: first-in first-out within the slot *is* the order of insertion. Buckets move to
+//! `near`, and the heap to `far`, before anything can be scheduled there directly. Events with equal times therefore
+//! leave in the order they were scheduled, whatever route they took. Events live in one arena: no allocation once it
+//! has grown to the largest number pending.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,6 +1,6 @@
-//! Random scenarios: topology x workload x fault x scheme x transport x parts. No run panics, packets of both classes are
-//! conserved, every message is accounted for, nothing arrives twice or in a wrong place, and the same scenario gives the same
-//! digest on one thread and on two.
+//! Random scenarios: topology x workload x fault x scheme x transport x parts. No run panics. Packets of both classes
+//! are conserved, and every message is accounted for. Nothing arrives twice or in a wrong place. The same scenario
+//! gives the same digest on one thread and on two.
 //!
 //! `MRC_RANDOM_SCENARIOS=10000 cargo test --release -p mrc-sim --test random` draws more than the few of every day;
 //! `MRC_RANDOM_FIRST=N` begins with seed N. A failure names its seed and prints the scenario. `tests/nightly.sh` runs 10 000.

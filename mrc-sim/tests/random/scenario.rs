@@ -1,5 +1,6 @@
-//! Draws a scenario (topology x workload x fault x scheme x transport x parts) from random numbers or from bytes, runs it on one
-//! thread and on two, and checks what every run must keep. The test beside it and the fuzz target `sim_scenario` use it.
+//! Draws a scenario (topology x workload x fault x scheme x transport x parts) from random numbers or from bytes. Runs
+//! it on one thread and on two, and checks what every run must keep. The test beside it and the fuzz target
+//! `sim_scenario` use it.
 
 use std::fmt::Write;
 use std::path::Path;

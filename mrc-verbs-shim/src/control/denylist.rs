@@ -1,9 +1,9 @@
 //! Denylists in force at a device: leases that end by themselves, and what they come to in the engine's EV profiles.
 //!
-//! A denylist never takes the last way: a list that names every plane that is up is refused, a profile that would keep no
-//! usable entry is left alone, and when a queue pair is left without a healthy EV (another plane failed meanwhile, say) all
-//! lists end at once and new ones are refused for [`HOLD_OFF`]. What a denylist denied becomes GOOD when it ends; from then
-//! on MRC's own losses and probes judge it. EVs that somebody else denied are left alone.
+//! A denylist never takes the last way: a list that names every plane that is up is refused; a profile that would keep
+//! no usable entry is left alone. When a queue pair is left without a healthy EV, because another plane failed
+//! meanwhile, all lists end at once. New ones are then refused for [`HOLD_OFF`]. What a denylist denied becomes GOOD
+//! when it ends; from then on MRC's own losses and probes judge it. EVs that somebody else denied are left alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Between agent and collector: lines of JSON over TCP, signed with the fabric's key.
 //!
-//! The collector begins with a random challenge. Every line of the agent is `SIGNATURE JSON`: SipHash-2-4 under the key over
-//! the challenge, the number of the line and the JSON, so that nobody without the key is heard and nothing can be replayed,
-//! moved or left out unnoticed. What is told is not secret and not encrypted.
+//! The collector begins with a random challenge. Every line of the agent is `SIGNATURE JSON`: SipHash-2-4 under the key
+//! over the challenge, the number of the line and the JSON. Nobody without the key is heard. Nobody can replay, move or
+//! leave out a line unnoticed. What is told is not secret and not encrypted.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
