@@ -6,10 +6,12 @@
 
 A command is a line `$ ...` in a block of type `console`; the lines behind it are what it prints. Numbers may differ: runs of
 digits count as equal. `...` on a line of its own stands for any lines. The commands of one page run in one shell, in a new folder,
-with the repository in $REPO. `mrc` is the one in $PATH; the folder of $MRC goes in front of it.
+with the repository in $REPO. `mrc` is the one in $PATH; the folder of $MRC goes in front of it. A loop that begins with `until`
+has 120 seconds ($LOOP_SECONDS), then it ends with a message. With $RUN_IN, a command such as `chroot ROOT`, the shell runs there.
 """
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -30,15 +32,32 @@ def parse(text):
     return lines, found
 
 
+LOOP_SECONDS = int(os.environ.get("LOOP_SECONDS", "120"))
+GAVE_UP = """gave_up() {
+    [ "$SECONDS" -ge "$loop_end" ] && echo "gave up after $1 s: the condition of this loop never held"
+}
+"""
+
+
+def bounded(command):
+    """The command; a loop that waits for something waits for a while only."""
+    if not command.startswith("until "):
+        return command
+    return f"loop_end=$((SECONDS + {LOOP_SECONDS}))\n" + command.replace("; do ", f" || gave_up {LOOP_SECONDS}; do ", 1)
+
+
 def run(commands):
     """What each command prints, from one shell that runs them all."""
     mark = "--- %s ---" % os.urandom(8).hex()
-    script = "exec 2>&1\n" + "".join(f"{command}\necho; echo '{mark}' $?\n" for command in commands)
+    script = "exec 2>&1\n" + GAVE_UP + "".join(f"{bounded(command)}\necho; echo '{mark}' $?\n" for command in commands)
+    inside = shlex.split(os.environ.get("RUN_IN", ""))
+    if inside:
+        script = "cd $(mktemp -d)\n" + script
     path = os.environ["PATH"]
     if "MRC" in os.environ:
         path = os.path.dirname(os.path.abspath(os.environ["MRC"])) + ":" + path
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(["bash", "-c", script], cwd=folder, env={**os.environ, "PATH": path, "REPO": REPO},
+        done = subprocess.run([*inside, "bash", "-c", script], cwd=folder, env={**os.environ, "PATH": path, "REPO": REPO},
                               stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=600)
     outputs, current = [], []
     for line in done.stdout.split("\n"):

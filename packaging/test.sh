@@ -21,23 +21,7 @@ if [ "${MRC_TEST_INSIDE:-}" != 1 ]; then
     exec env MRC_TEST_INSIDE=1 unshare -m -n --propagation private "$0" "$@"
 fi
 
-ip link set lo up
-work=$(mktemp -d)
-mount -t tmpfs tmpfs "$work"
-mkdir "$work"/{upper,work,root}
-mount -t overlay overlay -o "lowerdir=$root,upperdir=$work/upper,workdir=$work/work" "$work/root"
-at=$work/root
-mount -t proc proc "$at/proc"
-mount -t sysfs sysfs "$at/sys"
-mount -t tmpfs tmpfs "$at/run"
-mount -t tmpfs tmpfs "$at/dev"
-for node in "null 1 3" "zero 1 5" "full 1 7" "random 1 8" "urandom 1 9"; do
-    set -- $node
-    mknod -m 666 "$at/dev/$1" c "$2" "$3"
-done
-mkdir "$at/packages" "$at/run/netns"
-cp "$packages"/*.deb "$at/packages"
-inside() { chroot "$at" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
+. "$(dirname "$0")/root.sh"
 says() { echo "ok: $*"; }
 
 inside sh -c '! command -v mrc' && says "the root has no mrc"

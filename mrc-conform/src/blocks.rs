@@ -2,7 +2,7 @@
 //! out. Loops are written out before anything else is read, so that every step keeps its line. Alternatives are steps
 //! (`script`); here only their `end` counts.
 
-use crate::script::number;
+use crate::number::number;
 
 /// A line of a script with its number.
 pub(crate) type Line = (usize, String);

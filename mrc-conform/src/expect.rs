@@ -10,18 +10,6 @@ use crate::knobs::Knobs;
 use crate::packet::{Difference, Packet, show};
 use crate::script::{PacketSpec, Value};
 
-/// Headers of a packet.
-pub(crate) fn layouts(kind: &Kind, ip: i64, srv6: bool, timed: bool) -> Vec<crate::Layout> {
-    let mut stack = vec![format::ETH];
-    if srv6 {
-        stack.push(format::OUTER);
-    }
-    stack.push(if ip == 4 { format::IP4 } else { format::IP6 });
-    stack.extend([format::UDP, format::BTH]);
-    stack.extend(kind.ext.iter().filter(|layout| timed || layout.name != "tseth"));
-    stack
-}
-
 /// A stimulus may have headers that are accepted and never sent.
 fn extended(mut stack: Vec<crate::Layout>, spec: &PacketSpec) -> Vec<crate::Layout> {
     if spec.value("options").is_some()
@@ -81,7 +69,7 @@ impl<'a> Story<'a> {
     pub(crate) fn stimulus(&mut self, spec: &PacketSpec) -> Result<(Packet, u8), String> {
         let timed = spec.number("ts").unwrap_or(1) != 0;
         let srv6 = self.knobs.on("srv6") && spec.value("bare").is_none();
-        let mut packet = Packet::of(extended(layouts(spec.kind, self.knobs.get("ip"), srv6, timed), spec));
+        let mut packet = Packet::of(extended(format::layouts(spec.kind, self.knobs.get("ip"), srv6, timed), spec));
         let port = spec.number("port").unwrap_or(1).clamp(1, 8) as usize;
         self.lower(&mut packet, spec.kind, port, true);
         let psn = self.input(spec, "psn")?.unwrap_or(0) as u32;
@@ -202,7 +190,7 @@ impl<'a> Story<'a> {
     ) -> Result<Packet, Difference> {
         let timed = spec.kind.is_write() && self.knobs.on("timestamps");
         let (ip, srv6) = (self.knobs.get("ip"), self.knobs.on("srv6"));
-        let mut packet = Packet::of(layouts(spec.kind, ip, srv6, timed || !spec.kind.is_write()));
+        let mut packet = Packet::of(format::layouts(spec.kind, ip, srv6, timed || !spec.kind.is_write()));
         let ev = self.ev_of(heard);
         let port = self.facts.evs.iter().find(|(value, _)| *value == ev).map_or(1, |(_, port)| usize::from(*port));
         self.lower(&mut packet, spec.kind, port, false);

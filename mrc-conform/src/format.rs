@@ -310,6 +310,18 @@ impl Kind {
     }
 }
 
+/// Headers of a packet.
+pub(crate) fn layouts(kind: &Kind, ip: i64, srv6: bool, timed: bool) -> Vec<Layout> {
+    let mut stack = vec![ETH];
+    if srv6 {
+        stack.push(OUTER);
+    }
+    stack.push(if ip == 4 { IP4 } else { IP6 });
+    stack.extend([UDP, BTH]);
+    stack.extend(kind.ext.iter().filter(|layout| timed || layout.name != "tseth"));
+    stack
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

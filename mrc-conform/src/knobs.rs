@@ -234,6 +234,6 @@ fn word(text: &str) -> Option<i64> {
         "rtr" => 2,
         "rts" => 3,
         "error" => 4,
-        _ => return crate::script::number(text).and_then(|n| i64::try_from(n).ok()),
+        _ => return crate::number::number(text).and_then(|n| i64::try_from(n).ok()),
     })
 }

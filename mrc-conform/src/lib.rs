@@ -25,6 +25,7 @@ mod fault;
 pub mod format;
 mod icrc;
 mod knobs;
+mod number;
 mod packet;
 mod reading;
 mod register;

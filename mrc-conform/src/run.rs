@@ -647,7 +647,7 @@ impl Player<'_> {
                 "imm" => number(done.imm),
                 _ => flag(done.solicited),
             };
-            let value = crate::script::number(value).map_or(value.clone(), |n| n.to_string());
+            let value = crate::number::number(value).map_or(value.clone(), |n| n.to_string());
             if have != value {
                 return Err(fail(
                     step,

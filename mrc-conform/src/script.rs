@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::blocks;
 use crate::format::Kind;
 use crate::knobs::Knobs;
+use crate::number::number;
 use crate::register::{Requirement, nearest};
 
 /// A parsed script.
@@ -407,9 +408,9 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
             nearest(name, names.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         format!("no packet type `{name}`; there are {}{hint}", names.join(", "))
     })?;
-    let all = crate::expect::layouts(kind, 6, true, true).into_iter();
+    let all = crate::format::layouts(kind, 6, true, true).into_iter();
     let template = crate::Packet::of(all.chain([crate::format::VLAN, crate::format::SRH]));
-    let v4 = crate::Packet::of(crate::expect::layouts(kind, 4, false, true));
+    let v4 = crate::Packet::of(crate::format::layouts(kind, 4, false, true));
     let mut fields = Vec::new();
     for item in words {
         let (name, value) = item.split_once('=').unwrap_or((item, "1"));
@@ -550,17 +551,6 @@ fn check(text: &str) -> Result<Check, String> {
         }
         _ => return Err(format!("`{verb}` is nothing to check; there are done, memory, count, state and paths")),
     })
-}
-
-/// A number: decimal or hexadecimal, `_` allowed, negative allowed.
-pub(crate) fn number(text: &str) -> Option<i128> {
-    let clean = text.replace('_', "");
-    let (negative, digits) = clean.strip_prefix('-').map_or((false, clean.as_str()), |digits| (true, digits));
-    let value = match digits.strip_prefix("0x") {
-        Some(hex) => u128::from_str_radix(hex, 16).ok()? as i128,
-        None => digits.parse().ok()?,
-    };
-    Some(if negative { -value } else { value })
 }
 
 /// A time span in nanoseconds: `5us`, `262.144us`, `0`.
