@@ -13,7 +13,7 @@ flavor="-flavor gnu"
 size_of() { # features level
     features=$1
     [ "$features" != none ] || features=
-    CARGO_TARGET_DIR=$target/$2 CARGO_PROFILE_RELEASE_OPT_LEVEL=$2 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 CARGO_PROFILE_RELEASE_LTO=fat \
+    CARGO_TARGET_DIR=$target/$2 CARGO_PROFILE_RELEASE_OPT_LEVEL=$2 \
         cargo build -q --release --offline --locked --features "$features"
     archive=$target/$2/release/libmrc_freestanding.a
     calls=$(sed -n 's/^    \(image_[a-z_]*\)(.*/-u \1/p' src/calls.rs)

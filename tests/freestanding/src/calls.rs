@@ -49,7 +49,6 @@ images! {
     image_qps(e) e.qps().count();
     image_qp_info(e) e.qp_info(*any());
     image_report_telemetry(e) e.report_telemetry(*any(), *any(), *any(), *any());
-    image_path_loads(e) e.path_loads(*any()).count();
     image_qpcc_info(e) e.qpcc_info(*any());
     image_set_qp_access(e) e.set_qp_access(*any(), *any());
     image_set_mpr(e) e.set_mpr(*any(), *any());
@@ -96,6 +95,11 @@ images! {
     image_limits(e) (e.limits().bytes_per_qp(), e.limits().check().is_ok());
     image_config(e) e.config().port_mask();
     image_frame_len(_e) any::<Transmit>().frame_len();
+}
+
+#[cfg(feature = "flowing-jumping")]
+images! {
+    image_path_loads(e) e.path_loads(*any()).count();
 }
 
 /// A burst of received frames.
