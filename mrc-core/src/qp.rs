@@ -1,7 +1,7 @@
 //! The queue pair: its state machine and everything one QP holds outside the lent slices.
 //! Source: `transport.md` 2.
 
-use mrc_wire::Qpn;
+use mrc_wire::{HeadImage, Qpn};
 
 use crate::{
     cc::Share,
@@ -95,6 +95,8 @@ pub struct QpInit {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Qp {
+    /// The head that packets to this QP are expected to have; none while it receives nothing. Learned anew where it is lost.
+    pub(crate) expected: HeadImage,
     pub(crate) qpn: Qpn,
     pub(crate) dest_qp: Qpn,
     pub(crate) peer: u32,
@@ -144,6 +146,7 @@ pub struct Qp {
 impl Qp {
     /// An unused slot.
     pub const EMPTY: Self = Self {
+        expected: HeadImage::NONE,
         qpn: Qpn::new(0),
         used: false,
         state: QpState::Reset,
@@ -298,7 +301,7 @@ crate::image::stored!(
         reverse, req, sq, share, paths, path_cfg, send_cq, recv_cq, rq, bad_evs_heard, cause, failed_status, failed_psn,
         silent_ns, has_peer, rerouted,
     }
-    rebuilt { links: Links::NONE, head: WriteHead::NONE }
+    rebuilt { expected: HeadImage::NONE, links: Links::NONE, head: WriteHead::NONE }
 );
 
 #[cfg(test)]

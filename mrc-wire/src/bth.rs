@@ -151,9 +151,10 @@ pub(crate) const fn pad(b: &[u8; BthRepr::LEN]) -> u8 {
     b[1] >> field::PAD_SHIFT & field::PAD_MASK
 }
 
+// Whole words, of which the numbers take 24 bits.
 #[inline]
 pub(crate) const fn dest_qp(b: &[u8; BthRepr::LEN]) -> Qpn {
-    Qpn::new(u32::from_be_bytes([0, b[5], b[6], b[7]]))
+    Qpn::new(u32::from_be_bytes([b[4], b[5], b[6], b[7]]))
 }
 
 #[inline]
@@ -173,7 +174,7 @@ pub(crate) const fn rtx(b: &[u8; BthRepr::LEN]) -> bool {
 
 #[inline]
 pub(crate) const fn psn(b: &[u8; BthRepr::LEN]) -> Psn {
-    Psn::new(u32::from_be_bytes([0, b[9], b[10], b[11]]))
+    Psn::new(u32::from_be_bytes([b[8], b[9], b[10], b[11]]))
 }
 
 #[inline]

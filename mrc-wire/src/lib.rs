@@ -89,7 +89,7 @@ pub use meth::{MethRepr, TsethRepr};
 pub use nack::{NackReason, NackRepr};
 pub use opcode::Opcode;
 pub use packet::{Extension, PacketView, WriteHeaders};
-pub use plain::{PlainExtension, PlainPacket, PlainWrite};
+pub use plain::{HeadImage, PlainPacket};
 pub use probe::ProbeRepr;
 pub use psn::{Psn, SackPsns};
 pub use reth::RethRepr;

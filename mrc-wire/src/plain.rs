@@ -1,141 +1,151 @@
 //! The commonest frames by far, read where they lie with every field at a known place: writes without immediate and SACKs,
-//! in IPv6 or in IPv6 in IPv6, without VLAN tag, routing header or trimming. What [`PlainPacket::read`] takes,
-//! [`PacketView`](crate::PacketView) takes too and reads alike (`tests/properties.rs` holds them together); what it leaves has
-//! to go there, to be read or to learn what is wrong with it.
+//! in IPv6 or in IPv6 in IPv6, without VLAN tag, routing header or trimming. [`PlainPacket::find`] looks at what differs from
+//! packet to packet; that the rest is right is one comparison with the head of a packet that was read in full before
+//! ([`HeadImage`]). What passes both passes [`PacketView::parse`](crate::PacketView::parse), too, and reads alike
+//! (`tests/properties.rs` holds them together). All else has to go there, to be read or to learn what is wrong with it.
 
-use crate::bytes::{chunk_at, last, u16_at, u32_at};
-use crate::ip::{ETH_LEN, ETHERTYPE_IPV6, IPV6_LEN, NH_IPV6, NH_UDP, UDP_LEN, UDP_LEN_MIN};
-use crate::packet::{self, v6_traffic_class};
+use crate::bytes::{chunk_at, u16_at, u32_at};
+use crate::ip::{ETH_LEN, ETHERTYPE_IPV6, IPV6_LEN, NH_IPV6, UDP_LEN};
+use crate::packet;
 use crate::{BthRepr, Ev, MethRepr, Opcode, Psn, Qpn, RethRepr, SackRepr, TsethRepr, WireConfig, bth, ev, icrc};
 use core::ops::Range;
 
 /// Offsets from the IPv6 header that carries UDP.
-pub(crate) const UDP: usize = IPV6_LEN;
-pub(crate) const BTH: usize = UDP + UDP_LEN;
-/// Headers from there on that all packets have.
-pub(crate) const HEADERS: usize = BTH + BthRepr::LEN;
-const WRITE: usize = MethRepr::LEN + RethRepr::LEN;
-const STAMPED_WRITE: usize = WRITE + TsethRepr::LEN;
+const UDP: usize = IPV6_LEN;
+const BTH: usize = UDP + UDP_LEN;
+const EXT: usize = BTH + BthRepr::LEN;
+/// Without TSETH before it.
+const RETH: usize = EXT + MethRepr::LEN;
+/// What all packets have from there on: as much as a write without timestamp.
+const HEADERS: usize = RETH + RethRepr::LEN;
+/// Ethernet and the outermost IPv6 header.
+const OUTERMOST: usize = ETH_LEN + IPV6_LEN;
 
-/// A packet that passed steps 1 and 3 to 9 of the validation order. The caller asks whether
-/// [`PlainPacket::outermost_dst`] is one of its own (step 2) and goes on with step 10.
+/// Words of a head that do not change from packet to packet: the IPv6 header that carries UDP, UDP, and BTH up to the
+/// destination QP, in as many bytes.
+const WORDS: usize = (BTH + 8) / 8;
+
+/// What of each word does not change: version and next header; the addresses; the destination port; version of BTH, partition
+/// key and destination QP.
+const FIXED: [u64; WORDS] = [
+    0xF000_0000_0000_FF00_u64.to_be(),
+    u64::MAX,
+    u64::MAX,
+    u64::MAX,
+    u64::MAX,
+    0x0000_FFFF_0000_0000_u64.to_be(),
+    0x000F_FFFF_00FF_FFFF_u64.to_be(),
+];
+
+/// The head that the packets of one peer to one QP have, taken from one that was read in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadImage([u64; WORDS]);
+
+impl HeadImage {
+    /// The head of no packet.
+    pub const NONE: Self = Self([0; WORDS]);
+
+    /// The head of `packet`, which [`PacketView::parse`](crate::PacketView::parse) has read, and whose addresses, partition and
+    /// destination QP were found right.
+    #[must_use]
+    pub fn of(packet: &PlainPacket<'_>) -> Self {
+        Self(packet.words())
+    }
+
+    /// Whether `packet` has this head: then all that is the same in both was found right before.
+    //= VAL-004, VAL-005, VAL-007, VAL-008, VAL-011, VAL-012, VAL-013
+    #[inline(always)]
+    #[must_use]
+    pub fn fits(&self, packet: &PlainPacket<'_>) -> bool {
+        let differ = self.0.iter().zip(packet.words()).zip(FIXED);
+        differ.fold(0, |bits, ((ours, theirs), fixed)| bits | (ours ^ theirs) & fixed) == 0
+    }
+}
+
+/// A packet whose lengths, layers and kind are those of a plain one, if it has a [`HeadImage`] that fits. The caller also asks
+/// whether [`PlainPacket::outermost_dst`] is one of its own (step 2) and goes on with step 10.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainPacket<'a> {
-    pub(crate) outermost: &'a [u8; IPV6_LEN],
-    pub(crate) headers: &'a [u8; HEADERS],
-    pub(crate) l3_offset: usize,
-    pub(crate) extension: PlainExtension<'a>,
-}
-
-/// What follows BTH.
-#[derive(Clone, Copy, Debug)]
-pub enum PlainExtension<'a> {
-    /// A write without immediate.
-    Write(PlainWrite<'a>),
-    /// A selective acknowledgement.
-    Sack(&'a [u8; SackRepr::LEN]),
-}
-
-/// The headers of a write after BTH, and where its payload is.
-#[derive(Clone, Copy, Debug)]
-pub struct PlainWrite<'a> {
-    pub(crate) opcode: Opcode,
-    pub(crate) tseth: Option<&'a [u8; TsethRepr::LEN]>,
-    pub(crate) reth: &'a [u8; RethRepr::LEN],
-    pub(crate) payload: usize,
-    pub(crate) pad: usize,
-    /// First byte after payload and pad.
-    pub(crate) end: usize,
+    outermost: &'a [u8; OUTERMOST],
+    headers: &'a [u8; HEADERS],
+    /// RETH, or the SACK.
+    last: &'a [u8],
+    l3_offset: usize,
+    /// First byte of the payload.
+    payload: usize,
+    /// The first byte after payload and pad.
+    end: usize,
 }
 
 impl<'a> PlainPacket<'a> {
-    /// Reads a frame; arguments as in [`PacketView::parse`](crate::PacketView::parse). `None` when it is anything else, or
-    /// if anything at all is wrong with it.
-    //= ETH-001, VAL-001, VAL-002, VAL-004, VAL-005, VAL-006, VAL-007, VAL-009, UDP-002, UDP-003, UDP-004, HOST-001
+    /// Looks at a frame; arguments as in [`PacketView::parse`](crate::PacketView::parse). `None` for any other kind, and where
+    /// lengths do not agree.
+    //= ETH-001, VAL-001, VAL-002, VAL-006, VAL-009, UDP-002, UDP-003, UDP-004, HOST-001
     #[inline(always)]
     #[must_use]
-    pub fn read(head: &'a [u8], wire_len: usize, cfg: &WireConfig) -> Option<Self> {
-        let start: &[u8; ETH_LEN + HEADERS] = head.first_chunk()?;
+    pub fn find(head: &'a [u8], wire_len: usize, cfg: &WireConfig) -> Option<Self> {
+        let outermost: &[u8; OUTERMOST] = head.first_chunk()?;
         // Ethertype and version together.
-        if u32_at::<{ ETH_LEN - 2 }, _>(start) >> 12 != u32::from(ETHERTYPE_IPV6) << 4 | 6 {
+        if u32_at::<{ ETH_LEN - 2 }, _>(outermost) >> 12 != u32::from(ETHERTYPE_IPV6) << 4 | 6 {
             return None;
         }
-        let first: &[u8; HEADERS] = last(start)?;
-        let outermost: &[u8; IPV6_LEN] = first.first_chunk()?;
-        let outermost_len = usize::from(u16_at::<4, _>(outermost));
-        let (l3_offset, headers) = if outermost[6] == NH_IPV6 {
-            let start: &[u8; ETH_LEN + IPV6_LEN + HEADERS] = head.first_chunk()?;
-            let headers: &[u8; HEADERS] = last(start)?;
-            if headers[0] >> 4 != 6 || usize::from(u16_at::<4, _>(headers)).wrapping_add(IPV6_LEN) > outermost_len {
-                return None;
-            }
-            (ETH_LEN + IPV6_LEN, headers)
-        } else {
-            (ETH_LEN, first)
-        };
-        let trimmed = cfg.dscp.trim(v6_traffic_class(outermost) >> 2).is_some();
-        if trimmed || outermost_len.wrapping_add(ETH_LEN + IPV6_LEN) > wire_len || headers[6] != NH_UDP {
+        let tunnel = if outermost[ETH_LEN + 6] == NH_IPV6 { IPV6_LEN } else { 0 };
+        let l3_offset = tunnel.wrapping_add(ETH_LEN);
+        let from = head.get(l3_offset..)?;
+        let headers: &[u8; HEADERS] = from.first_chunk()?;
+        let udp_len = u16_at::<{ UDP + 4 }, _>(headers);
+        // Layers that carry nothing besides have lengths that agree.
+        let beside = usize::from(u16_at::<{ ETH_LEN + 4 }, _>(outermost)) != tunnel.wrapping_add(udp_len.into());
+        let end = l3_offset.wrapping_add(UDP - icrc::LEN).wrapping_add(udp_len.into());
+        if beside || u16_at::<4, _>(headers) != udp_len || end.wrapping_add(icrc::LEN) > wire_len {
             return None;
         }
-        let (dport, udp_len) = (u16_at::<{ UDP + 2 }, _>(headers), u16_at::<{ UDP + 4 }, _>(headers));
-        if dport != cfg.udp_dport_accept[0] && dport != cfg.udp_dport_accept[1] {
-            return None;
-        }
-        if udp_len < UDP_LEN_MIN || udp_len > u16_at::<4, _>(headers) {
-            return None;
-        }
-        let bth: &[u8; BthRepr::LEN] = last(headers)?;
-        let (at, pad) = (l3_offset.wrapping_add(HEADERS), usize::from(bth::pad(bth)));
-        let rest = head.get(at..)?;
-        let after_ext = |ext: usize| {
-            let left = usize::from(udp_len).checked_sub(ext.wrapping_add(UDP_LEN + BthRepr::LEN + icrc::LEN))?;
-            if pad <= left && bth::version(bth) == 0 { Some(left) } else { None }
-        };
-        let opcode = match bth[0] {
-            0xC6 => Opcode::WriteFirst,
-            0xC7 => Opcode::WriteMiddle,
-            0xC8 => Opcode::WriteLast,
-            0xCA => Opcode::WriteOnly,
-            0xDC => Opcode::Sack,
+        let dscp = (u16_at::<ETH_LEN, _>(outermost) >> 6) as u8 & 0x3F;
+        let (at, len) = match headers[BTH] {
+            0xDC => (EXT, SackRepr::LEN),
+            0xC6 | 0xC7 | 0xC8 | 0xCA if bth::timestamped(bth_of(headers)) => (RETH + TsethRepr::LEN, RethRepr::LEN),
+            0xC6 | 0xC7 | 0xC8 | 0xCA => (RETH, RethRepr::LEN),
             _ => return None,
         };
-        if opcode == Opcode::Sack {
-            after_ext(SackRepr::LEN)?;
-            let extension = PlainExtension::Sack(rest.first_chunk()?);
-            return Some(Self { outermost, headers, l3_offset, extension });
+        let last = from.get(at..)?.get(..len)?;
+        let payload = l3_offset.wrapping_add(at).wrapping_add(len);
+        if cfg.dscp.trim(dscp).is_some() || payload.wrapping_add(bth::pad(bth_of(headers)).into()) > end {
+            return None;
         }
-        let (ext, tseth, reth) = if bth::timestamped(bth) {
-            let ext: &[u8; STAMPED_WRITE] = rest.first_chunk()?;
-            let (_, stamped) = ext.split_first_chunk::<{ MethRepr::LEN }>()?;
-            (STAMPED_WRITE, stamped.first_chunk(), last(ext)?)
-        } else {
-            let ext: &[u8; WRITE] = rest.first_chunk()?;
-            (WRITE, None, last(ext)?)
-        };
-        let payload = at.wrapping_add(ext);
-        let write = PlainWrite { opcode, tseth, reth, payload, pad, end: payload.wrapping_add(after_ext(ext)?) };
-        Some(Self { outermost, headers, l3_offset, extension: PlainExtension::Write(write) })
+        Some(Self { outermost, headers, last, l3_offset, payload, end })
+    }
+
+    #[inline(always)]
+    fn words(&self) -> [u64; WORDS] {
+        let from = self.headers;
+        [
+            word_at::<0, _>(from),
+            word_at::<8, _>(from),
+            word_at::<16, _>(from),
+            word_at::<24, _>(from),
+            word_at::<32, _>(from),
+            word_at::<40, _>(from),
+            word_at::<48, _>(from),
+        ]
     }
 
     /// Destination of the outermost IP header.
     #[inline(always)]
     #[must_use]
     pub fn outermost_dst(&self) -> &'a [u8; 16] {
-        last(self.outermost).unwrap_or(&[0; 16])
+        field::<{ ETH_LEN + 24 }, 16, _>(self.outermost)
     }
 
     /// Source of the IP header that carries UDP.
-    #[inline(always)]
     #[must_use]
     pub fn src(&self) -> &'a [u8; 16] {
-        chunk_at::<8, 16, _>(self.headers).unwrap_or(&[0; 16])
+        field::<8, 16, _>(self.headers)
     }
 
     /// Destination of the IP header that carries UDP.
-    #[inline(always)]
     #[must_use]
     pub fn dst(&self) -> &'a [u8; 16] {
-        chunk_at::<24, 16, _>(self.headers).unwrap_or(&[0; 16])
+        field::<24, 16, _>(self.headers)
     }
 
     /// Congestion experienced, in either header.
@@ -144,8 +154,7 @@ impl<'a> PlainPacket<'a> {
     pub fn ce(&self) -> bool {
         //= IP6-004
         // Without an outer header both are one.
-        let inner: &[u8; IPV6_LEN] = self.headers.first_chunk().unwrap_or(self.outermost);
-        packet::ce(v6_traffic_class(inner)) || packet::ce(v6_traffic_class(self.outermost))
+        packet::ce(self.headers[1] >> 4) || packet::ce(self.outermost[ETH_LEN + 1] >> 4)
     }
 
     /// The EV to echo.
@@ -165,7 +174,7 @@ impl<'a> PlainPacket<'a> {
 
     #[inline(always)]
     fn bth(&self) -> &'a [u8; BthRepr::LEN] {
-        last(self.headers).unwrap_or(&[0; BthRepr::LEN])
+        bth_of(self.headers)
     }
 
     /// Destination QP.
@@ -176,7 +185,6 @@ impl<'a> PlainPacket<'a> {
     }
 
     /// Partition key.
-    #[inline(always)]
     #[must_use]
     pub fn pkey(&self) -> u16 {
         u16_at::<2, _>(self.bth())
@@ -221,43 +229,73 @@ impl<'a> PlainPacket<'a> {
     #[inline(always)]
     #[must_use]
     pub const fn icrc_offset(&self) -> usize {
-        self.l3_offset.wrapping_add(UDP - icrc::LEN).wrapping_add(self.udp_len() as usize)
+        self.end
     }
 
-    /// What follows BTH.
-    #[inline(always)]
-    #[must_use]
-    pub const fn extension(&self) -> &PlainExtension<'a> {
-        &self.extension
-    }
-}
-
-impl PlainWrite<'_> {
     /// Which packet of its message; never one with immediate.
     #[inline(always)]
     #[must_use]
     pub const fn opcode(&self) -> Opcode {
-        self.opcode
+        Opcode::from_u8(self.headers[BTH])
     }
 
-    /// Present exactly when `ts` is set in BTH. Check `is_timestamp` or use `reflected`.
+    /// Whether it begins a message.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_first(&self) -> bool {
+        matches!(self.headers[BTH], 0xC6 | 0xCA)
+    }
+
+    /// Whether it ends a message.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ends_message(&self) -> bool {
+        matches!(self.headers[BTH], 0xC8 | 0xCA)
+    }
+
+    /// A selective acknowledgement; all others are writes.
+    #[inline(always)]
+    #[must_use]
+    pub fn sack(&self) -> Option<&'a [u8; SackRepr::LEN]> {
+        self.last.first_chunk()
+    }
+
+    /// A write's send time. Present exactly when `ts` is set in BTH. Check `is_timestamp` or use `reflected`.
     #[inline(always)]
     #[must_use]
     pub fn tseth(&self) -> Option<TsethRepr> {
-        self.tseth.map(TsethRepr::parse)
+        bth::timestamped(self.bth()).then(|| TsethRepr::parse(field::<RETH, { TsethRepr::LEN }, _>(self.headers)))
     }
 
-    /// Placement.
+    /// Where a write's payload belongs.
     #[inline(always)]
     #[must_use]
-    pub const fn reth(&self) -> RethRepr {
-        RethRepr::parse(self.reth)
+    pub fn reth(&self) -> RethRepr {
+        RethRepr::parse(self.last.first_chunk().unwrap_or(&[0; RethRepr::LEN]))
     }
 
-    /// The payload without its pad. May lie beyond the bytes given as `head`.
+    /// A write's payload without its pad. May lie beyond the bytes given as `head`.
     #[inline(always)]
     #[must_use]
-    pub const fn payload(&self) -> Range<usize> {
-        self.payload..self.end.saturating_sub(self.pad)
+    pub fn payload(&self) -> Range<usize> {
+        self.payload..self.end.wrapping_sub(self.pad().into())
     }
+}
+
+/// BTH.
+#[inline(always)]
+fn bth_of(headers: &[u8; HEADERS]) -> &[u8; BthRepr::LEN] {
+    field::<BTH, { BthRepr::LEN }, _>(headers)
+}
+
+/// Bytes of which the compiler knows that they are there.
+#[inline(always)]
+fn field<const AT: usize, const LEN: usize, const N: usize>(bytes: &[u8; N]) -> &[u8; LEN] {
+    chunk_at::<AT, LEN, N>(bytes).unwrap_or(&[0; LEN])
+}
+
+/// Eight bytes as they lie in memory.
+#[inline(always)]
+fn word_at<const AT: usize, const N: usize>(bytes: &[u8; N]) -> u64 {
+    u64::from_ne_bytes(*field::<AT, 8, N>(bytes))
 }

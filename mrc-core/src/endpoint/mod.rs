@@ -214,8 +214,9 @@ pub struct Endpoint<'s> {
     qps: &'s mut [Qp],
     /// Lives of QPs so far, modulo 2^24 and never 0 again.
     lives: u32,
-    /// Bits of a QP number that name its slot.
+    /// Bits of a QP number that name its slot: how many, and which.
     qpn_bits: u32,
+    qpn_mask: u32,
     timers: Timers<'s>,
     tx_records: &'s mut [TxRecord],
     tx_words: &'s mut [TxWord],
@@ -312,6 +313,7 @@ impl<'s> Endpoint<'s> {
             secrets,
             stats: Stats::default(),
             qpn_bits,
+            qpn_mask: !u32::MAX.wrapping_shl(qpn_bits),
             qps: s.qps,
             lives: 0,
             timers: Timers::new(s.timers),
@@ -488,6 +490,7 @@ impl<'s> Endpoint<'s> {
             return;
         }
         let from = core::mem::replace(&mut slot.state, QpState::Error);
+        slot.expected = mrc_wire::HeadImage::NONE;
         slot.cause = Some(cause);
         slot.failed_psn = psn;
         slot.failed_status = match cause {

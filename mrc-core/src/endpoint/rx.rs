@@ -3,8 +3,8 @@
 use core::ops::Range;
 
 use mrc_wire::{
-    Body, BthRepr, Extension, Frame, Ip, NackReason, Opcode, PacketView, PlainExtension, PlainPacket, PlainWrite,
-    PortNum, Psn, Qpn, Reject, RethRepr, SackRepr, Syndrome, Trim, WriteHeaders,
+    Body, BthRepr, Extension, Frame, HeadImage, Ip, NackReason, PacketView, PlainPacket, PortNum, Psn, Qpn, Reject,
+    RethRepr, SackRepr, Syndrome, Trim, WriteHeaders,
 };
 
 use super::{Endpoint, IcrcCheck, PlaceToken, Placement, Received, RxMeta, part, tx::stamp};
@@ -16,7 +16,7 @@ use crate::{
     mem::{AccessError, Regions},
     qp::{Qp, QpHandle, QpState},
     requester::{self, Wants},
-    responder::{self, Answer, AnswerKind, Echo, Immediate, Write},
+    responder::{self, Answer, AnswerKind, Echo, Immediate, WritePacket},
     time::Instant,
 };
 
@@ -61,19 +61,23 @@ impl Endpoint<'_> {
         }
     }
 
-    /// One frame: the common kinds at offsets known to the compiler, the others field by field.
+    /// One frame: what has the head that its QP expects at once, all others field by field.
     //= VAL-010
     #[inline(never)]
     fn take(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
-        let plain = PlainPacket::read(head, rx.wire_len, &self.cfg.wire)
-            .filter(|packet| is_local_v6(&self.cfg, rx.port, packet.outermost_dst()));
-        let result = match plain {
-            Some(packet) if !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset()) => Err(Discard::Icrc),
-            Some(packet) => {
+        let plain = PlainPacket::find(head, rx.wire_len, &self.cfg.wire);
+        let result = match plain.as_ref().and_then(|packet| Some((packet, self.expecting(rx.port, packet)?))) {
+            Some((packet, _)) if !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset()) => {
+                Err(Discard::Icrc)
+            }
+            Some((packet, qp)) => {
                 self.count_received(rx.port);
-                match packet.extension() {
-                    PlainExtension::Write(write) => self.take_write(now, rx.port, &packet, write),
-                    PlainExtension::Sack(sack) => self.take_sack(now, rx.port, &packet, sack),
+                match packet.sack() {
+                    None if self.is_usual(now, qp) => {
+                        self.on_write::<true>(now, rx.port, qp, &Plain { packet, now }, None)
+                    }
+                    None => self.on_unusual_write(now, rx.port, qp, packet),
+                    Some(sack) => self.on_plain_sack(now, qp, sack, packet.rtx()),
                 }
             }
             None => self.take_any(now, rx, head),
@@ -84,72 +88,55 @@ impl Endpoint<'_> {
         }
     }
 
+    /// The QP that expects packets with this head. None where anything else is to be found out or to be done about one.
     #[inline(always)]
-    fn take_write(
-        &mut self,
-        now: Instant,
-        port: PortNum,
-        packet: &PlainPacket<'_>,
-        write: &PlainWrite<'_>,
-    ) -> Result<Received, Discard> {
-        let qp = self.admit_plain(now, port, packet, QpState::receives)?;
-        let (packet, write, wire) = (*packet, *write, self.cfg.wire);
-        let opcode = write.opcode();
-        // Read when they are needed: what is read earlier is only kept in memory until then.
-        let reth = late(
-            #[inline(always)]
-            move || write.reth(),
-        );
-        let echo = late(
-            #[inline(always)]
-            move || Echo { ev: packet.entropy(&wire), tseth: write.tseth() },
-        );
-        let place = Place { opcode, padded: packet.pad() != 0, reth, payload: write.payload() };
-        let write = Write {
-            psn: packet.psn(),
-            nominal: u32::from(packet.udp_len()).wrapping_add(self.cfg.size_overhead.into()),
-            ends_message: opcode.ends_message(),
-            ack_req: packet.ack_req(),
-            rtx: packet.rtx(),
-            ce: packet.ce(),
-            arrived: stamp(now),
-            echo,
-        };
-        self.on_write(now, port, qp, write, place, None)
+    fn expecting(&self, port: PortNum, packet: &PlainPacket<'_>) -> Option<u32> {
+        let index = self.slot_of(packet.dest_qp());
+        let slot = self.qps.get(index as usize).filter(|slot| slot.expected.fits(packet))?;
+        let announced = self.peers.get(slot.peer as usize)?.announced;
+        (announced.contains(port) && is_local_v6(&self.cfg, port, packet.outermost_dst())).then_some(index)
     }
 
+    /// Whether a write for `qp` is nothing but a write: no other one waits for anything, and it draws nothing by itself.
     #[inline(always)]
-    fn take_sack(
+    fn is_usual(&self, now: Instant, qp: u32) -> bool {
+        let Some(slot) = self.qps.get(qp as usize) else { return false };
+        let waits = slot.rsp.placing.is_reported() || !slot.rsp.stash.is_empty();
+        !waits && self.refusal.is_none() && slot.reverse.rests(now)
+    }
+
+    #[inline(never)]
+    fn on_unusual_write(
         &mut self,
         now: Instant,
         port: PortNum,
+        qp: u32,
         packet: &PlainPacket<'_>,
+    ) -> Result<Received, Discard> {
+        self.on_write::<false>(now, port, qp, &Plain { packet, now }, None)
+    }
+
+    #[inline(never)]
+    fn on_plain_sack(
+        &mut self,
+        now: Instant,
+        qp: u32,
         sack: &[u8; SackRepr::LEN],
+        rtx: bool,
     ) -> Result<Received, Discard> {
-        let qp = self.admit_plain(now, port, packet, |state| state == QpState::Rts)?;
-        self.on_sack(now, qp, &SackRepr::parse(sack), packet.rtx())
+        if self.qps.get(qp as usize).is_none_or(|slot| slot.state != QpState::Rts) {
+            return Err(Discard::State);
+        }
+        self.on_sack(now, qp, &SackRepr::parse(sack), rtx)
     }
 
-    /// Steps 11 and 12.
-    #[inline(always)]
-    fn admit_plain(
-        &mut self,
-        now: Instant,
-        port: PortNum,
-        packet: &PlainPacket<'_>,
-        takes: impl Fn(QpState) -> bool,
-    ) -> Result<u32, Discard> {
-        let qp = self.admit(packet.dest_qp(), packet.pkey(), takes)?;
-        let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
-        let known = peer.filter(|peer| match (&peer.local, &peer.remote) {
-            (Ip::V6(local), Ip::V6(remote)) => local == packet.dst() && remote == packet.src(),
-            _ => false,
-        });
-        let unmasked = known.ok_or(Discard::Peer)?.announced.contains(port);
-        if !unmasked {
-            self.heard_through(now, qp, port);
+    /// The next packet of `qp` is expected to have the head of this frame, which was found right.
+    fn expect(&mut self, qp: u32, head: &[u8], wire_len: usize) {
+        if let Some(packet) = PlainPacket::find(head, wire_len, &self.cfg.wire)
+            && let Some(slot) = self.qps.get_mut(qp as usize)
+        {
+            slot.expected = HeadImage::of(&packet);
         }
-        Ok(qp)
     }
 
     /// Any frame.
@@ -165,23 +152,13 @@ impl Endpoint<'_> {
         match packet.extension() {
             Extension::Write(headers) => {
                 let qp = self.admit_packet(now, rx.port, &packet, QpState::receives)?;
-                let (padded, payload) = (bth.pad != 0, packet.payload());
-                let place = Place { opcode: bth.opcode, padded, reth: || headers.reth(), payload };
-                let ev = packet.entropy(&self.cfg.wire);
-                let write = Write {
-                    psn: bth.psn,
-                    nominal: u32::from(packet.udp_len()).wrapping_add(self.cfg.size_overhead.into()),
-                    ends_message: bth.opcode.ends_message(),
-                    ack_req: bth.ack_req,
-                    rtx: bth.rtx,
-                    ce: packet.ce(),
-                    arrived: stamp(now),
-                    echo: || Echo { ev, tseth: headers.tseth() },
-                };
-                self.on_write(now, rx.port, qp, write, place, immediate(&bth, headers))
+                self.expect(qp, head, rx.wire_len);
+                let write = Parsed { packet: &packet, bth, headers, now };
+                self.on_write::<false>(now, rx.port, qp, &write, immediate(&bth, headers))
             }
             Extension::Sack(sack) => {
                 let qp = self.admit_packet(now, rx.port, &packet, |state| state == QpState::Rts)?;
+                self.expect(qp, head, rx.wire_len);
                 self.on_sack(now, qp, &SackRepr::parse(sack), bth.rtx)
             }
             Extension::EndpointRequest(..) | Extension::EndpointResponse(..) => {
@@ -235,10 +212,16 @@ impl Endpoint<'_> {
         }
     }
 
+    /// Slot of a QP with this number.
+    #[inline(always)]
+    const fn slot_of(&self, qpn: Qpn) -> u32 {
+        qpn.value() & self.qpn_mask
+    }
+
     /// Step 11: one index and one comparison.
     //= VAL-011
     fn find_qp(&self, qpn: Qpn) -> Option<u32> {
-        let index = qpn.value() & !u32::MAX.wrapping_shl(self.qpn_bits);
+        let index = self.slot_of(qpn);
         self.qps.get(index as usize).filter(|slot| slot.used && slot.qpn == qpn).map(|_| index)
     }
 
@@ -284,50 +267,49 @@ impl Endpoint<'_> {
         Ok(qp)
     }
 
-    /// A write for `qp`, which wants its payload at `place`. One borrow of the QP for all that a write of the common kind
-    /// does.
+    /// A write for `qp`; where `USUAL`, [`Self::is_usual`] holds.
     //= VAL-015, VAL-018, MODEL-002, ERR-002, WIMM-001, WIMM-002
     #[inline(always)]
-    fn on_write(
+    fn on_write<const USUAL: bool>(
         &mut self,
         now: Instant,
         port: PortNum,
         qp: u32,
-        write: Write<impl Fn() -> Echo>,
-        place: Place<impl Fn() -> RethRepr>,
+        write: &impl WriteRequest,
         imm: Option<Immediate>,
     ) -> Result<Received, Discard> {
-        let mut slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        if slot.heard(now) {
+        let Some(mut slot) = self.qps.get_mut(qp as usize) else { return Err(Discard::Qpn) };
+        if slot.heard(now) && !USUAL {
             self.probe_way_back(now, qp);
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
-        self.stats.rx_marked.inc_by(u64::from(write.ce));
-        if self.refusal.is_some() || slot.rsp.placing.is_reported() {
-            let nack = write.nack(self.refusal.unwrap_or(NackReason::NoPktBuffer), slot.rsp.svc_time);
+        if write.ce() {
+            self.stats.rx_marked.inc();
+        }
+        if !USUAL && (self.refusal.is_some() || slot.rsp.placing.is_reported()) {
+            let reason = self.refusal.unwrap_or(NackReason::NoPktBuffer);
+            let nack = write.nack(&self.cfg, reason, slot.rsp.svc_time);
             if let Some(refused) = self.refuse_unrecorded(now, qp, nack) {
                 return Err(refused);
             }
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
-        let (words, each) = (&mut *self.rx_words, self.limits.words());
+        let (words, limits) = (&mut *self.rx_words, &self.limits);
         let verdict = slot.rsp.on_write(
-            &write,
+            write,
             #[inline(always)]
-            || part(words, qp, each).unwrap_or_default(),
+            || part(words, qp, limits.words()).unwrap_or_default(),
             &self.cfg,
         );
         match verdict {
             responder::Verdict::New => {}
             responder::Verdict::Duplicate => return Err(self.refuse_again(now, qp)),
             responder::Verdict::OutOfWindow => {
-                // Handed over by reference, the write would have to be in memory, and every other one would pay for that.
-                let nack = slot.rsp.out_of_window(&write, self.cfg.oor_silent);
-                return Err(self.refuse_beyond(qp, nack));
+                return Err(self.refuse_beyond(qp, write));
             }
         }
         slot.fresh = true;
-        let mut checked = check_write(slot, &self.regions, qp, write.psn, &place);
+        let mut checked = check_write(slot, &self.regions, qp, write);
         if let Some(imm) = imm
             && checked.is_ok()
             && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), imm)
@@ -336,13 +318,13 @@ impl Endpoint<'_> {
         }
         match checked {
             Ok(received) => {
-                if slot.rsp.placing.is_reported() {
+                if !USUAL && slot.rsp.placing.is_reported() {
                     let (moves, cack) = (matches!(received, Received::Place(_)), slot.rsp.window.cack());
                     if let Some(bits) = part(self.rx_words, qp, self.limits.words()) {
-                        slot.rsp.placing.begin(write.psn, write.ends_message, moves, cack, bits);
+                        slot.rsp.placing.begin(write.psn(), write.ends_message(), moves, cack, bits);
                     }
                 }
-                if slot.rsp.stash.is_empty() {
+                if USUAL || slot.rsp.stash.is_empty() {
                     slot.rsp.settle(&[]);
                     if slot.rsp.owes() {
                         self.control.push(self.qps, qp);
@@ -361,7 +343,7 @@ impl Endpoint<'_> {
             }
             Err((syndrome, cause)) => {
                 self.fail_qp(now, qp, cause, None);
-                self.answer_nak(qp, write.psn, syndrome);
+                self.answer_nak(qp, write.psn(), syndrome);
                 Err(Discard::Nak)
             }
         }
@@ -379,8 +361,10 @@ impl Endpoint<'_> {
     /// A write beyond the window.
     #[cold]
     #[inline(never)]
-    fn refuse_beyond(&mut self, qp: u32, nack: Option<Answer>) -> Discard {
-        if let (Some(slot), Some(nack)) = (self.qps.get_mut(qp as usize), nack) {
+    fn refuse_beyond(&mut self, qp: u32, write: &impl WritePacket) -> Discard {
+        if let Some(slot) = self.qps.get_mut(qp as usize)
+            && let Some(nack) = slot.rsp.out_of_window(write, &self.cfg)
+        {
             slot.rsp.refuse(&mut self.refusals, nack);
         }
         self.wake_control(qp);
@@ -555,24 +539,149 @@ fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: &[u8; 16]) -> bool {
     cfg.gids.iter().flatten().any(|gid| matches!(gid, Ip::V6(gid) if gid == dst))
 }
 
-/// A closure that is called where its value is needed, if it is.
-const fn late<T, F: Fn() -> T>(value: F) -> F {
-    value
-}
-
 /// The immediate of a write that carries one.
 fn immediate(bth: &BthRepr, headers: &WriteHeaders<'_>) -> Option<Immediate> {
     let (rqmsn, dmalen) = (headers.meth().rqmsn, headers.reth().dmalen);
     headers.imm().map(|imm| Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se })
 }
 
-/// What a write says about its payload.
-struct Place<R> {
-    opcode: Opcode,
-    padded: bool,
-    reth: R,
+/// A write that is to be placed.
+trait WriteRequest: WritePacket {
+    fn is_first(&self) -> bool;
+    fn is_padded(&self) -> bool;
+    fn reth(&self) -> RethRepr;
     /// Bytes of the frame.
-    payload: Range<usize>,
+    fn payload(&self) -> Range<usize>;
+}
+
+/// A write with the head that was expected.
+struct Plain<'p, 'f> {
+    packet: &'p PlainPacket<'f>,
+    now: Instant,
+}
+
+impl WritePacket for Plain<'_, '_> {
+    #[inline(always)]
+    fn psn(&self) -> Psn {
+        self.packet.psn()
+    }
+
+    #[inline(always)]
+    fn nominal(&self, cfg: &EndpointConfig) -> u32 {
+        u32::from(self.packet.udp_len()).wrapping_add(cfg.size_overhead.into())
+    }
+
+    #[inline(always)]
+    fn ends_message(&self) -> bool {
+        self.packet.ends_message()
+    }
+
+    #[inline(always)]
+    fn ack_req(&self) -> bool {
+        self.packet.ack_req()
+    }
+
+    #[inline(always)]
+    fn rtx(&self) -> bool {
+        self.packet.rtx()
+    }
+
+    #[inline(always)]
+    fn ce(&self) -> bool {
+        self.packet.ce()
+    }
+
+    #[inline(always)]
+    fn arrived(&self) -> u16 {
+        stamp(self.now)
+    }
+
+    #[inline(always)]
+    fn echo(&self, cfg: &EndpointConfig) -> Echo {
+        Echo { ev: self.packet.entropy(&cfg.wire), tseth: self.packet.tseth() }
+    }
+}
+
+impl WriteRequest for Plain<'_, '_> {
+    #[inline(always)]
+    fn is_first(&self) -> bool {
+        self.packet.is_first()
+    }
+
+    #[inline(always)]
+    fn is_padded(&self) -> bool {
+        self.packet.pad() != 0
+    }
+
+    #[inline(always)]
+    fn reth(&self) -> RethRepr {
+        self.packet.reth()
+    }
+
+    #[inline(always)]
+    fn payload(&self) -> Range<usize> {
+        self.packet.payload()
+    }
+}
+
+/// Any write.
+struct Parsed<'p, 'f> {
+    packet: &'p PacketView<'f>,
+    bth: BthRepr,
+    headers: &'p WriteHeaders<'f>,
+    now: Instant,
+}
+
+impl WritePacket for Parsed<'_, '_> {
+    fn psn(&self) -> Psn {
+        self.bth.psn
+    }
+
+    fn nominal(&self, cfg: &EndpointConfig) -> u32 {
+        u32::from(self.packet.udp_len()).wrapping_add(cfg.size_overhead.into())
+    }
+
+    fn ends_message(&self) -> bool {
+        self.bth.opcode.ends_message()
+    }
+
+    fn ack_req(&self) -> bool {
+        self.bth.ack_req
+    }
+
+    fn rtx(&self) -> bool {
+        self.bth.rtx
+    }
+
+    fn ce(&self) -> bool {
+        self.packet.ce()
+    }
+
+    fn arrived(&self) -> u16 {
+        stamp(self.now)
+    }
+
+    fn echo(&self, cfg: &EndpointConfig) -> Echo {
+        Echo { ev: self.packet.entropy(&cfg.wire), tseth: self.headers.tseth() }
+    }
+}
+
+impl WriteRequest for Parsed<'_, '_> {
+    fn is_first(&self) -> bool {
+        self.bth.opcode.is_first()
+    }
+
+    fn is_padded(&self) -> bool {
+        self.bth.pad != 0
+    }
+
+    fn reth(&self) -> RethRepr {
+        self.headers.reth()
+    }
+
+    fn payload(&self) -> Range<usize> {
+        self.packet.payload()
+    }
 }
 
 /// Steps 15 and 16: lengths and memory.
@@ -582,16 +691,14 @@ fn check_write(
     slot: &Qp,
     regions: &Regions<'_>,
     qp: u32,
-    psn: Psn,
-    place: &Place<impl Fn() -> RethRepr>,
+    write: &impl WriteRequest,
 ) -> Result<Received, (Syndrome, ErrorCause)> {
-    let Place { opcode, padded, reth, payload } = place;
-    let (len, mtu, reth) = (payload.len() as u64, u64::from(slot.path_mtu), reth());
-    let dmalen = u64::from(reth.dmalen);
-    let well_formed = match opcode {
-        Opcode::WriteFirst | Opcode::WriteMiddle => len == mtu && !padded && dmalen > mtu,
-        Opcode::WriteLast | Opcode::WriteLastImm => len >= 1 && len <= mtu && dmalen > mtu,
-        _ => len <= mtu && dmalen == len,
+    let (payload, reth) = (write.payload(), write.reth());
+    let (len, mtu, dmalen) = (payload.len() as u64, u64::from(slot.path_mtu), u64::from(reth.dmalen));
+    let well_formed = match (write.is_first(), write.ends_message()) {
+        (_, false) => len == mtu && !write.is_padded() && dmalen > mtu,
+        (false, true) => len >= 1 && len <= mtu && dmalen > mtu,
+        (true, true) => len <= mtu && dmalen == len,
     };
     if !well_formed {
         return Err((Syndrome::InvalidRequest, ErrorCause::RequestInvalid));
@@ -604,12 +711,13 @@ fn check_write(
         return Ok(Received::Nothing);
     }
     // The first packet answers for the whole message, which begins where it does.
-    let reach = if opcode.is_first() { dmalen } else { len };
+    let reach = if write.is_first() { dmalen } else { len };
     match regions.check(slot.pd, reth.rkey.0, reth.va, reach, true) {
         Ok((mr, offset)) => {
+            let psn = write.psn();
             let token = PlaceToken::new(qp, slot.life, psn);
             let qp = QpHandle::from_parts(qp, slot.qpn);
-            Ok(Received::Place(Placement { mr, token, qp, psn, offset, payload: payload.clone() }))
+            Ok(Received::Place(Placement { mr, token, qp, psn, offset, payload }))
         }
         Err(AccessError::Key | AccessError::Rights | AccessError::Bounds) => Err(refused),
     }

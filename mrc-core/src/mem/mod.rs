@@ -89,15 +89,17 @@ pub(crate) enum AccessError {
 #[derive(Debug)]
 pub(crate) struct Regions<'s> {
     slots: &'s mut [MrSlot],
-    /// Bits of a key that name its slot.
+    /// Bits of a key that name its slot: how many, and which.
     index_bits: u32,
+    index_mask: u32,
 }
 
 impl<'s> Regions<'s> {
     pub(crate) fn new(slots: &'s mut [MrSlot]) -> Self {
         slots.fill(MrSlot::EMPTY);
         let index_bits = usize::BITS.wrapping_sub(slots.len().saturating_sub(1).leading_zeros());
-        Self { slots, index_bits }
+        let index_mask = 1u32.checked_shl(index_bits).map_or(u32::MAX, |bit| bit.wrapping_sub(1));
+        Self { slots, index_bits, index_mask }
     }
 
     /// Writes one region to an image, or replaces it by that of one.
@@ -166,8 +168,7 @@ impl<'s> Regions<'s> {
 
     #[inline(always)]
     fn find(&self, pd: Pd, key: u32) -> Result<(MrHandle, &MrSlot), AccessError> {
-        let mask = 1u32.checked_shl(self.index_bits).map_or(u32::MAX, |bit| bit.wrapping_sub(1));
-        let index = key & mask;
+        let index = key & self.index_mask;
         let slot = self.slots.get(index as usize).ok_or(AccessError::Key)?;
         if !slot.used || slot.key != key || slot.pd != pd {
             return Err(AccessError::Key);

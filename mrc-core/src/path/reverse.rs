@@ -173,6 +173,12 @@ impl ReverseSet {
         self.sent = true;
     }
 
+    /// Whether [`poll_probe`](Self::poll_probe) has nothing to probe yet, even when data arrives now.
+    #[inline]
+    pub(crate) fn rests(&self, now: Instant) -> bool {
+        now < self.probe_at
+    }
+
     /// Whether [`poll_probe`](Self::poll_probe) can have something to probe.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {

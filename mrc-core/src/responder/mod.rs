@@ -74,20 +74,39 @@ pub(crate) enum Verdict {
     OutOfWindow,
 }
 
-/// The write packet at hand.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Write<E> {
-    pub(crate) psn: Psn,
+/// The write packet at hand. Each field is read where it is needed: what is read earlier has to be kept until then.
+pub(crate) trait WritePacket {
+    fn psn(&self) -> Psn;
     /// UDP length + 40.
-    pub(crate) nominal: u32,
-    pub(crate) ends_message: bool,
-    pub(crate) ack_req: bool,
-    pub(crate) rtx: bool,
-    pub(crate) ce: bool,
+    fn nominal(&self, cfg: &EndpointConfig) -> u32;
+    fn ends_message(&self) -> bool;
+    fn ack_req(&self) -> bool;
+    fn rtx(&self) -> bool;
+    fn ce(&self) -> bool;
     /// When it arrived, in ticks of 128 ns.
-    pub(crate) arrived: u16,
-    /// What an answer echoes: read only where there is one.
-    pub(crate) echo: E,
+    fn arrived(&self) -> u16;
+    fn echo(&self, cfg: &EndpointConfig) -> Echo;
+
+    /// An answer of this kind, but that the kind may depend on the EV.
+    //= TS-003, TS-004
+    #[inline(always)]
+    fn answer(
+        &self,
+        cfg: &EndpointConfig,
+        svc_time: ServiceTime,
+        kind: impl FnOnce(mrc_wire::Ev) -> AnswerKind,
+    ) -> Answer {
+        let Echo { ev, tseth } = self.echo(cfg);
+        let timestamp = tseth.map_or(0, |tseth| tseth.reflected());
+        let added = tseth.map_or(Added::Nothing, |tseth| svc_time.on(&tseth));
+        let (psn, rtx, arrived) = (self.psn(), self.rtx(), self.arrived());
+        Answer { kind: kind(ev), psn, ev, timestamp, rtx, added, arrived }
+    }
+
+    /// A refusal of it.
+    fn nack(&self, cfg: &EndpointConfig, reason: mrc_wire::NackReason, svc_time: ServiceTime) -> Answer {
+        self.answer(cfg, svc_time, |_| AnswerKind::Nack(reason))
+    }
 }
 
 /// What an answer to a write echoes.
@@ -95,25 +114,6 @@ pub(crate) struct Write<E> {
 pub(crate) struct Echo {
     pub(crate) ev: mrc_wire::Ev,
     pub(crate) tseth: Option<TsethRepr>,
-}
-
-impl<E: Fn() -> Echo> Write<E> {
-    /// An answer of this kind, but that the kind may depend on the EV.
-    //= TS-003, TS-004
-    #[inline(always)]
-    fn answer(&self, svc_time: ServiceTime, kind: impl FnOnce(mrc_wire::Ev) -> AnswerKind) -> Answer {
-        let Echo { ev, tseth } = (self.echo)();
-        let timestamp = tseth.map_or(0, |tseth| tseth.reflected());
-        let added = tseth.map_or(Added::Nothing, |tseth| svc_time.on(&tseth));
-        let (psn, rtx, arrived) = (self.psn, self.rtx, self.arrived);
-        Answer { kind: kind(ev), psn, ev, timestamp, rtx, added, arrived }
-    }
-
-    /// A refusal of it.
-    #[inline(always)]
-    pub(crate) fn nack(&self, reason: mrc_wire::NackReason, svc_time: ServiceTime) -> Answer {
-        self.answer(svc_time, |_| AnswerKind::Nack(reason))
-    }
 }
 
 impl Responder {
@@ -164,19 +164,19 @@ impl Responder {
     /// then runs the transport checks on a new one, and refuses one beyond the window ([`Self::out_of_window`]).
     #[inline(always)]
     //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-002
-    pub(crate) fn on_write<'b, E: Fn() -> Echo>(
+    pub(crate) fn on_write<'b>(
         &mut self,
-        write: &Write<E>,
+        write: &impl WritePacket,
         bits: impl FnOnce() -> &'b mut [RxWord],
         cfg: &EndpointConfig,
     ) -> Verdict {
         // In order and nothing waiting: the common case touches no bit.
-        if self.window.take_next(write.psn) {
-            self.on_new(write, u32::from(write.ends_message), cfg);
+        if self.window.take_next(write.psn()) {
+            self.on_new(write, u32::from(write.ends_message()), cfg);
             return Verdict::New;
         }
         let bits = bits();
-        match self.window.classify(write.psn, bits) {
+        match self.window.classify(write.psn(), bits) {
             Arrival::Below => {
                 self.tack_due = true;
                 self.answer_sack(write, cfg);
@@ -188,7 +188,7 @@ impl Responder {
             }
             Arrival::Above => Verdict::OutOfWindow,
             Arrival::New => {
-                let ended = self.window.insert(write.psn, write.ends_message, bits);
+                let ended = self.window.insert(write.psn(), write.ends_message(), bits);
                 self.on_new(write, ended, cfg);
                 Verdict::New
             }
@@ -198,9 +198,9 @@ impl Responder {
     /// The NACK for a packet above the window; none where `oor_silent` is set, or for a PSN that lies too far ahead.
     //= RSP-003
     #[inline(always)]
-    pub(crate) fn out_of_window<E: Fn() -> Echo>(&self, write: &Write<E>, oor_silent: bool) -> Option<Answer> {
-        let near = write.psn.diff(self.window.cack()) <= 1 << 22;
-        (near && !oor_silent).then(|| write.nack(mrc_wire::NackReason::PsnOorWindow, self.svc_time))
+    pub(crate) fn out_of_window(&self, write: &impl WritePacket, cfg: &EndpointConfig) -> Option<Answer> {
+        let near = write.psn().diff(self.window.cack()) <= 1 << 22;
+        (near && !cfg.oor_silent).then(|| write.nack(cfg, mrc_wire::NackReason::PsnOorWindow, self.svc_time))
     }
 
     /// Queues a refusal, which no other answer replaces as long as `pool` has room.
@@ -228,14 +228,16 @@ impl Responder {
     /// The books of a new packet, with which so many messages `ended`, and the SACK that it triggers.
     //= RSP-008, RBYT-001, ACK-001
     #[inline(always)]
-    fn on_new<E: Fn() -> Echo>(&mut self, write: &Write<E>, ended: u32, cfg: &EndpointConfig) {
-        self.rcvd_bytes = self.rcvd_bytes.wrapping_add(write.nominal);
-        if (write.ends_message || (write.ack_req && cfg.tack_within_message)) && write.psn.diff(self.tack_goal) > 0 {
-            self.tack_goal = write.psn;
+    fn on_new(&mut self, write: &impl WritePacket, ended: u32, cfg: &EndpointConfig) {
+        let nominal = write.nominal(cfg);
+        self.rcvd_bytes = self.rcvd_bytes.wrapping_add(nominal);
+        let ends = write.ends_message() || (write.ack_req() && cfg.tack_within_message);
+        if ends && write.psn().diff(self.tack_goal) > 0 {
+            self.tack_goal = write.psn();
         }
         self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
-        self.trigger_bytes.inc_by(write.nominal.max(1_024));
-        if self.trigger_bytes >= cfg.sack_gen_threshold || write.ack_req || write.ce || write.rtx {
+        self.trigger_bytes.inc_by(nominal.max(1_024));
+        if self.trigger_bytes >= cfg.sack_gen_threshold || write.ack_req() || write.ce() || write.rtx() {
             self.answer_sack(write, cfg);
         }
     }
@@ -304,13 +306,12 @@ impl Responder {
         self.trigger_bytes = 0;
     }
 
-    // Inlined, or every write would be laid out in memory for the one that is answered.
     //= SACK-007, SACK-009
-    #[inline(always)]
-    fn answer_sack<E: Fn() -> Echo>(&mut self, write: &Write<E>, cfg: &EndpointConfig) {
+    #[inline(never)]
+    fn answer_sack(&mut self, write: &impl WritePacket, cfg: &EndpointConfig) {
         self.reported();
-        let answer = write.answer(self.svc_time, |ev| {
-            let verdict = self.verdict(ev, write.ce, cfg.always_skip_after);
+        let answer = write.answer(cfg, self.svc_time, |ev| {
+            let verdict = self.verdict(ev, write.ce(), cfg.always_skip_after);
             AnswerKind::Sack { verdict, probe_id: None }
         });
         // With packets missing each SACK shows another part of the window.

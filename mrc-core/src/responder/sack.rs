@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::{
         config::RtrAttr,
-        responder::{Echo, Write},
+        responder::{Echo, tests::Write},
     };
     use mrc_wire::Qpn;
     use std::vec::Vec;
@@ -71,7 +71,7 @@ mod tests {
         Responder::start(&attr)
     }
 
-    fn write(psn: u32) -> Write<fn() -> Echo> {
+    fn write(psn: u32) -> Write {
         Write {
             psn: Psn::new(psn),
             nominal: 4_184,
@@ -80,7 +80,7 @@ mod tests {
             rtx: false,
             ce: false,
             arrived: 0,
-            echo: || Echo { ev: mrc_wire::Ev(1), tseth: None },
+            echo: Echo { ev: mrc_wire::Ev(1), tseth: None },
         }
     }
 

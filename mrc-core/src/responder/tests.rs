@@ -3,7 +3,7 @@
 use mrc_wire::{Ev, Msn, NackReason, Psn, Qpn, TsethRepr, Verdict as Mark};
 
 use super::{
-    Added, Answer, AnswerKind, Echo, Immediate, PsnWindow, Responder, RxWord, ServiceTime, Stash, Verdict, Write,
+    Added, Answer, AnswerKind, Echo, Immediate, PsnWindow, Responder, RxWord, ServiceTime, Stash, Verdict, WritePacket,
 };
 use crate::config::{EndpointConfig, RtrAttr};
 
@@ -19,9 +19,47 @@ fn responder(first: u32) -> (Responder, [RxWord; 16]) {
     (Responder::start(&attr), [RxWord::EMPTY; 16])
 }
 
-type Plain = Write<fn() -> Echo>;
+/// A write packet, field by field.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write {
+    pub(super) psn: Psn,
+    pub(super) nominal: u32,
+    pub(super) ends_message: bool,
+    pub(super) ack_req: bool,
+    pub(super) rtx: bool,
+    pub(super) ce: bool,
+    pub(super) arrived: u16,
+    pub(super) echo: Echo,
+}
 
-fn middle(psn: u32) -> Plain {
+impl WritePacket for Write {
+    fn psn(&self) -> Psn {
+        self.psn
+    }
+    fn nominal(&self, _: &EndpointConfig) -> u32 {
+        self.nominal
+    }
+    fn ends_message(&self) -> bool {
+        self.ends_message
+    }
+    fn ack_req(&self) -> bool {
+        self.ack_req
+    }
+    fn rtx(&self) -> bool {
+        self.rtx
+    }
+    fn ce(&self) -> bool {
+        self.ce
+    }
+    fn arrived(&self) -> u16 {
+        self.arrived
+    }
+    fn echo(&self, _: &EndpointConfig) -> Echo {
+        self.echo
+    }
+}
+
+fn middle(psn: u32) -> Write {
     Write {
         psn: Psn::new(psn),
         nominal: 1_200,
@@ -30,15 +68,15 @@ fn middle(psn: u32) -> Plain {
         rtx: false,
         ce: false,
         arrived: 0,
-        echo: || Echo { ev: Ev(1), tseth: Some(TsethRepr::ns128(7)) },
+        echo: Echo { ev: Ev(1), tseth: Some(TsethRepr::ns128(7)) },
     }
 }
 
-fn last(psn: u32) -> Plain {
+fn last(psn: u32) -> Write {
     Write { ends_message: true, ..middle(psn) }
 }
 
-fn take<E: Fn() -> Echo>(r: &mut Responder, bits: &mut [RxWord], write: &Write<E>) -> Verdict {
+fn take(r: &mut Responder, bits: &mut [RxWord], write: &Write) -> Verdict {
     let verdict = r.on_write(write, || bits, &cfg());
     r.settle(&[]);
     verdict
@@ -86,7 +124,7 @@ fn above_the_window_is_refused_unless_told_not_to_or_absurd() {
         let psn = Psn::new(0).add(distance);
         let write = Write { psn, ..middle(0) };
         assert!(matches!(r.on_write(&write, || &mut bits, &cfg()), Verdict::OutOfWindow));
-        r.out_of_window(&write, silent).map(|answer| answer.kind)
+        r.out_of_window(&write, &EndpointConfig { oor_silent: silent, ..cfg() }).map(|answer| answer.kind)
     };
     let nack = Some(AnswerKind::Nack(NackReason::PsnOorWindow));
     assert_eq!(ask(1_025, false), nack);
@@ -117,7 +155,7 @@ fn a_transport_ack_is_due_when_the_front_passes_what_asked_for_one() {
 fn without_transport_acks_within_messages_only_their_ends_draw_one() {
     let (mut r, mut bits) = responder(1);
     let cfg = EndpointConfig { tack_within_message: false, ..cfg() };
-    let mut take = |write: &Plain| {
+    let mut take = |write: &Write| {
         r.on_write(write, || &mut bits, &cfg);
         r.settle(&[]);
         (r.tack_due, answers(&mut r))
@@ -131,7 +169,7 @@ fn without_transport_acks_within_messages_only_their_ends_draw_one() {
 fn sacks_that_wait_merge_unless_one_has_something_of_its_own_to_say() {
     let (mut r, mut bits) = responder(1);
     let cfg = EndpointConfig { merge_sacks: true, ..cfg() };
-    let mut take = |write: Plain| {
+    let mut take = |write: Write| {
         r.on_write(&write, || &mut bits, &cfg);
         r.answers.len()
     };
@@ -176,14 +214,14 @@ fn service_time_needs_consent_and_a_timestamp() {
         let added = if case == 7 { Added::Ticks } else { Added::Nothing };
         let tseth = (case & 4 != 0).then_some(TsethRepr { tsr: case & 2 == 0, ..TsethRepr::ns128(9) });
         let Write { psn, nominal, ends_message, rtx, ce, arrived, .. } = middle(1);
-        let echo = || Echo { ev: Ev(1), tseth };
+        let echo = Echo { ev: Ev(1), tseth };
         let write = Write { psn, nominal, ends_message, ack_req: true, rtx, ce, arrived, echo };
         take(&mut r, &mut bits, &write);
         assert_eq!(r.answers.front().unwrap().added, added, "SACK, case {case}");
         r.answers.pop();
         let beyond = Write { psn: Psn::new(5_000), ..write };
         assert_eq!(take(&mut r, &mut bits, &beyond), Verdict::OutOfWindow);
-        assert_eq!(r.out_of_window(&beyond, false).unwrap().added, added, "NACK, case {case}");
+        assert_eq!(r.out_of_window(&beyond, &cfg()).unwrap().added, added, "NACK, case {case}");
     }
     let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
     let attr = RtrAttr::software(peer, Qpn::new(5), Psn::new(1), profile);

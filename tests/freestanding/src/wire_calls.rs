@@ -5,8 +5,8 @@ use core::hint::black_box;
 
 use mrc_wire::ev;
 use mrc_wire::{
-    AethRepr, Body, BthRepr, DscpPlan, Encap, EndpointRequestRepr, EndpointResponseRepr, Frame, FrameTemplate, Icrc,
-    Ip, MethRepr, Msn, NackRepr, Opcode, PacketView, PlainPacket, PortNum, ProbeRepr, Psn, RethRepr, SackRepr,
+    AethRepr, Body, BthRepr, DscpPlan, Encap, EndpointRequestRepr, EndpointResponseRepr, Frame, FrameTemplate, HeadImage,
+    Icrc, Ip, MethRepr, Msn, NackRepr, Opcode, PacketView, PlainPacket, PortNum, ProbeRepr, Psn, RethRepr, SackRepr,
     TsethRepr, icrc, nominal_bytes, pad_len, parse_frame, srv6,
 };
 
@@ -47,7 +47,9 @@ macro_rules! checked {
 images! {
     image_parse_frame(_e) parse_frame(some(), *any(), any(), |dst| black_box(dst.is_v6()));
     image_packet_view(_e) PacketView::parse(some(), *any(), any(), |dst| black_box(dst.is_v6())).map(|packet| packet.to_frame(any()));
-    image_plain_packet(_e) PlainPacket::read(some(), *any(), any()).map(|packet| {
+    image_plain_packet(_e) PlainPacket::find(some(), *any(), any()).map(|packet| {
+        black_box((HeadImage::of(&packet), any::<HeadImage>().fits(&packet)));
+        black_box((packet.opcode(), packet.sack(), packet.tseth(), packet.reth(), packet.payload()));
         black_box((packet.src(), packet.dst(), packet.outermost_dst(), packet.ce(), packet.entropy(any())));
         black_box((packet.dest_qp(), packet.pkey(), packet.psn(), packet.pad(), packet.ack_req(), packet.rtx()));
         (packet.udp_len(), packet.icrc_offset())

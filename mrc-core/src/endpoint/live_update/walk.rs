@@ -209,6 +209,7 @@ impl Endpoint<'_> {
             qps: _,
             lives,
             qpn_bits: _,
+            qpn_mask: _,
             timers: _,
             tx_records: _,
             tx_words: _,
