@@ -77,8 +77,8 @@ impl Limits {
     pub const fn bytes_per_qp(&self) -> usize {
         let parts = [
             (1, const { size_of::<Qp>() + size_of::<TimerSlot>() }),
-            (self.records(), size_of::<TxRecord>()),
-            (self.words(), const { size_of::<TxWord>() + size_of::<RxWord>() }),
+            (self.mpr.saturating_mul(128), size_of::<TxRecord>()),
+            (self.mpr.saturating_mul(2), const { size_of::<TxWord>() + size_of::<RxWord>() }),
             (self.send_queue, size_of::<Wqe>()),
             (self.recv_queue, size_of::<RecvWqe>()),
             (self.wimm, size_of::<Immediate>()),
@@ -93,14 +93,16 @@ impl Limits {
         bytes
     }
 
-    /// Packets in the PSN window of a QP.
+    /// Packets in the PSN window of a QP of checked limits.
+    #[inline(always)]
     pub(crate) const fn records(&self) -> usize {
-        self.mpr.saturating_mul(128)
+        self.mpr << 7
     }
 
-    /// Words of 64 packets in the PSN window of a QP.
+    /// Words of 64 packets in the PSN window of a QP of checked limits.
+    #[inline(always)]
     pub(crate) const fn words(&self) -> usize {
-        self.mpr.saturating_mul(2)
+        self.mpr << 1
     }
 
     /// Whether an endpoint of these sizes can be.

@@ -1,5 +1,6 @@
 //! Base transport header, 12 bytes, wire.md section 4.
 
+use crate::bytes::u32_at;
 use crate::{Opcode, Psn, Qpn, WireError};
 
 /// Position of the solicited bit in byte 1 (IBTA order); see `WireConfig::bth_se_bit`.
@@ -154,7 +155,7 @@ pub(crate) const fn pad(b: &[u8; BthRepr::LEN]) -> u8 {
 // Whole words, of which the numbers take 24 bits.
 #[inline]
 pub(crate) const fn dest_qp(b: &[u8; BthRepr::LEN]) -> Qpn {
-    Qpn::new(u32::from_be_bytes([b[4], b[5], b[6], b[7]]))
+    Qpn::new(u32_at::<4, _>(b))
 }
 
 #[inline]
@@ -174,7 +175,7 @@ pub(crate) const fn rtx(b: &[u8; BthRepr::LEN]) -> bool {
 
 #[inline]
 pub(crate) const fn psn(b: &[u8; BthRepr::LEN]) -> Psn {
-    Psn::new(u32::from_be_bytes([b[8], b[9], b[10], b[11]]))
+    Psn::new(u32_at::<8, _>(b))
 }
 
 #[inline]

@@ -102,9 +102,11 @@ impl<'a> PlainPacket<'a> {
         }
         let dscp = (u16_at::<ETH_LEN, _>(outermost) >> 6) as u8 & 0x3F;
         let (at, len) = match headers[BTH] {
-            0xDC => (EXT, SackRepr::LEN),
-            0xC6 | 0xC7 | 0xC8 | 0xCA if bth::timestamped(bth_of(headers)) => (RETH + TsethRepr::LEN, RethRepr::LEN),
-            0xC6 | 0xC7 | 0xC8 | 0xCA => (RETH, RethRepr::LEN),
+            SACK => (EXT, SackRepr::LEN),
+            opcode if is_write(opcode) => {
+                let stamp = if bth::timestamped(bth_of(headers)) { TsethRepr::LEN } else { 0 };
+                (stamp.wrapping_add(RETH), RethRepr::LEN)
+            }
             _ => return None,
         };
         let last = from.get(at..)?.get(..len)?;
@@ -280,6 +282,15 @@ impl<'a> PlainPacket<'a> {
     pub fn payload(&self) -> Range<usize> {
         self.payload..self.end.wrapping_sub(self.pad().into())
     }
+}
+
+const SACK: u8 = 0xDC;
+
+/// The opcodes of writes without immediate: FIRST, MIDDLE, LAST and ONLY.
+#[inline(always)]
+const fn is_write(opcode: u8) -> bool {
+    let nth = opcode.wrapping_sub(0xC6);
+    nth < 5 && nth != 3
 }
 
 /// BTH.

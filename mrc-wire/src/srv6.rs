@@ -107,15 +107,6 @@ impl fmt::Display for TemplateError {
 
 impl core::error::Error for TemplateError {}
 
-/// Copy operations that move their fields equally far, ready to run: the EV rotated until they lie right, then masked for each half of the address.
-/// One rotation serves both: what leaves the low half at its top comes in at the bottom of the high half.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Step {
-    high: u64,
-    low: u64,
-    rotate: u32,
-}
-
 /// The way from an EV to an outer destination: a base address and fields copied over it.
 ///
 /// Operations run in their order; where two write the same bit the later one wins. All masks and rotations are worked
@@ -124,13 +115,17 @@ struct Step {
 pub struct EvTemplate {
     high: u64,
     low: u64,
-    steps: [Step; Self::MAX_OPS],
-    /// Groups of steps in use.
-    groups: u8,
+    /// Steps, each of which copies the fields that move equally far: the EV is rotated until they lie right, then masked for each
+    /// half of the address. One rotation serves both: what leaves the low half at its top comes in at the bottom of the high half.
+    rotations: [u32; Self::MAX_OPS],
+    highs: [u64; Self::MAX_OPS],
+    lows: [u64; Self::MAX_OPS],
+    /// Whether the first steps are all; those among them that no operation needs copy nothing.
+    short: bool,
 }
 
-/// Steps that run without a look at how many there are: those of a group that no operation needs copy nothing.
-const GROUP: usize = 4;
+/// The first steps, which run without a look at how many there are.
+const SHORT: usize = 4;
 
 impl EvTemplate {
     /// Most operations of a template.
@@ -142,7 +137,7 @@ impl EvTemplate {
     /// See [`TemplateError`].
     pub fn new(base: [u8; 16], ops: &[CopyOp]) -> Result<Self, TemplateError> {
         //= MAP-003
-        let mut steps = [Step::default(); Self::MAX_OPS];
+        let (mut rotations, mut highs, mut lows) = ([0; Self::MAX_OPS], [0; Self::MAX_OPS], [0; Self::MAX_OPS]);
         if ops.len() > Self::MAX_OPS {
             return Err(TemplateError::TooMany(ops.len()));
         }
@@ -160,16 +155,17 @@ impl EvTemplate {
             let field = u128::from(u32::MAX.wrapping_shr(32u32.wrapping_sub(width))).wrapping_shl(up);
             let (high, low) = halves(field & !written);
             let rotate = up.wrapping_sub(lsb) % 64;
-            let alike =
-                steps.get(..used).unwrap_or_default().iter().position(|step| step.rotate == rotate).unwrap_or(used);
-            if let Some(step) = steps.get_mut(alike) {
-                *step = Step { high: step.high | high, low: step.low | low, rotate };
+            let alike = rotations.iter().take(used).position(|other| *other == rotate).unwrap_or(used);
+            if let (Some(to), Some(highs), Some(lows)) =
+                (rotations.get_mut(alike), highs.get_mut(alike), lows.get_mut(alike))
+            {
+                (*to, *highs, *lows) = (rotate, *highs | high, *lows | low);
             }
             used = used.max(alike.wrapping_add(1));
             written |= field;
         }
         let (high, low) = halves(u128::from_be_bytes(base) & !written);
-        Ok(Self { high, low, steps, groups: (used.wrapping_add(GROUP - 1) / GROUP) as u8 })
+        Ok(Self { high, low, rotations, highs, lows, short: used <= SHORT })
     }
 
     /// Words of [`EvTemplate::to_words`].
@@ -178,10 +174,11 @@ impl EvTemplate {
     /// The prepared template, to be kept by the same version of this crate.
     #[must_use]
     pub fn to_words(&self) -> [u64; Self::WORDS] {
-        let Self { high, low, steps, groups } = self;
+        let Self { high, low, rotations, highs, lows, short } = self;
         let mut words = [0; Self::WORDS];
-        let steps = steps.iter().flat_map(|Step { high, low, rotate }| [*high, *low, u64::from(*rotate)]);
-        for (to, from) in words.iter_mut().zip([*high, *low, u64::from(*groups)].into_iter().chain(steps)) {
+        let steps = rotations.iter().zip(highs).zip(lows);
+        let steps = steps.flat_map(|((rotate, high), low)| [*high, *low, u64::from(*rotate)]);
+        for (to, from) in words.iter_mut().zip([*high, *low, u64::from(*short)].into_iter().chain(steps)) {
             *to = from;
         }
         words
@@ -190,14 +187,15 @@ impl EvTemplate {
     /// The template that [`EvTemplate::to_words`] told; `None` where it cannot have.
     #[must_use]
     pub fn from_words(words: &[u64; Self::WORDS]) -> Option<Self> {
-        let ([high, low, groups], rest) = words.split_first_chunk()?;
-        let groups = u8::try_from(*groups).ok().filter(|groups| usize::from(*groups) <= Self::MAX_OPS / GROUP)?;
-        let mut steps = [Step::default(); Self::MAX_OPS];
-        for (step, [high, low, rotate]) in steps.iter_mut().zip(rest.as_chunks::<3>().0) {
+        let ([high, low, short], rest) = words.split_first_chunk()?;
+        let (mut rotations, mut highs, mut lows) = ([0; Self::MAX_OPS], [0; Self::MAX_OPS], [0; Self::MAX_OPS]);
+        let steps = rotations.iter_mut().zip(&mut highs).zip(&mut lows);
+        for (((to, highs), lows), [high, low, rotate]) in steps.zip(rest.as_chunks::<3>().0) {
             let rotate = u32::try_from(*rotate).ok().filter(|rotate| *rotate < 64)?;
-            *step = Step { high: *high, low: *low, rotate };
+            (*to, *highs, *lows) = (rotate, *high, *low);
         }
-        Some(Self { high: *high, low: *low, steps, groups })
+        let short = *short != 0;
+        Some(Self { high: *high, low: *low, rotations, highs, lows, short })
     }
 
     /// The destination of packets with this EV.
@@ -205,13 +203,16 @@ impl EvTemplate {
     #[must_use]
     pub fn apply(&self, ev: Ev) -> [u8; 16] {
         //= MAP-002
+        if self.short { self.steps(ev, SHORT) } else { self.steps(ev, Self::MAX_OPS) }
+    }
+
+    #[inline(always)]
+    fn steps(&self, ev: Ev, steps: usize) -> [u8; 16] {
         let (mut high, mut low) = (self.high, self.low);
-        for group in self.steps.as_chunks::<GROUP>().0.iter().take(self.groups.into()) {
-            for step in group {
-                let field = u64::from(ev.0).rotate_left(step.rotate);
-                high |= field & step.high;
-                low |= field & step.low;
-            }
+        for ((rotate, highs), lows) in self.rotations.iter().zip(&self.highs).zip(&self.lows).take(steps) {
+            let field = u64::from(ev.0).rotate_left(*rotate);
+            high |= field & highs;
+            low |= field & lows;
         }
         (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
     }

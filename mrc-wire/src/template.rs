@@ -131,6 +131,7 @@ pub struct FrameTemplate {
     swap_ev: bool,
     se_bit: u8,
     header_len: u8,
+    l3_offset: u8,
 }
 
 /// Ethernet and the outer IPv6 header.
@@ -206,7 +207,12 @@ impl FrameTemplate {
         let [port_high, port_low] = cfg.udp_dport.to_be_bytes();
         lay(&[0, 0, port_high, port_low, 0, 0, 0, 0]);
         let header_len = end as u8;
-        Self { bytes, layers, swap_ev: cfg.ev_high_half_in_sport, se_bit: cfg.bth_se_bit, header_len }
+        let l3_offset = match layers {
+            Layers::V4 { .. } | Layers::V6 => ETH_LEN,
+            Layers::Outer => OUTER_END,
+            Layers::OuterSrh => OUTER_END + SRH_LEN,
+        } as u8;
+        Self { bytes, layers, swap_ev: cfg.ev_high_half_in_sport, se_bit: cfg.bth_se_bit, header_len, l3_offset }
     }
 
     /// What the template was built from: with the same [`WireConfig`] it makes the same one again.
@@ -261,11 +267,7 @@ impl FrameTemplate {
     #[inline]
     #[must_use]
     pub const fn l3_offset(&self) -> usize {
-        match self.layers {
-            Layers::V4 { .. } | Layers::V6 => ETH_LEN,
-            Layers::Outer => OUTER_END,
-            Layers::OuterSrh => OUTER_END + SRH_LEN,
-        }
+        self.l3_offset as usize
     }
 
     /// Writes Ethernet to UDP for `udp_payload_len` bytes from BTH through ICRC.
@@ -305,25 +307,40 @@ impl FrameTemplate {
         let tos = dscp << 2 | ecn.bits();
         let (label, sport) = ev::place(ev, true, self.swap_ev);
         let said = Said { tos, label, sport, udp_len };
+        //= SRV6-002, SRV6-003
+        if matches!((self.layers, segment), (Layers::Outer, None)) {
+            let (head, inner) = split(self.copy_to::<{ OUTER_END + INNER_LEN }>(out)?)?;
+            said.outer(head, udp_len.checked_add(IPV6_LEN as u16)?, outer_dst)?;
+            said.inner(inner)?;
+            return Some(OUTER_END + INNER_LEN);
+        }
+        self.emit_other(out, ev, said, outer_dst, segment)
+    }
+
+    /// Every stack of layers but that of algorithmic SRv6: out of line, so that this one stays short.
+    #[inline(never)]
+    fn emit_other(
+        &self,
+        out: &mut [u8],
+        ev: Ev,
+        said: Said,
+        outer_dst: Option<&[u8; 16]>,
+        segment: Option<&[u8; 16]>,
+    ) -> Option<usize> {
+        let Said { tos, udp_len, .. } = said;
         match (self.layers, segment) {
             (Layers::V6, _) => {
                 let (_, inner) = split(self.copy_to::<{ ETH_LEN + INNER_LEN }>(out)?)?;
                 said.inner(inner)?;
             }
-            //= SRV6-002, SRV6-003
-            (Layers::Outer, None) => {
-                let (head, inner) = split(self.copy_to::<{ OUTER_END + INNER_LEN }>(out)?)?;
-                said.outer(head, udp_len.checked_add(IPV6_LEN as u16)?, outer_dst)?;
-                said.inner(inner)?;
-            }
-            (Layers::Outer, Some(segment)) => {
+            (Layers::Outer, segment) => {
                 let to = out.first_chunk_mut::<{ Self::HEADER_LEN_MAX }>()?;
                 let (head, inner) = split(to)?;
                 let head: &mut [u8; OUTER_END + SRH_LEN] = head.try_into().ok()?;
                 let (of_head, rest) = self.bytes.split_first_chunk::<OUTER_END>()?;
                 *head.first_chunk_mut()? = *of_head;
                 *inner = *rest.first_chunk()?;
-                self.outer_and_srh(said, head, outer_dst, Some(segment))?;
+                self.outer_and_srh(said, head, outer_dst, segment)?;
                 said.inner(inner)?;
             }
             (Layers::OuterSrh, segment) => {

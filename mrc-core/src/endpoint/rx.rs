@@ -71,14 +71,16 @@ impl Endpoint<'_> {
                 Err(Discard::Icrc)
             }
             Some((packet, qp)) => {
-                self.count_received(rx.port);
-                match packet.sack() {
+                let result = match packet.sack() {
                     None if self.is_usual(now, qp) => {
-                        self.on_write::<true>(now, rx.port, qp, &Plain { packet, now }, None)
+                        let write = Plain { packet, ce: packet.ce(), now };
+                        self.on_write::<true>(now, rx.port, qp, &write, None)
                     }
                     None => self.on_unusual_write(now, rx.port, qp, packet),
-                    Some(sack) => self.on_plain_sack(now, qp, sack, packet.rtx()),
-                }
+                    Some(sack) => self.on_sack(now, qp, sack, packet.rtx()),
+                };
+                self.count_received(rx.port);
+                result
             }
             None => self.take_any(now, rx, head),
         };
@@ -113,21 +115,7 @@ impl Endpoint<'_> {
         qp: u32,
         packet: &PlainPacket<'_>,
     ) -> Result<Received, Discard> {
-        self.on_write::<false>(now, port, qp, &Plain { packet, now }, None)
-    }
-
-    #[inline(never)]
-    fn on_plain_sack(
-        &mut self,
-        now: Instant,
-        qp: u32,
-        sack: &[u8; SackRepr::LEN],
-        rtx: bool,
-    ) -> Result<Received, Discard> {
-        if self.qps.get(qp as usize).is_none_or(|slot| slot.state != QpState::Rts) {
-            return Err(Discard::State);
-        }
-        self.on_sack(now, qp, &SackRepr::parse(sack), rtx)
+        self.on_write::<false>(now, port, qp, &Plain { packet, ce: packet.ce(), now }, None)
     }
 
     /// The next packet of `qp` is expected to have the head of this frame, which was found right.
@@ -159,7 +147,7 @@ impl Endpoint<'_> {
             Extension::Sack(sack) => {
                 let qp = self.admit_packet(now, rx.port, &packet, |state| state == QpState::Rts)?;
                 self.expect(qp, head, rx.wire_len);
-                self.on_sack(now, qp, &SackRepr::parse(sack), bth.rtx)
+                self.on_sack(now, qp, sack, bth.rtx)
             }
             Extension::EndpointRequest(..) | Extension::EndpointResponse(..) => {
                 self.on_endpoint(now, rx.port, &packet.to_frame(&self.cfg.wire))
@@ -325,7 +313,11 @@ impl Endpoint<'_> {
                     }
                 }
                 if USUAL || slot.rsp.stash.is_empty() {
-                    slot.rsp.settle(&[]);
+                    if USUAL {
+                        slot.rsp.settle_arrived()
+                    } else {
+                        slot.rsp.settle(&[])
+                    }
                     if slot.rsp.owes() {
                         self.control.push(self.qps, qp);
                     }
@@ -446,7 +438,11 @@ impl Endpoint<'_> {
 
     /// SACK for our requester.
     #[inline(never)]
-    fn on_sack(&mut self, now: Instant, qp: u32, sack: &SackRepr, rtx: bool) -> Result<Received, Discard> {
+    fn on_sack(&mut self, now: Instant, qp: u32, sack: &[u8; SackRepr::LEN], rtx: bool) -> Result<Received, Discard> {
+        if self.qps.get(qp as usize).is_none_or(|slot| slot.state != QpState::Rts) {
+            return Err(Discard::State);
+        }
+        let sack = &SackRepr::parse(sack);
         self.stats.rx_sack.inc();
         // One borrow of the QP's storage for the SACK and for what it lets the QP do.
         let turn = self.with_tx(
@@ -557,6 +553,7 @@ trait WriteRequest: WritePacket {
 /// A write with the head that was expected.
 struct Plain<'p, 'f> {
     packet: &'p PlainPacket<'f>,
+    ce: bool,
     now: Instant,
 }
 
@@ -588,7 +585,7 @@ impl WritePacket for Plain<'_, '_> {
 
     #[inline(always)]
     fn ce(&self) -> bool {
-        self.packet.ce()
+        self.ce
     }
 
     #[inline(always)]

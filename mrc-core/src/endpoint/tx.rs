@@ -9,7 +9,7 @@ use super::{
     Endpoint, Limits, PayloadRef, Transmit, part,
     peers::PeerSlot,
     schedule::FrameSink,
-    writes::{ToPeer, Unsendable},
+    writes::{Source, ToPeer, Unsendable},
 };
 use crate::num::Counter;
 use crate::{
@@ -170,7 +170,10 @@ impl Endpoint<'_> {
                 let usable = ports.and(sink.ports());
                 let again = if usable.is_empty() { None } else { tx.next_again(now, usable) };
                 let left = match again {
-                    Some(packet) => run.emit(now, &mut to, &mut tx, packet, sink),
+                    Some(packet) => {
+                        let source = to.source(&tx, (packet.at, packet.len), true);
+                        run.emit(now, &mut to, &mut tx, source.as_ref(), packet, sink)
+                    }
                     None => run.emit_series(now, &mut to, &mut tx, most, ports, sink),
                 };
                 if !left || !run.goes_on(&tx, most, ports, sink) {
@@ -243,7 +246,12 @@ impl Endpoint<'_> {
     /// Writes one packet outside a turn with data.
     fn send_write(&mut self, now: Instant, qp: u32, packet: &DataPacket, out: &mut [u8]) -> Option<Transmit> {
         let out = out.first_chunk_mut()?;
-        match self.with_tx_to(qp, |mut tx, to| Some(to?.write(now, &mut tx, packet, out)))?? {
+        let write = |mut tx: TxSide<'_, '_>, to: Option<ToPeer<'_>>| {
+            let mut to = to?;
+            let source = to.source(&tx, (packet.at, packet.len), packet.rtx)?;
+            Some(to.write(now, &mut tx, &source, packet, out))
+        };
+        match self.with_tx_to(qp, write)?? {
             Ok(transmit) => Some(transmit),
             Err(Unsendable::Memory) => {
                 self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(packet.psn));
@@ -334,6 +342,7 @@ impl Run {
             self.is_stuck(tx);
             return false;
         };
+        let source = to.source(tx, series.next(), false);
         let mut left = true;
         while left && series.goes_on() {
             let usable = ports.and(sink.ports());
@@ -341,7 +350,7 @@ impl Run {
                 break;
             }
             let packet = if usable.is_empty() { None } else { tx.next_of(&mut series, now, usable) };
-            left = packet.is_some_and(|packet| self.emit(now, to, tx, packet, sink));
+            left = packet.is_some_and(|packet| self.emit(now, to, tx, source.as_ref(), packet, sink));
             if packet.is_none() {
                 self.is_stuck(tx);
             }
@@ -363,10 +372,12 @@ impl Run {
         now: Instant,
         to: &mut ToPeer<'_>,
         tx: &mut TxSide<'_, '_>,
+        source: Option<&Source>,
         packet: DataPacket,
         sink: &mut impl FrameSink,
     ) -> bool {
-        match to.write(now, tx, &packet, sink.headers()) {
+        let Some(source) = source else { return false };
+        match to.write(now, tx, source, &packet, sink.headers()) {
             Ok(transmit) => {
                 sink.push(transmit);
                 self.sent.inc();

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     config::EndpointConfig,
-    mem::Regions,
+    mem::{MrHandle, Regions},
     path::{Choice, EvEntry},
     requester::{DataPacket, SegmentAt, SendQueue, TxSide, Wqe},
     time::Instant,
@@ -23,6 +23,20 @@ pub(super) enum Unsendable {
     Memory,
     /// No template or no destination: the peer has no way on that plane.
     NoWay,
+}
+
+/// What the packets of one request share, looked up once for all that leave together.
+pub(super) struct Source {
+    mr: MrHandle,
+    /// Of the first byte of the request, in the region and at the peer.
+    offset: u64,
+    va: u64,
+    /// Bytes of each packet's payload.
+    len: u32,
+    mtu: u32,
+    dscp: u8,
+    /// The region is there.
+    live: bool,
 }
 
 /// The peer of one QP, for one turn.
@@ -37,6 +51,16 @@ pub(super) struct ToPeer<'a> {
 }
 
 impl ToPeer<'_> {
+    /// For packets of `len` bytes each of the request of `at`.
+    #[inline(always)]
+    pub(super) fn source(&self, tx: &TxSide<'_, '_>, (at, len): (SegmentAt, u32), rtx: bool) -> Option<Source> {
+        let wqe = SendQueue::segment(tx.ring, at)?.wqe;
+        //= ERR-003
+        let live = len == 0 || self.regions.live(wqe.mr);
+        let dscp = data_dscp(tx.req.trimming, &self.cfg.wire.dscp, rtx);
+        Some(Source { mr: wqe.mr, offset: wqe.offset, va: wqe.remote_va, len, mtu: tx.req.path_mtu, dscp, live })
+    }
+
     /// Writes the headers of a write packet: a copy of the transport headers of the packet before it, where both are from the
     /// middle of one request, and what differs.
     //= RETH-001, RETH-002, METH-002, METH-003, IP6-002
@@ -45,23 +69,21 @@ impl ToPeer<'_> {
         &mut self,
         now: Instant,
         tx: &mut TxSide<'_, '_>,
+        source: &Source,
         packet: &DataPacket,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Result<Transmit, Unsendable> {
-        let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
-        let wqe = segment.wqe;
-        //= ERR-003
-        if packet.len > 0 && !self.regions.live(wqe.mr) {
+        if !source.live {
             return Err(Unsendable::Memory);
         }
         if !packet.middle || self.head.request != Some(packet.at.request) {
+            let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
             self.head.compose(self.cfg, self.dest_qp, segment.wqe, packet.at, packet.len);
         }
-        let done = u64::from(packet.at.index).wrapping_mul(tx.req.path_mtu.into());
-        let payload = PayloadRef { mr: wqe.mr, offset: wqe.offset.wrapping_add(done), len: packet.len };
-        let dscp = data_dscp(tx.req.trimming, &self.cfg.wire.dscp, packet.rtx);
-        let va = wqe.remote_va.wrapping_add(done);
-        let transmit = self.emit(now, packet, va, dscp, payload, out).ok_or(Unsendable::NoWay)?;
+        let done = u64::from(packet.at.index).wrapping_mul(source.mtu.into());
+        let payload = PayloadRef { mr: source.mr, offset: source.offset.wrapping_add(done), len: source.len };
+        let va = source.va.wrapping_add(done);
+        let transmit = self.emit(now, packet, va, source.dscp, payload, out).ok_or(Unsendable::NoWay)?;
         count_sent(tx.path.stats, &transmit);
         Ok(transmit)
     }

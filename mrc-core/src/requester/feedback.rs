@@ -132,29 +132,27 @@ impl TxSide<'_, '_> {
     /// Steps 3 and 7: marks what arrived and moves the window.
     //= SRX-002, SRX-004
     fn score(&mut self, sack: &SackRepr, trigger: Option<Psn>) {
-        let base = offset(sack.cack, sack.sack_offset);
-        let max = self.req.max_sent;
         if sack.cack.diff(self.req.unack) > 0 {
             self.advance(sack.cack);
         }
-        self.mark(base, sack.bitmap);
-        let seen = sack.bitmap & outstanding_bits(base, self.req.unack, max);
+        // In order all that arrived is below.
+        let base = offset(sack.cack, sack.sack_offset);
+        let seen = sack.bitmap & outstanding_bits(base, self.req.unack, self.req.max_sent);
         if seen != 0 {
+            self.mark(base, seen);
             self.saw(base.add(63u32.wrapping_sub(seen.leading_zeros())));
         }
-        if let Some(psn) = trigger {
+        if let Some(psn) = trigger.filter(|psn| psn.diff(self.req.unack) > 0 && psn.diff(self.req.max_sent) <= 0) {
             self.mark(psn, 1);
-            if psn.diff(max) <= 0 {
-                self.saw(psn);
-            }
+            self.saw(psn);
         }
     }
 
-    /// The set bits of `bitmap`, bit 0 = `base`, arrived.
+    /// The set bits of `bitmap`, bit 0 = `base`, arrived; all are of packets outstanding.
     fn mark(&mut self, base: Psn, bitmap: u64) {
         let (unack, max) = (self.req.unack, self.req.max_sent);
         if self.req.lost > 0 {
-            let mut bits = bitmap & outstanding_bits(base, unack, max);
+            let mut bits = bitmap;
             while bits != 0 {
                 self.un_lose(base.add(bits.trailing_zeros()));
                 bits &= bits.wrapping_sub(1);
@@ -297,6 +295,9 @@ impl TxSide<'_, '_> {
     /// Step 8: zeros of the bitmap that enough later packets have overtaken, or one that left enough later.
     //= LOSS-001, LOSS-002, LOSS-004, LOSS-005
     fn infer_losses(&mut self, now: Instant, sack: &SackRepr) {
+        if self.req.hi_sacked == self.req.unack {
+            return;
+        }
         let base = offset(sack.cack, sack.sack_offset);
         // In order nothing is missing below the highest packet seen, whatever the limit.
         let missing = outstanding_bits(base, self.req.unack, self.req.hi_sacked) & !sack.bitmap;

@@ -187,6 +187,12 @@ impl ProbeTable {
         Some(ev)
     }
 
+    /// No probe is under way.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.len == 0
+    }
+
     /// When the oldest outstanding probe expires, never before `now`.
     pub(crate) fn deadline(&self, now: Instant, patience_ns: u64) -> Instant {
         if self.len == 0 {

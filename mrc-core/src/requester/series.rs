@@ -32,7 +32,6 @@ pub(crate) struct Series {
     psn: Psn,
     /// The next one.
     at: SegmentAt,
-    last: Option<Choice>,
 }
 
 impl Series {
@@ -40,6 +39,12 @@ impl Series {
     #[inline]
     pub(crate) fn goes_on(&self) -> bool {
         self.left > 0
+    }
+
+    /// The next packet, and the bytes of payload that each has.
+    #[inline]
+    pub(crate) fn next(&self) -> (SegmentAt, u32) {
+        (self.at, self.len)
     }
 }
 
@@ -66,7 +71,7 @@ impl TxSide<'_, '_> {
         // What leaves room for a packet in every window leaves it to one that asks.
         let may_ask = unasked == 0 || (unasked < most && self.flow.has_turn_after(unasked, bytes));
         let left = unasked.wrapping_add(may_ask.into());
-        Some(Series { left, taken: 0, bytes, len, packets, may_ask, psn: self.req.max_sent, at, last: None })
+        Some(Series { left, taken: 0, bytes, len, packets, may_ask, psn: self.req.max_sent, at })
     }
 
     /// The next packet of a series that goes on; `None` when no path through `ports` can be used.
@@ -89,9 +94,8 @@ impl TxSide<'_, '_> {
         series.at.index.inc();
         series.left = series.left.wrapping_sub(1);
         series.taken.inc();
-        series.last = Some(choice);
         let middle = at.index > 0 && series.at.index < series.packets;
-        let ack_req = series.left == 0 && self.end_series(now, series);
+        let ack_req = series.left == 0 && self.enter(now, series, choice);
         Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, middle })
     }
 
@@ -110,15 +114,23 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// Enters in the books what was taken of a series and is not in them; whether its last packet asks for an
+    /// Ends a series: what was taken of it and is not in the books is entered.
+    #[inline(always)]
+    pub(crate) fn end_series(&mut self, now: Instant, series: &mut Series) {
+        if series.taken > 0
+            && let Some(record) = self.window.record(series.psn)
+            && let Some(choice) = self.path.set.choice(self.path.slots, record.ev())
+        {
+            self.enter(now, series, choice);
+        }
+    }
+
+    /// Enters in the books what was taken of a series, the last one through `choice`; whether that one asks for an
     /// acknowledgement.
     //= SND-007, TIMER-003
     #[inline(always)]
-    pub(crate) fn end_series(&mut self, now: Instant, series: &mut Series) -> bool {
-        let (taken, Some(choice)) = (core::mem::take(&mut series.taken), series.last) else { return false };
-        if taken == 0 {
-            return false;
-        }
+    fn enter(&mut self, now: Instant, series: &mut Series, choice: Choice) -> bool {
+        let taken = core::mem::take(&mut series.taken);
         self.sq.sent_to(series.at.index, series.packets);
         self.req.max_sent = series.psn;
         self.path.stats.tx_data.inc_by(taken.into());

@@ -246,6 +246,12 @@ impl TxSide<'_, '_> {
         if held_back { self.req.next_probe } else { Instant::FAR }
     }
 
+    /// When the oldest probe under way expires.
+    fn probe_deadline(&self, now: Instant) -> Instant {
+        let probes = &self.req.probes;
+        if probes.is_idle() { Instant::FAR } else { probes.deadline(now, self.req.probe_patience_ns()) }
+    }
+
     /// When [`TxSide::on_timeout`] next has something to do, always after `now`: a deadline that has come but could
     /// not be served (no port, probe limit) is tried again a little later instead of spinning.
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
@@ -253,7 +259,7 @@ impl TxSide<'_, '_> {
             .req
             .next_scan
             .min(self.tack_deadline())
-            .min(self.req.probes.deadline(now, self.req.probe_patience_ns()))
+            .min(self.probe_deadline(now))
             .min(self.wanted_probe(now))
             .min(self.path.set.next_timeout())
             .min(self.req.next_tail_probe)

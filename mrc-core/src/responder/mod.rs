@@ -268,6 +268,17 @@ impl Responder {
     #[inline(always)]
     pub(crate) fn settle(&mut self, stash: &[Immediate]) {
         let point = if self.stash.is_empty() { self.executed() } else { self.acknowledgeable(stash) };
+        self.settle_at(point);
+    }
+
+    /// As [`Self::settle`] where nothing holds anything back: all that arrived counts.
+    #[inline(always)]
+    pub(crate) fn settle_arrived(&mut self) {
+        self.settle_at(self.window.cack());
+    }
+
+    #[inline(always)]
+    fn settle_at(&mut self, point: Psn) {
         if point.diff(self.tack_point) > 0 {
             if self.tack_goal.diff(self.tack_point) > 0 {
                 self.tack_due = true;
