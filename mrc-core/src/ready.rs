@@ -127,6 +127,9 @@ impl Ready {
     /// Takes `member` off, wherever it stands; the others keep their order.
     #[inline]
     pub(crate) fn remove<M: Member>(&mut self, members: &mut [M], member: u32) {
+        if self.head == NIL {
+            return;
+        }
         let Some(slot) = members.get_mut(member as usize).map(|slot| slot.link(self.list)) else { return };
         if !slot.queued {
             return;

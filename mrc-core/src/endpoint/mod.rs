@@ -12,12 +12,14 @@ mod ops;
 mod peers;
 mod placement;
 mod profiles;
+mod replies;
 mod rx;
 mod schedule;
 mod shards;
 mod tx;
 mod walk;
 mod ways_back;
+mod write_in;
 mod writes;
 
 pub use live_update::{Export, Import};

@@ -1,22 +1,21 @@
 //! A received frame: validation, then what requester and responder make of it. Source: `wire.md` 13 and 14.
 
-use core::ops::Range;
-
 use mrc_wire::{
-    Body, BthRepr, Extension, Frame, HeadImage, Ip, NackReason, PacketView, PlainPacket, PortNum, Psn, Qpn, Reject,
-    RethRepr, SackRepr, Syndrome, Trim, WriteHeaders,
+    Body, Extension, Frame, HeadImage, Ip, NackReason, PacketView, PlainPacket, PortNum, Qpn, Reject, Syndrome, Trim,
 };
 
-use super::{Endpoint, IcrcCheck, PlaceToken, Placement, Received, RxMeta, part, tx::stamp};
+use super::{
+    Endpoint, IcrcCheck, Received, RxMeta, part,
+    tx::stamp,
+    write_in::{Parsed, Plain, WriteRequest, check_write, immediate},
+};
 use crate::num::Counter;
 use crate::{
     config::EndpointConfig,
     error::Discard,
     event::ErrorCause,
-    mem::{AccessError, Regions},
-    qp::{Qp, QpHandle, QpState},
-    requester::{self, Wants},
-    responder::{self, Answer, AnswerKind, Echo, Immediate, WritePacket},
+    qp::{Qp, QpState},
+    responder::{self, Answer, AnswerKind, Immediate, WritePacket},
     time::Instant,
 };
 
@@ -435,64 +434,6 @@ impl Endpoint<'_> {
             }
         }
     }
-
-    /// SACK for our requester.
-    #[inline(never)]
-    fn on_sack(&mut self, now: Instant, qp: u32, sack: &[u8; SackRepr::LEN], rtx: bool) -> Result<Received, Discard> {
-        if self.qps.get(qp as usize).is_none_or(|slot| slot.state != QpState::Rts) {
-            return Err(Discard::State);
-        }
-        let sack = &SackRepr::parse(sack);
-        self.stats.rx_sack.inc();
-        // One borrow of the QP's storage for the SACK and for what it lets the QP do.
-        let turn = self.with_tx(
-            qp,
-            #[inline(always)]
-            |mut tx| {
-                let outcome = tx.on_sack(now, sack, rtx);
-                (outcome, tx.way_back(sack, outcome), tx.oldest_done(), tx.wants(now))
-            },
-        );
-        let Some((outcome, way, done, wants)) = turn else { return Err(Discard::Qpn) };
-        self.learn_ways_back(qp, way);
-        self.after_sack(now, qp, done, wants);
-        outcome.map(|_| Received::Nothing)
-    }
-
-    /// What a SACK lets the QP do. Even one that counts as stale (a late probe answer) may have moved the window.
-    fn after_sack(&mut self, now: Instant, qp: u32, done: bool, wants: Wants) {
-        if done {
-            self.complete(qp);
-            self.wake(now, qp);
-        } else {
-            self.wake_control(qp);
-            self.wake_for(qp, wants);
-        }
-    }
-
-    /// NACK, Transport ACK or NAK for our requester.
-    fn on_control(&mut self, now: Instant, qp: u32, body: &Body, psn: Psn, rtx: bool) -> Result<Received, Discard> {
-        let verdict = match body {
-            Body::Nack(nack) => {
-                self.stats.rx_nack.inc();
-                let trimmed = matches!(nack.reason, NackReason::Trimmed | NackReason::TrimmedLastHop);
-                self.stats.rx_nack_trimmed.inc_by(u64::from(trimmed));
-                self.with_tx(qp, |mut tx| tx.on_nack(now, nack, rtx)).unwrap_or(Err(Discard::Qpn))
-            }
-            Body::Ack(aeth) => self.with_tx(qp, |mut tx| tx.on_ack(now, psn, aeth)).unwrap_or(Err(Discard::Qpn)),
-            _ => Err(Discard::Opcode),
-        };
-        if let Ok(requester::Verdict::Fail(cause)) = verdict {
-            // A NAK below what completed names no request; then the oldest one reports the cause.
-            let open = |slot: &Qp| psn.diff(slot.req.tack) > 0;
-            let names_request = matches!(body, Body::Ack(_)) && self.qps.get(qp as usize).is_some_and(open);
-            self.fail_qp(now, qp, cause, names_request.then_some(psn));
-        } else {
-            self.complete(qp);
-        }
-        self.wake(now, qp);
-        verdict.map(|_| Received::Nothing)
-    }
 }
 
 impl Qp {
@@ -533,189 +474,4 @@ fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: &[u8; 16]) -> bool {
         return true;
     }
     cfg.gids.iter().flatten().any(|gid| matches!(gid, Ip::V6(gid) if gid == dst))
-}
-
-/// The immediate of a write that carries one.
-fn immediate(bth: &BthRepr, headers: &WriteHeaders<'_>) -> Option<Immediate> {
-    let (rqmsn, dmalen) = (headers.meth().rqmsn, headers.reth().dmalen);
-    headers.imm().map(|imm| Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se })
-}
-
-/// A write that is to be placed.
-trait WriteRequest: WritePacket {
-    fn is_first(&self) -> bool;
-    fn is_padded(&self) -> bool;
-    fn reth(&self) -> RethRepr;
-    /// Bytes of the frame.
-    fn payload(&self) -> Range<usize>;
-}
-
-/// A write with the head that was expected.
-struct Plain<'p, 'f> {
-    packet: &'p PlainPacket<'f>,
-    ce: bool,
-    now: Instant,
-}
-
-impl WritePacket for Plain<'_, '_> {
-    #[inline(always)]
-    fn psn(&self) -> Psn {
-        self.packet.psn()
-    }
-
-    #[inline(always)]
-    fn nominal(&self, cfg: &EndpointConfig) -> u32 {
-        u32::from(self.packet.udp_len()).wrapping_add(cfg.size_overhead.into())
-    }
-
-    #[inline(always)]
-    fn ends_message(&self) -> bool {
-        self.packet.ends_message()
-    }
-
-    #[inline(always)]
-    fn ack_req(&self) -> bool {
-        self.packet.ack_req()
-    }
-
-    #[inline(always)]
-    fn rtx(&self) -> bool {
-        self.packet.rtx()
-    }
-
-    #[inline(always)]
-    fn ce(&self) -> bool {
-        self.ce
-    }
-
-    #[inline(always)]
-    fn arrived(&self) -> u16 {
-        stamp(self.now)
-    }
-
-    #[inline(always)]
-    fn echo(&self, cfg: &EndpointConfig) -> Echo {
-        Echo { ev: self.packet.entropy(&cfg.wire), tseth: self.packet.tseth() }
-    }
-}
-
-impl WriteRequest for Plain<'_, '_> {
-    #[inline(always)]
-    fn is_first(&self) -> bool {
-        self.packet.is_first()
-    }
-
-    #[inline(always)]
-    fn is_padded(&self) -> bool {
-        self.packet.pad() != 0
-    }
-
-    #[inline(always)]
-    fn reth(&self) -> RethRepr {
-        self.packet.reth()
-    }
-
-    #[inline(always)]
-    fn payload(&self) -> Range<usize> {
-        self.packet.payload()
-    }
-}
-
-/// Any write.
-struct Parsed<'p, 'f> {
-    packet: &'p PacketView<'f>,
-    bth: BthRepr,
-    headers: &'p WriteHeaders<'f>,
-    now: Instant,
-}
-
-impl WritePacket for Parsed<'_, '_> {
-    fn psn(&self) -> Psn {
-        self.bth.psn
-    }
-
-    fn nominal(&self, cfg: &EndpointConfig) -> u32 {
-        u32::from(self.packet.udp_len()).wrapping_add(cfg.size_overhead.into())
-    }
-
-    fn ends_message(&self) -> bool {
-        self.bth.opcode.ends_message()
-    }
-
-    fn ack_req(&self) -> bool {
-        self.bth.ack_req
-    }
-
-    fn rtx(&self) -> bool {
-        self.bth.rtx
-    }
-
-    fn ce(&self) -> bool {
-        self.packet.ce()
-    }
-
-    fn arrived(&self) -> u16 {
-        stamp(self.now)
-    }
-
-    fn echo(&self, cfg: &EndpointConfig) -> Echo {
-        Echo { ev: self.packet.entropy(&cfg.wire), tseth: self.headers.tseth() }
-    }
-}
-
-impl WriteRequest for Parsed<'_, '_> {
-    fn is_first(&self) -> bool {
-        self.bth.opcode.is_first()
-    }
-
-    fn is_padded(&self) -> bool {
-        self.bth.pad != 0
-    }
-
-    fn reth(&self) -> RethRepr {
-        self.headers.reth()
-    }
-
-    fn payload(&self) -> Range<usize> {
-        self.packet.payload()
-    }
-}
-
-/// Steps 15 and 16: lengths and memory.
-//= VAL-016, VAL-017, LEN-002, LEN-003, LEN-005, LEN-006, LEN-007, RETH-003
-#[inline(always)]
-fn check_write(
-    slot: &Qp,
-    regions: &Regions<'_>,
-    qp: u32,
-    write: &impl WriteRequest,
-) -> Result<Received, (Syndrome, ErrorCause)> {
-    let (payload, reth) = (write.payload(), write.reth());
-    let (len, mtu, dmalen) = (payload.len() as u64, u64::from(slot.path_mtu), u64::from(reth.dmalen));
-    let well_formed = match (write.is_first(), write.ends_message()) {
-        (_, false) => len == mtu && !write.is_padded() && dmalen > mtu,
-        (false, true) => len >= 1 && len <= mtu && dmalen > mtu,
-        (true, true) => len <= mtu && dmalen == len,
-    };
-    if !well_formed {
-        return Err((Syndrome::InvalidRequest, ErrorCause::RequestInvalid));
-    }
-    let refused = (Syndrome::RemoteAccess, ErrorCause::RequestAccess);
-    if slot.write_refused {
-        return Err(refused);
-    }
-    if len == 0 {
-        return Ok(Received::Nothing);
-    }
-    // The first packet answers for the whole message, which begins where it does.
-    let reach = if write.is_first() { dmalen } else { len };
-    match regions.check(slot.pd, reth.rkey.0, reth.va, reach, true) {
-        Ok((mr, offset)) => {
-            let psn = write.psn();
-            let token = PlaceToken::new(qp, slot.life, psn);
-            let qp = QpHandle::from_parts(qp, slot.qpn);
-            Ok(Received::Place(Placement { mr, token, qp, psn, offset, payload }))
-        }
-        Err(AccessError::Key | AccessError::Rights | AccessError::Bounds) => Err(refused),
-    }
 }

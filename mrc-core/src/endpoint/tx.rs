@@ -9,7 +9,7 @@ use super::{
     Endpoint, Limits, PayloadRef, Transmit, part,
     peers::PeerSlot,
     schedule::FrameSink,
-    writes::{Source, ToPeer, Unsendable},
+    writes::{ToPeer, Unsendable},
 };
 use crate::num::Counter;
 use crate::{
@@ -149,11 +149,12 @@ impl Endpoint<'_> {
     /// What they share (the borrow of the QP's storage, its peer, its paths) is looked up once.
     #[inline]
     pub(super) fn send_data(&mut self, now: Instant, qp: u32, most: u32, sink: &mut impl FrameSink) -> Run {
-        let (towards, up) = (self.usable_ports(qp), self.up);
+        let up = self.up;
         if self.cfg.share_bad_evs {
             self.learn_shared(now, qp);
         }
         let run = self.with_tx_to(qp, |mut tx, to| {
+            let towards = to.as_ref().map_or(PortMask::NONE, |to| to.peer.usable(up));
             // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
             tx.set_ports(now, towards);
             if towards.is_empty() {
@@ -171,8 +172,8 @@ impl Endpoint<'_> {
                 let again = if usable.is_empty() { None } else { tx.next_again(now, usable) };
                 let left = match again {
                     Some(packet) => {
-                        let source = to.source(&tx, (packet.at, packet.len), true);
-                        run.emit(now, &mut to, &mut tx, source.as_ref(), packet, sink)
+                        let dscp = data_dscp(tx.req.trimming, &to.cfg.wire.dscp, true);
+                        run.emit(now, &mut to, &mut tx, dscp, packet, sink)
                     }
                     None => run.emit_series(now, &mut to, &mut tx, most, ports, sink),
                 };
@@ -248,8 +249,8 @@ impl Endpoint<'_> {
         let out = out.first_chunk_mut()?;
         let write = |mut tx: TxSide<'_, '_>, to: Option<ToPeer<'_>>| {
             let mut to = to?;
-            let source = to.source(&tx, (packet.at, packet.len), packet.rtx)?;
-            Some(to.write(now, &mut tx, &source, packet, out))
+            let dscp = data_dscp(tx.req.trimming, &to.cfg.wire.dscp, packet.rtx);
+            Some(to.write(now, &mut tx, dscp, packet, out))
         };
         match self.with_tx_to(qp, write)?? {
             Ok(transmit) => Some(transmit),
@@ -342,7 +343,8 @@ impl Run {
             self.is_stuck(tx);
             return false;
         };
-        let source = to.source(tx, series.next(), false);
+        let dscp = data_dscp(tx.req.trimming, &to.cfg.wire.dscp, false);
+        let readable = to.has_payload(tx, series.next());
         let mut left = true;
         while left && series.goes_on() {
             let usable = ports.and(sink.ports());
@@ -350,9 +352,11 @@ impl Run {
                 break;
             }
             let packet = if usable.is_empty() { None } else { tx.next_of(&mut series, now, usable) };
-            left = packet.is_some_and(|packet| self.emit(now, to, tx, source.as_ref(), packet, sink));
-            if packet.is_none() {
-                self.is_stuck(tx);
+            left = packet.is_some_and(|packet| readable && self.emit(now, to, tx, dscp, packet, sink));
+            match packet {
+                None => self.is_stuck(tx),
+                Some(packet) if !readable => self.fault = Some(packet.psn),
+                Some(_) => {}
             }
         }
         tx.end_series(now, &mut series);
@@ -372,12 +376,11 @@ impl Run {
         now: Instant,
         to: &mut ToPeer<'_>,
         tx: &mut TxSide<'_, '_>,
-        source: Option<&Source>,
+        dscp: u8,
         packet: DataPacket,
         sink: &mut impl FrameSink,
     ) -> bool {
-        let Some(source) = source else { return false };
-        match to.write(now, tx, source, &packet, sink.headers()) {
+        match to.write(now, tx, dscp, &packet, sink.headers()) {
             Ok(transmit) => {
                 sink.push(transmit);
                 self.sent.inc();

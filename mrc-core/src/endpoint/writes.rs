@@ -7,7 +7,7 @@ use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Psn, Qpn, RethRepr, TsethRepr};
 use super::{
     MAX_HEADER_LEN, PayloadRef, Transmit,
     peers::PeerSlot,
-    tx::{below_bth, count_sent, data_dscp, stamp},
+    tx::{below_bth, count_sent, stamp},
 };
 use crate::{
     config::EndpointConfig,
@@ -25,20 +25,6 @@ pub(super) enum Unsendable {
     NoWay,
 }
 
-/// What the packets of one request share, looked up once for all that leave together.
-pub(super) struct Source {
-    mr: MrHandle,
-    /// Of the first byte of the request, in the region and at the peer.
-    offset: u64,
-    va: u64,
-    /// Bytes of each packet's payload.
-    len: u32,
-    mtu: u32,
-    dscp: u8,
-    /// The region is there.
-    live: bool,
-}
-
 /// The peer of one QP, for one turn.
 pub(super) struct ToPeer<'a> {
     pub(super) cfg: &'a EndpointConfig,
@@ -51,39 +37,34 @@ pub(super) struct ToPeer<'a> {
 }
 
 impl ToPeer<'_> {
-    /// For packets of `len` bytes each of the request of `at`.
+    /// Whether the payload of a packet of `len` bytes can be read.
+    //= ERR-003
     #[inline(always)]
-    pub(super) fn source(&self, tx: &TxSide<'_, '_>, (at, len): (SegmentAt, u32), rtx: bool) -> Option<Source> {
-        let wqe = SendQueue::segment(tx.ring, at)?.wqe;
-        //= ERR-003
-        let live = len == 0 || self.regions.live(wqe.mr);
-        let dscp = data_dscp(tx.req.trimming, &self.cfg.wire.dscp, rtx);
-        Some(Source { mr: wqe.mr, offset: wqe.offset, va: wqe.remote_va, len, mtu: tx.req.path_mtu, dscp, live })
+    pub(super) fn has_payload(&self, tx: &TxSide<'_, '_>, (at, len): (SegmentAt, u32)) -> bool {
+        len == 0 || SendQueue::segment(tx.ring, at).is_some_and(|segment| self.regions.live(segment.wqe.mr))
     }
 
     /// Writes the headers of a write packet: a copy of the transport headers of the packet before it, where both are from the
-    /// middle of one request, and what differs.
+    /// middle of one request, and what differs. The caller has asked [`Self::has_payload`] for its request, or for the first of
+    /// several.
     //= RETH-001, RETH-002, METH-002, METH-003, IP6-002
     #[inline(always)]
     pub(super) fn write(
         &mut self,
         now: Instant,
         tx: &mut TxSide<'_, '_>,
-        source: &Source,
+        dscp: u8,
         packet: &DataPacket,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Result<Transmit, Unsendable> {
-        if !source.live {
-            return Err(Unsendable::Memory);
-        }
         if !packet.middle || self.head.request != Some(packet.at.request) {
             let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
+            if packet.len > 0 && !self.regions.live(segment.wqe.mr) {
+                return Err(Unsendable::Memory);
+            }
             self.head.compose(self.cfg, self.dest_qp, segment.wqe, packet.at, packet.len);
         }
-        let done = u64::from(packet.at.index).wrapping_mul(source.mtu.into());
-        let payload = PayloadRef { mr: source.mr, offset: source.offset.wrapping_add(done), len: source.len };
-        let va = source.va.wrapping_add(done);
-        let transmit = self.emit(now, packet, va, source.dscp, payload, out).ok_or(Unsendable::NoWay)?;
+        let transmit = self.emit(now, packet, tx.req.path_mtu, dscp, out).ok_or(Unsendable::NoWay)?;
         count_sent(tx.path.stats, &transmit);
         Ok(transmit)
     }
@@ -93,14 +74,15 @@ impl ToPeer<'_> {
         &self,
         now: Instant,
         packet: &DataPacket,
-        va: u64,
+        mtu: u32,
         dscp: u8,
-        payload: PayloadRef,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Option<Transmit> {
         let Choice { ev, port, entry, .. } = packet.choice;
         let given = self.entries.get(usize::from(entry));
-        let payload = (payload.len > 0).then_some(payload);
+        let done = u64::from(packet.at.index).wrapping_mul(mtu.into());
+        let offset = self.head.offset.wrapping_add(done);
+        let payload = (packet.len > 0).then_some(PayloadRef { mr: self.head.mr, offset, len: packet.len });
         let len = self.head.len.into();
         let (start, transmit) = below_bth(self.peer, (ev, port), given, dscp, Ecn::Ect0, len, payload, out)?;
         // All that may follow, so that the pieces are cut off without looking at the length again.
@@ -117,7 +99,7 @@ impl ToPeer<'_> {
             rest = after;
         }
         // RETH begins with the address.
-        *rest.first_chunk_mut()? = va.to_be_bytes();
+        *rest.first_chunk_mut()? = self.head.va.wrapping_add(done).to_be_bytes();
         Some(transmit)
     }
 }
@@ -136,10 +118,15 @@ pub(crate) struct WriteHead {
     len: u8,
     /// Request from whose middle the packet was.
     request: Option<u32>,
+    /// Where the request of the packet begins, in its region and at the peer.
+    mr: MrHandle,
+    offset: u64,
+    va: u64,
 }
 
 impl WriteHead {
-    pub(crate) const NONE: Self = Self { bytes: [0; WRITE_HEADERS], len: 0, request: None };
+    pub(crate) const NONE: Self =
+        Self { bytes: [0; WRITE_HEADERS], len: 0, request: None, mr: MrHandle::from_parts(0, 0), offset: 0, va: 0 };
 
     //= SEG-003, SEG-004, BTH-003
     #[inline(never)]
@@ -159,6 +146,7 @@ impl WriteHead {
         let len = write_in(&mut self.bytes, &bth, cfg, &meth, &reth, imm);
         self.len = len.unwrap_or(0);
         self.request = (at.index > 0 && !last).then_some(at.request);
+        (self.mr, self.offset, self.va) = (wqe.mr, wqe.offset, wqe.remote_va);
     }
 }
 

@@ -703,6 +703,7 @@ impl PathSet {
 
     /// The earliest time at which [`poll_probe`](Self::poll_probe), or a `select` refused by the pace of the last
     /// resort or by the pause before a switch, may have work. May be early; [`Instant::FAR`] if there is none. O(1).
+    #[inline]
     pub fn next_timeout(&self) -> Instant {
         match &self.policy {
             Policy::Spray => self.rotation.next_timeout(),

@@ -149,6 +149,7 @@ impl Rotation {
         self.lease_earliest = earliest;
     }
 
+    #[inline]
     pub(super) fn next_timeout(&self) -> Instant {
         let lease = if self.probes_out > 0 { self.lease_earliest } else { Instant::FAR };
         let probe = if self.probes_out < self.probes_limit { self.probe_earliest.min(lease) } else { lease };

@@ -164,6 +164,14 @@ impl SendQueue {
         if self.has_new() { Self::at(ring, self.current) } else { None }
     }
 
+    /// Whether request number `ahead` from the current one on is of one packet, of `len` bytes, without immediate.
+    #[inline]
+    pub(crate) fn goes_on_alike(&self, ring: &[Wqe], ahead: u32, len: u32) -> bool {
+        let waits = self.tail.wrapping_sub(self.current) > ahead;
+        let alike = |wqe: &Wqe| wqe.packets == 1 && wqe.len == len && wqe.imm.is_none();
+        waits && Self::at(ring, self.current.wrapping_add(ahead)).is_some_and(alike)
+    }
+
     /// As `current`, to change it.
     #[inline]
     pub(crate) fn current_mut<'r>(&self, ring: &'r mut [Wqe]) -> Option<&'r mut Wqe> {

@@ -1,7 +1,7 @@
-//! New packets leave in series: from one request, in one turn. They differ in PSN, path and place alone, and only the
-//! last one may ask for an acknowledgement. The QP's books therefore take them in once for all, before the last one is
-//! written. A packet that ends a request or that follows a single path is a series of its own. Source: `transport.md`
-//! 3.2 and 3.3.
+//! New packets leave in series: from one request, or from requests of one packet and the same length each, in one turn. They
+//! differ in PSN, path and place alone, and only the last one may ask for an acknowledgement. The QP's books therefore take them in
+//! once for all, before the last one is written. A packet that ends a longer request or that follows a single path is a series of
+//! its own. Source: `transport.md` 3.2 and 3.3.
 
 use mrc_wire::{Msn, Psn};
 
@@ -46,11 +46,17 @@ impl Series {
     pub(crate) fn next(&self) -> (SegmentAt, u32) {
         (self.at, self.len)
     }
+
+    /// Whether each packet is a request.
+    #[inline]
+    pub(crate) fn is_of_requests(&self) -> bool {
+        self.packets == 1
+    }
 }
 
 impl TxSide<'_, '_> {
-    /// The series that may begin now, of at most `most` packets: up to the packet that ends the request, that closes a
-    /// window, or that something else distinguishes. `None` when no new packet may leave. The caller has asked the
+    /// The series that may begin now, of at most `most` packets: up to the packet that ends the request or the requests alike,
+    /// that closes a window, or that something else distinguishes. `None` when no new packet may leave. The caller has asked the
     /// congestion controller.
     //= SND-002, SEG-001, AREQ-001
     #[inline(always)]
@@ -64,7 +70,11 @@ impl TxSide<'_, '_> {
         let len = segment.payload_len(self.req.path_mtu);
         let bytes = nominal_segment(self.cfg, len, &segment);
         let packets = wqe.packets;
-        let before_last = packets.saturating_sub(at.index.wrapping_add(1));
+        let each = self.cfg.ask_each_message || self.cfg.complete_on_sack;
+        let before_last = match packets {
+            1 if !each && wqe.imm.is_none() && self.sq.goes_on_alike(self.ring, 1, len) => u32::MAX,
+            _ => packets.saturating_sub(at.index.wrapping_add(1)),
+        };
         let open = self.psn_limit().saturating_sub(self.req.outstanding().wrapping_add(1));
         let most = if self.req.lost == 0 && !self.path.set.is_single_path() { most.min(before_last) } else { 0 };
         let unasked = if most > 0 { self.flow.unasked_packets(bytes, self.cfg).min(most).min(open) } else { 0 };
@@ -94,6 +104,13 @@ impl TxSide<'_, '_> {
         series.at.index.inc();
         series.left = series.left.wrapping_sub(1);
         series.taken.inc();
+        if series.is_of_requests() {
+            self.sq.sent_to(1, 1);
+            series.at = self.sq.next_at();
+            if !self.sq.goes_on_alike(self.ring, 0, len) {
+                (series.left, series.may_ask) = (0, true);
+            }
+        }
         let middle = at.index > 0 && series.at.index < series.packets;
         let ack_req = series.left == 0 && self.enter(now, series, choice);
         Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, middle })
@@ -131,7 +148,9 @@ impl TxSide<'_, '_> {
     #[inline(always)]
     fn enter(&mut self, now: Instant, series: &mut Series, choice: Choice) -> bool {
         let taken = core::mem::take(&mut series.taken);
-        self.sq.sent_to(series.at.index, series.packets);
+        if !series.is_of_requests() {
+            self.sq.sent_to(series.at.index, series.packets);
+        }
         self.req.max_sent = series.psn;
         self.path.stats.tx_data.inc_by(taken.into());
         let bytes = series.bytes;
@@ -142,7 +161,8 @@ impl TxSide<'_, '_> {
         if taken > 1 {
             self.flow.on_send(taken.wrapping_sub(1), bytes, false, false, self.cfg.sack_gen_threshold);
         }
-        let ack_req = self.asks(bytes, series.at.index >= series.packets, false);
+        let last = series.is_of_requests() || series.at.index >= series.packets;
+        let ack_req = self.asks(bytes, last, false);
         self.departs(now, (1, bytes), choice, false, ack_req);
         ack_req
     }
