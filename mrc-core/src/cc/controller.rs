@@ -317,37 +317,39 @@ pub struct QpccInfo {
     pub avg_delay_ns: u64,
 }
 
-/// A QP's share together with its controller: every event counts in both.
-#[derive(Debug)]
-pub(crate) struct Flow<'a> {
-    pub(crate) qpcc: &'a mut Qpcc,
-    pub(crate) share: &'a mut Share,
-}
-
+/// What a QP does counts in its share and in its controller.
 //= QPCC-003
-impl Flow<'_> {
-    fn both(&mut self, change: impl Fn(&mut Load)) {
-        change(&mut self.qpcc.load);
-        change(&mut self.share.load);
+impl Qpcc {
+    fn both(&mut self, share: &mut Share, change: impl Fn(&mut Load)) {
+        change(&mut self.load);
+        change(&mut share.load);
     }
 
     /// `bytes` of new data were posted.
-    pub(crate) fn on_posted(&mut self, bytes: u64) {
-        self.both(|load| load.backlog_bytes = load.backlog_bytes.saturating_add(bytes));
-        self.share.posted = self.share.posted.saturating_add(bytes);
+    pub(crate) fn on_posted(&mut self, share: &mut Share, bytes: u64) {
+        self.both(share, |load| load.backlog_bytes = load.backlog_bytes.saturating_add(bytes));
+        share.posted = share.posted.saturating_add(bytes);
     }
 
     /// `packets` of `each` nominal bytes leave, for the first time or again; the last one is acknowledged at once
     /// (`asks`), or all wait until the responder has `sack_gen_threshold` bytes to report.
     #[inline]
-    pub(crate) fn on_send(&mut self, packets: u32, each: u32, rtx: bool, asks: bool, sack_gen_threshold: u32) {
+    pub(crate) fn on_send(
+        &mut self,
+        share: &mut Share,
+        packets: u32,
+        each: u32,
+        rtx: bool,
+        asks: bool,
+        sack_gen_threshold: u32,
+    ) {
         let bytes = packets.saturating_mul(each);
-        let unasked = if asks { 0 } else { self.share.unasked.saturating_add(bytes).min(sack_gen_threshold) };
-        self.qpcc.unasked = self.others_unasked().saturating_add(unasked.into());
-        self.share.unasked = unasked;
-        self.share.turn.spend(bytes);
-        self.qpcc.turn.spend(bytes);
-        self.both(|load| {
+        let unasked = if asks { 0 } else { share.unasked.saturating_add(bytes).min(sack_gen_threshold) };
+        self.unasked = self.others_unasked(share).saturating_add(unasked.into());
+        share.unasked = unasked;
+        share.turn.spend(bytes);
+        self.turn.spend(bytes);
+        self.both(share, |load| {
             load.inflight_pkts = load.inflight_pkts.saturating_add(packets);
             if rtx {
                 load.waiting_rtx = load.waiting_rtx.saturating_sub(packets);
@@ -357,118 +359,118 @@ impl Flow<'_> {
             }
         });
         if rtx {
-            self.share.retransmitted = self.share.retransmitted.saturating_add(packets);
+            share.retransmitted = share.retransmitted.saturating_add(packets);
         }
-        self.share.inflight = self.share.inflight.saturating_add(bytes.into());
-        self.qpcc.cc.on_send(bytes);
+        share.inflight = share.inflight.saturating_add(bytes.into());
+        self.cc.on_send(bytes);
     }
 
     /// `packets` in state SENT became SACKED; each is reported once.
-    pub(crate) fn on_sacked(&mut self, packets: u32) {
-        self.both(|load| load.inflight_pkts = load.inflight_pkts.saturating_sub(packets));
+    pub(crate) fn on_sacked(&mut self, share: &mut Share, packets: u32) {
+        self.both(share, |load| load.inflight_pkts = load.inflight_pkts.saturating_sub(packets));
     }
 
     /// The responder reported `ack.newly_bytes` more.
     //= NSCC-021
-    pub(crate) fn on_ack(&mut self, now: Instant, ack: &AckSample) {
-        let early = i64::from(ack.newly_bytes).min(self.share.settled).max(0);
-        self.share.settled = self.share.settled.saturating_sub(early);
-        self.qpcc.cc.on_settled(early.saturating_neg());
-        self.share.inflight = self.share.inflight.saturating_add(early).saturating_sub(ack.newly_bytes.into());
-        self.qpcc.cc.on_ack(now, ack);
+    pub(crate) fn on_ack(&mut self, share: &mut Share, now: Instant, ack: &AckSample) {
+        let early = i64::from(ack.newly_bytes).min(share.settled).max(0);
+        share.settled = share.settled.saturating_sub(early);
+        self.cc.on_settled(early.saturating_neg());
+        share.inflight = share.inflight.saturating_add(early).saturating_sub(ack.newly_bytes.into());
+        self.cc.on_ack(now, ack);
     }
 
     /// Bytes of this QP that left for the first time and that its responder has not reported: in flight, lost and still to
     /// be sent again, or settled before their report. The responder rounds its count up to a unit of 256 bytes.
     //= SRX-009
-    pub(crate) fn unreported_bytes(&self) -> u32 {
-        let lost = i64::try_from(self.share.load.rtx_backlog_bytes).unwrap_or(i64::MAX);
-        let bytes = self.share.inflight.saturating_add(self.share.settled).saturating_add(lost).saturating_add(255);
+    pub(crate) fn unreported_bytes(&self, share: &Share) -> u32 {
+        let lost = i64::try_from(share.load.rtx_backlog_bytes).unwrap_or(i64::MAX);
+        let bytes = share.inflight.saturating_add(share.settled).saturating_add(lost).saturating_add(255);
         u32::try_from(bytes.max(0)).unwrap_or(u32::MAX)
     }
 
     /// Bytes that count as in flight beyond the packets that are, when each of these had the `full` size. They have arrived:
     /// for peers whose congestion state does not tell how many have.
-    pub(crate) fn bytes_beyond_packets(&self, full: u32) -> u32 {
-        let packets = i64::from(self.share.load.inflight_pkts).saturating_mul(full.into());
-        u32::try_from(self.share.inflight.saturating_sub(packets).max(0)).unwrap_or(u32::MAX)
+    pub(crate) fn bytes_beyond_packets(&self, share: &Share, full: u32) -> u32 {
+        let packets = i64::from(share.load.inflight_pkts).saturating_mul(full.into());
+        u32::try_from(share.inflight.saturating_sub(packets).max(0)).unwrap_or(u32::MAX)
     }
 
-    fn on_lost(&mut self, bytes: u32) {
-        self.both(|load| {
+    fn on_lost(&mut self, share: &mut Share, bytes: u32) {
+        self.both(share, |load| {
             load.waiting_rtx = load.waiting_rtx.saturating_add(1);
             load.rtx_backlog_bytes = load.rtx_backlog_bytes.saturating_add(bytes.into());
             load.inflight_pkts = load.inflight_pkts.saturating_sub(1);
         });
-        self.share.inflight = self.share.inflight.saturating_sub(bytes.into());
+        share.inflight = share.inflight.saturating_sub(bytes.into());
     }
 
     /// A packet in state SENT was refused and is LOST now.
-    pub(crate) fn on_nack(&mut self, now: Instant, bytes: u32, trimmed: bool, rtt_ns: Option<u64>) {
-        self.on_lost(bytes);
-        self.qpcc.cc.on_nack(now, bytes, trimmed, rtt_ns);
+    pub(crate) fn on_nack(&mut self, share: &mut Share, now: Instant, bytes: u32, trimmed: bool, rtt_ns: Option<u64>) {
+        self.on_lost(share, bytes);
+        self.cc.on_nack(now, bytes, trimmed, rtt_ns);
     }
 
     /// A packet in state SENT is LOST, inferred or by its timer.
-    pub(crate) fn on_loss(&mut self, now: Instant, bytes: u32) {
-        self.on_lost(bytes);
-        self.qpcc.cc.on_loss(now, bytes);
+    pub(crate) fn on_loss(&mut self, share: &mut Share, now: Instant, bytes: u32) {
+        self.on_lost(share, bytes);
+        self.cc.on_loss(now, bytes);
     }
 
     /// A LOST packet turned out SACKED before it was sent again.
     //= NSCC-021
-    pub(crate) fn on_unloss(&mut self, bytes: u32) {
-        self.both(|load| {
+    pub(crate) fn on_unloss(&mut self, share: &mut Share, bytes: u32) {
+        self.both(share, |load| {
             load.waiting_rtx = load.waiting_rtx.saturating_sub(1);
             load.rtx_backlog_bytes = load.rtx_backlog_bytes.saturating_sub(bytes.into());
         });
-        self.share.inflight = self.share.inflight.saturating_add(bytes.into());
-        self.qpcc.cc.on_unloss(bytes);
+        share.inflight = share.inflight.saturating_add(bytes.into());
+        self.cc.on_unloss(bytes);
     }
 
     /// When nothing of the QP is in flight its part is 0, whatever feedback was lost, rounded or is still to come. Lost
     /// packets may wait meanwhile: in a window of one packet the least remainder would hold them back for ever.
     //= NSCC-021, INV-005
-    pub(crate) fn settle(&mut self) {
-        if self.share.load.inflight_pkts > 0 {
+    pub(crate) fn settle(&mut self, share: &mut Share) {
+        if share.load.inflight_pkts > 0 {
             return;
         }
-        let left = core::mem::take(&mut self.share.inflight);
-        self.share.settled = self.share.settled.saturating_add(left);
-        self.qpcc.cc.on_settled(left);
+        let left = core::mem::take(&mut share.inflight);
+        share.settled = share.settled.saturating_add(left);
+        self.cc.on_settled(left);
     }
 
     /// A probe measured a round trip.
     pub(crate) fn on_base_rtt(&mut self, now: Instant, rtt_ns: u64) {
-        self.qpcc.base_rtt_at = Some(now);
-        self.qpcc.cc.on_base_rtt(rtt_ns);
+        self.base_rtt_at = Some(now);
+        self.cc.on_base_rtt(rtt_ns);
     }
 
     /// Whether this, the first feedback of the destination, should trigger the probe for the base RTT.
     //= NSCC-024
     pub(crate) fn take_base_rtt_wanted(&mut self) -> bool {
-        core::mem::take(&mut self.qpcc.base_rtt_wanted)
+        core::mem::take(&mut self.base_rtt_wanted)
     }
 
     pub(crate) fn can_send(&self) -> bool {
-        self.qpcc.cc.can_send()
+        self.cc.can_send()
     }
 
     #[inline]
-    fn others_unasked(&self) -> u64 {
-        self.qpcc.unasked.saturating_sub(self.share.unasked.into())
+    fn others_unasked(&self, share: &Share) -> u64 {
+        self.unasked.saturating_sub(share.unasked.into())
     }
 
     /// Whether the turn of both goes on.
     #[inline]
-    pub(crate) fn has_turn_left(&self) -> bool {
-        self.share.turn.is_left() && self.qpcc.turn.is_left()
+    pub(crate) fn has_turn_left(&self, share: &Share) -> bool {
+        share.turn.is_left() && self.turn.is_left()
     }
 
     /// Whether the turn of both goes on after so many packets of so many bytes each.
     #[inline]
-    pub(crate) fn has_turn_after(&self, packets: u32, each: u32) -> bool {
-        let credit = self.share.turn.0.min(self.qpcc.turn.0);
+    pub(crate) fn has_turn_after(&self, share: &Share, packets: u32, each: u32) -> bool {
+        let credit = share.turn.0.min(self.turn.0);
         i64::from(credit) > i64::from(packets.saturating_mul(each))
     }
 
@@ -479,46 +481,45 @@ impl Flow<'_> {
     /// window would open by that QP's part alone.
     //= AREQ-002, NSCC-023
     #[inline]
-    fn may_leave_unasked(&self, cfg: &EndpointConfig) -> u64 {
-        let window = self.qpcc.cc.cwnd_bytes();
+    fn may_leave_unasked(&self, share: &Share, cfg: &EndpointConfig) -> u64 {
+        let window = self.cc.cwnd_bytes();
         if window < u64::from(cfg.sack_gen_threshold) {
             return 0;
         }
-        let room =
-            window.saturating_sub_signed(self.qpcc.cc.inflight_bytes()).saturating_sub(self.qpcc.mtu_bytes.into());
-        if self.others_unasked() > window / 2 { room.min(self.turn_left(cfg)) } else { room }
+        let room = window.saturating_sub_signed(self.cc.inflight_bytes()).saturating_sub(self.mtu_bytes.into());
+        if self.others_unasked(share) > window / 2 { room.min(self.turn_left(share, cfg)) } else { room }
     }
 
     /// Bytes that may leave before the packet that ends the turn.
     #[inline]
-    fn turn_left(&self, cfg: &EndpointConfig) -> u64 {
-        let credit = self.share.turn.0.min(self.qpcc.turn.0).saturating_sub(1).max(0).unsigned_abs();
-        credit.min(cfg.turn_bytes.saturating_sub(self.share.unasked)).into()
+    fn turn_left(&self, share: &Share, cfg: &EndpointConfig) -> u64 {
+        let credit = share.turn.0.min(self.turn.0).saturating_sub(1).max(0).unsigned_abs();
+        credit.min(cfg.turn_bytes.saturating_sub(share.unasked)).into()
     }
 
     /// How many packets of `each` nominal bytes may leave in the turn, and before one of them has to ask for an
     /// acknowledgement.
     #[inline]
-    pub(crate) fn unasked_packets(&self, each: u32, cfg: &EndpointConfig) -> u32 {
-        let turn = self.share.turn.0.min(self.qpcc.turn.0).max(0).unsigned_abs();
+    pub(crate) fn unasked_packets(&self, share: &Share, each: u32, cfg: &EndpointConfig) -> u32 {
+        let turn = share.turn.0.min(self.turn.0).max(0).unsigned_abs();
         // The one that begins before the turn is over is the last.
         let turn = turn.saturating_add(each).saturating_sub(1);
-        let bytes = self.may_leave_unasked(cfg).min(turn.into());
+        let bytes = self.may_leave_unasked(share, cfg).min(turn.into());
         u32::try_from(bytes).unwrap_or(u32::MAX).checked_div(each).unwrap_or(0)
     }
 
     /// Whether a packet of `bytes` that is about to leave has to ask for an acknowledgement.
     #[inline]
-    pub(crate) fn wants_ack(&self, bytes: u32, cfg: &EndpointConfig) -> bool {
-        u64::from(bytes) > self.may_leave_unasked(cfg)
+    pub(crate) fn wants_ack(&self, share: &Share, bytes: u32, cfg: &EndpointConfig) -> bool {
+        u64::from(bytes) > self.may_leave_unasked(share, cfg)
     }
 
     pub(crate) fn cwnd_bytes(&self) -> u64 {
-        self.qpcc.cc.cwnd_bytes()
+        self.cc.cwnd_bytes()
     }
 
     pub(crate) fn max_wnd_bytes(&self) -> u64 {
-        self.qpcc.cc.max_wnd_bytes()
+        self.cc.max_wnd_bytes()
     }
 }
 
@@ -555,19 +556,20 @@ mod tests {
 
     const THRESHOLD: u32 = 16_384;
 
-    /// A QP with its controller that has the turn for itself, and one packet per turn where others wait.
-    fn flow<'a>(qpcc: &'a mut Qpcc, share: &'a mut Share) -> (Flow<'a>, EndpointConfig) {
+    /// A QP has the turn for itself, and one packet per turn where others wait.
+    fn begin(qpcc: &mut Qpcc, share: &mut Share) -> EndpointConfig {
         qpcc.turn.begin(0, true);
         share.turn.begin(0, true);
-        (Flow { qpcc, share }, EndpointConfig { sack_gen_threshold: THRESHOLD, ..EndpointConfig::default() })
+        EndpointConfig { sack_gen_threshold: THRESHOLD, ..EndpointConfig::default() }
     }
 
     /// QP `qp` sends a full packet; whether that asks.
     fn send(qpcc: &mut Qpcc, shares: &mut [Share], qp: usize) -> bool {
-        let (mut flow, cfg) = flow(qpcc, &mut shares[qp]);
-        let asks = flow.wants_ack(4_184, &cfg);
-        assert_eq!(asks, flow.unasked_packets(4_184, &cfg) == 0);
-        flow.on_send(1, 4_184, false, asks, THRESHOLD);
+        let share = &mut shares[qp];
+        let cfg = begin(qpcc, share);
+        let asks = qpcc.wants_ack(share, 4_184, &cfg);
+        assert_eq!(asks, qpcc.unasked_packets(share, 4_184, &cfg) == 0);
+        qpcc.on_send(share, 1, 4_184, false, asks, THRESHOLD);
         asks
     }
 
@@ -579,17 +581,17 @@ mod tests {
             let mut qpcc = Qpcc::new(&config, (0, 0), 1_112, Instant::ZERO, None);
             qpcc.join(&config, 4_184);
             let mut share = Share::NONE;
-            let (mut flow, cfg) = flow(&mut qpcc, &mut share);
+            let cfg = begin(&mut qpcc, &mut share);
             loop {
-                let asks = flow.wants_ack(1_112, &cfg);
-                flow.on_send(1, 1_112, false, asks, THRESHOLD);
+                let asks = qpcc.wants_ack(&share, 1_112, &cfg);
+                qpcc.on_send(&mut share, 1, 1_112, false, asks, THRESHOLD);
                 // A small packet would fit, but the next one may be a full one.
-                assert_eq!(asks, !flow.can_send());
+                assert_eq!(asks, !qpcc.can_send());
                 if asks {
                     break;
                 }
             }
-            let room = flow.cwnd_bytes() as i64 - flow.qpcc.cc.inflight_bytes();
+            let room = qpcc.cwnd_bytes() as i64 - qpcc.cc.inflight_bytes();
             assert!((1_112..4_184).contains(&room), "{room}");
         }
         let small = CcConfig::Fixed { window_bytes: THRESHOLD - 1 };

@@ -6,7 +6,7 @@ mod fixed;
 mod nscc;
 
 pub use controller::{CcProfile, CcProfileHandle, Load, Qpcc, QpccInfo, QpccState};
-pub(crate) use controller::{Credit, Flow, Share};
+pub(crate) use controller::{Credit, Share};
 use fixed::FixedWindow;
 pub(crate) use nscc::Nscc;
 pub use nscc::NsccConfig;

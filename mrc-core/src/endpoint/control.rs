@@ -5,7 +5,6 @@ use mrc_wire::{Encap, Ev, FrameTemplate, Ip, Outer, PortNum, Psn, Qpn, Rkey};
 use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, part, peers, placement::next_life, profiles::profile};
 use crate::num::Counter;
 use crate::{
-    cc::Flow,
     config::{MAX_PORTS, PeerConfig, PlacementMode, Route, RtrAttr, RtsAttr, port_of_plane},
     cq::CqHandle,
     error::{ModifyError, PostError, TableError},
@@ -415,10 +414,10 @@ impl Endpoint<'_> {
     pub fn report_telemetry(&mut self, now: Instant, qp: QpHandle, ev: Ev, told: PathTelemetry) {
         let Some(index) = self.index_of(qp) else { return };
         self.with_tx(index, |mut tx| {
-            if tx.path.set.wants_telemetry()
-                && let Some(at) = tx.path.set.find(tx.path.slots, None, ev)
+            if tx.qp.paths.wants_telemetry()
+                && let Some(at) = tx.qp.paths.find(tx.slots, None, ev)
             {
-                tx.path.feedback(now, at, Feedback::Telemetry(told));
+                tx.feedback(now, at, Feedback::Telemetry(told));
             }
         });
     }
@@ -496,7 +495,7 @@ impl Endpoint<'_> {
         }
         if let Some(qpcc) = slot.qpcc.and_then(|qpcc| self.qpccs.get_mut(qpcc as usize)) {
             let bytes = nominal_bytes(&self.cfg, wr.len, packets, wr.imm.is_some());
-            Flow { qpcc, share: &mut slot.share }.on_posted(bytes);
+            qpcc.on_posted(&mut slot.share, bytes);
         }
         if !waits {
             self.wake(now, index);

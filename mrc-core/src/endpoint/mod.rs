@@ -42,7 +42,7 @@ use mrc_wire::{Ev, PortNum, Psn};
 use self::{op_table::Ops, peers::PeerIndex, walk::Walk, writes::ToPeer};
 
 use crate::{
-    cc::{CcProfile, Flow, Qpcc},
+    cc::{CcProfile, Qpcc},
     config::EndpointConfig,
     cq::{Cqs, Status},
     error::{ConfigError, Discard},
@@ -53,7 +53,7 @@ use crate::{
     port::PortMask,
     qp::{Qp, QpHandle, QpState},
     ready::{List, Ready},
-    requester::{PathCtx, TxRecord, TxSide, TxWindow, TxWord, Wqe},
+    requester::{TxRecord, TxSide, TxWindow, TxWord, Wqe},
     responder::{Immediate, RecvWqe, Refusals, RxWord},
     rng::Rng,
     secret::{Secrets, Seed},
@@ -447,36 +447,26 @@ impl<'s> Endpoint<'s> {
     fn tx_side(&mut self, qp: u32) -> Option<(TxSide<'_, 's>, Option<ToPeer<'_>>)> {
         let l = &self.limits;
         let slot = self.qps.get_mut(qp as usize)?;
+        let qpcc = self.qpccs.get_mut(slot.qpcc? as usize)?;
         let to = self.peers.get(slot.peer as usize).map(|peer| ToPeer {
-            cfg: &self.cfg,
             peer,
             entries: tx::entries_from(self.ev_entries, l, slot.ev_profile),
             regions: &self.regions,
-            dest_qp: slot.dest_qp,
-            head: &mut slot.head,
         });
         let tx = TxSide {
-            req: &mut slot.req,
-            sq: &mut slot.sq,
+            qp: slot,
             ring: part(self.wqes, qp, l.send_queue)?,
             window: TxWindow {
                 records: part(self.tx_records, qp, l.records())?,
                 words: part(self.tx_words, qp, l.words())?,
             },
-            flow: Flow { qpcc: self.qpccs.get_mut(slot.qpcc? as usize)?, share: &mut slot.share },
-            path: PathCtx {
-                set: &mut slot.paths,
-                slots: part(self.ev_slots, qp, l.evs)?,
-                order: part(self.ev_order, qp, l.active_evs)?,
-                cfg: &slot.path_cfg,
-                rng: &mut self.rng,
-                stats: &mut self.stats,
-                events: &mut self.events,
-                qp: slot.qpn,
-                profiles: self.ev_profiles,
-                profile: slot.ev_profile,
-                share_bad: self.cfg.share_bad_evs,
-            },
+            slots: part(self.ev_slots, qp, l.evs)?,
+            order: part(self.ev_order, qp, l.active_evs)?,
+            qpcc,
+            rng: &mut self.rng,
+            stats: &mut self.stats,
+            events: &mut self.events,
+            profiles: self.ev_profiles,
             cfg: &self.cfg,
         };
         Some((tx, to))

@@ -164,7 +164,7 @@ impl Endpoint<'_> {
             let Some(mut to) = to else { return run };
             let ports = towards.and(up);
             loop {
-                if !tx.flow.can_send() {
+                if !tx.qpcc.can_send() {
                     run.blocked = run.sent == 0;
                     break;
                 }
@@ -172,7 +172,7 @@ impl Endpoint<'_> {
                 let again = if usable.is_empty() { None } else { tx.next_again(now, usable) };
                 let left = match again {
                     Some(packet) => {
-                        let dscp = data_dscp(tx.req.trimming, &to.cfg.wire.dscp, true);
+                        let dscp = data_dscp(tx.qp.req.trimming, &tx.cfg.wire.dscp, true);
                         run.emit(now, &mut to, &mut tx, dscp, packet, sink)
                     }
                     None => run.emit_series(now, &mut to, &mut tx, most, ports, sink),
@@ -183,7 +183,7 @@ impl Endpoint<'_> {
             }
             if run.sent == 0 {
                 // Over: those behind may have a port with room.
-                tx.flow.share.turn = Credit::NONE;
+                tx.qp.share.turn = Credit::NONE;
             }
             run.wants = Some(if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) });
             run
@@ -249,7 +249,7 @@ impl Endpoint<'_> {
         let out = out.first_chunk_mut()?;
         let write = |mut tx: TxSide<'_, '_>, to: Option<ToPeer<'_>>| {
             let mut to = to?;
-            let dscp = data_dscp(tx.req.trimming, &to.cfg.wire.dscp, packet.rtx);
+            let dscp = data_dscp(tx.qp.req.trimming, &tx.cfg.wire.dscp, packet.rtx);
             Some(to.write(now, &mut tx, dscp, packet, out))
         };
         match self.with_tx_to(qp, write)?? {
@@ -325,7 +325,7 @@ impl Run {
     /// Whether the turn goes on with one more packet to one of `ports`.
     #[inline(always)]
     fn goes_on(&self, tx: &TxSide<'_, '_>, most: u32, ports: PortMask, sink: &impl FrameSink) -> bool {
-        self.sent < most && tx.flow.has_turn_left() && !ports.and(sink.ports()).is_empty()
+        self.sent < most && tx.qpcc.has_turn_left(&tx.qp.share) && !ports.and(sink.ports()).is_empty()
     }
 
     /// Writes a series of new packets into the sink; whether the turn may go on.
@@ -343,7 +343,7 @@ impl Run {
             self.is_stuck(tx);
             return false;
         };
-        let dscp = data_dscp(tx.req.trimming, &to.cfg.wire.dscp, false);
+        let dscp = data_dscp(tx.qp.req.trimming, &tx.cfg.wire.dscp, false);
         let readable = to.has_payload(tx, series.next());
         let mut left = true;
         while left && series.goes_on() {
@@ -365,7 +365,7 @@ impl Run {
 
     /// No packet could leave. Whom the QP yields to is found out when its turn begins with that.
     fn is_stuck(&mut self, tx: &mut TxSide<'_, '_>) {
-        self.yields = tx.path.set.take_yielded();
+        self.yields = tx.qp.paths.take_yielded();
         self.blocked = !(self.yields && self.sent > 0);
     }
 

@@ -27,26 +27,24 @@ pub(super) enum Unsendable {
 
 /// The peer of one QP, for one turn.
 pub(super) struct ToPeer<'a> {
-    pub(super) cfg: &'a EndpointConfig,
     pub(super) peer: &'a PeerSlot,
     /// Entries from the first of the QP's profile on.
     pub(super) entries: &'a [EvEntry],
     pub(super) regions: &'a Regions<'a>,
-    pub(super) dest_qp: Qpn,
-    pub(super) head: &'a mut WriteHead,
 }
 
 impl ToPeer<'_> {
-    /// Whether the payload of a packet of `len` bytes can be read.
+    /// Whether the payload of a packet of `len` bytes can be read, as far as it is not found out with the first packet of its
+    /// request.
     //= ERR-003
     #[inline(always)]
     pub(super) fn has_payload(&self, tx: &TxSide<'_, '_>, (at, len): (SegmentAt, u32)) -> bool {
-        len == 0 || SendQueue::segment(tx.ring, at).is_some_and(|segment| self.regions.live(segment.wqe.mr))
+        let head = &tx.qp.head;
+        len == 0 || head.request != Some(at.request) || self.regions.live(head.mr)
     }
 
     /// Writes the headers of a write packet: a copy of the transport headers of the packet before it, where both are from the
-    /// middle of one request, and what differs. The caller has asked [`Self::has_payload`] for its request, or for the first of
-    /// several.
+    /// middle of one request, and what differs. The caller has asked [`Self::has_payload`].
     //= RETH-001, RETH-002, METH-002, METH-003, IP6-002
     #[inline(always)]
     pub(super) fn write(
@@ -57,15 +55,16 @@ impl ToPeer<'_> {
         packet: &DataPacket,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Result<Transmit, Unsendable> {
-        if !packet.middle || self.head.request != Some(packet.at.request) {
+        let qp = &mut *tx.qp;
+        if !packet.middle || qp.head.request != Some(packet.at.request) {
             let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
             if packet.len > 0 && !self.regions.live(segment.wqe.mr) {
                 return Err(Unsendable::Memory);
             }
-            self.head.compose(self.cfg, self.dest_qp, segment.wqe, packet.at, packet.len);
+            qp.head.compose(tx.cfg, qp.dest_qp, segment.wqe, packet.at, packet.len);
         }
-        let transmit = self.emit(now, packet, tx.req.path_mtu, dscp, out).ok_or(Unsendable::NoWay)?;
-        count_sent(tx.path.stats, &transmit);
+        let transmit = self.emit(now, tx, packet, dscp, out).ok_or(Unsendable::NoWay)?;
+        count_sent(tx.stats, &transmit);
         Ok(transmit)
     }
 
@@ -73,23 +72,24 @@ impl ToPeer<'_> {
     fn emit(
         &self,
         now: Instant,
+        tx: &TxSide<'_, '_>,
         packet: &DataPacket,
-        mtu: u32,
         dscp: u8,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Option<Transmit> {
+        let head = &tx.qp.head;
         let Choice { ev, port, entry, .. } = packet.choice;
         let given = self.entries.get(usize::from(entry));
-        let done = u64::from(packet.at.index).wrapping_mul(mtu.into());
-        let offset = self.head.offset.wrapping_add(done);
-        let payload = (packet.len > 0).then_some(PayloadRef { mr: self.head.mr, offset, len: packet.len });
-        let len = self.head.len.into();
+        let done = u64::from(packet.at.index).wrapping_mul(tx.qp.req.path_mtu.into());
+        let offset = head.offset.wrapping_add(done);
+        let payload = (packet.len > 0).then_some(PayloadRef { mr: head.mr, offset, len: packet.len });
+        let len = head.len.into();
         let (start, transmit) = below_bth(self.peer, (ev, port), given, dscp, Ecn::Ect0, len, payload, out)?;
         // All that may follow, so that the pieces are cut off without looking at the length again.
         let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
-        *room = self.head.bytes;
+        *room = head.bytes;
         let (bth, rest) = room.split_first_chunk_mut()?;
-        let ts = self.cfg.timestamps;
+        let ts = tx.cfg.timestamps;
         let flags = BthRepr { ack_req: packet.ack_req, rtx: packet.rtx, ts, ..NO_FLAGS };
         BthRepr { psn: packet.psn, ..flags }.emit_psn(bth);
         let (_, mut rest) = rest.split_first_chunk_mut::<{ MethRepr::LEN }>()?;
@@ -99,7 +99,7 @@ impl ToPeer<'_> {
             rest = after;
         }
         // RETH begins with the address.
-        *rest.first_chunk_mut()? = self.head.va.wrapping_add(done).to_be_bytes();
+        *rest.first_chunk_mut()? = head.va.wrapping_add(done).to_be_bytes();
         Some(transmit)
     }
 }

@@ -3,7 +3,7 @@
 use mrc_wire::{AethRepr, NackReason, NackRepr, Psn, SackRepr, Syndrome};
 
 use super::{
-    NOMINAL_OVERHEAD, PathCtx, TxSide,
+    NOMINAL_OVERHEAD, TxSide,
     rtt::plausible,
     window::{TxRecord, outstanding_bits},
 };
@@ -49,10 +49,10 @@ impl TxSide<'_, '_> {
     //= SRX-001, CTL-001
     pub(crate) fn on_sack(&mut self, now: Instant, sack: &SackRepr, rtx: bool) -> Result<Option<EvIndex>, Discard> {
         let cack = sack.cack;
-        if cack.diff(self.req.max_sent) > 0 || cack.diff(self.req.unack) <= ANCIENT {
+        if cack.diff(self.qp.req.max_sent) > 0 || cack.diff(self.qp.req.unack) <= ANCIENT {
             return Err(Discard::StalePsn);
         }
-        self.req.answered(now);
+        self.qp.req.answered(now);
         let trigger = if sack.probe_answer { None } else { Some(offset(cack, sack.ack_offset())) };
         let (echoed, probe_ns) = self.sack_path_feedback(now, sack, trigger);
         let state = sack.cc_state();
@@ -63,8 +63,8 @@ impl TxSide<'_, '_> {
             self.path_rtt(now, psn, rtt);
         }
         //= DMPR-003, DMPR-004, SETH-009
-        if self.req.dynamic_mpr && sack.mpr != 0 {
-            self.req.mpr_tx = u32::from(sack.mpr) * 128;
+        if self.qp.req.dynamic_mpr && sack.mpr != 0 {
+            self.qp.req.mpr_tx = u32::from(sack.mpr) * 128;
         }
         if rtx && let Some(psn) = trigger {
             self.judge_repetition(now, psn);
@@ -72,18 +72,18 @@ impl TxSide<'_, '_> {
         self.learn_lateness(now, trigger, rtx);
         self.score(sack, trigger);
         // What has just arrived is noted.
-        if rtx || trigger != Some(self.req.hi_sacked) {
+        if rtx || trigger != Some(self.qp.req.hi_sacked) {
             self.note_newest(now);
         }
         let newly_bytes = match state {
             Some(state) => self.newly_received(state.rcvd_bytes),
             //= SETH-010
-            None => self.flow.bytes_beyond_packets(self.full_packet()),
+            None => self.qpcc.bytes_beyond_packets(&self.qp.share, self.full_packet()),
         };
         let marked = sack.verdict == mrc_wire::Verdict::SkipOnce;
         // A congestion state of unknown layout asks for no penalty.
         let (penalty, restore) = state.map_or((0, true), |state| (state.rcv_cwnd_pen, state.restore_cwnd));
-        self.flow.on_ack(now, &AckSample { newly_bytes, marked, rtt_ns, penalty, restore });
+        self.qpcc.on_ack(&mut self.qp.share, now, &AckSample { newly_bytes, marked, rtt_ns, penalty, restore });
         self.infer_losses(now, sack);
         if let (Some(ev), Some(probe_ns)) = (echoed, probe_ns) {
             self.infer_from_probe(now, sack, ev, probe_ns);
@@ -97,7 +97,7 @@ impl TxSide<'_, '_> {
     #[inline]
     pub(crate) fn way_back(&self, sack: &SackRepr, outcome: Result<Option<EvIndex>, Discard>) -> Option<Choice> {
         let echoed = outcome.ok().flatten().filter(|_| sack.verdict == mrc_wire::Verdict::None)?;
-        self.path.set.probe_choice(self.path.slots, echoed)
+        self.qp.paths.probe_choice(self.slots, echoed)
     }
 
     //= CCP-001
@@ -112,19 +112,19 @@ impl TxSide<'_, '_> {
     ) -> (Option<EvIndex>, Option<u64>) {
         let Some(trigger) = trigger else {
             let id = sack.probe_id();
-            let Some((ev, rtt_ns)) = self.req.probes.answered(id, now) else { return (None, None) };
+            let Some((ev, rtt_ns)) = self.qp.req.probes.answered(id, now) else { return (None, None) };
             if plausible(rtt_ns) {
                 self.learn_base_rtt(now, rtt_ns);
-                self.flow.on_base_rtt(now, rtt_ns);
-                self.path.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
+                self.qpcc.on_base_rtt(now, rtt_ns);
+                self.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
             }
-            self.path.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
-            return (Some(ev), self.req.probes.saw_data_queues(id).then_some(rtt_ns));
+            self.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
+            return (Some(ev), self.qp.req.probes.saw_data_queues(id).then_some(rtt_ns));
         };
         let hint = self.window.record(trigger).map(|record| record.ev());
-        let ev = self.path.set.find(self.path.slots, hint, sack.entropy);
+        let ev = self.qp.paths.find(self.slots, hint, sack.entropy);
         if let Some(ev) = ev {
-            self.path.feedback(now, ev, Feedback::Sack(sack.verdict));
+            self.feedback(now, ev, Feedback::Sack(sack.verdict));
         }
         (ev, None)
     }
@@ -132,17 +132,18 @@ impl TxSide<'_, '_> {
     /// Steps 3 and 7: marks what arrived and moves the window.
     //= SRX-002, SRX-004
     fn score(&mut self, sack: &SackRepr, trigger: Option<Psn>) {
-        if sack.cack.diff(self.req.unack) > 0 {
+        if sack.cack.diff(self.qp.req.unack) > 0 {
             self.advance(sack.cack);
         }
         // In order all that arrived is below.
         let base = offset(sack.cack, sack.sack_offset);
-        let seen = sack.bitmap & outstanding_bits(base, self.req.unack, self.req.max_sent);
+        let seen = sack.bitmap & outstanding_bits(base, self.qp.req.unack, self.qp.req.max_sent);
         if seen != 0 {
             self.mark(base, seen);
             self.saw(base.add(63u32.wrapping_sub(seen.leading_zeros())));
         }
-        if let Some(psn) = trigger.filter(|psn| psn.diff(self.req.unack) > 0 && psn.diff(self.req.max_sent) <= 0) {
+        if let Some(psn) = trigger.filter(|psn| psn.diff(self.qp.req.unack) > 0 && psn.diff(self.qp.req.max_sent) <= 0)
+        {
             self.mark(psn, 1);
             self.saw(psn);
         }
@@ -150,8 +151,8 @@ impl TxSide<'_, '_> {
 
     /// The set bits of `bitmap`, bit 0 = `base`, arrived; all are of packets outstanding.
     fn mark(&mut self, base: Psn, bitmap: u64) {
-        let (unack, max) = (self.req.unack, self.req.max_sent);
-        if self.req.lost > 0 {
+        let (unack, max) = (self.qp.req.unack, self.qp.req.max_sent);
+        if self.qp.req.lost > 0 {
             let mut bits = bitmap;
             while bits != 0 {
                 self.un_lose(base.add(bits.trailing_zeros()));
@@ -159,36 +160,36 @@ impl TxSide<'_, '_> {
             }
         }
         let newly = self.window.mark(base, bitmap, unack, max);
-        self.flow.on_sacked(newly);
+        self.qpcc.on_sacked(&mut self.qp.share, newly);
     }
 
     /// Everything up to `cack` arrived.
     fn advance(&mut self, cack: Psn) {
-        let mut from = self.req.unack;
-        while self.req.lost > 0
+        let mut from = self.qp.req.unack;
+        while self.qp.req.lost > 0
             && let Some(psn) = self.window.first_lost(from, cack)
         {
             self.un_lose(psn);
             // Each word of the scoreboard is looked at once, however many packets were lost.
             from = psn;
         }
-        let newly = self.window.advance(self.req.unack, cack);
-        self.flow.on_sacked(newly);
+        let newly = self.window.advance(self.qp.req.unack, cack);
+        self.qpcc.on_sacked(&mut self.qp.share, newly);
         self.progress_to(cack);
     }
 
     fn saw(&mut self, psn: Psn) {
-        if psn.diff(self.req.hi_sacked) > 0 {
-            self.req.hi_sacked = psn;
+        if psn.diff(self.qp.req.hi_sacked) > 0 {
+            self.qp.req.hi_sacked = psn;
         }
     }
 
     //= SRX-006, RETRY-002
     fn progress_to(&mut self, cack: Psn) {
-        self.req.unack = cack;
+        self.qp.req.unack = cack;
         self.saw(cack);
-        self.req.retry_cnt = 0;
-        self.req.resource_nacks = 0;
+        self.qp.req.retry_cnt = 0;
+        self.qp.req.resource_nacks = 0;
         self.look_at_held();
     }
 
@@ -197,10 +198,10 @@ impl TxSide<'_, '_> {
     //= SRX-007, NSCC-021, INV-005
     fn un_lose(&mut self, psn: Psn) {
         if self.window.is_lost(psn) {
-            self.req.lost = self.req.lost.saturating_sub(1);
-            self.req.held = self.req.held.saturating_sub(self.window.is_held(psn).into());
+            self.qp.req.lost = self.qp.req.lost.saturating_sub(1);
+            self.qp.req.held = self.qp.req.held.saturating_sub(self.window.is_held(psn).into());
             let bytes = self.nominal_of(psn);
-            self.flow.on_unloss(bytes);
+            self.qpcc.on_unloss(&mut self.qp.share, bytes);
         }
     }
 
@@ -208,18 +209,18 @@ impl TxSide<'_, '_> {
     /// window that other QPs share. A reordered SACK's older count is ignored.
     //= SRX-005, SRX-009
     fn newly_received(&mut self, units: u32) -> u32 {
-        let before = self.req.prev_rcvd_units;
+        let before = self.qp.req.prev_rcvd_units;
         let delta = units.wrapping_sub(before) & 0xFF_FFFF;
         if delta == 0 || delta >= 1 << 23 {
             return 0;
         }
         let told = delta.saturating_mul(256);
-        let newly = told.min(self.flow.unreported_bytes());
+        let newly = told.min(self.qpcc.unreported_bytes(&self.qp.share));
         // A peer that weighs packets somewhat heavier stays in step. After a count out of thin air the true one, which is
         // lower, must still be understood.
         let in_step = told / 2 <= newly;
         let newly_units = (newly >> 8).wrapping_add(u32::from(newly & 0xFF != 0));
-        self.req.prev_rcvd_units = if in_step { units } else { before.wrapping_add(newly_units) & 0xFF_FFFF };
+        self.qp.req.prev_rcvd_units = if in_step { units } else { before.wrapping_add(newly_units) & 0xFF_FFFF };
         newly
     }
 
@@ -227,7 +228,7 @@ impl TxSide<'_, '_> {
     /// own; the timestamp that came back only tells how long the responder let the packet wait, where it says so.
     //= RTT-001, RTT-002, TS-002
     fn rtt_sample(&self, now: Instant, psn: Psn, rtx: bool, timestamp: u16) -> Option<u64> {
-        let age = self.req.max_sent.diff(psn);
+        let age = self.qp.req.max_sent.diff(psn);
         if age < 0 || age >= self.window.capacity() as i32 {
             return None;
         }
@@ -248,18 +249,18 @@ impl TxSide<'_, '_> {
     /// sample: the rest of a trimmed packet overtakes the queue that it was cut for.
     #[inline]
     fn path_rtt(&mut self, now: Instant, psn: Psn, rtt_ns: u64) {
-        if !self.path.set.wants_rtt() {
+        if !self.qp.paths.wants_rtt() {
             return;
         }
         let Some(ev) = self.window.record(psn).map(|record| record.ev()) else { return };
-        let behind = u16::try_from(self.req.max_sent.diff(psn)).unwrap_or(0);
-        self.path.feedback(now, ev, Feedback::Rtt { rtt_ns, psn, behind });
-        if self.path.set.wants_probe() {
-            let path = self.path.slots.get(usize::from(ev.0)).map_or(u16::MAX, |slot| slot.entry());
+        let behind = u16::try_from(self.qp.req.max_sent.diff(psn)).unwrap_or(0);
+        self.feedback(now, ev, Feedback::Rtt { rtt_ns, psn, behind });
+        if self.qp.paths.wants_probe() {
+            let path = self.slots.get(usize::from(ev.0)).map_or(u16::MAX, |slot| slot.entry());
             let rtt_ns = u32::try_from(rtt_ns).unwrap_or(u32::MAX);
-            let PathCtx { events, stats, qp, .. } = &mut self.path;
-            events.raise(stats, Event::PathProbe { qp: *qp, path, rtt_ns, at: now });
-            let ports = self.path.set.usable_ports();
+            let Self { events, stats, qp, .. } = self;
+            events.raise(stats, Event::PathProbe { qp: qp.qpn, path, rtt_ns, at: now });
+            let ports = self.qp.paths.usable_ports();
             self.probe_paths(now, ports);
         }
     }
@@ -267,92 +268,92 @@ impl TxSide<'_, '_> {
     fn learn_rtt(&mut self, now: Instant, rtt_ns: u64) {
         self.learn_base_rtt(now, rtt_ns);
         // RFC 6298 section 2 weight: an eighth of each sample.
-        self.req.srtt_ns = self.req.srtt_ns.wrapping_sub(self.req.srtt_ns / 8).wrapping_add(rtt_ns / 8);
+        self.qp.req.srtt_ns = self.qp.req.srtt_ns.wrapping_sub(self.qp.req.srtt_ns / 8).wrapping_add(rtt_ns / 8);
     }
 
     fn learn_base_rtt(&mut self, now: Instant, rtt_ns: u64) {
-        if self.req.base_rtt.learn(now, rtt_ns) {
+        if self.qp.req.base_rtt.learn(now, rtt_ns) {
             self.look_at_held();
         }
     }
 
     /// Packets that must have overtaken a packet before it is inferred lost (`transport.md` 3.6).
     fn reorder_pkts(&self) -> u32 {
-        let packet = u64::from(self.req.path_mtu.saturating_add(NOMINAL_OVERHEAD)).max(1);
-        let psns = u64::from(self.req.mpr_tx).wrapping_mul(packet);
-        let window = self.flow.cwnd_bytes().min(psns);
+        let packet = u64::from(self.qp.req.path_mtu.saturating_add(NOMINAL_OVERHEAD)).max(1);
+        let psns = u64::from(self.qp.req.mpr_tx).wrapping_mul(packet);
+        let window = self.qpcc.cwnd_bytes().min(psns);
         // Up to the largest window, not the present one: what left under a larger one is still under way.
-        let most = self.flow.max_wnd_bytes().min(psns);
-        let scaled = window.saturating_mul(self.req.reorder_factor.into()) >> 8;
+        let most = self.qpcc.max_wnd_bytes().min(psns);
+        let scaled = window.saturating_mul(self.qp.req.reorder_factor.into()) >> 8;
         // Seven eighths of the window of PSNs: no packet is ever overtaken by a whole one, and its end may be missing, too.
-        let psns = self.req.mpr_tx.min(self.window.capacity());
+        let psns = self.qp.req.mpr_tx.min(self.window.capacity());
         let reachable = psns.wrapping_sub(psns / 8);
         let packets = scaled.min(most).saturating_add(packet.wrapping_sub(1)).checked_div(packet).unwrap_or(0);
         let limit = packets.min(u64::from(reachable)) as u32;
-        limit.max(u32::from(self.req.reorder_pkts_min))
+        limit.max(u32::from(self.qp.req.reorder_pkts_min))
     }
 
     /// Step 8: zeros of the bitmap that enough later packets have overtaken, or one that left enough later.
     //= LOSS-001, LOSS-002, LOSS-004, LOSS-005
     fn infer_losses(&mut self, now: Instant, sack: &SackRepr) {
-        if self.req.hi_sacked == self.req.unack {
+        if self.qp.req.hi_sacked == self.qp.req.unack {
             return;
         }
         let base = offset(sack.cack, sack.sack_offset);
         // In order nothing is missing below the highest packet seen, whatever the limit.
-        let missing = outstanding_bits(base, self.req.unack, self.req.hi_sacked) & !sack.bitmap;
+        let missing = outstanding_bits(base, self.qp.req.unack, self.qp.req.hi_sacked) & !sack.bitmap;
         if missing == 0 {
             return;
         }
-        let overtaken = self.req.hi_sacked.sub(self.reorder_pkts());
-        let range = outstanding_bits(base, self.req.unack, overtaken);
+        let overtaken = self.qp.req.hi_sacked.sub(self.reorder_pkts());
+        let range = outstanding_bits(base, self.qp.req.unack, overtaken);
         if range & !sack.bitmap != 0 {
             // Of a packet that was itself sent again it is not known when it left first.
             let first = self.window.record(overtaken).filter(|record| record.answers_latest(false));
             let since_ns = first.map_or(u64::MAX, |record| record.sent_at.elapsed_ns(now));
-            self.infer_in(now, base, range & !sack.bitmap, self.req.base_rtt_ns(), Evidence::Overtaken { since_ns });
+            self.infer_in(now, base, range & !sack.bitmap, self.qp.req.base_rtt_ns(), Evidence::Overtaken { since_ns });
         }
-        let Some(delay_ns) = self.req.reorder.delay_ns(self.req.srtt_ns) else { return };
-        let Some(newest) = self.window.record(self.req.hi_sacked) else { return };
+        let Some(delay_ns) = self.qp.req.reorder.delay_ns(self.qp.req.srtt_ns) else { return };
+        let Some(newest) = self.window.record(self.qp.req.hi_sacked) else { return };
         let age_ns = newest.sent_at.elapsed_ns(now);
         // Of a packet sent again, an answer sooner than any round trip is that to an earlier copy.
-        if newest.answers_latest(false) || age_ns >= self.req.base_rtt_ns() {
-            let least_ns = age_ns.saturating_add(delay_ns).max(self.req.base_rtt_ns());
+        if newest.answers_latest(false) || age_ns >= self.qp.req.base_rtt_ns() {
+            let least_ns = age_ns.saturating_add(delay_ns).max(self.qp.req.base_rtt_ns());
             self.infer_in(now, base, missing, least_ns, Evidence::Late);
         }
     }
 
     /// How late `trigger` is, if it has just arrived; it may be the newest that has.
     fn learn_lateness(&mut self, now: Instant, trigger: Option<Psn>, rtx: bool) {
-        let Some(psn) = trigger.filter(|_| self.req.lateness.measures()) else { return };
+        let Some(psn) = trigger.filter(|_| self.qp.req.lateness.measures()) else { return };
         let Some((plane, sent)) = self.departure(now, psn, rtx) else { return };
-        if psn.diff(self.req.unack) > 0 && !self.window.is_sacked(psn) {
-            self.req.lateness.late(now, plane, sent);
+        if psn.diff(self.qp.req.unack) > 0 && !self.window.is_sacked(psn) {
+            self.qp.req.lateness.late(now, plane, sent);
         }
-        self.req.lateness.arrived(plane, sent);
+        self.qp.req.lateness.arrived(plane, sent);
     }
 
     /// How late the refusal of trimmed `psn` is. Trimmed packets overtake others, so that it proves nothing of those.
     fn learn_trimmed_lateness(&mut self, now: Instant, psn: Psn, rtx: bool) {
-        if self.req.lateness.measures()
+        if self.qp.req.lateness.measures()
             && let Some((plane, sent)) = self.departure(now, psn, rtx)
         {
-            self.req.lateness.late(now, plane, sent);
+            self.qp.req.lateness.late(now, plane, sent);
         }
     }
 
     /// The highest packet known received may be the newest.
     fn note_newest(&mut self, now: Instant) {
-        if self.req.lateness.measures()
-            && let Some((plane, sent)) = self.departure(now, self.req.hi_sacked, false)
+        if self.qp.req.lateness.measures()
+            && let Some((plane, sent)) = self.departure(now, self.qp.req.hi_sacked, false)
         {
-            self.req.lateness.arrived(plane, sent);
+            self.qp.req.lateness.arrived(plane, sent);
         }
     }
 
     /// The plane that `psn` left through, and when, if it is certain which transmission arrived.
     fn departure(&self, now: Instant, psn: Psn, rtx: bool) -> Option<(usize, Instant)> {
-        let age = self.req.max_sent.diff(psn);
+        let age = self.qp.req.max_sent.diff(psn);
         if age < 0 || age.unsigned_abs() >= self.window.capacity() {
             return None;
         }
@@ -361,21 +362,21 @@ impl TxSide<'_, '_> {
     }
 
     fn plane_of(&self, ev: EvIndex) -> usize {
-        self.path.slots.get(usize::from(ev.0)).map_or(usize::MAX, |slot| slot.port().plane().into())
+        self.slots.get(usize::from(ev.0)).map_or(usize::MAX, |slot| slot.port().plane().into())
     }
 
     /// What `psn`, whose repetition has arrived, says about the inference that had it repeated: when the packet was known
     /// to have arrived before, it was only late.
     fn judge_repetition(&mut self, now: Instant, psn: Psn) {
         let inferred = self.window.record(psn).is_some_and(TxRecord::fast_done);
-        let age = self.req.max_sent.diff(psn);
+        let age = self.qp.req.max_sent.diff(psn);
         if !inferred || age < 0 || age >= self.window.capacity() as i32 {
             return;
         }
-        if psn.diff(self.req.unack) <= 0 || self.window.is_sacked(psn) {
-            self.req.reorder.repeated_in_vain(now, self.req.srtt_ns);
+        if psn.diff(self.qp.req.unack) <= 0 || self.window.is_sacked(psn) {
+            self.qp.req.reorder.repeated_in_vain(now, self.qp.req.srtt_ns);
         } else {
-            self.req.reorder.repeated_in_need();
+            self.qp.req.reorder.repeated_in_need();
         }
     }
 
@@ -385,18 +386,18 @@ impl TxSide<'_, '_> {
     /// follows tails by a set time speaks for all paths at once, like a packet that left as much later.
     //= PROBE-006, LOSS-003
     fn infer_from_probe(&mut self, now: Instant, sack: &SackRepr, ev: EvIndex, probe_ns: u64) {
-        self.req.next_tail_probe = self.req.next_tail_probe.min(now.after(self.req.tail_answer_ns()));
+        self.qp.req.next_tail_probe = self.qp.req.next_tail_probe.min(now.after(self.qp.req.tail_answer_ns()));
         let base = offset(sack.cack, sack.sack_offset);
-        let missing = outstanding_bits(base, self.req.unack, self.req.max_sent) & !sack.bitmap;
-        let same_plane = self.req.lateness.same_plane_ns(self.plane_of(ev), self.req.base_rtt_ns()).max(1);
-        let any_plane = self.req.lateness.any_plane_ns();
+        let missing = outstanding_bits(base, self.qp.req.unack, self.qp.req.max_sent) & !sack.bitmap;
+        let same_plane = self.qp.req.lateness.same_plane_ns(self.plane_of(ev), self.qp.req.base_rtt_ns()).max(1);
+        let any_plane = self.qp.req.lateness.any_plane_ns();
         self.infer_in(now, base, missing, probe_ns.saturating_add(same_plane), Evidence::Probe(ev));
-        if self.req.tail_probe_ns > 0 {
-            let least = self.req.tail_probe_ns.max(any_plane);
+        if self.qp.req.tail_probe_ns > 0 {
+            let least = self.qp.req.tail_probe_ns.max(any_plane);
             self.infer_in(now, base, missing, probe_ns.saturating_add(least), Evidence::CalmProbe);
         }
-        if probe_ns.saturating_sub(self.req.base_rtt_ns()) < self.req.target_delay_ns {
-            let overdue_ns = self.req.rtt_now_ns().saturating_mul(3);
+        if probe_ns.saturating_sub(self.qp.req.base_rtt_ns()) < self.qp.req.target_delay_ns {
+            let overdue_ns = self.qp.req.rtt_now_ns().saturating_mul(3);
             self.infer_in(now, base, missing, overdue_ns.max(probe_ns.saturating_add(any_plane)), Evidence::CalmProbe);
         }
     }
@@ -406,8 +407,8 @@ impl TxSide<'_, '_> {
     fn infer_in(&mut self, now: Instant, base: Psn, suspects: u64, age_ns: u64, evidence: Evidence) {
         // A probe that went with the data found no congestion either: the same as where switches would have trimmed.
         let probed = matches!(evidence, Evidence::Probe(_) | Evidence::CalmProbe);
-        let blame = Feedback::Loss { trim_nack: probed || self.req.trimming == crate::config::Trimming::On };
-        let mut suspects = suspects & self.window.sent_bits(base, self.req.unack, self.req.max_sent);
+        let blame = Feedback::Loss { trim_nack: probed || self.qp.req.trimming == crate::config::Trimming::On };
+        let mut suspects = suspects & self.window.sent_bits(base, self.qp.req.unack, self.qp.req.max_sent);
         while suspects != 0 {
             let psn = base.add(suspects.trailing_zeros());
             suspects &= suspects.wrapping_sub(1);
@@ -421,7 +422,7 @@ impl TxSide<'_, '_> {
                 continue;
             }
             let plane = self.plane_of(record.ev());
-            let overdue = self.req.lateness.overdue(plane, record.left_at(now), self.req.base_rtt_ns());
+            let overdue = self.qp.req.lateness.overdue(plane, record.left_at(now), self.qp.req.base_rtt_ns());
             let inconclusive = match evidence {
                 // A repetition must be overtaken anew: packets that left before it have overtaken an earlier copy.
                 Evidence::Overtaken { since_ns } => {
@@ -438,48 +439,48 @@ impl TxSide<'_, '_> {
                 record.set_fast_done(true);
             }
             let ev = record.ev();
-            self.path.stats.lost_inferred.inc();
+            self.stats.lost_inferred.inc();
             self.announce_loss(psn, ev, LossCause::Inferred);
             self.lose(now, psn);
-            self.path.feedback(now, ev, blame);
+            self.feedback(now, ev, blame);
         }
     }
 
     /// After the window may have moved: what is still being waited for.
     fn after_progress(&mut self, now: Instant) {
-        if self.req.outstanding() == 0 {
-            (self.req.lost, self.req.held) = (0, 0);
-            self.req.next_release = Instant::FAR;
-            self.req.next_scan = Instant::FAR;
-            self.req.next_tail_probe = Instant::FAR;
-        } else if self.req.tail_probe_ns > 0 && self.withheld() {
-            self.req.next_tail_probe = self.req.next_tail_probe.min(now.after(self.req.tail_probe_ns));
+        if self.qp.req.outstanding() == 0 {
+            (self.qp.req.lost, self.qp.req.held) = (0, 0);
+            self.qp.req.next_release = Instant::FAR;
+            self.qp.req.next_scan = Instant::FAR;
+            self.qp.req.next_tail_probe = Instant::FAR;
+        } else if self.qp.req.tail_probe_ns > 0 && self.withheld() {
+            self.qp.req.next_tail_probe = self.qp.req.next_tail_probe.min(now.after(self.qp.req.tail_probe_ns));
         }
         self.release_held(now);
-        self.flow.settle();
-        let (unack, tack) = (self.req.unack, self.req.tack);
-        let waits = match self.sq.oldest(self.ring) {
+        self.qpcc.settle(&mut self.qp.share);
+        let (unack, tack) = (self.qp.req.unack, self.qp.req.tack);
+        let waits = match self.qp.sq.oldest(self.ring) {
             Some((wqe, true)) if tack.diff(wqe.last_psn()) < 0 => unack.diff(wqe.last_psn()) >= 0,
             // Acknowledged and about to complete: those behind it may wait for an acknowledgement of their own.
             Some((_, true)) => {
-                let next = self.sq.find(self.ring, tack.next());
+                let next = self.qp.sq.find(self.ring, tack.next());
                 next.is_some_and(|segment| unack.diff(segment.wqe.last_psn()) >= 0)
             }
             _ => false,
         };
-        if self.cfg.complete_on_sack && self.req.unack.diff(self.req.tack) > 0 {
-            self.req.tack = self.req.unack;
+        if self.cfg.complete_on_sack && self.qp.req.unack.diff(self.qp.req.tack) > 0 {
+            self.qp.req.tack = self.qp.req.unack;
         } else if !waits {
-            self.req.tack_wait = Instant::FAR;
-        } else if self.req.tack_wait == Instant::FAR {
-            self.req.tack_wait = now;
+            self.qp.req.tack_wait = Instant::FAR;
+        } else if self.qp.req.tack_wait == Instant::FAR {
+            self.qp.req.tack_wait = now;
         }
     }
 
     /// Applies a Transport ACK or NAK (`transport.md` 3.9).
     //= TACK-001, TACK-006, AETH-002, AETH-003, AETH-004, AETH-005, AETH-006, AETH-007, CTL-001
     pub(crate) fn on_ack(&mut self, now: Instant, psn: Psn, aeth: &AethRepr) -> Result<Verdict, Discard> {
-        let within = psn.diff(self.req.max_sent) <= 0 && psn.diff(self.req.unack) > ANCIENT;
+        let within = psn.diff(self.qp.req.max_sent) <= 0 && psn.diff(self.qp.req.unack) > ANCIENT;
         let fail = match aeth.syndrome {
             Syndrome::Ack(_) => None,
             Syndrome::RnrNak(_) | Syndrome::PsnSequenceError => return Err(Discard::Syndrome),
@@ -488,23 +489,23 @@ impl TxSide<'_, '_> {
             Syndrome::InvalidRequest | Syndrome::Other(_) => Some(ErrorCause::RemoteInvalidRequest),
         };
         //= CTL-003
-        let stale = fail.is_some() && psn.diff(self.req.tack) <= 0 && !self.cfg.stale_nak_fatal;
+        let stale = fail.is_some() && psn.diff(self.qp.req.tack) <= 0 && !self.cfg.stale_nak_fatal;
         if !within || stale {
             return Err(Discard::StalePsn);
         }
-        self.req.answered(now);
+        self.qp.req.answered(now);
         if let Some(cause) = fail {
-            self.path.stats.rx_nak.inc();
+            self.stats.rx_nak.inc();
             return Ok(Verdict::Fail(cause));
         }
-        self.path.stats.rx_ack.inc();
-        if psn.diff(self.req.tack) > 0 {
-            self.req.tack = psn;
-            self.req.tack_wait = Instant::FAR;
-            self.req.resend_tail = false;
-            self.req.retry_cnt = 0;
+        self.stats.rx_ack.inc();
+        if psn.diff(self.qp.req.tack) > 0 {
+            self.qp.req.tack = psn;
+            self.qp.req.tack_wait = Instant::FAR;
+            self.qp.req.resend_tail = false;
+            self.qp.req.retry_cnt = 0;
         }
-        if psn.diff(self.req.unack) > 0 {
+        if psn.diff(self.qp.req.unack) > 0 {
             self.advance(psn);
         }
         self.after_progress(now);
@@ -515,11 +516,11 @@ impl TxSide<'_, '_> {
     //= CCP-001, NACK-001, NACK-002, NACK-003, NACK-004, NACK-005, NACK-006, NACK-007
     pub(crate) fn on_nack(&mut self, now: Instant, nack: &NackRepr, rtx: bool) -> Result<Verdict, Discard> {
         let psn = nack.psn;
-        let outstanding = psn.diff(self.req.unack) > 0 && psn.diff(self.req.max_sent) <= 0;
+        let outstanding = psn.diff(self.qp.req.unack) > 0 && psn.diff(self.qp.req.max_sent) <= 0;
         if !outstanding || self.window.is_sacked(psn) {
             return Err(Discard::StaleNack);
         }
-        self.req.answered(now);
+        self.qp.req.answered(now);
         if nack.reason == NackReason::UnexpEvent {
             return Ok(Verdict::Fail(ErrorCause::RemoteOperation));
         }
@@ -529,9 +530,9 @@ impl TxSide<'_, '_> {
             _ => Feedback::OtherNack,
         };
         let record = self.window.record(psn).ok_or(Discard::StaleNack)?;
-        let blamed = self.path.set.find(self.path.slots, Some(record.ev()), nack.entropy);
+        let blamed = self.qp.paths.find(self.slots, Some(record.ev()), nack.entropy);
         if let Some(ev) = blamed {
-            self.path.feedback(now, ev, what);
+            self.feedback(now, ev, what);
         }
         if self.window.is_lost(psn) || self.of_earlier_copy(record, nack.entropy, rtx) {
             return Err(Discard::StaleNack);
@@ -542,19 +543,19 @@ impl TxSide<'_, '_> {
             self.learn_trimmed_lateness(now, psn, rtx);
         }
         let bytes = self.nominal_of(psn);
-        self.flow.on_nack(now, bytes, trimmed, rtt_ns);
-        self.flow.settle();
+        self.qpcc.on_nack(&mut self.qp.share, now, bytes, trimmed, rtt_ns);
+        self.qpcc.settle(&mut self.qp.share);
         self.probe_base_rtt();
         self.window.set_lost(psn, true);
-        self.req.lost.inc();
-        self.path.stats.lost_nack.inc();
+        self.qp.req.lost.inc();
+        self.stats.lost_nack.inc();
         self.announce_loss(psn, record.ev(), LossCause::Nack(nack.reason));
         match nack.reason {
             NackReason::Trimmed | NackReason::TrimmedLastHop => {}
             NackReason::PsnOorWindow => self.hold(now, psn, 0),
             _ => {
-                let before = self.req.resource_nacks;
-                self.req.resource_nacks = before.saturating_add(1);
+                let before = self.qp.req.resource_nacks;
+                self.qp.req.resource_nacks = before.saturating_add(1);
                 self.hold(now, psn, before);
             }
         }
@@ -564,16 +565,16 @@ impl TxSide<'_, '_> {
     /// The first feedback of a destination: ask once more, in the control class, for a round trip without queues.
     //= NSCC-024
     fn probe_base_rtt(&mut self) {
-        if let Some(choice) = self.req.last_path
-            && self.flow.take_base_rtt_wanted()
+        if let Some(choice) = self.qp.req.last_path
+            && self.qpcc.take_base_rtt_wanted()
         {
-            self.req.probes.want_base_rtt(choice.index);
+            self.qp.req.probes.want_base_rtt(choice.index);
         }
     }
 
     /// Whether a NACK that echoes `entropy` and the rtx flag refuses an earlier transmission than the latest.
     fn of_earlier_copy(&self, latest: TxRecord, entropy: mrc_wire::Ev, rtx: bool) -> bool {
-        self.path.wire_ev(latest.ev()) != Some(entropy) || rtx != (latest.tx_count() > 1)
+        self.wire_ev(latest.ev()) != Some(entropy) || rtx != (latest.tx_count() > 1)
     }
 }
 

@@ -20,40 +20,40 @@ impl TxSide<'_, '_> {
         let Some(record) = self.window.record_mut(psn) else { return };
         record.refuse(Tick::at(now), refusals);
         self.window.set_held(psn, true);
-        self.req.held.inc();
-        self.req.next_release = self.req.next_release.min(now.after(wait_ns));
+        self.qp.req.held.inc();
+        self.qp.req.next_release = self.qp.req.next_release.min(now.after(wait_ns));
     }
 
     /// A base round trip, doubled for each refusal before.
     fn wait_ns(&self, refusals: u8) -> u64 {
-        self.req.base_rtt_ns().wrapping_shl(refusals.min(MOST_DOUBLINGS).into())
+        self.qp.req.base_rtt_ns().wrapping_shl(refusals.min(MOST_DOUBLINGS).into())
     }
 
     /// Waits may have become shorter: looks at them again.
     pub(super) fn look_at_held(&mut self) {
-        if self.req.held > 0 {
-            self.req.next_release = Instant::ZERO;
+        if self.qp.req.held > 0 {
+            self.qp.req.next_release = Instant::ZERO;
         }
     }
 
     /// Lets go what has waited long enough, and finds when the next one will have.
     #[inline]
     pub(super) fn release_held(&mut self, now: Instant) {
-        if now >= self.req.next_release {
+        if now >= self.qp.req.next_release {
             self.release_due(now);
         }
     }
 
     #[inline(never)]
     fn release_due(&mut self, now: Instant) {
-        let (mut from, max) = (self.req.unack, self.req.max_sent);
+        let (mut from, max) = (self.qp.req.unack, self.qp.req.max_sent);
         let mut next = Instant::FAR;
-        while self.req.held > 0
+        while self.qp.req.held > 0
             && let Some(psn) = self.window.first_held(from, max)
         {
             from = psn;
             let Some(record) = self.window.record_mut(psn) else { continue };
-            if self.req.resource_nacks == 0 {
+            if self.qp.req.resource_nacks == 0 {
                 // The window has moved: room comes back.
                 record.refuse(record.sent_at, 0);
             }
@@ -61,11 +61,11 @@ impl TxSide<'_, '_> {
             let wait = self.wait_ns(refusals);
             if waited >= wait {
                 self.window.set_held(psn, false);
-                self.req.held.dec();
+                self.qp.req.held.dec();
             } else {
                 next = next.min(now.after(wait.saturating_sub(waited)));
             }
         }
-        self.req.next_release = next;
+        self.qp.req.next_release = next;
     }
 }

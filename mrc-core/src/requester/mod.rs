@@ -29,11 +29,11 @@ use mrc_wire::{Ev, Psn};
 
 use crate::num::Counter;
 use crate::{
-    EvProfileSlot,
-    cc::Flow,
+    EvProfileSlot, Qp,
+    cc::Qpcc,
     config::{EndpointConfig, RetryConfig, RtsAttr, Trimming},
     event::{ErrorCause, Event, EventMask, Events, LossCause},
-    path::{Choice, EvIndex, EvSlot, EvState, Feedback, PathConfig, PathSet, Transition},
+    path::{Choice, EvIndex, EvSlot, EvState, Feedback, Transition},
     port::PortMask,
     rng::Rng,
     stats::Stats,
@@ -263,24 +263,22 @@ impl Requester {
     }
 }
 
-/// The paths of one QP, borrowed for one call together with what their feedback touches.
-pub(crate) struct PathCtx<'a, 's> {
-    pub(crate) set: &'a mut PathSet,
+/// One QP with everything that its requester works on, for one call.
+pub(crate) struct TxSide<'a, 's> {
+    pub(crate) qp: &'a mut Qp,
+    pub(crate) ring: &'a mut [Wqe],
+    pub(crate) window: TxWindow<'a>,
     pub(crate) slots: &'a mut [EvSlot],
     pub(crate) order: &'a mut [u16],
-    pub(crate) cfg: &'a PathConfig,
+    pub(crate) qpcc: &'a mut Qpcc,
     pub(crate) rng: &'a mut Rng,
     pub(crate) stats: &'a mut Stats,
     pub(crate) events: &'a mut Events<'s>,
-    pub(crate) qp: mrc_wire::Qpn,
     pub(crate) profiles: &'a mut [EvProfileSlot],
-    /// Profile of the QP.
-    pub(crate) profile: u32,
-    /// Bad EVs are told to the other QPs of the profile.
-    pub(crate) share_bad: bool,
+    pub(crate) cfg: &'a EndpointConfig,
 }
 
-impl PathCtx<'_, '_> {
+impl TxSide<'_, '_> {
     fn wire_ev(&self, index: EvIndex) -> Option<Ev> {
         self.slots.get(usize::from(index.0)).map(EvSlot::ev)
     }
@@ -288,7 +286,8 @@ impl PathCtx<'_, '_> {
     /// Tells the path state what was observed; counts and announces what changed.
     #[inline]
     pub(crate) fn feedback(&mut self, now: Instant, index: EvIndex, what: Feedback) {
-        let change = self.set.on_feedback(now, self.slots, self.order, index, what, self.cfg, self.rng);
+        let Qp { paths, path_cfg, .. } = &mut *self.qp;
+        let change = paths.on_feedback(now, self.slots, self.order, index, what, path_cfg, self.rng);
         if let Some(change) = change {
             self.changed(now, index, &change);
         }
@@ -302,26 +301,16 @@ impl PathCtx<'_, '_> {
             (_, EvState::Skip) => self.stats.ev_skipped.inc(),
             _ => {}
         }
-        self.events.raise(self.stats, Event::Ev { qp: self.qp, transition: *change });
+        self.events.raise(self.stats, Event::Ev { qp: self.qp.qpn, transition: *change });
         let entry = self.slots.get(usize::from(index.0)).map(EvSlot::entry);
-        if let (Some(entry), Some(profile)) = (entry, self.profiles.get_mut(self.profile as usize)) {
-            profile.announce(now, self.profile, entry, change, self.events, self.stats);
-            if self.share_bad && change.to == EvState::AssumedBad {
+        let of = self.qp.ev_profile;
+        if let (Some(entry), Some(profile)) = (entry, self.profiles.get_mut(of as usize)) {
+            profile.announce(now, of, entry, change, self.events, self.stats);
+            if self.cfg.share_bad_evs && change.to == EvState::AssumedBad {
                 profile.tell_bad(entry);
             }
         }
     }
-}
-
-/// One QP's requester with everything it works on, for one call.
-pub(crate) struct TxSide<'a, 's> {
-    pub(crate) req: &'a mut Requester,
-    pub(crate) sq: &'a mut SendQueue,
-    pub(crate) ring: &'a mut [Wqe],
-    pub(crate) window: TxWindow<'a>,
-    pub(crate) flow: Flow<'a>,
-    pub(crate) path: PathCtx<'a, 's>,
-    pub(crate) cfg: &'a EndpointConfig,
 }
 
 /// What a QP has to send; who lets it, and when, is the endpoint's concern.
@@ -375,33 +364,33 @@ pub(crate) fn packets_of(len: u32, path_mtu: u32) -> u32 {
 
 impl TxSide<'_, '_> {
     fn nominal_of(&self, psn: Psn) -> u32 {
-        match self.sq.find(self.ring, psn) {
-            Some(segment) => nominal_segment(self.cfg, segment.payload_len(self.req.path_mtu), &segment),
+        match self.qp.sq.find(self.ring, psn) {
+            Some(segment) => nominal_segment(self.cfg, segment.payload_len(self.qp.req.path_mtu), &segment),
             None => self.full_packet(),
         }
     }
 
     /// Nominal bytes of a packet as large as the path takes, without immediate.
     fn full_packet(&self) -> u32 {
-        nominal_bytes(self.cfg, self.req.path_mtu, 1, false) as u32
+        nominal_bytes(self.cfg, self.qp.req.path_mtu, 1, false) as u32
     }
 
     /// Whether a new packet fits the window of PSNs.
     //= SND-002, INV-001
     fn window_open(&self) -> bool {
-        self.req.outstanding() < self.psn_limit()
+        self.qp.req.outstanding() < self.psn_limit()
     }
 
     /// Most packets outstanding.
     fn psn_limit(&self) -> u32 {
-        self.req.mpr_tx.min(self.window.capacity())
+        self.qp.req.mpr_tx.min(self.window.capacity())
     }
 
     /// What the QP wants right after a write packet: that can only have brought forward the deadlines of packets, tail
     /// probe and paths; the timer knows the others.
     #[inline]
     pub(crate) fn wants_after_data(&self, now: Instant) -> Wants {
-        let moved = self.req.next_scan.min(self.req.next_tail_probe).min(self.path.set.next_timeout());
+        let moved = self.qp.req.next_scan.min(self.qp.req.next_tail_probe).min(self.qp.paths.next_timeout());
         let deadline = if moved > now { moved } else { self.next_timeout(now) };
         Wants { deadline, ..self.wants_now(now) }
     }
@@ -409,8 +398,8 @@ impl TxSide<'_, '_> {
     /// Whether the oldest request can complete.
     #[inline]
     pub(crate) fn oldest_done(&self) -> bool {
-        let oldest = self.sq.oldest(self.ring);
-        oldest.is_some_and(|(wqe, all_sent)| all_sent && self.req.tack.diff(wqe.last_psn()) >= 0)
+        let oldest = self.qp.sq.oldest(self.ring);
+        oldest.is_some_and(|(wqe, all_sent)| all_sent && self.qp.req.tack.diff(wqe.last_psn()) >= 0)
     }
 
     /// What the QP wants: which calls of [`TxSide::next_again`], [`TxSide::series`] and
@@ -424,8 +413,8 @@ impl TxSide<'_, '_> {
     #[inline]
     fn wants_now(&self, now: Instant) -> Wants {
         Wants {
-            urgent: self.req.resend_tail || (self.req.probes.wants_any() && now >= self.req.next_probe),
-            retransmit: self.req.lost > self.req.held || now >= self.req.next_release,
+            urgent: self.qp.req.resend_tail || (self.qp.req.probes.wants_any() && now >= self.qp.req.next_probe),
+            retransmit: self.qp.req.lost > self.qp.req.held || now >= self.qp.req.next_release,
             fresh: self.has_fresh(),
             deadline: Instant::FAR,
         }
@@ -434,15 +423,15 @@ impl TxSide<'_, '_> {
     /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.
     #[inline]
     pub(crate) fn has_fresh(&self) -> bool {
-        self.sq.has_new() && self.window_open() && !self.wimm_blocked()
+        self.qp.sq.has_new() && self.window_open() && !self.wimm_blocked()
     }
 
     /// Whether the next new packet begins a write with immediate beyond the limit. Retransmissions go on.
     //= SND-006
     fn wimm_blocked(&self) -> bool {
-        self.req.wimm_inflight >= self.req.wimm_tx
-            && self.sq.sent == 0
-            && self.sq.current(self.ring).is_some_and(|wqe| wqe.imm.is_some())
+        self.qp.req.wimm_inflight >= self.qp.req.wimm_tx
+            && self.qp.sq.sent == 0
+            && self.qp.sq.current(self.ring).is_some_and(|wqe| wqe.imm.is_some())
     }
 
     /// The oldest LOST packet, which leaves again through one of `ports`, before any new one ([`TxSide::series`]). `None` when
@@ -450,29 +439,29 @@ impl TxSide<'_, '_> {
     //= SND-001, SND-003
     #[inline(always)]
     pub(crate) fn next_again(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        if self.req.lost > 0 { self.next_retransmission(now, ports) } else { None }
+        if self.qp.req.lost > 0 { self.next_retransmission(now, ports) } else { None }
     }
 
     //= SND-001, SND-004, BTH-008
     #[inline(never)]
     fn next_retransmission(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         self.release_held(now);
-        let psn = self.window.first_due(self.req.unack, self.req.max_sent)?;
-        if psn.diff(self.req.unack) > self.req.mpr_tx as i32 {
+        let psn = self.window.first_due(self.qp.req.unack, self.qp.req.max_sent)?;
+        if psn.diff(self.qp.req.unack) > self.qp.req.mpr_tx as i32 {
             return None;
         }
         let record = self.window.record(psn)?;
-        let segment = self.sq.find(self.ring, psn)?;
-        let len = segment.payload_len(self.req.path_mtu);
+        let segment = self.qp.sq.find(self.ring, psn)?;
+        let len = segment.payload_len(self.qp.req.path_mtu);
         let bytes = nominal_segment(self.cfg, len, &segment);
         let (at, last) = (segment.at, segment.is_last());
         let choice = self.select_other(now, ports, record.ev())?;
         if let Some(slot) = self.window.record_mut(psn) {
-            *slot = record.again(Tick::at(now), choice.index, self.req.retry_cnt);
+            *slot = record.again(Tick::at(now), choice.index, self.qp.req.retry_cnt);
         }
         self.window.set_lost(psn, false);
-        self.req.lost = self.req.lost.saturating_sub(1);
-        self.path.stats.retransmitted.inc();
+        self.qp.req.lost = self.qp.req.lost.saturating_sub(1);
+        self.stats.retransmitted.inc();
         let ack_req = self.asks(bytes, last, true);
         self.departs(now, (1, bytes), choice, true, ack_req);
         Some(DataPacket { psn, at, len, choice, rtx: true, ack_req, middle: false })
@@ -481,36 +470,37 @@ impl TxSide<'_, '_> {
     /// Repeats the last packet of the oldest request so that the responder repeats its Transport ACK.
     //= TACK-004
     pub(crate) fn repeat_tail(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        if !self.req.resend_tail {
+        if !self.qp.req.resend_tail {
             return None;
         }
-        let oldest = self.sq.oldest(self.ring).filter(|(_, all_sent)| *all_sent).map(|(wqe, _)| *wqe);
+        let oldest = self.qp.sq.oldest(self.ring).filter(|(_, all_sent)| *all_sent).map(|(wqe, _)| *wqe);
         let Some(wqe) = oldest else {
-            self.req.resend_tail = false;
+            self.qp.req.resend_tail = false;
             return None;
         };
-        let avoid = self.req.last_path.map_or(EvIndex(0), |choice| choice.index);
+        let avoid = self.qp.req.last_path.map_or(EvIndex(0), |choice| choice.index);
         let choice = self.select_other(now, ports, avoid)?;
-        self.req.resend_tail = false;
-        self.req.last_path = Some(choice);
+        self.qp.req.resend_tail = false;
+        self.qp.req.last_path = Some(choice);
         // One more transmission, or the answer would be taken for that of an earlier one and timed by it. Long after, the
         // record may have gone to a later packet.
-        if self.req.max_sent.diff(wqe.last_psn()) < self.window.capacity() as i32
+        if self.qp.req.max_sent.diff(wqe.last_psn()) < self.window.capacity() as i32
             && let Some(record) = self.window.record_mut(wqe.last_psn())
         {
-            *record = record.again(Tick::at(now), choice.index, self.req.retry_cnt);
+            *record = record.again(Tick::at(now), choice.index, self.qp.req.retry_cnt);
         }
-        self.path.stats.retransmitted.inc();
-        self.path.stats.tail_resent.inc();
+        self.stats.retransmitted.inc();
+        self.stats.tail_resent.inc();
         self.announce_loss(wqe.last_psn(), avoid, LossCause::Tail);
-        let at = self.sq.tail_at(wqe.packets);
-        let len = Segment { wqe: &wqe, at }.payload_len(self.req.path_mtu);
+        let at = self.qp.sq.tail_at(wqe.packets);
+        let len = Segment { wqe: &wqe, at }.payload_len(self.qp.req.path_mtu);
         Some(DataPacket { psn: wqe.last_psn(), at, len, choice, rtx: true, ack_req: true, middle: false })
     }
 
     fn select_other(&mut self, now: Instant, ports: PortMask, avoid: EvIndex) -> Option<Choice> {
-        let avoid = self.path.wire_ev(avoid).unwrap_or(Ev(0));
-        let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
+        let avoid = self.wire_ev(avoid).unwrap_or(Ev(0));
+        let Self { qp, slots, order, rng, .. } = self;
+        let Qp { paths: set, path_cfg: cfg, .. } = &mut **qp;
         let choice = set.select_other(now, slots, order, ports, avoid, cfg, rng);
         if choice.is_none() {
             self.wait_for_path(now);
@@ -520,7 +510,7 @@ impl TxSide<'_, '_> {
 
     /// Nothing leads to the peer now: look again in a base RTT.
     pub(crate) fn wait_for_path(&mut self, now: Instant) {
-        self.req.path_retry = now.after(self.req.base_rtt_ns().max(1));
+        self.qp.req.path_retry = now.after(self.qp.req.base_rtt_ns().max(1));
     }
 
     /// Whether a packet of `bytes` that leaves, the `last` of its message or not, asks for an acknowledgement.
@@ -529,7 +519,7 @@ impl TxSide<'_, '_> {
     fn asks(&self, bytes: u32, last: bool, rtx: bool) -> bool {
         let each = self.cfg.ask_each_message || self.cfg.complete_on_sack;
         let ends = last && (each || rtx || !self.has_fresh());
-        ends || !self.window_open() || self.flow.wants_ack(bytes, self.cfg)
+        ends || !self.window_open() || self.qpcc.wants_ack(&self.qp.share, bytes, self.cfg)
     }
 
     /// So many packets of so many bytes each leave, the last one through `choice`; it asks for an acknowledgement or not.
@@ -537,13 +527,13 @@ impl TxSide<'_, '_> {
     #[inline(always)]
     fn departs(&mut self, now: Instant, (packets, each): (u32, u32), choice: Choice, rtx: bool, ack_req: bool) {
         // Whatever is sent again is acknowledged at once.
-        self.flow.on_send(packets, each, rtx, ack_req || rtx, self.cfg.sack_gen_threshold);
-        if let Some(last) = self.req.last_path.filter(|last| last.index != choice.index)
-            && self.path.set.is_single_path()
+        self.qpcc.on_send(&mut self.qp.share, packets, each, rtx, ack_req || rtx, self.cfg.sack_gen_threshold);
+        if let Some(last) = self.qp.req.last_path.filter(|last| last.index != choice.index)
+            && self.qp.paths.is_single_path()
         {
-            let PathCtx { events, stats, qp, .. } = &mut self.path;
+            let Self { events, stats, qp, .. } = self;
             stats.path_switches.inc();
-            events.raise(stats, Event::PathSwitch { qp: *qp, from: last.entry, to: choice.entry, at: now });
+            events.raise(stats, Event::PathSwitch { qp: qp.qpn, from: last.entry, to: choice.entry, at: now });
         }
         self.await_answer(now, choice);
     }
@@ -551,51 +541,51 @@ impl TxSide<'_, '_> {
     /// When to act if nothing is heard of what left now, last through `choice`.
     #[inline(always)]
     fn await_answer(&mut self, now: Instant, choice: Choice) {
-        self.req.last_path = Some(choice);
-        let deadline = now.after(self.req.retry.interval_ns(self.req.retry_cnt));
-        self.req.next_scan = self.req.next_scan.min(deadline);
+        self.qp.req.last_path = Some(choice);
+        let deadline = now.after(self.qp.req.retry.interval_ns(self.qp.req.retry_cnt));
+        self.qp.req.next_scan = self.qp.req.next_scan.min(deadline);
         if self.probes_tails() {
-            self.req.next_tail_probe = now.after(self.req.tail_probe_ns);
-        } else if self.req.next_tail_probe == Instant::FAR {
-            self.req.next_tail_probe = now.after(self.req.tail_answer_ns());
+            self.qp.req.next_tail_probe = now.after(self.qp.req.tail_probe_ns);
+        } else if self.qp.req.next_tail_probe == Instant::FAR {
+            self.qp.req.next_tail_probe = now.after(self.qp.req.tail_answer_ns());
         }
     }
 
     /// Whether a probe follows what is under way, because nothing else will.
     #[inline]
     fn probes_tails(&self) -> bool {
-        self.req.tail_probe_ns > 0 && ((self.req.lost == 0 && !self.sq.has_new()) || self.withheld())
+        self.qp.req.tail_probe_ns > 0 && ((self.qp.req.lost == 0 && !self.qp.sq.has_new()) || self.withheld())
     }
 
     /// Whether the window closed behind packets that did not ask, by shrinking: they may have arrived without a report, and
     /// nothing that could ask can leave.
     #[inline]
     fn withheld(&self) -> bool {
-        self.flow.share.unasked > 0 && !self.flow.can_send()
+        self.qp.share.unasked > 0 && !self.qpcc.can_send()
     }
 
     fn announce_loss(&mut self, psn: Psn, ev: EvIndex, cause: LossCause) {
-        let PathCtx { events, stats, qp, .. } = &mut self.path;
+        let Self { events, stats, qp, .. } = self;
         if events.wants(EventMask::LOSS) {
-            events.raise(stats, Event::Loss { qp: *qp, psn, ev, cause });
+            events.raise(stats, Event::Loss { qp: qp.qpn, psn, ev, cause });
         }
     }
 
     /// Marks `psn` LOST.
     fn lose(&mut self, now: Instant, psn: Psn) {
         self.window.set_lost(psn, true);
-        self.req.lost.inc();
+        self.qp.req.lost.inc();
         let bytes = self.nominal_of(psn);
-        self.flow.on_loss(now, bytes);
-        self.flow.settle();
+        self.qpcc.on_loss(&mut self.qp.share, now, bytes);
+        self.qpcc.settle(&mut self.qp.share);
     }
 
     /// The ports that lead to the peer now. Without any, time begins to charge the retry budget.
     #[inline(always)]
     pub(crate) fn set_ports(&mut self, now: Instant, ports: PortMask) {
-        self.path.set.set_usable_ports(ports);
+        self.qp.paths.set_usable_ports(ports);
         if !ports.is_empty() {
-            self.req.portless = Instant::FAR;
+            self.qp.req.portless = Instant::FAR;
         } else {
             self.without_ports(now);
         }
@@ -604,23 +594,23 @@ impl TxSide<'_, '_> {
     /// Whether requests wait, and no port leads to the peer.
     #[inline]
     fn is_stranded(&self) -> bool {
-        self.path.set.usable_ports().is_empty() && self.sq.len() > 0
+        self.qp.paths.usable_ports().is_empty() && self.qp.sq.len() > 0
     }
 
     /// Charges a retry of `psn` to the budget; an error when it is spent (`transport.md` 3.8).
     //= RETRY-001, RETRY-003, ERR-005
     fn count_retry(&mut self, now: Instant, psn: Psn) -> Option<ErrorCause> {
-        let oldest = psn == self.req.unack.next() || psn == self.req.tack.next();
+        let oldest = psn == self.qp.req.unack.next() || psn == self.qp.req.tack.next();
         if !oldest && !self.cfg.retry_strict {
             return None;
         }
-        let pause = self.req.retry.t0_ns().unwrap_or(0) / 2;
-        if self.req.retry_cnt > 0 && now.since(self.req.last_retry) < pause {
+        let pause = self.qp.req.retry.t0_ns().unwrap_or(0) / 2;
+        if self.qp.req.retry_cnt > 0 && now.since(self.qp.req.last_retry) < pause {
             return None;
         }
-        self.req.retry_cnt = self.req.retry_cnt.saturating_add(1);
-        self.req.last_retry = now;
-        self.req.retry.exhausted(self.req.retry_cnt).then_some(ErrorCause::RetryExceeded)
+        self.qp.req.retry_cnt = self.qp.req.retry_cnt.saturating_add(1);
+        self.qp.req.last_retry = now;
+        self.qp.req.retry.exhausted(self.qp.req.retry_cnt).then_some(ErrorCause::RetryExceeded)
     }
 }
 

@@ -5,9 +5,10 @@
 
 use mrc_wire::{Msn, Psn};
 
-use super::{DataPacket, PathCtx, Segment, SegmentAt, TxRecord, TxSide, nominal_segment};
+use super::{DataPacket, Segment, SegmentAt, TxRecord, TxSide, nominal_segment};
 use crate::num::Counter;
 use crate::{
+    Qp,
     path::Choice,
     port::PortMask,
     time::{Instant, Tick},
@@ -64,31 +65,33 @@ impl TxSide<'_, '_> {
         if !self.has_fresh() {
             return None;
         }
-        let at = self.sq.next_at();
-        let wqe = self.sq.current(self.ring)?;
+        let at = self.qp.sq.next_at();
+        let wqe = self.qp.sq.current(self.ring)?;
         let segment = Segment { wqe, at };
-        let len = segment.payload_len(self.req.path_mtu);
+        let len = segment.payload_len(self.qp.req.path_mtu);
         let bytes = nominal_segment(self.cfg, len, &segment);
         let packets = wqe.packets;
         let each = self.cfg.ask_each_message || self.cfg.complete_on_sack;
         let before_last = match packets {
-            1 if !each && wqe.imm.is_none() && self.sq.goes_on_alike(self.ring, 1, len) => u32::MAX,
+            1 if !each && wqe.imm.is_none() && self.qp.sq.goes_on_alike(self.ring, 1, len) => u32::MAX,
             _ => packets.saturating_sub(at.index.wrapping_add(1)),
         };
-        let open = self.psn_limit().saturating_sub(self.req.outstanding().wrapping_add(1));
-        let most = if self.req.lost == 0 && !self.path.set.is_single_path() { most.min(before_last) } else { 0 };
-        let unasked = if most > 0 { self.flow.unasked_packets(bytes, self.cfg).min(most).min(open) } else { 0 };
+        let open = self.psn_limit().saturating_sub(self.qp.req.outstanding().wrapping_add(1));
+        let most = if self.qp.req.lost == 0 && !self.qp.paths.is_single_path() { most.min(before_last) } else { 0 };
+        let unasked =
+            if most > 0 { self.qpcc.unasked_packets(&self.qp.share, bytes, self.cfg).min(most).min(open) } else { 0 };
         // What leaves room for a packet in every window leaves it to one that asks.
-        let may_ask = unasked == 0 || (unasked < most && self.flow.has_turn_after(unasked, bytes));
+        let may_ask = unasked == 0 || (unasked < most && self.qpcc.has_turn_after(&self.qp.share, unasked, bytes));
         let left = unasked.wrapping_add(may_ask.into());
-        Some(Series { left, taken: 0, bytes, len, packets, may_ask, psn: self.req.max_sent, at })
+        Some(Series { left, taken: 0, bytes, len, packets, may_ask, psn: self.qp.req.max_sent, at })
     }
 
     /// The next packet of a series that goes on; `None` when no path through `ports` can be used.
     //= SND-004, INV-003
     #[inline(always)]
     pub(crate) fn next_of(&mut self, series: &mut Series, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        let PathCtx { set, slots, order, cfg, rng, .. } = &mut self.path;
+        let Self { qp, slots, order, rng, .. } = self;
+        let Qp { paths: set, path_cfg: cfg, .. } = &mut **qp;
         let Some(choice) = set.select(now, slots, order, ports, cfg, rng) else {
             self.wait_for_path(now);
             return None;
@@ -98,16 +101,16 @@ impl TxSide<'_, '_> {
             self.begin_request(psn);
         }
         if let Some(record) = self.window.record_mut(psn) {
-            *record = TxRecord::first(Tick::at(now), choice.index, self.req.retry_cnt);
+            *record = TxRecord::first(Tick::at(now), choice.index, self.qp.req.retry_cnt);
         }
         series.psn = psn;
         series.at.index.inc();
         series.left = series.left.wrapping_sub(1);
         series.taken.inc();
         if series.is_of_requests() {
-            self.sq.sent_to(1, 1);
-            series.at = self.sq.next_at();
-            if !self.sq.goes_on_alike(self.ring, 0, len) {
+            self.qp.sq.sent_to(1, 1);
+            series.at = self.qp.sq.next_at();
+            if !self.qp.sq.goes_on_alike(self.ring, 0, len) {
                 (series.left, series.may_ask) = (0, true);
             }
         }
@@ -119,15 +122,15 @@ impl TxSide<'_, '_> {
     /// The current request begins with `psn`.
     //= METH-002
     fn begin_request(&mut self, psn: Psn) {
-        let (msn, rqmsn) = (self.req.next_msn, self.req.next_rqmsn);
-        let Some(wqe) = self.sq.current_mut(self.ring) else { return };
+        let (msn, rqmsn) = (self.qp.req.next_msn, self.qp.req.next_rqmsn);
+        let Some(wqe) = self.qp.sq.current_mut(self.ring) else { return };
         wqe.first_psn = psn;
         wqe.msn = Msn(msn);
-        self.req.next_msn = msn.wrapping_add(1);
+        self.qp.req.next_msn = msn.wrapping_add(1);
         if wqe.imm.is_some() {
             wqe.rqmsn = Msn(rqmsn);
-            self.req.next_rqmsn = rqmsn.wrapping_add(1);
-            self.req.wimm_inflight = self.req.wimm_inflight.saturating_add(1);
+            self.qp.req.next_rqmsn = rqmsn.wrapping_add(1);
+            self.qp.req.wimm_inflight = self.qp.req.wimm_inflight.saturating_add(1);
         }
     }
 
@@ -136,7 +139,7 @@ impl TxSide<'_, '_> {
     pub(crate) fn end_series(&mut self, now: Instant, series: &mut Series) {
         if series.taken > 0
             && let Some(record) = self.window.record(series.psn)
-            && let Some(choice) = self.path.set.choice(self.path.slots, record.ev())
+            && let Some(choice) = self.qp.paths.choice(self.slots, record.ev())
         {
             self.enter(now, series, choice);
         }
@@ -149,17 +152,24 @@ impl TxSide<'_, '_> {
     fn enter(&mut self, now: Instant, series: &mut Series, choice: Choice) -> bool {
         let taken = core::mem::take(&mut series.taken);
         if !series.is_of_requests() {
-            self.sq.sent_to(series.at.index, series.packets);
+            self.qp.sq.sent_to(series.at.index, series.packets);
         }
-        self.req.max_sent = series.psn;
-        self.path.stats.tx_data.inc_by(taken.into());
+        self.qp.req.max_sent = series.psn;
+        self.stats.tx_data.inc_by(taken.into());
         let bytes = series.bytes;
         if series.left > 0 || !series.may_ask {
             self.departs(now, (taken, bytes), choice, false, false);
             return false;
         }
         if taken > 1 {
-            self.flow.on_send(taken.wrapping_sub(1), bytes, false, false, self.cfg.sack_gen_threshold);
+            self.qpcc.on_send(
+                &mut self.qp.share,
+                taken.wrapping_sub(1),
+                bytes,
+                false,
+                false,
+                self.cfg.sack_gen_threshold,
+            );
         }
         let last = series.is_of_requests() || series.at.index >= series.packets;
         let ack_req = self.asks(bytes, last, false);
