@@ -194,7 +194,11 @@ impl EvTemplate {
             let rotate = u32::try_from(*rotate).ok().filter(|rotate| *rotate < 64)?;
             (*to, *highs, *lows) = (rotate, *high, *low);
         }
-        let short = *short != 0;
+        let short = match *short {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
         Some(Self { high: *high, low: *low, rotations, highs, lows, short })
     }
 
