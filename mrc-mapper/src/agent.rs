@@ -226,7 +226,8 @@ struct InFlight {
     path: u32,
     class: Class,
     sent_ns: u64,
-    answered: bool,
+    /// How it came back: round trip in nanoseconds, and whether a switch trimmed it.
+    answer: Option<(u64, bool)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -389,10 +390,10 @@ impl Agent {
             let path = self.missed.remove(&probe.sequence).and_then(|path| self.paths.get_mut(path as usize));
             return path.map(Path::record_late).is_some();
         };
-        let Some(flight) = self.flights.get_mut(at as usize).filter(|flight| !flight.answered) else { return false };
-        flight.answered = true;
-        let (path, class, rtt_ns) = (flight.path, flight.class, now_ns.saturating_sub(flight.sent_ns));
-        self.record(path, class, Fate::Answered { rtt_ns, trimmed });
+        let Some(flight) = self.flights.get_mut(at as usize).filter(|flight| flight.answer.is_none()) else {
+            return false;
+        };
+        flight.answer = Some((now_ns.saturating_sub(flight.sent_ns), trimmed));
         true
     }
 
@@ -471,6 +472,8 @@ impl Agent {
         }
     }
 
+    /// Judges what is overdue, in the order in which it was sent. What came back is judged with what did not: a pause of
+    /// this host excuses both alike, otherwise the share of lost probes would be too low behind it.
     fn expire(&mut self, now_ns: u64) {
         while let Some(flight) = self.flights.front().copied() {
             let deadline = flight.sent_ns + self.config.timeout_ns;
@@ -479,16 +482,18 @@ impl Agent {
             }
             self.flights.pop_front();
             self.first += 1;
-            if !flight.answered {
-                let asleep = self.watch.covers(flight.sent_ns, deadline);
-                if !asleep && flight.class == Class::Control {
-                    self.missed.insert(self.first - 1, flight.path);
-                    if self.missed.len() > MAX_MISSED {
-                        self.missed.pop_first();
-                    }
+            let fate = match flight.answer {
+                _ if self.watch.covers(flight.sent_ns, deadline) => Fate::Unjudged,
+                Some((rtt_ns, trimmed)) => Fate::Answered { rtt_ns, trimmed },
+                None => Fate::Lost,
+            };
+            if fate == Fate::Lost && flight.class == Class::Control {
+                self.missed.insert(self.first - 1, flight.path);
+                if self.missed.len() > MAX_MISSED {
+                    self.missed.pop_first();
                 }
-                self.record(flight.path, flight.class, if asleep { Fate::Unjudged } else { Fate::Lost });
             }
+            self.record(flight.path, flight.class, fate);
         }
     }
 
@@ -558,7 +563,7 @@ impl Agent {
         };
         let len = probe.emit(&self.config.key, &to, &self.config.dscp, padding, out)?;
         if let Outgoing::Probe(path, class) = outgoing {
-            self.flights.push_back(InFlight { path, class, sent_ns: now_ns, answered: false });
+            self.flights.push_back(InFlight { path, class, sent_ns: now_ns, answer: None });
         }
         Some((plane, len))
     }

@@ -3,8 +3,8 @@
 //!
 //! Time is the keeper's own: summaries count from when they arrive, so that an agent with a wrong clock does no harm.
 //! The newest summaries are judged over several spans, and the span with most evidence is believed: a short one finds
-//! what is down, a long one what loses little. A component is faulty when it was reported [`ViewConfig::confirm`] times
-//! in a row without an alternative. It is healthy again when it was not for [`ViewConfig::clear`] times. It is also
+//! what is down, a long one what loses little. A component is faulty when it was reported without an
+//! alternative in [`ViewConfig::confirm`] rounds with new losses, one after the other. It is healthy again when it was not for [`ViewConfig::clear`] times. It is also
 //! healthy as soon as a span that would hold [`ENOUGH`] losses at its rate holds less than a tenth of them; what was
 //! lost before is forgotten then. Rounds in which no probe went through it say nothing: a component does not become
 //! healthy because the agents that saw it are gone.
@@ -14,7 +14,7 @@
 //! components and losses, however many paths there are. A view keeps as many rounds as [`ViewConfig::spans`]' longest span, and
 //! of each summary at most [`MAX_PATHS`] paths.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ use crate::agent::Summary;
 use crate::locate::{Counts, Finding, Localiser, Matrix, Ours, OursConfig, Sums};
 use crate::plan::PathSpec;
 use crate::policy;
-use crate::topology::{Component, Fabric, HostId};
+use crate::topology::{Component, Direction, Element, Fabric, HostId};
 
 mod rounds;
 
@@ -43,6 +43,11 @@ pub struct ViewConfig {
     pub confirm: u32,
     /// Rounds in a row that make it healthy again.
     pub clear: u32,
+    /// Rounds for which a component that healed is remembered: agents that were paused still tell what it lost before. It
+    /// is a likely cause of losses in that time, and must lose in [`Self::relapse`] more rounds to be faulty again.
+    pub recent: u32,
+    /// See [`Self::recent`].
+    pub relapse: u32,
     /// The algorithm's knobs.
     pub ours: OursConfig,
     /// The host that keeps the view alone, if one does: what it cannot tell apart counts when all of it lies at the host's
@@ -52,7 +57,15 @@ pub struct ViewConfig {
 
 impl Default for ViewConfig {
     fn default() -> Self {
-        Self { spans: vec![1, 3, 10, 30], confirm: 2, clear: 3, ours: OursConfig::default(), viewpoint: None }
+        Self {
+            spans: vec![1, 2, 3, 5, 8, 12, 18, 30],
+            confirm: 2,
+            clear: 3,
+            recent: 20,
+            relapse: 3,
+            ours: OursConfig::default(),
+            viewpoint: None,
+        }
     }
 }
 
@@ -109,6 +122,8 @@ pub struct View {
     current: HashMap<u32, (u32, Losses)>,
     rounds: VecDeque<Round>,
     standing: BTreeMap<Component, (Standing, Finding)>,
+    /// Components that healed, with the rounds for which they are remembered.
+    healed: BTreeMap<Component, u32>,
     agents: BTreeMap<HostId, (u32, u64)>,
     gone: BTreeMap<HostId, Vec<u8>>,
 }
@@ -124,6 +139,7 @@ impl View {
             current: HashMap::new(),
             rounds: VecDeque::new(),
             standing: BTreeMap::new(),
+            healed: BTreeMap::new(),
             agents: BTreeMap::new(),
             gone: BTreeMap::new(),
         }
@@ -179,8 +195,11 @@ impl View {
         self.paths.compact(&self.fabric, &mut self.rounds);
         let mut found: Vec<Finding> = Vec::new();
         let mut most = 0.0;
+        let place = |component: Component| component.with_direction(Direction::Both);
+        let likely: BTreeSet<Component> =
+            self.faulty().map(|finding| place(finding.component)).chain(self.healed.keys().copied()).collect();
         for span in self.config.spans.clone() {
-            let findings = self.locate(span);
+            let findings = self.locate(span, &likely);
             let evidence: f64 = findings.iter().map(|finding| finding.evidence).sum();
             if evidence > most {
                 (most, found) = (evidence, findings);
@@ -200,6 +219,17 @@ impl View {
         let mut changes: Vec<Change> =
             healed.iter().map(|component| Change::Healthy { component: *component }).collect();
         changes.extend(self.settle(found));
+        self.healed.retain(|_, rounds| {
+            *rounds -= 1;
+            *rounds > 0
+        });
+        for change in &changes {
+            if let Change::Healthy { component } = change
+                && self.config.recent > 0
+            {
+                self.healed.insert(place(*component), self.config.recent);
+            }
+        }
         changes
     }
 
@@ -232,7 +262,7 @@ impl View {
         healed
     }
 
-    fn locate(&self, span: usize) -> Vec<Finding> {
+    fn locate(&self, span: usize, likely: &BTreeSet<Component>) -> Vec<Finding> {
         let mut lossy: BTreeMap<u32, Losses> = BTreeMap::new();
         for round in self.rounds.iter().take(span) {
             for (path, losses) in &round.losses {
@@ -252,7 +282,7 @@ impl View {
         // The order in which agents came must not matter.
         let mut lossy: Vec<(u32, Losses)> = lossy.into_iter().collect();
         lossy.sort_by_key(|(path, _)| self.paths.key(*path));
-        let mut counts = Counts { window: 1.0, ..Counts::default() };
+        let mut counts = Counts { window: 1.0, likely: likely.clone(), ..Counts::default() };
         for (row, (_, losses)) in (0u32..).zip(&lossy) {
             counts.lost.insert(row, losses.missing());
             counts.lost_congested.insert(row, losses.congested);
@@ -291,18 +321,39 @@ impl View {
         }
         let clear = self.config.clear;
         self.standing.retain(|_, (standing, _)| standing.missed < clear && (standing.faulty || standing.seen > 0));
-        for finding in found {
+        let lossy = found.iter().map(|finding| self.lost_lately(finding, &found)).collect::<Vec<_>>();
+        let place = |component: Component| component.with_direction(Direction::Both);
+        for (finding, lossy) in found.into_iter().zip(lossy) {
             let fresh = Standing { seen: 0, missed: 0, faulty: false };
+            let relapse = if self.healed.contains_key(&place(finding.component)) { self.config.relapse } else { 0 };
             let (standing, last) = self.standing.entry(finding.component).or_insert_with(|| (fresh, finding.clone()));
-            standing.seen += 1;
+            standing.seen += u32::from(lossy);
             standing.missed = 0;
             *last = finding.clone();
-            if !standing.faulty && standing.seen >= self.config.confirm {
+            if !standing.faulty && standing.seen >= self.config.confirm + relapse {
                 standing.faulty = true;
                 changes.push(Change::Faulty { finding });
             }
         }
         changes
+    }
+
+    /// Whether the newest round has losses that this finding explains and no other one does. What was lost earlier is
+    /// confirmed by looking again at new losses, not at the same ones.
+    fn lost_lately(&self, finding: &Finding, found: &[Finding]) -> bool {
+        let own = self.fabric.elements_of(finding.component);
+        let others: Vec<Element> = found
+            .iter()
+            .filter(|other| other.component != finding.component)
+            .flat_map(|other| self.fabric.elements_of(other.component))
+            .filter(|element| !own.contains(element))
+            .collect();
+        let own_alone = |path: u32| self.paths.passes_any(path, &own) && !self.paths.passes_any(path, &others);
+        matches!(finding.component, Component::NicPort(..))
+            || self
+                .rounds
+                .front()
+                .is_some_and(|round| round.losses.iter().any(|(path, losses)| losses.missing() > 0 && own_alone(*path)))
     }
 
     /// What is faulty now.

@@ -25,6 +25,11 @@ pub struct OursConfig {
     pub congested_noise: f64,
     /// Logarithm by which a component must make the losses more likely.
     pub penalty: f64,
+    /// The same of switches and planes: they break less often than links and explain a little of what any of their links loses.
+    pub wide_penalty: f64,
+    /// The same of [`Counts::likely`] components and of hosts, which do not answer when they are short of processor time:
+    /// they explain losses before others do. They are reported only when they gain [`Self::penalty`], too.
+    pub likely_penalty: f64,
     /// Fewest lost probes behind a component.
     pub fewest: u32,
     /// Logarithm by which alternatives must be less likely.
@@ -33,7 +38,15 @@ pub struct OursConfig {
 
 impl Default for OursConfig {
     fn default() -> Self {
-        Self { noise: 1e-5, congested_noise: 1e-2, penalty: 30.0, fewest: 5, margin: 3.0 }
+        Self {
+            noise: 1e-5,
+            congested_noise: 1e-2,
+            penalty: 30.0,
+            wide_penalty: 45.0,
+            likely_penalty: 5.0,
+            fewest: 5,
+            margin: 6.0,
+        }
     }
 }
 
@@ -46,6 +59,17 @@ const HEAVIEST: f64 = 14.0;
 const LIGHTEST: f64 = 1e-8;
 /// Components found at most, paused hosts included.
 const MOST_FINDINGS: usize = 128;
+
+/// Causes that are looked for behind a component that many paths pass, besides one.
+const CAUSES: usize = 3;
+
+/// Kinds of components, those with few paths through them first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Breadth {
+    Uplink,
+    HostLink,
+    Switch,
+}
 
 /// A component in one of its two forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -189,7 +213,7 @@ impl<'a> Search<'a> {
         let nothing = Fit { weight: 0.0, gain: 0.0 };
         // An upper bound of the gain, for paths that pass the suspect up to four times.
         let bound = lost * (4.0 * lost / (lost + healthy) / self.config.noise).ln().max(0.0);
-        if most.min(bound) < self.config.penalty || lost < f64::from(self.config.fewest) {
+        if most.min(bound) < self.config.likely_penalty || lost < f64::from(self.config.fewest) {
             return nothing;
         }
         let weight = most_likely(&terms, lost, healthy);
@@ -198,6 +222,23 @@ impl<'a> Search<'a> {
         Fit { weight, gain: gained - healthy * weight }
     }
 
+    fn penalty(&self, suspect: usize) -> f64 {
+        let component = self.suspects[suspect].0.component;
+        let likely = matches!(component, Component::Host(_))
+            || self.counts.likely.contains(&component.with_direction(Direction::Both));
+        match likely {
+            true => self.config.likely_penalty,
+            false if self.breadth(suspect) == Breadth::Switch => self.config.wide_penalty,
+            false => self.config.penalty,
+        }
+    }
+
+    /// What a suspect gains beyond its penalty.
+    fn net(&self, (suspect, fit): &(usize, Fit)) -> f64 {
+        fit.gain - self.penalty(*suspect)
+    }
+
+    /// Suspects that gain something, the one with the highest net gain first.
     fn best(&self) -> Vec<(usize, Fit)> {
         let mut fits: Vec<(usize, Fit)> = self
             .suspects
@@ -206,7 +247,7 @@ impl<'a> Search<'a> {
             .map(|(n, (_, passed, healthy))| (n, self.fit(passed, *healthy)))
             .filter(|(_, fit)| fit.gain > 0.0)
             .collect();
-        fits.sort_by(|a, b| b.1.gain.total_cmp(&a.1.gain).then(a.0.cmp(&b.0)));
+        fits.sort_by(|a, b| self.net(b).total_cmp(&self.net(a)).then(a.0.cmp(&b.0)));
         fits
     }
 
@@ -221,11 +262,42 @@ impl<'a> Search<'a> {
     }
 
     fn run(&mut self) -> Vec<Finding> {
+        let mut best = self.search(Breadth::Switch, MOST_FINDINGS);
+        // What many paths pass may explain several causes better than each of them alone does, and is chosen first for that.
+        for without in [Breadth::Switch, Breadth::HostLink] {
+            let wide = best.iter().filter(|(chosen, ..)| self.breadth(*chosen) >= without).count();
+            if wide == 0 {
+                continue;
+            }
+            let (gained, most) = (self.gained(&best), best.len() + CAUSES * wide);
+            best.iter().for_each(|(suspect, fit, _)| self.apply(*suspect, -fit.weight));
+            let narrow = if without == Breadth::Switch { Breadth::HostLink } else { Breadth::Uplink };
+            let other = self.search(narrow, most.min(MOST_FINDINGS));
+            if self.gained(&other) > gained {
+                best = other;
+            } else {
+                other.iter().for_each(|(suspect, fit, _)| self.apply(*suspect, -fit.weight));
+                best.iter().for_each(|(suspect, fit, _)| self.apply(*suspect, fit.weight));
+            }
+        }
+        let reported = best.into_iter().filter(|(_, fit, _)| fit.gain >= self.config.penalty);
+        let findings = reported.map(|(suspect, fit, instead)| Finding {
+            component: self.suspects[suspect].0.component,
+            loss: 1.0 - (-fit.weight).exp(),
+            evidence: fit.gain,
+            instead,
+        });
+        findings.collect()
+    }
+
+    /// At most `most` suspects, each the best one beside those before it, with what would do nearly as well. At first only
+    /// suspects up to `broadest` are taken.
+    fn search(&mut self, broadest: Breadth, most: usize) -> Vec<(usize, Fit, Vec<Component>)> {
         let mut chosen: Vec<(usize, Fit)> = Vec::new();
-        while chosen.len() < MOST_FINDINGS {
-            let taken = |n: &usize| chosen.iter().any(|(c, _)| self.same_place(*c, *n));
-            let Some((suspect, fit)) = self.best().into_iter().find(|(n, _)| !taken(n)) else { break };
-            if fit.gain < self.config.penalty {
+        while chosen.len() < most {
+            let free = |n: &usize| self.breadth(*n) <= broadest && !chosen.iter().any(|(c, _)| self.same_place(*c, *n));
+            let Some((suspect, fit)) = self.best().into_iter().find(|(n, _)| free(n)) else { break };
+            if self.net(&(suspect, fit)) < 0.0 {
                 break;
             }
             self.apply(suspect, fit.weight);
@@ -240,13 +312,16 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        let findings = chosen.iter().zip(alternatives).map(|((suspect, fit), instead)| Finding {
-            component: self.suspects[*suspect].0.component,
-            loss: 1.0 - (-fit.weight).exp(),
-            evidence: fit.gain,
-            instead,
-        });
-        findings.collect()
+        chosen.into_iter().zip(alternatives).map(|((suspect, fit), instead)| (suspect, fit, instead)).collect()
+    }
+
+    /// By how much the chosen suspects, whose weights are applied, make everything more likely, less their penalties.
+    fn gained(&self, chosen: &[(usize, Fit, Vec<Component>)]) -> f64 {
+        let lost: f64 = self.lossy.iter().map(|path| path.lost * ln_lost(path.weight)).sum();
+        let cost = |(suspect, fit, _): &(usize, Fit, Vec<Component>)| {
+            self.suspects[*suspect].2 * fit.weight + self.penalty(*suspect)
+        };
+        lost - chosen.iter().map(cost).sum::<f64>()
     }
 
     /// Whether two suspects are the same component or the same link.
@@ -268,6 +343,15 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// How much of what passes a host's port passes the suspect.
+    fn breadth(&self, suspect: usize) -> Breadth {
+        match self.suspects[suspect].0.component {
+            Component::T0(..) | Component::T1(..) | Component::Plane(_) => Breadth::Switch,
+            Component::HostLink(..) | Component::NicPort(..) => Breadth::HostLink,
+            Component::Uplink(..) | Component::Host(_) => Breadth::Uplink,
+        }
+    }
+
     /// Takes each component out and puts back what explains its part best. Returns what would do nearly as well.
     fn reconsider(&mut self, chosen: &mut Vec<(usize, Fit)>) -> Vec<Vec<Component>> {
         let mut alternatives = Vec::new();
@@ -282,11 +366,12 @@ impl<'a> Search<'a> {
                 .filter(|(n, _)| !others.iter().any(|other| self.same_place(*other, *n)))
                 .collect();
             match fits.first() {
-                Some(&(best, fit)) if fit.gain >= self.config.penalty => {
+                Some(&(best, fit)) if self.net(&(best, fit)) >= 0.0 => {
+                    let least = self.net(&(best, fit)) - self.config.margin;
                     self.apply(best, fit.weight);
                     chosen[at] = (best, fit);
                     let own = self.suspects[best].0.component;
-                    let near = fits.iter().filter(|(_, other)| other.gain > fit.gain - self.config.margin);
+                    let near = fits.iter().filter(|other| self.net(other) > least);
                     let near: BTreeSet<Component> =
                         near.map(|(n, _)| self.suspects[*n].0.component).filter(|other| *other != own).collect();
                     alternatives.push(near.into_iter().collect());

@@ -26,6 +26,8 @@ pub struct WireModel {
     trimming: Vec<Element>,
     /// Hosts that sleep until then, in nanoseconds.
     asleep: BTreeMap<HostId, u64>,
+    /// Frames that a host sends on a plane wait until then, in nanoseconds: its kernel has no processor time.
+    held: BTreeMap<(HostId, u8), u64>,
     /// Frames on their way: arrival, host, plane, bytes.
     air: Vec<(u64, HostId, u8, Vec<u8>)>,
     now_ns: u64,
@@ -41,11 +43,20 @@ impl WireModel {
     /// If the fabric is too large for micro-SIDs.
     #[must_use]
     pub fn new(fabric: Fabric, plan: PlanConfig, seed: u64) -> Self {
+        Self::with(fabric, seed, |config| AgentConfig { plan, ..config })
+    }
+
+    /// The same with agents as `change` wants them.
+    ///
+    /// # Panics
+    /// If the fabric is too large for micro-SIDs, or a configuration impossible.
+    #[must_use]
+    pub fn with(fabric: Fabric, seed: u64, change: impl Fn(AgentConfig) -> AgentConfig) -> Self {
         let key = Key::new([3; 16]);
         let agent = |host: HostId| {
             let port = |plane: u8| PortAddress { mac: [plane; 6], next_hop: [0x20 | plane; 6], source: [plane; 16] };
             let ports = (0..fabric.planes).map(port).collect();
-            let config = AgentConfig { plan, ..AgentConfig::new(fabric, host, ports, key, u32::from(host) + 1) };
+            let config = change(AgentConfig::new(fabric, host, ports, key, u32::from(host) + 1));
             Agent::new(config, 0).unwrap_or_else(|error| panic!("agent of host {host}: {error}"))
         };
         Self {
@@ -54,6 +65,7 @@ impl WireModel {
             loss: BTreeMap::new(),
             trimming: Vec::new(),
             asleep: BTreeMap::new(),
+            held: BTreeMap::new(),
             air: Vec::new(),
             now_ns: 0,
             rng: Rng::new(seed),
@@ -77,6 +89,17 @@ impl WireModel {
     /// Stops a host for so many nanoseconds. Frames wait in its sockets.
     pub fn sleep(&mut self, host: HostId, ns: u64) {
         self.asleep.insert(host, self.now_ns + ns);
+    }
+
+    /// Whether a host sleeps.
+    #[must_use]
+    pub fn is_asleep(&self, host: HostId) -> bool {
+        self.asleep.get(&host).is_some_and(|until| *until > self.now_ns)
+    }
+
+    /// Holds what a host sends on a plane for so many nanoseconds, as a kernel without processor time does.
+    pub fn hold(&mut self, host: HostId, plane: u8, ns: u64) {
+        self.held.insert((host, plane), self.now_ns + ns);
     }
 
     /// The agent of a host.
@@ -149,7 +172,8 @@ impl WireModel {
                 frame[15] = plan.trimmed << 6;
             }
         }
-        self.air.push((self.now_ns + 10_000, to, plane, frame));
+        let held = self.held.get(&(from, plane)).copied().unwrap_or(0);
+        self.air.push((held.max(self.now_ns) + 10_000, to, plane, frame));
     }
 
     /// Where a destination leads from a host, and what the packet passes.

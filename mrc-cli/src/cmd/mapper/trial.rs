@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use mrc_lab::{Fabric, Impairment, Shape};
 use mrc_mapper::agent::Summary;
 use mrc_mapper::locate::Finding;
+use mrc_mapper::plan::PathSpec;
 use mrc_mapper::policy::{self, Policy};
 use mrc_mapper::probe::Key;
 use mrc_mapper::topology::{Component, Direction};
@@ -71,15 +72,25 @@ struct Step {
     /// Hosts whose plane the policy denies.
     denied: Vec<u16>,
     /// Other components of the fabric that were reported in between.
-    wrong: Vec<Component>,
+    wrong: Vec<Wrong>,
     ok: bool,
+}
+
+/// A report that is not true, with what the map believed at that moment.
+#[derive(Debug, Serialize)]
+struct Wrong {
+    component: Component,
+    /// Everything that was faulty then, this component included.
+    faulty: Vec<Finding>,
+    /// Paths through the component that lost probes: host, path, sent, lost.
+    paths: Vec<(u16, PathSpec, u64, u64)>,
 }
 
 #[derive(Debug, Serialize)]
 struct Report {
     steps: Vec<Step>,
     /// Components reported under load without a fault.
-    wrong_under_load: Vec<Component>,
+    wrong_under_load: Vec<Wrong>,
     load_seconds: u64,
     ok: bool,
 }
@@ -143,6 +154,12 @@ impl Watch {
             self.view.add(&summary)?;
         }
         Ok(self.view.judge())
+    }
+
+    /// A wrong report with its evidence.
+    fn wrong(&self, component: Component) -> Wrong {
+        let lossy = self.view.why(component).into_iter().filter(|(.., lost)| *lost > 0);
+        Wrong { component, faulty: self.faulty(), paths: lossy.collect() }
     }
 
     /// Faulty components of the fabric; hosts that do not answer are none.
@@ -232,13 +249,13 @@ fn trial(args: &Args, fabric: &Fabric, watch: &mut Watch, interrupt: &Interrupt)
 
 fn step(fabric: &Fabric, watch: &mut Watch, component: Component, fault: Fault) -> anyhow::Result<Step> {
     let (mut wrong, mut loss, mut denied) = (Vec::new(), 0.0, Vec::new());
-    let note = |changes: &[Change], wrong: &mut Vec<Component>| {
+    let note = |watch: &Watch, changes: &[Change], wrong: &mut Vec<Wrong>| {
         for change in changes {
             if let Change::Faulty { finding } = change
                 && finding.component != component
                 && !matches!(finding.component, Component::Host(_))
             {
-                wrong.push(finding.component);
+                wrong.push(watch.wrong(finding.component));
             }
         }
     };
@@ -246,7 +263,8 @@ fn step(fabric: &Fabric, watch: &mut Watch, component: Component, fault: Fault) 
     let start = Instant::now();
     let mut found_s = None;
     for _ in 0..PATIENCE {
-        note(&watch.round()?, &mut wrong);
+        let changes = watch.round()?;
+        note(watch, &changes, &mut wrong);
         let faulty = watch.faulty();
         if let [finding] = &faulty[..]
             && finding.component == component
@@ -261,7 +279,8 @@ fn step(fabric: &Fabric, watch: &mut Watch, component: Component, fault: Fault) 
     let start = Instant::now();
     let mut healed_s = None;
     for _ in 0..PATIENCE {
-        note(&watch.round()?, &mut wrong);
+        let changes = watch.round()?;
+        note(watch, &changes, &mut wrong);
         if watch.faulty().is_empty() {
             healed_s = Some(start.elapsed().as_secs_f64());
             break;
@@ -276,7 +295,7 @@ fn step(fabric: &Fabric, watch: &mut Watch, component: Component, fault: Fault) 
 }
 
 /// No fault, and no processor time to spare: whatever is reported is wrong.
-fn under_load(seconds: u64, watch: &mut Watch) -> anyhow::Result<Vec<Component>> {
+fn under_load(seconds: u64, watch: &mut Watch) -> anyhow::Result<Vec<Wrong>> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
@@ -291,7 +310,7 @@ fn under_load(seconds: u64, watch: &mut Watch) -> anyhow::Result<Vec<Component>>
         let mut result = Ok(());
         while result.is_ok() && start.elapsed() < Duration::from_secs(seconds) {
             match watch.round() {
-                Ok(_) => wrong.extend(watch.faulty().into_iter().map(|finding| finding.component)),
+                Ok(_) => wrong.extend(watch.faulty().iter().map(|finding| watch.wrong(finding.component))),
                 Err(error) => result = Err(error),
             }
         }
@@ -309,7 +328,7 @@ fn table(report: &Report) -> String {
         "component", "fault", "found s", "healed s", "loss", "denied"
     );
     for step in &report.steps {
-        let names = |list: &[Component]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let names = |list: &[Wrong]| list.iter().map(|wrong| wrong.component.to_string()).collect::<Vec<_>>().join(" ");
         let denied: Vec<String> = step.denied.iter().map(|host| mrc_mapper::topology::host_name(*host)).collect();
         let (component, fault) = (step.component.to_string(), format!("{:?}", step.fault).to_lowercase());
         let _ = writeln!(
