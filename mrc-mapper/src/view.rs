@@ -3,9 +3,9 @@
 //!
 //! Time is the keeper's own: summaries count from when they arrive, so that an agent with a wrong clock does no harm.
 //! The newest summaries are judged over several spans, and the span with most evidence is believed: a short one finds
-//! what is down, a long one what loses little. A component is faulty when it was reported without an
-//! alternative in [`ViewConfig::confirm`] rounds with new losses, one after the other. It is healthy again when it was not for [`ViewConfig::clear`] times. It is also
-//! healthy as soon as a span that would hold [`ENOUGH`] losses at its rate holds less than a tenth of them; what was
+//! what is down, a long one what loses little. A component is faulty when it was reported without an alternative in
+//! [`ViewConfig::confirm`] rounds with new losses, one after the other. It is healthy again when it was not for
+//! [`ViewConfig::clear`] times. It is also healthy as soon as a span that would hold [`ENOUGH`] losses at its rate holds less than a tenth of them; what was
 //! lost before is forgotten then. Rounds in which no probe went through it say nothing: a component does not become
 //! healthy because the agents that saw it are gone.
 //!
@@ -196,8 +196,7 @@ impl View {
         let mut found: Vec<Finding> = Vec::new();
         let mut most = 0.0;
         let place = |component: Component| component.with_direction(Direction::Both);
-        let likely: BTreeSet<Component> =
-            self.faulty().map(|finding| place(finding.component)).chain(self.healed.keys().copied()).collect();
+        let likely: BTreeSet<Component> = self.healed.keys().copied().collect();
         for span in self.config.spans.clone() {
             let findings = self.locate(span, &likely);
             let evidence: f64 = findings.iter().map(|finding| finding.evidence).sum();

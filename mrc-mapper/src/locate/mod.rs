@@ -202,8 +202,8 @@ pub struct Counts {
     pub unjudged: BTreeMap<PathId, f64>,
     /// Of the lost probes, those that were lost while the path was known to be congested.
     pub lost_congested: BTreeMap<PathId, u32>,
-    /// Components that are known to be faulty, or were a moment ago: losses are more likely theirs than those of others.
-    /// The direction of a link does not matter.
+    /// Components that were faulty a moment ago: losses are more likely theirs than those of others, because agents may tell
+    /// them late. The direction of a link does not matter.
     pub likely: BTreeSet<Component>,
 }
 

@@ -63,6 +63,10 @@ const MOST_FINDINGS: usize = 128;
 /// Causes that are looked for behind a component that many paths pass, besides one.
 const CAUSES: usize = 3;
 
+/// By so much of the evidence several causes must explain more than what they have in common does: hosts pause at different
+/// times, so that each host sees its own share of what one component loses.
+const CLEARLY: f64 = 0.02;
+
 /// Kinds of components, those with few paths through them first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Breadth {
@@ -273,7 +277,8 @@ impl<'a> Search<'a> {
             best.iter().for_each(|(suspect, fit, _)| self.apply(*suspect, -fit.weight));
             let narrow = if without == Breadth::Switch { Breadth::HostLink } else { Breadth::Uplink };
             let other = self.search(narrow, most.min(MOST_FINDINGS));
-            if self.gained(&other) > gained {
+            let evidence: f64 = best.iter().map(|(_, fit, _)| fit.gain).sum();
+            if self.gained(&other) > gained + CLEARLY * evidence {
                 best = other;
             } else {
                 other.iter().for_each(|(suspect, fit, _)| self.apply(*suspect, -fit.weight));
@@ -367,11 +372,12 @@ impl<'a> Search<'a> {
                 .collect();
             match fits.first() {
                 Some(&(best, fit)) if self.net(&(best, fit)) >= 0.0 => {
-                    let least = self.net(&(best, fit)) - self.config.margin;
+                    // What is more likely beforehand is no evidence: alternatives are compared without penalties.
+                    let least = fit.gain - self.config.margin;
                     self.apply(best, fit.weight);
                     chosen[at] = (best, fit);
                     let own = self.suspects[best].0.component;
-                    let near = fits.iter().filter(|other| self.net(other) > least);
+                    let near = fits.iter().filter(|(_, other)| other.gain > least);
                     let near: BTreeSet<Component> =
                         near.map(|(n, _)| self.suspects[*n].0.component).filter(|other| *other != own).collect();
                     alternatives.push(near.into_iter().collect());

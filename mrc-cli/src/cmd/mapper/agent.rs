@@ -1,6 +1,5 @@
 //! `mrc mapper agent`: one agent, until Ctrl-C.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,6 +13,8 @@ use mrc_mapper::view::{Change, View, ViewConfig};
 use serde_json::json;
 
 use super::collect::link::Uplink;
+use super::collect::tls;
+use super::collect::wire::Address;
 use super::enforce::{self, Hand};
 use super::host::{Runner, Times, lab_fabric};
 use crate::cmd::lab::configurations;
@@ -48,9 +49,11 @@ pub struct Args {
     /// Give the devices their denylists over their control sockets
     #[arg(long, requires = "policy")]
     apply: bool,
-    /// Also report to the collector at this address (`mrc mapper collect`)
+    /// Also report to the collector at this address (`mrc mapper collect`): 127.0.0.1:9713, or the path of its Unix socket
     #[arg(long, value_name = "ADDRESS")]
-    collector: Option<SocketAddr>,
+    collector: Option<Address>,
+    #[command(flatten)]
+    tls: tls::Args,
     /// Stop after so many seconds; none = until Ctrl-C
     #[arg(long)]
     seconds: Option<u64>,
@@ -107,6 +110,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(Component::Host(number)) => number,
         _ => return Err(usage(anyhow::anyhow!("`{}` is no host: write hA, hB, ...", args.lab))),
     };
+    args.collector.as_ref().map_or(Ok(()), |address| address.check(args.tls.is_set())).map_err(usage)?;
+    let certificates = args.tls.client()?;
     let fabric = mrc_lab::Fabric::discover(&args.prefix)?;
     let key = key(&args.key.clone().unwrap_or_else(|| configurations(&args.prefix).join("mapper.key")))?;
     let times = Times {
@@ -120,7 +125,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (plan.paths().len(), plan.bits_per_second(&config, args.interval * 1_000_000))
     };
     say(args.json, json!({ "event": "started", "host": host_name(number), "paths": paths, "bits_per_second": bits }));
-    let uplink = args.collector.map(|address| Uplink::start(address, key)).transpose()?;
+    let uplink = args.collector.clone().map(|address| Uplink::start(address, key, certificates)).transpose()?;
     let (mut lost, mut unsent, mut reported) = (0, None::<Summary>, Instant::now());
     let mut view = View::new(lab_fabric(&fabric), ViewConfig { viewpoint: Some(number), ..ViewConfig::default() });
     let policy = args.policy.as_deref().map(enforce::read).transpose()?;

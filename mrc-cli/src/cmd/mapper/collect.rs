@@ -26,10 +26,13 @@ use crate::out::outln;
 use crate::usage::usage;
 use crate::watch::unix_ms;
 use store::Store;
+use wire::Address;
 
 pub mod link;
 mod peers;
 pub mod store;
+pub mod tls;
+pub mod wire;
 
 /// Paths of a piece of evidence; those with most losses.
 const EVIDENCE: usize = 32;
@@ -51,12 +54,15 @@ Examples:
 
 GET /api/state, /api/events?after=N, /api/history?after=N, /api/why/COMPONENT and /api/denylist answer with JSON; /api/live
 goes on with the state as server-sent events. Agents prove that they have the
-fabric's key; what they tell is signed, numbered and bounded, and not encrypted. A collector that is gone costs agents nothing.
+fabric's key; what they tell is signed, numbered and bounded. It is encrypted, and both ends show certificates, with --tls;
+without it agents must be on this machine. A collector that is gone costs agents nothing.
 Exit codes: 0 time over, 1 failed, 2 usage, 130 interrupted.")]
 pub struct Args {
-    /// Where agents connect
+    /// Where agents connect: an address, or the path of a Unix socket
     #[arg(long, default_value = "127.0.0.1:9713")]
-    listen: SocketAddr,
+    listen: Address,
+    #[command(flatten)]
+    tls: tls::Args,
     /// Where questions are answered
     #[arg(long, default_value = "127.0.0.1:9712")]
     http: SocketAddr,
@@ -273,6 +279,8 @@ impl Map {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    args.listen.check(args.tls.is_set()).map_err(usage)?;
+    let certificates = args.tls.server()?;
     let fabric = match args.fabric {
         Some(fabric) => fabric,
         None => lab_fabric(&mrc_lab::Fabric::discover(&args.prefix)?),
@@ -281,9 +289,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let policy = args.policy.as_deref().map_or_else(|| Ok(Policy::default()), enforce::read)?;
     let map = Mutex::new(Map::new(fabric, Store::open(&args.db, fabric)?, policy)?);
     let lock = || map.lock().unwrap_or_else(PoisonError::into_inner);
-    let (agents, questions) = (http::listen(args.listen)?, http::listen(args.http)?);
+    let (agents, questions) = (args.listen.listen()?, http::listen(args.http)?);
     let interrupt = Interrupt::install()?;
-    eprintln!("agents at {}, questions and the page at http://{}/", agents.local_addr()?, questions.local_addr()?);
+    eprintln!("agents at {}, questions and the page at http://{}/", args.listen, questions.local_addr()?);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let answers = scope.spawn(|| {
@@ -291,7 +299,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let (answer, news) = (&mut |path: &str| lock().answer(path), &mut || lock().news());
             http::serve(&questions, &is_over, Site { answer, news, own_names_only: true })
         });
-        let mut peers = peers::Peers::new(&agents, key);
+        let mut peers = peers::Peers::new(&agents, key, certificates);
         let start = Instant::now();
         let (round, mut next) = (Duration::from_millis(args.round), start);
         let done = || args.seconds.is_some_and(|seconds| start.elapsed() >= Duration::from_secs(seconds));

@@ -1,16 +1,22 @@
-//! Between agent and collector: lines of JSON over TCP, signed with the fabric's key.
+//! Between agent and collector: lines of JSON over TCP, a Unix socket or TLS, signed with the fabric's key.
+//!
 //!
 //! The collector begins with a random challenge. Every line of the agent is `SIGNATURE JSON`: SipHash-2-4 under the key
-//! over the challenge, the number of the line and the JSON. Nobody without the key is heard. Nobody can replay, move or
-//! leave out a line unnoticed. What is told is not secret and not encrypted.
+//! over the challenge, the number of the line and the JSON. So nobody without the key is heard, and nothing can be
+//! replayed, moved or left out unnoticed. Without TLS nothing is encrypted, and the agent does not know who hears it:
+//! such connections stay on the machine.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use mrc_mapper::agent::Summary;
 use mrc_mapper::probe::Key;
+use rustls::{ClientConfig, StreamOwned};
+
+use super::tls;
+use super::wire::Address;
 
 /// Longest line, in bytes.
 pub const MAX_LINE: usize = 1 << 20;
@@ -51,18 +57,18 @@ pub struct Uplink(SyncSender<Summary>);
 
 impl Uplink {
     /// Sends to the collector at `address` from now on.
-    pub fn start(address: SocketAddr, key: Key) -> anyhow::Result<Self> {
+    pub fn start(address: Address, key: Key, tls: Option<Arc<ClientConfig>>) -> anyhow::Result<Self> {
         let (sender, summaries) = sync_channel(WAITING);
         std::thread::Builder::new().name("mrc-uplink".into()).spawn(move || {
-            let mut told = false;
+            let mut told = String::new();
             loop {
-                match deliver(address, &key, &summaries) {
-                    // The agent has ended.
-                    Ok(()) => return,
-                    Err(error) if !told => log::warn!("collector {address}: {error}; the agent goes on without it"),
-                    Err(_) => {}
+                // Ok: the agent has ended.
+                let Err(error) = deliver(&address, &key, tls.as_ref(), &summaries) else { return };
+                let why = reason(&error);
+                if why != told {
+                    log::warn!("collector {address}: {why}; the agent goes on without it");
+                    told = why;
                 }
-                told = true;
                 std::thread::sleep(RETRY);
             }
         })?;
@@ -75,20 +81,37 @@ impl Uplink {
     }
 }
 
+pub(super) fn reason(error: &std::io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    inner.map_or_else(|| error.to_string(), tls::explained)
+}
+
 /// Sends summaries until there are no more or the connection breaks.
-fn deliver(address: SocketAddr, key: &Key, summaries: &Receiver<Summary>) -> std::io::Result<()> {
-    let wrong = |why: &str| std::io::Error::other(why.to_owned());
-    let stream = TcpStream::connect_timeout(&address, RETRY)?;
-    stream.set_read_timeout(Some(RETRY * 5))?;
-    stream.set_write_timeout(Some(RETRY * 5))?;
+pub(super) fn deliver(
+    address: &Address,
+    key: &Key,
+    tls: Option<&Arc<ClientConfig>>,
+    summaries: &Receiver<Summary>,
+) -> std::io::Result<()> {
+    let wire = address.connect(RETRY)?;
+    match tls {
+        None => tell(wire, key, summaries),
+        Some(config) => tell(StreamOwned::new(tls::connect(config)?, wire), key, summaries),
+    }
+}
+
+fn tell(stream: impl Read + Write, key: &Key, summaries: &Receiver<Summary>) -> std::io::Result<()> {
     let mut line = String::new();
-    let mut reader = BufReader::new(stream.try_clone()?);
-    std::io::Read::take(&mut reader, 64).read_line(&mut line)?;
-    let challenge = unhex(&line).ok_or_else(|| wrong("it gave no challenge: is it a collector?"))?;
-    let mut stream = stream;
+    let mut reader = BufReader::new(stream);
+    reader.by_ref().take(64).read_line(&mut line)?;
+    let challenge = unhex(&line).ok_or_else(|| {
+        std::io::Error::other("it gave no challenge: is it a collector, and does it use TLS as this agent does?")
+    })?;
     for (number, summary) in (0u64..).zip(summaries) {
         let json = serde_json::to_string(&summary)?;
-        writeln!(stream, "{:016x} {json}", sign(key, &challenge, number, &json))?;
+        let signed = format!("{:016x} {json}\n", sign(key, &challenge, number, &json));
+        reader.get_mut().write_all(signed.as_bytes())?;
+        reader.get_mut().flush()?;
     }
     Ok(())
 }

@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mrc_mapper::agent::Summary;
 use mrc_mapper::probe::Key;
 use mrc_mapper::topology::{HostId, host_name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::{ServerConfig, ServerConnection};
 
 use super::Map;
 use super::link::{self, MAX_LINE};
+use super::tls;
+use super::wire::{Listener, Wire};
 
 /// Agents at a time.
 const MAX_AGENTS: usize = 12_000;
@@ -21,6 +24,8 @@ const PER_SECOND: f64 = 50.0;
 /// From so many agents on, what they tell is gathered for so long.
 const MANY: usize = 200;
 const GATHER: Duration = Duration::from_millis(10);
+/// A connection that has not said for whom it speaks by then gives its place to others.
+const INTRODUCTION: Duration = Duration::from_secs(10);
 
 /// What an agent did.
 pub enum What<'a> {
@@ -45,9 +50,14 @@ pub fn deliver(map: &mut Map, what: What<'_>) -> Result<(), String> {
 }
 
 struct Peer {
-    stream: TcpStream,
-    from: SocketAddr,
+    stream: Wire,
+    tls: Option<Box<ServerConnection>>,
+    from: String,
+    /// Number of the connection.
+    id: u64,
+    since: Instant,
     challenge: [u8; 16],
+    greeted: bool,
     number: u64,
     heard: Vec<u8>,
     host: Option<HostId>,
@@ -55,21 +65,80 @@ struct Peer {
     allowance: (f64, Instant),
 }
 
+/// What a look at a connection brought.
+enum Received {
+    Bytes,
+    NoMore,
+    End,
+}
+
+impl Peer {
+    /// Sends the challenge. It fits into an empty socket buffer.
+    fn greet(&mut self) -> std::io::Result<()> {
+        self.greeted = true;
+        let line = format!("{}\n", link::hex(&self.challenge));
+        match &mut self.tls {
+            None => self.stream.write_all(line.as_bytes()),
+            Some(tls) => tls.writer().write_all(line.as_bytes()),
+        }
+    }
+
+    /// Reads once and keeps what the agent said in `heard`.
+    fn receive(&mut self, bytes: &mut [u8]) -> Result<Received, String> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(match self.stream.read(bytes) {
+                Ok(0) => Received::End,
+                Ok(len) => {
+                    self.heard.extend_from_slice(&bytes[..len]);
+                    Received::Bytes
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Received::NoMore,
+                Err(_) => Received::End,
+            });
+        };
+        match tls.read_tls(&mut self.stream) {
+            Ok(0) => return Ok(Received::End),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Received::NoMore),
+            Err(_) => return Ok(Received::End),
+        }
+        let processed = tls.process_new_packets();
+        if processed.is_ok() && !self.greeted && !tls.is_handshaking() {
+            // An error shows at the next look.
+            let _ = self.greet();
+        }
+        let Some(tls) = &mut self.tls else { return Ok(Received::End) };
+        // All that this side ever says fits into the socket's buffer: its part of the handshake, an alert, the challenge.
+        while tls.wants_write() && tls.write_tls(&mut self.stream).is_ok_and(|len| len > 0) {}
+        processed.map_err(|error| tls::explained(&error))?;
+        loop {
+            match tls.reader().read(bytes) {
+                Ok(0) => return Ok(Received::End),
+                Ok(len) => self.heard.extend_from_slice(&bytes[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Received::Bytes),
+                Err(_) => return Ok(Received::End),
+            }
+        }
+    }
+}
+
 /// All agents.
 pub struct Peers<'a> {
-    listener: &'a TcpListener,
+    listener: &'a Listener,
     key: Key,
+    tls: Option<Arc<ServerConfig>>,
     peers: Vec<Peer>,
-    /// Which connection speaks for a host: by its address.
-    speaks: BTreeMap<HostId, SocketAddr>,
+    connections: u64,
+    /// Which connection speaks for a host.
+    speaks: BTreeMap<HostId, (u64, String)>,
 }
 
 type Deliver<'a> = &'a mut dyn FnMut(What<'_>) -> Result<(), String>;
 
 impl<'a> Peers<'a> {
     /// No agent yet.
-    pub fn new(listener: &'a TcpListener, key: Key) -> Self {
-        Self { listener, key, peers: Vec::new(), speaks: BTreeMap::new() }
+    pub fn new(listener: &'a Listener, key: Key, tls: Option<Arc<ServerConfig>>) -> Self {
+        Self { listener, key, tls, peers: Vec::new(), connections: 0, speaks: BTreeMap::new() }
     }
 
     /// Hears agents until `end`.
@@ -86,7 +155,10 @@ impl<'a> Peers<'a> {
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
             drop(fds);
             let (mut ready, mut peers) = (ready.into_iter().skip(1), std::mem::take(&mut self.peers));
-            peers.retain_mut(|peer| !ready.next().unwrap_or(false) || self.hear(peer, deliver));
+            peers.retain_mut(|peer| match ready.next().unwrap_or(false) {
+                true => self.hear(peer, deliver),
+                false => peer.host.is_some() || peer.since.elapsed() < INTRODUCTION,
+            });
             self.peers = peers;
             self.accept();
             let left = end.saturating_duration_since(Instant::now());
@@ -101,16 +173,28 @@ impl<'a> Peers<'a> {
     }
 
     fn accept(&mut self) {
-        while let Ok((mut stream, from)) = self.listener.accept() {
+        while let Some((stream, from)) = self.listener.accept() {
+            let tls = self.tls.clone().map(ServerConnection::new).transpose();
             let mut challenge = [0; 16];
-            // The challenge fits into an empty socket buffer.
-            let greeted = self.peers.len() < MAX_AGENTS
-                && getrandom::fill(&mut challenge).is_ok()
-                && writeln!(stream, "{}", link::hex(&challenge)).is_ok()
-                && stream.set_nonblocking(true).is_ok();
-            if greeted {
-                let allowance = (PER_SECOND, Instant::now());
-                self.peers.push(Peer { stream, from, challenge, number: 0, heard: Vec::new(), host: None, allowance });
+            let (Ok(tls), Ok(()), true) = (tls, getrandom::fill(&mut challenge), self.peers.len() < MAX_AGENTS) else {
+                continue;
+            };
+            self.connections += 1;
+            let mut peer = Peer {
+                stream,
+                tls: tls.map(Box::new),
+                from,
+                id: self.connections,
+                since: Instant::now(),
+                challenge,
+                greeted: false,
+                number: 0,
+                heard: Vec::new(),
+                host: None,
+                allowance: (PER_SECOND, Instant::now()),
+            };
+            if peer.tls.is_some() || peer.greet().is_ok() {
+                self.peers.push(peer);
             }
         }
     }
@@ -122,11 +206,11 @@ impl<'a> Peers<'a> {
             Ok(false) => None,
             Err(why) => Some(why),
         };
-        if let Some(host) = peer.host.filter(|host| self.speaks.get(host) == Some(&peer.from)) {
+        if let Some(host) = peer.host.filter(|host| self.speaks.get(host).is_some_and(|(id, _)| *id == peer.id)) {
             self.speaks.remove(&host);
         }
         if let Some(why) = why {
-            let who = peer.host.map_or_else(|| peer.from.ip().to_string(), host_name);
+            let who = peer.host.map_or_else(|| peer.from.clone(), host_name);
             // It only writes down.
             let _ = deliver(What::Blame(&who, &why));
         }
@@ -137,11 +221,10 @@ impl<'a> Peers<'a> {
         let mut bytes = [0; 16_384];
         // A bounded part of what one agent sends, then the others'.
         for _ in 0..8 {
-            match peer.stream.read(&mut bytes) {
-                Ok(0) => return Ok(false),
-                Ok(len) => peer.heard.extend_from_slice(&bytes[..len]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => return Ok(false),
+            match peer.receive(&mut bytes)? {
+                Received::Bytes => {}
+                Received::NoMore => break,
+                Received::End => return Ok(false),
             }
             while let Some(end) = peer.heard.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = peer.heard.drain(..=end).collect();
@@ -171,13 +254,14 @@ impl<'a> Peers<'a> {
             return Err(format!("one connection speaks for two hosts, now for {}", host_name(summary.host)));
         }
         if peer.host.is_none() {
-            if let Some(other) = self.speaks.get(&summary.host) {
-                return Err(format!(
-                    "a second agent called {}: {other} speaks for it already",
-                    host_name(summary.host)
-                ));
+            let name = host_name(summary.host);
+            if peer.tls.as_ref().is_some_and(|tls| !tls::may_speak_for(tls, summary.host)) {
+                return Err(format!("a certificate without the name {name} speaks for that host"));
             }
-            self.speaks.insert(summary.host, peer.from);
+            if let Some((_, other)) = self.speaks.get(&summary.host) {
+                return Err(format!("a second agent called {name}: {other} speaks for it already"));
+            }
+            self.speaks.insert(summary.host, (peer.id, peer.from.clone()));
             peer.host = Some(summary.host);
         }
         deliver(What::Summary(&summary))

@@ -1,0 +1,157 @@
+//! An agent's uplink and the collector's side in one process, over a Unix socket.
+
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use mrc_mapper::agent::{AgentStats, Summary};
+use mrc_mapper::probe::Key;
+
+use super::super::link;
+use super::super::peers::{Peers, What};
+use super::super::wire::Address;
+use super::*;
+
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A folder with these files of `tests/data/tls`.
+fn folder(test: &str, files: [&str; 3]) -> PathBuf {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tls");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/tmp/tls-{}-{test}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    for (file, from) in ["ca.pem", "cert.pem", "key.pem"].into_iter().zip(files) {
+        std::fs::copy(data.join(from).join(file), folder.join(file)).unwrap();
+    }
+    std::fs::set_permissions(folder.join("key.pem"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    folder
+}
+
+fn args(test: &str, files: [&str; 3]) -> Args {
+    Args { tls: Some(folder(test, files)) }
+}
+
+/// What one meeting brought: hosts that were heard, blame, and how it ended for the agent.
+#[derive(Debug)]
+struct Met {
+    heard: Vec<HostId>,
+    blamed: Vec<String>,
+    agent: String,
+}
+
+/// An agent of `host` tells one summary to a collector.
+fn meet(test: &str, collector: &Args, agent: &Args, host: HostId) -> Met {
+    let client = agent.client().unwrap();
+    meet_with(test, collector, client, host)
+}
+
+fn meet_with(test: &str, collector: &Args, client: Option<Arc<ClientConfig>>, host: HostId) -> Met {
+    let socket = std::env::temp_dir().join(format!("mrc-tls-{}-{test}", std::process::id()));
+    let address = Address::Unix(socket.clone());
+    let (listener, key) = (address.listen().unwrap(), Key::new([5; 16]));
+    let server = collector.server().unwrap();
+    let (sender, summaries) = sync_channel(1);
+    let (gone, stats) = (Vec::new(), AgentStats::default());
+    sender.send(Summary { host, instance: 1, number: 1, paused_ns: 0, gone, paths: Vec::new(), stats }).unwrap();
+    drop(sender);
+    let uplink = std::thread::spawn(move || link::deliver(&address, &key, client.as_ref(), &summaries));
+    let mut met = Met { heard: Vec::new(), blamed: Vec::new(), agent: String::new() };
+    let mut peers = Peers::new(&listener, key, server);
+    let mut over = None;
+    // What the agent sent last is still to be read when it is gone.
+    while over.is_none_or(|over: Instant| met.heard.is_empty() && met.blamed.is_empty() && over.elapsed() < LAST_WORDS)
+    {
+        if uplink.is_finished() {
+            over.get_or_insert_with(Instant::now);
+        }
+        let mut deliver = |what: What<'_>| {
+            match what {
+                What::Summary(summary) => met.heard.push(summary.host),
+                What::Blame(_, why) => met.blamed.push(why.to_owned()),
+            }
+            Ok(())
+        };
+        peers.serve(Instant::now() + Duration::from_millis(10), &mut deliver).unwrap();
+    }
+    met.agent = uplink.join().unwrap().err().map_or_else(String::new, |error| link::reason(&error));
+    let _ = std::fs::remove_file(socket);
+    met
+}
+
+fn collector(test: &str) -> Args {
+    args(&format!("{test}-collector"), ["collector"; 3])
+}
+
+#[test]
+fn an_agent_with_a_certificate_of_the_fabric_is_heard() {
+    let met = meet("good", &collector("good"), &args("good", ["hA"; 3]), 0);
+    assert_eq!((met.heard, met.blamed.len(), met.agent.as_str()), (vec![0], 0, ""));
+}
+
+#[test]
+fn a_certificate_speaks_for_its_own_host_alone() {
+    let met = meet("name", &collector("name"), &args("name", ["hA"; 3]), 1);
+    assert!(met.heard.is_empty(), "{met:?}");
+    assert_eq!(met.blamed, ["a certificate without the name hB speaks for that host"]);
+}
+
+#[test]
+fn an_expired_certificate_is_refused_and_both_ends_say_so() {
+    let met = meet("expired", &collector("expired"), &args("expired", ["expired"; 3]), 0);
+    assert!(met.heard.is_empty(), "{met:?}");
+    assert!(met.blamed[0].contains("its certificate expired: renew it"), "{met:?}");
+    assert!(met.agent.contains("our cert.pem expired: renew it"), "{met:?}");
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_refused_by_either_end() {
+    // Who trusts the fabric, and shows what a stranger signed.
+    let met = meet("other", &collector("other"), &args("other", ["hA", "stranger", "stranger"]), 0);
+    assert!(met.heard.is_empty(), "{met:?}");
+    assert!(met.blamed[0].contains("another authority: both ends need the same ca.pem"), "{met:?}");
+    assert!(met.agent.contains("does not know the authority of our cert.pem"), "{met:?}");
+    // Who trusts a stranger does not tell our collector anything.
+    let met = meet("other2", &collector("other2"), &args("other2", ["stranger"; 3]), 0);
+    assert!(met.heard.is_empty(), "{met:?}");
+    assert!(met.agent.contains("another authority: both ends need the same ca.pem"), "{met:?}");
+}
+
+#[test]
+fn an_agent_without_a_certificate_or_without_tls_is_refused() {
+    let files = Files::read(&folder("none", ["hA"; 3])).unwrap();
+    let bare = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]).unwrap();
+    let bare = bare.with_root_certificates(files.roots).with_no_client_auth();
+    let met = meet_with("none", &collector("none"), Some(Arc::new(bare)), 0);
+    assert!(met.heard.is_empty(), "{met:?}");
+    assert!(met.blamed[0].contains("it showed no certificate: give the agent --tls"), "{met:?}");
+    // Nothing at all is said to who does not begin with TLS, and such an agent waits for its challenge.
+    let met = meet("plain", &Args::default(), &args("plain", ["hA"; 3]), 0);
+    assert!(met.heard.is_empty() && met.agent.contains("it does not speak TLS"), "{met:?}");
+}
+
+#[test]
+fn an_agent_tells_nothing_to_who_is_no_collector() {
+    let met = meet("thief", &args("thief-collector", ["hA"; 3]), &args("thief", ["hA"; 3]), 0);
+    assert!(met.heard.is_empty(), "{met:?}");
+    assert!(met.agent.contains("it has another name") || met.agent.contains("has another name"), "{met:?}");
+}
+
+#[test]
+fn wrong_files_are_named_with_the_cure() {
+    let said = |folder: PathBuf| format!("{:#}", Args { tls: Some(folder) }.server().unwrap_err());
+    let whole = || folder("files", ["collector"; 3]);
+    let open = whole();
+    std::fs::set_permissions(open.join("key.pem"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(said(open).ends_with("key.pem can be read by others: chmod 600 it"));
+    for file in ["ca.pem", "cert.pem", "key.pem"] {
+        let missing = whole();
+        std::fs::remove_file(missing.join(file)).unwrap();
+        let text = said(missing);
+        assert!(text.contains(file) && text.contains("No such file"), "{text}");
+        let empty = whole();
+        std::fs::write(empty.join(file), "nothing").unwrap();
+        let text = said(empty);
+        assert!(text.contains(file) && text.contains("cannot read"), "{text}");
+    }
+    let text = said(folder("mixed", ["collector", "collector", "hA"]));
+    assert!(text.contains("cert.pem and key.pem of") && text.contains("do not belong together"), "{text}");
+}

@@ -1,0 +1,200 @@
+//! Where agents meet the collector: an address, TCP or a Unix socket, and a connection of either.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::http;
+
+/// `127.0.0.1:9713`, or the path of a Unix socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains('/') {
+            return Ok(Self::Unix(text.into()));
+        }
+        let address = text.parse().map(Self::Tcp);
+        address.map_err(|_| format!("`{text}` is no address: write 127.0.0.1:9713, or ./map.sock for a Unix socket"))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Address {
+    /// Whether what is sent there leaves this machine. The fabric's key alone signs; it does not hide what is told, nor who
+    /// the collector is.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+
+    /// Refuses what needs certificates and has none.
+    ///
+    /// # Errors
+    /// With the cure.
+    pub fn check(&self, has_tls: bool) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            has_tls || self.is_local(),
+            "{self} is no address of this machine alone: give --tls FOLDER with ca.pem, cert.pem and key.pem, or use \
+             127.0.0.1 or the path of a Unix socket"
+        );
+        Ok(())
+    }
+
+    /// Listens.
+    ///
+    /// # Errors
+    /// The address, and why it cannot be had.
+    pub fn listen(&self) -> anyhow::Result<Listener> {
+        let path = match self {
+            Self::Tcp(address) => return Ok(Listener::Tcp(http::listen(*address)?)),
+            Self::Unix(path) => path,
+        };
+        // What an earlier collector left behind; a living one keeps its socket.
+        if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+            anyhow::ensure!(UnixStream::connect(path).is_err(), "another collector listens at {self}");
+            std::fs::remove_file(path).with_context(|| format!("cannot replace {self}"))?;
+        }
+        let listener = UnixListener::bind(path).with_context(|| format!("cannot listen at {self}"))?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        Ok(Listener::Unix(listener))
+    }
+
+    /// Connects within `patience`, which is also the longest time that a read or a write may take later, five times over.
+    ///
+    /// # Errors
+    /// Nobody listens.
+    pub fn connect(&self, patience: Duration) -> io::Result<Wire> {
+        let wire = match self {
+            Self::Tcp(address) => Wire::Tcp(TcpStream::connect_timeout(address, patience)?),
+            Self::Unix(path) => Wire::Unix(UnixStream::connect(path)?),
+        };
+        let longest = Some(patience * 5);
+        match &wire {
+            Wire::Tcp(stream) => stream.set_read_timeout(longest).and_then(|()| stream.set_write_timeout(longest))?,
+            Wire::Unix(stream) => stream.set_read_timeout(longest).and_then(|()| stream.set_write_timeout(longest))?,
+        }
+        Ok(wire)
+    }
+}
+
+/// A place to listen at.
+pub enum Listener {
+    /// TCP.
+    Tcp(TcpListener),
+    /// A Unix socket.
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// The next connection, made non-blocking, and who it is from; none when nobody waits.
+    pub fn accept(&self) -> Option<(Wire, String)> {
+        let (wire, from) = match self {
+            Self::Tcp(listener) => {
+                let (stream, from) = listener.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                (Wire::Tcp(stream), from.ip().to_string())
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                (Wire::Unix(stream), "a local agent".to_owned())
+            }
+        };
+        Some((wire, from))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// A connection.
+pub enum Wire {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A Unix socket.
+    Unix(UnixStream),
+}
+
+impl Read for Wire {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(bytes),
+            Self::Unix(stream) => stream.read(bytes),
+        }
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stays_on_this_machine_may_do_without_certificates() {
+        let address = |text: &str| text.parse::<Address>().unwrap();
+        for local in ["127.0.0.1:9713", "[::1]:9713", "./map.sock", "/run/mrc/map.sock"] {
+            assert!(address(local).check(false).is_ok(), "{local}");
+        }
+        for open in ["0.0.0.0:9713", "[::]:9713", "10.1.2.3:9713"] {
+            let refused = address(open).check(false).unwrap_err().to_string();
+            assert!(refused.contains("--tls"), "{refused}");
+            assert!(address(open).check(true).is_ok(), "{open}");
+        }
+        assert!("map".parse::<Address>().is_err());
+    }
+}
