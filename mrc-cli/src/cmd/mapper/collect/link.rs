@@ -1,6 +1,5 @@
 //! Between agent and collector: lines of JSON over TCP, a Unix socket or TLS, signed with the fabric's key.
 //!
-//!
 //! The collector begins with a random challenge. Every line of the agent is `SIGNATURE JSON`: SipHash-2-4 under the key
 //! over the challenge, the number of the line and the JSON. So nobody without the key is heard, and nothing can be
 //! replayed, moved or left out unnoticed. Without TLS nothing is encrypted, and the agent does not know who hears it:
