@@ -8,6 +8,7 @@
 #   conform-agent/run.sh --filter TEXT   as `mrc conform --filter`
 #
 # FIXED=1 sets the device up once, as for a vendor without --configure: in real time, and more is refused.
+# WAYS="control agent" plays fewer ways, and compares nothing.
 # MRC_BIN names the folder of `mrc`, `libibverbs.so` and `lib_mrc.so`; the default builds them. RESULTS keeps the reports.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -88,7 +89,8 @@ play() { # WAY NAME READING filters...
 }
 
 retries=4
-for way in engine control agent; do play "$way" suite "" "${filters[@]}"; done
+for way in ${WAYS:-engine control agent}; do play "$way" suite "" "${filters[@]}"; done
+[ -z "${WAYS:-}" ] || exit 0
 status=0
 python3 conform-agent/compare.py "$out" suite || status=1
 # Targets of another reading, which the tester does not know of: the same scripts must fail in all three ways.

@@ -16,4 +16,6 @@ for node in "null 1 3" "zero 1 5" "full 1 7" "random 1 8" "urandom 1 9"; do
 done
 mkdir "$at/packages" "$at/run/netns"
 cp "$packages"/*.deb "$at/packages"
+# As on an installed Debian; debootstrap leaves it out.
+echo "127.0.0.1 localhost" >"$at/etc/hosts"
 inside() { chroot "$at" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }

@@ -137,6 +137,12 @@ pub struct Failure {
     /// Every transport field of the packet expected and of the packet that came, also those that are zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<[String; 2]>,
+    /// A packet that the target's timers draw came where the script has none.
+    #[serde(skip)]
+    pub by_timer: bool,
+    /// Why the failure says nothing about the target: the tester was too late for its timers.
+    #[serde(skip)]
+    pub excuse: Option<String>,
 }
 
 impl std::fmt::Display for Failure {
@@ -242,7 +248,10 @@ pub fn run_traced(script: &Script, facts: &Facts, target: &mut dyn Target, trace
     };
     let verdict = match player.play() {
         Ok(()) => Verdict::Pass,
-        Err(Stop::Fail(failure)) => Verdict::Fail(*failure),
+        Err(Stop::Fail(mut failure)) => {
+            failure.excuse = player.excuse(&failure);
+            Verdict::Fail(*failure)
+        }
         Err(Stop::Refused(Refusal::NotApplicable(reason))) => Verdict::NotApplicable { reason },
         Err(Stop::Refused(Refusal::Broken(reason))) => Verdict::Broken { reason },
     };
@@ -391,6 +400,22 @@ impl Player<'_> {
         Ok(self.target.send(step.at + self.late, port, &frame)?)
     }
 
+    /// Whether the tester itself may have caused the failure: a target in real time probes and retransmits when its timers
+    /// say so, and a tester that is later than they are cannot tell too early from in time.
+    fn excuse(&self, failure: &Failure) -> Option<String> {
+        if !failure.by_timer || self.target.slowness() != 1 {
+            return None;
+        }
+        let knobs = &self.script.knobs;
+        let t0 = 1_024u64.checked_shl(knobs.get("timeout") as u32).filter(|_| knobs.on("timeout")).unwrap_or(u64::MAX);
+        let timer = t0.min(knobs.get("base_rtt") as u64);
+        let behind = self.late.max(self.target.blind());
+        (behind >= timer).then(|| {
+            let (behind, timer) = (behind / 1_000, timer / 1_000);
+            format!("the tester was {behind} us late, the target's timers take {timer} us: slow its clock, or hurry the tester")
+        })
+    }
+
     /// The script does not apply to a target that lacks this.
     fn needs(&self, what: &str) -> Result<(), Stop> {
         if self.facts.lacks.iter().any(|lacked| lacked == what) {
@@ -436,10 +461,11 @@ impl Player<'_> {
         self.listen(at)?;
         match self.waiting.front() {
             None => Ok(()),
-            Some(heard) => Err(fail(
-                step,
-                format!("a packet that the script does not expect, at {} ns: {}", heard.at, line(heard)),
-            )),
+            Some(heard) => {
+                let what = format!("a packet that the script does not expect, at {} ns: {}", heard.at, line(heard));
+                let by_timer = Packet::parse(&heard.frame).is_ok_and(|packet| is_of_timer(&packet));
+                Err(Stop::Fail(Box::new(Failure { by_timer, ..failure(step, what) })))
+            }
         }
     }
 
@@ -460,10 +486,9 @@ impl Player<'_> {
                 .map_err(|why| fail(first, format!("a packet that is none of MRC's, {why}: {}", hex(&heard.frame))))?;
             let Some(place) = self.place(&open, &packet) else {
                 let wanted = open[0].1.kind.name;
-                return Err(fail(
-                    first,
-                    format!("the script expects `{wanted}`, and this came at {} ns: {packet}", heard.at),
-                ));
+                let what = format!("the script expects `{wanted}`, and this came at {} ns: {packet}", heard.at);
+                let by_timer = is_of_timer(&packet);
+                return Err(Stop::Fail(Box::new(Failure { by_timer, ..failure(first, what) })));
             };
             let (step, spec) = open.remove(place);
             self.judge(step, spec, &heard, &packet)?;
@@ -516,11 +541,12 @@ impl Player<'_> {
         if !exact && wait >= SHORT_WAIT_NS && heard.at + wait / 4 < step.at + self.late_before {
             let early = (step.at + self.late_before).saturating_sub(heard.at);
             let what = format!("came {early} ns too early for a wait of {wait} ns: {packet}");
-            return Err(fail(step, what));
+            return Err(Stop::Fail(Box::new(Failure { by_timer: is_of_timer(packet), ..failure(step, what) })));
         }
         let wrong = |difference| {
             let what = format!("`{}` differs from what the script says", spec.kind.name);
-            Failure { line: step.line, what, difference: Some(difference), more: Vec::new(), beside: None }
+            let by_timer = is_of_timer(packet) && spec.kind.is_write() && spec.number("rtx") != Some(1);
+            Failure { difference: Some(difference), by_timer, ..failure(step, what) }
         };
         let expected = match self.story.expected(exact.then_some(heard.at), spec, packet) {
             Ok(expected) => expected,
@@ -677,7 +703,13 @@ fn fail(step: &Step, what: String) -> Stop {
 }
 
 fn failure(step: &Step, what: String) -> Failure {
-    Failure { line: step.line, what, difference: None, more: Vec::new(), beside: None }
+    let (more, beside, by_timer, excuse) = (Vec::new(), None, false, None);
+    Failure { line: step.line, what, difference: None, more, beside, by_timer, excuse }
+}
+
+/// Probes and retransmissions leave when a timer says so.
+fn is_of_timer(packet: &Packet) -> bool {
+    packet.kind().is_some_and(|kind| kind.name == "probe" || kind.is_write() && packet.get("rtx") == Some(1))
 }
 
 fn line(heard: &Heard) -> String {

@@ -63,6 +63,10 @@ pub trait Target {
     }
     /// Real nanoseconds to a nanosecond of the script; 0 in virtual time.
     fn slowness(&self) -> u64;
+    /// Longest time in which the tester did not look at its links: what came meanwhile has no exact time.
+    fn blind(&self) -> u64 {
+        0
+    }
     /// The tester's frame reaches `port` of the target at `at`.
     ///
     /// # Errors

@@ -46,18 +46,25 @@ impl Tester {
         Ok(Self { ports: link::open(interfaces, driver, &sids)?, door, retries })
     }
 
-    /// Plays one script; one that passes only when it is played again is flaky.
+    /// Plays one script; one that passes only when it is played again is flaky. One of which no attempt says anything about
+    /// the target, because the tester was too late each time, does not apply.
     pub fn play(&mut self, script: &Script) -> Outcome {
         let outcome = self.once(script, 1);
         let Verdict::Fail(first) = &outcome.verdict else { return outcome };
+        let mut evidence: Option<Outcome> = first.excuse.is_none().then(|| outcome.clone());
         for attempt in 0..self.retries {
             let again = self.once(script, 2u32.saturating_pow(attempt + 1).min(SLOWEST));
             if again.verdict == Verdict::Pass {
                 let verdict = Verdict::Flaky { attempts: attempt + 2, first: first.clone() };
                 return Outcome { verdict, ..outcome };
             }
+            let said = matches!(&again.verdict, Verdict::Fail(failure) if failure.excuse.is_none());
+            if said && evidence.is_none() {
+                evidence = Some(again);
+            }
         }
-        outcome
+        let excuse = first.excuse.clone().unwrap_or_default();
+        evidence.unwrap_or_else(|| Outcome::not_applicable(script, excuse))
     }
 
     fn once(&mut self, script: &Script, slower: u32) -> Outcome {
@@ -69,7 +76,7 @@ impl Tester {
                     Door::File(_) => None,
                 };
                 let start = Instant::now();
-                let mut wire = Wire { ports, lines, start, slow, heard: VecDeque::new() };
+                let mut wire = Wire { ports, lines, start, slow, heard: VecDeque::new(), looked: None, blind: 0 };
                 wire.drop_old();
                 return run(script, &facts, &mut wire);
             }
@@ -137,6 +144,9 @@ struct Wire<'t> {
     start: Instant,
     slow: u64,
     heard: VecDeque<Heard>,
+    /// When it last looked at the links, and the longest time between two looks.
+    looked: Option<u64>,
+    blind: u64,
 }
 
 impl Wire<'_> {
@@ -151,6 +161,8 @@ impl Wire<'_> {
 
     fn take_in(&mut self) {
         let now = self.now();
+        self.blind = self.blind.max(self.looked.map_or(0, |before| now - before));
+        self.looked = Some(now);
         let heard = &mut self.heard;
         link::receive(self.ports, |port, frame| heard.push_back(Heard { at: now, port, frame }));
     }
@@ -166,6 +178,10 @@ impl Wire<'_> {
 impl Target for Wire<'_> {
     fn slowness(&self) -> u64 {
         self.slow
+    }
+
+    fn blind(&self) -> u64 {
+        self.blind
     }
 
     fn send(&mut self, _at: u64, port: u8, frame: &[u8]) -> Result<(), Refusal> {
