@@ -116,3 +116,38 @@ fn the_readme_is_short() {
     let lines = std::fs::read_to_string(root().join("README.md")).unwrap().lines().count();
     assert!(lines <= 120, "README.md has {lines} lines");
 }
+
+/// A crate on a registry has its own files only: what its source includes from elsewhere is missing there. Tests are not built there.
+#[test]
+fn no_crate_includes_a_file_of_another_folder() {
+    fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                sources(&path, into);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                into.push(path);
+            }
+        }
+    }
+    let mut foreign = Vec::new();
+    for member in std::fs::read_dir(root()).unwrap().flatten().map(|entry| entry.path()) {
+        let manifest = std::fs::read_to_string(member.join("Cargo.toml")).unwrap_or_default();
+        if !manifest.contains("\n[package]") && !manifest.starts_with("[package]") || !member.join("src").is_dir() {
+            continue;
+        }
+        let mut files = Vec::new();
+        sources(&member.join("src"), &mut files);
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let depth = file.strip_prefix(&member).unwrap().components().count();
+            let built = text.split("#[cfg(test)]").next().unwrap_or("");
+            for part in built.split("include_str!(\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+                if part.matches("../").count() >= depth {
+                    foreign.push(format!("{}: {part}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(foreign.is_empty(), "link these into the `data` folder of their crate:\n{}", foreign.join("\n"));
+}

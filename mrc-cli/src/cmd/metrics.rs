@@ -56,7 +56,7 @@ pub struct Args {
     dashboard: bool,
 }
 
-const DASHBOARD: &str = include_str!("../../../packaging/grafana.json");
+const DASHBOARD: &str = include_str!("../../data/grafana.json");
 
 /// Faulty components that have a series of their own; the others are counted alone.
 const MOST_FAULTY: usize = 64;
