@@ -53,7 +53,7 @@ fn a_packet_walks_the_path_of_its_micro_sids() {
     let clos = clos();
     for (plane, t1, to) in [(0, 0, 2), (0, 1, 5), (1, 0, 4), (1, 1, 3)] {
         let mut sim = sim(clos, vec![flow(&clos, plane, 0, t1, to, 1)]);
-        let t0 = u16::from(clos.t0_of(to));
+        let t0 = clos.t0_of(to);
         let hops = [
             clos.host_link_id(plane, 0).lower(),
             clos.fabric_link_id(plane, 0, t1.into()).lower(),

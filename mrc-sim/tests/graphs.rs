@@ -256,6 +256,34 @@ fn graphs_that_cannot_be_are_refused_with_the_key() {
     }
 }
 
+/// Packets that carry the address of a host, not of a port, go to its nearest port: the ideal time knows that.
+#[test]
+fn the_ideal_of_a_host_with_ports_on_two_switches_is_that_of_the_nearest() {
+    // Port 0 of h0 is on `a`, and so is port 1 of h1; its port 0 is three switches away.
+    let graph = "[topology]\nshape = \"graph\"\nedge = [{ between = [[\"h0\", \"a\"], [\"a\", \"b\"], \
+        [\"b\", \"c\"], [\"c\", \"d\"], [\"h1\", \"d\"], [\"h1\", \"a\"]] }]\n";
+    let stream = "[[workload]]\nfrom = 0\nto = 1\nbytes = 4096\n";
+    // The acknowledgement may leave by the port that is farther away.
+    for forwarding in ["ecmp", "adaptive"] {
+        let results = play(&format!("{graph}forwarding = \"{forwarding}\"\n{stream}"));
+        assert!((0.98..2.0).contains(&results.slowdown.unwrap().max), "{forwarding}: {:?}", results.slowdown);
+    }
+    let written = play(&format!("{graph}{stream}"));
+    assert!((0.98..1.05).contains(&written.slowdown.unwrap().max), "srv6: {:?}", written.slowdown);
+    assert!(written.end_us > 2.0 * play(&format!("{graph}forwarding = \"ecmp\"\n{stream}")).end_us);
+}
+
+/// Leaves from 256 on have micro-SIDs of their own.
+#[test]
+fn a_plane_has_more_than_256_leaves() {
+    let text = "[topology]\nplanes = 2\nt0 = 300\nhosts_per_t0 = 1\nt1 = 3\n";
+    let stream = |from: u32, to: u32| format!("[[workload]]\nfrom = {from}\nto = {to}\nbytes = 20000\n");
+    let results = play(&format!("{text}{}{}{}", stream(0, 256), stream(299, 255), stream(257, 1)));
+    assert_eq!((results.ended, results.drops), (RunEnd::Completed, 0));
+    let error = load(&format!("{text}forwarding = \"conga\"\n{}", stream(0, 1))).unwrap_err();
+    assert!(error.message.contains("256 leaves"), "{error}");
+}
+
 #[test]
 fn faults_strike_what_a_graph_has() {
     let stream = "[[workload]]\nfrom = 0\nto = 127\nbytes = 4000000\n";

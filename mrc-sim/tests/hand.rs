@@ -44,6 +44,25 @@ fn a_packet_needs_its_serialisations_delays_and_switches_and_that_is_no_slowdown
     }
 }
 
+/// Two packets over two ports need the time of one: while one port sends the first, the other sends the second.
+#[test]
+fn ports_that_send_side_by_side_are_no_faster_than_the_ideal() {
+    let fct = |planes: u32, packets: u32| {
+        let bytes = packets * 4096;
+        let results = play(&format!(
+            "[topology]\nplanes = {planes}\nt0 = 1\nhost_gbps = 10\ncut_through = true\n[queue]\necn = false\n\
+             [[workload]]\nfrom = 0\nto = 1\nbytes = {bytes}\n"
+        ));
+        (results.fct_us.unwrap().max, results.slowdown.unwrap().max)
+    };
+    let (one_us, _) = fct(1, 1);
+    for (planes, packets) in [(2, 2), (4, 4)] {
+        let (us, slowdown) = fct(planes, packets);
+        assert!((us - one_us).abs() < 0.2, "{planes} planes: {us} us, one packet {one_us} us");
+        assert!((0.98..1.05).contains(&slowdown), "{planes} planes: {slowdown}");
+    }
+}
+
 #[test]
 fn slowdown_refers_to_the_rates_that_the_links_have() {
     // A flow alone on one path is as fast as it can be, whatever its links are.

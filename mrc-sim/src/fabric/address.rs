@@ -1,12 +1,16 @@
 //! Names and addresses of the fabric: micro-SIDs, Ethernet and inner IPv6 addresses, the compact EV.
 //!
 //! uSID = `role[15:12] plane[11:8] index[7:0]`, role 1 = T0, 2 = T1, 3 = host; every node answers to `block:uSID::/48`.
+//! T0s from 256, 512 and 768 on have roles 4, 5 and 6, so that a plane has up to 1024.
 //! The path host A -> T0 a -> T1 t -> T0 b -> host B is the destination `block:1Paa:2Ptt:1Pbb:3Phh::`.
 
 use mrc_wire::srv6::{self, CopyOp};
 
 /// The locator block of the lab and the simulator, `fcbb:bb00::/32`.
 pub const DEFAULT_BLOCK: u32 = 0xfcbb_bb00;
+
+/// Most leaves of a plane.
+pub const MAX_T0: u16 = 1024;
 
 const ROLE_T0: u16 = 1 << 12;
 const ROLE_T1: u16 = 2 << 12;
@@ -26,9 +30,10 @@ impl Default for UsidPlan {
 }
 
 impl UsidPlan {
-    /// uSID of leaf `index` of `plane`.
-    pub const fn t0(self, plane: u8, index: u8) -> u16 {
-        usid(ROLE_T0, plane, index)
+    /// uSID of leaf `index` of `plane`, below [`MAX_T0`].
+    pub const fn t0(self, plane: u8, index: u16) -> u16 {
+        let role = if index < 256 { ROLE_T0 } else { ROLE_HOST + (index >> 8 << 12) };
+        usid(role, plane, index as u8)
     }
 
     /// uSID of spine `index` of `plane`.
@@ -54,7 +59,7 @@ impl UsidPlan {
     /// The destination template for a host below T0 `to_t0`, as seen from a host below T0 `from_t0`, with plane and T1
     /// left zero; [`UsidPlan::copy_ops`] fills them in from the EV.
     //= HOST-004, MAP-001
-    pub fn template(self, from_t0: u8, to_t0: u8, host: u8) -> [u8; 16] {
+    pub fn template(self, from_t0: u16, to_t0: u16, host: u8) -> [u8; 16] {
         //= MAP-004
         if from_t0 == to_t0 {
             return self.container(&[self.t0(0, to_t0), self.host(0, host)]);
@@ -63,7 +68,7 @@ impl UsidPlan {
     }
 
     /// How the compact EV (plane in `EV[11:8]`, T1 index in `EV[7:0]`) enters the template of the same arguments.
-    pub fn copy_ops(self, from_t0: u8, to_t0: u8) -> &'static [CopyOp] {
+    pub fn copy_ops(self, from_t0: u16, to_t0: u16) -> &'static [CopyOp] {
         const SPINE: CopyOp = CopyOp { ev_lsb: 0, width: 8, dst_msb_offset: 32 + 16 + 8 };
         const SAME: &[CopyOp] = &[plane(0), plane(1)];
         const ACROSS: &[CopyOp] = &[plane(0), plane(1), plane(2), plane(3), SPINE];

@@ -400,6 +400,25 @@ impl Graph {
         paths.into_iter().map(|(_, links)| links).collect()
     }
 
+    /// Ports of `to` at which packets arrive that leave `from` by `port`. Senders that write paths name the port; otherwise
+    /// packets carry the host's address, which leads to the nearest ones.
+    pub fn arrivals(&self, port: u8, from: u32, to: u32) -> Vec<u8> {
+        let Some(near) = self.leaf(from, port) else { return Vec::new() };
+        let part = |at: u32| self.part[at as usize] == self.part[near as usize];
+        let leaves = |port: u8| self.leaf(to, port).filter(|&leaf| part(leaf)).map(|leaf| (port, leaf));
+        let leaves: Vec<(u8, u32)> = (0..self.host_ports(to)).filter_map(leaves).collect();
+        if self.spec.scheme.paths() == PathNames::MicroSids {
+            return leaves.into_iter().map(|(there, _)| there).filter(|&there| there == port).collect();
+        }
+        if leaves.len() < 2 {
+            return leaves.into_iter().map(|(there, _)| there).collect();
+        }
+        let distance = self.distances(&[near]);
+        let least = leaves.iter().map(|&(_, leaf)| distance[leaf as usize]).min();
+        let nearest = leaves.into_iter().filter(|&(_, leaf)| Some(distance[leaf as usize]) == least);
+        nearest.map(|(there, _)| there).collect()
+    }
+
     /// Different ways from a switch over its uplinks: those on the way to the farthest others.
     pub fn width_of(&self, from: u32, to: u32) -> u32 {
         self.layers(from, to).iter().map(|layer| layer.len() as u32).max().unwrap_or(1) * self.multiplicity

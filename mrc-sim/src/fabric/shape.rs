@@ -269,34 +269,47 @@ impl Topology {
         match self {
             Self::Clos(clos) => clos.pair_rtt_ns(from, to, there, back),
             Self::Graph(_) => {
-                let ports = self.host_ports(from).min(self.host_ports(to));
                 let time = |path: Vec<LinkId>| {
                     let links: Vec<LinkSpec> = path.into_iter().map(|link| self.link_spec(link)).collect();
                     self.round_trip_ns(&links, there, back)
                 };
-                (0..ports).flat_map(|port| self.paths(port, from, to)).map(time).min().unwrap_or(0)
+                let ports = (0..self.host_ports(from))
+                    .flat_map(|port| self.arrivals(port, from, to).into_iter().map(move |there| (port, there)));
+                ports.flat_map(|ports| self.paths(ports, from, to)).map(time).min().unwrap_or(0)
             }
         }
     }
 
     /// The same over these links, there and back.
     pub fn round_trip_ns(&self, links: &[LinkSpec], there: u32, back: u32) -> u64 {
-        let (latency, cut) = (self.switch_latency_ns(), self.cut_through());
         let returns: Vec<LinkSpec> = links.iter().rev().copied().collect();
-        one_way_ns(links, there, latency, cut) + one_way_ns(&returns, back, latency, cut)
+        self.one_way_ns(links, there) + self.one_way_ns(&returns, back)
     }
 
-    /// Shortest paths from one host to another by a port that both have, by their links; in large graphs some of them.
-    pub fn paths(&self, port: u8, from: u32, to: u32) -> Vec<Vec<LinkId>> {
-        let ends = [from, to].map(|host| self.host_link_id(port, host));
+    /// From the first bit of a packet of `bytes` at the sender to its last one at the receiver, over these links.
+    pub fn one_way_ns(&self, links: &[LinkSpec], bytes: u32) -> u64 {
+        one_way_ns(links, bytes, self.switch_latency_ns(), self.cut_through())
+    }
+
+    /// Ports of `to` at which packets arrive that leave `from` by `port`.
+    pub fn arrivals(&self, port: u8, from: u32, to: u32) -> Vec<u8> {
+        match self {
+            Self::Clos(_) => vec![port],
+            Self::Graph(graph) => graph.arrivals(port, from, to),
+        }
+    }
+
+    /// Shortest paths from a port of one host to a port of another, by their links; in large graphs some of them.
+    pub fn paths(&self, (port, there): (u8, u8), from: u32, to: u32) -> Vec<Vec<LinkId>> {
+        let ends = [self.host_link_id(port, from), self.host_link_id(there, to)];
         let whole = |middle: Vec<LinkId>| std::iter::once(ends[0]).chain(middle).chain([ends[1]]).collect::<Vec<_>>();
         let middles = match self {
-            Self::Graph(graph) => match (graph.leaf(from, port), graph.leaf(to, port)) {
+            Self::Graph(graph) => match (graph.leaf(from, port), graph.leaf(to, there)) {
                 (Some(near), Some(far)) => graph.paths(near, far),
                 _ => Vec::new(),
             },
             Self::Clos(clos) => {
-                let (a, b) = (u16::from(clos.t0_of(from)), u16::from(clos.t0_of(to)));
+                let (a, b) = (clos.t0_of(from), clos.t0_of(to));
                 let over = |t1| vec![clos.fabric_link_id(port, a, t1), clos.fabric_link_id(port, b, t1)];
                 match a == b {
                     true => vec![Vec::new()],
@@ -308,12 +321,11 @@ impl Topology {
         middles.into_iter().map(whole).collect()
     }
 
-    /// The links between two hosts by a port that both have, step by step: those of a step lead equally far.
-    pub fn steps(&self, port: u8, from: u32, to: u32) -> Vec<Vec<LinkId>> {
-        let ends = [from, to].map(|host| vec![self.host_link_id(port, host)]);
-        let [first, last] = ends;
+    /// The links between a port of one host and a port of another, step by step: those of a step lead equally far.
+    pub fn steps(&self, (port, there): (u8, u8), from: u32, to: u32) -> Vec<Vec<LinkId>> {
+        let (first, last) = (vec![self.host_link_id(port, from)], vec![self.host_link_id(there, to)]);
         let middle = match self {
-            Self::Graph(graph) => match (graph.leaf(from, port), graph.leaf(to, port)) {
+            Self::Graph(graph) => match (graph.leaf(from, port), graph.leaf(to, there)) {
                 (Some(near), Some(far)) => graph.steps(near, far),
                 _ => Vec::new(),
             },

@@ -13,7 +13,7 @@ use mrc_core::Rng;
 
 use mrc_wire::srv6::CopyOp;
 
-use super::address::{DEFAULT_BLOCK, UsidPlan};
+use super::address::{DEFAULT_BLOCK, MAX_T0, UsidPlan};
 use super::port::{LinkSpec, Owner, Port};
 use super::queue::QueueSpec;
 use super::scheme::{Routes, Scheme, Site};
@@ -132,8 +132,8 @@ pub enum TopologyError {
         "planes = {0}: a fabric has 1 to {MAX_PLANES} planes, because a uSID spends one hexadecimal digit on the plane"
     )]
     Planes(u8),
-    /// Leaves outside `1..=256`.
-    #[error("t0 = {0}: a plane has 1 to 256 leaves, because a uSID spends 8 bits on the index")]
+    /// Leaves outside `1..=1024`.
+    #[error("t0 = {0}: a plane has 1 to {MAX_T0} leaves, because a uSID has 10 bits for them")]
     T0(u16),
     /// Spines outside the range.
     #[error("t1 = {0}: a plane of more than two leaves has 1 to 256 spines; two leaves may do without (a dumbbell)")]
@@ -158,7 +158,7 @@ impl Clos {
         if !(1..=MAX_PLANES).contains(&self.planes) {
             return Err(TopologyError::Planes(self.planes));
         }
-        if !(1..=256).contains(&self.t0) {
+        if !(1..=MAX_T0).contains(&self.t0) {
             return Err(TopologyError::T0(self.t0));
         }
         if self.t1 > 256 || (self.t1 == 0 && self.t0 > 2) {
@@ -187,8 +187,8 @@ impl Clos {
     }
 
     /// The leaf, on every plane, above `host`.
-    pub const fn t0_of(&self, host: u32) -> u8 {
-        (host / self.hosts_per_t0()) as u8
+    pub const fn t0_of(&self, host: u32) -> u16 {
+        (host / self.hosts_per_t0()) as u16
     }
 
     /// The index a host's uSID carries: its number, or that of its downlink in fabrics of more than 256 hosts, where only
@@ -404,7 +404,7 @@ impl Clos {
             let t0 = |index: u16| Owner::Switch(self.t0_switch(plane, index) as u32);
             for host in 0..self.hosts {
                 ports.push(Port::new(Owner::Host { host, plane }, self.host_link, false, latency, 0));
-                ports.push(Port::new(t0(self.t0_of(host).into()), self.host_link, true, 0, latency));
+                ports.push(Port::new(t0(self.t0_of(host)), self.host_link, true, 0, latency));
             }
             let mut join = |lower: Owner, upper: Owner| {
                 ports.push(Port::new(lower, self.fabric_link, false, latency, latency));
@@ -436,7 +436,7 @@ mod tests {
         for plane in 0..3 {
             for host in 0..10 {
                 let link = clos.host_link_id(plane, host);
-                let t0 = clos.t0_switch(plane, clos.t0_of(host).into()) as u32;
+                let t0 = clos.t0_switch(plane, clos.t0_of(host)) as u32;
                 assert_eq!(ports[link.lower().0 as usize].owner, Owner::Host { host, plane });
                 assert_eq!(ports[link.upper().0 as usize].owner, Owner::Switch(t0));
             }
@@ -469,7 +469,7 @@ mod tests {
             (Clos { planes: 0, ..ok }, TopologyError::Planes(0)),
             (Clos { planes: 17, ..ok }, TopologyError::Planes(17)),
             (Clos { t0: 0, ..ok }, TopologyError::T0(0)),
-            (Clos { t0: 257, ..ok }, TopologyError::T0(257)),
+            (Clos { t0: 1025, ..ok }, TopologyError::T0(1025)),
             (Clos { t0: 3, t1: 0, hosts: 3, ..ok }, TopologyError::T1(0)),
             (Clos { t1: 257, ..ok }, TopologyError::T1(257)),
             (Clos { hosts: 0, ..ok }, TopologyError::Hosts(0)),

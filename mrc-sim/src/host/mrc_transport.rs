@@ -3,7 +3,7 @@
 //! Messages are RDMA writes between regions that have addresses and no bytes. The address of a byte says to which message
 //! it belongs, so every placement is checked: a byte that arrives in a wrong place or twice is counted.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mrc_core::path::{EvEntry, EvIndex, PathConfig, Selector, auto_profile, compact_profile};
 use mrc_core::{
@@ -118,7 +118,10 @@ impl MrcSettings {
     fn profiles(&self, topology: &Topology, host: u32, peers: &[u32], known: &mut EvCounts) -> (usize, usize) {
         let all = |uplinks| usize::from(topology.planes()) * usize::from(self.uplinks(uplinks));
         match (topology.scheme().paths(), topology) {
-            (PathNames::MicroSids | PathNames::UplinkNumbers, Topology::Clos(clos)) => (2, all(clos.uplinks())),
+            (PathNames::MicroSids | PathNames::UplinkNumbers, Topology::Clos(clos)) => {
+                let kinds: BTreeSet<bool> = peers.iter().map(|&peer| clos.t0_of(peer) != clos.t0_of(host)).collect();
+                (kinds.len().max(1), all(clos.uplinks()))
+            }
             (PathNames::MicroSids | PathNames::UplinkNumbers, Topology::Graph(graph)) => {
                 let leaves = |host| (0..graph.host_ports(host)).filter_map(|port| graph.leaf(host, port)).collect();
                 let near: Vec<u32> = leaves(host);
@@ -133,7 +136,9 @@ impl MrcSettings {
             }
             // Switches hash: the EVs are names for paths that nobody knows.
             (PathNames::Entropy, _) => {
-                (usize::from(topology.planes()), usize::from(self.paths.active + self.paths.backup))
+                let ports = |&peer: &u32| topology.host_ports(host).min(topology.host_ports(peer));
+                let kinds: BTreeSet<u8> = peers.iter().map(ports).collect();
+                (kinds.len().max(1), usize::from(self.paths.active + self.paths.backup))
             }
         }
     }

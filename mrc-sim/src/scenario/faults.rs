@@ -170,8 +170,7 @@ fn links_of(topology: &Topology, switch: u32) -> Vec<Target> {
         Topology::Clos(clos) => {
             let t0s = || (0..clos.planes).flat_map(|plane| (0..clos.t0).map(move |t0| (plane, t0)));
             let of_hosts = (0..clos.planes).flat_map(|plane| (0..clos.hosts).map(move |host| (plane, host)));
-            let below =
-                of_hosts.filter(|&(plane, host)| clos.t0_switch(plane, clos.t0_of(host).into()) == switch as usize);
+            let below = of_hosts.filter(|&(plane, host)| clos.t0_switch(plane, clos.t0_of(host)) == switch as usize);
             let between = t0s().flat_map(|(plane, t0)| (0..clos.t1).map(move |t1| (plane, t0, t1)));
             let between = between.filter(|&(plane, t0, t1)| {
                 [clos.t0_switch(plane, t0), clos.t1_switch(plane, t1)].contains(&(switch as usize))

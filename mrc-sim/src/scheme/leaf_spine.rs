@@ -65,6 +65,10 @@ pub(super) fn check(clos: &Clos, _: &[f64]) -> Result<(), &'static str> {
     if clos.t1 < 2 {
         return Err("there is no alternative path: the scheme needs at least two spines (topology.t1)");
     }
+    // Tables and packets name a leaf by 8 bits.
+    if clos.t0 > 256 {
+        return Err("the scheme knows at most 256 leaves (topology.t0)");
+    }
     Ok(())
 }
 

@@ -35,7 +35,7 @@ impl Srv6 {
     fn new(site: &Site<'_>) -> Self {
         let &Site { clos, plane, spine, index, .. } = site;
         let plan = clos.plan();
-        let usid = if spine { plan.t1(plane, index as u8) } else { plan.t0(plane, index as u8) };
+        let usid = if spine { plan.t1(plane, index as u8) } else { plan.t0(plane, index) };
         let mut scheme = Self { block: clos.block.to_be_bytes(), usid, pages: [0; 256], ports: vec![[NO_PORT; 256]] };
         if spine {
             scheme.routes_of_spine(clos, plane, index);
@@ -47,7 +47,7 @@ impl Srv6 {
 
     fn routes_of_spine(&mut self, clos: &Clos, plane: u8, t1: u16) {
         for t0 in 0..clos.t0 {
-            self.set(clos.plan().t0(plane, t0 as u8), clos.fabric_link_id(plane, t0, t1).upper());
+            self.set(clos.plan().t0(plane, t0), clos.fabric_link_id(plane, t0, t1).upper());
         }
     }
 
@@ -61,7 +61,7 @@ impl Srv6 {
             self.set(plan.t1(plane, t1 as u8), clos.fabric_link_id(plane, t0, t1).lower());
         }
         if clos.is_dumbbell() {
-            self.set(plan.t0(plane, 1 - t0 as u8), clos.cross_port(plane, t0));
+            self.set(plan.t0(plane, 1 - t0), clos.cross_port(plane, t0));
         }
     }
 

@@ -12,7 +12,7 @@ use mrc_sim::scenario;
 #[derive(clap::Args)]
 pub struct Args {
     /// Fabric sizes, in hosts
-    #[arg(long, value_delimiter = ',', default_value = "128,1024,8192", value_parser = clap::value_parser!(u32).range(2..=65_536))]
+    #[arg(long, value_delimiter = ',', default_value = "128,1024,8192", value_parser = clap::value_parser!(u32).range(2..=131_072))]
     hosts: Vec<u32>,
     /// Bytes each host sends
     #[arg(long)]
@@ -23,6 +23,9 @@ pub struct Args {
     /// Threads at most for each run, see `mrc sim run --help`
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
+    /// Planes, with a port of each host on every one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    planes: u8,
     /// Parts of the fabric, in place of the default of its size
     #[arg(long)]
     partitions: Option<u32>,
@@ -30,27 +33,33 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Run this size here, and print its results (what the command starts for each size)
-    #[arg(long, hide = true, value_parser = clap::value_parser!(u32).range(2..=65_536))]
+    #[arg(long, hide = true, value_parser = clap::value_parser!(u32).range(2..=131_072))]
     single: Option<u32>,
 }
 
-/// A permutation across leaves on a non-blocking fabric of one plane, with the parity preset's queues and windows.
-fn scenario_text(hosts: u32, bytes: u32) -> anyhow::Result<String> {
+/// A permutation across leaves on a non-blocking fabric, with the parity preset's queues and windows for each plane.
+fn scenario_text(hosts: u32, planes: u8, bytes: u32) -> anyhow::Result<String> {
     let (t0, per_leaf) = match hosts {
         128 => (8, 16),
         1024 => (32, 32),
         8192 => (128, 64),
         _ => {
-            let per_leaf = (1..=256).rev().find(|n| hosts.is_multiple_of(*n) && n * n <= 2 * hosts && hosts / n <= 256);
+            let per_leaf = (1..=256).rev().find(|n| hosts.is_multiple_of(*n) && n * n <= 2 * hosts && hosts / n <= 512);
             let per_leaf = per_leaf.filter(|n| hosts / n > 1);
             let per_leaf =
-                per_leaf.with_context(|| format!("{hosts} hosts do not divide into 2 to 256 leaves of 1 to 256"))?;
+                per_leaf.with_context(|| format!("{hosts} hosts do not divide into 2 to 512 leaves of 1 to 256"))?;
             (hosts / per_leaf, per_leaf)
         }
     };
+    // The preset's window is that of one plane.
+    let window = format!(
+        "[transport.mrc]\ncc_window_bytes = {}\ncc_gbps = {}\n",
+        176_720 * u32::from(planes),
+        100.82 * f64::from(planes)
+    );
     Ok(format!(
-        "name = \"bench{hosts}\"\npreset = \"parity\"\nbin_us = 1000\n\n[topology]\nt0 = {t0}\nhosts_per_t0 = {per_leaf}\n\
-         t1 = {per_leaf}\n\n[[workload]]\nkind = \"permutation\"\nbytes = {bytes}\n"
+        "name = \"bench{hosts}\"\npreset = \"parity\"\nbin_us = 1000\n\n[topology]\nplanes = {planes}\nt0 = {t0}\nhosts_per_t0 = {per_leaf}\n\
+         t1 = {per_leaf}\n\n[[workload]]\nkind = \"permutation\"\nbytes = {bytes}\n{window}"
     ))
 }
 
@@ -59,7 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(hosts) = args.single {
         // About 20 million packet-hops, but never less than a bandwidth-delay product.
         let bytes = args.bytes.unwrap_or((20_000_000 / 4 / hosts).clamp(200, 20_000) * 4096);
-        let text = scenario_text(hosts, bytes).map_err(usage)?;
+        let text = scenario_text(hosts, args.planes, bytes).map_err(usage)?;
         let set: Vec<String> = args.partitions.map(|parts| format!("partitions={parts}")).into_iter().collect();
         let built = scenario::load_str("bench", &text, ".".as_ref(), &set, Some(args.seed)).map_err(usage)?;
         let options = Options { threads: args.threads.into(), ..Options::default() };
@@ -69,7 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for &hosts in &args.hosts {
-        scenario_text(hosts, 1).map_err(usage)?;
+        scenario_text(hosts, args.planes, 1).map_err(usage)?;
     }
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     if !args.json {
@@ -89,7 +98,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(bytes) = args.bytes {
             command.args(["--bytes", &bytes.to_string()]);
         }
-        command.args(["--threads", &args.threads.to_string()]);
+        command.args(["--threads", &args.threads.to_string(), "--planes", &args.planes.to_string()]);
         if let Some(parts) = args.partitions {
             command.args(["--partitions", &parts.to_string()]);
         }
