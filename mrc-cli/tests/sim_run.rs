@@ -120,6 +120,29 @@ fn what_cannot_be_exits_with_2() {
 }
 
 #[test]
+fn a_new_scenario_can_be_checked_and_run() {
+    let folder = folder("new");
+    let new = mrc(&folder, &["sim", "new", "first.toml"]);
+    assert!(new.status.success(), "{}", says(&new));
+    let check = mrc(&folder, &["sim", "check", "first.toml", "planes-sweep", "--set", "seed=2"]);
+    assert!(says(&check).contains("is a sweep") && check.status.code() == Some(2), "{}", says(&check));
+    let check = mrc(&folder, &["sim", "check", "first.toml", "planes-sweep"]);
+    let text = String::from_utf8_lossy(&check.stdout).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(check.status.success() && lines.len() == 2, "{}", says(&check));
+    assert!(lines[0].starts_with("first.toml: 32 hosts, 24 switches, mrc, 32 messages of 128.000 MB in all"), "{text}");
+    assert!(lines[1].contains("60 points"), "{text}");
+    let run = mrc(&folder, &["sim", "run", "first.toml", "--quiet", "--set", "workload.0.bytes=100000"]);
+    assert!(run.status.success(), "{}", says(&run));
+    // What exists is kept, and what is wrong is told.
+    assert_eq!(mrc(&folder, &["sim", "new", "first.toml"]).status.code(), Some(2));
+    let text = std::fs::read_to_string(folder.join("first.toml")).unwrap();
+    std::fs::write(folder.join("wrong.toml"), text.replace("planes", "plains")).unwrap();
+    let wrong = mrc(&folder, &["sim", "check", "wrong.toml"]);
+    assert!(wrong.status.code() == Some(2) && says(&wrong).contains("did you mean `planes`"), "{}", says(&wrong));
+}
+
+#[test]
 fn ready_scenarios_are_at_hand_in_any_folder() {
     let folder = folder("anywhere");
     let list = mrc(&folder, &["sim", "list", "--json"]);
@@ -192,8 +215,17 @@ fn results_repeat_themselves_and_say_so() {
     std::fs::remove_file(folder.join("s.toml")).unwrap();
     let elsewhere = folder.join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    let again = mrc(&elsewhere, &["sim", "run", "../out.json", "--quiet", "--threads", "1"]);
+    let again =
+        mrc(&elsewhere, &["sim", "run", "../out.json", "--quiet", "--threads", "1", "--flows", "flows.parquet"]);
     assert!(again.status.success() && says(&again).contains("same digest"), "{}", says(&again));
+    let parquet = std::fs::read(elsewhere.join("flows.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"), "{} bytes", parquet.len());
+    let has = |bytes: &[u8]| parquet.windows(bytes.len()).any(|window| window == bytes);
+    assert!(
+        has(b"retransmitted_bytes") && has(b"permutation") && has(&longest.to_le_bytes()),
+        "{} bytes",
+        parquet.len()
+    );
     let changed = mrc(&elsewhere, &["sim", "run", "../out.json", "--quiet", "--seed", "8"]);
     assert!(changed.status.success() && !says(&changed).contains("digest"), "{}", says(&changed));
     // Results of another program.

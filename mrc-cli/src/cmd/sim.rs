@@ -21,6 +21,8 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 mod bench;
 mod choice;
+mod file;
+mod parquet;
 mod pool;
 mod ready;
 mod report;
@@ -29,6 +31,7 @@ mod sweep;
 mod tune;
 mod verdict;
 
+use parquet::Column;
 use ready::Source;
 
 /// Header bytes of a captured packet.
@@ -53,6 +56,10 @@ pub struct Args {
 enum Command {
     /// Run a scenario
     Run(RunArgs),
+    /// Write a scenario to begin with
+    New(file::NewArgs),
+    /// Check scenarios and sweeps without running them
+    Check(file::CheckArgs),
     /// List the ready scenarios, which are part of this program, or those below a folder
     List {
         /// Folder
@@ -96,10 +103,12 @@ struct RunArgs {
     /// Write the results as JSON to this file, or to standard output in place of the tables
     #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
-    /// Write a row for every message (sizes, times, slowdown, packets, retransmissions, ports) as CSV to this file
+    /// Write a row for every message (sizes, times, slowdown, packets, retransmissions, ports) to this file: Parquet when its name ends
+    /// in .parquet, else CSV
     #[arg(long, value_name = "OUT")]
     flows: Option<PathBuf>,
-    /// Write how busy each link was, and its queue, as CSV to this file: a row for each link, direction and sample
+    /// Write how busy each link was, and its queue, to this file: a row for each link, direction and sample. Parquet or CSV,
+    /// as --flows
     #[arg(long, value_name = "OUT")]
     links: Option<PathBuf>,
     /// Write the path tables of the selector flowing-jumping at the end as CSV to this file: delay, bandwidth and load of each
@@ -131,6 +140,8 @@ struct RunArgs {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Run(args) => run_scenario(args),
+        Command::New(args) => file::new(&args),
+        Command::Check(args) => file::check(&args),
         Command::List { folder, json } => list(folder.as_deref(), json),
         Command::Schema(args) => schema::run(&args),
         Command::Bench(args) => bench::run(&args),
@@ -206,16 +217,16 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     // Last: what fails here has lost nothing that was printed. And half a point is no point of a sweep.
     if let Some(path) = json_file.filter(|_| !(results.ended == RunEnd::Interrupted && args.sweep.is_some())) {
-        keep(path, &serde_json::to_string_pretty(&results)?)?;
+        keep(path, serde_json::to_string_pretty(&results)?)?;
     }
     if let Some(path) = &args.flows {
-        keep(path, &flows_csv(&messages))?;
+        keep(path, if is_parquet(path) { flows_parquet(&messages) } else { flows_csv(&messages).into() })?;
     }
     if let Some(path) = &args.links {
-        keep(path, &links_csv(&links))?;
+        keep(path, if is_parquet(path) { links_parquet(&links) } else { links_csv(&links).into() })?;
     }
     if let Some(path) = &args.paths {
-        keep(path, &paths_csv(&paths))?;
+        keep(path, paths_csv(&paths))?;
     }
     if let (Some(link), Some(path)) = (&args.pcap, &pcap_file) {
         write_capture(path, link, &capture)?;
@@ -258,6 +269,47 @@ fn flows_csv(messages: &[MessageRow]) -> String {
         text += &format!("{packets},{retransmitted_bytes},{ports},{missing_bytes},{failed}\n");
         text
     })
+}
+
+fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "parquet")
+}
+
+/// The columns of [`flows_csv`]; what never happened has no value.
+fn flows_parquet(messages: &[MessageRow]) -> Vec<u8> {
+    let int = |of: fn(&MessageRow) -> u64| Column::Int(messages.iter().map(|row| of(row) as i64).collect());
+    let time = |of: fn(&MessageRow) -> Option<f64>| Column::Float(messages.iter().map(of).collect());
+    parquet::table(&[
+        ("id", int(|row| row.id.into())),
+        ("workload", Column::Text(messages.iter().map(|row| row.workload.as_str()).collect())),
+        ("src", int(|row| row.src.into())),
+        ("dst", int(|row| row.dst.into())),
+        ("bytes", int(|row| row.bytes.into())),
+        ("iteration", int(|row| row.iteration.into())),
+        ("start_us", time(|row| row.start_us)),
+        ("delivered_us", time(|row| row.delivered_us)),
+        ("completed_us", time(|row| row.completed_us)),
+        ("fct_us", time(|row| row.fct_us)),
+        ("slowdown", time(|row| row.slowdown)),
+        ("packets", int(|row| row.packets.into())),
+        ("retransmitted_bytes", int(|row| row.retransmitted_bytes)),
+        ("ports", int(|row| row.ports.into())),
+        ("missing_bytes", int(|row| row.missing_bytes.into())),
+        ("failed", Column::Bool(messages.iter().map(|row| row.failed).collect())),
+    ])
+}
+
+/// The columns of [`links_csv`].
+fn links_parquet(links: &[LinkRow]) -> Vec<u8> {
+    let direction = |row: &LinkRow| if row.upwards { "up" } else { "down" };
+    let number = |of: fn(&LinkRow) -> f64| Column::Float(links.iter().map(|row| Some(of(row))).collect());
+    parquet::table(&[
+        ("at_us", number(|row| row.at_us)),
+        ("link", Column::Text(links.iter().map(|row| row.link.as_str()).collect())),
+        ("direction", Column::Text(links.iter().map(direction).collect())),
+        ("percent", number(|row| row.percent)),
+        ("queued_bytes", Column::Int(links.iter().map(|row| i64::from(row.queued_bytes)).collect())),
+    ])
 }
 
 /// A header line, and a line for each direction of each link in each sample.
@@ -350,15 +402,15 @@ fn captured_bytes(packet: &Captured) -> Vec<u8> {
 }
 
 /// Writes a file whole or not at all: half of one would be taken for results, and two processes may write the same one.
-fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
+fn keep(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return std::fs::write(path, text).with_context(cannot); // a pipe or a device stays what it is
+        return std::fs::write(path, contents).with_context(cannot); // a pipe or a device stays what it is
     }
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path)).or_else(|error| {
+    std::fs::write(&part, contents).and_then(|()| std::fs::rename(&part, &path)).or_else(|error| {
         let _ = std::fs::remove_file(&part);
         Err(error).with_context(cannot)
     })

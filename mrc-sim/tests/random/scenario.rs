@@ -120,7 +120,7 @@ impl Draw<'_> {
     }
 
     fn workload(&mut self, kind: FabricKind) -> String {
-        let bytes = self.one(&["1", "1000", "4096", "30000", "100000", "400000"]);
+        let bytes = self.one(&["1", "1000", "4096", "30000", "100000"]);
         let more = match self.below(4) {
             0 => "start_us = 3\nreply_bytes = 100\nreply_us = 2\n",
             1 => "messages = 2\ndepth = 1\n",
@@ -252,7 +252,7 @@ impl Draw<'_> {
 
     pub(crate) fn scenario(&mut self) -> String {
         let (roce, mixed) = (self.often(40), self.often(8));
-        let mut text = "limit_us = 20000\nstall_us = 20000\n".to_owned();
+        let mut text = "limit_us = 8000\nstall_us = 8000\n".to_owned();
         // Not all can be divided: that is an error of its own.
         let parts = self.below(6);
         if parts > 1 {

@@ -376,7 +376,7 @@ fn keep_manifest(out: &Path, manifest: &Manifest) -> anyhow::Result<()> {
         );
         return Ok(());
     }
-    super::keep(&path, &serde_json::to_string_pretty(manifest)?)
+    super::keep(&path, serde_json::to_string_pretty(manifest)?)
 }
 
 fn run_points(
@@ -524,7 +524,7 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
     }
     let pooled = pool::over_seeds(manifest, |point| all.get(point.name.as_str()));
     if !pooled.is_empty() {
-        super::keep(&args.out.join(OVER_SEEDS), &serde_json::to_string_pretty(&pooled)?)?;
+        super::keep(&args.out.join(OVER_SEEDS), serde_json::to_string_pretty(&pooled)?)?;
     }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&lines)?);

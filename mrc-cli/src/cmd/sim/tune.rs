@@ -146,7 +146,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         tuning.side.iter().map(|side| tune(&source, &tuning, side, workers)).collect::<anyhow::Result<_>>()?;
     let text = serde_json::to_string_pretty(&rows)?;
     match (to_file, &args.json) {
-        (Some(path), _) => super::keep(path, &text)?,
+        (Some(path), _) => super::keep(path, text)?,
         (None, Some(_)) => outln!("{text}"),
         _ => {}
     }

@@ -1,0 +1,91 @@
+//! `mrc sim new` and `mrc sim check`: a first scenario to change, and whether a file can be run, without running it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, ensure};
+use mrc_sim::scenario::{Built, TransportSettings};
+
+use super::ready::Source;
+use super::sweep;
+use crate::out::outln;
+use crate::usage::usage;
+
+/// What `mrc sim new` writes.
+const TEMPLATE: &str = include_str!("template.toml");
+
+/// Arguments of `mrc sim new`.
+#[derive(clap::Args)]
+pub struct NewArgs {
+    /// File to write, such as mine.toml; one that exists is kept
+    file: PathBuf,
+}
+
+/// Arguments of `mrc sim check`.
+#[derive(clap::Args)]
+pub struct CheckArgs {
+    /// Scenario or sweep files, or names of ready ones
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Change a key of the scenarios, as `mrc sim run` does
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// Writes a scenario to begin with.
+pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
+    let file = args.file.display();
+    ensure_new(&args.file).map_err(usage)?;
+    let name = args.file.file_stem().unwrap_or_default().to_string_lossy().replace(['"', '\\'], "");
+    let text = TEMPLATE.replacen("name = \"mine\"", &format!("name = \"{name}\""), 1);
+    std::fs::write(&args.file, text).with_context(|| format!("cannot write {file}"))?;
+    outln!("{file}: `mrc sim run {file}` runs it, `mrc sim schema` lists what else it may say");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ensure_new(file: &Path) -> anyhow::Result<()> {
+    ensure!(!file.exists(), "{} exists: choose another name", file.display());
+    Ok(())
+}
+
+/// Says of each file what it would run; fails with the first that cannot be.
+pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    for name in &args.files {
+        let source = Source::find(name).map_err(usage)?;
+        if source.is_tuning() {
+            let file = name.display();
+            return Err(usage(anyhow!("{file} compares sides: `mrc sim tune {file}` checks and runs them")));
+        }
+        let about = if source.is_sweep() {
+            if !args.set.is_empty() {
+                return Err(usage(anyhow!("--set: {} is a sweep, whose `set` says what changes", name.display())));
+            }
+            sweep::about(name).map_err(usage)?
+        } else {
+            describe(&source.load(&args.set, None).map_err(usage)?)
+        };
+        outln!("{}: {about}", name.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a scenario is, in a line.
+fn describe(built: &Built) -> String {
+    let some = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let sent = built.plan.messages.iter().filter(|message| !message.is_compute()).count() as u64;
+    let kind = match (&built.transport, &built.mixed) {
+        (_, Some(_)) => "mrc and roce",
+        (TransportSettings::Roce(_), None) => "roce",
+        _ => "mrc",
+    };
+    let parts = [
+        some(built.topology.hosts().into(), "host"),
+        some(built.topology.switch_count().into(), "switch").replace("switchs", "switches"),
+        kind.to_owned(),
+        format!("{} of {:.3} MB in all", some(sent, "message"), built.plan.bytes() as f64 / 1e6),
+        some(built.pairs.len() as u64, "pair"),
+        some(built.faults.len() as u64, "change") + " by faults",
+        some(built.partition.parts() as u64, "part"),
+    ];
+    parts.join(", ")
+}
