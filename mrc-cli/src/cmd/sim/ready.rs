@@ -39,6 +39,7 @@ ready![
     "experiments/links-one-by-one",
     "experiments/lossy-host-link",
     "experiments/lossy-host-link-sweep",
+    "experiments/many-hosts",
     "experiments/nic-ports-flap",
     "experiments/nic-ports-one-by-one",
     "experiments/permutation8",
