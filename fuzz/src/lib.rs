@@ -19,6 +19,8 @@ pub mod expand;
 pub mod ops;
 #[path = "pair.rs"]
 pub mod pair;
+#[path = "update.rs"]
+pub mod update;
 
 /// What a function of this file looks like.
 pub type Target = fn(&[u8]);
@@ -30,6 +32,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("engine_rx", engine::engine_rx),
     ("qp_pair", pair::qp_pair),
     ("endpoint_ops", ops::endpoint_ops),
+    ("live_update", update::live_update),
     ("ev_expand", expand::ev_expand),
     ("conform_parse", conform::conform_parse),
 ];

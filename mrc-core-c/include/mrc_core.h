@@ -26,8 +26,10 @@ extern "C" {
 
 /* An endpoint; opaque. */
 struct mrc_core_endpoint;
+/* An endpoint that is being filled from an image; opaque. */
+struct mrc_core_import;
 
-#define MRC_CORE_ABI 7u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 8u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -42,6 +44,9 @@ struct mrc_core_endpoint;
 #define MRC_CORE_MAX_EV_FIELDS 16u /* Fields of an EV format at most. */
 /* The smallest `out` of mrc_core_poll_transmit() that every frame's headers fit in, in bytes. */
 #define MRC_CORE_MAX_HEADER_LEN 192u
+
+/* A buffer of this many bytes is long enough for every record of an image, see mrc_core_export(). */
+#define MRC_CORE_EXPORT_MIN 4096u
 
 #define MRC_CORE_NEVER UINT64_MAX /* A time that never comes. */
 
@@ -63,6 +68,7 @@ struct mrc_core_endpoint;
 #define MRC_CORE_E_TOO_LONG (-14) /* The message needs more packets than half the PSN space. */
 #define MRC_CORE_E_NO_WRITE_IMM (-15) /* The peer takes no writes with immediate. */
 #define MRC_CORE_E_OTHER (-16) /* An error this version of the interface has no number for. */
+#define MRC_CORE_E_IMAGE (-17) /* The image of an endpoint is refused; the detail says why. */
 /* mrc_core_handle_packet() returns this minus the number of a discard reason; mrc_core_error_text() gives its name,
  * which is also the name of its counter. Compare names: numbers move with MRC_CORE_ABI. */
 #define MRC_CORE_E_DISCARDED (-256)
@@ -1081,6 +1087,34 @@ size_t mrc_core_bytes_per_qp(const struct mrc_core_limits *limits);
 int32_t mrc_core_init(
     uint8_t *mem, size_t len, const struct mrc_core_config *config, const uint8_t *seed, struct mrc_core_endpoint * *out,
     struct mrc_core_text *detail);
+
+/* ---- Live update ---- */
+
+/* Begins an image of the endpoint, also when another one was begun. */
+int32_t mrc_core_export_begin(struct mrc_core_endpoint *endpoint);
+
+/* Writes the next piece of the image into `out` and its length to `written`; MRC_CORE_SOME: more follow, MRC_CORE_OK: it was
+ * the last. The work of a call is bounded by `len`. The pieces one behind the other are the image. Between the first and the
+ * last piece no other call may be made on the endpoint. Afterwards it is as it was, so that an update that fails can be given
+ * up. Keep the image as secret as the memory of the endpoint. MRC_CORE_E_MEMORY: `len` is too small for the next record;
+ * MRC_CORE_EXPORT_MIN bytes never are. */
+int32_t mrc_core_export(struct mrc_core_endpoint *endpoint, uint8_t *out, size_t len, size_t *written);
+
+/* Begins an endpoint from an image, in memory as for mrc_core_init(). `config` is equal to that of the endpoint of the image. */
+int32_t mrc_core_import_begin(
+    uint8_t *mem, size_t len, const struct mrc_core_config *config, struct mrc_core_import * *out,
+    struct mrc_core_text *detail);
+
+/* Takes the next bytes of the image and writes how many to `taken`: whole records only; hand over the others again, with
+ * those that follow. Of MRC_CORE_EXPORT_MIN bytes or more it always takes some. MRC_CORE_SOME: more must follow,
+ * MRC_CORE_OK: the image is complete. MRC_CORE_E_IMAGE: it is refused, and `detail`, where it is not NULL, says why. */
+int32_t mrc_core_import_feed(
+    struct mrc_core_import *import, const uint8_t *image, size_t len, size_t *taken, struct mrc_core_text *detail);
+
+/* Makes the endpoint, in the same memory; `import` is gone then. MRC_CORE_E_IMAGE: the image is not complete, or was refused,
+ * and there is no endpoint. */
+int32_t mrc_core_import_end(
+    struct mrc_core_import *import, struct mrc_core_endpoint * *out, struct mrc_core_text *detail);
 
 /* ---- Set-up ---- */
 

@@ -9,7 +9,7 @@ use core::slice;
 use crate::{
     codes::{MRC_CORE_E_ALIGN, MRC_CORE_E_NO_ENDPOINT, MRC_CORE_E_NULL},
     fault::{Fault, fault},
-    memory::mrc_core_endpoint,
+    memory::{ALIVE, mrc_core_endpoint},
 };
 
 /// Refuses NULL and what is not aligned.
@@ -82,9 +82,12 @@ pub(crate) unsafe fn slice_mut<'a, T>(ptr: *mut T, len: usize, what: &'static st
 /// The caller's promise (module).
 pub(crate) unsafe fn endpoint<'a>(ptr: *mut mrc_core_endpoint) -> Result<&'a mut mrc_core_endpoint, Fault> {
     check(ptr, "endpoint")?;
-    // SAFETY: not NULL and aligned; the rest is promised.
-    let endpoint = unsafe { &mut *ptr };
-    if endpoint.is_alive() { Ok(endpoint) } else { Err(fault(MRC_CORE_E_NO_ENDPOINT, "endpoint")) }
+    // SAFETY: not NULL and aligned; the rest is promised. The mark comes first: an import has its own there.
+    if unsafe { ptr.cast::<u64>().read() } != ALIVE {
+        return Err(fault(MRC_CORE_E_NO_ENDPOINT, "endpoint"));
+    }
+    // SAFETY: as above; the mark says what it is.
+    Ok(unsafe { &mut *ptr })
 }
 
 /// Runs `f` on the endpoint and makes a return code of its answer; a refusal's detail stays in the endpoint.

@@ -1,7 +1,7 @@
 //! The numbers of the interface: sizes, return codes, and the values of its `uint8_t` fields.
 
 /// Version of this interface. It changes whenever a struct, a number or a promise does.
-pub const MRC_CORE_ABI: u32 = 7;
+pub const MRC_CORE_ABI: u32 = 8;
 
 /// Bytes of the seed that mrc_core_init() takes.
 pub const MRC_CORE_SEED_LEN: usize = 16;
@@ -23,6 +23,9 @@ pub const MRC_CORE_MAX_EV_FIELDS: usize = 16;
 
 /// The smallest `out` of mrc_core_poll_transmit() that every frame's headers fit in, in bytes.
 pub const MRC_CORE_MAX_HEADER_LEN: usize = 192;
+
+/// A buffer of this many bytes is long enough for every record of an image, see mrc_core_export().
+pub const MRC_CORE_EXPORT_MIN: usize = 4096;
 
 /// A time that never comes.
 pub const MRC_CORE_NEVER: u64 = 0xFFFF_FFFF_FFFF_FFFF;
@@ -63,6 +66,8 @@ pub const MRC_CORE_E_TOO_LONG: i32 = -14;
 pub const MRC_CORE_E_NO_WRITE_IMM: i32 = -15;
 /// An error this version of the interface has no number for.
 pub const MRC_CORE_E_OTHER: i32 = -16;
+/// The image of an endpoint is refused; the detail says why.
+pub const MRC_CORE_E_IMAGE: i32 = -17;
 /// mrc_core_handle_packet() returns this minus the number of a discard reason; mrc_core_error_text() gives its name, which
 /// is also the name of its counter. Compare names: numbers move with MRC_CORE_ABI.
 pub const MRC_CORE_E_DISCARDED: i32 = -256;

@@ -1,7 +1,8 @@
 //! Refusals as numbers: one code per kind, and the name of what was at fault.
 
 use mrc_core::{
-    ConfigError, Discard, ModifyError, OpError, PlaceError, PostError, ShardError, TableError, path::ProfileError,
+    ConfigError, Discard, ImageError, ModifyError, OpError, PlaceError, PostError, ShardError, TableError,
+    path::ProfileError,
 };
 
 use crate::{codes::*, mrc_core_text};
@@ -103,6 +104,24 @@ impl From<ShardError> for Fault {
     }
 }
 
+impl From<ImageError> for Fault {
+    fn from(error: ImageError) -> Self {
+        fault(
+            MRC_CORE_E_IMAGE,
+            match error {
+                ImageError::Foreign => "no image of an endpoint",
+                ImageError::Format { .. } => "another format",
+                ImageError::Limits => "limits",
+                ImageError::Config => "config",
+                ImageError::Damaged(what) => what,
+                ImageError::Checksum => "checksum",
+                ImageError::Truncated => "end",
+                _ => "",
+            },
+        )
+    }
+}
+
 impl From<ProfileError> for Fault {
     fn from(error: ProfileError) -> Self {
         match error {
@@ -162,6 +181,7 @@ pub extern "C" fn mrc_core_error_text(code: i32) -> mrc_core_text {
         MRC_CORE_E_TOO_LONG => "the message is too long for this path MTU",
         MRC_CORE_E_NO_WRITE_IMM => "the peer accepts no write with immediate",
         MRC_CORE_E_OTHER => "refused",
+        MRC_CORE_E_IMAGE => "the image of an endpoint is refused",
         _ => {
             let reason = Discard::ALL.iter().find(|&&why| code_of(why) == code);
             reason.map_or("no code of this interface", |why| why.name())

@@ -44,6 +44,7 @@ mod selector;
 mod shards;
 mod turn;
 mod types;
+mod update;
 
 pub use codes::*;
 pub use control::*;
@@ -55,3 +56,4 @@ pub use profiles::*;
 pub use shards::*;
 pub use turn::*;
 pub use types::*;
+pub use update::*;

@@ -8,8 +8,8 @@
 use core::slice;
 
 use mrc_core::{
-    CcProfile, Completion, CqSlot, Endpoint, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc,
-    RecvWqe, Refusal, RxWord, Seed, Storage, TimerSlot, TxRecord, TxWord, Wqe,
+    CcProfile, Completion, CqSlot, Endpoint, EndpointConfig, EvProfileSlot, EventSlot, Export, Immediate, Limits,
+    MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, Refusal, RxWord, Seed, Storage, TimerSlot, TxRecord, TxWord, Wqe,
     path::{EvEntry, EvSlot},
 };
 
@@ -20,16 +20,20 @@ use crate::{
     convert_config::endpoint_config,
     fault::{Fault, fault, text},
     types::*,
+    update::mrc_core_import,
 };
 
 const _: () = assert!(MRC_CORE_SEED_LEN == Seed::LEN);
 
 /// Marks memory that holds an endpoint.
-const ALIVE: u64 = 0x4D52_435F_434F_5245;
+pub(crate) const ALIVE: u64 = 0x4D52_435F_434F_5245;
 
 /// An endpoint; opaque.
+#[repr(C)]
 pub struct mrc_core_endpoint {
+    /// First, where an import has its own mark.
     alive: u64,
+    pub(crate) export: Export,
     pub(crate) engine: Endpoint<'static>,
     /// Where the entries of a new EV profile are put into the engine's form.
     pub(crate) scratch: &'static mut [EvEntry],
@@ -38,10 +42,16 @@ pub struct mrc_core_endpoint {
 }
 
 impl mrc_core_endpoint {
-    pub(crate) fn is_alive(&self) -> bool {
-        self.alive == ALIVE
+    pub(crate) fn new(engine: Endpoint<'static>, scratch: &'static mut [EvEntry]) -> Self {
+        Self { alive: ALIVE, export: Export::new(), engine, scratch, detail: "" }
     }
 }
+
+/// Bytes at the start of the memory: an endpoint, or what becomes one.
+const HEAD: usize = {
+    let (endpoint, import) = (size_of::<mrc_core_endpoint>(), size_of::<mrc_core_import>());
+    if endpoint > import { endpoint } else { import }
+};
 
 /// Hands out parts of a range of bytes, one behind the other.
 struct Cursor {
@@ -77,7 +87,7 @@ macro_rules! carve {
     ($($(#[$doc:meta])* $field:ident: $ty:ty, $empty:expr, |$l:ident| $count:expr;)*) => {
         /// Bytes that an endpoint of these sizes needs, its own struct included.
         fn total(limits: &Limits) -> Option<usize> {
-            let mut cursor = Cursor { at: size_of::<mrc_core_endpoint>() };
+            let mut cursor = Cursor { at: HEAD };
             $({ let $l = limits; cursor.take::<$ty>($count)?; })*
             cursor.take::<EvEntry>(limits.profile_evs)?;
             Some(cursor.at)
@@ -88,7 +98,7 @@ macro_rules! carve {
         /// # Safety
         /// `mem` is aligned to `MRC_CORE_ALIGN` and has the bytes that `total` asks for; nothing else refers to them, ever.
         unsafe fn cut(mem: *mut u8, limits: Limits) -> Option<(Storage<'static>, &'static mut [EvEntry])> {
-            let mut cursor = Cursor { at: size_of::<mrc_core_endpoint>() };
+            let mut cursor = Cursor { at: HEAD };
             let storage = Storage {
                 limits,
                 $($field: {
@@ -160,12 +170,8 @@ pub unsafe extern "C" fn mrc_core_init(
     let made = unsafe { init(mem, len, config, seed) };
     // SAFETY: `out` is NULL or valid.
     let made = made.and_then(|endpoint| unsafe { border::write(out, "out", endpoint) });
-    let fault = made.err().unwrap_or(fault(MRC_CORE_OK, ""));
-    if !detail.is_null() {
-        // SAFETY: `detail` is NULL or valid; a misaligned one is refused and has no further effect.
-        let _ = unsafe { border::write(detail, "detail", text(fault.what)) };
-    }
-    fault.code
+    // SAFETY: passed on.
+    unsafe { conclude(made.map(|()| MRC_CORE_OK), detail) }
 }
 
 /// # Safety
@@ -176,6 +182,33 @@ unsafe fn init(
     config: *const mrc_core_config,
     seed: *const u8,
 ) -> Result<*mut mrc_core_endpoint, Fault> {
+    // SAFETY: NULL or MRC_CORE_SEED_LEN bytes.
+    let seed = unsafe { border::read(seed.cast::<[u8; Seed::LEN]>(), "seed") };
+    // SAFETY: passed on.
+    let (engine_config, storage, scratch) = unsafe { lent(mem, len, config) }?;
+    let seed = seed?;
+    if *seed == [0; Seed::LEN] {
+        return Err(fault(MRC_CORE_E_RANGE, "seed"));
+    }
+    let engine = Endpoint::new(engine_config, storage, *seed)?;
+    let endpoint = mem.cast::<mrc_core_endpoint>();
+    // SAFETY: the first bytes of the memory, which `cut` left free; aligned by the assertion in `Cursor::take` and here.
+    unsafe {
+        const { assert!(align_of::<mrc_core_endpoint>() <= MRC_CORE_ALIGN) };
+        endpoint.write(mrc_core_endpoint::new(engine, scratch));
+    }
+    Ok(endpoint)
+}
+
+/// What an endpoint is made of: its configuration, and the memory lent, checked and cut.
+///
+/// # Safety
+/// As `mrc_core_init`.
+pub(crate) unsafe fn lent(
+    mem: *mut u8,
+    len: usize,
+    config: *const mrc_core_config,
+) -> Result<(EndpointConfig, Storage<'static>, &'static mut [EvEntry]), Fault> {
     // SAFETY: NULL or valid.
     let config = unsafe { border::read(config, "config") }?;
     if config.abi != MRC_CORE_ABI {
@@ -192,19 +225,23 @@ unsafe fn init(
         return Err(fault(MRC_CORE_E_MEMORY, "mem"));
     }
     let engine_config = endpoint_config(config)?;
-    // SAFETY: NULL or MRC_CORE_SEED_LEN bytes.
-    let seed = unsafe { border::read(seed.cast::<[u8; Seed::LEN]>(), "seed") }?;
-    if *seed == [0; Seed::LEN] {
-        return Err(fault(MRC_CORE_E_RANGE, "seed"));
-    }
     // SAFETY: aligned, long enough, and nobody else's.
     let (storage, scratch) = unsafe { cut(mem, limits) }.ok_or(fault(MRC_CORE_E_RANGE, "limits"))?;
-    let engine = Endpoint::new(engine_config, storage, *seed)?;
-    let endpoint = mem.cast::<mrc_core_endpoint>();
-    // SAFETY: the first bytes of the memory, which `cut` left free; aligned by the assertion in `Cursor::take` and here.
-    unsafe {
-        const { assert!(align_of::<mrc_core_endpoint>() <= MRC_CORE_ALIGN) };
-        endpoint.write(mrc_core_endpoint { alive: ALIVE, engine, scratch, detail: "" });
+    Ok((engine_config, storage, scratch))
+}
+
+/// Tells `detail`, where it is not NULL, what a call was refused for, and returns its code.
+///
+/// # Safety
+/// `detail` is NULL or valid.
+pub(crate) unsafe fn conclude(made: Result<i32, Fault>, detail: *mut mrc_core_text) -> i32 {
+    let (code, what) = match made {
+        Ok(code) => (code, ""),
+        Err(fault) => (fault.code, fault.what),
+    };
+    if !detail.is_null() {
+        // SAFETY: NULL or valid; a misaligned one is refused and has no further effect.
+        let _ = unsafe { border::write(detail, "detail", text(what)) };
     }
-    Ok(endpoint)
+    code
 }

@@ -78,6 +78,12 @@ fn a_dma_engine_that_finishes_late() {
     example("late_dma", "late: ok\nfailed: ok\n");
 }
 
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[test]
+fn firmware_that_is_replaced() {
+    example("live_update", "requester: ok\nresponder: ok\nwrite: ok\n");
+}
+
 //= EPOP-001, EPOP-005 test
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
