@@ -30,6 +30,7 @@ ready![
     "experiments/faca",
     "experiments/faca-sweep",
     "experiments/hopper",
+    "experiments/hopper-sizes-sweep",
     "experiments/hopper-sweep",
     "experiments/hopper-testbed",
     "experiments/hopper-testbed-sweep",
