@@ -166,6 +166,10 @@ fn parameters_that_make_no_sense_are_refused() {
         let one = Clos { t1: 1, ..clos };
         assert!(refused(named(name, &[]), &one).contains("no alternative path"));
     }
+    // CONGA counts uplinks from 1 in eight bits.
+    assert_eq!(named("conga", &[]).check(&Clos { t1: 255, ..clos }), Ok(()));
+    assert!(refused(named("conga", &[]), &Clos { t1: 256, ..clos }).contains("255 spines"));
+    assert!(refused(named("reunion", &[]), &Clos { t0: 129, ..clos }).contains("128 leaves"));
     assert!(refused(named("conweave", &[("inactive_us", 10.0)]), &clos).contains("resume_us"));
     assert!(refused(named("reunion", &[("interval_us", 3.0)]), &clos).contains("interval_us"));
     for (name, key, value) in [("reunion", "tolerance", 0.0), ("conga", "bits", 0.0), ("conweave", "reply_us", 0.0)] {

@@ -19,7 +19,7 @@ use super::{
     leaf_spine::{self, Place, Role},
 };
 use crate::fabric::{
-    NoForward, Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx, SwitchScheme, Verdict, table_bytes,
+    Clos, NoForward, Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx, SwitchScheme, Verdict, table_bytes,
 };
 
 pub(super) static INFO: SchemeInfo = SchemeInfo {
@@ -47,7 +47,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
             range: (1.0, 1e9),
         },
     ],
-    check: Some(leaf_spine::check),
+    check: Some(check),
     build: |site, values| {
         Box::new(Conga {
             place: Place::of(site),
@@ -62,6 +62,14 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
         })
     },
 };
+
+fn check(clos: &Clos, values: &[f64]) -> Result<(), &'static str> {
+    leaf_spine::check(clos, values)?;
+    if clos.t1 > 255 {
+        return Err("CONGA counts uplinks from 1 in eight bits: at most 255 spines");
+    }
+    Ok(())
+}
 
 /// Factor by which an estimate shrinks in each period of `tau * ALPHA`.
 const ALPHA: f64 = 0.1;
