@@ -126,8 +126,15 @@ mod tests {
     #[test]
     fn a_script_that_passes_only_when_played_again_is_no_pass() {
         let script = Script::parse("sack/gap.mrc", "# t\nrequires SACK-008\n0 quiet").unwrap();
-        let first =
-            Failure { line: 3, what: "no packet came".into(), difference: None, more: Vec::new(), beside: None };
+        let first = Failure {
+            line: 3,
+            what: "no packet came".into(),
+            difference: None,
+            more: Vec::new(),
+            beside: None,
+            by_timer: false,
+            excuse: None,
+        };
         let verdict = Verdict::Flaky { attempts: 2, first };
         let mut report = Report::default();
         let line = report.add(Outcome::of(&script, verdict, Vec::new()));
