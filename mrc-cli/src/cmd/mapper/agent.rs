@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS")]
     collector: Option<Address>,
     #[command(flatten)]
-    tls: tls::Args,
+    tls: tls::Certificates,
     /// Stop after so many seconds; none = until Ctrl-C
     #[arg(long)]
     seconds: Option<u64>,

@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, default_value = "127.0.0.1:9713")]
     listen: Address,
     #[command(flatten)]
-    tls: tls::Args,
+    tls: tls::Certificates,
     /// Where questions are answered
     #[arg(long, default_value = "127.0.0.1:9712")]
     http: SocketAddr,

@@ -20,7 +20,7 @@ pub const COLLECTOR: &str = "mrc-collector";
 
 /// Where the certificates are.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct Args {
+pub struct Certificates {
     /// Folder with ca.pem (the fabric's authority), cert.pem and key.pem: mutual TLS. Needed wherever agents and collector
     /// are on different machines
     #[arg(long, value_name = "FOLDER")]
@@ -68,7 +68,7 @@ impl Files {
     }
 }
 
-impl Args {
+impl Certificates {
     /// Whether certificates are given.
     pub fn is_set(&self) -> bool {
         self.tls.is_some()

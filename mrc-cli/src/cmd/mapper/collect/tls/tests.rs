@@ -26,8 +26,8 @@ fn folder(test: &str, files: [&str; 3]) -> PathBuf {
     folder
 }
 
-fn args(test: &str, files: [&str; 3]) -> Args {
-    Args { tls: Some(folder(test, files)) }
+fn args(test: &str, files: [&str; 3]) -> Certificates {
+    Certificates { tls: Some(folder(test, files)) }
 }
 
 /// What one meeting brought: hosts that were heard, blame, and how it ended for the agent.
@@ -39,12 +39,12 @@ struct Met {
 }
 
 /// An agent of `host` tells one summary to a collector.
-fn meet(test: &str, collector: &Args, agent: &Args, host: HostId) -> Met {
+fn meet(test: &str, collector: &Certificates, agent: &Certificates, host: HostId) -> Met {
     let client = agent.client().unwrap();
     meet_with(test, collector, client, host)
 }
 
-fn meet_with(test: &str, collector: &Args, client: Option<Arc<ClientConfig>>, host: HostId) -> Met {
+fn meet_with(test: &str, collector: &Certificates, client: Option<Arc<ClientConfig>>, host: HostId) -> Met {
     let socket = std::env::temp_dir().join(format!("mrc-tls-{}-{test}", std::process::id()));
     let address = Address::Unix(socket.clone());
     let (listener, key) = (address.listen().unwrap(), Key::new([5; 16]));
@@ -77,7 +77,7 @@ fn meet_with(test: &str, collector: &Args, client: Option<Arc<ClientConfig>>, ho
     met
 }
 
-fn collector(test: &str) -> Args {
+fn collector(test: &str) -> Certificates {
     args(&format!("{test}-collector"), ["collector"; 3])
 }
 
@@ -124,7 +124,7 @@ fn an_agent_without_a_certificate_or_without_tls_is_refused() {
     assert!(met.heard.is_empty(), "{met:?}");
     assert!(met.blamed[0].contains("it showed no certificate: give the agent --tls"), "{met:?}");
     // Nothing at all is said to who does not begin with TLS, and such an agent waits for its challenge.
-    let met = meet("plain", &Args::default(), &args("plain", ["hA"; 3]), 0);
+    let met = meet("plain", &Certificates::default(), &args("plain", ["hA"; 3]), 0);
     assert!(met.heard.is_empty() && met.agent.contains("it does not speak TLS"), "{met:?}");
 }
 
@@ -137,7 +137,7 @@ fn an_agent_tells_nothing_to_who_is_no_collector() {
 
 #[test]
 fn wrong_files_are_named_with_the_cure() {
-    let said = |folder: PathBuf| format!("{:#}", Args { tls: Some(folder) }.server().unwrap_err());
+    let said = |folder: PathBuf| format!("{:#}", Certificates { tls: Some(folder) }.server().unwrap_err());
     let whole = || folder("files", ["collector"; 3]);
     let open = whole();
     std::fs::set_permissions(open.join("key.pem"), std::fs::Permissions::from_mode(0o644)).unwrap();
