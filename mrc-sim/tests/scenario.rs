@@ -258,7 +258,7 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("[topology]\nhosts_per_t0 = 257\nt1 = 4\n", "test.toml:2: topology.hosts_per_t0: ", "256 hosts"),
         ("[topology]\nhosts_per_t0 = 257\n", "test.toml:2: topology.hosts_per_t0: ", "at most 256"),
         ("[topology]\nplanes = 0\n", "test.toml:2: topology.planes: ", "1 to 8"),
-        ("[topology]\nt0 = 300\n", "test.toml:2: topology.t0: ", "1 to 256"),
+        ("[topology]\nt0 = 1025\n", "test.toml:2: topology.t0: ", "1 to 1024"),
         ("[topology]\nt1 = 2\noversubscription = 4\n", "test.toml:3: topology.oversubscription: ", "one of both"),
         ("[topology]\nshape = \"dumbbell\"\noversubscription = 4\n", "test.toml:3: topology.overs", "fabric_gbps"),
         ("[topology]\nshape = \"dumbbell\"\nt0 = 4\n", "test.toml:3: topology.t0: ", "has 2"),

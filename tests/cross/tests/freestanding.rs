@@ -149,6 +149,12 @@ fn a_planted_panic_is_named() {
     assert_eq!(build(None, "3", false, &["--features", "bad"]).panicking(), ["host opt-level 3: image_bad"]);
 }
 
+/// The files below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+}
+
 /// A new call of `Endpoint` wants an image.
 #[test]
 fn every_method_of_the_endpoint_has_an_image() {
@@ -156,8 +162,8 @@ fn every_method_of_the_endpoint_has_an_image() {
     let images = std::fs::read_to_string(folder.join("../freestanding/src/calls.rs")).unwrap()
         + &std::fs::read_to_string(folder.join("../freestanding/src/storage.rs")).unwrap();
     let mut seen = 0;
-    for entry in std::fs::read_dir(folder.join("../../mrc-core/src/endpoint")).unwrap() {
-        let source = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+    for path in sources(&folder.join("../../mrc-core/src/endpoint")) {
+        let source = std::fs::read_to_string(path).unwrap();
         for line in source.lines().filter(|line| line.contains("self") || line.contains("Storage<'s>")) {
             let Some(rest) = line.strip_prefix("    pub fn ") else { continue };
             let name = rest.split(['(', '<']).next().unwrap();
