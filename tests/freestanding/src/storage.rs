@@ -89,8 +89,8 @@ const LIMITS: Limits = Limits {
 images! {
     image_new(_e) new().is_some();
     image_import_new(_e) import_new().is_some();
-    image_import_feed(_e) any::<Import<'_>>().feed(some());
-    image_import_finish(_e) finish();
+    image_feed(_e) any::<Import<'_>>().feed(some());
+    image_finish(_e) finish();
     image_image_error(_e) core::fmt::Write::write_fmt(any::<Text>(), format_args!("{}", any::<ImageError>()));
 }
 
