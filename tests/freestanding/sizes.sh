@@ -18,7 +18,7 @@ size_of() { # features level
     archive=$target/$2/release/libmrc_freestanding.a
     calls=$(sed -n 's/^    \(image_[a-z_]*\)(.*/-u \1/p' src/calls.rs)
     # shellcheck disable=SC2086
-    "$linker" $flavor -static --gc-sections --no-undefined -e image_new -u image_new -u image_import_feed -u image_import_finish \
+    "$linker" $flavor -static --gc-sections --no-undefined -e image_new -u image_new -u image_feed -u image_finish \
         --defsym=rust_eh_personality=0 $calls "$archive" -o "$target/image"
     size -A "$target/image" | awk '$1 ~ /^\.(text|rodata)/ { sum += $2 } END { print sum }'
 }
