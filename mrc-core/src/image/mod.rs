@@ -1,5 +1,5 @@
 //! The codec of live updates: how a value becomes bytes and bytes a value again. Knows primitive types and bounds; which fields
-//! a struct has stands beside the struct (`stored!`), and in which order an endpoint is written is `endpoint/update`'s.
+//! a struct has stands beside the struct (`stored!`), and in which order an endpoint is written is `endpoint/live_update`'s.
 //!
 //! Every field is listed: the macros take a struct apart without `..`, so that a new field does not compile until somebody has
 //! decided whether it is stored or rebuilt.
