@@ -71,7 +71,7 @@ impl<'a> Story<'a> {
         let srv6 = self.knobs.on("srv6") && spec.value("bare").is_none();
         let mut packet = Packet::of(extended(format::layouts(spec.kind, self.knobs.get("ip"), srv6, timed), spec));
         let port = spec.number("port").unwrap_or(1).clamp(1, 8) as usize;
-        self.lower(&mut packet, spec.kind, port, true);
+        self.lower(&mut packet, spec, port, true);
         let psn = self.input(spec, "psn")?.unwrap_or(0) as u32;
         set(&mut packet, "dqp", if spec.kind.is_endpoint() { 2 } else { self.facts.target_qpn.into() });
         set(&mut packet, "pkey", self.knobs.get("pkey") as u128);
@@ -193,7 +193,7 @@ impl<'a> Story<'a> {
         let mut packet = Packet::of(format::layouts(spec.kind, ip, srv6, timed || !spec.kind.is_write()));
         let ev = self.ev_of(heard);
         let port = self.facts.evs.iter().find(|(value, _)| *value == ev).map_or(1, |(_, port)| usize::from(*port));
-        self.lower(&mut packet, spec.kind, port, false);
+        self.lower(&mut packet, spec, port, false);
         if srv6 {
             // The flow label is copied from the inner header.
             set(&mut packet, "outer.dst", u128::from(self.facts.outer_dst(ev)));
@@ -364,15 +364,20 @@ impl<'a> Story<'a> {
                 copy(packet, heard, "probe_id");
             }
             // The identifier lies in the PSN field.
-            "ep_request" => copy(packet, heard, "psn"),
+            "ep_request" => {
+                set(packet, "rtx", 0);
+                copy(packet, heard, "psn");
+            }
             "ep_response" => {
                 set(packet, "psn", of.map_or(0, |of| of.psn.into()));
                 set(packet, "eeth.op", of.and_then(|of| of.packet.get("erth.op")).unwrap_or(0));
             }
             _ => {}
         }
-        let dscp = if spec.kind.is_control() || spec.kind.name == "ep_request" {
+        let dscp = if spec.kind.is_control() || is_port_update(spec) {
             self.control_dscp()
+        } else if spec.kind.is_endpoint() {
+            self.knobs.get("dscp_no_trim") as u8
         } else {
             self.data_dscp(false)
         };
@@ -503,7 +508,8 @@ impl<'a> Story<'a> {
     }
 
     /// Ethernet to UDP, without EV and lengths.
-    fn lower(&self, packet: &mut Packet, kind: &Kind, port: usize, to_target: bool) {
+    fn lower(&self, packet: &mut Packet, spec: &PacketSpec, port: usize, to_target: bool) {
+        let kind = spec.kind;
         let mac = |list: &[[u8; 6]]| {
             let octets = list.get(port - 1).or(list.first()).copied().unwrap_or([0; 6]);
             octets.iter().fold(0, |value, byte| value << 8 | u128::from(*byte))
@@ -512,8 +518,7 @@ impl<'a> Story<'a> {
         let (dst, src) = if to_target { (target, tester) } else { (tester, target) };
         let (to, from) = (self.facts.target_ip, self.facts.tester_ip);
         let (to, from) = if to_target { (to, from) } else { (from, to) };
-        // A Port Status Update that the target sends travels as control.
-        let control = kind.is_control() || (!to_target && kind.is_endpoint());
+        let control = kind.is_control() || (!to_target && is_port_update(spec));
         let ecn = if !control || self.knobs.on("ctl_ect") { 2 } else { 0 };
         let dscp = if control { self.control_dscp() } else { self.knobs.get("dscp_no_trim") as u8 };
         let v4 = to.is_ipv4();
@@ -576,6 +581,12 @@ fn bits(address: IpAddr) -> u128 {
         IpAddr::V4(v4) => u32::from(v4).into(),
         IpAddr::V6(v6) => v6.into(),
     }
+}
+
+/// Whether this is an endpoint request about ports. The target sends it as control; an EV probe travels as data does where
+/// no switch trims.
+fn is_port_update(spec: &PacketSpec) -> bool {
+    spec.kind.name == "ep_request" && spec.number("op").unwrap_or(0) != 1
 }
 
 fn set(packet: &mut Packet, name: &str, value: u128) {

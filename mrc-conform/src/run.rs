@@ -369,7 +369,12 @@ impl Player<'_> {
             self.story = story;
             match judged {
                 Ok(()) => return Ok(branch),
-                Err(Stop::Fail(failure)) => nearest = nearest.or(Some(*failure)),
+                Err(Stop::Fail(failure)) => {
+                    let nearer = nearest.as_ref().is_none_or(|nearest| failure.more.len() < nearest.more.len());
+                    if nearer {
+                        nearest = Some(*failure);
+                    }
+                }
                 Err(refused) => return Err(refused),
             }
         }
@@ -554,8 +559,10 @@ impl Player<'_> {
         };
         let differs = |difference| {
             let mut failure = wrong(difference);
+            let first = failure.difference.as_ref().map(|difference| difference.field.clone());
             failure.beside = Some([expected.all_fields(), packet.all_fields()]);
-            failure.more = packet.field_differences(&expected).skip(1).collect();
+            failure.more =
+                packet.field_differences(&expected).filter(|other| Some(&other.field) != first.as_ref()).collect();
             Err(Stop::Fail(Box::new(failure)))
         };
         if let Some(wanted) = spec.number("port").filter(|wanted| *wanted != i128::from(heard.port)) {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use mrc_conform::{KNOBS, Knobs, Outcome, Verdict, builtin, engine, run};
+use mrc_conform::{Certainty, Decision, KNOBS, Knobs, Outcome, Requirement, Verdict, builtin, engine, run};
 
 /// Scripts that do not pass when the target is set to `item`.
 fn failing(item: &str, known: bool) -> Vec<Outcome> {
@@ -53,6 +53,9 @@ fn reading(item: &str, at_least: usize, fields: &[&str]) {
 
 macro_rules! readings {
     ($($name:ident: $item:literal, $at_least:literal, $fields:expr;)*) => {
+        /// Every reading that is played.
+        const READINGS: &[&str] = &[$($item),*];
+
         $(#[test]
         fn $name() {
             reading($item, $at_least, &$fields);
@@ -68,7 +71,7 @@ readings! {
         ["ev", "eth.dst", "ip.label", "seth.entropy", "neth.entropy", "outer.dst", "udp.sport"];
     oq_04_silence_above_the_window: "oor_silent=1", 8, ["behaviour"];
     oq_05_the_other_solicited_bit: "bth_se_bit=6", 3, ["bth.se", "behaviour"];
-    oq_06_operations_two_bits_higher: "eeth_op_bit=4", 4, ["eeth.op", "eeth.res1"];
+    oq_06_operations_two_bits_higher: "eeth_op_bit=4", 4, ["eeth.op", "eeth.res1", "port"];
     oq_07_the_requester_first: "pdcid_order=requester", 140, ["seth.spdcid", "neth.spdcid"];
     oq_08_another_congestion_type: "neth_cc_type=0", 25, ["neth.cc_type"];
     oq_09_messages_from_1: "msn_start=1", 140, ["meth.msn"];
@@ -78,6 +81,7 @@ readings! {
     oq_12_every_retry_counts: "retry_strict=1", 1, ["behaviour"];
     oq_13_doubling_begins_at_t0: "exp_from_t0=1", 1, ["behaviour"];
     oq_14_more_packets_overtake: "reorder_min=6", 7, ["behaviour"];
+    oq_14_a_smaller_part_of_the_window_overtakes: "reorder_factor=64", 7, ["behaviour"];
     oq_15_an_inferred_loss_retires: "loss_ev_action=1", 1, ["behaviour"];
     oq_16_a_marked_answer_is_good: "marked_probe_good=1", 1, ["ev"];
     oq_17_probes_every_50_us: "probe_interval=50000", 2, ["behaviour"];
@@ -93,6 +97,8 @@ readings! {
     oq_27_another_class_for_control: "dscp_control=40", 190, ["ip.dscp", "outer.dscp"];
     oq_27_another_class_for_data: "dscp_trimmable=6", 10, ["ip.dscp", "outer.dscp"];
     oq_27_another_class_for_retransmissions: "dscp_retx=10", 3, ["ip.dscp", "outer.dscp"];
+    oq_27_another_class_for_data_without_trimming: "dscp_no_trim=10", 100, ["ip.dscp", "outer.dscp"];
+    oq_27_another_mark_of_packets_trimmed_at_the_last_hop: "dscp_trimmed_lasthop=20", 1, ["behaviour"];
     oq_27_another_mark_of_trimmed_packets: "dscp_trimmed=14", 10, ["behaviour", "icrc"];
     oq_28_control_packets_ecn_capable: "ctl_ect=1", 190, ["ip.ecn", "outer.ecn"];
     oq_30_port_mask_from_bit_0: "port_mask_zero_based=1", 8, ["erth.mask", "port"];
@@ -108,6 +114,36 @@ readings! {
     oq_43_always_skip_is_sent: "always_skip_after=3", 1, ["seth.m"];
     oq_45_no_count_in_transport_acks: "ack_msn_zero=1", 40, ["aeth.msn"];
     oq_44_another_partition: "pkey=0x8001", 300, ["behaviour", "bth.pkey", "memory[2048]", "refused"];
+    oq_47_answers_on_silent_planes: "answers_on_silent_planes=1", 1, ["port"];
     oq_50_a_late_nak_is_fatal: "stale_nak_fatal=1", 1, ["behaviour"];
     oq_61_masked_ports_are_not_probed: "probe_masked_ports=0", 1, ["behaviour"];
+    oq_61_only_an_update_unmasks_a_port: "port_unmask_after=0", 2, ["behaviour", "port"];
+}
+
+/// Whether a reading sets this knob.
+fn is_read(knob: &str) -> bool {
+    READINGS.iter().any(|item| item.split('=').next() == Some(knob))
+}
+
+#[test]
+fn every_knob_of_an_open_question_is_read_the_other_way() {
+    let knobs = KNOBS.iter().filter(|knob| !knob.question.is_empty() && !is_read(knob.name));
+    let missing: Vec<&str> = knobs.map(|knob| knob.name).collect();
+    assert!(missing.is_empty(), "no reading sets {missing:?}");
+}
+
+/// Where sources conflict, both readings are played, or docs/conformance.md says why no script can show the other one.
+#[test]
+fn every_conflicting_point_is_read_the_other_way_or_listed() {
+    let page = include_str!("../../docs/conformance.md");
+    let (_, listed) = page.split_once("Conflicting points that no script can show:").unwrap();
+    let (listed, _) = listed.trim_start().split_once("\n\n").unwrap();
+    let conflicts = |question: &&Decision| {
+        let ids = question.requirements.iter().filter_map(|id| Requirement::named(id));
+        ids.map(|rule| rule.certainty).max() == Some(Certainty::Conflict)
+    };
+    for question in Decision::all().iter().filter(conflicts) {
+        let played = KNOBS.iter().any(|knob| knob.question == question.id && is_read(knob.name));
+        assert!(played || listed.contains(question.id), "{}: {}", question.id, question.question);
+    }
 }

@@ -1,6 +1,6 @@
 # A packet from a masked port shows that the port works; one that may have left before the port failed shows nothing
 requires EPOP-008
-knobs planes=2 evs=4 mtu=256 base_rtt=10000000 port_mask_zero_based=0
+knobs planes=2 evs=4 mtu=256 base_rtt=10000000 port_mask_zero_based=0 port_unmask_after=16777216
 
 0     < ep_request psn=1 op=0 mask=0x2
 0     > ep_response psn=1 op=0
