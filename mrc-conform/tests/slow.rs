@@ -65,12 +65,12 @@ fn every_script_passes_with_a_late_tester() {
     );
 }
 
-/// How `probe/tail` ends in real time with a target of this base RTT, for a tester that reads nothing earlier than `lag`:
+/// How a script ends in real time with a target that has this knob, for a tester that reads nothing earlier than `lag`:
 /// `None` if it passes, else why the failure says nothing about the target, if so.
-fn tail_probe(base_rtt: i64, lag: u64) -> Option<Option<String>> {
-    let script = builtin().unwrap().into_iter().find(|script| script.file == "probe/tail.mrc").unwrap();
+fn in_real_time(file: &str, (knob, value): (&str, i64), lag: u64) -> Option<Option<String>> {
+    let script = builtin().unwrap().into_iter().find(|script| script.file == file).unwrap();
     let mut knobs = script.knobs.clone();
-    assert!(knobs.set("base_rtt", base_rtt));
+    assert!(knobs.set(knob, value));
     let read_at = |at: u64| at.max(lag);
     let play =
         |target: &mut dyn Target, facts: &Facts| run(&script, facts, &mut Late { target, slow: 1, read_at: &read_at });
@@ -83,15 +83,24 @@ fn tail_probe(base_rtt: i64, lag: u64) -> Option<Option<String>> {
 /// The target's timers take 50 us. For a tester 200 us behind, its second probe seems to follow the first at once.
 #[test]
 fn a_late_tester_has_no_evidence_of_early_timers() {
-    assert_eq!(tail_probe(50_000, 0), None, "in time it passes");
-    let late = tail_probe(50_000, 200_000).expect("it fails").expect("and says nothing");
+    let right = ("base_rtt", 50_000);
+    assert_eq!(in_real_time("probe/tail.mrc", right, 0), None, "in time it passes");
+    let late = in_real_time("probe/tail.mrc", right, 200_000).expect("it fails").expect("and says nothing");
     assert!(late.starts_with("the tester was 200 us late, the target's timers take 50 us"), "{late}");
 }
 
-/// This target probes after half the time: a tester in time has evidence of it, also one that is a little late.
+/// This target probes after 60 us in place of 100: a tester in time has evidence of it, also one that is a little late.
 #[test]
 fn a_tester_in_time_has_evidence_of_early_timers() {
     for lag in [0, 10_000] {
-        assert_eq!(tail_probe(10_000, lag), Some(None), "{lag} ns late");
+        assert_eq!(in_real_time("probe/tail.mrc", ("base_rtt", 10_000), lag), Some(None), "{lag} ns late");
+    }
+}
+
+/// The fields of a packet are what they are, however late it is read.
+#[test]
+fn a_late_tester_has_evidence_of_wrong_fields() {
+    for lag in [0, 200_000] {
+        assert_eq!(in_real_time("sack/gap.mrc", ("pdcid_order", 1), lag), Some(None), "{lag} ns late");
     }
 }
