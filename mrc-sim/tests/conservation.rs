@@ -1,14 +1,11 @@
 //! Nothing disappears and nothing is doubled: packets of each class in every run, and what a run's fingerprint covers.
 
-use std::path::Path;
+mod common;
 
-use mrc_sim::run::{ClassCounts, Options, Results, run};
-use mrc_sim::scenario::load_str;
+use mrc_sim::run::{ClassCounts, Results};
 
 fn play(text: &str, set: &[&str]) -> Results {
-    let set: Vec<String> = set.iter().map(|&key| key.to_owned()).collect();
-    let built = load_str("test.toml", text, Path::new("."), &set, None).unwrap_or_else(|error| panic!("{error}"));
-    run(&built, &Options::default(), &mut |_| {}).expect("a run").results
+    common::play(text, set, None)
 }
 
 /// Two planes of four leaves, an incast and a permutation, cut off in the middle.

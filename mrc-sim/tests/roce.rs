@@ -1,15 +1,15 @@
 //! RoCEv2 hosts on the fabric: what RC is known to do must come out of the model.
 
+mod common;
+
 use std::path::Path;
 
-use mrc_sim::run::{Options, Results, run};
+use mrc_sim::run::Results;
 use mrc_sim::scenario::load_str;
 use mrc_sim::{PfcSpec, QueueSpec, scheme};
 
 fn play(text: &str, set: &[&str]) -> Results {
-    let set: Vec<String> = set.iter().map(|&key| key.to_owned()).collect();
-    let built = load_str("test.toml", text, Path::new("."), &set, Some(7)).expect("a scenario");
-    run(&built, &Options::default(), &mut |_| {}).expect("a run").results
+    common::play(text, set, Some(7))
 }
 
 /// One plane of 100 Gb/s, four leaves of four hosts.
@@ -90,8 +90,7 @@ fn roce_is_refused_on_a_source_routed_fabric() {
 /// The queues of a fabric whose hosts have links of `gbps`.
 fn queue(gbps: u32, more: &str, set: &[&str]) -> QueueSpec {
     let text = format!("[topology]\nhost_gbps = {gbps}\n[transport]\nkind = \"roce\"\n{more}[[workload]]\n");
-    let set: Vec<String> = set.iter().map(|&key| key.to_owned()).collect();
-    load_str("test.toml", &text, Path::new("."), &set, None).unwrap_or_else(|error| panic!("{error}")).topology.queue()
+    common::load(&text, set, None).topology.queue()
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What results say of schemes beside times: order, overhead, state, and how long faulty links stay in use.
 
+mod common;
+
 use std::path::Path;
 
-use mrc_sim::run::{Options, Results, run};
+use mrc_sim::run::Results;
 use mrc_sim::scenario::load_str;
 
 const SCENARIO: &str = r#"
@@ -18,9 +20,7 @@ bytes = 8000000
 "#;
 
 fn play(set: &[&str]) -> Results {
-    let set: Vec<String> = set.iter().map(|&key| key.to_owned()).collect();
-    let built = load_str("test.toml", SCENARIO, Path::new("."), &set, Some(3)).expect("a scenario");
-    run(&built, &Options::default(), &mut |_| {}).expect("a run").results
+    common::play(SCENARIO, set, Some(3))
 }
 
 const SINGLE: &str = "transport.mrc.selector=single";

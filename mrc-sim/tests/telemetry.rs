@@ -1,9 +1,11 @@
 //! In-band telemetry end to end: switches write into probes, answers bring it back, and the table of Flowing & Jumping goes by it.
 
+mod common;
+
 use std::path::Path;
 
 use mrc_sim::PathRow;
-use mrc_sim::run::{Options, Outcome, run};
+use mrc_sim::run::{Options, Outcome};
 use mrc_sim::scenario::load_str;
 
 /// One spine is behind a link of a quarter of the rate; two hosts send to another leaf.
@@ -28,9 +30,7 @@ bytes = 20000000
 "#;
 
 fn play(set: &[&str]) -> Outcome {
-    let set: Vec<String> = set.iter().map(|&key| key.to_owned()).collect();
-    let built = load_str("test.toml", SCENARIO, Path::new("."), &set, Some(3)).expect("a scenario");
-    run(&built, &Options::default(), &mut |_| {}).expect("a run")
+    common::outcome(&common::load(SCENARIO, set, Some(3)), &Options::default())
 }
 
 /// The queue pairs with data: the receiver's send nothing and know nothing.
