@@ -41,5 +41,5 @@ pub use fabric::{
 pub use host::traffic;
 pub use host::{
     App, Host, Ideal, Memory, MixedHost, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, PathRow,
-    Transport, TransportCounters, WireSizes, World, payload_tag, roce_line,
+    Transport, TransportCounters, WireBytes, WireSizes, World, payload_tag, roce_line,
 };

@@ -1,9 +1,11 @@
 //! Runs whose results can be reckoned by hand: times to the nanosecond, rates no higher than the links, nothing lost that
 //! must not be, and losses by what took them.
 
+mod common;
+
 use std::path::Path;
 
-use mrc_sim::run::{Options, Results, run};
+use mrc_sim::run::Results;
 use mrc_sim::scenario::load_str;
 
 fn play(text: &str) -> Results {
@@ -11,8 +13,7 @@ fn play(text: &str) -> Results {
 }
 
 fn play_seed(seed: u64, text: &str) -> Results {
-    let built = load_str("test.toml", text, Path::new("."), &[], Some(seed)).unwrap_or_else(|error| panic!("{error}"));
-    run(&built, &Options::default(), &mut |_| {}).expect("a run").results
+    common::play(text, &[], Some(seed))
 }
 
 /// One packet of RoCE and its acknowledgement over `fabric_hops` links between switches, all of 100 Gb/s and 500 ns, and
@@ -61,6 +62,73 @@ fn ports_that_send_side_by_side_are_no_faster_than_the_ideal() {
         assert!((us - one_us).abs() < 0.2, "{planes} planes: {us} us, one packet {one_us} us");
         assert!((0.98..1.05).contains(&slowdown), "{planes} planes: {slowdown}");
     }
+}
+
+/// A message of two packets, the second one short, of hosts that have links of 10 Gb/s and 500 ns: 0.8 ns for each byte.
+fn two_packets(topology: &str, links: &str, payload: u32) -> (f64, f64) {
+    let results = play(&format!(
+        "[topology]\nhost_gbps = 10\nswitch_us = 0\n{topology}\n{links}[transport]\nkind = \"roce\"\n\
+         [transport.roce]\nrecovery = \"selective-repeat\"\n[queue]\necn = false\n\
+         [[workload]]\nfrom = 0\nto = 2\nbytes = {}\n",
+        4096 + payload
+    ));
+    (results.fct_us.unwrap().max * 1e3, results.slowdown.unwrap().max)
+}
+
+/// Headers of RoCE around a payload; the first packet of a message has 16 bytes more. An acknowledgement has 82 bytes.
+const ROCE_HEADERS: f64 = 78.0;
+
+#[test]
+fn a_short_last_packet_that_overtakes_a_full_one_is_no_faster_than_the_ideal() {
+    // Each packet takes a spine of its own. The short one arrives first; four hops of the full one decide.
+    let (ns, slowdown) = two_packets("forwarding = \"round-robin\"\nt1 = 2", "", 1000);
+    let hand = 4.0 * 0.8 * (4096.0 + ROCE_HEADERS + 16.0) + 4.0 * 0.8 * 82.0 + 8.0 * 500.0;
+    assert!((ns - hand).abs() < 8.0, "{ns} ns, by hand {hand}");
+    assert!((0.999..1.01).contains(&slowdown), "{slowdown}");
+}
+
+#[test]
+fn a_short_last_packet_is_done_sooner_behind_the_narrowest_link() {
+    // One path: the link of the sender has a tenth of the rate of the others.
+    let slow = "[[link]]\nname = [\"p0-hA\"]\ngbps = 1\n";
+    let (ns, slowdown) = two_packets("shape = \"dumbbell\"", slow, 1000);
+    let (first, last) = (4096.0 + ROCE_HEADERS + 16.0, 1000.0 + ROCE_HEADERS);
+    // Both leave the sender one behind the other; behind it the second one waits for nobody.
+    let hand = 8.0 * (first + last) + 2.0 * 0.8 * last + (2.0 * 0.8 + 8.0) * 82.0 + 6.0 * 500.0;
+    assert!((ns - hand).abs() < 8.0, "{ns} ns, by hand {hand}");
+    assert!((0.999..1.01).contains(&slowdown), "{slowdown}");
+}
+
+/// A Transport ACK completes a message, and it is 32 bytes shorter than a SACK.
+#[test]
+fn the_ideal_of_mrc_ends_with_a_transport_ack() {
+    for (forwarding, outer) in [("srv6", 40.0), ("ecmp", 0.0)] {
+        let results = play(&format!(
+            "[topology]\nhost_gbps = 1\nswitch_us = 0\nt0 = 1\nforwarding = \"{forwarding}\"\n[queue]\necn = false\n\
+             [[workload]]\nfrom = 0\nto = 1\nbytes = 4096\n"
+        ));
+        let (data, ack) = (4096.0 + 102.0 + outer, 82.0 + outer);
+        let hand_us = (2.0 * 8.0 * (data + ack) + 4.0 * 500.0) / 1e3;
+        let ideal_us = results.fct_us.unwrap().max / results.slowdown.unwrap().max;
+        assert!((ideal_us - hand_us).abs() < 0.01, "{forwarding}: {ideal_us} us, by hand {hand_us}");
+    }
+}
+
+/// A bin ends with its last nanosecond: what arrives then belongs to it, and no bin without a length follows.
+#[test]
+fn a_run_that_ends_with_a_bin_shows_no_drop_behind_it() {
+    let scenario = |bin_us: f64| {
+        format!(
+            "bin_us = {bin_us}\n[topology]\nt0 = 1\n[transport]\nkind = \"roce\"\n[queue]\necn = false\n\
+             [[workload]]\nfrom = 0\nto = 1\nbytes = 81920\n"
+        )
+    };
+    let built = common::load(&scenario(100.0), &[], Some(3));
+    let options = mrc_sim::run::Options { messages: true, ..Default::default() };
+    let end_us = common::outcome(&built, &options).messages[0].delivered_us.unwrap();
+    let rates = &play(&scenario(end_us)).timeline.goodput_gbit_per_s[0];
+    assert_eq!(rates.len(), 1, "{rates:?}");
+    assert!((rates[0] - 81_920.0 * 8.0 / (end_us * 1e3)).abs() < 1e-6, "{rates:?}");
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub use scheme::{
     Check, MAX_PARAMS, Param, ParamError, PathNames, Scheme, SchemeInfo, Site, SwitchCtx, SwitchScheme, Verdict, Way,
     table_bytes,
 };
+pub(crate) use shape::serialisation_ns;
 pub use shape::{ShapeError, Topology};
 pub use sim::{Fault, ReceiveSpec, Sim, SimCounters, TierQueue};
 pub use switch::{NoForward, SwitchCounters};

@@ -18,15 +18,24 @@ pub(crate) const HEAD_BYTES: u32 = 64;
 const MOST_LEAVES: usize = 48;
 
 /// Time from the first bit of a packet of `bytes` on the first of these links to its last bit at the end of the last one, with
-/// nothing in the way.
+/// nothing in the way. Each serialisation counts in whole nanoseconds, rounded up.
 pub(crate) fn one_way_ns(links: &[LinkSpec], bytes: u32, latency_ns: u32, cut_through: bool) -> u64 {
-    let ns = |link: &LinkSpec, bytes: u32| (u64::from(bytes) * 8_000_000_000).div_ceil(link.rate_bps.max(1));
+    one_way(links, bytes, (latency_ns, cut_through), f64::ceil) as u64
+}
+
+/// Time that a link needs for a packet, in nanoseconds.
+pub(crate) fn serialisation_ns(link: &LinkSpec, bytes: u32) -> f64 {
+    f64::from(bytes) * 8e9 / link.rate_bps.max(1) as f64
+}
+
+fn one_way(links: &[LinkSpec], bytes: u32, (latency_ns, cut_through): (u32, bool), round: impl Fn(f64) -> f64) -> f64 {
+    let ns = |link: &LinkSpec, bytes: u32| round(serialisation_ns(link, bytes));
     let hop = |pair: &[LinkSpec]| {
         let waits = if cut_through && pair[1].rate_bps <= pair[0].rate_bps { bytes.min(HEAD_BYTES) } else { bytes };
-        ns(&pair[0], waits) + u64::from(pair[0].delay_ns) + u64::from(latency_ns)
+        ns(&pair[0], waits) + f64::from(pair[0].delay_ns) + f64::from(latency_ns)
     };
-    let last = links.last().map_or(0, |last| ns(last, bytes) + u64::from(last.delay_ns));
-    links.windows(2).map(hop).sum::<u64>() + last
+    let last = links.last().map_or(0.0, |last| ns(last, bytes) + f64::from(last.delay_ns));
+    links.windows(2).map(hop).sum::<f64>() + last
 }
 
 /// Why a fabric cannot be built.
@@ -286,9 +295,14 @@ impl Topology {
         self.one_way_ns(links, there) + self.one_way_ns(&returns, back)
     }
 
-    /// From the first bit of a packet of `bytes` at the sender to its last one at the receiver, over these links.
-    pub fn one_way_ns(&self, links: &[LinkSpec], bytes: u32) -> u64 {
+    fn one_way_ns(&self, links: &[LinkSpec], bytes: u32) -> u64 {
         one_way_ns(links, bytes, self.switch_latency_ns(), self.cut_through())
+    }
+
+    /// From the first bit of a packet of `bytes` at the sender to its last one at the receiver, over these links, in
+    /// nanoseconds and fractions of them.
+    pub(crate) fn exact_one_way_ns(&self, links: &[LinkSpec], bytes: u32) -> f64 {
+        one_way(links, bytes, (self.switch_latency_ns(), self.cut_through()), |ns| ns)
     }
 
     /// Ports of `to` at which packets arrive that leave `from` by `port`.

@@ -272,7 +272,7 @@ impl Clos {
     }
 
     /// Links between switches on the way from one host to another.
-    fn fabric_hops(&self, from: u32, to: u32) -> u64 {
+    fn fabric_hops(&self, from: u32, to: u32) -> usize {
         match self.t0_of(from) == self.t0_of(to) {
             true => 0,
             false if self.is_dumbbell() => 1,
@@ -280,15 +280,20 @@ impl Clos {
         }
     }
 
-    fn rtt_ns(&self, fabric_hops: u64, there: u32, back: u32) -> u64 {
-        let all = [self.host_link, self.fabric_link, self.fabric_link, self.host_link];
-        let links = match fabric_hops {
-            0 => &[self.host_link, self.host_link][..],
-            1 => &[self.host_link, self.fabric_link, self.host_link],
-            _ => &all,
-        };
-        let one_way = |bytes| one_way_ns(links, bytes, self.switch_latency_ns, self.cut_through);
+    fn rtt_ns(&self, fabric_hops: usize, there: u32, back: u32) -> u64 {
+        let links = self.links_over(fabric_hops);
+        let one_way = |bytes| one_way_ns(&links, bytes, self.switch_latency_ns, self.cut_through);
         one_way(there) + one_way(back)
+    }
+
+    /// The links of any path between two hosts, from the first to the last.
+    pub fn path_links(&self, from: u32, to: u32) -> Vec<LinkSpec> {
+        self.links_over(self.fabric_hops(from, to))
+    }
+
+    fn links_over(&self, fabric_hops: usize) -> Vec<LinkSpec> {
+        let fabric = std::iter::repeat_n(self.fabric_link, fabric_hops);
+        std::iter::once(self.host_link).chain(fabric).chain([self.host_link]).collect()
     }
 
     /// What two hosts could exchange over all planes if they were alone, in bit/s.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::fabric::{LinkId, LinkSpec, Topology};
+use crate::fabric::{LinkId, LinkSpec, Topology, serialisation_ns};
 
 /// A port of each end, and its leaf.
 type Between = ((u8, u32), (u8, u32));
@@ -17,6 +17,35 @@ pub struct Ideal<'a> {
     known: RefCell<BTreeMap<Between, Middle>>,
     /// By port, leaf and receiver: the ports at which packets arrive.
     arrivals: RefCell<BTreeMap<(u8, u32, u32), Vec<u8>>>,
+}
+
+/// Bytes on the wire of a transport's packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WireBytes {
+    /// A full data packet.
+    pub packet: u32,
+    /// Its payload.
+    pub payload: u32,
+    /// The shortest packet that completes a message.
+    pub acknowledgement: u32,
+}
+
+/// What lies between two hosts.
+struct IdlePaths {
+    /// What they could exchange over all ports and paths if they were alone.
+    rate_bps: u64,
+    /// Paths, of equal ones one.
+    paths: Vec<IdlePath>,
+    /// There is no second path.
+    alone: bool,
+}
+
+/// A path between two hosts.
+struct IdlePath {
+    /// Its links, from the first to the last.
+    links: Vec<LinkSpec>,
+    /// The link at which packets of all paths together wait.
+    narrowest: usize,
 }
 
 /// The fabric between two hosts, without their own links.
@@ -35,25 +64,48 @@ impl<'a> Ideal<'a> {
     }
 
     /// The time a message of `bytes` needs from one host to the other, from its first bit to its acknowledgement, in
-    /// nanoseconds: all packets over all ports and shortest paths at once, and one round trip of the first packet on the
-    /// fastest path, during which the other ports carry packets, too. `sizes`: bytes on the wire of a full packet, its
-    /// payload, and an acknowledgement.
-    pub fn ns(&self, (from, to): (u32, u32), bytes: u32, sizes: (u32, u32, u32)) -> f64 {
-        let (wire, payload, control) = sizes;
-        let packets = bytes.div_ceil(payload.max(1)).max(1);
-        let overhead = wire.saturating_sub(payload);
-        let all = u64::from(bytes) + u64::from(packets) * u64::from(overhead);
-        let first = bytes.min(payload) + overhead;
-        let (rate, one, round_trip) = match self.topology {
-            Topology::Clos(clos) if self.links.is_empty() => {
-                let (rate, host) = (clos.pair_rate_bps(from, to), clos.host_link.rate_bps);
-                let one = if rate < host * u64::from(clos.planes) { clos.fabric_link.rate_bps } else { host };
-                (rate, one, clos.pair_rtt_ns(from, to, first, control))
-            }
-            _ => self.rate_and_round_trip(from, to, (first, control)),
-        };
-        let ns = |bytes: u64, bps: u64| bytes as f64 * 8e9 / bps as f64;
-        (ns(all, rate) - ns(first.into(), one)).max(0.0) + round_trip as f64
+    /// nanoseconds. Its packets leave in order and use all ports and shortest paths at once.
+    ///
+    /// Three lower bounds hold, and the largest one counts, so that no message can be faster:
+    ///
+    /// * one full packet crosses the fabric;
+    /// * all packets cross the narrowest step, and the last one reaches it and goes on from it;
+    /// * all full packets cross the narrowest step, and one reaches it and goes on from it.
+    ///
+    /// The last packet may be short. Where there are several paths, it may arrive before a full one.
+    pub fn ns(&self, (from, to): (u32, u32), bytes: u32, sizes: &WireBytes) -> f64 {
+        let overhead = sizes.packet.saturating_sub(sizes.payload);
+        let before = (bytes.div_ceil(sizes.payload.max(1))).saturating_sub(1);
+        let last = bytes - before * sizes.payload + overhead;
+        let first = if before > 0 { sizes.packet } else { last };
+        let IdlePaths { rate_bps, paths, alone } = self.between(from, to);
+        let least = |time: &dyn Fn(&IdlePath) -> f64| paths.iter().map(time).reduce(f64::min).unwrap_or(0.0);
+        let through = |bytes: u64| bytes as f64 * 8e9 / rate_bps.max(1) as f64;
+        let full = u64::from(before) * u64::from(sizes.packet);
+        // Where there is one path only, nothing overtakes.
+        let (ahead, behind) = if alone { (first, last) } else { (last, 0) };
+        let one = least(&|path| self.one_way(&path.links, first));
+        let all = through(full + u64::from(last)) + least(&|path| self.around(path, ahead, last));
+        let follows = |path: &IdlePath| path.links.last().map_or(0.0, |link| serialisation_ns(link, behind));
+        let most = through(full) + least(&|path| self.around(path, first, first) + follows(path));
+        let there = if before > 0 { one.max(all).max(most) } else { one };
+        let back = least(&|path| {
+            let links: Vec<LinkSpec> = path.links.iter().rev().copied().collect();
+            self.one_way(&links, sizes.acknowledgement)
+        });
+        there + back
+    }
+
+    fn one_way(&self, links: &[LinkSpec], bytes: u32) -> f64 {
+        self.topology.exact_one_way_ns(links, bytes)
+    }
+
+    /// From the start to the narrowest link for a packet of `ahead` bytes, and from there to the end for one of `behind`.
+    fn around(&self, path: &IdlePath, ahead: u32, behind: u32) -> f64 {
+        let IdlePath { links, narrowest } = path;
+        let link = &links[*narrowest];
+        let to = self.one_way(&links[..=*narrowest], ahead) - serialisation_ns(link, ahead) - f64::from(link.delay_ns);
+        to + self.one_way(&links[*narrowest..], behind) - serialisation_ns(link, behind)
     }
 
     fn spec(&self, link: LinkId) -> LinkSpec {
@@ -63,36 +115,39 @@ impl<'a> Ideal<'a> {
         }
     }
 
-    /// What two hosts could exchange over all ports if they were alone; the rate of a link where that is decided; a packet
-    /// and its acknowledgement on the fastest path.
-    fn rate_and_round_trip(&self, from: u32, to: u32, (there, back): (u32, u32)) -> (u64, u64, u64) {
-        // The acknowledgement may take another path than the packet.
-        let (mut rate, mut one, mut fastest) = (0, 1, [u64::MAX; 2]);
+    fn between(&self, from: u32, to: u32) -> IdlePaths {
+        if let Topology::Clos(clos) = self.topology
+            && self.links.is_empty()
+        {
+            let links = clos.path_links(from, to);
+            let rate_bps = clos.pair_rate_bps(from, to);
+            let narrowest = usize::from(rate_bps < clos.host_link.rate_bps * u64::from(clos.planes));
+            let alone = clos.planes == 1 && (links.len() == 2 || clos.uplinks() == 1);
+            return IdlePaths { rate_bps, paths: vec![IdlePath { links, narrowest }], alone };
+        }
+        let (mut all_bps, mut found) = (0, Vec::new());
         for port in 0..self.topology.host_ports(from) {
             let near = self.spec(self.topology.host_link_id(port, from));
-            let (mut of_port, mut narrowest) = (0u64, u64::MAX);
-            let before = fastest[0];
-            for arrival in self.arrivals(port, from, to) {
-                let far = self.spec(self.topology.host_link_id(arrival, to));
-                let Middle { rate_bps, paths } = self.middle((port, arrival), from, to);
-                of_port = of_port.saturating_add(far.rate_bps.min(rate_bps));
+            let arrivals: Vec<(LinkSpec, Middle)> = (self.arrivals(port, from, to).into_iter())
+                .map(|there| (self.spec(self.topology.host_link_id(there, to)), self.middle((port, there), from, to)))
+                .collect();
+            let of_port = arrivals.iter().map(|(far, middle)| far.rate_bps.min(middle.rate_bps)).sum();
+            all_bps += near.rate_bps.min(of_port);
+            for (far, Middle { rate_bps, paths }) in arrivals {
                 for middle in paths {
-                    let behind = middle.iter().chain([&far]).map(|link| link.rate_bps).min().unwrap_or(u64::MAX);
-                    let links: Vec<LinkSpec> = [near].into_iter().chain(middle).chain([far]).collect();
-                    let back_links: Vec<LinkSpec> = links.iter().rev().copied().collect();
-                    let one_way = self.topology.one_way_ns(&links, there);
-                    if one_way < fastest[0] {
-                        (fastest[0], narrowest) = (one_way, behind);
-                    }
-                    fastest[1] = fastest[1].min(self.topology.one_way_ns(&back_links, back));
+                    let narrowest = if near.rate_bps <= of_port {
+                        0
+                    } else if far.rate_bps <= rate_bps {
+                        middle.len() + 1
+                    } else {
+                        1 + (0..middle.len()).min_by_key(|&at| middle[at].rate_bps).unwrap_or(0)
+                    };
+                    let links = [near].into_iter().chain(middle).chain([far]).collect();
+                    found.push(IdlePath { links, narrowest });
                 }
             }
-            rate += near.rate_bps.min(of_port);
-            if fastest[0] < before {
-                one = if near.rate_bps <= of_port { near.rate_bps } else { narrowest };
-            }
         }
-        (rate.max(1), one, if fastest[0] == u64::MAX { 0 } else { fastest[0] + fastest[1] })
+        IdlePaths { rate_bps: all_bps, alone: found.len() == 1, paths: found }
     }
 
     fn leaf(&self, port: u8, host: u32) -> u32 {

@@ -84,7 +84,7 @@ impl Transport for MixedHost<'_> {
         each!(self, host => host.packet_bytes())
     }
 
-    fn control_bytes(&self) -> u32 {
-        each!(self, host => host.control_bytes())
+    fn acknowledgement_bytes(&self) -> u32 {
+        each!(self, host => host.acknowledgement_bytes())
     }
 }

@@ -14,7 +14,7 @@ mod transport;
 use mrc_core::{Instant, PortMask};
 use mrc_wire::PortNum;
 
-pub use self::ideal::Ideal;
+pub use self::ideal::{Ideal, WireBytes};
 pub use self::memory::Memory;
 pub use self::mixed::MixedHost;
 pub use self::mrc::{App, MrcHost, MrcHostError};

@@ -32,6 +32,8 @@ const DATA_HEADERS: u32 = 14 + 40 + 88;
 const OUTER_HEADER: u32 = 40;
 /// The same of a SACK.
 const CONTROL_BYTES: u32 = 154;
+/// The same of a Transport ACK, which completes messages: an AETH in place of what a SACK has.
+const ACK_BYTES: u32 = 122;
 
 /// Bytes that packets are given on the wire in place of their own, to compare with models of other packet formats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +96,14 @@ impl MrcSettings {
             Some(sizes) => (payload + sizes.data_overhead, sizes.control),
             None if topology.scheme().paths() == PathNames::MicroSids => (payload + DATA_HEADERS, CONTROL_BYTES),
             None => (payload + DATA_HEADERS - OUTER_HEADER, CONTROL_BYTES - OUTER_HEADER),
+        }
+    }
+
+    fn acknowledgement_bytes(&self, topology: &Topology) -> u32 {
+        match self.wire {
+            Some(sizes) => sizes.control,
+            None if topology.scheme().paths() == PathNames::MicroSids => ACK_BYTES,
+            None => ACK_BYTES - OUTER_HEADER,
         }
     }
 
@@ -287,7 +297,7 @@ pub struct MrcTransport<'s> {
     send_queue: usize,
     wire: Option<WireSizes>,
     packet: (u32, u32),
-    control: u32,
+    acknowledgement: u32,
     path_state_bytes: usize,
     telemetry: Option<Box<Telemetry>>,
 }
@@ -353,7 +363,7 @@ impl<'s> MrcTransport<'s> {
             send_queue: settings.send_queue,
             wire: settings.wire,
             packet: (settings.wire_bytes(topology, settings.mtu.into()).0, settings.mtu.into()),
-            control: settings.wire_bytes(topology, 0).1,
+            acknowledgement: settings.acknowledgement_bytes(topology),
             telemetry: settings.telemetry.map(|bandwidth| Box::new(Telemetry::new(bandwidth))),
             path_state_bytes: settings.selector.map_or(0, |selector| {
                 selector.state_bytes(usize::from(settings.paths.active) + usize::from(settings.paths.backup))
@@ -713,7 +723,7 @@ impl Transport for MrcTransport<'_> {
         self.packet
     }
 
-    fn control_bytes(&self) -> u32 {
-        self.control
+    fn acknowledgement_bytes(&self) -> u32 {
+        self.acknowledgement
     }
 }

@@ -112,8 +112,8 @@ pub trait Transport: Host<World = Exchange> {
     /// Bytes on the wire of a full packet, and its payload: what the ideal time of a message is reckoned from.
     fn packet_bytes(&self) -> (u32, u32);
 
-    /// Bytes on the wire of an acknowledgement, for the same.
-    fn control_bytes(&self) -> u32 {
+    /// Bytes on the wire of the shortest packet that completes a message, for the same.
+    fn acknowledgement_bytes(&self) -> u32 {
         64
     }
 }

@@ -9,7 +9,7 @@ use super::results::{
     MessageRow, Overhead, PacketCounts, PartsReport, Results, RunEnd, SizeBin, Timeline,
 };
 use crate::fabric::{Parts, PortId};
-use crate::host::{Ideal, Transport, TransportCounters};
+use crate::host::{Ideal, Transport, TransportCounters, WireBytes};
 use crate::scenario::{Built, TransportKind};
 use crate::workload::{Exchange, Group, Message};
 
@@ -139,7 +139,7 @@ pub(super) fn results<T: Transport>(
     let packets = packet_counts(sim, &drops, trims);
     let ports = || (0..sim.topology().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let idle = Ideal::new(sim.topology(), &built.links);
-    let ideal = |message: &Message| idle.ns((message.src, message.dst), message.bytes, sizes(sim, message.src));
+    let ideal = |message: &Message| idle.ns((message.src, message.dst), message.bytes, &sizes(sim, message.src));
     let all: Vec<u32> = messages(exchange).collect();
     let times = Times::of(exchange, &all, &ideal);
     // What loads the fabric before and after is no part of the figures of the whole.
@@ -261,7 +261,7 @@ pub(super) fn message_rows<T: Transport>((sim, exchange): (&Parts<T>, &Exchange)
             delivered_us: exchange.delivered(id).map(us),
             completed_us: completed.map(us),
             fct_us: took.map(us),
-            slowdown: took.map(|ns| ns as f64 / idle.ns((src, dst), bytes, sizes(sim, src))),
+            slowdown: took.map(|ns| ns as f64 / idle.ns((src, dst), bytes, &sizes(sim, src))),
             packets: sent.packets,
             retransmitted_bytes: sent.bytes.saturating_sub(bytes.into()),
             ports: sent.ports.len(),
@@ -413,9 +413,9 @@ fn by_size(exchange: &Exchange, ids: &[u32], bins: &[u32], ideal: &impl Fn(&Mess
 }
 
 /// Bytes on the wire of a full packet of a host, its payload, and an acknowledgement.
-fn sizes<T: Transport>(sim: &Parts<T>, host: u32) -> (u32, u32, u32) {
-    let (wire, payload) = sim.host(host).packet_bytes();
-    (wire, payload, sim.host(host).control_bytes())
+fn sizes<T: Transport>(sim: &Parts<T>, host: u32) -> WireBytes {
+    let (packet, payload) = sim.host(host).packet_bytes();
+    WireBytes { packet, payload, acknowledgement: sim.host(host).acknowledgement_bytes() }
 }
 
 fn slowest(exchange: &Exchange, ids: &[u32]) -> Vec<MessageReport> {

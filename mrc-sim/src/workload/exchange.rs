@@ -252,7 +252,8 @@ impl Exchange {
     pub fn on_placed(&mut self, now: Instant, id: MessageId, bytes: u32) {
         let message = &self.messages[id as usize];
         let bins = &mut self.bins[usize::from(message.group)];
-        let bin = (now.as_nanos() / self.bin_ns) as usize;
+        // A bin ends with its last nanosecond, as a run that ends with a bin does.
+        let bin = (now.as_nanos().saturating_sub(1) / self.bin_ns) as usize;
         if bins.len() <= bin {
             bins.resize(bin + 1, 0);
         }

@@ -510,7 +510,7 @@ impl Transport for RoceTransport {
         lines.collect::<Vec<_>>().join("; ")
     }
 
-    fn control_bytes(&self) -> u32 {
+    fn acknowledgement_bytes(&self) -> u32 {
         wire::ACK_BYTES
     }
 
