@@ -141,6 +141,77 @@ fn browse(page: &Path, more: &[&str]) -> Option<(String, String)> {
     Some((String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
+/// Elements of one kind in a picture, each up to the next one.
+fn elements<'a>(svg: &'a str, kind: &str) -> impl Iterator<Item = &'a str> {
+    svg.split(&format!("<{kind} ")).skip(1).collect::<Vec<_>>().into_iter()
+}
+
+fn attribute<'a>(element: &'a str, name: &str) -> &'a str {
+    let rest = element.split_once(&format!("{name}=\"")).map_or("", |(_, rest)| rest);
+    rest.split_once('"').map_or("", |(value, _)| value)
+}
+
+/// Where the labels of an axis stand, in pixels, and the numbers that they say.
+fn labels(svg: &str, along: &str, anchor: &str) -> Vec<(f64, f64)> {
+    let label = |text: &str| {
+        let says = text.split_once('>')?.1.split_once('<')?.0.trim();
+        let (number, times) = says.strip_suffix(" k").map_or((says, 1.0), |number| (number, 1e3));
+        let place = attribute(text, along).parse().ok()?;
+        (attribute(text, "text-anchor") == anchor).then_some((place, number.parse::<f64>().ok()? * times))
+    };
+    elements(svg, "text").filter_map(label).collect()
+}
+
+/// The pixel of a value, by the labels of a linear axis.
+fn pixel(labels: &[(f64, f64)], value: f64) -> f64 {
+    let (first, last) = (labels[0], labels[labels.len() - 1]);
+    first.0 + (value - first.1) * (last.0 - first.0) / (last.1 - first.1)
+}
+
+/// Lines of a plot, without its axes, by their points.
+fn curves(svg: &str) -> Vec<Vec<(f64, f64)>> {
+    let point = |text: &str| {
+        let (x, y) = text.split_once(',').expect("a point");
+        (x.parse().expect("a number"), y.parse().expect("a number"))
+    };
+    let thick = |line: &&str| attribute(line, "stroke-width") == "2";
+    elements(svg, "polyline")
+        .filter(thick)
+        .map(|line| attribute(line, "points").split_whitespace().map(point).collect())
+        .collect()
+}
+
+/// Every point of the goodput curves is the value that the results have, read off at the labels of the axes.
+fn goodput_curves_show_the_results(html: &str, out: &Path) {
+    let mut runs = 0;
+    for entry in std::fs::read_dir(out).expect("the folder of results") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().and_then(|name| name.to_str()).expect("a name");
+        let Some((_, rest)) = html.split_once(&format!("<figure id=\"{name}-goodput\"")) else { continue };
+        let svg = rest.split_once("</figure>").expect("its end").0;
+        let text = std::fs::read_to_string(&path).expect("results");
+        let timeline = &serde_json::from_str::<serde_json::Value>(&text).expect("JSON")["timeline"];
+        let (bin_us, rates) = (timeline["bin_us"].as_f64().expect("a width"), &timeline["goodput_gbit_per_s"]);
+        let (x, y) = (labels(svg, "x", "middle"), labels(svg, "y", "end"));
+        assert!(x.len() > 3 && y.len() > 3, "{name}: {x:?} {y:?}");
+        // The samples of the legend are lines, too, of two points at one height.
+        let curves: Vec<_> = curves(svg).into_iter().filter(|points| points.len() != 2).collect();
+        let rates = rates.as_array().expect("a list by workload");
+        assert_eq!(curves.len(), rates.len(), "{name}: a curve for each workload");
+        for (curve, rates) in curves.iter().zip(rates) {
+            let rates: Vec<f64> = rates.as_array().expect("bins").iter().filter_map(|rate| rate.as_f64()).collect();
+            assert_eq!(curve.len(), rates.len(), "{name}");
+            for (nth, (at, rate)) in curve.iter().zip(rates).enumerate() {
+                let want = (pixel(&x, nth as f64 * bin_us), pixel(&y, rate));
+                let off = (at.0 - want.0).abs().max((at.1 - want.1).abs());
+                assert!(off <= 2.5, "{name}: bin {nth} with {rate} Gb/s stands at {at:?}, its place is {want:?}");
+            }
+        }
+        runs += 1;
+    }
+    assert_eq!(runs, 8);
+}
+
 #[test]
 fn a_report_shows_its_plots_in_a_browser_without_an_error() {
     let (out, output) = sweep("sweep-report", &[]);
@@ -152,6 +223,7 @@ fn a_report_shows_its_plots_in_a_browser_without_an_error() {
     let figures = html.matches("<figure").count();
     assert!(figures >= 8 * 4, "goodput, completion times, queues and EVs of each run: {figures}");
     assert_eq!(std::fs::read_dir(out.join("figures")).expect("figures").count(), figures);
+    goodput_curves_show_the_results(&html, &out);
     let Some((dom, said)) = browse(&page, &["--dump-dom"]) else {
         let _ =
             std::io::stderr().write_all(b"SKIP a_report_shows_its_plots_in_a_browser_without_an_error: no Chromium\n");
@@ -160,11 +232,11 @@ fn a_report_shows_its_plots_in_a_browser_without_an_error() {
     let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
     assert!(console.is_empty(), "{console:?}");
     assert_eq!(dom.matches("</svg>").count(), figures);
-    // Lines, not only axes: every plot drew series.
-    let plots: Vec<&str> = dom.split("<figure").skip(1).collect();
-    for plot in plots {
-        let drawn = plot.matches("<polyline").count() + plot.matches("<rect").count();
-        assert!(drawn > 3, "an empty plot: {}", plot.get(..120).unwrap_or(plot));
+    // Lines or bands beside the axes, whose lines are thin, and the white ground.
+    for plot in dom.split("<figure").skip(1) {
+        let bands = elements(plot, "rect").filter(|rect| !attribute(rect, "fill").eq_ignore_ascii_case("#ffffff"));
+        let drawn = curves(plot).iter().filter(|points| points.len() > 1).count() + bands.count();
+        assert!(drawn > 0, "an empty plot: {}", plot.get(..120).unwrap_or(plot));
     }
     let picture = out.join("page.png");
     browse(&page, &[&format!("--screenshot={}", picture.display())]);

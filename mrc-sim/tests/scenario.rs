@@ -1,5 +1,6 @@
 //! Scenario files: what they do, and what they say when they are wrong.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use mrc_sim::run::{GroupReport, Options, Outcome, Results, RunEnd, run};
@@ -72,14 +73,16 @@ fn entries_of_one_link_add_up() {
     assert_eq!(fct(&format!("{far}{slow}")), away);
 }
 
+/// All bytes arrive, once and in time, and every link between switches carries some of them in each direction.
 #[test]
-fn every_forwarding_mode_and_shape_delivers() {
+fn every_forwarding_mode_delivers_over_every_link() {
+    const BYTES: u32 = 100_000;
     for info in scheme::SCHEMES {
         for shape in ["clos", "dumbbell"] {
             let forwarding = info.name;
             let text = format!(
                 "[topology]\nshape = \"{shape}\"\nplanes = 2\nhosts_per_t0 = 4\nforwarding = \"{forwarding}\"\n\
-                 [[workload]]\nkind = \"permutation\"\nbytes = 100000\n"
+                 [[workload]]\nkind = \"permutation\"\nother_leaf = true\nbytes = {BYTES}\n"
             );
             if shape == "dumbbell" && info.check.is_some() {
                 // Schemes that choose among paths say that a dumbbell has one.
@@ -87,9 +90,27 @@ fn every_forwarding_mode_and_shape_delivers() {
                 assert!(refused.contains("no alternative path"), "{refused}");
                 continue;
             }
-            let results = results(&text);
-            assert!(results.finished, "{forwarding} {shape}: {results:?}");
-            assert_eq!(results.failed, 0);
+            let options = Options { messages: true, links: true, ..Options::default() };
+            let Outcome { results, messages, links, .. } = run(&built(&text), &options, &mut |_| ()).unwrap();
+            let said = format!("{forwarding} {shape}");
+            assert_eq!((results.completed, results.failed, results.misplaced, results.drops), (8, 0, 0, 0), "{said}");
+            assert!(
+                messages.iter().all(|row| row.bytes == BYTES && row.missing_bytes == 0 && row.ports == 2),
+                "{said}"
+            );
+            // Four flows share the middle of a dumbbell; elsewhere each has the link of its host.
+            let most = if shape == "dumbbell" { 6.0 } else { 4.0 };
+            let slowdown = results.slowdown.unwrap();
+            assert!((0.999..most).contains(&slowdown.mean), "{said}: {slowdown:?}");
+            let mut carried: BTreeMap<(&str, bool), f64> = BTreeMap::new();
+            for row in links.iter().filter(|row| row.link.contains("-t0")) {
+                *carried.entry((&row.link, row.upwards)).or_default() += row.percent;
+            }
+            let count = if shape == "dumbbell" { 2 * 2 } else { 2 * 2 * 4 * 2 };
+            assert_eq!(carried.len(), count, "{said}: {carried:?}");
+            // Acknowledgements alone are some per cent of the data.
+            let least = carried.values().sum::<f64>() / count as f64 / 20.0;
+            assert!(carried.values().all(|&percent| percent > least), "{said}: {carried:?}");
         }
     }
 }

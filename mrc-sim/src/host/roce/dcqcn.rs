@@ -219,6 +219,61 @@ mod tests {
         assert_eq!(qp.rate(), cfg.min_bps);
     }
 
+    /// Two cuts 51 us apart with `alpha` still 1: target half, rate a quarter of the line.
+    fn cut_twice(cfg: &DcqcnConfig) -> Dcqcn {
+        let mut qp = Dcqcn::new(LINE);
+        qp.on_cnp(at(100), cfg);
+        qp.on_cnp(at(151), cfg);
+        assert_eq!((qp.target, qp.current), (LINE / 2, LINE / 4));
+        qp
+    }
+
+    /// Five rises halve the distance to a target that stays; from the sixth on the target rises first, by the same each time.
+    #[test]
+    fn additive_increase_follows_five_rises_of_fast_recovery() {
+        let cfg = DcqcnConfig { rise_bytes: u64::MAX, ..DcqcnConfig::published(LINE) };
+        let mut qp = cut_twice(&cfg);
+        let mut distance = LINE / 4;
+        for nth in 1..=5 {
+            qp.advance(at(151 + 55 * nth), &cfg);
+            distance /= 2;
+            assert_eq!((qp.target, qp.current), (LINE / 2, LINE / 2 - distance), "rise {nth}");
+        }
+        // 40 Mb/s at 40 Gb/s: a thousandth of the line.
+        let mut current = LINE / 2 - distance;
+        for nth in 6..=8 {
+            qp.advance(at(151 + 55 * nth), &cfg);
+            let target = LINE / 2 + (nth - 5) * LINE / 1_000;
+            current = (current + target) / 2;
+            assert_eq!((qp.target, qp.current), (target, current), "rise {nth}");
+        }
+    }
+
+    /// The increase is hyper once both clocks are beyond fast recovery, and grows with each rise of the one behind.
+    #[test]
+    fn hyper_increase_needs_both_clocks_and_grows() {
+        let cfg = DcqcnConfig { rise_bytes: 1_000, ..DcqcnConfig::published(LINE) };
+        let mut qp = cut_twice(&cfg);
+        // Bytes first: five of fast recovery, one additive.
+        (0..6).for_each(|_| qp.on_send(1_000, &cfg));
+        assert_eq!(qp.target, LINE / 2 + LINE / 1_000);
+        // Time behind it: five more additive ones.
+        qp.advance(at(151 + 5 * 55), &cfg);
+        assert_eq!(qp.target, LINE / 2 + 6 * LINE / 1_000);
+        // 400 Mb/s at 40 Gb/s once, and once more; the next time twice of it where the bytes have risen as often.
+        qp.advance(at(151 + 6 * 55), &cfg);
+        assert_eq!(qp.target, LINE / 2 + 6 * LINE / 1_000 + LINE / 100);
+        qp.advance(at(151 + 7 * 55), &cfg);
+        assert_eq!(qp.target, LINE / 2 + 6 * LINE / 1_000 + 2 * LINE / 100);
+        qp.on_send(1_000, &cfg);
+        assert_eq!(qp.target, LINE / 2 + 6 * LINE / 1_000 + 4 * LINE / 100);
+        // A cut ends it: fast recovery begins anew.
+        qp.on_cnp(at(151 + 7 * 55 + 1), &cfg);
+        let target = qp.target;
+        qp.on_send(1_000, &cfg);
+        assert_eq!(qp.target, target);
+    }
+
     #[test]
     fn bytes_alone_raise_it_too() {
         let cfg = DcqcnConfig { rise_interval_ns: 1 << 40, ..DcqcnConfig::published(LINE) };
