@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use mrc_afxdp::device::{DeviceEvent, DeviceStats};
 use mrc_core::{ErrorCause, Event};
+use mrc_verbs_shim::control::{PathRow, path_tables};
 use mrc_verbs_shim::{Completion, QpAddress, Status, WriteWr};
 use serde::Serialize;
 
@@ -107,6 +108,8 @@ pub struct Run {
     pub switches: Vec<Switch>,
     /// Over time.
     pub samples: Vec<Sample>,
+    /// Paths by queue pair number, where the selector keeps a load of each: as it had them at the end.
+    pub path_table: Vec<(u32, Vec<PathRow>)>,
     /// Paths that were retired and did not answer again before the end.
     pub silent_paths: Vec<SilentPath>,
     /// Why it ended early.
@@ -232,7 +235,11 @@ impl Load<'_> {
             cause = cause.or(cause_of(&event));
         }
         let error = error.map(|error| cause.map_or(error.clone(), |cause| format!("{error}: {}", cause.text())));
-        Ok(book.close(&self.session.context.stats()?, done, start.elapsed(), goal, error, self.paths))
+        let own: Vec<u32> = qps.map(|index| self.session.address(index).qpn.value()).collect();
+        let mut tables = path_tables(self.session.context.device())?;
+        tables.retain(|(qpn, _)| own.contains(qpn));
+        let run = book.close(&self.session.context.stats()?, done, start.elapsed(), goal, error, self.paths);
+        Ok(Run { path_table: tables, ..run })
     }
 
     /// Posts the next message of a queue pair; whether there was room.
@@ -306,6 +313,7 @@ impl Book {
             probes: Vec::new(),
             switches: Vec::new(),
             samples: Vec::new(),
+            path_table: Vec::new(),
             silent_paths: Vec::new(),
             error: None,
         };

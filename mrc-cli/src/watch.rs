@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use mrc_verbs_shim::control::{Client, Events, Happened, Request, State, all_devices};
+use mrc_verbs_shim::control::{Client, Events, Found, Happened, Request, State, all_devices};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,9 @@ pub struct Snapshot {
     pub left_out: usize,
 }
 
+/// How long devices count as those that there are: to look for others means to connect to each.
+const SEARCH: Duration = Duration::from_millis(500);
+
 struct Known {
     client: Client,
     last_event: u64,
@@ -45,6 +48,8 @@ struct Known {
 /// Looks at all devices.
 #[derive(Default)]
 pub struct Watcher {
+    found: Vec<Found>,
+    searched: Option<Instant>,
     known: BTreeMap<PathBuf, Known>,
 }
 
@@ -56,11 +61,13 @@ pub fn unix_ms() -> u64 {
 impl Watcher {
     /// Asks every device. One that went meanwhile is left out.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> (Vec<(String, T)>, usize) {
-        let found = all_devices();
-        let left_out = found.len().saturating_sub(MAX_DEVICES);
-        self.known.retain(|path, _| found.iter().any(|found| found.path == *path));
+        if self.searched.is_none_or(|at| at.elapsed() >= SEARCH) {
+            (self.found, self.searched) = (all_devices(), Some(Instant::now()));
+        }
+        let left_out = self.found.len().saturating_sub(MAX_DEVICES);
+        self.known.retain(|path, _| self.found.iter().any(|found| found.path == *path));
         let mut answers = Vec::new();
-        for found in found.into_iter().take(MAX_DEVICES) {
+        for found in self.found.iter().take(MAX_DEVICES) {
             if !self.known.contains_key(&found.path) {
                 let Ok(client) = Client::connect(&found.path) else { continue };
                 self.known.insert(found.path.clone(), Known { client, last_event: 0 });
@@ -68,7 +75,10 @@ impl Watcher {
             let Some(known) = self.known.get_mut(&found.path) else { continue };
             match known.client.ask(request) {
                 Ok(answer) => answers.push((name(&found.path), answer)),
-                Err(_) => drop(self.known.remove(&found.path)),
+                Err(_) => {
+                    self.known.remove(&found.path);
+                    self.searched = None;
+                }
             }
         }
         (answers, left_out)

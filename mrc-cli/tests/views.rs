@@ -74,7 +74,9 @@ fn recording(name: &str) -> PathBuf {
         let qp = |qpn: u64, share: u64| {
             serde_json::json!({ "qpn": qpn, "state": "RTS", "peer_qpn": 9, "outstanding": 0, "queued": 0, "retries": 0,
                 "srtt_ns": 1000 * qpn, "base_rtt_ns": 0, "delay_ns": 0, "inflight_bytes": 0, "acked_bytes": bytes / share,
-                "received_bytes": 0, "retransmitted": 0, "evs": [4, 0, 1, 2, 4] })
+                "received_bytes": 0, "retransmitted": 0, "evs": [4, 0, 1, 2, 4], "paths": [
+                    { "name": "p0u1", "plane": 0, "state": "ASSUMED_BAD", "delay_ns": 12_345 * share, "bandwidth_mbps": 100_000,
+                        "load_bytes": 777, "placed_packets": 3, "telemetry": true }] })
         };
         let ev =
             |name: &str, plane: u64, state: &str| serde_json::json!({ "name": name, "plane": plane, "state": state });
@@ -97,7 +99,24 @@ fn recording(name: &str) -> PathBuf {
 fn a_recording_is_shown_as_text() {
     let path = recording("once.jsonl");
     let shown = text(&mrc(&["top", "--once", "--replay", path.to_str().unwrap()]));
-    for part in ["2 devices", "100-0", "hA", "24.000", "DENIED", "DOWN", "0 oX", "1 d", "0x000022", "4.000", "7 icrc"] {
+    for part in [
+        "2 devices",
+        "100-0",
+        "hA",
+        "24.000",
+        "DENIED",
+        "DOWN",
+        "0 oX",
+        "1 d",
+        "0x000022",
+        "4.000",
+        "7 icrc",
+        "paths of 0x000022",
+        "p0u1",
+        "24.7",
+        "777 B",
+        "telemetry",
+    ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
     // The one that sends more comes first.
@@ -167,6 +186,18 @@ fn keys_sort_filter_pause_and_quit_in_a_terminal() {
     tmux.screen_with("LEFT 0");
 }
 
+/// Prometheus' own checker reads the file for node_exporter and has nothing to say about it.
+fn promtool_reads(test: &str) {
+    let out = file("device.prom");
+    assert!(mrc(&["metrics", "--textfile", out.to_str().unwrap()]).status.success());
+    let stdin = std::fs::File::open(&out).unwrap();
+    let Ok(said) = Command::new("promtool").args(["check", "metrics"]).stdin(stdin).output() else {
+        let _ = std::io::stderr().write_all(format!("SKIP {test}, promtool: not installed\n").as_bytes());
+        return;
+    };
+    assert!(said.status.success() && said.stdout.is_empty() && said.stderr.is_empty(), "{said:?}");
+}
+
 #[test]
 fn a_running_device_is_seen() {
     if skip("a_running_device_is_seen") {
@@ -190,6 +221,7 @@ fn a_running_device_is_seen() {
     assert!(series(&metrics, "mrc_plane_up") == Some(1.0) && series(&metrics, "mrc_evs").is_some(), "{metrics}");
     let lines = metrics.lines().filter(|line| line.contains(&name)).count();
     assert!(lines < 160, "docs/operations.md says so: {lines}");
+    promtool_reads("a_running_device_is_seen");
     let shown = text(&mrc(&["top", "--once"]));
     assert!(shown.contains(&name) && shown.contains("queue pairs: 3 of 3") && shown.contains("0 oooo"), "{shown}");
     println!("{shown}");

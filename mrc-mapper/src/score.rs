@@ -405,33 +405,69 @@ fn random_fault(fabric: &Fabric, case: Case, rng: &mut Rng) -> Fault {
     Fault { component, behaviour }
 }
 
-/// Virtual time without a fault, in the worst weather: every report is wrong.
-fn healthy(model: &ProbeModel, ms: u64, seed: u64) -> Healthy {
-    const BLOCK: i64 = 4096;
-    let mut rng = Rng::new(seed ^ 0x4845_414C_5448_5900);
-    let ours = Ours::default();
-    let mut sum = Healthy { ms, probes: (model.probes_per_interval() * ms as f64) as u64, ..Healthy::default() };
-    let mut left = ms as i64;
-    while left > 0 {
-        let run = model.run(&mut rng, Weather::Trimming, &[], 0, BLOCK.min(left));
-        left -= BLOCK;
-        sum.lost += run.lost_in(0, BLOCK) as u64;
+/// Intervals of a [`Day`] that are drawn together.
+pub const BLOCK: i64 = 4096;
+
+/// Virtual time without a fault, in the worst weather, block by block.
+#[derive(Debug)]
+pub struct Day<'m> {
+    model: &'m ProbeModel,
+    rng: Rng,
+    left: i64,
+}
+
+impl<'m> Day<'m> {
+    /// So many intervals; the seed is that of [`ScoreConfig`].
+    #[must_use]
+    pub fn new(model: &'m ProbeModel, intervals: u64, seed: u64) -> Self {
+        Self { model, rng: Rng::new(seed ^ 0x4845_414C_5448_5900), left: intervals as i64 }
+    }
+}
+
+impl Iterator for Day<'_> {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        let intervals = self.left.min(BLOCK);
+        self.left -= intervals;
+        (intervals > 0).then(|| self.model.run(&mut self.rng, Weather::Trimming, &[], 0, intervals))
+    }
+}
+
+impl Healthy {
+    /// Nothing yet, of so many intervals of a millisecond.
+    #[must_use]
+    pub fn new(model: &ProbeModel, ms: u64) -> Self {
+        Self { ms, probes: (model.probes_per_interval() * ms as f64) as u64, ..Self::default() }
+    }
+
+    /// Lets ours judge the windows of a block: every report is wrong.
+    pub fn judge(&mut self, model: &ProbeModel, run: &Run) {
+        let ours = Ours::default();
+        self.lost += run.lost_in(0, BLOCK) as u64;
         for window in WINDOWS.into_iter().filter(|window| *window <= BLOCK) {
             for from in (0..BLOCK).step_by(window as usize) {
                 if run.lost_in(from, from + window) < 3 {
                     continue;
                 }
-                sum.windows += 1;
-                for finding in ours.locate(model.matrix(), &model.counts(&run, from, from + window)) {
+                self.windows += 1;
+                for finding in ours.locate(model.matrix(), &model.counts(run, from, from + window)) {
                     if matches!(finding.component, Component::Host(_)) {
-                        sum.hosts += 1;
+                        self.hosts += 1;
                     } else {
-                        sum.reports += 1;
-                        sum.denials += u64::from(finding.instead.is_empty());
+                        self.reports += 1;
+                        self.denials += u64::from(finding.instead.is_empty());
                     }
                 }
             }
         }
+    }
+}
+
+fn healthy(model: &ProbeModel, ms: u64, seed: u64) -> Healthy {
+    let mut sum = Healthy::new(model, ms);
+    for run in Day::new(model, ms, seed) {
+        sum.judge(model, &run);
     }
     sum
 }

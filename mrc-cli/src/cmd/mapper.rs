@@ -9,6 +9,7 @@ mod collect;
 mod enforce;
 mod host;
 mod load;
+mod packets;
 mod score;
 mod trial;
 mod web;
@@ -20,6 +21,7 @@ Examples:
   mrc mapper score                    1000 random faults in a model: five algorithms in one table
   mrc mapper score --hours 24         also a day of virtual time without a fault
   mrc mapper score --faults 50 --json --seed 7
+  mrc mapper score --packets 4        four minutes of such a day as packets in the simulator, beside the model
   mrc mapper agent --lab hA           probe the fabric made by `mrc lab up` from host A
   mrc mapper agent --lab hA --policy policy.toml --apply
                                       and deny planes of running devices as the policy says

@@ -42,7 +42,7 @@ pub struct Args {
     /// Serve on this address
     #[arg(long, value_name = "ADDRESS", conflicts_with = "textfile")]
     listen: Option<SocketAddr>,
-    /// Write this file, whole or not at all, for node_exporter's textfile collector
+    /// Write this file, whole or not at all, for node_exporter's textfile collector (text format 0.0.4)
     #[arg(long, value_name = "FILE")]
     textfile: Option<PathBuf>,
     /// Seconds between two writes of the file; once without
@@ -237,7 +237,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let interrupt = Interrupt::install()?;
     loop {
-        write(file, &text(scrape(&mut watcher, args.collector))?)?;
+        write(file, &classic(&text(scrape(&mut watcher, args.collector))?))?;
         let Some(seconds) = args.every else { return Ok(ExitCode::SUCCESS) };
         let next = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < next {
@@ -249,6 +249,21 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// The same in the text format 0.0.4, which node_exporter reads: there a counter's family has the name of its series.
+fn classic(openmetrics: &str) -> String {
+    let is_counter = |name: &str| openmetrics.contains(&format!("# TYPE {name} counter\n"));
+    let line = |line: &str| {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some(what @ ("HELP" | "TYPE")), Some(name), Some(rest)) if is_counter(name) => {
+                format!("# {what} {name}_total {rest}\n")
+            }
+            _ => format!("{line}\n"),
+        }
+    };
+    openmetrics.lines().map(line).collect()
+}
+
 /// Replaces a file at once: its readers never see half of it.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut name = path.as_os_str().to_owned();
@@ -256,6 +271,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let fresh = PathBuf::from(name);
     std::fs::write(&fresh, text)
         .and_then(|()| std::fs::rename(&fresh, path))
+        .inspect_err(|_| drop(std::fs::remove_file(&fresh)))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -321,6 +337,23 @@ mod tests {
         let gone = Scrape { map: Some(None), ..full() };
         let gone = super::text(gone).unwrap();
         assert!(gone.contains("mrc_mapper_up 0.0") && !gone.contains("mrc_mapper_hosts"), "{gone}");
+    }
+
+    #[test]
+    fn the_text_format_names_counters_as_their_series() {
+        let text = classic(&text(full()).unwrap());
+        for line in [
+            "# HELP mrc_discards_total Received frames without further effect",
+            "# TYPE mrc_discards_total counter",
+            "# TYPE mrc_plane_up gauge",
+            "mrc_mapper_up 1.0",
+        ] {
+            assert!(text.lines().any(|is| is == line), "{line}\n{text}");
+        }
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let name = line.split(['{', ' ']).next().unwrap();
+            assert!(text.contains(&format!("# TYPE {name} ")) && text.contains(&format!("# HELP {name} ")), "{line}");
+        }
     }
 
     /// Families by name, with their type; each has a HELP, and all its series follow it.

@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(short = 'n', long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..))]
     iterations: u64,
     /// Queue pairs
-    #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16_384))]
     qps: u16,
     /// Write for this many seconds instead of a number of messages
     #[arg(short = 'D', long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
@@ -369,6 +369,41 @@ fn progress(args: &Args) -> ProgressBar {
     ProgressBar::new(length).with_style(style)
 }
 
+/// Queue pairs whose paths are printed; JSON has all of them.
+const PRINTED_TABLES: usize = 4;
+
+/// The paths of a run, where its selector keeps a load of each.
+fn print_paths(run: &Run) {
+    for (qpn, paths) in run.path_table.iter().take(PRINTED_TABLES) {
+        outln!("\npaths of QP {qpn:#08x}, as {} had them at the end", run.selector);
+        outln!(
+            "{:<9} {:<11} {:>9} {:>8} {:>11} {:>7}  from",
+            "path",
+            "state",
+            "delay us",
+            "Mb/s",
+            "load bytes",
+            "placed"
+        );
+        for path in paths {
+            let delay_us = f64::from(path.delay_ns) / 1e3;
+            let from = if path.telemetry { "telemetry" } else { "round trips" };
+            outln!(
+                "{:<9} {:<11} {delay_us:>9.1} {:>8} {:>11} {:>7}  {from}",
+                path.name,
+                path.state,
+                path.bandwidth_mbps,
+                path.load_bytes,
+                path.placed_packets
+            );
+        }
+    }
+    let more = run.path_table.len().saturating_sub(PRINTED_TABLES);
+    if more > 0 {
+        outln!("{more} more queue pairs: --json has their paths");
+    }
+}
+
 impl Report {
     fn new(
         engine: &mrc_core::Stats,
@@ -429,6 +464,7 @@ impl Report {
         for congestion in &self.congestion {
             outln!("congestion control: {congestion}");
         }
+        self.runs.iter().for_each(print_paths);
         for run in &self.runs {
             for sentence in silent::sentences(&run.silent_paths, &self.silent_planes, &self.paths) {
                 eprintln!("mrc: {sentence}");

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use client::{Client, ControlError, Found, all_devices, own_devices};
 pub use record::{RecordConfig, Trigger};
 pub use server::ControlServer;
+pub use snapshot::path_tables;
 
 /// Longest line that a device reads, in bytes.
 pub const MAX_REQUEST: usize = 64 << 10;
@@ -27,9 +28,9 @@ pub const MAX_REQUEST: usize = 64 << 10;
 pub enum Request {
     /// [`Counters`].
     Stats,
-    /// [`State`]: counters, queue pairs and, with `evs`, the states of all entropy values.
+    /// [`State`]: counters, queue pairs and, with `evs`, the states of all entropy values and the tables of paths.
     State {
-        /// Whether the profiles are listed with their entropy values.
+        /// Whether the profiles are listed with their entropy values, and queue pairs with their paths.
         #[serde(default)]
         evs: bool,
     },
@@ -205,6 +206,33 @@ pub struct Qp {
     pub retransmitted: u32,
     /// Entropy values by state: good, skip, assumed bad, denied, in rotation.
     pub evs: [u16; 5],
+    /// With `evs`, where its selector keeps a load of each path: its paths. [`MAX_PATHS`] over all queue pairs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathRow>,
+}
+
+/// Paths that a [`State`] lists.
+pub const MAX_PATHS: usize = 4096;
+
+/// A path of a queue pair as its selector has it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PathRow {
+    /// `p0u1` for a compact entropy value, else its digits.
+    pub name: String,
+    /// Plane.
+    pub plane: u8,
+    /// As in [`EvReport`].
+    pub state: String,
+    /// Delay measured last: of the path there from telemetry, else the round trip; 0: never measured.
+    pub delay_ns: u32,
+    /// Bandwidth measured last; without telemetry the knob of the selector.
+    pub bandwidth_mbps: u32,
+    /// The load by which paths are levelled.
+    pub load_bytes: u32,
+    /// Packets placed on it that have not left.
+    pub placed_packets: u16,
+    /// Whether the load comes from telemetry; otherwise from measured round trips.
+    pub telemetry: bool,
 }
 
 /// An EV profile.

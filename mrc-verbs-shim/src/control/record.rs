@@ -166,10 +166,11 @@ pub(super) fn write(
         create(&json)?.write_all(format!("{about}\n").as_bytes())?;
         Ok(packets)
     });
-    let packets = written.inspect_err(|_| {
+    let packets = written.map_err(|error| {
         for path in [&pcap, &json] {
             let _ = fs::remove_file(path);
         }
+        std::io::Error::new(error.kind(), format!("cannot write {}: {error}", pcap.display()))
     })?;
     prune(&config.folder, config.files.max(1));
     Ok(Recorded { path: pcap, packets, events: events.len() as u64, packets_lost: recording.lost() })

@@ -1,11 +1,15 @@
 //! Pictures of a device for those who ask.
 
+use std::collections::BTreeMap;
+
 use mrc_afxdp::device::{Device, DeviceError, DeviceStats};
 use mrc_core::path::{EvCounts, EvState};
 use mrc_core::{Discard, Endpoint, QpHandle, QpState};
 
+#[cfg(feature = "flowing-jumping")]
+use super::MAX_PATHS;
 use super::denylist::{compact, entries};
-use super::{Counters, EvReport, MAX_QPS, Plane, Profile, Qp, State};
+use super::{Counters, EvReport, MAX_QPS, PathRow, Plane, Profile, Qp, State};
 use crate::logging;
 
 /// Queue pairs that are looked at between two turns of the device.
@@ -75,8 +79,56 @@ pub(super) fn state(names: &Names, device: &Device, denied: &[u8], evs: bool) ->
     })?;
     if evs {
         all.profiles = profiles(device)?;
+        let mut tables: BTreeMap<u32, Vec<PathRow>> = path_tables(device)?.into_iter().collect();
+        for qp in &mut all.qps {
+            qp.paths = tables.remove(&qp.qpn).unwrap_or_default();
+        }
     }
     Ok(all)
+}
+
+/// The paths of every queue pair whose selector keeps a load of each, by queue pair number: at most [`MAX_PATHS`] paths.
+///
+/// # Errors
+/// The device is closed.
+#[cfg(feature = "flowing-jumping")]
+pub fn path_tables(device: &Device) -> Result<Vec<(u32, Vec<PathRow>)>, DeviceError> {
+    device.with_engine(|engine, _| {
+        let (mut tables, mut room) = (Vec::new(), MAX_PATHS);
+        for qp in engine.qps().collect::<Vec<_>>() {
+            let loads: Vec<mrc_core::path::PathLoad> = engine.path_loads(qp).take(room).collect();
+            room -= loads.len();
+            let Some(profile) = engine.qp_info(qp).and_then(|info| info.ev_profile).filter(|_| !loads.is_empty())
+            else {
+                continue;
+            };
+            let reports = entries(engine, profile);
+            let row = |load: &mrc_core::path::PathLoad| {
+                let (plane, report) = (load.port.plane(), reports.get(usize::from(load.entry)));
+                PathRow {
+                    name: report.map_or_else(String::new, |report| name(&report.ev, plane)),
+                    plane,
+                    state: report.map_or("", |report| logging::state(report.state)).to_owned(),
+                    delay_ns: load.delay_ns,
+                    bandwidth_mbps: load.bandwidth_mbps,
+                    load_bytes: load.load_bytes,
+                    placed_packets: load.placed_packets,
+                    telemetry: load.telemetry,
+                }
+            };
+            tables.push((qp.qpn().value(), loads.iter().map(row).collect()));
+        }
+        tables
+    })
+}
+
+/// Without selectors that keep loads there is no table.
+///
+/// # Errors
+/// None.
+#[cfg(not(feature = "flowing-jumping"))]
+pub fn path_tables(_: &Device) -> Result<Vec<(u32, Vec<PathRow>)>, DeviceError> {
+    Ok(Vec::new())
 }
 
 fn tally(all: &mut Counters, state: &str, evs: EvCounts) {
@@ -145,6 +197,7 @@ fn qp(engine: &Endpoint<'_>, handle: QpHandle) -> Option<(Qp, QpState, EvCounts)
         received_bytes: info.received_bytes,
         retransmitted: info.retransmitted,
         evs: [info.evs.good, info.evs.skip, info.evs.assumed_bad, info.evs.denied, info.evs.active],
+        paths: Vec::new(),
     };
     Some((qp, info.state, info.evs))
 }

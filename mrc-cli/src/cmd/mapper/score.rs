@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use mrc_mapper::score::{self, Report, ScoreConfig, Tally};
+use mrc_mapper::score::{self, BLOCK, Report, ScoreConfig, Tally};
 
+use super::packets::{self, Comparison, Level};
 use crate::out::{out, outln};
 
 /// Arguments of `mrc mapper score`.
@@ -15,10 +16,11 @@ Each case is a fabric of 64 to 1024 hosts, weather (idle, paused hosts, incast, 
 links down, lossy (0.1 to 20 %), in one direction, flapping; T0s and T1s silent or lossy; a silent plane. All algorithms
 read the same losses per path at the same time: 5 probe intervals after something went down, 3/p after it began to lose
 the share p. Cases that no probe can tell apart are listed below the table. It is a model at the level of probes: no
-packets, no queues.
+packets, no queues. --packets holds it against the packet simulator: 16 hosts go through the same minutes without a fault
+at both levels, with the same pauses and congestion.
 
 Exit code 0: ours has a precision and a recall of at least 99 %, at least 98 % of its reports are exact, and nothing is
-reported in the time without a fault. 1: not so.")]
+reported in the time without a fault; with --packets, the levels agree. 1: not so.")]
 pub struct Args {
     /// Faulty cases
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
@@ -26,6 +28,12 @@ pub struct Args {
     /// Hours of virtual time without a fault, 64 hosts that probe each millisecond in the worst weather
     #[arg(long, default_value_t = 0.1, value_parser = hours)]
     hours: f64,
+    /// Instead: so many minutes of virtual time at both levels. A minute takes about one of processor time
+    #[arg(long, value_name = "MINUTES", value_parser = minutes, conflicts_with_all = ["faults", "hours"])]
+    packets: Option<f64>,
+    /// With --packets: begin so many minutes into the day
+    #[arg(long, value_name = "MINUTES", value_parser = minutes, default_value_t = 0.0, requires = "packets")]
+    from: f64,
     /// Seed of everything
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -39,8 +47,16 @@ fn hours(text: &str) -> Result<f64, String> {
     if (0.0..=10_000.0).contains(&hours) { Ok(hours) } else { Err("0 to 10000 hours are possible".to_owned()) }
 }
 
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes: f64 = text.parse().map_err(|_| format!("`{text}` is no number of minutes: write 4 or 0.5"))?;
+    if (0.0..=1440.0).contains(&minutes) { Ok(minutes) } else { Err("0 to 1440 minutes are possible".to_owned()) }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(minutes) = args.packets {
+        return packet_level(args, minutes);
+    }
     let config = ScoreConfig { faults: args.faults, healthy_ms: (args.hours * 3.6e6) as u64, seed: args.seed };
     let bar = ProgressBar::new(u64::from(args.faults));
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} faults, {eta} left") {
@@ -54,6 +70,60 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         out!("{}", table(&report));
     }
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Holds the model against the packet simulator.
+fn packet_level(args: &Args, minutes: f64) -> anyhow::Result<ExitCode> {
+    let blocks = |minutes: f64| (minutes * 60_000.0 / BLOCK as f64).round() as u64;
+    let (first, count) = (blocks(args.from), blocks(minutes).max(1));
+    let bar = ProgressBar::new(count);
+    let of = packets::compare(args.seed, first, count, |done| bar.set_position(done))?;
+    bar.finish_and_clear();
+    if args.json {
+        outln!("{}", serde_json::to_string(&of)?);
+    } else {
+        out!("{}", side_by_side(&of));
+    }
+    Ok(if of.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn side_by_side(of: &Comparison) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{:.1} s without a fault, seed {}: {} pauses of hosts, {} times a link is congested\n",
+        of.ms as f64 / 1e3,
+        of.seed,
+        of.pauses,
+        of.congestions
+    );
+    let _ = writeln!(text, "{:<58} {:>12} {:>12}", "", "model", "packets");
+    let mut row = |name: &str, of: &dyn Fn(&Level) -> String, model: &Level, packets: &Level| {
+        let _ = writeln!(text, "{name:<58} {:>12} {:>12}", of(model), of(packets));
+    };
+    row("probes of the control class", &|level| level.probes.to_string(), &of.model, &of.packets);
+    row("lost at paused hosts", &|level| level.lost_at_paused.to_string(), &of.model, &of.packets);
+    row("lost elsewhere", &|level| level.lost_elsewhere.to_string(), &of.model, &of.packets);
+    row("data class probes through congested links", &|level| level.congested.to_string(), &of.model, &of.packets);
+    row("of these, trimmed", &|level| percent(level.trimmed), &of.model, &of.packets);
+    row("components reported", &|level| level.reports.to_string(), &of.model, &of.packets);
+    row("planes denied", &|level| level.denials.to_string(), &of.model, &of.packets);
+    for (class, trips) in [("control", of.control), ("data", of.data)] {
+        let _ = writeln!(
+            text,
+            "round trips, {class} class, us: median {}, 99 % {}, 99.99 % {}, longest {:.1}",
+            trips.median_us, trips.p99_us, trips.p9999_us, trips.max_us
+        );
+    }
+    let _ = writeln!(
+        text,
+        "path states other than up: {}; frames that sockets of paused hosts dropped: {}; packets of load: {}, trimmed {}",
+        of.paths_not_up, of.socket_drops, of.load, of.load_trimmed
+    );
+    for difference in &of.differences {
+        let _ = writeln!(text, "DIFFERS: {difference}");
+    }
+    text
 }
 
 fn percent(part: f64) -> String {

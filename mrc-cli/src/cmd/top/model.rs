@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mrc_verbs_shim::control::{Happened, Qp};
+use mrc_verbs_shim::control::{Happened, PathRow, Qp};
 
 use crate::watch::{Seen, Snapshot};
 
@@ -242,6 +242,14 @@ impl Model {
             if self.reversed { order.reverse() } else { order }
         });
         (rows, device.state.qps.len() + device.state.qps_left_out)
+    }
+
+    /// Paths of the first queue pair that is shown and whose selector keeps a load of each, with its number.
+    pub fn paths(&self) -> Option<(u32, &[PathRow])> {
+        let qps = &self.device()?.state.qps;
+        let shown = self.qps().0.into_iter().skip(self.scrolled).map(|row| row.qpn);
+        let of = |qpn: u32| qps.iter().find(|qp| qp.qpn == qpn).filter(|qp| !qp.paths.is_empty());
+        shown.filter_map(of).map(|qp| (qp.qpn, qp.paths.as_slice())).next()
     }
 
     fn passes(&self, row: &QpRow) -> bool {

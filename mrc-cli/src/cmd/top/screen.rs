@@ -13,24 +13,30 @@ const GOOD: Style = Style::new().fg(Color::Green);
 const BAD: Style = Style::new().fg(Color::Red);
 const WARN: Style = Style::new().fg(Color::Yellow);
 
+/// Paths that are shown of a queue pair.
+const MOST_PATHS: usize = 16;
+
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, model: &Model) {
     let (devices, planes) = (model.devices().len() as u16, model.planes().len() as u16);
+    let paths = model.paths().map_or(0, |(_, paths)| paths.len().min(MOST_PATHS) as u16 + 2);
     let rows = [
         Constraint::Length(1),
         Constraint::Length(devices.clamp(1, 8) + 2),
         Constraint::Length(planes.max(1) + 2),
         Constraint::Min(5),
+        Constraint::Length(paths),
         Constraint::Length(8),
         Constraint::Length(1),
     ];
-    let [head, device_area, plane_area, qp_area, below, foot] = Layout::vertical(rows).areas(frame.area());
+    let [head, device_area, plane_area, qp_area, path_area, below, foot] = Layout::vertical(rows).areas(frame.area());
     header(frame, head, model);
     device_table(frame, device_area, model);
     let [left, right] = Layout::horizontal([Constraint::Percentage(62), Constraint::Percentage(38)]).areas(plane_area);
     plane_table(frame, left, model);
     ev_map(frame, right, model);
     qp_table(frame, qp_area, model);
+    path_table(frame, path_area, model);
     let [left, right] = Layout::horizontal([Constraint::Percentage(38), Constraint::Percentage(62)]).areas(below);
     discards(frame, left, model);
     events(frame, right, model);
@@ -183,6 +189,30 @@ fn qp_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let filter = if model.filter().is_empty() { String::new() } else { format!(", filter {}", model.filter()) };
     let title = format!("queue pairs: {} of {total}, by {}{order}{filter}", all.len(), model.sort().name());
     frame.render_widget(table(&head, &[9, 6, 9, 9, 9, 9, 9, 30], rows.collect(), title), area);
+}
+
+/// Loads of paths, where the selector keeps them.
+fn path_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let Some((qpn, paths)) = model.paths() else { return };
+    let rows = paths.iter().take(MOST_PATHS).map(|path| {
+        let style = match path.state.as_str() {
+            "GOOD" => GOOD,
+            "DENIED" => WARN,
+            _ => BAD,
+        };
+        Row::new([
+            Span::raw(path.name.clone()),
+            Span::styled(path.state.clone(), style),
+            Span::raw(format!("{:>9.1}", f64::from(path.delay_ns) / 1e3)),
+            Span::raw(format!("{:>9}", path.bandwidth_mbps)),
+            Span::raw(format!("{:>9}", bytes(path.load_bytes.into()))),
+            Span::raw(format!("{:>7}", path.placed_packets)),
+            Span::raw(if path.telemetry { "telemetry" } else { "round trips" }),
+        ])
+    });
+    let head = ["path", "state", " delay us", "     Mb/s", "     load", " placed", "from"];
+    let title = format!("paths of {qpn:#08x}");
+    frame.render_widget(table(&head, &[9, 11, 9, 9, 9, 7, 11], rows.collect(), title), area);
 }
 
 fn discards(frame: &mut Frame<'_>, area: Rect, model: &Model) {

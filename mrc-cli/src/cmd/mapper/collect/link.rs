@@ -117,11 +117,138 @@ fn tell(stream: impl Read + Write, key: &Key, summaries: &Receiver<Summary>) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::path::PathBuf;
+    use std::time::Instant;
+
+    use mrc_mapper::agent::{AgentStats, PathSummary};
+    use mrc_mapper::path::{State, Totals};
+    use mrc_mapper::plan::{PathSpec, Route};
+
     use super::*;
+
+    const KEY: Key = Key::new([7; 16]);
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn socket(test: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("mrc-link-{}-{test}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    /// A summary of some 16 kB.
+    fn summary(number: u64) -> Summary {
+        let path = PathSummary {
+            path: PathSpec { plane: 0, route: Route::T0 },
+            state: State::Up,
+            delta: Totals::default(),
+            rtt_ns: None,
+        };
+        let (gone, stats) = (Vec::new(), AgentStats::default());
+        Summary { host: 0, instance: 1, number, paused_ns: 0, gone, paths: vec![path; 100], stats }
+    }
+
+    /// What `deliver` says of a collector that does `what`, while so many summaries wait.
+    fn told(test: &str, summaries: u64, what: impl FnOnce(UnixStream) + Send + 'static) -> std::io::Result<()> {
+        let path = socket(test);
+        let listener = UnixListener::bind(&path).unwrap();
+        let collector = std::thread::spawn(move || what(listener.accept().unwrap().0));
+        let (sender, waiting) = sync_channel(summaries as usize);
+        (0..summaries).for_each(|number| sender.send(summary(number)).unwrap());
+        drop(sender);
+        let told = deliver(&Address::Unix(path.clone()), &KEY, None, &waiting);
+        drop(waiting);
+        let _ = collector.join();
+        let _ = std::fs::remove_file(path);
+        told
+    }
+
+    #[test]
+    fn a_collector_that_lies_or_floods_is_named_and_read_no_further() {
+        // A line without an end: what is read of it is bounded, and the collector finds the connection closed.
+        let flood = |mut stream: UnixStream| {
+            let block = [b'x'; 4096];
+            let written = (0..10_000).take_while(|_| stream.write_all(&block).is_ok()).count();
+            assert!(written < 1000, "{written} blocks were read");
+        };
+        for (test, lie) in [("short", "12\n"), ("words", "this is a challenge, believe me\n"), ("nothing", "")] {
+            let error = told(test, 1, move |mut stream| drop(stream.write_all(lie.as_bytes()))).unwrap_err();
+            assert!(error.to_string().contains("it gave no challenge: is it a collector"), "{test}: {error}");
+        }
+        let error = told("endless", 1, flood).unwrap_err();
+        assert!(error.to_string().contains("it gave no challenge"), "{error}");
+        // A right challenge, and then a flood that nobody reads: the summaries arrive all the same.
+        let (sender, lines) = sync_channel(10);
+        told("later", 3, move |mut stream| {
+            stream.write_all(format!("{}\n", hex(&[9; 16])).as_bytes()).unwrap();
+            let mut other = stream.try_clone().unwrap();
+            let flood = std::thread::spawn(move || while other.write_all(&[b'y'; 4096]).is_ok() {});
+            for line in BufReader::new(stream).lines().take(3) {
+                sender.send(verified(&KEY, &[9; 16], 0, &line.unwrap()).is_some()).unwrap();
+            }
+            flood.join().unwrap();
+        })
+        .unwrap();
+        assert_eq!(lines.iter().collect::<Vec<_>>(), [true, false, false], "three lines, each signed for its place");
+    }
+
+    #[test]
+    fn a_collector_that_does_not_read_costs_summaries_and_is_left() {
+        // One that takes the connection and reads nothing, until the agent has left it.
+        let (left, has_left) = sync_channel(1);
+        let path = socket("deaf");
+        let listener = UnixListener::bind(&path).unwrap();
+        let collector = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(format!("{}\n", hex(&[9; 16])).as_bytes()).unwrap();
+            has_left.recv_timeout(PATIENCE).is_ok()
+        });
+        let (sender, waiting) = sync_channel(200);
+        (0..200).for_each(|number| sender.send(summary(number)).unwrap());
+        drop(sender);
+        assert!(deliver(&Address::Unix(path.clone()), &KEY, None, &waiting).is_err());
+        let _ = left.send(());
+        assert!(collector.join().unwrap(), "the agent waits for a collector that does not read");
+        let _ = std::fs::remove_file(path);
+        // Meanwhile only so many summaries wait; the others are dropped, and the agent is told so.
+        let path = socket("full");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let uplink = Uplink::start(Address::Unix(path.clone()), KEY, None).unwrap();
+        let taken = (0..100).filter(|number| uplink.send(summary(*number))).count();
+        assert!(taken <= WAITING + 1, "{taken} wait");
+        let _ = std::fs::remove_file(path);
+    }
+
+    #[test]
+    fn a_collector_that_was_killed_is_found_again() {
+        let path = socket("killed");
+        let uplink = Uplink::start(Address::Unix(path.clone()), KEY, None).unwrap();
+        for _ in 0..2 {
+            let _ = std::fs::remove_file(&path);
+            let listener = UnixListener::bind(&path).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            let give_up = Instant::now() + PATIENCE;
+            let mut stream = loop {
+                if let Ok((stream, _)) = listener.accept() {
+                    break stream;
+                }
+                assert!(Instant::now() < give_up, "nobody connects");
+                std::thread::sleep(Duration::from_millis(20));
+            };
+            stream.set_nonblocking(false).unwrap();
+            stream.write_all(format!("{}\n", hex(&[9; 16])).as_bytes()).unwrap();
+            // What waited for the one before may be lost with it.
+            while uplink.send(summary(1)) {}
+            let mut line = String::new();
+            BufReader::new(stream).read_line(&mut line).unwrap();
+            assert!(verified(&KEY, &[9; 16], 0, line.trim_end()).is_some(), "the first line of a new connection");
+        }
+        let _ = std::fs::remove_file(path);
+    }
 
     #[test]
     fn a_line_counts_once_in_its_place_under_its_key() {
-        let (key, challenge) = (Key::new([7; 16]), [9; 16]);
+        let (key, challenge) = (KEY, [9; 16]);
         let line = format!("{:016x} {{}}", sign(&key, &challenge, 3, "{}"));
         assert_eq!(verified(&key, &challenge, 3, &line), Some("{}"));
         assert_eq!(verified(&key, &challenge, 4, &line), None, "replayed");

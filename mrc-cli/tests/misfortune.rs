@@ -1,0 +1,210 @@
+//! What an operator's machine may do to the mapper and its views: an interface vanishes, a disk is full, somebody without
+//! rights asks. Needs root and a lab; skipped by name and reason otherwise.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{MRC, mrc, start};
+use mrc_lab::{Fabric, Shape, skip};
+use serde_json::{Value, json};
+
+const NOBODY: u32 = 65_534;
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn eventually<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(value) = is() {
+            return value;
+        }
+        assert!(Instant::now() < give_up, "not within 30 s: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn folder(test: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("mrc-misfortune-{}-{test}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn fabric(prefix: &str) -> Fabric {
+    Fabric::up(Shape { prefix: prefix.to_owned(), ..Shape::default() }).unwrap().guarded()
+}
+
+/// Two programs that write to each other; the client's process.
+fn devices(prefix: &str, port: &str, more: &[&str]) -> (common::Running, common::Running) {
+    let server = start(&["write-bw", "--prefix", prefix, "--lab", "hB", "-p", port]);
+    std::thread::sleep(Duration::from_millis(700));
+    let to = ["localhost", "-D", "120", "-p", port];
+    let from = ["--prefix", prefix, "--lab", "hA"];
+    let client = start(&[&["write-bw"][..], if more.is_empty() { &from } else { more }, &to].concat());
+    eventually("a queue pair", || {
+        let output = mrc(&["control", "--pid", &client.0.id().to_string(), "state"]);
+        let state: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (state["qps"][0]["state"] == "RTS").then_some(())
+    });
+    (server, client)
+}
+
+#[test]
+fn an_interface_that_vanishes_is_reported_as_the_port_and_the_agent_stays() {
+    if skip("an_interface_that_vanishes_is_reported_as_the_port_and_the_agent_stays") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = "mrcgone";
+    let fabric = fabric(prefix);
+    let host = fabric.host("hA").unwrap();
+    let lines = folder("gone").join("lines");
+    let out = std::fs::File::create(&lines).unwrap();
+    let agent = ["mapper", "agent", "--prefix", prefix, "--lab", "hA", "--interval", "5", "--json"];
+    let child = Command::new(MRC).args(agent).stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap();
+    let mut agent = common::Running(child);
+    let has = |event: &str, component: &str| {
+        let text = std::fs::read_to_string(&lines).unwrap();
+        let mut all = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        all.any(|line| line["event"] == event && (component.is_empty() || line["component"] == component))
+    };
+    eventually("the agent began", || has("started", "").then_some(()));
+    let interface = host.planes[1].interface.clone();
+    let namespace = host.namespace.clone().unwrap();
+    let gone = Command::new("ip").args(["-n", &namespace, "link", "del", &interface]).status().unwrap();
+    assert!(gone.success());
+    eventually("the port is reported", || has("faulty", "p1-hA.port").then_some(()));
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(agent.0.try_wait().unwrap().is_none(), "the agent goes on with the planes that are left");
+    assert!(!has("faulty", "p1-hA") && !has("faulty", "p1") && !has("faulty", "p0-hA"), "the port alone");
+}
+
+/// A file system of 64 kB that is full.
+struct FullDisk(PathBuf);
+
+impl FullDisk {
+    fn at(path: PathBuf) -> Self {
+        std::fs::create_dir_all(&path).unwrap();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k,mode=0700", "tmpfs"]).arg(&path).status();
+        assert!(mounted.unwrap().success());
+        let _ = std::fs::write(path.join("filler"), vec![0; 1 << 20]);
+        Self(path)
+    }
+}
+
+impl Drop for FullDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_stops_nothing() {
+    if skip("a_full_disk_is_named_and_stops_nothing") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = "mrcfull";
+    let fabric = fabric(prefix);
+    let folder = folder("full");
+    let disk = FullDisk::at(folder.join("disk"));
+    let host = serde_json::to_value(fabric.host("hA").unwrap()).unwrap();
+    let host_file = folder.join("hA.json");
+    let with = |mut host: Value| {
+        host["recorder"] = json!({ "folder": disk.0, "packets": 4096 });
+        host
+    };
+    std::fs::write(&host_file, with(host).to_string()).unwrap();
+    let (_server, mut client) = devices(prefix, "18781", &["--host-file", host_file.to_str().unwrap()]);
+    let pid = client.0.id().to_string();
+
+    // The flight recorder says where there is no room, and leaves no half of a file behind.
+    let refused = eventually("a recording that finds no room", || {
+        let output = mrc(&["control", "record", "--pid", &pid]);
+        (output.status.code() == Some(1) && stderr(&output).contains("No space left")).then_some(output)
+    });
+    assert!(stderr(&refused).contains(disk.0.to_str().unwrap()), "{refused:?}");
+    let left: Vec<_> = std::fs::read_dir(&disk.0).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left, ["filler"]);
+    // So do the other writers.
+    let text = disk.0.join("mrc.prom");
+    let metrics = mrc(&["metrics", "--textfile", text.to_str().unwrap()]);
+    assert!(metrics.status.code() == Some(1) && stderr(&metrics).contains("mrc.prom"), "{metrics:?}");
+    assert!(!text.exists() && !disk.0.join("mrc.prom.new").exists());
+    let db = disk.0.join("map.db");
+    let key = folder.join("key");
+    let collect =
+        ["mapper", "collect", "--fabric", "2,2,4,2", "--key", key.to_str().unwrap(), "--db", db.to_str().unwrap()];
+    let collect = mrc(&[&collect[..], &["--listen", "127.0.0.1:18783", "--http", "127.0.0.1:18784"]].concat());
+    assert!(collect.status.code() == Some(1) && stderr(&collect).contains("map.db"), "{collect:?}");
+    // The device goes on.
+    let acked = || -> u64 {
+        let output = mrc(&["control", "--pid", &pid, "state"]);
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["qps"][0]["acked_bytes"].as_u64().unwrap()
+    };
+    let before = acked();
+    eventually("more bytes", || (acked() > before).then_some(()));
+    assert!(client.0.try_wait().unwrap().is_none());
+}
+
+#[test]
+fn nobody_without_rights_reads_or_changes_anything() {
+    if skip("nobody_without_rights_reads_or_changes_anything") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = "mrcright";
+    let _fabric = fabric(prefix);
+    let folder = folder("rights");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (program, key) = (folder.join("mrc"), folder.join("key"));
+    std::fs::copy(MRC, &program).unwrap();
+    std::fs::write(&key, [1; 16]).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let nobody = |args: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(args).uid(NOBODY).gid(NOBODY).current_dir("/").env_remove("XDG_RUNTIME_DIR");
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let (_server, client) = devices(prefix, "18785", &[]);
+    let pid = client.0.id().to_string();
+    for args in [&["state"][..], &["events"], &["record"], &["deny", "--plane", "1"], &["allow"]] {
+        let output = nobody(&[&["control", "--pid", &pid][..], args].concat());
+        assert!(!output.status.success() && output.stdout.is_empty(), "{args:?}: {output:?}");
+    }
+    let seen = nobody(&["top", "--once"]);
+    assert!(String::from_utf8_lossy(&seen.stdout).contains("no program that this user may ask"), "{seen:?}");
+    // The socket itself is out of reach, not only unknown.
+    let socket = format!("/run/mrc/engines/{pid}-0");
+    assert!(Path::new(&socket).exists());
+    let there = Command::new("test").args(["-e", &socket]).uid(NOBODY).gid(NOBODY).status().unwrap();
+    assert!(!there.success());
+    let state: Value = serde_json::from_slice(&mrc(&["control", "--pid", &pid, "state"]).stdout).unwrap();
+    assert_eq!(state["planes"][1]["denied"], false);
+    // The fabric's key, and the interfaces.
+    let (key, listen) = (key.to_str().unwrap(), ["--listen", "127.0.0.1:18787", "--http", "127.0.0.1:18788"]);
+    let collect = nobody(
+        &[&["mapper", "collect", "--fabric", "2,2,4,2", "--key", key, "--db", "/tmp/no.db"][..], &listen].concat(),
+    );
+    assert!(!collect.status.success() && stderr(&collect).contains("cannot read the key"), "{collect:?}");
+    let agent = nobody(&["mapper", "agent", "--prefix", prefix, "--lab", "hA", "--seconds", "1"]);
+    let said = stderr(&agent);
+    assert!(
+        !agent.status.success() && (said.contains("root") || said.contains("CAP_") || said.contains("ermi")),
+        "{said}"
+    );
+    println!("{said}");
+}
