@@ -55,7 +55,7 @@ pub struct Level {
     pub denials: u64,
 }
 
-/// Round trips at the packet level, in microseconds.
+/// Round trips of probes that switches alone answer, at the packet level, in microseconds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct RoundTrips {
     pub median_us: f64,

@@ -138,14 +138,15 @@ impl ProbeHost {
         self.offered
     }
 
-    /// Hands a frame to the agent. What waited in the socket says nothing about the network's delay.
+    /// Hands a frame to the agent. What another host replied to, or what waited in the socket, says nothing about the
+    /// network's delay.
     fn take(&mut self, now: u64, plane: u8, frame: &[u8], waited: bool) {
         let own = now + self.clock;
         let config = self.agent.config();
         if !waited
             && let Ok(arrival) = Probe::parse(frame, &config.key, &config.dscp)
             && arrival.probe.host == config.host
-            && matches!(arrival.probe.kind, Kind::Path | Kind::Reply)
+            && arrival.probe.kind == Kind::Path
         {
             let delays = if arrival.probe.class == Class::Data { &mut self.data } else { &mut self.control };
             delays.add(own.saturating_sub(arrival.probe.sent_ns));
