@@ -712,33 +712,24 @@ impl PathSet {
         }
     }
 
+    /// As [`next_timeout`](Self::next_timeout), as far as a [`select`](Self::select) can have brought it forward that found a
+    /// path.
+    #[inline(always)]
+    pub(crate) fn next_of_choice(&self) -> Instant {
+        if matches!(self.policy, Policy::Spray) { Instant::FAR } else { self.next_timeout() }
+    }
+
     /// A random EV on `port`, healthy if there is one, bad otherwise, never denied: for a probe that tests the port. O(slots).
     pub(crate) fn any_on(&self, slots: &[EvSlot], port: PortNum, rng: &mut Rng) -> Option<EvIndex> {
-        let (mut found, mut healthy, mut seen) = (None, false, 0u32);
-        for (index, slot) in (0u16..).zip(self.used(slots)) {
-            if slot.port() != port || slot.state() == EvState::Denied || (healthy && !slot.is_healthy()) {
-                continue;
-            }
-            if slot.is_healthy() && !healthy {
-                (healthy, seen) = (true, 0);
-            }
-            seen = seen.saturating_add(1);
-            if rng.below(seen) == 0 {
-                found = Some(EvIndex(index));
-            }
-        }
-        found
+        let slots = self.used(slots);
+        let healthy = random_place(slots, rng, |slot| slot.port() == port && slot.is_healthy());
+        healthy.or_else(|| self.any_of(slots, PortMask::NONE.with(port), rng).map(|ev| ev.0)).map(EvIndex)
     }
 
     /// A random EV on one of `ports`, healthy or bad, never denied: for a probe that asks whether the peer lives. O(slots).
     pub(crate) fn any_of(&self, slots: &[EvSlot], ports: PortMask, rng: &mut Rng) -> Option<EvIndex> {
-        let slots = self.used(slots);
-        let start = rng.below(slots.len() as u32) as usize;
-        let mut rotated = (start..slots.len()).chain(0..start);
-        let found = rotated.find(|&at| {
-            slots.get(at).is_some_and(|slot| ports.contains(slot.port()) && slot.state() != EvState::Denied)
-        })?;
-        u16::try_from(found).ok().map(EvIndex)
+        let allowed = |slot: &EvSlot| ports.contains(slot.port()) && slot.state() != EvState::Denied;
+        random_place(self.used(slots), rng, allowed).map(EvIndex)
     }
 
     /// The slots in use.
@@ -766,6 +757,14 @@ impl PathSet {
     pub(crate) const fn active_len(&self) -> usize {
         self.rotation.active_len()
     }
+}
+
+/// Where the first of `all` that is `wanted` lies at or after a random place. O(`all`).
+fn random_place<T>(all: &[T], rng: &mut Rng, wanted: impl Fn(&T) -> bool) -> Option<u16> {
+    let len = all.len().min(usize::from(u16::MAX));
+    let start = rng.below(len as u32) as usize;
+    let mut places = (start..len).chain(0..start);
+    places.find(|&at| all.get(at).is_some_and(&wanted)).map(|at| at as u16)
 }
 
 #[inline(never)]

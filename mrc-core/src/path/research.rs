@@ -95,50 +95,11 @@ macro_rules! research {
                 }
             }
 
-            pub(super) fn select(
-                &mut self,
-                spray: Spray<'_>,
-                now: Instant,
-                ports: PortMask,
-                avoid: Option<Ev>,
-                rng: &mut Rng,
-            ) -> Option<EvIndex> {
+            /// What `f` makes of the selector over the paths of `spray`.
+            fn over<R>(&mut self, spray: Spray<'_>, f: impl FnOnce(&mut dyn PathSelector) -> R) -> R {
                 match *self {
                     $(#[cfg(feature = $feature)]
-                    Self::$variant(ref mut state) => {
-                        super::$module::$variant::new(spray, state).select(now, ports, avoid, rng)
-                    })*
-                }
-            }
-
-            pub(super) fn on_feedback(
-                &mut self,
-                spray: Spray<'_>,
-                now: Instant,
-                index: EvIndex,
-                what: Feedback,
-                rng: &mut Rng,
-            ) -> Option<Transition> {
-                match *self {
-                    $(#[cfg(feature = $feature)]
-                    Self::$variant(ref mut state) => {
-                        super::$module::$variant::new(spray, state).on_feedback(now, index, what, rng)
-                    })*
-                }
-            }
-
-            pub(super) fn poll_probe(
-                &mut self,
-                spray: Spray<'_>,
-                now: Instant,
-                ports: PortMask,
-                idle: bool,
-            ) -> Option<EvIndex> {
-                match *self {
-                    $(#[cfg(feature = $feature)]
-                    Self::$variant(ref mut state) => {
-                        super::$module::$variant::new(spray, state).poll_probe(now, ports, idle)
-                    })*
+                    Self::$variant(ref mut state) => f(&mut super::$module::$variant::new(spray, state)),)*
                 }
             }
 
@@ -208,6 +169,40 @@ macro_rules! research {
             }
         }
     };
+}
+
+impl Research {
+    pub(super) fn select(
+        &mut self,
+        spray: Spray<'_>,
+        now: Instant,
+        ports: PortMask,
+        avoid: Option<Ev>,
+        rng: &mut Rng,
+    ) -> Option<EvIndex> {
+        self.over(spray, |selector| selector.select(now, ports, avoid, rng))
+    }
+
+    pub(super) fn on_feedback(
+        &mut self,
+        spray: Spray<'_>,
+        now: Instant,
+        index: EvIndex,
+        what: Feedback,
+        rng: &mut Rng,
+    ) -> Option<Transition> {
+        self.over(spray, |selector| selector.on_feedback(now, index, what, rng))
+    }
+
+    pub(super) fn poll_probe(
+        &mut self,
+        spray: Spray<'_>,
+        now: Instant,
+        ports: PortMask,
+        idle: bool,
+    ) -> Option<EvIndex> {
+        self.over(spray, |selector| selector.poll_probe(now, ports, idle))
+    }
 }
 
 research! {

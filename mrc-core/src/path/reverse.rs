@@ -1,7 +1,7 @@
 //! The paths of control packets: forward EVs are not reversible, so the responder keeps one EV per plane towards the
 //! requester. Source: `paths.md` 11.
 
-use super::{Choice, EvEntry, EvIndex, MAX_PLANES};
+use super::{Choice, EvEntry, EvIndex, MAX_PLANES, random_place};
 use crate::num::Counter;
 use crate::{port::PortMask, rng::Rng, time::Instant};
 use mrc_wire::{Ev, PortNum};
@@ -277,16 +277,21 @@ const PLANES_MASK: u8 = {
     MAX_PLANES as u8 - 1
 };
 
+/// A bit for each plane.
+const ALL_PLANES: u32 = !u32::MAX.wrapping_shl(MAX_PLANES as u32);
+
 /// The next plane in turn among `ports`; moves `turn` behind it.
 fn next_plane(turn: &mut u8, ports: PortMask) -> Option<u8> {
-    for step in 0..MAX_PLANES as u8 {
-        let plane = turn.wrapping_add(step) & PLANES_MASK;
-        if ports.contains(PortNum::from_plane(plane)) {
-            *turn = plane.wrapping_add(1) & PLANES_MASK;
-            return Some(plane);
-        }
+    // Ports begin at 1, planes at 0. Those at or after the one whose turn it is come first.
+    let planes = ports.bits() >> 1 & ALL_PLANES;
+    let later = planes & ALL_PLANES.wrapping_shl((*turn & PLANES_MASK).into());
+    let first = if later == 0 { planes } else { later };
+    if first == 0 {
+        return None;
     }
-    None
+    let plane = first.trailing_zeros() as u8;
+    *turn = plane.wrapping_add(1) & PLANES_MASK;
+    Some(plane)
 }
 
 /// One of the planes of `ports`, each as likely as the others; 0 without any.
@@ -305,14 +310,10 @@ fn random_plane(ports: PortMask, rng: &mut Rng) -> u8 {
 
 /// A random usable entry on `port` other than `avoid`: the first one at or after a random place.
 fn random_entry(entries: &[EvEntry], port: PortNum, avoid: Option<Ev>, rng: &mut Rng) -> Option<Choice> {
-    let len = entries.len().min(u16::MAX as usize);
-    let start = rng.below(len as u32) as usize;
     let only = PortMask::NONE.with(port);
-    let mut rotated = (start..len).chain(0..start);
-    rotated.find_map(|at| {
-        let entry = entries.get(at).filter(|entry| entry.is_usable(only) && avoid != Some(entry.ev))?;
-        Some(Choice { ev: entry.ev, index: EvIndex::NONE, entry: at as u16, port })
-    })
+    let at = random_place(entries, rng, |entry| entry.is_usable(only) && avoid != Some(entry.ev))?;
+    let entry = entries.get(usize::from(at))?;
+    Some(Choice { ev: entry.ev, index: EvIndex::NONE, entry: at, port })
 }
 
 crate::image::stored!(struct Reverse { current, candidate, lost, vouched });
