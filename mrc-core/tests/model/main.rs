@@ -8,10 +8,12 @@
 //! A schedule that fails is printed with its seed and cut down to the operations that are needed.
 
 mod endpoint;
+mod frames;
 mod requester;
 mod responder;
 mod schedule;
 mod update;
+mod wiring;
 mod world;
 
 use std::{

@@ -3,26 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mrc_core::path::{EvEntry, compact_profile};
 use mrc_core::{
-    Access, CqHandle, Discard, Endpoint, EndpointConfig, EventMask, IcrcCheck, Instant, Limits, MAX_HEADER_LEN,
-    MAX_PORTS, MemRange, MrHandle, OwnedStorage, Pd, PeerConfig, PeerHandle, PlaceError, PlaceToken, PlacementMode,
-    PlanePath, PortConfig, PortMask, PostError, QpHandle, QpInit, QpState, Received, Route, RtrAttr, RtsAttr, RxMeta,
-    SendWr, Storage, Transmit, Trimming,
+    CqHandle, Discard, Endpoint, IcrcCheck, Instant, MAX_HEADER_LEN, MrHandle, OwnedStorage, PeerHandle, PlaceError,
+    PlaceToken, PortMask, PostError, QpHandle, QpState, Received, RxMeta, SendWr, Storage, Transmit,
 };
-use mrc_wire::{Body, Ev, Frame, Ip, PortNum, Psn, Qpn, Rkey, WireConfig, icrc, parse_frame};
+use mrc_wire::{Body, PortNum, Psn, Qpn, Rkey, WireConfig, icrc, parse_frame};
 
 use crate::endpoint::{Done, Model};
-use crate::requester::{Fate, InFlight, Request};
+use crate::frames::{check_write, intact, line, nominal};
+use crate::requester::{InFlight, Request};
 use crate::responder::{Kind, Outcome, Seq, psn_of, reflected, seq_of};
-use crate::schedule::{MEMORY, Op, Schedule, Setup, WIDEST};
+use crate::schedule::{MEMORY, Op, Schedule, Setup};
 use crate::update;
+use crate::wiring::{NEVER_NS, RECV_QUEUE, SEND_QUEUE, VA, address, connect, engine, limits};
 
-const VA: u64 = 0x1000_0000;
-const SEND_QUEUE: usize = 8;
-const RECV_QUEUE: usize = 4;
-/// Longer than any schedule.
-const NEVER_NS: u64 = 1 << 50;
 /// Frames under way at most; the oldest are lost beyond.
 const IN_FLIGHT: usize = 600;
 
@@ -95,131 +89,10 @@ macro_rules! tell {
     };
 }
 
-fn address(side: usize, v4: bool) -> Ip {
-    if v4 {
-        Ip::V4([192, 0, 2, 1 + side as u8])
-    } else {
-        Ip::V6([0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 + side as u8])
-    }
-}
-
 /// What a side writes: bytes that tell their place.
 fn pattern() -> &'static [u8] {
     static PATTERN: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
     PATTERN.get_or_init(|| (0..MEMORY).map(|n| (n * 7 + n / 251) as u8 | 1).collect())
-}
-
-pub(crate) fn limits(setup: &Setup) -> Limits {
-    Limits {
-        qps: 1,
-        mpr: WIDEST.into(),
-        send_queue: SEND_QUEUE,
-        recv_queue: RECV_QUEUE,
-        wimm: 4,
-        evs: 8,
-        active_evs: 8,
-        cqs: 1,
-        cq_depth: setup.cq_depth,
-        mrs: 1,
-        peers: 1,
-        ev_profiles: 1,
-        profile_evs: 8,
-        events: 4,
-        ..Limits::default()
-    }
-}
-
-fn engine<'s>(
-    setup: &Setup,
-    side: usize,
-    storage: &'s mut OwnedStorage,
-) -> (Endpoint<'s>, QpHandle, CqHandle, MrHandle) {
-    let mut cfg = EndpointConfig {
-        sack_gen_threshold: setup.sack_gen_threshold,
-        oor_silent: setup.oor_silent,
-        complete_on_sack: setup.complete_on_sack,
-        retry_strict: setup.retry_strict,
-        msn_start: setup.first_msn,
-        rqmsn_start: setup.first_msn,
-        timestamps: setup.timestamps,
-        ctl_ect: setup.ctl_ect,
-        always_skip_after: setup.always_skip_after,
-        no_receive: setup.no_receive,
-        tail_retry_lenient: setup.tail_retry_lenient,
-        placement: if setup.delayed_placement { PlacementMode::Reported } else { PlacementMode::BeforePoll },
-        events: EventMask::NONE,
-        cc: setup.congestion_control(),
-        // Port Status Updates go when a port changes, once.
-        port_update_on_rts: false,
-        port_update_rto_ns: NEVER_NS,
-        // Found by their own tests; frames of theirs would stand between those of the schedule.
-        ev_probe_rate_limit: 0,
-        ..EndpointConfig::default()
-    };
-    cfg.gids[0] = Some(address(side, setup.v4));
-    for port in cfg.ports.iter_mut().take(2) {
-        *port = Some(PortConfig { mac: [2; 6], sid: None, addr: None });
-    }
-    let mut engine = Endpoint::new(cfg, storage.lend(), setup.seed ^ side as u64).unwrap();
-    let cq = engine.create_cq().unwrap();
-    let range = MemRange { va: VA, len: 2 * MEMORY as u64 };
-    let mr = engine.register_mr(Pd(0), range, Access::REMOTE_WRITE).unwrap();
-    let qp = engine.create_qp(&QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq }).unwrap();
-    engine.modify_to_init(qp).unwrap();
-    (engine, qp, cq, mr)
-}
-
-fn connect(setup: &Setup, side: usize, engine: &mut Endpoint<'_>, qp: QpHandle, peer_qp: QpHandle) -> PeerHandle {
-    let mut planes = [None; MAX_PORTS];
-    for plane in planes.iter_mut().take(2) {
-        *plane = Some(PlanePath { next_hop: [4; 6], outer_src: None });
-    }
-    let (local, remote) = (address(side, setup.v4), address(1 - side, setup.v4));
-    let peer = engine.add_peer(&PeerConfig { local, remote, planes, route: Route::Plain, hop_limit: 64 }).unwrap();
-    let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 8];
-    compact_profile(&mut entries, 2, 4, 8).unwrap();
-    let profile = engine.create_ev_profile(&entries).unwrap();
-    let now = Instant::from_nanos(setup.start_ns);
-    let rtr = RtrAttr {
-        path_mtu: setup.mtu,
-        mpr_dest: setup.mpr_dest,
-        trim_nack: setup.trim_nack,
-        max_wimm_dest: setup.max_wimm_dest,
-        dynamic_mpr: setup.dynamic_mpr,
-        svc_time: setup.svc_time,
-        ..RtrAttr::software(peer, peer_qp.qpn(), Psn::new(setup.first_psn[1 - side]), profile)
-    };
-    engine.modify_to_rtr(now, qp, &rtr).unwrap();
-    let mut rts = RtsAttr::software(Psn::new(setup.first_psn[side]));
-    rts.mpr = setup.mpr;
-    rts.retry = setup.retry;
-    rts.trimming = if setup.trimming { Trimming::On } else { Trimming::Off };
-    rts.base_rtt_ns = setup.base_rtt_ns;
-    rts.target_delay_ns = setup.target_delay_ns;
-    rts.max_wimm = setup.max_wimm;
-    rts.dynamic_mpr = setup.dynamic_mpr;
-    rts.reorder_pkts_min = setup.reorder_pkts_min;
-    rts.reorder_factor = setup.reorder_factor;
-    rts.reorder_delay_ns = setup.reorder_delay_ns;
-    rts.reorder_tolerance = setup.reorder_tolerance;
-    rts.reorder_floor_ns = setup.reorder_floor_ns;
-    rts.probe_rate_limit_ns = setup.probe_rate_limit_ns;
-    rts.paths.loss_ev_action = setup.loss_ev_action;
-    rts.paths.loss_streak = setup.loss_streak;
-    rts.paths.plane_lead = setup.plane_lead;
-    rts.paths.resurrect_probes = setup.resurrect_probes;
-    rts.paths.skip_mode = setup.skip_mode;
-    engine.modify_to_rts(now, qp, &rts).unwrap();
-    peer
-}
-
-impl Setup {
-    fn congestion_control(&self) -> mrc_core::cc::CcConfig {
-        match self.window_bytes {
-            None => mrc_core::cc::CcConfig::None,
-            Some(bytes) => mrc_core::cc::CcConfig::Fixed { window_bytes: bytes as u32 },
-        }
-    }
 }
 
 /// Runs `schedule`, then lets the weather calm down and everything end. Panics where engine and model disagree.
@@ -849,65 +722,4 @@ impl World<'_, '_> {
         };
         format!("at {} ns\n{}{}", self.now, of(&self.sides[0]), of(&self.sides[1]))
     }
-}
-
-/// Nominal bytes of a write packet: UDP length + 40.
-fn nominal(setup: &Setup, payload: i64, imm: bool) -> i64 {
-    let timestamp = if setup.timestamps { 4 } else { 0 };
-    let immediate = if imm { 4 } else { 0 };
-    // UDP, BTH, METH, RETH, ICRC.
-    let headers = 8 + 12 + 4 + timestamp + 16 + 4;
-    headers + immediate + (payload + 3) / 4 * 4 + 40
-}
-
-fn intact(frame: &Frame, bytes: &[u8]) -> bool {
-    matches!(frame.body, Body::Trimmed { .. }) || icrc::verify(bytes, frame.l3_offset, frame.icrc_offset)
-}
-
-fn line(frame: &Frame) -> String {
-    let (bth, ce) = (&frame.bth, if frame.ce { " CE" } else { "" });
-    let flags = format!("{}{}", if bth.ack_req { " a" } else { "" }, if bth.rtx { " rtx" } else { "" });
-    format!("{:?} psn {} ev {:#x}{flags}{ce} {:?}", bth.opcode, bth.psn, frame.entropy.0, frame.body)
-}
-
-/// A write packet: the right one, with the right headers.
-fn check_write(setup: &Setup, now: u64, model: &mut Model, frame: &Frame, transmit: &Transmit, choice: bool) {
-    let Body::Write { meth, tseth, reth, imm } = &frame.body else { unreachable!() };
-    let bytes = i64::from(frame.udp_len) + 40;
-    let start = model.req.start;
-    let seq = seq_of(start, frame.bth.psn, model.req.max);
-    let (request, nth) = if seq == model.req.max + 1 {
-        assert!(!frame.bth.rtx, "a new packet with rtx");
-        assert!(model.req.new_allowed(setup), "a packet beyond window or limits");
-        assert!(!choice || model.req.due_again(now).is_none(), "a new packet before a lost one");
-        model.req.send_new(now, frame.entropy, bytes)
-    } else {
-        assert!(frame.bth.rtx, "an old packet without rtx");
-        let tail = model.req.requests.get(model.req.oldest).and_then(Request::last);
-        let before = model.req.packets[seq as usize];
-        if before.fate == Fate::Lost {
-            assert_eq!(Some(seq), model.req.due_again(now), "not the oldest lost packet");
-            assert!(!choice || before.ev != frame.entropy, "the same path again: {before:?}");
-        } else {
-            assert!(model.req.resend_tail && Some(seq) == tail, "sent again without need: {before:?}");
-            assert!(frame.bth.ack_req);
-            model.req.resend_tail = false;
-        }
-        model.req.send_again(now, seq, frame.entropy, bytes);
-        model.req.owner(seq)
-    };
-    let last = nth + 1 == request.packets;
-    let (first, single) = (nth == 0, request.packets == 1);
-    assert_eq!((frame.bth.opcode.is_first(), frame.bth.opcode.ends_message()), (first || single, last));
-    assert!(!last || frame.bth.ack_req, "the last packet of a message asks for an acknowledgement");
-    let done = nth as u64 * u64::from(setup.mtu);
-    assert_eq!((reth.va, reth.dmalen), (VA + (MEMORY + request.at) as u64 + done, request.len));
-    let payload = transmit.payload.map_or((0, 0), |payload| (payload.offset, u64::from(payload.len)));
-    let len = (u64::from(request.len) - done).min(setup.mtu.into());
-    assert_eq!(payload, if len == 0 { (0, 0) } else { (request.at as u64 + done, len) });
-    assert_eq!(*imm, request.imm.filter(|_| last));
-    assert_eq!(frame.bth.se, request.solicited && last);
-    assert_eq!(meth.msn.0, setup.first_msn.wrapping_add(request.id as u16));
-    assert_eq!(meth.rqmsn.0, request.rqmsn);
-    assert_eq!(tseth.map(|tseth| tseth.timestamp), setup.timestamps.then_some((now >> 7) as u16));
 }
