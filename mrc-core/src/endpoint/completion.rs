@@ -33,10 +33,15 @@ impl Endpoint<'_> {
                 .held_completions
                 .take(self.qps, |slot| (slot.send_held && slot.send_cq == cq) || (slot.recv_held && slot.recv_cq == cq))
         {
-            self.complete(qp);
-            self.deliver(qp);
-            self.wake_control(qp);
-            self.wake_fresh(qp);
+            let held = self.qps.get(qp as usize).map(|slot| (slot.send_held, slot.recv_held));
+            if let Some((true, _)) = held {
+                self.complete(qp);
+                self.wake_fresh(qp);
+            }
+            if let Some((_, true)) = held {
+                self.deliver(qp);
+                self.wake_control(qp);
+            }
         }
     }
 

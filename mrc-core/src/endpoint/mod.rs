@@ -450,18 +450,19 @@ impl<'s> Endpoint<'s> {
         let qpcc = self.qpccs.get_mut(slot.qpcc? as usize)?;
         let to = self.peers.get(slot.peer as usize).map(|peer| ToPeer {
             peer,
-            entries: tx::entries_from(self.ev_entries, l, slot.ev_profile),
+            entries: tx::Entries::of(self.ev_entries, l, slot.ev_profile),
             regions: &self.regions,
         });
         let tx = TxSide {
             qp: slot,
-            ring: part(self.wqes, qp, l.send_queue)?,
+            // The slices hold a part for each QP.
+            ring: part(self.wqes, qp, l.send_queue).unwrap_or_default(),
             window: TxWindow {
-                records: part(self.tx_records, qp, l.records())?,
-                words: part(self.tx_words, qp, l.words())?,
+                records: part(self.tx_records, qp, l.records()).unwrap_or_default(),
+                words: part(self.tx_words, qp, l.words()).unwrap_or_default(),
             },
-            slots: part(self.ev_slots, qp, l.evs)?,
-            order: part(self.ev_order, qp, l.active_evs)?,
+            slots: part(self.ev_slots, qp, l.evs).unwrap_or_default(),
+            order: part(self.ev_order, qp, l.active_evs).unwrap_or_default(),
             qpcc,
             rng: &mut self.rng,
             stats: &mut self.stats,

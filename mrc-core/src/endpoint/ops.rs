@@ -18,7 +18,7 @@ use super::{
     peers::{PeerIndex, PeerSlot},
     profiles::profile,
     schedule::ATTEMPTS,
-    tx::{below_bth, control_bth, count_sent, emit_bth, entries_from, stamp},
+    tx::{Entries, below_bth, control_bth, count_sent, emit_bth, stamp},
 };
 use crate::{
     config::{MAX_PORTS, Route},
@@ -588,8 +588,7 @@ impl Endpoint<'_> {
 
     /// The path `choice` of a profile, with the destination that its entry holds.
     fn entry_of(&self, profile: Option<u32>, choice: Choice) -> Option<EvEntry> {
-        let entries = entries_from(self.ev_entries, &self.limits, profile?);
-        let entry = *entries.get(usize::from(choice.entry))?;
+        let entry = *Entries::of(self.ev_entries, &self.limits, profile?).get(choice.entry)?;
         Some(EvEntry { ev: choice.ev, port: choice.port, ..entry })
     }
 
@@ -615,7 +614,7 @@ impl Endpoint<'_> {
         let dscp = dscp.unwrap_or(self.cfg.wire.dscp.control);
         let peer = self.peers.get(peer as usize)?;
         let len = body.wrapping_add(BthRepr::LEN);
-        let (start, transmit) = below_bth(peer, (way.ev, way.port), Some(way), dscp, ecn, len, None, out)?;
+        let (start, transmit) = below_bth(peer, (way.ev, way.port), || Some(way), dscp, ecn, len, None, out)?;
         count_sent(&mut self.stats, &transmit);
         let bth = control_bth(Qpn::ENDPOINT, self.cfg.pkey, opcode, Psn::new(id.into()), false);
         let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;

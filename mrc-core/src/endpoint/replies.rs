@@ -8,7 +8,7 @@ use crate::num::Counter;
 use crate::{
     error::Discard,
     qp::{Qp, QpState},
-    requester::{Verdict, Wants},
+    requester::{Report, Verdict, Wants},
     time::Instant,
 };
 
@@ -25,21 +25,19 @@ impl Endpoint<'_> {
         if self.qps.get(qp as usize).is_none_or(|slot| slot.state != QpState::Rts) {
             return Err(Discard::State);
         }
-        let sack = &SackRepr::parse(sack);
         self.stats.rx_sack.inc();
         // One borrow of the QP's storage for the SACK and for what it lets the QP do.
-        let turn = self.with_tx(
+        let report = self.with_tx(
             qp,
             #[inline(always)]
-            |mut tx| {
-                let outcome = tx.on_sack(now, sack, rtx);
-                (outcome, tx.way_back(sack, outcome), tx.oldest_done(), tx.wants(now))
-            },
+            |mut tx| tx.on_sack(now, sack, rtx),
         );
-        let Some((outcome, way, done, wants)) = turn else { return Err(Discard::Qpn) };
-        self.learn_ways_back(qp, way);
+        let Some(Report { path, done, wants }) = report else { return Err(Discard::Qpn) };
+        if let Ok(Some(path)) = path {
+            self.learn_way_back(qp, path);
+        }
         self.after_sack(now, qp, done, wants);
-        outcome.map(|_| Received::Nothing)
+        path.map(|_| Received::Nothing)
     }
 
     /// What a SACK lets the QP do. Even one that counts as stale (a late probe answer) may have moved the window.

@@ -169,8 +169,7 @@ impl Endpoint<'_> {
             }
             Extension::Ack(_) | Extension::Nack(_) => {
                 let qp = self.admit_packet(now, rx.port, &packet, |state| state == QpState::Rts)?;
-                let frame = packet.to_frame(&self.cfg.wire);
-                self.on_control(now, qp, &frame.body, bth.psn, bth.rtx)
+                self.on_control(now, qp, &packet.body(), bth.psn, bth.rtx)
             }
         }
     }

@@ -57,7 +57,8 @@ impl Endpoint<'_> {
         let wire = &self.cfg.wire;
         let ecn = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
         let len = len.wrapping_add(BthRepr::LEN);
-        let given = entries_from(self.ev_entries, &self.limits, slot.ev_profile).get(usize::from(choice.entry));
+        let entries = Entries::of(self.ev_entries, &self.limits, slot.ev_profile);
+        let given = || entries.get(choice.entry);
         let (start, transmit) =
             below_bth(peer, (choice.ev, choice.port), given, wire.dscp.control, ecn, len, None, out)?;
         count_sent(stats, &transmit);
@@ -160,7 +161,7 @@ impl Endpoint<'_> {
             if towards.is_empty() {
                 tx.wait_for_path(now);
             }
-            let mut run = Run { sent: 0, blocked: false, yields: false, fault: None, wants: None };
+            let mut run = Run::NOTHING;
             let Some(mut to) = to else { return run };
             let ports = towards.and(up);
             loop {
@@ -168,13 +169,8 @@ impl Endpoint<'_> {
                     run.blocked = run.sent == 0;
                     break;
                 }
-                let usable = ports.and(sink.ports());
-                let again = if usable.is_empty() { None } else { tx.next_again(now, usable) };
-                let left = match again {
-                    Some(packet) => {
-                        let dscp = data_dscp(tx.qp.req.trimming, &tx.cfg.wire.dscp, true);
-                        run.emit(now, &mut to, &mut tx, dscp, packet, sink)
-                    }
+                let left = match run.emit_again(now, to, &mut tx, ports, sink) {
+                    Some(left) => left,
                     None => run.emit_series(now, &mut to, &mut tx, most, ports, sink),
                 };
                 if !left || !run.goes_on(&tx, most, ports, sink) {
@@ -188,7 +184,7 @@ impl Endpoint<'_> {
             run.wants = Some(if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) });
             run
         });
-        let Some(run) = run else { return Run { sent: 0, blocked: true, yields: false, fault: None, wants: None } };
+        let Some(run) = run else { return Run { blocked: true, ..Run::NOTHING } };
         if run.sent > 0
             && let Some(slot) = self.qps.get_mut(qp as usize)
         {
@@ -234,7 +230,8 @@ impl Endpoint<'_> {
             Some(_) => (plan.control, if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct }),
             None => (data_dscp(slot.req.trimming, plan, false), Ecn::Ect0),
         };
-        let given = entries_from(self.ev_entries, &self.limits, slot.ev_profile).get(usize::from(choice.entry));
+        let entries = Entries::of(self.ev_entries, &self.limits, slot.ev_profile);
+        let given = || entries.get(choice.entry);
         let peer = self.peers.get(slot.peer as usize)?;
         let len = BthRepr::LEN + ProbeRepr::LEN;
         let (start, transmit) = below_bth(peer, (choice.ev, choice.port), given, dscp, ecn, len, None, out)?;
@@ -263,11 +260,24 @@ impl Endpoint<'_> {
     }
 }
 
-/// The entries of profile `profile`, and those of the ones behind it.
-#[inline(always)]
-pub(super) fn entries_from<'e>(entries: &'e [EvEntry], limits: &Limits, profile: u32) -> &'e [EvEntry] {
-    let first = (profile as usize).checked_mul(limits.profile_evs);
-    first.and_then(|first| entries.get(first..)).unwrap_or_default()
+/// The entries of one EV profile. Looked up only where the paths of a peer hold their own destinations.
+#[derive(Clone, Copy)]
+pub(super) struct Entries<'e> {
+    all: &'e [EvEntry],
+    each: usize,
+    profile: u32,
+}
+
+impl<'e> Entries<'e> {
+    #[inline(always)]
+    pub(super) fn of(all: &'e [EvEntry], limits: &Limits, profile: u32) -> Self {
+        Self { all, each: limits.profile_evs, profile }
+    }
+
+    pub(super) fn get(self, entry: u16) -> Option<&'e EvEntry> {
+        let first = (self.profile as usize).checked_mul(self.each)?;
+        self.all.get(first.checked_add(entry.into())?)
+    }
 }
 
 /// The message number of a Transport ACK or NAK.
@@ -288,10 +298,10 @@ pub(super) fn count_sent(stats: &mut Stats, transmit: &Transmit) {
 //= MAP-005, MAP-006
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the per-packet fields; a struct would be built to be taken apart")]
-pub(super) fn below_bth(
+pub(super) fn below_bth<'e>(
     peer: &PeerSlot,
     (ev, port): (Ev, PortNum),
-    given: Option<&EvEntry>,
+    given: impl FnOnce() -> Option<&'e EvEntry>,
     dscp: u8,
     ecn: Ecn,
     headers: usize,
@@ -300,16 +310,14 @@ pub(super) fn below_bth(
 ) -> Option<(usize, Transmit)> {
     let template = peer.templates.get(usize::from(port.plane()))?.as_ref()?;
     let mapped;
-    let (outer, segment) = match &peer.route {
-        Route::Plain => (None, None),
-        Route::Srv6(map) => {
-            mapped = map.apply(ev);
-            (Some(&mapped), None)
-        }
-        Route::Srv6Entry => {
-            let entry = given?;
-            (entry.dst.as_ref(), entry.segment.as_ref())
-        }
+    let (outer, segment) = if let Route::Srv6(map) = &peer.route {
+        mapped = map.apply(ev);
+        (Some(&mapped), None)
+    } else if matches!(peer.route, Route::Srv6Entry) {
+        let entry = given()?;
+        (entry.dst.as_ref(), entry.segment.as_ref())
+    } else {
+        (None, None)
     };
     let len = payload.map_or(0, |payload| payload.len);
     let pad = (len.wrapping_neg() & 3) as u8;
@@ -322,10 +330,48 @@ pub(super) fn below_bth(
 }
 
 impl Run {
+    const NOTHING: Self = Self { sent: 0, blocked: false, yields: false, fault: None, wants: None };
+
     /// Whether the turn goes on with one more packet to one of `ports`.
     #[inline(always)]
     fn goes_on(&self, tx: &TxSide<'_, '_>, most: u32, ports: PortMask, sink: &impl FrameSink) -> bool {
         self.sent < most && tx.qpcc.has_turn_left(&tx.qp.share) && !ports.and(sink.ports()).is_empty()
+    }
+
+    /// Writes the oldest packet that is to leave again, if there is one, into the sink; whether the turn may go on.
+    #[inline(always)]
+    fn emit_again(
+        &mut self,
+        now: Instant,
+        to: ToPeer<'_>,
+        tx: &mut TxSide<'_, '_>,
+        ports: PortMask,
+        sink: &mut impl FrameSink,
+    ) -> Option<bool> {
+        if !tx.qp.req.has_lost() {
+            return None;
+        }
+        let run = Self::emit_lost(now, to, tx.copy(), ports, sink)?;
+        self.sent.inc_by(run.sent);
+        self.fault = run.fault;
+        Some(run.sent > 0)
+    }
+
+    /// Out of line, so that turns without losses stay short.
+    #[inline(never)]
+    fn emit_lost(
+        now: Instant,
+        mut to: ToPeer<'_>,
+        mut tx: TxSide<'_, '_>,
+        ports: PortMask,
+        sink: &mut impl FrameSink,
+    ) -> Option<Self> {
+        let usable = ports.and(sink.ports());
+        let packet = if usable.is_empty() { None } else { tx.next_again(now, usable) }?;
+        let dscp = data_dscp(tx.qp.req.trimming, &tx.cfg.wire.dscp, true);
+        let mut run = Self::NOTHING;
+        run.emit(now, &mut to, &mut tx, dscp, packet, sink);
+        Some(run)
     }
 
     /// Writes a series of new packets into the sink; whether the turn may go on.
@@ -364,6 +410,7 @@ impl Run {
     }
 
     /// No packet could leave. Whom the QP yields to is found out when its turn begins with that.
+    #[inline(always)]
     fn is_stuck(&mut self, tx: &mut TxSide<'_, '_>) {
         self.yields = tx.qp.paths.take_yielded();
         self.blocked = !(self.yields && self.sent > 0);

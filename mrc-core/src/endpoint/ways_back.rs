@@ -114,16 +114,14 @@ impl Endpoint<'_> {
         }
     }
 
-    /// SACKs without mark vouch for the EVs they echo: control packets of their planes take them from now on.
+    /// A SACK without mark vouches for the EV it echoes: control packets of its plane take that one from now on.
     //= REV-002
-    pub(super) fn learn_ways_back(&mut self, qp: u32, choices: impl IntoIterator<Item = Choice>) {
+    #[inline(always)]
+    pub(super) fn learn_way_back(&mut self, qp: u32, choice: Choice) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        let mut peer = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile));
-        for choice in choices {
-            slot.reverse.learn(choice);
-            if let Some(peer) = &mut peer {
-                peer.ways.learn(choice);
-            }
+        slot.reverse.learn(choice);
+        if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile)) {
+            peer.ways.learn(choice);
         }
     }
 }

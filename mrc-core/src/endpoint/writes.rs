@@ -2,17 +2,17 @@
 //! are kept with the QP and copied.
 //! Source: `wire.md` 3 and 4, `transport.md` 3.2.
 
-use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Psn, Qpn, RethRepr, TsethRepr};
+use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Psn, Qpn, RethRepr, Rkey, TsethRepr};
 
 use super::{
     MAX_HEADER_LEN, PayloadRef, Transmit,
     peers::PeerSlot,
-    tx::{below_bth, count_sent, stamp},
+    tx::{Entries, below_bth, count_sent, stamp},
 };
 use crate::{
     config::EndpointConfig,
     mem::{MrHandle, Regions},
-    path::{Choice, EvEntry},
+    path::Choice,
     requester::{DataPacket, SegmentAt, SendQueue, TxSide, Wqe},
     time::Instant,
 };
@@ -26,10 +26,10 @@ pub(super) enum Unsendable {
 }
 
 /// The peer of one QP, for one turn.
+#[derive(Clone, Copy)]
 pub(super) struct ToPeer<'a> {
     pub(super) peer: &'a PeerSlot,
-    /// Entries from the first of the QP's profile on.
-    pub(super) entries: &'a [EvEntry],
+    pub(super) entries: Entries<'a>,
     pub(super) regions: &'a Regions<'a>,
 }
 
@@ -61,7 +61,9 @@ impl ToPeer<'_> {
             if packet.len > 0 && !self.regions.live(segment.wqe.mr) {
                 return Err(Unsendable::Memory);
             }
-            qp.head.compose(tx.cfg, qp.dest_qp, segment.wqe, packet.at, packet.len);
+            if !qp.head.renew(segment.wqe) {
+                qp.head.compose(tx.cfg, qp.dest_qp, segment.wqe, packet.at, packet.len);
+            }
         }
         let transmit = self.emit(now, tx, packet, dscp, out).ok_or(Unsendable::NoWay)?;
         count_sent(tx.stats, &transmit);
@@ -79,7 +81,7 @@ impl ToPeer<'_> {
     ) -> Option<Transmit> {
         let head = &tx.qp.head;
         let Choice { ev, port, entry, .. } = packet.choice;
-        let given = self.entries.get(usize::from(entry));
+        let given = || self.entries.get(entry);
         let done = u64::from(packet.at.index).wrapping_mul(tx.qp.req.path_mtu.into());
         let offset = head.offset.wrapping_add(done);
         let payload = (packet.len > 0).then_some(PayloadRef { mr: head.mr, offset, len: packet.len });
@@ -118,6 +120,8 @@ pub(crate) struct WriteHead {
     len: u8,
     /// Request from whose middle the packet was.
     request: Option<u32>,
+    /// Bytes and key of the request, where it was of one packet and without immediate.
+    single: Option<(u32, Rkey)>,
     /// Where the request of the packet begins, in its region and at the peer.
     mr: MrHandle,
     offset: u64,
@@ -125,8 +129,28 @@ pub(crate) struct WriteHead {
 }
 
 impl WriteHead {
-    pub(crate) const NONE: Self =
-        Self { bytes: [0; WRITE_HEADERS], len: 0, request: None, mr: MrHandle::from_parts(0, 0), offset: 0, va: 0 };
+    pub(crate) const NONE: Self = Self {
+        bytes: [0; WRITE_HEADERS],
+        len: 0,
+        request: None,
+        single: None,
+        mr: MrHandle::from_parts(0, 0),
+        offset: 0,
+        va: 0,
+    };
+
+    /// Makes it that of another request of one packet like the last one; `false` where they differ in more than number and place.
+    #[inline(always)]
+    fn renew(&mut self, wqe: &Wqe) -> bool {
+        if wqe.packets != 1 || wqe.imm.is_some() || self.single != Some((wqe.len, wqe.rkey)) {
+            return false;
+        }
+        if let Some(meth) = self.bytes.get_mut(BthRepr::LEN..).and_then(<[u8]>::first_chunk_mut) {
+            MethRepr { rqmsn: wqe.rqmsn, msn: wqe.msn }.emit(meth);
+        }
+        (self.mr, self.offset, self.va) = (wqe.mr, wqe.offset, wqe.remote_va);
+        true
+    }
 
     //= SEG-003, SEG-004, BTH-003
     #[inline(never)]
@@ -146,6 +170,7 @@ impl WriteHead {
         let len = write_in(&mut self.bytes, &bth, cfg, &meth, &reth, imm);
         self.len = len.unwrap_or(0);
         self.request = (at.index > 0 && !last).then_some(at.request);
+        self.single = (wqe.packets == 1 && wqe.imm.is_none()).then_some((wqe.len, wqe.rkey));
         (self.mr, self.offset, self.va) = (wqe.mr, wqe.offset, wqe.remote_va);
     }
 }

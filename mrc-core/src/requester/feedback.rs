@@ -3,7 +3,7 @@
 use mrc_wire::{AethRepr, NackReason, NackRepr, Psn, SackRepr, Syndrome};
 
 use super::{
-    NOMINAL_OVERHEAD, TxSide,
+    NOMINAL_OVERHEAD, TxSide, Wants,
     rtt::plausible,
     window::{TxRecord, outstanding_bits},
 };
@@ -44,36 +44,63 @@ pub(crate) enum Verdict {
     Fail(ErrorCause),
 }
 
+/// What a SACK told, and what it lets the QP do.
+pub(crate) struct Report {
+    /// The path of which it says that it works, that of the EV it echoes without mark; or why it said nothing new.
+    pub(crate) path: Result<Option<Choice>, Discard>,
+    /// The oldest request can complete.
+    pub(crate) done: bool,
+    pub(crate) wants: Wants,
+}
+
+/// A packet that the peer says has arrived, or was refused.
+#[derive(Clone, Copy)]
+struct Answered {
+    psn: Psn,
+    /// Its latest transmission, if it is certain that this one was answered: so long ago, through this path.
+    sent: Option<(u64, TxRecord)>,
+}
+
 impl TxSide<'_, '_> {
-    /// Applies a SACK; `rtx` is its BTH flag. Returns the slot of the EV it echoes.
+    /// Applies a SACK; `rtx` is its BTH flag. Most come in order: what only losses, marks, probes and packets that overtook others
+    /// need is looked at where there are any.
     //= SRX-001, CTL-001
-    pub(crate) fn on_sack(&mut self, now: Instant, sack: &SackRepr, rtx: bool) -> Result<Option<EvIndex>, Discard> {
+    #[inline(always)]
+    pub(crate) fn on_sack(&mut self, now: Instant, bytes: &[u8; SackRepr::LEN], rtx: bool) -> Report {
+        let sack = SackRepr::parse(bytes);
         let cack = sack.cack;
         if cack.diff(self.qp.req.max_sent) > 0 || cack.diff(self.qp.req.unack) <= ANCIENT {
-            return Err(Discard::StalePsn);
+            return Report { path: Err(Discard::StalePsn), done: self.oldest_done(), wants: self.wants(now) };
         }
         self.qp.req.answered(now);
         let trigger = if sack.probe_answer { None } else { Some(offset(cack, sack.ack_offset())) };
-        let (echoed, probe_ns) = self.sack_path_feedback(now, sack, trigger);
+        let (echoed, probe_ns) = match trigger {
+            Some(psn) => (self.echoed(now, psn, &sack), None),
+            None => self.copy().probe_answered(now, sack.probe_id(), sack.verdict),
+        };
+        let answered = trigger.map(|psn| self.answered(now, psn, rtx));
         let state = sack.cc_state();
-        let timestamp = state.map_or(0, |state| state.timestamp);
-        let rtt_ns = trigger.and_then(|psn| self.rtt_sample(now, psn, rtx, timestamp));
-        if let (Some(rtt), Some(psn)) = (rtt_ns, trigger) {
-            self.learn_rtt(now, rtt);
-            self.path_rtt(now, psn, rtt);
+        let rtt_ns = answered.and_then(|answered| self.rtt_sample(&answered, state.map_or(0, |state| state.timestamp)));
+        if let (Some(rtt_ns), Some(psn)) = (rtt_ns, trigger) {
+            self.learn_rtt(now, rtt_ns);
+            if self.qp.paths.wants_rtt() {
+                self.copy().path_rtt(now, psn, rtt_ns);
+            }
         }
         //= DMPR-003, DMPR-004, SETH-009
         if self.qp.req.dynamic_mpr && sack.mpr != 0 {
             self.qp.req.mpr_tx = u32::from(sack.mpr) * 128;
         }
-        if rtx && let Some(psn) = trigger {
-            self.judge_repetition(now, psn);
+        if let Some(answered) = &answered {
+            if rtx {
+                self.copy().judge_repetition(now, answered.psn);
+            }
+            self.learn_lateness(now, answered);
         }
-        self.learn_lateness(now, trigger, rtx);
-        self.score(sack, trigger);
+        let usual = self.score(&sack, trigger) && trigger.is_some() && !rtx && sack.verdict == mrc_wire::Verdict::None;
         // What has just arrived is noted.
         if rtx || trigger != Some(self.qp.req.hi_sacked) {
-            self.note_newest(now);
+            self.copy().note_newest(now);
         }
         let newly_bytes = match state {
             Some(state) => self.newly_received(state.rcvd_bytes),
@@ -84,60 +111,89 @@ impl TxSide<'_, '_> {
         // A congestion state of unknown layout asks for no penalty.
         let (penalty, restore) = state.map_or((0, true), |state| (state.rcv_cwnd_pen, state.restore_cwnd));
         self.qpcc.on_ack(&mut self.qp.share, now, &AckSample { newly_bytes, marked, rtt_ns, penalty, restore });
-        self.infer_losses(now, sack);
-        if let (Some(ev), Some(probe_ns)) = (echoed, probe_ns) {
-            self.infer_from_probe(now, sack, ev, probe_ns);
+        if self.qp.req.hi_sacked != self.qp.req.unack {
+            self.copy().infer_losses(now, &SackRepr::parse(bytes));
         }
-        self.after_progress(now);
+        if let (Some(ev), Some(probe_ns)) = (echoed, probe_ns) {
+            self.copy().infer_from_probe(now, &SackRepr::parse(bytes), ev, probe_ns);
+        }
+        let done = self.after_progress(now);
         self.probe_base_rtt();
-        if echoed.is_none() && trigger.is_none() { Err(Discard::StaleProbe) } else { Ok(echoed) }
-    }
-
-    /// The path of which a SACK says that it works: that of the EV it echoes without mark.
-    #[inline]
-    pub(crate) fn way_back(&self, sack: &SackRepr, outcome: Result<Option<EvIndex>, Discard>) -> Option<Choice> {
-        let echoed = outcome.ok().flatten().filter(|_| sack.verdict == mrc_wire::Verdict::None)?;
-        self.qp.paths.probe_choice(self.slots, echoed)
+        let wants = if usual { self.wants_after_report(now) } else { self.wants(now) };
+        let unmarked = echoed.filter(|_| sack.verdict == mrc_wire::Verdict::None);
+        let path = match echoed {
+            None if trigger.is_none() => Err(Discard::StaleProbe),
+            _ => Ok(unmarked.and_then(|ev| self.qp.paths.probe_choice(self.slots, ev))),
+        };
+        Report { path, done, wants }
     }
 
     //= CCP-001
-    /// Step 1: the echoed EV, `None` when it is unknown or the SACK answers a probe that is not outstanding; and how long
-    /// ago it left, in nanoseconds, if that was a probe which went with the data.
-    //= SRX-003
-    fn sack_path_feedback(
-        &mut self,
-        now: Instant,
-        sack: &SackRepr,
-        trigger: Option<Psn>,
-    ) -> (Option<EvIndex>, Option<u64>) {
-        let Some(trigger) = trigger else {
-            let id = sack.probe_id();
-            let Some((ev, rtt_ns)) = self.qp.req.probes.answered(id, now) else { return (None, None) };
-            if plausible(rtt_ns) {
-                self.learn_base_rtt(now, rtt_ns);
-                self.qpcc.on_base_rtt(now, rtt_ns);
-                self.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
-            }
-            self.feedback(now, ev, Feedback::ProbeAnswer(sack.verdict));
-            return (Some(ev), self.qp.req.probes.saw_data_queues(id).then_some(rtt_ns));
-        };
+    /// Step 1: the slot of the EV that a SACK of data echoes, `None` when it is unknown.
+    #[inline(always)]
+    fn echoed(&mut self, now: Instant, trigger: Psn, sack: &SackRepr) -> Option<EvIndex> {
         let hint = self.window.record(trigger).map(|record| record.ev());
-        let ev = self.qp.paths.find(self.slots, hint, sack.entropy);
-        if let Some(ev) = ev {
-            self.feedback(now, ev, Feedback::Sack(sack.verdict));
+        let ev = self.qp.paths.find(self.slots, hint, sack.entropy)?;
+        self.feedback(now, ev, Feedback::Sack(sack.verdict));
+        Some(ev)
+    }
+
+    /// Step 1 of the answer to a probe: the EV that it tested, `None` when it is not outstanding; and how long ago it left, in
+    /// nanoseconds, if it went with the data.
+    //= SRX-003
+    #[inline(never)]
+    fn probe_answered(&mut self, now: Instant, id: u16, verdict: mrc_wire::Verdict) -> (Option<EvIndex>, Option<u64>) {
+        let Some((ev, rtt_ns)) = self.qp.req.probes.answered(id, now) else { return (None, None) };
+        if plausible(rtt_ns) {
+            self.learn_base_rtt(now, rtt_ns);
+            self.qpcc.on_base_rtt(now, rtt_ns);
+            self.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
         }
-        (ev, None)
+        self.feedback(now, ev, Feedback::ProbeAnswer(verdict));
+        (Some(ev), self.qp.req.probes.saw_data_queues(id).then_some(rtt_ns))
+    }
+
+    /// Packet `psn`, of which an answer with this rtx flag speaks.
+    #[inline(always)]
+    fn answered(&self, now: Instant, psn: Psn, rtx: bool) -> Answered {
+        let age = self.qp.req.max_sent.diff(psn);
+        let known = age >= 0 && age.unsigned_abs() < self.window.capacity();
+        let record = self.window.record(psn).filter(|record| known && record.answers_latest(rtx));
+        Answered { psn, sent: record.map(|record| (record.sent_at.elapsed_ns(now), record)) }
     }
 
     /// Steps 3 and 7: marks what arrived and moves the window.
+    /// Whether all is in order: nothing is missing below the highest packet that arrived.
     //= SRX-002, SRX-004
-    fn score(&mut self, sack: &SackRepr, trigger: Option<Psn>) {
-        if sack.cack.diff(self.qp.req.unack) > 0 {
-            self.advance(sack.cack);
+    #[inline(always)]
+    fn score(&mut self, sack: &SackRepr, trigger: Option<Psn>) -> bool {
+        let selective = self.is_selective();
+        let progress = sack.cack.diff(self.qp.req.unack);
+        if progress > 0 {
+            // In order no bit is set below.
+            if selective {
+                self.copy().advance(sack.cack);
+            } else {
+                self.qpcc.on_sacked(&mut self.qp.share, progress.unsigned_abs());
+                self.progress_to(sack.cack);
+            }
         }
-        // In order all that arrived is below.
-        let base = offset(sack.cack, sack.sack_offset);
-        let seen = sack.bitmap & outstanding_bits(base, self.qp.req.unack, self.qp.req.max_sent);
+        if sack.bitmap != 0 || trigger.is_some_and(|psn| psn.diff(self.qp.req.unack) > 0) {
+            self.copy().mark_selected(offset(sack.cack, sack.sack_offset), sack.bitmap, trigger);
+        }
+        !selective && !self.is_selective()
+    }
+
+    /// Whether anything in flight is known received or lost, and the scoreboard not empty.
+    #[inline(always)]
+    fn is_selective(&self) -> bool {
+        self.qp.req.lost > 0 || self.qp.req.hi_sacked != self.qp.req.unack
+    }
+
+    /// The packets of `bitmap`, bit 0 = `base`, arrived, and the one that triggered the SACK.
+    #[inline(never)]
+    fn mark_selected(&mut self, base: Psn, bitmap: u64, trigger: Option<Psn>) {
+        let seen = bitmap & outstanding_bits(base, self.qp.req.unack, self.qp.req.max_sent);
         if seen != 0 {
             self.mark(base, seen);
             self.saw(base.add(63u32.wrapping_sub(seen.leading_zeros())));
@@ -164,6 +220,7 @@ impl TxSide<'_, '_> {
     }
 
     /// Everything up to `cack` arrived.
+    #[inline(never)]
     fn advance(&mut self, cack: Psn) {
         let mut from = self.qp.req.unack;
         while self.qp.req.lost > 0
@@ -227,13 +284,9 @@ impl TxSide<'_, '_> {
     /// A round trip, when it is certain which transmission the feedback answers (`congestion.md` 3). The send time is our
     /// own; the timestamp that came back only tells how long the responder let the packet wait, where it says so.
     //= RTT-001, RTT-002, TS-002
-    fn rtt_sample(&self, now: Instant, psn: Psn, rtx: bool, timestamp: u16) -> Option<u64> {
-        let age = self.qp.req.max_sent.diff(psn);
-        if age < 0 || age >= self.window.capacity() as i32 {
-            return None;
-        }
-        let record = self.window.record(psn)?;
-        let elapsed_ns = record.sent_at.elapsed_ns(now);
+    #[inline(always)]
+    fn rtt_sample(&self, answered: &Answered, timestamp: u16) -> Option<u64> {
+        let (elapsed_ns, record) = answered.sent?;
         let waited_ns = match timestamp {
             // Not ours, none, or so long ago that 16 bits may have wrapped: what it says means nothing.
             0 => 0,
@@ -242,16 +295,13 @@ impl TxSide<'_, '_> {
         };
         // A responder that "waited" longer than the whole round trip did not reflect this packet's timestamp.
         let rtt_ns = if waited_ns < elapsed_ns { elapsed_ns.wrapping_sub(waited_ns) } else { elapsed_ns };
-        (record.answers_latest(rtx) && plausible(rtt_ns)).then_some(rtt_ns)
+        plausible(rtt_ns).then_some(rtt_ns)
     }
 
     /// Tells a selector that listens to delay how long `psn` took, and sends the probes it asks for. A NACK gives no such
     /// sample: the rest of a trimmed packet overtakes the queue that it was cut for.
-    #[inline]
+    #[inline(never)]
     fn path_rtt(&mut self, now: Instant, psn: Psn, rtt_ns: u64) {
-        if !self.qp.paths.wants_rtt() {
-            return;
-        }
         let Some(ev) = self.window.record(psn).map(|record| record.ev()) else { return };
         let behind = u16::try_from(self.qp.req.max_sent.diff(psn)).unwrap_or(0);
         self.feedback(now, ev, Feedback::Rtt { rtt_ns, psn, behind });
@@ -293,12 +343,11 @@ impl TxSide<'_, '_> {
         limit.max(u32::from(self.qp.req.reorder_pkts_min))
     }
 
-    /// Step 8: zeros of the bitmap that enough later packets have overtaken, or one that left enough later.
+    /// Step 8, where a packet arrived beyond what is acknowledged: zeros of the bitmap that enough later packets have overtaken, or
+    /// one that left enough later.
     //= LOSS-001, LOSS-002, LOSS-004, LOSS-005
+    #[inline(never)]
     fn infer_losses(&mut self, now: Instant, sack: &SackRepr) {
-        if self.qp.req.hi_sacked == self.qp.req.unack {
-            return;
-        }
         let base = offset(sack.cack, sack.sack_offset);
         // In order nothing is missing below the highest packet seen, whatever the limit.
         let missing = outstanding_bits(base, self.qp.req.unack, self.qp.req.hi_sacked) & !sack.bitmap;
@@ -323,50 +372,45 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// How late `trigger` is, if it has just arrived; it may be the newest that has.
-    fn learn_lateness(&mut self, now: Instant, trigger: Option<Psn>, rtx: bool) {
-        let Some(psn) = trigger.filter(|_| self.qp.req.lateness.measures()) else { return };
-        let Some((plane, sent)) = self.departure(now, psn, rtx) else { return };
-        if psn.diff(self.qp.req.unack) > 0 && !self.window.is_sacked(psn) {
+    /// How late the packet is that triggered a SACK, if it has just arrived; it may be the newest that has.
+    #[inline(always)]
+    fn learn_lateness(&mut self, now: Instant, answered: &Answered) {
+        if !self.qp.req.lateness.measures() {
+            return;
+        }
+        let Some((plane, sent)) = self.departure(now, answered) else { return };
+        let psn = answered.psn;
+        if psn.diff(self.qp.req.unack) > 0 && !(self.is_selective() && self.window.is_sacked(psn)) {
             self.qp.req.lateness.late(now, plane, sent);
         }
         self.qp.req.lateness.arrived(plane, sent);
     }
 
-    /// How late the refusal of trimmed `psn` is. Trimmed packets overtake others, so that it proves nothing of those.
-    fn learn_trimmed_lateness(&mut self, now: Instant, psn: Psn, rtx: bool) {
-        if self.qp.req.lateness.measures()
-            && let Some((plane, sent)) = self.departure(now, psn, rtx)
-        {
-            self.qp.req.lateness.late(now, plane, sent);
-        }
-    }
-
     /// The highest packet known received may be the newest.
+    #[inline(never)]
     fn note_newest(&mut self, now: Instant) {
         if self.qp.req.lateness.measures()
-            && let Some((plane, sent)) = self.departure(now, self.qp.req.hi_sacked, false)
+            && let Some((plane, sent)) = self.departure(now, &self.answered(now, self.qp.req.hi_sacked, false))
         {
             self.qp.req.lateness.arrived(plane, sent);
         }
     }
 
-    /// The plane that `psn` left through, and when, if it is certain which transmission arrived.
-    fn departure(&self, now: Instant, psn: Psn, rtx: bool) -> Option<(usize, Instant)> {
-        let age = self.qp.req.max_sent.diff(psn);
-        if age < 0 || age.unsigned_abs() >= self.window.capacity() {
-            return None;
-        }
-        let record = self.window.record(psn).filter(|record| record.answers_latest(rtx))?;
-        Some((self.plane_of(record.ev()), record.left_at(now)))
+    /// The plane that a packet left through, and when, if it is certain which transmission was answered.
+    #[inline(always)]
+    fn departure(&self, now: Instant, answered: &Answered) -> Option<(usize, Instant)> {
+        let (elapsed_ns, record) = answered.sent?;
+        Some((self.plane_of(record.ev()), Instant::from_nanos(now.as_nanos().saturating_sub(elapsed_ns))))
     }
 
+    #[inline(always)]
     fn plane_of(&self, ev: EvIndex) -> usize {
         self.slots.get(usize::from(ev.0)).map_or(usize::MAX, |slot| slot.port().plane().into())
     }
 
     /// What `psn`, whose repetition has arrived, says about the inference that had it repeated: when the packet was known
     /// to have arrived before, it was only late.
+    #[inline(never)]
     fn judge_repetition(&mut self, now: Instant, psn: Psn) {
         let inferred = self.window.record(psn).is_some_and(TxRecord::fast_done);
         let age = self.qp.req.max_sent.diff(psn);
@@ -385,6 +429,7 @@ impl TxSide<'_, '_> {
     /// probe met no queue to speak of. This is how a tail is found, which nothing overtakes (`transport.md` 5). A probe that
     /// follows tails by a set time speaks for all paths at once, like a packet that left as much later.
     //= PROBE-006, LOSS-003
+    #[inline(never)]
     fn infer_from_probe(&mut self, now: Instant, sack: &SackRepr, ev: EvIndex, probe_ns: u64) {
         self.qp.req.next_tail_probe = self.qp.req.next_tail_probe.min(now.after(self.qp.req.tail_answer_ns()));
         let base = offset(sack.cack, sack.sack_offset);
@@ -446,8 +491,9 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// After the window may have moved: what is still being waited for.
-    fn after_progress(&mut self, now: Instant) {
+    /// After the window may have moved: what is still being waited for; whether the oldest request can complete.
+    #[inline(always)]
+    fn after_progress(&mut self, now: Instant) -> bool {
         if self.qp.req.outstanding() == 0 {
             (self.qp.req.lost, self.qp.req.held) = (0, 0);
             self.qp.req.next_release = Instant::FAR;
@@ -456,25 +502,33 @@ impl TxSide<'_, '_> {
         } else if self.qp.req.tail_probe_ns > 0 && self.withheld() {
             self.qp.req.next_tail_probe = self.qp.req.next_tail_probe.min(now.after(self.qp.req.tail_probe_ns));
         }
-        self.release_held(now);
+        if now >= self.qp.req.next_release {
+            self.copy().release_due(now);
+        }
         self.qpcc.settle(&mut self.qp.share);
         let (unack, tack) = (self.qp.req.unack, self.qp.req.tack);
-        let waits = match self.qp.sq.oldest(self.ring) {
-            Some((wqe, true)) if tack.diff(wqe.last_psn()) < 0 => unack.diff(wqe.last_psn()) >= 0,
+        let oldest = self.qp.sq.oldest(self.ring).filter(|(_, all_sent)| *all_sent).map(|(wqe, _)| wqe.last_psn());
+        let waits = match oldest {
+            Some(last) if tack.diff(last) < 0 => unack.diff(last) >= 0,
             // Acknowledged and about to complete: those behind it may wait for an acknowledgement of their own.
-            Some((_, true)) => {
-                let next = self.qp.sq.find(self.ring, tack.next());
-                next.is_some_and(|segment| unack.diff(segment.wqe.last_psn()) >= 0)
-            }
-            _ => false,
+            Some(_) => self.next_is_covered(),
+            None => false,
         };
-        if self.cfg.complete_on_sack && self.qp.req.unack.diff(self.qp.req.tack) > 0 {
-            self.qp.req.tack = self.qp.req.unack;
+        if self.cfg.complete_on_sack && unack.diff(tack) > 0 {
+            self.qp.req.tack = unack;
         } else if !waits {
             self.qp.req.tack_wait = Instant::FAR;
         } else if self.qp.req.tack_wait == Instant::FAR {
             self.qp.req.tack_wait = now;
         }
+        oldest.is_some_and(|last| self.qp.req.tack.diff(last) >= 0)
+    }
+
+    /// Whether all packets of the first request without a Transport ACK arrived.
+    #[inline(never)]
+    fn next_is_covered(&self) -> bool {
+        let next = self.qp.sq.find(self.ring, self.qp.req.tack.next());
+        next.is_some_and(|segment| self.qp.req.unack.diff(segment.wqe.last_psn()) >= 0)
     }
 
     /// Applies a Transport ACK or NAK (`transport.md` 3.9).
@@ -537,10 +591,15 @@ impl TxSide<'_, '_> {
         if self.window.is_lost(psn) || self.of_earlier_copy(record, nack.entropy, rtx) {
             return Err(Discard::StaleNack);
         }
-        let rtt_ns = self.rtt_sample(now, psn, rtx, nack.timestamp);
+        let answered = self.answered(now, psn, rtx);
+        let rtt_ns = self.rtt_sample(&answered, nack.timestamp);
         let trimmed = matches!(what, Feedback::Trimmed | Feedback::TrimmedLastHop);
-        if trimmed {
-            self.learn_trimmed_lateness(now, psn, rtx);
+        // Trimmed packets overtake others: how late one is proves nothing of those.
+        if trimmed
+            && self.qp.req.lateness.measures()
+            && let Some((plane, sent)) = self.departure(now, &answered)
+        {
+            self.qp.req.lateness.late(now, plane, sent);
         }
         let bytes = self.nominal_of(psn);
         self.qpcc.on_nack(&mut self.qp.share, now, bytes, trimmed, rtt_ns);

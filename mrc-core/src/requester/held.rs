@@ -36,7 +36,6 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// Lets go what has waited long enough, and finds when the next one will have.
     #[inline]
     pub(super) fn release_held(&mut self, now: Instant) {
         if now >= self.qp.req.next_release {
@@ -44,8 +43,9 @@ impl TxSide<'_, '_> {
         }
     }
 
+    /// Lets go what has waited long enough, and finds when the next one will have.
     #[inline(never)]
-    fn release_due(&mut self, now: Instant) {
+    pub(super) fn release_due(&mut self, now: Instant) {
         let (mut from, max) = (self.qp.req.unack, self.qp.req.max_sent);
         let mut next = Instant::FAR;
         while self.qp.req.held > 0

@@ -39,10 +39,10 @@ impl Lateness {
     }
 
     /// A packet that left through `plane` at `sent` has just arrived.
+    #[inline(always)]
     pub(super) fn late(&mut self, now: Instant, plane: usize, sent: Instant) {
         if self.life_ns > 0 && now.since(self.since) >= self.life_ns {
-            self.older_ns = core::mem::replace(&mut self.recent_ns, [0; SCOPES]);
-            self.since = now;
+            self.age(now);
         }
         for scope in [plane, ALL_PLANES] {
             if let (Some(newest), Some(most)) = (self.newest.get(scope), self.recent_ns.get_mut(scope)) {
@@ -51,7 +51,15 @@ impl Lateness {
         }
     }
 
+    /// What was measured until `now` is older from here on.
+    #[inline(never)]
+    fn age(&mut self, now: Instant) {
+        self.older_ns = core::mem::replace(&mut self.recent_ns, [0; SCOPES]);
+        self.since = now;
+    }
+
     /// A packet that left through `plane` at `sent` is known to have arrived.
+    #[inline(always)]
     pub(super) fn arrived(&mut self, plane: usize, sent: Instant) {
         for scope in [plane, ALL_PLANES] {
             if let Some(newest) = self.newest.get_mut(scope) {

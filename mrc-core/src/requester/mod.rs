@@ -14,7 +14,7 @@ mod series;
 mod timeout;
 mod window;
 
-pub(crate) use feedback::Verdict;
+pub(crate) use feedback::{Report, Verdict};
 pub use send_queue::{SendWr, Wqe};
 pub use window::{TxRecord, TxWord};
 
@@ -223,8 +223,11 @@ impl Requester {
         self.base_rtt.ns()
     }
 
-    /// Packets sent and not cumulatively acknowledged.
-    #[inline]
+    /// Whether a packet waits to leave again.
+    pub(crate) const fn has_lost(&self) -> bool {
+        self.lost > 0
+    }
+
     /// Whether it can be that of a QP with room for so many packets, of this size.
     pub(crate) fn fits(&self, packets: u32, path_mtu: u32) -> bool {
         let ahead = |psn: Psn| psn.diff(self.unack) <= self.max_sent.diff(self.unack);
@@ -233,6 +236,8 @@ impl Requester {
         counts && order && (self.path_mtu == path_mtu || self.path_mtu == 0)
     }
 
+    /// Packets sent and not cumulatively acknowledged.
+    #[inline]
     pub(crate) fn outstanding(&self) -> u32 {
         self.max_sent.diff(self.unack).max(0) as u32
     }
@@ -278,18 +283,36 @@ pub(crate) struct TxSide<'a, 's> {
     pub(crate) cfg: &'a EndpointConfig,
 }
 
-impl TxSide<'_, '_> {
+impl<'s> TxSide<'_, 's> {
     fn wire_ev(&self, index: EvIndex) -> Option<Ev> {
         self.slots.get(usize::from(index.0)).map(EvSlot::ev)
     }
 
+    /// The same for a call out of line: of the original, whose address is not taken then, nothing goes to memory.
+    #[inline(always)]
+    pub(crate) fn copy(&mut self) -> TxSide<'_, 's> {
+        TxSide {
+            qp: self.qp,
+            ring: self.ring,
+            window: TxWindow { records: self.window.records, words: self.window.words },
+            slots: self.slots,
+            order: self.order,
+            qpcc: self.qpcc,
+            rng: self.rng,
+            stats: self.stats,
+            events: self.events,
+            profiles: self.profiles,
+            cfg: self.cfg,
+        }
+    }
+
     /// Tells the path state what was observed; counts and announces what changed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn feedback(&mut self, now: Instant, index: EvIndex, what: Feedback) {
         let Qp { paths, path_cfg, .. } = &mut *self.qp;
         let change = paths.on_feedback(now, self.slots, self.order, index, what, path_cfg, self.rng);
         if let Some(change) = change {
-            self.changed(now, index, &change);
+            self.copy().changed(now, index, &change);
         }
     }
 
@@ -388,10 +411,20 @@ impl TxSide<'_, '_> {
 
     /// What the QP wants right after a write packet: that can only have brought forward the deadlines of packets, tail
     /// probe and paths; the timer knows the others.
-    #[inline]
-    pub(crate) fn wants_after_data(&self, now: Instant) -> Wants {
-        let moved = self.qp.req.next_scan.min(self.qp.req.next_tail_probe).min(self.qp.paths.next_timeout());
-        let deadline = if moved > now { moved } else { self.next_timeout(now) };
+    #[inline(always)]
+    pub(crate) fn wants_after_data(&mut self, now: Instant) -> Wants {
+        let moved = self.qp.req.next_scan.min(self.qp.req.next_tail_probe).min(self.qp.paths.next_of_choice());
+        let deadline = if moved > now { moved } else { self.copy().next_timeout(now) };
+        Wants { deadline, ..self.wants_now(now) }
+    }
+
+    /// As [`Self::wants`] after a SACK in order and without mark, which brings hardly any deadline forward.
+    #[inline(always)]
+    pub(crate) fn wants_after_report(&mut self, now: Instant) -> Wants {
+        let Requester { tack_wait, next_release, tail_probe_ns, probes, .. } = &self.qp.req;
+        let waits = *tack_wait != Instant::FAR || *next_release != Instant::FAR || *tail_probe_ns > 0;
+        let moved = waits || !probes.is_idle() || probes.wants_any() || self.qp.paths.wants_rtt();
+        let deadline = if moved { self.copy().next_timeout(now) } else { Instant::FAR };
         Wants { deadline, ..self.wants_now(now) }
     }
 
@@ -405,12 +438,12 @@ impl TxSide<'_, '_> {
     /// What the QP wants: which calls of [`TxSide::next_again`], [`TxSide::series`] and
     /// [`TxSide::repeat_tail`] can be worth it, and when to
     /// come back in any case.
-    #[inline]
-    pub(crate) fn wants(&self, now: Instant) -> Wants {
-        Wants { deadline: self.next_timeout(now), ..self.wants_now(now) }
+    #[inline(always)]
+    pub(crate) fn wants(&mut self, now: Instant) -> Wants {
+        Wants { deadline: self.copy().next_timeout(now), ..self.wants_now(now) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn wants_now(&self, now: Instant) -> Wants {
         Wants {
             urgent: self.qp.req.resend_tail || (self.qp.req.probes.wants_any() && now >= self.qp.req.next_probe),
@@ -421,13 +454,14 @@ impl TxSide<'_, '_> {
     }
 
     /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_fresh(&self) -> bool {
         self.qp.sq.has_new() && self.window_open() && !self.wimm_blocked()
     }
 
     /// Whether the next new packet begins a write with immediate beyond the limit. Retransmissions go on.
     //= SND-006
+    #[inline(always)]
     fn wimm_blocked(&self) -> bool {
         self.qp.req.wimm_inflight >= self.qp.req.wimm_tx
             && self.qp.sq.sent == 0
@@ -436,15 +470,8 @@ impl TxSide<'_, '_> {
 
     /// The oldest LOST packet, which leaves again through one of `ports`, before any new one ([`TxSide::series`]). `None` when
     /// none may; then the timer or the next acknowledgement helps. The caller has asked the congestion controller.
-    //= SND-001, SND-003
-    #[inline(always)]
+    //= SND-001, SND-003, SND-004, BTH-008
     pub(crate) fn next_again(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        if self.qp.req.lost > 0 { self.next_retransmission(now, ports) } else { None }
-    }
-
-    //= SND-001, SND-004, BTH-008
-    #[inline(never)]
-    fn next_retransmission(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
         self.release_held(now);
         let psn = self.window.first_due(self.qp.req.unack, self.qp.req.max_sent)?;
         if psn.diff(self.qp.req.unack) > self.qp.req.mpr_tx as i32 {
@@ -587,7 +614,7 @@ impl TxSide<'_, '_> {
         if !ports.is_empty() {
             self.qp.req.portless = Instant::FAR;
         } else {
-            self.without_ports(now);
+            self.copy().without_ports(now);
         }
     }
 

@@ -121,6 +121,7 @@ impl TxSide<'_, '_> {
 
     /// The current request begins with `psn`.
     //= METH-002
+    #[inline(always)]
     fn begin_request(&mut self, psn: Psn) {
         let (msn, rqmsn) = (self.qp.req.next_msn, self.qp.req.next_rqmsn);
         let Some(wqe) = self.qp.sq.current_mut(self.ring) else { return };
