@@ -1121,7 +1121,7 @@ int32_t mrc_core_import_end(
 /* Fills `config` with the defaults: no port, no GID, limits for 16 QPs. */
 int32_t mrc_core_config_default(struct mrc_core_config *config);
 
-/* As mrc_core_config_default(), with the choices that cost an implementation in software least: turns of 16 KiB,
+/* As mrc_core_config_default(), with the choices that cost an implementation in software least: turns of 32 KiB,
  * Transport ACKs at the end of messages only, acknowledgements asked for when nothing more may leave, and one SACK for
  * what was received together. The default keeps to the letter of the specification instead. */
 int32_t mrc_core_config_software(struct mrc_core_config *config);
