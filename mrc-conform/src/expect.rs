@@ -179,12 +179,14 @@ impl<'a> Story<'a> {
     }
 
     /// The packet expected, in the light of `heard`: what the script leaves to the target is taken from there.
+    /// `slack_ns`: by how much more than the script says a packet may wait in the target, on the target's clock.
     ///
     /// # Errors
     /// The field that breaks a condition which is no plain value.
     pub(crate) fn expected(
         &mut self,
         now: Option<u64>,
+        slack_ns: u64,
         spec: &PacketSpec,
         heard: &Packet,
     ) -> Result<Packet, Difference> {
@@ -224,11 +226,31 @@ impl<'a> Story<'a> {
             return Err(Difference { field: "ev".into(), expected, actual: show(ev.into(), 32, false) });
         }
         for (name, value) in &spec.fields {
-            self.apply(&mut packet, heard, name, value, ev)?;
+            if now.is_none() && self.waited(&packet, heard, name, value, slack_ns) {
+                copy(&mut packet, heard, name);
+            } else {
+                self.apply(&mut packet, heard, name, value, ev)?;
+            }
         }
         self.place_operation(&mut packet);
         checksum(&mut packet);
         Ok(packet)
+    }
+
+    /// Whether this field is a reflected timestamp with a service time that fits the script in real time: at least three
+    /// quarters of what the script says. `packet` has the timestamp of the packet that is answered.
+    fn waited(&self, packet: &Packet, heard: &Packet, name: &str, value: &Value, slack_ns: u64) -> bool {
+        let answers = packet.kind().is_some_and(|kind| matches!(kind.name, "sack" | "nack"));
+        let (Value::Number(stamp), Some(echoed), Some(actual)) = (value, packet.get(name), heard.get(name)) else {
+            return false;
+        };
+        if !answers || !matches!(name, "stamp" | "seth.stamp" | "neth.stamp") || !self.knobs.on("svc_time") {
+            return false;
+        }
+        let unit_ns = if self.knobs.on("tsr_us") { 1_000 } else { 128 };
+        let added = |stamp: u128| stamp.wrapping_sub(echoed) & 0xFFFF;
+        let (wanted, got) = (added(*stamp as u128), added(actual));
+        wanted > 0 && got * 4 >= wanted * 3 && got <= wanted + u128::from(slack_ns / unit_ns)
     }
 
     /// One named field of an expected packet.

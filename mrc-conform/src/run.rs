@@ -553,7 +553,8 @@ impl Player<'_> {
             let by_timer = is_of_timer(packet) && spec.kind.is_write() && spec.number("rtx") != Some(1);
             Failure { difference: Some(difference), by_timer, ..failure(step, what) }
         };
-        let expected = match self.story.expected(exact.then_some(heard.at), spec, packet) {
+        let patience = PATIENCE_NS.checked_div(self.target.slowness()).unwrap_or(0);
+        let expected = match self.story.expected(exact.then_some(heard.at), patience, spec, packet) {
             Ok(expected) => expected,
             Err(difference) => return Err(Stop::Fail(Box::new(wrong(difference)))),
         };

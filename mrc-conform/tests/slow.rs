@@ -12,6 +12,8 @@ struct Late<'t> {
     slow: u64,
     /// When the tester reads what left the target at this time.
     read_at: &'t dyn Fn(u64) -> u64,
+    /// By how much its application acts late.
+    acts_late: u64,
 }
 
 impl Target for Late<'_> {
@@ -29,7 +31,7 @@ impl Target for Late<'_> {
     }
 
     fn act(&mut self, at: u64, post: &Post) -> Result<(), Refusal> {
-        self.target.act(at, post)
+        self.target.act(at + self.acts_late, post)
     }
 
     fn done(&mut self, until: u64) -> Result<Option<Done>, Refusal> {
@@ -51,8 +53,9 @@ fn every_script_passes_with_a_late_tester() {
     for script in builtin().unwrap() {
         let slow = stretch(&script);
         let read_at = |at| at + LAG_NS / slow;
-        let play =
-            |target: &mut dyn Target, facts: &Facts| run(&script, facts, &mut Late { target, slow, read_at: &read_at });
+        let play = |target: &mut dyn Target, facts: &Facts| {
+            run(&script, facts, &mut Late { target, slow, read_at: &read_at, acts_late: 0 })
+        };
         let outcome = engine::with_virtual(&script.knobs, play).unwrap();
         if let Verdict::Fail(failure) = &outcome.verdict {
             failed.push(format!("{}:{}: {failure}", script.file, failure.line));
@@ -67,13 +70,19 @@ fn every_script_passes_with_a_late_tester() {
 
 /// How a script ends in real time with a target that has this knob, for a tester that reads nothing earlier than `lag`:
 /// `None` if it passes, else why the failure says nothing about the target, if so.
-fn in_real_time(file: &str, (knob, value): (&str, i64), lag: u64) -> Option<Option<String>> {
+fn in_real_time(file: &str, knob: (&str, i64), lag: u64) -> Option<Option<String>> {
+    acting_late(file, knob, lag, 0)
+}
+
+/// The same, with an application that acts late.
+fn acting_late(file: &str, (knob, value): (&str, i64), lag: u64, acts_late: u64) -> Option<Option<String>> {
     let script = builtin().unwrap().into_iter().find(|script| script.file == file).unwrap();
     let mut knobs = script.knobs.clone();
     assert!(knobs.set(knob, value));
     let read_at = |at: u64| at.max(lag);
-    let play =
-        |target: &mut dyn Target, facts: &Facts| run(&script, facts, &mut Late { target, slow: 1, read_at: &read_at });
+    let play = |target: &mut dyn Target, facts: &Facts| {
+        run(&script, facts, &mut Late { target, slow: 1, read_at: &read_at, acts_late })
+    };
     match engine::with_virtual(&knobs, play).unwrap().verdict {
         Verdict::Fail(failure) => Some(failure.excuse),
         _ => None,
@@ -102,5 +111,14 @@ fn a_tester_in_time_has_evidence_of_early_timers() {
 fn a_late_tester_has_evidence_of_wrong_fields() {
     for lag in [0, 200_000] {
         assert_eq!(in_real_time("sack/gap.mrc", ("pdcid_order", 1), lag), Some(None), "{lag} ns late");
+    }
+}
+
+/// A port comes back later than the script says, and the SACK tells that it waited longer. One that tells of no wait is wrong.
+#[test]
+fn service_time_may_be_longer_in_real_time() {
+    for file in ["sack/service_time.mrc", "sack/private_service_time_us.mrc"] {
+        assert_eq!(acting_late(file, ("svc_time", 1), 0, 20_000), None, "{file}");
+        assert_eq!(acting_late(file, ("svc_time", 0), 0, 20_000), Some(None), "{file}");
     }
 }

@@ -2,39 +2,57 @@
 requires REV-004, REV-003
 knobs planes=2 evs=2 state=rtr mtu=256 ev_probe_rate=1000000 answers_on_silent_planes=1
 
-repeat n=0..19
+repeat n=0..13
     +60us  < write_middle psn={n} len=256 dmalen=90000 rtx
     either
            > ep_request op=1 port=1 psn=@p{n}
            > sack cack={n} rtx=1
            < ep_response op=1 psn=@p{n}
     or
-           > ep_request op=1 port=2 psn=@p{n}
+           > ep_request op=1 port=2
            > sack cack={n} rtx=1
     or
            > sack cack={n} rtx=1
+        either
+           > ep_request op=1 port=1 psn=@p{n}
+           < ep_response op=1 psn=@p{n}
+        or
+           > ep_request op=1 port=2
+        or
+           quiet
+        end
     end
 end
 # Two in a row: one of them leaves through the plane on which no probe is answered.
-1260us     < write_middle psn=20 len=256 dmalen=90000 rtx
+    +60us  < write_middle psn=14 len=256 dmalen=90000 rtx
 either
-           > ep_request op=1 psn=@p20
+           > ep_request op=1
     either
-           > sack cack=20 rtx=1 port=1
-           < write_middle psn=21 len=256 dmalen=90000 rtx
-           > sack cack=21 rtx=1 port=2
+           > sack cack=14 rtx=1 port=1
+           < write_middle psn=15 len=256 dmalen=90000 rtx
+           > sack cack=15 rtx=1 port=2
     or
-           > sack cack=20 rtx=1 port=2
+           > sack cack=14 rtx=1 port=2
     end
 or
-           > sack cack=20 rtx=1 port=1
-           < write_middle psn=21 len=256 dmalen=90000 rtx
+           > sack cack=14 rtx=1 port=1
     either
-           > sack cack=21 rtx=1 port=2
+           > ep_request op=1
     or
-           > ep_request op=1 psn=@p21
-           > sack cack=21 rtx=1 port=2
+           quiet
+    end
+           < write_middle psn=15 len=256 dmalen=90000 rtx
+    either
+           > sack cack=15 rtx=1 port=2
+    or
+           > ep_request op=1
+           > sack cack=15 rtx=1 port=2
     end
 or
-           > sack cack=20 rtx=1 port=2
+           > sack cack=14 rtx=1 port=2
+    either
+           > ep_request op=1
+    or
+           quiet
+    end
 end

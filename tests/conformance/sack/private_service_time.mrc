@@ -4,8 +4,8 @@ knobs svc_time=1 tsr_us=0 port_mask_zero_based=0
 
 0       ! port port=1 down
 1us     < write_only psn=0 len=64 a stamp=0x1000 tsr=1
-6.12us  ! port port=1
-6.12us  > ep_request op=0 mask=0x2 psn=@id
-6.12us  > sack cack=0 stamp=0x1000
-6.12us  > ack psn=0
-7us     < ep_response psn=@id op=0
+129us   ! port port=1
+129us   > ep_request op=0 mask=0x2 psn=@id
+129us   > sack cack=0 stamp=0x1000
+129us   > ack psn=0
+130us   < ep_response psn=@id op=0
