@@ -1,4 +1,4 @@
-//! Recording a switch port: the last packets before a moment and the first ones after it, as pcapng.
+//! Recording of a switch port: the packets shortly before and after a moment, as pcapng.
 
 use std::collections::VecDeque;
 use std::fs::File;

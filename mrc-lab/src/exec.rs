@@ -1,4 +1,4 @@
-//! Running `ip`, entering namespaces, and what this machine must offer.
+//! Runs `ip`, enters namespaces, and checks that this machine has what the lab needs.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Building, breaking, healing and removing the fabric.
+//! Builds, breaks, heals and removes the fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 

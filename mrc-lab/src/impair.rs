@@ -1,4 +1,4 @@
-//! Making switches misbehave: what to do to the packets of a link, and what was done to them.
+//! Impairments: what a link does to its packets, and counters of what it did.
 
 use std::str::FromStr;
 

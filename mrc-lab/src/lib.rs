@@ -1,9 +1,9 @@
-//! A multi-plane SRv6 fabric on this machine: one network namespace per host and per switch, veth pairs for links, and
-//! kernels that only know SRv6 micro-SIDs as switches. None of our code forwards a packet.
+//! A multi-plane SRv6 fabric on this machine. Each host and each switch is a network namespace, each link a veth pair. The
+//! kernel forwards by SRv6 micro-SIDs; no code of this project forwards a packet.
 //!
-//! [`Shape`] is its size. [`Fabric`] builds, breaks, slows, heals and removes it. [`Impairment`] makes its switches lose,
-//! mark and trim, [`Capture`] records a switch port, [`enter`] runs a closure inside a namespace. Everything but the shape
-//! is read back from the kernel, so nothing goes stale.
+//! [`Shape`] is the size of a fabric. [`Fabric`] builds, breaks, slows, heals and removes it. [`Impairment`] makes its
+//! switches lose, mark and trim packets. [`Capture`] records a switch port. [`enter`] runs a closure inside a namespace.
+//! Only the shape is kept in memory: the state of links and impairments is read from the kernel each time.
 #![deny(unsafe_code)]
 
 mod bpf;

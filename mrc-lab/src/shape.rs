@@ -1,4 +1,5 @@
-//! Names, micro-SIDs and addresses of the fabric, and the `ip -batch` lines that make each node. Pure: touches nothing.
+//! Names, micro-SIDs and addresses of the fabric, and the `ip -batch` lines that make each node. This module only computes
+//! text; [`crate::Fabric`] runs it.
 //!
 //! uSID = `role[15:12] plane[11:8] index[7:0]`; role 1 = T0, 2 = T1, 3 = host. Locator block `fcbb:bb00::/32`.
 

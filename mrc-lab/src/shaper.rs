@@ -1,5 +1,5 @@
-//! Slow links with real queues: a token bucket (`tbf`) where a switch sends. Packets wait there, so round trips grow;
-//! what a virtual queue of the same rate says about the backlog ([`crate::VirtualQueue`]) is then true.
+//! Slow links with real queues: a token bucket (`tbf`) at each sending port of a switch. Packets wait in it, so round trips
+//! grow. A virtual queue of the same rate ([`crate::VirtualQueue`]) then reports the backlog that is really there.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,13 +1,13 @@
-//! One agent: probes and ticks in, probes and reports out. It reads no clock, no socket and no random device.
+//! One agent: it takes frames and ticks, and gives probes and reports. It reads no clock, no socket and no random device.
 //!
 //! # A turn
-//! 1. [`Agent::handle_frame`] for every frame that waits. Frames come before the tick: after a pause the answers that wait
-//!    in the socket must be seen before anything is judged lost.
+//! 1. [`Agent::handle_frame`] for every frame that waits. Frames come before the tick: after a pause the replies that wait
+//!    in the socket must be seen before their probes are judged lost.
 //! 2. [`Agent::handle_tick`], about once per interval.
 //! 3. [`Agent::poll_transmit`] until `None`.
 //! 4. [`Agent::poll_event`] until `None`; [`Agent::summary`] as often as the collector wants one.
 //!
-//! What comes from the network never makes the agent grow: probes in flight, replies per interval and events are bounded.
+//! The network cannot make an agent grow: probes in flight, replies per interval and events are bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Finds the broken component of a multi-plane SRv6 fabric, from probes that end where they began.
+//! Finds the broken component of a multi-plane SRv6 fabric, with probes that return to the host that sent them.
 //!
 //! ```text
 //!  host -> T0 -> host                         the host link and the T0
@@ -7,11 +7,19 @@
 //!  host -> T0 -> neighbour, back on another plane      each host link in one direction only
 //! ```
 //!
-//! [`topology`] names components. [`plan`] says which agent probes what and when. [`probe`] is the frame. [`path`]
-//! turns losses and delays into a state. [`agent`] puts them together without reading a clock or a socket. [`locate`]
-//! finds the components behind the losses. [`view`] keeps what agents tell. [`policy`] says what to deny. [`model`] is
-//! a fabric at the level of probes, and [`score`] compares algorithms in it. The docs page `docs/operations.md` tells
-//! how to run it.
+//! | module | does |
+//! |---|---|
+//! | [`topology`] | names the components |
+//! | [`plan`] | decides which agent probes what, and when |
+//! | [`probe`] | writes and reads the frame of a probe |
+//! | [`path`] | turns the losses and delays of a path into a state |
+//! | [`agent`] | puts these together, without clock and socket |
+//! | [`locate`] | finds the components behind the losses |
+//! | [`view`] | keeps what agents report |
+//! | [`policy`] | decides what to deny because of a fault |
+//! | [`model`], [`score`] | a fabric at the level of probes, and algorithms compared in it |
+//!
+//! `docs/operations.md` explains how to run it.
 #![forbid(unsafe_code)]
 
 pub mod agent;

@@ -8,10 +8,11 @@
 //!      '---> Slow: `slow_after` answers in a row above the baseline, and back the same way
 //! ```
 //!
-//! A loss counts only when nothing nearer explains it: probes sent around a pause of the own host, or while the kernel
-//! dropped frames of the own socket, are not judged ([`PauseWatch`]); probes of the data class tell of congestion and are
-//! counted apart; control class losses while data class probes of
-//! the path are trimmed are counted as congested, too.
+//! A loss counts only if the agent's own host and congestion do not explain it:
+//! * probes sent around a pause of the own host, or while the kernel dropped frames of the own socket, are not judged
+//!   ([`PauseWatch`]);
+//! * probes of the data class show congestion and are counted apart;
+//! * losses of the control class count as congestion while data class probes of the path are trimmed.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,13 @@
 //! Who probes what, and when.
 //!
 //! Every agent probes its own T0 on each plane in every interval. The uplinks of a T0 are divided among the agents of its
-//! hosts: each uplink has [`PlanConfig::redundancy`] owners, found by rendezvous hashing with bounded load over the hosts
-//! that are alive. Nobody coordinates: agents with the same view of who is alive have the same division, and when one
-//! vanishes only its share moves. An owner sends two kinds of probes through its uplink in every interval: there and back,
-//! and a triangle through another T0, which crosses each of its four uplinks in one direction only. Requests to
-//! neighbours, replied to on another plane, do the same for host links.
+//! hosts: each uplink has [`PlanConfig::redundancy`] owners. Rendezvous hashing with bounded load over the live hosts
+//! finds them, so agents need not coordinate: those that know the same live hosts compute the same division, and when
+//! one vanishes only its share moves.
+//!
+//! An owner sends two kinds of probes through its uplink in every interval: there and back, and a triangle through
+//! another T0, which crosses each of its four uplinks in one direction only. For host links an agent sends a request to a
+//! neighbour, which replies on another plane.
 //!
 //! # Overhead
 //! [`Plan::frames_per_interval`] counts frames, replies included. [`PlanConfig::max_frames`] bounds it: an agent that owns

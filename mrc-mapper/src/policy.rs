@@ -1,13 +1,13 @@
-//! What to deny because of what is faulty: a [`Policy`] of named rules, and what they come to for each host.
+//! What to deny because of a fault: a [`Policy`] is a list of named rules, and this module applies it to each host.
 //!
-//! A host's plane is denied when its host link or port loses more than a rule allows. MRC itself keeps planes equal and
-//! cannot tell its own end from the remote one. EVs through a faulty uplink or T1 are denied only by a rule that says
-//! so: MRC finds those by itself. At most [`Policy::most_planes`] planes of a host are denied and never the last one. A
-//! component with alternatives is acted on only when all of them mean the same for the host: they all lie at its own
-//! end of the plane.
+//! The plane of a host is denied when its host link or port loses more than a rule allows. MRC cannot do this itself: it
+//! uses all planes evenly, and cannot tell a fault at its own end from one at the remote end. MRC does retire EVs through a
+//! faulty uplink or T1, so those are denied only if a rule says so. At most [`Policy::most_planes`] planes of a host are
+//! denied, and never the last one. A finding with alternatives has an effect only if all of them lie at the host's own end
+//! of the plane, because they then lead to the same denial.
 //!
-//! [`Enforcer`] adds time for one host: a denial ends when its finding does, or after [`Rule::expire_s`]. The path then
-//! goes back to MRC, whose losses and probes judge it for [`Rule::rest_s`] before the rule may deny it again.
+//! [`Enforcer`] adds time for one host. A denial ends with its finding, or after [`Rule::expire_s`]. MRC's own losses
+//! and probes then judge the path for [`Rule::rest_s`] before the rule may deny it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 

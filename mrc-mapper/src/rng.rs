@@ -1,4 +1,4 @@
-//! Random numbers that are the same on every machine: SplitMix64.
+//! SplitMix64: random numbers that are equal on every machine.
 
 /// A generator.
 #[derive(Debug, Clone)]

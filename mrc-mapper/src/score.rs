@@ -1,9 +1,9 @@
-//! Algorithms beside each other on random faults, and days without a fault.
+//! Compares the algorithms on random faults, and on days without a fault.
 //!
-//! Every case is a fabric, weather and one or two random faults in [`ProbeModel`]. All algorithms read the same counts at
-//! the same time, the deadline: 5 intervals after something went down, `3 / p` intervals after something began to lose the
-//! share `p`, three periods of something that flaps, the later of two. Ours runs at every checkpoint before, too, so that
-//! it is known when it found a component and whether it accused a healthy one on the way.
+//! A case is a fabric in [`ProbeModel`] with noise, congestion and one or two random faults. All algorithms read the same
+//! counts at the deadline, which is the latest of: 5 intervals after a component went down, `3 / p` intervals after one
+//! began to lose the share `p`, three periods after one began to flap. Our algorithm also runs at every checkpoint
+//! before the deadline. The score then tells when it found each component, and whether it accused a healthy one meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
-//! The fabric as the mapper sees it: what there is, what it is called, what a probe passes.
+//! The fabric as the mapper sees it: its components, their names, and what a probe passes.
 //!
-//! An [`Element`] is what a probe passes once per traversal: a directed link, a switch, a plane, a host that reflects. A
-//! [`Component`] is what can break and be replaced; it owns one or two elements. Names are those of the lab:
-//! `p0-t0a-t1c` is a link, `p0-t0a-t1c:up` its direction away from the hosts, `p0-t0a` a switch, `p0` a plane, `p0-hA` a
-//! host link, `p0-hA.port` the port at its end, `hA` a host.
+//! A probe passes [`Element`]s: directed links, switches, planes, and the host that reflects it. A [`Component`] is what
+//! breaks and is replaced; it has one or two elements. Names are those of the lab: `p0-t0a-t1c` is a link, `p0-t0a-t1c:up`
+//! its direction away from the hosts, `p0-t0a` a switch, `p0` a plane, `p0-hA` a host link, `p0-hA.port` the port at
+//! its end, `hA` a host.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,13 +1,17 @@
-//! What agents told lately, and the components behind it. An agent keeps one of its own paths and decides alone; a collector
-//! keeps one of all agents.
+//! The recent reports of agents, and the faulty components that follow from them. An agent keeps a view of its own paths and
+//! decides alone; a collector keeps one of all agents.
 //!
-//! Time is the keeper's own: summaries count from when they arrive, so that an agent with a wrong clock does no harm.
-//! The newest summaries are judged over several spans, and the span with most evidence is believed: a short one finds
-//! what is down, a long one what loses little. A component is faulty when it was reported without an alternative in
-//! [`ViewConfig::confirm`] rounds with new losses, one after the other. It is healthy again when it was not for
-//! [`ViewConfig::clear`] times. It is also healthy as soon as a span that would hold [`ENOUGH`] losses at its rate holds less than a tenth of them; what was
-//! lost before is forgotten then. Rounds in which no probe went through it say nothing: a component does not become
-//! healthy because the agents that saw it are gone.
+//! A view uses its own clock: a summary counts from its arrival, so an agent with a wrong clock does no harm. The newest
+//! summaries are judged over several spans, and the span with most evidence decides. A short span finds what is down, a
+//! long one finds small losses.
+//!
+//! A component becomes faulty when [`ViewConfig::confirm`] rounds with new losses in a row report it without an alternative.
+//! It becomes healthy again
+//! * when [`ViewConfig::clear`] rounds in a row do not report it, or
+//! * when a span in which it should have lost [`ENOUGH`] probes at its rate has less than a tenth of them. Its earlier losses
+//!   are forgotten then.
+//!
+//! A round in which no probe passed it does not count: a component does not become healthy because its agents are gone.
 //!
 //! # Cost and bounds
 //! A round is kept as sums per component, a number per path and the losses of lossy paths: a judgement costs as much as there are

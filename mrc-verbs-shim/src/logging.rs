@@ -1,5 +1,5 @@
-//! The log of every program and library of ours: lines as an operator reads them, on standard error. `MRC_LOG` chooses how
-//! much; lines that repeat are counted instead.
+//! The log of every program and library of this project: lines on standard error. `MRC_LOG` sets the level; repeated lines
+//! are counted and not printed.
 //!
 //! ```text
 //! 2026-11-22T06:48:02.113Z WARN libibverbs (mrc): peer=hB path=p1u1 GOOD->ASSUMED_BAD reason=reordering qp=0x4f1201

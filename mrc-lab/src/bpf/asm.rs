@@ -1,6 +1,6 @@
-//! The few eBPF instructions the impairment program is made of, and labels to jump to.
+//! An assembler for the few eBPF instructions of the impairment program, with labels to jump to.
 //!
-//! A module of its own and not `mrc-afxdp`'s: the lab depends on nothing that it tests.
+//! `mrc-afxdp` has an assembler of its own. The lab does not use it, because the lab must not depend on what it tests.
 
 /// One eBPF instruction as the kernel lays it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

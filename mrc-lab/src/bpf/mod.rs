@@ -1,4 +1,5 @@
-//! The impairment program: assembled here, loaded with bpf(2), hung on clsact. Needs no compiler and no `tc`.
+//! The impairment program of a switch port: assembled here, loaded with bpf(2), attached to clsact. It needs neither a
+//! compiler nor `tc`.
 
 mod asm;
 mod netlink;

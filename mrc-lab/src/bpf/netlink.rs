@@ -1,6 +1,6 @@
-//! The little of routing netlink that hangs a program on an interface and finds it again.
+//! The routing netlink messages that attach a program to an interface and find it again.
 //!
-//! By hand, since `tc` takes an eBPF program only from an object file or a mounted bpf filesystem.
+//! `tc` could do it, but takes an eBPF program only from an object file or a mounted bpf filesystem.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 

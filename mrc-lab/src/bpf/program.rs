@@ -1,9 +1,10 @@
-//! What a port does to the packets that pass it: lose, queue, trim, mark. One program for all settings; they lie with
-//! the counters in one map, so that both can be read back from the kernel.
+//! The eBPF program that loses, queues, trims and marks the packets of a port. There is one program for all settings: the
+//! settings and the counters are in one map, so that both can be read back from the kernel.
 //!
-//! The fate of the n-th packet at a port is a function of the seed and n alone: a run can be replayed as far as packets
-//! arrive in the same order. The virtual queue is one word, the time at which it will be empty; two packets at the very
-//! same instant on two processors may count as one, which a queue of thousands does not notice. Counters are atomic.
+//! The seed and the number n alone decide what happens to the n-th packet at a port. A run can therefore be repeated as
+//! long as packets arrive in the same order. The virtual queue is one word: the time at which it will be empty. If two
+//! processors handle packets at the same instant, the queue may count them as one; with thousands of packets in the
+//! queue this makes no difference. Counters are atomic.
 
 use super::asm::{Alu, Assembler, If, Insn, STACK, Width};
 

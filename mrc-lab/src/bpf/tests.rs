@@ -1,4 +1,4 @@
-//! The program as the kernel runs it, packet by packet, against what the settings say.
+//! The kernel runs the program packet by packet; the tests compare the result with the settings.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;

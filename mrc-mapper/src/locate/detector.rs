@@ -1,9 +1,9 @@
 //! deTector (Peng et al., "deTector: a Topology-aware Monitoring System for Data Center Networks", USENIX ATC 2017).
 //!
-//! Its localisation step: paths whose loss is noise are good. A candidate is a link of which at least a share of the
-//! paths is bad (the hit ratio). The candidate that explains most lost probes is reported, and its paths are explained.
-//! This goes on until none is left. Its probe matrix (a greedy choice of paths that cover and tell apart all links) is
-//! not used: here all algorithms read the same paths.
+//! Only its localisation step is here. A path whose loss is within the noise is good. A link is a candidate if at least a
+//! given share of its paths is bad (the hit ratio). The algorithm reports the candidate that explains most lost probes,
+//! takes away the paths through it, and repeats this until no candidate is left. The paper also chooses which paths to
+//! probe; here all algorithms read the same paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,12 +1,12 @@
-//! Which faults the paths can tell apart at all.
+//! Decides whether the paths can tell a fault from every other one.
 //!
 //! A fault is a set of components with loss weights. It is identifiable when
 //! * every component is visible: at least half of the probes that pass it pass no component that is down as well, and
 //! * no single component explains what two do, and no component can be exchanged for another one. An explanation gives
 //!   every path the same success probability (components that are down: the same paths).
 //!
-//! That covers every explanation that differs from the truth in one component. Explanations by two other components
-//! are not searched; a fault for which there is one counts as identifiable here, to the disadvantage of the algorithm.
+//! This covers every explanation that differs from the truth in one component. Explanations by two other components are
+//! not searched. If there is one, the fault still counts as identifiable, and the algorithm may miss it unjustly.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Plain majority: a link, switch or plane is bad when more than half of its paths are.
+//! Majority: a link, switch or plane is bad when more than half of its paths are.
 
 use std::collections::{BTreeMap, BTreeSet};
 

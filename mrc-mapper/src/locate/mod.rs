@@ -1,12 +1,13 @@
-//! From losses on paths to the components behind them: one trait, one algorithm per file.
+//! From losses on paths to the components behind them. [`Localiser`] is the trait; each algorithm has a file.
 //!
-//! All algorithms read the same [`Matrix`] and [`Counts`]: control class probes judged and lost per path within a
-//! window. [`Ours`] uses how often a path was congested, too. The published ones were made for links; so that they can
-//! find what else breaks here, switches and planes are things to vote for and to cover besides directed links,
-//! NetBouncer has its own step for switches, and what they report is rolled up the same way for all of them
-//! ([`roll_up`]): both directions of a link are the link; all links of a switch are the switch; all switches of a plane
-//! are the plane. What belongs to a reported switch or plane is not reported besides. NetBouncer's regulariser was
-//! chosen on another seed; the other constants are published.
+//! All algorithms read the same [`Matrix`] and the same [`Counts`]: probes of the control class, judged and lost, per path
+//! and window. [`Ours`] also reads how often a path was congested.
+//!
+//! The published algorithms were made for links. To let them find what else breaks, switches and planes are candidates
+//! besides directed links; NetBouncer has its own step for switches. [`roll_up`] treats all reports alike: both directions
+//! of a link become the link, all links of a switch the switch, all switches of a plane the plane. The parts of a reported
+//! switch or plane are not reported again. Constants are the published ones, except NetBouncer's regulariser, which was
+//! chosen on another seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

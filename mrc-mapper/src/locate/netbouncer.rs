@@ -1,10 +1,11 @@
 //! NetBouncer (Tan et al., "NetBouncer: Active Device and Link Failure Localization in Data Center Networks", NSDI 2019).
 //!
-//! Links have latent success probabilities `x`; a path's is their product. Coordinate descent minimises `sum over paths
-//! of (y - product)^2 + lambda * sum over links of x (1 - x)` with `0 <= x <= 1`; the regulariser pushes each link to
-//! one of the ends. Before that, a switch without a single good path is reported as a whole, and its paths are left
-//! out. Its links cannot be told apart (the condition of the paper's theorem). Links below [`NetBouncer::bad_link`] are
-//! reported.
+//! Each link has an unknown success probability `x`; that of a path is the product over its links. Coordinate descent
+//! minimises `sum over paths of (y - product)^2 + lambda * sum over links of x (1 - x)` with `0 <= x <= 1`. The
+//! regulariser pushes each link to one of the ends. Links below [`NetBouncer::bad_link`] are reported.
+//!
+//! A switch without a single good path is reported first, as a whole, and its paths are left out: the condition of the
+//! paper's theorem does not hold for its links.
 
 use std::collections::{BTreeMap, BTreeSet};
 

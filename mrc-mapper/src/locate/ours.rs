@@ -1,15 +1,18 @@
 //! Our algorithm: the most likely small set of components, each with one loss rate.
 //!
-//! A probe comes back with probability `exp(-(noise + sum over components of traversals * weight))`, a component that loses
-//! the share `p` per traversal has weight `-ln(1 - p)`. Components are added one at a time, always the one that makes the
-//! losses most likely, as long as it gains more than [`OursConfig::penalty`]; then each is taken out again and kept only if
-//! nothing explains its part better. What fits nearly as well is listed in [`Finding::instead`]; who acts on a finding
-//! should ask that this list be empty.
+//! A probe comes back with probability `exp(-(noise + sum over components of traversals * weight))`. A component that loses
+//! the share `p` per traversal has the weight `-ln(1 - p)`.
 //!
-//! Each component is tried in two forms: losses that are independent per traversal, and an outage. In an outage a probe
-//! that passes twice is lost no more often than one that passes once (links that flap, windows that begin before the
-//! fault). Paths without losses enter through sums that the matrix holds ready, so a call costs as much as there are
-//! losses.
+//! The algorithm adds one component at a time: the one that makes the observed losses most likely, as long as the gain
+//! exceeds [`OursConfig::penalty`]. Then it takes each component out again, and keeps it only if no other one explains its
+//! losses better. [`Finding::instead`] lists components that fit nearly as well. Act on a finding only if that list is
+//! empty.
+//!
+//! Each component is tried in two forms: independent losses per traversal, and an outage. In an outage a probe that passes
+//! twice is lost no more often than one that passes once. Links that flap and windows that begin before the fault look
+//! like this.
+//!
+//! The matrix holds sums over the paths without losses, so the cost of a call grows with the number of losses only.
 
 use std::collections::{BTreeMap, BTreeSet};
 

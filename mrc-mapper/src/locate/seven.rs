@@ -1,9 +1,9 @@
 //! 007 (Arzani et al., "007: Democratically Finding the Cause of Packet Drops", NSDI 2018).
 //!
-//! Each lost probe gives everything on its path a vote of one over the number of things there. The component with most
-//! votes is reported; of two with equally many, the one that fewer paths pass. The votes of the paths through it are
-//! then taken back. This goes on until the highest vote falls below a share of all votes. A link, each of its
-//! directions, its switches and its plane are all voted for.
+//! Each lost probe has one vote, which it divides evenly among all candidates on its path: links, their directions, their
+//! switches and planes. The algorithm reports the component with most votes; of two with equally many, the one that
+//! fewer paths pass. It takes back the votes of the paths through it, and repeats this until the highest vote is below
+//! a given share of all votes.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

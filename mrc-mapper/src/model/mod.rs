@@ -1,11 +1,16 @@
-//! A model of a fabric at the level of probes: no packets, queues or switches, only what becomes of each probe.
+//! A model of a fabric at the level of probes. It has no packets, queues or switches: it only decides what happens to each
+//! probe.
 //!
-//! Time is counted in probe intervals. Agents follow their [`Plan`]s; a probe is lost at a component that is faulty,
-//! and with [`ModelConfig::noise`] anywhere. In the class of acknowledgements it is lost with
-//! [`ModelConfig::congested_loss`] where there is incast or congestion. It is lost when it asks a host that is paused.
-//! A paused host sends nothing and judges nothing; when it wakes up it tells the collector, which then excuses requests
-//! to it. A congested port is known as such from the first data class probe there and back that comes back trimmed.
-//! [`wire`] runs real agents with real frames through the same fabric.
+//! Time is counted in probe intervals, and agents follow their [`Plan`]s. A probe is lost
+//! * at a component that is faulty,
+//! * anywhere with probability [`ModelConfig::noise`],
+//! * in the class of acknowledgements, where there is incast or congestion, with probability
+//!   [`ModelConfig::congested_loss`],
+//! * if it asks a host that is paused.
+//!
+//! A paused host sends nothing and judges nothing. When it continues it tells the collector, which then excuses requests
+//! to it. A port counts as congested after the first data class probe over it comes back trimmed. [`wire`] runs real
+//! agents with real frames through the same fabric.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Real agents that exchange real frames through the modelled fabric. The fabric follows the micro-SIDs of each frame, so a
-//! wrong destination goes astray; it loses and trims frames at components. Time passes in steps of a quarter interval.
+//! Real agents that exchange real frames through the modelled fabric. The fabric forwards each frame by its micro-SIDs, so a
+//! wrong destination shows. It loses and trims frames at components. Time passes in steps of a quarter of an interval.
 
 use std::collections::BTreeMap;
 

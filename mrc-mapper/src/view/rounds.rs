@@ -1,4 +1,4 @@
-//! Rounds of a view, and the numbers that its paths have in them.
+//! The rounds of a view, and the numbers that identify its paths in them.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! The asking side: finds the control sockets of this machine and talks to them.
+//! The client of control sockets: finds those of this machine and sends requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

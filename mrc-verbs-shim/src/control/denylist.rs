@@ -1,9 +1,9 @@
-//! Denylists in force at a device: leases that end by themselves, and what they come to in the engine's EV profiles.
+//! Denylists of a device: leases that end by themselves, and their effect on the EV profiles of the engine.
 //!
-//! A denylist never takes the last way: a list that names every plane that is up is refused; a profile that would keep
-//! no usable entry is left alone. When a queue pair is left without a healthy EV, because another plane failed
-//! meanwhile, all lists end at once. New ones are then refused for [`HOLD_OFF`]. What a denylist denied becomes GOOD
-//! when it ends; from then on MRC's own losses and probes judge it. EVs that somebody else denied are left alone.
+//! A denylist never takes the last path. A list that names every plane that is up is refused, and a profile that would have
+//! no usable entry left stays as it is. When a queue pair loses its last healthy EV because another plane fails, all
+//! lists end at once, and new ones are refused for [`HOLD_OFF`]. When a list ends, its EVs become GOOD, and MRC's own losses
+//! and probes judge them. EVs that somebody else denied stay denied.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};

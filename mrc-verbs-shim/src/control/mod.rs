@@ -1,7 +1,9 @@
-//! The control socket of a running device: a Unix socket in a folder that only its user (and root) can enter, never the
-//! network. One JSON object per line in both directions: a [`Request`], answered by `{"ok": ...}` or `{"error": "..."}`.
+//! The control socket of a running device. It is a Unix socket in a folder that only the device's user and root can enter;
+//! the network cannot reach it. Both directions carry one JSON object per line: a [`Request`], and as its answer
+//! `{"ok": ...}` or `{"error": "..."}`.
 //!
-//! [`ControlServer`] is the device's side, [`Client`] the side of `mrc stats`, `mrc top`, `mrc metrics` and the mapper's agent.
+//! [`ControlServer`] is the device's side, [`Client`] the side of `mrc stats`, `mrc top`, `mrc metrics` and the mapper's
+//! agent.
 
 mod client;
 mod denylist;

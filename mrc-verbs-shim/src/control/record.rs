@@ -1,9 +1,10 @@
-//! What the flight recorder of a device holds, written down: packet heads as pcapng with the events between them as comments,
-//! and beside it the state of the device as JSON.
+//! Writes the flight recorder of a device to files: packet heads as pcapng with events as comments between them, and the
+//! state of the device as JSON.
 //!
 //! # Bounds
-//! A folder keeps [`RecordConfig::files`] recordings of all devices, the oldest go. Between two that nobody asked for lies
-//! [`RecordConfig::gap`], for each kind of trigger. Heads contain R_Keys: files and folder are their owner's alone.
+//! A folder keeps the newest [`RecordConfig::files`] recordings of all devices. Recordings that a trigger starts are at
+//! least [`RecordConfig::gap`] apart, for each kind of trigger; those that a user asks for are not limited. Packet heads
+//! contain R_Keys, so only the owner can read folder and files.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};

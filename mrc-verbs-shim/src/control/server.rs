@@ -1,4 +1,4 @@
-//! The device's side: one thread that waits in `poll(2)` for questions, and looks after denylists while there are any.
+//! The device's side of a control socket: one thread waits in `poll(2)` for requests, and ends denylists in time.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Pictures of a device for those who ask.
+//! Snapshots of a device, for the answers of its control socket.
 
 use std::collections::BTreeMap;
 

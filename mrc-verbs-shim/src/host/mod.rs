@@ -1,6 +1,8 @@
-//! What a host knows of itself and its peers: planes, addresses, source routes. Written by `mrc lab`, or by hand for real
-//! hosts; read by every command that opens a device and by the verbs library. TOML for people ([`HostFile::configured`]
-//! says where it is looked for), JSON for programs: the same keys.
+//! The host file: planes, addresses and source routes of a host and its peers.
+//!
+//! `mrc lab` writes it for its hosts; for a real host somebody writes it. Every command that opens a device reads it, and so
+//! does the verbs library. People write TOML ([`HostFile::configured`] lists where it is searched), programs may write JSON
+//! with the same keys.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};

@@ -1,13 +1,13 @@
-//! The address plan of a host file: how a plane and an uplink make an outer destination out of a peer's `template`.
+//! The address plan of a host file: how plane, uplink and the `template` of a peer make an outer destination.
 //!
-//! A template is a 32-bit block and up to six micro-SIDs of 16 bits, first hop first, zeros behind them. It is that of plane
-//! 0, uplink 0. The rule, the only one there is:
+//! A template is a 32-bit block and up to six micro-SIDs of 16 bits, first hop first, with zeros behind them. It is the
+//! destination for plane 0 and uplink 0. There is one rule:
 //!
 //! * the number of the plane goes into bits 11 to 8 of every micro-SID;
 //! * the number of the uplink goes into bits 7 to 0 of the second micro-SID, the T1 switch, if `uplinks` is not 0.
 //!
-//! The host's own SIDs follow the same rule, since its peers compute them. [`check_peer`] and [`check_sid`] refuse every file
-//! of another plan: its packets would leave for addresses that nobody has.
+//! The host's own SIDs follow the same rule, since its peers compute them. [`check_peer`] and [`check_sid`] refuse files of
+//! another plan: packets would go to addresses that no host has.
 
 use std::net::Ipv6Addr;
 

@@ -1,6 +1,8 @@
-//! `[protocol]` of a host file: what interfaces of verbs have no attribute for. Knobs by the names of `mrc conform
-//! --list-knobs`, for peers that read an open question of the protocol the other way; the defaults of the specification in
-//! place of those tuned for software; a slow clock for conformance tests.
+//! `[protocol]` of a host file: settings for which the verbs interfaces have no attribute.
+//!
+//! * knobs, by the names of `mrc conform --list-knobs`, for peers that answer an open question of the protocol differently;
+//! * the defaults of the specification in place of those tuned for software;
+//! * a slow clock for conformance tests.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
