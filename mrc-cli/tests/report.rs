@@ -194,8 +194,8 @@ fn goodput_curves_show_the_results(html: &str, out: &Path) {
         let (bin_us, rates) = (timeline["bin_us"].as_f64().expect("a width"), &timeline["goodput_gbit_per_s"]);
         let (x, y) = (labels(svg, "x", "middle"), labels(svg, "y", "end"));
         assert!(x.len() > 3 && y.len() > 3, "{name}: {x:?} {y:?}");
-        // The samples of the legend are lines, too, of two points at one height.
-        let curves: Vec<_> = curves(svg).into_iter().filter(|points| points.len() != 2).collect();
+        // The legend has a sample of each line, right of the plot.
+        let curves: Vec<_> = curves(svg).into_iter().filter(|points| points.iter().all(|at| at.0 < 670.0)).collect();
         let rates = rates.as_array().expect("a list by workload");
         assert_eq!(curves.len(), rates.len(), "{name}: a curve for each workload");
         for (curve, rates) in curves.iter().zip(rates) {
