@@ -102,12 +102,13 @@ fn a_short_last_packet_is_done_sooner_behind_the_narrowest_link() {
 /// A Transport ACK completes a message, and it is 32 bytes shorter than a SACK.
 #[test]
 fn the_ideal_of_mrc_ends_with_a_transport_ack() {
-    for (forwarding, outer) in [("srv6", 40.0), ("ecmp", 0.0)] {
+    for (forwarding, outer, timestamps) in [("srv6", 40.0, true), ("ecmp", 0.0, true), ("ecmp", 0.0, false)] {
         let results = play(&format!(
             "[topology]\nhost_gbps = 1\nswitch_us = 0\nt0 = 1\nforwarding = \"{forwarding}\"\n[queue]\necn = false\n\
-             [[workload]]\nfrom = 0\nto = 1\nbytes = 4096\n"
+             [transport.mrc]\ntimestamps = {timestamps}\n[[workload]]\nfrom = 0\nto = 1\nbytes = 4096\n"
         ));
-        let (data, ack) = (4096.0 + 102.0 + outer, 82.0 + outer);
+        // A time stamp takes 4 bytes of a data packet.
+        let (data, ack) = (4096.0 + 98.0 + outer + if timestamps { 4.0 } else { 0.0 }, 82.0 + outer);
         let hand_us = (2.0 * 8.0 * (data + ack) + 4.0 * 500.0) / 1e3;
         let ideal_us = results.fct_us.unwrap().max / results.slowdown.unwrap().max;
         assert!((ideal_us - hand_us).abs() < 0.01, "{forwarding}: {ideal_us} us, by hand {hand_us}");

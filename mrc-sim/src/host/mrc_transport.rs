@@ -30,6 +30,8 @@ const PD: Pd = Pd(1);
 /// Headers of a data packet beside its payload: Ethernet, outer and inner IPv6, UDP, BTH, METH, TSETH, RETH, ICRC.
 const DATA_HEADERS: u32 = 14 + 40 + 88;
 const OUTER_HEADER: u32 = 40;
+/// TSETH, which packets have unless `timestamps = false`.
+const TIMESTAMP: u32 = 4;
 /// The same of a SACK.
 const CONTROL_BYTES: u32 = 154;
 /// The same of a Transport ACK, which completes messages: an AETH in place of what a SACK has.
@@ -92,10 +94,11 @@ pub struct MrcSettings {
 impl MrcSettings {
     /// Bytes on the wire of a packet with `payload` bytes, and of a control packet.
     pub fn wire_bytes(&self, topology: &Topology, payload: u32) -> (u32, u32) {
+        let data = payload + DATA_HEADERS - if self.endpoint.timestamps { 0 } else { TIMESTAMP };
         match self.wire {
             Some(sizes) => (payload + sizes.data_overhead, sizes.control),
-            None if topology.scheme().paths() == PathNames::MicroSids => (payload + DATA_HEADERS, CONTROL_BYTES),
-            None => (payload + DATA_HEADERS - OUTER_HEADER, CONTROL_BYTES - OUTER_HEADER),
+            None if topology.scheme().paths() == PathNames::MicroSids => (data, CONTROL_BYTES),
+            None => (data - OUTER_HEADER, CONTROL_BYTES - OUTER_HEADER),
         }
     }
 
