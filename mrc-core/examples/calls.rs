@@ -6,9 +6,9 @@ use std::hint::black_box;
 
 use mrc_core::path::{EvEntry, EvState, compact_profile};
 use mrc_core::{
-    Access, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, EvReport, IcrcCheck, Instant, Limits, MAX_HEADER_LEN,
-    MAX_PORTS, MemRange, OwnedStorage, Pd, PeerConfig, PlaceToken, PlacementMode, PlanePath, PortConfig, PortMask,
-    QpHandle, QpInit, Received, Route, RtrAttr, RtsAttr, RxMeta, SendWr,
+    Access, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, EvReport, Export, IcrcCheck, Import, Instant, Limits,
+    MAX_HEADER_LEN, MAX_PORTS, MemRange, OwnedStorage, Pd, PeerConfig, PlaceToken, PlacementMode, PlanePath,
+    PortConfig, PortMask, QpHandle, QpInit, Received, Route, RtrAttr, RtsAttr, RxMeta, SendWr,
 };
 use mrc_wire::{Ev, Ip, PortNum, Psn, Rkey};
 
@@ -19,7 +19,7 @@ const WINDOW: u32 = 1_024;
 const SEND_QUEUE: usize = 64;
 
 /// What it costs and why it is the worst.
-const CASES: [(&str, &str); 14] = [
+const CASES: [(&str, &str); 17] = [
     ("next_timeout", "nothing to do"),
     ("poll_transmit idle", "nothing to send"),
     ("poll_transmit", "one frame, all queue pairs have data"),
@@ -34,7 +34,13 @@ const CASES: [(&str, &str); 14] = [
     ("set_ev_state", "an EV is denied"),
     ("query_evs", "192 entries"),
     ("create_qp", "the last free slot"),
+    ("export", "the whole image, in all calls together"),
+    ("import new", "the storage of all queue pairs is cleared"),
+    ("feed", "the whole image, in all calls together"),
 ];
+
+/// Bytes of an image that one call writes or takes.
+const PIECE: usize = 64 << 10;
 
 /// The only part that is counted.
 #[inline(never)]
@@ -224,8 +230,37 @@ fn run(case: &str, qps: usize, budget: u32) {
             let init = QpInit { pd: Pd(0), send_cq: a.cq, recv_cq: a.cq };
             measured(|| a.engine.create_qp(&init)).expect("one is free");
         }
+        "export" | "import new" | "feed" => {
+            (0..qps).for_each(|qp| a.post(qp, 4 * MTU, rkey));
+            a.frames(now, 4 * qps);
+            update(case, &mut a.engine, qps);
+        }
         other => panic!("no case {other}"),
     }
+}
+
+/// Replaces an endpoint; counts the part of it that `case` names.
+fn update(case: &str, engine: &mut Endpoint<'_>, qps: usize) {
+    let mut storage = OwnedStorage::new(limits(qps)).expect("sound");
+    let cfg = engine.config().clone();
+    let import = if case == "import new" {
+        measured(|| Import::new(cfg, storage.lend()))
+    } else {
+        Import::new(cfg, storage.lend())
+    };
+    let (mut export, mut import) = (Export::new(), import.expect("sound"));
+    let (mut out, mut image) = (vec![0; PIECE], Vec::new());
+    while !export.is_done() {
+        let len = if case == "export" {
+            measured(|| engine.export(&mut export, &mut out))
+        } else {
+            engine.export(&mut export, &mut out)
+        };
+        image.extend(&out[..len.expect("room")]);
+        let taken = if case == "feed" { measured(|| import.feed(&image)) } else { import.feed(&image) };
+        drop(image.drain(..taken.expect("sound")));
+    }
+    import.finish().expect("whole");
 }
 
 fn main() {

@@ -209,18 +209,16 @@ impl<'s> Cqs<'s> {
     }
 
     pub(crate) fn has_room(&self, cq: CqHandle) -> bool {
-        self.slots.get(cq.0 as usize).is_some_and(|slot| slot.tail.wrapping_sub(slot.head) < self.depth)
+        self.slots.get(cq.0 as usize).is_some_and(|slot| slot.len() < self.depth)
     }
 
-    /// Appends; the caller has asked `has_room`.
-    pub(crate) fn push(&mut self, cq: CqHandle, completion: Completion) {
-        let Some(tail) = self.slots.get(cq.0 as usize).map(|slot| slot.tail) else { return };
-        if let Some(entry) = self.at(cq, tail) {
-            *entry = completion;
-        }
-        if let Some(slot) = self.slots.get_mut(cq.0 as usize) {
-            slot.tail = tail.wrapping_add(1);
-        }
+    /// Where the next completion goes, which the caller writes; `None` without room.
+    #[inline]
+    pub(crate) fn next(&mut self, cq: CqHandle) -> Option<&mut Completion> {
+        let slot = self.slots.get_mut(cq.0 as usize).filter(|slot| slot.len() < self.depth)?;
+        let tail = slot.tail;
+        slot.tail = tail.wrapping_add(1);
+        self.at(cq, tail)
     }
 
     #[inline]

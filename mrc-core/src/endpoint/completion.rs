@@ -69,12 +69,12 @@ impl Endpoint<'_> {
                 slot.failed_status.filter(|_| at_fault).unwrap_or(Status::Flushed)
             };
             if wqe.signaled || status != Status::Success {
-                if !self.cqs.has_room(slot.send_cq) {
+                let Some(completion) = self.cqs.next(slot.send_cq) else {
                     slot.send_held = true;
                     self.held_completions.push(self.qps, qp);
                     return;
-                }
-                let completion = Completion {
+                };
+                *completion = Completion {
                     wr_id: wqe.wr_id,
                     operation: if wqe.imm.is_some() { Operation::WriteImm } else { Operation::Write },
                     status,
@@ -87,7 +87,6 @@ impl Endpoint<'_> {
                     retries: slot.req.retry_cnt,
                     since_ack_ns: if status == Status::Success { 0 } else { slot.silent_ns },
                 };
-                self.cqs.push(slot.send_cq, completion);
             }
             if !matches!(status, Status::Success | Status::Flushed) {
                 // Said once, and only now: before there may have been no room for it.
@@ -141,7 +140,9 @@ impl Endpoint<'_> {
                 retries: 0,
                 since_ack_ns: 0,
             };
-            self.cqs.push(slot.recv_cq, completion);
+            if let Some(next) = self.cqs.next(slot.recv_cq) {
+                *next = completion;
+            }
         }
         // `push` above needs all QPs; look the slot up again.
         if let Some(slot) = self.qps.get_mut(qp as usize)

@@ -19,8 +19,13 @@ impl Responder {
     ) -> Option<SackRepr> {
         let AnswerKind::Sack { verdict, probe_id } = answer.kind else { return None };
         let cack = self.window.cack();
-        let base = self.next_base(reach);
-        let bitmap = self.window.bitmap(base, bits);
+        let (base, bitmap) = if self.window.out_of_order() > 0 {
+            let base = self.next_base(reach);
+            (base, self.window.bitmap(base, bits))
+        } else {
+            self.lowest_unsacked = cack;
+            (cack.next(), 0)
+        };
         Some(SackRepr {
             verdict,
             probe_answer: probe_id.is_some(),
@@ -41,7 +46,7 @@ impl Responder {
         })
     }
 
-    /// The base of the next bitmap: the newest 64 PSNs, or the next slice of a wide window.
+    /// The base of the next bitmap, where packets are missing: the newest 64 PSNs, or the next slice of a wide window.
     //= SACK-011
     fn next_base(&mut self, reach: u8) -> Psn {
         let (cack, max) = (self.window.cack(), self.window.max_rcv());
