@@ -30,6 +30,8 @@ ready![
     "experiments/ev-loss",
     "experiments/evs-sweep",
     "experiments/faca",
+    "experiments/faca-micro",
+    "experiments/faca-micro-sweep",
     "experiments/faca-sweep",
     "experiments/hopper",
     "experiments/hopper-sizes-sweep",
