@@ -24,6 +24,7 @@ figure { margin: 1rem 0; break-inside: avoid; } figcaption { color: #555; font-s
 .bad { color: #b00; font-weight: 600; } td .bad { display: block; }
 figure svg { display: block; }
 .text { white-space: normal; text-align: left; display: block; min-width: 26rem; }
+table:has(.text) th:last-child { text-align: left; }
 .r0 { background: #8fd694; color: #000; } .r1 { background: #d5eec2; color: #000; } .r2 { background: #fdf0b5; color: #000; }
 .r3 { background: #fbc28d; color: #000; } .r4 { background: #ef8a80; color: #000; }
 [class^=r] { display: block; padding: 0 0.2rem; }
