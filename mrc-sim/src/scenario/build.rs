@@ -200,7 +200,8 @@ impl Built {
             TransportSettings::Mrc(mrc) => (mrc.qps, mrc.bytes(&self.topology, &self.pairs)),
             TransportSettings::Roce(roce) => {
                 let qps: u64 = self.pairs.iter().map(|pair| 2 * u64::from(pair.connections * roce.qps)).sum();
-                (roce.qps, qps * RoceSettings::bytes_per_qp() as u64)
+                let peers = 2 * self.pairs.len() as u64 * RoceSettings::bytes_per_peer(self.topology.planes()) as u64;
+                (roce.qps, qps * RoceSettings::bytes_per_qp() as u64 + peers)
             }
         };
         let (per_connection, hosts) = of(&self.transport);

@@ -66,9 +66,14 @@ impl RoceSettings {
         (payload + wire::DATA_OVERHEAD, wire::ACK_BYTES)
     }
 
-    /// Memory of one queue pair, in bytes; the queues grow with what is in flight.
+    /// Memory of one queue pair, in bytes. Its queues grow with what is in flight, and go with it.
     pub const fn bytes_per_qp() -> usize {
-        size_of::<QueuePair>() + 4 * size_of::<FrameTemplate>()
+        size_of::<QueuePair>()
+    }
+
+    /// Memory of a host for each other one that it talks to, by `ports`, in bytes.
+    pub const fn bytes_per_peer(ports: u8) -> usize {
+        size_of::<Peer>() + ports as usize * size_of::<FrameTemplate>()
     }
 }
 
@@ -80,7 +85,8 @@ struct QueuePair {
     home: u8,
     /// Entropy for the switches' hash.
     sport: u16,
-    templates: Vec<FrameTemplate>,
+    /// The first of the templates of its peer, one for each port.
+    template: u32,
     sender: Sender,
     receiver: Receiver,
     dcqcn: Dcqcn,
@@ -117,6 +123,8 @@ pub struct RoceTransport {
     settings: RoceSettings,
     line_bps: u64,
     qps: Vec<QueuePair>,
+    /// Of each peer one for each port, shared by all queue pairs to it.
+    templates: Vec<FrameTemplate>,
     /// By peer, sorted.
     connections: Vec<Peer>,
     /// Draws the entropy of connections that begin anew.
@@ -139,7 +147,9 @@ impl RoceTransport {
         for &Pair { a, b, connections } in pairs {
             let first = [hosts[a as usize].qps.len() as u32, hosts[b as usize].qps.len() as u32];
             for (from, to, first) in [(a, b, first[0]), (b, a, first[1])] {
-                hosts[from as usize].connections.push(Peer { host: to, first, count: connections, next: 0 });
+                let host = &mut hosts[from as usize];
+                host.connections.push(Peer { host: to, first, count: connections, next: 0 });
+                host.templates.extend((0..topology.host_ports(from)).map(|plane| wire::template(plane, from, to)));
             }
             for nth in 0..settings.qps * connections {
                 for (from, to, remote) in [(a, b, first[1] + nth), (b, a, first[0] + nth)] {
@@ -159,6 +169,7 @@ impl RoceTransport {
             settings: *settings,
             line_bps: topology.host_link().rate_bps,
             qps: Vec::new(),
+            templates: Vec::new(),
             connections: Vec::new(),
             rng: Rng::new(u64::from(index) ^ 0x73_706f_7274),
             up: PortMask::ALL,
@@ -172,14 +183,14 @@ impl RoceTransport {
 
     fn add_qp(&mut self, topology: &Topology, peer: u32, remote: u32, nth: u32, sport: u16) {
         let settings = &self.settings;
+        let ports = usize::from(topology.host_ports(self.index));
         self.qps.push(QueuePair {
             peer,
             remote,
-            home: (nth % u32::from(topology.host_ports(self.index))) as u8,
+            home: (nth as usize % ports) as u8,
             sport,
-            templates: (0..topology.host_ports(self.index))
-                .map(|plane| wire::template(plane, self.index, peer))
-                .collect(),
+            // Those of the peer that was added last.
+            template: (self.templates.len() - ports) as u32,
             sender: Sender::new(settings.recovery, settings.mtu, settings.window_packets),
             receiver: Receiver::new(
                 settings.recovery,
@@ -347,6 +358,7 @@ impl RoceTransport {
         while let Some(done) = slot.sender.take_done() {
             exchange.on_acked(now, done.message, done.bytes);
         }
+        slot.sender.release();
         if slot.sender.in_flight() != before || lost {
             self.arm(now, header.qp);
         }
@@ -357,7 +369,8 @@ impl RoceTransport {
         let Some(answer) = self.answers[usize::from(port)].pop_front() else { return false };
         let slot = &self.qps[answer.qp as usize];
         let header = Header { qp: slot.remote, psn: (answer.psn & PSN_MASK) as u32, kind: answer.kind };
-        wire::write(out, &slot.templates[usize::from(port)], slot.sport, &header, 0);
+        let template = &self.templates[slot.template as usize + usize::from(port)];
+        wire::write(out, template, slot.sport, &header, 0);
         self.counters.control += 1;
         true
     }
@@ -373,7 +386,8 @@ impl RoceTransport {
             let ack_req = last || !slot.sender.is_ready();
             let header =
                 Header { qp: slot.remote, psn: (psn & PSN_MASK) as u32, kind: Kind::Data { reth, last, ack_req } };
-            wire::write(out, &slot.templates[usize::from(port)], slot.sport, &header, len);
+            let template = &self.templates[slot.template as usize + usize::from(port)];
+            wire::write(out, template, slot.sport, &header, len);
             out.payload = payload_tag(self.index, message, offset, len);
             if again {
                 self.counters.retransmitted += 1;
@@ -516,5 +530,33 @@ impl Transport for RoceTransport {
 
     fn packet_bytes(&self) -> (u32, u32) {
         (RoceSettings::wire_bytes(self.settings.mtu).0, self.settings.mtu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::Clos;
+
+    #[test]
+    fn queue_pairs_to_one_peer_share_its_templates() {
+        let settings = RoceSettings {
+            qps: 16,
+            connections: Connections::Count(3),
+            mtu: 4096,
+            recovery: Recovery::GoBackN,
+            window_packets: None,
+            rto_ns: 1,
+            rto_low_ns: 1,
+            retries: 1,
+            ack_every: 1,
+            reorder_packets: 0,
+            dcqcn: None,
+        };
+        let clos = Clos { planes: 2, hosts: 4, ..Clos::default() };
+        let pairs = [Pair { a: 0, b: 1, connections: 3 }, Pair { a: 0, b: 2, connections: 3 }];
+        let hosts = RoceTransport::build(&settings, &clos.into(), &pairs, 1);
+        assert_eq!((hosts[0].qps.len(), hosts[0].templates.len()), (96, 4), "one for each port and peer");
+        assert_eq!(hosts[0].qps.iter().map(|qp| qp.template).collect::<Vec<_>>(), [[0; 48], [2; 48]].concat());
     }
 }

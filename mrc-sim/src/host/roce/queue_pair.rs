@@ -194,6 +194,13 @@ impl Sender {
         self.segments.pop_front_if(|segment| segment.end <= self.una)
     }
 
+    /// Gives the memory of its queues back when nothing is left to send or to acknowledge.
+    pub(super) fn release(&mut self) {
+        if self.segments.is_empty() {
+            (self.segments, self.arrived) = (VecDeque::new(), VecDeque::new());
+        }
+    }
+
     /// No acknowledgement came in time: everything in flight, or what of it is not known to have arrived, goes again.
     pub(super) fn on_timeout(&mut self) {
         self.retries += 1;
@@ -217,6 +224,9 @@ impl Sender {
         self.segments.drain(..)
     }
 }
+
+/// Packets ahead of a hole whose memory a receiver keeps when the hole is filled.
+const FEW_AHEAD: usize = 64;
 
 /// What an arriving data packet leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -290,6 +300,9 @@ impl Receiver {
         while self.ahead.front() == Some(&true) {
             self.ahead.pop_front();
             self.expected += 1;
+        }
+        if self.ahead.is_empty() && self.ahead.capacity() > FEW_AHEAD {
+            self.ahead = VecDeque::new();
         }
         self.reported = false;
         self.since_ack += 1;
@@ -420,6 +433,32 @@ mod tests {
         assert_eq!(receiver.on_data(NOW, 3, false, false), Taken::default());
         assert!(receiver.on_data(NOW, 0, false, false).place);
         assert_eq!(receiver.on_data(NOW, 2, false, false).ack, Some((true, None)), "the next hole is another");
+    }
+
+    #[test]
+    fn a_queue_pair_that_is_done_gives_its_memory_back() {
+        let recovery = Recovery::SelectiveRepeat;
+        let (mut sender, mut receiver) = (Sender::new(recovery, 1_000, None), Receiver::new(recovery, 1, 0, None));
+        (0..100).for_each(|message| sender.push(message, 0, 10_000));
+        (0..1_000).for_each(|_| assert!(sender.take().is_some()));
+        // Packet 0 is late: the receiver keeps 999, the sender learns of each.
+        for psn in 1..1_000 {
+            assert!(receiver.on_data(NOW, psn, false, false).place);
+            sender.on_ack(0, true, Some(psn));
+        }
+        let held = |sender: &Sender, receiver: &Receiver| {
+            sender.segments.capacity() + sender.arrived.capacity() + receiver.ahead.capacity()
+        };
+        assert!(held(&sender, &receiver) > 2_000);
+        assert!(receiver.on_data(NOW, 0, true, false).place);
+        sender.on_ack(receiver.expected() as u32, false, None);
+        assert_eq!(std::iter::from_fn(|| sender.take_done()).count(), 100);
+        sender.release();
+        assert_eq!(held(&sender, &receiver), 0);
+        // And goes on as before.
+        sender.push(100, 0, 1_000);
+        assert_eq!(sender.take().unwrap().psn, 1_000);
+        assert!(receiver.on_data(NOW, 1_000, true, false).place);
     }
 
     #[test]
