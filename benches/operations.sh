@@ -147,11 +147,21 @@ acked() {
     "$mrc" control --pid $client state | grep -oE '"acked_bytes":[0-9]+' | awk -F: '{ sum += $2 } END { printf "%.0f\n", sum }'
 }
 
-# Gb/s that the peer acknowledges over some seconds.
+# Gb that the peer acknowledges per second, and per second of processor time of client and server: the lab's fabric has no rate of its
+# own, and how much of a busy machine the two get is chance.
 goodput() {
-    t=$(date +%s%N) a=$(acked); sleep 3; b=$(acked) u=$(date +%s%N)
-    echo "$a $b $t $u" | awk '{ printf "%.3f\n", ($2 - $1) * 8 / ($4 - $3) }'
+    t=$(date +%s%N) a=$(acked) x=$(spent $client) y=$(spent $server)
+    sleep 3
+    b=$(acked) u=$(date +%s%N) v=$(spent $client) w=$(spent $server)
+    echo "$a $b $t $u $x $v $y $w" | awk '{ bits = ($2 - $1) * 8; printf "%.3f %.3f\n", bits / ($4 - $3), bits / ($6 - $5 + $8 - $7) }'
 }
+
+watch() {
+    "$mrc" mapper agent --prefix $prefix --lab hA --interval 10 "$@" >"$work/agent" 2>&1 & watcher=$!
+    sleep 0.5
+}
+
+unwatch() { kill -INT $watcher; wait $watcher 2>/dev/null || true; watcher=; }
 
 denied() { "$mrc" control --pid $client state | grep -oE '"denied":(true|false)' | head -n 1 | cut -d: -f2; }
 
@@ -160,11 +170,14 @@ policy_cost() {
     printf '[[rules]]\nname = "lossy"\npart = "host-link"\nloss_above = 0.005\n' >"$work/policy.toml"
     transfer 1 -q 1
     for n in $(seq "$pairs"); do
+        # The agent runs all the time, as it does in a watched fabric; at first it only says what it would deny.
+        watch --policy "$work/policy.toml"
         goodput >>"$work/healthy"
         "$mrc" lab impair p0-hA --loss 1% --prefix $prefix >/dev/null
         sleep 1
         goodput >>"$work/lossy"
-        "$mrc" mapper agent --prefix $prefix --lab hA --interval 5 --policy "$work/policy.toml" --apply >"$work/agent" 2>&1 & watcher=$!
+        unwatch
+        watch --policy "$work/policy.toml" --apply
         t=$(date +%s%N) tries=0
         until [ "$(denied)" = true ]; do
             tries=$((tries + 1))
@@ -173,17 +186,21 @@ policy_cost() {
         done
         echo "$t $(date +%s%N)" | awk '{ printf "%.1f\n", ($2 - $1) / 1e9 }' >>"$work/until"
         goodput >>"$work/denied"
-        kill -INT $watcher; wait $watcher 2>/dev/null || true; watcher=
+        unwatch
         "$mrc" lab impair p0-hA --clear --prefix $prefix >/dev/null
         while [ "$(denied)" = true ]; do sleep 0.3; done
         sleep 1
     done
     end_transfer
     for what in healthy lossy denied; do
-        sort -n "$work/$what" | awk -v name=$what '{ of[NR] = $1 } END { printf "policy_%s_median_gbit_per_s %.3f\n", name, of[int((NR + 1) / 2)] }'
+        for column in 1 2; do
+            sort -n -k $column "$work/$what" | awk -v c=$column -v name=$what '
+                { of[NR] = $c }
+                END { printf "policy_%s_median_gbit_per_%s %.3f\n", name, c == 1 ? "s" : "core_s", of[int((NR + 1) / 2)] }'
+        done
     done
-    paste "$work/healthy" "$work/lossy" "$work/denied" | awk '
-        { h += $1; l += $2; d += $3 }
+    paste -d' ' "$work/healthy" "$work/lossy" "$work/denied" | awk '
+        { h += $2; l += $4; d += $6 }
         END { printf "policy_lossy_percent_of_healthy %.1f\npolicy_denied_percent_of_healthy %.1f\n", l / h * 100, d / h * 100; exit d / h < 0.85 }' || missed=1
     sort -n "$work/until" | awk '{ of[NR] = $1 } END { printf "policy_median_s_to_denial %.1f\n", of[int((NR + 1) / 2)] }'
 }
