@@ -158,7 +158,7 @@ mod tests {
         drop(sender);
         let told = deliver(&Address::Unix(path.clone()), &KEY, None, &waiting);
         drop(waiting);
-        let _ = collector.join();
+        collector.join().unwrap();
         let _ = std::fs::remove_file(path);
         told
     }
