@@ -106,9 +106,9 @@ fn a_failure_leaves_a_capture_a_junit_file_and_a_page() {
         "{xml}"
     );
     let html = std::fs::read_to_string(page).unwrap();
-    for part in
-        ["MRC conformance of a &lt;new&gt; NIC", "pdcid_order=0", "sack/gap.mrc", "our choice, the sources conflict"]
-    {
+    let by_field = "<td>seth.spdcid</td><td class=\"n\">2</td><td>OQ-07: ";
+    let choice = "our choice, the sources conflict";
+    for part in ["MRC conformance of a &lt;new&gt; NIC", "pdcid_order=0", "sack/gap.mrc", choice, by_field] {
         assert!(html.contains(part), "{part} is not on the page");
     }
 }

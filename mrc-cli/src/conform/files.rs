@@ -1,13 +1,13 @@
 //! Files about a test: JUnit for a test server, a capture per failed script, and the certificate page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use mrc_conform::{Decision, KNOBS, Knobs, Outcome, Requirement, Verdict};
+use mrc_conform::{Decision, KNOBS, Knobs, Outcome, Requirement, Verdict, knobs_of};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, TsResolution};
 
@@ -106,8 +106,8 @@ pub fn capture(outcome: &Outcome, folder: &Path) -> anyhow::Result<()> {
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}\
 table{border-collapse:collapse;width:100%;margin:1rem 0}td,th{text-align:left;padding:.2rem .6rem;border-bottom:1px solid #ddd;\
-vertical-align:top}.pass{color:#176117}.FAIL{color:#a40000;font-weight:bold}.flaky{color:#8a5a00}pre{overflow-x:auto;\
-background:#f4f4f4;padding:.6rem;font-size:12px}td.n{text-align:right}";
+vertical-align:top}.pass{color:#176117}.FAIL{color:#a40000;font-weight:bold}.flaky{color:#8a5a00}pre{white-space:pre-wrap;\
+overflow-wrap:anywhere;background:#f4f4f4;padding:.6rem;font-size:12px}td.n,th.n{text-align:right}";
 
 /// Writes the certificate: what was tested, when, against which version, what failed and what stays open.
 ///
@@ -173,7 +173,8 @@ fn certainties(report: &Report) -> String {
     let mut page = String::from(
         "<h2>How sure the rules are</h2>\n<p>A script counts under the least sure of its requirements. A failure under 1, D \
          or C may be our reading of the specification, not a defect of the target.</p>\n\
-         <table><tr><th>certainty</th><th>meaning</th><th>passed</th><th>failed</th><th>open</th></tr>\n",
+         <table><tr><th>certainty</th><th>meaning</th><th class=\"n\">passed</th><th class=\"n\">failed</th>\
+         <th class=\"n\">open</th></tr>\n",
     );
     for certainty in mrc_conform::Certainty::ALL {
         let counts = report.by_certainty.get(certainty.tag()).copied().unwrap_or_default();
@@ -190,8 +191,40 @@ fn certainties(report: &Report) -> String {
     page + "</table>\n"
 }
 
+/// The fields in which scripts failed, most scripts first, with the open questions that may be behind them all.
+fn causes(report: &Report) -> String {
+    let mut fields: BTreeMap<&str, (usize, BTreeSet<String>)> = BTreeMap::new();
+    for outcome in &report.scripts {
+        let Verdict::Fail(failure) = &outcome.verdict else { continue };
+        let difference = failure.difference.as_ref();
+        let (count, knobs) = fields.entry(difference.map_or("behaviour", |d| &d.field)).or_default();
+        *count += 1;
+        let of_field = difference.into_iter().flat_map(|difference| knobs_of(&difference.field));
+        knobs.extend(of_field.map(|knob| format!("{}: {} (knob {})", knob.question, knob.doc, knob.name)));
+    }
+    let mut fields: Vec<_> = fields.into_iter().collect();
+    fields.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+    let mut page = String::from(
+        "<p>Scripts by the first field that differs. Where a field depends on an open question, play the suite again with its \
+         knob before you call it a defect.</p>\n<table><tr><th>field</th><th class=\"n\">scripts</th><th>open question</th></tr>\n",
+    );
+    for (field, (count, knobs)) in fields {
+        let knobs: Vec<String> = knobs.into_iter().collect();
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td class=\"n\">{count}</td><td>{}</td></tr>",
+            escape(field),
+            escape(&knobs.join("; "))
+        );
+    }
+    page + "</table>\n"
+}
+
 fn failures(report: &Report) -> String {
     let mut page = String::from("<h2>Failed or flaky</h2>\n");
+    if report.failed > 0 {
+        page += &causes(report);
+    }
     let explained: Vec<(&Outcome, String)> = report
         .scripts
         .iter()
