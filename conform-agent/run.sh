@@ -26,7 +26,7 @@ case ${1:-} in
     *) sed -n '6,9s/^# *//p' "$0"; exit 2 ;;
 esac
 if [ -z "${MRC_BIN:-}" ]; then
-    cargo build --release --locked --quiet -p mrc-cli -p mrc-ibverbs -p mrc-libmrc
+    cargo build --release --locked --quiet -p mrc-transport -p mrc-ibverbs -p mrc-libmrc
     MRC_BIN=${CARGO_TARGET_DIR:-target}/release
 fi
 bin=$(realpath "$MRC_BIN") here=$(realpath conform-agent) work=$(mktemp -d) id=mrcca$$

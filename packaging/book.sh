@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the pages of docs/ as a book with search, in target/book: packaging/book.sh [--install]
-# --install gets mdBook from the registry first. Dead links are a test: cargo test -p mrc-cli --test pages
+# --install gets mdBook from the registry first. Dead links are a test: cargo test -p mrc-transport --test pages
 set -eu
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --install ]; then

@@ -28,7 +28,7 @@ export RUSTFLAGS="--remap-path-prefix=$root=/usr/src/mrc --remap-path-prefix=$ca
 umask 022
 
 echo "== mrc $version ($MRC_COMMIT) for $arch"
-cargo build --release --locked -p mrc-cli -p mrc-ibverbs -p mrc-libmrc
+cargo build --release --locked -p mrc-transport -p mrc-ibverbs -p mrc-libmrc
 # The static library is a workspace of its own, so Cargo puts the place of the crates beside it into symbol names: give it one place.
 fixed=/tmp/mrc-package-source
 exec 9>"$fixed.lock" && flock 9

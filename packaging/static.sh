@@ -10,7 +10,7 @@ out=${1:-target/mrc-static}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 dir=${CARGO_TARGET_DIR:-target/static}
 # With --target the flags do not reach build scripts and macros, which are loaded at run time.
-CARGO_TARGET_DIR=$dir RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target "$triple" -p mrc-cli
+CARGO_TARGET_DIR=$dir RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target "$triple" -p mrc-transport
 install -D -m 755 "$dir/$triple/release/mrc" "$out"
 strip --strip-unneeded "$out"
 if ldd "$out" 2>&1 | grep -q '=>'; then

@@ -3,7 +3,7 @@
 //! make frames of that size, one by one, and for comparison many at a time. `ib_write_lat` with 8 bytes runs against a
 //! ping-pong of raw AF_XDP frames.
 //!
-//!   cargo build --release -p mrc-cli -p mrc-ibverbs -p mrc-libmrc
+//!   cargo build --release -p mrc-transport -p mrc-ibverbs -p mrc-libmrc
 //!   cargo bench -p mrc-benches --bench verbs_ratio [-- --json] [--rounds N]
 //!
 //! Needs root, `perftest`, `ethtool` and the release build, and says which one is missing. `MRC_BIN` names the directory of
@@ -149,7 +149,7 @@ fn requirements() -> Result<PathBuf, String> {
     let directory = named.or(built).unwrap_or_default();
     if !directory.join("mrc").exists() || !directory.join("libibverbs.so").exists() {
         return Err(format!(
-            "no `mrc` and `libibverbs.so` in {}: cargo build --release -p mrc-cli -p mrc-ibverbs -p mrc-libmrc",
+            "no `mrc` and `libibverbs.so` in {}: cargo build --release -p mrc-transport -p mrc-ibverbs -p mrc-libmrc",
             directory.display()
         ));
     }

@@ -52,6 +52,18 @@ fn the_way_from_an_empty_machine_to_a_watched_fabric() {
     check("operations.md");
 }
 
+/// The changelog has what comes next, then the version of the crates.
+#[test]
+fn the_changelog_is_by_release() {
+    let log = std::fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    let releases: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(releases[0], "Unreleased");
+    assert!(releases[1].starts_with(concat!(env!("CARGO_PKG_VERSION"), " - 20")), "{releases:?}");
+    let sections = log.lines().filter_map(|line| line.strip_prefix("### "));
+    let unknown: Vec<&str> = sections.filter(|name| !["Added", "Changed", "Removed", "Fixed"].contains(name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
 fn pages(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let (path, name) = (entry.path(), entry.file_name());

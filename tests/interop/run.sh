@@ -26,7 +26,7 @@ if ! command -v ib_write_bw >/dev/null || ! command -v ibv_devinfo >/dev/null ||
         perftest ibverbs-utils libibverbs-dev gcc libc6-dev python3 >/dev/null
 fi
 if [ -z "${MRC_BIN:-}" ]; then
-    cargo build --release --locked --quiet -p mrc-cli -p mrc-ibverbs -p mrc-libmrc
+    cargo build --release --locked --quiet -p mrc-transport -p mrc-ibverbs -p mrc-libmrc
     MRC_BIN=${CARGO_TARGET_DIR:-target}/release
 fi
 mrc=$(realpath "$MRC_BIN/mrc")

@@ -166,7 +166,7 @@ mod tests {
 
     const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios.md");
 
-    /// `MRC_WRITE_DOCS=1 cargo test -p mrc-cli schema` writes the list into the guide.
+    /// `MRC_WRITE_DOCS=1 cargo test -p mrc-transport schema` writes the list into the guide.
     #[test]
     fn the_guide_lists_the_keys_as_they_are() {
         let guide = std::fs::read_to_string(GUIDE).expect("docs/scenarios.md");
@@ -178,7 +178,7 @@ mod tests {
             std::fs::write(GUIDE, format!("{before}{mark}{}", list.concat())).expect("writable");
             return;
         }
-        assert_eq!(listed, list.concat(), "run MRC_WRITE_DOCS=1 cargo test -p mrc-cli schema");
+        assert_eq!(listed, list.concat(), "run MRC_WRITE_DOCS=1 cargo test -p mrc-transport schema");
     }
 
     #[test]
