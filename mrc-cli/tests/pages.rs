@@ -62,6 +62,11 @@ fn the_changelog_is_by_release() {
     let sections = log.lines().filter_map(|line| line.strip_prefix("### "));
     let unknown: Vec<&str> = sections.filter(|name| !["Added", "Changed", "Removed", "Fixed"].contains(name)).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
+    // A merge that keeps both sides must not keep an entry twice.
+    let mut entries: Vec<&str> = log.lines().filter(|line| line.starts_with("- ")).collect();
+    entries.sort_unstable();
+    let twice: Vec<_> = entries.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert!(twice.is_empty(), "{twice:?}");
 }
 
 fn pages(folder: &Path, into: &mut Vec<PathBuf>) {
