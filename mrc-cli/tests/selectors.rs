@@ -107,15 +107,14 @@ fn selectors_meet_a_slow_path() {
     for run in [spray, reps, flowing] {
         assert!(on_slow(&samples(run)) < on_slow(&samples(oblivious)), "{run} {oblivious}");
     }
-    // Who keeps a load of each path shows it: the slow one took longest.
+    // Who keeps a load of each path shows it: the slow one took longest, or is no longer on the ring because it was given up.
     let table = flowing["path_table"][0][1].as_array().unwrap();
     let delay = |row: &Value| row["delay_ns"].as_u64().unwrap();
-    let slowest = table.iter().max_by_key(|row| delay(row)).unwrap();
-    assert_eq!(
-        (table.len(), slowest["name"].as_str(), slowest["telemetry"].as_bool()),
-        (8, Some("p0u0"), Some(false)),
-        "{table:?}"
-    );
+    match table.iter().find(|row| row["name"] == "p0u0") {
+        Some(slow) => assert!(table.len() == 8 && table.iter().all(|row| delay(row) <= delay(slow)), "{table:?}"),
+        None => assert_eq!(table.len(), 7, "{table:?}"),
+    }
+    assert!(table.iter().all(|row| row["telemetry"] == false), "{table:?}");
     assert!(runs.iter().all(|run| run["selector"] == "flowing-jumping" || run["path_table"][0].is_null()));
     // Both single-path policies leave; Hopper within ten round trips of its first probe. The little that is left is
     // for a moment of noise elsewhere in which the slow path, idle, looks no worse than others.
