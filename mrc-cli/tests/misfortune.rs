@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{MRC, mrc, start};
+use common::{MRC, eventually, mrc, start};
 use mrc_lab::{Fabric, Shape, skip};
 use serde_json::{Value, json};
 
@@ -18,17 +18,6 @@ const NOBODY: u32 = 65_534;
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
     LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn eventually<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
-    let give_up = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(value) = is() {
-            return value;
-        }
-        assert!(Instant::now() < give_up, "not within 30 s: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn stderr(output: &Output) -> String {

@@ -5,26 +5,15 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{mrc, start};
+use common::{eventually, mrc, start};
 use mrc_lab::{Fabric, Shape, skip};
 use serde_json::{Value, json};
 
 fn stdout(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn eventually<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
-    let give_up = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(value) = is() {
-            return value;
-        }
-        assert!(Instant::now() < give_up, "not within 30 s: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// The host file of a host with a recorder like this, as a file.

@@ -6,9 +6,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{MRC, mrc, start};
+use common::{MRC, eventually, mrc, start};
 use mrc_lab::{Fabric, Shape, skip};
 
 fn text(output: &Output) -> String {
@@ -18,17 +18,6 @@ fn text(output: &Output) -> String {
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
-
-fn eventually<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
-    let give_up = Instant::now() + Duration::from_secs(20);
-    loop {
-        if let Some(value) = is() {
-            return value;
-        }
-        assert!(Instant::now() < give_up, "not within 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn request(port: u16, ask: &str) -> Option<String> {

@@ -26,6 +26,18 @@ pub(crate) fn mrc(args: &[&str]) -> Output {
     Command::new(MRC).args(args).output().unwrap()
 }
 
+/// Asks until there is an answer, for 30 seconds.
+pub(crate) fn eventually<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(value) = is() {
+            return value;
+        }
+        assert!(Instant::now() < give_up, "not within 30 s: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A child whose output is kept for [`finish`].
 pub(crate) fn spawn(args: &[&str]) -> Child {
     let mut command = Command::new(MRC);
