@@ -58,7 +58,7 @@ def run(commands):
         path = os.path.dirname(os.path.abspath(os.environ["MRC"])) + ":" + path
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([*inside, "bash", "-c", script], cwd=folder, env={**os.environ, "PATH": path, "REPO": REPO},
-                              stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=600)
+                              stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=1800)
     outputs, current = [], []
     for line in done.stdout.split("\n"):
         if line.startswith(mark):

@@ -159,7 +159,7 @@ impl Load<'_> {
         let mut next_sample = goal.interval;
         // Moves to now when the user interrupts: what is in flight ends, and the totals are printed.
         let mut limit = goal.duration;
-        let (mut next_glance, mut last_done) = (GLANCE, Duration::ZERO);
+        let (mut next_glance, mut answers, mut answered) = (GLANCE, 0, Duration::ZERO);
         let mut cause = None;
         loop {
             let elapsed = start.elapsed();
@@ -183,10 +183,7 @@ impl Load<'_> {
                     *open -= 1;
                 }
                 match completion.status {
-                    Status::Success => {
-                        done += 1;
-                        last_done = elapsed;
-                    }
+                    Status::Success => done += 1,
                     Status::Flushed => {}
                     status => error = Some(explain(&completion, status)),
                 }
@@ -209,18 +206,22 @@ impl Load<'_> {
             }
             if elapsed >= next_glance {
                 next_glance = elapsed + GLANCE;
+                let stats = self.session.context.stats()?.engine;
+                if answers != stats.rx_sack + stats.rx_ack {
+                    (answers, answered) = (stats.rx_sack + stats.rx_ack, elapsed);
+                }
                 if let Some(why) = self.control.broken() {
                     error = Some(format!("peer vanished: {why}; {open} messages did not complete"));
                     break;
                 }
             }
-            // Without an answer queue pairs fail by themselves, but later than a run of a set time may end.
-            if limit.is_some_and(|limit| elapsed > limit + DRAIN) {
-                let silent = (elapsed - last_done).as_secs_f64();
+            // What is in flight ends as long as answers come. Without any, queue pairs fail by themselves, but later than a
+            // run of a set time may end.
+            if limit.is_some_and(|limit| elapsed > limit.max(answered) + DRAIN) {
                 error.get_or_insert(format!(
-                    "{open} messages did not complete within {} s after the end, none for {silent:.1} s: no plane leads to the peer, \
-                     or the peer is stopped; see `mrc doctor`, and `mrc lab status` on a lab fabric",
-                    DRAIN.as_secs()
+                    "{open} messages did not complete, and no answer came for {} s: no plane leads to the peer, or the peer is stopped; \
+                     see `mrc doctor`, and `mrc lab status` on a lab fabric",
+                    (elapsed - answered).as_secs()
                 ));
                 break;
             }

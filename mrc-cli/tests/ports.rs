@@ -30,7 +30,11 @@ struct Pair {
 impl Pair {
     fn start(test: &str, port: &str, client: &[&str]) -> Self {
         let prefix = format!("mrcp{}{test}", std::process::id());
-        let fabric = Fabric::up(Shape { prefix: prefix.clone(), ..Shape::default() }).unwrap().guarded();
+        Self::on(Fabric::up(Shape { prefix, ..Shape::default() }).unwrap().guarded(), port, client)
+    }
+
+    fn on(fabric: Fabric, port: &str, client: &[&str]) -> Self {
+        let prefix = fabric.shape().prefix.clone();
         let common = ["--prefix", &prefix, "--port", port, "--json"];
         let server = mrc(&[&["write-bw", "--lab", "hB"][..], &common].concat()).spawn().unwrap();
         let client = mrc(&[&["write-bw", "--lab", "hA", "localhost"][..], &common, client].concat()).spawn().unwrap();
@@ -151,7 +155,7 @@ fn a_run_without_any_plane_ends_and_says_why() {
     }
     let _alone = alone();
     for (load, limit, says) in [
-        (["-D", "3"], Duration::from_secs(8), "did not complete within 2 s after the end"),
+        (["-D", "3"], Duration::from_secs(8), "did not complete, and no answer came for"),
         (["-n", "100000000"], Duration::from_secs(20), "no usable port"),
     ] {
         let pair = Pair::start("n", "18713", &[&load[..], &["-q", "2", "-s", "65536"]].concat());
@@ -163,6 +167,26 @@ fn a_run_without_any_plane_ends_and_says_why() {
         assert!(error.contains(says), "{error}");
         assert!(server.status.code().is_some());
     }
+}
+
+/// What is in flight when the time is over ends, however long it takes, as long as answers come.
+#[test]
+fn a_slow_fabric_ends_what_is_in_flight() {
+    if skip("a_slow_fabric_ends_what_is_in_flight") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = format!("mrcp{}s", std::process::id());
+    let fabric = Fabric::up(Shape { prefix, ..Shape::default() }).unwrap().guarded();
+    for link in ["p0-hB", "p1-hB"] {
+        fabric.slow(link, 10_000_000, None).unwrap();
+    }
+    // All four messages are posted at once, and the links carry them in 6.7 s.
+    let load = ["-D", "1", "-q", "4", "-t", "1", "-s", "4194304", "--window", "65536", "--timeout", "18"];
+    let pair = Pair::on(fabric, "18715", &load);
+    let [(client, report), (server, _)] = pair.finish(Duration::from_secs(60));
+    assert!(client.status.success() && server.status.success(), "{report}");
+    assert_eq!(report["messages"], 4, "{report}");
 }
 
 /// The program of the other side is gone: its connection says so at once.
