@@ -74,7 +74,7 @@ pub use requester::{SendWr, TxRecord, TxWord, Wqe};
 pub use responder::{Immediate, RecvWqe, Refusal, RxWord};
 pub use rng::Rng;
 pub use secret::Seed;
-pub use stats::{PortStats, Stats};
+pub use stats::{PortStats, StateSums, Stats};
 #[cfg(any(feature = "alloc", test))]
 pub use storage::OwnedStorage;
 pub use storage::{Limits, Storage};

@@ -10,7 +10,7 @@ use crate::{
     endpoint::WriteHead,
     event::ErrorCause,
     mem::Pd,
-    path::{PathConfig, PathSet, ReverseSet},
+    path::{EvCounts, PathConfig, PathSet, ReverseSet},
     ready::{Link, Links, List, Member},
     requester::{Requester, SendQueue},
     responder::{ReceiveQueue, Responder},
@@ -182,6 +182,11 @@ impl Qp {
         bad_evs_heard: 0,
     };
 
+    /// Its EVs by state; none unless it sends.
+    pub(crate) fn ev_counts(&self) -> EvCounts {
+        if self.state == QpState::Rts { self.paths.counts() } else { EvCounts::default() }
+    }
+
     /// Back to the state right after creation. The QP has left its controller; it may still be on lists of the endpoint,
     /// which clean themselves.
     pub(crate) fn reset(&mut self) {
@@ -230,7 +235,7 @@ pub struct QpInfo {
     /// Its part of the controller's bytes in flight; may be slightly negative because responders round up.
     pub inflight_bytes: i64,
     /// EVs by state.
-    pub evs: crate::path::EvCounts,
+    pub evs: EvCounts,
     /// The peer, from RTR on.
     pub peer: Option<crate::PeerHandle>,
     /// The EV profile it is bound to, from RTR on.

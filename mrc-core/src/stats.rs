@@ -1,7 +1,11 @@
 //! Counters. Each discard reason, retransmission cause and EV transition has one; drivers and tools read them.
 
 use crate::num::Counter;
-use crate::{Discard, config::MAX_PORTS};
+use crate::{
+    Discard, Qp, QpState,
+    config::MAX_PORTS,
+    path::{EvCounts, EvState},
+};
 
 /// Traffic of one port.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -16,25 +20,90 @@ pub struct PortStats {
     pub rx_bytes: u64,
 }
 
+/// How many queue pairs are in which state, and how many EVs of those in RTS. Each change of a state changes the sums, so that to
+/// read them takes no walk over queue pairs.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct StateSums {
+    qp_states: [u64; 5],
+    ev_states: [u64; 4],
+}
+
+impl StateSums {
+    /// Queue pairs in `state`.
+    pub fn qps(&self, state: QpState) -> u64 {
+        self.qp_states.get(state as usize).copied().unwrap_or(0)
+    }
+
+    /// EVs in `state`, of all queue pairs in RTS.
+    pub fn evs(&self, state: EvState) -> u64 {
+        self.ev_states.get(state as usize).copied().unwrap_or(0)
+    }
+
+    /// A queue pair exists from now on, as it is.
+    pub(crate) fn enter(&mut self, qp: &Qp) {
+        if let Some(sum) = self.qp_states.get_mut(qp.state as usize) {
+            sum.inc();
+        }
+        for (sum, count) in self.ev_states.iter_mut().zip(by_state(qp.ev_counts())) {
+            sum.inc_by(count);
+        }
+    }
+
+    /// A queue pair ends, or is about to change.
+    pub(crate) fn leave(&mut self, qp: &Qp) {
+        if let Some(sum) = self.qp_states.get_mut(qp.state as usize) {
+            *sum = sum.saturating_sub(1);
+        }
+        for (sum, count) in self.ev_states.iter_mut().zip(by_state(qp.ev_counts())) {
+            *sum = sum.saturating_sub(count);
+        }
+    }
+
+    /// A queue pair changes its state. One that goes to RTS has its paths already.
+    pub(crate) fn change(&mut self, qp: &mut Qp, to: QpState) {
+        self.leave(qp);
+        qp.state = to;
+        self.enter(qp);
+    }
+
+    /// So many EVs of a queue pair in RTS changed their state.
+    pub(crate) fn change_evs(&mut self, from: EvState, to: EvState, count: u32) {
+        if let Some(sum) = self.ev_states.get_mut(from as usize) {
+            *sum = sum.saturating_sub(count.into());
+        }
+        if let Some(sum) = self.ev_states.get_mut(to as usize) {
+            sum.inc_by(count.into());
+        }
+    }
+}
+
+/// In the order of [`EvState`].
+fn by_state(evs: EvCounts) -> [u64; 4] {
+    [evs.good, evs.skip, evs.assumed_bad, evs.denied].map(u64::from)
+}
+
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of one endpoint since its construction.
+        /// Counters of one endpoint since its construction, and the states of its queue pairs now.
         #[derive(Clone, Copy, Debug)]
         pub struct Stats {
             discards: [u64; Discard::COUNT],
             /// Per port, port 1 first.
             pub ports: [PortStats; MAX_PORTS],
+            /// Queue pairs and EVs by state.
+            pub states: StateSums,
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl Default for Stats {
             fn default() -> Self {
-                Self { discards: [0; Discard::COUNT], ports: [PortStats::default(); MAX_PORTS], $($name: 0,)* }
+                let (ports, states) = ([PortStats::default(); MAX_PORTS], StateSums::default());
+                Self { discards: [0; Discard::COUNT], ports, states, $($name: 0,)* }
             }
         }
 
         impl Stats {
-            /// Every counter but the per-port ones, by name.
+            /// Every counter but the per-port ones, by name; no sum of states.
             pub fn for_each(&self, mut f: impl FnMut(&'static str, u64)) {
                 for &why in Discard::ALL {
                     f(why.name(), self.discarded(why));
@@ -43,7 +112,7 @@ macro_rules! stats {
             }
         }
 
-        crate::image::stored!(struct Stats { discards, ports, $($name,)* });
+        crate::image::stored!(struct Stats { discards, ports, $($name,)* } rebuilt { states: StateSums::default() });
     };
 }
 

@@ -10,7 +10,7 @@ use crate::{
     error::{ModifyError, PostError, TableError},
     event::{ErrorCause, Event},
     mem::{Access, MemRange, MrHandle, Pd},
-    path::{EvCounts, Feedback, PathError, PathTelemetry},
+    path::{Feedback, PathError, PathTelemetry},
     port::PortMask,
     qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
     ready::List,
@@ -147,6 +147,7 @@ impl Endpoint<'_> {
             links: slot.links,
             ..Qp::EMPTY
         };
+        self.stats.states.enter(slot);
         Ok(QpHandle { index: index as u32, qpn })
     }
 
@@ -162,6 +163,7 @@ impl Endpoint<'_> {
         let Some(slot) = self.qps.get_mut(index as usize) else { return Ok(()) };
         let cqs = [slot.send_cq, slot.recv_cq];
         slot.rsp.forget_answers(&mut self.refusals);
+        self.stats.states.leave(slot);
         slot.reset();
         slot.used = false;
         for cq in cqs {
@@ -225,7 +227,7 @@ impl Endpoint<'_> {
     pub fn modify_to_init(&mut self, qp: QpHandle) -> Result<(), ModifyError> {
         let index = self.transition(qp, QpState::Init)?;
         if let Some(slot) = self.qps.get_mut(index as usize) {
-            slot.state = QpState::Init;
+            self.stats.states.change(slot, QpState::Init);
         }
         self.announce(qp.qpn, QpState::Reset, QpState::Init);
         Ok(())
@@ -291,7 +293,7 @@ impl Endpoint<'_> {
         if let Some(words) = part(self.rx_words, index, self.limits.words()) {
             words.fill(RxWord::EMPTY);
         }
-        slot.state = QpState::Rtr;
+        self.stats.states.change(slot, QpState::Rtr);
         self.bind_profile(attr.ev_profile.0);
         if first {
             self.tell_peer_used(attr.peer.0, false);
@@ -344,7 +346,7 @@ impl Endpoint<'_> {
         if let Some(words) = part(self.tx_words, index, self.limits.words()) {
             words.fill(TxWord::EMPTY);
         }
-        slot.state = QpState::Rts;
+        self.stats.states.change(slot, QpState::Rts);
         self.join_qpcc(now, index, qpcc);
         self.announce(qp.qpn, QpState::Rtr, QpState::Rts);
         self.announce_on_rts(now, peer);
@@ -376,7 +378,9 @@ impl Endpoint<'_> {
         if let Some(slot) = self.qps.get_mut(index as usize) {
             let from = slot.state;
             slot.rsp.forget_answers(&mut self.refusals);
+            self.stats.states.leave(slot);
             slot.reset();
+            self.stats.states.enter(slot);
             self.announce(qp.qpn, from, QpState::Reset);
         }
         Ok(())
@@ -396,7 +400,7 @@ impl Endpoint<'_> {
             base_rtt_ns: slot.req.base_rtt_ns(),
             load: slot.share.load,
             inflight_bytes: slot.share.inflight_bytes(),
-            evs: if slot.state == QpState::Rts { slot.paths.counts() } else { EvCounts::default() },
+            evs: slot.ev_counts(),
             peer: slot.has_peer.then_some(PeerHandle(slot.peer)),
             ev_profile: slot.has_peer.then_some(EvProfileHandle(slot.ev_profile)),
             srtt_ns: slot.req.srtt_ns(),

@@ -482,7 +482,8 @@ impl<'s> Endpoint<'s> {
         if slot.state == QpState::Error {
             return;
         }
-        let from = core::mem::replace(&mut slot.state, QpState::Error);
+        let from = slot.state;
+        self.stats.states.change(slot, QpState::Error);
         slot.expected = mrc_wire::HeadImage::NONE;
         slot.cause = Some(cause);
         slot.failed_psn = psn;

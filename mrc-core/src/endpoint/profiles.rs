@@ -656,6 +656,7 @@ impl Endpoint<'_> {
             let change = slot.paths.on_feedback(now, slots, order, index, what, &slot.path_cfg, &mut self.rng);
             if let Some(transition) = change {
                 self.stats.ev_learned_bad.inc();
+                self.stats.states.change_evs(transition.from, transition.to, 1);
                 let transition = Transition { cause: None, ..transition };
                 self.events.raise(&mut self.stats, Event::Ev { qp: slot.qpn, transition });
             }

@@ -177,6 +177,7 @@ impl Endpoint<'_> {
                     break;
                 }
             }
+            tx.count_ended_skips();
             if run.sent == 0 {
                 // Over: those behind may have a port with room.
                 tx.qp.share.turn = Credit::NONE;

@@ -8,7 +8,7 @@
 //! ```
 
 use super::{Endpoint, op_table::Fifo, part, profiles::EvSpec, profiles::profile};
-use crate::{event::Event, image::Pass, num::Counter, time::Instant};
+use crate::{event::Event, image::Pass, num::Counter, qp::QpState, time::Instant};
 
 /// Commands to EVs that may be under way at once.
 const COMMANDS: usize = 8;
@@ -159,6 +159,9 @@ impl Endpoint<'_> {
             paths.set_good(slots, order, index, &mut self.rng)
         };
         let Ok(Some(transition)) = change else { return };
+        if slot.state == QpState::Rts {
+            self.stats.states.change_evs(transition.from, transition.to, 1);
+        }
         self.events.raise(&mut self.stats, Event::Ev { qp: slot.qpn, transition });
         if let Some(slot) = self.ev_profiles.get_mut(command.profile as usize) {
             slot.announce(now, command.profile, entry, &transition, &mut self.events, &mut self.stats);

@@ -743,6 +743,12 @@ impl PathSet {
         u16::try_from(at).ok().map(EvIndex)
     }
 
+    /// Skips that choices ended since the last call: changes without a [`Transition`].
+    #[inline(always)]
+    pub(crate) fn take_ended_skips(&mut self) -> u32 {
+        core::mem::take(&mut self.rotation.ended_skips)
+    }
+
     /// How many EVs are in which state.
     pub fn counts(&self) -> EvCounts {
         self.rotation.counts()

@@ -71,6 +71,8 @@ pub(super) struct Rotation {
     cursor: u32,
     /// Active EVs of a plane with enough healthy ones.
     quota: u16,
+    /// Skips that ended and are not in the sums of the endpoint yet.
+    pub(super) ended_skips: u32,
     /// No bad EV is due before this.
     pub(super) probe_earliest: Instant,
     /// No result of a probe is overdue before this.
@@ -103,6 +105,7 @@ impl Rotation {
         active_len: 0,
         cursor: 0,
         quota: 0,
+        ended_skips: 0,
         probe_earliest: Instant::FAR,
         lease_earliest: Instant::FAR,
         probe_cursor: 0,
@@ -309,6 +312,7 @@ impl Rotation {
     #[inline]
     pub(super) fn end_skip(&mut self, slot: &mut EvSlot) {
         slot.state = EvState::Good;
+        self.ended_skips = self.ended_skips.saturating_add(1);
         if let Some(counts) = self.planes.get_mut(slot.plane()) {
             counts.skip = counts.skip.saturating_sub(1);
             counts.good = counts.good.saturating_add(1);
@@ -478,7 +482,10 @@ fn indexed(entries: &[EvEntry]) -> impl Iterator<Item = (u16, &EvEntry)> {
 }
 
 crate::image::stored!(struct Plane { good, skip, bad, denied, active });
-crate::image::stored!(struct Rotation {
-    planes, active_ports, usable, universe, active_len, cursor, quota, probe_earliest, lease_earliest, probe_cursor, probes_out,
-    probes_limit, idle, starving, last_resort_at, balance,
-});
+crate::image::stored!(
+    struct Rotation {
+        planes, active_ports, usable, universe, active_len, cursor, quota, probe_earliest, lease_earliest, probe_cursor,
+        probes_out, probes_limit, idle, starving, last_resort_at, balance,
+    }
+    rebuilt { ended_skips: 0 }
+);

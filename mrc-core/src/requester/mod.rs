@@ -316,6 +316,15 @@ impl<'s> TxSide<'_, 's> {
         }
     }
 
+    /// Behind choices of paths, before the QP is given back: a choice ends skips, of which nobody hears.
+    #[inline(always)]
+    pub(crate) fn count_ended_skips(&mut self) {
+        let ended = self.qp.paths.take_ended_skips();
+        if ended > 0 {
+            self.stats.states.change_evs(EvState::Skip, EvState::Good, ended);
+        }
+    }
+
     #[inline(never)]
     fn changed(&mut self, now: Instant, index: EvIndex, change: &Transition) {
         match (change.from, change.to) {
@@ -324,6 +333,7 @@ impl<'s> TxSide<'_, 's> {
             (_, EvState::Skip) => self.stats.ev_skipped.inc(),
             _ => {}
         }
+        self.stats.states.change_evs(change.from, change.to, 1);
         self.events.raise(self.stats, Event::Ev { qp: self.qp.qpn, transition: *change });
         let entry = self.slots.get(usize::from(index.0)).map(EvSlot::entry);
         let of = self.qp.ev_profile;
@@ -529,6 +539,7 @@ impl TxSide<'_, '_> {
         let Self { qp, slots, order, rng, .. } = self;
         let Qp { paths: set, path_cfg: cfg, .. } = &mut **qp;
         let choice = set.select_other(now, slots, order, ports, avoid, cfg, rng);
+        self.count_ended_skips();
         if choice.is_none() {
             self.wait_for_path(now);
         }

@@ -205,6 +205,7 @@ impl TxSide<'_, '_> {
         } else {
             set.select(now, slots, order, ports, cfg, rng).map(|choice| choice.index)
         };
+        self.count_ended_skips();
         if let Some(ev) = ev {
             self.qp.req.probes.want(ev);
         }

@@ -2,6 +2,8 @@
 //! real bytes, real ICRC. What must hold whatever the network does (`transport.md` 10) is asserted here, at every frame.
 #![allow(dead_code, reason = "each test binary uses a part of the harness")]
 
+pub(crate) mod sums;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use mrc_core::cc::{CcConfig, QpccInfo};
@@ -578,6 +580,7 @@ impl Net<'_> {
             side.memory[offset..offset + at.payload.len()].copy_from_slice(&frame[at.payload]);
         }
         self.assert_shares(to);
+        sums::assert_sums(&self.sides[to].engine);
         Ok(token)
     }
 

@@ -12,6 +12,8 @@ mod frames;
 mod requester;
 mod responder;
 mod schedule;
+#[path = "../common/sums.rs"]
+mod sums;
 mod update;
 mod wiring;
 mod world;

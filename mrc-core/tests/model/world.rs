@@ -14,6 +14,7 @@ use crate::frames::{check_write, intact, line, nominal};
 use crate::requester::{InFlight, Request};
 use crate::responder::{Kind, Outcome, Seq, psn_of, reflected, seq_of};
 use crate::schedule::{MEMORY, Op, Schedule, Setup};
+use crate::sums::assert_sums;
 use crate::update;
 use crate::wiring::{NEVER_NS, RECV_QUEUE, SEND_QUEUE, VA, address, connect, engine, limits};
 
@@ -607,6 +608,7 @@ impl World<'_, '_> {
             side.model.req.stranded_since.get_or_insert(now);
         }
         let side = &self.sides[which];
+        assert_sums(&side.engine);
         let (model, info, stats) = (&side.model, side.engine.qp_info(side.qp).unwrap(), side.engine.stats());
         let req = &model.req;
         assert_eq!((info.state, info.cause), (model.state, model.cause), "state of side {which}");

@@ -405,7 +405,12 @@ impl Endpoint<'_> {
         if P::LOADS {
             let slot = self.qps.get(index as usize)?;
             let own = slot.qpn.value() & !u32::MAX.wrapping_shl(self.qpn_bits) == index;
-            return (own && self.may_be(slot)).then_some(Left::Parts);
+            if !own || !self.may_be(slot) {
+                return None;
+            }
+            if slot.used {
+                self.stats.states.enter(slot);
+            }
         }
         Some(Left::Parts)
     }
