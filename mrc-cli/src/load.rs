@@ -441,7 +441,13 @@ mod tests {
 
     fn stats(ms: u64, bytes: u64) -> DeviceStats {
         let path = PathBytes { port: PortNum::from_plane(0), ev: Ev(1), bytes };
-        DeviceStats { at: at(ms), engine: mrc_core::Stats::default(), ports: Vec::new(), paths: vec![path] }
+        DeviceStats {
+            at: at(ms),
+            engine: mrc_core::Stats::default(),
+            ports: Vec::new(),
+            up: mrc_core::PortMask::NONE,
+            paths: vec![path],
+        }
     }
 
     fn paths() -> Paths {

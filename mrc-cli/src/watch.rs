@@ -66,17 +66,23 @@ impl Watcher {
         }
         let left_out = self.found.len().saturating_sub(MAX_DEVICES);
         self.known.retain(|path, _| self.found.iter().any(|found| found.path == *path));
-        let mut answers = Vec::new();
+        // All are asked before the first answer is waited for.
+        let mut asked = Vec::new();
         for found in self.found.iter().take(MAX_DEVICES) {
             if !self.known.contains_key(&found.path) {
                 let Ok(client) = Client::connect(&found.path) else { continue };
                 self.known.insert(found.path.clone(), Known { client, last_event: 0 });
             }
             let Some(known) = self.known.get_mut(&found.path) else { continue };
-            match known.client.ask(request) {
-                Ok(answer) => answers.push((name(&found.path), answer)),
+            asked.push((found.path.clone(), known.client.send(request)));
+        }
+        let mut answers = Vec::new();
+        for (path, sent) in asked {
+            let Some(known) = self.known.get_mut(&path) else { continue };
+            match sent.and_then(|()| known.client.answer()) {
+                Ok(answer) => answers.push((name(&path), answer)),
                 Err(_) => {
-                    self.known.remove(&found.path);
+                    self.known.remove(&path);
                     self.searched = None;
                 }
             }

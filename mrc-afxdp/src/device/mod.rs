@@ -39,7 +39,7 @@ use mrc_core::path::EvEntry;
 use mrc_core::{
     Access, CcProfileHandle, ConfigError, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, Event, Instant, Limits,
     ModifyError, MrHandle, OpError, OpOutcome, OpRequest, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig,
-    PostError, QpHandle, QpInfo, QpInit, QpccInfo, RtrAttr, RtsAttr, Seed, Stats, TableError,
+    PortMask, PostError, QpHandle, QpInfo, QpInit, QpccInfo, RtrAttr, RtsAttr, Seed, Stats, TableError,
 };
 use mrc_wire::{Ev, Ip, PortNum, Rkey};
 use self_cell::MutBorrow;
@@ -213,6 +213,8 @@ pub struct DeviceStats {
     pub engine: Stats,
     /// Each port's, plane 0 first.
     pub ports: Vec<PortStats>,
+    /// Ports that have a link and are not disabled.
+    pub up: PortMask,
     /// Each path that carried payload, by port and entropy value; empty unless [`DeviceConfig::count_paths`] is set.
     pub paths: Vec<PathBytes>,
 }

@@ -510,6 +510,7 @@ impl<'s> Progress<'s> {
             at: self.now(),
             engine: *self.engine.stats(),
             ports: self.ports.iter().map(|port| port.stats()).collect(),
+            up: self.engine.ports_up(),
             paths: self.outlet.paths().map(path).collect(),
         }
     }

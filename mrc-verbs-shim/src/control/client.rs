@@ -68,15 +68,31 @@ impl Client {
     /// # Errors
     /// The device is gone, refuses, or answers something else.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ControlError> {
-        let wrong = |why: String| ControlError::Answer { path: self.path.clone(), why };
-        let mut line = serde_json::to_vec(request).map_err(|error| wrong(error.to_string()))?;
+        self.send(request)?;
+        self.answer()
+    }
+
+    /// Asks; [`Client::answer`] waits. For whoever asks several devices, which then work at the same time.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn send(&mut self, request: &Request) -> Result<(), ControlError> {
+        let why = |error: serde_json::Error| ControlError::Answer { path: self.path.clone(), why: error.to_string() };
+        let mut line = serde_json::to_vec(request).map_err(why)?;
         line.push(b'\n');
+        let sent = self.stream.get_mut().write_all(&line);
+        sent.map_err(|source| ControlError::Socket { path: self.path.clone(), source })
+    }
+
+    /// Waits for the answer to the oldest request that has none.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub fn answer<T: DeserializeOwned>(&mut self) -> Result<T, ControlError> {
+        let wrong = |why: String| ControlError::Answer { path: self.path.clone(), why };
         let mut answer = Vec::new();
-        let mut talk = || {
-            self.stream.get_mut().write_all(&line)?;
-            (&mut self.stream).take(MAX_REPLY).read_until(b'\n', &mut answer)
-        };
-        talk().map_err(|source| ControlError::Socket { path: self.path.clone(), source })?;
+        let read = (&mut self.stream).take(MAX_REPLY).read_until(b'\n', &mut answer);
+        read.map_err(|source| ControlError::Socket { path: self.path.clone(), source })?;
         if answer.is_empty() {
             return Err(wrong("the device closed the connection".into()));
         }

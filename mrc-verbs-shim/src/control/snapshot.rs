@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mrc_afxdp::device::{Device, DeviceError, DeviceStats};
-use mrc_core::path::{EvCounts, EvState};
+use mrc_core::path::EvState;
 use mrc_core::{Discard, Endpoint, QpHandle, QpState};
 
 #[cfg(feature = "flowing-jumping")]
@@ -15,6 +15,9 @@ use crate::logging;
 /// Queue pairs that are looked at between two turns of the device.
 const CHUNK: usize = 256;
 
+const QP_STATES: [QpState; 5] = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts, QpState::Error];
+const EV_STATES: [EvState; 4] = [EvState::Good, EvState::Skip, EvState::AssumedBad, EvState::Denied];
+
 /// What a device is called.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
@@ -25,7 +28,7 @@ pub(super) struct Names {
     pub(super) interfaces: Vec<String>,
 }
 
-pub(super) fn counters(names: &Names, stats: &DeviceStats) -> Counters {
+fn counters(names: &Names, stats: &DeviceStats, denied: &[u8]) -> Counters {
     let known = Discard::ALL.len();
     let mut all = Counters {
         pid: std::process::id(),
@@ -43,40 +46,36 @@ pub(super) fn counters(names: &Names, stats: &DeviceStats) -> Counters {
             list.insert(name.to_owned(), value);
         }
     });
-    let planes = names.interfaces.iter().zip(&stats.engine.ports).zip(&stats.ports);
+    let planes = (0u8..).zip(&names.interfaces).zip(&stats.engine.ports).zip(&stats.ports);
     all.planes = planes
-        .map(|((interface, engine), port)| Plane {
+        .map(|(((number, interface), engine), port)| Plane {
             interface: interface.clone(),
             tx_packets: engine.tx_packets,
             rx_packets: engine.rx_packets,
             rx_dropped: port.rx_dropped,
             tx_bytes: engine.tx_bytes,
             rx_bytes: engine.rx_bytes,
-            ..Plane::default()
+            up: stats.up.contains(mrc_wire::PortNum::from_plane(number)),
+            denied: denied.contains(&number),
         })
         .collect();
+    // Every state, so that no series ends where the last one leaves it.
+    let states = &stats.engine.states;
+    all.qps_by_state = QP_STATES.map(|state| (state_name(state).to_owned(), states.qps(state))).into();
+    all.evs_by_state = EV_STATES.map(|state| (logging::state(state).to_owned(), states.evs(state))).into();
     all
 }
 
-/// Counters, plane states, and how many queue pairs and entropy values are in which state.
+/// Counters, plane states, and how many queue pairs and entropy values are in which state: one look, whatever their number.
 pub(super) fn stats(names: &Names, device: &Device, denied: &[u8]) -> Result<Counters, DeviceError> {
-    let mut all = counters(names, &device.stats()?);
-    planes(&mut all, device, denied)?;
-    let look = |engine: &Endpoint<'_>, qp| engine.qp_info(qp).map(|info| (info.state, info.evs));
-    in_chunks(device, look, |(state, evs)| tally(&mut all, state_name(state), evs))?;
-    Ok(all)
+    Ok(counters(names, &device.stats()?, denied))
 }
 
 /// Everything.
 pub(super) fn state(names: &Names, device: &Device, denied: &[u8], evs: bool) -> Result<State, DeviceError> {
-    let mut all = State { counters: counters(names, &device.stats()?), ..State::default() };
-    planes(&mut all.counters, device, denied)?;
+    let mut all = State { counters: stats(names, device, denied)?, ..State::default() };
     let (qps, left_out) = (&mut all.qps, &mut all.qps_left_out);
-    let counters = &mut all.counters;
-    in_chunks(device, qp, |(qp, state, evs)| {
-        tally(counters, state_name(state), evs);
-        if qps.len() < MAX_QPS { qps.push(qp) } else { *left_out += 1 }
-    })?;
+    in_chunks(device, qp, |qp| if qps.len() < MAX_QPS { qps.push(qp) } else { *left_out += 1 })?;
     if evs {
         all.profiles = profiles(device)?;
         let mut tables: BTreeMap<u32, Vec<PathRow>> = path_tables(device)?.into_iter().collect();
@@ -131,15 +130,6 @@ pub fn path_tables(_: &Device) -> Result<Vec<(u32, Vec<PathRow>)>, DeviceError> 
     Ok(Vec::new())
 }
 
-fn tally(all: &mut Counters, state: &str, evs: EvCounts) {
-    *all.qps_by_state.entry(state.to_owned()).or_default() += 1;
-    let EvCounts { good, skip, assumed_bad, denied, .. } = evs;
-    let names = [EvState::Good, EvState::Skip, EvState::AssumedBad, EvState::Denied].map(logging::state);
-    for (name, count) in names.into_iter().zip([good, skip, assumed_bad, denied]) {
-        *all.evs_by_state.entry(name.to_owned()).or_default() += u64::from(count);
-    }
-}
-
 fn state_name(state: QpState) -> &'static str {
     match state {
         QpState::Reset => "RESET",
@@ -148,16 +138,6 @@ fn state_name(state: QpState) -> &'static str {
         QpState::Rts => "RTS",
         QpState::Error => "ERROR",
     }
-}
-
-fn planes(all: &mut Counters, device: &Device, denied: &[u8]) -> Result<(), DeviceError> {
-    let (up, enabled) = device.with_engine(|engine, _| (engine.ports_up(), engine.ports_enabled()))?;
-    for (number, plane) in (0u8..).zip(&mut all.planes) {
-        let port = mrc_wire::PortNum::from_plane(number);
-        plane.up = up.contains(port) && enabled.contains(port);
-        plane.denied = denied.contains(&number);
-    }
-    Ok(())
 }
 
 /// Shows every queue pair to `look` on the device's thread, some at a time so that no turn waits long.
@@ -176,10 +156,10 @@ fn in_chunks<T: Send + 'static>(
     Ok(())
 }
 
-fn qp(engine: &Endpoint<'_>, handle: QpHandle) -> Option<(Qp, QpState, EvCounts)> {
+fn qp(engine: &Endpoint<'_>, handle: QpHandle) -> Option<Qp> {
     let info = engine.qp_info(handle)?;
     let cc = engine.qpcc_info(handle);
-    let qp = Qp {
+    Some(Qp {
         qpn: handle.qpn().value(),
         state: state_name(info.state).to_owned(),
         cause: info.cause.map(|cause| cause.text().to_owned()),
@@ -198,8 +178,7 @@ fn qp(engine: &Endpoint<'_>, handle: QpHandle) -> Option<(Qp, QpState, EvCounts)
         retransmitted: info.retransmitted,
         evs: [info.evs.good, info.evs.skip, info.evs.assumed_bad, info.evs.denied, info.evs.active],
         paths: Vec::new(),
-    };
-    Some((qp, info.state, info.evs))
+    })
 }
 
 fn profiles(device: &Device) -> Result<Vec<Profile>, DeviceError> {
@@ -241,14 +220,22 @@ mod tests {
             at: mrc_core::Instant::from_nanos(0),
             engine,
             ports: vec![mrc_afxdp::PortStats::default(); 2],
+            up: mrc_core::PortMask::NONE.with(mrc_wire::PortNum::from_plane(1)),
             paths: Vec::new(),
         };
         let names =
             Names { host: "hA".into(), number: 0, command: "x".into(), interfaces: vec!["p0".into(), "p1".into()] };
-        let counters = counters(&names, &stats);
+        let counters = counters(&names, &stats, &[0]);
         assert!(counters.discards.is_empty(), "{counters:?}");
         assert_eq!(counters.counters.into_iter().collect::<Vec<_>>(), [("tx_data".to_owned(), 7)]);
         assert_eq!((counters.planes[1].interface.as_str(), counters.planes[1].tx_packets), ("p1", 9));
+        assert_eq!(
+            counters.planes.iter().map(|plane| (plane.up, plane.denied)).collect::<Vec<_>>(),
+            [(false, true), (true, false)]
+        );
+        // A series for each state, also for those that nobody is in.
+        assert_eq!((counters.qps_by_state.len(), counters.evs_by_state.len()), (5, 4));
+        assert_eq!((counters.qps_by_state["ERROR"], counters.evs_by_state["ASSUMED_BAD"]), (0, 0));
     }
 
     #[test]
