@@ -73,6 +73,21 @@ impl Packet {
         (self.scratch, self.header) = (*scratch, *header);
     }
 
+    /// Takes over everything of another packet. Of the buffer only the cache lines that the header fills.
+    pub(crate) fn copy(&mut self, from: &Self) {
+        let Self { next, prev, epoch, ingress, wire_len, header_len, control, flags, payload, scratch, header } = self;
+        (*next, *prev, *epoch, *ingress, *wire_len) = (from.next, from.prev, from.epoch, from.ingress, from.wire_len);
+        (*header_len, *control, *flags, *payload) = (from.header_len, from.control, from.flags, from.payload);
+        *scratch = from.scratch;
+        let used = usize::from(from.header_len).next_multiple_of(64).min(HEADER_MAX);
+        header[..used].copy_from_slice(&from.header[..used]);
+    }
+
+    /// Reads the two cache lines that every switch reads; the number means nothing.
+    pub(super) fn fetch(&self) -> u32 {
+        self.epoch ^ u32::from(self.header[0])
+    }
+
     /// Whether a link changed its bits: a checksum over the whole packet would not match.
     pub fn is_corrupt(&self) -> bool {
         self.flags & CORRUPT != 0

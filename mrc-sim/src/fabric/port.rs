@@ -14,6 +14,14 @@ pub(crate) enum Owner {
     Switch(u32),
 }
 
+/// What an arrival has to know of the port it comes in by. Apart from the ports: those are many, and far apart in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Inlet {
+    pub(crate) owner: Owner,
+    /// As the port's: what left in another one may have been lost.
+    pub(crate) epoch: u32,
+}
+
 /// Rate and delay of a link, the same in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkSpec {
@@ -39,6 +47,8 @@ pub struct PortCounters {
     pub tx_bytes: u64,
     /// Bytes of data packets with payload that a switch chose this port for, whatever became of them.
     pub offered_bytes: u64,
+    /// Largest sum of queued bytes, both classes.
+    pub peak_bytes: u64,
     /// Data-class packets that found the queue full.
     pub drop_data: u64,
     /// Control-class packets that found the queue full.
@@ -61,8 +71,6 @@ pub struct PortCounters {
     pub ecn_marks: u64,
     /// Times this port was told to hold its data class.
     pub pauses: u64,
-    /// Largest sum of queued bytes, both classes.
-    pub peak_bytes: u64,
 }
 
 impl PortCounters {
@@ -112,32 +120,35 @@ pub(crate) struct Down {
     pub(crate) switches: u8,
 }
 
+/// In this order: what every packet touches lies together, in few lines of memory.
+#[repr(C, align(64))]
 pub(crate) struct Port {
     pub(crate) owner: Owner,
+    pub(crate) epoch: u32,
     pub(crate) up: bool,
-    pub(crate) down: Down,
     pub(crate) tapped: bool,
     /// Sends to a host: the last hop of what leaves here.
     pub(crate) last_hop: bool,
     /// A wake-up for the end of the running serialisation is in the event queue.
     wake_pending: bool,
-    /// The far end was told to pause because of what came in through this port.
-    pausing: bool,
-    pub(crate) epoch: u32,
-    /// Data bytes that came in through this port and still wait in the switch; counted only with PFC.
-    ingress_bytes: u32,
+    busy_until: u64,
+    /// Bit-nanoseconds by which the last serialisation of a busy period missed a whole nanosecond.
+    carry: u64,
+    link: LinkSpec,
     /// Propagation to the far end and the latency of the switch there.
     flight_ns: u32,
     /// Latency of the switch this port belongs to: what arrived through it left the link that long ago.
     ingress_ns: u32,
-    link: LinkSpec,
-    busy_until: u64,
-    /// Bit-nanoseconds by which the last serialisation of a busy period missed a whole nanosecond.
-    carry: u64,
     queue: EgressQueue,
     impaired: Option<Box<Impaired>>,
     pub(crate) counters: PortCounters,
-    cut_at: [u64; CUTS],
+    /// When the link was cut, by epoch; of one that never was, nothing.
+    cut_at: Option<Box<[u64; CUTS]>>,
+    /// Data bytes that came in through this port and still wait in the switch; counted only with PFC.
+    ingress_bytes: u32,
+    pub(crate) down: Down,
+    /// The far end was told to pause because of what came in through this port.
+    pausing: bool,
 }
 
 impl Port {
@@ -160,8 +171,12 @@ impl Port {
             queue: EgressQueue::EMPTY,
             impaired: None,
             counters: PortCounters::default(),
-            cut_at: [0; CUTS],
+            cut_at: None,
         }
+    }
+
+    pub(crate) fn inlet(&self) -> Inlet {
+        Inlet { owner: self.owner, epoch: self.epoch }
     }
 
     /// Takes a packet of the class it carries, to send at once or to queue.
@@ -244,7 +259,8 @@ impl Port {
     pub(crate) fn lost(&self, epoch: u32, now: u64) -> bool {
         let cuts = self.epoch.wrapping_sub(epoch);
         let arrived = now - u64::from(self.ingress_ns);
-        cuts != 0 && (cuts as usize > CUTS || self.cut_at[epoch as usize % CUTS] < arrived)
+        let cut_at = self.cut_at.as_ref().map_or(0, |at| at[epoch as usize % CUTS]);
+        cuts != 0 && (cuts as usize > CUTS || cut_at < arrived)
     }
 
     /// Cuts the link on this side: what is in flight will be lost, and the queue must be drained.
@@ -253,7 +269,7 @@ impl Port {
             return;
         }
         self.up = false;
-        self.cut_at[self.epoch as usize % CUTS] = now;
+        self.cut_at.get_or_insert_default()[self.epoch as usize % CUTS] = now;
         self.epoch = self.epoch.wrapping_add(1);
         self.queue.paused = false;
         self.pausing = false;
@@ -344,6 +360,11 @@ mod tests {
 
     fn port(rate_bps: u64) -> Port {
         Port::new(Owner::Switch(0), LinkSpec { rate_bps, delay_ns: 500 }, false, 70, 0)
+    }
+
+    #[test]
+    fn a_port_fills_four_cache_lines() {
+        assert_eq!(size_of::<Port>(), 256);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The run: takes events in order, moves packets between ports, switches and hosts, and applies faults.
 
 mod counters;
+mod faults;
 mod mail;
 mod order;
 mod pause;
@@ -12,7 +13,7 @@ use mrc_wire::PortNum;
 
 use super::impair::Impairment;
 use super::packet::{Arena, CORRUPT, Fifo};
-use super::port::{LinkSpec, Offer, Owner, Port, PortCounters};
+use super::port::{Inlet, LinkSpec, Offer, Owner, Port, PortCounters};
 use super::queue::QueueSpec;
 use super::scheme::{Requests, Verdict};
 use super::shape::{HEAD_BYTES, Topology};
@@ -128,6 +129,7 @@ pub struct Sim<H: Host> {
     /// Draws marks, trimming victims and losses.
     rng: Rng,
     ports: Vec<Port>,
+    inlets: Vec<Inlet>,
     switches: Vec<Switch>,
     hosts: Hosts<H>,
     arena: Arena,
@@ -176,6 +178,7 @@ impl<H: Host> Sim<H> {
             free: topology.port_mask(index),
             armed: Instant::ZERO,
         };
+        let ports = topology.ports();
         let mut sim = Self {
             now: Instant::ZERO,
             wheel: Wheel::new(),
@@ -183,7 +186,8 @@ impl<H: Host> Sim<H> {
             receive: None,
             queue: topology.queue(),
             rng: Rng::new(share.as_ref().map_or(seed, |share| share.seed(seed))),
-            ports: topology.ports(),
+            inlets: ports.iter().map(Port::inlet).collect(),
+            ports,
             switches: topology.switches(seed),
             hosts: Hosts { first, slots: (first..).zip(hosts).map(slot).collect() },
             topology,
@@ -277,7 +281,10 @@ impl<H: Host> Sim<H> {
                 self.now = self.now.max(until);
                 return true;
             };
-            self.now = at;
+            if at > self.now {
+                self.now = at;
+                self.fetch(event);
+            }
             self.counters.events += 1;
             match event {
                 Event::Arrive { port, packet } => self.arrive(port, packet),
@@ -292,6 +299,20 @@ impl<H: Host> Sim<H> {
             }
         }
         false
+    }
+
+    /// Reads what the events of this instant will begin with. Memory answers these reads together; one by one, each event
+    /// would wait for its own, and that is most of the time of a fabric that does not fit into caches.
+    fn fetch(&self, first: Event) {
+        let read = |event| match event {
+            Event::Arrive { packet, .. } | Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
+            Event::PortFree { port } => self.ports[port as usize].epoch,
+            _ => 0,
+        };
+        let mut rest = self.wheel.present().peekable();
+        if rest.peek().is_some() {
+            std::hint::black_box(rest.fold(read(first), |sum, event| sum ^ read(event)));
+        }
     }
 
     /// Whether nothing is left to happen.
@@ -407,19 +428,19 @@ impl<H: Host> Sim<H> {
     }
 
     fn arrive(&mut self, port_id: u32, packet: u32) {
-        let now = self.now.as_nanos();
-        let port = &mut self.ports[port_id as usize];
-        if port.lost(self.arena.get(packet).epoch, now) {
+        let inlet = self.inlets[port_id as usize];
+        let epoch = self.arena.get(packet).epoch;
+        if epoch != inlet.epoch && self.ports[port_id as usize].lost(epoch, self.now.as_nanos()) {
             let counters = &mut self.ports[(port_id ^ 1) as usize].counters;
             counters.lost_in_flight += 1;
             counters.lost_control += u64::from(self.arena.get(packet).control);
             self.arena.release(packet);
             return;
         }
-        if port.tapped {
+        if self.tap.is_some() && self.ports[port_id as usize].tapped {
             self.record(port_id, false, packet);
         }
-        match self.ports[port_id as usize].owner {
+        match inlet.owner {
             Owner::Switch(index) => self.switch_packet(index, port_id, packet),
             Owner::Host { host, plane } if self.receive.is_none() => self.deliver(host, plane, packet),
             Owner::Host { host, plane } => self.receive(host, plane, port_id, packet),
@@ -499,10 +520,14 @@ impl<H: Host> Sim<H> {
     }
 
     /// Does what a scheme asked for.
+    #[inline(always)]
     fn serve_requests(&mut self, switch: u32) {
-        if self.requests.is_empty() {
-            return;
+        if !self.requests.is_empty() {
+            self.do_requests(switch);
         }
+    }
+
+    fn do_requests(&mut self, switch: u32) {
         let timers = std::mem::take(&mut self.requests.timers);
         for (at, timer) in timers {
             self.wheel.schedule(at.max(self.now), Event::SwitchTimer { switch, timer });
@@ -563,7 +588,7 @@ impl<H: Host> Sim<H> {
         let (fate, mut arrives_at) = port.impair(arrives_at, &mut self.rng);
         port.counters.lost_control += u64::from(fate.lost && packet.control);
         packet.flags |= if fate.corrupt { CORRUPT } else { 0 };
-        if self.ports[port_id as usize].tapped {
+        if self.tap.is_some() && self.ports[port_id as usize].tapped {
             self.record(port_id, true, id);
         }
         if self.cut_through && matches!(self.ports[(port_id ^ 1) as usize].owner, Owner::Switch(_)) {
@@ -672,105 +697,6 @@ impl<H: Host> Sim<H> {
         if at < slot.armed {
             slot.armed = at;
             self.wheel.schedule(at, Event::HostTimer { host: index });
-        }
-    }
-
-    fn fault(&mut self, fault: Fault) {
-        self.counters.events -= u64::from(!self.is_first());
-        match fault {
-            Fault::Cut(link) => self.set_cut(link, true),
-            Fault::Heal(link) => self.set_cut(link, false),
-            Fault::Degrade(link, spec) => self.degrade(link, spec),
-            Fault::Impair(link, spec) => {
-                for port in [link.lower(), link.upper()] {
-                    self.ports[port.0 as usize].set_impairment(&spec);
-                }
-            }
-            Fault::SwitchDown(index) => self.set_switch(index, true),
-            Fault::SwitchUp(index) => self.set_switch(index, false),
-            Fault::Silent(index) => self.switches[index as usize].silent = true,
-            Fault::Loud(index) => self.switches[index as usize].silent = false,
-        }
-    }
-
-    fn degrade(&mut self, link: LinkId, spec: LinkSpec) {
-        for port in [link.lower(), link.upper()] {
-            let far = self.ports[port.peer().0 as usize].ingress_ns();
-            self.ports[port.0 as usize].set_link(spec, far);
-        }
-    }
-
-    fn set_cut(&mut self, link: LinkId, cut: bool) {
-        for port in [link.lower(), link.upper()] {
-            self.ports[port.0 as usize].down.cut = cut;
-        }
-        self.set_carrier(link);
-    }
-
-    fn set_switch(&mut self, index: u32, down: bool) {
-        if std::mem::replace(&mut self.switches[index as usize].down, down) == down {
-            return;
-        }
-        for port in 0..self.ports.len() as u32 {
-            if self.ports[port as usize].owner != Owner::Switch(index) {
-                continue;
-            }
-            for end in [port, port ^ 1] {
-                let switches = &mut self.ports[end as usize].down.switches;
-                *switches = if down { *switches + 1 } else { switches.saturating_sub(1) };
-            }
-            self.set_carrier(PortId(port).link());
-        }
-    }
-
-    fn set_carrier(&mut self, link: LinkId) {
-        let now = self.now.as_nanos();
-        for id in [link.lower(), link.upper()] {
-            let port = &mut self.ports[id.0 as usize];
-            let up = !port.down.cut && port.down.switches == 0;
-            if port.up == up {
-                continue;
-            }
-            if up {
-                port.heal();
-            } else {
-                port.cut(now);
-                self.drain(id.0);
-            }
-            match self.ports[id.0 as usize].owner {
-                _ if self.stranger(id.0).is_some() => {}
-                Owner::Switch(index) => {
-                    let switch = &mut self.switches[index as usize];
-                    switch.routes.set_port(id, up);
-                    let (scheme, mut ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
-                    scheme.on_link(&mut ctx, id, up);
-                    self.serve_requests(index);
-                }
-                Owner::Host { host, plane } => {
-                    let num = PortNum::from_plane(plane);
-                    let free = up && !self.ports[id.0 as usize].busy(now);
-                    let slot = &mut self.hosts[host];
-                    slot.free = if free { slot.free.with(num) } else { slot.free.without(num) };
-                    if !up {
-                        // Who paused the port can no longer end that.
-                        slot.host.on_pause(self.now, num, false, &mut self.world);
-                    }
-                    slot.host.on_port(self.now, num, up, &mut self.world);
-                    self.wake_host(host, self.now);
-                }
-            }
-        }
-    }
-
-    /// Loses what stands in the queue of a link that was cut.
-    fn drain(&mut self, port: u32) {
-        while let Some(id) = self.ports[port as usize].drain(&mut self.arena) {
-            let packet = self.arena.get(id);
-            if self.queue.pfc.is_some() && !packet.control {
-                let (ingress, bytes) = (packet.ingress, packet.wire_len);
-                self.account(ingress, false, bytes);
-            }
-            self.arena.release(id);
         }
     }
 

@@ -54,18 +54,6 @@ impl Slots {
         *tail = node;
     }
 
-    fn pop<E>(&mut self, slot: usize, nodes: &[Node<E>]) -> Option<u32> {
-        let head = self.ends[slot].0;
-        if head == NIL {
-            return None;
-        }
-        self.ends[slot].0 = nodes[head as usize].next;
-        if self.ends[slot].0 == NIL {
-            self.mark_empty(slot);
-        }
-        Some(head)
-    }
-
     /// Empties a list and returns its first node.
     fn take(&mut self, slot: usize) -> u32 {
         let head = std::mem::replace(&mut self.ends[slot].0, NIL);
@@ -118,7 +106,12 @@ pub struct Wheel<E> {
     /// Breaks ties inside the heap; the other two levels are first-in first-out by construction.
     overflow_seq: u64,
     nodes: Vec<Node<E>>,
-    free: u32,
+    /// Nodes without an event. A stack and no list through the nodes: which one is next is known without reading a node that
+    /// nobody has touched for long.
+    free: Vec<u32>,
+    /// What is left of the events of the present instant, which were taken out of their slot together. Those scheduled for
+    /// it meanwhile are in the slot, behind them.
+    present: u32,
     len: usize,
 }
 
@@ -139,7 +132,8 @@ impl<E: Copy> Wheel<E> {
             overflow: BinaryHeap::new(),
             overflow_seq: 0,
             nodes: Vec::new(),
-            free: NIL,
+            free: Vec::new(),
+            present: NIL,
             len: 0,
         }
     }
@@ -172,16 +166,42 @@ impl<E: Copy> Wheel<E> {
         if self.len == 0 {
             return None;
         }
+        if self.present != NIL {
+            return Some(Instant::from_nanos(self.position));
+        }
         let near = self.near.first_from((self.position % NEAR_SLOTS) as usize);
         let at = near.map(|slot| self.nodes[self.near.ends[slot].0 as usize].at);
         at.or_else(|| self.far_start()).map(Instant::from_nanos)
     }
 
+    /// What is left of the events that were pending for the time of the last one when the first of them was removed.
+    pub(super) fn present(&self) -> impl Iterator<Item = E> {
+        let node = |id: u32| (id != NIL).then(|| &self.nodes[id as usize]);
+        std::iter::successors(node(self.present), move |&before| node(before.next)).map(|node| node.event)
+    }
+
     /// Removes and returns the earliest event, unless it is later than `limit`.
     ///
     /// After `None`, events may still be scheduled from `limit` on.
+    #[inline]
     pub fn pop_until(&mut self, limit: Instant) -> Option<(Instant, E)> {
         let limit = limit.as_nanos();
+        if self.present == NIL {
+            self.take_instant(limit)?;
+        } else if self.position > limit {
+            return None;
+        }
+        let id = self.present;
+        let node = &self.nodes[id as usize];
+        let event = node.event;
+        self.present = node.next;
+        self.free.push(id);
+        self.len -= 1;
+        Some((Instant::from_nanos(self.position), event))
+    }
+
+    /// Makes the earliest instant the present one, with all its events, unless it is later than `limit`.
+    fn take_instant(&mut self, limit: u64) -> Option<()> {
         if self.len == 0 {
             return None;
         }
@@ -195,24 +215,18 @@ impl<E: Copy> Wheel<E> {
         if at > limit {
             return None;
         }
-        let node = self.near.pop(slot, &self.nodes)?;
-        let event = self.nodes[node as usize].event;
-        self.nodes[node as usize].next = self.free;
-        self.free = node;
-        self.len -= 1;
+        self.present = self.near.take(slot);
         self.position = at;
         self.refill();
-        Some((Instant::from_nanos(at), event))
+        Some(())
     }
 
     fn store(&mut self, at: u64, event: E) -> u32 {
         let fresh = Node { at, next: NIL, event };
-        if self.free == NIL {
+        let Some(node) = self.free.pop() else {
             self.nodes.push(fresh);
             return (self.nodes.len() - 1) as u32;
-        }
-        let node = self.free;
-        self.free = self.nodes[node as usize].next;
+        };
         self.nodes[node as usize] = fresh;
         node
     }

@@ -42,11 +42,20 @@ impl<H> IndexMut<u32> for Hosts<H> {
 #[derive(Default)]
 pub(in crate::fabric) struct Mail {
     arrivals: Vec<(Instant, u32)>,
+    /// As many of them arrive; the others are room for more.
     packets: Vec<Packet>,
     pauses: Vec<(Instant, u32, bool, u32)>,
 }
 
 impl Mail {
+    fn put(&mut self, at: Instant, port: u32, packet: &Packet) {
+        match self.packets.get_mut(self.arrivals.len()) {
+            Some(room) => room.copy(packet),
+            None => self.packets.push(packet.clone()),
+        }
+        self.arrivals.push((at, port));
+    }
+
     /// The first arrival of what is in it.
     pub(in crate::fabric) fn earliest(&self) -> Option<Instant> {
         let pauses = self.pauses.iter().map(|&(at, ..)| at);
@@ -85,8 +94,7 @@ impl<H: Host> Sim<H> {
         };
         if let Some(share) = &mut self.share {
             let mail = &mut share.outbox[other];
-            mail.arrivals.push((at, port));
-            mail.packets.push(self.arena.get(packet).clone());
+            mail.put(at, port, self.arena.get(packet));
         }
         self.arena.release(packet);
     }
@@ -106,9 +114,9 @@ impl<H: Host> Sim<H> {
 
     /// Takes in what another share sent.
     pub(in crate::fabric) fn take_in(&mut self, mail: &mut Mail) {
-        for ((at, port), packet) in mail.arrivals.drain(..).zip(mail.packets.drain(..)) {
+        for ((at, port), packet) in mail.arrivals.drain(..).zip(&mail.packets) {
             let id = self.arena.take();
-            *self.arena.get_mut(id) = packet;
+            self.arena.get_mut(id).copy(packet);
             self.wheel.schedule(at, Event::Arrive { port, packet: id });
         }
         for (at, port, paused, epoch) in mail.pauses.drain(..) {
