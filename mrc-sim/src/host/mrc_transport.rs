@@ -382,10 +382,11 @@ impl<'s> MrcTransport<'s> {
         connections: u32,
     ) -> Result<(), MrcHostError> {
         let keys = [&a, &b].map(|host| host.endpoint.key(host.region).expect("registered by new"));
-        let mut lanes = [Vec::new(), Vec::new()];
+        let count = settings.qps * connections;
+        let mut lanes = [(); 2].map(|()| Vec::with_capacity(count as usize));
         let peers = [a.add_peer(topology, b.index)?, b.add_peer(topology, a.index)?];
         let other = a.index;
-        for _ in 0..settings.qps * connections {
+        for _ in 0..count {
             let qps = [a.create_qp()?, b.create_qp()?];
             for (nth, (host, to)) in [(&mut *a, b.index), (&mut *b, other)].into_iter().enumerate() {
                 let (profile, entries) = host.profile(settings, topology, to)?;
@@ -532,35 +533,53 @@ impl<'s> MrcTransport<'s> {
                 if len == 0 {
                     break;
                 }
-                self.connections[at].lanes[lane].backlog.push_back((id, offset.into(), len));
+                let next = (id, offset.into(), len);
+                let waits = !self.connections[at].lanes[lane].backlog.is_empty();
+                if waits || !self.post(now, (at, lane), next, exchange) {
+                    self.connections[at].lanes[lane].backlog.push_back(next);
+                }
                 offset += len;
-                self.post(now, at, lane, exchange);
             }
         }
     }
 
-    /// Posts what waits on a lane, as far as there is room.
-    fn post(&mut self, now: Instant, at: usize, nth: usize, exchange: &mut Exchange) {
+    /// Posts a piece of a message on a lane; `false` where it has no room.
+    fn post(
+        &mut self,
+        now: Instant,
+        (at, nth): (usize, usize),
+        (id, offset, len): (u32, u64, u32),
+        exchange: &mut Exchange,
+    ) -> bool {
         let connection = &mut self.connections[at];
         let lane = &mut connection.lanes[nth];
-        while lane.posted < self.send_queue
-            && let Some((id, offset, len)) = lane.backlog.pop_front()
+        if lane.posted >= self.send_queue {
+            return false;
+        }
+        let address = u64::from(id) << OFFSET_BITS | offset;
+        let wr = SendWr {
+            wr_id: (at as u64) << 44 | (nth as u64) << MESSAGE_BITS | u64::from(id),
+            lkey: self.endpoint.key(self.region).map_or(0, |key| key.0),
+            local_va: address,
+            len,
+            remote_va: address,
+            rkey: connection.rkey,
+            signaled: true,
+            ..SendWr::default()
+        };
+        match self.endpoint.post_send(now, lane.qp, &wr) {
+            Ok(()) => lane.posted += 1,
+            Err(error) => exchange.on_failed(now, id, || format!("post: {error}")),
+        }
+        true
+    }
+
+    /// Posts what waits on a lane, as far as there is room.
+    fn post_waiting(&mut self, now: Instant, (at, nth): (usize, usize), exchange: &mut Exchange) {
+        while let Some(&piece) = self.connections[at].lanes[nth].backlog.front()
+            && self.post(now, (at, nth), piece, exchange)
         {
-            let address = u64::from(id) << OFFSET_BITS | offset;
-            let wr = SendWr {
-                wr_id: (at as u64) << 44 | (nth as u64) << MESSAGE_BITS | u64::from(id),
-                lkey: self.endpoint.key(self.region).map_or(0, |key| key.0),
-                local_va: address,
-                len,
-                remote_va: address,
-                rkey: connection.rkey,
-                signaled: true,
-                ..SendWr::default()
-            };
-            match self.endpoint.post_send(now, lane.qp, &wr) {
-                Ok(()) => lane.posted += 1,
-                Err(error) => exchange.on_failed(now, id, || format!("post: {error}")),
-            }
+            self.connections[at].lanes[nth].backlog.pop_front();
         }
     }
 
@@ -578,7 +597,7 @@ impl<'s> MrcTransport<'s> {
                     format!("QP {qp:#x}: {} after {} retries", done.status.text(), done.retries)
                 });
             }
-            self.post(now, at, nth, exchange);
+            self.post_waiting(now, (at, nth), exchange);
         }
     }
 }

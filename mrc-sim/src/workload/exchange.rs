@@ -27,20 +27,51 @@ const NEVER: u64 = u64::MAX;
 /// Failures whose text is kept; all are counted.
 const KEPT_FAILURES: usize = 32;
 
-/// What happened to one message so far. Times in virtual nanoseconds, `u64::MAX` for what has not happened.
+/// What its sender knows of a message so far. Times in virtual nanoseconds, `u64::MAX` for what has not happened.
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct Sending {
     /// Messages it still waits for.
     waits: u32,
-    /// Bytes not placed yet.
-    missing: u32,
     /// Bytes not acknowledged yet.
     unacked: u32,
     failed: bool,
     started: u64,
-    delivered: u64,
     completed: u64,
     sent: Sent,
+}
+
+/// The same of its receiver.
+#[derive(Clone, Copy, Debug)]
+struct Receiving {
+    /// Bytes not placed yet.
+    missing: u32,
+    delivered: u64,
+}
+
+impl Sending {
+    fn new(message: &Message) -> Self {
+        Self {
+            waits: 0,
+            unacked: message.bytes,
+            failed: false,
+            started: NEVER,
+            completed: NEVER,
+            sent: Sent::default(),
+        }
+    }
+}
+
+impl Receiving {
+    fn new(message: &Message) -> Self {
+        Self { missing: message.bytes, delivered: NEVER }
+    }
+}
+
+/// Where a message stands in the lists of its sender's part and of its receiver's.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    sending: u32,
+    receiving: u32,
 }
 
 /// What the sender of a message put on its links.
@@ -101,7 +132,12 @@ impl Tally {
 pub struct Exchange {
     messages: Arc<[Message]>,
     groups: Vec<Group>,
-    states: Vec<State>,
+    /// By message, where there are several parts; of one part the place is the number.
+    places: Option<Arc<[Places]>>,
+    /// Messages that its hosts send.
+    sending: Vec<Sending>,
+    /// Messages that its hosts receive.
+    receiving: Vec<Receiving>,
     successors: Arc<Successors>,
     /// Its hosts.
     hosts: Range<u32>,
@@ -128,24 +164,16 @@ impl Exchange {
     /// what happens in another part, see [`Plan::is_divisible`].
     pub fn of_parts(plan: Plan, firsts: &[u32], bin_ns: u64) -> Vec<Self> {
         let successors = Arc::new(Successors::of(&plan));
-        let state = |message: &Message| State {
-            waits: 0,
-            missing: message.bytes,
-            unacked: message.bytes,
-            failed: false,
-            started: NEVER,
-            delivered: NEVER,
-            completed: NEVER,
-            sent: Sent::default(),
-        };
-        let mut states: Vec<State> = plan.messages.iter().map(state).collect();
-        plan.edges.iter().for_each(|edge| states[edge.then as usize].waits += 1);
+        let places = (firsts.len() > 2).then(|| places(&plan.messages, firsts));
         let messages: Arc<[Message]> = plan.messages.into();
         let part = |ends: &[u32]| {
+            let hosts = ends[0]..ends[1];
             let mut exchange = Self {
-                states: states.clone(),
+                sending: messages.iter().filter(|message| hosts.contains(&message.src)).map(Sending::new).collect(),
+                receiving: messages.iter().filter(|message| hosts.contains(&message.dst)).map(Receiving::new).collect(),
+                places: places.clone(),
                 successors: successors.clone(),
-                hosts: ends[0]..ends[1],
+                hosts,
                 released: vec![BinaryHeap::new(); (ends[1] - ends[0]) as usize],
                 wakes: Vec::new(),
                 bin_ns: bin_ns.max(1),
@@ -157,8 +185,14 @@ impl Exchange {
                 failures: Vec::new(),
                 last_failure_ns: 0,
             };
+            let sends = |exchange: &Self, id: MessageId| exchange.hosts.contains(&exchange.message(id).src);
+            for edge in &plan.edges {
+                if sends(&exchange, edge.then) {
+                    exchange.sending_mut(edge.then).waits += 1;
+                }
+            }
             for id in 0..exchange.messages.len() as u32 {
-                if exchange.states[id as usize].waits == 0 {
+                if sends(&exchange, id) && exchange.sending(id).waits == 0 {
                     exchange.release(0, id);
                 }
             }
@@ -170,10 +204,8 @@ impl Exchange {
     /// The whole, from its parts.
     pub fn merged(parts: &[&Self]) -> Self {
         let half = |host: u32| parts.iter().find(|part| part.hosts.contains(&host)).unwrap_or(&parts[0]);
-        let state = |(id, message): (usize, &Message)| {
-            let (sender, receiver) = (half(message.src).states[id], half(message.dst).states[id]);
-            State { missing: receiver.missing, delivered: receiver.delivered, ..sender }
-        };
+        let sending = |(id, message): (u32, &Message)| *half(message.src).sending(id);
+        let receiving = |(id, message): (u32, &Message)| *half(message.dst).receiving(id);
         let first = parts[0];
         let mut bins = vec![Vec::<u64>::new(); first.groups.len()];
         for part in parts {
@@ -188,7 +220,9 @@ impl Exchange {
         Self {
             messages: first.messages.clone(),
             groups: first.groups.clone(),
-            states: first.messages.iter().enumerate().map(state).collect(),
+            places: None,
+            sending: (0..).zip(&first.messages[..]).map(sending).collect(),
+            receiving: (0..).zip(&first.messages[..]).map(receiving).collect(),
             successors: first.successors.clone(),
             hosts: first.hosts.start..parts.last().map_or(0, |last| last.hosts.end),
             released: parts.iter().flat_map(|part| part.released.iter().cloned()).collect(),
@@ -200,6 +234,22 @@ impl Exchange {
             failures,
             last_failure_ns: parts.iter().map(|part| part.last_failure_ns).max().unwrap_or(0),
         }
+    }
+
+    fn sending(&self, id: MessageId) -> &Sending {
+        &self.sending[self.places.as_ref().map_or(id, |places| places[id as usize].sending) as usize]
+    }
+
+    fn sending_mut(&mut self, id: MessageId) -> &mut Sending {
+        &mut self.sending[self.places.as_ref().map_or(id, |places| places[id as usize].sending) as usize]
+    }
+
+    fn receiving(&self, id: MessageId) -> &Receiving {
+        &self.receiving[self.places.as_ref().map_or(id, |places| places[id as usize].receiving) as usize]
+    }
+
+    fn receiving_mut(&mut self, id: MessageId) -> &mut Receiving {
+        &mut self.receiving[self.places.as_ref().map_or(id, |places| places[id as usize].receiving) as usize]
     }
 
     /// What became of messages so far.
@@ -232,8 +282,8 @@ impl Exchange {
                 self.tally.under_way += 1;
                 return Some(id);
             }
-            let state = &mut self.states[id as usize];
-            (state.delivered, state.completed) = (now.as_nanos(), now.as_nanos());
+            self.receiving_mut(id).delivered = now.as_nanos();
+            self.sending_mut(id).completed = now.as_nanos();
             self.tally.computed += 1;
             self.follow(now, id, false);
             self.follow(now, id, true);
@@ -242,7 +292,7 @@ impl Exchange {
 
     /// A packet with `bytes` of a message left by `port`.
     pub fn on_sent(&mut self, id: MessageId, bytes: u32, port: PortNum) {
-        let sent = &mut self.states[id as usize].sent;
+        let sent = &mut self.sending_mut(id).sent;
         sent.bytes += u64::from(bytes);
         sent.packets = sent.packets.saturating_add(1);
         sent.ports = sent.ports.with(port);
@@ -259,7 +309,7 @@ impl Exchange {
         }
         bins[bin] += u64::from(bytes);
         self.tally.placed_bytes += u64::from(bytes);
-        let state = &mut self.states[id as usize];
+        let state = self.receiving_mut(id);
         if state.missing < bytes {
             self.misplaced += 1;
             return;
@@ -278,7 +328,7 @@ impl Exchange {
 
     /// The sender learned that `bytes` of a message arrived.
     pub fn on_acked(&mut self, now: Instant, id: MessageId, bytes: u32) {
-        let state = &mut self.states[id as usize];
+        let state = self.sending_mut(id);
         state.unacked = state.unacked.saturating_sub(bytes);
         if state.unacked == 0 && state.completed == NEVER {
             state.completed = now.as_nanos();
@@ -290,7 +340,7 @@ impl Exchange {
 
     /// The transport gave the message up: what waits for it will never start.
     pub fn on_failed(&mut self, now: Instant, id: MessageId, why: impl FnOnce() -> String) {
-        let state = &mut self.states[id as usize];
+        let state = self.sending_mut(id);
         if state.failed || state.completed != NEVER {
             return;
         }
@@ -350,37 +400,37 @@ impl Exchange {
 
     /// When a message was released, in virtual nanoseconds.
     pub fn started(&self, id: MessageId) -> Option<u64> {
-        Some(self.states[id as usize].started).filter(|&at| at != NEVER)
+        Some(self.sending(id).started).filter(|&at| at != NEVER)
     }
 
     /// When its last byte reached the receiver.
     pub fn delivered(&self, id: MessageId) -> Option<u64> {
-        Some(self.states[id as usize].delivered).filter(|&at| at != NEVER)
+        Some(self.receiving(id).delivered).filter(|&at| at != NEVER)
     }
 
     /// When its sender had the completion.
     pub fn completed_at(&self, id: MessageId) -> Option<u64> {
-        Some(self.states[id as usize].completed).filter(|&at| at != NEVER)
+        Some(self.sending(id).completed).filter(|&at| at != NEVER)
     }
 
     /// What the sender of a message put on its links.
     pub fn sent(&self, id: MessageId) -> Sent {
-        self.states[id as usize].sent
+        self.sending(id).sent
     }
 
     /// Bytes of a message that have not reached the receiver.
     pub fn missing(&self, id: MessageId) -> u32 {
-        self.states[id as usize].missing
+        self.receiving(id).missing
     }
 
     /// Whether a message was given up.
     pub fn has_failed(&self, id: MessageId) -> bool {
-        self.states[id as usize].failed
+        self.sending(id).failed
     }
 
     /// Bytes of a message that its sender does not know to have arrived.
     pub fn unacked(&self, id: MessageId) -> u32 {
-        self.states[id as usize].unacked
+        self.sending(id).unacked
     }
 
     /// When the first of the messages that wait for their time starts.
@@ -390,12 +440,9 @@ impl Exchange {
     }
 
     fn release(&mut self, now: u64, id: MessageId) {
-        let message = &self.messages[id as usize];
-        if !self.hosts.contains(&message.src) {
-            return;
-        }
+        let message = *self.message(id);
         let at = now + message.delay_ns;
-        self.states[id as usize].started = at;
+        self.sending_mut(id).started = at;
         self.released[(message.src - self.hosts.start) as usize].push(Reverse((at, id)));
         self.wakes.push((message.src, Instant::from_nanos(at)));
     }
@@ -405,7 +452,8 @@ impl Exchange {
         for at in range {
             let (on_ack, then) = self.successors.edges[at];
             if on_ack == acked {
-                let waits = &mut self.states[then as usize].waits;
+                debug_assert!(self.hosts.contains(&self.messages[then as usize].src), "see `Plan::is_divisible`");
+                let waits = &mut self.sending_mut(then).waits;
                 *waits -= 1;
                 if *waits == 0 {
                     self.release(now.as_nanos(), then);
@@ -413,6 +461,21 @@ impl Exchange {
             }
         }
     }
+}
+
+/// Numbers messages within the part of their sender, and within that of their receiver, in their order.
+fn places(messages: &[Message], firsts: &[u32]) -> Arc<[Places]> {
+    let part_of = |host: u32| firsts.partition_point(|&first| first <= host).saturating_sub(1);
+    let (mut sent, mut received) = (vec![0; firsts.len()], vec![0; firsts.len()]);
+    let next = |count: &mut u32| {
+        *count += 1;
+        *count - 1
+    };
+    let place = |message: &Message| Places {
+        sending: next(&mut sent[part_of(message.src)]),
+        receiving: next(&mut received[part_of(message.dst)]),
+    };
+    messages.iter().map(place).collect()
 }
 
 impl World for Exchange {
@@ -462,5 +525,31 @@ mod tests {
         assert_eq!(exchange.completed_at(on_bytes), None);
         exchange.on_placed(at(5_000), first, 1);
         assert_eq!(exchange.misplaced(), 1);
+    }
+
+    #[test]
+    fn a_part_keeps_what_its_hosts_send_and_receive_and_no_more() {
+        let mut plan = Plan::default();
+        let group = plan.group(Group::flows("g"));
+        let message = |src, dst| Message { src, dst, bytes: 100, group, iteration: 0, delay_ns: 0 };
+        let across = plan.push(message(0, 2));
+        let back = plan.push(message(2, 0));
+        let within = plan.push(message(3, 2));
+        plan.after_delivery(across, back);
+        let mut parts = Exchange::of_parts(plan, &[0, 2, 4], 1_000);
+        let kept: Vec<_> = parts.iter().map(|part| (part.sending.len(), part.receiving.len())).collect();
+        assert_eq!(kept, [(1, 1), (2, 2)]);
+        let [left, right] = &mut parts[..] else { panic!("two parts") };
+        assert_eq!(left.take_released(at(0), 0), Some(across));
+        assert_eq!((right.take_released(at(0), 2), right.take_released(at(0), 3)), (None, Some(within)));
+        left.on_sent(across, 100, PortNum::from_plane(0));
+        right.on_placed(at(700), across, 100);
+        left.on_acked(at(900), across, 100);
+        assert_eq!(right.take_released(at(700), 2), Some(back), "its sender waited for what its own part received");
+        let whole = Exchange::merged(&[left, right]);
+        let of = |id| (whole.started(id), whole.delivered(id), whole.completed_at(id), whole.sent(id).packets);
+        assert_eq!(of(across), (Some(0), Some(700), Some(900), 1));
+        assert_eq!((of(back), of(within)), ((Some(700), None, None, 0), (Some(0), None, None, 0)));
+        assert_eq!((whole.missing(within), whole.unacked(within), whole.missing(across)), (100, 100, 0));
     }
 }
