@@ -9,7 +9,7 @@
 //!
 //! The network cannot make an agent grow: probes in flight, replies per interval and events are bounded.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mrc_wire::DscpPlan;
 use mrc_wire::srv6::container;
@@ -125,6 +125,10 @@ const MAX_TIMEOUT: u64 = 1000;
 const MAX_EVENTS: usize = 1024;
 /// Probes judged lost that are remembered, in case they come back late.
 const MAX_MISSED: usize = 8192;
+/// Requests replied to that are remembered, so that none draws a second reply.
+const MAX_REQUESTS: usize = 1024;
+/// Runs of another agent that are remembered, and runs of others under this host's name that are told.
+const MAX_RUNS: usize = 16;
 
 /// What an agent has to tell at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -237,11 +241,55 @@ enum Outgoing {
     Hello(HostId, u8),
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Mate {
     heard_ns: u64,
-    instance: u32,
-    hello: u64,
+    /// The last hello of each run, by instance number; the run heard last is the last one. A recorded hello of an earlier run
+    /// counts no more than one of this run.
+    hellos: Vec<(u32, u64)>,
+}
+
+impl Mate {
+    /// Takes in a hello; whether it is a new one.
+    fn hears(&mut self, now_ns: u64, instance: u32, sequence: u64) -> bool {
+        match self.hellos.iter().position(|(run, _)| *run == instance) {
+            Some(at) if sequence <= self.hellos[at].1 => return false,
+            Some(at) => drop(self.hellos.remove(at)),
+            None if self.hellos.len() == MAX_RUNS => drop(self.hellos.remove(0)),
+            None => {}
+        }
+        self.hellos.push((instance, sequence));
+        self.heard_ns = now_ns;
+        true
+    }
+}
+
+/// The requests replied to last.
+#[derive(Debug, Default)]
+struct Requests {
+    known: BTreeSet<(HostId, u32, u64)>,
+    /// In the order in which they came.
+    order: VecDeque<(HostId, u32, u64)>,
+}
+
+impl Requests {
+    fn has(&self, probe: &Probe) -> bool {
+        self.known.contains(&Self::name(probe))
+    }
+
+    fn add(&mut self, probe: &Probe) {
+        self.known.insert(Self::name(probe));
+        self.order.push_back(Self::name(probe));
+        if self.order.len() > MAX_REQUESTS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    fn name(probe: &Probe) -> (HostId, u32, u64) {
+        (probe.host, probe.instance, probe.sequence)
+    }
 }
 
 /// The agent.
@@ -262,12 +310,14 @@ pub struct Agent {
     alive: Vec<HostId>,
     outgoing: VecDeque<Outgoing>,
     replies_left: u32,
+    requests: Requests,
     interval: Option<u64>,
     last_tick_ns: u64,
     next_hello_ns: u64,
     hello_plane: u8,
     events: VecDeque<Event>,
-    same_name: Option<u32>,
+    /// Runs of other agents under this host's name.
+    namesakes: BTreeSet<u32>,
     gone: Vec<u8>,
     summaries: u64,
     stats: AgentStats,
@@ -298,7 +348,7 @@ impl Agent {
         }
         let alive: Vec<HostId> = fabric.hosts_of(fabric.leaf_of(config.host)).collect();
         let heard = Mate { heard_ns: now_ns, ..Mate::default() };
-        let mates = alive.iter().filter(|mate| **mate != config.host).map(|mate| (*mate, heard)).collect();
+        let mates = alive.iter().filter(|mate| **mate != config.host).map(|mate| (*mate, heard.clone())).collect();
         let plan = Plan::new(&fabric, config.host, &alive, &config.plan);
         let count = plan.paths().len();
         Ok(Self {
@@ -314,12 +364,13 @@ impl Agent {
             alive,
             outgoing: VecDeque::new(),
             replies_left: 0,
+            requests: Requests::default(),
             interval: None,
             last_tick_ns: now_ns,
             next_hello_ns: now_ns,
             hello_plane: 0,
             events: VecDeque::new(),
-            same_name: None,
+            namesakes: BTreeSet::new(),
             gone: Vec::new(),
             summaries: 0,
             stats: AgentStats::default(),
@@ -380,7 +431,7 @@ impl Agent {
     }
 
     fn meet_namesake(&mut self, instance: u32) {
-        if self.same_name.replace(instance) != Some(instance) {
+        if self.namesakes.len() < MAX_RUNS && self.namesakes.insert(instance) {
             self.tell(Event::SameName { instance });
         }
     }
@@ -398,6 +449,10 @@ impl Agent {
     }
 
     fn reply(&mut self, mut probe: Probe) {
+        if self.requests.has(&probe) {
+            self.stats.replayed += 1;
+            return;
+        }
         let fabric = &self.config.fabric;
         let possible =
             probe.host < fabric.hosts && probe.reply_plane < fabric.planes && probe.reply_spine < fabric.spines;
@@ -406,16 +461,15 @@ impl Agent {
             return;
         }
         self.replies_left -= 1;
+        self.requests.add(&probe);
         probe.kind = Kind::Reply;
         self.outgoing.push_back(Outgoing::Reply(probe));
     }
 
     fn hear(&mut self, now_ns: u64, probe: &Probe) {
-        match self.mates.get_mut(&probe.host) {
-            Some(mate) if mate.instance != probe.instance || mate.hello < probe.sequence => {
-                *mate = Mate { heard_ns: now_ns, instance: probe.instance, hello: probe.sequence };
-            }
-            _ => self.stats.replayed += 1,
+        let mate = self.mates.get_mut(&probe.host);
+        if !mate.is_some_and(|mate| mate.hears(now_ns, probe.instance, probe.sequence)) {
+            self.stats.replayed += 1;
         }
     }
 

@@ -225,16 +225,20 @@ mod tests {
         WireModel::new(FABRIC, PlanConfig::default(), 1)
     }
 
+    fn judge(model: &mut WireModel, view: &mut View) -> Vec<Change> {
+        for host in 0..FABRIC.hosts {
+            let summary = model.agent_mut(host).summary();
+            view.add(&summary).unwrap();
+        }
+        view.judge()
+    }
+
     /// One view of all agents, a round every 100 ms.
     fn watch(model: &mut WireModel, view: &mut View, rounds: u32) -> Vec<Change> {
         let mut changes = Vec::new();
         for _ in 0..rounds {
             model.run_ms(100);
-            for host in 0..FABRIC.hosts {
-                let summary = model.agent_mut(host).summary();
-                view.add(&summary).unwrap();
-            }
-            changes.extend(view.judge());
+            changes.extend(judge(model, view));
         }
         changes
     }
@@ -361,6 +365,80 @@ mod tests {
         assert_eq!(after.replayed - before.replayed, own.len() as u64);
         let answered: u64 = agent.states().map(|(_, path)| path.totals().sent + path.totals().data_sent).sum();
         assert!(answered <= before.received + own.len() as u64);
+    }
+
+    /// The frames of a kind that an agent sends at a time.
+    fn sends(agent: &mut Agent, now: u64, kind: u8) -> Vec<(u8, Vec<u8>)> {
+        let mut out = [0; 2048];
+        agent.handle_tick(now);
+        let sent =
+            std::iter::from_fn(|| agent.poll_transmit(now, &mut out).map(|(plane, len)| (plane, out[..len].to_vec())));
+        sent.filter(|(_, frame)| frame[65] == kind).collect()
+    }
+
+    /// An agent of the same host with another number, as an earlier run of it.
+    fn earlier(model: &WireModel, host: HostId, instance: u32) -> Agent {
+        Agent::new(AgentConfig { instance, ..model.agent(host).config().clone() }, model.now_ns()).unwrap()
+    }
+
+    #[test]
+    fn replayed_hellos_do_not_keep_a_host_that_vanished() {
+        let mut model = model();
+        model.run_ms(300);
+        let now = model.now_ns();
+        let mut recorded = sends(&mut earlier(&model, 4, 7), now, 4);
+        recorded.extend(sends(model.agent_mut(4), now + 200_000_000, 4));
+        recorded.retain(|(_, frame)| frame[70..72] == [0, 0]);
+        assert_eq!(recorded.len(), 2, "to host 0, of two runs of host 4");
+        model.sleep(4, 60_000_000_000);
+        for _ in 0..20 {
+            model.run_ms(100);
+            let now = model.now_ns();
+            for (plane, frame) in &recorded {
+                model.agent_mut(0).handle_frame(now, *plane, frame).unwrap();
+            }
+        }
+        let events: Vec<Event> = std::iter::from_fn(|| model.agent_mut(0).poll_event()).collect();
+        assert!(events.contains(&Event::Mates { alive: vec![0, 2, 6] }), "{events:?}");
+        assert_eq!(model.agent(0).stats().replayed, 38, "each counted once");
+    }
+
+    #[test]
+    fn a_replayed_request_takes_no_reply_from_others() {
+        let mut model = model();
+        model.run_ms(20);
+        let now = model.now_ns();
+        let (plane, frame) = sends(&mut earlier(&model, 1, 7), now, 2).swap_remove(0);
+        let target = u16::from_be_bytes([frame[70], frame[71]]);
+        let mut view = View::new(FABRIC, ViewConfig::default());
+        for _ in 0..5 {
+            for _ in 0..100 {
+                for _ in 0..200 {
+                    let now = model.now_ns();
+                    model.agent_mut(target).handle_frame(now, plane, &frame).unwrap();
+                }
+                model.run_ms(1);
+            }
+            assert_eq!(faulty(&judge(&mut model, &mut view)), [""; 0]);
+        }
+        let stats = model.agent(target).stats();
+        assert_eq!((stats.refused_requests, stats.replayed), (0, 5 * 100 * 200 - 1));
+        assert_eq!(model.lost(), (0, 0));
+    }
+
+    #[test]
+    fn replayed_probes_of_earlier_runs_are_told_once_each() {
+        let mut model = model();
+        model.run_ms(5);
+        let now = model.now_ns();
+        let recorded = [7, 8].map(|instance| sends(&mut earlier(&model, 1, instance), now, 1).swap_remove(0));
+        for _ in 0..100 {
+            for (plane, frame) in &recorded {
+                model.agent_mut(1).handle_frame(now, *plane, frame).unwrap();
+            }
+        }
+        let events: Vec<Event> = std::iter::from_fn(|| model.agent_mut(1).poll_event()).collect();
+        assert_eq!(events, [7, 8].map(|instance| Event::SameName { instance }));
     }
 
     #[test]
