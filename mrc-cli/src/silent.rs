@@ -58,7 +58,10 @@ impl Retired {
     }
 }
 
-/// The planes of a run that carried data on others, by the counters before and after it.
+/// Frames for each plane from which on one that sees none tells something; a few packets need not reach every plane.
+const ENOUGH: u64 = 16;
+
+/// The planes of a run that carried data on others, by the counters before and after it; none of a run of a few packets.
 pub fn planes(before: &Stats, after: &Stats, planes: usize) -> Vec<SilentPlane> {
     let change = |(plane, (before, after)): (usize, (&PortStats, &PortStats))| SilentPlane {
         plane,
@@ -66,7 +69,11 @@ pub fn planes(before: &Stats, after: &Stats, planes: usize) -> Vec<SilentPlane> 
         received: after.rx_packets - before.rx_packets,
     };
     let all = before.ports.iter().zip(&after.ports).take(planes).enumerate().map(change);
-    all.filter(|plane| plane.sent == 0 || plane.received == 0).collect()
+    let all: Vec<SilentPlane> = all.collect();
+    if all.iter().map(|plane| plane.sent).sum::<u64>() < ENOUGH * planes as u64 {
+        return Vec::new();
+    }
+    all.into_iter().filter(|plane| plane.sent == 0 || plane.received == 0).collect()
 }
 
 /// What an operator should know, a sentence each.
@@ -122,11 +129,13 @@ mod tests {
         assert_eq!(silent, [SilentPath { path: "p1u0".into(), since_ms: 3.0 }]);
         let mut after = Stats::default();
         (after.ports[0].tx_packets, after.ports[0].rx_packets, after.ports[1].tx_packets) = (9, 9, 7);
+        assert!(planes(&Stats::default(), &after, 3).is_empty(), "a few packets");
+        (after.ports[0].tx_packets, after.ports[0].rx_packets, after.ports[1].tx_packets) = (90, 90, 70);
         let planes = planes(&Stats::default(), &after, 3);
-        assert_eq!(planes.iter().map(|plane| (plane.plane, plane.sent)).collect::<Vec<_>>(), [(1, 7), (2, 0)]);
+        assert_eq!(planes.iter().map(|plane| (plane.plane, plane.sent)).collect::<Vec<_>>(), [(1, 70), (2, 0)]);
         let text = sentences(&silent, &planes, &paths.names()).join("\n");
         for want in
-            ["plane 1: 7 packets sent", "plane 2: nothing was sent", "1 of 4 paths did not answer since 0.0 s: p1u0"]
+            ["plane 1: 70 packets sent", "plane 2: nothing was sent", "1 of 4 paths did not answer since 0.0 s: p1u0"]
         {
             assert!(text.contains(want), "{text}");
         }
