@@ -2,16 +2,19 @@
 # What watching costs, in processor time of the processes and not in seconds, so that it holds on a busy machine:
 #   top       `mrc top` at 10 updates a second beside a running device, per cent of a core (asked: below 1)
 #   scrape    time to answer one scrape at QPS queue pairs (asked: below 5 ms), and what it costs
-#   recorder  processor time of a write's client per packet, with and without the flight recorder (asked: below 1 %)
+#   recorder  what the flight recorder takes (asked: below 1 %): its share of the processor time of both ends, in samples of perf, with
+#             large and small messages; its share of the client's instructions below the kernel, counted by valgrind
+#   recorder-pairs  processor time of a write's client per packet, with the recorder and without, by turns: needs many PAIRS
 #   agent     processor time of `mrc mapper agent`, and of a client beside it
 #   policy    goodput over 8 planes: healthy, while a host link loses 1 %, and after the agent's policy denied its plane
-# Usage, as root: benches/operations.sh MRC [top|scrape|recorder|agent|policy]...     (MRC: a release build; PAIRS=5 QPS=10000)
+# Usage, as root: benches/operations.sh MRC [top|scrape|recorder|recorder-pairs|agent|policy]...  (MRC: a release build; PAIRS=5 QPS=10000)
 # Everything happens in a lab fabric of its own. Each figure is one line: name, value, unit.
 set -eu
-[ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
 [ "$(id -u)" = 0 ] || { echo "operations.sh: root is needed for network namespaces" >&2; exit 3; }
 mrc=$(realpath "$1"); shift
-[ $# -gt 0 ] || set -- top scrape recorder agent policy
+here=$(realpath "$(dirname "$0")")
+[ $# -gt 0 ] || set -- top scrape recorder recorder-pairs agent policy
 pairs=${PAIRS:-5} qps=${QPS:-10000} prefix=mrccost
 work=$(mktemp -d)
 "$mrc" lab up --prefix $prefix >/dev/null
@@ -100,13 +103,46 @@ per_packet() {
     echo "$a $b $p $q" | awk '{ printf "%.1f\n", ($2 - $1) / ($4 - $3) }'
 }
 
-recorder_cost() {
+host_files() {
     for host in hA hB; do
         "$mrc" lab host $host --prefix $prefix >"$work/$host.json"
         sed '1s/{/{ "recorder": { "packets": 0 },/' "$work/$host.json" >"$work/$host.off.json"
     done
-    for n in $(seq "$pairs"); do
+}
+
+recorder_cost() {
+    file=device/recorder.rs
+    for size in 1048576 64; do
+        transfer 1 -s $size
+        perf record -q -e cpu-clock -F 4000 -o "$work/client.perf" -p $client -- sleep 10 2>/dev/null & watcher=$!
+        perf record -q -e cpu-clock -F 4000 -o "$work/server.perf" -p $server -- sleep 10 2>/dev/null
+        wait $watcher; watcher=
+        end_transfer
+        for who in client server; do
+            "$here/share.py" samples "$work/$who.perf" "$mrc" $file |
+                awk -v name="recorder_${who}_${size}" '{ printf "%s_percent_of_processor_time %s\n%s_percent_without_the_kernel %s\n%s_samples %d\n", name, $1, name, $2, name, $3 }'
+        done
+    done
+    host_files
+    for size in 1048576 64; do
         for how in json off.json; do
+            "$mrc" write-bw --host-file "$work/hB.$how" -s $size >"$work/server" 2>&1 & server=$!
+            sleep 1
+            valgrind -q --tool=callgrind --callgrind-out-file="$work/calls" "$mrc" write-bw --host-file "$work/hA.$how" -s $size \
+                -n $((size > 64 ? 20 : 8000)) localhost --timeout 18 >"$work/client" 2>&1 || { cat "$work/client" >&2; exit 1; }
+            wait $server || true; server=
+            "$here/share.py" instructions "$work/calls" Progress::move_all $file 'FrameSink>::push'
+        done | awk -v name="recorder_$size" '
+            { all[NR] = $1; ours[NR] = $2 }
+            END { printf "%s_instructions_per_frame %.1f\n%s_percent_of_instructions %.2f\n", name, ours[1] - ours[2], name, (ours[1] - ours[2]) / all[1] * 100 }'
+    done
+}
+
+recorder_pairs_cost() {
+    host_files
+    for n in $(seq "$pairs"); do
+        # What comes first in a pair is the other one in the next.
+        for how in $([ $((n % 2)) = 0 ] && echo json off.json || echo off.json json); do
             host_a="--host-file $work/hA.$how" host_b="--host-file $work/hB.$how"
             transfer 1 -q 1
             per_packet >>"$work/recorder.$how"
@@ -114,10 +150,13 @@ recorder_cost() {
         done
     done
     host_a= host_b=
-    on=$(sort -n "$work/recorder.json" | head -n 1) off=$(sort -n "$work/recorder.off.json" | head -n 1)
-    echo "recorder_on_best_ns_per_packet $on"
-    echo "recorder_off_best_ns_per_packet $off"
-    echo "$on $off" | awk '{ printf "recorder_percent %.2f\n", ($1 - $2) / $2 * 100 }'
+    paste -d' ' "$work/recorder.json" "$work/recorder.off.json" | awk '
+        { ratio = ($1 - $2) / $2 * 100; sum += ratio; squares += ratio * ratio; on += $1; off += $2 }
+        END {
+            printf "recorder_on_mean_ns_per_packet %.0f\nrecorder_off_mean_ns_per_packet %.0f\n", on / NR, off / NR
+            printf "recorder_pairs_mean_percent %.2f\n", sum / NR
+            if (NR > 1) printf "recorder_pairs_standard_error_percent %.2f\n", sqrt((squares - sum * sum / NR) / (NR - 1) / NR)
+        }'
 }
 
 agent_cost() {
@@ -209,7 +248,8 @@ missed=0
 for what; do
     case $what in
         top | scrape | recorder | agent | policy) "${what}_cost" ;;
-        *) echo "operations.sh: \`$what\` is none of top, scrape, recorder, agent, policy" >&2; exit 2 ;;
+        recorder-pairs) recorder_pairs_cost ;;
+        *) echo "operations.sh: \`$what\` is none of top, scrape, recorder, recorder-pairs, agent, policy" >&2; exit 2 ;;
     esac
 done
 exit $missed

@@ -11,8 +11,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustix::net::sockopt;
 
 use crate::http;
+
+/// A connection on which nothing came for so long is tested, so often, with so much time between two tests. A machine that lost power
+/// says no goodbye, and the collector says nothing that could fail: the host's name would stay taken.
+const SILENCE: Duration = Duration::from_secs(10);
+const TESTS: u32 = 3;
+const BETWEEN_TESTS: Duration = Duration::from_secs(5);
 
 /// `127.0.0.1:9713`, or the path of a Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +100,11 @@ impl Address {
     /// Nobody listens.
     pub fn connect(&self, patience: Duration) -> io::Result<Wire> {
         let wire = match self {
-            Self::Tcp(address) => Wire::Tcp(TcpStream::connect_timeout(address, patience)?),
+            Self::Tcp(address) => {
+                let stream = TcpStream::connect_timeout(address, patience)?;
+                end_when_dead(&stream)?;
+                Wire::Tcp(stream)
+            }
             Self::Unix(path) => Wire::Unix(UnixStream::connect(path)?),
         };
         let longest = Some(patience * 5);
@@ -120,6 +131,7 @@ impl Listener {
             Self::Tcp(listener) => {
                 let (stream, from) = listener.accept().ok()?;
                 stream.set_nonblocking(true).ok()?;
+                end_when_dead(&stream).ok()?;
                 (Wire::Tcp(stream), from.ip().to_string())
             }
             Self::Unix(listener) => {
@@ -130,6 +142,18 @@ impl Listener {
         };
         Some((wire, from))
     }
+}
+
+/// Has the kernel end a connection whose other machine is gone.
+fn end_when_dead(stream: &TcpStream) -> io::Result<()> {
+    let longest = SILENCE + BETWEEN_TESTS * TESTS;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, SILENCE)?;
+    sockopt::set_tcp_keepintvl(stream, BETWEEN_TESTS)?;
+    sockopt::set_tcp_keepcnt(stream, TESTS)?;
+    // Where something waits to be sent, tests do not run.
+    sockopt::set_tcp_user_timeout(stream, longest.as_millis() as u32)?;
+    Ok(())
 }
 
 impl AsFd for Listener {
@@ -183,6 +207,22 @@ impl AsFd for Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_ends_notice_that_the_other_machine_is_gone() {
+        let listener = http::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        let agent = address.connect(Duration::from_secs(9)).unwrap();
+        let listener = Listener::Tcp(listener);
+        let (collector, _) = std::iter::repeat_with(|| listener.accept()).flatten().next().unwrap();
+        for wire in [agent, collector] {
+            assert!(sockopt::socket_keepalive(&wire).unwrap());
+            let silence = sockopt::tcp_keepidle(&wire).unwrap();
+            let tests = sockopt::tcp_keepintvl(&wire).unwrap() * sockopt::tcp_keepcnt(&wire).unwrap();
+            assert_eq!((silence + tests).as_secs(), 25);
+            assert_eq!(sockopt::tcp_user_timeout(&wire).unwrap(), 25_000);
+        }
+    }
 
     #[test]
     fn only_what_stays_on_this_machine_may_do_without_certificates() {
