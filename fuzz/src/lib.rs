@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use mrc_wire::{
-    Body, BthRepr, Ecn, EmitMeta, Encap, Frame, FrameTemplate, HeadImage, Icrc, Ip, Outer, PlainPacket, SackRepr, Srh,
-    WireConfig, icrc, pad_len, parse_frame,
+    AethRepr, Body, BthRepr, Ecn, EmitMeta, Encap, Frame, FrameTemplate, HeadImage, Icrc, Ip, Outer, PlainPacket,
+    RethRepr, SackRepr, Srh, WireConfig, icrc, pad_len, parse_frame,
 };
 
 #[path = "conform.rs"]
@@ -69,12 +69,19 @@ fn short_cuts(data: &[u8], wire_len: usize, cfg: &WireConfig) {
     assert_eq!((plain.entropy(cfg), plain.ce()), (f.entropy, f.ce));
     assert_eq!((plain.l3_offset(), plain.icrc_offset()), (f.l3_offset, f.icrc_offset));
     assert_eq!((Ip::V6(*plain.src()), Ip::V6(*plain.dst())), (f.src, f.dst));
+    let read = (plain.write().map(|(reth, payload)| (RethRepr::parse(reth), payload)), plain.sack(), plain.ack());
+    if read == (None, None, None) {
+        return;
+    }
+    assert_eq!(plain.opcode(), bth.opcode);
+    let control = (read.1.map(SackRepr::parse), read.2.map(AethRepr::parse));
     match f.body {
         Body::Write { tseth, reth, imm: None, .. } => {
-            assert_eq!((plain.tseth(), plain.reth(), plain.payload()), (tseth, reth, f.payload.clone()));
-            assert_eq!((plain.opcode(), plain.sack()), (bth.opcode, None));
+            assert_eq!((read.0, control), (Some((reth, f.payload.clone())), (None, None)));
+            assert_eq!(plain.tseth(), tseth);
         }
-        Body::Sack(read) => assert_eq!(plain.sack().map(SackRepr::parse), Some(read)),
+        Body::Sack(sack) => assert_eq!((read.0, control), (None, (Some(sack), None))),
+        Body::Ack(aeth) => assert_eq!((read.0, control), (None, (None, Some(aeth)))),
         other => panic!("{other:?} is not plain"),
     }
 }

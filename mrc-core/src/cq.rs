@@ -135,19 +135,39 @@ pub struct CqSlot {
     head: u32,
     tail: u32,
     used: bool,
+    /// A QP found it full: all wait for their turn until half of it is free.
+    closed: bool,
     /// QPs that refer to it.
     pub(crate) users: u32,
 }
 
 impl CqSlot {
     /// An unused slot.
-    pub const EMPTY: Self = Self { head: 0, tail: 0, used: false, users: 0 };
+    pub const EMPTY: Self = Self { head: 0, tail: 0, used: false, closed: false, users: 0 };
 }
 
 impl CqSlot {
     /// Counter of the oldest completion.
     pub(crate) const fn head(&self) -> u32 {
         self.head
+    }
+
+    fn at(ring: &mut [Completion], counter: u32) -> Option<&mut Completion> {
+        let mask = ring.len().wrapping_sub(1);
+        ring.get_mut(counter as usize & mask)
+    }
+
+    /// Where in the queue's `ring` the next completion goes, which the caller writes; `None` without room. Then nothing else
+    /// has room either until [`Cqs::reopens`]: what came later would overtake what waits.
+    #[inline]
+    pub(crate) fn push<'r>(&mut self, ring: &'r mut [Completion]) -> Option<&'r mut Completion> {
+        if self.closed || self.len() as usize >= ring.len() {
+            self.closed = true;
+            return None;
+        }
+        let tail = self.tail;
+        self.tail = tail.wrapping_add(1);
+        Self::at(ring, tail)
     }
 
     /// Completions that wait.
@@ -172,6 +192,7 @@ impl<'s> Cqs<'s> {
     }
 
     /// A queue with its ring.
+    #[inline]
     pub(crate) fn parts(&mut self, index: u32) -> Option<(&mut CqSlot, &mut [Completion])> {
         let depth = self.depth as usize;
         let start = (index as usize).checked_mul(depth)?;
@@ -203,33 +224,27 @@ impl<'s> Cqs<'s> {
         self.slots.get_mut(cq.0 as usize).filter(|slot| slot.used)
     }
 
-    fn at(&mut self, cq: CqHandle, counter: u32) -> Option<&mut Completion> {
-        let mask = self.depth.wrapping_sub(1);
-        self.ring.get_mut((cq.0.wrapping_mul(self.depth)).wrapping_add(counter & mask) as usize)
+    pub(crate) fn is_closed(&self, cq: CqHandle) -> bool {
+        self.slots.get(cq.0 as usize).is_none_or(|slot| slot.closed)
     }
 
-    pub(crate) fn has_room(&self, cq: CqHandle) -> bool {
-        self.slots.get(cq.0 as usize).is_some_and(|slot| slot.len() < self.depth)
-    }
-
-    /// Where the next completion goes, which the caller writes; `None` without room.
+    /// Opens a queue that was found full where no more than half of it waits to be polled; whether it did.
     #[inline]
-    pub(crate) fn next(&mut self, cq: CqHandle) -> Option<&mut Completion> {
-        let slot = self.slots.get_mut(cq.0 as usize).filter(|slot| slot.len() < self.depth)?;
-        let tail = slot.tail;
-        slot.tail = tail.wrapping_add(1);
-        self.at(cq, tail)
+    pub(crate) fn reopens(&mut self, cq: CqHandle) -> bool {
+        let half = self.depth / 2;
+        let full = self.slots.get_mut(cq.0 as usize).filter(|slot| slot.closed && slot.len() <= half);
+        full.is_some_and(|slot| core::mem::replace(&mut slot.closed, false))
     }
 
     #[inline]
     pub(crate) fn pop(&mut self, cq: CqHandle) -> Option<Completion> {
         let slot = self.slots.get_mut(cq.0 as usize)?;
-        if slot.head == slot.tail {
+        if slot.len() == 0 {
             return None;
         }
-        let head = slot.head;
-        slot.head = head.wrapping_add(1);
-        self.at(cq, head).copied()
+        let at = slot.head & self.depth.wrapping_sub(1);
+        slot.head = slot.head.wrapping_add(1);
+        self.ring.get(cq.0.wrapping_mul(self.depth).wrapping_add(at) as usize).copied()
     }
 }
 
@@ -242,4 +257,4 @@ crate::image::stored!(enum Operation { 0 => Write, 1 => WriteImm, 2 => Receive }
 crate::image::stored!(struct Completion {
     wr_id, operation, status, imm, solicited, qp, byte_len, first_psn, last_path, retries, since_ack_ns,
 });
-crate::image::stored!(struct CqSlot { head, tail, used, users });
+crate::image::stored!(struct CqSlot { head, tail, used, closed, users });

@@ -51,6 +51,11 @@ impl QpState {
     pub const fn receives(self) -> bool {
         matches!(self, Self::Rtr | Self::Rts)
     }
+
+    /// Whether what answers our own packets is accepted.
+    pub(crate) const fn sends(self) -> bool {
+        matches!(self, Self::Rts)
+    }
 }
 
 /// A queue pair. Stale after its QP was destroyed, even if the slot is used again.

@@ -368,6 +368,29 @@ fn full_queues_hold_back_and_lose_nothing() {
     });
 }
 
+/// What waits for a completion queue moves into it when half of it is free, as many as there is room for: one by one each would
+/// cost a turn of its QP.
+#[test]
+fn a_full_completion_queue_is_refilled_by_halves() {
+    net(9, &Setup { cq_depth: 4, ..Setup::default() }, Weather::default(), |net| {
+        for id in 0..12 {
+            net.post(0, id, 0, 10).unwrap();
+        }
+        while let Some((_, (to, port, frame))) = net.wire.pop_first() {
+            net.deliver(to, port, &frame).unwrap();
+            net.transmit(to);
+        }
+        let (cq, qp) = (net.sides[0].cq, net.sides[0].qps[0]);
+        let mut waiting = Vec::new();
+        for id in 0..12 {
+            assert_eq!(net.sides[0].engine.poll_completion(cq).map(|c| c.wr_id), Some(id));
+            waiting.push(net.sides[0].engine.qp_info(qp).unwrap().queued);
+        }
+        assert_eq!(waiting, [8, 6, 6, 4, 4, 2, 2, 0, 0, 0, 0, 0]);
+        assert!(net.sides[0].engine.poll_completion(cq).is_none());
+    });
+}
+
 /// A held completion comes when its own queue has room, whatever other queues do.
 #[test]
 fn a_full_completion_queue_does_not_hold_back_another() {

@@ -1,5 +1,5 @@
-//! The commonest frames by far, read where they lie with every field at a known place: writes without immediate and SACKs,
-//! in IPv6 or in IPv6 in IPv6, without VLAN tag, routing header or trimming. [`PlainPacket::find`] looks at what differs from
+//! The commonest frames by far, read where they lie with every field at a known place: writes without immediate, SACKs and
+//! Transport ACKs, in IPv6 or in IPv6 in IPv6, without VLAN tag, routing header or trimming. [`PlainPacket::find`] looks at what differs from
 //! packet to packet; that the rest is right is one comparison with the head of a packet that was read in full before
 //! ([`HeadImage`]). What passes both passes [`PacketView::parse`](crate::PacketView::parse), too, and reads alike
 //! (`tests/properties.rs` holds them together). All else has to go there, to be read or to learn what is wrong with it.
@@ -7,17 +7,15 @@
 use crate::bytes::{chunk_at, u16_at, u32_at};
 use crate::ip::{ETH_LEN, ETHERTYPE_IPV6, IPV6_LEN, NH_IPV6, UDP_LEN};
 use crate::packet;
-use crate::{BthRepr, Ev, MethRepr, Opcode, Psn, Qpn, RethRepr, SackRepr, TsethRepr, WireConfig, bth, ev, icrc};
+use crate::{
+    AethRepr, BthRepr, Ev, MethRepr, Opcode, Psn, Qpn, RethRepr, SackRepr, TsethRepr, WireConfig, bth, ev, icrc,
+};
 use core::ops::Range;
 
 /// Offsets from the IPv6 header that carries UDP.
 const UDP: usize = IPV6_LEN;
 const BTH: usize = UDP + UDP_LEN;
 const EXT: usize = BTH + BthRepr::LEN;
-/// Without TSETH before it.
-const RETH: usize = EXT + MethRepr::LEN;
-/// What all packets have from there on: as much as a write without timestamp.
-const HEADERS: usize = RETH + RethRepr::LEN;
 /// Ethernet and the outermost IPv6 header.
 const OUTERMOST: usize = ETH_LEN + IPV6_LEN;
 
@@ -49,7 +47,11 @@ impl HeadImage {
     /// destination QP were found right.
     #[must_use]
     pub fn of(packet: &PlainPacket<'_>) -> Self {
-        Self(packet.words())
+        let mut words = packet.words();
+        for (word, fixed) in words.iter_mut().zip(FIXED) {
+            *word &= fixed;
+        }
+        Self(words)
     }
 
     /// Whether `packet` has this head: then all that is the same in both was found right before.
@@ -62,17 +64,16 @@ impl HeadImage {
     }
 }
 
-/// A packet whose lengths, layers and kind are those of a plain one, if it has a [`HeadImage`] that fits. The caller also asks
-/// whether [`PlainPacket::outermost_dst`] is one of its own (step 2) and goes on with step 10.
+/// A packet whose lengths and layers are those of a plain one, if it has a [`HeadImage`] that fits and is a write, a SACK or an ACK. The caller
+/// also asks whether [`PlainPacket::outermost_dst`] is one of its own (step 2) and goes on with step 10.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainPacket<'a> {
     outermost: &'a [u8; OUTERMOST],
-    headers: &'a [u8; HEADERS],
-    /// RETH, or the SACK.
-    last: &'a [u8],
+    /// The IPv6 header that carries UDP, UDP and BTH.
+    headers: &'a [u8; EXT],
+    /// What follows, as far as given.
+    rest: &'a [u8],
     l3_offset: usize,
-    /// First byte of the payload.
-    payload: usize,
     /// The first byte after payload and pad.
     end: usize,
 }
@@ -80,7 +81,7 @@ pub struct PlainPacket<'a> {
 impl<'a> PlainPacket<'a> {
     /// Looks at a frame; arguments as in [`PacketView::parse`](crate::PacketView::parse). `None` for any other kind, and where
     /// lengths do not agree.
-    //= ETH-001, VAL-001, VAL-002, VAL-006, VAL-009, UDP-002, UDP-003, UDP-004, HOST-001
+    //= ETH-001, VAL-001, VAL-002, VAL-006, UDP-002, UDP-003, UDP-004, HOST-001
     #[inline(always)]
     #[must_use]
     pub fn find(head: &'a [u8], wire_len: usize, cfg: &WireConfig) -> Option<Self> {
@@ -92,7 +93,7 @@ impl<'a> PlainPacket<'a> {
         let tunnel = if outermost[ETH_LEN + 6] == NH_IPV6 { IPV6_LEN } else { 0 };
         let l3_offset = tunnel.wrapping_add(ETH_LEN);
         let from = head.get(l3_offset..)?;
-        let headers: &[u8; HEADERS] = from.first_chunk()?;
+        let (headers, rest) = from.split_first_chunk::<EXT>()?;
         let udp_len = u16_at::<{ UDP + 4 }, _>(headers);
         // Layers that carry nothing besides have lengths that agree.
         let beside = usize::from(u16_at::<{ ETH_LEN + 4 }, _>(outermost)) != tunnel.wrapping_add(udp_len.into());
@@ -101,20 +102,61 @@ impl<'a> PlainPacket<'a> {
             return None;
         }
         let dscp = (u16_at::<ETH_LEN, _>(outermost) >> 6) as u8 & 0x3F;
-        let (at, len) = match headers[BTH] {
-            SACK => (EXT, SackRepr::LEN),
-            opcode if is_write(opcode) => {
-                let stamp = if bth::timestamped(bth_of(headers)) { TsethRepr::LEN } else { 0 };
-                (stamp.wrapping_add(RETH), RethRepr::LEN)
-            }
-            _ => return None,
-        };
-        let last = from.get(at..)?.get(..len)?;
-        let payload = l3_offset.wrapping_add(at).wrapping_add(len);
-        if cfg.dscp.trim(dscp).is_some() || payload.wrapping_add(bth::pad(bth_of(headers)).into()) > end {
+        if cfg.dscp.trim(dscp).is_some() {
             return None;
         }
-        Some(Self { outermost, headers, last, l3_offset, payload, end })
+        Some(Self { outermost, headers, rest, l3_offset, end })
+    }
+
+    /// Of a write without immediate: RETH, and the payload without its pad, which may lie beyond the bytes given as `head`. `None`
+    /// for any other packet, and for one that is too short.
+    //= VAL-009
+    #[inline(always)]
+    #[must_use]
+    pub fn write(&self) -> Option<(&'a [u8; RethRepr::LEN], Range<usize>)> {
+        let at = MethRepr::LEN.wrapping_add(if self.is_stamped() { TsethRepr::LEN } else { 0 });
+        let reth = self.rest.get(at..)?.first_chunk()?;
+        let payload = self.behind(at.wrapping_add(RethRepr::LEN))?;
+        is_write(self.headers[BTH]).then_some((reth, payload))
+    }
+
+    /// The same of a selective acknowledgement.
+    //= VAL-009
+    #[inline(always)]
+    #[must_use]
+    pub fn sack(&self) -> Option<&'a [u8; SackRepr::LEN]> {
+        self.behind(SackRepr::LEN)?;
+        if self.headers[BTH] == SACK { self.rest.first_chunk() } else { None }
+    }
+
+    /// The same of a Transport ACK or NAK.
+    //= VAL-009
+    #[inline(always)]
+    #[must_use]
+    pub fn ack(&self) -> Option<&'a [u8; AethRepr::LEN]> {
+        self.behind(AethRepr::LEN)?;
+        if self.headers[BTH] == ACK { self.rest.first_chunk() } else { None }
+    }
+
+    /// What follows an extension of `len` bytes, without the pad.
+    #[inline(always)]
+    fn behind(&self, len: usize) -> Option<Range<usize>> {
+        let payload = self.l3_offset.wrapping_add(EXT).wrapping_add(len)..self.end.wrapping_sub(self.pad().into());
+        (payload.start <= payload.end).then_some(payload)
+    }
+
+    /// Whether a write carries its send time.
+    #[inline(always)]
+    fn is_stamped(&self) -> bool {
+        bth::timestamped(self.bth())
+    }
+
+    /// A write's send time. Check `is_timestamp` or use `reflected`.
+    #[inline(always)]
+    #[must_use]
+    pub fn tseth(&self) -> Option<TsethRepr> {
+        let stamp = self.rest.get(MethRepr::LEN..)?.first_chunk()?;
+        self.is_stamped().then(|| TsethRepr::parse(stamp))
     }
 
     #[inline(always)]
@@ -254,37 +296,10 @@ impl<'a> PlainPacket<'a> {
     pub const fn ends_message(&self) -> bool {
         matches!(self.headers[BTH], 0xC8 | 0xCA)
     }
-
-    /// A selective acknowledgement; all others are writes.
-    #[inline(always)]
-    #[must_use]
-    pub fn sack(&self) -> Option<&'a [u8; SackRepr::LEN]> {
-        self.last.first_chunk()
-    }
-
-    /// A write's send time. Present exactly when `ts` is set in BTH. Check `is_timestamp` or use `reflected`.
-    #[inline(always)]
-    #[must_use]
-    pub fn tseth(&self) -> Option<TsethRepr> {
-        bth::timestamped(self.bth()).then(|| TsethRepr::parse(field::<RETH, { TsethRepr::LEN }, _>(self.headers)))
-    }
-
-    /// Where a write's payload belongs.
-    #[inline(always)]
-    #[must_use]
-    pub fn reth(&self) -> RethRepr {
-        RethRepr::parse(self.last.first_chunk().unwrap_or(&[0; RethRepr::LEN]))
-    }
-
-    /// A write's payload without its pad. May lie beyond the bytes given as `head`.
-    #[inline(always)]
-    #[must_use]
-    pub fn payload(&self) -> Range<usize> {
-        self.payload..self.end.wrapping_sub(self.pad().into())
-    }
 }
 
-const SACK: u8 = 0xDC;
+const SACK: u8 = Opcode::Sack.to_u8();
+const ACK: u8 = Opcode::Ack.to_u8();
 
 /// The opcodes of writes without immediate: FIRST, MIDDLE, LAST and ONLY.
 #[inline(always)]
@@ -295,7 +310,7 @@ const fn is_write(opcode: u8) -> bool {
 
 /// BTH.
 #[inline(always)]
-fn bth_of(headers: &[u8; HEADERS]) -> &[u8; BthRepr::LEN] {
+fn bth_of(headers: &[u8; EXT]) -> &[u8; BthRepr::LEN] {
     field::<BTH, { BthRepr::LEN }, _>(headers)
 }
 

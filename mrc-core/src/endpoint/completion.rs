@@ -1,7 +1,7 @@
 //! What the application gets back: completions of writes and of receive requests, in order, never lost. A full queue holds
 //! them in their QP. Source: `transport.md` 3.9, 4.6.
 
-use mrc_wire::Syndrome;
+use mrc_wire::{Psn, Syndrome};
 
 use super::{Endpoint, part};
 use crate::num::Counter;
@@ -9,7 +9,8 @@ use crate::{
     config::NoReceive,
     cq::{Completion, CqHandle, Operation, Status},
     event::ErrorCause,
-    qp::QpState,
+    qp::{Qp, QpState},
+    requester::Wqe,
     responder::{Answer, AnswerKind},
     time::Instant,
 };
@@ -19,16 +20,16 @@ impl Endpoint<'_> {
     #[inline]
     pub fn poll_completion(&mut self, cq: CqHandle) -> Option<Completion> {
         let completion = self.cqs.pop(cq);
-        if completion.is_some() && !self.held_completions.is_empty() {
+        if completion.is_some() && self.cqs.reopens(cq) {
             self.refill(cq);
         }
         completion
     }
 
-    /// A slot of `cq` became free: lets the QP that waits longest for one have it. Each turn fills the slot or takes a
-    /// QP off the list, so this ends.
+    /// Half of `cq` became free: fills it with completions of the QPs that wait, the one that waits longest first. One by one
+    /// each would cost a turn of its QP. Each turn fills the queue or takes a QP off the list, so this ends.
     fn refill(&mut self, cq: CqHandle) {
-        while self.cqs.has_room(cq)
+        while !self.cqs.is_closed(cq)
             && let Some(qp) = self
                 .held_completions
                 .take(self.qps, |slot| (slot.send_held && slot.send_cq == cq) || (slot.recv_held && slot.recv_cq == cq))
@@ -36,7 +37,6 @@ impl Endpoint<'_> {
             let held = self.qps.get(qp as usize).map(|slot| (slot.send_held, slot.recv_held));
             if let Some((true, _)) = held {
                 self.complete(qp);
-                self.wake_fresh(qp);
             }
             if let Some((_, true)) = held {
                 self.deliver(qp);
@@ -46,33 +46,26 @@ impl Endpoint<'_> {
     }
 
     /// Moves finished requests of a QP to their completion queue, in posting order, until one is unfinished or the queue
-    /// is full; then the QP waits for `poll_completion`.
+    /// is full; then the QP waits for `poll_completion`. Writes with immediate make room for others, which may then leave.
     //= TACK-002, TACK-003, TACK-005, WIMM-008, MODEL-003, INV-002
     pub(super) fn complete(&mut self, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let Some(ring) = part(self.wqes, qp, self.limits.send_queue) else { return };
+        let Some((queue, completions)) = self.cqs.parts(slot.send_cq.0) else { return };
         slot.send_held = false;
+        let mut wimm_done = false;
+        let failed = slot.state == QpState::Error;
+        let last_path = slot.req.last_path.map(|choice| (choice.ev, choice.port));
         while let Some((wqe, all_sent)) = slot.sq.oldest(ring) {
             let done = all_sent && slot.req.tack.diff(wqe.last_psn()) >= 0;
-            let failed = slot.state == QpState::Error;
             if !done && !failed {
                 break;
             }
-            // Only what was sent has PSNs that a NAK can name.
-            let begun = all_sent || slot.sq.sent > 0;
-            let status = if done {
-                Status::Success
-            } else {
-                let at_fault = slot
-                    .failed_psn
-                    .is_none_or(|psn| begun && psn.diff(wqe.first_psn) >= 0 && psn.diff(wqe.last_psn()) <= 0);
-                slot.failed_status.filter(|_| at_fault).unwrap_or(Status::Flushed)
-            };
+            let status = if done { Status::Success } else { slot.status_of(wqe, all_sent) };
             if wqe.signaled || status != Status::Success {
-                let Some(completion) = self.cqs.next(slot.send_cq) else {
+                let Some(completion) = queue.push(completions) else {
                     slot.send_held = true;
-                    self.held_completions.push(self.qps, qp);
-                    return;
+                    break;
                 };
                 *completion = Completion {
                     wr_id: wqe.wr_id,
@@ -83,7 +76,7 @@ impl Endpoint<'_> {
                     qp: slot.qpn,
                     byte_len: wqe.len,
                     first_psn: wqe.first_psn,
-                    last_path: slot.req.last_path.map(|choice| (choice.ev, choice.port)),
+                    last_path,
                     retries: slot.req.retry_cnt,
                     since_ack_ns: if status == Status::Success { 0 } else { slot.silent_ns },
                 };
@@ -94,8 +87,15 @@ impl Endpoint<'_> {
             }
             if wqe.imm.is_some() {
                 slot.req.wimm_done();
+                wimm_done = true;
             }
             slot.sq.pop_oldest();
+        }
+        if slot.send_held {
+            self.held_completions.push(self.qps, qp);
+        }
+        if wimm_done {
+            self.wake_fresh(qp);
         }
     }
 
@@ -117,17 +117,18 @@ impl Endpoint<'_> {
             if slot.rq.len() == 0 || (ripe.is_none() && !failed) {
                 break;
             }
-            if !self.cqs.has_room(slot.recv_cq) {
+            let room = self.cqs.parts(slot.recv_cq.0).and_then(|(queue, completions)| queue.push(completions));
+            let Some(completion) = room else {
                 slot.recv_held = true;
                 self.held_completions.push(self.qps, qp);
                 break;
-            }
+            };
             let Some(request) = slot.rq.pop(requests) else { break };
             if let Some(imm) = ripe {
                 slot.rsp.stash.pop(stash.len());
                 self.stats.rqmsn_gaps.inc_by(u64::from(!slot.rsp.in_sequence(imm.rqmsn)));
             }
-            let completion = Completion {
+            *completion = Completion {
                 wr_id: request.wr_id,
                 operation: Operation::Receive,
                 status: if ripe.is_some() { Status::Success } else { Status::Flushed },
@@ -135,14 +136,11 @@ impl Endpoint<'_> {
                 solicited: ripe.is_some_and(|imm| imm.solicited),
                 qp: slot.qpn,
                 byte_len: ripe.map_or(0, |imm| imm.dmalen),
-                first_psn: ripe.map_or(mrc_wire::Psn::new(0), |imm| imm.psn),
+                first_psn: ripe.map_or(Psn::new(0), |imm| imm.psn),
                 last_path: None,
                 retries: 0,
                 since_ack_ns: 0,
             };
-            if let Some(next) = self.cqs.next(slot.recv_cq) {
-                *next = completion;
-            }
         }
         // `push` above needs all QPs; look the slot up again.
         if let Some(slot) = self.qps.get_mut(qp as usize)
@@ -169,10 +167,21 @@ impl Endpoint<'_> {
     }
 
     /// Queues the one NAK that a failed QP still sends.
-    pub(super) fn answer_nak(&mut self, qp: u32, psn: mrc_wire::Psn, syndrome: Syndrome) {
+    pub(super) fn answer_nak(&mut self, qp: u32, psn: Psn, syndrome: Syndrome) {
         if let Some(slot) = self.qps.get_mut(qp as usize) {
             slot.rsp.answers.push(Answer { psn, ..Answer::of(AnswerKind::Nak(syndrome)) });
         }
         self.wake_control(qp);
+    }
+}
+
+impl Qp {
+    /// How a request ends that the QP failed with.
+    #[inline(never)]
+    fn status_of(&self, wqe: &Wqe, all_sent: bool) -> Status {
+        // Only what was sent has PSNs that a NAK can name.
+        let begun = all_sent || self.sq.sent > 0;
+        let named = |psn: Psn| begun && psn.diff(wqe.first_psn) >= 0 && psn.diff(wqe.last_psn()) <= 0;
+        self.failed_status.filter(|_| self.failed_psn.is_none_or(named)).unwrap_or(Status::Flushed)
     }
 }

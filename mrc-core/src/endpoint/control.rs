@@ -448,8 +448,9 @@ impl Endpoint<'_> {
     /// Nothing was queued; the variant says why. In ERROR the request is accepted and flushed, as verbs do.
     //= MODEL-001
     pub fn post_send(&mut self, now: Instant, qp: QpHandle, wr: &SendWr) -> Result<(), PostError> {
-        let index = self.index_of(qp).ok_or(PostError::UnknownQp)?;
-        let slot = self.qps.get_mut(index as usize).ok_or(PostError::UnknownQp)?;
+        let index = qp.index;
+        let known = self.qps.get_mut(index as usize).filter(|slot| slot.used && slot.qpn == qp.qpn);
+        let slot = known.ok_or(PostError::UnknownQp)?;
         if !matches!(slot.state, QpState::Rts | QpState::Error) {
             return Err(PostError::State(slot.state));
         }

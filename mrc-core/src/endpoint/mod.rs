@@ -452,15 +452,13 @@ impl<'s> Endpoint<'s> {
             peer,
             entries: tx::Entries::of(self.ev_entries, l, slot.ev_profile),
             regions: &self.regions,
+            live: None,
         });
         let tx = TxSide {
             qp: slot,
             // The slices hold a part for each QP.
             ring: part(self.wqes, qp, l.send_queue).unwrap_or_default(),
-            window: TxWindow {
-                records: part(self.tx_records, qp, l.records()).unwrap_or_default(),
-                words: part(self.tx_words, qp, l.words()).unwrap_or_default(),
-            },
+            window: TxWindow::new(self.tx_records, self.tx_words, qp, l.records()),
             slots: part(self.ev_slots, qp, l.evs).unwrap_or_default(),
             order: part(self.ev_order, qp, l.active_evs).unwrap_or_default(),
             qpcc,

@@ -1,13 +1,12 @@
 //! Answers of the peer to what our requester sent. What they mean is `requester/feedback.rs`'s; here is what they let the QP
 //! do next. Source: `transport.md` 3.5 to 3.9.
 
-use mrc_wire::{Body, NackReason, Psn, SackRepr};
+use mrc_wire::{AethRepr, NackReason, NackRepr, Psn, SackRepr};
 
 use super::{Endpoint, Received};
 use crate::num::Counter;
 use crate::{
     error::Discard,
-    qp::{Qp, QpState},
     requester::{Report, Verdict, Wants},
     time::Instant,
 };
@@ -22,61 +21,66 @@ impl Endpoint<'_> {
         sack: &[u8; SackRepr::LEN],
         rtx: bool,
     ) -> Result<Received, Discard> {
-        if self.qps.get(qp as usize).is_none_or(|slot| slot.state != QpState::Rts) {
-            return Err(Discard::State);
-        }
-        self.stats.rx_sack.inc();
         // One borrow of the QP's storage for the SACK and for what it lets the QP do.
         let report = self.with_tx(
             qp,
             #[inline(always)]
             |mut tx| tx.on_sack(now, sack, rtx),
         );
-        let Some(Report { path, done, wants }) = report else { return Err(Discard::Qpn) };
+        let Report { path, done, wants } = report.ok_or(Discard::State)?;
+        self.stats.rx_sack.inc();
         if let Ok(Some(path)) = path {
             self.learn_way_back(qp, path);
         }
-        self.after_sack(now, qp, done, wants);
+        self.after_report(qp, done, wants);
         path.map(|_| Received::Nothing)
     }
 
-    /// What a SACK lets the QP do. Even one that counts as stale (a late probe answer) may have moved the window.
-    fn after_sack(&mut self, now: Instant, qp: u32, done: bool, wants: Wants) {
-        if done {
-            self.complete(qp);
-            self.wake(now, qp);
-        } else {
-            self.wake_control(qp);
-            self.wake_for(qp, wants);
-        }
-    }
-
-    /// NACK, Transport ACK or NAK for our requester.
-    pub(super) fn on_control(
+    /// Transport ACK or NAK for our requester.
+    #[inline(never)]
+    pub(super) fn on_ack(
         &mut self,
         now: Instant,
         qp: u32,
-        body: &Body,
         psn: Psn,
-        rtx: bool,
+        aeth: &[u8; AethRepr::LEN],
     ) -> Result<Received, Discard> {
-        let verdict = match body {
-            Body::Nack(nack) => {
-                self.stats.rx_nack.inc();
-                let trimmed = matches!(nack.reason, NackReason::Trimmed | NackReason::TrimmedLastHop);
-                self.stats.rx_nack_trimmed.inc_by(u64::from(trimmed));
-                self.with_tx(qp, |mut tx| tx.on_nack(now, nack, rtx)).unwrap_or(Err(Discard::Qpn))
+        let aeth = AethRepr::parse(aeth);
+        let told = self.with_tx(qp, |mut tx| {
+            let told = tx.on_ack(now, psn, &aeth)?;
+            Ok((told, tx.wants_after_report(now)))
+        });
+        let (told, wants) = told.unwrap_or(Err(Discard::State))?;
+        match told {
+            Verdict::Continue => self.after_report(qp, true, wants),
+            Verdict::Fail(cause) => {
+                // A NAK below what completed names no request; then the oldest one reports the cause.
+                let open = self.qps.get(qp as usize).is_some_and(|slot| psn.diff(slot.req.tack) > 0);
+                self.fail_qp(now, qp, cause, open.then_some(psn));
+                self.wake_control(qp);
             }
-            Body::Ack(aeth) => self.with_tx(qp, |mut tx| tx.on_ack(now, psn, aeth)).unwrap_or(Err(Discard::Qpn)),
-            _ => Err(Discard::Opcode),
-        };
-        if let Ok(Verdict::Fail(cause)) = verdict {
-            // A NAK below what completed names no request; then the oldest one reports the cause.
-            let open = |slot: &Qp| psn.diff(slot.req.tack) > 0;
-            let names_request = matches!(body, Body::Ack(_)) && self.qps.get(qp as usize).is_some_and(open);
-            self.fail_qp(now, qp, cause, names_request.then_some(psn));
-        } else {
+        }
+        Ok(Received::Nothing)
+    }
+
+    /// What a SACK or Transport ACK lets the QP do; `done`: a request may complete. Even a SACK that counts as stale (a late
+    /// probe answer) may have moved the window.
+    #[inline(always)]
+    fn after_report(&mut self, qp: u32, done: bool, wants: Wants) {
+        self.wake_for(qp, wants);
+        if done {
             self.complete(qp);
+        }
+    }
+
+    /// NACK for our requester.
+    pub(super) fn on_nack(&mut self, now: Instant, qp: u32, nack: &NackRepr, rtx: bool) -> Result<Received, Discard> {
+        self.stats.rx_nack.inc();
+        let trimmed = matches!(nack.reason, NackReason::Trimmed | NackReason::TrimmedLastHop);
+        self.stats.rx_nack_trimmed.inc_by(u64::from(trimmed));
+        let verdict = self.with_tx(qp, |mut tx| tx.on_nack(now, nack, rtx)).unwrap_or(Err(Discard::State));
+        if let Ok(Verdict::Fail(cause)) = verdict {
+            self.fail_qp(now, qp, cause, None);
         }
         self.wake(now, qp);
         verdict.map(|_| Received::Nothing)

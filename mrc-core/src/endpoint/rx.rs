@@ -1,7 +1,8 @@
 //! A received frame: validation, then what requester and responder make of it. Source: `wire.md` 13 and 14.
 
 use mrc_wire::{
-    Body, Extension, Frame, HeadImage, Ip, NackReason, PacketView, PlainPacket, PortNum, Qpn, Reject, Syndrome, Trim,
+    BthRepr, Extension, HeadImage, Ip, NackReason, NackRepr, PacketView, PlainPacket, PortNum, ProbeRepr, Qpn, Reject,
+    Syndrome, Trim,
 };
 
 use super::{
@@ -64,24 +65,28 @@ impl Endpoint<'_> {
     //= VAL-010
     #[inline(never)]
     fn take(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
-        let plain = PlainPacket::find(head, rx.wire_len, &self.cfg.wire);
-        let result = match plain.as_ref().and_then(|packet| Some((packet, self.expecting(rx.port, packet)?))) {
-            Some((packet, _)) if !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset()) => {
-                Err(Discard::Icrc)
-            }
-            Some((packet, qp)) => {
-                let result = match packet.sack() {
-                    None if self.is_usual(now, qp) => {
-                        let write = Plain { packet, ce: packet.ce(), now };
+        let result = 'taken: {
+            if let Some(packet) = PlainPacket::find(head, rx.wire_len, &self.cfg.wire)
+                && let Some(qp) = self.expecting(rx.port, &packet)
+                && is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset())
+            {
+                if let Some((reth, payload)) = packet.write() {
+                    self.count_received(rx.port);
+                    let write = Plain { packet: &packet, reth, payload, now };
+                    break 'taken if self.is_usual(now, qp) {
                         self.on_write::<true>(now, rx.port, qp, &write, None)
-                    }
-                    None => self.on_unusual_write(now, rx.port, qp, packet),
-                    Some(sack) => self.on_sack(now, qp, sack, packet.rtx()),
-                };
-                self.count_received(rx.port);
-                result
+                    } else {
+                        self.on_unusual_write(now, rx.port, qp, &write)
+                    };
+                } else if let Some(sack) = packet.sack() {
+                    self.count_received(rx.port);
+                    break 'taken self.on_sack(now, qp, sack, packet.rtx());
+                } else if let Some(aeth) = packet.ack() {
+                    self.count_received(rx.port);
+                    break 'taken self.on_ack(now, qp, packet.psn(), aeth);
+                }
             }
-            None => self.take_any(now, rx, head),
+            self.take_any(now, rx, head)
         };
         match result {
             Err(why) => Err(self.discard(rx.port, why)),
@@ -112,9 +117,9 @@ impl Endpoint<'_> {
         now: Instant,
         port: PortNum,
         qp: u32,
-        packet: &PlainPacket<'_>,
+        write: &Plain<'_, '_>,
     ) -> Result<Received, Discard> {
-        self.on_write::<false>(now, port, qp, &Plain { packet, ce: packet.ce(), now }, None)
+        self.on_write::<false>(now, port, qp, write, None)
     }
 
     /// The next packet of `qp` is expected to have the head of this frame, which was found right.
@@ -136,41 +141,30 @@ impl Endpoint<'_> {
         }
         self.count_received(rx.port);
         let bth = packet.bth(&self.cfg.wire);
+        let takes = match packet.extension() {
+            Extension::EndpointRequest(..) | Extension::EndpointResponse(..) => {
+                return self.on_endpoint(now, rx.port, &packet.to_frame(&self.cfg.wire));
+            }
+            Extension::Write(_) | Extension::Probe(_) | Extension::Trimmed { .. } => QpState::receives,
+            Extension::Sack(_) | Extension::Ack(_) | Extension::Nack(_) => QpState::sends,
+        };
+        let qp = self.admit(&packet, &bth, takes)?;
+        // No ICRC protects a trimmed packet: it says nothing about ports.
+        if !trimmed {
+            self.heard_through(now, qp, rx.port);
+            self.expect(qp, head, rx.wire_len);
+        }
         match packet.extension() {
             Extension::Write(headers) => {
-                let qp = self.admit_packet(now, rx.port, &packet, QpState::receives)?;
-                self.expect(qp, head, rx.wire_len);
                 let write = Parsed { packet: &packet, bth, headers, now };
                 self.on_write::<false>(now, rx.port, qp, &write, immediate(&bth, headers))
             }
-            Extension::Sack(sack) => {
-                let qp = self.admit_packet(now, rx.port, &packet, |state| state == QpState::Rts)?;
-                self.expect(qp, head, rx.wire_len);
-                self.on_sack(now, qp, sack, bth.rtx)
-            }
-            Extension::EndpointRequest(..) | Extension::EndpointResponse(..) => {
-                self.on_endpoint(now, rx.port, &packet.to_frame(&self.cfg.wire))
-            }
-            Extension::Probe(_) => {
-                let qp = self.admit_packet(now, rx.port, &packet, QpState::receives)?;
-                self.stats.rx_marked.inc_by(u64::from(packet.ce()));
-                self.heard(now, qp);
-                let result = self.on_probe(now, qp, &packet.to_frame(&self.cfg.wire));
-                self.wake_control(qp);
-                result
-            }
-            // No ICRC protects a trimmed packet: it says nothing about ports.
-            Extension::Trimmed { kind, timestamp } => {
-                let qp = self.admit_addresses(&packet, QpState::receives)?;
-                self.stats.rx_trimmed.inc();
-                let result = self.on_trimmed(qp, &packet.to_frame(&self.cfg.wire), *kind, *timestamp);
-                self.wake_control(qp);
-                result
-            }
-            Extension::Ack(_) | Extension::Nack(_) => {
-                let qp = self.admit_packet(now, rx.port, &packet, |state| state == QpState::Rts)?;
-                self.on_control(now, qp, &packet.body(), bth.psn, bth.rtx)
-            }
+            Extension::Sack(sack) => self.on_sack(now, qp, sack, bth.rtx),
+            Extension::Ack(aeth) => self.on_ack(now, qp, bth.psn, aeth),
+            Extension::Nack(nack) => self.on_nack(now, qp, &NackRepr::parse(nack), bth.rtx),
+            Extension::Probe(probe) => self.on_probe(now, qp, &packet, &ProbeRepr::parse(probe)),
+            Extension::Trimmed { kind, timestamp } => self.on_trimmed(qp, &packet, &bth, *kind, *timestamp),
+            Extension::EndpointRequest(..) | Extension::EndpointResponse(..) => Err(Discard::Opcode),
         }
     }
 
@@ -204,13 +198,6 @@ impl Endpoint<'_> {
         qpn.value() & self.qpn_mask
     }
 
-    /// Step 11: one index and one comparison.
-    //= VAL-011
-    fn find_qp(&self, qpn: Qpn) -> Option<u32> {
-        let index = self.slot_of(qpn);
-        self.qps.get(index as usize).filter(|slot| slot.used && slot.qpn == qpn).map(|_| index)
-    }
-
     /// Whether partition key `theirs` and ours name one partition, not both as limited members.
     //= VAL-012
     pub(super) fn same_partition(&self, theirs: u16) -> bool {
@@ -218,39 +205,20 @@ impl Endpoint<'_> {
         (theirs ^ ours) & 0x7FFF == 0 && (theirs | ours) & 0x8000 != 0
     }
 
-    /// Steps 11 and 12 but for the peer: the QP, if its partition and its state agree.
-    //= VAL-013, VAL-014, PROBE-003, CTL-002
-    #[inline(always)]
-    fn admit(&self, dest_qp: Qpn, pkey: u16, takes: impl Fn(QpState) -> bool) -> Result<u32, Discard> {
-        let qp = self.find_qp(dest_qp).ok_or(Discard::Qpn)?;
-        let slot = self.qps.get(qp as usize).ok_or(Discard::Qpn)?;
-        if !self.same_partition(pkey) {
+    /// Steps 11 and 12: one index and a few comparisons.
+    //= VAL-011, VAL-013, VAL-014, PROBE-003, CTL-002, IP6-007, HOST-003
+    fn admit(&self, packet: &PacketView<'_>, bth: &BthRepr, takes: fn(QpState) -> bool) -> Result<u32, Discard> {
+        let qp = self.slot_of(bth.dest_qp);
+        let slot = self.qps.get(qp as usize).filter(|slot| slot.used && slot.qpn == bth.dest_qp).ok_or(Discard::Qpn)?;
+        if !self.same_partition(bth.pkey) {
             return Err(Discard::Pkey);
         }
-        if takes(slot.state) { Ok(qp) } else { Err(Discard::State) }
-    }
-
-    /// Steps 11 and 12 for any packet.
-    //= IP6-007, HOST-003
-    fn admit_addresses(&self, packet: &PacketView<'_>, takes: impl Fn(QpState) -> bool) -> Result<u32, Discard> {
-        let bth = packet.bth(&self.cfg.wire);
-        let qp = self.admit(bth.dest_qp, bth.pkey, takes)?;
-        let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
+        if !takes(slot.state) {
+            return Err(Discard::State);
+        }
+        let peer = self.peers.get(slot.peer as usize);
         let known = peer.is_some_and(|peer| peer.local == packet.dst() && peer.remote == packet.src());
         if known { Ok(qp) } else { Err(Discard::Peer) }
-    }
-
-    /// As [`Self::admit_addresses`]; the port that the packet came through leads to its QP's peer.
-    fn admit_packet(
-        &mut self,
-        now: Instant,
-        port: PortNum,
-        packet: &PacketView<'_>,
-        takes: impl Fn(QpState) -> bool,
-    ) -> Result<u32, Discard> {
-        let qp = self.admit_addresses(packet, takes)?;
-        self.heard_through(now, qp, port);
-        Ok(qp)
     }
 
     /// A write for `qp`; where `USUAL`, [`Self::is_usual`] holds.
@@ -384,54 +352,69 @@ impl Endpoint<'_> {
     }
 
     //= SACK-005, SACK-007, BTH-013, PROBE-002
-    fn on_probe(&mut self, now: Instant, qp: u32, frame: &Frame) -> Result<Received, Discard> {
-        let Body::Probe(probe) = &frame.body else { return Err(Discard::Opcode) };
+    fn on_probe(
+        &mut self,
+        now: Instant,
+        qp: u32,
+        packet: &PacketView<'_>,
+        probe: &ProbeRepr,
+    ) -> Result<Received, Discard> {
+        self.stats.rx_marked.inc_by(u64::from(packet.ce()));
+        self.heard(now, qp);
         self.stats.rx_probe.inc();
         // Two probes without new data between them: the peer may be asking because our answers die on their way.
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         if !core::mem::take(&mut slot.fresh) {
             self.reroute_answers(now, qp);
         }
-        let skip_after = self.cfg.always_skip_after;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        let verdict = slot.rsp.verdict(frame.entropy, frame.ce, skip_after);
+        let ev = packet.entropy(&self.cfg.wire);
+        let verdict = slot.rsp.verdict(ev, packet.ce(), self.cfg.always_skip_after);
         slot.rsp.reported();
         slot.rsp.answers.push(Answer {
             kind: AnswerKind::Sack { verdict, probe_id: Some(probe.probe_id) },
             psn: slot.rsp.window.cack(),
-            ev: frame.entropy,
+            ev,
             timestamp: probe.tseth.reflected(),
             rtx: false,
             added: slot.rsp.svc_time.on(&probe.tseth),
             arrived: stamp(now),
         });
+        self.wake_control(qp);
         Ok(Received::Nothing)
     }
 
     //= TRIM-005, TRIM-006, TRIM-007, TRIM-008, TRIM-009, TRIM-010
     /// A trimmed packet may only draw one NACK, or a SACK when its PSN arrived before (`wire.md` 13).
-    fn on_trimmed(&mut self, qp: u32, frame: &Frame, kind: Trim, timestamp: u16) -> Result<Received, Discard> {
+    fn on_trimmed(
+        &mut self,
+        qp: u32,
+        packet: &PacketView<'_>,
+        bth: &BthRepr,
+        kind: Trim,
+        timestamp: u16,
+    ) -> Result<Received, Discard> {
+        self.stats.rx_trimmed.inc();
         let bits = part(self.rx_words, qp, self.limits.words()).ok_or(Discard::Qpn)?;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        let psn = frame.bth.psn;
-        let answer = |kind| Answer { psn, ev: frame.entropy, timestamp, rtx: frame.bth.rtx, ..Answer::of(kind) };
+        let (psn, rtx, ev) = (bth.psn, bth.rtx, packet.entropy(&self.cfg.wire));
+        let answer = |kind| Answer { psn, ev, timestamp, rtx, ..Answer::of(kind) };
         match slot.rsp.window.classify(psn, bits) {
-            _ if !slot.rsp.trim_nack => Err(Discard::Trimmed),
-            responder::Arrival::Above => Err(Discard::Trimmed),
-            responder::Arrival::New => {
+            responder::Arrival::New if slot.rsp.trim_nack => {
                 let reason = match kind {
                     Trim::Trimmed => NackReason::Trimmed,
                     Trim::LastHop => NackReason::TrimmedLastHop,
                 };
                 slot.rsp.refuse(&mut self.refusals, answer(AnswerKind::Nack(reason)));
-                Ok(Received::Nothing)
             }
-            responder::Arrival::Below | responder::Arrival::Seen => {
+            responder::Arrival::Below | responder::Arrival::Seen if slot.rsp.trim_nack => {
                 let verdict = mrc_wire::Verdict::None;
                 slot.rsp.answers.push(answer(AnswerKind::Sack { verdict, probe_id: None }));
-                Ok(Received::Nothing)
             }
+            _ => return Err(Discard::Trimmed),
         }
+        self.wake_control(qp);
+        Ok(Received::Nothing)
     }
 }
 

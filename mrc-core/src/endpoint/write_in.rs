@@ -33,7 +33,8 @@ pub(super) trait WriteRequest: WritePacket {
 /// A write with the head that was expected.
 pub(super) struct Plain<'p, 'f> {
     pub(super) packet: &'p PlainPacket<'f>,
-    pub(super) ce: bool,
+    pub(super) reth: &'f [u8; RethRepr::LEN],
+    pub(super) payload: Range<usize>,
     pub(super) now: Instant,
 }
 
@@ -65,7 +66,7 @@ impl WritePacket for Plain<'_, '_> {
 
     #[inline(always)]
     fn ce(&self) -> bool {
-        self.ce
+        self.packet.ce()
     }
 
     #[inline(always)]
@@ -92,12 +93,12 @@ impl WriteRequest for Plain<'_, '_> {
 
     #[inline(always)]
     fn reth(&self) -> RethRepr {
-        self.packet.reth()
+        RethRepr::parse(self.reth)
     }
 
     #[inline(always)]
     fn payload(&self) -> Range<usize> {
-        self.packet.payload()
+        self.payload.clone()
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct ToPeer<'a> {
     pub(super) peer: &'a PeerSlot,
     pub(super) entries: Entries<'a>,
     pub(super) regions: &'a Regions<'a>,
+    /// The last region that was found live.
+    pub(super) live: Option<MrHandle>,
 }
 
 impl ToPeer<'_> {
@@ -58,8 +60,11 @@ impl ToPeer<'_> {
         let qp = &mut *tx.qp;
         if !packet.middle || qp.head.request != Some(packet.at.request) {
             let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
-            if packet.len > 0 && !self.regions.live(segment.wqe.mr) {
-                return Err(Unsendable::Memory);
+            if packet.len > 0 && self.live != Some(segment.wqe.mr) {
+                if !self.regions.live(segment.wqe.mr) {
+                    return Err(Unsendable::Memory);
+                }
+                self.live = Some(segment.wqe.mr);
             }
             if !qp.head.renew(segment.wqe) {
                 qp.head.compose(tx.cfg, qp.dest_qp, segment.wqe, packet.at, packet.len);
@@ -142,7 +147,8 @@ impl WriteHead {
     /// Makes it that of another request of one packet like the last one; `false` where they differ in more than number and place.
     #[inline(always)]
     fn renew(&mut self, wqe: &Wqe) -> bool {
-        if wqe.packets != 1 || wqe.imm.is_some() || self.single != Some((wqe.len, wqe.rkey)) {
+        // As many bytes are as many packets.
+        if wqe.imm.is_some() || self.single != Some((wqe.len, wqe.rkey)) {
             return false;
         }
         if let Some(meth) = self.bytes.get_mut(BthRepr::LEN..).and_then(<[u8]>::first_chunk_mut) {
@@ -165,43 +171,30 @@ impl WriteHead {
             dest_qp,
             ..NO_FLAGS
         };
-        let meth = MethRepr { rqmsn: wqe.rqmsn, msn: wqe.msn };
-        let reth = RethRepr { va: 0, rkey: wqe.rkey, dmalen: wqe.len };
-        let len = write_in(&mut self.bytes, &bth, cfg, &meth, &reth, imm);
-        self.len = len.unwrap_or(0);
+        self.len = self.write(&bth, cfg, wqe, imm).unwrap_or(0);
         self.request = (at.index > 0 && !last).then_some(at.request);
         self.single = (wqe.packets == 1 && wqe.imm.is_none()).then_some((wqe.len, wqe.rkey));
         (self.mr, self.offset, self.va) = (wqe.mr, wqe.offset, wqe.remote_va);
     }
-}
 
-/// Writes transport headers; their length.
-#[inline(always)]
-fn write_in(
-    to: &mut [u8; WRITE_HEADERS],
-    bth: &BthRepr,
-    cfg: &EndpointConfig,
-    meth: &MethRepr,
-    reth: &RethRepr,
-    imm: Option<u32>,
-) -> Option<u8> {
-    const PLAIN: usize = BthRepr::LEN + MethRepr::LEN + RethRepr::LEN;
-    let (to, rest) = to.split_first_chunk_mut()?;
-    bth.emit_with(to, cfg.wire.bth_se_bit);
-    let (to, mut rest) = rest.split_first_chunk_mut()?;
-    meth.emit(to);
-    let mut len = PLAIN;
-    if cfg.timestamps {
-        rest = rest.split_first_chunk_mut::<{ TsethRepr::LEN }>()?.1;
-        len = PLAIN + TsethRepr::LEN;
+    /// Writes the headers; their length.
+    #[inline(always)]
+    fn write(&mut self, bth: &BthRepr, cfg: &EndpointConfig, wqe: &Wqe, imm: Option<u32>) -> Option<u8> {
+        let (to, rest) = self.bytes.split_first_chunk_mut()?;
+        bth.emit_with(to, cfg.wire.bth_se_bit);
+        let (to, rest) = rest.split_first_chunk_mut()?;
+        MethRepr { rqmsn: wqe.rqmsn, msn: wqe.msn }.emit(to);
+        let (_, rest) = rest.split_at_mut_checked(if cfg.timestamps { TsethRepr::LEN } else { 0 })?;
+        let (to, rest) = rest.split_first_chunk_mut()?;
+        RethRepr { va: 0, rkey: wqe.rkey, dmalen: wqe.len }.emit(to);
+        let mut left = rest.len();
+        if let Some(imm) = imm {
+            let (to, rest) = rest.split_first_chunk_mut()?;
+            *to = imm.to_be_bytes();
+            left = rest.len();
+        }
+        u8::try_from(WRITE_HEADERS.wrapping_sub(left)).ok()
     }
-    let (to, rest) = rest.split_first_chunk_mut()?;
-    reth.emit(to);
-    if let Some(imm) = imm {
-        *rest.first_chunk_mut()? = imm.to_be_bytes();
-        len = len.wrapping_add(4);
-    }
-    Some(len as u8)
 }
 
 /// Opcode of packet `index` of a message of `packets`.

@@ -168,20 +168,27 @@ impl TxSide<'_, '_> {
     #[inline(always)]
     fn score(&mut self, sack: &SackRepr, trigger: Option<Psn>) -> bool {
         let selective = self.is_selective();
-        let progress = sack.cack.diff(self.qp.req.unack);
-        if progress > 0 {
-            // In order no bit is set below.
-            if selective {
-                self.copy().advance(sack.cack);
-            } else {
-                self.qpcc.on_sacked(&mut self.qp.share, progress.unsigned_abs());
-                self.progress_to(sack.cack);
-            }
-        }
+        self.acknowledge(sack.cack);
         if sack.bitmap != 0 || trigger.is_some_and(|psn| psn.diff(self.qp.req.unack) > 0) {
             self.copy().mark_selected(offset(sack.cack, sack.sack_offset), sack.bitmap, trigger);
         }
         !selective && !self.is_selective()
+    }
+
+    /// Everything up to `psn` arrived.
+    #[inline(always)]
+    fn acknowledge(&mut self, psn: Psn) {
+        let progress = psn.diff(self.qp.req.unack);
+        if progress <= 0 {
+            return;
+        }
+        // In order no bit is set below.
+        if self.is_selective() {
+            self.copy().advance(psn);
+        } else {
+            self.qpcc.on_sacked(&mut self.qp.share, progress.unsigned_abs());
+            self.progress_to(psn);
+        }
     }
 
     /// Whether anything in flight is known received or lost, and the scoreboard not empty.
@@ -219,7 +226,7 @@ impl TxSide<'_, '_> {
         self.qpcc.on_sacked(&mut self.qp.share, newly);
     }
 
-    /// Everything up to `cack` arrived.
+    /// Everything up to `cack` arrived, which some of it was known to have, or was taken for lost.
     #[inline(never)]
     fn advance(&mut self, cack: Psn) {
         let mut from = self.qp.req.unack;
@@ -511,7 +518,7 @@ impl TxSide<'_, '_> {
         let waits = match oldest {
             Some(last) if tack.diff(last) < 0 => unack.diff(last) >= 0,
             // Acknowledged and about to complete: those behind it may wait for an acknowledgement of their own.
-            Some(_) => self.next_is_covered(),
+            Some(_) => tack != self.qp.req.max_sent && self.next_is_covered(),
             None => false,
         };
         if self.cfg.complete_on_sack && unack.diff(tack) > 0 {
@@ -533,6 +540,7 @@ impl TxSide<'_, '_> {
 
     /// Applies a Transport ACK or NAK (`transport.md` 3.9).
     //= TACK-001, TACK-006, AETH-002, AETH-003, AETH-004, AETH-005, AETH-006, AETH-007, CTL-001
+    #[inline(always)]
     pub(crate) fn on_ack(&mut self, now: Instant, psn: Psn, aeth: &AethRepr) -> Result<Verdict, Discard> {
         let within = psn.diff(self.qp.req.max_sent) <= 0 && psn.diff(self.qp.req.unack) > ANCIENT;
         let fail = match aeth.syndrome {
@@ -559,9 +567,7 @@ impl TxSide<'_, '_> {
             self.qp.req.resend_tail = false;
             self.qp.req.retry_cnt = 0;
         }
-        if psn.diff(self.qp.req.unack) > 0 {
-            self.advance(psn);
-        }
+        self.acknowledge(psn);
         self.after_progress(now);
         Ok(Verdict::Continue)
     }

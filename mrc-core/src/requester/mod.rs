@@ -294,7 +294,7 @@ impl<'s> TxSide<'_, 's> {
         TxSide {
             qp: self.qp,
             ring: self.ring,
-            window: TxWindow { records: self.window.records, words: self.window.words },
+            window: self.window.copy(),
             slots: self.slots,
             order: self.order,
             qpcc: self.qpcc,

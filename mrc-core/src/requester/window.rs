@@ -101,40 +101,66 @@ impl TxWord {
     pub const EMPTY: Self = Self { sacked: 0, lost: 0 };
 }
 
-/// One QP's part of the lent storage. Both slices have power-of-two lengths, 64 records to a word.
+/// One QP's part of the lent storage, which is found where it is needed: a call that needs nothing of it pays nothing for it.
 #[derive(Debug)]
 pub(crate) struct TxWindow<'a> {
-    pub(crate) records: &'a mut [TxRecord],
-    pub(crate) words: &'a mut [TxWord],
+    /// Those of all QPs, as many for each.
+    records: &'a mut [TxRecord],
+    words: &'a mut [TxWord],
+    /// The QP's first record.
+    first: usize,
+    capacity: u32,
 }
 
-impl TxWindow<'_> {
+impl<'a> TxWindow<'a> {
+    /// That of QP number `qp`; each has `capacity` records, a power of two, and a word for 64 of them.
+    #[inline(always)]
+    pub(crate) fn new(records: &'a mut [TxRecord], words: &'a mut [TxWord], qp: u32, capacity: usize) -> Self {
+        // Cannot wrap: the slices hold as many for every QP. If it did, the part would be another one.
+        Self { records, words, first: (qp as usize).wrapping_mul(capacity), capacity: capacity as u32 }
+    }
+
+    /// The same for another call.
+    #[inline(always)]
+    pub(super) fn copy(&mut self) -> TxWindow<'_> {
+        TxWindow { records: self.records, words: self.words, first: self.first, capacity: self.capacity }
+    }
+
     fn slot(&self, psn: Psn) -> usize {
-        psn.value() as usize & self.records.len().wrapping_sub(1)
+        (psn.value() & self.capacity.wrapping_sub(1)) as usize
     }
 
     fn word_mask(&self) -> usize {
-        self.words.len().wrapping_sub(1)
+        (self.capacity >> 6).wrapping_sub(1) as usize
     }
 
     pub(crate) fn capacity(&self) -> u32 {
-        self.records.len() as u32
+        self.capacity
+    }
+
+    /// Word `index` of the QP.
+    fn word_at(&self, index: usize) -> Option<&TxWord> {
+        self.words.get((self.first >> 6).wrapping_add(index))
+    }
+
+    fn word_mut(&mut self, index: usize) -> Option<&mut TxWord> {
+        self.words.get_mut((self.first >> 6).wrapping_add(index))
     }
 
     #[inline]
     pub(crate) fn record(&self, psn: Psn) -> Option<TxRecord> {
-        self.records.get(self.slot(psn)).copied()
+        self.records.get(self.first.wrapping_add(self.slot(psn))).copied()
     }
 
     #[inline]
     pub(crate) fn record_mut(&mut self, psn: Psn) -> Option<&mut TxRecord> {
-        let slot = self.slot(psn);
-        self.records.get_mut(slot)
+        let at = self.first.wrapping_add(self.slot(psn));
+        self.records.get_mut(at)
     }
 
     fn word(&self, psn: Psn) -> (TxWord, u64) {
         let slot = self.slot(psn);
-        let word = self.words.get(slot >> 6).copied().unwrap_or(TxWord::EMPTY);
+        let word = self.word_at(slot >> 6).copied().unwrap_or(TxWord::EMPTY);
         (word, 1u64.wrapping_shl(slot as u32))
     }
 
@@ -156,7 +182,7 @@ impl TxWindow<'_> {
     /// Makes `psn`, which is neither SACKED nor held back, LOST or SENT.
     pub(crate) fn set_lost(&mut self, psn: Psn, lost: bool) {
         let slot = self.slot(psn);
-        if let Some(word) = self.words.get_mut(slot >> 6) {
+        if let Some(word) = self.word_mut(slot >> 6) {
             let bit = 1u64.wrapping_shl(slot as u32);
             word.lost = if lost { word.lost | bit } else { word.lost & !bit };
         }
@@ -165,7 +191,7 @@ impl TxWindow<'_> {
     /// Holds back `psn`, which is LOST, or lets it go.
     pub(crate) fn set_held(&mut self, psn: Psn, held: bool) {
         let slot = self.slot(psn);
-        if let Some(word) = self.words.get_mut(slot >> 6) {
+        if let Some(word) = self.word_mut(slot >> 6) {
             let bit = 1u64.wrapping_shl(slot as u32);
             word.sacked = if held { word.sacked | bit } else { word.sacked & !bit };
         }
@@ -183,7 +209,7 @@ impl TxWindow<'_> {
         let (low, high) = spread(bits, shift);
         let mask = self.word_mask();
         for (index, part) in [(index, low), (index.wrapping_add(1) & mask, high)] {
-            if let Some(word) = self.words.get_mut(index) {
+            if let Some(word) = self.word_mut(index) {
                 newly.inc_by((part & !(word.sacked | word.lost)).count_ones());
                 word.sacked |= part;
                 word.lost &= !part;
@@ -202,7 +228,7 @@ impl TxWindow<'_> {
             let shift = (slot & 63) as u32;
             let n = left.min(64u32.wrapping_sub(shift));
             let bits = low_bits(n).wrapping_shl(shift);
-            if let Some(word) = self.words.get_mut(slot >> 6) {
+            if let Some(word) = self.word_mut(slot >> 6) {
                 newly.inc_by((bits & !(word.sacked | word.lost)).count_ones());
                 word.sacked &= !bits;
                 word.lost &= !bits;
@@ -217,7 +243,7 @@ impl TxWindow<'_> {
     pub(crate) fn sent_bits(&self, base: Psn, unack: Psn, max: Psn) -> u64 {
         let slot = self.slot(base);
         let (index, shift) = (slot >> 6, (slot & 63) as u32);
-        let settled = |index: usize| self.words.get(index).map_or(u64::MAX, |word| word.sacked | word.lost);
+        let settled = |index: usize| self.word_at(index).map_or(u64::MAX, |word| word.sacked | word.lost);
         let next = index.wrapping_add(1) & self.word_mask();
         outstanding_bits(base, unack, max) & !across(settled(index), settled(next), shift)
     }
@@ -260,7 +286,7 @@ impl TxWindow<'_> {
             let slot = self.slot(base);
             let shift = (slot & 63) as u32;
             let n = left.min(64u32.wrapping_sub(shift));
-            let found = self.words.get(slot >> 6).map_or(0, &bits).wrapping_shr(shift);
+            let found = self.word_at(slot >> 6).map_or(0, &bits).wrapping_shr(shift);
             let at = found.trailing_zeros();
             if at < n {
                 return Some(base.add(at));
@@ -329,10 +355,13 @@ mod tests {
         }
     }
 
+    /// The second of three QPs: the storage of its neighbours stays as it was.
     fn window<R>(f: impl FnOnce(&mut TxWindow<'_>) -> R) -> R {
-        let mut records = [TxRecord::EMPTY; 128];
-        let mut words = [TxWord::EMPTY; 2];
-        f(&mut TxWindow { records: &mut records, words: &mut words })
+        let mut records = [TxRecord::EMPTY; 3 * 128];
+        let mut words = [TxWord::EMPTY; 3 * 2];
+        let result = f(&mut TxWindow::new(&mut records, &mut words, 1, 128));
+        assert!([0, 1, 4, 5].iter().all(|&at| words[at].sacked | words[at].lost == 0));
+        result
     }
 
     //= SRX-004 test

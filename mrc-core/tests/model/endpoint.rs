@@ -46,6 +46,8 @@ pub(crate) struct Model {
     pub(crate) req: Requester,
     pub(crate) rsp: Responder,
     pub(crate) cq: VecDeque<Done>,
+    /// The queue was found full: nothing goes there until half of it is free.
+    cq_closed: bool,
     /// Status of the request that failed, and the PSN that names it.
     fault: Option<(Status, Option<Seq>)>,
     /// Frames sent since the QP failed.
@@ -64,6 +66,7 @@ impl Model {
             req: Requester::new(setup, setup.first_psn[side]),
             rsp: Responder::new(setup.first_psn[1 - side], setup.mpr_dest),
             cq: VecDeque::new(),
+            cq_closed: false,
             fault: None,
             last_words: 0,
             peer_start: setup.first_psn[1 - side],
@@ -236,7 +239,7 @@ impl Model {
                 _ => Status::Flushed,
             };
             if request.signaled || status != Status::Success {
-                if self.cq.len() >= setup.cq_depth {
+                if !self.has_room(setup) {
                     break;
                 }
                 self.cq.push_back(Done {
@@ -263,9 +266,9 @@ impl Model {
 
     pub(crate) fn deliver(&mut self, setup: &Setup) {
         let failed = self.state == QpState::Error;
-        while !self.rsp.receives.is_empty() && self.cq.len() < setup.cq_depth {
+        while !self.rsp.receives.is_empty() {
             let ripe = if failed { None } else { self.rsp.ripe() };
-            if ripe.is_none() && !failed {
+            if (ripe.is_none() && !failed) || !self.has_room(setup) {
                 break;
             }
             let wr_id = self.rsp.receives.pop_front().unwrap();
@@ -291,10 +294,16 @@ impl Model {
     /// The application takes a completion.
     pub(crate) fn reap(&mut self, setup: &Setup) -> Option<Done> {
         let done = self.cq.pop_front();
-        if done.is_some() {
+        if self.cq_closed && self.cq.len() <= setup.cq_depth / 2 {
+            self.cq_closed = false;
             self.settle(setup);
         }
         done
+    }
+
+    fn has_room(&mut self, setup: &Setup) -> bool {
+        self.cq_closed |= self.cq.len() >= setup.cq_depth;
+        !self.cq_closed
     }
 }
 

@@ -49,7 +49,7 @@ images! {
     image_packet_view(_e) PacketView::parse(some(), *any(), any(), |dst| black_box(dst.is_v6())).map(|packet| packet.to_frame(any()));
     image_plain_packet(_e) PlainPacket::find(some(), *any(), any()).map(|packet| {
         black_box((HeadImage::of(&packet), any::<HeadImage>().fits(&packet)));
-        black_box((packet.opcode(), packet.sack(), packet.tseth(), packet.reth(), packet.payload()));
+        black_box((packet.opcode(), packet.write(), packet.sack(), packet.ack(), packet.tseth()));
         black_box((packet.src(), packet.dst(), packet.outermost_dst(), packet.ce(), packet.entropy(any())));
         black_box((packet.dest_qp(), packet.pkey(), packet.psn(), packet.pad(), packet.ack_req(), packet.rtx()));
         (packet.udp_len(), packet.icrc_offset())
