@@ -42,6 +42,7 @@ impl Slots {
         Self { ends: vec![(NIL, NIL); count as usize], words: vec![0; words], summary: vec![0; words.div_ceil(64)] }
     }
 
+    #[inline(always)]
     fn push<E>(&mut self, slot: usize, node: u32, nodes: &mut [Node<E>]) {
         let (head, tail) = &mut self.ends[slot];
         if *head == NIL {
@@ -150,6 +151,9 @@ impl<E: Copy> Wheel<E> {
 
     /// Adds `event` at `at`, after all events already pending for that instant. An instant that has passed counts as the
     /// present one.
+    // In line: the event is then written where it stays. Passed through memory it would be read back in other pieces than it
+    // was written, and wait until all that was written before has reached the cache.
+    #[inline(always)]
     pub fn schedule(&mut self, at: Instant, event: E) {
         let at = at.as_nanos().max(self.position);
         let node = self.store(at, event);
@@ -221,6 +225,7 @@ impl<E: Copy> Wheel<E> {
         Some(())
     }
 
+    #[inline(always)]
     fn store(&mut self, at: u64, event: E) -> u32 {
         let fresh = Node { at, next: NIL, event };
         let Some(node) = self.free.pop() else {
@@ -235,6 +240,7 @@ impl<E: Copy> Wheel<E> {
         self.near_end.saturating_add(FAR_SLOTS << FAR_SHIFT)
     }
 
+    #[inline(never)]
     fn schedule_far(&mut self, at: u64, node: u32) {
         if at < self.far_end() {
             self.far.push(((at >> FAR_SHIFT) % FAR_SLOTS) as usize, node, &mut self.nodes);
