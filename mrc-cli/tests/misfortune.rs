@@ -59,25 +59,38 @@ fn an_interface_that_vanishes_is_reported_as_the_port_and_the_agent_stays() {
     let prefix = "mrcgone";
     let fabric = fabric(prefix);
     let host = fabric.host("hA").unwrap();
-    let lines = folder("gone").join("lines");
-    let out = std::fs::File::create(&lines).unwrap();
-    let agent = ["mapper", "agent", "--prefix", prefix, "--lab", "hA", "--interval", "5", "--json"];
-    let child = Command::new(MRC).args(agent).stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap();
-    let mut agent = common::Running(child);
-    let has = |event: &str, component: &str| {
-        let text = std::fs::read_to_string(&lines).unwrap();
+    let folder = folder("gone");
+    let begin = |run: &str| {
+        let lines = folder.join(run);
+        let out = std::fs::File::create(&lines).unwrap();
+        let agent = ["mapper", "agent", "--prefix", prefix, "--lab", "hA", "--interval", "5", "--json"];
+        let agent = Command::new(MRC).args(agent).stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn();
+        (common::Running(agent.unwrap()), lines)
+    };
+    let has = |lines: &Path, event: &str, component: &str| {
+        let text = std::fs::read_to_string(lines).unwrap();
         let mut all = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         all.any(|line| line["event"] == event && (component.is_empty() || line["component"] == component))
     };
-    eventually("the agent began", || has("started", "").then_some(()));
+    let reports_the_port = |agent: &mut common::Running, lines: &Path| {
+        eventually("the port is reported", || has(lines, "faulty", "p1-hA.port").then_some(()));
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(agent.0.try_wait().unwrap().is_none(), "the agent goes on with the planes that are left");
+        for other in ["p1-hA", "p1", "p0-hA"] {
+            assert!(!has(lines, "faulty", other), "{other}: the port alone");
+        }
+    };
+    let (mut agent, lines) = begin("first");
+    eventually("the agent began", || has(&lines, "started", "").then_some(()));
     let interface = host.planes[1].interface.clone();
     let namespace = host.namespace.clone().unwrap();
     let gone = Command::new("ip").args(["-n", &namespace, "link", "del", &interface]).status().unwrap();
     assert!(gone.success());
-    eventually("the port is reported", || has("faulty", "p1-hA.port").then_some(()));
-    std::thread::sleep(Duration::from_secs(1));
-    assert!(agent.0.try_wait().unwrap().is_none(), "the agent goes on with the planes that are left");
-    assert!(!has("faulty", "p1-hA") && !has("faulty", "p1") && !has("faulty", "p0-hA"), "the port alone");
+    reports_the_port(&mut agent, &lines);
+    drop(agent);
+    // An agent that begins without the interface, as after a reboot with a broken port, says the same.
+    let (mut agent, lines) = begin("second");
+    reports_the_port(&mut agent, &lines);
 }
 
 /// A file system of 64 kB that is full.

@@ -492,11 +492,13 @@ impl Agent {
         self.watch.dropped(self.last_tick_ns.saturating_sub(self.config.timeout_ns), now_ns);
     }
 
-    /// The interface of `plane` vanished, or is there again.
-    pub fn handle_port(&mut self, plane: u8, there: bool) {
+    /// The interface of `plane` is there, with this Ethernet address, or is not.
+    pub fn handle_port(&mut self, plane: u8, mac: Option<[u8; 6]>) {
         self.gone.retain(|gone| *gone != plane);
-        if !there {
-            self.gone.push(plane);
+        match (mac, self.config.ports.get_mut(usize::from(plane))) {
+            (Some(mac), Some(port)) => port.mac = mac,
+            (None, Some(_)) => self.gone.push(plane),
+            (_, None) => {}
         }
     }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use mrc_afxdp::{PacketFilter, Port as _, PortError, RawConfig, RawPort};
+use mrc_afxdp::{PacketFilter, Port as _, PortError, Problem, RawConfig, RawPort, SetupError};
 use mrc_mapper::agent::{Agent, AgentConfig, PortAddress};
 use mrc_mapper::probe::{Key, UDP_PORT};
 use mrc_mapper::{Fabric, HostId};
@@ -64,17 +64,33 @@ fn open(namespace: Option<&str>, interface: &str) -> anyhow::Result<RawPort> {
     })
 }
 
+fn is_absent(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<SetupError>().is_some_and(|error| error.problem == Problem::UnknownInterface)
+}
+
 impl Runner {
     /// The agent of host number `number` of a lab fabric.
     pub fn lab(fabric: &mrc_lab::Fabric, number: HostId, key: Key, times: Times) -> anyhow::Result<Self> {
         let name = mrc_mapper::topology::host_name(number);
         let host = fabric.host(&name)?;
-        let (mut ports, mut addresses) = (Vec::new(), Vec::new());
-        for plane in &host.planes {
-            let port = open(host.namespace.as_deref(), &plane.interface)?;
-            let next_hop = parse_mac(&plane.next_hop)?;
-            addresses.push(PortAddress { mac: port.mac(), next_hop, source: plane.addr.octets() });
-            ports.push(Some(port));
+        let (mut ports, mut addresses, mut absent) = (Vec::new(), Vec::new(), None);
+        for (number, plane) in host.planes.iter().enumerate() {
+            let port = match open(host.namespace.as_deref(), &plane.interface) {
+                Ok(port) => Some(port),
+                // A port that broke with a reboot is what an agent is for: it reports it, and probes the other planes.
+                Err(error) if is_absent(&error) => {
+                    log::warn!("plane {number}: {error}; the agent goes on with the other planes");
+                    absent = absent.or(Some(error));
+                    None
+                }
+                Err(error) => return Err(error),
+            };
+            let (mac, next_hop) = (port.as_ref().map_or([0; 6], RawPort::mac), parse_mac(&plane.next_hop)?);
+            addresses.push(PortAddress { mac, next_hop, source: plane.addr.octets() });
+            ports.push(port);
+        }
+        if let Some(error) = absent.filter(|_| ports.iter().all(Option::is_none)) {
+            return Err(error);
         }
         let mut instance = [0; 4];
         getrandom::fill(&mut instance).map_err(|error| anyhow::anyhow!("no random number: {error}"))?;
@@ -87,8 +103,12 @@ impl Runner {
         config.pause_ns = nanos(times.interval) * 2 + nanos(times.timeout) / 2;
         config.path.slow_ns = nanos(times.timeout) / 4;
         let start = Instant::now();
+        let mut agent = Agent::new(config, 0)?;
+        for (plane, _) in (0u8..).zip(&ports).filter(|(_, port)| port.is_none()) {
+            agent.handle_port(plane, None);
+        }
         Ok(Self {
-            agent: Agent::new(config, 0)?,
+            agent,
             namespace: host.namespace,
             interfaces: host.planes.iter().map(|plane| plane.interface.clone()).collect(),
             ports,
@@ -162,7 +182,7 @@ impl Runner {
         for at in 0..self.ports.len() {
             if self.ports[at].is_none() {
                 self.ports[at] = open(self.namespace.as_deref(), &self.interfaces[at]).ok();
-                self.agent.handle_port(at as u8, self.ports[at].is_some());
+                self.agent.handle_port(at as u8, self.ports[at].as_ref().map(RawPort::mac));
             }
         }
     }
@@ -186,7 +206,7 @@ impl Runner {
             let gone = self.ports[at].as_mut().is_some_and(|port| matches!(port.flush(), Err(PortError::Gone)));
             if gone {
                 self.ports[at] = None;
-                self.agent.handle_port(at as u8, false);
+                self.agent.handle_port(at as u8, None);
             }
         }
     }
