@@ -199,15 +199,17 @@ fn a_running_device_is_seen() {
     let client =
         start(&["write-bw", "--prefix", prefix, "--lab", "hA", "-p", "18743", "localhost", "-D", "60", "-q", "3"]);
     let name = format!("{}-0", client.0.id());
-    let series = |text: &str, start: &str| {
-        let line = text.lines().find(|line| line.starts_with(start) && line.contains(&name));
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+    let labelled = |text: &str, start: &str, label: &str| {
+        let of_device = |line: &&str| line.starts_with(start) && line.contains(&name) && line.contains(label);
+        text.lines().find(of_device).and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
     };
-    let sent = |text: &str| series(text, "mrc_engine_total").and(series(text, "mrc_qps{"));
+    let series = |text: &str, start: &str| labelled(text, start, "");
+    let sent = |text: &str| series(text, "mrc_engine_total").and(labelled(text, "mrc_qps{", "state=\"RTS\""));
     let metrics =
         eventually("three queue pairs", || Some(text(&mrc(&["metrics"]))).filter(|text| sent(text) == Some(3.0)));
     assert!(metrics.contains(&format!("command=\"write-bw\",device=\"{name}\",name=\"tx_data\"")), "{metrics}");
     assert!(series(&metrics, "mrc_plane_up") == Some(1.0) && series(&metrics, "mrc_evs").is_some(), "{metrics}");
+    assert_eq!(labelled(&metrics, "mrc_qps{", "state=\"ERROR\""), Some(0.0), "a series without queue pairs");
     let lines = metrics.lines().filter(|line| line.contains(&name)).count();
     assert!(lines < 160, "docs/operations.md says so: {lines}");
     promtool_reads("a_running_device_is_seen");
