@@ -71,13 +71,16 @@ impl Endpoint<'_> {
                 && is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset())
             {
                 if let Some((reth, payload)) = packet.write() {
-                    self.count_received(rx.port);
                     let write = Plain { packet: &packet, reth, payload, now };
-                    break 'taken if self.is_usual(now, qp) {
-                        self.on_write::<true>(now, rx.port, qp, &write, None)
-                    } else {
-                        self.on_unusual_write(now, rx.port, qp, &write)
-                    };
+                    if self.is_usual(now, qp) {
+                        let result = self.on_write::<true>(now, rx.port, qp, &write, None);
+                        if result.is_err() {
+                            self.count_received(rx.port);
+                        }
+                        break 'taken result;
+                    }
+                    self.count_received(rx.port);
+                    break 'taken self.on_unusual_write(now, rx.port, qp, &write);
                 } else if let Some(sack) = packet.sack() {
                     self.count_received(rx.port);
                     break 'taken self.on_sack(now, qp, sack, packet.rtx());
@@ -221,7 +224,7 @@ impl Endpoint<'_> {
         if known { Ok(qp) } else { Err(Discard::Peer) }
     }
 
-    /// A write for `qp`; where `USUAL`, [`Self::is_usual`] holds.
+    /// A write for `qp`; where `USUAL`, [`Self::is_usual`] holds, and one without an error is counted for its port.
     //= VAL-015, VAL-018, MODEL-002, ERR-002, WIMM-001, WIMM-002
     #[inline(always)]
     fn on_write<const USUAL: bool>(
@@ -292,10 +295,11 @@ impl Endpoint<'_> {
                     self.wake_control(qp);
                 }
                 self.stats.rx_data.inc();
-                if let (Received::Place(place), Some(port)) =
-                    (&received, self.stats.ports.get_mut(usize::from(port.plane())))
-                {
-                    port.rx_bytes.inc_by(place.payload.len() as u64);
+                if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
+                    port.rx_packets.inc_by(USUAL.into());
+                    if let Received::Place(place) = &received {
+                        port.rx_bytes.inc_by(place.payload.len() as u64);
+                    }
                 }
                 Ok(received)
             }

@@ -113,6 +113,9 @@ impl ToPeer<'_> {
 
 const NO_FLAGS: BthRepr = BthRepr::new(Opcode::WriteMiddle, Qpn::new(0), Psn::new(0));
 
+/// [`WriteHead::single`] of any other request.
+const NOT_SINGLE: (u64, Rkey) = (u64::MAX, Rkey(0));
+
 /// Transport headers of a write at most.
 const WRITE_HEADERS: usize = BthRepr::LEN + MethRepr::LEN + TsethRepr::LEN + RethRepr::LEN + 4;
 
@@ -125,8 +128,8 @@ pub(crate) struct WriteHead {
     len: u8,
     /// Request from whose middle the packet was.
     request: Option<u32>,
-    /// Bytes and key of the request, where it was of one packet and without immediate.
-    single: Option<(u32, Rkey)>,
+    /// Bytes and key of the request, where it was of one packet and without immediate; else more bytes than any request has.
+    single: (u64, Rkey),
     /// Where the request of the packet begins, in its region and at the peer.
     mr: MrHandle,
     offset: u64,
@@ -138,7 +141,7 @@ impl WriteHead {
         bytes: [0; WRITE_HEADERS],
         len: 0,
         request: None,
-        single: None,
+        single: NOT_SINGLE,
         mr: MrHandle::from_parts(0, 0),
         offset: 0,
         va: 0,
@@ -148,7 +151,7 @@ impl WriteHead {
     #[inline(always)]
     fn renew(&mut self, wqe: &Wqe) -> bool {
         // As many bytes are as many packets.
-        if wqe.imm.is_some() || self.single != Some((wqe.len, wqe.rkey)) {
+        if wqe.imm.is_some() || self.single != (wqe.len.into(), wqe.rkey) {
             return false;
         }
         if let Some(meth) = self.bytes.get_mut(BthRepr::LEN..).and_then(<[u8]>::first_chunk_mut) {
@@ -173,7 +176,7 @@ impl WriteHead {
         };
         self.len = self.write(&bth, cfg, wqe, imm).unwrap_or(0);
         self.request = (at.index > 0 && !last).then_some(at.request);
-        self.single = (wqe.packets == 1 && wqe.imm.is_none()).then_some((wqe.len, wqe.rkey));
+        self.single = if wqe.packets == 1 && wqe.imm.is_none() { (wqe.len.into(), wqe.rkey) } else { NOT_SINGLE };
         (self.mr, self.offset, self.va) = (wqe.mr, wqe.offset, wqe.remote_va);
     }
 
