@@ -214,6 +214,20 @@ fn the_map_has_history_evidence_and_denylists_and_survives_a_restart() {
 }
 
 #[test]
+fn who_comes_again_and_again_does_not_push_the_history_out() {
+    let folder = folder("again");
+    let collector = self::collector(&folder, 18_765);
+    for _ in 0..200 {
+        let mut stranger = Agent::new(&collector, 0, 1);
+        stranger.stream.write_all(b"no signature\n").unwrap();
+        assert!(stranger.is_cut_off());
+    }
+    let strangers = collector.events().into_iter().filter(|(who, what)| who == "127.0.0.1" && what == "agent").count();
+    // A machine that stands still for a minute may see a second one.
+    assert!((1..10).contains(&strangers), "{strangers} events");
+}
+
+#[test]
 fn who_lies_floods_or_has_no_key_is_cut_off_and_changes_nothing() {
     let folder = folder("bad");
     let collector = self::collector(&folder, 18_755);

@@ -27,6 +27,11 @@ const GATHER: Duration = Duration::from_millis(10);
 /// A connection that has not said for whom it speaks by then gives its place to others.
 const INTRODUCTION: Duration = Duration::from_secs(10);
 
+/// That somebody did the same again is written down after so long.
+const AGAIN: Duration = Duration::from_secs(60);
+/// Different things that are written down in that time.
+const MAX_BLAMED: usize = 64;
+
 /// What an agent did.
 pub enum What<'a> {
     /// It told something.
@@ -122,6 +127,19 @@ impl Peer {
     }
 }
 
+/// Who did what of late. The history is bounded: who connects again and again to be cut off must not push it out.
+#[derive(Default)]
+struct Blamed(BTreeMap<(String, String), Instant>);
+
+impl Blamed {
+    /// Whether it is to be written down.
+    fn is_news(&mut self, who: &str, why: &str) -> bool {
+        self.0.retain(|_, at| at.elapsed() < AGAIN);
+        let what = (who.to_owned(), why.to_owned());
+        self.0.len() < MAX_BLAMED && !self.0.contains_key(&what) && self.0.insert(what, Instant::now()).is_none()
+    }
+}
+
 /// All agents.
 pub struct Peers<'a> {
     listener: &'a Listener,
@@ -131,6 +149,7 @@ pub struct Peers<'a> {
     connections: u64,
     /// Which connection speaks for a host.
     speaks: BTreeMap<HostId, (u64, String)>,
+    blamed: Blamed,
 }
 
 type Deliver<'a> = &'a mut dyn FnMut(What<'_>) -> Result<(), String>;
@@ -138,7 +157,15 @@ type Deliver<'a> = &'a mut dyn FnMut(What<'_>) -> Result<(), String>;
 impl<'a> Peers<'a> {
     /// No agent yet.
     pub fn new(listener: &'a Listener, key: Key, tls: Option<Arc<ServerConfig>>) -> Self {
-        Self { listener, key, tls, peers: Vec::new(), connections: 0, speaks: BTreeMap::new() }
+        Self {
+            listener,
+            key,
+            tls,
+            peers: Vec::new(),
+            connections: 0,
+            speaks: BTreeMap::new(),
+            blamed: Blamed::default(),
+        }
     }
 
     /// Hears agents until `end`.
@@ -211,8 +238,10 @@ impl<'a> Peers<'a> {
         }
         if let Some(why) = why {
             let who = peer.host.map_or_else(|| peer.from.clone(), host_name);
-            // It only writes down.
-            let _ = deliver(What::Blame(&who, &why));
+            if self.blamed.is_news(&who, &why) {
+                // It only writes down.
+                let _ = deliver(What::Blame(&who, &why));
+            }
         }
         false
     }
