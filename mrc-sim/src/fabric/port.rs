@@ -120,7 +120,7 @@ pub(crate) struct Down {
     pub(crate) switches: u8,
 }
 
-/// In this order: what every packet touches lies together, in few lines of memory.
+/// One cache line, and what lies behind it.
 #[repr(C, align(64))]
 pub(crate) struct Port {
     pub(crate) owner: Owner,
@@ -139,14 +139,22 @@ pub(crate) struct Port {
     flight_ns: u32,
     /// Latency of the switch this port belongs to: what arrived through it left the link that long ago.
     ingress_ns: u32,
+    /// From the first use on. A share of a fabric has all ports of it, and uses its own.
+    used: Option<Box<Used>>,
+}
+
+/// What only a port in use has, in this order: what every packet touches lies in front.
+#[repr(C, align(64))]
+#[derive(Default)]
+struct Used {
     queue: EgressQueue,
     impaired: Option<Box<Impaired>>,
-    pub(crate) counters: PortCounters,
+    counters: PortCounters,
     /// When the link was cut, by epoch; of one that never was, nothing.
     cut_at: Option<Box<[u64; CUTS]>>,
     /// Data bytes that came in through this port and still wait in the switch; counted only with PFC.
     ingress_bytes: u32,
-    pub(crate) down: Down,
+    down: Down,
     /// The far end was told to pause because of what came in through this port.
     pausing: bool,
 }
@@ -155,24 +163,35 @@ impl Port {
     pub(crate) fn new(owner: Owner, link: LinkSpec, last_hop: bool, far_latency_ns: u32, own_latency_ns: u32) -> Self {
         Self {
             owner,
+            epoch: 0,
             up: true,
-            down: Down::default(),
             tapped: false,
             last_hop,
             wake_pending: false,
-            pausing: false,
-            epoch: 0,
-            ingress_bytes: 0,
-            flight_ns: link.delay_ns + far_latency_ns,
-            ingress_ns: own_latency_ns,
-            link,
             busy_until: 0,
             carry: 0,
-            queue: EgressQueue::EMPTY,
-            impaired: None,
-            counters: PortCounters::default(),
-            cut_at: None,
+            link,
+            flight_ns: link.delay_ns + far_latency_ns,
+            ingress_ns: own_latency_ns,
+            used: None,
         }
+    }
+
+    fn used(&mut self) -> &mut Used {
+        self.used.get_or_insert_default()
+    }
+
+    pub(crate) fn counters(&self) -> PortCounters {
+        self.used.as_ref().map_or(PortCounters::default(), |used| used.counters)
+    }
+
+    pub(crate) fn counters_mut(&mut self) -> &mut PortCounters {
+        &mut self.used().counters
+    }
+
+    /// What keeps the carrier down.
+    pub(crate) fn down(&mut self) -> &mut Down {
+        &mut self.used().down
     }
 
     pub(crate) fn inlet(&self) -> Inlet {
@@ -181,26 +200,27 @@ impl Port {
 
     /// Takes a packet of the class it carries, to send at once or to queue.
     pub(crate) fn offer(&mut self, now: u64, id: u32, spec: &QueueSpec, arena: &mut Arena, rng: &mut Rng) -> Offer {
+        let used = self.used.get_or_insert_default();
         let packet = arena.get(id);
         if packet.payload.len > 0 && !packet.control {
-            self.counters.offered_bytes += u64::from(packet.wire_len);
+            used.counters.offered_bytes += u64::from(packet.wire_len);
         }
         if !self.up {
-            self.counters.drop_down += 1;
-            self.counters.lost_control += u64::from(arena.get(id).control);
+            used.counters.drop_down += 1;
+            used.counters.lost_control += u64::from(packet.control);
             return Offer::Dropped;
         }
         let idle = now >= self.busy_until && !self.wake_pending;
-        if idle && (!self.queue.paused || arena.get(id).control) {
+        if idle && (!used.queue.paused || packet.control) {
             return Offer::SendNow;
         }
-        let evicted = match self.queue.admit(id, spec, self.last_hop, arena, rng, &mut self.counters) {
+        let evicted = match used.queue.admit(id, spec, self.last_hop, arena, rng, &mut used.counters) {
             Admit::Queued => None,
             Admit::QueuedInstead(victim) => Some(victim),
             Admit::Dropped => return Offer::Dropped,
         };
-        self.counters.peak_bytes = self.counters.peak_bytes.max(self.queue.bytes().into());
-        let wake = (!self.wake_pending && self.queue.is_sendable()).then_some(self.busy_until.max(now));
+        used.counters.peak_bytes = used.counters.peak_bytes.max(used.queue.bytes().into());
+        let wake = (!self.wake_pending && used.queue.is_sendable()).then_some(self.busy_until.max(now));
         self.wake_pending |= wake.is_some();
         Offer::Queued { wake, evicted }
     }
@@ -208,12 +228,13 @@ impl Port {
     /// The wake-up came: the next packet to send.
     pub(crate) fn dequeue(&mut self, spec: &QueueSpec, arena: &mut Arena, rng: &mut Rng) -> Option<u32> {
         self.wake_pending = false;
-        self.queue.next(spec, self.last_hop, arena, rng, &mut self.counters)
+        let used = self.used.get_or_insert_default();
+        used.queue.next(spec, self.last_hop, arena, rng, &mut used.counters)
     }
 
     /// When to wake after the serialisation that is running, if packets wait for its end and nobody comes already.
     pub(crate) fn wake(&mut self, now: u64) -> Option<u64> {
-        if self.wake_pending || !self.queue.is_sendable() {
+        if self.wake_pending || !self.used.as_ref().is_some_and(|used| used.queue.is_sendable()) {
             return None;
         }
         self.wake_pending = true;
@@ -229,27 +250,31 @@ impl Port {
         let work = u64::from(wire_len) * 8 * 1_000_000_000 + self.carry;
         self.busy_until = now + work / self.link.rate_bps;
         self.carry = work % self.link.rate_bps;
-        self.counters.tx_packets += 1;
-        self.counters.tx_bytes += u64::from(wire_len);
+        let counters = self.counters_mut();
+        counters.tx_packets += 1;
+        counters.tx_bytes += u64::from(wire_len);
         (self.busy_until, self.busy_until + u64::from(self.flight_ns))
     }
 
     /// What the link does to the packet that was just sent, and when that arrives.
     pub(crate) fn impair(&mut self, arrives_at: u64, rng: &mut Rng) -> (Fate, u64) {
-        let Some(impaired) = &mut self.impaired else {
+        let Some((impaired, counters)) =
+            self.used.as_mut().and_then(|used| Some((used.impaired.as_mut()?, &mut used.counters)))
+        else {
             return (Fate { lost: false, corrupt: false }, arrives_at);
         };
         let fate = impaired.fate(rng);
-        self.counters.lost_random += u64::from(fate.lost);
-        self.counters.corrupted += u64::from(fate.corrupt);
+        counters.lost_random += u64::from(fate.lost);
+        counters.corrupted += u64::from(fate.corrupt);
         (fate, impaired.delay(arrives_at, rng))
     }
 
     pub(crate) fn set_impairment(&mut self, spec: &Impairment) {
-        match &mut self.impaired {
+        let impaired = &mut self.used().impaired;
+        match impaired {
             Some(impaired) => impaired.change(spec),
             None if spec.is_none() => {}
-            None => self.impaired = Some(Box::new(Impaired::new(spec))),
+            None => *impaired = Some(Box::new(Impaired::new(spec))),
         }
     }
 
@@ -259,7 +284,7 @@ impl Port {
     pub(crate) fn lost(&self, epoch: u32, now: u64) -> bool {
         let cuts = self.epoch.wrapping_sub(epoch);
         let arrived = now - u64::from(self.ingress_ns);
-        let cut_at = self.cut_at.as_ref().map_or(0, |at| at[epoch as usize % CUTS]);
+        let cut_at = self.used.as_ref().and_then(|used| used.cut_at.as_ref()).map_or(0, |at| at[epoch as usize % CUTS]);
         cuts != 0 && (cuts as usize > CUTS || cut_at < arrived)
     }
 
@@ -269,17 +294,20 @@ impl Port {
             return;
         }
         self.up = false;
-        self.cut_at.get_or_insert_default()[self.epoch as usize % CUTS] = now;
-        self.epoch = self.epoch.wrapping_add(1);
-        self.queue.paused = false;
-        self.pausing = false;
+        let epoch = self.epoch;
+        self.epoch = epoch.wrapping_add(1);
+        let used = self.used();
+        used.cut_at.get_or_insert_default()[epoch as usize % CUTS] = now;
+        used.queue.paused = false;
+        used.pausing = false;
     }
 
     /// Takes the next packet out of the queue of a link that was cut.
     pub(crate) fn drain(&mut self, arena: &mut Arena) -> Option<u32> {
-        let id = self.queue.drain(arena)?;
-        self.counters.drop_down += 1;
-        self.counters.lost_control += u64::from(arena.get(id).control);
+        let used = self.used.as_mut()?;
+        let id = used.queue.drain(arena)?;
+        used.counters.drop_down += 1;
+        used.counters.lost_control += u64::from(arena.get(id).control);
         Some(id)
     }
 
@@ -294,7 +322,7 @@ impl Port {
     }
 
     pub(crate) fn queued_bytes(&self) -> u32 {
-        self.queue.bytes()
+        self.used.as_ref().map_or(0, |used| used.queue.bytes())
     }
 
     pub(crate) fn link(&self) -> LinkSpec {
@@ -319,8 +347,9 @@ impl Port {
 
     /// The far end's pause frame arrived, or its end.
     pub(crate) fn set_paused(&mut self, paused: bool) {
-        self.counters.pauses += u64::from(paused && !self.queue.paused);
-        self.queue.paused = paused;
+        let used = self.used();
+        used.counters.pauses += u64::from(paused && !used.queue.paused);
+        used.queue.paused = paused;
     }
 
     /// When this port can send a control frame of the MAC: those wait for the frame that is being sent, and overtake the
@@ -332,12 +361,13 @@ impl Port {
     /// Data that came in through this port joined or left the buffer; whether the far end is to be told to
     /// stop (`Some(true)`) or to go on, by the bytes at which it stops and goes on.
     pub(crate) fn account_ingress(&mut self, joined: bool, bytes: u32, (xoff, xon): (u64, u64)) -> Option<bool> {
-        self.ingress_bytes =
-            if joined { self.ingress_bytes.saturating_add(bytes) } else { self.ingress_bytes.saturating_sub(bytes) };
-        let held = u64::from(self.ingress_bytes);
-        let pause = if self.pausing { held > xon } else { joined && held >= xoff };
-        (pause != self.pausing).then(|| {
-            self.pausing = pause;
+        let used = self.used();
+        used.ingress_bytes =
+            if joined { used.ingress_bytes.saturating_add(bytes) } else { used.ingress_bytes.saturating_sub(bytes) };
+        let held = u64::from(used.ingress_bytes);
+        let pause = if used.pausing { held > xon } else { joined && held >= xoff };
+        (pause != used.pausing).then(|| {
+            used.pausing = pause;
             pause
         })
     }
@@ -363,8 +393,12 @@ mod tests {
     }
 
     #[test]
-    fn a_port_fills_four_cache_lines() {
-        assert_eq!(size_of::<Port>(), 256);
+    fn a_port_fills_a_cache_line_and_three_where_it_is_used() {
+        assert_eq!((size_of::<Port>(), size_of::<Used>()), (64, 192));
+        let mut port = port(1_000_000_000);
+        assert!(port.used.is_none() && port.queued_bytes() == 0 && port.counters() == PortCounters::default());
+        port.transmit(0, 64);
+        assert_eq!(port.counters().tx_packets, 1);
     }
 
     #[test]
@@ -401,7 +435,7 @@ mod tests {
         assert_eq!(offer, Offer::Queued { wake: None, evicted: None });
         assert_eq!(add(&mut port, 51, true).1, Offer::Dropped);
         assert_eq!(port.dequeue(&QUEUE, &mut arena, &mut rng), Some(control));
-        let counters = port.counters;
+        let counters = port.counters();
         assert_eq!((counters.drop_data, counters.drop_control, counters.peak_bytes), (1, 1, 3150));
     }
 

@@ -180,6 +180,12 @@ pub(crate) struct EgressQueue {
     pub(crate) paused: bool,
 }
 
+impl Default for EgressQueue {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
 impl EgressQueue {
     pub(crate) const EMPTY: Self = Self { data: Fifo::EMPTY, control: Fifo::EMPTY, credit: 0, paused: false };
 

@@ -360,7 +360,7 @@ impl<H: Host> Sim<H> {
 
     /// Counters of one egress port.
     pub fn port_counters(&self, port: PortId) -> PortCounters {
-        self.ports[port.0 as usize].counters
+        self.ports[port.0 as usize].counters()
     }
 
     /// Bytes waiting before one egress port now.
@@ -431,7 +431,7 @@ impl<H: Host> Sim<H> {
         let inlet = self.inlets[port_id as usize];
         let epoch = self.arena.get(packet).epoch;
         if epoch != inlet.epoch && self.ports[port_id as usize].lost(epoch, self.now.as_nanos()) {
-            let counters = &mut self.ports[(port_id ^ 1) as usize].counters;
+            let counters = self.ports[(port_id ^ 1) as usize].counters_mut();
             counters.lost_in_flight += 1;
             counters.lost_control += u64::from(self.arena.get(packet).control);
             self.arena.release(packet);
@@ -586,7 +586,9 @@ impl<H: Host> Sim<H> {
         let (wire_len, rate_bps) = (packet.wire_len, port.link().rate_bps);
         self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(port_id) << 12 ^ u64::from(packet.wire_len));
         let (fate, mut arrives_at) = port.impair(arrives_at, &mut self.rng);
-        port.counters.lost_control += u64::from(fate.lost && packet.control);
+        if fate.lost && packet.control {
+            port.counters_mut().lost_control += 1;
+        }
         packet.flags |= if fate.corrupt { CORRUPT } else { 0 };
         if self.tap.is_some() && self.ports[port_id as usize].tapped {
             self.record(port_id, true, id);

@@ -2,7 +2,7 @@
 
 use mrc_wire::PortNum;
 
-use super::super::port::{LinkSpec, Owner};
+use super::super::port::{Down, LinkSpec, Owner};
 use super::super::topology::{LinkId, PortId};
 use super::{Fault, Sim};
 use crate::host::Host;
@@ -35,7 +35,7 @@ impl<H: Host> Sim<H> {
 
     fn set_cut(&mut self, link: LinkId, cut: bool) {
         for port in [link.lower(), link.upper()] {
-            self.ports[port.0 as usize].down.cut = cut;
+            self.ports[port.0 as usize].down().cut = cut;
         }
         self.set_carrier(link);
     }
@@ -49,7 +49,7 @@ impl<H: Host> Sim<H> {
                 continue;
             }
             for end in [port, port ^ 1] {
-                let switches = &mut self.ports[end as usize].down.switches;
+                let switches = &mut self.ports[end as usize].down().switches;
                 *switches = if down { *switches + 1 } else { switches.saturating_sub(1) };
             }
             self.set_carrier(PortId(port).link());
@@ -60,7 +60,7 @@ impl<H: Host> Sim<H> {
         let now = self.now.as_nanos();
         for id in [link.lower(), link.upper()] {
             let port = &mut self.ports[id.0 as usize];
-            let up = !port.down.cut && port.down.switches == 0;
+            let up = *port.down() == Down::default();
             if port.up == up {
                 continue;
             }

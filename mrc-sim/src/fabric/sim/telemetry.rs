@@ -13,7 +13,7 @@ impl<H: Host> Sim<H> {
             port: port_id,
             queued_bytes: port.queued_bytes(),
             rate_bps: port.link().rate_bps,
-            tx_bytes: port.counters.tx_bytes,
+            tx_bytes: port.counters().tx_bytes,
             flight_ns: port.flight_ns(),
         };
         self.meters.stamp(self.now.as_nanos(), &egress, self.arena.get_mut(packet));
