@@ -164,6 +164,14 @@ impl Agent {
         self.stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         matches!(self.stream.read(&mut [0; 16]), Ok(0) | Err(_))
     }
+
+    fn is_cut_off_now(&mut self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        match self.stream.read(&mut [0; 16]) {
+            Ok(len) => len == 0,
+            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    }
 }
 
 fn tell_until(collector: &Collector, agents: &mut [Agent], lossy: bool, faulty: &[&str]) {
@@ -225,6 +233,28 @@ fn who_comes_again_and_again_does_not_push_the_history_out() {
     let strangers = collector.events().into_iter().filter(|(who, what)| who == "127.0.0.1" && what == "agent").count();
     // A machine that stands still for a minute may see a second one.
     assert!((1..10).contains(&strangers), "{strangers} events");
+}
+
+#[test]
+fn strangers_together_hold_no_more_memory_than_is_set() {
+    let folder = folder("strangers");
+    let collector = self::collector(&folder, 18_767);
+    // Each stays below what one may send before it says who it is: 80 MB in all.
+    let half = vec![b'x'; 250_000];
+    let mut strangers: Vec<Agent> = (0..320).map(|_| Agent::new(&collector, 0, 1)).collect();
+    for stranger in &mut strangers {
+        let _ = stranger.stream.write_all(&half);
+    }
+    eventually("those that hold most are cut off", || {
+        let cut_off = strangers.iter_mut().map(Agent::is_cut_off_now).filter(|cut_off| *cut_off).count();
+        collector.has_event("127.0.0.1", "agent") && cut_off > 20
+    });
+    // An agent is heard all the same.
+    let mut good: Vec<Agent> = (0..HOSTS).map(|host| Agent::new(&collector, host, 1)).collect();
+    tell_until(&collector, &mut good, false, &[]);
+    eventually("all agents are known", || {
+        collector.get("/api/state").unwrap()["agents"].as_array().unwrap().len() == 4
+    });
 }
 
 #[test]

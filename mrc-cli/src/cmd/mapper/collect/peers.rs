@@ -27,8 +27,12 @@ const GATHER: Duration = Duration::from_millis(10);
 /// A connection that has not said for whom it speaks by then gives its place to others.
 const INTRODUCTION: Duration = Duration::from_secs(10);
 
+/// Memory for what those together have said that did not say for whom they speak.
+const MOST_UNKNOWN: usize = 64 << 20;
+
 /// That somebody did the same again is written down after so long.
 const AGAIN: Duration = Duration::from_secs(60);
+const TOO_MUCH: &str = "many connections without a name hold much memory, this one most";
 /// Different things that are written down in that time.
 const MAX_BLAMED: usize = 64;
 
@@ -65,6 +69,8 @@ struct Peer {
     greeted: bool,
     number: u64,
     heard: Vec<u8>,
+    /// Bytes of it that hold no end of a line.
+    searched: usize,
     host: Option<HostId>,
     /// Summaries it may still send, and since when.
     allowance: (f64, Instant),
@@ -187,6 +193,7 @@ impl<'a> Peers<'a> {
                 false => peer.host.is_some() || peer.since.elapsed() < INTRODUCTION,
             });
             self.peers = peers;
+            self.bound_unknown(deliver);
             self.accept();
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -195,6 +202,22 @@ impl<'a> Peers<'a> {
             if self.peers.len() > MANY {
                 // To ask the kernel about thousands for every line of one of them would cost more than the lines.
                 std::thread::sleep(GATHER.min(left));
+            }
+        }
+    }
+
+    /// Cuts off those that hold most while all that are unknown hold too much.
+    fn bound_unknown(&mut self, deliver: Deliver<'_>) {
+        let held = |peer: &Peer| if peer.host.is_none() { peer.heard.capacity() } else { 0 };
+        let mut all: usize = self.peers.iter().map(held).sum();
+        while all > MOST_UNKNOWN
+            && let Some(at) = (0..self.peers.len()).max_by_key(|at| self.peers.get(*at).map_or(0, held))
+        {
+            let peer = self.peers.swap_remove(at);
+            all -= held(&peer);
+            if self.blamed.is_news(&peer.from, TOO_MUCH) {
+                // It only writes down.
+                let _ = deliver(What::Blame(&peer.from, TOO_MUCH));
             }
         }
     }
@@ -217,6 +240,7 @@ impl<'a> Peers<'a> {
                 greeted: false,
                 number: 0,
                 heard: Vec::new(),
+                searched: 0,
                 host: None,
                 allowance: (PER_SECOND, Instant::now()),
             };
@@ -255,10 +279,12 @@ impl<'a> Peers<'a> {
                 Received::NoMore => break,
                 Received::End => return Ok(false),
             }
-            while let Some(end) = peer.heard.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = peer.heard.drain(..=end).collect();
+            while let Some(end) = peer.heard.iter().skip(peer.searched).position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = peer.heard.drain(..=peer.searched + end).collect();
+                peer.searched = 0;
                 self.line(peer, &line, deliver)?;
             }
+            peer.searched = peer.heard.len();
             let most = if peer.host.is_some() { MAX_LINE } else { MAX_LINE / 4 };
             if peer.heard.len() > most {
                 return Err(format!("a line of more than {most} bytes"));
