@@ -3,7 +3,8 @@
 #
 #   packaging/publish.sh --list       the crates, in order
 #   packaging/publish.sh --dry-run    what `cargo publish --workspace` would upload; nothing leaves this machine
-#   packaging/publish.sh --semver     compares with the published versions (cargo install cargo-semver-checks)
+#   packaging/publish.sh --semver     compares with the published versions, or with --baseline-rev COMMIT
+#                                     (cargo install --locked cargo-semver-checks)
 #   packaging/publish.sh --api        the public interface against packaging/api/*.txt, whose changes a reviewer sees
 #
 # Without --dry-run nothing is uploaded either: that is `cargo publish --workspace`, by somebody with the right to do it.
@@ -31,7 +32,7 @@ case ${1:-} in
         packaging/api.py --check
         ;;
     *)
-        sed -n '2,9s/^# \{0,1\}//p' "$0"
+        sed -n '2,10s/^# \{0,1\}//p' "$0"
         exit 2
         ;;
 esac
