@@ -7,6 +7,10 @@ use super::super::packet::Packet;
 
 /// First byte of the receiving queue pair's number, 24 bits, behind Ethernet, IPv6, UDP and five bytes of the BTH.
 const QPN: usize = 14 + 40 + 8 + 5;
+/// Where an IPv6 header behind the Ethernet header says what follows it, what it says of another one, and how long that is.
+const NEXT_HEADER: usize = 14 + 6;
+const IPV6: u8 = 41;
+const IPV6_LEN: usize = 40;
 
 /// The latest packet that reached each queue pair. Looked up only, so that the order of the map is without effect.
 #[derive(Default)]
@@ -21,7 +25,9 @@ impl Order {
         if packet.payload.len == 0 || packet.is_trimmed() {
             return false;
         }
-        let Some(qpn) = packet.header().get(QPN..QPN + 3) else { return false };
+        let header = packet.header();
+        let at = QPN + if header.get(NEXT_HEADER) == Some(&IPV6) { IPV6_LEN } else { 0 };
+        let Some(qpn) = header.get(at..at + 3) else { return false };
         let qpn = qpn.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
         let latest = self.latest.entry(u64::from(host) << 24 | qpn).or_insert(packet.payload.sent);
         let ahead = packet.payload.sent.wrapping_sub(*latest) as i32;
@@ -72,6 +78,17 @@ mod tests {
         assert!(late(1, 7, 11) && late(1, 7, 9), "12 overtook both");
         assert!(!late(1, 8, 3) && !late(2, 7, 4), "other queue pairs have orders of their own");
         assert!(!late(1, 7, 13));
+        // SRv6 puts a header in front: the number stands behind two.
+        let mut behind_two = |qpn, sent| {
+            let mut packet = packet(0, sent);
+            packet.set_header_len(QPN + IPV6_LEN + 3);
+            packet.header_mut()[NEXT_HEADER] = IPV6;
+            packet.header_mut()[QPN + IPV6_LEN + 2] = qpn;
+            order.is_late(4, &packet)
+        };
+        assert!(!behind_two(7, 10) && !behind_two(8, 5), "other queue pairs here as well");
+        assert!(behind_two(7, 9) && behind_two(8, 4));
+        let mut late = |host, qpn, sent| order.is_late(host, &packet(qpn, sent));
         assert!(!late(3, 1, u32::MAX) && !late(3, 1, 2) && late(3, 1, u32::MAX), "numbers wrap");
         let mut probe = packet(7, 1);
         probe.payload.len = 0;
