@@ -16,7 +16,8 @@ use crate::{
 };
 
 impl Endpoint<'_> {
-    /// The oldest completion of `cq`.
+    /// The oldest completion of `cq`. A queue that was found full takes nothing more until half of it was polled; what waits
+    /// stays in its QP, and none is lost.
     #[inline]
     pub fn poll_completion(&mut self, cq: CqHandle) -> Option<Completion> {
         let completion = self.cqs.pop(cq);
