@@ -22,6 +22,8 @@ if [ $# -gt 0 ]; then
     b commit -q "$base" docker.io/library/debian:bookworm-slim >/dev/null
     b run "$base" sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         gcc libc6-dev make git ca-certificates >/dev/null && rm -rf /var/lib/apt/lists/*'
+    # The crates come as they come to this machine, which may know more certificates than Debian.
+    b add -q "$base" /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt >/dev/null
     toolchain=$(rustc --print sysroot)
     b add -q "$base" "$toolchain/bin" /usr/local/bin >/dev/null
     b add -q "$base" "$toolchain/lib" /usr/local/lib >/dev/null
