@@ -140,11 +140,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let key = key(&args.key)?;
     let (interrupt, began) = (Interrupt::install()?, Instant::now());
     let connect = || TcpStream::connect(args.collector).context("the collector does not listen");
-    // All connect before any of them waits for its greeting.
-    let mut streams = (0..args.fabric.hosts).map(|_| connect()).collect::<anyhow::Result<Vec<_>>>()?;
     let mut agents = Vec::new();
     for leaf in 0..args.fabric.leaves {
         let alive: Vec<u16> = args.fabric.hosts_of(leaf).collect();
+        // Those of a leaf connect before any of them waits for its greeting. All at once would wait longer than the collector
+        // lets a connection be without a name.
+        let mut streams = alive.iter().map(|_| connect()).collect::<anyhow::Result<Vec<_>>>()?;
         for &host in &alive {
             let stream = streams.pop().context("a connection per host")?;
             let agent = Agent::new(args, stream, host, &alive);
