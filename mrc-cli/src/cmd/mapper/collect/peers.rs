@@ -24,8 +24,9 @@ const PER_SECOND: f64 = 50.0;
 /// From so many agents on, what they tell is gathered for so long.
 const MANY: usize = 200;
 const GATHER: Duration = Duration::from_millis(10);
-/// A connection that has not said for whom it speaks by then gives its place to others.
-const INTRODUCTION: Duration = Duration::from_secs(10);
+/// A connection that has not said for whom it speaks by then gives its place to others. An agent says so with its first summary, which
+/// at the longest interval between probes takes 10 s.
+const INTRODUCTION: Duration = Duration::from_secs(30);
 
 /// Memory for what those together have said that did not say for whom they speak.
 const MOST_UNKNOWN: usize = 64 << 20;
