@@ -5,7 +5,7 @@ use mrc_wire::Ev;
 use super::{EvIndex, EvSlot, EvState, Feedback, PathSelector, Transition, rotation::Rotation};
 use crate::{port::PortMask, rng::Rng, time::Instant};
 
-/// Sprays over the active set like [`Spray`](super::Spray) and never reacts to feedback; sends no probe. Only the
+/// Sprays over the active set like [`Spray`](super::spray::Spray) and never reacts to feedback; sends no probe. Only the
 /// controller takes an EV out. The baseline for measurements.
 #[derive(Debug)]
 pub(super) struct Oblivious<'a> {

@@ -1,7 +1,7 @@
 //! The paths of control packets: forward EVs are not reversible, so the responder keeps one EV per plane towards the
 //! requester. Source: `paths.md` 11.
 
-use super::{Choice, EvEntry, EvIndex, MAX_PLANES, random_place};
+use super::{Choice, EvEntry, EvIndex, MAX_PLANES, set::random_place};
 use crate::num::Counter;
 use crate::{port::PortMask, rng::Rng, time::Instant};
 use mrc_wire::{Ev, PortNum};

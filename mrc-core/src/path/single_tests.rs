@@ -13,7 +13,8 @@ use mrc_wire::{PortNum, Psn, Verdict};
 use proptest::prelude::*;
 
 use super::{
-    flowbender::FlowBenderState, flowing::FlowingState, hopper::HopperState, plb::PlbState, reps::RepsState, *,
+    flowbender::FlowBenderState, flowing::FlowingState, hopper::HopperState, plb::PlbState, reps::RepsState,
+    rotation::Rotation, *,
 };
 use crate::rng::Rng;
 

@@ -1,0 +1,117 @@
+//! Probes of bad EVs, paths.md 10.
+
+use super::*;
+
+#[test]
+fn unanswered_probes_back_off_to_64_intervals() {
+    let mut qp = Qp::spray(1, 4, 4, |_| {});
+    let bad = qp.indices(EvSlot::is_active)[0];
+    assert_eq!(qp.set.next_timeout(), Instant::FAR);
+    qp.feed(bad, Feedback::Timeout);
+    for factor in [1, 2, 4, 8, 16, 32, 64, 64, 64] {
+        qp.sleep(factor * MS - 2048);
+        assert_eq!(qp.poll(ALL, false), None, "before {factor} intervals");
+        qp.sleep(2048 + 1024);
+        assert!(qp.set.next_timeout() <= qp.now);
+        assert_eq!(qp.poll(ALL, false).unwrap().index, bad, "after {factor} intervals");
+        assert_eq!(qp.poll(ALL, false), None);
+        qp.feed(bad, Feedback::ProbeLost);
+    }
+    // An answer resets the back-off, even one that does not revive.
+    qp.feed(bad, Feedback::ProbeAnswer(Verdict::AlwaysSkip));
+    qp.sleep(MS + 1024);
+    assert_eq!(qp.poll(ALL, false).unwrap().index, bad);
+}
+
+#[test]
+fn at_most_four_probes_are_under_way() {
+    let mut qp = Qp::spray(2, 8, 4, |_| {});
+    for index in qp.indices(|slot| slot.plane() == 0) {
+        qp.feed(index, Feedback::Timeout);
+    }
+    qp.sleep(2 * MS);
+    let mut out: Vec<EvIndex> = (0..4).map(|_| qp.poll(ALL, false).unwrap().index).collect();
+    assert_eq!(qp.poll(ALL, false), None);
+    assert!(qp.set.next_timeout() > qp.now, "a full table does not spin");
+    let mut probed: BTreeSet<EvIndex> = out.iter().copied().collect();
+    while probed.len() < 12 {
+        qp.feed(out.pop().unwrap(), Feedback::ProbeLost);
+        let next = qp.poll(ALL, false).unwrap().index;
+        assert!(probed.insert(next), "every bad EV has its turn");
+        out.push(next);
+    }
+}
+
+#[test]
+fn probes_that_never_left_are_offered_again() {
+    let mut qp = Qp::spray(1, 4, 0, |cfg| cfg.bad_probes_outstanding = 1);
+    let bad = qp.indices(|_| true)[0];
+    qp.feed(bad, Feedback::Timeout);
+    for _ in 0..5 {
+        qp.sleep(20 * MS);
+        assert!(qp.set.next_timeout() <= qp.now);
+        assert_eq!(qp.poll(ALL, false).unwrap().index, bad);
+        assert_eq!(qp.poll(ALL, false), None);
+    }
+}
+
+//= RES-004 test
+#[test]
+fn idle_queue_pairs_probe_at_an_eighth_of_the_rate() {
+    let probes = |idle| {
+        let mut qp = Qp::spray(1, 4, 0, |_| {});
+        let bad = qp.indices(|_| true)[0];
+        qp.feed(bad, Feedback::Timeout);
+        let mut sent = 0;
+        for _ in 0..8_000 {
+            qp.sleep(10_000);
+            if let Some(choice) = qp.poll(ALL, idle) {
+                sent += 1;
+                qp.feed(choice.index, Feedback::ProbeAnswer(Verdict::AlwaysSkip));
+            }
+        }
+        sent
+    };
+    let (busy, idle) = (probes(false), probes(true));
+    assert!((78..=80).contains(&busy), "{busy} probes in 80 ms");
+    assert!((9..=10).contains(&idle), "{idle} probes in 80 ms");
+}
+
+#[test]
+fn a_queue_pair_that_wakes_up_probes_at_the_full_rate() {
+    let mut qp = Qp::spray(1, 4, 0, |_| {});
+    let bad = qp.indices(|_| true)[0];
+    qp.feed(bad, Feedback::Timeout);
+    assert_eq!(qp.poll(ALL, true), None);
+    qp.sleep(2 * MS);
+    assert_eq!(qp.poll(ALL, true), None, "due after eight intervals only");
+    assert!(qp.set.next_timeout() > qp.now);
+    qp.set.on_busy();
+    assert!(qp.set.next_timeout() <= qp.now, "asks to be polled");
+    assert_eq!(qp.poll(ALL, false).map(|choice| choice.index), Some(bad));
+}
+
+#[test]
+fn probes_wait_for_their_port_without_spinning() {
+    let mut qp = Qp::spray(2, 4, 0, |_| {});
+    let bad = qp.indices(|slot| slot.plane() == 1)[0];
+    qp.feed(bad, Feedback::Timeout);
+    qp.sleep(2 * MS);
+    assert_eq!(qp.poll(PortMask::first(1), false), None);
+    assert!(qp.set.next_timeout() > qp.now);
+    qp.sleep(MS);
+    assert_eq!(qp.poll(ALL, false).unwrap().index, bad);
+}
+
+#[test]
+fn revival_takes_the_configured_number_of_answers() {
+    let mut qp = Qp::spray(1, 4, 0, |cfg| cfg.resurrect_probes = 3);
+    let bad = qp.indices(|_| true)[0];
+    qp.feed(bad, Feedback::Timeout);
+    assert_eq!(qp.feed(bad, GOOD_ANSWER), None);
+    assert_eq!(qp.feed(bad, GOOD_ANSWER), None);
+    assert_eq!(qp.feed(bad, Feedback::ProbeLost), None, "in a row, or not at all");
+    assert_eq!(qp.feed(bad, GOOD_ANSWER), None);
+    assert_eq!(qp.feed(bad, GOOD_ANSWER), None);
+    assert_eq!(qp.feed(bad, GOOD_ANSWER).unwrap().to, EvState::Good);
+}
