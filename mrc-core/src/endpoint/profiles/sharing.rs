@@ -1,0 +1,94 @@
+//! Bad EVs that the QPs of a profile learn from each other.
+
+use mrc_wire::Verdict;
+
+use super::{EvProfileSlot, part};
+use crate::{
+    Endpoint,
+    event::Event,
+    num::Counter,
+    path::{Feedback, Transition},
+    time::Instant,
+};
+
+/// Bad EVs that a profile remembers for QPs which have not heard of them (`EndpointConfig::share_bad_evs`).
+pub(super) const SHARED: usize = 32;
+/// Of these, taken over by a QP per packet it sends.
+const LEARNED_PER_PACKET: u32 = 4;
+
+impl EvProfileSlot {
+    /// Remembers a bad EV for the other QPs of the profile.
+    pub(crate) fn tell_bad(&mut self, entry: u16) {
+        self.heard &= !1u32.wrapping_shl(self.told);
+        if let Some(slot) = self.shared.get_mut(self.told as usize % SHARED) {
+            *slot = entry;
+            self.told = self.told.wrapping_add(1);
+        }
+    }
+
+    /// As [`Self::tell_bad`], from another shard, so that none is told.
+    pub(in crate::endpoint) fn hear_bad(&mut self, entry: u16) {
+        let place = self.told;
+        self.tell_bad(entry);
+        self.heard |= 1u32.wrapping_shl(place);
+    }
+
+    /// The oldest bad EV that other shards have not been told.
+    pub(in crate::endpoint) fn next_told(&mut self) -> Option<u16> {
+        if self.told.wrapping_sub(self.carried) > SHARED as u32 {
+            self.carried = self.told.wrapping_sub(SHARED as u32);
+        }
+        while self.carried != self.told {
+            let place = self.carried;
+            self.carried = place.wrapping_add(1);
+            if self.heard.wrapping_shr(place) & 1 == 0 {
+                return self.shared.get(place as usize % SHARED).copied();
+            }
+        }
+        None
+    }
+
+    /// Bad EVs told so far.
+    pub(crate) fn told(&self) -> u32 {
+        self.told
+    }
+}
+
+impl Endpoint<'_> {
+    /// Takes over what other QPs of the profile found bad since this one last asked. Bounded: a QP that lags far behind
+    /// misses the oldest, and finds out by itself.
+    //= SET-003
+    pub(in crate::endpoint) fn learn_shared(&mut self, now: Instant, qp: u32) {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
+        let Some(profile) = self.ev_profiles.get(slot.ev_profile as usize) else { return };
+        let lag = profile.told.wrapping_sub(slot.bad_evs_heard);
+        if lag == 0 {
+            return;
+        }
+        if lag > SHARED as u32 {
+            slot.bad_evs_heard = profile.told.wrapping_sub(SHARED as u32);
+        }
+        let (Some(slots), Some(order)) =
+            (part(self.ev_slots, qp, self.limits.evs), part(self.ev_order, qp, self.limits.active_evs))
+        else {
+            return;
+        };
+        for _ in 0..LEARNED_PER_PACKET {
+            if slot.bad_evs_heard == profile.told {
+                return;
+            }
+            let entry = profile.shared.get(slot.bad_evs_heard as usize % SHARED).copied();
+            slot.bad_evs_heard = slot.bad_evs_heard.wrapping_add(1);
+            let Some(index) = entry.and_then(|entry| slot.paths.find_entry(slots, entry)) else { continue };
+            // As if it had been told on this QP never to use it; the invariants of its own set hold.
+            let what = Feedback::Sack(Verdict::AlwaysSkip);
+            let change = slot.paths.on_feedback(now, slots, order, index, what, &slot.path_cfg, &mut self.rng);
+            if let Some(transition) = change {
+                self.stats.ev_learned_bad.inc();
+                self.stats.states.change_evs(transition.from, transition.to, 1);
+                let transition = Transition { cause: None, ..transition };
+                self.events.raise(&mut self.stats, Event::Ev { qp: slot.qpn, transition });
+            }
+        }
+    }
+}
