@@ -1,9 +1,10 @@
-//! What SACKs, NACKs and Transport ACKs do to the requester. Source: `transport.md` 3.5 to 3.7 and 3.9.
+//! What SACKs and Transport ACKs do to the requester; what they let it infer is `loss`'s, NACKs are `nack`'s. Source:
+//! `transport.md` 3.5, 3.6 and 3.9.
 
-use mrc_wire::{AethRepr, NackReason, NackRepr, Psn, SackRepr, Syndrome};
+use mrc_wire::{AethRepr, Psn, SackRepr, Syndrome};
 
 use super::{
-    NOMINAL_OVERHEAD, TxSide, Wants,
+    TxSide, Wants,
     rtt::plausible,
     window::{TxRecord, outstanding_bits},
 };
@@ -11,7 +12,7 @@ use crate::num::Counter;
 use crate::{
     cc::AckSample,
     error::Discard,
-    event::{ErrorCause, Event, LossCause},
+    event::{ErrorCause, Event},
     path::{Choice, EvIndex, Feedback},
     time::Instant,
 };
@@ -21,19 +22,6 @@ const STAMP_REACH_NS: u64 = 8_000_000;
 
 /// PSNs further behind than this are not of this connection's recent past.
 const ANCIENT: i32 = -(1 << 22);
-
-/// Why a packet is inferred lost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Evidence {
-    /// Enough packets with higher PSNs arrived; the first of them left so many nanoseconds ago.
-    Overtaken { since_ns: u64 },
-    /// One that left enough later arrived.
-    Late,
-    /// A probe that left later on the path with this EV was answered.
-    Probe(EvIndex),
-    /// One on another path, which met no queue.
-    CalmProbe,
-}
 
 /// What a control packet asks of the QP beyond the requester's own state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,10 +43,10 @@ pub(crate) struct Report {
 
 /// A packet that the peer says has arrived, or was refused.
 #[derive(Clone, Copy)]
-struct Answered {
-    psn: Psn,
+pub(super) struct Answered {
+    pub(super) psn: Psn,
     /// Its latest transmission, if it is certain that this one was answered: so long ago, through this path.
-    sent: Option<(u64, TxRecord)>,
+    pub(super) sent: Option<(u64, TxRecord)>,
 }
 
 impl TxSide<'_, '_> {
@@ -155,7 +143,7 @@ impl TxSide<'_, '_> {
 
     /// Packet `psn`, of which an answer with this rtx flag speaks.
     #[inline(always)]
-    fn answered(&self, now: Instant, psn: Psn, rtx: bool) -> Answered {
+    pub(super) fn answered(&self, now: Instant, psn: Psn, rtx: bool) -> Answered {
         let age = self.qp.req.max_sent.diff(psn);
         let known = age >= 0 && age.unsigned_abs() < self.window.capacity();
         let record = self.window.record(psn).filter(|record| known && record.answers_latest(rtx));
@@ -193,7 +181,7 @@ impl TxSide<'_, '_> {
 
     /// Whether anything in flight is known received or lost, and the scoreboard not empty.
     #[inline(always)]
-    fn is_selective(&self) -> bool {
+    pub(super) fn is_selective(&self) -> bool {
         self.qp.req.lost > 0 || self.qp.req.hi_sacked != self.qp.req.unack
     }
 
@@ -292,7 +280,7 @@ impl TxSide<'_, '_> {
     /// own; the timestamp that came back only tells how long the responder let the packet wait, where it says so.
     //= RTT-001, RTT-002, TS-002
     #[inline(always)]
-    fn rtt_sample(&self, answered: &Answered, timestamp: u16) -> Option<u64> {
+    pub(super) fn rtt_sample(&self, answered: &Answered, timestamp: u16) -> Option<u64> {
         let (elapsed_ns, record) = answered.sent?;
         let waited_ns = match timestamp {
             // Not ours, none, or so long ago that 16 bits may have wrapped: what it says means nothing.
@@ -331,170 +319,6 @@ impl TxSide<'_, '_> {
     fn learn_base_rtt(&mut self, now: Instant, rtt_ns: u64) {
         if self.qp.req.base_rtt.learn(now, rtt_ns) {
             self.look_at_held();
-        }
-    }
-
-    /// Packets that must have overtaken a packet before it is inferred lost (`transport.md` 3.6).
-    fn reorder_pkts(&self) -> u32 {
-        let packet = u64::from(self.qp.req.path_mtu.saturating_add(NOMINAL_OVERHEAD)).max(1);
-        let psns = u64::from(self.qp.req.mpr_tx).wrapping_mul(packet);
-        let window = self.qpcc.cwnd_bytes().min(psns);
-        // Up to the largest window, not the present one: what left under a larger one is still under way.
-        let most = self.qpcc.max_wnd_bytes().min(psns);
-        let scaled = window.saturating_mul(self.qp.req.reorder_factor.into()) >> 8;
-        // Seven eighths of the window of PSNs: no packet is ever overtaken by a whole one, and its end may be missing, too.
-        let psns = self.qp.req.mpr_tx.min(self.window.capacity());
-        let reachable = psns.wrapping_sub(psns / 8);
-        let packets = scaled.min(most).saturating_add(packet.wrapping_sub(1)).checked_div(packet).unwrap_or(0);
-        let limit = packets.min(u64::from(reachable)) as u32;
-        limit.max(u32::from(self.qp.req.reorder_pkts_min))
-    }
-
-    /// Step 8, where a packet arrived beyond what is acknowledged: zeros of the bitmap that enough later packets have overtaken, or
-    /// one that left enough later.
-    //= LOSS-001, LOSS-002, LOSS-004, LOSS-005
-    #[inline(never)]
-    fn infer_losses(&mut self, now: Instant, sack: &SackRepr) {
-        let base = offset(sack.cack, sack.sack_offset);
-        // In order nothing is missing below the highest packet seen, whatever the limit.
-        let missing = outstanding_bits(base, self.qp.req.unack, self.qp.req.hi_sacked) & !sack.bitmap;
-        if missing == 0 {
-            return;
-        }
-        let overtaken = self.qp.req.hi_sacked.sub(self.reorder_pkts());
-        let range = outstanding_bits(base, self.qp.req.unack, overtaken);
-        if range & !sack.bitmap != 0 {
-            // Of a packet that was itself sent again it is not known when it left first.
-            let first = self.window.record(overtaken).filter(|record| record.answers_latest(false));
-            let since_ns = first.map_or(u64::MAX, |record| record.sent_at.elapsed_ns(now));
-            self.infer_in(now, base, range & !sack.bitmap, self.qp.req.base_rtt_ns(), Evidence::Overtaken { since_ns });
-        }
-        let Some(delay_ns) = self.qp.req.reorder.delay_ns(self.qp.req.srtt_ns) else { return };
-        let Some(newest) = self.window.record(self.qp.req.hi_sacked) else { return };
-        let age_ns = newest.sent_at.elapsed_ns(now);
-        // Of a packet sent again, an answer sooner than any round trip is that to an earlier copy.
-        if newest.answers_latest(false) || age_ns >= self.qp.req.base_rtt_ns() {
-            let least_ns = age_ns.saturating_add(delay_ns).max(self.qp.req.base_rtt_ns());
-            self.infer_in(now, base, missing, least_ns, Evidence::Late);
-        }
-    }
-
-    /// How late the packet is that triggered a SACK, if it has just arrived; it may be the newest that has.
-    #[inline(always)]
-    fn learn_lateness(&mut self, now: Instant, answered: &Answered) {
-        if !self.qp.req.lateness.measures() {
-            return;
-        }
-        let Some((plane, sent)) = self.departure(now, answered) else { return };
-        let psn = answered.psn;
-        if psn.diff(self.qp.req.unack) > 0 && !(self.is_selective() && self.window.is_sacked(psn)) {
-            self.qp.req.lateness.late(now, plane, sent);
-        }
-        self.qp.req.lateness.arrived(plane, sent);
-    }
-
-    /// The highest packet known received may be the newest.
-    #[inline(never)]
-    fn note_newest(&mut self, now: Instant) {
-        if self.qp.req.lateness.measures()
-            && let Some((plane, sent)) = self.departure(now, &self.answered(now, self.qp.req.hi_sacked, false))
-        {
-            self.qp.req.lateness.arrived(plane, sent);
-        }
-    }
-
-    /// The plane that a packet left through, and when, if it is certain which transmission was answered.
-    #[inline(always)]
-    fn departure(&self, now: Instant, answered: &Answered) -> Option<(usize, Instant)> {
-        let (elapsed_ns, record) = answered.sent?;
-        Some((self.plane_of(record.ev()), Instant::from_nanos(now.as_nanos().saturating_sub(elapsed_ns))))
-    }
-
-    #[inline(always)]
-    fn plane_of(&self, ev: EvIndex) -> usize {
-        self.slots.get(usize::from(ev.0)).map_or(usize::MAX, |slot| slot.port().plane().into())
-    }
-
-    /// What `psn`, whose repetition has arrived, says about the inference that had it repeated: when the packet was known
-    /// to have arrived before, it was only late.
-    #[inline(never)]
-    fn judge_repetition(&mut self, now: Instant, psn: Psn) {
-        let inferred = self.window.record(psn).is_some_and(TxRecord::fast_done);
-        let age = self.qp.req.max_sent.diff(psn);
-        if !inferred || age < 0 || age >= self.window.capacity() as i32 {
-            return;
-        }
-        if psn.diff(self.qp.req.unack) <= 0 || self.window.is_sacked(psn) {
-            self.qp.req.reorder.repeated_in_vain(now, self.qp.req.srtt_ns);
-        } else {
-            self.qp.req.reorder.repeated_in_need();
-        }
-    }
-
-    /// A probe went with the data and its answer lacks packets that left before it. Those on its own path it has not
-    /// overtaken, so they are lost, however long the queues are; so are all others that left three round trips ago, if the
-    /// probe met no queue to speak of. This is how a tail is found, which nothing overtakes (`transport.md` 5). A probe that
-    /// follows tails by a set time speaks for all paths at once, like a packet that left as much later.
-    //= PROBE-006, LOSS-003
-    #[inline(never)]
-    fn infer_from_probe(&mut self, now: Instant, sack: &SackRepr, ev: EvIndex, probe_ns: u64) {
-        self.qp.req.next_tail_probe = self.qp.req.next_tail_probe.min(now.after(self.qp.req.tail_answer_ns()));
-        let base = offset(sack.cack, sack.sack_offset);
-        let missing = outstanding_bits(base, self.qp.req.unack, self.qp.req.max_sent) & !sack.bitmap;
-        let same_plane = self.qp.req.lateness.same_plane_ns(self.plane_of(ev), self.qp.req.base_rtt_ns()).max(1);
-        let any_plane = self.qp.req.lateness.any_plane_ns();
-        self.infer_in(now, base, missing, probe_ns.saturating_add(same_plane), Evidence::Probe(ev));
-        if self.qp.req.tail_probe_ns > 0 {
-            let least = self.qp.req.tail_probe_ns.max(any_plane);
-            self.infer_in(now, base, missing, probe_ns.saturating_add(least), Evidence::CalmProbe);
-        }
-        if probe_ns.saturating_sub(self.qp.req.base_rtt_ns()) < self.qp.req.target_delay_ns {
-            let overdue_ns = self.qp.req.rtt_now_ns().saturating_mul(3);
-            self.infer_in(now, base, missing, overdue_ns.max(probe_ns.saturating_add(any_plane)), Evidence::CalmProbe);
-        }
-    }
-
-    /// The SENT packets among `suspects` (bit 0 = `base`) are lost if they left at least `age_ns` ago.
-    //= LOSS-003, LOSS-004
-    fn infer_in(&mut self, now: Instant, base: Psn, suspects: u64, age_ns: u64, evidence: Evidence) {
-        // A probe that went with the data found no congestion either: the same as where switches would have trimmed.
-        let probed = matches!(evidence, Evidence::Probe(_) | Evidence::CalmProbe);
-        let blame = Feedback::Loss { trim_nack: probed || self.qp.req.trimming == crate::config::Trimming::On };
-        let mut suspects = suspects & self.window.sent_bits(base, self.qp.req.unack, self.qp.req.max_sent);
-        while suspects != 0 {
-            let psn = base.add(suspects.trailing_zeros());
-            suspects &= suspects.wrapping_sub(1);
-            let Some(record) = self.window.record(psn) else { continue };
-            let elapsed_ns = record.sent_at.elapsed_ns(now);
-            if elapsed_ns < age_ns {
-                // First transmissions leave in order: all that follow are younger, or have their turn with another SACK.
-                if record.tx_count() == 1 {
-                    return;
-                }
-                continue;
-            }
-            let plane = self.plane_of(record.ev());
-            let overdue = self.qp.req.lateness.overdue(plane, record.left_at(now), self.qp.req.base_rtt_ns());
-            let inconclusive = match evidence {
-                // A repetition must be overtaken anew: packets that left before it have overtaken an earlier copy.
-                Evidence::Overtaken { since_ns } => {
-                    !overdue || record.fast_done() || (record.tx_count() > 1 && elapsed_ns < since_ns)
-                }
-                Evidence::Late => !overdue,
-                Evidence::Probe(ev) => ev != record.ev(),
-                Evidence::CalmProbe => false,
-            };
-            if inconclusive {
-                continue;
-            }
-            if let Some(record) = self.window.record_mut(psn) {
-                record.set_fast_done(true);
-            }
-            let ev = record.ev();
-            self.stats.lost_inferred.inc();
-            self.announce_loss(psn, ev, LossCause::Inferred);
-            self.lose(now, psn);
-            self.feedback(now, ev, blame);
         }
     }
 
@@ -572,78 +396,18 @@ impl TxSide<'_, '_> {
         Ok(Verdict::Continue)
     }
 
-    /// Applies a NACK (`transport.md` 3.7); `rtx` is its BTH flag.
-    //= CCP-001, NACK-001, NACK-002, NACK-003, NACK-004, NACK-005, NACK-006, NACK-007
-    pub(crate) fn on_nack(&mut self, now: Instant, nack: &NackRepr, rtx: bool) -> Result<Verdict, Discard> {
-        let psn = nack.psn;
-        let outstanding = psn.diff(self.qp.req.unack) > 0 && psn.diff(self.qp.req.max_sent) <= 0;
-        if !outstanding || self.window.is_sacked(psn) {
-            return Err(Discard::StaleNack);
-        }
-        self.qp.req.answered(now);
-        if nack.reason == NackReason::UnexpEvent {
-            return Ok(Verdict::Fail(ErrorCause::RemoteOperation));
-        }
-        let what = match nack.reason {
-            NackReason::Trimmed => Feedback::Trimmed,
-            NackReason::TrimmedLastHop => Feedback::TrimmedLastHop,
-            _ => Feedback::OtherNack,
-        };
-        let record = self.window.record(psn).ok_or(Discard::StaleNack)?;
-        let blamed = self.qp.paths.find(self.slots, Some(record.ev()), nack.entropy);
-        if let Some(ev) = blamed {
-            self.feedback(now, ev, what);
-        }
-        if self.window.is_lost(psn) || self.of_earlier_copy(record, nack.entropy, rtx) {
-            return Err(Discard::StaleNack);
-        }
-        let answered = self.answered(now, psn, rtx);
-        let rtt_ns = self.rtt_sample(&answered, nack.timestamp);
-        let trimmed = matches!(what, Feedback::Trimmed | Feedback::TrimmedLastHop);
-        // Trimmed packets overtake others: how late one is proves nothing of those.
-        if trimmed
-            && self.qp.req.lateness.measures()
-            && let Some((plane, sent)) = self.departure(now, &answered)
-        {
-            self.qp.req.lateness.late(now, plane, sent);
-        }
-        let bytes = self.nominal_of(psn);
-        self.qpcc.on_nack(&mut self.qp.share, now, bytes, trimmed, rtt_ns);
-        self.qpcc.settle(&mut self.qp.share);
-        self.probe_base_rtt();
-        self.window.set_lost(psn, true);
-        self.qp.req.lost.inc();
-        self.stats.lost_nack.inc();
-        self.announce_loss(psn, record.ev(), LossCause::Nack(nack.reason));
-        match nack.reason {
-            NackReason::Trimmed | NackReason::TrimmedLastHop => {}
-            NackReason::PsnOorWindow => self.hold(now, psn, 0),
-            _ => {
-                let before = self.qp.req.resource_nacks;
-                self.qp.req.resource_nacks = before.saturating_add(1);
-                self.hold(now, psn, before);
-            }
-        }
-        Ok(self.count_retry(now, psn).map_or(Verdict::Continue, Verdict::Fail))
-    }
-
     /// The first feedback of a destination: ask once more, in the control class, for a round trip without queues.
     //= NSCC-024
-    fn probe_base_rtt(&mut self) {
+    pub(super) fn probe_base_rtt(&mut self) {
         if let Some(choice) = self.qp.req.last_path
             && self.qpcc.take_base_rtt_wanted()
         {
             self.qp.req.probes.want_base_rtt(choice.index);
         }
     }
-
-    /// Whether a NACK that echoes `entropy` and the rtx flag refuses an earlier transmission than the latest.
-    fn of_earlier_copy(&self, latest: TxRecord, entropy: mrc_wire::Ev, rtx: bool) -> bool {
-        self.wire_ev(latest.ev()) != Some(entropy) || rtx != (latest.tx_count() > 1)
-    }
 }
 
 /// `psn` moved by a signed offset.
-fn offset(psn: Psn, by: i16) -> Psn {
+pub(super) fn offset(psn: Psn, by: i16) -> Psn {
     if by >= 0 { psn.add(by.unsigned_abs().into()) } else { psn.sub(by.unsigned_abs().into()) }
 }

@@ -6,6 +6,8 @@
 mod feedback;
 mod held;
 mod lateness;
+mod loss;
+mod nack;
 mod probes;
 mod reorder;
 mod rtt;

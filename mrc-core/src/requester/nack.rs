@@ -1,0 +1,74 @@
+//! What a NACK does to the requester. Source: `transport.md` 3.7.
+
+use mrc_wire::{NackReason, NackRepr};
+
+use super::{TxSide, Verdict, window::TxRecord};
+use crate::{
+    error::Discard,
+    event::{ErrorCause, LossCause},
+    num::Counter,
+    path::Feedback,
+    time::Instant,
+};
+
+impl TxSide<'_, '_> {
+    /// Applies a NACK (`transport.md` 3.7); `rtx` is its BTH flag.
+    //= CCP-001, NACK-001, NACK-002, NACK-003, NACK-004, NACK-005, NACK-006, NACK-007
+    pub(crate) fn on_nack(&mut self, now: Instant, nack: &NackRepr, rtx: bool) -> Result<Verdict, Discard> {
+        let psn = nack.psn;
+        let outstanding = psn.diff(self.qp.req.unack) > 0 && psn.diff(self.qp.req.max_sent) <= 0;
+        if !outstanding || self.window.is_sacked(psn) {
+            return Err(Discard::StaleNack);
+        }
+        self.qp.req.answered(now);
+        if nack.reason == NackReason::UnexpEvent {
+            return Ok(Verdict::Fail(ErrorCause::RemoteOperation));
+        }
+        let what = match nack.reason {
+            NackReason::Trimmed => Feedback::Trimmed,
+            NackReason::TrimmedLastHop => Feedback::TrimmedLastHop,
+            _ => Feedback::OtherNack,
+        };
+        let record = self.window.record(psn).ok_or(Discard::StaleNack)?;
+        let blamed = self.qp.paths.find(self.slots, Some(record.ev()), nack.entropy);
+        if let Some(ev) = blamed {
+            self.feedback(now, ev, what);
+        }
+        if self.window.is_lost(psn) || self.of_earlier_copy(record, nack.entropy, rtx) {
+            return Err(Discard::StaleNack);
+        }
+        let answered = self.answered(now, psn, rtx);
+        let rtt_ns = self.rtt_sample(&answered, nack.timestamp);
+        let trimmed = matches!(what, Feedback::Trimmed | Feedback::TrimmedLastHop);
+        // Trimmed packets overtake others: how late one is proves nothing of those.
+        if trimmed
+            && self.qp.req.lateness.measures()
+            && let Some((plane, sent)) = self.departure(now, &answered)
+        {
+            self.qp.req.lateness.late(now, plane, sent);
+        }
+        let bytes = self.nominal_of(psn);
+        self.qpcc.on_nack(&mut self.qp.share, now, bytes, trimmed, rtt_ns);
+        self.qpcc.settle(&mut self.qp.share);
+        self.probe_base_rtt();
+        self.window.set_lost(psn, true);
+        self.qp.req.lost.inc();
+        self.stats.lost_nack.inc();
+        self.announce_loss(psn, record.ev(), LossCause::Nack(nack.reason));
+        match nack.reason {
+            NackReason::Trimmed | NackReason::TrimmedLastHop => {}
+            NackReason::PsnOorWindow => self.hold(now, psn, 0),
+            _ => {
+                let before = self.qp.req.resource_nacks;
+                self.qp.req.resource_nacks = before.saturating_add(1);
+                self.hold(now, psn, before);
+            }
+        }
+        Ok(self.count_retry(now, psn).map_or(Verdict::Continue, Verdict::Fail))
+    }
+
+    /// Whether a NACK that echoes `entropy` and the rtx flag refuses an earlier transmission than the latest.
+    fn of_earlier_copy(&self, latest: TxRecord, entropy: mrc_wire::Ev, rtx: bool) -> bool {
+        self.wire_ev(latest.ev()) != Some(entropy) || rtx != (latest.tx_count() > 1)
+    }
+}
