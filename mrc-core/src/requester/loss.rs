@@ -9,7 +9,7 @@ use super::{
     window::{TxRecord, outstanding_bits},
 };
 use crate::{
-    event::LossCause,
+    event::{Event, EventMask, LossCause},
     num::Counter,
     path::{EvIndex, Feedback},
     time::Instant,
@@ -191,5 +191,21 @@ impl TxSide<'_, '_> {
     #[inline(always)]
     fn plane_of(&self, ev: EvIndex) -> usize {
         self.slots.get(usize::from(ev.0)).map_or(usize::MAX, |slot| slot.port().plane().into())
+    }
+
+    pub(super) fn announce_loss(&mut self, psn: Psn, ev: EvIndex, cause: LossCause) {
+        let Self { events, stats, qp, .. } = self;
+        if events.wants(EventMask::LOSS) {
+            events.raise(stats, Event::Loss { qp: qp.qpn, psn, ev, cause });
+        }
+    }
+
+    /// Marks `psn` LOST.
+    pub(super) fn lose(&mut self, now: Instant, psn: Psn) {
+        self.window.set_lost(psn, true);
+        self.qp.req.lost.inc();
+        let bytes = self.nominal_of(psn);
+        self.qpcc.on_loss(&mut self.qp.share, now, bytes);
+        self.qpcc.settle(&mut self.qp.share);
     }
 }

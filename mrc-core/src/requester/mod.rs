@@ -10,10 +10,12 @@ mod loss;
 mod nack;
 mod probes;
 mod reorder;
+mod resend;
 mod rtt;
 mod send_queue;
 mod series;
 mod timeout;
+mod wants;
 mod window;
 
 pub(crate) use feedback::{Report, Verdict};
@@ -25,6 +27,7 @@ pub(crate) use probes::{ProbeTable, Wanted};
 use reorder::ReorderDelay;
 use rtt::BaseRtt;
 pub(crate) use send_queue::{Segment, SegmentAt, SendQueue};
+pub(crate) use wants::Wants;
 pub(crate) use window::TxWindow;
 
 use mrc_wire::{Ev, Psn};
@@ -34,12 +37,11 @@ use crate::{
     EvProfileSlot, Qp,
     cc::Qpcc,
     config::{EndpointConfig, RetryConfig, RtsAttr, Trimming},
-    event::{ErrorCause, Event, EventMask, Events, LossCause},
+    event::{Event, Events},
     path::{Choice, EvIndex, EvSlot, EvState, Feedback, Transition},
-    port::PortMask,
     rng::Rng,
     stats::Stats,
-    time::{Instant, Tick},
+    time::Instant,
 };
 
 /// Scalars of one QP's requester (`transport.md` 3.1).
@@ -348,19 +350,6 @@ impl<'s> TxSide<'_, 's> {
     }
 }
 
-/// What a QP has to send; who lets it, and when, is the endpoint's concern.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Wants {
-    /// A probe or the repetition of a tail: no congestion window holds them back.
-    pub(crate) urgent: bool,
-    /// Packets to send again.
-    pub(crate) retransmit: bool,
-    /// New packets that the window of PSNs and the limit of writes with immediate allow.
-    pub(crate) fresh: bool,
-    /// When its timer is to fire.
-    pub(crate) deadline: Instant,
-}
-
 /// A write packet that may leave now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataPacket {
@@ -421,133 +410,6 @@ impl TxSide<'_, '_> {
         self.qp.req.mpr_tx.min(self.window.capacity())
     }
 
-    /// What the QP wants right after a write packet: that can only have brought forward the deadlines of packets, tail
-    /// probe and paths; the timer knows the others.
-    #[inline(always)]
-    pub(crate) fn wants_after_data(&mut self, now: Instant) -> Wants {
-        let moved = self.qp.req.next_scan.min(self.qp.req.next_tail_probe).min(self.qp.paths.next_of_choice());
-        let deadline = if moved > now { moved } else { self.copy().next_timeout(now) };
-        Wants { deadline, ..self.wants_now(now) }
-    }
-
-    /// As [`Self::wants`] after a SACK in order and without mark, which brings hardly any deadline forward.
-    #[inline(always)]
-    pub(crate) fn wants_after_report(&mut self, now: Instant) -> Wants {
-        let Requester { tack_wait, next_release, tail_probe_ns, probes, .. } = &self.qp.req;
-        let waits = *tack_wait != Instant::FAR || *next_release != Instant::FAR || *tail_probe_ns > 0;
-        let moved = waits || !probes.is_idle() || probes.wants_any() || self.qp.paths.wants_rtt();
-        let deadline = if moved { self.copy().next_timeout(now) } else { Instant::FAR };
-        Wants { deadline, ..self.wants_now(now) }
-    }
-
-    /// Whether the oldest request can complete.
-    #[inline]
-    pub(crate) fn oldest_done(&self) -> bool {
-        let oldest = self.qp.sq.oldest(self.ring);
-        oldest.is_some_and(|(wqe, all_sent)| all_sent && self.qp.req.tack.diff(wqe.last_psn()) >= 0)
-    }
-
-    /// What the QP wants: which calls of [`TxSide::next_again`], [`TxSide::series`] and
-    /// [`TxSide::repeat_tail`] can be worth it, and when to
-    /// come back in any case.
-    #[inline(always)]
-    pub(crate) fn wants(&mut self, now: Instant) -> Wants {
-        Wants { deadline: self.copy().next_timeout(now), ..self.wants_now(now) }
-    }
-
-    #[inline(always)]
-    fn wants_now(&self, now: Instant) -> Wants {
-        Wants {
-            urgent: self.qp.req.resend_tail || (self.qp.req.probes.wants_any() && now >= self.qp.req.next_probe),
-            retransmit: self.qp.req.lost > self.qp.req.held || now >= self.qp.req.next_release,
-            fresh: self.has_fresh(),
-            deadline: Instant::FAR,
-        }
-    }
-
-    /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.
-    #[inline(always)]
-    pub(crate) fn has_fresh(&self) -> bool {
-        self.qp.sq.has_new() && self.window_open() && !self.wimm_blocked()
-    }
-
-    /// Whether the next new packet begins a write with immediate beyond the limit. Retransmissions go on.
-    //= SND-006
-    #[inline(always)]
-    fn wimm_blocked(&self) -> bool {
-        self.qp.req.wimm_inflight >= self.qp.req.wimm_tx
-            && self.qp.sq.sent == 0
-            && self.qp.sq.current(self.ring).is_some_and(|wqe| wqe.imm.is_some())
-    }
-
-    /// The oldest LOST packet, which leaves again through one of `ports`, before any new one ([`TxSide::series`]). `None` when
-    /// none may; then the timer or the next acknowledgement helps. The caller has asked the congestion controller.
-    //= SND-001, SND-003, SND-004, BTH-008
-    pub(crate) fn next_again(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        self.release_held(now);
-        let psn = self.window.first_due(self.qp.req.unack, self.qp.req.max_sent)?;
-        if psn.diff(self.qp.req.unack) > self.qp.req.mpr_tx as i32 {
-            return None;
-        }
-        let record = self.window.record(psn)?;
-        let segment = self.qp.sq.find(self.ring, psn)?;
-        let len = segment.payload_len(self.qp.req.path_mtu);
-        let bytes = nominal_segment(self.cfg, len, &segment);
-        let (at, last) = (segment.at, segment.is_last());
-        let choice = self.select_other(now, ports, record.ev())?;
-        if let Some(slot) = self.window.record_mut(psn) {
-            *slot = record.again(Tick::at(now), choice.index, self.qp.req.retry_cnt);
-        }
-        self.window.set_lost(psn, false);
-        self.qp.req.lost = self.qp.req.lost.saturating_sub(1);
-        self.stats.retransmitted.inc();
-        let ack_req = self.asks(bytes, last, true);
-        self.departs(now, (1, bytes), choice, true, ack_req);
-        Some(DataPacket { psn, at, len, choice, rtx: true, ack_req, middle: false })
-    }
-
-    /// Repeats the last packet of the oldest request so that the responder repeats its Transport ACK.
-    //= TACK-004
-    pub(crate) fn repeat_tail(&mut self, now: Instant, ports: PortMask) -> Option<DataPacket> {
-        if !self.qp.req.resend_tail {
-            return None;
-        }
-        let oldest = self.qp.sq.oldest(self.ring).filter(|(_, all_sent)| *all_sent).map(|(wqe, _)| *wqe);
-        let Some(wqe) = oldest else {
-            self.qp.req.resend_tail = false;
-            return None;
-        };
-        let avoid = self.qp.req.last_path.map_or(EvIndex(0), |choice| choice.index);
-        let choice = self.select_other(now, ports, avoid)?;
-        self.qp.req.resend_tail = false;
-        self.qp.req.last_path = Some(choice);
-        // One more transmission, or the answer would be taken for that of an earlier one and timed by it. Long after, the
-        // record may have gone to a later packet.
-        if self.qp.req.max_sent.diff(wqe.last_psn()) < self.window.capacity() as i32
-            && let Some(record) = self.window.record_mut(wqe.last_psn())
-        {
-            *record = record.again(Tick::at(now), choice.index, self.qp.req.retry_cnt);
-        }
-        self.stats.retransmitted.inc();
-        self.stats.tail_resent.inc();
-        self.announce_loss(wqe.last_psn(), avoid, LossCause::Tail);
-        let at = self.qp.sq.tail_at(wqe.packets);
-        let len = Segment { wqe: &wqe, at }.payload_len(self.qp.req.path_mtu);
-        Some(DataPacket { psn: wqe.last_psn(), at, len, choice, rtx: true, ack_req: true, middle: false })
-    }
-
-    fn select_other(&mut self, now: Instant, ports: PortMask, avoid: EvIndex) -> Option<Choice> {
-        let avoid = self.wire_ev(avoid).unwrap_or(Ev(0));
-        let Self { qp, slots, order, rng, .. } = self;
-        let Qp { paths: set, path_cfg: cfg, .. } = &mut **qp;
-        let choice = set.select_other(now, slots, order, ports, avoid, cfg, rng);
-        self.count_ended_skips();
-        if choice.is_none() {
-            self.wait_for_path(now);
-        }
-        choice
-    }
-
     /// Nothing leads to the peer now: look again in a base RTT.
     pub(crate) fn wait_for_path(&mut self, now: Instant) {
         self.qp.req.path_retry = now.after(self.qp.req.base_rtt_ns().max(1));
@@ -602,55 +464,6 @@ impl TxSide<'_, '_> {
     #[inline]
     fn withheld(&self) -> bool {
         self.qp.share.unasked > 0 && !self.qpcc.can_send()
-    }
-
-    fn announce_loss(&mut self, psn: Psn, ev: EvIndex, cause: LossCause) {
-        let Self { events, stats, qp, .. } = self;
-        if events.wants(EventMask::LOSS) {
-            events.raise(stats, Event::Loss { qp: qp.qpn, psn, ev, cause });
-        }
-    }
-
-    /// Marks `psn` LOST.
-    fn lose(&mut self, now: Instant, psn: Psn) {
-        self.window.set_lost(psn, true);
-        self.qp.req.lost.inc();
-        let bytes = self.nominal_of(psn);
-        self.qpcc.on_loss(&mut self.qp.share, now, bytes);
-        self.qpcc.settle(&mut self.qp.share);
-    }
-
-    /// The ports that lead to the peer now. Without any, time begins to charge the retry budget.
-    #[inline(always)]
-    pub(crate) fn set_ports(&mut self, now: Instant, ports: PortMask) {
-        self.qp.paths.set_usable_ports(ports);
-        if !ports.is_empty() {
-            self.qp.req.portless = Instant::FAR;
-        } else {
-            self.copy().without_ports(now);
-        }
-    }
-
-    /// Whether requests wait, and no port leads to the peer.
-    #[inline]
-    fn is_stranded(&self) -> bool {
-        self.qp.paths.usable_ports().is_empty() && self.qp.sq.len() > 0
-    }
-
-    /// Charges a retry of `psn` to the budget; an error when it is spent (`transport.md` 3.8).
-    //= RETRY-001, RETRY-003, ERR-005
-    fn count_retry(&mut self, now: Instant, psn: Psn) -> Option<ErrorCause> {
-        let oldest = psn == self.qp.req.unack.next() || psn == self.qp.req.tack.next();
-        if !oldest && !self.cfg.retry_strict {
-            return None;
-        }
-        let pause = self.qp.req.retry.t0_ns().unwrap_or(0) / 2;
-        if self.qp.req.retry_cnt > 0 && now.since(self.qp.req.last_retry) < pause {
-            return None;
-        }
-        self.qp.req.retry_cnt = self.qp.req.retry_cnt.saturating_add(1);
-        self.qp.req.last_retry = now;
-        self.qp.req.retry.exhausted(self.qp.req.retry_cnt).then_some(ErrorCause::RetryExceeded)
     }
 }
 

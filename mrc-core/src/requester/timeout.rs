@@ -1,7 +1,7 @@
 //! What time alone does to the requester: packet timers, the missing Transport ACK, probes, keep-alive.
 //! Source: `transport.md` 3.8, 3.9 and 5, `paths.md` 10.
 
-use mrc_wire::PortNum;
+use mrc_wire::{PortNum, Psn};
 
 use super::TxSide;
 use crate::num::Counter;
@@ -274,5 +274,38 @@ impl TxSide<'_, '_> {
             .min(self.keepalive_deadline())
             .min(self.qp.req.next_release);
         if earliest > now { earliest } else { now.after(self.qp.req.probe_rate_limit_ns.max(1_000)) }
+    }
+
+    /// The ports that lead to the peer now. Without any, time begins to charge the retry budget.
+    #[inline(always)]
+    pub(crate) fn set_ports(&mut self, now: Instant, ports: PortMask) {
+        self.qp.paths.set_usable_ports(ports);
+        if !ports.is_empty() {
+            self.qp.req.portless = Instant::FAR;
+        } else {
+            self.copy().without_ports(now);
+        }
+    }
+
+    /// Whether requests wait, and no port leads to the peer.
+    #[inline]
+    pub(super) fn is_stranded(&self) -> bool {
+        self.qp.paths.usable_ports().is_empty() && self.qp.sq.len() > 0
+    }
+
+    /// Charges a retry of `psn` to the budget; an error when it is spent (`transport.md` 3.8).
+    //= RETRY-001, RETRY-003, ERR-005
+    pub(super) fn count_retry(&mut self, now: Instant, psn: Psn) -> Option<ErrorCause> {
+        let oldest = psn == self.qp.req.unack.next() || psn == self.qp.req.tack.next();
+        if !oldest && !self.cfg.retry_strict {
+            return None;
+        }
+        let pause = self.qp.req.retry.t0_ns().unwrap_or(0) / 2;
+        if self.qp.req.retry_cnt > 0 && now.since(self.qp.req.last_retry) < pause {
+            return None;
+        }
+        self.qp.req.retry_cnt = self.qp.req.retry_cnt.saturating_add(1);
+        self.qp.req.last_retry = now;
+        self.qp.req.retry.exhausted(self.qp.req.retry_cnt).then_some(ErrorCause::RetryExceeded)
     }
 }

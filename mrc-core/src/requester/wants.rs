@@ -1,0 +1,78 @@
+//! What a QP wants to send, and when it is to be asked again.
+
+use super::{Requester, TxSide};
+use crate::time::Instant;
+
+/// What a QP has to send; who lets it, and when, is the endpoint's concern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wants {
+    /// A probe or the repetition of a tail: no congestion window holds them back.
+    pub(crate) urgent: bool,
+    /// Packets to send again.
+    pub(crate) retransmit: bool,
+    /// New packets that the window of PSNs and the limit of writes with immediate allow.
+    pub(crate) fresh: bool,
+    /// When its timer is to fire.
+    pub(crate) deadline: Instant,
+}
+
+impl TxSide<'_, '_> {
+    /// What the QP wants right after a write packet: that can only have brought forward the deadlines of packets, tail
+    /// probe and paths; the timer knows the others.
+    #[inline(always)]
+    pub(crate) fn wants_after_data(&mut self, now: Instant) -> Wants {
+        let moved = self.qp.req.next_scan.min(self.qp.req.next_tail_probe).min(self.qp.paths.next_of_choice());
+        let deadline = if moved > now { moved } else { self.copy().next_timeout(now) };
+        Wants { deadline, ..self.wants_now(now) }
+    }
+
+    /// As [`Self::wants`] after a SACK in order and without mark, which brings hardly any deadline forward.
+    #[inline(always)]
+    pub(crate) fn wants_after_report(&mut self, now: Instant) -> Wants {
+        let Requester { tack_wait, next_release, tail_probe_ns, probes, .. } = &self.qp.req;
+        let waits = *tack_wait != Instant::FAR || *next_release != Instant::FAR || *tail_probe_ns > 0;
+        let moved = waits || !probes.is_idle() || probes.wants_any() || self.qp.paths.wants_rtt();
+        let deadline = if moved { self.copy().next_timeout(now) } else { Instant::FAR };
+        Wants { deadline, ..self.wants_now(now) }
+    }
+
+    /// Whether the oldest request can complete.
+    #[inline]
+    pub(crate) fn oldest_done(&self) -> bool {
+        let oldest = self.qp.sq.oldest(self.ring);
+        oldest.is_some_and(|(wqe, all_sent)| all_sent && self.qp.req.tack.diff(wqe.last_psn()) >= 0)
+    }
+
+    /// What the QP wants: which calls of [`TxSide::next_again`], [`TxSide::series`] and
+    /// [`TxSide::repeat_tail`] can be worth it, and when to
+    /// come back in any case.
+    #[inline(always)]
+    pub(crate) fn wants(&mut self, now: Instant) -> Wants {
+        Wants { deadline: self.copy().next_timeout(now), ..self.wants_now(now) }
+    }
+
+    #[inline(always)]
+    fn wants_now(&self, now: Instant) -> Wants {
+        Wants {
+            urgent: self.qp.req.resend_tail || (self.qp.req.probes.wants_any() && now >= self.qp.req.next_probe),
+            retransmit: self.qp.req.lost > self.qp.req.held || now >= self.qp.req.next_release,
+            fresh: self.has_fresh(),
+            deadline: Instant::FAR,
+        }
+    }
+
+    /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.
+    #[inline(always)]
+    pub(crate) fn has_fresh(&self) -> bool {
+        self.qp.sq.has_new() && self.window_open() && !self.wimm_blocked()
+    }
+
+    /// Whether the next new packet begins a write with immediate beyond the limit. Retransmissions go on.
+    //= SND-006
+    #[inline(always)]
+    fn wimm_blocked(&self) -> bool {
+        self.qp.req.wimm_inflight >= self.qp.req.wimm_tx
+            && self.qp.sq.sent == 0
+            && self.qp.sq.current(self.ring).is_some_and(|wqe| wqe.imm.is_some())
+    }
+}
