@@ -8,7 +8,7 @@
 //!   window closed   ACTIVE                    nothing     IDLE
 //! ```
 
-use super::{AckSample, Cc, CcConfig, CongestionControl};
+use super::{AckSample, Cc, CcConfig, CongestionControl, Credit};
 use crate::{
     config::EndpointConfig,
     qp::Qp,
@@ -18,35 +18,6 @@ use crate::{
 
 /// How long a base RTT that a probe measured stays good for new controllers of the same peer.
 const BASE_RTT_CACHE_NS: u64 = 10_000_000_000;
-
-/// A congestion-control profile: the configuration of every controller that QPs create by naming it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct CcProfileHandle(pub(crate) u32);
-
-impl CcProfileHandle {
-    /// Slot of the profile, below `Limits::cc_profiles`; 0 is the endpoint's own.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The handle of a slot; calls refuse it while the slot is unused.
-    pub const fn from_index(index: u32) -> Self {
-        Self(index)
-    }
-}
-
-/// One slot of the profile table, lent by the caller.
-#[derive(Clone, Copy, Debug)]
-pub struct CcProfile {
-    pub(crate) config: Option<CcConfig>,
-    /// Controllers that run it.
-    pub(crate) users: u32,
-}
-
-impl CcProfile {
-    /// An unused slot.
-    pub const EMPTY: Self = Self { config: None, users: 0 };
-}
 
 /// What a controller is doing.
 //= QPCC-004
@@ -92,37 +63,6 @@ pub(crate) struct Share {
     posted: u64,
     /// What it may still send in its turn.
     pub(crate) turn: Credit,
-}
-
-/// Bytes that may still leave in a turn. Not positive between two turns: what the last one sent too much.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Credit(i32);
-
-impl Credit {
-    pub(crate) const NONE: Self = Self(0);
-
-    /// A turn of `turn_bytes` begins, or goes on; while nobody else waits it has no end. At least one packet may leave.
-    //= SCHED-001
-    #[inline]
-    pub(crate) fn begin(&mut self, turn_bytes: u32, alone: bool) {
-        let full = i32::try_from(turn_bytes).unwrap_or(i32::MAX).max(1);
-        self.0 = match self.0 {
-            _ if alone => i32::MAX,
-            spent @ ..=0 => spent.saturating_add(full).max(1),
-            left => left.min(full),
-        };
-    }
-
-    /// Whether the turn goes on.
-    #[inline]
-    pub(crate) const fn is_left(self) -> bool {
-        self.0 > 0
-    }
-
-    #[inline]
-    fn spend(&mut self, bytes: u32) {
-        self.0 = self.0.saturating_sub_unsigned(bytes);
-    }
 }
 
 impl Share {
@@ -470,7 +410,7 @@ impl Qpcc {
     /// Whether the turn of both goes on after so many packets of so many bytes each.
     #[inline]
     pub(crate) fn has_turn_after(&self, share: &Share, packets: u32, each: u32) -> bool {
-        let credit = share.turn.0.min(self.turn.0);
+        let credit = share.turn.left().min(self.turn.left());
         i64::from(credit) > i64::from(packets.saturating_mul(each))
     }
 
@@ -493,7 +433,7 @@ impl Qpcc {
     /// Bytes that may leave before the packet that ends the turn.
     #[inline]
     fn turn_left(&self, share: &Share, cfg: &EndpointConfig) -> u64 {
-        let credit = share.turn.0.min(self.turn.0).saturating_sub(1).max(0).unsigned_abs();
+        let credit = share.turn.left().min(self.turn.left()).saturating_sub(1).max(0).unsigned_abs();
         credit.min(cfg.turn_bytes.saturating_sub(share.unasked)).into()
     }
 
@@ -501,7 +441,7 @@ impl Qpcc {
     /// acknowledgement.
     #[inline]
     pub(crate) fn unasked_packets(&self, share: &Share, each: u32, cfg: &EndpointConfig) -> u32 {
-        let turn = share.turn.0.min(self.turn.0).max(0).unsigned_abs();
+        let turn = share.turn.left().min(self.turn.left()).max(0).unsigned_abs();
         // The one that begins before the turn is over is the last.
         let turn = turn.saturating_add(each).saturating_sub(1);
         let bytes = self.may_leave_unasked(share, cfg).min(turn.into());
@@ -523,97 +463,12 @@ impl Qpcc {
     }
 }
 
-crate::image::stored!(newtype CcProfileHandle);
-crate::image::stored!(struct CcProfile { config, users });
 crate::image::stored!(struct Load { backlog_bytes, waiting_rtx, rtx_backlog_bytes, inflight_pkts });
 crate::image::stored!(struct Share { load, inflight, settled, unasked, retransmitted, posted, turn });
-crate::image::stored!(newtype Credit);
 crate::image::stored!(
     struct Qpcc { cc, users, peer, profile, mtu_bytes, load, unasked, turn, base_rtt_wanted, base_rtt_at }
     rebuilt { retransmit: Ready::new(List::Retransmit), fresh: Ready::new(List::Fresh), link: Link::NONE }
 );
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_largest_packet_of_all_qps_counts() {
-        let config = CcConfig::Fixed { window_bytes: 10_000 };
-        let mut qpcc = Qpcc::new(&config, (0, 0), 1_112, Instant::ZERO, None);
-        let fits = |qpcc: &Qpcc, bytes: u32| {
-            let mut cc = qpcc.cc;
-            cc.on_send(bytes);
-            cc.can_send()
-        };
-        assert!(fits(&qpcc, 8_888) && !fits(&qpcc, 8_889));
-        qpcc.join(&config, 4_184);
-        assert!(fits(&qpcc, 5_816) && !fits(&qpcc, 5_817));
-        qpcc.join(&config, 2_136);
-        assert!(fits(&qpcc, 5_816) && !fits(&qpcc, 5_817));
-        assert_eq!(qpcc.users, 3);
-    }
-
-    const THRESHOLD: u32 = 16_384;
-
-    /// A QP has the turn for itself, and one packet per turn where others wait.
-    fn begin(qpcc: &mut Qpcc, share: &mut Share) -> EndpointConfig {
-        qpcc.turn.begin(0, true);
-        share.turn.begin(0, true);
-        EndpointConfig { sack_gen_threshold: THRESHOLD, ..EndpointConfig::default() }
-    }
-
-    /// QP `qp` sends a full packet; whether that asks.
-    fn send(qpcc: &mut Qpcc, shares: &mut [Share], qp: usize) -> bool {
-        let share = &mut shares[qp];
-        let cfg = begin(qpcc, share);
-        let asks = qpcc.wants_ack(share, 4_184, &cfg);
-        assert_eq!(asks, qpcc.unasked_packets(share, 4_184, &cfg) == 0);
-        qpcc.on_send(share, 1, 4_184, false, asks, THRESHOLD);
-        asks
-    }
-
-    //= NSCC-023, AREQ-002 test
-    #[test]
-    fn a_full_window_and_one_below_the_threshold_ask() {
-        let nscc = super::super::NsccConfig::new(100_000_000_000, 12_000, false);
-        for config in [CcConfig::Fixed { window_bytes: 50_000 }, CcConfig::Nscc(nscc)] {
-            let mut qpcc = Qpcc::new(&config, (0, 0), 1_112, Instant::ZERO, None);
-            qpcc.join(&config, 4_184);
-            let mut share = Share::NONE;
-            let cfg = begin(&mut qpcc, &mut share);
-            loop {
-                let asks = qpcc.wants_ack(&share, 1_112, &cfg);
-                qpcc.on_send(&mut share, 1, 1_112, false, asks, THRESHOLD);
-                // A small packet would fit, but the next one may be a full one.
-                assert_eq!(asks, !qpcc.can_send());
-                if asks {
-                    break;
-                }
-            }
-            let room = qpcc.cwnd_bytes() as i64 - qpcc.cc.inflight_bytes();
-            assert!((1_112..4_184).contains(&room), "{room}");
-        }
-        let small = CcConfig::Fixed { window_bytes: THRESHOLD - 1 };
-        assert!(send(&mut Qpcc::new(&small, (0, 0), 4_184, Instant::ZERO, None), &mut [Share::NONE], 0));
-        let none = &mut Qpcc::new(&CcConfig::None, (0, 0), 4_184, Instant::ZERO, None);
-        assert!(!(0..1_000).any(|_| send(none, &mut [Share::NONE], 0)));
-    }
-
-    //= AREQ-002, QPCC-003 test
-    #[test]
-    fn what_others_may_hold_back_is_half_the_window() {
-        let config = CcConfig::Fixed { window_bytes: 100_000 };
-        let mut qpcc = Qpcc::new(&config, (0, 0), 4_184, Instant::ZERO, None);
-        let mut shares = [Share::NONE; 16];
-        // Twelve times 4184 bytes are half of the window.
-        let asked: [bool; 16] = core::array::from_fn(|qp| send(&mut qpcc, &mut shares, qp));
-        assert_eq!(asked, core::array::from_fn(|qp| qp >= 12));
-        assert_eq!(qpcc.unasked, 12 * 4_184);
-        // Its own part does not count: a QP alone never holds more than the threshold.
-        let mut qpcc = Qpcc::new(&config, (0, 0), 4_184, Instant::ZERO, None);
-        let asked: [bool; 23] = core::array::from_fn(|_| send(&mut qpcc, &mut shares[15..], 0));
-        assert_eq!(asked, core::array::from_fn(|n| n == 22));
-        assert_eq!(qpcc.unasked, 0);
-    }
-}
+mod tests;

@@ -4,12 +4,16 @@
 mod controller;
 mod fixed;
 mod nscc;
+mod profile;
+mod turn;
 
-pub use controller::{CcProfile, CcProfileHandle, Load, Qpcc, QpccInfo, QpccState};
-pub(crate) use controller::{Credit, Share};
+pub(crate) use controller::Share;
+pub use controller::{Load, Qpcc, QpccInfo, QpccState};
 use fixed::FixedWindow;
 pub(crate) use nscc::Nscc;
 pub use nscc::NsccConfig;
+pub use profile::{CcProfile, CcProfileHandle};
+pub(crate) use turn::Credit;
 
 use crate::time::Instant;
 

@@ -1,0 +1,83 @@
+//! One controller and the shares of its QPs.
+
+use super::*;
+
+#[test]
+fn the_largest_packet_of_all_qps_counts() {
+    let config = CcConfig::Fixed { window_bytes: 10_000 };
+    let mut qpcc = Qpcc::new(&config, (0, 0), 1_112, Instant::ZERO, None);
+    let fits = |qpcc: &Qpcc, bytes: u32| {
+        let mut cc = qpcc.cc;
+        cc.on_send(bytes);
+        cc.can_send()
+    };
+    assert!(fits(&qpcc, 8_888) && !fits(&qpcc, 8_889));
+    qpcc.join(&config, 4_184);
+    assert!(fits(&qpcc, 5_816) && !fits(&qpcc, 5_817));
+    qpcc.join(&config, 2_136);
+    assert!(fits(&qpcc, 5_816) && !fits(&qpcc, 5_817));
+    assert_eq!(qpcc.users, 3);
+}
+
+const THRESHOLD: u32 = 16_384;
+
+/// A QP has the turn for itself, and one packet per turn where others wait.
+fn begin(qpcc: &mut Qpcc, share: &mut Share) -> EndpointConfig {
+    qpcc.turn.begin(0, true);
+    share.turn.begin(0, true);
+    EndpointConfig { sack_gen_threshold: THRESHOLD, ..EndpointConfig::default() }
+}
+
+/// QP `qp` sends a full packet; whether that asks.
+fn send(qpcc: &mut Qpcc, shares: &mut [Share], qp: usize) -> bool {
+    let share = &mut shares[qp];
+    let cfg = begin(qpcc, share);
+    let asks = qpcc.wants_ack(share, 4_184, &cfg);
+    assert_eq!(asks, qpcc.unasked_packets(share, 4_184, &cfg) == 0);
+    qpcc.on_send(share, 1, 4_184, false, asks, THRESHOLD);
+    asks
+}
+
+//= NSCC-023, AREQ-002 test
+#[test]
+fn a_full_window_and_one_below_the_threshold_ask() {
+    let nscc = super::super::NsccConfig::new(100_000_000_000, 12_000, false);
+    for config in [CcConfig::Fixed { window_bytes: 50_000 }, CcConfig::Nscc(nscc)] {
+        let mut qpcc = Qpcc::new(&config, (0, 0), 1_112, Instant::ZERO, None);
+        qpcc.join(&config, 4_184);
+        let mut share = Share::NONE;
+        let cfg = begin(&mut qpcc, &mut share);
+        loop {
+            let asks = qpcc.wants_ack(&share, 1_112, &cfg);
+            qpcc.on_send(&mut share, 1, 1_112, false, asks, THRESHOLD);
+            // A small packet would fit, but the next one may be a full one.
+            assert_eq!(asks, !qpcc.can_send());
+            if asks {
+                break;
+            }
+        }
+        let room = qpcc.cwnd_bytes() as i64 - qpcc.cc.inflight_bytes();
+        assert!((1_112..4_184).contains(&room), "{room}");
+    }
+    let small = CcConfig::Fixed { window_bytes: THRESHOLD - 1 };
+    assert!(send(&mut Qpcc::new(&small, (0, 0), 4_184, Instant::ZERO, None), &mut [Share::NONE], 0));
+    let none = &mut Qpcc::new(&CcConfig::None, (0, 0), 4_184, Instant::ZERO, None);
+    assert!(!(0..1_000).any(|_| send(none, &mut [Share::NONE], 0)));
+}
+
+//= AREQ-002, QPCC-003 test
+#[test]
+fn what_others_may_hold_back_is_half_the_window() {
+    let config = CcConfig::Fixed { window_bytes: 100_000 };
+    let mut qpcc = Qpcc::new(&config, (0, 0), 4_184, Instant::ZERO, None);
+    let mut shares = [Share::NONE; 16];
+    // Twelve times 4184 bytes are half of the window.
+    let asked: [bool; 16] = core::array::from_fn(|qp| send(&mut qpcc, &mut shares, qp));
+    assert_eq!(asked, core::array::from_fn(|qp| qp >= 12));
+    assert_eq!(qpcc.unasked, 12 * 4_184);
+    // Its own part does not count: a QP alone never holds more than the threshold.
+    let mut qpcc = Qpcc::new(&config, (0, 0), 4_184, Instant::ZERO, None);
+    let asked: [bool; 23] = core::array::from_fn(|_| send(&mut qpcc, &mut shares[15..], 0));
+    assert_eq!(asked, core::array::from_fn(|n| n == 22));
+    assert_eq!(qpcc.unasked, 0);
+}

@@ -1,0 +1,40 @@
+//! Turns: how many bytes a controller and each of its QPs may still send (deficit round robin).
+
+/// Bytes that may still leave in a turn. Not positive between two turns: what the last one sent too much.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credit(i32);
+
+impl Credit {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// A turn of `turn_bytes` begins, or goes on; while nobody else waits it has no end. At least one packet may leave.
+    //= SCHED-001
+    #[inline]
+    pub(crate) fn begin(&mut self, turn_bytes: u32, alone: bool) {
+        let full = i32::try_from(turn_bytes).unwrap_or(i32::MAX).max(1);
+        self.0 = match self.0 {
+            _ if alone => i32::MAX,
+            spent @ ..=0 => spent.saturating_add(full).max(1),
+            left => left.min(full),
+        };
+    }
+
+    /// Whether the turn goes on.
+    #[inline]
+    pub(crate) const fn is_left(self) -> bool {
+        self.0 > 0
+    }
+
+    #[inline]
+    pub(super) fn spend(&mut self, bytes: u32) {
+        self.0 = self.0.saturating_sub_unsigned(bytes);
+    }
+
+    /// Bytes left; not positive when the turn is over.
+    #[inline]
+    pub(super) const fn left(self) -> i32 {
+        self.0
+    }
+}
+
+crate::image::stored!(newtype Credit);
