@@ -1,0 +1,207 @@
+//! The frames of endpoint operations: answers, Port Status Updates and requests as they leave. Source: `wire.md` 8.
+
+use mrc_wire::{BthRepr, Ecn, EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Opcode, Psn, Qpn, TsethRepr};
+
+use super::{
+    Endpoint, Transmit,
+    op_table::Stage,
+    profiles::profile,
+    schedule::ATTEMPTS,
+    tx::{Entries, below_bth, control_bth, count_sent, emit_bth, stamp},
+};
+use crate::{
+    config::Route,
+    num::Counter,
+    path::{Choice, EvEntry},
+    port::PortMask,
+    time::Instant,
+};
+
+/// The mask on the wire (open question 30).
+fn wire_mask(ports: PortMask, zero_based: bool) -> u32 {
+    if zero_based { ports.bits() >> 1 } else { ports.bits() }
+}
+
+pub(super) fn ports_of(mask: u32, zero_based: bool) -> PortMask {
+    PortMask::from_bits(if zero_based { mask << 1 } else { mask })
+}
+
+impl Endpoint<'_> {
+    /// The next frame of an endpoint operation: answers, then news of our ports, then requests.
+    pub(super) fn send_op(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        self.send_answer(now, ports, out)
+            .or_else(|| self.send_update(now, ports, out))
+            .or_else(|| self.send_request(now, ports, out))
+    }
+
+    //= EPOP-003
+    fn send_answer(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        while let Some(due) = self.ops.answers.front() {
+            let Some(slot) = self.peers.get(due.peer as usize).filter(|slot| slot.used) else {
+                self.ops.answers.pop();
+                continue;
+            };
+            let usable = self.ports_to_test(slot);
+            let free = usable.and(ports);
+            let bound = slot.ev_profile;
+            let way = if let Some(index) = bound {
+                let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, index);
+                let slot = self.peers.get_mut(due.peer as usize);
+                let choice =
+                    slot.zip(entries).and_then(|(slot, entries)| slot.ways.pick_answer(free, entries, &mut self.rng));
+                choice.and_then(|choice| self.entry_of(bound, choice))
+            } else if free.contains(due.port) {
+                self.leads_to(due.peer, EvEntry::new(due.ev, due.port))
+            } else {
+                None
+            };
+            let Some(way) = way else {
+                if free == usable {
+                    // Nothing leads there: the peer asks again.
+                    self.ops.answers.pop();
+                    continue;
+                }
+                return None;
+            };
+            self.ops.answers.pop();
+            // 0 means "no timestamp": a sum that lands on it is moved by one tick.
+            let service = if due.serviced { stamp(now).wrapping_sub(due.arrived) } else { 0 };
+            let timestamp = if due.serviced { due.timestamp.wrapping_add(service).max(1) } else { due.timestamp };
+            let body = EndpointResponseRepr { op: due.op, timestamp };
+            let rest = self.op_headers(due.peer, &way, Opcode::EndpointResponse, due.id, None, out);
+            let Some((transmit, rest)) = rest else { continue };
+            body.emit_at(self.cfg.wire.eeth_op_bit, rest.first_chunk_mut()?);
+            self.stats.tx_endpoint_response.inc();
+            return Some(transmit);
+        }
+        None
+    }
+
+    //= EPOP-006
+    fn send_update(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        let up = wire_mask(self.up, self.cfg.port_mask_zero_based);
+        for _ in 0..ATTEMPTS {
+            let peer = self.ops.sending.front()?;
+            let slot = self.peers.get_mut(peer as usize)?;
+            slot.update.todo = slot.update.todo.and(self.up);
+            let Some(port) = slot.update.todo.and(ports).lowest() else {
+                if !slot.update.todo.is_empty() {
+                    // The driver has no frame for these ports; others may have their turn.
+                    self.ops.sending.remove(self.peers, peer);
+                    self.ops.sending.push(self.peers, peer);
+                } else {
+                    self.round_sent(now, peer);
+                }
+                continue;
+            };
+            slot.update.todo = slot.update.todo.without(port);
+            let (choice, profile, id) = (slot.ways.on(port), slot.ev_profile, slot.update.id);
+            self.round_sent(now, peer);
+            let Some(way) = choice.and_then(|choice| self.entry_of(profile, choice)) else { continue };
+            let Some((transmit, rest)) = self.op_headers(peer, &way, Opcode::EndpointRequest, id, None, out) else {
+                continue;
+            };
+            let body = EndpointRequestRepr {
+                op: EndpointOp::PortStatusUpdate,
+                vendor_info: 0,
+                port_status_mask: up,
+                tseth: TsethRepr::ns128(stamp(now)),
+            };
+            body.emit(rest.first_chunk_mut()?);
+            self.stats.tx_endpoint_request.inc();
+            return Some(transmit);
+        }
+        None
+    }
+
+    //= EPOP-001, BTH-014
+    fn send_request(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
+        for _ in 0..self.ops.queue.len {
+            let nth = self.ops.queue.pop()?;
+            let request = *self.ops.slot(nth)?;
+            if !ports.contains(request.path.port) {
+                if self.up.contains(request.path.port) {
+                    self.ops.queue.push(nth);
+                } else {
+                    self.end_request(nth, None);
+                }
+                continue;
+            }
+            let way = self.leads_to(request.peer, request.path);
+            let probe = request.op == EndpointOp::EvProbe;
+            let dscp = request.dscp.or_else(|| probe.then_some(self.cfg.wire.dscp.no_trim));
+            let headers =
+                way.and_then(|way| self.op_headers(request.peer, &way, Opcode::EndpointRequest, request.id, dscp, out));
+            let Some((transmit, rest)) = headers else {
+                self.end_request(nth, None);
+                continue;
+            };
+            let ports = if probe { PortMask::NONE } else { request.ports };
+            let body = EndpointRequestRepr {
+                op: request.op,
+                vendor_info: 0,
+                port_status_mask: wire_mask(ports, self.cfg.port_mask_zero_based),
+                tseth: TsethRepr::ns128(stamp(now)),
+            };
+            body.emit(rest.first_chunk_mut()?);
+            self.stats.tx_endpoint_request.inc();
+            let deadline = now.after(request.timeout_ns.max(1));
+            let slot = self.ops.slot(nth)?;
+            (slot.stage, slot.sent_at, slot.deadline) = (Stage::Sent, now, deadline);
+            self.ops.expiry = self.ops.expiry.min(deadline);
+            return Some(transmit);
+        }
+        None
+    }
+
+    /// The path `choice` of a profile, with the destination that its entry holds.
+    fn entry_of(&self, profile: Option<u32>, choice: Choice) -> Option<EvEntry> {
+        let entry = *Entries::of(self.ev_entries, &self.limits, profile?).get(choice.entry)?;
+        Some(EvEntry { ev: choice.ev, port: choice.port, ..entry })
+    }
+
+    /// A path that is given entry and all, if the peer can be reached by it.
+    fn leads_to(&self, peer: u32, entry: EvEntry) -> Option<EvEntry> {
+        let needs_dst = matches!(self.peers.get(peer as usize)?.route, Route::Srv6Entry);
+        if needs_dst && entry.dst.is_none() { None } else { Some(entry) }
+    }
+
+    /// Everything up to BTH of an endpoint operation, and where its body goes. Without a code point it is a control packet.
+    fn op_headers<'o>(
+        &mut self,
+        peer: u32,
+        way: &EvEntry,
+        opcode: Opcode,
+        id: u16,
+        dscp: Option<u8>,
+        out: &'o mut [u8],
+    ) -> Option<(Transmit, &'o mut [u8])> {
+        let body = if opcode == Opcode::EndpointRequest { EndpointRequestRepr::LEN } else { EndpointResponseRepr::LEN };
+        let control = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
+        let ecn = if dscp.is_some() { Ecn::Ect0 } else { control };
+        let dscp = dscp.unwrap_or(self.cfg.wire.dscp.control);
+        let peer = self.peers.get(peer as usize)?;
+        let len = body.wrapping_add(BthRepr::LEN);
+        let (start, transmit) = below_bth(peer, (way.ev, way.port), || Some(way), dscp, ecn, len, None, out)?;
+        count_sent(&mut self.stats, &transmit);
+        let bth = control_bth(Qpn::ENDPOINT, self.cfg.pkey, opcode, Psn::new(id.into()), false);
+        let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
+        Some((transmit, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mrc_wire::PortNum;
+
+    use super::*;
+
+    #[test]
+    fn masks_follow_the_numbering() {
+        let ports = PortMask::NONE.with(PortNum::from_plane(0)).with(PortNum::from_plane(3));
+        assert_eq!(wire_mask(ports, false), 0b1_0010);
+        assert_eq!(wire_mask(ports, true), 0b1001);
+        assert_eq!(ports_of(0b1_0011, false), ports);
+        assert_eq!(ports_of(0b1001, true), ports);
+    }
+}
