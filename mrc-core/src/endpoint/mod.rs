@@ -1,11 +1,12 @@
 //! The engine's only door: the contract of a turn, polls, and the borrow of one QP with its storage. `rx` treats
-//! received frames. `schedule` says whose turn it is to send, and `tx` writes what leaves. `control` and `congestion`
-//! create and modify objects. `completion` is what the application gets back. `ops` is what nodes say to each other
-//! beside their QPs.
+//! received frames. `schedule` says whose turn it is to send, and `tx` writes what leaves; `frames` is what goes to and
+//! comes from the driver with a frame. `control`, `qp_states`, `ports` and `congestion` create and modify objects; `post`
+//! takes work and `completion` gives it back. `ops` is what nodes say to each other beside their QPs.
 
 mod completion;
 mod congestion;
 mod control;
+mod frames;
 mod live_update;
 mod op_frames;
 mod op_table;
@@ -13,7 +14,10 @@ mod ops;
 mod peers;
 mod placement;
 mod port_status;
+mod ports;
+mod post;
 mod profiles;
+mod qp_states;
 mod replies;
 mod rx;
 mod schedule;
@@ -24,6 +28,7 @@ mod ways_back;
 mod write_in;
 mod writes;
 
+pub use frames::{IcrcCheck, PayloadRef, Placement, Received, RxMeta, Transmit};
 pub use live_update::{Export, Import};
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
 pub use peers::PeerSlot;
@@ -37,9 +42,7 @@ pub use shards::{Shard, ShardMessage, ShardNews};
 pub use tx::MAX_HEADER_LEN;
 pub(crate) use writes::WriteHead;
 
-use core::ops::Range;
-
-use mrc_wire::{Ev, PortNum, Psn};
+use mrc_wire::{PortNum, Psn};
 
 use self::{op_table::Ops, peers::PeerIndex, walk::Walk, writes::ToPeer};
 
@@ -49,7 +52,7 @@ use crate::{
     cq::{Cqs, Status},
     error::{ConfigError, Discard},
     event::{ErrorCause, Event, EventMask, Events},
-    mem::{MrHandle, Regions},
+    mem::Regions,
     num::Counter,
     path::{EvEntry, EvSlot},
     port::PortMask,
@@ -95,97 +98,6 @@ impl EvProfileHandle {
     pub const fn from_index(index: u32) -> Self {
         Self(index)
     }
-}
-
-/// What the driver knows about a received frame.
-#[derive(Clone, Copy, Debug)]
-pub struct RxMeta {
-    /// Port it arrived on.
-    pub port: PortNum,
-    /// Bytes of the whole frame, from the Ethernet header on, without FCS.
-    pub wire_len: usize,
-    /// Who checks the ICRC.
-    pub icrc: IcrcCheck,
-}
-
-/// State of a frame's ICRC.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IcrcCheck {
-    /// The engine checks it; the frame must be given whole.
-    Verify,
-    /// Hardware or driver checked it: good.
-    Valid,
-    /// Hardware or driver checked it: bad (or absent, as in a trimmed packet).
-    Invalid,
-}
-
-/// What a frame asks the driver to do. Keys, rights and bounds are already checked. The bytes must be in memory before the
-/// driver polls completions or frames to send, which may tell the application or the peer that they are; or later, where
-/// it reports when they are ([`crate::PlacementMode`]).
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Received {
-    /// Nothing to move.
-    Nothing,
-    /// Move the payload.
-    Place(Placement),
-}
-
-/// Where a payload goes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Placement {
-    /// Region.
-    pub mr: MrHandle,
-    /// What [`Endpoint::placed`] and [`Endpoint::place_failed`] want to know.
-    pub token: PlaceToken,
-    /// The queue pair and packet that brought it.
-    pub qp: QpHandle,
-    /// See `qp`.
-    pub psn: Psn,
-    /// Offset of the first byte in the region.
-    pub offset: u64,
-    /// Bytes of the frame that are payload.
-    pub payload: Range<usize>,
-}
-
-/// A frame to send: headers lie at the start of the caller's buffer; payload, pad and ICRC follow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub struct Transmit {
-    /// Bytes of headers written, from the Ethernet header to the last transport header.
-    pub header_len: usize,
-    /// Offset of the IP header that carries UDP: the ICRC starts there.
-    pub l3_offset: usize,
-    /// Payload to append.
-    pub payload: Option<PayloadRef>,
-    /// Zero bytes to append after the payload; the 4 ICRC bytes follow.
-    pub pad: u8,
-    /// Port to send through.
-    pub port: PortNum,
-    /// Entropy value of the packet.
-    pub ev: Ev,
-    /// DSCP and ECN as in the IP header.
-    pub traffic_class: u8,
-}
-
-impl Transmit {
-    /// Bytes of the whole frame.
-    pub fn frame_len(&self) -> usize {
-        let payload = self.payload.map_or(0, |payload| payload.len as usize);
-        let behind = payload.saturating_add(usize::from(self.pad)).saturating_add(mrc_wire::icrc::LEN);
-        self.header_len.saturating_add(behind)
-    }
-}
-
-/// Payload by reference.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PayloadRef {
-    /// Region.
-    pub mr: MrHandle,
-    /// Offset of the first byte in the region.
-    pub offset: u64,
-    /// Bytes.
-    pub len: u32,
 }
 
 /// One NIC function: queue pairs, memory regions, peers, EV profiles, ports.
@@ -405,26 +317,6 @@ impl<'s> Endpoint<'s> {
     /// Index of a live QP.
     fn index_of(&self, qp: QpHandle) -> Option<u32> {
         self.qps.get(qp.index as usize).filter(|slot| slot.used && slot.qpn == qp.qpn).map(|_| qp.index)
-    }
-
-    /// Ports through which the QP's peer can be reached now.
-    fn usable_ports(&self, qp: u32) -> PortMask {
-        self.qps
-            .get(qp as usize)
-            .and_then(|slot| self.peers.get(slot.peer as usize))
-            .map_or(PortMask::NONE, |peer| self.ports_to(peer))
-    }
-
-    /// Ports for probes of the QP: as [`Self::usable_ports`], but those masked by the peer where no other is left.
-    fn testable_ports(&self, qp: u32) -> PortMask {
-        let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
-        peer.map_or(PortMask::NONE, |peer| self.ports_to_test(peer))
-    }
-
-    /// Ports with a way to the QP's peer, up or not.
-    fn reachable_ports(&self, qp: u32) -> PortMask {
-        let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
-        peer.map_or(PortMask::NONE, |peer| peer.reachable)
     }
 
     /// Borrows one QP's requester with its storage and its congestion controller; `None` unless it is in RTS.
