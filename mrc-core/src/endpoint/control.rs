@@ -11,7 +11,7 @@ use crate::{
     mem::{Access, MemRange, MrHandle, Pd},
     path::{Feedback, PathTelemetry},
     port::PortMask,
-    qp::{Qp, QpHandle, QpInfo, QpInit, QpState},
+    qp::{Qp, QpHandle, QpInfo, QpInit},
     time::Instant,
 };
 
@@ -249,7 +249,8 @@ impl Endpoint<'_> {
     #[cfg(feature = "flowing-jumping")]
     pub fn path_loads(&self, qp: QpHandle) -> impl Iterator<Item = crate::path::PathLoad> + '_ {
         let index = self.index_of(qp);
-        let slot = index.and_then(|index| self.qps.get(index as usize)).filter(|slot| slot.state == QpState::Rts);
+        let slot =
+            index.and_then(|index| self.qps.get(index as usize)).filter(|slot| slot.state == crate::QpState::Rts);
         let first = index.and_then(|index| (index as usize).checked_mul(self.limits.evs));
         let slots = first.and_then(|first| self.ev_slots.get(first..)).unwrap_or(&[]);
         slot.into_iter().flat_map(move |slot| slot.paths.loads(slot.paths.used(slots)))
