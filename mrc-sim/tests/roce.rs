@@ -114,3 +114,28 @@ fn the_queues_of_roce_are_those_of_its_own_publications() {
     assert_eq!(said.pfc, Some(PfcSpec::Static { xoff_bytes: 9_000, xon_bytes: 4_500 }));
     assert_eq!(said.ecn.map(|ecn| (ecn.max_percent, ecn.last_hop)), Some((100, false)));
 }
+
+/// A selector of the engine chooses among source ports: by marks that acknowledgements repeat, by round trips, and by probes.
+#[test]
+fn host_selectors_leave_paths_that_collide_over_roce_too() {
+    let text = scenario("[[workload]]\nkind = \"permutation\"\nbytes = 8000000\n");
+    let with = |selector: &str| {
+        let irn = ["transport.roce.recovery=selective-repeat", "transport.roce.reorder_packets=30"];
+        let results = play(&text, &[irn[0], irn[1], &format!("transport.roce.selector={selector}")]);
+        assert!(results.finished, "{selector}");
+        results
+    };
+    let (single, hopper, flow_bender) = (with("single"), with("hopper"), with("flow-bender"));
+    assert_eq!((single.path_switches, single.overhead.probes_permille, single.overhead.queue_pair_bytes), (0, 0.0, 0));
+    for moving in [&hopper, &flow_bender] {
+        assert!(moving.path_switches > 0 && moving.overhead.queue_pair_bytes > 0);
+        let (moved, stayed) = (moving.fct_us.unwrap().max, single.fct_us.unwrap().max);
+        assert!(moved < 0.9 * stayed, "{moved} and {stayed} us");
+    }
+    assert!(hopper.overhead.probes_permille > 0.0 && flow_bender.overhead.probes_permille == 0.0);
+    for spraying in ["oblivious", "reps", "flowing-jumping", "plb", "spray"] {
+        assert!(with(spraying).overhead.queue_pair_bytes > 0, "{spraying}");
+    }
+    let refused = load_str("test.toml", &text, Path::new("."), &["transport.roce.selector=fastest".to_owned()], None);
+    assert!(refused.expect_err("no such selector").to_string().contains("hopper"));
+}

@@ -19,7 +19,7 @@ pub use self::memory::Memory;
 pub use self::mixed::MixedHost;
 pub use self::mrc::{App, MrcHost, MrcHostError};
 pub use self::mrc_transport::{MrcSettings, MrcTransport, WireSizes};
-pub use self::roce::{DcqcnConfig, Recovery, RoceSettings, RoceTransport, roce_line};
+pub use self::roce::{DcqcnConfig, Recovery, RocePaths, RoceSettings, RoceTransport, roce_line};
 pub use self::telemetry::PathBandwidth;
 pub use self::transport::{PathCounts, PathRow, Transport, TransportCounters, payload_tag};
 use crate::fabric::Packet;

@@ -492,7 +492,7 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
         mpr: (packets / 128) as u8,
         paths: paths(scenario)?,
         paths_per_plane: keys.paths_per_plane,
-        selector: selector(keys, topology)?,
+        selector: selector(keys.selector, keys, keys.mtu, topology)?,
         trimming,
         retry: RetryConfig { timeout, ..base },
         base_rtt_ns,
@@ -579,8 +579,14 @@ fn nscc(keys: &MrcKeys, base: NsccConfig) -> Result<NsccConfig, Problem> {
     })
 }
 
-fn selector(keys: &MrcKeys, topology: &Topology) -> Result<Option<Selector>, Problem> {
-    let selector = match keys.selector {
+/// Selector `which` with its knobs; `None`: each queue pair keeps to one path.
+pub(super) fn selector(
+    which: SelectorKey,
+    keys: &MrcKeys,
+    packet_bytes: u16,
+    topology: &Topology,
+) -> Result<Option<Selector>, Problem> {
+    let selector = match which {
         SelectorKey::Spray => Some(Selector::Spray),
         SelectorKey::Oblivious => Some(Selector::Oblivious),
         SelectorKey::Single => None,
@@ -620,7 +626,7 @@ fn selector(keys: &MrcKeys, topology: &Topology) -> Result<Option<Selector>, Pro
             Some(Selector::FlowingJumping(FlowingJumpingConfig {
                 paths: keys.flowing_paths,
                 demand_packets: keys.flowing_demand_packets,
-                packet_bytes: keys.mtu,
+                packet_bytes,
                 bandwidth_mbps: u32::try_from(rate / 1_000_000).unwrap_or(u32::MAX).max(1),
                 aging_percent: keys.flowing_aging_percent,
                 refresh_percent: keys.flowing_refresh_percent,
@@ -633,7 +639,7 @@ fn selector(keys: &MrcKeys, topology: &Topology) -> Result<Option<Selector>, Pro
     }
 }
 
-fn paths(scenario: &Scenario) -> Result<PathConfig, Problem> {
+pub(super) fn paths(scenario: &Scenario) -> Result<PathConfig, Problem> {
     let keys = &scenario.transport.mrc;
     Ok(PathConfig {
         active: keys.active_evs,

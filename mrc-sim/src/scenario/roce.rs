@@ -1,12 +1,13 @@
 //! `[transport.roce]`: RoCEv2 Reliable Connection, to compare with.
 
+use mrc_core::path::PathConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::build::{nanos, rate_bps};
-use super::{Problem, Scenario};
+use super::{Problem, Scenario, SelectorKey, mrc};
 use crate::fabric::Topology;
-use crate::host::{DcqcnConfig, Recovery, RoceSettings};
+use crate::host::{DcqcnConfig, Recovery, RocePaths, RoceSettings};
 
 /// How losses are repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -59,6 +60,9 @@ pub struct RoceKeys {
     pub ack_every: u32,
     /// Packets that may be ahead of the first missing one before a `selective-repeat` receiver reports a hole; Hopper's have 30.
     pub reorder_packets: u32,
+    /// How a queue pair chooses the UDP source port of each packet, by which switches hash. Acknowledgements then repeat
+    /// marks. The knobs of the selectors (`hopper_probe_percent`, `active_evs`, ...) are those of `[transport.mrc]`.
+    pub selector: SelectorKey,
     /// Congestion control.
     pub cc: RoceCcKey,
     /// Distance of two congestion notifications to a queue pair; the profile's by default.
@@ -81,6 +85,7 @@ impl Default for RoceKeys {
             retries: 7,
             ack_every: 4,
             reorder_packets: 0,
+            selector: SelectorKey::Single,
             cc: RoceCcKey::Dcqcn,
             cnp_us: None,
             additive_gbps: None,
@@ -145,7 +150,23 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology) -> Result<RoceSett
         ack_every: keys.ack_every,
         reorder_packets: keys.reorder_packets,
         dcqcn: dcqcn(keys, line)?,
+        paths: paths(scenario, topology, base_rtt_ns, rto_ns)?,
     })
+}
+
+fn paths(
+    scenario: &Scenario,
+    topology: &Topology,
+    base_rtt_ns: u64,
+    probe_patience_ns: u64,
+) -> Result<Option<RocePaths>, Problem> {
+    let keys = &scenario.transport.roce;
+    let cfg = PathConfig { base_rtt_ns, ..mrc::paths(scenario)? };
+    if keys.selector != SelectorKey::Single && cfg.active == 0 {
+        return Err(Problem::new("transport.mrc.active_evs", "a selector needs a path at least: 1 to 65535"));
+    }
+    let selector = mrc::selector(keys.selector, &scenario.transport.mrc, keys.mtu as u16, topology);
+    Ok(selector?.map(|selector| RocePaths { selector, cfg, probe_patience_ns }))
 }
 
 fn dcqcn(keys: &RoceKeys, line_bps: u64) -> Result<Option<DcqcnConfig>, Problem> {

@@ -34,6 +34,7 @@ ready![
     "experiments/faca-micro-sweep",
     "experiments/faca-sweep",
     "experiments/hopper",
+    "experiments/hopper-roce-sweep",
     "experiments/hopper-sizes-sweep",
     "experiments/hopper-sweep",
     "experiments/hopper-testbed",

@@ -2,9 +2,11 @@
 //! selective repeat, DCQCN or line rate, on a fabric with priority flow control or without. A model of the protocol with
 //! real headers, not of any vendor's NIC.
 //!
-//! Acknowledgements and CNPs travel in the control class, which PFC leaves alone.
+//! Acknowledgements and CNPs travel in the control class, which PFC leaves alone. With a selector a queue pair chooses among
+//! source ports ([`RocePaths`]); probes go with the data.
 
 mod dcqcn;
+mod paths;
 mod queue_pair;
 mod wire;
 
@@ -15,13 +17,15 @@ use mrc_core::{Instant, PortMask, Rng};
 use mrc_wire::{FrameTemplate, PortNum};
 
 pub use self::dcqcn::DcqcnConfig;
+pub use self::paths::RocePaths;
 pub use self::queue_pair::Recovery;
 pub use self::wire::roce_line;
 
 use self::dcqcn::Dcqcn;
+use self::paths::Paths;
 use self::queue_pair::{Outgoing, Receiver, Sender};
 use self::wire::{Header, Kind, Reth};
-use super::transport::{Transport, TransportCounters, payload_tag};
+use super::transport::{PathCounts, Transport, TransportCounters, payload_tag};
 use crate::fabric::{Packet, Topology};
 use crate::host::Host;
 use crate::workload::{Connections, Exchange, Pair};
@@ -29,6 +33,10 @@ use crate::workload::{Connections, Exchange, Pair};
 const PSN_MASK: u64 = 0xFF_FFFF;
 /// Ports that are not well known.
 const FIRST_SPORT: u32 = 49_152;
+
+fn any_sport(rng: &mut Rng) -> u16 {
+    (FIRST_SPORT + rng.below(65_536 - FIRST_SPORT)) as u16
+}
 
 /// Everything about the RoCE hosts of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +63,8 @@ pub struct RoceSettings {
     pub reorder_packets: u32,
     /// Congestion control; `None`: line rate.
     pub dcqcn: Option<DcqcnConfig>,
+    /// How queue pairs choose paths; `None`: each keeps to one.
+    pub paths: Option<RocePaths>,
 }
 
 impl RoceSettings {
@@ -90,6 +100,7 @@ struct QueuePair {
     sender: Sender,
     receiver: Receiver,
     dcqcn: Dcqcn,
+    paths: Option<Box<Paths>>,
     /// Not before then, by congestion control.
     paced_until: Instant,
     rto_at: Instant,
@@ -108,6 +119,13 @@ struct Peer {
     count: u32,
     /// The connection whose turn it is.
     next: u32,
+}
+
+/// A probe that waits for its port, with the source port that it tests.
+struct Probe {
+    qp: u32,
+    sport: u16,
+    id: u32,
 }
 
 /// An answer that waits for its port.
@@ -134,6 +152,7 @@ pub struct RoceTransport {
     /// Queue pairs with something to send, by port, each in its turn.
     ready: Vec<VecDeque<u32>>,
     answers: Vec<VecDeque<Answer>>,
+    probes: Vec<VecDeque<Probe>>,
     /// When to look at a queue pair again; entries may be out of date.
     wakes: BinaryHeap<Reverse<(Instant, u32)>>,
     counters: TransportCounters,
@@ -153,7 +172,7 @@ impl RoceTransport {
             }
             for nth in 0..settings.qps * connections {
                 for (from, to, remote) in [(a, b, first[1] + nth), (b, a, first[0] + nth)] {
-                    let sport = (FIRST_SPORT + rng.below(65_536 - FIRST_SPORT)) as u16;
+                    let sport = any_sport(&mut rng);
                     hosts[from as usize].add_qp(topology, to, remote, nth, sport);
                 }
             }
@@ -176,6 +195,7 @@ impl RoceTransport {
             paused: PortMask::NONE,
             ready: vec![VecDeque::new(); ports],
             answers: (0..ports).map(|_| VecDeque::new()).collect(),
+            probes: (0..ports).map(|_| VecDeque::new()).collect(),
             wakes: BinaryHeap::new(),
             counters: TransportCounters::default(),
         }
@@ -199,6 +219,7 @@ impl RoceTransport {
                 settings.dcqcn.map(|dcqcn| dcqcn.cnp_interval_ns),
             ),
             dcqcn: Dcqcn::new(self.line_bps),
+            paths: settings.paths.map(|paths| Box::new(Paths::new(&paths, &mut self.rng))),
             paced_until: Instant::ZERO,
             rto_at: Instant::FAR,
             alarm: Instant::FAR,
@@ -279,7 +300,11 @@ impl RoceTransport {
                     exchange.on_failed(now, id, || format!("queue pair {qp} of host {} has failed", self.index));
                     break;
                 }
-                self.qps[qp as usize].sender.push(id, offset.into(), len);
+                let slot = &mut self.qps[qp as usize];
+                slot.sender.push(id, offset.into(), len);
+                if let Some(paths) = &mut slot.paths {
+                    paths.on_busy();
+                }
                 offset += len;
                 self.list(now, qp);
             }
@@ -308,7 +333,10 @@ impl RoceTransport {
         // As a connection that begins with the message: at line rate, on a path of its own.
         for qp in of(nth) {
             let slot = &mut self.qps[qp as usize];
-            slot.sport = (FIRST_SPORT + self.rng.below(65_536 - FIRST_SPORT)) as u16;
+            slot.sport = any_sport(&mut self.rng);
+            if let Some(paths) = &mut slot.paths {
+                paths.begin(&mut self.rng);
+            }
             slot.dcqcn = Dcqcn::new(self.line_bps);
             slot.paced_until = Instant::ZERO;
         }
@@ -329,6 +357,9 @@ impl RoceTransport {
             return;
         }
         slot.sender.on_timeout();
+        if let Some(paths) = &mut slot.paths {
+            paths.on_timeout(now, &mut self.rng);
+        }
         self.arm(now, qp);
         self.list(now, qp);
     }
@@ -346,15 +377,20 @@ impl RoceTransport {
         }
         if let Some((hole, seen)) = taken.ack {
             let seen = seen.map(|psn| (psn & PSN_MASK) as u32);
-            self.answer(header.qp, expected, Kind::Ack { hole, seen });
+            let marked = self.settings.paths.is_some() && taken.marked;
+            self.answer(header.qp, expected, Kind::Ack { hole, seen, marked });
         }
     }
 
     fn on_ack(&mut self, now: Instant, header: &Header, exchange: &mut Exchange) {
-        let Kind::Ack { hole, seen } = header.kind else { return };
+        let Kind::Ack { hole, seen, marked } = header.kind else { return };
         let slot = &mut self.qps[header.qp as usize];
         let before = slot.sender.in_flight();
         let Some(lost) = slot.sender.on_ack(header.psn, hole, seen) else { return };
+        if let Some(paths) = &mut slot.paths {
+            let seen = seen.map(|seen| slot.sender.unwrapped(seen));
+            paths.on_ack(now, slot.sender.una(), seen, marked, &mut self.rng);
+        }
         while let Some(done) = slot.sender.take_done() {
             exchange.on_acked(now, done.message, done.bytes);
         }
@@ -363,6 +399,27 @@ impl RoceTransport {
             self.arm(now, header.qp);
         }
         self.list(now, header.qp);
+    }
+
+    /// After news of the paths of a queue pair: probes that are wanted now wait for their port, and a timer for the next.
+    fn look_at_paths(&mut self, now: Instant, qp: u32) {
+        let Some(port) = self.port_of(qp) else { return };
+        let Some(paths) = &mut self.qps[qp as usize].paths else { return };
+        paths.expire(now, &mut self.rng);
+        while let Some((sport, id)) = paths.poll_probe(now) {
+            self.probes[usize::from(port)].push_back(Probe { qp, sport, id });
+        }
+        let deadline = paths.deadline();
+        self.wake(deadline, qp);
+    }
+
+    fn send_probe(&mut self, port: u8, out: &mut Packet) -> bool {
+        let Some(Probe { qp, sport, id }) = self.probes[usize::from(port)].pop_front() else { return false };
+        let slot = &self.qps[qp as usize];
+        let header = Header { qp: slot.remote, psn: id, kind: Kind::Probe };
+        wire::write(out, &self.templates[slot.template as usize + usize::from(port)], sport, &header, 0);
+        self.counters.probes += 1;
+        true
     }
 
     fn send_answer(&mut self, port: u8, out: &mut Packet) -> bool {
@@ -379,6 +436,18 @@ impl RoceTransport {
         while let Some(qp) = self.ready[usize::from(port)].pop_front() {
             let slot = &mut self.qps[qp as usize];
             slot.listed = false;
+            if !slot.sender.is_ready() {
+                continue;
+            }
+            let mut path = None;
+            if let Some(paths) = &mut slot.paths {
+                path = paths.choose(now, &mut self.rng);
+                if path.is_none() {
+                    let at = paths.retry_at(now);
+                    self.wake(at, qp);
+                    continue;
+                }
+            }
             let Some(data) = slot.sender.take() else { continue };
             let Outgoing { psn, message, offset, len, write, last, again, timer } = data;
             let reth = write.map(|len| Reth { va: offset, len });
@@ -387,7 +456,10 @@ impl RoceTransport {
             let header =
                 Header { qp: slot.remote, psn: (psn & PSN_MASK) as u32, kind: Kind::Data { reth, last, ack_req } };
             let template = &self.templates[slot.template as usize + usize::from(port)];
-            wire::write(out, template, slot.sport, &header, len);
+            wire::write(out, template, path.map_or(slot.sport, |(sport, _)| sport), &header, len);
+            if let (Some(paths), Some((_, path))) = (&mut slot.paths, path) {
+                self.counters.path_switches += u64::from(paths.on_send(now, psn, path));
+            }
             out.payload = payload_tag(self.index, message, offset, len);
             if again {
                 self.counters.retransmitted += 1;
@@ -426,12 +498,20 @@ impl Host for RoceTransport {
         match header.kind {
             Kind::Data { .. } => self.on_data(now, &header, marked, packet, exchange),
             Kind::Ack { .. } => self.on_ack(now, &header, exchange),
+            Kind::Probe => self.answer(header.qp, header.psn.into(), Kind::ProbeAnswer { marked }),
+            Kind::ProbeAnswer { marked } => {
+                if let Some(paths) = &mut self.qps[header.qp as usize].paths {
+                    paths.on_probe_answer(now, header.psn, marked, &mut self.rng);
+                }
+                self.list(now, header.qp);
+            }
             Kind::Cnp => {
                 if let Some(cfg) = &self.settings.dcqcn {
                     self.qps[header.qp as usize].dcqcn.on_cnp(now, cfg);
                 }
             }
         }
+        self.look_at_paths(now, header.qp);
         self.take_released(now, exchange);
     }
 
@@ -448,6 +528,7 @@ impl Host for RoceTransport {
             if slot.rto_at <= now {
                 self.on_timeout(now, qp, exchange);
             }
+            self.look_at_paths(now, qp);
             self.list(now, qp);
             // A deadline that only moved later is armed now that the earlier one has passed.
             self.wake(self.qps[qp as usize].rto_at, qp);
@@ -466,6 +547,7 @@ impl Host for RoceTransport {
         (0..self.qps.len() as u32).for_each(|qp| self.list(now, qp));
         if !up {
             self.answers[usize::from(port.plane())].clear();
+            self.probes[usize::from(port.plane())].clear();
         }
     }
 
@@ -489,6 +571,9 @@ impl Host for RoceTransport {
             if self.send_answer(plane, out) {
                 return Some(port);
             }
+            if !paused && self.send_probe(plane, out) {
+                return Some(port);
+            }
             if !paused && self.send_data(now, plane, out) {
                 exchange.on_sent(out.payload.region, out.payload.len, port);
                 return Some(port);
@@ -505,6 +590,20 @@ impl Host for RoceTransport {
 impl Transport for RoceTransport {
     fn counters(&self) -> TransportCounters {
         self.counters
+    }
+
+    fn paths(&self) -> PathCounts {
+        let mut sum = PathCounts::default();
+        for counts in self.qps.iter().filter_map(|qp| Some(qp.paths.as_ref()?.counts())) {
+            sum.good += counts.good;
+            sum.skip += counts.skip;
+            sum.assumed_bad += counts.assumed_bad;
+        }
+        sum
+    }
+
+    fn path_state_bytes(&self) -> usize {
+        self.settings.paths.map_or(0, |paths| paths.state_bytes())
     }
 
     fn diagnose(&self, message: u32, exchange: &Exchange) -> String {
@@ -552,6 +651,7 @@ mod tests {
             ack_every: 1,
             reorder_packets: 0,
             dcqcn: None,
+            paths: None,
         };
         let clos = Clos { planes: 2, hosts: 4, ..Clos::default() };
         let pairs = [Pair { a: 0, b: 1, connections: 3 }, Pair { a: 0, b: 2, connections: 3 }];

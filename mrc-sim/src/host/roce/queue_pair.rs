@@ -94,6 +94,16 @@ impl Sender {
         self.segments.push_back(Segment { first, end: self.end, message, offset, bytes });
     }
 
+    /// First packet not acknowledged.
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// The packet in flight, or next to those, that has these 24 bits.
+    pub(super) fn unwrapped(&self, psn: u32) -> u64 {
+        unwrap(self.una, psn)
+    }
+
     /// Packets sent and not acknowledged.
     pub(super) fn in_flight(&self) -> u64 {
         self.sent - self.una
@@ -235,6 +245,8 @@ pub(super) struct Taken {
     pub(super) place: bool,
     /// Acknowledge; `hole` and `seen` as in [`Sender::on_ack`].
     pub(super) ack: Option<(bool, Option<u64>)>,
+    /// Something that this acknowledges was marked.
+    pub(super) marked: bool,
     /// Notify the sender of a mark.
     pub(super) cnp: bool,
 }
@@ -253,6 +265,8 @@ pub(super) struct Receiver {
     /// Selective repeat: which packets from `expected` on are here.
     ahead: VecDeque<bool>,
     since_ack: u32,
+    /// A packet since the last acknowledgement was marked.
+    marked: bool,
     last_cnp: Option<Instant>,
 }
 
@@ -267,6 +281,7 @@ impl Receiver {
             reported: false,
             ahead: VecDeque::new(),
             since_ack: 0,
+            marked: false,
             last_cnp: None,
         }
     }
@@ -290,7 +305,9 @@ impl Receiver {
             std::cmp::Ordering::Equal => self.in_order(ack_req),
             std::cmp::Ordering::Greater => self.out_of_order(psn),
         };
-        Taken { cnp: due, ..taken }
+        self.marked |= marked;
+        let marked = taken.ack.is_some() && core::mem::take(&mut self.marked);
+        Taken { marked, cnp: due, ..taken }
     }
 
     fn in_order(&mut self, ack_req: bool) -> Taken {
@@ -310,7 +327,7 @@ impl Receiver {
         if ack {
             self.since_ack = 0;
         }
-        Taken { place: true, ack: ack.then_some((false, None)), cnp: false }
+        Taken { place: true, ack: ack.then_some((false, None)), ..Taken::default() }
     }
 
     fn out_of_order(&mut self, psn: u64) -> Taken {
@@ -318,7 +335,7 @@ impl Receiver {
             Recovery::GoBackN => {
                 let first = !self.reported;
                 self.reported = true;
-                Taken { place: false, ack: first.then_some((true, None)), cnp: false }
+                Taken { place: false, ack: first.then_some((true, None)), ..Taken::default() }
             }
             Recovery::SelectiveRepeat => {
                 let at = (psn - self.expected) as usize;
@@ -330,7 +347,7 @@ impl Receiver {
                 }
                 let new = !core::mem::replace(&mut self.ahead[at], true);
                 let hole = at > self.reorder as usize;
-                Taken { place: new, ack: Some((hole, Some(psn))), cnp: false }
+                Taken { place: new, ack: Some((hole, Some(psn))), ..Taken::default() }
             }
         }
     }

@@ -16,6 +16,9 @@ const SELECTIVE_LEN: usize = 4;
 const MIDDLE: u8 = 0x07;
 const ACKNOWLEDGE: u8 = 0x11;
 const CNP: u8 = 0x81;
+/// Of the opcodes that are left to manufacturers.
+const PROBE: u8 = 0xC0;
+const PROBE_ANSWER: u8 = 0xC1;
 const NAK_SEQUENCE: u8 = 0x60;
 /// Unlimited credits.
 const ACK: u8 = 0x1F;
@@ -47,7 +50,12 @@ pub(super) enum Kind {
     Data { reth: Option<Reth>, last: bool, ack_req: bool },
     /// All packets before the PSN have arrived; with a hole, the PSN is the first one missing. `seen` names the packet
     /// that showed the hole.
-    Ack { hole: bool, seen: Option<u32> },
+    /// `marked` (BECN): where paths are chosen, something that this acknowledges was marked.
+    Ack { hole: bool, seen: Option<u32>, marked: bool },
+    /// Tests the path that its source port names; numbered by the PSN.
+    Probe,
+    /// Comes back at once; `marked` (BECN): the probe was.
+    ProbeAnswer { marked: bool },
     /// The receiver saw a mark.
     Cnp,
 }
@@ -91,6 +99,9 @@ pub(super) fn write(out: &mut Packet, template: &FrameTemplate, sport: u16, head
             (ACKNOWLEDGE, ext, plan.control, Ecn::NotEct)
         }
         Kind::Cnp => (CNP, CNP_LEN, plan.control, Ecn::NotEct),
+        // With the data, whose queues it is to see.
+        Kind::Probe => (PROBE, 0, plan.no_trim, Ecn::Ect0),
+        Kind::ProbeAnswer { .. } => (PROBE_ANSWER, 0, plan.control, Ecn::NotEct),
     };
     let pad = payload.wrapping_neg() as usize % 4;
     let len = BTH_AT + BTH_LEN + ext;
@@ -102,10 +113,14 @@ pub(super) fn write(out: &mut Packet, template: &FrameTemplate, sport: u16, head
     buffer[at..len].fill(0);
     let [_, q0, q1, q2] = header.qp.wrapping_add(FIRST_QPN).to_be_bytes();
     // An ACK carries the last PSN that arrived, a NAK the first one that did not.
-    let (psn, congestion) = match header.kind {
-        Kind::Ack { hole: false, .. } => (header.psn.wrapping_sub(1) & PSN_MASK, 0),
-        Kind::Cnp => (0, BECN),
-        _ => (header.psn, 0),
+    let psn = match header.kind {
+        Kind::Ack { hole: false, .. } => header.psn.wrapping_sub(1) & PSN_MASK,
+        Kind::Cnp => 0,
+        _ => header.psn,
+    };
+    let congestion = match header.kind {
+        Kind::Cnp | Kind::Ack { marked: true, .. } | Kind::ProbeAnswer { marked: true } => BECN,
+        _ => 0,
     };
     let [_, p0, p1, p2] = psn.to_be_bytes();
     let ack_req = matches!(header.kind, Kind::Data { ack_req: true, .. });
@@ -117,7 +132,7 @@ pub(super) fn write(out: &mut Packet, template: &FrameTemplate, sport: u16, head
         rest[..4].copy_from_slice(&RKEY.to_be_bytes());
         rest[4..].copy_from_slice(&reth.len.to_be_bytes());
     }
-    if let Kind::Ack { hole, seen } = header.kind {
+    if let Kind::Ack { hole, seen, .. } = header.kind {
         buffer[at + BTH_LEN] = if hole { NAK_SEQUENCE } else { ACK };
         if let Some(seen) = seen {
             buffer[at + BTH_LEN + AETH_LEN..len].copy_from_slice(&seen.to_be_bytes());
@@ -147,9 +162,12 @@ fn parse(bytes: &[u8]) -> Option<(Header, bool)> {
         ACKNOWLEDGE => {
             let aeth = bytes.get(BTH_AT + BTH_LEN..)?;
             let seen = aeth.get(AETH_LEN..).and_then(|rest| rest.first_chunk::<4>());
-            Kind::Ack { hole: *aeth.first()? == NAK_SEQUENCE, seen: seen.map(|psn| u32::from_be_bytes(*psn)) }
+            let (hole, seen) = (*aeth.first()? == NAK_SEQUENCE, seen.map(|psn| u32::from_be_bytes(*psn)));
+            Kind::Ack { hole, seen, marked: bth[4] & BECN != 0 }
         }
         CNP => Kind::Cnp,
+        PROBE => Kind::Probe,
+        PROBE_ANSWER => Kind::ProbeAnswer { marked: bth[4] & BECN != 0 },
         _ => return None,
     };
     let qp = u32::from_be_bytes([0, bth[5], bth[6], bth[7]]).checked_sub(FIRST_QPN)?;
@@ -178,6 +196,8 @@ pub fn roce_line(head: &[u8]) -> Option<String> {
         (0x0A, _) => "RDMA_WRITE_ONLY",
         (_, Kind::Ack { hole: true, .. }) => "NAK",
         (CNP, _) => "CNP",
+        (PROBE, _) => "PROBE",
+        (PROBE_ANSWER, _) => "PROBE_ANSWER",
         _ => "ACK",
     };
     let mut line = format!("{src} > {dst}: {what} qp={:#08x} psn={psn} sport={sport}", qp + FIRST_QPN);
@@ -208,9 +228,11 @@ mod tests {
         let kinds = [
             Kind::Data { reth: Some(Reth { va: 1 << 40, len: 70_000 }), last: false, ack_req: false },
             Kind::Data { reth: None, last: true, ack_req: true },
-            Kind::Ack { hole: false, seen: None },
-            Kind::Ack { hole: true, seen: Some(0xFF_FFFF) },
+            Kind::Ack { hole: false, seen: None, marked: false },
+            Kind::Ack { hole: true, seen: Some(0xFF_FFFF), marked: true },
             Kind::Cnp,
+            Kind::Probe,
+            Kind::ProbeAnswer { marked: true },
         ];
         for kind in kinds {
             let psn = if kind == Kind::Cnp { 0 } else { 0xFF_FFFE };
@@ -234,7 +256,7 @@ mod tests {
         write(&mut middle, &template, 1, &Header { qp: 1, psn: 1, kind }, 4_096);
         assert_eq!(middle.wire_len, 4_096 + DATA_OVERHEAD);
         // Of an ACK for all packets before 0x1234 the wire has 0x1233; a CNP has BECN and no PSN.
-        let kind = Kind::Ack { hole: false, seen: None };
+        let kind = Kind::Ack { hole: false, seen: None, marked: false };
         write(&mut middle, &template, 1, &Header { qp: 1, psn: 0x1234, kind }, 0);
         assert_eq!(middle.header()[BTH_AT..][..BTH_LEN], [0x11, 0, 0xFF, 0xFF, 0, 0, 0, 3, 0, 0, 0x12, 0x33]);
         write(&mut middle, &template, 1, &Header { qp: 1, psn: 0x1234, kind: Kind::Cnp }, 0);
