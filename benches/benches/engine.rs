@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use mrc_benches::cases::{CASES, Case, ONE, named};
-use mrc_benches::{Load, Side, Work, median, pairs, per_unit, storage, transfer};
+use mrc_benches::{Load, Ring, Side, Work, median, pairs, per_unit, storage, transfer};
 use mrc_core::{Instant, OwnedStorage};
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Loopback, Medium};
@@ -76,6 +76,7 @@ fn copies() {
 struct Wired<'s> {
     a: Side<'s>,
     b: Side<'s>,
+    ring: Ring,
     now: Instant,
 }
 
@@ -85,11 +86,11 @@ impl<'s> Wired<'s> {
         let mut b = Side::with_window(of_b, 1, case.qps, case.window_bytes);
         a.connect(0, &b.qps);
         b.connect(1, &a.qps);
-        Self { a, b, now: Instant::from_nanos(1_000) }
+        Self { a, b, ring: Ring::default(), now: Instant::from_nanos(1_000) }
     }
 
     fn rounds(&mut self, rounds: u64, load: Load) -> u64 {
-        transfer(&mut self.a, &mut self.b, &mut self.now, rounds, load)
+        transfer(&mut self.a, &mut self.b, &mut self.ring, &mut self.now, rounds, load)
     }
 }
 

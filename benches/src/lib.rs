@@ -201,17 +201,17 @@ const LEAD: usize = 54;
 #[repr(align(64))]
 struct Frame([u8; FRAME]);
 
-/// A ring of frames, as a driver has one.
-struct Ring {
+/// A ring of frames, as a driver has one for as long as it runs.
+pub struct Ring {
     frames: Box<[Frame; BURST]>,
     /// Frames that one burst fills, at most [`BURST`].
     burst: usize,
     sent: Vec<Transmit>,
 }
 
-impl Ring {
-    fn new(burst: usize) -> Self {
-        Self { frames: Box::new([Frame([0; FRAME]); BURST]), burst, sent: Vec::with_capacity(BURST) }
+impl Default for Ring {
+    fn default() -> Self {
+        Self { frames: Box::new([Frame([0; FRAME]); BURST]), burst: BURST, sent: Vec::with_capacity(BURST) }
     }
 }
 
@@ -277,8 +277,15 @@ pub struct Load {
 /// Writes `rounds` times what `load` says from every queue pair of A to B; returns the data packets. Every turn is 20 us
 /// after the one before. Its own function, which callgrind can find.
 #[inline(never)]
-pub fn transfer(a: &mut Side<'_>, b: &mut Side<'_>, now: &mut Instant, rounds: u64, load: Load) -> u64 {
-    let mut ring = Ring::new(load.burst);
+pub fn transfer(
+    a: &mut Side<'_>,
+    b: &mut Side<'_>,
+    ring: &mut Ring,
+    now: &mut Instant,
+    rounds: u64,
+    load: Load,
+) -> u64 {
+    ring.burst = load.burst;
     let before = a.engine.stats().tx_data;
     for _ in 0..rounds {
         for nth in 0..load.depth {
@@ -302,7 +309,7 @@ pub fn transfer(a: &mut Side<'_>, b: &mut Side<'_>, now: &mut Instant, rounds: u
             let mut moved = 0;
             // Burst by burst, each side in turn: what one receives together it answers before more arrives.
             loop {
-                let frames = a.burst(b, *now, &mut ring, load.work) + b.burst(a, *now, &mut ring, load.work);
+                let frames = a.burst(b, *now, ring, load.work) + b.burst(a, *now, ring, load.work);
                 if frames == 0 {
                     break;
                 }

@@ -170,7 +170,7 @@ pub struct mrc_core_config {
     /// EV probes sent of its own accord per second, over all QPs.
     pub ev_probe_rate_limit: u32,
     /// Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; 0 = one packet per turn,
-    /// as the specification has it.
+    /// as the specification has it. With bytes, who was idle has its first turn before those that had turns.
     pub turn_bytes: u32,
     /// QPs that one call serves at most where it concerns all of them: mrc_core_handle_timeout(), mrc_core_set_port(),
     /// mrc_core_set_port_admin(), mrc_core_set_ev_state(). The next calls of mrc_core_handle_timeout() go on. At least 1.

@@ -4,7 +4,7 @@
 use mrc_wire::{HeadImage, Qpn};
 
 use crate::{
-    cc::Share,
+    cc::{Credit, Share},
     config::{RtrAttr, RtsAttr},
     cq::{CqHandle, Status},
     endpoint::WriteHead,
@@ -214,6 +214,10 @@ impl Member for Qp {
     fn link(&mut self, list: List) -> &mut Link {
         self.links.get(list)
     }
+
+    fn credit(&mut self) -> &mut Credit {
+        &mut self.share.turn
+    }
 }
 
 /// A read-only picture of one QP for tools.
@@ -309,9 +313,9 @@ crate::image::stored!(
     struct Qp {
         qpn, dest_qp, peer, pd, path_mtu, ev_profile, life, used, state, write_refused, fresh, send_held, recv_held, qpcc, rsp,
         reverse, req, sq, share, paths, path_cfg, send_cq, recv_cq, rq, bad_evs_heard, cause, failed_status, failed_psn,
-        silent_ns, has_peer, rerouted,
+        silent_ns, has_peer, rerouted, links,
     }
-    rebuilt { expected: HeadImage::NONE, links: Links::NONE, head: WriteHead::NONE }
+    rebuilt { expected: HeadImage::NONE, head: WriteHead::NONE }
 );
 
 #[cfg(test)]

@@ -122,6 +122,10 @@ impl Member for Qpcc {
     fn link(&mut self, _: List) -> &mut Link {
         &mut self.link
     }
+
+    fn credit(&mut self) -> &mut Credit {
+        &mut self.turn
+    }
 }
 
 impl Qpcc {
@@ -466,8 +470,8 @@ impl Qpcc {
 crate::image::stored!(struct Load { backlog_bytes, waiting_rtx, rtx_backlog_bytes, inflight_pkts });
 crate::image::stored!(struct Share { load, inflight, settled, unasked, retransmitted, posted, turn });
 crate::image::stored!(
-    struct Qpcc { cc, users, peer, profile, mtu_bytes, load, unasked, turn, base_rtt_wanted, base_rtt_at }
-    rebuilt { retransmit: Ready::new(List::Retransmit), fresh: Ready::new(List::Fresh), link: Link::NONE }
+    struct Qpcc { cc, users, peer, profile, mtu_bytes, load, unasked, turn, base_rtt_wanted, base_rtt_at, link }
+    rebuilt { retransmit: Ready::new(List::Retransmit), fresh: Ready::new(List::Fresh) }
 );
 
 #[cfg(test)]

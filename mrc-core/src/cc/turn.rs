@@ -4,19 +4,39 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit(i32);
 
+/// More has only who is alone.
+const ALONE: i32 = i32::MAX / 2;
+
 impl Credit {
     pub(crate) const NONE: Self = Self(0);
 
-    /// A turn of `turn_bytes` begins, or goes on; while nobody else waits it has no end. At least one packet may leave.
+    /// A turn of `turn_bytes` begins, or goes on; while nobody else waits (`alone`) it has no end: the credit is counted down from
+    /// the most that there is. At least one packet may leave.
     //= SCHED-001
     #[inline]
     pub(crate) fn begin(&mut self, turn_bytes: u32, alone: bool) {
         let full = i32::try_from(turn_bytes).unwrap_or(i32::MAX).max(1);
         self.0 = match self.0 {
-            _ if alone => i32::MAX,
+            left if alone => {
+                if left > ALONE {
+                    left
+                } else {
+                    i32::MAX
+                }
+            }
             spent @ ..=0 => spent.saturating_add(full).max(1),
             left => left.min(full),
         };
+    }
+
+    /// As how many turns counts what left alone since the last call.
+    pub(crate) fn take_turns(&mut self, turn_bytes: u32) -> u32 {
+        let gone = i32::MAX.abs_diff(self.0);
+        if self.0 <= ALONE || gone < turn_bytes {
+            return 0;
+        }
+        self.0 = i32::MAX.saturating_sub_unsigned(gone.checked_rem(turn_bytes).unwrap_or(0));
+        gone.checked_div(turn_bytes).unwrap_or(0)
     }
 
     /// Whether the turn goes on.

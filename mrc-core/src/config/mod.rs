@@ -94,7 +94,8 @@ pub struct EndpointConfig {
     pub ask_each_message: bool,
     /// Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; what a turn sends
     /// beyond it is taken from the next. 0, the default, is one packet per turn, as the specification has it. Packets cost
-    /// less when several of one QP leave together (open question 64).
+    /// less when several of one QP leave together. A QP or controller that was idle has its first turn before those that had
+    /// turns: a small write does not wait for theirs (open question 64).
     pub turn_bytes: u32,
     /// QPs that one call serves at most where it concerns all of them: [`crate::Endpoint::handle_timeout`], `set_port`,
     /// `set_port_admin`, `set_ev_state`. The others follow with the next calls of `handle_timeout`. At least 1; the default
@@ -212,11 +213,11 @@ impl Default for EndpointConfig {
 
 impl EndpointConfig {
     /// The default, which keeps to the letter of the specification wherever a knob lets one choose, with the choices that
-    /// cost an implementation in software least: turns of 32 KiB, whose packets draw one SACK together, Transport ACKs at the end of
+    /// cost an implementation in software least: turns of 64 KiB, whose packets draw one SACK together, Transport ACKs at the end of
     /// messages only, acknowledgements asked for when nothing more may leave, and one SACK for what was received together.
     pub fn software() -> Self {
         Self {
-            turn_bytes: 32_768,
+            turn_bytes: 65_536,
             tack_within_message: false,
             ask_each_message: false,
             merge_sacks: true,

@@ -59,11 +59,11 @@ impl Endpoint<'_> {
         if !slot.sq.push(ring, wqe) {
             return Err(PostError::Full);
         }
-        if slot.req.outstanding() == 0 {
-            slot.paths.on_busy();
-        }
         // Behind a request that waits for its turn nothing changes; without a port time has to be charged.
         let waits = slot.links.get(List::Fresh).is_queued() && !slot.paths.usable_ports().is_empty();
+        if !waits && slot.req.outstanding() == 0 {
+            slot.paths.on_busy();
+        }
         if slot.state == QpState::Error {
             self.complete(index);
             return Ok(());

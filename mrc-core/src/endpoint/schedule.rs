@@ -289,11 +289,13 @@ impl Endpoint<'_> {
     #[inline(always)]
     fn end_turn(&mut self, index: u32, sent: bool, rotate: bool) {
         let Some(qpcc) = self.qpccs.get_mut(index as usize) else { return };
-        if !qpcc.has_turn() {
+        let more = qpcc.has_turn();
+        if more && (!rotate || (sent && qpcc.turn.is_left())) {
+            return;
+        }
+        self.ready.after_turn_of(self.qpccs, index, more, self.cfg.turn_bytes);
+        if !more && let Some(qpcc) = self.qpccs.get_mut(index as usize) {
             qpcc.turn = Credit::NONE;
-            self.ready.remove(self.qpccs, index);
-        } else if rotate && !(sent && qpcc.turn.is_left()) {
-            self.ready.after_turn(self.qpccs, index, true);
         }
     }
 
@@ -341,28 +343,24 @@ impl Endpoint<'_> {
         if let Some(qpcc) = self.qpccs.get_mut(index as usize) {
             let (again, fresh) = (wants.retransmit, wants.fresh);
             if turn == Turn::Data {
-                data = (again || fresh) && keep;
-                let goes_on = self.qps.get_mut(qp as usize).is_some_and(|slot| {
-                    if !data {
-                        slot.share.turn = Credit::NONE;
-                    }
-                    slot.share.turn.is_left()
-                });
-                for (list, stays) in [(&mut qpcc.retransmit, again && keep), (&mut qpcc.fresh, fresh && keep)] {
-                    if stays && goes_on {
-                        list.push(self.qps, qp);
-                    } else {
-                        list.after_turn(self.qps, qp, stays);
-                    }
+                let (again, fresh) = (again && keep, fresh && keep);
+                data = again || fresh;
+                let goes_on = self.qps.get(qp as usize).is_some_and(|slot| slot.share.turn.is_left());
+                if again && goes_on {
+                    qpcc.retransmit.push(self.qps, qp);
+                } else {
+                    qpcc.retransmit.after_turn(self.qps, qp, again);
+                }
+                if fresh && goes_on {
+                    qpcc.fresh.push(self.qps, qp);
+                } else {
+                    qpcc.fresh.after_turn_of(self.qps, qp, fresh, self.cfg.turn_bytes);
+                }
+                if !data && let Some(slot) = self.qps.get_mut(qp as usize) {
+                    slot.share.turn = Credit::NONE;
                 }
             } else {
-                if again {
-                    qpcc.retransmit.push(self.qps, qp);
-                }
-                if fresh {
-                    qpcc.fresh.push(self.qps, qp);
-                }
-                self.evaluate(index);
+                self.join(index, qp, again, fresh);
             }
         }
         self.timers.arm(qp, wants.deadline);
@@ -394,16 +392,22 @@ impl Endpoint<'_> {
         if wants.urgent {
             self.urgent.push(self.qps, qp);
         }
+        self.join(index, qp, wants.retransmit, wants.fresh);
+        self.timers.arm(qp, wants.deadline);
+    }
+
+    /// Puts QP `qp` of controller `index` on its lists for packets to send again and for new ones, and the controller into the round.
+    #[inline]
+    fn join(&mut self, index: u32, qp: u32, again: bool, fresh: bool) {
         if let Some(qpcc) = self.qpccs.get_mut(index as usize) {
-            if wants.retransmit {
+            if again {
                 qpcc.retransmit.push(self.qps, qp);
             }
-            if wants.fresh {
-                qpcc.fresh.push(self.qps, qp);
+            if fresh {
+                qpcc.fresh.join(self.qps, qp, self.cfg.turn_bytes);
             }
         }
         self.evaluate(index);
-        self.timers.arm(qp, wants.deadline);
     }
 
     /// As [`Endpoint::wake`] after something that concerned the responder only: a received write moves no timer.
@@ -421,9 +425,8 @@ impl Endpoint<'_> {
         }
         let fresh = self.with_tx(qp, |tx| tx.has_fresh()).unwrap_or(false);
         let Some(index) = self.qps.get(qp as usize).and_then(|slot| slot.qpcc) else { return };
-        if fresh && let Some(qpcc) = self.qpccs.get_mut(index as usize) {
-            qpcc.fresh.push(self.qps, qp);
-            self.evaluate(index);
+        if fresh {
+            self.join(index, qp, false, true);
         }
     }
 
@@ -432,7 +435,7 @@ impl Endpoint<'_> {
     pub(super) fn evaluate(&mut self, index: u32) {
         let Some(qpcc) = self.qpccs.get(index as usize) else { return };
         if qpcc.has_turn() {
-            self.ready.push(self.qpccs, index);
+            self.ready.join(self.qpccs, index, self.cfg.turn_bytes);
         } else {
             self.ready.remove(self.qpccs, index);
         }

@@ -169,7 +169,9 @@ impl Endpoint<'_> {
                     run.blocked = run.sent == 0;
                     break;
                 }
-                let left = match run.emit_again(now, to, &mut tx, ports, sink) {
+                // Asked here, so that nothing is copied for the call where nothing is lost.
+                let again = if tx.qp.req.has_lost() { run.emit_again(now, to, &mut tx, ports, sink) } else { None };
+                let left = match again {
                     Some(left) => left,
                     None => run.emit_series(now, &mut to, &mut tx, most, ports, sink),
                 };
@@ -349,9 +351,6 @@ impl Run {
         ports: PortMask,
         sink: &mut impl FrameSink,
     ) -> Option<bool> {
-        if !tx.qp.req.has_lost() {
-            return None;
-        }
         let run = Self::emit_lost(now, to, tx.copy(), ports, sink)?;
         self.sent.inc_by(run.sent);
         self.fault = run.fault;

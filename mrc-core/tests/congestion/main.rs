@@ -45,6 +45,7 @@ trait Congestion {
     fn qpcc(&self, qp: usize) -> QpccInfo;
     fn queue(&mut self, qp: usize, len: usize);
     fn turns(&mut self) -> Vec<usize>;
+    fn first_turns(&mut self, most: usize) -> Vec<usize>;
     fn next_frame(&mut self, wanted: usize) -> Option<(mrc_wire::PortNum, Vec<u8>)>;
 }
 
@@ -64,10 +65,17 @@ impl Congestion for Net<'_> {
 
     /// The QPs of side 0 in the order in which their packets leave now; the packets go nowhere.
     fn turns(&mut self) -> Vec<usize> {
+        self.first_turns(usize::MAX)
+    }
+
+    /// The same of at most so many packets.
+    fn first_turns(&mut self, most: usize) -> Vec<usize> {
         let mut headers = [0u8; MAX_HEADER_LEN];
         let mut order = vec![];
         let (side, far) = self.sides.split_at_mut(1);
-        while let Some(tx) = side[0].engine.poll_transmit(self.now, PortMask::ALL, &mut headers) {
+        while order.len() < most
+            && let Some(tx) = side[0].engine.poll_transmit(self.now, PortMask::ALL, &mut headers)
+        {
             let frame = parse_frame(&headers, tx.frame_len(), &WireConfig::default(), |_| true).unwrap();
             if matches!(frame.body, Body::Write { .. }) {
                 order.push(far[0].qps.iter().position(|qp| qp.qpn() == frame.bth.dest_qp).unwrap());

@@ -51,22 +51,95 @@ fn turns_of_bytes_are_fair() {
     });
 }
 
-/// A small write waits for at most one turn of each other QP, however much these have to send.
+/// A QP that was idle sends before those that had turns, whatever a turn is: what a small write waits for is no turn of others.
+//= SCHED-001, SCHED-002 test
+#[test]
+fn a_small_write_goes_before_those_that_had_turns() {
+    for tweak in
+        [|cfg: &mut EndpointConfig| cfg.turn_bytes = 4 * MTU, |cfg: &mut EndpointConfig| cfg.turn_bytes = 12 * MTU]
+    {
+        net(1, &Setup { tweak, ..profiles(64, &[CcConfig::None]) }, Weather::default(), |net| {
+            let turn = (net.sides[0].engine.config().turn_bytes / MTU) as usize;
+            for qp in 0..63 {
+                net.queue(qp, 100 * 1_024);
+            }
+            // Each of the others had a turn; the first has begun another one.
+            let order = net.first_turns(63 * turn + 1);
+            assert_eq!(order.iter().filter(|&&qp| qp == 0).count(), turn + 1);
+            net.queue(63, 64);
+            assert_eq!(net.first_turns(2), [63, 0]);
+            // One of three packets waits for none of another's, either, when all others had a turn since.
+            net.first_turns(64 * turn);
+            net.queue(63, 3_000);
+            assert_eq!(net.first_turns(3), [63; 3]);
+            // Of a large one as much as a turn goes before the others, and no more.
+            net.first_turns(64 * turn);
+            net.queue(63, 40 * 1_024);
+            let order = net.first_turns(turn + 1);
+            assert_eq!(order[..turn], vec![63; turn]);
+            assert_ne!(order[turn], 63);
+            let rest = net.first_turns(62 * turn);
+            assert!(!rest.contains(&63), "a turn of each other before its next one");
+        });
+    }
+}
+
+/// The same of controllers, and several QPs that were idle send in the order in which they were posted to.
+//= SCHED-001, SCHED-002 test
+#[test]
+fn a_controller_that_was_idle_goes_before_those_that_had_turns() {
+    let setup = Setup { tweak: |cfg| cfg.turn_bytes = 4 * MTU, ..profiles(6, &[CcConfig::None; 3]) };
+    net(1, &setup, Weather::default(), |net| {
+        // QPs 0 and 3 share the first controller, 1 and 4 the second, 2 and 5 the third.
+        net.queue(0, 100_000);
+        net.queue(1, 100_000);
+        assert_eq!(net.first_turns(9), [0, 0, 0, 0, 1, 1, 1, 1, 0]);
+        net.queue(5, 64);
+        net.queue(2, 64);
+        assert_eq!(net.first_turns(9), [5, 2, 0, 0, 0, 1, 1, 1, 1]);
+    });
+}
+
+/// A packet per turn: who was idle stands behind all who wait.
+//= SCHED-001, SCHED-002 test
+#[test]
+fn a_turn_of_a_packet_puts_nobody_before_others() {
+    net(1, &profiles(4, &[CcConfig::None]), Weather::default(), |net| {
+        for qp in 0..3 {
+            net.queue(qp, 30 * 1_024);
+        }
+        assert_eq!(net.first_turns(7), [0, 1, 2, 0, 1, 2, 0]);
+        net.queue(3, 64);
+        assert_eq!(net.first_turns(5), [1, 2, 0, 3, 1]);
+    });
+}
+
+/// A QP that posts whenever it has nothing to send gets no more than those that always have something.
 //= SCHED-002 test
 #[test]
-fn a_small_write_waits_for_one_turn_of_each_other() {
-    let setup = Setup { tweak: |cfg| cfg.turn_bytes = 4 * MTU, ..profiles(3, &[CcConfig::None]) };
-    net(1, &setup, Weather::default(), |net| {
-        net.queue(0, 60 * 1_024);
-        net.queue(1, 60 * 1_024);
-        // One packet of the first turn left.
-        let mut headers = [0u8; MAX_HEADER_LEN];
-        let _ = net.sides[0].engine.poll_transmit(net.now, PortMask::ALL, &mut headers).unwrap();
-        net.queue(2, 64);
-        let order = net.turns();
-        let place = order.iter().position(|&qp| qp == 2).unwrap();
-        assert_eq!(order[..=place], [0, 0, 0, 1, 1, 1, 1, 2]);
-    });
+fn coming_back_again_and_again_starves_nobody() {
+    for (others, packets) in [(1, 1), (1, 4), (2, 1), (2, 4), (5, 3)] {
+        let setup = Setup { tweak: |cfg| cfg.turn_bytes = 4 * MTU, ..profiles(others + 1, &[CcConfig::None]) };
+        net(1, &setup, Weather::default(), |net| {
+            for qp in 0..others {
+                net.queue(qp, 110 * 1_024);
+            }
+            net.first_turns(4 * others);
+            let (mut sent, mut left) = (vec![0; others + 1], 0);
+            for _ in 0..50 * others {
+                if left == 0 {
+                    net.queue(others, packets * 1_024);
+                    left = packets;
+                }
+                let qp = net.first_turns(1)[0];
+                sent[qp] += 1;
+                left -= usize::from(qp == others);
+            }
+            let least = *sent[..others].iter().min().unwrap();
+            // At most one turn more than its part: as many packets as it posts at once for each turn of each other.
+            assert!(sent[others] * 4 <= (least + 2 * 4) * packets, "{packets} packets beside {others} QPs: {sent:?}");
+        });
+    }
 }
 
 /// Where turns are of bytes, a QP whose only port has no room keeps nobody from the other one.

@@ -8,7 +8,7 @@ use crate::{
     CcProfile, Qp, QpState,
     config::MAX_PORTS,
     image::{Pass, Sequence, Stored},
-    ready::Listed,
+    ready::{Listed, Member, Ready},
     responder::ListedRefusals,
 };
 
@@ -143,6 +143,14 @@ impl Cursor {
         }
         Some(false)
     }
+
+    /// A piece of a ready list; whether it was the last.
+    fn ready<P: Pass, M: Member>(&mut self, io: &mut P, list: &mut Ready, members: &mut [M]) -> Option<bool> {
+        if self.done == 0 {
+            io.item(list.turns_mut())?;
+        }
+        self.list(io, &mut Listed(list, members))
+    }
 }
 
 impl Endpoint<'_> {
@@ -179,7 +187,7 @@ impl Endpoint<'_> {
             Table::ControllerLists => {
                 let slot = self.qpccs.get_mut(at.index as usize)?;
                 let list = if at.part == 0 { &mut slot.retransmit } else { &mut slot.fresh };
-                (Left::after(at.list(io, &mut Listed(list, self.qps))?, at.part == 1), l.qpccs)
+                (Left::after(at.ready(io, list, self.qps)?, at.part == 1), l.qpccs)
             }
             Table::Events => {
                 if at.done == 0 {
@@ -341,10 +349,10 @@ impl Endpoint<'_> {
     /// The lists of the endpoint itself.
     fn list<P: Pass>(&mut self, at: &mut Cursor, io: &mut P) -> Option<Left> {
         let all = match at.part {
-            0 => at.list(io, &mut Listed(&mut self.control, self.qps)),
-            1 => at.list(io, &mut Listed(&mut self.urgent, self.qps)),
-            2 => at.list(io, &mut Listed(&mut self.held_completions, self.qps)),
-            _ => at.list(io, &mut Listed(&mut self.ready, self.qpccs)),
+            0 => at.ready(io, &mut self.control, self.qps),
+            1 => at.ready(io, &mut self.urgent, self.qps),
+            2 => at.ready(io, &mut self.held_completions, self.qps),
+            _ => at.ready(io, &mut self.ready, self.qpccs),
         };
         Some(Left::after(all?, at.part == 3))
     }
