@@ -37,6 +37,9 @@ struct Fabric {
     kind: FabricKind,
 }
 
+const SELECTORS: [&str; 8] =
+    ["spray", "single", "oblivious", "hopper", "flow-bender", "plb", "reps", "flowing-jumping"];
+
 impl Draw<'_> {
     fn below(&mut self, most: u32) -> u32 {
         match &mut self.0 {
@@ -199,12 +202,13 @@ impl Draw<'_> {
         if self.often(30) {
             text += "mtu = 1024\nack_every = 1\nretries = 3\nrto_us = 300\n";
         }
+        if self.often(30) {
+            let _ = writeln!(text, "selector = \"{}\"", self.one(&SELECTORS));
+        }
         text
     }
 
     fn mrc(&mut self) -> String {
-        const SELECTORS: [&str; 8] =
-            ["spray", "single", "oblivious", "hopper", "flow-bender", "plb", "reps", "flowing-jumping"];
         let (selector, cc) = (self.one(&SELECTORS), self.one(&["nscc", "nscc", "fixed", "none"]));
         let qps = self.below(2) + 1;
         let mut text = format!("[transport.mrc]\nselector = \"{selector}\"\ncc = \"{cc}\"\nqps = {qps}\n");
