@@ -113,6 +113,49 @@ fn probes_of_ways_back_keep_their_pace() {
     });
 }
 
+/// In software a probe and its answer cost as much as two packets of data: many queue pairs together send as many as a few
+/// would, and leave dead ways all the same.
+//= REV-003, REV-007 test
+#[test]
+fn many_queue_pairs_share_the_probes_of_a_software_endpoint() {
+    const QPS: usize = 32;
+    let tweak: fn(&mut EndpointConfig) = |cfg| {
+        let software = EndpointConfig::software();
+        cfg.ev_probe_rate_limit = software.ev_probe_rate_limit;
+    };
+    net(12, &Setup { one_way: true, qps: QPS, tweak, ..Setup::default() }, Weather::default(), |net| {
+        // Messages of all queue pairs at once, for `ns`.
+        let round = |net: &mut Net<'_>, ns: u64| {
+            let end = net.now.as_nanos() + ns;
+            while net.now.as_nanos() < end {
+                let done = net.sides[0].completions.len();
+                for qp in 0..QPS {
+                    net.post(qp, 0, 0, 10_000).unwrap();
+                }
+                assert!(
+                    net.run(net.now.as_nanos() + SECOND, |net| net.completed(done + QPS)),
+                    "a message never completes"
+                );
+            }
+        };
+        let start = net.now.as_nanos();
+        round(net, 20_000_000);
+        let sent = net.sides[1].engine.stats().tx_endpoint_request;
+        // A burst of 16, and a tenth of what 20 queue pairs with a round trip of 50 us would send.
+        let most = 16 + (net.now.as_nanos() - start) / 500_000;
+        assert!(sent <= most && sent > most / 2, "{sent} probes, at most {most}");
+        // One way of eight dies on each plane: requesters that ask again show who answers on it.
+        net.dead_ways = (0..2).map(|plane| (1, Ev(plane << 8 | 3))).collect();
+        round(net, 10_000_000);
+        answers(net);
+        let before = net.sides[0].engine.stats().retransmitted;
+        round(net, 20_000_000);
+        let (dead, live) = answers(net);
+        assert!(live > 1_000 && dead * 16 < live, "{dead} answers on dead ways, {live} on live ones");
+        assert_eq!(net.sides[0].engine.stats().retransmitted, before);
+    });
+}
+
 //= REV-006 test
 #[test]
 fn a_plane_without_a_way_back_carries_no_answers() {

@@ -214,13 +214,15 @@ impl Default for EndpointConfig {
 impl EndpointConfig {
     /// The default, which keeps to the letter of the specification wherever a knob lets one choose, with the choices that
     /// cost an implementation in software least: turns of 64 KiB, whose packets draw one SACK together, Transport ACKs at the end of
-    /// messages only, acknowledgements asked for when nothing more may leave, and one SACK for what was received together.
+    /// messages only, acknowledgements asked for when nothing more may leave, one SACK for what was received together, and a
+    /// tenth of the EV probes: in software a probe and its answer cost as much as two packets of data.
     pub fn software() -> Self {
         Self {
             turn_bytes: 65_536,
             tack_within_message: false,
             ask_each_message: false,
             merge_sacks: true,
+            ev_probe_rate_limit: 2_000,
             ..Self::default()
         }
     }
