@@ -151,6 +151,13 @@ fn nobody_can_tell_that_an_endpoint_was_replaced() {
             qps: 2,
             ..Setup::default()
         },
+        // Who may be a newcomer, and when, is part of the image.
+        Setup {
+            qps: 6,
+            cc: vec![CcConfig::Fixed { window_bytes: 8_000 }, CcConfig::Fixed { window_bytes: 5_000 }],
+            tweak: |cfg| cfg.turn_bytes = 2_500,
+            ..Setup::default()
+        },
     ];
     for (n, setup) in setups.iter().enumerate() {
         for seed in 0..4 {

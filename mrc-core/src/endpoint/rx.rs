@@ -1,8 +1,8 @@
 //! A received frame: validation, then what requester and responder make of it. Source: `wire.md` 13 and 14.
 
 use mrc_wire::{
-    BthRepr, Extension, HeadImage, Ip, NackReason, NackRepr, PacketView, PlainPacket, PortNum, ProbeRepr, Qpn, Reject,
-    Syndrome, Trim,
+    BthRepr, Extension, HeadImage, Ip, NackReason, NackRepr, PacketView, PlainPacket, PortNum, ProbeRepr, Psn, Qpn,
+    Reject, Syndrome, Trim,
 };
 
 use super::{
@@ -261,9 +261,7 @@ impl Endpoint<'_> {
         match verdict {
             responder::Verdict::New => {}
             responder::Verdict::Duplicate => return Err(self.refuse_again(now, qp)),
-            responder::Verdict::OutOfWindow => {
-                return Err(self.refuse_beyond(qp, write));
-            }
+            responder::Verdict::OutOfWindow => return Err(self.refuse_beyond(qp, write)),
         }
         slot.fresh = true;
         let mut checked = check_write(slot, &self.regions, qp, write);
@@ -303,12 +301,23 @@ impl Endpoint<'_> {
                 }
                 Ok(received)
             }
-            Err((syndrome, cause)) => {
-                self.fail_qp(now, qp, cause, None);
-                self.answer_nak(qp, write.psn(), syndrome);
-                Err(Discard::Nak)
-            }
+            Err((syndrome, cause)) => Err(self.refuse_for_good(now, qp, write.psn(), (syndrome, cause))),
         }
+    }
+
+    /// A write that fails its QP.
+    #[cold]
+    #[inline(never)]
+    fn refuse_for_good(
+        &mut self,
+        now: Instant,
+        qp: u32,
+        psn: Psn,
+        (syndrome, cause): (Syndrome, ErrorCause),
+    ) -> Discard {
+        self.fail_qp(now, qp, cause, None);
+        self.answer_nak(qp, psn, syndrome);
+        Discard::Nak
     }
 
     /// A write that arrived before, which has been answered.

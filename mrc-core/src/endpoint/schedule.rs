@@ -260,7 +260,7 @@ impl Endpoint<'_> {
             return false;
         };
         let only_controller = self.ready.holds_at_most(index);
-        let only_qp = [&qpcc.retransmit, &qpcc.fresh].iter().all(|list| list.holds_at_most(qp));
+        let only_qp = qpcc.retransmit.holds_at_most(qp) && qpcc.fresh.holds_at_most(qp);
         qpcc.turn.begin(turn_bytes, only_controller);
         slot.share.turn.begin(turn_bytes, only_qp);
         only_controller && only_qp

@@ -278,8 +278,9 @@ impl<'e> Entries<'e> {
     }
 
     pub(super) fn get(self, entry: u16) -> Option<&'e EvEntry> {
-        let first = (self.profile as usize).checked_mul(self.each)?;
-        self.all.get(first.checked_add(entry.into())?)
+        // Cannot wrap: the slice holds as many for every profile. If it did, the entry would be another one.
+        let first = (self.profile as usize).wrapping_mul(self.each);
+        self.all.get(first.wrapping_add(entry.into()))
     }
 }
 
@@ -395,6 +396,7 @@ impl Run {
         while left && series.goes_on() {
             let usable = ports.and(sink.ports());
             if usable.is_empty() && self.sent > 0 {
+                left = false;
                 break;
             }
             let packet = if usable.is_empty() { None } else { tx.next_of(&mut series, now, usable) };

@@ -100,6 +100,26 @@ fn a_controller_that_was_idle_goes_before_those_that_had_turns() {
     });
 }
 
+/// What leaves while nobody else waits counts as turns by its bytes.
+//= SCHED-002 test
+#[test]
+fn who_sends_alone_has_turns() {
+    let setup = Setup { tweak: |cfg| cfg.turn_bytes = 4 * MTU, ..profiles(3, &[CcConfig::None]) };
+    net(1, &setup, Weather::default(), |net| {
+        net.queue(0, 100 * 1_024);
+        assert_eq!(net.first_turns(1), [0]);
+        net.queue(2, 64);
+        assert_eq!(net.first_turns(3), [2, 0, 0]);
+        // Less than a turn since then.
+        net.queue(2, 64);
+        assert_eq!(net.first_turns(5), [0, 0, 0, 0, 2]);
+        // A turn.
+        assert_eq!(net.first_turns(4), [0; 4]);
+        net.queue(2, 64);
+        assert_eq!(net.first_turns(2), [2, 0]);
+    });
+}
+
 /// A packet per turn: who was idle stands behind all who wait.
 //= SCHED-001, SCHED-002 test
 #[test]
@@ -126,10 +146,13 @@ fn coming_back_again_and_again_starves_nobody() {
             }
             net.first_turns(4 * others);
             let (mut sent, mut left) = (vec![0; others + 1], 0);
+            let mut posts = 0;
             for _ in 0..50 * others {
                 if left == 0 {
+                    // Nothing is acknowledged: the send queue has room for so many.
+                    assert!(posts < 16, "{packets} packets beside {others} QPs: {sent:?}");
                     net.queue(others, packets * 1_024);
-                    left = packets;
+                    (left, posts) = (packets, posts + 1);
                 }
                 let qp = net.first_turns(1)[0];
                 sent[qp] += 1;
