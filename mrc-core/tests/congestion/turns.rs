@@ -107,7 +107,7 @@ fn who_sends_alone_has_turns() {
     let setup = Setup { tweak: |cfg| cfg.turn_bytes = 4 * MTU, ..profiles(3, &[CcConfig::None]) };
     net(1, &setup, Weather::default(), |net| {
         net.queue(0, 100 * 1_024);
-        assert_eq!(net.first_turns(1), [0]);
+        assert_eq!(net.first_turns(4), [0; 4]);
         net.queue(2, 64);
         assert_eq!(net.first_turns(3), [2, 0, 0]);
         // Less than a turn since then.
