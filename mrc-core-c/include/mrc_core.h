@@ -29,7 +29,7 @@ struct mrc_core_endpoint;
 /* An endpoint that is being filled from an image; opaque. */
 struct mrc_core_import;
 
-#define MRC_CORE_ABI 8u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 9u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -230,6 +230,10 @@ struct mrc_core_limits {
     uint32_t mrs;
     /* Peers, 1 to 65536. */
     uint32_t peers;
+    /* Planes, 1 to 8: ports with higher numbers cannot be. */
+    uint32_t planes;
+    /* Peers that micro-SIDs may lead to: those with handles below this number. `peers` or more: all. */
+    uint32_t srv6_peers;
     /* EV profiles, at least 1. */
     uint32_t ev_profiles;
     /* Entries of an EV profile, 1 to 65535. */

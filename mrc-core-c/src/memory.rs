@@ -9,7 +9,8 @@ use core::slice;
 
 use mrc_core::{
     CcProfile, Completion, CqSlot, Endpoint, EndpointConfig, EvProfileSlot, EventSlot, Export, Immediate, Limits,
-    MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, Refusal, RxWord, Seed, Storage, TimerSlot, TxRecord, TxWord, Wqe,
+    MrSlot, PeerSlot, PlaneSlot, Qp, Qpcc, RecvWqe, Refusal, RouteSlot, RxWord, Seed, Storage, TimerSlot, TxRecord,
+    TxWord, Wqe,
     path::{EvEntry, EvSlot},
 };
 

@@ -41,6 +41,10 @@ pub struct mrc_core_limits {
     pub mrs: u32,
     /// Peers, 1 to 65536.
     pub peers: u32,
+    /// Planes, 1 to 8: ports with higher numbers cannot be.
+    pub planes: u32,
+    /// Peers that micro-SIDs may lead to: those with handles below this number. `peers` or more: all.
+    pub srv6_peers: u32,
     /// EV profiles, at least 1.
     pub ev_profiles: u32,
     /// Entries of an EV profile, 1 to 65535.

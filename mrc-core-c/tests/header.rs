@@ -33,7 +33,7 @@ fn structs() -> String {
         mrc_core_text { ptr, len }
         mrc_core_limits {
             qps, mpr, send_queue, recv_queue, wimm, evs, active_evs, cqs, cq_depth, mrs, peers, ev_profiles,
-            profile_evs, cc_profiles, qpccs, refusals, events,
+            planes, srv6_peers, profile_evs, cc_profiles, qpccs, refusals, events,
         }
         mrc_core_ip { version, bytes }
         mrc_core_port { present, has_sid, has_addr, mac, sid, addr }
@@ -120,6 +120,7 @@ fn sizes_have_the_ranges_of_the_header() {
                 "cq_depth" => &mut limits.cq_depth,
                 "mrs" => &mut limits.mrs,
                 "peers" => &mut limits.peers,
+                "planes" => &mut limits.planes,
                 "profile_evs" => &mut limits.profile_evs,
                 "cc_profiles" => &mut limits.cc_profiles,
                 "qpccs" => &mut limits.qpccs,
@@ -136,7 +137,7 @@ fn sizes_have_the_ranges_of_the_header() {
         assert!(least == 0 || !takes(least - 1), "{name}: {}", least - 1);
         checked += 1;
     }
-    assert_eq!(checked, 14);
+    assert_eq!(checked, 15);
 }
 
 const fn field_size<S, F>(_: fn(S) -> F) -> usize {

@@ -4,8 +4,8 @@ use std::fs;
 
 use mrc_core::path::{EvEntry, EvSlot};
 use mrc_core::{
-    CcProfile, Completion, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, Refusal, RxWord,
-    TimerSlot, TxRecord, TxWord, Wqe,
+    CcProfile, Completion, EventSlot, Immediate, Limits, MrSlot, PeerSlot, PlaneSlot, Qp, Qpcc, RecvWqe, Refusal,
+    RouteSlot, RxWord, TimerSlot, TxRecord, TxWord, Wqe,
 };
 
 /// Rows of the table behind `mark`, as cells without emphasis.
@@ -69,6 +69,8 @@ fn bytes_per_element() {
         ("Immediate", size_of::<Immediate>()),
         ("EvSlot", size_of::<EvSlot>()),
         ("PeerSlot", size_of::<PeerSlot>()),
+        ("PlaneSlot", size_of::<PlaneSlot>()),
+        ("RouteSlot", size_of::<RouteSlot>()),
         ("EvEntry", size_of::<EvEntry>()),
         ("MrSlot", size_of::<MrSlot>()),
         ("Completion", size_of::<Completion>()),

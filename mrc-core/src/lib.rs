@@ -59,8 +59,8 @@ pub use cq::{Completion, CqHandle, CqSlot, Operation, Status};
 pub use endpoint::{
     Endpoint, EvEventMask, EvMode, EvProfileConfig, EvProfileHandle, EvProfileInfo, EvProfileSlot, EvReport, EvSpec,
     Export, FrameSink, FrameSource, IcrcCheck, Import, MAX_HEADER_LEN, OpAnswer, OpOutcome, OpRequest, PayloadRef,
-    PeerHandle, PeerSlot, PlaceToken, Placement, ProfileState, Received, RxMeta, Shard, ShardMessage, ShardNews,
-    Transmit,
+    PeerHandle, PeerSlot, PlaceToken, Placement, PlaneSlot, ProfileState, Received, RouteSlot, RxMeta, Shard,
+    ShardMessage, ShardNews, Transmit,
 };
 pub use error::{
     ConfigError, Discard, ImageError, ModifyError, OpError, PlaceError, PostError, ShardError, TableError,

@@ -192,6 +192,27 @@ impl Qp {
         if self.state == QpState::Rts { self.paths.counts() } else { EvCounts::default() }
     }
 
+    /// Reads the lines of memory that receiving a write, and answering it, begins with.
+    #[inline]
+    pub(crate) fn fetch_responder(&self) -> u32 {
+        let answers = self.rsp.answers.front().map_or(0, |answer| answer.psn.value());
+        let heard = self.req.last_heard.as_nanos() as u32;
+        self.qpn.value() ^ self.rsp.window.cack().value() ^ answers ^ self.links.fetch() ^ self.reverse.fetch() ^ heard
+    }
+
+    /// Reads the lines that an answer to our own packets, and sending, begin with.
+    #[inline]
+    pub(crate) fn fetch_requester(&self) -> u32 {
+        let share = self.share.unasked ^ self.share.load.inflight_pkts;
+        self.qpn.value() ^ self.req.fetch() ^ share ^ self.links.fetch() ^ u32::from(self.paths.is_single_path())
+    }
+
+    /// Reads the lines that sending data begins with, beside those of the requester.
+    #[inline]
+    pub(crate) fn fetch_data(&self) -> u32 {
+        self.sq.len() ^ self.head.fetch() ^ self.paths.usable_ports().bits() ^ u32::from(self.path_cfg.plane_lead)
+    }
+
     /// Back to the state right after creation. The QP has left its controller; it may still be on lists of the endpoint,
     /// which clean themselves.
     pub(crate) fn reset(&mut self) {

@@ -64,6 +64,12 @@ impl Links {
         completions: Link::NONE,
     };
 
+    /// Reads them.
+    #[inline]
+    pub(crate) const fn fetch(&self) -> u32 {
+        self.control.next ^ self.fresh.next
+    }
+
     pub(crate) fn get(&mut self, list: List) -> &mut Link {
         match list {
             List::Control => &mut self.control,

@@ -2,8 +2,8 @@
 //! [`Storage`], and its size is a value of [`Limits`].
 
 use crate::{
-    Completion, ConfigError, CqSlot, EvProfileSlot, EventSlot, Immediate, MrSlot, PeerSlot, Qp, RecvWqe, Refusal,
-    RxWord, TimerSlot, TxRecord, TxWord, Wqe,
+    Completion, ConfigError, CqSlot, EvProfileSlot, EventSlot, Immediate, MAX_PORTS, MrSlot, PeerSlot, PlaneSlot, Qp,
+    RecvWqe, Refusal, RouteSlot, RxWord, TimerSlot, TxRecord, TxWord, Wqe,
     cc::{CcProfile, Qpcc},
     path::{EvEntry, EvSlot},
 };
@@ -33,6 +33,10 @@ pub struct Limits {
     pub mrs: usize,
     /// Peers, 1..=65536.
     pub peers: usize,
+    /// Planes: ports with higher numbers cannot be, 1..=8.
+    pub planes: usize,
+    /// Peers that micro-SIDs may lead to ([`crate::Route::Srv6`]): those with handles below this number. `peers` or more: all.
+    pub srv6_peers: usize,
     /// EV profiles, at least 1.
     pub ev_profiles: usize,
     /// Entries of an EV profile, 1..=65535.
@@ -62,6 +66,8 @@ impl Default for Limits {
             cq_depth: 256,
             mrs: 64,
             peers: 4,
+            planes: MAX_PORTS,
+            srv6_peers: usize::MAX,
             ev_profiles: 4,
             profile_evs: 192,
             cc_profiles: 4,
@@ -91,6 +97,11 @@ impl Limits {
             rest = after;
         }
         bytes
+    }
+
+    /// Peers with a template of micro-SIDs.
+    pub const fn routes(&self) -> usize {
+        if self.srv6_peers < self.peers { self.srv6_peers } else { self.peers }
     }
 
     /// Packets in the PSN window of a QP of checked limits.
@@ -141,6 +152,9 @@ impl Limits {
         if self.peers == 0 || self.peers > 1 << 16 {
             return range("peers");
         }
+        if self.planes == 0 || self.planes > MAX_PORTS {
+            return range("planes");
+        }
         if self.cc_profiles == 0 || self.cc_profiles > 1 << 16 {
             return range("cc_profiles");
         }
@@ -174,6 +188,8 @@ impl Limits {
             ("cq_depth", self.cqs, self.cq_depth, size_of::<Completion>()),
             ("mrs", self.mrs, 1, size_of::<MrSlot>()),
             ("peers", self.peers, 1, size_of::<PeerSlot>()),
+            ("planes", self.peers, self.planes, size_of::<PlaneSlot>()),
+            ("srv6_peers", self.routes(), 1, size_of::<RouteSlot>()),
             ("profile_evs", self.ev_profiles, self.profile_evs, size_of::<EvEntry>()),
             ("ev_profiles", self.ev_profiles, 1, size_of::<EvProfileSlot>()),
             ("cc_profiles", self.cc_profiles, 1, size_of::<CcProfile>()),
@@ -251,8 +267,8 @@ macro_rules! storage {
 extern crate alloc;
 
 crate::image::stored!(struct Limits {
-    qps, mpr, send_queue, recv_queue, wimm, evs, active_evs, cqs, cq_depth, mrs, peers, ev_profiles, profile_evs, cc_profiles,
-    qpccs, refusals, events,
+    qps, mpr, send_queue, recv_queue, wimm, evs, active_evs, cqs, cq_depth, mrs, peers, planes, srv6_peers, ev_profiles,
+    profile_evs, cc_profiles, qpccs, refusals, events,
 });
 
 /// Hands every slice of [`Storage`] to the macro `$each`, as `field: Type, empty value, |limits| length;`.
@@ -291,6 +307,10 @@ macro_rules! storage_slices {
             mrs: MrSlot, MrSlot::EMPTY, |l| l.mrs;
             /// One per peer.
             peers: PeerSlot, PeerSlot::EMPTY, |l| l.peers;
+            /// `planes` per peer.
+            planes: PlaneSlot, PlaneSlot::EMPTY, |l| l.peers.saturating_mul(l.planes);
+            /// One per peer that micro-SIDs may lead to.
+            routes: RouteSlot, RouteSlot::EMPTY, |l| l.routes();
             /// `profile_evs` per EV profile.
             ev_entries: EvEntry, EvEntry::EMPTY, |l| l.ev_profiles.saturating_mul(l.profile_evs);
             /// One per EV profile.

@@ -5,6 +5,7 @@ use super::Endpoint;
 use crate::{
     cc::{CcConfig, CcProfile, CcProfileHandle, Qpcc, QpccInfo},
     error::{ModifyError, TableError},
+    num::Counter,
     qp::QpHandle,
     requester::NOMINAL_OVERHEAD,
     time::Instant,
@@ -97,29 +98,43 @@ impl Endpoint<'_> {
 
     /// The profile a QP names, if it exists, and room for it to join a controller to `peer`: that controller, or a free
     /// slot.
-    pub(super) fn find_qpcc(&self, peer: u32, profile: Option<CcProfileHandle>) -> Result<(u32, u32), ModifyError> {
+    pub(super) fn find_qpcc(&mut self, peer: u32, profile: Option<CcProfileHandle>) -> Result<(u32, u32), ModifyError> {
         let profile = profile.map_or(OWN_PROFILE, |profile| profile.0);
         let config = self.cc_profiles.get(profile as usize).and_then(|slot| slot.config);
         config.ok_or(ModifyError::Missing("congestion-control profile"))?;
-        let mut used = self.qpccs.iter();
-        let shared = used.position(|qpcc| qpcc.users > 0 && qpcc.peer == peer && qpcc.profile == profile);
-        let index = shared.or_else(|| self.qpccs.iter().position(|qpcc| qpcc.users == 0));
+        let shared = if self.has_controllers(peer) {
+            let mut used = self.qpccs.iter();
+            used.position(|qpcc| qpcc.users > 0 && qpcc.peer == peer && qpcc.profile == profile)
+        } else {
+            None
+        };
+        let index = shared.or_else(|| self.free_qpccs.find(self.qpccs, |qpcc| qpcc.users == 0));
         Ok((index.ok_or(ModifyError::Full("congestion controller"))? as u32, profile))
+    }
+
+    /// Whether any controller leads to a peer: a first QP has no need to look at all of them.
+    fn has_controllers(&self, peer: u32) -> bool {
+        self.peers.get(peer as usize).is_some_and(|slot| slot.controllers > 0)
     }
 
     /// Lets a QP join what [`Endpoint::find_qpcc`] found.
     //= QPCC-001, QPCC-002
     pub(super) fn join_qpcc(&mut self, now: Instant, qp: u32, (index, profile): (u32, u32)) {
+        let to_peer = self.qps.get(qp as usize).is_some_and(|slot| self.has_controllers(slot.peer));
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let Some(named) = self.cc_profiles.get_mut(profile as usize) else { return };
         let Some(config) = &named.config else { return };
         let (peer, mtu_bytes) = (slot.peer, slot.path_mtu.saturating_add(NOMINAL_OVERHEAD));
-        let siblings = self.qpccs.iter().filter(|qpcc| qpcc.users > 0 && qpcc.peer == peer);
+        let siblings = if to_peer { &*self.qpccs } else { &[] };
+        let siblings = siblings.iter().filter(|qpcc| qpcc.users > 0 && qpcc.peer == peer);
         let known = siblings.filter_map(Qpcc::measured_base_rtt).min_by_key(|&(rtt_ns, _)| rtt_ns);
         let known = known.or_else(|| self.peers.get(peer as usize)?.base_rtt);
         let Some(qpcc) = self.qpccs.get_mut(index as usize) else { return };
         if qpcc.users == 0 {
             named.users = named.users.saturating_add(1);
+            if let Some(peer) = self.peers.get_mut(peer as usize) {
+                peer.controllers.inc();
+            }
             *qpcc = Qpcc::new(config, (peer, profile), mtu_bytes, now, known);
         } else {
             qpcc.join(config, mtu_bytes);
@@ -140,10 +155,12 @@ impl Endpoint<'_> {
         if qpcc.leave(self.qps, qp) {
             if let Some(peer) = self.peers.get_mut(peer as usize) {
                 peer.base_rtt = qpcc.measured_base_rtt().or(peer.base_rtt);
+                peer.controllers = peer.controllers.saturating_sub(1);
             }
             if let Some(profile) = self.cc_profiles.get_mut(qpcc.profile as usize) {
                 profile.users = profile.users.saturating_sub(1);
             }
+            self.free_qpccs.freed(index);
         }
         self.evaluate(index);
     }

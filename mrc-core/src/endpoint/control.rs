@@ -2,7 +2,7 @@
 
 use mrc_wire::{Encap, Ev, FrameTemplate, Outer, Qpn, Rkey};
 
-use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, peers, profiles::profile};
+use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, PlaneSlot, RouteSlot, part, peers, profiles::profile};
 use crate::num::Counter;
 use crate::{
     config::{MAX_PORTS, PeerConfig, Route, port_of_plane},
@@ -58,8 +58,13 @@ impl Endpoint<'_> {
     /// # Errors
     /// No free slot, or no plane leads to the peer.
     pub fn add_peer(&mut self, config: &PeerConfig) -> Result<PeerHandle, TableError> {
-        let index = self.peers.iter().position(|peer| !peer.used).ok_or(TableError::Full("peer"))?;
+        let index = self.free_peers.find(self.peers, |peer| !peer.used).ok_or(TableError::Full("peer"))?;
         let mut slot = PeerSlot::of(config);
+        if matches!(config.route, Route::Srv6(_)) && index >= self.routes.len() {
+            return Err(TableError::Full("peer with micro-SIDs"));
+        }
+        let planes = part(self.planes, index as u32, self.limits.planes).ok_or(TableError::Full("peer"))?;
+        planes.fill(PlaneSlot::EMPTY);
         for plane in 0..MAX_PORTS {
             let path = config.planes.get(plane).copied().flatten();
             let port = self.cfg.ports.get(plane).copied().flatten();
@@ -77,13 +82,16 @@ impl Endpoint<'_> {
                 hop_limit: config.hop_limit,
                 outer_hop_limit: 64,
             };
-            if let Some(template) = slot.templates.get_mut(plane) {
-                *template = Some(FrameTemplate::new(&encap, &self.cfg.wire));
+            if let Some(template) = planes.get_mut(plane) {
+                *template = PlaneSlot(Some(FrameTemplate::new(&encap, &self.cfg.wire)));
                 slot.reachable = slot.reachable.with(port_of_plane(plane));
             }
         }
         if slot.reachable.is_empty() {
             return Err(TableError::Range("peer planes"));
+        }
+        if let Some(route) = self.routes.get_mut(index) {
+            *route = RouteSlot(if let Route::Srv6(map) = config.route { Some(map) } else { None });
         }
         slot.update.id = self.secrets.draw() as u16;
         peers::occupy(self.peers.get_mut(index).ok_or(TableError::Full("peer"))?, slot);
@@ -104,7 +112,9 @@ impl Endpoint<'_> {
         self.ops.forget(self.peers, peer.0);
         self.peer_index.remove(self.peers, peer.0);
         if let Some(slot) = self.peers.get_mut(peer.0 as usize) {
+            self.masks.announce(slot, PortMask::ALL);
             peers::clear(slot);
+            self.free_peers.freed(peer.0);
         }
         Ok(())
     }
@@ -114,7 +124,7 @@ impl Endpoint<'_> {
     /// # Errors
     /// No free slot, or an unknown completion queue.
     pub fn create_qp(&mut self, init: &QpInit) -> Result<QpHandle, TableError> {
-        let index = self.qps.iter().position(|qp| !qp.used).ok_or(TableError::Full("queue pair"))?;
+        let index = self.free_qps.find(self.qps, |qp| !qp.used).ok_or(TableError::Full("queue pair"))?;
         for cq in [init.send_cq, init.recv_cq] {
             self.cqs.slot(cq).ok_or(TableError::Unknown("completion queue"))?;
         }
@@ -162,6 +172,7 @@ impl Endpoint<'_> {
         self.stats.states.leave(slot);
         slot.reset();
         slot.used = false;
+        self.free_qps.freed(index);
         for cq in cqs {
             if let Some(slot) = self.cqs.slot(cq) {
                 slot.users = slot.users.saturating_sub(1);

@@ -6,6 +6,7 @@
 mod completion;
 mod congestion;
 mod control;
+mod fetch;
 mod frames;
 mod live_update;
 mod op_frames;
@@ -31,7 +32,7 @@ mod writes;
 pub use frames::{IcrcCheck, PayloadRef, Placement, Received, RxMeta, Transmit};
 pub use live_update::{Export, Import};
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
-pub use peers::PeerSlot;
+pub use peers::{PeerSlot, PlaneSlot, RouteSlot};
 pub use placement::PlaceToken;
 pub use profiles::{
     EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvProfileSlot, EvReport, EvSpec, ProfileState,
@@ -44,7 +45,12 @@ pub(crate) use writes::WriteHead;
 
 use mrc_wire::{PortNum, Psn};
 
-use self::{op_table::Ops, peers::PeerIndex, walk::Walk, writes::ToPeer};
+use self::{
+    op_table::Ops,
+    peers::{Below, FirstFree, Masks, PeerIndex},
+    walk::Walk,
+    writes::ToPeer,
+};
 
 use crate::{
     cc::{CcProfile, Qpcc},
@@ -146,7 +152,14 @@ pub struct Endpoint<'s> {
     cqs: Cqs<'s>,
     regions: Regions<'s>,
     peers: &'s mut [PeerSlot],
+    planes: &'s mut [PlaneSlot],
+    routes: &'s mut [RouteSlot],
     peer_index: PeerIndex,
+    /// What peers say of their ports, all together.
+    masks: Masks,
+    free_qps: FirstFree,
+    free_peers: FirstFree,
+    free_qpccs: FirstFree,
     ops: Ops,
     walk: Walk,
     ev_entries: &'s mut [EvEntry],
@@ -185,6 +198,9 @@ impl<'s> Endpoint<'s> {
         if cfg.port_mask().is_empty() {
             return Err(ConfigError::Range { what: "ports" });
         }
+        if cfg.ports.iter().skip(s.limits.planes).any(Option::is_some) {
+            return Err(ConfigError::Range { what: "planes" });
+        }
         if cfg.gids.iter().all(Option::is_none) {
             return Err(ConfigError::Range { what: "gids" });
         }
@@ -203,6 +219,8 @@ impl<'s> Endpoint<'s> {
         }
         s.qps.fill(Qp::EMPTY);
         s.peers.fill(PeerSlot::EMPTY);
+        s.planes.fill(PlaneSlot::EMPTY);
+        s.routes.fill(RouteSlot::EMPTY);
         s.ev_profiles.fill(EvProfileSlot::EMPTY);
         s.qpccs.fill(Qpcc::EMPTY);
         s.cc_profiles.fill(CcProfile::EMPTY);
@@ -245,6 +263,12 @@ impl<'s> Endpoint<'s> {
             cqs: Cqs::new(s.cqs, s.completions, s.limits.cq_depth as u32),
             regions: Regions::new(s.mrs),
             peers: s.peers,
+            planes: s.planes,
+            routes: s.routes,
+            masks: Masks::new(),
+            free_qps: FirstFree::default(),
+            free_peers: FirstFree::default(),
+            free_qpccs: FirstFree::default(),
             walk: Walk::new(),
             ev_entries: s.ev_entries,
             ev_profiles: s.ev_profiles,
@@ -342,7 +366,7 @@ impl<'s> Endpoint<'s> {
         let l = &self.limits;
         let slot = self.qps.get_mut(qp as usize)?;
         let qpcc = self.qpccs.get_mut(slot.qpcc? as usize)?;
-        let to = self.peers.get(slot.peer as usize).map(|peer| ToPeer {
+        let to = Below::of((self.peers, self.planes, self.routes), l, slot.peer).map(|peer| ToPeer {
             peer,
             entries: tx::Entries::of(self.ev_entries, l, slot.ev_profile),
             regions: &self.regions,

@@ -5,12 +5,12 @@ use mrc_wire::{BthRepr, Ecn, EndpointOp, EndpointRequestRepr, EndpointResponseRe
 use super::{
     Endpoint, Transmit,
     op_table::Stage,
+    peers::{Below, RouteKind},
     profiles::profile,
     schedule::ATTEMPTS,
     tx::{Entries, below_bth, control_bth, count_sent, emit_bth, stamp},
 };
 use crate::{
-    config::Route,
     num::Counter,
     path::{Choice, EvEntry},
     port::PortMask,
@@ -162,7 +162,7 @@ impl Endpoint<'_> {
 
     /// A path that is given entry and all, if the peer can be reached by it.
     fn leads_to(&self, peer: u32, entry: EvEntry) -> Option<EvEntry> {
-        let needs_dst = matches!(self.peers.get(peer as usize)?.route, Route::Srv6Entry);
+        let needs_dst = self.peers.get(peer as usize)?.route == RouteKind::Srv6Entry;
         if needs_dst && entry.dst.is_none() { None } else { Some(entry) }
     }
 
@@ -180,7 +180,7 @@ impl Endpoint<'_> {
         let control = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
         let ecn = if dscp.is_some() { Ecn::Ect0 } else { control };
         let dscp = dscp.unwrap_or(self.cfg.wire.dscp.control);
-        let peer = self.peers.get(peer as usize)?;
+        let peer = Below::of((self.peers, self.planes, self.routes), &self.limits, peer)?;
         let len = body.wrapping_add(BthRepr::LEN);
         let (start, transmit) = below_bth(peer, (way.ev, way.port), || Some(way), dscp, ecn, len, None, out)?;
         count_sent(&mut self.stats, &transmit);

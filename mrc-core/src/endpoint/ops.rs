@@ -14,12 +14,11 @@ use super::{
     Endpoint, PeerHandle, Received,
     op_frames::ports_of,
     op_table::{Due, Owner, REQUESTS, Request, Stage},
-    peers::PeerIndex,
+    peers::{PeerIndex, RouteKind},
     port_status::ROUNDS_IN_TIME,
     tx::stamp,
 };
 use crate::{
-    config::Route,
     error::{Discard, OpError},
     num::Counter,
     path::EvEntry,
@@ -81,7 +80,7 @@ impl Endpoint<'_> {
         if !slot.reachable.contains(request.path.port) || request.dscp.is_some_and(|dscp| dscp > 63) {
             return Err(OpError::Range);
         }
-        if matches!(slot.route, Route::Srv6Entry) != request.path.dst.is_some() {
+        if (slot.route == RouteKind::Srv6Entry) != request.path.dst.is_some() {
             return Err(OpError::Range);
         }
         let admitted = self.ops.admit(Request {
@@ -167,7 +166,7 @@ impl Endpoint<'_> {
             if slot.ev_profile.is_some() {
                 return peer;
             }
-            if !matches!(slot.route, Route::Srv6Entry) {
+            if slot.route != RouteKind::Srv6Entry {
                 bare = Some(peer);
             }
         }

@@ -1,31 +1,152 @@
 //! The table of registered peers: what is prebuilt for packets to them, how a packet's addresses find them in O(1), and
 //! which of them wait for a Port Status Update. Sends nothing. Source: `transport.md` 7, `paths.md` 9.5 and 12.
 
-use mrc_wire::{FrameTemplate, Ip};
+use mrc_wire::{EvTemplate, FrameTemplate, Ip, PortNum};
 
 use super::shards::Untold;
 use crate::{
-    config::{MAX_PORTS, PeerConfig, Route},
+    config::{MAX_PORTS, PeerConfig, Route, port_of_plane},
     image::Sequence,
+    num::Counter,
     path::ReverseSet,
     port::PortMask,
     rng::Rng,
+    storage::Limits,
     time::Instant,
 };
 
 /// End of a list.
 const NIL: u32 = u32::MAX;
 
-/// One slot of the peer table, lent by the caller: everything below BTH is the same for all packets to a peer through
-/// one plane, so it is prebuilt here.
+/// What packets to one peer through one plane begin with, lent by the caller: everything below BTH is the same for all of
+/// them, so it is prebuilt here.
+#[derive(Clone, Debug)]
+pub struct PlaneSlot(pub(super) Option<FrameTemplate>);
+
+impl PlaneSlot {
+    /// No way to the peer through this plane.
+    pub const EMPTY: Self = Self(None);
+}
+
+/// The micro-SIDs that lead to one peer, lent by the caller.
+#[derive(Clone, Debug)]
+pub struct RouteSlot(pub(super) Option<EvTemplate>);
+
+impl RouteSlot {
+    /// None lead there.
+    pub const EMPTY: Self = Self(None);
+}
+
+/// How the outer destination of a packet to a peer is found: [`Route`] without its template, which is in a [`RouteSlot`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RouteKind {
+    Plain,
+    Srv6,
+    Srv6Entry,
+}
+
+impl RouteKind {
+    const fn of(route: &Route) -> Self {
+        match route {
+            Route::Plain => Self::Plain,
+            Route::Srv6(_) => Self::Srv6,
+            Route::Srv6Entry => Self::Srv6Entry,
+        }
+    }
+}
+
+/// A peer with all it takes to write what lies below BTH.
+#[derive(Clone, Copy)]
+pub(super) struct Below<'a> {
+    pub(super) slot: &'a PeerSlot,
+    planes: &'a [PlaneSlot],
+    /// Of a peer that micro-SIDs lead to.
+    pub(super) route: Option<&'a EvTemplate>,
+}
+
+impl<'a> Below<'a> {
+    #[inline(always)]
+    pub(super) fn of(
+        (peers, planes, routes): (&'a [PeerSlot], &'a [PlaneSlot], &'a [RouteSlot]),
+        limits: &Limits,
+        peer: u32,
+    ) -> Option<Self> {
+        let slot = peers.get(peer as usize)?;
+        // Cannot wrap: the slice holds as many for every peer. If it did, the part would be another one.
+        let planes = planes.get((peer as usize).wrapping_mul(limits.planes)..)?.get(..limits.planes)?;
+        let route = match slot.route {
+            RouteKind::Srv6 => routes.get(peer as usize)?.0.as_ref(),
+            _ => None,
+        };
+        Some(Self { slot, planes, route })
+    }
+
+    /// What packets through `port` begin with.
+    #[inline(always)]
+    pub(super) fn template(&self, port: PortNum) -> Option<&'a FrameTemplate> {
+        self.planes.get(usize::from(port.plane()))?.0.as_ref()
+    }
+}
+
+/// Which ports no peer says are down: most packets arrive by one of them, and nobody has to look at their peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Masks {
+    /// By plane: peers that mask it.
+    by: [u32; MAX_PORTS],
+    /// Those that none masks.
+    pub(super) free: PortMask,
+}
+
+impl Masks {
+    pub(super) const fn new() -> Self {
+        Self { by: [0; MAX_PORTS], free: PortMask::first(MAX_PORTS as u8) }
+    }
+
+    /// A peer says that `ports` are up. The only place that changes what a peer in use has announced; returns what it had.
+    pub(super) fn announce(&mut self, slot: &mut PeerSlot, ports: PortMask) -> PortMask {
+        let before = core::mem::replace(&mut slot.announced, ports);
+        for (plane, by) in self.by.iter_mut().enumerate() {
+            let port = port_of_plane(plane);
+            match (before.contains(port), ports.contains(port)) {
+                (true, false) => by.inc(),
+                (false, true) => *by = by.saturating_sub(1),
+                _ => continue,
+            }
+            self.free = if *by == 0 { self.free.with(port) } else { self.free.without(port) };
+        }
+        before
+    }
+}
+
+/// Where to look for the first free slot of a table: none before it is free.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FirstFree(usize);
+
+impl FirstFree {
+    /// The first slot that is free.
+    pub(super) fn find<T>(&mut self, slots: &[T], is_free: impl Fn(&T) -> bool) -> Option<usize> {
+        let behind = slots.get(self.0..).unwrap_or_default();
+        let skipped = behind.iter().position(is_free);
+        self.0 = self.0.saturating_add(skipped.unwrap_or(behind.len()));
+        skipped.map(|_| self.0)
+    }
+
+    /// Slot `index` is free again.
+    pub(super) fn freed(&mut self, index: u32) {
+        self.0 = self.0.min(index as usize);
+    }
+}
+
+/// One slot of the peer table, lent by the caller.
 #[derive(Clone, Debug)]
 pub struct PeerSlot {
     pub(super) used: bool,
     pub(super) users: u32,
     pub(super) local: Ip,
     pub(super) remote: Ip,
-    pub(super) templates: [Option<FrameTemplate>; MAX_PORTS],
-    pub(super) route: Route,
+    pub(super) route: RouteKind,
+    /// Congestion controllers to it.
+    pub(super) controllers: u32,
     /// Ports with a way to the peer.
     pub(super) reachable: PortMask,
     /// Ports the peer says are up.
@@ -97,8 +218,8 @@ impl PeerSlot {
         users: 0,
         local: Ip::V6([0; 16]),
         remote: Ip::V6([0; 16]),
-        templates: [None; MAX_PORTS],
-        route: Route::Plain,
+        route: RouteKind::Plain,
+        controllers: 0,
         reachable: PortMask::NONE,
         announced: PortMask::ALL,
         ev_profile: None,
@@ -128,7 +249,13 @@ impl PeerSlot {
 
     /// A registered peer without paths yet.
     pub(super) fn of(config: &PeerConfig) -> Self {
-        Self { used: true, local: config.local, remote: config.remote, route: config.route, ..Self::EMPTY }
+        Self {
+            used: true,
+            local: config.local,
+            remote: config.remote,
+            route: RouteKind::of(&config.route),
+            ..Self::EMPTY
+        }
     }
 }
 
@@ -323,13 +450,14 @@ pub(super) fn occupy(slot: &mut PeerSlot, fresh: PeerSlot) {
 }
 
 crate::image::stored!(struct PeerIndex { key });
+crate::image::stored!(enum RouteKind { 0 => Plain, 1 => Srv6, 2 => Srv6Entry });
 crate::image::stored!(struct Update { id, todo, told, rounds, level, due, changed, spent_until });
 crate::image::stored!(
     struct PeerSlot {
         used, users, local, remote, route, reachable, announced, ev_profile, ways, update, last_update, masked_at, base_rtt,
         used_by, shards_profile, untold,
     }
-    rebuilt { templates: [None; MAX_PORTS], bucket: NIL, chain: NIL, links: [Links::NONE; 3] }
+    rebuilt { controllers: 0, bucket: NIL, chain: NIL, links: [Links::NONE; 3] }
 );
 
 #[cfg(test)]
@@ -370,6 +498,38 @@ mod tests {
                 assert_eq!(found, want);
             }
             assert_eq!(index.find(&peers, &address(1), &remote), None, "other local address");
+        }
+    }
+
+    /// Against a model that counts anew each time.
+    #[test]
+    fn a_port_is_free_while_no_peer_masks_it() {
+        let mut peers = vec![PeerSlot::EMPTY; 5];
+        let (mut masks, mut rng) = (Masks::new(), Rng::new(11));
+        for _ in 0..2_000 {
+            let at = rng.below(5) as usize;
+            let ports = PortMask::from_bits(rng.below(1 << 10) | rng.below(1 << 10));
+            let before = peers[at].announced;
+            assert_eq!(masks.announce(&mut peers[at], ports), before);
+            let all = peers.iter().fold(PortMask::first(8), |all, peer| all.and(peer.announced));
+            assert_eq!(masks.free, all);
+        }
+    }
+
+    /// Against a search from the first slot on.
+    #[test]
+    fn the_first_free_slot_is_found_from_where_the_last_one_was() {
+        let (mut slots, mut first, mut rng) = (vec![false; 30], FirstFree::default(), Rng::new(13));
+        for _ in 0..3_000 {
+            if rng.below(2) == 0 {
+                let found = first.find(&slots, |used| !used);
+                assert_eq!(found, slots.iter().position(|used| !used));
+                found.into_iter().for_each(|at| slots[at] = true);
+            } else {
+                let at = rng.below(30);
+                slots[at as usize] = false;
+                first.freed(at);
+            }
         }
     }
 

@@ -61,7 +61,7 @@ impl Endpoint<'_> {
             next = PeerIndex::next(self.peers, peer);
             let Some(slot) = self.peers.get_mut(peer as usize) else { return };
             let ports = slot.announced.with(port);
-            if core::mem::replace(&mut slot.announced, ports) == ports || !slot.reachable.contains(port) {
+            if self.masks.announce(slot, ports) == ports || !slot.reachable.contains(port) {
                 continue;
             }
             self.stats.peer_ports_unmasked.inc();
@@ -92,7 +92,7 @@ impl Endpoint<'_> {
             if !slot.announced.minus(mask).is_empty() {
                 slot.masked_at = now;
             }
-            let before = core::mem::replace(&mut slot.announced, mask);
+            let before = self.masks.announce(slot, mask);
             if before.and(slot.reachable) == mask.and(slot.reachable) {
                 continue;
             }

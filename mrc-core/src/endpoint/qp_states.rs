@@ -2,9 +2,9 @@
 
 use mrc_wire::{Ip, Psn};
 
-use super::{Endpoint, part, placement::next_life, profiles::profile};
+use super::{Endpoint, part, peers::RouteKind, placement::next_life, profiles::profile};
 use crate::{
-    config::{PlacementMode, Route, RtrAttr, RtsAttr},
+    config::{PlacementMode, RtrAttr, RtsAttr},
     error::ModifyError,
     event::ErrorCause,
     mem::Access,
@@ -74,7 +74,7 @@ impl Endpoint<'_> {
         //= PROF-006
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, attr.ev_profile.0)
             .ok_or(ModifyError::Missing("EV profile"))?;
-        let routed = matches!(peer.route, Route::Srv6Entry);
+        let routed = peer.route == RouteKind::Srv6Entry;
         if entries.iter().any(|entry| entry.dst.is_some() != routed) {
             return Err(ModifyError::Range("EV format"));
         }

@@ -102,8 +102,11 @@ impl Endpoint<'_> {
     fn expecting(&self, port: PortNum, packet: &PlainPacket<'_>) -> Option<u32> {
         let index = self.slot_of(packet.dest_qp());
         let slot = self.qps.get(index as usize).filter(|slot| slot.expected.fits(packet))?;
-        let announced = self.peers.get(slot.peer as usize)?.announced;
-        (announced.contains(port) && is_local_v6(&self.cfg, port, packet.outermost_dst())).then_some(index)
+        let masked = || self.peers.get(slot.peer as usize).is_none_or(|peer| !peer.announced.contains(port));
+        if !self.masks.free.contains(port) && masked() {
+            return None;
+        }
+        is_local_v6(&self.cfg, port, packet.outermost_dst()).then_some(index)
     }
 
     /// Whether a write for `qp` is nothing but a write: no other one waits for anything, and it draws nothing by itself.
@@ -197,7 +200,7 @@ impl Endpoint<'_> {
 
     /// Slot of a QP with this number.
     #[inline(always)]
-    const fn slot_of(&self, qpn: Qpn) -> u32 {
+    pub(super) const fn slot_of(&self, qpn: Qpn) -> u32 {
         qpn.value() & self.qpn_mask
     }
 

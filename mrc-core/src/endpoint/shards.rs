@@ -222,7 +222,7 @@ impl Endpoint<'_> {
             if !slot.announced.minus(ports).is_empty() {
                 slot.masked_at = now;
             }
-            let before = core::mem::replace(&mut slot.announced, ports);
+            let before = self.masks.announce(slot, ports);
             if before.and(slot.reachable) != ports.and(slot.reachable) {
                 self.stats.peer_ports_changed.inc();
                 self.events.raise(&mut self.stats, Event::PeerPorts { peer: PeerHandle(peer), ports });

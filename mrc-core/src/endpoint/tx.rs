@@ -7,14 +7,14 @@ use mrc_wire::{
 
 use super::{
     Endpoint, Limits, PayloadRef, Transmit, part,
-    peers::PeerSlot,
+    peers::{Below, RouteKind},
     schedule::FrameSink,
     writes::{ToPeer, Unsendable},
 };
 use crate::num::Counter;
 use crate::{
     cc::Credit,
-    config::{Route, Trimming},
+    config::Trimming,
     event::ErrorCause,
     path::EvEntry,
     port::PortMask,
@@ -35,8 +35,8 @@ impl Endpoint<'_> {
         if !slot.used || !slot.rsp.owes() {
             return None;
         }
-        let peer = self.peers.get(slot.peer as usize)?;
-        let choice = slot.reverse.pick(peer.usable(self.up).and(ports))?;
+        let peer = Below::of((self.peers, self.planes, self.routes), &self.limits, slot.peer)?;
+        let choice = slot.reverse.pick(peer.slot.usable(self.up).and(ports))?;
         let stats = &mut self.stats;
         stats.answers_merged.inc_by(u64::from(slot.rsp.answers.take_merged()));
         // A Transport ACK completes requests at the peer: it goes before the SACKs that wait.
@@ -155,7 +155,7 @@ impl Endpoint<'_> {
             self.learn_shared(now, qp);
         }
         let run = self.with_tx_to(qp, |mut tx, to| {
-            let towards = to.as_ref().map_or(PortMask::NONE, |to| to.peer.usable(up));
+            let towards = to.as_ref().map_or(PortMask::NONE, |to| to.peer.slot.usable(up));
             // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
             tx.set_ports(now, towards);
             if towards.is_empty() {
@@ -235,7 +235,7 @@ impl Endpoint<'_> {
         };
         let entries = Entries::of(self.ev_entries, &self.limits, slot.ev_profile);
         let given = || entries.get(choice.entry);
-        let peer = self.peers.get(slot.peer as usize)?;
+        let peer = Below::of((self.peers, self.planes, self.routes), &self.limits, slot.peer)?;
         let len = BthRepr::LEN + ProbeRepr::LEN;
         let (start, transmit) = below_bth(peer, (choice.ev, choice.port), given, dscp, ecn, len, None, out)?;
         count_sent(&mut self.stats, &transmit);
@@ -303,7 +303,7 @@ pub(super) fn count_sent(stats: &mut Stats, transmit: &Transmit) {
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the per-packet fields; a struct would be built to be taken apart")]
 pub(super) fn below_bth<'e>(
-    peer: &PeerSlot,
+    peer: Below<'_>,
     (ev, port): (Ev, PortNum),
     given: impl FnOnce() -> Option<&'e EvEntry>,
     dscp: u8,
@@ -312,12 +312,12 @@ pub(super) fn below_bth<'e>(
     payload: Option<PayloadRef>,
     out: &mut [u8],
 ) -> Option<(usize, Transmit)> {
-    let template = peer.templates.get(usize::from(port.plane()))?.as_ref()?;
+    let template = peer.template(port)?;
     let mapped;
-    let (outer, segment) = if let Route::Srv6(map) = &peer.route {
+    let (outer, segment) = if let Some(map) = peer.route {
         mapped = map.apply(ev);
         (Some(&mapped), None)
-    } else if matches!(peer.route, Route::Srv6Entry) {
+    } else if peer.slot.route == RouteKind::Srv6Entry {
         let entry = given()?;
         (entry.dst.as_ref(), entry.segment.as_ref())
     } else {

@@ -6,7 +6,7 @@ use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Psn, Qpn, RethRepr, Rkey, TsethRe
 
 use super::{
     MAX_HEADER_LEN, PayloadRef, Transmit,
-    peers::PeerSlot,
+    peers::Below,
     tx::{Entries, below_bth, count_sent, stamp},
 };
 use crate::{
@@ -28,7 +28,7 @@ pub(super) enum Unsendable {
 /// The peer of one QP, for one turn.
 #[derive(Clone, Copy)]
 pub(super) struct ToPeer<'a> {
-    pub(super) peer: &'a PeerSlot,
+    pub(super) peer: Below<'a>,
     pub(super) entries: Entries<'a>,
     pub(super) regions: &'a Regions<'a>,
     /// The last region that was found live.
@@ -146,6 +146,11 @@ impl WriteHead {
         offset: 0,
         va: 0,
     };
+
+    /// Reads it.
+    pub(crate) fn fetch(&self) -> u32 {
+        u32::from(self.len) ^ self.va as u32
+    }
 
     /// Makes it that of another request of one packet like the last one; `false` where they differ in more than number and place.
     #[inline(always)]

@@ -26,8 +26,8 @@ fn distance_ns(cfg: &PathConfig, backoff: u8) -> u64 {
 impl Rotation {
     /// Sets the time of the next probe of a bad EV.
     pub(super) fn schedule_probe(&mut self, now: Instant, slot: &mut EvSlot, cfg: &PathConfig) {
-        slot.due = Due::after(now, distance_ns(cfg, slot.backoff));
-        self.probe_earliest = self.probe_earliest.min(slot.due.instant(now));
+        slot.set_due(Due::after(now, distance_ns(cfg, slot.backoff())));
+        self.probe_earliest = self.probe_earliest.min(slot.due().instant(now));
     }
 
     /// A probe came back or is given up: its place among the outstanding is free.
@@ -40,20 +40,21 @@ impl Rotation {
 
     /// The result of a probe after which the EV stays bad.
     pub(super) fn count_probe(&mut self, now: Instant, slot: &mut EvSlot, result: Reaction, cfg: &PathConfig) {
-        (slot.probe_ok, slot.backoff) = match result {
+        let (good, silent) = match result {
             Reaction::CountGood => (slot.probe_ok.saturating_add(1), 0),
-            Reaction::BackOff => (0, slot.backoff.saturating_add(1).min(MAX_BACKOFF)),
+            Reaction::BackOff => (0, slot.backoff().saturating_add(1)),
             _ => (0, 0),
         };
+        slot.probe_ok = good;
+        slot.set_backoff(silent);
         self.schedule_probe(now, slot, cfg);
     }
 
     /// When the next probe of a bad EV is due, never before `now`.
     fn probe_due(now: Instant, slot: &EvSlot, cfg: &PathConfig, idle: bool) -> Instant {
         //= RES-004
-        let due =
-            if idle { slot.due.plus(distance_ns(cfg, slot.backoff).saturating_mul(IDLE_FACTOR - 1)) } else { slot.due };
-        due.instant(now)
+        let wait = if idle { distance_ns(cfg, slot.backoff()).saturating_mul(IDLE_FACTOR - 1) } else { 0 };
+        slot.due().plus(wait).instant(now)
     }
 
     /// Due times depend on it: look at all bad EVs again.
@@ -108,7 +109,7 @@ impl Rotation {
                 continue;
             };
             //= PROBE-005
-            if slot.state != EvState::AssumedBad || slot.is_probing() {
+            if slot.state() != EvState::AssumedBad || slot.is_probing() {
                 continue;
             }
             let due = Self::probe_due(now, slot, cfg, idle);
@@ -116,8 +117,8 @@ impl Rotation {
                 earliest = earliest.min(due);
             } else if ports.contains(slot.port()) {
                 slot.set_probing(true);
-                slot.due = Due::after(now, cfg.probe_interval_ns.max(1).saturating_mul(LEASE_INTERVALS));
-                self.lease_earliest = self.lease_earliest.min(slot.due.instant(now));
+                slot.set_due(Due::after(now, cfg.probe_interval_ns.max(1).saturating_mul(LEASE_INTERVALS)));
+                self.lease_earliest = self.lease_earliest.min(slot.due().instant(now));
                 self.probes_out = self.probes_out.saturating_add(1);
                 self.probe_cursor = at as u16;
                 return Some(EvIndex(index));
@@ -139,11 +140,11 @@ impl Rotation {
         let universe = self.universe();
         let mut earliest = Instant::FAR;
         for slot in slots.iter_mut().take(universe).filter(|slot| slot.is_probing()) {
-            if slot.due.reached(now) {
+            if slot.due().reached(now) {
                 self.settle_probe(slot);
                 self.probe_earliest = now;
             } else {
-                earliest = earliest.min(slot.due.instant(now));
+                earliest = earliest.min(slot.due().instant(now));
             }
         }
         self.lease_earliest = earliest;

@@ -173,6 +173,12 @@ impl ReverseSet {
         self.sent = true;
     }
 
+    /// Reads what receiving a packet and answering it read.
+    #[inline]
+    pub(crate) fn fetch(&self) -> u32 {
+        self.probe_at.as_nanos() as u32 ^ u32::from(self.planes.first().is_some_and(|plane| plane.vouched))
+    }
+
     /// Whether [`poll_probe`](Self::poll_probe) has nothing to probe yet, even when data arrives now.
     #[inline]
     pub(crate) fn rests(&self, now: Instant) -> bool {

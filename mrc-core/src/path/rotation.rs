@@ -311,7 +311,7 @@ impl Rotation {
     /// A skipped EV becomes GOOD; both are healthy, so the rotation is not touched.
     #[inline]
     pub(super) fn end_skip(&mut self, slot: &mut EvSlot) {
-        slot.state = EvState::Good;
+        slot.set_state(EvState::Good);
         self.ended_skips = self.ended_skips.saturating_add(1);
         if let Some(counts) = self.planes.get_mut(slot.plane()) {
             counts.skip = counts.skip.saturating_sub(1);
@@ -330,7 +330,8 @@ impl Rotation {
         rng: &mut Rng,
     ) -> Option<Transition> {
         let slot = slots.get_mut(index.0 as usize).filter(|_| index.0 < self.universe)?;
-        let from = mem::replace(&mut slot.state, to);
+        let from = slot.state();
+        slot.set_state(to);
         if from == to {
             return None;
         }
@@ -338,7 +339,8 @@ impl Rotation {
             slot.set_probing(false);
             self.probes_out = self.probes_out.saturating_sub(1);
         }
-        (slot.probe_ok, slot.backoff) = (0, 0);
+        slot.probe_ok = 0;
+        slot.set_backoff(0);
         let (was_active, healthy, plane) = (slot.is_active(), slot.is_healthy(), slot.plane());
         let transition = Transition { index, ev: slot.ev(), port: slot.port(), from, to, cause: None };
         let counts = self.planes.get_mut(plane)?;
@@ -366,7 +368,7 @@ impl Rotation {
         rng: &mut Rng,
     ) -> Result<Option<Transition>, PathError> {
         let slot = self.used(slots).get(index.0 as usize).ok_or(PathError::UnknownEv(index))?;
-        match obey(slot.state, what) {
+        match obey(slot.state(), what) {
             Reaction::Become(to) => Ok(self.change(slots, order, index, to, rng)),
             _ => Ok(None),
         }
@@ -450,7 +452,7 @@ impl Rotation {
         let mut found = None;
         let mut seen = 0u32;
         for (index, slot) in (0u16..).zip(self.used(slots)) {
-            if slot.plane() == plane && slot.state == state && !slot.is_active() {
+            if slot.plane() == plane && slot.state() == state && !slot.is_active() {
                 seen.inc();
                 if rng.below(seen) == 0 {
                     found = Some(index);

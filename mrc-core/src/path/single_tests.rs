@@ -282,9 +282,9 @@ fn the_state_of_each_selector_is_small() {
         std::println!("{name:<26} {bytes:>4} bytes per QP");
         assert!(bytes <= most, "{name}: {bytes} bytes, at most {most}");
     }
-    // What reports state: 18 bytes for each of 64 EVs, the active set, the selector's own; one path for ever needs none.
+    // What reports state: 14 bytes for each of 64 EVs, the active set, the selector's own; one path for ever needs none.
     let spray = Selector::Spray.state_bytes(64);
-    assert_eq!(spray, 64 * 18 + size_of::<Rotation>());
+    assert_eq!(spray, 64 * 14 + size_of::<Rotation>());
     assert_eq!(Selector::Plb(PlbConfig::DEFAULT).state_bytes(64), spray + size_of::<PlbState>());
     assert_eq!(Selector::Pinned(EvIndex(0)).state_bytes(64), 0);
 }

@@ -4,7 +4,7 @@
 
 use mrc_wire::{Ev, PortNum, Verdict};
 
-use super::{Feedback, PathConfig, SkipMode};
+use super::{Feedback, MAX_PLANES, PathConfig, SkipMode};
 use crate::time::Instant;
 
 /// State of one entropy value (EV) in one QP. Order and names of `paths.md` 7.
@@ -24,44 +24,37 @@ pub enum EvState {
 /// Probes double their distance this many times: 64 intervals at most.
 pub(super) const MAX_BACKOFF: u8 = 6;
 
-const ACTIVE: u8 = 1;
-const PROBING: u8 = 2;
+const ACTIVE: u8 = 1 << 5;
+const PROBING: u8 = 1 << 6;
 /// A healthy EV that was probed; `due` says until when it is not probed again.
-const EXPLORED: u8 = 4;
+const EXPLORED: u8 = 1 << 7;
 
-/// One EV of a QP: 16 bytes of plain data, lent by the caller as part of a `&mut [EvSlot]`.
+/// One EV of a QP: 12 bytes of plain data, lent by the caller as part of a `&mut [EvSlot]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvSlot {
     pub(crate) ev: Ev,
-    /// When the next probe is due; in state `Skip` under `SkipMode::Time`, when the EV may be used again; with the flag
-    /// `EXPLORED`, when it may be probed again.
-    pub(super) due: Due,
+    /// Bits 0..=28 a [`Due`], 29..=31 unanswered probes in a row, up to [`MAX_BACKOFF`].
+    later: u32,
     entry: u16,
-    port: PortNum,
-    //= SET-003
-    pub(super) state: EvState,
+    /// Bits 0..=2 plane, 3..=4 state, 5..=7 flags.
+    place: u8,
     /// Good probe answers in a row while ASSUMED_BAD; losses in a row while healthy.
     pub(super) probe_ok: u8,
-    /// Unanswered probes in a row, up to [`MAX_BACKOFF`].
-    pub(super) backoff: u8,
-    flags: u8,
 }
+
+const PLANE: u8 = MAX_PLANES as u8 - 1;
+const STATE_SHIFT: u32 = 3;
+const STATE: u8 = 0b11 << STATE_SHIFT;
 
 impl EvSlot {
     /// An unused slot, to fill the table before it is lent.
-    pub const EMPTY: Self = Self {
-        ev: Ev(0),
-        due: Due(0),
-        entry: u16::MAX,
-        port: PortNum::from_plane(0),
-        state: EvState::Denied,
-        probe_ok: 0,
-        backoff: 0,
-        flags: 0,
-    };
+    pub const EMPTY: Self =
+        Self { ev: Ev(0), later: 0, entry: u16::MAX, place: (EvState::Denied as u8) << STATE_SHIFT, probe_ok: 0 };
 
     pub(super) const fn new(ev: Ev, port: PortNum, entry: u16, state: EvState) -> Self {
-        Self { ev, entry, port, state, ..Self::EMPTY }
+        // Ports above the planes carry no EV.
+        let place = (port.plane() & PLANE) | (state as u8) << STATE_SHIFT;
+        Self { ev, entry, place, ..Self::EMPTY }
     }
 
     /// The value on the wire, and the handle in its echoes.
@@ -70,8 +63,9 @@ impl EvSlot {
     }
 
     /// The port this EV leaves through.
+    #[inline]
     pub const fn port(&self) -> PortNum {
-        self.port
+        PortNum::from_plane(self.place & PLANE)
     }
 
     /// Where the EV comes from: index into the entries of the QP's EV profile.
@@ -80,67 +74,99 @@ impl EvSlot {
     }
 
     /// Current state.
+    #[inline]
     pub const fn state(&self) -> EvState {
-        self.state
+        match (self.place & STATE) >> STATE_SHIFT {
+            0 => EvState::Good,
+            1 => EvState::Skip,
+            2 => EvState::AssumedBad,
+            _ => EvState::Denied,
+        }
+    }
+
+    //= SET-003
+    pub(super) fn set_state(&mut self, state: EvState) {
+        self.place = self.place & !STATE | (state as u8) << STATE_SHIFT;
+    }
+
+    /// When the next probe is due; in state `Skip` under `SkipMode::Time`, when the EV may be used again; with the flag
+    /// `EXPLORED`, when it may be probed again.
+    pub(super) const fn due(&self) -> Due {
+        Due(self.later & Due::MASK)
+    }
+
+    pub(super) fn set_due(&mut self, due: Due) {
+        self.later = self.later & !Due::MASK | due.0;
+    }
+
+    /// Unanswered probes in a row.
+    pub(super) const fn backoff(&self) -> u8 {
+        (self.later >> Due::BITS) as u8
+    }
+
+    pub(super) fn set_backoff(&mut self, probes: u8) {
+        self.later = self.later & Due::MASK | u32::from(probes.min(MAX_BACKOFF)) << Due::BITS;
     }
 
     /// Whether the EV is in rotation; the others are backups, bad or denied.
     pub const fn is_active(&self) -> bool {
-        self.flags & ACTIVE != 0
+        self.place & ACTIVE != 0
     }
 
     /// Whether the answer to a probe from [`PathSet::poll_probe`](super::PathSet::poll_probe) is awaited.
     pub const fn is_probing(&self) -> bool {
-        self.flags & PROBING != 0
+        self.place & PROBING != 0
     }
 
     /// `GOOD` or `SKIP`: data may use it, now or at a later visit.
     pub(super) const fn is_healthy(&self) -> bool {
-        matches!(self.state, EvState::Good | EvState::Skip)
+        matches!(self.state(), EvState::Good | EvState::Skip)
     }
 
     pub(super) const fn plane(&self) -> usize {
-        self.port.plane() as usize
+        (self.place & PLANE) as usize
     }
 
     pub(super) fn set_active(&mut self, on: bool) {
-        self.flags = if on { self.flags | ACTIVE } else { self.flags & !ACTIVE };
+        self.place = if on { self.place | ACTIVE } else { self.place & !ACTIVE };
     }
 
     /// Probed lately, as an alternative to the path in use.
     pub(super) fn is_explored(&self, now: Instant) -> bool {
-        self.flags & EXPLORED != 0 && !self.due.reached(now)
+        self.place & EXPLORED != 0 && !self.due().reached(now)
     }
 
     /// Not to be probed as an alternative before `until`. For policies that skip nothing: a timed skip has the same field.
     pub(super) fn set_explored(&mut self, until: Due) {
-        self.due = until;
-        self.flags |= EXPLORED;
+        self.set_due(until);
+        self.place |= EXPLORED;
     }
 
     /// A timed skip begins anew with each mark or trim NACK (open question 18).
     #[cold]
     pub(super) fn lengthen_skip(&mut self, now: Instant, what: Feedback, cfg: &PathConfig) {
         let marked = matches!(what, Feedback::Sack(Verdict::SkipOnce) | Feedback::Trimmed);
-        if let (EvState::Skip, true, SkipMode::Time { ns }) = (self.state, marked, cfg.skip_mode) {
-            self.due = Due::after(now, ns);
+        if let (EvState::Skip, true, SkipMode::Time { ns }) = (self.state(), marked, cfg.skip_mode) {
+            self.set_due(Due::after(now, ns));
         }
     }
 
     pub(super) fn set_probing(&mut self, on: bool) {
-        self.flags = if on { self.flags | PROBING } else { self.flags & !PROBING };
+        self.place = if on { self.place | PROBING } else { self.place & !PROBING };
     }
 }
 
-/// A near future instant in four bytes: units of 1.024 us.
+/// A near future instant in 29 bits: units of 1.024 us.
 ///
 /// Delays are capped, so that a due time which lies "further in the future" than 17 s is known to have passed.
-/// Only a slot that nobody looks at for 73 minutes can be misread, and then waits 17 s more at worst.
+/// Only a slot that nobody looks at for 9 minutes can be misread, and then waits 17 s more at worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Due(u32);
 
 impl Due {
     const SHIFT: u32 = 10;
+    const BITS: u32 = 29;
+    const MASK: u32 = (1 << Self::BITS) - 1;
     const MAX_TICKS: u32 = 1 << 24;
     /// Longest delay of each step, `after` and `plus`: 8.6 s.
     const MAX_DELAY_NS: u64 = ((Self::MAX_TICKS as u64) << Self::SHIFT) / 2 - 2048;
@@ -148,19 +174,19 @@ impl Due {
     /// `delay_ns` after `now`, rounded up to the unit so that it never comes early.
     pub(super) const fn after(now: Instant, delay_ns: u64) -> Self {
         let delay_ns = if delay_ns > Self::MAX_DELAY_NS { Self::MAX_DELAY_NS } else { delay_ns };
-        Self((now.after(delay_ns).after((1 << Self::SHIFT) - 1).as_nanos() >> Self::SHIFT) as u32)
+        Self((now.after(delay_ns).after((1 << Self::SHIFT) - 1).as_nanos() >> Self::SHIFT) as u32 & Self::MASK)
     }
 
     /// `delay_ns` later than this.
     pub(super) const fn plus(self, delay_ns: u64) -> Self {
         let delay_ns = if delay_ns > Self::MAX_DELAY_NS { Self::MAX_DELAY_NS } else { delay_ns };
-        Self(self.0.wrapping_add((delay_ns >> Self::SHIFT) as u32))
+        Self(self.0.wrapping_add((delay_ns >> Self::SHIFT) as u32) & Self::MASK)
     }
 
     /// When it is due, never before `now`.
     pub(super) const fn instant(self, now: Instant) -> Instant {
         let tick = now.as_nanos() >> Self::SHIFT;
-        let ahead = self.0.wrapping_sub(tick as u32);
+        let ahead = self.0.wrapping_sub(tick as u32) & Self::MASK;
         if ahead == 0 || ahead > Self::MAX_TICKS {
             return now;
         }
@@ -169,22 +195,47 @@ impl Due {
 
     /// Whether `now` has reached it.
     pub(super) const fn reached(self, now: Instant) -> bool {
-        let ahead = self.0.wrapping_sub((now.as_nanos() >> Self::SHIFT) as u32);
+        let ahead = self.0.wrapping_sub((now.as_nanos() >> Self::SHIFT) as u32) & Self::MASK;
         ahead == 0 || ahead > Self::MAX_TICKS
     }
 }
 
 crate::image::stored!(enum EvState { 0 => Good, 1 => Skip, 2 => AssumedBad, 3 => Denied });
-crate::image::stored!(struct EvSlot { ev, due, entry, port, state, probe_ok, backoff, flags });
-crate::image::stored!(newtype Due);
+crate::image::stored!(struct EvSlot { ev, later, entry, place, probe_ok });
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_is_sixteen_bytes() {
-        assert_eq!(size_of::<EvSlot>(), 16);
+    fn a_slot_is_twelve_bytes() {
+        assert_eq!(size_of::<EvSlot>(), 12);
+    }
+
+    /// What shares a word does not change what lies beside it.
+    #[test]
+    fn each_part_of_a_slot_is_kept_whatever_happens_to_the_others() {
+        let states = [EvState::Good, EvState::Skip, EvState::AssumedBad, EvState::Denied];
+        for plane in 0..MAX_PLANES as u8 {
+            let mut slot = EvSlot::new(Ev(u32::MAX), PortNum::from_plane(plane), 0xABCD, EvState::Good);
+            for (nth, state) in (0u8..).zip(states) {
+                let due = Due::after(Instant::from_nanos(u64::MAX >> 2), u64::MAX);
+                slot.set_state(state);
+                slot.set_active(nth & 1 != 0);
+                slot.set_probing(nth & 2 != 0);
+                slot.set_backoff(nth + 3);
+                slot.set_due(due);
+                slot.probe_ok = 0xFF - nth;
+                assert_eq!((slot.ev(), slot.entry(), slot.port()), (Ev(u32::MAX), 0xABCD, PortNum::from_plane(plane)));
+                assert_eq!((slot.state(), slot.is_active(), slot.is_probing()), (state, nth & 1 != 0, nth & 2 != 0));
+                assert_eq!((slot.backoff(), slot.due(), slot.probe_ok), (nth + 3, due, 0xFF - nth));
+                slot.set_backoff(0);
+                assert_eq!((slot.backoff(), slot.due()), (0, due));
+                slot.set_due(Due(0));
+            }
+            slot.set_explored(Due(9));
+            assert_eq!((slot.state(), slot.due(), slot.backoff()), (EvState::Denied, Due(9), 0));
+        }
     }
 
     #[test]

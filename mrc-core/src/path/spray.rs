@@ -47,7 +47,7 @@ impl<'a> Spray<'a> {
         let first = self.rotation.advance(self.order, rng)?;
         // The first EV nearly always does; the rest of the scan stays out of line so that this path is short.
         match self.slots.get(first as usize) {
-            Some(slot) if slot.state == EvState::Good && ports.contains(slot.port()) && avoid != Some(slot.ev()) => {
+            Some(slot) if slot.state() == EvState::Good && ports.contains(slot.port()) && avoid != Some(slot.ev()) => {
                 Some(EvIndex(first))
             }
             _ => self.copy().scan(first, now, ports, avoid, rng),
@@ -92,7 +92,7 @@ impl<'a> Spray<'a> {
             };
             let avoided = avoid == Some(slot.ev());
             let worse = |fallback: Option<(u16, bool)>| fallback.is_none_or(|(_, was_avoided)| was_avoided && !avoided);
-            match (slot.state, self.cfg.skip_mode) {
+            match (slot.state(), self.cfg.skip_mode) {
                 (EvState::Good, _) => {}
                 //= EV-010, SEL-003
                 (EvState::Skip, SkipMode::Rotation) => {
@@ -110,7 +110,7 @@ impl<'a> Spray<'a> {
                     }
                     continue;
                 }
-                (EvState::Skip, SkipMode::Time { .. }) if slot.due.reached(now) => rotation.end_skip(slot),
+                (EvState::Skip, SkipMode::Time { .. }) if slot.due().reached(now) => rotation.end_skip(slot),
                 (EvState::Skip, SkipMode::Time { .. }) => {
                     if self.cfg.plane_lead > 0 && ports.contains(slot.port()) {
                         rotation.balance.count(slot.plane(), self.cfg.plane_lead);
@@ -140,7 +140,7 @@ impl<'a> Spray<'a> {
         let (index, _) = fallback?;
         let slot = self.slots.get_mut(index as usize)?;
         // One skip ends per packet: where the walk has ended another's, on a port without room, this one's goes on.
-        if slot.state == EvState::Skip && !reset_used {
+        if slot.state() == EvState::Skip && !reset_used {
             rotation.end_skip(slot);
         }
         Some(EvIndex(index))
@@ -166,7 +166,7 @@ impl<'a> Spray<'a> {
         }
         let cfg = self.cfg;
         let losses = slot.probe_ok.saturating_add(1);
-        let to = match react(slot.state, what, slot.probe_ok, cfg.resurrect_probes, cfg.loss_ev_action) {
+        let to = match react(slot.state(), what, slot.probe_ok, cfg.resurrect_probes, cfg.loss_ev_action) {
             Reaction::Keep => {
                 if cfg.skip_extends {
                     slot.lengthen_skip(now, what, cfg);
@@ -194,7 +194,7 @@ impl<'a> Spray<'a> {
         match (to, cfg.skip_mode) {
             //= RES-001
             (EvState::AssumedBad, _) => rotation.schedule_probe(now, slot, cfg),
-            (EvState::Skip, SkipMode::Time { ns }) => slot.due = Due::after(now, ns),
+            (EvState::Skip, SkipMode::Time { ns }) => slot.set_due(Due::after(now, ns)),
             _ => {}
         }
         Some(transition)
@@ -223,7 +223,7 @@ impl<'a> Spray<'a> {
         let nth = rng.below(bad) as usize;
         let candidates = (0u16..).zip(rotation.used(self.slots));
         let mut candidates =
-            candidates.filter(|(_, slot)| slot.state == EvState::AssumedBad && ports.contains(slot.port()));
+            candidates.filter(|(_, slot)| slot.state() == EvState::AssumedBad && ports.contains(slot.port()));
         candidates.nth(nth).map(|(index, _)| EvIndex(index))
     }
 }

@@ -171,6 +171,14 @@ impl Requester {
         probes: ProbeTable::EMPTY,
     };
 
+    /// Reads the lines of memory that acknowledgements and sending begin with.
+    #[inline]
+    pub(crate) fn fetch(&self) -> u32 {
+        let times = self.last_heard.as_nanos() ^ self.next_scan.as_nanos() ^ self.next_probe.as_nanos() ^ self.srtt_ns;
+        let rest = self.keepalive_ns ^ u64::from(self.probes.is_idle());
+        self.unack.value() ^ (times ^ rest) as u32
+    }
+
     /// Everything before the first PSN counts as acknowledged.
     //= REQ-001
     pub(crate) fn start(now: Instant, attr: &RtsAttr, path_mtu: u32, cfg: &EndpointConfig) -> Self {

@@ -120,6 +120,15 @@ impl<'a> TxWindow<'a> {
         Self { records, words, first: (qp as usize).wrapping_mul(capacity), capacity: capacity as u32 }
     }
 
+    /// Reads what lies about `psn` in the part of QP number `qp`.
+    #[inline]
+    pub(crate) fn fetch(records: &[TxRecord], words: &[TxWord], qp: u32, capacity: usize, psn: Psn) -> u32 {
+        let first = (qp as usize).wrapping_mul(capacity);
+        let at = first.wrapping_add(psn.value() as usize & capacity.wrapping_sub(1));
+        let record = records.get(at).map_or(0, |record| record.ev);
+        words.get(at >> 6).map_or(0, |word| word.lost as u32) ^ u32::from(record)
+    }
+
     /// The same for another call.
     #[inline(always)]
     pub(super) fn copy(&mut self) -> TxWindow<'_> {

@@ -98,6 +98,9 @@ pub enum Fault {
     Loud(u32),
 }
 
+/// Events that are looked at together, before the first of them is processed: what they read fits into the first cache.
+const AHEAD: usize = 32;
+
 /// The queues of all switch ports of one tier, now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TierQueue {
@@ -142,6 +145,9 @@ pub struct Sim<H: Host> {
     requests: Requests,
     meters: Meters,
     order: Order,
+    /// The events that were looked at last, and how many of them are still to come.
+    ahead: Vec<Event>,
+    read: usize,
     /// Where only a share of the fabric is here: which, and what goes to the others.
     share: Option<Share>,
 }
@@ -200,6 +206,8 @@ impl<H: Host> Sim<H> {
             requests: Requests::default(),
             meters: Meters::default(),
             order: Order::default(),
+            ahead: Vec::new(),
+            read: 0,
             share,
         };
         if let Some(pfc) = sim.queue.pfc {
@@ -281,10 +289,11 @@ impl<H: Host> Sim<H> {
                 self.now = self.now.max(until);
                 return true;
             };
-            if at > self.now {
-                self.now = at;
-                self.fetch(event);
+            self.now = at;
+            if self.read == 0 {
+                self.read = self.fetch(event);
             }
+            self.read -= 1;
             self.counters.events += 1;
             match event {
                 Event::Arrive { port, packet } => self.arrive(port, packet),
@@ -301,18 +310,32 @@ impl<H: Host> Sim<H> {
         false
     }
 
-    /// Reads what the events of this instant will begin with. Memory answers these reads together; one by one, each event
-    /// would wait for its own, and that is most of the time of a fabric that does not fit into caches.
-    fn fetch(&self, first: Event) {
-        let read = |event| match event {
+    /// Reads what this event and those after it will begin with, and returns how many they are. Memory answers these reads
+    /// together; one by one, each event would wait for its own, and that is most of the time of a fabric that does not fit
+    /// into caches.
+    fn fetch(&mut self, first: Event) -> usize {
+        self.ahead.clear();
+        self.ahead.push(first);
+        self.wheel.next(&mut self.ahead, AHEAD);
+        let read = |event: &Event| match *event {
             Event::Arrive { packet, .. } | Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
             Event::PortFree { port } => self.ports[port as usize].epoch,
             _ => 0,
         };
-        let mut rest = self.wheel.present().peekable();
-        if rest.peek().is_some() {
-            std::hint::black_box(rest.fold(read(first), |sum, event| sum ^ read(event)));
-        }
+        std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
+        let read = |event: &Event| match *event {
+            Event::Arrive { port, packet } => match self.inlets[port as usize].owner {
+                Owner::Host { host, .. } => self.hosts[host].host.fetch_for(self.arena.get(packet), &self.world),
+                Owner::Switch(_) => 0,
+            },
+            Event::PortFree { port } => match self.inlets[port as usize].owner {
+                Owner::Host { host, .. } => self.hosts[host].host.fetch_next(),
+                Owner::Switch(_) => 0,
+            },
+            _ => 0,
+        };
+        std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
+        self.ahead.len()
     }
 
     /// Whether nothing is left to happen.

@@ -178,10 +178,26 @@ impl<E: Copy> Wheel<E> {
         at.or_else(|| self.far_start()).map(Instant::from_nanos)
     }
 
-    /// What is left of the events that were pending for the time of the last one when the first of them was removed.
-    pub(super) fn present(&self) -> impl Iterator<Item = E> {
-        let node = |id: u32| (id != NIL).then(|| &self.nodes[id as usize]);
-        std::iter::successors(node(self.present), move |&before| node(before.next)).map(|node| node.event)
+    /// Adds the events that come next to `events`, in their order, until it holds `most` or those less than some thousand
+    /// nanoseconds away. What is scheduled meanwhile may come before them.
+    pub(super) fn next(&self, events: &mut Vec<E>, most: usize) {
+        let mut list = |mut node: u32| {
+            while node != NIL && events.len() < most {
+                let Node { next, event, .. } = self.nodes[node as usize];
+                events.push(event);
+                node = next;
+            }
+            events.len() < most
+        };
+        let start = (self.position % NEAR_SLOTS) as usize;
+        let mut goes_on = list(self.present);
+        for (from, end) in [(start, NEAR_SLOTS as usize), (0, start)] {
+            let mut at = self.near.scan(from);
+            while let Some(slot) = at.filter(|&slot| goes_on && slot < end) {
+                goes_on = list(self.near.ends[slot].0);
+                at = if slot + 1 < end { self.near.scan(slot + 1) } else { None };
+            }
+        }
     }
 
     /// Removes and returns the earliest event, unless it is later than `limit`.
@@ -351,6 +367,27 @@ mod tests {
             }
             assert!(wheel.is_empty() && wheel.earliest().is_none());
             assert_eq!(wheel.pop_until(Instant::FAR), None);
+        }
+    }
+
+    #[test]
+    fn the_next_events_are_those_that_are_removed_next() {
+        let (mut rng, mut wheel) = (Rng::new(9), Wheel::new());
+        for round in 0..300u32 {
+            for id in 0..rng.below(40) {
+                wheel.schedule(at(wheel.position + u64::from(rng.below(600) * (rng.below(13)))), round << 8 | id);
+            }
+            // From the middle of an instant, too.
+            for _ in 0..rng.below(30) {
+                wheel.pop_until(Instant::FAR);
+            }
+            let mut next = Vec::new();
+            wheel.next(&mut next, 20);
+            assert!(next.len() <= 20);
+            let near = wheel.len() - wheel.overflow.len();
+            for event in next.iter().take(near) {
+                assert_eq!(wheel.pop_until(Instant::FAR).map(|(_, event)| event), Some(*event));
+            }
         }
     }
 

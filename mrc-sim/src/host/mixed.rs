@@ -57,6 +57,14 @@ impl Host for MixedHost<'_> {
     fn next_timeout(&self) -> Option<Instant> {
         each!(self, host => host.next_timeout())
     }
+
+    fn fetch_for(&self, packet: &Packet, world: &Exchange) -> u32 {
+        each!(self, host => host.fetch_for(packet, world))
+    }
+
+    fn fetch_next(&self) -> u32 {
+        each!(self, host => host.fetch_next())
+    }
 }
 
 impl Transport for MixedHost<'_> {

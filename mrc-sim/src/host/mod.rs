@@ -69,4 +69,15 @@ pub trait Host {
 
     /// When [`Host::on_timer`] is wanted next, at the latest.
     fn next_timeout(&self) -> Option<Instant>;
+
+    /// Reads what [`Host::on_packet`] will read of memory that caches do not hold; the number means nothing. Asked ahead for
+    /// several packets, so that memory answers all of them together.
+    fn fetch_for(&self, _packet: &Packet, _world: &Self::World) -> u32 {
+        0
+    }
+
+    /// The same for the next [`Host::poll_transmit`].
+    fn fetch_next(&self) -> u32 {
+        0
+    }
 }

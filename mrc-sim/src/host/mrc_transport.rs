@@ -174,6 +174,8 @@ impl MrcSettings {
             cq_depth: (qps * self.send_queue).clamp(16, 1 << 16).next_power_of_two(),
             mrs: 1,
             peers: peers.max(1),
+            planes: topology.host_ports(host).clamp(1, MAX_PORTS as u8).into(),
+            srv6_peers: if topology.scheme().paths() == PathNames::MicroSids { peers.max(1) } else { 0 },
             cc_profiles: 1,
             qpccs: peers.max(1),
             // A host of the simulator sends after each packet that it takes.
@@ -667,6 +669,15 @@ impl Host for MrcTransport<'_> {
 
     fn next_timeout(&self) -> Option<Instant> {
         self.endpoint.next_timeout()
+    }
+
+    fn fetch_for(&self, packet: &Packet, world: &Exchange) -> u32 {
+        let of_message = if packet.payload.len > 0 { world.fetch(packet.payload.region) } else { 0 };
+        of_message ^ self.endpoint.fetch_for(packet.header())
+    }
+
+    fn fetch_next(&self) -> u32 {
+        self.endpoint.fetch_next()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use mrc_core::path::EvSlot;
 use mrc_core::{
-    CcProfile, Completion, CqSlot, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe,
-    Refusal, RxWord, TimerSlot, TxRecord, TxWord, Wqe, path::EvEntry,
+    CcProfile, Completion, CqSlot, EvProfileSlot, EventSlot, Immediate, Limits, MrSlot, PeerSlot, PlaneSlot, Qp, Qpcc,
+    RecvWqe, Refusal, RouteSlot, RxWord, TimerSlot, TxRecord, TxWord, Wqe, path::EvEntry,
 };
 
 macro_rules! sum {
@@ -29,7 +29,8 @@ mod tests {
         let many = Limits { qps: 1000, peers: 1000, qpccs: 1000, cq_depth: 16384, ..one };
         assert!(storage_bytes(&one) > one.bytes_per_qp() as u64);
         let each = (storage_bytes(&many) - storage_bytes(&one)) / 999;
-        let beside = size_of::<PeerSlot>() + size_of::<Qpcc>() + 16 * size_of::<Completion>();
+        let of_peer = size_of::<PeerSlot>() + 8 * size_of::<PlaneSlot>() + size_of::<RouteSlot>();
+        let beside = of_peer + size_of::<Qpcc>() + 16 * size_of::<Completion>();
         assert!(each >= (many.bytes_per_qp() + beside) as u64, "{each}");
     }
 }

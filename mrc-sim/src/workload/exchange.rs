@@ -290,6 +290,11 @@ impl Exchange {
         }
     }
 
+    /// Reads what [`Exchange::on_placed`] will read; the number means nothing.
+    pub(crate) fn fetch(&self, id: MessageId) -> u32 {
+        u32::from(self.message(id).group) ^ self.receiving(id).missing
+    }
+
     /// A packet with `bytes` of a message left by `port`.
     pub fn on_sent(&mut self, id: MessageId, bytes: u32, port: PortNum) {
         let sent = &mut self.sending_mut(id).sent;

@@ -74,6 +74,8 @@ images! {
 
     // A turn.
     image_handle_packet(e) e.handle_packet(*any(), *any(), some());
+    image_fetch_for(e) e.fetch_for(some());
+    image_fetch_next(e) e.fetch_next();
     image_receive(e) e.receive(*any(), &mut Frames { left: *any() });
     image_handle_timeout(e) e.handle_timeout(*any());
     image_next_timeout(e) e.next_timeout();

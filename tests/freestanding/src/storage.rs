@@ -5,7 +5,7 @@ use core::hint::black_box;
 use mrc_core::path::{EvEntry, EvSlot};
 use mrc_core::{
     CcProfile, Completion, CqSlot, Endpoint, EndpointConfig, EvProfileSlot, EventSlot, ImageError, Immediate, Import,
-    Limits, MrSlot, PeerSlot, Qp, Qpcc, RecvWqe, Refusal, RxWord, Storage, TimerSlot, TxRecord, TxWord, Wqe,
+    Limits, MrSlot, PeerSlot, PlaneSlot, Qp, Qpcc, RecvWqe, Refusal, RouteSlot, RxWord, Storage, TimerSlot, TxRecord, TxWord, Wqe,
 };
 
 use crate::{any, some};
@@ -18,6 +18,7 @@ const WIMM: usize = 8;
 const EVS: usize = 16;
 const CQS: usize = 2;
 const DEPTH: usize = 16;
+const PLANES: usize = 2;
 
 /// Everything one endpoint lives in; a few KiB in a static.
 struct Memory {
@@ -35,6 +36,8 @@ struct Memory {
     completions: [Completion; CQS * DEPTH],
     mrs: [MrSlot; 4],
     peers: [PeerSlot; 1],
+    planes: [PlaneSlot; PLANES],
+    routes: [RouteSlot; 1],
     ev_entries: [EvEntry; EVS],
     ev_profiles: [EvProfileSlot; 1],
     cc_profiles: [CcProfile; 2],
@@ -58,6 +61,8 @@ static mut MEMORY: Memory = Memory {
     completions: [Completion::EMPTY; CQS * DEPTH],
     mrs: [MrSlot::EMPTY; 4],
     peers: [PeerSlot::EMPTY; 1],
+    planes: [const { PlaneSlot::EMPTY }; PLANES],
+    routes: [RouteSlot::EMPTY; 1],
     ev_entries: [EvEntry::EMPTY; EVS],
     ev_profiles: [EvProfileSlot::EMPTY; 1],
     cc_profiles: [CcProfile::EMPTY; 2],
@@ -78,6 +83,8 @@ const LIMITS: Limits = Limits {
     cq_depth: DEPTH,
     mrs: 4,
     peers: 1,
+    planes: PLANES,
+    srv6_peers: 1,
     ev_profiles: 1,
     profile_evs: EVS,
     cc_profiles: 2,
@@ -141,6 +148,8 @@ fn storage() -> Storage<'static> {
         completions: &mut m.completions,
         mrs: &mut m.mrs,
         peers: &mut m.peers,
+        planes: &mut m.planes,
+        routes: &mut m.routes,
         ev_entries: &mut m.ev_entries,
         ev_profiles: &mut m.ev_profiles,
         cc_profiles: &mut m.cc_profiles,

@@ -3,11 +3,15 @@
 
 use mrc_wire::FrameTemplate;
 
-use super::super::{Endpoint, part, peers, peers::PeerSlot};
+use super::super::{
+    Endpoint, part, peers,
+    peers::{PeerSlot, PlaneSlot, RouteKind, RouteSlot},
+};
 use crate::{
     CcProfile, Qp, QpState,
-    config::MAX_PORTS,
     image::{Pass, Sequence, Stored},
+    num::Counter,
+    port::PortMask,
     ready::{Listed, Member, Ready},
     responder::ListedRefusals,
 };
@@ -231,6 +235,12 @@ impl Endpoint<'_> {
             cqs: _,
             regions: _,
             peers: _,
+            planes: _,
+            routes: _,
+            masks: _,
+            free_qps: _,
+            free_peers: _,
+            free_qpccs: _,
             peer_index,
             ops,
             walk,
@@ -303,15 +313,24 @@ impl Endpoint<'_> {
             if !fresh.used || !known {
                 return None;
             }
+            let announced = core::mem::replace(&mut fresh.announced, PortMask::ALL);
             peers::occupy(slot, fresh);
+            self.masks.announce(slot, announced);
             self.peer_index.insert(self.peers, at.index);
             return Some(Left::Parts);
         }
-        for template in slot.templates.iter_mut().take(MAX_PORTS) {
+        for PlaneSlot(template) in part(self.planes, at.index, self.limits.planes)? {
             let mut encap = template.as_ref().map(FrameTemplate::encap);
             io.item(&mut encap)?;
             if P::LOADS {
                 *template = encap.map(|encap| FrameTemplate::new(&encap, &self.cfg.wire));
+            }
+        }
+        if slot.route == RouteKind::Srv6 {
+            let RouteSlot(route) = self.routes.get_mut(at.index as usize)?;
+            io.item(route)?;
+            if route.is_none() {
+                return None;
             }
         }
         Some(Left::Nothing)
@@ -340,8 +359,8 @@ impl Endpoint<'_> {
             if self.cfg.send_below_window {
                 slot.send_below_window();
             }
-            let holds = known && slot.users > 0 && (slot.peer as usize) < self.peers.len();
-            return holds.then_some(Left::Nothing);
+            let peer = self.peers.get_mut(slot.peer as usize).filter(|_| known && slot.users > 0)?;
+            peer.controllers.inc();
         }
         Some(Left::Nothing)
     }
