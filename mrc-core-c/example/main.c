@@ -65,7 +65,7 @@ static void create(unsigned which)
     struct mrc_core_config config;
     mrc_core_config_default(&config);
     config.limits = (struct mrc_core_limits){
-        .qps = 1, .mpr = 1, .send_queue = 4, .recv_queue = 4, .wimm = 4, .evs = PLANES * EVS,
+        .qps = 1, .mpr = 1, .tx_packets = 128, .send_queue = 4, .recv_queue = 4, .wimm = 4, .evs = PLANES * EVS,
         .active_evs = PLANES * EVS, .cqs = 1, .cq_depth = 8, .mrs = 1, .peers = 1, .planes = PLANES,
         .srv6_peers = 1, .ev_profiles = 2, .profile_evs = PLANES * EVS, .cc_profiles = 2, .qpccs = 1, .events = 16,
     };

@@ -20,7 +20,7 @@ static inline void small_config(struct mrc_core_config *config, unsigned host)
 {
     mrc_core_config_default(config);
     config->limits = (struct mrc_core_limits){
-        .qps = 1, .mpr = 1, .send_queue = 4, .recv_queue = 4, .wimm = 4, .evs = EVS, .active_evs = EVS, .cqs = 1,
+        .qps = 1, .mpr = 1, .tx_packets = 128, .send_queue = 4, .recv_queue = 4, .wimm = 4, .evs = EVS, .active_evs = EVS, .cqs = 1,
         .cq_depth = 8, .mrs = 1, .peers = 1, .planes = PORTS, .srv6_peers = 1, .ev_profiles = 1, .profile_evs = EVS,
         .cc_profiles = 1, .qpccs = 1, .events = 16,
     };

@@ -212,6 +212,9 @@ struct mrc_core_limits {
     uint32_t qps;
     /* Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1 to 256: the widest on the wire is 255. */
     uint32_t mpr;
+    /* Packets a QP can have in flight, a power of two, at least 8, where it sends less than a window: `mpr * 128` or more is the
+     * whole window. */
+    uint32_t tx_packets;
     /* Work requests a QP can hold, a power of two, 1 to 1048576. */
     uint32_t send_queue;
     /* Receive requests a QP can hold, a power of two, or 0 where nothing is received with immediate; 0 to 1048576. */

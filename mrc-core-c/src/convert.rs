@@ -46,6 +46,7 @@ pub(crate) fn limits_of(limits: &mrc_core_limits) -> Limits {
     Limits {
         qps: limits.qps as usize,
         mpr: limits.mpr as usize,
+        tx_packets: limits.tx_packets as usize,
         send_queue: limits.send_queue as usize,
         recv_queue: limits.recv_queue as usize,
         wimm: limits.wimm as usize,
@@ -71,6 +72,7 @@ pub(crate) fn limits_default() -> mrc_core_limits {
     mrc_core_limits {
         qps: limits.qps as u32,
         mpr: limits.mpr as u32,
+        tx_packets: limits.tx_packets.min(u32::MAX as usize) as u32,
         send_queue: limits.send_queue as u32,
         recv_queue: limits.recv_queue as u32,
         wimm: limits.wimm as u32,

@@ -23,6 +23,9 @@ pub struct mrc_core_limits {
     pub qps: u32,
     /// Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1 to 256: the widest on the wire is 255.
     pub mpr: u32,
+    /// Packets a QP can have in flight, a power of two, at least 8, where it sends less than a window: `mpr * 128` or more is the
+    /// whole window.
+    pub tx_packets: u32,
     /// Work requests a QP can hold, a power of two, 1 to 1048576.
     pub send_queue: u32,
     /// Receive requests a QP can hold, a power of two, or 0 where nothing is received with immediate; 0 to 1048576.

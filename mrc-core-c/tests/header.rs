@@ -32,7 +32,7 @@ fn structs() -> String {
     layout! {
         mrc_core_text { ptr, len }
         mrc_core_limits {
-            qps, mpr, send_queue, recv_queue, wimm, evs, active_evs, cqs, cq_depth, mrs, peers, ev_profiles,
+            qps, mpr, tx_packets, send_queue, recv_queue, wimm, evs, active_evs, cqs, cq_depth, mrs, peers, ev_profiles,
             planes, srv6_peers, profile_evs, cc_profiles, qpccs, refusals, events,
         }
         mrc_core_ip { version, bytes }

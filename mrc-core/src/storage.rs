@@ -15,6 +15,9 @@ pub struct Limits {
     pub qps: usize,
     /// Widest window of a QP in units of 128 PSNs, both directions, a power of two, 1..=256: the widest on the wire is 255.
     pub mpr: usize,
+    /// Packets a QP can have in flight, a power of two, at least 8, where it sends less than a window: `mpr * 128` or more is
+    /// the whole window.
+    pub tx_packets: usize,
     /// Work requests a QP can hold, a power of two, 1..=1048576.
     pub send_queue: usize,
     /// Receive requests a QP can hold, a power of two up to 1048576, or 0 where nothing is received with immediate.
@@ -57,6 +60,7 @@ impl Default for Limits {
         Self {
             qps: 16,
             mpr: 8,
+            tx_packets: usize::MAX,
             send_queue: 128,
             recv_queue: 128,
             wimm: 32,
@@ -83,8 +87,9 @@ impl Limits {
     pub const fn bytes_per_qp(&self) -> usize {
         let parts = [
             (1, const { size_of::<Qp>() + size_of::<TimerSlot>() }),
-            (self.mpr.saturating_mul(128), size_of::<TxRecord>()),
-            (self.mpr.saturating_mul(2), const { size_of::<TxWord>() + size_of::<RxWord>() }),
+            (self.records(), size_of::<TxRecord>()),
+            (self.tx_words(), size_of::<TxWord>()),
+            (self.mpr.saturating_mul(2), size_of::<RxWord>()),
             (self.send_queue, size_of::<Wqe>()),
             (self.recv_queue, size_of::<RecvWqe>()),
             (self.wimm, size_of::<Immediate>()),
@@ -106,8 +111,22 @@ impl Limits {
 
     /// Packets in the PSN window of a QP of checked limits.
     #[inline(always)]
-    pub(crate) const fn records(&self) -> usize {
+    pub(crate) const fn window(&self) -> usize {
         self.mpr << 7
+    }
+
+    /// Packets that a QP can have in flight, one record each.
+    #[inline(always)]
+    pub const fn records(&self) -> usize {
+        let window = self.mpr.saturating_mul(128);
+        if self.tx_packets < window { self.tx_packets } else { window }
+    }
+
+    /// Words of 64 packets for them.
+    #[inline(always)]
+    pub const fn tx_words(&self) -> usize {
+        let words = self.records() >> 6;
+        if words == 0 { 1 } else { words }
     }
 
     /// Words of 64 packets in the PSN window of a QP of checked limits.
@@ -127,6 +146,9 @@ impl Limits {
         }
         if !self.mpr.is_power_of_two() || self.mpr > 256 {
             return range("mpr");
+        }
+        if self.tx_packets < 8 || (self.tx_packets < self.window() && !self.tx_packets.is_power_of_two()) {
+            return range("tx_packets");
         }
         if !self.send_queue.is_power_of_two() || self.send_queue > 1 << 20 {
             return range("send_queue");
@@ -178,7 +200,8 @@ impl Limits {
         let parts = [
             ("qps", self.qps, 1, const { size_of::<Qp>() + size_of::<TimerSlot>() }),
             ("mpr", self.qps, self.records(), size_of::<TxRecord>()),
-            ("mpr", self.qps, self.words(), const { size_of::<TxWord>() + size_of::<RxWord>() }),
+            ("mpr", self.qps, self.tx_words(), size_of::<TxWord>()),
+            ("mpr", self.qps, self.words(), size_of::<RxWord>()),
             ("send_queue", self.qps, self.send_queue, size_of::<Wqe>()),
             ("recv_queue", self.qps, self.recv_queue, size_of::<RecvWqe>()),
             ("wimm", self.qps, self.wimm, size_of::<Immediate>()),
@@ -267,7 +290,7 @@ macro_rules! storage {
 extern crate alloc;
 
 crate::image::stored!(struct Limits {
-    qps, mpr, send_queue, recv_queue, wimm, evs, active_evs, cqs, cq_depth, mrs, peers, planes, srv6_peers, ev_profiles,
+    qps, mpr, tx_packets, send_queue, recv_queue, wimm, evs, active_evs, cqs, cq_depth, mrs, peers, planes, srv6_peers, ev_profiles,
     profile_evs, cc_profiles, qpccs, refusals, events,
 });
 
@@ -283,10 +306,10 @@ macro_rules! storage_slices {
             qps: Qp, Qp::EMPTY, |l| l.qps;
             /// One per QP.
             timers: TimerSlot, TimerSlot::EMPTY, |l| l.qps;
-            /// `mpr * 128` per QP.
-            tx_records: TxRecord, TxRecord::EMPTY, |l| l.qps.saturating_mul(l.mpr).saturating_mul(128);
-            /// `mpr * 2` per QP.
-            tx_words: TxWord, TxWord::EMPTY, |l| l.qps.saturating_mul(l.mpr).saturating_mul(2);
+            /// One per packet that a QP can have in flight.
+            tx_records: TxRecord, TxRecord::EMPTY, |l| l.qps.saturating_mul(l.records());
+            /// One for 64 of them, at least one per QP.
+            tx_words: TxWord, TxWord::EMPTY, |l| l.qps.saturating_mul(l.tx_words());
             /// `mpr * 2` per QP.
             rx_words: RxWord, RxWord::EMPTY, |l| l.qps.saturating_mul(l.mpr).saturating_mul(2);
             /// `send_queue` per QP.
@@ -349,6 +372,10 @@ mod tests {
             Limits { mpr: 3, ..Limits::default() },
             Limits { send_queue: 100, ..Limits::default() },
             Limits { active_evs: 500, ..Limits::default() },
+            Limits { tx_packets: 4, ..Limits::default() },
+            Limits { tx_packets: 100, ..Limits::default() },
+            Limits { planes: 0, ..Limits::default() },
+            Limits { planes: 9, ..Limits::default() },
         ] {
             assert!(OwnedStorage::new(limits).is_err(), "{limits:?}");
         }

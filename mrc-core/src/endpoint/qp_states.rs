@@ -153,7 +153,7 @@ impl Endpoint<'_> {
         let last_life = slot.req.probes;
         slot.req = Requester::start(now, attr, slot.path_mtu, &self.cfg);
         slot.req.probes.begin_after(&last_life, self.secrets.draw());
-        if let Some(words) = part(self.tx_words, index, self.limits.words()) {
+        if let Some(words) = part(self.tx_words, index, self.limits.tx_words()) {
             words.fill(TxWord::EMPTY);
         }
         self.stats.states.change(slot, QpState::Rts);

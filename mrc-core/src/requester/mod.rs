@@ -240,10 +240,10 @@ impl Requester {
         self.lost > 0
     }
 
-    /// Whether it can be that of a QP with room for so many packets, of this size.
-    pub(crate) fn fits(&self, packets: u32, path_mtu: u32) -> bool {
+    /// Whether it can be that of a QP with room for so many packets in flight, such a window, and packets of this size.
+    pub(crate) fn fits(&self, packets: u32, window: u32, path_mtu: u32) -> bool {
         let ahead = |psn: Psn| psn.diff(self.unack) <= self.max_sent.diff(self.unack);
-        let counts = self.outstanding().max(self.mpr_tx).max(self.lost).max(self.held) <= packets;
+        let counts = self.outstanding().max(self.lost).max(self.held) <= packets && self.mpr_tx <= window;
         let order = self.max_sent.diff(self.unack) >= 0 && ahead(self.tack) && ahead(self.hi_sacked);
         counts && order && (self.path_mtu == path_mtu || self.path_mtu == 0)
     }

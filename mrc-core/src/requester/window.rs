@@ -113,7 +113,7 @@ pub(crate) struct TxWindow<'a> {
 }
 
 impl<'a> TxWindow<'a> {
-    /// That of QP number `qp`; each has `capacity` records, a power of two, and a word for 64 of them.
+    /// That of QP number `qp`; each has `capacity` records, a power of two, and a word for 64 of them, at least one.
     #[inline(always)]
     pub(crate) fn new(records: &'a mut [TxRecord], words: &'a mut [TxWord], qp: u32, capacity: usize) -> Self {
         // Cannot wrap: the slices hold as many for every QP. If it did, the part would be another one.
@@ -123,10 +123,10 @@ impl<'a> TxWindow<'a> {
     /// Reads what lies about `psn` in the part of QP number `qp`.
     #[inline]
     pub(crate) fn fetch(records: &[TxRecord], words: &[TxWord], qp: u32, capacity: usize, psn: Psn) -> u32 {
-        let first = (qp as usize).wrapping_mul(capacity);
-        let at = first.wrapping_add(psn.value() as usize & capacity.wrapping_sub(1));
-        let record = records.get(at).map_or(0, |record| record.ev);
-        words.get(at >> 6).map_or(0, |word| word.lost as u32) ^ u32::from(record)
+        let part =
+            |each: usize| (qp as usize).wrapping_mul(each).wrapping_add(psn.value() as usize & each.wrapping_sub(1));
+        let record = records.get(part(capacity)).map_or(0, |record| record.ev);
+        words.get(part(capacity.max(64)) >> 6).map_or(0, |word| word.lost as u32) ^ u32::from(record)
     }
 
     /// The same for another call.
@@ -135,12 +135,29 @@ impl<'a> TxWindow<'a> {
         TxWindow { records: self.records, words: self.words, first: self.first, capacity: self.capacity }
     }
 
+    /// The bit of a PSN among those of all words.
     fn slot(&self, psn: Psn) -> usize {
-        (psn.value() & self.capacity.wrapping_sub(1)) as usize
+        (psn.value() & self.bits().wrapping_sub(1)) as usize
+    }
+
+    /// Bits in all words: as many as records, or a whole word.
+    const fn bits(&self) -> u32 {
+        if self.capacity < 64 { 64 } else { self.capacity }
     }
 
     fn word_mask(&self) -> usize {
-        (self.capacity >> 6).wrapping_sub(1) as usize
+        (self.bits() >> 6).wrapping_sub(1) as usize
+    }
+
+    /// The QP's first word.
+    const fn first_word(&self) -> usize {
+        // A QP with fewer than 64 records has one.
+        if self.capacity < 64 { self.first.wrapping_shr(self.capacity.trailing_zeros()) } else { self.first >> 6 }
+    }
+
+    /// The record of a PSN among those of all QPs.
+    fn place(&self, psn: Psn) -> usize {
+        self.first.wrapping_add((psn.value() & self.capacity.wrapping_sub(1)) as usize)
     }
 
     pub(crate) fn capacity(&self) -> u32 {
@@ -149,21 +166,22 @@ impl<'a> TxWindow<'a> {
 
     /// Word `index` of the QP.
     fn word_at(&self, index: usize) -> Option<&TxWord> {
-        self.words.get((self.first >> 6).wrapping_add(index))
+        self.words.get(self.first_word().wrapping_add(index))
     }
 
     fn word_mut(&mut self, index: usize) -> Option<&mut TxWord> {
-        self.words.get_mut((self.first >> 6).wrapping_add(index))
+        let at = self.first_word().wrapping_add(index);
+        self.words.get_mut(at)
     }
 
     #[inline]
     pub(crate) fn record(&self, psn: Psn) -> Option<TxRecord> {
-        self.records.get(self.first.wrapping_add(self.slot(psn))).copied()
+        self.records.get(self.place(psn)).copied()
     }
 
     #[inline]
     pub(crate) fn record_mut(&mut self, psn: Psn) -> Option<&mut TxRecord> {
-        let at = self.first.wrapping_add(self.slot(psn));
+        let at = self.place(psn);
         self.records.get_mut(at)
     }
 
@@ -345,9 +363,65 @@ crate::image::stored!(struct TxWord { sacked, lost });
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec;
 
     fn psn(n: u32) -> Psn {
         Psn::new(n)
+    }
+
+    /// A ring of few records answers as one of many does, as long as no more is in flight, and touches nobody else's.
+    #[test]
+    fn few_records_are_as_good_as_many() {
+        for capacity in [8usize, 16, 32, 64] {
+            let mut rng = crate::rng::Rng::new(capacity as u64);
+            let (mut few, mut few_words) = (vec![TxRecord::EMPTY; 3 * capacity], vec![TxWord::EMPTY; 3]);
+            let (mut many, mut many_words) = (vec![TxRecord::EMPTY; 3 * 128], vec![TxWord::EMPTY; 3 * 2]);
+            let (mut unack, mut max) = (psn(0xFF_FFC0), psn(0xFF_FFC0));
+            for step in 0..4_000u32 {
+                let mut windows = [
+                    TxWindow::new(&mut few, &mut few_words, 1, capacity),
+                    TxWindow::new(&mut many, &mut many_words, 1, 128),
+                ];
+                let flying = max.diff(unack) as u32;
+                let any = unack.add(1 + rng.below(flying.max(1)));
+                let (bits, skip) = (rng.next_u64(), rng.below(flying + 1));
+                match rng.below(6) {
+                    0 | 1 if (flying as usize) < capacity => {
+                        max = max.next();
+                        let record = TxRecord::first(Tick::at(Instant::ZERO), EvIndex(step as u16), 0);
+                        windows.iter_mut().for_each(|window| *window.record_mut(max).unwrap() = record);
+                    }
+                    2 if flying > 0 && !windows[0].is_sacked(any) && !windows[0].is_held(any) => {
+                        windows.iter_mut().for_each(|window| window.set_lost(any, true));
+                    }
+                    3 => {
+                        let [a, b] = windows.each_mut().map(|window| window.mark(unack.next(), bits, unack, max));
+                        assert_eq!(a, b);
+                    }
+                    4 => {
+                        let [a, b] = windows.each_mut().map(|window| window.advance(unack, unack.add(skip)));
+                        assert_eq!(a, b);
+                        unack = unack.add(skip);
+                    }
+                    _ => {}
+                }
+                let seen = |window: &TxWindow<'_>| {
+                    let all = (1..=max.diff(unack) as u32).map(|n| unack.add(n));
+                    let each = |psn| (window.is_sacked(psn), window.is_lost(psn), window.record(psn).unwrap().ev());
+                    let states: std::vec::Vec<_> = all.map(each).collect();
+                    (
+                        states,
+                        window.first_lost(unack, max),
+                        window.first_sent(unack, max),
+                        window.sent_bits(any, unack, max),
+                    )
+                };
+                assert_eq!(seen(&windows[0]), seen(&windows[1]), "{capacity} records, step {step}");
+            }
+            let untouched = |word: &TxWord| word.sacked | word.lost == 0;
+            assert!(untouched(&few_words[0]) && untouched(&few_words[2]));
+            assert!(few[..capacity].iter().chain(&few[2 * capacity..]).all(|record| record.meta == 0));
+        }
     }
 
     /// A budget without end retries more often than six bits can count.

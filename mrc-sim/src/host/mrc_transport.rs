@@ -73,6 +73,8 @@ pub struct MrcSettings {
     pub target_delay_ns: u64,
     /// Writes a queue pair holds, a power of two.
     pub send_queue: usize,
+    /// Packets that a queue pair can have in flight, if less than its window, a power of two.
+    pub tx_packets: usize,
     /// Loss inference: least packets, and share of the window in 1/256.
     pub reorder: (u16, u16),
     /// Loss inference by time, in nanoseconds; 0: none.
@@ -165,13 +167,15 @@ impl MrcSettings {
         Limits {
             qps,
             mpr: self.mpr.into(),
+            tx_packets: self.tx_packets,
             send_queue: self.send_queue,
             recv_queue: 0,
             wimm: 0,
             evs,
             active_evs: evs.min(usize::from(self.paths.active)).max(1),
             cqs: 1,
-            cq_depth: (qps * self.send_queue).clamp(16, 1 << 16).next_power_of_two(),
+            // Completions are taken after each input: what finds no room waits in its queue pair until then.
+            cq_depth: (qps * self.send_queue).clamp(16, 64).next_power_of_two(),
             mrs: 1,
             peers: peers.max(1),
             planes: topology.host_ports(host).clamp(1, MAX_PORTS as u8).into(),

@@ -114,6 +114,12 @@ pub(super) fn delay_ns(key: &str, us: f64) -> Result<u32, Problem> {
     u32::try_from(ns).map_err(|_| Problem::new(key, format_args!("{us} us: a link's delay is at most 4e6 us")))
 }
 
+/// Records that so many packets need so that a queue pair with them behaves as one with a whole window: losses are inferred
+/// from seven eighths of them.
+fn records_for(packets: u64) -> usize {
+    (packets * 8 / 7 + 1).next_power_of_two().clamp(8, 1 << 16) as usize
+}
+
 impl Built {
     /// Builds everything; `folder` is where trace files are looked for.
     ///
@@ -156,6 +162,7 @@ impl Built {
         for settings in std::iter::once(&mut transport).chain(mixed.as_mut().map(|mixed| &mut mixed.transport)) {
             if let TransportSettings::Mrc(mrc) = settings {
                 mrc.send_queue = mrc.send_queue.min(queued as usize);
+                mrc.tx_packets = records_for(plan.most_packets(mrc.mtu.into(), mrc.qps));
             }
         }
         let pairs = plan.connections(scenario.transport.connections.0);

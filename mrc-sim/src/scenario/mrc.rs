@@ -498,6 +498,7 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
         base_rtt_ns,
         target_delay_ns: target_ns,
         send_queue: keys.send_queue as usize,
+        tx_packets: usize::MAX,
         reorder_delay_ns: short(&at("reorder_delay_us"), keys.reorder_delay_us)?,
         probe_rate_limit_ns: nanos(at("probe_rate_limit_us"), keys.probe_rate_limit_us)?,
         keepalive_ns: nanos(at("keepalive_us"), keys.keepalive_us)?,

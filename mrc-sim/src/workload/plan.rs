@@ -264,6 +264,17 @@ impl Plan {
         }
     }
 
+    /// Packets of `mtu` bytes that one host ever sends to another, at most: no queue pair has more in flight.
+    pub fn most_packets(&self, mtu: u32, qps: u32) -> u64 {
+        // Each queue pair of a connection has a piece of whole packets.
+        let packets = |bytes: u32| u64::from(bytes.div_ceil(mtu.max(1)).div_ceil(qps.max(1)));
+        let sent = self.messages.iter().filter(|m| !m.is_compute()).map(|m| ((m.src, m.dst), packets(m.bytes)));
+        let mut ways: Vec<_> = sent.collect();
+        ways.sort_unstable();
+        let of_way = |way: &[(_, u64)]| way.iter().map(|(_, packets)| packets).sum();
+        ways.chunk_by(|a, b| a.0 == b.0).map(of_way).max().unwrap_or(0)
+    }
+
     /// Whether every message waits only for what happens in its sender's part of the fabric, see [`crate::Partition`].
     pub fn is_divisible(&self, part_of: impl Fn(u32) -> usize) -> bool {
         self.edges.iter().all(|edge| {

@@ -74,6 +74,7 @@ static mut MEMORY: Memory = Memory {
 const LIMITS: Limits = Limits {
     qps: QPS,
     mpr: MPR,
+    tx_packets: MPR * 128,
     send_queue: SQ,
     recv_queue: RQ,
     wimm: WIMM,

@@ -385,12 +385,12 @@ impl Endpoint<'_> {
         // What a QP that does not send, or never received, left there has no meaning. Records of packets that are acknowledged
         // have one: a SACK that comes late still measures its round trip.
         let sends = slot.state == QpState::Rts;
-        let (records, tx_words) = if sends { (l.records(), l.words()) } else { (0, 0) };
+        let (records, tx_words) = if sends { (l.records(), l.tx_words()) } else { (0, 0) };
         let rx_words = if slot.life == 0 { 0 } else { l.words() };
         let straight = |nth: u32| nth as usize;
         let all = match at.part {
             1 => at.ring(io, records, part(self.tx_records, index, l.records())?, straight),
-            2 => at.ring(io, tx_words, part(self.tx_words, index, l.words())?, straight),
+            2 => at.ring(io, tx_words, part(self.tx_words, index, l.tx_words())?, straight),
             3 => at.ring(io, rx_words, part(self.rx_words, index, l.words())?, straight),
             4 => {
                 let (first, mask) = (slot.sq.first(), l.send_queue.wrapping_sub(1));
@@ -460,8 +460,8 @@ impl Endpoint<'_> {
             && controller
             && state
             && matches!(qp.path_mtu, 0 | 256 | 512 | 1_024 | 2_048 | 4_096)
-            && qp.req.fits(l.records() as u32, qp.path_mtu)
-            && qp.rsp.fits(l.records() as u32, l.wimm)
+            && qp.req.fits(l.records() as u32, l.window() as u32, qp.path_mtu)
+            && qp.rsp.fits(l.window() as u32, l.wimm)
             && qp.sq.len() as usize <= l.send_queue
             && qp.rq.len() as usize <= l.recv_queue
             && qp.paths.universe() <= l.evs
