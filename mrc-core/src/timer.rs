@@ -40,6 +40,11 @@ impl<'s> Timers<'s> {
         if self.len == 0 { None } else { self.slots.first().map(|slot| slot.at) }
     }
 
+    /// The QP with the earliest deadline.
+    pub(crate) fn next(&self) -> Option<u32> {
+        if self.len == 0 { None } else { self.slots.first().map(|slot| slot.qp) }
+    }
+
     /// The QP whose deadline has come; its entry is removed.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<u32> {
         let first = self.slots.first()?;

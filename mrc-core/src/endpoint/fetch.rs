@@ -5,7 +5,7 @@
 use mrc_wire::Qpn;
 
 use super::Endpoint;
-use crate::{qp::Qp, requester::TxWindow};
+use crate::{path::EvSlot, qp::Qp, requester::TxWindow};
 
 /// Ethernet, and the lengths of what may lie between it and BTH.
 const ETH: usize = 14;
@@ -34,6 +34,11 @@ fn read(head: &[u8]) -> Option<(u8, Qpn)> {
     Some((bth[OPCODE], Qpn::new(u32::from_be_bytes([0, high, middle, low]))))
 }
 
+/// The part of `slice` that belongs to element `index` when each owns `each`.
+fn part_of<T>(slice: &[T], index: u32, each: usize) -> &[T] {
+    slice.get((index as usize).wrapping_mul(each)..).and_then(|rest| rest.get(..each)).unwrap_or_default()
+}
+
 impl Endpoint<'_> {
     /// Reads what [`Endpoint::handle_packet`] will read for the frame with this head, where `head` is such a frame. The number that
     /// comes back means nothing but that the reads were done.
@@ -56,21 +61,42 @@ impl Endpoint<'_> {
         let Some(qpcc) = self.ready.front().and_then(|qpcc| self.qpccs.get(qpcc as usize)) else { return 0 };
         let Some(index) = qpcc.retransmit.front().or(qpcc.fresh.front()) else { return 0 };
         let Some(qp) = self.qps.get(index as usize) else { return 0 };
-        let order = (index as usize).checked_mul(self.limits.active_evs).and_then(|first| self.ev_order.get(first));
-        let order = order.map_or(0, |&index| u32::from(index));
-        self.fetch_requester(index, qp) ^ qp.fetch_data() ^ self.fetch_peer(qp) ^ order
+        let path =
+            qp.paths.fetch(self.slots_of(index), part_of(self.ev_order, index, self.limits.active_evs), self.rng);
+        let window = self.fetch_window(index, qp.req.max_sent.next());
+        self.fetch_requester(index, qp) ^ qp.fetch_data() ^ self.fetch_peer(qp) ^ path ^ window
+    }
+
+    /// Reads what the next [`Endpoint::handle_timeout`] will read, as far as it is known by now.
+    pub fn fetch_due(&self) -> u32 {
+        let Some(index) = self.timers.next() else { return 0 };
+        self.qps.get(index as usize).map_or(0, |qp| self.fetch_requester(index, qp) ^ self.fetch_peer(qp))
+    }
+
+    fn slots_of(&self, index: u32) -> &[EvSlot] {
+        part_of(self.ev_slots, index, self.limits.evs)
     }
 
     #[inline]
     fn fetch_peer(&self, qp: &Qp) -> u32 {
-        self.peers.get(qp.peer as usize).map_or(0, |peer| peer.reachable.bits())
+        let plane = (qp.peer as usize).checked_mul(self.limits.planes).and_then(|first| self.planes.get(first));
+        let len = plane.and_then(|plane| plane.0.as_ref()).map_or(0, |template| template.header_len() as u32);
+        self.peers.get(qp.peer as usize).map_or(len, |peer| peer.reachable.bits() ^ len)
+    }
+
+    /// With the EV that carried the packet, where it was sent.
+    #[inline]
+    fn fetch_window(&self, index: u32, psn: mrc_wire::Psn) -> u32 {
+        TxWindow::fetch(self.tx_records, self.tx_words, index, self.limits.records(), psn)
     }
 
     #[inline]
     fn fetch_requester(&self, index: u32, qp: &Qp) -> u32 {
-        let qpcc = qp.qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize)).map_or(0, |qpcc| qpcc.users);
-        let window = TxWindow::fetch(self.tx_records, self.tx_words, index, self.limits.records(), qp.req.max_sent);
-        qp.fetch_requester() ^ qpcc ^ window
+        let qpcc = qp.qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize));
+        let qpcc = qpcc.map_or(0, |qpcc| qpcc.users ^ u32::from(qpcc.can_send()));
+        let oldest = self.fetch_window(index, qp.req.unack.next());
+        let slot = self.slots_of(index).get((oldest & 0xFFFF) as usize).map_or(0, |slot| slot.ev.0);
+        qp.fetch_requester() ^ qpcc ^ slot
     }
 }
 

@@ -67,6 +67,12 @@ impl PathSet {
         state.into_iter().flat_map(|state| state.table(slots))
     }
 
+    /// Reads what the next choice will read, if `rng` is drawn from for it next.
+    pub(crate) fn fetch(&self, slots: &[EvSlot], order: &[u16], rng: Rng) -> u32 {
+        let next = self.rotation.peek(order, rng);
+        next.and_then(|next| slots.get(usize::from(next))).map_or(0, |slot| slot.ev.0)
+    }
+
     /// Whether the last feedback left a probe to be taken with [`poll_probe`](Self::poll_probe) now.
     #[inline]
     pub fn wants_probe(&self) -> bool {

@@ -120,13 +120,13 @@ impl<'a> TxWindow<'a> {
         Self { records, words, first: (qp as usize).wrapping_mul(capacity), capacity: capacity as u32 }
     }
 
-    /// Reads what lies about `psn` in the part of QP number `qp`.
+    /// Reads what lies about `psn` in the part of QP number `qp`; the lower half is the slot of its EV.
     #[inline]
     pub(crate) fn fetch(records: &[TxRecord], words: &[TxWord], qp: u32, capacity: usize, psn: Psn) -> u32 {
         let part =
             |each: usize| (qp as usize).wrapping_mul(each).wrapping_add(psn.value() as usize & each.wrapping_sub(1));
         let record = records.get(part(capacity)).map_or(0, |record| record.ev);
-        words.get(part(capacity.max(64)) >> 6).map_or(0, |word| word.lost as u32) ^ u32::from(record)
+        words.get(part(capacity.max(64)) >> 6).map_or(0, |word| (word.lost as u32) << 16) ^ u32::from(record)
     }
 
     /// The same for another call.

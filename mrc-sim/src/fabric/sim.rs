@@ -325,13 +325,17 @@ impl<H: Host> Sim<H> {
         std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
         let read = |event: &Event| match *event {
             Event::Arrive { port, packet } => match self.inlets[port as usize].owner {
-                Owner::Host { host, .. } => self.hosts[host].host.fetch_for(self.arena.get(packet), &self.world),
+                Owner::Host { host, .. } => {
+                    let packet = self.arena.get(packet);
+                    self.order.fetch(host, packet) ^ self.hosts[host].host.fetch_for(packet, &self.world)
+                }
                 Owner::Switch(_) => 0,
             },
             Event::PortFree { port } => match self.inlets[port as usize].owner {
                 Owner::Host { host, .. } => self.hosts[host].host.fetch_next(),
                 Owner::Switch(_) => 0,
             },
+            Event::HostTimer { host } => self.hosts[host].host.fetch_due(),
             _ => 0,
         };
         std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));

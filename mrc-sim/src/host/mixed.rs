@@ -65,6 +65,10 @@ impl Host for MixedHost<'_> {
     fn fetch_next(&self) -> u32 {
         each!(self, host => host.fetch_next())
     }
+
+    fn fetch_due(&self) -> u32 {
+        each!(self, host => host.fetch_due())
+    }
 }
 
 impl Transport for MixedHost<'_> {

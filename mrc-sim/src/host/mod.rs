@@ -80,4 +80,9 @@ pub trait Host {
     fn fetch_next(&self) -> u32 {
         0
     }
+
+    /// The same for the next [`Host::on_timer`].
+    fn fetch_due(&self) -> u32 {
+        0
+    }
 }

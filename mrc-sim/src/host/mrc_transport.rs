@@ -683,6 +683,10 @@ impl Host for MrcTransport<'_> {
     fn fetch_next(&self) -> u32 {
         self.endpoint.fetch_next()
     }
+
+    fn fetch_due(&self) -> u32 {
+        self.endpoint.fetch_due()
+    }
 }
 
 impl Transport for MrcTransport<'_> {

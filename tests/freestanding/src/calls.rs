@@ -76,6 +76,7 @@ images! {
     image_handle_packet(e) e.handle_packet(*any(), *any(), some());
     image_fetch_for(e) e.fetch_for(some());
     image_fetch_next(e) e.fetch_next();
+    image_fetch_due(e) e.fetch_due();
     image_receive(e) e.receive(*any(), &mut Frames { left: *any() });
     image_handle_timeout(e) e.handle_timeout(*any());
     image_next_timeout(e) e.next_timeout();

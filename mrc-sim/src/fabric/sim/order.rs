@@ -19,23 +19,33 @@ pub(super) struct Order {
 }
 
 impl Order {
+    /// Reads what [`Order::is_late`] will read; the number means nothing.
+    pub(super) fn fetch(&self, host: u32, packet: &Packet) -> u32 {
+        key(host, packet).and_then(|key| self.latest.get(&key)).copied().unwrap_or(0)
+    }
+
     /// Whether a packet with payload comes after one that its host sent later to the same queue pair. A retransmission
     /// counts as sent when it is retransmitted.
     pub(super) fn is_late(&mut self, host: u32, packet: &Packet) -> bool {
-        if packet.payload.len == 0 || packet.is_trimmed() {
-            return false;
-        }
-        let header = packet.header();
-        let at = QPN + if header.get(NEXT_HEADER) == Some(&IPV6) { IPV6_LEN } else { 0 };
-        let Some(qpn) = header.get(at..at + 3) else { return false };
-        let qpn = qpn.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
-        let latest = self.latest.entry(u64::from(host) << 24 | qpn).or_insert(packet.payload.sent);
+        let Some(key) = key(host, packet) else { return false };
+        let latest = self.latest.entry(key).or_insert(packet.payload.sent);
         let ahead = packet.payload.sent.wrapping_sub(*latest) as i32;
         if ahead > 0 {
             *latest = packet.payload.sent;
         }
         ahead < 0
     }
+}
+
+/// The queue pair of a packet with payload.
+fn key(host: u32, packet: &Packet) -> Option<u64> {
+    if packet.payload.len == 0 || packet.is_trimmed() {
+        return None;
+    }
+    let header = packet.header();
+    let at = QPN + if header.get(NEXT_HEADER) == Some(&IPV6) { IPV6_LEN } else { 0 };
+    let qpn = header.get(at..at + 3)?.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+    Some(u64::from(host) << 24 | qpn)
 }
 
 /// A hash of one number: the default one costs more than the rest of a delivery.
