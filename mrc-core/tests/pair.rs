@@ -216,6 +216,28 @@ fn the_widest_window_is_used_to_its_end() {
     }
 }
 
+/// A queue pair with room for few packets in flight sends no more, and everything else is as with a whole window.
+//= SND-002 test
+#[test]
+fn few_records_bound_what_is_in_flight() {
+    let storm = Weather { loss: 30, reorder: 100, duplicate: 30, mark: 50, trim: 30, ..Weather::default() };
+    for (seed, tx_packets) in [8, 16, 64].into_iter().enumerate() {
+        let setup = Setup { qps: 3, tx_packets, trimming: Trimming::On, ..Setup::default() };
+        transfer(seed as u64, storm, &setup, &LENGTHS, true);
+        let cc = vec![CcConfig::Fixed { window_bytes: u32::MAX }];
+        net(7, &Setup { cc, tx_packets, ..Setup::default() }, Weather::default(), |net| {
+            net.post(0, 1, 0, 200_000).unwrap();
+            let mut most = 0;
+            assert!(net.run(u64::MAX, |net| {
+                most = most.max(net.sides[0].info(0).outstanding);
+                net.completed(1)
+            }));
+            assert_eq!(most as usize, tx_packets);
+            net.assert_arrived(0, 200_000);
+        });
+    }
+}
+
 //= RETRY-003, TIMER-002, TACK-005 test
 #[test]
 fn silence_ends_in_an_error_that_explains_itself() {

@@ -107,6 +107,7 @@ pub(crate) struct Setup {
     pub(crate) msn: u16,
     /// Window of both directions in units of 128 PSNs.
     pub(crate) mpr: u8,
+    pub(crate) tx_packets: usize,
     pub(crate) retry: RetryConfig,
     pub(crate) tail_probe_ns: u64,
     pub(crate) trimming: Trimming,
@@ -154,6 +155,7 @@ impl Default for Setup {
             psn: 0xFF_FFF0,
             msn: 0,
             mpr: MPR,
+            tx_packets: usize::MAX,
             retry: RetryConfig { timeout: 8, linear: 7, exponential: 5 },
             tail_probe_ns: 0,
             trimming: Trimming::Off,
@@ -204,6 +206,7 @@ impl Setup {
             cq_depth: self.cq_depth,
             events: self.event_slots,
             mpr: usize::from(self.mpr).next_power_of_two(),
+            tx_packets: self.tx_packets,
             cc_profiles: 2 + self.cc.len(),
             qpccs: self.qpccs,
             ..Limits::default()
