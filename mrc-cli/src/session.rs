@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use mrc_afxdp::device::{Attachment, DeviceEvent, Idle};
 use mrc_core::{EventMask, PeerHandle, RetryConfig, Trimming};
-use mrc_verbs_shim::{Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair};
+use mrc_verbs_shim::{
+    Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair, shared_keepalive_ns,
+};
 use mrc_wire::{Psn, Qpn, Rkey};
 
 use mrc_verbs_shim::control::ControlServer;
@@ -17,6 +19,9 @@ const PATIENCE_NS: u64 = 8_000_000_000;
 
 /// Acknowledgement timer by default: T0 = 16.8 ms. With 4.2 ms threads that waited for a processor looked like losses.
 const TIMEOUT: u8 = 14;
+
+/// Silence after which a queue pair asks its peer, if there are few.
+const KEEPALIVE_NS: u64 = 50_000_000;
 
 /// How to open a device.
 #[derive(Debug, Clone, clap::Args)]
@@ -223,7 +228,7 @@ impl Session {
         attr.rts.trimming = if self.trimming { Trimming::On } else { Trimming::Off };
         attr.rts.sq_psn = self.first_psn;
         attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 0 }.at_least(PATIENCE_NS);
-        attr.rts.keepalive_ns = if keepalive { keepalive_ns(self.qps.len()) } else { 0 };
+        attr.rts.keepalive_ns = if keepalive { shared_keepalive_ns(KEEPALIVE_NS, self.qps.len() as u64) } else { 0 };
         for (index, (qp, remote)) in self.qps.iter().zip(remotes).enumerate() {
             let mut attr = attr;
             tune(index, &mut attr);
@@ -231,15 +236,6 @@ impl Session {
         }
         Ok(handle)
     }
-}
-
-/// Silence after which a queue pair of `qps` asks its peer: 50 ms, and longer where all together would ask more than 2 000 times
-/// a second, which a device on a shared core does not answer beside its work.
-const fn keepalive_ns(qps: usize) -> u64 {
-    const ALONE_NS: u64 = 50_000_000;
-    const SHARE_NS: u64 = 500_000;
-    let together = qps as u64 * SHARE_NS;
-    if together > ALONE_NS { together } else { ALONE_NS }
 }
 
 /// A peer's QP as it arrived over the control connection.
@@ -250,18 +246,4 @@ pub fn address(qpn: u32, psn: u32, mpr_dest: u8, va: u64, rkey: u32) -> QpAddres
 /// A host of the lab fabric: what `mrc lab host` prints is a host file.
 pub fn lab_host(fabric: &mrc_lab::Fabric, name: &str) -> anyhow::Result<HostFile> {
     Ok(HostFile::parse("the lab fabric", &serde_json::to_string(&fabric.host(name)?)?)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::keepalive_ns;
-
-    #[test]
-    fn many_queue_pairs_ask_no_more_than_a_few() {
-        assert_eq!(keepalive_ns(1), 50_000_000);
-        for qps in [100, 1_000, 16_384] {
-            let per_second = qps as u64 * 1_000_000_000 / keepalive_ns(qps);
-            assert!((1_900..=2_000).contains(&per_second), "{qps} queue pairs ask {per_second} times a second");
-        }
-    }
 }

@@ -1128,9 +1128,9 @@ int32_t mrc_core_import_end(
 /* Fills `config` with the defaults: no port, no GID, limits for 16 QPs. */
 int32_t mrc_core_config_default(struct mrc_core_config *config);
 
-/* As mrc_core_config_default(), with the choices that cost an implementation in software least: turns of 32 KiB,
- * Transport ACKs at the end of messages only, acknowledgements asked for when nothing more may leave, and one SACK for
- * what was received together. The default keeps to the letter of the specification instead. */
+/* As mrc_core_config_default(), with the choices that cost an implementation in software least: turns of 64 KiB,
+ * Transport ACKs at the end of messages only, acknowledgements asked for when nothing more may leave, one SACK for what
+ * was received together, and a tenth of the EV probes. The default keeps to the letter of the specification instead. */
 int32_t mrc_core_config_software(struct mrc_core_config *config);
 
 /* Fills `rtr` with the defaults; the caller sets `peer`, `ev_profile`, `dest_qp` and `rq_psn`. */

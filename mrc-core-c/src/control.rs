@@ -31,9 +31,9 @@ pub unsafe extern "C" fn mrc_core_config_default(config: *mut mrc_core_config) -
     code(unsafe { border::write(config, "config", config_of(&EndpointConfig::default())) })
 }
 
-/// As mrc_core_config_default(), with the choices that cost an implementation in software least: turns of 32 KiB, Transport
-/// ACKs at the end of messages only, acknowledgements asked for when nothing more may leave, and one SACK for what was
-/// received together. The default keeps to the letter of the specification instead.
+/// As mrc_core_config_default(), with the choices that cost an implementation in software least: turns of 64 KiB, Transport
+/// ACKs at the end of messages only, acknowledgements asked for when nothing more may leave, one SACK for what was received
+/// together, and a tenth of the EV probes. The default keeps to the letter of the specification instead.
 ///
 /// # Safety
 /// `config` is NULL or writable.

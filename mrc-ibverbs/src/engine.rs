@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use mrc_afxdp::device::{Device, DeviceError};
 use mrc_afxdp::{Problem, SetupError};
 use mrc_core::path::EvEntry;
-use mrc_core::{Endpoint, EvProfileHandle, Instant, Limits, PeerHandle, PortMask, Route, TableError};
+use mrc_core::{Endpoint, EvProfileHandle, Instant, Limits, PeerHandle, PortMask, QpState, Route, TableError};
 use mrc_verbs_shim::control::ControlServer;
 use mrc_verbs_shim::host::{HostFile, Tuning};
 use parking_lot::Mutex;
@@ -56,6 +56,11 @@ struct Known {
 static CURRENT: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
 
 impl Engine {
+    /// Queue pairs in RTS; 0 when the device is closed.
+    pub(crate) fn sending_qps(&self) -> u64 {
+        self.device.with_engine(|engine, _| engine.stats().states.qps(QpState::Rts)).unwrap_or(0)
+    }
+
     /// The process's engine, opened if nobody has it open.
     pub(crate) fn obtain(host: &HostFile) -> Result<Arc<Self>, c_int> {
         let mut current = CURRENT.lock();

@@ -9,6 +9,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
 use mrc_core::{Access, QpHandle, QpInit, QpState, RtrAttr, RtsAttr};
+use mrc_verbs_shim::shared_keepalive_ns;
 use mrc_wire::{Psn, Qpn};
 use parking_lot::Mutex;
 
@@ -394,13 +395,15 @@ impl Qp {
     }
 
     fn send_attributes(&self, attr: &IbvQpAttr) -> Result<RtsAttr, c_int> {
+        // Asked of the device before anything is locked.
+        let keepalive_ns = shared_keepalive_ns(self.engine.host.keepalive_ns(), self.engine.sending_qps() + 1);
         let mrc = self.mrc.lock();
         let protocol = self.engine.host.protocol();
         let mut rts = protocol.send(Psn::new(attr.sq_psn));
         (rts.mpr, rts.max_wimm) = (mrc.mpr, mrc.max_wimm);
         rts.retry = mrc.retry(self.engine.host.retry());
         if !protocol.knobs.contains_key("keepalive") {
-            rts.keepalive_ns = self.engine.host.keepalive_ns();
+            rts.keepalive_ns = keepalive_ns;
         }
         (rts.dynamic_mpr, rts.trimming) = (mrc.dynamic_mpr(), mrc.trimming());
         rts.cc = self.engine.profiles.lock().online_cc_profile(mrc.cc)?;

@@ -202,6 +202,14 @@ pub struct QpAddress {
     pub rkey: Rkey,
 }
 
+/// Silence after which each of `qps` queue pairs asks its peer, in nanoseconds: `alone_ns`, and longer where all together would
+/// ask more than 2 000 times a second, which a device on a shared core does not answer beside its work. 0 stays: never.
+pub const fn shared_keepalive_ns(alone_ns: u64, qps: u64) -> u64 {
+    const SHARE_NS: u64 = 500_000;
+    let together = qps.saturating_mul(SHARE_NS);
+    if alone_ns > 0 && together > alone_ns { together } else { alone_ns }
+}
+
 /// Requester attributes for a host whose engine runs in a thread. Planes and threads wait for a processor there, so packets
 /// arrive out of order and late without any loss.
 pub fn software_host(sq_psn: Psn) -> RtsAttr {
@@ -386,5 +394,22 @@ fn send_wr(wr: &WriteWr<'_>) -> SendWr {
         rkey: wr.rkey,
         signaled: wr.signaled,
         ..SendWr::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared_keepalive_ns;
+
+    #[test]
+    fn many_queue_pairs_ask_no_more_than_a_few() {
+        for alone_ns in [50_000_000, 1_000_000_000] {
+            assert_eq!(shared_keepalive_ns(alone_ns, 1), alone_ns);
+            for qps in [2_500, 16_384] {
+                let per_second = qps * 1_000_000_000 / shared_keepalive_ns(alone_ns, qps);
+                assert!((1_900..=2_000).contains(&per_second), "{qps} queue pairs ask {per_second} times a second");
+            }
+        }
+        assert_eq!(shared_keepalive_ns(0, 16_384), 0);
     }
 }

@@ -75,9 +75,23 @@ pub fn key(path: &Path) -> anyhow::Result<Key> {
         make_key(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let bytes = std::fs::read(path).with_context(|| format!("cannot read the key {}", path.display()))?;
+    if let Some(warning) = open_to_others(path) {
+        eprintln!("mrc: {warning}");
+    }
     let length = bytes.len();
     let bytes = <[u8; 16]>::try_from(bytes);
     bytes.map(Key::new).map_err(|_| anyhow::anyhow!("{} has {length} bytes: a key has 16", path.display()))
+}
+
+/// What is wrong with the rights of a key's file, if others than its owner and group may read or write it: who has the key can
+/// forge probes and reports of the whole fabric.
+fn open_to_others(path: &Path) -> Option<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    let path = path.display();
+    (mode & 0o007 != 0).then(|| {
+        format!("every user of this machine can open the key {path} (mode {mode:o}) and forge probes with it: chmod 600 {path}")
+    })
 }
 
 /// Makes the file of a key whole, unless somebody else was faster: agents of one fabric begin together, and none may read a
@@ -197,6 +211,22 @@ fn say(json: bool, value: serde_json::Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_that_every_user_can_open_is_told() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/tmp/rights-{}", std::process::id()));
+        let path = folder.join("a.key");
+        key(&path).unwrap();
+        assert_eq!(open_to_others(&path), None, "one that was made here");
+        for (mode, told) in [(0o640, false), (0o644, true), (0o602, true)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let warning = open_to_others(&path);
+            assert_eq!(warning.is_some(), told, "{mode:o}: {warning:?}");
+            assert!(warning.is_none_or(|text| text.contains("chmod 600") && text.contains(&format!("{mode:o}"))));
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn agents_that_begin_together_have_one_key() {
