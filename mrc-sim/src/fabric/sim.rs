@@ -148,6 +148,8 @@ pub struct Sim<H: Host> {
     /// The events that were looked at last, and how many of them are still to come.
     ahead: Vec<Event>,
     read: usize,
+    /// Whether hosts are worth a look, and events of later instants.
+    fetches: bool,
     /// Where only a share of the fabric is here: which, and what goes to the others.
     share: Option<Share>,
 }
@@ -208,6 +210,7 @@ impl<H: Host> Sim<H> {
             order: Order::default(),
             ahead: Vec::new(),
             read: 0,
+            fetches: false,
             share,
         };
         if let Some(pfc) = sim.queue.pfc {
@@ -218,6 +221,7 @@ impl<H: Host> Sim<H> {
             }
             sim.switches.iter_mut().for_each(|switch| switch.buffer = pfc.buffer_bytes(switch.rate_bps));
         }
+        sim.fetches = sim.hosts.slots.iter().any(|slot| slot.host.fetches());
         // Nothing moves before the first run: taps and faults can still be attached.
         for host in sim.hosts.numbers() {
             sim.wheel.schedule(Instant::ZERO, Event::HostTimer { host });
@@ -316,13 +320,19 @@ impl<H: Host> Sim<H> {
     fn fetch(&mut self, first: Event) -> usize {
         self.ahead.clear();
         self.ahead.push(first);
-        self.wheel.next(&mut self.ahead, AHEAD);
+        self.wheel.next(&mut self.ahead, AHEAD, !self.fetches);
+        if self.ahead.len() == 1 {
+            return 1;
+        }
         let read = |event: &Event| match *event {
             Event::Arrive { packet, .. } | Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
             Event::PortFree { port } => self.ports[port as usize].epoch,
             _ => 0,
         };
         std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
+        if !self.fetches {
+            return self.ahead.len();
+        }
         let read = |event: &Event| match *event {
             Event::Arrive { port, packet } => match self.inlets[port as usize].owner {
                 Owner::Host { host, .. } => {

@@ -179,8 +179,8 @@ impl<E: Copy> Wheel<E> {
     }
 
     /// Adds the events that come next to `events`, in their order, until it holds `most` or those less than some thousand
-    /// nanoseconds away. What is scheduled meanwhile may come before them.
-    pub(super) fn next(&self, events: &mut Vec<E>, most: usize) {
+    /// nanoseconds away; or only those that are left of the present instant. What is scheduled meanwhile may come before them.
+    pub(super) fn next(&self, events: &mut Vec<E>, most: usize, only_present: bool) {
         let mut list = |mut node: u32| {
             while node != NIL && events.len() < most {
                 let Node { next, event, .. } = self.nodes[node as usize];
@@ -190,7 +190,7 @@ impl<E: Copy> Wheel<E> {
             events.len() < most
         };
         let start = (self.position % NEAR_SLOTS) as usize;
-        let mut goes_on = list(self.present);
+        let mut goes_on = list(self.present) && !only_present;
         for (from, end) in [(start, NEAR_SLOTS as usize), (0, start)] {
             let mut at = self.near.scan(from);
             while let Some(slot) = at.filter(|&slot| goes_on && slot < end) {
@@ -382,7 +382,10 @@ mod tests {
                 wheel.pop_until(Instant::FAR);
             }
             let mut next = Vec::new();
-            wheel.next(&mut next, 20);
+            wheel.next(&mut next, 20, false);
+            let mut present = Vec::new();
+            wheel.next(&mut present, 20, true);
+            assert!(next.starts_with(&present));
             assert!(next.len() <= 20);
             let near = wheel.len() - wheel.overflow.len();
             for event in next.iter().take(near) {

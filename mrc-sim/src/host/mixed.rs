@@ -58,6 +58,10 @@ impl Host for MixedHost<'_> {
         each!(self, host => host.next_timeout())
     }
 
+    fn fetches(&self) -> bool {
+        each!(self, host => host.fetches())
+    }
+
     fn fetch_for(&self, packet: &Packet, world: &Exchange) -> u32 {
         each!(self, host => host.fetch_for(packet, world))
     }

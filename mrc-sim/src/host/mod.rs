@@ -70,6 +70,11 @@ pub trait Host {
     /// When [`Host::on_timer`] is wanted next, at the latest.
     fn next_timeout(&self) -> Option<Instant>;
 
+    /// Whether reading ahead pays: the hosts of the run hold more than caches do.
+    fn fetches(&self) -> bool {
+        false
+    }
+
     /// Reads what [`Host::on_packet`] will read of memory that caches do not hold; the number means nothing. Asked ahead for
     /// several packets, so that memory answers all of them together.
     fn fetch_for(&self, _packet: &Packet, _world: &Self::World) -> u32 {

@@ -27,6 +27,8 @@ const OFFSET_BITS: u32 = 36;
 const MESSAGE_BITS: u32 = 28;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 const PD: Pd = Pd(1);
+/// Queue pairs with no more than this are taken to stay in the caches of a processor.
+const CACHED_BYTES: usize = 8 << 20;
 /// Headers of a data packet beside its payload: Ethernet, outer and inner IPv6, UDP, BTH, METH, TSETH, RETH, ICRC.
 const DATA_HEADERS: u32 = 14 + 40 + 88;
 const OUTER_HEADER: u32 = 40;
@@ -309,6 +311,7 @@ pub struct MrcTransport<'s> {
     acknowledgement: u32,
     path_state_bytes: usize,
     telemetry: Option<Box<Telemetry>>,
+    fetches: bool,
 }
 
 impl<'s> MrcTransport<'s> {
@@ -332,7 +335,10 @@ impl<'s> MrcTransport<'s> {
             let [a, b] = hosts.get_disjoint_mut([a as usize, b as usize]).map_err(|_| MrcHostError::Pair(a, b))?;
             Self::connect(settings, topology, a, b, pair.connections)?;
         }
+        let of_qps = |host: &Self| host.endpoint.limits().bytes_per_qp() * host.endpoint.limits().qps;
+        let fetches = hosts.iter().map(of_qps).sum::<usize>() > CACHED_BYTES;
         for host in &mut hosts {
+            host.fetches = fetches;
             host.connections.sort_unstable_by_key(|connection| connection.peer);
         }
         Ok(hosts)
@@ -374,6 +380,7 @@ impl<'s> MrcTransport<'s> {
             packet: (settings.wire_bytes(topology, settings.mtu.into()).0, settings.mtu.into()),
             acknowledgement: settings.acknowledgement_bytes(topology),
             telemetry: settings.telemetry.map(|bandwidth| Box::new(Telemetry::new(bandwidth))),
+            fetches: false,
             path_state_bytes: settings.selector.map_or(0, |selector| {
                 selector.state_bytes(usize::from(settings.paths.active) + usize::from(settings.paths.backup))
             }),
@@ -673,6 +680,10 @@ impl Host for MrcTransport<'_> {
 
     fn next_timeout(&self) -> Option<Instant> {
         self.endpoint.next_timeout()
+    }
+
+    fn fetches(&self) -> bool {
+        self.fetches
     }
 
     fn fetch_for(&self, packet: &Packet, world: &Exchange) -> u32 {
