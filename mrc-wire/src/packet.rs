@@ -5,11 +5,8 @@
 //! Not owned: the ICRC itself (step 10, [`crate::icrc::verify`]) and everything that needs a QP (steps 11 to 18).
 
 use crate::body::{IMM_LEN, ext_len};
-use crate::bytes::last;
-use crate::ip::{
-    ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, NH_UDP, UDP_LEN,
-    UDP_LEN_MIN,
-};
+use crate::ip::{IPV6_LEN, NH_UDP, UDP_LEN, UDP_LEN_MIN};
+use crate::layer3::{L3, layer3, v6_dst, v6_src};
 use crate::{
     AethRepr, Body, BthRepr, EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Ev, Frame, Ip, MethRepr, NackRepr,
     Opcode, ProbeRepr, Psn, Qpn, Reject, RethRepr, SackRepr, Trim, TsethRepr, WireConfig, bth, ev, icrc,
@@ -93,13 +90,6 @@ impl WriteHeaders<'_> {
     pub fn imm(&self) -> Option<u32> {
         self.imm.map(|imm| u32::from_be_bytes(*imm))
     }
-}
-
-/// The IP header that carries UDP.
-#[derive(Clone, Copy, Debug)]
-enum L3<'a> {
-    V6(&'a [u8; IPV6_LEN]),
-    V4(&'a [u8; IPV4_LEN]),
 }
 
 impl<'a> PacketView<'a> {
@@ -432,147 +422,4 @@ fn dscp(l3: &L3<'_>, outer: Option<&[u8; IPV6_LEN]>) -> u8 {
 #[inline]
 pub(crate) const fn ce(traffic_class: u8) -> bool {
     traffic_class & 3 == 3
-}
-
-#[inline]
-const fn v6_len(ip: &[u8; IPV6_LEN]) -> usize {
-    u16::from_be_bytes([ip[4], ip[5]]) as usize
-}
-
-#[inline]
-const fn v6_next_header(ip: &[u8; IPV6_LEN]) -> u8 {
-    ip[6]
-}
-
-#[inline]
-fn v6_src(ip: &[u8; IPV6_LEN]) -> [u8; 16] {
-    let [_, _, _, _, _, _, _, _, src @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = ip;
-    *src
-}
-
-#[inline]
-fn v6_dst(ip: &[u8; IPV6_LEN]) -> [u8; 16] {
-    last(ip).copied().unwrap_or_default()
-}
-
-/// What steps 1 and 2 found, and what step 3 needs.
-struct Layer3<'a> {
-    /// Offset of the IP header that carries UDP.
-    at: usize,
-    l3: L3<'a>,
-    outer: Option<&'a [u8; IPV6_LEN]>,
-    /// Offset of what it carries.
-    next_at: usize,
-    /// The bytes there, as far as given.
-    next: &'a [u8],
-    /// Payload bytes its length field claims.
-    len: usize,
-    protocol: u8,
-    /// Every length field agrees with the received bytes.
-    fits: bool,
-}
-
-/// Steps 1 and 2.
-#[inline(always)]
-fn layer3(head: &[u8], wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Result<Layer3<'_>, Reject> {
-    //= VAL-002
-    let (eth, mut rest) = head.split_first_chunk::<ETH_LEN>().ok_or(Reject::L3Bad)?;
-    let mut at = ETH_LEN;
-    let mut ethertype = u16::from_be_bytes([eth[12], eth[13]]);
-    //= ETH-002
-    if ethertype == ETHERTYPE_VLAN {
-        let (tag, after) = rest.split_first_chunk::<4>().ok_or(Reject::L3Bad)?;
-        ethertype = u16::from_be_bytes([tag[2], tag[3]]);
-        rest = after;
-        at = ETH_LEN + 4;
-    }
-    //= ETH-001
-    match ethertype {
-        ETHERTYPE_IPV6 => layer3_v6(rest, at, wire_len, is_local),
-        ETHERTYPE_IPV4 => layer3_v4(rest, at, wire_len, is_local),
-        _ => Err(Reject::L3Bad),
-    }
-}
-
-#[inline(always)]
-fn layer3_v6(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Result<Layer3<'_>, Reject> {
-    let (first, rest) = split_v6(bytes).ok_or(Reject::L3Bad)?;
-    //= VAL-003
-    if !is_local(&Ip::V6(v6_dst(first))) {
-        return Err(Reject::L3Dst);
-    }
-    let next_at = at.wrapping_add(IPV6_LEN);
-    let fits = v6_len(first) <= wire_len.saturating_sub(next_at);
-    let (srh, rest) = match v6_next_header(first) {
-        NH_IPV6 => (0, rest),
-        NH_ROUTING => skip_srh(rest).ok_or(Reject::L3Dst)?,
-        protocol => {
-            let len = v6_len(first);
-            return Ok(Layer3 { at, l3: L3::V6(first), outer: None, next_at, next: rest, len, protocol, fits });
-        }
-    };
-    //= HOST-001
-    let (inner, next) = split_v6(rest).ok_or(Reject::L3Dst)?;
-    let protocol = v6_next_header(inner);
-    if protocol == NH_IPV6 || protocol == NH_ROUTING {
-        return Err(Reject::L3Dst);
-    }
-    let at = next_at.wrapping_add(srh);
-    Ok(Layer3 {
-        at,
-        l3: L3::V6(inner),
-        outer: Some(first),
-        next_at: at.wrapping_add(IPV6_LEN),
-        next,
-        len: v6_len(inner),
-        protocol,
-        fits: fits && v6_len(inner).wrapping_add(srh).wrapping_add(IPV6_LEN) <= v6_len(first),
-    })
-}
-
-#[inline(always)]
-fn split_v6(bytes: &[u8]) -> Option<(&[u8; IPV6_LEN], &[u8])> {
-    bytes.split_first_chunk::<IPV6_LEN>().filter(|(ip, _)| ip[0] >> 4 == 6)
-}
-
-/// Length of a segment routing header that is at its end, and what follows it.
-#[cold]
-fn skip_srh(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let &[next_header, len, kind, segments_left] = bytes.first_chunk::<4>()?;
-    //= SRH-004
-    // Room for one segment is 2 units; more is TLVs, which a host need not understand to step over.
-    if next_header != NH_IPV6 || len < 2 || kind != 4 || segments_left != 0 {
-        return None;
-    }
-    let len = (usize::from(len) << 3).wrapping_add(8);
-    Some((len, bytes.get(len..)?))
-}
-
-#[inline(never)]
-fn layer3_v4(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Result<Layer3<'_>, Reject> {
-    let (ip, rest) = bytes.split_first_chunk::<IPV4_LEN>().ok_or(Reject::L3Bad)?;
-    //= IP4-002
-    let header = usize::from(ip[0] & 0x0F) << 2;
-    let options = header.checked_sub(IPV4_LEN).ok_or(Reject::L3Bad)?;
-    let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-    // A fragment carries no UDP header, or not the whole datagram; MRC sends with DF.
-    let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3FFF != 0;
-    if ip[0] >> 4 != 4 || fragment {
-        return Err(Reject::L3Bad);
-    }
-    let next = rest.get(options..).ok_or(Reject::L3Bad)?;
-    let dst = Ip::V4([ip[16], ip[17], ip[18], ip[19]]);
-    if !is_local(&dst) {
-        return Err(Reject::L3Dst);
-    }
-    Ok(Layer3 {
-        at,
-        l3: L3::V4(ip),
-        outer: None,
-        next_at: at.wrapping_add(header),
-        next,
-        len: total.saturating_sub(header),
-        protocol: ip[9],
-        fits: total >= header && at.wrapping_add(total) <= wire_len,
-    })
 }

@@ -3,6 +3,7 @@
 //! comes from the driver with a frame. `control`, `qp_states`, `ports` and `congestion` create and modify objects; `post`
 //! takes work and `completion` gives it back. `ops` is what nodes say to each other beside their QPs.
 
+mod below;
 mod completion;
 mod congestion;
 mod control;
@@ -29,10 +30,11 @@ mod ways_back;
 mod write_in;
 mod writes;
 
+pub use below::{PlaneSlot, RouteSlot};
 pub use frames::{IcrcCheck, PayloadRef, Placement, Received, RxMeta, Transmit};
 pub use live_update::{Export, Import};
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
-pub use peers::{PeerSlot, PlaneSlot, RouteSlot};
+pub use peers::PeerSlot;
 pub use placement::PlaceToken;
 pub use profiles::{
     EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvProfileSlot, EvReport, EvSpec, ProfileState,
@@ -46,8 +48,9 @@ pub(crate) use writes::WriteHead;
 use mrc_wire::{PortNum, Psn};
 
 use self::{
+    below::Below,
     op_table::Ops,
-    peers::{Below, FirstFree, Masks, PeerIndex},
+    peers::{FirstFree, Masks, PeerIndex},
     walk::Walk,
     writes::ToPeer,
 };
@@ -195,28 +198,7 @@ impl<'s> Endpoint<'s> {
     /// A configuration value outside its range, or a slice shorter than the limits say.
     pub fn new(cfg: EndpointConfig, storage: Storage<'s>, seed: impl Into<Seed>) -> Result<Self, ConfigError> {
         let s = storage.validated()?;
-        if cfg.port_mask().is_empty() {
-            return Err(ConfigError::Range { what: "ports" });
-        }
-        if cfg.ports.iter().skip(s.limits.planes).any(Option::is_some) {
-            return Err(ConfigError::Range { what: "planes" });
-        }
-        if cfg.gids.iter().all(Option::is_none) {
-            return Err(ConfigError::Range { what: "gids" });
-        }
-        //= DSCP-001
-        if cfg.wire.dscp.check().is_err() {
-            return Err(ConfigError::Range { what: "wire.dscp" });
-        }
-        if !matches!(cfg.wire.bth_se_bit, 6 | 7) {
-            return Err(ConfigError::Range { what: "wire.bth_se_bit" });
-        }
-        if cfg.call_budget == 0 {
-            return Err(ConfigError::Range { what: "call_budget" });
-        }
-        if cfg.sack_gen_threshold == 0 {
-            return Err(ConfigError::Range { what: "sack_gen_threshold" });
-        }
+        check(&cfg, s.limits.planes)?;
         s.qps.fill(Qp::EMPTY);
         s.peers.fill(PeerSlot::EMPTY);
         s.planes.fill(PlaneSlot::EMPTY);
@@ -224,7 +206,6 @@ impl<'s> Endpoint<'s> {
         s.ev_profiles.fill(EvProfileSlot::EMPTY);
         s.qpccs.fill(Qpcc::EMPTY);
         s.cc_profiles.fill(CcProfile::EMPTY);
-        cfg.cc.validate().map_err(|what| ConfigError::Range { what })?;
         if let Some(own) = s.cc_profiles.first_mut() {
             own.config = Some(cfg.cc);
         }
@@ -441,3 +422,30 @@ impl<'s> Endpoint<'s> {
 
 crate::image::stored!(newtype PeerHandle);
 crate::image::stored!(newtype EvProfileHandle);
+
+/// What of a configuration cannot be, with storage for so many planes.
+fn check(cfg: &EndpointConfig, planes: usize) -> Result<(), ConfigError> {
+    if cfg.port_mask().is_empty() {
+        return Err(ConfigError::Range { what: "ports" });
+    }
+    if cfg.ports.iter().skip(planes).any(Option::is_some) {
+        return Err(ConfigError::Range { what: "planes" });
+    }
+    if cfg.gids.iter().all(Option::is_none) {
+        return Err(ConfigError::Range { what: "gids" });
+    }
+    //= DSCP-001
+    if cfg.wire.dscp.check().is_err() {
+        return Err(ConfigError::Range { what: "wire.dscp" });
+    }
+    if !matches!(cfg.wire.bth_se_bit, 6 | 7) {
+        return Err(ConfigError::Range { what: "wire.bth_se_bit" });
+    }
+    if cfg.call_budget == 0 {
+        return Err(ConfigError::Range { what: "call_budget" });
+    }
+    if cfg.sack_gen_threshold == 0 {
+        return Err(ConfigError::Range { what: "sack_gen_threshold" });
+    }
+    cfg.cc.validate().map_err(|what| ConfigError::Range { what })
+}

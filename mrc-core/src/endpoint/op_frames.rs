@@ -4,8 +4,8 @@ use mrc_wire::{BthRepr, Ecn, EndpointOp, EndpointRequestRepr, EndpointResponseRe
 
 use super::{
     Endpoint, Transmit,
+    below::{Below, RouteKind},
     op_table::Stage,
-    peers::{Below, RouteKind},
     profiles::profile,
     schedule::ATTEMPTS,
     tx::{Entries, below_bth, control_bth, count_sent, emit_bth, stamp},

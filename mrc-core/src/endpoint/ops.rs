@@ -12,9 +12,10 @@ use mrc_wire::{EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Frame, Por
 
 use super::{
     Endpoint, PeerHandle, Received,
+    below::RouteKind,
     op_frames::ports_of,
     op_table::{Due, Owner, REQUESTS, Request, Stage},
-    peers::{PeerIndex, RouteKind},
+    peers::PeerIndex,
     port_status::ROUNDS_IN_TIME,
     tx::stamp,
 };

@@ -2,7 +2,7 @@
 
 use mrc_wire::{Ip, Psn};
 
-use super::{Endpoint, part, peers::RouteKind, placement::next_life, profiles::profile};
+use super::{Endpoint, below::RouteKind, part, placement::next_life, profiles::profile};
 use crate::{
     config::{PlacementMode, RtrAttr, RtsAttr},
     error::ModifyError,

@@ -6,8 +6,9 @@ use mrc_wire::{
 };
 
 use super::{
-    Endpoint, Limits, PayloadRef, Transmit, part,
-    peers::{Below, RouteKind},
+    Endpoint, Limits, PayloadRef, Transmit,
+    below::{Below, RouteKind},
+    part,
     schedule::FrameSink,
     writes::{ToPeer, Unsendable},
 };

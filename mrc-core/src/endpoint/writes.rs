@@ -6,7 +6,7 @@ use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Psn, Qpn, RethRepr, Rkey, TsethRe
 
 use super::{
     MAX_HEADER_LEN, PayloadRef, Transmit,
-    peers::Below,
+    below::Below,
     tx::{Entries, below_bth, count_sent, stamp},
 };
 use crate::{

@@ -3,11 +3,7 @@
 
 use mrc_wire::{AethRepr, Psn, SackRepr, Syndrome};
 
-use super::{
-    TxSide, Wants,
-    rtt::plausible,
-    window::{TxRecord, outstanding_bits},
-};
+use super::{TxSide, Wants, record::TxRecord, rtt::plausible, window::outstanding_bits};
 use crate::num::Counter;
 use crate::{
     cc::AckSample,

@@ -6,7 +6,8 @@ use mrc_wire::{Psn, SackRepr};
 use super::{
     NOMINAL_OVERHEAD, TxSide,
     feedback::{Answered, offset},
-    window::{TxRecord, outstanding_bits},
+    record::TxRecord,
+    window::outstanding_bits,
 };
 use crate::{
     event::{Event, EventMask, LossCause},

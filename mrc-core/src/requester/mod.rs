@@ -9,6 +9,7 @@ mod lateness;
 mod loss;
 mod nack;
 mod probes;
+mod record;
 mod reorder;
 mod resend;
 mod rtt;
@@ -19,8 +20,9 @@ mod wants;
 mod window;
 
 pub(crate) use feedback::{Report, Verdict};
+pub use record::TxRecord;
 pub use send_queue::{SendWr, Wqe};
-pub use window::{TxRecord, TxWord};
+pub use window::TxWord;
 
 use lateness::Lateness;
 pub(crate) use probes::{ProbeTable, Wanted};

@@ -2,7 +2,7 @@
 
 use mrc_wire::{NackReason, NackRepr};
 
-use super::{TxSide, Verdict, window::TxRecord};
+use super::{TxSide, Verdict, record::TxRecord};
 use crate::{
     error::Discard,
     event::{ErrorCause, LossCause},

@@ -4,8 +4,10 @@
 use mrc_wire::FrameTemplate;
 
 use super::super::{
-    Endpoint, part, peers,
-    peers::{PeerSlot, PlaneSlot, RouteKind, RouteSlot},
+    Endpoint,
+    below::{PlaneSlot, RouteKind, RouteSlot},
+    part, peers,
+    peers::PeerSlot,
 };
 use crate::{
     CcProfile, Qp, QpState,

@@ -1,0 +1,123 @@
+//! What is known of the latest transmission of one PSN. Source: `transport.md` 3.1.
+
+use crate::{
+    image::{Reader, Stored, Writer},
+    path::EvIndex,
+    time::{Instant, Tick},
+};
+
+/// What is known of the latest transmission of one PSN.
+//= REQ-002
+#[derive(Clone, Copy, Debug)]
+pub struct TxRecord {
+    /// When it left; when it was refused, if it was.
+    pub(crate) sent_at: Tick,
+    ev: u16,
+    /// Bits 0..=1 transmissions (saturating at 3), 2 fast retransmission done, 3 refused, 4..=11 retry count at arming,
+    /// 12..=14 refusals before it.
+    pub(super) meta: u16,
+}
+
+const COUNT: u16 = 0b11;
+const FAST_DONE: u16 = 0b100;
+const REFUSED: u16 = 0b1000;
+const ARMED_SHIFT: u32 = 4;
+const REFUSALS_SHIFT: u32 = 12;
+const REFUSALS: u16 = 0b111;
+
+impl TxRecord {
+    /// A record of nothing.
+    pub const EMPTY: Self = Self { sent_at: Tick::at(crate::time::Instant::ZERO), ev: 0, meta: 0 };
+
+    pub(crate) fn first(sent_at: Tick, ev: EvIndex, armed: u8) -> Self {
+        Self { sent_at, ev: ev.0, meta: 1 | u16::from(armed) << ARMED_SHIFT }
+    }
+
+    /// The same packet, sent again.
+    pub(crate) fn again(self, sent_at: Tick, ev: EvIndex, armed: u8) -> Self {
+        let count = self.tx_count().wrapping_add(1).min(3);
+        Self { sent_at, ev: ev.0, meta: count | (self.meta & FAST_DONE) | u16::from(armed) << ARMED_SHIFT }
+    }
+
+    /// When it left, seen from `now`.
+    pub(crate) fn left_at(self, now: Instant) -> Instant {
+        Instant::from_nanos(now.as_nanos().saturating_sub(self.sent_at.elapsed_ns(now)))
+    }
+
+    pub(crate) fn tx_count(self) -> u16 {
+        self.meta & COUNT
+    }
+
+    /// Whether feedback with this rtx flag answers the latest transmission for certain, so that `sent_at` is when that left
+    /// (`congestion.md` 3). A refused transmission has been answered.
+    pub(crate) fn answers_latest(self, rtx: bool) -> bool {
+        matches!((self.tx_count(), rtx), (1, false) | (2, true)) && self.meta & REFUSED == 0
+    }
+
+    /// The responder had no room for the latest transmission, after `refusals` others.
+    pub(crate) fn refuse(&mut self, at: Tick, refusals: u8) {
+        self.sent_at = at;
+        self.meta = self.meta & !(REFUSALS << REFUSALS_SHIFT) | REFUSED;
+        self.meta |= u16::from(refusals).min(REFUSALS) << REFUSALS_SHIFT;
+    }
+
+    /// Refusals before that of the latest transmission, at most 7.
+    pub(crate) fn refusals(self) -> u8 {
+        (self.meta >> REFUSALS_SHIFT & REFUSALS) as u8
+    }
+
+    pub(crate) fn ev(self) -> EvIndex {
+        EvIndex(self.ev)
+    }
+
+    pub(crate) fn armed_retries(self) -> u8 {
+        (self.meta >> ARMED_SHIFT) as u8
+    }
+
+    pub(crate) fn fast_done(self) -> bool {
+        self.meta & FAST_DONE != 0
+    }
+
+    pub(crate) fn set_fast_done(&mut self, done: bool) {
+        self.meta = if done { self.meta | FAST_DONE } else { self.meta & !FAST_DONE };
+    }
+}
+
+/// Most records of a ring were never used: those are two bytes.
+impl Stored for TxRecord {
+    fn save(&self, to: &mut Writer<'_>) {
+        let Self { sent_at, ev, meta } = self;
+        meta.save(to);
+        if *meta != 0 {
+            (*sent_at, *ev).save(to);
+        }
+    }
+
+    fn load(from: &mut Reader<'_>) -> Option<Self> {
+        let meta = u16::load(from)?;
+        if meta == 0 {
+            return Some(Self::EMPTY);
+        }
+        let (sent_at, ev) = Stored::load(from)?;
+        Some(Self { sent_at, ev, meta })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A budget without end retries more often than six bits can count.
+    //= TIMER-002 test
+    #[test]
+    fn a_record_keeps_any_number_of_retries() {
+        let now = Tick::at(crate::time::Instant::ZERO);
+        for armed in [0, 1, 63, 64, 112, 255] {
+            let first = TxRecord::first(now, EvIndex(7), armed);
+            let mut again = first.again(now, EvIndex(9), armed);
+            again.set_fast_done(true);
+            assert_eq!((first.armed_retries(), first.tx_count(), first.fast_done()), (armed, 1, false));
+            assert_eq!((again.armed_retries(), again.tx_count(), again.fast_done()), (armed, 2, true));
+        }
+    }
+}
