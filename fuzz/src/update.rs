@@ -21,6 +21,7 @@ fn limits() -> Limits {
     Limits {
         qps: 2,
         mpr: 1,
+        tx_packets: 16,
         send_queue: 4,
         recv_queue: 4,
         wimm: 2,
@@ -30,6 +31,8 @@ fn limits() -> Limits {
         cq_depth: 4,
         mrs: 2,
         peers: 2,
+        planes: 1,
+        srv6_peers: 0,
         ev_profiles: 1,
         profile_evs: 8,
         cc_profiles: 1,
