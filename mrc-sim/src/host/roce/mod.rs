@@ -409,7 +409,7 @@ impl RoceTransport {
         while let Some((sport, id)) = paths.poll_probe(now) {
             self.probes[usize::from(port)].push_back(Probe { qp, sport, id });
         }
-        let deadline = paths.deadline();
+        let deadline = paths.deadline(now);
         self.wake(deadline, qp);
     }
 

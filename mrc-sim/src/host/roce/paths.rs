@@ -194,17 +194,21 @@ impl Paths {
         }
     }
 
-    /// When to look again in any case: a probe is due or given up, or a pause is over.
-    pub(super) fn deadline(&self) -> Instant {
-        let given_up = self.probes.iter().map(|probe| probe.sent.after(self.settings.probe_patience_ns)).min();
-        given_up.map_or(self.set.next_timeout(), |at| at.min(self.set.next_timeout()))
+    /// When to look again in any case: a probe is due or given up, or a pause is over. Later than now: what the set says may be
+    /// early, and then a round trip passes.
+    pub(super) fn deadline(&self, now: Instant) -> Instant {
+        let given_up = self.probes.iter().map(|probe| probe.sent.after(self.settings.probe_patience_ns));
+        let deadline = given_up.fold(self.set.next_timeout(), Instant::min);
+        if deadline > now { deadline } else { self.soon(now) }
     }
 
     /// As [`Self::deadline`] for who was refused a path, and wants one.
     pub(super) fn retry_at(&self, now: Instant) -> Instant {
-        let soon = now.after(self.settings.cfg.base_rtt_ns.max(1));
-        let deadline = self.set.next_timeout();
-        if deadline > now { deadline.min(soon) } else { soon }
+        self.deadline(now).min(self.soon(now))
+    }
+
+    fn soon(&self, now: Instant) -> Instant {
+        now.after(self.settings.cfg.base_rtt_ns.max(1))
     }
 
     pub(super) fn counts(&self) -> PathCounts {
@@ -283,11 +287,11 @@ mod tests {
             paths.on_send(at(us), psn, path);
         };
         let congested = |paths: &mut Paths, us| paths.poll_probe(at(us)).is_some();
-        for (us, psn) in [(0, 0), (1, 1), (2, 2), (3, 3), (30, 0)] {
+        for (us, psn) in [(0, 0), (1, 1), (2, 2), (3, 3), (5, 0)] {
             send(&mut paths, &mut rng, us, psn);
         }
         paths.on_ack(at(31), 1, None, false, &mut rng);
-        assert!(!congested(&mut paths, 31), "packet 0 was sent twice: 31 us or 1 us");
+        assert!(!congested(&mut paths, 31), "packet 0 left twice: 31 us or 26 us");
         paths.on_ack(at(32), 1, Some(3), false, &mut rng);
         assert!(congested(&mut paths, 32), "29 us of packet 3");
         let _ = paths.poll_probe(at(32));
@@ -311,10 +315,11 @@ mod tests {
         assert_ne!(own, next);
         assert!(paths.on_send(at(401), 0, path));
         assert_eq!(paths.counts().assumed_bad, 1);
-        let due = paths.deadline();
+        let due = paths.deadline(at(401));
         assert!(due > at(401) && due < Instant::FAR, "the bad path is probed");
         assert_eq!(paths.poll_probe(due).map(|probe| probe.0), Some(own));
-        assert!(paths.deadline() <= due.after(100_000));
+        assert!(paths.deadline(due) <= due.after(100_000) && paths.deadline(Instant::FAR) == Instant::FAR);
+        assert_eq!(paths.deadline(due.after(200_000)), due.after(208_000), "never at once");
         paths.expire(due.after(100_000), &mut rng);
         assert!(paths.probes.is_empty());
     }
