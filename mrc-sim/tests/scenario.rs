@@ -427,7 +427,8 @@ fn changes_from_the_command_line_are_checked_too() {
 
 #[test]
 fn too_much_for_memory_is_refused_before_it_is_allocated() {
-    let text = "[topology]\nplanes = 8\nt0 = 16\nhosts_per_t0 = 64\n[transport.mrc]\nwindow_packets = 16384\n\
+    // Terabytes: more than any machine has free that plays this test.
+    let text = "[topology]\nplanes = 8\nt0 = 16\nhosts_per_t0 = 64\n[transport.mrc]\nwindow_packets = 16384\nqps = 256\n\
                 [[workload]]\nkind = \"all-to-all\"\n";
     let error = refusal(text, &[]).to_string();
     assert!(error.contains("queue pairs of") && error.contains("MiB are free"), "{error}");
