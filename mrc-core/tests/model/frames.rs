@@ -28,7 +28,8 @@ pub(crate) fn line(frame: &Frame) -> String {
     format!("{:?} psn {} ev {:#x}{flags}{ce} {:?}", bth.opcode, bth.psn, frame.entropy.0, frame.body)
 }
 
-/// A write packet: the right one, with the right headers.
+/// A write packet: the right one, with the right headers. More packets may ask for an acknowledgement than must.
+//= AREQ-001 test
 pub(crate) fn check_write(
     setup: &Setup,
     now: u64,
@@ -64,7 +65,9 @@ pub(crate) fn check_write(
     let last = nth + 1 == request.packets;
     let (first, single) = (nth == 0, request.packets == 1);
     assert_eq!((frame.bth.opcode.is_first(), frame.bth.opcode.ends_message()), (first || single, last));
-    assert!(!last || frame.bth.ack_req, "the last packet of a message asks for an acknowledgement");
+    let each = setup.ask_each_message || setup.complete_on_sack || frame.bth.rtx;
+    let nothing_more = !frame.bth.rtx && !model.req.new_allowed(setup);
+    assert!(!(last && each || nothing_more) || frame.bth.ack_req, "nobody asks for an acknowledgement");
     let done = nth as u64 * u64::from(setup.mtu);
     assert_eq!((reth.va, reth.dmalen), (VA + (MEMORY + request.at) as u64 + done, request.len));
     let payload = transmit.payload.map_or((0, 0), |payload| (payload.offset, u64::from(payload.len)));

@@ -1,6 +1,6 @@
 //! The engine against a naive reference model, through random schedules of loss, duplication, reordering, corruption,
 //! trimming, congestion marks, port events, changing windows, starving receivers and drivers, live
-//! updates, and failures.
+//! updates, and failures. Knobs are drawn, too: those of `EndpointConfig::default()` and of `EndpointConfig::software()`.
 //!
 //! * `MRC_MODEL_SCHEDULES=N` runs N schedules (100 000 when not set), on all cores, beginning with seed `MRC_MODEL_FIRST`.
 //! * `MRC_MODEL_SEED=S` runs one and prints all that happens in it.

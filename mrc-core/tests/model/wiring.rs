@@ -52,6 +52,10 @@ pub(crate) fn engine<'s>(
 ) -> (Endpoint<'s>, QpHandle, CqHandle, MrHandle) {
     let mut cfg = EndpointConfig {
         sack_gen_threshold: setup.sack_gen_threshold,
+        merge_sacks: setup.merge_sacks,
+        tack_within_message: setup.tack_within_message,
+        ask_each_message: setup.ask_each_message,
+        turn_bytes: setup.turn_bytes,
         oor_silent: setup.oor_silent,
         complete_on_sack: setup.complete_on_sack,
         retry_strict: setup.retry_strict,
