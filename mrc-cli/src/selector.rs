@@ -19,7 +19,8 @@ pub struct PathArgs {
     /// Path that single takes and that hopper, flow-bender and plb begin on: p1u2 is plane 1, uplink 2 of the own T0
     #[arg(long)]
     pub path: Option<String>,
-    /// Round trip without load in microseconds, the measure of the selectors' thresholds and of --cc nscc
+    /// Round trip without load in microseconds, the measure of the selectors' thresholds and of --cc nscc; decides over the
+    /// host file's `base_rtt`
     #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub base_rtt: u64,
 }

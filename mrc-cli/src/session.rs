@@ -225,10 +225,14 @@ impl Session {
         let mut attr = QpAttr::new(handle, profile);
         attr.path_mtu = path_mtu;
         attr.trim_nack = self.trimming;
-        attr.rts.trimming = if self.trimming { Trimming::On } else { Trimming::Off };
         attr.rts.sq_psn = self.first_psn;
+        host.protocol().connect(&mut attr);
+        attr.rts.trimming = if self.trimming { Trimming::On } else { Trimming::Off };
         attr.rts.retry = RetryConfig { timeout: self.timeout, linear: 7, exponential: 0 }.at_least(PATIENCE_NS);
-        attr.rts.keepalive_ns = if keepalive { shared_keepalive_ns(KEEPALIVE_NS, self.qps.len() as u64) } else { 0 };
+        if !host.protocol().knobs.contains_key("keepalive") {
+            attr.rts.keepalive_ns =
+                if keepalive { shared_keepalive_ns(KEEPALIVE_NS, self.qps.len() as u64) } else { 0 };
+        }
         for (index, (qp, remote)) in self.qps.iter().zip(remotes).enumerate() {
             let mut attr = attr;
             tune(index, &mut attr);

@@ -240,6 +240,10 @@ pub struct QpAttr {
     pub mpr_dest: u8,
     /// Whether we answer trimmed packets with a trim NACK; the peer's `rts.trimming` should say the same.
     pub trim_nack: bool,
+    /// Whether we add our service time to the timestamps we reflect; the peer must expect it.
+    pub svc_time: bool,
+    /// Whether a private timestamp of the peer counts microseconds.
+    pub private_stamps_us: bool,
     /// Requester attributes; `sq_psn` is our first PSN, `mpr` is lowered to what the peer offers.
     pub rts: RtsAttr,
 }
@@ -247,7 +251,16 @@ pub struct QpAttr {
 impl QpAttr {
     /// Defaults for a software endpoint: [`software_host`].
     pub fn new(peer: PeerHandle, ev_profile: EvProfileHandle) -> Self {
-        Self { peer, ev_profile, path_mtu: 4096, mpr_dest: 8, trim_nack: false, rts: software_host(Psn::new(0)) }
+        Self {
+            peer,
+            ev_profile,
+            path_mtu: 4096,
+            mpr_dest: 8,
+            trim_nack: false,
+            svc_time: false,
+            private_stamps_us: false,
+            rts: software_host(Psn::new(0)),
+        }
     }
 }
 
@@ -281,8 +294,8 @@ impl QueuePair {
                 trim_nack: attr.trim_nack,
                 max_wimm_dest: attr.rts.max_wimm,
                 dynamic_mpr: false,
-                svc_time: false,
-                private_stamps_us: false,
+                svc_time: attr.svc_time,
+                private_stamps_us: attr.private_stamps_us,
             },
         )?;
         let mut rts = attr.rts;

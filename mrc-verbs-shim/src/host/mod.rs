@@ -746,6 +746,12 @@ uplinks = 4
             (rts.reorder_pkts_min, rts.reorder_factor),
             (6, mrc_core::RtsAttr::software(rts.sq_psn).reorder_factor)
         );
+        let mut attr =
+            crate::QpAttr::new(mrc_core::PeerHandle::from_index(0), mrc_core::EvProfileHandle::from_index(0));
+        (attr.rts.sq_psn, attr.trim_nack) = (mrc_wire::Psn::new(3), true);
+        host.protocol().connect(&mut attr);
+        assert_eq!((attr.rts.sq_psn, attr.rts.reorder_pkts_min), (mrc_wire::Psn::new(3), 6));
+        assert_eq!((attr.svc_time, attr.private_stamps_us, attr.trim_nack), (true, false, true));
     }
 
     #[test]

@@ -9,8 +9,10 @@ use std::num::NonZeroU32;
 
 use mrc_afxdp::device::DeviceConfig;
 use mrc_core::{EndpointConfig, KnobError, RtrAttr, RtsAttr};
-use mrc_wire::Psn;
+use mrc_wire::{Psn, Qpn};
 use serde::{Deserialize, Serialize};
+
+use crate::QpAttr;
 
 /// Where knobs that are not named get their values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +76,15 @@ impl HostProtocol {
             let _ = config.endpoint.set_knob(name, *value);
         }
         config.slowness = self.slowness.unwrap_or(NonZeroU32::MIN);
+    }
+
+    /// Both of these for a queue pair of ours; what its first PSN is stays.
+    pub fn connect(&self, attr: &mut QpAttr) {
+        attr.rts = self.send(attr.rts.sq_psn);
+        let mut rtr = RtrAttr::software(attr.peer, Qpn::new(0), Psn::new(0), attr.ev_profile);
+        (rtr.trim_nack, rtr.svc_time, rtr.private_stamps_us) = (attr.trim_nack, attr.svc_time, attr.private_stamps_us);
+        self.receive(&mut rtr);
+        (attr.trim_nack, attr.svc_time, attr.private_stamps_us) = (rtr.trim_nack, rtr.svc_time, rtr.private_stamps_us);
     }
 
     /// What a queue pair knows when it begins to receive. A knob of another structure is not this one's.
