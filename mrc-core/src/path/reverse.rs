@@ -80,8 +80,15 @@ impl ReverseSet {
     /// plane so that QPs started together do not move in step.
     pub fn start(&mut self, entries: &[EvEntry], rng: &mut Rng) {
         *self = Self::EMPTY;
+        let usable = |entry: &&EvEntry| entry.is_usable(PortMask::NONE.with(entry.port));
+        let covered = entries.iter().filter(usable).fold(PortMask::NONE, |ports, entry| ports.with(entry.port));
         for (plane, reverse) in (0u8..).zip(&mut self.planes) {
             let port = PortNum::from_plane(plane);
+            if !covered.contains(port) {
+                // Draws nevertheless: what a seed gives does not depend on how planes without an EV are found.
+                rng.below(0);
+                continue;
+            }
             if let Some(choice) = random_entry(entries, port, None, rng) {
                 //= REV-001
                 *reverse = Reverse { current: Some(choice), candidate: Some(choice), lost: 0, vouched: false };

@@ -185,6 +185,9 @@ impl Rotation {
     ) {
         let mut base = 0u16;
         for (plane, &taken) in taken.iter().enumerate() {
+            if taken == 0 {
+                continue;
+            }
             // Reservoir sampling: the n-th entry replaces one of the chosen with probability taken / n.
             let mut seen = 0u32;
             for (index, entry) in indexed(entries) {

@@ -3,8 +3,6 @@
 /// Header bytes a packet can hold; the longest MRC header stack (SRv6 with SRH, IPv6, SACK, ICRC) takes 178.
 pub const HEADER_MAX: usize = 192;
 
-const NIL: u32 = u32::MAX;
-
 /// Where the payload of a packet lies, so that whoever receives it can copy the bytes from memory to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PayloadTag {
@@ -20,80 +18,66 @@ pub struct PayloadTag {
     pub(crate) sent: u32,
 }
 
-/// One frame on its way: four cache lines, the first of which hold all that a switch reads.
+/// One frame on its way: four cache lines, the first of which holds all that a switch reads.
 #[repr(C, align(64))]
 #[derive(Clone)]
 pub struct Packet {
-    /// Next packet of the queue, or next free slot.
-    pub(crate) next: u32,
-    /// Previous packet of the queue.
-    prev: u32,
-    /// Epoch of the link it was put on; a cut changes the link's epoch.
-    pub(crate) epoch: u32,
-    /// Port it came in by, to the switch whose queue it stands in.
-    pub(crate) ingress: u32,
     /// Bytes of the frame on the wire, from the Ethernet header through the ICRC.
     pub wire_len: u32,
     header_len: u16,
     /// Whether it travels in the control class: by its DSCP when its host sent it, or because it was trimmed.
     pub(crate) control: bool,
-    /// [`CORRUPT`], [`TRIMMED`], and those of `telemetry`.
+    /// [`CORRUPT`], [`TRIMMED`], [`LOADED`], and those of `telemetry`.
     pub(crate) flags: u8,
+    header: [u8; HEADER_MAX],
     /// The payload's place in the sender's memory, length 0 for none.
     pub payload: PayloadTag,
     /// For the schemes of the switches that it crosses: all zeros when its host sends it.
     pub scratch: [u8; 16],
-    header: [u8; HEADER_MAX],
+    /// Port it came in by, to the switch whose queue it stands in; written where PFC or cut-through ask for it.
+    pub(crate) ingress: u32,
 }
 
 /// A link changed bits that its own checksum does not cover.
 pub(crate) const CORRUPT: u8 = 1;
 /// A switch cut the payload off.
 pub(crate) const TRIMMED: u8 = 2;
+/// Its host sent it with payload.
+pub(crate) const LOADED: u8 = 16;
 
 impl Packet {
     const EMPTY: Self = Self {
-        next: NIL,
-        prev: NIL,
-        epoch: 0,
-        ingress: 0,
         wire_len: 0,
         header_len: 0,
         control: false,
         flags: 0,
+        header: [0; HEADER_MAX],
         payload: PayloadTag { host: 0, region: 0, offset: 0, len: 0, sent: 0 },
         scratch: [0; 16],
-        header: [0; HEADER_MAX],
+        ingress: 0,
     };
 
-    /// Takes over frame and payload of another packet, not its place in queues.
+    /// Takes over frame and payload of another packet.
     pub(crate) fn copy_frame(&mut self, from: &Self) {
         let Self { wire_len, header_len, payload, scratch, header, .. } = from;
         (self.wire_len, self.header_len, self.payload) = (*wire_len, *header_len, *payload);
         (self.scratch, self.header) = (*scratch, *header);
     }
 
-    /// Takes over everything of another packet. Of the buffer only the cache lines that the header fills.
-    pub(crate) fn copy(&mut self, from: &Self) {
-        let Self { next, prev, epoch, ingress, wire_len, header_len, control, flags, payload, scratch, header } = self;
-        (*next, *prev, *epoch, *ingress, *wire_len) = (from.next, from.prev, from.epoch, from.ingress, from.wire_len);
-        (*header_len, *control, *flags, *payload) = (from.header_len, from.control, from.flags, from.payload);
-        *scratch = from.scratch;
-        let used = usize::from(from.header_len).next_multiple_of(64).min(HEADER_MAX);
-        header[..used].copy_from_slice(&from.header[..used]);
-    }
-
-    /// Reads the two cache lines that every switch reads; the number means nothing.
+    /// Reads the cache line that every switch reads; the number means nothing.
+    #[inline]
     pub(super) fn fetch(&self) -> u32 {
-        self.epoch ^ u32::from(self.header[0])
+        self.wire_len
     }
 
     /// Whether a link changed its bits: a checksum over the whole packet would not match.
+    #[inline]
     pub fn is_corrupt(&self) -> bool {
         self.flags & CORRUPT != 0
     }
 
     /// Whether a switch cut its payload off.
+    #[inline]
     pub fn is_trimmed(&self) -> bool {
         self.flags & TRIMMED != 0
     }
@@ -104,11 +88,13 @@ impl Packet {
     }
 
     /// The header bytes, from the Ethernet header on.
+    #[inline]
     pub fn header(&self) -> &[u8] {
         &self.header[..usize::from(self.header_len).min(HEADER_MAX)]
     }
 
     /// The header bytes, to change in place.
+    #[inline]
     pub fn header_mut(&mut self) -> &mut [u8] {
         let len = usize::from(self.header_len).min(HEADER_MAX);
         &mut self.header[..len]
@@ -135,115 +121,157 @@ impl Default for Packet {
     }
 }
 
-/// Storage for all packets of a run; grows to the largest number alive, then allocates no more.
+/// Storage for the packets of a run, or of a share of its fabric. A packet that leaves for another share moves there as it
+/// is: its header is not copied.
 #[derive(Default)]
 pub(crate) struct Arena {
-    slots: Vec<Packet>,
+    slots: Vec<Option<Box<Packet>>>,
+    /// Slots whose packet is not in use.
     free: Vec<u32>,
+    /// Slots without a packet.
+    vacant: Vec<u32>,
 }
+
+/// Packets not in use that a share keeps where more of them come in than leave.
+const SPARE: usize = 1024;
 
 impl Arena {
     /// A slot whose content is whatever the last user left, except that it has neither payload nor flags.
+    #[inline]
     pub(crate) fn take(&mut self) -> u32 {
         if let Some(id) = self.free.pop() {
-            let slot = &mut self.slots[id as usize];
+            let slot = self.get_mut(id);
             slot.payload.len = 0;
             slot.scratch = [0; 16];
             slot.flags = 0;
             return id;
         }
-        self.slots.push(Packet::EMPTY);
-        (self.slots.len() - 1) as u32
+        self.put(Box::new(Packet::EMPTY))
     }
 
+    #[inline]
     pub(crate) fn release(&mut self, id: u32) {
         self.free.push(id);
     }
 
-    pub(crate) fn get(&self, id: u32) -> &Packet {
-        &self.slots[id as usize]
+    /// A packet that another share sent.
+    pub(crate) fn put(&mut self, packet: Box<Packet>) -> u32 {
+        let slot = if self.free.len() > SPARE { self.free.pop() } else { self.vacant.pop() };
+        match slot {
+            Some(id) => self.slots[id as usize] = Some(packet),
+            None => self.slots.push(Some(packet)),
+        }
+        slot.unwrap_or_else(|| (self.slots.len() - 1) as u32)
     }
 
+    /// Takes a packet out, for another share.
+    pub(crate) fn leave(&mut self, id: u32) -> Option<Box<Packet>> {
+        self.vacant.push(id);
+        self.slots[id as usize].take()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> &Packet {
+        self.slots[id as usize].as_deref().expect("a packet that has not left")
+    }
+
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: u32) -> &mut Packet {
-        &mut self.slots[id as usize]
+        self.slots[id as usize].as_deref_mut().expect("a packet that has not left")
     }
 
     /// All packets alive.
     pub(crate) fn packets(&self) -> impl Iterator<Item = &Packet> {
         let mut alive = vec![true; self.slots.len()];
         self.free.iter().for_each(|&id| alive[id as usize] = false);
-        self.slots.iter().zip(alive).filter(|(_, alive)| *alive).map(|(packet, _)| packet)
+        self.slots.iter().zip(alive).filter(|(_, alive)| *alive).filter_map(|(packet, _)| packet.as_deref())
     }
 
     /// Packets alive now.
     pub(crate) fn alive(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len() - self.free.len() - self.vacant.len()
     }
 }
 
-/// A queue threaded through the packets themselves, counted in packets and bytes.
-#[derive(Clone, Copy)]
-pub(crate) struct Fifo {
-    head: u32,
-    tail: u32,
+/// A packet in a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Waiting {
+    pub(crate) id: u32,
+    /// On the wire.
     pub(crate) bytes: u32,
+}
+
+/// A queue of packets, counted in packets and bytes: a ring, so that who queues a packet or takes one out reads no packet.
+#[derive(Default)]
+pub(crate) struct Fifo {
+    /// As many places as a power of two, or none.
+    ring: Box<[Waiting]>,
+    head: u32,
     pub(crate) len: u32,
+    pub(crate) bytes: u32,
 }
 
 impl Fifo {
-    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL, bytes: 0, len: 0 };
-
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.head == NIL
+        self.len == 0
     }
 
-    pub(crate) fn push(&mut self, id: u32, arena: &mut Arena) {
-        let packet = arena.get_mut(id);
-        packet.next = NIL;
-        packet.prev = self.tail;
-        self.bytes += packet.wire_len;
-        self.len += 1;
-        if self.head == NIL {
-            self.head = id;
-        } else {
-            arena.get_mut(self.tail).next = id;
+    #[inline]
+    pub(crate) fn push(&mut self, packet: Waiting) {
+        if self.len as usize == self.ring.len() {
+            self.grow();
         }
-        self.tail = id;
+        let at = self.place(self.len);
+        self.ring[at] = packet;
+        self.bytes += packet.bytes;
+        self.len += 1;
     }
 
-    pub(crate) fn pop(&mut self, arena: &mut Arena) -> Option<u32> {
-        let id = (self.head != NIL).then_some(self.head)?;
-        self.remove(id, arena);
-        Some(id)
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Waiting> {
+        let first = self.head()?;
+        self.head = self.place(1) as u32;
+        self.bytes -= first.bytes;
+        self.len -= 1;
+        Some(first)
     }
 
     /// The first packet.
-    pub(crate) fn head<'a>(&self, arena: &'a Arena) -> Option<&'a Packet> {
-        (self.head != NIL).then(|| arena.get(self.head))
+    #[inline]
+    pub(crate) fn head(&self) -> Option<Waiting> {
+        (self.len > 0).then(|| self.ring[self.head as usize])
     }
 
     /// The packet `back` places before the last one.
-    pub(crate) fn nth_back(&self, back: u32, arena: &Arena) -> Option<u32> {
-        let mut id = (self.tail != NIL).then_some(self.tail)?;
-        for _ in 0..back {
-            id = Some(arena.get(id).prev).filter(|&prev| prev != NIL)?;
-        }
-        Some(id)
+    pub(crate) fn nth_back(&self, back: u32) -> Option<Waiting> {
+        (back < self.len).then(|| self.ring[self.place(self.len - 1 - back)])
     }
 
-    /// Takes a packet of this queue out of it.
-    pub(crate) fn remove(&mut self, id: u32, arena: &mut Arena) {
-        let &Packet { prev, next, wire_len, .. } = arena.get(id);
-        match prev {
-            NIL => self.head = next,
-            _ => arena.get_mut(prev).next = next,
+    /// Takes the packet `back` places before the last one out.
+    pub(crate) fn remove_back(&mut self, back: u32) -> Option<Waiting> {
+        let packet = self.nth_back(back)?;
+        for nth in self.len - 1 - back..self.len - 1 {
+            self.ring[self.place(nth)] = self.ring[self.place(nth + 1)];
         }
-        match next {
-            NIL => self.tail = prev,
-            _ => arena.get_mut(next).prev = prev,
-        }
-        self.bytes -= wire_len;
+        self.bytes -= packet.bytes;
         self.len -= 1;
+        Some(packet)
+    }
+
+    /// Where the packet `nth` places behind the first one is.
+    #[inline]
+    fn place(&self, nth: u32) -> usize {
+        (self.head.wrapping_add(nth) as usize) & (self.ring.len().wrapping_sub(1))
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut ring = vec![Waiting::default(); (self.ring.len() * 2).max(8)].into_boxed_slice();
+        for (nth, place) in (0..self.len).zip(&mut ring) {
+            *place = self.ring[self.place(nth)];
+        }
+        (self.ring, self.head) = (ring, 0);
     }
 }
 
@@ -254,49 +282,63 @@ mod tests {
     #[test]
     fn a_packet_fills_four_cache_lines() {
         assert_eq!(size_of::<Packet>(), 256);
+        let read = std::mem::offset_of!(Packet, header) + 14 + 40 + 2;
+        assert!(read <= 64, "switches read up to the UDP source port: {read}");
     }
 
     #[test]
     fn fifo_keeps_order_and_bytes() {
-        let mut arena = Arena::default();
-        let mut fifo = Fifo::EMPTY;
-        let ids: Vec<u32> = (1..=3u32)
-            .map(|len| {
-                let id = arena.take();
-                arena.get_mut(id).wire_len = len;
-                fifo.push(id, &mut arena);
-                id
-            })
-            .collect();
-        assert_eq!(fifo.bytes, 6);
-        assert_eq!([fifo.pop(&mut arena), fifo.pop(&mut arena)], [Some(ids[0]), Some(ids[1])]);
-        fifo.push(ids[0], &mut arena);
-        assert_eq!(
-            [fifo.pop(&mut arena), fifo.pop(&mut arena), fifo.pop(&mut arena)],
-            [Some(ids[2]), Some(ids[0]), None]
-        );
+        let mut fifo = Fifo::default();
+        let [a, b, c] = [1, 2, 3].map(|nth| Waiting { id: 10 + nth, bytes: nth });
+        [a, b, c].map(|packet| fifo.push(packet));
+        assert_eq!((fifo.len, fifo.bytes, fifo.head()), (3, 6, Some(a)));
+        assert_eq!([fifo.pop(), fifo.pop()], [Some(a), Some(b)]);
+        fifo.push(a);
+        assert_eq!([fifo.pop(), fifo.pop(), fifo.pop()], [Some(c), Some(a), None]);
         assert!(fifo.is_empty());
         assert_eq!(fifo.bytes, 0);
     }
 
     #[test]
     fn any_packet_can_leave_a_fifo() {
-        let mut arena = Arena::default();
-        for out in 0..4 {
-            let mut fifo = Fifo::EMPTY;
-            let ids: Vec<u32> = (0..4).map(|_| arena.take()).collect();
-            ids.iter().for_each(|&id| fifo.push(id, &mut arena));
-            assert_eq!(fifo.nth_back(3 - out, &arena), Some(ids[out as usize]));
-            assert_eq!(fifo.nth_back(4, &arena), None);
-            fifo.remove(ids[out as usize], &mut arena);
-            assert_eq!(fifo.len, 3);
-            for (nth, &id) in ids.iter().enumerate() {
-                if nth as u32 != out {
-                    assert_eq!(fifo.pop(&mut arena), Some(id));
+        // From wherever the ring begins, with room and without.
+        for (skip, count) in [(0, 4), (5, 4), (6, 8), (3, 16), (7, 9)] {
+            for out in 0..count {
+                let mut fifo = Fifo::default();
+                for _ in 0..skip {
+                    fifo.push(Waiting { id: 99, bytes: 9 });
+                    fifo.pop();
                 }
+                let all: Vec<Waiting> = (0..count).map(|id| Waiting { id, bytes: 1 << id }).collect();
+                all.iter().for_each(|&packet| fifo.push(packet));
+                assert_eq!(fifo.nth_back(count), None);
+                assert_eq!(fifo.remove_back(count - 1 - out), Some(all[out as usize]));
+                assert_eq!((fifo.len, fifo.bytes), (count - 1, (1 << count) - 1 - (1 << out)));
+                for packet in all.iter().filter(|packet| packet.id != out) {
+                    assert_eq!(fifo.pop(), Some(*packet));
+                }
+                assert!(fifo.is_empty() && fifo.pop().is_none());
             }
-            assert!(fifo.is_empty() && fifo.pop(&mut arena).is_none());
         }
+    }
+
+    #[test]
+    fn a_packet_that_leaves_makes_room() {
+        let (mut here, mut there) = (Arena::default(), Arena::default());
+        let id = here.take();
+        here.get_mut(id).wire_len = 77;
+        let packet = here.leave(id).unwrap();
+        assert_eq!((here.alive(), here.packets().count()), (0, 0));
+        let far = there.put(packet);
+        assert_eq!((there.get(far).wire_len, there.alive(), there.packets().count()), (77, 1, 1));
+        assert_eq!(here.take(), id, "the slot is used again");
+        // Where packets only come in, few are kept.
+        for _ in 0..10 * SPARE {
+            let id = there.put(Box::new(Packet::EMPTY));
+            there.release(id);
+        }
+        assert!(there.slots.len() <= SPARE + 2);
+        assert_eq!(there.alive(), 1);
     }
 
     #[test]

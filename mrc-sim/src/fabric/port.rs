@@ -4,7 +4,7 @@
 use mrc_core::Rng;
 
 use super::impair::{Fate, Impaired, Impairment};
-use super::packet::Arena;
+use super::packet::{Arena, LOADED, Waiting};
 use super::queue::{Admit, EgressQueue, QueueSpec};
 
 /// Who owns an egress port, hence who gets what arrives there.
@@ -19,7 +19,7 @@ pub(crate) enum Owner {
 pub(crate) struct Inlet {
     pub(crate) owner: Owner,
     /// As the port's: what left in another one may have been lost.
-    pub(crate) epoch: u32,
+    pub(crate) epoch: u16,
 }
 
 /// Rate and delay of a link, the same in both directions.
@@ -40,6 +40,7 @@ impl LinkSpec {
 
 /// What one egress port has seen. A packet offered to a port ends in exactly one of sent or a drop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct PortCounters {
     /// Frames whose serialisation began.
     pub tx_packets: u64,
@@ -49,6 +50,8 @@ pub struct PortCounters {
     pub offered_bytes: u64,
     /// Largest sum of queued bytes, both classes.
     pub peak_bytes: u64,
+    /// Packets marked CE.
+    pub ecn_marks: u64,
     /// Data-class packets that found the queue full.
     pub drop_data: u64,
     /// Control-class packets that found the queue full.
@@ -67,8 +70,6 @@ pub struct PortCounters {
     pub corrupted: u64,
     /// Packets that lost their payload before this port.
     pub trims: u64,
-    /// Packets marked CE.
-    pub ecn_marks: u64,
     /// Times this port was told to hold its data class.
     pub pauses: u64,
 }
@@ -124,7 +125,8 @@ pub(crate) struct Down {
 #[repr(C, align(64))]
 pub(crate) struct Port {
     pub(crate) owner: Owner,
-    pub(crate) epoch: u32,
+    /// Cuts of the link. No packet is on a link for 65 536 of them.
+    pub(crate) epoch: u16,
     pub(crate) up: bool,
     pub(crate) tapped: bool,
     /// Sends to a host: the last hop of what leaves here.
@@ -177,6 +179,7 @@ impl Port {
         }
     }
 
+    #[inline]
     fn used(&mut self) -> &mut Used {
         self.used.get_or_insert_default()
     }
@@ -194,15 +197,22 @@ impl Port {
         &mut self.used().down
     }
 
+    /// Reads what a packet that leaves will read; the number means nothing.
+    #[inline]
+    pub(super) fn fetch(&self) -> u32 {
+        self.used.as_ref().map_or(0, |used| used.queue.bytes() ^ used.counters.tx_packets as u32)
+    }
+
     pub(crate) fn inlet(&self) -> Inlet {
         Inlet { owner: self.owner, epoch: self.epoch }
     }
 
     /// Takes a packet of the class it carries, to send at once or to queue.
+    #[inline]
     pub(crate) fn offer(&mut self, now: u64, id: u32, spec: &QueueSpec, arena: &mut Arena, rng: &mut Rng) -> Offer {
         let used = self.used.get_or_insert_default();
         let packet = arena.get(id);
-        if packet.payload.len > 0 && !packet.control {
+        if packet.flags & LOADED != 0 && !packet.control {
             used.counters.offered_bytes += u64::from(packet.wire_len);
         }
         if !self.up {
@@ -226,13 +236,15 @@ impl Port {
     }
 
     /// The wake-up came: the next packet to send.
-    pub(crate) fn dequeue(&mut self, spec: &QueueSpec, arena: &mut Arena, rng: &mut Rng) -> Option<u32> {
+    #[inline]
+    pub(crate) fn dequeue(&mut self, spec: &QueueSpec, arena: &mut Arena, rng: &mut Rng) -> Option<Waiting> {
         self.wake_pending = false;
         let used = self.used.get_or_insert_default();
         used.queue.next(spec, self.last_hop, arena, rng, &mut used.counters)
     }
 
     /// When to wake after the serialisation that is running, if packets wait for its end and nobody comes already.
+    #[inline]
     pub(crate) fn wake(&mut self, now: u64) -> Option<u64> {
         if self.wake_pending || !self.used.as_ref().is_some_and(|used| used.queue.is_sendable()) {
             return None;
@@ -243,6 +255,7 @@ impl Port {
 
     /// Begins to put a frame of `wire_len` bytes on the link; returns the ends of its serialisation and of its flight,
     /// where the flight includes the latency of the switch it ends at.
+    #[inline]
     pub(crate) fn transmit(&mut self, now: u64, wire_len: u32) -> (u64, u64) {
         if now > self.busy_until {
             self.carry = 0;
@@ -254,6 +267,12 @@ impl Port {
         counters.tx_packets += 1;
         counters.tx_bytes += u64::from(wire_len);
         (self.busy_until, self.busy_until + u64::from(self.flight_ns))
+    }
+
+    /// Whether the link may do something to what is sent.
+    #[inline]
+    pub(crate) fn is_impaired(&self) -> bool {
+        self.used.as_ref().is_some_and(|used| used.impaired.is_some())
     }
 
     /// What the link does to the packet that was just sent, and when that arrives.
@@ -281,7 +300,7 @@ impl Port {
     /// Whether the link was cut while a packet sent in `epoch`, that the owner of this port handles `now`, was on it.
     ///
     /// A packet whose last bit arrives at the very instant of the cut is saved.
-    pub(crate) fn lost(&self, epoch: u32, now: u64) -> bool {
+    pub(crate) fn lost(&self, epoch: u16, now: u64) -> bool {
         let cuts = self.epoch.wrapping_sub(epoch);
         let arrived = now - u64::from(self.ingress_ns);
         let cut_at = self.used.as_ref().and_then(|used| used.cut_at.as_ref()).map_or(0, |at| at[epoch as usize % CUTS]);
@@ -305,7 +324,7 @@ impl Port {
     /// Takes the next packet out of the queue of a link that was cut.
     pub(crate) fn drain(&mut self, arena: &mut Arena) -> Option<u32> {
         let used = self.used.as_mut()?;
-        let id = used.queue.drain(arena)?;
+        let id = used.queue.drain()?;
         used.counters.drop_down += 1;
         used.counters.lost_control += u64::from(arena.get(id).control);
         Some(id)
@@ -393,8 +412,10 @@ mod tests {
     }
 
     #[test]
-    fn a_port_fills_a_cache_line_and_three_where_it_is_used() {
-        assert_eq!((size_of::<Port>(), size_of::<Used>()), (64, 192));
+    fn a_port_fills_a_cache_line_and_four_where_it_is_used() {
+        assert_eq!((size_of::<Port>(), size_of::<Used>()), (64, 256));
+        let counters = std::mem::offset_of!(Used, counters);
+        assert!(counters >= 64 && counters + 5 * 8 <= 128, "what each packet counts lies in the second line: {counters}");
         let mut port = port(1_000_000_000);
         assert!(port.used.is_none() && port.queued_bytes() == 0 && port.counters() == PortCounters::default());
         port.transmit(0, 64);
@@ -434,7 +455,7 @@ mod tests {
         let (control, offer) = add(&mut port, 150, true);
         assert_eq!(offer, Offer::Queued { wake: None, evicted: None });
         assert_eq!(add(&mut port, 51, true).1, Offer::Dropped);
-        assert_eq!(port.dequeue(&QUEUE, &mut arena, &mut rng), Some(control));
+        assert_eq!(port.dequeue(&QUEUE, &mut arena, &mut rng), Some(Waiting { id: control, bytes: 150 }));
         let counters = port.counters();
         assert_eq!((counters.drop_data, counters.drop_control, counters.peak_bytes), (1, 1, 3150));
     }

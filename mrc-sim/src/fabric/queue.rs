@@ -3,7 +3,7 @@
 
 use mrc_core::Rng;
 
-use super::packet::{Arena, Fifo, Packet, TRIMMED};
+use super::packet::{Arena, Fifo, Packet, TRIMMED, Waiting};
 use super::port::PortCounters;
 use super::switch;
 
@@ -27,6 +27,7 @@ impl EcnSpec {
         Self { min_bytes: bytes, max_bytes: bytes, max_percent: 100, last_hop: true }
     }
 
+    #[inline]
     fn marks(&self, queued: u32, last_hop: bool, rng: &mut Rng) -> bool {
         if queued < self.min_bytes || last_hop && !self.last_hop {
             return false;
@@ -171,6 +172,7 @@ pub(crate) enum Admit {
     Dropped,
 }
 
+#[derive(Default)]
 pub(crate) struct EgressQueue {
     data: Fifo,
     control: Fifo,
@@ -180,25 +182,20 @@ pub(crate) struct EgressQueue {
     pub(crate) paused: bool,
 }
 
-impl Default for EgressQueue {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 impl EgressQueue {
-    pub(crate) const EMPTY: Self = Self { data: Fifo::EMPTY, control: Fifo::EMPTY, credit: 0, paused: false };
-
+    #[inline]
     pub(crate) fn bytes(&self) -> u32 {
         self.data.bytes + self.control.bytes
     }
 
     /// Whether something could be sent now.
+    #[inline]
     pub(crate) fn is_sendable(&self) -> bool {
         !self.control.is_empty() || !self.data.is_empty() && !self.paused
     }
 
     /// Files a packet that cannot leave at once.
+    #[inline]
     pub(crate) fn admit(
         &mut self,
         id: u32,
@@ -209,18 +206,37 @@ impl EgressQueue {
         counters: &mut PortCounters,
     ) -> Admit {
         let packet = arena.get(id);
-        let wire_len = packet.wire_len;
+        let bytes = packet.wire_len;
         if packet.control {
-            return self.admit_control(id, spec, arena, &mut counters.drop_control);
+            return self.admit_control(Waiting { id, bytes }, spec, &mut counters.drop_control);
         }
+        let trim_from = |trim: TrimSpec| trim.threshold_bytes.min(trim.last_hop_threshold_bytes);
+        if self.data.bytes.saturating_add(bytes) <= spec.data_bytes.min(spec.trim.map_or(u32::MAX, trim_from)) {
+            self.data.push(Waiting { id, bytes });
+            return Admit::Queued;
+        }
+        self.admit_or_trim(Waiting { id, bytes }, spec, last_hop, arena, rng, counters)
+    }
+
+    /// Files a data packet that may have no room.
+    fn admit_or_trim(
+        &mut self,
+        new: Waiting,
+        spec: &QueueSpec,
+        last_hop: bool,
+        arena: &mut Arena,
+        rng: &mut Rng,
+        counters: &mut PortCounters,
+    ) -> Admit {
+        let packet = arena.get(new.id);
         let trim = spec.trim.filter(|trim| trim.takes(packet));
         let threshold = match trim {
             Some(trim) if last_hop => trim.last_hop_threshold_bytes,
             Some(trim) => trim.threshold_bytes,
             None => spec.data_bytes,
         };
-        if self.data.bytes.saturating_add(wire_len) <= threshold.min(spec.data_bytes) {
-            self.data.push(id, arena);
+        if self.data.bytes.saturating_add(new.bytes) <= threshold.min(spec.data_bytes) {
+            self.data.push(new);
             return Admit::Queued;
         }
         let Some(trim) = trim else {
@@ -228,45 +244,47 @@ impl EgressQueue {
             return Admit::Dropped;
         };
         counters.trims += 1;
-        let victim = self.waiting_victim(&trim, arena, rng).filter(|&victim| {
+        let victim = self.waiting_victim(&trim, arena, rng).filter(|&(_, victim)| {
             // Only a swap that makes room helps.
-            let freed = arena.get(victim).wire_len;
-            self.data.bytes - freed + wire_len <= threshold.min(spec.data_bytes)
+            self.data.bytes - victim.bytes + new.bytes <= threshold.min(spec.data_bytes)
         });
-        let Some(victim) = victim else {
-            cut(id, &trim, last_hop, arena);
-            return self.admit_control(id, spec, arena, &mut counters.drop_trimmed);
+        let Some((back, Waiting { id: victim, .. })) = victim else {
+            let bytes = cut(new.id, &trim, last_hop, arena);
+            return self.admit_control(Waiting { bytes, ..new }, spec, &mut counters.drop_trimmed);
         };
-        self.data.remove(victim, arena);
-        self.data.push(id, arena);
-        cut(victim, &trim, last_hop, arena);
-        match self.admit_control(victim, spec, arena, &mut counters.drop_trimmed) {
+        self.data.remove_back(back);
+        self.data.push(new);
+        let bytes = cut(victim, &trim, last_hop, arena);
+        match self.admit_control(Waiting { id: victim, bytes }, spec, &mut counters.drop_trimmed) {
             Admit::Dropped => Admit::QueuedInstead(victim),
             _ => Admit::Queued,
         }
     }
 
-    fn admit_control(&mut self, id: u32, spec: &QueueSpec, arena: &mut Arena, drops: &mut u64) -> Admit {
-        if self.control.bytes.saturating_add(arena.get(id).wire_len) > spec.control_bytes {
+    #[inline]
+    fn admit_control(&mut self, new: Waiting, spec: &QueueSpec, drops: &mut u64) -> Admit {
+        if self.control.bytes.saturating_add(new.bytes) > spec.control_bytes {
             *drops += 1;
             return Admit::Dropped;
         }
-        self.control.push(id, arena);
+        self.control.push(new);
         Admit::Queued
     }
 
-    fn waiting_victim(&self, trim: &TrimSpec, arena: &Arena, rng: &mut Rng) -> Option<u32> {
+    /// A packet that waits and can be trimmed in place of the new one, and how many wait behind it.
+    fn waiting_victim(&self, trim: &TrimSpec, arena: &Arena, rng: &mut Rng) -> Option<(u32, Waiting)> {
         let back = match trim.victim {
             TrimVictim::Arriving => return None,
             TrimVictim::ArrivingOrLast => 0,
             TrimVictim::ArrivingOrAny => rng.below(self.data.len),
         };
         let heads = rng.next_u64() >> 63 == 1;
-        let victim = self.data.nth_back(back, arena).filter(|_| heads)?;
-        trim.takes(arena.get(victim)).then_some(victim)
+        let victim = self.data.nth_back(back).filter(|_| heads)?;
+        trim.takes(arena.get(victim.id)).then_some((back, victim))
     }
 
     /// The next packet to send, marked if there is congestion behind it.
+    #[inline]
     pub(crate) fn next(
         &mut self,
         spec: &QueueSpec,
@@ -274,21 +292,22 @@ impl EgressQueue {
         arena: &mut Arena,
         rng: &mut Rng,
         counters: &mut PortCounters,
-    ) -> Option<u32> {
-        if self.control_is_next(spec, arena) {
-            return self.control.pop(arena);
+    ) -> Option<Waiting> {
+        if self.control_is_next(spec) {
+            return self.control.pop();
         }
-        let id = self.data.pop(arena)?;
+        let next = self.data.pop()?;
         if let Some(ecn) = &spec.ecn
             && ecn.marks(self.data.bytes, last_hop, rng)
-            && switch::mark_ce(arena.get_mut(id).header_mut())
+            && switch::mark_ce(arena.get_mut(next.id).header_mut())
         {
             counters.ecn_marks += 1;
         }
-        Some(id)
+        Some(next)
     }
 
-    fn control_is_next(&mut self, spec: &QueueSpec, arena: &Arena) -> bool {
+    #[inline]
+    fn control_is_next(&mut self, spec: &QueueSpec) -> bool {
         let data_waits = !self.data.is_empty() && !self.paused;
         let (false, Some(percent)) = (self.control.is_empty() || !data_waits, spec.control_percent) else {
             // One class alone owes the other nothing.
@@ -298,25 +317,26 @@ impl EgressQueue {
         let percent = i64::from(percent.min(100));
         let control = self.credit >= 0;
         let queue = if control { &self.control } else { &self.data };
-        let bytes = queue.head(arena).map_or(0, |packet| i64::from(packet.wire_len));
+        let bytes = queue.head().map_or(0, |packet| i64::from(packet.bytes));
         self.credit += if control { -bytes * (100 - percent) } else { bytes * percent };
         control
     }
 
     /// Takes everything out, packet by packet.
-    pub(crate) fn drain(&mut self, arena: &mut Arena) -> Option<u32> {
-        self.control.pop(arena).or_else(|| self.data.pop(arena))
+    pub(crate) fn drain(&mut self) -> Option<u32> {
+        Some(self.control.pop().or_else(|| self.data.pop())?.id)
     }
 }
 
-/// Cuts the payload off and marks the packet as trimmed.
-fn cut(id: u32, trim: &TrimSpec, last_hop: bool, arena: &mut Arena) {
+/// Cuts the payload off and marks the packet as trimmed. Returns what is left of it, in bytes on the wire.
+fn cut(id: u32, trim: &TrimSpec, last_hop: bool, arena: &mut Arena) -> u32 {
     let packet = arena.get_mut(id);
     packet.wire_len = packet.wire_len.min(trim.trimmed_bytes);
     packet.payload.len = 0;
     packet.flags |= TRIMMED;
     packet.control = true;
     switch::mark_trimmed(packet.header_mut(), last_hop && trim.last_hop_dscp);
+    packet.wire_len
 }
 
 #[cfg(test)]
@@ -347,7 +367,7 @@ mod tests {
     impl Bench {
         fn new(spec: QueueSpec) -> Self {
             let counters = PortCounters::default();
-            Self { arena: Arena::default(), rng: Rng::new(5), queue: EgressQueue::EMPTY, counters, spec }
+            Self { arena: Arena::default(), rng: Rng::new(5), queue: EgressQueue::default(), counters, spec }
         }
 
         fn add(&mut self, dscp: u8) -> (u32, Admit) {
@@ -358,7 +378,7 @@ mod tests {
 
         fn next(&mut self, last_hop: bool) -> Option<u32> {
             let Self { arena, rng, queue, counters, spec } = self;
-            queue.next(spec, last_hop, arena, rng, counters)
+            queue.next(spec, last_hop, arena, rng, counters).map(|next| next.id)
         }
     }
 
@@ -450,13 +470,13 @@ mod tests {
         let plan = DscpPlan::default();
         let spec = trimming(TrimVictim::Arriving);
         let (mut arena, mut rng, mut counters) = (Arena::default(), Rng::new(1), PortCounters::default());
-        let mut queue = EgressQueue::EMPTY;
+        let mut queue = EgressQueue::default();
         for nth in 0..7 {
             let id = packet(&mut arena, plan.trimmable, false);
             queue.admit(id, &spec, true, &mut arena, &mut rng, &mut counters);
             assert_eq!(arena.get(id).is_trimmed(), nth == 6);
         }
-        let id = queue.next(&spec, true, &mut arena, &mut rng, &mut counters).unwrap();
+        let id = queue.next(&spec, true, &mut arena, &mut rng, &mut counters).unwrap().id;
         assert_eq!(switch::dscp(arena.get(id).header()), plan.trimmed_lasthop);
     }
 

@@ -12,7 +12,7 @@ use mrc_core::{Instant, PortMask, Rng};
 use mrc_wire::PortNum;
 
 use super::impair::Impairment;
-use super::packet::{Arena, CORRUPT, Fifo};
+use super::packet::{Arena, CORRUPT, Fifo, LOADED, Waiting};
 use super::port::{Inlet, LinkSpec, Offer, Owner, Port, PortCounters};
 use super::queue::QueueSpec;
 use super::scheme::{Requests, Verdict};
@@ -37,6 +37,8 @@ enum Event {
     Arrive {
         port: u32,
         packet: u32,
+        /// Of the link, when the packet left: a cut changes it.
+        epoch: u16,
     },
     /// The port ends a serialisation and somebody waits for it.
     PortFree {
@@ -69,7 +71,7 @@ enum Event {
     Pause {
         port: u32,
         paused: bool,
-        epoch: u32,
+        epoch: u16,
     },
     Fault {
         index: u32,
@@ -100,6 +102,9 @@ pub enum Fault {
 
 /// Events that are looked at together, before the first of them is processed: what they read fits into the first cache.
 const AHEAD: usize = 32;
+/// Events of an instant from which a look ahead pays where caches hold the hosts: so many of them come from a fabric that does
+/// not fit there.
+const CROWD: usize = 4;
 
 /// The queues of all switch ports of one tier, now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -127,6 +132,12 @@ pub struct Sim<H: Host> {
     wheel: Wheel<Event>,
     topology: Topology,
     cut_through: bool,
+    /// Whether somebody asks by which port a packet came in.
+    keeps_ingress: bool,
+    /// Whether a scheme wants to see what leaves.
+    hooks_dequeue: bool,
+    /// Whether packets may collect telemetry.
+    collects: bool,
     receive: Option<ReceiveSpec>,
     queue: QueueSpec,
     /// Draws marks, trimming victims and losses.
@@ -191,6 +202,9 @@ impl<H: Host> Sim<H> {
             now: Instant::ZERO,
             wheel: Wheel::new(),
             cut_through: topology.cut_through(),
+            keeps_ingress: topology.cut_through() || topology.queue().pfc.is_some(),
+            hooks_dequeue: false,
+            collects: false,
             receive: None,
             queue: topology.queue(),
             rng: Rng::new(share.as_ref().map_or(seed, |share| share.seed(seed))),
@@ -221,6 +235,7 @@ impl<H: Host> Sim<H> {
             }
             sim.switches.iter_mut().for_each(|switch| switch.buffer = pfc.buffer_bytes(switch.rate_bps));
         }
+        sim.hooks_dequeue = sim.switches.iter().any(|switch| switch.hooks_dequeue);
         sim.fetches = sim.hosts.slots.iter().any(|slot| slot.host.fetches());
         // Nothing moves before the first run: taps and faults can still be attached.
         for host in sim.hosts.numbers() {
@@ -300,7 +315,7 @@ impl<H: Host> Sim<H> {
             self.read -= 1;
             self.counters.events += 1;
             match event {
-                Event::Arrive { port, packet } => self.arrive(port, packet),
+                Event::Arrive { port, packet, epoch } => self.arrive(port, packet, epoch),
                 Event::PortFree { port } => self.port_free(port),
                 Event::Stored { egress, packet } => self.offer(egress, packet),
                 Event::Received { host, plane, packet } => self.received(host, plane, packet),
@@ -318,15 +333,15 @@ impl<H: Host> Sim<H> {
     /// together; one by one, each event would wait for its own, and that is most of the time of a fabric that does not fit
     /// into caches.
     fn fetch(&mut self, first: Event) -> usize {
-        self.ahead.clear();
-        self.ahead.push(first);
-        self.wheel.next(&mut self.ahead, AHEAD, !self.fetches);
-        if self.ahead.len() == 1 {
+        if !self.fetches && self.wheel.left() < CROWD {
             return 1;
         }
+        self.ahead.clear();
+        self.ahead.push(first);
+        self.wheel.next(&mut self.ahead, AHEAD);
         let read = |event: &Event| match *event {
             Event::Arrive { packet, .. } | Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
-            Event::PortFree { port } => self.ports[port as usize].epoch,
+            Event::PortFree { port } => self.ports[port as usize].fetch(),
             _ => 0,
         };
         std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
@@ -334,7 +349,7 @@ impl<H: Host> Sim<H> {
             return self.ahead.len();
         }
         let read = |event: &Event| match *event {
-            Event::Arrive { port, packet } => match self.inlets[port as usize].owner {
+            Event::Arrive { port, packet, .. } => match self.inlets[port as usize].owner {
                 Owner::Host { host, .. } => {
                     let packet = self.arena.get(packet);
                     self.order.fetch(host, packet) ^ self.hosts[host].host.fetch_for(packet, &self.world)
@@ -464,9 +479,8 @@ impl<H: Host> Sim<H> {
         self.tap.as_ref()
     }
 
-    fn arrive(&mut self, port_id: u32, packet: u32) {
+    fn arrive(&mut self, port_id: u32, packet: u32, epoch: u16) {
         let inlet = self.inlets[port_id as usize];
-        let epoch = self.arena.get(packet).epoch;
         if epoch != inlet.epoch && self.ports[port_id as usize].lost(epoch, self.now.as_nanos()) {
             let counters = self.ports[(port_id ^ 1) as usize].counters_mut();
             counters.lost_in_flight += 1;
@@ -504,8 +518,8 @@ impl<H: Host> Sim<H> {
             Ok(Verdict::Hold { queue, port }) => {
                 switch.counters.forwarded += 1;
                 packet.ingress = ingress;
-                let (_, fifo) = switch.held.entry(queue).or_insert((port, Fifo::EMPTY));
-                fifo.push(id, &mut self.arena);
+                let (_, fifo) = switch.held.entry(queue).or_insert_with(|| (port, Fifo::default()));
+                fifo.push(Waiting { id, bytes: packet.wire_len });
                 return self.serve_requests(index);
             }
             Err(reason) => {
@@ -516,7 +530,9 @@ impl<H: Host> Sim<H> {
             }
         };
         switch.counters.forwarded += 1;
-        packet.ingress = ingress;
+        if self.keeps_ingress {
+            packet.ingress = ingress;
+        }
         self.enqueue(egress, id);
         self.serve_requests(index);
     }
@@ -537,15 +553,16 @@ impl<H: Host> Sim<H> {
 
     fn offer(&mut self, egress: u32, id: u32) {
         let packet = self.arena.get(id);
-        let (ingress, now) = (packet.ingress, self.now.as_nanos());
+        let now = self.now.as_nanos();
         let (control, bytes) = (packet.control, packet.wire_len);
         match self.ports[egress as usize].offer(now, id, &self.queue, &mut self.arena, &mut self.rng) {
-            Offer::SendNow => self.switch_transmit(egress, id),
+            Offer::SendNow => self.switch_transmit(egress, Waiting { id, bytes }),
             Offer::Queued { wake, evicted } => {
                 if let Some(at) = wake {
                     self.wheel.schedule(Instant::from_nanos(at), Event::PortFree { port: egress });
                 }
                 if self.queue.pfc.is_some() && !control {
+                    let ingress = self.arena.get(id).ingress;
                     self.account(ingress, true, bytes);
                 }
                 if let Some(evicted) = evicted {
@@ -580,8 +597,8 @@ impl<H: Host> Sim<H> {
         }
         for queue in std::mem::take(&mut self.requests.releases) {
             let Some((port, mut fifo)) = self.switches[switch as usize].held.remove(&queue) else { continue };
-            while let Some(id) = fifo.pop(&mut self.arena) {
-                self.enqueue(port.0, id);
+            while let Some(packet) = fifo.pop() {
+                self.enqueue(port.0, packet.id);
             }
         }
     }
@@ -593,20 +610,11 @@ impl<H: Host> Sim<H> {
         self.serve_requests(index);
     }
 
-    fn switch_transmit(&mut self, port: u32, packet: u32) {
+    #[inline(always)]
+    fn switch_transmit(&mut self, port: u32, mut packet: Waiting) {
         self.counters.switch_hops += 1;
-        if let Owner::Switch(index) = self.ports[port as usize].owner
-            && self.arena.get(packet).flags & COLLECTS != 0
-        {
-            self.stamp(index, port, packet);
-        }
-        if let Owner::Switch(index) = self.ports[port as usize].owner
-            && self.switches[index as usize].hooks_dequeue
-        {
-            let switch = &mut self.switches[index as usize];
-            let (scheme, mut ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
-            scheme.on_dequeue(&mut ctx, PortId(port), self.arena.get_mut(packet));
-            self.serve_requests(index);
+        if self.collects || self.hooks_dequeue {
+            packet.bytes = self.before_transmit(port, packet.id);
         }
         self.transmit(port, packet);
         if let Some(at) = self.ports[port as usize].wake(self.now.as_nanos()) {
@@ -614,48 +622,84 @@ impl<H: Host> Sim<H> {
         }
     }
 
+    /// What a switch and its scheme do to a packet that begins to leave. Returns its bytes on the wire.
+    #[inline(never)]
+    fn before_transmit(&mut self, port: u32, packet: u32) -> u32 {
+        if let Owner::Switch(index) = self.ports[port as usize].owner {
+            if self.arena.get(packet).flags & COLLECTS != 0 {
+                self.stamp(index, port, packet);
+            }
+            if self.switches[index as usize].hooks_dequeue {
+                let switch = &mut self.switches[index as usize];
+                let (scheme, mut ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
+                scheme.on_dequeue(&mut ctx, PortId(port), self.arena.get_mut(packet));
+                self.serve_requests(index);
+            }
+        }
+        self.arena.get(packet).wire_len
+    }
+
     /// Puts a packet on the link behind `port_id` and returns the end of its serialisation.
-    fn transmit(&mut self, port_id: u32, id: u32) -> Instant {
+    #[inline(always)]
+    fn transmit(&mut self, port_id: u32, packet: Waiting) -> Instant {
+        let now = self.now.as_nanos();
+        let port = &mut self.ports[port_id as usize];
+        let (free_at, mut arrives_at) = port.transmit(now, packet.bytes);
+        let epoch = port.epoch;
+        self.digest.mix(now << 24 ^ u64::from(port_id) << 12 ^ u64::from(packet.bytes));
+        let unusual = port.is_impaired() || self.cut_through || self.tap.is_some();
+        if unusual {
+            match self.on_wire(port_id, packet, (free_at, arrives_at)) {
+                Some(at) => arrives_at = at,
+                None => return Instant::from_nanos(free_at),
+            }
+        }
+        self.fly(Instant::from_nanos(arrives_at), port_id ^ 1, packet.id, epoch);
+        Instant::from_nanos(free_at)
+    }
+
+    /// What a link does to a packet, who captures it, and when a switch that cuts through sees it. Returns when it arrives, if
+    /// the link does not lose it.
+    #[inline(never)]
+    fn on_wire(&mut self, port_id: u32, Waiting { id, bytes }: Waiting, (free_at, arrives_at): (u64, u64)) -> Option<u64> {
         let port = &mut self.ports[port_id as usize];
         let packet = self.arena.get_mut(id);
-        packet.epoch = port.epoch;
-        let (free_at, arrives_at) = port.transmit(self.now.as_nanos(), packet.wire_len);
-        let (wire_len, rate_bps) = (packet.wire_len, port.link().rate_bps);
-        self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(port_id) << 12 ^ u64::from(packet.wire_len));
         let (fate, mut arrives_at) = port.impair(arrives_at, &mut self.rng);
         if fate.lost && packet.control {
             port.counters_mut().lost_control += 1;
         }
         packet.flags |= if fate.corrupt { CORRUPT } else { 0 };
-        if self.tap.is_some() && self.ports[port_id as usize].tapped {
+        let (tapped, rate_bps) = (port.tapped, port.link().rate_bps);
+        if self.tap.is_some() && tapped {
             self.record(port_id, true, id);
         }
         if self.cut_through && matches!(self.ports[(port_id ^ 1) as usize].owner, Owner::Switch(_)) {
             // The switch at the end sees the packet when its head has arrived.
-            let head = (u64::from(wire_len.min(HEAD_BYTES)) * 8_000_000_000).div_ceil(rate_bps);
+            let head = (u64::from(bytes.min(HEAD_BYTES)) * 8_000_000_000).div_ceil(rate_bps);
             arrives_at -= (free_at - self.now.as_nanos()).saturating_sub(head);
         }
         if fate.lost {
             self.arena.release(id);
-        } else {
-            self.fly(Instant::from_nanos(arrives_at), port_id ^ 1, id);
+            return None;
         }
-        Instant::from_nanos(free_at)
+        Some(arrives_at)
     }
 
     fn port_free(&mut self, port_id: u32) {
         let port = &mut self.ports[port_id as usize];
         match port.owner {
             Owner::Switch(_) => {
-                let Some(id) = port.dequeue(&self.queue, &mut self.arena, &mut self.rng) else {
+                let Some(next) = port.dequeue(&self.queue, &mut self.arena, &mut self.rng) else {
                     return;
                 };
-                let packet = self.arena.get(id);
-                if self.queue.pfc.is_some() && !packet.control {
-                    let (ingress, bytes) = (packet.ingress, packet.wire_len);
-                    self.account(ingress, false, bytes);
+                if self.queue.pfc.is_some() {
+                    let packet = self.arena.get(next.id);
+                    if !packet.control {
+                        let (ingress, bytes) = (packet.ingress, packet.wire_len);
+                        self.account(ingress, false, bytes);
+                    }
                 }
-                self.switch_transmit(port_id, id);
+                self.switch_transmit(port_id, next);
             }
             Owner::Host { host, plane } => {
                 if port.up && !port.busy(self.now.as_nanos()) {
@@ -722,7 +766,10 @@ impl<H: Host> Sim<H> {
             let bytes = if packet.control { &mut self.counters.control_bytes } else { &mut self.counters.data_bytes };
             *bytes += u64::from(packet.wire_len);
             self.counters.payload_bytes += u64::from(packet.payload.len);
-            let free_at = self.transmit(port, id);
+            packet.flags |= if packet.payload.len > 0 { LOADED } else { 0 };
+            self.collects |= packet.flags & COLLECTS != 0;
+            let bytes = packet.wire_len;
+            let free_at = self.transmit(port, Waiting { id, bytes });
             self.wheel.schedule(free_at, Event::PortFree { port });
         }
         while let Some((host, at)) = self.world.next_wake() {

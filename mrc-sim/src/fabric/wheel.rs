@@ -1,96 +1,71 @@
-//! The event queue: a bucketed timing wheel over virtual nanoseconds. Owns event storage and order, knows no event's meaning.
+//! The event queue: a calendar of buckets over virtual nanoseconds. Owns event storage and order, knows no event's meaning.
 //!
 //! ```text
-//!   position                near_end                            far_end
-//!      |  near: 1 ns slots     |   far: 1024 ns buckets            |   overflow: binary heap
-//!  ----+-----------------------+-----------------------------------+------------------------->
+//!   position      present bucket            near_end                            far_end
+//!      |  instants of 1 ns | near: 64 ns buckets  |   far: 1024 ns buckets            |   overflow: binary heap
+//!  ----+-------------------+----------------------+-----------------------------------+------------------------->
 //! ```
 //!
-//! Almost every event of a fabric (end of a serialisation, arrival after a propagation delay) falls into `near`. A slot
-//! there holds one instant only: first-in first-out within the slot *is* the order of insertion. Buckets move to
-//! `near`, and the heap to `far`, before anything can be scheduled there directly. Events with equal times therefore
-//! leave in the order they were scheduled, whatever route they took. Events live in one arena: no allocation once it
-//! has grown to the largest number pending.
+//! Almost every event of a fabric (end of a serialisation, arrival after a propagation delay) falls into `near`. A bucket
+//! there is one array in the order of insertion. When its time has come its events move to the lists of their instants,
+//! and later ones for this bucket join those lists directly. So first-in first-out within a list *is* the order of
+//! insertion. Far buckets move to `near`, and the heap to `far`, before anything can be scheduled there directly. Events with
+//! equal times therefore leave in the order they were scheduled, whatever route they took. Arrays are used again: few
+//! allocations once they have grown to the largest number pending.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use mrc_core::Instant;
 
-const NEAR_SLOTS: u64 = 8192;
+/// What is scheduled less than this ahead goes to a near bucket.
+const NEAR_NS: u64 = 8192;
+const BUCKET_SHIFT: u32 = 6;
+const BUCKET_NS: u64 = 1 << BUCKET_SHIFT;
+/// A power of two that holds `NEAR_NS` from any instant of a bucket on.
+const BUCKETS: usize = 2 * (NEAR_NS / BUCKET_NS) as usize;
 const FAR_SHIFT: u32 = 10;
 const FAR_WIDTH_NS: u64 = 1 << FAR_SHIFT;
-const FAR_SLOTS: u64 = 4096;
-const NIL: u32 = u32::MAX;
+const FAR_SLOTS: usize = 4096;
 
-struct Node<E> {
-    at: u64,
-    next: u32,
+/// An event of a near bucket.
+#[derive(Clone, Copy)]
+struct Entry<E> {
+    /// Nanoseconds from the begin of the bucket.
+    offset: u32,
     event: E,
 }
 
-/// A ring of FIFO lists with a two-level bitmap of those that are not empty.
-struct Slots {
-    ends: Vec<(u32, u32)>,
-    words: Vec<u64>,
-    summary: Vec<u64>,
-}
+/// An event of a later bucket, with its instant.
+type Later<E> = Vec<(u64, E)>;
 
-impl Slots {
-    fn new(count: u64) -> Self {
-        let words = count as usize / 64;
-        Self { ends: vec![(NIL, NIL); count as usize], words: vec![0; words], summary: vec![0; words.div_ceil(64)] }
+/// Which of a ring of buckets hold something.
+struct Used<const WORDS: usize>([u64; WORDS]);
+
+impl<const WORDS: usize> Used<WORDS> {
+    #[inline(always)]
+    fn set(&mut self, slot: usize) {
+        self.0[slot / 64] |= 1 << (slot % 64);
     }
 
     #[inline(always)]
-    fn push<E>(&mut self, slot: usize, node: u32, nodes: &mut [Node<E>]) {
-        let (head, tail) = &mut self.ends[slot];
-        if *head == NIL {
-            *head = node;
-            self.words[slot / 64] |= 1 << (slot % 64);
-            self.summary[slot / 4096] |= 1 << (slot / 64 % 64);
-        } else {
-            nodes[*tail as usize].next = node;
-        }
-        *tail = node;
+    fn clear(&mut self, slot: usize) {
+        self.0[slot / 64] &= !(1 << (slot % 64));
     }
 
-    /// Empties a list and returns its first node.
-    fn take(&mut self, slot: usize) -> u32 {
-        let head = std::mem::replace(&mut self.ends[slot].0, NIL);
-        if head != NIL {
-            self.mark_empty(slot);
-        }
-        head
-    }
-
-    fn mark_empty(&mut self, slot: usize) {
-        self.words[slot / 64] &= !(1 << (slot % 64));
-        if self.words[slot / 64] == 0 {
-            self.summary[slot / 4096] &= !(1 << (slot / 64 % 64));
-        }
-    }
-
-    /// The first list that is not empty at or after `from`, going round once.
-    fn first_from(&self, from: usize) -> Option<usize> {
-        self.scan(from).or_else(|| self.scan(0))
-    }
-
-    fn scan(&self, from: usize) -> Option<usize> {
-        let word = from / 64;
-        let here = self.words[word] & (!0 << (from % 64));
+    /// How many slots after `from` the first one is that holds something, going round once.
+    fn ahead(&self, from: usize) -> Option<usize> {
+        let here = self.0[from / 64] >> (from % 64);
         if here != 0 {
-            return Some(word * 64 + here.trailing_zeros() as usize);
+            return Some(here.trailing_zeros() as usize);
         }
-        let next = word + 1;
-        let mut mask = !0 << (next % 64);
-        for group in next / 64..self.summary.len() {
-            let words = self.summary[group] & mask;
-            if words != 0 {
-                let word = group * 64 + words.trailing_zeros() as usize;
-                return Some(word * 64 + self.words[word].trailing_zeros() as usize);
+        let mut ahead = 64 - from % 64;
+        for nth in 1..=WORDS {
+            let word = self.0[(from / 64 + nth) % WORDS];
+            if word != 0 {
+                return Some(ahead + word.trailing_zeros() as usize);
             }
-            mask = !0;
+            ahead += 64;
         }
         None
     }
@@ -100,20 +75,52 @@ impl Slots {
 pub struct Wheel<E> {
     /// No pending event and no future one is earlier.
     position: u64,
+    /// Where the bucket after the present one begins.
+    present_end: u64,
     near_end: u64,
-    near: Slots,
-    far: Slots,
-    overflow: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// Breaks ties inside the heap; the other two levels are first-in first-out by construction.
+    /// Instants of the present bucket that hold something.
+    instants: u64,
+    /// By instant of the present bucket.
+    present: Vec<Vec<E>>,
+    /// Events of the present instant that were removed.
+    removed: usize,
+    near: Vec<Vec<Entry<E>>>,
+    near_used: Used<{ BUCKETS / 64 }>,
+    /// Arrays without events, for buckets that get some.
+    spare: Vec<Vec<Entry<E>>>,
+    far: Vec<Later<E>>,
+    far_used: Used<{ FAR_SLOTS / 64 }>,
+    overflow: BinaryHeap<Reverse<Overflow<E>>>,
+    /// Breaks ties inside the heap; the other levels are first-in first-out by construction.
     overflow_seq: u64,
-    nodes: Vec<Node<E>>,
-    /// Nodes without an event. A stack and no list through the nodes: which one is next is known without reading a node that
-    /// nobody has touched for long.
-    free: Vec<u32>,
-    /// What is left of the events of the present instant, which were taken out of their slot together. Those scheduled for
-    /// it meanwhile are in the slot, behind them.
-    present: u32,
     len: usize,
+}
+
+/// An event beyond all buckets.
+struct Overflow<E> {
+    at: u64,
+    seq: u64,
+    event: E,
+}
+
+impl<E> PartialEq for Overflow<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.seq == other.seq
+    }
+}
+
+impl<E> Eq for Overflow<E> {}
+
+impl<E> PartialOrd for Overflow<E> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> Ord for Overflow<E> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.seq).cmp(&(other.at, other.seq))
+    }
 }
 
 impl<E: Copy> Default for Wheel<E> {
@@ -127,14 +134,18 @@ impl<E: Copy> Wheel<E> {
     pub fn new() -> Self {
         Self {
             position: 0,
-            near_end: NEAR_SLOTS,
-            near: Slots::new(NEAR_SLOTS),
-            far: Slots::new(FAR_SLOTS),
+            present_end: BUCKET_NS,
+            near_end: NEAR_NS,
+            instants: 0,
+            present: (0..BUCKET_NS).map(|_| Vec::new()).collect(),
+            removed: 0,
+            near: (0..BUCKETS).map(|_| Vec::new()).collect(),
+            near_used: Used([0; BUCKETS / 64]),
+            spare: Vec::new(),
+            far: (0..FAR_SLOTS).map(|_| Vec::new()).collect(),
+            far_used: Used([0; FAR_SLOTS / 64]),
             overflow: BinaryHeap::new(),
             overflow_seq: 0,
-            nodes: Vec::new(),
-            free: Vec::new(),
-            present: NIL,
             len: 0,
         }
     }
@@ -156,12 +167,45 @@ impl<E: Copy> Wheel<E> {
     #[inline(always)]
     pub fn schedule(&mut self, at: Instant, event: E) {
         let at = at.as_nanos().max(self.position);
-        let node = self.store(at, event);
         self.len += 1;
-        if at < self.near_end {
-            self.near.push((at % NEAR_SLOTS) as usize, node, &mut self.nodes);
+        if at < self.present_end {
+            self.add_present(at, event);
+        } else if at < self.near_end {
+            self.add_near(at, event);
         } else {
-            self.schedule_far(at, node);
+            self.add_far(at, event);
+        }
+    }
+
+    #[inline(always)]
+    fn add_present(&mut self, at: u64, event: E) {
+        let instant = at % BUCKET_NS;
+        self.instants |= 1 << instant;
+        self.present[instant as usize].push(event);
+    }
+
+    #[inline(always)]
+    fn add_near(&mut self, at: u64, event: E) {
+        let slot = (at >> BUCKET_SHIFT) as usize % BUCKETS;
+        let bucket = &mut self.near[slot];
+        if bucket.is_empty() {
+            self.near_used.set(slot);
+            if bucket.capacity() == 0 {
+                *bucket = self.spare.pop().unwrap_or_default();
+            }
+        }
+        bucket.push(Entry { offset: (at % BUCKET_NS) as u32, event });
+    }
+
+    #[inline(never)]
+    fn add_far(&mut self, at: u64, event: E) {
+        if at < self.far_end() {
+            let slot = (at >> FAR_SHIFT) as usize % FAR_SLOTS;
+            self.far_used.set(slot);
+            self.far[slot].push((at, event));
+        } else {
+            self.overflow_seq += 1;
+            self.overflow.push(Reverse(Overflow { at, seq: self.overflow_seq, event }));
         }
     }
 
@@ -170,33 +214,35 @@ impl<E: Copy> Wheel<E> {
         if self.len == 0 {
             return None;
         }
-        if self.present != NIL {
-            return Some(Instant::from_nanos(self.position));
-        }
-        let near = self.near.first_from((self.position % NEAR_SLOTS) as usize);
-        let at = near.map(|slot| self.nodes[self.near.ends[slot].0 as usize].at);
-        at.or_else(|| self.far_start()).map(Instant::from_nanos)
+        let at = match (self.rest(), self.near_ahead()) {
+            (0, None) => self.far_start(),
+            (0, Some(begin)) => {
+                let bucket = &self.near[(begin >> BUCKET_SHIFT) as usize % BUCKETS];
+                Some(begin + bucket.iter().map(|entry| u64::from(entry.offset)).min().unwrap_or(0))
+            }
+            (rest, _) => Some(self.present_end - BUCKET_NS + u64::from(rest.trailing_zeros())),
+        };
+        at.map(Instant::from_nanos)
     }
 
-    /// Adds the events that come next to `events`, in their order, until it holds `most` or those less than some thousand
-    /// nanoseconds away; or only those that are left of the present instant. What is scheduled meanwhile may come before them.
-    pub(super) fn next(&self, events: &mut Vec<E>, most: usize, only_present: bool) {
-        let mut list = |mut node: u32| {
-            while node != NIL && events.len() < most {
-                let Node { next, event, .. } = self.nodes[node as usize];
-                events.push(event);
-                node = next;
-            }
-            events.len() < most
-        };
-        let start = (self.position % NEAR_SLOTS) as usize;
-        let mut goes_on = list(self.present) && !only_present;
-        for (from, end) in [(start, NEAR_SLOTS as usize), (0, start)] {
-            let mut at = self.near.scan(from);
-            while let Some(slot) = at.filter(|&slot| goes_on && slot < end) {
-                goes_on = list(self.near.ends[slot].0);
-                at = if slot + 1 < end { self.near.scan(slot + 1) } else { None };
-            }
+    /// Events that are left of the present instant.
+    pub(super) fn left(&self) -> usize {
+        self.present[(self.position % BUCKET_NS) as usize].len() - self.removed
+    }
+
+    /// Adds the events that come next to `events`, in their order, until it holds `most` or those of the present bucket, less
+    /// than 64 ns away. What is scheduled meanwhile may come before them.
+    pub(super) fn next(&self, events: &mut Vec<E>, most: usize) {
+        let mut instants = self.rest();
+        let (now, mut from) = (u64::from(instants.trailing_zeros()) == self.position % BUCKET_NS, 0);
+        if now {
+            from = self.removed;
+        }
+        while instants != 0 && events.len() < most {
+            let list = &self.present[instants.trailing_zeros() as usize][from..];
+            events.extend_from_slice(&list[..list.len().min(most - events.len())]);
+            instants &= instants - 1;
+            from = 0;
         }
     }
 
@@ -206,101 +252,133 @@ impl<E: Copy> Wheel<E> {
     #[inline]
     pub fn pop_until(&mut self, limit: Instant) -> Option<(Instant, E)> {
         let limit = limit.as_nanos();
-        if self.present == NIL {
-            self.take_instant(limit)?;
+        let mut list = &self.present[(self.position % BUCKET_NS) as usize];
+        if self.removed >= list.len() {
+            self.begin_instant(limit)?;
+            list = &self.present[(self.position % BUCKET_NS) as usize];
         } else if self.position > limit {
             return None;
         }
-        let id = self.present;
-        let node = &self.nodes[id as usize];
-        let event = node.event;
-        self.present = node.next;
-        self.free.push(id);
+        let event = list[self.removed];
+        self.removed += 1;
         self.len -= 1;
         Some((Instant::from_nanos(self.position), event))
     }
 
-    /// Makes the earliest instant the present one, with all its events, unless it is later than `limit`.
-    fn take_instant(&mut self, limit: u64) -> Option<()> {
+    /// Makes the earliest instant the present one, unless it is later than `limit`.
+    fn begin_instant(&mut self, limit: u64) -> Option<()> {
         if self.len == 0 {
             return None;
         }
-        let slot = loop {
-            if let Some(slot) = self.near.first_from((self.position % NEAR_SLOTS) as usize) {
-                break slot;
-            }
-            self.jump(limit)?;
-        };
-        let at = self.nodes[self.near.ends[slot].0 as usize].at;
+        let rest = self.rest();
+        if rest == 0 {
+            self.begin_bucket(limit)?;
+            return self.begin_instant(limit);
+        }
+        let instant = u64::from(rest.trailing_zeros());
+        let at = self.present_end - BUCKET_NS + instant;
         if at > limit {
             return None;
         }
-        self.present = self.near.take(slot);
+        self.end_instant();
         self.position = at;
         self.refill();
         Some(())
     }
 
-    #[inline(always)]
-    fn store(&mut self, at: u64, event: E) -> u32 {
-        let fresh = Node { at, next: NIL, event };
-        let Some(node) = self.free.pop() else {
-            self.nodes.push(fresh);
-            return (self.nodes.len() - 1) as u32;
-        };
-        self.nodes[node as usize] = fresh;
-        node
+    /// Instants of the present bucket with events that are pending.
+    fn rest(&self) -> u64 {
+        let now = self.position % BUCKET_NS;
+        let done = self.removed >= self.present[now as usize].len();
+        self.instants & !(u64::from(done) << now)
     }
 
-    fn far_end(&self) -> u64 {
-        self.near_end.saturating_add(FAR_SLOTS << FAR_SHIFT)
-    }
-
-    #[inline(never)]
-    fn schedule_far(&mut self, at: u64, node: u32) {
-        if at < self.far_end() {
-            self.far.push(((at >> FAR_SHIFT) % FAR_SLOTS) as usize, node, &mut self.nodes);
-        } else {
-            self.overflow_seq += 1;
-            self.overflow.push(Reverse((at, self.overflow_seq, node)));
+    /// Empties the list of the present instant, of which all events were removed.
+    fn end_instant(&mut self) {
+        let now = self.position % BUCKET_NS;
+        if self.removed > 0 {
+            self.present[now as usize].clear();
+            self.instants &= !(1 << now);
+            self.removed = 0;
         }
     }
 
-    /// With nothing near, moves to the bucket of the earliest event; `None` when it begins after `limit`.
+    /// With nothing left in the present bucket, makes that of the earliest event the present one; `None` when it begins after
+    /// `limit`.
+    fn begin_bucket(&mut self, limit: u64) -> Option<()> {
+        let begin = match self.near_ahead() {
+            Some(begin) => begin,
+            None => return self.jump(limit),
+        };
+        if begin > limit {
+            return None;
+        }
+        self.end_instant();
+        self.position = begin;
+        self.open(begin);
+        Some(())
+    }
+
+    /// Moves the events of the bucket that begins at `begin` to the lists of their instants.
+    fn open(&mut self, begin: u64) {
+        self.present_end = begin + BUCKET_NS;
+        let slot = (begin >> BUCKET_SHIFT) as usize % BUCKETS;
+        if self.near[slot].is_empty() {
+            return;
+        }
+        let mut bucket = std::mem::take(&mut self.near[slot]);
+        self.near_used.clear(slot);
+        for &Entry { offset, event } in &bucket {
+            self.add_present(offset.into(), event);
+        }
+        bucket.clear();
+        self.spare.push(bucket);
+    }
+
+    /// Where the first near bucket that holds something begins.
+    fn near_ahead(&self) -> Option<u64> {
+        let ahead = self.near_used.ahead((self.present_end >> BUCKET_SHIFT) as usize % BUCKETS)?;
+        Some(self.present_end + ((ahead as u64) << BUCKET_SHIFT))
+    }
+
+    fn far_end(&self) -> u64 {
+        self.near_end.saturating_add((FAR_SLOTS as u64) << FAR_SHIFT)
+    }
+
+    /// With nothing near, moves to the far bucket of the earliest event; `None` when it begins after `limit`.
     fn jump(&mut self, limit: u64) -> Option<()> {
         let start = self.far_start()?;
         if start > limit {
             return None;
         }
+        self.end_instant();
         self.position = start;
         self.near_end = start;
+        self.present_end = start;
         self.pull_overflow();
         self.refill();
+        self.open(start);
         Some(())
     }
 
-    /// Where the bucket of the earliest event beyond `near` begins.
+    /// Where the far bucket of the earliest event beyond `near` begins.
     fn far_start(&self) -> Option<u64> {
-        let first = ((self.near_end >> FAR_SHIFT) % FAR_SLOTS) as usize;
-        match self.far.first_from(first) {
-            Some(slot) => {
-                let ahead = (slot as u64 + FAR_SLOTS - first as u64) % FAR_SLOTS;
-                Some(self.near_end + (ahead << FAR_SHIFT))
-            }
-            None => Some(self.overflow.peek()?.0.0 & !(FAR_WIDTH_NS - 1)),
+        match self.far_used.ahead((self.near_end >> FAR_SHIFT) as usize % FAR_SLOTS) {
+            Some(ahead) => Some(self.near_end + ((ahead as u64) << FAR_SHIFT)),
+            None => Some(self.overflow.peek()?.0.at & !(FAR_WIDTH_NS - 1)),
         }
     }
 
-    /// Moves buckets to `near` while they fit beside what is pending there.
+    /// Moves far buckets to `near` while they fit there.
     fn refill(&mut self) {
-        while self.near_end + FAR_WIDTH_NS - self.position <= NEAR_SLOTS {
-            let mut node = self.far.take(((self.near_end >> FAR_SHIFT) % FAR_SLOTS) as usize);
+        while self.near_end + FAR_WIDTH_NS - self.position <= NEAR_NS {
+            let slot = (self.near_end >> FAR_SHIFT) as usize % FAR_SLOTS;
             self.near_end += FAR_WIDTH_NS;
-            while node != NIL {
-                let Node { at, next, .. } = self.nodes[node as usize];
-                self.nodes[node as usize].next = NIL;
-                self.near.push((at % NEAR_SLOTS) as usize, node, &mut self.nodes);
-                node = next;
+            if !self.far[slot].is_empty() {
+                self.far_used.clear(slot);
+                for (at, event) in std::mem::take(&mut self.far[slot]) {
+                    self.add_near(at, event);
+                }
             }
             self.pull_overflow();
         }
@@ -308,12 +386,13 @@ impl<E: Copy> Wheel<E> {
 
     fn pull_overflow(&mut self) {
         let end = self.far_end();
-        while let Some(&Reverse((at, _, node))) = self.overflow.peek() {
-            if at >= end {
-                break;
-            }
-            self.overflow.pop();
-            self.far.push(((at >> FAR_SHIFT) % FAR_SLOTS) as usize, node, &mut self.nodes);
+        while let Some(Reverse(first)) = self.overflow.peek()
+            && first.at < end
+            && let Some(Reverse(Overflow { at, event, .. })) = self.overflow.pop()
+        {
+            let slot = (at >> FAR_SHIFT) as usize % FAR_SLOTS;
+            self.far_used.set(slot);
+            self.far[slot].push((at, event));
         }
     }
 }
@@ -382,13 +461,9 @@ mod tests {
                 wheel.pop_until(Instant::FAR);
             }
             let mut next = Vec::new();
-            wheel.next(&mut next, 20, false);
-            let mut present = Vec::new();
-            wheel.next(&mut present, 20, true);
-            assert!(next.starts_with(&present));
-            assert!(next.len() <= 20);
-            let near = wheel.len() - wheel.overflow.len();
-            for event in next.iter().take(near) {
+            wheel.next(&mut next, 20);
+            assert!(next.len() <= 20 && next.len() >= wheel.left().min(20));
+            for event in &next {
                 assert_eq!(wheel.pop_until(Instant::FAR).map(|(_, event)| event), Some(*event));
             }
         }
@@ -404,7 +479,9 @@ mod tests {
             let (now, id) = wheel.pop_until(Instant::FAR).unwrap();
             wheel.schedule(now.after(300 + id * 20_000), id);
         }
-        assert_eq!(wheel.nodes.len(), 100);
+        let arrays = wheel.spare.iter().chain(&wheel.near).map(Vec::capacity).sum::<usize>();
+        let instants = wheel.present.iter().map(Vec::capacity).sum::<usize>();
+        assert!(arrays <= 400 && instants <= 64 * 16, "{arrays} {instants}");
     }
 
     #[test]

@@ -13,6 +13,11 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
+/// A half of a word: what switches read ends with the UDP source port, as does the cache line that they read.
+fn half(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u16::from_be_bytes(*bytes))
+}
+
 /// Does what every IPv6 router does to a packet (checks, hop limit), and returns the receiving host's number.
 ///
 /// # Errors
@@ -37,14 +42,14 @@ pub fn host_of(packet: &Packet) -> u32 {
 /// The EV, as senders write it: 16 bits of the flow label above the UDP source port.
 pub fn entropy(packet: &Packet) -> u32 {
     let header = packet.header();
-    word(header, IP) << 16 | word(header, HEAD) >> 16
+    word(header, IP) << 16 | u32::from(half(header, HEAD))
 }
 
 /// A number that packets of one flow share: of sender, receiver and UDP source port.
 pub fn flow(packet: &Packet) -> u64 {
     let header = packet.header();
     let host = word(header, DST + 12).wrapping_sub(1);
-    u64::from(word(header, DST - 4)) << 48 ^ u64::from(host) << 20 ^ u64::from(word(header, HEAD) >> 16)
+    u64::from(word(header, DST - 4)) << 48 ^ u64::from(host) << 20 ^ u64::from(half(header, HEAD))
 }
 
 /// A 64-bit finaliser; switches of real fabrics use CRCs, what counts is that neighbouring inputs part.

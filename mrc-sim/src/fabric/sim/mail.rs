@@ -38,28 +38,28 @@ impl<H> IndexMut<u32> for Hosts<H> {
     }
 }
 
+/// A packet on a link that leads to another share.
+struct Arrival {
+    at: Instant,
+    port: u32,
+    epoch: u16,
+    packet: Box<Packet>,
+}
+
 /// Packets and pauses on their way from one share to another.
 #[derive(Default)]
 pub(in crate::fabric) struct Mail {
-    arrivals: Vec<(Instant, u32)>,
-    /// As many of them arrive; the others are room for more.
-    packets: Vec<Packet>,
-    pauses: Vec<(Instant, u32, bool, u32)>,
+    arrivals: Vec<Arrival>,
+    pauses: Vec<(Instant, u32, bool, u16)>,
+    /// Packets may collect telemetry.
+    collects: bool,
 }
 
 impl Mail {
-    fn put(&mut self, at: Instant, port: u32, packet: &Packet) {
-        match self.packets.get_mut(self.arrivals.len()) {
-            Some(room) => room.copy(packet),
-            None => self.packets.push(packet.clone()),
-        }
-        self.arrivals.push((at, port));
-    }
-
     /// The first arrival of what is in it.
     pub(in crate::fabric) fn earliest(&self) -> Option<Instant> {
         let pauses = self.pauses.iter().map(|&(at, ..)| at);
-        self.arrivals.iter().map(|&(at, _)| at).chain(pauses).min()
+        self.arrivals.iter().map(|arrival| arrival.at).chain(pauses).min()
     }
 }
 
@@ -81,26 +81,28 @@ impl Share {
 
 impl<H: Host> Sim<H> {
     /// The share that owns a port, if it is another one.
+    #[inline(always)]
     pub(super) fn stranger(&self, port: u32) -> Option<usize> {
         let share = self.share.as_ref()?;
         let owner = usize::from(share.owners[port as usize]);
         (owner != share.index).then_some(owner)
     }
 
-    /// A packet is on the link to `port`.
-    pub(super) fn fly(&mut self, at: Instant, port: u32, packet: u32) {
+    /// A packet is on the link to `port`, which had this epoch when it left.
+    #[inline(always)]
+    pub(super) fn fly(&mut self, at: Instant, port: u32, packet: u32, epoch: u16) {
         let Some(other) = self.stranger(port) else {
-            return self.wheel.schedule(at, Event::Arrive { port, packet });
+            return self.wheel.schedule(at, Event::Arrive { port, packet, epoch });
         };
-        if let Some(share) = &mut self.share {
+        if let (Some(share), Some(packet)) = (&mut self.share, self.arena.leave(packet)) {
             let mail = &mut share.outbox[other];
-            mail.put(at, port, self.arena.get(packet));
+            mail.collects |= self.collects;
+            mail.arrivals.push(Arrival { at, port, epoch, packet });
         }
-        self.arena.release(packet);
     }
 
     /// A pause frame, or the end of a pause, is on the link to `port`.
-    pub(super) fn fly_pause(&mut self, at: Instant, port: u32, paused: bool, epoch: u32) {
+    pub(super) fn fly_pause(&mut self, at: Instant, port: u32, paused: bool, epoch: u16) {
         match (self.stranger(port), &mut self.share) {
             (Some(other), Some(share)) => share.outbox[other].pauses.push((at, port, paused, epoch)),
             _ => self.wheel.schedule(at, Event::Pause { port, paused, epoch }),
@@ -114,10 +116,10 @@ impl<H: Host> Sim<H> {
 
     /// Takes in what another share sent.
     pub(in crate::fabric) fn take_in(&mut self, mail: &mut Mail) {
-        for ((at, port), packet) in mail.arrivals.drain(..).zip(&mail.packets) {
-            let id = self.arena.take();
-            self.arena.get_mut(id).copy(packet);
-            self.wheel.schedule(at, Event::Arrive { port, packet: id });
+        self.collects |= mail.collects;
+        for Arrival { at, port, epoch, packet } in mail.arrivals.drain(..) {
+            let packet = self.arena.put(packet);
+            self.wheel.schedule(at, Event::Arrive { port, packet, epoch });
         }
         for (at, port, paused, epoch) in mail.pauses.drain(..) {
             self.wheel.schedule(at, Event::Pause { port, paused, epoch });

@@ -36,7 +36,7 @@ impl<H: Host> Sim<H> {
         self.fly_pause(at, ingress ^ 1, paused, epoch);
     }
 
-    pub(super) fn pause(&mut self, port_id: u32, paused: bool, epoch: u32) {
+    pub(super) fn pause(&mut self, port_id: u32, paused: bool, epoch: u16) {
         let now = self.now;
         let port = &mut self.ports[port_id as usize];
         if port.epoch != epoch {
