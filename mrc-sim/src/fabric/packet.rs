@@ -290,7 +290,9 @@ mod tests {
     fn fifo_keeps_order_and_bytes() {
         let mut fifo = Fifo::default();
         let [a, b, c] = [1, 2, 3].map(|nth| Waiting { id: 10 + nth, bytes: nth });
-        [a, b, c].map(|packet| fifo.push(packet));
+        for packet in [a, b, c] {
+            fifo.push(packet);
+        }
         assert_eq!((fifo.len, fifo.bytes, fifo.head()), (3, 6, Some(a)));
         assert_eq!([fifo.pop(), fifo.pop()], [Some(a), Some(b)]);
         fifo.push(a);

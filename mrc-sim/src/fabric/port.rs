@@ -415,7 +415,10 @@ mod tests {
     fn a_port_fills_a_cache_line_and_four_where_it_is_used() {
         assert_eq!((size_of::<Port>(), size_of::<Used>()), (64, 256));
         let counters = std::mem::offset_of!(Used, counters);
-        assert!(counters >= 64 && counters + 5 * 8 <= 128, "what each packet counts lies in the second line: {counters}");
+        assert!(
+            counters >= 64 && counters + 5 * 8 <= 128,
+            "what each packet counts lies in the second line: {counters}"
+        );
         let mut port = port(1_000_000_000);
         assert!(port.used.is_none() && port.queued_bytes() == 0 && port.counters() == PortCounters::default());
         port.transmit(0, 64);

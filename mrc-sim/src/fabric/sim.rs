@@ -1,5 +1,6 @@
 //! The run: takes events in order, moves packets between ports, switches and hosts, and applies faults.
 
+mod ahead;
 mod counters;
 mod faults;
 mod mail;
@@ -7,12 +8,13 @@ mod order;
 mod pause;
 mod receive;
 mod telemetry;
+mod wire;
 
 use mrc_core::{Instant, PortMask, Rng};
 use mrc_wire::PortNum;
 
 use super::impair::Impairment;
-use super::packet::{Arena, CORRUPT, Fifo, LOADED, Waiting};
+use super::packet::{Arena, Fifo, LOADED, Waiting};
 use super::port::{Inlet, LinkSpec, Offer, Owner, Port, PortCounters};
 use super::queue::QueueSpec;
 use super::scheme::{Requests, Verdict};
@@ -99,12 +101,6 @@ pub enum Fault {
     /// The silent switch forwards again.
     Loud(u32),
 }
-
-/// Events that are looked at together, before the first of them is processed: what they read fits into the first cache.
-const AHEAD: usize = 32;
-/// Events of an instant from which a look ahead pays where caches hold the hosts: so many of them come from a fabric that does
-/// not fit there.
-const CROWD: usize = 4;
 
 /// The queues of all switch ports of one tier, now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -327,44 +323,6 @@ impl<H: Host> Sim<H> {
             }
         }
         false
-    }
-
-    /// Reads what this event and those after it will begin with, and returns how many they are. Memory answers these reads
-    /// together; one by one, each event would wait for its own, and that is most of the time of a fabric that does not fit
-    /// into caches.
-    fn fetch(&mut self, first: Event) -> usize {
-        if !self.fetches && self.wheel.left() < CROWD {
-            return 1;
-        }
-        self.ahead.clear();
-        self.ahead.push(first);
-        self.wheel.next(&mut self.ahead, AHEAD);
-        let read = |event: &Event| match *event {
-            Event::Arrive { packet, .. } | Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
-            Event::PortFree { port } => self.ports[port as usize].fetch(),
-            _ => 0,
-        };
-        std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
-        if !self.fetches {
-            return self.ahead.len();
-        }
-        let read = |event: &Event| match *event {
-            Event::Arrive { port, packet, .. } => match self.inlets[port as usize].owner {
-                Owner::Host { host, .. } => {
-                    let packet = self.arena.get(packet);
-                    self.order.fetch(host, packet) ^ self.hosts[host].host.fetch_for(packet, &self.world)
-                }
-                Owner::Switch(_) => 0,
-            },
-            Event::PortFree { port } => match self.inlets[port as usize].owner {
-                Owner::Host { host, .. } => self.hosts[host].host.fetch_next(),
-                Owner::Switch(_) => 0,
-            },
-            Event::HostTimer { host } => self.hosts[host].host.fetch_due(),
-            _ => 0,
-        };
-        std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
-        self.ahead.len()
     }
 
     /// Whether nothing is left to happen.
@@ -608,81 +566,6 @@ impl<H: Host> Sim<H> {
         let (scheme, mut ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
         scheme.on_timer(&mut ctx, timer);
         self.serve_requests(index);
-    }
-
-    #[inline(always)]
-    fn switch_transmit(&mut self, port: u32, mut packet: Waiting) {
-        self.counters.switch_hops += 1;
-        if self.collects || self.hooks_dequeue {
-            packet.bytes = self.before_transmit(port, packet.id);
-        }
-        self.transmit(port, packet);
-        if let Some(at) = self.ports[port as usize].wake(self.now.as_nanos()) {
-            self.wheel.schedule(Instant::from_nanos(at), Event::PortFree { port });
-        }
-    }
-
-    /// What a switch and its scheme do to a packet that begins to leave. Returns its bytes on the wire.
-    #[inline(never)]
-    fn before_transmit(&mut self, port: u32, packet: u32) -> u32 {
-        if let Owner::Switch(index) = self.ports[port as usize].owner {
-            if self.arena.get(packet).flags & COLLECTS != 0 {
-                self.stamp(index, port, packet);
-            }
-            if self.switches[index as usize].hooks_dequeue {
-                let switch = &mut self.switches[index as usize];
-                let (scheme, mut ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
-                scheme.on_dequeue(&mut ctx, PortId(port), self.arena.get_mut(packet));
-                self.serve_requests(index);
-            }
-        }
-        self.arena.get(packet).wire_len
-    }
-
-    /// Puts a packet on the link behind `port_id` and returns the end of its serialisation.
-    #[inline(always)]
-    fn transmit(&mut self, port_id: u32, packet: Waiting) -> Instant {
-        let now = self.now.as_nanos();
-        let port = &mut self.ports[port_id as usize];
-        let (free_at, mut arrives_at) = port.transmit(now, packet.bytes);
-        let epoch = port.epoch;
-        self.digest.mix(now << 24 ^ u64::from(port_id) << 12 ^ u64::from(packet.bytes));
-        let unusual = port.is_impaired() || self.cut_through || self.tap.is_some();
-        if unusual {
-            match self.on_wire(port_id, packet, (free_at, arrives_at)) {
-                Some(at) => arrives_at = at,
-                None => return Instant::from_nanos(free_at),
-            }
-        }
-        self.fly(Instant::from_nanos(arrives_at), port_id ^ 1, packet.id, epoch);
-        Instant::from_nanos(free_at)
-    }
-
-    /// What a link does to a packet, who captures it, and when a switch that cuts through sees it. Returns when it arrives, if
-    /// the link does not lose it.
-    #[inline(never)]
-    fn on_wire(&mut self, port_id: u32, Waiting { id, bytes }: Waiting, (free_at, arrives_at): (u64, u64)) -> Option<u64> {
-        let port = &mut self.ports[port_id as usize];
-        let packet = self.arena.get_mut(id);
-        let (fate, mut arrives_at) = port.impair(arrives_at, &mut self.rng);
-        if fate.lost && packet.control {
-            port.counters_mut().lost_control += 1;
-        }
-        packet.flags |= if fate.corrupt { CORRUPT } else { 0 };
-        let (tapped, rate_bps) = (port.tapped, port.link().rate_bps);
-        if self.tap.is_some() && tapped {
-            self.record(port_id, true, id);
-        }
-        if self.cut_through && matches!(self.ports[(port_id ^ 1) as usize].owner, Owner::Switch(_)) {
-            // The switch at the end sees the packet when its head has arrived.
-            let head = (u64::from(bytes.min(HEAD_BYTES)) * 8_000_000_000).div_ceil(rate_bps);
-            arrives_at -= (free_at - self.now.as_nanos()).saturating_sub(head);
-        }
-        if fate.lost {
-            self.arena.release(id);
-            return None;
-        }
-        Some(arrives_at)
     }
 
     fn port_free(&mut self, port_id: u32) {

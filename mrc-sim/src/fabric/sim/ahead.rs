@@ -1,0 +1,51 @@
+//! Reads ahead: what the next events will begin with.
+
+use super::super::port::Owner;
+use super::{Event, Sim};
+use crate::host::Host;
+
+/// Events that are looked at together, before the first of them is processed: what they read fits into the first cache.
+const AHEAD: usize = 32;
+/// Events of an instant from which a look ahead pays where caches hold the hosts: so many of them come from a fabric that does
+/// not fit there.
+const CROWD: usize = 4;
+
+impl<H: Host> Sim<H> {
+    /// Reads what this event and those after it will begin with, and returns how many they are. Memory answers these reads
+    /// together; one by one, each event would wait for its own, and that is most of the time of a fabric that does not fit
+    /// into caches.
+    pub(super) fn fetch(&mut self, first: Event) -> usize {
+        if !self.fetches && self.wheel.left() < CROWD {
+            return 1;
+        }
+        self.ahead.clear();
+        self.ahead.push(first);
+        self.wheel.next(&mut self.ahead, AHEAD);
+        let read = |event: &Event| match *event {
+            Event::Arrive { packet, .. } | Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
+            Event::PortFree { port } => self.ports[port as usize].fetch(),
+            _ => 0,
+        };
+        std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
+        if !self.fetches {
+            return self.ahead.len();
+        }
+        let read = |event: &Event| match *event {
+            Event::Arrive { port, packet, .. } => match self.inlets[port as usize].owner {
+                Owner::Host { host, .. } => {
+                    let packet = self.arena.get(packet);
+                    self.order.fetch(host, packet) ^ self.hosts[host].host.fetch_for(packet, &self.world)
+                }
+                Owner::Switch(_) => 0,
+            },
+            Event::PortFree { port } => match self.inlets[port as usize].owner {
+                Owner::Host { host, .. } => self.hosts[host].host.fetch_next(),
+                Owner::Switch(_) => 0,
+            },
+            Event::HostTimer { host } => self.hosts[host].host.fetch_due(),
+            _ => 0,
+        };
+        std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
+        self.ahead.len()
+    }
+}
