@@ -165,8 +165,10 @@ impl<'s> Side<'s> {
             self.append(ring);
         }
         let Side { engine, memory, .. } = &mut *to;
-        let sent = ring.sent.iter().zip(ring.frames.iter());
-        engine.receive(now, &mut Arrivals { sent, memory, work, last: &[] });
+        engine.receive(
+            now,
+            &mut Arrivals { sent: ring.sent.iter(), frames: ring.frames.iter(), memory, work, last: &[] },
+        );
         ring.sent.clear();
         frames
     }
@@ -231,7 +233,8 @@ impl FrameSink for Ring {
 
 /// The frames of a ring on their way in.
 struct Arrivals<'a> {
-    sent: std::iter::Zip<std::slice::Iter<'a, Transmit>, std::slice::Iter<'a, Frame>>,
+    sent: std::slice::Iter<'a, Transmit>,
+    frames: std::slice::Iter<'a, Frame>,
     memory: &'a mut Memory,
     work: Work,
     /// The frame last given out.
@@ -240,7 +243,7 @@ struct Arrivals<'a> {
 
 impl FrameSource for Arrivals<'_> {
     fn next(&mut self) -> Option<(RxMeta, &[u8])> {
-        let (tx, buffer) = self.sent.next()?;
+        let (tx, buffer) = (self.sent.next()?, self.frames.next()?);
         let wire_len = tx.frame_len();
         let (icrc, head) = match self.work {
             Work::Headers => (IcrcCheck::Valid, tx.header_len),
@@ -248,6 +251,11 @@ impl FrameSource for Arrivals<'_> {
         };
         self.last = &buffer.0[LEAD..][..head];
         Some((RxMeta { port: tx.port, wire_len, icrc }, self.last))
+    }
+
+    fn peek(&self, ahead: usize) -> Option<&[u8]> {
+        let (tx, buffer) = (self.sent.as_slice().get(ahead)?, self.frames.as_slice().get(ahead)?);
+        Some(&buffer.0[LEAD..][..tx.header_len])
     }
 
     fn done(&mut self, result: Result<Received, Discard>) {

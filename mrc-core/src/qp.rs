@@ -197,7 +197,8 @@ impl Qp {
     pub(crate) fn fetch_responder(&self) -> u32 {
         let answers = self.rsp.answers.front().map_or(0, |answer| answer.psn.value());
         let heard = self.req.last_heard.as_nanos() as u32;
-        self.qpn.value() ^ self.rsp.window.cack().value() ^ answers ^ self.links.fetch() ^ self.reverse.fetch() ^ heard
+        let head = self.expected.fetch() ^ self.qpn.value();
+        head ^ self.rsp.window.cack().value() ^ answers ^ self.links.fetch() ^ self.reverse.fetch() ^ heard
     }
 
     /// Reads the lines that an answer to our own packets, and sending, begin with.
@@ -211,6 +212,13 @@ impl Qp {
     #[inline]
     pub(crate) fn fetch_data(&self) -> u32 {
         self.sq.len() ^ self.head.fetch() ^ self.paths.usable_ports().bits() ^ u32::from(self.path_cfg.plane_lead)
+    }
+
+    /// Reads the lines that the completion of a write reads.
+    #[inline]
+    pub(crate) fn fetch_completion(&self) -> u32 {
+        let last = self.req.last_path.map_or(0, |choice| choice.ev.0);
+        self.qpn.value() ^ self.send_cq.0 ^ self.req.tack.value() ^ self.sq.len() ^ self.links.fetch() ^ last
     }
 
     /// Back to the state right after creation. The QP has left its controller; it may still be on lists of the endpoint,

@@ -53,6 +53,8 @@ pub(crate) struct Links {
     retransmit: Link,
     fresh: Link,
     completions: Link,
+    /// A QP that some turns behind has data to send, as far as is known: only for reading ahead.
+    pub(crate) ahead: u16,
 }
 
 impl Links {
@@ -62,6 +64,7 @@ impl Links {
         retransmit: Link::NONE,
         fresh: Link::NONE,
         completions: Link::NONE,
+        ahead: 0,
     };
 
     /// Reads them.
@@ -114,6 +117,11 @@ impl Ready {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NIL
+    }
+
+    /// Members.
+    pub(crate) const fn len(&self) -> u32 {
+        self.len
     }
 
     /// Appends `member` unless it is on the list already.
@@ -174,6 +182,15 @@ impl Ready {
     #[inline]
     pub(crate) fn front(&self) -> Option<u32> {
         if self.head == NIL { None } else { Some(self.head) }
+    }
+
+    /// Who stands behind the member with these places.
+    pub(crate) fn behind_of(&self, links: &Links) -> Option<u32> {
+        let next = match self.list {
+            List::Completions => links.completions.next,
+            _ => links.fresh.next,
+        };
+        if next == NIL { None } else { Some(next) }
     }
 
     /// Who stands behind `member`.
@@ -315,7 +332,7 @@ impl Stored for Link {
 
 crate::image::stored!(
     struct Links { fresh } rebuilt {
-        control: Link::NONE, urgent: Link::NONE, retransmit: Link::NONE, completions: Link::NONE,
+        control: Link::NONE, urgent: Link::NONE, retransmit: Link::NONE, completions: Link::NONE, ahead: 0,
     }
 );
 

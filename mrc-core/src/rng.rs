@@ -12,6 +12,7 @@ impl Rng {
     }
 
     /// The next 64 random bits.
+    #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -21,6 +22,7 @@ impl Rng {
     }
 
     /// A number in `[0, n)`; 0 when `n` is 0. The bias is below `n / 2^32`.
+    #[inline]
     pub fn below(&mut self, n: u32) -> u32 {
         ((self.next_u64() >> 32).wrapping_mul(n as u64) >> 32) as u32
     }

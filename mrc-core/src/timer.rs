@@ -45,6 +45,11 @@ impl<'s> Timers<'s> {
         if self.len == 0 { None } else { self.slots.first().map(|slot| slot.qp) }
     }
 
+    /// Reads what arming `qp` begins with.
+    pub(crate) fn fetch(&self, qp: u32) -> u32 {
+        self.slots.get(qp as usize).map_or(0, |slot| slot.position)
+    }
+
     /// The QP whose deadline has come; its entry is removed.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<u32> {
         let first = self.slots.first()?;

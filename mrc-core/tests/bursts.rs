@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::cell::Cell;
+
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
 use mrc_core::{
@@ -102,11 +104,19 @@ fn take_one_by_one(net: &mut Net<'_>, to: usize, now: Instant, arrivals: &[Arriv
 struct Source<'a> {
     arrivals: std::slice::Iter<'a, Arrival>,
     results: Results,
+    /// Frames that the engine looked at ahead.
+    peeked: Cell<usize>,
 }
 
 impl FrameSource for Source<'_> {
     fn next(&mut self) -> Option<(RxMeta, &[u8])> {
         self.arrivals.next().map(|(meta, frame)| (*meta, &frame[..]))
+    }
+
+    fn peek(&self, ahead: usize) -> Option<&[u8]> {
+        let (_, frame) = self.arrivals.as_slice().get(ahead)?;
+        self.peeked.set(self.peeked.get() + 1);
+        Some(frame)
     }
 
     fn done(&mut self, result: Result<Received, Discard>) {
@@ -115,8 +125,10 @@ impl FrameSource for Source<'_> {
 }
 
 fn take_in_bursts(net: &mut Net<'_>, to: usize, now: Instant, arrivals: &[Arrival]) -> Results {
-    let mut source = Source { arrivals: arrivals.iter(), results: Vec::new() };
+    let mut source = Source { arrivals: arrivals.iter(), results: Vec::new(), peeked: Cell::new(0) };
     net.sides[to].engine.receive(now, &mut source);
+    let many = net.sides[to].qps.len() >= 256;
+    assert_eq!(source.peeked.get(), if many { arrivals.len() } else { 0 }, "every frame is read ahead once");
     source.results
 }
 
@@ -217,6 +229,30 @@ fn a_burst_is_the_frames_of_single_polls() {
         sent += alike(seed, &setup);
     }
     assert!(sent > 64 * 1_000, "{sent}");
+}
+
+/// Where queue pairs are so many that the engine reads ahead, the frames are the same, too.
+//= SCHED-001, VAL-010 test
+#[test]
+fn a_burst_of_many_queue_pairs_is_the_frames_of_single_polls() {
+    let mut sent = 0;
+    for seed in 0..3 {
+        let setup = Setup {
+            qps: 260,
+            srv6: true,
+            cc: if seed == 0 { vec![] } else { vec![CcConfig::None, CcConfig::Fixed { window_bytes: 20_000 }] },
+            tweak: match seed {
+                0 => |_| {},
+                _ => |cfg| {
+                    (cfg.turn_bytes, cfg.tack_within_message) = (16_384, false);
+                    (cfg.ask_each_message, cfg.merge_sacks) = (false, true);
+                },
+            },
+            ..Setup::default()
+        };
+        sent += alike(seed, &setup);
+    }
+    assert!(sent > 3 * 1_000, "{sent}");
 }
 
 /// Requests of a burst leave ahead of the answers that are owed, which stay for the next call.

@@ -43,6 +43,13 @@ impl HeadImage {
     /// The head of no packet.
     pub const NONE: Self = Self([0; WORDS]);
 
+    /// Reads it; the number means nothing.
+    #[must_use]
+    pub const fn fetch(&self) -> u32 {
+        let [first, .., last] = self.0;
+        (first ^ last) as u32
+    }
+
     /// The head of `packet`, which [`PacketView::parse`](crate::PacketView::parse) has read, and whose addresses, partition and
     /// destination QP were found right.
     #[must_use]

@@ -30,6 +30,7 @@ impl Endpoint<'_> {
     /// Half of `cq` became free: fills it with completions of the QPs that wait, the one that waits longest first. One by one
     /// each would cost a turn of its QP. Each turn fills the queue or takes a QP off the list, so this ends.
     fn refill(&mut self, cq: CqHandle) {
+        let mut left = self.fetch_held();
         while !self.cqs.is_closed(cq)
             && let Some(qp) = self
                 .held_completions
@@ -42,6 +43,10 @@ impl Endpoint<'_> {
             if let Some((_, true)) = held {
                 self.deliver(qp);
                 self.wake_control(qp);
+            }
+            left = left.wrapping_sub(1);
+            if left == 0 {
+                left = self.fetch_held();
             }
         }
     }

@@ -176,6 +176,7 @@ pub struct Endpoint<'s> {
     /// Congestion controllers whose turn comes.
     ready: Ready,
     held_completions: Ready,
+    ahead: fetch::Ahead,
 }
 
 /// The part of `slice` that belongs to element `index` when each owns `each`.
@@ -260,6 +261,7 @@ impl<'s> Endpoint<'s> {
             urgent: Ready::new(List::Urgent),
             ready: Ready::new(List::Fresh),
             held_completions: Ready::new(List::Completions),
+            ahead: fetch::Ahead::NONE,
             limits: s.limits,
         })
     }

@@ -208,6 +208,9 @@ impl Endpoint<'_> {
         let mut blocked = 0;
         let mut yielding = None;
         let mut whose = self.ready.front();
+        if self.has_many() {
+            self.fetch_turns();
+        }
         while blocked < ATTEMPTS
             && let Some(index) = whose
             && let Some(qpcc) = self.qpccs.get(index as usize)
@@ -328,6 +331,7 @@ impl Endpoint<'_> {
     /// `keep`, nothing that could leave now; arms its timer. Whether it is still where it had its turn.
     #[inline(always)]
     fn after_turn(&mut self, qp: u32, turn: Turn, keep: bool, wants: Option<Wants>) -> bool {
+        let has_many = self.has_many();
         let qpcc = self.qps.get(qp as usize).and_then(|slot| slot.qpcc);
         let (Some(index), Some(wants)) = (qpcc, wants) else {
             self.urgent.remove(self.qps, qp);
@@ -354,6 +358,9 @@ impl Endpoint<'_> {
                 if fresh && goes_on {
                     qpcc.fresh.push(self.qps, qp);
                 } else {
+                    if has_many && fresh {
+                        self.ahead.waits(self.qps, qp);
+                    }
                     qpcc.fresh.after_turn_of(self.qps, qp, fresh, self.cfg.turn_bytes);
                 }
                 if !data && let Some(slot) = self.qps.get_mut(qp as usize) {
@@ -399,11 +406,13 @@ impl Endpoint<'_> {
     /// Puts QP `qp` of controller `index` on its lists for packets to send again and for new ones, and the controller into the round.
     #[inline]
     fn join(&mut self, index: u32, qp: u32, again: bool, fresh: bool) {
+        let has_many = self.has_many();
         if let Some(qpcc) = self.qpccs.get_mut(index as usize) {
             if again {
                 qpcc.retransmit.push(self.qps, qp);
             }
             if fresh {
+                self.ahead.joins(self.qps, qp, has_many);
                 qpcc.fresh.join(self.qps, qp, self.cfg.turn_bytes);
             }
         }

@@ -267,11 +267,9 @@ impl Rotation {
         Some(next)
     }
 
-    /// What [`Self::advance`] will return.
-    pub(super) fn peek(&self, order: &[u16], mut rng: Rng) -> Option<u16> {
-        let order = order.get(..self.active_len as usize)?;
-        let at = if self.cursor < self.active_len as u32 { self.cursor as usize } else { 0 };
-        order.get(at.wrapping_add(rng.below(order.len().wrapping_sub(at) as u32) as usize)).copied()
+    /// The active EVs, and the place in the pass of the next one.
+    pub(super) fn pass<'o>(&self, order: &'o [u16]) -> (&'o [u16], usize) {
+        (order.get(..self.active_len as usize).unwrap_or_default(), self.cursor as usize)
     }
 
     /// Steps of one `select`: two passes.

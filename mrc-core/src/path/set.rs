@@ -67,10 +67,20 @@ impl PathSet {
         state.into_iter().flat_map(|state| state.table(slots))
     }
 
-    /// Reads what the next choice will read, if `rng` is drawn from for it next.
-    pub(crate) fn fetch(&self, slots: &[EvSlot], order: &[u16], rng: Rng) -> u32 {
-        let next = self.rotation.peek(order, rng);
-        next.and_then(|next| slots.get(usize::from(next))).map_or(0, |slot| slot.ev.0)
+    /// Reads what the choices for so many packets will read, and the EVs that they come to, where each takes the next number of
+    /// `rng`.
+    #[inline]
+    pub(crate) fn fetch(&self, slots: &[EvSlot], order: &[u16], packets: u32, rng: &mut Rng) -> u32 {
+        let (order, mut at) = self.rotation.pass(order);
+        let mut sum = 0;
+        for _ in 0..packets {
+            at = if at < order.len() { at } else { 0 };
+            // What the choices before swap is left out: a few of the EVs are then others.
+            let pick = at.wrapping_add(rng.below(order.len().wrapping_sub(at) as u32) as usize);
+            sum ^= order.get(pick).and_then(|&index| slots.get(usize::from(index))).map_or(0, EvSlot::fetch);
+            at = at.wrapping_add(1);
+        }
+        sum
     }
 
     /// Whether the last feedback left a probe to be taken with [`poll_probe`](Self::poll_probe) now.

@@ -57,6 +57,12 @@ impl EvSlot {
         Self { ev, entry, place, ..Self::EMPTY }
     }
 
+    /// Reads it: it may lie on two lines.
+    #[inline]
+    pub(super) const fn fetch(&self) -> u32 {
+        self.ev.0 ^ self.place as u32
+    }
+
     /// The value on the wire, and the handle in its echoes.
     pub const fn ev(&self) -> Ev {
         self.ev

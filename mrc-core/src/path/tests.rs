@@ -478,3 +478,16 @@ fn the_pinned_stay_on_one_path() {
     qp.allow(choice.index);
     assert_eq!(qp.select(ALL), Some(choice));
 }
+
+#[test]
+fn the_evs_of_the_next_packets_are_read_ahead() {
+    let mut qp = Qp::spray(2, 64, 0, |_| {});
+    let mut right = 0;
+    for _ in 0..200 {
+        let read = qp.set.fetch(&qp.slots, &qp.order, 4, &mut { qp.rng });
+        let selected =
+            (0..4).fold(0, |sum, _| sum ^ qp.select(ALL).map_or(0, |at| qp.slots[at.index.0 as usize].fetch()));
+        right += u32::from(read == selected);
+    }
+    assert!(right > 150, "{right} of 200: only choices that swap each other's places are others");
+}

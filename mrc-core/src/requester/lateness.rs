@@ -27,6 +27,12 @@ pub(super) struct Lateness {
 }
 
 impl Lateness {
+    /// Reads the lines that an arrival reads.
+    pub(super) fn fetch(&self) -> u64 {
+        let all = self.newest.get(ALL_PLANES).map_or(0, |newest| newest.as_nanos());
+        self.newest.first().map_or(all, |newest| newest.as_nanos() ^ all)
+    }
+
     pub(super) const fn new(now: Instant, (factor, floor_ns): (u16, u64), most_ns: u64, life_ns: u64) -> Self {
         let (newest, none) = ([Instant::ZERO; SCOPES], [0; SCOPES]);
         Self { factor, floor_ns, most_ns, life_ns, newest, recent_ns: none, older_ns: none, since: now }

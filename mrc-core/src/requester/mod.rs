@@ -177,7 +177,7 @@ impl Requester {
     #[inline]
     pub(crate) fn fetch(&self) -> u32 {
         let times = self.last_heard.as_nanos() ^ self.next_scan.as_nanos() ^ self.next_probe.as_nanos() ^ self.srtt_ns;
-        let rest = self.keepalive_ns ^ u64::from(self.probes.is_idle());
+        let rest = self.keepalive_ns ^ u64::from(self.probes.is_idle()) ^ self.lateness.fetch();
         self.unack.value() ^ (times ^ rest) as u32
     }
 

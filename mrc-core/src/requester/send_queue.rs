@@ -28,8 +28,9 @@ pub struct SendWr {
     pub solicited: bool,
 }
 
-/// A queued work request.
+/// A queued work request: a line of memory.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub struct Wqe {
     pub(crate) wr_id: u64,
     pub(crate) mr: MrHandle,
@@ -162,6 +163,15 @@ impl SendQueue {
     #[inline]
     pub(crate) fn current<'r>(&self, ring: &'r [Wqe]) -> Option<&'r Wqe> {
         if self.has_new() { Self::at(ring, self.current) } else { None }
+    }
+
+    /// Packets that wait for their first transmission: those of the current request, or as many as requests where each is one.
+    pub(crate) fn waiting(&self, ring: &[Wqe]) -> u32 {
+        match self.current(ring) {
+            Some(wqe) if wqe.packets > 1 => wqe.packets.saturating_sub(self.sent),
+            Some(_) => self.tail.wrapping_sub(self.current),
+            None => 0,
+        }
     }
 
     /// Whether request number `ahead` from the current one on is of one packet, of `len` bytes, without immediate.

@@ -116,6 +116,10 @@ impl FrameSource for Frames {
         Some((*any(), some()))
     }
 
+    fn peek(&self, _ahead: usize) -> Option<&[u8]> {
+        Some(some())
+    }
+
     fn done(&mut self, result: Result<Received, Discard>) {
         if let Err(why) = result {
             black_box(why.name());

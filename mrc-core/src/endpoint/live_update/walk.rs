@@ -255,6 +255,7 @@ impl Endpoint<'_> {
             urgent: _,
             ready: _,
             held_completions: _,
+            ahead: _,
         } = self;
         match part {
             0 => {
