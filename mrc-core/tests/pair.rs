@@ -34,6 +34,10 @@ fn transfer(seed: u64, weather: Weather, setup: &Setup, lengths: &[usize], both:
                 let qpn = net.sides[from].qps[qp].qpn();
                 let ids = net.sides[from].completions.iter().filter(|c| c.qp == qpn).map(|c| c.wr_id);
                 assert!(ids.is_sorted(), "completions out of order");
+                // Both sides count the same bytes, each packet once however often it left.
+                let (acked, received) =
+                    (net.sides[from].info(qp).acked_bytes, net.sides[1 - from].info(qp).received_bytes);
+                assert_eq!(acked, received.into());
             }
         }
         net.digest
@@ -43,7 +47,7 @@ fn transfer(seed: u64, weather: Weather, setup: &Setup, lengths: &[usize], both:
 const LENGTHS: [usize; 13] = [0, 1, 3, 1023, 1024, 1025, 4096, 9_999, 40_000, 1, 77_777, 0, 5];
 
 //= SEG-001, SEG-002, SEG-003, LEN-001, LEN-002, LEN-003, LEN-005, LEN-006, RETH-001, RETH-002, TACK-002 test
-//= ACK-001, REQ-001, RSP-001, INV-002 test
+//= ACK-001, REQ-001, RSP-001, RBYT-001, INV-002 test
 #[test]
 fn every_length_arrives_on_every_qp() {
     for (qps, psn, srv6) in [(1, 0xFF_FFF0, false), (4, 0, true), (3, 0x7F_FFFF, false)] {

@@ -58,3 +58,36 @@ impl Credit {
 }
 
 crate::image::stored!(newtype Credit);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a queue pair sent while it was alone counts in whole turns; the rest counts the next time.
+    //= SCHED-001 test
+    #[test]
+    fn bytes_sent_alone_count_as_turns() {
+        let mut credit = Credit::NONE;
+        credit.begin(100, true);
+        credit.spend(99);
+        assert_eq!(credit.take_turns(100), 0);
+        credit.spend(1);
+        assert_eq!(credit.take_turns(100), 1);
+        credit.spend(250);
+        assert_eq!((credit.take_turns(100), credit.take_turns(100)), (2, 0));
+        credit.spend(50);
+        assert_eq!(credit.take_turns(100), 1);
+        assert_eq!(Credit(100).take_turns(100), 0, "a turn that others share");
+    }
+
+    /// Alone, the credit is filled again before it could be taken for that of a shared turn.
+    //= SCHED-001 test
+    #[test]
+    fn the_credit_of_one_alone_is_filled_again() {
+        for (left, want) in [(ALONE + 1, ALONE + 1), (ALONE, i32::MAX), (0, i32::MAX)] {
+            let mut credit = Credit(left);
+            credit.begin(100, true);
+            assert_eq!(credit.0, want);
+        }
+    }
+}

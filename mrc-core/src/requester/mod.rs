@@ -484,3 +484,6 @@ crate::image::stored!(struct Requester {
     target_delay_ns, base_rtt, lateness, reorder_pkts_min, reorder_factor, last_retry, keepalive_ns, next_keepalive,
     keepalive_probes, keepalive_from, started, probe_rate_limit_ns, reorder, probes,
 });
+
+#[cfg(test)]
+mod tests;

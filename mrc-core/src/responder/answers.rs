@@ -288,6 +288,17 @@ mod tests {
         assert_eq!(psns(&mut answers), [0, 1, 2, 3, 4, 5, 6, 7, 8, 31, 30, 24, 23, 22, 21, 20]);
     }
 
+    /// Marks that wait are SACKs already: one that says less than they do need not go in.
+    #[test]
+    fn a_ring_full_of_marks_takes_no_plain_sack() {
+        let mut answers = Answers::EMPTY;
+        for psn in 0..16 {
+            answers.push(sack(psn, Verdict::SkipOnce));
+        }
+        answers.push(sack(16, Verdict::None));
+        assert_eq!(psns(&mut answers), (0..16).collect::<std::vec::Vec<_>>());
+    }
+
     #[test]
     fn a_ring_full_of_refusals_still_takes_one_sack() {
         let mut answers = Answers::EMPTY;

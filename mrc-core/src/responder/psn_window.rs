@@ -213,6 +213,38 @@ mod tests {
         assert_eq!(window.classify(Psn::new(0x3FF), &bits), Arrival::Above);
     }
 
+    /// The next packet in order, too, must lie within the window.
+    //= RSP-006, DMPR-001 test
+    #[test]
+    fn a_closed_window_takes_not_even_the_next_packet() {
+        let mut bits = [RxWord::EMPTY; 2];
+        let mut window = PsnWindow::new(Psn::new(9), 2);
+        assert_eq!(window.insert(Psn::new(10), false, &mut bits), 0);
+        window.set_range(0, true);
+        assert!(!window.take_next(Psn::new(11)));
+        assert_eq!(window.classify(Psn::new(11), &bits), Arrival::Above);
+        window.set_range(1, false);
+        assert!(window.take_next(Psn::new(11)) && !window.take_next(Psn::new(11)));
+    }
+
+    /// An image of a queue pair may name every state that its storage can hold, and no other.
+    #[test]
+    fn a_window_of_an_image_fits_its_storage() {
+        let cack = Psn::new(0xFF_FFF0);
+        let good = PsnWindow { cack, max_rcv: cack.add(128), range: 128, right_edge: cack.add(128), ooo: 128 };
+        assert!(good.fits(128) && PsnWindow::new(cack, 128).fits(128) && PsnWindow::EMPTY.fits(0));
+        for bad in [
+            PsnWindow { range: 129, ..good },
+            PsnWindow { ooo: 129, ..good },
+            PsnWindow { right_edge: cack.add(129), ..good },
+            PsnWindow { max_rcv: cack.add(129), ..good },
+            PsnWindow { right_edge: cack.sub(1), ..good },
+            PsnWindow { max_rcv: cack.sub(1), ..good },
+        ] {
+            assert!(!bad.fits(128), "{bad:?}");
+        }
+    }
+
     proptest! {
         /// Against a naive set of received PSNs.
         //= RSP-009, RSP-010, SACK-012 test

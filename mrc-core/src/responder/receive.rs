@@ -192,6 +192,17 @@ mod tests {
         assert!(!Stash::new(0).insert(&mut ring, imm(1)), "a limit of 0 takes none");
     }
 
+    /// An image of a queue pair may name every state that its storage can hold, and no other.
+    #[test]
+    fn immediates_of_an_image_fit_their_storage() {
+        assert!(Stash { head: 3, len: 4, limit: 4 }.fits(4) && Stash::EMPTY.fits(0));
+        for bad in [(4, 4, 4), (0, 5, 4), (0, 4, 5)] {
+            let (head, len, limit) = bad;
+            assert!(!Stash { head, len, limit }.fits(4), "{bad:?}");
+        }
+        assert!(!Stash { head: 1, ..Stash::EMPTY }.fits(0));
+    }
+
     #[test]
     fn a_receive_queue_is_first_in_first_out_and_bounded() {
         let mut ring = [RecvWqe::EMPTY; 4];

@@ -137,6 +137,29 @@ mod tests {
         }
     }
 
+    /// An image holds the refusals that wait, in their order, and the pool of the new endpoint has them again.
+    #[test]
+    fn an_image_holds_what_waits_in_its_order() {
+        let (mut slots, mut others) = ([Refusal::EMPTY; 4], [Refusal::EMPTY; 3]);
+        let (mut pool, mut copy) = (Refusals::new(&mut slots), Refusals::new(&mut others));
+        let (mut list, mut copied) = (RefusalList::EMPTY, RefusalList::EMPTY);
+        assert_eq!(Listed(&mut pool, &mut list).first(), None);
+        for psn in [5, 7, 6] {
+            assert!(pool.push(&mut list, refusal(psn)));
+        }
+        let mut from = Listed(&mut pool, &mut list);
+        let mut place = from.first();
+        while let Some(at) = place {
+            let (answer, next) = from.at(at).unwrap();
+            assert!(Listed(&mut copy, &mut copied).append(answer));
+            place = next;
+        }
+        assert!(!Listed(&mut copy, &mut copied).append(refusal(8)), "three places");
+        let psns = [5, 7, 6].map(|_| copy.pop(&mut copied).map(|answer| answer.psn.value()));
+        assert_eq!(psns, [Some(5), Some(7), Some(6)]);
+        assert!(copied.is_empty());
+    }
+
     #[test]
     fn a_pool_without_places_takes_nothing() {
         let mut pool = Refusals::new(&mut []);

@@ -116,6 +116,28 @@ fn a_packet_is_answered_for_its_flags_or_after_enough_bytes() {
     assert_eq!(answers(&mut r), 0, "the count starts again");
 }
 
+/// The counter that users read grows by the nominal bytes of each new packet, and by nothing else.
+//= RBYT-001 test
+#[test]
+fn received_bytes_count_each_new_packet_once() {
+    let (mut r, mut bits) = responder(1);
+    for write in [middle(1), Write { nominal: 300, ..middle(3) }, middle(1)] {
+        take(&mut r, &mut bits, &write);
+    }
+    assert_eq!(r.received_bytes(), 1_500);
+}
+
+/// An image may name every queue pair that the storage can hold, and no other.
+#[test]
+fn a_responder_of_an_image_fits_its_storage() {
+    let (r, _) = responder(1);
+    let attr = RtrAttr::software(crate::PeerHandle(0), Qpn::new(5), Psn::new(1), crate::EvProfileHandle(0));
+    let (packets, wimm) = (u32::from(attr.mpr_dest) * 128, usize::from(attr.max_wimm_dest));
+    assert!(packets > 0 && wimm > 0);
+    assert!(r.fits(packets, wimm));
+    assert!(!r.fits(packets - 1, wimm) && !r.fits(packets, wimm - 1));
+}
+
 //= RSP-004 test
 #[test]
 fn above_the_window_is_refused_unless_told_not_to_or_absurd() {

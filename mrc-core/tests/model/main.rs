@@ -4,6 +4,7 @@
 //!
 //! * `MRC_MODEL_SCHEDULES=N` runs N schedules (100 000 when not set), on all cores, beginning with seed `MRC_MODEL_FIRST`.
 //! * `MRC_MODEL_SEED=S` runs one and prints all that happens in it.
+//! * `MRC_MODEL_BRIEF=1` names the seed that fails and does not cut it down.
 //!
 //! A schedule that fails is printed with its seed and cut down to the operations that are needed.
 
@@ -56,6 +57,9 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn explain(schedule: &Schedule) -> String {
+    if number("MRC_MODEL_BRIEF") == Some(1) {
+        return format!("seed {}", schedule.setup.seed);
+    }
     let small = shrink(schedule);
     let mut story = Vec::new();
     let why = fails(&small, Some(&mut story)).unwrap_or_default();

@@ -38,6 +38,31 @@ fn send(qpcc: &mut Qpcc, shares: &mut [Share], qp: usize) -> bool {
     asks
 }
 
+/// A packet that leaves room for exactly one full packet need not ask; one byte more must.
+//= AREQ-002 test
+#[test]
+fn who_leaves_room_for_a_full_packet_does_not_ask() {
+    let mut qpcc = Qpcc::new(&CcConfig::Fixed { window_bytes: 50_000 }, (0, 0), 4_184, Instant::ZERO, None);
+    let mut share = Share::NONE;
+    let cfg = begin(&mut qpcc, &mut share);
+    qpcc.cc.on_send(50_000 - 4_184 - 1_112);
+    assert!(!qpcc.wants_ack(&share, 1_112, &cfg) && qpcc.wants_ack(&share, 1_113, &cfg));
+    assert_eq!((qpcc.unasked_packets(&share, 1_112, &cfg), qpcc.unasked_packets(&share, 1_113, &cfg)), (1, 0));
+}
+
+/// The turn ends when its bytes are spent, that of the queue pair or that of the controller.
+//= SCHED-001 test
+#[test]
+fn a_turn_goes_on_while_both_have_bytes_left() {
+    let (mut qpcc, mut share) =
+        (Qpcc::new(&CcConfig::Fixed { window_bytes: 50_000 }, (0, 0), 4_184, Instant::ZERO, None), Share::NONE);
+    qpcc.turn.begin(300, false);
+    share.turn.begin(201, false);
+    assert!(qpcc.has_turn_after(&share, 2, 100) && !qpcc.has_turn_after(&share, 3, 67));
+    qpcc.turn.spend(100);
+    assert!(!qpcc.has_turn_after(&share, 2, 100) && qpcc.has_turn_after(&share, 1, 100));
+}
+
 //= NSCC-023, AREQ-002 test
 #[test]
 fn a_full_window_and_one_below_the_threshold_ask() {

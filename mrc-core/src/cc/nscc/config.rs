@@ -255,6 +255,15 @@ mod tests {
     fn impossible_parameters_are_refused_by_name() {
         let good = NsccConfig::new(100_000_000_000, 12_000, true);
         assert_eq!(good.validate(), Ok(()));
+        let extreme = NsccConfig {
+            rate_bps: MAX_RATE_BPS,
+            base_rtt_ns: MAX_BASE_RTT_NS,
+            max_md_jump_q16: ONE_Q16,
+            qa_gate: 31,
+            avg_weight_q16: ONE_Q16,
+            ..good
+        };
+        assert_eq!(extreme.validate(), Ok(()));
         for (bad, what) in [
             (NsccConfig { rate_bps: 0, ..good }, "nscc.rate_bps"),
             (NsccConfig { rate_bps: MAX_RATE_BPS + 1, ..good }, "nscc.rate_bps"),

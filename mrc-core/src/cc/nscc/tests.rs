@@ -157,11 +157,44 @@ fn quick_adapt_takes_what_was_delivered_once_per_epoch() {
     off.qa_end = Some(Instant::ZERO);
     off.on_nack(at(1), MTU, true, None);
     assert_eq!(off.cwnd, 225_000 - u64::from(MTU));
-    // An untrimmed fabric adapts by delay alone.
+    // What an epoch delivered must be below the gate, not at it.
+    let mut enough = Nscc::new(&lab(), MTU, Instant::ZERO);
+    enough.on_send(MTU);
+    enough.on_ack(at(12_000), &ack(0, false, Some(12_000)));
+    let gate = enough.max_wnd >> enough.p.qa_gate;
+    enough.on_ack(at(20_000), &ack(u32::try_from(gate).unwrap(), false, Some(12_000)));
+    let before = enough.cwnd;
+    enough.on_nack(at(33_000), MTU, true, None);
+    assert_eq!(enough.cwnd, before - u64::from(MTU));
+    // A trim within an epoch is remembered: the acknowledgement after the end adapts.
+    let mut reminded = Nscc::new(&lab(), MTU, Instant::ZERO);
+    reminded.on_ack(at(12_000), &ack(0, false, Some(12_000)));
+    reminded.on_ack(at(20_000), &ack(8_192, false, Some(12_000)));
+    reminded.on_nack(at(30_000), MTU, true, None);
+    reminded.on_ack(at(33_000), &ack(4_096, false, Some(12_000)));
+    assert_eq!(reminded.cwnd, 8_192 + 4_096);
     let mut untrimmed = Nscc::new(&NsccConfig { trimming: false, ..lab() }, MTU, Instant::ZERO);
     untrimmed.on_ack(at(1), &ack(0, false, Some(12_000)));
     untrimmed.on_ack(at(30_000), &ack(5_000, false, Some(12_000 + 48_001)));
     assert_eq!(untrimmed.cwnd, 5_000);
+    let mut at_threshold = Nscc::new(&NsccConfig { trimming: false, ..lab() }, MTU, Instant::ZERO);
+    at_threshold.on_ack(at(1), &ack(0, false, Some(12_000)));
+    at_threshold.on_ack(at(30_000), &ack(5_000, false, Some(12_000 + 48_000)));
+    assert!(at_threshold.cwnd > 5_000, "the delay must be above the threshold");
+}
+
+/// A packet may begin as soon as the window has room for one byte, and not before.
+//= NSCC-022 test
+#[test]
+fn below_the_window_any_room_is_enough() {
+    let mut cc = Nscc::new(&lab(), MTU, Instant::ZERO);
+    let window = u32::try_from(cc.cwnd).unwrap();
+    cc.on_send(window - 1);
+    assert!(!cc.can_send(), "a full packet does not fit");
+    cc.send_below_window();
+    assert!(cc.can_send());
+    cc.on_send(1);
+    assert!(!cc.can_send());
 }
 
 //= NSCC-015 test
