@@ -196,5 +196,14 @@ fn a_trace_may_name_its_columns() {
     let text = "[[workload]]\nkind = \"trace\"\nfile = \"t.csv\"\n";
     let built = load_str("test.toml", text, &folder, &[], None).unwrap();
     assert_eq!((built.plan.messages.len(), built.plan.edges.len()), (2, 1));
+    // The same in the scenario itself.
+    let inline =
+        "[[workload]]\nkind = \"trace\"\nlines = \"\"\"\nstart_us,from,to,bytes\n0,0,1,100\n5,1,0,100,2\n\"\"\"\n";
+    let built = load_str("test.toml", inline, &folder, &[], None).unwrap();
+    assert_eq!((built.plan.messages.len(), built.plan.edges.len()), (2, 1));
+    for (more, says) in [("file = \"t.csv\"\n", "not both"), ("format = \"goal\"\n", "`lines` are csv")] {
+        let error = load_str("test.toml", &format!("{inline}{more}"), &folder, &[], None).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -136,6 +136,12 @@ fn host_selectors_leave_paths_that_collide_over_roce_too() {
     for spraying in ["oblivious", "reps", "flowing-jumping", "plb", "spray"] {
         assert!(with(spraying).overhead.queue_pair_bytes > 0, "{spraying}");
     }
+    // Its knobs are those of `[transport.mrc]`, also from the command line; without a selector they change nothing.
+    let knob = "transport.mrc.flow_bender_rtt_percent=250";
+    let selector = "transport.roce.selector=flow-bender";
+    assert_ne!(play(&text, &[selector, knob]).digest, play(&text, &[selector]).digest);
+    let refused = load_str("test.toml", &text, Path::new("."), &[knob.to_owned()], None);
+    assert!(refused.expect_err("no selector").to_string().contains("no effect"));
     let refused = load_str("test.toml", &text, Path::new("."), &["transport.roce.selector=fastest".to_owned()], None);
     assert!(refused.expect_err("no such selector").to_string().contains("hopper"));
 }

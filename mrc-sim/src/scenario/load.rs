@@ -8,7 +8,7 @@ use toml::Table;
 use toml::de::{DeTable, DeValue};
 
 use super::traffic::Extent;
-use super::{Built, PARITY, Scenario, TransportKind};
+use super::{Built, PARITY, Scenario, SelectorKey, TransportKind};
 
 /// Something about a scenario that cannot be, found after its keys were read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -150,7 +150,10 @@ fn build(
         TransportKind::Mrc => ("mrc", "transport.roce."),
         TransportKind::Roce => ("roce", "transport.mrc."),
     };
-    if let Some(key) = changed.iter().find(|key| key.starts_with(other)) {
+    // The knobs of selectors stand in one place.
+    let selects =
+        scenario.transport.kind == TransportKind::Roce && scenario.transport.roce.selector != SelectorKey::Single;
+    if let Some(key) = changed.iter().find(|key| key.starts_with(other) && !selects) {
         let message = format!("has no effect: transport.kind is \"{kind}\"");
         return Err(ScenarioError { file: "--set".to_owned(), line: None, key: key.clone(), message });
     }

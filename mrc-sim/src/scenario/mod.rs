@@ -362,6 +362,8 @@ pub struct WorkloadKeys {
     /// from the arrival of the last of them. Empty lines and those that begin with `#` say nothing; the first may name the
     /// columns. `chakra`: the name without `.0.et`.
     pub file: Option<String>,
+    /// A trace in the scenario itself, in place of `file`: as `csv`; its first line is line 1.
+    pub lines: Option<String>,
     /// Format of the trace; by default what the name ends in says, else `csv`.
     pub format: Option<TraceFormatKey>,
     /// Ranks of a trace on each host; what stays within a host takes no time. 1 by default.

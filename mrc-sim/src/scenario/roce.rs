@@ -31,6 +31,8 @@ pub enum RoceCcKey {
     DcqcnAggressive,
     /// Cuts with every notification.
     DcqcnMostAggressive,
+    /// DCQCN with the parameters of the simulator that ConWeave's authors published, which Hopper's authors used too.
+    DcqcnConweave,
     /// Line rate, held back by PFC alone.
     None,
 }
@@ -63,8 +65,13 @@ pub struct RoceKeys {
     /// How a queue pair chooses the UDP source port of each packet, by which switches hash. Acknowledgements then repeat
     /// marks. The knobs of the selectors (`hopper_probe_percent`, `active_evs`, ...) are those of `[transport.mrc]`.
     pub selector: SelectorKey,
+    /// Bytes that a queue pair sends on one path before its selector may choose another one, as where software cuts flows into
+    /// pieces and each piece keeps to a path; 0: each packet may leave on another one.
+    pub piece_bytes: u32,
     /// Congestion control.
     pub cc: RoceCcKey,
+    /// A receiver that reports a hole also notifies the sender as of a mark, as ConWeave's authors saw NICs do. For DCQCN.
+    pub hole_notifies: bool,
     /// Distance of two congestion notifications to a queue pair; the profile's by default.
     pub cnp_us: Option<f64>,
     /// DCQCN's additive increase; the profile's by default.
@@ -86,7 +93,9 @@ impl Default for RoceKeys {
             ack_every: 4,
             reorder_packets: 0,
             selector: SelectorKey::Single,
+            piece_bytes: 0,
             cc: RoceCcKey::Dcqcn,
+            hole_notifies: false,
             cnp_us: None,
             additive_gbps: None,
             rise_us: None,
@@ -149,6 +158,7 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology) -> Result<RoceSett
         retries: keys.retries,
         ack_every: keys.ack_every,
         reorder_packets: keys.reorder_packets,
+        hole_notifies: keys.hole_notifies,
         dcqcn: dcqcn(keys, line)?,
         paths: paths(scenario, topology, base_rtt_ns, rto_ns)?,
     })
@@ -166,7 +176,12 @@ fn paths(
         return Err(Problem::new("transport.mrc.active_evs", "a selector needs a path at least: 1 to 65535"));
     }
     let selector = mrc::selector(keys.selector, &scenario.transport.mrc, keys.mtu as u16, topology);
-    Ok(selector?.map(|selector| RocePaths { selector, cfg, probe_patience_ns }))
+    Ok(selector?.map(|selector| RocePaths {
+        selector,
+        cfg,
+        probe_patience_ns,
+        hold_packets: keys.piece_bytes.div_ceil(keys.mtu).max(1),
+    }))
 }
 
 fn dcqcn(keys: &RoceKeys, line_bps: u64) -> Result<Option<DcqcnConfig>, Problem> {
@@ -176,6 +191,7 @@ fn dcqcn(keys: &RoceKeys, line_bps: u64) -> Result<Option<DcqcnConfig>, Problem>
         RoceCcKey::Dcqcn => DcqcnConfig::published(line_bps),
         RoceCcKey::DcqcnAggressive => DcqcnConfig::aggressive(line_bps),
         RoceCcKey::DcqcnMostAggressive => DcqcnConfig::most_aggressive(line_bps),
+        RoceCcKey::DcqcnConweave => DcqcnConfig::conweave(line_bps),
     };
     if let Some(us) = keys.cnp_us {
         cfg.cnp_interval_ns = nanos(at("cnp_us"), us)?;

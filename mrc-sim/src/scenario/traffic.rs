@@ -203,6 +203,7 @@ impl WorkloadKind {
             ],
             Self::Trace => &[
                 "file",
+                "lines",
                 "format",
                 "first",
                 "stride",
@@ -600,11 +601,19 @@ impl Part<'_> {
     }
 
     fn trace(&mut self, plan: &mut Plan, folder: &Path) -> Result<(), Problem> {
-        let Some(file) = &self.keys.file else {
-            return Err(self.problem("file", "kind \"trace\" needs it"));
+        let scale = self.scale()?;
+        let file = match (&self.keys.file, &self.keys.lines) {
+            (Some(file), None) => file,
+            (None, Some(lines)) => {
+                if self.keys.format.is_some_and(|format| format != TraceFormatKey::Csv) {
+                    return Err(self.problem("format", "`lines` are csv; other formats come from a file"));
+                }
+                let group = plan.group(Group::flows(self.name));
+                return self.csv(plan, Path::new("lines"), lines, group, &scale);
+            }
+            _ => return Err(self.problem("file", "kind \"trace\" needs it or `lines`, and not both")),
         };
         let path = folder.join(file);
-        let scale = self.scale()?;
         let format = self.keys.format.unwrap_or(match path.extension().and_then(|end| end.to_str()) {
             Some("goal") => TraceFormatKey::Goal,
             Some("cm") => TraceFormatKey::Htsim,

@@ -46,15 +46,29 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
             default: 10_000.0,
             range: (1.0, 1e9),
         },
+        Param {
+            name: "alpha",
+            about: "Share of the estimate that fades in each period of `tau_us` times `alpha`.",
+            default: 0.1,
+            range: (0.001, 1.0),
+        },
+        Param {
+            name: "window",
+            about: "Neighbouring uplinks that a flowlet compares, from a random first one; 0, as in the paper: all. The simulator \
+                    that ConWeave's authors published compares 4.",
+            default: 0.0,
+            range: (0.0, 255.0),
+        },
     ],
     check: Some(check),
     build: |site, values| {
         Box::new(Conga {
             place: Place::of(site),
             gap_ns: (values[0] * 1e3) as u64,
-            tau_ns: values[1] * 1e3,
+            estimator: Estimator { tau_ns: values[1] * 1e3, alpha: values[4] },
             levels: 1 << values[2] as u32,
             age_ns: (values[3] * 1e3) as u64,
+            window: values[5] as usize,
             links: HashMap::new(),
             flowlets: HashMap::new(),
             to_leaf: HashMap::new(),
@@ -71,9 +85,6 @@ fn check(clos: &Clos, values: &[f64]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Factor by which an estimate shrinks in each period of `tau * ALPHA`.
-const ALPHA: f64 = 0.1;
-
 // Bytes of the scratch area.
 const PRESENT: usize = 0;
 const FROM: usize = 1;
@@ -82,7 +93,21 @@ const CE: usize = 3;
 const FB_TAG: usize = 4;
 const FB_METRIC: usize = 5;
 
-/// Discounting rate estimator of a link (section 3.2): bytes sent, multiplied by `1 - ALPHA` every `tau * ALPHA`.
+/// How fast estimates fade.
+#[derive(Clone, Copy)]
+struct Estimator {
+    tau_ns: f64,
+    /// Share of an estimate that fades in each period of `tau * alpha`.
+    alpha: f64,
+}
+
+impl Estimator {
+    fn period(&self, now: Instant) -> u64 {
+        (now.as_nanos() as f64 / (self.tau_ns * self.alpha)) as u64
+    }
+}
+
+/// Discounting rate estimator of a link (section 3.2): bytes sent, multiplied by `1 - alpha` every `tau * alpha`.
 #[derive(Clone, Copy, Default)]
 struct Dre {
     bytes: f64,
@@ -90,14 +115,13 @@ struct Dre {
 }
 
 impl Dre {
-    fn at(&self, now: Instant, tau_ns: f64) -> f64 {
-        let period = (now.as_nanos() as f64 / (tau_ns * ALPHA)) as u64;
-        self.bytes * (1.0 - ALPHA).powi((period - self.period).min(1_000) as i32)
+    fn at(&self, now: Instant, by: &Estimator) -> f64 {
+        self.bytes * (1.0 - by.alpha).powi((by.period(now) - self.period).min(1_000) as i32)
     }
 
-    fn add(&mut self, now: Instant, tau_ns: f64, bytes: u32) {
-        self.bytes = self.at(now, tau_ns) + f64::from(bytes);
-        self.period = (now.as_nanos() as f64 / (tau_ns * ALPHA)) as u64;
+    fn add(&mut self, now: Instant, by: &Estimator, bytes: u32) {
+        self.bytes = self.at(now, by) + f64::from(bytes);
+        self.period = by.period(now);
     }
 }
 
@@ -142,9 +166,11 @@ impl Feedback {
 struct Conga {
     place: Place,
     gap_ns: u64,
-    tau_ns: f64,
+    estimator: Estimator,
     levels: u32,
     age_ns: u64,
+    /// Uplinks that a new flowlet compares; 0: all.
+    window: usize,
     links: HashMap<PortId, Dre>,
     /// Uplink and latest packet of each flow.
     flowlets: HashMap<u64, (PortId, Instant)>,
@@ -156,8 +182,8 @@ struct Conga {
 
 impl Conga {
     fn metric_of_link(&self, ctx: &SwitchCtx<'_>, port: PortId) -> u8 {
-        let bytes = self.links.get(&port).map_or(0.0, |dre| dre.at(ctx.now(), self.tau_ns));
-        let full = ctx.rate_bps(port) as f64 * self.tau_ns / 8e9;
+        let bytes = self.links.get(&port).map_or(0.0, |dre| dre.at(ctx.now(), &self.estimator));
+        let full = ctx.rate_bps(port) as f64 * self.estimator.tau_ns / 8e9;
         ((bytes / full * f64::from(self.levels)) as u32).min(self.levels - 1) as u8
     }
 
@@ -170,7 +196,10 @@ impl Conga {
 
     /// The uplink of a new flowlet (section 3.5). It stays where the last one was unless another is strictly better.
     fn decide(&self, ctx: &mut SwitchCtx<'_>, to: u8, last: Option<PortId>) -> PortId {
-        let uplinks = ctx.uplinks();
+        let all = ctx.uplinks().len();
+        let window = if self.window == 0 { all } else { self.window.min(all) };
+        let first = if window < all { ctx.rng().below((all - window + 1) as u32) as usize } else { 0 };
+        let uplinks = &ctx.uplinks()[first..first + window];
         let cost = |port: PortId| {
             let tag = leaf_spine::number_of(ctx, port);
             self.metric_of_link(ctx, port).max(self.metric_of_path(ctx.now(), to, tag))
@@ -186,8 +215,8 @@ impl Conga {
     }
 
     fn send(&mut self, ctx: &SwitchCtx<'_>, port: PortId, packet: &Packet) -> u8 {
-        let tau_ns = self.tau_ns;
-        self.links.entry(port).or_default().add(ctx.now(), tau_ns, packet.wire_len);
+        let estimator = self.estimator;
+        self.links.entry(port).or_default().add(ctx.now(), &estimator, packet.wire_len);
         self.metric_of_link(ctx, port)
     }
 
@@ -261,13 +290,19 @@ mod tests {
     #[test]
     fn the_estimate_settles_at_rate_times_tau_and_fades() {
         let mut dre = Dre::default();
+        let by = Estimator { tau_ns: 160_000.0, alpha: 0.1 };
         for packet in 0..20_000u64 {
-            dre.add(Instant::from_nanos(packet * 100), 160_000.0, 1_250);
+            dre.add(Instant::from_nanos(packet * 100), &by, 1_250);
         }
-        let settled = dre.at(Instant::from_nanos(2_000_000), 160_000.0);
+        let settled = dre.at(Instant::from_nanos(2_000_000), &by);
         assert!((1.79e6..2.01e6).contains(&settled), "{settled}");
-        let faded = dre.at(Instant::from_nanos(2_160_000), 160_000.0);
+        let faded = dre.at(Instant::from_nanos(2_160_000), &by);
         assert!((faded / settled - 0.9f64.powi(10)).abs() < 1e-9, "{}", faded / settled);
+        // Periods of 50 us that fade a fifth, as ConWeave's authors have it.
+        let by = Estimator { tau_ns: 250_000.0, alpha: 0.2 };
+        let mut slow = Dre::default();
+        slow.add(at(0), &by, 1_000);
+        assert_eq!([49, 50, 100].map(|us| slow.at(at(us), &by).round()), [1_000.0, 800.0, 640.0]);
     }
 
     #[test]
@@ -293,9 +328,10 @@ mod tests {
         let mut conga = Conga {
             place: Place::of(&site),
             gap_ns: 1,
-            tau_ns: 1.0,
+            estimator: Estimator { tau_ns: 1.0, alpha: 0.1 },
             levels: 8,
             age_ns: 10_000_000,
+            window: 0,
             links: HashMap::new(),
             flowlets: HashMap::new(),
             to_leaf: HashMap::new(),

@@ -150,6 +150,28 @@ mod conga {
         assert_eq!(leaf.at_us(400.0).uplink(&mut packet(0, 4, 1)), 3, "0 and 3 are level");
     }
 
+    /// A window of two: only uplink 0 is free, and the flows whose window begins elsewhere do not see it. Without congestion
+    /// the outer uplinks are in one window of three, the inner ones in two.
+    #[test]
+    fn a_window_hides_the_uplinks_outside_of_it() {
+        let share = |metrics: [u8; 4]| {
+            let mut leaf = leaf("conga", &[("window", 2.0), ("tau_us", 1e6)]);
+            for (tag, metric) in metrics.into_iter().enumerate() {
+                feedback(&mut leaf, tag as u8, metric);
+            }
+            let mut count = [0; 4];
+            for flow in 0..3_000 {
+                count[usize::from(leaf.uplink(&mut packet(0, 4, flow)))] += 1;
+            }
+            count
+        };
+        let close = |count: i32, expect: i32| (count - expect).abs() < 120;
+        let taken = share([0, 7, 7, 7]);
+        assert!(close(taken[0], 1_000) && close(taken[2], 1_000), "{taken:?}");
+        let taken = share([1; 4]);
+        assert!(close(taken[0], 500) && close(taken[1], 1_000) && close(taken[3], 500), "{taken:?}");
+    }
+
     /// Section 3.3: a packet tells its uplink and leaf, and feeds back what came from the leaf it goes to.
     #[test]
     fn packets_carry_their_uplink_and_feedback() {

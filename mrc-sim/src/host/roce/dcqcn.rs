@@ -17,8 +17,10 @@ pub struct DcqcnConfig {
     pub cut_interval_ns: u64,
     /// The rate rises once per interval.
     pub rise_interval_ns: u64,
-    /// And once per so many bytes.
-    pub rise_bytes: u64,
+    /// And once per so many bytes; `None`: bytes do not count, and hyper increases follow the first additive one.
+    pub rise_bytes: Option<u64>,
+    /// A cut takes the present rate as the target even when the rate has not risen since the last cut.
+    pub clamp_target: bool,
     /// Rises towards the old rate before the target itself rises.
     pub fast_recovery: u32,
     /// Additive increase.
@@ -39,12 +41,31 @@ impl DcqcnConfig {
             alpha_interval_ns: 55_000,
             cut_interval_ns: 50_000,
             rise_interval_ns: 55_000,
-            rise_bytes: 10_000_000,
+            rise_bytes: Some(10_000_000),
+            clamp_target: true,
             fast_recovery: 5,
             additive_bps: line_bps / 1_000,
             hyper_bps: line_bps / 100,
             min_bps: line_bps / 1_000,
             cnp_interval_ns: 50_000,
+        }
+    }
+
+    /// The parameters in the simulator that ConWeave's authors published, at `line_bps`: cuts 4 us apart, increases by time
+    /// only and 300 us apart, of 40 and 100 Mb/s at 100 Gb/s.
+    pub const fn conweave(line_bps: u64) -> Self {
+        Self {
+            g_shift: 8,
+            alpha_interval_ns: 1_000,
+            cut_interval_ns: 4_000,
+            rise_interval_ns: 300_000,
+            rise_bytes: None,
+            clamp_target: false,
+            fast_recovery: 1,
+            additive_bps: line_bps / 2_500,
+            hyper_bps: line_bps / 1_000,
+            min_bps: line_bps / 1_000,
+            cnp_interval_ns: 1_000,
         }
     }
 
@@ -130,11 +151,9 @@ impl Dcqcn {
     }
 
     pub(super) fn on_send(&mut self, bytes: u32, cfg: &DcqcnConfig) {
-        if self.last_cut.is_none() {
-            return;
-        }
+        let Some(rise_bytes) = cfg.rise_bytes.filter(|_| self.last_cut.is_some()) else { return };
         self.bytes += u64::from(bytes);
-        if self.bytes >= cfg.rise_bytes {
+        if self.bytes >= rise_bytes {
             self.bytes = 0;
             self.byte_rises += 1;
             self.rise(cfg);
@@ -143,7 +162,9 @@ impl Dcqcn {
 
     fn rise(&mut self, cfg: &DcqcnConfig) {
         let (slow, fast) = (self.time_rises.min(self.byte_rises), self.time_rises.max(self.byte_rises));
-        if slow > cfg.fast_recovery {
+        if cfg.rise_bytes.is_none() && fast > cfg.fast_recovery + 1 {
+            self.target += cfg.hyper_bps;
+        } else if slow > cfg.fast_recovery {
             self.target += cfg.hyper_bps * u64::from(slow - cfg.fast_recovery);
         } else if fast > cfg.fast_recovery {
             self.target += cfg.additive_bps;
@@ -166,7 +187,9 @@ impl Dcqcn {
             return;
         }
         self.last_cut = Some(now);
-        self.target = self.current;
+        if cfg.clamp_target || self.time_rises > 0 || self.target < self.current {
+            self.target = self.current;
+        }
         let cut = (u128::from(self.current) * u128::from(self.alpha) / u128::from(2 * ONE)) as u64;
         self.current = self.current.saturating_sub(cut).max(cfg.min_bps);
         self.next_rise = now + cfg.rise_interval_ns;
@@ -231,7 +254,7 @@ mod tests {
     /// Five rises halve the distance to a target that stays; from the sixth on the target rises first, by the same each time.
     #[test]
     fn additive_increase_follows_five_rises_of_fast_recovery() {
-        let cfg = DcqcnConfig { rise_bytes: u64::MAX, ..DcqcnConfig::published(LINE) };
+        let cfg = DcqcnConfig { rise_bytes: Some(u64::MAX), ..DcqcnConfig::published(LINE) };
         let mut qp = cut_twice(&cfg);
         let mut distance = LINE / 4;
         for nth in 1..=5 {
@@ -252,7 +275,7 @@ mod tests {
     /// The increase is hyper once both clocks are beyond fast recovery, and grows with each rise of the one behind.
     #[test]
     fn hyper_increase_needs_both_clocks_and_grows() {
-        let cfg = DcqcnConfig { rise_bytes: 1_000, ..DcqcnConfig::published(LINE) };
+        let cfg = DcqcnConfig { rise_bytes: Some(1_000), ..DcqcnConfig::published(LINE) };
         let mut qp = cut_twice(&cfg);
         // Bytes first: five of fast recovery, one additive.
         (0..6).for_each(|_| qp.on_send(1_000, &cfg));
@@ -281,5 +304,33 @@ mod tests {
         qp.on_cnp(at(100), &cfg);
         (0..2_600).for_each(|_| qp.on_send(4_000, &cfg));
         assert_eq!(qp.rate(), LINE * 3 / 4);
+    }
+
+    /// By hand at 100 Gb/s: two cuts 4 us apart keep the first target, and the increases by time are fast recovery, 40 Mb/s, and
+    /// 100 Mb/s from then on.
+    #[test]
+    fn conweaves_parameters_keep_the_target_of_a_series_of_cuts() {
+        let line = 100_000_000_000;
+        let cfg = DcqcnConfig::conweave(line);
+        let mut qp = Dcqcn::new(line);
+        qp.on_cnp(at(10), &cfg);
+        assert_eq!((qp.rate(), qp.target), (line / 2, line));
+        qp.on_cnp(at(13), &cfg);
+        assert_eq!(qp.rate(), line / 2, "a cut every 4 us");
+        qp.on_cnp(at(14), &cfg);
+        assert!(qp.rate() < line * 26 / 100, "{}", qp.rate());
+        assert_eq!(qp.target, line);
+        qp.advance(at(314), &cfg);
+        assert!(qp.rate() > line * 62 / 100, "half the way to the line rate: {}", qp.rate());
+        // A cut after an increase begins a new series.
+        let before = qp.rate();
+        qp.on_cnp(at(315), &cfg);
+        assert_eq!(qp.target, before);
+        let target = |qp: &mut Dcqcn, us| {
+            qp.advance(at(us), &cfg);
+            qp.target
+        };
+        let targets = [615, 915, 1_215, 1_515].map(|us| target(&mut qp, us) - before);
+        assert_eq!(targets, [0, 40_000_000, 140_000_000, 240_000_000]);
     }
 }

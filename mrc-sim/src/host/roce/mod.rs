@@ -61,6 +61,8 @@ pub struct RoceSettings {
     pub ack_every: u32,
     /// Packets that may be ahead of the first missing one before a receiver reports a hole.
     pub reorder_packets: u32,
+    /// A receiver that reports a hole notifies the sender as of a mark.
+    pub hole_notifies: bool,
     /// Congestion control; `None`: line rate.
     pub dcqcn: Option<DcqcnConfig>,
     /// How queue pairs choose paths; `None`: each keeps to one.
@@ -217,7 +219,8 @@ impl RoceTransport {
                 settings.ack_every,
                 settings.reorder_packets,
                 settings.dcqcn.map(|dcqcn| dcqcn.cnp_interval_ns),
-            ),
+            )
+            .hole_notifies(settings.hole_notifies),
             dcqcn: Dcqcn::new(self.line_bps),
             paths: settings.paths.map(|paths| Box::new(Paths::new(&paths, &mut self.rng))),
             paced_until: Instant::ZERO,
@@ -650,6 +653,7 @@ mod tests {
             retries: 1,
             ack_every: 1,
             reorder_packets: 0,
+            hole_notifies: false,
             dcqcn: None,
             paths: None,
         };

@@ -23,6 +23,8 @@ pub struct RocePaths {
     pub cfg: PathConfig,
     /// A probe that nobody answered for so long is lost, in nanoseconds.
     pub probe_patience_ns: u64,
+    /// Packets that leave on one path before the policy may choose another one; 1: it may with each.
+    pub hold_packets: u32,
 }
 
 impl RocePaths {
@@ -62,6 +64,9 @@ pub(super) struct Paths {
     slots: Box<[EvSlot]>,
     order: Box<[u16]>,
     last: Option<EvIndex>,
+    /// The path of the packets since the policy was asked, and how many packets may still follow on it.
+    held: Option<(u16, EvIndex)>,
+    hold_left: u32,
     /// Packets from `first` on.
     flights: VecDeque<Flight>,
     first: u64,
@@ -85,6 +90,8 @@ impl Paths {
             slots: vec![EvSlot::EMPTY; settings.entries()].into(),
             order: vec![0; settings.cfg.active.into()].into(),
             last: None,
+            held: None,
+            hold_left: 0,
             flights: VecDeque::new(),
             first: 0,
             probes: Vec::new(),
@@ -102,7 +109,7 @@ impl Paths {
         let started = self.set.start(&mut self.slots, &mut self.order, &entries, cfg, *selector, PORTS, rng);
         // The scenario has checked the knobs, and all entries are alike.
         debug_assert_eq!(started, Ok(()));
-        self.last = None;
+        (self.last, self.held, self.hold_left) = (None, None, 0);
         self.probes.clear();
     }
 
@@ -113,9 +120,13 @@ impl Paths {
 
     /// The source port of the packet that leaves now; `None`: not before [`Self::deadline`].
     pub(super) fn choose(&mut self, now: Instant, rng: &mut Rng) -> Option<(u16, EvIndex)> {
-        let cfg = &self.settings.cfg;
-        let choice = self.set.select(now, &mut self.slots, &mut self.order, PORTS, cfg, rng)?;
-        Some((choice.ev.low(), choice.index))
+        if self.hold_left == 0 || self.held.is_none() {
+            let cfg = &self.settings.cfg;
+            let choice = self.set.select(now, &mut self.slots, &mut self.order, PORTS, cfg, rng)?;
+            self.held = Some((choice.ev.low(), choice.index));
+            self.hold_left = self.settings.hold_packets;
+        }
+        self.held
     }
 
     /// Packet `psn` left on `path`; whether that is another one than before, of a policy that keeps to one.
@@ -127,6 +138,7 @@ impl Paths {
             Some(flight) => *flight = Flight { sent: now, path, again: true, ..*flight },
             None => self.flights.push_back(Flight { sent: now, path, again: false, seen: false }),
         }
+        self.hold_left = self.hold_left.saturating_sub(1);
         let moved = self.last.is_some_and(|last| last != path);
         self.last = Some(path);
         moved && self.set.is_single_path()
@@ -230,7 +242,7 @@ mod tests {
     fn paths(selector: Selector) -> (Paths, Rng) {
         let cfg = PathConfig { active: 16, backup: 0, base_rtt_ns: 8_000, ..PathConfig::DEFAULT };
         let mut rng = Rng::new(7);
-        (Paths::new(&RocePaths { selector, cfg, probe_patience_ns: 100_000 }, &mut rng), rng)
+        (Paths::new(&RocePaths { selector, cfg, probe_patience_ns: 100_000, hold_packets: 1 }, &mut rng), rng)
     }
 
     fn at(us: u64) -> Instant {
@@ -322,5 +334,23 @@ mod tests {
         assert_eq!(paths.deadline(due.after(200_000)), due.after(208_000), "never at once");
         paths.expire(due.after(100_000), &mut rng);
         assert!(paths.probes.is_empty());
+    }
+
+    /// FlowBender wants to move after the first epoch of marks; the queue pair does with the next piece of sixteen packets.
+    #[test]
+    fn a_path_is_held_for_a_piece() {
+        for (hold_packets, expect) in [(1, vec![9, 17, 25]), (16, vec![16])] {
+            let (mut paths, mut rng) = paths(Selector::FlowBender(FlowBenderConfig::DEFAULT));
+            paths.settings.hold_packets = hold_packets;
+            let mut moves = Vec::new();
+            for psn in 0..32 {
+                let (_, path) = paths.choose(at(psn), &mut rng).unwrap();
+                if paths.on_send(at(psn), psn, path) {
+                    moves.push(psn);
+                }
+                paths.on_ack(at(psn), psn + 1, None, true, &mut rng);
+            }
+            assert_eq!(moves, expect, "held for {hold_packets}");
+        }
     }
 }

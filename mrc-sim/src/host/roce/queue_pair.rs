@@ -258,6 +258,8 @@ pub(super) struct Receiver {
     ack_every: u32,
     /// Selective repeat: a packet so far ahead of the first missing one reports no hole yet.
     reorder: u32,
+    /// A reported hole counts as a mark.
+    hole_notifies: bool,
     cnp_interval_ns: Option<u64>,
     expected: u64,
     /// The hole at `expected` has been reported (go-back-N reports it once).
@@ -276,6 +278,7 @@ impl Receiver {
             recovery,
             ack_every,
             reorder,
+            hole_notifies: false,
             cnp_interval_ns,
             expected: 0,
             reported: false,
@@ -286,6 +289,11 @@ impl Receiver {
         }
     }
 
+    /// As `self`, with or without notifications of holes.
+    pub(super) fn hole_notifies(self, hole_notifies: bool) -> Self {
+        Self { hole_notifies, ..self }
+    }
+
     /// First packet that is missing.
     pub(super) fn expected(&self) -> u64 {
         self.expected
@@ -293,18 +301,19 @@ impl Receiver {
 
     pub(super) fn on_data(&mut self, now: Instant, psn: u32, ack_req: bool, marked: bool) -> Taken {
         let psn = unwrap(self.expected, psn);
-        let due = self
-            .cnp_interval_ns
-            .filter(|_| marked)
-            .is_some_and(|interval| self.last_cnp.is_none_or(|last| now.as_nanos() - last.as_nanos() >= interval));
-        if due {
-            self.last_cnp = Some(now);
-        }
         let taken = match psn.cmp(&self.expected) {
             std::cmp::Ordering::Less => Taken { ack: Some((false, None)), ..Taken::default() },
             std::cmp::Ordering::Equal => self.in_order(ack_req),
             std::cmp::Ordering::Greater => self.out_of_order(psn),
         };
+        let hole = taken.ack.is_some_and(|(hole, _)| hole);
+        let due = self
+            .cnp_interval_ns
+            .filter(|_| marked || hole && self.hole_notifies)
+            .is_some_and(|interval| self.last_cnp.is_none_or(|last| now.as_nanos() - last.as_nanos() >= interval));
+        if due {
+            self.last_cnp = Some(now);
+        }
         self.marked |= marked;
         let marked = taken.ack.is_some() && core::mem::take(&mut self.marked);
         Taken { marked, cnp: due, ..taken }
@@ -519,5 +528,17 @@ mod tests {
         assert_eq!(sender.take().unwrap().psn, 4, "1 to 3 are known to have arrived");
         assert_eq!(receiver.on_data(NOW, 0, false, false).ack, Some((false, None)));
         assert_eq!(receiver.expected(), 4);
+    }
+
+    /// Packet 1 is missing. With two packets of reordering allowed, 4 reports the hole, and only a receiver that notifies of holes
+    /// notifies then.
+    #[test]
+    fn a_reported_hole_notifies_where_the_knob_says_so() {
+        for (knob, expect) in [(false, [false; 5]), (true, [false, false, false, true, false])] {
+            let mut receiver = Receiver::new(Recovery::SelectiveRepeat, 1, 2, Some(50_000)).hole_notifies(knob);
+            let cnps = [(1, 0), (2, 2), (3, 3), (4, 4), (5, 5)]
+                .map(|(us, psn)| receiver.on_data(Instant::from_nanos(us * 1_000), psn, false, false).cnp);
+            assert_eq!(cnps, expect, "5 is within 50 us");
+        }
     }
 }
