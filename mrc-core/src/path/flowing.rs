@@ -484,3 +484,29 @@ crate::image::stored!(struct FlowingJumpingConfig { paths, demand_packets, packe
 crate::image::stored!(struct Entry { index, quota, load, at, delay, bandwidth });
 crate::image::stored!(struct Ring { entries, len } where |ring| usize::from(ring.len) <= RING);
 crate::image::stored!(struct FlowingState { cfg, ring, at, awaited, probe_at, told, reported });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a path that leaves was to carry goes to the one behind it, and from the last one to the first.
+    #[test]
+    fn what_a_path_was_to_carry_goes_to_its_neighbour() {
+        for (leaves, takes) in [(0, 0), (1, 1), (2, 0)] {
+            let mut ring = Ring::EMPTY;
+            for index in 0..3 {
+                ring.add(Instant::ZERO, EvIndex(index));
+                (0..=index).for_each(|_| ring.put(index.into(), 100));
+            }
+            let mut left = [(0, 1), (1, 2), (2, 3)].iter().filter(|&&(index, _)| index != leaves as u16);
+            let mut want = [0; 2].map(|_| *left.next().unwrap());
+            want[takes].1 += leaves as u16 + 1;
+            ring.remove(leaves);
+            let have: std::vec::Vec<_> = ring.used().iter().map(|entry| (entry.index.0, entry.quota)).collect();
+            assert_eq!(have, want);
+        }
+        let mut ring = Ring::EMPTY;
+        ring.remove(0);
+        assert!(ring.used().is_empty());
+    }
+}

@@ -364,6 +364,14 @@ mod tests {
         }
     }
 
+    /// A key names the same permutation on every target and in every release: profiles are made from it.
+    #[test]
+    fn a_key_names_one_permutation() {
+        let images = |key| (0..8).map(|i| Permutation::new(1_000, key).at(i)).collect::<Vec<u64>>();
+        assert_eq!(images(99), [871, 576, 633, 12, 566, 790, 890, 958]);
+        assert_ne!(images(99), images(100));
+    }
+
     //= PROF-002, GENEV-004 test
     #[test]
     fn auto_profiles_are_distinct_balanced_and_keyed() {
@@ -404,6 +412,7 @@ mod tests {
         assert!(entries.iter().all(|e| e.port.plane() as u32 == e.ev.0 >> 8));
         assert_eq!(compact_profile(&mut entries, 4, 2, 8), Err(ProfileError::TooFew { have: 8, need: 12 }));
         assert_eq!(compact_profile(&mut entries, 4, 257, 8), Err(ProfileError::Width { bits: 8 }));
+        assert_eq!(compact_profile(&mut entries, 4, 256, 8), Ok(()));
     }
 
     //= PROF-003 test
@@ -419,6 +428,9 @@ mod tests {
         assert_eq!(validate_profile(&bad, ports), Err(ProfileError::Unpopulated { index: 1 }));
         bad[1] = EvEntry::new(Ev(9), port(2));
         assert_eq!(validate_profile(&bad, ports), Err(ProfileError::Port { index: 1, port: 3 }));
+        let most = vec![EvEntry::EMPTY; MAX_ENTRIES + 1];
+        assert_eq!(validate_profile(&most, ports), Err(ProfileError::Size { entries: MAX_ENTRIES + 1 }));
+        assert_eq!(validate_profile(&most[1..], ports), Err(ProfileError::Unpopulated { index: 0 }));
         bad[1] = good[0];
         assert_eq!(validate_profile(&bad, ports), Err(ProfileError::Duplicate { first: 0, second: 1 }));
     }

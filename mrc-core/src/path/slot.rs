@@ -244,6 +244,19 @@ mod tests {
         }
     }
 
+    /// Both steps of a due time are capped, so that none lies so far ahead that it counts as passed.
+    #[test]
+    fn the_longest_delays_lie_in_the_future() {
+        for now in [0, 1_023, (u32::MAX as u64) << 10].map(Instant::from_nanos) {
+            let due = Due::after(now, u64::MAX).plus(u64::MAX);
+            assert!(!due.reached(now));
+            let ahead = due.instant(now).since(now);
+            assert!(ahead.abs_diff(2 * Due::MAX_DELAY_NS) <= 2_048, "{ahead}");
+            let next = Due::after(now, 0).plus(5_000).instant(now).since(now);
+            assert!((3_000..=5_120).contains(&next), "{next}");
+        }
+    }
+
     #[test]
     fn due_times_survive_the_wrap_and_never_come_early() {
         for base in [0, 1, 1023, 1024, (u32::MAX as u64) << 10, (u64::MAX >> 20) + 7] {

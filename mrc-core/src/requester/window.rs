@@ -270,6 +270,37 @@ mod tests {
         Psn::new(n)
     }
 
+    /// A packet is SENT, SACKED, LOST, or LOST and held back; what is said of one says nothing of its neighbours.
+    //= REQ-002 test
+    #[test]
+    fn each_packet_has_one_state() {
+        window(|window| {
+            let (at, beside) = (psn(5), psn(6));
+            let state = |window: &TxWindow<'_>, of| (window.is_sacked(of), window.is_lost(of), window.is_held(of));
+            assert_eq!(state(window, at), (false, false, false));
+            for _ in 0..2 {
+                window.set_lost(at, true);
+                assert_eq!(state(window, at), (false, true, false));
+            }
+            for _ in 0..2 {
+                window.set_held(at, true);
+                assert_eq!(state(window, at), (false, true, true));
+            }
+            assert_eq!(state(window, beside), (false, false, false));
+            for _ in 0..2 {
+                window.set_held(at, false);
+                assert_eq!(state(window, at), (false, true, false));
+            }
+            for _ in 0..2 {
+                window.set_lost(at, false);
+                assert_eq!(state(window, at), (false, false, false));
+            }
+            window.mark(beside, 1, psn(0), psn(20));
+            assert_eq!(state(window, beside), (true, false, false));
+            assert_eq!(state(window, at), (false, false, false));
+        });
+    }
+
     /// A ring of few records answers as one of many does, as long as no more is in flight, and touches nobody else's.
     #[test]
     fn few_records_are_as_good_as_many() {

@@ -23,6 +23,47 @@ fn unanswered_probes_back_off_to_64_intervals() {
     assert_eq!(qp.poll(ALL, false).unwrap().index, bad);
 }
 
+/// Reports name why an EV changed its state, each cause with a word of its own.
+#[test]
+fn each_cause_has_its_word() {
+    let mut qp = Qp::spray(1, 4, 4, |_| {});
+    let index = qp.indices(EvSlot::is_active)[0];
+    let mut change = qp.feed(index, Feedback::Timeout).unwrap();
+    assert_eq!(change.reason(), "timeout");
+    let words: BTreeSet<&str> = [
+        None,
+        Some(Feedback::Sack(Verdict::AlwaysSkip)),
+        Some(Feedback::Sack(Verdict::SkipOnce)),
+        Some(Feedback::Trimmed),
+        Some(Feedback::OtherNack),
+        Some(Feedback::Timeout),
+        Some(Feedback::Loss { trim_nack: false }),
+        Some(Feedback::ProbeAnswer(Verdict::None)),
+        Some(Feedback::ProbeLost),
+    ]
+    .into_iter()
+    .map(|cause| {
+        change.cause = cause;
+        change.reason()
+    })
+    .collect();
+    assert_eq!(words.len(), 9);
+    assert!(!words.contains(""));
+}
+
+/// A probe whose port is busy waits an eighth of the interval, not until the next poll.
+#[test]
+fn a_probe_without_a_port_is_looked_at_again_later() {
+    let mut qp = Qp::spray(1, 4, 4, |_| {});
+    let bad = qp.indices(EvSlot::is_active)[0];
+    qp.feed(bad, Feedback::Timeout);
+    qp.sleep(2 * MS);
+    assert_eq!(qp.poll(PortMask::NONE, false), None);
+    assert_eq!(qp.set.next_timeout(), qp.now.after(MS / 8));
+    qp.sleep(MS / 8);
+    assert_eq!(qp.poll(ALL, false).unwrap().index, bad);
+}
+
 #[test]
 fn at_most_four_probes_are_under_way() {
     let mut qp = Qp::spray(2, 8, 4, |_| {});
