@@ -197,6 +197,18 @@ pub trait Port {
     /// The frame that [`rx_next`](Port::rx_next) gave last; `None` when it gave none since [`rx_done`](Port::rx_done).
     fn rx_frame(&self) -> Option<RxFrame<'_>>;
 
+    /// Before a batch of `most` frames: takes from the kernel what [`rx_peek`](Port::rx_peek) is to show, at most so many. They are
+    /// the first ones that [`rx_next`](Port::rx_next) gives.
+    fn rx_begin(&mut self, most: usize) {
+        let _ = most;
+    }
+
+    /// The beginning of the frame that comes `ahead` frames behind the next one, where it was taken from the kernel by now.
+    fn rx_peek(&self, ahead: usize) -> Option<&[u8]> {
+        let _ = ahead;
+        None
+    }
+
     /// Ends a batch of [`rx_next`](Port::rx_next): buffers go back to the kernel, those of the last frame, too.
     fn rx_done(&mut self);
 
@@ -277,6 +289,13 @@ impl Port for AnyPort {
     #[inline]
     fn rx_frame(&self) -> Option<RxFrame<'_>> {
         any!(self, port => port.rx_frame())
+    }
+    fn rx_begin(&mut self, most: usize) {
+        any!(self, port => port.rx_begin(most))
+    }
+    #[inline]
+    fn rx_peek(&self, ahead: usize) -> Option<&[u8]> {
+        any!(self, port => port.rx_peek(ahead))
     }
     fn rx_done(&mut self) {
         any!(self, port => port.rx_done())

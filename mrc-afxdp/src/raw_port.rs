@@ -96,6 +96,13 @@ impl RawPort {
         })
     }
 
+    /// Receives up to `most` frames.
+    fn ask(&mut self, most: usize) {
+        self.asked = most.clamp(1, self.rx.count());
+        // "Down" is reported once and known from the link monitor; "nothing there" is the usual end.
+        self.received = self.rx.receive(self.fd.as_fd(), self.asked).unwrap_or(0);
+    }
+
     fn push_staged(&mut self) {
         let len = core::mem::take(&mut self.staged_len);
         if len > 0 {
@@ -131,10 +138,20 @@ impl Port for RawPort {
             if last {
                 return None;
             }
-            self.asked = most.clamp(1, self.rx.count());
-            // "Down" is reported once and known from the link monitor; "nothing there" is the usual end.
-            self.received = self.rx.receive(self.fd.as_fd(), self.asked).unwrap_or(0);
+            self.ask(most);
         }
+    }
+
+    fn rx_begin(&mut self, most: usize) {
+        if self.taken >= self.received && most > 0 {
+            self.taken = 0;
+            self.ask(most);
+        }
+    }
+
+    fn rx_peek(&self, ahead: usize) -> Option<&[u8]> {
+        let nth = self.taken.checked_add(ahead).filter(|&nth| nth < self.received)?;
+        self.rx.frame(nth)
     }
 
     fn rx_frame(&self) -> Option<RxFrame<'_>> {

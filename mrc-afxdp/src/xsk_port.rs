@@ -1,9 +1,10 @@
 //! [`XskPort`]: moves frames between the rings of an AF_XDP socket and the progress loop.
 //!
-//! Invariants: every receive chunk is in `free_rx`, in `fragments`, or lent (fill ring, kernel, receive ring); every
+//! Invariants: every receive chunk is in `free_rx`, in `fragments`, in `ahead`, or lent (fill ring, kernel, receive ring); every
 //! transmit slot is in `free_tx`, or lent (transmit ring, kernel, completion ring). Rings are as large as they must be
 //! for a push never to fail for lack of room, except where a `free` check says otherwise.
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
@@ -24,6 +25,9 @@ const KERNEL_BUDGET: usize = 32;
 /// Receive chunks lent to the kernel at first. It fills them in turn, so few of them stay in the second-level cache between
 /// the kernel's copy and ours; a quarter more of goodput than with thousands. Half of them hold a full window of 256 KiB.
 const FIRST_LENT: usize = 512;
+
+/// Received fragments that are looked at before their turn: as many as the engine reads ahead for.
+const AHEAD: usize = 16;
 
 /// Bytes of a received frame that one chunk holds: the kernel leaves 256 free.
 const RX_ROOM_BYTES: u32 = CHUNK_BYTES as u32 - 256;
@@ -47,6 +51,8 @@ pub struct XskPort {
     /// Fragments of the frame handed out last, if that is `complete`, else of one whose last descriptor was not seen yet.
     fragments: Vec<Fragment>,
     complete: bool,
+    /// Fragments taken from the ring for [`Port::rx_peek`], and whether their frame goes on behind each.
+    ahead: VecDeque<(Fragment, bool)>,
     /// The frame being received has too many fragments: drop up to its end.
     skipping: bool,
     /// Bytes committed to the slot last handed out (the last of `frames.tx`); 0: nothing.
@@ -123,6 +129,7 @@ impl XskPort {
             frames,
             fragments: Vec::with_capacity(MAX_FRAGMENTS),
             complete: false,
+            ahead: VecDeque::with_capacity(AHEAD),
             skipping: false,
             staged_len: 0,
             in_flight: 0,
@@ -252,17 +259,13 @@ fn frame<'a>(umem: &'a Umem, fragments: &'a [Fragment]) -> Option<RxFrame<'a>> {
 }
 
 impl Port for XskPort {
-    fn rx_next(&mut self, _most: usize) -> Option<RxFrame<'_>> {
+    fn rx_next(&mut self, most: usize) -> Option<RxFrame<'_>> {
         self.recycle();
         loop {
-            let descriptor = self.socket.rx.pop()?;
-            let Some((chunk, at)) = self.frames.rx_ledger.claim(descriptor.address) else {
-                self.stats.rx_invalid += 1;
-                continue;
-            };
-            self.rx_lent -= 1;
-            let continues = descriptor.options & Descriptor::CONTINUES != 0;
-            let fragment = Fragment { chunk, at, len: descriptor.len as usize };
+            if self.ahead.is_empty() {
+                self.rx_begin(most.max(1));
+            }
+            let (fragment, continues) = self.ahead.pop_front()?;
             if self.skipping || self.fragments.len() == MAX_FRAGMENTS {
                 self.frames.rx.push(fragment.chunk.recycle());
                 self.frames.rx.extend(self.fragments.drain(..).map(|fragment| fragment.chunk.recycle()));
@@ -276,6 +279,9 @@ impl Port for XskPort {
             }
         }
         self.complete = true;
+        if self.ahead.is_empty() {
+            self.rx_begin(most.saturating_sub(1));
+        }
         // Borrows fields, not `self`: the counters are beside it.
         let frame = frame(&self.umem, &self.fragments)?;
         self.stats.rx_frames += 1;
@@ -287,6 +293,27 @@ impl Port for XskPort {
     #[inline]
     fn rx_frame(&self) -> Option<RxFrame<'_>> {
         if self.complete { frame(&self.umem, &self.fragments) } else { None }
+    }
+
+    fn rx_begin(&mut self, most: usize) {
+        let most = most.min(AHEAD);
+        while self.ahead.len() < most
+            && let Some(descriptor) = self.socket.rx.pop()
+        {
+            let Some((chunk, at)) = self.frames.rx_ledger.claim(descriptor.address) else {
+                self.stats.rx_invalid += 1;
+                continue;
+            };
+            self.rx_lent -= 1;
+            let continues = descriptor.options & Descriptor::CONTINUES != 0;
+            self.ahead.push_back((Fragment { chunk, at, len: descriptor.len as usize }, continues));
+        }
+    }
+
+    /// That of fragments: where frames have several, those behind the first show nothing that the engine knows.
+    fn rx_peek(&self, ahead: usize) -> Option<&[u8]> {
+        let (fragment, _) = self.ahead.get(ahead)?;
+        self.umem.received(&fragment.chunk, fragment.at, fragment.len)
     }
 
     fn rx_done(&mut self) {

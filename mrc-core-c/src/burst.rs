@@ -98,6 +98,12 @@ impl FrameSource for Arrivals<'_> {
         Some((convert::rx(&frame.rx).ok()?, head.ok()?))
     }
 
+    fn peek(&self, ahead: usize) -> Option<&[u8]> {
+        let frame = self.frames.get(self.taken.saturating_add(ahead))?;
+        // SAFETY: promised to `new`, which has looked at it.
+        unsafe { border::slice(frame.head, frame.head_len as usize, "head") }.ok()
+    }
+
     fn done(&mut self, result: Result<Received, Discard>) {
         let Some(frame) = self.taken.checked_sub(1).and_then(|last| self.frames.get_mut(last)) else { return };
         (frame.code, frame.place) = match result {

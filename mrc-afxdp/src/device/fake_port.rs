@@ -67,6 +67,10 @@ impl Port for Fake {
         let pieces: Vec<&[u8]> = self.arrivals.front().filter(|_| self.reading)?.iter().map(Vec::as_slice).collect();
         RxFrame::from_fragments(&pieces)
     }
+    fn rx_peek(&self, ahead: usize) -> Option<&[u8]> {
+        let nth = ahead + usize::from(self.reading);
+        self.arrivals.get(nth)?.first().map(Vec::as_slice)
+    }
     fn rx_done(&mut self) {
         if core::mem::take(&mut self.reading) {
             self.arrivals.pop_front();

@@ -27,6 +27,7 @@ impl<'a, P: Port> Arrivals<'a, P> {
         recorder: &'a mut Recorder,
         most: usize,
     ) -> Self {
+        port.rx_begin(most);
         Self { port, number, memory, recorder, left: most, taken: 0 }
     }
 
@@ -53,6 +54,11 @@ impl<P: Port> FrameSource for Arrivals<'_, P> {
         };
         self.recorder.received(self.number.plane(), frame.head(), frame.len());
         Some((RxMeta { port: self.number, wire_len: frame.len(), icrc }, frame.head()))
+    }
+
+    #[inline]
+    fn peek(&self, ahead: usize) -> Option<&[u8]> {
+        if ahead < self.left { self.port.rx_peek(ahead) } else { None }
     }
 
     #[inline]

@@ -131,3 +131,19 @@ fn a_turn_takes_no_more_frames_than_it_may() {
         assert_eq!(port.arrivals.len(), left);
     }
 }
+
+#[test]
+fn the_engine_sees_the_frames_that_follow_and_no_others() {
+    let mut recorder = Recorder::new(9);
+    let mut port = Fake::new(0, &Wire::default(), 0);
+    let memory = Memory::new();
+    let frames: Vec<Vec<u8>> = (0..4).map(|n| frame(&[n; 30])).collect();
+    port.arrivals.extend(frames.iter().map(|frame| vec![frame.clone()]));
+    let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, &mut recorder, 3);
+    assert_eq!(arrivals.peek(0), Some(&frames[0][..]));
+    assert_eq!(arrivals.peek(2), Some(&frames[2][..]));
+    assert_eq!(arrivals.peek(3), None, "not of this batch");
+    assert!(arrivals.next().is_some());
+    assert_eq!(arrivals.peek(0), Some(&frames[1][..]), "behind the one that was given out");
+    assert_eq!(arrivals.peek(2), None);
+}
