@@ -19,6 +19,8 @@ pub(crate) struct OneSwitch {
     requests: Requests,
     arena: Arena,
     pub(crate) now: Instant,
+    /// What the scheme foresaw for the last packet.
+    pub(crate) foreseen: Option<PortId>,
 }
 
 impl OneSwitch {
@@ -33,6 +35,7 @@ impl OneSwitch {
             requests: Requests::default(),
             arena: Arena::default(),
             now: Instant::ZERO,
+            foreseen: None,
         }
     }
 
@@ -44,7 +47,10 @@ impl OneSwitch {
 
     pub(crate) fn forward(&mut self, packet: &mut Packet) -> Verdict {
         let (scheme, mut ctx) = self.switch.scheme(self.now, &self.ports, &mut self.requests);
-        scheme.forward(&mut ctx, PortId(0), packet).expect("a packet for a host of the fabric")
+        self.foreseen = scheme.foresee(&ctx, packet);
+        let verdict = scheme.forward(&mut ctx, PortId(0), packet).expect("a packet for a host of the fabric");
+        assert!(self.foreseen.is_none_or(|port| verdict == Verdict::To(port)), "{:?} {verdict:?}", self.foreseen);
+        verdict
     }
 
     /// The uplink that a packet takes, by the number of its spine.

@@ -40,7 +40,6 @@ impl LinkSpec {
 
 /// What one egress port has seen. A packet offered to a port ends in exactly one of sent or a drop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(C)]
 pub struct PortCounters {
     /// Frames whose serialisation began.
     pub tx_packets: u64,
@@ -197,10 +196,10 @@ impl Port {
         &mut self.used().down
     }
 
-    /// Reads what a packet that leaves will read; the number means nothing.
+    /// Reads what a packet that waits or leaves will read; the number means nothing.
     #[inline]
     pub(super) fn fetch(&self) -> u32 {
-        self.used.as_ref().map_or(0, |used| used.queue.bytes() ^ used.counters.tx_packets as u32)
+        self.used.as_ref().map_or(0, |used| used.queue.fetch() ^ used.counters.tx_packets as u32)
     }
 
     pub(crate) fn inlet(&self) -> Inlet {
@@ -415,6 +414,10 @@ mod tests {
     fn a_port_fills_a_cache_line_and_four_where_it_is_used() {
         assert_eq!((size_of::<Port>(), size_of::<Used>()), (64, 256));
         let counters = std::mem::offset_of!(Used, counters);
+        assert!(
+            std::mem::offset_of!(PortCounters, ecn_marks) < 5 * 8
+                && std::mem::offset_of!(PortCounters, tx_packets) < 5 * 8
+        );
         assert!(
             counters >= 64 && counters + 5 * 8 <= 128,
             "what each packet counts lies in the second line: {counters}"

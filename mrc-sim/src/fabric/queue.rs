@@ -156,6 +156,7 @@ impl Default for QueueSpec {
 
 impl QueueSpec {
     /// Whether a frame of DSCP `dscp` takes the control class.
+    #[inline]
     pub(crate) fn is_control(&self, dscp: u8) -> bool {
         self.control_dscps >> (dscp & 63) & 1 == 1
     }
@@ -281,6 +282,12 @@ impl EgressQueue {
         let heads = rng.next_u64() >> 63 == 1;
         let victim = self.data.nth_back(back).filter(|_| heads)?;
         trim.takes(arena.get(victim.id)).then_some((back, victim))
+    }
+
+    /// Reads what the next packet that leaves and the next one that waits will read or write; the number means nothing.
+    #[inline]
+    pub(super) fn fetch(&self) -> u32 {
+        self.data.fetch() ^ self.control.bytes
     }
 
     /// The next packet to send, marked if there is congestion behind it.

@@ -45,6 +45,12 @@ pub trait SwitchScheme: Send {
     /// Why the packet cannot go on: it is dropped and counted.
     fn forward(&mut self, ctx: &mut SwitchCtx<'_>, ingress: PortId, packet: &mut Packet) -> Result<Verdict, NoForward>;
 
+    /// The port that [`SwitchScheme::forward`] will choose, where that can be told for little: the fabric reads the port ahead.
+    /// A wrong one costs time only.
+    fn foresee(&self, _ctx: &SwitchCtx<'_>, _packet: &Packet) -> Option<PortId> {
+        None
+    }
+
     /// Whether [`SwitchScheme::on_dequeue`] wants to be called.
     fn hooks_dequeue(&self) -> bool {
         false
@@ -79,6 +85,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.timers.is_empty() && self.packets.is_empty() && self.releases.is_empty()
     }
@@ -103,6 +110,7 @@ impl<'a> SwitchCtx<'a> {
 
     /// The way to a host; `None` for one that does not exist. In a fabric of more than two tiers, or with parallel links,
     /// there are several ports on the way to some hosts, and [`SwitchCtx::uplinks`] are those of the host asked for last.
+    #[inline]
     pub fn way(&self, host: u32) -> Option<Way> {
         let (way, choice) = self.routes.way(host)?;
         self.choice.set(choice);
@@ -110,6 +118,7 @@ impl<'a> SwitchCtx<'a> {
     }
 
     /// Uplinks with a carrier, in order; none of a switch at the top.
+    #[inline]
     pub fn uplinks(&self) -> &'a [PortId] {
         match &self.routes.table {
             Some(table) => &table.groups[self.choice.get() as usize].up,
@@ -225,6 +234,7 @@ impl Routes {
         Self { table: Some(Box::new(table)), ..Self::default() }
     }
 
+    #[inline]
     pub(crate) fn way(&self, host: u32) -> Option<(Way, u32)> {
         if let Some(table) = &self.table {
             return table.way(host);

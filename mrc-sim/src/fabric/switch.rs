@@ -95,6 +95,7 @@ impl Switch {
     }
 
     /// The scheme, and what it may see and ask for now.
+    #[inline]
     pub(crate) fn scheme<'a>(
         &'a mut self,
         now: Instant,
@@ -126,6 +127,7 @@ pub(crate) fn mark_trimmed(frame: &mut [u8], last_hop: bool) {
 }
 
 /// DSCP of the outer IPv6 header, 0 for anything else.
+#[inline]
 pub(crate) fn dscp(frame: &[u8]) -> u8 {
     match frame.first_chunk::<HEAD>() {
         Some(head) if head[IP] >> 4 == 6 => (head[IP] << 4 | head[IP + 1] >> 4) >> 2,

@@ -238,6 +238,7 @@ impl Clos {
     }
 
     /// The link of `host` on `plane`.
+    #[inline]
     pub const fn host_link_id(&self, plane: u8, host: u32) -> LinkId {
         LinkId(plane as u32 * self.links_per_plane() + host)
     }

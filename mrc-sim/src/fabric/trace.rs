@@ -19,6 +19,7 @@ impl Digest {
         self.0
     }
 
+    #[inline]
     pub(crate) fn mix(&mut self, value: u64) {
         self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }

@@ -78,13 +78,14 @@ pub struct Wheel<E> {
     /// Where the bucket after the present one begins.
     present_end: u64,
     near_end: u64,
-    /// Instants of the present bucket that hold something.
+    /// Events of the present instant that were pending when it began, and how many of them were removed since.
+    present: Vec<E>,
+    removed: usize,
+    /// Instants of the present bucket that hold other events.
     instants: u64,
     /// By instant of the present bucket.
-    present: Vec<Vec<E>>,
-    /// Events of the present instant that were removed.
-    removed: usize,
-    near: Vec<Vec<Entry<E>>>,
+    lists: Box<[Vec<E>; BUCKET_NS as usize]>,
+    near: Box<[Vec<Entry<E>>; BUCKETS]>,
     near_used: Used<{ BUCKETS / 64 }>,
     /// Arrays without events, for buckets that get some.
     spare: Vec<Vec<Entry<E>>>,
@@ -136,10 +137,11 @@ impl<E: Copy> Wheel<E> {
             position: 0,
             present_end: BUCKET_NS,
             near_end: NEAR_NS,
-            instants: 0,
-            present: (0..BUCKET_NS).map(|_| Vec::new()).collect(),
+            present: Vec::new(),
             removed: 0,
-            near: (0..BUCKETS).map(|_| Vec::new()).collect(),
+            instants: 0,
+            lists: Box::new([const { Vec::new() }; BUCKET_NS as usize]),
+            near: Box::new([const { Vec::new() }; BUCKETS]),
             near_used: Used([0; BUCKETS / 64]),
             spare: Vec::new(),
             far: (0..FAR_SLOTS).map(|_| Vec::new()).collect(),
@@ -181,7 +183,7 @@ impl<E: Copy> Wheel<E> {
     fn add_present(&mut self, at: u64, event: E) {
         let instant = at % BUCKET_NS;
         self.instants |= 1 << instant;
-        self.present[instant as usize].push(event);
+        self.lists[instant as usize].push(event);
     }
 
     #[inline(always)]
@@ -214,35 +216,38 @@ impl<E: Copy> Wheel<E> {
         if self.len == 0 {
             return None;
         }
-        let at = match (self.rest(), self.near_ahead()) {
+        if self.left() > 0 {
+            return Some(Instant::from_nanos(self.position));
+        }
+        let at = match (self.instants, self.near_ahead()) {
             (0, None) => self.far_start(),
             (0, Some(begin)) => {
                 let bucket = &self.near[(begin >> BUCKET_SHIFT) as usize % BUCKETS];
                 Some(begin + bucket.iter().map(|entry| u64::from(entry.offset)).min().unwrap_or(0))
             }
-            (rest, _) => Some(self.present_end - BUCKET_NS + u64::from(rest.trailing_zeros())),
+            (instants, _) => Some(self.present_end - BUCKET_NS + u64::from(instants.trailing_zeros())),
         };
         at.map(Instant::from_nanos)
     }
 
-    /// Events that are left of the present instant.
+    /// Events that are left of those that were pending when the present instant began.
+    #[inline]
     pub(super) fn left(&self) -> usize {
-        self.present[(self.position % BUCKET_NS) as usize].len() - self.removed
+        self.present.len() - self.removed
     }
 
     /// Adds the events that come next to `events`, in their order, until it holds `most` or those of the present bucket, less
     /// than 64 ns away. What is scheduled meanwhile may come before them.
     pub(super) fn next(&self, events: &mut Vec<E>, most: usize) {
-        let mut instants = self.rest();
-        let (now, mut from) = (u64::from(instants.trailing_zeros()) == self.position % BUCKET_NS, 0);
-        if now {
-            from = self.removed;
-        }
-        while instants != 0 && events.len() < most {
-            let list = &self.present[instants.trailing_zeros() as usize][from..];
-            events.extend_from_slice(&list[..list.len().min(most - events.len())]);
+        let mut add = |list: &[E]| {
+            events.extend_from_slice(&list[..list.len().min(most.saturating_sub(events.len()))]);
+            events.len() < most
+        };
+        let mut goes_on = add(&self.present[self.removed..]);
+        let mut instants = self.instants;
+        while goes_on && instants != 0 {
+            goes_on = add(&self.lists[instants.trailing_zeros() as usize % BUCKET_NS as usize]);
             instants &= instants - 1;
-            from = 0;
         }
     }
 
@@ -252,68 +257,50 @@ impl<E: Copy> Wheel<E> {
     #[inline]
     pub fn pop_until(&mut self, limit: Instant) -> Option<(Instant, E)> {
         let limit = limit.as_nanos();
-        let mut list = &self.present[(self.position % BUCKET_NS) as usize];
-        if self.removed >= list.len() {
+        if self.removed == self.present.len() {
             self.begin_instant(limit)?;
-            list = &self.present[(self.position % BUCKET_NS) as usize];
         } else if self.position > limit {
             return None;
         }
-        let event = list[self.removed];
+        let event = *self.present.get(self.removed)?;
         self.removed += 1;
         self.len -= 1;
         Some((Instant::from_nanos(self.position), event))
     }
 
     /// Makes the earliest instant the present one, unless it is later than `limit`.
+    #[inline]
     fn begin_instant(&mut self, limit: u64) -> Option<()> {
-        if self.len == 0 {
-            return None;
-        }
-        let rest = self.rest();
-        if rest == 0 {
+        while self.instants == 0 {
             self.begin_bucket(limit)?;
-            return self.begin_instant(limit);
         }
-        let instant = u64::from(rest.trailing_zeros());
+        let instant = u64::from(self.instants.trailing_zeros());
         let at = self.present_end - BUCKET_NS + instant;
         if at > limit {
             return None;
         }
-        self.end_instant();
+        self.instants &= self.instants - 1;
+        self.present.clear();
+        std::mem::swap(&mut self.present, &mut self.lists[(instant % BUCKET_NS) as usize]);
+        self.removed = 0;
         self.position = at;
-        self.refill();
-        Some(())
-    }
-
-    /// Instants of the present bucket with events that are pending.
-    fn rest(&self) -> u64 {
-        let now = self.position % BUCKET_NS;
-        let done = self.removed >= self.present[now as usize].len();
-        self.instants & !(u64::from(done) << now)
-    }
-
-    /// Empties the list of the present instant, of which all events were removed.
-    fn end_instant(&mut self) {
-        let now = self.position % BUCKET_NS;
-        if self.removed > 0 {
-            self.present[now as usize].clear();
-            self.instants &= !(1 << now);
-            self.removed = 0;
+        if self.has_room() {
+            self.refill();
         }
+        Some(())
     }
 
     /// With nothing left in the present bucket, makes that of the earliest event the present one; `None` when it begins after
     /// `limit`.
+    #[inline(never)]
     fn begin_bucket(&mut self, limit: u64) -> Option<()> {
-        let begin = match self.near_ahead() {
-            Some(begin) => begin,
-            None => return self.jump(limit),
-        };
+        if self.len == 0 {
+            return None;
+        }
+        let Some(begin) = self.near_ahead() else { return self.jump(limit) };
         if begin > limit {
             return None;
         }
-        self.end_instant();
         self.position = begin;
         self.open(begin);
         Some(())
@@ -351,7 +338,6 @@ impl<E: Copy> Wheel<E> {
         if start > limit {
             return None;
         }
-        self.end_instant();
         self.position = start;
         self.near_end = start;
         self.present_end = start;
@@ -369,9 +355,16 @@ impl<E: Copy> Wheel<E> {
         }
     }
 
+    /// Whether the next far bucket fits in `near`.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.near_end + FAR_WIDTH_NS - self.position <= NEAR_NS
+    }
+
     /// Moves far buckets to `near` while they fit there.
+    #[inline(never)]
     fn refill(&mut self) {
-        while self.near_end + FAR_WIDTH_NS - self.position <= NEAR_NS {
+        while self.has_room() {
             let slot = (self.near_end >> FAR_SHIFT) as usize % FAR_SLOTS;
             self.near_end += FAR_WIDTH_NS;
             if !self.far[slot].is_empty() {
@@ -479,8 +472,8 @@ mod tests {
             let (now, id) = wheel.pop_until(Instant::FAR).unwrap();
             wheel.schedule(now.after(300 + id * 20_000), id);
         }
-        let arrays = wheel.spare.iter().chain(&wheel.near).map(Vec::capacity).sum::<usize>();
-        let instants = wheel.present.iter().map(Vec::capacity).sum::<usize>();
+        let arrays = wheel.spare.iter().chain(wheel.near.iter()).map(Vec::capacity).sum::<usize>();
+        let instants = wheel.lists.iter().map(Vec::capacity).sum::<usize>();
         assert!(arrays <= 400 && instants <= 64 * 16, "{arrays} {instants}");
     }
 

@@ -16,9 +16,21 @@ struct Ecmp {
     salt: u64,
 }
 
+impl Ecmp {
+    /// Of a packet's uplink among those with a carrier.
+    #[inline]
+    fn place(&self, ctx: &SwitchCtx<'_>, packet: &Packet) -> usize {
+        let hash = ip::mix(ip::flow(packet) ^ self.salt) >> 32;
+        ((hash * ctx.uplinks().len() as u64) >> 32) as usize
+    }
+}
+
 impl UplinkChoice for Ecmp {
     fn choose(&mut self, ctx: &mut SwitchCtx<'_>, _: PortId, packet: &mut Packet) -> PortId {
-        let hash = ip::mix(ip::flow(packet) ^ self.salt) >> 32;
-        ctx.uplinks()[((hash * ctx.uplinks().len() as u64) >> 32) as usize]
+        ctx.uplinks()[self.place(ctx, packet)]
+    }
+
+    fn foresee(&self, ctx: &SwitchCtx<'_>, packet: &Packet) -> Option<PortId> {
+        ctx.uplinks().get(self.place(ctx, packet)).copied()
     }
 }

@@ -40,6 +40,7 @@ mod hashing {
         assert_eq!(of_flows(leaf.at_us(500.0)), four, "a flow stays, whenever its packets come");
         leaf.set_up(2, false);
         assert_eq!(of_flows(&mut leaf), [1, 0, 0, 0, 0, 0, 3, 1, 1, 1, 0, 3], "thirds of 0, 1 and 3");
+        assert!(leaf.foreseen.is_some());
         leaf.set_up(2, true);
         assert_eq!(of_flows(&mut leaf), four);
     }

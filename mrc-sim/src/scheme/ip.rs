@@ -9,11 +9,13 @@ const DST: usize = IP + 24;
 /// Ethernet and outer IPv6 header.
 const HEAD: usize = IP + 40;
 
+#[inline]
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 /// A half of a word: what switches read ends with the UDP source port, as does the cache line that they read.
+#[inline]
 fn half(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u16::from_be_bytes(*bytes))
 }
@@ -22,6 +24,7 @@ fn half(bytes: &[u8], at: usize) -> u16 {
 ///
 /// # Errors
 /// A packet that is not IPv6, names no host, or has travelled too far.
+#[inline]
 pub fn next_hop(packet: &mut Packet) -> Result<u32, NoForward> {
     let head: &mut [u8; HEAD] = packet.header_mut().first_chunk_mut().ok_or(NoForward::NotIpv6)?;
     if head[12..14] != [0x86, 0xdd] || head[IP] >> 4 != 6 {
@@ -35,17 +38,20 @@ pub fn next_hop(packet: &mut Packet) -> Result<u32, NoForward> {
 }
 
 /// Number of the receiving host.
+#[inline]
 pub fn host_of(packet: &Packet) -> u32 {
     word(packet.header(), DST + 12).wrapping_sub(1)
 }
 
 /// The EV, as senders write it: 16 bits of the flow label above the UDP source port.
+#[inline]
 pub fn entropy(packet: &Packet) -> u32 {
     let header = packet.header();
     word(header, IP) << 16 | u32::from(half(header, HEAD))
 }
 
 /// A number that packets of one flow share: of sender, receiver and UDP source port.
+#[inline]
 pub fn flow(packet: &Packet) -> u64 {
     let header = packet.header();
     let host = word(header, DST + 12).wrapping_sub(1);
@@ -53,6 +59,7 @@ pub fn flow(packet: &Packet) -> u64 {
 }
 
 /// A 64-bit finaliser; switches of real fabrics use CRCs, what counts is that neighbouring inputs part.
+#[inline]
 pub fn mix(value: u64) -> u64 {
     let value = (value ^ value >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let value = (value ^ value >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

@@ -54,6 +54,11 @@ pub trait UplinkChoice: Send {
     /// One of [`SwitchCtx::uplinks`], of which there is at least one.
     fn choose(&mut self, ctx: &mut SwitchCtx<'_>, ingress: PortId, packet: &mut Packet) -> PortId;
 
+    /// What [`UplinkChoice::choose`] will return, see [`SwitchScheme::foresee`].
+    fn foresee(&self, _ctx: &SwitchCtx<'_>, _packet: &Packet) -> Option<PortId> {
+        None
+    }
+
     /// The carrier of a port came or went.
     fn on_link(&mut self) {}
 
@@ -74,6 +79,13 @@ impl<T: UplinkChoice> SwitchScheme for ByUplink<T> {
             Way::Down(port) => Ok(Verdict::To(port)),
             Way::Up if ctx.uplinks().is_empty() => Err(NoForward::NoRoute),
             Way::Up => Ok(Verdict::To(self.0.choose(ctx, ingress, packet))),
+        }
+    }
+
+    fn foresee(&self, ctx: &SwitchCtx<'_>, packet: &Packet) -> Option<PortId> {
+        match ctx.way(ip::host_of(packet))? {
+            Way::Down(port) => Some(port),
+            Way::Up => self.0.foresee(ctx, packet),
         }
     }
 

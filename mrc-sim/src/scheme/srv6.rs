@@ -80,6 +80,13 @@ impl Srv6 {
         (port != NO_PORT).then_some(PortId(port))
     }
 
+    /// The port of a packet that nothing is wrong with.
+    fn foresee(&self, frame: &[u8]) -> Option<PortId> {
+        let dst = frame.get(DST + 4..DST + 8)?;
+        let [first, second] = [u16::from_be_bytes([dst[0], dst[1]]), u16::from_be_bytes([dst[2], dst[3]])];
+        self.find(if first == self.usid { second } else { first })
+    }
+
     fn route(&self, frame: &mut [u8]) -> Result<PortId, NoForward> {
         let head = head_of(frame, self.block)?;
         let dst: &mut [u8; 16] = (&mut head[DST..DST + 16]).try_into().map_err(|_| NoForward::NotIpv6)?;
@@ -164,6 +171,10 @@ impl SwitchScheme for Srv6 {
     fn forward(&mut self, _: &mut SwitchCtx<'_>, _: PortId, packet: &mut Packet) -> Result<Verdict, NoForward> {
         self.route(packet.header_mut()).map(Verdict::To)
     }
+
+    fn foresee(&self, _: &SwitchCtx<'_>, packet: &Packet) -> Option<PortId> {
+        self.foresee(packet.header())
+    }
 }
 
 #[cfg(test)]
@@ -191,11 +202,13 @@ mod tests {
         let (clos, switch) = switch();
         let plan = clos.plan();
         let mut packet = frame(plan.container(&[plan.t0(0, 1), plan.t1(0, 3), plan.t0(0, 2), 0x3009]));
+        assert_eq!(switch.foresee(&packet), Some(clos.fabric_link_id(0, 1, 3).lower()));
         assert_eq!(switch.route(&mut packet), Ok(clos.fabric_link_id(0, 1, 3).lower()));
         assert_eq!(packet[DST..], plan.container(&[plan.t1(0, 3), plan.t0(0, 2), 0x3009]));
         assert_eq!(packet[HOP_LIMIT], 63);
         // A neighbour's own SID needs no shift, as a /48 route needs none.
         let mut packet = frame(plan.sid(plan.host(0, 2)));
+        assert_eq!(switch.foresee(&packet), Some(clos.host_link_id(0, 2).upper()));
         assert_eq!(switch.route(&mut packet), Ok(clos.host_link_id(0, 2).upper()));
         assert_eq!(packet[DST..], plan.sid(plan.host(0, 2)));
     }

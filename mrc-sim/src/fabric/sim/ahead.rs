@@ -1,6 +1,6 @@
 //! Reads ahead: what the next events will begin with.
 
-use super::super::port::Owner;
+use super::super::port::{Owner, Port};
 use super::{Event, Sim};
 use crate::host::Host;
 
@@ -30,22 +30,30 @@ impl<H: Host> Sim<H> {
         if !self.fetches {
             return self.ahead.len();
         }
-        let read = |event: &Event| match *event {
-            Event::Arrive { port, packet, .. } => match self.inlets[port as usize].owner {
-                Owner::Host { host, .. } => {
-                    let packet = self.arena.get(packet);
-                    self.order.fetch(host, packet) ^ self.hosts[host].host.fetch_for(packet, &self.world)
-                }
-                Owner::Switch(_) => 0,
-            },
-            Event::PortFree { port } => match self.inlets[port as usize].owner {
-                Owner::Host { host, .. } => self.hosts[host].host.fetch_next(),
-                Owner::Switch(_) => 0,
-            },
-            Event::HostTimer { host } => self.hosts[host].host.fetch_due(),
-            _ => 0,
-        };
-        std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
+        let mut sum = 0;
+        for nth in 0..self.ahead.len() {
+            sum ^= match self.ahead[nth] {
+                Event::Arrive { port, packet, .. } => match self.inlets[port as usize].owner {
+                    Owner::Host { host, .. } => {
+                        let packet = self.arena.get(packet);
+                        self.order.fetch(host, packet) ^ self.hosts[host].host.fetch_for(packet, &self.world)
+                    }
+                    Owner::Switch(index) => {
+                        let switch = &mut self.switches[index as usize];
+                        let (scheme, ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
+                        let port = scheme.foresee(&ctx, self.arena.get(packet));
+                        port.and_then(|port| self.ports.get(port.0 as usize)).map_or(0, Port::fetch)
+                    }
+                },
+                Event::PortFree { port } => match self.inlets[port as usize].owner {
+                    Owner::Host { host, .. } => self.hosts[host].host.fetch_next(),
+                    Owner::Switch(_) => 0,
+                },
+                Event::HostTimer { host } => self.hosts[host].host.fetch_due(),
+                _ => 0,
+            };
+        }
+        std::hint::black_box(sum);
         self.ahead.len()
     }
 }

@@ -27,12 +27,14 @@ impl<H> Hosts<H> {
 impl<H> Index<u32> for Hosts<H> {
     type Output = HostSlot<H>;
 
+    #[inline]
     fn index(&self, host: u32) -> &HostSlot<H> {
         &self.slots[(host - self.first) as usize]
     }
 }
 
 impl<H> IndexMut<u32> for Hosts<H> {
+    #[inline]
     fn index_mut(&mut self, host: u32) -> &mut HostSlot<H> {
         &mut self.slots[(host - self.first) as usize]
     }
