@@ -9,8 +9,8 @@ use std::cell::Cell;
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
 use mrc_core::{
-    Discard, FrameSink, FrameSource, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, Received, Rng, RxMeta, SendWr,
-    Transmit,
+    Discard, EndpointConfig, FrameSink, FrameSource, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, Received, Rng,
+    RxMeta, SendWr, Transmit,
 };
 use mrc_wire::srv6::usid_shift;
 use mrc_wire::{Body, PortNum, Rkey, TsethRepr, WireConfig, parse_frame};
@@ -229,6 +229,29 @@ fn a_burst_is_the_frames_of_single_polls() {
         sent += alike(seed, &setup);
     }
     assert!(sent > 64 * 1_000, "{sent}");
+}
+
+/// A write that was posted alone is sent once, whatever the ring of requests held before.
+//= SND-002, AREQ-001 test
+#[test]
+fn an_old_request_like_the_last_one_is_not_sent_again() {
+    let tweak: fn(&mut EndpointConfig) = |cfg| (cfg.turn_bytes, cfg.ask_each_message) = (16_384, false);
+    net(5, &Setup { tweak, cc: vec![CcConfig::None], ..Setup::default() }, Weather::default(), |net| {
+        let mut now = Instant::from_nanos(1_000);
+        for round in 0..50 {
+            assert!(post(net, 0, 0, now, 64, None), "round {round}");
+            let frames = in_bursts(net, 0, now, &[PortMask::ALL; 8]);
+            assert_eq!(net.sides[0].engine.stats().tx_data, round + 1, "round {round}");
+            let arrivals: Vec<_> = frames.iter().map(|frame| arrival(frame, IcrcCheck::Valid, false)).collect();
+            assert!(take_one_by_one(net, 1, now, &arrivals).iter().all(Result::is_ok));
+            let replies = in_bursts(net, 1, now, &[PortMask::ALL; 8]);
+            let arrivals: Vec<_> = replies.iter().map(|frame| arrival(frame, IcrcCheck::Valid, false)).collect();
+            assert!(take_one_by_one(net, 0, now, &arrivals).iter().all(Result::is_ok));
+            now = now.after(10_000);
+            let_time_pass(net, now);
+        }
+        assert_eq!(net.sides[1].engine.stats().rx_data, 50);
+    });
 }
 
 /// Where queue pairs are so many that the engine reads ahead, the frames are the same, too.

@@ -373,6 +373,14 @@ fn a_denied_ev_carries_nothing_until_it_is_allowed_again() {
 //= SET-003, SET-004 test
 #[test]
 fn bad_evs_are_a_matter_of_one_qp_unless_shared() {
+    // What is only skipped is not bad.
+    let weather = Weather { mark: 500, ..Weather::default() };
+    net(2, &Setup { qps: 2, share_bad: true, ..Setup::default() }, weather, |net| {
+        assert!(messages(net, 0, 50, |net| net.sides[0].engine.stats().ev_skipped > 8));
+        messages(net, 1, 20, |_| false);
+        let stats = net.sides[0].engine.stats();
+        assert_eq!((stats.ev_learned_bad, stats.ev_assumed_bad), (0, 0));
+    });
     for share_bad in [false, true] {
         let weather = Weather { black_hole: Some(Ev(0x103)), ..Weather::default() };
         net(2, &Setup { qps: 2, share_bad, ..Setup::default() }, weather, |net| {

@@ -301,6 +301,8 @@ def run_tests(build, binary, names, environment, seconds):
         return "caught", failed
     if code == 0:
         return ("passed", "") if passed else ("absent", "")
+    if code == -15:
+        sys.exit("stopped")
     started = re.findall(r"^test (\S+) ", buffered, re.M)
     current = started[-1] if started else names[0]
     return ("endless" if code in (-24, -9) else "caught"), current

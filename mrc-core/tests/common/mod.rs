@@ -146,6 +146,8 @@ pub(crate) struct Setup {
     pub(crate) plane_lead: u8,
     /// Sets attributes of all QPs.
     pub(crate) rts: fn(&mut RtsAttr),
+    /// When the QPs connect.
+    pub(crate) born: Instant,
 }
 
 impl Default for Setup {
@@ -182,6 +184,7 @@ impl Default for Setup {
             one_way: false,
             plane_lead: 0,
             rts: |_| {},
+            born: Instant::ZERO,
         }
     }
 }
@@ -289,7 +292,7 @@ impl Setup {
                 svc_time: self.svc_time,
                 ..RtrAttr::software(peer, far.qpn(), Psn::new(self.psn), ev_profile)
             };
-            engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
+            engine.modify_to_rtr(self.born, qp, &rtr).unwrap();
             if self.one_way && which == 1 {
                 continue;
             }
@@ -307,7 +310,7 @@ impl Setup {
             rts.paths.loss_ev_action = LossEvAction::ByTrimming;
             rts.paths.plane_lead = self.plane_lead;
             (self.rts)(&mut rts);
-            engine.modify_to_rts(Instant::ZERO, qp, &rts).unwrap();
+            engine.modify_to_rts(self.born, qp, &rts).unwrap();
         }
     }
 }
@@ -322,7 +325,7 @@ pub(crate) fn net<R>(seed: u64, setup: &Setup, weather: Weather, f: impl FnOnce(
     setup.connect(&mut sides[1], 1, &of_a);
     f(&mut Net {
         sides,
-        now: Instant::ZERO,
+        now: setup.born,
         wire: BTreeMap::new(),
         order: 0,
         rng: Rng::new(seed),
