@@ -60,6 +60,7 @@ ready![
     "experiments/permutation8-sweep",
     "experiments/planes-sweep",
     "experiments/reunion",
+    "experiments/reunion-deadline-sweep",
     "experiments/reunion-sweep",
     "experiments/reunion-tenth-sweep",
     "experiments/same-search",
