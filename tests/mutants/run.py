@@ -10,7 +10,7 @@ How: each mutated function holds its original body and one copy per mutant; the 
 the copy that runs. A mutant whose copy does not compile is "invalid". A first run of each test, alone, records which
 functions it enters and what processor time it takes. A mutant is then judged by the tests that enter its function: those
 that caught a neighbour first, then the cheapest. The first failure ends it. A test that takes far more processor time
-than without the mutant counts as caught ("endless"). Mutants of constants are built one by one, at the end.
+than without the mutant counts as caught ("endless"). Mutants of constants and of items outside functions have no copy to run: they get no result.
 
 Results: tests/mutants/results.tsv, one line per mutant, written as they come; a run that is stopped goes on where it was.
 The order is random with a fixed seed, so that an unfinished run is a fair sample. tests/mutants/same.tsv names the

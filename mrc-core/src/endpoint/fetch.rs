@@ -28,6 +28,9 @@ const LAST: u32 = TURNS.wrapping_sub(1) as u32;
 /// QPs and controllers that wait for a turn, at least, where turns are read ahead.
 const WAITING: u32 = 16;
 
+/// No queue pair but the last of 65 536 has this number.
+const NOBODY: u16 = u16::MAX;
+
 /// What is known of the turns with data that come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
@@ -43,7 +46,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    pub(super) const NONE: Self = Self { waiting: [0; TURNS], waits: 0, read: [0; TURNS], left: 0, qp: None };
+    pub(super) const NONE: Self = Self { waiting: [0; TURNS], waits: 0, read: [NOBODY; TURNS], left: 0, qp: None };
 
     /// `qp` stands behind all that wait.
     #[inline(never)]
