@@ -140,8 +140,11 @@ fn host_selectors_leave_paths_that_collide_over_roce_too() {
     let knob = "transport.mrc.flow_bender_rtt_percent=250";
     let selector = "transport.roce.selector=flow-bender";
     assert_ne!(play(&text, &[selector, knob]).digest, play(&text, &[selector]).digest);
-    let refused = load_str("test.toml", &text, Path::new("."), &[knob.to_owned()], None);
-    assert!(refused.expect_err("no selector").to_string().contains("no effect"));
+    for set in [&[knob][..], &[selector, "transport.mrc.qps=2"]] {
+        let set: Vec<String> = set.iter().map(|&set| set.to_owned()).collect();
+        let refused = load_str("test.toml", &text, Path::new("."), &set, None);
+        assert!(refused.expect_err("nothing reads it").to_string().contains("no effect"), "{set:?}");
+    }
     let refused = load_str("test.toml", &text, Path::new("."), &["transport.roce.selector=fastest".to_owned()], None);
     assert!(refused.expect_err("no such selector").to_string().contains("hopper"));
 }

@@ -17,13 +17,15 @@ use crate::{
 /// QPs from which on the engine reads ahead by itself: the blocks of so many do not fit a second-level cache.
 const MANY: u64 = 256;
 
-/// Turns, frames and packets of a turn that are read together, at most.
+/// Turns, frames and packets of a turn that are read together, at most. Turns are a power of two, which [`LAST`] masks.
 const TURNS: usize = 8;
 const FRAMES: usize = 16;
 const PACKETS: u32 = 16;
 
 /// The turns that are left of them when the first one has begun.
 const LAST: u32 = TURNS.wrapping_sub(1) as u32;
+
+const _: () = assert!(TURNS.is_power_of_two());
 
 /// QPs and controllers that wait for a turn, at least, where turns are read ahead.
 const WAITING: u32 = 16;

@@ -8,7 +8,7 @@ use toml::Table;
 use toml::de::{DeTable, DeValue};
 
 use super::traffic::Extent;
-use super::{Built, PARITY, Scenario, SelectorKey, TransportKind};
+use super::{Built, PARITY, Scenario, SelectorKey, TransportKind, mrc};
 
 /// Something about a scenario that cannot be, found after its keys were read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -151,9 +151,10 @@ fn build(
         TransportKind::Roce => ("roce", "transport.mrc."),
     };
     // The knobs of selectors stand in one place.
-    let selects =
+    let with_selector =
         scenario.transport.kind == TransportKind::Roce && scenario.transport.roce.selector != SelectorKey::Single;
-    if let Some(key) = changed.iter().find(|key| key.starts_with(other) && !selects) {
+    let effect = |key: &str| key.strip_prefix(other).is_none_or(|key| with_selector && mrc::selects(key));
+    if let Some(key) = changed.iter().find(|key| !effect(key)) {
         let message = format!("has no effect: transport.kind is \"{kind}\"");
         return Err(ScenarioError { file: "--set".to_owned(), line: None, key: key.clone(), message });
     }

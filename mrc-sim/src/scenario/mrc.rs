@@ -580,6 +580,25 @@ fn nscc(keys: &MrcKeys, base: NsccConfig) -> Result<NsccConfig, Problem> {
     })
 }
 
+/// Whether [`selector`] or [`paths`] reads this key, so that it holds for other transports with a selector, too.
+pub(super) fn selects(key: &str) -> bool {
+    let groups = ["hopper_", "flow_bender_", "plb_", "reps_", "flowing_"];
+    let of_paths = [
+        "active_evs",
+        "backup_evs",
+        "ev_min_active",
+        "probe_interval_us",
+        "resurrect_probes",
+        "bad_probes_outstanding",
+        "skip_us",
+        "loss_action",
+        "loss_streak",
+        "plane_lead",
+        "last_resort",
+    ];
+    of_paths.contains(&key) || groups.iter().any(|group| key.starts_with(group))
+}
+
 /// Selector `which` with its knobs; `None`: each queue pair keeps to one path.
 pub(super) fn selector(
     which: SelectorKey,
