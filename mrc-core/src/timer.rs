@@ -79,6 +79,12 @@ impl<'s> Timers<'s> {
         }
     }
 
+    /// When `qp` fires.
+    pub(crate) fn armed_for(&self, qp: u32) -> Instant {
+        let position = self.slots.get(qp as usize).map_or(NONE, |slot| slot.position);
+        if position == NONE { Instant::FAR } else { self.key(position as usize) }
+    }
+
     /// Forgets `qp`.
     pub(crate) fn remove(&mut self, qp: u32) {
         let Some(position) = self.slots.get(qp as usize).map(|slot| slot.position) else { return };

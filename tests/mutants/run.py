@@ -9,7 +9,8 @@
 How: each mutated function holds its original body and one copy per mutant; the environment variable MRC_MUTANT names
 the copy that runs. A mutant whose copy does not compile is "invalid". A first run of each test, alone, records which
 functions it enters and what processor time it takes. A mutant is then judged by the tests that enter its function: those
-that caught a neighbour first, then the cheapest. The first failure ends it. A test that takes far more processor time
+that caught a neighbour first, then the cheapest. The tests are those of mrc-core and the scripts of tests/conformance; with
+--simulator also some of mrc-sim. The first failure ends it. A test that takes far more processor time
 than without the mutant counts as caught ("endless"). Mutants of constants and of items outside functions have no copy to run: they get no result.
 
 Results: tests/mutants/results.tsv, one line per mutant, written as they come; a run that is stopped goes on where it was.
@@ -40,6 +41,9 @@ ROOMS = ["requester", "responder", "path", "cc"]
 MODEL_SCHEDULES = "1500"
 CHEAP = 0.25  # seconds; a test above this runs alone, after all the cheap ones
 DEAR = 0.3  # seconds; a test above this runs with --deep only, but for the model
+SUITE = "suite"  # the program that plays the conformance scripts
+# Tests of the simulator that compare no digests: messages complete, nothing is misplaced, few packets leave again.
+SIMULATOR = ["conservation", "demo", "experiments", "incast", "one_plane", "schemes"]
 SWITCH = """
 #![allow(warnings)]
 extern crate std as standard;
@@ -164,7 +168,7 @@ class Build:
     def __init__(self, work):
         self.tree, self.target, self.work = work / "tree", work / "target", work
         self.invalid = set()
-        self.cargo = ["--offline", "-p", "mrc-core", "--config", "profile.dev.package.mrc-core.opt-level=1"]
+        self.cargo = ["--offline", "--config", "profile.dev.package.mrc-core.opt-level=1"]
         self.environment = os.environ | {
             "CARGO_TARGET_DIR": str(self.target), "RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "--cap-lints=allow",
             "CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_INCREMENTAL": "1",
@@ -174,6 +178,11 @@ class Build:
         files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
         for name in files.stdout.splitlines():
             source, copy = ROOT / name, self.tree / name
+            if source.is_symlink():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                if not copy.is_symlink():
+                    copy.symlink_to(os.readlink(source))
+                continue
             if name.startswith("mrc-core/src/") or not source.is_file():
                 continue
             content = source.read_bytes()
@@ -229,7 +238,7 @@ class Build:
 
     def check(self, owners):
         """The mutants in which the compiler finds an error."""
-        command = ["cargo", "check", "--lib", "--profile", "test", "--message-format=json", *self.cargo]
+        command = ["cargo", "check", "-p", "mrc-core", "--lib", "--profile", "test", "--message-format=json", *self.cargo]
         run = subprocess.run(command, cwd=self.tree, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         bad, lost = set(), []
         for line in run.stdout.splitlines():
@@ -249,18 +258,23 @@ class Build:
             sys.exit("the woven tree does not compile:\n" + "\n".join(lost[:5]) + run.stderr[-2000:])
         return bad
 
-    def tests(self):
+    def tests(self, simulator=False):
         """Builds and returns {target: binary}."""
-        command = ["cargo", "test", "--no-run", "--lib", "--tests", "--message-format=json", *self.cargo]
-        run = subprocess.run(command, cwd=self.tree, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if run.returncode != 0:
-            return None, run.stderr + run.stdout[-3000:]
-        records = [json.loads(line) for line in run.stdout.splitlines()]
         made = {}
-        for record in records:
-            if record["reason"] == "compiler-artifact" and record["profile"]["test"] and record["executable"]:
-                kind = record["target"]["kind"][0]
-                made["lib" if kind == "lib" else record["target"]["name"]] = record["executable"]
+        wanted = [["-p", "mrc-core", "--lib", "--tests"], ["-p", "mrc-conform", "--test", SUITE]]
+        if simulator:
+            wanted.append(["-p", "mrc-sim", "--config", "profile.dev.package.mrc-sim.opt-level=1"])
+            wanted[-1] += [word for name in SIMULATOR for word in ("--test", name)]
+        for part in wanted:
+            command = ["cargo", "test", "--no-run", "--message-format=json", *part, *self.cargo]
+            run = subprocess.run(command, cwd=self.tree, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            if run.returncode != 0:
+                return None, run.stderr + run.stdout[-3000:]
+            for line in run.stdout.splitlines():
+                record = json.loads(line)
+                if record["reason"] == "compiler-artifact" and record["profile"]["test"] and record["executable"]:
+                    kind = record["target"]["kind"][0]
+                    made["lib" if kind == "lib" else record["target"]["name"]] = record["executable"]
         return made, ""
 
 
@@ -276,7 +290,8 @@ def run_tests(build, binary, names, environment, seconds):
     """Runs tests of one binary until one fails: (outcome, its name). `seconds` of processor time are allowed."""
     environment = os.environ | {"RUST_BACKTRACE": "0", "RUST_MIN_STACK": str(32 << 20), "MRC_MODEL_SCHEDULES": MODEL_SCHEDULES,
                                 "MRC_MODEL_BRIEF": "1", "PROPTEST_FAILURE_PERSISTENCE": "off"} | environment
-    command = [binary, "--exact", "--test-threads=1", *names]
+    suite = pathlib.Path(binary).name.startswith(SUITE + "-")
+    command = [binary, *names] if suite else [binary, "--exact", "--test-threads=1", *names]
     child = subprocess.Popen(command, cwd=build.tree / "mrc-core", env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                              text=True, errors="replace", preexec_fn=limits(seconds))
     guard = threading.Timer(60 + 20 * seconds, child.kill)
@@ -287,7 +302,7 @@ def run_tests(build, binary, names, environment, seconds):
         # A test's name comes before it runs, its verdict behind it.
         while piece := os.read(child.stdout.fileno(), 65536):
             buffered += piece.decode(errors="replace")
-            if found := re.search(r"^test (\S+) .*?\.\.\. .*?FAILED", buffered, re.M):
+            if found := re.search(r"^FAILED (?:tests/conformance/)?([^:\s]+)" if suite else r"^test (\S+) .*?\.\.\. .*?FAILED", buffered, re.M):
                 failed = found[1]
                 break
     finally:
@@ -300,7 +315,7 @@ def run_tests(build, binary, names, environment, seconds):
     if failed:
         return "caught", failed
     if code == 0:
-        return ("passed", "") if passed else ("absent", "")
+        return ("passed", "") if passed or suite else ("absent", "")
     if code == -15:
         sys.exit("stopped")
     started = re.findall(r"^test (\S+) ", buffered, re.M)
@@ -322,7 +337,7 @@ class Judge:
         """Runs every test alone, without a mutant: what it enters, what it costs."""
         tests = []
         for target, binary in self.binaries.items():
-            listed = subprocess.run([binary, "--list", "--format=terse"], stdout=subprocess.PIPE, text=True, check=True).stdout
+            listed = subprocess.run([binary, "--list", "--format=terse"], cwd=self.build.tree / "mrc-core", stdout=subprocess.PIPE, text=True, check=True).stdout
             tests += [(target, line.removesuffix(": test")) for line in listed.splitlines() if line.endswith(": test")]
 
         def look(test):
@@ -413,6 +428,21 @@ def bare(name):
     return re.sub(r":\d+:(\d+):", r":\1:", name)
 
 
+def carry(results, mutants):
+    """Results of mutants whose lines have moved: as many of one name without line as before, in the same order."""
+    now = {mutant["name"] for mutant in mutants}
+    line = lambda name: [int(part) for part in re.findall(r":(\d+):(\d+):", name)[0]]
+    old, new = collections.defaultdict(list), collections.defaultdict(list)
+    for name in sorted((name for name in results if name not in now), key=line):
+        old[bare(name)].append(results[name])
+    for name in sorted((name for name in now if name not in results), key=line):
+        new[bare(name)].append(name)
+    for key, names in new.items():
+        if len(names) == len(old[key]):
+            results.update(zip(names, old[key]))
+    return results
+
+
 def wilson(hits, total):
     if total == 0:
         return 0.0, 1.0
@@ -453,13 +483,14 @@ def main():
     parser.add_argument("--only", default="", help="regular expression on the names")
     parser.add_argument("--again", action="store_true", help="the survivors too")
     parser.add_argument("--deep", action="store_true", help="the tests that take long, too")
+    parser.add_argument("--simulator", action="store_true", help="the tests of the simulator, too")
     parser.add_argument("--report", action="store_true", help="no run")
     parser.add_argument("--build", action="store_true", help="build, and no run")
     parser.add_argument("--limit", type=int, default=10**9, help="mutants in this run")
     options = parser.parse_args()
     mutants = read_mutants(options.work)
     path = HERE / "results.tsv"
-    results, explained = load(path), same(HERE / "same.tsv")
+    results, explained = carry(load(path), mutants), same(HERE / "same.tsv")
     if options.report:
         sys.exit(not report(results, mutants, explained))
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
@@ -469,7 +500,7 @@ def main():
     for mutant in mutants:
         if mutant["id"] in build.invalid:
             results[mutant["name"]] = ("invalid", "")
-    binaries, errors = build.tests()
+    binaries, errors = build.tests(options.simulator)
     if binaries is None:
         sys.exit(errors)
     if options.build:
@@ -497,7 +528,6 @@ def main():
             print(f"{done}/{len(todo)} {seconds:.1f} s  {outcome}  {mutant['name']}  {by}", flush=True)
             with path.open("a") as file:
                 file.write(f"{mutant['name']}\t{outcome}\t{by}\n")
-    results.update(load(path))
     save(path, results, mutants, commit)
     print(f"{done} mutants in {time.time() - begin:.0f} s")
     report(results, mutants, explained)

@@ -32,7 +32,7 @@ impl Endpoint<'_> {
         if let Ok(Some(path)) = path {
             self.learn_way_back(qp, path);
         }
-        self.after_report(qp, done, wants);
+        self.after_report(now, qp, done, wants);
         path.map(|_| Received::Nothing)
     }
 
@@ -52,7 +52,7 @@ impl Endpoint<'_> {
         });
         let (told, wants) = told.unwrap_or(Err(Discard::State))?;
         match told {
-            Verdict::Continue => self.after_report(qp, true, wants),
+            Verdict::Continue => self.after_report(now, qp, true, wants),
             Verdict::Fail(cause) => {
                 // A NAK below what completed names no request; then the oldest one reports the cause.
                 let open = self.qps.get(qp as usize).is_some_and(|slot| psn.diff(slot.req.tack) > 0);
@@ -66,8 +66,9 @@ impl Endpoint<'_> {
     /// What a SACK or Transport ACK lets the QP do; `done`: a request may complete. Even a SACK that counts as stale (a late
     /// probe answer) may have moved the window.
     #[inline(always)]
-    fn after_report(&mut self, qp: u32, done: bool, wants: Wants) {
+    fn after_report(&mut self, now: Instant, qp: u32, done: bool, wants: Wants) {
         self.wake_for(qp, wants);
+        self.check_timer(now, qp);
         if done {
             self.complete(qp);
         }

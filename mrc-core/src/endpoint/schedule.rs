@@ -225,10 +225,12 @@ impl Endpoint<'_> {
                 let most = if only_data && (alone || again.is_none()) { u32::MAX } else { 1 };
                 let run = self.send_data(now, qp, most, sink);
                 if again.is_none() && self.goes_on(index, qp, &run) {
+                    self.check_timer(now, qp);
                     return true;
                 }
                 let keep = !run.blocked || self.starved(qp, sink.ports());
                 stays |= self.after_turn(qp, Turn::Data, keep, run.wants);
+                self.check_timer(now, qp);
                 fault = run.fault.map(|psn| (qp, psn));
                 sent = run.sent > 0;
                 if sent {
@@ -401,6 +403,18 @@ impl Endpoint<'_> {
         }
         self.join(index, qp, wants.retransmit, wants.fresh);
         self.timers.arm(qp, wants.deadline);
+    }
+
+    /// What follows a packet or a report tells only the deadlines that it can have brought forward. Debug builds look at all of them:
+    /// the timer of the QP fires for the first one, or before; send times are kept in ticks of 16 ns.
+    #[inline(always)]
+    pub(super) fn check_timer(&mut self, now: Instant, qp: u32) {
+        if cfg!(debug_assertions)
+            && let Some(next) = self.with_tx(qp, |tx| tx.next_timeout(now))
+        {
+            let armed = self.timers.armed_for(qp);
+            assert!(armed.since(next) < 16, "QP {qp} has a deadline at {next:?} and its timer fires at {armed:?}");
+        }
     }
 
     /// Puts QP `qp` of controller `index` on its lists for packets to send again and for new ones, and the controller into the round.

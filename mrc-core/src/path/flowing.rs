@@ -489,6 +489,17 @@ crate::image::stored!(struct FlowingState { cfg, ring, at, awaited, probe_at, to
 mod tests {
     use super::*;
 
+    /// What is kept of a path rounds to the nearest unit, not to 0, and stays at the largest there is.
+    #[test]
+    fn units_are_rounded_and_do_not_wrap() {
+        let most = u32::from(u16::MAX);
+        for (value, kept) in [(0, 1), (63, 1), (191, 1), (192, 2), (most * 128, u16::MAX), ((most + 1) * 128, u16::MAX)]
+        {
+            assert_eq!(units(value, 128), kept, "{value}");
+        }
+        assert_eq!(units(u32::MAX, 100), u16::MAX);
+    }
+
     /// What a path that leaves was to carry goes to the one behind it, and from the last one to the first.
     #[test]
     fn what_a_path_was_to_carry_goes_to_its_neighbour() {

@@ -364,6 +364,30 @@ mod tests {
         assert_eq!(ReverseSet::new().pick(PortMask::ALL), None);
     }
 
+    /// Queue pairs that start together take planes at random, each as likely as the others.
+    #[test]
+    fn the_first_plane_is_drawn() {
+        let mut firsts = [0; 4];
+        for seed in 0..400 {
+            let (_, mut set, _) = started(seed);
+            firsts[usize::from(set.pick(PortMask::ALL).unwrap().port.plane())] += 1;
+        }
+        assert!(firsts.iter().all(|n| (60..140).contains(n)), "{firsts:?}");
+    }
+
+    /// A longer round trip of the probes counts at once, of a shorter one half the difference.
+    #[test]
+    fn the_round_trip_of_probes_rises_at_once_and_falls_by_halves() {
+        let (_, mut set, _) = started(1);
+        let path = set.pick(PortMask::ALL).unwrap();
+        for (measured, told) in
+            [(40_000, 40_000), (100_000, 100_000), (20_000, 60_000), (20_000, 40_000), (41_000, 41_000)]
+        {
+            set.on_probe_answered(path, measured);
+            assert_eq!(set.rtt_ns(), told);
+        }
+    }
+
     //= REV-008 test
     #[test]
     fn no_two_answers_take_an_ev_that_nothing_vouched_for() {

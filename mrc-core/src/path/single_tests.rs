@@ -323,6 +323,65 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Knobs at their limits and beyond.
+//= FLB-008, FLJ-007, HOP-017, PLB-006, REPS-007 test
+#[test]
+fn knobs_have_their_limits() {
+    let (hopper, bender, plb) = (HopperConfig::default(), FlowBenderConfig::default(), PlbConfig::default());
+    let (flowing, reps) = (FlowingJumpingConfig::default(), RepsConfig::default());
+    for (percent, fine) in [(99, false), (100, true), (101, true)] {
+        let probe = hopper.th_probe_percent;
+        let cfg = HopperConfig { th_cong_percent: probe * percent / 100, ..hopper };
+        assert_eq!(Selector::Hopper(cfg).check().is_ok(), fine, "{percent} % of th_probe");
+    }
+    for (permille, fine) in [(0, true), (1_000, true), (1_001, false), (u16::MAX, false)] {
+        let cfg = FlowBenderConfig { threshold_permille: permille, ..bender };
+        assert_eq!(Selector::FlowBender(cfg).check().is_ok(), fine, "FlowBender: {permille}");
+        let cfg = PlbConfig { threshold_permille: permille, ..plb };
+        assert_eq!(Selector::Plb(cfg).check().is_ok(), fine && permille > 0, "PLB: {permille}");
+    }
+    for (percent, fine) in [(0, true), (1, false), (100, false), (101, true)] {
+        let cfg = FlowBenderConfig { rtt_percent: percent, ..bender };
+        assert_eq!(Selector::FlowBender(cfg).check().is_ok(), fine, "{percent} % of the base RTT");
+    }
+    for (idle_rounds, rounds, fine) in [(0, 3, false), (1, 1, true), (3, 3, true), (4, 3, false)] {
+        assert_eq!(Selector::Plb(PlbConfig { idle_rounds, rounds, ..plb }).check().is_ok(), fine);
+    }
+    for (paths, fine) in [(1, false), (2, true), (8, true), (9, false)] {
+        let cfg = FlowingJumpingConfig { paths, ..flowing };
+        assert_eq!(Selector::FlowingJumping(cfg).check().is_ok(), fine, "{paths} paths");
+    }
+    for (demand_packets, fine) in [(0, false), (1, true), (4_096, true), (4_097, false), (u16::MAX, false)] {
+        let cfg = FlowingJumpingConfig { demand_packets, ..flowing };
+        assert_eq!(Selector::FlowingJumping(cfg).check().is_ok(), fine, "{demand_packets} packets");
+    }
+    for reuse in 0..3 {
+        assert_eq!(Selector::Reps(RepsConfig { reuse, ..reps }).check().is_ok(), reuse > 0);
+    }
+}
+
+/// What a selector asks for: round trips those that listen to delay, telemetry Flowing & Jumping alone. A single path that works
+/// needs no timer.
+#[test]
+fn selectors_say_what_they_listen_to() {
+    for (selector, rtt, telemetry, single) in [
+        (Selector::Spray, false, false, false),
+        (Selector::Oblivious, false, false, false),
+        (Selector::Hopper(HopperConfig::default()), true, false, true),
+        (Selector::FlowBender(FlowBenderConfig::default()), true, false, true),
+        (Selector::Plb(PlbConfig::default()), true, false, true),
+        (Selector::Reps(RepsConfig::default()), false, false, false),
+        (Selector::FlowingJumping(FlowingJumpingConfig::default()), true, true, false),
+    ] {
+        let mut qp = Qp::new(selector, 2, 8, 3);
+        assert_eq!((qp.set.wants_rtt(), qp.set.wants_telemetry()), (rtt, telemetry), "{selector:?}");
+        assert_eq!(qp.set.is_single_path(), single, "{selector:?}");
+        qp.path();
+        qp.poll();
+        assert_eq!(qp.set.next_timeout() == Instant::FAR, !telemetry, "{selector:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -227,8 +227,10 @@ mod tests {
             for (nth, state) in (0u8..).zip(states) {
                 let due = Due::after(Instant::from_nanos(u64::MAX >> 2), u64::MAX);
                 slot.set_state(state);
-                slot.set_active(nth & 1 != 0);
-                slot.set_probing(nth & 2 != 0);
+                for _ in 0..2 {
+                    slot.set_active(nth & 1 != 0);
+                    slot.set_probing(nth & 2 != 0);
+                }
                 slot.set_backoff(nth + 3);
                 slot.set_due(due);
                 slot.probe_ok = 0xFF - nth;
@@ -241,6 +243,27 @@ mod tests {
             }
             slot.set_explored(Due(9));
             assert_eq!((slot.state(), slot.due(), slot.backoff()), (EvState::Denied, Due(9), 0));
+        }
+    }
+
+    /// Only an EV that was probed as an alternative counts as explored, and until its time.
+    #[test]
+    fn an_ev_is_explored_until_its_time() {
+        let (now, until) = (Instant::from_nanos(5 << 10), Due::after(Instant::from_nanos(5 << 10), 3 << 10));
+        let mut slot = EvSlot::new(Ev(1), PortNum::from_plane(0), 0, EvState::Good);
+        slot.set_due(until);
+        assert!(!slot.is_explored(now));
+        slot.set_explored(until);
+        assert!(slot.is_explored(now) && slot.is_explored(now.after((3 << 10) - 1)));
+        assert!(!slot.is_explored(now.after(3 << 10)));
+    }
+
+    /// A due time is rounded up to the unit, and not at all when it is one.
+    #[test]
+    fn a_delay_of_whole_units_is_exact() {
+        let now = Instant::from_nanos(7 << 10);
+        for (delay, due) in [(0, 7), (1, 8), (1_023, 8), (1_024, 8), (1_025, 9), (2_048, 9)] {
+            assert_eq!(Due::after(now, delay).instant(now), Instant::from_nanos(due << 10), "{delay} ns");
         }
     }
 

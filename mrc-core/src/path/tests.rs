@@ -121,6 +121,7 @@ fn profile(planes: u8, len: u16) -> Vec<EvEntry> {
 }
 
 mod balance;
+mod limits;
 mod probes;
 mod streak;
 

@@ -72,7 +72,8 @@ impl Trend {
         let sum_x = i64::from(self.sum_x);
         let minus = |a: (i64, i64), b: (i64, i64)| a.0.wrapping_mul(a.1).wrapping_sub(b.0.wrapping_mul(b.1));
         let spread = minus((n, self.sum_xx as i64), (sum_x, sum_x));
-        if n == 0 || spread <= 0 {
+        // Without samples, too.
+        if spread <= 0 {
             return None;
         }
         let covariance = minus((n, self.sum_xy), (sum_x, self.sum_y));
@@ -113,6 +114,13 @@ mod tests {
         // Flat and falling lines.
         assert_eq!(line(&[(5, 8_000), (6, 8_000), (7, 8_000)], 50), Some(8_000));
         assert_eq!(line(&[(5, 8_000), (6, 7_840)], 100), Some(0), "never negative");
+    }
+
+    /// Round trips are counted from the first one: what is far above the largest deviation is told all the same.
+    #[test]
+    fn long_round_trips_have_a_line() {
+        let points = [(100, 400_000_000), (104, 400_000_640), (108, 400_001_280)];
+        assert_eq!(line(&points, 10), Some(400_001_280 + 10 * 160));
     }
 
     #[test]

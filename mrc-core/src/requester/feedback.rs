@@ -54,7 +54,7 @@ impl TxSide<'_, '_> {
         let sack = SackRepr::parse(bytes);
         let cack = sack.cack;
         if cack.diff(self.qp.req.max_sent) > 0 || cack.diff(self.qp.req.unack) <= ANCIENT {
-            return Report { path: Err(Discard::StalePsn), done: self.oldest_done(), wants: self.wants(now) };
+            return Report { path: Err(Discard::StalePsn), done: false, wants: self.wants(now) };
         }
         self.qp.req.answered(now);
         let trigger = if sack.probe_answer { None } else { Some(offset(cack, sack.ack_offset())) };

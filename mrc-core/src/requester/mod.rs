@@ -196,7 +196,6 @@ impl Requester {
             wimm_tx: attr.max_wimm,
             dynamic_mpr: attr.dynamic_mpr,
             last_heard: now,
-            was_heard: false,
             last_answer: now,
             started: now,
             base_rtt: BaseRtt::new(now, attr.base_rtt_ns, cfg.measurement_life_ns),

@@ -255,6 +255,50 @@ mod tests {
         assert_ne!(begin(5), begin(6), "nobody knows where they begin");
     }
 
+    /// The identifiers of the next life lie apart from those that the last one can have outstanding, whatever is drawn and
+    /// wherever they began.
+    //= PROBE-010 test
+    #[test]
+    fn the_next_life_begins_apart() {
+        for begin in [0, 40_000] {
+            let mut first = ProbeTable::EMPTY;
+            first.begin_after(&ProbeTable::EMPTY, begin);
+            let old = first.sent(EvIndex(0), Instant::ZERO);
+            (1..CAPACITY).for_each(|_| _ = first.sent(EvIndex(0), Instant::ZERO));
+            for random in 0..0x1_1000 {
+                let mut second = ProbeTable::EMPTY;
+                second.begin_after(&first.ended(), random);
+                let new = second.sent(EvIndex(0), Instant::ZERO);
+                assert!(new.wrapping_sub(old) >= 64 && old.wrapping_sub(new) >= 64, "{random}: {old} and {new}");
+            }
+        }
+    }
+
+    /// A probe that finds the table full is not remembered, and takes no other's place.
+    #[test]
+    fn a_full_table_keeps_what_it_has() {
+        let mut table = ProbeTable::EMPTY;
+        let ids: Vec<u16> = (0..=CAPACITY).map(|n| table.sent(EvIndex(n as u16), Instant::ZERO)).collect();
+        assert_eq!(table.answered(ids[CAPACITY], Instant::ZERO), None);
+        assert_eq!(table.answered(ids[0], Instant::ZERO), Some((EvIndex(0), 0)));
+        assert_eq!(table.answered(ids[CAPACITY - 1], Instant::ZERO), Some((EvIndex(CAPACITY as u16 - 1), 0)));
+    }
+
+    /// Only the probe of the control class has seen no queue of data; a table without a probe under way is idle.
+    //= PROBE-007 test
+    #[test]
+    fn the_probe_of_the_control_class_is_known() {
+        let mut table = ProbeTable::EMPTY;
+        assert!(table.is_idle());
+        let [data, control] = [1, 2].map(|ev| table.sent(EvIndex(ev), Instant::ZERO));
+        table.is_base_rtt(control);
+        assert!(table.saw_data_queues(data) && !table.saw_data_queues(control) && !table.is_idle());
+        for id in [data, control] {
+            table.answered(id, Instant::ZERO);
+        }
+        assert!(table.is_idle());
+    }
+
     #[test]
     fn a_full_table_probes_no_more() {
         let mut table = ProbeTable::EMPTY;

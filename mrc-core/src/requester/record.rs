@@ -116,8 +116,23 @@ mod tests {
             let first = TxRecord::first(now, EvIndex(7), armed);
             let mut again = first.again(now, EvIndex(9), armed);
             again.set_fast_done(true);
+            again.set_fast_done(true);
             assert_eq!((first.armed_retries(), first.tx_count(), first.fast_done()), (armed, 1, false));
             assert_eq!((again.armed_retries(), again.tx_count(), again.fast_done()), (armed, 2, true));
         }
+    }
+
+    /// A refused transmission has been answered, however often its refusals are counted anew.
+    #[test]
+    fn a_refusal_answers_a_transmission() {
+        let now = Tick::at(crate::time::Instant::ZERO);
+        let mut record = TxRecord::first(now, EvIndex(7), 5);
+        assert!(record.answers_latest(false) && !record.answers_latest(true));
+        for refusals in [6, 7, 8, 0, 3] {
+            record.refuse(now, refusals);
+            assert!(!record.answers_latest(false) && !record.answers_latest(true));
+            assert_eq!((record.refusals(), record.armed_retries(), record.ev()), (refusals.min(7), 5, EvIndex(7)));
+        }
+        assert!(record.again(now, EvIndex(9), 5).answers_latest(true));
     }
 }

@@ -1,8 +1,9 @@
-//! State of the requester by itself: what an image may say of it.
+//! State of the requester by itself: what an image may say of it, and how long it waits.
 
 use mrc_wire::Psn;
 
-use super::Requester;
+use super::{Requester, rtt::BaseRtt};
+use crate::time::Instant;
 
 /// An image of a queue pair may name every state that its storage can hold, and no other.
 #[test]
@@ -32,5 +33,25 @@ fn a_requester_of_an_image_fits_its_storage() {
         Requester { path_mtu: 512, ..good },
     ] {
         assert!(!bad.fits(4, 128, 1_024), "{bad:?}");
+    }
+}
+
+/// A probe may stay unanswered for three unloaded round trips and the target delay, or four round trips as they are now, and 100 us
+/// in any case.
+//= PROBE-004 test
+#[test]
+fn the_patience_with_a_probe() {
+    for (base_ns, srtt_ns, target_delay_ns, patience_ns) in [
+        (50_000, 50_000, 0, 200_000),
+        (50_000, 30_000, 0, 150_000),
+        (50_000, 30_000, 60_000, 210_000),
+        (50_000, 52_500, 60_000, 210_000),
+        (50_000, 52_501, 60_000, 210_004),
+        (20_000, 20_000, 39_999, 100_000),
+        (20_000, 20_000, 40_001, 100_001),
+    ] {
+        let base_rtt = BaseRtt::new(Instant::ZERO, base_ns, 0);
+        let requester = Requester { base_rtt, srtt_ns, target_delay_ns, ..Requester::IDLE };
+        assert_eq!(requester.probe_patience_ns(), patience_ns);
     }
 }

@@ -36,13 +36,6 @@ impl TxSide<'_, '_> {
         Wants { deadline, ..self.wants_now(now) }
     }
 
-    /// Whether the oldest request can complete.
-    #[inline]
-    pub(crate) fn oldest_done(&self) -> bool {
-        let oldest = self.qp.sq.oldest(self.ring);
-        oldest.is_some_and(|(wqe, all_sent)| all_sent && self.qp.req.tack.diff(wqe.last_psn()) >= 0)
-    }
-
     /// What the QP wants: which calls of [`TxSide::next_again`], [`TxSide::series`] and
     /// [`TxSide::repeat_tail`] can be worth it, and when to
     /// come back in any case.

@@ -399,6 +399,38 @@ mod tests {
         });
     }
 
+    /// A packet that waits for room at the responder is LOST: it is not in flight, and does not leave it when it is acknowledged.
+    #[test]
+    fn a_packet_held_back_is_not_in_flight() {
+        window(|w| {
+            w.set_lost(psn(53), true);
+            w.set_held(psn(53), true);
+            assert_eq!(w.advance(psn(49), psn(60)), 10);
+        });
+    }
+
+    /// A bitmap speaks of 64 packets from its base on, of those in flight alone.
+    //= SRX-004 test
+    #[test]
+    fn a_bitmap_begins_and_ends_with_what_is_in_flight() {
+        let all = u64::MAX;
+        for (unack, max, bits) in [
+            (0, 99, 0),
+            (0, 100, 1),
+            (99, 100, 1),
+            (100, 200, all << 1),
+            (99, 163, all),
+            (99, 164, all),
+            (99, 162, all >> 1),
+            (162, 163, 1 << 63),
+            (162, 300, 1 << 63),
+            (163, 300, 0),
+            (150, 150, 0),
+        ] {
+            assert_eq!(outstanding_bits(psn(100), psn(unack), psn(max)), bits, "({unack}, {max}]");
+        }
+    }
+
     #[test]
     fn the_oldest_packet_under_way_is_neither_sacked_nor_lost() {
         window(|w| {

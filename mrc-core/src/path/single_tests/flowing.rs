@@ -74,6 +74,43 @@ fn demand_flows_to_lighter_neighbours_until_level() {
     assert_eq!(loads(&table), [8, 4, 9, 5]);
 }
 
+/// A path between a heavier neighbour and a level one is no valley: nothing is placed there.
+//= FLJ-003 test
+#[test]
+fn only_a_path_below_both_neighbours_fills_itself() {
+    for loads_before in [[5, 2, 2, 9], [2, 2, 5, 9]] {
+        let mut table = ring(&loads_before);
+        assert_eq!(table.flow(1, 20, 1), 0);
+        assert_eq!(loads(&table), loads_before);
+    }
+}
+
+/// The path that waits longest is probed once per look. One whose probe is under way is passed over at the next look; one whose
+/// probe was lost is asked again.
+//= FLJ-008 test
+#[test]
+fn one_path_is_probed_at_a_time() {
+    for (lost, again) in [(false, false), (true, true)] {
+        let mut qp = flowing(|_| {});
+        let first = packets(&mut qp, 64);
+        let paths: Vec<EvIndex> = (0..16).filter(|&nth| first[nth as usize] > 0).map(EvIndex).collect();
+        assert_eq!(qp.poll(), None);
+        qp.sleep(10 * BASE - 1);
+        assert_eq!(qp.poll(), None, "nothing is old enough");
+        qp.sleep(1);
+        paths.iter().skip(1).for_each(|&path| qp.rtt(path, BASE));
+        assert_eq!(qp.probes(), [paths[0]]);
+        if lost {
+            qp.feed(paths[0], Feedback::ProbeLost);
+        }
+        assert_eq!(qp.set.next_timeout(), qp.now.after(10 * BASE), "one look per refresh");
+        qp.sleep(10 * BASE - 1);
+        assert_eq!(qp.poll(), None);
+        qp.sleep(1);
+        assert_eq!(qp.probes() == [paths[0]], again);
+    }
+}
+
 //= FLJ-004 test
 #[test]
 fn all_level_takes_packets_one_by_one() {

@@ -103,3 +103,42 @@ fn trims_count_as_marks_and_losses_do_not() {
         assert_eq!(qp.path() != path, moves, "{what:?}");
     }
 }
+
+/// After a timeout congestion moves the flow no more for the time that is set, and up to twice as long, drawn at random.
+//= PLB-005 test
+#[test]
+fn the_pause_after_a_timeout_is_drawn() {
+    const PAUSE: u64 = 4_000_000;
+    let mut pauses = std::collections::BTreeSet::new();
+    for seed in 0..64 {
+        let cfg = PlbConfig { rounds: 1, idle_rounds: 1, suspend_ns: PAUSE, ..PlbConfig::default() };
+        let mut qp = Qp::new(Selector::Plb(cfg), 2, 8, seed);
+        let first = qp.path();
+        qp.feed(first, Feedback::Timeout);
+        let (since, path) = (qp.now, qp.path());
+        while qp.path() == path {
+            qp.sack(path, Verdict::SkipOnce);
+            qp.sleep(BASE);
+        }
+        pauses.insert(qp.now.since(since) / 1_000_000);
+    }
+    assert!(pauses.iter().all(|ms| (4..8).contains(ms)) && pauses.len() == 4, "{pauses:?} ms");
+}
+
+/// A round lasts as long as the latest round trip on the path, at least a base RTT.
+//= PLB-001 test
+#[test]
+fn a_round_lasts_a_measured_round_trip() {
+    for (measured, rounds) in [(BASE / 2, 12), (BASE, 12), (3 * BASE, 4)] {
+        let mut qp = plb(|cfg| cfg.rounds = rounds);
+        let path = qp.path();
+        qp.rtt(path, measured);
+        for _ in 0..12 {
+            qp.sack(path, Verdict::SkipOnce);
+            assert_eq!(qp.path(), path, "{measured} ns");
+            qp.sleep(BASE);
+        }
+        qp.sack(path, Verdict::SkipOnce);
+        assert_ne!(qp.path(), path, "{measured} ns");
+    }
+}

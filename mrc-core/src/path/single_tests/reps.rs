@@ -107,3 +107,49 @@ fn a_path_carries_as_many_packets_as_it_is_told() {
     ack(&mut qp, &[4, 2]);
     assert_eq!(sent(&mut qp, 6), [4, 4, 4, 2, 2, 2]);
 }
+
+/// Under a freeze nothing is drawn while an EV of the ring merely waits for its port; without one a random EV is.
+//= REPS-004, REPS-006 test
+#[test]
+fn a_frozen_ring_waits_for_its_ports() {
+    for (seed, freeze) in [(9, true), (9, false)] {
+        let mut qp = Qp::new(Selector::Reps(RepsConfig { explore_packets: 0, ..RepsConfig::default() }), 2, 8, seed);
+        let plane = |qp: &Qp, path: u16| qp.port_of(EvIndex(path)).plane();
+        let known: Vec<u16> = (0..8u16).filter(|&path| plane(&qp, path) == 0).take(2).collect();
+        ack(&mut qp, &known);
+        if freeze {
+            qp.feed(EvIndex(7), Feedback::Loss { trim_nack: true });
+        }
+        let other = PortMask::NONE.with(PortNum::from_plane(1));
+        assert_eq!(qp.select(other).is_none(), freeze);
+        // The port of the whole ring goes down: there is nothing to wait for.
+        qp.set.set_usable_ports(other);
+        assert!(qp.select(other).is_some());
+    }
+}
+
+/// A second failure under a freeze does not make it longer; one while the QP explores begins none.
+//= REPS-004 test
+#[test]
+fn a_freeze_is_counted_from_the_first_failure() {
+    let loss = Feedback::Loss { trim_nack: true };
+    let mut qp = reps(0, |cfg| cfg.freeze_percent = 200);
+    ack(&mut qp, &[1, 4]);
+    qp.feed(EvIndex(15), loss);
+    qp.sleep(BASE);
+    qp.feed(EvIndex(14), loss);
+    qp.sleep(BASE);
+    ack(&mut qp, &[6]);
+    // Thawed: six is used once, and nothing of the ring again.
+    let sent = sent(&mut qp, 6);
+    assert!(sent.iter().filter(|path| [1, 4, 6].contains(path)).count() < 6, "{sent:?}");
+}
+
+/// Bad EVs are probed as under MRC's own policy.
+#[test]
+fn bad_evs_are_probed() {
+    let mut qp = reps(0, |_| {});
+    qp.feed(EvIndex(3), Feedback::Timeout);
+    qp.sleep(2 * qp.cfg.probe_interval_ns);
+    assert_eq!(qp.probes(), [EvIndex(3)]);
+}

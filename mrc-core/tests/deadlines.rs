@@ -1,0 +1,298 @@
+//! Rules that a time draws a line for: just before it, at it, and just behind it. Each holds whenever the QP was connected.
+
+mod common;
+
+use common::{Net, Setup, Weather, net};
+use mrc_core::{ErrorCause, Instant, QpState, RetryConfig, Stats, Trimming};
+use mrc_wire::{NackReason, PortNum};
+
+const SECOND: u64 = 1_000_000_000;
+const RETRY: RetryConfig = RetryConfig { timeout: 8, linear: 7, exponential: 5 };
+const T0: u64 = 1_024 << 8;
+const DEAD: Weather = Weather {
+    loss: 0,
+    reorder: 0,
+    duplicate: 0,
+    corrupt: 0,
+    trim: 0,
+    mark: 0,
+    busy: 0,
+    black_hole: None,
+    dead: true,
+    delay_ns: 0,
+};
+
+/// Counters of side 0 at `ns`.
+fn at(net: &mut Net<'_>, ns: u64) -> Stats {
+    net.run(ns, |_| false);
+    net.now = net.now.max(Instant::from_nanos(ns));
+    *net.sides[0].engine.stats()
+}
+
+fn state(net: &Net<'_>) -> QpState {
+    net.sides[0].info(0).state
+}
+
+/// A silent peer is asked when nothing was heard for the time of keep-alive, and again each time that it passes.
+#[test]
+fn keep_alive_asks_at_its_time() {
+    for born in [0, 3_600 * SECOND] {
+        let setup = Setup { keepalive_ns: [1_000_000, 0], born: Instant::from_nanos(born), ..Setup::default() };
+        net(1, &setup, DEAD, |net| {
+            for (ns, probes) in [(999_999, 0), (1_000_000, 1), (1_999_999, 1), (2_000_000, 2), (3_000_000, 3)] {
+                assert_eq!(at(net, born + ns).tx_probe, probes, "{ns} ns after it was connected");
+            }
+        });
+    }
+}
+
+/// Before its time keep-alive changes nothing, whatever other deadlines come.
+#[test]
+fn keep_alive_is_silent_before_its_time() {
+    let frames = [0, 1_000_000].map(|ns| {
+        let setup = Setup { keepalive_ns: [ns, 0], ..Setup::default() };
+        net(1, &setup, DEAD, |net| {
+            net.post(0, 0, 0, 3_000).unwrap();
+            let stats = at(net, 999_999);
+            assert!(stats.lost_timeout > 3 && stats.tx_probe > 3);
+            (net.digest, stats.tx_probe)
+        })
+    });
+    assert_eq!(frames[0], frames[1]);
+}
+
+/// When the last sign of life came, told from the keep-alive probe that follows it.
+fn last_heard(net: &mut Net<'_>, keepalive_ns: u64) -> u64 {
+    let before = net.sides[0].engine.stats().tx_probe;
+    assert!(net.run(u64::MAX, |net| net.sides[0].engine.stats().tx_probe > before));
+    net.now.as_nanos() - keepalive_ns
+}
+
+/// A peer that was heard once is gone when it is silent for longer than the whole retry budget and three keep-alive probes
+/// stayed unanswered; both are needed.
+//= RETRY-003 test
+#[test]
+fn a_peer_is_gone_after_three_probes_and_the_whole_budget() {
+    let budget = RETRY.budget_ns().unwrap();
+    for (keepalive_ns, end) in
+        [(budget / 4, budget / 4 * 5), (budget / 2, budget / 2 * 3 + budget / 2), (budget, 4 * budget)]
+    {
+        let setup = Setup { keepalive_ns: [keepalive_ns, 0], ..Setup::default() };
+        net(1, &setup, Weather::default(), |net| {
+            net.post(0, 0, 0, 100).unwrap();
+            at(net, 1_000_000);
+            net.weather.dead = true;
+            let since = last_heard(net, keepalive_ns);
+            at(net, since + end - 1);
+            assert_eq!(state(net), QpState::Rts, "keep-alive each {keepalive_ns} ns");
+            at(net, since + end);
+            assert_eq!(state(net), QpState::Error, "keep-alive each {keepalive_ns} ns");
+            assert_eq!(net.sides[0].info(0).cause, Some(ErrorCause::PeerSilent));
+        });
+    }
+}
+
+/// Probes of an earlier silence, which ended, prove nothing in a later one.
+//= RETRY-003 test
+#[test]
+fn each_silence_has_its_own_three_probes() {
+    const KEEPALIVE: u64 = 1_000_000;
+    let setup = Setup { keepalive_ns: [KEEPALIVE, 0], ..Setup::default() };
+    net(1, &setup, Weather::default(), |net| {
+        net.post(0, 0, 0, 100).unwrap();
+        at(net, 1_000_000);
+        net.weather.dead = true;
+        let before = at(net, 1_500_000).tx_probe;
+        assert_eq!(at(net, 6_500_000).tx_probe - before, 5);
+        net.weather.dead = false;
+        at(net, 9_500_000);
+        // The process is stopped for ten times the budget, and nothing arrives any more.
+        net.weather.dead = true;
+        let awake = net.now.as_nanos() + 10 * RETRY.budget_ns().unwrap();
+        net.now = Instant::from_nanos(awake);
+        at(net, awake + 3 * KEEPALIVE - 1);
+        assert_eq!(state(net), QpState::Rts);
+        at(net, awake + 3 * KEEPALIVE);
+        assert_eq!(state(net), QpState::Error);
+    });
+}
+
+/// EVs that side 0 used.
+fn used(net: &Net<'_>) -> usize {
+    net.used.keys().filter(|(side, _)| *side == 0).count()
+}
+
+/// A tail probe goes behind the oldest packet on its own path. When the silence has lasted five round trips, that path may be
+/// dead: the probe takes another. A QP that was just connected has not been silent.
+//= PROBE-006, PROBE-011 test
+#[test]
+fn a_tail_probe_leaves_a_path_that_was_silent_for_five_round_trips() {
+    // The probe leaves 20 us behind the packet; the silence began when the QP was connected.
+    for (born, sent, elsewhere) in [(0, 0, false), (0, 29_999, false), (0, 30_000, true), (3_600 * SECOND, 0, false)] {
+        let strays = (0..12).filter(|&seed| {
+            net(seed, &Setup { born: Instant::from_nanos(born), ..Setup::default() }, DEAD, |net| {
+                at(net, born + sent);
+                net.post(0, 0, 0, 100).unwrap();
+                assert_eq!(at(net, born + sent + 19_999).tx_probe, 0);
+                assert_eq!(at(net, born + sent + 20_000).tx_probe, 1);
+                used(net) > 1
+            })
+        });
+        assert_eq!(strays.count() > 0, elsewhere, "sent {sent} ns after {born}");
+    }
+}
+
+/// A QP that has something to retransmit, and may, waits three round trips before silence draws a probe; one that can only
+/// wait for a report, one round trip and the target delay.
+//= PROBE-006 test
+#[test]
+fn silence_lasts_longer_while_something_can_be_sent() {
+    net(1, &Setup { retry: RetryConfig { timeout: 14, ..RETRY }, ..Setup::default() }, Weather::default(), |net| {
+        net.sides[1].engine.set_refusal(Some(NackReason::NoResource));
+        net.post(0, 0, 0, 100).unwrap();
+        // Refused for the fourth time it waits eight round trips.
+        assert!(net.run(SECOND, |net| net.sides[0].engine.stats().rx_nack == 4));
+        let (since, info) = (net.now.as_nanos(), net.sides[0].info(0));
+        let rtt = info.srtt_ns.max(info.base_rtt_ns);
+        let probes = net.sides[0].engine.stats().tx_probe;
+        assert_eq!(at(net, since + 3 * rtt - 1).tx_probe, probes);
+        assert_eq!(at(net, since + 3 * rtt).tx_probe, probes + 1);
+        assert_eq!(net.sides[0].engine.stats().retransmitted, 3, "it still waits");
+    });
+}
+
+/// A retry of the oldest packet counts once per half base interval, and the one after the last ends the QP.
+//= RETRY-001, RETRY-003 test
+#[test]
+fn retries_count_once_per_half_interval() {
+    // Each copy is refused, and the next one leaves a round trip later: all of it takes an eighth of half the interval.
+    const TURN: u64 = T0 / 16;
+    let weather = Weather { delay_ns: TURN / 4 - 4_000, ..Weather::default() };
+    let setup = Setup { retry: RETRY, rts: |rts| rts.base_rtt_ns = TURN / 2, ..Setup::default() };
+    net(1, &setup, weather, |net| {
+        net.sides[1].engine.set_refusal(Some(NackReason::PsnOorWindow));
+        net.post(0, 0, 0, 100).unwrap();
+        for retry in 0..13 {
+            let due = TURN / 2 + T0 / 2 * retry;
+            at(net, due - 1);
+            assert_eq!(
+                (u64::from(net.sides[0].info(0).retries), state(net)),
+                (retry, QpState::Rts),
+                "at {} ns",
+                due - 1
+            );
+        }
+        at(net, TURN / 2 + T0 / 2 * 12);
+        assert_eq!(state(net), QpState::Error);
+        assert_eq!(net.sides[0].info(0).cause, Some(ErrorCause::RetryExceeded));
+    });
+}
+
+/// Without a port time charges the budget: a retry per interval, to the end.
+//= RETRY-004 test
+#[test]
+fn without_a_port_the_budget_lasts_exactly() {
+    let retry = RetryConfig { linear: 2, exponential: 1, ..RETRY };
+    net(1, &Setup { retry, ..Setup::default() }, DEAD, |net| {
+        for plane in 0..2 {
+            net.sides[0].engine.set_port(net.now, PortNum::from_plane(plane), false);
+        }
+        net.post(0, 0, 0, 100).unwrap();
+        // Two linear intervals, and those of the doubled retries.
+        let ends: Vec<u64> = (0..4)
+            .scan(0, |sum, n| {
+                *sum += retry.interval_ns(n);
+                Some(*sum)
+            })
+            .collect();
+        for (retries, &end) in (0..).zip(&ends) {
+            at(net, end - 1);
+            assert_eq!((net.sides[0].info(0).retries, state(net)), (retries, QpState::Rts), "at {} ns", end - 1);
+        }
+        at(net, ends[3]);
+        assert_eq!(net.sides[0].info(0).cause, Some(ErrorCause::NoUsablePort));
+    });
+}
+
+/// With nothing to do a QP needs no timer, whatever it went through.
+#[test]
+fn an_idle_queue_pair_has_no_deadline() {
+    net(1, &Setup::default(), Weather::default(), |net| {
+        net.post(0, 0, 0, 20_000).unwrap();
+        at(net, 10_000);
+        for up in [false, true] {
+            for plane in 0..2 {
+                net.sides[0].engine.set_port(net.now, PortNum::from_plane(plane), up);
+            }
+            net.drain(0);
+            at(net, net.now.as_nanos() + 300_000);
+        }
+        at(net, SECOND);
+        assert!(net.completed(1));
+        for side in &net.sides {
+            assert_eq!(side.engine.next_timeout(), None);
+        }
+    });
+}
+
+/// Two probes of a QP leave no closer than its limit, and the second one no later.
+//= PROBE-008 test
+#[test]
+fn probes_keep_their_distance() {
+    let setup = Setup { rts: |rts| rts.probe_rate_limit_ns = 7_000, ..Setup::default() };
+    net(1, &setup, DEAD, |net| {
+        // Both timers run out at once, and each asks for a probe on the path of its packet.
+        net.post(0, 0, 0, 2_048).unwrap();
+        let before = at(net, T0 - 1).tx_probe;
+        for (ns, probes) in [(0, 1), (6_999, 1), (7_000, 2)] {
+            assert_eq!(at(net, T0 + ns).tx_probe - before, probes, "{ns} ns behind the timer");
+        }
+    });
+}
+
+/// A bad EV is probed at its interval while data is on its way, an eighth as often when there is none.
+//= RES-004 test
+#[test]
+fn bad_evs_are_probed_rarely_while_nothing_is_sent() {
+    for (busy, probes) in [(true, 3), (false, 1)] {
+        let setup = Setup { trimming: Trimming::On, ..Setup::default() };
+        net(1, &setup, Weather::default(), |net| {
+            net.post(0, 0, 0, 1_000).unwrap();
+            at(net, 50_000);
+            let bad = net.used.keys().find(|(side, _)| *side == 0).map(|(_, ev)| *ev).unwrap();
+            net.weather.black_hole = Some(bad);
+            net.post(0, 0, 0, 60_000).unwrap();
+            assert!(net.run(SECOND, |net| net.sides[0].info(0).evs.assumed_bad > 0));
+            let probed = |net: &Net<'_>| net.used.get(&(0, bad)).copied().unwrap_or(0);
+            let (since, before) = (net.now.as_nanos(), probed(net));
+            // The probe of the tail was the first without an answer: the next ones come after 2, 4 and 8 intervals of 1 ms.
+            while net.now.as_nanos() < since + 17_000_000 {
+                if busy {
+                    net.post(0, 0, 0, 100).unwrap();
+                }
+                at(net, net.now.as_nanos() + 4_000);
+            }
+            assert_eq!(probed(net) - before, probes, "busy: {busy}");
+        });
+    }
+}
+
+/// What an application reads of a QP: its smoothed round trip begins at the one it was told and follows what it measures, and its
+/// retransmissions are those of the endpoint when there is no other QP.
+#[test]
+fn a_queue_pair_tells_its_round_trip_and_retransmissions() {
+    net(1, &Setup::default(), DEAD, |net| {
+        assert_eq!(net.sides[0].info(0).srtt_ns, 10_000);
+        net.post(0, 0, 0, 5_000).unwrap();
+        at(net, 2 * T0);
+        net.weather.dead = false;
+        let stats = at(net, 10 * T0);
+        let info = net.sides[0].info(0);
+        assert!(stats.retransmitted >= 5 && u64::from(info.retransmitted) == stats.retransmitted);
+        for turn in 0..40 {
+            net.post(0, turn, 0, 100).unwrap();
+            at(net, (11 + turn) * T0);
+        }
+        assert!((8_000..8_200).contains(&net.sides[0].info(0).srtt_ns), "{}", net.sides[0].info(0).srtt_ns);
+    });
+}
