@@ -3,8 +3,10 @@
 mod common;
 
 use common::{Net, Setup, Weather, net};
-use mrc_core::{ErrorCause, Instant, QpState, RetryConfig, Stats, Trimming};
-use mrc_wire::{NackReason, PortNum};
+use mrc_core::cc::{CcConfig, NsccConfig};
+use mrc_core::path::{HopperConfig, Selector};
+use mrc_core::{ErrorCause, Event, EventMask, Instant, QpState, RetryConfig, RtsAttr, Stats, Trimming};
+use mrc_wire::{Body, NackReason, PortNum, Psn, WireConfig, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
 const RETRY: RetryConfig = RetryConfig { timeout: 8, linear: 7, exponential: 5 };
@@ -88,6 +90,19 @@ fn a_peer_is_gone_after_three_probes_and_the_whole_budget() {
             at(net, since + end);
             assert_eq!(state(net), QpState::Error, "keep-alive each {keepalive_ns} ns");
             assert_eq!(net.sides[0].info(0).cause, Some(ErrorCause::PeerSilent));
+        });
+    }
+}
+
+/// A peer that was never heard may not have begun: it is asked, and not given up.
+//= RETRY-003 test
+#[test]
+fn a_peer_that_was_never_heard_is_not_gone() {
+    for born in [0, 3_600 * SECOND] {
+        let setup = Setup { keepalive_ns: [5_000_000, 0], born: Instant::from_nanos(born), ..Setup::default() };
+        net(1, &setup, DEAD, |net| {
+            assert!(at(net, born + 10 * RETRY.budget_ns().unwrap()).tx_probe > 10);
+            assert_eq!(state(net), QpState::Rts);
         });
     }
 }
@@ -214,25 +229,90 @@ fn without_a_port_the_budget_lasts_exactly() {
     });
 }
 
-/// With nothing to do a QP needs no timer, whatever it went through.
+/// With nothing to do a QP needs no timer, whatever it went through: data that waited for a port leaves no deadline behind.
 #[test]
 fn an_idle_queue_pair_has_no_deadline() {
-    net(1, &Setup::default(), Weather::default(), |net| {
-        net.post(0, 0, 0, 20_000).unwrap();
-        at(net, 10_000);
-        for up in [false, true] {
-            for plane in 0..2 {
-                net.sides[0].engine.set_port(net.now, PortNum::from_plane(plane), up);
+    for more in 0..12 {
+        net(1, &Setup::default(), Weather::default(), |net| {
+            let set = |net: &mut Net<'_>, up| {
+                for plane in 0..2 {
+                    net.sides[0].engine.set_port(net.now, PortNum::from_plane(plane), up);
+                }
+                net.drain(0);
+            };
+            set(net, false);
+            net.post(0, 0, 0, 100).unwrap();
+            at(net, 20_000 + more * 1_000);
+            assert!(!net.completed(1));
+            set(net, true);
+            at(net, SECOND);
+            assert!(net.completed(1));
+            for side in &net.sides {
+                assert_eq!(side.engine.next_timeout(), None);
             }
-            net.drain(0);
-            at(net, net.now.as_nanos() + 300_000);
-        }
-        at(net, SECOND);
-        assert!(net.completed(1));
-        for side in &net.sides {
-            assert_eq!(side.engine.next_timeout(), None);
-        }
+        });
+    }
+}
+
+/// A window that closes behind a packet that asked draws no early probe, though a knob has one follow every tail: its acknowledgement
+/// is on its way.
+//= PROBE-006, AREQ-001 test
+#[test]
+fn a_window_that_closes_behind_a_question_waits_for_its_answer() {
+    let setup = Setup { tail_probe_ns: 2_000, cc: vec![CcConfig::Fixed { window_bytes: 20_000 }], ..Setup::default() };
+    net(1, &setup, DEAD, |net| {
+        net.post(0, 0, 0, 60_000).unwrap();
+        let stats = at(net, 19_999);
+        assert!((10..30).contains(&stats.tx_data) && stats.tx_probe == 0, "{} packets", stats.tx_data);
+        assert_eq!(at(net, 20_000).tx_probe, 1, "a round trip and the target delay");
     });
+}
+
+/// A probe follows each tail, and after that silence alone draws one: reports that come one by one do not.
+//= PROBE-006 test
+#[test]
+fn reports_draw_no_probes() {
+    let setup = Setup { tail_probe_ns: 2_000, ..Setup::default() };
+    for seed in 0..8 {
+        net(seed, &setup, Weather { reorder: 500, ..Weather::default() }, |net| {
+            net.post(0, 0, 0, 32 * 1_024).unwrap();
+            let mut last = 0;
+            let mut probes = 0;
+            while net.now.as_nanos() < 300_000 {
+                let stats = at(net, net.now.as_nanos() + 500);
+                if stats.tx_probe > probes {
+                    assert!(
+                        probes == 0 || stats.retransmitted > 0 || net.now.as_nanos() - last >= 40_000,
+                        "seed {seed}"
+                    );
+                    (last, probes) = (net.now.as_nanos(), stats.tx_probe);
+                }
+            }
+        });
+    }
+}
+
+/// A selector that listens to delay hears how long each path takes; when it takes too long, the QP probes others and says so.
+//= HOP-003, HOP-004 test
+#[test]
+fn a_selector_hears_the_round_trips_of_its_path() {
+    for (delay_ns, asks) in [(0, false), (40_000, true)] {
+        let rts: fn(&mut RtsAttr) = |rts| rts.selector = Selector::Hopper(HopperConfig::default());
+        let setup = Setup { rts, events: EventMask::ALL, ..Setup::default() };
+        net(1, &setup, Weather { delay_ns, ..Weather::default() }, |net| {
+            for turn in 0..20 {
+                net.post(0, turn, 0, 100).unwrap();
+                at(net, (turn + 1) * 150_000);
+            }
+            let heard = net.sides[0].events.iter().filter_map(|event| match event {
+                Event::PathProbe { rtt_ns, .. } => Some(u64::from(*rtt_ns)),
+                _ => None,
+            });
+            let heard: Vec<u64> = heard.collect();
+            assert_eq!(!heard.is_empty(), asks);
+            assert!(heard.iter().all(|rtt| rtt.abs_diff(2 * (4_000 + delay_ns)) < 16), "{heard:?}");
+        });
+    }
 }
 
 /// Two probes of a QP leave no closer than its limit, and the second one no later.
@@ -295,4 +375,68 @@ fn a_queue_pair_tells_its_round_trip_and_retransmissions() {
         }
         assert!((8_000..8_200).contains(&net.sides[0].info(0).srtt_ns), "{}", net.sides[0].info(0).srtt_ns);
     });
+}
+
+/// Where a write packet on the wire lies in its message, from 0, and whether it was sent before.
+fn nth(net: &Net<'_>, frame: &[u8]) -> Option<(i32, bool)> {
+    let parsed = parse_frame(frame, frame.len(), &WireConfig::default(), |_| true).ok()?;
+    let of_peer = parsed.bth.dest_qp == net.sides[1].qps[0].qpn() && matches!(parsed.body, Body::Write { .. });
+    of_peer.then(|| (parsed.bth.psn.diff(Psn::new(Setup::default().psn)), parsed.bth.rtx))
+}
+
+/// A retransmission leaves when it lies in the window of PSNs that the peer allows now, up to the last one.
+//= SND-003, DMPR-003 test
+#[test]
+fn retransmissions_keep_to_a_window_that_shrank() {
+    // 250 packets are on their way; then the peer allows 128.
+    for (lost, sent) in [([0, 127], 2), ([0, 128], 1)] {
+        let cc = vec![CcConfig::Fixed { window_bytes: 1 << 20 }];
+        let setup = Setup { dynamic_mpr: true, cc, ..Setup::default() };
+        net(1, &setup, Weather::default(), |net| {
+            net.post(0, 0, 0, 250 * 1_024).unwrap();
+            assert_eq!(net.sides[0].engine.stats().tx_data, 250);
+            net.sides[1].engine.set_mpr(net.sides[1].qps[0], 1).unwrap();
+            // The first copies are lost, and what leaves again, too.
+            while net.now.as_nanos() < 15_000 && !net.wire.is_empty() {
+                let doomed = |frame: &[u8]| nth(net, frame).is_some_and(|(nth, rtx)| rtx || lost.contains(&nth));
+                let gone: Vec<_> =
+                    net.wire.iter().filter(|(_, (_, _, frame))| doomed(frame)).map(|(at, _)| *at).collect();
+                for at in gone {
+                    net.wire.remove(&at);
+                }
+                let due = net.wire.first_key_value().map_or(15_000, |(&(at, _), _)| at);
+                at(net, due);
+            }
+            assert_eq!(net.sides[0].engine.stats().retransmitted, sent, "{lost:?} lost");
+        });
+    }
+}
+
+/// The probe for the base round trip finds no way out, because its port fails before it leaves: the next feedback asks for another.
+//= PROBE-007, NSCC-024 test
+#[test]
+fn a_base_round_trip_that_could_not_be_probed_is_asked_for_again() {
+    let cc = CcConfig::Nscc(NsccConfig::new(100_000_000_000, 10_000, false));
+    for fails in [false, true] {
+        net(1, &Setup { cc: vec![cc], ..Setup::default() }, Weather::default(), |net| {
+            net.post(0, 0, 0, 100).unwrap();
+            // The packet arrives; then its acknowledgements, after which nothing leaves yet.
+            net.deliver_next();
+            net.drain(1);
+            while !net.wire.is_empty() {
+                net.deliver_next();
+            }
+            let path = net.used.keys().find(|(side, _)| *side == 0).unwrap().1;
+            let port = PortNum::from_plane((path.0 >> 8) as u8);
+            if fails {
+                net.sides[0].engine.set_port(net.now, port, false);
+            }
+            net.drain(0);
+            assert_eq!(net.sides[0].engine.stats().tx_probe, u64::from(!fails));
+            net.sides[0].engine.set_port(net.now, port, true);
+            net.post(0, 1, 0, 100).unwrap();
+            net.run(1_000_000, |_| false);
+            assert_eq!(net.sides[0].engine.stats().tx_probe, 1);
+        });
+    }
 }

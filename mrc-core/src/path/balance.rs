@@ -35,7 +35,7 @@ impl PlaneBalance {
     //= BAL-007
     pub(super) fn allow(&mut self, ports: PortMask, among: PortMask) -> PortMask {
         if among != self.among {
-            *self = Self { among, waived: self.waived, ..Self::EVEN };
+            *self = Self { among, ..Self::EVEN };
         }
         let allowed = if self.waived { ports } else { ports.minus(self.full) };
         self.waived = false;

@@ -375,6 +375,19 @@ mod tests {
         assert!(firsts.iter().all(|n| (60..140).contains(n)), "{firsts:?}");
     }
 
+    /// Where no probe can leave, the next one is due a round trip later.
+    //= REV-003 test
+    #[test]
+    fn a_probe_that_cannot_leave_is_put_off() {
+        let (_, mut set, _) = started(1);
+        set.on_data_received();
+        assert!(set.is_due(Instant::ZERO) && !set.rests(Instant::ZERO));
+        let now = Instant::from_nanos(1_000);
+        set.postpone(now, 10_000);
+        assert!(!set.is_due(now.after(9_999)) && set.rests(now.after(9_999)));
+        assert!(set.is_due(now.after(10_000)) && !set.rests(now.after(10_000)));
+    }
+
     /// A longer round trip of the probes counts at once, of a shorter one half the difference.
     #[test]
     fn the_round_trip_of_probes_rises_at_once_and_falls_by_halves() {

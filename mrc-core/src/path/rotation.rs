@@ -328,7 +328,7 @@ impl Rotation {
     }
 
     /// Moves an EV to state `to` and restores the invariants: a retired EV is replaced from its own plane, a revived one
-    /// joins the rotation if its plane is below quota.
+    /// joins the rotation if its plane is below quota. The caller knows that `index` is in use.
     pub(super) fn change(
         &mut self,
         slots: &mut [EvSlot],
@@ -337,7 +337,7 @@ impl Rotation {
         to: EvState,
         rng: &mut Rng,
     ) -> Option<Transition> {
-        let slot = slots.get_mut(index.0 as usize).filter(|_| index.0 < self.universe)?;
+        let slot = slots.get_mut(index.0 as usize)?;
         let from = slot.state();
         slot.set_state(to);
         if from == to {

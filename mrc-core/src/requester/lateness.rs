@@ -142,6 +142,14 @@ mod tests {
         assert_eq!(late.any_plane_ns(), 30_000, "the time before counts");
         late.late(at(2 * LIFE), 0, at(20_000));
         assert_eq!(late.any_plane_ns(), 0);
+        let mut kept = Lateness::new(at(0), (512, 0), 30_000, 0);
+        kept.arrived(0, at(10_000));
+        for now in [11_000, LIFE, 5 * LIFE] {
+            kept.late(at(now), 1, at(5_000));
+            assert_eq!(kept.any_plane_ns(), 10_000, "without a life nothing is forgotten");
+            kept.late(at(now), 0, at(10_000));
+        }
+        assert_eq!(kept.any_plane_ns(), 10_000);
         let off = Lateness::new(at(0), (0, 9), 30_000, LIFE);
         assert!(off.overdue(0, at(5), 1_000) && off.same_plane_ns(0, 1_000) == 0);
     }

@@ -100,7 +100,7 @@ impl TxSide<'_, '_> {
     pub(super) fn infer_from_probe(&mut self, now: Instant, sack: &SackRepr, ev: EvIndex, probe_ns: u64) {
         self.qp.req.next_tail_probe = self.qp.req.next_tail_probe.min(now.after(self.qp.req.tail_answer_ns()));
         let base = offset(sack.cack, sack.sack_offset);
-        let missing = outstanding_bits(base, self.qp.req.unack, self.qp.req.max_sent) & !sack.bitmap;
+        let missing = !sack.bitmap;
         let same_plane = self.qp.req.lateness.same_plane_ns(self.plane_of(ev), self.qp.req.base_rtt_ns()).max(1);
         let any_plane = self.qp.req.lateness.any_plane_ns();
         self.infer_in(now, base, missing, probe_ns.saturating_add(same_plane), Evidence::Probe(ev));

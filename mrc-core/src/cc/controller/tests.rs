@@ -106,3 +106,60 @@ fn what_others_may_hold_back_is_half_the_window() {
     assert_eq!(asked, core::array::from_fn(|n| n == 22));
     assert_eq!(qpcc.unasked, 0);
 }
+
+/// A window of exactly what the responder collects before it reports is large enough not to ask.
+//= AREQ-002 test
+#[test]
+fn a_window_of_the_threshold_need_not_ask() {
+    for (window_bytes, asks) in [(THRESHOLD - 1, true), (THRESHOLD, false)] {
+        let mut qpcc = Qpcc::new(&CcConfig::Fixed { window_bytes }, (0, 0), 1_112, Instant::ZERO, None);
+        let mut share = Share::NONE;
+        let cfg = begin(&mut qpcc, &mut share);
+        assert_eq!(qpcc.wants_ack(&share, 1_112, &cfg), asks, "{window_bytes} bytes");
+    }
+}
+
+/// Where others may sit on more than half of the window, exactly half is not more; and then the packet asks that ends the turn, or
+/// with which as much as a turn would be unasked.
+//= AREQ-002, NSCC-023 test
+#[test]
+fn the_packet_that_ends_a_turn_asks_while_others_hold_back() {
+    const TURN: u32 = 3_000;
+    // The turn of 7500 bytes is over with the eighth packet.
+    for (others, own, unasked) in
+        [(50_000, 0, 8), (50_001, 0, 3), (50_001, 1_000, 2), (50_001, 1_001, 1), (50_001, 3_000, 0)]
+    {
+        let mut qpcc = Qpcc::new(&CcConfig::Fixed { window_bytes: 100_000 }, (0, 0), 1_000, Instant::ZERO, None);
+        let mut share = Share { unasked: own, ..Share::NONE };
+        qpcc.unasked = u64::from(own) + others;
+        qpcc.turn.begin(7_500, false);
+        share.turn.begin(7_500, false);
+        let cfg = EndpointConfig { sack_gen_threshold: THRESHOLD, turn_bytes: TURN, ..EndpointConfig::default() };
+        assert_eq!(qpcc.unasked_packets(&share, 1_000, &cfg), unasked, "{others} of others, {own} of its own");
+        qpcc.turn.spend(7_499);
+        assert_eq!(qpcc.wants_ack(&share, 1_000, &cfg), others > 50_000, "the last of the turn");
+    }
+}
+
+/// What a controller has to do shows in its state: packets to send again count as much as new ones.
+//= QPCC-004 test
+#[test]
+fn the_state_of_a_controller() {
+    for (backlog_bytes, waiting_rtx, inflight_pkts, open, state) in [
+        (0, 0, 0, true, QpccState::Idle),
+        (0, 0, 1, true, QpccState::Pending),
+        (1, 0, 0, true, QpccState::Ready),
+        (0, 1, 0, true, QpccState::Ready),
+        (0, 1, 5, true, QpccState::Ready),
+        (1, 0, 5, false, QpccState::Active),
+        (0, 1, 5, false, QpccState::Active),
+        (0, 0, 5, false, QpccState::Pending),
+    ] {
+        let mut qpcc = Qpcc::new(&CcConfig::Fixed { window_bytes: 5_000 }, (0, 0), 1_000, Instant::ZERO, None);
+        qpcc.load = Load { backlog_bytes, waiting_rtx, inflight_pkts, ..Load::default() };
+        if !open {
+            qpcc.cc.on_send(5_000);
+        }
+        assert_eq!(qpcc.state(), state);
+    }
+}

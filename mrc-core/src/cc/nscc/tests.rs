@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
+use crate::cc::{Cc, CcConfig};
 
 const MTU: u32 = 4_096;
 
@@ -301,7 +302,13 @@ fn the_average_forgets_over_one_base_rtt_however_many_samples_come() {
 fn a_fixed_weight_ignores_time_and_discounts_late_samples_without_a_mark() {
     let config = NsccConfig { avg_weight_q16: 32_768, ..lab() };
     let mut cc = Nscc::new(&config, MTU, Instant::ZERO);
-    for (rtt_ns, marked, average) in [(20_000, true, 4_000), (20_000, false, 6_000), (32_000, false, 4_500)] {
+    for (rtt_ns, marked, average) in [
+        (20_000, true, 4_000),
+        (20_000, false, 6_000),
+        (32_000, false, 4_500),
+        (21_000, false, 6_750),
+        (21_001, false, 4_875),
+    ] {
         cc.on_ack(at(1_000_000), &ack(MTU, marked, Some(rtt_ns)));
         assert_eq!(cc.avg_delay_ns(), average, "{rtt_ns} {marked}");
     }
@@ -494,4 +501,22 @@ proptest! {
             let _ = (cc.can_send(), cc.avg_delay_ns());
         }
     }
+}
+
+/// An image holds what a controller has learned; the rest follows from its configuration.
+#[test]
+fn a_controller_of_an_image_is_the_same() {
+    use crate::image::{Checksum, Reader, Stored, Writer};
+    let config = lab();
+    let (mut cc, now) = warm();
+    cc.set_mtu(&config, 2 * MTU);
+    cc.on_base_rtt(11_000);
+    cc.on_ack(at(now), &ack(8_192, true, Some(30_000)));
+    let mut bytes = [0; 512];
+    let mut to = Writer::new(&mut bytes, Checksum::NEW);
+    Cc::Nscc(cc).save(&mut to);
+    let mut again = Cc::load(&mut Reader::new(&bytes)).unwrap();
+    assert!(again.rebuild(&CcConfig::Nscc(config), 2 * MTU));
+    assert_eq!(format!("{again:?}"), format!("{:?}", Cc::Nscc(cc)));
+    assert!(!again.rebuild(&CcConfig::Fixed { window_bytes: 1 }, MTU), "of another kind");
 }

@@ -118,3 +118,19 @@ fn round_trips_stand_in_for_marks_when_told() {
         assert_eq!(qp.path() != path, moves, "{rtt_ns} ns; marks do not count");
     }
 }
+
+/// Where marks count, round trips do not.
+//= FLB-007 test
+#[test]
+fn round_trips_say_nothing_where_marks_do() {
+    let mut qp = Qp::flowbender(8, |_| {});
+    let path = qp.path();
+    for _ in 0..4 {
+        for _ in 0..10 {
+            qp.sack(path, Verdict::None);
+            qp.rtt(path, 100 * BASE);
+        }
+        qp.sleep(200 * BASE);
+    }
+    assert_eq!(qp.path(), path);
+}

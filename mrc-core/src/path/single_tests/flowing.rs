@@ -85,6 +85,46 @@ fn only_a_path_below_both_neighbours_fills_itself() {
     }
 }
 
+/// Wherever demand jumps to, it goes to where it can flow: a valley is filled before anything is placed on level paths.
+//= FLJ-003, FLJ-004 test
+#[test]
+fn demand_finds_the_valley() {
+    for seed in 0..32 {
+        let mut table = ring(&[4, 4, 4, 4, 4, 4, 1, 4]);
+        table.place(3, 1, &mut Rng::new(seed));
+        assert_eq!(loads(&table), [4; 8]);
+        table.place(0, 1, &mut Rng::new(seed));
+        assert_eq!(quotas(&table).iter().sum::<u16>(), 3);
+    }
+}
+
+/// A retransmission does not wait for the port of the ring; and where the ring has no path, the last resort is left.
+//= FLJ-006 test
+#[test]
+fn what_the_ring_cannot_carry_goes_another_way() {
+    let mut qp = flowing(|cfg| cfg.paths = 2);
+    let first = packets(&mut qp, 64);
+    let ring: Vec<EvIndex> = (0..16).filter(|&nth| first[nth as usize] > 0).map(EvIndex).collect();
+    // Both paths leave through busy ports, which are up.
+    let busy = ring.iter().fold(ALL, |ports, &path| ports.without(qp.port_of(path)));
+    let free = if busy.contains(PortNum::from_plane(0)) || busy.contains(PortNum::from_plane(1)) {
+        busy
+    } else {
+        PortMask::NONE
+    };
+    if !free.is_empty() && free.bits() & 0b110 != 0 {
+        assert_eq!(qp.select(free), None, "new packets wait");
+        let avoid = qp.slots[usize::from(ring[0].0)].ev();
+        let other = qp.set.select_other(qp.now, &mut qp.slots, &mut qp.order, free, avoid, &qp.cfg, &mut qp.rng);
+        assert!(other.is_some());
+    }
+    qp.cfg.ev_min_active = 0;
+    for path in 0..16 {
+        qp.feed(EvIndex(path), Feedback::Timeout);
+    }
+    assert!(qp.select(ALL).is_some(), "the last resort");
+}
+
 /// The path that waits longest is probed once per look. One whose probe is under way is passed over at the next look; one whose
 /// probe was lost is asked again.
 //= FLJ-008 test

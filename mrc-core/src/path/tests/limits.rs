@@ -146,6 +146,29 @@ fn probes_of_ports_and_of_peers_take_the_evs_that_they_may() {
     assert_eq!(random_place(&[0u8; 0], &mut qp.rng, |_| true), None);
 }
 
+/// A packet ends one skip, that of an EV which it can use itself or which the next one can.
+//= EV-010, SEL-003 test
+#[test]
+fn one_skip_ends_per_packet() {
+    let mut qp = Qp::spray(1, 8, 0, |_| {});
+    for index in qp.indices(|_| true) {
+        qp.feed(index, MARK);
+    }
+    for packets in 1..=8 {
+        assert!(qp.select(ALL).is_some());
+        let counts = qp.set.counts();
+        assert!(counts.good >= 1 && counts.good <= packets, "{counts:?} after {packets} packets");
+    }
+    // The one that a NACK names keeps its skip where there is another.
+    let mut qp = Qp::spray(1, 2, 0, |_| {});
+    let [avoided, other] = qp.indices(|_| true)[..] else { panic!() };
+    qp.feed(avoided, MARK);
+    qp.feed(other, MARK);
+    let avoid = qp.slots[usize::from(avoided.0)].ev();
+    assert_eq!(qp.select_other(avoid).map(|choice| choice.index), Some(other));
+    assert_eq!((qp.state(avoided), qp.state(other)), (EvState::Skip, EvState::Good));
+}
+
 /// A plane whose EV is passed over has had its turn if its port had room, whichever way a skip ends.
 //= BAL-007 test
 #[test]
@@ -164,21 +187,6 @@ fn a_turn_passed_over_counts_where_the_port_had_room() {
             assert_eq!(even, counts, "{skip_mode:?}");
         }
     }
-}
-
-/// When the planes in use change, nobody is ahead; a packet that may take any plane still may.
-//= BAL-007 test
-#[test]
-fn a_waiver_outlives_a_change_of_planes() {
-    let mut qp = Qp::spray(3, 4, 0, |cfg| cfg.plane_lead = 1);
-    assert!(qp.select(only(0)).is_some());
-    assert_eq!(qp.select(only(0)), None);
-    qp.set.waive_lead();
-    qp.set.set_usable_ports(PortMask::first(2));
-    assert!(qp.select(only(0)).is_some(), "nobody is ahead");
-    assert_eq!(qp.select(only(0)), None, "the waiver was for one packet");
-    qp.set.set_usable_ports(PortMask::first(3));
-    assert!(qp.select(only(0)).is_some());
 }
 
 /// The last plane, width and number of uplinks that a compact profile can have.
