@@ -111,21 +111,48 @@ impl core::error::Error for TemplateError {}
 ///
 /// Operations run in their order; where two write the same bit the later one wins. All masks and rotations are worked
 /// out in [`EvTemplate::new`]; [`EvTemplate::apply`] is a rotation, two masks and two ors per step.
+///
+/// What most templates need lies together, in two lines of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct EvTemplate {
     high: u64,
     low: u64,
-    /// Steps, each of which copies the fields that move equally far: the EV is rotated until they lie right, then masked for each
-    /// half of the address. One rotation serves both: what leaves the low half at its top comes in at the bottom of the high half.
-    rotations: [u32; Self::MAX_OPS],
-    highs: [u64; Self::MAX_OPS],
-    lows: [u64; Self::MAX_OPS],
     /// Whether the first steps are all; those among them that no operation needs copy nothing.
     short: bool,
+    first: Steps<SHORT>,
+    rest: Steps<REST>,
 }
 
-/// The first steps, which run without a look at how many there are.
+/// Steps, each of which copies the fields that move equally far: the EV is rotated until they lie right, then masked for each
+/// half of the address. One rotation serves both: what leaves the low half at its top comes in at the bottom of the high half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+struct Steps<const N: usize> {
+    rotations: [u32; N],
+    highs: [u64; N],
+    lows: [u64; N],
+}
+
+impl<const N: usize> Steps<N> {
+    fn iter(&self) -> impl Iterator<Item = (u32, u64, u64)> {
+        let Self { rotations, highs, lows } = self;
+        rotations.iter().zip(highs).zip(lows).map(|((rotate, high), low)| (*rotate, *high, *low))
+    }
+
+    #[inline(always)]
+    fn apply(&self, ev: Ev, high: &mut u64, low: &mut u64) {
+        for ((rotate, highs), lows) in self.rotations.iter().zip(&self.highs).zip(&self.lows) {
+            let field = u64::from(ev.0).rotate_left(*rotate);
+            *high |= field & highs;
+            *low |= field & lows;
+        }
+    }
+}
+
+/// The first steps, which run without a look at how many there are, and those behind them.
 const SHORT: usize = 4;
+const REST: usize = EvTemplate::MAX_OPS.wrapping_sub(SHORT);
 
 impl EvTemplate {
     /// Most operations of a template.
@@ -165,7 +192,26 @@ impl EvTemplate {
             written |= field;
         }
         let (high, low) = halves(u128::from_be_bytes(base) & !written);
-        Ok(Self { high, low, rotations, highs, lows, short: used <= SHORT })
+        Ok(Self::of((high, low), used <= SHORT, rotations, highs, lows))
+    }
+
+    fn of(
+        (high, low): (u64, u64),
+        short: bool,
+        [r0, r1, r2, r3, rotations @ ..]: [u32; Self::MAX_OPS],
+        [h0, h1, h2, h3, highs @ ..]: [u64; Self::MAX_OPS],
+        [l0, l1, l2, l3, lows @ ..]: [u64; Self::MAX_OPS],
+    ) -> Self {
+        let first = Steps { rotations: [r0, r1, r2, r3], highs: [h0, h1, h2, h3], lows: [l0, l1, l2, l3] };
+        Self { high, low, short, first, rest: Steps { rotations, highs, lows } }
+    }
+
+    /// Reads each line of memory that most mappings read; the number means nothing.
+    #[inline]
+    #[must_use]
+    pub const fn fetch(&self) -> u32 {
+        let [.., last] = &self.first.lows;
+        self.high as u32 ^ *last as u32
     }
 
     /// Words of [`EvTemplate::to_words`].
@@ -174,10 +220,9 @@ impl EvTemplate {
     /// The prepared template, to be kept by the same version of this crate.
     #[must_use]
     pub fn to_words(&self) -> [u64; Self::WORDS] {
-        let Self { high, low, rotations, highs, lows, short } = self;
+        let Self { high, low, short, first, rest } = self;
         let mut words = [0; Self::WORDS];
-        let steps = rotations.iter().zip(highs).zip(lows);
-        let steps = steps.flat_map(|((rotate, high), low)| [*high, *low, u64::from(*rotate)]);
+        let steps = first.iter().chain(rest.iter()).flat_map(|(rotate, high, low)| [high, low, u64::from(rotate)]);
         for (to, from) in words.iter_mut().zip([*high, *low, u64::from(*short)].into_iter().chain(steps)) {
             *to = from;
         }
@@ -199,7 +244,7 @@ impl EvTemplate {
             1 => true,
             _ => return None,
         };
-        Some(Self { high: *high, low: *low, rotations, highs, lows, short })
+        Some(Self::of((*high, *low), short, rotations, highs, lows))
     }
 
     /// The destination of packets with this EV.
@@ -207,16 +252,10 @@ impl EvTemplate {
     #[must_use]
     pub fn apply(&self, ev: Ev) -> [u8; 16] {
         //= MAP-002
-        if self.short { self.steps(ev, SHORT) } else { self.steps(ev, Self::MAX_OPS) }
-    }
-
-    #[inline(always)]
-    fn steps(&self, ev: Ev, steps: usize) -> [u8; 16] {
         let (mut high, mut low) = (self.high, self.low);
-        for ((rotate, highs), lows) in self.rotations.iter().zip(&self.highs).zip(&self.lows).take(steps) {
-            let field = u64::from(ev.0).rotate_left(*rotate);
-            high |= field & highs;
-            low |= field & lows;
+        self.first.apply(ev, &mut high, &mut low);
+        if !self.short {
+            self.rest.apply(ev, &mut high, &mut low);
         }
         (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
     }

@@ -48,6 +48,18 @@ impl FrameTemplate {
     pub const OVERHEAD_MAX: usize =
         Self::HEADER_LEN_MAX - ETH_LEN + BthRepr::LEN + Body::WRITE_HEADER_LEN_MAX + icrc::LEN;
 
+    /// Reads each line of memory that emission reads; the number means nothing.
+    #[inline]
+    #[must_use]
+    pub const fn fetch(&self) -> u32 {
+        let ([first, ..], [.., last]) = (&self.bytes, &self.bytes);
+        let middle = match self.bytes.split_at_checked(Self::HEADER_LEN_MAX / 2) {
+            Some((_, [middle, ..])) => *middle,
+            _ => 0,
+        };
+        *first as u32 ^ middle as u32 ^ *last as u32 ^ self.header_len as u32
+    }
+
     /// Builds the constant parts.
     ///
     /// Of an `encap` that fails [`Encap::check`] this remains: the family of the destination decides, a source of the
