@@ -91,6 +91,12 @@ impl Impaired {
         *self = Self { bad, last_arrival: self.last_arrival, ..Self::new(spec) };
     }
 
+    /// Whether it does nothing to any packet, and draws nothing for it.
+    pub(crate) fn is_idle(&self) -> bool {
+        let good = !self.bad && self.leave[0] == 0 && self.loss[0] == 0;
+        good && self.corruption == 0 && self.jitter_ns == 0
+    }
+
     pub(crate) fn fate(&mut self, rng: &mut Rng) -> Fate {
         let mut hit = |threshold: u32| threshold != 0 && ((rng.next_u64() >> 32) as u32) < threshold;
         let state = usize::from(self.bad);

@@ -291,8 +291,7 @@ impl Port {
         let impaired = &mut self.used().impaired;
         match impaired {
             Some(impaired) => impaired.change(spec),
-            None if spec.is_none() => {}
-            None => *impaired = Some(Box::new(Impaired::new(spec))),
+            None => *impaired = Some(Impaired::new(spec)).filter(|impaired| !impaired.is_idle()).map(Box::new),
         }
     }
 
@@ -394,6 +393,7 @@ impl Port {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::impair::Loss;
     use crate::fabric::queue::PfcSpec;
 
     const QUEUE: QueueSpec = QueueSpec {
@@ -408,6 +408,24 @@ mod tests {
 
     fn port(rate_bps: u64) -> Port {
         Port::new(Owner::Switch(0), LinkSpec { rate_bps, delay_ns: 500 }, false, 70, 0)
+    }
+
+    #[test]
+    fn an_impairment_that_does_nothing_costs_nothing() {
+        let mut port = Port::new(Owner::Switch(0), LinkSpec::new(100, 500), false, 0, 0);
+        let lossy = |probability| Impairment { loss: Loss::Bernoulli { probability }, ..Impairment::default() };
+        port.set_impairment(&Impairment::default());
+        assert!(!port.is_impaired());
+        port.set_impairment(&lossy(0.0));
+        assert!(!port.is_impaired());
+        for spec in [lossy(0.1), Impairment { jitter_ns: 1, ..Impairment::default() }] {
+            let mut port = Port::new(Owner::Switch(0), LinkSpec::new(100, 500), false, 0, 0);
+            port.set_impairment(&spec);
+            assert!(port.is_impaired(), "{spec:?}");
+        }
+        let burst = Loss::GilbertElliott { to_bad: 0.1, to_good: 0.1, loss_good: 0.0, loss_bad: 1.0 };
+        port.set_impairment(&Impairment { loss: burst, ..Impairment::default() });
+        assert!(port.is_impaired());
     }
 
     #[test]
