@@ -60,7 +60,7 @@ pub use endpoint::{
     Endpoint, EvEventMask, EvMode, EvProfileConfig, EvProfileHandle, EvProfileInfo, EvProfileSlot, EvReport, EvSpec,
     Export, FrameSink, FrameSource, IcrcCheck, Import, MAX_HEADER_LEN, OpAnswer, OpOutcome, OpRequest, PayloadRef,
     PeerHandle, PeerSlot, PlaceToken, Placement, PlaneSlot, ProfileState, Received, RouteSlot, RxMeta, Shard,
-    ShardMessage, ShardNews, Transmit,
+    ShardMessage, ShardNews, Transmit, Upcoming,
 };
 pub use error::{
     ConfigError, Discard, ImageError, ModifyError, OpError, PlaceError, PostError, ShardError, TableError,

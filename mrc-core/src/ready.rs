@@ -40,6 +40,12 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) const NONE: Self = Self { previous: NIL, next: 0, queued: false, newcomer: false };
 
+    /// Reads it.
+    #[inline]
+    pub(crate) const fn fetch(&self) -> u32 {
+        self.next
+    }
+
     pub(crate) const fn is_queued(&self) -> bool {
         self.queued
     }
@@ -182,6 +188,12 @@ impl Ready {
     #[inline]
     pub(crate) fn front(&self) -> Option<u32> {
         if self.head == NIL { None } else { Some(self.head) }
+    }
+
+    /// Whose turn is last.
+    #[inline]
+    pub(crate) fn back(&self) -> u32 {
+        self.tail
     }
 
     /// Who stands behind the member with these places.

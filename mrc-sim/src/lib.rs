@@ -40,6 +40,6 @@ pub use fabric::{
 };
 pub use host::traffic;
 pub use host::{
-    App, Host, Ideal, Memory, MixedHost, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, PathRow,
-    Transport, TransportCounters, WireBytes, WireSizes, World, payload_tag, roce_line,
+    App, Host, Ideal, Memory, MixedHost, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, PathRow, Soon,
+    Transport, TransportCounters, Upcoming, WireBytes, WireSizes, World, payload_tag, roce_line,
 };

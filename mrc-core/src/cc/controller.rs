@@ -146,6 +146,20 @@ impl Qpcc {
         base_rtt_at: None,
     };
 
+    /// Reads the lines of memory that sending and acknowledgements read; the number means nothing.
+    #[inline]
+    pub(crate) fn fetch(&self) -> u32 {
+        let load = self.load.inflight_pkts ^ self.unasked as u32 ^ self.turn.left() as u32 ^ self.fetch_link();
+        let lists = self.retransmit.len() ^ self.fresh.len();
+        load ^ lists ^ self.users ^ self.mtu_bytes ^ u32::from(self.can_send()) ^ u32::from(self.base_rtt_wanted)
+    }
+
+    /// Reads its place in the round.
+    #[inline]
+    pub(crate) fn fetch_link(&self) -> u32 {
+        self.link.fetch()
+    }
+
     /// A controller for its first QP; `known` is a base RTT measured to the peer earlier, and when.
     //= NSCC-024
     pub(crate) fn new(

@@ -3,10 +3,11 @@
 //! burst, the QPs whose turns come, those whose completions wait. With many QPs the engine does so by itself. A simulator that
 //! moves frames one by one between many endpoints asks for it. Changes nothing, and nothing depends on it.
 
-use mrc_wire::Qpn;
+use mrc_wire::{EvTemplate, FrameTemplate, PortNum, Qpn};
 
-use super::{Endpoint, FrameSource};
+use super::{Endpoint, FrameSource, PeerSlot};
 use crate::{
+    cc::Qpcc,
     path::EvSlot,
     qp::{Qp, QpState},
     ready::List,
@@ -71,6 +72,63 @@ impl Ahead {
     }
 }
 
+/// Something that an endpoint will soon do, and how much of what that reads was read: see [`Endpoint::fetch`]. A simulator of many
+/// endpoints keeps one for each of the events that come, so that memory answers the reads of all of them together.
+#[derive(Clone, Copy, Debug)]
+pub struct Upcoming {
+    step: Step,
+    /// That of the port which has room.
+    plane: u8,
+    /// Where the payload that is sent next lies in its region, as far as it is known.
+    offset: Option<u64>,
+}
+
+/// What is read next. Each step reads what needs no other read of the same step to be found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Done,
+    /// The responder of a QP.
+    Responder(u32),
+    /// The requester of a QP, then what it points to.
+    Requester(u32),
+    Acked(u32),
+    /// Whose turn it is: a QP with answers, or a controller, which says which QP sends.
+    Turn,
+    Answering(u32),
+    Controller(u32),
+    Sending(u32),
+    Path(u32),
+    /// Where the headers of a packet to a peer begin.
+    Headers(u32),
+}
+
+impl Upcoming {
+    /// Nothing.
+    pub const NONE: Self = Self::at(Step::Done);
+
+    const fn at(step: Step) -> Self {
+        Self { step, plane: 0, offset: None }
+    }
+
+    /// The next [`Endpoint::poll_transmit`] with room at this port.
+    pub const fn transmit(port: PortNum) -> Self {
+        Self { plane: port.plane(), ..Self::at(Step::Turn) }
+    }
+
+    /// Whether nothing is left to read.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.step == Step::Done
+    }
+
+    /// Where the payload that is sent next lies in its region. Known for one step of the packets that send, if they follow others
+    /// of their request.
+    #[inline]
+    pub fn take_offset(&mut self) -> Option<u64> {
+        self.offset.take()
+    }
+}
+
 /// Ethernet, and the lengths of what may lie between it and BTH.
 const ETH: usize = 14;
 const IPV4: usize = 20;
@@ -120,16 +178,57 @@ impl Endpoint<'_> {
         if opcode < FIRST_ANSWER { qp.fetch_responder() } else { self.fetch_requester(index, qp) }
     }
 
-    /// Reads what the next [`Endpoint::poll_transmit`] will read, as far as it is known by now.
-    pub fn fetch_next(&self) -> u32 {
-        let answers = self.control.front().and_then(|qp| self.qps.get(qp as usize));
-        if let Some(qp) = answers {
-            return qp.fetch_responder() ^ self.fetch_peer(qp);
-        }
-        let Some(qpcc) = self.ready.front().and_then(|qpcc| self.qpccs.get(qpcc as usize)) else { return 0 };
-        let Some(index) = qpcc.retransmit.front().or(qpcc.fresh.front()) else { return 0 };
-        let Some(qp) = self.qps.get(index as usize) else { return 0 };
-        self.fetch_requester(index, qp) ^ qp.fetch_data() ^ self.fetch_sending(index, qp, 1, &mut { self.rng })
+    /// An [`Endpoint::handle_packet`] of a frame with this head.
+    pub fn upcoming_packet(&self, head: &[u8]) -> Upcoming {
+        read(head).map_or(Upcoming::NONE, |(opcode, qpn)| {
+            let qp = self.slot_of(qpn);
+            Upcoming::at(if opcode < FIRST_ANSWER { Step::Responder(qp) } else { Step::Requester(qp) })
+        })
+    }
+
+    /// The next [`Endpoint::handle_timeout`].
+    pub fn upcoming_timeout(&self) -> Upcoming {
+        self.timers.next().map_or(Upcoming::NONE, |qp| Upcoming::at(Step::Requester(qp)))
+    }
+
+    /// Reads what `next` will read of memory, one step: nothing that another read of this step has to find. The number means
+    /// nothing. Call it for all that comes, and then again for what is not done.
+    pub fn fetch(&self, next: &mut Upcoming) -> u32 {
+        let (sum, step) = match next.step {
+            Step::Done => (0, None),
+            Step::Responder(qp) => (self.qps.get(qp as usize).map_or(0, Qp::fetch_responder), None),
+            Step::Requester(qp) => (
+                self.qps.get(qp as usize).map_or(0, Qp::fetch_requester) ^ self.timers.fetch(qp),
+                Some(Step::Acked(qp)),
+            ),
+            Step::Acked(index) => (self.qps.get(index as usize).map_or(0, |qp| self.fetch_acked(index, qp)), None),
+            Step::Turn => match (self.control.front(), self.ready.front()) {
+                (Some(qp), _) => (0, Some(Step::Answering(qp))),
+                (None, Some(qpcc)) => (0, Some(Step::Controller(qpcc))),
+                (None, None) => (0, None),
+            },
+            Step::Answering(index) => self.qps.get(index as usize).map_or((0, None), |qp| {
+                let last = self.qps.get(self.control.back() as usize).map_or(0, |last| last.links.fetch());
+                (qp.fetch_responder() ^ last, Some(Step::Headers(qp.peer)))
+            }),
+            Step::Controller(index) => self.qpccs.get(index as usize).map_or((0, None), |qpcc| {
+                let qp = qpcc.retransmit.front().or(qpcc.fresh.front());
+                let last = self.qpccs.get(self.ready.back() as usize).map_or(0, Qpcc::fetch_link);
+                (qpcc.fetch() ^ last, qp.map(Step::Sending))
+            }),
+            Step::Sending(index) => {
+                let qp = self.qps.get(index as usize);
+                let sum = qp.map_or(0, |qp| qp.fetch_requester() ^ qp.fetch_data());
+                (sum ^ self.timers.fetch(index), Some(Step::Path(index)))
+            }
+            Step::Path(index) => self.qps.get(index as usize).map_or((0, None), |qp| {
+                next.offset = Some(qp.head.offset());
+                (self.fetch_path(index, qp), Some(Step::Headers(qp.peer)))
+            }),
+            Step::Headers(peer) => (self.fetch_headers(peer, next.plane), None),
+        };
+        next.step = step.unwrap_or(Step::Done);
+        sum
     }
 
     /// Whether there are so many QPs that packets wait for memory.
@@ -243,12 +342,6 @@ impl Endpoint<'_> {
         path ^ first ^ last ^ self.fetch_peer(qp) ^ self.timers.fetch(index)
     }
 
-    /// Reads what the next [`Endpoint::handle_timeout`] will read, as far as it is known by now.
-    pub fn fetch_due(&self) -> u32 {
-        let Some(index) = self.timers.next() else { return 0 };
-        self.qps.get(index as usize).map_or(0, |qp| self.fetch_requester(index, qp) ^ self.fetch_peer(qp))
-    }
-
     fn slots_of(&self, index: u32) -> &[EvSlot] {
         part_of(self.ev_slots, index, self.limits.evs)
     }
@@ -264,6 +357,31 @@ impl Endpoint<'_> {
     #[inline]
     fn fetch_window(&self, index: u32, psn: mrc_wire::Psn) -> u32 {
         TxWindow::fetch(self.tx_records, self.tx_words, index, self.limits.records(), psn)
+    }
+
+    /// What an answer to our packets reads where the QP says that it lies.
+    fn fetch_acked(&self, index: u32, qp: &Qp) -> u32 {
+        let qpcc = qp.qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize)).map_or(0, Qpcc::fetch);
+        let oldest = self.fetch_window(index, qp.req.unack.next());
+        let slot = self.slots_of(index).get((oldest & 0xFFFF) as usize).map_or(0, |slot| slot.ev.0);
+        qpcc ^ slot ^ self.peers.get(qp.peer as usize).map_or(0, PeerSlot::fetch)
+    }
+
+    /// The same of a packet that is sent.
+    fn fetch_path(&self, index: u32, qp: &Qp) -> u32 {
+        let (slots, order) = (self.slots_of(index), part_of(self.ev_order, index, self.limits.active_evs));
+        // Those before that with a free port are passed over: with several planes there are some.
+        let paths = qp.paths.fetch(slots, order, self.limits.planes.min(4) as u32, &mut { self.rng });
+        let request = qp.sq.fetch(part_of(self.wqes, index, self.limits.send_queue));
+        paths ^ request ^ self.fetch_window(index, qp.req.max_sent.next())
+    }
+
+    /// What the headers of a packet to `peer` begin with.
+    fn fetch_headers(&self, peer: u32, plane: u8) -> u32 {
+        let first = (peer as usize).wrapping_mul(self.limits.planes).wrapping_add(plane.into());
+        let template = self.planes.get(first).and_then(|plane| plane.0.as_ref()).map_or(0, FrameTemplate::fetch);
+        let route = self.routes.get(peer as usize).and_then(|route| route.0.as_ref()).map_or(0, EvTemplate::fetch);
+        template ^ route ^ self.peers.get(peer as usize).map_or(0, PeerSlot::fetch)
     }
 
     #[inline]

@@ -31,6 +31,7 @@ mod write_in;
 mod writes;
 
 pub use below::{PlaneSlot, RouteSlot};
+pub use fetch::Upcoming;
 pub use frames::{IcrcCheck, PayloadRef, Placement, Received, RxMeta, Transmit};
 pub use live_update::{Export, Import};
 pub use ops::{OpAnswer, OpOutcome, OpRequest};

@@ -141,6 +141,12 @@ impl Update {
 }
 
 impl PeerSlot {
+    /// Reads what packets to the peer read; the number means nothing.
+    #[inline]
+    pub(super) fn fetch(&self) -> u32 {
+        self.reachable.bits() ^ self.announced.bits() ^ self.route as u32
+    }
+
     /// An unused slot.
     pub const EMPTY: Self = Self {
         used: false,

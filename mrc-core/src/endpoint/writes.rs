@@ -147,6 +147,11 @@ impl WriteHead {
         va: 0,
     };
 
+    /// Where the request of the last packet begins in its region.
+    pub(super) const fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Reads it.
     pub(crate) fn fetch(&self) -> u32 {
         u32::from(self.len) ^ self.va as u32

@@ -132,6 +132,12 @@ impl SendQueue {
         ring.get(counter as usize & ring.len().wrapping_sub(1))
     }
 
+    /// Reads the request that is transmitted next.
+    #[inline]
+    pub(crate) fn fetch(&self, ring: &[Wqe]) -> u32 {
+        Self::at(ring, self.current).map_or(0, |wqe| wqe.len)
+    }
+
     /// Counter of the oldest request.
     pub(crate) const fn first(&self) -> u32 {
         self.head

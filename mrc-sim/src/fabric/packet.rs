@@ -70,6 +70,13 @@ impl Packet {
         self.wire_len
     }
 
+    /// Reads the other lines, which hosts read as well; the number means nothing.
+    #[inline]
+    pub(super) fn fetch_rest(&self) -> u32 {
+        // The first line ends with the 56th byte.
+        u32::from(self.header[64]) ^ u32::from(self.header[128]) ^ self.payload.len
+    }
+
     /// Whether a link changed its bits: a checksum over the whole packet would not match.
     #[inline]
     pub fn is_corrupt(&self) -> bool {

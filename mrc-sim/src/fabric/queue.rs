@@ -287,7 +287,7 @@ impl EgressQueue {
     /// Reads what the next packet that leaves and the next one that waits will read or write; the number means nothing.
     #[inline]
     pub(super) fn fetch(&self) -> u32 {
-        self.data.fetch() ^ self.control.bytes
+        self.data.fetch() ^ self.control.fetch()
     }
 
     /// The next packet to send, marked if there is congestion behind it.

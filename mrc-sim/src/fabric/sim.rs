@@ -24,7 +24,7 @@ use super::telemetry::{COLLECTS, Meters};
 use super::topology::{Clos, LinkId, PortId, Tier, TopologyError};
 use super::trace::{Digest, Tap};
 use super::wheel::Wheel;
-use crate::host::{Host, World};
+use crate::host::{Host, Upcoming, World};
 
 pub use counters::SimCounters;
 use mail::Hosts;
@@ -155,6 +155,8 @@ pub struct Sim<H: Host> {
     /// The events that were looked at last, and how many of them are still to come.
     ahead: Vec<Event>,
     read: usize,
+    /// What hosts will do with them.
+    upcoming: Vec<(u32, Upcoming)>,
     /// Whether hosts are worth a look, and events of later instants.
     fetches: bool,
     /// Where only a share of the fabric is here: which, and what goes to the others.
@@ -220,6 +222,7 @@ impl<H: Host> Sim<H> {
             order: Order::default(),
             ahead: Vec::new(),
             read: 0,
+            upcoming: Vec::new(),
             fetches: false,
             share,
         };
@@ -597,7 +600,7 @@ impl<H: Host> Sim<H> {
         let packet = self.arena.get(id);
         self.counters.delivered += 1;
         self.counters.delivered_control += u64::from(packet.control);
-        self.counters.reordered += u64::from(self.order.is_late(index, packet));
+        self.counters.reordered += u64::from(self.order.is_late(index - self.hosts.first, packet));
         // Nobody checks the ICRC of a trimmed packet: it was that of the whole one.
         self.counters.corrupt += u64::from(packet.is_corrupt() && !packet.is_trimmed());
         self.digest.mix(self.now.as_nanos() << 24 ^ u64::from(index) << 8 ^ u64::from(plane));

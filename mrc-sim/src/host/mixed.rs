@@ -4,7 +4,7 @@ use mrc_core::{Instant, PortMask};
 use mrc_wire::PortNum;
 
 use super::transport::{PathCounts, PathRow, Transport, TransportCounters};
-use super::{Host, MrcTransport, RoceTransport};
+use super::{Host, MrcTransport, RoceTransport, Soon, Upcoming};
 use crate::fabric::Packet;
 use crate::workload::Exchange;
 
@@ -62,16 +62,12 @@ impl Host for MixedHost<'_> {
         each!(self, host => host.fetches())
     }
 
-    fn fetch_for(&self, packet: &Packet, world: &Exchange) -> u32 {
-        each!(self, host => host.fetch_for(packet, world))
+    fn upcoming(&self, soon: Soon<'_>) -> Upcoming {
+        each!(self, host => host.upcoming(soon))
     }
 
-    fn fetch_next(&self) -> u32 {
-        each!(self, host => host.fetch_next())
-    }
-
-    fn fetch_due(&self) -> u32 {
-        each!(self, host => host.fetch_due())
+    fn fetch(&self, next: &mut Upcoming, world: &Exchange) -> u32 {
+        each!(self, host => host.fetch(next, world))
     }
 }
 

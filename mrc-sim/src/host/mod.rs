@@ -75,19 +75,51 @@ pub trait Host {
         false
     }
 
-    /// Reads what [`Host::on_packet`] will read of memory that caches do not hold; the number means nothing. Asked ahead for
-    /// several packets, so that memory answers all of them together.
-    fn fetch_for(&self, _packet: &Packet, _world: &Self::World) -> u32 {
-        0
+    /// What the host will do soon, to be read ahead with [`Host::fetch`].
+    fn upcoming(&self, _soon: Soon<'_>) -> Upcoming {
+        Upcoming::NONE
     }
 
-    /// The same for the next [`Host::poll_transmit`].
-    fn fetch_next(&self) -> u32 {
+    /// Reads one step of what `next` will read of memory that caches do not hold: nothing that another read of this step has to
+    /// find. The number means nothing. Asked for many events at once, so that memory answers all of them together, and again
+    /// until it is done.
+    fn fetch(&self, _next: &mut Upcoming, _world: &Self::World) -> u32 {
         0
     }
+}
 
-    /// The same for the next [`Host::on_timer`].
-    fn fetch_due(&self) -> u32 {
-        0
+/// A call that a host will soon get.
+#[derive(Clone, Copy)]
+pub enum Soon<'a> {
+    /// [`Host::on_packet`].
+    Packet(&'a Packet),
+    /// [`Host::poll_transmit`] with room at this port.
+    Transmit(PortNum),
+    /// [`Host::on_timer`].
+    Timer,
+}
+
+/// What a host will do soon, and how much of it was read ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct Upcoming {
+    pub(crate) engine: mrc_core::Upcoming,
+    pub(crate) message: Option<MessageAhead>,
+}
+
+/// A message whose state is read ahead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MessageAhead {
+    Sent(u32),
+    Received(u32),
+}
+
+impl Upcoming {
+    /// Nothing that is known.
+    pub const NONE: Self = Self { engine: mrc_core::Upcoming::NONE, message: None };
+
+    /// Whether nothing is left to read.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.message.is_none() && self.engine.is_done()
     }
 }

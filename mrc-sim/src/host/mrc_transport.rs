@@ -17,6 +17,7 @@ use super::mrc::{MrcHostError, PLANE_LSB, icrc_of};
 use super::storage_bytes::storage_bytes;
 use super::telemetry::{PathBandwidth, Telemetry};
 use super::transport::{PathCounts, PathRow, Transport, TransportCounters, payload_tag, uncut_len};
+use super::{MessageAhead, Soon, Upcoming};
 use crate::fabric::{Graph, Packet, PathNames, Topology, address};
 use crate::host::Host;
 use crate::workload::{Connections, Exchange, Pair};
@@ -686,17 +687,22 @@ impl Host for MrcTransport<'_> {
         self.fetches
     }
 
-    fn fetch_for(&self, packet: &Packet, world: &Exchange) -> u32 {
-        let of_message = if packet.payload.len > 0 { world.fetch(packet.payload.region) } else { 0 };
-        of_message ^ self.endpoint.fetch_for(packet.header())
+    fn upcoming(&self, soon: Soon<'_>) -> Upcoming {
+        match soon {
+            Soon::Packet(packet) => Upcoming {
+                engine: self.endpoint.upcoming_packet(packet.header()),
+                message: (packet.payload.len > 0).then_some(MessageAhead::Received(packet.payload.region)),
+            },
+            Soon::Transmit(port) => Upcoming { engine: mrc_core::Upcoming::transmit(port), message: None },
+            Soon::Timer => Upcoming { engine: self.endpoint.upcoming_timeout(), message: None },
+        }
     }
 
-    fn fetch_next(&self) -> u32 {
-        self.endpoint.fetch_next()
-    }
-
-    fn fetch_due(&self) -> u32 {
-        self.endpoint.fetch_due()
+    fn fetch(&self, next: &mut Upcoming, world: &Exchange) -> u32 {
+        let message = next.message.take().map_or(0, |message| world.fetch(message));
+        let sum = self.endpoint.fetch(&mut next.engine);
+        next.message = next.engine.take_offset().map(|offset| MessageAhead::Sent((offset >> OFFSET_BITS) as u32));
+        sum ^ message
     }
 }
 

@@ -9,7 +9,7 @@ use mrc_core::{Instant, PortMask};
 use mrc_wire::PortNum;
 
 use super::plan::{Group, Message, MessageId, Plan, Successors};
-use crate::host::World;
+use crate::host::{MessageAhead, World};
 
 /// A message that its transport gave up.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,7 +37,6 @@ struct Sending {
     failed: bool,
     started: u64,
     completed: u64,
-    sent: Sent,
 }
 
 /// The same of its receiver.
@@ -45,25 +44,20 @@ struct Sending {
 struct Receiving {
     /// Bytes not placed yet.
     missing: u32,
+    /// That of the message: whoever counts a packet then reads one line of memory.
+    group: u16,
     delivered: u64,
 }
 
 impl Sending {
     fn new(message: &Message) -> Self {
-        Self {
-            waits: 0,
-            unacked: message.bytes,
-            failed: false,
-            started: NEVER,
-            completed: NEVER,
-            sent: Sent::default(),
-        }
+        Self { waits: 0, unacked: message.bytes, failed: false, started: NEVER, completed: NEVER }
     }
 }
 
 impl Receiving {
     fn new(message: &Message) -> Self {
-        Self { missing: message.bytes, delivered: NEVER }
+        Self { missing: message.bytes, group: message.group, delivered: NEVER }
     }
 }
 
@@ -136,6 +130,8 @@ pub struct Exchange {
     places: Option<Arc<[Places]>>,
     /// Messages that its hosts send.
     sending: Vec<Sending>,
+    /// What they put on their links. Apart: each packet writes there.
+    sent: Vec<Sent>,
     /// Messages that its hosts receive.
     receiving: Vec<Receiving>,
     successors: Arc<Successors>,
@@ -170,6 +166,7 @@ impl Exchange {
             let hosts = ends[0]..ends[1];
             let mut exchange = Self {
                 sending: messages.iter().filter(|message| hosts.contains(&message.src)).map(Sending::new).collect(),
+                sent: messages.iter().filter(|message| hosts.contains(&message.src)).map(|_| Sent::default()).collect(),
                 receiving: messages.iter().filter(|message| hosts.contains(&message.dst)).map(Receiving::new).collect(),
                 places: places.clone(),
                 successors: successors.clone(),
@@ -205,6 +202,7 @@ impl Exchange {
     pub fn merged(parts: &[&Self]) -> Self {
         let half = |host: u32| parts.iter().find(|part| part.hosts.contains(&host)).unwrap_or(&parts[0]);
         let sending = |(id, message): (u32, &Message)| *half(message.src).sending(id);
+        let sent = |(id, message): (u32, &Message)| half(message.src).sent(id);
         let receiving = |(id, message): (u32, &Message)| *half(message.dst).receiving(id);
         let first = parts[0];
         let mut bins = vec![Vec::<u64>::new(); first.groups.len()];
@@ -222,6 +220,7 @@ impl Exchange {
             groups: first.groups.clone(),
             places: None,
             sending: (0..).zip(&first.messages[..]).map(sending).collect(),
+            sent: (0..).zip(&first.messages[..]).map(sent).collect(),
             receiving: (0..).zip(&first.messages[..]).map(receiving).collect(),
             successors: first.successors.clone(),
             hosts: first.hosts.start..parts.last().map_or(0, |last| last.hosts.end),
@@ -236,12 +235,17 @@ impl Exchange {
         }
     }
 
+    fn place_of_sending(&self, id: MessageId) -> usize {
+        self.places.as_ref().map_or(id, |places| places[id as usize].sending) as usize
+    }
+
     fn sending(&self, id: MessageId) -> &Sending {
-        &self.sending[self.places.as_ref().map_or(id, |places| places[id as usize].sending) as usize]
+        &self.sending[self.place_of_sending(id)]
     }
 
     fn sending_mut(&mut self, id: MessageId) -> &mut Sending {
-        &mut self.sending[self.places.as_ref().map_or(id, |places| places[id as usize].sending) as usize]
+        let place = self.place_of_sending(id);
+        &mut self.sending[place]
     }
 
     fn receiving(&self, id: MessageId) -> &Receiving {
@@ -290,14 +294,19 @@ impl Exchange {
         }
     }
 
-    /// Reads what [`Exchange::on_placed`] will read; the number means nothing.
-    pub(crate) fn fetch(&self, id: MessageId) -> u32 {
-        u32::from(self.message(id).group) ^ self.receiving(id).missing
+    /// Reads what [`Exchange::on_sent`] or [`Exchange::on_placed`] will read; the number means nothing.
+    pub(crate) fn fetch(&self, message: MessageAhead) -> u32 {
+        match message {
+            MessageAhead::Sent(id) if (id as usize) < self.messages.len() => self.sent(id).packets,
+            MessageAhead::Sent(_) => 0,
+            MessageAhead::Received(id) => self.receiving(id).missing,
+        }
     }
 
     /// A packet with `bytes` of a message left by `port`.
     pub fn on_sent(&mut self, id: MessageId, bytes: u32, port: PortNum) {
-        let sent = &mut self.sending_mut(id).sent;
+        let place = self.place_of_sending(id);
+        let sent = &mut self.sent[place];
         sent.bytes += u64::from(bytes);
         sent.packets = sent.packets.saturating_add(1);
         sent.ports = sent.ports.with(port);
@@ -305,8 +314,8 @@ impl Exchange {
 
     /// `bytes` of a message arrived in the receiver's memory for the first time.
     pub fn on_placed(&mut self, now: Instant, id: MessageId, bytes: u32) {
-        let message = &self.messages[id as usize];
-        let bins = &mut self.bins[usize::from(message.group)];
+        let group = usize::from(self.receiving(id).group);
+        let bins = &mut self.bins[group];
         // A bin ends with its last nanosecond, as a run that ends with a bin does.
         let bin = (now.as_nanos().saturating_sub(1) / self.bin_ns) as usize;
         if bins.len() <= bin {
@@ -420,7 +429,7 @@ impl Exchange {
 
     /// What the sender of a message put on its links.
     pub fn sent(&self, id: MessageId) -> Sent {
-        self.sending(id).sent
+        self.sent[self.place_of_sending(id)]
     }
 
     /// Bytes of a message that have not reached the receiver.

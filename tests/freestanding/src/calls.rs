@@ -2,7 +2,9 @@
 
 use core::hint::black_box;
 
-use mrc_core::{Discard, Export, FrameSink, FrameSource, MAX_HEADER_LEN, PortMask, Received, RxMeta, Transmit};
+use mrc_core::{
+    Discard, Export, FrameSink, FrameSource, MAX_HEADER_LEN, PortMask, Received, RxMeta, Transmit, Upcoming,
+};
 
 use crate::{any, some};
 
@@ -75,8 +77,12 @@ images! {
     // A turn.
     image_handle_packet(e) e.handle_packet(*any(), *any(), some());
     image_fetch_for(e) e.fetch_for(some());
-    image_fetch_next(e) e.fetch_next();
-    image_fetch_due(e) e.fetch_due();
+    image_upcoming_packet(e) e.upcoming_packet(some());
+    image_upcoming_timeout(e) e.upcoming_timeout();
+    image_upcoming(e) {
+        let mut next = Upcoming::transmit(*any());
+        black_box((e.fetch(&mut next), next.is_done(), next.take_offset()));
+    }
     image_receive(e) e.receive(*any(), &mut Frames { left: *any() });
     image_handle_timeout(e) e.handle_timeout(*any());
     image_next_timeout(e) e.next_timeout();

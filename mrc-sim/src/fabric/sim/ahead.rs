@@ -1,8 +1,10 @@
 //! Reads ahead: what the next events will begin with.
 
+use mrc_wire::PortNum;
+
 use super::super::port::{Owner, Port};
 use super::{Event, Sim};
-use crate::host::Host;
+use crate::host::{Host, Soon};
 
 /// Events that are looked at together, before the first of them is processed: what they read fits into the first cache.
 const AHEAD: usize = 32;
@@ -22,38 +24,60 @@ impl<H: Host> Sim<H> {
         self.ahead.push(first);
         self.wheel.next(&mut self.ahead, AHEAD);
         let read = |event: &Event| match *event {
-            Event::Arrive { packet, .. } | Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
+            Event::Arrive { port, packet, .. } => {
+                let packet = self.arena.get(packet);
+                match self.inlets[port as usize].owner {
+                    Owner::Host { .. } => packet.fetch() ^ packet.fetch_rest(),
+                    Owner::Switch(_) => packet.fetch(),
+                }
+            }
+            Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
             Event::PortFree { port } => self.ports[port as usize].fetch(),
             _ => 0,
         };
         std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
-        if !self.fetches {
-            return self.ahead.len();
+        if self.fetches {
+            self.fetch_hosts();
         }
+        self.ahead.len()
+    }
+
+    /// Reads what hosts and switches will read: first what the packets name, then step by step what that leads to.
+    fn fetch_hosts(&mut self) {
         let mut sum = 0;
+        self.upcoming.clear();
         for nth in 0..self.ahead.len() {
-            sum ^= match self.ahead[nth] {
+            let (host, soon) = match self.ahead[nth] {
                 Event::Arrive { port, packet, .. } => match self.inlets[port as usize].owner {
                     Owner::Host { host, .. } => {
                         let packet = self.arena.get(packet);
-                        self.order.fetch(host, packet) ^ self.hosts[host].host.fetch_for(packet, &self.world)
+                        sum ^= self.order.fetch(host - self.hosts.first, packet);
+                        (host, Soon::Packet(packet))
                     }
                     Owner::Switch(index) => {
                         let switch = &mut self.switches[index as usize];
                         let (scheme, ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
                         let port = scheme.foresee(&ctx, self.arena.get(packet));
-                        port.and_then(|port| self.ports.get(port.0 as usize)).map_or(0, Port::fetch)
+                        sum ^= port.and_then(|port| self.ports.get(port.0 as usize)).map_or(0, Port::fetch);
+                        continue;
                     }
                 },
                 Event::PortFree { port } => match self.inlets[port as usize].owner {
-                    Owner::Host { host, .. } => self.hosts[host].host.fetch_next(),
-                    Owner::Switch(_) => 0,
+                    Owner::Host { host, plane } => (host, Soon::Transmit(PortNum::from_plane(plane))),
+                    Owner::Switch(_) => continue,
                 },
-                Event::HostTimer { host } => self.hosts[host].host.fetch_due(),
-                _ => 0,
+                Event::HostTimer { host } => (host, Soon::Timer),
+                _ => continue,
             };
+            self.upcoming.push((host, self.hosts[host].host.upcoming(soon)));
+        }
+        while !self.upcoming.is_empty() {
+            let (hosts, world) = (&self.hosts, &self.world);
+            self.upcoming.retain_mut(|(host, next)| {
+                sum ^= hosts[*host].host.fetch(next, world);
+                !next.is_done()
+            });
         }
         std::hint::black_box(sum);
-        self.ahead.len()
     }
 }

@@ -1,8 +1,5 @@
 //! The order in which data packets reach their hosts, by queue pair.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use super::super::packet::Packet;
 
 /// First byte of the receiving queue pair's number, 24 bits, behind Ethernet, IPv6, UDP and five bytes of the BTH.
@@ -12,23 +9,27 @@ const NEXT_HEADER: usize = 14 + 6;
 const IPV6: u8 = 41;
 const IPV6_LEN: usize = 40;
 
-/// The latest packet that reached each queue pair. Looked up only, so that the order of the map is without effect.
+/// The latest packet that reached each queue pair, by host.
 #[derive(Default)]
 pub(super) struct Order {
-    latest: HashMap<u64, u32, BuildHasherDefault<Multiply>>,
+    hosts: Vec<Latest>,
 }
 
 impl Order {
     /// Reads what [`Order::is_late`] will read; the number means nothing.
     pub(super) fn fetch(&self, host: u32, packet: &Packet) -> u32 {
-        key(host, packet).and_then(|key| self.latest.get(&key)).copied().unwrap_or(0)
+        let latest = |qpn| self.hosts.get(host as usize).and_then(|of| of.slots.get(of.place(qpn)));
+        key(packet).and_then(latest).map_or(0, |slot| slot.sent)
     }
 
     /// Whether a packet with payload comes after one that its host sent later to the same queue pair. A retransmission
-    /// counts as sent when it is retransmitted.
+    /// counts as sent when it is retransmitted. `host` counts from the first that is here.
     pub(super) fn is_late(&mut self, host: u32, packet: &Packet) -> bool {
-        let Some(key) = key(host, packet) else { return false };
-        let latest = self.latest.entry(key).or_insert(packet.payload.sent);
+        let Some(qpn) = key(packet) else { return false };
+        if self.hosts.len() <= host as usize {
+            self.hosts.resize_with(host as usize + 1, Latest::default);
+        }
+        let latest = self.hosts[host as usize].of(qpn, packet.payload.sent);
         let ahead = packet.payload.sent.wrapping_sub(*latest) as i32;
         if ahead > 0 {
             *latest = packet.payload.sent;
@@ -37,34 +38,62 @@ impl Order {
     }
 }
 
-/// The queue pair of a packet with payload.
-fn key(host: u32, packet: &Packet) -> Option<u64> {
+/// The queue pairs of a host: a table by the low bits of their numbers, which most hosts give out in turn, so that it takes few
+/// lines of memory.
+#[derive(Default)]
+struct Latest {
+    /// As many as a power of two, or none.
+    slots: Box<[Slot]>,
+    used: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// One more than the queue pair's number; 0: none.
+    qpn: u32,
+    sent: u32,
+}
+
+impl Latest {
+    fn place(&self, qpn: u32) -> usize {
+        qpn as usize & self.slots.len().wrapping_sub(1)
+    }
+
+    /// The latest packet of a queue pair, which `sent` is if there was none.
+    fn of(&mut self, qpn: u32, sent: u32) -> &mut u32 {
+        if self.used * 4 >= self.slots.len() * 3 {
+            self.grow();
+        }
+        let mut at = self.place(qpn);
+        while self.slots[at].qpn != qpn + 1 {
+            if self.slots[at].qpn == 0 {
+                self.slots[at] = Slot { qpn: qpn + 1, sent };
+                self.used += 1;
+                break;
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        &mut self.slots[at].sent
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let more = vec![Slot::default(); (self.slots.len() * 2).max(4)].into_boxed_slice();
+        let before = std::mem::replace(self, Self { slots: more, used: 0 });
+        for slot in before.slots.iter().filter(|slot| slot.qpn > 0) {
+            self.of(slot.qpn - 1, slot.sent);
+        }
+    }
+}
+
+/// The number of the queue pair of a packet with payload.
+fn key(packet: &Packet) -> Option<u32> {
     if packet.payload.len == 0 || packet.is_trimmed() {
         return None;
     }
     let header = packet.header();
     let at = QPN + if header.get(NEXT_HEADER) == Some(&IPV6) { IPV6_LEN } else { 0 };
-    let qpn = header.get(at..at + 3)?.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
-    Some(u64::from(host) << 24 | qpn)
-}
-
-/// A hash of one number: the default one costs more than the rest of a delivery.
-#[derive(Default)]
-pub(super) struct Multiply(u64);
-
-impl Hasher for Multiply {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(self.0 ^ u64::from(byte)));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        let product = value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ product >> 32;
-    }
+    Some(header.get(at..at + 3)?.iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte)))
 }
 
 #[cfg(test)]
@@ -77,6 +106,19 @@ mod tests {
         packet.header_mut()[QPN + 2] = qpn;
         (packet.payload.len, packet.payload.sent) = (1, sent);
         packet
+    }
+
+    #[test]
+    fn many_queue_pairs_of_a_host_keep_apart() {
+        // Numbers that share their low bits, and so many that the table grows.
+        let mut latest = Latest::default();
+        let numbers: Vec<u32> = (0..500).map(|nth| (nth << 8) + nth / 3).chain([0, 0xff_ffff]).collect();
+        let first: std::collections::BTreeMap<u32, u32> = numbers.iter().rev().map(|&qpn| (qpn, qpn ^ 5)).collect();
+        for &qpn in &numbers {
+            *latest.of(qpn, 0) = qpn ^ 5;
+        }
+        assert!(first.iter().all(|(&qpn, &sent)| *latest.of(qpn, 77) == sent));
+        assert_eq!(latest.used, first.len());
     }
 
     #[test]
