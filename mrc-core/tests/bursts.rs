@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
+use mrc_core::path::{HopperConfig, Selector};
 use mrc_core::{
     Discard, EndpointConfig, FrameSink, FrameSource, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, Received, Rng,
     RxMeta, SendWr, Transmit,
@@ -166,13 +167,20 @@ fn alike(seed: u64, setup: &Setup) -> u64 {
                 now = now.after(u64::from(rng.below(4_000)));
                 let (side, qp) = (rng.below(2) as usize, rng.below(setup.qps as u32) as usize);
                 let most = if rng.below(4) == 0 { 3_000 } else { 60_000 };
-                let len = rng.below(most);
-                let imm = (rng.below(8) == 0).then_some(step);
-                assert_eq!(
-                    post(single, side, qp, now, len, imm),
-                    post(burst, side, qp, now, len, imm),
-                    "seed {seed} step {step}"
-                );
+                let (mut len, mut count) = (rng.below(most), 1);
+                if rng.below(4) == 0 {
+                    // Small requests alike, as far as there is room, then one that may differ.
+                    (len, count) = (rng.below(100), 1 + rng.below(12));
+                }
+                for nth in 0..count {
+                    let imm = (rng.below(8) == 0).then_some(step);
+                    let len = if nth > 0 && nth + 1 == count { len + rng.below(2) } else { len };
+                    assert_eq!(
+                        post(single, side, qp, now, len, imm),
+                        post(burst, side, qp, now, len, imm),
+                        "seed {seed} step {step}"
+                    );
+                }
                 assert_eq!(let_time_pass(burst, now), let_time_pass(single, now), "seed {seed} step {step}");
                 let room = [1, 2, 7, 40][rng.below(4) as usize];
                 let ports: Vec<_> = (0..room)
@@ -215,6 +223,7 @@ fn a_burst_is_the_frames_of_single_polls() {
             srv6: seed % 3 > 0,
             cc: windows[seed as usize % 4].clone(),
             mpr: if seed % 5 == 0 { 1 } else { 8 },
+            rts: if seed % 7 == 0 { |rts| rts.selector = Selector::Hopper(HopperConfig::default()) } else { |_| {} },
             tweak: match seed / 2 % 4 {
                 0 => |cfg| cfg.complete_on_sack = true,
                 1 => |cfg| {

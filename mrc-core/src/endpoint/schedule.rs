@@ -412,6 +412,7 @@ impl Endpoint<'_> {
         if cfg!(debug_assertions)
             && let Some(next) = self.with_tx(qp, |tx| tx.next_timeout(now))
         {
+            assert!(next > now, "QP {qp} would be woken for ever at {now:?}");
             let armed = self.timers.armed_for(qp);
             assert!(armed.since(next) < 16, "QP {qp} has a deadline at {next:?} and its timer fires at {armed:?}");
         }

@@ -23,6 +23,7 @@ impl TxSide<'_, '_> {
     pub(crate) fn wants_after_data(&mut self, now: Instant) -> Wants {
         let moved = self.qp.req.next_scan.min(self.qp.req.next_tail_probe).min(self.qp.paths.next_of_choice());
         let deadline = if moved > now { moved } else { self.copy().next_timeout(now) };
+        debug_assert!(deadline > now, "{deadline:?} has passed");
         Wants { deadline, ..self.wants_now(now) }
     }
 

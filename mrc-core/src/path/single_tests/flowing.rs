@@ -125,6 +125,20 @@ fn what_the_ring_cannot_carry_goes_another_way() {
     assert!(qp.select(ALL).is_some(), "the last resort");
 }
 
+/// Packets go out path by path, and the next demand begins where the last packet went. What waits for a port is placed once.
+//= FLJ-003 test
+#[test]
+fn packets_go_out_path_by_path() {
+    let mut qp = flowing(|cfg| (cfg.paths, cfg.demand_packets) = (2, 4));
+    let sent: Vec<EvIndex> = (0..8).map(|_| qp.path()).collect();
+    let (a, b) = (sent[0], sent[2]);
+    assert_eq!(sent, [a, a, b, b, b, b, a, a]);
+    let placed = |qp: &Qp| qp.set.loads(&qp.slots).map(|row| u32::from(row.placed_packets)).sum::<u32>();
+    for _ in 0..3 {
+        assert_eq!((qp.select(PortMask::NONE), placed(&qp)), (None, 4));
+    }
+}
+
 /// The path that waits longest is probed once per look. One whose probe is under way is passed over at the next look; one whose
 /// probe was lost is asked again.
 //= FLJ-008 test
