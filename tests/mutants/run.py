@@ -5,17 +5,20 @@
   tests/mutants/run.py --again          runs the mutants that survived once more, after tests were added
   tests/mutants/run.py --report         counts per room, with the 95 % interval; the survivors without an explanation
   tests/mutants/run.py --only REGEX     only mutants whose name matches
+  tests/mutants/run.py --constants      those of constants and of items outside functions, a build for each
 
 How: each mutated function holds its original body and one copy per mutant; the environment variable MRC_MUTANT names
 the copy that runs. A mutant whose copy does not compile is "invalid". A first run of each test, alone, records which
 functions it enters and what processor time it takes. A mutant is then judged by the tests that enter its function: those
 that caught a neighbour first, then the cheapest. The tests are those of mrc-core and the scripts of tests/conformance; with
 --simulator also some of mrc-sim. The first failure ends it. A test that takes far more processor time
-than without the mutant counts as caught ("endless"). Mutants of constants and of items outside functions have no copy to run: they get no result.
+than without the mutant counts as caught ("endless"). Mutants of constants and of items outside functions have no copy
+to run: each takes a build of its own, in a second copy of the tree, and meets all tests there, those of the library first.
 
 Results: tests/mutants/results.tsv, one line per mutant, written as they come; a run that is stopped goes on where it was.
 The order is random with a fixed seed, so that an unfinished run is a fair sample. tests/mutants/same.tsv names the
-mutants that are the same program, and why. Needs cargo-mutants (cargo install --locked cargo-mutants).
+mutants that are the same program, and why; tests/mutants/explained.tsv those that survive, although a caller could tell them,
+and what the difference is. Both count as not caught. Needs cargo-mutants (cargo install --locked cargo-mutants).
 
 The private build sets RUSTC_BOOTSTRAP, because `const` functions must look at the environment only when they run."""
 import argparse
@@ -258,10 +261,19 @@ class Build:
             sys.exit("the woven tree does not compile:\n" + "\n".join(lost[:5]) + run.stderr[-2000:])
         return bad
 
-    def tests(self, simulator=False):
+    def mutate(self, mutant):
+        """The sources as they are, but for one mutant."""
+        for path in sorted((ROOT / "mrc-core/src").rglob("*.rs")):
+            name, text = str(path.relative_to(ROOT)), path.read_text()
+            if name == mutant["file"]:
+                left, right = offsets(text, mutant["span"])
+                text = text[:left] + mutant["replacement"] + " " + text[right:]
+            self.put(self.tree / name, text)
+
+    def tests(self, simulator=False, wanted=None):
         """Builds and returns {target: binary}."""
         made = {}
-        wanted = [["-p", "mrc-core", "--lib", "--tests"], ["-p", "mrc-conform", "--test", SUITE]]
+        wanted = wanted or [["-p", "mrc-core", "--lib", "--tests"], ["-p", "mrc-conform", "--test", SUITE]]
         if simulator:
             wanted.append(["-p", "mrc-sim", "--config", "profile.dev.package.mrc-sim.opt-level=1"])
             wanted[-1] += [word for name in SIMULATOR for word in ("--test", name)]
@@ -292,6 +304,7 @@ def run_tests(build, binary, names, environment, seconds):
                                 "MRC_MODEL_BRIEF": "1", "PROPTEST_FAILURE_PERSISTENCE": "off"} | environment
     suite = pathlib.Path(binary).name.startswith(SUITE + "-")
     command = [binary, *names] if suite else [binary, "--exact", "--test-threads=1", *names]
+    started_with = names[0] if names else ""
     child = subprocess.Popen(command, cwd=build.tree / "mrc-core", env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                              text=True, errors="replace", preexec_fn=limits(seconds))
     guard = threading.Timer(60 + 20 * seconds, child.kill)
@@ -319,7 +332,7 @@ def run_tests(build, binary, names, environment, seconds):
     if code == -15:
         sys.exit("stopped")
     started = re.findall(r"^test (\S+) ", buffered, re.M)
-    current = started[-1] if started else names[0]
+    current = started[-1] if started else started_with
     return ("endless" if code in (-24, -9) else "caught"), current
 
 
@@ -400,6 +413,22 @@ class Judge:
         return "survived", "" if self.reach[function] else "no test enters", time.time() - begin
 
 
+def judge_constant(build, mutant):
+    """Builds the tree with one mutant and runs the tests: (outcome, the test that caught it)."""
+    build.mutate(mutant)
+    for wanted in (["-p", "mrc-core", "--lib"], ["-p", "mrc-conform", "--test", SUITE], ["-p", "mrc-core", "--tests"]):
+        binaries, errors = build.tests(wanted=[wanted])
+        if binaries is None:
+            return "invalid", ""
+        for target, binary in binaries.items():
+            if target == "lib" and "--tests" in wanted:
+                continue
+            outcome, name = run_tests(build, binary, [], {}, 600)
+            if outcome != "passed":
+                return outcome, f"{target}::{name}"
+    return "survived", ""
+
+
 def load(path):
     results = {}
     if path.exists():
@@ -418,7 +447,7 @@ def save(path, results, mutants, commit):
 
 
 def same(path):
-    """Names of mutants that are the same program; without their lines, so that they outlive a change elsewhere in the file."""
+    """Names of mutants with the reason why they survive; without their lines, so that they outlive a change elsewhere in the file."""
     pairs = [line.split("\t") for line in path.read_text().splitlines() if line and not line.startswith("#")] if path.exists() else []
     return {name: why for name, why in pairs}
 
@@ -451,14 +480,14 @@ def wilson(hits, total):
     return (middle - spread) / (1 + z * z / total), (middle + spread) / (1 + z * z / total)
 
 
-def report(results, mutants, explained):
+def report(results, mutants, explained, differ):
     rows = collections.defaultdict(collections.Counter)
     open_ones = []
     for mutant in mutants:
         outcome, by = results.get(mutant["name"], ("not run", ""))
         if outcome == "survived":
             outcome = "same" if bare(mutant["name"]) in explained else outcome
-        if outcome == "survived":
+        if outcome == "survived" and bare(mutant["name"]) not in differ:
             open_ones.append(f"{mutant['name']}  {by}".rstrip())
         for row in (mutant["name"].split("/")[0], "all"):
             rows[row][outcome] += 1
@@ -484,16 +513,29 @@ def main():
     parser.add_argument("--again", action="store_true", help="the survivors too")
     parser.add_argument("--deep", action="store_true", help="the tests that take long, too")
     parser.add_argument("--simulator", action="store_true", help="the tests of the simulator, too")
+    parser.add_argument("--constants", action="store_true", help="a build for each mutant outside functions, and no other")
     parser.add_argument("--report", action="store_true", help="no run")
     parser.add_argument("--build", action="store_true", help="build, and no run")
     parser.add_argument("--limit", type=int, default=10**9, help="mutants in this run")
     options = parser.parse_args()
     mutants = read_mutants(options.work)
     path = HERE / "results.tsv"
-    results, explained = carry(load(path), mutants), same(HERE / "same.tsv")
+    results, explained, differ = carry(load(path), mutants), same(HERE / "same.tsv"), same(HERE / "explained.tsv")
     if options.report:
-        sys.exit(not report(results, mutants, explained))
+        sys.exit(not report(results, mutants, explained, differ))
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
+    if options.constants:
+        build = Build(options.work.resolve() / "plain")
+        build.copy()
+        for mutant in mutants:
+            if mutant["function"] or mutant["name"] in results or not re.search(options.only, mutant["name"]):
+                continue
+            results[mutant["name"]] = outcome, by = judge_constant(build, mutant)
+            print(f"{outcome}  {mutant['name']}  {by}", flush=True)
+            with path.open("a") as file:
+                file.write(f"{mutant['name']}\t{outcome}\t{by}\n")
+        save(path, carry(load(path), mutants), mutants, commit)
+        return
     build = Build(options.work.resolve())
     build.work.mkdir(parents=True, exist_ok=True)
     build.weave_all(mutants)
@@ -528,9 +570,11 @@ def main():
             print(f"{done}/{len(todo)} {seconds:.1f} s  {outcome}  {mutant['name']}  {by}", flush=True)
             with path.open("a") as file:
                 file.write(f"{mutant['name']}\t{outcome}\t{by}\n")
+    for name, result in load(path).items():  # another run may have added to it
+        results.setdefault(name, result)
     save(path, results, mutants, commit)
     print(f"{done} mutants in {time.time() - begin:.0f} s")
-    report(results, mutants, explained)
+    report(results, mutants, explained, differ)
 
 
 if __name__ == "__main__":
