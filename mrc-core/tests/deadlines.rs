@@ -330,6 +330,21 @@ fn probes_keep_their_distance() {
     });
 }
 
+/// Between two deadlines of a QP nobody wakes it: a probe that left keeps the next one at its distance, and that is no deadline while
+/// none is wanted.
+//= PROBE-006, PROBE-008 test
+#[test]
+fn a_queue_pair_sleeps_until_its_next_deadline() {
+    net(1, &Setup::default(), DEAD, |net| {
+        net.post(0, 0, 0, 100).unwrap();
+        // The tail probe after 20 us; the next one five round trips later; the first is given up after 100 us.
+        for (ns, probes, next) in [(0, 0, 20_000), (20_000, 1, 70_000), (70_000, 2, 120_000)] {
+            assert_eq!(at(net, ns).tx_probe, probes);
+            assert_eq!(net.sides[0].engine.next_timeout(), Some(Instant::from_nanos(next)));
+        }
+    });
+}
+
 /// A bad EV is probed at its interval while data is on its way, an eighth as often when there is none.
 //= RES-004 test
 #[test]

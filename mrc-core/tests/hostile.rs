@@ -710,7 +710,7 @@ fn a_true_count_is_understood_after_a_false_one() {
                 let arrived = i64::from(IN_FLIGHT) + turn - 1;
                 let bytes = report(v, first.offset(arrived as i32 - 1), 0, units(arrived));
                 assert_eq!(v.hear(&bytes), Ok(Received::Nothing));
-                assert!(inflight(v).abs_diff(each) <= 512, "lie {lie:#x}, turn {turn}: {} of {each}", inflight(v));
+                assert!(inflight(v).abs_diff(each) <= 255, "lie {lie:#x}, turn {turn}: {} of {each}", inflight(v));
                 let ack = Body::Ack(AethRepr { syndrome: Syndrome::Ack(31), msn: 0 });
                 let bytes = v.frame(PEER, Opcode::Ack, first.offset(arrived as i32 - 1), &ack, &[]);
                 assert_eq!(v.hear(&bytes), Ok(Received::Nothing));

@@ -148,6 +148,7 @@ mod tests {
             kept.late(at(now), 1, at(5_000));
             assert_eq!(kept.any_plane_ns(), 10_000, "without a life nothing is forgotten");
             kept.late(at(now), 0, at(10_000));
+            kept.late(at(now), 0, at(10_000));
         }
         assert_eq!(kept.any_plane_ns(), 10_000);
         let off = Lateness::new(at(0), (0, 9), 30_000, LIFE);

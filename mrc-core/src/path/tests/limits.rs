@@ -169,6 +169,22 @@ fn one_skip_ends_per_packet() {
     assert_eq!((qp.state(avoided), qp.state(other)), (EvState::Skip, EvState::Good));
 }
 
+/// A packet leaves through a free port or not at all, though every EV is to be skipped.
+//= SEL-002, SEL-007 test
+#[test]
+fn a_skipped_ev_on_a_busy_port_is_no_way_out() {
+    for (skip_mode, evs) in [(SkipMode::Rotation, 1), (SkipMode::Rotation, 3), (SkipMode::Time { ns: 1_000 * MS }, 2)] {
+        let mut qp = Qp::spray(2, evs, 0, |cfg| cfg.skip_mode = skip_mode);
+        for turn in 0..200 {
+            for index in qp.indices(|_| true) {
+                qp.feed(index, MARK);
+            }
+            let plane = turn % 2;
+            assert_eq!(qp.select(only(plane)).map(|choice| choice.port.plane()), Some(plane));
+        }
+    }
+}
+
 /// A plane whose EV is passed over has had its turn if its port had room, whichever way a skip ends.
 //= BAL-007 test
 #[test]
