@@ -9,7 +9,7 @@ use super::{Endpoint, FrameSource, PeerSlot};
 use crate::{
     cc::Qpcc,
     path::EvSlot,
-    qp::{Qp, QpState},
+    qp::{Qp, QpHandle, QpState},
     ready::List,
     requester::TxWindow,
     rng::Rng,
@@ -79,7 +79,7 @@ pub struct Upcoming {
     step: Step,
     /// That of the port which has room.
     plane: u8,
-    /// Where the payload that is sent next lies in its region, as far as it is known.
+    /// See [`Upcoming::take_offset`].
     offset: Option<u64>,
 }
 
@@ -115,14 +115,18 @@ impl Upcoming {
         Self { plane: port.plane(), ..Self::at(Step::Turn) }
     }
 
+    /// The next [`Endpoint::post_send`] to this QP.
+    pub const fn post(qp: QpHandle) -> Self {
+        Self::at(Step::Sending(qp.index))
+    }
+
     /// Whether nothing is left to read.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.step == Step::Done
     }
 
-    /// Where the payload that is sent next lies in its region. Known for one step of the packets that send, if they follow others
-    /// of their request.
+    /// Where the request lies in its region whose packets are sent next: known for one step, and a guess.
     #[inline]
     pub fn take_offset(&mut self) -> Option<u64> {
         self.offset.take()

@@ -95,8 +95,10 @@ pub enum Soon<'a> {
     Packet(&'a Packet),
     /// [`Host::poll_transmit`] with room at this port.
     Transmit(PortNum),
-    /// [`Host::on_timer`].
+    /// [`Host::on_timer`] at [`Host::next_timeout`].
     Timer,
+    /// The same because [`World::next_wake`] said so.
+    Wake,
 }
 
 /// What a host will do soon, and how much of it was read ahead.
@@ -111,6 +113,9 @@ pub struct Upcoming {
 pub(crate) enum MessageAhead {
     Sent(u32),
     Received(u32),
+    /// The first one that the host may send, and then where it goes.
+    Release,
+    Post(u32),
 }
 
 impl Upcoming {

@@ -3,6 +3,8 @@
 //! Messages are RDMA writes between regions that have addresses and no bytes. The address of a byte says to which message
 //! it belongs, so every placement is checked: a byte that arrives in a wrong place or twice is counted.
 
+mod ahead;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mrc_core::path::{EvEntry, EvIndex, PathConfig, Selector, auto_profile, compact_profile};
@@ -17,7 +19,7 @@ use super::mrc::{MrcHostError, PLANE_LSB, icrc_of};
 use super::storage_bytes::storage_bytes;
 use super::telemetry::{PathBandwidth, Telemetry};
 use super::transport::{PathCounts, PathRow, Transport, TransportCounters, payload_tag, uncut_len};
-use super::{MessageAhead, Soon, Upcoming};
+use super::{Soon, Upcoming};
 use crate::fabric::{Graph, Packet, PathNames, Topology, address};
 use crate::host::Host;
 use crate::workload::{Connections, Exchange, Pair};
@@ -304,6 +306,8 @@ pub struct MrcTransport<'s> {
     rng: Rng,
     /// By peer.
     connections: Vec<Connection>,
+    /// The peers alone, in the same order: a search reads few lines of memory.
+    peers: Vec<u32>,
     qps: u32,
     shared: Connections,
     send_queue: usize,
@@ -341,6 +345,7 @@ impl<'s> MrcTransport<'s> {
         for host in &mut hosts {
             host.fetches = fetches;
             host.connections.sort_unstable_by_key(|connection| connection.peer);
+            host.peers = host.connections.iter().map(|connection| connection.peer).collect();
         }
         Ok(hosts)
     }
@@ -374,6 +379,7 @@ impl<'s> MrcTransport<'s> {
             profiles: BTreeMap::new(),
             rng: Rng::new(!seed),
             connections: Vec::new(),
+            peers: Vec::new(),
             qps: settings.qps,
             shared: settings.connections,
             send_queue: settings.send_queue,
@@ -527,11 +533,15 @@ impl<'s> MrcTransport<'s> {
         Ok(())
     }
 
+    fn connection_to(&self, peer: u32) -> Option<usize> {
+        self.peers.binary_search(&peer).ok()
+    }
+
     /// Queues what the exchange has released.
     fn take_released(&mut self, now: Instant, exchange: &mut Exchange) {
         while let Some(id) = exchange.take_released(now, self.index) {
             let message = *exchange.message(id);
-            let Ok(at) = self.connections.binary_search_by_key(&message.dst, |connection| connection.peer) else {
+            let Some(at) = self.connection_to(message.dst) else {
                 exchange
                     .on_failed(now, id, || format!("host {} has no queue pair to host {}", self.index, message.dst));
                 continue;
@@ -688,21 +698,11 @@ impl Host for MrcTransport<'_> {
     }
 
     fn upcoming(&self, soon: Soon<'_>) -> Upcoming {
-        match soon {
-            Soon::Packet(packet) => Upcoming {
-                engine: self.endpoint.upcoming_packet(packet.header()),
-                message: (packet.payload.len > 0).then_some(MessageAhead::Received(packet.payload.region)),
-            },
-            Soon::Transmit(port) => Upcoming { engine: mrc_core::Upcoming::transmit(port), message: None },
-            Soon::Timer => Upcoming { engine: self.endpoint.upcoming_timeout(), message: None },
-        }
+        self.upcoming_of(soon)
     }
 
     fn fetch(&self, next: &mut Upcoming, world: &Exchange) -> u32 {
-        let message = next.message.take().map_or(0, |message| world.fetch(message));
-        let sum = self.endpoint.fetch(&mut next.engine);
-        next.message = next.engine.take_offset().map(|offset| MessageAhead::Sent((offset >> OFFSET_BITS) as u32));
-        sum ^ message
+        self.fetch_step(next, world)
     }
 }
 
@@ -757,7 +757,7 @@ impl Transport for MrcTransport<'_> {
 
     fn diagnose(&self, message: u32, exchange: &Exchange) -> String {
         let peer = exchange.message(message).dst;
-        let Ok(at) = self.connections.binary_search_by_key(&peer, |connection| connection.peer) else {
+        let Some(at) = self.connection_to(peer) else {
             return format!("host {} has no queue pair to host {peer}", self.index);
         };
         let lanes = self.connections[at].lanes.iter().filter_map(|lane| {

@@ -219,7 +219,8 @@ struct Sampler {
 impl Sampler {
     fn new<T: Transport>(sim: &Parts<T>, built: &Built, links: bool) -> Self {
         let step_ns = (built.scenario.sample_us.unwrap_or(built.scenario.bin_us) * 1e3).max(1.0) as u64;
-        let paths = built.pairs.len() * 2 <= MOST_PATHS;
+        let ends = built.pairs.iter().map(|pair| 2 * pair.connections as usize).sum::<usize>();
+        let paths = ends <= MOST_PATHS;
         let timeline = Timeline { bin_us: built.scenario.bin_us, ..Timeline::default() };
         let three_tiers =
             (0..built.topology.links()).any(|link| built.topology.tier(LinkId(link).lower()) == Tier::T1Up);

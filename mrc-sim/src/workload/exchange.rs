@@ -294,12 +294,19 @@ impl Exchange {
         }
     }
 
+    /// The first message that `host` sends when its time has come.
+    pub(crate) fn next_released(&self, host: u32) -> Option<MessageId> {
+        let queue = self.released.get((host - self.hosts.start) as usize)?;
+        queue.peek().map(|Reverse((_, id))| *id)
+    }
+
     /// Reads what [`Exchange::on_sent`] or [`Exchange::on_placed`] will read; the number means nothing.
     pub(crate) fn fetch(&self, message: MessageAhead) -> u32 {
         match message {
-            MessageAhead::Sent(id) if (id as usize) < self.messages.len() => self.sent(id).packets,
-            MessageAhead::Sent(_) => 0,
             MessageAhead::Received(id) => self.receiving(id).missing,
+            // What sends say of their messages is a guess.
+            MessageAhead::Sent(id) if (id as usize) < self.messages.len() => self.sent(id).packets,
+            _ => 0,
         }
     }
 

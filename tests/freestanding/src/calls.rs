@@ -81,8 +81,9 @@ images! {
     image_upcoming_timeout(e) e.upcoming_timeout();
     image_upcoming(e) {
         let mut next = Upcoming::transmit(*any());
-        black_box((e.fetch(&mut next), next.is_done(), next.take_offset()));
-    }
+        (e.fetch(&mut next), next.is_done(), next.take_offset())
+    };
+    image_upcoming_post(e) (Upcoming::post(*any()), e.next_timeout()).0.is_done();
     image_receive(e) e.receive(*any(), &mut Frames { left: *any() });
     image_handle_timeout(e) e.handle_timeout(*any());
     image_next_timeout(e) e.next_timeout();

@@ -67,6 +67,7 @@ impl<H: Host> Sim<H> {
                     Owner::Switch(_) => continue,
                 },
                 Event::HostTimer { host } => (host, Soon::Timer),
+                Event::HostWake { host } => (host, Soon::Wake),
                 _ => continue,
             };
             self.upcoming.push((host, self.hosts[host].host.upcoming(soon)));

@@ -1,0 +1,45 @@
+//! Reads ahead: what an MRC host reads for the calls that come next. The engine knows its own part; here it is joined with the
+//! messages.
+
+use super::{MrcTransport, OFFSET_BITS};
+use crate::host::{MessageAhead, Soon, Upcoming};
+use crate::workload::Exchange;
+
+impl MrcTransport<'_> {
+    pub(super) fn upcoming_of(&self, soon: Soon<'_>) -> Upcoming {
+        let (engine, message) = match soon {
+            Soon::Packet(packet) => {
+                let received = (packet.payload.len > 0).then_some(MessageAhead::Received(packet.payload.region));
+                (self.endpoint.upcoming_packet(packet.header()), received)
+            }
+            Soon::Transmit(port) => (mrc_core::Upcoming::transmit(port), None),
+            Soon::Timer => (self.endpoint.upcoming_timeout(), None),
+            Soon::Wake => (mrc_core::Upcoming::NONE, Some(MessageAhead::Release)),
+        };
+        Upcoming { engine, message }
+    }
+
+    pub(super) fn fetch_step(&self, next: &mut Upcoming, world: &Exchange) -> u32 {
+        let sum = match next.message.take() {
+            None => 0,
+            Some(MessageAhead::Release) => {
+                next.message = world.next_released(self.index).map(MessageAhead::Post);
+                0
+            }
+            Some(MessageAhead::Post(id)) => {
+                let at = self.connection_to(world.message(id).dst);
+                if let Some(lane) = at.and_then(|at| self.connections[at].lanes.first()) {
+                    next.engine = mrc_core::Upcoming::post(lane.qp);
+                }
+                return 0;
+            }
+            Some(message) => world.fetch(message),
+        };
+        let sum = sum ^ self.endpoint.fetch(&mut next.engine);
+        next.message = match next.engine.take_offset() {
+            Some(offset) => Some(MessageAhead::Sent((offset >> OFFSET_BITS) as u32)),
+            None => next.message.take(),
+        };
+        sum
+    }
+}
