@@ -4,8 +4,8 @@ mod common;
 
 use common::{Net, Setup, Weather, net};
 use mrc_core::cc::{CcConfig, NsccConfig};
-use mrc_core::path::{HopperConfig, Selector};
-use mrc_core::{ErrorCause, Event, EventMask, Instant, QpState, RetryConfig, RtsAttr, Stats, Trimming};
+use mrc_core::path::{EvState, HopperConfig, Selector};
+use mrc_core::{ErrorCause, EvReport, Event, EventMask, Instant, QpState, RetryConfig, RtsAttr, Stats, Trimming};
 use mrc_wire::{Body, NackReason, PortNum, Psn, WireConfig, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
@@ -252,6 +252,31 @@ fn an_idle_queue_pair_has_no_deadline() {
             }
         });
     }
+}
+
+/// A packet that found no path is tried again a base round trip later, once: when it has left nothing is due because of it.
+//= SND-004 test
+#[test]
+fn a_packet_without_a_path_is_tried_again() {
+    net(1, &Setup::default(), Weather::default(), |net| {
+        let (profile, now) = (net.sides[0].profile.unwrap(), net.now);
+        let mut evs = [EvReport::EMPTY; 16];
+        net.sides[0].engine.query_evs(profile, 0, &mut evs).unwrap();
+        let set = |net: &mut Net<'_>, state| {
+            for report in &evs {
+                net.sides[0].engine.set_ev_state(now, profile, &report.ev, state, false).unwrap();
+                net.sides[0].engine.handle_timeout(net.now);
+            }
+        };
+        set(net, EvState::Denied);
+        net.post(0, 0, 0, 100).unwrap();
+        at(net, 45_000);
+        assert_eq!(net.sides[0].engine.stats().tx_data, 0);
+        set(net, EvState::Good);
+        at(net, SECOND);
+        assert!(net.completed(1));
+        assert_eq!(net.sides[0].engine.next_timeout(), None);
+    });
 }
 
 /// A window that closes behind a packet that asked draws no early probe, though a knob has one follow every tail: its acknowledgement

@@ -19,6 +19,21 @@ fn the_largest_packet_of_all_qps_counts() {
     assert_eq!(qpcc.users, 3);
 }
 
+/// A controller that was told to send below its window does so until larger packets come, whoever joins with the same ones.
+//= NSCC-022 test
+#[test]
+fn who_joins_with_the_same_packets_changes_nothing() {
+    let config = CcConfig::Fixed { window_bytes: 10_000 };
+    let mut qpcc = Qpcc::new(&config, (0, 0), 4_184, Instant::ZERO, None);
+    qpcc.cc.on_send(9_999);
+    assert!(!qpcc.can_send());
+    qpcc.send_below_window();
+    for (mtu_bytes, sends) in [(1_112, true), (4_184, true), (4_185, false)] {
+        qpcc.join(&config, mtu_bytes);
+        assert_eq!(qpcc.can_send(), sends, "joined with {mtu_bytes}");
+    }
+}
+
 const THRESHOLD: u32 = 16_384;
 
 /// A QP has the turn for itself, and one packet per turn where others wait.

@@ -96,6 +96,10 @@ fn demand_finds_the_valley() {
         table.place(0, 1, &mut Rng::new(seed));
         assert_eq!(quotas(&table).iter().sum::<u16>(), 3);
     }
+    // Without a path nothing is placed, and nothing drawn.
+    let (mut rng, mut same) = (Rng::new(1), Rng::new(1));
+    Ring::EMPTY.clone().place(5, 1, &mut rng);
+    assert_eq!(rng.next_u64(), same.next_u64());
 }
 
 /// A retransmission does not wait for the port of the ring; and where the ring has no path, the last resort is left.
