@@ -95,21 +95,20 @@ pub struct QpInit {
 
 /// Everything of one QP outside the lent arrays. Lent by the caller as a slice; opaque.
 ///
-/// In this order, and so are its parts: what every packet touches lies together, in few lines of memory. First what receives,
-/// then what sends, last what few packets look at.
+/// In this order, and so are its parts: what every packet touches lies together, in few lines of memory of 64 bytes (`tests::lines`
+/// holds which). First what receives, then what both sides look at, what sends, and what few packets need.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Qp {
     /// The head that packets to this QP are expected to have; none while it receives nothing. Learned anew where it is lost.
     pub(crate) expected: HeadImage,
+    pub(crate) pd: Pd,
+    /// Tells the lives of a slot apart in tokens of placements; 0 before RTR.
+    pub(crate) life: u32,
     pub(crate) qpn: Qpn,
     pub(crate) dest_qp: Qpn,
     pub(crate) peer: u32,
-    pub(crate) pd: Pd,
     pub(crate) path_mtu: u32,
-    pub(crate) ev_profile: u32,
-    /// Tells the lives of a slot apart in tokens of placements; 0 before RTR.
-    pub(crate) life: u32,
     pub(crate) used: bool,
     pub(crate) state: QpState,
     /// The peer may not write at all, whatever the region allows.
@@ -122,30 +121,31 @@ pub struct Qp {
     /// Its congestion controller, from RTS to ERROR.
     pub(crate) qpcc: Option<u32>,
     pub(crate) rsp: Responder,
+    pub(crate) path_cfg: PathConfig,
+    pub(crate) ev_profile: u32,
+    /// Bad EVs of the profile that this QP has heard of.
+    pub(crate) bad_evs_heard: u32,
     pub(crate) links: Links,
     pub(crate) reverse: ReverseSet,
     pub(crate) req: Requester,
+    pub(crate) send_cq: CqHandle,
+    pub(crate) recv_cq: CqHandle,
     pub(crate) sq: SendQueue,
     pub(crate) share: Share,
     pub(crate) head: WriteHead,
-    pub(crate) paths: PathSet,
-    pub(crate) path_cfg: PathConfig,
-    pub(crate) send_cq: CqHandle,
-    pub(crate) recv_cq: CqHandle,
     pub(crate) rq: ReceiveQueue,
-    /// Bad EVs of the profile that this QP has heard of.
-    pub(crate) bad_evs_heard: u32,
     pub(crate) cause: Option<ErrorCause>,
     /// Status of the request that failed; the others flush.
     pub(crate) failed_status: Option<Status>,
+    /// Counted as a user of its peer.
+    pub(crate) has_peer: bool,
     /// PSN of the request at fault; without it the oldest one is.
     pub(crate) failed_psn: Option<mrc_wire::Psn>,
     /// Silence of the peer when the QP failed, in nanoseconds.
     pub(crate) silent_ns: u64,
-    /// Counted as a user of its peer.
-    pub(crate) has_peer: bool,
     /// When the reverse paths were last redrawn.
     pub(crate) rerouted: Instant,
+    pub(crate) paths: PathSet,
 }
 
 impl Qp {
@@ -197,7 +197,7 @@ impl Qp {
     pub(crate) fn fetch_responder(&self) -> u32 {
         let answers = self.rsp.answers.front().map_or(0, |answer| answer.psn.value());
         let heard = self.req.last_heard.as_nanos() as u32;
-        let head = self.expected.fetch() ^ self.qpn.value();
+        let head = self.expected.fetch() ^ self.peer;
         head ^ self.rsp.window.cack().value() ^ answers ^ self.links.fetch() ^ self.reverse.fetch() ^ heard
     }
 
@@ -218,7 +218,7 @@ impl Qp {
     #[inline]
     pub(crate) fn fetch_completion(&self) -> u32 {
         let last = self.req.last_path.map_or(0, |choice| choice.ev.0);
-        self.qpn.value() ^ self.send_cq.0 ^ self.req.tack.value() ^ self.sq.len() ^ self.links.fetch() ^ last
+        self.qpn.value() ^ self.req.tack.value() ^ self.sq.len() ^ self.links.fetch() ^ last
     }
 
     /// Back to the state right after creation. The QP has left its controller; it may still be on lists of the endpoint,
@@ -349,7 +349,12 @@ crate::image::stored!(
 
 #[cfg(test)]
 mod tests {
-    use super::QpState::{self, *};
+    use super::{
+        Qp,
+        QpState::{self, *},
+    };
+    use crate::{path::PathSet, requester::Requester};
+    use core::mem::offset_of;
     use std::{format, string::String};
 
     /// The whole transition table; a change of behaviour is a diff of this picture.
@@ -364,5 +369,23 @@ mod tests {
         }
         // to: Reset Init Rtr Rts Error
         assert_eq!(table, "xx..x\nx.x.x\nx..xx\nx...x\nx...x\n");
+    }
+
+    /// What packets touch begins with a line of memory, or lies in one: a packet of a QP that no cache holds waits for each line.
+    #[test]
+    fn lines() {
+        const LINE: usize = 64;
+        let [probes, base_rtt, lateness] = Requester::PARTS.map(|part| offset_of!(Qp, req) + part);
+        let begins = [offset_of!(Qp, links), offset_of!(Qp, reverse), offset_of!(Qp, req), offset_of!(Qp, send_cq)];
+        for begin in begins.into_iter().chain([base_rtt, lateness]) {
+            assert_eq!(begin % LINE, 0);
+        }
+        // The third line of the requester ends with the head of the table of probes.
+        assert_eq!(probes / LINE, offset_of!(Qp, req) / LINE + 2);
+        let paths = offset_of!(Qp, paths) + PathSet::HOT.start..offset_of!(Qp, paths) + PathSet::HOT.end;
+        assert_eq!(paths.start / LINE, (paths.end - 1) / LINE);
+        // What a request is sent with, from its place in the queue to its headers, and what configures its path.
+        assert_eq!(offset_of!(Qp, rq).div_ceil(LINE) - offset_of!(Qp, send_cq) / LINE, 3);
+        assert_eq!(offset_of!(Qp, path_cfg) / LINE, (offset_of!(Qp, bad_evs_heard) - 1) / LINE);
     }
 }

@@ -26,12 +26,20 @@ pub struct PortStats {
 pub struct StateSums {
     qp_states: [u64; 5],
     ev_states: [u64; 4],
+    /// Those in RTR and RTS.
+    connected: u64,
 }
 
 impl StateSums {
     /// Queue pairs in `state`.
     pub fn qps(&self, state: QpState) -> u64 {
         self.qp_states.get(state as usize).copied().unwrap_or(0)
+    }
+
+    /// Queue pairs in RTR and RTS.
+    #[inline]
+    pub(crate) const fn connected(&self) -> u64 {
+        self.connected
     }
 
     /// EVs in `state`, of all queue pairs in RTS.
@@ -44,6 +52,7 @@ impl StateSums {
         if let Some(sum) = self.qp_states.get_mut(qp.state as usize) {
             sum.inc();
         }
+        self.connected.inc_by(qp.state.receives().into());
         for (sum, count) in self.ev_states.iter_mut().zip(by_state(qp.ev_counts())) {
             sum.inc_by(count);
         }
@@ -54,6 +63,7 @@ impl StateSums {
         if let Some(sum) = self.qp_states.get_mut(qp.state as usize) {
             *sum = sum.saturating_sub(1);
         }
+        self.connected = self.connected.saturating_sub(qp.state.receives().into());
         for (sum, count) in self.ev_states.iter_mut().zip(by_state(qp.ev_counts())) {
             *sum = sum.saturating_sub(count);
         }

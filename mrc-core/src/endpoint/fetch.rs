@@ -9,7 +9,7 @@ use super::{Endpoint, FrameSource, PeerSlot};
 use crate::{
     cc::Qpcc,
     path::EvSlot,
-    qp::{Qp, QpHandle, QpState},
+    qp::{Qp, QpHandle},
     ready::List,
     requester::TxWindow,
     rng::Rng,
@@ -238,8 +238,7 @@ impl Endpoint<'_> {
     /// Whether there are so many QPs that packets wait for memory.
     #[inline(always)]
     pub(super) fn has_many(&self) -> bool {
-        let states = &self.stats.states;
-        states.qps(QpState::Rts).wrapping_add(states.qps(QpState::Rtr)) >= MANY
+        self.stats.states.connected() >= MANY
     }
 
     /// With many QPs: at the first of some turns with data, reads what those behind them will read.

@@ -59,11 +59,10 @@ impl Endpoint<'_> {
         if !slot.sq.push(ring, wqe) {
             return Err(PostError::Full);
         }
-        // Behind a request that waits for its turn nothing changes; without a port time has to be charged.
-        let waits = slot.links.get(List::Fresh).is_queued() && !slot.paths.usable_ports().is_empty();
-        if !waits && slot.req.outstanding() == 0 {
-            slot.paths.on_busy();
-        }
+        // Behind a request that waits for its turn nothing changes. Without a port time has to be charged.
+        let with_ports = !slot.paths.usable_ports().is_empty();
+        let waits = with_ports && slot.links.get(List::Fresh).is_queued();
+        let sooner = !waits && slot.req.outstanding() == 0 && slot.paths.on_busy();
         if slot.state == QpState::Error {
             self.complete(index);
             return Ok(());
@@ -72,9 +71,12 @@ impl Endpoint<'_> {
             let bytes = nominal_bytes(&self.cfg, wr.len, packets, wr.imm.is_some());
             qpcc.on_posted(&mut slot.share, bytes);
         }
-        if !waits {
-            self.wake(now, index);
+        match (waits, with_ports && !sooner) {
+            (true, _) => {}
+            (false, true) => self.wake_fresh(index),
+            (false, false) => self.wake(now, index),
         }
+        self.check_timer(now, index);
         Ok(())
     }
 

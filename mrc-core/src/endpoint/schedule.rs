@@ -442,7 +442,8 @@ impl Endpoint<'_> {
         }
     }
 
-    /// A completion made room among the writes with immediate in flight: what waited for it may go. Moves no timer.
+    /// New packets may leave, and no deadline moved: a request was posted, or a completion made room among the writes with
+    /// immediate in flight. Looks at what a new packet needs and at nothing else of the QP.
     pub(super) fn wake_fresh(&mut self, qp: u32) {
         if !self.qps.get(qp as usize).is_some_and(|slot| slot.sq.has_new()) {
             return;

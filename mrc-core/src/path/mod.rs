@@ -23,6 +23,7 @@ mod flowing;
 mod format;
 #[cfg(feature = "hopper")]
 mod hopper;
+mod plane;
 #[cfg(feature = "plb")]
 mod plb;
 mod policy;

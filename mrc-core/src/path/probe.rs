@@ -57,18 +57,18 @@ impl Rotation {
         slot.due().plus(wait).instant(now)
     }
 
-    /// Due times depend on it: look at all bad EVs again.
-    fn set_idle(&mut self, idle: bool) {
-        if idle != self.idle {
-            self.idle = idle;
-            if self.probe_earliest != Instant::FAR {
-                self.probe_earliest = Instant::ZERO;
-            }
+    /// Due times depend on it: look at all bad EVs again. Whether it brought the next probe forward.
+    fn set_idle(&mut self, idle: bool) -> bool {
+        let moves = idle != self.idle && self.probe_earliest != Instant::FAR;
+        self.idle = idle;
+        if moves {
+            self.probe_earliest = Instant::ZERO;
         }
+        moves
     }
 
-    pub(super) fn on_busy(&mut self) {
-        self.set_idle(false);
+    pub(super) fn on_busy(&mut self) -> bool {
+        self.set_idle(false)
     }
 
     /// Slots are visited round robin from where the last probe was found, so finding `k` due EVs costs one pass.

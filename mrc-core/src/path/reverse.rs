@@ -183,7 +183,7 @@ impl ReverseSet {
     /// Reads what receiving a packet and answering it read.
     #[inline]
     pub(crate) fn fetch(&self) -> u32 {
-        self.probe_at.as_nanos() as u32 ^ u32::from(self.planes.first().is_some_and(|plane| plane.vouched))
+        self.probe_at.as_nanos() as u32 ^ u32::from(self.planes.get(1).is_some_and(|plane| plane.vouched))
     }
 
     /// Whether [`poll_probe`](Self::poll_probe) has nothing to probe yet, even when data arrives now.

@@ -12,81 +12,46 @@ use core::{mem, num::NonZeroU16};
 use super::{
     EvCounts, EvEntry, EvIndex, EvSlot, EvState, MAX_PLANES, PathConfig, PathError, Transition,
     balance::PlaneBalance,
+    plane::Plane,
     state::{Order, Reaction, obey},
 };
 use crate::num::Counter;
 use crate::{port::PortMask, rng::Rng, time::Instant};
 use mrc_wire::PortNum;
 
-/// EVs of one plane by state, and how many are in rotation.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Plane {
-    good: u16,
-    skip: u16,
-    bad: u16,
-    denied: u16,
-    active: u16,
-}
-
-impl Plane {
-    const NONE: Self = Self { good: 0, skip: 0, bad: 0, denied: 0, active: 0 };
-
-    fn of_state(&mut self, state: EvState) -> &mut u16 {
-        match state {
-            EvState::Good => &mut self.good,
-            EvState::Skip => &mut self.skip,
-            EvState::AssumedBad => &mut self.bad,
-            EvState::Denied => &mut self.denied,
-        }
-    }
-
-    /// Healthy EVs outside the rotation. Every active EV is healthy.
-    const fn spare(&self) -> u16 {
-        self.good.saturating_add(self.skip).saturating_sub(self.active)
-    }
-
-    pub(super) const fn bad(&self) -> u16 {
-        self.bad
-    }
-
-    /// `paths.md` 6 item 6.
-    const fn is_suspended(&self) -> bool {
-        //= BAL-006
-        self.good == 0 && self.skip == 0 && self.bad > 0
-    }
-}
-
 /// The scalars of a QP's paths. Invariants between calls, per plane: every active EV is GOOD or SKIP, and
 /// `active == min(quota, good + skip)` as far as `order` has room.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct Rotation {
     planes: [Plane; MAX_PLANES],
+    pub(super) last_resort_at: Instant,
+    /// Active EVs of a plane with enough healthy ones.
+    quota: u16,
+    pub(super) probe_cursor: u16,
+    universe: u16,
+    // What follows is touched by every packet, or by its acknowledgement.
+    /// No result of a probe is overdue before this.
+    pub(super) lease_earliest: Instant,
+    /// No bad EV is due before this.
+    pub(super) probe_earliest: Instant,
     /// Planes with an active EV, as ports.
     active_ports: PortMask,
     /// Ports towards the peer that are up, busy or not.
     usable: PortMask,
-    universe: u16,
-    active_len: u16,
     /// A full word: the compiler reads it as one, and a narrower store would not forward to that load (5 ns a packet).
     cursor: u32,
-    /// Active EVs of a plane with enough healthy ones.
-    quota: u16,
+    /// Untouched unless `PathConfig::plane_lead` is set.
+    pub(super) balance: PlaneBalance,
+    active_len: u16,
     /// Skips that ended and are not in the sums of the endpoint yet.
-    pub(super) ended_skips: u32,
-    /// No bad EV is due before this.
-    pub(super) probe_earliest: Instant,
-    /// No result of a probe is overdue before this.
-    pub(super) lease_earliest: Instant,
-    pub(super) probe_cursor: u16,
+    pub(super) ended_skips: u16,
     pub(super) probes_out: u8,
     pub(super) probes_limit: u8,
     /// What the last poll said of the QP.
     pub(super) idle: bool,
     /// A packet waits for `last_resort_at`.
     pub(super) starving: bool,
-    pub(super) last_resort_at: Instant,
-    /// Untouched unless `PathConfig::plane_lead` is set.
-    pub(super) balance: PlaneBalance,
 }
 
 /// Swaps two elements; nothing happens outside the slice.
@@ -97,6 +62,10 @@ fn swap<T>(slice: &mut [T], a: usize, b: usize) {
 }
 
 impl Rotation {
+    /// Where what every packet touches begins, in bytes; up to the end.
+    #[cfg(test)]
+    pub(super) const HOT: usize = mem::offset_of!(Self, lease_earliest);
+
     pub(super) const EMPTY: Self = Self {
         planes: [Plane::NONE; MAX_PLANES],
         active_ports: PortMask::NONE,
@@ -491,7 +460,6 @@ fn indexed(entries: &[EvEntry]) -> impl Iterator<Item = (u16, &EvEntry)> {
     (0..u16::MAX).zip(entries)
 }
 
-crate::image::stored!(struct Plane { good, skip, bad, denied, active });
 crate::image::stored!(
     struct Rotation {
         planes, active_ports, usable, universe, active_len, cursor, quota, probe_earliest, lease_earliest, probe_cursor,

@@ -21,14 +21,20 @@ use crate::{port::PortMask, rng::Rng, time::Instant};
 /// and nothing worse. `select`, `next_timeout` and a `poll_probe` with nothing due are O(1), amortised over the packets
 /// of a rotation; a change of state is O(slots).
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct PathSet {
-    policy: Policy,
+    // Last it has what every packet touches, and the kind of policy comes next.
     rotation: Rotation,
+    policy: Policy,
 }
 
 impl PathSet {
     /// A set without EVs, which selects nothing until [`start`](Self::start).
     pub const EMPTY: Self = Self { policy: Policy::Spray, rotation: Rotation::EMPTY };
+
+    /// Where what every packet touches begins and ends, in bytes.
+    #[cfg(test)]
+    pub(crate) const HOT: core::ops::Range<usize> = Rotation::HOT..core::mem::offset_of!(Self, policy) + 1;
 
     /// The policy in force.
     pub fn selector(&self) -> Selector {
@@ -319,12 +325,14 @@ impl PathSet {
     }
 
     /// The QP has data again: probes of bad EVs, rare while it was idle, come at their full rate. O(1); what it means is
-    /// found by the next [`poll_probe`](Self::poll_probe), for which [`next_timeout`](Self::next_timeout) now asks.
-    pub fn on_busy(&mut self) {
+    /// found by the next [`poll_probe`](Self::poll_probe), for which [`next_timeout`](Self::next_timeout) now asks. Whether that time
+    /// may be sooner than it was.
+    pub fn on_busy(&mut self) -> bool {
         if let Policy::Research(research) = &mut self.policy {
             research.on_busy();
         }
-        self.rotation.on_busy();
+        let sooner = self.rotation.on_busy();
+        sooner || !matches!(self.policy, Policy::Spray | Policy::Oblivious | Policy::Pinned(_))
     }
 
     /// Whether a [`select`](Self::select) since the last call found room only on planes that are too far ahead
@@ -417,7 +425,7 @@ impl PathSet {
     /// Skips that choices ended since the last call: changes without a [`Transition`].
     #[inline(always)]
     pub(crate) fn take_ended_skips(&mut self) -> u32 {
-        core::mem::take(&mut self.rotation.ended_skips)
+        core::mem::take(&mut self.rotation.ended_skips).into()
     }
 
     /// How many EVs are in which state.

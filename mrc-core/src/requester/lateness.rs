@@ -4,12 +4,31 @@
 
 use crate::{path::MAX_PLANES, time::Instant};
 
-/// Where a lateness was measured: plane by plane, and over all of them.
+/// Where a lateness was measured: over all planes, and plane by plane.
 const SCOPES: usize = MAX_PLANES + 1;
-const ALL_PLANES: usize = MAX_PLANES;
+const ALL_PLANES: usize = 0;
+
+const fn scope_of(plane: usize) -> usize {
+    plane.wrapping_add(1)
+}
+
+/// What was measured in one scope.
+#[derive(Clone, Copy, Debug)]
+struct Scope {
+    /// When the newest packet left that has arrived.
+    newest: Instant,
+    /// Largest lateness since [`Lateness::since`], and in the time of the same length before it, in nanoseconds.
+    recent_ns: u32,
+    older_ns: u32,
+}
+
+impl Scope {
+    const NONE: Self = Self { newest: Instant::ZERO, recent_ns: 0, older_ns: 0 };
+}
 
 /// The lateness that a QP's packets are known to have.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(super) struct Lateness {
     /// Part of the largest lateness that is tolerated, in 1/256; 0 = nothing is measured.
     factor: u16,
@@ -18,24 +37,18 @@ pub(super) struct Lateness {
     /// Longest tolerance: beyond it a packet's timer decides.
     most_ns: u64,
     life_ns: u64,
-    /// When the newest packet left that has arrived.
-    newest: [Instant; SCOPES],
-    /// Largest lateness since `since`, and in the time of the same length before it, in nanoseconds.
-    recent_ns: [u32; SCOPES],
-    older_ns: [u32; SCOPES],
     since: Instant,
+    scopes: [Scope; SCOPES],
 }
 
 impl Lateness {
     /// Reads the lines that an arrival reads.
     pub(super) fn fetch(&self) -> u64 {
-        let all = self.newest.get(ALL_PLANES).map_or(0, |newest| newest.as_nanos());
-        self.newest.first().map_or(all, |newest| newest.as_nanos() ^ all)
+        self.life_ns ^ self.scopes.get(1).map_or(0, |scope| u64::from(scope.older_ns))
     }
 
     pub(super) const fn new(now: Instant, (factor, floor_ns): (u16, u64), most_ns: u64, life_ns: u64) -> Self {
-        let (newest, none) = ([Instant::ZERO; SCOPES], [0; SCOPES]);
-        Self { factor, floor_ns, most_ns, life_ns, newest, recent_ns: none, older_ns: none, since: now }
+        Self { factor, floor_ns, most_ns, life_ns, since: now, scopes: [Scope::NONE; SCOPES] }
     }
 
     /// Whether anything is measured.
@@ -50,9 +63,9 @@ impl Lateness {
         if self.life_ns > 0 && now.since(self.since) >= self.life_ns {
             self.age(now);
         }
-        for scope in [plane, ALL_PLANES] {
-            if let (Some(newest), Some(most)) = (self.newest.get(scope), self.recent_ns.get_mut(scope)) {
-                *most = (*most).max(u32::try_from(newest.since(sent)).unwrap_or(u32::MAX));
+        for scope in [scope_of(plane), ALL_PLANES] {
+            if let Some(scope) = self.scopes.get_mut(scope) {
+                scope.recent_ns = scope.recent_ns.max(u32::try_from(scope.newest.since(sent)).unwrap_or(u32::MAX));
             }
         }
     }
@@ -60,28 +73,30 @@ impl Lateness {
     /// What was measured until `now` is older from here on.
     #[inline(never)]
     fn age(&mut self, now: Instant) {
-        self.older_ns = core::mem::replace(&mut self.recent_ns, [0; SCOPES]);
+        for scope in &mut self.scopes {
+            scope.older_ns = core::mem::take(&mut scope.recent_ns);
+        }
         self.since = now;
     }
 
     /// A packet that left through `plane` at `sent` is known to have arrived.
     #[inline(always)]
     pub(super) fn arrived(&mut self, plane: usize, sent: Instant) {
-        for scope in [plane, ALL_PLANES] {
-            if let Some(newest) = self.newest.get_mut(scope) {
-                *newest = (*newest).max(sent);
+        for scope in [scope_of(plane), ALL_PLANES] {
+            if let Some(scope) = self.scopes.get_mut(scope) {
+                scope.newest = scope.newest.max(sent);
             }
         }
     }
 
     /// Whether anything that left after `sent` is known to have arrived; not known where nothing is measured.
     pub(super) fn overtaken(&self, sent: Instant) -> bool {
-        !self.measures() || self.newest.get(ALL_PLANES).is_some_and(|newest| *newest > sent)
+        !self.measures() || self.scopes[ALL_PLANES].newest > sent
     }
 
     fn tolerance_ns(&self, scope: usize) -> u64 {
-        let of = |ns: &[u32; SCOPES]| ns.get(scope).copied().unwrap_or(0);
-        let most = u64::from(of(&self.recent_ns).max(of(&self.older_ns)));
+        let scope = self.scopes.get(scope).unwrap_or(&Scope::NONE);
+        let most = u64::from(scope.recent_ns.max(scope.older_ns));
         (most.saturating_mul(self.factor.into()) >> 8).min(self.most_ns)
     }
 
@@ -92,19 +107,20 @@ impl Lateness {
 
     /// How much later one on the same plane must have left: at least a quarter of the base RTT (RFC 8985 section 6.2).
     pub(super) fn same_plane_ns(&self, plane: usize, base_rtt_ns: u64) -> u64 {
-        if self.measures() { self.tolerance_ns(plane).max(base_rtt_ns / 4) } else { 0 }
+        if self.measures() { self.tolerance_ns(scope_of(plane)).max(base_rtt_ns / 4) } else { 0 }
     }
 
     /// Whether a packet that left through `plane` at `sent` is later than any was that arrived.
     pub(super) fn overdue(&self, plane: usize, sent: Instant, base_rtt_ns: u64) -> bool {
-        let later = |scope: usize| self.newest.get(scope).map_or(0, |newest| newest.since(sent));
+        let later = |scope: usize| self.scopes.get(scope).map_or(0, |scope| scope.newest.since(sent));
         !self.measures()
             || later(ALL_PLANES) >= self.any_plane_ns()
-            || later(plane) >= self.same_plane_ns(plane, base_rtt_ns)
+            || later(scope_of(plane)) >= self.same_plane_ns(plane, base_rtt_ns)
     }
 }
 
-crate::image::stored!(struct Lateness { factor, floor_ns, most_ns, life_ns, newest, recent_ns, older_ns, since });
+crate::image::stored!(struct Scope { newest, recent_ns, older_ns });
+crate::image::stored!(struct Lateness { factor, floor_ns, most_ns, life_ns, since, scopes });
 
 #[cfg(test)]
 mod tests {

@@ -81,8 +81,8 @@ pub(crate) struct Requester {
     /// The last packet of the oldest request must be repeated.
     resend_tail: bool,
     dynamic_mpr: bool,
-    resource_nacks: u8,
     pub(crate) retry_cnt: u8,
+    resource_nacks: u8,
     pub(crate) retry: RetryConfig,
     pub(crate) trimming: Trimming,
     blame_silence: bool,
@@ -101,22 +101,22 @@ pub(crate) struct Requester {
     tail_probe_ns: u64,
     pub(crate) last_path: Option<Choice>,
     srtt_ns: u64,
-    target_delay_ns: u64,
+    pub(crate) probes: ProbeTable,
     base_rtt: BaseRtt,
+    target_delay_ns: u64,
+    keepalive_ns: u64,
+    next_keepalive: Instant,
     lateness: Lateness,
+    reorder: ReorderDelay,
     reorder_pkts_min: u16,
     reorder_factor: u16,
     last_retry: Instant,
-    keepalive_ns: u64,
-    next_keepalive: Instant,
     /// Keep-alive probes since the sign of life at `keepalive_from`.
     keepalive_probes: u8,
     keepalive_from: Instant,
     /// When the QP began to send; a later sign of life shows that the peer began as well.
     started: Instant,
     pub(crate) probe_rate_limit_ns: u64,
-    reorder: ReorderDelay,
-    pub(crate) probes: ProbeTable,
 }
 
 /// Bytes of a full packet as congestion control counts them: path MTU + 88 (`congestion.md` 1).
@@ -176,10 +176,18 @@ impl Requester {
     /// Reads the lines of memory that acknowledgements and sending begin with.
     #[inline]
     pub(crate) fn fetch(&self) -> u32 {
-        let times = self.last_heard.as_nanos() ^ self.next_scan.as_nanos() ^ self.next_probe.as_nanos() ^ self.srtt_ns;
-        let rest = self.keepalive_ns ^ u64::from(self.probes.is_idle()) ^ self.lateness.fetch();
-        self.unack.value() ^ (times ^ rest) as u32
+        let times = self.last_heard.as_nanos() ^ self.next_scan.as_nanos() ^ self.srtt_ns;
+        self.unack.value() ^ (times ^ self.base_rtt.ns() ^ self.lateness.fetch()) as u32
     }
+
+    /// Where the parts begin that few packets touch: the table of probes, whose head every packet reads, and what acknowledgements
+    /// measure. In bytes.
+    #[cfg(test)]
+    pub(crate) const PARTS: [usize; 3] = [
+        core::mem::offset_of!(Self, probes),
+        core::mem::offset_of!(Self, base_rtt),
+        core::mem::offset_of!(Self, lateness),
+    ];
 
     /// Everything before the first PSN counts as acknowledged.
     //= REQ-001
