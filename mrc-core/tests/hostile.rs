@@ -68,7 +68,7 @@ fn limits() -> Limits {
     }
 }
 
-fn victim(storage: &mut OwnedStorage, cc: Option<CcConfig>) -> Victim<'_> {
+fn victim(storage: &mut OwnedStorage, cc: Option<CcConfig>, begins: u64) -> Victim<'_> {
     let mut cfg = EndpointConfig { port_update_on_rts: false, ..EndpointConfig::default() };
     cfg.cc = cc.unwrap_or(cfg.cc);
     cfg.gids[0] = Some(address(VICTIM));
@@ -100,7 +100,7 @@ fn victim(storage: &mut OwnedStorage, cc: Option<CcConfig>) -> Victim<'_> {
     let mut rts = RtsAttr::software(Psn::new(FIRST));
     rts.mpr = 1;
     engine.modify_to_rts(Instant::ZERO, qp, &rts).unwrap();
-    let mut victim = Victim { engine, qp, peer, cq, key, now: Instant::from_nanos(1_000) };
+    let mut victim = Victim { engine, qp, peer, cq, key, now: Instant::from_nanos(begins) };
     let wr = SendWr {
         lkey: key,
         local_va: REGION.va,
@@ -255,12 +255,13 @@ impl Victim<'_> {
 
 /// `f` with a fresh victim.
 fn with<R>(f: impl FnOnce(&mut Victim<'_>) -> R) -> R {
-    with_cc(None, f)
+    with_cc(None, 1_000, f)
 }
 
-fn with_cc<R>(cc: Option<CcConfig>, f: impl FnOnce(&mut Victim<'_>) -> R) -> R {
+/// `f` with a victim of this congestion control, which sends at `begins`.
+fn with_cc<R>(cc: Option<CcConfig>, begins: u64, f: impl FnOnce(&mut Victim<'_>) -> R) -> R {
     let mut storage = OwnedStorage::new(limits()).unwrap();
-    f(&mut victim(&mut storage, cc))
+    f(&mut victim(&mut storage, cc, begins))
 }
 
 /// Puts the right ICRC behind what was changed, as a forger would.
@@ -727,7 +728,7 @@ fn a_true_count_is_understood_after_a_false_one() {
 fn a_trim_at_the_last_hop_is_congestion_of_no_path() {
     let nscc = NsccConfig { avg_weight_q16: 1 << 14, ..NsccConfig::new(100_000_000_000, 10_000, true) };
     let after = |reason: NackReason| {
-        with_cc(Some(CcConfig::Nscc(nscc)), |v| {
+        with_cc(Some(CcConfig::Nscc(nscc)), 1_000, |v| {
             // On which path the packet was it does not tell: one of the eight is right.
             for ev in (0..4).flat_map(|uplink| [uplink, 1 << 8 | uplink]) {
                 let bytes = v.nack(reason, Psn::new(FIRST).offset(2), Ev(ev));
@@ -748,10 +749,8 @@ fn a_trim_at_the_last_hop_is_congestion_of_no_path() {
 #[test]
 fn a_round_trip_is_without_what_the_responder_waited() {
     const REACH: u64 = 8_000_000;
-    let measured = |elapsed: u64, timestamp: fn(u64) -> u16| {
-        with(|v| {
-            // The victim sent at 1 us; time goes in steps of 128 ns.
-            let sent = 1_000;
+    let measured = |sent: u64, elapsed: u64, timestamp: fn(u64) -> u16| {
+        with_cc(None, sent, |v| {
             v.now = Instant::from_nanos(sent + elapsed);
             let before = v.engine.qp_info(v.qp).unwrap().srtt_ns;
             let sack = SackRepr { timestamp: timestamp(sent), ..v.sack(Psn::new(FIRST)) };
@@ -761,15 +760,18 @@ fn a_round_trip_is_without_what_the_responder_waited() {
             (after - (before - before / 8)) * 8
         })
     };
+    // Time goes in steps of 128 ns; the second packet leaves 768 ns before their 16 bits are all zero again.
     let near = |elapsed, timestamp: fn(u64) -> u16, want: u64| {
-        let rtt = measured(elapsed, timestamp);
-        assert!(rtt.abs_diff(want) <= 24, "{rtt} of {want} ns");
+        for sent in [1_000, (128 << 16) - 768] {
+            let rtt = measured(sent, elapsed, timestamp);
+            assert!(rtt.abs_diff(want) <= 24, "{rtt} of {want} ns, sent at {sent}");
+        }
     };
     let waited: fn(u64) -> u16 = |sent| (sent / 128 + 100) as u16;
     near(1_000_000, |sent| (sent / 128) as u16, 1_000_000);
     near(1_000_000, waited, 1_000_000 - 12_800);
     near(1_000_000, |_| 0, 1_000_000);
     near(12_800, waited, 12_800);
-    near(REACH - 8, waited, REACH - 8 - 12_800);
-    near(REACH - 8 + 16, waited, REACH + 8);
+    near(REACH - 16, waited, REACH - 16 - 12_800);
+    near(REACH + 16, waited, REACH + 16);
 }
