@@ -246,6 +246,13 @@ mod tests {
         }
     }
 
+    /// A slot without an EV stands for no path: nothing selects or probes it.
+    #[test]
+    fn an_unused_slot_is_denied() {
+        let slot = EvSlot::EMPTY;
+        assert_eq!((slot.state(), slot.is_active(), slot.is_probing()), (EvState::Denied, false, false));
+    }
+
     /// Only an EV that was probed as an alternative counts as explored, and until its time.
     #[test]
     fn an_ev_is_explored_until_its_time() {
