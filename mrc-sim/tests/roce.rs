@@ -148,3 +148,32 @@ fn host_selectors_leave_paths_that_collide_over_roce_too() {
     let refused = load_str("test.toml", &text, Path::new("."), &["transport.roce.selector=fastest".to_owned()], None);
     assert!(refused.expect_err("no such selector").to_string().contains("hopper"));
 }
+
+/// Hopper, section 4.2: software posts a piece when the one before has completed, so that moves reorder nothing; each path has a
+/// queue pair of its own, which begins at line rate.
+#[test]
+fn pieces_in_turn_are_never_reordered_and_a_new_path_begins_at_line_rate() {
+    let text = scenario("[[workload]]\nkind = \"permutation\"\nbytes = 8000000\n");
+    let with = |set: &[&str]| {
+        let selector = ["transport.roce.selector=flow-bender", "transport.mrc.flow_bender_rtt_percent=150"];
+        let pieces = ["transport.roce.piece_bytes=500000", "transport.roce.ack_every=1"];
+        let results = play(&text, &[&selector[..], &pieces[..], set].concat());
+        assert!(results.finished && results.path_switches > 0, "{set:?}");
+        results
+    };
+    let (streamed, in_turn) = (with(&[]), with(&["transport.roce.pieces_in_turn=true"]));
+    assert!(streamed.reordered_packets > 0);
+    assert_eq!((in_turn.reordered_packets, in_turn.retransmitted_packets), (0, 0));
+    let own = with(&["transport.roce.pieces_in_turn=true", "transport.roce.rate_per_path=true"]);
+    let (own, shared) = (own.fct_us.unwrap().mean, in_turn.fct_us.unwrap().mean);
+    assert!(own < shared, "{own} and {shared} us");
+    let probes = |bytes: &str| play(&text, &["transport.roce.selector=hopper", bytes]).digest;
+    assert_ne!(probes("transport.roce.probe_bytes=10000"), probes("transport.roce.probe_bytes=0"));
+    for (set, why) in
+        [("transport.roce.pieces_in_turn=true", "piece_bytes"), ("transport.roce.probe_bytes=65537", "65536")]
+    {
+        let set = ["transport.roce.selector=hopper".to_owned(), set.to_owned()];
+        let refused = load_str("test.toml", &text, Path::new("."), &set, None).expect_err("out of range").to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::build::{nanos, rate_bps};
 use super::{Problem, Scenario, SelectorKey, mrc};
-use crate::fabric::Topology;
+use crate::fabric::{LinkId, Topology};
 use crate::host::{DcqcnConfig, Recovery, RocePaths, RoceSettings};
 
 /// How losses are repaired.
@@ -68,6 +68,14 @@ pub struct RoceKeys {
     /// Bytes that a queue pair sends on one path before its selector may choose another one, as where software cuts flows into
     /// pieces and each piece keeps to a path; 0: each packet may leave on another one.
     pub piece_bytes: u32,
+    /// Each piece is a send of its own: it begins when the one before is acknowledged and no probe is out. Its time is the
+    /// round trip that the selector sees; thresholds refer to that of a piece over an idle path (Hopper's prototype). For
+    /// `piece_bytes`.
+    pub pieces_in_turn: bool,
+    /// A queue pair that moves begins at line rate, as where each path has a queue pair of its own (Hopper's prototype).
+    pub rate_per_path: bool,
+    /// Payload of a probe, at most 65536.
+    pub probe_bytes: u32,
     /// Congestion control.
     pub cc: RoceCcKey,
     /// A receiver that reports a hole also notifies the sender as of a mark, as ConWeave's authors saw NICs do. For DCQCN.
@@ -94,6 +102,9 @@ impl Default for RoceKeys {
             reorder_packets: 0,
             selector: SelectorKey::Single,
             piece_bytes: 0,
+            pieces_in_turn: false,
+            rate_per_path: false,
+            probe_bytes: 0,
             cc: RoceCcKey::Dcqcn,
             hole_notifies: false,
             cnp_us: None,
@@ -171,6 +182,23 @@ fn paths(
     probe_patience_ns: u64,
 ) -> Result<Option<RocePaths>, Problem> {
     let keys = &scenario.transport.roce;
+    let at = |key: &str| format!("transport.roce.{key}");
+    if keys.pieces_in_turn && keys.piece_bytes == 0 {
+        return Err(Problem::new(at("pieces_in_turn"), "needs the size of a piece: piece_bytes"));
+    }
+    if keys.probe_bytes > 1 << 16 {
+        return Err(Problem::new(at("probe_bytes"), "allowed are 0 to 65536"));
+    }
+    let hold_packets = keys.piece_bytes.div_ceil(keys.mtu).max(1);
+    let base_rtt_ns = match keys.pieces_in_turn {
+        false => base_rtt_ns,
+        true => {
+            let rates = (0..topology.links()).map(|link| topology.link_spec(LinkId(link)).rate_bps);
+            let slowest_bps = rates.min().unwrap_or(u64::MAX);
+            let behind = u64::from(hold_packets - 1) * u64::from(RoceSettings::wire_bytes(keys.mtu).0);
+            base_rtt_ns + (u128::from(behind) * 8_000_000_000 / u128::from(slowest_bps)) as u64
+        }
+    };
     let cfg = PathConfig { base_rtt_ns, ..mrc::paths(scenario)? };
     if keys.selector != SelectorKey::Single && cfg.active == 0 {
         return Err(Problem::new("transport.mrc.active_evs", "a selector needs a path at least: 1 to 65535"));
@@ -180,7 +208,10 @@ fn paths(
         selector,
         cfg,
         probe_patience_ns,
-        hold_packets: keys.piece_bytes.div_ceil(keys.mtu).max(1),
+        hold_packets,
+        in_turn: keys.pieces_in_turn,
+        rate_per_path: keys.rate_per_path,
+        probe_bytes: keys.probe_bytes,
     }))
 }
 

@@ -36,6 +36,7 @@ ready![
     "experiments/hopper",
     "experiments/hopper-conga-sweep",
     "experiments/hopper-ml-sweep",
+    "experiments/hopper-prototype-sweep",
     "experiments/hopper-roce-sweep",
     "experiments/hopper-sizes-sweep",
     "experiments/hopper-sweep",

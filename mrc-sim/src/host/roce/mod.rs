@@ -420,7 +420,8 @@ impl RoceTransport {
         let Some(Probe { qp, sport, id }) = self.probes[usize::from(port)].pop_front() else { return false };
         let slot = &self.qps[qp as usize];
         let header = Header { qp: slot.remote, psn: id, kind: Kind::Probe };
-        wire::write(out, &self.templates[slot.template as usize + usize::from(port)], sport, &header, 0);
+        let bytes = self.settings.paths.map_or(0, |paths| paths.probe_bytes);
+        wire::write(out, &self.templates[slot.template as usize + usize::from(port)], sport, &header, bytes);
         self.counters.probes += 1;
         true
     }
@@ -444,7 +445,7 @@ impl RoceTransport {
             }
             let mut path = None;
             if let Some(paths) = &mut slot.paths {
-                path = paths.choose(now, &mut self.rng);
+                path = paths.choose(now, slot.sender.is_again(), &mut self.rng);
                 if path.is_none() {
                     let at = paths.retry_at(now);
                     self.wake(at, qp);
@@ -461,7 +462,12 @@ impl RoceTransport {
             let template = &self.templates[slot.template as usize + usize::from(port)];
             wire::write(out, template, path.map_or(slot.sport, |(sport, _)| sport), &header, len);
             if let (Some(paths), Some((_, path))) = (&mut slot.paths, path) {
-                self.counters.path_switches += u64::from(paths.on_send(now, psn, path));
+                let moved = paths.on_send(now, psn, path);
+                self.counters.path_switches += u64::from(moved);
+                if moved && self.settings.paths.is_some_and(|paths| paths.rate_per_path) {
+                    slot.dcqcn = Dcqcn::new(self.line_bps);
+                    slot.paced_until = now;
+                }
             }
             out.payload = payload_tag(self.index, message, offset, len);
             if again {

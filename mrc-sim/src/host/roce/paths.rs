@@ -25,6 +25,13 @@ pub struct RocePaths {
     pub probe_patience_ns: u64,
     /// Packets that leave on one path before the policy may choose another one; 1: it may with each.
     pub hold_packets: u32,
+    /// A piece of `hold_packets` begins when the one before is acknowledged and no probe is out. Its time is the round trip that
+    /// the policy sees.
+    pub in_turn: bool,
+    /// Congestion control begins anew on each path.
+    pub rate_per_path: bool,
+    /// Payload of a probe.
+    pub probe_bytes: u32,
 }
 
 impl RocePaths {
@@ -67,6 +74,8 @@ pub(super) struct Paths {
     /// The path of the packets since the policy was asked, and how many packets may still follow on it.
     held: Option<(u16, EvIndex)>,
     hold_left: u32,
+    /// When the first packet of the piece left.
+    piece_since: Instant,
     /// Packets from `first` on.
     flights: VecDeque<Flight>,
     first: u64,
@@ -92,6 +101,7 @@ impl Paths {
             last: None,
             held: None,
             hold_left: 0,
+            piece_since: Instant::ZERO,
             flights: VecDeque::new(),
             first: 0,
             probes: Vec::new(),
@@ -116,16 +126,25 @@ impl Paths {
     /// The queue pair has data again.
     pub(super) fn on_busy(&mut self) {
         self.set.on_busy();
+        if self.settings.in_turn && self.flights.is_empty() {
+            self.hold_left = 0;
+        }
     }
 
-    /// The source port of the packet that leaves now; `None`: not before [`Self::deadline`].
-    pub(super) fn choose(&mut self, now: Instant, rng: &mut Rng) -> Option<(u16, EvIndex)> {
-        if self.hold_left == 0 || self.held.is_none() {
-            let cfg = &self.settings.cfg;
-            let choice = self.set.select(now, &mut self.slots, &mut self.order, PORTS, cfg, rng)?;
-            self.held = Some((choice.ev.low(), choice.index));
-            self.hold_left = self.settings.hold_packets;
+    /// The source port of the packet that leaves now, `again` or for the first time; `None`: not before [`Self::deadline`],
+    /// unless an acknowledgement or the answer of a probe comes.
+    pub(super) fn choose(&mut self, now: Instant, again: bool, rng: &mut Rng) -> Option<(u16, EvIndex)> {
+        if self.hold_left > 0 && self.held.is_some() {
+            return self.held;
         }
+        if self.settings.in_turn && !(self.flights.is_empty() && self.probes.is_empty()) {
+            return self.held.filter(|_| again);
+        }
+        let cfg = &self.settings.cfg;
+        let choice = self.set.select(now, &mut self.slots, &mut self.order, PORTS, cfg, rng)?;
+        self.held = Some((choice.ev.low(), choice.index));
+        self.hold_left = self.settings.hold_packets;
+        self.piece_since = now;
         self.held
     }
 
@@ -159,7 +178,7 @@ impl Paths {
         if let (Some(psn), Some(flight)) = (trigger, at.and_then(|at| self.flights.get_mut(at))) {
             flight.seen = true;
             let flight = *flight;
-            if self.set.wants_rtt() && !flight.again {
+            if self.set.wants_rtt() && !flight.again && !self.settings.in_turn {
                 let rtt_ns = now.as_nanos() - flight.sent.as_nanos();
                 let behind = u16::try_from(end - 1 - psn).unwrap_or(u16::MAX);
                 let psn = Psn::new((psn & PSN_MASK) as u32);
@@ -167,8 +186,13 @@ impl Paths {
             }
             self.tell(now, flight.path, Feedback::Sack(verdict(marked)), rng);
         }
-        self.flights.drain(..newly as usize);
+        let last = self.flights.drain(..newly as usize).next_back();
         self.first += newly;
+        if let Some(last) = last.filter(|_| self.settings.in_turn && self.hold_left == 0 && self.flights.is_empty()) {
+            let rtt_ns = now.as_nanos() - self.piece_since.as_nanos();
+            let psn = Psn::new(((una - 1) & PSN_MASK) as u32);
+            self.tell(now, last.path, Feedback::Rtt { rtt_ns, psn, behind: 0 }, rng);
+        }
     }
 
     /// Nothing was heard of the oldest packet for too long.
@@ -239,10 +263,22 @@ mod tests {
 
     use super::*;
 
+    fn settings(selector: Selector, cfg: PathConfig) -> RocePaths {
+        RocePaths {
+            selector,
+            cfg,
+            probe_patience_ns: 100_000,
+            hold_packets: 1,
+            in_turn: false,
+            rate_per_path: false,
+            probe_bytes: 0,
+        }
+    }
+
     fn paths(selector: Selector) -> (Paths, Rng) {
         let cfg = PathConfig { active: 16, backup: 0, base_rtt_ns: 8_000, ..PathConfig::DEFAULT };
         let mut rng = Rng::new(7);
-        (Paths::new(&RocePaths { selector, cfg, probe_patience_ns: 100_000, hold_packets: 1 }, &mut rng), rng)
+        (Paths::new(&settings(selector, cfg), &mut rng), rng)
     }
 
     fn at(us: u64) -> Instant {
@@ -256,7 +292,7 @@ mod tests {
             let (mut paths, mut rng) = paths(Selector::FlowBender(FlowBenderConfig::DEFAULT));
             let mut switches = 0;
             for psn in 0..24 {
-                let (_, path) = paths.choose(at(psn), &mut rng).unwrap();
+                let (_, path) = paths.choose(at(psn), false, &mut rng).unwrap();
                 switches += u32::from(paths.on_send(at(psn), psn, path));
                 if psn >= 8 {
                     let marked = marks > 0 && psn % 8 == 0;
@@ -272,7 +308,7 @@ mod tests {
     fn hopper_probes_over_roce_and_takes_the_faster_path() {
         let cfg = HopperConfig { switch_delay_percent: 0, ..HopperConfig::DEFAULT };
         let (mut paths, mut rng) = paths(Selector::Hopper(cfg));
-        let (own, path) = paths.choose(at(0), &mut rng).unwrap();
+        let (own, path) = paths.choose(at(0), false, &mut rng).unwrap();
         paths.on_send(at(0), 0, path);
         paths.on_send(at(1), 1, path);
         assert_eq!(paths.poll_probe(at(1)), None, "nothing is congested");
@@ -285,7 +321,7 @@ mod tests {
         paths.on_probe_answer(at(50), other, false, &mut rng);
         paths.on_probe_answer(at(70), id, false, &mut rng);
         paths.on_ack(at(75), 2, None, false, &mut rng);
-        let (now, path) = paths.choose(at(76), &mut rng).unwrap();
+        let (now, path) = paths.choose(at(76), false, &mut rng).unwrap();
         assert_eq!(now, second, "10 us beat 30 us");
         assert!(paths.on_send(at(76), 2, path), "and that is a switch");
     }
@@ -295,7 +331,7 @@ mod tests {
     fn only_an_acknowledgement_of_one_transmission_is_timed() {
         let (mut paths, mut rng) = paths(Selector::Hopper(HopperConfig::DEFAULT));
         let send = |paths: &mut Paths, rng: &mut Rng, us, psn| {
-            let (_, path) = paths.choose(at(us), rng).unwrap();
+            let (_, path) = paths.choose(at(us), false, rng).unwrap();
             paths.on_send(at(us), psn, path);
         };
         let congested = |paths: &mut Paths, us| paths.poll_probe(at(us)).is_some();
@@ -320,10 +356,10 @@ mod tests {
     #[test]
     fn probes_are_given_up_and_timeouts_leave_the_path() {
         let (mut paths, mut rng) = paths(Selector::FlowBender(FlowBenderConfig::DEFAULT));
-        let (own, path) = paths.choose(at(0), &mut rng).unwrap();
+        let (own, path) = paths.choose(at(0), false, &mut rng).unwrap();
         paths.on_send(at(0), 0, path);
         paths.on_timeout(at(400), &mut rng);
-        let (next, path) = paths.choose(at(401), &mut rng).unwrap();
+        let (next, path) = paths.choose(at(401), false, &mut rng).unwrap();
         assert_ne!(own, next);
         assert!(paths.on_send(at(401), 0, path));
         assert_eq!(paths.counts().assumed_bad, 1);
@@ -344,7 +380,7 @@ mod tests {
             paths.settings.hold_packets = hold_packets;
             let mut moves = Vec::new();
             for psn in 0..32 {
-                let (_, path) = paths.choose(at(psn), &mut rng).unwrap();
+                let (_, path) = paths.choose(at(psn), false, &mut rng).unwrap();
                 if paths.on_send(at(psn), psn, path) {
                     moves.push(psn);
                 }
@@ -352,5 +388,39 @@ mod tests {
             }
             assert_eq!(moves, expect, "held for {hold_packets}");
         }
+    }
+
+    /// Pieces of four packets in turn, by hand: the second one waits for the acknowledgement of the first and for the probes that
+    /// its time of 40 us draws, five times that of an idle path; a retransmission does not wait.
+    #[test]
+    fn pieces_in_turn_wait_for_acknowledgements_and_probes() {
+        let cfg = HopperConfig { switch_delay_percent: 0, ..HopperConfig::DEFAULT };
+        let (mut paths, mut rng) = paths(Selector::Hopper(cfg));
+        (paths.settings.hold_packets, paths.settings.in_turn) = (4, true);
+        let mut own = None;
+        for psn in 0..4 {
+            let (sport, path) = paths.choose(at(psn), false, &mut rng).unwrap();
+            assert_eq!(*own.get_or_insert(sport), sport);
+            paths.on_send(at(psn), psn, path);
+        }
+        assert_eq!(paths.choose(at(4), false, &mut rng), None, "the piece is out");
+        assert_eq!(
+            paths.choose(at(4), true, &mut rng).map(|(sport, _)| sport),
+            own,
+            "a retransmission stays on its path"
+        );
+        paths.on_ack(at(30), 3, None, false, &mut rng);
+        assert_eq!(paths.poll_probe(at(30)), None, "30 us of a packet are not those of a piece");
+        paths.on_ack(at(40), 4, None, false, &mut rng);
+        let probes = [paths.poll_probe(at(40)).unwrap(), paths.poll_probe(at(40)).unwrap()];
+        assert_eq!(paths.choose(at(41), false, &mut rng), None, "probes are out");
+        paths.on_probe_answer(at(50), probes[1].1, false, &mut rng);
+        assert_eq!(paths.choose(at(51), false, &mut rng), None, "one probe is out");
+        paths.on_probe_answer(at(70), probes[0].1, false, &mut rng);
+        assert_eq!(
+            paths.choose(at(71), false, &mut rng).map(|(sport, _)| sport),
+            Some(probes[1].0),
+            "10 us beat 30 us"
+        );
     }
 }

@@ -114,6 +114,11 @@ impl Sender {
         self.missing().is_some() || (self.next < self.end && self.next - self.una < self.window)
     }
 
+    /// Whether that was sent before.
+    pub(super) fn is_again(&self) -> bool {
+        self.missing().is_some() || self.next < self.sent
+    }
+
     /// The packet to send again first.
     fn missing(&self) -> Option<u64> {
         (self.again.max(self.una)..self.holes_below).find(|psn| !self.has_arrived(*psn))
