@@ -183,6 +183,16 @@ fn a_skipped_ev_on_a_busy_port_is_no_way_out() {
             assert_eq!(qp.select(only(plane)).map(|choice| choice.port.plane()), Some(plane));
         }
     }
+    // The only EV on a free port is the one to avoid: better that one than a busy port.
+    let mut qp = Qp::spray(2, 1, 0, |_| {});
+    let [busy, free] = qp.indices(|_| true)[..] else { panic!() };
+    let (avoid, ports) = (qp.slots[usize::from(free.0)].ev(), only(qp.slots[usize::from(free.0)].port().plane()));
+    for _ in 0..50 {
+        qp.feed(busy, MARK);
+        let Qp { set, slots, order, cfg, rng, now } = &mut qp;
+        let choice = set.select_other(*now, slots, order, ports, avoid, cfg, rng);
+        assert_eq!(choice.map(|choice| choice.index), Some(free));
+    }
 }
 
 /// A plane whose EV is passed over has had its turn if its port had room, whichever way a skip ends.
