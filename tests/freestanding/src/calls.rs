@@ -79,11 +79,12 @@ images! {
     image_fetch_for(e) e.fetch_for(some());
     image_upcoming_packet(e) e.upcoming_packet(some());
     image_upcoming_timeout(e) e.upcoming_timeout();
-    image_upcoming(e) {
+    image_fetch(e) e.fetch(&mut Upcoming::transmit(*any()));
+    image_is_done(e) (Upcoming::post(*any()), e.next_timeout()).0.is_done();
+    image_take_offset(e) {
         let mut next = Upcoming::transmit(*any());
-        (e.fetch(&mut next), next.is_done(), next.take_offset())
+        (e.fetch(&mut next), next.take_offset())
     };
-    image_upcoming_post(e) (Upcoming::post(*any()), e.next_timeout()).0.is_done();
     image_receive(e) e.receive(*any(), &mut Frames { left: *any() });
     image_handle_timeout(e) e.handle_timeout(*any());
     image_next_timeout(e) e.next_timeout();
