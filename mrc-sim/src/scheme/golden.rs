@@ -446,6 +446,29 @@ mod reunion {
         }
     }
 
+    /// Section 3.6, algorithm 2: a path that carries an elephant of this leaf already is not free, though nobody named it.
+    #[test]
+    fn a_path_with_another_elephant_is_not_free() {
+        let mut moves = 0;
+        for before in 0..12 {
+            let mut leaf = reunion();
+            // Flows of the interval before, so that the next ones draw other uplinks.
+            (1..=before).for_each(|sport| _ = leaf.uplink(&mut packet(0, 4, sport)));
+            let uplinks = [101, 102, 103].map(|sport| leaf.at_us(51.0).uplink(&mut packet(0, 4, sport)));
+            let mut order = with(packet(4, 0, 0), &[NOTIFICATION, 1]);
+            order.scratch[8..].copy_from_slice(&super::super::ip::flow(&packet(0, 4, 101)).to_be_bytes());
+            order.control = true;
+            order.set_header_len(61);
+            order.header_mut()[58..61].copy_from_slice(&[UP, 0, uplinks[0] as u8]);
+            leaf.at_us(60.0).forward(&mut order);
+            leaf.at_us(99.999).fire(0);
+            let free = (0..4).find(|path| !uplinks.contains(path)).expect("three flows on four uplinks");
+            moves += u16::from(free > 0);
+            assert_eq!(leaf.at_us(100.1).uplink(&mut packet(0, 4, 101)), free, "elephants on {uplinks:?}");
+        }
+        assert!(moves > 3, "the first path was free {} times of 12", 12 - moves);
+    }
+
     /// No free path: the flow stays.
     #[test]
     fn without_a_free_path_a_flow_stays() {

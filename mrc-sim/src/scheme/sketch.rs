@@ -60,9 +60,11 @@ mod tests {
             let keys = 20_000u64;
             let total: u64 = (0..keys).map(|key| u64::from(count(key))).sum();
             for key in 0..keys {
-                (0..count(key)).for_each(|_| {
-                    sketch.add(key);
-                });
+                for _ in 0..count(key) {
+                    // What the scheme goes by is what `add` returns.
+                    let added = sketch.add(key);
+                    assert_eq!(added, sketch.estimate(key));
+                }
             }
             let bound = (total as f64 * std::f64::consts::E / columns as f64).ceil() as u32;
             let mut over = 0;
