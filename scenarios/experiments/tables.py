@@ -4,8 +4,9 @@ interval (t distribution); reductions are means of the reduction in each seed.
 
     tables.py sweep FOLDER METRIC BELOW ABOVE...    results of `mrc sim sweep`: METRIC (mean, p99, max; of slowdown, or with fct- of
                                                     times) of each scheme, and how far BELOW ends below each ABOVE
-    tables.py bins FOLDER BELOW ABOVE [SKIP_US]     flows of `mrc sim run --flows FOLDER/CASE-SEED.csv`, in twenty bins of equal
+    tables.py bins FOLDER,... BELOW ABOVE [SKIP_US] flows of `mrc sim run --flows FOLDER/CASE-SEED.csv`, in twenty bins of equal
                                                     counts by size: reduction of the mean and the p99 in each bin, and the greatest
+                                                    of all bins of a seed
     tables.py full CASE=FOLDER CASE=FOLDER...       links of `mrc sim run --links FOLDER/SEED.csv`: how many of the samples of uplinks
                                                     are full, by several measures, and how far each case is below those behind it;
                                                     up to the end of the shortest run of a seed
@@ -25,7 +26,7 @@ T975 = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18,
 
 def interval(values, digits=2):
     """Mean and half width of the 95 % interval, as text."""
-    mean = statistics.fmean(values)
+    mean = statistics.fmean(values) if values else math.nan
     if len(values) < 2:
         return f"{mean:.{digits}f} (1)"
     half = T975[min(len(values) - 2, 19)] * statistics.stdev(values) / math.sqrt(len(values))
@@ -33,8 +34,8 @@ def interval(values, digits=2):
 
 
 def below(ours, theirs):
-    """Reduction in percent, seed by seed."""
-    return [100 * (1 - ours[seed] / theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())]
+    """Reduction in percent, seed by seed; without seeds in which there is nothing to reduce."""
+    return [100 * (1 - ours[seed] / theirs[seed]) for seed in sorted(ours.keys() & theirs.keys()) if theirs[seed] != 0]
 
 
 def sweep(folder, metric, ours, *theirs):
@@ -45,7 +46,7 @@ def sweep(folder, metric, ours, *theirs):
         path = f"{folder}/{point['name']}.json"
         if os.path.exists(path):
             at = dict(point["at"])
-            scheme = at.pop("scheme")
+            scheme = at.pop(plan.get("compare") or "scheme")
             result = json.load(open(path))
             value = result[{"fct": "completed_fct_us", "": "completed_slowdown"}[kind]][name]
             if result["completed"] < result["flows"]:
@@ -73,19 +74,24 @@ def binned(path, skip_us, bins=20):
     return [part[-1][0] for part in cut], [statistics.fmean(s) for s in slow], [percentile(s, 990) for s in slow], len(rows)
 
 
-def bins(folder, ours, theirs, skip_us="0"):
-    seeds = sorted({f.rsplit("-", 1)[1][:-4] for f in glob.glob(f"{folder}/{ours}-*.csv")}, key=int)
-    a, b = ([binned(f"{folder}/{case}-{seed}.csv", float(skip_us)) for seed in seeds] for case in (ours, theirs))
-    print(f"{ours} below {theirs}, {len(seeds)} seeds, {statistics.fmean(x[3] for x in a):.0f} flows a run")
-    for name, at in (("mean", 1), ("p99", 2)):
-        gains = [[100 * (1 - x / y) for x, y in zip(ga[at], gb[at])] for ga, gb in zip(a, b)]
-        for n, size in enumerate(a[0][0]):
-            print(f"  {name} to {size} B: {interval([g[n] for g in gains], 1)} %")
-        for what, chosen in (("all", range(20)), ("but the last bin", range(19))):
-            greatest = [max(g[n] for n in chosen) for g in gains]
-            print(f"  {name}, greatest of the bins ({what}) by seed: {interval(greatest, 1)} %, {min(greatest):.1f} to {max(greatest):.1f}")
-        pooled = [statistics.fmean(g[n] for g in gains) for n in range(20)]
-        print(f"  {name}, greatest bin of the means over the seeds: {max(pooled):.1f} %")
+def bins(folders, ours, theirs, skip_us="0"):
+    every = {"mean": [], "p99": []}
+    for folder in folders.split(","):
+        seeds = sorted({f.rsplit("-", 1)[1][:-4] for f in glob.glob(f"{folder}/{ours}-*.csv")}, key=int)
+        a, b = ([binned(f"{folder}/{case}-{seed}.csv", float(skip_us)) for seed in seeds] for case in (ours, theirs))
+        print(f"{folder}: {ours} below {theirs}, {len(seeds)} seeds, {statistics.fmean(x[3] for x in a):.0f} flows a run")
+        for name, at in (("mean", 1), ("p99", 2)):
+            gains = [[100 * (1 - x / y) for x, y in zip(ga[at], gb[at])] for ga, gb in zip(a, b)]
+            every[name].append(gains)
+            for n, size in enumerate(a[0][0]):
+                print(f"  {name} to {size} B: {interval([g[n] for g in gains], 1)} %")
+    for name, folded in every.items():
+        # A seed's bins of all folders beside one another: what a figure of one run shows.
+        gains = [sum(of, []) for of in zip(*folded)]
+        greatest = [max(g) for g in gains]
+        print(f"{name}, greatest of {len(gains[0])} bins in each seed: {interval(greatest, 1)} %, {min(greatest):.1f} to {max(greatest):.1f}")
+        means = [statistics.fmean(g[n] for g in gains) for n in range(len(gains[0]))]
+        print(f"{name}, greatest bin of the means over the seeds: {max(means):.1f} %")
 
 
 # Name, and whether a sample of a link is full: part of the time it is busy in percent, bytes that wait.
