@@ -68,6 +68,16 @@ impl PortMask {
         }
     }
 
+    /// The planes of the ports in the set, in order.
+    pub(crate) fn planes(self) -> impl Iterator<Item = usize> {
+        let mut left = self.0 >> 1;
+        core::iter::from_fn(move || {
+            let plane = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (plane < 32).then_some(plane as usize)
+        })
+    }
+
     /// Number of ports in the set.
     pub const fn len(self) -> u32 {
         self.0.count_ones()

@@ -80,3 +80,17 @@ fn a_port_that_nobody_else_can_use_is_used_all_the_same() {
         assert!(sent.iter().all(|&packets| packets == 80), "still in turn: {sent:?}");
     });
 }
+
+/// The driver offers the port that it leaves: it is asked again with the other one.
+#[test]
+fn who_leaves_a_port_to_others_needs_no_timer() {
+    net(5, &setup(1), Weather::default(), |net| {
+        (0..2).for_each(|qp| post(net, qp));
+        let planes = [0, 1].map(PortNum::from_plane);
+        let (first, second) = (next(net, planes[0]), next(net, planes[1]));
+        assert_ne!(first, second, "they take turns");
+        let before = net.sides[0].engine.next_timeout();
+        assert_eq!(next(net, planes[0]), second, "the first one is ahead there");
+        assert_eq!(net.sides[0].engine.next_timeout(), before);
+    });
+}

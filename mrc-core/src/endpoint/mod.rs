@@ -275,7 +275,12 @@ impl<'s> Endpoint<'s> {
             && let Some(qp) = self.timers.pop_due(now)
         {
             left = left.saturating_sub(1);
-            let (usable, testable) = (self.usable_ports(qp), self.testable_ports(qp));
+            let usable = self.usable_ports(qp);
+            if let Some(next) = self.with_tx(qp, |mut tx| tx.not_before(now, usable)).flatten() {
+                self.timers.arm(qp, next);
+                continue;
+            }
+            let testable = self.testable_ports(qp);
             let failure = self.with_tx(qp, |mut tx| tx.on_timeout(now, usable, testable)).flatten();
             if let Some(cause) = failure {
                 self.fail_qp(now, qp, cause, None);

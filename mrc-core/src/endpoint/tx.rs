@@ -140,7 +140,7 @@ impl Endpoint<'_> {
         let wants = self.with_tx(qp, |mut tx| {
             tx.set_ports(now, towards);
             if towards.is_empty() {
-                tx.wait_for_path(now);
+                tx.wait_for_path(now, towards);
             }
             tx.wants(now)
         });
@@ -160,7 +160,7 @@ impl Endpoint<'_> {
             // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
             tx.set_ports(now, towards);
             if towards.is_empty() {
-                tx.wait_for_path(now);
+                tx.wait_for_path(now, towards);
             }
             let mut run = Run::NOTHING;
             let Some(mut to) = to else { return run };

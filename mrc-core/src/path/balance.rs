@@ -45,19 +45,18 @@ impl PlaneBalance {
 
     /// Plane `plane` had its turn.
     pub(super) fn count(&mut self, plane: usize, lead: u8) {
-        let among = self.among;
-        let in_use = move |plane: usize| among.contains(PortNum::from_plane(plane as u8));
-        if let Some(ahead) = self.ahead.get_mut(plane).filter(|_| in_use(plane)) {
-            *ahead = ahead.saturating_add(1);
-        }
-        let least = (0..).zip(&self.ahead).filter(|&(plane, _)| in_use(plane)).map(|(_, &ahead)| ahead).min();
-        self.full = PortMask::NONE;
-        for (plane, ahead) in self.ahead.iter_mut().enumerate() {
+        let port = PortNum::from_plane(plane as u8);
+        let Some(turns) = self.ahead.get_mut(plane).filter(|_| self.among.contains(port)) else { return };
+        *turns = turns.saturating_add(1);
+        let least = self.among.planes().filter_map(|plane| self.ahead.get(plane)).min().copied().unwrap_or(0);
+        // All others stay what they are while one of them is where it was.
+        let changed = if least == 0 { PortMask::NONE.with(port) } else { self.among };
+        for plane in changed.planes() {
+            let Some(ahead) = self.ahead.get_mut(plane) else { continue };
             // What was waived is not owed for ever.
-            *ahead = ahead.saturating_sub(least.unwrap_or(0)).min(lead);
-            if *ahead >= lead && in_use(plane) {
-                self.full = self.full.with(PortNum::from_plane(plane as u8));
-            }
+            *ahead = ahead.saturating_sub(least).min(lead);
+            let (is_full, port) = (*ahead >= lead, PortNum::from_plane(plane as u8));
+            self.full = if is_full { self.full.with(port) } else { self.full.without(port) };
         }
     }
 

@@ -21,6 +21,21 @@ const KEEPALIVE_PROBES: u8 = 3;
 const UNTIMED_TEST_NS: u64 = 1_024 << 14;
 
 impl TxSide<'_, '_> {
+    /// When the timer is to fire next, if nothing is due at `now` after all: deadlines move later without a word to the timer.
+    pub(crate) fn not_before(&mut self, now: Instant, ports: PortMask) -> Option<Instant> {
+        // Whatever may have changed what the QP wants is for a turn of the whole.
+        if ports.is_empty() || ports != self.qp.paths.usable_ports() || self.qp.req.probes.wants_any() {
+            return None;
+        }
+        let tail = self.tail_deadline(now);
+        let next = self.deadlines(now).min(tail);
+        if next <= now {
+            return None;
+        }
+        self.qp.req.next_tail_probe = tail;
+        Some(next)
+    }
+
     /// Does what is due at `now`; an error when the retry budget is spent. `ports` lead to the peer; `testable` are those
     /// for probes, which may go where the peer says that nothing arrives.
     pub(crate) fn on_timeout(&mut self, now: Instant, ports: PortMask, testable: PortMask) -> Option<ErrorCause> {
@@ -170,12 +185,12 @@ impl TxSide<'_, '_> {
 
     /// Data is outstanding and nothing was heard for a while: ask.
     fn probe_tail(&mut self, now: Instant, ports: PortMask) {
-        let patience = self.tail_patience_ns();
-        let silent = now.since(self.qp.req.last_answer);
-        if silent < patience && !self.probes_tails() {
-            self.qp.req.next_tail_probe = self.qp.req.last_answer.after(patience);
+        let due = self.tail_deadline(now);
+        if now < due {
+            self.qp.req.next_tail_probe = due;
             return;
         }
+        let silent = now.since(self.qp.req.last_answer);
         self.qp.req.next_tail_probe = now.after(self.qp.req.rtt_now_ns().saturating_mul(5));
         // Behind the oldest packet on its own path; when that path gives no answer, on another.
         let oldest =
@@ -184,6 +199,15 @@ impl TxSide<'_, '_> {
             Some(record) => self.qp.req.probes.want(record.ev()),
             None => self.probe_somewhere(now, ports),
         }
+    }
+
+    /// When a tail draws its probe: later than was foreseen, where the silence was broken.
+    fn tail_deadline(&self, now: Instant) -> Instant {
+        let foreseen = self.qp.req.next_tail_probe;
+        if now < foreseen || self.probes_tails() {
+            return foreseen;
+        }
+        foreseen.max(self.qp.req.last_answer.after(self.tail_patience_ns()))
     }
 
     /// How long silence lasts before it draws a probe. With nothing left to send, or a window that does not let it go,
@@ -260,20 +284,24 @@ impl TxSide<'_, '_> {
     /// When [`TxSide::on_timeout`] next has something to do, always after `now`: a deadline that has come but could
     /// not be served (no port, probe limit) is tried again a little later instead of spinning.
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
-        let earliest = self
-            .qp
+        let earliest = self.deadlines(now).min(self.qp.req.next_tail_probe);
+        if earliest > now { earliest } else { now.after(self.qp.req.probe_rate_limit_ns.max(1_000)) }
+    }
+
+    /// The first of all deadlines but the tail probe's.
+    #[inline(always)]
+    fn deadlines(&self, now: Instant) -> Instant {
+        self.qp
             .req
             .next_scan
             .min(self.tack_deadline())
             .min(self.probe_deadline(now))
             .min(self.wanted_probe(now))
             .min(self.qp.paths.next_timeout())
-            .min(self.qp.req.next_tail_probe)
             .min(self.qp.req.path_retry)
             .min(self.qp.req.portless)
             .min(self.keepalive_deadline())
-            .min(self.qp.req.next_release);
-        if earliest > now { earliest } else { now.after(self.qp.req.probe_rate_limit_ns.max(1_000)) }
+            .min(self.qp.req.next_release)
     }
 
     /// The ports that lead to the peer now. Without any, time begins to charge the retry budget.
