@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use mrc_wire::{
-    AethRepr, Body, BthRepr, Ecn, EmitMeta, Encap, Frame, FrameTemplate, HeadImage, Icrc, Ip, Outer, PlainPacket,
-    RethRepr, SackRepr, Srh, WireConfig, icrc, pad_len, parse_frame,
+    Body, BthRepr, Ecn, EmitMeta, Encap, Extension, Frame, FrameTemplate, HeadImage, Icrc, Ip, Outer, PacketHead,
+    PacketView, Srh, WireConfig, icrc, pad_len, parse_frame,
 };
 
 #[path = "conform.rs"]
@@ -60,29 +60,14 @@ pub fn wire_parse(data: &[u8]) {
 /// What is read by a short cut is read the same way by the long one.
 fn short_cuts(data: &[u8], wire_len: usize, cfg: &WireConfig) {
     // What a head that was read in full tells of another one with the same fixed parts.
-    let Ok(f) = parse_frame(data, wire_len, cfg, |_| true) else { return };
-    let Some(plain) = PlainPacket::find(data, wire_len, cfg) else { return };
-    assert!(HeadImage::of(&plain).fits(&plain));
-    let bth = f.bth;
-    assert_eq!((plain.dest_qp(), plain.pkey(), plain.psn()), (bth.dest_qp, bth.pkey, bth.psn));
-    assert_eq!((plain.pad(), plain.ack_req(), plain.rtx()), (bth.pad, bth.ack_req, bth.rtx));
-    assert_eq!((plain.entropy(cfg), plain.ce()), (f.entropy, f.ce));
-    assert_eq!((plain.l3_offset(), plain.icrc_offset()), (f.l3_offset, f.icrc_offset));
-    assert_eq!((Ip::V6(*plain.src()), Ip::V6(*plain.dst())), (f.src, f.dst));
-    let read = (plain.write().map(|(reth, payload)| (RethRepr::parse(reth), payload)), plain.sack(), plain.ack());
-    if read == (None, None, None) {
-        return;
-    }
-    assert_eq!(plain.opcode(), bth.opcode);
-    let control = (read.1.map(SackRepr::parse), read.2.map(AethRepr::parse));
-    match f.body {
-        Body::Write { tseth, reth, imm: None, .. } => {
-            assert_eq!((read.0, control), (Some((reth, f.payload.clone())), (None, None)));
-            assert_eq!(plain.tseth(), tseth);
-        }
-        Body::Sack(sack) => assert_eq!((read.0, control), (None, (Some(sack), None))),
-        Body::Ack(aeth) => assert_eq!((read.0, control), (None, (None, Some(aeth)))),
-        other => panic!("{other:?} is not plain"),
+    let Ok(packet) = PacketView::parse(data, wire_len, cfg, |_| true) else { return };
+    let Some((plain, rest)) = PacketHead::plain(data, wire_len, cfg) else { return };
+    assert!(HeadImage::of(&packet).fits(&plain));
+    assert_eq!(plain, *packet);
+    let Some((extension, payload)) = Extension::plain(&plain, rest) else { return };
+    assert_eq!(extension, *packet.extension());
+    if let Extension::Write(write) = extension {
+        assert_eq!((payload, write.imm()), (packet.payload(), None));
     }
 }
 

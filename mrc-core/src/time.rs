@@ -30,6 +30,12 @@ impl Instant {
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
+
+    /// In the ticks of 128 ns that packets carry, 16 bits (`wire.md` 15).
+    #[inline(always)]
+    pub(crate) const fn stamp(self) -> u16 {
+        (self.0 >> 7) as u16
+    }
 }
 
 /// A send time in four bytes: 16 ns per tick, unambiguous for 68.7 s, longer than the longest timer (17.2 s).

@@ -5,11 +5,29 @@ use crate::bytes::last;
 use crate::ip::{ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING};
 use crate::{Ip, Reject};
 
-/// The IP header that carries UDP.
-#[derive(Clone, Copy, Debug)]
+/// The IP headers: the one that carries UDP and the outermost one, which are one unless the frame was tunnelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum L3<'a> {
-    V6(&'a [u8; IPV6_LEN]),
+    V6 { outermost: &'a [u8; IPV6_LEN], ip: &'a [u8; IPV6_LEN] },
     V4(&'a [u8; IPV4_LEN]),
+}
+
+impl L3<'_> {
+    #[inline(always)]
+    pub(crate) fn outermost_dst(&self) -> Ip {
+        match self {
+            L3::V6 { outermost, .. } => Ip::V6(v6_dst(outermost)),
+            L3::V4(ip) => Ip::V4([ip[16], ip[17], ip[18], ip[19]]),
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn outermost_traffic_class(&self) -> u8 {
+        match self {
+            L3::V6 { outermost, .. } => outermost[0] << 4 | outermost[1] >> 4,
+            L3::V4(ip) => ip[1],
+        }
+    }
 }
 
 #[inline]
@@ -38,7 +56,6 @@ pub(crate) struct Layer3<'a> {
     /// Offset of the IP header that carries UDP.
     pub(crate) at: usize,
     pub(crate) l3: L3<'a>,
-    pub(crate) outer: Option<&'a [u8; IPV6_LEN]>,
     /// Offset of what it carries.
     pub(crate) next_at: usize,
     /// The bytes there, as far as given.
@@ -85,8 +102,8 @@ fn layer3_v6(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) ->
         NH_IPV6 => (0, rest),
         NH_ROUTING => skip_srh(rest).ok_or(Reject::L3Dst)?,
         protocol => {
-            let len = v6_len(first);
-            return Ok(Layer3 { at, l3: L3::V6(first), outer: None, next_at, next: rest, len, protocol, fits });
+            let (len, l3) = (v6_len(first), L3::V6 { outermost: first, ip: first });
+            return Ok(Layer3 { at, l3, next_at, next: rest, len, protocol, fits });
         }
     };
     //= HOST-001
@@ -98,8 +115,7 @@ fn layer3_v6(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) ->
     let at = next_at.wrapping_add(srh);
     Ok(Layer3 {
         at,
-        l3: L3::V6(inner),
-        outer: Some(first),
+        l3: L3::V6 { outermost: first, ip: inner },
         next_at: at.wrapping_add(IPV6_LEN),
         next,
         len: v6_len(inner),
@@ -139,14 +155,13 @@ fn layer3_v4(bytes: &[u8], at: usize, wire_len: usize, is_local: impl Fn(&Ip) ->
         return Err(Reject::L3Bad);
     }
     let next = rest.get(options..).ok_or(Reject::L3Bad)?;
-    let dst = Ip::V4([ip[16], ip[17], ip[18], ip[19]]);
-    if !is_local(&dst) {
+    let l3 = L3::V4(ip);
+    if !is_local(&l3.outermost_dst()) {
         return Err(Reject::L3Dst);
     }
     Ok(Layer3 {
         at,
-        l3: L3::V4(ip),
-        outer: None,
+        l3,
         next_at: at.wrapping_add(header),
         next,
         len: total.saturating_sub(header),

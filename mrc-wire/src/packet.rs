@@ -5,30 +5,56 @@
 //! Not owned: the ICRC itself (step 10, [`crate::icrc::verify`]) and everything that needs a QP (steps 11 to 18).
 
 use crate::body::{IMM_LEN, ext_len};
-use crate::ip::{IPV6_LEN, NH_UDP, UDP_LEN, UDP_LEN_MIN};
+use crate::bytes::{chunk_at, u16_at};
+use crate::ip::{NH_UDP, UDP_LEN, UDP_LEN_MIN};
 use crate::layer3::{L3, layer3, v6_dst, v6_src};
 use crate::{
     AethRepr, Body, BthRepr, EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Ev, Frame, Ip, MethRepr, NackRepr,
     Opcode, ProbeRepr, Psn, Qpn, Reject, RethRepr, SackRepr, Trim, TsethRepr, WireConfig, bth, ev, icrc,
 };
-use core::ops::Range;
+use core::ops::{Deref, Range};
 
-/// A frame that passed steps 1 to 9, unread. Offsets count from the Ethernet header.
+/// A received frame up to BTH, unread. Offsets count from the Ethernet header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketHead<'a> {
+    pub(crate) l3: L3<'a>,
+    /// UDP and BTH.
+    pub(crate) l4: &'a [u8; L4_LEN],
+    pub(crate) l3_offset: usize,
+    /// The first byte after payload and pad.
+    pub(crate) icrc_offset: usize,
+}
+
+/// UDP and BTH together.
+pub(crate) const L4_LEN: usize = UDP_LEN + BthRepr::LEN;
+
+#[inline(always)]
+pub(crate) const fn bth_of(l4: &[u8; L4_LEN]) -> &[u8; BthRepr::LEN] {
+    match chunk_at::<UDP_LEN, { BthRepr::LEN }, _>(l4) {
+        Some(bth) => bth,
+        None => &[0; BthRepr::LEN],
+    }
+}
+
+/// A frame that passed steps 1 to 9, unread.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketView<'a> {
-    l3: L3<'a>,
-    outer: Option<&'a [u8; IPV6_LEN]>,
-    udp: &'a [u8; UDP_LEN],
-    bth: &'a [u8; BthRepr::LEN],
-    opcode: Opcode,
-    extension: Extension<'a>,
-    l3_offset: usize,
-    payload_offset: usize,
-    icrc_offset: usize,
+    pub(crate) head: PacketHead<'a>,
+    pub(crate) extension: Extension<'a>,
+    pub(crate) payload_offset: usize,
+}
+
+impl<'a> Deref for PacketView<'a> {
+    type Target = PacketHead<'a>;
+
+    #[inline(always)]
+    fn deref(&self) -> &PacketHead<'a> {
+        &self.head
+    }
 }
 
 /// What follows BTH, unread.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension<'a> {
     /// The six write opcodes.
     Write(WriteHeaders<'a>),
@@ -54,7 +80,7 @@ pub enum Extension<'a> {
 }
 
 /// The headers of a write after BTH.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteHeaders<'a> {
     meth: &'a [u8; MethRepr::LEN],
     tseth: Option<&'a [u8; TsethRepr::LEN]>,
@@ -62,33 +88,208 @@ pub struct WriteHeaders<'a> {
     imm: Option<&'a [u8; IMM_LEN]>,
 }
 
-impl WriteHeaders<'_> {
+impl<'a> WriteHeaders<'a> {
+    /// Of the bytes after BTH.
+    //= BTH-009, OPC-002
+    #[inline(always)]
+    pub(crate) fn split(ts: bool, imm: bool, bytes: &'a [u8]) -> Option<Self> {
+        const STAMP: usize = MethRepr::LEN;
+        let (tseth, (meth, reth), rest) = if ts {
+            let (all, rest) = bytes.split_first_chunk::<{ STAMP + TsethRepr::LEN + RethRepr::LEN }>()?;
+            let reth = chunk_at::<{ STAMP + TsethRepr::LEN }, { RethRepr::LEN }, _>(all)?;
+            (chunk_at::<STAMP, { TsethRepr::LEN }, _>(all), (all.first_chunk()?, reth), rest)
+        } else {
+            let (all, rest) = bytes.split_first_chunk::<{ STAMP + RethRepr::LEN }>()?;
+            (None, (all.first_chunk()?, chunk_at::<STAMP, { RethRepr::LEN }, _>(all)?), rest)
+        };
+        //= IMM-001
+        let imm = if imm { Some(rest.first_chunk()?) } else { None };
+        Some(Self { meth, tseth, reth, imm })
+    }
+
     /// Message numbers.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn meth(&self) -> MethRepr {
         MethRepr::parse(self.meth)
     }
 
     /// Present exactly when `ts` is set in BTH. Check `is_timestamp` or use `reflected`.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn tseth(&self) -> Option<TsethRepr> {
         self.tseth.map(TsethRepr::parse)
     }
 
     /// Placement.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn reth(&self) -> RethRepr {
         RethRepr::parse(self.reth)
     }
 
     /// Present in the two opcodes with immediate.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn imm(&self) -> Option<u32> {
         self.imm.map(|imm| u32::from_be_bytes(*imm))
+    }
+}
+
+impl PacketHead<'_> {
+    /// The IP header that carries UDP: where the ICRC starts.
+    #[inline(always)]
+    #[must_use]
+    pub const fn l3_offset(&self) -> usize {
+        self.l3_offset
+    }
+
+    /// The four ICRC bytes; the end of the frame when it is trimmed.
+    #[inline(always)]
+    #[must_use]
+    pub const fn icrc_offset(&self) -> usize {
+        self.icrc_offset
+    }
+
+    /// Source of the IP header that carries UDP.
+    #[inline]
+    #[must_use]
+    pub fn src(&self) -> Ip {
+        match self.l3 {
+            L3::V6 { ip, .. } => Ip::V6(v6_src(ip)),
+            L3::V4(ip) => Ip::V4([ip[12], ip[13], ip[14], ip[15]]),
+        }
+    }
+
+    /// Destination of the IP header that carries UDP.
+    #[inline(always)]
+    #[must_use]
+    pub fn dst(&self) -> Ip {
+        match self.l3 {
+            L3::V6 { ip, .. } => Ip::V6(v6_dst(ip)),
+            L3::V4(_) => self.outermost_dst(),
+        }
+    }
+
+    /// Destination of the outer header under SRv6.
+    #[inline]
+    #[must_use]
+    pub fn outer_dst(&self) -> Option<[u8; 16]> {
+        match self.l3 {
+            L3::V6 { outermost, ip } if !core::ptr::eq(outermost, ip) => Some(v6_dst(outermost)),
+            _ => None,
+        }
+    }
+
+    /// Destination of the outermost IP header.
+    #[inline(always)]
+    #[must_use]
+    pub fn outermost_dst(&self) -> Ip {
+        self.l3.outermost_dst()
+    }
+
+    /// Effective code point: the outer one under SRv6.
+    #[inline]
+    #[must_use]
+    pub fn dscp(&self) -> u8 {
+        //= SRV6-006
+        self.l3.outermost_traffic_class() >> 2
+    }
+
+    /// Congestion experienced, in either header.
+    #[inline(always)]
+    #[must_use]
+    pub fn ce(&self) -> bool {
+        //= IP6-004
+        // Without an outer header both are one.
+        match self.l3 {
+            L3::V6 { outermost, ip } => ce(ip[1] >> 4) || ce(outermost[1] >> 4),
+            L3::V4(ip) => ce(ip[1]),
+        }
+    }
+
+    /// The EV to echo.
+    #[inline(always)]
+    #[must_use]
+    pub fn entropy(&self, cfg: &WireConfig) -> Ev {
+        let sport = u16_at::<0, _>(self.l4);
+        match self.l3 {
+            //= EVW-004, IP6-005
+            L3::V6 { ip, .. } => ev::echo(u32::from(u16_at::<2, _>(ip)), sport, true, cfg.ev_high_half_in_sport),
+            //= IP4-003
+            L3::V4(_) => ev::echo(0, sport, false, cfg.ev_high_half_in_sport),
+        }
+    }
+
+    /// UDP length field; of no meaning when trimmed.
+    #[inline(always)]
+    #[must_use]
+    pub const fn udp_len(&self) -> u16 {
+        u16_at::<4, _>(self.l4)
+    }
+
+    /// The opcode, never an unknown one.
+    #[inline(always)]
+    #[must_use]
+    pub const fn opcode(&self) -> Opcode {
+        Opcode::from_u8(self.l4[UDP_LEN])
+    }
+
+    /// Transport header.
+    #[inline]
+    #[must_use]
+    pub const fn bth(&self, cfg: &WireConfig) -> BthRepr {
+        BthRepr::read(bth_of(self.l4), self.opcode(), cfg.bth_se_bit)
+    }
+
+    /// Destination QP.
+    #[inline(always)]
+    #[must_use]
+    pub const fn dest_qp(&self) -> Qpn {
+        bth::dest_qp(bth_of(self.l4))
+    }
+
+    /// Packet sequence number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn psn(&self) -> Psn {
+        bth::psn(bth_of(self.l4))
+    }
+
+    /// Whether it begins a message.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_first(&self) -> bool {
+        // The bytes of the opcodes: to compare these takes a tenth of what a match over the table takes.
+        matches!(self.l4[UDP_LEN], 0xC6 | 0xCA | 0xCB)
+    }
+
+    /// Whether it ends a message.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ends_message(&self) -> bool {
+        matches!(self.l4[UDP_LEN], 0xC8..=0xCB)
+    }
+
+    /// Bytes of pad behind the payload.
+    #[inline(always)]
+    #[must_use]
+    pub const fn pad(&self) -> u8 {
+        bth::pad(bth_of(self.l4))
+    }
+
+    /// An acknowledgement is asked for.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ack_req(&self) -> bool {
+        bth::ack_req(bth_of(self.l4))
+    }
+
+    /// A retransmission, or the answer to one.
+    #[inline(always)]
+    #[must_use]
+    pub const fn rtx(&self) -> bool {
+        bth::rtx(bth_of(self.l4))
     }
 }
 
@@ -114,7 +315,7 @@ impl<'a> PacketView<'a> {
         //= VAL-001
         let head = head.get(..wire_len).unwrap_or(head);
         let lower = layer3(head, wire_len, is_local)?; // steps 1 and 2
-        let trim = cfg.dscp.trim(dscp(&lower.l3, lower.outer));
+        let trim = cfg.dscp.trim(lower.l3.outermost_traffic_class() >> 2);
         //= VAL-004, TRIM-002
         if trim.is_none() && !lower.fits {
             return Err(Reject::L3Len);
@@ -123,9 +324,8 @@ impl<'a> PacketView<'a> {
         if lower.protocol != NH_UDP {
             return Err(Reject::UdpBad);
         }
-        let (udp, rest) = lower.next.split_first_chunk::<UDP_LEN>().ok_or(Reject::UdpBad)?;
-        let dport = u16::from_be_bytes([udp[2], udp[3]]);
-        let udp_len = u16::from_be_bytes([udp[4], udp[5]]);
+        let udp = lower.next.first_chunk::<UDP_LEN>().ok_or(Reject::UdpBad)?;
+        let (dport, udp_len) = (u16_at::<2, _>(udp), u16_at::<4, _>(udp));
         //= UDP-002
         if dport != cfg.udp_dport_accept[0] && dport != cfg.udp_dport_accept[1] {
             return Err(Reject::UdpBad);
@@ -135,7 +335,8 @@ impl<'a> PacketView<'a> {
             return Err(Reject::UdpBad);
         }
         //= VAL-006
-        let (bth, rest) = rest.split_first_chunk::<{ BthRepr::LEN }>().ok_or(Reject::Short)?;
+        let (l4, rest) = lower.next.split_first_chunk::<L4_LEN>().ok_or(Reject::Short)?;
+        let bth = bth_of(l4);
         //= VAL-007
         let opcode = Opcode::from_u8(bth[0]);
         if let Opcode::Unknown(_) = opcode {
@@ -144,7 +345,7 @@ impl<'a> PacketView<'a> {
         if bth::version(bth) != 0 {
             return Err(Reject::Tver);
         }
-        let ext_at = lower.next_at.wrapping_add(UDP_LEN + BthRepr::LEN);
+        let rest_offset = lower.next_at.wrapping_add(L4_LEN);
         let (extension, payload_offset, icrc_offset) = match trim {
             Some(kind) => {
                 //= TRIM-008
@@ -152,7 +353,7 @@ impl<'a> PacketView<'a> {
                     return Err(Reject::Opcode);
                 }
                 //= TRIM-003
-                let end = wire_len.max(ext_at);
+                let end = wire_len.max(rest_offset);
                 let timestamp = trimmed_timestamp(bth::timestamped(bth), rest);
                 (Extension::Trimmed { kind, timestamp }, end, end)
             }
@@ -161,24 +362,15 @@ impl<'a> PacketView<'a> {
                 //= VAL-009
                 let ext = ext_len(opcode, ts);
                 let left = usize::from(udp_len)
-                    .checked_sub(ext.wrapping_add(UDP_LEN + BthRepr::LEN + icrc::LEN))
+                    .checked_sub(ext.wrapping_add(L4_LEN + icrc::LEN))
                     .filter(|left| usize::from(bth::pad(bth)) <= *left)
                     .ok_or(Reject::Short)?;
-                let start = ext_at.wrapping_add(ext);
+                let start = rest_offset.wrapping_add(ext);
                 (Extension::split(opcode, ts, rest, cfg.eeth_op_bit)?, start, start.wrapping_add(left))
             }
         };
-        Ok(Self {
-            l3: lower.l3,
-            outer: lower.outer,
-            udp,
-            bth,
-            opcode,
-            extension,
-            l3_offset: lower.at,
-            payload_offset,
-            icrc_offset,
-        })
+        let head = PacketHead { l3: lower.l3, l4, l3_offset: lower.at, icrc_offset };
+        Ok(Self { head, extension, payload_offset })
     }
 
     /// Every field read.
@@ -201,127 +393,22 @@ impl<'a> PacketView<'a> {
         }
     }
 
-    /// The IP header that carries UDP: where the ICRC starts.
-    #[inline]
-    #[must_use]
-    pub const fn l3_offset(&self) -> usize {
-        self.l3_offset
-    }
-
-    /// The four ICRC bytes; the end of the frame when it is trimmed.
-    #[inline]
-    #[must_use]
-    pub const fn icrc_offset(&self) -> usize {
-        self.icrc_offset
-    }
-
     /// The payload without its pad; empty where there is none. May lie beyond the bytes given as `head`.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn payload(&self) -> Range<usize> {
         let len = match self.extension {
             Extension::Write(_) => {
-                self.icrc_offset.saturating_sub(self.payload_offset).saturating_sub(usize::from(bth::pad(self.bth)))
+                // Cannot wrap: step 9 found room for the pad.
+                self.icrc_offset.wrapping_sub(self.payload_offset).wrapping_sub(self.pad().into())
             }
             _ => 0,
         };
         self.payload_offset..self.payload_offset.wrapping_add(len)
     }
 
-    /// Source of the IP header that carries UDP.
-    #[inline]
-    #[must_use]
-    pub fn src(&self) -> Ip {
-        match self.l3 {
-            L3::V6(ip) => Ip::V6(v6_src(ip)),
-            L3::V4(ip) => Ip::V4([ip[12], ip[13], ip[14], ip[15]]),
-        }
-    }
-
-    /// Destination of the IP header that carries UDP.
-    #[inline]
-    #[must_use]
-    pub fn dst(&self) -> Ip {
-        match self.l3 {
-            L3::V6(ip) => Ip::V6(v6_dst(ip)),
-            L3::V4(ip) => Ip::V4([ip[16], ip[17], ip[18], ip[19]]),
-        }
-    }
-
-    /// Destination of the outer header under SRv6.
-    #[inline]
-    #[must_use]
-    pub fn outer_dst(&self) -> Option<[u8; 16]> {
-        self.outer.map(v6_dst)
-    }
-
-    /// Effective code point: the outer one under SRv6.
-    #[inline]
-    #[must_use]
-    pub fn dscp(&self) -> u8 {
-        dscp(&self.l3, self.outer)
-    }
-
-    /// Congestion experienced, in either header.
-    #[inline]
-    #[must_use]
-    pub fn ce(&self) -> bool {
-        //= IP6-004
-        ce(traffic_class(&self.l3)) || self.outer.is_some_and(|outer| ce(v6_traffic_class(outer)))
-    }
-
-    /// The EV to echo.
-    #[inline]
-    #[must_use]
-    pub fn entropy(&self, cfg: &WireConfig) -> Ev {
-        let sport = u16::from_be_bytes([self.udp[0], self.udp[1]]);
-        match self.l3 {
-            //= EVW-004, IP6-005
-            L3::V6(ip) => {
-                ev::echo(u32::from(u16::from_be_bytes([ip[2], ip[3]])), sport, true, cfg.ev_high_half_in_sport)
-            }
-            //= IP4-003
-            L3::V4(_) => ev::echo(0, sport, false, cfg.ev_high_half_in_sport),
-        }
-    }
-
-    /// UDP length field; of no meaning when trimmed.
-    #[inline]
-    #[must_use]
-    pub const fn udp_len(&self) -> u16 {
-        u16::from_be_bytes([self.udp[4], self.udp[5]])
-    }
-
-    /// The opcode, never an unknown one.
-    #[inline]
-    #[must_use]
-    pub const fn opcode(&self) -> Opcode {
-        self.opcode
-    }
-
-    /// Transport header.
-    #[inline]
-    #[must_use]
-    pub const fn bth(&self, cfg: &WireConfig) -> BthRepr {
-        BthRepr::read(self.bth, self.opcode, cfg.bth_se_bit)
-    }
-
-    /// Destination QP.
-    #[inline]
-    #[must_use]
-    pub const fn dest_qp(&self) -> Qpn {
-        bth::dest_qp(self.bth)
-    }
-
-    /// Packet sequence number.
-    #[inline]
-    #[must_use]
-    pub const fn psn(&self) -> Psn {
-        bth::psn(self.bth)
-    }
-
     /// What follows BTH.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn extension(&self) -> &Extension<'a> {
         &self.extension
@@ -360,13 +447,7 @@ impl<'a> Extension<'a> {
     fn split(opcode: Opcode, ts: bool, bytes: &'a [u8], eeth_op_bit: u8) -> Result<Self, Reject> {
         let mut rest = bytes;
         if opcode.is_write() {
-            let meth = take(&mut rest)?;
-            //= BTH-009, OPC-002
-            let tseth = if ts { Some(take(&mut rest)?) } else { None };
-            let reth = take(&mut rest)?;
-            //= IMM-001
-            let imm = if opcode.has_imm() { Some(take(&mut rest)?) } else { None };
-            return Ok(Self::Write(WriteHeaders { meth, tseth, reth, imm }));
+            return WriteHeaders::split(ts, opcode.has_imm(), bytes).map(Self::Write).ok_or(Reject::Short);
         }
         Ok(match opcode {
             Opcode::Ack => Self::Ack(take(&mut rest)?),
@@ -401,25 +482,6 @@ fn trimmed_timestamp(ts: bool, after_bth: &[u8]) -> u16 {
 }
 
 #[inline]
-const fn traffic_class(l3: &L3<'_>) -> u8 {
-    match l3 {
-        L3::V6(ip) => v6_traffic_class(ip),
-        L3::V4(ip) => ip[1],
-    }
-}
-
-#[inline]
-pub(crate) const fn v6_traffic_class(ip: &[u8; IPV6_LEN]) -> u8 {
-    ip[0] << 4 | ip[1] >> 4
-}
-
-#[inline]
-fn dscp(l3: &L3<'_>, outer: Option<&[u8; IPV6_LEN]>) -> u8 {
-    //= SRV6-006
-    outer.map_or_else(|| traffic_class(l3), v6_traffic_class) >> 2
-}
-
-#[inline]
-pub(crate) const fn ce(traffic_class: u8) -> bool {
+const fn ce(traffic_class: u8) -> bool {
     traffic_class & 3 == 3
 }

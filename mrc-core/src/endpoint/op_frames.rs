@@ -8,7 +8,7 @@ use super::{
     op_table::Stage,
     profiles::profile,
     schedule::ATTEMPTS,
-    tx::{Entries, below_bth, control_bth, count_sent, emit_bth, stamp},
+    tx::{Entries, below_bth, control_bth, count_sent, emit_bth},
 };
 use crate::{
     num::Counter,
@@ -65,7 +65,7 @@ impl Endpoint<'_> {
             };
             self.ops.answers.pop();
             // 0 means "no timestamp": a sum that lands on it is moved by one tick.
-            let service = if due.serviced { stamp(now).wrapping_sub(due.arrived) } else { 0 };
+            let service = if due.serviced { now.stamp().wrapping_sub(due.arrived) } else { 0 };
             let timestamp = if due.serviced { due.timestamp.wrapping_add(service).max(1) } else { due.timestamp };
             let body = EndpointResponseRepr { op: due.op, timestamp };
             let rest = self.op_headers(due.peer, &way, Opcode::EndpointResponse, due.id, None, out);
@@ -105,7 +105,7 @@ impl Endpoint<'_> {
                 op: EndpointOp::PortStatusUpdate,
                 vendor_info: 0,
                 port_status_mask: up,
-                tseth: TsethRepr::ns128(stamp(now)),
+                tseth: TsethRepr::ns128(now.stamp()),
             };
             body.emit(rest.first_chunk_mut()?);
             self.stats.tx_endpoint_request.inc();
@@ -141,7 +141,7 @@ impl Endpoint<'_> {
                 op: request.op,
                 vendor_info: 0,
                 port_status_mask: wire_mask(ports, self.cfg.port_mask_zero_based),
-                tseth: TsethRepr::ns128(stamp(now)),
+                tseth: TsethRepr::ns128(now.stamp()),
             };
             body.emit(rest.first_chunk_mut()?);
             self.stats.tx_endpoint_request.inc();

@@ -17,7 +17,6 @@ use super::{
     op_table::{Due, Owner, REQUESTS, Request, Stage},
     peers::PeerIndex,
     port_status::ROUNDS_IN_TIME,
-    tx::stamp,
 };
 use crate::{
     error::{Discard, OpError},
@@ -152,7 +151,7 @@ impl Endpoint<'_> {
         let timestamp = request.tseth.reflected();
         let serviced = self.cfg.endpoint_svc_time && !request.tseth.tsr && timestamp != 0;
         let peer = self.answering(peer);
-        let due = Due { peer, id, op: request.op, timestamp, serviced, arrived: stamp(now), port, ev: frame.entropy };
+        let due = Due { peer, id, op: request.op, timestamp, serviced, arrived: now.stamp(), port, ev: frame.entropy };
         self.ops.answers.push(due);
         Ok(())
     }
@@ -212,7 +211,7 @@ impl Endpoint<'_> {
             let Some(request) = self.ops.slot(nth) else { continue };
             if request.stage == Stage::Sent && (request.peer, request.id, request.op) == (peer, id, response.op) {
                 let elapsed = now.since(request.sent_at);
-                let measured = u64::from(stamp(now).wrapping_sub(response.timestamp)) << 7;
+                let measured = u64::from(now.stamp().wrapping_sub(response.timestamp)) << 7;
                 // One tick of rounding on each side.
                 let adjusted = elapsed < TIMESTAMP_SPAN_NS && measured.saturating_add(256) < elapsed;
                 let rtt_ns = if adjusted { measured } else { elapsed };

@@ -1,15 +1,13 @@
 //! A received frame: validation, then what requester and responder make of it. Source: `wire.md` 13 and 14.
 
+use core::ops::Range;
+
 use mrc_wire::{
-    BthRepr, Extension, HeadImage, Ip, NackReason, NackRepr, PacketView, PlainPacket, PortNum, ProbeRepr, Psn, Qpn,
-    Reject, Syndrome, Trim,
+    Extension, HeadImage, Ip, NackReason, NackRepr, PacketHead, PacketView, PortNum, ProbeRepr, Psn, Qpn, Reject,
+    Syndrome, Trim,
 };
 
-use super::{
-    Endpoint, IcrcCheck, Received, RxMeta, part,
-    tx::stamp,
-    write_in::{Parsed, Plain, WriteRequest, check_write, immediate},
-};
+use super::{Endpoint, IcrcCheck, Received, RxMeta, part, write_in::check_write};
 use crate::num::Counter;
 use crate::{
     config::EndpointConfig,
@@ -77,30 +75,13 @@ impl Endpoint<'_> {
     //= VAL-010
     #[inline(never)]
     fn take(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
-        let result = 'taken: {
-            if let Some(packet) = PlainPacket::find(head, rx.wire_len, &self.cfg.wire)
-                && let Some(qp) = self.expecting(rx.port, &packet)
-                && is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset())
-            {
-                if let Some((reth, payload)) = packet.write() {
-                    let write = Plain { packet: &packet, reth, payload, now };
-                    if self.is_usual(now, qp) {
-                        let result = self.on_write::<true>(now, rx.port, qp, &write, None);
-                        if result.is_err() {
-                            self.count_received(rx.port);
-                        }
-                        break 'taken result;
-                    }
-                    self.count_received(rx.port);
-                    break 'taken self.on_unusual_write(now, rx.port, qp, &write);
-                } else if let Some(sack) = packet.sack() {
-                    self.count_received(rx.port);
-                    break 'taken self.on_sack(now, qp, sack, packet.rtx());
-                } else if let Some(aeth) = packet.ack() {
-                    self.count_received(rx.port);
-                    break 'taken self.on_ack(now, qp, packet.psn(), aeth);
-                }
-            }
+        let result = if let Some((packet, rest)) = PacketHead::plain(head, rx.wire_len, &self.cfg.wire)
+            && let Some(qp) = self.expecting(rx.port, &packet)
+            && is_intact(rx.icrc, head, &packet)
+            && let Some((extension, payload)) = Extension::plain(&packet, rest)
+        {
+            self.accept::<true>(now, rx.port, qp, &packet, &extension, payload)
+        } else {
             self.take_any(now, rx, head)
         };
         match result {
@@ -111,14 +92,14 @@ impl Endpoint<'_> {
 
     /// The QP that expects packets with this head. None where anything else is to be found out or to be done about one.
     #[inline(always)]
-    fn expecting(&self, port: PortNum, packet: &PlainPacket<'_>) -> Option<u32> {
+    fn expecting(&self, port: PortNum, packet: &PacketHead<'_>) -> Option<u32> {
         let index = self.slot_of(packet.dest_qp());
         let slot = self.qps.get(index as usize).filter(|slot| slot.expected.fits(packet))?;
         let masked = || self.peers.get(slot.peer as usize).is_none_or(|peer| !peer.announced.contains(port));
         if !self.masks.free.contains(port) && masked() {
             return None;
         }
-        is_local_v6(&self.cfg, port, packet.outermost_dst()).then_some(index)
+        self.is_local(port, &packet.outermost_dst()).then_some(index)
     }
 
     /// Whether a write for `qp` is nothing but a write: no other one waits for anything, and it draws nothing by itself.
@@ -129,36 +110,15 @@ impl Endpoint<'_> {
         !waits && self.refusal.is_none() && slot.reverse.rests(now)
     }
 
-    #[inline(never)]
-    fn on_unusual_write(
-        &mut self,
-        now: Instant,
-        port: PortNum,
-        qp: u32,
-        write: &Plain<'_, '_>,
-    ) -> Result<Received, Discard> {
-        self.on_write::<false>(now, port, qp, write, None)
-    }
-
-    /// The next packet of `qp` is expected to have the head of this frame, which was found right.
-    fn expect(&mut self, qp: u32, head: &[u8], wire_len: usize) {
-        if let Some(packet) = PlainPacket::find(head, wire_len, &self.cfg.wire)
-            && let Some(slot) = self.qps.get_mut(qp as usize)
-        {
-            slot.expected = HeadImage::of(&packet);
-        }
-    }
-
-    /// Any frame.
+    /// Any frame; one that is found right tells which head its QP expects next.
     #[inline(never)]
     fn take_any(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
         let packet = PacketView::parse(head, rx.wire_len, &self.cfg.wire, |dst| self.is_local(rx.port, dst))?;
         let trimmed = matches!(packet.extension(), Extension::Trimmed { .. });
-        if !trimmed && !is_intact(rx.icrc, head, packet.l3_offset(), packet.icrc_offset()) {
+        if !trimmed && !is_intact(rx.icrc, head, &packet) {
             return Err(Discard::Icrc);
         }
         self.count_received(rx.port);
-        let bth = packet.bth(&self.cfg.wire);
         let takes = match packet.extension() {
             Extension::EndpointRequest(..) | Extension::EndpointResponse(..) => {
                 return self.on_endpoint(now, rx.port, &packet.to_frame(&self.cfg.wire));
@@ -166,23 +126,63 @@ impl Endpoint<'_> {
             Extension::Write(_) | Extension::Probe(_) | Extension::Trimmed { .. } => QpState::receives,
             Extension::Sack(_) | Extension::Ack(_) | Extension::Nack(_) => QpState::sends,
         };
-        let qp = self.admit(&packet, &bth, takes)?;
+        let qp = self.admit(&packet, takes)?;
         // No ICRC protects a trimmed packet: it says nothing about ports.
         if !trimmed {
             self.heard_through(now, qp, rx.port);
-            self.expect(qp, head, rx.wire_len);
-        }
-        match packet.extension() {
-            Extension::Write(headers) => {
-                let write = Parsed { packet: &packet, bth, headers, now };
-                self.on_write::<false>(now, rx.port, qp, &write, immediate(&bth, headers))
+            if let Some(slot) = self.qps.get_mut(qp as usize) {
+                slot.expected = HeadImage::of(&packet);
             }
-            Extension::Sack(sack) => self.on_sack(now, qp, sack, bth.rtx),
-            Extension::Ack(aeth) => self.on_ack(now, qp, bth.psn, aeth),
-            Extension::Nack(nack) => self.on_nack(now, qp, &NackRepr::parse(nack), bth.rtx),
-            Extension::Probe(probe) => self.on_probe(now, qp, &packet, &ProbeRepr::parse(probe)),
-            Extension::Trimmed { kind, timestamp } => self.on_trimmed(qp, &packet, &bth, *kind, *timestamp),
-            Extension::EndpointRequest(..) | Extension::EndpointResponse(..) => Err(Discard::Opcode),
+        }
+        self.accept::<false>(now, rx.port, qp, &packet, packet.extension(), packet.payload())
+    }
+
+    #[inline(never)]
+    fn on_unusual_write(
+        &mut self,
+        now: Instant,
+        port: PortNum,
+        qp: u32,
+        write: &WritePacket<'_, '_>,
+    ) -> Result<Received, Discard> {
+        self.on_write::<false>(now, port, qp, write)
+    }
+
+    /// A packet for `qp`; where `EXPECTED`, it is not counted for its port.
+    #[inline(always)]
+    fn accept<const EXPECTED: bool>(
+        &mut self,
+        now: Instant,
+        port: PortNum,
+        qp: u32,
+        packet: &PacketHead<'_>,
+        extension: &Extension<'_>,
+        payload: Range<usize>,
+    ) -> Result<Received, Discard> {
+        if let Extension::Write(headers) = extension {
+            let write = WritePacket { packet, headers: *headers, payload, ce: packet.ce(), now };
+            if EXPECTED && self.is_usual(now, qp) {
+                let result = self.on_write::<true>(now, port, qp, &write);
+                if result.is_err() {
+                    self.count_received(port);
+                }
+                return result;
+            }
+            if EXPECTED {
+                self.count_received(port);
+            }
+            return self.on_unusual_write(now, port, qp, &write);
+        }
+        if EXPECTED {
+            self.count_received(port);
+        }
+        match extension {
+            Extension::Sack(sack) => self.on_sack(now, qp, sack, packet.rtx()),
+            Extension::Ack(aeth) => self.on_ack(now, qp, packet.psn(), aeth),
+            Extension::Nack(nack) => self.on_nack(now, qp, &NackRepr::parse(nack), packet.rtx()),
+            Extension::Probe(probe) => self.on_probe(now, qp, packet, &ProbeRepr::parse(probe)),
+            Extension::Trimmed { kind, timestamp } => self.on_trimmed(qp, packet, *kind, *timestamp),
+            _ => Err(Discard::Opcode),
         }
     }
 
@@ -225,7 +225,8 @@ impl Endpoint<'_> {
 
     /// Steps 11 and 12: one index and a few comparisons.
     //= VAL-011, VAL-013, VAL-014, PROBE-003, CTL-002, IP6-007, HOST-003
-    fn admit(&self, packet: &PacketView<'_>, bth: &BthRepr, takes: fn(QpState) -> bool) -> Result<u32, Discard> {
+    fn admit(&self, packet: &PacketView<'_>, takes: fn(QpState) -> bool) -> Result<u32, Discard> {
+        let bth = packet.bth(&self.cfg.wire);
         let qp = self.slot_of(bth.dest_qp);
         let slot = self.qps.get(qp as usize).filter(|slot| slot.used && slot.qpn == bth.dest_qp).ok_or(Discard::Qpn)?;
         if !self.same_partition(bth.pkey) {
@@ -247,20 +248,19 @@ impl Endpoint<'_> {
         now: Instant,
         port: PortNum,
         qp: u32,
-        write: &impl WriteRequest,
-        imm: Option<Immediate>,
+        write: &WritePacket<'_, '_>,
     ) -> Result<Received, Discard> {
         let Some(mut slot) = self.qps.get_mut(qp as usize) else { return Err(Discard::Qpn) };
         if slot.heard(now) && !USUAL {
             self.probe_way_back(now, qp);
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
-        if write.ce() {
+        if write.ce {
             self.stats.rx_marked.inc();
         }
         if !USUAL && (self.refusal.is_some() || slot.rsp.placing.is_reported()) {
             let reason = self.refusal.unwrap_or(NackReason::NoPktBuffer);
-            let nack = write.nack(&self.cfg, reason, slot.rsp.svc_time);
+            let nack = write.answer(&self.cfg, slot.rsp.svc_time, AnswerKind::Nack(reason));
             if let Some(refused) = self.refuse_unrecorded(now, qp, nack) {
                 return Err(refused);
             }
@@ -276,13 +276,16 @@ impl Endpoint<'_> {
         match verdict {
             responder::Verdict::New => {}
             responder::Verdict::Duplicate => return Err(self.refuse_again(now, qp)),
-            responder::Verdict::OutOfWindow => return Err(self.refuse_beyond(qp, write)),
+            responder::Verdict::OutOfWindow => {
+                let nack = slot.rsp.out_of_window(write, &self.cfg);
+                return Err(self.refuse_beyond(qp, nack));
+            }
         }
         slot.fresh = true;
         let mut checked = check_write(slot, &self.regions, qp, write);
-        if let Some(imm) = imm
+        if !USUAL
             && checked.is_ok()
-            && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), imm)
+            && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), write, &self.cfg)
         {
             checked = Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
         }
@@ -347,10 +350,8 @@ impl Endpoint<'_> {
     /// A write beyond the window.
     #[cold]
     #[inline(never)]
-    fn refuse_beyond(&mut self, qp: u32, write: &impl WritePacket) -> Discard {
-        if let Some(slot) = self.qps.get_mut(qp as usize)
-            && let Some(nack) = slot.rsp.out_of_window(write, &self.cfg)
-        {
+    fn refuse_beyond(&mut self, qp: u32, nack: Option<Answer>) -> Discard {
+        if let (Some(slot), Some(nack)) = (self.qps.get_mut(qp as usize), nack) {
             slot.rsp.refuse(&mut self.refusals, nack);
         }
         self.wake_control(qp);
@@ -384,7 +385,7 @@ impl Endpoint<'_> {
         &mut self,
         now: Instant,
         qp: u32,
-        packet: &PacketView<'_>,
+        packet: &PacketHead<'_>,
         probe: &ProbeRepr,
     ) -> Result<Received, Discard> {
         self.stats.rx_marked.inc_by(u64::from(packet.ce()));
@@ -406,7 +407,7 @@ impl Endpoint<'_> {
             timestamp: probe.tseth.reflected(),
             rtx: false,
             added: slot.rsp.svc_time.on(&probe.tseth),
-            arrived: stamp(now),
+            arrived: now.stamp(),
         });
         self.wake_control(qp);
         Ok(Received::Nothing)
@@ -417,15 +418,14 @@ impl Endpoint<'_> {
     fn on_trimmed(
         &mut self,
         qp: u32,
-        packet: &PacketView<'_>,
-        bth: &BthRepr,
+        packet: &PacketHead<'_>,
         kind: Trim,
         timestamp: u16,
     ) -> Result<Received, Discard> {
         self.stats.rx_trimmed.inc();
         let bits = part(self.rx_words, qp, self.limits.words()).ok_or(Discard::Qpn)?;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        let (psn, rtx, ev) = (bth.psn, bth.rtx, packet.entropy(&self.cfg.wire));
+        let (psn, rtx, ev) = (packet.psn(), packet.rtx(), packet.entropy(&self.cfg.wire));
         let answer = |kind| Answer { psn, ev, timestamp, rtx, ..Answer::of(kind) };
         match slot.rsp.window.classify(psn, bits) {
             responder::Arrival::New if slot.rsp.trim_nack => {
@@ -436,8 +436,7 @@ impl Endpoint<'_> {
                 slot.rsp.refuse(&mut self.refusals, answer(AnswerKind::Nack(reason)));
             }
             responder::Arrival::Below | responder::Arrival::Seen if slot.rsp.trim_nack => {
-                let verdict = mrc_wire::Verdict::None;
-                slot.rsp.answers.push(answer(AnswerKind::Sack { verdict, probe_id: None }));
+                slot.rsp.answers.push(answer(AnswerKind::PLAIN_SACK));
             }
             _ => return Err(Discard::Trimmed),
         }
@@ -458,18 +457,27 @@ impl Qp {
 
     /// Keeps the immediate of a write until its turn; `false` when there are more than agreed.
     #[inline(never)]
-    fn stash_immediate(&mut self, stash: Option<&mut [Immediate]>, imm: Immediate) -> bool {
+    fn stash_immediate(
+        &mut self,
+        stash: Option<&mut [Immediate]>,
+        write: &WritePacket<'_, '_>,
+        cfg: &EndpointConfig,
+    ) -> bool {
+        let Some(imm) = write.headers.imm() else { return true };
+        let (bth, rqmsn, dmalen) =
+            (write.packet.bth(&cfg.wire), write.headers.meth().rqmsn, write.headers.reth().dmalen);
+        let imm = Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se };
         stash.is_some_and(|stash| self.rsp.stash.insert(stash, imm))
     }
 }
 
 /// Step 10, as far as the driver has left it to the engine.
 #[inline(always)]
-fn is_intact(check: IcrcCheck, head: &[u8], l3_offset: usize, icrc_offset: usize) -> bool {
+fn is_intact(check: IcrcCheck, head: &[u8], packet: &PacketHead<'_>) -> bool {
     match check {
         IcrcCheck::Valid => true,
         IcrcCheck::Invalid => false,
-        IcrcCheck::Verify => mrc_wire::icrc::verify(head, l3_offset, icrc_offset),
+        IcrcCheck::Verify => mrc_wire::icrc::verify(head, packet.l3_offset(), packet.icrc_offset()),
     }
 }
 

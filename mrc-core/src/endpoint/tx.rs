@@ -70,7 +70,7 @@ impl Endpoint<'_> {
             Some((AnswerKind::Sack { .. }, answer)) => {
                 stats.tx_sack.inc();
                 let bits = part(self.rx_words, qp, self.limits.words())?;
-                let sack = slot.rsp.sack(&answer, contexts, stamp(now), bits, self.cfg.bitmap_reach)?;
+                let sack = slot.rsp.sack(&answer, contexts, now.stamp(), bits, self.cfg.bitmap_reach)?;
                 sack.emit(rest.first_chunk_mut()?);
             }
             Some((AnswerKind::Nack(reason), answer)) => {
@@ -83,7 +83,7 @@ impl Endpoint<'_> {
                     dpdcid: contexts.1,
                     psn,
                     cc_type: wire.neth_cc_type,
-                    timestamp: answer.reflected(stamp(now)),
+                    timestamp: answer.reflected(now.stamp()),
                 };
                 nack.emit(rest.first_chunk_mut()?);
             }
@@ -226,7 +226,7 @@ impl Endpoint<'_> {
             vendor_info: 0,
             spdcid: slot.qpn.value() as u16,
             dpdcid: slot.dest_qp.value() as u16,
-            tseth: TsethRepr::ns128(stamp(now)),
+            tseth: TsethRepr::ns128(now.stamp()),
         };
         // Probes see the queues that data sees, except the one that is to see none.
         let plan = &self.cfg.wire.dscp;
@@ -467,11 +467,6 @@ pub(super) fn emit_bth<'o>(bth: &BthRepr, se_bit: u8, out: &'o mut [u8]) -> Opti
 
 pub(super) fn control_bth(dest_qp: Qpn, pkey: u16, opcode: Opcode, psn: Psn, rtx: bool) -> BthRepr {
     BthRepr { opcode, se: false, pad: 0, pkey, dest_qp, ack_req: false, rtx, ts: false, psn }
-}
-
-/// 128 ns ticks, 16 bits (`wire.md` 15).
-pub(super) fn stamp(now: Instant) -> u16 {
-    (now.as_nanos() >> 7) as u16
 }
 
 //= DSCP-003, CAP-001

@@ -7,7 +7,7 @@ use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Psn, Qpn, RethRepr, Rkey, TsethRe
 use super::{
     MAX_HEADER_LEN, PayloadRef, Transmit,
     below::Below,
-    tx::{Entries, below_bth, count_sent, stamp},
+    tx::{Entries, below_bth, count_sent},
 };
 use crate::{
     config::EndpointConfig,
@@ -102,7 +102,7 @@ impl ToPeer<'_> {
         let (_, mut rest) = rest.split_first_chunk_mut::<{ MethRepr::LEN }>()?;
         if ts {
             let (to, after) = rest.split_first_chunk_mut()?;
-            TsethRepr::ns128(stamp(now)).emit(to);
+            TsethRepr::ns128(now.stamp()).emit(to);
             rest = after;
         }
         // RETH begins with the address.

@@ -19,6 +19,11 @@ pub(crate) enum AnswerKind {
     Nak(Syndrome),
 }
 
+impl AnswerKind {
+    /// A SACK that says nothing of its own.
+    pub(crate) const PLAIN_SACK: Self = Self::Sack { verdict: Verdict::None, probe_id: None };
+}
+
 /// Which timestamps a responder adds its service time to (open questions 21 and 22).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ServiceTime {
@@ -81,7 +86,7 @@ enum Worth {
 
 impl Answer {
     pub(super) const NONE: Self = Self {
-        kind: AnswerKind::Sack { verdict: Verdict::None, probe_id: None },
+        kind: AnswerKind::PLAIN_SACK,
         psn: Psn::new(0),
         ev: Ev(0),
         timestamp: 0,
@@ -115,7 +120,7 @@ impl Answer {
 
     fn worth(&self) -> Worth {
         match self.kind {
-            AnswerKind::Sack { verdict: Verdict::None, probe_id: None } => Worth::State,
+            AnswerKind::PLAIN_SACK => Worth::State,
             AnswerKind::Sack { .. } => Worth::Verdict,
             AnswerKind::Nack(_) => Worth::Refusal,
             AnswerKind::Nak(_) => Worth::Farewell,

@@ -20,10 +20,13 @@ pub(crate) use psn_window::{Arrival, PsnWindow};
 pub(crate) use receive::{ReceiveQueue, Stash};
 pub(crate) use refusals::{Listed as ListedRefusals, RefusalList, Refusals};
 
-use mrc_wire::{Psn, TsethRepr};
+use core::ops::Range;
+
+use mrc_wire::{NackReason, PacketHead, Psn, WriteHeaders};
 
 use crate::config::{EndpointConfig, RtrAttr};
 use crate::num::Counter;
+use crate::time::Instant;
 
 /// Scalars of one QP's responder (`transport.md` 4.1).
 #[derive(Clone, Copy, Debug)]
@@ -75,45 +78,36 @@ pub(crate) enum Verdict {
 }
 
 /// The write packet at hand. Each field is read where it is needed: what is read earlier has to be kept until then.
-pub(crate) trait WritePacket {
-    fn psn(&self) -> Psn;
-    /// UDP length + 40.
-    fn nominal(&self, cfg: &EndpointConfig) -> u32;
-    fn ends_message(&self) -> bool;
-    fn ack_req(&self) -> bool;
-    fn rtx(&self) -> bool;
-    fn ce(&self) -> bool;
-    /// When it arrived, in ticks of 128 ns.
-    fn arrived(&self) -> u16;
-    fn echo(&self, cfg: &EndpointConfig) -> Echo;
-
-    /// An answer of this kind, but that the kind may depend on the EV.
-    //= TS-003, TS-004
-    #[inline(always)]
-    fn answer(
-        &self,
-        cfg: &EndpointConfig,
-        svc_time: ServiceTime,
-        kind: impl FnOnce(mrc_wire::Ev) -> AnswerKind,
-    ) -> Answer {
-        let Echo { ev, tseth } = self.echo(cfg);
-        let timestamp = tseth.map_or(0, |tseth| tseth.reflected());
-        let added = tseth.map_or(Added::Nothing, |tseth| svc_time.on(&tseth));
-        let (psn, rtx, arrived) = (self.psn(), self.rtx(), self.arrived());
-        Answer { kind: kind(ev), psn, ev, timestamp, rtx, added, arrived }
-    }
-
-    /// A refusal of it.
-    fn nack(&self, cfg: &EndpointConfig, reason: mrc_wire::NackReason, svc_time: ServiceTime) -> Answer {
-        self.answer(cfg, svc_time, |_| AnswerKind::Nack(reason))
-    }
+#[derive(Debug)]
+pub(crate) struct WritePacket<'p, 'f> {
+    pub(crate) packet: &'p PacketHead<'f>,
+    pub(crate) headers: WriteHeaders<'f>,
+    /// Bytes of the frame.
+    pub(crate) payload: Range<usize>,
+    pub(crate) ce: bool,
+    pub(crate) now: Instant,
 }
 
-/// What an answer to a write echoes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Echo {
-    pub(crate) ev: mrc_wire::Ev,
-    pub(crate) tseth: Option<TsethRepr>,
+impl WritePacket<'_, '_> {
+    #[inline(always)]
+    pub(crate) fn psn(&self) -> Psn {
+        self.packet.psn()
+    }
+
+    #[inline(always)]
+    pub(crate) fn ends_message(&self) -> bool {
+        self.packet.ends_message()
+    }
+
+    /// An answer of this kind.
+    //= TS-003, TS-004
+    #[inline(always)]
+    pub(crate) fn answer(&self, cfg: &EndpointConfig, svc_time: ServiceTime, kind: AnswerKind) -> Answer {
+        let (ev, tseth) = (self.packet.entropy(&cfg.wire), self.headers.tseth());
+        let timestamp = tseth.map_or(0, |tseth| tseth.reflected());
+        let added = tseth.map_or(Added::Nothing, |tseth| svc_time.on(&tseth));
+        Answer { kind, psn: self.psn(), ev, timestamp, rtx: self.packet.rtx(), added, arrived: self.now.stamp() }
+    }
 }
 
 impl Responder {
@@ -166,7 +160,7 @@ impl Responder {
     //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-002
     pub(crate) fn on_write<'b>(
         &mut self,
-        write: &impl WritePacket,
+        write: &WritePacket<'_, '_>,
         bits: impl FnOnce() -> &'b mut [RxWord],
         cfg: &EndpointConfig,
     ) -> Verdict {
@@ -198,9 +192,10 @@ impl Responder {
     /// The NACK for a packet above the window; none where `oor_silent` is set, or for a PSN that lies too far ahead.
     //= RSP-003
     #[inline(always)]
-    pub(crate) fn out_of_window(&self, write: &impl WritePacket, cfg: &EndpointConfig) -> Option<Answer> {
+    pub(crate) fn out_of_window(&self, write: &WritePacket<'_, '_>, cfg: &EndpointConfig) -> Option<Answer> {
         let near = write.psn().diff(self.window.cack()) <= 1 << 22;
-        (near && !cfg.oor_silent).then(|| write.nack(cfg, mrc_wire::NackReason::PsnOorWindow, self.svc_time))
+        let kind = AnswerKind::Nack(NackReason::PsnOorWindow);
+        (near && !cfg.oor_silent).then(|| write.answer(cfg, self.svc_time, kind))
     }
 
     /// Queues a refusal, which no other answer replaces as long as `pool` has room.
@@ -228,16 +223,16 @@ impl Responder {
     /// The books of a new packet, with which so many messages `ended`, and the SACK that it triggers.
     //= RSP-008, RBYT-001, ACK-001
     #[inline(always)]
-    fn on_new(&mut self, write: &impl WritePacket, ended: u32, cfg: &EndpointConfig) {
-        let nominal = write.nominal(cfg);
+    fn on_new(&mut self, write: &WritePacket<'_, '_>, ended: u32, cfg: &EndpointConfig) {
+        let nominal = u32::from(write.packet.udp_len()).wrapping_add(cfg.size_overhead.into());
         self.rcvd_bytes = self.rcvd_bytes.wrapping_add(nominal);
-        let ends = write.ends_message() || (write.ack_req() && cfg.tack_within_message);
+        let ends = write.ends_message() || (write.packet.ack_req() && cfg.tack_within_message);
         if ends && write.psn().diff(self.tack_goal) > 0 {
             self.tack_goal = write.psn();
         }
         self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
         self.trigger_bytes.inc_by(nominal.max(1_024));
-        if self.trigger_bytes >= cfg.sack_gen_threshold || write.ack_req() || write.ce() || write.rtx() {
+        if self.trigger_bytes >= cfg.sack_gen_threshold || write.packet.ack_req() || write.ce || write.packet.rtx() {
             self.answer_sack(write, cfg);
         }
     }
@@ -319,12 +314,11 @@ impl Responder {
 
     //= SACK-007, SACK-009
     #[inline(never)]
-    fn answer_sack(&mut self, write: &impl WritePacket, cfg: &EndpointConfig) {
+    fn answer_sack(&mut self, write: &WritePacket<'_, '_>, cfg: &EndpointConfig) {
         self.reported();
-        let answer = write.answer(cfg, self.svc_time, |ev| {
-            let verdict = self.verdict(ev, write.ce(), cfg.always_skip_after);
-            AnswerKind::Sack { verdict, probe_id: None }
-        });
+        let mut answer = write.answer(cfg, self.svc_time, AnswerKind::PLAIN_SACK);
+        let verdict = self.verdict(answer.ev, write.ce, cfg.always_skip_after);
+        answer.kind = AnswerKind::Sack { verdict, probe_id: None };
         // With packets missing each SACK shows another part of the window.
         if cfg.merge_sacks && self.window.out_of_order() == 0 {
             self.answers.merge(answer);

@@ -64,10 +64,7 @@ impl Responder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        config::RtrAttr,
-        responder::{Echo, tests::Write},
-    };
+    use crate::{config::RtrAttr, responder::tests::Write};
     use mrc_wire::Qpn;
     use std::vec::Vec;
 
@@ -84,14 +81,13 @@ mod tests {
             ack_req: false,
             rtx: false,
             ce: false,
-            arrived: 0,
-            echo: Echo { ev: mrc_wire::Ev(1), tseth: None },
+            tseth: None,
         }
     }
 
     fn feed(r: &mut Responder, bits: &mut [RxWord], psns: impl IntoIterator<Item = u32>) {
         for psn in psns {
-            r.on_write(&write(psn), || bits, &crate::EndpointConfig::default());
+            write(psn).read(|write| r.on_write(write, || bits, &crate::EndpointConfig::default()));
         }
     }
 

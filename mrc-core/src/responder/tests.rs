@@ -1,11 +1,17 @@
 //! Decisions of the responder, one by one: what draws an answer, what is counted, when a Transport ACK is due.
 
-use mrc_wire::{Ev, Msn, NackReason, Psn, Qpn, TsethRepr, Verdict as Mark};
+use mrc_wire::{
+    BthRepr, Ecn, Encap, Ev, Extension, FrameTemplate, Ip, MethRepr, Msn, NackReason, Opcode, PacketView, Psn, Qpn,
+    TsethRepr, Verdict as Mark, WireConfig,
+};
 
 use super::{
-    Added, Answer, AnswerKind, Echo, Immediate, PsnWindow, Responder, RxWord, ServiceTime, Stash, Verdict, WritePacket,
+    Added, Answer, AnswerKind, Immediate, PsnWindow, Responder, RxWord, ServiceTime, Stash, Verdict, WritePacket,
 };
-use crate::config::{EndpointConfig, RtrAttr};
+use crate::{
+    config::{EndpointConfig, RtrAttr},
+    time::Instant,
+};
 
 const THRESHOLD: u32 = 16_384;
 
@@ -28,34 +34,28 @@ pub(super) struct Write {
     pub(super) ack_req: bool,
     pub(super) rtx: bool,
     pub(super) ce: bool,
-    pub(super) arrived: u16,
-    pub(super) echo: Echo,
+    pub(super) tseth: Option<TsethRepr>,
 }
 
-impl WritePacket for Write {
-    fn psn(&self) -> Psn {
-        self.psn
-    }
-    fn nominal(&self, _: &EndpointConfig) -> u32 {
-        self.nominal
-    }
-    fn ends_message(&self) -> bool {
-        self.ends_message
-    }
-    fn ack_req(&self) -> bool {
-        self.ack_req
-    }
-    fn rtx(&self) -> bool {
-        self.rtx
-    }
-    fn ce(&self) -> bool {
-        self.ce
-    }
-    fn arrived(&self) -> u16 {
-        self.arrived
-    }
-    fn echo(&self, _: &EndpointConfig) -> Echo {
-        self.echo
+impl Write {
+    /// As it is received.
+    pub(super) fn read<R>(&self, then: impl FnOnce(&WritePacket<'_, '_>) -> R) -> R {
+        let (wire, ip, mut out) = (WireConfig::default(), Ip::V6([1; 16]), [0; 192]);
+        let template = FrameTemplate::new(&Encap::plain([0; 6], [0; 6], ip, ip), &wire);
+        let ecn = if self.ce { Ecn::Ce } else { Ecn::Ect0 };
+        let start = template.emit(&mut out, Ev(1), wire.dscp.no_trim, ecn, self.nominal as usize - 48, None).unwrap();
+        let opcode = if self.ends_message { Opcode::WriteLast } else { Opcode::WriteMiddle };
+        let (ack_req, rtx, ts) = (self.ack_req, self.rtx, self.tseth.is_some());
+        let bth = BthRepr { ack_req, rtx, ts, ..BthRepr::new(opcode, Qpn::new(5), self.psn) };
+        let (to, rest) = out[start..].split_first_chunk_mut().unwrap();
+        bth.emit(to);
+        if let Some(tseth) = self.tseth {
+            tseth.emit(rest[MethRepr::LEN..].first_chunk_mut().unwrap());
+        }
+        let view = PacketView::parse(&out, 10_000, &wire, |_| true).unwrap();
+        let Extension::Write(headers) = *view.extension() else { panic!("{view:?}") };
+        let (ce, now) = (view.ce(), Instant::ZERO);
+        then(&WritePacket { packet: &view, headers, payload: view.payload(), ce, now })
     }
 }
 
@@ -67,8 +67,7 @@ fn middle(psn: u32) -> Write {
         ack_req: false,
         rtx: false,
         ce: false,
-        arrived: 0,
-        echo: Echo { ev: Ev(1), tseth: Some(TsethRepr::ns128(7)) },
+        tseth: Some(TsethRepr::ns128(7)),
     }
 }
 
@@ -77,7 +76,7 @@ fn last(psn: u32) -> Write {
 }
 
 fn take(r: &mut Responder, bits: &mut [RxWord], write: &Write) -> Verdict {
-    let verdict = r.on_write(write, || bits, &cfg());
+    let verdict = write.read(|write| r.on_write(write, || bits, &cfg()));
     r.settle(&[]);
     verdict
 }
@@ -145,8 +144,9 @@ fn above_the_window_is_refused_unless_told_not_to_or_absurd() {
         let (mut r, mut bits) = responder(1);
         let psn = Psn::new(0).add(distance);
         let write = Write { psn, ..middle(0) };
-        assert!(matches!(r.on_write(&write, || &mut bits, &cfg()), Verdict::OutOfWindow));
-        r.out_of_window(&write, &EndpointConfig { oor_silent: silent, ..cfg() }).map(|answer| answer.kind)
+        assert!(matches!(take(&mut r, &mut bits, &write), Verdict::OutOfWindow));
+        let cfg = EndpointConfig { oor_silent: silent, ..cfg() };
+        write.read(|write| r.out_of_window(write, &cfg)).map(|answer| answer.kind)
     };
     let nack = Some(AnswerKind::Nack(NackReason::PsnOorWindow));
     assert_eq!(ask(1_025, false), nack);
@@ -178,7 +178,7 @@ fn without_transport_acks_within_messages_only_their_ends_draw_one() {
     let (mut r, mut bits) = responder(1);
     let cfg = EndpointConfig { tack_within_message: false, ..cfg() };
     let mut take = |write: &Write| {
-        r.on_write(write, || &mut bits, &cfg);
+        write.read(|write| r.on_write(write, || &mut bits, &cfg));
         r.settle(&[]);
         (r.tack_due, answers(&mut r))
     };
@@ -192,7 +192,7 @@ fn sacks_that_wait_merge_unless_one_has_something_of_its_own_to_say() {
     let (mut r, mut bits) = responder(1);
     let cfg = EndpointConfig { merge_sacks: true, ..cfg() };
     let mut take = |write: Write| {
-        r.on_write(&write, || &mut bits, &cfg);
+        write.read(|write| r.on_write(write, || &mut bits, &cfg));
         r.answers.len()
     };
     let asks = |psn| Write { ack_req: true, ..middle(psn) };
@@ -235,15 +235,13 @@ fn service_time_needs_consent_and_a_timestamp() {
         r.svc_time = if case & 1 != 0 { ServiceTime::Standard } else { ServiceTime::Never };
         let added = if case == 7 { Added::Ticks } else { Added::Nothing };
         let tseth = (case & 4 != 0).then_some(TsethRepr { tsr: case & 2 == 0, ..TsethRepr::ns128(9) });
-        let Write { psn, nominal, ends_message, rtx, ce, arrived, .. } = middle(1);
-        let echo = Echo { ev: Ev(1), tseth };
-        let write = Write { psn, nominal, ends_message, ack_req: true, rtx, ce, arrived, echo };
+        let write = Write { ack_req: true, tseth, ..middle(1) };
         take(&mut r, &mut bits, &write);
         assert_eq!(r.answers.front().unwrap().added, added, "SACK, case {case}");
         r.answers.pop();
         let beyond = Write { psn: Psn::new(5_000), ..write };
         assert_eq!(take(&mut r, &mut bits, &beyond), Verdict::OutOfWindow);
-        assert_eq!(r.out_of_window(&beyond, &cfg()).unwrap().added, added, "NACK, case {case}");
+        assert_eq!(beyond.read(|write| r.out_of_window(write, &cfg())).unwrap().added, added, "NACK, case {case}");
     }
     let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
     let attr = RtrAttr::software(peer, Qpn::new(5), Psn::new(1), profile);

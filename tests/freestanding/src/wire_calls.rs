@@ -5,9 +5,9 @@ use core::hint::black_box;
 
 use mrc_wire::ev;
 use mrc_wire::{
-    AethRepr, Body, BthRepr, DscpPlan, Encap, EndpointRequestRepr, EndpointResponseRepr, Frame, FrameTemplate, HeadImage,
-    Icrc, Ip, MethRepr, Msn, NackRepr, Opcode, PacketView, PlainPacket, PortNum, ProbeRepr, Psn, RethRepr, SackRepr,
-    TsethRepr, icrc, nominal_bytes, pad_len, parse_frame, srv6,
+    AethRepr, Body, BthRepr, DscpPlan, Encap, EndpointRequestRepr, EndpointResponseRepr, Extension, Frame,
+    FrameTemplate, HeadImage, Icrc, Ip, MethRepr, Msn, NackRepr, Opcode, PacketHead, PacketView, PortNum, ProbeRepr,
+    Psn, RethRepr, SackRepr, TsethRepr, icrc, nominal_bytes, pad_len, parse_frame, srv6,
 };
 
 use crate::{any, some};
@@ -47,12 +47,12 @@ macro_rules! checked {
 images! {
     image_parse_frame(_e) parse_frame(some(), *any(), any(), |dst| black_box(dst.is_v6()));
     image_packet_view(_e) PacketView::parse(some(), *any(), any(), |dst| black_box(dst.is_v6())).map(|packet| packet.to_frame(any()));
-    image_plain_packet(_e) PlainPacket::find(some(), *any(), any()).map(|packet| {
+    image_plain_packet(_e) PacketHead::plain(some(), *any(), any()).map(|(packet, rest)| {
         black_box((HeadImage::of(&packet), any::<HeadImage>().fits(&packet)));
-        black_box((packet.opcode(), packet.write(), packet.sack(), packet.ack(), packet.tseth()));
-        black_box((packet.src(), packet.dst(), packet.outermost_dst(), packet.ce(), packet.entropy(any())));
-        black_box((packet.dest_qp(), packet.pkey(), packet.psn(), packet.pad(), packet.ack_req(), packet.rtx()));
-        (packet.udp_len(), packet.icrc_offset())
+        black_box((packet.src(), packet.outermost_dst(), packet.ce(), packet.entropy(any()), packet.dscp()));
+        black_box((packet.opcode(), packet.is_first(), packet.ends_message(), packet.outer_dst()));
+        black_box((packet.dest_qp(), packet.psn(), packet.pad(), packet.ack_req(), packet.rtx()));
+        (Extension::plain(&packet, rest), packet.udp_len(), packet.icrc_offset())
     });
     image_display(_e) written(any());
     image_frame(_e) any::<Frame>().timestamp();
