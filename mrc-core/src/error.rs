@@ -339,3 +339,17 @@ impl core::error::Error for OpError {}
 impl core::error::Error for PlaceError {}
 impl core::error::Error for ShardError {}
 impl core::error::Error for Discard {}
+
+impl From<mrc_wire::Reject> for Discard {
+    fn from(reject: mrc_wire::Reject) -> Self {
+        match reject {
+            mrc_wire::Reject::L3Bad => Self::L3Bad,
+            mrc_wire::Reject::L3Dst => Self::L3Dst,
+            mrc_wire::Reject::L3Len => Self::L3Len,
+            mrc_wire::Reject::UdpBad => Self::UdpBad,
+            mrc_wire::Reject::Opcode => Self::Opcode,
+            mrc_wire::Reject::Tver => Self::Tver,
+            _ => Self::Short,
+        }
+    }
+}

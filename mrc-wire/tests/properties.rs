@@ -207,6 +207,10 @@ proptest! {
         let cfg = WireConfig { ev_high_half_in_sport: swap, ..WireConfig::default() };
         let mut bytes = p.emit(&cfg);
         let expected = PacketHead::plain(&bytes, bytes.len(), &cfg).map_or(HeadImage::NONE, |(plain, _)| HeadImage::of(&plain));
+        if p.bth.opcode.is_write() && let Ok(write) = PacketView::parse(&bytes, bytes.len(), &cfg, |_| true) {
+            let (first, last) = (p.bth.opcode.is_first(), p.bth.opcode.ends_message());
+            prop_assert_eq!((write.begins_message(), write.ends_message()), (first, last));
+        }
         let taken = plain_is_right(&bytes, bytes.len(), &expected, &cfg);
         prop_assert_eq!(taken, is_plain(&p));
         for (at, value) in hits {

@@ -1,9 +1,15 @@
-//! What lies below BTH of packets to a peer: what they begin with through each plane, and the micro-SIDs that lead there.
+//! What packets to a peer begin with, up to BTH: prebuilt headers for each plane, and the micro-SIDs that lead there.
 
-use mrc_wire::{EvTemplate, FrameTemplate, PortNum};
+use mrc_wire::{BthRepr, DscpPlan, Ecn, Ev, EvTemplate, FrameTemplate, Opcode, PortNum, Psn, Qpn};
 
-use super::peers::PeerSlot;
-use crate::{config::Route, storage::Limits};
+use super::{PayloadRef, Transmit, peers::PeerSlot};
+use crate::{
+    config::{EndpointConfig, Route, Trimming},
+    num::Counter,
+    path::EvEntry,
+    stats::Stats,
+    storage::Limits,
+};
 
 /// What packets to one peer through one plane begin with, lent by the caller: everything below BTH is the same for all of
 /// them, so it is prebuilt here.
@@ -72,5 +78,107 @@ impl<'a> Below<'a> {
     #[inline(always)]
     pub(super) fn template(&self, port: PortNum) -> Option<&'a FrameTemplate> {
         self.planes.get(usize::from(port.plane()))?.0.as_ref()
+    }
+
+    /// Writes everything below BTH for one packet, with `headers` bytes of transport headers, which the caller writes
+    /// next, from the offset returned. `given` is the path's entry, of use where the peer's paths hold their own destination.
+    //= MAP-005, MAP-006
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the per-packet fields; a struct would be built to be taken apart")]
+    pub(super) fn write<'e>(
+        self,
+        (ev, port): (Ev, PortNum),
+        given: impl FnOnce() -> Option<&'e EvEntry>,
+        dscp: u8,
+        ecn: Ecn,
+        headers: usize,
+        payload: Option<PayloadRef>,
+        out: &mut [u8],
+    ) -> Option<(usize, Transmit)> {
+        let template = self.template(port)?;
+        let mapped;
+        let (outer, segment) = if let Some(map) = self.route {
+            mapped = map.apply(ev);
+            (Some(&mapped), None)
+        } else if self.slot.route == RouteKind::Srv6Entry {
+            let entry = given()?;
+            (entry.dst.as_ref(), entry.segment.as_ref())
+        } else {
+            (None, None)
+        };
+        let len = payload.map_or(0, |payload| payload.len);
+        let pad = (len.wrapping_neg() & 3) as u8;
+        let behind = (len as usize).wrapping_add(pad.into()).wrapping_add(mrc_wire::icrc::LEN);
+        let start = template.emit_via(out, ev, dscp, ecn, headers.wrapping_add(behind), outer, segment)?;
+        let l3_offset = template.l3_offset().wrapping_add(if segment.is_some() { template.segment_len() } else { 0 });
+        let header_len = start.wrapping_add(headers);
+        let traffic_class = dscp << 2 | ecn.bits();
+        Some((start, Transmit { header_len, l3_offset, payload, pad, port, ev, traffic_class }))
+    }
+
+    /// A packet without payload, up to BTH, and the `len` bytes where its body goes. Without a code point it is a control packet.
+    //= DSCP-002, DSCP-005, BTH-010, BTH-012, BTH-015
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "see `write`")]
+    pub(super) fn open<'e, 'o>(
+        self,
+        cfg: &EndpointConfig,
+        stats: &mut Stats,
+        path: (Ev, PortNum),
+        given: impl FnOnce() -> Option<&'e EvEntry>,
+        dscp: Option<u8>,
+        bth: &BthRepr,
+        len: usize,
+        out: &'o mut [u8],
+    ) -> Option<(Transmit, &'o mut [u8])> {
+        let ecn = if dscp.is_some() || cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
+        let dscp = dscp.unwrap_or(cfg.wire.dscp.control);
+        let (start, transmit) = self.write(path, given, dscp, ecn, len.wrapping_add(BthRepr::LEN), None, out)?;
+        count_sent(stats, &transmit);
+        let (to, rest) = out.get_mut(start..)?.split_first_chunk_mut()?;
+        bth.emit_with(to, cfg.wire.bth_se_bit);
+        Some((transmit, rest))
+    }
+}
+
+/// The entries of one EV profile. Looked up only where the paths of a peer hold their own destinations.
+#[derive(Clone, Copy)]
+pub(super) struct Entries<'e> {
+    all: &'e [EvEntry],
+    each: usize,
+    profile: u32,
+}
+
+impl<'e> Entries<'e> {
+    #[inline(always)]
+    pub(super) fn of(all: &'e [EvEntry], limits: &Limits, profile: u32) -> Self {
+        Self { all, each: limits.profile_evs, profile }
+    }
+
+    pub(super) fn get(self, entry: u16) -> Option<&'e EvEntry> {
+        // Cannot wrap: the slice holds as many for every profile. If it did, the entry would be another one.
+        let first = (self.profile as usize).wrapping_mul(self.each);
+        self.all.get(first.wrapping_add(entry.into()))
+    }
+}
+
+#[inline]
+pub(super) fn count_sent(stats: &mut Stats, transmit: &Transmit) {
+    if let Some(port) = stats.ports.get_mut(usize::from(transmit.port.plane())) {
+        port.tx_packets.inc();
+        port.tx_bytes.inc_by(transmit.payload.map_or(0, |payload| u64::from(payload.len)));
+    }
+}
+
+pub(super) fn control_bth(dest_qp: Qpn, pkey: u16, opcode: Opcode, psn: Psn, rtx: bool) -> BthRepr {
+    BthRepr { opcode, se: false, pad: 0, pkey, dest_qp, ack_req: false, rtx, ts: false, psn }
+}
+
+//= DSCP-003, CAP-001
+pub(super) fn data_dscp(trimming: Trimming, plan: &DscpPlan, rtx: bool) -> u8 {
+    match (trimming, rtx) {
+        (Trimming::Off, _) => plan.no_trim,
+        (Trimming::On, false) => plan.trimmable,
+        (Trimming::On, true) => plan.trimmable_retx,
     }
 }

@@ -413,7 +413,7 @@ mod tests {
             let template = FrameTemplate::new(&encap, &WireConfig::default());
             let start = template.emit(&mut out, Ev(7), 4, Ecn::Ect0, 100, None).unwrap();
             let bth = BthRepr::new(Opcode::Sack, Qpn::new(0x12_3456), Psn::new(9));
-            crate::endpoint::tx::emit_bth(&bth, 6, &mut out[start..]).unwrap();
+            bth.emit(out[start..].first_chunk_mut().unwrap());
             assert_eq!(read(&out), Some((Opcode::Sack.to_u8(), Qpn::new(0x12_3456))), "{encap:?}");
             assert_eq!(read(&out[..start + 7]), None);
         }

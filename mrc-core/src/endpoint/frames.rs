@@ -6,7 +6,7 @@ use core::ops::Range;
 use mrc_wire::{Ev, PortNum, Psn};
 
 use super::PlaceToken;
-use crate::{mem::MrHandle, qp::QpHandle};
+use crate::{error::Discard, mem::MrHandle, qp::QpHandle};
 
 /// What the driver knows about a received frame.
 #[derive(Clone, Copy, Debug)]
@@ -97,4 +97,20 @@ pub struct PayloadRef {
     pub offset: u64,
     /// Bytes.
     pub len: u32,
+}
+
+/// Where received frames come from in one call of [`crate::Endpoint::receive`]: what a driver implements over its rings.
+pub trait FrameSource {
+    /// The next frame, as for [`crate::Endpoint::handle_packet`]; `None` ends the call.
+    fn next(&mut self) -> Option<(RxMeta, &[u8])>;
+
+    /// The head of the frame `ahead` frames behind the one that [`Self::next`] gives next, where the source knows it by now: with
+    /// many QPs the engine reads together what several frames need, in place of waiting for memory with each. Nothing depends on it.
+    fn peek(&self, ahead: usize) -> Option<&[u8]> {
+        let _ = ahead;
+        None
+    }
+
+    /// What became of it: payload to move, or the reason why it had no effect.
+    fn done(&mut self, result: Result<Received, Discard>);
 }

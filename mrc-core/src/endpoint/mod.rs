@@ -20,6 +20,7 @@ mod ports;
 mod post;
 mod profiles;
 mod qp_states;
+mod refused;
 mod replies;
 mod rx;
 mod schedule;
@@ -32,7 +33,7 @@ mod writes;
 
 pub use below::{PlaneSlot, RouteSlot};
 pub use fetch::Upcoming;
-pub use frames::{IcrcCheck, PayloadRef, Placement, Received, RxMeta, Transmit};
+pub use frames::{FrameSource, IcrcCheck, PayloadRef, Placement, Received, RxMeta, Transmit};
 pub use live_update::{Export, Import};
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
 pub use peers::PeerSlot;
@@ -40,7 +41,6 @@ pub use placement::PlaceToken;
 pub use profiles::{
     EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvProfileSlot, EvReport, EvSpec, ProfileState,
 };
-pub use rx::FrameSource;
 pub use schedule::FrameSink;
 pub use shards::{Shard, ShardMessage, ShardNews};
 pub use tx::MAX_HEADER_LEN;
@@ -49,7 +49,7 @@ pub(crate) use writes::WriteHead;
 use mrc_wire::{PortNum, Psn};
 
 use self::{
-    below::Below,
+    below::{Below, Entries},
     op_table::Ops,
     peers::{FirstFree, Masks, PeerIndex},
     walk::Walk,
@@ -357,7 +357,7 @@ impl<'s> Endpoint<'s> {
         let qpcc = self.qpccs.get_mut(slot.qpcc? as usize)?;
         let to = Below::of((self.peers, self.planes, self.routes), l, slot.peer).map(|peer| ToPeer {
             peer,
-            entries: tx::Entries::of(self.ev_entries, l, slot.ev_profile),
+            entries: Entries::of(self.ev_entries, l, slot.ev_profile),
             regions: &self.regions,
             live: None,
         });

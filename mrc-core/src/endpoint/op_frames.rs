@@ -1,14 +1,13 @@
 //! The frames of endpoint operations: answers, Port Status Updates and requests as they leave. Source: `wire.md` 8.
 
-use mrc_wire::{BthRepr, Ecn, EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Opcode, Psn, Qpn, TsethRepr};
+use mrc_wire::{EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Opcode, Psn, Qpn, TsethRepr};
 
 use super::{
     Endpoint, Transmit,
-    below::{Below, RouteKind},
+    below::{Below, Entries, RouteKind, control_bth},
     op_table::Stage,
     profiles::profile,
     schedule::ATTEMPTS,
-    tx::{Entries, below_bth, control_bth, count_sent, emit_bth},
 };
 use crate::{
     num::Counter,
@@ -176,17 +175,10 @@ impl Endpoint<'_> {
         dscp: Option<u8>,
         out: &'o mut [u8],
     ) -> Option<(Transmit, &'o mut [u8])> {
-        let body = if opcode == Opcode::EndpointRequest { EndpointRequestRepr::LEN } else { EndpointResponseRepr::LEN };
-        let control = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
-        let ecn = if dscp.is_some() { Ecn::Ect0 } else { control };
-        let dscp = dscp.unwrap_or(self.cfg.wire.dscp.control);
+        let len = if opcode == Opcode::EndpointRequest { EndpointRequestRepr::LEN } else { EndpointResponseRepr::LEN };
         let peer = Below::of((self.peers, self.planes, self.routes), &self.limits, peer)?;
-        let len = body.wrapping_add(BthRepr::LEN);
-        let (start, transmit) = below_bth(peer, (way.ev, way.port), || Some(way), dscp, ecn, len, None, out)?;
-        count_sent(&mut self.stats, &transmit);
         let bth = control_bth(Qpn::ENDPOINT, self.cfg.pkey, opcode, Psn::new(id.into()), false);
-        let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
-        Some((transmit, rest))
+        peer.open(&self.cfg, &mut self.stats, (way.ev, way.port), || Some(way), dscp, &bth, len, out)
     }
 }
 

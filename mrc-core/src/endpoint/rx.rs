@@ -1,52 +1,22 @@
-//! A received frame: validation, then what requester and responder make of it. Source: `wire.md` 13 and 14.
+//! A received frame: validation, then what requester and responder make of it. What draws an answer and places nothing is in
+//! `refused`. Source: `wire.md` 13 and 14.
 
 use core::ops::Range;
 
 use mrc_wire::{
-    Extension, HeadImage, Ip, NackReason, NackRepr, PacketHead, PacketView, PortNum, ProbeRepr, Psn, Qpn, Reject,
-    Syndrome, Trim,
+    Extension, HeadImage, Ip, NackReason, NackRepr, PacketHead, PacketView, PortNum, ProbeRepr, Qpn, Syndrome,
 };
 
-use super::{Endpoint, IcrcCheck, Received, RxMeta, part, write_in::check_write};
+use super::{Endpoint, FrameSource, IcrcCheck, Received, RxMeta, part, write_in::check_write};
 use crate::num::Counter;
 use crate::{
     config::EndpointConfig,
     error::Discard,
     event::ErrorCause,
     qp::{Qp, QpState},
-    responder::{self, Answer, AnswerKind, Immediate, WritePacket},
+    responder::{self, AnswerKind, Immediate, WritePacket},
     time::Instant,
 };
-
-impl From<Reject> for Discard {
-    fn from(reject: Reject) -> Self {
-        match reject {
-            Reject::L3Bad => Self::L3Bad,
-            Reject::L3Dst => Self::L3Dst,
-            Reject::L3Len => Self::L3Len,
-            Reject::UdpBad => Self::UdpBad,
-            Reject::Opcode => Self::Opcode,
-            Reject::Tver => Self::Tver,
-            _ => Self::Short,
-        }
-    }
-}
-
-/// Where received frames come from in one call of [`Endpoint::receive`]: what a driver implements over its rings.
-pub trait FrameSource {
-    /// The next frame, as for [`Endpoint::handle_packet`]; `None` ends the call.
-    fn next(&mut self) -> Option<(RxMeta, &[u8])>;
-
-    /// The head of the frame `ahead` frames behind the one that [`Self::next`] gives next, where the source knows it by now: with
-    /// many QPs the engine reads together what several frames need, in place of waiting for memory with each. Nothing depends on it.
-    fn peek(&self, ahead: usize) -> Option<&[u8]> {
-        let _ = ahead;
-        None
-    }
-
-    /// What became of it: payload to move, or the reason why it had no effect.
-    fn done(&mut self, result: Result<Received, Discard>);
-}
 
 impl Endpoint<'_> {
     /// Takes one received frame. `head` holds at least its headers; the rest may lie elsewhere when the driver checked
@@ -193,14 +163,6 @@ impl Endpoint<'_> {
         }
     }
 
-    /// A write or a probe is a sign of life. What answers our own packets is one only after it was found to (`feedback`),
-    /// and a trimmed packet, which no ICRC protects, is none.
-    fn heard(&mut self, now: Instant, qp: u32) {
-        if self.qps.get_mut(qp as usize).is_some_and(|slot| slot.heard(now)) {
-            self.probe_way_back(now, qp);
-        }
-    }
-
     /// Step 2: whether the outermost destination is ours, the arriving port's own addresses first.
     #[inline(always)]
     fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
@@ -284,8 +246,9 @@ impl Endpoint<'_> {
         slot.fresh = true;
         let mut checked = check_write(slot, &self.regions, qp, write);
         if !USUAL
+            && let Some(imm) = write.headers.imm()
             && checked.is_ok()
-            && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), write, &self.cfg)
+            && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), write, imm, &self.cfg)
         {
             checked = Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
         }
@@ -322,133 +285,12 @@ impl Endpoint<'_> {
             Err((syndrome, cause)) => Err(self.refuse_for_good(now, qp, write.psn(), (syndrome, cause))),
         }
     }
-
-    /// A write that fails its QP.
-    #[cold]
-    #[inline(never)]
-    fn refuse_for_good(
-        &mut self,
-        now: Instant,
-        qp: u32,
-        psn: Psn,
-        (syndrome, cause): (Syndrome, ErrorCause),
-    ) -> Discard {
-        self.fail_qp(now, qp, cause, None);
-        self.answer_nak(qp, psn, syndrome);
-        Discard::Nak
-    }
-
-    /// A write that arrived before, which has been answered.
-    #[cold]
-    #[inline(never)]
-    fn refuse_again(&mut self, now: Instant, qp: u32) -> Discard {
-        self.reroute_answers(now, qp);
-        self.wake_control(qp);
-        Discard::Duplicate
-    }
-
-    /// A write beyond the window.
-    #[cold]
-    #[inline(never)]
-    fn refuse_beyond(&mut self, qp: u32, nack: Option<Answer>) -> Discard {
-        if let (Some(slot), Some(nack)) = (self.qps.get_mut(qp as usize), nack) {
-            slot.rsp.refuse(&mut self.refusals, nack);
-        }
-        self.wake_control(qp);
-        Discard::OutOfWindow
-    }
-
-    /// Refuses a new write before anything of it is recorded, for want of resources or because the device failed. `None` for
-    /// one that is not new.
-    //= VAL-019, RSP-007
-    #[cold]
-    #[inline(never)]
-    fn refuse_unrecorded(&mut self, now: Instant, qp: u32, nack: Answer) -> Option<Discard> {
-        let bits = part(self.rx_words, qp, self.limits.words())?;
-        let rsp = &self.qps.get(qp as usize)?.rsp;
-        let refused = self.refusal.is_some() || !rsp.placing.has_room(nack.psn, bits);
-        if !refused || rsp.window.classify(nack.psn, bits) != responder::Arrival::New {
-            return None;
-        }
-        if nack.kind == AnswerKind::Nack(NackReason::UnexpEvent) {
-            self.fail_qp(now, qp, ErrorCause::RequestFailed, None);
-        }
-        if let Some(slot) = self.qps.get_mut(qp as usize) {
-            slot.rsp.refuse(&mut self.refusals, nack);
-        }
-        self.wake_control(qp);
-        Some(Discard::Refused)
-    }
-
-    //= SACK-005, SACK-007, BTH-013, PROBE-002
-    fn on_probe(
-        &mut self,
-        now: Instant,
-        qp: u32,
-        packet: &PacketHead<'_>,
-        probe: &ProbeRepr,
-    ) -> Result<Received, Discard> {
-        self.stats.rx_marked.inc_by(u64::from(packet.ce()));
-        self.heard(now, qp);
-        self.stats.rx_probe.inc();
-        // Two probes without new data between them: the peer may be asking because our answers die on their way.
-        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        if !core::mem::take(&mut slot.fresh) {
-            self.reroute_answers(now, qp);
-        }
-        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        let ev = packet.entropy(&self.cfg.wire);
-        let verdict = slot.rsp.verdict(ev, packet.ce(), self.cfg.always_skip_after);
-        slot.rsp.reported();
-        slot.rsp.answers.push(Answer {
-            kind: AnswerKind::Sack { verdict, probe_id: Some(probe.probe_id) },
-            psn: slot.rsp.window.cack(),
-            ev,
-            timestamp: probe.tseth.reflected(),
-            rtx: false,
-            added: slot.rsp.svc_time.on(&probe.tseth),
-            arrived: now.stamp(),
-        });
-        self.wake_control(qp);
-        Ok(Received::Nothing)
-    }
-
-    //= TRIM-005, TRIM-006, TRIM-007, TRIM-008, TRIM-009, TRIM-010
-    /// A trimmed packet may only draw one NACK, or a SACK when its PSN arrived before (`wire.md` 13).
-    fn on_trimmed(
-        &mut self,
-        qp: u32,
-        packet: &PacketHead<'_>,
-        kind: Trim,
-        timestamp: u16,
-    ) -> Result<Received, Discard> {
-        self.stats.rx_trimmed.inc();
-        let bits = part(self.rx_words, qp, self.limits.words()).ok_or(Discard::Qpn)?;
-        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        let (psn, rtx, ev) = (packet.psn(), packet.rtx(), packet.entropy(&self.cfg.wire));
-        let answer = |kind| Answer { psn, ev, timestamp, rtx, ..Answer::of(kind) };
-        match slot.rsp.window.classify(psn, bits) {
-            responder::Arrival::New if slot.rsp.trim_nack => {
-                let reason = match kind {
-                    Trim::Trimmed => NackReason::Trimmed,
-                    Trim::LastHop => NackReason::TrimmedLastHop,
-                };
-                slot.rsp.refuse(&mut self.refusals, answer(AnswerKind::Nack(reason)));
-            }
-            responder::Arrival::Below | responder::Arrival::Seen if slot.rsp.trim_nack => {
-                slot.rsp.answers.push(answer(AnswerKind::PLAIN_SACK));
-            }
-            _ => return Err(Discard::Trimmed),
-        }
-        self.wake_control(qp);
-        Ok(Received::Nothing)
-    }
 }
 
 impl Qp {
     /// The peer sent something of its own; whether a way back is due to be probed.
     #[inline(always)]
-    fn heard(&mut self, now: Instant) -> bool {
+    pub(super) fn heard(&mut self, now: Instant) -> bool {
         self.req.last_heard = now;
         self.req.was_heard = true;
         self.reverse.on_data_received();
@@ -461,9 +303,9 @@ impl Qp {
         &mut self,
         stash: Option<&mut [Immediate]>,
         write: &WritePacket<'_, '_>,
+        imm: u32,
         cfg: &EndpointConfig,
     ) -> bool {
-        let Some(imm) = write.headers.imm() else { return true };
         let (bth, rqmsn, dmalen) =
             (write.packet.bth(&cfg.wire), write.headers.meth().rqmsn, write.headers.reth().dmalen);
         let imm = Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se };

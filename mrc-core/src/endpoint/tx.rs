@@ -1,13 +1,11 @@
 //! The frames themselves: headers of control packets, probes and writes. Which is next is in `schedule`.
 //! Source: `transport.md` 3.3, 4.7, 5.
 
-use mrc_wire::{
-    AethRepr, BthRepr, Ecn, Ev, NackRepr, Opcode, PortNum, ProbeRepr, Psn, Qpn, SackRepr, Syndrome, TsethRepr,
-};
+use mrc_wire::{AethRepr, NackRepr, Opcode, ProbeRepr, Psn, SackRepr, Syndrome, TsethRepr};
 
 use super::{
-    Endpoint, Limits, PayloadRef, Transmit,
-    below::{Below, RouteKind},
+    Endpoint, Transmit,
+    below::{Below, Entries, control_bth, data_dscp},
     part,
     schedule::FrameSink,
     writes::{ToPeer, Unsendable},
@@ -15,14 +13,11 @@ use super::{
 use crate::num::Counter;
 use crate::{
     cc::Credit,
-    config::Trimming,
     event::ErrorCause,
-    path::EvEntry,
     port::PortMask,
     qp::QpState,
     requester::{DataPacket, TxSide, Wanted, Wants},
     responder::{Answer, AnswerKind},
-    stats::Stats,
     time::Instant,
 };
 
@@ -43,29 +38,19 @@ impl Endpoint<'_> {
         // A Transport ACK completes requests at the peer: it goes before the SACKs that wait.
         let tack = core::mem::take(&mut slot.rsp.tack_due);
         let answer = if tack { None } else { Some(slot.rsp.next_answer(&mut self.refusals)?) };
-        let (opcode, len) = match answer.map(|answer| answer.kind) {
-            Some(AnswerKind::Sack { .. }) => (Opcode::Sack, SackRepr::LEN),
-            Some(AnswerKind::Nack(_)) => (Opcode::Nack, NackRepr::LEN),
-            Some(AnswerKind::Nak(_)) | None => (Opcode::Ack, AethRepr::LEN),
-        };
-        let (psn, rtx) = match answer {
-            None => (slot.rsp.tack_psn(), false),
+        let (opcode, len, psn, rtx) = match answer {
             Some(Answer { kind: AnswerKind::Sack { probe_id, .. }, rtx, .. }) => {
-                (slot.rsp.window.cack(), rtx && probe_id.is_none())
+                (Opcode::Sack, SackRepr::LEN, slot.rsp.window.cack(), rtx && probe_id.is_none())
             }
-            Some(answer) => (answer.psn, answer.rtx),
+            Some(Answer { kind: AnswerKind::Nack(_), psn, rtx, .. }) => (Opcode::Nack, NackRepr::LEN, psn, rtx),
+            Some(Answer { kind: AnswerKind::Nak(_), psn, rtx, .. }) => (Opcode::Ack, AethRepr::LEN, psn, rtx),
+            None => (Opcode::Ack, AethRepr::LEN, slot.rsp.tack_psn(), false),
         };
-        let wire = &self.cfg.wire;
-        let ecn = if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
-        let len = len.wrapping_add(BthRepr::LEN);
         let entries = Entries::of(self.ev_entries, &self.limits, slot.ev_profile);
-        let given = || entries.get(choice.entry);
-        let (start, transmit) =
-            below_bth(peer, (choice.ev, choice.port), given, wire.dscp.control, ecn, len, None, out)?;
-        count_sent(stats, &transmit);
         let bth = control_bth(slot.dest_qp, self.cfg.pkey, opcode, psn, rtx);
-        let rest = emit_bth(&bth, wire.bth_se_bit, out.get_mut(start..)?)?;
-        let contexts = wire.pdcid_order.of_answer(slot.qpn, slot.dest_qp);
+        let path = (choice.ev, choice.port);
+        let (transmit, rest) = peer.open(&self.cfg, stats, path, || entries.get(choice.entry), None, &bth, len, out)?;
+        let contexts = self.cfg.wire.pdcid_order.of_answer(slot.qpn, slot.dest_qp);
         match answer.map(|answer| (answer.kind, answer)) {
             Some((AnswerKind::Sack { .. }, answer)) => {
                 stats.tx_sack.inc();
@@ -82,19 +67,19 @@ impl Endpoint<'_> {
                     spdcid: contexts.0,
                     dpdcid: contexts.1,
                     psn,
-                    cc_type: wire.neth_cc_type,
+                    cc_type: self.cfg.wire.neth_cc_type,
                     timestamp: answer.reflected(now.stamp()),
                 };
                 nack.emit(rest.first_chunk_mut()?);
             }
             acked_or_refused => {
-                let syndrome = match acked_or_refused {
-                    Some((AnswerKind::Nak(syndrome), _)) => syndrome,
-                    _ => Syndrome::Ack(31),
+                let (counter, syndrome) = match acked_or_refused {
+                    Some((AnswerKind::Nak(syndrome), _)) => (&mut stats.tx_nak, syndrome),
+                    _ => (&mut stats.tx_ack, Syndrome::Ack(31)),
                 };
-                let counter = if tack { &mut stats.tx_ack } else { &mut stats.tx_nak };
                 counter.inc();
-                AethRepr { syndrome, msn: ack_msn(&self.cfg, &slot.rsp) }.emit(rest.first_chunk_mut()?);
+                let msn = if self.cfg.ack_msn_zero { 0 } else { slot.rsp.messages_done() };
+                AethRepr { syndrome, msn }.emit(rest.first_chunk_mut()?);
             }
         }
         Some(transmit)
@@ -220,7 +205,17 @@ impl Endpoint<'_> {
         }
         slot.req.next_probe = now.after(slot.req.probe_rate_limit_ns);
         self.stats.tx_probe.inc();
+        // Probes see the queues that data sees, except the one that is to see none.
+        let dscp = match base_rtt {
+            Some(_) => None,
+            None => Some(data_dscp(slot.req.trimming, &self.cfg.wire.dscp, false)),
+        };
+        let entries = Entries::of(self.ev_entries, &self.limits, slot.ev_profile);
+        let given = || entries.get(choice.entry);
+        let peer = Below::of((self.peers, self.planes, self.routes), &self.limits, slot.peer)?;
         let bth = control_bth(slot.dest_qp, self.cfg.pkey, Opcode::Probe, Psn::new(0), false);
+        let path = (choice.ev, choice.port);
+        let (transmit, rest) = peer.open(&self.cfg, &mut self.stats, path, given, dscp, &bth, ProbeRepr::LEN, out)?;
         let probe = ProbeRepr {
             probe_id,
             vendor_info: 0,
@@ -228,19 +223,6 @@ impl Endpoint<'_> {
             dpdcid: slot.dest_qp.value() as u16,
             tseth: TsethRepr::ns128(now.stamp()),
         };
-        // Probes see the queues that data sees, except the one that is to see none.
-        let plan = &self.cfg.wire.dscp;
-        let (dscp, ecn) = match base_rtt {
-            Some(_) => (plan.control, if self.cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct }),
-            None => (data_dscp(slot.req.trimming, plan, false), Ecn::Ect0),
-        };
-        let entries = Entries::of(self.ev_entries, &self.limits, slot.ev_profile);
-        let given = || entries.get(choice.entry);
-        let peer = Below::of((self.peers, self.planes, self.routes), &self.limits, slot.peer)?;
-        let len = BthRepr::LEN + ProbeRepr::LEN;
-        let (start, transmit) = below_bth(peer, (choice.ev, choice.port), given, dscp, ecn, len, None, out)?;
-        count_sent(&mut self.stats, &transmit);
-        let rest = emit_bth(&bth, self.cfg.wire.bth_se_bit, out.get_mut(start..)?)?;
         probe.emit(rest.first_chunk_mut()?);
         Some(transmit)
     }
@@ -262,76 +244,6 @@ impl Endpoint<'_> {
             Err(Unsendable::NoWay) => None,
         }
     }
-}
-
-/// The entries of one EV profile. Looked up only where the paths of a peer hold their own destinations.
-#[derive(Clone, Copy)]
-pub(super) struct Entries<'e> {
-    all: &'e [EvEntry],
-    each: usize,
-    profile: u32,
-}
-
-impl<'e> Entries<'e> {
-    #[inline(always)]
-    pub(super) fn of(all: &'e [EvEntry], limits: &Limits, profile: u32) -> Self {
-        Self { all, each: limits.profile_evs, profile }
-    }
-
-    pub(super) fn get(self, entry: u16) -> Option<&'e EvEntry> {
-        // Cannot wrap: the slice holds as many for every profile. If it did, the entry would be another one.
-        let first = (self.profile as usize).wrapping_mul(self.each);
-        self.all.get(first.wrapping_add(entry.into()))
-    }
-}
-
-/// The message number of a Transport ACK or NAK.
-fn ack_msn(cfg: &crate::EndpointConfig, rsp: &crate::responder::Responder) -> u32 {
-    if cfg.ack_msn_zero { 0 } else { rsp.messages_done() }
-}
-
-#[inline]
-pub(super) fn count_sent(stats: &mut Stats, transmit: &Transmit) {
-    if let Some(port) = stats.ports.get_mut(usize::from(transmit.port.plane())) {
-        port.tx_packets.inc();
-        port.tx_bytes.inc_by(transmit.payload.map_or(0, |payload| u64::from(payload.len)));
-    }
-}
-
-/// Writes everything below BTH for one packet to a peer, with `headers` bytes of transport headers, which the caller writes
-/// next, from the offset returned. `given` is the path's entry, of use where the peer's paths hold their own destination.
-//= MAP-005, MAP-006
-#[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "the per-packet fields; a struct would be built to be taken apart")]
-pub(super) fn below_bth<'e>(
-    peer: Below<'_>,
-    (ev, port): (Ev, PortNum),
-    given: impl FnOnce() -> Option<&'e EvEntry>,
-    dscp: u8,
-    ecn: Ecn,
-    headers: usize,
-    payload: Option<PayloadRef>,
-    out: &mut [u8],
-) -> Option<(usize, Transmit)> {
-    let template = peer.template(port)?;
-    let mapped;
-    let (outer, segment) = if let Some(map) = peer.route {
-        mapped = map.apply(ev);
-        (Some(&mapped), None)
-    } else if peer.slot.route == RouteKind::Srv6Entry {
-        let entry = given()?;
-        (entry.dst.as_ref(), entry.segment.as_ref())
-    } else {
-        (None, None)
-    };
-    let len = payload.map_or(0, |payload| payload.len);
-    let pad = (len.wrapping_neg() & 3) as u8;
-    let behind = (len as usize).wrapping_add(pad.into()).wrapping_add(mrc_wire::icrc::LEN);
-    let start = template.emit_via(out, ev, dscp, ecn, headers.wrapping_add(behind), outer, segment)?;
-    let l3_offset = template.l3_offset().wrapping_add(if segment.is_some() { template.segment_len() } else { 0 });
-    let header_len = start.wrapping_add(headers);
-    let traffic_class = dscp << 2 | ecn.bits();
-    Some((start, Transmit { header_len, l3_offset, payload, pad, port, ev, traffic_class }))
 }
 
 impl Run {
@@ -456,24 +368,4 @@ pub(super) struct Run {
     pub(super) fault: Option<Psn>,
     /// What the QP wants next, unless it is in ERROR.
     pub(super) wants: Option<Wants>,
-}
-
-#[inline(always)]
-pub(super) fn emit_bth<'o>(bth: &BthRepr, se_bit: u8, out: &'o mut [u8]) -> Option<&'o mut [u8]> {
-    let (to, rest) = out.split_first_chunk_mut()?;
-    bth.emit_with(to, se_bit);
-    Some(rest)
-}
-
-pub(super) fn control_bth(dest_qp: Qpn, pkey: u16, opcode: Opcode, psn: Psn, rtx: bool) -> BthRepr {
-    BthRepr { opcode, se: false, pad: 0, pkey, dest_qp, ack_req: false, rtx, ts: false, psn }
-}
-
-//= DSCP-003, CAP-001
-pub(super) fn data_dscp(trimming: Trimming, plan: &mrc_wire::DscpPlan, rtx: bool) -> u8 {
-    match (trimming, rtx) {
-        (Trimming::Off, _) => plan.no_trim,
-        (Trimming::On, false) => plan.trimmable,
-        (Trimming::On, true) => plan.trimmable_retx,
-    }
 }

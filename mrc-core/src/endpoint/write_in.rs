@@ -21,7 +21,7 @@ pub(super) fn check_write(
 ) -> Result<Received, (Syndrome, ErrorCause)> {
     let (packet, payload, reth) = (write.packet, write.payload.clone(), write.headers.reth());
     let (len, mtu, dmalen) = (payload.len() as u64, u64::from(slot.path_mtu), u64::from(reth.dmalen));
-    let first = packet.is_first();
+    let first = packet.begins_message();
     let well_formed = match (first, write.ends_message()) {
         (_, false) => len == mtu && packet.pad() == 0 && dmalen > mtu,
         (false, true) => len >= 1 && len <= mtu && dmalen > mtu,

@@ -6,8 +6,7 @@ use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Psn, Qpn, RethRepr, Rkey, TsethRe
 
 use super::{
     MAX_HEADER_LEN, PayloadRef, Transmit,
-    below::Below,
-    tx::{Entries, below_bth, count_sent},
+    below::{Below, Entries, count_sent},
 };
 use crate::{
     config::EndpointConfig,
@@ -91,7 +90,7 @@ impl ToPeer<'_> {
         let offset = head.offset.wrapping_add(done);
         let payload = (packet.len > 0).then_some(PayloadRef { mr: head.mr, offset, len: packet.len });
         let len = head.len.into();
-        let (start, transmit) = below_bth(self.peer, (ev, port), given, dscp, Ecn::Ect0, len, payload, out)?;
+        let (start, transmit) = self.peer.write((ev, port), given, dscp, Ecn::Ect0, len, payload, out)?;
         // All that may follow, so that the pieces are cut off without looking at the length again.
         let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
         *room = head.bytes;
@@ -177,7 +176,8 @@ impl WriteHead {
         let last = at.index.wrapping_add(1) >= wqe.packets;
         let imm = wqe.imm.filter(|_| last);
         let bth = BthRepr {
-            opcode: opcode(at.index, wqe.packets, wqe.imm.is_some()),
+            //= SEG-002
+            opcode: Opcode::write(at.index == 0, last, wqe.imm.is_some()),
             se: wqe.solicited && imm.is_some(),
             pad: (len.wrapping_neg() & 3) as u8,
             pkey: cfg.pkey,
@@ -207,18 +207,5 @@ impl WriteHead {
             left = rest.len();
         }
         u8::try_from(WRITE_HEADERS.wrapping_sub(left)).ok()
-    }
-}
-
-/// Opcode of packet `index` of a message of `packets`.
-//= SEG-002, SEG-004
-fn opcode(index: u32, packets: u32, imm: bool) -> Opcode {
-    match (index == 0, index.wrapping_add(1) >= packets, imm) {
-        (true, true, false) => Opcode::WriteOnly,
-        (true, true, true) => Opcode::WriteOnlyImm,
-        (true, false, _) => Opcode::WriteFirst,
-        (false, false, _) => Opcode::WriteMiddle,
-        (false, true, false) => Opcode::WriteLast,
-        (false, true, true) => Opcode::WriteLastImm,
     }
 }

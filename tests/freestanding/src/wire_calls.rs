@@ -50,7 +50,7 @@ images! {
     image_plain_packet(_e) PacketHead::plain(some(), *any(), any()).map(|(packet, rest)| {
         black_box((HeadImage::of(&packet), any::<HeadImage>().fits(&packet)));
         black_box((packet.src(), packet.outermost_dst(), packet.ce(), packet.entropy(any()), packet.dscp()));
-        black_box((packet.opcode(), packet.is_first(), packet.ends_message(), packet.outer_dst()));
+        black_box((packet.opcode(), packet.begins_message(), packet.ends_message(), packet.outer_dst()));
         black_box((packet.dest_qp(), packet.psn(), packet.pad(), packet.ack_req(), packet.rtx()));
         (Extension::plain(&packet, rest), packet.udp_len(), packet.icrc_offset())
     });
