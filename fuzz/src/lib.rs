@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use mrc_wire::{
-    Body, BthRepr, Ecn, EmitMeta, Encap, Extension, Frame, FrameTemplate, HeadImage, Icrc, Ip, Outer, PacketHead,
+    Body, BthRepr, Ecn, EmitMeta, Encap, Extension, Frame, FrameTemplate, HeadImage, Icrc, Outer, PacketHead,
     PacketView, Srh, WireConfig, icrc, pad_len, parse_frame,
 };
 
