@@ -125,7 +125,7 @@ impl Endpoint<'_> {
         let wants = self.with_tx(qp, |mut tx| {
             tx.set_ports(now, towards);
             if towards.is_empty() {
-                tx.wait_for_path(now, towards);
+                tx.wait_for_path(now);
             }
             tx.wants(now)
         });
@@ -145,7 +145,7 @@ impl Endpoint<'_> {
             // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
             tx.set_ports(now, towards);
             if towards.is_empty() {
-                tx.wait_for_path(now, towards);
+                tx.wait_for_path(now);
             }
             let mut run = Run::NOTHING;
             let Some(mut to) = to else { return run };
@@ -169,6 +169,9 @@ impl Endpoint<'_> {
             if run.sent == 0 {
                 // Over: those behind may have a port with room.
                 tx.qp.share.turn = Credit::NONE;
+                if run.yields {
+                    tx.keeps_turn();
+                }
             }
             run.wants = Some(if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) });
             run

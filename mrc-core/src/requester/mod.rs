@@ -41,7 +41,6 @@ use crate::{
     config::{EndpointConfig, RetryConfig, RtsAttr, Trimming},
     event::{Event, Events},
     path::{Choice, EvIndex, EvSlot, EvState, Feedback, Transition},
-    port::PortMask,
     rng::Rng,
     stats::Stats,
     time::Instant,
@@ -428,12 +427,14 @@ impl TxSide<'_, '_> {
         self.qp.req.mpr_tx.min(self.window.capacity())
     }
 
-    /// No path through `tried` can be used now: look again in a base RTT. Where ports to the peer were left out, the QP keeps its
-    /// turn for them, and no timer is needed.
-    pub(crate) fn wait_for_path(&mut self, now: Instant, tried: PortMask) {
-        if self.qp.paths.usable_ports().minus(tried).is_empty() {
-            self.qp.req.path_retry = now.after(self.qp.req.base_rtt_ns().max(1));
-        }
+    /// Nothing leads to the peer now: look again in a base RTT.
+    pub(crate) fn wait_for_path(&mut self, now: Instant) {
+        self.qp.req.path_retry = now.after(self.qp.req.base_rtt_ns().max(1));
+    }
+
+    /// The QP left all ports with room to others and keeps its turn for the next one: no timer has to put it back.
+    pub(crate) fn keeps_turn(&mut self) {
+        self.qp.req.path_retry = Instant::FAR;
     }
 
     /// Whether a packet of `bytes` that leaves, the `last` of its message or not, asks for an acknowledgement.

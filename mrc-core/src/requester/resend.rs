@@ -77,7 +77,7 @@ impl TxSide<'_, '_> {
         let choice = set.select_other(now, slots, order, ports, avoid, cfg, rng);
         self.count_ended_skips();
         if choice.is_none() {
-            self.wait_for_path(now, ports);
+            self.wait_for_path(now);
         }
         choice
     }

@@ -93,7 +93,7 @@ impl TxSide<'_, '_> {
         let Self { qp, slots, order, rng, .. } = self;
         let Qp { paths: set, path_cfg: cfg, .. } = &mut **qp;
         let Some(choice) = set.select(now, slots, order, ports, cfg, rng) else {
-            self.wait_for_path(now, ports);
+            self.wait_for_path(now);
             return None;
         };
         let (psn, at, len) = (series.psn.next(), series.at, series.len);
