@@ -152,8 +152,15 @@ fn an_uncommitted_slot_sends_nothing_and_is_handed_out_again() {
             drop(a.tx_slot().expect("a slot"));
         }
         assert_eq!(a.tx_free(), 64);
-        send(&mut a, &frame(100, 1, [2; 6], [4; 6]));
-        assert_eq!(receive(&mut b, 2).len(), 1, "{kind:?}");
+        let (sent, mut got) = (frame(100, 1, [2; 6], [4; 6]), Vec::new());
+        // On a busy machine the interface may lose what follows the end of the socket before.
+        eventually(Duration::from_secs(5), || {
+            send(&mut a, &sent);
+            got.extend(receive(&mut b, 1));
+            !got.is_empty()
+        });
+        got.extend(receive(&mut b, 64));
+        assert!(!got.is_empty() && got.iter().all(|frame| *frame == sent), "{kind:?}: {got:?}");
     }
 }
 
