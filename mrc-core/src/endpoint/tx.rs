@@ -170,7 +170,8 @@ impl Endpoint<'_> {
                 // Over: those behind may have a port with room.
                 tx.qp.share.turn = Credit::NONE;
                 if run.yields {
-                    tx.keeps_turn();
+                    // It keeps its turn for the next port: no timer has to put it back.
+                    tx.qp.req.path_retry = Instant::FAR;
                 }
             }
             run.wants = Some(if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) });

@@ -94,7 +94,7 @@ pub(crate) struct Requester {
     /// No later than when the first of the packets that are held may leave.
     next_release: Instant,
     /// Retry the selection then: no EV was usable.
-    path_retry: Instant,
+    pub(crate) path_retry: Instant,
     /// While no port leads to the peer: when the next retry is charged. FAR while one does, or until the first look.
     pub(crate) portless: Instant,
     pub(crate) next_probe: Instant,
@@ -430,11 +430,6 @@ impl TxSide<'_, '_> {
     /// Nothing leads to the peer now: look again in a base RTT.
     pub(crate) fn wait_for_path(&mut self, now: Instant) {
         self.qp.req.path_retry = now.after(self.qp.req.base_rtt_ns().max(1));
-    }
-
-    /// The QP left all ports with room to others and keeps its turn for the next one: no timer has to put it back.
-    pub(crate) fn keeps_turn(&mut self) {
-        self.qp.req.path_retry = Instant::FAR;
     }
 
     /// Whether a packet of `bytes` that leaves, the `last` of its message or not, asks for an acknowledgement.
