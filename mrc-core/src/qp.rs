@@ -201,7 +201,13 @@ impl Qp {
         head ^ self.rsp.window.cack().value() ^ answers ^ self.links.fetch() ^ self.reverse.fetch() ^ heard
     }
 
-    /// Reads the lines that an answer to our own packets, and sending, begin with.
+    /// Reads the lines that an answer to our own packets begins with.
+    #[inline]
+    pub(crate) fn fetch_acked(&self) -> u32 {
+        self.fetch_requester() ^ self.req.fetch_measures()
+    }
+
+    /// Reads the lines that sending begins with, and an answer to our own packets.
     #[inline]
     pub(crate) fn fetch_requester(&self) -> u32 {
         let share = self.share.unasked ^ self.share.load.inflight_pkts;

@@ -49,6 +49,11 @@ impl Link {
     pub(crate) const fn is_queued(&self) -> bool {
         self.queued
     }
+
+    /// Who stands behind it.
+    pub(crate) const fn behind(&self) -> Option<u32> {
+        if self.queued && self.next != NIL { Some(self.next) } else { None }
+    }
 }
 
 /// The places of one QP.
@@ -198,11 +203,10 @@ impl Ready {
 
     /// Who stands behind the member with these places.
     pub(crate) fn behind_of(&self, links: &Links) -> Option<u32> {
-        let next = match self.list {
-            List::Completions => links.completions.next,
-            _ => links.fresh.next,
-        };
-        if next == NIL { None } else { Some(next) }
+        match self.list {
+            List::Completions => links.completions.behind(),
+            _ => links.fresh.behind(),
+        }
     }
 
     /// Who stands behind `member`.

@@ -94,3 +94,36 @@ fn who_leaves_a_port_to_others_needs_no_timer() {
         assert_eq!(net.sides[0].engine.next_timeout(), before);
     });
 }
+
+/// A call looks at eight queue pairs that leave the port to others, and not at a ninth: then the first of them takes it.
+//= BAL-007 test
+#[test]
+fn a_call_passes_over_eight_queue_pairs() {
+    const MANY: usize = 12;
+    let setup = Setup { qps: MANY, cc: vec![CcConfig::None; MANY], half: MANY * SHARE as usize, ..setup(1) };
+    net(6, &Setup { qpccs: MANY, ..setup }, Weather::default(), |net| {
+        (0..MANY).for_each(|qp| post(net, qp));
+        let planes = [0, 1].map(PortNum::from_plane);
+        let first: Vec<_> = (0..MANY).map(|_| next(net, planes[0]).unwrap()).collect();
+        assert_eq!(next(net, planes[1]), Some(first[0]), "its planes are even, and it stands last");
+        assert_eq!(next(net, planes[0]), Some(first[1]));
+        let few = 8 - 1;
+        let even: Vec<_> = (0..MANY - few - 2).map(|_| next(net, planes[1]).unwrap()).collect();
+        assert_eq!(even, first[2..MANY - few], "the rest of them is ahead");
+        assert_eq!(next(net, planes[0]), Some(first[0]), "behind seven that are");
+    });
+}
+
+/// The same where each controller has two queue pairs, and the turn of the first of them shows that it leaves the port.
+#[test]
+fn who_leaves_a_port_to_another_controller_needs_no_timer() {
+    net(5, &Setup { qps: 4, cc: vec![CcConfig::None; 2], qpccs: 2, ..setup(1) }, Weather::default(), |net| {
+        (0..4).for_each(|qp| post(net, qp));
+        let planes = [0, 1].map(PortNum::from_plane);
+        let first = [0, 1, 0, 1].map(|plane| next(net, planes[plane]).unwrap());
+        assert_eq!(first, [0, 1, 2, 3], "controllers take turns, and so do the queue pairs of each");
+        let before = net.sides[0].engine.next_timeout();
+        assert_eq!(next(net, planes[0]), Some(1), "queue pair 0 is ahead there");
+        assert_eq!(net.sides[0].engine.next_timeout(), before);
+    });
+}

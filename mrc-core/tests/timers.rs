@@ -4,7 +4,8 @@ mod common;
 
 use common::{Net, Setup, Weather, net};
 use mrc_core::path::{HopperConfig, Selector};
-use mrc_core::{Instant, QpState, RetryConfig, RtsAttr, Stats};
+use mrc_core::{Instant, MAX_HEADER_LEN, PortMask, QpState, RetryConfig, RtsAttr, Stats};
+use mrc_wire::{Body, PortNum, WireConfig, parse_frame};
 
 /// Nothing arrives, so only time acts. T0 = 1.024 us * 2^8; base RTT and target delay are 10 us.
 fn alone<R>(f: impl FnOnce(&mut Net<'_>) -> R) -> R {
@@ -44,6 +45,40 @@ fn packets_expire_one_by_one() {
         assert_eq!(at(net, 2 * T0 - 1_000).lost_timeout, 2);
         assert_eq!(at(net, 2 * T0 + 2_000).lost_timeout, 3);
         assert_eq!(at(net, 2 * T0 + 102_000).lost_timeout, 4);
+    });
+}
+
+/// A probe that waits for its port holds up nothing else: the tail of a write without Transport ACK is repeated through another one.
+//= TACK-004 test
+#[test]
+fn a_tail_is_repeated_while_a_probe_waits_for_its_port() {
+    let retry = RetryConfig { timeout: 8, linear: 7, exponential: 5 };
+    let setup = Setup { retry, keepalive_ns: [50_000, 0], ..Setup::default() };
+    net(3, &setup, Weather::default(), |net| {
+        net.post(0, 0, 0, 100).unwrap();
+        while let Some(((at, _), (to, port, frame))) = net.wire.pop_first() {
+            net.now = Instant::from_nanos(at);
+            let parsed = parse_frame(&frame, frame.len(), &WireConfig::default(), |_| true).unwrap();
+            if !matches!(parsed.body, Body::Ack(_)) {
+                net.deliver(to, port, &frame).unwrap();
+                net.transmit(to);
+            }
+        }
+        let room = PortMask::NONE.with(PortNum::from_plane(0));
+        let mut headers = [0; MAX_HEADER_LEN];
+        let engine = &mut net.sides[0].engine;
+        let mut waits = false;
+        while engine.stats().tail_resent == 0 {
+            let now = engine.next_timeout().unwrap();
+            engine.handle_timeout(now);
+            match engine.poll_transmit(now, room, &mut headers) {
+                Some(sent) if sent.payload.is_some() => break,
+                Some(_) => waits = false,
+                None => waits |= engine.next_timeout().is_some_and(|at| at > now),
+            }
+            assert!(now.as_nanos() < 3 * T0, "the tail waits with the probe");
+        }
+        assert!(waits, "no probe waits for the other port");
     });
 }
 

@@ -9,30 +9,35 @@ use crate::{Body, BthRepr, Ecn, Encap, Ev, Ip, Outer, Srh, WireConfig, ev, icrc}
 /// Bytes of a segment routing header with one segment.
 const SRH_LEN: usize = 24;
 
-/// Which layers a template has.
+/// Which layers a template has, and their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 enum Layers {
-    /// Ethernet, IPv4, UDP; the sum of the 16-bit words that do not change, for the header checksum.
-    V4 { sum: u32 },
+    /// Ethernet, IPv4, UDP. In place of the header checksum stands the sum of the 16-bit words that do not change.
+    V4 = (ETH_LEN + IPV4_LEN + UDP_LEN) as u8,
     /// Ethernet, IPv6, UDP.
-    V6,
+    V6 = (ETH_LEN + INNER_LEN) as u8,
     /// Ethernet, outer IPv6, IPv6, UDP.
-    Outer,
+    Outer = (OUTER_END + INNER_LEN) as u8,
     /// The same with an SRH behind the outer header.
-    OuterSrh,
+    OuterSrh = FrameTemplate::HEADER_LEN_MAX as u8,
 }
 
-/// Ethernet to UDP of all packets of one QP on one plane, ready to be copied and completed.
+/// Ethernet to UDP of all packets of one QP on one plane, ready to be copied and completed. Two lines of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct FrameTemplate {
     /// All headers as they lie in the frame, what is said per packet left out.
     bytes: [u8; Self::HEADER_LEN_MAX],
     layers: Layers,
-    swap_ev: bool,
-    se_bit: u8,
-    header_len: u8,
-    l3_offset: u8,
+    /// [`SWAP_EV`], and where BTH has the solicited bit.
+    flags: u8,
 }
+
+/// The high half of an EV goes to the source port.
+const SWAP_EV: u8 = 0x80;
+
+const _: () = assert!(size_of::<Option<FrameTemplate>>() == 128);
 
 /// Ethernet and the outer IPv6 header.
 const OUTER_END: usize = ETH_LEN + IPV6_LEN;
@@ -53,11 +58,7 @@ impl FrameTemplate {
     #[must_use]
     pub const fn fetch(&self) -> u32 {
         let ([first, ..], [.., last]) = (&self.bytes, &self.bytes);
-        let middle = match self.bytes.split_at_checked(Self::HEADER_LEN_MAX / 2) {
-            Some((_, [middle, ..])) => *middle,
-            _ => 0,
-        };
-        *first as u32 ^ middle as u32 ^ *last as u32 ^ self.header_len as u32
+        *first as u32 ^ *last as u32
     }
 
     /// Builds the constant parts.
@@ -104,27 +105,19 @@ impl FrameTemplate {
                     Ip::V4(src) => src,
                     Ip::V6(_) => [0; 4],
                 };
-                let ip = ipv4(encap.hop_limit, src, dst);
+                let mut ip = ipv4(encap.hop_limit, src, dst);
+                let words = ip.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
+                let [high, low] = fold(words.fold(0, u32::wrapping_add)).to_be_bytes();
+                (ip[10], ip[11]) = (high, low);
                 lay(&ip);
-                Layers::V4 {
-                    sum: ip
-                        .as_chunks::<2>()
-                        .0
-                        .iter()
-                        .fold(0, |sum, word| u32::from(u16::from_be_bytes(*word)).wrapping_add(sum)),
-                }
+                Layers::V4
             }
         };
         //= UDP-003
         let [port_high, port_low] = cfg.udp_dport.to_be_bytes();
         lay(&[0, 0, port_high, port_low, 0, 0, 0, 0]);
-        let header_len = end as u8;
-        let l3_offset = match layers {
-            Layers::V4 { .. } | Layers::V6 => ETH_LEN,
-            Layers::Outer => OUTER_END,
-            Layers::OuterSrh => OUTER_END + SRH_LEN,
-        } as u8;
-        Self { bytes, layers, swap_ev: cfg.ev_high_half_in_sport, se_bit: cfg.bth_se_bit, header_len, l3_offset }
+        let swap = if cfg.ev_high_half_in_sport { SWAP_EV } else { 0 };
+        Self { bytes, layers, flags: swap | (cfg.bth_se_bit & !SWAP_EV) }
     }
 
     /// What the template was built from: with the same [`WireConfig`] it makes the same one again.
@@ -132,7 +125,7 @@ impl FrameTemplate {
     pub fn encap(&self) -> Encap {
         let l3 = self.l3_offset();
         let outer = match self.layers {
-            Layers::V4 { .. } | Layers::V6 => None,
+            Layers::V4 | Layers::V6 => None,
             Layers::Outer | Layers::OuterSrh => Some(Outer {
                 src: self.field(ETH_LEN + 8),
                 dst: self.field(ETH_LEN + 24),
@@ -144,9 +137,7 @@ impl FrameTemplate {
         };
         let [outer_hop_limit] = if outer.is_some() { self.field(ETH_LEN + 7) } else { [Encap::HOP_LIMIT] };
         let (src, dst, [hop_limit]) = match self.layers {
-            Layers::V4 { .. } => {
-                (Ip::V4(self.field(ETH_LEN + 12)), Ip::V4(self.field(ETH_LEN + 16)), self.field(ETH_LEN + 8))
-            }
+            Layers::V4 => (Ip::V4(self.field(ETH_LEN + 12)), Ip::V4(self.field(ETH_LEN + 16)), self.field(ETH_LEN + 8)),
             _ => (
                 Ip::V6(self.field(l3.wrapping_add(8))),
                 Ip::V6(self.field(l3.wrapping_add(24))),
@@ -165,7 +156,7 @@ impl FrameTemplate {
     #[inline]
     #[must_use]
     pub const fn header_len(&self) -> usize {
-        self.header_len as usize
+        self.layers as usize
     }
 
     /// Bytes that a segment given with a packet adds to its headers.
@@ -175,11 +166,18 @@ impl FrameTemplate {
         if matches!(self.layers, Layers::Outer) { SRH_LEN } else { 0 }
     }
 
+    /// Bytes of the IP header that carries UDP, and of UDP: from where the ICRC starts to BTH.
+    #[inline]
+    #[must_use]
+    pub const fn inner_len(&self) -> usize {
+        if matches!(self.layers, Layers::V4) { IPV4_LEN + UDP_LEN } else { INNER_LEN }
+    }
+
     /// Offset of the IP header that carries UDP: where the ICRC starts.
     #[inline]
     #[must_use]
     pub const fn l3_offset(&self) -> usize {
-        self.l3_offset as usize
+        self.header_len().wrapping_sub(self.inner_len())
     }
 
     /// Writes Ethernet to UDP for `udp_payload_len` bytes from BTH through ICRC.
@@ -217,7 +215,7 @@ impl FrameTemplate {
     ) -> Option<usize> {
         let udp_len = u16::try_from(udp_payload_len).ok()?.checked_add(UDP_LEN as u16)?;
         let tos = dscp << 2 | ecn.bits();
-        let (label, sport) = ev::place(ev, true, self.swap_ev);
+        let (label, sport) = ev::place(ev, true, self.flags & SWAP_EV != 0);
         let said = Said { tos, label, sport, udp_len };
         //= SRV6-002, SRV6-003
         if matches!((self.layers, segment), (Layers::Outer, None)) {
@@ -260,13 +258,14 @@ impl FrameTemplate {
                 self.outer_and_srh(said, head.try_into().ok()?, outer_dst, segment)?;
                 said.inner(inner)?;
             }
-            (Layers::V4 { sum }, _) => {
+            (Layers::V4, _) => {
                 let frame = self.copy_to::<{ ETH_LEN + IPV4_LEN + UDP_LEN }>(out)?;
                 let (ip, udp) = split_last::<UDP_LEN>(frame)?;
                 let ip = last_mut::<IPV4_LEN>(ip)?;
                 //= IP4-001
                 let total = udp_len.checked_add(IPV4_LEN as u16)?;
                 let [t0, t1] = total.to_be_bytes();
+                let sum = u32::from(u16::from_be_bytes([ip[10], ip[11]]));
                 let [c0, c1] = checksum(sum.wrapping_add(u32::from(tos)).wrapping_add(u32::from(total))).to_be_bytes();
                 (ip[1], ip[2], ip[3], ip[10], ip[11]) = (tos, t0, t1, c0, c1);
                 //= IP4-003
@@ -334,7 +333,7 @@ impl FrameTemplate {
         //= STACK-001
         let (headers, data) = packet.split_at_mut_checked(at.wrapping_add(transport_len))?;
         let (bth_at, ext_at) = headers.get_mut(at..)?.split_first_chunk_mut::<{ BthRepr::LEN }>()?;
-        BthRepr { pad, ..*bth }.emit_with(bth_at, self.se_bit);
+        BthRepr { pad, ..*bth }.emit_with(bth_at, self.flags & !SWAP_EV);
         body.emit(ext_at)?;
         let mut sum = icrc::Icrc::over_headers(headers.get(self.l3_offset()..)?)?;
         let copied = icrc::copy_and_update(&mut sum, data, payload);
@@ -439,9 +438,14 @@ fn ipv4(ttl: u8, src: [u8; 4], dst: [u8; 4]) -> [u8; IPV4_LEN] {
 /// The Internet checksum of words whose sum is `sum`; at most 2^16 words.
 #[inline]
 fn checksum(sum: u32) -> u16 {
+    !fold(sum)
+}
+
+/// The sum of the same words with its carries added.
+#[inline]
+fn fold(sum: u32) -> u16 {
     let once = (sum & 0xFFFF).wrapping_add(sum >> 16);
-    let twice = (once & 0xFFFF).wrapping_add(once >> 16);
-    !(twice as u16)
+    (once & 0xFFFF).wrapping_add(once >> 16) as u16
 }
 
 fn srh(srh: &Srh) -> [u8; SRH_LEN] {

@@ -8,7 +8,7 @@
 //!   window closed   ACTIVE                    nothing     IDLE
 //! ```
 
-use super::{AckSample, Cc, CcConfig, CongestionControl, Credit};
+use super::{AckSample, Cc, CcConfig, CongestionControl, Credit, Load, Share};
 use crate::{
     config::EndpointConfig,
     qp::Qp,
@@ -33,89 +33,31 @@ pub enum QpccState {
     Ready,
 }
 
-/// What a QP has to send and has in flight, and the sum of it over the QPs of a controller.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Load {
-    /// Nominal bytes of data never sent.
-    pub backlog_bytes: u64,
-    /// Packets in state LOST.
-    pub waiting_rtx: u32,
-    /// Their nominal bytes.
-    pub rtx_backlog_bytes: u64,
-    /// Packets sent and neither SACKED nor LOST.
-    pub inflight_pkts: u32,
-}
-
-/// One QP's part of its controller.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
-    pub(crate) load: Load,
-    /// Its part of the bytes in flight; signed, because responders round up.
-    inflight: i64,
-    /// Bytes settled before the responder reported them: their report takes nothing from what is in flight.
-    settled: i64,
-    /// Bytes that the responder may hold without reporting them: sent since the last packet that asked, at most its
-    /// threshold.
-    pub(crate) unasked: u32,
-    /// Packets sent again.
-    retransmitted: u32,
-    /// Nominal bytes ever posted.
-    posted: u64,
-    /// What it may still send in its turn.
-    pub(crate) turn: Credit,
-}
-
-impl Share {
-    pub(crate) const NONE: Self = Self {
-        load: Load { backlog_bytes: 0, waiting_rtx: 0, rtx_backlog_bytes: 0, inflight_pkts: 0 },
-        inflight: 0,
-        settled: 0,
-        unasked: 0,
-        retransmitted: 0,
-        posted: 0,
-        turn: Credit::NONE,
-    };
-
-    pub(crate) const fn inflight_bytes(&self) -> i64 {
-        self.inflight
-    }
-
-    /// Nominal bytes that the responder has: posted, and neither waiting nor in flight.
-    pub(crate) fn acked_bytes(&self) -> u64 {
-        let load = &self.load;
-        let open = load.backlog_bytes.saturating_add(load.rtx_backlog_bytes);
-        self.posted.saturating_sub(open).saturating_sub(u64::try_from(self.inflight).unwrap_or(0))
-    }
-
-    /// Packets sent again.
-    pub(crate) const fn retransmitted(&self) -> u32 {
-        self.retransmitted
-    }
-}
-
-/// One congestion controller with its QPs. Lent by the caller as a slice; opaque.
+/// One congestion controller with its QPs. Lent by the caller as a slice; opaque. In this order, as a turn, a packet and its
+/// acknowledgement touch it: each begins with a line of memory.
 //= QPCC-001, QPCC-002
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub struct Qpcc {
+    link: Link,
+    /// What its QPs together may still send in its turn.
+    pub(crate) turn: Credit,
+    /// QPs with packets to send again, and with new ones.
+    pub(crate) retransmit: Ready,
+    pub(crate) fresh: Ready,
+    load: Load,
+    /// The sum of its QPs' `unasked`.
+    unasked: u64,
+    mtu_bytes: u32,
+    /// The first feedback of the destination is still to come, and no base RTT is known: it triggers a probe.
+    base_rtt_wanted: bool,
     cc: Cc,
+    /// When a probe last measured the base RTT.
+    base_rtt_at: Option<Instant>,
     /// QPs that share it; 0 = the slot is free.
     pub(crate) users: u32,
     pub(crate) peer: u32,
     pub(crate) profile: u32,
-    mtu_bytes: u32,
-    load: Load,
-    /// The sum of its QPs' `unasked`.
-    unasked: u64,
-    /// QPs with packets to send again, and with new ones.
-    pub(crate) retransmit: Ready,
-    pub(crate) fresh: Ready,
-    link: Link,
-    /// What its QPs together may still send in its turn.
-    pub(crate) turn: Credit,
-    /// The first feedback of the destination is still to come, and no base RTT is known: it triggers a probe.
-    base_rtt_wanted: bool,
-    /// When a probe last measured the base RTT.
-    base_rtt_at: Option<Instant>,
 }
 
 impl Member for Qpcc {
@@ -146,18 +88,34 @@ impl Qpcc {
         base_rtt_at: None,
     };
 
-    /// Reads the lines of memory that sending and acknowledgements read; the number means nothing.
+    /// Reads the lines of memory that sending reads; the number means nothing.
     #[inline]
-    pub(crate) fn fetch(&self) -> u32 {
-        let load = self.load.inflight_pkts ^ self.unasked as u32 ^ self.turn.left() as u32 ^ self.fetch_link();
-        let lists = self.retransmit.len() ^ self.fresh.len();
-        load ^ lists ^ self.users ^ self.mtu_bytes ^ u32::from(self.can_send()) ^ u32::from(self.base_rtt_wanted)
+    pub(crate) fn fetch_turn(&self) -> u32 {
+        self.fetch_link() ^ self.load.inflight_pkts
+    }
+
+    /// Reads those that acknowledgements read.
+    #[inline]
+    pub(crate) fn fetch_acked(&self) -> u32 {
+        self.fetch_link() ^ self.load.inflight_pkts ^ self.cc.fetch()
     }
 
     /// Reads its place in the round.
     #[inline]
     pub(crate) fn fetch_link(&self) -> u32 {
         self.link.fetch()
+    }
+
+    /// The only QP that may send, and it has new packets alone.
+    #[inline(always)]
+    pub(crate) fn sole_sender(&self) -> Option<u32> {
+        self.fresh.front().filter(|&qp| self.retransmit.is_empty() && self.fresh.holds_at_most(qp))
+    }
+
+    /// Who stands behind it in the round.
+    #[inline]
+    pub(crate) fn behind(&self) -> Option<u32> {
+        self.link.behind()
     }
 
     /// A controller for its first QP; `known` is a base RTT measured to the peer earlier, and when.
@@ -481,8 +439,6 @@ impl Qpcc {
     }
 }
 
-crate::image::stored!(struct Load { backlog_bytes, waiting_rtx, rtx_backlog_bytes, inflight_pkts });
-crate::image::stored!(struct Share { load, inflight, settled, unasked, retransmitted, posted, turn });
 crate::image::stored!(
     struct Qpcc { cc, users, peer, profile, mtu_bytes, load, unasked, turn, base_rtt_wanted, base_rtt_at, link }
     rebuilt { retransmit: Ready::new(List::Retransmit), fresh: Ready::new(List::Fresh) }

@@ -1,18 +1,20 @@
 //! Congestion control: how much may be in flight. Owns the algorithms (`fixed`, `nscc`) and the controller that the QPs
-//! towards a peer share (`controller`); where packets go is `path`'s. Source: `congestion.md` 4 (calls and their order).
+//! towards a peer share (`controller`), with the part of each (`share`); where packets go is `path`'s. Source: `congestion.md` 4 (calls and their order).
 
 mod controller;
 mod fixed;
 mod nscc;
 mod profile;
+mod share;
 mod turn;
 
-pub(crate) use controller::Share;
-pub use controller::{Load, Qpcc, QpccInfo, QpccState};
+pub use controller::{Qpcc, QpccInfo, QpccState};
 use fixed::FixedWindow;
 pub(crate) use nscc::Nscc;
 pub use nscc::NsccConfig;
 pub use profile::{CcProfile, CcProfileHandle};
+pub use share::Load;
+pub(crate) use share::Share;
 pub(crate) use turn::Credit;
 
 use crate::time::Instant;
@@ -162,6 +164,15 @@ impl Cc {
         match self {
             Self::Fixed(_) => false,
             Self::Nscc(cc) => cc.takes_rtt_of_probes(),
+        }
+    }
+
+    /// Reads the lines of memory that acknowledgements read, behind the first; the number means nothing.
+    #[inline]
+    pub(crate) fn fetch(&self) -> u32 {
+        match self {
+            Self::Fixed(_) => 0,
+            Self::Nscc(cc) => cc.fetch(),
         }
     }
 

@@ -110,7 +110,7 @@ impl<'a> Below<'a> {
         let pad = (len.wrapping_neg() & 3) as u8;
         let behind = (len as usize).wrapping_add(pad.into()).wrapping_add(mrc_wire::icrc::LEN);
         let start = template.emit_via(out, ev, dscp, ecn, headers.wrapping_add(behind), outer, segment)?;
-        let l3_offset = template.l3_offset().wrapping_add(if segment.is_some() { template.segment_len() } else { 0 });
+        let l3_offset = start.wrapping_sub(template.inner_len());
         let header_len = start.wrapping_add(headers);
         let traffic_class = dscp << 2 | ecn.bits();
         Some((start, Transmit { header_len, l3_offset, payload, pad, port, ev, traffic_class }))

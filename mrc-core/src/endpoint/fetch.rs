@@ -9,6 +9,7 @@ use super::{Endpoint, FrameSource, PeerSlot};
 use crate::{
     cc::Qpcc,
     path::EvSlot,
+    port::PortMask,
     qp::{Qp, QpHandle},
     ready::List,
     requester::TxWindow,
@@ -92,10 +93,13 @@ enum Step {
     /// The requester of a QP, then what it points to.
     Requester(u32),
     Acked(u32),
-    /// Whose turn it is: a QP with answers, or a controller, which says which QP sends.
-    Turn,
+    /// The deadlines of a QP: mostly they have moved on, and nothing else is read.
+    Deadlines(u32),
+    /// A QP with answers, or a controller, which says which QP sends.
     Answering(u32),
     Controller(u32),
+    /// The only QP that may send for a controller: unless it leaves the port to others.
+    Alone(u32),
     Sending(u32),
     Path(u32),
     /// Where the headers of a packet to a peer begin.
@@ -108,11 +112,6 @@ impl Upcoming {
 
     const fn at(step: Step) -> Self {
         Self { step, plane: 0, offset: None }
-    }
-
-    /// The next [`Endpoint::poll_transmit`] with room at this port.
-    pub const fn transmit(port: PortNum) -> Self {
-        Self { plane: port.plane(), ..Self::at(Step::Turn) }
     }
 
     /// The next [`Endpoint::post_send`] to this QP.
@@ -190,9 +189,19 @@ impl Endpoint<'_> {
         })
     }
 
+    /// The next [`Endpoint::poll_transmit`] with room at this port.
+    pub fn upcoming_transmit(&self, port: PortNum) -> Upcoming {
+        let step = match (self.control.front(), self.ready.front()) {
+            (Some(qp), _) => Step::Answering(qp),
+            (None, Some(qpcc)) => Step::Controller(qpcc),
+            (None, None) => Step::Done,
+        };
+        Upcoming { plane: port.plane(), ..Upcoming::at(step) }
+    }
+
     /// The next [`Endpoint::handle_timeout`].
     pub fn upcoming_timeout(&self) -> Upcoming {
-        self.timers.next().map_or(Upcoming::NONE, |qp| Upcoming::at(Step::Requester(qp)))
+        self.timers.next().map_or(Upcoming::NONE, |qp| Upcoming::at(Step::Deadlines(qp)))
     }
 
     /// Reads what `next` will read of memory, one step: nothing that another read of this step has to find. The number means
@@ -201,16 +210,13 @@ impl Endpoint<'_> {
         let (sum, step) = match next.step {
             Step::Done => (0, None),
             Step::Responder(qp) => (self.qps.get(qp as usize).map_or(0, Qp::fetch_responder), None),
-            Step::Requester(qp) => (
-                self.qps.get(qp as usize).map_or(0, Qp::fetch_requester) ^ self.timers.fetch(qp),
-                Some(Step::Acked(qp)),
-            ),
+            Step::Requester(qp) => {
+                (self.qps.get(qp as usize).map_or(0, Qp::fetch_acked) ^ self.timers.fetch(qp), Some(Step::Acked(qp)))
+            }
+            Step::Deadlines(qp) => {
+                (self.qps.get(qp as usize).map_or(0, Qp::fetch_requester) ^ self.timers.fetch(qp), None)
+            }
             Step::Acked(index) => (self.qps.get(index as usize).map_or(0, |qp| self.fetch_acked(index, qp)), None),
-            Step::Turn => match (self.control.front(), self.ready.front()) {
-                (Some(qp), _) => (0, Some(Step::Answering(qp))),
-                (None, Some(qpcc)) => (0, Some(Step::Controller(qpcc))),
-                (None, None) => (0, None),
-            },
             Step::Answering(index) => self.qps.get(index as usize).map_or((0, None), |qp| {
                 let last = self.qps.get(self.control.back() as usize).map_or(0, |last| last.links.fetch());
                 (qp.fetch_responder() ^ last, Some(Step::Headers(qp.peer)))
@@ -218,7 +224,15 @@ impl Endpoint<'_> {
             Step::Controller(index) => self.qpccs.get(index as usize).map_or((0, None), |qpcc| {
                 let qp = qpcc.retransmit.front().or(qpcc.fresh.front());
                 let last = self.qpccs.get(self.ready.back() as usize).map_or(0, Qpcc::fetch_link);
-                (qpcc.fetch() ^ last, qp.map(Step::Sending))
+                let step = if qpcc.sole_sender().is_some() { Step::Alone } else { Step::Sending };
+                (qpcc.fetch_turn() ^ last, qp.map(step))
+            }),
+            Step::Alone(index) => self.qps.get(index as usize).map_or((0, None), |qp| {
+                let room = PortMask::NONE.with(PortNum::from_plane(next.plane));
+                let leaves = self.leaves_to_others(index, room);
+                let qpcc = qp.qpcc.filter(|_| leaves).and_then(|qpcc| self.qpccs.get(qpcc as usize));
+                let behind = qpcc.and_then(Qpcc::behind);
+                (0, Some(behind.map_or(Step::Sending(index), Step::Controller)))
             }),
             Step::Sending(index) => {
                 let qp = self.qps.get(index as usize);
@@ -364,7 +378,7 @@ impl Endpoint<'_> {
 
     /// What an answer to our packets reads where the QP says that it lies.
     fn fetch_acked(&self, index: u32, qp: &Qp) -> u32 {
-        let qpcc = qp.qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize)).map_or(0, Qpcc::fetch);
+        let qpcc = qp.qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize)).map_or(0, Qpcc::fetch_acked);
         let oldest = self.fetch_window(index, qp.req.unack.next());
         let slot = self.slots_of(index).get((oldest & 0xFFFF) as usize).map_or(0, |slot| slot.ev.0);
         qpcc ^ slot ^ self.peers.get(qp.peer as usize).map_or(0, PeerSlot::fetch)
@@ -374,7 +388,7 @@ impl Endpoint<'_> {
     fn fetch_path(&self, index: u32, qp: &Qp) -> u32 {
         let (slots, order) = (self.slots_of(index), part_of(self.ev_order, index, self.limits.active_evs));
         // Those before that with a free port are passed over: with several planes there are some.
-        let paths = qp.paths.fetch(slots, order, self.limits.planes.min(4) as u32, &mut { self.rng });
+        let paths = qp.paths.fetch(slots, order, self.limits.planes.min(2) as u32, &mut { self.rng });
         let request = qp.sq.fetch(part_of(self.wqes, index, self.limits.send_queue));
         paths ^ request ^ self.fetch_window(index, qp.req.max_sent.next())
     }
@@ -390,10 +404,10 @@ impl Endpoint<'_> {
     #[inline]
     fn fetch_requester(&self, index: u32, qp: &Qp) -> u32 {
         let qpcc = qp.qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize));
-        let qpcc = qpcc.map_or(0, |qpcc| qpcc.users ^ u32::from(qpcc.can_send()));
+        let qpcc = qpcc.map_or(0, Qpcc::fetch_turn);
         let oldest = self.fetch_window(index, qp.req.unack.next());
         let slot = self.slots_of(index).get((oldest & 0xFFFF) as usize).map_or(0, |slot| slot.ev.0);
-        qp.fetch_requester() ^ qpcc ^ slot
+        qp.fetch_acked() ^ qpcc ^ slot
     }
 }
 

@@ -63,4 +63,24 @@ impl Endpoint<'_> {
         let peer = self.qps.get(qp as usize).and_then(|slot| self.peers.get(slot.peer as usize));
         peer.map_or(PortMask::NONE, |peer| peer.reachable)
     }
+
+    /// Whether a QP has urgent packets for ports without room alone, as far as is known. Reads little of it.
+    pub(super) fn waits_for_room(&self, qp: u32, room: PortMask) -> bool {
+        self.qps
+            .get(qp as usize)
+            .is_some_and(|slot| !slot.req.resend_tail && slot.req.probes.waits_for_room(room, self.testable_ports(qp)))
+    }
+
+    /// Whether a QP has used some plane more than others, as far as it may.
+    #[inline(always)]
+    pub(super) fn is_ahead(&self, qp: u32) -> bool {
+        self.qps.get(qp as usize).is_some_and(|slot| slot.paths.is_ahead())
+    }
+
+    /// Whether a QP with new packets, being ahead on their planes, leaves the ports with `room` to others. Reads little of it.
+    //= BAL-007
+    pub(super) fn leaves_to_others(&self, qp: u32, room: PortMask) -> bool {
+        let towards = self.usable_ports(qp);
+        self.qps.get(qp as usize).is_some_and(|slot| slot.paths.leaves_to_others(room, towards))
+    }
 }

@@ -118,7 +118,7 @@ impl Endpoint<'_> {
         self.on_write::<false>(now, port, qp, write)
     }
 
-    /// A packet for `qp`; where `EXPECTED`, it is not counted for its port.
+    /// A packet for `qp`; where `EXPECTED`, its port has not counted it yet.
     #[inline(always)]
     fn accept<const EXPECTED: bool>(
         &mut self,

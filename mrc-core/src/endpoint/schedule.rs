@@ -187,6 +187,11 @@ impl Endpoint<'_> {
         while blocked < ATTEMPTS
             && let Some(qp) = self.urgent.front()
         {
+            if self.waits_for_room(qp, ports) {
+                self.urgent.after_turn(self.qps, qp, true);
+                blocked.inc();
+                continue;
+            }
             let (sent, wants) = self.send_urgent(now, qp, ports, out);
             let testable = self.testable_ports(qp);
             let keep = sent.is_some() || testable != testable.and(ports);
@@ -217,6 +222,17 @@ impl Endpoint<'_> {
         {
             // A retransmission that waits for its port does not hold up new packets for another.
             let (again, fresh) = (qpcc.retransmit.front(), qpcc.fresh.front());
+            if let Some(qp) = fresh
+                && self.is_ahead(qp)
+                && self.leaves_to_others(qp, sink.ports())
+                && qpcc.sole_sender().is_some()
+            {
+                // Its turn would come to nothing: it keeps its place for the next port, and so do those asked after it.
+                yielding = yielding.or(fresh);
+                whose = self.ready.behind(self.qpccs, index);
+                blocked.inc();
+                continue;
+            }
             let (mut sent, mut stays, mut fault) = (false, false, None);
             let mut turn = again.or(fresh);
             let mut other = again.and(fresh);

@@ -194,7 +194,7 @@ impl Endpoint<'_> {
         let paths = &slot.paths;
         let judge = |ev| match paths.probe_choice(slots, ev) {
             Some(choice) if usable.contains(choice.port) => Wanted::Send,
-            Some(choice) if up.contains(choice.port) => Wanted::Wait,
+            Some(choice) if up.contains(choice.port) => Wanted::Wait(choice.port),
             _ => Wanted::Forget,
         };
         let (base_rtt, forgotten) = slot.req.probes.take_base_rtt(judge);

@@ -30,6 +30,18 @@ impl PlaneBalance {
     pub(super) const EVEN: Self =
         Self { ahead: [0; MAX_PLANES], among: PortMask::NONE, full: PortMask::NONE, waived: false, yielded: false };
 
+    #[inline]
+    pub(super) const fn full(&self) -> PortMask {
+        self.full
+    }
+
+    /// Whether the next packet leaves all of `ports` to others; both as for [`Self::allow`].
+    //= BAL-007
+    #[inline]
+    pub(super) fn leaves(&self, ports: PortMask, among: PortMask) -> bool {
+        !ports.is_empty() && ports.minus(self.full).is_empty() && among == self.among
+    }
+
     /// Those of `ports`, all of them planes in use, that may have the next packet; `among` are all planes in use. When
     /// they have changed, nobody is ahead: who was away owes nothing.
     //= BAL-007
@@ -73,3 +85,23 @@ impl PlaneBalance {
 }
 
 crate::image::stored!(struct PlaneBalance { ahead, among, full, waived, yielded });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    //= BAL-007 test
+    #[test]
+    fn only_ports_of_planes_that_are_ahead_are_left_to_others() {
+        let [a, b] = [0, 1].map(|plane| PortMask::NONE.with(PortNum::from_plane(plane)));
+        let both = PortMask::first(2);
+        let mut balance = PlaneBalance::EVEN;
+        assert_eq!(balance.allow(a, both), a);
+        balance.count(0, 1);
+        assert!(balance.leaves(a, both) && !balance.leaves(b, both) && !balance.leaves(both, both));
+        assert!(!balance.leaves(PortMask::NONE, both), "there is no port to leave");
+        assert!(!balance.leaves(a, a), "without another plane nobody is ahead");
+        assert_eq!((balance.allow(a, both), balance.take_yielded()), (PortMask::NONE, true));
+        assert_eq!(balance.allow(a, a), a);
+    }
+}

@@ -335,6 +335,20 @@ impl PathSet {
         sooner || !matches!(self.policy, Policy::Spray | Policy::Oblivious | Policy::Pinned(_))
     }
 
+    /// Whether some plane is too far ahead ([`PathConfig::plane_lead`]).
+    #[inline]
+    pub(crate) fn is_ahead(&self) -> bool {
+        !self.rotation.balance.full().is_empty()
+    }
+
+    /// Whether a [`select`](Self::select) for a new packet would find room only on planes that are too far ahead; `towards` lead
+    /// to the peer, and those of them in `room` have room.
+    #[inline]
+    pub(crate) fn leaves_to_others(&self, room: PortMask, towards: PortMask) -> bool {
+        let in_use = self.rotation.active_ports().and(towards);
+        self.rotation.balance.leaves(room.and(in_use), in_use)
+    }
+
     /// Whether a [`select`](Self::select) since the last call found room only on planes that are too far ahead
     /// ([`PathConfig::plane_lead`]).
     #[inline]

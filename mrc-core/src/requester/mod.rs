@@ -79,7 +79,7 @@ pub(crate) struct Requester {
     /// Whether there was a sign of life: until then `last_heard` is when the QP was connected.
     pub(crate) was_heard: bool,
     /// The last packet of the oldest request must be repeated.
-    resend_tail: bool,
+    pub(crate) resend_tail: bool,
     dynamic_mpr: bool,
     pub(crate) retry_cnt: u8,
     resource_nacks: u8,
@@ -173,15 +173,19 @@ impl Requester {
         probes: ProbeTable::EMPTY,
     };
 
-    /// Reads the lines of memory that acknowledgements and sending begin with.
+    /// Reads the lines of memory that sending begins with.
     #[inline]
     pub(crate) fn fetch(&self) -> u32 {
-        let times = self.last_heard.as_nanos() ^ self.next_scan.as_nanos() ^ self.srtt_ns;
-        self.unack.value() ^ (times ^ self.base_rtt.ns() ^ self.lateness.fetch()) as u32
+        self.unack.value() ^ (self.last_heard.as_nanos() ^ self.next_scan.as_nanos() ^ self.srtt_ns) as u32
     }
 
-    /// Where the parts begin that few packets touch: the table of probes, whose head every packet reads, and what acknowledgements
-    /// measure. In bytes.
+    /// Reads those that acknowledgements read behind them.
+    #[inline]
+    pub(crate) fn fetch_measures(&self) -> u32 {
+        (self.base_rtt.ns() ^ self.lateness.fetch()) as u32
+    }
+
+    /// Where the table of probes begins, whose head every packet reads, and what acknowledgements measure, in bytes.
     #[cfg(test)]
     pub(crate) const PARTS: [usize; 3] = [
         core::mem::offset_of!(Self, probes),

@@ -1,8 +1,11 @@
 //! Outstanding reliability probes of one QP: id, EV under test, send time. Source: `transport.md` 5.
 
+use mrc_wire::PortNum;
+
 use crate::num::Counter;
 use crate::{
     path::EvIndex,
+    port::PortMask,
     time::{Instant, Tick},
 };
 
@@ -22,8 +25,8 @@ struct Outstanding {
 pub(crate) enum Wanted {
     /// Its port has room: send.
     Send,
-    /// Its port is busy.
-    Wait,
+    /// This port, its own, is busy.
+    Wait(PortNum),
     /// Its port is down. Whoever wants the probe asks again when it is up.
     Forget,
 }
@@ -35,6 +38,8 @@ pub(crate) struct ProbeTable {
     head: u8,
     len: u8,
     wanted_len: u8,
+    /// Planes of the busy ports that all EVs without their probe waited for at the last look; 0: not known.
+    busy: u8,
     next_id: u16,
     /// An EV that waits for the probe of the control class that learns a base RTT.
     base_rtt: Option<EvIndex>,
@@ -53,6 +58,7 @@ impl ProbeTable {
         next_id: 0,
         wanted: [EvIndex(0); 8],
         wanted_len: 0,
+        busy: 0,
         base_rtt: None,
         base_rtt_id: None,
     };
@@ -85,6 +91,7 @@ impl ProbeTable {
         if let Some(slot) = self.wanted.get_mut(len) {
             *slot = ev;
             self.wanted_len.inc();
+            self.busy = 0;
         }
     }
 
@@ -92,6 +99,17 @@ impl ProbeTable {
     //= NSCC-024
     pub(crate) fn want_base_rtt(&mut self, ev: EvIndex) {
         self.base_rtt = Some(ev);
+        self.busy = 0;
+    }
+
+    /// Whether all wanted probes wait for ports of `up` that have no `room`, as far as is known.
+    pub(crate) fn waits_for_room(&self, room: PortMask, up: PortMask) -> bool {
+        let busy = PortMask::from_bits(u32::from(self.busy) << 1);
+        !busy.is_empty() && busy.and(room).is_empty() && busy.minus(up).is_empty()
+    }
+
+    fn is_busy(&mut self, port: PortNum) {
+        self.busy |= 1u8.checked_shl(port.plane().into()).unwrap_or(0);
     }
 
     pub(crate) fn wants_any(&self) -> bool {
@@ -100,9 +118,13 @@ impl ProbeTable {
 
     /// The EV that waits for the base-RTT probe, when `judge` would send it; and whether it was forgotten.
     pub(crate) fn take_base_rtt(&mut self, judge: impl Fn(EvIndex) -> Wanted) -> (Option<EvIndex>, bool) {
+        self.busy = 0;
         let Some(ev) = self.base_rtt.filter(|_| self.wants_any()) else { return (None, false) };
         match judge(ev) {
-            Wanted::Wait => (None, false),
+            Wanted::Wait(port) => {
+                self.is_busy(port);
+                (None, false)
+            }
             Wanted::Send => (self.base_rtt.take(), false),
             Wanted::Forget => {
                 self.base_rtt = None;
@@ -119,11 +141,14 @@ impl ProbeTable {
         let (mut taken, mut kept) = (None, 0u8);
         for nth in 0..self.wanted_len as usize {
             let Some(&ev) = self.wanted.get(nth) else { break };
-            let verdict = if taken.is_some() { Wanted::Wait } else { judge(ev) };
+            let verdict = if taken.is_some() { None } else { Some(judge(ev)) };
             match verdict {
-                Wanted::Send => taken = Some(ev),
-                Wanted::Forget => {}
-                Wanted::Wait => {
+                Some(Wanted::Send) => taken = Some(ev),
+                Some(Wanted::Forget) => {}
+                None | Some(Wanted::Wait(_)) => {
+                    if let Some(Wanted::Wait(port)) = verdict {
+                        self.is_busy(port);
+                    }
                     if let Some(place) = self.wanted.get_mut(kept as usize) {
                         *place = ev;
                     }
@@ -132,6 +157,9 @@ impl ProbeTable {
             }
         }
         self.wanted_len = kept;
+        if taken.is_some() {
+            self.busy = 0;
+        }
         taken
     }
 
@@ -205,7 +233,7 @@ impl ProbeTable {
 
 crate::image::stored!(struct Outstanding { id, ev, sent_at });
 crate::image::stored!(
-    struct ProbeTable { head, len, wanted_len, next_id, base_rtt, base_rtt_id, wanted, ring }
+    struct ProbeTable { head, len, wanted_len, next_id, base_rtt, base_rtt_id, wanted, ring } rebuilt { busy: 0 }
     where |table| {
         usize::from(table.head) < CAPACITY
             && usize::from(table.len) <= CAPACITY
@@ -311,6 +339,39 @@ mod tests {
         assert_eq!(table.take_wanted(|_| Wanted::Send), Some(EvIndex(3)));
     }
 
+    /// For which busy ports all wanted probes wait is known until another one is wanted, or one leaves.
+    #[test]
+    fn probes_that_wait_say_for_which_ports() {
+        let ports = |planes: &[u8]| planes.iter().fold(PortMask::NONE, |all, &p| all.with(PortNum::from_plane(p)));
+        let (up, room) = (ports(&[0, 1, 2, 7]), ports(&[7]));
+        let all_wait = |ev: EvIndex| Wanted::Wait(PortNum::from_plane(ev.0 as u8));
+        let look = |table: &mut ProbeTable, judge: &dyn Fn(EvIndex) -> Wanted| {
+            table.take_base_rtt(judge).0.or_else(|| table.take_wanted(judge))
+        };
+        let mut table = ProbeTable::EMPTY;
+        table.want(EvIndex(0));
+        table.want(EvIndex(1));
+        assert!(!table.waits_for_room(room, up), "nobody has looked");
+        assert_eq!(look(&mut table, &all_wait), None);
+        assert!(table.waits_for_room(room, up));
+        assert!(!table.waits_for_room(room.with(PortNum::from_plane(1)), up), "one has room");
+        assert!(!table.waits_for_room(room, ports(&[0, 7])), "one is down: its probe is to be forgotten");
+        table.want(EvIndex(1));
+        assert!(table.waits_for_room(room, up), "it was wanted already");
+        table.want(EvIndex(2));
+        assert!(!table.waits_for_room(room, up));
+        look(&mut table, &all_wait);
+        table.want_base_rtt(EvIndex(7));
+        assert!(!table.waits_for_room(ports(&[3]), up));
+        assert_eq!(look(&mut table, &all_wait), None);
+        assert!(table.waits_for_room(ports(&[3]), up) && !table.waits_for_room(room, up));
+        let third_leaves = |ev: EvIndex| if ev.0 == 2 { Wanted::Send } else { all_wait(ev) };
+        assert_eq!(look(&mut table, &third_leaves), Some(EvIndex(2)));
+        assert!(!table.waits_for_room(ports(&[3]), up), "those behind it were not looked at");
+        assert_eq!(look(&mut table, &|ev| if ev.0 == 7 { Wanted::Send } else { all_wait(ev) }), Some(EvIndex(7)));
+        assert!(!table.waits_for_room(ports(&[3]), up));
+    }
+
     #[test]
     fn a_busy_port_holds_back_its_own_probes_only() {
         let mut table = ProbeTable::EMPTY;
@@ -319,7 +380,7 @@ mod tests {
         }
         // EV 0 leaves through a busy port, EV 1 through one that is down.
         let judge = |ev: EvIndex| match ev.0 {
-            0 => Wanted::Wait,
+            0 => Wanted::Wait(PortNum::from_plane(0)),
             1 => Wanted::Forget,
             _ => Wanted::Send,
         };

@@ -79,10 +79,11 @@ images! {
     image_fetch_for(e) e.fetch_for(some());
     image_upcoming_packet(e) e.upcoming_packet(some());
     image_upcoming_timeout(e) e.upcoming_timeout();
-    image_fetch(e) e.fetch(&mut Upcoming::transmit(*any()));
+    image_upcoming_transmit(e) e.upcoming_transmit(*any());
+    image_fetch(e) e.fetch(&mut *any());
     image_is_done(e) (Upcoming::post(*any()), e.next_timeout()).0.is_done();
     image_take_offset(e) {
-        let mut next = Upcoming::transmit(*any());
+        let mut next = *any::<Upcoming>();
         (e.fetch(&mut next), next.take_offset())
     };
     image_receive(e) e.receive(*any(), &mut Frames { left: *any() });

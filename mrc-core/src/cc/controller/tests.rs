@@ -1,6 +1,8 @@
 //! One controller and the shares of its QPs.
 
 use super::*;
+use crate::cc::nscc::Nscc;
+use core::mem::{align_of, offset_of};
 
 #[test]
 fn the_largest_packet_of_all_qps_counts() {
@@ -177,4 +179,14 @@ fn the_state_of_a_controller() {
         }
         assert_eq!(qpcc.state(), state);
     }
+}
+
+/// A turn touches one line of memory, a packet that leaves in it one more: a packet of a controller that no cache holds waits for each.
+#[test]
+fn lines() {
+    const LINE: usize = 64;
+    assert_eq!(align_of::<Qpcc>(), LINE);
+    assert!(offset_of!(Qpcc, fresh) + size_of::<Ready>() <= LINE);
+    assert_eq!(offset_of!(Qpcc, load), LINE);
+    assert!(offset_of!(Qpcc, cc) + Nscc::SENT <= 2 * LINE);
 }

@@ -119,28 +119,27 @@ impl NsccConfig {
 
 /// The configuration as the algorithm uses it: every default filled in, every quotient taken.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(super) struct Params {
-    /// Nominal bytes of a full packet.
-    pub(super) mtu: u64,
-    /// What must fit into the window before a packet leaves: a full packet, or one byte.
-    pub(super) room: u16,
-    pub(super) base_rtt_ns: u64,
     pub(super) target_ns: u64,
-    /// Bytes per nanosecond of distance to the target, Q32.
-    pub(super) alpha_q32: u64,
-    pub(super) fi_bytes: u64,
-    pub(super) eta_bytes: u64,
-    pub(super) fi_scale_q16: u64,
-    pub(super) gamma_q16: u64,
-    pub(super) max_md_jump_q16: u64,
-    pub(super) qa_gate: u32,
-    pub(super) qa_threshold_ns: u64,
-    pub(super) adjust_bytes: u64,
-    pub(super) adjust_period_ns: u64,
-    pub(super) clear_delay_ns: u64,
     pub(super) disable_qa: bool,
     pub(super) disable_rtt_probe: bool,
+    pub(super) qa_gate: u32,
     pub(super) avg_weight_q16: u64,
+    pub(super) clear_delay_ns: u64,
+    /// Bytes per nanosecond of distance to the target, Q32.
+    pub(super) alpha_q32: u64,
+    pub(super) fi_scale_q16: u64,
+    pub(super) adjust_bytes: u64,
+    pub(super) adjust_period_ns: u64,
+    /// Nominal bytes of a full packet.
+    pub(super) mtu: u64,
+    pub(super) base_rtt_ns: u64,
+    pub(super) fi_bytes: u64,
+    pub(super) eta_bytes: u64,
+    pub(super) gamma_q16: u64,
+    pub(super) max_md_jump_q16: u64,
+    pub(super) qa_threshold_ns: u64,
     /// Bytes of maximum window per nanosecond of base RTT, Q24: 1.5 times the rate.
     window_per_ns_q24: u64,
     max_cwnd: u64,
@@ -170,7 +169,6 @@ impl Params {
         };
         Self {
             mtu,
-            room: mtu as u16,
             base_rtt_ns,
             target_ns,
             // 4 * A * B * MTU / T, and B is T / 12000 ns: the target cancels out.
@@ -191,6 +189,11 @@ impl Params {
             window_per_ns_q24: ((rate.wrapping_mul(3) << 24) / (2 * BITS_NS)) as u64,
             max_cwnd: or(cfg.max_cwnd_bytes, MAX_WINDOW).min(MAX_WINDOW),
         }
+    }
+
+    /// A full packet, as what must fit into the window.
+    pub(super) const fn room(&self) -> u16 {
+        self.mtu as u16
     }
 
     /// The largest window at a base RTT: 1.5 bandwidth-delay products, within the configured limit, at least a packet.

@@ -18,41 +18,50 @@ const DELAY_CAP_NS: u64 = 1 << 31;
 /// One NSCC controller.
 //= NSCC-026
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Nscc {
-    p: Params,
     cwnd: u64,
     /// Signed: the responder rounds its byte counter up.
     inflight: i64,
-    /// The window before a receiver penalty; 0 = none saved.
-    saved_cwnd: u64,
-    base_rtt_ns: u64,
-    /// 2^48 / base RTT, so that averaging needs no division.
-    per_base_rtt_q48: u64,
-    max_wnd: u64,
-    /// Bytes received in the current quick-adapt epoch.
-    achieved: u64,
-    /// Bytes received since increases were last applied.
-    received: u64,
-    /// Bytes received in a row at a delay of about zero.
-    fi_count: u64,
+    /// What must fit into the window before a packet leaves: a full packet, or one byte.
+    room: u16,
     trigger_qa: bool,
     /// Fast increase is on.
     boost: bool,
-    /// End of the current quick-adapt epoch; `None` before the first.
-    qa_end: Option<Instant>,
-    /// Bytes that were in flight at the last quick adapt, and how many of them were accounted for since.
-    to_ignore: u64,
+    // What follows is touched by every acknowledgement.
+    base_rtt_ns: u64,
+    /// Bytes received since increases were last applied.
+    received: u64,
+    /// Bytes received in the current quick-adapt epoch.
+    achieved: u64,
+    /// Bytes accounted for since the last quick adapt.
     ignored: u64,
     /// Increase waiting to be applied, in bytes^2.
     inc: u64,
-    t_adj: Instant,
-    t_dec: Instant,
+    /// 2^48 / base RTT, so that averaging needs no division.
+    per_base_rtt_q48: u64,
     t_avg: Instant,
     /// Average queueing delay in 1/256 ns.
     avg_delay_q8: u64,
+    t_adj: Instant,
+    /// Bytes received in a row at a delay of about zero.
+    fi_count: u64,
+    /// The window before a receiver penalty; 0 = none saved.
+    saved_cwnd: u64,
+    max_wnd: u64,
+    p: Params,
+    t_dec: Instant,
+    /// Bytes that were in flight at the last quick adapt.
+    to_ignore: u64,
+    /// End of the current quick-adapt epoch; `None` before the first.
+    qa_end: Option<Instant>,
 }
 
 impl Nscc {
+    /// Where what a packet that leaves touches ends, in bytes.
+    #[cfg(test)]
+    pub(crate) const SENT: usize = core::mem::offset_of!(Self, trigger_qa);
+
     /// The published name of the algorithm.
     //= CCU-008
     pub(crate) const NAME: &'static str = "uet-1.0-nscc";
@@ -63,6 +72,7 @@ impl Nscc {
         let p = Params::derive(config, mtu_bytes);
         let max_wnd = p.max_wnd(p.base_rtt_ns);
         Self {
+            room: p.room(),
             p,
             cwnd: max_wnd,
             inflight: 0,
@@ -86,21 +96,29 @@ impl Nscc {
         }
     }
 
+    /// Reads what acknowledgements read, a word of each line of memory; the number means nothing.
+    #[inline]
+    pub(super) fn fetch(&self) -> u32 {
+        (self.base_rtt_ns ^ self.t_adj.as_nanos() ^ self.p.alpha_q32) as u32
+    }
+
     /// Packets of up to `mtu_bytes` leave from now on: what depends on their size is derived anew, the state stays.
     pub(super) fn set_mtu(&mut self, config: &NsccConfig, mtu_bytes: u32) {
         self.p = Params::derive(config, mtu_bytes);
+        self.room = self.p.room();
         self.max_wnd = self.p.max_wnd(self.base_rtt_ns);
         self.cwnd = self.cwnd.max(self.p.mtu);
     }
 
     /// Any room at all is enough.
     pub(super) fn send_below_window(&mut self) {
-        self.p.room = 1;
+        self.room = 1;
     }
 
     /// Works out again what an image does not hold.
     pub(super) fn rebuild(&mut self, config: &NsccConfig, mtu_bytes: u32) {
         self.p = Params::derive(config, mtu_bytes);
+        self.room = self.p.room();
         self.max_wnd = self.p.max_wnd(self.base_rtt_ns);
         self.per_base_rtt_q48 = per_rtt(self.base_rtt_ns);
     }
@@ -343,7 +361,7 @@ impl CongestionControl for Nscc {
 
     //= NSCC-022
     fn can_send(&self) -> bool {
-        self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.p.room.into()) <= self.cwnd
+        self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.room.into()) <= self.cwnd
     }
 
     fn cwnd_bytes(&self) -> u64 {
@@ -364,6 +382,6 @@ crate::image::stored!(
         cwnd, inflight, saved_cwnd, base_rtt_ns, achieved, received, fi_count, trigger_qa, boost, qa_end, to_ignore, ignored, inc,
         t_adj, t_dec, t_avg, avg_delay_q8,
     }
-    rebuilt { p: Params::derive(&NsccConfig::new(1, 1, false), 1), per_base_rtt_q48: 0, max_wnd: 0 }
+    rebuilt { room: 1, p: Params::derive(&NsccConfig::new(1, 1, false), 1), per_base_rtt_q48: 0, max_wnd: 0 }
     where |cc| cc.base_rtt_ns > 0
 );

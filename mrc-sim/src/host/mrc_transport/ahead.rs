@@ -12,7 +12,7 @@ impl MrcTransport<'_> {
                 let received = (packet.payload.len > 0).then_some(MessageAhead::Received(packet.payload.region));
                 (self.endpoint.upcoming_packet(packet.header()), received)
             }
-            Soon::Transmit(port) => (mrc_core::Upcoming::transmit(port), None),
+            Soon::Transmit(port) => (self.endpoint.upcoming_transmit(port), None),
             Soon::Timer => (self.endpoint.upcoming_timeout(), None),
             Soon::Wake => (mrc_core::Upcoming::NONE, Some(MessageAhead::Release)),
         };
