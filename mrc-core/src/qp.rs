@@ -4,6 +4,7 @@
 use mrc_wire::{HeadImage, Qpn};
 
 use crate::{
+    Prefetch,
     cc::{Credit, Share},
     config::{RtrAttr, RtsAttr},
     cq::{CqHandle, Status},
@@ -192,39 +193,52 @@ impl Qp {
         if self.state == QpState::Rts { self.paths.counts() } else { EvCounts::default() }
     }
 
-    /// Reads the lines of memory that receiving a write, and answering it, begins with.
+    /// The lines of memory that receiving a write, and answering it, begins with.
     #[inline]
-    pub(crate) fn fetch_responder(&self) -> u32 {
-        let answers = self.rsp.answers.front().map_or(0, |answer| answer.psn.value());
-        let heard = self.req.last_heard.as_nanos() as u32;
-        let head = self.expected.fetch() ^ self.peer;
-        head ^ self.rsp.window.cack().value() ^ answers ^ self.links.fetch() ^ self.reverse.fetch() ^ heard
+    pub(crate) fn fetch_responder(&self, memory: &impl Prefetch) {
+        memory.prefetch_all(self.expected.lines());
+        memory.prefetch(&self.peer);
+        self.rsp.window.fetch(memory);
+        self.rsp.answers.fetch(memory);
+        self.links.fetch(memory);
+        self.reverse.fetch(memory);
+        memory.prefetch(&self.req.last_heard);
     }
 
-    /// Reads the lines that an answer to our own packets begins with.
+    /// The lines that an answer to our own packets begins with.
     #[inline]
-    pub(crate) fn fetch_acked(&self) -> u32 {
-        self.fetch_requester() ^ self.req.fetch_measures()
+    pub(crate) fn fetch_acked(&self, memory: &impl Prefetch) {
+        self.fetch_requester(memory);
+        self.req.fetch_measures(memory);
     }
 
-    /// Reads the lines that sending begins with, and an answer to our own packets.
+    /// The lines that sending begins with, and an answer to our own packets.
     #[inline]
-    pub(crate) fn fetch_requester(&self) -> u32 {
-        let share = self.share.unasked ^ self.share.load.inflight_pkts;
-        self.qpn.value() ^ self.req.fetch() ^ share ^ self.links.fetch() ^ u32::from(self.paths.is_single_path())
+    pub(crate) fn fetch_requester(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.qpn);
+        self.req.fetch(memory);
+        memory.prefetch(&self.share.unasked);
+        memory.prefetch(&self.share.load.inflight_pkts);
+        self.links.fetch(memory);
+        self.paths.fetch(memory);
     }
 
-    /// Reads the lines that sending data begins with, beside those of the requester.
+    /// The lines that sending data begins with, beside those of the requester.
     #[inline]
-    pub(crate) fn fetch_data(&self) -> u32 {
-        self.sq.len() ^ self.head.fetch() ^ self.paths.usable_ports().bits() ^ u32::from(self.path_cfg.plane_lead)
+    pub(crate) fn fetch_data(&self, memory: &impl Prefetch) {
+        self.sq.fetch(memory);
+        self.head.fetch(memory);
+        memory.prefetch(&self.path_cfg.plane_lead);
     }
 
-    /// Reads the lines that the completion of a write reads.
+    /// The lines that the completion of a write reads.
     #[inline]
-    pub(crate) fn fetch_completion(&self) -> u32 {
-        let last = self.req.last_path.map_or(0, |choice| choice.ev.0);
-        self.qpn.value() ^ self.req.tack.value() ^ self.sq.len() ^ self.links.fetch() ^ last
+    pub(crate) fn fetch_completion(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.qpn);
+        memory.prefetch(&self.req.tack);
+        memory.prefetch(&self.req.last_path);
+        self.sq.fetch(memory);
+        self.links.fetch(memory);
     }
 
     /// Back to the state right after creation. The QP has left its controller; it may still be on lists of the endpoint,

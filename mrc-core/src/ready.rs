@@ -9,6 +9,7 @@
 //!  a - b - c(newest)  -  d - e - f(tail)
 //! ```
 
+use crate::Prefetch;
 use crate::cc::Credit;
 use crate::image::{Reader, Sequence, Stored, Writer};
 
@@ -40,10 +41,9 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) const NONE: Self = Self { previous: NIL, next: 0, queued: false, newcomer: false };
 
-    /// Reads it.
     #[inline]
-    pub(crate) const fn fetch(&self) -> u32 {
-        self.next
+    pub(crate) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.next);
     }
 
     pub(crate) const fn is_queued(&self) -> bool {
@@ -78,10 +78,10 @@ impl Links {
         ahead: 0,
     };
 
-    /// Reads them.
     #[inline]
-    pub(crate) const fn fetch(&self) -> u32 {
-        self.control.next ^ self.fresh.next
+    pub(crate) fn fetch(&self, memory: &impl Prefetch) {
+        self.control.fetch(memory);
+        self.fresh.fetch(memory);
     }
 
     pub(crate) fn get(&mut self, list: List) -> &mut Link {

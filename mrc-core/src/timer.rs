@@ -1,6 +1,7 @@
 //! Deadlines: an indexed binary heap with one entry per QP. `earliest` is O(1), a change is O(log n), and a QP
 //! whose deadline only moves later is left alone until it fires (the reader then says when to come back).
 
+use crate::Prefetch;
 use crate::image::Sequence;
 use crate::num::Counter;
 use crate::time::Instant;
@@ -45,9 +46,9 @@ impl<'s> Timers<'s> {
         if self.len == 0 { None } else { self.slots.first().map(|slot| slot.qp) }
     }
 
-    /// Reads what arming `qp` begins with.
-    pub(crate) fn fetch(&self, qp: u32) -> u32 {
-        self.slots.get(qp as usize).map_or(0, |slot| slot.position)
+    /// What arming `qp` begins with.
+    pub(crate) fn fetch(&self, qp: u32, memory: &impl Prefetch) {
+        memory.prefetch_all(self.slots.get(qp as usize).map(|slot| &slot.position));
     }
 
     /// The QP whose deadline has come; its entry is removed.

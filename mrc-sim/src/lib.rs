@@ -25,6 +25,7 @@
 pub mod demo;
 pub mod fabric;
 pub mod host;
+mod prefetch;
 pub mod run;
 pub mod scenario;
 pub mod scheme;

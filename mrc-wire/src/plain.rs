@@ -44,11 +44,11 @@ impl HeadImage {
     /// The head of no packet.
     pub const NONE: Self = Self([0; WORDS]);
 
-    /// Reads it; the number means nothing.
+    /// A word of each line of memory that it lies in.
     #[must_use]
-    pub const fn fetch(&self) -> u32 {
-        let [first, .., last] = self.0;
-        (first ^ last) as u32
+    pub const fn lines(&self) -> [&u64; 2] {
+        let [first, .., last] = &self.0;
+        [first, last]
     }
 
     /// The head of `packet`, which [`PacketView::parse`](crate::PacketView::parse) has read, and whose addresses, partition and destination QP were found

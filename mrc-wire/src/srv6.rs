@@ -206,12 +206,12 @@ impl EvTemplate {
         Self { high, low, short, first, rest: Steps { rotations, highs, lows } }
     }
 
-    /// Reads each line of memory that most mappings read; the number means nothing.
+    /// A word of each line of memory that most mappings read.
     #[inline]
     #[must_use]
-    pub const fn fetch(&self) -> u32 {
+    pub const fn lines(&self) -> [&u64; 2] {
         let [.., last] = &self.first.lows;
-        self.high as u32 ^ *last as u32
+        [&self.high, last]
     }
 
     /// Words of [`EvTemplate::to_words`].

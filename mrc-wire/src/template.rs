@@ -53,12 +53,12 @@ impl FrameTemplate {
     pub const OVERHEAD_MAX: usize =
         Self::HEADER_LEN_MAX - ETH_LEN + BthRepr::LEN + Body::WRITE_HEADER_LEN_MAX + icrc::LEN;
 
-    /// Reads each line of memory that emission reads; the number means nothing.
+    /// A byte of each line of memory that emission reads.
     #[inline]
     #[must_use]
-    pub const fn fetch(&self) -> u32 {
+    pub const fn lines(&self) -> [&u8; 2] {
         let ([first, ..], [.., last]) = (&self.bytes, &self.bytes);
-        *first as u32 ^ *last as u32
+        [first, last]
     }
 
     /// Builds the constant parts.

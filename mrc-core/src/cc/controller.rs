@@ -10,6 +10,7 @@
 
 use super::{AckSample, Cc, CcConfig, CongestionControl, Credit, Load, Share};
 use crate::{
+    Prefetch,
     config::EndpointConfig,
     qp::Qp,
     ready::{Link, List, Member, Ready},
@@ -88,22 +89,24 @@ impl Qpcc {
         base_rtt_at: None,
     };
 
-    /// Reads the lines of memory that sending reads; the number means nothing.
+    /// The lines of memory that sending reads.
     #[inline]
-    pub(crate) fn fetch_turn(&self) -> u32 {
-        self.fetch_link() ^ self.load.inflight_pkts
+    pub(crate) fn fetch_turn(&self, memory: &impl Prefetch) {
+        self.fetch_link(memory);
+        memory.prefetch(&self.load.inflight_pkts);
     }
 
-    /// Reads those that acknowledgements read.
+    /// Those that acknowledgements read.
     #[inline]
-    pub(crate) fn fetch_acked(&self) -> u32 {
-        self.fetch_link() ^ self.load.inflight_pkts ^ self.cc.fetch()
+    pub(crate) fn fetch_acked(&self, memory: &impl Prefetch) {
+        self.fetch_turn(memory);
+        self.cc.fetch(memory);
     }
 
-    /// Reads its place in the round.
+    /// Its place in the round.
     #[inline]
-    pub(crate) fn fetch_link(&self) -> u32 {
-        self.link.fetch()
+    pub(crate) fn fetch_link(&self, memory: &impl Prefetch) {
+        self.link.fetch(memory);
     }
 
     /// The only QP that may send, and it has new packets alone.

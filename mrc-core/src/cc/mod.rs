@@ -17,7 +17,7 @@ pub use share::Load;
 pub(crate) use share::Share;
 pub(crate) use turn::Credit;
 
-use crate::time::Instant;
+use crate::{Prefetch, time::Instant};
 
 /// What one SACK tells the congestion controller.
 #[derive(Clone, Copy, Debug)]
@@ -167,12 +167,11 @@ impl Cc {
         }
     }
 
-    /// Reads the lines of memory that acknowledgements read, behind the first; the number means nothing.
+    /// The lines of memory that acknowledgements read, behind the first.
     #[inline]
-    pub(crate) fn fetch(&self) -> u32 {
-        match self {
-            Self::Fixed(_) => 0,
-            Self::Nscc(cc) => cc.fetch(),
+    pub(crate) fn fetch(&self, memory: &impl Prefetch) {
+        if let Self::Nscc(cc) = self {
+            cc.fetch(memory);
         }
     }
 

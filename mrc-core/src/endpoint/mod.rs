@@ -3,6 +3,7 @@
 //! comes from the driver with a frame. `control`, `qp_states`, `ports` and `congestion` create and modify objects; `post`
 //! takes work and `completion` gives it back. `ops` is what nodes say to each other beside their QPs.
 
+mod ahead;
 mod below;
 mod completion;
 mod congestion;
@@ -177,7 +178,7 @@ pub struct Endpoint<'s> {
     /// Congestion controllers whose turn comes.
     ready: Ready,
     held_completions: Ready,
-    ahead: fetch::Ahead,
+    ahead: ahead::Ahead,
 }
 
 /// The part of `slice` that belongs to element `index` when each owns `each`.
@@ -262,7 +263,7 @@ impl<'s> Endpoint<'s> {
             urgent: Ready::new(List::Urgent),
             ready: Ready::new(List::Fresh),
             held_completions: Ready::new(List::Completions),
-            ahead: fetch::Ahead::NONE,
+            ahead: ahead::Ahead::NONE,
             limits: s.limits,
         })
     }

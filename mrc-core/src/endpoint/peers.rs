@@ -5,6 +5,7 @@ use mrc_wire::Ip;
 
 use super::{below::RouteKind, shards::Untold};
 use crate::{
+    Prefetch,
     config::{MAX_PORTS, PeerConfig, port_of_plane},
     image::Sequence,
     num::Counter,
@@ -141,10 +142,11 @@ impl Update {
 }
 
 impl PeerSlot {
-    /// Reads what packets to the peer read; the number means nothing.
+    /// What packets to the peer read.
     #[inline]
-    pub(super) fn fetch(&self) -> u32 {
-        self.reachable.bits() ^ self.announced.bits() ^ self.route as u32
+    pub(super) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.reachable);
+        memory.prefetch(&self.route);
     }
 
     /// An unused slot.

@@ -9,6 +9,7 @@ use super::{
     below::{Below, Entries, count_sent},
 };
 use crate::{
+    Prefetch,
     config::EndpointConfig,
     mem::{MrHandle, Regions},
     path::Choice,
@@ -151,9 +152,10 @@ impl WriteHead {
         self.offset
     }
 
-    /// Reads it.
-    pub(crate) fn fetch(&self) -> u32 {
-        u32::from(self.len) ^ self.va as u32
+    /// Its lines of memory.
+    pub(crate) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.len);
+        memory.prefetch(&self.va);
     }
 
     /// Makes it that of another request of one packet like the last one; `false` where they differ in more than number and place.

@@ -3,7 +3,7 @@
 
 use super::{Choice, EvEntry, EvIndex, MAX_PLANES, set::random_place};
 use crate::num::Counter;
-use crate::{port::PortMask, rng::Rng, time::Instant};
+use crate::{Prefetch, port::PortMask, rng::Rng, time::Instant};
 use mrc_wire::{Ev, PortNum};
 
 /// Unanswered probes after which another EV of the plane is tried.
@@ -180,10 +180,11 @@ impl ReverseSet {
         self.sent = true;
     }
 
-    /// Reads what receiving a packet and answering it read.
+    /// What receiving a packet and answering it read.
     #[inline]
-    pub(crate) fn fetch(&self) -> u32 {
-        self.probe_at.as_nanos() as u32 ^ u32::from(self.planes.get(1).is_some_and(|plane| plane.vouched))
+    pub(crate) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.probe_at);
+        memory.prefetch_all(self.planes.get(1).map(|plane| &plane.vouched));
     }
 
     /// Whether [`poll_probe`](Self::poll_probe) has nothing to probe yet, even when data arrives now.

@@ -241,6 +241,11 @@ impl Rotation {
         (order.get(..self.active_len as usize).unwrap_or_default(), self.cursor as usize)
     }
 
+    /// A word of the line of memory that every packet reads.
+    pub(super) const fn hot(&self) -> &PortMask {
+        &self.usable
+    }
+
     /// Steps of one `select`: two passes.
     #[inline(always)]
     pub(super) const fn steps(&self) -> u32 {

@@ -24,7 +24,7 @@ use crate::{port::PortMask, rng::Rng, time::Instant};
 #[repr(C)]
 pub struct PathSet {
     // Last it has what every packet touches, and the kind of policy comes next.
-    rotation: Rotation,
+    pub(super) rotation: Rotation,
     policy: Policy,
 }
 
@@ -71,22 +71,6 @@ impl PathSet {
             _ => None,
         };
         state.into_iter().flat_map(|state| state.table(slots))
-    }
-
-    /// Reads what the choices for so many packets will read, and the EVs that they come to, where each takes the next number of
-    /// `rng`.
-    #[inline]
-    pub(crate) fn fetch(&self, slots: &[EvSlot], order: &[u16], packets: u32, rng: &mut Rng) -> u32 {
-        let (order, mut at) = self.rotation.pass(order);
-        let mut sum = 0;
-        for _ in 0..packets {
-            at = if at < order.len() { at } else { 0 };
-            // What the choices before swap is left out: a few of the EVs are then others.
-            let pick = at.wrapping_add(rng.below(order.len().wrapping_sub(at) as u32) as usize);
-            sum ^= order.get(pick).and_then(|&index| slots.get(usize::from(index))).map_or(0, EvSlot::fetch);
-            at = at.wrapping_add(1);
-        }
-        sum
     }
 
     /// Whether the last feedback left a probe to be taken with [`poll_probe`](Self::poll_probe) now.

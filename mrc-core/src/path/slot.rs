@@ -5,7 +5,7 @@
 use mrc_wire::{Ev, PortNum, Verdict};
 
 use super::{Feedback, MAX_PLANES, PathConfig, SkipMode};
-use crate::time::Instant;
+use crate::{Prefetch, time::Instant};
 
 /// State of one entropy value (EV) in one QP. Order and names of `paths.md` 7.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -57,10 +57,11 @@ impl EvSlot {
         Self { ev, entry, place, ..Self::EMPTY }
     }
 
-    /// Reads it: it may lie on two lines.
+    /// It may lie on two lines of memory.
     #[inline]
-    pub(super) const fn fetch(&self) -> u32 {
-        self.ev.0 ^ self.place as u32
+    pub(crate) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.ev);
+        memory.prefetch(&self.place);
     }
 
     /// The value on the wire, and the handle in its echoes.

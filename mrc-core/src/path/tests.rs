@@ -482,13 +482,27 @@ fn the_pinned_stay_on_one_path() {
 
 #[test]
 fn the_evs_of_the_next_packets_are_read_ahead() {
+    /// Where what is read lies.
+    #[derive(Default)]
+    struct Read(core::cell::RefCell<Vec<usize>>);
+
+    impl crate::Prefetch for Read {
+        fn prefetch<T: Copy>(&self, word: &T) {
+            self.0.borrow_mut().push(core::ptr::from_ref(word).addr());
+        }
+    }
+
     let mut qp = Qp::spray(2, 64, 0, |_| {});
     let mut right = 0;
     for _ in 0..200 {
-        let read = qp.set.fetch(&qp.slots, &qp.order, 4, &mut { qp.rng });
-        let selected =
-            (0..4).fold(0, |sum, _| sum ^ qp.select(ALL).map_or(0, |at| qp.slots[at.index.0 as usize].fetch()));
-        right += u32::from(read == selected);
+        let (read, order, selected) = (Read::default(), Read::default(), Read::default());
+        qp.set.fetch_order(&qp.order, 4, &mut { qp.rng }, &order);
+        qp.set.fetch_evs(&qp.slots, &qp.order, 4, &mut { qp.rng }, &read);
+        assert!(order.0.take().iter().all(|at| qp.order.as_ptr_range().contains(&(*at as *const u16))));
+        for _ in 0..4 {
+            qp.select(ALL).into_iter().for_each(|at| qp.slots[at.index.0 as usize].fetch(&selected));
+        }
+        right += u32::from(read.0.take() == selected.0.take());
     }
     assert!(right > 150, "{right} of 200: only choices that swap each other's places are others");
 }

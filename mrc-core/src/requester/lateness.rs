@@ -2,7 +2,7 @@
 //! from reordering. A packet is as late as the newest packet that arrived before it left after it. RFC 8985 section 6.2 adapts
 //! its reordering window to duplicates; a SACK names the packet that triggered it, so that lateness is measured directly.
 
-use crate::{path::MAX_PLANES, time::Instant};
+use crate::{Prefetch, path::MAX_PLANES, time::Instant};
 
 /// Where a lateness was measured: over all planes, and plane by plane.
 const SCOPES: usize = MAX_PLANES + 1;
@@ -42,9 +42,10 @@ pub(super) struct Lateness {
 }
 
 impl Lateness {
-    /// Reads the lines that an arrival reads.
-    pub(super) fn fetch(&self) -> u64 {
-        self.life_ns ^ self.scopes.get(1).map_or(0, |scope| u64::from(scope.older_ns))
+    /// The lines of memory that an arrival reads.
+    pub(super) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.life_ns);
+        memory.prefetch_all(self.scopes.get(1).map(|scope| &scope.older_ns));
     }
 
     pub(super) const fn new(now: Instant, (factor, floor_ns): (u16, u64), most_ns: u64, life_ns: u64) -> Self {

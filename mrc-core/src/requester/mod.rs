@@ -36,7 +36,7 @@ use mrc_wire::{Ev, Psn};
 
 use crate::num::Counter;
 use crate::{
-    EvProfileSlot, Qp,
+    EvProfileSlot, Prefetch, Qp,
     cc::Qpcc,
     config::{EndpointConfig, RetryConfig, RtsAttr, Trimming},
     event::{Event, Events},
@@ -173,16 +173,16 @@ impl Requester {
         probes: ProbeTable::EMPTY,
     };
 
-    /// Reads the lines of memory that sending begins with.
-    #[inline]
-    pub(crate) fn fetch(&self) -> u32 {
-        self.unack.value() ^ (self.last_heard.as_nanos() ^ self.next_scan.as_nanos() ^ self.srtt_ns) as u32
+    /// The lines of memory that sending begins with.
+    pub(crate) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch_all([&self.last_heard, &self.next_scan]);
+        memory.prefetch(&self.srtt_ns);
     }
 
-    /// Reads those that acknowledgements read behind them.
-    #[inline]
-    pub(crate) fn fetch_measures(&self) -> u32 {
-        (self.base_rtt.ns() ^ self.lateness.fetch()) as u32
+    /// Those that acknowledgements read behind them.
+    pub(crate) fn fetch_measures(&self, memory: &impl Prefetch) {
+        self.base_rtt.fetch(memory);
+        self.lateness.fetch(memory);
     }
 
     /// Where the table of probes begins, whose head every packet reads, and what acknowledgements measure, in bytes.

@@ -1,6 +1,6 @@
 //! What counts as a round trip, and the smallest one known. Source: `congestion.md` 3.
 
-use crate::time::Instant;
+use crate::{Prefetch, time::Instant};
 
 /// Shortest and longest round trip that a network can have. Below the first lies the resolution of timestamps: the clock is
 /// coarse, or the responder says that it waited for as long as everything took. Above the second the process was stopped, or
@@ -29,6 +29,11 @@ impl BaseRtt {
 
     pub(super) const fn new(now: Instant, configured_ns: u64, life_ns: u64) -> Self {
         Self { ns: configured_ns, configured_ns, lowest_ns: u64::MAX, since: now, life_ns }
+    }
+
+    #[inline]
+    pub(super) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.ns);
     }
 
     pub(super) const fn ns(&self) -> u64 {

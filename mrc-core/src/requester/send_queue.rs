@@ -3,7 +3,7 @@
 
 use mrc_wire::{Msn, Psn, Rkey};
 
-use crate::mem::MrHandle;
+use crate::{Prefetch, mem::MrHandle};
 
 /// One RDMA write, as an application posts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -132,10 +132,16 @@ impl SendQueue {
         ring.get(counter as usize & ring.len().wrapping_sub(1))
     }
 
-    /// Reads the request that is transmitted next.
+    /// Its own line of memory.
     #[inline]
-    pub(crate) fn fetch(&self, ring: &[Wqe]) -> u32 {
-        Self::at(ring, self.current).map_or(0, |wqe| wqe.len)
+    pub(crate) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.current);
+    }
+
+    /// The request that is transmitted next.
+    #[inline]
+    pub(crate) fn fetch_request(&self, ring: &[Wqe], memory: &impl Prefetch) {
+        memory.prefetch_all(Self::at(ring, self.current).map(|wqe| &wqe.len));
     }
 
     /// Counter of the oldest request.

@@ -5,6 +5,7 @@
 use mrc_wire::Psn;
 
 use super::record::TxRecord;
+use crate::Prefetch;
 use crate::num::{Counter, across, low_bits, spread};
 
 /// State of 64 PSNs; neither bit set means SENT (or outside the window), both mean LOST and held back: the responder had no
@@ -31,6 +32,12 @@ pub(crate) struct TxWindow<'a> {
     capacity: u32,
 }
 
+/// Where QP number `qp`, which has a power of two of `each`, keeps what is said of `psn`.
+#[inline]
+fn place(qp: u32, each: usize, psn: Psn) -> usize {
+    (qp as usize).wrapping_mul(each).wrapping_add(psn.value() as usize & each.wrapping_sub(1))
+}
+
 impl<'a> TxWindow<'a> {
     /// That of QP number `qp`; each has `capacity` records, a power of two, and a word for 64 of them, at least one.
     #[inline(always)]
@@ -39,13 +46,23 @@ impl<'a> TxWindow<'a> {
         Self { records, words, first: (qp as usize).wrapping_mul(capacity), capacity: capacity as u32 }
     }
 
-    /// Reads what lies about `psn` in the part of QP number `qp`; the lower half is the slot of its EV.
+    /// What lies about `psn` in the part of QP number `qp`.
     #[inline]
-    pub(crate) fn fetch(records: &[TxRecord], words: &[TxWord], qp: u32, capacity: usize, psn: Psn) -> u32 {
-        let part =
-            |each: usize| (qp as usize).wrapping_mul(each).wrapping_add(psn.value() as usize & each.wrapping_sub(1));
-        let record = records.get(part(capacity)).map_or(0, |record| record.ev().0);
-        words.get(part(capacity.max(64)) >> 6).map_or(0, |word| (word.lost as u32) << 16) ^ u32::from(record)
+    pub(crate) fn fetch(
+        (records, words): (&[TxRecord], &[TxWord]),
+        qp: u32,
+        capacity: usize,
+        psn: Psn,
+        memory: &impl Prefetch,
+    ) {
+        memory.prefetch_all(records.get(place(qp, capacity, psn)));
+        memory.prefetch_all(words.get(place(qp, capacity.max(64), psn) >> 6).map(|word| &word.lost));
+    }
+
+    /// The slot of the EV that carried `psn`, where QP number `qp` has sent it.
+    #[inline]
+    pub(crate) fn ev_of(records: &[TxRecord], qp: u32, capacity: usize, psn: Psn) -> Option<usize> {
+        records.get(place(qp, capacity, psn)).map(|record| record.ev().0.into())
     }
 
     /// The same for another call.

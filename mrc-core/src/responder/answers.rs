@@ -2,7 +2,7 @@
 //! less. Every SACK carries the whole cumulative state, so one of many can go. A refusal is said only once: when the ring is
 //! full it waits in the pool that all QPs share (`refusals`).
 
-use crate::num::Counter;
+use crate::{Prefetch, num::Counter};
 use mrc_wire::{Ev, NackReason, Psn, Syndrome, TsethRepr, Verdict};
 
 /// Answers one QP can owe: a burst of 64 received frames triggers about 16 SACKs at the default threshold.
@@ -204,6 +204,12 @@ impl Answers {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The oldest answer.
+    #[inline]
+    pub(crate) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch_all(self.ring.get(self.head as usize).map(|answer| &answer.psn));
     }
 
     pub(crate) fn front(&self) -> Option<Answer> {

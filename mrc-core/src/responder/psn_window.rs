@@ -1,5 +1,6 @@
 //! The received-PSN bitmap above the cumulative acknowledgement. Source: `transport.md` 4.1, 4.2, 4.9.
 
+use crate::Prefetch;
 use mrc_wire::Psn;
 
 use crate::num::{Counter, across, low_bits};
@@ -52,6 +53,11 @@ impl PsnWindow {
 
     pub(crate) fn new(cack: Psn, range: u32) -> Self {
         Self { cack, max_rcv: cack, range, right_edge: cack.add(range), ooo: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.cack);
     }
 
     pub(crate) fn cack(&self) -> Psn {

@@ -1,5 +1,9 @@
 //! Packets inside the fabric: real header bytes and a length, no payload. Owns the arena they live in.
 
+use mrc_core::Prefetch;
+
+use crate::prefetch::Caches;
+
 /// Header bytes a packet can hold; the longest MRC header stack (SRv6 with SRH, IPv6, SACK, ICRC) takes 178.
 pub const HEADER_MAX: usize = 192;
 
@@ -64,17 +68,18 @@ impl Packet {
         (self.scratch, self.header) = (*scratch, *header);
     }
 
-    /// Reads the cache line that every switch reads; the number means nothing.
+    /// The cache line that every switch reads.
     #[inline]
-    pub(super) fn fetch(&self) -> u32 {
-        self.wire_len
+    pub(super) fn fetch(&self) {
+        Caches.prefetch(&self.wire_len);
     }
 
-    /// Reads the other lines, which hosts read as well; the number means nothing.
+    /// The other lines, which hosts read as well.
     #[inline]
-    pub(super) fn fetch_rest(&self) -> u32 {
+    pub(super) fn fetch_rest(&self) {
         // The first line ends with the 56th byte.
-        u32::from(self.header[64]) ^ u32::from(self.header[128]) ^ self.payload.len
+        Caches.prefetch_all([&self.header[64], &self.header[128]]);
+        Caches.prefetch(&self.payload.len);
     }
 
     /// Whether a link changed its bits: a checksum over the whole packet would not match.
@@ -250,11 +255,11 @@ impl Fifo {
         (self.len > 0).then(|| self.ring[self.head as usize])
     }
 
-    /// Reads both ends; the number means nothing.
+    /// Both ends.
     #[inline]
-    pub(super) fn fetch(&self) -> u32 {
-        let at = |place: usize| self.ring.get(place).map_or(0, |packet| packet.id);
-        at(self.head as usize) ^ at(self.place(self.len))
+    pub(super) fn fetch(&self) {
+        Caches.prefetch_all(self.ring.get(self.head as usize));
+        Caches.prefetch_all(self.ring.get(self.place(self.len)));
     }
 
     /// The packet `back` places before the last one.

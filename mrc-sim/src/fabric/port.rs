@@ -1,11 +1,12 @@
 //! One direction of a link: serialisation, propagation, carrier, impairment. The queue before it is `queue`'s.
 //! Owns no time and schedules nothing: [`crate::Sim`] asks it and files the events.
 
-use mrc_core::Rng;
+use mrc_core::{Prefetch, Rng};
 
 use super::impair::{Fate, Impaired, Impairment};
 use super::packet::{Arena, LOADED, Waiting};
 use super::queue::{Admit, EgressQueue, QueueSpec};
+use crate::prefetch::Caches;
 
 /// Who owns an egress port, hence who gets what arrives there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,10 +197,27 @@ impl Port {
         &mut self.used().down
     }
 
-    /// Reads what a packet that waits or leaves will read; the number means nothing.
+    /// Its own cache line.
     #[inline]
-    pub(super) fn fetch(&self) -> u32 {
-        self.used.as_ref().map_or(0, |used| used.queue.fetch() ^ used.counters.tx_packets as u32)
+    pub(super) fn fetch(&self) {
+        Caches.prefetch(&self.epoch);
+    }
+
+    /// Where that says that the queue and the counters lie.
+    #[inline]
+    pub(super) fn fetch_used(&self) {
+        if let Some(used) = &self.used {
+            Caches.prefetch(&used.queue.paused);
+            Caches.prefetch(&used.counters.tx_packets);
+        }
+    }
+
+    /// Where the queue says that its ends lie.
+    #[inline]
+    pub(super) fn fetch_queue(&self) {
+        if let Some(used) = &self.used {
+            used.queue.fetch();
+        }
     }
 
     pub(crate) fn inlet(&self) -> Inlet {

@@ -284,10 +284,11 @@ impl EgressQueue {
         trim.takes(arena.get(victim.id)).then_some((back, victim))
     }
 
-    /// Reads what the next packet that leaves and the next one that waits will read or write; the number means nothing.
+    /// What the next packet that leaves and the next one that waits will read or write.
     #[inline]
-    pub(super) fn fetch(&self) -> u32 {
-        self.data.fetch() ^ self.control.fetch()
+    pub(super) fn fetch(&self) {
+        self.data.fetch();
+        self.control.fetch();
     }
 
     /// The next packet to send, marked if there is congestion behind it.

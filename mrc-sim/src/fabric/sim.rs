@@ -157,6 +157,8 @@ pub struct Sim<H: Host> {
     read: usize,
     /// What hosts will do with them.
     upcoming: Vec<(u32, Upcoming)>,
+    /// The ports among it.
+    foreseen: Vec<u32>,
     /// Whether hosts are worth a look, and events of later instants.
     fetches: bool,
     /// Where only a share of the fabric is here: which, and what goes to the others.
@@ -223,6 +225,7 @@ impl<H: Host> Sim<H> {
             ahead: Vec::new(),
             read: 0,
             upcoming: Vec::new(),
+            foreseen: Vec::new(),
             fetches: false,
             share,
         };

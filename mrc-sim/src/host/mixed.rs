@@ -66,8 +66,8 @@ impl Host for MixedHost<'_> {
         each!(self, host => host.upcoming(soon))
     }
 
-    fn fetch(&self, next: &mut Upcoming, world: &Exchange) -> u32 {
-        each!(self, host => host.fetch(next, world))
+    fn fetch(&self, next: &mut Upcoming, world: &Exchange) {
+        each!(self, host => host.fetch(next, world));
     }
 }
 

@@ -80,11 +80,10 @@ pub trait Host {
         Upcoming::NONE
     }
 
-    /// Reads one step of what `next` will read of memory that caches do not hold: nothing that another read of this step has to
-    /// find. The number means nothing. Asked for many events at once, so that memory answers all of them together, and again
-    /// until it is done.
-    fn fetch(&self, _next: &mut Upcoming, _world: &Self::World) -> u32 {
-        0
+    /// Asks memory for one step of what `next` will read that caches do not hold: nothing that another read of this step has to
+    /// find. Called for many events at once, so that memory answers all of them together, and again until it is done.
+    fn fetch(&self, next: &mut Upcoming, _world: &Self::World) {
+        *next = Upcoming::NONE;
     }
 }
 

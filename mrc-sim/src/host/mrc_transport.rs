@@ -701,8 +701,8 @@ impl Host for MrcTransport<'_> {
         self.upcoming_of(soon)
     }
 
-    fn fetch(&self, next: &mut Upcoming, world: &Exchange) -> u32 {
-        self.fetch_step(next, world)
+    fn fetch(&self, next: &mut Upcoming, world: &Exchange) {
+        self.fetch_step(next, world);
     }
 }
 

@@ -5,11 +5,12 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use mrc_core::{Instant, PortMask};
+use mrc_core::{Instant, PortMask, Prefetch};
 use mrc_wire::PortNum;
 
 use super::plan::{Group, Message, MessageId, Plan, Successors};
 use crate::host::{MessageAhead, World};
+use crate::prefetch::Caches;
 
 /// A message that its transport gave up.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -300,13 +301,13 @@ impl Exchange {
         queue.peek().map(|Reverse((_, id))| *id)
     }
 
-    /// Reads what [`Exchange::on_sent`] or [`Exchange::on_placed`] will read; the number means nothing.
-    pub(crate) fn fetch(&self, message: MessageAhead) -> u32 {
+    /// What [`Exchange::on_sent`] or [`Exchange::on_placed`] will read.
+    pub(crate) fn fetch(&self, message: MessageAhead) {
         match message {
-            MessageAhead::Received(id) => self.receiving(id).missing,
+            MessageAhead::Received(id) => Caches.prefetch(&self.receiving(id).missing),
             // What sends say of their messages is a guess.
-            MessageAhead::Sent(id) if (id as usize) < self.messages.len() => self.sent(id).packets,
-            _ => 0,
+            MessageAhead::Sent(id) if (id as usize) < self.messages.len() => Caches.prefetch(&self.sent(id).packets),
+            _ => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use core::hint::black_box;
 
 use mrc_core::{
-    Discard, Export, FrameSink, FrameSource, MAX_HEADER_LEN, PortMask, Received, RxMeta, Transmit, Upcoming,
+    Discard, Export, FrameSink, FrameSource, Loads, MAX_HEADER_LEN, PortMask, Received, RxMeta, Transmit, Upcoming,
 };
 
 use crate::{any, some};
@@ -76,15 +76,15 @@ images! {
 
     // A turn.
     image_handle_packet(e) e.handle_packet(*any(), *any(), some());
-    image_fetch_for(e) e.fetch_for(some());
+    image_fetch_for(e) e.fetch_for(some(), &Loads);
     image_upcoming_packet(e) e.upcoming_packet(some());
     image_upcoming_timeout(e) e.upcoming_timeout();
     image_upcoming_transmit(e) e.upcoming_transmit(*any());
-    image_fetch(e) e.fetch(&mut *any());
+    image_fetch(e) e.fetch(&mut *any(), &Loads);
     image_is_done(e) (Upcoming::post(*any()), e.next_timeout()).0.is_done();
     image_take_offset(e) {
         let mut next = *any::<Upcoming>();
-        (e.fetch(&mut next), next.take_offset())
+        (e.fetch(&mut next, &Loads), next.take_offset())
     };
     image_receive(e) e.receive(*any(), &mut Frames { left: *any() });
     image_handle_timeout(e) e.handle_timeout(*any());

@@ -9,7 +9,7 @@ mod tests;
 pub use config::NsccConfig;
 
 use super::{AckSample, CongestionControl};
-use crate::time::Instant;
+use crate::{Prefetch, time::Instant};
 use config::Params;
 
 /// Longest delay that is averaged; longer ones count as this. Keeps the average's arithmetic within 64 bits.
@@ -96,10 +96,12 @@ impl Nscc {
         }
     }
 
-    /// Reads what acknowledgements read, a word of each line of memory; the number means nothing.
+    /// The lines of memory that acknowledgements read.
     #[inline]
-    pub(super) fn fetch(&self) -> u32 {
-        (self.base_rtt_ns ^ self.t_adj.as_nanos() ^ self.p.alpha_q32) as u32
+    pub(super) fn fetch(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.base_rtt_ns);
+        memory.prefetch(&self.t_adj);
+        memory.prefetch(&self.p.alpha_q32);
     }
 
     /// Packets of up to `mtu_bytes` leave from now on: what depends on their size is derived anew, the state stays.

@@ -1,4 +1,4 @@
-//! Reads ahead: what the next events will begin with.
+//! Reads ahead: asks memory for what the next events will begin with.
 
 use mrc_wire::PortNum;
 
@@ -13,7 +13,7 @@ const AHEAD: usize = 32;
 const CROWD: usize = 4;
 
 impl<H: Host> Sim<H> {
-    /// Reads what this event and those after it will begin with, and returns how many they are. Memory answers these reads
+    /// Asks for what this event and those after it will begin with, and returns how many they are. Memory answers these reads
     /// together; one by one, each event would wait for its own, and that is most of the time of a fabric that does not fit
     /// into caches.
     pub(super) fn fetch(&mut self, first: Event) -> usize {
@@ -23,42 +23,52 @@ impl<H: Host> Sim<H> {
         self.ahead.clear();
         self.ahead.push(first);
         self.wheel.next(&mut self.ahead, AHEAD);
-        let read = |event: &Event| match *event {
-            Event::Arrive { port, packet, .. } => {
-                let packet = self.arena.get(packet);
-                match self.inlets[port as usize].owner {
-                    Owner::Host { .. } => packet.fetch() ^ packet.fetch_rest(),
-                    Owner::Switch(_) => packet.fetch(),
+        self.foreseen.clear();
+        for event in &self.ahead {
+            match *event {
+                Event::Arrive { port, packet, .. } => {
+                    let packet = self.arena.get(packet);
+                    packet.fetch();
+                    if let Owner::Host { .. } = self.inlets[port as usize].owner {
+                        packet.fetch_rest();
+                    }
                 }
+                Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
+                Event::PortFree { port } => {
+                    self.ports[port as usize].fetch();
+                    self.foreseen.push(port);
+                }
+                _ => {}
             }
-            Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
-            Event::PortFree { port } => self.ports[port as usize].fetch(),
-            _ => 0,
-        };
-        std::hint::black_box(self.ahead.iter().fold(0, |sum, event| sum ^ read(event)));
+        }
         if self.fetches {
             self.fetch_hosts();
         }
+        let ports = || self.foreseen.iter().filter_map(|&port| self.ports.get(port as usize));
+        ports().for_each(Port::fetch_used);
+        ports().for_each(Port::fetch_queue);
         self.ahead.len()
     }
 
-    /// Reads what hosts and switches will read: first what the packets name, then step by step what that leads to.
+    /// Asks for what hosts and switches will read: first what the packets name, then step by step what that leads to.
     fn fetch_hosts(&mut self) {
-        let mut sum = 0;
         self.upcoming.clear();
         for nth in 0..self.ahead.len() {
             let (host, soon) = match self.ahead[nth] {
                 Event::Arrive { port, packet, .. } => match self.inlets[port as usize].owner {
                     Owner::Host { host, .. } => {
                         let packet = self.arena.get(packet);
-                        sum ^= self.order.fetch(host - self.hosts.first, packet);
+                        self.order.fetch(host - self.hosts.first, packet);
                         (host, Soon::Packet(packet))
                     }
                     Owner::Switch(index) => {
                         let switch = &mut self.switches[index as usize];
                         let (scheme, ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
                         let port = scheme.foresee(&ctx, self.arena.get(packet));
-                        sum ^= port.and_then(|port| self.ports.get(port.0 as usize)).map_or(0, Port::fetch);
+                        if let Some(port) = port.filter(|port| (port.0 as usize) < self.ports.len()) {
+                            self.ports[port.0 as usize].fetch();
+                            self.foreseen.push(port.0);
+                        }
                         continue;
                     }
                 },
@@ -75,10 +85,9 @@ impl<H: Host> Sim<H> {
         while !self.upcoming.is_empty() {
             let (hosts, world) = (&self.hosts, &self.world);
             self.upcoming.retain_mut(|(host, next)| {
-                sum ^= hosts[*host].host.fetch(next, world);
+                hosts[*host].host.fetch(next, world);
                 !next.is_done()
             });
         }
-        std::hint::black_box(sum);
     }
 }

@@ -1,6 +1,9 @@
 //! The order in which data packets reach their hosts, by queue pair.
 
+use mrc_core::Prefetch;
+
 use super::super::packet::Packet;
+use crate::prefetch::Caches;
 
 /// First byte of the receiving queue pair's number, 24 bits, behind Ethernet, IPv6, UDP and five bytes of the BTH.
 const QPN: usize = 14 + 40 + 8 + 5;
@@ -16,10 +19,10 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Reads what [`Order::is_late`] will read; the number means nothing.
-    pub(super) fn fetch(&self, host: u32, packet: &Packet) -> u32 {
+    /// What [`Order::is_late`] will read.
+    pub(super) fn fetch(&self, host: u32, packet: &Packet) {
         let latest = |qpn| self.hosts.get(host as usize).and_then(|of| of.slots.get(of.place(qpn)));
-        key(packet).and_then(latest).map_or(0, |slot| slot.sent)
+        Caches.prefetch_all(key(packet).and_then(latest));
     }
 
     /// Whether a packet with payload comes after one that its host sent later to the same queue pair. A retransmission

@@ -1,8 +1,9 @@
-//! Reads ahead: what an MRC host reads for the calls that come next. The engine knows its own part; here it is joined with the
+//! Reads ahead: asks for what an MRC host reads for the calls that come next. The engine knows its own part; here it is joined with the
 //! messages.
 
 use super::{MrcTransport, OFFSET_BITS};
 use crate::host::{MessageAhead, Soon, Upcoming};
+use crate::prefetch::Caches;
 use crate::workload::Exchange;
 
 impl MrcTransport<'_> {
@@ -19,27 +20,22 @@ impl MrcTransport<'_> {
         Upcoming { engine, message }
     }
 
-    pub(super) fn fetch_step(&self, next: &mut Upcoming, world: &Exchange) -> u32 {
-        let sum = match next.message.take() {
-            None => 0,
-            Some(MessageAhead::Release) => {
-                next.message = world.next_released(self.index).map(MessageAhead::Post);
-                0
-            }
+    pub(super) fn fetch_step(&self, next: &mut Upcoming, world: &Exchange) {
+        match next.message.take() {
+            None => {}
+            Some(MessageAhead::Release) => next.message = world.next_released(self.index).map(MessageAhead::Post),
             Some(MessageAhead::Post(id)) => {
                 let at = self.connection_to(world.message(id).dst);
                 if let Some(lane) = at.and_then(|at| self.connections[at].lanes.first()) {
                     next.engine = mrc_core::Upcoming::post(lane.qp);
                 }
-                return 0;
+                return;
             }
             Some(message) => world.fetch(message),
-        };
-        let sum = sum ^ self.endpoint.fetch(&mut next.engine);
-        next.message = match next.engine.take_offset() {
-            Some(offset) => Some(MessageAhead::Sent((offset >> OFFSET_BITS) as u32)),
-            None => next.message.take(),
-        };
-        sum
+        }
+        self.endpoint.fetch(&mut next.engine, &Caches);
+        if let Some(offset) = next.engine.take_offset() {
+            next.message = Some(MessageAhead::Sent((offset >> OFFSET_BITS) as u32));
+        }
     }
 }
