@@ -4,8 +4,8 @@ mod common;
 
 use common::{Net, Setup, Weather, net};
 use mrc_core::path::{HopperConfig, Selector};
-use mrc_core::{Instant, MAX_HEADER_LEN, PortMask, QpState, RetryConfig, RtsAttr, Stats};
-use mrc_wire::{Body, PortNum, WireConfig, parse_frame};
+use mrc_core::{Instant, MAX_HEADER_LEN, PortMask, QpState, RetryConfig, RtsAttr, Stats, Status};
+use mrc_wire::{Body, PortNum, Psn, WireConfig, parse_frame};
 
 /// Nothing arrives, so only time acts. T0 = 1.024 us * 2^8; base RTT and target delay are 10 us.
 fn alone<R>(f: impl FnOnce(&mut Net<'_>) -> R) -> R {
@@ -45,6 +45,59 @@ fn packets_expire_one_by_one() {
         assert_eq!(at(net, 2 * T0 - 1_000).lost_timeout, 2);
         assert_eq!(at(net, 2 * T0 + 2_000).lost_timeout, 3);
         assert_eq!(at(net, 2 * T0 + 102_000).lost_timeout, 4);
+    });
+}
+
+/// A peer falls silent after it has SACKed packets behind the last Transport ACK: the oldest packet that it lacks uses up the
+/// budget, not the oldest of all, whose timer does not run.
+//= RETRY-001, RETRY-003 test
+#[test]
+fn silence_behind_packets_that_arrived_ends_the_queue_pair() {
+    const MTU: usize = 1_024;
+    let retry = RetryConfig { timeout: 8, linear: 2, exponential: 1 };
+    net(1, &Setup { retry, mtu: MTU as u16, ..Setup::default() }, Weather::default(), |net| {
+        net.post(0, 0, 0, MTU).unwrap();
+        // No receive request waits for its immediate: Transport ACKs end before its last packet.
+        net.post_imm(1, MTU, 3 * MTU, 7).unwrap();
+        net.post(0, 2, 4 * MTU, 2 * MTU).unwrap();
+        // What reaches whom, by its place behind the first packet.
+        let pass = |net: &mut Net<'_>, first: &mut Option<Psn>, arrives: &dyn Fn(&Body, i32) -> bool| {
+            while let Some(((at, _), (to, port, frame))) = net.wire.pop_first() {
+                net.now = net.now.max(Instant::from_nanos(at));
+                let parsed = parse_frame(&frame, frame.len(), &WireConfig::default(), |_| true).unwrap();
+                let first = *first.get_or_insert(parsed.bth.psn);
+                if arrives(&parsed.body, parsed.bth.psn.diff(first)) {
+                    net.deliver(to, port, &frame).unwrap();
+                    net.transmit(to);
+                }
+            }
+            net.now = net.now.max(net.sides[0].engine.next_timeout().unwrap());
+            net.sides[0].engine.handle_timeout(net.now);
+            net.drain(0);
+        };
+        let mut first = None;
+        pass(net, &mut first, &|body, nth| !matches!(body, Body::Write { .. }) || [1, 2, 3, 5].contains(&nth));
+        assert_eq!(
+            net.sides[0].info(0).load.inflight_pkts + net.sides[0].info(0).load.waiting_rtx,
+            2,
+            "four are SACKED"
+        );
+        while net.sides[0].completions.is_empty() {
+            pass(net, &mut first, &|body, nth| {
+                matches!(body, Body::Write { .. } if nth == 0) || matches!(body, Body::Ack(_))
+            });
+        }
+        assert_eq!(
+            net.sides[0].info(0).outstanding,
+            3,
+            "before the packet that is missing there is one that was SACKED"
+        );
+        let silent_from = net.now;
+        while net.sides[0].completions.len() < 2 {
+            pass(net, &mut first, &|_, _| false);
+            assert!(net.now.since(silent_from) < 3 * retry.budget_ns().unwrap(), "it goes on for ever");
+        }
+        assert_eq!(net.sides[0].completions[1].status, Status::RetryExceeded);
     });
 }
 

@@ -324,8 +324,10 @@ impl TxSide<'_, '_> {
     /// Charges a retry of `psn` to the budget; an error when it is spent (`transport.md` 3.8).
     //= RETRY-001, RETRY-003, ERR-005
     pub(super) fn count_retry(&mut self, now: Instant, psn: Psn) -> Option<ErrorCause> {
-        let oldest = psn == self.qp.req.unack.next() || psn == self.qp.req.tack.next();
-        if !oldest && !self.cfg.retry_strict {
+        // What a SACK reports is acknowledged, though packets before it keep the responder from saying so of all.
+        let oldest = self.window.first_unsacked(self.qp.req.unack, self.qp.req.max_sent);
+        let counts = Some(psn) == oldest || psn == self.qp.req.tack.next() || self.cfg.retry_strict;
+        if !counts {
             return None;
         }
         let pause = self.qp.req.retry.t0_ns().unwrap_or(0) / 2;

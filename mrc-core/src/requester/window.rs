@@ -231,6 +231,11 @@ impl<'a> TxWindow<'a> {
         self.first(unack, max, |word| word.lost)
     }
 
+    /// The oldest PSN of (`unack`, `max`] that is not SACKED.
+    pub(crate) fn first_unsacked(&self, unack: Psn, max: Psn) -> Option<Psn> {
+        self.first(unack, max, |word| !word.sacked | word.lost)
+    }
+
     /// The oldest LOST PSN of (`unack`, `max`] that is not held back.
     pub(crate) fn first_due(&self, unack: Psn, max: Psn) -> Option<Psn> {
         self.first(unack, max, |word| word.lost & !word.sacked)

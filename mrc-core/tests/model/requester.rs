@@ -665,9 +665,11 @@ impl Requester {
         Ok(self.retry(setup, now, seq))
     }
 
-    /// A retry of the oldest packet counts, at most one per half interval.
+    /// A retry of the oldest packet that is not SACKED counts, at most one per half interval.
     fn retry(&mut self, setup: &Setup, now: u64, seq: Seq) -> Failure {
-        let oldest = seq == self.unack + 1 || seq == self.tack + 1;
+        let mut open = self.unack + 1..=self.max;
+        let first = open.find(|&seq| self.packets[seq as usize].fate != Fate::Sacked);
+        let oldest = Some(seq) == first || seq == self.tack + 1;
         let soon = self.retries > 0 && now - self.last_retry < t0(self.retry) / 2;
         if (!oldest && !setup.retry_strict) || soon {
             return None;
