@@ -233,6 +233,8 @@ mod tests {
                     break stream;
                 }
                 assert!(Instant::now() < give_up, "nobody connects");
+                // An agent goes on: who has written all that waited finds out with the next one that nobody reads.
+                let _ = uplink.send(summary(0));
                 std::thread::sleep(Duration::from_millis(20));
             };
             stream.set_nonblocking(false).unwrap();
