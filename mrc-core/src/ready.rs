@@ -211,8 +211,7 @@ impl Ready {
 
     /// Who stands behind `member`.
     pub(crate) fn behind<M: Member>(&self, members: &mut [M], member: u32) -> Option<u32> {
-        let next = members.get_mut(member as usize)?.link(self.list).next;
-        if next == NIL { None } else { Some(next) }
+        members.get_mut(member as usize)?.link(self.list).behind()
     }
 
     /// Whether nobody but `member` is on the list.

@@ -117,7 +117,7 @@ impl FrameTemplate {
         let [port_high, port_low] = cfg.udp_dport.to_be_bytes();
         lay(&[0, 0, port_high, port_low, 0, 0, 0, 0]);
         let swap = if cfg.ev_high_half_in_sport { SWAP_EV } else { 0 };
-        Self { bytes, layers, flags: swap | (cfg.bth_se_bit & !SWAP_EV) }
+        Self { bytes, layers, flags: swap | cfg.bth_se_bit.min(crate::bth::SE_BIT) }
     }
 
     /// What the template was built from: with the same [`WireConfig`] it makes the same one again.

@@ -108,7 +108,7 @@ impl ProbeTable {
         !busy.is_empty() && busy.and(room).is_empty() && busy.minus(up).is_empty()
     }
 
-    fn is_busy(&mut self, port: PortNum) {
+    fn found_busy(&mut self, port: PortNum) {
         self.busy |= 1u8.checked_shl(port.plane().into()).unwrap_or(0);
     }
 
@@ -122,7 +122,7 @@ impl ProbeTable {
         let Some(ev) = self.base_rtt.filter(|_| self.wants_any()) else { return (None, false) };
         match judge(ev) {
             Wanted::Wait(port) => {
-                self.is_busy(port);
+                self.found_busy(port);
                 (None, false)
             }
             Wanted::Send => (self.base_rtt.take(), false),
@@ -147,7 +147,7 @@ impl ProbeTable {
                 Some(Wanted::Forget) => {}
                 None | Some(Wanted::Wait(_)) => {
                     if let Some(Wanted::Wait(port)) = verdict {
-                        self.is_busy(port);
+                        self.found_busy(port);
                     }
                     if let Some(place) = self.wanted.get_mut(kept as usize) {
                         *place = ev;
