@@ -199,6 +199,7 @@ impl Qp {
         memory.prefetch_all(self.expected.lines());
         memory.prefetch(&self.peer);
         self.rsp.window.fetch(memory);
+        memory.prefetch(&self.rsp.tack_due);
         self.rsp.answers.fetch(memory);
         self.links.fetch(memory);
         self.reverse.fetch(memory);
@@ -210,6 +211,14 @@ impl Qp {
     pub(crate) fn fetch_acked(&self, memory: &impl Prefetch) {
         self.fetch_requester(memory);
         self.req.fetch_measures(memory);
+        self.reverse.fetch(memory);
+    }
+
+    /// The lines that say whether a QP leaves a port to others.
+    #[inline]
+    pub(crate) fn fetch_balance(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.peer);
+        self.paths.fetch(memory);
     }
 
     /// The lines that sending begins with, and an answer to our own packets.

@@ -158,6 +158,15 @@ impl EvTemplate {
     /// Most operations of a template.
     pub const MAX_OPS: usize = 16;
 
+    /// To fill storage with: leads every EV to the unspecified address.
+    pub const BLANK: Self = Self {
+        high: 0,
+        low: 0,
+        short: true,
+        first: Steps { rotations: [0; SHORT], highs: [0; SHORT], lows: [0; SHORT] },
+        rest: Steps { rotations: [0; REST], highs: [0; REST], lows: [0; REST] },
+    };
+
     /// Prepares a template; `base` holds block, static parts and the peer's downlink.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ pub struct FrameTemplate {
 /// The high half of an EV goes to the source port.
 const SWAP_EV: u8 = 0x80;
 
-const _: () = assert!(size_of::<Option<FrameTemplate>>() == 128);
+const _: () = assert!(size_of::<FrameTemplate>() == 128);
 
 /// Ethernet and the outer IPv6 header.
 const OUTER_END: usize = ETH_LEN + IPV6_LEN;
@@ -52,6 +52,9 @@ impl FrameTemplate {
     /// SRH to the ICRC, timestamp and immediate included. A link needs an MTU of the path MTU plus this.
     pub const OVERHEAD_MAX: usize =
         Self::HEADER_LEN_MAX - ETH_LEN + BthRepr::LEN + Body::WRITE_HEADER_LEN_MAX + icrc::LEN;
+
+    /// To fill storage with: no headers that a network would carry.
+    pub const BLANK: Self = Self { bytes: [0; Self::HEADER_LEN_MAX], layers: Layers::V6, flags: 0 };
 
     /// A byte of each line of memory that emission reads.
     #[inline]

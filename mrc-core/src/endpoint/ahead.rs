@@ -177,8 +177,8 @@ impl Endpoint<'_> {
     #[inline]
     fn fetch_peer(&self, qp: &Qp) {
         let plane = (qp.peer as usize).checked_mul(self.limits.planes).and_then(|first| self.planes.get(first));
-        if let Some(template) = plane.and_then(|plane| plane.0.as_ref()) {
-            Loads.prefetch_all(template.lines());
+        if let Some(plane) = plane {
+            Loads.prefetch_all(plane.0.lines());
         }
         if let Some(peer) = self.peers.get(qp.peer as usize) {
             peer.fetch(&Loads);

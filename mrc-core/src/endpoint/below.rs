@@ -12,22 +12,22 @@ use crate::{
 };
 
 /// What packets to one peer through one plane begin with, lent by the caller: everything below BTH is the same for all of
-/// them, so it is prebuilt here.
+/// them, so it is prebuilt here. [`PeerSlot`] says through which planes the peer can be reached.
 #[derive(Clone, Debug)]
-pub struct PlaneSlot(pub(super) Option<FrameTemplate>);
+pub struct PlaneSlot(pub(super) FrameTemplate);
 
 impl PlaneSlot {
     /// No way to the peer through this plane.
-    pub const EMPTY: Self = Self(None);
+    pub const EMPTY: Self = Self(FrameTemplate::BLANK);
 }
 
-/// The micro-SIDs that lead to one peer, lent by the caller.
+/// The micro-SIDs that lead to one peer, lent by the caller. [`PeerSlot`] says whether any do.
 #[derive(Clone, Debug)]
-pub struct RouteSlot(pub(super) Option<EvTemplate>);
+pub struct RouteSlot(pub(super) EvTemplate);
 
 impl RouteSlot {
     /// None lead there.
-    pub const EMPTY: Self = Self(None);
+    pub const EMPTY: Self = Self(EvTemplate::BLANK);
 }
 
 /// How the outer destination of a packet to a peer is found: [`Route`] without its template, which is in a [`RouteSlot`].
@@ -68,7 +68,7 @@ impl<'a> Below<'a> {
         // Cannot wrap: the slice holds as many for every peer. If it did, the part would be another one.
         let planes = planes.get((peer as usize).wrapping_mul(limits.planes)..)?.get(..limits.planes)?;
         let route = match slot.route {
-            RouteKind::Srv6 => routes.get(peer as usize)?.0.as_ref(),
+            RouteKind::Srv6 => Some(&routes.get(peer as usize)?.0),
             _ => None,
         };
         Some(Self { slot, planes, route })
@@ -77,7 +77,8 @@ impl<'a> Below<'a> {
     /// What packets through `port` begin with.
     #[inline(always)]
     pub(super) fn template(&self, port: PortNum) -> Option<&'a FrameTemplate> {
-        self.planes.get(usize::from(port.plane()))?.0.as_ref()
+        let plane = self.planes.get(usize::from(port.plane()))?;
+        self.slot.reachable.contains(port).then_some(&plane.0)
     }
 
     /// Writes everything below BTH for one packet, with `headers` bytes of transport headers, which the caller writes

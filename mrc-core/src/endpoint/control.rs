@@ -83,15 +83,15 @@ impl Endpoint<'_> {
                 outer_hop_limit: 64,
             };
             if let Some(template) = planes.get_mut(plane) {
-                *template = PlaneSlot(Some(FrameTemplate::new(&encap, &self.cfg.wire)));
+                *template = PlaneSlot(FrameTemplate::new(&encap, &self.cfg.wire));
                 slot.reachable = slot.reachable.with(port_of_plane(plane));
             }
         }
         if slot.reachable.is_empty() {
             return Err(TableError::Range("peer planes"));
         }
-        if let Some(route) = self.routes.get_mut(index) {
-            *route = RouteSlot(if let Route::Srv6(map) = config.route { Some(map) } else { None });
+        if let (Some(route), Route::Srv6(map)) = (self.routes.get_mut(index), config.route) {
+            *route = RouteSlot(map);
         }
         slot.update.id = self.secrets.draw() as u16;
         peers::occupy(self.peers.get_mut(index).ok_or(TableError::Full("peer"))?, slot);

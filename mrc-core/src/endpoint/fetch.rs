@@ -42,18 +42,18 @@ enum Step {
     Oldest(u32),
     /// The deadlines of a QP: mostly they have moved on, and nothing else is read.
     Deadlines(u32),
-    /// A QP with answers, or a controller, which says which QP sends.
+    /// A QP with answers, then what their headers begin with.
     Answering(u32),
+    Answer(u32),
+    /// A controller, which says which QP sends.
     Controller(u32),
     /// The only QP that may send for a controller: unless it leaves the port to others.
     Alone(u32),
     Sending(u32),
-    /// Where the order of the EVs has the next ones, the request, and the window.
+    /// Where the order of the EVs has the next ones, the request, the window, and what the headers begin with.
     Path(u32),
-    /// These EVs, and where the headers begin.
+    /// These EVs.
     Evs(u32),
-    /// Where the headers of a packet to a peer begin.
-    Headers(u32),
 }
 
 impl Upcoming {
@@ -204,7 +204,11 @@ impl Endpoint<'_> {
                 if let Some(last) = self.qps.get(self.control.back() as usize) {
                     last.links.fetch(memory);
                 }
-                Some(Step::Headers(qp.peer))
+                Some(Step::Answer(index))
+            }
+            Step::Answer(index) => {
+                self.fetch_headers(self.qps.get(index as usize)?.peer, next.plane, memory);
+                None
             }
             Step::Controller(index) => {
                 let qpcc = self.qpccs.get(index as usize)?;
@@ -212,15 +216,21 @@ impl Endpoint<'_> {
                 if let Some(last) = self.qpccs.get(self.ready.back() as usize) {
                     last.fetch_link(memory);
                 }
-                let step = if qpcc.sole_sender().is_some() { Step::Alone } else { Step::Sending };
-                qpcc.retransmit.front().or(qpcc.fresh.front()).map(step)
+                let Some(alone) = qpcc.sole_sender() else {
+                    return qpcc.retransmit.front().or(qpcc.fresh.front()).map(Step::Sending);
+                };
+                self.qps.get(alone as usize)?.fetch_balance(memory);
+                Some(Step::Alone(alone))
             }
             Step::Alone(index) => {
                 let room = PortMask::NONE.with(PortNum::from_plane(next.plane));
-                let leaves = self.leaves_to_others(index, room);
-                let qpcc = self.qps.get(index as usize)?.qpcc.filter(|_| leaves);
-                let behind = qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize)).and_then(Qpcc::behind);
-                Some(behind.map_or(Step::Sending(index), Step::Controller))
+                let qp = self.qps.get(index as usize)?;
+                // Where the ports have changed since its last packet, this is a guess.
+                if !qp.paths.leaves_to_others(room, qp.paths.usable_ports()) {
+                    return Some(Step::Sending(index));
+                }
+                memory.prefetch_all(self.peers.get(qp.peer as usize).map(|peer| &peer.reachable));
+                qp.qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize)).and_then(Qpcc::behind).map(Step::Controller)
             }
             Step::Sending(index) => {
                 let qp = self.qps.get(index as usize)?;
@@ -235,17 +245,13 @@ impl Endpoint<'_> {
                 qp.paths.fetch_order(self.order_of(index), PICKS, &mut { self.rng }, memory);
                 qp.sq.fetch_request(part_of(self.wqes, index, self.limits.send_queue), memory);
                 self.fetch_window(index, qp.req.max_sent.next(), memory);
+                self.fetch_headers(qp.peer, next.plane, memory);
                 Some(Step::Evs(index))
             }
             Step::Evs(index) => {
                 let qp = self.qps.get(index as usize)?;
                 let (slots, order) = (self.slots_of(index), self.order_of(index));
                 qp.paths.fetch_evs(slots, order, PICKS, &mut { self.rng }, memory);
-                self.fetch_headers(qp.peer, next.plane, memory);
-                None
-            }
-            Step::Headers(peer) => {
-                self.fetch_headers(peer, next.plane, memory);
                 None
             }
         }
@@ -288,11 +294,11 @@ impl Endpoint<'_> {
     /// What the headers of a packet to `peer` begin with.
     fn fetch_headers(&self, peer: u32, plane: u8, memory: &impl Prefetch) {
         let first = (peer as usize).wrapping_mul(self.limits.planes).wrapping_add(plane.into());
-        if let Some(template) = self.planes.get(first).and_then(|plane| plane.0.as_ref()) {
-            memory.prefetch_all(template.lines());
+        if let Some(plane) = self.planes.get(first) {
+            memory.prefetch_all(plane.0.lines());
         }
-        if let Some(route) = self.routes.get(peer as usize).and_then(|route| route.0.as_ref()) {
-            memory.prefetch_all(route.lines());
+        if let Some(route) = self.routes.get(peer as usize) {
+            memory.prefetch_all(route.0.lines());
         }
         if let Some(peer) = self.peers.get(peer as usize) {
             peer.fetch(memory);

@@ -67,14 +67,13 @@ impl FirstFree {
     }
 }
 
-/// One slot of the peer table, lent by the caller.
+/// One slot of the peer table, lent by the caller. It begins with a line of memory, which is all that packets read of it.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct PeerSlot {
     pub(super) used: bool,
-    pub(super) users: u32,
-    pub(super) local: Ip,
-    pub(super) remote: Ip,
     pub(super) route: RouteKind,
+    pub(super) users: u32,
     /// Congestion controllers to it.
     pub(super) controllers: u32,
     /// Ports with a way to the peer.
@@ -84,6 +83,8 @@ pub struct PeerSlot {
     pub(super) announced: PortMask,
     /// Profile of the QPs towards the peer, from which its endpoint operations draw their EVs.
     pub(super) ev_profile: Option<u32>,
+    pub(super) local: Ip,
+    pub(super) remote: Ip,
     /// One EV per plane for endpoint operations.
     pub(super) ways: ReverseSet,
     /// What we tell the peer of our ports.
@@ -146,7 +147,6 @@ impl PeerSlot {
     #[inline]
     pub(super) fn fetch(&self, memory: &impl Prefetch) {
         memory.prefetch(&self.reachable);
-        memory.prefetch(&self.route);
     }
 
     /// An unused slot.

@@ -206,10 +206,10 @@ impl Answers {
         self.len == 0
     }
 
-    /// The oldest answer.
+    /// Where the first answer goes when none waits: mostly the oldest lies there.
     #[inline]
     pub(crate) fn fetch(&self, memory: &impl Prefetch) {
-        memory.prefetch_all(self.ring.get(self.head as usize).map(|answer| &answer.psn));
+        memory.prefetch_all(self.ring.first().map(|answer| &answer.psn));
     }
 
     pub(crate) fn front(&self) -> Option<Answer> {
@@ -218,7 +218,8 @@ impl Answers {
 
     pub(crate) fn pop(&mut self) {
         if self.len > 0 {
-            self.head = self.place(1) as u8;
+            // An empty ring begins anew, so that few answers touch few lines of memory.
+            self.head = if self.len == 1 { 0 } else { self.place(1) as u8 };
             self.len.dec();
         }
     }
@@ -269,6 +270,20 @@ mod tests {
 
     fn refusal(psn: u32) -> Answer {
         Answer { psn: Psn::new(psn), ..Answer::of(AnswerKind::Nack(NackReason::Trimmed)) }
+    }
+
+    #[test]
+    fn answers_leave_in_order_round_the_ring_and_an_empty_one_begins_anew() {
+        let mut answers = Answers::EMPTY;
+        answers.push(refusal(0));
+        let rounds = 2 * CAPACITY as u32 + 3;
+        for psn in 1..=rounds {
+            answers.push(refusal(psn));
+            assert_eq!(answers.front(), Some(refusal(psn - 1)));
+            answers.pop();
+        }
+        assert_eq!(answers.head, 3);
+        assert_eq!((psns(&mut answers), answers.head), (std::vec![rounds], 0));
     }
 
     #[test]

@@ -306,7 +306,9 @@ impl Exchange {
         match message {
             MessageAhead::Received(id) => Caches.prefetch(&self.receiving(id).missing),
             // What sends say of their messages is a guess.
-            MessageAhead::Sent(id) if (id as usize) < self.messages.len() => Caches.prefetch(&self.sent(id).packets),
+            MessageAhead::Sent(id) if (id as usize) < self.messages.len() => {
+                Caches.prefetch(&self.sent[self.place_of_sending(id)].packets);
+            }
             _ => {}
         }
     }

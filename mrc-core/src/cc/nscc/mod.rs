@@ -44,6 +44,8 @@ pub(crate) struct Nscc {
     /// Average queueing delay in 1/256 ns.
     avg_delay_q8: u64,
     t_adj: Instant,
+    /// End of the current quick-adapt epoch; [`Instant::ZERO`] before the first.
+    qa_end: Instant,
     /// Bytes received in a row at a delay of about zero.
     fi_count: u64,
     /// The window before a receiver penalty; 0 = none saved.
@@ -53,8 +55,6 @@ pub(crate) struct Nscc {
     t_dec: Instant,
     /// Bytes that were in flight at the last quick adapt.
     to_ignore: u64,
-    /// End of the current quick-adapt epoch; `None` before the first.
-    qa_end: Option<Instant>,
 }
 
 impl Nscc {
@@ -85,7 +85,7 @@ impl Nscc {
             fi_count: 0,
             trigger_qa: false,
             boost: false,
-            qa_end: None,
+            qa_end: Instant::ZERO,
             to_ignore: 0,
             ignored: 0,
             inc: 0,
@@ -185,9 +185,9 @@ impl Nscc {
         let mut handled = false;
         if mark && self.ignored < self.to_ignore {
             handled = true;
-        } else if self.qa_end.is_none_or(|end| now >= end) {
+        } else if now >= self.qa_end {
             let called_for = self.trigger_qa || loss || delay_ns > self.p.qa_threshold_ns;
-            if self.qa_end.is_some() && called_for && self.achieved < self.max_wnd.wrapping_shr(self.p.qa_gate) {
+            if self.qa_end > Instant::ZERO && called_for && self.achieved < self.max_wnd.wrapping_shr(self.p.qa_gate) {
                 self.cwnd = self.achieved.max(self.p.mtu);
                 self.to_ignore = self.inflight.max(0).unsigned_abs();
                 self.ignored = 0;
@@ -195,7 +195,7 @@ impl Nscc {
                 handled = true;
             }
             self.achieved = 0;
-            self.qa_end = Some(now.after(self.base_rtt_ns.saturating_add(self.p.target_ns)));
+            self.qa_end = now.after(self.base_rtt_ns.saturating_add(self.p.target_ns));
         }
         if handled {
             self.inc = 0;

@@ -28,7 +28,7 @@ fn warm() -> (Nscc, u64) {
     let mut cc = Nscc::new(&lab(), MTU, Instant::ZERO);
     cc.cwnd = 100_000;
     cc.inflight = 90_000;
-    cc.qa_end = Some(at(u64::MAX));
+    cc.qa_end = at(u64::MAX);
     cc.t_adj = at(100_000);
     (cc, 100_000)
 }
@@ -138,7 +138,7 @@ fn quick_adapt_takes_what_was_delivered_once_per_epoch() {
     let mut cc = Nscc::new(&lab(), MTU, Instant::ZERO);
     (0..40).for_each(|_| cc.on_send(MTU));
     cc.on_ack(at(12_000), &ack(8_192, false, Some(12_000)));
-    assert_eq!(cc.qa_end, Some(at(12_000 + 21_000)));
+    assert_eq!(cc.qa_end, at(12_000 + 21_000));
     cc.on_ack(at(20_000), &ack(8_192, false, Some(12_000)));
     let before = cc.cwnd;
     // Within the epoch a trim only takes its own size.
@@ -155,7 +155,7 @@ fn quick_adapt_takes_what_was_delivered_once_per_epoch() {
     cc.on_ack(at(60_000), &ack(0, false, Some(60_000)));
     assert!(cc.cwnd >= 8_192);
     let mut off = Nscc::new(&NsccConfig { disable_qa: true, ..lab() }, MTU, Instant::ZERO);
-    off.qa_end = Some(Instant::ZERO);
+    off.qa_end = at(1);
     off.on_nack(at(1), MTU, true, None);
     assert_eq!(off.cwnd, 225_000 - u64::from(MTU));
     // What an epoch delivered must be below the gate, not at it.
@@ -396,8 +396,8 @@ impl Model {
         let mut received = cc.received as f64 + n;
         let (mut achieved, ignored) = (cc.achieved as f64 + n, cc.ignored as f64 + n);
         let mut handled = mark && ignored < cc.to_ignore as f64;
-        if !handled && cc.qa_end.is_none_or(|end| now >= end) {
-            if cc.qa_end.is_some() && cc.trigger_qa && achieved < (max / 8.0).floor() {
+        if !handled && now >= cc.qa_end {
+            if cc.qa_end > Instant::ZERO && cc.trigger_qa && achieved < (max / 8.0).floor() {
                 cwnd = achieved.max(4_096.0);
                 handled = true;
             }

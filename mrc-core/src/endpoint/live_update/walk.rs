@@ -11,6 +11,7 @@ use super::super::{
 };
 use crate::{
     CcProfile, Qp, QpState,
+    config::port_of_plane,
     image::{Pass, Sequence, Stored},
     num::Counter,
     port::PortMask,
@@ -322,19 +323,22 @@ impl Endpoint<'_> {
             self.peer_index.insert(self.peers, at.index);
             return Some(Left::Parts);
         }
-        for PlaneSlot(template) in part(self.planes, at.index, self.limits.planes)? {
-            let mut encap = template.as_ref().map(FrameTemplate::encap);
+        for (plane, PlaneSlot(template)) in part(self.planes, at.index, self.limits.planes)?.iter_mut().enumerate() {
+            let reachable = slot.reachable.contains(port_of_plane(plane));
+            let mut encap = reachable.then(|| template.encap());
             io.item(&mut encap)?;
-            if P::LOADS {
-                *template = encap.map(|encap| FrameTemplate::new(&encap, &self.cfg.wire));
+            if encap.is_some() != reachable {
+                return None;
+            }
+            if let Some(encap) = encap.filter(|_| P::LOADS) {
+                *template = FrameTemplate::new(&encap, &self.cfg.wire);
             }
         }
         if slot.route == RouteKind::Srv6 {
             let RouteSlot(route) = self.routes.get_mut(at.index as usize)?;
-            io.item(route)?;
-            if route.is_none() {
-                return None;
-            }
+            let mut known = Some(*route);
+            io.item(&mut known)?;
+            *route = known?;
         }
         Some(Left::Nothing)
     }

@@ -82,12 +82,13 @@ impl<H: Host> Sim<H> {
             };
             self.upcoming.push((host, self.hosts[host].host.upcoming(soon)));
         }
-        while !self.upcoming.is_empty() {
-            let (hosts, world) = (&self.hosts, &self.world);
-            self.upcoming.retain_mut(|(host, next)| {
-                hosts[*host].host.fetch(next, world);
-                !next.is_done()
-            });
+        let mut left = true;
+        while left {
+            left = false;
+            for (host, next) in self.upcoming.iter_mut().filter(|(_, next)| !next.is_done()) {
+                self.hosts[*host].host.fetch(next, &self.world);
+                left |= !next.is_done();
+            }
         }
     }
 }
