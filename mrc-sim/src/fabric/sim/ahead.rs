@@ -8,6 +8,8 @@ use crate::host::{Host, Soon};
 
 /// Events that are looked at together, before the first of them is processed: what they read fits into the first cache.
 const AHEAD: usize = 32;
+/// Steps that each of them is followed: where many queue pairs leave a port to others, who sends in the end is far.
+const STEPS: usize = 12;
 /// Events of an instant from which a look ahead pays where caches hold the hosts: so many of them come from a fabric that does
 /// not fit there.
 const CROWD: usize = 4;
@@ -82,12 +84,13 @@ impl<H: Host> Sim<H> {
             };
             self.upcoming.push((host, self.hosts[host].host.upcoming(soon)));
         }
-        let mut left = true;
-        while left {
-            left = false;
-            for (host, next) in self.upcoming.iter_mut().filter(|(_, next)| !next.is_done()) {
+        for _ in 0..STEPS {
+            for nth in (0..self.upcoming.len()).rev() {
+                let (host, next) = &mut self.upcoming[nth];
                 self.hosts[*host].host.fetch(next, &self.world);
-                left |= !next.is_done();
+                if next.is_done() {
+                    self.upcoming.swap_remove(nth);
+                }
             }
         }
     }
