@@ -154,6 +154,10 @@ fn quick_adapt_takes_what_was_delivered_once_per_epoch() {
     // Without trims, losses or a threshold there is no reason to adapt.
     cc.on_ack(at(60_000), &ack(0, false, Some(60_000)));
     assert!(cc.cwnd >= 8_192);
+    // The first feedback begins the first epoch, of which nothing is known yet.
+    let mut new = Nscc::new(&lab(), MTU, Instant::ZERO);
+    new.on_nack(at(12_000), MTU, true, None);
+    assert_eq!((new.cwnd, new.qa_end), (225_000 - u64::from(MTU), at(12_000 + 21_000)));
     let mut off = Nscc::new(&NsccConfig { disable_qa: true, ..lab() }, MTU, Instant::ZERO);
     off.qa_end = at(1);
     off.on_nack(at(1), MTU, true, None);
