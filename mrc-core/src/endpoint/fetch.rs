@@ -229,7 +229,7 @@ impl Endpoint<'_> {
                 if !qp.paths.leaves_to_others(room, qp.paths.usable_ports()) {
                     return Some(Step::Sending(index));
                 }
-                memory.prefetch_all(self.peers.get(qp.peer as usize).map(|peer| &peer.reachable));
+                self.peers.get(qp.peer as usize)?.fetch(memory);
                 qp.qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize)).and_then(Qpcc::behind).map(Step::Controller)
             }
             Step::Sending(index) => {

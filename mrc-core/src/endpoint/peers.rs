@@ -67,7 +67,7 @@ impl FirstFree {
     }
 }
 
-/// One slot of the peer table, lent by the caller. It begins with a line of memory, which is all that packets read of it.
+/// One slot of the peer table, lent by the caller. What most packets read of it lies in its first line of memory.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct PeerSlot {
@@ -404,6 +404,14 @@ mod tests {
 
     fn address(n: u32) -> Ip {
         Ip::V4(n.to_be_bytes())
+    }
+
+    /// A packet to a peer that no cache holds waits for one line of its slot.
+    #[test]
+    fn lines() {
+        const LINE: usize = 64;
+        assert_eq!(align_of::<PeerSlot>(), LINE);
+        assert!(core::mem::offset_of!(PeerSlot, ev_profile) + size_of::<Option<u32>>() <= LINE);
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub(crate) struct Nscc {
     /// Average queueing delay in 1/256 ns.
     avg_delay_q8: u64,
     t_adj: Instant,
-    /// End of the current quick-adapt epoch; [`Instant::ZERO`] before the first.
+    /// End of the current quick-adapt epoch; [`Instant::ZERO`] before the first. As an `Option` it would be where the compiler says which
+    /// kind of controller this is, far from the window.
     qa_end: Instant,
     /// Bytes received in a row at a delay of about zero.
     fi_count: u64,
