@@ -62,6 +62,35 @@ fn messages_use_as_many_connections_as_they_need() {
 }
 
 #[test]
+fn connections_that_are_done_serve_later_messages() {
+    // At 80 % load some messages wait for each other in queues, and never 400 of them.
+    let text = |kind: &str, slowdown: &str| {
+        format!(
+            "limit_us = 100000\n[topology]\nt0 = 1\n[transport]\nkind = \"{kind}\"\nconnections = \"per-message\"\n\
+             expected_slowdown = {slowdown}\n[[workload]]\nkind = \"poisson\"\nflows = 400\nload = 0.8\n\
+             sizes = [[20000, 0.0], [20001, 1.0]]\n"
+        )
+    };
+    for kind in ["mrc", "roce"] {
+        let of = |slowdown: &str| {
+            let built = load(&text(kind, slowdown)).unwrap();
+            let most = built.pairs.iter().map(|pair| pair.connections).max();
+            let results = run(&built, &Options::default(), &mut |_| {}).expect("a run").results;
+            assert!(results.finished);
+            (most.unwrap(), results.crowded_messages)
+        };
+        let (few, enough, all) = (of("1"), of("30"), of("1e9"));
+        assert!(few.0 < enough.0 && enough.0 < all.0, "{kind}: {few:?} {enough:?} {all:?}");
+        assert!(few.1 > 0, "{kind}: connections for messages that nothing delays");
+        assert_eq!((enough.1, all.1), (0, 0), "{kind}");
+    }
+    for slowdown in ["0.5", "inf", "nan"] {
+        let error = load(&text("mrc", slowdown)).unwrap_err().to_string();
+        assert!(error.contains("transport.expected_slowdown"), "{error}");
+    }
+}
+
+#[test]
 fn connections_are_the_same_again_from_the_scenario_of_the_results() {
     for connections in ["\"per-message\"", "3"] {
         let text = format!(

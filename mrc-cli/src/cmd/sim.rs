@@ -541,6 +541,9 @@ fn print(results: &Results) {
             );
         }
     }
+    if let Some(crowded) = results.crowded() {
+        row("connections", crowded);
+    }
     for failure in results.failures.iter().take(5) {
         row("failed", format!("{} to {} at {:.1} us: {}", failure.src, failure.dst, failure.at_us, failure.why));
     }

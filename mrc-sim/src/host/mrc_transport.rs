@@ -267,23 +267,22 @@ struct Connection {
 }
 
 impl Connection {
-    /// The first lane of the connection that takes the next message.
-    fn choose(&mut self, connections: Connections, qps: usize) -> usize {
+    /// The first lane of the connection that takes the next message, and whether the message waits behind another one there
+    /// although none should.
+    fn choose(&mut self, connections: Connections, qps: usize) -> (usize, bool) {
         let count = self.lanes.len() / qps.max(1);
-        let at = match connections {
-            Connections::PerMessage => {
-                let waiting = |nth: usize| {
-                    let lanes = &self.lanes[nth * qps..(nth + 1) * qps];
-                    lanes.iter().map(|lane| lane.posted + lane.backlog.len()).sum::<usize>()
-                };
-                (0..count).find(|&nth| waiting(nth) == 0).or_else(|| (0..count).min_by_key(|&nth| waiting(nth)))
-            }
-            _ => {
-                self.next += 1;
-                Some((self.next - 1) % count.max(1))
-            }
+        if connections != Connections::PerMessage {
+            self.next += 1;
+            return ((self.next - 1) % count.max(1) * qps, false);
+        }
+        let waiting = |nth: usize| {
+            let lanes = &self.lanes[nth * qps..(nth + 1) * qps];
+            lanes.iter().map(|lane| lane.posted + lane.backlog.len()).sum::<usize>()
         };
-        at.unwrap_or(0) * qps
+        match (0..count).find(|&nth| waiting(nth) == 0) {
+            Some(idle) => (idle * qps, false),
+            None => ((0..count).min_by_key(|&nth| waiting(nth)).unwrap_or(0) * qps, true),
+        }
     }
 }
 
@@ -311,6 +310,7 @@ pub struct MrcTransport<'s> {
     qps: u32,
     shared: Connections,
     send_queue: usize,
+    crowded: u64,
     wire: Option<WireSizes>,
     packet: (u32, u32),
     acknowledgement: u32,
@@ -383,6 +383,7 @@ impl<'s> MrcTransport<'s> {
             qps: settings.qps,
             shared: settings.connections,
             send_queue: settings.send_queue,
+            crowded: 0,
             wire: settings.wire,
             packet: (settings.wire_bytes(topology, settings.mtu.into()).0, settings.mtu.into()),
             acknowledgement: settings.acknowledgement_bytes(topology),
@@ -547,7 +548,8 @@ impl<'s> MrcTransport<'s> {
                 continue;
             };
             let lanes = self.qps;
-            let first = self.connections[at].choose(self.shared, lanes as usize);
+            let (first, crowded) = self.connections[at].choose(self.shared, lanes as usize);
+            self.crowded += u64::from(crowded);
             // Whole packets in each piece, and no empty piece.
             let packets = message.bytes.div_ceil(self.packet.1).div_ceil(lanes);
             let piece = packets * self.packet.1;
@@ -722,6 +724,7 @@ impl Transport for MrcTransport<'_> {
             qp_errors: stats.qp_errors,
             path_probes: stats.tx_endpoint_request,
             path_switches: stats.path_switches,
+            crowded: self.crowded,
         }
     }
 

@@ -34,6 +34,8 @@ pub struct TransportCounters {
     pub path_probes: u64,
     /// Data packets that left on another path than the one before, of queue pairs that keep to one path.
     pub path_switches: u64,
+    /// Messages that wait behind another one although they should have a connection of their own: all of their pair were taken.
+    pub crowded: u64,
 }
 
 impl TransportCounters {
@@ -51,6 +53,7 @@ impl TransportCounters {
         self.qp_errors += other.qp_errors;
         self.path_probes += other.path_probes;
         self.path_switches += other.path_switches;
+        self.crowded += other.crowded;
     }
 }
 

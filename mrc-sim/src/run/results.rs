@@ -495,6 +495,10 @@ pub struct Results {
     /// Changes of path of queue pairs that keep to one path.
     #[serde(default)]
     pub path_switches: u64,
+    /// With `connections = "per-message"`: messages that waited behind another one, because all connections of their pair were
+    /// taken (`transport.expected_slowdown`).
+    #[serde(default)]
+    pub crowded_messages: u64,
     /// What it cost beside the payload.
     #[serde(default)]
     pub overhead: Overhead,
@@ -509,6 +513,15 @@ pub struct Results {
     pub failures: Vec<FailureReport>,
     /// Over time.
     pub timeline: Timeline,
+}
+
+impl Results {
+    /// What to tell a reader who asked for a connection for each message, where there were too few.
+    pub fn crowded(&self) -> Option<String> {
+        let count = self.crowded_messages;
+        let text = "waited behind another one: give a greater transport.expected_slowdown for more connections";
+        (count > 0).then(|| format!("{count} messages {text}"))
+    }
 }
 
 #[cfg(test)]

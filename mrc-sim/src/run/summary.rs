@@ -216,6 +216,7 @@ pub(super) fn results<T: Transport>(
         fabric_digest: format!("{:016x}", sim.digest().value()),
         reordered_packets: sim.counters().reordered,
         path_switches: sum.path_switches,
+        crowded_messages: sum.crowded,
         overhead,
         bad_path: None,
         peak_queue_bytes: ports().map(|port| port.peak_bytes).max().unwrap_or(0),

@@ -11,8 +11,8 @@ use super::topology::TelemetryKey;
 use super::traffic::Extent;
 use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, topology, traffic};
 use crate::fabric::{Fault, LinkId, LinkSpec, Partition, PathNames, ReceiveSpec, Topology};
-use crate::host::{MrcSettings, RoceSettings};
-use crate::workload::{Pair, Plan};
+use crate::host::{Ideal, MrcSettings, RoceSettings, WireBytes};
+use crate::workload::{Message, Pair, Plan};
 
 /// A scenario ready to run.
 #[derive(Clone, Debug)]
@@ -120,6 +120,27 @@ fn records_for(packets: u64) -> usize {
     (packets * 8 / 7 + 1).next_power_of_two().clamp(8, 1 << 16) as usize
 }
 
+/// The pairs of hosts that talk, with their connections.
+fn connections(
+    scenario: &Scenario,
+    topology: &Topology,
+    links: &[(LinkId, LinkSpec)],
+    plan: &Plan,
+) -> Result<Vec<Pair>, Problem> {
+    let slowdown = scenario.transport.expected_slowdown;
+    if !(slowdown >= 1.0 && slowdown.is_finite()) {
+        let message = format_args!("{slowdown}: nothing is faster than 1; allowed are finite numbers from there on");
+        return Err(Problem::new("transport.expected_slowdown", message));
+    }
+    let ideal = Ideal::new(topology, links);
+    // Those of MRC: others differ by a few percent, and the slowdown is a guess.
+    let sizes = WireBytes { packet: 4096 + 142, payload: 4096, acknowledgement: 154 };
+    let longest_ns = |message: &Message| {
+        (slowdown * ideal.ns((message.src, message.dst), message.bytes, &sizes)).min(LATEST_NS as f64) as u64
+    };
+    Ok(plan.connections(scenario.transport.connections.0, &longest_ns))
+}
+
 impl Built {
     /// Builds everything; `folder` is where trace files are looked for.
     ///
@@ -165,7 +186,7 @@ impl Built {
                 mrc.tx_packets = records_for(plan.most_packets(mrc.mtu.into(), mrc.qps));
             }
         }
-        let pairs = plan.connections(scenario.transport.connections.0);
+        let pairs = connections(&scenario, &topology, &links, &plan)?;
         let stall_ns = match scenario.stall_us {
             Some(us) => nanos("stall_us", us)?,
             None => (2 * transport.patience_ns().unwrap_or(0)).max(LEAST_STALL_NS),

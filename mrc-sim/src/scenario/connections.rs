@@ -22,7 +22,7 @@ const WORDS: [(&str, Connections, &str); 2] = [
     (
         "per-message",
         Connections::PerMessage,
-        "A message never waits for another: it takes a connection that is idle, or a new one; at most 1024 of a pair.",
+        "A message takes a connection that is idle: no other one is before it. A pair has as many as its messages need, see `expected_slowdown`; at most 1024.",
     ),
 ];
 

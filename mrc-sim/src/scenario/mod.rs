@@ -235,17 +235,33 @@ pub enum TransportKind {
 }
 
 /// `[transport]`.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct TransportKeys {
     /// What the hosts speak.
     pub kind: TransportKind,
     /// Connections between two hosts.
     pub connections: ConnectionsKey,
+    /// With `per-message`: a pair has connections enough if no message takes more than so many times its time on an idle fabric.
+    /// One that finds all of them taken waits behind another; results count those. Pairs with at most 8 messages one way have
+    /// one for each.
+    pub expected_slowdown: f64,
     /// `[transport.mrc]`.
     pub mrc: MrcKeys,
     /// `[transport.roce]`.
     pub roce: RoceKeys,
+}
+
+impl Default for TransportKeys {
+    fn default() -> Self {
+        Self {
+            kind: TransportKind::default(),
+            connections: ConnectionsKey::default(),
+            expected_slowdown: 30.0,
+            mrc: MrcKeys::default(),
+            roce: RoceKeys::default(),
+        }
+    }
 }
 
 /// Kinds of workloads.

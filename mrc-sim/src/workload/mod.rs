@@ -6,6 +6,7 @@
 
 mod collective;
 mod exchange;
+mod open;
 mod pattern;
 mod plan;
 

@@ -203,24 +203,16 @@ impl Plan {
     /// Most connections of a pair.
     pub const MAX_CONNECTIONS: u32 = 1024;
 
-    /// The pairs of hosts that talk, in order, each with the connections it needs.
-    pub fn connections(&self, connections: Connections) -> Vec<Pair> {
+    /// The pairs of hosts that talk, in order, each with its connections. Of messages with connections of their own as many as
+    /// can be open at once, if none takes longer than `longest_ns` says: one that is done leaves its connection to another.
+    pub fn connections(&self, connections: Connections, longest_ns: &dyn Fn(&Message) -> u64) -> Vec<Pair> {
         let each = |count| self.pairs().into_iter().map(move |(a, b)| Pair { a, b, connections: count }).collect();
         match connections {
             Connections::PerPair => each(1),
             Connections::Count(count) => each(count),
             Connections::PerMessage => {
-                let way = |m: &Message| (m.src.min(m.dst), m.src.max(m.dst), m.src < m.dst);
-                let mut ways: Vec<_> = self.messages.iter().filter(|m| !m.is_compute()).map(way).collect();
-                ways.sort_unstable();
-                // Each end uses its own half of them: as many as the busier direction has messages.
-                let most = |pair: &[(u32, u32, bool)]| {
-                    let there = pair.iter().filter(|(_, _, up)| *up).count();
-                    there.max(pair.len() - there).min(Self::MAX_CONNECTIONS as usize) as u32
-                };
-                let of_pair = |x: &(u32, u32, bool), y: &(u32, u32, bool)| (x.0, x.1) == (y.0, y.1);
-                let pair = |pair: &[(u32, u32, bool)]| Pair { a: pair[0].0, b: pair[0].1, connections: most(pair) };
-                ways.chunk_by(of_pair).map(pair).collect()
+                let pair = |(a, b, most): (u32, u32, u32)| Pair { a, b, connections: most.min(Self::MAX_CONNECTIONS) };
+                self.most_open(longest_ns).into_iter().map(pair).collect()
             }
         }
     }
@@ -258,8 +250,8 @@ impl Plan {
         ways.sort_unstable();
         let most = ways.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0) as u32;
         match connections {
-            // A message takes an idle one, and there are as many as messages.
-            Connections::PerMessage if most <= Self::MAX_CONNECTIONS => 1,
+            // A message takes an idle one.
+            Connections::PerMessage => 1,
             _ => most,
         }
     }

@@ -330,6 +330,7 @@ impl RoceTransport {
         };
         let found = (0..count).find(|&nth| of(nth).all(idle));
         let Some(nth) = found else {
+            self.counters.crowded += 1;
             *next = (*next + 1) % count;
             return first + *next * qps;
         };

@@ -274,6 +274,9 @@ fn details(results: &Results) -> String {
     if let Some(diagnosis) = &results.diagnosis {
         let _ = writeln!(text, "<p class=\"bad\">Unfinished: {}</p>", escape(diagnosis));
     }
+    if let Some(crowded) = results.crowded() {
+        let _ = writeln!(text, "<p class=\"bad\">{}</p>", escape(&crowded));
+    }
     for failure in &results.failures {
         let _ = writeln!(
             text,
