@@ -24,3 +24,29 @@ impl Prefetch for Loads {
         core::hint::black_box(*word);
     }
 }
+
+/// Notes what is asked for.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct Asked(core::cell::RefCell<std::collections::BTreeSet<usize>>);
+
+#[cfg(test)]
+impl Prefetch for Asked {
+    fn prefetch<T: Copy>(&self, word: &T) {
+        self.0.borrow_mut().insert(core::ptr::from_ref(word).addr());
+    }
+}
+
+#[cfg(test)]
+impl Asked {
+    /// Different words within `it` that were asked for.
+    pub(crate) fn within<T: ?Sized>(&self, it: &T) -> usize {
+        let first = core::ptr::from_ref(it).addr();
+        self.0.borrow().range(first..first + size_of_val(it)).count()
+    }
+
+    /// All words that were asked for.
+    pub(crate) fn words(&self) -> usize {
+        self.0.borrow().len()
+    }
+}

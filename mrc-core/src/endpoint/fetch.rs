@@ -307,24 +307,4 @@ impl Endpoint<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use mrc_wire::{BthRepr, Ecn, Encap, Ev, FrameTemplate, Ip, Opcode, Outer, Psn, WireConfig};
-
-    use super::*;
-
-    #[test]
-    fn the_queue_pair_is_found_behind_every_stack_of_headers() {
-        let (v6, v4) = (Ip::V6([1; 16]), Ip::V4([2; 4]));
-        let outer = Some(Outer { src: [3; 16], dst: [4; 16], srh: None });
-        let stacks = [Encap::plain([0; 6], [0; 6], v6, v6), Encap::plain([0; 6], [0; 6], v4, v4)];
-        for encap in [stacks[0], stacks[1], Encap { outer, ..stacks[0] }] {
-            let mut out = [0; 192];
-            let template = FrameTemplate::new(&encap, &WireConfig::default());
-            let start = template.emit(&mut out, Ev(7), 4, Ecn::Ect0, 100, None).unwrap();
-            let bth = BthRepr::new(Opcode::Sack, Qpn::new(0x12_3456), Psn::new(9));
-            bth.emit(out[start..].first_chunk_mut().unwrap());
-            assert_eq!(read(&out), Some((Opcode::Sack.to_u8(), Qpn::new(0x12_3456))), "{encap:?}");
-            assert_eq!(read(&out[..start + 7]), None);
-        }
-    }
-}
+mod tests;

@@ -488,4 +488,11 @@ mod tests {
         set.on_probe_answered(fresh, 50_000);
         assert_eq!(set.pick(only), Some(fresh));
     }
+
+    #[test]
+    fn what_a_received_packet_says_of_its_plane_is_read_ahead() {
+        let ((_, set, _), asked) = (started(1), crate::prefetch::Asked::default());
+        set.fetch(&asked);
+        assert_eq!((asked.within(&set.probe_at), asked.within(&set.planes)), (1, 1));
+    }
 }

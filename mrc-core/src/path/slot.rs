@@ -305,4 +305,11 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn both_ends_of_a_slot_are_read_ahead() {
+        let (slot, asked) = (EvSlot::EMPTY, crate::prefetch::Asked::default());
+        slot.fetch(&asked);
+        assert_eq!((asked.within(&slot.ev), asked.within(&slot.place)), (1, 1));
+    }
 }

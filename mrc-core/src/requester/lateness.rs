@@ -171,4 +171,11 @@ mod tests {
         let off = Lateness::new(at(0), (0, 9), 30_000, LIFE);
         assert!(off.overdue(0, at(5), 1_000) && off.same_plane_ns(0, 1_000) == 0);
     }
+
+    #[test]
+    fn an_arrival_reads_the_scopes_and_how_long_they_live() {
+        let (lateness, asked) = (Lateness::new(at(0), (512, 0), 1 << 24, LIFE), crate::prefetch::Asked::default());
+        lateness.fetch(&asked);
+        assert_eq!((asked.within(&lateness.life_ns), asked.within(&lateness.scopes)), (1, 1));
+    }
 }

@@ -316,4 +316,18 @@ mod tests {
         assert!(sq.push(&mut ring, wqe(2, 1)));
         assert!(sq.has_new());
     }
+
+    #[test]
+    fn the_request_that_is_sent_next_is_read_ahead() {
+        let (mut ring, mut sq) = ([Wqe::EMPTY; 8], SendQueue::default());
+        for first in [1, 3, 5] {
+            sq.push(&mut ring, wqe(first, 2));
+        }
+        sq.current = 1;
+        let asked = crate::prefetch::Asked::default();
+        sq.fetch(&asked);
+        assert_eq!((asked.within(&sq), asked.words()), (1, 1));
+        sq.fetch_request(&ring, &asked);
+        assert_eq!((asked.within(&ring[1]), asked.words()), (1, 2));
+    }
 }

@@ -472,4 +472,22 @@ mod tests {
             assert!(!w.is_lost(psn(7)) && w.is_sacked(psn(7)));
         });
     }
+
+    /// Of the right QP and at the right place, where windows are shorter than a word as well.
+    #[test]
+    fn what_lies_about_a_packet_is_read_ahead() {
+        for (capacity, words_each) in [(8usize, 1usize), (256, 4)] {
+            let (mut records, mut words) = (vec![TxRecord::EMPTY; 4 * capacity], vec![TxWord::EMPTY; 4 * words_each]);
+            for (qp, number, slot) in [(0, 5, 9), (3, 5, 11), (3, 2 * capacity as u32 + 7, 13), (2, 0xFF_FFFF, 1)] {
+                let mut window = TxWindow::new(&mut records, &mut words, qp, capacity);
+                *window.record_mut(psn(number)).unwrap() = TxRecord::first(Tick::at(Instant::ZERO), EvIndex(slot), 0);
+                assert_eq!(TxWindow::ev_of(&records, qp, capacity, psn(number)), Some(slot.into()));
+                let asked = crate::prefetch::Asked::default();
+                TxWindow::fetch((&records, &words), qp, capacity, psn(number), &asked);
+                let place = qp as usize * capacity + number as usize % capacity;
+                let word = qp as usize * words_each + number as usize % capacity / 64;
+                assert_eq!((asked.within(&records[place]), asked.within(&words[word]), asked.words()), (1, 1, 2));
+            }
+        }
+    }
 }

@@ -337,4 +337,11 @@ mod tests {
         let psns = psns(&mut answers);
         assert_eq!((psns.len(), psns[14], psns[15]), (16, 14, 42));
     }
+
+    #[test]
+    fn where_the_next_answer_is_noted_is_read_ahead() {
+        let (answers, asked) = (Answers::EMPTY, crate::prefetch::Asked::default());
+        answers.fetch(&asked);
+        assert_eq!((asked.within(&answers.ring[0]), asked.words()), (1, 1));
+    }
 }

@@ -296,4 +296,11 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn how_far_everything_arrived_is_read_ahead() {
+        let (window, asked) = (PsnWindow::new(Psn::new(1), 1_024), crate::prefetch::Asked::default());
+        window.fetch(&asked);
+        assert_eq!((asked.within(&window.cack), asked.words()), (1, 1));
+    }
 }

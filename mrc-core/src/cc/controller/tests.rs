@@ -1,7 +1,9 @@
 //! One controller and the shares of its QPs.
 
 use super::*;
+use crate::cc::NsccConfig;
 use crate::cc::nscc::Nscc;
+use crate::prefetch::Asked;
 use core::mem::{align_of, offset_of};
 
 #[test]
@@ -39,6 +41,20 @@ fn who_joins_with_the_same_packets_changes_nothing() {
 const THRESHOLD: u32 = 16_384;
 
 /// A QP has the turn for itself, and one packet per turn where others wait.
+#[test]
+fn what_a_turn_and_an_acknowledgement_read_is_read_ahead() {
+    let cc = Cc::Nscc(Nscc::new(&NsccConfig::new(100_000_000_000, 12_000, true), 4_184, Instant::ZERO));
+    let qpcc = Qpcc { cc, ..Qpcc::EMPTY };
+    let of = |fetch: fn(&Qpcc, &Asked)| {
+        let asked = Asked::default();
+        fetch(&qpcc, &asked);
+        (asked.within(&qpcc.link), asked.within(&qpcc.load.inflight_pkts), asked.within(&qpcc.cc), asked.words())
+    };
+    assert_eq!(of(Qpcc::fetch_link), (1, 0, 0, 1));
+    assert_eq!(of(Qpcc::fetch_turn), (1, 1, 0, 2));
+    assert_eq!(of(Qpcc::fetch_acked), (1, 1, 3, 5), "the window, its adjustment and its constants");
+}
+
 fn begin(qpcc: &mut Qpcc, share: &mut Share) -> EndpointConfig {
     qpcc.turn.begin(0, true);
     share.turn.begin(0, true);
