@@ -69,6 +69,66 @@ fn chakra_traces_run_collectives_and_sends_in_their_order() {
 }
 
 #[test]
+fn goal_text_may_have_comments_and_other_blanks() {
+    let folder = std::env::temp_dir().join(format!("mrc-traces-goal-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = "/* two\r\nlines */ num_ranks 2\r\nrank 0{\r\nl1 : calc 100 // one\r\nl2:send 64b to 1 /* tag */ tag 7\r\n\
+                l2 requires l1\r\n}\r\nrank 1 {\r\nrecv 64b from 0 tag 7\r\n}";
+    let scenario = "[[workload]]\nkind = \"trace\"\nfile = \"a.goal\"\n";
+    let read = |text: &str| {
+        std::fs::write(folder.join("a.goal"), text).unwrap();
+        load_str("test.toml", scenario, &folder, &[], None)
+    };
+    let built = read(text).unwrap_or_else(|error| panic!("{error}"));
+    let of: Vec<_> = built.plan.messages.iter().map(|message| (message.bytes, message.delay_ns)).collect();
+    assert_eq!(of, [(0, 100), (64, 0)]);
+    assert_eq!(built.plan.edges.len(), 1);
+    let error = read(&text.replace("tag 7\r\n}", "tog 7\r\n}")).unwrap_err();
+    assert!(error.message.contains("line 9"), "comments keep the numbers of lines: {error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn ranks_of_our_own_traces_share_hosts_too() {
+    let trace = "[[workload]]\nkind = \"trace\"\nlines = \"0,0,1,100\\n0,1,2,1000,1\"\nranks_per_host = 2\n";
+    let (results, rows) = play(trace);
+    assert_eq!((results.flows, rows[0].src, rows[0].dst, rows[0].bytes), (1, 0, 1, 1000), "0 to 1 stays within host 0");
+    let error = load(&trace.replace("0,0,1,100", "0,1,1,100")).unwrap_err();
+    assert!(error.message.contains("do not send to themselves"), "{error}");
+    let error = load(&format!("{trace}scale_bytes = 1e6\n").replace("1000", "3000")).unwrap_err();
+    assert!(error.message.contains("a message has at most 2147483648"), "{error}");
+}
+
+#[test]
+fn collectives_of_a_process_group_are_among_the_ranks_that_name_it() {
+    // Nodes of a protobuf by hand: an all-reduce of 4000 bytes, the group named.
+    let field = |tag: u8, bytes: &[u8]| [&[tag << 3 | 2, bytes.len() as u8], bytes].concat();
+    let number =
+        |name: &str, value: &[u8]| field(10, &[field(1, name.as_bytes()), [&[9 << 3], value].concat()].concat());
+    let folder = std::env::temp_dir().join(format!("mrc-traces-groups-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for rank in 0..4 {
+        let name = if rank % 2 == 0 { "even" } else { "odd" };
+        let text =
+            field(10, &[field(1, b"pg_name"), [&[0xea, 0x01, name.len() as u8], name.as_bytes()].concat()].concat());
+        let node = [vec![8, 1, 24, 7], number("comm_type", &[0]), number("comm_size", &[0xa0, 0x1f]), text].concat();
+        let file = [vec![0, node.len() as u8], node].concat();
+        std::fs::write(folder.join(format!("groups.{rank}.et")), file).unwrap();
+    }
+    let scenario = "[[workload]]\nkind = \"trace\"\nfile = \"groups\"\nformat = \"chakra\"\n";
+    let built = load_str("test.toml", scenario, &folder, &[], None).unwrap_or_else(|error| panic!("{error}"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    // A ring of two ranks: two steps of half of it each way.
+    let mut pairs: Vec<_> =
+        built.plan.messages.iter().map(|message| (message.src, message.dst, message.bytes)).collect();
+    pairs.sort_unstable();
+    assert_eq!(
+        pairs,
+        [(0, 2), (0, 2), (1, 3), (1, 3), (2, 0), (2, 0), (3, 1), (3, 1)].map(|(src, dst)| (src, dst, 2000))
+    );
+}
+
+#[test]
 fn connection_matrices_and_topologies_of_htsim_run() {
     let (_, rows) = play(
         "[topology]\nshape = \"htsim\"\nfile = \"leaf_spine_tiny.topo\"\n[[workload]]\nkind = \"trace\"\nfile = \"ring.cm\"\n",
@@ -107,6 +167,15 @@ fn broken_traces_name_the_place_and_the_reason() {
     refused("a.cm", "Nodes 4\n0->1 id 1 start 0\n", "no size");
     refused("a.cm", "Nodes 4\n0->9 id 1 start 0 size 5\n", "no two hosts below Nodes");
     refused("a.cm", "Nodes 4\n0->1 id 1 trigger 5 size 5\n", "fired by no connection");
+    refused("a.cm", "Nodes 4\n0->1 id 1 start 0 size 0\n", "no size");
+    refused(
+        "a.cm",
+        "Nodes 4\n0->1 id 1 start 0 size 2147483649\n",
+        "line 2: `0->1 id 1 start 0 size 2147483649`: 2147483649 bytes",
+    );
+    let barrier = "Nodes 4\n0->1 id 1 start 0 size 5 send_done_trigger 1\n1->2 id 2 trigger 1 size 5\ntrigger id 1 barrier count 2\n";
+    refused("a.cm", barrier, "trigger 1: a barrier of count 2 that 1 connections fire");
+    refused("a.goal", "num_ranks 2\nrank 0 {\nsend 2147483649b to 1\n}\n", "rank 0 to rank 1: 2147483649 bytes");
     refused("x.et", "junk", "x.et.0.et");
     // A circle of two operations.
     std::fs::write(folder.join("c.goal"), "num_ranks 2\nrank 0 {\na: send 1b to 1\nb: send 1b to 1\na requires b\nb requires a\n}\nrank 1 {\nc: recv 1b from 0\n}\n").unwrap();

@@ -687,9 +687,9 @@ impl Part<'_> {
             let ([start, src, dst, bytes] | [start, src, dst, bytes, _]) = parts[..] else { return Err(bad()) };
             let start = start.parse::<f64>().ok().filter(|us| (0.0..=1e12).contains(us)).ok_or_else(bad)?;
             let number = |text: &str| text.parse::<u32>().map_err(|_| bad());
-            let (src, dst, bytes) = (scale.host(number(src)?), scale.host(number(dst)?), number(bytes)?);
-            let last = self.all() - 1;
-            if src > last || dst > last || src == dst {
+            let (from, to, bytes) = (number(src)?, number(dst)?, number(bytes)?);
+            let (src, dst, last) = (scale.host(from), scale.host(to), self.all() - 1);
+            if src > last || dst > last || from == to {
                 let message = format_args!("from {src} to {dst}: hosts are 0 to {last} and do not send to themselves");
                 return Err(self.problem("file", format_args!("{}:{}: {message}", path.display(), nth + 1)));
             }
@@ -697,7 +697,10 @@ impl Part<'_> {
                 let message = format_args!("{bytes}: a message has 1 to {LONGEST} bytes");
                 return Err(self.problem("file", format_args!("{}:{}: {message}", path.display(), nth + 1)));
             }
-            let (bytes, delay_ns) = (scale.bytes_of(bytes.into()), scale.ns_of((start * 1e3).round() as u64));
+            let of_line = |why| self.problem("file", format_args!("{}:{}: {why}", path.display(), nth + 1));
+            // What stays within a host takes no time.
+            let bytes = if src == dst { 0 } else { scale.bytes_of(bytes.into()).map_err(of_line)? };
+            let delay_ns = scale.ns_of((start * 1e3).round() as u64);
             let message = Message { src, dst, bytes, group, iteration: 0, delay_ns };
             let id = plan.push(message);
             ids.push(Some(id));
@@ -705,7 +708,7 @@ impl Part<'_> {
                 waits.push((nth, id, after));
             }
         }
-        if ids.iter().all(Option::is_none) {
+        if ids.iter().flatten().all(|&id| plan.messages[id as usize].is_compute()) {
             return Err(self.problem("file", format_args!("{} holds no message", path.display())));
         }
         for (nth, id, after) in waits {

@@ -1,6 +1,7 @@
 //! Chakra execution traces (MLCommons): one protobuf file per rank, `NAME.0.et`, `NAME.1.et` and so on, each a sequence of
 //! messages with their lengths before them: first the metadata, then nodes. Read are computations (`duration_micros`), sends and
-//! receives (`comm_src`, `comm_dst`, `comm_size`, `comm_tag`) and collectives over all ranks (`comm_type`, `comm_size`).
+//! receives (`comm_src`, `comm_dst`, `comm_size`, `comm_tag`) and collectives (`comm_type`, `comm_size`): over all ranks, or with a
+//! process group (`pg_name`) over those ranks that name it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -55,7 +56,24 @@ pub(super) enum Value {
     Text(String),
 }
 
+/// The names of process groups, numbered from 1.
+type Groups = HashMap<String, u32>;
+
 impl Node {
+    /// The number of its process group; 0 of all ranks.
+    fn group(&self, groups: &mut Groups) -> u32 {
+        let name = match self.attr.iter().find(|attr| attr.name == "pg_name").and_then(|attr| attr.value.as_ref()) {
+            Some(Value::Text(text)) => text.clone(),
+            Some(_) => self.number("pg_name").map(|number| number.to_string()).unwrap_or_default(),
+            None => String::new(),
+        };
+        if name.is_empty() {
+            return 0;
+        }
+        let next = groups.len() as u32 + 1;
+        *groups.entry(name).or_insert(next)
+    }
+
     fn number(&self, name: &str) -> Option<u64> {
         match self.attr.iter().find(|attr| attr.name == name)?.value.as_ref()? {
             Value::Int32(value) | Value::Sint32(value) => u64::try_from(*value).ok(),
@@ -66,7 +84,7 @@ impl Node {
         }
     }
 
-    fn what(&self, rank: u32) -> Result<What, Bad> {
+    fn what(&self, rank: u32, groups: &mut Groups) -> Result<What, Bad> {
         let missing = |name: &str| format!("node {} (`{}`) has no number called {name}", self.id, self.name);
         let need = |name: &str| self.number(name).ok_or_else(|| missing(name));
         let rank_of = |name: &str| {
@@ -91,7 +109,7 @@ impl Node {
                         return Err(format!("node {} of rank {rank}: collective {other}; {known}", self.id));
                     }
                 };
-                What::Together(pattern, bytes)
+                What::Together { pattern, bytes, group: self.group(groups) }
             }
             _ => What::Compute(self.duration_micros.saturating_mul(1000)),
         })
@@ -101,6 +119,7 @@ impl Node {
 /// The operations of all ranks.
 pub(super) fn read(name: &Path) -> Result<Vec<Vec<Op>>, Bad> {
     let mut ranks = Vec::new();
+    let mut groups = Groups::new();
     loop {
         let path = name.with_file_name(format!(
             "{}.{}.et",
@@ -110,7 +129,7 @@ pub(super) fn read(name: &Path) -> Result<Vec<Vec<Op>>, Bad> {
         match std::fs::read(&path) {
             Ok(bytes) => {
                 let of_file = |why| format!("{}: {why}", path.display());
-                ranks.push(read_rank(&bytes, ranks.len() as u32).map_err(of_file)?);
+                ranks.push(read_rank(&bytes, ranks.len() as u32, &mut groups).map_err(of_file)?);
             }
             Err(error) if ranks.is_empty() => return Err(format!("{}: {error}", path.display())),
             Err(_) => return Ok(ranks),
@@ -118,7 +137,7 @@ pub(super) fn read(name: &Path) -> Result<Vec<Vec<Op>>, Bad> {
     }
 }
 
-fn read_rank(mut bytes: &[u8], rank: u32) -> Result<Vec<Op>, Bad> {
+fn read_rank(mut bytes: &[u8], rank: u32, groups: &mut Groups) -> Result<Vec<Op>, Bad> {
     let broken = |error: prost::DecodeError| format!("no Chakra execution trace: {error}");
     let mut next = || -> Result<Option<&[u8]>, Bad> {
         if bytes.is_empty() {
@@ -135,13 +154,13 @@ fn read_rank(mut bytes: &[u8], rank: u32) -> Result<Vec<Op>, Bad> {
         nodes.push(Node::decode(one).map_err(broken)?);
     }
     let places: HashMap<u64, usize> = nodes.iter().enumerate().map(|(nth, node)| (node.id, nth)).collect();
-    let op = |node: &Node| {
+    let mut op = |node: &Node| {
         let deps = node.ctrl_deps.iter().chain(&node.data_deps).map(|id| {
             places.get(id).copied().ok_or_else(|| format!("node {} waits for node {id}, which is not there", node.id))
         });
-        Ok(Op { what: node.what(rank)?, after: deps.collect::<Result<_, Bad>>()?, beside: Vec::new() })
+        Ok(Op { what: node.what(rank, groups)?, after: deps.collect::<Result<_, Bad>>()?, beside: Vec::new() })
     };
-    nodes.iter().map(op).collect()
+    nodes.iter().map(&mut op).collect()
 }
 
 #[cfg(test)]
@@ -168,13 +187,13 @@ mod tests {
         for node in [&send, &compute] {
             file.extend(node.encode_length_delimited_to_vec());
         }
-        let ops = read_rank(&file, 0).unwrap();
+        let ops = read_rank(&file, 0, &mut Groups::new()).unwrap();
         assert_eq!(ops[0], Op { what: What::Send { to: 3, bytes: 77, tag: 5 }, after: vec![1], beside: vec![] });
         assert_eq!(ops[1].what, What::Compute(12_000));
         for cut in 2..file.len() {
-            let _ = read_rank(&file[..cut], 0); // no panic
+            let _ = read_rank(&file[..cut], 0, &mut Groups::new()); // no panic
         }
-        assert!(read_rank(&[], 0).unwrap_err().contains("empty"));
-        assert!(read_rank(b"hello", 0).is_err());
+        assert!(read_rank(&[], 0, &mut Groups::new()).unwrap_err().contains("empty"));
+        assert!(read_rank(b"hello", 0, &mut Groups::new()).is_err());
     }
 }

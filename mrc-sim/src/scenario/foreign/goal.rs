@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! `calc` counts nanoseconds. `cpu` and `nic` are read and have no effect: operations that nothing orders run side by side.
+//! Blanks around braces and colons may be missing or added; `// ...` and `/* ... */` are comments. `calc` counts nanoseconds. `cpu` and `nic` are read and have no effect: operations that nothing orders run side by side.
 
 use std::collections::HashMap;
 
@@ -24,9 +24,10 @@ const MOST_RANKS: u32 = 1 << 20;
 pub(super) fn read(text: &str) -> Result<Vec<Vec<Op>>, Bad> {
     let mut ranks: Vec<Vec<Op>> = Vec::new();
     let mut at: Option<(usize, HashMap<String, usize>)> = None;
-    for (nth, line) in text.lines().enumerate() {
-        let line = line.split("//").next().unwrap_or_default().trim();
-        let words: Vec<&str> = line.split_whitespace().collect();
+    for (nth, line) in without_comments(text).lines().enumerate() {
+        let spaced = ['{', '}', ':'].iter().fold(line.to_owned(), |line, &c| line.replace(c, &format!(" {c} ")));
+        let words: Vec<&str> = spaced.split_whitespace().collect();
+        let line = line.trim();
         let bad = |why: &str| format!("line {}: `{line}`: {why}", nth + 1);
         match (&words[..], &mut at) {
             ([], _) => {}
@@ -53,8 +54,8 @@ pub(super) fn read(text: &str) -> Result<Vec<Vec<Op>>, Bad> {
                 if *how == "requires" { op.after.push(other) } else { op.beside.push(other) }
             }
             (words, Some((rank, labels))) => {
-                let (label, words) = match words.split_first() {
-                    Some((first, rest)) if first.ends_with(':') => (Some(first.trim_end_matches(':')), rest),
+                let (label, words) = match words {
+                    [label, ":", rest @ ..] => (Some(*label), rest),
                     _ => (None, words),
                 };
                 let what = operation(words).ok_or_else(|| bad("neither calc, send, recv, requires nor irequires"))?;
@@ -75,6 +76,23 @@ pub(super) fn read(text: &str) -> Result<Vec<Vec<Op>>, Bad> {
         return Err("no operation: GOAL text begins with num_ranks; its binary form is not read".to_owned());
     }
     Ok(ranks)
+}
+
+/// The text with every comment left out, line by line.
+fn without_comments(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = [rest.find("//"), rest.find("/*")].into_iter().flatten().min() {
+        kept.push_str(&rest[..at]);
+        let (comment, after) = if rest[at..].starts_with("//") {
+            rest[at..].split_at(rest[at..].find('\n').unwrap_or(rest.len() - at))
+        } else {
+            rest[at..].split_at(rest[at + 2..].find("*/").map_or(rest.len() - at, |end| end + 4))
+        };
+        kept.extend(comment.chars().filter(|&c| c == '\n'));
+        rest = after;
+    }
+    kept + rest
 }
 
 fn operation(words: &[&str]) -> Option<What> {

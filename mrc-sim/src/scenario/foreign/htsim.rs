@@ -13,6 +13,7 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
     // By trigger: who fires it, and who waits.
     let mut fires: BTreeMap<u64, Vec<(MessageId, bool)>> = BTreeMap::new();
     let mut waits: BTreeMap<u64, Vec<MessageId>> = BTreeMap::new();
+    let mut barriers: BTreeMap<u64, usize> = BTreeMap::new();
     for (nth, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -22,7 +23,10 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
             ["Nodes", count] => nodes = count.parse().map_err(|_| bad("no number"))?,
             ["trigger", "id", _, "oneshot"] => {}
             // Released by the last of those that fire it, which is what waiting for all of them is.
-            ["trigger", "id", _, "barrier", "count", _] => {}
+            ["trigger", "id", id, "barrier", "count", count] => {
+                let (Ok(id), Ok(count)) = (id.parse(), count.parse()) else { return Err(bad("no number")) };
+                barriers.insert(id, count);
+            }
             ["trigger", ..] => return Err(bad("triggers are oneshot or barrier")),
             ["failure", ..] => return Err(bad("links that are down belong into [[fault]]")),
             [ends, rest @ ..] => {
@@ -46,12 +50,13 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
                         _ => return Err(bad("unknown key")),
                     }
                 }
-                let size = size.ok_or_else(|| bad("no size"))?;
+                let size =
+                    size.filter(|&size| size > 0).ok_or_else(|| bad("no size: to htsim, a flow without an end"))?;
                 if start.is_some() == trigger.is_some() {
                     return Err(bad("either start or trigger"));
                 }
                 let (src, dst) = (scale.host(src), scale.host(dst));
-                let bytes = if src == dst { 0 } else { scale.bytes_of(size) };
+                let bytes = if src == dst { 0 } else { scale.bytes_of(size).map_err(|why| bad(&why))? };
                 let delay_ns = scale.ns_of(start.unwrap_or(0) / 1000);
                 let id = plan.push(Message { src, dst, bytes, group, iteration: 0, delay_ns });
                 waits.entry(trigger.unwrap_or(u64::MAX)).or_default().push(id);
@@ -63,6 +68,11 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
         let Some(first) = fires.get(&trigger) else {
             return Err(format!("trigger {trigger} is fired by no connection"));
         };
+        if let Some(&count) = barriers.get(&trigger)
+            && count != first.len()
+        {
+            return Err(format!("trigger {trigger}: a barrier of count {count} that {} connections fire", first.len()));
+        }
         for (&(first, acked), &then) in first.iter().flat_map(|first| then.iter().map(move |then| (first, then))) {
             if acked {
                 plan.after_completion(first, then);

@@ -29,8 +29,12 @@ enum What {
         from: u32,
         tag: u64,
     },
-    /// With all other ranks.
-    Together(Pattern, u64),
+    /// With all other ranks, or with those of a group that has a number above 0.
+    Together {
+        pattern: Pattern,
+        bytes: u64,
+        group: u32,
+    },
 }
 
 /// Collective operations of execution traces.
@@ -70,8 +74,13 @@ impl Scale {
         (rank / self.ranks_per_host).saturating_mul(self.stride).saturating_add(self.first)
     }
 
-    pub(super) fn bytes_of(&self, bytes: u64) -> u32 {
-        ((bytes as f64 * self.bytes) as u64).clamp(1, u64::from(Plan::LONGEST)) as u32
+    /// The size of a message; what is empty, or becomes so by the scale, has a byte.
+    pub(super) fn bytes_of(&self, bytes: u64) -> Result<u32, Bad> {
+        let scaled = (bytes as f64 * self.bytes) as u64;
+        if scaled > u64::from(Plan::LONGEST) {
+            return Err(format!("{scaled} bytes: a message has at most {}", Plan::LONGEST));
+        }
+        Ok(scaled.max(1) as u32)
     }
 
     pub(super) fn ns_of(&self, ns: u64) -> u64 {
@@ -124,11 +133,12 @@ impl<'a> Weaver<'a> {
         })
     }
 
-    fn message(&mut self, from: u32, to: u32, bytes: u64) -> MessageId {
+    fn message(&mut self, from: u32, to: u32, bytes: u64) -> Result<MessageId, Bad> {
         let (src, dst) = (self.scale.host(from), self.scale.host(to));
+        let of = |why| format!("rank {from} to rank {to}: {why}");
         // What stays within a host needs no network.
-        let bytes = if src == dst { 0 } else { self.scale.bytes_of(bytes) };
-        self.plan.push(Message { src, dst, bytes, group: self.group, iteration: 0, delay_ns: 0 })
+        let bytes = if src == dst { 0 } else { self.scale.bytes_of(bytes).map_err(of)? };
+        Ok(self.plan.push(Message { src, dst, bytes, group: self.group, iteration: 0, delay_ns: 0 }))
     }
 
     fn compute(&mut self, rank: u32, ns: u64) -> MessageId {
@@ -138,7 +148,9 @@ impl<'a> Weaver<'a> {
 
     fn weave(mut self) -> Result<(), Bad> {
         let mut sent: BTreeMap<(u32, u32, u64), VecDeque<MessageId>> = BTreeMap::new();
-        let mut together: Vec<Vec<usize>> = vec![Vec::new(); self.ranks.len()];
+        // By group and rank; in the group of all, number 0, every rank takes part.
+        let everybody = (0..self.ranks.len() as u32).map(|rank| (rank, Vec::new())).collect();
+        let mut together: BTreeMap<u32, BTreeMap<u32, Vec<usize>>> = BTreeMap::from([(0, everybody)]);
         for (rank, ops) in (0u32..).zip(self.ranks) {
             for (nth, op) in ops.iter().enumerate() {
                 let id = match op.what {
@@ -150,13 +162,13 @@ impl<'a> Weaver<'a> {
                                 self.ranks.len() - 1
                             ));
                         }
-                        let id = self.message(rank, to, bytes);
+                        let id = self.message(rank, to, bytes)?;
                         sent.entry((rank, to, tag)).or_default().push_back(id);
                         id
                     }
                     What::Receive { .. } => continue,
-                    What::Together(..) => {
-                        together[rank as usize].push(nth);
+                    What::Together { group, .. } => {
+                        together.entry(group).or_default().entry(rank).or_default().push(nth);
                         continue;
                     }
                 };
@@ -175,7 +187,7 @@ impl<'a> Weaver<'a> {
                 }
             }
         }
-        self.collectives(&together)?;
+        together.values().try_for_each(|members| self.collectives(members))?;
         for rank in 0..self.ranks.len() {
             for nth in 0..self.ranks[rank].len() {
                 let mut before = self.before(rank, nth, 0)?;
@@ -222,61 +234,63 @@ impl<'a> Weaver<'a> {
         Ok(before)
     }
 
-    /// The n-th collective operation of every rank is the same one.
-    fn collectives(&mut self, together: &[Vec<usize>]) -> Result<(), Bad> {
-        let count = together.iter().map(Vec::len).max().unwrap_or(0);
+    /// The n-th collective operation of every rank of a group is the same one.
+    fn collectives(&mut self, members: &BTreeMap<u32, Vec<usize>>) -> Result<(), Bad> {
+        let count = members.values().map(Vec::len).max().unwrap_or(0);
         for turn in 0..count {
             let mut what = None;
-            for (rank, ops) in together.iter().enumerate() {
+            for (&rank, ops) in members {
                 let Some(&nth) = ops.get(turn) else {
                     return Err(format!("rank {rank} has {} collective operations, others {count}", ops.len()));
                 };
-                let own = self.ranks[rank][nth].what;
-                if *what.get_or_insert(own) != own {
+                let own = self.ranks[rank as usize][nth].what;
+                let (first, same) = *what.get_or_insert((rank, own));
+                if same != own {
                     return Err(format!(
-                        "collective operation {turn} of rank {rank} is {own:?}, that of rank 0 {what:?}"
+                        "collective operation {turn} of rank {rank} is {own:?}, that of rank {first} {same:?}"
                     ));
                 }
             }
-            if let Some(What::Together(pattern, bytes)) = what {
-                let ops: Vec<usize> = together.iter().map(|ops| ops[turn]).collect();
-                self.collective(pattern, bytes, &ops);
+            if let Some((_, What::Together { pattern, bytes, .. })) = what {
+                let ops: Vec<(u32, usize)> = members.iter().map(|(&rank, ops)| (rank, ops[turn])).collect();
+                self.collective(pattern, bytes, &ops)?;
             }
         }
         Ok(())
     }
 
-    /// As a ring, or all to all; what a rank begins with waits for its operation's own conditions.
-    fn collective(&mut self, pattern: Pattern, bytes: u64, ops: &[usize]) {
-        let ranks = ops.len() as u32;
-        let part = bytes.div_ceil(u64::from(ranks)).max(1);
+    /// As a ring, or all to all, of these ranks and operations; what a rank begins with waits for its operation's own conditions.
+    fn collective(&mut self, pattern: Pattern, bytes: u64, ops: &[(u32, usize)]) -> Result<(), Bad> {
+        let ranks = ops.len();
+        let part = bytes.div_ceil(ranks as u64).max(1);
         if matches!(pattern, Pattern::AllToAll | Pattern::Barrier) {
             let part = if pattern == Pattern::Barrier { 1 } else { part };
-            for (rank, distance) in (0..ranks).flat_map(|rank| (1..ranks).map(move |distance| (rank, distance))) {
-                let to = (rank + distance) % ranks;
-                let id = self.message(rank, to, part);
-                self.begins[rank as usize][ops[rank as usize]].push(id);
-                self.ends[to as usize][ops[to as usize]].push((id, false));
+            for (at, distance) in (0..ranks).flat_map(|at| (1..ranks).map(move |distance| (at, distance))) {
+                let ((rank, nth), (to, nth_of_to)) = (ops[at], ops[(at + distance) % ranks]);
+                let id = self.message(rank, to, part)?;
+                self.begins[rank as usize][nth].push(id);
+                self.ends[to as usize][nth_of_to].push((id, false));
             }
-            return;
+            return Ok(());
         }
         let steps = if pattern == Pattern::AllReduce { 2 * (ranks - 1) } else { ranks - 1 };
-        let mut held: Vec<Option<MessageId>> = vec![None; ranks as usize];
+        let mut held: Vec<Option<MessageId>> = vec![None; ranks];
         for _ in 0..steps {
-            let mut sent = vec![None; ranks as usize];
-            for rank in 0..ranks {
-                let to = (rank + 1) % ranks;
-                let id = self.message(rank, to, part);
-                match held[rank as usize] {
+            let mut sent = vec![None; ranks];
+            for (at, &(rank, nth)) in ops.iter().enumerate() {
+                let to = (at + 1) % ranks;
+                let id = self.message(rank, ops[to].0, part)?;
+                match held[at] {
                     Some(first) => self.plan.after_delivery(first, id),
-                    None => self.begins[rank as usize][ops[rank as usize]].push(id),
+                    None => self.begins[rank as usize][nth].push(id),
                 }
-                sent[to as usize] = Some(id);
+                sent[to] = Some(id);
             }
             held = sent;
         }
-        for (rank, last) in held.into_iter().enumerate() {
-            self.ends[rank][ops[rank]].extend(last.map(|id| (id, false)));
+        for (&(rank, nth), last) in ops.iter().zip(held) {
+            self.ends[rank as usize][nth].extend(last.map(|id| (id, false)));
         }
+        Ok(())
     }
 }
