@@ -6,7 +6,8 @@
  *
  * A turn is one input (a frame, a posted request, a port that changed, time), then mrc_core_poll_transmit(),
  * or mrc_core_transmit_burst() where frames leave by the dozen, mrc_core_poll_cq() and mrc_core_poll_event() until they
- * return MRC_CORE_OK, then nothing until mrc_core_next_timeout(). Draining late costs latency, never correctness; `now_ns` never goes back.
+ * return MRC_CORE_OK, then nothing until mrc_core_next_timeout(). Draining late costs latency, never correctness; `now_ns` never goes back,
+ * and MRC_CORE_NEVER counts as the moment before it.
  *
  * Every pointer is NULL, which is refused, or points to what its type says for as long as the call lasts. Calls on one
  * endpoint never overlap; two endpoints know nothing of each other. A flag is a uint8_t, zero or not.
@@ -65,7 +66,7 @@ struct mrc_core_import;
 #define MRC_CORE_E_NO_USABLE_EV (-11) /* The EV profile has no usable entry for this QP. */
 #define MRC_CORE_E_LOCAL_KEY (-12) /* The L_Key names no region of the QP's protection domain. */
 #define MRC_CORE_E_LOCAL_BOUNDS (-13) /* The local range leaves its region. */
-#define MRC_CORE_E_TOO_LONG (-14) /* The message needs more packets than half the PSN space. */
+#define MRC_CORE_E_TOO_LONG (-14) /* The message needs 2^23 packets or more, half of the PSN space. */
 #define MRC_CORE_E_NO_WRITE_IMM (-15) /* The peer takes no writes with immediate. */
 #define MRC_CORE_E_OTHER (-16) /* An error this version of the interface has no number for. */
 #define MRC_CORE_E_IMAGE (-17) /* The image of an endpoint is refused; the detail says why. */
@@ -122,7 +123,8 @@ struct mrc_core_import;
 #define MRC_CORE_OP_WRITE_IMM 1u /* A write with immediate. */
 #define MRC_CORE_OP_RECEIVE 2u /* A receive request, consumed by the peer's write with immediate, or flushed. */
 
-/* A write with immediate that finds no receive request waits: its Transport ACK is held back until one is posted. */
+/* A write with immediate that finds no receive request waits: its Transport ACK is held back until one is posted. The peer counts
+ * a retry per T0 meanwhile and fails when its budget is spent, unless it has `tail_retry_lenient`. */
 #define MRC_CORE_NO_RECEIVE_HOLD 0u
 #define MRC_CORE_NO_RECEIVE_NAK 1u /* It is refused with a NAK and the QP fails. */
 
@@ -351,9 +353,9 @@ struct mrc_core_config {
     uint64_t port_update_max_ns;
     /* A packet from a port that its peer masked this long ago or longer unmasks it, in nanoseconds; 0 = never. */
     uint64_t port_unmask_after_ns;
-    /* Endpoint operations of peers answered per second; 0 answers none. */
+    /* Endpoint operations of peers answered per second, after a burst of 32; 0 answers none. */
     uint32_t endpoint_rate_limit;
-    /* EV probes sent of its own accord per second, over all QPs. */
+    /* EV probes sent of its own accord per second, over all QPs, after a burst of 16. */
     uint32_t ev_probe_rate_limit;
     /* Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; 0 = one packet per turn,
      * as the specification has it. With bytes, who was idle has its first turn before those that had turns. */
@@ -383,7 +385,7 @@ struct mrc_core_config {
     uint8_t ev_high_half_in_sport;
     /* Where the solicited bit sits in byte 1 of BTH: 7 (IBTA) or 6. */
     uint8_t bth_se_bit;
-    /* `cc_type` of sent NACKs. */
+    /* `cc_type` of sent NACKs, 0 to 15. */
     uint8_t neth_cc_type;
     /* Order of `spdcid` and `dpdcid` in sent SACKs and NACKs: 0 = the packet's sender first, 1 = the requester first. */
     uint8_t pdcid_order;
@@ -405,7 +407,7 @@ struct mrc_core_config {
     uint8_t ctl_ect;
     /* Verdict ALWAYS_SKIP after this many consecutive CE marks on one EV; 0 = never. */
     uint8_t always_skip_after;
-    /* NAK syndrome for a write with immediate beyond the limit. */
+    /* NAK syndrome for a write with immediate beyond the limit, 0x61 to 0x7F. */
     uint8_t wimm_nak_syndrome;
     /* Events to raise: MRC_CORE_EVENTS_*. */
     uint8_t events;
@@ -544,9 +546,9 @@ struct mrc_core_rtr {
     struct mrc_core_peer peer;
     /* EV profile of this QP. */
     struct mrc_core_ev_profile ev_profile;
-    /* The peer's QP number. */
+    /* The peer's QP number, 3 to 0xFFFFFF. */
     uint32_t dest_qp;
-    /* PSN of the first packet the peer will send. */
+    /* PSN of the first packet the peer will send; 24 bits. */
     uint32_t rq_psn;
     /* Payload bytes of a full packet: 256, 512, 1024, 2048 or 4096. */
     uint16_t path_mtu;
@@ -600,9 +602,9 @@ struct mrc_core_paths {
     uint64_t probe_interval_ns;
     /* Length of a skip under MRC_CORE_SKIP_TIME, in nanoseconds. */
     uint64_t skip_ns;
-    /* EVs in rotation over all planes. */
+    /* EVs in rotation over all planes, rounded down to a multiple of the planes in use; at least one of each plane. */
     uint16_t active;
-    /* Healthy EVs in reserve over all planes. */
+    /* Healthy EVs in reserve over all planes, rounded likewise. */
     uint16_t backup;
     /* EVs that stay in rotation whatever the network says of them. */
     uint16_t ev_min_active;
@@ -648,7 +650,7 @@ struct mrc_core_rts {
     uint64_t tail_probe_ns;
     /* Path selection. */
     struct mrc_core_paths paths;
-    /* PSN of our first packet. */
+    /* PSN of our first packet; 24 bits. */
     uint32_t sq_psn;
     /* Congestion-control profile; 0 = the endpoint's own. QPs to one peer with one profile share its window. */
     struct mrc_core_cc_profile cc_profile;
@@ -1269,7 +1271,7 @@ int32_t mrc_core_modify_to_error(struct mrc_core_endpoint *endpoint, uint64_t no
 /* Any state to RESET: queued work is dropped. */
 int32_t mrc_core_modify_to_reset(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair);
 
-/* Changes the window that a QP offers its peer, in units of 128 PSNs; only with Dynamic MPR. */
+/* Changes the window that a QP offers its peer, in units of 128 PSNs; MRC_CORE_E_STATE without Dynamic MPR. */
 int32_t mrc_core_set_mpr(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, uint8_t mpr);
 
 /* A picture of one QP. */
@@ -1288,7 +1290,7 @@ uint32_t mrc_core_ports_up(struct mrc_core_endpoint *endpoint);
 /* The ports that a peer says are up, bit N for port N; all until it has told. */
 int32_t mrc_core_peer_ports(struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer, uint32_t *out);
 
-/* Traffic of port `number`. */
+/* Traffic of port `number`; MRC_CORE_E_UNKNOWN where the endpoint has no such port. */
 int32_t mrc_core_query_port(struct mrc_core_endpoint *endpoint, uint8_t number, struct mrc_core_port_stats *out);
 
 /* Counter number `index`, from 0 up: its name and value. MRC_CORE_OK when there is no such counter, MRC_CORE_SOME when
@@ -1333,11 +1335,12 @@ int32_t mrc_core_poll_transmit(
 
 /* As mrc_core_poll_transmit(), for up to `count` frames at a time, which costs less per frame: fills the first ones of
  * `frames` and returns how many, 0 when there is nothing to send now. `room[N - 1]` says how many frames port N takes, for
- * all MRC_CORE_MAX_PORTS ports, and is lowered by those filled for it; frames for others wait. A refusal fills nothing. */
+ * all MRC_CORE_MAX_PORTS ports, and is lowered by those filled for it; frames for others wait. At most 1024 leave in a call. A
+ * refusal fills nothing. */
 int32_t mrc_core_transmit_burst(
     struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint32_t *room, struct mrc_core_frame *frames, size_t count);
 
-/* Takes the oldest completion of a queue. */
+/* Takes the oldest completion of a queue. A queue that was destroyed, or that never was, has none: MRC_CORE_OK. */
 int32_t mrc_core_poll_cq(struct mrc_core_endpoint *endpoint, struct mrc_core_cq queue, struct mrc_core_completion *out);
 
 /* Takes the oldest event. */

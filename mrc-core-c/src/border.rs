@@ -6,11 +6,18 @@
 
 use core::slice;
 
+use mrc_core::Instant;
+
 use crate::{
-    codes::{MRC_CORE_E_ALIGN, MRC_CORE_E_NO_ENDPOINT, MRC_CORE_E_NULL},
+    codes::{MRC_CORE_E_ALIGN, MRC_CORE_E_NO_ENDPOINT, MRC_CORE_E_NULL, MRC_CORE_NEVER},
     fault::{Fault, fault},
     memory::{ALIVE, mrc_core_endpoint},
 };
+
+/// A time of the caller. `MRC_CORE_NEVER` itself never comes: it counts as the moment before.
+pub(crate) fn time(now_ns: u64) -> Instant {
+    Instant::from_nanos(now_ns.min(MRC_CORE_NEVER - 1))
+}
 
 /// Refuses NULL and what is not aligned.
 pub(crate) fn check<T>(ptr: *const T, what: &'static str) -> Result<(), Fault> {

@@ -60,7 +60,7 @@ pub const MRC_CORE_E_NO_USABLE_EV: i32 = -11;
 pub const MRC_CORE_E_LOCAL_KEY: i32 = -12;
 /// The local range leaves its region.
 pub const MRC_CORE_E_LOCAL_BOUNDS: i32 = -13;
-/// The message needs more packets than half the PSN space.
+/// The message needs 2^23 packets or more, half of the PSN space.
 pub const MRC_CORE_E_TOO_LONG: i32 = -14;
 /// The peer takes no writes with immediate.
 pub const MRC_CORE_E_NO_WRITE_IMM: i32 = -15;
@@ -155,7 +155,8 @@ pub const MRC_CORE_OP_WRITE_IMM: u8 = 1;
 /// A receive request, consumed by the peer's write with immediate, or flushed.
 pub const MRC_CORE_OP_RECEIVE: u8 = 2;
 
-/// A write with immediate that finds no receive request waits: its Transport ACK is held back until one is posted.
+/// A write with immediate that finds no receive request waits: its Transport ACK is held back until one is posted. The peer counts
+/// a retry per T0 meanwhile and fails when its budget is spent, unless it has `tail_retry_lenient`.
 pub const MRC_CORE_NO_RECEIVE_HOLD: u8 = 0;
 /// It is refused with a NAK and the QP fails.
 pub const MRC_CORE_NO_RECEIVE_NAK: u8 = 1;

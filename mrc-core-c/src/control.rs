@@ -1,7 +1,7 @@
 //! Set-up: memory regions, completion queues, peers, queue pairs, counters. Rare calls; a firmware makes them on behalf of
 //! its host.
 
-use mrc_core::{Access, EndpointConfig, Instant, MemRange, Pd, QpInit};
+use mrc_core::{Access, EndpointConfig, MemRange, Pd, QpInit};
 
 use crate::{
     border,
@@ -289,8 +289,8 @@ pub unsafe extern "C" fn mrc_core_modify_to_rtr(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            let attr = convert::rtr(border::read(rtr, "rtr")?);
-            e.engine.modify_to_rtr(Instant::from_nanos(now_ns), qp(pair), &attr)?;
+            let attr = convert::rtr(border::read(rtr, "rtr")?)?;
+            e.engine.modify_to_rtr(border::time(now_ns), qp(pair), &attr)?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn mrc_core_modify_to_rts(
     unsafe {
         border::call(endpoint, |e| {
             let attr = convert::rts(border::read(rts, "rts")?, e.engine.limits())?;
-            e.engine.modify_to_rts(Instant::from_nanos(now_ns), qp(pair), &attr)?;
+            e.engine.modify_to_rts(border::time(now_ns), qp(pair), &attr)?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -330,7 +330,7 @@ pub unsafe extern "C" fn mrc_core_modify_to_error(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            e.engine.modify_to_error(Instant::from_nanos(now_ns), qp(pair))?;
+            e.engine.modify_to_error(border::time(now_ns), qp(pair))?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -351,7 +351,7 @@ pub unsafe extern "C" fn mrc_core_modify_to_reset(endpoint: *mut mrc_core_endpoi
     }
 }
 
-/// Changes the window that a QP offers its peer, in units of 128 PSNs; only with Dynamic MPR.
+/// Changes the window that a QP offers its peer, in units of 128 PSNs; MRC_CORE_E_STATE without Dynamic MPR.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint.
@@ -428,7 +428,7 @@ pub unsafe extern "C" fn mrc_core_query_qp(
     }
 }
 
-/// Traffic of port `number`.
+/// Traffic of port `number`; MRC_CORE_E_UNKNOWN where the endpoint has no such port.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint, `out` NULL or writable.
@@ -441,7 +441,11 @@ pub unsafe extern "C" fn mrc_core_query_port(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            let plane = usize::from(port(number)?.plane());
+            let port = port(number)?;
+            if !e.engine.config().port_mask().contains(port) {
+                return Err(fault(MRC_CORE_E_UNKNOWN, "port"));
+            }
+            let plane = usize::from(port.plane());
             let stats = e.engine.stats().ports.get(plane).ok_or(fault(MRC_CORE_E_UNKNOWN, "port"))?;
             let stats = mrc_core_port_stats {
                 tx_packets: stats.tx_packets,

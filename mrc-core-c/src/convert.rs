@@ -258,8 +258,13 @@ pub(crate) fn cq(c: mrc_core_cq) -> CqHandle {
     CqHandle::from_index(c.index)
 }
 
-pub(crate) fn rtr(c: &mrc_core_rtr) -> RtrAttr {
-    RtrAttr {
+/// A number of 24 bits, as PSNs and QP numbers are on the wire.
+fn bits24(value: u32, what: &'static str) -> Result<u32, Fault> {
+    if value > 0xFF_FFFF { Err(range(what)) } else { Ok(value) }
+}
+
+pub(crate) fn rtr(c: &mrc_core_rtr) -> Result<RtrAttr, Fault> {
+    Ok(RtrAttr {
         path_mtu: c.path_mtu,
         mpr_dest: c.mpr_dest,
         trim_nack: c.trim_nack != 0,
@@ -268,11 +273,11 @@ pub(crate) fn rtr(c: &mrc_core_rtr) -> RtrAttr {
         svc_time: c.svc_time != 0,
         ..RtrAttr::software(
             PeerHandle::from_index(c.peer.index),
-            Qpn::new(c.dest_qp),
-            Psn::new(c.rq_psn),
+            Qpn::new(bits24(c.dest_qp, "dest_qp")?),
+            Psn::new(bits24(c.rq_psn, "rq_psn")?),
             EvProfileHandle::from_index(c.ev_profile.index),
         )
-    }
+    })
 }
 
 pub(crate) fn rtr_default() -> mrc_core_rtr {
@@ -304,7 +309,7 @@ pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
     if spread && usize::from(c.paths.active).saturating_add(c.paths.backup.into()) > limits.evs {
         return Err(range("paths.backup"));
     }
-    let mut rts = RtsAttr::software(Psn::new(c.sq_psn));
+    let mut rts = RtsAttr::software(Psn::new(bits24(c.sq_psn, "sq_psn")?));
     rts.mpr = c.mpr;
     rts.retry = RetryConfig { timeout: c.timeout, linear: c.retry_linear, exponential: c.retry_exponential };
     rts.trimming = if c.trimming == 0 { Trimming::Off } else { Trimming::On };

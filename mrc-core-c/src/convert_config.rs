@@ -37,6 +37,13 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
     if c.bth_se_bit != 6 && c.bth_se_bit != 7 {
         return Err(range("bth_se_bit"));
     }
+    if c.neth_cc_type > 15 {
+        return Err(range("neth_cc_type"));
+    }
+    // Another one says that the write succeeded, or is ignored by the peer.
+    if !(0x61..=0x7F).contains(&c.wimm_nak_syndrome) {
+        return Err(range("wimm_nak_syndrome"));
+    }
     let pdcid_order = match c.pdcid_order {
         0 => PdcidOrder::SenderFirst,
         1 => PdcidOrder::RequesterFirst,

@@ -41,12 +41,23 @@ impl From<TableError> for Fault {
     }
 }
 
+/// The field of the C struct that holds an attribute of this name.
+fn field(what: &'static str) -> &'static str {
+    match what {
+        "retry.timeout" => "timeout",
+        "retry.linear" => "retry_linear",
+        "retry.exponential" => "retry_exponential",
+        same => same,
+    }
+}
+
 impl From<ModifyError> for Fault {
     fn from(error: ModifyError) -> Self {
         match error {
             ModifyError::Transition { .. } => fault(MRC_CORE_E_STATE, "queue pair"),
             ModifyError::Unknown => fault(MRC_CORE_E_UNKNOWN, "queue pair"),
-            ModifyError::Range(what) => fault(MRC_CORE_E_RANGE, what),
+            ModifyError::Range(what) => fault(MRC_CORE_E_RANGE, field(what)),
+            ModifyError::Missing(what @ "Dynamic MPR") => fault(MRC_CORE_E_STATE, what),
             ModifyError::Missing(what) => fault(MRC_CORE_E_UNKNOWN, what),
             ModifyError::Full(what) => fault(MRC_CORE_E_FULL, what),
             ModifyError::NoUsableEv => fault(MRC_CORE_E_NO_USABLE_EV, "EV profile"),

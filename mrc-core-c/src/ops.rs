@@ -1,6 +1,6 @@
 //! Endpoint operations and ports: probes of single EVs, what peers tell of their ports and we of ours.
 
-use mrc_core::{Instant, PeerHandle, PortMask};
+use mrc_core::{PeerHandle, PortMask};
 
 use crate::{
     border, codes::*, control_types::*, convert::port, convert_control, fault::fault, memory::mrc_core_endpoint,
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn mrc_core_set_port(endpoint: *mut mrc_core_endpoint, now
             if !e.engine.config().port_mask().contains(port) {
                 return Err(fault(MRC_CORE_E_UNKNOWN, "port"));
             }
-            e.engine.set_port(Instant::from_nanos(now_ns), port, up != 0);
+            e.engine.set_port(border::time(now_ns), port, up != 0);
             Ok(MRC_CORE_OK)
         })
     }
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn mrc_core_set_port_admin(
             if !e.engine.config().port_mask().contains(port) {
                 return Err(fault(MRC_CORE_E_UNKNOWN, "port"));
             }
-            e.engine.set_port_admin(Instant::from_nanos(now_ns), port, enabled != 0);
+            e.engine.set_port_admin(border::time(now_ns), port, enabled != 0);
             Ok(MRC_CORE_OK)
         })
     }

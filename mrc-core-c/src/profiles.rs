@@ -1,7 +1,7 @@
 //! EV profiles from INIT to ONLINE and back, what a controller programs and asks, and congestion-control profiles: the
 //! engine's own life cycle, step by step. Rare calls.
 
-use mrc_core::{CcProfileHandle, EvEventMask, EvProfileHandle, EvReport, Instant};
+use mrc_core::{CcProfileHandle, EvEventMask, EvProfileHandle, EvReport};
 
 use crate::{
     border,
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn mrc_core_set_ev_state(
     unsafe {
         border::call(endpoint, |e| {
             let ev = convert_control::ev_spec(border::read(ev, "ev")?);
-            let (now, state) = (Instant::from_nanos(now_ns), convert_control::ev_state_of(state)?);
+            let (now, state) = (border::time(now_ns), convert_control::ev_state_of(state)?);
             e.engine.set_ev_state(now, handle(profile), &ev, state, all != 0)?;
             Ok(MRC_CORE_OK)
         })

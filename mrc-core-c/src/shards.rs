@@ -1,6 +1,6 @@
 //! Several endpoints of one NIC behind one address: what they tell each other.
 
-use mrc_core::{EvProfileHandle, Instant, PortMask, Shard, ShardMessage, ShardNews};
+use mrc_core::{EvProfileHandle, PortMask, Shard, ShardMessage, ShardNews};
 use mrc_wire::{EndpointOp, Ip, PortNum, Qpn};
 
 use crate::{
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn mrc_core_handle_shard_message(
     unsafe {
         border::call(endpoint, |e| {
             let message = from_c(border::read(message, "message")?)?;
-            e.engine.handle_shard_message(Instant::from_nanos(now_ns), &message)?;
+            e.engine.handle_shard_message(border::time(now_ns), &message)?;
             Ok(MRC_CORE_OK)
         })
     }

@@ -28,7 +28,7 @@ pub unsafe extern "C" fn mrc_core_post_send(
     unsafe {
         border::call(endpoint, |e| {
             let wr = convert::send_wr(border::read(wr, "wr")?);
-            e.engine.post_send(Instant::from_nanos(now_ns), qp(pair), &wr)?;
+            e.engine.post_send(border::time(now_ns), qp(pair), &wr)?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn mrc_core_handle_packet(
             let meta = convert::rx(border::read(rx, "rx")?)?;
             let head = border::slice(head, head_len, "head")?;
             border::write(out, "out", convert::nowhere())?;
-            match e.engine.handle_packet(Instant::from_nanos(now_ns), meta, head)? {
+            match e.engine.handle_packet(border::time(now_ns), meta, head)? {
                 Received::Nothing => Ok(MRC_CORE_OK),
                 Received::Place(at) => {
                     border::write(out, "out", convert::placement(&at))?;
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn mrc_core_receive_burst(
     unsafe {
         border::call(endpoint, |e| {
             let mut arrivals = Arrivals::new(border::slice_mut(frames, count.min(MOST), "frames")?)?;
-            e.engine.receive(Instant::from_nanos(now_ns), &mut arrivals);
+            e.engine.receive(border::time(now_ns), &mut arrivals);
             Ok(arrivals.taken() as i32)
         })
     }
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn mrc_core_handle_timeout(endpoint: *mut mrc_core_endpoin
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            e.engine.handle_timeout(Instant::from_nanos(now_ns));
+            e.engine.handle_timeout(border::time(now_ns));
             Ok(MRC_CORE_OK)
         })
     }
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn mrc_core_poll_transmit(
             let headers = border::slice_mut(headers, len, "headers")?;
             border::write(out, "out", convert::no_transmit())?;
             let ports = convert::port_mask(ports)?;
-            let Some(transmit) = e.engine.poll_transmit(Instant::from_nanos(now_ns), ports, headers) else {
+            let Some(transmit) = e.engine.poll_transmit(border::time(now_ns), ports, headers) else {
                 return Ok(MRC_CORE_OK);
             };
             border::write(out, "out", convert::transmit(&transmit))?;
@@ -165,7 +165,8 @@ pub unsafe extern "C" fn mrc_core_poll_transmit(
 
 /// As mrc_core_poll_transmit(), for up to `count` frames at a time, which costs less per frame: fills the first ones of
 /// `frames` and returns how many, 0 when there is nothing to send now. `room[N - 1]` says how many frames port N takes, for
-/// all MRC_CORE_MAX_PORTS ports, and is lowered by those filled for it; frames for others wait. A refusal fills nothing.
+/// all MRC_CORE_MAX_PORTS ports, and is lowered by those filled for it; frames for others wait. At most 1024 leave in a call. A
+/// refusal fills nothing.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint, `room` NULL or MRC_CORE_MAX_PORTS numbers, `frames` points to `count` frames, each
@@ -192,13 +193,13 @@ pub unsafe extern "C" fn mrc_core_transmit_burst(
                 }
             }
             let mut burst = Burst::new(room, frames);
-            e.engine.transmit(Instant::from_nanos(now_ns), &mut burst);
+            e.engine.transmit(border::time(now_ns), &mut burst);
             Ok(burst.filled as i32)
         })
     }
 }
 
-/// Takes the oldest completion of a queue.
+/// Takes the oldest completion of a queue. A queue that was destroyed, or that never was, has none: MRC_CORE_OK.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint, `out` NULL or writable.
@@ -273,7 +274,7 @@ pub unsafe extern "C" fn mrc_core_placed(endpoint: *mut mrc_core_endpoint, now_n
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            e.engine.placed(Instant::from_nanos(now_ns), PlaceToken::from_bits(token))?;
+            e.engine.placed(border::time(now_ns), PlaceToken::from_bits(token))?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -289,7 +290,7 @@ pub unsafe extern "C" fn mrc_core_place_failed(endpoint: *mut mrc_core_endpoint,
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            e.engine.place_failed(Instant::from_nanos(now_ns), PlaceToken::from_bits(token))?;
+            e.engine.place_failed(border::time(now_ns), PlaceToken::from_bits(token))?;
             Ok(MRC_CORE_OK)
         })
     }

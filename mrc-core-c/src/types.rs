@@ -172,9 +172,9 @@ pub struct mrc_core_config {
     pub port_update_max_ns: u64,
     /// A packet from a port that its peer masked this long ago or longer unmasks it, in nanoseconds; 0 = never.
     pub port_unmask_after_ns: u64,
-    /// Endpoint operations of peers answered per second; 0 answers none.
+    /// Endpoint operations of peers answered per second, after a burst of 32; 0 answers none.
     pub endpoint_rate_limit: u32,
-    /// EV probes sent of its own accord per second, over all QPs.
+    /// EV probes sent of its own accord per second, over all QPs, after a burst of 16.
     pub ev_probe_rate_limit: u32,
     /// Bytes that a congestion controller, and within it a QP, may send in one turn while others wait; 0 = one packet per turn,
     /// as the specification has it. With bytes, who was idle has its first turn before those that had turns.
@@ -204,7 +204,7 @@ pub struct mrc_core_config {
     pub ev_high_half_in_sport: u8,
     /// Where the solicited bit sits in byte 1 of BTH: 7 (IBTA) or 6.
     pub bth_se_bit: u8,
-    /// `cc_type` of sent NACKs.
+    /// `cc_type` of sent NACKs, 0 to 15.
     pub neth_cc_type: u8,
     /// Order of `spdcid` and `dpdcid` in sent SACKs and NACKs: 0 = the packet's sender first, 1 = the requester first.
     pub pdcid_order: u8,
@@ -226,7 +226,7 @@ pub struct mrc_core_config {
     pub ctl_ect: u8,
     /// Verdict ALWAYS_SKIP after this many consecutive CE marks on one EV; 0 = never.
     pub always_skip_after: u8,
-    /// NAK syndrome for a write with immediate beyond the limit.
+    /// NAK syndrome for a write with immediate beyond the limit, 0x61 to 0x7F.
     pub wimm_nak_syndrome: u8,
     /// Events to raise: MRC_CORE_EVENTS_*.
     pub events: u8,
@@ -387,9 +387,9 @@ pub struct mrc_core_rtr {
     pub peer: mrc_core_peer,
     /// EV profile of this QP.
     pub ev_profile: mrc_core_ev_profile,
-    /// The peer's QP number.
+    /// The peer's QP number, 3 to 0xFFFFFF.
     pub dest_qp: u32,
-    /// PSN of the first packet the peer will send.
+    /// PSN of the first packet the peer will send; 24 bits.
     pub rq_psn: u32,
     /// Payload bytes of a full packet: 256, 512, 1024, 2048 or 4096.
     pub path_mtu: u16,
@@ -449,9 +449,9 @@ pub struct mrc_core_paths {
     pub probe_interval_ns: u64,
     /// Length of a skip under MRC_CORE_SKIP_TIME, in nanoseconds.
     pub skip_ns: u64,
-    /// EVs in rotation over all planes.
+    /// EVs in rotation over all planes, rounded down to a multiple of the planes in use; at least one of each plane.
     pub active: u16,
-    /// Healthy EVs in reserve over all planes.
+    /// Healthy EVs in reserve over all planes, rounded likewise.
     pub backup: u16,
     /// EVs that stay in rotation whatever the network says of them.
     pub ev_min_active: u16,
@@ -499,7 +499,7 @@ pub struct mrc_core_rts {
     pub tail_probe_ns: u64,
     /// Path selection.
     pub paths: mrc_core_paths,
-    /// PSN of our first packet.
+    /// PSN of our first packet; 24 bits.
     pub sq_psn: u32,
     /// Congestion-control profile; 0 = the endpoint's own. QPs to one peer with one profile share its window.
     pub cc_profile: mrc_core_cc_profile,

@@ -302,3 +302,20 @@ fn a_refused_burst_is_not_taken() {
         assert!(frames.iter().all(|frame| frame.code == MRC_CORE_SOME), "the first packet was still new");
     });
 }
+
+/// Whoever waits for `MRC_CORE_NEVER` and hands it in as the time gets an answer.
+#[test]
+fn a_call_at_the_end_of_time_ends() {
+    with_write(|e| {
+        let (mut headers, mut tx) = ([0; MRC_CORE_MAX_HEADER_LEN], zeroed());
+        // SAFETY: the endpoint lives; out pointers are variables.
+        unsafe {
+            assert_eq!(
+                mrc_core_poll_transmit(e, 2_000, 6, headers.as_mut_ptr(), headers.len(), &mut tx),
+                MRC_CORE_SOME
+            );
+            assert_eq!(mrc_core_handle_timeout(e, MRC_CORE_NEVER), MRC_CORE_OK);
+            assert!(mrc_core_next_timeout(e) > 2_000);
+        }
+    });
+}

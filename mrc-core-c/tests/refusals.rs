@@ -85,6 +85,15 @@ fn an_endpoint_that_cannot_be() {
     other.pdcid_order = 2;
     assert_eq!(init(&mut memory, size, &other).1, "pdcid_order");
     other = config;
+    other.neth_cc_type = 16;
+    assert_eq!(init(&mut memory, size, &other).1, "neth_cc_type");
+    // An acknowledgement in place of the refusal would complete the write that was refused.
+    for syndrome in [0, 0x1F, 0x20, 0x60, 0x80, 0xE1] {
+        other = config;
+        other.wimm_nak_syndrome = syndrome;
+        assert_eq!(init(&mut memory, size, &other).1, "wimm_nak_syndrome");
+    }
+    other = config;
     other.cc.algorithm = 3;
     assert_eq!(init(&mut memory, size, &other).1, "algorithm");
     other.cc.algorithm = MRC_CORE_CC_NSCC;
@@ -168,6 +177,11 @@ fn silent_traps_are_refused() {
         (rtr.peer, rtr.ev_profile, rtr.dest_qp, rtr.max_wimm_dest) = (peer, profile, 9, 9);
         refused(mrc_core_modify_to_rtr(e, 0, qp, &rtr), "max_wimm_dest");
         rtr.max_wimm_dest = 8;
+        (rtr.dest_qp, rtr.rq_psn) = (0x100_0009, 5);
+        refused(mrc_core_modify_to_rtr(e, 0, qp, &rtr), "dest_qp");
+        (rtr.dest_qp, rtr.rq_psn) = (9, 0x100_0005);
+        refused(mrc_core_modify_to_rtr(e, 0, qp, &rtr), "rq_psn");
+        rtr.rq_psn = 0xFF_FFFF;
         assert_eq!(mrc_core_modify_to_rtr(e, 0, qp, &rtr), MRC_CORE_OK);
         (rts.max_wimm, rts.paths.active, rts.paths.backup) = (9, 8, 4);
         refused(mrc_core_modify_to_rts(e, 0, qp, &rts), "max_wimm");
@@ -176,7 +190,17 @@ fn silent_traps_are_refused() {
         (rts.paths.active, rts.paths.backup) = (8, 5);
         refused(mrc_core_modify_to_rts(e, 0, qp, &rts), "paths.backup");
         rts.paths.backup = 4;
+        rts.sq_psn = 0x100_0005;
+        refused(mrc_core_modify_to_rts(e, 0, qp, &rts), "sq_psn");
+        (rts.sq_psn, rts.timeout) = (5, 25);
+        refused(mrc_core_modify_to_rts(e, 0, qp, &rts), "timeout");
+        (rts.timeout, rts.retry_linear) = (14, 8);
+        refused(mrc_core_modify_to_rts(e, 0, qp, &rts), "retry_linear");
+        (rts.retry_linear, rts.retry_exponential) = (7, 26);
+        refused(mrc_core_modify_to_rts(e, 0, qp, &rts), "retry_exponential");
+        rts.retry_exponential = 7;
         assert_eq!(mrc_core_modify_to_rts(e, 0, qp, &rts), MRC_CORE_OK);
+        assert_eq!(mrc_core_set_mpr(e, qp, 1), MRC_CORE_E_STATE, "without Dynamic MPR");
 
         let (mut headers, mut tx) = ([0; MRC_CORE_MAX_HEADER_LEN], std::mem::zeroed());
         // Port 1 is bit 1; bit 0 is what counts ports from 0 the way `room` does.
@@ -219,6 +243,9 @@ fn calls_that_are_refused() {
         assert_eq!(mrc_core_post_recv(e, qp, 5), MRC_CORE_OK);
         assert_eq!(mrc_core_set_port(e, 0, 2, 1), MRC_CORE_E_UNKNOWN);
         assert_eq!(mrc_core_set_port(e, 0, 0, 1), MRC_CORE_E_RANGE);
+        let mut traffic = std::mem::zeroed();
+        assert_eq!(mrc_core_query_port(e, 2, &mut traffic), MRC_CORE_E_UNKNOWN);
+        assert_eq!(mrc_core_query_port(e, 1, &mut traffic), MRC_CORE_OK);
         let mut cc = config.cc;
         let mut profile = mrc_core_cc_profile { index: 0 };
         cc.algorithm = MRC_CORE_CC_NSCC;
