@@ -5,7 +5,9 @@ mod common;
 use common::{Net, Setup, Weather, net};
 use mrc_core::cc::{CcConfig, NsccConfig};
 use mrc_core::path::{EvState, HopperConfig, Selector};
-use mrc_core::{ErrorCause, EvReport, Event, EventMask, Instant, QpState, RetryConfig, RtsAttr, Stats, Trimming};
+use mrc_core::{
+    ErrorCause, EvReport, Event, EventMask, Instant, QpState, RetryConfig, RtsAttr, Stats, Status, Trimming,
+};
 use mrc_wire::{Body, NackReason, PortNum, Psn, WireConfig, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
@@ -479,4 +481,32 @@ fn a_base_round_trip_that_could_not_be_probed_is_asked_for_again() {
             assert_eq!(net.sides[0].engine.stats().tx_probe, 1);
         });
     }
+}
+
+/// The peer lives and answers probes, but no write above 600 bytes gets through: probes show each loss at once, and the retry budget
+/// ends the queue pair all the same. By inference a packet is repeated six times before its first timeout, and three behind each other.
+//= LOSS-004, RETRY-003 test
+#[test]
+fn a_hole_for_long_packets_ends_the_queue_pair() {
+    let retry = RetryConfig { timeout: 8, linear: 7, exponential: 0 };
+    net(1, &Setup { retry, ..Setup::default() }, Weather::default(), |net| {
+        net.post(0, 0, 0, 1_024).unwrap();
+        let until = Instant::from_nanos(3 * retry.budget_ns().unwrap());
+        while net.sides[0].completions.is_empty() && net.now < until {
+            while let Some(((at, _), (to, port, frame))) = net.wire.pop_first() {
+                net.now = net.now.max(Instant::from_nanos(at));
+                let parsed = parse_frame(&frame, frame.len(), &WireConfig::default(), |_| true).unwrap();
+                if !matches!(parsed.body, Body::Write { .. }) || frame.len() <= 600 {
+                    let _ = net.deliver(to, port, &frame);
+                    net.transmit(to);
+                }
+            }
+            net.now = net.now.max(net.sides[0].engine.next_timeout().unwrap_or(until));
+            net.sides[0].engine.handle_timeout(net.now);
+            net.drain(0);
+        }
+        let done = net.sides[0].completions.first().map(|done| done.status);
+        assert_eq!(done, Some(Status::RetryExceeded));
+        assert_eq!(net.sides[0].engine.stats().lost_inferred, 6 + 7 * 3);
+    });
 }

@@ -1,10 +1,12 @@
-//! Defects that the model-based tests found, each in its shortest form.
+//! Defects that the model-based tests and embedders found, each in its shortest form.
 
 mod common;
 
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
-use mrc_core::{IcrcCheck, MAX_HEADER_LEN, PortMask, QpState, RxMeta, SendWr, Status};
+use mrc_core::{
+    Access, IcrcCheck, Instant, MAX_HEADER_LEN, MemRange, Pd, PortMask, PostError, QpState, RxMeta, SendWr, Status,
+};
 use mrc_wire::{NackReason, Rkey};
 
 const SECOND: u64 = 1_000_000_000;
@@ -109,4 +111,28 @@ fn a_window_of_one_packet_opens_for_lost_packets() {
             net.assert_arrived(0, first + 2_000);
         });
     }
+}
+
+/// The last instant of all is one like others.
+#[test]
+fn the_end_of_time_ends_the_call() {
+    net(1, &Setup::default(), Weather::default(), |net| {
+        net.post(0, 0, 0, 1_024).unwrap();
+        net.sides[0].engine.handle_timeout(Instant::FAR);
+    });
+}
+
+/// The longest message that a refusal names is accepted.
+#[test]
+fn the_longest_message_is_taken() {
+    net(1, &Setup { mtu: 256, ..Setup::default() }, Weather { dead: true, ..Weather::default() }, |net| {
+        let side = &mut net.sides[0];
+        let mr = side.engine.register_mr(Pd(0), MemRange { va: 0, len: 1 << 40 }, Access::default()).unwrap();
+        let lkey = side.engine.key(mr).unwrap().0;
+        let wr = |len: u64| SendWr { wr_id: 1, lkey, len: len as u32, signaled: true, ..SendWr::default() };
+        let Err(PostError::TooLong { max }) = side.engine.post_send(net.now, side.qps[0], &wr(3 << 30)) else {
+            panic!("3 GiB are more than 2^23 packets of 256 bytes")
+        };
+        assert_eq!(side.engine.post_send(net.now, side.qps[0], &wr(max)), Ok(()));
+    });
 }

@@ -40,7 +40,7 @@ impl Endpoint<'_> {
         };
         let packets = packets_of(wr.len, slot.path_mtu.max(256));
         if packets >= 1 << 23 {
-            return Err(PostError::TooLong { max: u64::from(slot.path_mtu) << 23 });
+            return Err(PostError::TooLong { max: u64::from(slot.path_mtu).saturating_mul((1 << 23) - 1) });
         }
         let wqe = Wqe {
             wr_id: wr.wr_id,

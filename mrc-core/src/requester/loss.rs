@@ -114,7 +114,9 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// The SENT packets among `suspects` (bit 0 = `base`) are lost if they left at least `age_ns` ago.
+    /// The SENT packets among `suspects` (bit 0 = `base`) are lost if they left at least `age_ns` ago. A packet that was sent
+    /// [`TxRecord::MANY`] times is left to its timer, which the retry budget counts: what never gets through, such as packets above
+    /// the MTU of the fabric, ends the queue pair although probes are answered.
     //= LOSS-003, LOSS-004
     fn infer_in(&mut self, now: Instant, base: Psn, suspects: u64, age_ns: u64, evidence: Evidence) {
         // A probe that went with the data found no congestion either: the same as where switches would have trimmed.
@@ -144,7 +146,7 @@ impl TxSide<'_, '_> {
                 Evidence::Probe(ev) => ev != record.ev(),
                 Evidence::CalmProbe => false,
             };
-            if inconclusive {
+            if inconclusive || record.tx_count() == TxRecord::MANY {
                 continue;
             }
             if let Some(record) = self.window.record_mut(psn) {

@@ -206,7 +206,7 @@ impl ProbeTable {
 
     /// Takes the oldest probe if it was sent `patience_ns` or longer ago.
     pub(crate) fn expired(&mut self, now: Instant, patience_ns: u64) -> Option<EvIndex> {
-        if self.deadline(now, patience_ns) > now {
+        if self.is_idle() || self.deadline(now, patience_ns) > now {
             return None;
         }
         let ev = self.ring.get(self.slot(0))?.ev;

@@ -13,12 +13,15 @@ pub struct TxRecord {
     /// When it left; when it was refused, if it was.
     pub(crate) sent_at: Tick,
     ev: u16,
-    /// Bits 0..=1 transmissions (saturating at 3), 2 fast retransmission done, 3 refused, 4..=11 retry count at arming,
-    /// 12..=14 refusals before it.
+    /// Bits 15, 1 and 0 transmissions (at most [`TxRecord::MANY`]), 2 fast retransmission done, 3 refused, 4..=11 retry count at
+    /// arming, 12..=14 refusals before it.
     pub(super) meta: u16,
 }
 
 const COUNT: u16 = 0b11;
+/// The transmissions' high bit lies above all others.
+const COUNT_HIGH_SHIFT: u32 = 13;
+const COUNT_HIGH: u16 = 0b100;
 const FAST_DONE: u16 = 0b100;
 const REFUSED: u16 = 0b1000;
 const ARMED_SHIFT: u32 = 4;
@@ -29,13 +32,17 @@ impl TxRecord {
     /// A record of nothing.
     pub const EMPTY: Self = Self { sent_at: Tick::at(crate::time::Instant::ZERO), ev: 0, meta: 0 };
 
+    /// Transmissions that are counted: after so many only the timer repeats a packet.
+    pub(crate) const MANY: u16 = 7;
+
     pub(crate) fn first(sent_at: Tick, ev: EvIndex, armed: u8) -> Self {
         Self { sent_at, ev: ev.0, meta: 1 | u16::from(armed) << ARMED_SHIFT }
     }
 
     /// The same packet, sent again.
     pub(crate) fn again(self, sent_at: Tick, ev: EvIndex, armed: u8) -> Self {
-        let count = self.tx_count().wrapping_add(1).min(3);
+        let count = self.tx_count().wrapping_add(1).min(Self::MANY);
+        let count = count & COUNT | (count & COUNT_HIGH) << COUNT_HIGH_SHIFT;
         Self { sent_at, ev: ev.0, meta: count | (self.meta & FAST_DONE) | u16::from(armed) << ARMED_SHIFT }
     }
 
@@ -45,7 +52,7 @@ impl TxRecord {
     }
 
     pub(crate) fn tx_count(self) -> u16 {
-        self.meta & COUNT
+        self.meta & COUNT | self.meta >> COUNT_HIGH_SHIFT & COUNT_HIGH
     }
 
     /// Whether feedback with this rtx flag answers the latest transmission for certain, so that `sent_at` is when that left
@@ -76,6 +83,14 @@ impl TxRecord {
 
     pub(crate) fn fast_done(self) -> bool {
         self.meta & FAST_DONE != 0
+    }
+
+    /// Its timer has run out, and counting of repetitions goes on at three transmissions: 1 and 2 say which one is answered.
+    pub(crate) fn timed_out(&mut self) {
+        self.set_fast_done(false);
+        if self.tx_count() > COUNT {
+            self.meta = self.meta & !(COUNT_HIGH << COUNT_HIGH_SHIFT) | COUNT;
+        }
     }
 
     pub(crate) fn set_fast_done(&mut self, done: bool) {
@@ -119,6 +134,21 @@ mod tests {
             again.set_fast_done(true);
             assert_eq!((first.armed_retries(), first.tx_count(), first.fast_done()), (armed, 1, false));
             assert_eq!((again.armed_retries(), again.tx_count(), again.fast_done()), (armed, 2, true));
+        }
+    }
+
+    #[test]
+    fn transmissions_are_counted_up_to_seven_beside_all_else() {
+        let now = Tick::at(crate::time::Instant::ZERO);
+        let mut record = TxRecord::first(now, EvIndex(7), 255);
+        for count in [2, 3, 4, 5, 6, 7, 7, 7] {
+            record = record.again(now, EvIndex(9), 255);
+            record.refuse(now, 7);
+            assert_eq!((record.tx_count(), record.armed_retries(), record.refusals()), (count, 255, 7));
+            assert!(!record.fast_done());
+            let mut late = record;
+            late.timed_out();
+            assert_eq!((late.tx_count(), late.armed_retries(), late.refusals()), (count.min(3), 255, 7));
         }
     }
 

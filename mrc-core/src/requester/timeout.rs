@@ -130,7 +130,7 @@ impl TxSide<'_, '_> {
                     next = next.min(now.after(interval.saturating_sub(elapsed)));
                     continue;
                 }
-                record.set_fast_done(false);
+                record.timed_out();
                 let left = record.left_at(now);
                 let ev = record.ev();
                 self.stats.lost_timeout.inc();

@@ -15,6 +15,9 @@ pub(crate) enum Fate {
     Lost,
 }
 
+/// A packet that was sent so often goes again when its timer ends, and not before; a timer that ends leaves three of them.
+const MOST_SENT: u32 = 7;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) fate: Fate,
@@ -554,7 +557,8 @@ impl Requester {
                 continue;
             }
             let packet = &mut self.packets[seq as usize];
-            if packet.fate == Fate::Sent && (again || !packet.inferred) && lost(packet, seq) {
+            let repeats = (again || !packet.inferred) && packet.count < MOST_SENT;
+            if packet.fate == Fate::Sent && repeats && lost(packet, seq) {
                 (packet.fate, packet.inferred) = (Fate::Lost, true);
                 self.losses.inferred += 1;
             }
@@ -706,7 +710,7 @@ impl Requester {
         for seq in self.unack + 1..=self.max {
             let packet = &mut self.packets[seq as usize];
             if packet.fate == Fate::Sent && now - packet.sent_at >= packet.patience {
-                (packet.fate, packet.inferred) = (Fate::Lost, false);
+                (packet.fate, packet.inferred, packet.count) = (Fate::Lost, false, packet.count.min(3));
                 self.losses.timeout += 1;
                 // Nothing could be sent again: time alone counts.
                 if !stranded {
