@@ -336,6 +336,12 @@ fn mistakes_are_named_with_file_line_and_key() {
             "`loss`, `corruption` only",
         ),
         ("[[fault]]\nkind = \"switch-down\"\nrandom = 90\n", "test.toml:3: fault[0].random: ", "no more"),
+        ("[[fault]]\nkind = \"switch-down\"\ntier = \"t2\"\n", "test.toml:3: fault[0].tier: ", "nothing of tier t2"),
+        (
+            "[topology]\nforwarding = \"drill\"\nscheme.samples = 0\n",
+            "test.toml:3: topology.scheme.samples: ",
+            "allowed are 1 to 64",
+        ),
     ] {
         let error = refusal(&format!("{text}\n{STREAM}"), &[]).to_string();
         assert!(error.starts_with(place), "{text:?} gave {error}");

@@ -145,6 +145,11 @@ fn targets(
         (_, true) => return Err(Problem::new(at("tier"), "switches are of tier t0, t1 or t2")),
         (_, false) => return Err(Problem::new(at("tier"), "links are of tier fabric, host or any")),
     };
+    if all.is_empty() && keys.random.is_none() {
+        let key = if keys.tier.is_some() { "tier" } else { "kind" };
+        let tier = format!("{tier:?}").to_lowercase();
+        return Err(Problem::new(at(key), format_args!("the fabric has nothing of tier {tier}")));
+    }
     if keys.kind == FaultKind::Transceiver {
         if tier == FaultTier::Any {
             return Err(Problem::new(at("tier"), "the links of a transceiver are of tier fabric or host"));

@@ -589,7 +589,7 @@ fn scheme(scenario: &Scenario) -> Result<Scheme, Problem> {
             let takes: Vec<&str> = scheme.info().params.iter().map(|param| param.name).collect();
             let takes = if takes.is_empty() { "none".to_owned() } else { takes.join(", ") };
             let message = format_args!("{value}: {error}; parameters of `{}`: {takes}", scheme.info().name);
-            Problem::new(format!("topology.scheme().{name}"), message)
+            Problem::new(format!("topology.scheme.{name}"), message)
         })?;
     }
     Ok(scheme)
