@@ -275,22 +275,30 @@ impl Plan {
         })
     }
 
-    /// Releases messages in every order the edges allow, to see that all of them come up.
-    fn check_order(&self) -> Result<(), PlanError> {
+    /// Walks through the messages, none before those that it waits for; `visit` gets those that wait for it as well. Of each message
+    /// what it still waits for: more than nothing only in a circle.
+    pub(super) fn walk(&self, mut visit: impl FnMut(usize, &[(bool, MessageId)])) -> Vec<u32> {
         let Successors { first, edges } = Successors::of(self);
         let mut waits = vec![0u32; self.messages.len()];
         self.edges.iter().for_each(|edge| waits[edge.then as usize] += 1);
-        let mut free: Vec<u32> = (0..waits.len() as u32).filter(|&id| waits[id as usize] == 0).collect();
-        let mut done = 0;
+        let mut free: Vec<usize> = (0..waits.len()).filter(|&id| waits[id] == 0).collect();
         while let Some(id) = free.pop() {
-            done += 1;
-            for &(_, then) in &edges[first[id as usize] as usize..first[id as usize + 1] as usize] {
+            let behind = &edges[first[id] as usize..first[id + 1] as usize];
+            visit(id, behind);
+            for &(_, then) in behind {
                 waits[then as usize] -= 1;
                 if waits[then as usize] == 0 {
-                    free.push(then);
+                    free.push(then as usize);
                 }
             }
         }
+        waits
+    }
+
+    /// Whether the edges let all messages come up.
+    fn check_order(&self) -> Result<(), PlanError> {
+        let mut done = 0;
+        let waits = self.walk(|_, _| done += 1);
         match waits.iter().position(|&count| count > 0) {
             Some(index) => Err(PlanError::Circle { count: waits.len() - done, index }),
             None => Ok(()),

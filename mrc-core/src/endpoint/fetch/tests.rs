@@ -1,3 +1,5 @@
+//! What is read ahead is what is read then.
+
 use std::{collections::BTreeSet, vec::Vec};
 
 use mrc_wire::{BthRepr, Ecn, Encap, Ev, FrameTemplate, Ip, Opcode, Outer, Psn, Rkey, WireConfig};

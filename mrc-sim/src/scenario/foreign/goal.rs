@@ -12,7 +12,8 @@
 //! }
 //! ```
 //!
-//! Blanks around braces and colons may be missing or added; `// ...` and `/* ... */` are comments. `calc` counts nanoseconds. `cpu` and `nic` are read and have no effect: operations that nothing orders run side by side.
+//! Blanks around braces and colons may be missing or added; `// ...` and `/* ... */` are comments. `calc` counts nanoseconds.
+//! `cpu` and `nic` are read and have no effect: operations that nothing orders run side by side.
 
 use std::collections::HashMap;
 
