@@ -146,6 +146,23 @@ fn pfc_holds_an_incast_back_across_three_tiers() {
     }
 }
 
+/// What several ports send meets in the receiver's one link, which the ideal counts once.
+#[test]
+fn a_receiver_with_fewer_ports_than_the_sender_sets_the_ideal() {
+    for first in
+        ["[\"h0\", \"a\"], [\"h0\", \"b\"], [\"a\", \"b\"]", "[\"h0\", \"a\"], [\"h0\", \"a\"], [\"h0\", \"a\"]"]
+    {
+        let results = play(&format!(
+            "[topology]\nshape = \"graph\"\nforwarding = \"ecmp\"\nedge = [{{ between = [{first}, [\"a\", \"h1\"]] }}]\n\
+             [transport]\nkind = \"roce\"\nroce.qps = 4\n[[workload]]\nfrom = 0\nto = 1\nbytes = 16_777_216\n"
+        ));
+        let ideal_us = results.fct_us.unwrap().max / results.slowdown.unwrap().max;
+        // 16 MiB and their headers at 100 Gb/s.
+        let least = 4096.0 * 4174.0 * 8.0 / 100e3;
+        assert!((least..1.01 * least).contains(&ideal_us), "{ideal_us} us, at least {least}: {first}");
+    }
+}
+
 #[test]
 fn a_host_uses_all_its_ports_whatever_lies_behind_them() {
     let results = play(&format!("{UNEQUAL}[[workload]]\nfrom = 0\nto = 1\nbytes = 8000000\n"));

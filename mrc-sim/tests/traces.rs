@@ -148,6 +148,27 @@ fn connection_matrices_and_topologies_of_htsim_run() {
     assert_eq!((built.topology.host_link().rate_bps, built.topology.switch_latency_ns()), (200_000_000_000, 300));
 }
 
+/// Numbers that wrap: pods times hosts is 2^32, a latency is one more than 32 bits hold.
+#[test]
+fn topologies_of_htsim_that_cannot_be_are_refused() {
+    let folder = std::env::temp_dir().join(format!("mrc-topologies-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = |latency: u64, radix: u32| {
+        format!(
+            "Nodes 524288\nTiers 3\nPodsize 1\nTier 0\nDownlink_speed_Gbps 100\nRadix_Up 2\nRadix_Down {radix}\n\
+             Downlink_Latency_ns {latency}\nTier 1\nDownlink_speed_Gbps 100\nRadix_Up 2\nRadix_Down 2\n\
+             Tier 2\nDownlink_speed_Gbps 100\nRadix_Down 2\n"
+        )
+    };
+    for (latency, radix, says) in [(1, 8_192, "no whole number of pods"), (1 << 32, 1, "at most 4294967295 ns")] {
+        std::fs::write(folder.join("wide.topo"), text(latency, radix)).unwrap();
+        let scenario = "[topology]\nshape = \"htsim\"\nfile = \"wide.topo\"\n[[workload]]\n";
+        let error = load_str("test.toml", scenario, &folder, &[], None).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn broken_traces_name_the_place_and_the_reason() {
     let folder = std::env::temp_dir().join(format!("mrc-traces-{}", std::process::id()));
@@ -177,6 +198,14 @@ fn broken_traces_name_the_place_and_the_reason() {
     refused("a.cm", barrier, "trigger 1: a barrier of count 2 that 1 connections fire");
     refused("a.goal", "num_ranks 2\nrank 0 {\nsend 2147483649b to 1\n}\n", "rank 0 to rank 1: 2147483649 bytes");
     refused("x.et", "junk", "x.et.0.et");
+    // A file of rank 2 and none of rank 1, which might be anything.
+    let trace = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/step.0.et")).unwrap();
+    for rank in [0, 2] {
+        std::fs::write(folder.join(format!("gap.et.{rank}.et")), &trace).unwrap();
+    }
+    refused("gap.et", "", "gap.et.1.et: there is no such file, but gap.et.2.et");
+    std::fs::create_dir(folder.join("gap.et.1.et")).unwrap();
+    refused("gap.et", "", "gap.et.1.et: ");
     // A circle of two operations.
     std::fs::write(folder.join("c.goal"), "num_ranks 2\nrank 0 {\na: send 1b to 1\nb: send 1b to 1\na requires b\nb requires a\n}\nrank 1 {\nc: recv 1b from 0\n}\n").unwrap();
     let error =

@@ -126,14 +126,20 @@ impl<'a> Ideal<'a> {
             return IdlePaths { rate_bps, paths: vec![IdlePath { links, narrowest }], alone };
         }
         let (mut all_bps, mut found) = (0, Vec::new());
+        // What the receiver's links take, each counted once however many ports of the sender lead to it.
+        let mut last_bps = BTreeMap::new();
         for port in 0..self.topology.host_ports(from) {
             let near = self.spec(self.topology.host_link_id(port, from));
-            let arrivals: Vec<(LinkSpec, Middle)> = (self.arrivals(port, from, to).into_iter())
-                .map(|there| (self.spec(self.topology.host_link_id(there, to)), self.middle((port, there), from, to)))
+            let arrivals: Vec<(u8, LinkSpec, Middle)> = (self.arrivals(port, from, to).into_iter())
+                .map(|there| {
+                    let far = self.spec(self.topology.host_link_id(there, to));
+                    (there, far, self.middle((port, there), from, to))
+                })
                 .collect();
-            let of_port = arrivals.iter().map(|(far, middle)| far.rate_bps.min(middle.rate_bps)).sum();
+            let of_port = arrivals.iter().map(|(_, far, middle)| far.rate_bps.min(middle.rate_bps)).sum();
             all_bps += near.rate_bps.min(of_port);
-            for (far, Middle { rate_bps, paths }) in arrivals {
+            for (there, far, Middle { rate_bps, paths }) in arrivals {
+                last_bps.insert(there, far.rate_bps);
                 for middle in paths {
                     let narrowest = if near.rate_bps <= of_port {
                         0
@@ -147,7 +153,11 @@ impl<'a> Ideal<'a> {
                 }
             }
         }
-        IdlePaths { rate_bps: all_bps, alone: found.len() == 1, paths: found }
+        let last_bps = last_bps.values().sum();
+        if all_bps > last_bps {
+            found.iter_mut().for_each(|path| path.narrowest = path.links.len().saturating_sub(1));
+        }
+        IdlePaths { rate_bps: all_bps.min(last_bps), alone: found.len() == 1, paths: found }
     }
 
     fn leaf(&self, port: u8, host: u32) -> u32 {

@@ -139,7 +139,8 @@ fn build(
         }
     }
     let mut scenario = Scenario::deserialize(table).map_err(|error| ScenarioError {
-        file: "--set".to_owned(),
+        // The file alone may lack what a change completes, and its reader lets pass a list that is too long.
+        file: if changed.is_empty() { file } else { "--set" }.to_owned(),
         line: None,
         key: changed.join(", "),
         message: plain_types(error.message()),

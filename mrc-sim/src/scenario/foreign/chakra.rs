@@ -4,6 +4,7 @@
 //! process group (`pg_name`) over those ranks that name it.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use prost::Message;
@@ -120,21 +121,33 @@ impl Node {
 pub(super) fn read(name: &Path) -> Result<Vec<Vec<Op>>, Bad> {
     let mut ranks = Vec::new();
     let mut groups = Groups::new();
+    let stem = name.file_name().unwrap_or_default().to_string_lossy();
     loop {
-        let path = name.with_file_name(format!(
-            "{}.{}.et",
-            name.file_name().unwrap_or_default().to_string_lossy(),
-            ranks.len()
-        ));
+        let path = name.with_file_name(format!("{stem}.{}.et", ranks.len()));
+        let of_file = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
         match std::fs::read(&path) {
             Ok(bytes) => {
-                let of_file = |why| format!("{}: {why}", path.display());
-                ranks.push(read_rank(&bytes, ranks.len() as u32, &mut groups).map_err(of_file)?);
+                ranks.push(read_rank(&bytes, ranks.len() as u32, &mut groups).map_err(|why| of_file(&why))?);
             }
-            Err(error) if ranks.is_empty() => return Err(format!("{}: {error}", path.display())),
-            Err(_) => return Ok(ranks),
+            Err(error) if error.kind() == ErrorKind::NotFound && !ranks.is_empty() => {
+                return match later(name, &stem, ranks.len()) {
+                    Some(other) => Err(of_file(&format_args!("there is no such file, but {other}"))),
+                    None => Ok(ranks),
+                };
+            }
+            Err(error) => return Err(of_file(&error)),
         }
     }
+}
+
+/// A file of the same trace with a number above `missing`: the trace has a gap, and does not end.
+fn later(name: &Path, stem: &str, missing: usize) -> Option<String> {
+    let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files = std::fs::read_dir(folder).ok()?.flatten().filter_map(|file| file.file_name().into_string().ok());
+    files.into_iter().find(|file| {
+        let number = file.strip_prefix(stem).and_then(|rest| rest.strip_prefix('.')?.strip_suffix(".et"));
+        number.and_then(|number| number.parse::<usize>().ok()).is_some_and(|number| number > missing)
+    })
 }
 
 fn read_rank(mut bytes: &[u8], rank: u32, groups: &mut Groups) -> Result<Vec<Op>, Bad> {

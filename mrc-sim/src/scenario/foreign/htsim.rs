@@ -116,13 +116,18 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
     let need =
         |tier: usize, key: &str| of(&tiers[tier], key).ok_or_else(|| format!("tier {tier}: no {key}, or it is 0"));
     let bundle = |tier: usize| of(&tiers[tier], "bundle").unwrap_or(1) as u32;
+    let latency = |tier: usize, key: &str| {
+        let ns = tiers[tier].get(key).copied().unwrap_or(0);
+        u32::try_from(ns).map_err(|_| format!("tier {tier}: {key} {ns}: at most {} ns", u32::MAX))
+    };
     let link = |tier: usize| -> Result<LinkSpec, Bad> {
-        let delay_ns = tiers[tier].get("downlink_latency_ns").copied().unwrap_or(0) as u32;
+        let delay_ns = latency(tier, "downlink_latency_ns")?;
         Ok(LinkSpec { rate_bps: need(tier, "downlink_speed_gbps")? * 1_000_000_000, delay_ns })
     };
     let hosts_per_t0 = need(0, "radix_down")? as u32;
     let pods = if count == 3 { nodes / (top("podsize")? as u32).max(1) } else { 1 };
-    if pods == 0 || nodes % (pods * hosts_per_t0) != 0 {
+    let whole = pods.checked_mul(hosts_per_t0).and_then(|all| nodes.checked_rem(all)) == Some(0);
+    if !whole {
         return Err(format!("{nodes} nodes are no whole number of pods and of T0s with {hosts_per_t0} hosts"));
     }
     let up = |tier: usize, above: usize| -> Result<u32, Bad> {
@@ -134,12 +139,13 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
         }
     };
     let t1 = up(0, 1)?;
+    let t2 = if count == 3 { t1.checked_mul(up(1, 2)?).ok_or("more T2s than can be counted")? } else { 0 };
     let tiers3 = Tiers {
         planes: 1,
         pods,
         t0: nodes / pods / hosts_per_t0,
         t1,
-        t2: if count == 3 { t1 * up(1, 2)? } else { 0 },
+        t2,
         hosts_per_t0,
         parallel: bundle(1),
         t2_parallel: if count == 3 { bundle(2) } else { 1 },
@@ -147,9 +153,11 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
         fabric_link: link(1)?,
         t2_link: link(count - 1)?,
     };
-    let latency = tiers[0].get("switch_latency_ns").copied().unwrap_or(0);
-    if tiers.iter().any(|tier| tier.get("switch_latency_ns").copied().unwrap_or(0) != latency) {
-        return Err("switches of all tiers have one latency here".to_owned());
+    let of_switches = latency(0, "switch_latency_ns")?;
+    for tier in 1..count {
+        if latency(tier, "switch_latency_ns")? != of_switches {
+            return Err("switches of all tiers have one latency here".to_owned());
+        }
     }
-    Ok((tiers3, latency as u32))
+    Ok((tiers3, of_switches))
 }
