@@ -33,6 +33,11 @@ fn a_wire_configuration_that_cannot_work_is_refused_by_name() {
     assert_eq!(refused(|cfg| cfg.wire.dscp.trimmed = cfg.wire.dscp.control), "wire.dscp");
     assert_eq!(refused(|cfg| cfg.wire.dscp.no_trim = 64), "wire.dscp");
     assert_eq!(refused(|cfg| cfg.wire.bth_se_bit = 5), "wire.bth_se_bit");
+    assert_eq!(refused(|cfg| cfg.wire.eeth_op_bit = 3), "wire.eeth_op_bit");
+    assert_eq!(refused(|cfg| cfg.wire.neth_cc_type = 16), "wire.neth_cc_type");
+    for syndrome in [0x00, 0x1F, 0x20, 0x60, 0x80] {
+        assert_eq!(refused(|cfg| cfg.wimm_nak_syndrome = syndrome), "wimm_nak_syndrome", "{syndrome:#x}");
+    }
     assert_eq!(refused(|cfg| cfg.gids[0] = None), "gids");
     assert_eq!(refused(|cfg| cfg.ports[0] = None), "ports");
     assert_eq!(refused(|cfg| cfg.sack_gen_threshold = 0), "sack_gen_threshold");

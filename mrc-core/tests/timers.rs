@@ -101,6 +101,23 @@ fn silence_behind_packets_that_arrived_ends_the_queue_pair() {
     });
 }
 
+/// What is posted after the queue pair failed is flushed: it was never under way.
+//= ERR-001 test
+#[test]
+fn what_is_posted_in_error_is_flushed() {
+    let setup = Setup { keepalive_ns: [5_000_000, 0], ..Setup::default() };
+    let budget = setup.retry.budget_ns().unwrap();
+    net(8, &setup, Weather::default(), |net| {
+        net.post(0, 1, 0, 5_000).unwrap();
+        assert!(net.run(1_000_000_000, |net| net.completed(1)));
+        net.weather.dead = true;
+        net.run(net.now.as_nanos() + budget * 3, |_| false);
+        assert_eq!(net.sides[0].info(0).state, QpState::Error);
+        net.post(0, 2, 0, 100).unwrap();
+        assert_eq!(net.sides[0].completions.last().map(|done| (done.wr_id, done.status)), Some((2, Status::Flushed)));
+    });
+}
+
 /// A probe that waits for its port holds up nothing else: the tail of a write without Transport ACK is repeated through another one.
 //= TACK-004 test
 #[test]

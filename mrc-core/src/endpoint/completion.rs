@@ -99,6 +99,9 @@ impl Endpoint<'_> {
         }
         if slot.send_held {
             self.held_completions.push(self.qps, qp);
+        } else if failed {
+            // What is posted from now on is not what the queue pair failed with.
+            slot.failed_status = None;
         }
         if wimm_done {
             self.wake_fresh(qp);

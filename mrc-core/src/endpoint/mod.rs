@@ -450,6 +450,16 @@ fn check(cfg: &EndpointConfig, planes: usize) -> Result<(), ConfigError> {
     if !matches!(cfg.wire.bth_se_bit, 6 | 7) {
         return Err(ConfigError::Range { what: "wire.bth_se_bit" });
     }
+    if !matches!(cfg.wire.eeth_op_bit, 2 | 4) {
+        return Err(ConfigError::Range { what: "wire.eeth_op_bit" });
+    }
+    if cfg.wire.neth_cc_type > 15 {
+        return Err(ConfigError::Range { what: "wire.neth_cc_type" });
+    }
+    // Another one says that the write succeeded, or is ignored by the peer.
+    if !(0x61..=0x7F).contains(&cfg.wimm_nak_syndrome) {
+        return Err(ConfigError::Range { what: "wimm_nak_syndrome" });
+    }
     if cfg.call_budget == 0 {
         return Err(ConfigError::Range { what: "call_budget" });
     }

@@ -114,6 +114,7 @@ impl TxSide<'_, '_> {
 
     //= CCP-001
     /// Step 1: the slot of the EV that a SACK of data echoes, `None` when it is unknown.
+    //= SRX-003
     #[inline(always)]
     fn echoed(&mut self, now: Instant, trigger: Psn, sack: &SackRepr) -> Option<EvIndex> {
         let hint = self.window.record(trigger).map(|record| record.ev());
@@ -124,7 +125,6 @@ impl TxSide<'_, '_> {
 
     /// Step 1 of the answer to a probe: the EV that it tested, `None` when it is not outstanding; and how long ago it left, in
     /// nanoseconds, if it went with the data.
-    //= SRX-003
     #[inline(never)]
     fn probe_answered(&mut self, now: Instant, id: u16, verdict: mrc_wire::Verdict) -> (Option<EvIndex>, Option<u64>) {
         let Some((ev, rtt_ns)) = self.qp.req.probes.answered(id, now) else { return (None, None) };
@@ -358,6 +358,13 @@ impl TxSide<'_, '_> {
         next.is_some_and(|segment| self.qp.req.unack.diff(segment.wqe.last_psn()) >= 0)
     }
 
+    /// Whether `psn` lies at or beyond the end of the first request without a Transport ACK. The acknowledgement of a message of
+    /// nearly 2^23 packets that covers some of the next message is too far from the one before it to compare the two.
+    #[inline(never)]
+    fn ends_the_next(&self, psn: Psn) -> bool {
+        self.qp.sq.ends_next(self.ring, self.qp.req.tack, self.qp.req.max_sent, psn)
+    }
+
     /// Applies a Transport ACK or NAK (`transport.md` 3.9).
     //= TACK-001, TACK-006, AETH-002, AETH-003, AETH-004, AETH-005, AETH-006, AETH-007, CTL-001
     #[inline(always)]
@@ -371,7 +378,8 @@ impl TxSide<'_, '_> {
             Syndrome::InvalidRequest | Syndrome::Other(_) => Some(ErrorCause::RemoteInvalidRequest),
         };
         //= CTL-003
-        let stale = fail.is_some() && psn.diff(self.qp.req.tack) <= 0 && !self.cfg.stale_nak_fatal;
+        let news = psn.diff(self.qp.req.tack) > 0 || self.ends_the_next(psn);
+        let stale = fail.is_some() && !news && !self.cfg.stale_nak_fatal;
         if !within || stale {
             return Err(Discard::StalePsn);
         }
@@ -381,7 +389,7 @@ impl TxSide<'_, '_> {
             return Ok(Verdict::Fail(cause));
         }
         self.stats.rx_ack.inc();
-        if psn.diff(self.qp.req.tack) > 0 {
+        if news {
             self.qp.req.tack = psn;
             self.qp.req.tack_wait = Instant::FAR;
             self.qp.req.resend_tail = false;

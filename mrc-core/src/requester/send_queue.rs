@@ -248,6 +248,12 @@ impl SendQueue {
         self.head = self.head.wrapping_add(1);
     }
 
+    /// Whether `psn` lies at or beyond the end of the request that follows `tack`, all of which was sent.
+    pub(crate) fn ends_next(&self, ring: &[Wqe], tack: Psn, max_sent: Psn, psn: Psn) -> bool {
+        let next = self.find(ring, tack.next()).map(|segment| segment.wqe.last_psn());
+        next.is_some_and(|last| max_sent.diff(last) >= 0 && psn.diff(last) >= 0)
+    }
+
     /// The packet that carried `psn`, by binary search over the requests in flight.
     pub(crate) fn find<'r>(&self, ring: &'r [Wqe], psn: Psn) -> Option<Segment<'r>> {
         let started = self.current.wrapping_sub(self.head).wrapping_add(u32::from(self.sent > 0));
@@ -303,6 +309,26 @@ mod tests {
         assert_eq!(found(9), Some((9, 0)));
         assert_eq!(found(0xFF_FFEF), None);
         assert_eq!(found(13), None);
+    }
+
+    //= TACK-001 test
+    #[test]
+    fn the_end_of_the_longest_message_is_seen_from_within_the_next() {
+        let (first, packets) = (Psn::new(0xFF_FF00), (1 << 23) - 1);
+        let (mut ring, mut sq, tack) = ([Wqe::EMPTY; 4], SendQueue::default(), first.sub(1));
+        for first in [first, first.add(packets)] {
+            assert!(sq.push(&mut ring, wqe(first.value(), packets)));
+        }
+        let last = first.add(packets - 1);
+        sq.sent_to(packets - 1, packets);
+        assert!(!sq.ends_next(&ring, tack, last.sub(1), last.sub(1)), "it is not sent");
+        sq.sent_to(packets, packets);
+        sq.sent_to(40, packets);
+        let max_sent = last.add(40);
+        let ends = |psn| sq.ends_next(&ring, tack, max_sent, psn);
+        assert!(last.add(1).diff(tack) < 0, "too far to compare");
+        assert_eq!([last.sub(1), last, last.add(1), max_sent].map(ends), [false, true, true, true]);
+        assert!(!ends(tack));
     }
 
     #[test]

@@ -190,7 +190,7 @@ impl Responder {
     }
 
     /// The NACK for a packet above the window; none where `oor_silent` is set, or for a PSN that lies too far ahead.
-    //= RSP-003
+    //= RSP-004, RSP-005
     #[inline(always)]
     pub(crate) fn out_of_window(&self, write: &WritePacket<'_, '_>, cfg: &EndpointConfig) -> Option<Answer> {
         let near = write.psn().diff(self.window.cack()) <= 1 << 22;

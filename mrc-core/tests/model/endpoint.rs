@@ -262,6 +262,9 @@ impl Model {
             self.req.oldest += 1;
             self.req.current = self.req.current.max(self.req.oldest);
         }
+        if self.state == QpState::Error && self.req.oldest == self.req.requests.len() {
+            self.fault = None;
+        }
     }
 
     pub(crate) fn deliver(&mut self, setup: &Setup) {
