@@ -210,28 +210,8 @@ impl Endpoint<'_> {
                 self.fetch_headers(self.qps.get(index as usize)?.peer, next.plane, memory);
                 None
             }
-            Step::Controller(index) => {
-                let qpcc = self.qpccs.get(index as usize)?;
-                qpcc.fetch_turn(memory);
-                if let Some(last) = self.qpccs.get(self.ready.back() as usize) {
-                    last.fetch_link(memory);
-                }
-                let Some(alone) = qpcc.sole_sender() else {
-                    return qpcc.retransmit.front().or(qpcc.fresh.front()).map(Step::Sending);
-                };
-                self.qps.get(alone as usize)?.fetch_balance(memory);
-                Some(Step::Alone(alone))
-            }
-            Step::Alone(index) => {
-                let room = PortMask::NONE.with(PortNum::from_plane(next.plane));
-                let qp = self.qps.get(index as usize)?;
-                // Where the ports have changed since its last packet, this is a guess.
-                if !qp.paths.leaves_to_others(room, qp.paths.usable_ports()) {
-                    return Some(Step::Sending(index));
-                }
-                self.peers.get(qp.peer as usize)?.fetch(memory);
-                qp.qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize)).and_then(Qpcc::behind).map(Step::Controller)
-            }
+            Step::Controller(index) => self.fetch_controller(index, memory),
+            Step::Alone(index) => self.fetch_sole_sender(index, next.plane, memory),
             Step::Sending(index) => {
                 let qp = self.qps.get(index as usize)?;
                 qp.fetch_requester(memory);
@@ -239,15 +219,7 @@ impl Endpoint<'_> {
                 self.timers.fetch(index, memory);
                 Some(Step::Path(index))
             }
-            Step::Path(index) => {
-                let qp = self.qps.get(index as usize)?;
-                next.offset = Some(qp.head.offset());
-                qp.paths.fetch_order(self.order_of(index), PICKS, &mut { self.rng }, memory);
-                qp.sq.fetch_request(part_of(self.wqes, index, self.limits.send_queue), memory);
-                self.fetch_window(index, qp.req.max_sent.next(), memory);
-                self.fetch_headers(qp.peer, next.plane, memory);
-                Some(Step::Evs(index))
-            }
+            Step::Path(index) => self.fetch_path(index, next, memory),
             Step::Evs(index) => {
                 let qp = self.qps.get(index as usize)?;
                 let (slots, order) = (self.slots_of(index), self.order_of(index));
@@ -255,6 +227,43 @@ impl Endpoint<'_> {
                 None
             }
         }
+    }
+
+    /// What the turn of a controller reads.
+    fn fetch_controller(&self, index: u32, memory: &impl Prefetch) -> Option<Step> {
+        let qpcc = self.qpccs.get(index as usize)?;
+        qpcc.fetch_turn(memory);
+        if let Some(last) = self.qpccs.get(self.ready.back() as usize) {
+            last.fetch_link(memory);
+        }
+        let Some(alone) = qpcc.sole_sender() else {
+            return qpcc.retransmit.front().or(qpcc.fresh.front()).map(Step::Sending);
+        };
+        self.qps.get(alone as usize)?.fetch_balance(memory);
+        Some(Step::Alone(alone))
+    }
+
+    /// Whether the only QP that may send does, or the next controller has the turn.
+    fn fetch_sole_sender(&self, index: u32, plane: u8, memory: &impl Prefetch) -> Option<Step> {
+        let room = PortMask::NONE.with(PortNum::from_plane(plane));
+        let qp = self.qps.get(index as usize)?;
+        // Where the ports have changed since its last packet, this is a guess.
+        if !qp.paths.leaves_to_others(room, qp.paths.usable_ports()) {
+            return Some(Step::Sending(index));
+        }
+        self.peers.get(qp.peer as usize)?.fetch(memory);
+        qp.qpcc.and_then(|qpcc| self.qpccs.get(qpcc as usize)).and_then(Qpcc::behind).map(Step::Controller)
+    }
+
+    /// Where the EVs, the request, the window and the headers of the next packet are found.
+    fn fetch_path(&self, index: u32, next: &mut Upcoming, memory: &impl Prefetch) -> Option<Step> {
+        let qp = self.qps.get(index as usize)?;
+        next.offset = Some(qp.head.offset());
+        qp.paths.fetch_order(self.order_of(index), PICKS, &mut { self.rng }, memory);
+        qp.sq.fetch_request(part_of(self.wqes, index, self.limits.send_queue), memory);
+        self.fetch_window(index, qp.req.max_sent.next(), memory);
+        self.fetch_headers(qp.peer, next.plane, memory);
+        Some(Step::Evs(index))
     }
 
     pub(super) fn slots_of(&self, index: u32) -> &[EvSlot] {

@@ -1,5 +1,7 @@
 //! Flowing & Jumping: the arithmetic, figure 4 by hand, and what holds for every table and demand.
 
+use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
+
 use super::{
     super::flowing::{RING, Ring, decay_q16},
     *,
