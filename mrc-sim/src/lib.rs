@@ -41,6 +41,6 @@ pub use fabric::{
 };
 pub use host::traffic;
 pub use host::{
-    App, Host, Ideal, Memory, MixedHost, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, PathRow, Soon,
-    Transport, TransportCounters, Upcoming, WireBytes, WireSizes, World, payload_tag, roce_line,
+    AnyTransport, App, Host, Ideal, Memory, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, PathRow,
+    Soon, Transport, TransportCounters, Upcoming, WireBytes, WireSizes, World, payload_tag, roce_line,
 };

@@ -135,6 +135,54 @@ fn jobs_have_hosts_and_transports_of_their_own() {
     assert!(error.to_string().contains("train, store"), "{error}");
 }
 
+/// Go-back-N beside selective repeat, and MRC that sprays beside MRC that does not: each job keeps to its own tables.
+#[test]
+fn jobs_of_one_kind_of_transport_have_tables_of_their_own() {
+    let text = "[topology]\nt0 = 4\nhosts_per_t0 = 4\nforwarding = \"ecmp\"\n[queue]\npfc = false\n\
+        [transport]\nkind = \"roce\"\n[transport.roce]\nmtu = 1024\n\
+        [[job]]\nname = \"back\"\nhosts = 4\n\
+        [[job]]\nname = \"irn\"\nhosts = 4\n[job.transport]\nkind = \"roce\"\nroce.recovery = \"selective-repeat\"\n\
+        [[job]]\nname = \"spray\"\nhosts = 4\ntransport = \"mrc\"\n\
+        [[job]]\nname = \"pinned\"\nhosts = 4\n[job.transport.mrc]\nselector = \"single\"\nmtu = 2048\n\
+        [[workload]]\nkind = \"permutation\"\nother_leaf = false\njob = \"back\"\nbytes = 409600\n\
+        [[workload]]\nkind = \"permutation\"\nother_leaf = false\njob = \"irn\"\nbytes = 409600\n\
+        [[workload]]\nkind = \"permutation\"\nother_leaf = false\njob = \"spray\"\nbytes = 409600\n\
+        [[workload]]\nkind = \"permutation\"\nother_leaf = false\njob = \"pinned\"\nbytes = 409600\n";
+    let results = play(text);
+    assert_eq!(results.transport, "roce and roce (irn) and mrc and mrc (pinned)");
+    // 400 packets of 1024 bytes, 100 of 4096 twice, 200 of 2048; from each of four hosts.
+    assert_eq!(results.data_packets, 4 * (400 + 100 + 100 + 200), "own tables take nothing from `[transport]`");
+    assert_eq!(play(&results.resolved).digest, results.digest, "{}", results.resolved);
+    let lossy = format!("{text}[[fault]]\nkind = \"loss\"\ntier = \"host\"\nprobability = 0.01\n");
+    let Outcome { results, messages, .. } = play_all(&lossy);
+    assert!(results.finished && results.misplaced == 0, "{:?}", results.diagnosis);
+    let again = |job: usize| {
+        let rows = messages.iter().filter(|row| row.src as usize / 4 == job);
+        rows.map(|row| row.retransmitted_bytes).sum::<u64>()
+    };
+    assert!(again(0) > 5 * again(1) && again(1) > 0, "go-back-N sends {} bytes again, IRN {}", again(0), again(1));
+    // Errors name the table in which they stand.
+    for (from, to, key, line, says) in [
+        ("roce.recovery = \"selective-repeat\"", "roce.mtu = 1000", "job[1].transport.roce.mtu", 19, "256, 512"),
+        ("roce.recovery = \"selective-repeat\"", "roce.recovry = 1", "job.transport.roce.recovry", 19, "`recovery`"),
+        ("transport = \"mrc\"", "transport = \"mcr\"", "job[2].transport", 23, "`mrc`"),
+        (
+            "kind = \"roce\"\nroce.rec",
+            "connections = 3\nroce.rec",
+            "job.transport.connections",
+            18,
+            "`kind`, `mrc`, `roce`",
+        ),
+    ] {
+        let error = load(&text.replace(from, to)).unwrap_err();
+        let said = error.to_string();
+        assert!((&*error.key, error.line) == (key, Some(line)) && said.contains(says), "{said} {:?}", error.line);
+    }
+    // Nobody who takes part pauses: PFC is the fabric's.
+    let error = load(&text.replace("pfc = false", "pfc = true")).unwrap_err();
+    assert!(error.key == "queue.pfc" && error.message.contains("set pfc to false"), "{error}");
+}
+
 #[test]
 fn named_sizes_have_the_means_that_they_state() {
     for (name, mean) in [("web-search", 1.7e6), ("hadoop", 0.2e6), ("alicloud-storage", 38e3), ("ml", 3.0e6)] {

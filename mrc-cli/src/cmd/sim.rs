@@ -202,7 +202,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     if args.trace {
         for packet in &capture {
             let way = if packet.egress { "down" } else { "up  " };
-            let line = match built.transport {
+            let line = match built.transports[0].settings {
                 TransportSettings::Roce(_) => mrc_sim::roce_line(&packet.header),
                 _ => None,
             };

@@ -1,8 +1,8 @@
 //! What a host is to the fabric: the trait through which transports (MRC and RoCEv2) connect to it.
 
+mod any;
 mod ideal;
 mod memory;
-mod mixed;
 mod mrc;
 mod mrc_transport;
 mod roce;
@@ -14,9 +14,9 @@ mod transport;
 use mrc_core::{Instant, PortMask};
 use mrc_wire::PortNum;
 
+pub use self::any::AnyTransport;
 pub use self::ideal::{Ideal, WireBytes};
 pub use self::memory::Memory;
-pub use self::mixed::MixedHost;
 pub use self::mrc::{App, MrcHost, MrcHostError};
 pub use self::mrc_transport::{MrcSettings, MrcTransport, WireSizes};
 pub use self::roce::{DcqcnConfig, Recovery, RocePaths, RoceSettings, RoceTransport, roce_line};

@@ -7,6 +7,8 @@ mod load;
 mod results;
 mod summary;
 
+use std::collections::BTreeMap;
+
 use mrc_core::Instant;
 
 pub use drive::{Options, Progress};
@@ -17,9 +19,9 @@ pub use results::{
 };
 
 use crate::fabric::{Captured, Parts, TopologyError};
-use crate::host::{MixedHost, MrcHostError, MrcTransport, PathRow, RoceTransport, Transport};
-use crate::scenario::{Built, Mixed, TransportSettings};
-use crate::workload::{Exchange, Pair};
+use crate::host::{AnyTransport, MrcHostError, MrcTransport, PathRow, RoceTransport, Transport};
+use crate::scenario::{Built, Spoken, TransportSettings};
+use crate::workload::Exchange;
 
 /// Why a scenario could not be run, or did not end.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -57,34 +59,39 @@ pub struct Outcome {
 pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Outcome, RunError> {
     let topology = &built.topology;
     let (seed, pairs) = (built.scenario.seed, &built.pairs[..]);
-    match (&built.transport, &built.mixed) {
-        (TransportSettings::Mrc(settings), None) => {
+    match &built.transports[..] {
+        [Spoken { settings: TransportSettings::Mrc(settings), .. }] => {
             let mut storages = settings.storages(topology, pairs)?;
             let hosts = MrcTransport::build(settings, topology, pairs, &mut storages, seed)?;
             start(hosts, built, options, progress)
         }
-        (TransportSettings::Roce(settings), None) => {
+        [Spoken { settings: TransportSettings::Roce(settings), .. }] => {
             start(RoceTransport::build(settings, topology, pairs, seed), built, options, progress)
         }
-        (main, Some(Mixed { hosts: others, transport: other })) => {
-            let (mrc, roce, roce_is_other) = match (main, other) {
-                (TransportSettings::Mrc(mrc), TransportSettings::Roce(roce)) => (mrc, roce, true),
-                (TransportSettings::Roce(roce), TransportSettings::Mrc(mrc)) => (mrc, roce, false),
-                _ => unreachable!("two jobs have two different transports"),
-            };
-            let speaks_roce = |host: u32| others[host as usize] == roce_is_other;
-            let (of_roce, of_mrc): (Vec<Pair>, Vec<Pair>) = pairs.iter().partition(|pair| speaks_roce(pair.a));
-            let mut storages = mrc.storages(topology, &of_mrc)?;
-            let mut mrc = MrcTransport::build(mrc, topology, &of_mrc, &mut storages, seed)?.into_iter();
-            let mut roce = RoceTransport::build(roce, topology, &of_roce, seed).into_iter();
-            let host = |index| match (mrc.next(), roce.next()) {
-                (_, Some(host)) if speaks_roce(index) => MixedHost::Roce(Box::new(host)),
-                (Some(host), _) => MixedHost::Mrc(Box::new(host)),
-                _ => unreachable!("one host for each index"),
-            };
-            start((0..topology.hosts()).map(host), built, options, progress)
+        several => {
+            let storages = several.iter().enumerate().map(|(nth, spoken)| match &spoken.settings {
+                TransportSettings::Mrc(settings) => settings.storages(topology, &built.pairs_of(nth)),
+                TransportSettings::Roce(_) => Ok(Vec::new()),
+            });
+            let mut storages = storages.collect::<Result<Vec<_>, _>>()?;
+            let mut hosts: BTreeMap<u32, AnyTransport<'_>> = BTreeMap::new();
+            for ((nth, spoken), storages) in several.iter().enumerate().zip(&mut storages) {
+                let own = built.pairs_of(nth);
+                let all: Vec<AnyTransport<'_>> = match &spoken.settings {
+                    TransportSettings::Mrc(settings) => {
+                        boxed(MrcTransport::build(settings, topology, &own, storages, seed)?)
+                    }
+                    TransportSettings::Roce(settings) => boxed(RoceTransport::build(settings, topology, &own, seed)),
+                };
+                hosts.extend((0..).zip(all).filter(|&(host, _)| built.speaks[host as usize] == nth));
+            }
+            start(hosts.into_values(), built, options, progress)
         }
     }
+}
+
+fn boxed<'s, T: Transport + Send + 's>(hosts: Vec<T>) -> Vec<AnyTransport<'s>> {
+    hosts.into_iter().map(|host| Box::new(host) as AnyTransport<'s>).collect()
 }
 
 /// Puts the hosts on the fabric and lets time pass.

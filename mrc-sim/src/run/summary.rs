@@ -10,7 +10,7 @@ use super::results::{
 };
 use crate::fabric::{Parts, PortId};
 use crate::host::{Ideal, Transport, TransportCounters, WireBytes};
-use crate::scenario::{Built, TransportKind};
+use crate::scenario::Built;
 use crate::workload::{Exchange, Group, Message};
 
 /// Quantiles of a CDF.
@@ -170,12 +170,7 @@ pub(super) fn results<T: Transport>(
         folder: built.folder.display().to_string(),
         program: options.program.clone(),
         command: options.command.clone(),
-        transport: match (scenario.transport.kind, &built.mixed) {
-            (TransportKind::Mrc, None) => "mrc".to_owned(),
-            (TransportKind::Roce, None) => "roce".to_owned(),
-            (TransportKind::Mrc, Some(_)) => "mrc and roce".to_owned(),
-            (TransportKind::Roce, Some(_)) => "roce and mrc".to_owned(),
-        },
+        transport: built.transport_names(),
         seed: scenario.seed,
         hosts: sim.topology().hosts(),
         planes: sim.topology().planes(),

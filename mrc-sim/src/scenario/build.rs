@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mrc_core::Instant;
 
-use super::job::{self, Job};
+use super::job::{self, SpokenKeys};
 use super::topology::TelemetryKey;
 use super::traffic::Extent;
 use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, topology, traffic};
@@ -33,10 +33,10 @@ pub struct Built {
     pub plan: Plan,
     /// The pairs of hosts that talk, with their connections.
     pub pairs: Vec<Pair>,
-    /// The hosts, or most of them.
-    pub transport: TransportSettings,
-    /// The hosts that speak something else.
-    pub mixed: Option<Mixed>,
+    /// What the hosts speak: `[transport]`, then what jobs have in its place.
+    pub transports: Vec<Spoken>,
+    /// By host: which of `transports`; empty where there is one.
+    pub speaks: Vec<usize>,
     /// So long may nothing arrive, in nanoseconds.
     pub stall_ns: u64,
     /// Folder of the files that the scenario names.
@@ -55,6 +55,14 @@ pub enum TransportSettings {
 }
 
 impl TransportSettings {
+    /// The word of `transport.kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Mrc(_) => "mrc",
+            Self::Roce(_) => "roce",
+        }
+    }
+
     /// How long a queue pair that hears nothing tries before it fails, in nanoseconds; `None`: for ever.
     fn patience_ns(&self) -> Option<u64> {
         match self {
@@ -64,13 +72,13 @@ impl TransportSettings {
     }
 }
 
-/// A second transport beside the main one.
+/// A transport that hosts of the run speak.
 #[derive(Clone, Debug)]
-pub struct Mixed {
-    /// By host: whether it speaks this one.
-    pub hosts: Vec<bool>,
+pub struct Spoken {
+    /// The job whose `[job.transport]` it is; `None`: it has the keys of `[transport]`.
+    pub job: Option<String>,
     /// Its settings.
-    pub transport: TransportSettings,
+    pub settings: TransportSettings,
 }
 
 /// Shortest default of `stall_us`, in nanoseconds.
@@ -165,23 +173,21 @@ impl Built {
             return Err(Problem::new(key, message));
         }
         let topology = topology::build(&scenario, folder)?;
-        let mtu = u32::from(scenario.transport.mrc.mtu);
-        let base_rtt_ns = match scenario.transport.mrc.base_rtt_us {
-            Some(us) => nanos("transport.mrc.base_rtt_us", us)?.max(1),
-            None => topology.base_rtt_ns(mtu + 142, 154),
-        };
-        let queue = queue::build(&scenario, &topology, base_rtt_ns)?;
+        let queue = queue::build(&scenario, &topology, base_rtt_ns(&scenario, &topology)?)?;
         let topology = topology.with_queue(queue).map_err(|error| Problem::new("topology", error))?;
-        let mut transport = settings(scenario.transport.kind, &scenario, &topology, base_rtt_ns)?;
+        let (spoken, of_job) = job::spoken(&scenario);
+        let mut transports =
+            spoken.iter().map(|keys| settings(keys, &scenario, &topology)).collect::<Result<Vec<_>, _>>()?;
         let links = links(&scenario, &topology)?;
         let faults = faults::build(&scenario, &topology, &links)?;
         let jobs = job::place(&scenario, &topology)?;
         let plan = traffic::build(&scenario, &topology, &jobs, folder, extent)?;
-        let mut mixed = mixed(&scenario, &topology, &jobs, &plan, base_rtt_ns)?;
+        let speaks = job::speaks(&of_job, &jobs, topology.hosts());
+        check_mixed(&topology, &plan, &transports, &speaks)?;
         // Queues that are never full need no room for more than there is.
         let queued = plan.most_queued(scenario.transport.connections.0).max(2).next_power_of_two();
-        for settings in std::iter::once(&mut transport).chain(mixed.as_mut().map(|mixed| &mut mixed.transport)) {
-            if let TransportSettings::Mrc(mrc) = settings {
+        for spoken in &mut transports {
+            if let TransportSettings::Mrc(mrc) = &mut spoken.settings {
                 mrc.send_queue = mrc.send_queue.min(queued as usize);
                 mrc.tx_packets = records_for(plan.most_packets(mrc.mtu.into(), mrc.qps));
             }
@@ -189,7 +195,10 @@ impl Built {
         let pairs = connections(&scenario, &topology, &links, &plan)?;
         let stall_ns = match scenario.stall_us {
             Some(us) => nanos("stall_us", us)?,
-            None => (2 * transport.patience_ns().unwrap_or(0)).max(LEAST_STALL_NS),
+            None => {
+                let patience = transports.iter().filter_map(|spoken| spoken.settings.patience_ns()).max();
+                (2 * patience.unwrap_or(0)).max(LEAST_STALL_NS)
+            }
         };
         let here = Path::new(".");
         let folder = if folder.as_os_str().is_empty() { here } else { folder };
@@ -213,8 +222,8 @@ impl Built {
             partition,
             plan,
             pairs,
-            mixed,
-            transport,
+            transports,
+            speaks,
             stall_ns,
             folder,
         };
@@ -222,19 +231,41 @@ impl Built {
         Ok(built)
     }
 
+    /// The pairs whose hosts speak the transport of this place.
+    pub fn pairs_of(&self, nth: usize) -> Vec<Pair> {
+        let speaks = |host: u32| self.speaks.get(host as usize).copied().unwrap_or(0);
+        self.pairs.iter().copied().filter(|pair| speaks(pair.a) == nth).collect()
+    }
+
+    /// What is spoken, in words: `mrc and roce (store)`, where the job `store` has tables of its own.
+    pub fn transport_names(&self) -> String {
+        let used = |nth: usize| self.transports.len() == 1 || !self.pairs_of(nth).is_empty();
+        let name = |spoken: &Spoken| match &spoken.job {
+            Some(job) => format!("{} ({job})", spoken.settings.kind()),
+            None => spoken.settings.kind().to_owned(),
+        };
+        let all = self.transports.iter().enumerate().filter(|&(nth, _)| used(nth)).map(|(_, spoken)| name(spoken));
+        all.collect::<Vec<_>>().join(" and ")
+    }
+
     /// Refuses what would not fit into memory before any of it is allocated.
     fn check_memory(&self) -> Result<(), Problem> {
-        let of = |settings: &TransportSettings| match settings {
-            TransportSettings::Mrc(mrc) => (mrc.qps, mrc.bytes(&self.topology, &self.pairs)),
-            TransportSettings::Roce(roce) => {
-                let qps: u64 = self.pairs.iter().map(|pair| 2 * u64::from(pair.connections * roce.qps)).sum();
-                let peers = 2 * self.pairs.len() as u64 * RoceSettings::bytes_per_peer(self.topology.planes()) as u64;
-                (roce.qps, qps * RoceSettings::bytes_per_qp() as u64 + peers)
+        let (mut hosts, mut qps) = (0, 0);
+        for (nth, spoken) in self.transports.iter().enumerate() {
+            let pairs = self.pairs_of(nth);
+            let ends = |per: u32| pairs.iter().map(|pair| 2 * u64::from(pair.connections * per)).sum::<u64>();
+            match &spoken.settings {
+                TransportSettings::Mrc(mrc) => {
+                    qps += ends(mrc.qps);
+                    hosts += mrc.bytes(&self.topology, &pairs);
+                }
+                TransportSettings::Roce(roce) => {
+                    let peers = 2 * pairs.len() as u64 * RoceSettings::bytes_per_peer(self.topology.planes()) as u64;
+                    qps += ends(roce.qps);
+                    hosts += ends(roce.qps) * RoceSettings::bytes_per_qp() as u64 + peers;
+                }
             }
-        };
-        let (per_connection, hosts) = of(&self.transport);
-        let hosts = self.mixed.as_ref().map_or(hosts, |mixed| hosts.max(of(&mixed.transport).1));
-        let qps = self.pairs.iter().map(|pair| 2 * u64::from(pair.connections * per_connection)).sum::<u64>();
+        }
         let need = hosts + self.plan.messages.len() as u64 * MESSAGE_BYTES + u64::from(self.topology.links()) * 512;
         let have = available_memory();
         if need > have {
@@ -263,15 +294,14 @@ pub(super) fn available_memory() -> u64 {
     }
 }
 
-/// Settings of hosts that speak this.
-fn settings(
-    kind: TransportKind,
-    scenario: &Scenario,
-    topology: &Topology,
-    base_rtt_ns: u64,
-) -> Result<TransportSettings, Problem> {
-    Ok(match kind {
-        TransportKind::Mrc => TransportSettings::Mrc(mrc::build(scenario, topology, base_rtt_ns)?),
+/// Settings of the hosts that speak this.
+fn settings(spoken: &SpokenKeys, scenario: &Scenario, topology: &Topology) -> Result<Spoken, Problem> {
+    let alone = spoken.alone(scenario);
+    let settings = match spoken.keys.kind {
+        TransportKind::Mrc => {
+            let base_rtt_ns = base_rtt_ns(&alone, topology).map_err(|problem| spoken.problem(problem))?;
+            mrc::build(&alone, topology, base_rtt_ns).map(TransportSettings::Mrc)
+        }
         TransportKind::Roce => {
             if topology.scheme().paths() != PathNames::Entropy {
                 let message = "RoCE packets name no path: use ecmp or another scheme that asks for none";
@@ -281,22 +311,19 @@ fn settings(
                 let message = "RoCE hosts send no probes for switches to write into: leave telemetry out";
                 return Err(Problem::new("topology.telemetry", message));
             }
-            TransportSettings::Roce(roce::build(scenario, topology)?)
+            roce::build(&alone, topology).map(TransportSettings::Roce)
         }
-    })
+    };
+    let settings = settings.map_err(|problem| spoken.problem(problem))?;
+    Ok(Spoken { job: spoken.job.clone(), settings })
 }
 
-/// The second transport, where jobs have two; no message goes from one to the other.
-fn mixed(
-    scenario: &Scenario,
-    topology: &Topology,
-    jobs: &[Job],
-    plan: &Plan,
-    base_rtt_ns: u64,
-) -> Result<Option<Mixed>, Problem> {
-    let main = scenario.transport.kind;
-    let Some(kinds) = job::kinds(scenario, jobs, topology.hosts()) else { return Ok(None) };
-    let of = |host: u32| kinds[host as usize];
+/// Refuses what hosts of several transports in one fabric cannot do.
+fn check_mixed(topology: &Topology, plan: &Plan, transports: &[Spoken], speaks: &[usize]) -> Result<(), Problem> {
+    if speaks.is_empty() {
+        return Ok(());
+    }
+    let of = |host: u32| speaks[host as usize];
     if let Some(message) = plan.messages.iter().find(|message| of(message.src) != of(message.dst)) {
         let name = &plan.groups[usize::from(message.group)].name;
         let text = format_args!(
@@ -305,13 +332,20 @@ fn mixed(
         );
         return Err(Problem::new("workload", text));
     }
-    if topology.queue().pfc.is_some() {
+    let pauses = |nth: &usize| matches!(transports[*nth].settings, TransportSettings::Roce(_));
+    if topology.queue().pfc.is_some() && !speaks.iter().all(pauses) {
         let message = "MRC hosts do not pause, and a job of each transport shares the fabric: set pfc to false";
         return Err(Problem::new("queue.pfc", message));
     }
-    let other = if main == TransportKind::Mrc { TransportKind::Roce } else { TransportKind::Mrc };
-    let transport = settings(other, scenario, topology, base_rtt_ns)?;
-    Ok(Some(Mixed { hosts: kinds.iter().map(|&kind| kind == other).collect(), transport }))
+    Ok(())
+}
+
+/// The round trip on an idle fabric that MRC's recommendations refer to, in nanoseconds.
+fn base_rtt_ns(scenario: &Scenario, topology: &Topology) -> Result<u64, Problem> {
+    match scenario.transport.mrc.base_rtt_us {
+        Some(us) => Ok(nanos("transport.mrc.base_rtt_us", us)?.max(1)),
+        None => Ok(topology.base_rtt_ns(u32::from(scenario.transport.mrc.mtu) + 142, 154)),
+    }
 }
 
 /// How the fabric is divided: as the scenario asks, or by its size.

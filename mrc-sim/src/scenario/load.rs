@@ -8,7 +8,7 @@ use toml::Table;
 use toml::de::{DeTable, DeValue};
 
 use super::traffic::Extent;
-use super::{Built, PARITY, Scenario, SelectorKey, TransportKind, mrc};
+use super::{Built, JobTransportKey, PARITY, Scenario, SelectorKey, TransportKind, mrc};
 
 /// Something about a scenario that cannot be, found after its keys were read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -147,15 +147,21 @@ fn build(
     })?;
     scenario.seed = seed.unwrap_or(scenario.seed);
     // A file may hold both tables, for comparisons; who changes a key wants to see what it does.
-    let (kind, other) = match scenario.transport.kind {
-        TransportKind::Mrc => ("mrc", "transport.roce."),
-        TransportKind::Roce => ("roce", "transport.mrc."),
-    };
+    let of_jobs = scenario.job.iter().filter_map(|job| match job.transport {
+        Some(JobTransportKey::Kind(kind)) => Some(kind),
+        _ => None,
+    });
+    let spoken: Vec<TransportKind> = of_jobs.chain([scenario.transport.kind]).collect();
     // The knobs of selectors stand in one place.
     let with_selector =
-        scenario.transport.kind == TransportKind::Roce && scenario.transport.roce.selector != SelectorKey::Single;
-    let effect = |key: &str| key.strip_prefix(other).is_none_or(|key| with_selector && mrc::selects(key));
+        spoken.contains(&TransportKind::Roce) && scenario.transport.roce.selector != SelectorKey::Single;
+    let effect = |key: &str| match (key.strip_prefix("transport.mrc."), key.strip_prefix("transport.roce.")) {
+        (Some(key), _) => spoken.contains(&TransportKind::Mrc) || with_selector && mrc::selects(key),
+        (_, Some(_)) => spoken.contains(&TransportKind::Roce),
+        (None, None) => true,
+    };
     if let Some(key) = changed.iter().find(|key| !effect(key)) {
+        let kind = if spoken.contains(&TransportKind::Roce) { "roce" } else { "mrc" };
         let message = format!("has no effect: transport.kind is \"{kind}\"");
         return Err(ScenarioError { file: "--set".to_owned(), line: None, key: key.clone(), message });
     }

@@ -9,7 +9,7 @@
 //! | `[host]` | [`HostKeys`]: time that hosts take for what they receive |
 //! | `[queue]` | [`QueueKeys`] |
 //! | `[transport]` | `kind`, and a table per transport: [`MrcKeys`], [`RoceKeys`] |
-//! | `[[job]]` | [`JobKeys`]: hosts with a transport of their own |
+//! | `[[job]]` | [`JobKeys`]: hosts with a transport of their own, `[job.transport]` |
 //! | `[[workload]]` | [`WorkloadKeys`] |
 //! | `[[fault]]` | [`FaultKeys`] |
 
@@ -31,8 +31,9 @@ mod traffic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use build::{Built, Mixed, TransportSettings};
+pub use build::{Built, Spoken, TransportSettings};
 pub use connections::ConnectionsKey;
+pub use job::{JobTransportKey, OwnTransportKeys};
 pub use load::{Problem, ScenarioError, check, check_str, load, load_str, nearest};
 pub use mrc::{CcKey, LossActionKey, MrcKeys, SelectorKey};
 pub use roce::{RecoveryKey, RoceCcKey, RoceKeys};
@@ -438,8 +439,10 @@ pub struct JobKeys {
     pub hosts: u32,
     /// Which hosts.
     pub placement: PlacementKey,
-    /// What they speak; `transport.kind` by default, which the queues follow.
-    pub transport: Option<TransportKind>,
+    /// What they speak, in place of `transport.kind`: a word, with the tables below `[transport]`; or a table of its own,
+    /// `[job.transport]` with `kind`, `mrc` and `roce`, which takes over nothing from `[transport]` and the preset. The
+    /// queues follow `[transport]`.
+    pub transport: Option<JobTransportKey>,
 }
 
 /// Kinds of faults.

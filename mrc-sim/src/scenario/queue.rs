@@ -1,7 +1,7 @@
 //! `[queue]`: from keys to the queues of switch ports. Each transport has defaults of its own, from its own sources; none
 //! follows from another's knobs.
 
-use super::{Problem, QueueKeys, RecoveryKey, Scenario, TransportKind, VictimKey};
+use super::{Problem, QueueKeys, RecoveryKey, Scenario, TransportKeys, TransportKind, VictimKey, job};
 use crate::fabric::{EcnSpec, PfcSpec, QueueSpec, Topology, TrimSpec, TrimVictim};
 use crate::host::RoceSettings;
 
@@ -78,12 +78,13 @@ fn of_roce(scenario: &Scenario, topology: &Topology) -> Defaults {
     }
 }
 
-/// Bytes on the wire of a full packet, as far as the queue's limits need it.
+/// Bytes on the wire of the longest packet, as far as the queue's limits need it.
 fn full_packet(scenario: &Scenario) -> u32 {
-    match scenario.transport.kind {
-        TransportKind::Mrc => u32::from(scenario.transport.mrc.mtu) + 142,
-        TransportKind::Roce => RoceSettings::wire_bytes(scenario.transport.roce.mtu).0,
-    }
+    let full = |keys: &TransportKeys| match keys.kind {
+        TransportKind::Mrc => u32::from(keys.mrc.mtu) + 142,
+        TransportKind::Roce => RoceSettings::wire_bytes(keys.roce.mtu).0,
+    };
+    job::spoken(scenario).0.iter().map(|spoken| full(&spoken.keys)).max().unwrap_or_default()
 }
 
 /// The queues of all switch ports; `base_rtt_ns` is the round trip that MRC's recommendations refer to.

@@ -26,7 +26,7 @@ struct Ours {
 fn ours(seed: u64) -> Ours {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/parity/perm128-single.toml");
     let built = load(&file, &[], Some(seed)).unwrap_or_else(|error| panic!("{error}"));
-    let TransportSettings::Mrc(settings) = &built.transport else { panic!("the preset is of MRC") };
+    let TransportSettings::Mrc(settings) = &built.transports[0].settings else { panic!("the preset is of MRC") };
     let (topology, pairs) = (&built.topology, built.pairs.clone());
     let clos = *topology.as_clos().expect("two tiers");
     let mut storages = settings.storages(topology, &pairs).expect("storage");

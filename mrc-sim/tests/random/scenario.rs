@@ -244,12 +244,18 @@ impl Draw<'_> {
         text
     }
 
-    /// Two jobs that speak different transports: every host of the fabric may be in one, in the other, or in none.
+    /// Two jobs that speak different transports, or one with other keys: every host of the fabric may be in one, in the other, or
+    /// in none.
     fn jobs(&mut self, other: &str) -> String {
         let placement = self.one(&["packed", "spread", "random"]);
+        let transport = match self.below(3) {
+            0 => format!("transport = \"{other}\"\n"),
+            1 => format!("[job.transport]\nkind = \"mrc\"\n{}", self.mrc().replace("[transport", "[job.transport")),
+            _ => format!("[job.transport]\nkind = \"roce\"\n{}", self.roce().replace("[transport", "[job.transport")),
+        };
         format!(
             "[[job]]\nname = \"a\"\nhosts = 2\nplacement = \"{placement}\"\n[[job]]\nname = \"b\"\nhosts = 2\n\
-             transport = \"{other}\"\n[[workload]]\njob = \"b\"\nkind = \"all-to-all\"\nbytes = 50000\n\
+             {transport}[[workload]]\njob = \"b\"\nkind = \"all-to-all\"\nbytes = 50000\n\
              [[workload]]\njob = \"a\"\nkind = \"neighbours\"\nbytes = 30000\n"
         )
     }

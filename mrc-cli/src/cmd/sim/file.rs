@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, ensure};
-use mrc_sim::scenario::{Built, TransportSettings};
+use mrc_sim::scenario::Built;
 
 use super::ready::Source;
 use super::sweep;
@@ -73,15 +73,10 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 fn describe(built: &Built) -> String {
     let some = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let sent = built.plan.messages.iter().filter(|message| !message.is_compute()).count() as u64;
-    let kind = match (&built.transport, &built.mixed) {
-        (_, Some(_)) => "mrc and roce",
-        (TransportSettings::Roce(_), None) => "roce",
-        _ => "mrc",
-    };
     let parts = [
         some(built.topology.hosts().into(), "host"),
         some(built.topology.switch_count().into(), "switch").replace("switchs", "switches"),
-        kind.to_owned(),
+        built.transport_names(),
         format!("{} of {:.3} MB in all", some(sent, "message"), built.plan.bytes() as f64 / 1e6),
         some(built.pairs.len() as u64, "pair"),
         some(built.faults.len() as u64, "change") + " by faults",
