@@ -167,8 +167,10 @@ fn connect(side: &mut Side<'_>, which: usize, far: Qpn, features: u8) {
     rts.trimming = if trimming { Trimming::On } else { Trimming::Off };
     rts.keepalive_ns = if features & 8 != 0 { 1_000_000 } else { 0 };
     rts.retry.timeout = 8;
-    rts.probe_rate_limit_ns = 50_000;
-    rts.retry.exponential = if features & 16 != 0 { 25 } else { 3 };
+    let stubborn = features & 16 != 0;
+    rts.retry.exponential = if stubborn { 25 } else { 3 };
+    // Who retries for ever may wait 17 s for a timer: probes in between must not use up the turns of `settle`.
+    rts.probe_rate_limit_ns = if stubborn { 1_000_000 } else { 50_000 };
     rts.paths.active = 8;
     rts.paths.backup = 8;
     rts.base_rtt_ns = 10_000;
