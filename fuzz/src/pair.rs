@@ -170,7 +170,7 @@ fn connect(side: &mut Side<'_>, which: usize, far: Qpn, features: u8) {
     let stubborn = features & 16 != 0;
     rts.retry.exponential = if stubborn { 25 } else { 3 };
     // Who retries for ever may wait 17 s for a timer: probes in between must not use up the turns of `settle`.
-    rts.probe_rate_limit_ns = if stubborn { 1_000_000 } else { 50_000 };
+    rts.probe_rate_limit_ns = if stubborn { 10_000_000 } else { 50_000 };
     rts.paths.active = 8;
     rts.paths.backup = 8;
     rts.base_rtt_ns = 10_000;
