@@ -20,6 +20,8 @@ const LINK: usize = 400;
 const FIRST_PSN: u32 = 0xFF_FFE0;
 /// Virtual time after which something that was posted should long have ended.
 const PATIENCE_NS: u64 = 3_600_000_000_000;
+/// Frames and timers of that time: a timer may take 17 s, and its queue pair looks for a lost tail every 43 us all the while.
+const MOST_TURNS: u32 = 5_000_000;
 
 /// Byte `at` of the writer's memory, and so of what it writes: everything goes to its own offset.
 fn pattern(at: usize) -> u8 {
@@ -440,8 +442,10 @@ impl Pair<'_> {
             }
             let _ = side.engine.set_mpr(side.qp, 1);
         }
-        let end = self.now.after(PATIENCE_NS);
-        for _ in 0..200_000 {
+        let (begin, end) = (self.now, self.now.after(PATIENCE_NS));
+        let mut turns = 0;
+        while turns < MOST_TURNS {
+            turns += 1;
             for which in 0..2 {
                 self.receive_request(which);
                 self.poll(which, 100);
@@ -463,7 +467,9 @@ impl Pair<'_> {
             let side = &self.sides[which];
             let left: Vec<u64> = self.open(which).collect();
             let state = side.engine.qp_info(side.qp).map(|qp| (qp.state, qp.cause));
-            assert!(left.is_empty() || !self.must_end(which), "side {which} in {state:?}: {left:?} never ended");
+            let passed = (self.now.as_nanos() - begin.as_nanos()) / 1_000_000;
+            let why = format_args!("{left:?} did not end in {turns} turns and {passed} ms");
+            assert!(left.is_empty() || !self.must_end(which), "side {which} in {state:?}: {why}");
         }
         self.check();
     }
