@@ -15,11 +15,9 @@
 //!
 //! # Another transport
 //!
-//! 1. A type that implements [`Host`] with `World = `[`workload::Exchange`], and [`Transport`]; [`MrcTransport`] is the
-//!    model. [`workload::Exchange`] lists what it must call.
-//! 2. A value of [`scenario::TransportKind`], a table of keys beside [`scenario::MrcKeys`] in
-//!    [`scenario::TransportKeys`], and a variant of [`scenario::TransportSettings`] with the numbers ready for use.
-//! 3. An arm in [`run::run`] that builds the hosts and hands them to the clock. Nothing else knows which transport runs.
+//! A type that implements [`Host`] with `World = `[`workload::Exchange`], and [`Transport`]; [`workload::Exchange`] lists what
+//! it must call. With a line in [`TRANSPORTS`] scenarios name it (`transport.kind`); [`run::run_hosts`] runs it without.
+//! `docs/extend.md` writes one, [`Datagram`] are packets for it.
 #![forbid(unsafe_code)]
 
 pub mod demo;
@@ -41,6 +39,7 @@ pub use fabric::{
 };
 pub use host::traffic;
 pub use host::{
-    AnyTransport, App, Host, Ideal, Memory, MrcHost, MrcHostError, MrcSettings, MrcTransport, PathCounts, PathRow,
-    Soon, Transport, TransportCounters, Upcoming, WireBytes, WireSizes, World, payload_tag, roce_line,
+    AnyTransport, App, Datagram, Host, HostSite, Ideal, Memory, MrcHost, MrcHostError, MrcSettings, MrcTransport,
+    PathCounts, PathRow, Soon, TRANSPORTS, Transport, TransportCheck, TransportCounters, TransportInfo,
+    TransportParamError, Upcoming, WireBytes, WireSizes, World, datagram_line, next_port, payload_tag, roce_line,
 };

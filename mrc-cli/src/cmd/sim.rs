@@ -206,7 +206,9 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
                 TransportSettings::Roce(_) => mrc_sim::roce_line(&packet.header),
                 _ => None,
             };
-            let line = line.unwrap_or_else(|| crate::cmd::decode::line(&packet.header, packet.wire_len as usize));
+            let line = line
+                .or_else(|| mrc_sim::datagram_line(&packet.header))
+                .unwrap_or_else(|| crate::cmd::decode::line(&packet.header, packet.wire_len as usize));
             outln!("{:>14.3} us {way} {line}", packet.at.as_nanos() as f64 / 1e3);
         }
     }

@@ -1,10 +1,14 @@
-//! What a host is to the fabric: the trait through which transports (MRC and RoCEv2) connect to it.
+//! What a host is to the fabric: the trait through which transports connect to it: MRC, RoCEv2, and those
+//! that [`TRANSPORTS`] registers by name.
 
 mod any;
+mod datagram;
 mod ideal;
+mod line_rate;
 mod memory;
 mod mrc;
 mod mrc_transport;
+mod registry;
 mod roce;
 mod storage_bytes;
 mod telemetry;
@@ -15,10 +19,12 @@ use mrc_core::{Instant, PortMask};
 use mrc_wire::PortNum;
 
 pub use self::any::AnyTransport;
+pub use self::datagram::{Datagram, datagram_line, next_port};
 pub use self::ideal::{Ideal, WireBytes};
 pub use self::memory::Memory;
 pub use self::mrc::{App, MrcHost, MrcHostError};
 pub use self::mrc_transport::{MrcSettings, MrcTransport, WireSizes};
+pub use self::registry::{HostSite, TRANSPORTS, TransportCheck, TransportInfo, TransportParamError};
 pub use self::roce::{DcqcnConfig, Recovery, RocePaths, RoceSettings, RoceTransport, roce_line};
 pub use self::telemetry::PathBandwidth;
 pub use self::transport::{PathCounts, PathRow, Transport, TransportCounters, payload_tag};

@@ -54,11 +54,13 @@ pub struct Generator {
     sent: Vec<u32>,
     /// Flow to try first.
     turn: usize,
-    /// Start times not reached yet, latest first.
+    /// Start times, and ends of pauses, not reached yet; latest first.
     starts: Vec<Instant>,
     now: Instant,
     echo_to: Option<[u8; 16]>,
     echoes: VecDeque<(PortNum, Packet)>,
+    /// Flows that send nothing for a while: which, from when, until when.
+    pauses: Vec<(usize, Instant, Instant)>,
     /// Flows that look like one to a hash.
     one_flow: bool,
     keep: bool,
@@ -85,6 +87,18 @@ impl Generator {
     pub fn one_flow(mut self) -> Self {
         self.one_flow = true;
         self
+    }
+
+    /// Lets a flow, by its place among the flows, send nothing from one instant until another: a gap such as ends a flowlet.
+    pub fn pausing(mut self, flow: usize, from: Instant, until: Instant) -> Self {
+        self.pauses.push((flow, from, until));
+        self.starts.push(until);
+        self.starts.sort_unstable_by(|a, b| b.cmp(a));
+        self
+    }
+
+    fn is_paused(&self, flow: usize, now: Instant) -> bool {
+        self.pauses.iter().any(|&(paused, from, until)| paused == flow && (from..until).contains(&now))
     }
 
     /// Keeps a record of every packet received, see [`Generator::arrivals`].
@@ -174,6 +188,9 @@ impl Host for Generator {
         for _ in 0..self.flows.len() {
             let index = self.turn;
             self.turn = if index + 1 == self.flows.len() { 0 } else { index + 1 };
+            if self.is_paused(index, now) {
+                continue;
+            }
             let (flow, sent) = (&self.flows[index], &mut self.sent[index]);
             if flow.start <= now && *sent < flow.count && free.contains(flow.port) {
                 Self::write(flow, if self.one_flow { 0 } else { index as u32 }, *sent, out);

@@ -85,8 +85,8 @@ pub struct PathRow {
 
 /// A host that carries the messages of an [`Exchange`].
 ///
-/// A transport plugs in with this trait and one arm in [`crate::run::run`]; what it
-/// must call on the exchange is listed there ([`Exchange`]). Its packets carry real header bytes from the Ethernet header on,
+/// A transport plugs in with this trait and a line in [`crate::TRANSPORTS`]; what it must call on the exchange is listed there
+/// ([`Exchange`]). [`crate::Datagram`] are packets for it, or it writes its own: they carry real header bytes from the Ethernet header on,
 /// with an IPv6 header whose destination is [`crate::address::gid`] of the receiver, so that switches can forward them by
 /// [`crate::scheme::ECMP`] and its kin; the DSCP chooses the class (`mrc_wire::DscpPlan`), and bytes 54 and 55 are the
 /// hash's entropy (a UDP source port). The payload goes in [`Packet::payload`], see [`payload_tag`].

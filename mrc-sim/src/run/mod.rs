@@ -19,7 +19,9 @@ pub use results::{
 };
 
 use crate::fabric::{Captured, Parts, TopologyError};
-use crate::host::{AnyTransport, MrcHostError, MrcTransport, PathRow, RoceTransport, Transport};
+use crate::host::{
+    AnyTransport, HostSite, MrcHostError, MrcTransport, PathRow, RoceTransport, Transport, TransportInfo,
+};
 use crate::scenario::{Built, Spoken, TransportSettings};
 use crate::workload::Exchange;
 
@@ -63,15 +65,18 @@ pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)
         [Spoken { settings: TransportSettings::Mrc(settings), .. }] => {
             let mut storages = settings.storages(topology, pairs)?;
             let hosts = MrcTransport::build(settings, topology, pairs, &mut storages, seed)?;
-            start(hosts, built, options, progress)
+            run_hosts(hosts, built, options, progress)
         }
         [Spoken { settings: TransportSettings::Roce(settings), .. }] => {
-            start(RoceTransport::build(settings, topology, pairs, seed), built, options, progress)
+            run_hosts(RoceTransport::build(settings, topology, pairs, seed), built, options, progress)
+        }
+        [Spoken { settings: TransportSettings::Named(info, values), .. }] => {
+            run_hosts(named(info, values, built), built, options, progress)
         }
         several => {
             let storages = several.iter().enumerate().map(|(nth, spoken)| match &spoken.settings {
                 TransportSettings::Mrc(settings) => settings.storages(topology, &built.pairs_of(nth)),
-                TransportSettings::Roce(_) => Ok(Vec::new()),
+                TransportSettings::Roce(_) | TransportSettings::Named(..) => Ok(Vec::new()),
             });
             let mut storages = storages.collect::<Result<Vec<_>, _>>()?;
             let mut hosts: BTreeMap<u32, AnyTransport<'_>> = BTreeMap::new();
@@ -82,10 +87,11 @@ pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)
                         boxed(MrcTransport::build(settings, topology, &own, storages, seed)?)
                     }
                     TransportSettings::Roce(settings) => boxed(RoceTransport::build(settings, topology, &own, seed)),
+                    TransportSettings::Named(info, values) => named(info, values, built),
                 };
                 hosts.extend((0..).zip(all).filter(|&(host, _)| built.speaks[host as usize] == nth));
             }
-            start(hosts.into_values(), built, options, progress)
+            run_hosts(hosts.into_values(), built, options, progress)
         }
     }
 }
@@ -94,8 +100,17 @@ fn boxed<'s, T: Transport + Send + 's>(hosts: Vec<T>) -> Vec<AnyTransport<'s>> {
     hosts.into_iter().map(|host| Box::new(host) as AnyTransport<'s>).collect()
 }
 
-/// Puts the hosts on the fabric and lets time pass.
-fn start<T: Transport + Send>(
+/// All hosts with a registered transport.
+fn named(info: &TransportInfo, values: &[f64], built: &Built) -> Vec<AnyTransport<'static>> {
+    let (topology, seed) = (&built.topology, built.scenario.seed);
+    (0..topology.hosts()).map(|host| (info.build)(&HostSite { topology, host, seed }, values)).collect()
+}
+
+/// Runs the fabric, the faults and the workload of a scenario with these hosts, in their order, in place of those that it names.
+///
+/// # Errors
+/// A fabric that cannot be built.
+pub fn run_hosts<T: Transport + Send>(
     hosts: impl IntoIterator<Item = T>,
     built: &Built,
     options: &Options,

@@ -11,7 +11,7 @@ use super::topology::TelemetryKey;
 use super::traffic::Extent;
 use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, topology, traffic};
 use crate::fabric::{Fault, LinkId, LinkSpec, Partition, PathNames, ReceiveSpec, Topology};
-use crate::host::{Ideal, MrcSettings, RoceSettings, WireBytes};
+use crate::host::{Ideal, MrcSettings, RoceSettings, TransportInfo, WireBytes};
 use crate::workload::{Message, Pair, Plan};
 
 /// A scenario ready to run.
@@ -52,6 +52,8 @@ pub enum TransportSettings {
     Mrc(MrcSettings),
     /// RoCEv2.
     Roce(RoceSettings),
+    /// A registered transport, with the values of its parameters.
+    Named(&'static TransportInfo, Vec<f64>),
 }
 
 impl TransportSettings {
@@ -60,13 +62,15 @@ impl TransportSettings {
         match self {
             Self::Mrc(_) => "mrc",
             Self::Roce(_) => "roce",
+            Self::Named(info, _) => info.name,
         }
     }
 
-    /// How long a queue pair that hears nothing tries before it fails, in nanoseconds; `None`: for ever.
+    /// How long a queue pair that hears nothing tries before it fails, in nanoseconds; `None`: for ever, or unknown.
     fn patience_ns(&self) -> Option<u64> {
         match self {
             Self::Mrc(mrc) => mrc.retry.budget_ns(),
+            Self::Named(..) => None,
             Self::Roce(roce) => Some((u64::from(roce.retries) + 1) * roce.rto_ns.max(roce.rto_low_ns)),
         }
     }
@@ -176,6 +180,7 @@ impl Built {
         let queue = queue::build(&scenario, &topology, base_rtt_ns(&scenario, &topology)?)?;
         let topology = topology.with_queue(queue).map_err(|error| Problem::new("topology", error))?;
         let (spoken, of_job) = job::spoken(&scenario);
+        check_params(&spoken)?;
         let mut transports =
             spoken.iter().map(|keys| settings(keys, &scenario, &topology)).collect::<Result<Vec<_>, _>>()?;
         let links = links(&scenario, &topology)?;
@@ -264,6 +269,8 @@ impl Built {
                     qps += ends(roce.qps);
                     hosts += ends(roce.qps) * RoceSettings::bytes_per_qp() as u64 + peers;
                 }
+                // They have what their messages need.
+                TransportSettings::Named(..) => {}
             }
         }
         let need = hosts + self.plan.messages.len() as u64 * MESSAGE_BYTES + u64::from(self.topology.links()) * 512;
@@ -303,19 +310,45 @@ fn settings(spoken: &SpokenKeys, scenario: &Scenario, topology: &Topology) -> Re
             mrc::build(&alone, topology, base_rtt_ns).map(TransportSettings::Mrc)
         }
         TransportKind::Roce => {
-            if topology.scheme().paths() != PathNames::Entropy {
-                let message = "RoCE packets name no path: use ecmp or another scheme that asks for none";
-                return Err(Problem::new("topology.forwarding", message));
-            }
-            if scenario.topology.telemetry != TelemetryKey::Off {
-                let message = "RoCE hosts send no probes for switches to write into: leave telemetry out";
-                return Err(Problem::new("topology.telemetry", message));
-            }
+            names_no_path("RoCE", scenario, topology)?;
             roce::build(&alone, topology).map(TransportSettings::Roce)
+        }
+        TransportKind::Named(info) => {
+            names_no_path(info.name, scenario, topology)?;
+            return Ok(Spoken {
+                job: spoken.job.clone(),
+                settings: TransportSettings::Named(info, spoken.params(info)?),
+            });
         }
     };
     let settings = settings.map_err(|problem| spoken.problem(problem))?;
     Ok(Spoken { job: spoken.job.clone(), settings })
+}
+
+/// Refuses fabrics for hosts whose packets name no path.
+fn names_no_path(who: &str, scenario: &Scenario, topology: &Topology) -> Result<(), Problem> {
+    if topology.scheme().paths() != PathNames::Entropy {
+        let message = format_args!("{who} packets name no path: use ecmp or another scheme that asks for none");
+        return Err(Problem::new("topology.forwarding", message));
+    }
+    if scenario.topology.telemetry != TelemetryKey::Off {
+        let message = format_args!("{who} hosts send no probes for switches to write into: leave telemetry out");
+        return Err(Problem::new("topology.telemetry", message));
+    }
+    Ok(())
+}
+
+/// Refuses parameters that nobody reads.
+fn check_params(spoken: &[SpokenKeys]) -> Result<(), Problem> {
+    let read = |table: &str| {
+        spoken.iter().any(|keys| keys.table == table && matches!(keys.keys.kind, TransportKind::Named(_)))
+    };
+    let Some(keys) = spoken.iter().find(|keys| !keys.keys.params.is_empty() && !read(&keys.table)) else {
+        return Ok(());
+    };
+    let (table, kind) = (&keys.table, keys.keys.kind.name());
+    let message = format_args!("the keys of `{kind}` are in [{table}.{kind}]; params are those of other kinds");
+    Err(Problem::new(format!("{table}.params"), message))
 }
 
 /// Refuses what hosts of several transports in one fabric cannot do.
@@ -334,7 +367,7 @@ fn check_mixed(topology: &Topology, plan: &Plan, transports: &[Spoken], speaks: 
     }
     let pauses = |nth: &usize| matches!(transports[*nth].settings, TransportSettings::Roce(_));
     if topology.queue().pfc.is_some() && !speaks.iter().all(pauses) {
-        let message = "MRC hosts do not pause, and a job of each transport shares the fabric: set pfc to false";
+        let message = "only RoCE hosts pause, and a job of each transport shares the fabric: set pfc to false";
         return Err(Problem::new("queue.pfc", message));
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! `[[job]]`: which hosts a job has, and what they speak.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use mrc_core::Rng;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{MrcKeys, PlacementKey, Problem, RoceKeys, Scenario, TransportKeys, TransportKind};
 use crate::fabric::Topology;
+use crate::host::{TransportInfo, TransportParamError};
 
 /// What the hosts of a job speak.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -32,6 +34,8 @@ pub struct OwnTransportKeys {
     pub mrc: MrcKeys,
     /// `[job.transport.roce]`, as `[transport.roce]`.
     pub roce: RoceKeys,
+    /// `[job.transport.params]`, as `[transport.params]`.
+    pub params: BTreeMap<String, f64>,
 }
 
 impl<'de> Deserialize<'de> for JobTransportKey {
@@ -41,7 +45,9 @@ impl<'de> Deserialize<'de> for JobTransportKey {
             type Value = JobTransportKey;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`mrc`, `roce`, or a table with `kind`, `mrc` and `roce`")
+                f.write_str(
+                    "a transport, such as `mrc` or `roce`, or a table with `kind` and the keys of that transport",
+                )
             }
 
             fn visit_str<E: Error>(self, word: &str) -> Result<JobTransportKey, E> {
@@ -82,6 +88,13 @@ pub(super) struct SpokenKeys {
 }
 
 impl SpokenKeys {
+    /// The values of the parameters of a registered transport.
+    pub(super) fn params(&self, info: &TransportInfo) -> Result<Vec<f64>, Problem> {
+        let wrong =
+            |error: TransportParamError| Problem::new(format!("{}.params.{}", self.table, error.name), error.why);
+        info.values(&self.keys.params).map_err(wrong)
+    }
+
     /// The scenario as it would be if all hosts spoke this.
     pub(super) fn alone(&self, scenario: &Scenario) -> Scenario {
         Scenario { transport: self.keys.clone(), ..scenario.clone() }
@@ -108,8 +121,8 @@ pub(super) fn spoken(scenario: &Scenario) -> (Vec<SpokenKeys>, Vec<usize>) {
                 SpokenKeys { table: "transport".to_owned(), job: None, keys }
             }
             Some(JobTransportKey::Own(own)) => {
-                let OwnTransportKeys { kind, mrc, roce } = (**own).clone();
-                let keys = TransportKeys { kind, mrc, roce, ..main.clone() };
+                let OwnTransportKeys { kind, mrc, roce, params } = (**own).clone();
+                let keys = TransportKeys { kind, mrc, roce, params, ..main.clone() };
                 SpokenKeys { table: format!("job[{nth}].transport"), job: Some(job.name.clone()), keys }
             }
         };

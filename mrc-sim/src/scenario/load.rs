@@ -155,13 +155,14 @@ fn build(
     // The knobs of selectors stand in one place.
     let with_selector =
         spoken.contains(&TransportKind::Roce) && scenario.transport.roce.selector != SelectorKey::Single;
-    let effect = |key: &str| match (key.strip_prefix("transport.mrc."), key.strip_prefix("transport.roce.")) {
-        (Some(key), _) => spoken.contains(&TransportKind::Mrc) || with_selector && mrc::selects(key),
-        (_, Some(_)) => spoken.contains(&TransportKind::Roce),
-        (None, None) => true,
+    let effect = |key: &str| match key.strip_prefix("transport.").and_then(|key| key.split_once('.')) {
+        Some(("mrc", key)) => spoken.contains(&TransportKind::Mrc) || with_selector && mrc::selects(key),
+        Some(("roce", _)) => spoken.contains(&TransportKind::Roce),
+        Some(("params", _)) => spoken.iter().any(|kind| matches!(kind, TransportKind::Named(_))),
+        _ => true,
     };
     if let Some(key) = changed.iter().find(|key| !effect(key)) {
-        let kind = if spoken.contains(&TransportKind::Roce) { "roce" } else { "mrc" };
+        let kind = scenario.transport.kind.name();
         let message = format!("has no effect: transport.kind is \"{kind}\"");
         return Err(ScenarioError { file: "--set".to_owned(), line: None, key: key.clone(), message });
     }

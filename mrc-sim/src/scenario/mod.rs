@@ -8,7 +8,7 @@
 //! | `[[link]]` | [`LinkKeys`]: links that differ from their tier |
 //! | `[host]` | [`HostKeys`]: time that hosts take for what they receive |
 //! | `[queue]` | [`QueueKeys`] |
-//! | `[transport]` | `kind`, and a table per transport: [`MrcKeys`], [`RoceKeys`] |
+//! | `[transport]` | `kind`, and its table: [`MrcKeys`], [`RoceKeys`], or `params` |
 //! | `[[job]]` | [`JobKeys`]: hosts with a transport of their own, `[job.transport]` |
 //! | `[[workload]]` | [`WorkloadKeys`] |
 //! | `[[fault]]` | [`FaultKeys`] |
@@ -18,6 +18,7 @@ mod connections;
 mod faults;
 mod foreign;
 mod job;
+mod kind;
 mod load;
 mod mrc;
 mod queue;
@@ -28,12 +29,15 @@ mod timeline;
 mod topology;
 mod traffic;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use build::{Built, Spoken, TransportSettings};
 pub use connections::ConnectionsKey;
 pub use job::{JobTransportKey, OwnTransportKeys};
+pub use kind::TransportKind;
 pub use load::{Problem, ScenarioError, check, check_str, load, load_str, nearest};
 pub use mrc::{CcKey, LossActionKey, MrcKeys, SelectorKey};
 pub use roce::{RecoveryKey, RoceCcKey, RoceKeys};
@@ -158,7 +162,7 @@ pub enum VictimKey {
 
 /// `[queue]`. What is left out depends on the transport. MRC: the recommendations for its fabrics, in units of what one
 /// plane holds in a round trip (plane BDP). RoCE: what DCQCN 2015 and IRN 2018 published for 40 Gb/s, bytes times the rate
-/// of a host's link over 40 Gb/s.
+/// of a host's link over 40 Gb/s. Other kinds: as RoCE without PFC.
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct QueueKeys {
@@ -224,17 +228,6 @@ impl Default for QueueKeys {
     }
 }
 
-/// Transports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TransportKind {
-    /// The engine of this project.
-    #[default]
-    Mrc,
-    /// RoCEv2 Reliable Connection, and its IRN variant.
-    Roce,
-}
-
 /// `[transport]`.
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
@@ -251,6 +244,8 @@ pub struct TransportKeys {
     pub mrc: MrcKeys,
     /// `[transport.roce]`.
     pub roce: RoceKeys,
+    /// Parameters of a transport of another kind, by name.
+    pub params: BTreeMap<String, f64>,
 }
 
 impl Default for TransportKeys {
@@ -261,6 +256,7 @@ impl Default for TransportKeys {
             expected_slowdown: 30.0,
             mrc: MrcKeys::default(),
             roce: RoceKeys::default(),
+            params: BTreeMap::new(),
         }
     }
 }
@@ -440,7 +436,7 @@ pub struct JobKeys {
     /// Which hosts.
     pub placement: PlacementKey,
     /// What they speak, in place of `transport.kind`: a word, with the tables below `[transport]`; or a table of its own,
-    /// `[job.transport]` with `kind`, `mrc` and `roce`, which takes over nothing from `[transport]` and the preset. The
+    /// `[job.transport]` with `kind`, `mrc`, `roce` and `params`, which takes over nothing from `[transport]` and the preset. The
     /// queues follow `[transport]`.
     pub transport: Option<JobTransportKey>,
 }

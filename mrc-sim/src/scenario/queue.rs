@@ -1,7 +1,8 @@
 //! `[queue]`: from keys to the queues of switch ports. Each transport has defaults of its own, from its own sources; none
 //! follows from another's knobs.
 
-use super::{Problem, QueueKeys, RecoveryKey, Scenario, TransportKeys, TransportKind, VictimKey, job};
+use super::job::{self, SpokenKeys};
+use super::{Problem, QueueKeys, RecoveryKey, Scenario, TransportKind, VictimKey};
 use crate::fabric::{EcnSpec, PfcSpec, QueueSpec, Topology, TrimSpec, TrimVictim};
 use crate::host::RoceSettings;
 
@@ -58,10 +59,10 @@ mod roce_40g {
     pub(super) const LOSSY: f64 = 240_000.0;
 }
 
-fn of_roce(scenario: &Scenario, topology: &Topology) -> Defaults {
+/// `lossless`: whether switches pause by default.
+fn of_roce(scenario: &Scenario, topology: &Topology, lossless: bool) -> Defaults {
     let times = topology.host_link().rate_bps as f64 / 40e9;
     let scaled = |bytes: f64| (bytes * times).clamp(4_200.0, f64::from(u32::MAX / 2)) as u32;
-    let lossless = scenario.transport.roce.recovery == RecoveryKey::GoBackN;
     let pfc = scenario.queue.pfc.unwrap_or(lossless && scenario.queue.trim != Some(true));
     Defaults {
         data_bytes: (!pfc).then(|| scaled(roce_40g::LOSSY)),
@@ -80,11 +81,13 @@ fn of_roce(scenario: &Scenario, topology: &Topology) -> Defaults {
 
 /// Bytes on the wire of the longest packet, as far as the queue's limits need it.
 fn full_packet(scenario: &Scenario) -> u32 {
-    let full = |keys: &TransportKeys| match keys.kind {
-        TransportKind::Mrc => u32::from(keys.mrc.mtu) + 142,
-        TransportKind::Roce => RoceSettings::wire_bytes(keys.roce.mtu).0,
+    let full = |spoken: &SpokenKeys| match spoken.keys.kind {
+        TransportKind::Mrc => u32::from(spoken.keys.mrc.mtu) + 142,
+        TransportKind::Roce => RoceSettings::wire_bytes(spoken.keys.roce.mtu).0,
+        // Values that are wrong are refused with the transport's settings.
+        TransportKind::Named(info) => spoken.params(info).map_or(0, |values| (info.longest_packet)(&values)),
     };
-    job::spoken(scenario).0.iter().map(|spoken| full(&spoken.keys)).max().unwrap_or_default()
+    job::spoken(scenario).0.iter().map(full).max().unwrap_or_default()
 }
 
 /// The queues of all switch ports; `base_rtt_ns` is the round trip that MRC's recommendations refer to.
@@ -92,7 +95,11 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
     let keys = &scenario.queue;
     let defaults = match scenario.transport.kind {
         TransportKind::Mrc => of_mrc(topology, base_rtt_ns),
-        TransportKind::Roce => of_roce(scenario, topology),
+        TransportKind::Roce => {
+            let lossless = scenario.transport.roce.recovery == RecoveryKey::GoBackN;
+            of_roce(scenario, topology, lossless)
+        }
+        TransportKind::Named(_) => of_roce(scenario, topology, false),
     };
     let pfc = keys.pfc.unwrap_or(defaults.pfc);
     // What PFC lets in bounds a lossless queue: a limit of its own would drop what senders were allowed to send.
@@ -112,8 +119,12 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
     if trim.is_some() && pfc {
         return Err(Problem::new("queue.pfc", "a class is trimmed or paused, not both: set trim or pfc to false"));
     }
-    if pfc && scenario.transport.kind == TransportKind::Mrc {
-        let message = "MRC hosts do not pause: pfc goes with transport.kind = \"roce\"";
+    if pfc && scenario.transport.kind != TransportKind::Roce {
+        let who = match scenario.transport.kind {
+            TransportKind::Mrc => "MRC",
+            other => other.name(),
+        };
+        let message = format_args!("{who} hosts do not pause: pfc goes with transport.kind = \"roce\"");
         return Err(Problem::new("queue.pfc", message));
     }
     let control_percent = keys.control_percent.unwrap_or(defaults.control_percent);

@@ -578,7 +578,7 @@ fn scheme(scenario: &Scenario) -> Result<Scheme, Problem> {
     let keys = &scenario.topology;
     let default = match scenario.transport.kind {
         TransportKind::Mrc => SRV6,
-        TransportKind::Roce => ECMP,
+        TransportKind::Roce | TransportKind::Named(_) => ECMP,
     };
     let unknown =
         |name: &SchemeKey| Problem::new("topology.forwarding", format_args!("there is no scheme `{}`", name.0));

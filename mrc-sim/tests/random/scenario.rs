@@ -223,6 +223,15 @@ impl Draw<'_> {
         text
     }
 
+    /// Of the kind `line-rate`.
+    fn params(&mut self) -> String {
+        let (spray, rto) = (self.below(2), self.one(&["40", "320"]));
+        format!(
+            "[transport.params]\nspray = {spray}\nrto_us = {rto}\nretries = 5\nmtu = {}\n",
+            self.one(&["1000", "4096"])
+        )
+    }
+
     fn queues(&mut self, roce: bool) -> String {
         let mut text = String::new();
         if self.often(40) {
@@ -248,7 +257,11 @@ impl Draw<'_> {
     /// in none.
     fn jobs(&mut self, other: &str) -> String {
         let placement = self.one(&["packed", "spread", "random"]);
-        let transport = match self.below(3) {
+        let transport = match self.below(4) {
+            3 => format!(
+                "[job.transport]\nkind = \"line-rate\"\n{}",
+                self.params().replace("[transport", "[job.transport")
+            ),
             0 => format!("transport = \"{other}\"\n"),
             1 => format!("[job.transport]\nkind = \"mrc\"\n{}", self.mrc().replace("[transport", "[job.transport")),
             _ => format!("[job.transport]\nkind = \"roce\"\n{}", self.roce().replace("[transport", "[job.transport")),
@@ -262,6 +275,8 @@ impl Draw<'_> {
 
     pub(crate) fn scenario(&mut self) -> String {
         let (roce, mixed) = (self.often(40), self.often(8));
+        // In place of RoCE: it wants the same of switches.
+        let named = roce && self.often(20);
         let mut text = "limit_us = 8000\nstall_us = 8000\n".to_owned();
         // Not all can be divided: that is an error of its own.
         let parts = self.below(6);
@@ -276,10 +291,10 @@ impl Draw<'_> {
             let _ = writeln!(text, "forwarding = \"{}\"", self.forwarding(kind));
         }
         let connections = self.one(&["\"per-pair\"", "\"per-message\"", "3"]);
-        let speaks = if roce { "roce" } else { "mrc" };
+        let speaks = if named { "line-rate" } else { ["mrc", "roce"][usize::from(roce)] };
         let _ = writeln!(text, "[transport]\nkind = \"{speaks}\"\nconnections = {connections}");
-        text += &if roce { self.roce() } else { self.mrc() };
-        let queues = if mixed { "pfc = false\n".to_owned() } else { self.queues(roce) };
+        text += &if named { self.params() } else { [Self::mrc, Self::roce][usize::from(roce)](self) };
+        let queues = if mixed { "pfc = false\n".to_owned() } else { self.queues(roce && !named) };
         let _ = write!(text, "[queue]\n{queues}");
         if kind != FabricKind::Graph && self.often(15) {
             text += "[[link]]\nname = [\"p0-hA\"]\ngbps = 25\ndelay_us = 2\n";
