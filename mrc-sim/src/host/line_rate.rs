@@ -178,8 +178,9 @@ impl LineRate {
 
 /// Takes the pieces of a message out of a set.
 fn forget(pieces: &mut BTreeSet<(u32, u64)>, message: u32) {
-    let mut others = pieces.split_off(&(message, 0));
-    pieces.append(&mut others.split_off(&(message + 1, 0)));
+    while let Some(&piece) = pieces.range((message, 0)..=(message, u64::MAX)).next() {
+        pieces.remove(&piece);
+    }
 }
 
 impl Host for LineRate {
