@@ -164,12 +164,12 @@ fn jobs_of_one_kind_of_transport_have_tables_of_their_own() {
     // Errors name the table in which they stand.
     for (from, to, key, line, says) in [
         ("roce.recovery = \"selective-repeat\"", "roce.mtu = 1000", "job[1].transport.roce.mtu", 19, "256, 512"),
-        ("roce.recovery = \"selective-repeat\"", "roce.recovry = 1", "job.transport.roce.recovry", 19, "`recovery`"),
+        ("roce.recovery = \"selective-repeat\"", "roce.recovry = 1", "job[1].transport.roce.recovry", 19, "`recovery`"),
         ("transport = \"mrc\"", "transport = \"mcr\"", "job[2].transport", 23, "`mrc`"),
         (
             "kind = \"roce\"\nroce.rec",
             "connections = 3\nroce.rec",
-            "job.transport.connections",
+            "job[1].transport.connections",
             18,
             "`kind`, `mrc`, `roce`",
         ),

@@ -266,9 +266,17 @@ impl Source<'_> {
     /// The key that a line sets: what stands before the first `=`, below the header above it; or that header itself.
     fn key_at(&self, line: usize) -> String {
         let header = |line: &str| line.trim_start().starts_with('[').then(|| line.trim().to_owned());
-        let name = |header: &str| header.trim_matches(|c| c == '[' || c == ']').trim().to_owned();
         let lines: Vec<&str> = self.text.lines().take(line).collect();
         let Some((last, above)) = lines.split_last() else { return String::new() };
+        // A table within an item of a list: `[job.transport]` is `job[1].transport` behind the second `[[job]]`.
+        let name = |header: &str| {
+            let name = header.trim_matches(|c| c == '[' || c == ']').trim();
+            let Some((list, rest)) = name.split_once('.') else { return name.to_owned() };
+            match above.iter().filter(|line| line.trim() == format!("[[{list}]]")).count() {
+                0 => name.to_owned(),
+                items => format!("{list}[{}].{rest}", items - 1),
+            }
+        };
         if let Some(header) = header(last) {
             return name(&header);
         }
