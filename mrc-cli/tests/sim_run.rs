@@ -99,6 +99,11 @@ fn what_cannot_be_exits_with_2() {
     file("word.toml", "[[workload]]\nkind = \"all-reduse\"\n");
     file("value.toml", "[topology]\nplanes = 99\n[[workload]]\n");
     file("good.toml", "[[workload]]\n");
+    file("bins.toml", "size_bins = [0, 1000]\n[[workload]]\n");
+    file(
+        "big.toml",
+        "[topology]\nshape = \"graph\"\n[[topology.edge]]\nbetween = [[\"h0\", \"a\"], [\"H1\", \"a\"]]\n[[workload]]\n",
+    );
     file("sweep.toml", "scenario = \"good.toml\"\n[[axis]]\nkey = \"bin_us\"\nvalues = [100, -1]\n");
     for (args, want) in [
         (&["run", "key.toml"][..], "did you mean `hosts_per_t0`?"),
@@ -112,11 +117,37 @@ fn what_cannot_be_exits_with_2() {
         (&["sweep", "sweep.toml", "-o", "out"], "point -1"),
         (&["sweep", "good.toml", "-o", "out"], "is a scenario"),
         (&["list", "nowhere"], "cannot list nowhere"),
+        (&["run", "bins.toml"], "rising numbers of bytes, from 1 on"),
+        (&["run", "big.toml"], "`H1`: hosts are h0, h1 and so on"),
+        (&["schema", "transport.mcr"], "no table is called `transport.mcr`; there are topology"),
+        (&["report", "."], "no results in .: run a scenario"),
+        (&["new", "nowhere/mine.toml"], "cannot write nowhere/mine.toml: nowhere is no folder"),
+        (
+            &["run", "good.toml", "--json", "--flows", "-"],
+            "--json and --flows both need standard output: give --flows a file",
+        ),
     ] {
         let run = mrc(&folder, &[&["sim"], args].concat());
         assert_eq!(run.status.code(), Some(2), "{args:?}: {}", says(&run));
         assert!(says(&run).contains(want), "{args:?}: {}", says(&run));
     }
+}
+
+#[test]
+fn tables_of_rows_can_go_to_standard_output() {
+    let folder = folder("stdout");
+    std::fs::write(folder.join("one.toml"), "[[workload]]\nfrom = 0\nto = 1\nbytes = 5000\n").unwrap();
+    for (option, begins) in [("--flows", "id,workload,src,"), ("--links", "at_us,link,"), ("--paths", "host,peer,qp,")]
+    {
+        let run = mrc(&folder, &["sim", "run", "one.toml", "--quiet", option, "-"]);
+        let text = String::from_utf8_lossy(&run.stdout).into_owned();
+        assert!(run.status.success() && text.starts_with(begins), "{option}: {text}{}", says(&run));
+        // Rows, and nothing else.
+        let commas = begins.matches(',').count();
+        assert!(text.lines().all(|line| line.matches(',').count() > commas), "{option}: {text}");
+    }
+    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().map(|file| file.file_name()).collect();
+    assert_eq!(files, ["one.toml"]);
 }
 
 #[test]

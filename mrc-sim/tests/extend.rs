@@ -165,6 +165,7 @@ static STOP_AND_WAIT: TransportInfo = TransportInfo {
     }],
     check: None,
     longest_packet: |_| 1024 + Datagram::HEADERS,
+    patience_ns: |values| (values[0] * 1e3) as u64,
     build: |site, values| Box::new(StopAndWait::new(site, (values[0] * 1e3) as u64)),
 };
 

@@ -130,3 +130,13 @@ fn the_schema_lists_it_with_its_parameters() {
     let line_rate = kinds.iter().find(|kind| kind["const"] == "line-rate").unwrap();
     assert!(line_rate["description"].as_str().unwrap().contains("`params.rto_us` (default 320, 1 to 1000000)"));
 }
+
+/// Its timer is slower than the shortest default of `stall_us`: what waits for it has not stalled.
+#[test]
+fn a_run_waits_for_the_timers_of_its_transport() {
+    let text = "[topology]\nt0 = 1\nhosts_per_t0 = 2\n[transport]\nkind = \"line-rate\"\nparams = { rto_us = 300000 }\n\
+                [[workload]]\nfrom = 0\nto = 1\nbytes = 1000\n\
+                [[fault]]\nkind = \"loss\"\ntarget = [\"p0-hA\"]\nprobability = 1.0\nat_us = 0\nfor_us = 1000\n";
+    let results = play(text);
+    assert!(results.finished && results.end_us > 300_000.0, "{:?}, {} us", results.diagnosis, results.end_us);
+}

@@ -99,25 +99,40 @@ fn ranks_of_our_own_traces_share_hosts_too() {
     assert!(error.message.contains("a message has at most 2147483648"), "{error}");
 }
 
+/// Protobuf by hand: bytes with their length before them, and an attribute that is a number.
+fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[tag << 3 | 2, bytes.len() as u8], bytes].concat()
+}
+
+fn number(name: &str, value: &[u8]) -> Vec<u8> {
+    field(10, &[field(1, name.as_bytes()), [&[9 << 3], value].concat()].concat())
+}
+
+/// What the metadata and nodes of these ranks become.
+fn chakra(name: &str, ranks: &[Vec<Vec<u8>>]) -> Result<Built, ScenarioError> {
+    let folder = std::env::temp_dir().join(format!("mrc-traces-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (rank, nodes) in ranks.iter().enumerate() {
+        let nodes = nodes.iter().flat_map(|node| [&[node.len() as u8], &node[..]].concat());
+        let file: Vec<u8> = [0].into_iter().chain(nodes).collect();
+        std::fs::write(folder.join(format!("{name}.{rank}.et")), file).unwrap();
+    }
+    let scenario = format!("[[workload]]\nkind = \"trace\"\nfile = \"{name}\"\nformat = \"chakra\"\n");
+    let built = load_str("test.toml", &scenario, &folder, &[], None);
+    std::fs::remove_dir_all(&folder).unwrap();
+    built
+}
+
 #[test]
 fn collectives_of_a_process_group_are_among_the_ranks_that_name_it() {
-    // Nodes of a protobuf by hand: an all-reduce of 4000 bytes, the group named.
-    let field = |tag: u8, bytes: &[u8]| [&[tag << 3 | 2, bytes.len() as u8], bytes].concat();
-    let number =
-        |name: &str, value: &[u8]| field(10, &[field(1, name.as_bytes()), [&[9 << 3], value].concat()].concat());
-    let folder = std::env::temp_dir().join(format!("mrc-traces-groups-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    for rank in 0..4 {
+    // An all-reduce of 4000 bytes, the group named.
+    let ranks = (0..4).map(|rank| {
         let name = if rank % 2 == 0 { "even" } else { "odd" };
         let text =
             field(10, &[field(1, b"pg_name"), [&[0xea, 0x01, name.len() as u8], name.as_bytes()].concat()].concat());
-        let node = [vec![8, 1, 24, 7], number("comm_type", &[0]), number("comm_size", &[0xa0, 0x1f]), text].concat();
-        let file = [vec![0, node.len() as u8], node].concat();
-        std::fs::write(folder.join(format!("groups.{rank}.et")), file).unwrap();
-    }
-    let scenario = "[[workload]]\nkind = \"trace\"\nfile = \"groups\"\nformat = \"chakra\"\n";
-    let built = load_str("test.toml", scenario, &folder, &[], None).unwrap_or_else(|error| panic!("{error}"));
-    std::fs::remove_dir_all(&folder).unwrap();
+        vec![[vec![8, 1, 24, 7], number("comm_type", &[0]), number("comm_size", &[0xa0, 0x1f]), text].concat()]
+    });
+    let built = chakra("groups", &ranks.collect::<Vec<_>>()).unwrap_or_else(|error| panic!("{error}"));
     // A ring of two ranks: two steps of half of it each way.
     let mut pairs: Vec<_> =
         built.plan.messages.iter().map(|message| (message.src, message.dst, message.bytes)).collect();
@@ -126,6 +141,67 @@ fn collectives_of_a_process_group_are_among_the_ranks_that_name_it() {
         pairs,
         [(0, 2), (0, 2), (1, 3), (1, 3), (2, 0), (2, 0), (3, 1), (3, 1)].map(|(src, dst)| (src, dst, 2000))
     );
+}
+
+/// All that an all-gather, an all-to-all or a barrier brings to rank 1 is there while rank 1 still computes for a millisecond: it
+/// has not taken part yet, so that what comes after the collective waits.
+#[test]
+fn nobody_is_through_with_a_collective_before_taking_part() {
+    for (kind, name) in [(2, "gather"), (6, "all"), (9, "barrier")] {
+        let compute = vec![8, 1, 24, 4, 56, 0xe8, 7];
+        let size = if kind == 9 { Vec::new() } else { number("comm_size", &[100]) };
+        let collective = |deps: &[u8]| [&[8, 2, 24, 7], deps, &number("comm_type", &[kind]), &size].concat();
+        let send = [vec![8, 3, 24, 5, 40, 2], number("comm_dst", &[0]), number("comm_size", &[77])].concat();
+        let receive = [vec![8, 4, 24, 6], number("comm_src", &[1])].concat();
+        let ranks = [vec![collective(&[]), receive], vec![send, collective(&[40, 1]), compute]];
+        let built = chakra(name, &ranks).unwrap_or_else(|error| panic!("{error}"));
+        let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+        let of = |src, bytes| {
+            let row = outcome.messages.iter().find(|row| row.src == src && (row.bytes == 77) == (bytes == 77));
+            times(row.expect("a message"))
+        };
+        let (first, own, send) = (of(0, 0), of(1, 0), of(1, 77));
+        assert!(first.1 < 100.0 && own.0 == 1000.0, "{name}: {first:?}, {own:?}");
+        assert_eq!(send.0, 1000.0, "{name}");
+    }
+}
+
+#[test]
+fn nodes_of_execution_traces_are_told_apart() {
+    let send = |id, tag: &[u8]| {
+        let ends = [number("comm_dst", &[1]), number("comm_size", &[9]), number("comm_tag", tag)].concat();
+        [vec![8, id, 24, 5], ends].concat()
+    };
+    // -1, a varint of ten bytes, and no tag, which is 0.
+    let negative = [[0xff; 9].as_slice(), &[1]].concat();
+    let receive = [vec![8, 1, 24, 6], number("comm_src", &[0])].concat();
+    let error = chakra("tags", &[vec![send(1, &negative)], vec![receive.clone()]]).unwrap_err().to_string();
+    assert!(error.contains("with tag 0 what nobody sends"), "{error}");
+    assert!(chakra("tags0", &[vec![send(1, &[0])], vec![receive.clone()]]).is_ok());
+    let error = chakra("twice", &[vec![send(7, &[0]), send(7, &[0])], vec![receive]]).unwrap_err().to_string();
+    assert!(error.contains("twice.0.et: two nodes have the number 7"), "{error}");
+}
+
+/// A rank that receives again and again, each time after the last one and after a computation.
+#[test]
+fn long_chains_of_receives_take_memory_in_proportion() {
+    const TURNS: usize = 50_000;
+    let sends = "send 10b to 1\n".repeat(TURNS);
+    let chain: String = (0..TURNS)
+        .map(|nth| {
+            let after = if nth > 0 { format!("r{nth} requires r{}\n", nth - 1) } else { String::new() };
+            format!("c{nth}: calc 1\nr{nth}: recv 10b from 0\nr{nth} requires c{nth}\n{after}")
+        })
+        .collect();
+    let folder = std::env::temp_dir().join(format!("mrc-traces-long-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("a.goal"), format!("num_ranks 2\nrank 0 {{\n{sends}}}\nrank 1 {{\n{chain}}}\n"))
+        .unwrap();
+    let built = load_str("test.toml", "[[workload]]\nkind = \"trace\"\nfile = \"a.goal\"\n", &folder, &[], None);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let plan = built.unwrap_or_else(|error| panic!("{error}")).plan;
+    // A send, a computation and the end of a receive for each turn, which waits for the message, the computation and the last end.
+    assert_eq!((plan.messages.len(), plan.edges.len()), (3 * TURNS, 3 * TURNS - 1));
 }
 
 #[test]

@@ -104,7 +104,7 @@ struct RunArgs {
     #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// Write a row for every message (sizes, times, slowdown, packets, retransmissions, ports) to this file: Parquet when its name ends
-    /// in .parquet, else CSV
+    /// in .parquet, else CSV; `-`: to standard output in place of the tables
     #[arg(long, value_name = "OUT")]
     flows: Option<PathBuf>,
     /// Write how busy each link was, and its queue, to this file: a row for each link, direction and sample. Parquet or CSV,
@@ -155,10 +155,16 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     if let Some(sweep) = args.sweep {
         end_with(sweep)?;
     }
-    let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
-    if args.trace && json_on_stdout {
-        return Err(usage(anyhow!("--trace and --json both need standard output: give --json a file")));
+    let outputs =
+        [("--json", &args.json), ("--flows", &args.flows), ("--links", &args.links), ("--paths", &args.paths)];
+    let to_stdout =
+        outputs.iter().filter(|(_, path)| path.as_deref().is_some_and(is_stdout)).map(|&(option, _)| option);
+    let mut on_stdout = args.trace.then_some("--trace").into_iter().chain(to_stdout);
+    let first = on_stdout.next();
+    if let (Some(first), Some(second)) = (first, on_stdout.next()) {
+        return Err(usage(anyhow!("{first} and {second} both need standard output: give {second} a file")));
     }
+    let tables = first.is_none_or(|option| option == "--trace");
     let source = Source::find(&args.file).map_err(usage)?;
     if source.is_sweep() {
         let file = args.file.display();
@@ -169,15 +175,10 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         return Err(usage(anyhow!("{file} compares sides: `mrc sim tune {file}` makes the runs")));
     }
     let built = source.load(&args.set, args.seed).map_err(usage)?;
-    let json_file = args.json.as_deref().filter(|_| !json_on_stdout);
+    let json_file = args.json.as_deref().filter(|path| !is_stdout(path));
     let pcap_file = args.pcap.as_ref().map(|link| PathBuf::from(format!("{link}.pcapng")));
-    json_file
-        .into_iter()
-        .chain(pcap_file.as_deref())
-        .chain(args.flows.as_deref())
-        .chain(args.links.as_deref())
-        .chain(args.paths.as_deref())
-        .try_for_each(writable)?;
+    let files = outputs.iter().filter_map(|(_, path)| path.as_deref()).filter(|path| !is_stdout(path));
+    files.chain(pcap_file.as_deref()).try_for_each(writable)?;
     let first_link = || {
         let host = built.plan.messages.first().map_or(0, |message| message.src);
         built.topology.link_name(built.topology.host_link_id(0, host))
@@ -212,10 +213,11 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
             outln!("{:>14.3} us {way} {line}", packet.at.as_nanos() as f64 / 1e3);
         }
     }
-    if json_on_stdout {
-        outln!("{}", serde_json::to_string(&results)?);
-    } else {
+    if tables {
         print(&results);
+    }
+    if args.json.as_deref().is_some_and(is_stdout) {
+        outln!("{}", serde_json::to_string(&results)?);
     }
     // Last: what fails here has lost nothing that was printed. And half a point is no point of a sweep.
     if let Some(path) = json_file.filter(|_| !(results.ended == RunEnd::Interrupted && args.sweep.is_some())) {
@@ -271,6 +273,11 @@ fn flows_csv(messages: &[MessageRow]) -> String {
         text += &format!("{packets},{retransmitted_bytes},{ports},{missing_bytes},{failed}\n");
         text
     })
+}
+
+/// Whether a file's name stands for standard output.
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 fn is_parquet(path: &Path) -> bool {
@@ -405,6 +412,10 @@ fn captured_bytes(packet: &Captured) -> Vec<u8> {
 
 /// Writes a file whole or not at all: half of one would be taken for results, and two processes may write the same one.
 fn keep(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    if is_stdout(path) {
+        outln!("{}", String::from_utf8_lossy(contents.as_ref()).trim_end());
+        return Ok(());
+    }
     let cannot = || format!("cannot write {}", path.display());
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return std::fs::write(path, contents).with_context(cannot); // a pipe or a device stays what it is

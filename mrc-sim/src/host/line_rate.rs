@@ -44,6 +44,7 @@ pub(super) static INFO: TransportInfo = TransportInfo {
         whole(0, MTU.name).and(whole(2, RETRIES.name)).and(whole(3, SPRAY.name))
     }),
     longest_packet: |values| values[0] as u32 + Datagram::HEADERS,
+    patience_ns: |values| ((values[2] + 1.0) * values[1] * 1e3) as u64,
     build: |site, values| Box::new(LineRate::new(site, values)),
 };
 

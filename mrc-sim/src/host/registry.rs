@@ -34,6 +34,9 @@ pub struct TransportInfo {
     pub check: Option<TransportCheck>,
     /// Bytes on the wire of its longest packet.
     pub longest_packet: fn(&[f64]) -> u32,
+    /// How long it tries in vain before a message fails, in nanoseconds; if it never gives up, the longest time between two tries.
+    /// By default a run in which no byte arrives for twice as long counts as stalled (`stall_us`).
+    pub patience_ns: fn(&[f64]) -> u64,
     /// Makes one host from the values of the parameters, in their order.
     pub build: fn(&HostSite<'_>, &[f64]) -> AnyTransport<'static>,
 }

@@ -66,11 +66,11 @@ impl TransportSettings {
         }
     }
 
-    /// How long a queue pair that hears nothing tries before it fails, in nanoseconds; `None`: for ever, or unknown.
+    /// How long a queue pair that hears nothing tries before it fails, in nanoseconds; `None`: for ever.
     fn patience_ns(&self) -> Option<u64> {
         match self {
             Self::Mrc(mrc) => mrc.retry.budget_ns(),
-            Self::Named(..) => None,
+            Self::Named(info, values) => Some((info.patience_ns)(values)),
             Self::Roce(roce) => Some((u64::from(roce.retries) + 1) * roce.rto_ns.max(roce.rto_low_ns)),
         }
     }
@@ -208,8 +208,9 @@ impl Built {
         let here = Path::new(".");
         let folder = if folder.as_os_str().is_empty() { here } else { folder };
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        if !(1..=32).contains(&scenario.size_bins.len()) || !scenario.size_bins.is_sorted_by(|a, b| a < b) {
-            return Err(Problem::new("size_bins", "1 to 32 rising numbers of bytes"));
+        let rising = scenario.size_bins.first() > Some(&0) && scenario.size_bins.is_sorted_by(|a, b| a < b);
+        if !(1..=32).contains(&scenario.size_bins.len()) || !rising {
+            return Err(Problem::new("size_bins", "1 to 32 rising numbers of bytes, from 1 on"));
         }
         let receive = topology::receive(&scenario)?;
         let partition = partition(&scenario, &topology, &links, &faults, &plan)?;

@@ -467,6 +467,11 @@ fn graph(keys: &TopologyKeys, links: &Links) -> Result<GraphSpec, Problem> {
                         Ok(Node::Host(host))
                     }
                     Some(_) => Err(Problem::new(at("between"), format_args!("`{name}`: hosts are h0 to h1048575"))),
+                    // A switch, to the letter; nobody means one.
+                    None if name.strip_prefix('H').is_some_and(|number| number.parse::<u32>().is_ok()) => {
+                        let message = format_args!("`{name}`: hosts are h0, h1 and so on, in small letters");
+                        Err(Problem::new(at("between"), message))
+                    }
                     None if name.is_empty() => Err(Problem::new(at("between"), "a switch has a name")),
                     None => {
                         let next = spec.switches.len() as u32;

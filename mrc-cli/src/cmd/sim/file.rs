@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use mrc_sim::scenario::Built;
 
 use super::ready::Source;
@@ -45,6 +45,10 @@ pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
 
 fn ensure_new(file: &Path) -> anyhow::Result<()> {
     ensure!(!file.exists(), "{} exists: choose another name", file.display());
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("cannot write {}: {} is no folder", file.display(), folder.display());
+    }
     Ok(())
 }
 

@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Write};
 use std::process::ExitCode;
 
 use crate::out::outln;
+use crate::usage::usage;
+use anyhow::anyhow;
 use mrc_sim::scenario;
 use serde_json::{Map, Value};
 
@@ -36,7 +38,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut found = tables.iter().filter(wanted).peekable();
     if found.peek().is_none() {
         let names: Vec<&str> = tables.iter().map(|table| table.path.as_str()).collect();
-        anyhow::bail!("no such table; there are {}", names.join(", ").trim_start_matches(", "));
+        let wanted = args.table.as_deref().unwrap_or_default();
+        let there = names.join(", ");
+        return Err(usage(anyhow!("no table is called `{wanted}`; there are {}", there.trim_start_matches(", "))));
     }
     for table in found {
         outln!("{table}");

@@ -85,6 +85,16 @@ impl Node {
         }
     }
 
+    /// The tag; 0 where there is none. Negative ones are tags, too.
+    fn tag(&self) -> u64 {
+        let value = self.attr.iter().find(|attr| attr.name == "comm_tag").and_then(|attr| attr.value.as_ref());
+        match value {
+            Some(Value::Int32(value) | Value::Sint32(value)) => i64::from(*value) as u64,
+            Some(Value::Int64(value) | Value::Sint64(value)) => *value as u64,
+            _ => self.number("comm_tag").unwrap_or(0),
+        }
+    }
+
     fn what(&self, rank: u32, groups: &mut Groups) -> Result<What, Bad> {
         let missing = |name: &str| format!("node {} (`{}`) has no number called {name}", self.id, self.name);
         let need = |name: &str| self.number(name).ok_or_else(|| missing(name));
@@ -92,12 +102,11 @@ impl Node {
             let value = need(name)?;
             u32::try_from(value).map_err(|_| format!("node {}: {name} = {value} is no rank", self.id))
         };
-        let tag = self.number("comm_tag").unwrap_or(0);
+        let tag = self.tag();
         Ok(match self.kind {
             5 => What::Send { to: rank_of("comm_dst")?, bytes: need("comm_size")?, tag },
             6 => What::Receive { from: rank_of("comm_src")?, tag },
             7 => {
-                let bytes = need("comm_size")?;
                 let pattern = match need("comm_type")? {
                     0 => Pattern::AllReduce,
                     2 => Pattern::AllGather,
@@ -110,6 +119,8 @@ impl Node {
                         return Err(format!("node {} of rank {rank}: collective {other}; {known}", self.id));
                     }
                 };
+                // A barrier moves nothing, so that its size may be missing.
+                let bytes = if pattern == Pattern::Barrier { 0 } else { need("comm_size")? };
                 What::Together { pattern, bytes, group: self.group(groups) }
             }
             _ => What::Compute(self.duration_micros.saturating_mul(1000)),
@@ -166,7 +177,12 @@ fn read_rank(mut bytes: &[u8], rank: u32, groups: &mut Groups) -> Result<Vec<Op>
     while let Some(one) = next()? {
         nodes.push(Node::decode(one).map_err(broken)?);
     }
-    let places: HashMap<u64, usize> = nodes.iter().enumerate().map(|(nth, node)| (node.id, nth)).collect();
+    let mut places: HashMap<u64, usize> = HashMap::new();
+    for (nth, node) in nodes.iter().enumerate() {
+        if places.insert(node.id, nth).is_some() {
+            return Err(format!("two nodes have the number {}", node.id));
+        }
+    }
     let mut op = |node: &Node| {
         let deps = node.ctrl_deps.iter().chain(&node.data_deps).map(|id| {
             places.get(id).copied().ok_or_else(|| format!("node {} waits for node {id}, which is not there", node.id))

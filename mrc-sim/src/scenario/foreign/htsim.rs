@@ -59,12 +59,12 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
                 let bytes = if src == dst { 0 } else { scale.bytes_of(size).map_err(|why| bad(&why))? };
                 let delay_ns = scale.ns_of(start.unwrap_or(0) / 1000);
                 let id = plan.push(Message { src, dst, bytes, group, iteration: 0, delay_ns });
-                waits.entry(trigger.unwrap_or(u64::MAX)).or_default().push(id);
+                trigger.into_iter().for_each(|trigger| waits.entry(trigger).or_default().push(id));
                 done.into_iter().for_each(|(trigger, acked)| fires.entry(trigger).or_default().push((id, acked)));
             }
         }
     }
-    for (trigger, then) in waits.into_iter().filter(|(trigger, _)| *trigger != u64::MAX) {
+    for (trigger, then) in waits {
         let Some(first) = fires.get(&trigger) else {
             return Err(format!("trigger {trigger} is fired by no connection"));
         };

@@ -115,8 +115,6 @@ struct Weaver<'a> {
     /// By rank and operation: what it begins (sends, computations), and what ends it.
     begins: Vec<Vec<Vec<MessageId>>>,
     ends: Vec<Vec<Vec<Event>>>,
-    /// Of receives and operations that wait only: what they wait for, once it is known.
-    known: Vec<Vec<Option<Vec<Event>>>>,
 }
 
 impl<'a> Weaver<'a> {
@@ -125,7 +123,6 @@ impl<'a> Weaver<'a> {
         Ok(Self {
             begins: ranks.iter().map(|ops| vec![Vec::new(); of(ops)]).collect(),
             ends: ranks.iter().map(|ops| vec![Vec::new(); of(ops)]).collect(),
-            known: ranks.iter().map(|ops| vec![None; of(ops)]).collect(),
             ranks,
             group,
             scale,
@@ -189,49 +186,55 @@ impl<'a> Weaver<'a> {
         }
         together.values().try_for_each(|members| self.collectives(members))?;
         for rank in 0..self.ranks.len() {
-            for nth in 0..self.ranks[rank].len() {
-                let mut before = self.before(rank, nth, 0)?;
-                before.sort_unstable();
-                before.dedup();
+            let starts = self.starts(rank)?;
+            for (nth, before) in starts.iter().enumerate() {
                 for id in std::mem::take(&mut self.begins[rank][nth]) {
-                    for &(first, acked) in &before {
-                        if acked {
-                            self.plan.after_completion(first, id);
-                        } else {
-                            self.plan.after_delivery(first, id);
-                        }
-                    }
+                    self.after(before, id);
                 }
             }
         }
         Ok(())
     }
 
-    /// What an operation waits for.
-    fn before(&mut self, rank: usize, nth: usize, depth: usize) -> Result<Vec<Event>, Bad> {
-        if let Some(known) = &self.known[rank][nth] {
-            return Ok(known.clone());
+    /// What each operation of a rank waits for. Receives and collectives get their ends here.
+    fn starts(&mut self, rank: usize) -> Result<Vec<Vec<Event>>, Bad> {
+        let ops = &self.ranks[rank];
+        let mut starts: Vec<Vec<Event>> = vec![Vec::new(); ops.len()];
+        let order = in_order(ops).ok_or_else(|| {
+            format!("operations of rank {rank} wait for each other in a circle: they would never start")
+        })?;
+        for nth in order {
+            let ends = ops[nth].after.iter().flat_map(|&other| &self.ends[rank][other]);
+            let began = ops[nth].beside.iter().flat_map(|&other| &starts[other]);
+            let before = once(ends.chain(began).copied());
+            if matches!(ops[nth].what, What::Receive { .. } | What::Together { .. }) {
+                let arrivals = std::mem::take(&mut self.ends[rank][nth]);
+                self.ends[rank][nth] = self.all_of(rank, once(before.iter().copied().chain(arrivals)));
+            }
+            starts[nth] = before;
         }
-        // No chain of operations is longer than there are operations.
-        if depth > self.ranks[rank].len().min(20_000) {
-            return Err(format!("operations of rank {rank} wait for each other in a circle, or more than 20000 deep"));
+        Ok(starts)
+    }
+
+    /// The same as one event: a computation without duration waits for them. Otherwise what comes after a chain of receives would
+    /// have to wait for each of them.
+    fn all_of(&mut self, rank: usize, events: Vec<Event>) -> Vec<Event> {
+        if events.len() < 2 {
+            return events;
         }
-        let op = &self.ranks[rank][nth];
-        let mut before = Vec::new();
-        for &other in &op.after {
-            before.extend_from_slice(&self.ends[rank][other]);
-            // What begins nothing of its own has ended when what it waits for has, too.
-            if self.begins[rank][other].is_empty() {
-                before.extend(self.before(rank, other, depth + 1)?);
+        let id = self.compute(rank as u32, 0);
+        self.after(&events, id);
+        vec![(id, true)]
+    }
+
+    fn after(&mut self, events: &[Event], then: MessageId) {
+        for &(first, acked) in events {
+            if acked {
+                self.plan.after_completion(first, then);
+            } else {
+                self.plan.after_delivery(first, then);
             }
         }
-        for &other in &op.beside {
-            before.extend(self.before(rank, other, depth + 1)?);
-        }
-        before.sort_unstable();
-        before.dedup();
-        self.known[rank][nth] = Some(before.clone());
-        Ok(before)
     }
 
     /// The n-th collective operation of every rank of a group is the same one.
@@ -293,4 +296,33 @@ impl<'a> Weaver<'a> {
         }
         Ok(())
     }
+}
+
+/// Each of these once, in order.
+fn once(events: impl Iterator<Item = Event>) -> Vec<Event> {
+    let mut events: Vec<Event> = events.collect();
+    events.sort_unstable();
+    events.dedup();
+    events
+}
+
+/// The operations of a rank, each behind those that it waits for; `None` where some wait for each other in a circle.
+fn in_order(ops: &[Op]) -> Option<Vec<usize>> {
+    let mut waits: Vec<usize> = ops.iter().map(|op| op.after.len() + op.beside.len()).collect();
+    let mut behind = vec![Vec::new(); ops.len()];
+    for (nth, op) in ops.iter().enumerate() {
+        op.after.iter().chain(&op.beside).for_each(|&other| behind[other].push(nth));
+    }
+    let mut order: Vec<usize> = (0..ops.len()).filter(|&nth| waits[nth] == 0).collect();
+    let mut at = 0;
+    while let Some(&nth) = order.get(at) {
+        at += 1;
+        for &then in &behind[nth] {
+            waits[then] -= 1;
+            if waits[then] == 0 {
+                order.push(then);
+            }
+        }
+    }
+    (order.len() == ops.len()).then_some(order)
 }

@@ -9,11 +9,12 @@ mod plots;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow};
 use mrc_sim::run::{Results, Timeline};
 
 use super::sweep::{MANIFEST, Manifest};
 use crate::out::{outln, writable};
+use crate::usage::usage;
 
 /// Arguments of `mrc sim report`.
 #[derive(clap::Args)]
@@ -41,7 +42,10 @@ struct Run {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (runs, sweep) = read(&args.folder)?;
-    ensure!(!runs.is_empty(), "no results in {}: run a scenario with --json, or a sweep", args.folder.display());
+    if runs.is_empty() {
+        let folder = args.folder.display();
+        return Err(usage(anyhow!("no results in {folder}: run a scenario with --json, or a sweep")));
+    }
     let page = args.out.clone().unwrap_or_else(|| args.folder.join("report.html"));
     writable(&page)?;
     let title = args.title.clone().unwrap_or_else(|| match &sweep {
