@@ -90,6 +90,15 @@ fn a_capture_has_whole_control_packets_and_times_of_the_link() {
         trace.trim_start().starts_with("0.835 us up   fd6d:7263::1 > fd6d:7263::3: RDMA_WRITE_ONLY qp=0x000002"),
         "{trace}"
     );
+    // Two jobs: each packet is read as what its sender speaks.
+    let mixed = "[topology]\nt0 = 2\nhosts_per_t0 = 2\nforwarding = \"ecmp\"\n[queue]\npfc = false\n[[job]]\nname = \"a\"\nhosts = 2\n\
+                 [[job]]\nname = \"b\"\nhosts = 2\ntransport = \"roce\"\n\
+                 [[workload]]\njob = \"a\"\nfrom = 0\nto = 1\nbytes = 4096\n[[workload]]\njob = \"b\"\nfrom = 0\nto = 1\nbytes = 4096\n";
+    std::fs::write(folder.join("mixed.toml"), mixed).unwrap();
+    let of_link = |link: &str| mrc(&["sim", "run", "mixed.toml", "--quiet", "--trace", "--pcap", link]);
+    let (a, b) = (of_link("p0-hA"), of_link("p0-hC"));
+    assert!(a.contains("::1 > fd6d:7263::2: ") && !a.contains("sport="), "{a}");
+    assert!(b.contains("::3 > fd6d:7263::4: RDMA_WRITE_ONLY qp=0x000002") && !b.contains("not MRC"), "{b}");
     mrc(&["sim", "run", "one.toml", "--quiet", "--set", "transport.kind=mrc", "--pcap", "p0-hA"]);
     let packets = mrc(&["decode", "--json", "p0-hA.pcapng"]);
     let state = |packet: &str| packet.contains("\"icrc\":\"good\"");

@@ -203,7 +203,8 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     if args.trace {
         for packet in &capture {
             let way = if packet.egress { "down" } else { "up  " };
-            let line = match built.transports[0].settings {
+            let sender = mrc_sim::address::sender(&packet.header).unwrap_or(0);
+            let line = match built.spoken_by(sender).settings {
                 TransportSettings::Roce(_) => mrc_sim::roce_line(&packet.header),
                 _ => None,
             };

@@ -104,6 +104,16 @@ pub fn gid(host: u32) -> [u8; 16] {
     gid
 }
 
+/// The host that sent a packet with this header, from Ethernet on: by the source of its inner IPv6 header.
+pub fn sender(head: &[u8]) -> Option<u32> {
+    const NEXT_HEADER: usize = 14 + 6;
+    const IPV6: u8 = 41;
+    let at = if head.get(NEXT_HEADER) == Some(&IPV6) { 14 + 40 } else { 14 };
+    let source = head.get(at + 8..)?.first_chunk::<16>()?;
+    let host = u32::from_be_bytes(*source.last_chunk()?).checked_sub(1)?;
+    (gid(host) == *source).then_some(host)
+}
+
 /// Locally administered Ethernet address of a port of a host.
 pub fn host_mac(plane: u8, host: u32) -> [u8; 6] {
     let [_, a, b, c] = host.to_be_bytes();
@@ -130,6 +140,19 @@ mod tests {
         let path = plan.container(&[plan.t0(3, 1), plan.t1(3, 0x2a), plan.t0(3, 2), plan.host(3, 7)]);
         assert_eq!(template.apply(Ev(plan.ev(3, 0x2a))), path);
         assert_eq!(path, [0xfc, 0xbb, 0xbb, 0, 0x13, 1, 0x23, 0x2a, 0x13, 2, 0x33, 7, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn the_sender_stands_in_the_inner_header() {
+        let plain = [&[0; 14 + 8][..], &gid(7), &gid(8)].concat();
+        assert_eq!(sender(&plain), Some(7));
+        let mut outer = [0; 14 + 40];
+        outer[20] = 41;
+        assert_eq!(sender(&[&outer, &plain[14..]].concat()), Some(7));
+        for cut in 0..38 {
+            assert_eq!(sender(&plain[..cut]), None);
+        }
+        assert_eq!(sender(&[0; 60]), None, "nobody's address");
     }
 
     //= MAP-004 test

@@ -237,6 +237,11 @@ impl Built {
         Ok(built)
     }
 
+    /// What a host speaks.
+    pub fn spoken_by(&self, host: u32) -> &Spoken {
+        &self.transports[self.speaks.get(host as usize).copied().unwrap_or(0)]
+    }
+
     /// The pairs whose hosts speak the transport of this place.
     pub fn pairs_of(&self, nth: usize) -> Vec<Pair> {
         let speaks = |host: u32| self.speaks.get(host as usize).copied().unwrap_or(0);
