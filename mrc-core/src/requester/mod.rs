@@ -381,8 +381,8 @@ pub(crate) struct DataPacket {
     pub(crate) choice: Choice,
     pub(crate) rtx: bool,
     pub(crate) ack_req: bool,
-    /// New, and neither the first nor the last of its request: full, and without anything of its own.
-    pub(crate) middle: bool,
+    /// New, and not the last of its request.
+    pub(crate) more: bool,
 }
 
 /// Nominal bytes of `packets` write packets that carry `payload` bytes in all, the last one an immediate if `imm`: UDP

@@ -87,7 +87,8 @@ impl Model {
             inc += if delay >= target { fi * n } else { alpha * n * (target - delay) };
         } else if delay >= target && avg > target && now.since(cc.t_dec) as f64 > base {
             cwnd = (cwnd * (1.0 - 0.8 * (avg - target) / avg).max(0.5)).floor().max(4_096.0);
-            within = 2.0;
+            // The excess over the average and its product with the window, before the window may be rounded once more.
+            within += 2.0;
         }
         let period = now.since(cc.t_adj) >= 12_000;
         if period || received > 32_768.0 {
