@@ -146,7 +146,7 @@ pub struct Qp {
     pub(crate) failed_psn: Option<mrc_wire::Psn>,
     /// Silence of the peer when the QP failed, in nanoseconds.
     pub(crate) silent_ns: u64,
-    /// When the reverse paths were last redrawn.
+    /// When the reverse paths were last redrawn; ZERO: never.
     pub(crate) rerouted: Instant,
     pub(crate) paths: PathSet,
 }

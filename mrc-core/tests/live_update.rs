@@ -13,6 +13,7 @@ use mrc_core::{
     ConfigError, Endpoint, EndpointConfig, EventMask, Export, ImageError, Import, Instant, Limits, OwnedStorage,
     PlacementMode, QpState, Rng, Trimming,
 };
+use mrc_wire::{Body, WireConfig, icrc, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -168,6 +169,30 @@ fn nobody_can_tell_that_an_endpoint_was_replaced() {
             }
         }
     }
+}
+
+/// A peer with Dynamic MPR may offer a window wider than any of ours. What may be in flight is bounded by storage all the same.
+//= DMPR-003 test
+#[test]
+fn a_window_wider_than_our_storage_survives() {
+    net(5, &Setup { dynamic_mpr: true, ..Setup::default() }, Weather::default(), |net| {
+        net.post(0, 1, 0, 3_000).unwrap();
+        while let Some((_, (to, port, mut frame))) = net.wire.pop_first() {
+            let parsed = parse_frame(&frame, frame.len(), &WireConfig::default(), |_| true).unwrap();
+            if matches!(parsed.body, Body::Sack(_)) {
+                frame[parsed.l3_offset + 40 + 8 + 12 + 17] = 255;
+                let icrc = icrc::compute(&frame[parsed.l3_offset..parsed.icrc_offset]).unwrap();
+                frame[parsed.icrc_offset..].copy_from_slice(&icrc);
+            }
+            net.deliver(to, port, &frame).unwrap();
+            net.drain(to);
+        }
+        assert!(net.completed(1));
+        update(net, 0, &mut Rng::new(2));
+        net.post(0, 2, 3_000, 9_000).unwrap();
+        assert!(net.run(SECOND, |net| net.completed(2)));
+        net.assert_arrived(0, 12_000);
+    });
 }
 
 /// A busy endpoint with little storage, its image, and what it was made with.

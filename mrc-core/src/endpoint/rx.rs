@@ -160,7 +160,7 @@ impl Endpoint<'_> {
             Extension::Ack(aeth) => self.on_ack(now, qp, packet.psn(), aeth),
             Extension::Nack(nack) => self.on_nack(now, qp, &NackRepr::parse(nack), packet.rtx()),
             Extension::Probe(probe) => self.on_probe(now, qp, packet, &ProbeRepr::parse(probe)),
-            Extension::Trimmed { kind, timestamp } => self.on_trimmed(qp, packet, *kind, *timestamp),
+            Extension::Trimmed { kind, timestamp, tsr } => self.on_trimmed(now, qp, packet, *kind, (*timestamp, *tsr)),
             _ => Err(Discard::Opcode),
         }
     }
