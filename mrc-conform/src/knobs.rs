@@ -50,7 +50,7 @@ pub const KNOBS: &[Knob] = &[
     q("OQ-34", "bitmap_reach", 63, "a bitmap of the newest PSNs begins so far below the highest one"),
     q("OQ-40", "right_edge_retreats", 0, "a smaller window refuses packets that the wider one allowed"),
     q("OQ-32", "sack_threshold", 16_384, "received bytes that trigger a SACK"),
-    k("ev_probe_rate", 0, "EV probes per second that look for ways back"),
+    k("ev_probe_rate", 0, "EV probes per second that look for return paths"),
     k("port_update_on_rts", 0, "tell the ports that are up when a QP enters RTS"),
     q("OQ-61", "port_unmask_after", 16_777_216, "a packet from a port masked this long ago unmasks it, ns; 0 = never"),
     q("OQ-61", "probe_masked_ports", 1, "probe ports that the peer has masked when no other is left"),

@@ -196,11 +196,11 @@ stats! {
     /// Answers to endpoint operations.
     rx_endpoint_response,
     /// EV probes that found a way for control packets.
-    way_back_found,
+    return_path_found,
     /// EV probes of such ways without an answer.
-    way_back_lost,
-    /// Answers to such probes after they counted as lost; also in `way_back_found`.
-    way_back_late,
+    return_path_lost,
+    /// Answers to such probes after they counted as lost; also in `return_path_found`.
+    return_path_late,
     /// Changes of a peer's ports learned from its Port Status Updates.
     peer_ports_changed,
     /// Port Status Updates ignored because a newer one had overtaken them.

@@ -80,7 +80,7 @@ impl<'a> Below<'a> {
     }
 
     /// Writes everything below BTH for one packet, with `headers` bytes of transport headers, which the caller writes
-    /// next, from the offset returned, and `tail` behind them. The peer can be reached through the port. `given` is the path's entry,
+    /// next, from the offset returned, and `tail` behind them. The peer can be reached through the port. `entry` gives the path's entry,
     /// of use where the peer's paths hold their own destination.
     //= MAP-005, MAP-006
     #[inline(always)]
@@ -88,7 +88,7 @@ impl<'a> Below<'a> {
     pub(super) fn write<'e>(
         self,
         (ev, port): (Ev, PortNum),
-        given: impl FnOnce() -> Option<&'e EvEntry>,
+        entry: impl FnOnce() -> Option<&'e EvEntry>,
         dscp: u8,
         ecn: Ecn,
         headers: usize,
@@ -100,7 +100,7 @@ impl<'a> Below<'a> {
         let (outer, segment) = if let Some(map) = self.route {
             (Some(map.apply(ev)), None)
         } else if self.slot.route == RouteKind::Srv6Entry {
-            let entry = given()?;
+            let entry = entry()?;
             (entry.dst, entry.segment.as_ref())
         } else {
             (None, None)
@@ -121,7 +121,7 @@ impl<'a> Below<'a> {
         cfg: &EndpointConfig,
         stats: &mut Stats,
         path: (Ev, PortNum),
-        given: impl FnOnce() -> Option<&'e EvEntry>,
+        entry: impl FnOnce() -> Option<&'e EvEntry>,
         dscp: Option<u8>,
         bth: &BthRepr,
         len: usize,
@@ -133,7 +133,7 @@ impl<'a> Below<'a> {
             return None;
         }
         let headers = len.wrapping_add(BthRepr::LEN);
-        let (start, transmit) = self.write(path, given, dscp, ecn, headers, Tail::of(0), None, out)?;
+        let (start, transmit) = self.write(path, entry, dscp, ecn, headers, Tail::of(0), None, out)?;
         count_sent(stats, path.1, 0);
         let (to, rest) = out.get_mut(start..)?.split_first_chunk_mut()?;
         bth.emit_with(to, cfg.wire.bth_se_bit);

@@ -23,12 +23,12 @@ mod profiles;
 mod qp_states;
 mod refused;
 mod replies;
+mod return_paths;
 mod rx;
 mod schedule;
 mod shards;
 mod tx;
 mod walk;
-mod ways_back;
 mod write_in;
 mod writes;
 

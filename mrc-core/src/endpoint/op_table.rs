@@ -31,7 +31,7 @@ const LATE_NS: u64 = 1_000_000_000;
 pub(super) enum Owner {
     /// The application, with its cookie.
     Application(u64),
-    /// A QP that looks for a way back to its peer.
+    /// A QP that looks for a return path to its peer.
     WayBack { qp: QpHandle, choice: Choice },
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Due {
     /// Add the time since `arrived` to the timestamp.
     pub(super) serviced: bool,
     pub(super) arrived: u16,
-    /// Port and EV of the request: the way back to a peer that has no QP of ours.
+    /// Port and EV of the request: the return path to a peer that has no QP of ours.
     pub(super) port: PortNum,
     pub(super) ev: Ev,
 }
@@ -393,7 +393,7 @@ impl Ops {
         }
     }
 
-    /// The way back that request `id` probed, when its answer comes after its time, and how long ago it left, in
+    /// The return path that request `id` probed, when its answer comes after its time, and how long ago it left, in
     /// nanoseconds. Once per request, and while its slot has no other one.
     pub(super) fn take_late(&mut self, now: Instant, peer: u32, id: u16) -> Option<(QpHandle, Choice, u64)> {
         let request = self.slot((id & const { REQUESTS as u16 - 1 }) as u8)?;

@@ -221,8 +221,8 @@ impl Endpoint<'_> {
             } else if response.op == EndpointOp::EvProbe
                 && let Some((qp, choice, age_ns)) = self.ops.take_late(now, peer, id)
             {
-                self.stats.way_back_late.inc();
-                self.way_back_probed(qp, choice, Some(age_ns));
+                self.stats.return_path_late.inc();
+                self.return_path_probed(qp, choice, Some(age_ns));
                 answered = true;
             }
         }
@@ -231,7 +231,7 @@ impl Endpoint<'_> {
 
     pub(super) fn end_request(&mut self, nth: u8, answer: Option<OpAnswer>) {
         if let Some((qp, choice)) = self.ops.finish(nth, answer) {
-            self.way_back_probed(qp, choice, answer.map(|answer| answer.rtt_ns));
+            self.return_path_probed(qp, choice, answer.map(|answer| answer.rtt_ns));
         }
     }
 

@@ -17,7 +17,7 @@ impl Endpoint<'_> {
     /// and a trimmed packet, which no ICRC protects, is none.
     fn heard(&mut self, now: Instant, qp: u32) {
         if self.qps.get_mut(qp as usize).is_some_and(|slot| slot.heard(now)) {
-            self.probe_way_back(now, qp);
+            self.probe_return_path(now, qp);
         }
     }
 

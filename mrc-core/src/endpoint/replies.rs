@@ -30,7 +30,7 @@ impl Endpoint<'_> {
         let Report { path, done, wants } = report.ok_or(Discard::State)?;
         self.stats.rx_sack.inc();
         if let Ok(Some(path)) = path {
-            self.learn_way_back(qp, path);
+            self.learn_return_path(qp, path);
         }
         self.after_report(now, qp, done, wants);
         path.map(|_| Received::Nothing)
@@ -46,12 +46,12 @@ impl Endpoint<'_> {
         aeth: &[u8; AethRepr::LEN],
     ) -> Result<Received, Discard> {
         let aeth = AethRepr::parse(aeth);
-        let told = self.with_tx(qp, |mut tx| {
-            let told = tx.on_ack(now, psn, &aeth)?;
-            Ok((told, tx.wants_after_report(now)))
+        let outcome = self.with_tx(qp, |mut tx| {
+            let outcome = tx.on_ack(now, psn, &aeth)?;
+            Ok((outcome, tx.wants_after_report(now)))
         });
-        let (told, wants) = told.unwrap_or(Err(Discard::State))?;
-        match told {
+        let (outcome, wants) = outcome.unwrap_or(Err(Discard::State))?;
+        match outcome {
             Verdict::Continue => self.after_report(now, qp, true, wants),
             Verdict::Fail(cause) => {
                 // A NAK below what completed names no request; then the oldest one reports the cause.

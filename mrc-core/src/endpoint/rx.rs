@@ -223,7 +223,7 @@ impl Endpoint<'_> {
     ) -> Result<Received, Discard> {
         let Some(mut slot) = self.qps.get_mut(qp as usize) else { return Err(Discard::Qpn) };
         if slot.heard(now) && !USUAL {
-            self.probe_way_back(now, qp);
+            self.probe_return_path(now, qp);
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
         if write.ce {
@@ -298,7 +298,7 @@ impl Endpoint<'_> {
 }
 
 impl Qp {
-    /// The peer sent something of its own; whether a way back is due to be probed.
+    /// The peer sent something of its own; whether a return path is due to be probed.
     #[inline(always)]
     pub(super) fn heard(&mut self, now: Instant) -> bool {
         self.req.last_heard = now;

@@ -215,11 +215,11 @@ impl Endpoint<'_> {
             None => Some(data_dscp(slot.req.trimming, &self.cfg.wire.dscp, false)),
         };
         let entries = Entries::of(self.ev_entries, &self.limits, slot.ev_profile);
-        let given = || entries.get(choice.entry);
+        let entry = || entries.get(choice.entry);
         let peer = Below::of((self.peers, self.planes, self.routes), &self.limits, slot.peer)?;
         let bth = control_bth(slot.dest_qp, self.cfg.pkey, Opcode::Probe, Psn::new(0), false);
         let path = (choice.ev, choice.port);
-        let (transmit, rest) = peer.open(&self.cfg, &mut self.stats, path, given, dscp, &bth, ProbeRepr::LEN, out)?;
+        let (transmit, rest) = peer.open(&self.cfg, &mut self.stats, path, entry, dscp, &bth, ProbeRepr::LEN, out)?;
         let probe = ProbeRepr {
             probe_id,
             vendor_info: 0,
@@ -245,7 +245,7 @@ impl Endpoint<'_> {
                 self.fail_qp(now, qp, ErrorCause::LocalProtection, Some(packet.psn));
                 None
             }
-            Err(Unsendable::NoWay) => None,
+            Err(Unsendable::Unreachable) => None,
         }
     }
 }

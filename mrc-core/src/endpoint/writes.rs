@@ -22,7 +22,7 @@ pub(super) enum Unsendable {
     /// The local region of its request is gone.
     Memory,
     /// No template or no destination: the peer has no way on that plane.
-    NoWay,
+    Unreachable,
 }
 
 /// The peer of one QP, for one turn.
@@ -61,7 +61,7 @@ impl ToPeer<'_> {
         let qp = &mut *tx.qp;
         // The head is that of a middle packet of a request: this one is another, unless it is the last.
         if !packet.more || qp.head.middle_of != u64::from(packet.at.request) {
-            let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
+            let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::Unreachable)?;
             if packet.len > 0 && self.live != Some(segment.wqe.mr) {
                 if !self.regions.live(segment.wqe.mr) {
                     return Err(Unsendable::Memory);
@@ -72,7 +72,7 @@ impl ToPeer<'_> {
                 qp.head.compose(tx.cfg, qp.dest_qp, segment.wqe, packet.at, packet.len);
             }
         }
-        let transmit = self.emit(now, tx, packet, dscp, tail, out).ok_or(Unsendable::NoWay)?;
+        let transmit = self.emit(now, tx, packet, dscp, tail, out).ok_or(Unsendable::Unreachable)?;
         count_sent(tx.stats, packet.choice.port, packet.len);
         Ok(transmit)
     }
@@ -89,12 +89,12 @@ impl ToPeer<'_> {
     ) -> Option<Transmit> {
         let head = &tx.qp.head;
         let Choice { ev, port, entry, .. } = packet.choice;
-        let given = || self.entries.get(entry);
+        let entry_of = || self.entries.get(entry);
         let done = u64::from(packet.at.index).wrapping_mul(tx.qp.req.path_mtu.into());
         let offset = head.offset.wrapping_add(done);
         let payload = (packet.len > 0).then_some(PayloadRef { mr: head.mr, offset, len: packet.len });
         let len = head.len.into();
-        let (start, transmit) = self.peer.write((ev, port), given, dscp, Ecn::Ect0, len, tail, payload, out)?;
+        let (start, transmit) = self.peer.write((ev, port), entry_of, dscp, Ecn::Ect0, len, tail, payload, out)?;
         // All that may follow, so that the pieces are cut off without looking at the length again.
         let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
         *room = head.bytes;

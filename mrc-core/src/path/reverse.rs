@@ -155,7 +155,7 @@ impl ReverseSet {
     }
 
     /// The path of the answer to an endpoint request: as [`pick`](Self::pick), but never twice through an EV for which
-    /// nothing has vouched in between. A peer that looks for its own way back asks again and again while our answers die;
+    /// nothing has vouched in between. A peer that looks for its own return path asks again and again while our answers die;
     /// where its SACKs die as well, nothing else would tell us.
     pub fn pick_answer(&mut self, ports: PortMask, entries: &[EvEntry], rng: &mut Rng) -> Option<Choice> {
         //= REV-008

@@ -453,7 +453,7 @@ impl TxSide<'_, '_> {
     /// So many packets of so many bytes each leave, the last one through `choice`; it asks for an acknowledgement or not.
     //= SND-007, TIMER-003
     #[inline(always)]
-    fn departs(&mut self, now: Instant, (packets, each): (u32, u32), choice: Choice, rtx: bool, ack_req: bool) {
+    fn record_sent(&mut self, now: Instant, (packets, each): (u32, u32), choice: Choice, rtx: bool, ack_req: bool) {
         // Whatever is sent again is acknowledged at once.
         self.qpcc.on_send(&mut self.qp.share, packets, each, rtx, ack_req || rtx, self.cfg.sack_gen_threshold);
         if let Some(last) = self.qp.req.last_path.filter(|last| last.index != choice.index)

@@ -36,7 +36,7 @@ impl TxSide<'_, '_> {
         self.qp.req.lost = self.qp.req.lost.saturating_sub(1);
         self.stats.retransmitted.inc();
         let ack_req = self.asks(bytes, last, true);
-        self.departs(now, (1, bytes), choice, true, ack_req);
+        self.record_sent(now, (1, bytes), choice, true, ack_req);
         Some(DataPacket { psn, at, len, choice, rtx: true, ack_req, more: false })
     }
 

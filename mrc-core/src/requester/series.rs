@@ -159,7 +159,7 @@ impl TxSide<'_, '_> {
         self.stats.tx_data.inc_by(taken.into());
         let bytes = series.bytes;
         if series.left > 0 || !series.may_ask {
-            self.departs(now, (taken, bytes), choice, false, false);
+            self.record_sent(now, (taken, bytes), choice, false, false);
             return false;
         }
         if taken > 1 {
@@ -174,7 +174,7 @@ impl TxSide<'_, '_> {
         }
         let last = series.is_of_requests() || series.at.index >= series.packets;
         let ack_req = self.asks(bytes, last, false);
-        self.departs(now, (1, bytes), choice, false, ack_req);
+        self.record_sent(now, (1, bytes), choice, false, ack_req);
         ack_req
     }
 }

@@ -222,7 +222,7 @@ impl TxSide<'_, '_> {
     }
 
     /// A probe on a path like that of data or, every other time, on any EV that is not denied: where answers die on their
-    /// way back, EVs were retired that work, and those left in rotation may be the dead ones.
+    /// return path, EVs were retired that work, and those left in rotation may be the dead ones.
     //= PROBE-011
     fn probe_somewhere(&mut self, now: Instant, ports: PortMask) {
         let Self { qp, slots, order, rng, .. } = self;

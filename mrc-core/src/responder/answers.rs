@@ -71,17 +71,17 @@ pub(crate) struct Answer {
     pub(crate) arrived: u16,
 }
 
-/// How much would be lost with an answer, least first.
+/// Priority of a pending control packet, lowest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Worth {
+enum Priority {
     /// What arrived, which any other SACK tells too.
     State,
     /// A congestion mark on an EV, or the answer to a probe.
     Verdict,
-    /// A packet that must be sent again.
+    /// A packet that must be retransmitted.
     Refusal,
     /// The end of the QP.
-    Farewell,
+    FatalNak,
 }
 
 impl Answer {
@@ -115,15 +115,15 @@ impl Answer {
 
     /// Any later SACK says all that this one does.
     fn is_plain(&self) -> bool {
-        self.worth() == Worth::State && !self.rtx
+        self.priority() == Priority::State && !self.rtx
     }
 
-    fn worth(&self) -> Worth {
+    fn priority(&self) -> Priority {
         match self.kind {
-            AnswerKind::PLAIN_SACK => Worth::State,
-            AnswerKind::Sack { .. } => Worth::Verdict,
-            AnswerKind::Nack(_) => Worth::Refusal,
-            AnswerKind::Nak(_) => Worth::Farewell,
+            AnswerKind::PLAIN_SACK => Priority::State,
+            AnswerKind::Sack { .. } => Priority::Verdict,
+            AnswerKind::Nack(_) => Priority::Refusal,
+            AnswerKind::Nak(_) => Priority::FatalNak,
         }
     }
 }
@@ -168,8 +168,8 @@ impl Answers {
         } else {
             self.merged = self.merged.saturating_add(1);
             let Some((least, nth)) = self.least() else { return };
-            let worth = answer.worth();
-            if worth < least && !(worth <= Worth::Verdict && least >= Worth::Refusal) {
+            let priority = answer.priority();
+            if priority < least && !(priority <= Priority::Verdict && least >= Priority::Refusal) {
                 return;
             }
             nth
@@ -186,9 +186,9 @@ impl Answers {
     }
 
     /// The newest of the waiting answers that say least, by its place in the queue.
-    fn least(&self) -> Option<(Worth, usize)> {
-        let worth = |nth| self.ring.get(self.place(nth)).map(Answer::worth);
-        (0..self.len as usize).rev().filter_map(|nth| Some((worth(nth)?, nth))).min_by_key(|(worth, _)| *worth)
+    fn least(&self) -> Option<(Priority, usize)> {
+        let priority = |nth| self.ring.get(self.place(nth)).map(Answer::priority);
+        (0..self.len as usize).rev().filter_map(|nth| Some((priority(nth)?, nth))).min_by_key(|(priority, _)| *priority)
     }
 
     #[cfg(test)]

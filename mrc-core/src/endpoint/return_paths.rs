@@ -45,10 +45,10 @@ impl Endpoint<'_> {
         }
     }
 
-    /// Data or a probe came in on `qp` and it sends nothing from which it could learn: an EV probe looks for a way back.
+    /// Data or a probe came in on `qp` and it sends nothing from which it could learn: an EV probe looks for a return path.
     //= REV-003, RES-005
     #[inline(never)]
-    pub(super) fn probe_way_back(&mut self, now: Instant, qp: u32) {
+    pub(super) fn probe_return_path(&mut self, now: Instant, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let (rtt_ns, patience_ns) = match slot.state {
             QpState::Rts => (slot.req.base_rtt_ns(), slot.req.probe_patience_ns()),
@@ -86,9 +86,9 @@ impl Endpoint<'_> {
         }
     }
 
-    /// An EV probe that looked for a way back ended, answered after `rtt_ns` or not.
+    /// An EV probe that looked for a return path ended, answered after `rtt_ns` or not.
     //= REV-003, REV-005, REV-006
-    pub(super) fn way_back_probed(&mut self, qp: QpHandle, choice: Choice, rtt_ns: Option<u64>) {
+    pub(super) fn return_path_probed(&mut self, qp: QpHandle, choice: Choice, rtt_ns: Option<u64>) {
         let Some(slot) = self.index_of(qp).and_then(|index| self.qps.get_mut(index as usize)) else { return };
         let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) else { return };
         // The EV may have been denied meanwhile, or the QP reset and bound to another profile.
@@ -99,14 +99,14 @@ impl Endpoint<'_> {
             return;
         }
         if let Some(rtt_ns) = rtt_ns {
-            self.stats.way_back_found.inc();
+            self.stats.return_path_found.inc();
             slot.reverse.on_probe_answered(choice, rtt_ns);
             if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile))
             {
                 peer.ways.learn(choice);
             }
         } else {
-            self.stats.way_back_lost.inc();
+            self.stats.return_path_lost.inc();
             slot.reverse.on_probe_lost(
                 choice.port,
                 choice.ev,
@@ -120,7 +120,7 @@ impl Endpoint<'_> {
     /// A SACK without mark vouches for the EV it echoes: control packets of its plane take that one from now on.
     //= REV-002
     #[inline(always)]
-    pub(super) fn learn_way_back(&mut self, qp: u32, choice: Choice) {
+    pub(super) fn learn_return_path(&mut self, qp: u32, choice: Choice) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         slot.reverse.learn(choice);
         if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile)) {

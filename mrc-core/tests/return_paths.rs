@@ -37,7 +37,7 @@ fn traffic(net: &mut Net<'_>, ns: u64) {
 
 //= REV-001, REV-003, REV-005, RES-005 test
 #[test]
-fn a_side_that_only_receives_probes_its_ways_back() {
+fn a_side_that_only_receives_probes_its_return_paths() {
     for seed in 0..2 {
         // However long it takes to find the one way that works.
         let retry = RetryConfig { exponential: 25, ..Setup::default().retry };
@@ -53,7 +53,7 @@ fn a_side_that_only_receives_probes_its_ways_back() {
             let (dead, live) = answers(net);
             assert!(live > 100 && dead * 20 < live, "{dead} answers on dead ways, {live} on live ones");
             let stats = net.sides[1].engine.stats();
-            assert!(stats.way_back_found > 2 && stats.way_back_lost > 2, "{stats:?}");
+            assert!(stats.return_path_found > 2 && stats.return_path_lost > 2, "{stats:?}");
             assert_eq!(net.sides[0].engine.stats().qp_errors, 0);
 
             // The live ways die, others come to life: found again without an error.
@@ -70,7 +70,7 @@ fn a_side_that_only_receives_probes_its_ways_back() {
 
 //= REV-002 test
 #[test]
-fn data_of_its_own_teaches_a_side_its_ways_back() {
+fn data_of_its_own_teaches_a_side_its_return_paths() {
     net(11, &Setup::default(), Weather::default(), |net| {
         net.dead_ways = (0..2).flat_map(evs).filter(|ev| ev.0 % 8 > 1).map(|ev| (1, ev)).collect();
         // Both sides write; side 1 retires its dead EVs and answers on those whose data was acknowledged.
@@ -87,17 +87,17 @@ fn data_of_its_own_teaches_a_side_its_ways_back() {
         };
         both(net, 6_000_000);
         answers(net);
-        let probes = net.sides[1].engine.stats().way_back_found;
+        let probes = net.sides[1].engine.stats().return_path_found;
         both(net, 2_000_000);
         let (dead, live) = answers(net);
         assert!(live > 100 && dead * 20 < live, "{dead} answers on dead ways, {live} on live ones");
-        assert_eq!(net.sides[1].engine.stats().way_back_found, probes, "its data teaches more than probes");
+        assert_eq!(net.sides[1].engine.stats().return_path_found, probes, "its data teaches more than probes");
     });
 }
 
 //= REV-003 test
 #[test]
-fn probes_of_ways_back_keep_their_pace() {
+fn probes_of_return_paths_keep_their_pace() {
     net(12, &Setup { one_way: true, ..Setup::default() }, Weather::default(), |net| {
         let start = net.now.as_nanos();
         traffic(net, 4_000_000);
@@ -158,7 +158,7 @@ fn many_queue_pairs_share_the_probes_of_a_software_endpoint() {
 
 //= REV-006 test
 #[test]
-fn a_plane_without_a_way_back_carries_no_answers() {
+fn a_plane_without_a_return_path_carries_no_answers() {
     for rotate in [false, true] {
         let tweak: fn(&mut EndpointConfig) = if rotate { |cfg| cfg.answers_on_silent_planes = true } else { |_| {} };
         let setup = Setup { one_way: true, tweak, ..Setup::default() };
@@ -205,7 +205,7 @@ fn answers_do_not_keep_step_with_a_dead_plane() {
     }
 }
 
-/// A plane whose ways back are all dead and then goes down is left alone.
+/// A plane whose return paths are all dead and then goes down is left alone.
 #[test]
 fn a_plane_that_goes_down_is_left_alone() {
     net(13, &Setup::default(), Weather::default(), |net| {
@@ -225,7 +225,7 @@ fn a_plane_that_goes_down_is_left_alone() {
 /// A loaded receiver is answered later than an idle one. It learns by how much, from late answers as well.
 //= REV-003, REV-005 test
 #[test]
-fn slow_answers_to_probes_of_ways_back_are_no_losses() {
+fn slow_answers_to_probes_of_return_paths_are_no_losses() {
     let setup = Setup { one_way: true, ..Setup::default() };
     net(11, &setup, Weather::default(), |net| {
         traffic(net, 2_000_000);
@@ -235,12 +235,15 @@ fn slow_answers_to_probes_of_ways_back_are_no_losses() {
             let before = *net.sides[1].engine.stats();
             traffic(net, 10 * delay_ns);
             let stats = net.sides[1].engine.stats();
-            assert_eq!(stats.way_back_late - before.way_back_late, stats.way_back_lost - before.way_back_lost);
+            assert_eq!(
+                stats.return_path_late - before.return_path_late,
+                stats.return_path_lost - before.return_path_lost
+            );
             let before = *stats;
             traffic(net, 50 * delay_ns);
             let stats = net.sides[1].engine.stats();
             let (lost, found) =
-                (stats.way_back_lost - before.way_back_lost, stats.way_back_found - before.way_back_found);
+                (stats.return_path_lost - before.return_path_lost, stats.return_path_found - before.return_path_found);
             assert!(found > 10 && lost == 0, "{lost} lost, {found} found");
         }
         // Fast again: patience follows.
@@ -248,7 +251,7 @@ fn slow_answers_to_probes_of_ways_back_are_no_losses() {
         traffic(net, 10_000_000);
         let before = *net.sides[1].engine.stats();
         traffic(net, 2_000_000);
-        assert!(net.sides[1].engine.stats().way_back_found > before.way_back_found + 10);
+        assert!(net.sides[1].engine.stats().return_path_found > before.return_path_found + 10);
     });
 }
 
