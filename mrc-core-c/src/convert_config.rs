@@ -61,7 +61,6 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
         neth_cc_type: c.neth_cc_type,
         pdcid_order,
         eeth_op_bit: c.eeth_op_bit,
-        ..WireConfig::default()
     };
     config.pkey = c.pkey;
     config.sack_gen_threshold = c.sack_gen_threshold;
