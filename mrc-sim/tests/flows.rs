@@ -224,6 +224,26 @@ fn a_load_is_a_share_of_what_it_says() {
     assert!((19_000..21_000).contains(&plan.messages.len()), "{}", plan.messages.len());
 }
 
+/// Links that `[[link]]` slows down carry less, so that the same load is fewer flows in the same time.
+#[test]
+fn a_load_refers_to_the_rates_that_the_links_have() {
+    let messages = |load_of: &str, links: &str| {
+        let text = format!(
+            "[topology]\nhosts_per_t0 = 4\n{links}[[workload]]\nkind = \"poisson\"\nsizes = [[1000, 0.0], [1000, 1.0]]\n\
+             load = 0.2\nduration_us = 1000\nload_of = \"{load_of}\"\n"
+        );
+        load(&text).unwrap().plan.messages.len() as f64
+    };
+    let link = |names: &str| format!("[[link]]\nname = [{names}]\ngbps = 10\n");
+    // Of eight host links, and of eight uplinks, of 100 Gb/s four have a tenth: 440 in place of 800 Gb/s.
+    let hosts = link("\"p0-hA\", \"p0-hC\", \"p0-hE\", \"p0-hG\"");
+    let uplinks = link("\"p0-t0a-t1a\", \"p0-t0a-t1b\", \"p0-t0b-t1a\", \"p0-t0b-t1c\"");
+    for (load_of, links) in [("host", hosts), ("uplink", uplinks)] {
+        let share = messages(load_of, &links) / messages(load_of, "");
+        assert!((0.52..0.58).contains(&share), "{load_of}: {share}");
+    }
+}
+
 #[test]
 fn what_begins_in_the_warm_up_loads_the_fabric_and_does_not_count() {
     let text = "[topology]\nt0 = 2\nhosts_per_t0 = 4\n[[workload]]\nkind = \"poisson\"\nduration_us = 1000\nload = 0.4\n\

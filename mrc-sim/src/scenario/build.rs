@@ -186,7 +186,7 @@ impl Built {
         let links = links(&scenario, &topology)?;
         let faults = faults::build(&scenario, &topology, &links)?;
         let jobs = job::place(&scenario, &topology)?;
-        let plan = traffic::build(&scenario, &topology, &jobs, folder, extent)?;
+        let plan = traffic::build(&scenario, (&topology, &links), &jobs, folder, extent)?;
         let speaks = job::speaks(&of_job, &jobs, topology.hosts());
         check_mixed(&topology, &plan, &transports, &speaks)?;
         // Queues that are never full need no room for more than there is.
