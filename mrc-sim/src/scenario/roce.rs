@@ -231,7 +231,7 @@ fn dcqcn(keys: &RoceKeys, line_bps: u64) -> Result<Option<DcqcnConfig>, Problem>
         cfg.rise_interval_ns = nanos(at("rise_us"), us)?.max(1_000);
     }
     if let Some(gbps) = keys.additive_gbps {
-        cfg.additive_bps = rate_bps(at("additive_gbps"), gbps)?;
+        (cfg.additive_bps, cfg.additive_scales) = (rate_bps(at("additive_gbps"), gbps)?, false);
     }
     Ok(Some(cfg))
 }
