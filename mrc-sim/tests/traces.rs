@@ -68,6 +68,16 @@ fn chakra_traces_run_collectives_and_sends_in_their_order() {
     assert!((second.start_us.unwrap() - begins).abs() < 1e-9, "{second:?}, {begins}");
 }
 
+/// What GOAL text becomes on four hosts.
+fn goal(name: &str, text: &str) -> Result<Built, ScenarioError> {
+    let folder = std::env::temp_dir().join(format!("mrc-traces-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("a.goal"), text).unwrap();
+    let built = load_str("test.toml", "[[workload]]\nkind = \"trace\"\nfile = \"a.goal\"\n", &folder, &[], None);
+    std::fs::remove_dir_all(&folder).unwrap();
+    built
+}
+
 #[test]
 fn goal_text_may_have_comments_and_other_blanks() {
     let folder = std::env::temp_dir().join(format!("mrc-traces-goal-{}", std::process::id()));
@@ -86,6 +96,41 @@ fn goal_text_may_have_comments_and_other_blanks() {
     let error = read(&text.replace("tag 7\r\n}", "tog 7\r\n}")).unwrap_err();
     assert!(error.message.contains("line 9"), "comments keep the numbers of lines: {error}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// What LogGOPSim's own reader takes: a brace ends a statement, a blank before the unit, a mark of byte order.
+#[test]
+fn goal_text_ends_statements_with_braces_too() {
+    let text = "\u{feff}num_ranks 3 rank 0 { l1: send 64 b to 1 tag 7 cpu 1 nic 0\nl2: calc 5 cpu 3 } rank 1 {recv 64b from 0 tag 7}\n\
+                rank 2 {\n}\n";
+    let built = goal("braces", text).unwrap_or_else(|error| panic!("{error}"));
+    let of: Vec<_> = built.plan.messages.iter().map(|message| (message.src, message.dst, message.bytes)).collect();
+    assert_eq!(of, [(0, 1, 64), (0, 0, 0)]);
+    let error = goal("braces", &text.replace("calc 5", "calc x")).unwrap_err().to_string();
+    assert!(error.contains("line 2: `l2: calc x"), "{error}");
+}
+
+/// Rank 0 takes what comes first, from anybody: rank 2 sends at once, rank 1 computes for 5 us. What rank 0 sends back waits for
+/// the first of its two receives, whichever rank that is from.
+#[test]
+fn a_receive_from_any_rank_takes_what_comes_first() {
+    let text = "num_ranks 3\nrank 0 {\na: recv 8b from -1 tag 3\nb: recv 8b from -1 tag -1\nb requires a\n\
+                c: send 9b to 2\nc requires a\nd: send 10b to 1\nd requires b\n}\n\
+                rank 1 {\nw: calc 5000\ns: send 8b to 0 tag 3\ns requires w\nrecv 10b from 0\n}\n\
+                rank 2 {\nsend 8b to 0 tag 3\nt: recv 9b from -1 tag -1\n}\n";
+    let built = goal("any", text).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+    let row = |src: u32, dst: u32| outcome.messages.iter().find(|row| (row.src, row.dst) == (src, dst)).unwrap();
+    assert_eq!(row(0, 2).start_us, row(2, 0).delivered_us, "the first receive is of rank 2");
+    assert_eq!(row(0, 1).start_us, row(1, 0).delivered_us, "the second of rank 1");
+    // A receive that says from whom is not given the message of another one; one with a tag not that of another tag.
+    let named = text.replace("b: recv 8b from -1 tag -1", "b: recv 8b from 1 tag 4");
+    let error = goal("any", &named).unwrap_err().to_string();
+    assert!(error.contains("rank 0 receives from rank 1 with tag 4 what nobody sends"), "{error}");
+    let error = goal("any", &text.replace("s: send 8b to 0 tag 3", "s: calc 1")).unwrap_err().to_string();
+    assert!(error.contains("rank 0 receives from any rank with any tag what nobody sends"), "{error}");
+    let circle = text.replace("rank 0 {\n", "rank 0 {\nx: calc 1\ny: calc 1\nx requires y\ny requires x\n");
+    assert!(goal("any", &circle).unwrap_err().to_string().contains("circle"));
 }
 
 #[test]

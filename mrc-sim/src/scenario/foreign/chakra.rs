@@ -105,7 +105,7 @@ impl Node {
         let tag = self.tag();
         Ok(match self.kind {
             5 => What::Send { to: rank_of("comm_dst")?, bytes: need("comm_size")?, tag },
-            6 => What::Receive { from: rank_of("comm_src")?, tag },
+            6 => What::Receive { from: Some(rank_of("comm_src")?), tag: Some(tag) },
             7 => {
                 let pattern = match need("comm_type")? {
                     0 => Pattern::AllReduce,

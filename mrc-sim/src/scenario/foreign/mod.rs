@@ -4,6 +4,7 @@
 mod chakra;
 mod goal;
 mod htsim;
+mod matching;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -25,9 +26,10 @@ enum What {
         bytes: u64,
         tag: u64,
     },
+    /// `None`: from any rank, with any tag.
     Receive {
-        from: u32,
-        tag: u64,
+        from: Option<u32>,
+        tag: Option<u64>,
     },
     /// With all other ranks, or with those of a group that has a number above 0.
     Together {
@@ -173,23 +175,36 @@ impl<'a> Weaver<'a> {
                 self.ends[rank as usize][nth].push((id, true));
             }
         }
-        for (rank, ops) in (0u32..).zip(self.ranks) {
-            for (nth, op) in ops.iter().enumerate() {
-                if let What::Receive { from, tag } = op.what {
-                    let id = sent.get_mut(&(from, rank, tag)).and_then(VecDeque::pop_front);
-                    let id = id.ok_or_else(|| {
-                        format!("rank {rank} receives from rank {from} with tag {tag} what nobody sends")
-                    })?;
-                    self.ends[rank as usize][nth].push((id, false));
-                }
-            }
-        }
+        self.receives(sent)?;
         together.values().try_for_each(|members| self.collectives(members))?;
         for rank in 0..self.ranks.len() {
             let starts = self.starts(rank)?;
             for (nth, before) in starts.iter().enumerate() {
                 for id in std::mem::take(&mut self.begins[rank][nth]) {
                     self.after(before, id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the message of each receive, which ends with it: in the order of the trace where all receives say from whom and with
+    /// which tag; otherwise as [`matching::matches`] says.
+    fn receives(&mut self, mut sent: BTreeMap<(u32, u32, u64), VecDeque<MessageId>>) -> Result<(), Bad> {
+        let any = |op: &Op| matches!(op.what, What::Receive { from: None, .. } | What::Receive { tag: None, .. });
+        if self.ranks.iter().flatten().any(any) {
+            for ((rank, nth), (sender, send)) in matching::matches(self.ranks)? {
+                let id = self.begins[sender as usize][send][0];
+                self.ends[rank as usize][nth].push((id, false));
+            }
+            return Ok(());
+        }
+        for (rank, ops) in (0u32..).zip(self.ranks) {
+            for (nth, op) in ops.iter().enumerate() {
+                if let What::Receive { from: Some(from), tag: Some(tag) } = op.what {
+                    let id = sent.get_mut(&(from, rank, tag)).and_then(VecDeque::pop_front);
+                    let id = id.ok_or_else(|| matching::unsent(rank, Some(from), Some(tag)))?;
+                    self.ends[rank as usize][nth].push((id, false));
                 }
             }
         }
