@@ -269,6 +269,21 @@ fn connection_matrices_and_topologies_of_htsim_run() {
     assert_eq!((built.topology.host_link().rate_bps, built.topology.switch_latency_ns()), (200_000_000_000, 300));
 }
 
+/// What htsim reads, too: fractions of picoseconds, the words of a trigger in another order, a mark of byte order.
+#[test]
+fn connection_matrices_may_be_written_otherwise() {
+    let folder = std::env::temp_dir().join(format!("mrc-matrix-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = "\u{feff}Nodes 4\r\nConnections 3\r\nTriggers 1\r\n0->1 id 1 start 1.5e6 size 5 send_done_trigger 4\r\n\
+                1->2 id 2 start 2000000.0 size 5 send_done_trigger 4\r\n2->3 id 3 trigger 4 size 5\r\ntrigger count 2 barrier id 4\r\n";
+    std::fs::write(folder.join("a.cm"), text).unwrap();
+    let built = load_str("test.toml", "[[workload]]\nkind = \"trace\"\nfile = \"a.cm\"\n", &folder, &[], None);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let plan = built.unwrap_or_else(|error| panic!("{error}")).plan;
+    assert_eq!(plan.messages.iter().map(|message| message.delay_ns).collect::<Vec<_>>(), [1500, 2000, 0]);
+    assert_eq!(plan.edges.len(), 2);
+}
+
 /// Numbers that wrap: pods times hosts is 2^32, a latency is one more than 32 bits hold.
 #[test]
 fn topologies_of_htsim_that_cannot_be_are_refused() {
@@ -287,6 +302,22 @@ fn topologies_of_htsim_that_cannot_be_are_refused() {
         let error = load_str("test.toml", scenario, &folder, &[], None).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
+    // What two lines say of one thing, and what is nearly a key.
+    let tiny = include_str!("traces/leaf_spine_tiny.topo");
+    for (from, to, says) in [
+        ("Radix_Down 4", "Radix_Down 8", "tier 1: Radix_Down 8, and T0s of a pod times Bundle are 4"),
+        ("Oversubscribed 4", "Oversubscribed 2", "tier 0: Oversubscribed 2, and 800 Gb/s from below go over 200 Gb/s"),
+        ("Oversubscribed 4", "Oversubscribd 4", "line 12: `Oversubscribd 4`: did you mean oversubscribed?"),
+        ("Radix_Up 2", "Radix_Up 2\nRadix_Up 2", "the key is there already"),
+    ] {
+        std::fs::write(folder.join("wide.topo"), tiny.replace(from, to)).unwrap();
+        let scenario = "[topology]\nshape = \"htsim\"\nfile = \"wide.topo\"\n[[workload]]\n";
+        let error = load_str("test.toml", scenario, &folder, &[], None).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    std::fs::write(folder.join("wide.topo"), format!("Colour blue\n{tiny}")).unwrap();
+    let scenario = "[topology]\nshape = \"htsim\"\nfile = \"wide.topo\"\n[[workload]]\n";
+    assert!(load_str("test.toml", scenario, &folder, &[], None).is_ok());
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -317,6 +348,17 @@ fn broken_traces_name_the_place_and_the_reason() {
     );
     let barrier = "Nodes 4\n0->1 id 1 start 0 size 5 send_done_trigger 1\n1->2 id 2 trigger 1 size 5\ntrigger id 1 barrier count 2\n";
     refused("a.cm", barrier, "trigger 1: a barrier of count 2 that 1 connections fire");
+    let twice = barrier.replace("barrier count 2", "oneshot").replace("trigger 1 size 5", "start 0 size 5 recv_done_trigger 1");
+    let twice = format!("{twice}2->3 id 3 trigger 1 size 5\n");
+    refused("a.cm", &twice, "trigger 1: 2 connections fire it, and it is no barrier");
+    refused("a.cm", &twice.replace("trigger id 1 oneshot\n", ""), "trigger 1: 2 connections fire it");
+    refused("a.cm", &format!("{twice}trigger id 1 oneshot\n"), "the trigger is there already");
+    refused("a.cm", &twice.replace("oneshot", "multishot"), "use oneshot triggers");
+    refused("a.cm", &twice.replace("oneshot", "barrier"), "a barrier has a count");
+    refused("a.cm", "Nodes 4\nConnections 2\n0->1 id 1 start 0 size 5\n", "1 connections, and the file says 2");
+    refused("a.cm", "Nodes 4\n1->1 id 1 start 0 size 5\n", "a host does not send to itself");
+    refused("a.cm", "Nodes 4\n0->1 id 1 start -1 size 5\n", "start is no number");
+    refused("a.cm", "Nodes 4\n0->1 id 1 start nan size 5\n", "start is no number");
     refused("a.goal", "num_ranks 2\nrank 0 {\nsend 2147483649b to 1\n}\n", "rank 0 to rank 1: 2147483649 bytes");
     refused("x.et", "junk", "x.et.0.et");
     // A file of rank 2 and none of rank 1, which might be anything.
