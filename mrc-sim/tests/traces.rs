@@ -211,6 +211,58 @@ fn nobody_is_through_with_a_collective_before_taking_part() {
     }
 }
 
+/// Each rank computes, rank 2 longest; then one collective of 900 bytes over three ranks with root 1. Who sends what to whom, and who
+/// waits for rank 2.
+#[test]
+fn collectives_with_a_root_are_trees_and_stars() {
+    type Sent = &'static [(u32, u32, u32)];
+    let kinds: [(&str, u8, Sent); 4] = [
+        // The tree below 1 has the children 2 and 0.
+        ("reduce", 1, &[(0, 1, 900), (2, 1, 900)]),
+        ("gather", 3, &[(0, 1, 300), (2, 1, 300)]),
+        ("scatter", 4, &[(1, 0, 300), (1, 2, 300)]),
+        ("broadcast", 5, &[(1, 0, 900), (1, 2, 900)]),
+    ];
+    for (name, kind, sent) in kinds {
+        let ranks = [1, 2, 5].map(|us| {
+            let compute = vec![8, 1, 24, 4, 56, us];
+            let root = number("root_rank", &[1]);
+            let collective = [vec![8, 2, 24, 7, 40, 1], number("comm_type", &[kind]), number("comm_size", &[0x84, 7]), root];
+            vec![compute, collective.concat()]
+        });
+        let built = chakra(name, &ranks).unwrap_or_else(|error| panic!("{error}"));
+        let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+        let mut rows: Vec<_> = outcome.messages.iter().map(|row| (row.src, row.dst, row.bytes)).collect();
+        rows.sort_unstable();
+        assert_eq!(rows, sent, "{name}");
+        for row in &outcome.messages {
+            assert_eq!(row.start_us, Some([1.0, 2.0, 5.0][row.src as usize]), "{name}: who sends has computed");
+        }
+    }
+    // Five ranks: 0 sends to 1 and 2, 1 to 3 and 4 when it has the vector.
+    let collective = [vec![8, 2, 24, 7], number("comm_type", &[5]), number("comm_size", &[100])].concat();
+    let built = chakra("tree", &vec![vec![collective.clone()]; 5]).unwrap_err();
+    assert!(built.message.contains("hosts are 0 to 3"), "{built}");
+    let built = chakra("four", &vec![vec![collective.clone()]; 4]).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+    let row = |src, dst| outcome.messages.iter().find(|row| (row.src, row.dst) == (src, dst)).unwrap();
+    assert_eq!((outcome.messages.len(), row(1, 3).start_us), (3, row(0, 1).delivered_us));
+    let error = chakra("root", &vec![vec![[collective, number("root_rank", &[4])].concat()]; 4]).unwrap_err();
+    assert!(error.message.contains("root_rank 4 of a collective of 4 ranks"), "{error}");
+}
+
+/// Dimensions that a collective leaves out are those of a fabric that this one is not.
+#[test]
+fn collectives_over_some_dimensions_need_a_group() {
+    let collective = |dims: &[u8]| {
+        let list = field(10, &[field(1, b"involved_dim"), [&[0xe2, 0x01, dims.len() as u8 + 2, 10, dims.len() as u8], dims].concat()].concat());
+        vec![vec![[vec![8, 2, 24, 7], number("comm_type", &[0]), number("comm_size", &[100]), list].concat()]; 2]
+    };
+    assert!(chakra("dims", &collective(&[1, 1])).is_ok());
+    let error = chakra("dims", &collective(&[1, 0])).unwrap_err();
+    assert!(error.message.contains("involved_dim leaves some out"), "{error}");
+}
+
 #[test]
 fn nodes_of_execution_traces_are_told_apart() {
     let send = |id, tag: &[u8]| {
@@ -223,6 +275,16 @@ fn nodes_of_execution_traces_are_told_apart() {
     let error = chakra("tags", &[vec![send(1, &negative)], vec![receive.clone()]]).unwrap_err().to_string();
     assert!(error.contains("with tag 0 what nobody sends"), "{error}");
     assert!(chakra("tags0", &[vec![send(1, &[0])], vec![receive.clone()]]).is_ok());
+    // Without metadata the first node is a node.
+    let folder = std::env::temp_dir().join(format!("mrc-traces-bare-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (rank, node) in [send(1, &[0]), receive.clone()].iter().enumerate() {
+        std::fs::write(folder.join(format!("bare.{rank}.et")), [&[node.len() as u8], &node[..]].concat()).unwrap();
+    }
+    let scenario = "[[workload]]\nkind = \"trace\"\nfile = \"bare\"\nformat = \"chakra\"\n";
+    let built = load_str("test.toml", scenario, &folder, &[], None).unwrap_or_else(|error| panic!("{error}"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(built.plan.bytes(), 9);
     let error = chakra("twice", &[vec![send(7, &[0]), send(7, &[0])], vec![receive]]).unwrap_err().to_string();
     assert!(error.contains("twice.0.et: two nodes have the number 7"), "{error}");
 }

@@ -48,6 +48,20 @@ enum Pattern {
     AllToAll,
     /// Nobody goes on before all have come.
     Barrier,
+    /// Down a binary tree, and up one; the root is a place among the members.
+    Broadcast {
+        root: u32,
+    },
+    Reduce {
+        root: u32,
+    },
+    /// A part of each member, to the root and from it.
+    Gather {
+        root: u32,
+    },
+    Scatter {
+        root: u32,
+    },
 }
 
 /// An operation, and what it waits for: positions in the list of its rank.
@@ -277,10 +291,54 @@ impl<'a> Weaver<'a> {
         Ok(())
     }
 
+    /// Down a binary tree of these ranks and operations, or up one.
+    fn tree(&mut self, down: bool, root: u32, bytes: u64, ops: &[(u32, usize)]) -> Result<(), Bad> {
+        let root = place(root, ops.len())?;
+        // By distance from the root: the message that brought the vector, or those that did from below.
+        let mut held: Vec<Vec<MessageId>> = vec![Vec::new(); ops.len()];
+        let members = 1..ops.len();
+        let order: Vec<usize> = if down { members.collect() } else { members.rev().collect() };
+        for child in order {
+            let parent = (child - 1) / 2;
+            let (from, to) = if down { (parent, child) } else { (child, parent) };
+            let at = |member: usize| (member + root) % ops.len();
+            let id = self.step(ops, (at(from), at(to)), bytes)?;
+            for &first in &held[from] {
+                self.plan.after_delivery(first, id);
+            }
+            held[to].push(id);
+        }
+        Ok(())
+    }
+
+    /// A message of a collective between two of its members, which waits for its sender's operation to begin; the operations of both
+    /// end with it.
+    fn step(&mut self, ops: &[(u32, usize)], (from, to): (usize, usize), bytes: u64) -> Result<MessageId, Bad> {
+        let ((rank, nth), (peer, nth_of_peer)) = (ops[from], ops[to]);
+        let id = self.message(rank, peer, bytes)?;
+        self.begins[rank as usize][nth].push(id);
+        self.ends[rank as usize][nth].push((id, true));
+        self.ends[peer as usize][nth_of_peer].push((id, false));
+        Ok(id)
+    }
+
     /// As a ring, or all to all, of these ranks and operations; what a rank begins with waits for its operation's own conditions.
     fn collective(&mut self, pattern: Pattern, bytes: u64, ops: &[(u32, usize)]) -> Result<(), Bad> {
         let ranks = ops.len();
         let part = bytes.div_ceil(ranks as u64).max(1);
+        match pattern {
+            Pattern::Broadcast { root } => return self.tree(true, root, bytes.max(1), ops),
+            Pattern::Reduce { root } => return self.tree(false, root, bytes.max(1), ops),
+            Pattern::Gather { root } | Pattern::Scatter { root } => {
+                let root = place(root, ranks)?;
+                for other in (0..ranks).filter(|&other| other != root) {
+                    let ways = if matches!(pattern, Pattern::Gather { .. }) { (other, root) } else { (root, other) };
+                    self.step(ops, ways, part)?;
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
         if matches!(pattern, Pattern::AllToAll | Pattern::Barrier) {
             let part = if pattern == Pattern::Barrier { 1 } else { part };
             for (at, distance) in (0..ranks).flat_map(|at| (1..ranks).map(move |distance| (at, distance))) {
@@ -311,6 +369,15 @@ impl<'a> Weaver<'a> {
         }
         Ok(())
     }
+}
+
+/// The place of a root among the members.
+fn place(root: u32, members: usize) -> Result<usize, Bad> {
+    let root = root as usize;
+    if root >= members {
+        return Err(format!("root_rank {root} of a collective of {members} ranks: 0 to {}", members - 1));
+    }
+    Ok(root)
 }
 
 /// Each of these once, in order.
