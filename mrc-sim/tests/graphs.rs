@@ -200,6 +200,23 @@ fn a_receiver_with_fewer_ports_than_the_sender_sets_the_ideal() {
     }
 }
 
+/// Two ports at each end, and one link between the switches above them: 100 Gb/s are the measure, not twice as much.
+#[test]
+fn a_link_that_ports_share_counts_once_in_the_ideal() {
+    let edges = "edge = [{ between = [[\"h0\", \"a\"], [\"h0\", \"b\"], [\"a\", \"c\"], [\"b\", \"c\"], [\"c\", \"d\"], \
+                 [\"d\", \"e\"], [\"d\", \"f\"], [\"e\", \"h1\"], [\"f\", \"h1\"]] }]";
+    for (kind, forwarding, overhead) in [("mrc", "srv6", 142.0), ("mrc", "ecmp", 102.0), ("roce", "ecmp", 78.0)] {
+        let results = play(&format!(
+            "[topology]\nshape = \"graph\"\nforwarding = \"{forwarding}\"\n{edges}\n[transport]\nkind = \"{kind}\"\nroce.qps = 2\n\
+             roce.cc = \"none\"\n[[workload]]\nfrom = 0\nto = 1\nbytes = 8_192_000\n"
+        ));
+        let ideal_us = results.fct_us.unwrap().max / results.slowdown.unwrap().max;
+        let least = 2000.0 * (4096.0 + overhead) * 8.0 / 100e3;
+        assert!((least..1.02 * least).contains(&ideal_us), "{kind}, {forwarding}: {ideal_us} us, at least {least}");
+        assert!((0.999..1.03).contains(&results.slowdown.unwrap().max), "{kind}, {forwarding}: {:?}", results.slowdown);
+    }
+}
+
 #[test]
 fn a_host_uses_all_its_ports_whatever_lies_behind_them() {
     let results = play(&format!("{UNEQUAL}[[workload]]\nfrom = 0\nto = 1\nbytes = 8000000\n"));
