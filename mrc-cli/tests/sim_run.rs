@@ -99,6 +99,9 @@ fn what_cannot_be_exits_with_2() {
     file("word.toml", "[[workload]]\nkind = \"all-reduse\"\n");
     file("value.toml", "[topology]\nplanes = 99\n[[workload]]\n");
     file("good.toml", "[[workload]]\n");
+    file("silent.toml", "[[workload]]\nkind = \"poisson\"\nload = 0.01\nduration_us = 0.01\n");
+    std::fs::create_dir(folder.join("broken")).unwrap();
+    file("broken/x.json", "{\"digest\": 1");
     file("bins.toml", "size_bins = [0, 1000]\n[[workload]]\n");
     file(
         "big.toml",
@@ -121,6 +124,9 @@ fn what_cannot_be_exits_with_2() {
         (&["run", "big.toml"], "`H1`: hosts are h0, h1 and so on"),
         (&["schema", "transport.mcr"], "no table is called `transport.mcr`; there are topology"),
         (&["report", "."], "no results in .: run a scenario"),
+        (&["report", "nowhere"], "cannot read nowhere"),
+        (&["report", "broken"], "broken/x.json holds no results"),
+        (&["run", "silent.toml"], "silent.toml:4: workload[0].duration_us: no flow begins"),
         (&["new", "nowhere/mine.toml"], "cannot write nowhere/mine.toml: nowhere is no folder"),
         (
             &["run", "good.toml", "--json", "--flows", "-"],

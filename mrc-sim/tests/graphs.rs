@@ -313,6 +313,17 @@ fn graphs_that_cannot_be_are_refused_with_the_key() {
             "topology.edge",
             "host 1 has 0 links",
         ),
+        (
+            "[topology]\nshape = \"graph\"\nedge = [{ between = [[\"h00\", \"a\"], [\"h1\", \"a\"]] }]\n",
+            "topology.edge[0].between",
+            "a host is called h0",
+        ),
+        (
+            "[topology]\nshape = \"graph\"\nedge = [{ between = [[\"h0\", \"a-b\"], [\"h1\", \"a-b\"], [\"a-b\", \"c\"], \
+             [\"a\", \"b-c\"], [\"a\", \"c\"]] }]\n",
+            "topology.edge[0].between",
+            "two links would be called `a-b-c`",
+        ),
         ("[topology]\nshape = \"fat-tree\"\n", "topology.k", "needs it"),
         ("[topology]\nshape = \"fat-tree\"\nk = 5\n", "topology.k", "even"),
         ("[topology]\nshape = \"fat-tree\"\nk = 4\nt0 = 8\n", "topology.t0", "`k` sets it"),

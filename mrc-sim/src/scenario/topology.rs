@@ -1,7 +1,7 @@
 //! `[topology]` and `[host]`: from keys to a fabric, and how hosts take in what they receive.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -473,6 +473,7 @@ fn graph(keys: &TopologyKeys, links: &Links) -> Result<GraphSpec, Problem> {
     let mut spec = GraphSpec::default();
     let mut switches: BTreeMap<String, u32> = BTreeMap::new();
     let mut of_pair: BTreeMap<(Node, Node), u32> = BTreeMap::new();
+    let mut called: BTreeSet<String> = BTreeSet::new();
     for (nth, edge) in keys.edge.iter().enumerate() {
         let at = |key: &str| format!("topology.edge[{nth}].{key}");
         if edge.between.is_empty() {
@@ -489,6 +490,10 @@ fn graph(keys: &TopologyKeys, links: &Links) -> Result<GraphSpec, Problem> {
             let mut node = |name: &String| {
                 let host = name.strip_prefix('h').and_then(|number| number.parse::<u32>().ok());
                 match host {
+                    Some(host) if *name != format!("h{host}") => {
+                        let message = format_args!("`{name}`: a host is called h{host}, a switch must not begin like one");
+                        Err(Problem::new(at("between"), message))
+                    }
                     Some(host) if host < 1 << 20 => {
                         spec.hosts = spec.hosts.max(host + 1);
                         Ok(Node::Host(host))
@@ -523,7 +528,12 @@ fn graph(keys: &TopologyKeys, links: &Links) -> Result<GraphSpec, Problem> {
                 let count = of_pair.entry((a.min(b), a.max(b))).or_insert(0);
                 *count += 1;
                 let more = if *count == 1 { String::new() } else { format!("-{count}") };
-                spec.links.push(Edge { a, b, spec: link, name: format!("{}-{}{more}", names[0], names[1]) });
+                let name = format!("{}-{}{more}", names[0], names[1]);
+                if !called.insert(name.clone()) {
+                    let message = format_args!("two links would be called `{name}`: use names of switches without a dash");
+                    return Err(Problem::new(at("between"), message));
+                }
+                spec.links.push(Edge { a, b, spec: link, name });
             }
         }
     }
