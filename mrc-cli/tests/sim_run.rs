@@ -108,6 +108,12 @@ fn what_cannot_be_exits_with_2() {
         "[topology]\nshape = \"graph\"\n[[topology.edge]]\nbetween = [[\"h0\", \"a\"], [\"H1\", \"a\"]]\n[[workload]]\n",
     );
     file("sweep.toml", "scenario = \"good.toml\"\n[[axis]]\nkey = \"bin_us\"\nvalues = [100, -1]\n");
+    file("seeds.toml", "scenario = \"good.toml\"\nseeds = [7, 8, 7]\n");
+    file("one.toml", "scenario = \"good.toml\"\nseeds = [1]\n");
+    file("two.toml", "scenario = \"good.toml\"\nseeds = [2]\n");
+    assert!(mrc(&folder, &["sim", "sweep", "one.toml", "-o", "used"]).status.success());
+    let axis = "[[axis]]\nkey = \"workload.0.bytes\"\nvalues = [1, 2]\n";
+    file("axes.toml", &format!("scenario = \"good.toml\"\n{axis}{axis}"));
     for (args, want) in [
         (&["run", "key.toml"][..], "did you mean `hosts_per_t0`?"),
         (&["run", "word.toml"], "did you mean `all-reduce`?"),
@@ -119,6 +125,10 @@ fn what_cannot_be_exits_with_2() {
         (&["run", "sweep.toml"], "sweep.toml is a sweep"),
         (&["sweep", "sweep.toml", "-o", "out"], "point -1"),
         (&["sweep", "good.toml", "-o", "out"], "is a scenario"),
+        (&["sweep", "seeds.toml", "-o", "out"], "seeds: 7 is there twice"),
+        (&["sweep", "axes.toml", "-o", "out"], "two axes change workload.0.bytes"),
+        (&["sweep", "two.toml", "-o", "used"], "used holds another sweep"),
+        (&["tune", "good.toml"], "good.toml compares no sides: `mrc sim run good.toml` runs it"),
         (&["list", "nowhere"], "cannot list nowhere"),
         (&["run", "bins.toml"], "rising numbers of bytes, from 1 on"),
         (&["run", "big.toml"], "`H1`: hosts are h0, h1 and so on"),
