@@ -137,7 +137,10 @@ fn a_fat_tree_has_its_ports_at_any_rate() {
 fn a_ratio_that_uplinks_cannot_have_is_refused() {
     let clos = |rest: &str| load(&format!("[topology]\n{rest}[[workload]]\n"));
     let error = clos("hosts_per_t0 = 4\noversubscription = 5\n").unwrap_err().to_string();
-    assert!(error.contains("test.toml:3: topology.oversubscription: 5: with one uplink it is 4, which is the most"), "{error}");
+    assert!(
+        error.contains("test.toml:3: topology.oversubscription: 5: with one uplink it is 4, which is the most"),
+        "{error}"
+    );
     let error = clos("hosts_per_t0 = 4\nfabric_gbps = 400\noversubscription = 2\n").unwrap_err().to_string();
     assert!(error.contains("2: with one uplink it is 1"), "{error}");
     assert!(clos("hosts_per_t0 = 4\noversubscription = 4\n").is_ok());

@@ -227,7 +227,8 @@ fn collectives_with_a_root_are_trees_and_stars() {
         let ranks = [1, 2, 5].map(|us| {
             let compute = vec![8, 1, 24, 4, 56, us];
             let root = number("root_rank", &[1]);
-            let collective = [vec![8, 2, 24, 7, 40, 1], number("comm_type", &[kind]), number("comm_size", &[0x84, 7]), root];
+            let collective =
+                [vec![8, 2, 24, 7, 40, 1], number("comm_type", &[kind]), number("comm_size", &[0x84, 7]), root];
             vec![compute, collective.concat()]
         });
         let built = chakra(name, &ranks).unwrap_or_else(|error| panic!("{error}"));
@@ -255,7 +256,11 @@ fn collectives_with_a_root_are_trees_and_stars() {
 #[test]
 fn collectives_over_some_dimensions_need_a_group() {
     let collective = |dims: &[u8]| {
-        let list = field(10, &[field(1, b"involved_dim"), [&[0xe2, 0x01, dims.len() as u8 + 2, 10, dims.len() as u8], dims].concat()].concat());
+        let list = field(
+            10,
+            &[field(1, b"involved_dim"), [&[0xe2, 0x01, dims.len() as u8 + 2, 10, dims.len() as u8], dims].concat()]
+                .concat(),
+        );
         vec![vec![[vec![8, 2, 24, 7], number("comm_type", &[0]), number("comm_size", &[100]), list].concat()]; 2]
     };
     assert!(chakra("dims", &collective(&[1, 1])).is_ok());
@@ -410,7 +415,8 @@ fn broken_traces_name_the_place_and_the_reason() {
     );
     let barrier = "Nodes 4\n0->1 id 1 start 0 size 5 send_done_trigger 1\n1->2 id 2 trigger 1 size 5\ntrigger id 1 barrier count 2\n";
     refused("a.cm", barrier, "trigger 1: a barrier of count 2 that 1 connections fire");
-    let twice = barrier.replace("barrier count 2", "oneshot").replace("trigger 1 size 5", "start 0 size 5 recv_done_trigger 1");
+    let twice =
+        barrier.replace("barrier count 2", "oneshot").replace("trigger 1 size 5", "start 0 size 5 recv_done_trigger 1");
     let twice = format!("{twice}2->3 id 3 trigger 1 size 5\n");
     refused("a.cm", &twice, "trigger 1: 2 connections fire it, and it is no barrier");
     refused("a.cm", &twice.replace("trigger id 1 oneshot\n", ""), "trigger 1: 2 connections fire it");

@@ -206,7 +206,8 @@ impl<'a> Ideal<'a> {
             let narrowest = links.iter().position(|link| cut.contains(link)).unwrap_or(0);
             IdlePath { links: links.into_iter().map(|link| self.spec(link)).collect(), narrowest }
         };
-        let paths: Vec<IdlePath> = ports.iter().flat_map(|&ports| self.topology.paths(ports, from, to)).map(path).collect();
+        let paths: Vec<IdlePath> =
+            ports.iter().flat_map(|&ports| self.topology.paths(ports, from, to)).map(path).collect();
         Some(IdlePaths { rate_bps: *rate_bps, alone: paths.len() == 1, paths })
     }
 
@@ -229,7 +230,8 @@ impl<'a> Ideal<'a> {
         let nodes: BTreeSet<Node> = edges.iter().flat_map(|&(_, a, b)| [a, b]).collect();
         let nodes: BTreeMap<Node, usize> = nodes.into_iter().zip(0..).collect();
         let number = |node: &Node| nodes.get(node).copied().unwrap_or(0);
-        let carried: Vec<_> = edges.iter().map(|(link, a, b)| (number(a), number(b), self.spec(*link).rate_bps)).collect();
+        let carried: Vec<_> =
+            edges.iter().map(|(link, a, b)| (number(a), number(b), self.spec(*link).rate_bps)).collect();
         let (flow, near) = max_flow(&carried, number(&Node::Host(from)), number(&Node::Host(to)));
         let crosses = |(_, a, b): &&(LinkId, Node, Node)| near[number(a)] && !near[number(b)];
         (flow, edges.iter().filter(crosses).map(|&(link, ..)| link).collect())

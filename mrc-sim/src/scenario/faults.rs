@@ -112,7 +112,8 @@ fn check_keys(keys: &FaultKeys, at: &impl Fn(&str) -> String) -> Result<(), Prob
         return Err(Problem::new(at("tier"), "target says already what is struck"));
     }
     if keys.target.as_ref().is_some_and(Vec::is_empty) {
-        let message = "names nothing: leave it out to strike the whole tier, or set random to 0 in its place to strike nothing";
+        let message =
+            "names nothing: leave it out to strike the whole tier, or set random to 0 in its place to strike nothing";
         return Err(Problem::new(at("target"), message));
     }
     if keys.every_us.is_some() && keys.times.is_none() {

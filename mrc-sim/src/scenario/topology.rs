@@ -491,7 +491,8 @@ fn graph(keys: &TopologyKeys, links: &Links) -> Result<GraphSpec, Problem> {
                 let host = name.strip_prefix('h').and_then(|number| number.parse::<u32>().ok());
                 match host {
                     Some(host) if *name != format!("h{host}") => {
-                        let message = format_args!("`{name}`: a host is called h{host}, a switch must not begin like one");
+                        let message =
+                            format_args!("`{name}`: a host is called h{host}, a switch must not begin like one");
                         Err(Problem::new(at("between"), message))
                     }
                     Some(host) if host < 1 << 20 => {
@@ -530,7 +531,8 @@ fn graph(keys: &TopologyKeys, links: &Links) -> Result<GraphSpec, Problem> {
                 let more = if *count == 1 { String::new() } else { format!("-{count}") };
                 let name = format!("{}-{}{more}", names[0], names[1]);
                 if !called.insert(name.clone()) {
-                    let message = format_args!("two links would be called `{name}`: use names of switches without a dash");
+                    let message =
+                        format_args!("two links would be called `{name}`: use names of switches without a dash");
                     return Err(Problem::new(at("between"), message));
                 }
                 spec.links.push(Edge { a, b, spec: link, name });

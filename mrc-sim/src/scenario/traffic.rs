@@ -509,7 +509,11 @@ impl Part<'_> {
         let poisson = Poisson { sizes, interval_ns, start_ns, until };
         let ns = poisson.add(plan, group, (first, hosts), leaf, self.rng);
         if plan.messages.len() == at {
-            let message = format_args!("no flow begins in {} us: one does every {:.3} us on average", ns as f64 / 1e3, interval_ns / 1e3);
+            let message = format_args!(
+                "no flow begins in {} us: one does every {:.3} us on average",
+                ns as f64 / 1e3,
+                interval_ns / 1e3
+            );
             return Err(self.problem("duration_us", message));
         }
         self.set_aside(plan, at, (start_ns, ns))

@@ -277,7 +277,9 @@ fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
             ensure!(!axes.contains(&name), "{}: two axes are called {name}", file.display());
         }
         // Each point would hold the value of the second one, under the name of both.
-        if let Some(key) = axis.key.as_ref().filter(|key| sweep.axis[..nth].iter().any(|axis| axis.key.as_ref() == Some(*key))) {
+        if let Some(key) =
+            axis.key.as_ref().filter(|key| sweep.axis[..nth].iter().any(|axis| axis.key.as_ref() == Some(*key)))
+        {
             bail!("{}: two axes change {key}", file.display());
         }
         points = cross(&points, &name, &cases);
@@ -291,7 +293,9 @@ fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
         points.retain(|point| !without.covers(&point.at));
         ensure!(points.len() < whole, "{}: no point is left out by `at` of: {}", file.display(), without.why);
     }
-    if let Some(seed) = (1..sweep.seeds.len()).find_map(|nth| sweep.seeds[..nth].iter().find(|seed| **seed == sweep.seeds[nth])) {
+    if let Some(seed) =
+        (1..sweep.seeds.len()).find_map(|nth| sweep.seeds[..nth].iter().find(|seed| **seed == sweep.seeds[nth]))
+    {
         bail!("{}: seeds: {seed} is there twice", file.display());
     }
     if !sweep.seeds.is_empty() {

@@ -135,7 +135,8 @@ impl Node {
                     }
                 };
                 let group = self.group(groups);
-                let dims = self.attr.iter().find(|attr| attr.name == "involved_dim").and_then(|attr| attr.value.as_ref());
+                let dims =
+                    self.attr.iter().find(|attr| attr.name == "involved_dim").and_then(|attr| attr.value.as_ref());
                 if let Some(Value::Bools(dims)) = dims
                     && group == 0
                     && !dims.values.iter().all(|&involved| involved)

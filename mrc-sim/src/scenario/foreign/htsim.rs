@@ -108,7 +108,10 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
         }
     }
     if let Some(count) = announced.filter(|&count| count != plan.messages.len() - before) {
-        return Err(format!("{} connections, and the file says {count}: part of it is missing", plan.messages.len() - before));
+        return Err(format!(
+            "{} connections, and the file says {count}: part of it is missing",
+            plan.messages.len() - before
+        ));
     }
     for (trigger, then) in waits {
         let Some(first) = fires.get(&trigger) else {

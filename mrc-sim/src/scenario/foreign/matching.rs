@@ -22,7 +22,8 @@ pub(super) fn matches(ranks: &[Vec<Op>]) -> Result<Vec<(Place, Place)>, Bad> {
             run.begin(now, (rank, nth));
         }
     }
-    if let Some((rank, receive)) = (0u32..).zip(&run.waiting).find_map(|(rank, waiting)| Some((rank, waiting.front()?))) {
+    if let Some((rank, receive)) = (0u32..).zip(&run.waiting).find_map(|(rank, waiting)| Some((rank, waiting.front()?)))
+    {
         return Err(unsent(rank, receive.1, receive.2));
     }
     if run.left > 0 {
