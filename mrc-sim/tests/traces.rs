@@ -351,6 +351,34 @@ fn connection_matrices_may_be_written_otherwise() {
     assert_eq!(plan.edges.len(), 2);
 }
 
+/// One packet of RoCE and its acknowledgement across a file's fabric, by hand: its links, and each tier's own time in a switch.
+#[test]
+fn switches_of_a_topology_of_htsim_may_have_a_latency_for_each_tier() {
+    let folder = std::env::temp_dir().join(format!("mrc-latencies-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = "Nodes 16\nTiers 3\nPodsize 8\nTier 0\nDownlink_speed_Gbps 100\nRadix_Up 2\nRadix_Down 4\nDownlink_Latency_ns 100\n\
+                Switch_Latency_ns 300\nTier 1\nDownlink_speed_Gbps 100\nRadix_Up 2\nRadix_Down 2\nDownlink_Latency_ns 200\n\
+                Switch_Latency_ns 700\nTier 2\nDownlink_speed_Gbps 100\nRadix_Down 2\nDownlink_Latency_ns 400\nSwitch_Latency_ns 500\n";
+    std::fs::write(folder.join("tiers.topo"), text).unwrap();
+    for (to, links, delays, switches) in [
+        (1, 2.0, 200.0, 300.0),
+        (4, 4.0, 600.0, 300.0 + 700.0 + 300.0),
+        (8, 6.0, 1400.0, 2.0 * 300.0 + 2.0 * 700.0 + 500.0),
+    ] {
+        let scenario = format!(
+            "[topology]\nshape = \"htsim\"\nfile = \"tiers.topo\"\n[transport]\nkind = \"roce\"\n[queue]\necn = false\n\
+             [[workload]]\nfrom = 0\nto = {to}\nbytes = 4096\n"
+        );
+        let built = load_str("test.toml", &scenario, &folder, &[], None).unwrap_or_else(|error| panic!("{error}"));
+        let results = run(&built, &Options::default(), &mut |_| {}).expect("a run").results;
+        let hand = links * (4190.0 + 82.0) * 8.0 / 100.0 + 2.0 * (delays + switches);
+        let ns = results.fct_us.unwrap().max * 1e3;
+        assert!((ns - hand).abs() < 8.0, "to {to}: {ns} ns, by hand {hand}");
+        assert!((0.999..1.01).contains(&results.slowdown.unwrap().max), "{:?}", results.slowdown);
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// Numbers that wrap: pods times hosts is 2^32, a latency is one more than 32 bits hold.
 #[test]
 fn topologies_of_htsim_that_cannot_be_are_refused() {

@@ -252,11 +252,21 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
             return Err(format!("tier {tier}: Oversubscribed {over}, and {down} Gb/s from below go over {up} Gb/s"));
         }
     }
-    let of_switches = latency(0, "switch_latency_ns")?;
-    for tier in 1..count {
-        if latency(tier, "switch_latency_ns")? != of_switches {
-            return Err("switches of all tiers have one latency here".to_owned());
-        }
-    }
+    // One latency is that of all switches. What those of a tier need beyond it goes, by halves, to the links of both their sides: every
+    // packet that crosses a switch crosses two of its links, so that its time stays the same.
+    let of_tier = |tier: usize| if tier < count { latency(tier, "switch_latency_ns") } else { Ok(u32::MAX) };
+    let of_tiers = [of_tier(0)?, of_tier(1)?, of_tier(2)?];
+    let of_switches = of_tiers[..count].iter().copied().min().unwrap_or(0);
+    let beyond = |tier: usize| u64::from(of_tiers[tier].saturating_sub(of_switches));
+    let longer = |link: LinkSpec, more: u64| match u32::try_from(u64::from(link.delay_ns) + more / 2) {
+        Ok(delay_ns) => Ok(LinkSpec { delay_ns, ..link }),
+        Err(_) => Err("latencies of a link and a switch that are more than 4 s together".to_owned()),
+    };
+    let tiers3 = Tiers {
+        host_link: longer(tiers3.host_link, beyond(0))?,
+        fabric_link: longer(tiers3.fabric_link, beyond(0) + beyond(1))?,
+        t2_link: if count == 3 { longer(tiers3.t2_link, beyond(1) + beyond(2))? } else { tiers3.t2_link },
+        ..tiers3
+    };
     Ok((tiers3, of_switches))
 }
