@@ -9,6 +9,9 @@ use crate::fabric::{Graph, LinkId, LinkSpec, Node, Topology, serialisation_ns};
 /// A port of each end, and its leaf.
 type Between = ((u8, u32), (u8, u32));
 
+/// What the narrowest step carries, in bit/s, and its links.
+type Cut = (u64, BTreeSet<LinkId>);
+
 /// An idle fabric whose links have the rates of the scenario; faults are none of its business.
 #[derive(Clone, Debug)]
 pub struct Ideal<'a> {
@@ -19,7 +22,7 @@ pub struct Ideal<'a> {
     /// By what lies between their ports: whether these share links in the middle.
     shared: RefCell<BTreeMap<Vec<Between>, bool>>,
     /// By sender and receiver, where ports share links: what they carry all together, and the narrowest step.
-    cuts: RefCell<BTreeMap<(u32, u32), (u64, BTreeSet<LinkId>)>>,
+    cuts: RefCell<BTreeMap<(u32, u32), Cut>>,
     /// By port, leaf and receiver: the ports at which packets arrive.
     arrivals: RefCell<BTreeMap<(u8, u32, u32), Vec<u8>>>,
 }
@@ -212,7 +215,7 @@ impl<'a> Ideal<'a> {
     }
 
     /// What the links between these ports of two hosts carry together, and those of them that are the narrowest step.
-    fn cut(&self, graph: &Graph, ports: &[(u8, u8)], from: u32, to: u32) -> (u64, BTreeSet<LinkId>) {
+    fn cut(&self, graph: &Graph, ports: &[(u8, u8)], from: u32, to: u32) -> Cut {
         // Each direction of a link is an edge of its own, from the node that packets have reached to the next.
         let mut edges: BTreeSet<(LinkId, Node, Node)> = BTreeSet::new();
         for &ports in ports {

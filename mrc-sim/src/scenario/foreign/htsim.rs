@@ -244,9 +244,9 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
             return Err(format!("tier {tier}: Radix_Down {down}, and {what} times Bundle are {times}"));
         }
     }
-    for tier in 0..count - 1 {
-        let Some(&over) = tiers[tier].get("oversubscribed") else { continue };
-        let (Some(down), Some(up)) = (of(&tiers[tier], "radix_down"), of(&tiers[tier], "radix_up")) else { continue };
+    for (tier, keys) in tiers.iter().enumerate().take(count - 1) {
+        let Some(&over) = keys.get("oversubscribed") else { continue };
+        let (Some(down), Some(up)) = (of(keys, "radix_down"), of(keys, "radix_up")) else { continue };
         let (down, up) = (down * need(tier, "downlink_speed_gbps")?, up * need(tier + 1, "downlink_speed_gbps")?);
         if up.checked_mul(over) != Some(down) {
             return Err(format!("tier {tier}: Oversubscribed {over}, and {down} Gb/s from below go over {up} Gb/s"));

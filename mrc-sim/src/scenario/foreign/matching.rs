@@ -40,6 +40,9 @@ pub(super) fn unsent(rank: u32, from: Option<u32>, tag: Option<u64>) -> Bad {
     format!("rank {rank} receives from {from} with {tag} what nobody sends")
 }
 
+/// A receive without a message: its place, from whom, with which tag.
+type Waiting = (usize, Option<u32>, Option<u64>);
+
 struct Run<'a> {
     ranks: &'a [Vec<Op>],
     /// Beginnings and, behind those of the same instant and operation, ends.
@@ -49,7 +52,7 @@ struct Run<'a> {
     after: Vec<Vec<Vec<usize>>>,
     beside: Vec<Vec<Vec<usize>>>,
     /// By rank: receives without a message, and messages that no receive has taken (sender, tag, send).
-    waiting: Vec<VecDeque<(usize, Option<u32>, Option<u64>)>>,
+    waiting: Vec<VecDeque<Waiting>>,
     arrived: Vec<VecDeque<(u32, u64, usize)>>,
     taken: Vec<(Place, Place)>,
     /// Operations that have not ended.
