@@ -285,6 +285,25 @@ fn a_request_draws_an_answer() {
     assert_eq!(load(&text.replace("reply_bytes = 40000\n", "")).unwrap_err().key, "workload[0].reply_us");
 }
 
+/// Two streams are done after some 90 us; what would begin at 10 ms is not under way when the run ends at 1 ms.
+#[test]
+fn what_would_begin_after_the_end_has_not_begun() {
+    let text = |limit: &str| {
+        format!(
+            "{limit}[topology]\nt0 = 1\nhosts_per_t0 = 6\n[[workload]]\nkind = \"trace\"\n\
+             lines = \"0,0,1,1000000\\n0,2,3,1000000\\n10000,4,5,1000000\"\n"
+        )
+    };
+    let whole = play_all(&text(""));
+    let Outcome { results, messages, .. } = play_all(&text("limit_us = 1000\nuntil = \"limit\"\n"));
+    assert_eq!((results.completed, messages[0].fct_us), (2, whole.messages[0].fct_us));
+    assert_eq!((messages[2].start_us, messages[2].missing_bytes), (None, 1_000_000));
+    // 2 MB in 90 us, not in a millisecond; and two pairs that are equal.
+    assert!((170.0..190.0).contains(&results.goodput_gbit_per_s), "{}", results.goodput_gbit_per_s);
+    assert!(results.groups[0].jain > 0.999, "{}", results.groups[0].jain);
+    assert_eq!(results.groups[0].pair_gbit_per_s[2], 0.0);
+}
+
 #[test]
 fn a_trace_may_name_its_columns() {
     let folder = std::env::temp_dir().join(format!("mrc-flows-{}", std::process::id()));
@@ -293,6 +312,12 @@ fn a_trace_may_name_its_columns() {
     let text = "[[workload]]\nkind = \"trace\"\nfile = \"t.csv\"\n";
     let built = load_str("test.toml", text, &folder, &[], None).unwrap();
     assert_eq!((built.plan.messages.len(), built.plan.edges.len()), (2, 1));
+    std::fs::write(folder.join("t.csv"), "\u{feff}time,src,dst,size\r\n0,0,1,100\r\n").unwrap();
+    assert_eq!(load_str("test.toml", text, &folder, &[], None).unwrap().plan.messages.len(), 1);
+    std::fs::write(folder.join("t.csv"), "bytes,from,to,start_us\n5,0,1,100\n").unwrap();
+    let error = load_str("test.toml", text, &folder, &[], None).unwrap_err().to_string();
+    assert!(error.contains("t.csv:1: `bytes,from,to,start_us`: the columns are start_us,from,to,bytes"), "{error}");
+    std::fs::write(folder.join("t.csv"), "start_us,from,to,bytes\n0,0,1,100\n5,1,0,100,2\n").unwrap();
     // The same in the scenario itself.
     let inline =
         "[[workload]]\nkind = \"trace\"\nlines = \"\"\"\nstart_us,from,to,bytes\n0,0,1,100\n5,1,0,100,2\n\"\"\"\n";

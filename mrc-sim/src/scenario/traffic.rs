@@ -690,10 +690,17 @@ impl Part<'_> {
         // Message of each line, for the lines that name it.
         let mut ids: Vec<Option<u32>> = Vec::new();
         let mut waits: Vec<(usize, u32, &str)> = Vec::new();
-        for (nth, line) in text.lines().enumerate() {
+        for (nth, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
             let line = line.trim();
-            // A table may name its columns.
+            // A table may name its columns, which have one order.
             let head = ids.iter().all(Option::is_none) && line.starts_with(|first: char| first.is_ascii_alphabetic());
+            let columns = ["start_us", "from", "to", "bytes"];
+            let place = |name: &str| columns.iter().position(|column| *column == name.trim());
+            if head && line.split(',').enumerate().any(|(nth, name)| place(name).is_some_and(|place| place != nth)) {
+                let message =
+                    format_args!("{}:{}: `{line}`: the columns are {}", path.display(), nth + 1, columns.join(","));
+                return Err(self.problem("file", message));
+            }
             if line.is_empty() || line.starts_with('#') || head {
                 ids.push(None);
                 continue;
