@@ -34,9 +34,12 @@ local OPS = { [0] = "port_status_update", [1] = "ev_probe" }
 local KINDS = { [1] = "trimmed", [2] = "trimmed_lasthop" }
 local CHECKS = { [0] = "bad", [1] = "good", [2] = "absent", [3] = "not checked" }
 
+-- Bit 7 is reserved.
 local function syndrome(byte)
+    byte = byte % 0x80
     if byte < 0x20 then return "ack" end
     if byte < 0x40 then return "rnr_nak" end
+    if byte < 0x60 then return string.format("reserved(0x%02x)", byte) end
     local names = {
         [0x60] = "nak_psn_sequence", [0x61] = "nak_invalid_request", [0x62] = "nak_remote_access",
         [0x63] = "nak_remote_operational",
@@ -324,7 +327,7 @@ BODY[0xD1] = function(tree, range, c)
     c.item = tree:add(F["aeth.syndrome"], range(0, 1)):append_text(" (" .. syndrome(code) .. ")")
     tree:add(F["aeth.msn"], range(1, 3))
     c.text = " " .. syndrome(code) .. " msn=" .. range(1, 3):uint()
-    if code >= 0x20 then tree:add_proto_expert_info(E.nak, "Transport NAK: " .. syndrome(code)) end
+    if code % 0x80 >= 0x20 then tree:add_proto_expert_info(E.nak, "Transport NAK: " .. syndrome(code)) end
     -- The requester's QP alone is named: the conversation is known from a SACK before.
     local key = S.toward[c.dst .. ":" .. band(c.qp, 0xFFFF) .. "<" .. c.src]
     if key then c.answers(key, "psn" .. c.psn) end

@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use mrc_wire::{
-    Body, BthRepr, Ecn, EmitMeta, Encap, Extension, Frame, FrameTemplate, HeadImage, Icrc, Outer, PacketHead,
-    PacketView, Srh, WireConfig, icrc, pad_len, parse_frame,
+    Body, BthRepr, Ecn, EmitMeta, Encap, Extension, Frame, FrameTemplate, HeadImage, Icrc, Outer, PacketView,
+    PlainFrame, Srh, WireConfig, WriteShape, icrc, pad_len, parse_frame,
 };
 
 #[path = "conform.rs"]
@@ -61,10 +61,19 @@ pub fn wire_parse(data: &[u8]) {
 fn short_cuts(data: &[u8], wire_len: usize, cfg: &WireConfig) {
     // What a head that was read in full tells of another one with the same fixed parts.
     let Ok(packet) = PacketView::parse(data, wire_len, cfg, |_| true) else { return };
-    let Some((plain, rest)) = PacketHead::plain(data, wire_len, cfg) else { return };
+    let Some(frame) = PlainFrame::find(data) else { return };
+    if let Extension::Write(write) = packet.extension() {
+        let (mut image, shape) = (HeadImage::of(&packet), WriteShape::of(&packet, &packet.payload()));
+        image.expect(&packet, write, shape);
+        if let Some((plain, headers, known)) = image.repeats(&frame, wire_len) {
+            assert_eq!((plain, headers, known), (*packet, *write, shape));
+            assert_eq!(known.payload(), packet.payload());
+        }
+    }
+    let Some(plain) = frame.packet(wire_len, cfg) else { return };
     assert!(HeadImage::of(&packet).fits(&plain));
     assert_eq!(plain, *packet);
-    let Some((extension, payload)) = Extension::plain(&plain, rest) else { return };
+    let Some((extension, payload)) = Extension::plain(&plain, frame.rest()) else { return };
     assert_eq!(extension, *packet.extension());
     if let Extension::Write(write) = extension {
         assert_eq!((payload, write.imm()), (packet.payload(), None));

@@ -94,7 +94,7 @@ fn endpoint_config(knobs: &Knobs, facts: &Facts, macs: &[[u8; 6]]) -> Result<End
 
 fn rts_attr(knobs: &Knobs) -> Result<RtsAttr, String> {
     let mut rts = RtsAttr::software(Psn::new(knobs.get("sq_psn") as u32));
-    for name in RtsAttr::KNOBS {
+    for name in RtsAttr::KNOBS.iter().filter(|name| KNOBS.iter().any(|knob| knob.name == **name)) {
         rts.set_knob(name, knobs.get(name) as u64).map_err(|why| format!("{name}={}: {why}", knobs.get(name)))?;
     }
     rts.mpr = knobs.get("mpr_tx") as u8;

@@ -30,7 +30,7 @@ struct mrc_core_endpoint;
 /* An endpoint that is being filled from an image; opaque. */
 struct mrc_core_import;
 
-#define MRC_CORE_ABI 9u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 10u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -353,6 +353,8 @@ struct mrc_core_config {
     uint64_t port_update_max_ns;
     /* A packet from a port that its peer masked this long ago or longer unmasks it, in nanoseconds; 0 = never. */
     uint64_t port_unmask_after_ns;
+    /* How long what a QP measures of the network holds unless it is confirmed, in nanoseconds; 0 = for ever. */
+    uint64_t measurement_life_ns;
     /* Endpoint operations of peers answered per second, after a burst of 32; 0 answers none. */
     uint32_t endpoint_rate_limit;
     /* EV probes sent of its own accord per second, over all QPs, after a burst of 16. */
@@ -438,7 +440,22 @@ struct mrc_core_config {
     uint8_t shard_bits;
     /* Which shard it is, below 2^shard_bits. Shard 0 takes what is for QP 2. */
     uint8_t shard;
+    /* Distance of the highest received PSN from the beginning of a bitmap that shows the newest PSNs: 63 or 64. */
+    uint8_t bitmap_reach;
+    /* A smaller window refuses packets that the wider one allowed. */
+    uint8_t right_edge_retreats;
+    /* A packet may leave while less than the congestion window is in flight, though it does not fit. */
+    uint8_t send_below_window;
+    /* What the nominal size of a packet adds to its UDP length, in bytes. */
+    uint8_t size_overhead;
+    /* Transport ACKs and NAKs carry message number 0 in place of the count of completed messages. */
+    uint8_t ack_msn_zero;
+    /* Lower bit of the operation in byte 1 of endpoint responses: 2 or 4. */
+    uint8_t eeth_op_bit;
 };
+
+/* Handles of regions and queue pairs are refused once their object is gone. Those of completion queues, peers and profiles are slot
+ * numbers alone: the next object in the slot answers to an old one. Forget such a handle with its object. */
 
 /* A registered region. Stale after mrc_core_deregister_mr(), even if the slot is used again. */
 struct mrc_core_mr {
@@ -562,6 +579,8 @@ struct mrc_core_rtr {
     uint8_t dynamic_mpr;
     /* Both sides agreed that we add our service time to the timestamps we reflect. */
     uint8_t svc_time;
+    /* Service time is added to timestamps of a private unit, too, which is a microsecond then. */
+    uint8_t private_stamps_us;
 };
 
 /* MRC_CORE_SELECT_HOPPER; percent of the base RTT where a time is meant. */
@@ -630,6 +649,12 @@ struct mrc_core_paths {
     uint8_t last_resort;
     /* Packets by which a QP may use one plane more than its least used one while others can use the port; 0: no limit. */
     uint8_t plane_lead;
+    /* The last resort does not wait between two packets. */
+    uint8_t last_resort_unpaced;
+    /* A marked answer to the probe that revives an EV makes it GOOD, not SKIP. */
+    uint8_t marked_probe_good;
+    /* A mark lengthens a skip under MRC_CORE_SKIP_TIME that is in force. */
+    uint8_t skip_extends;
 };
 
 /* What a QP learns when it becomes able to send. Fill it with mrc_core_rts_default(), then change fields. */
@@ -648,6 +673,8 @@ struct mrc_core_rts {
      * not ask for an acknowledgement, in nanoseconds, and what left that long before it and its answer lacks is lost on any
      * path; 0 = only silence draws a probe. */
     uint64_t tail_probe_ns;
+    /* Lateness over all planes that is tolerated in any case, in nanoseconds; with `reorder_tolerance` only. */
+    uint64_t reorder_floor_ns;
     /* Path selection. */
     struct mrc_core_paths paths;
     /* PSN of our first packet; 24 bits. */
@@ -658,6 +685,8 @@ struct mrc_core_rts {
     uint16_t reorder_pkts_min;
     /* Part of the window, in 1/256, that must have overtaken it. */
     uint16_t reorder_factor;
+    /* How late a packet may be, in 1/256 of the largest lateness measured, before it is inferred lost; 0 = nothing is measured. */
+    uint16_t reorder_tolerance;
     /* Writes with immediate in flight: the smaller of our own limit and the peer's `max_wimm_dest`; 0 = none. */
     uint16_t max_wimm;
     /* Our requester's window, units of 128 PSNs, 1 to 255 and at most `limits.mpr`: the smaller of our wish and the peer's `mpr_dest`. */
@@ -672,6 +701,10 @@ struct mrc_core_rts {
     uint8_t retry_exponential;
     /* Both sides agreed that the peer's window may change. */
     uint8_t dynamic_mpr;
+    /* The first exponential retry waits T0, the next one twice as long; else the first one waits 2 * T0. */
+    uint8_t exponential_from_t0;
+    /* A packet's timer blames its path although nothing that left later has arrived on any path. */
+    uint8_t blame_silence;
 };
 
 /* An RDMA write, with or without immediate. Start from all zeros. */
@@ -1205,7 +1238,8 @@ int32_t mrc_core_replace_ev(
     const struct mrc_core_ev *value, uint8_t state, uint8_t all);
 
 /* Denies an EV for all QPs of a profile (MRC_CORE_EV_DENIED), or makes it MRC_CORE_EV_GOOD in whatever state they
- * have it; with `all` each entry that equals it. In effect at once. */
+ * have it; with `all` each entry that equals it. In effect at once, for QPs that are in RTS already once `call_budget` has let
+ * them hear of it. MRC_CORE_E_BUSY: eight commands are on their way to QPs. */
 int32_t mrc_core_set_ev_state(
     struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_ev_profile profile,
     const struct mrc_core_ev *ev, uint8_t state, uint8_t all);
@@ -1319,7 +1353,7 @@ int32_t mrc_core_handle_packet(
 int32_t mrc_core_receive_burst(
     struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_arrival *frames, size_t count);
 
-/* Lets time pass: serves every QP whose deadline has come. */
+/* Lets time pass: serves every QP whose deadline has come, `call_budget` of them at most. */
 int32_t mrc_core_handle_timeout(struct mrc_core_endpoint *endpoint, uint64_t now_ns);
 
 /* When mrc_core_handle_timeout() next has something to do, in nanoseconds; MRC_CORE_NEVER when only an input can

@@ -271,6 +271,7 @@ pub(crate) fn rtr(c: &mrc_core_rtr) -> Result<RtrAttr, Fault> {
         max_wimm_dest: c.max_wimm_dest,
         dynamic_mpr: c.dynamic_mpr != 0,
         svc_time: c.svc_time != 0,
+        private_stamps_us: c.private_stamps_us != 0,
         ..RtrAttr::software(
             PeerHandle::from_index(c.peer.index),
             Qpn::new(bits24(c.dest_qp, "dest_qp")?),
@@ -294,15 +295,13 @@ pub(crate) fn rtr_default() -> mrc_core_rtr {
         trim_nack: rtr.trim_nack.into(),
         dynamic_mpr: rtr.dynamic_mpr.into(),
         svc_time: rtr.svc_time.into(),
+        private_stamps_us: rtr.private_stamps_us.into(),
     }
 }
 
 pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
     // The engine would do with less; a caller who asks for more than there is memory has made a mistake.
     let spread = matches!(c.paths.selector, MRC_CORE_SELECT_SPRAY | MRC_CORE_SELECT_OBLIVIOUS | MRC_CORE_SELECT_REPS);
-    if usize::from(c.max_wimm) > limits.wimm {
-        return Err(range("max_wimm"));
-    }
     if spread && usize::from(c.paths.active) > limits.active_evs {
         return Err(range("paths.active"));
     }
@@ -337,6 +336,9 @@ pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
             _ => return Err(range("loss_ev_action")),
         },
         last_resort: c.paths.last_resort != 0,
+        last_resort_unpaced: c.paths.last_resort_unpaced != 0,
+        marked_probe_good: c.paths.marked_probe_good != 0,
+        skip_extends: c.paths.skip_extends != 0,
         ..rts.paths
     };
     rts.base_rtt_ns = c.base_rtt_ns;
@@ -349,6 +351,10 @@ pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
     rts.tail_probe_ns = c.tail_probe_ns;
     rts.max_wimm = c.max_wimm;
     rts.dynamic_mpr = c.dynamic_mpr != 0;
+    rts.reorder_tolerance = c.reorder_tolerance;
+    rts.reorder_floor_ns = c.reorder_floor_ns;
+    rts.exponential_from_t0 = c.exponential_from_t0 != 0;
+    rts.blame_silence = c.blame_silence != 0;
     Ok(rts)
 }
 
@@ -394,6 +400,9 @@ pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
             loss_ev_action: MRC_CORE_LOSS_BY_TRIMMING,
             last_resort: paths.last_resort.into(),
             plane_lead: paths.plane_lead,
+            last_resort_unpaced: paths.last_resort_unpaced.into(),
+            marked_probe_good: paths.marked_probe_good.into(),
+            skip_extends: paths.skip_extends.into(),
         },
         sq_psn,
         cc_profile: mrc_core_cc_profile { index: 0 },
@@ -406,6 +415,10 @@ pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
         retry_linear: rts.retry.linear,
         retry_exponential: rts.retry.exponential,
         dynamic_mpr: rts.dynamic_mpr.into(),
+        reorder_floor_ns: rts.reorder_floor_ns,
+        reorder_tolerance: rts.reorder_tolerance,
+        exponential_from_t0: rts.exponential_from_t0.into(),
+        blame_silence: rts.blame_silence.into(),
     }
 }
 

@@ -37,6 +37,9 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
     if c.bth_se_bit != 6 && c.bth_se_bit != 7 {
         return Err(range("bth_se_bit"));
     }
+    if c.eeth_op_bit != 2 && c.eeth_op_bit != 4 {
+        return Err(range("eeth_op_bit"));
+    }
     if c.neth_cc_type > 15 {
         return Err(range("neth_cc_type"));
     }
@@ -57,6 +60,7 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
         bth_se_bit: c.bth_se_bit,
         neth_cc_type: c.neth_cc_type,
         pdcid_order,
+        eeth_op_bit: c.eeth_op_bit,
         ..WireConfig::default()
     };
     config.pkey = c.pkey;
@@ -97,6 +101,12 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
     config.port_update_on_rts = c.port_update_on_rts != 0;
     config.probe_masked_ports = c.probe_masked_ports != 0;
     config.port_mask_zero_based = c.port_mask_zero_based != 0;
+    config.measurement_life_ns = c.measurement_life_ns;
+    config.bitmap_reach = c.bitmap_reach;
+    config.right_edge_retreats = c.right_edge_retreats != 0;
+    config.send_below_window = c.send_below_window != 0;
+    config.size_overhead = c.size_overhead;
+    config.ack_msn_zero = c.ack_msn_zero != 0;
     config.cc = cc(&c.cc)?;
     Ok(config)
 }
@@ -162,12 +172,20 @@ pub(crate) fn config_of(config: &EndpointConfig) -> mrc_core_config {
         tack_within_message: config.tack_within_message.into(),
         ask_each_message: config.ask_each_message.into(),
         placement_reported: u8::from(config.placement == PlacementMode::Reported),
+        measurement_life_ns: config.measurement_life_ns,
+        bitmap_reach: config.bitmap_reach,
+        right_edge_retreats: config.right_edge_retreats.into(),
+        send_below_window: config.send_below_window.into(),
+        size_overhead: config.size_overhead,
+        ack_msn_zero: config.ack_msn_zero.into(),
+        eeth_op_bit: wire.eeth_op_bit,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convert;
 
     /// Every knob that C has reaches the engine, and its defaults are the engine's.
     #[test]
@@ -178,6 +196,13 @@ mod tests {
             shard: Shard { bits: 3, index: 5 },
             merge_sacks: true,
             placement: PlacementMode::Reported,
+            measurement_life_ns: 9,
+            bitmap_reach: 64,
+            right_edge_retreats: true,
+            send_below_window: true,
+            size_overhead: 36,
+            ack_msn_zero: true,
+            wire: WireConfig { eeth_op_bit: 4, ..WireConfig::default() },
             ..EndpointConfig::default()
         };
         let strict = EndpointConfig { ask_each_message: false, ..EndpointConfig::default() };
@@ -190,5 +215,29 @@ mod tests {
             assert!(!seen.contains(&have));
             seen.push(have);
         }
+    }
+
+    /// The same for what a queue pair learns: defaults are the engine's, and every open question can be switched.
+    #[test]
+    fn attributes_survive_the_border() {
+        let limits = mrc_core::Limits { evs: 4_096, active_evs: 4_096, ..mrc_core::Limits::default() };
+        let mut wanted = mrc_core::RtsAttr::software(mrc_wire::Psn::new(5));
+        wanted.cc = Some(mrc_core::CcProfileHandle::from_index(0));
+        let mut given = convert::rts_default(5);
+        assert_eq!(std::format!("{:?}", convert::rts(&given, &limits).unwrap()), std::format!("{wanted:?}"));
+        (given.reorder_floor_ns, given.reorder_tolerance, given.exponential_from_t0, given.blame_silence) =
+            (1, 2, 1, 0);
+        (given.paths.last_resort_unpaced, given.paths.marked_probe_good, given.paths.skip_extends) = (1, 1, 1);
+        given.max_wimm = 0xFFFF;
+        (wanted.reorder_floor_ns, wanted.reorder_tolerance) = (1, 2);
+        (wanted.exponential_from_t0, wanted.blame_silence, wanted.max_wimm) = (true, false, 0xFFFF);
+        let paths = &mut wanted.paths;
+        (paths.last_resort_unpaced, paths.marked_probe_good, paths.skip_extends) = (true, true, true);
+        assert_eq!(std::format!("{:?}", convert::rts(&given, &limits).unwrap()), std::format!("{wanted:?}"));
+
+        let mut given = convert::rtr_default();
+        (given.svc_time, given.private_stamps_us) = (1, 1);
+        let rtr = convert::rtr(&given).unwrap();
+        assert!(rtr.svc_time && rtr.private_stamps_us);
     }
 }

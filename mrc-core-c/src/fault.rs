@@ -149,7 +149,6 @@ impl From<ProfileError> for Fault {
             ProfileError::TooWide { .. } | ProfileError::Width { .. } => fault(MRC_CORE_E_RANGE, "widths"),
             ProfileError::EvState => fault(MRC_CORE_E_RANGE, "state"),
             ProfileError::Port { .. } | ProfileError::Planes { .. } => fault(MRC_CORE_E_RANGE, "port"),
-            ProfileError::Duplicate { .. } => fault(MRC_CORE_E_RANGE, "EV"),
             _ => fault(MRC_CORE_E_OTHER, ""),
         }
     }

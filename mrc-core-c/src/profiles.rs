@@ -178,7 +178,8 @@ pub unsafe extern "C" fn mrc_core_replace_ev(
 }
 
 /// Denies an EV for all QPs of a profile (MRC_CORE_EV_DENIED), or makes it MRC_CORE_EV_GOOD in whatever state they have it;
-/// with `all` each entry that equals it. In effect at once.
+/// with `all` each entry that equals it. In effect at once, for QPs that are in RTS already once `call_budget` has let them
+/// hear of it. MRC_CORE_E_BUSY: eight commands are on their way to QPs.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint, `ev` NULL or readable.

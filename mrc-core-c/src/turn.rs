@@ -103,7 +103,7 @@ pub unsafe extern "C" fn mrc_core_receive_burst(
     }
 }
 
-/// Lets time pass: serves every QP whose deadline has come.
+/// Lets time pass: serves every QP whose deadline has come, `call_budget` of them at most.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint.

@@ -172,6 +172,8 @@ pub struct mrc_core_config {
     pub port_update_max_ns: u64,
     /// A packet from a port that its peer masked this long ago or longer unmasks it, in nanoseconds; 0 = never.
     pub port_unmask_after_ns: u64,
+    /// How long what a QP measures of the network holds unless it is confirmed, in nanoseconds; 0 = for ever.
+    pub measurement_life_ns: u64,
     /// Endpoint operations of peers answered per second, after a burst of 32; 0 answers none.
     pub endpoint_rate_limit: u32,
     /// EV probes sent of its own accord per second, over all QPs, after a burst of 16.
@@ -257,6 +259,18 @@ pub struct mrc_core_config {
     pub shard_bits: u8,
     /// Which shard it is, below 2^shard_bits. Shard 0 takes what is for QP 2.
     pub shard: u8,
+    /// Distance of the highest received PSN from the beginning of a bitmap that shows the newest PSNs: 63 or 64.
+    pub bitmap_reach: u8,
+    /// A smaller window refuses packets that the wider one allowed.
+    pub right_edge_retreats: u8,
+    /// A packet may leave while less than the congestion window is in flight, though it does not fit.
+    pub send_below_window: u8,
+    /// What the nominal size of a packet adds to its UDP length, in bytes.
+    pub size_overhead: u8,
+    /// Transport ACKs and NAKs carry message number 0 in place of the count of completed messages.
+    pub ack_msn_zero: u8,
+    /// Lower bit of the operation in byte 1 of endpoint responses: 2 or 4.
+    pub eeth_op_bit: u8,
 }
 
 /// A registered region. Stale after mrc_core_deregister_mr(), even if the slot is used again.
@@ -403,6 +417,8 @@ pub struct mrc_core_rtr {
     pub dynamic_mpr: u8,
     /// Both sides agreed that we add our service time to the timestamps we reflect.
     pub svc_time: u8,
+    /// Service time is added to timestamps of a private unit, too, which is a microsecond then.
+    pub private_stamps_us: u8,
 }
 
 /// MRC_CORE_SELECT_HOPPER; percent of the base RTT where a time is meant.
@@ -477,6 +493,12 @@ pub struct mrc_core_paths {
     pub last_resort: u8,
     /// Packets by which a QP may use one plane more than its least used one while others can use the port; 0: no limit.
     pub plane_lead: u8,
+    /// The last resort does not wait between two packets.
+    pub last_resort_unpaced: u8,
+    /// A marked answer to the probe that revives an EV makes it GOOD, not SKIP.
+    pub marked_probe_good: u8,
+    /// A mark lengthens a skip under MRC_CORE_SKIP_TIME that is in force.
+    pub skip_extends: u8,
 }
 
 /// What a QP learns when it becomes able to send. Fill it with mrc_core_rts_default(), then change fields.
@@ -497,6 +519,8 @@ pub struct mrc_core_rts {
     /// did not ask for an acknowledgement, in nanoseconds, and what left that long before it and its answer lacks is lost
     /// on any path; 0 = only silence draws a probe.
     pub tail_probe_ns: u64,
+    /// Lateness over all planes that is tolerated in any case, in nanoseconds; with `reorder_tolerance` only.
+    pub reorder_floor_ns: u64,
     /// Path selection.
     pub paths: mrc_core_paths,
     /// PSN of our first packet; 24 bits.
@@ -507,6 +531,8 @@ pub struct mrc_core_rts {
     pub reorder_pkts_min: u16,
     /// Part of the window, in 1/256, that must have overtaken it.
     pub reorder_factor: u16,
+    /// How late a packet may be, in 1/256 of the largest lateness measured, before it is inferred lost; 0 = nothing is measured.
+    pub reorder_tolerance: u16,
     /// Writes with immediate in flight: the smaller of our own limit and the peer's `max_wimm_dest`; 0 = none.
     pub max_wimm: u16,
     /// Our requester's window, units of 128 PSNs, 1 to 255 and at most `limits.mpr`: the smaller of our wish and the peer's `mpr_dest`.
@@ -521,6 +547,10 @@ pub struct mrc_core_rts {
     pub retry_exponential: u8,
     /// Both sides agreed that the peer's window may change.
     pub dynamic_mpr: u8,
+    /// The first exponential retry waits T0, the next one twice as long; else the first one waits 2 * T0.
+    pub exponential_from_t0: u8,
+    /// A packet's timer blames its path although nothing that left later has arrived on any path.
+    pub blame_silence: u8,
 }
 
 /// An RDMA write, with or without immediate. Start from all zeros.

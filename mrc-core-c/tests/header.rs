@@ -39,7 +39,7 @@ fn structs() -> String {
         mrc_core_port { present, has_sid, has_addr, mac, sid, addr }
         mrc_core_dscp { no_trim, trimmable, trimmable_retx, trimmed, trimmed_lasthop, control }
         mrc_core_cc { rate_bps, window_bytes, base_rtt_ns, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16, max_md_jump_q16, qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, clear_delay_ns, avg_weight_q16, algorithm, trimming, qa_gate, disable_qa, disable_rtt_probe }
-        mrc_core_config { abi, limits, cc, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, endpoint_rate_limit, ev_probe_rate_limit, turn_bytes, call_budget, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start, sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, pdcid_order, oor_silent, answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events, no_receive, tail_retry_lenient, share_bad_evs, endpoint_svc_time, port_update_on_rts, probe_masked_ports, port_mask_zero_based, merge_sacks, tack_within_message, ask_each_message, placement_reported, shard_bits, shard }
+        mrc_core_config { abi, limits, cc, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, endpoint_rate_limit, ev_probe_rate_limit, turn_bytes, call_budget, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start, sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, pdcid_order, oor_silent, answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events, no_receive, tail_retry_lenient, share_bad_evs, endpoint_svc_time, port_update_on_rts, probe_masked_ports, port_mask_zero_based, merge_sacks, tack_within_message, ask_each_message, placement_reported, shard_bits, shard, measurement_life_ns, bitmap_reach, right_edge_retreats, send_below_window, size_overhead, ack_msn_zero, eeth_op_bit }
         mrc_core_mr { index, generation }
         mrc_core_qp { index, qpn }
         mrc_core_cq { index }
@@ -52,13 +52,13 @@ fn structs() -> String {
         mrc_core_ev_entry { ev, port, denied, has_dst, has_segment, dst, segment }
         mrc_core_rtr {
             peer, ev_profile, dest_qp, rq_psn, path_mtu, max_wimm_dest, mpr_dest, trim_nack, dynamic_mpr,
-            svc_time,
+            svc_time, private_stamps_us,
         }
-        mrc_core_paths { probe_interval_ns, skip_ns, active, backup, ev_min_active, pinned, hopper, flowbender, selector, resurrect_probes, bad_probes_outstanding, loss_streak, skip_mode, loss_ev_action, last_resort, plane_lead }
+        mrc_core_paths { probe_interval_ns, skip_ns, active, backup, ev_min_active, pinned, hopper, flowbender, selector, resurrect_probes, bad_probes_outstanding, loss_streak, skip_mode, loss_ev_action, last_resort, plane_lead, last_resort_unpaced, marked_probe_good, skip_extends }
         mrc_core_rts {
             base_rtt_ns, target_delay_ns, probe_rate_limit_ns, keepalive_ns, reorder_delay_ns, tail_probe_ns, paths, sq_psn, cc_profile,
             reorder_pkts_min, reorder_factor, max_wimm, mpr, trimming, timeout, retry_linear, retry_exponential,
-            dynamic_mpr,
+            dynamic_mpr, reorder_floor_ns, reorder_tolerance, exponential_from_t0, blame_silence,
         }
         mrc_core_send_wr { wr_id, local_va, remote_va, lkey, rkey, len, imm, has_imm, solicited, signaled }
         mrc_core_rx { wire_len, port, icrc }

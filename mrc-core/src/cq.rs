@@ -5,7 +5,7 @@ use mrc_wire::{Ev, PortNum, Psn, Qpn};
 
 use crate::error::TableError;
 
-/// A completion queue.
+/// A completion queue. Its slot number: the next one in the slot answers to an old handle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CqHandle(pub(crate) u32);
 

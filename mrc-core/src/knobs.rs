@@ -31,6 +31,10 @@ fn fit<T: TryFrom<u64>>(value: u64) -> Result<T, KnobError> {
     T::try_from(value).map_err(|_| KnobError::Range)
 }
 
+fn within_a_second(ns: u64) -> Result<u64, KnobError> {
+    if ns > 1_000_000_000 { Err(KnobError::Range) } else { Ok(ns) }
+}
+
 fn flag(value: u64) -> Result<bool, KnobError> {
     match value {
         0 => Ok(false),
@@ -45,6 +49,7 @@ impl EndpointConfig {
         "ack_msn_zero",
         "always_skip_after",
         "answers_on_silent_planes",
+        "ask_each_message",
         "bitmap_reach",
         "bth_se_bit",
         "complete_on_sack",
@@ -56,8 +61,11 @@ impl EndpointConfig {
         "dscp_trimmed",
         "dscp_trimmed_lasthop",
         "eeth_op_bit",
+        "endpoint_rate",
+        "endpoint_svc_time",
         "ev_high_half_in_sport",
         "ev_probe_rate",
+        "measurement_life",
         "merge_sacks",
         "msn_start",
         "neth_cc_type",
@@ -67,7 +75,9 @@ impl EndpointConfig {
         "pkey",
         "port_mask_zero_based",
         "port_unmask_after",
+        "port_update_max",
         "port_update_on_rts",
+        "port_update_rto",
         "probe_masked_ports",
         "reject_zero_len",
         "retry_strict",
@@ -75,17 +85,20 @@ impl EndpointConfig {
         "rqmsn_start",
         "sack_threshold",
         "send_below_window",
+        "share_bad_evs",
         "size_overhead",
         "stale_nak_fatal",
+        "tack_within_message",
         "tail_retry_lenient",
         "timestamps",
+        "turn_bytes",
         "udp_accept",
         "udp_port",
         "wimm_nak_syndrome",
         "window",
     ];
 
-    /// Sets a knob; `value` is a number, or 0 and 1 for off and on.
+    /// Sets a knob; `value` is a number (times in nanoseconds), or 0 and 1 for off and on.
     ///
     /// # Errors
     /// [`KnobError`]; nothing changes.
@@ -94,6 +107,7 @@ impl EndpointConfig {
             "ack_msn_zero" => self.ack_msn_zero = flag(value)?,
             "always_skip_after" => self.always_skip_after = fit(value)?,
             "answers_on_silent_planes" => self.answers_on_silent_planes = flag(value)?,
+            "ask_each_message" => self.ask_each_message = flag(value)?,
             "bitmap_reach" => self.bitmap_reach = fit(value)?,
             "bth_se_bit" => self.wire.bth_se_bit = fit(value)?,
             "complete_on_sack" => self.complete_on_sack = flag(value)?,
@@ -105,8 +119,11 @@ impl EndpointConfig {
             "dscp_trimmed_lasthop" => self.wire.dscp.trimmed_lasthop = fit(value)?,
             "dscp_retx" => self.wire.dscp.trimmable_retx = fit(value)?,
             "eeth_op_bit" => self.wire.eeth_op_bit = fit(value)?,
+            "endpoint_rate" => self.endpoint_rate_limit = fit(value)?,
+            "endpoint_svc_time" => self.endpoint_svc_time = flag(value)?,
             "ev_high_half_in_sport" => self.wire.ev_high_half_in_sport = flag(value)?,
             "ev_probe_rate" => self.ev_probe_rate_limit = fit(value)?,
+            "measurement_life" => self.measurement_life_ns = value,
             "merge_sacks" => self.merge_sacks = flag(value)?,
             "msn_start" => self.msn_start = fit(value)?,
             "neth_cc_type" => self.wire.neth_cc_type = fit(value)?,
@@ -119,6 +136,8 @@ impl EndpointConfig {
             "pkey" => self.pkey = fit(value)?,
             "port_mask_zero_based" => self.port_mask_zero_based = flag(value)?,
             "port_unmask_after" => self.port_unmask_after_ns = value,
+            "port_update_max" => self.port_update_max_ns = value,
+            "port_update_rto" => self.port_update_rto_ns = value,
             "port_update_on_rts" => self.port_update_on_rts = flag(value)?,
             "probe_masked_ports" => self.probe_masked_ports = flag(value)?,
             "reject_zero_len" => self.reject_zero_len = flag(value)?,
@@ -127,10 +146,13 @@ impl EndpointConfig {
             "rqmsn_start" => self.rqmsn_start = fit(value)?,
             "sack_threshold" => self.sack_gen_threshold = fit(value)?,
             "send_below_window" => self.send_below_window = flag(value)?,
+            "share_bad_evs" => self.share_bad_evs = flag(value)?,
             "size_overhead" => self.size_overhead = fit(value)?,
             "stale_nak_fatal" => self.stale_nak_fatal = flag(value)?,
+            "tack_within_message" => self.tack_within_message = flag(value)?,
             "tail_retry_lenient" => self.tail_retry_lenient = flag(value)?,
             "timestamps" => self.timestamps = flag(value)?,
+            "turn_bytes" => self.turn_bytes = fit(value)?,
             "udp_accept" => {
                 let own = WireConfig::default().udp_dport_accept;
                 self.wire.udp_dport_accept = if value == 0 { own } else { [fit(value)?; 2] };
@@ -167,19 +189,26 @@ impl RtsAttr {
     /// Names that [`Self::set_knob`] takes.
     pub const KNOBS: &'static [&'static str] = &[
         "base_rtt",
+        "blame_silence",
         "ev_min_active",
         "exp_from_t0",
         "keepalive",
         "last_resort",
         "loss_ev_action",
+        "loss_streak",
         "marked_probe_good",
+        "plane_lead",
         "probe_interval",
         "probe_limit",
+        "reorder_delay",
         "reorder_factor",
+        "reorder_floor",
         "reorder_min",
+        "reorder_tolerance",
         "resurrect_probes",
         "skip_extends",
         "skip_time",
+        "tail_probe",
         "target_delay",
     ];
 
@@ -190,6 +219,7 @@ impl RtsAttr {
     pub fn set_knob(&mut self, name: &str, value: u64) -> Result<(), KnobError> {
         match name {
             "base_rtt" => self.base_rtt_ns = value,
+            "blame_silence" => self.blame_silence = flag(value)?,
             "ev_min_active" => self.paths.ev_min_active = fit(value)?,
             "exp_from_t0" => self.exponential_from_t0 = flag(value)?,
             "keepalive" => self.keepalive_ns = value,
@@ -207,16 +237,22 @@ impl RtsAttr {
                     _ => return Err(KnobError::Range),
                 }
             }
+            "loss_streak" => self.paths.loss_streak = fit(value)?,
             "marked_probe_good" => self.paths.marked_probe_good = flag(value)?,
+            "plane_lead" => self.paths.plane_lead = fit(value)?,
             "probe_interval" => self.paths.probe_interval_ns = value,
             "probe_limit" => self.probe_rate_limit_ns = value,
+            "reorder_delay" => self.reorder_delay_ns = within_a_second(value)?,
             "reorder_factor" => self.reorder_factor = fit(value)?,
+            "reorder_floor" => self.reorder_floor_ns = value,
             "reorder_min" => self.reorder_pkts_min = fit(value)?,
+            "reorder_tolerance" => self.reorder_tolerance = fit(value)?,
             "resurrect_probes" => self.paths.resurrect_probes = fit(value)?,
             "skip_extends" => self.paths.skip_extends = flag(value)?,
             "skip_time" => {
                 self.paths.skip_mode = if value == 0 { SkipMode::Rotation } else { SkipMode::Time { ns: value } };
             }
+            "tail_probe" => self.tail_probe_ns = within_a_second(value)?,
             "target_delay" => self.target_delay_ns = value,
             _ => return Err(KnobError::Unknown),
         }
@@ -250,6 +286,38 @@ mod tests {
             (unknown, unknown, unknown)
         );
         assert_eq!((endpoint.wire.pdcid_order, endpoint.no_receive), (PdcidOrder::RequesterFirst, NoReceive::Nak));
+    }
+
+    /// Decisions of `spec/decisions.toml` that a host file can switch.
+    #[test]
+    fn turns_reports_and_losses_have_names() {
+        let mut software = EndpointConfig::default();
+        for (name, value) in
+            [("turn_bytes", 65_536), ("tack_within_message", 0), ("ask_each_message", 0), ("merge_sacks", 1)]
+        {
+            assert_eq!(software.set_knob(name, value), Ok(()), "{name}");
+        }
+        software.set_knob("ev_probe_rate", 2_000).unwrap();
+        assert_eq!(std::format!("{software:?}"), std::format!("{:?}", EndpointConfig::software()));
+        let mut rts = RtsAttr::software(Psn::new(0));
+        for (name, value) in [
+            ("blame_silence", 0),
+            ("loss_streak", 2),
+            ("plane_lead", 3),
+            ("reorder_delay", 4),
+            ("reorder_floor", 5),
+            ("reorder_tolerance", 6),
+            ("tail_probe", 7),
+        ] {
+            assert_eq!(rts.set_knob(name, value), Ok(()), "{name}");
+        }
+        assert_eq!((rts.blame_silence, rts.paths.loss_streak, rts.paths.plane_lead), (false, 2, 3));
+        assert_eq!(
+            (rts.reorder_delay_ns, rts.reorder_floor_ns, rts.reorder_tolerance, rts.tail_probe_ns),
+            (4, 5, 6, 7)
+        );
+        assert_eq!(rts.set_knob("reorder_delay", 2_000_000_000), Err(KnobError::Range));
+        assert_eq!(rts.set_knob("tail_probe", 2_000_000_000), Err(KnobError::Range));
     }
 
     #[test]

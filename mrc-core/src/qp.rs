@@ -122,6 +122,8 @@ pub struct Qp {
     /// Its congestion controller, from RTS to ERROR.
     pub(crate) qpcc: Option<u32>,
     pub(crate) rsp: Responder,
+    /// So that the configuration of the paths begins with a line of memory.
+    pub(crate) gap: [u64; 4],
     pub(crate) path_cfg: PathConfig,
     pub(crate) ev_profile: u32,
     /// Bad EVs of the profile that this QP has heard of.
@@ -144,7 +146,7 @@ pub struct Qp {
     pub(crate) failed_psn: Option<mrc_wire::Psn>,
     /// Silence of the peer when the QP failed, in nanoseconds.
     pub(crate) silent_ns: u64,
-    /// When the reverse paths were last redrawn.
+    /// When the reverse paths were last redrawn; ZERO: never.
     pub(crate) rerouted: Instant,
     pub(crate) paths: PathSet,
 }
@@ -176,6 +178,7 @@ impl Qp {
         send_held: false,
         recv_held: false,
         rsp: Responder::IDLE,
+        gap: [0; 4],
         paths: PathSet::EMPTY,
         path_cfg: PathConfig::DEFAULT,
         reverse: ReverseSet::EMPTY,
@@ -373,7 +376,7 @@ crate::image::stored!(
         reverse, req, sq, share, paths, path_cfg, send_cq, recv_cq, rq, bad_evs_heard, cause, failed_status, failed_psn,
         silent_ns, has_peer, rerouted, links,
     }
-    rebuilt { expected: HeadImage::NONE, head: WriteHead::NONE }
+    rebuilt { expected: HeadImage::NONE, head: WriteHead::NONE, gap: [0; 4] }
 );
 
 #[cfg(test)]

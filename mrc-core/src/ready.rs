@@ -56,8 +56,9 @@ impl Link {
     }
 }
 
-/// The places of one QP.
+/// The places of one QP, in a line of memory.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Links {
     control: Link,
     urgent: Link,

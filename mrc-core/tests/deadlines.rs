@@ -510,3 +510,26 @@ fn a_hole_for_long_packets_ends_the_queue_pair() {
         assert_eq!(net.sides[0].engine.stats().lost_inferred, 6 + 7 * 3);
     });
 }
+
+/// A timer that fires while the probe limit lets nothing leave is a wake-up for nothing.
+//= PROBE-006, PROBE-008 test
+#[test]
+fn a_tail_is_probed_no_sooner_than_the_probe_limit_allows() {
+    const LIMIT: u64 = 1_000_000;
+    let retry = RetryConfig { timeout: 20, ..RETRY };
+    let setup = Setup { retry, rts: |rts| rts.probe_rate_limit_ns = LIMIT, ..Setup::default() };
+    net(1, &setup, DEAD, |net| {
+        net.post(0, 0, 0, 3_000).unwrap();
+        let mut wake_ups = 0;
+        while let Some(next) = net.sides[0].engine.next_timeout().filter(|next| next.as_nanos() <= 10 * LIMIT) {
+            wake_ups += 1;
+            net.now = net.now.max(next);
+            net.sides[0].engine.handle_timeout(net.now);
+            net.drain(0);
+        }
+        let probes = net.sides[0].engine.stats().tx_probe;
+        assert!((9..=11).contains(&probes), "{probes} probes");
+        // One that asks for the probe, one that finds it unanswered, and one that lets the next one leave.
+        assert!(wake_ups <= 3 * probes, "{wake_ups} wake-ups for {probes} probes");
+    });
+}

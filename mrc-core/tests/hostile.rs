@@ -412,6 +412,35 @@ fn a_nak_for_what_the_peer_acknowledged_is_dropped() {
     });
 }
 
+/// Bit 7 of a syndrome is reserved: what the others say counts. Bits 6:5 = 10 are neither an acknowledgement nor a NAK, and end
+/// nothing.
+//= AETH-001, AETH-002, AETH-003, AETH-007, AETH-009 test
+#[test]
+fn every_syndrome_is_one_kind_of_answer() {
+    for byte in 0..=u8::MAX {
+        with(|v| {
+            let mut bytes = {
+                let ack = Body::Ack(AethRepr { syndrome: Syndrome::ACK, msn: 0 });
+                v.frame(PEER, Opcode::Ack, Psn::new(FIRST), &ack, &[])
+            };
+            bytes[14 + 40 + 8 + 12] = byte;
+            sign(&mut bytes);
+            let outstanding = v.engine.qp_info(v.qp).unwrap().outstanding;
+            match byte & 0x7F {
+                0x00..=0x1F => {
+                    assert_eq!(v.hear(&bytes), Ok(Received::Nothing), "{byte:#x}");
+                    assert_eq!(v.engine.qp_info(v.qp).unwrap().outstanding, outstanding - 1, "{byte:#x}");
+                }
+                0x20..=0x60 => v.refuse(&bytes, Discard::Syndrome),
+                _ => {
+                    assert_eq!(v.hear(&bytes), Ok(Received::Nothing), "{byte:#x}");
+                    assert_eq!(v.engine.qp_info(v.qp).unwrap().state, QpState::Error, "{byte:#x}");
+                }
+            }
+        });
+    }
+}
+
 /// A bitmap that reaches past what was sent acknowledges what was sent, and nothing else.
 //= SRX-002 test
 #[test]

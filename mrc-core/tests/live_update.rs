@@ -13,6 +13,7 @@ use mrc_core::{
     ConfigError, Endpoint, EndpointConfig, EventMask, Export, ImageError, Import, Instant, Limits, OwnedStorage,
     PlacementMode, QpState, Rng, Trimming,
 };
+use mrc_wire::{Body, WireConfig, icrc, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -170,6 +171,30 @@ fn nobody_can_tell_that_an_endpoint_was_replaced() {
     }
 }
 
+/// A peer with Dynamic MPR may offer a window wider than any of ours. What may be in flight is bounded by storage all the same.
+//= DMPR-003 test
+#[test]
+fn a_window_wider_than_our_storage_survives() {
+    net(5, &Setup { dynamic_mpr: true, ..Setup::default() }, Weather::default(), |net| {
+        net.post(0, 1, 0, 3_000).unwrap();
+        while let Some((_, (to, port, mut frame))) = net.wire.pop_first() {
+            let parsed = parse_frame(&frame, frame.len(), &WireConfig::default(), |_| true).unwrap();
+            if matches!(parsed.body, Body::Sack(_)) {
+                frame[parsed.l3_offset + 40 + 8 + 12 + 17] = 255;
+                let icrc = icrc::compute(&frame[parsed.l3_offset..parsed.icrc_offset]).unwrap();
+                frame[parsed.icrc_offset..].copy_from_slice(&icrc);
+            }
+            net.deliver(to, port, &frame).unwrap();
+            net.drain(to);
+        }
+        assert!(net.completed(1));
+        update(net, 0, &mut Rng::new(2));
+        net.post(0, 2, 3_000, 9_000).unwrap();
+        assert!(net.run(SECOND, |net| net.completed(2)));
+        net.assert_arrived(0, 12_000);
+    });
+}
+
 /// A busy endpoint with little storage, its image, and what it was made with.
 fn small_image() -> (EndpointConfig, Limits, Vec<u8>) {
     let setup = Setup { tweak: |cfg| cfg.placement = PlacementMode::Reported, ..Setup::default() };
@@ -230,15 +255,15 @@ fn a_foreign_image_is_refused_with_the_reason() {
     assert_eq!(refused(&other, limits, &image), Err(ImageError::Config));
     let mut later = image.clone();
     later[10] += 1;
-    assert_eq!(refused(&cfg, limits, &later), Err(ImageError::Format { have: 6, known: 5 }));
+    assert_eq!(refused(&cfg, limits, &later), Err(ImageError::Format { have: 7, known: 6 }));
     assert_eq!(refused(&cfg, limits, &[0; 100]), Err(ImageError::Foreign));
     // An error is final: nothing that follows mends it.
     let mut storage = OwnedStorage::new(limits).unwrap();
     let mut import = Import::new(cfg.clone(), storage.lend()).unwrap();
-    assert_eq!(import.feed(&later), Err(ImageError::Format { have: 6, known: 5 }));
-    assert_eq!(import.feed(&image), Err(ImageError::Format { have: 6, known: 5 }));
+    assert_eq!(import.feed(&later), Err(ImageError::Format { have: 7, known: 6 }));
+    assert_eq!(import.feed(&image), Err(ImageError::Format { have: 7, known: 6 }));
     assert!(!import.is_complete());
-    assert_eq!(import.finish().map(drop), Err(ImageError::Format { have: 6, known: 5 }));
+    assert_eq!(import.finish().map(drop), Err(ImageError::Format { have: 7, known: 6 }));
     let mut small = OwnedStorage::new(Limits { qps: 1, ..limits }).unwrap();
     let mut lent = small.lend();
     lent.limits.qps = 2;

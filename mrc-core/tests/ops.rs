@@ -616,3 +616,25 @@ fn an_update_that_cannot_be_answered_does_not_count() {
         assert_eq!(refused, 8);
     });
 }
+
+/// A response that reflects 0 reflects no timestamp: its round trip is that of our own clock, whatever the timestamps show.
+//= TS-004, EPOP-003 test
+#[test]
+fn a_response_without_a_timestamp_takes_no_service_time_out() {
+    net(8, &told(), Weather::default(), |net| {
+        settle(net);
+        let request = OpRequest { timeout_ns: SECOND, ..probe(1, Ev(1), PORT1) };
+        let peer = net.sides[0].peer.unwrap();
+        // Timestamps come round shortly before the response arrives.
+        net.now = Instant::from_nanos((9 << 23) - 4_000_000);
+        net.sides[0].engine.post_endpoint_op(peer, &request).unwrap();
+        let asked = sent(net, 0).pop().unwrap();
+        net.now = Instant::from_nanos((9 << 23) + 1_000);
+        let body = Body::EndpointResponse(EndpointResponseRepr { op: EndpointOp::EvProbe, timestamp: 0 });
+        let id = asked.bth.psn.value();
+        let answer = frame(address(1, false), address(0, false), Opcode::EndpointResponse, id, &body);
+        assert_eq!(net.deliver(0, PORT1, &answer), Ok(None));
+        let answer = outcomes(net).pop().unwrap().answer.unwrap();
+        assert_eq!((answer.rtt_ns, answer.adjusted), (4_001_000, false));
+    });
+}

@@ -211,9 +211,8 @@ fn a_controller_programs_an_explicit_profile_entry_by_entry() {
             engine.replace_ev(profile, &spec(0x99, PORT1), &spec(1, PORT1), good, false),
             Err(ProfileError::NoSuchEv)
         );
-        // The same value twice on one port, then denied and different.
+        // The same value twice on one port: a copy. One of the two becomes another one, denied.
         engine.replace_ev(profile, &empty, &spec(0x10, PORT1), good, false).unwrap();
-        assert_eq!(online(engine), Err(ProfileError::Duplicate { first: 0, second: 3 }));
         engine.replace_ev(profile, &spec(0x10, PORT1), &spec(0x20, PORT2), EvState::Denied, false).unwrap();
         online(engine).unwrap();
         assert_eq!(
@@ -522,4 +521,37 @@ fn a_profile_keeps_its_least_number_of_evs_active() {
             assert_eq!(evs.active, if min_active == 0 { 1 } else { min_active }, "{evs:?}");
         });
     }
+}
+
+/// A profile may hold copies of an EV, which carry more of the packets than others. A command is for one of them, or with `all` for
+/// each; a QP blames the copy that it used.
+//= PROF-003, EV-014, EV-018 test
+#[test]
+fn a_profile_may_hold_copies_of_an_ev() {
+    alone(Route::Plain, |engine, peer| {
+        let profile = engine.open_ev_profile(0).unwrap();
+        engine.configure_ev_profile(profile, &stev()).unwrap();
+        let spec = |value: u32| EvSpec { value: bits(&value.to_be_bytes()), port: Some(PORT1) };
+        for value in [7, 7, 8, 7] {
+            engine.replace_ev(profile, &EvSpec::UNPOPULATED, &spec(value), EvState::Good, false).unwrap();
+        }
+        engine.set_ev_profile_state(profile, ProfileState::Online).unwrap();
+        let qp = qp(engine);
+        engine.modify_to_rtr(Instant::ZERO, qp, &RtrAttr::software(peer, Qpn::new(9), Psn::new(0), profile)).unwrap();
+        engine.modify_to_rts(Instant::ZERO, qp, &RtsAttr::software(Psn::new(0))).unwrap();
+        let states = |engine: &mut Endpoint<'_>| {
+            let mut out = [EvReport::EMPTY; 4];
+            engine.query_evs(profile, 0, &mut out).unwrap();
+            let evs = engine.qp_info(qp).unwrap().evs;
+            (out.map(|report| report.state), evs.good, evs.denied)
+        };
+        let (good, denied) = (EvState::Good, EvState::Denied);
+        assert_eq!(states(engine), ([good; 4], 4, 0));
+        engine.set_ev_state(Instant::ZERO, profile, &spec(7), denied, false).unwrap();
+        assert_eq!(states(engine), ([denied, good, good, good], 3, 1));
+        engine.set_ev_state(Instant::ZERO, profile, &spec(7), denied, true).unwrap();
+        assert_eq!(states(engine), ([denied, denied, good, denied], 1, 3));
+        engine.set_ev_state(Instant::ZERO, profile, &spec(7), good, true).unwrap();
+        assert_eq!(states(engine), ([good; 4], 4, 0));
+    });
 }

@@ -6,8 +6,9 @@ use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
 use mrc_core::{
     Access, IcrcCheck, Instant, MAX_HEADER_LEN, MemRange, Pd, PortMask, PostError, QpState, RxMeta, SendWr, Status,
+    Trimming,
 };
-use mrc_wire::{NackReason, Rkey};
+use mrc_wire::{Body, NackReason, Rkey, WireConfig, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -135,4 +136,50 @@ fn the_longest_message_is_taken() {
         };
         assert_eq!(side.engine.post_send(net.now, side.qps[0], &wr(max)), Ok(()));
     });
+}
+
+/// The frame cut behind TSETH, as a switch does it, with its `tsr` bit as given.
+fn trimmed(mut frame: Vec<u8>, tsr: bool) -> Vec<u8> {
+    let trimmed = WireConfig::default().dscp.trimmed;
+    frame.truncate(14 + 40 + 8 + 12 + 8);
+    frame[14] = 0x60 | trimmed >> 2;
+    frame[15] = trimmed << 6 | frame[15] & 0x3F;
+    frame[14 + 40 + 8 + 12 + 6] |= u8::from(tsr) << 7;
+    frame
+}
+
+/// It reflected the timestamp of a trimmed packet as it came: the round trip had the time that the NACK waited.
+//= TS-005, CAP-002 test
+#[test]
+fn the_answer_to_a_trimmed_packet_has_its_service_time() {
+    const WAITED_NS: u64 = 50_000;
+    for (svc_time, tsr, arrived_before) in
+        [(false, false, false), (true, false, false), (true, true, false), (true, false, true)]
+    {
+        let setup = Setup { svc_time, trimming: Trimming::On, ..Setup::default() };
+        net(1, &setup, Weather::default(), |net| {
+            net.now = Instant::from_nanos(1_000_000);
+            net.post(0, 0, 0, 100).unwrap();
+            let (_, (to, port, frame)) = net.wire.pop_first().unwrap();
+            let sent = (net.now.as_nanos() >> 7) as u16;
+            net.now = net.now.after(4_096);
+            if arrived_before {
+                net.deliver(to, port, &frame).unwrap();
+                net.drain(to);
+                net.wire.clear();
+            }
+            net.deliver(to, port, &trimmed(frame, tsr)).unwrap();
+            net.now = net.now.after(WAITED_NS);
+            net.drain(to);
+            let (_, (_, _, answer)) = net.wire.pop_first().unwrap();
+            let reflected = match parse_frame(&answer, answer.len(), &WireConfig::default(), |_| true).unwrap().body {
+                Body::Nack(nack) if !arrived_before => nack.timestamp,
+                Body::Sack(sack) if arrived_before => sack.timestamp,
+                other => panic!("{other:?}"),
+            };
+            let ticks = ((1_004_096 + WAITED_NS) / 128 - 1_004_096 / 128) as u16;
+            let added = if svc_time && !tsr { ticks } else { 0 };
+            assert_eq!(reflected, sent + added, "{svc_time} {tsr} {arrived_before}");
+        });
+    }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Net, Setup, Weather, net};
-use mrc_core::{EndpointConfig, PortMask, QpState, RetryConfig};
+use mrc_core::{EndpointConfig, Instant, PortMask, QpState, RetryConfig};
 use mrc_wire::{Ev, PortNum};
 
 const SECOND: u64 = 1_000_000_000;
@@ -250,4 +250,30 @@ fn slow_answers_to_probes_of_ways_back_are_no_losses() {
         traffic(net, 2_000_000);
         assert!(net.sides[1].engine.stats().way_back_found > before.way_back_found + 10);
     });
+}
+
+/// A duplicate hints that answers die on their way. It does so right after the clock's origin, too.
+//= REV-007 test
+#[test]
+fn suspect_ways_are_replaced_however_early_it_is() {
+    let ways = [0, SECOND].map(|born| {
+        let setup = Setup { one_way: true, born: Instant::from_nanos(born), ..Setup::default() };
+        net(3, &setup, Weather::default(), |net| {
+            net.post(0, 0, 0, 100).unwrap();
+            let (_, (to, port, write)) = net.wire.pop_first().unwrap();
+            net.wire.clear();
+            let mut ways = vec![];
+            for wait_ns in [10_000, 1_000, 1_000] {
+                net.now = net.now.after(wait_ns);
+                let _ = net.deliver(to, port, &write);
+                net.answers.clear();
+                net.drain(to);
+                ways.push(net.answers.keys().map(|&(_, ev, _)| ev).collect::<Vec<_>>());
+            }
+            assert_ne!(ways[0], ways[1], "the first duplicate");
+            assert_eq!(ways[1], ways[2], "the second one, too soon after it");
+            ways
+        })
+    });
+    assert_eq!(ways[0], ways[1]);
 }

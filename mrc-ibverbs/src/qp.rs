@@ -25,6 +25,7 @@ use crate::device::Context;
 use crate::engine::{Engine, MAX_WR, destroyed, failed};
 use crate::events::{AsyncEvent, Unacknowledged, Waitable};
 use crate::memory::Pd;
+use crate::mrc::Settings;
 use crate::object::{self, Kind, Object};
 use crate::work::{self, Inline, ReceiveSide, SendSide};
 
@@ -274,19 +275,26 @@ pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, 
             return Err(libc::EINVAL);
         }
         let mut known = object.attr.lock();
-        merge(&mut known, attr, mask);
-        if mask & QP_TIMEOUT != 0 {
-            object.mrc.lock().verbs_timeout = Some(attr.timeout);
-        }
-        if mask & QP_RETRY_CNT != 0 {
-            object.mrc.lock().verbs_retries = Some(attr.retry_cnt);
-        }
-        if mask & QP_ACCESS_FLAGS != 0 {
-            let access = Access { remote_write: attr.qp_access_flags & ACCESS_REMOTE_WRITE != 0 };
-            let set = object.engine.device.set_qp_access(object.handle, access);
-            set.map_err(|error| failed("queue pair", &error))?;
-        }
-        object.transit(from, to, &known)?;
+        let mut next = *known;
+        merge(&mut next, attr, mask);
+        Settings::attempt(&object.mrc, || {
+            if mask & QP_TIMEOUT != 0 {
+                object.mrc.lock().verbs_timeout = Some(attr.timeout);
+            }
+            if mask & QP_RETRY_CNT != 0 {
+                object.mrc.lock().verbs_retries = Some(attr.retry_cnt);
+            }
+            if mask & QP_ACCESS_FLAGS != 0 {
+                object.set_access(next.qp_access_flags & ACCESS_REMOTE_WRITE != 0)?;
+            }
+            object.transit(from, to, &next).inspect_err(|_| {
+                // Where nobody has named a right yet, the QP has it.
+                if mask & QP_ACCESS_FLAGS != 0 {
+                    let _ = object.set_access(from == QPS_RESET || known.qp_access_flags & ACCESS_REMOTE_WRITE != 0);
+                }
+            })
+        })?;
+        *known = next;
         // An error that the progress thread saw meanwhile stays.
         if to == QPS_RESET || to == QPS_ERR {
             object.state.store(to, Ordering::Release);
@@ -330,6 +338,12 @@ fn merge(known: &mut IbvQpAttr, attr: &IbvQpAttr, mask: u32) {
 impl Qp {
     pub(crate) fn number(&self) -> u32 {
         self.handle.qpn().value()
+    }
+
+    /// Lets the peer write, or not.
+    fn set_access(&self, remote_write: bool) -> Result<(), c_int> {
+        let set = self.engine.device.set_qp_access(self.handle, Access { remote_write });
+        set.map_err(|error| failed("queue pair", &error))
     }
 
     /// Changes the responder's window. Before RTR it is taken with it; then only where both sides agreed on that.

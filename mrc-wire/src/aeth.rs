@@ -73,6 +73,9 @@ impl fmt::Display for Syndrome {
             Self::InvalidRequest => f.write_str("nak_invalid_request"),
             Self::RemoteAccess => f.write_str("nak_remote_access"),
             Self::RemoteOperational => f.write_str("nak_remote_operational"),
+            // Bit 7 is reserved, and bits 6:5 = 10 are no NAK.
+            Self::Other(byte @ 0x80..) => write!(f, "{}", Self::from_u8(byte & 0x7F)),
+            Self::Other(byte) if byte & 0x60 != 0x60 => write!(f, "reserved(0x{byte:02x})"),
             Self::Other(byte) => write!(f, "nak_unknown(0x{byte:02x})"),
         }
     }
@@ -119,6 +122,17 @@ mod tests {
             assert_eq!(s.is_ack(), byte < 0x20);
         }
         assert_eq!(Syndrome::ACK.to_u8(), 0x1F);
+    }
+
+    //= AETH-009 test
+    #[test]
+    fn a_reserved_bit_changes_no_name() {
+        let name = |byte| std::format!("{}", Syndrome::from_u8(byte));
+        for byte in 0..0x80 {
+            assert_eq!(name(byte | 0x80), name(byte));
+            assert_eq!(name(byte).starts_with("reserved"), (0x40..0x60).contains(&byte), "{byte:#x}");
+            assert_eq!(name(byte).starts_with("nak"), byte >= 0x60, "{byte:#x}");
+        }
     }
 
     #[test]

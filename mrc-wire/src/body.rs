@@ -40,6 +40,8 @@ pub enum Body {
         kind: Trim,
         /// Timestamp to reflect, 0 when it was cut off or never there.
         timestamp: u16,
+        /// The unit of the timestamp is private to the sender.
+        tsr: bool,
     },
 }
 

@@ -158,6 +158,15 @@ pub(crate) const fn dest_qp(b: &[u8; BthRepr::LEN]) -> Qpn {
     Qpn::new(u32_at::<4, _>(b))
 }
 
+/// The byte of flags before the PSN.
+#[inline]
+pub(crate) const fn flags(b: &[u8; BthRepr::LEN]) -> u8 {
+    b[8]
+}
+
+/// The flag of [`timestamped`].
+pub(crate) const TS: u8 = field::TS;
+
 #[inline]
 pub(crate) const fn timestamped(b: &[u8; BthRepr::LEN]) -> bool {
     b[8] & field::TS != 0

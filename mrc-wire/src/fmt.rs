@@ -90,7 +90,7 @@ fn line(body: &Body, f: &mut Formatter<'_>) -> fmt::Result {
             write!(f, " {} ports=0x{:08x} ts={}", h.op, h.port_status_mask, h.tseth.timestamp)
         }
         Body::EndpointResponse(h) => write!(f, " {} ts={}", h.op, h.timestamp),
-        Body::Trimmed { kind, timestamp } => write!(f, " {kind} ts={timestamp}"),
+        Body::Trimmed { kind, timestamp, .. } => write!(f, " {kind} ts={timestamp}"),
     }
 }
 
@@ -154,7 +154,7 @@ impl Frame {
                 to("eeth.op", &h.op);
                 to("eeth.tx_timestamp", &h.timestamp);
             }
-            Body::Trimmed { kind, timestamp } => {
+            Body::Trimmed { kind, timestamp, .. } => {
                 to("trim.kind", kind);
                 to("trim.tx_timestamp", timestamp);
             }

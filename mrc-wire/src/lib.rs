@@ -93,7 +93,7 @@ pub use meth::{MethRepr, TsethRepr};
 pub use nack::{NackReason, NackRepr};
 pub use opcode::Opcode;
 pub use packet::{Extension, PacketHead, PacketView, WriteHeaders};
-pub use plain::HeadImage;
+pub use plain::{HeadImage, PlainFrame, WriteShape};
 pub use probe::ProbeRepr;
 pub use psn::{Psn, SackPsns};
 pub use reth::RethRepr;

@@ -5,7 +5,7 @@
 //! Not owned: the ICRC itself (step 10, [`crate::icrc::verify`]) and everything that needs a QP (steps 11 to 18).
 
 use crate::body::{IMM_LEN, ext_len};
-use crate::bytes::{chunk_at, u16_at};
+use crate::bytes::{chunk_at, last, u16_at};
 use crate::ip::{NH_UDP, UDP_LEN, UDP_LEN_MIN};
 use crate::layer3::{L3, layer3, v6_dst, v6_src};
 use crate::{
@@ -76,6 +76,8 @@ pub enum Extension<'a> {
         kind: Trim,
         /// Timestamp to reflect, 0 when it was cut off or never there.
         timestamp: u16,
+        /// The unit of the timestamp is private to the sender.
+        tsr: bool,
     },
 }
 
@@ -126,6 +128,12 @@ impl<'a> WriteHeaders<'a> {
     #[must_use]
     pub const fn reth(&self) -> RethRepr {
         RethRepr::parse(self.reth)
+    }
+
+    /// Key and length of the message, as they lie in memory.
+    #[inline(always)]
+    pub(crate) fn message(&self) -> u64 {
+        last(self.reth).map_or(0, |message| u64::from_ne_bytes(*message))
     }
 
     /// Present in the two opcodes with immediate.
@@ -354,8 +362,8 @@ impl<'a> PacketView<'a> {
                 }
                 //= TRIM-003
                 let end = wire_len.max(rest_offset);
-                let timestamp = trimmed_timestamp(bth::timestamped(bth), rest);
-                (Extension::Trimmed { kind, timestamp }, end, end)
+                let (timestamp, tsr) = trimmed_timestamp(bth::timestamped(bth), rest);
+                (Extension::Trimmed { kind, timestamp, tsr }, end, end)
             }
             None => {
                 let ts = bth::timestamped(bth);
@@ -428,7 +436,9 @@ impl<'a> PacketView<'a> {
             Extension::Probe(probe) => Body::Probe(ProbeRepr::parse(probe)),
             Extension::EndpointRequest(op, bytes) => Body::EndpointRequest(EndpointRequestRepr::read(*op, bytes)),
             Extension::EndpointResponse(op, bytes) => Body::EndpointResponse(EndpointResponseRepr::read(*op, bytes)),
-            Extension::Trimmed { kind, timestamp } => Body::Trimmed { kind: *kind, timestamp: *timestamp },
+            Extension::Trimmed { kind, timestamp, tsr } => {
+                Body::Trimmed { kind: *kind, timestamp: *timestamp, tsr: *tsr }
+            }
         }
     }
 }
@@ -468,16 +478,19 @@ impl<'a> Extension<'a> {
     }
 }
 
-/// The timestamp a cut packet still carries.
+/// The timestamp a cut packet still carries, and whether its unit is private.
 #[cold]
-fn trimmed_timestamp(ts: bool, after_bth: &[u8]) -> u16 {
+fn trimmed_timestamp(ts: bool, after_bth: &[u8]) -> (u16, bool) {
     //= TRIM-004
     if !ts {
-        return 0;
+        return (0, false);
     }
     match after_bth.first_chunk::<{ MethRepr::LEN + TsethRepr::LEN }>() {
-        Some(&[_, _, _, _, a, b, c, d]) => TsethRepr::parse(&[a, b, c, d]).reflected(),
-        None => 0,
+        Some(&[_, _, _, _, a, b, c, d]) => {
+            let tseth = TsethRepr::parse(&[a, b, c, d]);
+            (tseth.reflected(), tseth.tsr)
+        }
+        None => (0, false),
     }
 }
 

@@ -1,16 +1,18 @@
 //! The commonest frames by far, read with every header at a known place: writes without immediate, SACKs and Transport ACKs, in
-//! IPv6 or in IPv6 in IPv6, without VLAN tag, routing header or trimming. [`PacketHead::plain`] looks at what differs from packet
-//! to packet; that the rest is right is one comparison with the head of a packet that was read in full before ([`HeadImage`]).
-//! What passes both passes [`PacketView::parse`](crate::PacketView::parse), too, and reads alike (`tests/properties.rs` holds them together). All else has
+//! IPv6 or in IPv6 in IPv6, without VLAN tag, routing header or trimming. A [`PlainFrame`] says where their headers are. That the
+//! headers are right is one comparison with those of a packet that was read in full before ([`HeadImage`]): a write that differs
+//! from the last one only in number, place and path is read at once ([`HeadImage::repeats`]), others of the same peer after
+//! a look at their lengths ([`PlainFrame::packet`], [`HeadImage::fits`]). What passes passes
+//! [`PacketView::parse`](crate::PacketView::parse), too, and reads alike (`tests/properties.rs` holds them together). All else has
 //! to go there, to be read or to learn what is wrong with it.
 
 use crate::bytes::{chunk_at, u16_at, u32_at};
 use crate::ip::{ETH_LEN, ETHERTYPE_IPV6, IPV6_LEN, NH_IPV6, NH_UDP, UDP_LEN};
-use crate::layer3::L3;
+use crate::layer3::{L3, v6_dst};
 use crate::packet::{L4_LEN, bth_of};
 use crate::{
-    AethRepr, Extension, MethRepr, Opcode, PacketHead, RethRepr, SackRepr, TsethRepr, WireConfig, WriteHeaders, bth,
-    icrc,
+    AethRepr, Extension, MethRepr, Opcode, PacketHead, Qpn, RethRepr, SackRepr, TsethRepr, WireConfig, WriteHeaders,
+    bth, icrc,
 };
 use core::ops::Range;
 
@@ -20,12 +22,11 @@ const BTH: usize = IPV6_LEN + UDP_LEN;
 const SACK: u8 = Opcode::Sack.to_u8();
 const ACK: u8 = Opcode::Ack.to_u8();
 
-/// Words of a head that do not change from packet to packet: the IPv6 header that carries UDP, UDP, and BTH up to the
-/// destination QP, in as many bytes.
+/// Words of a head: the IPv6 header that carries UDP, UDP, and BTH up to the destination QP, in as many bytes.
 const WORDS: usize = (BTH + 8) / 8;
 
-/// What of each word does not change: version and next header; the addresses; the destination port; version of BTH, partition
-/// key and destination QP.
+/// What of each word all packets of a peer to a QP share: version and next header; the addresses; the destination port; version of
+/// BTH, partition key and destination QP.
 const FIXED: [u64; WORDS] = [
     0xF000_0000_0000_FF00_u64.to_be(),
     u64::MAX,
@@ -36,19 +37,116 @@ const FIXED: [u64; WORDS] = [
     0x000F_FFFF_00FF_FFFF_u64.to_be(),
 ];
 
-/// The head that the packets of one peer to one QP have, taken from one that was read in full.
+/// What of each word writes share that are alike: the ECN field and the lengths, too, and all of BTH up to the destination QP but what
+/// is reserved.
+const ALIKE: [u64; WORDS] = [
+    0xF030_0000_FFFF_FF00_u64.to_be(),
+    u64::MAX,
+    u64::MAX,
+    u64::MAX,
+    u64::MAX,
+    0x0000_FFFF_FFFF_0000_u64.to_be(),
+    0xFFFF_FFFF_00FF_FFFF_u64.to_be(),
+];
+
+/// The same of the first word of the outermost IPv6 header: version, traffic class, length and next header.
+const ALIKE_OUTERMOST: u64 = 0xFFF0_0000_FFFF_FF00_u64.to_be();
+
+/// The head that the packets of one peer to one QP have, taken from one that was read in full; and what the last write looked
+/// like that others are expected to repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeadImage([u64; WORDS]);
+#[repr(C)]
+pub struct HeadImage {
+    words: [u64; WORDS],
+    outermost: u64,
+    /// Key and length of the message.
+    message: u64,
+    shape: WriteShape,
+}
+
+/// What a write looks like apart from its number, its place and its path: in one word, because it is kept and handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteShape(u64);
+
+impl WriteShape {
+    /// No shape.
+    const NONE: Self = Self(0);
+
+    /// Flags; that of the timestamp lies where BTH has it in its byte.
+    const BEGINS: u64 = 1;
+    const ENDS: u64 = 1 << 1;
+    const TIMESTAMPED: u64 = bth::TS as u64;
+    /// Where in the word the offset of the payload stands, its length, and the offset of the ICRC: 16, 16 and 24 bits.
+    const PAYLOAD_OFFSET: u32 = 8;
+    const PAYLOAD_LEN: u32 = 24;
+    const ICRC_OFFSET: u32 = 40;
+
+    /// That of a write with this payload, which [`PacketView::parse`](crate::PacketView::parse) would give it.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(packet: &PacketHead<'_>, payload: &Range<usize>) -> Self {
+        let flag = |set: bool, flag: u64| if set { flag } else { 0 };
+        let len = payload.end.wrapping_sub(payload.start);
+        // A length has 16 bits, and all headers together are shorter.
+        Self(
+            ((payload.start & 0xFFFF) as u64) << Self::PAYLOAD_OFFSET
+                | ((len & 0xFFFF) as u64) << Self::PAYLOAD_LEN
+                | (packet.icrc_offset as u64) << Self::ICRC_OFFSET
+                | u64::from(bth::flags(bth_of(packet.l4))) & Self::TIMESTAMPED
+                | flag(packet.begins_message(), Self::BEGINS)
+                | flag(packet.ends_message(), Self::ENDS),
+        )
+    }
+
+    /// Whether it begins a message.
+    #[inline(always)]
+    #[must_use]
+    pub const fn begins_message(self) -> bool {
+        self.0 & Self::BEGINS != 0
+    }
+
+    /// Whether it ends a message.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ends_message(self) -> bool {
+        self.0 & Self::ENDS != 0
+    }
+
+    /// Bytes of payload.
+    #[inline(always)]
+    #[must_use]
+    pub const fn payload_len(self) -> u32 {
+        (self.0 >> Self::PAYLOAD_LEN) as u32 & 0xFFFF
+    }
+
+    /// Bytes of the frame that are payload.
+    #[inline(always)]
+    #[must_use]
+    pub fn payload(self) -> Range<usize> {
+        let start = (self.0 >> Self::PAYLOAD_OFFSET) as usize & 0xFFFF;
+        start..start.wrapping_add(self.payload_len() as usize)
+    }
+
+    #[inline(always)]
+    const fn icrc_offset(self) -> usize {
+        (self.0 >> Self::ICRC_OFFSET) as usize
+    }
+
+    #[inline(always)]
+    const fn is_timestamped(self) -> bool {
+        self.0 & Self::TIMESTAMPED != 0
+    }
+}
 
 impl HeadImage {
     /// The head of no packet.
-    pub const NONE: Self = Self([0; WORDS]);
+    pub const NONE: Self = Self { words: [0; WORDS], outermost: 0, message: 0, shape: WriteShape::NONE };
 
     /// A word of each line of memory that it lies in.
     #[must_use]
     pub const fn lines(&self) -> [&u64; 2] {
-        let [first, .., last] = &self.0;
-        [first, last]
+        let [first, ..] = &self.words;
+        [first, &self.message]
     }
 
     /// The head of `packet`, which [`PacketView::parse`](crate::PacketView::parse) has read, and whose addresses, partition and destination QP were found
@@ -56,14 +154,24 @@ impl HeadImage {
     #[must_use]
     pub fn of(packet: &PacketHead<'_>) -> Self {
         match packet.l3 {
-            L3::V6 { ip, .. } if ip[6] == NH_UDP => {
-                let mut words = words(ip, packet);
-                for (word, fixed) in words.iter_mut().zip(FIXED) {
-                    *word &= fixed;
-                }
-                Self(words)
-            }
+            L3::V6 { ip, .. } if ip[6] == NH_UDP => Self { words: words(ip, packet.l4), ..Self::NONE },
             _ => Self::NONE,
+        }
+    }
+
+    /// Expects more writes like `packet`, which has this head, whose shape is `shape`, and which was found right in all that is the
+    /// same in all of them.
+    #[inline(never)]
+    pub fn expect(&mut self, packet: &PacketHead<'_>, write: &WriteHeaders<'_>, shape: WriteShape) {
+        if let L3::V6 { outermost, ip } = packet.l3
+            && write.imm().is_none()
+            && !packet.ce()
+            // Nothing else lies between the headers of a plain packet.
+            && (core::ptr::eq(outermost, ip) && packet.l3_offset == ETH_LEN
+                || outermost[6] == NH_IPV6 && packet.l3_offset == ETH_LEN + IPV6_LEN)
+        {
+            self.words = words(ip, packet.l4);
+            (self.outermost, self.message, self.shape) = (word_at::<0, _>(outermost), write.message(), shape);
         }
     }
 
@@ -73,45 +181,121 @@ impl HeadImage {
     #[must_use]
     pub fn fits(&self, packet: &PacketHead<'_>) -> bool {
         let L3::V6 { ip, .. } = packet.l3 else { return false };
-        let differ = self.0.iter().zip(words(ip, packet)).zip(FIXED);
-        differ.fold(0, |bits, ((ours, theirs), fixed)| bits | (ours ^ theirs) & fixed) == 0
+        self.differs(ip, packet.l4, &FIXED) == 0
+    }
+
+    /// What of the words differs that `masks` names.
+    #[inline(always)]
+    fn differs(&self, ip: &[u8; IPV6_LEN], l4: &[u8; L4_LEN], masks: &[u64; WORDS]) -> u64 {
+        let differ = self.words.iter().zip(words(ip, l4)).zip(masks);
+        differ.fold(0, |bits, ((ours, theirs), mask)| bits | (ours ^ theirs) & mask)
+    }
+
+    /// `frame` as a write, if it is like the last one that was [expected](Self::expect) to be repeated. Then it passes steps 1 and 3
+    /// to 9, and is not marked; the caller goes on as after [`PlainFrame::packet`].
+    //= ETH-001, VAL-001, VAL-002, VAL-006, VAL-009, UDP-002, UDP-003, UDP-004, HOST-001
+    #[inline(always)]
+    #[must_use]
+    pub fn repeats<'a>(
+        &self,
+        frame: &PlainFrame<'a>,
+        wire_len: usize,
+    ) -> Option<(PacketHead<'a>, WriteHeaders<'a>, WriteShape)> {
+        let &PlainFrame { outermost, ip, l4, rest, l3_offset } = frame;
+        let write = WriteHeaders::split(self.shape.is_timestamped(), false, rest)?;
+        let differ = self.differs(ip, l4, &ALIKE)
+            | (self.outermost ^ word_at::<0, _>(outermost)) & ALIKE_OUTERMOST
+            | self.message ^ write.message()
+            | (self.shape.0 ^ u64::from(bth::flags(bth_of(l4)))) & WriteShape::TIMESTAMPED;
+        let icrc_offset = self.shape.icrc_offset();
+        // No frame is like the image of none, because that has not the version of IPv6.
+        if differ != 0 || icrc_offset.wrapping_add(icrc::LEN) > wire_len {
+            return None;
+        }
+        Some((PacketHead { l3: L3::V6 { outermost, ip }, l4, l3_offset, icrc_offset }, write, self.shape))
     }
 }
 
 #[inline(always)]
-fn words(ip: &[u8; IPV6_LEN], packet: &PacketHead<'_>) -> [u64; WORDS] {
+fn words(ip: &[u8; IPV6_LEN], l4: &[u8; L4_LEN]) -> [u64; WORDS] {
     [
         word_at::<0, _>(ip),
         word_at::<8, _>(ip),
         word_at::<16, _>(ip),
         word_at::<24, _>(ip),
         word_at::<32, _>(ip),
-        word_at::<0, _>(packet.l4),
-        word_at::<8, _>(packet.l4),
+        word_at::<0, _>(l4),
+        word_at::<8, _>(l4),
     ]
 }
 
-impl<'a> PacketHead<'a> {
-    /// Looks at a frame whose layers and lengths are those of a plain one; arguments as in [`PacketView::parse`](crate::PacketView::parse). `None` for any
-    /// other kind, and where lengths do not agree. It is right if it has a [`HeadImage`] that fits; the caller also asks whether
-    /// [`Self::outermost_dst`] is one of its own (step 2) and goes on with step 10.
-    //= ETH-001, VAL-001, VAL-002, VAL-006, UDP-002, UDP-003, UDP-004, HOST-001
+/// A frame whose headers are where those of a plain one are, as its ethertype and the next header of its first IPv6 header say.
+/// Nothing else was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainFrame<'a> {
+    outermost: &'a [u8; IPV6_LEN],
+    ip: &'a [u8; IPV6_LEN],
+    l4: &'a [u8; L4_LEN],
+    /// What follows BTH.
+    rest: &'a [u8],
+    l3_offset: usize,
+}
+
+impl<'a> PlainFrame<'a> {
+    /// Finds the headers in `head`, which begins with the Ethernet header. `None` where they cannot be.
+    //= ETH-001
     #[inline(always)]
     #[must_use]
-    pub fn plain(head: &'a [u8], wire_len: usize, cfg: &WireConfig) -> Option<(Self, &'a [u8])> {
+    pub fn find(head: &'a [u8]) -> Option<Self> {
         let first: &[u8; ETH_LEN + IPV6_LEN] = head.first_chunk()?;
         // Ethertype and version together.
         if u32_at::<{ ETH_LEN - 2 }, _>(first) >> 12 != u32::from(ETHERTYPE_IPV6) << 4 | 6 {
             return None;
         }
         let outermost = chunk_at::<ETH_LEN, IPV6_LEN, _>(first)?;
-        let tunnel = if outermost[6] == NH_IPV6 { IPV6_LEN } else { 0 };
-        let l3_offset = tunnel.wrapping_add(ETH_LEN);
-        let (headers, rest) = head.get(l3_offset..)?.split_first_chunk::<{ IPV6_LEN + L4_LEN }>()?;
+        let (l3_offset, from) = if outermost[6] == NH_IPV6 {
+            (ETH_LEN + IPV6_LEN, head.get(ETH_LEN + IPV6_LEN..)?)
+        } else {
+            (ETH_LEN, head.get(ETH_LEN..)?)
+        };
+        let (headers, rest) = from.split_first_chunk::<{ IPV6_LEN + L4_LEN }>()?;
         let (ip, l4) = (chunk_at::<0, IPV6_LEN, _>(headers)?, chunk_at::<IPV6_LEN, L4_LEN, _>(headers)?);
+        Some(Self { outermost, ip, l4, rest, l3_offset })
+    }
+
+    /// Destination QP.
+    #[inline(always)]
+    #[must_use]
+    pub const fn dest_qp(&self) -> Qpn {
+        bth::dest_qp(bth_of(self.l4))
+    }
+
+    /// Destination of the outermost IP header.
+    #[inline(always)]
+    #[must_use]
+    pub fn outermost_dst(&self) -> [u8; 16] {
+        v6_dst(self.outermost)
+    }
+
+    /// What follows BTH.
+    #[inline(always)]
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// The packet, if its layers and lengths are those of a plain one; arguments as in [`PacketView::parse`](crate::PacketView::parse). `None` for any
+    /// other kind, and where lengths do not agree. It is right if it has a [`HeadImage`] that fits; the caller also asks whether
+    /// [`Self::outermost_dst`] is one of its own (step 2) and goes on with step 10.
+    //= VAL-001, VAL-002, VAL-006, UDP-002, UDP-003, UDP-004, HOST-001
+    #[inline(always)]
+    #[must_use]
+    pub fn packet(&self, wire_len: usize, cfg: &WireConfig) -> Option<PacketHead<'a>> {
+        let &Self { outermost, ip, l4, l3_offset, .. } = self;
         let udp_len = u16_at::<4, _>(l4);
         // Layers that carry nothing besides have lengths that agree.
-        let beside = usize::from(u16_at::<4, _>(outermost)) != tunnel.wrapping_add(udp_len.into());
+        let beside =
+            usize::from(u16_at::<4, _>(outermost)) != l3_offset.wrapping_sub(ETH_LEN).wrapping_add(udp_len.into());
         let icrc_offset = l3_offset.wrapping_add(IPV6_LEN - icrc::LEN).wrapping_add(udp_len.into());
         if beside || u16_at::<4, _>(ip) != udp_len || icrc_offset.wrapping_add(icrc::LEN) > wire_len {
             return None;
@@ -120,7 +304,7 @@ impl<'a> PacketHead<'a> {
         if cfg.dscp.trim(dscp).is_some() {
             return None;
         }
-        Some((Self { l3: L3::V6 { outermost, ip }, l4, l3_offset, icrc_offset }, rest))
+        Some(PacketHead { l3: L3::V6 { outermost, ip }, l4, l3_offset, icrc_offset })
     }
 }
 

@@ -9,6 +9,9 @@ use crate::{Body, BthRepr, Ecn, Encap, Ev, Ip, Outer, Srh, WireConfig, ev, icrc}
 /// Bytes of a segment routing header with one segment.
 const SRH_LEN: usize = 24;
 
+/// Most bytes behind UDP in IPv6 in IPv6: more than that the length of the outer header cannot say.
+const LONGEST_IN_TUNNEL: usize = u16::MAX as usize - UDP_LEN - IPV6_LEN;
+
 /// Which layers a template has, and their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -27,7 +30,7 @@ enum Layers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub struct FrameTemplate {
-    /// All headers as they lie in the frame, what is said per packet left out.
+    /// All headers as they lie in the frame, what is fields per packet left out.
     bytes: [u8; Self::HEADER_LEN_MAX],
     layers: Layers,
     /// [`SWAP_EV`], and where BTH has the solicited bit.
@@ -197,11 +200,11 @@ impl FrameTemplate {
         udp_payload_len: usize,
         outer_dst: Option<&[u8; 16]>,
     ) -> Option<usize> {
-        self.emit_via(out, ev, dscp, ecn, udp_payload_len, outer_dst, None)
+        self.emit_via(out, ev, dscp, ecn, udp_payload_len, outer_dst.copied(), None).map(|(written, _)| written)
     }
 
     /// As [`FrameTemplate::emit`], with an SRH of this one segment behind the outer header, in place of the template's own
-    /// if it has one. The bytes written, and the offset where the ICRC starts, are then
+    /// if it has one. Returns the bytes written, and the offset where the ICRC starts: both are then
     /// [`FrameTemplate::segment_len`] more than the template's. Without an outer header it is ignored.
     //= SRH-001, SRH-003
     #[inline(always)]
@@ -213,21 +216,29 @@ impl FrameTemplate {
         dscp: u8,
         ecn: Ecn,
         udp_payload_len: usize,
-        outer_dst: Option<&[u8; 16]>,
+        outer_dst: Option<[u8; 16]>,
         segment: Option<&[u8; 16]>,
-    ) -> Option<usize> {
-        let udp_len = u16::try_from(udp_payload_len).ok()?.checked_add(UDP_LEN as u16)?;
+    ) -> Option<(usize, usize)> {
         let tos = dscp << 2 | ecn.bits();
         let (label, sport) = ev::place(ev, true, self.flags & SWAP_EV != 0);
-        let said = Said { tos, label, sport, udp_len };
+        // What this cuts off is refused.
+        let udp_len = (udp_payload_len as u16).wrapping_add(UDP_LEN as u16);
+        let fields = Fields { tos, label, sport, udp_len };
         //= SRV6-002, SRV6-003
         if matches!((self.layers, segment), (Layers::Outer, None)) {
+            if udp_payload_len > LONGEST_IN_TUNNEL {
+                return None;
+            }
             let (head, inner) = split(self.copy_to::<{ OUTER_END + INNER_LEN }>(out)?)?;
-            said.outer(head, udp_len.checked_add(IPV6_LEN as u16)?, outer_dst)?;
-            said.inner(inner)?;
-            return Some(OUTER_END + INNER_LEN);
+            fields.outer(head, udp_len.wrapping_add(IPV6_LEN as u16), outer_dst)?;
+            fields.inner(inner)?;
+            return Some((OUTER_END + INNER_LEN, OUTER_END));
         }
-        self.emit_other(out, ev, said, outer_dst, segment)
+        if udp_payload_len > usize::from(u16::MAX).wrapping_sub(UDP_LEN) {
+            return None;
+        }
+        let written = self.emit_other(out, ev, fields, outer_dst, segment)?;
+        Some((written, written.wrapping_sub(self.inner_len())))
     }
 
     /// Every stack of layers but that of algorithmic SRv6: out of line, so that this one stays short.
@@ -236,15 +247,15 @@ impl FrameTemplate {
         &self,
         out: &mut [u8],
         ev: Ev,
-        said: Said,
-        outer_dst: Option<&[u8; 16]>,
+        fields: Fields,
+        outer_dst: Option<[u8; 16]>,
         segment: Option<&[u8; 16]>,
     ) -> Option<usize> {
-        let Said { tos, udp_len, .. } = said;
+        let Fields { tos, udp_len, .. } = fields;
         match (self.layers, segment) {
             (Layers::V6, _) => {
                 let (_, inner) = split(self.copy_to::<{ ETH_LEN + INNER_LEN }>(out)?)?;
-                said.inner(inner)?;
+                fields.inner(inner)?;
             }
             (Layers::Outer, segment) => {
                 let to = out.first_chunk_mut::<{ Self::HEADER_LEN_MAX }>()?;
@@ -253,13 +264,13 @@ impl FrameTemplate {
                 let (of_head, rest) = self.bytes.split_first_chunk::<OUTER_END>()?;
                 *head.first_chunk_mut()? = *of_head;
                 *inner = *rest.first_chunk()?;
-                self.outer_and_srh(said, head, outer_dst, segment)?;
-                said.inner(inner)?;
+                self.outer_and_srh(fields, head, outer_dst, segment)?;
+                fields.inner(inner)?;
             }
             (Layers::OuterSrh, segment) => {
                 let (head, inner) = split(self.copy_to::<{ Self::HEADER_LEN_MAX }>(out)?)?;
-                self.outer_and_srh(said, head.try_into().ok()?, outer_dst, segment)?;
-                said.inner(inner)?;
+                self.outer_and_srh(fields, head.try_into().ok()?, outer_dst, segment)?;
+                fields.inner(inner)?;
             }
             (Layers::V4, _) => {
                 let frame = self.copy_to::<{ ETH_LEN + IPV4_LEN + UDP_LEN }>(out)?;
@@ -272,7 +283,7 @@ impl FrameTemplate {
                 let [c0, c1] = checksum(sum.wrapping_add(u32::from(tos)).wrapping_add(u32::from(total))).to_be_bytes();
                 (ip[1], ip[2], ip[3], ip[10], ip[11]) = (tos, t0, t1, c0, c1);
                 //= IP4-003
-                Said { sport: ev.low(), ..said }.udp(udp);
+                Fields { sport: ev.low(), ..fields }.udp(udp);
             }
         }
         Some(self.header_len().wrapping_add(if segment.is_some() { self.segment_len() } else { 0 }))
@@ -287,18 +298,18 @@ impl FrameTemplate {
         Some(to)
     }
 
-    // `said` by value: out of line its address would keep it in memory for every other packet.
+    // `fields` by value: out of line its address would keep it in memory for every other packet.
     /// Completes outer header and SRH, with `segment` in place of the template's own if given.
     fn outer_and_srh(
         &self,
-        said: Said,
+        fields: Fields,
         head: &mut [u8; OUTER_END + SRH_LEN],
-        outer_dst: Option<&[u8; 16]>,
+        outer_dst: Option<[u8; 16]>,
         segment: Option<&[u8; 16]>,
     ) -> Option<()> {
         let behind = (IPV6_LEN + SRH_LEN) as u16;
         let (outer, to) = split_last::<SRH_LEN>(head)?;
-        said.outer(outer, said.udp_len.checked_add(behind)?, outer_dst)?;
+        fields.outer(outer, fields.udp_len.checked_add(behind)?, outer_dst)?;
         let ip = last_mut::<IPV6_LEN>(outer)?;
         ip[6] = NH_ROUTING;
         if let Some(segment) = segment {
@@ -368,16 +379,16 @@ fn split(headers: &mut [u8]) -> Option<(&mut [u8], &mut [u8; INNER_LEN])> {
     split_last(headers)
 }
 
-/// What is said per packet, and how it is written over a copy of the template.
+/// The fields that differ from packet to packet, and how they are written over a copy of the template.
 #[derive(Clone, Copy)]
-struct Said {
+struct Fields {
     tos: u8,
     label: u16,
     sport: u16,
     udp_len: u16,
 }
 
-impl Said {
+impl Fields {
     /// Version, traffic class, flow label and payload length.
     #[inline(always)]
     fn ipv6(&self, ip: &mut [u8; IPV6_LEN], len: u16) {
@@ -390,11 +401,11 @@ impl Said {
 
     /// The outer header, at the end of `headers`.
     #[inline(always)]
-    fn outer(&self, headers: &mut [u8], len: u16, dst: Option<&[u8; 16]>) -> Option<()> {
+    fn outer(&self, headers: &mut [u8], len: u16, dst: Option<[u8; 16]>) -> Option<()> {
         let ip = last_mut(headers)?;
         self.ipv6(ip, len);
         if let Some(dst) = dst {
-            *last_mut::<16>(ip)? = *dst;
+            *last_mut::<16>(ip)? = dst;
         }
         Some(())
     }

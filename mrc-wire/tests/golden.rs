@@ -182,7 +182,8 @@ fn every_packet_is_read_field_by_field() {
         let want = packet(name);
         let frame = parse(&bytes, &cfg).unwrap_or_else(|e| panic!("{name}: {e}"));
         let trimmed = name.starts_with("trimmed");
-        let body = if trimmed { Body::Trimmed { kind: Trim::Trimmed, timestamp: 0x1234 } } else { want.body };
+        let body =
+            if trimmed { Body::Trimmed { kind: Trim::Trimmed, timestamp: 0x1234, tsr: false } } else { want.body };
         assert_eq!(frame.body, body, "{name}");
         assert_eq!(frame.bth, want.bth, "{name}");
         assert_eq!(frame.entropy, want.ev, "{name}");

@@ -144,17 +144,36 @@ fn is_masked(v6: bool, i: usize, bit: u8) -> bool {
 
 /// What has the head `expected` as a plain packet is what [`PacketView::parse`] takes, and reads alike; whether it has.
 fn plain_is_right(bytes: &[u8], wire_len: usize, expected: &HeadImage, cfg: &WireConfig) -> bool {
-    let Some((plain, rest)) = PacketHead::plain(bytes, wire_len, cfg).filter(|(plain, _)| expected.fits(plain)) else {
-        return false;
-    };
-    let Some((extension, payload)) = Extension::plain(&plain, rest) else { return false };
+    let Some(frame) = PlainFrame::find(bytes) else { return false };
+    repeat_is_right(&frame, bytes, wire_len, expected, cfg);
+    let Some(plain) = frame.packet(wire_len, cfg).filter(|plain| expected.fits(plain)) else { return false };
+    let Some((extension, payload)) = Extension::plain(&plain, frame.rest()) else { return false };
     let packet = PacketView::parse(bytes, wire_len, cfg, |_| true).expect("read at all");
+    assert_eq!((frame.dest_qp(), Ip::V6(frame.outermost_dst())), (packet.dest_qp(), packet.outermost_dst()));
     assert_eq!(plain, *packet);
     assert_eq!((plain.outer_dst(), plain.ce()), (packet.outer_dst(), packet.ce()));
     assert_eq!(extension, *packet.extension());
     if let Extension::Write(write) = extension {
         assert_eq!((payload, write.imm()), (packet.payload(), None));
     }
+    true
+}
+
+/// The same of a frame that is like the last write; whether it is.
+fn repeat_is_right(
+    frame: &PlainFrame<'_>,
+    bytes: &[u8],
+    wire_len: usize,
+    expected: &HeadImage,
+    cfg: &WireConfig,
+) -> bool {
+    let Some((plain, write, shape)) = expected.repeats(frame, wire_len) else { return false };
+    let packet = PacketView::parse(bytes, wire_len, cfg, |_| true).expect("read at all");
+    assert_eq!((plain, Extension::Write(write)), (*packet, *packet.extension()));
+    assert_eq!(shape, WriteShape::of(&packet, &packet.payload()));
+    assert_eq!((shape.payload(), shape.payload_len() as usize), (packet.payload(), packet.payload().len()));
+    let ends = (packet.begins_message(), packet.ends_message());
+    assert_eq!((shape.begins_message(), shape.ends_message(), packet.ce()), (ends.0, ends.1, false));
     true
 }
 
@@ -206,7 +225,17 @@ proptest! {
     ) {
         let cfg = WireConfig { ev_high_half_in_sport: swap, ..WireConfig::default() };
         let mut bytes = p.emit(&cfg);
-        let expected = PacketHead::plain(&bytes, bytes.len(), &cfg).map_or(HeadImage::NONE, |(plain, _)| HeadImage::of(&plain));
+        let frame = PlainFrame::find(&bytes);
+        let plain = frame.and_then(|frame| frame.packet(bytes.len(), &cfg));
+        let mut expected = plain.map_or(HeadImage::NONE, |plain| HeadImage::of(&plain));
+        prop_assert!(!frame.is_some_and(|frame| repeat_is_right(&frame, &bytes, bytes.len(), &expected, &cfg)));
+        if let (Some(frame), Ok(packet)) = (frame, PacketView::parse(&bytes, bytes.len(), &cfg, |_| true))
+            && let Extension::Write(write) = packet.extension()
+        {
+            expected.expect(&packet, write, WriteShape::of(&packet, &packet.payload()));
+            let repeats = repeat_is_right(&frame, &bytes, bytes.len(), &expected, &cfg);
+            prop_assert_eq!(repeats, is_plain(&p) && !packet.ce());
+        }
         if p.bth.opcode.is_write() && let Ok(write) = PacketView::parse(&bytes, bytes.len(), &cfg, |_| true) {
             let (first, last) = (p.bth.opcode.is_first(), p.bth.opcode.ends_message());
             prop_assert_eq!((write.begins_message(), write.ends_message()), (first, last));

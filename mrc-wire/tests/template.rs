@@ -56,17 +56,20 @@ fn a_segment_given_with_the_packet_is_as_good_as_one_of_the_template() {
     for encap in [srv6(None), srv6(Some(Srh { segments_left: 0, segment: [1; 16] }))] {
         let t = FrameTemplate::new(&encap, &WireConfig::default());
         let mut out = [0; 200];
-        let n = t.emit_via(&mut out, Ev(0x0A0B_0C0D), 4, Ecn::Ect0, 16, Some(&dst), Some(&segment)).unwrap();
-        assert_eq!(n, t.header_len() + t.segment_len());
+        let (n, l3) = t.emit_via(&mut out, Ev(0x0A0B_0C0D), 4, Ecn::Ect0, 16, Some(dst), Some(&segment)).unwrap();
+        assert_eq!((n, l3), (t.header_len() + t.segment_len(), t.l3_offset() + t.segment_len()));
         assert_eq!(out[..n], want);
-        let l3 = t.l3_offset() + t.segment_len();
         assert_eq!(out[l3] >> 4, 6, "the ICRC starts at the inner header");
-        assert_eq!(t.emit_via(&mut out[..n - 1], Ev(0), 4, Ecn::Ect0, 16, Some(&dst), Some(&segment)), None);
+        assert_eq!(t.emit_via(&mut out[..n - 1], Ev(0), 4, Ecn::Ect0, 16, Some(dst), Some(&segment)), None);
     }
     let plain = FrameTemplate::new(&a_to_b(), &WireConfig::default());
     let mut out = [0; 200];
-    let n = plain.emit_via(&mut out, Ev(0x0A0B_0C0D), 4, Ecn::Ect0, 16, None, Some(&segment)).unwrap();
-    assert_eq!((n, plain.segment_len()), (plain.header_len(), 0), "without an outer header it is ignored");
+    let (n, l3) = plain.emit_via(&mut out, Ev(0x0A0B_0C0D), 4, Ecn::Ect0, 16, None, Some(&segment)).unwrap();
+    assert_eq!(
+        (n, l3, plain.segment_len()),
+        (plain.header_len(), plain.l3_offset(), 0),
+        "without an outer header it is ignored"
+    );
 }
 
 #[test]

@@ -378,7 +378,7 @@ mod trimmed {
                 }
                 let got = got.unwrap();
                 let timestamp = if len < PLAIN_BTH + 20 { 0 } else { 0x1234 };
-                assert_eq!(got.body, Body::Trimmed { kind, timestamp });
+                assert_eq!(got.body, Body::Trimmed { kind, timestamp, tsr: false });
                 assert_eq!(got.timestamp(), timestamp);
                 assert_eq!((got.bth.psn, got.entropy), (Psn::new(0x100), Ev(0x1234_5678)));
                 assert_eq!((got.payload, got.icrc_offset), (len..len, len));
@@ -403,7 +403,10 @@ mod trimmed {
     fn under_srv6_the_outer_code_point_tells() {
         let cfg = WireConfig::default();
         let frame = cut("srv6_write_only_ts", 12, 54 + 40 + 8 + 20);
-        assert!(matches!(parse(&frame, &cfg).unwrap().body, Body::Trimmed { kind: Trim::Trimmed, timestamp: 0x1234 }));
+        assert!(matches!(
+            parse(&frame, &cfg).unwrap().body,
+            Body::Trimmed { kind: Trim::Trimmed, timestamp: 0x1234, tsr: false }
+        ));
         // Trimmed inside only: no switch did this, and the lengths are wrong.
         let mut frame = cut("srv6_write_only_ts", 4, 54 + 40 + 8 + 20);
         (frame[54], frame[55]) = (0x63, 0x20);

@@ -2,7 +2,8 @@
 
 use super::CcConfig;
 
-/// A congestion-control profile: the configuration of every controller that QPs create by naming it.
+/// A congestion-control profile: the configuration of every controller that QPs create by naming it. Its slot number: the next one
+/// in the slot answers to an old handle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CcProfileHandle(pub(crate) u32);
 

@@ -74,15 +74,14 @@ impl<'a> Below<'a> {
         Some(Self { slot, planes, route })
     }
 
-    /// What packets through `port` begin with.
-    #[inline(always)]
-    pub(super) fn template(&self, port: PortNum) -> Option<&'a FrameTemplate> {
-        let plane = self.planes.get(usize::from(port.plane()))?;
-        self.slot.reachable.contains(port).then_some(&plane.0)
+    /// Whether the peer can be reached through `port`.
+    pub(super) const fn reaches(&self, port: PortNum) -> bool {
+        self.slot.reachable.contains(port)
     }
 
     /// Writes everything below BTH for one packet, with `headers` bytes of transport headers, which the caller writes
-    /// next, from the offset returned. `given` is the path's entry, of use where the peer's paths hold their own destination.
+    /// next, from the offset returned, and `tail` behind them. The peer can be reached through the port. `given` is the path's entry,
+    /// of use where the peer's paths hold their own destination.
     //= MAP-005, MAP-006
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the per-packet fields; a struct would be built to be taken apart")]
@@ -93,28 +92,24 @@ impl<'a> Below<'a> {
         dscp: u8,
         ecn: Ecn,
         headers: usize,
+        tail: Tail,
         payload: Option<PayloadRef>,
         out: &mut [u8],
     ) -> Option<(usize, Transmit)> {
-        let template = self.template(port)?;
-        let mapped;
+        let template = &self.planes.get(usize::from(port.plane()))?.0;
         let (outer, segment) = if let Some(map) = self.route {
-            mapped = map.apply(ev);
-            (Some(&mapped), None)
+            (Some(map.apply(ev)), None)
         } else if self.slot.route == RouteKind::Srv6Entry {
             let entry = given()?;
-            (entry.dst.as_ref(), entry.segment.as_ref())
+            (entry.dst, entry.segment.as_ref())
         } else {
             (None, None)
         };
-        let len = payload.map_or(0, |payload| payload.len);
-        let pad = (len.wrapping_neg() & 3) as u8;
-        let behind = (len as usize).wrapping_add(pad.into()).wrapping_add(mrc_wire::icrc::LEN);
-        let start = template.emit_via(out, ev, dscp, ecn, headers.wrapping_add(behind), outer, segment)?;
-        let l3_offset = start.wrapping_sub(template.inner_len());
+        let len = headers.wrapping_add(tail.bytes);
+        let (start, l3_offset) = template.emit_via(out, ev, dscp, ecn, len, outer, segment)?;
         let header_len = start.wrapping_add(headers);
         let traffic_class = dscp << 2 | ecn.bits();
-        Some((start, Transmit { header_len, l3_offset, payload, pad, port, ev, traffic_class }))
+        Some((start, Transmit { header_len, l3_offset, payload, pad: tail.pad, port, ev, traffic_class }))
     }
 
     /// A packet without payload, up to BTH, and the `len` bytes where its body goes. Without a code point it is a control packet.
@@ -134,8 +129,12 @@ impl<'a> Below<'a> {
     ) -> Option<(Transmit, &'o mut [u8])> {
         let ecn = if dscp.is_some() || cfg.ctl_ect { Ecn::Ect0 } else { Ecn::NotEct };
         let dscp = dscp.unwrap_or(cfg.wire.dscp.control);
-        let (start, transmit) = self.write(path, given, dscp, ecn, len.wrapping_add(BthRepr::LEN), None, out)?;
-        count_sent(stats, &transmit);
+        if !self.reaches(path.1) {
+            return None;
+        }
+        let headers = len.wrapping_add(BthRepr::LEN);
+        let (start, transmit) = self.write(path, given, dscp, ecn, headers, Tail::of(0), None, out)?;
+        count_sent(stats, path.1, 0);
         let (to, rest) = out.get_mut(start..)?.split_first_chunk_mut()?;
         bth.emit_with(to, cfg.wire.bth_se_bit);
         Some((transmit, rest))
@@ -163,11 +162,29 @@ impl<'e> Entries<'e> {
     }
 }
 
+/// A packet with `len` bytes of payload left through `port`.
 #[inline]
-pub(super) fn count_sent(stats: &mut Stats, transmit: &Transmit) {
-    if let Some(port) = stats.ports.get_mut(usize::from(transmit.port.plane())) {
+pub(super) fn count_sent(stats: &mut Stats, port: PortNum, len: u32) {
+    if let Some(port) = stats.ports.get_mut(usize::from(port.plane())) {
         port.tx_packets.inc();
-        port.tx_bytes.inc_by(transmit.payload.map_or(0, |payload| u64::from(payload.len)));
+        port.tx_bytes.inc_by(len.into());
+    }
+}
+
+/// What follows the headers of a packet: payload, pad and ICRC.
+#[derive(Clone, Copy)]
+pub(super) struct Tail {
+    pad: u8,
+    /// Of all three.
+    bytes: usize,
+}
+
+impl Tail {
+    /// With `len` bytes of payload.
+    #[inline(always)]
+    pub(super) const fn of(len: u32) -> Self {
+        let pad = (len.wrapping_neg() & 3) as u8;
+        Self { pad, bytes: (len as usize).wrapping_add(pad as usize).wrapping_add(mrc_wire::icrc::LEN) }
     }
 }
 

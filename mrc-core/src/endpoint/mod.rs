@@ -79,7 +79,7 @@ use crate::{
     timer::Timers,
 };
 
-/// A registered peer.
+/// A registered peer. Its slot number: the next one in the slot answers to an old handle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerHandle(pub(crate) u32);
 
@@ -95,7 +95,7 @@ impl PeerHandle {
     }
 }
 
-/// An EV profile.
+/// An EV profile. Its slot number: the next one in the slot answers to an old handle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct EvProfileHandle(pub(crate) u32);
 

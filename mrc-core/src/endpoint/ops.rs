@@ -212,8 +212,9 @@ impl Endpoint<'_> {
             if request.stage == Stage::Sent && (request.peer, request.id, request.op) == (peer, id, response.op) {
                 let elapsed = now.since(request.sent_at);
                 let measured = u64::from(now.stamp().wrapping_sub(response.timestamp)) << 7;
-                // One tick of rounding on each side.
-                let adjusted = elapsed < TIMESTAMP_SPAN_NS && measured.saturating_add(256) < elapsed;
+                // One tick of rounding on each side. 0 reflects no timestamp.
+                let told = response.timestamp != 0 && elapsed < TIMESTAMP_SPAN_NS;
+                let adjusted = told && measured.saturating_add(256) < elapsed;
                 let rtt_ns = if adjusted { measured } else { elapsed };
                 self.end_request(nth, Some(OpAnswer { port, rtt_ns, adjusted }));
                 answered = true;

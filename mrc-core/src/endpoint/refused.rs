@@ -1,7 +1,7 @@
 //! Received packets that draw an answer and place nothing: probes, trimmed packets, and writes that are refused. Source:
 //! `wire.md` 13, `transport.md` 4.
 
-use mrc_wire::{NackReason, PacketHead, ProbeRepr, Psn, Syndrome, Trim};
+use mrc_wire::{NackReason, PacketHead, ProbeRepr, Psn, Syndrome, Trim, TsethRepr};
 
 use super::{Endpoint, Received, part};
 use crate::{
@@ -111,20 +111,22 @@ impl Endpoint<'_> {
         Ok(Received::Nothing)
     }
 
-    //= TRIM-005, TRIM-006, TRIM-007, TRIM-008, TRIM-009, TRIM-010
+    //= TRIM-005, TRIM-006, TRIM-007, TRIM-008, TRIM-009, TRIM-010, TS-005
     /// A trimmed packet may only draw one NACK, or a SACK when its PSN arrived before (`wire.md` 13).
     pub(super) fn on_trimmed(
         &mut self,
+        now: Instant,
         qp: u32,
         packet: &PacketHead<'_>,
         kind: Trim,
-        timestamp: u16,
+        (timestamp, tsr): (u16, bool),
     ) -> Result<Received, Discard> {
         self.stats.rx_trimmed.inc();
         let bits = part(self.rx_words, qp, self.limits.words()).ok_or(Discard::Qpn)?;
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         let (psn, rtx, ev) = (packet.psn(), packet.rtx(), packet.entropy(&self.cfg.wire));
-        let answer = |kind| Answer { psn, ev, timestamp, rtx, ..Answer::of(kind) };
+        let added = slot.rsp.svc_time.on(&TsethRepr { tsr, ..TsethRepr::ns128(timestamp) });
+        let answer = |kind| Answer { psn, ev, timestamp, rtx, added, arrived: now.stamp(), kind };
         match slot.rsp.window.classify(psn, bits) {
             Arrival::New if slot.rsp.trim_nack => {
                 let reason = match kind {

@@ -1,11 +1,12 @@
 //! A received frame: validation, then what requester and responder make of it. What draws an answer and places nothing is in
 //! `refused`. Source: `wire.md` 13 and 14.
 
-use core::ops::Range;
-
 use mrc_wire::{
-    Extension, HeadImage, Ip, NackReason, NackRepr, PacketHead, PacketView, PortNum, ProbeRepr, Qpn, Syndrome,
+    Extension, HeadImage, Ip, NackReason, NackRepr, PacketHead, PacketView, PlainFrame, PortNum, ProbeRepr, Qpn,
+    Syndrome, WriteShape,
 };
+
+use core::ops::Range;
 
 use super::{Endpoint, FrameSource, IcrcCheck, Received, RxMeta, part, write_in::check_write};
 use crate::num::Counter;
@@ -14,6 +15,7 @@ use crate::{
     error::Discard,
     event::ErrorCause,
     qp::{Qp, QpState},
+    ready::List,
     responder::{self, AnswerKind, Immediate, WritePacket},
     time::Instant,
 };
@@ -41,18 +43,25 @@ impl Endpoint<'_> {
         }
     }
 
-    /// One frame: what has the head that its QP expects at once, all others field by field.
-    //= VAL-010
+    /// One frame: a write like those before it at once.
     #[inline(never)]
     fn take(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
-        let result = if let Some((packet, rest)) = PacketHead::plain(head, rx.wire_len, &self.cfg.wire)
-            && let Some(qp) = self.expecting(rx.port, &packet)
+        let result = if let Some(frame) = PlainFrame::find(head)
+            && let qp = self.slot_of(frame.dest_qp())
+            && let Some(slot) = self.qps.get(qp as usize)
+            && let Some((packet, headers, shape)) = slot.expected.repeats(&frame, rx.wire_len)
+            && self.comes_to_us(&rx, slot, &frame)
             && is_intact(rx.icrc, head, &packet)
-            && let Some((extension, payload)) = Extension::plain(&packet, rest)
+            && self.is_usual(now, slot)
         {
-            self.accept::<true>(now, rx.port, qp, &packet, &extension, payload)
+            let write = WritePacket { packet, headers, shape, sound: true, ce: false, now };
+            let result = self.on_write::<true>(now, rx.port, qp, write);
+            if result.is_err() {
+                self.count_received(rx.port);
+            }
+            result
         } else {
-            self.take_any(now, rx, head)
+            self.take_other(now, rx, head)
         };
         match result {
             Err(why) => Err(self.discard(rx.port, why)),
@@ -60,22 +69,34 @@ impl Endpoint<'_> {
         }
     }
 
-    /// The QP that expects packets with this head. None where anything else is to be found out or to be done about one.
-    #[inline(always)]
-    fn expecting(&self, port: PortNum, packet: &PacketHead<'_>) -> Option<u32> {
-        let index = self.slot_of(packet.dest_qp());
-        let slot = self.qps.get(index as usize).filter(|slot| slot.expected.fits(packet))?;
-        let masked = || self.peers.get(slot.peer as usize).is_none_or(|peer| !peer.announced.contains(port));
-        if !self.masks.free.contains(port) && masked() {
-            return None;
+    /// Any other frame: what has a head that its QP expects, and all others field by field.
+    //= VAL-010
+    #[inline(never)]
+    fn take_other(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
+        if let Some(frame) = PlainFrame::find(head)
+            && let Some(packet) = frame.packet(rx.wire_len, &self.cfg.wire)
+            && let qp = self.slot_of(frame.dest_qp())
+            && let Some(slot) = self.qps.get(qp as usize).filter(|slot| slot.expected.fits(&packet))
+            && self.comes_to_us(&rx, slot, &frame)
+            && is_intact(rx.icrc, head, &packet)
+            && let Some((extension, payload)) = Extension::plain(&packet, frame.rest())
+        {
+            self.count_received(rx.port);
+            return self.accept(now, rx.port, qp, &packet, &extension, payload);
         }
-        self.is_local(port, &packet.outermost_dst()).then_some(index)
+        self.take_any(now, rx, head)
     }
 
-    /// Whether a write for `qp` is nothing but a write: no other one waits for anything, and it draws nothing by itself.
+    /// Whether a frame for the QP `slot` came through a port that may be used, to an address of that port.
     #[inline(always)]
-    fn is_usual(&self, now: Instant, qp: u32) -> bool {
-        let Some(slot) = self.qps.get(qp as usize) else { return false };
+    fn comes_to_us(&self, rx: &RxMeta, slot: &Qp, frame: &PlainFrame<'_>) -> bool {
+        let masked = || self.peers.get(slot.peer as usize).is_none_or(|peer| !peer.announced.contains(rx.port));
+        (self.masks.free.contains(rx.port) || !masked()) && is_local_v6(&self.cfg, rx.port, &frame.outermost_dst())
+    }
+
+    /// Whether a write for the QP `slot` is nothing but a write: no other one waits for anything, and it draws nothing by itself.
+    #[inline(always)]
+    fn is_usual(&self, now: Instant, slot: &Qp) -> bool {
         let waits = slot.rsp.placing.is_reported() || !slot.rsp.stash.is_empty();
         !waits && self.refusal.is_none() && slot.reverse.rests(now)
     }
@@ -100,11 +121,11 @@ impl Endpoint<'_> {
         // No ICRC protects a trimmed packet: it says nothing about ports.
         if !trimmed {
             self.heard_through(now, qp, rx.port);
-            if let Some(slot) = self.qps.get_mut(qp as usize) {
+            if let Some(slot) = self.qps.get_mut(qp as usize).filter(|slot| !slot.expected.fits(&packet)) {
                 slot.expected = HeadImage::of(&packet);
             }
         }
-        self.accept::<false>(now, rx.port, qp, &packet, packet.extension(), packet.payload())
+        self.accept(now, rx.port, qp, &packet, packet.extension(), packet.payload())
     }
 
     #[inline(never)]
@@ -113,14 +134,14 @@ impl Endpoint<'_> {
         now: Instant,
         port: PortNum,
         qp: u32,
-        write: &WritePacket<'_, '_>,
+        write: WritePacket<'_>,
     ) -> Result<Received, Discard> {
         self.on_write::<false>(now, port, qp, write)
     }
 
-    /// A packet for `qp`; where `EXPECTED`, its port has not counted it yet.
+    /// A packet for `qp`.
     #[inline(always)]
-    fn accept<const EXPECTED: bool>(
+    fn accept(
         &mut self,
         now: Instant,
         port: PortNum,
@@ -129,29 +150,17 @@ impl Endpoint<'_> {
         extension: &Extension<'_>,
         payload: Range<usize>,
     ) -> Result<Received, Discard> {
-        if let Extension::Write(headers) = extension {
-            let write = WritePacket { packet, headers: *headers, payload, ce: packet.ce(), now };
-            if EXPECTED && self.is_usual(now, qp) {
-                let result = self.on_write::<true>(now, port, qp, &write);
-                if result.is_err() {
-                    self.count_received(port);
-                }
-                return result;
-            }
-            if EXPECTED {
-                self.count_received(port);
-            }
-            return self.on_unusual_write(now, port, qp, &write);
-        }
-        if EXPECTED {
-            self.count_received(port);
-        }
         match extension {
+            Extension::Write(headers) => {
+                let (packet, headers, shape) = (*packet, *headers, WriteShape::of(packet, &payload));
+                let write = WritePacket { packet, headers, shape, sound: false, ce: packet.ce(), now };
+                self.on_unusual_write(now, port, qp, write)
+            }
             Extension::Sack(sack) => self.on_sack(now, qp, sack, packet.rtx()),
             Extension::Ack(aeth) => self.on_ack(now, qp, packet.psn(), aeth),
             Extension::Nack(nack) => self.on_nack(now, qp, &NackRepr::parse(nack), packet.rtx()),
             Extension::Probe(probe) => self.on_probe(now, qp, packet, &ProbeRepr::parse(probe)),
-            Extension::Trimmed { kind, timestamp } => self.on_trimmed(qp, packet, *kind, *timestamp),
+            Extension::Trimmed { kind, timestamp, tsr } => self.on_trimmed(now, qp, packet, *kind, (*timestamp, *tsr)),
             _ => Err(Discard::Opcode),
         }
     }
@@ -210,7 +219,7 @@ impl Endpoint<'_> {
         now: Instant,
         port: PortNum,
         qp: u32,
-        write: &WritePacket<'_, '_>,
+        write: WritePacket<'_>,
     ) -> Result<Received, Discard> {
         let Some(mut slot) = self.qps.get_mut(qp as usize) else { return Err(Discard::Qpn) };
         if slot.heard(now) && !USUAL {
@@ -244,7 +253,7 @@ impl Endpoint<'_> {
             }
         }
         slot.fresh = true;
-        let mut checked = check_write(slot, &self.regions, qp, write);
+        let mut checked = check_write(slot, &self.regions, qp, &write);
         if !USUAL
             && let Some(imm) = write.headers.imm()
             && checked.is_ok()
@@ -254,6 +263,9 @@ impl Endpoint<'_> {
         }
         match checked {
             Ok(received) => {
+                if !write.sound && write.is_repeated() {
+                    slot.expected.expect(&write.packet, &write.headers, write.shape);
+                }
                 if !USUAL && slot.rsp.placing.is_reported() {
                     let (moves, cack) = (matches!(received, Received::Place(_)), slot.rsp.window.cack());
                     if let Some(bits) = part(self.rx_words, qp, self.limits.words()) {
@@ -266,7 +278,7 @@ impl Endpoint<'_> {
                     } else {
                         slot.rsp.settle(&[])
                     }
-                    if slot.rsp.owes() {
+                    if slot.rsp.owes() && !slot.links.get(List::Control).is_queued() {
                         self.control.push(self.qps, qp);
                     }
                 } else {
@@ -276,9 +288,7 @@ impl Endpoint<'_> {
                 self.stats.rx_data.inc();
                 if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
                     port.rx_packets.inc_by(USUAL.into());
-                    if let Received::Place(place) = &received {
-                        port.rx_bytes.inc_by(place.payload.len() as u64);
-                    }
+                    port.rx_bytes.inc_by(write.shape.payload_len().into());
                 }
                 Ok(received)
             }
@@ -302,7 +312,7 @@ impl Qp {
     fn stash_immediate(
         &mut self,
         stash: Option<&mut [Immediate]>,
-        write: &WritePacket<'_, '_>,
+        write: WritePacket<'_>,
         imm: u32,
         cfg: &EndpointConfig,
     ) -> bool {

@@ -5,7 +5,7 @@ use mrc_wire::{AethRepr, NackRepr, Opcode, ProbeRepr, Psn, SackRepr, Syndrome, T
 
 use super::{
     Endpoint, Transmit,
-    below::{Below, Entries, control_bth, data_dscp},
+    below::{Below, Entries, Tail, control_bth, data_dscp},
     part,
     schedule::FrameSink,
     writes::{ToPeer, Unsendable},
@@ -237,7 +237,7 @@ impl Endpoint<'_> {
         let write = |mut tx: TxSide<'_, '_>, to: Option<ToPeer<'_>>| {
             let mut to = to?;
             let dscp = data_dscp(tx.qp.req.trimming, &tx.cfg.wire.dscp, packet.rtx);
-            Some(to.write(now, &mut tx, dscp, packet, out))
+            Some(to.write(now, &mut tx, dscp, Tail::of(packet.len), packet, out))
         };
         match self.with_tx_to(qp, write)?? {
             Ok(transmit) => Some(transmit),
@@ -288,7 +288,7 @@ impl Run {
         let packet = if usable.is_empty() { None } else { tx.next_again(now, usable) }?;
         let dscp = data_dscp(tx.qp.req.trimming, &tx.cfg.wire.dscp, true);
         let mut run = Self::NOTHING;
-        run.emit(now, &mut to, &mut tx, dscp, packet, sink);
+        run.emit(now, &mut to, &mut tx, (dscp, Tail::of(packet.len)), packet, sink);
         Some(run)
     }
 
@@ -308,7 +308,7 @@ impl Run {
             return false;
         };
         let dscp = data_dscp(tx.qp.req.trimming, &tx.cfg.wire.dscp, false);
-        let readable = to.has_payload(tx, series.next());
+        let (readable, tail) = (to.has_payload(tx, series.next()), Tail::of(series.next().1));
         let mut left = true;
         while left && series.goes_on() {
             let usable = ports.and(sink.ports());
@@ -317,7 +317,7 @@ impl Run {
                 break;
             }
             let packet = if usable.is_empty() { None } else { tx.next_of(&mut series, now, usable) };
-            left = packet.is_some_and(|packet| readable && self.emit(now, to, tx, dscp, packet, sink));
+            left = packet.is_some_and(|packet| readable && self.emit(now, to, tx, (dscp, tail), packet, sink));
             match packet {
                 None => self.is_stuck(tx),
                 Some(packet) if !readable => self.fault = Some(packet.psn),
@@ -342,11 +342,11 @@ impl Run {
         now: Instant,
         to: &mut ToPeer<'_>,
         tx: &mut TxSide<'_, '_>,
-        dscp: u8,
+        (dscp, tail): (u8, Tail),
         packet: DataPacket,
         sink: &mut impl FrameSink,
     ) -> bool {
-        match to.write(now, tx, dscp, &packet, sink.headers()) {
+        match to.write(now, tx, dscp, tail, &packet, sink.headers()) {
             Ok(transmit) => {
                 sink.push(transmit);
                 self.sent.inc();

@@ -33,7 +33,10 @@ impl Endpoint<'_> {
             0 => UNMEASURED_RTT_NS,
             measured => measured,
         };
-        if now.since(slot.rerouted) < rtt_ns.saturating_mul(REROUTE_PAUSE_RTTS) {
+        // ZERO: they never were, however early it is.
+        let lately =
+            slot.rerouted != Instant::ZERO && now.since(slot.rerouted) < rtt_ns.saturating_mul(REROUTE_PAUSE_RTTS);
+        if lately {
             return;
         }
         slot.rerouted = now;

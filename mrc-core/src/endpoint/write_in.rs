@@ -17,17 +17,10 @@ pub(super) fn check_write(
     slot: &Qp,
     regions: &Regions<'_>,
     qp: u32,
-    write: &WritePacket<'_, '_>,
+    write: &WritePacket<'_>,
 ) -> Result<Received, (Syndrome, ErrorCause)> {
-    let (packet, payload, reth) = (write.packet, write.payload.clone(), write.headers.reth());
-    let (len, mtu, dmalen) = (payload.len() as u64, u64::from(slot.path_mtu), u64::from(reth.dmalen));
-    let first = packet.begins_message();
-    let well_formed = match (first, write.ends_message()) {
-        (_, false) => len == mtu && packet.pad() == 0 && dmalen > mtu,
-        (false, true) => len >= 1 && len <= mtu && dmalen > mtu,
-        (true, true) => len <= mtu && dmalen == len,
-    };
-    if !well_formed {
+    let (shape, reth, len) = (write.shape, write.headers.reth(), write.shape.payload_len());
+    if !write.sound && !is_well_formed(slot.path_mtu, write, reth.dmalen) {
         return Err((Syndrome::InvalidRequest, ErrorCause::RequestInvalid));
     }
     let refused = (Syndrome::RemoteAccess, ErrorCause::RequestAccess);
@@ -37,15 +30,27 @@ pub(super) fn check_write(
     if len == 0 {
         return Ok(Received::Nothing);
     }
-    // The first packet answers for the whole message, which begins where it does.
-    let reach = if first { dmalen } else { len };
-    match regions.check(slot.pd, reth.rkey.0, reth.va, reach, true) {
+    // The first packet answers for the whole message, which begins where it does. What is sound is a whole message, or of its middle.
+    let reach = if !write.sound && shape.begins_message() { reth.dmalen } else { len };
+    match regions.check(slot.pd, reth.rkey.0, reth.va, reach.into(), true) {
         Ok((mr, offset)) => {
             let psn = write.psn();
             let token = PlaceToken::new(qp, slot.life, psn);
             let qp = QpHandle::from_parts(qp, slot.qpn);
-            Ok(Received::Place(Placement { mr, token, qp, psn, offset, payload }))
+            Ok(Received::Place(Placement { mr, token, qp, psn, offset, payload: shape.payload() }))
         }
         Err(AccessError::Key | AccessError::Rights | AccessError::Bounds) => Err(refused),
+    }
+}
+
+/// Step 15: the lengths of a write in a message of `dmalen` bytes.
+//= VAL-016, LEN-002, LEN-003, LEN-005, LEN-006
+#[inline(always)]
+fn is_well_formed(path_mtu: u32, write: &WritePacket<'_>, dmalen: u32) -> bool {
+    let len = write.shape.payload_len();
+    match (write.shape.begins_message(), write.shape.ends_message()) {
+        (_, false) => len == path_mtu && write.packet.pad() == 0 && dmalen > path_mtu,
+        (false, true) => len >= 1 && len <= path_mtu && dmalen > path_mtu,
+        (true, true) => len <= path_mtu && dmalen == len,
     }
 }

@@ -6,7 +6,7 @@ use mrc_wire::{BthRepr, Ecn, MethRepr, Opcode, Psn, Qpn, RethRepr, Rkey, TsethRe
 
 use super::{
     MAX_HEADER_LEN, PayloadRef, Transmit,
-    below::{Below, Entries, count_sent},
+    below::{Below, Entries, Tail, count_sent},
 };
 use crate::{
     Prefetch,
@@ -42,7 +42,7 @@ impl ToPeer<'_> {
     #[inline(always)]
     pub(super) fn has_payload(&self, tx: &TxSide<'_, '_>, (at, len): (SegmentAt, u32)) -> bool {
         let head = &tx.qp.head;
-        len == 0 || head.request != Some(at.request) || self.regions.live(head.mr)
+        len == 0 || head.middle_of != u64::from(at.request) || self.regions.live(head.mr)
     }
 
     /// Writes the headers of a write packet: a copy of the transport headers of the packet before it, where both are from the
@@ -54,11 +54,13 @@ impl ToPeer<'_> {
         now: Instant,
         tx: &mut TxSide<'_, '_>,
         dscp: u8,
+        tail: Tail,
         packet: &DataPacket,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Result<Transmit, Unsendable> {
         let qp = &mut *tx.qp;
-        if !packet.middle || qp.head.request != Some(packet.at.request) {
+        // The head is that of a middle packet of a request: this one is another, unless it is the last.
+        if !packet.more || qp.head.middle_of != u64::from(packet.at.request) {
             let segment = SendQueue::segment(tx.ring, packet.at).ok_or(Unsendable::NoWay)?;
             if packet.len > 0 && self.live != Some(segment.wqe.mr) {
                 if !self.regions.live(segment.wqe.mr) {
@@ -70,8 +72,8 @@ impl ToPeer<'_> {
                 qp.head.compose(tx.cfg, qp.dest_qp, segment.wqe, packet.at, packet.len);
             }
         }
-        let transmit = self.emit(now, tx, packet, dscp, out).ok_or(Unsendable::NoWay)?;
-        count_sent(tx.stats, &transmit);
+        let transmit = self.emit(now, tx, packet, dscp, tail, out).ok_or(Unsendable::NoWay)?;
+        count_sent(tx.stats, packet.choice.port, packet.len);
         Ok(transmit)
     }
 
@@ -82,6 +84,7 @@ impl ToPeer<'_> {
         tx: &TxSide<'_, '_>,
         packet: &DataPacket,
         dscp: u8,
+        tail: Tail,
         out: &mut [u8; MAX_HEADER_LEN],
     ) -> Option<Transmit> {
         let head = &tx.qp.head;
@@ -91,7 +94,7 @@ impl ToPeer<'_> {
         let offset = head.offset.wrapping_add(done);
         let payload = (packet.len > 0).then_some(PayloadRef { mr: head.mr, offset, len: packet.len });
         let len = head.len.into();
-        let (start, transmit) = self.peer.write((ev, port), given, dscp, Ecn::Ect0, len, payload, out)?;
+        let (start, transmit) = self.peer.write((ev, port), given, dscp, Ecn::Ect0, len, tail, payload, out)?;
         // All that may follow, so that the pieces are cut off without looking at the length again.
         let room: &mut [u8; WRITE_HEADERS] = out.get_mut(start..)?.first_chunk_mut()?;
         *room = head.bytes;
@@ -113,6 +116,9 @@ impl ToPeer<'_> {
 
 const NO_FLAGS: BthRepr = BthRepr::new(Opcode::WriteMiddle, Qpn::new(0), Psn::new(0));
 
+/// More than any request has.
+const NO_REQUEST: u64 = u64::MAX;
+
 /// [`WriteHead::single`] of any other request.
 const NOT_SINGLE: (u64, Rkey) = (u64::MAX, Rkey(0));
 
@@ -126,8 +132,8 @@ pub(crate) struct WriteHead {
     bytes: [u8; WRITE_HEADERS],
     /// Bytes in use.
     len: u8,
-    /// Request from whose middle the packet was.
-    request: Option<u32>,
+    /// Request from whose middle the packet was; [`NO_REQUEST`] of any other packet.
+    middle_of: u64,
     /// Bytes and key of the request, where it was of one packet and without immediate; else more bytes than any request has.
     single: (u64, Rkey),
     /// Where the request of the packet begins, in its region and at the peer.
@@ -140,7 +146,7 @@ impl WriteHead {
     pub(crate) const NONE: Self = Self {
         bytes: [0; WRITE_HEADERS],
         len: 0,
-        request: None,
+        middle_of: NO_REQUEST,
         single: NOT_SINGLE,
         mr: MrHandle::from_parts(0, 0),
         offset: 0,
@@ -187,7 +193,7 @@ impl WriteHead {
             ..NO_FLAGS
         };
         self.len = self.write(&bth, cfg, wqe, imm).unwrap_or(0);
-        self.request = (at.index > 0 && !last).then_some(at.request);
+        self.middle_of = if at.index > 0 && !last { at.request.into() } else { NO_REQUEST };
         self.single = if wqe.packets == 1 && wqe.imm.is_none() { (wqe.len.into(), wqe.rkey) } else { NOT_SINGLE };
         (self.mr, self.offset, self.va) = (wqe.mr, wqe.offset, wqe.remote_va);
     }

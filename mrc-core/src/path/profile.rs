@@ -9,7 +9,7 @@ use super::MAX_PLANES;
 use crate::num::Counter;
 use crate::{endpoint::ProfileState, port::PortMask};
 
-/// Most entries of a profile; keeps validation, which compares all pairs, within milliseconds.
+/// Most entries of a profile.
 pub const MAX_ENTRIES: usize = 4096;
 
 /// One entry of an EV profile.
@@ -123,13 +123,6 @@ pub enum ProfileError {
         /// Its port.
         port: u8,
     },
-    /// Two entries have the same value on the same port: echoes could not tell them apart.
-    Duplicate {
-        /// The earlier entry.
-        first: usize,
-        /// The later entry.
-        second: usize,
-    },
 }
 
 impl fmt::Display for ProfileError {
@@ -167,22 +160,19 @@ impl fmt::Display for ProfileError {
                     "EV profile: entry {index} uses port {port}, which does not exist; use one of the function's ports"
                 )
             }
-            Self::Duplicate { first, second } => {
-                write!(f, "EV profile: entries {first} and {second} have the same value and port; change one")
-            }
         }
     }
 }
 
 impl core::error::Error for ProfileError {}
 
-/// Checks an explicit profile before it goes ONLINE: complete, on `ports`, and without duplicates.
+/// Checks an explicit profile before it goes ONLINE: complete, and on `ports`. Copies of an EV are allowed.
 ///
 /// # Errors
 /// The first fault, as [`ProfileError`].
 ///
 /// # Source
-/// `paths.md` 2.
+/// `paths.md` 2; `api.md` 6.2 (copies).
 pub fn validate_profile(entries: &[EvEntry], ports: PortMask) -> Result<(), ProfileError> {
     if entries.is_empty() || entries.len() > MAX_ENTRIES {
         return Err(ProfileError::Size { entries: entries.len() });
@@ -194,12 +184,6 @@ pub fn validate_profile(entries: &[EvEntry], ports: PortMask) -> Result<(), Prof
         }
         if !ports.contains(entry.port) || entry.port.plane() as usize >= MAX_PLANES {
             return Err(ProfileError::Port { index, port: entry.port.value() });
-        }
-        let mut earlier = entries.iter().take(index);
-        // The handle of a routed EV is its index: there the routes must differ.
-        let way = |entry: &EvEntry| (entry.dst.is_none().then_some(entry.ev), entry.dst, entry.segment, entry.port);
-        if let Some(first) = earlier.position(|other| way(other) == way(entry)) {
-            return Err(ProfileError::Duplicate { first, second: index });
         }
     }
     Ok(())
@@ -417,7 +401,7 @@ mod tests {
 
     //= PROF-003 test
     #[test]
-    fn explicit_profiles_are_complete_and_unambiguous() {
+    fn explicit_profiles_are_complete() {
         let port = PortNum::from_plane;
         let good = [EvEntry::new(Ev(1), port(0)), EvEntry::new(Ev(1), port(1)), EvEntry::new(Ev(2), port(0))];
         let ports = PortMask::first(2);
@@ -432,6 +416,6 @@ mod tests {
         assert_eq!(validate_profile(&most, ports), Err(ProfileError::Size { entries: MAX_ENTRIES + 1 }));
         assert_eq!(validate_profile(&most[1..], ports), Err(ProfileError::Unpopulated { index: 0 }));
         bad[1] = good[0];
-        assert_eq!(validate_profile(&bad, ports), Err(ProfileError::Duplicate { first: 0, second: 1 }));
+        assert_eq!(validate_profile(&bad, ports), Ok(()));
     }
 }

@@ -370,9 +370,15 @@ impl TxSide<'_, '_> {
     #[inline(always)]
     pub(crate) fn on_ack(&mut self, now: Instant, psn: Psn, aeth: &AethRepr) -> Result<Verdict, Discard> {
         let within = psn.diff(self.qp.req.max_sent) <= 0 && psn.diff(self.qp.req.unack) > ANCIENT;
-        let fail = match aeth.syndrome {
+        //= AETH-009
+        let syndrome = match aeth.syndrome {
+            Syndrome::Other(byte) => Syndrome::from_u8(byte & 0x7F),
+            known => known,
+        };
+        let fail = match syndrome {
             Syndrome::Ack(_) => None,
             Syndrome::RnrNak(_) | Syndrome::PsnSequenceError => return Err(Discard::Syndrome),
+            Syndrome::Other(byte) if byte & 0x60 != 0x60 => return Err(Discard::Syndrome),
             Syndrome::RemoteAccess => Some(ErrorCause::RemoteAccess),
             Syndrome::RemoteOperational => Some(ErrorCause::RemoteOperation),
             Syndrome::InvalidRequest | Syndrome::Other(_) => Some(ErrorCause::RemoteInvalidRequest),

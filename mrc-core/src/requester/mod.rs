@@ -119,6 +119,9 @@ pub(crate) struct Requester {
     pub(crate) probe_rate_limit_ns: u64,
 }
 
+/// Widest window that a SACK can offer, in PSNs.
+const MOST_WINDOW: u32 = 255 * 128;
+
 /// Bytes of a full packet as congestion control counts them: path MTU + 88 (`congestion.md` 1).
 pub(crate) const NOMINAL_OVERHEAD: u32 = 88;
 
@@ -256,7 +259,9 @@ impl Requester {
     /// Whether it can be that of a QP with room for so many packets in flight, such a window, and packets of this size.
     pub(crate) fn fits(&self, packets: u32, window: u32, path_mtu: u32) -> bool {
         let ahead = |psn: Psn| psn.diff(self.unack) <= self.max_sent.diff(self.unack);
-        let counts = self.outstanding().max(self.lost).max(self.held) <= packets && self.mpr_tx <= window;
+        // With Dynamic MPR the peer may offer more than any QP of ours.
+        let widest = if self.dynamic_mpr { MOST_WINDOW.max(window) } else { window };
+        let counts = self.outstanding().max(self.lost).max(self.held) <= packets && self.mpr_tx <= widest;
         let order = self.max_sent.diff(self.unack) >= 0 && ahead(self.tack) && ahead(self.hi_sacked);
         counts && order && (self.path_mtu == path_mtu || self.path_mtu == 0)
     }
@@ -381,8 +386,8 @@ pub(crate) struct DataPacket {
     pub(crate) choice: Choice,
     pub(crate) rtx: bool,
     pub(crate) ack_req: bool,
-    /// New, and neither the first nor the last of its request: full, and without anything of its own.
-    pub(crate) middle: bool,
+    /// New, and not the last of its request.
+    pub(crate) more: bool,
 }
 
 /// Nominal bytes of `packets` write packets that carry `payload` bytes in all, the last one an immediate if `imm`: UDP

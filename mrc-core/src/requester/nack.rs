@@ -29,12 +29,16 @@ impl TxSide<'_, '_> {
             NackReason::TrimmedLastHop => Feedback::TrimmedLastHop,
             _ => Feedback::OtherNack,
         };
+        // The packet is already being resent: what this NACK refused was known, or inferred.
+        if self.window.is_lost(psn) {
+            return Err(Discard::StaleNack);
+        }
         let record = self.window.record(psn).ok_or(Discard::StaleNack)?;
         let blamed = self.qp.paths.find(self.slots, Some(record.ev()), nack.entropy);
         if let Some(ev) = blamed {
             self.feedback(now, ev, what);
         }
-        if self.window.is_lost(psn) || self.of_earlier_copy(record, nack.entropy, rtx) {
+        if self.of_earlier_copy(record, nack.entropy, rtx) {
             return Err(Discard::StaleNack);
         }
         let answered = self.answered(now, psn, rtx);

@@ -37,7 +37,7 @@ impl TxSide<'_, '_> {
         self.stats.retransmitted.inc();
         let ack_req = self.asks(bytes, last, true);
         self.departs(now, (1, bytes), choice, true, ack_req);
-        Some(DataPacket { psn, at, len, choice, rtx: true, ack_req, middle: false })
+        Some(DataPacket { psn, at, len, choice, rtx: true, ack_req, more: false })
     }
 
     /// Repeats the last packet of the oldest request so that the responder repeats its Transport ACK.
@@ -67,7 +67,7 @@ impl TxSide<'_, '_> {
         self.announce_loss(wqe.last_psn(), avoid, LossCause::Tail);
         let at = self.qp.sq.tail_at(wqe.packets);
         let len = Segment { wqe: &wqe, at }.payload_len(self.qp.req.path_mtu);
-        Some(DataPacket { psn: wqe.last_psn(), at, len, choice, rtx: true, ack_req: true, middle: false })
+        Some(DataPacket { psn: wqe.last_psn(), at, len, choice, rtx: true, ack_req: true, more: false })
     }
 
     pub(super) fn select_other(&mut self, now: Instant, ports: PortMask, avoid: EvIndex) -> Option<Choice> {

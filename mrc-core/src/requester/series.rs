@@ -114,9 +114,9 @@ impl TxSide<'_, '_> {
                 (series.left, series.may_ask) = (0, true);
             }
         }
-        let middle = at.index > 0 && series.at.index < series.packets;
+        let more = series.at.index < series.packets;
         let ack_req = series.left == 0 && self.enter(now, series, choice);
-        Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, middle })
+        Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, more })
     }
 
     /// The current request begins with `psn`.

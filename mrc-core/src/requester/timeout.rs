@@ -191,7 +191,10 @@ impl TxSide<'_, '_> {
             return;
         }
         let silent = now.since(self.qp.req.last_answer);
-        self.qp.req.next_tail_probe = now.after(self.qp.req.rtt_now_ns().saturating_mul(5));
+        // No earlier than the probe limit lets the one after this leave: until then a wake-up could send nothing.
+        let next = now.after(self.qp.req.rtt_now_ns().saturating_mul(5));
+        let allowed = self.qp.req.next_probe.max(now).after(self.qp.req.probe_rate_limit_ns);
+        self.qp.req.next_tail_probe = next.max(allowed);
         // Behind the oldest packet on its own path; when that path gives no answer, on another.
         let oldest =
             self.window.first_sent(self.qp.req.unack, self.qp.req.max_sent).and_then(|psn| self.window.record(psn));

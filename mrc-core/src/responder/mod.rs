@@ -20,9 +20,7 @@ pub(crate) use psn_window::{Arrival, PsnWindow};
 pub(crate) use receive::{ReceiveQueue, Stash};
 pub(crate) use refusals::{Listed as ListedRefusals, RefusalList, Refusals};
 
-use core::ops::Range;
-
-use mrc_wire::{NackReason, PacketHead, Psn, WriteHeaders};
+use mrc_wire::{NackReason, PacketHead, Psn, WriteHeaders, WriteShape};
 
 use crate::config::{EndpointConfig, RtrAttr};
 use crate::num::Counter;
@@ -78,17 +76,18 @@ pub(crate) enum Verdict {
 }
 
 /// The write packet at hand. Each field is read where it is needed: what is read earlier has to be kept until then.
-#[derive(Debug)]
-pub(crate) struct WritePacket<'p, 'f> {
-    pub(crate) packet: &'p PacketHead<'f>,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WritePacket<'f> {
+    pub(crate) packet: PacketHead<'f>,
     pub(crate) headers: WriteHeaders<'f>,
-    /// Bytes of the frame.
-    pub(crate) payload: Range<usize>,
+    pub(crate) shape: WriteShape,
+    /// Its QP had a write of the same shape, key and length of the message, which was found right in that.
+    pub(crate) sound: bool,
     pub(crate) ce: bool,
     pub(crate) now: Instant,
 }
 
-impl WritePacket<'_, '_> {
+impl WritePacket<'_> {
     #[inline(always)]
     pub(crate) fn psn(&self) -> Psn {
         self.packet.psn()
@@ -96,7 +95,12 @@ impl WritePacket<'_, '_> {
 
     #[inline(always)]
     pub(crate) fn ends_message(&self) -> bool {
-        self.packet.ends_message()
+        self.shape.ends_message()
+    }
+
+    /// Whether many of its shape are to be expected: it is one of the middle of a message or a whole one.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.shape.begins_message() == self.shape.ends_message()
     }
 
     /// An answer of this kind.
@@ -160,7 +164,7 @@ impl Responder {
     //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-002
     pub(crate) fn on_write<'b>(
         &mut self,
-        write: &WritePacket<'_, '_>,
+        write: WritePacket<'_>,
         bits: impl FnOnce() -> &'b mut [RxWord],
         cfg: &EndpointConfig,
     ) -> Verdict {
@@ -192,7 +196,7 @@ impl Responder {
     /// The NACK for a packet above the window; none where `oor_silent` is set, or for a PSN that lies too far ahead.
     //= RSP-004, RSP-005
     #[inline(always)]
-    pub(crate) fn out_of_window(&self, write: &WritePacket<'_, '_>, cfg: &EndpointConfig) -> Option<Answer> {
+    pub(crate) fn out_of_window(&self, write: WritePacket<'_>, cfg: &EndpointConfig) -> Option<Answer> {
         let near = write.psn().diff(self.window.cack()) <= 1 << 22;
         let kind = AnswerKind::Nack(NackReason::PsnOorWindow);
         (near && !cfg.oor_silent).then(|| write.answer(cfg, self.svc_time, kind))
@@ -223,14 +227,16 @@ impl Responder {
     /// The books of a new packet, with which so many messages `ended`, and the SACK that it triggers.
     //= RSP-008, RBYT-001, ACK-001
     #[inline(always)]
-    fn on_new(&mut self, write: &WritePacket<'_, '_>, ended: u32, cfg: &EndpointConfig) {
+    fn on_new(&mut self, write: WritePacket<'_>, ended: u32, cfg: &EndpointConfig) {
         let nominal = u32::from(write.packet.udp_len()).wrapping_add(cfg.size_overhead.into());
         self.rcvd_bytes = self.rcvd_bytes.wrapping_add(nominal);
         let ends = write.ends_message() || (write.packet.ack_req() && cfg.tack_within_message);
         if ends && write.psn().diff(self.tack_goal) > 0 {
             self.tack_goal = write.psn();
         }
-        self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
+        if ended > 0 {
+            self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
+        }
         self.trigger_bytes.inc_by(nominal.max(1_024));
         if self.trigger_bytes >= cfg.sack_gen_threshold || write.packet.ack_req() || write.ce || write.packet.rtx() {
             self.answer_sack(write, cfg);
@@ -314,7 +320,7 @@ impl Responder {
 
     //= SACK-007, SACK-009
     #[inline(never)]
-    fn answer_sack(&mut self, write: &WritePacket<'_, '_>, cfg: &EndpointConfig) {
+    fn answer_sack(&mut self, write: WritePacket<'_>, cfg: &EndpointConfig) {
         self.reported();
         let mut answer = write.answer(cfg, self.svc_time, AnswerKind::PLAIN_SACK);
         let verdict = self.verdict(answer.ev, write.ce, cfg.always_skip_after);

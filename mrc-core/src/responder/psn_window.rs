@@ -41,18 +41,17 @@ pub(crate) struct PsnWindow {
     cack: Psn,
     max_rcv: Psn,
     range: u32,
-    /// Last acceptable PSN; never moves left, even when the range shrinks.
-    right_edge: Psn,
+    /// How far the last acceptable PSN lies beyond `cack + range`: it never moves left, even when the range shrinks.
+    beyond: u32,
     /// Packets received above `cack`.
     ooo: u32,
 }
 
 impl PsnWindow {
-    pub(crate) const EMPTY: Self =
-        Self { cack: Psn::new(0), max_rcv: Psn::new(0), range: 0, right_edge: Psn::new(0), ooo: 0 };
+    pub(crate) const EMPTY: Self = Self { cack: Psn::new(0), max_rcv: Psn::new(0), range: 0, beyond: 0, ooo: 0 };
 
     pub(crate) fn new(cack: Psn, range: u32) -> Self {
-        Self { cack, max_rcv: cack, range, right_edge: cack.add(range), ooo: 0 }
+        Self { cack, max_rcv: cack, range, beyond: 0, ooo: 0 }
     }
 
     #[inline]
@@ -74,8 +73,15 @@ impl PsnWindow {
 
     /// Whether it can be that of a ring of `packets`.
     pub(super) fn fits(&self, packets: u32) -> bool {
-        let below = |psn: Psn| (0..=i64::from(packets)).contains(&psn.diff(self.cack).into());
-        self.range <= packets && self.ooo <= packets && below(self.right_edge) && below(self.max_rcv)
+        let ahead = i64::from(self.max_rcv.diff(self.cack));
+        let width = u64::from(self.range).saturating_add(self.beyond.into());
+        width <= packets.into() && self.ooo <= packets && (0..=i64::from(packets)).contains(&ahead)
+    }
+
+    /// PSNs above `cack` that are acceptable.
+    #[inline(always)]
+    const fn width(&self) -> u32 {
+        self.range.wrapping_add(self.beyond)
     }
 
     pub(super) fn slot(psn: Psn, bits: &[RxWord]) -> (usize, u32) {
@@ -89,7 +95,7 @@ impl PsnWindow {
         if psn.diff(self.cack) <= 0 {
             return Arrival::Below;
         }
-        if psn.diff(self.right_edge) > 0 {
+        if psn.diff(self.cack.add(self.width())) > 0 {
             return Arrival::Above;
         }
         // In order nothing is above, and no bit has to be looked at.
@@ -104,11 +110,11 @@ impl PsnWindow {
     /// Records `psn` if it is the next one and no other waits behind it; whether it is.
     #[inline(always)]
     pub(crate) fn take_next(&mut self, psn: Psn) -> bool {
-        if self.ooo > 0 || psn != self.cack.next() || psn.diff(self.right_edge) > 0 {
+        if self.ooo > 0 || psn != self.cack.next() || self.width() == 0 {
             return false;
         }
         (self.cack, self.max_rcv) = (psn, psn);
-        self.move_edge();
+        self.moved(1);
         true
     }
 
@@ -130,9 +136,7 @@ impl PsnWindow {
             word.end |= u64::from(ends_message).wrapping_shl(shift);
         }
         self.ooo.inc();
-        let ended = if psn == self.cack.next() { self.advance(bits) } else { 0 };
-        self.move_edge();
-        ended
+        if psn == self.cack.next() { self.advance(bits) } else { 0 }
     }
 
     /// Moves the cumulative acknowledgement over everything received.
@@ -151,6 +155,7 @@ impl PsnWindow {
             word.have &= !mask;
             word.end &= !mask;
             self.cack = self.cack.add(run);
+            self.moved(run);
             self.ooo = self.ooo.saturating_sub(run);
         }
         ended
@@ -159,21 +164,19 @@ impl PsnWindow {
     /// Where the right edge `retreats`, a smaller range moves it back.
     //= DMPR-001, DMPR-002
     pub(crate) fn set_range(&mut self, range: u32, retreats: bool) {
+        self.beyond = if retreats { 0 } else { self.width().saturating_sub(range) };
         self.range = range;
-        if retreats {
-            self.right_edge = self.cack;
-        }
-        self.move_edge();
     }
 
     pub(crate) fn range(&self) -> u32 {
         self.range
     }
 
-    fn move_edge(&mut self) {
-        let edge = self.cack.add(self.range);
-        if edge.diff(self.right_edge) > 0 {
-            self.right_edge = edge;
+    /// `cack` has moved by `psns`, and the right edge only as far as the range reaches.
+    #[inline(always)]
+    fn moved(&mut self, psns: u32) {
+        if self.beyond > 0 {
+            self.beyond = self.beyond.saturating_sub(psns);
         }
     }
 
@@ -198,7 +201,7 @@ impl PsnWindow {
 }
 
 crate::image::stored!(struct RxWord { have, end, open, last });
-crate::image::stored!(struct PsnWindow { cack, max_rcv, range, right_edge, ooo });
+crate::image::stored!(struct PsnWindow { cack, max_rcv, range, beyond, ooo });
 
 #[cfg(test)]
 mod tests {
@@ -237,14 +240,14 @@ mod tests {
     #[test]
     fn a_window_of_an_image_fits_its_storage() {
         let cack = Psn::new(0xFF_FFF0);
-        let good = PsnWindow { cack, max_rcv: cack.add(128), range: 128, right_edge: cack.add(128), ooo: 128 };
+        let good = PsnWindow { cack, max_rcv: cack.add(128), range: 100, beyond: 28, ooo: 128 };
         assert!(good.fits(128) && PsnWindow::new(cack, 128).fits(128) && PsnWindow::EMPTY.fits(0));
         for bad in [
             PsnWindow { range: 129, ..good },
             PsnWindow { ooo: 129, ..good },
-            PsnWindow { right_edge: cack.add(129), ..good },
+            PsnWindow { beyond: 29, ..good },
+            PsnWindow { beyond: u32::MAX, ..good },
             PsnWindow { max_rcv: cack.add(129), ..good },
-            PsnWindow { right_edge: cack.sub(1), ..good },
             PsnWindow { max_rcv: cack.sub(1), ..good },
         ] {
             assert!(!bad.fits(128), "{bad:?}");

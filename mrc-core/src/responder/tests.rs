@@ -2,7 +2,7 @@
 
 use mrc_wire::{
     BthRepr, Ecn, Encap, Ev, Extension, FrameTemplate, Ip, MethRepr, Msn, NackReason, Opcode, PacketView, Psn, Qpn,
-    TsethRepr, Verdict as Mark, WireConfig,
+    TsethRepr, Verdict as Mark, WireConfig, WriteShape,
 };
 
 use super::{
@@ -39,7 +39,7 @@ pub(super) struct Write {
 
 impl Write {
     /// As it is received.
-    pub(super) fn read<R>(&self, then: impl FnOnce(&WritePacket<'_, '_>) -> R) -> R {
+    pub(super) fn read<R>(&self, then: impl FnOnce(WritePacket<'_>) -> R) -> R {
         let (wire, ip, mut out) = (WireConfig::default(), Ip::V6([1; 16]), [0; 192]);
         let template = FrameTemplate::new(&Encap::plain([0; 6], [0; 6], ip, ip), &wire);
         let ecn = if self.ce { Ecn::Ce } else { Ecn::Ect0 };
@@ -55,7 +55,8 @@ impl Write {
         let view = PacketView::parse(&out, 10_000, &wire, |_| true).unwrap();
         let Extension::Write(headers) = *view.extension() else { panic!("{view:?}") };
         let (ce, now) = (view.ce(), Instant::ZERO);
-        then(&WritePacket { packet: &view, headers, payload: view.payload(), ce, now })
+        let shape = WriteShape::of(&view, &view.payload());
+        then(WritePacket { packet: *view, headers, shape, sound: false, ce, now })
     }
 }
 

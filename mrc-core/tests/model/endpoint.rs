@@ -97,7 +97,7 @@ impl Model {
         match &frame.body {
             Body::Write { .. } => self.on_write(setup, now, tick, frame),
             Body::Probe(probe) => self.rsp.on_probe(setup, frame, tick, probe.probe_id),
-            Body::Trimmed { kind, .. } => self.rsp.on_trimmed(setup, frame, *kind),
+            Body::Trimmed { kind, .. } => self.rsp.on_trimmed(setup, frame, tick, *kind),
             Body::Sack(sack) => {
                 let result = self.req.on_sack(setup, now, sack, rtx);
                 self.after_control(setup, result.map(|()| None))

@@ -192,6 +192,7 @@ impl Responder {
         let standard = match &frame.body {
             Body::Write { tseth: Some(tseth), .. } => !tseth.tsr,
             Body::Probe(probe) => !probe.tseth.tsr,
+            Body::Trimmed { tsr, .. } => !tsr,
             _ => false,
         };
         let since = (setup.svc_time && standard && timestamp != 0).then_some(now);
@@ -301,7 +302,7 @@ impl Responder {
     }
 
     /// Changes nothing but the list of what is owed.
-    pub(crate) fn on_trimmed(&mut self, setup: &Setup, frame: &Frame, kind: Trim) -> Outcome {
+    pub(crate) fn on_trimmed(&mut self, setup: &Setup, frame: &Frame, now: u16, kind: Trim) -> Outcome {
         if !setup.trim_nack {
             return Outcome::Discard(Discard::Trimmed);
         }
@@ -312,7 +313,7 @@ impl Responder {
             (Arrival::New, Trim::LastHop) => Kind::Nack(NackReason::TrimmedLastHop),
             _ => Kind::Sack { verdict: Verdict::None, probe: None },
         };
-        let owed = self.answer(setup, frame, 0, kind, seq);
+        let owed = self.answer(setup, frame, now, kind, seq);
         self.owe(owed);
         Outcome::Nothing
     }

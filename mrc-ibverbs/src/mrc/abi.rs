@@ -261,7 +261,7 @@ pub(crate) struct MrcCtlCcProfileAttr {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct MrcCtlCcNsccCfg {
     pub(crate) disable_qa: u8,
     pub(crate) adjust_bytes_threshold: u32,
@@ -276,6 +276,28 @@ pub(crate) struct MrcCtlCcNsccCfg {
     pub(crate) qa_gate: u8,
     pub(crate) qa_threshold: u32,
     pub(crate) target_delay: u32,
+}
+
+/// What a controller that gives no structure means: everything at its default. Zero stands for it everywhere but in `qa_gate`, where
+/// it is a value.
+impl Default for MrcCtlCcNsccCfg {
+    fn default() -> Self {
+        Self {
+            disable_qa: 0,
+            adjust_bytes_threshold: 0,
+            adjust_period_threshold: 0,
+            base_rtt: 0,
+            eta: 0.0,
+            fi: 0.0,
+            fi_scale: 0.0,
+            gamma: 0.0,
+            max_md_jump: 0.0,
+            max_cwnd: 0,
+            qa_gate: 3,
+            qa_threshold: 0,
+            target_delay: 0,
+        }
+    }
 }
 
 /// As of 1.0.1; before, it ended with `drop_count`.

@@ -31,3 +31,20 @@ pub(crate) fn engine_config(config: &MrcCtlCcNsccCfg, rate_bps: u64) -> CcConfig
         ..NsccConfig::new(rate_bps, base_rtt, false)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No structure is the engine's own choice; a structure of zeros has a gate of zero, which is a value.
+    //= CCU-007 test
+    #[test]
+    fn without_a_structure_everything_is_at_its_default() {
+        let rate = 100_000_000_000;
+        let default = CcConfig::Nscc(NsccConfig::new(rate, BASE_RTT_NS, false));
+        assert_eq!(engine_config(&MrcCtlCcNsccCfg::default(), rate), default);
+        let zeros = MrcCtlCcNsccCfg { qa_gate: 0, ..MrcCtlCcNsccCfg::default() };
+        let CcConfig::Nscc(engine) = engine_config(&zeros, rate) else { panic!("NSCC") };
+        assert_eq!(engine, NsccConfig { qa_gate: 0, ..NsccConfig::new(rate, BASE_RTT_NS, false) });
+    }
+}

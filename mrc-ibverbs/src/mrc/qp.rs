@@ -5,6 +5,7 @@ use std::sync::Arc;
 use core::ffi::c_int;
 
 use mrc_core::{RetryConfig, Trimming};
+use parking_lot::Mutex;
 
 use super::MrcContext;
 use super::abi::{
@@ -23,6 +24,7 @@ use crate::qp::{self, MAX_WIMM, MPR, Qp};
 use crate::work;
 
 /// What `mrc_modify_qp` set; the defaults are those of verbs.
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) mpr: u8,
     pub(crate) mpr_dest: u8,
@@ -129,10 +131,22 @@ fn check(attr: &MrcQpAttr, mask: u32) -> Result<(), c_int> {
 }
 
 impl Settings {
+    /// Makes a change of the QP in `slot` that may be refused: then the settings are as before.
+    pub(crate) fn attempt<R>(slot: &Mutex<Self>, change: impl FnOnce() -> Result<R, c_int>) -> Result<R, c_int> {
+        let before = slot.lock().clone();
+        change().inspect_err(|_| *slot.lock() = before)
+    }
+
     fn apply(&mut self, profiles: &Registry, attr: &MrcQpAttr, mask: u32) -> Result<(), c_int> {
         check(attr, mask)?;
         let named = |bit: u32| mask & bit != 0;
         // What can fail comes first.
+        if named(QP_EV_PROFILE_ID) {
+            profiles.online_ev_profile(attr.ev_profile_id)?;
+        }
+        if named(QP_CC_PROFILE_ID) {
+            profiles.online_cc_profile(attr.cc_profile_id)?;
+        }
         if named(QP_HINT) {
             self.hint = match attr.qp_hint {
                 hint if hint.is_null() => None,
@@ -140,11 +154,9 @@ impl Settings {
             };
         }
         if named(QP_EV_PROFILE_ID) {
-            profiles.online_ev_profile(attr.ev_profile_id)?;
             self.ev = attr.ev_profile_id;
         }
         if named(QP_CC_PROFILE_ID) {
-            profiles.online_cc_profile(attr.cc_profile_id)?;
             self.cc = attr.cc_profile_id;
         }
         if named(QP_MPR) {
@@ -231,31 +243,39 @@ pub(crate) unsafe extern "C" fn modify_qp(
         if mask & (QP_ALT_PATH | QP_PATH_MIG_STATE) != 0 || (mask != 0 && attr.is_null()) {
             return Err(libc::EINVAL);
         }
-        if mrc_mask != 0 {
-            // SAFETY: null or the application's structure.
-            let mrc = unsafe { mrc.as_ref() }.ok_or(libc::EINVAL)?;
-            let mut settings = object.mrc.lock();
-            let before = settings.mpr_dest;
-            settings.apply(&object.engine.profiles.lock(), mrc, mrc_mask)?;
-            if settings.mpr_dest != before {
-                object.set_mpr(settings.mpr_dest).inspect_err(|_| settings.mpr_dest = before)?;
+        Settings::attempt(&object.mrc, || {
+            let window = object.mrc.lock().mpr_dest;
+            if mrc_mask != 0 {
+                // SAFETY: null or the application's structure.
+                let mrc = unsafe { mrc.as_ref() }.ok_or(libc::EINVAL)?;
+                let mut settings = object.mrc.lock();
+                settings.apply(&object.engine.profiles.lock(), mrc, mrc_mask)?;
+                if settings.mpr_dest != window {
+                    object.set_mpr(settings.mpr_dest)?;
+                }
             }
-        }
-        if mask == 0 {
-            return Ok(());
-        }
-        // SAFETY: not null; the application's structure.
-        let mut attr = unsafe { attr.read() };
-        // There is one port and one partition; verbs want them named.
-        attr.port_num = 1;
-        if mask & QP_PKEY_INDEX == 0 {
-            attr.pkey_index = 0;
-        }
-        // SAFETY: a live QP and a structure of ours.
-        match unsafe { qp::modify_qp(qp, &raw mut attr, (mask | QP_PORT | QP_PKEY_INDEX) as c_int) } {
-            0 => Ok(()),
-            code => Err(code),
-        }
+            if mask == 0 {
+                return Ok(());
+            }
+            // SAFETY: not null; the application's structure.
+            let mut attr = unsafe { attr.read() };
+            // There is one port and one partition; verbs want them named.
+            attr.port_num = 1;
+            if mask & QP_PKEY_INDEX == 0 {
+                attr.pkey_index = 0;
+            }
+            // SAFETY: a live QP and a structure of ours.
+            match unsafe { qp::modify_qp(qp, &raw mut attr, (mask | QP_PORT | QP_PKEY_INDEX) as c_int) } {
+                0 => Ok(()),
+                code => {
+                    // The window that the call gave to a QP which has one.
+                    if object.mrc.lock().mpr_dest != window {
+                        let _ = object.set_mpr(window);
+                    }
+                    Err(code)
+                }
+            }
+        })
     };
     object::code(modify())
 }
@@ -366,6 +386,27 @@ mod tests {
         }
         settings.apply(&none, &MrcQpAttr { timeout: 20, mpr: 2, ..base }, QP_TIMEOUT | QP_MPR).unwrap();
         assert_eq!((settings.retry(host).timeout, settings.mpr), (20, 2));
+    }
+
+    /// A refused call changes nothing, whichever of its attributes was wrong.
+    #[test]
+    fn what_is_refused_changes_nothing() {
+        let none = Registry::new(vec![], 0);
+        let mut settings = Settings { ev: 5, ..Settings::default() };
+        let attr =
+            MrcQpAttr { cc_profile_id: 99, ev_profile_id: 0, timeout: 3, ..settings.tell(RetryConfig::default()) };
+        let mask = QP_EV_PROFILE_ID | QP_CC_PROFILE_ID | QP_TIMEOUT;
+        assert_eq!(settings.apply(&none, &attr, mask), Err(libc::EINVAL));
+        assert_eq!((settings.ev, settings.timeout), (5, None));
+        let settings = Mutex::new(settings);
+        let refused = Settings::attempt(&settings, || {
+            settings.lock().apply(&none, &attr, QP_TIMEOUT)?;
+            assert_eq!(settings.lock().timeout, Some(3));
+            Err::<(), _>(libc::EBUSY)
+        });
+        assert_eq!((refused, settings.lock().timeout), (Err(libc::EBUSY), None));
+        let taken = Settings::attempt(&settings, || settings.lock().apply(&none, &attr, QP_TIMEOUT));
+        assert_eq!((taken, settings.lock().timeout), (Ok(()), Some(3)));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use core::hint::black_box;
 use mrc_wire::ev;
 use mrc_wire::{
     AethRepr, Body, BthRepr, DscpPlan, Encap, EndpointRequestRepr, EndpointResponseRepr, Extension, Frame,
-    FrameTemplate, HeadImage, Icrc, Ip, MethRepr, Msn, NackRepr, Opcode, PacketHead, PacketView, PortNum, ProbeRepr,
-    Psn, RethRepr, SackRepr, TsethRepr, icrc, nominal_bytes, pad_len, parse_frame, srv6,
+    FrameTemplate, HeadImage, Icrc, Ip, MethRepr, Msn, NackRepr, Opcode, PacketView, PlainFrame, PortNum, ProbeRepr,
+    Psn, RethRepr, SackRepr, TsethRepr, WriteShape, icrc, nominal_bytes, pad_len, parse_frame, srv6,
 };
 
 use crate::{any, some};
@@ -47,7 +47,12 @@ macro_rules! checked {
 images! {
     image_parse_frame(_e) parse_frame(some(), *any(), any(), |dst| black_box(dst.is_v6()));
     image_packet_view(_e) PacketView::parse(some(), *any(), any(), |dst| black_box(dst.is_v6())).map(|packet| packet.to_frame(any()));
-    image_plain_packet(_e) PacketHead::plain(some(), *any(), any()).map(|(packet, rest)| {
+    image_repeated_write(_e) PlainFrame::find(some()).map(|frame| {
+        black_box((frame.outermost_dst(), frame.dest_qp()));
+        any::<HeadImage>().repeats(&frame, *any())
+    });
+    image_write_shape(_e) any::<HeadImage>().expect(any(), any(), WriteShape::of(any(), any()));
+    image_plain_packet(_e) PlainFrame::find(some()).and_then(|frame| Some((frame.packet(*any(), any())?, frame.rest()))).map(|(packet, rest)| {
         black_box((HeadImage::of(&packet), any::<HeadImage>().fits(&packet)));
         black_box((packet.src(), packet.outermost_dst(), packet.ce(), packet.entropy(any()), packet.dscp()));
         black_box((packet.opcode(), packet.begins_message(), packet.ends_message(), packet.outer_dst()));

@@ -141,6 +141,7 @@ impl Nscc {
         self.avg_delay_q8 >> 8
     }
 
+    /// The window follows the largest one when increases are applied.
     //= CCU-011
     fn learn_base_rtt(&mut self, sample_ns: u64) {
         let sample_ns = sample_ns.max(1);
@@ -148,7 +149,6 @@ impl Nscc {
             self.base_rtt_ns = sample_ns;
             self.per_base_rtt_q48 = per_rtt(sample_ns);
             self.max_wnd = self.p.max_wnd(sample_ns);
-            self.cwnd = self.cwnd.min(self.max_wnd);
         }
     }
 
@@ -216,7 +216,7 @@ impl Nscc {
             self.cwnd = self.cwnd.min(flight).saturating_sub(cut).max(self.p.mtu);
         } else if self.saved_cwnd > 0 {
             if ack.restore {
-                self.cwnd = self.saved_cwnd.min(self.max_wnd);
+                self.cwnd = self.saved_cwnd;
             }
             self.saved_cwnd = 0;
         }

@@ -263,15 +263,35 @@ fn losses_and_refusals() {
 
 //= CCU-009, CCU-011, RTT-003 test
 #[test]
-fn the_base_rtt_only_falls_and_takes_the_window_along() {
+fn the_base_rtt_only_falls_and_takes_the_largest_window_along() {
     let mut cc = Nscc::new(&lab(), MTU, at(5));
     assert_eq!((cc.cwnd, cc.inflight, cc.saved_cwnd), (225_000, 0, 0));
     cc.on_base_rtt(6_000);
     cc.on_base_rtt(9_000);
-    assert_eq!((cc.base_rtt_ns(), cc.max_wnd_bytes(), cc.cwnd), (6_000, 112_500, 112_500));
+    assert_eq!((cc.base_rtt_ns(), cc.max_wnd_bytes(), cc.cwnd), (6_000, 112_500, 225_000));
     assert_eq!(cc.avg_delay_ns(), 0, "a probe does not enter the average");
     cc.on_base_rtt(0);
-    assert_eq!((cc.base_rtt_ns(), cc.cwnd), (1, u64::from(MTU)));
+    assert_eq!((cc.base_rtt_ns(), cc.max_wnd_bytes()), (1, u64::from(MTU)));
+}
+
+/// A smaller largest window holds for increases and when they are applied. Until then the window stays, as does one that comes
+/// back after a penalty.
+//= CCU-011, NSCC-015, NSCC-017 test
+#[test]
+fn the_window_falls_to_the_largest_one_when_increases_are_applied() {
+    let ack = |rtt_ns, penalty, restore| AckSample { newly_bytes: 1_000, marked: true, rtt_ns, penalty, restore };
+    let mut cc = Nscc::new(&lab(), MTU, at(5));
+    cc.on_send(100_000);
+    cc.on_ack(at(6_005), &ack(Some(6_000), 0, false));
+    assert_eq!((cc.max_wnd, cc.cwnd), (112_500, 225_000), "neither the period is over nor enough received");
+    cc.on_nack(at(6_006), 1_000, false, Some(5_000));
+    assert_eq!((cc.max_wnd, cc.cwnd), (93_750, 225_000));
+    cc.on_ack(at(6_007), &ack(None, 1, false));
+    assert_eq!((cc.saved_cwnd, cc.cwnd), (225_000, 96_993));
+    cc.on_ack(at(6_008), &ack(None, 0, true));
+    assert_eq!((cc.saved_cwnd, cc.cwnd), (0, 225_000));
+    cc.on_ack(at(12_005), &ack(Some(6_000), 0, false));
+    assert_eq!(cc.cwnd, 93_750);
 }
 
 //= NSCC-022 test

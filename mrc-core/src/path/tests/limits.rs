@@ -261,7 +261,6 @@ fn refusals_name_their_numbers() {
         (ProfileError::Size { entries: 17 }, "17"),
         (ProfileError::Planes { planes: 23 }, "23"),
         (ProfileError::Busy { users: 29 }, "29"),
-        (ProfileError::Duplicate { first: 31, second: 37 }, "37"),
     ] {
         assert!(std::format!("{error}").contains(number), "{error}");
     }
