@@ -99,12 +99,21 @@ fn what_cannot_be_exits_with_2() {
     file("word.toml", "[[workload]]\nkind = \"all-reduse\"\n");
     file("value.toml", "[topology]\nplanes = 99\n[[workload]]\n");
     file("good.toml", "[[workload]]\n");
+    file("silent.toml", "[[workload]]\nkind = \"poisson\"\nload = 0.01\nduration_us = 0.01\n");
+    std::fs::create_dir(folder.join("broken")).unwrap();
+    file("broken/x.json", "{\"digest\": 1");
     file("bins.toml", "size_bins = [0, 1000]\n[[workload]]\n");
     file(
         "big.toml",
         "[topology]\nshape = \"graph\"\n[[topology.edge]]\nbetween = [[\"h0\", \"a\"], [\"H1\", \"a\"]]\n[[workload]]\n",
     );
     file("sweep.toml", "scenario = \"good.toml\"\n[[axis]]\nkey = \"bin_us\"\nvalues = [100, -1]\n");
+    file("seeds.toml", "scenario = \"good.toml\"\nseeds = [7, 8, 7]\n");
+    file("one.toml", "scenario = \"good.toml\"\nseeds = [1]\n");
+    file("two.toml", "scenario = \"good.toml\"\nseeds = [2]\n");
+    assert!(mrc(&folder, &["sim", "sweep", "one.toml", "-o", "used"]).status.success());
+    let axis = "[[axis]]\nkey = \"workload.0.bytes\"\nvalues = [1, 2]\n";
+    file("axes.toml", &format!("scenario = \"good.toml\"\n{axis}{axis}"));
     for (args, want) in [
         (&["run", "key.toml"][..], "did you mean `hosts_per_t0`?"),
         (&["run", "word.toml"], "did you mean `all-reduce`?"),
@@ -116,11 +125,18 @@ fn what_cannot_be_exits_with_2() {
         (&["run", "sweep.toml"], "sweep.toml is a sweep"),
         (&["sweep", "sweep.toml", "-o", "out"], "point -1"),
         (&["sweep", "good.toml", "-o", "out"], "is a scenario"),
+        (&["sweep", "seeds.toml", "-o", "out"], "seeds: 7 is there twice"),
+        (&["sweep", "axes.toml", "-o", "out"], "two axes change workload.0.bytes"),
+        (&["sweep", "two.toml", "-o", "used"], "used holds another sweep"),
+        (&["tune", "good.toml"], "good.toml compares no sides: `mrc sim run good.toml` runs it"),
         (&["list", "nowhere"], "cannot list nowhere"),
         (&["run", "bins.toml"], "rising numbers of bytes, from 1 on"),
         (&["run", "big.toml"], "`H1`: hosts are h0, h1 and so on"),
         (&["schema", "transport.mcr"], "no table is called `transport.mcr`; there are topology"),
         (&["report", "."], "no results in .: run a scenario"),
+        (&["report", "nowhere"], "cannot read nowhere"),
+        (&["report", "broken"], "broken/x.json holds no results"),
+        (&["run", "silent.toml"], "silent.toml:4: workload[0].duration_us: no flow begins"),
         (&["new", "nowhere/mine.toml"], "cannot write nowhere/mine.toml: nowhere is no folder"),
         (
             &["run", "good.toml", "--json", "--flows", "-"],

@@ -224,6 +224,26 @@ fn a_load_is_a_share_of_what_it_says() {
     assert!((19_000..21_000).contains(&plan.messages.len()), "{}", plan.messages.len());
 }
 
+/// Links that `[[link]]` slows down carry less, so that the same load is fewer flows in the same time.
+#[test]
+fn a_load_refers_to_the_rates_that_the_links_have() {
+    let messages = |load_of: &str, links: &str| {
+        let text = format!(
+            "[topology]\nhosts_per_t0 = 4\n{links}[[workload]]\nkind = \"poisson\"\nsizes = [[1000, 0.0], [1000, 1.0]]\n\
+             load = 0.2\nduration_us = 1000\nload_of = \"{load_of}\"\n"
+        );
+        load(&text).unwrap().plan.messages.len() as f64
+    };
+    let link = |names: &str| format!("[[link]]\nname = [{names}]\ngbps = 10\n");
+    // Of eight host links, and of eight uplinks, of 100 Gb/s four have a tenth: 440 in place of 800 Gb/s.
+    let hosts = link("\"p0-hA\", \"p0-hC\", \"p0-hE\", \"p0-hG\"");
+    let uplinks = link("\"p0-t0a-t1a\", \"p0-t0a-t1b\", \"p0-t0b-t1a\", \"p0-t0b-t1c\"");
+    for (load_of, links) in [("host", hosts), ("uplink", uplinks)] {
+        let share = messages(load_of, &links) / messages(load_of, "");
+        assert!((0.52..0.58).contains(&share), "{load_of}: {share}");
+    }
+}
+
 #[test]
 fn what_begins_in_the_warm_up_loads_the_fabric_and_does_not_count() {
     let text = "[topology]\nt0 = 2\nhosts_per_t0 = 4\n[[workload]]\nkind = \"poisson\"\nduration_us = 1000\nload = 0.4\n\
@@ -265,6 +285,25 @@ fn a_request_draws_an_answer() {
     assert_eq!(load(&text.replace("reply_bytes = 40000\n", "")).unwrap_err().key, "workload[0].reply_us");
 }
 
+/// Two streams are done after some 90 us; what would begin at 10 ms is not under way when the run ends at 1 ms.
+#[test]
+fn what_would_begin_after_the_end_has_not_begun() {
+    let text = |limit: &str| {
+        format!(
+            "{limit}[topology]\nt0 = 1\nhosts_per_t0 = 6\n[[workload]]\nkind = \"trace\"\n\
+             lines = \"0,0,1,1000000\\n0,2,3,1000000\\n10000,4,5,1000000\"\n"
+        )
+    };
+    let whole = play_all(&text(""));
+    let Outcome { results, messages, .. } = play_all(&text("limit_us = 1000\nuntil = \"limit\"\n"));
+    assert_eq!((results.completed, messages[0].fct_us), (2, whole.messages[0].fct_us));
+    assert_eq!((messages[2].start_us, messages[2].missing_bytes), (None, 1_000_000));
+    // 2 MB in 90 us, not in a millisecond; and two pairs that are equal.
+    assert!((170.0..190.0).contains(&results.goodput_gbit_per_s), "{}", results.goodput_gbit_per_s);
+    assert!(results.groups[0].jain > 0.999, "{}", results.groups[0].jain);
+    assert_eq!(results.groups[0].pair_gbit_per_s[2], 0.0);
+}
+
 #[test]
 fn a_trace_may_name_its_columns() {
     let folder = std::env::temp_dir().join(format!("mrc-flows-{}", std::process::id()));
@@ -273,6 +312,12 @@ fn a_trace_may_name_its_columns() {
     let text = "[[workload]]\nkind = \"trace\"\nfile = \"t.csv\"\n";
     let built = load_str("test.toml", text, &folder, &[], None).unwrap();
     assert_eq!((built.plan.messages.len(), built.plan.edges.len()), (2, 1));
+    std::fs::write(folder.join("t.csv"), "\u{feff}time,src,dst,size\r\n0,0,1,100\r\n").unwrap();
+    assert_eq!(load_str("test.toml", text, &folder, &[], None).unwrap().plan.messages.len(), 1);
+    std::fs::write(folder.join("t.csv"), "bytes,from,to,start_us\n5,0,1,100\n").unwrap();
+    let error = load_str("test.toml", text, &folder, &[], None).unwrap_err().to_string();
+    assert!(error.contains("t.csv:1: `bytes,from,to,start_us`: the columns are start_us,from,to,bytes"), "{error}");
+    std::fs::write(folder.join("t.csv"), "start_us,from,to,bytes\n0,0,1,100\n5,1,0,100,2\n").unwrap();
     // The same in the scenario itself.
     let inline =
         "[[workload]]\nkind = \"trace\"\nlines = \"\"\"\nstart_us,from,to,bytes\n0,0,1,100\n5,1,0,100,2\n\"\"\"\n";

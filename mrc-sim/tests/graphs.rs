@@ -120,6 +120,46 @@ fn two_flows_share_what_lies_between() {
     }
 }
 
+/// `k` is a number of ports. Faster links between switches make no tree with fewer of them.
+#[test]
+fn a_fat_tree_has_its_ports_at_any_rate() {
+    for rates in ["", "fabric_gbps = 400\n", "fabric_gbps = 25\nt2_gbps = 200\n"] {
+        let built = load(&format!("{FAT_TREE}{rates}[[workload]]\n")).unwrap();
+        // 8 pods of 4 T0s, 4 T1s and 16 hosts; 16 T2s. 128 links to hosts, and as many of each tier.
+        assert_eq!((built.topology.hosts(), built.topology.switch_count(), built.topology.links()), (128, 80, 3 * 128));
+    }
+    let built = load(&format!("{FAT_TREE}fabric_gbps = 400\noversubscription = 2\n[[workload]]\n")).unwrap();
+    assert_eq!(built.topology.switch_count(), 8 * (4 + 2) + 2 * 4);
+}
+
+/// One uplink is the least, and the fraction of a ratio does not make one more.
+#[test]
+fn a_ratio_that_uplinks_cannot_have_is_refused() {
+    let clos = |rest: &str| load(&format!("[topology]\n{rest}[[workload]]\n"));
+    let error = clos("hosts_per_t0 = 4\noversubscription = 5\n").unwrap_err().to_string();
+    assert!(
+        error.contains("test.toml:3: topology.oversubscription: 5: with one uplink it is 4, which is the most"),
+        "{error}"
+    );
+    let error = clos("hosts_per_t0 = 4\nfabric_gbps = 400\noversubscription = 2\n").unwrap_err().to_string();
+    assert!(error.contains("2: with one uplink it is 1"), "{error}");
+    assert!(clos("hosts_per_t0 = 4\noversubscription = 4\n").is_ok());
+    // 21 hosts over 30 uplinks.
+    assert_eq!(clos("hosts_per_t0 = 21\noversubscription = 0.7\n").unwrap().topology.switch_count(), 2 + 30);
+    let tiers = "shape = \"three-tier\"\nhosts_per_t0 = 4\n";
+    for (rest, says) in [
+        ("t1 = 4\noversubscription = 2\n", "topology.oversubscription: 2 asks for 2 uplinks, and t1"),
+        ("t2_oversubscription = 3\n", "topology.t2_oversubscription: 3: with one uplink it is 2"),
+        ("t2 = 16\nt2_oversubscription = 0.5\n", ""),
+        ("t2 = 8\nt2_oversubscription = 0.5\n", "topology.t2_oversubscription: 0.5 asks for 4 uplinks, and t2"),
+    ] {
+        match clos(&format!("{tiers}{rest}")) {
+            Ok(_) => assert_eq!(says, "", "{rest}"),
+            Err(error) => assert!(!says.is_empty() && error.to_string().contains(says), "{rest}: {error}"),
+        }
+    }
+}
+
 #[test]
 fn oversubscription_of_a_tier_is_what_its_links_carry() {
     // 4 hosts of 100 Gb/s below a T0 with two uplinks; a T1 with two links down and one up.
@@ -160,6 +200,23 @@ fn a_receiver_with_fewer_ports_than_the_sender_sets_the_ideal() {
         // 16 MiB and their headers at 100 Gb/s.
         let least = 4096.0 * 4174.0 * 8.0 / 100e3;
         assert!((least..1.01 * least).contains(&ideal_us), "{ideal_us} us, at least {least}: {first}");
+    }
+}
+
+/// Two ports at each end, and one link between the switches above them: 100 Gb/s are the measure, not twice as much.
+#[test]
+fn a_link_that_ports_share_counts_once_in_the_ideal() {
+    let edges = "edge = [{ between = [[\"h0\", \"a\"], [\"h0\", \"b\"], [\"a\", \"c\"], [\"b\", \"c\"], [\"c\", \"d\"], \
+                 [\"d\", \"e\"], [\"d\", \"f\"], [\"e\", \"h1\"], [\"f\", \"h1\"]] }]";
+    for (kind, forwarding, overhead) in [("mrc", "srv6", 142.0), ("mrc", "ecmp", 102.0), ("roce", "ecmp", 78.0)] {
+        let results = play(&format!(
+            "[topology]\nshape = \"graph\"\nforwarding = \"{forwarding}\"\n{edges}\n[transport]\nkind = \"{kind}\"\nroce.qps = 2\n\
+             roce.cc = \"none\"\n[[workload]]\nfrom = 0\nto = 1\nbytes = 8_192_000\n"
+        ));
+        let ideal_us = results.fct_us.unwrap().max / results.slowdown.unwrap().max;
+        let least = 2000.0 * (4096.0 + overhead) * 8.0 / 100e3;
+        assert!((least..1.02 * least).contains(&ideal_us), "{kind}, {forwarding}: {ideal_us} us, at least {least}");
+        assert!((0.999..1.03).contains(&results.slowdown.unwrap().max), "{kind}, {forwarding}: {:?}", results.slowdown);
     }
 }
 
@@ -258,6 +315,17 @@ fn graphs_that_cannot_be_are_refused_with_the_key() {
             "[topology]\nshape = \"graph\"\nedge = [{ between = [[\"h0\", \"a\"], [\"h2\", \"a\"]] }]\n",
             "topology.edge",
             "host 1 has 0 links",
+        ),
+        (
+            "[topology]\nshape = \"graph\"\nedge = [{ between = [[\"h00\", \"a\"], [\"h1\", \"a\"]] }]\n",
+            "topology.edge[0].between",
+            "a host is called h0",
+        ),
+        (
+            "[topology]\nshape = \"graph\"\nedge = [{ between = [[\"h0\", \"a-b\"], [\"h1\", \"a-b\"], [\"a-b\", \"c\"], \
+             [\"a\", \"b-c\"], [\"a\", \"c\"]] }]\n",
+            "topology.edge[0].between",
+            "two links would be called `a-b-c`",
         ),
         ("[topology]\nshape = \"fat-tree\"\n", "topology.k", "needs it"),
         ("[topology]\nshape = \"fat-tree\"\nk = 5\n", "topology.k", "even"),

@@ -148,6 +148,33 @@ fn slowdown_refers_to_the_rates_that_the_links_have() {
     assert!((595.0..620.0).contains(&ideal_us), "8 MB and 3.5 % headers at 110 Gb/s: {ideal_us} us");
 }
 
+/// A long link is the same link by whichever key it became long: timers and windows know it. Not so where another path is short.
+#[test]
+fn long_links_set_the_base_round_trip() {
+    let stream = "[[workload]]\nfrom = 0\nbytes = 4000000\n";
+    for kind in ["mrc", "roce"] {
+        let play = |text: &str| {
+            play(&format!("{text}[transport]\nkind = \"{kind}\"\nroce.recovery = \"selective-repeat\"\n{stream}"))
+        };
+        let tier = play("[topology]\nshape = \"dumbbell\"\nfabric_delay_us = 500\n");
+        let link = play("[topology]\nshape = \"dumbbell\"\n[[link]]\nname = [\"p0-t0a-t0b\"]\ndelay_us = 500\n");
+        assert!(tier.slowdown.unwrap().max < 1.1, "{kind}: {:?}", tier.slowdown);
+        assert_eq!((link.digest, link.slowdown), (tier.digest, tier.slowdown), "{kind}");
+        let tier = play("[topology]\nhost_delay_us = 300\nfabric_delay_us = 0.5\n");
+        let ends = "[topology]\n[[link]]\nname = [\"p0-hA\", \"p0-hB\", \"p0-hC\", \"p0-hD\"]\ndelay_us = 300\n";
+        assert_eq!(play(ends).digest, tier.digest, "{kind}");
+    }
+    let rtt = |links: &str| {
+        let built = common::load(&format!("[topology]\n{links}{stream}"), &[], None);
+        let mrc_sim::scenario::TransportSettings::Mrc(mrc) = &built.transports[0].settings else { panic!("MRC") };
+        mrc.base_rtt_ns
+    };
+    let far = rtt("[[link]]\nname = [\"p0-t0a-t1a\"]\ndelay_us = 500\n");
+    assert_eq!(far, rtt(""), "the other spine is as near as before");
+    let both = rtt("[[link]]\nname = [\"p0-t0a-t1a\", \"p0-t0a-t1b\"]\ndelay_us = 500.5\n");
+    assert_eq!(both, rtt("") + 2 * 500_000);
+}
+
 #[test]
 fn a_message_under_way_at_the_limit_does_not_raise_the_goodput() {
     let results = play(

@@ -177,3 +177,29 @@ fn pieces_in_turn_are_never_reordered_and_a_new_path_begins_at_line_rate() {
         assert!(refused.contains(why), "{refused}");
     }
 }
+
+/// Two hosts of 10 Gb/s send to a third one. DCQCN works at their rate also where a faster host, which does nothing, shares the
+/// fabric, and where `[[link]]` made them slow.
+#[test]
+fn dcqcn_works_at_the_rate_of_each_host() {
+    let rest = "[queue]\npfc = false\ndata_bytes = 60000\necn_min_bytes = 5000\necn_max_bytes = 50000\n\
+        [transport]\nkind = \"roce\"\n[transport.roce]\nrto_us = 5000\n\
+        [[workload]]\nkind = \"incast\"\nfirst = 1\nfan_in = 2\nto = 0\nbytes = 4000000\n";
+    let graph = |more: &str| {
+        let text = "[topology]\nshape = \"graph\"\n[[topology.edge]]\ngbps = 10\n\
+            between = [[\"h0\", \"a\"], [\"h1\", \"a\"], [\"h2\", \"a\"]]\n";
+        play(&format!("{text}{more}{rest}"), &[])
+    };
+    let alone = graph("");
+    let beside = graph("[[topology.edge]]\nbetween = [[\"h3\", \"a\"]]\n");
+    let link = "[topology]\nt0 = 1\nhosts_per_t0 = 4\n[[link]]\nname = [\"p0-hA\", \"p0-hB\", \"p0-hC\"]\ngbps = 10\n";
+    let slow = play(&format!("{link}{rest}"), &[]);
+    assert!(alone.finished && alone.marks > 20, "{}", alone.marks);
+    assert_eq!(beside.fct_us, alone.fct_us, "a host of 100 Gb/s beside them");
+    assert_eq!(beside.drops, alone.drops);
+    // Marks are drawn from other numbers.
+    let share = slow.fct_us.unwrap().mean / alone.fct_us.unwrap().mean;
+    assert!((0.9..1.1).contains(&share), "`[[link]]`: {:?} {:?}", slow.fct_us, alone.fct_us);
+    let drops = slow.drops as f64 / alone.drops.max(1) as f64;
+    assert!((0.5..2.0).contains(&drops), "{} {}", slow.drops, alone.drops);
+}

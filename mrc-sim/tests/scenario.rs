@@ -330,6 +330,16 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("x = [\n", "test.toml:", "array"),
         ("[[fault]]\nkind = \"loss\"\n", "test.toml:1: fault[0].probability: ", "probability"),
         ("[[fault]]\ntarget = [\"p7-hA\"]\n", "test.toml:2: fault[0].target: ", "links are p0-hA to"),
+        ("[[fault]]\ntarget = [\"p0-ha\"]\n", "test.toml:2: fault[0].target: ", "did you mean `p0-hA`?"),
+        ("[[link]]\nname = [\"p0-t0a-t1\"]\ngbps = 1\n", "test.toml:2: link[0].name: ", "did you mean `p0-t0a-t1a`?"),
+        (
+            "[[fault]]\nkind = \"switch-down\"\ntarget = [\"p0-t2a\"]\n",
+            "test.toml:3: fault[0].target: ",
+            "switches are p0-t0a to p0-t1b; did you mean `p0-t0a`?",
+        ),
+        ("[[fault]]\ntarget = []\n", "test.toml:2: fault[0].target: ", "set random to 0"),
+        ("[[fault]]\ntarget = [\"p0-hA\"]\ntier = \"host\"\n", "test.toml:3: fault[0].tier: ", "already what"),
+        ("[[fault]]\nrandom = 1\nevery_us = 5\n", "test.toml:3: fault[0].every_us: ", "needs times"),
         (
             "[[fault]]\nkind = \"slow\"\nprobability = 0.5\n",
             "test.toml:3: fault[0].probability: ",

@@ -68,6 +68,16 @@ fn chakra_traces_run_collectives_and_sends_in_their_order() {
     assert!((second.start_us.unwrap() - begins).abs() < 1e-9, "{second:?}, {begins}");
 }
 
+/// What GOAL text becomes on four hosts.
+fn goal(name: &str, text: &str) -> Result<Built, ScenarioError> {
+    let folder = std::env::temp_dir().join(format!("mrc-traces-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("a.goal"), text).unwrap();
+    let built = load_str("test.toml", "[[workload]]\nkind = \"trace\"\nfile = \"a.goal\"\n", &folder, &[], None);
+    std::fs::remove_dir_all(&folder).unwrap();
+    built
+}
+
 #[test]
 fn goal_text_may_have_comments_and_other_blanks() {
     let folder = std::env::temp_dir().join(format!("mrc-traces-goal-{}", std::process::id()));
@@ -86,6 +96,41 @@ fn goal_text_may_have_comments_and_other_blanks() {
     let error = read(&text.replace("tag 7\r\n}", "tog 7\r\n}")).unwrap_err();
     assert!(error.message.contains("line 9"), "comments keep the numbers of lines: {error}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// What LogGOPSim's own reader takes: a brace ends a statement, a blank before the unit, a mark of byte order.
+#[test]
+fn goal_text_ends_statements_with_braces_too() {
+    let text = "\u{feff}num_ranks 3 rank 0 { l1: send 64 b to 1 tag 7 cpu 1 nic 0\nl2: calc 5 cpu 3 } rank 1 {recv 64b from 0 tag 7}\n\
+                rank 2 {\n}\n";
+    let built = goal("braces", text).unwrap_or_else(|error| panic!("{error}"));
+    let of: Vec<_> = built.plan.messages.iter().map(|message| (message.src, message.dst, message.bytes)).collect();
+    assert_eq!(of, [(0, 1, 64), (0, 0, 0)]);
+    let error = goal("braces", &text.replace("calc 5", "calc x")).unwrap_err().to_string();
+    assert!(error.contains("line 2: `l2: calc x"), "{error}");
+}
+
+/// Rank 0 takes what comes first, from anybody: rank 2 sends at once, rank 1 computes for 5 us. What rank 0 sends back waits for
+/// the first of its two receives, whichever rank that is from.
+#[test]
+fn a_receive_from_any_rank_takes_what_comes_first() {
+    let text = "num_ranks 3\nrank 0 {\na: recv 8b from -1 tag 3\nb: recv 8b from -1 tag -1\nb requires a\n\
+                c: send 9b to 2\nc requires a\nd: send 10b to 1\nd requires b\n}\n\
+                rank 1 {\nw: calc 5000\ns: send 8b to 0 tag 3\ns requires w\nrecv 10b from 0\n}\n\
+                rank 2 {\nsend 8b to 0 tag 3\nt: recv 9b from -1 tag -1\n}\n";
+    let built = goal("any", text).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+    let row = |src: u32, dst: u32| outcome.messages.iter().find(|row| (row.src, row.dst) == (src, dst)).unwrap();
+    assert_eq!(row(0, 2).start_us, row(2, 0).delivered_us, "the first receive is of rank 2");
+    assert_eq!(row(0, 1).start_us, row(1, 0).delivered_us, "the second of rank 1");
+    // A receive that says from whom is not given the message of another one; one with a tag not that of another tag.
+    let named = text.replace("b: recv 8b from -1 tag -1", "b: recv 8b from 1 tag 4");
+    let error = goal("any", &named).unwrap_err().to_string();
+    assert!(error.contains("rank 0 receives from rank 1 with tag 4 what nobody sends"), "{error}");
+    let error = goal("any", &text.replace("s: send 8b to 0 tag 3", "s: calc 1")).unwrap_err().to_string();
+    assert!(error.contains("rank 0 receives from any rank with any tag what nobody sends"), "{error}");
+    let circle = text.replace("rank 0 {\n", "rank 0 {\nx: calc 1\ny: calc 1\nx requires y\ny requires x\n");
+    assert!(goal("any", &circle).unwrap_err().to_string().contains("circle"));
 }
 
 #[test]
@@ -166,6 +211,63 @@ fn nobody_is_through_with_a_collective_before_taking_part() {
     }
 }
 
+/// Each rank computes, rank 2 longest; then one collective of 900 bytes over three ranks with root 1. Who sends what to whom, and who
+/// waits for rank 2.
+#[test]
+fn collectives_with_a_root_are_trees_and_stars() {
+    type Sent = &'static [(u32, u32, u32)];
+    let kinds: [(&str, u8, Sent); 4] = [
+        // The tree below 1 has the children 2 and 0.
+        ("reduce", 1, &[(0, 1, 900), (2, 1, 900)]),
+        ("gather", 3, &[(0, 1, 300), (2, 1, 300)]),
+        ("scatter", 4, &[(1, 0, 300), (1, 2, 300)]),
+        ("broadcast", 5, &[(1, 0, 900), (1, 2, 900)]),
+    ];
+    for (name, kind, sent) in kinds {
+        let ranks = [1, 2, 5].map(|us| {
+            let compute = vec![8, 1, 24, 4, 56, us];
+            let root = number("root_rank", &[1]);
+            let collective =
+                [vec![8, 2, 24, 7, 40, 1], number("comm_type", &[kind]), number("comm_size", &[0x84, 7]), root];
+            vec![compute, collective.concat()]
+        });
+        let built = chakra(name, &ranks).unwrap_or_else(|error| panic!("{error}"));
+        let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+        let mut rows: Vec<_> = outcome.messages.iter().map(|row| (row.src, row.dst, row.bytes)).collect();
+        rows.sort_unstable();
+        assert_eq!(rows, sent, "{name}");
+        for row in &outcome.messages {
+            assert_eq!(row.start_us, Some([1.0, 2.0, 5.0][row.src as usize]), "{name}: who sends has computed");
+        }
+    }
+    // Five ranks: 0 sends to 1 and 2, 1 to 3 and 4 when it has the vector.
+    let collective = [vec![8, 2, 24, 7], number("comm_type", &[5]), number("comm_size", &[100])].concat();
+    let built = chakra("tree", &vec![vec![collective.clone()]; 5]).unwrap_err();
+    assert!(built.message.contains("hosts are 0 to 3"), "{built}");
+    let built = chakra("four", &vec![vec![collective.clone()]; 4]).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+    let row = |src, dst| outcome.messages.iter().find(|row| (row.src, row.dst) == (src, dst)).unwrap();
+    assert_eq!((outcome.messages.len(), row(1, 3).start_us), (3, row(0, 1).delivered_us));
+    let error = chakra("root", &vec![vec![[collective, number("root_rank", &[4])].concat()]; 4]).unwrap_err();
+    assert!(error.message.contains("root_rank 4 of a collective of 4 ranks"), "{error}");
+}
+
+/// Dimensions that a collective leaves out are those of a fabric that this one is not.
+#[test]
+fn collectives_over_some_dimensions_need_a_group() {
+    let collective = |dims: &[u8]| {
+        let list = field(
+            10,
+            &[field(1, b"involved_dim"), [&[0xe2, 0x01, dims.len() as u8 + 2, 10, dims.len() as u8], dims].concat()]
+                .concat(),
+        );
+        vec![vec![[vec![8, 2, 24, 7], number("comm_type", &[0]), number("comm_size", &[100]), list].concat()]; 2]
+    };
+    assert!(chakra("dims", &collective(&[1, 1])).is_ok());
+    let error = chakra("dims", &collective(&[1, 0])).unwrap_err();
+    assert!(error.message.contains("involved_dim leaves some out"), "{error}");
+}
+
 #[test]
 fn nodes_of_execution_traces_are_told_apart() {
     let send = |id, tag: &[u8]| {
@@ -178,6 +280,16 @@ fn nodes_of_execution_traces_are_told_apart() {
     let error = chakra("tags", &[vec![send(1, &negative)], vec![receive.clone()]]).unwrap_err().to_string();
     assert!(error.contains("with tag 0 what nobody sends"), "{error}");
     assert!(chakra("tags0", &[vec![send(1, &[0])], vec![receive.clone()]]).is_ok());
+    // Without metadata the first node is a node.
+    let folder = std::env::temp_dir().join(format!("mrc-traces-bare-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (rank, node) in [send(1, &[0]), receive.clone()].iter().enumerate() {
+        std::fs::write(folder.join(format!("bare.{rank}.et")), [&[node.len() as u8], &node[..]].concat()).unwrap();
+    }
+    let scenario = "[[workload]]\nkind = \"trace\"\nfile = \"bare\"\nformat = \"chakra\"\n";
+    let built = load_str("test.toml", scenario, &folder, &[], None).unwrap_or_else(|error| panic!("{error}"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(built.plan.bytes(), 9);
     let error = chakra("twice", &[vec![send(7, &[0]), send(7, &[0])], vec![receive]]).unwrap_err().to_string();
     assert!(error.contains("twice.0.et: two nodes have the number 7"), "{error}");
 }
@@ -224,6 +336,49 @@ fn connection_matrices_and_topologies_of_htsim_run() {
     assert_eq!((built.topology.host_link().rate_bps, built.topology.switch_latency_ns()), (200_000_000_000, 300));
 }
 
+/// What htsim reads, too: fractions of picoseconds, the words of a trigger in another order, a mark of byte order.
+#[test]
+fn connection_matrices_may_be_written_otherwise() {
+    let folder = std::env::temp_dir().join(format!("mrc-matrix-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = "\u{feff}Nodes 4\r\nConnections 3\r\nTriggers 1\r\n0->1 id 1 start 1.5e6 size 5 send_done_trigger 4\r\n\
+                1->2 id 2 start 2000000.0 size 5 send_done_trigger 4\r\n2->3 id 3 trigger 4 size 5\r\ntrigger count 2 barrier id 4\r\n";
+    std::fs::write(folder.join("a.cm"), text).unwrap();
+    let built = load_str("test.toml", "[[workload]]\nkind = \"trace\"\nfile = \"a.cm\"\n", &folder, &[], None);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let plan = built.unwrap_or_else(|error| panic!("{error}")).plan;
+    assert_eq!(plan.messages.iter().map(|message| message.delay_ns).collect::<Vec<_>>(), [1500, 2000, 0]);
+    assert_eq!(plan.edges.len(), 2);
+}
+
+/// One packet of RoCE and its acknowledgement across a file's fabric, by hand: its links, and each tier's own time in a switch.
+#[test]
+fn switches_of_a_topology_of_htsim_may_have_a_latency_for_each_tier() {
+    let folder = std::env::temp_dir().join(format!("mrc-latencies-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = "Nodes 16\nTiers 3\nPodsize 8\nTier 0\nDownlink_speed_Gbps 100\nRadix_Up 2\nRadix_Down 4\nDownlink_Latency_ns 100\n\
+                Switch_Latency_ns 300\nTier 1\nDownlink_speed_Gbps 100\nRadix_Up 2\nRadix_Down 2\nDownlink_Latency_ns 200\n\
+                Switch_Latency_ns 700\nTier 2\nDownlink_speed_Gbps 100\nRadix_Down 2\nDownlink_Latency_ns 400\nSwitch_Latency_ns 500\n";
+    std::fs::write(folder.join("tiers.topo"), text).unwrap();
+    for (to, links, delays, switches) in [
+        (1, 2.0, 200.0, 300.0),
+        (4, 4.0, 600.0, 300.0 + 700.0 + 300.0),
+        (8, 6.0, 1400.0, 2.0 * 300.0 + 2.0 * 700.0 + 500.0),
+    ] {
+        let scenario = format!(
+            "[topology]\nshape = \"htsim\"\nfile = \"tiers.topo\"\n[transport]\nkind = \"roce\"\n[queue]\necn = false\n\
+             [[workload]]\nfrom = 0\nto = {to}\nbytes = 4096\n"
+        );
+        let built = load_str("test.toml", &scenario, &folder, &[], None).unwrap_or_else(|error| panic!("{error}"));
+        let results = run(&built, &Options::default(), &mut |_| {}).expect("a run").results;
+        let hand = links * (4190.0 + 82.0) * 8.0 / 100.0 + 2.0 * (delays + switches);
+        let ns = results.fct_us.unwrap().max * 1e3;
+        assert!((ns - hand).abs() < 8.0, "to {to}: {ns} ns, by hand {hand}");
+        assert!((0.999..1.01).contains(&results.slowdown.unwrap().max), "{:?}", results.slowdown);
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// Numbers that wrap: pods times hosts is 2^32, a latency is one more than 32 bits hold.
 #[test]
 fn topologies_of_htsim_that_cannot_be_are_refused() {
@@ -242,6 +397,22 @@ fn topologies_of_htsim_that_cannot_be_are_refused() {
         let error = load_str("test.toml", scenario, &folder, &[], None).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
+    // What two lines say of one thing, and what is nearly a key.
+    let tiny = include_str!("traces/leaf_spine_tiny.topo");
+    for (from, to, says) in [
+        ("Radix_Down 4", "Radix_Down 8", "tier 1: Radix_Down 8, and T0s of a pod times Bundle are 4"),
+        ("Oversubscribed 4", "Oversubscribed 2", "tier 0: Oversubscribed 2, and 800 Gb/s from below go over 200 Gb/s"),
+        ("Oversubscribed 4", "Oversubscribd 4", "line 12: `Oversubscribd 4`: did you mean oversubscribed?"),
+        ("Radix_Up 2", "Radix_Up 2\nRadix_Up 2", "the key is there already"),
+    ] {
+        std::fs::write(folder.join("wide.topo"), tiny.replace(from, to)).unwrap();
+        let scenario = "[topology]\nshape = \"htsim\"\nfile = \"wide.topo\"\n[[workload]]\n";
+        let error = load_str("test.toml", scenario, &folder, &[], None).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    std::fs::write(folder.join("wide.topo"), format!("Colour blue\n{tiny}")).unwrap();
+    let scenario = "[topology]\nshape = \"htsim\"\nfile = \"wide.topo\"\n[[workload]]\n";
+    assert!(load_str("test.toml", scenario, &folder, &[], None).is_ok());
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -272,6 +443,18 @@ fn broken_traces_name_the_place_and_the_reason() {
     );
     let barrier = "Nodes 4\n0->1 id 1 start 0 size 5 send_done_trigger 1\n1->2 id 2 trigger 1 size 5\ntrigger id 1 barrier count 2\n";
     refused("a.cm", barrier, "trigger 1: a barrier of count 2 that 1 connections fire");
+    let twice =
+        barrier.replace("barrier count 2", "oneshot").replace("trigger 1 size 5", "start 0 size 5 recv_done_trigger 1");
+    let twice = format!("{twice}2->3 id 3 trigger 1 size 5\n");
+    refused("a.cm", &twice, "trigger 1: 2 connections fire it, and it is no barrier");
+    refused("a.cm", &twice.replace("trigger id 1 oneshot\n", ""), "trigger 1: 2 connections fire it");
+    refused("a.cm", &format!("{twice}trigger id 1 oneshot\n"), "the trigger is there already");
+    refused("a.cm", &twice.replace("oneshot", "multishot"), "use oneshot triggers");
+    refused("a.cm", &twice.replace("oneshot", "barrier"), "a barrier has a count");
+    refused("a.cm", "Nodes 4\nConnections 2\n0->1 id 1 start 0 size 5\n", "1 connections, and the file says 2");
+    refused("a.cm", "Nodes 4\n1->1 id 1 start 0 size 5\n", "a host does not send to itself");
+    refused("a.cm", "Nodes 4\n0->1 id 1 start -1 size 5\n", "start is no number");
+    refused("a.cm", "Nodes 4\n0->1 id 1 start nan size 5\n", "start is no number");
     refused("a.goal", "num_ranks 2\nrank 0 {\nsend 2147483649b to 1\n}\n", "rank 0 to rank 1: 2147483649 bytes");
     refused("x.et", "junk", "x.et.0.et");
     // A file of rank 2 and none of rank 1, which might be anything.

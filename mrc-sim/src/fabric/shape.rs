@@ -249,10 +249,9 @@ impl Topology {
         }
     }
 
-    /// Rate of all switch links that leave the leaves upwards, in bit/s: what loads of uplinks refer to.
-    pub fn uplink_bps(&self) -> u64 {
-        let up = |&link: &LinkId| self.tier(link.lower()) == Tier::T0Up;
-        (0..self.links()).map(LinkId).filter(up).map(|link| self.link_spec(link).rate_bps).sum()
+    /// All switch links that leave the leaves upwards: what loads of uplinks refer to.
+    pub fn uplinks(&self) -> impl Iterator<Item = LinkId> {
+        (0..self.links()).map(LinkId).filter(|link| self.tier(link.lower()) == Tier::T0Up)
     }
 
     /// Time from the first bit of a packet of `there` bytes to the last bit of its answer of `back` bytes, between the hosts

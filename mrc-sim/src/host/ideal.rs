@@ -1,12 +1,16 @@
 //! The time a message needs on an idle fabric: what slowdowns refer to.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fabric::{LinkId, LinkSpec, Topology, serialisation_ns};
+use super::max_flow::max_flow;
+use crate::fabric::{Graph, LinkId, LinkSpec, Node, Topology, serialisation_ns};
 
 /// A port of each end, and its leaf.
 type Between = ((u8, u32), (u8, u32));
+
+/// What the narrowest step carries, in bit/s, and its links.
+type Cut = (u64, BTreeSet<LinkId>);
 
 /// An idle fabric whose links have the rates of the scenario; faults are none of its business.
 #[derive(Clone, Debug)]
@@ -15,6 +19,10 @@ pub struct Ideal<'a> {
     links: &'a [(LinkId, LinkSpec)],
     /// What lies between two leaves of a graph whose links are all as its topology has them.
     known: RefCell<BTreeMap<Between, Middle>>,
+    /// By what lies between their ports: whether these share links in the middle.
+    shared: RefCell<BTreeMap<Vec<Between>, bool>>,
+    /// By sender and receiver, where ports share links: what they carry all together, and the narrowest step.
+    cuts: RefCell<BTreeMap<(u32, u32), Cut>>,
     /// By port, leaf and receiver: the ports at which packets arrive.
     arrivals: RefCell<BTreeMap<(u8, u32, u32), Vec<u8>>>,
 }
@@ -60,7 +68,14 @@ struct Middle {
 impl<'a> Ideal<'a> {
     /// An idle `topology` of which these `links`, in order, differ.
     pub fn new(topology: &'a Topology, links: &'a [(LinkId, LinkSpec)]) -> Self {
-        Self { topology, links, known: RefCell::default(), arrivals: RefCell::default() }
+        Self {
+            topology,
+            links,
+            known: RefCell::default(),
+            shared: RefCell::default(),
+            cuts: RefCell::default(),
+            arrivals: RefCell::default(),
+        }
     }
 
     /// The time a message of `bytes` needs from one host to the other, from its first bit to its acknowledgement, in
@@ -125,6 +140,11 @@ impl<'a> Ideal<'a> {
             let alone = clos.planes == 1 && (links.len() == 2 || clos.uplinks() == 1);
             return IdlePaths { rate_bps, paths: vec![IdlePath { links, narrowest }], alone };
         }
+        if let Topology::Graph(graph) = self.topology
+            && let Some(paths) = self.between_shared(graph, from, to)
+        {
+            return paths;
+        }
         let (mut all_bps, mut found) = (0, Vec::new());
         // What the receiver's links take, each counted once however many ports of the sender lead to it.
         let mut last_bps = BTreeMap::new();
@@ -158,6 +178,66 @@ impl<'a> Ideal<'a> {
             found.iter_mut().for_each(|path| path.narrowest = path.links.len().saturating_sub(1));
         }
         IdlePaths { rate_bps: all_bps.min(last_bps), alone: found.len() == 1, paths: found }
+    }
+
+    /// The ports by which packets leave one host, each with those at which they arrive at the other.
+    fn port_pairs(&self, from: u32, to: u32) -> Vec<(u8, u8)> {
+        let ports = 0..self.topology.host_ports(from);
+        ports.flat_map(|port| self.arrivals(port, from, to).into_iter().map(move |there| (port, there))).collect()
+    }
+
+    /// What lies between two hosts of which several ports lead over the same links; `None` where none does.
+    fn between_shared(&self, graph: &Graph, from: u32, to: u32) -> Option<IdlePaths> {
+        let ports = self.port_pairs(from, to);
+        let between = |&(port, there): &(u8, u8)| ((port, self.leaf(port, from)), (there, self.leaf(there, to)));
+        let inner = |&ports: &(u8, u8)| {
+            let mut steps = self.topology.steps(ports, from, to);
+            steps.pop();
+            steps.into_iter().skip(1).flatten().collect::<BTreeSet<LinkId>>()
+        };
+        let share = || {
+            let mut seen = BTreeSet::new();
+            ports.iter().flat_map(inner).any(|link| !seen.insert(link))
+        };
+        let by: Vec<Between> = ports.iter().map(between).collect();
+        if ports.len() < 2 || !*self.shared.borrow_mut().entry(by).or_insert_with(share) {
+            return None;
+        }
+        let mut cuts = self.cuts.borrow_mut();
+        let (rate_bps, cut) = cuts.entry((from, to)).or_insert_with(|| self.cut(graph, &ports, from, to));
+        let path = |links: Vec<LinkId>| {
+            let narrowest = links.iter().position(|link| cut.contains(link)).unwrap_or(0);
+            IdlePath { links: links.into_iter().map(|link| self.spec(link)).collect(), narrowest }
+        };
+        let paths: Vec<IdlePath> =
+            ports.iter().flat_map(|&ports| self.topology.paths(ports, from, to)).map(path).collect();
+        Some(IdlePaths { rate_bps: *rate_bps, alone: paths.len() == 1, paths })
+    }
+
+    /// What the links between these ports of two hosts carry together, and those of them that are the narrowest step.
+    fn cut(&self, graph: &Graph, ports: &[(u8, u8)], from: u32, to: u32) -> Cut {
+        // Each direction of a link is an edge of its own, from the node that packets have reached to the next.
+        let mut edges: BTreeSet<(LinkId, Node, Node)> = BTreeSet::new();
+        for &ports in ports {
+            let mut reached = BTreeSet::from([Node::Host(from)]);
+            for step in self.topology.steps(ports, from, to) {
+                let ends = |link: LinkId| {
+                    let edge = &graph.spec().links[link.0 as usize];
+                    if reached.contains(&edge.a) { (link, edge.a, edge.b) } else { (link, edge.b, edge.a) }
+                };
+                let step: Vec<_> = step.into_iter().map(ends).collect();
+                reached = step.iter().map(|&(.., end)| end).collect();
+                edges.extend(step);
+            }
+        }
+        let nodes: BTreeSet<Node> = edges.iter().flat_map(|&(_, a, b)| [a, b]).collect();
+        let nodes: BTreeMap<Node, usize> = nodes.into_iter().zip(0..).collect();
+        let number = |node: &Node| nodes.get(node).copied().unwrap_or(0);
+        let carried: Vec<_> =
+            edges.iter().map(|(link, a, b)| (number(a), number(b), self.spec(*link).rate_bps)).collect();
+        let (flow, near) = max_flow(&carried, number(&Node::Host(from)), number(&Node::Host(to)));
+        let crosses = |(_, a, b): &&(LinkId, Node, Node)| near[number(a)] && !near[number(b)];
+        (flow, edges.iter().filter(crosses).map(|&(link, ..)| link).collect())
     }
 
     fn leaf(&self, port: u8, host: u32) -> u32 {

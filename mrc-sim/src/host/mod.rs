@@ -5,6 +5,7 @@ mod any;
 mod datagram;
 mod ideal;
 mod line_rate;
+mod max_flow;
 mod memory;
 mod mrc;
 mod mrc_transport;

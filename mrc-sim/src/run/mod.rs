@@ -68,7 +68,7 @@ pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)
             run_hosts(hosts, built, options, progress)
         }
         [Spoken { settings: TransportSettings::Roce(settings), .. }] => {
-            run_hosts(RoceTransport::build(settings, topology, pairs, seed), built, options, progress)
+            run_hosts(RoceTransport::build(settings, (topology, &built.links), pairs, seed), built, options, progress)
         }
         [Spoken { settings: TransportSettings::Named(info, values), .. }] => {
             run_hosts(named(info, values, built), built, options, progress)
@@ -86,7 +86,9 @@ pub fn run(built: &Built, options: &Options, progress: &mut dyn FnMut(&Progress)
                     TransportSettings::Mrc(settings) => {
                         boxed(MrcTransport::build(settings, topology, &own, storages, seed)?)
                     }
-                    TransportSettings::Roce(settings) => boxed(RoceTransport::build(settings, topology, &own, seed)),
+                    TransportSettings::Roce(settings) => {
+                        boxed(RoceTransport::build(settings, (topology, &built.links), &own, seed))
+                    }
                     TransportSettings::Named(info, values) => named(info, values, built),
                 };
                 hosts.extend((0..).zip(all).filter(|&(host, _)| built.speaks[host as usize] == nth));

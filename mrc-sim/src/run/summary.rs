@@ -109,8 +109,9 @@ pub(super) fn diagnosis<T: Transport>((sim, exchange): (&Parts<T>, &Exchange), w
         sim.packets_in_fabric(),
         drops.total(),
     );
+    let now = sim.now().as_nanos();
     let started = (0..exchange.messages().len() as u32)
-        .filter(|&id| exchange.started(id).is_some() && exchange.completed_at(id).is_none());
+        .filter(|&id| begun(exchange, id, now).is_some() && exchange.completed_at(id).is_none());
     for id in started.take(8) {
         let message = exchange.message(id);
         let says = sim.host(message.src).diagnose(id, exchange);
@@ -122,6 +123,11 @@ pub(super) fn diagnosis<T: Transport>((sim, exchange): (&Parts<T>, &Exchange), w
         let _ = write!(text, "\n  message {} failed at {} us: {}", failure.message, failure.at_ns / 1000, failure.why);
     }
     text
+}
+
+/// When a message began; what is to begin after the end of the run has not.
+fn begun(exchange: &Exchange, id: u32, end_ns: u64) -> Option<u64> {
+    exchange.started(id).filter(|&at| at <= end_ns)
 }
 
 /// Everything about a finished run.
@@ -141,19 +147,19 @@ pub(super) fn results<T: Transport>(
     let idle = Ideal::new(sim.topology(), &built.links);
     let ideal = |message: &Message| idle.ns((message.src, message.dst), message.bytes, &sizes(sim, message.src));
     let all: Vec<u32> = messages(exchange).collect();
-    let times = Times::of(exchange, &all, &ideal);
+    let now = sim.now().as_nanos();
+    let times = Times::of(exchange, &all, now, &ideal);
     // What loads the fabric before and after is no part of the figures of the whole.
     let measured: Vec<u32> =
         all.iter().copied().filter(|&id| exchange.groups()[usize::from(exchange.message(id).group)].measured).collect();
-    let stated = if measured.len() == all.len() { None } else { Some(Times::of(exchange, &measured, &ideal)) };
+    let stated = if measured.len() == all.len() { None } else { Some(Times::of(exchange, &measured, now, &ideal)) };
     let stated = stated.as_ref().unwrap_or(&times);
     let whole = stated.completed == measured.len() as u64;
-    let end_ns =
-        if exchange.is_done() { times.last_event.max(exchange.last_failure_ns()) } else { sim.now().as_nanos() };
+    let end_ns = if exchange.is_done() { times.last_event.max(exchange.last_failure_ns()) } else { now };
     let bin_ns = exchange.bin_ns() as f64;
     // Where messages wait at the end, that nothing arrived is part of the picture.
     let mut waiting = vec![false; exchange.groups().len()];
-    let open = all.iter().filter(|&&id| exchange.started(id).is_some() && exchange.delivered(id).is_none());
+    let open = all.iter().filter(|&&id| begun(exchange, id, now).is_some() && exchange.delivered(id).is_none());
     open.for_each(|&id| waiting[usize::from(exchange.message(id).group)] = true);
     let whole_run = end_ns.div_ceil(exchange.bin_ns()) as usize;
     let rate = |group: usize| {
@@ -243,7 +249,7 @@ pub(super) fn message_rows<T: Transport>((sim, exchange): (&Parts<T>, &Exchange)
     let us = |ns: u64| ns as f64 / 1e3;
     let row = |id: u32| {
         let &Message { src, dst, bytes, group, iteration, .. } = exchange.message(id);
-        let (start, completed) = (exchange.started(id), exchange.completed_at(id));
+        let (start, completed) = (begun(exchange, id, sim.now().as_nanos()), exchange.completed_at(id));
         let took = start.zip(completed).map(|(start, end)| end - start);
         let sent = exchange.sent(id);
         MessageRow {
@@ -325,11 +331,11 @@ struct Times {
 }
 
 impl Times {
-    fn of(exchange: &Exchange, ids: &[u32], ideal: &impl Fn(&Message) -> f64) -> Self {
+    fn of(exchange: &Exchange, ids: &[u32], end_ns: u64, ideal: &impl Fn(&Message) -> f64) -> Self {
         let (mut fct, mut slow) = (Vec::new(), Vec::new());
         let (mut first_start, mut last_arrival, mut last_event, mut unfinished) = (u64::MAX, 0, 0, false);
         for &id in ids {
-            let Some(start) = exchange.started(id) else { continue };
+            let Some(start) = begun(exchange, id, end_ns) else { continue };
             first_start = first_start.min(start);
             match exchange.delivered(id) {
                 Some(arrival) => last_arrival = last_arrival.max(arrival),
@@ -363,12 +369,12 @@ fn groups(exchange: &Exchange, end_ns: u64, bins: &[u32], ideal: &impl Fn(&Messa
     }
     let report = |(nth, ids): (usize, Vec<u32>)| {
         let group = &exchange.groups()[nth];
-        let times = Times::of(exchange, &ids, ideal);
+        let times = Times::of(exchange, &ids, end_ns, ideal);
         let ends = iteration_ends(exchange, group, &ids);
         let placed = exchange.bins(nth).iter().sum();
-        let mut pairs = pair_rates(exchange, &ids, end_ns);
-        let jain = jain(&pairs);
-        pairs.truncate(MOST_PAIRS);
+        let pairs = pair_rates(exchange, &ids, end_ns);
+        let jain = jain(&pairs.iter().flatten().copied().collect::<Vec<_>>());
+        let pairs = pairs.into_iter().take(MOST_PAIRS).map(|rate| rate.unwrap_or(0.0)).collect();
         GroupReport {
             name: group.name.clone(),
             flows: ids.len() as u64,
@@ -384,14 +390,20 @@ fn groups(exchange: &Exchange, end_ns: u64, bins: &[u32], ideal: &impl Fn(&Messa
             iterations: iterations(group, &ends),
             fct_cdf_us: times.cdf,
             slowest: slowest(exchange, &ids),
-            by_size: by_size(exchange, &ids, bins, ideal),
+            by_size: by_size(exchange, &ids, end_ns, bins, ideal),
         }
     };
     ids.into_iter().enumerate().map(report).collect()
 }
 
 /// The messages of a group by size; nothing where all are in one bin.
-fn by_size(exchange: &Exchange, ids: &[u32], bins: &[u32], ideal: &impl Fn(&Message) -> f64) -> Vec<SizeBin> {
+fn by_size(
+    exchange: &Exchange,
+    ids: &[u32],
+    end_ns: u64,
+    bins: &[u32],
+    ideal: &impl Fn(&Message) -> f64,
+) -> Vec<SizeBin> {
     let mut of_bin: Vec<Vec<u32>> = vec![Vec::new(); bins.len() + 1];
     for &id in ids {
         of_bin[bins.partition_point(|&most| most < exchange.message(id).bytes)].push(id);
@@ -400,7 +412,7 @@ fn by_size(exchange: &Exchange, ids: &[u32], bins: &[u32], ideal: &impl Fn(&Mess
         return Vec::new();
     }
     let report = |(nth, ids): (usize, &Vec<u32>)| {
-        let times = Times::of(exchange, ids, ideal);
+        let times = Times::of(exchange, ids, end_ns, ideal);
         let up_to_bytes = bins.get(nth).copied();
         let (flows, completed) = (ids.len() as u64, times.completed);
         SizeBin { up_to_bytes, flows, completed, completed_fct_us: times.fct_us, completed_slowdown: times.slowdown }
@@ -435,8 +447,8 @@ fn least<T: Ord>(mut all: Vec<T>, count: usize) -> Vec<T> {
     all
 }
 
-/// Mean rate of each pair of hosts, in the order of senders and receivers.
-fn pair_rates(exchange: &Exchange, ids: &[u32], end_ns: u64) -> Vec<f64> {
+/// Mean rate of each pair of hosts, in the order of senders and receivers; `None` where nothing has begun.
+fn pair_rates(exchange: &Exchange, ids: &[u32], end_ns: u64) -> Vec<Option<f64>> {
     let mut pairs: Vec<(u32, u32, u32)> = ids
         .iter()
         .map(|&id| {
@@ -448,13 +460,13 @@ fn pair_rates(exchange: &Exchange, ids: &[u32], end_ns: u64) -> Vec<f64> {
     let rate = |pair: &[(u32, u32, u32)]| {
         let (mut start, mut end, mut bytes) = (u64::MAX, 0, 0);
         for &(_, _, id) in pair {
-            start = start.min(exchange.started(id).unwrap_or(u64::MAX));
+            let Some(began) = begun(exchange, id, end_ns) else { continue };
+            start = start.min(began);
             // What is under way counts up to the end of the run.
-            let unfinished = if exchange.started(id).is_some() { end_ns } else { 0 };
-            end = end.max(exchange.delivered(id).unwrap_or(unfinished));
+            end = end.max(exchange.delivered(id).unwrap_or(end_ns));
             bytes += u64::from(exchange.message(id).bytes - exchange.missing(id));
         }
-        bytes as f64 * 8.0 / end.saturating_sub(start).max(1) as f64
+        (start < u64::MAX).then(|| bytes as f64 * 8.0 / end.saturating_sub(start).max(1) as f64)
     };
     pairs.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(rate).collect()
 }

@@ -9,7 +9,7 @@ use mrc_core::Instant;
 use super::job::{self, SpokenKeys};
 use super::topology::TelemetryKey;
 use super::traffic::Extent;
-use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, topology, traffic};
+use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, rtt, topology, traffic};
 use crate::fabric::{Fault, LinkId, LinkSpec, Partition, PathNames, ReceiveSpec, Topology};
 use crate::host::{Ideal, MrcSettings, RoceSettings, TransportInfo, WireBytes};
 use crate::workload::{Message, Pair, Plan};
@@ -177,16 +177,16 @@ impl Built {
             return Err(Problem::new(key, message));
         }
         let topology = topology::build(&scenario, folder)?;
-        let queue = queue::build(&scenario, &topology, base_rtt_ns(&scenario, &topology)?)?;
+        let links = links(&scenario, &topology)?;
+        let queue = queue::build(&scenario, &topology, base_rtt_ns(&scenario, (&topology, &links))?)?;
         let topology = topology.with_queue(queue).map_err(|error| Problem::new("topology", error))?;
         let (spoken, of_job) = job::spoken(&scenario);
         check_params(&spoken)?;
         let mut transports =
-            spoken.iter().map(|keys| settings(keys, &scenario, &topology)).collect::<Result<Vec<_>, _>>()?;
-        let links = links(&scenario, &topology)?;
+            spoken.iter().map(|keys| settings(keys, &scenario, (&topology, &links))).collect::<Result<Vec<_>, _>>()?;
         let faults = faults::build(&scenario, &topology, &links)?;
         let jobs = job::place(&scenario, &topology)?;
-        let plan = traffic::build(&scenario, &topology, &jobs, folder, extent)?;
+        let plan = traffic::build(&scenario, (&topology, &links), &jobs, folder, extent)?;
         let speaks = job::speaks(&of_job, &jobs, topology.hosts());
         check_mixed(&topology, &plan, &transports, &speaks)?;
         // Queues that are never full need no room for more than there is.
@@ -308,16 +308,20 @@ pub(super) fn available_memory() -> u64 {
 }
 
 /// Settings of the hosts that speak this.
-fn settings(spoken: &SpokenKeys, scenario: &Scenario, topology: &Topology) -> Result<Spoken, Problem> {
+fn settings(
+    spoken: &SpokenKeys,
+    scenario: &Scenario,
+    (topology, links): (&Topology, &[(LinkId, LinkSpec)]),
+) -> Result<Spoken, Problem> {
     let alone = spoken.alone(scenario);
     let settings = match spoken.keys.kind {
         TransportKind::Mrc => {
-            let base_rtt_ns = base_rtt_ns(&alone, topology).map_err(|problem| spoken.problem(problem))?;
+            let base_rtt_ns = base_rtt_ns(&alone, (topology, links)).map_err(|problem| spoken.problem(problem))?;
             mrc::build(&alone, topology, base_rtt_ns).map(TransportSettings::Mrc)
         }
         TransportKind::Roce => {
             names_no_path("RoCE", scenario, topology)?;
-            roce::build(&alone, topology).map(TransportSettings::Roce)
+            roce::build(&alone, (topology, links)).map(TransportSettings::Roce)
         }
         TransportKind::Named(info) => {
             names_no_path(info.name, scenario, topology)?;
@@ -380,10 +384,10 @@ fn check_mixed(topology: &Topology, plan: &Plan, transports: &[Spoken], speaks: 
 }
 
 /// The round trip on an idle fabric that MRC's recommendations refer to, in nanoseconds.
-fn base_rtt_ns(scenario: &Scenario, topology: &Topology) -> Result<u64, Problem> {
+fn base_rtt_ns(scenario: &Scenario, (topology, links): (&Topology, &[(LinkId, LinkSpec)])) -> Result<u64, Problem> {
     match scenario.transport.mrc.base_rtt_us {
         Some(us) => Ok(nanos("transport.mrc.base_rtt_us", us)?.max(1)),
-        None => Ok(topology.base_rtt_ns(u32::from(scenario.transport.mrc.mtu) + 142, 154)),
+        None => Ok(rtt::base_rtt_ns(topology, links, (u32::from(scenario.transport.mrc.mtu) + 142, 154))),
     }
 }
 

@@ -4,7 +4,7 @@ use mrc_core::{Instant, Rng};
 
 use super::build::{LATEST_NS, nanos, probability, rate_bps};
 use super::timeline::{self, Effect, Span, Target};
-use super::{FaultKeys, FaultKind, FaultTier, Problem, Scenario};
+use super::{FaultKeys, FaultKind, FaultTier, Problem, Scenario, nearest};
 use crate::fabric::{Clos, Edge, Fault, LinkId, LinkSpec, Loss, Node, Tier, Topology};
 
 /// Most faults of a scenario.
@@ -18,8 +18,15 @@ pub(super) fn link(topology: &Topology, name: &str) -> Option<LinkId> {
 }
 
 pub(super) fn no_link(topology: &Topology, name: &str) -> String {
-    let last = topology.link_name(LinkId(topology.links() - 1));
-    format!("no link is called `{name}`; links are {} to {last}", topology.link_name(LinkId(0)))
+    unknown("link", "links", name, (0..topology.links()).map(|link| topology.link_name(LinkId(link))).collect())
+}
+
+/// What there is in place of a name that nothing has.
+fn unknown(one: &str, all: &str, name: &str, names: Vec<String>) -> String {
+    let (Some(first), Some(last)) = (names.first(), names.last()) else { return format!("there are no {all}") };
+    let hint = nearest(name, names.iter().map(String::as_str));
+    let hint = hint.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+    format!("no {one} is called `{name}`; {all} are {first} to {last}{hint}")
 }
 
 fn switch(topology: &Topology, name: &str) -> Option<u32> {
@@ -101,6 +108,17 @@ fn check_keys(keys: &FaultKeys, at: &impl Fn(&str) -> String) -> Result<(), Prob
     if keys.target.is_some() && keys.random.is_some() {
         return Err(Problem::new(at("random"), "either target or random"));
     }
+    if keys.target.is_some() && keys.tier.is_some() {
+        return Err(Problem::new(at("tier"), "target says already what is struck"));
+    }
+    if keys.target.as_ref().is_some_and(Vec::is_empty) {
+        let message =
+            "names nothing: leave it out to strike the whole tier, or set random to 0 in its place to strike nothing";
+        return Err(Problem::new(at("target"), message));
+    }
+    if keys.every_us.is_some() && keys.times.is_none() {
+        return Err(Problem::new(at("every_us"), "needs times: how often the fault strikes"));
+    }
     Ok(())
 }
 
@@ -114,7 +132,8 @@ fn targets(
     if let Some(names) = &keys.target {
         let find = |name: &String| {
             if of_switches {
-                let names = || format!("no switch is called `{name}`; switches are p0-t0a, p0-t1a and so on");
+                let all = || (0..topology.switch_count()).map(|index| topology.switch_name(index)).collect();
+                let names = || unknown("switch", "switches", name, all());
                 let switch = switch(topology, name).ok_or_else(|| Problem::new(at("target"), names()))?;
                 return Ok(vec![Target::Switch(switch)]);
             }

@@ -23,6 +23,7 @@ mod load;
 mod mrc;
 mod queue;
 mod roce;
+mod rtt;
 mod schema;
 mod sizes;
 mod timeline;

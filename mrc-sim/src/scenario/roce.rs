@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::build::{nanos, rate_bps};
-use super::{Problem, Scenario, SelectorKey, mrc};
-use crate::fabric::{LinkId, Topology};
+use super::{Problem, Scenario, SelectorKey, mrc, rtt};
+use crate::fabric::{LinkId, LinkSpec, Topology};
 use crate::host::{DcqcnConfig, Recovery, RocePaths, RoceSettings};
 
 /// How losses are repaired.
@@ -115,7 +115,10 @@ impl Default for RoceKeys {
 }
 
 /// Settings of the hosts on `topology`.
-pub(super) fn build(scenario: &Scenario, topology: &Topology) -> Result<RoceSettings, Problem> {
+pub(super) fn build(
+    scenario: &Scenario,
+    (topology, links): (&Topology, &[(LinkId, LinkSpec)]),
+) -> Result<RoceSettings, Problem> {
     let keys = &scenario.transport.roce;
     let at = |key: &str| format!("transport.roce.{key}");
     if !matches!(keys.mtu, 256 | 512 | 1024 | 2048 | 4096) {
@@ -130,7 +133,7 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology) -> Result<RoceSett
         return Err(Problem::new(at("window_packets"), "allowed are 1 to 4194304"));
     }
     let (full, ack) = RoceSettings::wire_bytes(keys.mtu);
-    let base_rtt_ns = topology.base_rtt_ns(full, ack);
+    let base_rtt_ns = rtt::base_rtt_ns(topology, links, (full, ack));
     let line = topology.host_link().rate_bps;
     // What the receiver has not acknowledged yet although it could does not count.
     let bdp = (line as f64 * base_rtt_ns as f64 / 8e9 / f64::from(full)).ceil() as u32 + keys.ack_every;
@@ -231,7 +234,7 @@ fn dcqcn(keys: &RoceKeys, line_bps: u64) -> Result<Option<DcqcnConfig>, Problem>
         cfg.rise_interval_ns = nanos(at("rise_us"), us)?.max(1_000);
     }
     if let Some(gbps) = keys.additive_gbps {
-        cfg.additive_bps = rate_bps(at("additive_gbps"), gbps)?;
+        (cfg.additive_bps, cfg.additive_scales) = (rate_bps(at("additive_gbps"), gbps)?, false);
     }
     Ok(Some(cfg))
 }

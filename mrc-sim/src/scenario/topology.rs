@@ -1,7 +1,7 @@
 //! `[topology]` and `[host]`: from keys to a fabric, and how hosts take in what they receive.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -27,7 +27,7 @@ pub enum Shape {
     Dumbbell,
     /// Three tiers of switches per plane: pods of T0s and T1s below T2s.
     ThreeTier,
-    /// Three tiers of switches with `k` ports each.
+    /// Three tiers of switches with `k` ports each, whatever the rates of the links.
     FatTree,
     /// What `topology.edge` joins.
     Graph,
@@ -96,7 +96,7 @@ pub struct TopologyKeys {
     pub hosts_per_t0: u16,
     /// Spines per plane, of three tiers T1s of a pod; by default as many as the oversubscription asks for.
     pub t1: Option<u16>,
-    /// Bandwidth of a leaf's hosts over that of its uplinks.
+    /// Bandwidth of a leaf's hosts over that of its uplinks; of a fat tree, hosts over uplinks. Uplinks are whole: it may become less.
     pub oversubscription: f64,
     /// Links between a T0 and each of its T1s.
     pub parallel: u32,
@@ -106,7 +106,7 @@ pub struct TopologyKeys {
     pub pods: Option<u32>,
     /// T2s per plane, a multiple of a pod's T1s; by default as many as the oversubscription of the T1s asks for.
     pub t2: Option<u32>,
-    /// Bandwidth of a T1's links to T0s over that of its links to T2s.
+    /// The same of a T1's links to T0s over its links to T2s.
     pub t2_oversubscription: f64,
     /// Links between a T1 and each of its T2s.
     pub t2_parallel: u32,
@@ -358,9 +358,30 @@ fn links(keys: &TopologyKeys) -> Result<Links, Problem> {
     Ok(Links { host, fabric, t2 })
 }
 
-/// Links upwards for what comes from below, at a ratio.
-fn uplinks(below_bps: f64, link: LinkSpec, over: f64) -> f64 {
-    (below_bps / link.rate_bps as f64 / over).ceil().max(1.0)
+/// Links upwards of this rate for what comes from below, at a ratio; at least one.
+fn uplinks(below: f64, rate: f64, over: f64) -> f64 {
+    // A ratio such as 0.7 is no fraction of two: what is a whole number but for that is one.
+    (below / rate / over - 1e-9).ceil().max(1.0)
+}
+
+/// Refuses a ratio that so few uplinks cannot have, or that a number of uplinks given beside it contradicts.
+fn check_ratio(
+    (key, over): (&str, f64),
+    (below, rate): (f64, f64),
+    (count, given): (&str, Option<u32>),
+) -> Result<(), Problem> {
+    let need = uplinks(below, rate, over);
+    let at = |message: std::fmt::Arguments<'_>| Err(Problem::new(format!("topology.{key}"), message));
+    match given {
+        _ if over == 1.0 => Ok(()),
+        Some(given) if f64::from(given) != need => at(format_args!(
+            "{over} asks for {need} uplinks, and {count}, here or in the preset, says {given}: give one of both"
+        )),
+        _ if below / rate / over < 1.0 - 1e-9 => {
+            at(format_args!("{over}: with one uplink it is {}, which is the most", below / rate))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn ratio(key: &str, over: f64) -> Result<f64, Problem> {
@@ -390,8 +411,12 @@ fn tiers(keys: &TopologyKeys, links: &Links) -> Result<Tiers, Problem> {
         let message = format_args!("{}: 1 to {most}: a host has at most {most} ports", keys.planes);
         return Err(Problem::new(at("planes"), message));
     }
+    // The ports of a fat tree's switches count, whatever the rates of its links.
+    let rate = |link: LinkSpec| if keys.shape == Shape::FatTree { 1.0 } else { link.rate_bps as f64 };
     let over = ratio("oversubscription", keys.oversubscription)?;
-    let need = uplinks(f64::from(hosts_per_t0) * host.rate_bps as f64 / f64::from(keys.parallel), fabric, over);
+    let below = f64::from(hosts_per_t0) * rate(host) / f64::from(keys.parallel);
+    let need = uplinks(below, rate(fabric), over);
+    check_ratio(("oversubscription", over), (below, rate(fabric)), ("t1", keys.t1.map(u32::from)))?;
     if need > 4096.0 {
         return Err(Problem::new(at("oversubscription"), format_args!("{need} T1s per pod; at most 4096")));
     }
@@ -401,8 +426,10 @@ fn tiers(keys: &TopologyKeys, links: &Links) -> Result<Tiers, Problem> {
     }
     let t2 = if matches!(keys.shape, Shape::ThreeTier | Shape::FatTree) {
         let over = ratio("t2_oversubscription", keys.t2_oversubscription)?;
-        let below = f64::from(t0 * keys.parallel) * fabric.rate_bps as f64 / f64::from(keys.t2_parallel);
-        let need = uplinks(below, t2_link, over) as u32;
+        let below = f64::from(t0 * keys.parallel) * rate(fabric) / f64::from(keys.t2_parallel);
+        let need = uplinks(below, rate(t2_link), over) as u32;
+        let of_t1 = keys.t2.filter(|t2| t2.is_multiple_of(t1)).map(|t2| t2 / t1);
+        check_ratio(("t2_oversubscription", over), (below, rate(t2_link)), ("t2", of_t1))?;
         let t2 = keys.t2.unwrap_or(need.saturating_mul(t1));
         if t2 == 0 || !t2.is_multiple_of(t1) {
             let message = format_args!("{t2}: a multiple of the {t1} T1s of a pod, at least once");
@@ -446,6 +473,7 @@ fn graph(keys: &TopologyKeys, links: &Links) -> Result<GraphSpec, Problem> {
     let mut spec = GraphSpec::default();
     let mut switches: BTreeMap<String, u32> = BTreeMap::new();
     let mut of_pair: BTreeMap<(Node, Node), u32> = BTreeMap::new();
+    let mut called: BTreeSet<String> = BTreeSet::new();
     for (nth, edge) in keys.edge.iter().enumerate() {
         let at = |key: &str| format!("topology.edge[{nth}].{key}");
         if edge.between.is_empty() {
@@ -462,6 +490,11 @@ fn graph(keys: &TopologyKeys, links: &Links) -> Result<GraphSpec, Problem> {
             let mut node = |name: &String| {
                 let host = name.strip_prefix('h').and_then(|number| number.parse::<u32>().ok());
                 match host {
+                    Some(host) if *name != format!("h{host}") => {
+                        let message =
+                            format_args!("`{name}`: a host is called h{host}, a switch must not begin like one");
+                        Err(Problem::new(at("between"), message))
+                    }
                     Some(host) if host < 1 << 20 => {
                         spec.hosts = spec.hosts.max(host + 1);
                         Ok(Node::Host(host))
@@ -496,7 +529,13 @@ fn graph(keys: &TopologyKeys, links: &Links) -> Result<GraphSpec, Problem> {
                 let count = of_pair.entry((a.min(b), a.max(b))).or_insert(0);
                 *count += 1;
                 let more = if *count == 1 { String::new() } else { format!("-{count}") };
-                spec.links.push(Edge { a, b, spec: link, name: format!("{}-{}{more}", names[0], names[1]) });
+                let name = format!("{}-{}{more}", names[0], names[1]);
+                if !called.insert(name.clone()) {
+                    let message =
+                        format_args!("two links would be called `{name}`: use names of switches without a dash");
+                    return Err(Problem::new(at("between"), message));
+                }
+                spec.links.push(Edge { a, b, spec: link, name });
             }
         }
     }
@@ -518,16 +557,16 @@ fn clos(scenario: &Scenario, links: &Links) -> Result<Clos, Problem> {
     if keys.shape == Shape::Dumbbell && keys.t0 != 2 {
         return Err(Problem::new("topology.t0", format_args!("{}: a dumbbell has 2; leave the key out", keys.t0)));
     }
-    let need = uplinks(f64::from(keys.hosts_per_t0) * host.rate_bps as f64, fabric, over);
+    let (below, rate) = (f64::from(keys.hosts_per_t0) * host.rate_bps as f64, fabric.rate_bps as f64);
+    let need = uplinks(below, rate, over);
+    // No host at all is told apart below.
+    if keys.shape == Shape::Clos && t0 > 1 && keys.hosts_per_t0 > 0 {
+        check_ratio(("oversubscription", over), (below, rate), ("t1", keys.t1.map(u32::from)))?;
+    }
     let t1 = match (keys.shape, keys.t1) {
         (Shape::Dumbbell, None | Some(0)) => 0,
         (Shape::Dumbbell, Some(t1)) => {
             return Err(Problem::new("topology.t1", format_args!("{t1}: a dumbbell has no T1; leave the key out")));
-        }
-        (_, Some(t1)) if over != 1.0 && f64::from(t1) != need => {
-            let message =
-                format_args!("{over} asks for {need} T1s, and t1, here or in the preset, says {t1}: give one of both");
-            return Err(Problem::new("topology.oversubscription", message));
         }
         (_, Some(t1)) => t1,
         (_, None) if t0 == 1 => 0,

@@ -8,7 +8,7 @@ use super::build::{LATEST_NS, MESSAGE_BYTES, available_memory, nanos};
 use super::foreign::{self, Scale};
 use super::job::Job;
 use super::{LoadOfKey, Problem, Scenario, TraceFormatKey, WorkloadKeys, WorkloadKind};
-use crate::fabric::Topology;
+use crate::fabric::{LinkId, LinkSpec, Topology};
 use crate::workload::{Collective, Group, Message, Pairs, Plan, Poisson, PoissonEnd, Ring, SizeDistribution, Stream};
 
 /// Longest message, in bytes.
@@ -43,7 +43,7 @@ pub(super) enum Extent {
 /// The messages of a scenario.
 pub(super) fn build(
     scenario: &Scenario,
-    topology: &Topology,
+    (topology, links): (&Topology, &[(LinkId, LinkSpec)]),
     jobs: &[Job],
     folder: &Path,
     extent: Extent,
@@ -70,7 +70,7 @@ pub(super) fn build(
             },
         };
         let (messages, edges) = (plan.messages.len(), plan.edges.len());
-        let mut part = Part { keys, name, topology, ranks, key, rng: &mut rng, extent };
+        let mut part = Part { keys, name, topology, links, ranks, key, rng: &mut rng, extent };
         part.check_keys()?;
         part.add(&mut plan, folder)?;
         part.reply(&mut plan, messages, edges)?;
@@ -235,6 +235,8 @@ struct Part<'a> {
     keys: &'a WorkloadKeys,
     name: &'a str,
     topology: &'a Topology,
+    /// Links that differ from their tier, in order.
+    links: &'a [(LinkId, LinkSpec)],
     /// The hosts that take part, by rank.
     ranks: &'a [u32],
     key: String,
@@ -506,7 +508,23 @@ impl Part<'_> {
         let at = plan.messages.len();
         let poisson = Poisson { sizes, interval_ns, start_ns, until };
         let ns = poisson.add(plan, group, (first, hosts), leaf, self.rng);
+        if plan.messages.len() == at {
+            let message = format_args!(
+                "no flow begins in {} us: one does every {:.3} us on average",
+                ns as f64 / 1e3,
+                interval_ns / 1e3
+            );
+            return Err(self.problem("duration_us", message));
+        }
         self.set_aside(plan, at, (start_ns, ns))
+    }
+
+    /// Rate of a link, in bit/s, as `[[link]]` has it.
+    fn link_bps(&self, link: LinkId) -> u64 {
+        match self.links.binary_search_by_key(&link, |(link, _)| *link) {
+            Ok(at) => self.links[at].1.rate_bps,
+            Err(_) => self.topology.link_spec(link).rate_bps,
+        }
     }
 
     /// What load 1 is, in bit/s: all flows of these hosts together.
@@ -515,7 +533,7 @@ impl Part<'_> {
             let rate = |rank| {
                 let host = self.host_of(rank);
                 let ports = 0..self.topology.host_ports(host);
-                let link = |port| self.topology.link_spec(self.topology.host_link_id(port, host)).rate_bps;
+                let link = |port| self.link_bps(self.topology.host_link_id(port, host));
                 ports.map(link).sum::<u64>() as f64
             };
             (first..first + hosts).map(rate).sum()
@@ -530,11 +548,12 @@ impl Part<'_> {
                 // Of a flow between two different hosts.
                 let stays: f64 = sizes.iter().map(|size| size / all * (size - 1.0) / (all - 1.0)).sum();
                 let crosses = if other_leaf { 1.0 } else { 1.0 - stays };
-                if crosses <= 0.0 || self.topology.uplink_bps() == 0 {
+                let uplinks: u64 = self.topology.uplinks().map(|link| self.link_bps(link)).sum();
+                if crosses <= 0.0 || uplinks == 0 {
                     return Err(self.problem("load_of", "no flow leaves its leaf: use `host`"));
                 }
                 let share = all / f64::from(self.topology.hosts());
-                Ok(self.topology.uplink_bps() as f64 * share / crosses)
+                Ok(uplinks as f64 * share / crosses)
             }
         }
     }
@@ -671,10 +690,17 @@ impl Part<'_> {
         // Message of each line, for the lines that name it.
         let mut ids: Vec<Option<u32>> = Vec::new();
         let mut waits: Vec<(usize, u32, &str)> = Vec::new();
-        for (nth, line) in text.lines().enumerate() {
+        for (nth, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
             let line = line.trim();
-            // A table may name its columns.
+            // A table may name its columns, which have one order.
             let head = ids.iter().all(Option::is_none) && line.starts_with(|first: char| first.is_ascii_alphabetic());
+            let columns = ["start_us", "from", "to", "bytes"];
+            let place = |name: &str| columns.iter().position(|column| *column == name.trim());
+            if head && line.split(',').enumerate().any(|(nth, name)| place(name).is_some_and(|place| place != nth)) {
+                let message =
+                    format_args!("{}:{}: `{line}`: the columns are {}", path.display(), nth + 1, columns.join(","));
+                return Err(self.problem("file", message));
+            }
             if line.is_empty() || line.starts_with('#') || head {
                 ids.push(None);
                 continue;

@@ -217,7 +217,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (manifest, scenario_file) = read(&args.file, &choice).map_err(usage)?;
     let all = choice.points(&manifest).map_err(usage)?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
-    keep_manifest(&args.out, &manifest)?;
+    keep_manifest(&args.out, &manifest).map_err(usage)?;
     if let Some(path) = &args.slurm {
         return emit(path, &slurm(args, all.len())?, all.len());
     }
@@ -257,7 +257,8 @@ pub fn about(file: &Path) -> anyhow::Result<String> {
     let (manifest, _) = read(file, &Choice::default())?;
     let Manifest { scenario, axes, points, .. } = manifest;
     let plural = if points.len() == 1 { "" } else { "s" };
-    Ok(format!("sweep of {scenario}.toml by {}: {} point{plural}", axes.join(", "), points.len()))
+    let by = if axes.is_empty() { String::new() } else { format!(" by {}", axes.join(", ")) };
+    Ok(format!("sweep of {scenario}.toml{by}: {} point{plural}", points.len()))
 }
 
 /// Reads the sweep file and lays out its points; those chosen are checked before the first one runs, each with one seed.
@@ -275,6 +276,12 @@ fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
             name = axis.key.clone().unwrap_or(name);
             ensure!(!axes.contains(&name), "{}: two axes are called {name}", file.display());
         }
+        // Each point would hold the value of the second one, under the name of both.
+        if let Some(key) =
+            axis.key.as_ref().filter(|key| sweep.axis[..nth].iter().any(|axis| axis.key.as_ref() == Some(*key)))
+        {
+            bail!("{}: two axes change {key}", file.display());
+        }
         points = cross(&points, &name, &cases);
         axes.push(name);
     }
@@ -285,6 +292,11 @@ fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
         let whole = points.len();
         points.retain(|point| !without.covers(&point.at));
         ensure!(points.len() < whole, "{}: no point is left out by `at` of: {}", file.display(), without.why);
+    }
+    if let Some(seed) =
+        (1..sweep.seeds.len()).find_map(|nth| sweep.seeds[..nth].iter().find(|seed| **seed == sweep.seeds[nth]))
+    {
+        bail!("{}: seeds: {seed} is there twice", file.display());
     }
     if !sweep.seeds.is_empty() {
         points = sweep

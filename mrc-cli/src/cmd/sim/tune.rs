@@ -158,6 +158,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn read(file: &Path) -> anyhow::Result<(Source, Tuning)> {
     let text = Source::find(file)?;
+    if !text.is_tuning() {
+        let command = if text.is_sweep() { "sweep" } else { "run" };
+        anyhow::bail!("{0} compares no sides: `mrc sim {command} {0}` runs it", file.display());
+    }
     let tuning: Tuning = toml::from_str(&text.text).with_context(|| format!("{} is no tuning file", file.display()))?;
     let name = file.display();
     ensure!(!tuning.side.is_empty(), "{name}: a comparison has at least one [[side]]");

@@ -9,6 +9,8 @@ const ONE: u64 = 1 << 16;
 /// Knobs of the sender, and how often a receiver notifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DcqcnConfig {
+    /// Line rate that the increases and the least rate are for, see [`DcqcnConfig::at`].
+    pub line_bps: u64,
     /// Weight of a new observation in `alpha`, as a power of two: 8 means 1/256.
     pub g_shift: u32,
     /// `alpha` decays once per interval without a CNP.
@@ -25,6 +27,8 @@ pub struct DcqcnConfig {
     pub fast_recovery: u32,
     /// Additive increase.
     pub additive_bps: u64,
+    /// Whether it is in proportion to the line rate.
+    pub additive_scales: bool,
     /// Hyper increase, once both clocks are beyond fast recovery.
     pub hyper_bps: u64,
     /// No slower than this.
@@ -34,9 +38,11 @@ pub struct DcqcnConfig {
 }
 
 impl DcqcnConfig {
-    /// The published parameters, with increases scaled from the 40 Gb/s of the publication to `line_bps`.
+    /// The published parameters, with the additive increase scaled from the 40 Gb/s of the publication to `line_bps`. It names no
+    /// hyper increase and no least rate: ours are 1 and 0.1 % of the line rate.
     pub const fn published(line_bps: u64) -> Self {
         Self {
+            line_bps,
             g_shift: 8,
             alpha_interval_ns: 55_000,
             cut_interval_ns: 50_000,
@@ -45,6 +51,7 @@ impl DcqcnConfig {
             clamp_target: true,
             fast_recovery: 5,
             additive_bps: line_bps / 1_000,
+            additive_scales: true,
             hyper_bps: line_bps / 100,
             min_bps: line_bps / 1_000,
             cnp_interval_ns: 50_000,
@@ -55,6 +62,7 @@ impl DcqcnConfig {
     /// only and 300 us apart, of 40 and 100 Mb/s at 100 Gb/s.
     pub const fn conweave(line_bps: u64) -> Self {
         Self {
+            line_bps,
             g_shift: 8,
             alpha_interval_ns: 1_000,
             cut_interval_ns: 4_000,
@@ -63,9 +71,22 @@ impl DcqcnConfig {
             clamp_target: false,
             fast_recovery: 1,
             additive_bps: line_bps / 2_500,
+            additive_scales: true,
             hyper_bps: line_bps / 1_000,
             min_bps: line_bps / 1_000,
             cnp_interval_ns: 1_000,
+        }
+    }
+
+    /// The same for a port of another rate.
+    pub fn at(&self, line_bps: u64) -> Self {
+        let scaled = |bps: u64| (u128::from(bps) * u128::from(line_bps) / u128::from(self.line_bps.max(1))) as u64;
+        Self {
+            line_bps,
+            additive_bps: if self.additive_scales { scaled(self.additive_bps) } else { self.additive_bps },
+            hyper_bps: scaled(self.hyper_bps),
+            min_bps: scaled(self.min_bps),
+            ..*self
         }
     }
 

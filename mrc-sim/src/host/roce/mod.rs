@@ -26,7 +26,7 @@ use self::paths::Paths;
 use self::queue_pair::{Outgoing, Receiver, Sender};
 use self::wire::{Header, Kind, Reth};
 use super::transport::{PathCounts, Transport, TransportCounters, payload_tag};
-use crate::fabric::{Packet, Topology};
+use crate::fabric::{LinkId, LinkSpec, Packet, Topology};
 use crate::host::Host;
 use crate::workload::{Connections, Exchange, Pair};
 
@@ -63,7 +63,7 @@ pub struct RoceSettings {
     pub reorder_packets: u32,
     /// A receiver that reports a hole notifies the sender as of a mark.
     pub hole_notifies: bool,
-    /// Congestion control; `None`: line rate.
+    /// Congestion control, at each port for its own rate; `None`: line rate.
     pub dcqcn: Option<DcqcnConfig>,
     /// How queue pairs choose paths; `None`: each keeps to one.
     pub paths: Option<RocePaths>,
@@ -141,7 +141,8 @@ struct Answer {
 pub struct RoceTransport {
     index: u32,
     settings: RoceSettings,
-    line_bps: u64,
+    /// By port: its rate, in bit/s, and congestion control at that rate.
+    lines: Vec<(u64, Option<DcqcnConfig>)>,
     qps: Vec<QueuePair>,
     /// Of each peer one for each port, shared by all queue pairs to it.
     templates: Vec<FrameTemplate>,
@@ -161,9 +162,15 @@ pub struct RoceTransport {
 }
 
 impl RoceTransport {
-    /// All hosts of a run, connected for `pairs`.
-    pub fn build(settings: &RoceSettings, topology: &Topology, pairs: &[Pair], seed: u64) -> Vec<Self> {
-        let mut hosts: Vec<Self> = (0..topology.hosts()).map(|index| Self::new(settings, topology, index)).collect();
+    /// All hosts of a run, connected for `pairs`; `links`, in order, differ from their tier.
+    pub fn build(
+        settings: &RoceSettings,
+        (topology, links): (&Topology, &[(LinkId, LinkSpec)]),
+        pairs: &[Pair],
+        seed: u64,
+    ) -> Vec<Self> {
+        let host = |index| Self::new(settings, (topology, links), index);
+        let mut hosts: Vec<Self> = (0..topology.hosts()).map(host).collect();
         let mut rng = Rng::new(seed ^ 0x526F_4345);
         for &Pair { a, b, connections } in pairs {
             let first = [hosts[a as usize].qps.len() as u32, hosts[b as usize].qps.len() as u32];
@@ -183,12 +190,18 @@ impl RoceTransport {
         hosts
     }
 
-    fn new(settings: &RoceSettings, topology: &Topology, index: u32) -> Self {
+    fn new(settings: &RoceSettings, (topology, links): (&Topology, &[(LinkId, LinkSpec)]), index: u32) -> Self {
         let ports = usize::from(topology.host_ports(index));
+        let line = |port| {
+            let link = topology.host_link_id(port, index);
+            let changed = links.binary_search_by_key(&link, |(link, _)| *link).ok().map(|at| links[at].1);
+            let rate_bps = changed.unwrap_or_else(|| topology.link_spec(link)).rate_bps;
+            (rate_bps, settings.dcqcn.map(|dcqcn| dcqcn.at(rate_bps)))
+        };
         Self {
             index,
             settings: *settings,
-            line_bps: topology.host_link().rate_bps,
+            lines: (0..topology.host_ports(index)).map(line).collect(),
             qps: Vec::new(),
             templates: Vec::new(),
             connections: Vec::new(),
@@ -206,10 +219,11 @@ impl RoceTransport {
     fn add_qp(&mut self, topology: &Topology, peer: u32, remote: u32, nth: u32, sport: u16) {
         let settings = &self.settings;
         let ports = usize::from(topology.host_ports(self.index));
+        let home = nth as usize % ports;
         self.qps.push(QueuePair {
             peer,
             remote,
-            home: (nth as usize % ports) as u8,
+            home: home as u8,
             sport,
             // Those of the peer that was added last.
             template: (self.templates.len() - ports) as u32,
@@ -221,7 +235,7 @@ impl RoceTransport {
                 settings.dcqcn.map(|dcqcn| dcqcn.cnp_interval_ns),
             )
             .hole_notifies(settings.hole_notifies),
-            dcqcn: Dcqcn::new(self.line_bps),
+            dcqcn: Dcqcn::new(self.lines[home].0),
             paths: settings.paths.map(|paths| Box::new(Paths::new(&paths, &mut self.rng))),
             paced_until: Instant::ZERO,
             rto_at: Instant::FAR,
@@ -341,7 +355,7 @@ impl RoceTransport {
             if let Some(paths) = &mut slot.paths {
                 paths.begin(&mut self.rng);
             }
-            slot.dcqcn = Dcqcn::new(self.line_bps);
+            slot.dcqcn = Dcqcn::new(self.lines[usize::from(slot.home)].0);
             slot.paced_until = Instant::ZERO;
         }
         of(nth).start
@@ -466,7 +480,7 @@ impl RoceTransport {
                 let moved = paths.on_send(now, psn, path);
                 self.counters.path_switches += u64::from(moved);
                 if moved && self.settings.paths.is_some_and(|paths| paths.rate_per_path) {
-                    slot.dcqcn = Dcqcn::new(self.line_bps);
+                    slot.dcqcn = Dcqcn::new(self.lines[usize::from(slot.home)].0);
                     slot.paced_until = now;
                 }
             }
@@ -478,7 +492,7 @@ impl RoceTransport {
             } else {
                 self.counters.data += 1;
             }
-            if let Some(cfg) = &self.settings.dcqcn {
+            if let Some(cfg) = &self.lines[usize::from(slot.home)].1 {
                 slot.dcqcn.advance(now, cfg);
                 slot.dcqcn.on_send(out.wire_len, cfg);
                 let ns = u128::from(out.wire_len) * 8_000_000_000 / u128::from(slot.dcqcn.rate());
@@ -516,8 +530,9 @@ impl Host for RoceTransport {
                 self.list(now, header.qp);
             }
             Kind::Cnp => {
-                if let Some(cfg) = &self.settings.dcqcn {
-                    self.qps[header.qp as usize].dcqcn.on_cnp(now, cfg);
+                let slot = &mut self.qps[header.qp as usize];
+                if let Some(cfg) = &self.lines[usize::from(slot.home)].1 {
+                    slot.dcqcn.on_cnp(now, cfg);
                 }
             }
         }
@@ -666,7 +681,7 @@ mod tests {
         };
         let clos = Clos { planes: 2, hosts: 4, ..Clos::default() };
         let pairs = [Pair { a: 0, b: 1, connections: 3 }, Pair { a: 0, b: 2, connections: 3 }];
-        let hosts = RoceTransport::build(&settings, &clos.into(), &pairs, 1);
+        let hosts = RoceTransport::build(&settings, (&clos.into(), &[]), &pairs, 1);
         assert_eq!((hosts[0].qps.len(), hosts[0].templates.len()), (96, 4), "one for each port and peer");
         assert_eq!(hosts[0].qps.iter().map(|qp| qp.template).collect::<Vec<_>>(), [[0; 48], [2; 48]].concat());
     }

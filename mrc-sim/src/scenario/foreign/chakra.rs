@@ -1,7 +1,8 @@
 //! Chakra execution traces (MLCommons): one protobuf file per rank, `NAME.0.et`, `NAME.1.et` and so on, each a sequence of
 //! messages with their lengths before them: first the metadata, then nodes. Read are computations (`duration_micros`), sends and
 //! receives (`comm_src`, `comm_dst`, `comm_size`, `comm_tag`) and collectives (`comm_type`, `comm_size`): over all ranks, or with a
-//! process group (`pg_name`) over those ranks that name it.
+//! process group (`pg_name`) over those ranks that name it. Those with a root have it in `root_rank`, a place in the group, by default the
+//! first. Files without metadata are read, too.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -35,7 +36,7 @@ pub(super) struct Node {
 pub(super) struct Attribute {
     #[prost(string, tag = "1")]
     pub(super) name: String,
-    #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 29")]
+    #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 28, 29")]
     pub(super) value: Option<Value>,
 }
 
@@ -53,8 +54,16 @@ pub(super) enum Value {
     Sint32(i32),
     #[prost(sint64, tag = "17")]
     Sint64(i64),
+    #[prost(message, tag = "28")]
+    Bools(Bools),
     #[prost(string, tag = "29")]
     Text(String),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Bools {
+    #[prost(bool, repeated, tag = "1")]
+    pub(super) values: Vec<bool>,
 }
 
 /// The names of process groups, numbered from 1.
@@ -82,6 +91,7 @@ impl Node {
             Value::Uint32(value) => Some((*value).into()),
             Value::Uint64(value) => Some(*value),
             Value::Text(text) => text.parse().ok(),
+            Value::Bools(_) => None,
         }
     }
 
@@ -105,23 +115,38 @@ impl Node {
         let tag = self.tag();
         Ok(match self.kind {
             5 => What::Send { to: rank_of("comm_dst")?, bytes: need("comm_size")?, tag },
-            6 => What::Receive { from: rank_of("comm_src")?, tag },
+            6 => What::Receive { from: Some(rank_of("comm_src")?), tag: Some(tag) },
             7 => {
+                let root = self.number("root_rank").unwrap_or(0);
+                let root = u32::try_from(root)
+                    .map_err(|_| format!("node {} of rank {rank}: root_rank = {root} is no rank", self.id))?;
                 let pattern = match need("comm_type")? {
                     0 => Pattern::AllReduce,
+                    1 => Pattern::Reduce { root },
                     2 => Pattern::AllGather,
+                    3 => Pattern::Gather { root },
+                    4 => Pattern::Scatter { root },
+                    5 => Pattern::Broadcast { root },
                     6 => Pattern::AllToAll,
                     7 | 8 => Pattern::ReduceScatter,
                     9 => Pattern::Barrier,
                     other => {
-                        let known =
-                            "known are 0 (all-reduce), 2 (all-gather), 6 (all-to-all), 7 (reduce-scatter), 9 (barrier)";
-                        return Err(format!("node {} of rank {rank}: collective {other}; {known}", self.id));
+                        return Err(format!("node {} of rank {rank}: collective {other}; known are 0 to 9", self.id));
                     }
                 };
+                let group = self.group(groups);
+                let dims =
+                    self.attr.iter().find(|attr| attr.name == "involved_dim").and_then(|attr| attr.value.as_ref());
+                if let Some(Value::Bools(dims)) = dims
+                    && group == 0
+                    && !dims.values.iter().all(|&involved| involved)
+                {
+                    let cure = "dimensions are not known here: name the process group (pg_name)";
+                    return Err(format!("node {} of rank {rank}: involved_dim leaves some out, and {cure}", self.id));
+                }
                 // A barrier moves nothing, so that its size may be missing.
                 let bytes = if pattern == Pattern::Barrier { 0 } else { need("comm_size")? };
-                What::Together { pattern, bytes, group: self.group(groups) }
+                What::Together { pattern, bytes, group }
             }
             _ => What::Compute(self.duration_micros.saturating_mul(1000)),
         })
@@ -172,8 +197,9 @@ fn read_rank(mut bytes: &[u8], rank: u32, groups: &mut Groups) -> Result<Vec<Op>
         bytes = rest;
         Ok(Some(one))
     };
-    next()?.ok_or("no Chakra execution trace: it is empty")?;
-    let mut nodes = Vec::new();
+    let first = next()?.ok_or("no Chakra execution trace: it is empty")?;
+    // Metadata are no node, and a node has a kind.
+    let mut nodes: Vec<Node> = Node::decode(first).ok().filter(|node| node.kind != 0).into_iter().collect();
     while let Some(one) = next()? {
         nodes.push(Node::decode(one).map_err(broken)?);
     }

@@ -12,8 +12,9 @@
 //! }
 //! ```
 //!
-//! Blanks around braces and colons may be missing or added; `// ...` and `/* ... */` are comments. `calc` counts nanoseconds.
-//! `cpu` and `nic` are read and have no effect: operations that nothing orders run side by side.
+//! Blanks around braces and colons may be missing or added, and a brace ends a statement as a line does; `// ...` and `/* ... */`
+//! are comments. `calc` counts nanoseconds. `cpu` and `nic` are read and have no effect: operations that nothing orders run side
+//! by side. A receive `from -1` takes a message of any rank, with `tag -1` one of any tag.
 
 use std::collections::HashMap;
 
@@ -23,35 +24,67 @@ const MOST_RANKS: u32 = 1 << 20;
 
 /// The operations of all ranks.
 pub(super) fn read(text: &str) -> Result<Vec<Vec<Op>>, Bad> {
-    let mut ranks: Vec<Vec<Op>> = Vec::new();
-    let mut at: Option<(usize, HashMap<String, usize>)> = None;
+    let mut schedule = Schedule::default();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (nth, line) in without_comments(text).lines().enumerate() {
         let spaced = ['{', '}', ':'].iter().fold(line.to_owned(), |line, &c| line.replace(c, &format!(" {c} ")));
         let words: Vec<&str> = spaced.split_whitespace().collect();
-        let line = line.trim();
-        let bad = |why: &str| format!("line {}: `{line}`: {why}", nth + 1);
-        match (&words[..], &mut at) {
-            ([], _) => {}
-            (["num_ranks", count], _) if ranks.is_empty() => {
-                let count: u32 = count.parse().map_err(|_| bad("no number"))?;
+        let mut rest = &words[..];
+        while !rest.is_empty() {
+            let (statement, behind) = rest.split_at(schedule.statement(rest));
+            schedule.take(statement).map_err(|why| format!("line {}: `{}`: {why}", nth + 1, line.trim()))?;
+            rest = behind;
+        }
+    }
+    if schedule.at.is_some() {
+        return Err("the last rank has no closing brace".to_owned());
+    }
+    if schedule.ranks.iter().all(Vec::is_empty) {
+        return Err("no operation: GOAL text begins with num_ranks; its binary form is not read".to_owned());
+    }
+    Ok(schedule.ranks)
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Schedule {
+    ranks: Vec<Vec<Op>>,
+    /// The rank whose brace is open, and its labels.
+    at: Option<(usize, HashMap<String, usize>)>,
+}
+
+impl Schedule {
+    /// Words of the statement that these words begin with.
+    fn statement(&self, words: &[&str]) -> usize {
+        match (words, &self.at) {
+            (["num_ranks", _, ..], None) => 2,
+            (["rank", _, "{", ..], None) => 3,
+            (["}", ..], _) => 1,
+            (words, _) => words.iter().position(|word| *word == "}").unwrap_or(words.len()),
+        }
+    }
+
+    fn take(&mut self, words: &[&str]) -> Result<(), &'static str> {
+        match (words, &mut self.at) {
+            (["num_ranks", count], _) if self.ranks.is_empty() => {
+                let count: u32 = count.parse().map_err(|_| "no number")?;
                 if !(1..=MOST_RANKS).contains(&count) {
-                    return Err(bad("1 to 1048576 ranks"));
+                    return Err("1 to 1048576 ranks");
                 }
-                ranks = vec![Vec::new(); count as usize];
+                self.ranks = vec![Vec::new(); count as usize];
             }
             (["rank", number, "{"], None) => {
-                let rank: usize = number.parse().map_err(|_| bad("no number"))?;
-                if rank >= ranks.len() {
-                    return Err(bad("above num_ranks, which comes first"));
+                let rank: usize = number.parse().map_err(|_| "no number")?;
+                if rank >= self.ranks.len() {
+                    return Err("above num_ranks, which comes first");
                 }
-                at = Some((rank, HashMap::new()));
+                self.at = Some((rank, HashMap::new()));
             }
-            (["}"], Some(_)) => at = None,
+            (["}"], Some(_)) => self.at = None,
             ([first, how @ ("requires" | "irequires"), second], Some((rank, labels))) => {
-                let find =
-                    |label: &str| labels.get(label).copied().ok_or_else(|| bad("no such label before this line"));
+                let find = |label: &str| labels.get(label).copied().ok_or("no such label before this line");
                 let (op, other) = (find(first)?, find(second)?);
-                let op = &mut ranks[*rank][op];
+                let op = &mut self.ranks[*rank][op];
                 if *how == "requires" { op.after.push(other) } else { op.beside.push(other) }
             }
             (words, Some((rank, labels))) => {
@@ -59,24 +92,18 @@ pub(super) fn read(text: &str) -> Result<Vec<Vec<Op>>, Bad> {
                     [label, ":", rest @ ..] => (Some(*label), rest),
                     _ => (None, words),
                 };
-                let what = operation(words).ok_or_else(|| bad("neither calc, send, recv, requires nor irequires"))?;
+                let what = operation(words).ok_or("neither calc, send, recv, requires nor irequires")?;
                 if let Some(label) = label
-                    && labels.insert(label.to_owned(), ranks[*rank].len()).is_some()
+                    && labels.insert(label.to_owned(), self.ranks[*rank].len()).is_some()
                 {
-                    return Err(bad("the label is there already"));
+                    return Err("the label is there already");
                 }
-                ranks[*rank].push(Op { what, after: Vec::new(), beside: Vec::new() });
+                self.ranks[*rank].push(Op { what, after: Vec::new(), beside: Vec::new() });
             }
-            _ => return Err(bad("stands outside of a rank")),
+            _ => return Err("stands outside of a rank"),
         }
+        Ok(())
     }
-    if at.is_some() {
-        return Err("the last rank has no closing brace".to_owned());
-    }
-    if ranks.iter().all(Vec::is_empty) {
-        return Err("no operation: GOAL text begins with num_ranks; its binary form is not read".to_owned());
-    }
-    Ok(ranks)
 }
 
 /// The text with every comment left out, line by line.
@@ -96,28 +123,38 @@ fn without_comments(text: &str) -> String {
     kept + rest
 }
 
+/// What stands for any rank, or any tag.
+const ANY: &str = "-1";
+
 fn operation(words: &[&str]) -> Option<What> {
+    // A blank may part a number of bytes from its unit.
+    if let [verb @ ("send" | "recv"), number, "b", rest @ ..] = words {
+        let size = format!("{number}b");
+        return operation(&[&[*verb, &size], rest].concat());
+    }
     let bytes = |text: &str| text.strip_suffix('b')?.parse::<u64>().ok();
-    // Clauses that have no effect, and the tag.
-    let tag = |rest: &[&str]| -> Option<u64> {
-        let mut tag = 0;
+    // Clauses that have no effect, and the tag: `None` for any.
+    let tag = |rest: &[&str]| -> Option<Option<u64>> {
+        let mut tag = Some(0);
         for pair in rest.chunks(2) {
-            match pair {
-                ["tag", number] => tag = number.parse().ok()?,
+            match *pair {
+                ["tag", ANY] => tag = None,
+                ["tag", number] => tag = Some(number.parse().ok()?),
                 ["cpu" | "nic", _] => {}
                 _ => return None,
             }
         }
         Some(tag)
     };
-    match words {
-        ["calc", ns, rest @ ..] => tag(rest).and(ns.parse().ok()).map(What::Compute),
-        ["send", size, "to", to, rest @ ..] => {
-            Some(What::Send { bytes: bytes(size)?, to: to.parse().ok()?, tag: tag(rest)? })
+    match *words {
+        ["calc", ns, ref rest @ ..] => tag(rest).and(ns.parse().ok()).map(What::Compute),
+        ["send", size, "to", to, ref rest @ ..] => {
+            Some(What::Send { bytes: bytes(size)?, to: to.parse().ok()?, tag: tag(rest)?? })
         }
-        ["recv", size, "from", from, rest @ ..] => {
+        ["recv", size, "from", from, ref rest @ ..] => {
             bytes(size)?;
-            Some(What::Receive { from: from.parse().ok()?, tag: tag(rest)? })
+            let from = if from == ANY { None } else { Some(from.parse().ok()?) };
+            Some(What::Receive { from, tag: tag(rest)? })
         }
         _ => None,
     }

@@ -4,30 +4,65 @@ use std::collections::BTreeMap;
 
 use super::{Bad, Scale};
 use crate::fabric::{LinkSpec, Tiers};
+use crate::scenario::nearest;
 use crate::workload::{GroupId, Message, MessageId, Plan};
+
+/// A trigger that a file declares.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The first connection that fires it starts those that wait.
+    Oneshot,
+    /// The last of so many does, which is what waiting for all of them is.
+    Barrier(usize),
+}
+
+/// `trigger id N oneshot`, or `barrier count M`; the words may stand in any order.
+fn trigger(words: &[&str]) -> Result<(u64, Kind), &'static str> {
+    let (mut id, mut count, mut barrier) = (None, None, None);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).ok_or("no number");
+        match *word {
+            "id" => id = Some(number()?),
+            "count" => count = Some(number()? as usize),
+            "oneshot" if barrier.is_none() => barrier = Some(false),
+            "barrier" if barrier.is_none() => barrier = Some(true),
+            "multishot" => return Err("which connection a shot starts depends on time: use oneshot triggers"),
+            _ => return Err("triggers have an id, and are oneshot or barrier"),
+        }
+    }
+    let kind = match (barrier, count) {
+        (Some(false), _) => Kind::Oneshot,
+        (Some(true), Some(count)) => Kind::Barrier(count),
+        (Some(true), None) => return Err("a barrier has a count"),
+        (None, _) => return Err("triggers are oneshot or barrier"),
+    };
+    Ok((id.ok_or("a trigger has an id")?, kind))
+}
 
 /// `A->B id N start PS size BYTES`, or `trigger N` in place of `start`; `send_done_trigger` and `recv_done_trigger` fire one.
 /// Start times are in picoseconds.
 pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut Plan) -> Result<(), Bad> {
     let mut nodes = u32::MAX;
+    let (mut announced, before) = (None, plan.messages.len());
     // By trigger: who fires it, and who waits.
     let mut fires: BTreeMap<u64, Vec<(MessageId, bool)>> = BTreeMap::new();
     let mut waits: BTreeMap<u64, Vec<MessageId>> = BTreeMap::new();
-    let mut barriers: BTreeMap<u64, usize> = BTreeMap::new();
-    for (nth, line) in text.lines().enumerate() {
+    let mut triggers: BTreeMap<u64, Kind> = BTreeMap::new();
+    for (nth, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         let words: Vec<&str> = line.split_whitespace().collect();
         let bad = |why: &str| format!("line {}: `{line}`: {why}", nth + 1);
         match &words[..] {
-            [] | ["Connections" | "Triggers" | "Failures", _] => {}
+            [] | ["Triggers" | "Failures", ..] => {}
+            ["Connections", count] => announced = Some(count.parse::<usize>().map_err(|_| bad("no number"))?),
             ["Nodes", count] => nodes = count.parse().map_err(|_| bad("no number"))?,
-            ["trigger", "id", _, "oneshot"] => {}
-            // Released by the last of those that fire it, which is what waiting for all of them is.
-            ["trigger", "id", id, "barrier", "count", count] => {
-                let (Ok(id), Ok(count)) = (id.parse(), count.parse()) else { return Err(bad("no number")) };
-                barriers.insert(id, count);
+            ["trigger", rest @ ..] => {
+                let (id, kind) = trigger(rest).map_err(bad)?;
+                if triggers.insert(id, kind).is_some() {
+                    return Err(bad("the trigger is there already"));
+                }
             }
-            ["trigger", ..] => return Err(bad("triggers are oneshot or barrier")),
             ["failure", ..] => return Err(bad("links that are down belong into [[fault]]")),
             [ends, rest @ ..] => {
                 let (src, dst) = ends.split_once("->").ok_or_else(|| bad("no connection `A->B`"))?;
@@ -39,9 +74,14 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
                 let mut done = Vec::new();
                 for pair in rest.chunks(2) {
                     let [key, value] = pair else { return Err(bad("a key without a value")) };
+                    if *key == "start" {
+                        // htsim reads a fraction, too.
+                        let picoseconds = value.parse::<f64>().ok().filter(|ps| (0.0..=1e18).contains(ps));
+                        start = Some(picoseconds.ok_or_else(|| bad("start is no number from 0 to 1e18"))?);
+                        continue;
+                    }
                     let value: u64 = value.parse().map_err(|_| bad("no number"))?;
                     match *key {
-                        "start" => start = Some(value),
                         "size" => size = Some(value),
                         "trigger" => trigger = Some(value),
                         "send_done_trigger" => done.push((value, true)),
@@ -55,23 +95,39 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
                 if start.is_some() == trigger.is_some() {
                     return Err(bad("either start or trigger"));
                 }
+                if src == dst {
+                    return Err(bad("a host does not send to itself"));
+                }
                 let (src, dst) = (scale.host(src), scale.host(dst));
                 let bytes = if src == dst { 0 } else { scale.bytes_of(size).map_err(|why| bad(&why))? };
-                let delay_ns = scale.ns_of(start.unwrap_or(0) / 1000);
+                let delay_ns = scale.ns_of((start.unwrap_or(0.0) / 1000.0) as u64);
                 let id = plan.push(Message { src, dst, bytes, group, iteration: 0, delay_ns });
                 trigger.into_iter().for_each(|trigger| waits.entry(trigger).or_default().push(id));
                 done.into_iter().for_each(|(trigger, acked)| fires.entry(trigger).or_default().push((id, acked)));
             }
         }
     }
+    if let Some(count) = announced.filter(|&count| count != plan.messages.len() - before) {
+        return Err(format!(
+            "{} connections, and the file says {count}: part of it is missing",
+            plan.messages.len() - before
+        ));
+    }
     for (trigger, then) in waits {
         let Some(first) = fires.get(&trigger) else {
             return Err(format!("trigger {trigger} is fired by no connection"));
         };
-        if let Some(&count) = barriers.get(&trigger)
-            && count != first.len()
-        {
-            return Err(format!("trigger {trigger}: a barrier of count {count} that {} connections fire", first.len()));
+        match triggers.get(&trigger) {
+            Some(&Kind::Barrier(count)) if count != first.len() => {
+                let fire = first.len();
+                return Err(format!("trigger {trigger}: a barrier of count {count} that {fire} connections fire"));
+            }
+            Some(Kind::Barrier(_)) => {}
+            Some(Kind::Oneshot) | None if first.len() > 1 => {
+                let fire = first.len();
+                return Err(format!("trigger {trigger}: {fire} connections fire it, and it is no barrier"));
+            }
+            Some(Kind::Oneshot) | None => {}
         }
         for (&(first, acked), &then) in first.iter().flat_map(|first| then.iter().map(move |then| (first, then))) {
             if acked {
@@ -84,25 +140,53 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
     Ok(())
 }
 
+/// The keys of a topology, in small letters.
+const KEYS: [&str; 13] = [
+    "nodes",
+    "tiers",
+    "podsize",
+    "tier",
+    "downlink_speed_gbps",
+    "radix_up",
+    "radix_down",
+    "oversubscribed",
+    "bundle",
+    "switch_latency_ns",
+    "downlink_latency_ns",
+    "queue_up",
+    "queue_down",
+];
+
 /// A fat tree of two or three tiers, and the time in a switch. `Queue_Up` and `Queue_Down` are left to `[queue]`.
 pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
     let mut all: BTreeMap<String, u64> = BTreeMap::new();
     let mut tiers: Vec<BTreeMap<String, u64>> = Vec::new();
-    for (nth, line) in text.lines().enumerate() {
+    for (nth, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
             continue;
         }
         let bad = |why: &str| format!("line {}: `{line}`: {why}", nth + 1);
         let (key, value) = line.split_once(char::is_whitespace).ok_or_else(|| bad("a key and a number"))?;
-        let (key, value) = (key.to_lowercase(), value.trim().parse::<u64>().map_err(|_| bad("no number"))?);
+        let key = key.to_lowercase();
+        if !KEYS.contains(&&*key) {
+            match nearest(&key, KEYS.into_iter()) {
+                Some(known) => return Err(bad(&format!("did you mean {known}?"))),
+                // htsim passes over what it does not know.
+                None => continue,
+            }
+        }
+        let value = value.trim().parse::<u64>().map_err(|_| bad("no number"))?;
         if key == "tier" {
             if value as usize != tiers.len() {
                 return Err(bad("tiers come in order, from 0"));
             }
             tiers.push(BTreeMap::new());
         } else {
-            tiers.last_mut().unwrap_or(&mut all).insert(key, value);
+            let table = tiers.last_mut().unwrap_or(&mut all);
+            if table.insert(key, value).is_some() {
+                return Err(bad("the key is there already"));
+            }
         }
     }
     let of = |table: &BTreeMap<String, u64>, key: &str| {
@@ -153,11 +237,36 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
         fabric_link: link(1)?,
         t2_link: link(count - 1)?,
     };
-    let of_switches = latency(0, "switch_latency_ns")?;
-    for tier in 1..count {
-        if latency(tier, "switch_latency_ns")? != of_switches {
-            return Err("switches of all tiers have one latency here".to_owned());
+    // What follows from the others must agree with them.
+    for (tier, what, below) in [(1, "T0s of a pod", tiers3.t0), (2, "pods", pods)].into_iter().take(count - 1) {
+        let times = u64::from(below) * u64::from(bundle(tier));
+        if let Some(down) = of(&tiers[tier], "radix_down").filter(|&down| down != times) {
+            return Err(format!("tier {tier}: Radix_Down {down}, and {what} times Bundle are {times}"));
         }
     }
+    for (tier, keys) in tiers.iter().enumerate().take(count - 1) {
+        let Some(&over) = keys.get("oversubscribed") else { continue };
+        let (Some(down), Some(up)) = (of(keys, "radix_down"), of(keys, "radix_up")) else { continue };
+        let (down, up) = (down * need(tier, "downlink_speed_gbps")?, up * need(tier + 1, "downlink_speed_gbps")?);
+        if up.checked_mul(over) != Some(down) {
+            return Err(format!("tier {tier}: Oversubscribed {over}, and {down} Gb/s from below go over {up} Gb/s"));
+        }
+    }
+    // One latency is that of all switches. What those of a tier need beyond it goes, by halves, to the links of both their sides: every
+    // packet that crosses a switch crosses two of its links, so that its time stays the same.
+    let of_tier = |tier: usize| if tier < count { latency(tier, "switch_latency_ns") } else { Ok(u32::MAX) };
+    let of_tiers = [of_tier(0)?, of_tier(1)?, of_tier(2)?];
+    let of_switches = of_tiers[..count].iter().copied().min().unwrap_or(0);
+    let beyond = |tier: usize| u64::from(of_tiers[tier].saturating_sub(of_switches));
+    let longer = |link: LinkSpec, more: u64| match u32::try_from(u64::from(link.delay_ns) + more / 2) {
+        Ok(delay_ns) => Ok(LinkSpec { delay_ns, ..link }),
+        Err(_) => Err("latencies of a link and a switch that are more than 4 s together".to_owned()),
+    };
+    let tiers3 = Tiers {
+        host_link: longer(tiers3.host_link, beyond(0))?,
+        fabric_link: longer(tiers3.fabric_link, beyond(0) + beyond(1))?,
+        t2_link: if count == 3 { longer(tiers3.t2_link, beyond(1) + beyond(2))? } else { tiers3.t2_link },
+        ..tiers3
+    };
     Ok((tiers3, of_switches))
 }

@@ -4,6 +4,7 @@
 mod chakra;
 mod goal;
 mod htsim;
+mod matching;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -25,9 +26,10 @@ enum What {
         bytes: u64,
         tag: u64,
     },
+    /// `None`: from any rank, with any tag.
     Receive {
-        from: u32,
-        tag: u64,
+        from: Option<u32>,
+        tag: Option<u64>,
     },
     /// With all other ranks, or with those of a group that has a number above 0.
     Together {
@@ -46,6 +48,20 @@ enum Pattern {
     AllToAll,
     /// Nobody goes on before all have come.
     Barrier,
+    /// Down a binary tree, and up one; the root is a place among the members.
+    Broadcast {
+        root: u32,
+    },
+    Reduce {
+        root: u32,
+    },
+    /// A part of each member, to the root and from it.
+    Gather {
+        root: u32,
+    },
+    Scatter {
+        root: u32,
+    },
 }
 
 /// An operation, and what it waits for: positions in the list of its rank.
@@ -173,23 +189,36 @@ impl<'a> Weaver<'a> {
                 self.ends[rank as usize][nth].push((id, true));
             }
         }
-        for (rank, ops) in (0u32..).zip(self.ranks) {
-            for (nth, op) in ops.iter().enumerate() {
-                if let What::Receive { from, tag } = op.what {
-                    let id = sent.get_mut(&(from, rank, tag)).and_then(VecDeque::pop_front);
-                    let id = id.ok_or_else(|| {
-                        format!("rank {rank} receives from rank {from} with tag {tag} what nobody sends")
-                    })?;
-                    self.ends[rank as usize][nth].push((id, false));
-                }
-            }
-        }
+        self.receives(sent)?;
         together.values().try_for_each(|members| self.collectives(members))?;
         for rank in 0..self.ranks.len() {
             let starts = self.starts(rank)?;
             for (nth, before) in starts.iter().enumerate() {
                 for id in std::mem::take(&mut self.begins[rank][nth]) {
                     self.after(before, id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the message of each receive, which ends with it: in the order of the trace where all receives say from whom and with
+    /// which tag; otherwise as [`matching::matches`] says.
+    fn receives(&mut self, mut sent: BTreeMap<(u32, u32, u64), VecDeque<MessageId>>) -> Result<(), Bad> {
+        let any = |op: &Op| matches!(op.what, What::Receive { from: None, .. } | What::Receive { tag: None, .. });
+        if self.ranks.iter().flatten().any(any) {
+            for ((rank, nth), (sender, send)) in matching::matches(self.ranks)? {
+                let id = self.begins[sender as usize][send][0];
+                self.ends[rank as usize][nth].push((id, false));
+            }
+            return Ok(());
+        }
+        for (rank, ops) in (0u32..).zip(self.ranks) {
+            for (nth, op) in ops.iter().enumerate() {
+                if let What::Receive { from: Some(from), tag: Some(tag) } = op.what {
+                    let id = sent.get_mut(&(from, rank, tag)).and_then(VecDeque::pop_front);
+                    let id = id.ok_or_else(|| matching::unsent(rank, Some(from), Some(tag)))?;
+                    self.ends[rank as usize][nth].push((id, false));
                 }
             }
         }
@@ -262,10 +291,54 @@ impl<'a> Weaver<'a> {
         Ok(())
     }
 
+    /// Down a binary tree of these ranks and operations, or up one.
+    fn tree(&mut self, down: bool, root: u32, bytes: u64, ops: &[(u32, usize)]) -> Result<(), Bad> {
+        let root = place(root, ops.len())?;
+        // By distance from the root: the message that brought the vector, or those that did from below.
+        let mut held: Vec<Vec<MessageId>> = vec![Vec::new(); ops.len()];
+        let members = 1..ops.len();
+        let order: Vec<usize> = if down { members.collect() } else { members.rev().collect() };
+        for child in order {
+            let parent = (child - 1) / 2;
+            let (from, to) = if down { (parent, child) } else { (child, parent) };
+            let at = |member: usize| (member + root) % ops.len();
+            let id = self.step(ops, (at(from), at(to)), bytes)?;
+            for &first in &held[from] {
+                self.plan.after_delivery(first, id);
+            }
+            held[to].push(id);
+        }
+        Ok(())
+    }
+
+    /// A message of a collective between two of its members, which waits for its sender's operation to begin; the operations of both
+    /// end with it.
+    fn step(&mut self, ops: &[(u32, usize)], (from, to): (usize, usize), bytes: u64) -> Result<MessageId, Bad> {
+        let ((rank, nth), (peer, nth_of_peer)) = (ops[from], ops[to]);
+        let id = self.message(rank, peer, bytes)?;
+        self.begins[rank as usize][nth].push(id);
+        self.ends[rank as usize][nth].push((id, true));
+        self.ends[peer as usize][nth_of_peer].push((id, false));
+        Ok(id)
+    }
+
     /// As a ring, or all to all, of these ranks and operations; what a rank begins with waits for its operation's own conditions.
     fn collective(&mut self, pattern: Pattern, bytes: u64, ops: &[(u32, usize)]) -> Result<(), Bad> {
         let ranks = ops.len();
         let part = bytes.div_ceil(ranks as u64).max(1);
+        match pattern {
+            Pattern::Broadcast { root } => return self.tree(true, root, bytes.max(1), ops),
+            Pattern::Reduce { root } => return self.tree(false, root, bytes.max(1), ops),
+            Pattern::Gather { root } | Pattern::Scatter { root } => {
+                let root = place(root, ranks)?;
+                for other in (0..ranks).filter(|&other| other != root) {
+                    let ways = if matches!(pattern, Pattern::Gather { .. }) { (other, root) } else { (root, other) };
+                    self.step(ops, ways, part)?;
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
         if matches!(pattern, Pattern::AllToAll | Pattern::Barrier) {
             let part = if pattern == Pattern::Barrier { 1 } else { part };
             for (at, distance) in (0..ranks).flat_map(|at| (1..ranks).map(move |distance| (at, distance))) {
@@ -296,6 +369,15 @@ impl<'a> Weaver<'a> {
         }
         Ok(())
     }
+}
+
+/// The place of a root among the members.
+fn place(root: u32, members: usize) -> Result<usize, Bad> {
+    let root = root as usize;
+    if root >= members {
+        return Err(format!("root_rank {root} of a collective of {members} ranks: 0 to {}", members - 1));
+    }
+    Ok(root)
 }
 
 /// Each of these once, in order.

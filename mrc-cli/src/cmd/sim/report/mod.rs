@@ -41,7 +41,7 @@ struct Run {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (runs, sweep) = read(&args.folder)?;
+    let (runs, sweep) = read(&args.folder).map_err(usage)?;
     if runs.is_empty() {
         let folder = args.folder.display();
         return Err(usage(anyhow!("no results in {folder}: run a scenario with --json, or a sweep")));

@@ -1,0 +1,142 @@
+//! Which message a receive takes in a trace that has receives from any rank or of any tag: it depends on who sends first. The
+//! operations run once, as on a network that takes no time; that order is the trace's.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::{Bad, Op, What};
+
+/// An operation: rank, and place in the rank.
+pub(super) type Place = (u32, usize);
+
+/// By receive, in the order of ranks and places: the send that it takes.
+///
+/// Operations begin when what they wait for allows it, of several at one time those of lower ranks first. A message is there when its
+/// send begins. It goes to the first receive that waits and takes it; a receive takes the first such message.
+pub(super) fn matches(ranks: &[Vec<Op>]) -> Result<Vec<(Place, Place)>, Bad> {
+    let mut run = Run::new(ranks);
+    while let Some(Reverse((now, (rank, nth), ends))) = run.turns.pop() {
+        if ends {
+            run.end(now, (rank, nth));
+        } else {
+            run.begin(now, (rank, nth));
+        }
+    }
+    if let Some((rank, receive)) = (0u32..).zip(&run.waiting).find_map(|(rank, waiting)| Some((rank, waiting.front()?)))
+    {
+        return Err(unsent(rank, receive.1, receive.2));
+    }
+    if run.left > 0 {
+        return Err("operations wait for each other in a circle: they would never start".to_owned());
+    }
+    run.taken.sort_unstable();
+    Ok(run.taken)
+}
+
+/// The error of a receive that no message is for.
+pub(super) fn unsent(rank: u32, from: Option<u32>, tag: Option<u64>) -> Bad {
+    let from = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
+    let tag = tag.map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
+    format!("rank {rank} receives from {from} with {tag} what nobody sends")
+}
+
+/// A receive without a message: its place, from whom, with which tag.
+type Waiting = (usize, Option<u32>, Option<u64>);
+
+struct Run<'a> {
+    ranks: &'a [Vec<Op>],
+    /// Beginnings and, behind those of the same instant and operation, ends.
+    turns: BinaryHeap<Reverse<(u64, Place, bool)>>,
+    /// By rank and operation: what it still waits for; who waits for its end, and for its beginning.
+    waits: Vec<Vec<usize>>,
+    after: Vec<Vec<Vec<usize>>>,
+    beside: Vec<Vec<Vec<usize>>>,
+    /// By rank: receives without a message, and messages that no receive has taken (sender, tag, send).
+    waiting: Vec<VecDeque<Waiting>>,
+    arrived: Vec<VecDeque<(u32, u64, usize)>>,
+    taken: Vec<(Place, Place)>,
+    /// Operations that have not ended.
+    left: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(ranks: &'a [Vec<Op>]) -> Self {
+        let lists = || ranks.iter().map(|ops| vec![Vec::new(); ops.len()]).collect::<Vec<_>>();
+        let (mut after, mut beside, mut turns) = (lists(), lists(), BinaryHeap::new());
+        let mut waits = Vec::new();
+        for (rank, ops) in ranks.iter().enumerate() {
+            for (nth, op) in ops.iter().enumerate() {
+                op.after.iter().for_each(|&other| after[rank][other].push(nth));
+                op.beside.iter().for_each(|&other| beside[rank][other].push(nth));
+                if op.after.is_empty() && op.beside.is_empty() {
+                    turns.push(Reverse((0, (rank as u32, nth), false)));
+                }
+            }
+            waits.push(ops.iter().map(|op| op.after.len() + op.beside.len()).collect());
+        }
+        Self {
+            ranks,
+            turns,
+            waits,
+            after,
+            beside,
+            waiting: vec![VecDeque::new(); ranks.len()],
+            arrived: vec![VecDeque::new(); ranks.len()],
+            taken: Vec::new(),
+            left: ranks.iter().map(Vec::len).sum(),
+        }
+    }
+
+    fn begin(&mut self, now: u64, place: Place) {
+        let (rank, nth) = place;
+        let begun = std::mem::take(&mut self.beside[rank as usize][nth]);
+        self.release(now, rank, &begun);
+        match self.ranks[rank as usize][nth].what {
+            What::Compute(ns) => self.turns.push(Reverse((now.saturating_add(ns), place, true))),
+            What::Together { .. } => self.turns.push(Reverse((now, place, true))),
+            What::Send { to, tag, .. } => {
+                self.turns.push(Reverse((now, place, true)));
+                let Some(waiting) = self.waiting.get_mut(to as usize) else { return };
+                let takes = waiting.iter().position(|&(_, from, wanted)| fits(from, wanted, rank, tag));
+                match takes.and_then(|at| waiting.remove(at)) {
+                    Some((receive, ..)) => self.take(now, (to, receive), place),
+                    None => self.arrived[to as usize].push_back((rank, tag, nth)),
+                }
+            }
+            What::Receive { from, tag } => {
+                let arrived = &mut self.arrived[rank as usize];
+                let there = arrived.iter().position(|&(sender, sent, _)| fits(from, tag, sender, sent));
+                match there.and_then(|at| arrived.remove(at)) {
+                    Some((sender, _, send)) => self.take(now, place, (sender, send)),
+                    None => self.waiting[rank as usize].push_back((nth, from, tag)),
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, now: u64, receive: Place, send: Place) {
+        self.taken.push((receive, send));
+        self.turns.push(Reverse((now, receive, true)));
+    }
+
+    fn end(&mut self, now: u64, (rank, nth): Place) {
+        self.left -= 1;
+        let ended = std::mem::take(&mut self.after[rank as usize][nth]);
+        self.release(now, rank, &ended);
+    }
+
+    fn release(&mut self, now: u64, rank: u32, ops: &[usize]) {
+        for &nth in ops {
+            let waits = &mut self.waits[rank as usize][nth];
+            *waits -= 1;
+            if *waits == 0 {
+                self.turns.push(Reverse((now, (rank, nth), false)));
+            }
+        }
+    }
+}
+
+/// Whether a receive from these, `None` for any, takes a message of this sender with this tag.
+fn fits(from: Option<u32>, wanted: Option<u64>, sender: u32, tag: u64) -> bool {
+    from.is_none_or(|from| from == sender) && wanted.is_none_or(|wanted| wanted == tag)
+}
