@@ -276,7 +276,8 @@ impl PacketHead<'_> {
     #[inline(always)]
     #[must_use]
     pub const fn ends_message(&self) -> bool {
-        matches!(self.l4[UDP_LEN], 0xC8..=0xCB)
+        // LAST and ONLY, with immediate or without: 0xC8 to 0xCB. FIRST and MIDDLE are 0xC6 and 0xC7.
+        self.l4[UDP_LEN] & 8 != 0
     }
 
     /// Bytes of pad behind the payload.

@@ -19,6 +19,10 @@ use core::ops::Range;
 /// Offsets from the IPv6 header that carries UDP.
 const BTH: usize = IPV6_LEN + UDP_LEN;
 
+/// MIDDLE lies between FIRST and LAST.
+const FIRST: u8 = Opcode::WriteFirst.to_u8();
+const LAST: u8 = Opcode::WriteLast.to_u8();
+const ONLY: u8 = Opcode::WriteOnly.to_u8();
 const SACK: u8 = Opcode::Sack.to_u8();
 const ACK: u8 = Opcode::Ack.to_u8();
 
@@ -37,8 +41,8 @@ const FIXED: [u64; WORDS] = [
     0x000F_FFFF_00FF_FFFF_u64.to_be(),
 ];
 
-/// What of each word writes share that are alike: the ECN field and the lengths, too, and all of BTH up to the destination QP but what
-/// is reserved.
+/// What of each word writes share that are alike: the ECN field and the lengths, too, and all of BTH up to the destination QP but the
+/// opcode and what is reserved.
 const ALIKE: [u64; WORDS] = [
     0xF030_0000_FFFF_FF00_u64.to_be(),
     u64::MAX,
@@ -46,7 +50,7 @@ const ALIKE: [u64; WORDS] = [
     u64::MAX,
     u64::MAX,
     0x0000_FFFF_FFFF_0000_u64.to_be(),
-    0xFFFF_FFFF_00FF_FFFF_u64.to_be(),
+    0x00FF_FFFF_00FF_FFFF_u64.to_be(),
 ];
 
 /// The same of the first word of the outermost IPv6 header: version, traffic class, length and next header.
@@ -64,7 +68,8 @@ pub struct HeadImage {
     shape: WriteShape,
 }
 
-/// What a write looks like apart from its number, its place and its path: in one word, because it is kept and handed on.
+/// What a write looks like apart from its number, its place and its path, the full packets of a message being alike: in one word,
+/// because it is kept and handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteShape(u64);
 
@@ -73,8 +78,7 @@ impl WriteShape {
     const NONE: Self = Self(0);
 
     /// Flags; that of the timestamp lies where BTH has it in its byte.
-    const BEGINS: u64 = 1;
-    const ENDS: u64 = 1 << 1;
+    const WHOLE: u64 = 1;
     const TIMESTAMPED: u64 = bth::TS as u64;
     /// Where in the word the offset of the payload stands, its length, and the offset of the ICRC: 16, 16 and 24 bits.
     const PAYLOAD_OFFSET: u32 = 8;
@@ -85,7 +89,6 @@ impl WriteShape {
     #[inline(always)]
     #[must_use]
     pub fn of(packet: &PacketHead<'_>, payload: &Range<usize>) -> Self {
-        let flag = |set: bool, flag: u64| if set { flag } else { 0 };
         let len = payload.end.wrapping_sub(payload.start);
         // A length has 16 bits, and all headers together are shorter.
         Self(
@@ -93,23 +96,8 @@ impl WriteShape {
                 | ((len & 0xFFFF) as u64) << Self::PAYLOAD_LEN
                 | (packet.icrc_offset as u64) << Self::ICRC_OFFSET
                 | u64::from(bth::flags(bth_of(packet.l4))) & Self::TIMESTAMPED
-                | flag(packet.begins_message(), Self::BEGINS)
-                | flag(packet.ends_message(), Self::ENDS),
+                | if packet.begins_message() && packet.ends_message() { Self::WHOLE } else { 0 },
         )
-    }
-
-    /// Whether it begins a message.
-    #[inline(always)]
-    #[must_use]
-    pub const fn begins_message(self) -> bool {
-        self.0 & Self::BEGINS != 0
-    }
-
-    /// Whether it ends a message.
-    #[inline(always)]
-    #[must_use]
-    pub const fn ends_message(self) -> bool {
-        self.0 & Self::ENDS != 0
     }
 
     /// Bytes of payload.
@@ -136,6 +124,12 @@ impl WriteShape {
     const fn is_timestamped(self) -> bool {
         self.0 & Self::TIMESTAMPED != 0
     }
+
+    /// Whether a write with this opcode may have it: a message of one packet, or a packet of a longer one.
+    #[inline(always)]
+    const fn allows(self, opcode: u8) -> bool {
+        if self.0 & Self::WHOLE != 0 { opcode == ONLY } else { matches!(opcode, FIRST..=LAST) }
+    }
 }
 
 impl HeadImage {
@@ -159,8 +153,8 @@ impl HeadImage {
         }
     }
 
-    /// Expects more writes like `packet`, which has this head, whose shape is `shape`, and which was found right in all that is the
-    /// same in all of them.
+    /// Expects more writes like `packet`, which has this head and the shape `shape`: a message of one packet, or a full one of a longer
+    /// message. It was found right in all that is the same in all of them.
     #[inline(never)]
     pub fn expect(&mut self, packet: &PacketHead<'_>, write: &WriteHeaders<'_>, shape: WriteShape) {
         if let L3::V6 { outermost, ip } = packet.l3
@@ -209,7 +203,7 @@ impl HeadImage {
             | (self.shape.0 ^ u64::from(bth::flags(bth_of(l4)))) & WriteShape::TIMESTAMPED;
         let icrc_offset = self.shape.icrc_offset();
         // No frame is like the image of none, because that has not the version of IPv6.
-        if differ != 0 || icrc_offset.wrapping_add(icrc::LEN) > wire_len {
+        if differ != 0 || !self.shape.allows(l4[UDP_LEN]) || icrc_offset.wrapping_add(icrc::LEN) > wire_len {
             return None;
         }
         Some((PacketHead { l3: L3::V6 { outermost, ip }, l4, l3_offset, icrc_offset }, write, self.shape))

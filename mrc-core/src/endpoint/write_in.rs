@@ -30,8 +30,8 @@ pub(super) fn check_write(
     if len == 0 {
         return Ok(Received::Nothing);
     }
-    // The first packet answers for the whole message, which begins where it does. What is sound is a whole message, or of its middle.
-    let reach = if !write.sound && shape.begins_message() { reth.dmalen } else { len };
+    // The first packet answers for the whole message, which begins where it does.
+    let reach = if write.packet.begins_message() { reth.dmalen } else { len };
     match regions.check(slot.pd, reth.rkey.0, reth.va, reach.into(), true) {
         Ok((mr, offset)) => {
             let psn = write.psn();
@@ -48,7 +48,7 @@ pub(super) fn check_write(
 #[inline(always)]
 fn is_well_formed(path_mtu: u32, write: &WritePacket<'_>, dmalen: u32) -> bool {
     let len = write.shape.payload_len();
-    match (write.shape.begins_message(), write.shape.ends_message()) {
+    match (write.packet.begins_message(), write.ends_message()) {
         (_, false) => len == path_mtu && write.packet.pad() == 0 && dmalen > path_mtu,
         (false, true) => len >= 1 && len <= path_mtu && dmalen > path_mtu,
         (true, true) => len <= path_mtu && dmalen == len,

@@ -81,7 +81,7 @@ pub(crate) struct WritePacket<'f> {
     pub(crate) packet: PacketHead<'f>,
     pub(crate) headers: WriteHeaders<'f>,
     pub(crate) shape: WriteShape,
-    /// Its QP had a write of the same shape, key and length of the message, which was found right in that.
+    /// Its QP had a write of the same shape, key and length of the message, whose lengths were found right.
     pub(crate) sound: bool,
     pub(crate) ce: bool,
     pub(crate) now: Instant,
@@ -95,12 +95,12 @@ impl WritePacket<'_> {
 
     #[inline(always)]
     pub(crate) fn ends_message(&self) -> bool {
-        self.shape.ends_message()
+        self.packet.ends_message()
     }
 
-    /// Whether many of its shape are to be expected: it is one of the middle of a message or a whole one.
+    /// Whether more of its shape are to be expected: it is a full one, or a whole message.
     pub(crate) fn is_repeated(&self) -> bool {
-        self.shape.begins_message() == self.shape.ends_message()
+        self.packet.begins_message() || !self.packet.ends_message()
     }
 
     /// An answer of this kind.
