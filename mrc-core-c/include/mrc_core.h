@@ -337,6 +337,8 @@ struct mrc_core_cc {
     uint8_t disable_qa;
     /* No probe asks for the base RTT, and no probe's round trip lowers it. */
     uint8_t disable_rtt_probe;
+    /* A base RTT that falls cuts the window to the largest one at once, not when increases are applied next. */
+    uint8_t window_follows_rtt;
 };
 
 /* Everything of an endpoint that is not per QP. Fill it with mrc_core_config_default(), then change fields. */

@@ -154,6 +154,8 @@ pub struct mrc_core_cc {
     pub disable_qa: u8,
     /// No probe asks for the base RTT, and no probe's round trip lowers it.
     pub disable_rtt_probe: u8,
+    /// A base RTT that falls cuts the window to the largest one at once, not when increases are applied next.
+    pub window_follows_rtt: u8,
 }
 
 /// Everything of an endpoint that is not per QP. Fill it with mrc_core_config_default(), then change fields.

@@ -38,7 +38,7 @@ fn structs() -> String {
         mrc_core_ip { version, bytes }
         mrc_core_port { present, has_sid, has_addr, mac, sid, addr }
         mrc_core_dscp { no_trim, trimmable, trimmable_retx, trimmed, trimmed_lasthop, control }
-        mrc_core_cc { rate_bps, window_bytes, base_rtt_ns, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16, max_md_jump_q16, qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, clear_delay_ns, avg_weight_q16, algorithm, trimming, qa_gate, disable_qa, disable_rtt_probe }
+        mrc_core_cc { rate_bps, window_bytes, base_rtt_ns, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16, max_md_jump_q16, qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, clear_delay_ns, avg_weight_q16, algorithm, trimming, qa_gate, disable_qa, disable_rtt_probe, window_follows_rtt }
         mrc_core_config { abi, limits, cc, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, endpoint_rate_limit, ev_probe_rate_limit, turn_bytes, call_budget, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start, sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, pdcid_order, oor_silent, answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events, no_receive, tail_retry_lenient, share_bad_evs, endpoint_svc_time, port_update_on_rts, probe_masked_ports, port_mask_zero_based, merge_sacks, tack_within_message, ask_each_message, placement_reported, shard_bits, shard, measurement_life_ns, bitmap_reach, right_edge_retreats, send_below_window, size_overhead, ack_msn_zero, eeth_op_bit }
         mrc_core_mr { index, generation }
         mrc_core_qp { index, qpn }

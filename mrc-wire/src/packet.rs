@@ -5,7 +5,7 @@
 //! Not owned: the ICRC itself (step 10, [`crate::icrc::verify`]) and everything that needs a QP (steps 11 to 18).
 
 use crate::body::{IMM_LEN, ext_len};
-use crate::bytes::{chunk_at, last, u16_at};
+use crate::bytes::{chunk_at, u16_at};
 use crate::ip::{NH_UDP, UDP_LEN, UDP_LEN_MIN};
 use crate::layer3::{L3, layer3, v6_dst, v6_src};
 use crate::{
@@ -86,7 +86,7 @@ pub enum Extension<'a> {
 pub struct WriteHeaders<'a> {
     meth: &'a [u8; MethRepr::LEN],
     tseth: Option<&'a [u8; TsethRepr::LEN]>,
-    reth: &'a [u8; RethRepr::LEN],
+    pub(crate) reth: &'a [u8; RethRepr::LEN],
     imm: Option<&'a [u8; IMM_LEN]>,
 }
 
@@ -128,12 +128,6 @@ impl<'a> WriteHeaders<'a> {
     #[must_use]
     pub const fn reth(&self) -> RethRepr {
         RethRepr::parse(self.reth)
-    }
-
-    /// Key and length of the message, as they lie in memory.
-    #[inline(always)]
-    pub(crate) fn message(&self) -> u64 {
-        last(self.reth).map_or(0, |message| u64::from_ne_bytes(*message))
     }
 
     /// Present in the two opcodes with immediate.

@@ -1,13 +1,13 @@
 //! The commonest frames by far, read with every header at a known place: writes without immediate, SACKs and Transport ACKs, in
 //! IPv6 or in IPv6 in IPv6, without VLAN tag, routing header or trimming. A [`PlainFrame`] says where their headers are. That the
-//! headers are right is one comparison with those of a packet that was read in full before ([`HeadImage`]): a write that differs
-//! from the last one only in number, place and path is read at once ([`HeadImage::repeats`]), others of the same peer after
-//! a look at their lengths ([`PlainFrame::packet`], [`HeadImage::fits`]). What passes passes
+//! headers are right is one comparison with those of a packet that was read in full before ([`HeadImage`](crate::HeadImage)): a write that differs
+//! from the last one only in number, place and path is read at once ([`HeadImage::repeats`](crate::HeadImage::repeats)), others of the same peer after
+//! a look at their lengths ([`PlainFrame::packet`], [`HeadImage::fits`](crate::HeadImage::fits)). What passes passes
 //! [`PacketView::parse`](crate::PacketView::parse), too, and reads alike (`tests/properties.rs` holds them together). All else has
 //! to go there, to be read or to learn what is wrong with it.
 
 use crate::bytes::{chunk_at, u16_at, u32_at};
-use crate::ip::{ETH_LEN, ETHERTYPE_IPV6, IPV6_LEN, NH_IPV6, NH_UDP, UDP_LEN};
+use crate::ip::{ETH_LEN, ETHERTYPE_IPV6, IPV6_LEN, NH_IPV6, UDP_LEN};
 use crate::layer3::{L3, v6_dst};
 use crate::packet::{L4_LEN, bth_of};
 use crate::{
@@ -16,223 +16,19 @@ use crate::{
 };
 use core::ops::Range;
 
-/// Offsets from the IPv6 header that carries UDP.
-const BTH: usize = IPV6_LEN + UDP_LEN;
-
-/// MIDDLE lies between FIRST and LAST.
-const FIRST: u8 = Opcode::WriteFirst.to_u8();
-const LAST: u8 = Opcode::WriteLast.to_u8();
-const ONLY: u8 = Opcode::WriteOnly.to_u8();
 const SACK: u8 = Opcode::Sack.to_u8();
 const ACK: u8 = Opcode::Ack.to_u8();
-
-/// Words of a head: the IPv6 header that carries UDP, UDP, and BTH up to the destination QP, in as many bytes.
-const WORDS: usize = (BTH + 8) / 8;
-
-/// What of each word all packets of a peer to a QP share: version and next header; the addresses; the destination port; version of
-/// BTH, partition key and destination QP.
-const FIXED: [u64; WORDS] = [
-    0xF000_0000_0000_FF00_u64.to_be(),
-    u64::MAX,
-    u64::MAX,
-    u64::MAX,
-    u64::MAX,
-    0x0000_FFFF_0000_0000_u64.to_be(),
-    0x000F_FFFF_00FF_FFFF_u64.to_be(),
-];
-
-/// What of each word writes share that are alike: the ECN field and the lengths, too, and all of BTH up to the destination QP but the
-/// opcode and what is reserved.
-const ALIKE: [u64; WORDS] = [
-    0xF030_0000_FFFF_FF00_u64.to_be(),
-    u64::MAX,
-    u64::MAX,
-    u64::MAX,
-    u64::MAX,
-    0x0000_FFFF_FFFF_0000_u64.to_be(),
-    0x00FF_FFFF_00FF_FFFF_u64.to_be(),
-];
-
-/// The same of the first word of the outermost IPv6 header: version, traffic class, length and next header.
-const ALIKE_OUTERMOST: u64 = 0xFFF0_0000_FFFF_FF00_u64.to_be();
-
-/// The head that the packets of one peer to one QP have, taken from one that was read in full; and what the last write looked
-/// like that others are expected to repeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct HeadImage {
-    words: [u64; WORDS],
-    outermost: u64,
-    /// Key and length of the message.
-    message: u64,
-    shape: WriteShape,
-}
-
-/// What a write looks like apart from its number, its place and its path, the full packets of a message being alike: in one word,
-/// because it is kept and handed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteShape(u64);
-
-impl WriteShape {
-    /// No shape.
-    const NONE: Self = Self(0);
-
-    /// Flags; that of the timestamp lies where BTH has it in its byte.
-    const WHOLE: u64 = 1;
-    const TIMESTAMPED: u64 = bth::TS as u64;
-    /// Where in the word the offset of the payload stands, its length, and the offset of the ICRC: 16, 16 and 24 bits.
-    const PAYLOAD_OFFSET: u32 = 8;
-    const PAYLOAD_LEN: u32 = 24;
-    const ICRC_OFFSET: u32 = 40;
-
-    /// That of a write with this payload, which [`PacketView::parse`](crate::PacketView::parse) would give it.
-    #[inline(always)]
-    #[must_use]
-    pub fn of(packet: &PacketHead<'_>, payload: &Range<usize>) -> Self {
-        let len = payload.end.wrapping_sub(payload.start);
-        // A length has 16 bits, and all headers together are shorter.
-        Self(
-            ((payload.start & 0xFFFF) as u64) << Self::PAYLOAD_OFFSET
-                | ((len & 0xFFFF) as u64) << Self::PAYLOAD_LEN
-                | (packet.icrc_offset as u64) << Self::ICRC_OFFSET
-                | u64::from(bth::flags(bth_of(packet.l4))) & Self::TIMESTAMPED
-                | if packet.begins_message() && packet.ends_message() { Self::WHOLE } else { 0 },
-        )
-    }
-
-    /// Bytes of payload.
-    #[inline(always)]
-    #[must_use]
-    pub const fn payload_len(self) -> u32 {
-        (self.0 >> Self::PAYLOAD_LEN) as u32 & 0xFFFF
-    }
-
-    /// Bytes of the frame that are payload.
-    #[inline(always)]
-    #[must_use]
-    pub fn payload(self) -> Range<usize> {
-        let start = (self.0 >> Self::PAYLOAD_OFFSET) as usize & 0xFFFF;
-        start..start.wrapping_add(self.payload_len() as usize)
-    }
-
-    #[inline(always)]
-    const fn icrc_offset(self) -> usize {
-        (self.0 >> Self::ICRC_OFFSET) as usize
-    }
-
-    #[inline(always)]
-    const fn is_timestamped(self) -> bool {
-        self.0 & Self::TIMESTAMPED != 0
-    }
-
-    /// Whether a write with this opcode may have it: a message of one packet, or a packet of a longer one.
-    #[inline(always)]
-    const fn allows(self, opcode: u8) -> bool {
-        if self.0 & Self::WHOLE != 0 { opcode == ONLY } else { matches!(opcode, FIRST..=LAST) }
-    }
-}
-
-impl HeadImage {
-    /// The head of no packet.
-    pub const NONE: Self = Self { words: [0; WORDS], outermost: 0, message: 0, shape: WriteShape::NONE };
-
-    /// A word of each line of memory that it lies in.
-    #[must_use]
-    pub const fn lines(&self) -> [&u64; 2] {
-        let [first, ..] = &self.words;
-        [first, &self.message]
-    }
-
-    /// The head of `packet`, which [`PacketView::parse`](crate::PacketView::parse) has read, and whose addresses, partition and destination QP were found
-    /// right. [`HeadImage::NONE`] where UDP does not lie in IPv6.
-    #[must_use]
-    pub fn of(packet: &PacketHead<'_>) -> Self {
-        match packet.l3 {
-            L3::V6 { ip, .. } if ip[6] == NH_UDP => Self { words: words(ip, packet.l4), ..Self::NONE },
-            _ => Self::NONE,
-        }
-    }
-
-    /// Expects more writes like `packet`, which has this head and the shape `shape`: a message of one packet, or a full one of a longer
-    /// message. It was found right in all that is the same in all of them.
-    #[inline(never)]
-    pub fn expect(&mut self, packet: &PacketHead<'_>, write: &WriteHeaders<'_>, shape: WriteShape) {
-        if let L3::V6 { outermost, ip } = packet.l3
-            && write.imm().is_none()
-            && !packet.ce()
-            // Nothing else lies between the headers of a plain packet.
-            && (core::ptr::eq(outermost, ip) && packet.l3_offset == ETH_LEN
-                || outermost[6] == NH_IPV6 && packet.l3_offset == ETH_LEN + IPV6_LEN)
-        {
-            self.words = words(ip, packet.l4);
-            (self.outermost, self.message, self.shape) = (word_at::<0, _>(outermost), write.message(), shape);
-        }
-    }
-
-    /// Whether `packet` has this head: then all that is the same in both was found right before.
-    //= VAL-004, VAL-005, VAL-007, VAL-008, VAL-011, VAL-012, VAL-013
-    #[inline(always)]
-    #[must_use]
-    pub fn fits(&self, packet: &PacketHead<'_>) -> bool {
-        let L3::V6 { ip, .. } = packet.l3 else { return false };
-        self.differs(ip, packet.l4, &FIXED) == 0
-    }
-
-    /// What of the words differs that `masks` names.
-    #[inline(always)]
-    fn differs(&self, ip: &[u8; IPV6_LEN], l4: &[u8; L4_LEN], masks: &[u64; WORDS]) -> u64 {
-        let differ = self.words.iter().zip(words(ip, l4)).zip(masks);
-        differ.fold(0, |bits, ((ours, theirs), mask)| bits | (ours ^ theirs) & mask)
-    }
-
-    /// `frame` as a write, if it is like the last one that was [expected](Self::expect) to be repeated. Then it passes steps 1 and 3
-    /// to 9, and is not marked; the caller goes on as after [`PlainFrame::packet`].
-    //= ETH-001, VAL-001, VAL-002, VAL-006, VAL-009, UDP-002, UDP-003, UDP-004, HOST-001
-    #[inline(always)]
-    #[must_use]
-    pub fn repeats<'a>(
-        &self,
-        frame: &PlainFrame<'a>,
-        wire_len: usize,
-    ) -> Option<(PacketHead<'a>, WriteHeaders<'a>, WriteShape)> {
-        let &PlainFrame { outermost, ip, l4, rest, l3_offset } = frame;
-        let write = WriteHeaders::split(self.shape.is_timestamped(), false, rest)?;
-        let differ = self.differs(ip, l4, &ALIKE)
-            | (self.outermost ^ word_at::<0, _>(outermost)) & ALIKE_OUTERMOST
-            | self.message ^ write.message()
-            | (self.shape.0 ^ u64::from(bth::flags(bth_of(l4)))) & WriteShape::TIMESTAMPED;
-        let icrc_offset = self.shape.icrc_offset();
-        // No frame is like the image of none, because that has not the version of IPv6.
-        if differ != 0 || !self.shape.allows(l4[UDP_LEN]) || icrc_offset.wrapping_add(icrc::LEN) > wire_len {
-            return None;
-        }
-        Some((PacketHead { l3: L3::V6 { outermost, ip }, l4, l3_offset, icrc_offset }, write, self.shape))
-    }
-}
-
-#[inline(always)]
-fn words(ip: &[u8; IPV6_LEN], l4: &[u8; L4_LEN]) -> [u64; WORDS] {
-    [
-        word_at::<0, _>(ip),
-        word_at::<8, _>(ip),
-        word_at::<16, _>(ip),
-        word_at::<24, _>(ip),
-        word_at::<32, _>(ip),
-        word_at::<0, _>(l4),
-        word_at::<8, _>(l4),
-    ]
-}
 
 /// A frame whose headers are where those of a plain one are, as its ethertype and the next header of its first IPv6 header say.
 /// Nothing else was looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainFrame<'a> {
-    outermost: &'a [u8; IPV6_LEN],
-    ip: &'a [u8; IPV6_LEN],
-    l4: &'a [u8; L4_LEN],
+    pub(crate) outermost: &'a [u8; IPV6_LEN],
+    pub(crate) ip: &'a [u8; IPV6_LEN],
+    pub(crate) l4: &'a [u8; L4_LEN],
     /// What follows BTH.
-    rest: &'a [u8],
-    l3_offset: usize,
+    pub(crate) rest: &'a [u8],
+    pub(crate) l3_offset: usize,
 }
 
 impl<'a> PlainFrame<'a> {
@@ -279,7 +75,7 @@ impl<'a> PlainFrame<'a> {
     }
 
     /// The packet, if its layers and lengths are those of a plain one; arguments as in [`PacketView::parse`](crate::PacketView::parse). `None` for any
-    /// other kind, and where lengths do not agree. It is right if it has a [`HeadImage`] that fits; the caller also asks whether
+    /// other kind, and where lengths do not agree. It is right if it has a [`HeadImage`](crate::HeadImage) that fits; the caller also asks whether
     /// [`Self::outermost_dst`] is one of its own (step 2) and goes on with step 10.
     //= VAL-001, VAL-002, VAL-006, UDP-002, UDP-003, UDP-004, HOST-001
     #[inline(always)]
@@ -331,10 +127,4 @@ impl<'a> Extension<'a> {
 const fn is_write(opcode: u8) -> bool {
     let nth = opcode.wrapping_sub(0xC6);
     nth < 5 && nth != 3
-}
-
-/// Eight bytes as they lie in memory. There always are: the place is checked at compile time.
-#[inline(always)]
-fn word_at<const AT: usize, const N: usize>(bytes: &[u8; N]) -> u64 {
-    chunk_at::<AT, 8, N>(bytes).map_or(0, |word| u64::from_ne_bytes(*word))
 }

@@ -8,6 +8,7 @@ mod held;
 mod lateness;
 mod loss;
 mod nack;
+mod nominal;
 mod probes;
 mod record;
 mod reorder;
@@ -25,6 +26,8 @@ pub use send_queue::{SendWr, Wqe};
 pub use window::TxWord;
 
 use lateness::Lateness;
+use nominal::nominal_segment;
+pub(crate) use nominal::{NOMINAL_OVERHEAD, nominal_bytes, packets_of};
 pub(crate) use probes::{ProbeTable, Wanted};
 use reorder::ReorderDelay;
 use rtt::BaseRtt;
@@ -121,9 +124,6 @@ pub(crate) struct Requester {
 
 /// Widest window that a SACK can offer, in PSNs.
 const MOST_WINDOW: u32 = 255 * 128;
-
-/// Bytes of a full packet as congestion control counts them: path MTU + 88 (`congestion.md` 1).
-pub(crate) const NOMINAL_OVERHEAD: u32 = 88;
 
 impl Requester {
     pub(crate) const IDLE: Self = Self {
@@ -388,28 +388,6 @@ pub(crate) struct DataPacket {
     pub(crate) ack_req: bool,
     /// New, and not the last of its request.
     pub(crate) more: bool,
-}
-
-/// Nominal bytes of `packets` write packets that carry `payload` bytes in all, the last one an immediate if `imm`: UDP
-/// length with the headers they carry, + `size_overhead`. All but the last payload are multiples of 4.
-//= CCU-001
-pub(crate) fn nominal_bytes(cfg: &EndpointConfig, payload: u32, packets: u32, imm: bool) -> u64 {
-    const PLAIN: u64 = 8 + 12 + 4 + 16 + 4;
-    let plain = PLAIN.wrapping_add(cfg.size_overhead.into());
-    let headers = if cfg.timestamps { plain.wrapping_add(4) } else { plain };
-    let padded = u64::from(payload).wrapping_add(3) & !3;
-    u64::from(packets).wrapping_mul(headers).wrapping_add(padded).wrapping_add(if imm { 4 } else { 0 })
-}
-
-fn nominal_segment(cfg: &EndpointConfig, payload: u32, segment: &Segment<'_>) -> u32 {
-    nominal_bytes(cfg, payload, 1, segment.carries_imm()) as u32
-}
-
-/// Packets of a message of `len` bytes; `path_mtu` is a power of two.
-//= SEG-001
-pub(crate) fn packets_of(len: u32, path_mtu: u32) -> u32 {
-    let full = len.wrapping_shr(path_mtu.trailing_zeros());
-    full.wrapping_add(u32::from(len & path_mtu.wrapping_sub(1) != 0)).max(1)
 }
 
 impl TxSide<'_, '_> {

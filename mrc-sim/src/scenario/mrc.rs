@@ -123,6 +123,9 @@ pub struct MrcKeys {
     /// NSCC: a probe after the first feedback of a destination measures the base RTT, and other probes may lower it.
     /// On slow links a probe, being small, is much faster than data: the window then becomes too small.
     pub cc_rtt_probe: bool,
+    /// NSCC: a base RTT that falls cuts the window to the largest one at once, not when increases are applied next, as the
+    /// reference has it. An incast of short messages then trims half as much.
+    pub cc_window_follows_rtt: bool,
     /// NSCC's fair increase (`fi`), in bytes; 5 packets by default, times the BDP over 150000 bytes.
     pub cc_fair_increase_bytes: Option<u32>,
     /// NSCC's fixed increase (`eta`) per adjustment, in bytes; 0.15 packets by default, times the same.
@@ -290,6 +293,7 @@ impl Default for MrcKeys {
             cc_delay_weight: 0.0,
             cc_quick_adapt: true,
             cc_rtt_probe: true,
+            cc_window_follows_rtt: true,
             cc_fair_increase_bytes: None,
             cc_fixed_increase_bytes: None,
             cc_fast_increase: None,
@@ -575,6 +579,7 @@ fn nscc(keys: &MrcKeys, base: NsccConfig) -> Result<NsccConfig, Problem> {
         qa_threshold_ns: ns("cc_quick_adapt_us", keys.cc_quick_adapt_us)?,
         disable_qa: !keys.cc_quick_adapt,
         disable_rtt_probe: !keys.cc_rtt_probe,
+        window_follows_rtt: keys.cc_window_follows_rtt,
         avg_weight_q16: (probability(at("cc_delay_weight"), keys.cc_delay_weight)? * 65_536.0) as u32,
         ..base
     })

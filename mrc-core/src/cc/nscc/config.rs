@@ -59,6 +59,9 @@ pub struct NsccConfig {
     /// shorter than a data packet, so that the serialisation of the rest passes for queueing, a third of a microsecond
     /// for each hop of 100 Gb/s.
     pub disable_rtt_probe: bool,
+    /// A base RTT that falls cuts the window to the largest one at once, not when increases are applied next. An incast whose
+    /// messages are shorter than a window then trims half as much.
+    pub window_follows_rtt: bool,
     /// Delays below this count as zero, in nanoseconds. Default: 1000.
     pub clear_delay_ns: u32,
     /// Weight of a delay sample in the average, Q16.16, at most one. 0: by the time since the last sample, so that the
@@ -87,6 +90,7 @@ impl NsccConfig {
             max_cwnd_bytes: 0,
             disable_qa: false,
             disable_rtt_probe: false,
+            window_follows_rtt: false,
             clear_delay_ns: 0,
             avg_weight_q16: 0,
         }
@@ -125,6 +129,7 @@ pub(super) struct Params {
     pub(super) target_ns: u64,
     pub(super) disable_qa: bool,
     pub(super) disable_rtt_probe: bool,
+    pub(super) window_follows_rtt: bool,
     pub(super) qa_gate: u32,
     pub(super) avg_weight_q16: u64,
     pub(super) clear_delay_ns: u64,
@@ -186,6 +191,7 @@ impl Params {
             clear_delay_ns: or(cfg.clear_delay_ns, 1_000),
             disable_qa: cfg.disable_qa,
             disable_rtt_probe: cfg.disable_rtt_probe,
+            window_follows_rtt: cfg.window_follows_rtt,
             avg_weight_q16: cfg.avg_weight_q16.into(),
             window_per_ns_q24: ((rate.wrapping_mul(3) << 24) / (2 * BITS_NS)) as u64,
             max_cwnd: or(cfg.max_cwnd_bytes, MAX_WINDOW).min(MAX_WINDOW),
@@ -206,8 +212,8 @@ impl Params {
 
 crate::image::stored!(struct NsccConfig {
     rate_bps, base_rtt_ns, trimming, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16, max_md_jump_q16, qa_gate,
-    qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, disable_qa, disable_rtt_probe, clear_delay_ns,
-    avg_weight_q16,
+    qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, disable_qa, disable_rtt_probe, window_follows_rtt,
+    clear_delay_ns, avg_weight_q16,
 });
 
 #[cfg(test)]

@@ -141,7 +141,13 @@ impl Nscc {
         self.avg_delay_q8 >> 8
     }
 
-    /// The window follows the largest one when increases are applied.
+    fn follow_rtt(&mut self) {
+        if self.p.window_follows_rtt {
+            self.cwnd = self.cwnd.min(self.max_wnd);
+        }
+    }
+
+    /// The window follows the largest one when increases are applied, or at once.
     //= CCU-011
     fn learn_base_rtt(&mut self, sample_ns: u64) {
         let sample_ns = sample_ns.max(1);
@@ -149,6 +155,7 @@ impl Nscc {
             self.base_rtt_ns = sample_ns;
             self.per_base_rtt_q48 = per_rtt(sample_ns);
             self.max_wnd = self.p.max_wnd(sample_ns);
+            self.follow_rtt();
         }
     }
 
@@ -217,6 +224,7 @@ impl Nscc {
         } else if self.saved_cwnd > 0 {
             if ack.restore {
                 self.cwnd = self.saved_cwnd;
+                self.follow_rtt();
             }
             self.saved_cwnd = 0;
         }

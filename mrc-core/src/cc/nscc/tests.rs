@@ -274,6 +274,19 @@ fn the_base_rtt_only_falls_and_takes_the_largest_window_along() {
     assert_eq!((cc.base_rtt_ns(), cc.max_wnd_bytes()), (1, u64::from(MTU)));
 }
 
+//= CCU-011 test
+#[test]
+fn by_a_knob_the_window_falls_with_the_base_rtt() {
+    let mut cc = Nscc::new(&NsccConfig { window_follows_rtt: true, ..lab() }, MTU, at(5));
+    cc.on_base_rtt(6_000);
+    assert_eq!((cc.max_wnd, cc.cwnd), (112_500, 112_500));
+    cc.on_send(100_000);
+    cc.on_ack(at(7), &AckSample { newly_bytes: 1_000, marked: true, rtt_ns: None, penalty: 1, restore: false });
+    cc.on_base_rtt(5_000);
+    cc.on_ack(at(8), &AckSample { newly_bytes: 1_000, marked: true, rtt_ns: None, penalty: 0, restore: true });
+    assert_eq!((cc.saved_cwnd, cc.cwnd), (0, 93_750), "what a penalty took is given back within the largest window");
+}
+
 /// A smaller largest window holds for increases and when they are applied. Until then the window stays, as does one that comes
 /// back after a penalty.
 //= CCU-011, NSCC-015, NSCC-017 test
