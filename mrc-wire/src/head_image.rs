@@ -1,5 +1,5 @@
-//! The head that a queue pair expects: that of the last packet that was read in full, compared under masks; and the shape of the last
-//! write, which others repeat. What a [`PlainFrame`] is, and what else is read at a known place, is `plain`'s.
+//! The head that a queue pair expects, taken from a packet that was parsed in full, and the shape of its last write. A masked comparison
+//! shows whether a frame has the same head, or repeats the write. `plain` finds the headers of a frame.
 
 use crate::bytes::chunk_at;
 use crate::ip::{ETH_LEN, IPV6_LEN, NH_IPV6, NH_UDP, UDP_LEN};
@@ -47,8 +47,8 @@ const ALIKE: [u64; WORDS] = [
 /// The same of the first word of the outermost IPv6 header: version, traffic class, length and next header.
 const ALIKE_OUTERMOST: u64 = 0xFFF0_0000_FFFF_FF00_u64.to_be();
 
-/// The head that the packets of one peer to one QP have, taken from one that was read in full; and what the last write looked
-/// like that others are expected to repeat.
+/// The head that all packets from one peer to one QP share, taken from a packet that was parsed in full; and what the writes share that
+/// repeat the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct HeadImage {
@@ -59,8 +59,8 @@ pub struct HeadImage {
     shape: WriteShape,
 }
 
-/// What a write looks like apart from its number, its place and its path, the full packets of a message being alike: in one word,
-/// because it is kept and handed on.
+/// Offsets, lengths and flags of a write: what it shares with other writes of the same kind. All full packets of a message have the
+/// same shape. One word, so that it stays in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteShape(u64);
 
@@ -144,8 +144,8 @@ impl HeadImage {
         }
     }
 
-    /// Expects more writes like `packet`, which has this head and the shape `shape`: a message of one packet, or a full one of a longer
-    /// message. It was found right in all that is the same in all of them.
+    /// Expects more writes like `packet`, which has this head and the shape `shape`: a message of one packet, or a full packet of a longer
+    /// message. The caller has checked all that these writes share.
     #[inline(never)]
     pub fn expect(&mut self, packet: &PacketHead<'_>, write: &WriteHeaders<'_>, shape: WriteShape) {
         if let L3::V6 { outermost, ip } = packet.l3
@@ -176,8 +176,8 @@ impl HeadImage {
         differ.fold(0, |bits, ((ours, theirs), mask)| bits | (ours ^ theirs) & mask)
     }
 
-    /// `frame` as a write, if it is like the last one that was [expected](Self::expect) to be repeated. Then it passes steps 1 and 3
-    /// to 9, and is not marked; the caller goes on as after [`PlainFrame::packet`].
+    /// Reads `frame` as a write, if it repeats the last one that was [expected](Self::expect) to be repeated. Then it passes steps 1 and
+    /// 3 to 9 and has no congestion mark; the caller checks the rest as after [`PlainFrame::packet`].
     //= ETH-001, VAL-001, VAL-002, VAL-006, VAL-009, UDP-002, UDP-003, UDP-004, HOST-001
     #[inline(always)]
     #[must_use]

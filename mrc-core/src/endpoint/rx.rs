@@ -43,14 +43,14 @@ impl Endpoint<'_> {
         }
     }
 
-    /// One frame: a write like those before it at once.
+    /// Handles one frame. The engine accepts a write that repeats the last one at once; [`Self::take_other`] handles all other frames.
     #[inline(never)]
     fn take(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
         let result = if let Some(frame) = PlainFrame::find(head)
             && let qp = self.slot_of(frame.dest_qp())
             && let Some(slot) = self.qps.get(qp as usize)
             && let Some((packet, headers, shape)) = slot.expected.repeats(&frame, rx.wire_len)
-            && self.comes_to_us(&rx, slot, &frame)
+            && self.is_for_us(&rx, slot, &frame)
             && is_intact(rx.icrc, head, &packet)
             && self.is_usual(now, slot)
         {
@@ -69,7 +69,7 @@ impl Endpoint<'_> {
         }
     }
 
-    /// Any other frame: what has a head that its QP expects, and all others field by field.
+    /// Handles a frame that repeats no write: by the head that its QP expects, or else field by field.
     //= VAL-010
     #[inline(never)]
     fn take_other(&mut self, now: Instant, rx: RxMeta, head: &[u8]) -> Result<Received, Discard> {
@@ -77,7 +77,7 @@ impl Endpoint<'_> {
             && let Some(packet) = frame.packet(rx.wire_len, &self.cfg.wire)
             && let qp = self.slot_of(frame.dest_qp())
             && let Some(slot) = self.qps.get(qp as usize).filter(|slot| slot.expected.fits(&packet))
-            && self.comes_to_us(&rx, slot, &frame)
+            && self.is_for_us(&rx, slot, &frame)
             && is_intact(rx.icrc, head, &packet)
             && let Some((extension, payload)) = Extension::plain(&packet, frame.rest())
         {
@@ -87,14 +87,15 @@ impl Endpoint<'_> {
         self.take_any(now, rx, head)
     }
 
-    /// Whether a frame for the QP `slot` came through a port that may be used, to an address of that port.
+    /// Whether a frame for the QP `slot` arrived through a port that the peer may use, at an address of that port.
     #[inline(always)]
-    fn comes_to_us(&self, rx: &RxMeta, slot: &Qp, frame: &PlainFrame<'_>) -> bool {
+    fn is_for_us(&self, rx: &RxMeta, slot: &Qp, frame: &PlainFrame<'_>) -> bool {
         let masked = || self.peers.get(slot.peer as usize).is_none_or(|peer| !peer.announced.contains(rx.port));
         (self.masks.free.contains(rx.port) || !masked()) && is_local_v6(&self.cfg, rx.port, &frame.outermost_dst())
     }
 
-    /// Whether a write for the QP `slot` is nothing but a write: no other one waits for anything, and it draws nothing by itself.
+    /// Whether the QP `slot` has only to accept a write: no placement or immediate waits, the endpoint refuses no writes, and no return path
+    /// is due to be probed.
     #[inline(always)]
     fn is_usual(&self, now: Instant, slot: &Qp) -> bool {
         let waits = slot.rsp.placing.is_reported() || !slot.rsp.stash.is_empty();

@@ -81,7 +81,7 @@ pub(crate) struct WritePacket<'f> {
     pub(crate) packet: PacketHead<'f>,
     pub(crate) headers: WriteHeaders<'f>,
     pub(crate) shape: WriteShape,
-    /// Its QP had a write of the same shape, key and length of the message, whose lengths were found right.
+    /// Its lengths need no check: a write of the same shape, key and message length passed that check before.
     pub(crate) sound: bool,
     pub(crate) ce: bool,
     pub(crate) now: Instant,
@@ -98,7 +98,7 @@ impl WritePacket<'_> {
         self.packet.ends_message()
     }
 
-    /// Whether more of its shape are to be expected: it is a full one, or a whole message.
+    /// Whether its QP may expect more writes of this shape: it is a full packet of a message, or a message of one packet.
     pub(crate) fn is_repeated(&self) -> bool {
         self.packet.begins_message() || !self.packet.ends_message()
     }
