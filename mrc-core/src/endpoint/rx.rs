@@ -87,7 +87,7 @@ impl Endpoint<'_> {
         self.take_any(now, rx, head)
     }
 
-    /// Whether a frame for the QP `slot` arrived through a port that the peer may use, at an address of that port.
+    /// Whether a frame for the QP `slot` arrived at an address of its port, and the peer has not announced that port as down.
     #[inline(always)]
     fn is_for_us(&self, rx: &RxMeta, slot: &Qp, frame: &PlainFrame<'_>) -> bool {
         let masked = || self.peers.get(slot.peer as usize).is_none_or(|peer| !peer.announced.contains(rx.port));
