@@ -241,6 +241,20 @@ proptest! {
         }
         let taken = plain_is_right(&bytes, bytes.len(), &expected, &cfg);
         prop_assert_eq!(taken, is_plain(&p));
+        // Every bit of the headers that differs, and every traffic class of both.
+        for bit in 0..8 * bytes.len().min(170) {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            plain_is_right(&bytes, bytes.len(), &expected, &cfg);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        for at in [14, 54] {
+            let [version, label] = [bytes[at], bytes[at + 1]];
+            for class in 0..=255u8 {
+                (bytes[at], bytes[at + 1]) = (version & 0xF0 | class >> 4, label & 0x0F | class << 4);
+                plain_is_right(&bytes, bytes.len(), &expected, &cfg);
+            }
+            (bytes[at], bytes[at + 1]) = (version, label);
+        }
         for (at, value) in hits {
             // Most of the damage to the headers.
             let at = at.index(bytes.len().min(170));
