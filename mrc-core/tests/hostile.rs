@@ -361,6 +361,77 @@ fn every_bit_of_every_header() {
     }
 }
 
+/// The victim has received four writes of one packet. The next one is like them, but for one thing; each such write is checked as if
+/// it were the first.
+//= VAL-016, VAL-017, LEN-003, LEN-005, IP6-004 test
+#[test]
+fn a_write_that_resembles_the_last_one_is_checked() {
+    let write = |v: &Victim<'_>, opcode, dmalen, rkey: u32, len: usize| {
+        let reth = RethRepr { va: REGION.va, rkey: Rkey(rkey), dmalen };
+        let meth = MethRepr { rqmsn: Msn(0), msn: Msn(0) };
+        let body = Body::Write { meth, tseth: Some(TsethRepr::ns128(5)), reth, imm: None };
+        v.frame(PEER, opcode, Psn::new(FIRST).offset(3), &body, &vec![7; len])
+    };
+    let (mtu, len) = (u32::from(MTU), usize::from(MTU));
+    for (opcode, dmalen, payload) in [
+        (Opcode::WriteOnly, 2 * mtu, len),
+        (Opcode::WriteOnly, mtu - 4, len),
+        (Opcode::WriteOnly, mtu, len - 4),
+        (Opcode::WriteFirst, mtu, len),
+        (Opcode::WriteMiddle, mtu, len),
+        (Opcode::WriteLast, mtu, len),
+    ] {
+        with(|v| {
+            let bytes = write(v, opcode, dmalen, v.key, payload);
+            assert_eq!(v.hear(&bytes), Err(Discard::Nak), "{opcode:?} with {payload} of {dmalen} bytes");
+        });
+    }
+    with(|v| {
+        let bytes = write(v, Opcode::WriteOnly, mtu, v.key ^ 0x100, len);
+        assert_eq!(v.hear(&bytes), Err(Discard::Nak), "another key");
+    });
+    with(|v| {
+        let mut bytes = write(v, Opcode::WriteOnly, mtu, v.key, len);
+        // ECN of the only IPv6 header, which the ICRC does not cover.
+        bytes[15] |= 0x30;
+        assert!(matches!(v.hear(&bytes), Ok(Received::Place(_))));
+        assert_eq!(v.engine.stats().rx_marked, 1);
+    });
+    // Behind a packet of a longer message, which ends where the region does: its key, its place and its length.
+    let of = |v: &Victim<'_>, nth: i32, opcode, va: u64, len: usize| {
+        let reth = RethRepr { va, rkey: Rkey(v.key), dmalen: 2 * mtu };
+        let meth = MethRepr { rqmsn: Msn(0), msn: Msn(0) };
+        let body = Body::Write { meth, tseth: Some(TsethRepr::ns128(5)), reth, imm: None };
+        v.frame(PEER, opcode, Psn::new(FIRST).offset(nth), &body, &vec![7; len])
+    };
+    let end = REGION.va + REGION.len;
+    for (first, next, va, payload, what) in [
+        (
+            (Opcode::WriteFirst, len),
+            Opcode::WriteFirst,
+            end - u64::from(mtu),
+            len,
+            "the message ends beyond the region",
+        ),
+        (
+            (Opcode::WriteMiddle, len),
+            Opcode::WriteFirst,
+            end - u64::from(mtu),
+            len,
+            "the message ends beyond the region",
+        ),
+        ((Opcode::WriteMiddle, len), Opcode::WriteOnly, REGION.va, len, "a message of one packet has its length"),
+        ((Opcode::WriteLast, len - 4), Opcode::WriteMiddle, REGION.va, len - 4, "only the last packet may be shorter"),
+    ] {
+        with(|v| {
+            let bytes = of(v, 3, first.0, REGION.va, first.1);
+            assert!(matches!(v.hear(&bytes), Ok(Received::Place(_))), "{what}");
+            let bytes = of(v, 4, next, va, payload);
+            assert_eq!(v.hear(&bytes), Err(Discard::Nak), "{what}");
+        });
+    }
+}
+
 //= SRX-001, CTL-001 test
 #[test]
 fn acknowledgements_of_what_was_never_sent() {

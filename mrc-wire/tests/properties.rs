@@ -159,6 +159,14 @@ fn plain_is_right(bytes: &[u8], wire_len: usize, expected: &HeadImage, cfg: &Wir
     true
 }
 
+/// Key and length of the message that a write is of.
+fn message_of(bytes: &[u8], cfg: &WireConfig) -> Option<(Rkey, u32)> {
+    let packet = PacketView::parse(bytes, bytes.len(), cfg, |_| true).ok()?;
+    let Extension::Write(write) = packet.extension() else { return None };
+    let RethRepr { rkey, dmalen, .. } = write.reth();
+    Some((rkey, dmalen))
+}
+
 /// The same of a frame that is like the last write; whether it is.
 fn repeat_is_right(
     frame: &PlainFrame<'_>,
@@ -241,11 +249,23 @@ proptest! {
         }
         let taken = plain_is_right(&bytes, bytes.len(), &expected, &cfg);
         prop_assert_eq!(taken, is_plain(&p));
-        // Every bit of the headers that differs, and every traffic class of both.
+        // Every bit of the headers that differs, every traffic class of both, and every opcode. What repeats a write is of the same message.
+        let message = message_of(&bytes, &cfg);
         for bit in 0..8 * bytes.len().min(170) {
             bytes[bit / 8] ^= 1 << (bit % 8);
             plain_is_right(&bytes, bytes.len(), &expected, &cfg);
+            if PlainFrame::find(&bytes).is_some_and(|frame| expected.repeats(&frame, bytes.len()).is_some()) {
+                prop_assert_eq!(message_of(&bytes, &cfg), message, "bit {}", bit);
+            }
             bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        for at in [62, 102] {
+            let Some(opcode) = bytes.get(at).copied() else { continue };
+            for other in 0..=255u8 {
+                bytes[at] = other;
+                plain_is_right(&bytes, bytes.len(), &expected, &cfg);
+            }
+            bytes[at] = opcode;
         }
         for at in [14, 54] {
             let [version, label] = [bytes[at], bytes[at + 1]];
