@@ -13,8 +13,8 @@ use mrc_core::{
 };
 use mrc_wire::{
     AethRepr, Body, BthRepr, DscpPlan, Ecn, EmitMeta, Encap, EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Ev,
-    FrameTemplate, Ip, MethRepr, Msn, NackReason, NackRepr, Opcode, PortNum, ProbeRepr, Psn, Qpn, RethRepr, Rkey,
-    SackRepr, Syndrome, TsethRepr, Verdict, WireConfig, icrc,
+    FrameTemplate, Ip, MethRepr, Msn, NackReason, NackRepr, Opcode, Outer, PortNum, ProbeRepr, Psn, Qpn, RethRepr,
+    Rkey, SackRepr, Syndrome, TsethRepr, Verdict, WireConfig, icrc,
 };
 
 const PORT: PortNum = PortNum::from_plane(0);
@@ -433,6 +433,37 @@ fn a_write_that_resembles_the_last_one_is_checked() {
 }
 
 //= SRX-001, CTL-001 test
+/// The outermost destination is none of what writes share: each is looked at.
+//= VAL-003 test
+#[test]
+fn a_write_like_the_last_one_for_somebody_else_is_refused() {
+    with(|v| {
+        let reth = RethRepr { va: REGION.va, rkey: Rkey(v.key), dmalen: u32::from(MTU) };
+        let meth = MethRepr { rqmsn: Msn(0), msn: Msn(0) };
+        let body = Body::Write { meth, tseth: Some(TsethRepr::ns128(5)), reth, imm: None };
+        let Ip::V6(own) = address(VICTIM) else { panic!("IPv6") };
+        let plain = Encap::plain([2; 6], [4; 6], address(PEER), address(VICTIM));
+        let write = |qp: Qpn, nth: i32, dst: [u8; 16]| {
+            let outer = Some(Outer { src: [9; 16], dst, srh: None });
+            let template = FrameTemplate::new(&Encap { outer, ..plain }, &WireConfig::default());
+            let meta = EmitMeta { ev: Ev(0), dscp: DscpPlan::default().trimmable, ecn: Ecn::Ect0, outer_dst: None };
+            let psn = Psn::new(FIRST).offset(nth);
+            let bth = BthRepr { ts: true, ..BthRepr::new(Opcode::WriteOnly, qp, psn) };
+            let mut out = vec![0; 2_000];
+            let len = template.emit_packet(&mut out, &meta, &bth, &body, &[7; MTU as usize]).unwrap();
+            out.truncate(len);
+            out
+        };
+        let qp = v.qp.qpn();
+        for nth in [3, 4] {
+            let taken = v.hear(&write(qp, nth, own));
+            assert!(matches!(taken, Ok(Received::Place(_))), "{taken:?}");
+        }
+        v.sent();
+        v.refuse(&write(qp, 6, [5; 16]), Discard::L3Dst);
+    });
+}
+
 #[test]
 fn acknowledgements_of_what_was_never_sent() {
     with(|v| {
