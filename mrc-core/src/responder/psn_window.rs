@@ -236,6 +236,27 @@ mod tests {
         assert!(window.take_next(Psn::new(11)) && !window.take_next(Psn::new(11)));
     }
 
+    /// The right edge stays where it was advertised until the smaller range reaches it, whether packets come in order or not.
+    //= DMPR-001, DMPR-002 test
+    #[test]
+    fn the_edge_of_a_window_that_shrank_waits_for_its_range() {
+        for ahead_first in [false, true] {
+            let mut bits = [RxWord::EMPTY; 2];
+            let mut window = PsnWindow::new(Psn::new(0), 8);
+            window.set_range(5, false);
+            let order: [u32; 4] = if ahead_first { [2, 3, 4, 1] } else { [1, 2, 3, 4] };
+            let mut edges = [0; 4];
+            for (edge, psn) in edges.iter_mut().zip(order) {
+                window.insert(Psn::new(psn), false, &mut bits);
+                *edge = (1..20).take_while(|&psn| window.classify(Psn::new(psn), &bits) != Arrival::Above).count();
+            }
+            assert_eq!(edges, [8, 8, 8, 9]);
+            window.set_range(7, false);
+            assert_eq!(window.classify(Psn::new(11), &bits), Arrival::New);
+            assert_eq!(window.classify(Psn::new(12), &bits), Arrival::Above);
+        }
+    }
+
     /// An image of a queue pair may name every state that its storage can hold, and no other.
     #[test]
     fn a_window_of_an_image_fits_its_storage() {
