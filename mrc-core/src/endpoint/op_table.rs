@@ -32,7 +32,7 @@ pub(super) enum Owner {
     /// The application, with its cookie.
     Application(u64),
     /// A QP that looks for a return path to its peer.
-    WayBack { qp: QpHandle, choice: Choice },
+    ReturnPath { qp: QpHandle, choice: Choice },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -385,7 +385,7 @@ impl Ops {
                 self.done.push(nth);
                 None
             }
-            Owner::WayBack { qp, choice } => {
+            Owner::ReturnPath { qp, choice } => {
                 slot.stage = Stage::Free;
                 self.free |= 1u64.wrapping_shl(nth.into());
                 Some((qp, choice))
@@ -397,7 +397,7 @@ impl Ops {
     /// nanoseconds. Once per request, and while its slot has no other one.
     pub(super) fn take_late(&mut self, now: Instant, peer: u32, id: u16) -> Option<(QpHandle, Choice, u64)> {
         let request = self.slot((id & const { REQUESTS as u16 - 1 }) as u8)?;
-        let Owner::WayBack { qp, choice } = request.owner else { return None };
+        let Owner::ReturnPath { qp, choice } = request.owner else { return None };
         let age_ns = now.since(request.sent_at);
         if request.stage != Stage::Free || (request.peer, request.id) != (peer, id) || age_ns > LATE_NS {
             return None;
@@ -435,7 +435,7 @@ impl Ops {
     }
 }
 
-crate::image::stored!(enum Owner { 0 => Application(cookie), 1 => WayBack { qp, choice } });
+crate::image::stored!(enum Owner { 0 => Application(cookie), 1 => ReturnPath { qp, choice } });
 crate::image::stored!(enum Stage { 0 => Free, 1 => Queued, 2 => Sent, 3 => Done(answer) });
 crate::image::stored!(struct Request { stage, peer, id, op, ports, dscp, path, owner, timeout_ns, sent_at, deadline });
 crate::image::stored!(struct Due { peer, id, op, timestamp, serviced, arrived, port, ev });

@@ -78,7 +78,7 @@ impl Endpoint<'_> {
                     peer,
                     op: EndpointOp::EvProbe,
                     path,
-                    owner: Owner::WayBack { qp: handle, choice },
+                    owner: Owner::ReturnPath { qp: handle, choice },
                     timeout_ns: patience_ns,
                     ..Request::NONE
                 },

@@ -1,12 +1,12 @@
 //! A received frame: validation, then what requester and responder make of it. What draws an answer and places nothing is in
 //! `refused`. Source: `wire.md` 13 and 14.
 
+use core::ops::Range;
+
 use mrc_wire::{
     Extension, HeadImage, Ip, NackReason, NackRepr, PacketHead, PacketView, PlainFrame, PortNum, ProbeRepr, Qpn,
     Syndrome, WriteShape,
 };
-
-use core::ops::Range;
 
 use super::{Endpoint, FrameSource, IcrcCheck, Received, RxMeta, part, write_in::check_write};
 use crate::num::Counter;
