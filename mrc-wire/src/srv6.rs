@@ -109,50 +109,59 @@ impl core::error::Error for TemplateError {}
 
 /// The way from an EV to an outer destination: a base address and fields copied over it.
 ///
-/// Operations run in their order; where two write the same bit the later one wins. All masks and rotations are worked
-/// out in [`EvTemplate::new`]; [`EvTemplate::apply`] is a rotation, two masks and two ors per step.
+/// Operations run in their order; where two write the same bit the later one wins. All is worked out in [`EvTemplate::new`]:
+/// one product copies the EV to many places at once, and a mask keeps what operations ask for. [`EvTemplate::apply`] takes one
+/// product for each half of the address, and a step for each field that fits neither.
 ///
-/// What most templates need lies together, in two lines of memory.
+/// What most templates need comes first: less than a line of memory. Pairs are of the high half and the low one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct EvTemplate {
-    high: u64,
-    low: u64,
-    /// Whether the first steps are all; those among them that no operation needs copy nothing.
-    short: bool,
-    first: Steps<SHORT>,
-    rest: Steps<REST>,
+    base: [u64; 2],
+    /// A bit for each copy of the EV, at the place that it is moved to.
+    times: [u64; 2],
+    /// What operations write of the copies.
+    keep: [u64; 2],
+    /// The EV's bits that are copied, and how far down they move first.
+    of: [u32; 2],
+    down: [u8; 2],
+    /// Steps in use, and what each moves: bits of the EV, this far up.
+    steps: u8,
+    step_of: [u32; EvTemplate::MAX_OPS],
+    step_up: [i8; EvTemplate::MAX_OPS],
 }
 
-/// Steps, each of which copies the fields that move equally far: the EV is rotated until they lie right, then masked for each
-/// half of the address. One rotation serves both: what leaves the low half at its top comes in at the bottom of the high half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-struct Steps<const N: usize> {
-    rotations: [u32; N],
-    highs: [u64; N],
-    lows: [u64; N],
+/// Fields of an EV that one product copies into one half of an address.
+#[derive(Clone, Copy)]
+struct Product {
+    times: u64,
+    keep: u64,
+    of: u32,
+    down: u32,
 }
 
-impl<const N: usize> Steps<N> {
-    fn iter(&self) -> impl Iterator<Item = (u32, u64, u64)> {
-        let Self { rotations, highs, lows } = self;
-        rotations.iter().zip(highs).zip(lows).map(|((rotate, high), low)| (*rotate, *high, *low))
-    }
+impl Product {
+    const NONE: Self = Self { times: 0, keep: 0, of: 0, down: 0 };
 
-    #[inline(always)]
-    fn apply(&self, ev: Ev, high: &mut u64, low: &mut u64) {
-        for ((rotate, highs), lows) in self.rotations.iter().zip(&self.highs).zip(&self.lows) {
-            let field = u64::from(ev.0).rotate_left(*rotate);
-            *high |= field & highs;
-            *low |= field & lows;
+    /// That of `fields`: which bits of the EV, and how far up each moves. `None` where no product copies them all.
+    fn of(fields: &[(u32, i32)]) -> Option<Self> {
+        let of = fields.iter().fold(0, |of, (bits, _)| of | bits);
+        let down = of.trailing_zeros() & 31;
+        let copied = u64::from(of.wrapping_shr(down));
+        let (mut times, mut keep, mut taken) = (0, 0, 0);
+        for &(bits, up) in fields {
+            let up = u32::try_from(up.wrapping_add(down as i32)).ok().filter(|up| *up < 64)?;
+            let (one, copy) = (1u64.wrapping_shl(up), copied.wrapping_shl(up));
+            // Copies that overlap would be added up, unless it is the same one.
+            if times & one == 0 && taken & copy != 0 {
+                return None;
+            }
+            (times, taken) = (times | one, taken | copy);
+            keep |= u64::from(bits.wrapping_shr(down)).wrapping_shl(up);
         }
+        Some(Self { times, keep, of, down })
     }
 }
-
-/// The first steps, which run without a look at how many there are, and those behind them.
-const SHORT: usize = 4;
-const REST: usize = EvTemplate::MAX_OPS.wrapping_sub(SHORT);
 
 impl EvTemplate {
     /// Most operations of a template.
@@ -160,11 +169,14 @@ impl EvTemplate {
 
     /// To fill storage with: leads every EV to the unspecified address.
     pub const BLANK: Self = Self {
-        high: 0,
-        low: 0,
-        short: true,
-        first: Steps { rotations: [0; SHORT], highs: [0; SHORT], lows: [0; SHORT] },
-        rest: Steps { rotations: [0; REST], highs: [0; REST], lows: [0; REST] },
+        base: [0; 2],
+        times: [0; 2],
+        keep: [0; 2],
+        of: [0; 2],
+        down: [0; 2],
+        steps: 0,
+        step_of: [0; Self::MAX_OPS],
+        step_up: [0; Self::MAX_OPS],
     };
 
     /// Prepares a template; `base` holds block, static parts and the peer's downlink.
@@ -173,12 +185,13 @@ impl EvTemplate {
     /// See [`TemplateError`].
     pub fn new(base: [u8; 16], ops: &[CopyOp]) -> Result<Self, TemplateError> {
         //= MAP-003
-        let (mut rotations, mut highs, mut lows) = ([0; Self::MAX_OPS], [0; Self::MAX_OPS], [0; Self::MAX_OPS]);
         if ops.len() > Self::MAX_OPS {
             return Err(TemplateError::TooMany(ops.len()));
         }
         let mut written: u128 = 0;
-        let mut used = 0usize;
+        let mut template = Self::BLANK;
+        let mut products = [Product::NONE; 2];
+        let (mut fields, mut counts) = ([[(0, 0); Self::MAX_OPS]; 2], [0usize; 2]);
         // Backwards, so that each operation knows which bits later ones take from it.
         for (i, op) in ops.iter().enumerate().rev() {
             let (lsb, width) = (u32::from(op.ev_lsb), u32::from(op.width));
@@ -189,50 +202,67 @@ impl EvTemplate {
                 .checked_sub(u32::from(op.dst_msb_offset).wrapping_add(width))
                 .ok_or(TemplateError::DstBits(i as u8))?;
             let field = u128::from(u32::MAX.wrapping_shr(32u32.wrapping_sub(width))).wrapping_shl(up);
-            let (high, low) = halves(field & !written);
-            let rotate = up.wrapping_sub(lsb) % 64;
-            let alike = rotations.iter().take(used).position(|other| *other == rotate).unwrap_or(used);
-            if let (Some(to), Some(highs), Some(lows)) =
-                (rotations.get_mut(alike), highs.get_mut(alike), lows.get_mut(alike))
-            {
-                (*to, *highs, *lows) = (rotate, *highs | high, *lows | low);
-            }
-            used = used.max(alike.wrapping_add(1));
+            let up = (up as i32).wrapping_sub(lsb as i32);
+            let mine = field & !written;
             written |= field;
+            for (half, lowest) in [64i32, 0].into_iter().enumerate() {
+                let part = mine & u128::from(u64::MAX).wrapping_shl(lowest as u32);
+                let bits = moved(part, up.wrapping_neg()) as u32;
+                let (Some(fields), Some(count), Some(product)) =
+                    (fields.get_mut(half), counts.get_mut(half), products.get_mut(half))
+                else {
+                    continue;
+                };
+                let (Some(last), true) = (fields.get_mut(*count), bits != 0) else { continue };
+                *last = (bits, up.wrapping_sub(lowest));
+                let with_it = count.wrapping_add(1);
+                match Product::of(fields.get(..with_it).unwrap_or_default()) {
+                    Some(all) => (*product, *count) = (all, with_it),
+                    None => template.add_step(bits, up),
+                }
+            }
         }
-        let (high, low) = halves(u128::from_be_bytes(base) & !written);
-        Ok(Self::of((high, low), used <= SHORT, rotations, highs, lows))
+        let free = u128::from_be_bytes(base) & !written;
+        let [high, low] = products;
+        template.base = [(free >> 64) as u64, free as u64];
+        template.times = [high.times, low.times];
+        template.keep = [high.keep, low.keep];
+        template.of = [high.of, low.of];
+        template.down = [high.down as u8, low.down as u8];
+        Ok(template)
     }
 
-    fn of(
-        (high, low): (u64, u64),
-        short: bool,
-        [r0, r1, r2, r3, rotations @ ..]: [u32; Self::MAX_OPS],
-        [h0, h1, h2, h3, highs @ ..]: [u64; Self::MAX_OPS],
-        [l0, l1, l2, l3, lows @ ..]: [u64; Self::MAX_OPS],
-    ) -> Self {
-        let first = Steps { rotations: [r0, r1, r2, r3], highs: [h0, h1, h2, h3], lows: [l0, l1, l2, l3] };
-        Self { high, low, short, first, rest: Steps { rotations, highs, lows } }
+    /// One more step; a field that goes to both halves may take two.
+    fn add_step(&mut self, bits: u32, up: i32) {
+        let used = usize::from(self.steps);
+        let alike = self.step_up.iter().take(used).position(|other| i32::from(*other) == up).unwrap_or(used);
+        if let (Some(to), Some(of)) = (self.step_up.get_mut(alike), self.step_of.get_mut(alike)) {
+            (*to, *of) = (up as i8, *of | bits);
+            self.steps = self.steps.max(alike.wrapping_add(1) as u8);
+        }
     }
 
     /// A word of each line of memory that most mappings read.
     #[inline]
     #[must_use]
     pub const fn lines(&self) -> [&u64; 2] {
-        let [.., last] = &self.first.lows;
-        [&self.high, last]
+        let ([first, _], [_, last]) = (&self.base, &self.keep);
+        [first, last]
     }
 
     /// Words of [`EvTemplate::to_words`].
-    pub const WORDS: usize = 3 + 3 * Self::MAX_OPS;
+    pub const WORDS: usize = 9 + Self::MAX_OPS;
 
     /// The prepared template, to be kept by the same version of this crate.
     #[must_use]
     pub fn to_words(&self) -> [u64; Self::WORDS] {
-        let Self { high, low, short, first, rest } = self;
+        let Self { base, times, keep, of, down, steps, step_of, step_up } = self;
+        let [of, down] = [of.map(u64::from), down.map(u64::from)];
+        let sources = [of[0] << 32 | down[0], of[1] << 32 | down[1], (*steps).into()];
+        let steps = step_of.iter().zip(step_up).map(|(of, up)| u64::from(*of) << 32 | u64::from(*up as u8));
         let mut words = [0; Self::WORDS];
-        let steps = first.iter().chain(rest.iter()).flat_map(|(rotate, high, low)| [high, low, u64::from(rotate)]);
-        for (to, from) in words.iter_mut().zip([*high, *low, u64::from(*short)].into_iter().chain(steps)) {
+        let all = [base, times, keep].into_iter().flatten().copied().chain(sources).chain(steps);
+        for (to, from) in words.iter_mut().zip(all) {
             *to = from;
         }
         words
@@ -241,19 +271,25 @@ impl EvTemplate {
     /// The template that [`EvTemplate::to_words`] told; `None` where it cannot have.
     #[must_use]
     pub fn from_words(words: &[u64; Self::WORDS]) -> Option<Self> {
-        let ([high, low, short], rest) = words.split_first_chunk()?;
-        let (mut rotations, mut highs, mut lows) = ([0; Self::MAX_OPS], [0; Self::MAX_OPS], [0; Self::MAX_OPS]);
-        let steps = rotations.iter_mut().zip(&mut highs).zip(&mut lows);
-        for (((to, highs), lows), [high, low, rotate]) in steps.zip(rest.as_chunks::<3>().0) {
-            let rotate = u32::try_from(*rotate).ok().filter(|rotate| *rotate < 64)?;
-            (*to, *highs, *lows) = (rotate, *high, *low);
+        let ([b0, b1, t0, t1, k0, k1, s0, s1, steps], rest) = words.split_first_chunk()?;
+        let source = |word: u64| Some(((word >> 32) as u32, u8::try_from(word as u32).ok()?));
+        let ((of_high, down_high), (of_low, down_low)) = (source(*s0)?, source(*s1)?);
+        let (mut step_of, mut step_up) = ([0; Self::MAX_OPS], [0; Self::MAX_OPS]);
+        for ((of, up), word) in step_of.iter_mut().zip(&mut step_up).zip(rest) {
+            let (bits, by) = source(*word)?;
+            (*of, *up) = (bits, by as i8);
         }
-        let short = match *short {
-            0 => false,
-            1 => true,
-            _ => return None,
-        };
-        Some(Self::of((*high, *low), short, rotations, highs, lows))
+        let sound = down_high < 32 && down_low < 32 && *steps <= Self::MAX_OPS as u64;
+        sound.then_some(Self {
+            base: [*b0, *b1],
+            times: [*t0, *t1],
+            keep: [*k0, *k1],
+            of: [of_high, of_low],
+            down: [down_high, down_low],
+            steps: *steps as u8,
+            step_of,
+            step_up,
+        })
     }
 
     /// The destination of packets with this EV.
@@ -261,17 +297,32 @@ impl EvTemplate {
     #[must_use]
     pub fn apply(&self, ev: Ev) -> [u8; 16] {
         //= MAP-002
-        let (mut high, mut low) = (self.high, self.low);
-        self.first.apply(ev, &mut high, &mut low);
-        if !self.short {
-            self.rest.apply(ev, &mut high, &mut low);
+        let ([h, l], [times_h, times_l], [keep_h, keep_l]) = (self.base, self.times, self.keep);
+        let ([of_h, of_l], [down_h, down_l]) = (self.of, self.down);
+        let copies =
+            |of: u32, down: u8, times: u64| u64::from((ev.0 & of).wrapping_shr(down.into())).wrapping_mul(times);
+        let high = h | copies(of_h, down_h, times_h) & keep_h;
+        let low = l | copies(of_l, down_l, times_l) & keep_l;
+        let mut dst = u128::from(high) << 64 | u128::from(low);
+        if self.steps > 0 {
+            dst = self.take_steps(ev, dst);
         }
-        (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+        dst.to_be_bytes()
+    }
+
+    /// Out of line, so that templates without steps stay short.
+    #[inline(never)]
+    fn take_steps(&self, ev: Ev, mut dst: u128) -> u128 {
+        for (of, up) in self.step_of.iter().zip(&self.step_up).take(self.steps.into()) {
+            dst |= moved((ev.0 & of).into(), (*up).into());
+        }
+        dst
     }
 }
 
-fn halves(bits: u128) -> (u64, u64) {
-    ((bits >> 64) as u64, bits as u64)
+/// `bits`, so far up, or down where it is less than 0.
+const fn moved(bits: u128, up: i32) -> u128 {
+    if up < 0 { bits.wrapping_shr(up.unsigned_abs()) } else { bits.wrapping_shl(up.unsigned_abs()) }
 }
 
 #[cfg(test)]

@@ -214,11 +214,11 @@ proptest! {
         if let Ok(template) = EvTemplate::new(base, &ops) {
             let mut words = template.to_words();
             prop_assert_eq!(EvTemplate::from_words(&words), Some(template));
-            words[2] = 5;
-            prop_assert_eq!(EvTemplate::from_words(&words), None, "too many groups");
-            words[2] = 0;
-            words[5] = 64;
-            prop_assert_eq!(EvTemplate::from_words(&words), None, "no rotation");
+            for (word, wrong, what) in [(6, 32, "the EV moves out of itself"), (7, 256, "no distance"), (8, 17, "too many steps")] {
+                let kept = std::mem::replace(&mut words[word], wrong);
+                prop_assert_eq!(EvTemplate::from_words(&words), None, "{}", what);
+                words[word] = kept;
+            }
         }
     }
 
