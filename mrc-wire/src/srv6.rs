@@ -293,9 +293,16 @@ impl EvTemplate {
     }
 
     /// The destination of packets with this EV.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn apply(&self, ev: Ev) -> [u8; 16] {
+        self.destination(ev).to_be_bytes()
+    }
+
+    /// The same as a number, whose highest bits come first in the address.
+    #[inline(always)]
+    #[must_use]
+    pub fn destination(&self, ev: Ev) -> u128 {
         //= MAP-002
         let ([h, l], [times_h, times_l], [keep_h, keep_l]) = (self.base, self.times, self.keep);
         let ([of_h, of_l], [down_h, down_l]) = (self.of, self.down);
@@ -307,7 +314,7 @@ impl EvTemplate {
         if self.steps > 0 {
             dst = self.take_steps(ev, dst);
         }
-        dst.to_be_bytes()
+        dst
     }
 
     /// Out of line, so that templates without steps stay short.

@@ -200,7 +200,8 @@ impl FrameTemplate {
         udp_payload_len: usize,
         outer_dst: Option<&[u8; 16]>,
     ) -> Option<usize> {
-        self.emit_via(out, ev, dscp, ecn, udp_payload_len, outer_dst.copied(), None).map(|(written, _)| written)
+        let outer_dst = outer_dst.map(|dst| u128::from_be_bytes(*dst));
+        self.emit_via(out, ev, dscp, ecn, udp_payload_len, outer_dst, None).map(|(written, _)| written)
     }
 
     /// As [`FrameTemplate::emit`], with an SRH of this one segment behind the outer header, in place of the template's own
@@ -216,7 +217,7 @@ impl FrameTemplate {
         dscp: u8,
         ecn: Ecn,
         udp_payload_len: usize,
-        outer_dst: Option<[u8; 16]>,
+        outer_dst: Option<u128>,
         segment: Option<&[u8; 16]>,
     ) -> Option<(usize, usize)> {
         let tos = dscp << 2 | ecn.bits();
@@ -248,7 +249,7 @@ impl FrameTemplate {
         out: &mut [u8],
         ev: Ev,
         fields: Fields,
-        outer_dst: Option<[u8; 16]>,
+        outer_dst: Option<u128>,
         segment: Option<&[u8; 16]>,
     ) -> Option<usize> {
         let Fields { tos, udp_len, .. } = fields;
@@ -304,7 +305,7 @@ impl FrameTemplate {
         &self,
         fields: Fields,
         head: &mut [u8; OUTER_END + SRH_LEN],
-        outer_dst: Option<[u8; 16]>,
+        outer_dst: Option<u128>,
         segment: Option<&[u8; 16]>,
     ) -> Option<()> {
         let behind = (IPV6_LEN + SRH_LEN) as u16;
@@ -401,11 +402,11 @@ impl Fields {
 
     /// The outer header, at the end of `headers`.
     #[inline(always)]
-    fn outer(&self, headers: &mut [u8], len: u16, dst: Option<[u8; 16]>) -> Option<()> {
+    fn outer(&self, headers: &mut [u8], len: u16, dst: Option<u128>) -> Option<()> {
         let ip = last_mut(headers)?;
         self.ipv6(ip, len);
         if let Some(dst) = dst {
-            *last_mut::<16>(ip)? = dst;
+            *last_mut::<16>(ip)? = dst.to_be_bytes();
         }
         Some(())
     }

@@ -56,11 +56,16 @@ fn a_segment_given_with_the_packet_is_as_good_as_one_of_the_template() {
     for encap in [srv6(None), srv6(Some(Srh { segments_left: 0, segment: [1; 16] }))] {
         let t = FrameTemplate::new(&encap, &WireConfig::default());
         let mut out = [0; 200];
-        let (n, l3) = t.emit_via(&mut out, Ev(0x0A0B_0C0D), 4, Ecn::Ect0, 16, Some(dst), Some(&segment)).unwrap();
+        let (n, l3) = t
+            .emit_via(&mut out, Ev(0x0A0B_0C0D), 4, Ecn::Ect0, 16, Some(u128::from_be_bytes(dst)), Some(&segment))
+            .unwrap();
         assert_eq!((n, l3), (t.header_len() + t.segment_len(), t.l3_offset() + t.segment_len()));
         assert_eq!(out[..n], want);
         assert_eq!(out[l3] >> 4, 6, "the ICRC starts at the inner header");
-        assert_eq!(t.emit_via(&mut out[..n - 1], Ev(0), 4, Ecn::Ect0, 16, Some(dst), Some(&segment)), None);
+        assert_eq!(
+            t.emit_via(&mut out[..n - 1], Ev(0), 4, Ecn::Ect0, 16, Some(u128::from_be_bytes(dst)), Some(&segment)),
+            None
+        );
     }
     let plain = FrameTemplate::new(&a_to_b(), &WireConfig::default());
     let mut out = [0; 200];

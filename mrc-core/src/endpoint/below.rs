@@ -98,10 +98,10 @@ impl<'a> Below<'a> {
     ) -> Option<(usize, Transmit)> {
         let template = &self.planes.get(usize::from(port.plane()))?.0;
         let (outer, segment) = if let Some(map) = self.route {
-            (Some(map.apply(ev)), None)
+            (Some(map.destination(ev)), None)
         } else if self.slot.route == RouteKind::Srv6Entry {
             let entry = entry()?;
-            (entry.dst, entry.segment.as_ref())
+            (entry.dst.map(u128::from_be_bytes), entry.segment.as_ref())
         } else {
             (None, None)
         };
