@@ -14,7 +14,7 @@
 //!                qp - qp - qp
 //! ```
 
-use super::{Endpoint, MAX_HEADER_LEN, Transmit, tx::Run};
+use super::{Endpoint, MAX_HEADER_LEN, Transmit};
 use crate::num::Counter;
 use crate::{cc::Credit, event::ErrorCause, port::PortMask, requester::Wants, time::Instant};
 
@@ -240,7 +240,9 @@ impl Endpoint<'_> {
                 let alone = self.begin_turn(index, qp);
                 let most = if only_data && (alone || again.is_none()) { u32::MAX } else { 1 };
                 let run = self.send_data(now, qp, most, sink);
-                if again.is_none() && self.goes_on(index, qp, &run) {
+                if again.is_none() && run.goes_on && self.urgent.is_empty() {
+                    // Nothing else changed: all stay where they are.
+                    self.timers.arm(qp, run.wants.map_or(Instant::FAR, |wants| wants.deadline));
                     self.check_timer(now, qp);
                     return true;
                 }
@@ -285,24 +287,6 @@ impl Endpoint<'_> {
         qpcc.turn.begin(turn_bytes, only_controller);
         slot.share.turn.begin(turn_bytes, only_qp);
         only_controller && only_qp
-    }
-
-    /// Whether the turn of `qp` is to go on with the next call, and nothing else changed: all stay where they are.
-    #[inline(always)]
-    fn goes_on(&mut self, index: u32, qp: u32, run: &Run) -> bool {
-        let Some(wants) = run.wants else { return false };
-        let same = wants.fresh && !wants.retransmit && !wants.urgent && self.urgent.is_empty();
-        if run.sent == 0 || run.blocked || run.fault.is_some() || !same {
-            return false;
-        }
-        let (Some(qpcc), Some(slot)) = (self.qpccs.get(index as usize), self.qps.get(qp as usize)) else {
-            return false;
-        };
-        let goes_on = qpcc.has_turn_left(&slot.share) && qpcc.can_send();
-        if goes_on {
-            self.timers.arm(qp, wants.deadline);
-        }
-        goes_on
     }
 
     /// After one of its QPs had a turn, or a part of one: controller `index` leaves the round when it has nothing more that

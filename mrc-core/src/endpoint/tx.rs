@@ -174,7 +174,14 @@ impl Endpoint<'_> {
                     tx.qp.req.path_retry = Instant::FAR;
                 }
             }
-            run.wants = Some(if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) });
+            let wants = if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) };
+            run.goes_on = run.sent > 0
+                && !run.blocked
+                && run.fault.is_none()
+                && wants.has_fresh_alone()
+                && tx.qpcc.has_turn_left(&tx.qp.share)
+                && tx.qpcc.can_send();
+            run.wants = Some(wants);
             run
         });
         let Some(run) = run else { return Run { blocked: true, ..Run::NOTHING } };
@@ -251,7 +258,7 @@ impl Endpoint<'_> {
 }
 
 impl Run {
-    const NOTHING: Self = Self { sent: 0, blocked: false, yields: false, fault: None, wants: None };
+    const NOTHING: Self = Self { sent: 0, blocked: false, yields: false, goes_on: false, fault: None, wants: None };
 
     /// Whether the turn goes on with one more packet to one of `ports`.
     #[inline(always)]
@@ -368,6 +375,8 @@ pub(super) struct Run {
     pub(super) blocked: bool,
     /// It left the ports with room to others, being ahead on their planes.
     pub(super) yields: bool,
+    /// The turn is not over, and the QP wants nothing else than to send on.
+    pub(super) goes_on: bool,
     /// The local region of this packet's request is gone.
     pub(super) fault: Option<Psn>,
     /// What the QP wants next, unless it is in ERROR.

@@ -16,6 +16,14 @@ pub(crate) struct Wants {
     pub(crate) deadline: Instant,
 }
 
+impl Wants {
+    /// New packets, and nothing that goes before them.
+    #[inline(always)]
+    pub(crate) const fn has_fresh_alone(&self) -> bool {
+        self.fresh && !self.retransmit && !self.urgent
+    }
+}
+
 impl TxSide<'_, '_> {
     /// What the QP wants right after a write packet: that can only have brought forward the deadlines of packets, tail
     /// probe and paths; the timer knows the others.
