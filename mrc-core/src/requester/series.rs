@@ -27,6 +27,8 @@ pub(crate) struct Series {
     len: u32,
     /// Packets of the request.
     packets: u32,
+    /// Each is followed by others of its request: a series that has a request's last packet has no other.
+    more: bool,
     /// The last packet may have to ask for an acknowledgement.
     may_ask: bool,
     /// The last one taken.
@@ -46,6 +48,12 @@ impl Series {
     #[inline]
     pub(crate) fn next(&self) -> (SegmentAt, u32) {
         (self.at, self.len)
+    }
+
+    /// Its PSN.
+    #[inline]
+    pub(crate) fn next_psn(&self) -> Psn {
+        self.psn.next()
     }
 
     /// Whether each packet is a request.
@@ -83,7 +91,8 @@ impl TxSide<'_, '_> {
         // What leaves room for a packet in every window leaves it to one that asks.
         let may_ask = unasked == 0 || (unasked < most && self.qpcc.has_turn_after(&self.qp.share, unasked, bytes));
         let left = unasked.wrapping_add(may_ask.into());
-        Some(Series { left, taken: 0, bytes, len, packets, may_ask, psn: self.qp.req.max_sent, at })
+        let more = packets > at.index.wrapping_add(left);
+        Some(Series { left, taken: 0, bytes, len, packets, more, may_ask, psn: self.qp.req.max_sent, at })
     }
 
     /// The next packet of a series that goes on; `None` when no path through `ports` can be used.
@@ -114,9 +123,8 @@ impl TxSide<'_, '_> {
                 (series.left, series.may_ask) = (0, true);
             }
         }
-        let more = series.at.index < series.packets;
         let ack_req = series.left == 0 && self.enter(now, series, choice);
-        Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, more })
+        Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, more: series.more })
     }
 
     /// The current request begins with `psn`.
