@@ -50,12 +50,6 @@ impl Series {
         (self.at, self.len)
     }
 
-    /// Its PSN.
-    #[inline]
-    pub(crate) fn next_psn(&self) -> Psn {
-        self.psn.next()
-    }
-
     /// Whether each packet is a request.
     #[inline]
     pub(crate) fn is_of_requests(&self) -> bool {
