@@ -257,10 +257,14 @@ impl Endpoint<'_> {
         let mut checked = check_write(slot, &self.regions, qp, &write);
         if !USUAL
             && let Some(imm) = write.headers.imm()
-            && checked.is_ok()
+            && let Ok(received) = &checked
             && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), write, imm, &self.cfg)
         {
-            checked = Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
+            let moves = matches!(received, Received::Place(_));
+            if !self.deliver_in_order(qp, immediate(&write, imm, &self.cfg), moves) {
+                checked = Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
+            }
+            slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
         match checked {
             Ok(received) => {
@@ -308,7 +312,7 @@ impl Qp {
         self.reverse.is_due(now)
     }
 
-    /// Keeps the immediate of a write until its turn; `false` when there are more than agreed.
+    /// Keeps the immediate of a write until its turn; `false` when as many as agreed wait.
     #[inline(never)]
     fn stash_immediate(
         &mut self,
@@ -317,11 +321,14 @@ impl Qp {
         imm: u32,
         cfg: &EndpointConfig,
     ) -> bool {
-        let (bth, rqmsn, dmalen) =
-            (write.packet.bth(&cfg.wire), write.headers.meth().rqmsn, write.headers.reth().dmalen);
-        let imm = Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se };
-        stash.is_some_and(|stash| self.rsp.stash.insert(stash, imm))
+        stash.is_some_and(|stash| self.rsp.stash.insert(stash, immediate(&write, imm, cfg)))
     }
+}
+
+/// What is kept of a write with immediate `imm`.
+fn immediate(write: &WritePacket<'_>, imm: u32, cfg: &EndpointConfig) -> Immediate {
+    let (bth, rqmsn, dmalen) = (write.packet.bth(&cfg.wire), write.headers.meth().rqmsn, write.headers.reth().dmalen);
+    Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se }
 }
 
 /// Step 10, as far as the driver has left it to the engine.

@@ -299,6 +299,17 @@ impl Responder {
         self.stash.front(stash).filter(|front| front.psn.diff(self.executed()) <= 0)
     }
 
+    /// Whether `imm`, which just arrived and is in no stash, is the next to complete: nothing before it is missing, and none
+    /// of the stash comes before it. Where the driver reports placements, it must not be one whose bytes still `move`.
+    pub(crate) fn is_next(&self, stash: &[Immediate], imm: &Immediate, moves: bool) -> bool {
+        let complete = match self.placing.is_reported() {
+            // It is not entered there yet.
+            true => !moves && imm.psn == self.placing.done().next(),
+            false => imm.psn.diff(self.window.cack()) <= 0,
+        };
+        complete && self.stash.front(stash).is_none_or(|oldest| imm.psn.diff(oldest.psn) < 0)
+    }
+
     /// Whether `rqmsn` follows that of the immediate before it; only counted, never trusted.
     //= WIMM-007
     pub(crate) fn in_sequence(&mut self, rqmsn: mrc_wire::Msn) -> bool {
