@@ -123,19 +123,27 @@ fn the_end_of_time_ends_the_call() {
     });
 }
 
-/// The longest message that a refusal names is accepted.
+/// As long as the length field allows, but for packets of 256 bytes: the longest message that the refusal names is accepted.
+//= LEN-009 test
 #[test]
 fn the_longest_message_is_taken() {
-    net(1, &Setup { mtu: 256, ..Setup::default() }, Weather { dead: true, ..Weather::default() }, |net| {
-        let side = &mut net.sides[0];
-        let mr = side.engine.register_mr(Pd(0), MemRange { va: 0, len: 1 << 40 }, Access::default()).unwrap();
-        let lkey = side.engine.key(mr).unwrap().0;
-        let wr = |len: u64| SendWr { wr_id: 1, lkey, len: len as u32, signaled: true, ..SendWr::default() };
-        let Err(PostError::TooLong { max }) = side.engine.post_send(net.now, side.qps[0], &wr(3 << 30)) else {
-            panic!("3 GiB are more than 2^23 packets of 256 bytes")
-        };
-        assert_eq!(side.engine.post_send(net.now, side.qps[0], &wr(max)), Ok(()));
-    });
+    for mtu in [256, 512, 1024, 2048, 4096] {
+        net(1, &Setup { mtu, ..Setup::default() }, Weather { dead: true, ..Weather::default() }, |net| {
+            let side = &mut net.sides[0];
+            let mr = side.engine.register_mr(Pd(0), MemRange { va: 0, len: 1 << 40 }, Access::default()).unwrap();
+            let lkey = side.engine.key(mr).unwrap().0;
+            let wr = |len: u64| SendWr { wr_id: 1, lkey, len: len as u32, signaled: true, ..SendWr::default() };
+            let longest = side.engine.post_send(net.now, side.qps[0], &wr(u32::MAX.into()));
+            if mtu > 256 {
+                assert_eq!(longest, Ok(()), "MTU {mtu}");
+                return;
+            }
+            assert_eq!(longest, Err(PostError::TooLong { max: 1 << 31 }));
+            let too_long = side.engine.post_send(net.now, side.qps[0], &wr((1 << 31) + 1));
+            assert_eq!(too_long, Err(PostError::TooLong { max: 1 << 31 }));
+            assert_eq!(side.engine.post_send(net.now, side.qps[0], &wr(1 << 31)), Ok(()));
+        });
+    }
 }
 
 /// The frame cut behind TSETH, as a switch does it, with its `tsr` bit as given.

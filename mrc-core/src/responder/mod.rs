@@ -278,11 +278,15 @@ impl Responder {
         self.settle_at(self.window.cack());
     }
 
+    //= LEN-009
     #[inline(always)]
     fn settle_at(&mut self, point: Psn) {
         if point.diff(self.tack_point) > 0 {
             if self.tack_goal.diff(self.tack_point) > 0 {
                 self.tack_due = true;
+            } else {
+                // Not left behind: a message may be longer than PSNs can be compared.
+                self.tack_goal = point;
             }
             self.tack_point = point;
         }
