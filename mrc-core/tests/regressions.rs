@@ -5,8 +5,8 @@ mod common;
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
 use mrc_core::{
-    Access, IcrcCheck, Instant, MAX_HEADER_LEN, MemRange, Pd, PortMask, PostError, QpState, RxMeta, SendWr, Status,
-    Trimming,
+    Access, Discard, IcrcCheck, Instant, MAX_HEADER_LEN, MemRange, Pd, PortMask, PostError, QpState, RxMeta, SendWr,
+    Status, Trimming,
 };
 use mrc_wire::{Body, NackReason, Rkey, WireConfig, parse_frame};
 
@@ -110,6 +110,32 @@ fn a_window_of_one_packet_opens_for_lost_packets() {
             net.sides[1].engine.set_refusal(None);
             assert!(net.run(SECOND, |net| net.completed(2)), "stuck after {first} bytes, {refused_us} us");
             net.assert_arrived(0, first + 2_000);
+        });
+    }
+}
+
+/// The peer could not process a packet of the second request, SENT or LOST, while the first one was on its way: the second one
+/// failed, the first one did not.
+//= NACK-006 test
+#[test]
+fn a_failure_of_the_peer_ends_the_request_that_it_names() {
+    for lost in [false, true] {
+        net(1, &Setup::default(), Weather::default(), |net| {
+            (0..3).for_each(|id| net.post(0, id, 200 * id as usize, 100).unwrap());
+            let frames: Vec<_> = core::mem::take(&mut net.wire).into_values().collect();
+            let (to, port, second) = &frames[1];
+            if lost {
+                net.sides[1].engine.set_refusal(Some(NackReason::NoResource));
+                assert_eq!(net.deliver(*to, *port, second), Err(Discard::Refused));
+                net.drain(1);
+            }
+            net.sides[1].engine.set_refusal(Some(NackReason::UnexpEvent));
+            assert_eq!(net.deliver(*to, *port, second), Err(Discard::Refused));
+            net.drain(1);
+            assert!(net.run(SECOND, |net| net.completed(3)));
+            assert_eq!(net.sides[0].engine.stats().lost_nack, u64::from(lost));
+            let status: Vec<_> = net.sides[0].completions.iter().map(|c| (c.wr_id, c.status)).collect();
+            assert_eq!(status, [(0, Status::Flushed), (1, Status::RemoteOperation), (2, Status::Flushed)]);
         });
     }
 }
