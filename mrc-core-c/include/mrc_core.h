@@ -1202,6 +1202,12 @@ int32_t mrc_core_destroy_cq(struct mrc_core_endpoint *endpoint, struct mrc_core_
 int32_t mrc_core_add_peer(
     struct mrc_core_endpoint *endpoint, const struct mrc_core_peer_config *config, struct mrc_core_peer *out);
 
+/* Packets to and from a peer on `port` (1-based) have these inner addresses in place of the peer's own: where each plane is a network
+ * of its own. `local` is a GID or the port's address. To be called before a QP uses the peer. */
+int32_t mrc_core_set_plane_addresses(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer, uint8_t port, const struct mrc_core_ip *local,
+    const struct mrc_core_ip *remote);
+
 /* Forgets a peer that no QP uses. */
 int32_t mrc_core_remove_peer(struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer);
 

@@ -175,7 +175,7 @@ impl Endpoint<'_> {
 
     /// Step 2: whether the outermost destination is ours, the arriving port's own addresses first.
     #[inline(always)]
-    fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
+    pub(super) fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
         match dst {
             Ip::V6(dst) => is_local_v6(&self.cfg, port, dst),
             Ip::V4(_) => self.cfg.gids.iter().flatten().any(|gid| gid == dst),
@@ -208,7 +208,11 @@ impl Endpoint<'_> {
             return Err(Discard::State);
         }
         let peer = self.peers.get(slot.peer as usize);
-        let known = peer.is_some_and(|peer| peer.local == packet.dst() && peer.remote == packet.src());
+        let (dst, src) = (packet.dst(), packet.src());
+        let known = peer.is_some_and(|peer| {
+            let own = || !peer.own_addresses.is_empty() && self.headers().belong(peer, slot.peer, &dst, &src);
+            (peer.local == dst && peer.remote == src) || own()
+        });
         if known { Ok(qp) } else { Err(Discard::Peer) }
     }
 
