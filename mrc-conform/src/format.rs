@@ -5,6 +5,14 @@ use crate::bits::{Field, Layout, f, s};
 
 /// Ethernet header.
 pub const ETH: Layout = Layout { name: "eth", fields: &[f("dst", 48), f("src", 48), f("type", 16)] };
+/// VLAN tags that a frame may have: a customer's, and a provider's before it.
+pub const MOST_TAGS: usize = 2;
+
+/// Whether this EtherType says that a VLAN tag follows: 802.1Q, 802.1ad.
+pub const fn is_tag(ethertype: u128) -> bool {
+    matches!(ethertype, 0x8100 | 0x88A8)
+}
+
 /// 802.1Q tag behind the addresses; `eth.type` is then 0x8100 and this `type` names the payload.
 pub const VLAN: Layout = Layout { name: "vlan", fields: &[f("tci", 16), f("type", 16)] };
 

@@ -130,9 +130,12 @@ impl Packet {
         let mut rest = frame;
         packet.take(&mut rest, format::ETH)?;
         let mut ethertype = packet.get("type");
-        if ethertype == Some(0x8100) {
+        for _ in 0..format::MOST_TAGS {
+            if !ethertype.is_some_and(format::is_tag) {
+                break;
+            }
             packet.take(&mut rest, format::VLAN)?;
-            ethertype = packet.get("vlan.type");
+            ethertype = packet.layers.last().and_then(|tag| tag.values.last().copied());
         }
         match ethertype {
             Some(0x86DD) => packet.take_ip6(&mut rest)?,
@@ -325,6 +328,24 @@ mod tests {
             packet.icrc = None;
             assert_eq!(&packet.bytes(), bytes, "{name}: ICRC");
         }
+    }
+
+    //= ETH-002 test
+    #[test]
+    fn two_tags_are_read_and_three_are_named() {
+        let (_, plain) = golden().into_iter().find(|(name, _)| name == "srv6_write_only_ts").unwrap();
+        let mut tagged = plain.clone();
+        for tag in [[0x81, 0, 0, 7], [0x88, 0xA8, 0, 9]] {
+            tagged.splice(12..12, tag);
+            let mut packet = Packet::parse(&tagged).unwrap();
+            assert_eq!(packet.bytes(), tagged);
+            packet.icrc = None;
+            assert_eq!(packet.bytes(), tagged, "the trailer covers no tag");
+            assert!(crate::vectors::good_trailer(&tagged));
+        }
+        tagged.splice(12..12, [0x81, 0, 0, 7]);
+        assert_eq!(Packet::parse(&tagged).unwrap_err(), "EtherType 0x8100");
+        assert!(!crate::vectors::good_trailer(&tagged));
     }
 
     /// Scripts and `mrc decode` share their names.

@@ -120,8 +120,11 @@ fn udp_header_ip(frame: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
     let mut at = 14;
     let mut ethertype = word(12)?;
-    if ethertype == 0x8100 {
-        (at, ethertype) = (18, word(16)?);
+    for _ in 0..crate::format::MOST_TAGS {
+        if !crate::format::is_tag(ethertype.into()) {
+            break;
+        }
+        (at, ethertype) = (at + 4, word(at + 2)?);
     }
     let mut next = match ethertype {
         0x0800 => return (*frame.get(at + 9)? == 17).then_some(at),

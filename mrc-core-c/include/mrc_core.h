@@ -66,7 +66,7 @@ struct mrc_core_import;
 #define MRC_CORE_E_NO_USABLE_EV (-11) /* The EV profile has no usable entry for this QP. */
 #define MRC_CORE_E_LOCAL_KEY (-12) /* The L_Key names no region of the QP's protection domain. */
 #define MRC_CORE_E_LOCAL_BOUNDS (-13) /* The local range leaves its region. */
-#define MRC_CORE_E_TOO_LONG (-14) /* The message needs 2^23 packets or more, half of the PSN space. */
+#define MRC_CORE_E_TOO_LONG (-14) /* The message needs more than 2^23 packets, half of the PSN space (path MTU 256 only). */
 #define MRC_CORE_E_NO_WRITE_IMM (-15) /* The peer takes no writes with immediate. */
 #define MRC_CORE_E_OTHER (-16) /* An error this version of the interface has no number for. */
 #define MRC_CORE_E_IMAGE (-17) /* The image of an endpoint is refused; the detail says why. */
@@ -1201,6 +1201,12 @@ int32_t mrc_core_destroy_cq(struct mrc_core_endpoint *endpoint, struct mrc_core_
 /* Registers a peer: addresses and paths shared by all QPs towards it. */
 int32_t mrc_core_add_peer(
     struct mrc_core_endpoint *endpoint, const struct mrc_core_peer_config *config, struct mrc_core_peer *out);
+
+/* Packets to and from a peer on `port` (1-based) have these inner addresses in place of the peer's own: where each plane is a network
+ * of its own. `local` is a GID or the port's address. To be called before a QP uses the peer. */
+int32_t mrc_core_set_plane_addresses(
+    struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer, uint8_t port, const struct mrc_core_ip *local,
+    const struct mrc_core_ip *remote);
 
 /* Forgets a peer that no QP uses. */
 int32_t mrc_core_remove_peer(struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer);

@@ -190,6 +190,32 @@ pub unsafe extern "C" fn mrc_core_add_peer(
     }
 }
 
+/// Packets to and from a peer on `port` (1-based) have these inner addresses in place of the peer's own: where each plane is a network
+/// of its own. `local` is a GID or the port's address. To be called before a QP uses the peer.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint, the others are NULL or readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_set_plane_addresses(
+    endpoint: *mut mrc_core_endpoint,
+    peer: mrc_core_peer,
+    port: u8,
+    local: *const mrc_core_ip,
+    remote: *const mrc_core_ip,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            let address = |given: &mrc_core_ip, what| convert::ip(given, what)?.ok_or(fault(MRC_CORE_E_RANGE, what));
+            let local = address(border::read(local, "local")?, "local")?;
+            let remote = address(border::read(remote, "remote")?, "remote")?;
+            let peer = mrc_core::PeerHandle::from_index(peer.index);
+            e.engine.set_plane_addresses(peer, convert::port(port)?, local, remote)?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
 /// Forgets a peer that no QP uses.
 ///
 /// # Safety

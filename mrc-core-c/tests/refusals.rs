@@ -163,6 +163,16 @@ fn silent_traps_are_refused() {
         there.remote.bytes = [0; 16];
         refused(add(&there), "remote");
         assert_eq!(add(&good), MRC_CORE_OK);
+        let own = |port: u8, local: &mrc_core_ip, remote: &mrc_core_ip| {
+            mrc_core_set_plane_addresses(e, peer, port, local, remote)
+        };
+        let (ours, theirs, none) = (good.local, mrc_core_ip { bytes: [4; 16], ..good.remote }, std::mem::zeroed());
+        refused(own(1, &none, &theirs), "local");
+        refused(own(1, &ours, &none), "remote");
+        refused(own(9, &ours, &theirs), "port");
+        refused(own(2, &ours, &theirs), "peer planes");
+        refused(own(1, &theirs, &theirs), "plane addresses");
+        assert_eq!(own(1, &ours, &theirs), MRC_CORE_OK);
 
         let mut profile = mrc_core_ev_profile { index: 9 };
         let mut entry: mrc_core_ev_entry = std::mem::zeroed();

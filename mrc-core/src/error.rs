@@ -74,7 +74,8 @@ pub enum PostError {
     LocalKey,
     /// The local range leaves its region.
     LocalBounds,
-    /// The message needs more packets than half the PSN space; the limit is in bytes.
+    /// The message needs more than 2^23 packets, half the PSN space: its first and last packet could not be told apart from
+    /// those of its neighbours. Happens at a path MTU of 256 only: from 512 bytes on the longest message, 2^32 - 1 bytes, fits.
     TooLong {
         /// Longest message at the QP's path MTU.
         max: u64,

@@ -40,11 +40,21 @@ impl Instant {
 
 /// A send time in four bytes: 16 ns per tick, unambiguous for 68.7 s, longer than the longest timer (17.2 s).
 ///
-/// Halves the per-PSN record; RTT samples keep a resolution of 16 ns (`congestion.md` asks for 128 ns).
+/// Halves the per-PSN record; RTT samples keep a resolution of 16 ns (`congestion.md` asks for 128 ns). Who keeps one for longer
+/// has to bring it forward in time (`TxRecord::keep_age`). An endpoint that nobody calls for 68.7 s reads such an age modulo
+/// 68.7 s once: a deadline then comes late by at most what it was to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tick(u32);
 
 impl Tick {
+    /// Half of what is unambiguous: an age that is kept is at most this, in nanoseconds.
+    pub(crate) const OLDEST_NS: u64 = 1 << 35;
+
+    /// The tick `ns` before `now`, or the first.
+    pub(crate) const fn before(now: Instant, ns: u64) -> Self {
+        Self::at(Instant(now.0.saturating_sub(ns)))
+    }
+
     /// The tick that `now` falls in.
     pub const fn at(now: Instant) -> Self {
         Self((now.0 >> 4) as u32)

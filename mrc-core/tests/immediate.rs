@@ -4,7 +4,10 @@
 mod common;
 
 use common::{Net, Setup, Weather, net};
-use mrc_core::{ErrorCause, Instant, NoReceive, Operation, PostError, QpState, RetryConfig, Status, Trimming};
+use mrc_core::{
+    Discard, EndpointConfig, ErrorCause, Instant, NoReceive, Operation, PlacementMode, PostError, QpState, RetryConfig,
+    Status, Trimming,
+};
 use mrc_wire::NackReason;
 
 const SECOND: u64 = 1_000_000_000;
@@ -107,6 +110,48 @@ fn more_immediates_than_offered_end_the_connection() {
         let status: Vec<_> = net.sides[0].completions.iter().map(|c| c.status).collect();
         assert_eq!(status, [Status::Flushed, Status::Flushed, Status::RemoteInvalidRequest, Status::Flushed]);
     });
+}
+
+/// One behind a gap takes the only place; the one that closes the gap needs none, where a receive request is posted.
+//= WIMM-010 test
+#[test]
+fn an_immediate_in_order_needs_no_place_among_those_that_wait() {
+    let setup = Setup { max_wimm: 8, max_wimm_dest: 1, ..Setup::default() };
+    for (receives, delayed, len) in [(2, false, 100), (1, false, 100), (0, false, 100), (2, true, 0), (2, true, 100)] {
+        let tweak: fn(&mut EndpointConfig) = match delayed {
+            true => |cfg| cfg.placement = PlacementMode::Reported,
+            false => |_| {},
+        };
+        let setup = Setup { tweak, ..setup.clone() };
+        net(1, &setup, Weather::default(), |net| {
+            (0..receives).for_each(|id| receive(net, id));
+            (0..2).for_each(|id| net.post_imm(id, 200 * id as usize, len, id as u32).unwrap());
+            let (first, second) = (net.wire.pop_first().unwrap().1, net.wire.pop_first().unwrap().1);
+            let token = net.deliver(second.0, second.1, &second.2).unwrap();
+            let now = net.now;
+            if let (true, Some(token)) = (delayed, token) {
+                net.sides[1].engine.placed(now, token).unwrap();
+            }
+            let taken = net.deliver(first.0, first.1, &first.2);
+            net.drain(1);
+            let got: Vec<_> = net.sides[1].receives.iter().map(|c| (c.imm, c.status)).collect();
+            // Without a receive request, or with bytes on their way to memory, it has to wait as well.
+            if receives == 0 || (delayed && len > 0) {
+                assert_eq!(taken, Err(Discard::Nak), "{receives} receives");
+                assert!(got.iter().all(|(_, status)| *status == Status::Flushed));
+                assert_eq!(net.sides[1].info(0).cause, Some(ErrorCause::RequestWimm));
+                return;
+            }
+            let in_order = [(Some(0), Status::Success), (Some(1), Status::Success)];
+            assert_eq!(got, in_order[..receives as usize]);
+            assert!(net.run(SECOND, |net| net.completed(receives as usize)));
+            if receives == 1 {
+                receive(net, 9);
+            }
+            assert!(net.run(SECOND, |net| net.completed(2) && net.sides[1].receives.len() == 2));
+            assert_eq!(net.sides[1].engine.stats().rqmsn_gaps, 0);
+        });
+    }
 }
 
 //= WIMM-006, ACK-003 test

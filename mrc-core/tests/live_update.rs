@@ -152,6 +152,7 @@ fn nobody_can_tell_that_an_endpoint_was_replaced() {
             qps: 2,
             ..Setup::default()
         },
+        Setup { own_addresses: true, tell_ports: true, qps: 2, ..Setup::default() },
         // Who may be a newcomer, and when, is part of the image.
         Setup {
             qps: 6,

@@ -5,8 +5,8 @@ mod common;
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
 use mrc_core::{
-    Access, IcrcCheck, Instant, MAX_HEADER_LEN, MemRange, Pd, PortMask, PostError, QpState, RxMeta, SendWr, Status,
-    Trimming,
+    Access, Discard, IcrcCheck, Instant, MAX_HEADER_LEN, MemRange, Pd, PortMask, PostError, QpState, RxMeta, SendWr,
+    Status, Trimming,
 };
 use mrc_wire::{Body, NackReason, Rkey, WireConfig, parse_frame};
 
@@ -114,6 +114,32 @@ fn a_window_of_one_packet_opens_for_lost_packets() {
     }
 }
 
+/// The peer could not process a packet of the second request, SENT or LOST, while the first one was on its way: the second one
+/// failed, the first one did not.
+//= NACK-006 test
+#[test]
+fn a_failure_of_the_peer_ends_the_request_that_it_names() {
+    for lost in [false, true] {
+        net(1, &Setup::default(), Weather::default(), |net| {
+            (0..3).for_each(|id| net.post(0, id, 200 * id as usize, 100).unwrap());
+            let frames: Vec<_> = core::mem::take(&mut net.wire).into_values().collect();
+            let (to, port, second) = &frames[1];
+            if lost {
+                net.sides[1].engine.set_refusal(Some(NackReason::NoResource));
+                assert_eq!(net.deliver(*to, *port, second), Err(Discard::Refused));
+                net.drain(1);
+            }
+            net.sides[1].engine.set_refusal(Some(NackReason::UnexpEvent));
+            assert_eq!(net.deliver(*to, *port, second), Err(Discard::Refused));
+            net.drain(1);
+            assert!(net.run(SECOND, |net| net.completed(3)));
+            assert_eq!(net.sides[0].engine.stats().lost_nack, u64::from(lost));
+            let status: Vec<_> = net.sides[0].completions.iter().map(|c| (c.wr_id, c.status)).collect();
+            assert_eq!(status, [(0, Status::Flushed), (1, Status::RemoteOperation), (2, Status::Flushed)]);
+        });
+    }
+}
+
 /// The last instant of all is one like others.
 #[test]
 fn the_end_of_time_ends_the_call() {
@@ -123,19 +149,27 @@ fn the_end_of_time_ends_the_call() {
     });
 }
 
-/// The longest message that a refusal names is accepted.
+/// As long as the length field allows, but for packets of 256 bytes: the longest message that the refusal names is accepted.
+//= LEN-009 test
 #[test]
 fn the_longest_message_is_taken() {
-    net(1, &Setup { mtu: 256, ..Setup::default() }, Weather { dead: true, ..Weather::default() }, |net| {
-        let side = &mut net.sides[0];
-        let mr = side.engine.register_mr(Pd(0), MemRange { va: 0, len: 1 << 40 }, Access::default()).unwrap();
-        let lkey = side.engine.key(mr).unwrap().0;
-        let wr = |len: u64| SendWr { wr_id: 1, lkey, len: len as u32, signaled: true, ..SendWr::default() };
-        let Err(PostError::TooLong { max }) = side.engine.post_send(net.now, side.qps[0], &wr(3 << 30)) else {
-            panic!("3 GiB are more than 2^23 packets of 256 bytes")
-        };
-        assert_eq!(side.engine.post_send(net.now, side.qps[0], &wr(max)), Ok(()));
-    });
+    for mtu in [256, 512, 1024, 2048, 4096] {
+        net(1, &Setup { mtu, ..Setup::default() }, Weather { dead: true, ..Weather::default() }, |net| {
+            let side = &mut net.sides[0];
+            let mr = side.engine.register_mr(Pd(0), MemRange { va: 0, len: 1 << 40 }, Access::default()).unwrap();
+            let lkey = side.engine.key(mr).unwrap().0;
+            let wr = |len: u64| SendWr { wr_id: 1, lkey, len: len as u32, signaled: true, ..SendWr::default() };
+            let longest = side.engine.post_send(net.now, side.qps[0], &wr(u32::MAX.into()));
+            if mtu > 256 {
+                assert_eq!(longest, Ok(()), "MTU {mtu}");
+                return;
+            }
+            assert_eq!(longest, Err(PostError::TooLong { max: 1 << 31 }));
+            let too_long = side.engine.post_send(net.now, side.qps[0], &wr((1 << 31) + 1));
+            assert_eq!(too_long, Err(PostError::TooLong { max: 1 << 31 }));
+            assert_eq!(side.engine.post_send(net.now, side.qps[0], &wr(1 << 31)), Ok(()));
+        });
+    }
 }
 
 /// The frame cut behind TSETH, as a switch does it, with its `tsr` bit as given.

@@ -48,6 +48,32 @@ fn packets_expire_one_by_one() {
     });
 }
 
+/// A send time has 32 bits, which wrap after 68.7 s: without a timer a packet may wait for longer. Its round trip is then as long as
+/// it was, not a microsecond.
+//= QP-006, RTT-002 test
+#[test]
+fn an_answer_after_the_clock_of_send_times_wrapped_is_no_short_round_trip() {
+    const WRAP: u64 = 1 << 36;
+    for turns in 1..4 {
+        let retry = RetryConfig { timeout: 0, linear: 7, exponential: 7 };
+        let slow: fn(&mut RtsAttr) = |rts| rts.base_rtt_ns = 100_000_000;
+        net(1, &Setup { retry, rts: slow, ..Setup::default() }, Weather::default(), |net| {
+            // There and back 8 us more.
+            net.weather.delay_ns = turns * WRAP + 20_000_000;
+            net.post(0, 0, 0, 100).unwrap();
+            net.weather = Weather { dead: true, ..Weather::default() };
+            net.run(turns * WRAP + 19_990_000, |_| false);
+            assert_eq!(net.sides[0].info(0).outstanding, 1);
+            net.weather = Weather::default();
+            let answered = |net: &Net<'_>| net.completed(1) && net.sides[0].engine.stats().rx_sack > 0;
+            assert!(net.run((turns + 1) * WRAP, answered));
+            let info = net.sides[0].info(0);
+            assert_eq!((info.base_rtt_ns, info.srtt_ns), (100_000_000, 100_000_000), "{turns} times");
+            net.assert_arrived(0, 100);
+        });
+    }
+}
+
 /// A peer falls silent after it has SACKed packets behind the last Transport ACK: the oldest packet that it lacks uses up the
 /// budget, not the oldest of all, whose timer does not run.
 //= RETRY-001, RETRY-003 test

@@ -236,7 +236,17 @@ fn required(to: u32) -> u32 {
     }
 }
 
-/// Attributes that may be named in any modification; what MRC does without is ignored.
+/// What a connection is made of, which a step from `from` to `to` cannot change any more.
+fn settled(from: u32, to: u32) -> u32 {
+    let peer = QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN;
+    match (from, to) {
+        (QPS_RTR, QPS_RTR | QPS_RTS) => peer,
+        (QPS_RTS, QPS_RTR | QPS_RTS) => peer | QP_SQ_PSN,
+        _ => 0,
+    }
+}
+
+/// Attributes that may be named in a modification; what MRC does without is ignored.
 const KNOWN: u32 = QP_STATE
     | QP_CUR_STATE
     | QP_ACCESS_FLAGS
@@ -272,6 +282,10 @@ pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, 
         }
         if from != to && mask & required(to) != required(to) {
             log::error!("QP {:#x}: to state {to} without attributes {:#x}", object.number(), required(to) & !mask);
+            return Err(libc::EINVAL);
+        }
+        if mask & settled(from, to) != 0 {
+            log::error!("QP {:#x}: attributes {:#x} come too late", object.number(), mask & settled(from, to));
             return Err(libc::EINVAL);
         }
         let mut known = object.attr.lock();
@@ -486,6 +500,24 @@ mod tests {
             IbvQpCap { max_inline_data: MAX_INLINE + 1, ..base },
         ] {
             assert_eq!(capabilities(&bad).err(), Some(libc::EINVAL));
+        }
+    }
+
+    #[test]
+    fn a_connection_is_settled_by_its_transitions() {
+        const PEER: u32 = QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN;
+        for (from, to, want) in [
+            (QPS_RESET, QPS_INIT, 0),
+            (QPS_INIT, QPS_INIT, 0),
+            (QPS_INIT, QPS_RTR, 0),
+            (QPS_RTR, QPS_RTS, PEER),
+            (QPS_RTS, QPS_RTS, PEER | QP_SQ_PSN),
+            (QPS_RTS, QPS_RESET, 0),
+            (QPS_RTS, QPS_ERR, 0),
+            (QPS_ERR, QPS_RESET, 0),
+        ] {
+            assert_eq!(settled(from, to), want, "{from} {to}");
+            assert!(from == to || settled(from, to) & required(to) == 0, "{from} {to}: what it cannot do without");
         }
     }
 

@@ -39,7 +39,7 @@ use mrc_core::{
     CcProfileHandle, EvProfileHandle, MrHandle, Pd as PdNumber, PeerConfig, PeerHandle, QpHandle, QpInfo, QpccInfo,
     RtrAttr, RtsAttr, SendWr,
 };
-use mrc_wire::{Psn, Qpn, Rkey};
+use mrc_wire::{Ip, PortNum, Psn, Qpn, Rkey};
 
 pub use mrc_afxdp::MemRegion;
 pub use mrc_core::{Access, Completion, Operation, QpState, Status};
@@ -93,6 +93,21 @@ impl Context {
     /// No free slot, or no plane in common.
     pub fn add_peer(&self, peer: PeerConfig) -> Result<PeerHandle, DeviceError> {
         self.device.add_peer(peer)
+    }
+
+    /// Gives packets to and from a peer on one port inner addresses of their own, before a queue pair uses the peer: where each
+    /// plane is a network of its own.
+    ///
+    /// # Errors
+    /// The handle is stale or used, or the addresses cannot be.
+    pub fn set_plane_addresses(
+        &self,
+        peer: PeerHandle,
+        port: PortNum,
+        local: Ip,
+        remote: Ip,
+    ) -> Result<(), DeviceError> {
+        self.device.set_plane_addresses(peer, port, local, remote)
     }
 
     /// Creates an EV profile.

@@ -5,7 +5,10 @@ use core::fmt;
 pub(crate) const ETH_LEN: usize = 14;
 pub(crate) const ETHERTYPE_IPV4: u16 = 0x0800;
 pub(crate) const ETHERTYPE_IPV6: u16 = 0x86DD;
-pub(crate) const ETHERTYPE_VLAN: u16 = 0x8100;
+/// 802.1Q and 802.1ad.
+const ETHERTYPE_TAGS: [u16; 2] = [0x8100, 0x88A8];
+/// A provider's tag and a customer's.
+const MOST_TAGS: usize = 2;
 pub(crate) const IPV4_LEN: usize = 20;
 pub(crate) const IPV6_LEN: usize = 40;
 pub(crate) const UDP_LEN: usize = 8;
@@ -15,6 +18,22 @@ pub(crate) const NH_IPV6: u8 = 41;
 pub(crate) const NH_ROUTING: u8 = 43;
 /// UDP header, BTH and ICRC: the least a packet can be.
 pub(crate) const UDP_LEN_MIN: u16 = 24;
+
+/// What lies behind the Ethernet header and at most two VLAN tags: offset, EtherType, bytes. `None` when it ends early.
+//= ETH-002
+#[inline(always)]
+pub(crate) fn behind_tags(frame: &[u8]) -> Option<(usize, u16, &[u8])> {
+    let (eth, mut rest) = frame.split_first_chunk::<ETH_LEN>()?;
+    let (mut at, mut ethertype) = (ETH_LEN, u16::from_be_bytes([eth[12], eth[13]]));
+    for _ in 0..MOST_TAGS {
+        if !ETHERTYPE_TAGS.contains(&ethertype) {
+            break;
+        }
+        let (tag, after) = rest.split_first_chunk::<4>()?;
+        (at, ethertype, rest) = (at.wrapping_add(4), u16::from_be_bytes([tag[2], tag[3]]), after);
+    }
+    Some((at, ethertype, rest))
+}
 
 /// An IP address of either family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

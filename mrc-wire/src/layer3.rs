@@ -1,8 +1,8 @@
-//! Steps 1 and 2 of the validation order, wire.md section 14: the IP headers of a received frame, one or two of them, with a VLAN tag before
+//! Steps 1 and 2 of the validation order, wire.md section 14: the IP headers of a received frame, one or two of them, with VLAN tags before
 //! and a segment routing header between.
 
 use crate::bytes::last;
-use crate::ip::{ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING};
+use crate::ip::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, behind_tags};
 use crate::{Ip, Reject};
 
 /// The IP headers: the one that carries UDP and the outermost one, which are one unless the frame was tunnelled.
@@ -71,16 +71,7 @@ pub(crate) struct Layer3<'a> {
 #[inline(always)]
 pub(crate) fn layer3(head: &[u8], wire_len: usize, is_local: impl Fn(&Ip) -> bool) -> Result<Layer3<'_>, Reject> {
     //= VAL-002
-    let (eth, mut rest) = head.split_first_chunk::<ETH_LEN>().ok_or(Reject::L3Bad)?;
-    let mut at = ETH_LEN;
-    let mut ethertype = u16::from_be_bytes([eth[12], eth[13]]);
-    //= ETH-002
-    if ethertype == ETHERTYPE_VLAN {
-        let (tag, after) = rest.split_first_chunk::<4>().ok_or(Reject::L3Bad)?;
-        ethertype = u16::from_be_bytes([tag[2], tag[3]]);
-        rest = after;
-        at = ETH_LEN + 4;
-    }
+    let (at, ethertype, rest) = behind_tags(head).ok_or(Reject::L3Bad)?;
     //= ETH-001
     match ethertype {
         ETHERTYPE_IPV6 => layer3_v6(rest, at, wire_len, is_local),

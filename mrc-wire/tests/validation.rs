@@ -209,19 +209,29 @@ fn two_ports_are_taken() {
 
 //= ETH-002 test
 #[test]
-fn one_vlan_tag_is_stepped_over() {
+fn two_vlan_tags_are_stepped_over() {
     let cfg = WireConfig::default();
     for name in ["write_only_ts", "ipv4_write_only_imm_empty", "srv6_srh_write_only_ts"] {
         let bare = golden_frame(name);
+        let a = parse(&bare, &cfg).unwrap();
+        // A customer's tag alone, behind a provider's, and behind another of its kind.
+        for tags in [&[0x8100u16][..], &[0x88A8], &[0x88A8, 0x8100], &[0x8100, 0x8100]] {
+            let mut tagged = bare.clone();
+            let bytes = tags.iter().flat_map(|tag| [tag.to_be_bytes(), [0x60, 0x07]].concat());
+            tagged.splice(12..12, bytes);
+            let b = parse(&tagged, &cfg).unwrap();
+            let more = 4 * tags.len();
+            assert_eq!((b.l3_offset, b.icrc_offset), (a.l3_offset + more, a.icrc_offset + more), "{tags:x?}");
+            assert_eq!((b.body, b.bth, b.entropy), (a.body, a.bth, a.entropy));
+            assert_eq!(icrc::start(&tagged), Some(b.l3_offset));
+            assert!(icrc::verify(&tagged, b.l3_offset, b.icrc_offset));
+            for len in 0..14 + more {
+                assert_eq!((parse(&tagged[..len], &cfg), icrc::start(&tagged[..len])), (Err(Reject::L3Bad), None));
+            }
+        }
         let mut tagged = bare.clone();
-        tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
-        let (a, b) = (parse(&bare, &cfg).unwrap(), parse(&tagged, &cfg).unwrap());
-        assert_eq!((b.l3_offset, b.icrc_offset), (a.l3_offset + 4, a.icrc_offset + 4));
-        assert_eq!((b.body, b.bth, b.entropy), (a.body, a.bth, a.entropy));
-        assert_eq!(icrc::start(&tagged), Some(b.l3_offset));
-        assert!(icrc::verify(&tagged, b.l3_offset, b.icrc_offset));
-        tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
-        assert_eq!(parse(&tagged, &cfg), Err(Reject::L3Bad), "two tags are not expected");
+        tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07].repeat(3));
+        assert_eq!((parse(&tagged, &cfg), icrc::start(&tagged)), (Err(Reject::L3Bad), None), "nobody has three");
     }
 }
 

@@ -277,6 +277,10 @@ static void states(uint64_t id) {
     struct mrc_qp_attr window = {.mpr = {8, 2}};
     CHECK("a narrower window, as Dynamic MPR has it", !mrc_modify_qp(qp, NULL, 0, &window, MRC_QP_MPR_DEST));
     CHECK("carries them too", exchange(qp));
+    window.timeout = 9;
+    CHECK("a timer comes too late", mrc_modify_qp(qp, NULL, 0, &window, MRC_QP_TIMEOUT) == EINVAL);
+    window.mpr.mpr = 8;
+    CHECK("what the queue pair has does not", !mrc_modify_qp(qp, NULL, 0, &window, MRC_QP_MPR));
     NEED("destroy", !mrc_destroy_qp(qp) && !offline(id));
 }
 

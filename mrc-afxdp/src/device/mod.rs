@@ -368,6 +368,20 @@ impl Device {
         self.call(move |progress| progress.engine.add_peer(&peer))?.map_err(Into::into)
     }
 
+    /// Gives packets to and from a peer on one port inner addresses of their own ([`Endpoint::set_plane_addresses`]).
+    ///
+    /// # Errors
+    /// The handle is stale or used, or the addresses cannot be.
+    pub fn set_plane_addresses(
+        &self,
+        peer: PeerHandle,
+        port: PortNum,
+        local: Ip,
+        remote: Ip,
+    ) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.set_plane_addresses(peer, port, local, remote))?.map_err(Into::into)
+    }
+
     /// Creates an EV profile.
     ///
     /// # Errors

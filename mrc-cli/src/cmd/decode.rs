@@ -118,7 +118,8 @@ fn parse(head: &[u8], wire_len: usize, cfg: &WireConfig) -> Result<Frame, Reject
 /// The frame with the segments left of its segment routing header at 0.
 fn at_last_segment(head: &[u8]) -> Option<Vec<u8>> {
     const ROUTING: u8 = 43;
-    let ip = if head.get(12..14)? == [0x81, 0x00] { 18 } else { 14 };
+    let is_tag = |nth: &usize| matches!(head.get(12 + 4 * nth..14 + 4 * nth), Some([0x81, 0x00] | [0x88, 0xA8]));
+    let ip = 14 + 4 * (0..2).take_while(is_tag).count();
     let mut head = (*head.get(ip + 6)? == ROUTING).then(|| head.to_vec())?;
     *head.get_mut(ip + 40 + 3)? = 0;
     Some(head)
@@ -302,10 +303,12 @@ mod tests {
         packet.bytes[14 + 40 + 3] = 1;
         assert_eq!(parse_frame(&packet.bytes, packet.wire_len, &WireConfig::default(), |_| true), Err(Reject::L3Dst));
         assert_eq!(check(&packet, &parsed(&packet)), Check::Good);
-        // The same behind a VLAN tag.
-        packet.bytes.splice(12..12, [0x81, 0, 0, 7]);
-        packet.wire_len += 4;
-        assert_eq!(check(&packet, &parsed(&packet)), Check::Good);
+        // The same behind a VLAN tag, and behind two.
+        for tag in [[0x81, 0, 0, 7], [0x88, 0xA8, 0, 9]] {
+            packet.bytes.splice(12..12, tag);
+            packet.wire_len += 4;
+            assert_eq!(check(&packet, &parsed(&packet)), Check::Good);
+        }
         for len in 0..packet.bytes.len() {
             let _ = parse(&packet.bytes[..len], len, &WireConfig::default());
         }

@@ -4,6 +4,7 @@
 mod retry;
 
 pub use retry::RetryConfig;
+pub(crate) use retry::TIMER_CEILING_NS;
 
 use mrc_wire::{Ip, PortNum, WireConfig, srv6::EvTemplate};
 

@@ -20,7 +20,7 @@ impl Default for RetryConfig {
 }
 
 /// Longest timer interval: 1.024 us * 2^24.
-const TIMER_CEILING_NS: u64 = 1_024 << 24;
+pub(crate) const TIMER_CEILING_NS: u64 = 1_024 << 24;
 
 impl RetryConfig {
     /// T0 in nanoseconds; `None` when the timer is disabled.

@@ -11,7 +11,7 @@ use crate::{
     event::ErrorCause,
     qp::{Qp, QpState},
     requester::Wqe,
-    responder::{Answer, AnswerKind},
+    responder::{Answer, AnswerKind, Immediate},
     time::Instant,
 };
 
@@ -116,13 +116,29 @@ impl Endpoint<'_> {
     /// completion is never seen before the data it announces.
     //= WIMM-003, WIMM-004, WIMM-005, WIMM-006, WIMM-009, INV-006
     pub(super) fn deliver(&mut self, qp: u32) {
-        let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        let Some(requests) = part(self.recvs, qp, self.limits.recv_queue) else { return };
-        let Some(stash) = part(self.immediates, qp, self.limits.wimm) else { return };
+        self.deliver_from(qp, None);
+    }
+
+    /// Completes a receive request with an immediate for which the stash has no room, if nothing before it is missing and
+    /// none waits before it; whether it did. The driver still `moves` its bytes.
+    //= WIMM-010
+    #[cold]
+    #[inline(never)]
+    pub(super) fn deliver_in_order(&mut self, qp: u32, imm: Immediate, moves: bool) -> bool {
+        let Some(stash) = part(self.immediates, qp, self.limits.wimm) else { return false };
+        let ready = self.qps.get(qp as usize).is_some_and(|slot| slot.rsp.is_next(stash, &imm, moves));
+        ready && self.deliver_from(qp, Some(imm))
+    }
+
+    /// As [`Self::deliver`], beginning with `first`, which is in no stash; whether that completed a request, if there is one.
+    fn deliver_from(&mut self, qp: u32, mut first: Option<Immediate>) -> bool {
+        let Some(slot) = self.qps.get_mut(qp as usize) else { return false };
+        let Some(requests) = part(self.recvs, qp, self.limits.recv_queue) else { return false };
+        let Some(stash) = part(self.immediates, qp, self.limits.wimm) else { return false };
         slot.recv_held = false;
         let failed = slot.state == QpState::Error;
         loop {
-            let ripe = if failed { None } else { slot.rsp.ripe(stash) };
+            let ripe = if failed { None } else { first.or_else(|| slot.rsp.ripe(stash)) };
             if slot.rq.len() == 0 || (ripe.is_none() && !failed) {
                 break;
             }
@@ -134,7 +150,9 @@ impl Endpoint<'_> {
             };
             let Some(request) = slot.rq.pop(requests) else { break };
             if let Some(imm) = ripe {
-                slot.rsp.stash.pop(stash.len());
+                if first.take().is_none() {
+                    slot.rsp.stash.pop(stash.len());
+                }
                 self.stats.rqmsn_gaps.inc_by(u64::from(!slot.rsp.in_sequence(imm.rqmsn)));
             }
             *completion = Completion {
@@ -157,6 +175,7 @@ impl Endpoint<'_> {
         {
             slot.rsp.settle(stash);
         }
+        first.is_none()
     }
 
     /// After a write was taken in while immediates wait: those that became ripe complete, and one that finds no receive

@@ -1,8 +1,11 @@
 //! Creating and destroying objects, and pictures of them. `qp_states` moves QPs through their states, `post` queues work.
 
-use mrc_wire::{Encap, Ev, FrameTemplate, Outer, Qpn, Rkey};
+use mrc_wire::{Encap, Ev, FrameTemplate, Ip, Outer, PortNum, Qpn, Rkey};
 
-use super::{Endpoint, EvProfileHandle, PeerHandle, PeerSlot, PlaneSlot, RouteSlot, part, peers, profiles::profile};
+use super::{
+    Endpoint, EvProfileHandle, PeerHandle, PeerSlot, PlaneSlot, RouteSlot, part, peers, peers::Headers,
+    profiles::profile,
+};
 use crate::num::Counter;
 use crate::{
     config::{MAX_PORTS, PeerConfig, Route, port_of_plane},
@@ -95,8 +98,65 @@ impl Endpoint<'_> {
         }
         slot.update.id = self.secrets.draw() as u16;
         peers::occupy(self.peers.get_mut(index).ok_or(TableError::Full("peer"))?, slot);
-        self.peer_index.insert(self.peers, index as u32);
+        self.index_peer(index as u32);
         Ok(PeerHandle(index as u32))
+    }
+
+    /// Packets to and from a peer on `port` have the inner addresses `local` and `remote` in place of the peer's, which
+    /// [`PeerConfig`] names: where each plane is a network of its own. To be called before a QP uses the peer. Packets of the peer are then
+    /// accepted under each of its addresses. Writes whose addresses differ from those of the one before take a little longer.
+    ///
+    /// # Errors
+    /// The handle is stale, a QP uses the peer, or the peer is not reached through the port; or the addresses are of another
+    /// family than the peer's, or `local` is neither a GID nor the port's own address.
+    //= ADDR-001
+    pub fn set_plane_addresses(
+        &mut self,
+        peer: PeerHandle,
+        port: PortNum,
+        local: Ip,
+        remote: Ip,
+    ) -> Result<(), TableError> {
+        let slot = self.peers.get(peer.0 as usize).filter(|slot| slot.used).ok_or(TableError::Unknown("peer"))?;
+        if slot.is_used() {
+            return Err(TableError::Busy("peer"));
+        }
+        if !slot.reachable.contains(port) {
+            return Err(TableError::Range("peer planes"));
+        }
+        let family = slot.remote.is_v6();
+        if local.is_v6() != family || remote.is_v6() != family || !self.is_local(port, &local) {
+            return Err(TableError::Range("plane addresses"));
+        }
+        let own = (slot.local, slot.remote) != (local, remote);
+        self.unindex_peer(peer.0);
+        let template =
+            part(self.planes, peer.0, self.limits.planes).and_then(|planes| planes.get_mut(usize::from(port.plane())));
+        if let Some(PlaneSlot(template)) = template {
+            let encap = Encap { src: local, dst: remote, ..template.encap() };
+            *template = FrameTemplate::new(&encap, &self.cfg.wire);
+        }
+        if let Some(slot) = self.peers.get_mut(peer.0 as usize) {
+            let before = slot.own_addresses;
+            slot.own_addresses = if own { before.with(port) } else { before.without(port) };
+        }
+        self.index_peer(peer.0);
+        Ok(())
+    }
+
+    /// What packets to peers begin with, to look up their addresses.
+    pub(super) fn headers(&self) -> Headers<'_> {
+        Headers { planes: self.planes, each: self.limits.planes }
+    }
+
+    pub(super) fn index_peer(&mut self, peer: u32) {
+        let headers = Headers { planes: self.planes, each: self.limits.planes };
+        self.peer_index.insert(self.peers, headers, peer);
+    }
+
+    fn unindex_peer(&mut self, peer: u32) {
+        let headers = Headers { planes: self.planes, each: self.limits.planes };
+        self.peer_index.remove(self.peers, headers, peer);
     }
 
     /// Forgets a peer.
@@ -110,7 +170,7 @@ impl Endpoint<'_> {
             return Err(TableError::Busy("peer"));
         }
         self.ops.forget(self.peers, peer.0);
-        self.peer_index.remove(self.peers, peer.0);
+        self.unindex_peer(peer.0);
         if let Some(slot) = self.peers.get_mut(peer.0 as usize) {
             self.masks.announce(slot, PortMask::ALL);
             peers::clear(slot);

@@ -1,6 +1,6 @@
 //! The frames of endpoint operations: answers, Port Status Updates and requests as they leave. Source: `wire.md` 8.
 
-use mrc_wire::{EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Opcode, Psn, Qpn, TsethRepr};
+use mrc_wire::{EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Ip, Opcode, Psn, Qpn, TsethRepr};
 
 use super::{
     Endpoint, Transmit,
@@ -23,6 +23,22 @@ fn wire_mask(ports: PortMask, zero_based: bool) -> u32 {
 
 pub(super) fn ports_of(mask: u32, zero_based: bool) -> PortMask {
     PortMask::from_bits(if zero_based { mask << 1 } else { mask })
+}
+
+/// Writes another source into an IP header without options.
+fn set_source(header: &mut [u8], src: &Ip) {
+    match src {
+        Ip::V6(src) => header.iter_mut().skip(8).zip(src).for_each(|(to, from)| *to = *from),
+        Ip::V4(src) => {
+            let bytes = header.iter_mut().skip(10).zip([0, 0].iter().chain(src));
+            bytes.for_each(|(to, from)| *to = *from);
+            let words = header.as_chunks::<2>().0.iter().take(10).map(|word| u32::from(u16::from_be_bytes(*word)));
+            let sum = words.fold(0, u32::wrapping_add);
+            let sum = (sum & 0xFFFF).wrapping_add(sum >> 16);
+            let sum = !((sum & 0xFFFF).wrapping_add(sum >> 16) as u16);
+            header.iter_mut().skip(10).zip(sum.to_be_bytes()).for_each(|(to, from)| *to = from);
+        }
+    }
 }
 
 impl Endpoint<'_> {
@@ -70,6 +86,10 @@ impl Endpoint<'_> {
             let rest = self.op_headers(due.peer, &way, Opcode::EndpointResponse, due.id, None, out);
             let Some((transmit, rest)) = rest else { continue };
             body.emit_at(self.cfg.wire.eeth_op_bit, rest.first_chunk_mut()?);
+            let slot = self.peers.get(due.peer as usize)?;
+            if due.local != slot.local && slot.own_addresses.is_empty() {
+                set_source(out.get_mut(transmit.l3_offset..)?, &due.local);
+            }
             self.stats.tx_endpoint_response.inc();
             return Some(transmit);
         }

@@ -1,7 +1,7 @@
 //! What is under way of endpoint operations: requests that wait for a frame or an answer, answers that wait to leave, and
 //! the limits of rate. Fixed sizes, O(1) per packet. What is asked and answered is `ops`'s. Source: `transport.md` 7.
 
-use mrc_wire::{EndpointOp, Ev, PortNum};
+use mrc_wire::{EndpointOp, Ev, Ip, PortNum};
 
 use super::{
     EvProfileHandle,
@@ -80,6 +80,8 @@ impl Request {
 pub(super) struct Due {
     /// `u32::MAX` once the peer is gone.
     pub(super) peer: u32,
+    /// Our address that the request was for.
+    pub(super) local: Ip,
     pub(super) id: u16,
     pub(super) op: EndpointOp,
     pub(super) timestamp: u16,
@@ -268,6 +270,7 @@ impl Ops {
     pub(super) fn new(cfg: &EndpointConfig, first: u16) -> Self {
         let none = Due {
             peer: u32::MAX,
+            local: Ip::V6([0; 16]),
             id: 0,
             op: EndpointOp::EvProbe,
             timestamp: 0,
@@ -438,7 +441,7 @@ impl Ops {
 crate::image::stored!(enum Owner { 0 => Application(cookie), 1 => ReturnPath { qp, choice } });
 crate::image::stored!(enum Stage { 0 => Free, 1 => Queued, 2 => Sent, 3 => Done(answer) });
 crate::image::stored!(struct Request { stage, peer, id, op, ports, dscp, path, owner, timeout_ns, sent_at, deadline });
-crate::image::stored!(struct Due { peer, id, op, timestamp, serviced, arrived, port, ev });
+crate::image::stored!(struct Due { peer, local, id, op, timestamp, serviced, arrived, port, ev });
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@
 //! frame of a peer -------------> answers (32) --> frame
 //! ```
 
-use mrc_wire::{EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Frame, PortNum, Qpn};
+use mrc_wire::{EndpointOp, EndpointRequestRepr, EndpointResponseRepr, Frame, Ip, PortNum, Qpn};
 
 use super::{
     Endpoint, PeerHandle, Received,
@@ -121,7 +121,10 @@ impl Endpoint<'_> {
         if !self.same_partition(frame.bth.pkey) {
             return Err(Discard::Pkey);
         }
-        let peer = self.peer_index.find(self.peers, &frame.dst, &frame.src).ok_or(Discard::Stranger)?;
+        let peer = self.peer_index.find(self.peers, self.headers(), &frame.src).ok_or(Discard::Stranger)?;
+        if !self.is_local(port, &frame.dst) && !self.is_ours(peer, &frame.dst) {
+            return Err(Discard::Stranger);
+        }
         match &frame.body {
             mrc_wire::Body::EndpointRequest(request) => self.on_request(now, port, peer, frame, request)?,
             mrc_wire::Body::EndpointResponse(response) => self.on_response(now, port, peer, frame, response)?,
@@ -150,27 +153,53 @@ impl Endpoint<'_> {
         }
         let timestamp = request.tseth.reflected();
         let serviced = self.cfg.endpoint_svc_time && !request.tseth.tsr && timestamp != 0;
-        let peer = self.answering(peer);
-        let due = Due { peer, id, op: request.op, timestamp, serviced, arrived: now.stamp(), port, ev: frame.entropy };
+        let peer = self.answering(peer, Some(&frame.dst)).or_else(|| self.answering(peer, None)).unwrap_or(peer);
+        let due = Due {
+            peer,
+            local: frame.dst,
+            id,
+            op: request.op,
+            timestamp,
+            serviced,
+            arrived: now.stamp(),
+            port,
+            ev: frame.entropy,
+        };
         self.ops.answers.push(due);
         Ok(())
     }
 
-    /// The registration of a node that answers for all of them: one with paths of its own, else one that a bare EV, as the
-    /// request brought it, leads back along.
-    fn answering(&self, first: u32) -> u32 {
+    /// Whether a registration of the node says that `local` is our address.
+    fn is_ours(&self, first: u32, local: &Ip) -> bool {
+        let mut next = Some(first);
+        while let Some(peer) = next {
+            next = PeerIndex::next(self.peers, peer);
+            let slot = self.peers.get(peer as usize);
+            if slot.is_some_and(|slot| self.headers().belong(slot, peer, local, &slot.remote)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The registration of a node that answers for all of them, or for those where `local` is our address: one with paths of its
+    /// own, else one that a bare EV, as the request brought it, leads back along.
+    fn answering(&self, first: u32, local: Option<&Ip>) -> Option<u32> {
         let (mut next, mut bare) = (Some(first), None);
         while let Some(peer) = next {
             next = PeerIndex::next(self.peers, peer);
             let Some(slot) = self.peers.get(peer as usize) else { continue };
+            if local.is_some_and(|local| !self.headers().belong(slot, peer, local, &slot.remote)) {
+                continue;
+            }
             if slot.ev_profile.is_some() {
-                return peer;
+                return Some(peer);
             }
             if slot.route != RouteKind::Srv6Entry {
                 bare = Some(peer);
             }
         }
-        bare.unwrap_or(first)
+        bare
     }
 
     //= EPOP-002

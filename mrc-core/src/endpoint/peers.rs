@@ -5,7 +5,7 @@ mod index;
 
 use mrc_wire::Ip;
 
-pub(super) use self::index::PeerIndex;
+pub(super) use self::index::{Headers, PeerIndex};
 use super::{below::RouteKind, shards::Untold};
 use crate::{
     Prefetch,
@@ -97,10 +97,12 @@ pub struct PeerSlot {
     pub(super) masked_at: Instant,
     /// Base RTT in nanoseconds that the last congestion controller to the peer measured by probe, and when.
     pub(super) base_rtt: Option<(u64, Instant)>,
-    /// First slot of the hash bucket with this slot's index.
+    /// Ports on which packets to the peer have addresses of their own.
+    pub(super) own_addresses: PortMask,
+    /// First entry of the hash bucket with this slot's index.
     bucket: u32,
-    /// Next slot of the bucket this slot is in.
-    chain: u32,
+    /// Next entries of the buckets that this slot's addresses are in: its own one's, and those of its planes.
+    chains: [u32; MAX_PORTS + 1],
     /// Other shards with QPs towards the peer, bit N for shard N; the first shard's only.
     pub(super) used_by: u64,
     /// Profile bound on their behalf.
@@ -167,8 +169,9 @@ impl PeerSlot {
         last_update: None,
         masked_at: Instant::ZERO,
         base_rtt: None,
+        own_addresses: PortMask::NONE,
         bucket: NIL,
-        chain: NIL,
+        chains: [NIL; MAX_PORTS + 1],
         used_by: 0,
         shards_profile: None,
         untold: Untold::NOTHING,
@@ -203,11 +206,16 @@ impl PeerSlot {
 struct Links {
     before: u32,
     after: u32,
-    listed: bool,
 }
 
 impl Links {
-    const NONE: Self = Self { before: NIL, after: NIL, listed: false };
+    /// In place of the peer before: on no list.
+    const UNLISTED: u32 = NIL - 1;
+    const NONE: Self = Self { before: Self::UNLISTED, after: NIL };
+
+    const fn is_listed(self) -> bool {
+        self.before != Self::UNLISTED
+    }
 }
 
 /// Lists a peer can be on.
@@ -245,8 +253,8 @@ impl PeerList {
     /// Appends `peer` unless it is on the list already.
     pub(super) fn push(&mut self, peers: &mut [PeerSlot], peer: u32) {
         let tail = self.tail;
-        let Some(links) = self.links(peers, peer).filter(|links| !links.listed) else { return };
-        *links = Links { before: tail, after: NIL, listed: true };
+        let Some(links) = self.links(peers, peer).filter(|links| !links.is_listed()) else { return };
+        *links = Links { before: tail, after: NIL };
         match self.links(peers, tail) {
             Some(last) => last.after = peer,
             None => self.head = peer,
@@ -258,7 +266,7 @@ impl PeerList {
     pub(super) fn remove(&mut self, peers: &mut [PeerSlot], peer: u32) {
         let Some(links) = self.links(peers, peer) else { return };
         let gone = core::mem::replace(links, Links::NONE);
-        if !gone.listed {
+        if !gone.is_listed() {
             return;
         }
         match self.links(peers, gone.before) {
@@ -288,7 +296,7 @@ impl Sequence for Listed<'_> {
     }
 
     fn append(&mut self, peer: u32) -> bool {
-        let new = self.0.links(self.1, peer).is_some_and(|links| !links.listed);
+        let new = self.0.links(self.1, peer).is_some_and(|links| !links.is_listed());
         self.0.push(self.1, peer);
         new
     }
@@ -311,7 +319,9 @@ crate::image::stored!(
         used, users, local, remote, route, reachable, announced, ev_profile, ways, update, last_update, masked_at, base_rtt,
         used_by, shards_profile, untold,
     }
-    rebuilt { controllers: 0, bucket: NIL, chain: NIL, links: [Links::NONE; 3] }
+    rebuilt {
+        controllers: 0, own_addresses: PortMask::NONE, bucket: NIL, chains: [NIL; MAX_PORTS + 1], links: [Links::NONE; 3],
+    }
 );
 
 #[cfg(test)]

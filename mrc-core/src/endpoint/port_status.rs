@@ -56,7 +56,7 @@ impl Endpoint<'_> {
         if after_ns == 0 || now.since(slot.masked_at) < after_ns {
             return;
         }
-        let mut next = self.peer_index.find(self.peers, &slot.local, &slot.remote);
+        let mut next = self.peer_index.find(self.peers, self.headers(), &slot.remote);
         while let Some(peer) = next {
             next = PeerIndex::next(self.peers, peer);
             let Some(slot) = self.peers.get_mut(peer as usize) else { return };

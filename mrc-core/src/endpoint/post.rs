@@ -11,6 +11,10 @@ use crate::{
     time::Instant,
 };
 
+/// Most packets of a message: half of the PSN space. In a longer one the last packet would compare as older than the first,
+/// and a Transport ACK for the message before it could count for its end.
+const MOST_PACKETS: u32 = 1 << 23;
+
 impl Endpoint<'_> {
     /// Queues a write.
     ///
@@ -39,8 +43,9 @@ impl Endpoint<'_> {
             })?
         };
         let packets = packets_of(wr.len, slot.path_mtu.max(256));
-        if packets >= 1 << 23 {
-            return Err(PostError::TooLong { max: u64::from(slot.path_mtu).saturating_mul((1 << 23) - 1) });
+        //= LEN-009
+        if packets > MOST_PACKETS {
+            return Err(PostError::TooLong { max: u64::from(slot.path_mtu).saturating_mul(MOST_PACKETS.into()) });
         }
         let wqe = Wqe {
             wr_id: wr.wr_id,

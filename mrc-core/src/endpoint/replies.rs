@@ -81,7 +81,9 @@ impl Endpoint<'_> {
         self.stats.rx_nack_trimmed.inc_by(u64::from(trimmed));
         let verdict = self.with_tx(qp, |mut tx| tx.on_nack(now, nack, rtx)).unwrap_or(Err(Discard::State));
         if let Ok(Verdict::Fail(cause)) = verdict {
-            self.fail_qp(now, qp, cause, None);
+            // A failure of the peer names the packet that met it; a spent retry budget is the oldest request's.
+            let named = (nack.reason == NackReason::UnexpEvent).then_some(nack.psn);
+            self.fail_qp(now, qp, cause, named);
         }
         self.wake(now, qp);
         verdict.map(|_| Received::Nothing)

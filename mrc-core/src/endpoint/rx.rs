@@ -175,7 +175,7 @@ impl Endpoint<'_> {
 
     /// Step 2: whether the outermost destination is ours, the arriving port's own addresses first.
     #[inline(always)]
-    fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
+    pub(super) fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
         match dst {
             Ip::V6(dst) => is_local_v6(&self.cfg, port, dst),
             Ip::V4(_) => self.cfg.gids.iter().flatten().any(|gid| gid == dst),
@@ -208,7 +208,11 @@ impl Endpoint<'_> {
             return Err(Discard::State);
         }
         let peer = self.peers.get(slot.peer as usize);
-        let known = peer.is_some_and(|peer| peer.local == packet.dst() && peer.remote == packet.src());
+        let (dst, src) = (packet.dst(), packet.src());
+        let known = peer.is_some_and(|peer| {
+            let own = || !peer.own_addresses.is_empty() && self.headers().belong(peer, slot.peer, &dst, &src);
+            (peer.local == dst && peer.remote == src) || own()
+        });
         if known { Ok(qp) } else { Err(Discard::Peer) }
     }
 
@@ -257,10 +261,14 @@ impl Endpoint<'_> {
         let mut checked = check_write(slot, &self.regions, qp, &write);
         if !USUAL
             && let Some(imm) = write.headers.imm()
-            && checked.is_ok()
+            && let Ok(received) = &checked
             && !slot.stash_immediate(part(self.immediates, qp, self.limits.wimm), write, imm, &self.cfg)
         {
-            checked = Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
+            let moves = matches!(received, Received::Place(_));
+            if !self.deliver_in_order(qp, immediate(&write, imm, &self.cfg), moves) {
+                checked = Err((Syndrome::from_u8(self.cfg.wimm_nak_syndrome), ErrorCause::RequestWimm));
+            }
+            slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
         match checked {
             Ok(received) => {
@@ -308,7 +316,7 @@ impl Qp {
         self.reverse.is_due(now)
     }
 
-    /// Keeps the immediate of a write until its turn; `false` when there are more than agreed.
+    /// Keeps the immediate of a write until its turn; `false` when as many as agreed wait.
     #[inline(never)]
     fn stash_immediate(
         &mut self,
@@ -317,11 +325,14 @@ impl Qp {
         imm: u32,
         cfg: &EndpointConfig,
     ) -> bool {
-        let (bth, rqmsn, dmalen) =
-            (write.packet.bth(&cfg.wire), write.headers.meth().rqmsn, write.headers.reth().dmalen);
-        let imm = Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se };
-        stash.is_some_and(|stash| self.rsp.stash.insert(stash, imm))
+        stash.is_some_and(|stash| self.rsp.stash.insert(stash, immediate(&write, imm, cfg)))
     }
+}
+
+/// What is kept of a write with immediate `imm`.
+fn immediate(write: &WritePacket<'_>, imm: u32, cfg: &EndpointConfig) -> Immediate {
+    let (bth, rqmsn, dmalen) = (write.packet.bth(&cfg.wire), write.headers.meth().rqmsn, write.headers.reth().dmalen);
+    Immediate { psn: bth.psn, imm, dmalen, rqmsn, solicited: bth.se }
 }
 
 /// Step 10, as far as the driver has left it to the engine.

@@ -182,7 +182,7 @@ impl Endpoint<'_> {
         }
         match message.news {
             ShardNews::PeerPorts { local, remote, ports } => {
-                let peer = self.peer_index.find(self.peers, &local, &remote).ok_or(ShardError::Peer)?;
+                let peer = self.node(&local, &remote)?;
                 self.peer_has_ports(now, peer, ports);
                 Ok(())
             }
@@ -190,7 +190,10 @@ impl Endpoint<'_> {
                 if own.index != 0 {
                     return Err(ShardError::Misdirected);
                 }
-                let peer = self.peer_index.find(self.peers, &local, &remote).ok_or(ShardError::Peer)?;
+                let peer = self
+                    .peer_index
+                    .find_exactly(self.peers, self.headers(), &local, &remote)
+                    .ok_or(ShardError::Peer)?;
                 match profile {
                     Some(EvProfileHandle(profile)) => self.peer_used(now, peer, message.from, profile, entered_rts),
                     None => {
@@ -205,11 +208,17 @@ impl Endpoint<'_> {
                 Ok(())
             }
             ShardNews::Response { local, remote, id, op, timestamp, port } => {
-                let peer = self.peer_index.find(self.peers, &local, &remote).ok_or(ShardError::Peer)?;
+                let peer = self.node(&local, &remote)?;
                 let answered = self.take_response(now, port, peer, id, &EndpointResponseRepr { op, timestamp });
                 if answered { Ok(()) } else { Err(ShardError::Late) }
             }
         }
+    }
+
+    /// The first registration of a node that has one with both addresses.
+    fn node(&self, local: &Ip, remote: &Ip) -> Result<u32, ShardError> {
+        let known = self.peer_index.find_exactly(self.peers, self.headers(), local, remote);
+        known.and_then(|_| self.peer_index.find(self.peers, self.headers(), remote)).ok_or(ShardError::Peer)
     }
 
     /// The ports of a node, as another shard heard.
@@ -258,7 +267,7 @@ impl Endpoint<'_> {
     fn peer_unused(&mut self, first: u32, by: u8) {
         let mut next = Some(first);
         while let Some(peer) = next {
-            next = PeerIndex::next(self.peers, peer);
+            next = PeerIndex::next_alike(self.peers, peer);
             let Some(slot) = self.peers.get_mut(peer as usize) else { return };
             slot.used_by &= !1u64.wrapping_shl(by.into());
             if slot.used_by == 0

@@ -46,6 +46,14 @@ impl TxRecord {
         Self { sent_at, ev: ev.0, meta: count | (self.meta & FAST_DONE) | u16::from(armed) << ARMED_SHIFT }
     }
 
+    /// Keeps an old transmission old: what left longer ago than a [`Tick`] can tell would look as if it had just left. To be
+    /// called at least once in [`Tick::OLDEST_NS`].
+    pub(crate) fn keep_age(&mut self, now: Instant) {
+        if self.sent_at.elapsed_ns(now) > Tick::OLDEST_NS {
+            self.sent_at = Tick::before(now, Tick::OLDEST_NS);
+        }
+    }
+
     /// When it left, seen from `now`.
     pub(crate) fn left_at(self, now: Instant) -> Instant {
         Instant::from_nanos(now.as_nanos().saturating_sub(self.sent_at.elapsed_ns(now)))

@@ -314,7 +314,7 @@ mod tests {
     //= TACK-001 test
     #[test]
     fn the_end_of_the_longest_message_is_seen_from_within_the_next() {
-        let (first, packets) = (Psn::new(0xFF_FF00), (1 << 23) - 1);
+        let (first, packets) = (Psn::new(0xFF_FF00), 1 << 23);
         let (mut ring, mut sq, tack) = ([Wqe::EMPTY; 4], SendQueue::default(), first.sub(1));
         for first in [first, first.add(packets)] {
             assert!(sq.push(&mut ring, wqe(first.value(), packets)));

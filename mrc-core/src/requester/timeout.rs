@@ -7,7 +7,7 @@ use super::TxSide;
 use crate::num::Counter;
 use crate::{
     Qp,
-    config::MAX_PORTS,
+    config::{MAX_PORTS, TIMER_CEILING_NS},
     event::{ErrorCause, LossCause},
     path::Feedback,
     port::PortMask,
@@ -109,7 +109,8 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// Packets whose timer has run out; also finds the next deadline.
+    /// Packets whose timer has run out; also finds the next deadline. Looks at each packet within [`TIMER_CEILING_NS`], even if the
+    /// timer is disabled.
     //= TIMER-001, TIMER-004
     fn expire_packets(&mut self, now: Instant) -> Option<ErrorCause> {
         let (unack, max) = (self.qp.req.unack, self.qp.req.max_sent);
@@ -127,7 +128,8 @@ impl TxSide<'_, '_> {
                 let interval = self.qp.req.retry.interval_ns(retries);
                 let elapsed = record.sent_at.elapsed_ns(now);
                 if elapsed < interval {
-                    next = next.min(now.after(interval.saturating_sub(elapsed)));
+                    record.keep_age(now);
+                    next = next.min(now.after(interval.saturating_sub(elapsed).min(TIMER_CEILING_NS)));
                     continue;
                 }
                 record.timed_out();
@@ -185,6 +187,10 @@ impl TxSide<'_, '_> {
 
     /// Data is outstanding and nothing was heard for a while: ask.
     fn probe_tail(&mut self, now: Instant, ports: PortMask) {
+        if self.qp.req.next_scan == Instant::FAR {
+            // Without a timer packets are looked at only to keep their age.
+            self.qp.req.next_scan = now.after(TIMER_CEILING_NS);
+        }
         let due = self.tail_deadline(now);
         if now < due {
             self.qp.req.next_tail_probe = due;

@@ -278,11 +278,15 @@ impl Responder {
         self.settle_at(self.window.cack());
     }
 
+    //= LEN-009
     #[inline(always)]
     fn settle_at(&mut self, point: Psn) {
         if point.diff(self.tack_point) > 0 {
             if self.tack_goal.diff(self.tack_point) > 0 {
                 self.tack_due = true;
+            } else {
+                // Not left behind: a message may be longer than PSNs can be compared.
+                self.tack_goal = point;
             }
             self.tack_point = point;
         }
@@ -297,6 +301,17 @@ impl Responder {
     //= WIMM-003, WIMM-004
     pub(crate) fn ripe(&self, stash: &[Immediate]) -> Option<Immediate> {
         self.stash.front(stash).filter(|front| front.psn.diff(self.executed()) <= 0)
+    }
+
+    /// Whether `imm`, which just arrived and is in no stash, is the next to complete: nothing before it is missing, and none
+    /// of the stash comes before it. Where the driver reports placements, it must not be one whose bytes still `move`.
+    pub(crate) fn is_next(&self, stash: &[Immediate], imm: &Immediate, moves: bool) -> bool {
+        let complete = match self.placing.is_reported() {
+            // It is not entered there yet.
+            true => !moves && imm.psn == self.placing.done().next(),
+            false => imm.psn.diff(self.window.cack()) <= 0,
+        };
+        complete && self.stash.front(stash).is_none_or(|oldest| imm.psn.diff(oldest.psn) < 0)
     }
 
     /// Whether `rqmsn` follows that of the immediate before it; only counted, never trusted.

@@ -319,3 +319,21 @@ fn nothing_comes_out_of_an_empty_stash() {
     assert!(stash.insert(&mut ring, Immediate { psn: Psn::new(1), ..Immediate::EMPTY }));
     assert_eq!(stash.front(&ring).map(|imm| imm.psn), Some(Psn::new(1)));
 }
+
+/// At a path MTU of 256 a message of 2^32 - 1 bytes takes all PSNs there are.
+//= LEN-009, ACK-001 test
+#[test]
+fn the_end_of_the_longest_message_is_acknowledged() {
+    let (mut r, mut bits) = responder(7);
+    let first = Psn::new(7);
+    take(&mut r, &mut bits, &Write { ends_message: true, ..middle(7) });
+    assert!(core::mem::take(&mut r.tack_due), "the message before it");
+    for done in (0..1 << 24).step_by(1 << 20) {
+        r.window = PsnWindow::new(first.add(done), 1_024);
+        take(&mut r, &mut bits, &middle(first.add(done + 1).value()));
+        assert!(!r.tack_due, "nothing ends {done} packets on");
+    }
+    r.window = PsnWindow::new(first.sub(1), 1_024);
+    take(&mut r, &mut bits, &Write { ends_message: true, ..middle(first.value()) });
+    assert!(r.tack_due);
+}

@@ -79,6 +79,7 @@ pub(crate) struct Net<'s> {
     pub(crate) digest: u64,
     half: usize,
     mpr: u8,
+    own_addresses: bool,
     /// Congestion-control profiles that the QPs name by turns.
     cc_profiles: usize,
     /// EV of the latest transmission of each packet.
@@ -148,6 +149,8 @@ pub(crate) struct Setup {
     pub(crate) rts: fn(&mut RtsAttr),
     /// When the QPs connect.
     pub(crate) born: Instant,
+    /// Each plane is a network with addresses of its own.
+    pub(crate) own_addresses: bool,
 }
 
 impl Default for Setup {
@@ -185,8 +188,16 @@ impl Default for Setup {
             plane_lead: 0,
             rts: |_| {},
             born: Instant::ZERO,
+            own_addresses: false,
         }
     }
+}
+
+/// Inner address of a side on a plane of its own.
+pub(crate) fn plane_address(side: usize, plane: u8) -> [u8; 16] {
+    let mut octets = [0xFD; 16];
+    (octets[14], octets[15]) = (plane + 1, side as u8);
+    octets
 }
 
 pub(crate) fn address(side: usize, v4: bool) -> Ip {
@@ -234,6 +245,9 @@ impl Setup {
         for port in cfg.ports.iter_mut().take(PLANES.into()) {
             *port = Some(PortConfig { mac: [2; 6], sid, addr: None });
         }
+        for plane in (0..PLANES).filter(|_| self.own_addresses) {
+            cfg.ports[usize::from(plane)].as_mut().unwrap().addr = Some(plane_address(which, plane));
+        }
         let mut engine = Endpoint::new(cfg, storage.lend(), seed ^ which as u64).unwrap();
         let cq = engine.create_cq().unwrap();
         let range = MemRange { va: VA, len: 2 * self.half as u64 };
@@ -276,6 +290,10 @@ impl Setup {
         let (local, remote) = (address(which, self.v4), address(1 - which, self.v4));
         let peer = engine.add_peer(&PeerConfig { local, remote, planes, route, hop_limit: 64 }).unwrap();
         side.peer = Some(peer);
+        for plane in (0..PLANES).filter(|_| self.own_addresses) {
+            let [local, remote] = [which, 1 - which].map(|side| Ip::V6(plane_address(side, plane)));
+            engine.set_plane_addresses(peer, PortNum::from_plane(plane), local, remote).unwrap();
+        }
         let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 16];
         compact_profile(&mut entries, PLANES, 8, 8).unwrap();
         let ev_profile = engine.create_ev_profile(&entries).unwrap();
@@ -333,6 +351,7 @@ pub(crate) fn net<R>(seed: u64, setup: &Setup, weather: Weather, f: impl FnOnce(
         digest: 0,
         half: setup.half,
         mpr: setup.mpr,
+        own_addresses: setup.own_addresses,
         cc_profiles: setup.cc.len().max(1),
         sent: BTreeMap::new(),
         placed: BTreeSet::new(),
@@ -455,6 +474,13 @@ impl Net<'_> {
         let wire = WireConfig::default();
         let parsed = parse_frame(&frame, frame.len(), &wire, |_| true).expect("we send what we can read");
         self.check_sent(from, &parsed);
+        let plane = port.plane();
+        let [src, dst] = [from, 1 - from].map(|side| match self.own_addresses {
+            true => Ip::V6(plane_address(side, plane)),
+            false => address(side, matches!(parsed.src, Ip::V4(_))),
+        });
+        let strange = parsed.bth.dest_qp == Qpn::ENDPOINT && !self.own_addresses;
+        assert!(strange || (parsed.src, parsed.dst) == (src, dst), "{} to {} on plane {plane}", parsed.src, parsed.dst);
         let write = matches!(parsed.body, Body::Write { .. });
         if let Some(dst) = parsed.outer_dst {
             // The fabric in one hop: the first micro-SID names the path, the rest the host.

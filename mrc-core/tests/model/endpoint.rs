@@ -138,7 +138,7 @@ impl Model {
             Outcome::Fatal(syndrome) => {
                 let cause = match syndrome {
                     Syndrome::RemoteAccess => ErrorCause::RequestAccess,
-                    _ => ErrorCause::RequestWimm,
+                    _ => unreachable!(),
                 };
                 self.refuse(setup, cause, frame.bth.psn, syndrome);
                 Outcome::Discard(Discard::Nak)
@@ -158,6 +158,12 @@ impl Model {
             Outcome::Place { .. } | Outcome::Nothing => {
                 if setup.delayed_placement && matches!(outcome, Outcome::Place { .. }) {
                     self.rsp.moving.insert(self.seq(frame.bth.psn));
+                }
+                self.deliver(setup);
+                if self.rsp.is_crowded(setup) {
+                    self.rsp.moving.remove(&self.seq(frame.bth.psn));
+                    self.refuse(setup, ErrorCause::RequestWimm, frame.bth.psn, Syndrome::InvalidRequest);
+                    return Outcome::Discard(Discard::Nak);
                 }
                 self.executed(setup);
                 outcome

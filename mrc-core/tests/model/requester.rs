@@ -644,7 +644,7 @@ impl Requester {
         }
         self.last_heard = now;
         if nack.reason == NackReason::UnexpEvent {
-            return Ok(Some((ErrorCause::RemoteOperation, None)));
+            return Ok(Some((ErrorCause::RemoteOperation, Some(seq))));
         }
         let packet = &mut self.packets[seq as usize];
         if packet.fate == Fate::Lost || packet.ev != nack.entropy || rtx != (packet.count > 1) {

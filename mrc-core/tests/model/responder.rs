@@ -275,9 +275,6 @@ impl Responder {
             return Outcome::Fatal(Syndrome::RemoteAccess);
         }
         if let Some(imm) = *imm {
-            if self.stash.len() >= usize::from(setup.max_wimm_dest) {
-                return Outcome::Fatal(Syndrome::InvalidRequest);
-            }
             self.stash.insert(seq, Waiting { imm, dmalen: reth.dmalen, solicited: frame.bth.se });
         }
         if len == 0 { Outcome::Nothing } else { Outcome::Place { va: reth.va, len } }
@@ -321,6 +318,11 @@ impl Responder {
     /// The oldest immediate whose every earlier packet arrived and is in memory (`transport.md` 4.6).
     pub(crate) fn ripe(&self) -> Option<(Seq, Waiting)> {
         self.stash.first_key_value().map(|(&seq, &waiting)| (seq, waiting)).filter(|(seq, _)| *seq <= self.executed())
+    }
+
+    /// What arrived last is an immediate that neither completed at once nor found room among those that wait.
+    pub(crate) fn is_crowded(&self, setup: &Setup) -> bool {
+        self.stash.len() > usize::from(setup.max_wimm_dest)
     }
 
     /// Transport ACKs pass neither what is not in memory nor an immediate that waits for its receive request.

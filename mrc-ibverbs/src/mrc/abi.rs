@@ -278,8 +278,8 @@ pub(crate) struct MrcCtlCcNsccCfg {
     pub(crate) target_delay: u32,
 }
 
-/// What a controller that gives no structure means: everything at its default. Zero stands for it everywhere but in `qa_gate`, where
-/// it is a value.
+/// What a controller that gives no structure means: everything at its default. Zero stands for it everywhere but in `qa_gate`,
+/// where it is a value, and in `qa_threshold`, where it is no threshold.
 impl Default for MrcCtlCcNsccCfg {
     fn default() -> Self {
         Self {
@@ -294,7 +294,8 @@ impl Default for MrcCtlCcNsccCfg {
             max_md_jump: 0.0,
             max_cwnd: 0,
             qa_gate: 3,
-            qa_threshold: 0,
+            // Four target delays, each of a base RTT.
+            qa_threshold: 4 * super::cc::BASE_RTT_NS,
             target_delay: 0,
         }
     }

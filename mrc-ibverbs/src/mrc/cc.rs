@@ -5,14 +5,16 @@ use mrc_core::cc::{CcConfig, NsccConfig};
 use super::abi::MrcCtlCcNsccCfg;
 
 /// Unloaded round trip where the controller does not know it, in nanoseconds: that of one host's software.
-const BASE_RTT_NS: u32 = 100_000;
+pub(super) const BASE_RTT_NS: u32 = 100_000;
 
 /// Q16.16; what is negative or no number is zero, the device's own choice.
 fn q16(value: f32) -> u32 {
     (value * 65_536.0) as u32
 }
 
-/// The engine's configuration. Zero leaves a parameter to the engine there as here.
+/// The engine's configuration. Zero leaves a parameter to the engine there as here, but for `qa_threshold`: here it is no
+/// threshold at all.
+//= CCU-007
 pub(crate) fn engine_config(config: &MrcCtlCcNsccCfg, rate_bps: u64) -> CcConfig {
     let base_rtt = if config.base_rtt == 0 { BASE_RTT_NS } else { config.base_rtt };
     CcConfig::Nscc(NsccConfig {
@@ -26,7 +28,7 @@ pub(crate) fn engine_config(config: &MrcCtlCcNsccCfg, rate_bps: u64) -> CcConfig
         max_md_jump_q16: q16(config.max_md_jump),
         max_cwnd_bytes: config.max_cwnd,
         qa_gate: config.qa_gate,
-        qa_threshold_ns: config.qa_threshold,
+        qa_threshold_ns: if config.qa_threshold == 0 { u32::MAX } else { config.qa_threshold },
         target_delay_ns: config.target_delay,
         ..NsccConfig::new(rate_bps, base_rtt, false)
     })
@@ -36,15 +38,22 @@ pub(crate) fn engine_config(config: &MrcCtlCcNsccCfg, rate_bps: u64) -> CcConfig
 mod tests {
     use super::*;
 
-    /// No structure is the engine's own choice; a structure of zeros has a gate of zero, which is a value.
+    /// No structure is the engine's own choice; a structure of zeros has a gate of zero and no threshold, which are values.
     //= CCU-007 test
     #[test]
     fn without_a_structure_everything_is_at_its_default() {
         let rate = 100_000_000_000;
-        let default = CcConfig::Nscc(NsccConfig::new(rate, BASE_RTT_NS, false));
-        assert_eq!(engine_config(&MrcCtlCcNsccCfg::default(), rate), default);
-        let zeros = MrcCtlCcNsccCfg { qa_gate: 0, ..MrcCtlCcNsccCfg::default() };
-        let CcConfig::Nscc(engine) = engine_config(&zeros, rate) else { panic!("NSCC") };
-        assert_eq!(engine, NsccConfig { qa_gate: 0, ..NsccConfig::new(rate, BASE_RTT_NS, false) });
+        let default = NsccConfig::new(rate, BASE_RTT_NS, false);
+        // The target delay is one base RTT without trimming, the threshold four.
+        let threshold = NsccConfig { qa_threshold_ns: 4 * BASE_RTT_NS, ..default };
+        assert_eq!(engine_config(&MrcCtlCcNsccCfg::default(), rate), CcConfig::Nscc(threshold));
+        // SAFETY: numbers only, for which zeros are values.
+        let zeros: MrcCtlCcNsccCfg = unsafe { core::mem::zeroed() };
+        let never = NsccConfig { qa_gate: 0, qa_threshold_ns: u32::MAX, ..default };
+        assert_eq!(engine_config(&zeros, rate), CcConfig::Nscc(never));
+        let largest = MrcCtlCcNsccCfg { qa_threshold: u32::MAX, ..zeros };
+        assert_eq!(engine_config(&largest, rate), CcConfig::Nscc(never));
+        let some = MrcCtlCcNsccCfg { qa_threshold: 7, ..zeros };
+        assert_eq!(engine_config(&some, rate), CcConfig::Nscc(NsccConfig { qa_threshold_ns: 7, ..never }));
     }
 }

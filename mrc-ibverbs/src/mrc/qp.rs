@@ -1,6 +1,7 @@
 //! Queue pairs as `mrc.h` has them: those of verbs, and the attributes of MRC beside.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use core::ffi::c_int;
 
@@ -17,7 +18,7 @@ use super::hint::Hint;
 use super::profile::Registry;
 use crate::abi::{
     IbvQp, IbvQpAttr, IbvQpInitAttr, IbvRecvWr, IbvSendWr, QP_ALT_PATH, QP_EX_WRITES, QP_PATH_MIG_STATE, QP_PKEY_INDEX,
-    QP_PORT, QPT_RC,
+    QP_PORT, QP_STATE, QPS_RTR, QPS_RTS, QPT_RC,
 };
 use crate::object;
 use crate::qp::{self, MAX_WIMM, MPR, Qp};
@@ -128,6 +129,28 @@ fn check(attr: &MrcQpAttr, mask: u32) -> Result<(), c_int> {
         }
     }
     Ok(())
+}
+
+/// Of the attributes that the mask names, those whose values differ from the QP's although a step from `from` to `to` comes too
+/// late for them. The window of the responder (`MPR_DEST`) may always change; hint and vendor's words have no such time.
+fn too_late(now: &MrcQpAttr, attr: &MrcQpAttr, mask: u32, from: u32, to: u32) -> u32 {
+    if !matches!((from, to), (QPS_RTR | QPS_RTS, QPS_RTR | QPS_RTS)) {
+        return 0;
+    }
+    let cap = now.cap ^ attr.cap;
+    let changes = [
+        (QPS_RTR, QP_MAX_WIMM_DEST, now.max_wimm_dest != attr.max_wimm_dest),
+        (QPS_RTR, QP_EV_PROFILE_ID, now.ev_profile_id != attr.ev_profile_id),
+        (QPS_RTR, QP_CAP, cap & QP_CAP_DYNAMIC_MPR != 0),
+        (QPS_RTS, QP_CAP, cap != 0),
+        (QPS_RTS, QP_MPR, now.mpr != attr.mpr),
+        (QPS_RTS, QP_MAX_WIMM, now.max_wimm != attr.max_wimm),
+        (QPS_RTS, QP_TIMEOUT, now.timeout != attr.timeout),
+        (QPS_RTS, QP_RETRY_CNT, (now.linear_cnt, now.exp_cnt) != (attr.linear_cnt, attr.exp_cnt)),
+        (QPS_RTS, QP_CC_PROFILE_ID, now.cc_profile_id != attr.cc_profile_id),
+    ];
+    let late = changes.iter().filter(|(since, _, changes)| from >= *since && *changes);
+    late.fold(0, |bits, (_, bit, _)| bits | bit) & mask
 }
 
 impl Settings {
@@ -248,7 +271,15 @@ pub(crate) unsafe extern "C" fn modify_qp(
             if mrc_mask != 0 {
                 // SAFETY: null or the application's structure.
                 let mrc = unsafe { mrc.as_ref() }.ok_or(libc::EINVAL)?;
+                let from = object.state.load(Ordering::Acquire);
+                // SAFETY: not null where the mask names anything.
+                let to = if mask & QP_STATE != 0 { unsafe { (*attr).qp_state } } else { from };
                 let mut settings = object.mrc.lock();
+                let late = too_late(&settings.tell(object.engine.host.retry()), mrc, mrc_mask, from, to);
+                if late != 0 {
+                    log::error!("QP {:#x}: attributes {late:#x} of MRC come too late", object.number());
+                    return Err(libc::EINVAL);
+                }
                 settings.apply(&object.engine.profiles.lock(), mrc, mrc_mask)?;
                 if settings.mpr_dest != window {
                     object.set_mpr(settings.mpr_dest)?;
@@ -354,6 +385,7 @@ pub(crate) unsafe extern "C" fn post_recv(qp: *mut IbvQp, wr: *mut IbvRecvWr, ba
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::{QPS_ERR, QPS_INIT, QPS_RESET};
 
     #[test]
     fn values_outside_their_range_are_refused_and_all_masks_may_be_empty() {
@@ -407,6 +439,48 @@ mod tests {
         assert_eq!((refused, settings.lock().timeout), (Err(libc::EBUSY), None));
         let taken = Settings::attempt(&settings, || settings.lock().apply(&none, &attr, QP_TIMEOUT));
         assert_eq!((taken, settings.lock().timeout), (Ok(()), Some(3)));
+    }
+
+    /// What takes effect with a transition is refused behind it, unless it says what the QP has.
+    #[test]
+    fn what_comes_too_late_is_refused() {
+        const RTR: u32 = QP_MAX_WIMM_DEST | QP_EV_PROFILE_ID;
+        const RTS: u32 = QP_MPR | QP_MAX_WIMM | QP_TIMEOUT | QP_RETRY_CNT | QP_CC_PROFILE_ID | QP_CAP;
+        let now = Settings::default().tell(RetryConfig::default());
+        let other = MrcQpAttr {
+            mpr: now.mpr - 1,
+            mpr_dest: now.mpr_dest - 1,
+            max_wimm: now.max_wimm - 1,
+            max_wimm_dest: now.max_wimm_dest - 1,
+            timeout: now.timeout - 1,
+            linear_cnt: now.linear_cnt - 1,
+            ev_profile_id: 1,
+            cc_profile_id: 1,
+            cap: QP_CAP_TRIM_NACK_DEST_UNSUPPORTED,
+            qp_hint: core::ptr::dangling_mut(),
+            vendor_cfg: [1; 128],
+            ..now
+        };
+        for (from, to, late) in [
+            (QPS_RESET, QPS_INIT, 0),
+            (QPS_INIT, QPS_INIT, 0),
+            (QPS_INIT, QPS_RTR, 0),
+            (QPS_RTR, QPS_RTR, RTR),
+            (QPS_RTR, QPS_RTS, RTR),
+            (QPS_RTS, QPS_RTS, RTR | RTS),
+            // Of the next life, or of none.
+            (QPS_RTS, QPS_RESET, 0),
+            (QPS_RTS, QPS_ERR, 0),
+            (QPS_ERR, QPS_RESET, 0),
+        ] {
+            assert_eq!(too_late(&now, &other, KNOWN, from, to), late, "{from} {to}");
+            assert_eq!(too_late(&now, &other, KNOWN & !QP_MPR, from, to), late & !QP_MPR, "{from} {to}: not named");
+            assert_eq!(too_late(&now, &now, KNOWN, from, to), 0, "{from} {to}: the same");
+        }
+        let dynamic = MrcQpAttr { cap: QP_CAP_DYNAMIC_MPR, ..now };
+        assert_eq!(too_late(&now, &dynamic, KNOWN, QPS_RTR, QPS_RTS), QP_CAP, "the responder has begun without");
+        let longer = MrcQpAttr { exp_cnt: now.exp_cnt + 1, ..now };
+        assert_eq!(too_late(&now, &longer, KNOWN, QPS_RTS, QPS_RTS), QP_RETRY_CNT);
     }
 
     #[test]

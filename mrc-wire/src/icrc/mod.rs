@@ -14,9 +14,7 @@ mod soft;
 
 use crate::bth::BthRepr;
 use crate::bytes::{copy, set};
-use crate::ip::{
-    ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, UDP_LEN,
-};
+use crate::ip::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, NH_IPV6, NH_ROUTING, UDP_LEN, behind_tags};
 use engine::Crc;
 
 /// Bytes of the ICRC.
@@ -189,20 +187,12 @@ pub fn copy_and_update(icrc: &mut Icrc, dst: &mut [u8], src: &[u8]) -> usize {
 
 /// Where the ICRC starts: offset of the IP header that carries UDP, found without judging the frame.
 ///
-/// Steps over Ethernet, one 802.1Q tag, an outer IPv6 header and an SRH. `None` when the frame is neither IPv4 nor
+/// Steps over Ethernet, at most two VLAN tags, an outer IPv6 header and an SRH. `None` when the frame is neither IPv4 nor
 /// IPv6 or ends early.
 #[inline]
 #[must_use]
 pub fn start(frame: &[u8]) -> Option<usize> {
-    let (eth, mut rest) = frame.split_first_chunk::<ETH_LEN>()?;
-    let mut at = ETH_LEN;
-    let mut ethertype = u16::from_be_bytes([eth[12], eth[13]]);
-    if ethertype == ETHERTYPE_VLAN {
-        let (tag, after) = rest.split_first_chunk::<4>()?;
-        ethertype = u16::from_be_bytes([tag[2], tag[3]]);
-        rest = after;
-        at = ETH_LEN + 4;
-    }
+    let (at, ethertype, rest) = behind_tags(frame)?;
     match ethertype {
         ETHERTYPE_IPV4 => Some(at),
         ETHERTYPE_IPV6 => {

@@ -16,6 +16,7 @@ images! {
     image_create_cq(e) e.create_cq();
     image_destroy_cq(e) e.destroy_cq(*any());
     image_add_peer(e) e.add_peer(any());
+    image_set_plane_addresses(e) e.set_plane_addresses(*any(), *any(), *any(), *any());
     image_remove_peer(e) e.remove_peer(*any());
     image_peer_ports(e) e.peer_ports(*any());
     image_create_cc_profile(e) e.create_cc_profile(any());

@@ -320,7 +320,6 @@ impl Endpoint<'_> {
             let announced = core::mem::replace(&mut fresh.announced, PortMask::ALL);
             peers::occupy(slot, fresh);
             self.masks.announce(slot, announced);
-            self.peer_index.insert(self.peers, at.index);
             return Some(Left::Parts);
         }
         for (plane, PlaneSlot(template)) in part(self.planes, at.index, self.limits.planes)?.iter_mut().enumerate() {
@@ -332,6 +331,9 @@ impl Endpoint<'_> {
             }
             if let Some(encap) = encap.filter(|_| P::LOADS) {
                 *template = FrameTemplate::new(&encap, &self.cfg.wire);
+                if (encap.src, encap.dst) != (slot.local, slot.remote) {
+                    slot.own_addresses = slot.own_addresses.with(port_of_plane(plane));
+                }
             }
         }
         if slot.route == RouteKind::Srv6 {
@@ -339,6 +341,9 @@ impl Endpoint<'_> {
             let mut known = Some(*route);
             io.item(&mut known)?;
             *route = known?;
+        }
+        if P::LOADS {
+            self.index_peer(at.index);
         }
         Some(Left::Nothing)
     }

@@ -1,9 +1,13 @@
-//! How a packet's addresses find its peer in O(1). Source: `transport.md` 7.
+//! How a packet's source finds its peer in O(1), by each address that the peer has. Source: `transport.md` 7, `paths.md` 9.5.
 
 use mrc_wire::Ip;
 
 use super::{NIL, PeerSlot};
-use crate::rng::Rng;
+use crate::{
+    config::{MAX_PORTS, port_of_plane},
+    endpoint::below::PlaneSlot,
+    rng::Rng,
+};
 
 /// Finds peers by their addresses: as many hash buckets as slots, chained through the slots. The hash is keyed, so that
 /// nobody can choose addresses that share a bucket.
@@ -12,78 +16,183 @@ pub(in crate::endpoint) struct PeerIndex {
     key: u64,
 }
 
+/// Headers of all peers, as many for each.
+#[derive(Clone, Copy)]
+pub(in crate::endpoint) struct Headers<'p> {
+    pub(in crate::endpoint) planes: &'p [PlaneSlot],
+    pub(in crate::endpoint) each: usize,
+}
+
+impl Headers<'_> {
+    /// Inner addresses of packets to `peer` through `plane`, ours first.
+    pub(in crate::endpoint) fn addresses(self, peer: u32, plane: usize) -> Option<(Ip, Ip)> {
+        let at = (peer as usize).wrapping_mul(self.each).wrapping_add(plane);
+        let encap = self.planes.get(at).filter(|_| plane < self.each)?.0.encap();
+        Some((encap.src, encap.dst))
+    }
+
+    /// Whether `slot`, which is `peer`, has these addresses, each on any plane.
+    pub(in crate::endpoint) fn belong(self, slot: &PeerSlot, peer: u32, local: &Ip, remote: &Ip) -> bool {
+        let (mut ours, mut theirs) = (slot.local == *local, slot.remote == *remote);
+        for plane in (0..MAX_PORTS).filter(|&plane| slot.own_addresses.contains(port_of_plane(plane))) {
+            if let Some((src, dst)) = self.addresses(peer, plane) {
+                (ours, theirs) = (ours || src == *local, theirs || dst == *remote);
+            }
+        }
+        ours && theirs
+    }
+}
+
+/// An address of a peer in a bucket: the peer's slot, and 0 for its own address, N + 1 for that of plane N.
+fn entry(peer: u32, which: usize) -> u32 {
+    peer << 4 | which as u32 & 0xF
+}
+
+fn parts(entry: u32) -> (u32, usize) {
+    (entry >> 4, (entry & 0xF) as usize)
+}
+
 impl PeerIndex {
     pub(in crate::endpoint) const fn new(key: u64) -> Self {
         Self { key }
     }
 
-    fn bucket(&self, peers: &[PeerSlot], local: &Ip, remote: &Ip) -> u32 {
-        let mut hash = self.key;
-        for address in [local, remote] {
-            let (high, low) = match address {
-                Ip::V6(octets) => {
-                    let bits = u128::from_be_bytes(*octets);
-                    ((bits >> 64) as u64, bits as u64)
-                }
-                Ip::V4(octets) => (u64::MAX, u32::from_be_bytes(*octets).into()),
-            };
-            for word in [high, low] {
-                hash = Rng::new(hash ^ word).next_u64();
+    fn bucket(&self, peers: &[PeerSlot], remote: &Ip) -> usize {
+        let (high, low) = match remote {
+            Ip::V6(octets) => {
+                let bits = u128::from_be_bytes(*octets);
+                ((bits >> 64) as u64, bits as u64)
             }
-        }
-        (hash >> 32).wrapping_mul(peers.len() as u64).wrapping_shr(32) as u32
+            Ip::V4(octets) => (u64::MAX, u32::from_be_bytes(*octets).into()),
+        };
+        let hash = [high, low].into_iter().fold(self.key, |hash, word| Rng::new(hash ^ word).next_u64());
+        (hash >> 32).wrapping_mul(peers.len() as u64).wrapping_shr(32) as usize
+    }
+
+    /// The addresses of a peer, each once; `which` of them, as in [`entry`].
+    fn addresses<'p>(slot: &PeerSlot, headers: Headers<'p>, peer: u32) -> impl Iterator<Item = (usize, Ip)> + use<'p> {
+        let (main, own) = (slot.remote, slot.own_addresses);
+        let of = move |plane: usize| {
+            let has = own.contains(port_of_plane(plane));
+            has.then(|| headers.addresses(peer, plane)).flatten().map(|(_, remote)| remote)
+        };
+        let planes = (0..MAX_PORTS).filter_map(move |plane| {
+            let remote = of(plane).filter(|remote| *remote != main)?;
+            let first = (0..plane).all(|before| of(before) != Some(remote));
+            first.then_some((plane.wrapping_add(1), remote))
+        });
+        core::iter::once((0, main)).chain(planes)
     }
 
     /// Enters a slot that holds its addresses.
-    pub(in crate::endpoint) fn insert(&self, peers: &mut [PeerSlot], peer: u32) {
-        let Some((local, remote)) = peers.get(peer as usize).map(|slot| (slot.local, slot.remote)) else { return };
-        let bucket = self.bucket(peers, &local, &remote) as usize;
-        let Some(head) = peers.get_mut(bucket) else { return };
-        let next = core::mem::replace(&mut head.bucket, peer);
-        if let Some(slot) = peers.get_mut(peer as usize) {
-            slot.chain = next;
+    pub(in crate::endpoint) fn insert(&self, peers: &mut [PeerSlot], headers: Headers<'_>, peer: u32) {
+        let Some(slot) = peers.get(peer as usize) else { return };
+        for (which, remote) in Self::addresses(slot, headers, peer) {
+            let bucket = self.bucket(peers, &remote);
+            let Some(head) = peers.get_mut(bucket) else { return };
+            let next = core::mem::replace(&mut head.bucket, entry(peer, which));
+            if let Some(chain) = Self::chain(peers, entry(peer, which)) {
+                *chain = next;
+            }
         }
     }
 
     /// Forgets a slot that still holds its addresses.
-    pub(in crate::endpoint) fn remove(&self, peers: &mut [PeerSlot], peer: u32) {
-        let Some(slot) = peers.get_mut(peer as usize) else { return };
-        let (local, remote, after) = (slot.local, slot.remote, slot.chain);
-        slot.chain = NIL;
-        let bucket = self.bucket(peers, &local, &remote) as usize;
-        let Some(head) = peers.get_mut(bucket) else { return };
-        if head.bucket == peer {
-            head.bucket = after;
-            return;
-        }
-        let mut at = head.bucket;
-        while let Some(slot) = peers.get_mut(at as usize) {
-            if slot.chain == peer {
-                slot.chain = after;
-                return;
+    pub(in crate::endpoint) fn remove(&self, peers: &mut [PeerSlot], headers: Headers<'_>, peer: u32) {
+        let Some(slot) = peers.get(peer as usize) else { return };
+        for (which, remote) in Self::addresses(slot, headers, peer) {
+            let gone = entry(peer, which);
+            let Some(chain) = Self::chain(peers, gone) else { return };
+            let after = core::mem::replace(chain, NIL);
+            let bucket = self.bucket(peers, &remote);
+            let Some(head) = peers.get_mut(bucket) else { return };
+            let mut at = head.bucket;
+            if at == gone {
+                head.bucket = after;
+                continue;
             }
-            at = slot.chain;
+            while let Some(chain) = Self::chain(peers, at) {
+                if *chain == gone {
+                    *chain = after;
+                    break;
+                }
+                at = *chain;
+            }
         }
     }
 
-    /// A slot with these addresses; [`PeerIndex::next`] names the others.
-    pub(in crate::endpoint) fn find(&self, peers: &[PeerSlot], local: &Ip, remote: &Ip) -> Option<u32> {
-        let head = peers.get(self.bucket(peers, local, remote) as usize)?.bucket;
-        Self::scan(peers, head, local, remote)
+    /// What follows an entry of a bucket.
+    fn chain(peers: &mut [PeerSlot], entry: u32) -> Option<&mut u32> {
+        let (peer, which) = parts(entry);
+        peers.get_mut(peer as usize)?.chains.get_mut(which)
     }
 
-    /// The next slot with the addresses of `peer`: an application may register one node several times.
+    /// A slot of the node with this address; [`PeerIndex::next`] names the others.
+    pub(in crate::endpoint) fn find(&self, peers: &[PeerSlot], headers: Headers<'_>, remote: &Ip) -> Option<u32> {
+        let head = |remote: &Ip| peers.get(self.bucket(peers, remote)).map_or(NIL, |head| head.bucket);
+        let mut at = head(remote);
+        if let Some(peer) = Self::scan(peers, at, remote) {
+            return Some(peer);
+        }
+        while let (peer, which) = parts(at)
+            && let Some(slot) = peers.get(peer as usize)
+        {
+            let plane = which.checked_sub(1).and_then(|plane| headers.addresses(peer, plane));
+            if plane.is_some_and(|(_, own)| own == *remote) {
+                // All of the node, the first one first.
+                return Self::scan(peers, head(&slot.remote), &slot.remote);
+            }
+            at = slot.chains.get(which).copied().unwrap_or(NIL);
+        }
+        None
+    }
+
+    /// The slot with both addresses, whatever those of its planes are.
+    pub(in crate::endpoint) fn find_exactly(
+        &self,
+        peers: &[PeerSlot],
+        headers: Headers<'_>,
+        local: &Ip,
+        remote: &Ip,
+    ) -> Option<u32> {
+        let mut next = self.find(peers, headers, remote);
+        while let Some(peer) = next {
+            if peers.get(peer as usize).is_some_and(|slot| slot.local == *local && slot.remote == *remote) {
+                return next;
+            }
+            next = Self::next(peers, peer);
+        }
+        None
+    }
+
+    /// The next slot with the address of `peer`: an application may register one node several times.
     pub(in crate::endpoint) fn next(peers: &[PeerSlot], peer: u32) -> Option<u32> {
         let slot = peers.get(peer as usize)?;
-        Self::scan(peers, slot.chain, &slot.local, &slot.remote)
+        Self::scan(peers, *slot.chains.first()?, &slot.remote)
     }
 
-    fn scan(peers: &[PeerSlot], mut at: u32, local: &Ip, remote: &Ip) -> Option<u32> {
-        while let Some(slot) = peers.get(at as usize) {
-            if slot.used && slot.remote == *remote && slot.local == *local {
-                return Some(at);
+    /// The next slot with both addresses of `peer`.
+    pub(in crate::endpoint) fn next_alike(peers: &[PeerSlot], peer: u32) -> Option<u32> {
+        let slot = peers.get(peer as usize)?;
+        let mut next = Self::next(peers, peer);
+        while let Some(other) = next {
+            if peers.get(other as usize).is_some_and(|other| other.local == slot.local) {
+                return next;
             }
-            at = slot.chain;
+            next = Self::next(peers, other);
+        }
+        None
+    }
+
+    /// The first slot from this entry on whose own address is `remote`.
+    fn scan(peers: &[PeerSlot], mut at: u32, remote: &Ip) -> Option<u32> {
+        while let (peer, which) = parts(at)
+            && let Some(slot) = peers.get(peer as usize)
+        {
+            if which == 0 && slot.used && slot.remote == *remote {
+                return Some(peer);
+            }
+            at = slot.chains.get(which).copied().unwrap_or(NIL);
         }
         None
     }
@@ -95,6 +204,8 @@ crate::image::stored!(struct PeerIndex { key });
 mod tests {
     use std::{vec, vec::Vec};
 
+    use mrc_wire::{Encap, FrameTemplate, WireConfig};
+
     use super::{
         super::{clear, occupy},
         *,
@@ -104,35 +215,61 @@ mod tests {
         Ip::V4(n.to_be_bytes())
     }
 
+    /// Three planes; the second and third may have addresses of their own, which two slots of a node may share.
     #[test]
-    fn peers_are_found_until_they_are_removed() {
+    fn peers_are_found_by_each_address_until_they_are_removed() {
+        const PLANES: usize = 3;
         let mut peers = vec![PeerSlot::EMPTY; 40];
+        let mut planes = vec![PlaneSlot::EMPTY; 40 * PLANES];
         let index = PeerIndex::new(7);
         let mut rng = Rng::new(3);
         for _ in 0..2_000 {
             let at = rng.below(40);
             // Two slots may hold the same addresses.
-            let (local, remote) = (address(0), address(at / 2));
+            let (local, remote) = (address(at & 1), address(at / 2));
             if peers[at as usize].used {
-                index.remove(&mut peers, at);
+                index.remove(&mut peers, Headers { planes: &planes, each: PLANES }, at);
                 clear(&mut peers[at as usize]);
             } else {
-                occupy(&mut peers[at as usize], PeerSlot { used: true, local, remote, ..PeerSlot::EMPTY });
-                index.insert(&mut peers, at);
-            }
-            for node in 0..21 {
-                let mut found = vec![];
-                let mut next = index.find(&peers, &local, &address(node));
-                while let Some(peer) = next {
-                    found.push(peer);
-                    next = PeerIndex::next(&peers, peer);
+                let own_addresses = crate::PortMask::from_bits(rng.below(8) << 1 & 0b1100);
+                occupy(
+                    &mut peers[at as usize],
+                    PeerSlot { used: true, local, remote, own_addresses, ..PeerSlot::EMPTY },
+                );
+                for plane in 0..PLANES {
+                    let own = own_addresses.contains(port_of_plane(plane));
+                    // Now and then both planes have the same one, or the one of the whole.
+                    let dst = if own { address(at / 2 + 100 * rng.below(3)) } else { remote };
+                    let encap = Encap::plain([0; 6], [0; 6], local, dst);
+                    planes[at as usize * PLANES + plane] =
+                        PlaneSlot(FrameTemplate::new(&encap, &WireConfig::default()));
                 }
-                found.sort_unstable();
-                let slots = [2 * node, 2 * node + 1].into_iter();
-                let want: Vec<u32> = slots.filter(|&at| peers.get(at as usize).is_some_and(|p| p.used)).collect();
-                assert_eq!(found, want);
+                index.insert(&mut peers, Headers { planes: &planes, each: PLANES }, at);
             }
-            assert_eq!(index.find(&peers, &address(1), &remote), None, "other local address");
+            let headers = Headers { planes: &planes, each: PLANES };
+            for node in 0..21u32 {
+                let slots = || [2 * node, 2 * node + 1].into_iter();
+                let slots = || slots().filter(|&at| peers.get(at as usize).is_some_and(|p| p.used));
+                let want: Vec<u32> = slots().collect();
+                for sought in [node, node + 100, node + 200] {
+                    let mut found = vec![];
+                    let mut next = index.find(&peers, headers, &address(sought));
+                    while let Some(peer) = next {
+                        found.push(peer);
+                        next = PeerIndex::next(&peers, peer);
+                    }
+                    found.sort_unstable();
+                    let known = sought == node
+                        || slots()
+                            .any(|at| headers.belong(&peers[at as usize], at, &address(at & 1), &address(sought)));
+                    assert_eq!(found, if known { want.clone() } else { vec![] }, "{node} {sought}");
+                }
+                for &at in &want {
+                    assert_eq!(index.find_exactly(&peers, headers, &address(at & 1), &address(node)), Some(at));
+                    assert_eq!(PeerIndex::next_alike(&peers, at), None);
+                }
+            }
+            assert_eq!(index.find_exactly(&peers, headers, &address(7), &remote), None, "other local address");
         }
     }
 }
