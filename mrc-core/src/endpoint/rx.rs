@@ -239,14 +239,19 @@ impl Endpoint<'_> {
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
         let (words, limits) = (&mut *self.rx_words, &self.limits);
-        let verdict = slot.rsp.on_write(
+        let verdict = slot.rsp.on_write::<USUAL>(
             write,
             #[inline(always)]
             || part(words, qp, limits.words()).unwrap_or_default(),
             &self.cfg,
         );
         match verdict {
-            responder::Verdict::New => {}
+            responder::Verdict::New { owes } => {
+                if USUAL && owes && !slot.links.get(List::Control).is_queued() {
+                    self.control.push(self.qps, qp);
+                    slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+                }
+            }
             responder::Verdict::Duplicate => return Err(self.refuse_again(now, qp)),
             responder::Verdict::OutOfWindow => {
                 let nack = slot.rsp.out_of_window(write, &self.cfg);
@@ -273,17 +278,12 @@ impl Endpoint<'_> {
                         slot.rsp.placing.begin(write.psn(), write.ends_message(), moves, cack, bits);
                     }
                 }
-                if USUAL || slot.rsp.stash.is_empty() {
-                    if USUAL {
-                        slot.rsp.settle_arrived()
+                if !USUAL {
+                    if slot.rsp.stash.is_empty() {
+                        slot.rsp.settle(&[]);
                     } else {
-                        slot.rsp.settle(&[])
+                        self.after_immediate(now, qp);
                     }
-                    if slot.rsp.owes() && !slot.links.get(List::Control).is_queued() {
-                        self.control.push(self.qps, qp);
-                    }
-                } else {
-                    self.after_immediate(now, qp);
                     self.wake_control(qp);
                 }
                 self.stats.rx_data.inc();

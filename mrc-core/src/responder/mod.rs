@@ -68,7 +68,10 @@ pub(crate) struct Responder {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// New: check the transport rules, then place it.
-    New,
+    New {
+        /// A control packet is owed.
+        owes: bool,
+    },
     /// Arrived before: acknowledge again, place nothing.
     Duplicate,
     /// Above the window: refuse.
@@ -159,19 +162,26 @@ impl Responder {
     }
 
     /// Records a write packet in the reliability state and queues the SACK it triggers (`transport.md` 4.2, 4.3). The caller
-    /// then runs the transport checks on a new one, and refuses one beyond the window ([`Self::out_of_window`]).
+    /// then runs the transport checks on a new one, and refuses one beyond the window ([`Self::out_of_window`]). Where nothing holds
+    /// Transport ACKs back (`FREE`) all that arrived counts; the caller asks [`Self::settle`] otherwise.
     #[inline(always)]
-    //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-002
-    pub(crate) fn on_write<'b>(
+    //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-001, ACK-002
+    pub(crate) fn on_write<'b, const FREE: bool>(
         &mut self,
         write: WritePacket<'_>,
         bits: impl FnOnce() -> &'b mut [RxWord],
         cfg: &EndpointConfig,
     ) -> Verdict {
-        // In order and nothing waiting: the common case touches no bit.
+        // In order and nothing waiting: the common case touches no bit. A Transport ACK can only be due for this packet.
         if self.window.take_next(write.psn()) {
-            self.on_new(write, u32::from(write.ends_message()), cfg);
-            return Verdict::New;
+            let (asks, sacks) = self.on_new(write, u32::from(write.ends_message()), cfg);
+            if FREE {
+                self.tack_point = write.psn();
+                if asks {
+                    self.tack_due = true;
+                }
+            }
+            return Verdict::New { owes: sacks || asks };
         }
         let bits = bits();
         match self.window.classify(write.psn(), bits) {
@@ -188,7 +198,10 @@ impl Responder {
             Arrival::New => {
                 let ended = self.window.insert(write.psn(), write.ends_message(), bits);
                 self.on_new(write, ended, cfg);
-                Verdict::New
+                if FREE {
+                    self.settle_at(self.window.cack());
+                }
+                Verdict::New { owes: self.owes() }
             }
         }
     }
@@ -224,10 +237,11 @@ impl Responder {
         pool.release(&mut self.refusals);
     }
 
-    /// The books of a new packet, with which so many messages `ended`, and the SACK that it triggers.
+    /// The books of a new packet, with which so many messages `ended`, and the SACK that it triggers. Whether it asks for a Transport
+    /// ACK, and whether a SACK is due.
     //= RSP-008, RBYT-001, ACK-001
     #[inline(always)]
-    fn on_new(&mut self, write: WritePacket<'_>, ended: u32, cfg: &EndpointConfig) {
+    fn on_new(&mut self, write: WritePacket<'_>, ended: u32, cfg: &EndpointConfig) -> (bool, bool) {
         let nominal = u32::from(write.packet.udp_len()).wrapping_add(cfg.size_overhead.into());
         self.rcvd_bytes = self.rcvd_bytes.wrapping_add(nominal);
         let ends = write.ends_message() || (write.packet.ack_req() && cfg.tack_within_message);
@@ -238,9 +252,12 @@ impl Responder {
             self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
         }
         self.trigger_bytes.inc_by(nominal.max(1_024));
-        if self.trigger_bytes >= cfg.sack_gen_threshold || write.packet.ack_req() || write.ce || write.packet.rtx() {
+        let sacks =
+            self.trigger_bytes >= cfg.sack_gen_threshold || write.packet.ack_req() || write.ce || write.packet.rtx();
+        if sacks {
             self.answer_sack(write, cfg);
         }
+        (ends, sacks)
     }
 
     /// Nominal bytes received, modulo 2^32.
@@ -270,12 +287,6 @@ impl Responder {
     pub(crate) fn settle(&mut self, stash: &[Immediate]) {
         let point = if self.stash.is_empty() { self.executed() } else { self.acknowledgeable(stash) };
         self.settle_at(point);
-    }
-
-    /// As [`Self::settle`] where nothing holds anything back: all that arrived counts.
-    #[inline(always)]
-    pub(crate) fn settle_arrived(&mut self) {
-        self.settle_at(self.window.cack());
     }
 
     #[inline(always)]

@@ -87,7 +87,7 @@ mod tests {
 
     fn feed(r: &mut Responder, bits: &mut [RxWord], psns: impl IntoIterator<Item = u32>) {
         for psn in psns {
-            write(psn).read(|write| r.on_write(write, || bits, &crate::EndpointConfig::default()));
+            write(psn).read(|write| r.on_write::<false>(write, || bits, &crate::EndpointConfig::default()));
         }
     }
 

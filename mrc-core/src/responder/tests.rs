@@ -77,7 +77,7 @@ fn last(psn: u32) -> Write {
 }
 
 fn take(r: &mut Responder, bits: &mut [RxWord], write: &Write) -> Verdict {
-    let verdict = write.read(|write| r.on_write(write, || bits, &cfg()));
+    let verdict = write.read(|write| r.on_write::<false>(write, || bits, &cfg()));
     r.settle(&[]);
     verdict
 }
@@ -97,7 +97,7 @@ fn answers(r: &mut Responder) -> usize {
 fn a_packet_is_answered_for_its_flags_or_after_enough_bytes() {
     let (mut r, mut bits) = responder(1);
     assert!(!r.owes());
-    assert!(matches!(take(&mut r, &mut bits, &middle(1)), Verdict::New));
+    assert!(matches!(take(&mut r, &mut bits, &middle(1)), Verdict::New { .. }));
     assert!(!r.owes(), "one packet in the middle of a message");
     let flagged =
         [Write { ack_req: true, ..middle(2) }, Write { ce: true, ..middle(3) }, Write { rtx: true, ..middle(4) }];
@@ -179,7 +179,7 @@ fn without_transport_acks_within_messages_only_their_ends_draw_one() {
     let (mut r, mut bits) = responder(1);
     let cfg = EndpointConfig { tack_within_message: false, ..cfg() };
     let mut take = |write: &Write| {
-        write.read(|write| r.on_write(write, || &mut bits, &cfg));
+        write.read(|write| r.on_write::<false>(write, || &mut bits, &cfg));
         r.settle(&[]);
         (r.tack_due, answers(&mut r))
     };
@@ -193,7 +193,7 @@ fn sacks_that_wait_merge_unless_one_has_something_of_its_own_to_say() {
     let (mut r, mut bits) = responder(1);
     let cfg = EndpointConfig { merge_sacks: true, ..cfg() };
     let mut take = |write: Write| {
-        write.read(|write| r.on_write(write, || &mut bits, &cfg));
+        write.read(|write| r.on_write::<false>(write, || &mut bits, &cfg));
         r.answers.len()
     };
     let asks = |psn| Write { ack_req: true, ..middle(psn) };
