@@ -16,7 +16,7 @@ use crate::{
     event::ErrorCause,
     qp::{Qp, QpState},
     ready::List,
-    responder::{self, AnswerKind, Immediate, WritePacket},
+    responder::{Answer, AnswerKind, Arrived, Immediate, Verdict, WritePacket},
     time::Instant,
 };
 
@@ -232,31 +232,25 @@ impl Endpoint<'_> {
         }
         if !USUAL && (self.refusal.is_some() || slot.rsp.placing.is_reported()) {
             let reason = self.refusal.unwrap_or(NackReason::NoPktBuffer);
-            let nack = write.answer(&self.cfg, slot.rsp.svc_time, AnswerKind::Nack(reason));
+            let sack = write.arrived(&self.cfg, slot.rsp.svc_time).sack;
+            let nack = Answer { kind: AnswerKind::Nack(reason), ..sack };
             if let Some(refused) = self.refuse_unrecorded(now, qp, nack) {
                 return Err(refused);
             }
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
-        let (words, limits) = (&mut *self.rx_words, &self.limits);
-        let verdict = slot.rsp.on_write::<USUAL>(
-            write,
-            #[inline(always)]
-            || part(words, qp, limits.words()).unwrap_or_default(),
-            &self.cfg,
-        );
-        match verdict {
-            responder::Verdict::New { owes } => {
-                if USUAL && owes && !slot.links.get(List::Control).is_queued() {
-                    self.control.push(self.qps, qp);
-                    slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-                }
+        let owes = match slot.rsp.on_next::<USUAL>(&write, &self.cfg) {
+            Some(owes) => owes,
+            None => {
+                let arrived = write.arrived(&self.cfg, slot.rsp.svc_time);
+                let owes = self.on_gap::<USUAL>(now, qp, &arrived)?;
+                slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+                owes
             }
-            responder::Verdict::Duplicate => return Err(self.refuse_again(now, qp)),
-            responder::Verdict::OutOfWindow => {
-                let nack = slot.rsp.out_of_window(write, &self.cfg);
-                return Err(self.refuse_beyond(qp, nack));
-            }
+        };
+        if USUAL && owes && !slot.links.get(List::Control).is_queued() {
+            self.control.push(self.qps, qp);
+            slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
         slot.fresh = true;
         let mut checked = check_write(slot, &self.regions, qp, &write);
@@ -294,6 +288,21 @@ impl Endpoint<'_> {
                 Ok(received)
             }
             Err((syndrome, cause)) => Err(self.refuse_for_good(now, qp, write.psn(), (syndrome, cause))),
+        }
+    }
+
+    /// A write for `qp` that is not the next one, or has others waiting behind it; whether a control packet is owed.
+    #[inline(never)]
+    fn on_gap<const FREE: bool>(&mut self, now: Instant, qp: u32, write: &Arrived) -> Result<bool, Discard> {
+        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        let bits = part(self.rx_words, qp, self.limits.words()).unwrap_or_default();
+        match slot.rsp.on_gap::<FREE>(write, bits, &self.cfg) {
+            Verdict::New { owes } => Ok(owes),
+            Verdict::Duplicate => Err(self.refuse_again(now, qp)),
+            Verdict::OutOfWindow => {
+                let nack = slot.rsp.out_of_window(write, &self.cfg);
+                Err(self.refuse_beyond(qp, nack))
+            }
         }
     }
 }
