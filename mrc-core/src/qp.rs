@@ -123,7 +123,7 @@ pub struct Qp {
     pub(crate) qpcc: Option<u32>,
     pub(crate) rsp: Responder,
     /// So that the configuration of the paths begins with a line of memory.
-    pub(crate) gap: [u64; 4],
+    pub(crate) gap: [u32; 7],
     pub(crate) path_cfg: PathConfig,
     pub(crate) ev_profile: u32,
     /// Bad EVs of the profile that this QP has heard of.
@@ -178,7 +178,7 @@ impl Qp {
         send_held: false,
         recv_held: false,
         rsp: Responder::IDLE,
-        gap: [0; 4],
+        gap: [0; 7],
         paths: PathSet::EMPTY,
         path_cfg: PathConfig::DEFAULT,
         reverse: ReverseSet::EMPTY,
@@ -376,7 +376,7 @@ crate::image::stored!(
         reverse, req, sq, share, paths, path_cfg, send_cq, recv_cq, rq, bad_evs_heard, cause, failed_status, failed_psn,
         silent_ns, has_peer, rerouted, links,
     }
-    rebuilt { expected: HeadImage::NONE, head: WriteHead::NONE, gap: [0; 4] }
+    rebuilt { expected: HeadImage::NONE, head: WriteHead::NONE, gap: [0; 7] }
 );
 
 #[cfg(test)]

@@ -10,12 +10,13 @@ use crate::{
 /// Traffic of one port.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct PortStats {
+    // Not side by side what one packet counts: the compiler would add it in a vector, which takes longer to be put together.
     /// Frames handed to the driver.
     pub tx_packets: u64,
-    /// Payload bytes of the writes among them, retransmissions included.
-    pub tx_bytes: u64,
     /// Frames accepted by the parser.
     pub rx_packets: u64,
+    /// Payload bytes of the writes that left, retransmissions included.
+    pub tx_bytes: u64,
     /// Payload bytes placed.
     pub rx_bytes: u64,
 }

@@ -16,7 +16,7 @@ use crate::{
     event::ErrorCause,
     qp::{Qp, QpState},
     ready::List,
-    responder::{self, AnswerKind, Immediate, WritePacket},
+    responder::{Answer, AnswerKind, Arrived, Immediate, Verdict, WritePacket},
     time::Instant,
 };
 
@@ -90,8 +90,10 @@ impl Endpoint<'_> {
     /// Whether a frame for the QP `slot` arrived at an address of its port, and the peer has not announced that port as down.
     #[inline(always)]
     fn is_for_us(&self, rx: &RxMeta, slot: &Qp, frame: &PlainFrame<'_>) -> bool {
+        let Some(own) = self.arrives_at.get(usize::from(rx.port.plane())) else { return false };
         let masked = || self.peers.get(slot.peer as usize).is_none_or(|peer| !peer.announced.contains(rx.port));
-        (self.masks.free.contains(rx.port) || !masked()) && is_local_v6(&self.cfg, rx.port, &frame.outermost_dst())
+        let dst = frame.outermost_dst();
+        (self.masks.free.contains(rx.port) || !masked()) && (*own == Some(dst) || is_local_v6(&self.cfg, rx.port, dst))
     }
 
     /// Whether the QP `slot` has only to accept a write: no placement or immediate waits, the endpoint refuses no writes, and no return path
@@ -124,6 +126,11 @@ impl Endpoint<'_> {
             self.heard_through(now, qp, rx.port);
             if let Some(slot) = self.qps.get_mut(qp as usize).filter(|slot| !slot.expected.fits(&packet)) {
                 slot.expected = HeadImage::of(&packet);
+            }
+            if let Ip::V6(dst) = packet.outermost_dst()
+                && let Some(own) = self.arrives_at.get_mut(usize::from(rx.port.plane()))
+            {
+                *own = Some(dst);
             }
         }
         self.accept(now, rx.port, qp, &packet, packet.extension(), packet.payload())
@@ -177,7 +184,7 @@ impl Endpoint<'_> {
     #[inline(always)]
     pub(super) fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
         match dst {
-            Ip::V6(dst) => is_local_v6(&self.cfg, port, dst),
+            Ip::V6(dst) => is_local_v6(&self.cfg, port, *dst),
             Ip::V4(_) => self.cfg.gids.iter().flatten().any(|gid| gid == dst),
         }
     }
@@ -236,29 +243,30 @@ impl Endpoint<'_> {
         }
         if !USUAL && (self.refusal.is_some() || slot.rsp.placing.is_reported()) {
             let reason = self.refusal.unwrap_or(NackReason::NoPktBuffer);
-            let nack = write.answer(&self.cfg, slot.rsp.svc_time, AnswerKind::Nack(reason));
+            let sack = write.arrived(&self.cfg, slot.rsp.svc_time).sack;
+            let nack = Answer { kind: AnswerKind::Nack(reason), ..sack };
             if let Some(refused) = self.refuse_unrecorded(now, qp, nack) {
                 return Err(refused);
             }
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
-        let (words, limits) = (&mut *self.rx_words, &self.limits);
-        let verdict = slot.rsp.on_write(
-            write,
-            #[inline(always)]
-            || part(words, qp, limits.words()).unwrap_or_default(),
-            &self.cfg,
-        );
-        match verdict {
-            responder::Verdict::New => {}
-            responder::Verdict::Duplicate => return Err(self.refuse_again(now, qp)),
-            responder::Verdict::OutOfWindow => {
-                let nack = slot.rsp.out_of_window(write, &self.cfg);
-                return Err(self.refuse_beyond(qp, nack));
+        let owes = match slot.rsp.on_next::<USUAL>(&write, &self.cfg) {
+            Some(owes) => owes,
+            None => {
+                let arrived = write.arrived(&self.cfg, slot.rsp.svc_time);
+                let owes = self.on_gap::<USUAL>(now, qp, &arrived)?;
+                slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+                owes
             }
+        };
+        if USUAL && owes && !slot.links.get(List::Control).is_queued() {
+            self.control.push(self.qps, qp);
+            slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
         slot.fresh = true;
-        let mut checked = check_write(slot, &self.regions, qp, &write);
+        // That of the write which this one repeats is read where it is needed.
+        let shape = if USUAL { slot.expected.shape() } else { write.shape };
+        let mut checked = check_write(slot, &self.regions, qp, &write, shape);
         if !USUAL
             && let Some(imm) = write.headers.imm()
             && let Ok(received) = &checked
@@ -281,27 +289,37 @@ impl Endpoint<'_> {
                         slot.rsp.placing.begin(write.psn(), write.ends_message(), moves, cack, bits);
                     }
                 }
-                if USUAL || slot.rsp.stash.is_empty() {
-                    if USUAL {
-                        slot.rsp.settle_arrived()
+                if !USUAL {
+                    if slot.rsp.stash.is_empty() {
+                        slot.rsp.settle(&[]);
                     } else {
-                        slot.rsp.settle(&[])
+                        self.after_immediate(now, qp);
                     }
-                    if slot.rsp.owes() && !slot.links.get(List::Control).is_queued() {
-                        self.control.push(self.qps, qp);
-                    }
-                } else {
-                    self.after_immediate(now, qp);
                     self.wake_control(qp);
                 }
                 self.stats.rx_data.inc();
                 if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
                     port.rx_packets.inc_by(USUAL.into());
-                    port.rx_bytes.inc_by(write.shape.payload_len().into());
+                    port.rx_bytes.inc_by(shape.payload_len().into());
                 }
                 Ok(received)
             }
             Err((syndrome, cause)) => Err(self.refuse_for_good(now, qp, write.psn(), (syndrome, cause))),
+        }
+    }
+
+    /// A write for `qp` that is not the next one, or has others waiting behind it; whether a control packet is owed.
+    #[inline(never)]
+    fn on_gap<const FREE: bool>(&mut self, now: Instant, qp: u32, write: &Arrived) -> Result<bool, Discard> {
+        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        let bits = part(self.rx_words, qp, self.limits.words()).unwrap_or_default();
+        match slot.rsp.on_gap::<FREE>(write, bits, &self.cfg) {
+            Verdict::New { owes } => Ok(owes),
+            Verdict::Duplicate => Err(self.refuse_again(now, qp)),
+            Verdict::OutOfWindow => {
+                let nack = slot.rsp.out_of_window(write, &self.cfg);
+                Err(self.refuse_beyond(qp, nack))
+            }
         }
     }
 }
@@ -347,13 +365,13 @@ fn is_intact(check: IcrcCheck, head: &[u8], packet: &PacketHead<'_>) -> bool {
 
 /// Step 2 for IPv6: the arriving port's own addresses first.
 //= HOST-002
-#[inline(always)]
-fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: &[u8; 16]) -> bool {
+#[inline(never)]
+fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: [u8; 16]) -> bool {
     let own = cfg.ports.get(usize::from(port.plane())).and_then(Option::as_ref);
     if let Some(own) = own
-        && (own.sid.as_ref() == Some(dst) || own.addr.as_ref() == Some(dst))
+        && (own.sid == Some(dst) || own.addr == Some(dst))
     {
         return true;
     }
-    cfg.gids.iter().flatten().any(|gid| matches!(gid, Ip::V6(gid) if gid == dst))
+    cfg.gids.iter().flatten().any(|gid| matches!(gid, Ip::V6(gid) if *gid == dst))
 }

@@ -68,7 +68,10 @@ pub(crate) struct Responder {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// New: check the transport rules, then place it.
-    New,
+    New {
+        /// A control packet is owed.
+        owes: bool,
+    },
     /// Arrived before: acknowledge again, place nothing.
     Duplicate,
     /// Above the window: refuse.
@@ -103,15 +106,33 @@ impl WritePacket<'_> {
         self.packet.begins_message() || !self.packet.ends_message()
     }
 
-    /// An answer of this kind.
+    /// What it is answered for, and a SACK.
     //= TS-003, TS-004
     #[inline(always)]
-    pub(crate) fn answer(&self, cfg: &EndpointConfig, svc_time: ServiceTime, kind: AnswerKind) -> Answer {
+    pub(crate) fn arrived(&self, cfg: &EndpointConfig, svc_time: ServiceTime) -> Arrived {
         let (ev, tseth) = (self.packet.entropy(&cfg.wire), self.headers.tseth());
         let timestamp = tseth.map_or(0, |tseth| tseth.reflected());
         let added = tseth.map_or(Added::Nothing, |tseth| svc_time.on(&tseth));
-        Answer { kind, psn: self.psn(), ev, timestamp, rtx: self.packet.rtx(), added, arrived: self.now.stamp() }
+        let (kind, rtx) = (AnswerKind::PLAIN_SACK, self.packet.rtx());
+        Arrived {
+            sack: Answer { kind, psn: self.psn(), ev, timestamp, rtx, added, arrived: self.now.stamp() },
+            udp_len: self.packet.udp_len(),
+            ends_message: self.ends_message(),
+            ack_req: self.packet.ack_req(),
+            ce: self.ce,
+        }
     }
+}
+
+/// What a write packet says beside its place: for few writes anything of it matters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    /// The SACK that it may draw.
+    pub(crate) sack: Answer,
+    udp_len: u16,
+    ends_message: bool,
+    ack_req: bool,
+    ce: bool,
 }
 
 impl Responder {
@@ -158,48 +179,75 @@ impl Responder {
         }
     }
 
-    /// Records a write packet in the reliability state and queues the SACK it triggers (`transport.md` 4.2, 4.3). The caller
-    /// then runs the transport checks on a new one, and refuses one beyond the window ([`Self::out_of_window`]).
+    /// Records a write packet in the reliability state and queues the SACK it triggers (`transport.md` 4.2, 4.3), if it is the next
+    /// one and no packet waits behind it: then no bit has to be touched. Whether a control packet is owed; `None` for any other packet,
+    /// which is for [`Self::on_gap`]. The caller then runs the transport checks. Where nothing holds Transport ACKs back (`FREE`) all
+    /// that arrived counts; the caller asks [`Self::settle`] otherwise.
     #[inline(always)]
+    //= RSP-002, SACK-001, ACK-001
+    pub(crate) fn on_next<const FREE: bool>(&mut self, write: &WritePacket<'_>, cfg: &EndpointConfig) -> Option<bool> {
+        if !self.window.take_next(write.psn()) {
+            return None;
+        }
+        if FREE {
+            // The goal is not left behind: a message may be longer than PSNs can be compared.
+            (self.tack_point, self.tack_goal) = (write.psn(), write.psn());
+        }
+        let due = self.count(write.packet.udp_len(), cfg);
+        let (ends, ack_req) = (write.ends_message(), write.packet.ack_req());
+        let sacks = due || ack_req || write.packet.rtx() || write.ce;
+        if !sacks && !ends {
+            return Some(false);
+        }
+        // All that arrived before counts: a Transport ACK can only be due for this packet.
+        let asks = self.note_end(write.psn(), ends, ack_req, ends.into(), cfg);
+        if FREE && asks {
+            self.tack_due = true;
+        }
+        if sacks {
+            self.answer_sack(&write.arrived(cfg, self.svc_time), cfg);
+        }
+        Some(true)
+    }
+
+    /// As [`Self::on_next`] of any other packet. The caller refuses one beyond the window ([`Self::out_of_window`]).
     //= RSP-002, RSP-003, RSP-004, RSP-005, SACK-001, SACK-002, SACK-003, SACK-004, SACK-006, ACK-002
-    pub(crate) fn on_write<'b>(
+    pub(crate) fn on_gap<const FREE: bool>(
         &mut self,
-        write: WritePacket<'_>,
-        bits: impl FnOnce() -> &'b mut [RxWord],
+        write: &Arrived,
+        bits: &mut [RxWord],
         cfg: &EndpointConfig,
     ) -> Verdict {
-        // In order and nothing waiting: the common case touches no bit.
-        if self.window.take_next(write.psn()) {
-            self.on_new(write, u32::from(write.ends_message()), cfg);
-            return Verdict::New;
-        }
-        let bits = bits();
-        match self.window.classify(write.psn(), bits) {
-            Arrival::Below => {
-                self.tack_due = true;
-                self.answer_sack(write, cfg);
-                Verdict::Duplicate
-            }
-            Arrival::Seen => {
+        let psn = write.sack.psn;
+        let arrival = self.window.classify(psn, bits);
+        match arrival {
+            Arrival::Below | Arrival::Seen => {
+                self.tack_due |= arrival == Arrival::Below;
                 self.answer_sack(write, cfg);
                 Verdict::Duplicate
             }
             Arrival::Above => Verdict::OutOfWindow,
             Arrival::New => {
-                let ended = self.window.insert(write.psn(), write.ends_message(), bits);
-                self.on_new(write, ended, cfg);
-                Verdict::New
+                let ended = self.window.insert(psn, write.ends_message, bits);
+                let due = self.count(write.udp_len, cfg);
+                self.note_end(psn, write.ends_message, write.ack_req, ended, cfg);
+                if due || write.ack_req || write.sack.rtx || write.ce {
+                    self.answer_sack(write, cfg);
+                }
+                if FREE {
+                    self.settle_at(self.window.cack());
+                }
+                Verdict::New { owes: self.owes() }
             }
         }
     }
 
     /// The NACK for a packet above the window; none where `oor_silent` is set, or for a PSN that lies too far ahead.
     //= RSP-004, RSP-005
-    #[inline(always)]
-    pub(crate) fn out_of_window(&self, write: WritePacket<'_>, cfg: &EndpointConfig) -> Option<Answer> {
-        let near = write.psn().diff(self.window.cack()) <= 1 << 22;
+    pub(crate) fn out_of_window(&self, write: &Arrived, cfg: &EndpointConfig) -> Option<Answer> {
+        let near = write.sack.psn.diff(self.window.cack()) <= 1 << 22;
         let kind = AnswerKind::Nack(NackReason::PsnOorWindow);
-        (near && !cfg.oor_silent).then(|| write.answer(cfg, self.svc_time, kind))
+        (near && !cfg.oor_silent).then_some(Answer { kind, ..write.sack })
     }
 
     /// Queues a refusal, which no other answer replaces as long as `pool` has room.
@@ -224,23 +272,26 @@ impl Responder {
         pool.release(&mut self.refusals);
     }
 
-    /// The books of a new packet, with which so many messages `ended`, and the SACK that it triggers.
-    //= RSP-008, RBYT-001, ACK-001
+    /// A new packet of this size; whether as many bytes arrived as trigger a SACK.
+    //= RSP-008, RBYT-001
     #[inline(always)]
-    fn on_new(&mut self, write: WritePacket<'_>, ended: u32, cfg: &EndpointConfig) {
-        let nominal = u32::from(write.packet.udp_len()).wrapping_add(cfg.size_overhead.into());
+    fn count(&mut self, udp_len: u16, cfg: &EndpointConfig) -> bool {
+        let nominal = u32::from(udp_len).wrapping_add(cfg.size_overhead.into());
         self.rcvd_bytes = self.rcvd_bytes.wrapping_add(nominal);
-        let ends = write.ends_message() || (write.packet.ack_req() && cfg.tack_within_message);
-        if ends && write.psn().diff(self.tack_goal) > 0 {
-            self.tack_goal = write.psn();
-        }
-        if ended > 0 {
-            self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
-        }
         self.trigger_bytes.inc_by(nominal.max(1_024));
-        if self.trigger_bytes >= cfg.sack_gen_threshold || write.packet.ack_req() || write.ce || write.packet.rtx() {
-            self.answer_sack(write, cfg);
+        self.trigger_bytes >= cfg.sack_gen_threshold
+    }
+
+    /// A new packet, with which so many messages `ended`; whether it asks for a Transport ACK.
+    //= ACK-001
+    #[inline(always)]
+    fn note_end(&mut self, psn: Psn, ends: bool, ack_req: bool, ended: u32, cfg: &EndpointConfig) -> bool {
+        let asks = ends || (ack_req && cfg.tack_within_message);
+        if asks && psn.diff(self.tack_goal) > 0 {
+            self.tack_goal = psn;
         }
+        self.msn_done = self.msn_done.wrapping_add(ended) & 0xFF_FFFF;
+        asks
     }
 
     /// Nominal bytes received, modulo 2^32.
@@ -270,12 +321,6 @@ impl Responder {
     pub(crate) fn settle(&mut self, stash: &[Immediate]) {
         let point = if self.stash.is_empty() { self.executed() } else { self.acknowledgeable(stash) };
         self.settle_at(point);
-    }
-
-    /// As [`Self::settle`] where nothing holds anything back: all that arrived counts.
-    #[inline(always)]
-    pub(crate) fn settle_arrived(&mut self) {
-        self.settle_at(self.window.cack());
     }
 
     //= LEN-009
@@ -335,11 +380,10 @@ impl Responder {
 
     //= SACK-007, SACK-009
     #[inline(never)]
-    fn answer_sack(&mut self, write: WritePacket<'_>, cfg: &EndpointConfig) {
+    fn answer_sack(&mut self, write: &Arrived, cfg: &EndpointConfig) {
         self.reported();
-        let mut answer = write.answer(cfg, self.svc_time, AnswerKind::PLAIN_SACK);
-        let verdict = self.verdict(answer.ev, write.ce, cfg.always_skip_after);
-        answer.kind = AnswerKind::Sack { verdict, probe_id: None };
+        let verdict = self.verdict(write.sack.ev, write.ce, cfg.always_skip_after);
+        let answer = Answer { kind: AnswerKind::Sack { verdict, probe_id: None }, ..write.sack };
         // With packets missing each SACK shows another part of the window.
         if cfg.merge_sacks && self.window.out_of_order() == 0 {
             self.answers.merge(answer);
@@ -350,7 +394,7 @@ impl Responder {
 
     /// The m field (`transport.md` 4.4).
     //= MFLD-001
-    #[inline(never)]
+    #[inline]
     pub(crate) fn verdict(&mut self, ev: mrc_wire::Ev, ce: bool, always_skip_after: u8) -> mrc_wire::Verdict {
         if !ce {
             if ev == self.marked_ev {

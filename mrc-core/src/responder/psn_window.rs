@@ -45,13 +45,22 @@ pub(crate) struct PsnWindow {
     beyond: u32,
     /// Packets received above `cack`.
     ooo: u32,
+    /// The PSN behind `cack` where to record it is to move `cack` there; [`Self::NONE`] where it lies outside of the window, packets
+    /// wait behind it, or the right edge stays.
+    next: u32,
 }
 
 impl PsnWindow {
-    pub(crate) const EMPTY: Self = Self { cack: Psn::new(0), max_rcv: Psn::new(0), range: 0, beyond: 0, ooo: 0 };
+    /// No PSN.
+    const NONE: u32 = u32::MAX;
+
+    pub(crate) const EMPTY: Self =
+        Self { cack: Psn::new(0), max_rcv: Psn::new(0), range: 0, beyond: 0, ooo: 0, next: Self::NONE };
 
     pub(crate) fn new(cack: Psn, range: u32) -> Self {
-        Self { cack, max_rcv: cack, range, beyond: 0, ooo: 0 }
+        let mut window = Self { cack, max_rcv: cack, range, ..Self::EMPTY };
+        window.expect_next();
+        window
     }
 
     #[inline]
@@ -107,26 +116,26 @@ impl PsnWindow {
         bits.get(index).is_some_and(|word| word.have.wrapping_shr(shift) & 1 != 0)
     }
 
-    /// Records `psn` if it is the next one and no other waits behind it; whether it is.
+    /// Records `psn` if it is the next one and that is all there is to record; whether it is.
     #[inline(always)]
     pub(crate) fn take_next(&mut self, psn: Psn) -> bool {
-        if self.ooo > 0 || psn != self.cack.next() || self.width() == 0 {
+        if psn.value() != self.next {
             return false;
         }
         (self.cack, self.max_rcv) = (psn, psn);
-        self.moved(1);
+        self.next = psn.next().value();
         true
     }
 
-    /// Records a new PSN and returns how many messages became complete.
-    #[inline]
-    pub(crate) fn insert(&mut self, psn: Psn, ends_message: bool, bits: &mut [RxWord]) -> u32 {
-        if self.take_next(psn) { u32::from(ends_message) } else { self.insert_ahead(psn, ends_message, bits) }
+    /// Finds out which packet [`Self::take_next`] may take.
+    fn expect_next(&mut self) {
+        let usual = self.ooo == 0 && self.beyond == 0 && self.range > 0;
+        self.next = if usual { self.cack.next().value() } else { Self::NONE };
     }
 
-    /// A packet with a gap before it or others waiting behind it.
+    /// Records any new PSN and returns how many messages became complete.
     #[inline(never)]
-    fn insert_ahead(&mut self, psn: Psn, ends_message: bool, bits: &mut [RxWord]) -> u32 {
+    pub(crate) fn insert(&mut self, psn: Psn, ends_message: bool, bits: &mut [RxWord]) -> u32 {
         if psn.diff(self.max_rcv) > 0 {
             self.max_rcv = psn;
         }
@@ -136,7 +145,9 @@ impl PsnWindow {
             word.end |= u64::from(ends_message).wrapping_shl(shift);
         }
         self.ooo.inc();
-        if psn == self.cack.next() { self.advance(bits) } else { 0 }
+        let ended = if psn == self.cack.next() { self.advance(bits) } else { 0 };
+        self.expect_next();
+        ended
     }
 
     /// Moves the cumulative acknowledgement over everything received.
@@ -155,7 +166,8 @@ impl PsnWindow {
             word.have &= !mask;
             word.end &= !mask;
             self.cack = self.cack.add(run);
-            self.moved(run);
+            // The right edge moves only as far as the range reaches.
+            self.beyond = self.beyond.saturating_sub(run);
             self.ooo = self.ooo.saturating_sub(run);
         }
         ended
@@ -166,18 +178,11 @@ impl PsnWindow {
     pub(crate) fn set_range(&mut self, range: u32, retreats: bool) {
         self.beyond = if retreats { 0 } else { self.width().saturating_sub(range) };
         self.range = range;
+        self.expect_next();
     }
 
     pub(crate) fn range(&self) -> u32 {
         self.range
-    }
-
-    /// `cack` has moved by `psns`, and the right edge only as far as the range reaches.
-    #[inline(always)]
-    fn moved(&mut self, psns: u32) {
-        if self.beyond > 0 {
-            self.beyond = self.beyond.saturating_sub(psns);
-        }
     }
 
     /// 64 bits of "received" from `base`, cumulative part included.
@@ -201,7 +206,10 @@ impl PsnWindow {
 }
 
 crate::image::stored!(struct RxWord { have, end, open, last });
-crate::image::stored!(struct PsnWindow { cack, max_rcv, range, beyond, ooo });
+crate::image::stored!(
+    struct PsnWindow { cack, max_rcv, range, beyond, ooo }
+    rebuilt { next: Self::NONE }
+);
 
 #[cfg(test)]
 mod tests {
@@ -261,7 +269,7 @@ mod tests {
     #[test]
     fn a_window_of_an_image_fits_its_storage() {
         let cack = Psn::new(0xFF_FFF0);
-        let good = PsnWindow { cack, max_rcv: cack.add(128), range: 100, beyond: 28, ooo: 128 };
+        let good = PsnWindow { cack, max_rcv: cack.add(128), range: 100, beyond: 28, ooo: 128, ..PsnWindow::EMPTY };
         assert!(good.fits(128) && PsnWindow::new(cack, 128).fits(128) && PsnWindow::EMPTY.fits(0));
         for bad in [
             PsnWindow { range: 129, ..good },

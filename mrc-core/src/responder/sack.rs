@@ -64,7 +64,10 @@ impl Responder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::RtrAttr, responder::tests::Write};
+    use crate::{
+        config::RtrAttr,
+        responder::tests::{Write, on_write},
+    };
     use mrc_wire::Qpn;
     use std::vec::Vec;
 
@@ -87,7 +90,7 @@ mod tests {
 
     fn feed(r: &mut Responder, bits: &mut [RxWord], psns: impl IntoIterator<Item = u32>) {
         for psn in psns {
-            write(psn).read(|write| r.on_write(write, || bits, &crate::EndpointConfig::default()));
+            write(psn).read(|write| on_write(r, &write, bits, &crate::EndpointConfig::default()));
         }
     }
 

@@ -76,8 +76,20 @@ fn last(psn: u32) -> Write {
     Write { ends_message: true, ..middle(psn) }
 }
 
+pub(super) fn on_write(
+    r: &mut Responder,
+    write: &WritePacket<'_>,
+    bits: &mut [RxWord],
+    cfg: &EndpointConfig,
+) -> Verdict {
+    match r.on_next::<false>(write, cfg) {
+        Some(owes) => Verdict::New { owes },
+        None => r.on_gap::<false>(&write.arrived(cfg, r.svc_time), bits, cfg),
+    }
+}
+
 fn take(r: &mut Responder, bits: &mut [RxWord], write: &Write) -> Verdict {
-    let verdict = write.read(|write| r.on_write(write, || bits, &cfg()));
+    let verdict = write.read(|write| on_write(r, &write, bits, &cfg()));
     r.settle(&[]);
     verdict
 }
@@ -97,7 +109,7 @@ fn answers(r: &mut Responder) -> usize {
 fn a_packet_is_answered_for_its_flags_or_after_enough_bytes() {
     let (mut r, mut bits) = responder(1);
     assert!(!r.owes());
-    assert!(matches!(take(&mut r, &mut bits, &middle(1)), Verdict::New));
+    assert!(matches!(take(&mut r, &mut bits, &middle(1)), Verdict::New { .. }));
     assert!(!r.owes(), "one packet in the middle of a message");
     let flagged =
         [Write { ack_req: true, ..middle(2) }, Write { ce: true, ..middle(3) }, Write { rtx: true, ..middle(4) }];
@@ -147,7 +159,7 @@ fn above_the_window_is_refused_unless_told_not_to_or_absurd() {
         let write = Write { psn, ..middle(0) };
         assert!(matches!(take(&mut r, &mut bits, &write), Verdict::OutOfWindow));
         let cfg = EndpointConfig { oor_silent: silent, ..cfg() };
-        write.read(|write| r.out_of_window(write, &cfg)).map(|answer| answer.kind)
+        write.read(|write| r.out_of_window(&write.arrived(&cfg, r.svc_time), &cfg)).map(|answer| answer.kind)
     };
     let nack = Some(AnswerKind::Nack(NackReason::PsnOorWindow));
     assert_eq!(ask(1_025, false), nack);
@@ -179,7 +191,7 @@ fn without_transport_acks_within_messages_only_their_ends_draw_one() {
     let (mut r, mut bits) = responder(1);
     let cfg = EndpointConfig { tack_within_message: false, ..cfg() };
     let mut take = |write: &Write| {
-        write.read(|write| r.on_write(write, || &mut bits, &cfg));
+        write.read(|write| on_write(&mut r, &write, &mut bits, &cfg));
         r.settle(&[]);
         (r.tack_due, answers(&mut r))
     };
@@ -193,7 +205,7 @@ fn sacks_that_wait_merge_unless_one_has_something_of_its_own_to_say() {
     let (mut r, mut bits) = responder(1);
     let cfg = EndpointConfig { merge_sacks: true, ..cfg() };
     let mut take = |write: Write| {
-        write.read(|write| r.on_write(write, || &mut bits, &cfg));
+        write.read(|write| on_write(&mut r, &write, &mut bits, &cfg));
         r.answers.len()
     };
     let asks = |psn| Write { ack_req: true, ..middle(psn) };
@@ -242,7 +254,11 @@ fn service_time_needs_consent_and_a_timestamp() {
         r.answers.pop();
         let beyond = Write { psn: Psn::new(5_000), ..write };
         assert_eq!(take(&mut r, &mut bits, &beyond), Verdict::OutOfWindow);
-        assert_eq!(beyond.read(|write| r.out_of_window(write, &cfg())).unwrap().added, added, "NACK, case {case}");
+        assert_eq!(
+            beyond.read(|write| r.out_of_window(&write.arrived(&cfg(), r.svc_time), &cfg())).unwrap().added,
+            added,
+            "NACK, case {case}"
+        );
     }
     let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
     let attr = RtrAttr::software(peer, Qpn::new(5), Psn::new(1), profile);
