@@ -292,10 +292,13 @@ impl Qpcc {
     /// The responder reported `ack.newly_bytes` more.
     //= NSCC-021
     pub(crate) fn on_ack(&mut self, share: &mut Share, now: Instant, ack: &AckSample) {
-        let early = i64::from(ack.newly_bytes).min(share.settled).max(0);
-        share.settled = share.settled.saturating_sub(early);
-        self.cc.on_settled(early.saturating_neg());
-        share.inflight = share.inflight.saturating_add(early).saturating_sub(ack.newly_bytes.into());
+        share.inflight = share.inflight.saturating_sub(ack.newly_bytes.into());
+        if share.settled > 0 {
+            let early = i64::from(ack.newly_bytes).min(share.settled);
+            share.settled = share.settled.saturating_sub(early);
+            share.inflight = share.inflight.saturating_add(early);
+            self.cc.on_settled(early.saturating_neg());
+        }
         self.cc.on_ack(now, ack);
     }
 
@@ -303,8 +306,9 @@ impl Qpcc {
     /// be sent again, or settled before their report. The responder rounds its count up to a unit of 256 bytes.
     //= SRX-009
     pub(crate) fn unreported_bytes(&self, share: &Share) -> u32 {
-        let lost = i64::try_from(share.load.rtx_backlog_bytes).unwrap_or(i64::MAX);
-        let bytes = share.inflight.saturating_add(share.settled).saturating_add(lost).saturating_add(255);
+        // Sums of packets of one QP, a window of 2^23 at most: far from the ends of their type.
+        let lost = share.load.rtx_backlog_bytes.cast_signed();
+        let bytes = share.inflight.wrapping_add(share.settled).wrapping_add(lost).wrapping_add(255);
         u32::try_from(bytes.max(0)).unwrap_or(u32::MAX)
     }
 

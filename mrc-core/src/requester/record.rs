@@ -58,7 +58,8 @@ impl TxRecord {
     /// Whether feedback with this rtx flag answers the latest transmission for certain, so that `sent_at` is when that left
     /// (`congestion.md` 3). A refused transmission has been answered.
     pub(crate) fn answers_latest(self, rtx: bool) -> bool {
-        matches!((self.tx_count(), rtx), (1, false) | (2, true)) && self.meta & REFUSED == 0
+        let latest = COUNT | COUNT_HIGH << COUNT_HIGH_SHIFT | REFUSED;
+        self.meta & latest == if rtx { 2 } else { 1 }
     }
 
     /// The responder had no room for the latest transmission, after `refusals` others.
