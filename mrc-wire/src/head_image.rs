@@ -32,8 +32,8 @@ const FIXED: [u64; WORDS] = [
     0x000F_FFFF_00FF_FFFF_u64.to_be(),
 ];
 
-/// What of each word writes share that are alike: the ECN field and the lengths, too, and all of BTH up to the destination QP but the
-/// opcode and what is reserved.
+/// What of each word writes share that are alike: the ECN field and the lengths, too, and all of BTH up to the destination QP but
+/// five bits of the opcode and what is reserved.
 const ALIKE: [u64; WORDS] = [
     0xF030_0000_FFFF_FF00_u64.to_be(),
     u64::MAX,
@@ -41,7 +41,7 @@ const ALIKE: [u64; WORDS] = [
     u64::MAX,
     u64::MAX,
     0x0000_FFFF_FFFF_0000_u64.to_be(),
-    0x00FF_FFFF_00FF_FFFF_u64.to_be(),
+    0xE0FF_FFFF_00FF_FFFF_u64.to_be(),
 ];
 
 /// The same of the first word of the outermost IPv6 header: version, traffic class, length and next header.
@@ -60,66 +60,58 @@ pub struct HeadImage {
 }
 
 /// Offsets, lengths and flags of a write: what it shares with other writes of the same kind. All full packets of a message have the
-/// same shape. One word, so that it stays in a register.
+/// same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteShape(u64);
+#[repr(C, align(8))]
+pub struct WriteShape {
+    /// Modulo 2^16, of which all headers together have fewer bytes.
+    payload_at: u16,
+    payload_len: u16,
+    /// Modulo 2^16.
+    icrc_offset: u16,
+    /// Which opcodes may have it, bit n for FIRST + n: a message of one packet, or a packet of a longer one.
+    opcodes: u8,
+    /// The flag of the timestamp where BTH has it in its byte.
+    timestamped: u8,
+}
 
 impl WriteShape {
     /// No shape.
-    const NONE: Self = Self(0);
-
-    /// Flags; that of the timestamp lies where BTH has it in its byte.
-    const WHOLE: u64 = 1;
-    const TIMESTAMPED: u64 = bth::TS as u64;
-    /// Where in the word the offset of the payload stands, its length, and the offset of the ICRC: 16, 16 and 24 bits.
-    const PAYLOAD_OFFSET: u32 = 8;
-    const PAYLOAD_LEN: u32 = 24;
-    const ICRC_OFFSET: u32 = 40;
+    const NONE: Self = Self { payload_at: 0, payload_len: 0, icrc_offset: 0, opcodes: 0, timestamped: 0 };
 
     /// That of a write with this payload, which [`PacketView::parse`](crate::PacketView::parse) would give it.
     #[inline(always)]
     #[must_use]
     pub fn of(packet: &PacketHead<'_>, payload: &Range<usize>) -> Self {
-        let len = payload.end.wrapping_sub(payload.start);
-        // A length has 16 bits, and all headers together are shorter.
-        Self(
-            ((payload.start & 0xFFFF) as u64) << Self::PAYLOAD_OFFSET
-                | ((len & 0xFFFF) as u64) << Self::PAYLOAD_LEN
-                | (packet.icrc_offset as u64) << Self::ICRC_OFFSET
-                | u64::from(bth::flags(bth_of(packet.l4))) & Self::TIMESTAMPED
-                | if packet.begins_message() && packet.ends_message() { Self::WHOLE } else { 0 },
-        )
+        let whole = packet.begins_message() && packet.ends_message();
+        Self {
+            payload_at: payload.start as u16,
+            payload_len: payload.end.wrapping_sub(payload.start) as u16,
+            icrc_offset: packet.icrc_offset as u16,
+            opcodes: if whole { 1 << (ONLY - FIRST) } else { (2 << (LAST - FIRST)) - 1 },
+            timestamped: bth::flags(bth_of(packet.l4)) & bth::TS,
+        }
     }
 
     /// Bytes of payload.
     #[inline(always)]
     #[must_use]
     pub const fn payload_len(self) -> u32 {
-        (self.0 >> Self::PAYLOAD_LEN) as u32 & 0xFFFF
+        self.payload_len as u32
     }
 
     /// Bytes of the frame that are payload.
     #[inline(always)]
     #[must_use]
-    pub fn payload(self) -> Range<usize> {
-        let start = (self.0 >> Self::PAYLOAD_OFFSET) as usize & 0xFFFF;
-        start..start.wrapping_add(self.payload_len() as usize)
+    pub const fn payload(self) -> Range<usize> {
+        let start = self.payload_at as usize;
+        start..start.wrapping_add(self.payload_len as usize)
     }
 
-    #[inline(always)]
-    const fn icrc_offset(self) -> usize {
-        (self.0 >> Self::ICRC_OFFSET) as usize
-    }
-
-    #[inline(always)]
-    const fn is_timestamped(self) -> bool {
-        self.0 & Self::TIMESTAMPED != 0
-    }
-
-    /// Whether a write with this opcode may have it: a message of one packet, or a packet of a longer one.
+    /// Whether a write with this opcode may have it, which is one of the 32 that writes are among.
     #[inline(always)]
     const fn allows(self, opcode: u8) -> bool {
-        if self.0 & Self::WHOLE != 0 { opcode == ONLY } else { matches!(opcode, FIRST..=LAST) }
+        (self.opcodes as u32).wrapping_shr(opcode.wrapping_sub(FIRST) as u32) & 1 != 0
     }
 }
 
@@ -132,6 +124,13 @@ impl HeadImage {
     pub const fn lines(&self) -> [&u64; 2] {
         let [first, ..] = &self.words;
         [first, &self.message]
+    }
+
+    /// What the writes have that [`Self::repeats`] finds.
+    #[inline(always)]
+    #[must_use]
+    pub const fn shape(&self) -> WriteShape {
+        self.shape
     }
 
     /// The head of `packet`, which [`PacketView::parse`](crate::PacketView::parse) has read, and whose addresses, partition and destination QP were found
@@ -151,6 +150,7 @@ impl HeadImage {
         if let L3::V6 { outermost, ip } = packet.l3
             && write.imm().is_none()
             && !packet.ce()
+            && packet.icrc_offset <= usize::from(u16::MAX)
             // Nothing else lies between the headers of a plain packet.
             && (core::ptr::eq(outermost, ip) && packet.l3_offset == ETH_LEN
                 || outermost[6] == NH_IPV6 && packet.l3_offset == ETH_LEN + IPV6_LEN)
@@ -187,12 +187,12 @@ impl HeadImage {
         wire_len: usize,
     ) -> Option<(PacketHead<'a>, WriteHeaders<'a>, WriteShape)> {
         let &PlainFrame { outermost, ip, l4, rest, l3_offset } = frame;
-        let write = WriteHeaders::split(self.shape.is_timestamped(), false, rest)?;
+        let write = WriteHeaders::split(self.shape.timestamped != 0, false, rest)?;
         let differ = self.differs(ip, l4, &ALIKE)
             | (self.outermost ^ word_at::<0, _>(outermost)) & ALIKE_OUTERMOST
             | self.message ^ message_of(&write)
-            | (self.shape.0 ^ u64::from(bth::flags(bth_of(l4)))) & WriteShape::TIMESTAMPED;
-        let icrc_offset = self.shape.icrc_offset();
+            | u64::from((self.shape.timestamped ^ bth::flags(bth_of(l4))) & bth::TS);
+        let icrc_offset = usize::from(self.shape.icrc_offset);
         // No frame is like the image of none, because that has not the version of IPv6.
         if differ != 0 || !self.shape.allows(l4[UDP_LEN]) || icrc_offset.wrapping_add(icrc::LEN) > wire_len {
             return None;

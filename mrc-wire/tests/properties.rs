@@ -193,6 +193,35 @@ fn is_plain(p: &Packet) -> bool {
     plain && p.encap.src.is_v6() && p.encap.outer.is_none_or(|outer| outer.srh.is_none())
 }
 
+/// A shape holds offsets of 16 bits: no write that ends beyond them is expected again, the longest one below is.
+//= VAL-001 test
+#[test]
+fn a_write_longer_than_a_shape_can_tell_is_read_in_full() {
+    let cfg = WireConfig::default();
+    let plain = Encap::plain([2; 6], [4; 6], Ip::V6([1; 16]), Ip::V6([3; 16]));
+    let outer = Some(Outer { src: [9; 16], dst: [5; 16], srh: None });
+    let template = FrameTemplate::new(&Encap { outer, ..plain }, &cfg);
+    let meta = EmitMeta { ev: Ev(0), dscp: cfg.dscp.no_trim, ecn: Ecn::Ect0, outer_dst: None };
+    let reth = RethRepr { va: 0, rkey: Rkey(7), dmalen: 60_000 };
+    let body = Body::Write { meth: MethRepr { rqmsn: Msn(0), msn: Msn(0) }, tseth: None, reth, imm: None };
+    let bth = BthRepr::new(Opcode::WriteMiddle, Qpn::new(9), Psn::new(1));
+    let mut bytes = vec![0; 300];
+    template.emit_packet(&mut bytes, &meta, &bth, &body, &[7; 100]).unwrap();
+    for (end, expected) in [(65_535_usize, true), (65_536, false), (65_585, false)] {
+        let udp_len = (end - (54 + 40 - 4)) as u16;
+        bytes[58..60].copy_from_slice(&udp_len.to_be_bytes());
+        bytes[98..100].copy_from_slice(&udp_len.to_be_bytes());
+        bytes[18..20].copy_from_slice(&(udp_len + 40).to_be_bytes());
+        let wire_len = end + 4;
+        let packet = PacketView::parse(&bytes, wire_len, &cfg, |_| true).unwrap();
+        let Extension::Write(write) = packet.extension() else { panic!("{packet:?}") };
+        let mut image = HeadImage::of(&packet);
+        image.expect(&packet, write, WriteShape::of(&packet, &packet.payload()));
+        let frame = PlainFrame::find(&bytes).unwrap();
+        assert_eq!(repeat_is_right(&frame, &bytes, wire_len, &image, &cfg), expected, "ICRC at {end}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 

@@ -212,6 +212,11 @@ impl Default for EndpointConfig {
 }
 
 impl EndpointConfig {
+    /// The first GID that is an IPv6 address.
+    pub(crate) fn gid_v6(&self) -> Option<[u8; 16]> {
+        self.gids.iter().flatten().find_map(|gid| if let Ip::V6(gid) = gid { Some(*gid) } else { None })
+    }
+
     /// The default, which keeps to the letter of the specification wherever a knob lets one choose, with the choices that
     /// cost an implementation in software least: turns of 64 KiB, whose packets draw one SACK together, Transport ACKs at the end of
     /// messages only, acknowledgements asked for when nothing more may leave, one SACK for what was received together, and a

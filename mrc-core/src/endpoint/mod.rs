@@ -59,7 +59,7 @@ use self::{
 
 use crate::{
     cc::{CcProfile, Qpcc},
-    config::EndpointConfig,
+    config::{EndpointConfig, MAX_PORTS},
     cq::{Cqs, Status},
     error::{ConfigError, Discard},
     event::{ErrorCause, Event, EventMask, Events},
@@ -160,6 +160,8 @@ pub struct Endpoint<'s> {
     planes: &'s mut [PlaneSlot],
     routes: &'s mut [RouteSlot],
     peer_index: PeerIndex,
+    /// By plane: an address of ours that packets arrive at, its own one or that of the last packet which was read in full.
+    arrives_at: [Option<[u8; 16]>; MAX_PORTS],
     /// What peers say of their ports, all together.
     masks: Masks,
     free_qps: FirstFree,
@@ -226,6 +228,7 @@ impl<'s> Endpoint<'s> {
             refusal: None,
             ops: Ops::new(&cfg, secrets.draw() as u16),
             peer_index: PeerIndex::new(secrets.draw()),
+            arrives_at: cfg.ports.map(|port| port.and_then(|port| port.sid.or(port.addr)).or(cfg.gid_v6())),
             cfg,
             rng: Rng::new(secrets.draw()),
             secrets,
@@ -365,10 +368,10 @@ impl<'s> Endpoint<'s> {
         let tx = TxSide {
             qp: slot,
             // The slices hold a part for each QP.
-            ring: part(self.wqes, qp, l.send_queue).unwrap_or_default(),
+            ring: part(self.wqes, qp, l.send_queue)?,
             window: TxWindow::new(self.tx_records, self.tx_words, qp, l.records()),
-            slots: part(self.ev_slots, qp, l.evs).unwrap_or_default(),
-            order: part(self.ev_order, qp, l.active_evs).unwrap_or_default(),
+            slots: part(self.ev_slots, qp, l.evs)?,
+            order: part(self.ev_order, qp, l.active_evs)?,
             qpcc,
             rng: &mut self.rng,
             stats: &mut self.stats,

@@ -90,8 +90,10 @@ impl Endpoint<'_> {
     /// Whether a frame for the QP `slot` arrived at an address of its port, and the peer has not announced that port as down.
     #[inline(always)]
     fn is_for_us(&self, rx: &RxMeta, slot: &Qp, frame: &PlainFrame<'_>) -> bool {
+        let Some(own) = self.arrives_at.get(usize::from(rx.port.plane())) else { return false };
         let masked = || self.peers.get(slot.peer as usize).is_none_or(|peer| !peer.announced.contains(rx.port));
-        (self.masks.free.contains(rx.port) || !masked()) && is_local_v6(&self.cfg, rx.port, &frame.outermost_dst())
+        let dst = frame.outermost_dst();
+        (self.masks.free.contains(rx.port) || !masked()) && (*own == Some(dst) || is_local_v6(&self.cfg, rx.port, dst))
     }
 
     /// Whether the QP `slot` has only to accept a write: no placement or immediate waits, the endpoint refuses no writes, and no return path
@@ -124,6 +126,11 @@ impl Endpoint<'_> {
             self.heard_through(now, qp, rx.port);
             if let Some(slot) = self.qps.get_mut(qp as usize).filter(|slot| !slot.expected.fits(&packet)) {
                 slot.expected = HeadImage::of(&packet);
+            }
+            if let Ip::V6(dst) = packet.outermost_dst()
+                && let Some(own) = self.arrives_at.get_mut(usize::from(rx.port.plane()))
+            {
+                *own = Some(dst);
             }
         }
         self.accept(now, rx.port, qp, &packet, packet.extension(), packet.payload())
@@ -177,7 +184,7 @@ impl Endpoint<'_> {
     #[inline(always)]
     fn is_local(&self, port: PortNum, dst: &Ip) -> bool {
         match dst {
-            Ip::V6(dst) => is_local_v6(&self.cfg, port, dst),
+            Ip::V6(dst) => is_local_v6(&self.cfg, port, *dst),
             Ip::V4(_) => self.cfg.gids.iter().flatten().any(|gid| gid == dst),
         }
     }
@@ -253,7 +260,9 @@ impl Endpoint<'_> {
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
         slot.fresh = true;
-        let mut checked = check_write(slot, &self.regions, qp, &write);
+        // That of the write which this one repeats is read where it is needed.
+        let shape = if USUAL { slot.expected.shape() } else { write.shape };
+        let mut checked = check_write(slot, &self.regions, qp, &write, shape);
         if !USUAL
             && let Some(imm) = write.headers.imm()
             && checked.is_ok()
@@ -283,7 +292,7 @@ impl Endpoint<'_> {
                 self.stats.rx_data.inc();
                 if let Some(port) = self.stats.ports.get_mut(usize::from(port.plane())) {
                     port.rx_packets.inc_by(USUAL.into());
-                    port.rx_bytes.inc_by(write.shape.payload_len().into());
+                    port.rx_bytes.inc_by(shape.payload_len().into());
                 }
                 Ok(received)
             }
@@ -345,13 +354,13 @@ fn is_intact(check: IcrcCheck, head: &[u8], packet: &PacketHead<'_>) -> bool {
 
 /// Step 2 for IPv6: the arriving port's own addresses first.
 //= HOST-002
-#[inline(always)]
-fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: &[u8; 16]) -> bool {
+#[inline(never)]
+fn is_local_v6(cfg: &EndpointConfig, port: PortNum, dst: [u8; 16]) -> bool {
     let own = cfg.ports.get(usize::from(port.plane())).and_then(Option::as_ref);
     if let Some(own) = own
-        && (own.sid.as_ref() == Some(dst) || own.addr.as_ref() == Some(dst))
+        && (own.sid == Some(dst) || own.addr == Some(dst))
     {
         return true;
     }
-    cfg.gids.iter().flatten().any(|gid| matches!(gid, Ip::V6(gid) if gid == dst))
+    cfg.gids.iter().flatten().any(|gid| matches!(gid, Ip::V6(gid) if *gid == dst))
 }

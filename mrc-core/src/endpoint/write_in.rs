@@ -1,6 +1,6 @@
 //! What a received write may touch. Source: `wire.md` 13 and 14.
 
-use mrc_wire::Syndrome;
+use mrc_wire::{Syndrome, WriteShape};
 
 use super::{PlaceToken, Placement, Received};
 use crate::{
@@ -18,8 +18,9 @@ pub(super) fn check_write(
     regions: &Regions<'_>,
     qp: u32,
     write: &WritePacket<'_>,
+    shape: WriteShape,
 ) -> Result<Received, (Syndrome, ErrorCause)> {
-    let (shape, reth, len) = (write.shape, write.headers.reth(), write.shape.payload_len());
+    let (reth, len) = (write.headers.reth(), shape.payload_len());
     if !write.sound && !is_well_formed(slot.path_mtu, write, reth.dmalen) {
         return Err((Syndrome::InvalidRequest, ErrorCause::RequestInvalid));
     }

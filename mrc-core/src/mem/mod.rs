@@ -190,8 +190,9 @@ impl<'s> Regions<'s> {
         if remote_write && !slot.access.remote_write {
             return Err(AccessError::Rights);
         }
-        let offset = va.checked_sub(slot.va).ok_or(AccessError::Bounds)?;
-        if slot.len.checked_sub(offset).is_none_or(|left| left < len) {
+        // Below the region the offset wraps, to beyond its end: no region leaves the address space.
+        let offset = va.wrapping_sub(slot.va);
+        if slot.len.checked_sub(len).is_none_or(|last| offset > last) {
             return Err(AccessError::Bounds);
         }
         Ok((mr, offset))

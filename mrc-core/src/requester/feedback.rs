@@ -86,14 +86,13 @@ impl TxSide<'_, '_> {
         if rtx || trigger != Some(self.qp.req.hi_sacked) {
             self.copy().note_newest(now);
         }
-        let newly_bytes = match state {
-            Some(state) => self.newly_received(state.rcvd_bytes),
-            //= SETH-010
-            None => self.qpcc.bytes_beyond_packets(&self.qp.share, self.full_packet()),
-        };
         let marked = sack.verdict == mrc_wire::Verdict::SkipOnce;
-        // A congestion state of unknown layout asks for no penalty.
-        let (penalty, restore) = state.map_or((0, true), |state| (state.rcv_cwnd_pen, state.restore_cwnd));
+        let (newly_bytes, penalty, restore) = match state {
+            Some(state) => (self.newly_received(state.rcvd_bytes), state.rcv_cwnd_pen, state.restore_cwnd),
+            // A congestion state of unknown layout asks for no penalty.
+            //= SETH-010
+            None => (self.qpcc.bytes_beyond_packets(&self.qp.share, self.full_packet()), 0, true),
+        };
         self.qpcc.on_ack(&mut self.qp.share, now, &AckSample { newly_bytes, marked, rtt_ns, penalty, restore });
         if self.qp.req.hi_sacked != self.qp.req.unack {
             self.copy().infer_losses(now, &SackRepr::parse(bytes));

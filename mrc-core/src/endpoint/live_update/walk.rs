@@ -207,8 +207,8 @@ impl Endpoint<'_> {
         Some(())
     }
 
-    /// What is no table. Every field of the endpoint stands here: those without a name are tables, or follow from limits and
-    /// configuration.
+    /// What is no table. Every field of the endpoint stands here: those without a name are tables, follow from limits and
+    /// configuration, or are learned anew.
     fn scalars<P: Pass>(&mut self, part: u8, io: &mut P) -> Option<Left> {
         let round = self.round();
         let Self {
@@ -240,6 +240,7 @@ impl Endpoint<'_> {
             peers: _,
             planes: _,
             routes: _,
+            arrives_at: _,
             masks: _,
             free_qps: _,
             free_peers: _,
