@@ -1,7 +1,8 @@
 //! Base transport header, 12 bytes, wire.md section 4.
 
 use crate::bytes::u32_at;
-use crate::{Opcode, Psn, Qpn, WireError};
+use crate::packet::bth_of;
+use crate::{Opcode, PacketHead, Psn, Qpn, WireError};
 
 /// Position of the solicited bit in byte 1 (IBTA order); see `WireConfig::bth_se_bit`.
 pub(crate) const SE_BIT: u8 = 7;
@@ -162,6 +163,16 @@ pub(crate) const fn dest_qp(b: &[u8; BthRepr::LEN]) -> Qpn {
 #[inline]
 pub(crate) const fn flags(b: &[u8; BthRepr::LEN]) -> u8 {
     b[8]
+}
+
+impl PacketHead<'_> {
+    /// Whether a write ends a message, asks for an acknowledgement or is a retransmission.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_special(&self) -> bool {
+        let b = bth_of(self.l4);
+        (b[0] & 8) | (flags(b) & (field::ACK_REQ | field::RTX)) != 0
+    }
 }
 
 /// The flag of [`timestamped`].

@@ -188,23 +188,24 @@ impl SackRepr {
         let ooo_count = self.ooo_count.min(0x7FFF);
         //= CCS-003
         let penalty = self.rcv_cwnd_pen.min(0x7F) | if self.restore_cwnd { 0x80 } else { 0 };
+        let context = u32::from(self.cc_type << 4) << 24
+            | u32::from(self.mpr) << 16
+            | u32::from(self.sack_offset.cast_unsigned());
+        let stamp = u32::from(self.timestamp) << 16 | u32::from(ooo_count);
+        let two = |first: u32, second: u32| u64::from(first) << 32 | u64::from(second);
         let words = [
-            u32::from(m) << 16 | u32::from(self.offset_or_probe),
-            self.entropy.0,
-            u32::from(self.spdcid) << 16 | u32::from(self.dpdcid),
-            self.cack.value(),
-            u32::from(self.cc_type << 4) << 24
-                | u32::from(self.mpr) << 16
-                | u32::from(self.sack_offset.cast_unsigned()),
-            (self.bitmap >> 32) as u32,
-            self.bitmap as u32,
-            u32::from(self.timestamp) << 16 | u32::from(ooo_count),
-            //= CCS-004
-            u32::from(penalty) << 24 | self.rcvd_bytes & 0xFF_FFFF,
+            two(u32::from(m) << 16 | u32::from(self.offset_or_probe), self.entropy.0),
+            two(u32::from(self.spdcid) << 16 | u32::from(self.dpdcid), self.cack.value()),
+            two(context, (self.bitmap >> 32) as u32),
+            two(self.bitmap as u32, stamp),
         ];
-        let (to, _) = out.as_chunks_mut::<4>();
+        let (to, last) = out.as_chunks_mut::<8>();
         for (to, word) in to.iter_mut().zip(words) {
             *to = word.to_be_bytes();
+        }
+        //= CCS-004
+        if let Some(last) = last.first_chunk_mut() {
+            *last = (u32::from(penalty) << 24 | self.rcvd_bytes & 0xFF_FFFF).to_be_bytes();
         }
     }
 }

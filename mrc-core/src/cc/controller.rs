@@ -309,7 +309,7 @@ impl Qpcc {
         // Sums of packets of one QP, a window of 2^23 at most: far from the ends of their type.
         let lost = share.load.rtx_backlog_bytes.cast_signed();
         let bytes = share.inflight.wrapping_add(share.settled).wrapping_add(lost).wrapping_add(255);
-        bytes.clamp(0, u32::MAX.into()) as u32
+        u32::try_from(bytes.max(0)).unwrap_or(u32::MAX)
     }
 
     /// Bytes that count as in flight beyond the packets that are, when each of these had the `full` size. They have arrived:

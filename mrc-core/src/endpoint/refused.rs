@@ -1,5 +1,5 @@
-//! Received packets that draw an answer and place nothing: probes, trimmed packets, and writes that are refused. Source:
-//! `wire.md` 13, `transport.md` 4.
+//! Received packets that draw an answer and place nothing: probes, trimmed packets, and writes that are refused; what a write
+//! needs that does not come in order. Source: `wire.md` 13, `transport.md` 4.
 
 use mrc_wire::{NackReason, PacketHead, ProbeRepr, Psn, Syndrome, Trim, TsethRepr};
 
@@ -8,7 +8,7 @@ use crate::{
     error::Discard,
     event::ErrorCause,
     num::Counter,
-    responder::{Answer, AnswerKind, Arrival},
+    responder::{Answer, AnswerKind, Arrival, Arrived, Verdict},
     time::Instant,
 };
 
@@ -34,6 +34,27 @@ impl Endpoint<'_> {
         self.fail_qp(now, qp, cause, None);
         self.answer_nak(qp, psn, syndrome);
         Discard::Nak
+    }
+
+    /// A control packet is owed.
+    #[inline(never)]
+    pub(super) fn join_control(&mut self, qp: u32) {
+        self.control.push(self.qps, qp);
+    }
+
+    /// A write for `qp` that is not the next one, or has others waiting behind it; whether a control packet is owed.
+    #[inline(never)]
+    pub(super) fn on_gap<const FREE: bool>(&mut self, now: Instant, qp: u32, write: &Arrived) -> Result<bool, Discard> {
+        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
+        let bits = part(self.rx_words, qp, self.limits.words()).unwrap_or_default();
+        match slot.rsp.on_gap::<FREE>(write, bits, &self.cfg) {
+            Verdict::New { owes } => Ok(owes),
+            Verdict::Duplicate => Err(self.refuse_again(now, qp)),
+            Verdict::OutOfWindow => {
+                let nack = slot.rsp.out_of_window(write, &self.cfg);
+                Err(self.refuse_beyond(qp, nack))
+            }
+        }
     }
 
     /// A write that arrived before, which has been answered.

@@ -16,7 +16,7 @@ use crate::{
     event::ErrorCause,
     qp::{Qp, QpState},
     ready::List,
-    responder::{Answer, AnswerKind, Arrived, Immediate, Verdict, WritePacket},
+    responder::{Answer, AnswerKind, Immediate, WritePacket},
     time::Instant,
 };
 
@@ -243,7 +243,7 @@ impl Endpoint<'_> {
         }
         if !USUAL && (self.refusal.is_some() || slot.rsp.placing.is_reported()) {
             let reason = self.refusal.unwrap_or(NackReason::NoPktBuffer);
-            let sack = write.arrived(&self.cfg, slot.rsp.svc_time).sack;
+            let sack = write.sack(&self.cfg, slot.rsp.svc_time);
             let nack = Answer { kind: AnswerKind::Nack(reason), ..sack };
             if let Some(refused) = self.refuse_unrecorded(now, qp, nack) {
                 return Err(refused);
@@ -260,7 +260,7 @@ impl Endpoint<'_> {
             }
         };
         if USUAL && owes && !slot.links.get(List::Control).is_queued() {
-            self.control.push(self.qps, qp);
+            self.join_control(qp);
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
         slot.fresh = true;
@@ -305,21 +305,6 @@ impl Endpoint<'_> {
                 Ok(received)
             }
             Err((syndrome, cause)) => Err(self.refuse_for_good(now, qp, write.psn(), (syndrome, cause))),
-        }
-    }
-
-    /// A write for `qp` that is not the next one, or has others waiting behind it; whether a control packet is owed.
-    #[inline(never)]
-    fn on_gap<const FREE: bool>(&mut self, now: Instant, qp: u32, write: &Arrived) -> Result<bool, Discard> {
-        let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        let bits = part(self.rx_words, qp, self.limits.words()).unwrap_or_default();
-        match slot.rsp.on_gap::<FREE>(write, bits, &self.cfg) {
-            Verdict::New { owes } => Ok(owes),
-            Verdict::Duplicate => Err(self.refuse_again(now, qp)),
-            Verdict::OutOfWindow => {
-                let nack = slot.rsp.out_of_window(write, &self.cfg);
-                Err(self.refuse_beyond(qp, nack))
-            }
         }
     }
 }

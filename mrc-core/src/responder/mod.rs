@@ -106,16 +106,22 @@ impl WritePacket<'_> {
         self.packet.begins_message() || !self.packet.ends_message()
     }
 
-    /// What it is answered for, and a SACK.
+    /// A SACK for it.
     //= TS-003, TS-004
     #[inline(always)]
-    pub(crate) fn arrived(&self, cfg: &EndpointConfig, svc_time: ServiceTime) -> Arrived {
+    pub(crate) fn sack(&self, cfg: &EndpointConfig, svc_time: ServiceTime) -> Answer {
         let (ev, tseth) = (self.packet.entropy(&cfg.wire), self.headers.tseth());
         let timestamp = tseth.map_or(0, |tseth| tseth.reflected());
         let added = tseth.map_or(Added::Nothing, |tseth| svc_time.on(&tseth));
         let (kind, rtx) = (AnswerKind::PLAIN_SACK, self.packet.rtx());
+        Answer { kind, psn: self.psn(), ev, timestamp, rtx, added, arrived: self.now.stamp() }
+    }
+
+    /// What the books and an answer need of it.
+    #[inline(always)]
+    pub(crate) fn arrived(&self, cfg: &EndpointConfig, svc_time: ServiceTime) -> Arrived {
         Arrived {
-            sack: Answer { kind, psn: self.psn(), ev, timestamp, rtx, added, arrived: self.now.stamp() },
+            sack: self.sack(cfg, svc_time),
             udp_len: self.packet.udp_len(),
             ends_message: self.ends_message(),
             ack_req: self.packet.ack_req(),
@@ -124,7 +130,7 @@ impl WritePacket<'_> {
     }
 }
 
-/// What a write packet says beside its place: for few writes anything of it matters.
+/// A write packet that is not the next one, by what matters then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived {
     /// The SACK that it may draw.
@@ -194,18 +200,17 @@ impl Responder {
             (self.tack_point, self.tack_goal) = (write.psn(), write.psn());
         }
         let due = self.count(write.packet.udp_len(), cfg);
-        let (ends, ack_req) = (write.ends_message(), write.packet.ack_req());
-        let sacks = due || ack_req || write.packet.rtx() || write.ce;
-        if !sacks && !ends {
+        if !due && !write.packet.is_special() && !write.ce {
             return Some(false);
         }
+        let (ends, ack_req) = (write.ends_message(), write.packet.ack_req());
         // All that arrived before counts: a Transport ACK can only be due for this packet.
         let asks = self.note_end(write.psn(), ends, ack_req, ends.into(), cfg);
         if FREE && asks {
             self.tack_due = true;
         }
-        if sacks {
-            self.answer_sack(&write.arrived(cfg, self.svc_time), cfg);
+        if due || ack_req || write.packet.rtx() || write.ce {
+            self.answer_sack(write.sack(cfg, self.svc_time), write.ce, cfg);
         }
         Some(true)
     }
@@ -223,7 +228,7 @@ impl Responder {
         match arrival {
             Arrival::Below | Arrival::Seen => {
                 self.tack_due |= arrival == Arrival::Below;
-                self.answer_sack(write, cfg);
+                self.answer_sack(write.sack, write.ce, cfg);
                 Verdict::Duplicate
             }
             Arrival::Above => Verdict::OutOfWindow,
@@ -232,7 +237,7 @@ impl Responder {
                 let due = self.count(write.udp_len, cfg);
                 self.note_end(psn, write.ends_message, write.ack_req, ended, cfg);
                 if due || write.ack_req || write.sack.rtx || write.ce {
-                    self.answer_sack(write, cfg);
+                    self.answer_sack(write.sack, write.ce, cfg);
                 }
                 if FREE {
                     self.settle_at(self.window.cack());
@@ -380,10 +385,10 @@ impl Responder {
 
     //= SACK-007, SACK-009
     #[inline(never)]
-    fn answer_sack(&mut self, write: &Arrived, cfg: &EndpointConfig) {
+    fn answer_sack(&mut self, sack: Answer, ce: bool, cfg: &EndpointConfig) {
         self.reported();
-        let verdict = self.verdict(write.sack.ev, write.ce, cfg.always_skip_after);
-        let answer = Answer { kind: AnswerKind::Sack { verdict, probe_id: None }, ..write.sack };
+        let verdict = self.verdict(sack.ev, ce, cfg.always_skip_after);
+        let answer = Answer { kind: AnswerKind::Sack { verdict, probe_id: None }, ..sack };
         // With packets missing each SACK shows another part of the window.
         if cfg.merge_sacks && self.window.out_of_order() == 0 {
             self.answers.merge(answer);
