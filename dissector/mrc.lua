@@ -5,7 +5,8 @@
 --
 -- Field names are those of `mrc decode -v` behind "mrc.": bth.psn there is mrc.bth.psn here. Frames on the UDP ports of MRC
 -- that are not MRC go to the built-in dissectors (RoCEv2 on 4791). A source port is an entropy value here, so that UDP must
--- not choose a dissector by it: loading this file turns on "Try heuristic sub-dissectors first" of UDP for this session.
+-- not choose a dissector by it: loading this file turns on "Try heuristic sub-dissectors first" of UDP for this session. It
+-- also turns on "Ignore zero-value UDP checksums over IPv6": MRC has no UDP checksum, which would be an error of every packet.
 
 local bit = bit or bit32
 local band, bor, bxor, rshift, lshift = bit.band, bit.bor, bit.bxor, bit.rshift, bit.lshift
@@ -225,7 +226,10 @@ forget()
 function mrc.init()
     forget()
     -- Preferences are read after this file, and before a capture is.
-    if set_preference then pcall(set_preference, "udp.try_heuristic_first", true) end
+    if set_preference then
+        pcall(set_preference, "udp.try_heuristic_first", true)
+        pcall(set_preference, "udp.ignore_ipv6_zero_checksum", true)
+    end
 end
 
 -- The conversation of requester and responder, by the responder's QP.
@@ -647,8 +651,9 @@ function mrc.dissector(tvb, info, root)
     local c = look(tvb)
     if c then return dissect(tvb, info, root, c) end
     local other = built_in[info.dst_port]
-    if other then return other:call(tvb, info, root) end
-    return 0
+    -- A frame that is cut is an error of Lua for the caller, and is marked as malformed already.
+    local whole, taken_bytes = pcall(function() return other and other:call(tvb, info, root) or 0 end)
+    return whole and taken_bytes or tvb:len()
 end
 
 local taken = {}

@@ -58,6 +58,13 @@ fn exit_codes_mean_the_same_everywhere() {
         (&["conform", "--serve", "--iface", "no-such-nic"], 2),
         (&["decode", "/no/such.pcap"], 2),
         (&["completions", "frob"], 2),
+        // Nothing was tested: the script needs another MTU.
+        (&["conform", "--filter", "sack/gap", "--knob", "mtu=256"], 1),
+        (&["conform", "--filter", "sack/gap", "--target-knob", "pdcid_order=7"], 2),
+        (&["conform", "--filter", "aeth/access", "--knob", "mtu=300"], 2),
+        (&["conform", "--scripts", "/no/such/folder"], 2),
+        (&["mapper", "trial", "--only", "zz"], 2),
+        (&["conform", "--iface", "lo", "--setup", "/no/such.json"], 2),
     ] {
         let output = mrc(arguments);
         assert_eq!(code(&output), wanted, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -69,12 +76,32 @@ fn exit_codes_mean_the_same_everywhere() {
 }
 
 #[test]
+fn a_program_that_does_not_exist_is_a_wrong_command_line() {
+    let folder = std::env::temp_dir().join(format!("mrc-no-program-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (config, library) = (folder.join("mrc.toml"), folder.join("libibverbs.so"));
+    std::fs::write(&library, b"").unwrap();
+    let text = "name = \"hA\"\ngid = \"fd00::1\"\nmtu = 9000\n[[planes]]\ninterface = \"nosuch0\"\n\
+        next_hop = \"02:00:00:00:00:01\"\n[[peers]]\nname = \"hB\"\ngid = \"fd00::2\"\nuplinks = 4\n";
+    std::fs::write(&config, text).unwrap();
+    let (config, library) = (config.to_str().unwrap(), library.to_str().unwrap());
+    let output = mrc(&["verbs-run", "--no-sysfs", "--config", config, "--library", library, "--", "/no/such/program"]);
+    let says = String::from_utf8_lossy(&output.stderr);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(code(&output) == 2 && says.contains("running /no/such/program: No such file"), "{says}");
+}
+
+#[test]
 fn slips_are_named() {
     for (arguments, hint) in [
         (&["conforn"][..], "'conform'"),
         (&["decode", "--verbos"], "'--verbose'"),
         (&["sim", "run", "perm129"], "did you mean"),
         (&["conform", "--show", "SACK-8"], "did you mean SACK-008"),
+        (
+            &["verbs-run", "--prefix", "frob", "--lab", "hZ", "--", "true"],
+            "no host `hZ` in a fabric with prefix `frob`",
+        ),
     ] {
         let output = mrc(arguments);
         let text = String::from_utf8_lossy(&output.stderr);

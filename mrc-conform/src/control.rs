@@ -79,5 +79,17 @@ mod tests {
         assert_eq!(line(&Request::Memory { offset: 0, len: 8 }), r#"{"memory":{"offset":0,"len":8}}"#);
         let reply: Reply = serde_json::from_str(r#"{"refused":"no such knob"}"#).unwrap();
         assert_eq!(reply, Reply::Refused("no such knob".into()));
+        let reply: Reply = serde_json::from_str(
+            r#"{"done":{"at":0,"kind":"write","id":1,"status":"success","len":64,"imm":null,"solicited":false}}"#,
+        )
+        .unwrap();
+        assert!(matches!(reply, Reply::Done(Some(Done { id: 1, len: 64, .. }))));
+        for line in [
+            r#"{"act":{"do":"recv","id":2}}"#,
+            r#"{"act":{"do":"port","port":1,"up":false}}"#,
+            r#"{"act":{"do":"error"}}"#,
+        ] {
+            assert!(serde_json::from_str::<Request>(line).is_ok(), "{line}");
+        }
     }
 }

@@ -50,8 +50,18 @@ pub fn with_engine<R>(
     target_mac: Vec<[u8; 6]>,
     f: impl FnOnce(&mut Engine<'_>, &Facts) -> R,
 ) -> Result<R, Refusal> {
-    let mpr = knobs.get("mpr").max(knobs.get("mpr_tx")).clamp(1, 128) as usize;
-    let limits = Limits { qps: 4, mpr: mpr.next_power_of_two(), evs: 64, active_evs: 64, ..Limits::default() };
+    let mpr = knobs.get("mpr").max(knobs.get("mpr_tx")).clamp(1, 256) as usize;
+    let usual = Limits::default();
+    let wimm = knobs.get("max_wimm_dest").clamp(0, 65_535) as usize;
+    let limits = Limits {
+        qps: 4,
+        mpr: mpr.next_power_of_two(),
+        wimm: usual.wimm.max(wimm),
+        recv_queue: usual.recv_queue.max(wimm.next_power_of_two()),
+        evs: 64,
+        active_evs: 64,
+        ..usual
+    };
     let mut storage = OwnedStorage::new(limits).map_err(|why| Refusal::NotApplicable(why.to_string()))?;
     let mut engine = Engine::new(&mut storage, knobs, offer, target_mac).map_err(Refusal::NotApplicable)?;
     let facts = engine.facts.clone();

@@ -28,6 +28,25 @@ fn extended(mut stack: Vec<crate::Layout>, spec: &PacketSpec) -> Vec<crate::Layo
     stack
 }
 
+/// Fields of the layers below MRC that no receiver looks at. A target that sets one otherwise does so in every packet, so
+/// that only the scripts that name the field fail for it; elsewhere it is a note.
+const LEFT_TO_OTHERS: &[&str] = &["ip.hop", "ip.ttl", "ip.id", "outer.hop", "udp.checksum"];
+
+/// Takes over from `packet` the fields of lower layers that `spec` does not name; returns those that differed.
+pub(crate) fn leave_to_others(spec: &PacketSpec, packet: &Packet, expected: &mut Packet) -> Vec<Difference> {
+    let named = |field: &str| spec.fields.iter().any(|(name, _)| name == field);
+    let other = |d: &Difference| LEFT_TO_OTHERS.contains(&d.field.as_str()) && !named(&d.field);
+    let noted: Vec<Difference> = packet.field_differences(expected).filter(other).collect();
+    for difference in &noted {
+        copy(expected, packet, &difference.field);
+    }
+    // Over IPv4 the header's checksum covers them.
+    if !noted.is_empty() && expected.set("ip.hsum", 0) {
+        checksum(expected);
+    }
+    noted
+}
+
 /// What the tester has said and heard so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Story<'a> {

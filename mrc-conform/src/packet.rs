@@ -126,41 +126,54 @@ impl Packet {
 
     /// Reads a frame whose headers are all there. `Err`: the header that is cut short, or what is not understood.
     pub fn parse(frame: &[u8]) -> Result<Self, String> {
-        let mut packet = Self { layers: Vec::new(), payload: Vec::new(), icrc: None, keep: None };
+        let mut packet = Self::of([]);
         let mut rest = frame;
-        packet.take(&mut rest, format::ETH)?;
-        let mut ethertype = packet.get("type");
-        for _ in 0..format::MOST_TAGS {
-            if !ethertype.is_some_and(format::is_tag) {
-                break;
-            }
-            packet.take(&mut rest, format::VLAN)?;
-            ethertype = packet.layers.last().and_then(|tag| tag.values.last().copied());
-        }
-        match ethertype {
-            Some(0x86DD) => packet.take_ip6(&mut rest)?,
-            Some(0x0800) => packet.take(&mut rest, format::IP4)?,
-            other => return Err(format!("EtherType {:#06x}", other.unwrap_or(0))),
-        }
-        if packet.get("ip.nh") != Some(17) {
-            return Err(format!("IP protocol {}", packet.get("ip.nh").unwrap_or(0)));
-        }
-        packet.take(&mut rest, format::UDP)?;
-        packet.take(&mut rest, format::BTH)?;
-        let opcode = packet.get("opcode").unwrap_or(0) as u8;
-        let kind = Kind::of(opcode).ok_or_else(|| format!("opcode {opcode:#04x}"))?;
-        let timed = packet.get("ts") == Some(1);
-        for layout in kind.ext {
-            if layout.name != "tseth" || timed {
-                packet.take(&mut rest, *layout)?;
-            }
-        }
+        packet.take_headers(&mut rest)?;
         let Some((payload, trailer)) = rest.split_last_chunk::<{ icrc::LEN }>() else {
             return Err("no room for the ICRC".into());
         };
         packet.payload = payload.to_vec();
         packet.icrc = Some(*trailer);
         Ok(packet)
+    }
+
+    /// The headers of a frame that may be broken, as far as they go, and why no more of them follow; what lies behind them is
+    /// left out.
+    pub fn headers(frame: &[u8]) -> (Self, Option<String>) {
+        let mut packet = Self::of([]);
+        let end = packet.take_headers(&mut &*frame);
+        (packet, end.err())
+    }
+
+    fn take_headers(&mut self, rest: &mut &[u8]) -> Result<(), String> {
+        self.take(rest, format::ETH)?;
+        let mut ethertype = self.get("type");
+        for _ in 0..format::MOST_TAGS {
+            if !ethertype.is_some_and(format::is_tag) {
+                break;
+            }
+            self.take(rest, format::VLAN)?;
+            ethertype = self.layers.last().and_then(|tag| tag.values.last().copied());
+        }
+        match ethertype {
+            Some(0x86DD) => self.take_ip6(rest)?,
+            Some(0x0800) => self.take_ip4(rest)?,
+            other => return Err(format!("EtherType {:#06x}", other.unwrap_or(0))),
+        }
+        if self.get("ip.nh") != Some(17) {
+            return Err(format!("IP protocol {}", self.get("ip.nh").unwrap_or(0)));
+        }
+        self.take(rest, format::UDP)?;
+        self.take(rest, format::BTH)?;
+        let opcode = self.get("opcode").unwrap_or(0) as u8;
+        let kind = Kind::of(opcode).ok_or_else(|| format!("opcode {opcode:#04x}"))?;
+        let timed = self.get("bth.ts") == Some(1);
+        for layout in kind.ext {
+            if layout.name != "tseth" || timed {
+                self.take(rest, *layout)?;
+            }
+        }
+        Ok(())
     }
 
     fn take(&mut self, rest: &mut &[u8], layout: Layout) -> Result<(), String> {
@@ -178,9 +191,27 @@ impl Packet {
             self.take(rest, format::OUTER)?;
             if next == 43 {
                 self.take(rest, format::SRH)?;
+                // Only the first segment of several is a field.
+                let len = 8 + 8 * self.get("srh.len").unwrap_or(0) as usize;
+                Self::skip(rest, "srh", len.saturating_sub(format::SRH.bytes()))?;
             }
         }
         self.take(rest, format::IP6)
+    }
+
+    /// An IPv4 header; of its options the first word is a field.
+    fn take_ip4(&mut self, rest: &mut &[u8]) -> Result<(), String> {
+        let words = usize::from(rest.first().copied().unwrap_or(0) & 0xF);
+        let layout = if words > 5 { format::IP4_OPTIONS } else { format::IP4 };
+        self.take(rest, layout)?;
+        Self::skip(rest, "IPv4 options", (4 * words).saturating_sub(layout.bytes()))
+    }
+
+    /// What of a header has no fields.
+    fn skip(rest: &mut &[u8], what: &str, len: usize) -> Result<(), String> {
+        let there = rest.len();
+        *rest = rest.get(len..).ok_or_else(|| format!("{what} cut short: {there} of {len} bytes"))?;
+        Ok(())
     }
 
     /// Its type, when the opcode is known.
@@ -380,6 +411,31 @@ mod tests {
         let mut actual = expected.clone();
         actual.icrc = Some([1, 2, 3, 4]);
         assert_eq!(actual.difference(&expected).unwrap().field, "icrc");
+    }
+
+    #[test]
+    fn headers_of_a_broken_frame_are_read_as_far_as_they_go() {
+        let (_, bytes) = golden().into_iter().find(|(name, _)| name == "write_only_ts").unwrap();
+        let names = |packet: &Packet| packet.layers.iter().map(|layer| layer.layout.name).collect::<Vec<_>>().join(" ");
+        let (packet, end) = Packet::headers(&bytes[..14 + 40 + 8 + 12 + 4 + 4 + 5]);
+        assert_eq!(names(&packet), "eth ip udp bth meth tseth");
+        assert_eq!(end.as_deref(), Some("reth cut short: 5 of 16 bytes"));
+        let (packet, end) = Packet::headers(&bytes);
+        assert_eq!((names(&packet).as_str(), end), ("eth ip udp bth meth tseth reth", None));
+        let (_, mut bytes) = golden().into_iter().find(|(name, _)| name == "ipv4_write_only_imm_empty").unwrap();
+        // Two words of options.
+        bytes.splice(34..34, [1; 8]);
+        bytes[14] = 0x47;
+        let (packet, end) = Packet::headers(&bytes);
+        assert_eq!((packet.get("opcode"), packet.get("ip.options"), end), (Some(0xCB), Some(0x0101_0101), None));
+        let (_, mut srh) = golden().into_iter().find(|(name, _)| name == "srv6_srh_write_only_ts").unwrap();
+        // Two segments more.
+        srh.splice(78..78, [0; 32]);
+        srh[55] = 6;
+        let (headers, none) = Packet::headers(&srh);
+        assert_eq!((headers.get("opcode"), none), (Some(0xCA), None));
+        let (packet, end) = Packet::headers(&bytes[..40]);
+        assert_eq!((names(&packet).as_str(), end.as_deref()), ("eth ip", Some("IPv4 options cut short: 2 of 4 bytes")));
     }
 
     #[test]

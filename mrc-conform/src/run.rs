@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use crate::expect::Story;
+use crate::expect::{Story, leave_to_others};
 use crate::facts::{self, Facts};
 use crate::knobs::{KNOBS, Knob, knobs_of};
 use crate::packet::{Difference, Packet, hex};
@@ -25,7 +25,8 @@ pub struct Outcome {
     pub weight: Weight,
     /// Result.
     pub verdict: Verdict,
-    /// What was wrong besides and does not concern this script: a wrong trailer, which the ICRC scripts charge.
+    /// What was wrong besides and does not concern this script: a wrong trailer, which the ICRC scripts charge, or a field
+    /// of a lower layer, which the scripts charge that name it.
     pub notes: Vec<String>,
     /// Knobs that the script sets.
     #[serde(skip)]
@@ -554,35 +555,39 @@ impl Player<'_> {
             Failure { difference: Some(difference), by_timer, ..failure(step, what) }
         };
         let patience = PATIENCE_NS.checked_div(self.target.slowness()).unwrap_or(0);
-        let expected = match self.story.expected(exact.then_some(heard.at), patience, spec, packet) {
+        let mut expected = match self.story.expected(exact.then_some(heard.at), patience, spec, packet) {
             Ok(expected) => expected,
             Err(difference) => return Err(Stop::Fail(Box::new(wrong(difference)))),
         };
-        let differs = |difference| {
+        let differs = |difference, expected: &Packet| {
             let mut failure = wrong(difference);
             let first = failure.difference.as_ref().map(|difference| difference.field.clone());
             failure.beside = Some([expected.all_fields(), packet.all_fields()]);
             failure.more =
-                packet.field_differences(&expected).filter(|other| Some(&other.field) != first.as_ref()).collect();
+                packet.field_differences(expected).filter(|other| Some(&other.field) != first.as_ref()).collect();
             Err(Stop::Fail(Box::new(failure)))
         };
         if let Some(wanted) = spec.number("port").filter(|wanted| *wanted != i128::from(heard.port)) {
-            let (expected, actual) = (wanted.to_string(), heard.port.to_string());
-            return differs(Difference { field: "port".into(), expected, actual });
+            let (wanted, actual) = (wanted.to_string(), heard.port.to_string());
+            return differs(Difference { field: "port".into(), expected: wanted, actual }, &expected);
         }
         let headers =
             |packet: &Packet| packet.layers.iter().map(|layer| layer.layout.name).collect::<Vec<_>>().join(" ");
         if headers(packet) != headers(&expected) {
-            let (expected, actual) = (headers(&expected), headers(packet));
-            return differs(Difference { field: "headers".into(), expected, actual });
+            let (wanted, actual) = (headers(&expected), headers(packet));
+            return differs(Difference { field: "headers".into(), expected: wanted, actual }, &expected);
         }
+        let noted = leave_to_others(spec, packet, &mut expected);
+        self.notes.extend(
+            noted.iter().map(|d| format!("line {}: {} {}, expected {}", step.line, d.field, d.actual, d.expected)),
+        );
         match packet.difference(&expected) {
             None => {}
             // One wrong mask must not hide everything else: only the scripts about the trailer fail for it.
             Some(d) if d.field == "icrc" && !self.script.requires.iter().any(|id| id.starts_with("ICRC")) => {
                 self.notes.push(format!("line {}: wrong ICRC {}, expected {}", step.line, d.actual, d.expected));
             }
-            Some(difference) => return differs(difference),
+            Some(difference) => return differs(difference, &expected),
         }
         self.story.matched(packet);
         Ok(())

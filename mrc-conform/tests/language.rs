@@ -16,6 +16,14 @@ fn fails(text: &str, why: &str) {
 const TIMER: &str = "knobs timeout=6 base_rtt=1000000\n0 ! write len=64\n0 > write_only psn=0\n";
 
 #[test]
+fn the_engine_takes_as_many_immediates_and_as_wide_a_window_as_a_knob_says() {
+    for knob in ["max_wimm_dest=128", "max_wimm_dest=1000", "mpr=255", "mpr_tx=255"] {
+        let script = format!("knobs {knob}\n0 < write_only psn=0 len=64 a\n0 > sack cack=0\n0 > ack psn=0\n");
+        play(&script).unwrap_or_else(|why| panic!("{knob}: {why}"));
+    }
+}
+
+#[test]
 fn a_range_of_times_has_two_ends() {
     let repeated = |when: &str| format!("{TIMER}{when} > write_only psn=0 rtx=1\n{when} > probe\n70us < ack psn=0\n");
     play(&repeated("60us..70us")).unwrap();

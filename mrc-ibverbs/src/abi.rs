@@ -60,7 +60,10 @@ pub(crate) struct VerbsContext {
         Option<unsafe extern "C" fn(*mut IbvContext, *const u32, *mut IbvDeviceAttrEx, usize) -> c_int>,
     pub(crate) before_qp: [Op; 5],
     pub(crate) create_qp_ex: Option<unsafe extern "C" fn(*mut IbvContext, *const IbvQpInitAttrEx) -> *mut IbvQp>,
-    pub(crate) after_qp: [Op; 5],
+    pub(crate) get_srq_num: Op,
+    pub(crate) create_srq_ex: Option<unsafe extern "C" fn(*mut IbvContext, *mut c_void) -> *mut c_void>,
+    pub(crate) open_xrcd: Option<unsafe extern "C" fn(*mut IbvContext, *mut c_void) -> *mut c_void>,
+    pub(crate) after_xrcd: [Op; 2],
     pub(crate) sz: usize,
     pub(crate) context: IbvContext,
 }

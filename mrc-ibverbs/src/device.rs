@@ -172,6 +172,24 @@ unsafe extern "C" fn dealloc_mw(_: *mut c_void) -> c_int {
     object::code(Err(object::unsupported("memory windows")))
 }
 
+unsafe extern "C" fn create_srq_ex(_: *mut IbvContext, _: *mut c_void) -> *mut c_void {
+    object::pointer(Err(object::unsupported("shared receive queues")))
+}
+
+unsafe extern "C" fn open_xrcd(_: *mut IbvContext, _: *mut c_void) -> *mut c_void {
+    object::pointer(Err(object::unsupported("XRC domains")))
+}
+
+/// `ibv_create_srq`.
+pub(crate) unsafe extern "C" fn create_srq(_: *mut IbvPd, _: *mut c_void) -> *mut c_void {
+    object::pointer(Err(object::unsupported("shared receive queues")))
+}
+
+/// `ibv_create_ah` and `ibv_create_ah_from_wc`.
+pub(crate) unsafe extern "C" fn create_ah() -> *mut c_void {
+    object::pointer(Err(object::unsupported("address handles")))
+}
+
 unsafe extern "C" fn post_srq_recv(_: *mut c_void, _: *mut IbvRecvWr, _: *mut *mut IbvRecvWr) -> c_int {
     object::code(Err(object::unsupported("shared receive queues")))
 }
@@ -221,7 +239,10 @@ pub(crate) fn open(device: *mut IbvDevice, command: OwnedFd) -> Result<*mut IbvC
         query_device_ex: Some(query::query_device_ex),
         before_qp: [None; 5],
         create_qp_ex: Some(qp::create_qp_ex),
-        after_qp: [None; 5],
+        get_srq_num: None,
+        create_srq_ex: Some(create_srq_ex),
+        open_xrcd: Some(open_xrcd),
+        after_xrcd: [None; 2],
         sz: size_of::<VerbsContext>(),
         context,
     };

@@ -210,7 +210,11 @@ export_all! { "IBVERBS_1.0", nothing:
     ibv_copy_path_rec_from_kern, ibv_copy_path_rec_to_kern, ibv_copy_qp_attr_from_kern,
 }
 export_all! { "IBVERBS_1.1", nothing: ibv_copy_ah_attr_from_kern }
-export_all! { "IBVERBS_1.1", refuse_pointer: ibv_create_ah, ibv_create_ah_from_wc, ibv_create_srq }
+export! { "IBVERBS_1.1":
+    ibv_create_ah = device::create_ah,
+    ibv_create_ah_from_wc = device::create_ah,
+    ibv_create_srq = device::create_srq,
+}
 export_all! { "IBVERBS_1.1", refuse:
     ibv_attach_mcast, ibv_destroy_ah, ibv_destroy_srq, ibv_detach_mcast, ibv_init_ah_from_wc, ibv_modify_srq,
     ibv_query_srq, ibv_rereg_mr, ibv_resolve_eth_l2_from_gid,

@@ -160,6 +160,50 @@ fn a_program_with_immediate_binding_starts_and_looks() {
 }
 
 #[test]
+fn what_mrc_does_not_have_is_refused_with_a_line_that_says_so() {
+    let source = r#"
+        #include <errno.h>
+        #include <infiniband/verbs.h>
+        #include <string.h>
+        int main(int count, char **arguments) {
+            struct ibv_device **list = ibv_get_device_list(NULL);
+            struct ibv_context *context = list && list[0] ? ibv_open_device(list[0]) : 0;
+            struct ibv_srq_init_attr attr = {0};
+            struct ibv_srq_init_attr_ex ex = {0};
+            struct ibv_xrcd_init_attr xrcd = {0};
+            struct ibv_pd pd = {.context = context};
+            if (!context) return 9;
+            const char *what = count > 1 ? arguments[1] : "";
+            void *made = context;
+            errno = 0;
+            if (!strcmp(what, "srq")) made = ibv_create_srq(&pd, &attr);
+            if (!strcmp(what, "srq_ex")) {
+                ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_PD;
+                ex.srq_type = IBV_SRQT_XRC;
+                made = ibv_create_srq_ex(context, &ex);
+            }
+            if (!strcmp(what, "xrcd")) made = ibv_open_xrcd(context, &xrcd);
+            if (!strcmp(what, "ah")) made = ibv_create_ah(&pd, 0);
+            return made ? 1 : errno != EOPNOTSUPP ? 2 : 0;
+        }"#;
+    let Some(directory) = compile("refuses", source) else { return };
+    std::fs::write(directory.join("mrc.toml"), CONFIG).unwrap();
+    for (what, says) in [
+        ("srq", "shared receive queues"),
+        ("srq_ex", "shared receive queues"),
+        ("xrcd", "XRC domains"),
+        ("ah", "address handles"),
+    ] {
+        let mut command = Command::new(directory.join("program"));
+        command.arg(what).env("LD_LIBRARY_PATH", &directory).env("MRC_CONFIG", directory.join("mrc.toml"));
+        let output = command.output().unwrap();
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{what}: {:?} {log}", output.status);
+        assert!(log.contains(says) && log.contains("not supported"), "{what}: {log}");
+    }
+}
+
+#[test]
 fn the_library_survives_dlclose_and_fork() {
     let source = r#"
         #define _GNU_SOURCE

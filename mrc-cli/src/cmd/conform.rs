@@ -44,7 +44,7 @@ Each line names the verdict, the level (must, should, may) and the certainty of 
 2+ independent sources agree, 1 one source, D our decision, C our choice between sources that conflict.
 A script that passes only when it is played again is flaky: no evidence for either side.
 
-Exit codes: 0 every script passed or does not apply, 1 one failed, is flaky or could not be played, 2 usage.")]
+Exit codes: 0 every script passed or does not apply, 1 one failed, is flaky or could not be played, or none applies, 2 usage.")]
 pub struct Args {
     /// Interface towards the target; several, comma-separated, are its ports 1, 2, ... Without: virtual time
     #[arg(long, value_delimiter = ',')]
@@ -195,7 +195,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                     own.set(name, value);
                 }
                 let played = engine::with_virtual(&own, |target, facts| play(script, facts, target));
-                played.with_context(|| script.file.clone())?
+                let played = played.with_context(|| script.file.clone());
+                // Without knobs of the user the scripts' own are at fault.
+                match args.knob.is_empty() && args.target_knob.is_empty() {
+                    true => played?,
+                    false => played.map_err(usage)?,
+                }
             }
         };
         if let Some(folder) = &args.captures {
@@ -220,6 +225,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         out!("{}", report.summary());
+    }
+    if report.is_good() && report.passed == 0 {
+        eprintln!("nothing was tested: no script applies to this target");
+        return Ok(ExitCode::FAILURE);
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -297,7 +306,7 @@ fn utc(time: SystemTime) -> String {
 
 fn chosen(args: &Args) -> anyhow::Result<Vec<Script>> {
     let scripts = match &args.scripts {
-        Some(folder) => load_tree(folder)?,
+        Some(folder) => load_tree(folder).map_err(usage)?,
         None => builtin()?,
     };
     let wanted = |script: &Script| {
@@ -310,8 +319,9 @@ fn chosen(args: &Args) -> anyhow::Result<Vec<Script>> {
 
 fn door(args: &Args) -> anyhow::Result<Door> {
     if let Some(file) = &args.setup {
-        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-        return Ok(Door::File(serde_json::from_str(&text).with_context(|| file.display().to_string())?));
+        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string()).map_err(usage)?;
+        let setup = serde_json::from_str(&text).with_context(|| file.display().to_string()).map_err(usage)?;
+        return Ok(Door::File(setup));
     }
     let Some(peer) = &args.peer else {
         return Err(usage(anyhow!("name the target: --peer ADDRESS, or --setup FILE")));

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use crate::out::{self, outln};
 use crate::usage::usage;
 use anyhow::{Context as _, anyhow, bail};
+use mrc_conform::Packet;
 use mrc_wire::{Frame, Ip, Reject, WireConfig, icrc, parse_frame};
 
 use capture::Captured;
@@ -21,7 +22,9 @@ mod capture;
 #[command(after_help = "\
 Examples:
   mrc decode mrc-demo.pcapng             one line per packet
-  mrc decode -v capture.pcap             every field, and why other packets are none of MRC's
+  mrc decode -v capture.pcap             every field, then each header as it is on the wire with its reserved bits; for a
+                                         broken packet the headers that are there, and which one is cut;
+                                         names are those of mrc conform --list-fields
   mrc decode --dport 4791 capture.pcap   another UDP port, or two: 4791,5000
   mrc decode 02000000000b02...           one frame as hex, from its Ethernet header
   tcpdump -U -w - | mrc decode -         a capture from standard input, packet by packet
@@ -36,7 +39,7 @@ Exit codes: 0 at least one MRC packet was decoded, 1 none was or the input is br
 pub struct Args {
     /// Capture file (pcap or pcapng), frame as hex digits, or - for a capture on standard input
     input: PathBuf,
-    /// Print every field of every packet, and what is wrong with those that are not MRC
+    /// Print every field of every packet, then each header as it is on the wire; also of packets that are not MRC, and why
     #[arg(short, long)]
     verbose: bool,
     /// Print one JSON object per packet; those that are not MRC only with -v
@@ -181,6 +184,9 @@ fn print(args: &Args, number: u64, packet: &Captured, frame: &Frame) {
         if check == Check::Bad {
             fields.insert("icrc.expected".into(), format!("0x{}", expected(packet, frame)).into());
         }
+        if args.verbose {
+            insert_headers(&mut fields, packet);
+        }
         outln!("{}", serde_json::Value::Object(fields));
         return;
     }
@@ -193,6 +199,61 @@ fn print(args: &Args, number: u64, packet: &Captured, frame: &Frame) {
     outln!("{}{} > {}{via}: {frame}{mark}", time(packet), text(frame.src), text(frame.dst));
     if args.verbose {
         frame.for_each_field(|name, value| outln!("    {name:<24} {value}"));
+        print_headers(packet);
+    }
+}
+
+/// Every header as it is on the wire, field by field, reserved ones included; what a broken one lacks.
+fn print_headers(packet: &Captured) {
+    let (headers, end) = Packet::headers(&packet.bytes);
+    for layer in &headers.layers {
+        let fields = layer.layout.fields.iter().zip(&layer.values);
+        let fields = fields.map(|(field, value)| format!("{}={}", field.name, raw(field.bits, *value)));
+        outln!("    wire {:<19} {}", layer.layout.name, fields.collect::<Vec<_>>().join(" "));
+    }
+    if let Some(end) = end {
+        outln!("    wire                     {end}");
+    }
+}
+
+/// A field as it is on the wire: addresses and words hexadecimal, smaller ones decimal.
+fn raw(bits: u8, value: u128) -> String {
+    if bits >= 32 { format!("0x{value:0width$x}", width = usize::from(bits / 4)) } else { value.to_string() }
+}
+
+/// As [`print_headers`], for an object.
+fn insert_headers(fields: &mut serde_json::Map<String, serde_json::Value>, packet: &Captured) {
+    let (headers, end) = Packet::headers(&packet.bytes);
+    let mut wire = serde_json::Map::new();
+    for layer in &headers.layers {
+        for (field, value) in layer.layout.fields.iter().zip(&layer.values) {
+            let name = format!("{}.{}", layer.layout.name, field.name);
+            let value = match u32::try_from(*value) {
+                Ok(value) if field.bits < 32 => value.into(),
+                _ => raw(field.bits, *value).into(),
+            };
+            wire.insert(name, value);
+        }
+    }
+    fields.insert("wire".into(), wire.into());
+    if let Some(end) = end {
+        fields.insert("wire_end".into(), end.into());
+    }
+}
+
+/// What the check means that a frame fails.
+fn meaning(why: Reject) -> &'static str {
+    match why {
+        Reject::L3Bad => "no whole IP header behind the Ethernet header",
+        Reject::L3Dst => "a wrong chain of headers behind the outer IPv6 header",
+        Reject::L3Len => "the IP header says more bytes than the frame has",
+        Reject::UdpBad => "not UDP, another destination port, or a wrong UDP length",
+        Reject::Short => "bytes of a transport header, the pad or the ICRC are missing",
+        Reject::Opcode => {
+            "an opcode or endpoint operation that MRC does not have, or a trimmed packet that is no write"
+        }
+        Reject::Tver => "another transport version than 0",
+        _ => "another reason",
     }
 }
 
@@ -200,9 +261,13 @@ fn print_refused(args: &Args, number: u64, packet: &Captured, why: Reject) {
     if args.json {
         let mut fields = object(number, packet);
         fields.insert("not_mrc".into(), why.name().into());
+        insert_headers(&mut fields, packet);
         outln!("{}", serde_json::Value::Object(fields));
     } else {
-        outln!("{}packet {number}, {} bytes, not MRC: {why}", time(packet), packet.wire_len);
+        let (len, kept) = (packet.wire_len, packet.bytes.len());
+        let cut = if kept < len { format!(" ({kept} captured)") } else { String::new() };
+        outln!("{}packet {number}, {len} bytes{cut}, not MRC: {}: {}", time(packet), why.name(), meaning(why));
+        print_headers(packet);
     }
 }
 
@@ -311,6 +376,31 @@ mod tests {
         }
         for len in 0..packet.bytes.len() {
             let _ = parse(&packet.bytes[..len], len, &WireConfig::default());
+        }
+    }
+
+    #[test]
+    fn headers_show_what_the_fields_leave_out() {
+        let mut packet = golden("sack_ecn");
+        // The reserved verdict, a reserved bit of BTH, the hop limit.
+        packet.bytes[14 + 7] = 9;
+        packet.bytes[62 + 4] = 0x80;
+        packet.bytes[62 + 12 + 1] |= 0x60;
+        let mut fields = serde_json::Map::new();
+        insert_headers(&mut fields, &packet);
+        let wire = &fields["wire"];
+        assert_eq!((&wire["seth.m"], &wire["bth.var_res"], &wire["ip.hop"]), (&3.into(), &0x80.into(), &9.into()));
+        assert_eq!(wire["ip.src"], "0x20010db800010000000000000000000b");
+        assert!(!fields.contains_key("wire_end"));
+        packet.bytes.truncate(62 + 12 + 30);
+        insert_headers(&mut fields, &packet);
+        assert_eq!(fields["wire_end"], "seth cut short: 30 of 36 bytes");
+    }
+
+    #[test]
+    fn every_refusal_has_a_meaning() {
+        for why in Reject::ALL {
+            assert_ne!(meaning(why), "another reason", "{why:?}");
         }
     }
 

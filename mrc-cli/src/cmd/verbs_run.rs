@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use crate::usage::usage;
+use anyhow::{Context as _, anyhow, bail};
 use mrc_verbs_shim::host::{CONFIG_VARIABLE, HostFile};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -58,6 +59,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (None, Some(host)) => super::lab::configurations(&args.prefix).join(format!("{host}.toml")),
         (None, None) => HostFile::configured_path()?,
     };
+    if let Some(host) = args.lab.as_ref().filter(|_| args.config.is_none() && !config.exists()) {
+        let prefix = &args.prefix;
+        return Err(usage(anyhow!(
+            "no host `{host}` in a fabric with prefix `{prefix}`: hosts are called hA, hB, ...; `mrc lab status` lists them"
+        )));
+    }
     let host = HostFile::read(&config)?;
     let library = library(args.library.as_deref())?;
     let scratch = Scratch::new(&std::env::temp_dir())?;
@@ -84,7 +91,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if view {
             sysfs_view(&host, &scratch.0, in_lab).context("making a private /sys (--no-sysfs does without)")?;
         }
-        supervise(&mut command).with_context(|| format!("running {name}"))
+        supervise(&mut command).map_err(|error| {
+            let missing = error.chain().any(|cause| {
+                cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+            });
+            let error = error.context(format!("running {name}"));
+            if missing { usage(error) } else { error }
+        })
     };
     // A thread of its own: the namespaces are the thread's and its children's, and end with them.
     let status = match host.namespace.as_deref().filter(|_| in_lab) {

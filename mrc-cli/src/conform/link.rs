@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{Ipv6Addr, TcpStream};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use mrc_afxdp::{AnyPort, Mode, PacketFilter, Port, RawConfig, RawPort, Sid, XskConfig, XskPort};
@@ -64,7 +65,11 @@ pub fn receive(ports: &mut [AnyPort], mut f: impl FnMut(u8, Vec<u8>)) {
 pub struct Lines {
     reader: BufReader<TcpStream>,
     partial: String,
+    blocking: bool,
 }
+
+/// How long a peer may leave what was said unread.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Lines {
     /// Over a connection.
@@ -73,15 +78,18 @@ impl Lines {
     /// The socket refuses its options.
     pub fn new(stream: TcpStream) -> anyhow::Result<Self> {
         stream.set_nodelay(true)?;
-        Ok(Self { reader: BufReader::new(stream), partial: String::new() })
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { reader: BufReader::new(stream), partial: String::new(), blocking: true })
     }
 
     /// Whether reading waits.
     ///
     /// # Errors
     /// The socket is broken.
-    pub fn set_blocking(&self, blocking: bool) -> anyhow::Result<()> {
-        Ok(self.reader.get_ref().set_nonblocking(!blocking)?)
+    pub fn set_blocking(&mut self, blocking: bool) -> anyhow::Result<()> {
+        self.reader.get_ref().set_nonblocking(!blocking)?;
+        self.blocking = blocking;
+        Ok(())
     }
 
     /// The next line, `None` when there is none yet.
@@ -104,11 +112,40 @@ impl Lines {
     /// Sends a value.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// The connection is broken, or the peer does not read.
     pub fn write<T: Serialize>(&mut self, value: &T) -> anyhow::Result<()> {
         let mut line = serde_json::to_string(value)?;
         line.push('\n');
-        // Answers are short: they fit the socket's buffer though it does not block.
-        Ok(self.reader.get_mut().write_all(line.as_bytes())?)
+        // The memory of a whole region does not fit the socket's buffer.
+        let before = self.blocking;
+        self.set_blocking(true)?;
+        let written = self.reader.get_mut().write_all(line.as_bytes());
+        self.set_blocking(before)?;
+        Ok(written?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_longer_than_the_buffer_of_a_socket_that_does_not_block_arrives() {
+        let listener = TcpListener::bind("[::1]:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut lines = Lines::new(TcpStream::connect(address).unwrap()).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+            (lines.read::<String>().unwrap(), lines)
+        });
+        let mut lines = Lines::new(listener.accept().unwrap().0).unwrap();
+        lines.set_blocking(false).unwrap();
+        let long = "f".repeat(16 << 20);
+        lines.write(&long).unwrap();
+        let (came, _open) = reader.join().unwrap();
+        assert!(came.as_ref() == Some(&long));
+        assert!(matches!(lines.read::<String>(), Ok(None)), "reading does not block");
     }
 }

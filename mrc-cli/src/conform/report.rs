@@ -109,9 +109,11 @@ impl Report {
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
             let _ = writeln!(text, "  {field}: {}", ids.join(", "));
         }
-        let noted = self.scripts.iter().filter(|outcome| !outcome.notes.is_empty()).count();
-        if noted > 0 {
-            let _ = writeln!(text, "  {noted} scripts have notes about a wrong ICRC; --json shows them");
+        let mut noted = self.scripts.iter().filter(|outcome| !outcome.notes.is_empty()).peekable();
+        if let Some(first) = noted.peek() {
+            let example = format!("{}: {}", first.script, first.notes.first().map_or("", String::as_str));
+            let count = noted.count();
+            let _ = writeln!(text, "  {count} scripts have notes, such as {example}; --json shows all");
         }
         text
     }

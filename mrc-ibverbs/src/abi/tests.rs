@@ -35,7 +35,7 @@ fn assertions() -> String {
         post_send, post_recv);
     structure!(out, "ibv_context" = IbvContext: device, ops, cmd_fd, async_fd, num_comp_vectors, mutex, abi_compat);
     structure!(out, "verbs_context" = VerbsContext: query_port, create_cq_ex, private = "priv", query_device_ex, create_qp_ex,
-        sz, context);
+        get_srq_num, create_srq_ex, open_xrcd, sz, context);
     structure!(out, "ibv_pd" = IbvPd: context, handle);
     structure!(out, "ibv_mr" = IbvMr: context, pd, addr, length, handle, lkey, rkey);
     structure!(out, "ibv_comp_channel" = IbvCompChannel: context, fd, refcnt);

@@ -37,7 +37,11 @@ pub struct Runner {
 
 /// The mapper's view of a lab fabric.
 pub fn lab_fabric(fabric: &mrc_lab::Fabric) -> Fabric {
-    let shape = fabric.shape();
+    fabric_of(fabric.shape())
+}
+
+/// A lab of this shape as the mapper sees it.
+pub fn fabric_of(shape: &mrc_lab::Shape) -> Fabric {
     Fabric {
         planes: shape.planes,
         leaves: u16::from(shape.t0),

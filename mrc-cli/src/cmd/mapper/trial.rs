@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use mrc_lab::{Fabric, Impairment, Shape};
 use mrc_mapper::agent::Summary;
 use mrc_mapper::locate::Finding;
@@ -17,9 +18,10 @@ use mrc_mapper::view::{Change, View, ViewConfig};
 use serde::Serialize;
 
 use super::agent::random_key;
-use super::host::{Runner, Times, lab_fabric};
+use super::host::{Runner, Times, fabric_of, lab_fabric};
 use crate::interrupt::{self, Interrupt};
 use crate::out::{out, outln};
+use crate::usage::usage;
 
 const PREFIX: &str = "mrcmap";
 const ROUND: Duration = Duration::from_millis(100);
@@ -205,9 +207,17 @@ fn drive(mut runner: Runner, summaries: &Sender<Summary>, stop: &AtomicBool) -> 
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let shape = Shape { prefix: PREFIX.to_owned(), ..Shape::default() };
+    let steps = chosen(args, fabric_of(&shape));
+    if steps.is_empty() {
+        let part = args.only.as_deref().unwrap_or_default();
+        return Err(usage(anyhow!(
+            "--only {part}: no component has this in its name; names are like p0-hA, p0-t0a-t1b, p0-t0a, p0"
+        )));
+    }
     mrc_lab::impair_requirements()?;
     let interrupt = Interrupt::install()?;
-    let fabric = Fabric::up(Shape { prefix: PREFIX.to_owned(), ..Shape::default() })?.guarded();
+    let fabric = Fabric::up(shape)?.guarded();
     let key = Key::new(random_key()?);
     let interval = Duration::from_millis(args.interval);
     let times = Times { interval, timeout: interval * 20 };
@@ -226,7 +236,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             })
             .collect();
         drop(sender);
-        let report = trial(args, &fabric, &mut watch, &interrupt);
+        let report = trial(args, &fabric, steps, &mut watch, &interrupt);
         stop.store(true, Ordering::Relaxed);
         for agent in agents {
             agent.join().map_err(|_| anyhow::anyhow!("an agent panicked"))??;
@@ -245,14 +255,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn trial(args: &Args, fabric: &Fabric, watch: &mut Watch, interrupt: &Interrupt) -> anyhow::Result<Report> {
+/// The faults to make.
+fn chosen(args: &Args, fabric: mrc_mapper::Fabric) -> Vec<(Component, Fault)> {
     let wanted = |component: &Component| args.only.as_ref().is_none_or(|part| component.to_string().contains(part));
+    steps(fabric).into_iter().filter(|(component, _)| wanted(component)).collect()
+}
+
+fn trial(
+    args: &Args,
+    fabric: &Fabric,
+    steps: Vec<(Component, Fault)>,
+    watch: &mut Watch,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Report> {
     for _ in 0..5 {
         watch.round()?;
     }
     let mut report =
         Report { steps: Vec::new(), wrong_under_load: Vec::new(), load_seconds: args.load_seconds, ok: true };
-    for (component, fault) in steps(lab_fabric(fabric)).into_iter().filter(|(component, _)| wanted(component)) {
+    for (component, fault) in steps {
         if interrupt.is_set() {
             report.ok = false;
             return Ok(report);
