@@ -4,7 +4,7 @@
 use mrc_wire::PortNum;
 
 use super::{
-    Endpoint, PeerHandle,
+    Endpoint,
     op_table::Waiting,
     peers::{PeerIndex, PeerSlot},
     profiles::profile,
@@ -64,8 +64,9 @@ impl Endpoint<'_> {
             if self.masks.announce(slot, ports) == ports || !slot.reachable.contains(port) {
                 continue;
             }
+            let handle = slot.handle(peer);
             self.stats.peer_ports_unmasked.inc();
-            self.events.raise(&mut self.stats, Event::PeerPorts { peer: PeerHandle(peer), ports });
+            self.events.raise(&mut self.stats, Event::PeerPorts { peer: handle, ports });
             self.tell_peer_ports(peer);
         }
     }
@@ -96,8 +97,9 @@ impl Endpoint<'_> {
             if before.and(slot.reachable) == mask.and(slot.reachable) {
                 continue;
             }
+            let handle = slot.handle(peer);
             self.stats.peer_ports_changed.inc();
-            self.events.raise(&mut self.stats, Event::PeerPorts { peer: PeerHandle(peer), ports: mask });
+            self.events.raise(&mut self.stats, Event::PeerPorts { peer: handle, ports: mask });
             self.tell_peer_ports(peer);
         }
     }
