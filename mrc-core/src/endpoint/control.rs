@@ -263,7 +263,7 @@ impl Endpoint<'_> {
         if let Some(index) = slot.ev_profile
             && let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, index)
         {
-            slot.ways.start(entries, &mut self.rng);
+            slot.op_paths.start(entries, &mut self.rng);
         }
         if !slot.is_used() {
             slot.update.rounds = 0;

@@ -80,7 +80,7 @@ pub struct PeerSlot {
     pub(super) users: u32,
     /// Congestion controllers to it.
     pub(super) controllers: u32,
-    /// Ports with a way to the peer.
+    /// Ports with a path to the peer.
     pub(super) reachable: PortMask,
     /// Ports the peer says are up.
     //= PORT-004, EPOP-007
@@ -90,7 +90,7 @@ pub struct PeerSlot {
     pub(super) local: Ip,
     pub(super) remote: Ip,
     /// One EV per plane for endpoint operations.
-    pub(super) ways: ReverseSet,
+    pub(super) op_paths: ReverseSet,
     /// What we tell the peer of our ports.
     pub(super) update: Update,
     /// Identifier and time of the last update of the peer that was applied.
@@ -121,8 +121,8 @@ pub(super) struct Update {
     pub(super) id: u16,
     /// Ports through which this round's request has not left.
     pub(super) todo: PortMask,
-    /// Ports the round tells.
-    pub(super) told: PortMask,
+    /// Ports that the round announces as up.
+    pub(super) announced: PortMask,
     /// Rounds sent since the change; 0 also when the change has been answered.
     pub(super) rounds: u8,
     /// Doublings of the wait for the answer, which also name the list the peer waits on.
@@ -139,7 +139,7 @@ impl Update {
     const NONE: Self = Self {
         id: 0,
         todo: PortMask::NONE,
-        told: PortMask::NONE,
+        announced: PortMask::NONE,
         rounds: 0,
         level: 0,
         due: Instant::FAR,
@@ -167,7 +167,7 @@ impl PeerSlot {
         reachable: PortMask::NONE,
         announced: PortMask::ALL,
         ev_profile: None,
-        ways: ReverseSet::EMPTY,
+        op_paths: ReverseSet::EMPTY,
         update: Update::NONE,
         last_update: None,
         masked_at: Instant::ZERO,
@@ -326,10 +326,10 @@ pub(super) fn occupy(slot: &mut PeerSlot, fresh: PeerSlot) {
 }
 
 crate::image::stored!(enum RouteKind { 0 => Plain, 1 => Srv6, 2 => Srv6Entry });
-crate::image::stored!(struct Update { id, todo, told, rounds, level, due, changed, spent_until });
+crate::image::stored!(struct Update { id, todo, announced, rounds, level, due, changed, spent_until });
 crate::image::stored!(
     struct PeerSlot {
-        used, users, local, remote, route, reachable, announced, ev_profile, ways, update, last_update, masked_at, base_rtt,
+        used, users, local, remote, route, reachable, announced, ev_profile, op_paths, update, last_update, masked_at, base_rtt,
         used_by, shards_profile, untold,
     }
     rebuilt {

@@ -91,7 +91,7 @@ impl Endpoint<'_> {
         let first = peer.users == 1;
         if peer.ev_profile.is_none() {
             peer.ev_profile = Some(attr.ev_profile.slot());
-            peer.ways.start(entries, &mut self.rng);
+            peer.op_paths.start(entries, &mut self.rng);
         }
         slot.dest_qp = attr.dest_qp;
         slot.path_mtu = u32::from(attr.path_mtu);

@@ -156,7 +156,7 @@ impl Endpoint<'_> {
             (from, to) => return Err(ProfileError::State { from, to }),
         }
         self.profile_slot(profile)?.info.state = to;
-        self.forget_ways(profile.slot());
+        self.forget_op_paths(profile.slot());
         Ok(())
     }
 
@@ -171,12 +171,12 @@ impl Endpoint<'_> {
             return Err(ProfileError::Busy { users: slot.info.users });
         }
         *slot = EvProfileSlot { generation: slot.generation.wrapping_add(1), ..EvProfileSlot::EMPTY };
-        self.forget_ways(profile.slot());
+        self.forget_op_paths(profile.slot());
         Ok(())
     }
 
-    /// No peer draws ways for endpoint operations from this profile any more.
-    fn forget_ways(&mut self, profile: u32) {
+    /// No peer draws paths for endpoint operations from this profile any more.
+    fn forget_op_paths(&mut self, profile: u32) {
         for peer in self.peers.iter_mut().filter(|peer| peer.ev_profile == Some(profile)) {
             peer.ev_profile = None;
         }
