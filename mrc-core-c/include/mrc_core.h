@@ -30,7 +30,7 @@ struct mrc_core_endpoint;
 /* An endpoint that is being filled from an image; opaque. */
 struct mrc_core_import;
 
-#define MRC_CORE_ABI 10u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 11u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -239,7 +239,7 @@ struct mrc_core_limits {
     uint32_t planes;
     /* Peers that micro-SIDs may lead to: those with handles below this number. `peers` or more: all. */
     uint32_t srv6_peers;
-    /* EV profiles, at least 1. */
+    /* EV profiles, 1 to 65536. */
     uint32_t ev_profiles;
     /* Entries of an EV profile, 1 to 65535. */
     uint32_t profile_evs;
@@ -456,8 +456,7 @@ struct mrc_core_config {
     uint8_t eeth_op_bit;
 };
 
-/* Handles of regions and queue pairs are refused once their object is gone. Those of completion queues, peers and profiles are slot
- * numbers alone: the next object in the slot answers to an old one. Forget such a handle with its object. */
+/* Handles are refused once their object is gone, also when the slot has another one. */
 
 /* A registered region. Stale after mrc_core_deregister_mr(), even if the slot is used again. */
 struct mrc_core_mr {
@@ -475,28 +474,36 @@ struct mrc_core_qp {
     uint32_t qpn;
 };
 
-/* A completion queue. */
+/* A completion queue. Stale after mrc_core_destroy_cq(), even if the slot is used again. */
 struct mrc_core_cq {
     /* Slot, below `limits.cqs`. */
-    uint32_t index;
+    uint16_t index;
+    /* Which of the slot's objects, in turn. */
+    uint16_t generation;
 };
 
-/* A registered peer. */
+/* A registered peer. Stale after mrc_core_remove_peer(), even if the slot is used again. */
 struct mrc_core_peer {
     /* Slot, below `limits.peers`. */
-    uint32_t index;
+    uint16_t index;
+    /* Which of the slot's objects, in turn. */
+    uint16_t generation;
 };
 
-/* An EV profile. */
+/* An EV profile. Stale after mrc_core_destroy_ev_profile(), even if the slot is used again. */
 struct mrc_core_ev_profile {
     /* Slot, below `limits.ev_profiles`. */
-    uint32_t index;
+    uint16_t index;
+    /* Which of the slot's objects, in turn. */
+    uint16_t generation;
 };
 
-/* A congestion-control profile. */
+/* A congestion-control profile. Stale after mrc_core_destroy_cc_profile(), even if the slot is used again. */
 struct mrc_core_cc_profile {
     /* Slot, below `limits.cc_profiles`; 0 is the endpoint's own. */
-    uint32_t index;
+    uint16_t index;
+    /* Which of the slot's objects, in turn. */
+    uint16_t generation;
 };
 
 /* How packets to one peer leave through one port. */

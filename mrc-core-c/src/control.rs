@@ -142,9 +142,9 @@ pub unsafe extern "C" fn mrc_core_create_cq(endpoint: *mut mrc_core_endpoint, ou
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            border::write(out, "out", mrc_core_cq { index: 0 })?;
+            border::write(out, "out", mrc_core_cq { index: 0, generation: 0 })?;
             let cq = e.engine.create_cq()?;
-            border::write(out, "out", mrc_core_cq { index: cq.index() as u32 })?;
+            border::write(out, "out", mrc_core_cq { index: cq.index() as u16, generation: cq.generation() })?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -182,9 +182,9 @@ pub unsafe extern "C" fn mrc_core_add_peer(
             if !e.engine.config().gids.contains(&Some(config.local)) {
                 return Err(fault(MRC_CORE_E_RANGE, "local"));
             }
-            border::write(out, "out", mrc_core_peer { index: 0 })?;
+            border::write(out, "out", mrc_core_peer { index: 0, generation: 0 })?;
             let peer = e.engine.add_peer(&config)?;
-            border::write(out, "out", mrc_core_peer { index: peer.index() as u32 })?;
+            border::write(out, "out", mrc_core_peer { index: peer.index() as u16, generation: peer.generation() })?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn mrc_core_set_plane_addresses(
             let address = |given: &mrc_core_ip, what| convert::ip(given, what)?.ok_or(fault(MRC_CORE_E_RANGE, what));
             let local = address(border::read(local, "local")?, "local")?;
             let remote = address(border::read(remote, "remote")?, "remote")?;
-            let peer = mrc_core::PeerHandle::from_index(peer.index);
+            let peer = mrc_core::PeerHandle::from_parts(peer.index, peer.generation);
             e.engine.set_plane_addresses(peer, convert::port(port)?, local, remote)?;
             Ok(MRC_CORE_OK)
         })
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn mrc_core_remove_peer(endpoint: *mut mrc_core_endpoint, 
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            e.engine.remove_peer(mrc_core::PeerHandle::from_index(peer.index))?;
+            e.engine.remove_peer(mrc_core::PeerHandle::from_parts(peer.index, peer.generation))?;
             Ok(MRC_CORE_OK)
         })
     }

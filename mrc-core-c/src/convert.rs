@@ -257,7 +257,7 @@ pub(crate) fn mr_of(mr: MrHandle) -> mrc_core_mr {
 }
 
 pub(crate) fn cq(c: mrc_core_cq) -> CqHandle {
-    CqHandle::from_index(c.index)
+    CqHandle::from_parts(c.index, c.generation)
 }
 
 /// A number of 24 bits, as PSNs and QP numbers are on the wire.
@@ -275,10 +275,10 @@ pub(crate) fn rtr(c: &mrc_core_rtr) -> Result<RtrAttr, Fault> {
         svc_time: c.svc_time != 0,
         private_stamps_us: c.private_stamps_us != 0,
         ..RtrAttr::software(
-            PeerHandle::from_index(c.peer.index),
+            PeerHandle::from_parts(c.peer.index, c.peer.generation),
             Qpn::new(bits24(c.dest_qp, "dest_qp")?),
             Psn::new(bits24(c.rq_psn, "rq_psn")?),
-            EvProfileHandle::from_index(c.ev_profile.index),
+            EvProfileHandle::from_parts(c.ev_profile.index, c.ev_profile.generation),
         )
     })
 }
@@ -287,8 +287,8 @@ pub(crate) fn rtr_default() -> mrc_core_rtr {
     let none = (PeerHandle::from_index(0), EvProfileHandle::from_index(0));
     let rtr = RtrAttr::software(none.0, Qpn::new(0), Psn::new(0), none.1);
     mrc_core_rtr {
-        peer: mrc_core_peer { index: 0 },
-        ev_profile: mrc_core_ev_profile { index: 0 },
+        peer: mrc_core_peer { index: 0, generation: 0 },
+        ev_profile: mrc_core_ev_profile { index: 0, generation: 0 },
         dest_qp: 0,
         rq_psn: 0,
         path_mtu: rtr.path_mtu,
@@ -314,7 +314,7 @@ pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
     rts.mpr = c.mpr;
     rts.retry = RetryConfig { timeout: c.timeout, linear: c.retry_linear, exponential: c.retry_exponential };
     rts.trimming = if c.trimming == 0 { Trimming::Off } else { Trimming::On };
-    rts.cc = Some(CcProfileHandle::from_index(c.cc_profile.index));
+    rts.cc = Some(CcProfileHandle::from_parts(c.cc_profile.index, c.cc_profile.generation));
     rts.selector = selector(&c.paths)?;
     rts.paths = PathConfig {
         active: c.paths.active,
@@ -407,7 +407,7 @@ pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
             skip_extends: paths.skip_extends.into(),
         },
         sq_psn,
-        cc_profile: mrc_core_cc_profile { index: 0 },
+        cc_profile: mrc_core_cc_profile { index: 0, generation: 0 },
         reorder_pkts_min: rts.reorder_pkts_min,
         reorder_factor: rts.reorder_factor,
         max_wimm: rts.max_wimm,
@@ -577,8 +577,8 @@ pub(crate) fn event(event: &Event) -> mrc_core_event {
         psn: 0,
         discard: 0,
         cause: text(""),
-        profile: mrc_core_ev_profile { index: 0 },
-        peer: mrc_core_peer { index: 0 },
+        profile: mrc_core_ev_profile { index: 0, generation: 0 },
+        peer: mrc_core_peer { index: 0, generation: 0 },
         ports: 0,
         dropped: 0,
         rtt_ns: 0,
@@ -623,7 +623,7 @@ pub(crate) fn event(event: &Event) -> mrc_core_event {
             }
         }
         Event::EvProfile { profile, entry, ev, port, state, dropped } => mrc_core_event {
-            profile: mrc_core_ev_profile { index: profile.index() as u32 },
+            profile: mrc_core_ev_profile { index: profile.index() as u16, generation: profile.generation() },
             entry,
             ev: ev.0,
             port: port.value(),
@@ -632,7 +632,7 @@ pub(crate) fn event(event: &Event) -> mrc_core_event {
             ..kind(MRC_CORE_EVENT_EV_PROFILE)
         },
         Event::PeerPorts { peer, ports } => mrc_core_event {
-            peer: mrc_core_peer { index: peer.index() as u32 },
+            peer: mrc_core_peer { index: peer.index() as u16, generation: peer.generation() },
             ports: ports.bits(),
             ..kind(MRC_CORE_EVENT_PEER_PORTS)
         },

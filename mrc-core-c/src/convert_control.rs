@@ -192,7 +192,7 @@ pub(crate) fn op_outcome(outcome: &OpOutcome) -> mrc_core_op_outcome {
     mrc_core_op_outcome {
         cookie: outcome.cookie,
         rtt_ns: outcome.answer.map_or(0, |answer| answer.rtt_ns),
-        peer: mrc_core_peer { index: outcome.peer.index() as u32 },
+        peer: mrc_core_peer { index: outcome.peer.index() as u16, generation: outcome.peer.generation() },
         op: match outcome.op {
             EndpointOp::PortStatusUpdate => MRC_CORE_ENDPOINT_PORT_STATUS,
             _ => MRC_CORE_ENDPOINT_EV_PROBE,

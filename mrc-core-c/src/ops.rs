@@ -22,7 +22,7 @@ pub unsafe extern "C" fn mrc_core_post_endpoint_op(
     unsafe {
         border::call(endpoint, |e| {
             let request = convert_control::op_request(border::read(request, "request")?)?;
-            e.engine.post_endpoint_op(PeerHandle::from_index(peer.index), &request)?;
+            e.engine.post_endpoint_op(PeerHandle::from_parts(peer.index, peer.generation), &request)?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn mrc_core_peer_ports(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            let ports = e.engine.peer_ports(PeerHandle::from_index(peer.index));
+            let ports = e.engine.peer_ports(PeerHandle::from_parts(peer.index, peer.generation));
             border::write(out, "out", ports.ok_or(fault(MRC_CORE_E_UNKNOWN, "peer"))?.bits())?;
             Ok(MRC_CORE_OK)
         })

@@ -18,7 +18,7 @@ use crate::{
 const CHUNK: usize = 16;
 
 fn handle(profile: mrc_core_ev_profile) -> EvProfileHandle {
-    EvProfileHandle::from_index(profile.index)
+    EvProfileHandle::from_parts(profile.index, profile.generation)
 }
 
 /// Creates an EV profile that is ONLINE at once, from `count` entries as they are on the wire, at most
@@ -38,9 +38,13 @@ pub unsafe extern "C" fn mrc_core_create_ev_profile(
         border::call(endpoint, |e| {
             let entries = border::slice(entries, count, "entries")?;
             let room = convert_control::ev_entries(entries, e.scratch)?;
-            border::write(out, "out", mrc_core_ev_profile { index: 0 })?;
+            border::write(out, "out", mrc_core_ev_profile { index: 0, generation: 0 })?;
             let profile = e.engine.create_ev_profile(room)?;
-            border::write(out, "out", mrc_core_ev_profile { index: profile.index() as u32 })?;
+            border::write(
+                out,
+                "out",
+                mrc_core_ev_profile { index: profile.index() as u16, generation: profile.generation() },
+            )?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -59,9 +63,13 @@ pub unsafe extern "C" fn mrc_core_open_ev_profile(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            border::write(out, "out", mrc_core_ev_profile { index: 0 })?;
+            border::write(out, "out", mrc_core_ev_profile { index: 0, generation: 0 })?;
             let profile = e.engine.open_ev_profile(id)?;
-            border::write(out, "out", mrc_core_ev_profile { index: profile.index() as u32 })?;
+            border::write(
+                out,
+                "out",
+                mrc_core_ev_profile { index: profile.index() as u16, generation: profile.generation() },
+            )?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -296,9 +304,13 @@ pub unsafe extern "C" fn mrc_core_create_cc_profile(
     unsafe {
         border::call(endpoint, |e| {
             let config = convert::cc(border::read(cc, "cc")?)?;
-            border::write(out, "out", mrc_core_cc_profile { index: 0 })?;
+            border::write(out, "out", mrc_core_cc_profile { index: 0, generation: 0 })?;
             let profile = e.engine.create_cc_profile(&config)?;
-            border::write(out, "out", mrc_core_cc_profile { index: profile.index() as u32 })?;
+            border::write(
+                out,
+                "out",
+                mrc_core_cc_profile { index: profile.index() as u16, generation: profile.generation() },
+            )?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -318,7 +330,7 @@ pub unsafe extern "C" fn mrc_core_modify_cc_profile(
     unsafe {
         border::call(endpoint, |e| {
             let config = convert::cc(border::read(cc, "cc")?)?;
-            e.engine.modify_cc_profile(CcProfileHandle::from_index(profile.index), &config)?;
+            e.engine.modify_cc_profile(CcProfileHandle::from_parts(profile.index, profile.generation), &config)?;
             Ok(MRC_CORE_OK)
         })
     }
@@ -337,7 +349,7 @@ pub unsafe extern "C" fn mrc_core_query_cc_profile(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            let config = e.engine.cc_profile(CcProfileHandle::from_index(profile.index));
+            let config = e.engine.cc_profile(CcProfileHandle::from_parts(profile.index, profile.generation));
             let config = config.ok_or(fault(MRC_CORE_E_UNKNOWN, "congestion-control profile"))?;
             border::write(out, "out", convert::cc_of(&config))?;
             Ok(MRC_CORE_OK)
@@ -357,7 +369,7 @@ pub unsafe extern "C" fn mrc_core_destroy_cc_profile(
     // SAFETY: passed on.
     unsafe {
         border::call(endpoint, |e| {
-            e.engine.destroy_cc_profile(CcProfileHandle::from_index(profile.index))?;
+            e.engine.destroy_cc_profile(CcProfileHandle::from_parts(profile.index, profile.generation))?;
             Ok(MRC_CORE_OK)
         })
     }

@@ -72,7 +72,7 @@ fn ip_of(ip: Ip) -> mrc_core_ip {
 fn to_c(message: &ShardMessage) -> mrc_core_shard_message {
     let empty = mrc_core_shard_message {
         ports: 0,
-        profile: mrc_core_ev_profile { index: 0 },
+        profile: mrc_core_ev_profile { index: 0, generation: 0 },
         entry: 0,
         id: 0,
         timestamp: 0,
@@ -87,7 +87,10 @@ fn to_c(message: &ShardMessage) -> mrc_core_shard_message {
         remote: NOWHERE,
     };
     let of_peer = |local, remote| mrc_core_shard_message { local: ip_of(local), remote: ip_of(remote), ..empty };
-    let profile_of = |profile: EvProfileHandle| mrc_core_ev_profile { index: profile.index() as u32 };
+    let profile_of = |profile: EvProfileHandle| mrc_core_ev_profile {
+        index: profile.index() as u16,
+        generation: profile.generation(),
+    };
     match message.news {
         ShardNews::PeerPorts { local, remote, ports } => {
             mrc_core_shard_message { kind: MRC_CORE_SHARD_PEER_PORTS, ports: ports.bits(), ..of_peer(local, remote) }
@@ -118,7 +121,7 @@ fn to_c(message: &ShardMessage) -> mrc_core_shard_message {
 
 fn from_c(c: &mrc_core_shard_message) -> Result<ShardMessage, Fault> {
     let peer = || Ok::<_, Fault>((address(&c.local, "local")?, address(&c.remote, "remote")?));
-    let profile = EvProfileHandle::from_index(c.profile.index);
+    let profile = EvProfileHandle::from_parts(c.profile.index, c.profile.generation);
     let news = match c.kind {
         MRC_CORE_SHARD_PEER_PORTS => {
             let (local, remote) = peer()?;

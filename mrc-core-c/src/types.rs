@@ -48,7 +48,7 @@ pub struct mrc_core_limits {
     pub planes: u32,
     /// Peers that micro-SIDs may lead to: those with handles below this number. `peers` or more: all.
     pub srv6_peers: u32,
-    /// EV profiles, at least 1.
+    /// EV profiles, 1 to 65536.
     pub ev_profiles: u32,
     /// Entries of an EV profile, 1 to 65535.
     pub profile_evs: u32,
@@ -295,36 +295,44 @@ pub struct mrc_core_qp {
     pub qpn: u32,
 }
 
-/// A completion queue.
+/// A completion queue. Stale after mrc_core_destroy_cq(), even if the slot is used again.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct mrc_core_cq {
     /// Slot, below `limits.cqs`.
-    pub index: u32,
+    pub index: u16,
+    /// Which of the slot's objects, in turn.
+    pub generation: u16,
 }
 
-/// A registered peer.
+/// A registered peer. Stale after mrc_core_remove_peer(), even if the slot is used again.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct mrc_core_peer {
     /// Slot, below `limits.peers`.
-    pub index: u32,
+    pub index: u16,
+    /// Which of the slot's objects, in turn.
+    pub generation: u16,
 }
 
-/// An EV profile.
+/// An EV profile. Stale after mrc_core_destroy_ev_profile(), even if the slot is used again.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct mrc_core_ev_profile {
     /// Slot, below `limits.ev_profiles`.
-    pub index: u32,
+    pub index: u16,
+    /// Which of the slot's objects, in turn.
+    pub generation: u16,
 }
 
-/// A congestion-control profile.
+/// A congestion-control profile. Stale after mrc_core_destroy_cc_profile(), even if the slot is used again.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct mrc_core_cc_profile {
     /// Slot, below `limits.cc_profiles`; 0 is the endpoint's own.
-    pub index: u32,
+    pub index: u16,
+    /// Which of the slot's objects, in turn.
+    pub generation: u16,
 }
 
 /// How packets to one peer leave through one port.

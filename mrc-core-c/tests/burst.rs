@@ -31,8 +31,8 @@ fn with_write(f: impl FnOnce(*mut mrc_core_endpoint)) {
 fn with_pair(which: u8, dest_qp: u32, rkey: u32, f: impl FnOnce(*mut mrc_core_endpoint, u32, u32)) {
     let mut config: mrc_core_config = zeroed();
     let mut there = mrc_core_peer_config { hop_limit: 64, ..zeroed() };
-    let (mut e, mut peer) = (null_mut(), mrc_core_peer { index: 9 });
-    let (mut cq, mut pair, mut profile) = (zeroed(), zeroed(), mrc_core_ev_profile { index: 9 });
+    let (mut e, mut peer) = (null_mut(), mrc_core_peer { index: 9, generation: 0 });
+    let (mut cq, mut pair, mut profile) = (zeroed(), zeroed(), mrc_core_ev_profile { index: 9, generation: 0 });
     let (mut mr, mut key) = (zeroed(), 0);
     let (mut rtr, mut rts): (mrc_core_rtr, mrc_core_rts) = (zeroed(), zeroed());
     // SAFETY: out pointers are variables; the memory lives until the end of the call.

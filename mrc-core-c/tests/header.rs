@@ -42,10 +42,10 @@ fn structs() -> String {
         mrc_core_config { abi, limits, cc, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, endpoint_rate_limit, ev_probe_rate_limit, turn_bytes, call_budget, ports, gids, dscp, udp_dport, udp_dport_accept, pkey, msn_start, rqmsn_start, sack_gen_threshold, ev_high_half_in_sport, bth_se_bit, neth_cc_type, pdcid_order, oor_silent, answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, events, no_receive, tail_retry_lenient, share_bad_evs, endpoint_svc_time, port_update_on_rts, probe_masked_ports, port_mask_zero_based, merge_sacks, tack_within_message, ask_each_message, placement_reported, shard_bits, shard, measurement_life_ns, bitmap_reach, right_edge_retreats, send_below_window, size_overhead, ack_msn_zero, eeth_op_bit }
         mrc_core_mr { index, generation }
         mrc_core_qp { index, qpn }
-        mrc_core_cq { index }
-        mrc_core_peer { index }
-        mrc_core_ev_profile { index }
-        mrc_core_cc_profile { index }
+        mrc_core_cq { index, generation }
+        mrc_core_peer { index, generation }
+        mrc_core_ev_profile { index, generation }
+        mrc_core_cc_profile { index, generation }
         mrc_core_plane { present, has_outer_src, next_hop, outer_src }
         mrc_core_copy_op { ev_lsb, width, dst_msb_offset }
         mrc_core_peer_config { local, remote, planes, route, hop_limit, copy_ops, base, ops }

@@ -28,7 +28,7 @@ fn zeroed<T: Copy>() -> T {
 /// An endpoint with two ports, a peer of the given route, and room for two profiles of 40 EVs.
 fn alone(route: u8, f: impl FnOnce(*mut mrc_core_endpoint, mrc_core_peer)) {
     let mut config: mrc_core_config = zeroed();
-    let (mut endpoint, mut peer) = (null_mut(), mrc_core_peer { index: 9 });
+    let (mut endpoint, mut peer) = (null_mut(), mrc_core_peer { index: 9, generation: 0 });
     let mut there = mrc_core_peer_config { route, hop_limit: 64, ..zeroed() };
     // SAFETY: out pointers are variables; the memory lives until the end of the call.
     unsafe {
@@ -70,7 +70,8 @@ unsafe fn qp(
     peer: mrc_core_peer,
     ev_profile: mrc_core_ev_profile,
 ) -> (mrc_core_qp, mrc_core_rtr) {
-    let (mut cq, mut pair, mut rtr) = (mrc_core_cq { index: 0 }, mrc_core_qp { index: 0, qpn: 0 }, zeroed());
+    let (mut cq, mut pair, mut rtr) =
+        (mrc_core_cq { index: 0, generation: 0 }, mrc_core_qp { index: 0, qpn: 0 }, zeroed());
     // SAFETY: the endpoint lives; out pointers are variables.
     unsafe {
         assert_eq!(mrc_core_create_cq(e, &mut cq), MRC_CORE_OK);
@@ -84,7 +85,7 @@ unsafe fn qp(
 #[test]
 fn an_explicit_profile_from_init_to_online_and_back() {
     alone(MRC_CORE_ROUTE_PLAIN, |e, peer| {
-        let mut profile = mrc_core_ev_profile { index: 9 };
+        let mut profile = mrc_core_ev_profile { index: 9, generation: 0 };
         let mut info: mrc_core_ev_profile_info = zeroed();
         // SAFETY: the endpoint lives; out pointers are variables.
         unsafe {
@@ -163,7 +164,7 @@ fn an_explicit_profile_from_init_to_online_and_back() {
 #[test]
 fn values_that_the_engine_makes() {
     alone(MRC_CORE_ROUTE_SRV6_ENTRY, |e, peer| {
-        let mut profile = mrc_core_ev_profile { index: 9 };
+        let mut profile = mrc_core_ev_profile { index: 9, generation: 0 };
         let (mut reports, mut count) = ([mrc_core_ev_report { ev: ev(0, 0), state: 77 }; 4], 0);
         // Block, a fixed micro-SID, one that varies.
         let mut gen_config =
@@ -221,7 +222,8 @@ fn values_that_the_engine_makes() {
 fn congestion_control_is_given_changed_and_asked() {
     alone(MRC_CORE_ROUTE_PLAIN, |e, peer| {
         let (mut cc, mut back): (mrc_core_cc, mrc_core_cc) = (zeroed(), zeroed());
-        let (mut control, mut ev_profile) = (mrc_core_cc_profile { index: 0 }, mrc_core_ev_profile { index: 0 });
+        let (mut control, mut ev_profile) =
+            (mrc_core_cc_profile { index: 0, generation: 0 }, mrc_core_ev_profile { index: 0, generation: 0 });
         let mut info: mrc_core_cc_info = zeroed();
         // SAFETY: the endpoint lives; out pointers are variables.
         unsafe {
@@ -275,7 +277,10 @@ fn congestion_control_is_given_changed_and_asked() {
                 assert_eq!(mrc_core_modify_to_rtr(e, 0, pair, &rtr), MRC_CORE_OK);
                 assert_eq!(mrc_core_modify_to_rts(e, 0, pair, &with(selector)), MRC_CORE_OK);
             }
-            assert_eq!(mrc_core_query_cc_profile(e, mrc_core_cc_profile { index: 60 }, &mut back), MRC_CORE_E_UNKNOWN);
+            assert_eq!(
+                mrc_core_query_cc_profile(e, mrc_core_cc_profile { index: 60, generation: 0 }, &mut back),
+                MRC_CORE_E_UNKNOWN
+            );
         }
     });
 }
@@ -296,7 +301,7 @@ fn ports_and_operations_are_refused_by_name() {
             refused(&mrc_core_op_request { has_dscp: 1, dscp: 64, ..probe }, "path");
             refused(&mrc_core_op_request { path: mrc_core_ev_entry { port: 0, ..path }, ..probe }, "port");
             refused(&mrc_core_op_request { path: mrc_core_ev_entry { has_dst: 1, ..path }, ..probe }, "path");
-            let nobody = mrc_core_peer { index: 7 };
+            let nobody = mrc_core_peer { index: 7, generation: 0 };
             assert_eq!(mrc_core_post_endpoint_op(e, nobody, &probe), MRC_CORE_E_UNKNOWN);
             assert_eq!(mrc_core_peer_ports(e, nobody, &mut ports), MRC_CORE_E_UNKNOWN);
             assert_eq!(mrc_core_peer_ports(e, peer, &mut ports), MRC_CORE_OK);

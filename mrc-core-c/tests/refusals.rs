@@ -145,7 +145,7 @@ fn silent_traps_are_refused() {
             assert_eq!((code, said(mrc_core_detail(e))), (MRC_CORE_E_RANGE, field));
         };
         let mut there: mrc_core_peer_config = std::mem::zeroed();
-        let mut peer = mrc_core_peer { index: 9 };
+        let mut peer = mrc_core_peer { index: 9, generation: 0 };
         let mut add = |there: &mrc_core_peer_config| mrc_core_add_peer(e, there, &mut peer);
         (there.local, there.remote) = (config.gids[0], mrc_core_ip { version: 6, bytes: [2; 16] });
         there.planes[0].present = 1;
@@ -169,16 +169,16 @@ fn silent_traps_are_refused() {
         let (ours, theirs, none) = (good.local, mrc_core_ip { bytes: [4; 16], ..good.remote }, std::mem::zeroed());
         refused(own(1, &none, &theirs), "local");
         refused(own(1, &ours, &none), "remote");
-        refused(own(9, &ours, &theirs), "port");
+        refused(own(0, &ours, &theirs), "port");
         refused(own(2, &ours, &theirs), "peer planes");
         refused(own(1, &theirs, &theirs), "plane addresses");
         assert_eq!(own(1, &ours, &theirs), MRC_CORE_OK);
 
-        let mut profile = mrc_core_ev_profile { index: 9 };
+        let mut profile = mrc_core_ev_profile { index: 9, generation: 0 };
         let mut entry: mrc_core_ev_entry = std::mem::zeroed();
         (entry.ev, entry.port) = (1, 1);
         assert_eq!(mrc_core_create_ev_profile(e, &entry, 1, &mut profile), MRC_CORE_OK);
-        let (mut cq, mut qp) = (mrc_core_cq { index: 9 }, mrc_core_qp { index: 9, qpn: 9 });
+        let (mut cq, mut qp) = (mrc_core_cq { index: 9, generation: 0 }, mrc_core_qp { index: 9, qpn: 9 });
         assert_eq!(mrc_core_create_cq(e, &mut cq), MRC_CORE_OK);
         assert_eq!(mrc_core_create_qp(e, 0, cq, cq, &mut qp), MRC_CORE_OK);
         assert_eq!(mrc_core_modify_to_init(e, qp), MRC_CORE_OK);
@@ -230,7 +230,7 @@ fn calls_that_are_refused() {
     assert_eq!(code, MRC_CORE_OK);
     let stale = mrc_core_qp { index: 1, qpn: 99 };
     let mut qp = stale;
-    let mut cq = mrc_core_cq { index: 9 };
+    let mut cq = mrc_core_cq { index: 9, generation: 0 };
     // SAFETY: the endpoint lives; out pointers are variables or NULL, which is refused.
     unsafe {
         let detail = || said(mrc_core_detail(e));
@@ -256,7 +256,7 @@ fn calls_that_are_refused() {
         assert_eq!(mrc_core_query_port(e, 2, &mut traffic), MRC_CORE_E_UNKNOWN);
         assert_eq!(mrc_core_query_port(e, 1, &mut traffic), MRC_CORE_OK);
         let mut cc = config.cc;
-        let mut profile = mrc_core_cc_profile { index: 0 };
+        let mut profile = mrc_core_cc_profile { index: 0, generation: 0 };
         cc.algorithm = MRC_CORE_CC_NSCC;
         assert_eq!(mrc_core_create_cc_profile(e, &cc, &mut profile), MRC_CORE_E_RANGE);
         assert_eq!(said(mrc_core_detail(e)), "nscc.rate_bps");
@@ -266,7 +266,13 @@ fn calls_that_are_refused() {
         assert_eq!(mrc_core_create_cc_profile(e, &cc, &mut profile), MRC_CORE_OK);
         assert_eq!(mrc_core_destroy_cc_profile(e, profile), MRC_CORE_OK);
         assert_eq!(mrc_core_destroy_cc_profile(e, profile), MRC_CORE_E_UNKNOWN);
-        assert_eq!(mrc_core_destroy_cc_profile(e, mrc_core_cc_profile { index: 0 }), MRC_CORE_E_BUSY);
+        // Nor does the next one in the slot answer to the old handle.
+        let (stale, mut next) = (profile, profile);
+        assert_eq!(mrc_core_create_cc_profile(e, &cc, &mut next), MRC_CORE_OK);
+        assert_eq!((next.index, next.generation), (stale.index, stale.generation + 1));
+        assert_eq!(mrc_core_destroy_cc_profile(e, stale), MRC_CORE_E_UNKNOWN);
+        assert_eq!(mrc_core_destroy_cc_profile(e, next), MRC_CORE_OK);
+        assert_eq!(mrc_core_destroy_cc_profile(e, mrc_core_cc_profile { index: 0, generation: 0 }), MRC_CORE_E_BUSY);
         let pair = mrc_core_qp { index: 0, qpn: 3 };
         assert_eq!(mrc_core_set_receiver_penalty(e, pair, 0, 1), MRC_CORE_E_UNKNOWN);
         assert_eq!(mrc_core_set_qp_access(e, pair, MRC_CORE_ACCESS_REMOTE_WRITE), MRC_CORE_E_UNKNOWN);
@@ -287,7 +293,7 @@ fn calls_that_are_refused() {
         assert_eq!(mrc_core_poll_event(null_mut(), null_mut()), MRC_CORE_E_NULL);
         let many =
             mrc_core_ev_entry { ev: 0, port: 1, denied: 0, has_dst: 0, has_segment: 0, dst: [0; 16], segment: [0; 16] };
-        let mut profile = mrc_core_ev_profile { index: 0 };
+        let mut profile = mrc_core_ev_profile { index: 0, generation: 0 };
         let entries = vec![many; config.limits.profile_evs as usize + 1];
         assert_eq!(mrc_core_create_ev_profile(e, entries.as_ptr(), entries.len(), &mut profile), MRC_CORE_E_RANGE);
         assert_eq!(mrc_core_create_ev_profile(e, null(), 3, &mut profile), MRC_CORE_E_NULL);

@@ -5,20 +5,9 @@ use mrc_wire::{Ev, PortNum, Psn, Qpn};
 
 use crate::error::TableError;
 
-/// A completion queue. Its slot number: the next one in the slot answers to an old handle.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct CqHandle(pub(crate) u32);
-
-impl CqHandle {
-    /// Slot number, below `Limits::cqs`.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The handle of a slot; calls refuse it while the slot is unused.
-    pub const fn from_index(index: u32) -> Self {
-        Self(index)
-    }
+crate::handle::handle! {
+    /// A completion queue. Stale once it is destroyed.
+    CqHandle, "cqs"
 }
 
 /// How a work request ended. Names follow the verbs completion status.
@@ -137,19 +126,25 @@ pub struct CqSlot {
     used: bool,
     /// A QP found it full: all wait for their turn until half of it is free.
     closed: bool,
+    /// Queues that were destroyed here.
+    generation: u16,
     /// QPs that refer to it.
     pub(crate) users: u32,
 }
 
 impl CqSlot {
     /// An unused slot.
-    pub const EMPTY: Self = Self { head: 0, tail: 0, used: false, closed: false, users: 0 };
+    pub const EMPTY: Self = Self { head: 0, tail: 0, used: false, closed: false, generation: 0, users: 0 };
 }
 
 impl CqSlot {
     /// Counter of the oldest completion.
     pub(crate) const fn head(&self) -> u32 {
         self.head
+    }
+
+    fn is(&self, cq: CqHandle) -> bool {
+        self.used && self.generation == cq.generation()
     }
 
     fn at(ring: &mut [Completion], counter: u32) -> Option<&mut Completion> {
@@ -200,15 +195,14 @@ impl<'s> Cqs<'s> {
     }
 
     pub(crate) fn is_used(&self, cq: CqHandle) -> bool {
-        self.slots.get(cq.0 as usize).is_some_and(|slot| slot.used)
+        self.slots.get(cq.index()).is_some_and(|slot| slot.is(cq))
     }
 
     pub(crate) fn create(&mut self) -> Result<CqHandle, TableError> {
         let index = self.slots.iter().position(|slot| !slot.used).ok_or(TableError::Full("completion queue"))?;
-        if let Some(slot) = self.slots.get_mut(index) {
-            *slot = CqSlot { used: true, ..CqSlot::EMPTY };
-        }
-        Ok(CqHandle(index as u32))
+        let slot = self.slots.get_mut(index).ok_or(TableError::Full("completion queue"))?;
+        *slot = CqSlot { used: true, generation: slot.generation, ..CqSlot::EMPTY };
+        Ok(CqHandle::from_parts(index as u16, slot.generation))
     }
 
     pub(crate) fn destroy(&mut self, cq: CqHandle) -> Result<(), TableError> {
@@ -217,38 +211,38 @@ impl<'s> Cqs<'s> {
             return Err(TableError::Busy("completion queue"));
         }
         slot.used = false;
+        slot.generation = slot.generation.wrapping_add(1);
         Ok(())
     }
 
     pub(crate) fn slot(&mut self, cq: CqHandle) -> Option<&mut CqSlot> {
-        self.slots.get_mut(cq.0 as usize).filter(|slot| slot.used)
+        self.slots.get_mut(cq.index()).filter(|slot| slot.is(cq))
     }
 
     pub(crate) fn is_closed(&self, cq: CqHandle) -> bool {
-        self.slots.get(cq.0 as usize).is_none_or(|slot| slot.closed)
+        self.slots.get(cq.index()).is_none_or(|slot| slot.closed)
     }
 
     /// Opens a queue that was found full where no more than half of it waits to be polled; whether it did.
     #[inline]
     pub(crate) fn reopens(&mut self, cq: CqHandle) -> bool {
         let half = self.depth / 2;
-        let full = self.slots.get_mut(cq.0 as usize).filter(|slot| slot.closed && slot.len() <= half);
+        let full = self.slots.get_mut(cq.index()).filter(|slot| slot.closed && slot.len() <= half);
         full.is_some_and(|slot| core::mem::replace(&mut slot.closed, false))
     }
 
     #[inline]
     pub(crate) fn pop(&mut self, cq: CqHandle) -> Option<Completion> {
-        let slot = self.slots.get_mut(cq.0 as usize)?;
-        if slot.len() == 0 {
+        let slot = self.slots.get_mut(cq.index())?;
+        if slot.len() == 0 || slot.generation != cq.generation() {
             return None;
         }
         let at = slot.head & self.depth.wrapping_sub(1);
         slot.head = slot.head.wrapping_add(1);
-        self.ring.get(cq.0.wrapping_mul(self.depth).wrapping_add(at) as usize).copied()
+        self.ring.get(cq.slot().wrapping_mul(self.depth).wrapping_add(at) as usize).copied()
     }
 }
 
-crate::image::stored!(newtype CqHandle);
 crate::image::stored!(enum Status {
     0 => Success, 1 => LocalProtection, 2 => LocalLength, 3 => LocalOperation, 4 => Flushed, 5 => RemoteInvalidRequest,
     6 => RemoteAccess, 7 => RemoteOperation, 8 => RetryExceeded,
@@ -257,4 +251,4 @@ crate::image::stored!(enum Operation { 0 => Write, 1 => WriteImm, 2 => Receive }
 crate::image::stored!(struct Completion {
     wr_id, operation, status, imm, solicited, qp, byte_len, first_psn, last_path, retries, since_ack_ns,
 });
-crate::image::stored!(struct CqSlot { head, tail, used, closed, users });
+crate::image::stored!(struct CqSlot { head, tail, used, closed, generation, users });

@@ -269,7 +269,7 @@ mod tests {
     fn every_listed_knob_is_taken_and_no_other() {
         let mut endpoint = EndpointConfig::default();
         let mut rts = RtsAttr::software(Psn::new(0));
-        let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
+        let (peer, profile) = (crate::PeerHandle::from_index(0), crate::EvProfileHandle::from_index(0));
         let mut rtr = RtrAttr::software(peer, Qpn::new(1), Psn::new(0), profile);
         for name in EndpointConfig::KNOBS {
             assert_eq!(endpoint.set_knob(name, 1), Ok(()), "{name}");

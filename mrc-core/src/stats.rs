@@ -196,9 +196,9 @@ stats! {
     rx_endpoint_request,
     /// Answers to endpoint operations.
     rx_endpoint_response,
-    /// EV probes that found a way for control packets.
+    /// EV probes that found a return path for control packets.
     return_path_found,
-    /// EV probes of such ways without an answer.
+    /// EV probes of return paths without an answer.
     return_path_lost,
     /// Answers to such probes after they counted as lost; also in `return_path_found`.
     return_path_late,

@@ -40,7 +40,7 @@ pub struct Limits {
     pub planes: usize,
     /// Peers that micro-SIDs may lead to ([`crate::Route::Srv6`]): those with handles below this number. `peers` or more: all.
     pub srv6_peers: usize,
-    /// EV profiles, at least 1.
+    /// EV profiles, 1..=65536.
     pub ev_profiles: usize,
     /// Entries of an EV profile, 1..=65535.
     pub profile_evs: usize,
@@ -186,7 +186,7 @@ impl Limits {
         if self.refusals > 1 << 16 {
             return range("refusals");
         }
-        if self.ev_profiles == 0 {
+        if self.ev_profiles == 0 || self.ev_profiles > 1 << 16 {
             return range("ev_profiles");
         }
         if self.profile_evs == 0 || self.profile_evs > 65_535 {
@@ -410,10 +410,12 @@ mod tests {
         assert_eq!(named(Limits { ev_profiles: 1 << 20, profile_evs: 65_535, ..Limits::default() }), "profile_evs");
         assert_eq!(named(Limits { events: usize::MAX, ..Limits::default() }), "events");
         // And with wider addresses, where no product fits either.
-        assert_eq!(
-            Limits { ev_profiles: usize::MAX, ..Limits::default() }.check(),
-            Err(ConfigError::Range { what: "profile_evs" })
-        );
+        let refused = |limits: Limits| limits.check().err();
+        let named = |what| Some(ConfigError::Range { what });
+        assert_eq!(refused(Limits { events: usize::MAX, ..Limits::default() }), named("events"));
+        // More slots than a handle can name.
+        assert_eq!(refused(Limits { ev_profiles: (1 << 16) + 1, ..Limits::default() }), named("ev_profiles"));
+        assert_eq!(refused(Limits { ev_profiles: 0, ..Limits::default() }), named("ev_profiles"));
     }
 
     /// The documented bound: MPR 8, 128 active EVs of 192, queue depth 64, both directions.

@@ -314,5 +314,21 @@ fn handles_stay_good_and_new_keys_are_new() {
             next.push(side.engine.draw_psn().value());
         }
         assert_ne!(next[0], next[1]);
+        // What is gone stays gone.
+        let side = &mut net.sides[0];
+        let stale = side.engine.create_cq().unwrap();
+        side.engine.destroy_cq(stale).unwrap();
+        let planes = std::array::from_fn(|plane| {
+            (plane == 0).then_some(mrc_core::PlanePath { next_hop: [4; 6], outer_src: None })
+        });
+        let (local, remote) = (common::address(0, false), common::address(7, false));
+        let route = mrc_core::Route::Plain;
+        let config = mrc_core::PeerConfig { local, remote, planes, route, hop_limit: 64 };
+        let nobody = side.engine.add_peer(&config).unwrap();
+        side.engine.remove_peer(nobody).unwrap();
+        update(net, 0, &mut Rng::new(1));
+        let engine = &mut net.sides[0].engine;
+        assert_ne!(engine.create_cq().unwrap(), stale);
+        assert_ne!(engine.add_peer(&config).unwrap(), nobody);
     });
 }

@@ -74,6 +74,33 @@ fn an_answer_after_the_clock_of_send_times_wrapped_is_no_short_round_trip() {
     }
 }
 
+/// Probes find lost packets where the timer is disabled; a lost Transport ACK leaves no packet to ask for.
+//= TACK-004, QP-006 test
+#[test]
+fn a_lost_transport_ack_is_asked_for_without_a_timer() {
+    let retry = RetryConfig { timeout: 0, linear: 2, exponential: 1 };
+    net(1, &Setup { retry, ..Setup::default() }, Weather::default(), |net| {
+        net.post(0, 0, 0, 100).unwrap();
+        // As often as would use up the retry budget, which needs a timer.
+        let mut lost = 0;
+        while lost < 9 {
+            let asked = net.run(1_000_000_000, |net| net.wire.values().any(|(to, ..)| *to == 0));
+            assert!(asked, "nobody asks after {lost} were lost");
+            let before = net.wire.len();
+            net.wire.retain(|_, (_, _, bytes)| {
+                !matches!(parse_frame(bytes, bytes.len(), &WireConfig::default(), |_| true).unwrap().body, Body::Ack(_))
+            });
+            lost += before - net.wire.len();
+            let now = net.now.as_nanos();
+            net.run(now + 5_000, |_| false);
+        }
+        assert!(!net.completed(1));
+        assert!(net.run(2_000_000_000, |net| net.completed(1)));
+        assert_eq!(net.sides[0].completions[0].status, Status::Success);
+        assert_eq!((net.sides[0].info(0).state, net.sides[0].info(0).retries), (QpState::Rts, 0));
+    });
+}
+
 /// A peer falls silent after it has SACKed packets behind the last Transport ACK: the oldest packet that it lacks uses up the
 /// budget, not the oldest of all, whose timer does not run.
 //= RETRY-001, RETRY-003 test

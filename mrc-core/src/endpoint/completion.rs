@@ -57,7 +57,7 @@ impl Endpoint<'_> {
     pub(super) fn complete(&mut self, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let Some(ring) = part(self.wqes, qp, self.limits.send_queue) else { return };
-        let Some((queue, completions)) = self.cqs.parts(slot.send_cq.0) else { return };
+        let Some((queue, completions)) = self.cqs.parts(slot.send_cq.slot()) else { return };
         slot.send_held = false;
         let mut wimm_done = false;
         let failed = slot.state == QpState::Error;
@@ -142,7 +142,7 @@ impl Endpoint<'_> {
             if slot.rq.len() == 0 || (ripe.is_none() && !failed) {
                 break;
             }
-            let room = self.cqs.parts(slot.recv_cq.0).and_then(|(queue, completions)| queue.push(completions));
+            let room = self.cqs.parts(slot.recv_cq.slot()).and_then(|(queue, completions)| queue.push(completions));
             let Some(completion) = room else {
                 slot.recv_held = true;
                 self.held_completions.push(self.qps, qp);

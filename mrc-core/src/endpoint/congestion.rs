@@ -28,10 +28,9 @@ impl Endpoint<'_> {
         config.validate().map_err(TableError::Range)?;
         let index = self.cc_profiles.iter().position(|profile| profile.config.is_none());
         let index = index.ok_or(TableError::Full("congestion-control profile"))?;
-        if let Some(slot) = self.cc_profiles.get_mut(index) {
-            *slot = CcProfile { config: Some(*config), users: 0 };
-        }
-        Ok(CcProfileHandle(index as u32))
+        let slot = self.cc_profiles.get_mut(index).ok_or(TableError::Full("congestion-control profile"))?;
+        *slot = CcProfile { config: Some(*config), ..*slot };
+        Ok(CcProfileHandle::from_parts(index as u16, slot.generation))
     }
 
     /// Changes a profile that no QP uses at the moment.
@@ -49,25 +48,26 @@ impl Endpoint<'_> {
     /// # Errors
     /// The handle is stale or that of the endpoint's own profile, or a controller runs it.
     pub fn destroy_cc_profile(&mut self, profile: CcProfileHandle) -> Result<(), TableError> {
-        if profile.0 == OWN_PROFILE {
+        if profile.slot() == OWN_PROFILE {
             return Err(TableError::Busy("congestion-control profile"));
         }
-        *self.idle_profile(profile)? = CcProfile::EMPTY;
+        let slot = self.idle_profile(profile)?;
+        *slot = CcProfile { generation: slot.generation.wrapping_add(1), ..CcProfile::EMPTY };
         Ok(())
     }
 
     /// The profile of QPs that name none, [`crate::EndpointConfig::cc`].
     pub fn default_cc_profile(&self) -> CcProfileHandle {
-        CcProfileHandle(OWN_PROFILE)
+        CcProfileHandle::from_index(OWN_PROFILE)
     }
 
     /// What a profile was created with.
     pub fn cc_profile(&self, profile: CcProfileHandle) -> Option<CcConfig> {
-        self.cc_profiles.get(profile.0 as usize)?.config
+        self.cc_profiles.get(profile.index()).filter(|slot| slot.is(profile))?.config
     }
 
     fn idle_profile(&mut self, profile: CcProfileHandle) -> Result<&mut CcProfile, TableError> {
-        let slot = self.cc_profiles.get_mut(profile.0 as usize).filter(|slot| slot.config.is_some());
+        let slot = self.cc_profiles.get_mut(profile.index()).filter(|slot| slot.is(profile));
         let slot = slot.ok_or(TableError::Unknown("congestion-control profile"))?;
         if slot.users > 0 { Err(TableError::Busy("congestion-control profile")) } else { Ok(slot) }
     }
@@ -99,9 +99,12 @@ impl Endpoint<'_> {
     /// The profile a QP names, if it exists, and room for it to join a controller to `peer`: that controller, or a free
     /// slot.
     pub(super) fn find_qpcc(&mut self, peer: u32, profile: Option<CcProfileHandle>) -> Result<(u32, u32), ModifyError> {
-        let profile = profile.map_or(OWN_PROFILE, |profile| profile.0);
-        let config = self.cc_profiles.get(profile as usize).and_then(|slot| slot.config);
-        config.ok_or(ModifyError::Missing("congestion-control profile"))?;
+        let named = profile.unwrap_or(self.default_cc_profile());
+        let known = self.cc_profiles.get(named.index()).is_some_and(|slot| slot.is(named));
+        let profile = named.slot();
+        if !known {
+            return Err(ModifyError::Missing("congestion-control profile"));
+        }
         let shared = if self.has_controllers(peer) {
             let mut used = self.qpccs.iter();
             used.position(|qpcc| qpcc.users > 0 && qpcc.peer == peer && qpcc.profile == profile)

@@ -2,10 +2,7 @@
 
 use mrc_wire::{Encap, Ev, FrameTemplate, Ip, Outer, PortNum, Qpn, Rkey};
 
-use super::{
-    Endpoint, EvProfileHandle, PeerHandle, PeerSlot, PlaneSlot, RouteSlot, part, peers, peers::Headers,
-    profiles::profile,
-};
+use super::{Endpoint, PeerHandle, PeerSlot, PlaneSlot, RouteSlot, part, peers, peers::Headers, profiles::profile};
 use crate::num::Counter;
 use crate::{
     config::{MAX_PORTS, PeerConfig, Route, port_of_plane},
@@ -99,7 +96,7 @@ impl Endpoint<'_> {
         slot.update.id = self.secrets.draw() as u16;
         peers::occupy(self.peers.get_mut(index).ok_or(TableError::Full("peer"))?, slot);
         self.index_peer(index as u32);
-        Ok(PeerHandle(index as u32))
+        self.peers.get(index).map(|slot| slot.handle(index as u32)).ok_or(TableError::Full("peer"))
     }
 
     /// Packets to and from a peer on `port` have the inner addresses `local` and `remote` in place of the peer's, which
@@ -117,7 +114,7 @@ impl Endpoint<'_> {
         local: Ip,
         remote: Ip,
     ) -> Result<(), TableError> {
-        let slot = self.peers.get(peer.0 as usize).filter(|slot| slot.used).ok_or(TableError::Unknown("peer"))?;
+        let slot = self.peers.get(peer.index()).filter(|slot| slot.is(peer)).ok_or(TableError::Unknown("peer"))?;
         if slot.is_used() {
             return Err(TableError::Busy("peer"));
         }
@@ -129,18 +126,18 @@ impl Endpoint<'_> {
             return Err(TableError::Range("plane addresses"));
         }
         let own = (slot.local, slot.remote) != (local, remote);
-        self.unindex_peer(peer.0);
-        let template =
-            part(self.planes, peer.0, self.limits.planes).and_then(|planes| planes.get_mut(usize::from(port.plane())));
+        self.unindex_peer(peer.slot());
+        let template = part(self.planes, peer.slot(), self.limits.planes)
+            .and_then(|planes| planes.get_mut(usize::from(port.plane())));
         if let Some(PlaneSlot(template)) = template {
             let encap = Encap { src: local, dst: remote, ..template.encap() };
             *template = FrameTemplate::new(&encap, &self.cfg.wire);
         }
-        if let Some(slot) = self.peers.get_mut(peer.0 as usize) {
+        if let Some(slot) = self.peers.get_mut(peer.index()) {
             let before = slot.own_addresses;
             slot.own_addresses = if own { before.with(port) } else { before.without(port) };
         }
-        self.index_peer(peer.0);
+        self.index_peer(peer.slot());
         Ok(())
     }
 
@@ -165,16 +162,16 @@ impl Endpoint<'_> {
     /// The handle is stale, or a QP still uses it, also one of another shard; or the first shard has not been told that
     /// none does any more ([`Endpoint::poll_shard_message`]).
     pub fn remove_peer(&mut self, peer: PeerHandle) -> Result<(), TableError> {
-        let slot = self.peers.get(peer.0 as usize).filter(|slot| slot.used).ok_or(TableError::Unknown("peer"))?;
+        let slot = self.peers.get(peer.index()).filter(|slot| slot.is(peer)).ok_or(TableError::Unknown("peer"))?;
         if slot.is_used() || slot.untold.used {
             return Err(TableError::Busy("peer"));
         }
-        self.ops.forget(self.peers, peer.0);
-        self.unindex_peer(peer.0);
-        if let Some(slot) = self.peers.get_mut(peer.0 as usize) {
+        self.ops.forget(self.peers, peer.slot());
+        self.unindex_peer(peer.slot());
+        if let Some(slot) = self.peers.get_mut(peer.index()) {
             self.masks.announce(slot, PortMask::ALL);
             peers::clear(slot);
-            self.free_peers.freed(peer.0);
+            self.free_peers.freed(peer.slot());
         }
         Ok(())
     }
@@ -266,7 +263,7 @@ impl Endpoint<'_> {
         if let Some(index) = slot.ev_profile
             && let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, index)
         {
-            slot.ways.start(entries, &mut self.rng);
+            slot.op_paths.start(entries, &mut self.rng);
         }
         if !slot.is_used() {
             slot.update.rounds = 0;
@@ -290,8 +287,8 @@ impl Endpoint<'_> {
             load: slot.share.load,
             inflight_bytes: slot.share.inflight_bytes(),
             evs: slot.ev_counts(),
-            peer: slot.has_peer.then_some(PeerHandle(slot.peer)),
-            ev_profile: slot.has_peer.then_some(EvProfileHandle(slot.ev_profile)),
+            peer: self.peers.get(slot.peer as usize).filter(|_| slot.has_peer).map(|peer| peer.handle(slot.peer)),
+            ev_profile: slot.has_peer.then(|| self.profile_handle(slot.ev_profile)).flatten(),
             srtt_ns: slot.req.srtt_ns(),
             acked_bytes: slot.share.acked_bytes(),
             retransmitted: slot.share.retransmitted(),

@@ -79,36 +79,14 @@ use crate::{
     timer::Timers,
 };
 
-/// A registered peer. Its slot number: the next one in the slot answers to an old handle.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct PeerHandle(pub(crate) u32);
-
-impl PeerHandle {
-    /// Slot number, below `Limits::peers`.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The handle of a slot; calls refuse it while the slot is unused.
-    pub const fn from_index(index: u32) -> Self {
-        Self(index)
-    }
+crate::handle::handle! {
+    /// A registered peer. Stale once it is removed.
+    PeerHandle, "peers"
 }
 
-/// An EV profile. Its slot number: the next one in the slot answers to an old handle.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct EvProfileHandle(pub(crate) u32);
-
-impl EvProfileHandle {
-    /// Slot number, below `Limits::ev_profiles`.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The handle of a slot; calls refuse it while the slot is unused.
-    pub const fn from_index(index: u32) -> Self {
-        Self(index)
-    }
+crate::handle::handle! {
+    /// An EV profile. Stale once it is destroyed.
+    EvProfileHandle, "ev_profiles"
 }
 
 /// One NIC function: queue pairs, memory regions, peers, EV profiles, ports.
@@ -431,9 +409,6 @@ impl<'s> Endpoint<'s> {
         why
     }
 }
-
-crate::image::stored!(newtype PeerHandle);
-crate::image::stored!(newtype EvProfileHandle);
 
 /// What of a configuration cannot be, with storage for so many planes.
 fn check(cfg: &EndpointConfig, planes: usize) -> Result<(), ConfigError> {

@@ -59,18 +59,19 @@ impl Endpoint<'_> {
             let usable = self.ports_to_test(slot);
             let free = usable.and(ports);
             let bound = slot.ev_profile;
-            let way = if let Some(index) = bound {
+            let path = if let Some(index) = bound {
                 let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, index);
                 let slot = self.peers.get_mut(due.peer as usize);
-                let choice =
-                    slot.zip(entries).and_then(|(slot, entries)| slot.ways.pick_answer(free, entries, &mut self.rng));
+                let choice = slot
+                    .zip(entries)
+                    .and_then(|(slot, entries)| slot.op_paths.pick_answer(free, entries, &mut self.rng));
                 choice.and_then(|choice| self.entry_of(bound, choice))
             } else if free.contains(due.port) {
                 self.leads_to(due.peer, EvEntry::new(due.ev, due.port))
             } else {
                 None
             };
-            let Some(way) = way else {
+            let Some(path) = path else {
                 if free == usable {
                     // Nothing leads there: the peer asks again.
                     self.ops.answers.pop();
@@ -83,7 +84,7 @@ impl Endpoint<'_> {
             let service = if due.serviced { now.stamp().wrapping_sub(due.arrived) } else { 0 };
             let timestamp = if due.serviced { due.timestamp.wrapping_add(service).max(1) } else { due.timestamp };
             let body = EndpointResponseRepr { op: due.op, timestamp };
-            let rest = self.op_headers(due.peer, &way, Opcode::EndpointResponse, due.id, None, out);
+            let rest = self.op_headers(due.peer, &path, Opcode::EndpointResponse, due.id, None, out);
             let Some((transmit, rest)) = rest else { continue };
             body.emit_at(self.cfg.wire.eeth_op_bit, rest.first_chunk_mut()?);
             let slot = self.peers.get(due.peer as usize)?;
@@ -114,10 +115,10 @@ impl Endpoint<'_> {
                 continue;
             };
             slot.update.todo = slot.update.todo.without(port);
-            let (choice, profile, id) = (slot.ways.on(port), slot.ev_profile, slot.update.id);
+            let (choice, profile, id) = (slot.op_paths.on(port), slot.ev_profile, slot.update.id);
             self.round_sent(now, peer);
-            let Some(way) = choice.and_then(|choice| self.entry_of(profile, choice)) else { continue };
-            let Some((transmit, rest)) = self.op_headers(peer, &way, Opcode::EndpointRequest, id, None, out) else {
+            let Some(path) = choice.and_then(|choice| self.entry_of(profile, choice)) else { continue };
+            let Some((transmit, rest)) = self.op_headers(peer, &path, Opcode::EndpointRequest, id, None, out) else {
                 continue;
             };
             let body = EndpointRequestRepr {
@@ -146,11 +147,11 @@ impl Endpoint<'_> {
                 }
                 continue;
             }
-            let way = self.leads_to(request.peer, request.path);
+            let path = self.leads_to(request.peer, request.path);
             let probe = request.op == EndpointOp::EvProbe;
             let dscp = request.dscp.or_else(|| probe.then_some(self.cfg.wire.dscp.no_trim));
-            let headers =
-                way.and_then(|way| self.op_headers(request.peer, &way, Opcode::EndpointRequest, request.id, dscp, out));
+            let headers = path
+                .and_then(|path| self.op_headers(request.peer, &path, Opcode::EndpointRequest, request.id, dscp, out));
             let Some((transmit, rest)) = headers else {
                 self.end_request(nth, None);
                 continue;
@@ -189,7 +190,7 @@ impl Endpoint<'_> {
     fn op_headers<'o>(
         &mut self,
         peer: u32,
-        way: &EvEntry,
+        path: &EvEntry,
         opcode: Opcode,
         id: u16,
         dscp: Option<u8>,
@@ -198,7 +199,7 @@ impl Endpoint<'_> {
         let len = if opcode == Opcode::EndpointRequest { EndpointRequestRepr::LEN } else { EndpointResponseRepr::LEN };
         let peer = Below::of((self.peers, self.planes, self.routes), &self.limits, peer)?;
         let bth = control_bth(Qpn::ENDPOINT, self.cfg.pkey, opcode, Psn::new(id.into()), false);
-        peer.open(&self.cfg, &mut self.stats, (way.ev, way.port), || Some(way), dscp, &bth, len, out)
+        peer.open(&self.cfg, &mut self.stats, (path.ev, path.port), || Some(path), dscp, &bth, len, out)
     }
 }
 

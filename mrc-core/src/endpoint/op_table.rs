@@ -279,7 +279,7 @@ impl Ops {
             port: PortNum::from_plane(0),
             ev: Ev(0),
         };
-        let news = ShardNews::BadEv { profile: EvProfileHandle(0), entry: 0 };
+        let news = ShardNews::BadEv { profile: EvProfileHandle::from_index(0), entry: 0 };
         let nothing = ShardMessage { from: 0, to: None, news };
         Self {
             requests: [Request::NONE; REQUESTS],

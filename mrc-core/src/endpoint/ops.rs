@@ -76,7 +76,7 @@ impl Endpoint<'_> {
     /// # Errors
     /// Nothing was queued; the variant says why.
     pub fn post_endpoint_op(&mut self, peer: PeerHandle, request: &OpRequest) -> Result<(), OpError> {
-        let slot = self.peers.get(peer.0 as usize).filter(|slot| slot.used).ok_or(OpError::Peer)?;
+        let slot = self.peers.get(peer.index()).filter(|slot| slot.is(peer)).ok_or(OpError::Peer)?;
         if !slot.reachable.contains(request.path.port) || request.dscp.is_some_and(|dscp| dscp > 63) {
             return Err(OpError::Range);
         }
@@ -84,7 +84,7 @@ impl Endpoint<'_> {
             return Err(OpError::Range);
         }
         let admitted = self.ops.admit(Request {
-            peer: peer.0,
+            peer: peer.slot(),
             op: request.op,
             ports: request.ports,
             dscp: request.dscp,
@@ -102,14 +102,15 @@ impl Endpoint<'_> {
         let request = self.ops.slot(nth)?;
         let Stage::Done(answer) = core::mem::replace(&mut request.stage, Stage::Free) else { return None };
         let Owner::Application(cookie) = request.owner else { return None };
-        let (peer, op) = (PeerHandle(request.peer), request.op);
+        let (peer, op) = (request.peer, request.op);
         self.ops.free |= 1u64.wrapping_shl(nth.into());
+        let peer = self.peers.get(peer as usize)?.handle(peer);
         Some(OpOutcome { cookie, peer, op, answer })
     }
 
     /// The ports that a peer says are up; all of them until it has told.
     pub fn peer_ports(&self, peer: PeerHandle) -> Option<PortMask> {
-        self.peers.get(peer.0 as usize).filter(|slot| slot.used).map(|slot| slot.announced)
+        self.peers.get(peer.index()).filter(|slot| slot.is(peer)).map(|slot| slot.announced)
     }
 
     /// A frame for QP 2.

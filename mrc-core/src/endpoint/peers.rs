@@ -6,7 +6,7 @@ mod index;
 use mrc_wire::Ip;
 
 pub(super) use self::index::{Headers, PeerIndex};
-use super::{below::RouteKind, shards::Untold};
+use super::{PeerHandle, below::RouteKind, shards::Untold};
 use crate::{
     Prefetch,
     config::{MAX_PORTS, PeerConfig, port_of_plane},
@@ -75,10 +75,12 @@ impl FirstFree {
 pub struct PeerSlot {
     pub(super) used: bool,
     pub(super) route: RouteKind,
+    /// Peers that were removed here.
+    pub(super) generation: u16,
     pub(super) users: u32,
     /// Congestion controllers to it.
     pub(super) controllers: u32,
-    /// Ports with a way to the peer.
+    /// Ports with a path to the peer.
     pub(super) reachable: PortMask,
     /// Ports the peer says are up.
     //= PORT-004, EPOP-007
@@ -88,7 +90,7 @@ pub struct PeerSlot {
     pub(super) local: Ip,
     pub(super) remote: Ip,
     /// One EV per plane for endpoint operations.
-    pub(super) ways: ReverseSet,
+    pub(super) op_paths: ReverseSet,
     /// What we tell the peer of our ports.
     pub(super) update: Update,
     /// Identifier and time of the last update of the peer that was applied.
@@ -97,14 +99,14 @@ pub struct PeerSlot {
     pub(super) masked_at: Instant,
     /// Base RTT in nanoseconds that the last congestion controller to the peer measured by probe, and when.
     pub(super) base_rtt: Option<(u64, Instant)>,
+    /// Other shards with QPs towards the peer, bit N for shard N; the first shard's only.
+    pub(super) used_by: u64,
     /// Ports on which packets to the peer have addresses of their own.
     pub(super) own_addresses: PortMask,
     /// First entry of the hash bucket with this slot's index.
     bucket: u32,
     /// Next entries of the buckets that this slot's addresses are in: its own one's, and those of its planes.
     chains: [u32; MAX_PORTS + 1],
-    /// Other shards with QPs towards the peer, bit N for shard N; the first shard's only.
-    pub(super) used_by: u64,
     /// Profile bound on their behalf.
     pub(super) shards_profile: Option<u32>,
     /// What of the peer other shards have not been told.
@@ -119,8 +121,8 @@ pub(super) struct Update {
     pub(super) id: u16,
     /// Ports through which this round's request has not left.
     pub(super) todo: PortMask,
-    /// Ports the round tells.
-    pub(super) told: PortMask,
+    /// Ports that the round announces as up.
+    pub(super) announced: PortMask,
     /// Rounds sent since the change; 0 also when the change has been answered.
     pub(super) rounds: u8,
     /// Doublings of the wait for the answer, which also name the list the peer waits on.
@@ -137,7 +139,7 @@ impl Update {
     const NONE: Self = Self {
         id: 0,
         todo: PortMask::NONE,
-        told: PortMask::NONE,
+        announced: PortMask::NONE,
         rounds: 0,
         level: 0,
         due: Instant::FAR,
@@ -156,6 +158,7 @@ impl PeerSlot {
     /// An unused slot.
     pub const EMPTY: Self = Self {
         used: false,
+        generation: 0,
         users: 0,
         local: Ip::V6([0; 16]),
         remote: Ip::V6([0; 16]),
@@ -164,7 +167,7 @@ impl PeerSlot {
         reachable: PortMask::NONE,
         announced: PortMask::ALL,
         ev_profile: None,
-        ways: ReverseSet::EMPTY,
+        op_paths: ReverseSet::EMPTY,
         update: Update::NONE,
         last_update: None,
         masked_at: Instant::ZERO,
@@ -177,6 +180,16 @@ impl PeerSlot {
         untold: Untold::NOTHING,
         links: [Links::NONE; 3],
     };
+
+    /// Whether `peer`, which names the slot, is the one that is registered here.
+    pub(super) fn is(&self, peer: PeerHandle) -> bool {
+        self.used && self.generation == peer.generation()
+    }
+
+    /// The handle of the peer in this slot, number `index`.
+    pub(super) fn handle(&self, index: u32) -> PeerHandle {
+        PeerHandle::from_parts(index as u16, self.generation)
+    }
 
     /// Whether any QP of the NIC needs it.
     pub(super) const fn is_used(&self) -> bool {
@@ -304,23 +317,23 @@ impl Sequence for Listed<'_> {
 
 /// Gives a slot back to its unused state; bucket heads belong to the index, not to the peer.
 pub(super) fn clear(slot: &mut PeerSlot) {
-    *slot = PeerSlot { bucket: slot.bucket, ..PeerSlot::EMPTY };
+    *slot = PeerSlot { bucket: slot.bucket, generation: slot.generation.wrapping_add(1), ..PeerSlot::EMPTY };
 }
 
 /// Takes over a fresh slot; bucket heads belong to the index, not to the peer.
 pub(super) fn occupy(slot: &mut PeerSlot, fresh: PeerSlot) {
-    *slot = PeerSlot { bucket: slot.bucket, ..fresh };
+    *slot = PeerSlot { bucket: slot.bucket, generation: slot.generation, ..fresh };
 }
 
 crate::image::stored!(enum RouteKind { 0 => Plain, 1 => Srv6, 2 => Srv6Entry });
-crate::image::stored!(struct Update { id, todo, told, rounds, level, due, changed, spent_until });
+crate::image::stored!(struct Update { id, todo, announced, rounds, level, due, changed, spent_until });
 crate::image::stored!(
     struct PeerSlot {
-        used, users, local, remote, route, reachable, announced, ev_profile, ways, update, last_update, masked_at, base_rtt,
+        used, users, local, remote, route, reachable, announced, ev_profile, op_paths, update, last_update, masked_at, base_rtt,
         used_by, shards_profile, untold,
     }
     rebuilt {
-        controllers: 0, own_addresses: PortMask::NONE, bucket: NIL, chains: [NIL; MAX_PORTS + 1], links: [Links::NONE; 3],
+        controllers: 0, generation: 0, own_addresses: PortMask::NONE, bucket: NIL, chains: [NIL; MAX_PORTS + 1], links: [Links::NONE; 3],
     }
 );
 

@@ -4,7 +4,7 @@
 use mrc_wire::PortNum;
 
 use super::{
-    Endpoint, PeerHandle,
+    Endpoint,
     op_table::Waiting,
     peers::{PeerIndex, PeerSlot},
     profiles::profile,
@@ -64,8 +64,9 @@ impl Endpoint<'_> {
             if self.masks.announce(slot, ports) == ports || !slot.reachable.contains(port) {
                 continue;
             }
+            let handle = slot.handle(peer);
             self.stats.peer_ports_unmasked.inc();
-            self.events.raise(&mut self.stats, Event::PeerPorts { peer: PeerHandle(peer), ports });
+            self.events.raise(&mut self.stats, Event::PeerPorts { peer: handle, ports });
             self.tell_peer_ports(peer);
         }
     }
@@ -96,8 +97,9 @@ impl Endpoint<'_> {
             if before.and(slot.reachable) == mask.and(slot.reachable) {
                 continue;
             }
+            let handle = slot.handle(peer);
             self.stats.peer_ports_changed.inc();
-            self.events.raise(&mut self.stats, Event::PeerPorts { peer: PeerHandle(peer), ports: mask });
+            self.events.raise(&mut self.stats, Event::PeerPorts { peer: handle, ports: mask });
             self.tell_peer_ports(peer);
         }
     }
@@ -121,8 +123,8 @@ impl Endpoint<'_> {
         self.tell_peer_used(peer, true);
         let Some(slot) = self.peers.get(peer as usize) else { return };
         let lately = slot.update.changed.is_some_and(|at| now.since(at) < self.cfg.port_update_rto_ns);
-        let told = lately && slot.update.told == self.up;
-        if self.cfg.port_update_on_rts && !told {
+        let announced = lately && slot.update.announced == self.up;
+        if self.cfg.port_update_on_rts && !announced {
             self.announce_to(now, peer);
         }
     }
@@ -158,14 +160,14 @@ impl Endpoint<'_> {
         let todo = self.ports_to_test(slot);
         let up = self.up;
         let Some(slot) = self.peers.get_mut(peer as usize) else { return };
-        (slot.update.todo, slot.update.told) = (todo, up);
+        (slot.update.todo, slot.update.announced) = (todo, up);
         slot.update.rounds = slot.update.rounds.saturating_add(1);
         // The EV of a plane that was not answered may be the dead one.
         if slot.update.rounds > 1
             && let Some(index) = slot.ev_profile
             && let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, index)
         {
-            slot.ways.redraw(entries, &mut self.rng);
+            slot.op_paths.redraw(entries, &mut self.rng);
         }
         self.ops.sending.push(self.peers, peer);
     }

@@ -69,10 +69,12 @@ impl Endpoint<'_> {
         if usize::from(attr.max_wimm_dest) > self.limits.wimm {
             return Err(ModifyError::Range("max_wimm_dest"));
         }
-        let peer = self.peers.get_mut(attr.peer.0 as usize).filter(|peer| peer.used);
+        let peer = self.peers.get_mut(attr.peer.index()).filter(|peer| peer.is(attr.peer));
         let peer = peer.ok_or(ModifyError::Missing("peer"))?;
         //= PROF-006
-        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, attr.ev_profile.0)
+        let known = self.ev_profiles.get(attr.ev_profile.index()).is_some_and(|slot| slot.is(attr.ev_profile));
+        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, attr.ev_profile.slot())
+            .filter(|_| known)
             .ok_or(ModifyError::Missing("EV profile"))?;
         let routed = peer.route == RouteKind::Srv6Entry;
         if entries.iter().any(|entry| entry.dst.is_some() != routed) {
@@ -83,17 +85,17 @@ impl Endpoint<'_> {
             return Err(ModifyError::Range("EV of more than 16 bits over IPv4"));
         }
         let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
-        slot.peer = attr.peer.0;
+        slot.peer = attr.peer.slot();
         slot.has_peer = true;
         peer.users.inc();
         let first = peer.users == 1;
         if peer.ev_profile.is_none() {
-            peer.ev_profile = Some(attr.ev_profile.0);
-            peer.ways.start(entries, &mut self.rng);
+            peer.ev_profile = Some(attr.ev_profile.slot());
+            peer.op_paths.start(entries, &mut self.rng);
         }
         slot.dest_qp = attr.dest_qp;
         slot.path_mtu = u32::from(attr.path_mtu);
-        slot.ev_profile = attr.ev_profile.0;
+        slot.ev_profile = attr.ev_profile.slot();
         slot.req.last_heard = now;
         slot.rsp = Responder::start(attr);
         slot.rsp.placing = Placing::start(attr.rq_psn.sub(1), self.cfg.placement == PlacementMode::Reported);
@@ -104,9 +106,9 @@ impl Endpoint<'_> {
             words.fill(RxWord::EMPTY);
         }
         self.stats.states.change(slot, QpState::Rtr);
-        self.bind_profile(attr.ev_profile.0);
+        self.bind_profile(attr.ev_profile.slot());
         if first {
-            self.tell_peer_used(attr.peer.0, false);
+            self.tell_peer_used(attr.peer.slot(), false);
         }
         self.announce(qp.qpn, QpState::Init, QpState::Rtr);
         Ok(())

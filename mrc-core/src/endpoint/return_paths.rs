@@ -1,5 +1,5 @@
-//! The ways of control packets back to the requester: what teaches them, when EV probes look for others, what makes them
-//! suspect. Which EV each answer takes is `path`'s ([`crate::path::ReverseSet`]). Source: `paths.md` 11.
+//! The return paths of control packets: what teaches them, when EV probes look for others, what makes them
+//! suspect. Which EV each acknowledgement takes is `path`'s ([`crate::path::ReverseSet`]). Source: `paths.md` 11.
 
 use mrc_wire::EndpointOp;
 
@@ -15,7 +15,7 @@ use crate::{
     time::Instant,
 };
 
-/// Round trips between two replacements of suspect ways: what the last one changed must have been heard of.
+/// Round trips between two replacements of suspect return paths: what the last one changed must have been heard of.
 const REROUTE_PAUSE_RTTS: u64 = 4;
 
 /// Round trip that a QP which cannot send, and so measures none, is taken to have, in nanoseconds.
@@ -25,8 +25,8 @@ const UNMEASURED_RTT_NS: u64 = 50_000;
 const MOST_PATIENCE_NS: u64 = 100_000_000;
 
 impl Endpoint<'_> {
-    /// A duplicate, or a probe without new data before it, hints that our answers died on their way: ways that nothing
-    /// has vouched for since the last hint are replaced at once, without waiting for the result of a probe.
+    /// A duplicate, or a probe without new data before it, hints that our acknowledgements were lost: return paths that nothing
+    /// has confirmed since the last hint are replaced at once, without waiting for the result of a probe.
     pub(super) fn reroute_answers(&mut self, now: Instant, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         let rtt_ns = match slot.reverse.rtt_ns() {
@@ -103,7 +103,7 @@ impl Endpoint<'_> {
             slot.reverse.on_probe_answered(choice, rtt_ns);
             if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile))
             {
-                peer.ways.learn(choice);
+                peer.op_paths.learn(choice);
             }
         } else {
             self.stats.return_path_lost.inc();
@@ -124,7 +124,7 @@ impl Endpoint<'_> {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
         slot.reverse.learn(choice);
         if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|p| p.ev_profile == Some(slot.ev_profile)) {
-            peer.ways.learn(choice);
+            peer.op_paths.learn(choice);
         }
     }
 }

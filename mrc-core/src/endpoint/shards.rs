@@ -13,7 +13,7 @@
 
 use mrc_wire::{EndpointOp, EndpointResponseRepr, Ip, PortNum, Qpn};
 
-use super::{Endpoint, EvProfileHandle, PeerHandle, peers::PeerIndex, profiles::profile};
+use super::{Endpoint, EvProfileHandle, peers::PeerIndex, profiles::profile};
 use crate::{error::ShardError, event::Event, num::Counter, port::PortMask, time::Instant};
 
 /// Most bits of a shard's number.
@@ -143,7 +143,7 @@ impl Endpoint<'_> {
         for index in 0..self.ev_profiles.len() as u32 {
             let told = self.ev_profiles.get_mut(index as usize).and_then(|slot| slot.next_told());
             if let Some(entry) = told {
-                let news = ShardNews::BadEv { profile: EvProfileHandle(index), entry };
+                let news = ShardNews::BadEv { profile: self.profile_handle(index)?, entry };
                 return Some(ShardMessage { from, to: None, news });
             }
         }
@@ -161,9 +161,10 @@ impl Endpoint<'_> {
             }
             let (used, entered_rts) = (slot.untold.used, slot.untold.entered_rts);
             slot.untold = Untold::NOTHING;
-            let profile = slot.ev_profile.filter(|_| slot.users > 0).map(EvProfileHandle);
+            let profile = slot.ev_profile.filter(|_| slot.users > 0);
             self.ops.news.remove(self.peers, peer);
             if used {
+                let profile = profile.and_then(|profile| self.profile_handle(profile));
                 let entered_rts = entered_rts && profile.is_some();
                 return Some((Some(0), ShardNews::PeerUsed { local, remote, profile, entered_rts }));
             }
@@ -195,7 +196,13 @@ impl Endpoint<'_> {
                     .find_exactly(self.peers, self.headers(), &local, &remote)
                     .ok_or(ShardError::Peer)?;
                 match profile {
-                    Some(EvProfileHandle(profile)) => self.peer_used(now, peer, message.from, profile, entered_rts),
+                    Some(profile) => {
+                        let known = self.ev_profiles.get(profile.index()).is_some_and(|slot| slot.is(profile));
+                        if !known {
+                            return Err(ShardError::Profile);
+                        }
+                        self.peer_used(now, peer, message.from, profile.slot(), entered_rts)
+                    }
                     None => {
                         self.peer_unused(peer, message.from);
                         Ok(())
@@ -203,7 +210,8 @@ impl Endpoint<'_> {
                 }
             }
             ShardNews::BadEv { profile, entry } => {
-                let slot = self.ev_profiles.get_mut(profile.0 as usize).filter(|slot| slot.has_entry(entry));
+                let slot =
+                    self.ev_profiles.get_mut(profile.index()).filter(|slot| slot.is(profile) && slot.has_entry(entry));
                 slot.ok_or(ShardError::Profile)?.hear_bad(entry);
                 Ok(())
             }
@@ -233,8 +241,9 @@ impl Endpoint<'_> {
             }
             let before = self.masks.announce(slot, ports);
             if before.and(slot.reachable) != ports.and(slot.reachable) {
+                let handle = slot.handle(peer);
                 self.stats.peer_ports_changed.inc();
-                self.events.raise(&mut self.stats, Event::PeerPorts { peer: PeerHandle(peer), ports });
+                self.events.raise(&mut self.stats, Event::PeerPorts { peer: handle, ports });
             }
         }
     }
@@ -247,7 +256,7 @@ impl Endpoint<'_> {
         slot.used_by |= 1u64.wrapping_shl(by.into());
         if slot.ev_profile.is_none() {
             slot.ev_profile = Some(index);
-            slot.ways.start(entries, &mut self.rng);
+            slot.op_paths.start(entries, &mut self.rng);
         }
         let masked = slot.announced != PortMask::ALL;
         if slot.shards_profile.is_none() {

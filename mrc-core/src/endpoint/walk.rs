@@ -168,12 +168,12 @@ impl Endpoint<'_> {
         }
     }
 
-    /// What a command means to the ways of a peer's endpoint operations.
+    /// What a command means to the paths of a peer's endpoint operations.
     fn command_peer(&mut self, peer: u32, command: &Command) {
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, command.profile).unwrap_or(&[]);
         let slot = self.peers.get_mut(peer as usize).filter(|peer| peer.ev_profile == Some(command.profile));
         if let Some(slot) = slot {
-            slot.ways.avoid_denied(entries, &mut self.rng);
+            slot.op_paths.avoid_denied(entries, &mut self.rng);
         }
     }
 }

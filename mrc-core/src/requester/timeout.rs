@@ -17,7 +17,7 @@ use crate::{
 /// Keep-alive probes in a row without an answer before the peer may count as gone.
 const KEEPALIVE_PROBES: u8 = 3;
 
-/// How often masked ports are tested when the retransmission timer is disabled, in nanoseconds.
+/// How often masked ports are tested, and a missing Transport ACK is asked for, when the retransmission timer is disabled, in nanoseconds.
 const UNTIMED_TEST_NS: u64 = 1_024 << 14;
 
 impl TxSide<'_, '_> {
@@ -156,9 +156,10 @@ impl TxSide<'_, '_> {
     }
 
     fn tack_deadline(&self) -> Instant {
-        match (self.qp.req.tack_wait, self.qp.req.retry.t0_ns()) {
-            (Instant::FAR, _) | (_, None) => Instant::FAR,
-            (since, Some(t0)) => since.after(t0),
+        match self.qp.req.tack_wait {
+            Instant::FAR => Instant::FAR,
+            // Nothing else would find that it was lost: all packets are known to have arrived.
+            since => since.after(self.qp.req.retry.t0_ns().unwrap_or(UNTIMED_TEST_NS)),
         }
     }
 
@@ -168,7 +169,8 @@ impl TxSide<'_, '_> {
         let answered = self.qp.req.last_heard > self.qp.req.tack_wait;
         self.qp.req.tack_wait = now;
         self.qp.req.resend_tail = true;
-        if self.is_stranded() || (answered && self.cfg.tail_retry_lenient) {
+        let timed = self.qp.req.retry.t0_ns().is_some();
+        if self.is_stranded() || !timed || (answered && self.cfg.tail_retry_lenient) {
             return None;
         }
         self.count_retry(now, self.qp.req.tack.next())

@@ -72,7 +72,12 @@ mod tests {
     use std::vec::Vec;
 
     fn responder(cack: u32) -> Responder {
-        let attr = RtrAttr::software(crate::PeerHandle(0), Qpn::new(5), Psn::new(cack + 1), crate::EvProfileHandle(0));
+        let attr = RtrAttr::software(
+            crate::PeerHandle::from_index(0),
+            Qpn::new(5),
+            Psn::new(cack + 1),
+            crate::EvProfileHandle::from_index(0),
+        );
         Responder::start(&attr)
     }
 

@@ -20,7 +20,7 @@ fn cfg() -> EndpointConfig {
 }
 
 fn responder(first: u32) -> (Responder, [RxWord; 16]) {
-    let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
+    let (peer, profile) = (crate::PeerHandle::from_index(0), crate::EvProfileHandle::from_index(0));
     let attr = RtrAttr::software(peer, Qpn::new(5), Psn::new(first), profile);
     (Responder::start(&attr), [RxWord::EMPTY; 16])
 }
@@ -143,7 +143,12 @@ fn received_bytes_count_each_new_packet_once() {
 #[test]
 fn a_responder_of_an_image_fits_its_storage() {
     let (r, _) = responder(1);
-    let attr = RtrAttr::software(crate::PeerHandle(0), Qpn::new(5), Psn::new(1), crate::EvProfileHandle(0));
+    let attr = RtrAttr::software(
+        crate::PeerHandle::from_index(0),
+        Qpn::new(5),
+        Psn::new(1),
+        crate::EvProfileHandle::from_index(0),
+    );
     let (packets, wimm) = (u32::from(attr.mpr_dest) * 128, usize::from(attr.max_wimm_dest));
     assert!(packets > 0 && wimm > 0);
     assert!(r.fits(packets, wimm));
@@ -260,7 +265,7 @@ fn service_time_needs_consent_and_a_timestamp() {
             "NACK, case {case}"
         );
     }
-    let (peer, profile) = (crate::PeerHandle(0), crate::EvProfileHandle(0));
+    let (peer, profile) = (crate::PeerHandle::from_index(0), crate::EvProfileHandle::from_index(0));
     let attr = RtrAttr::software(peer, Qpn::new(5), Psn::new(1), profile);
     let started = |private_stamps_us| Responder::start(&RtrAttr { svc_time: true, private_stamps_us, ..attr }).svc_time;
     assert_eq!((started(false), started(true)), (ServiceTime::Standard, ServiceTime::Any));

@@ -302,6 +302,7 @@ impl Endpoint<'_> {
         let slot = self.peers.get_mut(at.index as usize)?;
         if at.part == 0 {
             let mut used = slot.used;
+            io.item(&mut slot.generation)?;
             io.item(&mut used)?;
             if !used {
                 return Some(Left::Nothing);

@@ -22,11 +22,11 @@ impl Endpoint<'_> {
             return Err(TableError::Range("EV profile size"));
         }
         let handle = self.open_ev_profile(0)?;
-        let room = part(self.ev_entries, handle.0, self.limits.profile_evs);
+        let room = part(self.ev_entries, handle.slot(), self.limits.profile_evs);
         for (slot, entry) in room.into_iter().flatten().zip(entries) {
             *slot = *entry;
         }
-        if let Some(slot) = self.ev_profiles.get_mut(handle.0 as usize) {
+        if let Some(slot) = self.ev_profiles.get_mut(handle.index()) {
             slot.raw = true;
             slot.info.mode = EvMode::Explicit;
             slot.info.count = entries.len() as u16;
@@ -41,11 +41,10 @@ impl Endpoint<'_> {
     /// No free slot.
     pub fn open_ev_profile(&mut self, id: u64) -> Result<EvProfileHandle, TableError> {
         let free = self.ev_profiles.iter().position(|slot| !slot.used).ok_or(TableError::Full("EV profile"))?;
-        if let Some(slot) = self.ev_profiles.get_mut(free) {
-            *slot = EvProfileSlot { used: true, ..EvProfileSlot::EMPTY };
-            slot.info.id = id;
-        }
-        Ok(EvProfileHandle(free as u32))
+        let slot = self.ev_profiles.get_mut(free).ok_or(TableError::Full("EV profile"))?;
+        *slot = EvProfileSlot { used: true, generation: slot.generation, ..EvProfileSlot::EMPTY };
+        slot.info.id = id;
+        Ok(EvProfileHandle::from_parts(free as u16, slot.generation))
     }
 
     /// Configures a profile that is not ONLINE, which is OFFLINE then. AUTO and GENERATED values are made at once; the
@@ -87,7 +86,7 @@ impl Endpoint<'_> {
             events: config.events,
             users: 0,
         };
-        let entries = part(self.ev_entries, profile.0, room).and_then(|all| all.get_mut(..config.count.into()));
+        let entries = part(self.ev_entries, profile.slot(), room).and_then(|all| all.get_mut(..config.count.into()));
         let entries = entries.ok_or(ProfileError::Unknown)?;
         let raw = config.mode == EvMode::Auto && !config.paths.is_empty();
         match config.mode {
@@ -149,7 +148,7 @@ impl Endpoint<'_> {
         let count = usize::from(slot.info.count);
         match (from, to) {
             (ProfileState::Offline, ProfileState::Online) => {
-                let room = part(self.ev_entries, profile.0, self.limits.profile_evs);
+                let room = part(self.ev_entries, profile.slot(), self.limits.profile_evs);
                 validate_profile(room.and_then(|all| all.get(..count)).unwrap_or(&[]), ports)?;
             }
             (ProfileState::Online, ProfileState::Offline) if users > 0 => return Err(ProfileError::Busy { users }),
@@ -157,7 +156,7 @@ impl Endpoint<'_> {
             (from, to) => return Err(ProfileError::State { from, to }),
         }
         self.profile_slot(profile)?.info.state = to;
-        self.forget_ways(profile.0);
+        self.forget_op_paths(profile.slot());
         Ok(())
     }
 
@@ -171,13 +170,13 @@ impl Endpoint<'_> {
         if slot.info.users > 0 {
             return Err(ProfileError::Busy { users: slot.info.users });
         }
-        *slot = EvProfileSlot::EMPTY;
-        self.forget_ways(profile.0);
+        *slot = EvProfileSlot { generation: slot.generation.wrapping_add(1), ..EvProfileSlot::EMPTY };
+        self.forget_op_paths(profile.slot());
         Ok(())
     }
 
-    /// No peer draws ways for endpoint operations from this profile any more.
-    fn forget_ways(&mut self, profile: u32) {
+    /// No peer draws paths for endpoint operations from this profile any more.
+    fn forget_op_paths(&mut self, profile: u32) {
         for peer in self.peers.iter_mut().filter(|peer| peer.ev_profile == Some(profile)) {
             peer.ev_profile = None;
         }

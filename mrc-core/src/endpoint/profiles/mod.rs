@@ -128,6 +128,8 @@ pub struct EvProfileInfo {
 #[derive(Clone, Copy, Debug)]
 pub struct EvProfileSlot {
     used: bool,
+    /// Profiles that were destroyed here.
+    generation: u16,
     info: EvProfileInfo,
     /// The value of each entry was given as it is on the wire, without a format.
     raw: bool,
@@ -145,6 +147,7 @@ impl EvProfileSlot {
     /// An unused slot.
     pub const EMPTY: Self = Self {
         used: false,
+        generation: 0,
         info: EvProfileInfo {
             id: 0,
             state: ProfileState::Init,
@@ -213,8 +216,13 @@ impl EvProfileSlot {
         }
         self.last_event = Some((entry, to, now));
         let (ev, port) = (change.ev, change.port);
-        let profile = EvProfileHandle(profile);
+        let profile = EvProfileHandle::from_parts(profile as u16, self.generation);
         events.raise_ev(stats, profile, entry, ev, port, to);
+    }
+
+    /// Whether `profile`, which names the slot, is the one that is here.
+    pub(super) const fn is(&self, profile: EvProfileHandle) -> bool {
+        self.used && self.generation == profile.generation()
     }
 
     /// Whether it is in use and has this entry.
@@ -252,17 +260,24 @@ pub(super) fn profile<'a>(
 
 impl Endpoint<'_> {
     fn profile_slot(&mut self, profile: EvProfileHandle) -> Result<&mut EvProfileSlot, ProfileError> {
-        self.ev_profiles.get_mut(profile.0 as usize).filter(|slot| slot.used).ok_or(ProfileError::Unknown)
+        self.ev_profiles.get_mut(profile.index()).filter(|slot| slot.is(profile)).ok_or(ProfileError::Unknown)
+    }
+
+    /// The handle of the profile in slot `index`.
+    pub(in crate::endpoint) fn profile_handle(&self, index: u32) -> Option<EvProfileHandle> {
+        let slot = self.ev_profiles.get(index as usize).filter(|slot| slot.used)?;
+        Some(EvProfileHandle::from_parts(index as u16, slot.generation))
     }
 
     /// A picture of a profile.
     pub fn ev_profile_info(&self, profile: EvProfileHandle) -> Option<EvProfileInfo> {
-        self.ev_profiles.get(profile.0 as usize).filter(|slot| slot.used).map(|slot| slot.info)
+        self.ev_profiles.get(profile.index()).filter(|slot| slot.is(profile)).map(|slot| slot.info)
     }
 
     /// Every EV profile that exists, by slot number.
     pub fn ev_profiles(&self) -> impl Iterator<Item = EvProfileHandle> + '_ {
-        (0u32..).zip(&*self.ev_profiles).filter(|(_, slot)| slot.used).map(|(index, _)| EvProfileHandle(index))
+        let used = (0u16..).zip(&*self.ev_profiles).filter(|(_, slot)| slot.used);
+        used.map(|(index, slot)| EvProfileHandle::from_parts(index, slot.generation))
     }
 }
 
@@ -271,4 +286,4 @@ crate::image::stored!(enum ProfileState { 0 => Init, 1 => Offline, 2 => Online }
 crate::image::stored!(struct EvEventMask { good, assumed_bad });
 crate::image::stored!(struct EvSpec { value, port });
 crate::image::stored!(struct EvProfileInfo { id, state, mode, format, fields, count, min_active, events, users });
-crate::image::stored!(struct EvProfileSlot { used, info, raw, last_event, shared, told, carried, heard });
+crate::image::stored!(struct EvProfileSlot { used, generation, info, raw, last_event, shared, told, carried, heard });

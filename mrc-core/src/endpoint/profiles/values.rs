@@ -37,7 +37,7 @@ impl Endpoint<'_> {
         let denied = denied(state)?;
         let port = new.port.filter(|&port| ports.contains(port));
         let port = port.ok_or(ProfileError::Port { index: 0, port: new.port.map_or(0, PortNum::value) })?;
-        let entries = part(self.ev_entries, profile.0, self.limits.profile_evs).ok_or(ProfileError::Unknown)?;
+        let entries = part(self.ev_entries, profile.slot(), self.limits.profile_evs).ok_or(ProfileError::Unknown)?;
         let mut found = false;
         for (index, entry) in (0u16..slot.info.count).zip(entries) {
             if slot.spec(entry) == *old && (all || !found) {
@@ -69,7 +69,7 @@ impl Endpoint<'_> {
         if !self.walk.takes_command() {
             return Err(ProfileError::Commands);
         }
-        let entries = part(self.ev_entries, profile.0, self.limits.profile_evs).ok_or(ProfileError::Unknown)?;
+        let entries = part(self.ev_entries, profile.slot(), self.limits.profile_evs).ok_or(ProfileError::Unknown)?;
         let mut first = None;
         for (index, entry) in (0u16..slot.info.count).zip(entries) {
             if slot.spec(entry) == *ev && (all || first.is_none()) {
@@ -78,7 +78,7 @@ impl Endpoint<'_> {
             }
         }
         let first = first.ok_or(ProfileError::NoSuchEv)?;
-        self.walk_command(now, Command::new(profile.0, first, all.then_some(*ev), denied));
+        self.walk_command(now, Command::new(profile.slot(), first, all.then_some(*ev), denied));
         Ok(())
     }
 
@@ -103,7 +103,7 @@ impl Endpoint<'_> {
         out: &mut [EvReport],
     ) -> Result<usize, ProfileError> {
         let slot = *self.profile_slot(profile)?;
-        let entries = part(self.ev_entries, profile.0, self.limits.profile_evs).ok_or(ProfileError::Unknown)?;
+        let entries = part(self.ev_entries, profile.slot(), self.limits.profile_evs).ok_or(ProfileError::Unknown)?;
         let entries = entries.get(usize::from(first)..usize::from(slot.info.count)).unwrap_or(&[]);
         for (report, entry) in out.iter_mut().zip(entries) {
             let state = if entry.denied { EvState::Denied } else { EvState::Good };
@@ -113,7 +113,8 @@ impl Endpoint<'_> {
         let count = entries.len();
         for qp in 0..self.qps.len() as u32 {
             let Some(slots) = part(self.ev_slots, qp, self.limits.evs) else { break };
-            let Some(slot) = self.qps.get(qp as usize).filter(|slot| slot.has_peer && slot.ev_profile == profile.0)
+            let Some(slot) =
+                self.qps.get(qp as usize).filter(|slot| slot.has_peer && slot.ev_profile == profile.slot())
             else {
                 continue;
             };
@@ -136,7 +137,7 @@ impl Endpoint<'_> {
     //= SET-004
     pub fn query_ev_state(&mut self, profile: EvProfileHandle, ev: &EvSpec) -> Result<EvState, ProfileError> {
         let slot = *self.profile_slot(profile)?;
-        let entries = part(self.ev_entries, profile.0, self.limits.profile_evs).ok_or(ProfileError::Unknown)?;
+        let entries = part(self.ev_entries, profile.slot(), self.limits.profile_evs).ok_or(ProfileError::Unknown)?;
         let count = usize::from(slot.info.count);
         let at = entries.iter().take(count).position(|entry| slot.spec(entry) == *ev).ok_or(ProfileError::NoSuchEv)?;
         let mut report = [EvReport::EMPTY];
