@@ -115,7 +115,7 @@ pub struct Qp {
     /// The peer may not write at all, whatever the region allows.
     pub(crate) write_refused: bool,
     /// A new write arrived since the last probe.
-    pub(crate) fresh: bool,
+    pub(crate) written: bool,
     /// A completion of a send, of a receive, waits for room in its queue.
     pub(crate) send_held: bool,
     pub(crate) recv_held: bool,
@@ -187,7 +187,7 @@ impl Qp {
         links: Links::NONE,
         head: WriteHead::NONE,
         rerouted: Instant::ZERO,
-        fresh: false,
+        written: false,
         bad_evs_heard: 0,
     };
 
@@ -372,7 +372,7 @@ crate::image::stored!(enum QpState { 0 => Reset, 1 => Init, 2 => Rtr, 3 => Rts, 
 crate::image::stored!(struct QpHandle { index, qpn });
 crate::image::stored!(
     struct Qp {
-        qpn, dest_qp, peer, pd, path_mtu, ev_profile, life, used, state, write_refused, fresh, send_held, recv_held, qpcc, rsp,
+        qpn, dest_qp, peer, pd, path_mtu, ev_profile, life, used, state, write_refused, written, send_held, recv_held, qpcc, rsp,
         reverse, req, sq, share, paths, path_cfg, send_cq, recv_cq, rq, bad_evs_heard, cause, failed_status, failed_psn,
         silent_ns, has_peer, rerouted, links,
     }

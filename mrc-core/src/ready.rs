@@ -23,7 +23,7 @@ pub(crate) enum List {
     /// Has packets to send again; of its congestion controller.
     Retransmit,
     /// Has new packets; of its congestion controller.
-    Fresh,
+    NewData,
     /// Has completions that found their queue full.
     Completions,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Links {
     control: Link,
     urgent: Link,
     retransmit: Link,
-    fresh: Link,
+    new_data: Link,
     completions: Link,
     /// A QP that some turns behind has data to send, as far as is known: only for reading ahead.
     pub(crate) ahead: u16,
@@ -74,7 +74,7 @@ impl Links {
         control: Link::NONE,
         urgent: Link::NONE,
         retransmit: Link::NONE,
-        fresh: Link::NONE,
+        new_data: Link::NONE,
         completions: Link::NONE,
         ahead: 0,
     };
@@ -82,7 +82,7 @@ impl Links {
     #[inline]
     pub(crate) fn fetch(&self, memory: &impl Prefetch) {
         self.control.fetch(memory);
-        self.fresh.fetch(memory);
+        self.new_data.fetch(memory);
     }
 
     pub(crate) fn get(&mut self, list: List) -> &mut Link {
@@ -90,7 +90,7 @@ impl Links {
             List::Control => &mut self.control,
             List::Urgent => &mut self.urgent,
             List::Retransmit => &mut self.retransmit,
-            List::Fresh => &mut self.fresh,
+            List::NewData => &mut self.new_data,
             List::Completions => &mut self.completions,
         }
     }
@@ -206,7 +206,7 @@ impl Ready {
     pub(crate) fn behind_of(&self, links: &Links) -> Option<u32> {
         match self.list {
             List::Completions => links.completions.behind(),
-            _ => links.fresh.behind(),
+            _ => links.new_data.behind(),
         }
     }
 
@@ -347,7 +347,7 @@ impl Stored for Link {
 }
 
 crate::image::stored!(
-    struct Links { fresh } rebuilt {
+    struct Links { new_data } rebuilt {
         control: Link::NONE, urgent: Link::NONE, retransmit: Link::NONE, completions: Link::NONE, ahead: 0,
     }
 );
@@ -376,7 +376,7 @@ mod tests {
         // The number of turns passes its end.
         let first = u32::MAX - 1_000;
         let mut members: Vec<Place> = (0..8).map(|_| Place(Link { next: first, ..Link::NONE }, Credit::NONE)).collect();
-        let mut list = Ready { turns: first, ..Ready::new(List::Fresh) };
+        let mut list = Ready { turns: first, ..Ready::new(List::NewData) };
         let (mut newcomers, mut others) = (VecDeque::new(), VecDeque::<u32>::new());
         let (mut turns, mut from) = (0u32, [0u32; 8]);
         let mut rng = Rng::new(9);

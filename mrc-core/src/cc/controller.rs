@@ -45,7 +45,7 @@ pub struct Qpcc {
     pub(crate) turn: Credit,
     /// QPs with packets to send again, and with new ones.
     pub(crate) retransmit: Ready,
-    pub(crate) fresh: Ready,
+    pub(crate) new_data: Ready,
     load: Load,
     /// The sum of its QPs' `unasked`.
     unasked: u64,
@@ -82,7 +82,7 @@ impl Qpcc {
         load: Share::NONE.load,
         unasked: 0,
         retransmit: Ready::new(List::Retransmit),
-        fresh: Ready::new(List::Fresh),
+        new_data: Ready::new(List::NewData),
         link: Link::NONE,
         turn: Credit::NONE,
         base_rtt_wanted: false,
@@ -112,7 +112,7 @@ impl Qpcc {
     /// The only QP that may send, and it has new packets alone.
     #[inline(always)]
     pub(crate) fn sole_sender(&self) -> Option<u32> {
-        self.fresh.front().filter(|&qp| self.retransmit.is_empty() && self.fresh.holds_at_most(qp))
+        self.new_data.front().filter(|&qp| self.retransmit.is_empty() && self.new_data.holds_at_most(qp))
     }
 
     /// Who stands behind it in the round.
@@ -163,7 +163,7 @@ impl Qpcc {
     /// QP number `qp` goes, with all it had in flight; whether it was the last.
     pub(crate) fn leave(&mut self, qps: &mut [Qp], qp: u32) -> bool {
         self.retransmit.remove(qps, qp);
-        self.fresh.remove(qps, qp);
+        self.new_data.remove(qps, qp);
         if let Some(slot) = qps.get_mut(qp as usize) {
             let share = core::mem::replace(&mut slot.share, Share::NONE);
             let (sum, part) = (&mut self.load, &share.load);
@@ -201,7 +201,7 @@ impl Qpcc {
 
     /// Whether it takes part in the round: READY, and not all its QPs wait for something other than the window.
     pub(crate) fn has_turn(&self) -> bool {
-        !(self.retransmit.is_empty() && self.fresh.is_empty()) && self.cc.can_send()
+        !(self.retransmit.is_empty() && self.new_data.is_empty()) && self.cc.can_send()
     }
 
     pub(crate) fn info(&self) -> QpccInfo {
@@ -448,7 +448,7 @@ impl Qpcc {
 
 crate::image::stored!(
     struct Qpcc { cc, users, peer, profile, mtu_bytes, load, unasked, turn, base_rtt_wanted, base_rtt_at, link }
-    rebuilt { retransmit: Ready::new(List::Retransmit), fresh: Ready::new(List::Fresh) }
+    rebuilt { retransmit: Ready::new(List::Retransmit), new_data: Ready::new(List::NewData) }
 );
 
 #[cfg(test)]

@@ -261,7 +261,6 @@ pub struct PlanePath {
 
 /// How the outer destination of a packet is found.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one per peer, in lent storage: there is no heap to box into")]
 pub enum Route {
     /// No outer header: switches hash the EV (UDP, striped and STEV formats).
     Plain,

@@ -58,7 +58,7 @@ impl Ahead {
     /// The same, unless it stands there already.
     #[inline(always)]
     pub(super) fn joins(&mut self, qps: &mut [Qp], qp: u32, has_many: bool) {
-        if has_many && qps.get_mut(qp as usize).is_some_and(|slot| !slot.links.get(List::Fresh).is_queued()) {
+        if has_many && qps.get_mut(qp as usize).is_some_and(|slot| !slot.links.get(List::NewData).is_queued()) {
             self.waits(qps, qp);
         }
     }
@@ -75,7 +75,9 @@ impl Endpoint<'_> {
     #[inline(never)]
     pub(super) fn fetch_turns(&mut self) {
         let qpcc = self.ready.front().and_then(|qpcc| self.qpccs.get(qpcc as usize));
-        let Some((fresh, first)) = qpcc.and_then(|qpcc| Some((qpcc.fresh, qpcc.fresh.front()?))) else { return };
+        let Some((waiting, first)) = qpcc.and_then(|qpcc| Some((qpcc.new_data, qpcc.new_data.front()?))) else {
+            return;
+        };
         if self.ahead.qp.replace(first) == Some(first) {
             // Its turn goes on.
             return;
@@ -84,7 +86,7 @@ impl Endpoint<'_> {
             self.ahead.left = left;
             return;
         }
-        if fresh.len().saturating_add(self.ready.len()) < WAITING {
+        if waiting.len().saturating_add(self.ready.len()) < WAITING {
             return;
         }
         self.ahead.left = LAST;
@@ -95,7 +97,7 @@ impl Endpoint<'_> {
             let mut next = first;
             for qp in &mut now {
                 *qp = next as u16;
-                next = fresh.behind(self.qps, next).unwrap_or(first);
+                next = waiting.behind(self.qps, next).unwrap_or(first);
             }
         }
         let read = now.map(|qp| self.qps.get(usize::from(qp)).map_or(0, |qp| qp.links.ahead));

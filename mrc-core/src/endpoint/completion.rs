@@ -104,7 +104,7 @@ impl Endpoint<'_> {
             slot.failed_status = None;
         }
         if wimm_done {
-            self.wake_fresh(qp);
+            self.wake_new_data(qp);
         }
     }
 

@@ -237,7 +237,7 @@ impl Endpoint<'_> {
             last.fetch_link(memory);
         }
         let Some(alone) = qpcc.sole_sender() else {
-            return qpcc.retransmit.front().or(qpcc.fresh.front()).map(Step::Sending);
+            return qpcc.retransmit.front().or(qpcc.new_data.front()).map(Step::Sending);
         };
         self.qps.get(alone as usize)?.fetch_balance(memory);
         Some(Step::Alone(alone))

@@ -242,7 +242,7 @@ impl<'s> Endpoint<'s> {
             events: Events::new(s.events, mask),
             control: Ready::new(List::Control),
             urgent: Ready::new(List::Urgent),
-            ready: Ready::new(List::Fresh),
+            ready: Ready::new(List::NewData),
             held_completions: Ready::new(List::Completions),
             ahead: ahead::Ahead::NONE,
             limits: s.limits,

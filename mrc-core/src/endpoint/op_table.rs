@@ -6,7 +6,7 @@ use mrc_wire::{EndpointOp, Ev, Ip, PortNum};
 use super::{
     EvProfileHandle,
     ops::OpAnswer,
-    peers::{List, PeerList, PeerSlot},
+    peers::{PeerList, PeerListId, PeerSlot},
     shards::{RESPONSES, Shard, ShardMessage, ShardNews},
 };
 use crate::num::Counter;
@@ -77,7 +77,7 @@ impl Request {
 
 /// An answer that waits to leave.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Due {
+pub(super) struct DueResponse {
     /// `u32::MAX` once the peer is gone.
     pub(super) peer: u32,
     /// Our address that the request was for.
@@ -197,7 +197,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    const NONE: Self = Self { lists: [PeerList::new(List::Waiting); LEVELS], due: Instant::FAR };
+    const NONE: Self = Self { lists: [PeerList::new(PeerListId::Waiting); LEVELS], due: Instant::FAR };
 
     /// The doublings after round `rounds`; `repeats` rounds after the first follow at the shortest wait.
     //= EPOP-006
@@ -250,7 +250,7 @@ pub(super) struct Ops {
     turn: u8,
     pub(super) queue: Fifo<u8, REQUESTS>,
     pub(super) done: Fifo<u8, REQUESTS>,
-    pub(super) answers: Fifo<Due, ANSWERS>,
+    pub(super) answers: Fifo<DueResponse, ANSWERS>,
     pub(super) answer_pace: Pace,
     pub(super) probe_pace: Pace,
     pub(super) sending: PeerList,
@@ -268,7 +268,7 @@ pub(super) struct Ops {
 impl Ops {
     /// `first` begins the identifiers of its requests.
     pub(super) fn new(cfg: &EndpointConfig, first: u16) -> Self {
-        let none = Due {
+        let none = DueResponse {
             peer: u32::MAX,
             local: Ip::V6([0; 16]),
             id: 0,
@@ -291,9 +291,9 @@ impl Ops {
             answers: Fifo::new(none),
             answer_pace: Pace::per_second(cfg.endpoint_rate_limit, ANSWERS as u64),
             probe_pace: Pace::per_second(cfg.ev_probe_rate_limit, 16),
-            sending: PeerList::new(List::Sending),
+            sending: PeerList::new(PeerListId::Sending),
             waiting: Waiting::NONE,
-            news: PeerList::new(List::News),
+            news: PeerList::new(PeerListId::News),
             responses: Fifo::new(nothing),
             shard: cfg.shard,
             expiry: Instant::FAR,
@@ -441,7 +441,7 @@ impl Ops {
 crate::image::stored!(enum Owner { 0 => Application(cookie), 1 => ReturnPath { qp, choice } });
 crate::image::stored!(enum Stage { 0 => Free, 1 => Queued, 2 => Sent, 3 => Done(answer) });
 crate::image::stored!(struct Request { stage, peer, id, op, ports, dscp, path, owner, timeout_ns, sent_at, deadline });
-crate::image::stored!(struct Due { peer, local, id, op, timestamp, serviced, arrived, port, ev });
+crate::image::stored!(struct DueResponse { peer, local, id, op, timestamp, serviced, arrived, port, ev });
 
 #[cfg(test)]
 mod tests {

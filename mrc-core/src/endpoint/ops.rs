@@ -14,7 +14,7 @@ use super::{
     Endpoint, PeerHandle, Received,
     below::RouteKind,
     op_frames::ports_of,
-    op_table::{Due, Owner, REQUESTS, Request, Stage},
+    op_table::{DueResponse, Owner, REQUESTS, Request, Stage},
     peers::PeerIndex,
     port_status::ROUNDS_IN_TIME,
 };
@@ -155,7 +155,7 @@ impl Endpoint<'_> {
         let timestamp = request.tseth.reflected();
         let serviced = self.cfg.endpoint_svc_time && !request.tseth.tsr && timestamp != 0;
         let peer = self.answering(peer, Some(&frame.dst)).or_else(|| self.answering(peer, None)).unwrap_or(peer);
-        let due = Due {
+        let due = DueResponse {
             peer,
             local: frame.dst,
             id,

@@ -111,7 +111,7 @@ pub struct PeerSlot {
     pub(super) shards_profile: Option<u32>,
     /// What of the peer other shards have not been told.
     pub(super) untold: Untold,
-    links: [Links; 3],
+    links: [PeerLinks; 3],
 }
 
 /// An announcement of our ports to one peer.
@@ -178,7 +178,7 @@ impl PeerSlot {
         used_by: 0,
         shards_profile: None,
         untold: Untold::NOTHING,
-        links: [Links::NONE; 3],
+        links: [PeerLinks::NONE; 3],
     };
 
     /// Whether `peer`, which names the slot, is the one that is registered here.
@@ -214,14 +214,14 @@ impl PeerSlot {
     }
 }
 
-/// Links of one peer in one [`PeerList`].
+/// PeerLinks of one peer in one [`PeerList`].
 #[derive(Clone, Copy, Debug)]
-struct Links {
+struct PeerLinks {
     before: u32,
     after: u32,
 }
 
-impl Links {
+impl PeerLinks {
     /// In place of the peer before: on no list.
     const UNLISTED: u32 = NIL - 1;
     const NONE: Self = Self { before: Self::UNLISTED, after: NIL };
@@ -233,7 +233,7 @@ impl Links {
 
 /// Lists a peer can be on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum List {
+pub(super) enum PeerListId {
     /// Packets of a round of updates wait to leave.
     Sending = 0,
     /// A round left. One list per wait, ordered by `due`, because all its peers wait equally long.
@@ -245,13 +245,13 @@ pub(super) enum List {
 /// A list of peers, first in first out, from which any can be taken in O(1).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerList {
-    list: List,
+    list: PeerListId,
     head: u32,
     tail: u32,
 }
 
 impl PeerList {
-    pub(super) const fn new(list: List) -> Self {
+    pub(super) const fn new(list: PeerListId) -> Self {
         Self { list, head: NIL, tail: NIL }
     }
 
@@ -259,7 +259,7 @@ impl PeerList {
         if self.head == NIL { None } else { Some(self.head) }
     }
 
-    fn links<'p>(&self, peers: &'p mut [PeerSlot], peer: u32) -> Option<&'p mut Links> {
+    fn links<'p>(&self, peers: &'p mut [PeerSlot], peer: u32) -> Option<&'p mut PeerLinks> {
         peers.get_mut(peer as usize)?.links.get_mut(self.list as usize)
     }
 
@@ -267,7 +267,7 @@ impl PeerList {
     pub(super) fn push(&mut self, peers: &mut [PeerSlot], peer: u32) {
         let tail = self.tail;
         let Some(links) = self.links(peers, peer).filter(|links| !links.is_listed()) else { return };
-        *links = Links { before: tail, after: NIL };
+        *links = PeerLinks { before: tail, after: NIL };
         match self.links(peers, tail) {
             Some(last) => last.after = peer,
             None => self.head = peer,
@@ -278,7 +278,7 @@ impl PeerList {
     /// Takes `peer` off if it is on the list.
     pub(super) fn remove(&mut self, peers: &mut [PeerSlot], peer: u32) {
         let Some(links) = self.links(peers, peer) else { return };
-        let gone = core::mem::replace(links, Links::NONE);
+        let gone = core::mem::replace(links, PeerLinks::NONE);
         if !gone.is_listed() {
             return;
         }
@@ -320,9 +320,9 @@ pub(super) fn clear(slot: &mut PeerSlot) {
     *slot = PeerSlot { bucket: slot.bucket, generation: slot.generation.wrapping_add(1), ..PeerSlot::EMPTY };
 }
 
-/// Takes over a fresh slot; bucket heads belong to the index, not to the peer.
-pub(super) fn occupy(slot: &mut PeerSlot, fresh: PeerSlot) {
-    *slot = PeerSlot { bucket: slot.bucket, generation: slot.generation, ..fresh };
+/// Takes over a slot; bucket heads belong to the index, not to the peer.
+pub(super) fn occupy(slot: &mut PeerSlot, peer: PeerSlot) {
+    *slot = PeerSlot { bucket: slot.bucket, generation: slot.generation, ..peer };
 }
 
 crate::image::stored!(enum RouteKind { 0 => Plain, 1 => Srv6, 2 => Srv6Entry });
@@ -333,7 +333,7 @@ crate::image::stored!(
         used_by, shards_profile, untold,
     }
     rebuilt {
-        controllers: 0, generation: 0, own_addresses: PortMask::NONE, bucket: NIL, chains: [NIL; MAX_PORTS + 1], links: [Links::NONE; 3],
+        controllers: 0, generation: 0, own_addresses: PortMask::NONE, bucket: NIL, chains: [NIL; MAX_PORTS + 1], links: [PeerLinks::NONE; 3],
     }
 );
 
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn lists_keep_their_order_whoever_leaves() {
         let mut peers = vec![PeerSlot::EMPTY; 16];
-        let mut list = PeerList::new(List::Waiting);
+        let mut list = PeerList::new(PeerListId::Waiting);
         let (mut rng, mut want) = (Rng::new(5), Vec::<u32>::new());
         for _ in 0..1_000 {
             let peer = rng.below(16);
@@ -403,7 +403,7 @@ mod tests {
             let mut at = list.front();
             while let Some(peer) = at {
                 have.push(peer);
-                let after = peers[peer as usize].links[List::Waiting as usize].after;
+                let after = peers[peer as usize].links[PeerListId::Waiting as usize].after;
                 at = (after != NIL).then_some(after);
             }
             assert_eq!(have, want);

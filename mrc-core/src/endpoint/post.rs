@@ -66,7 +66,7 @@ impl Endpoint<'_> {
         }
         // Behind a request that waits for its turn nothing changes. Without a port time has to be charged.
         let with_ports = !slot.paths.usable_ports().is_empty();
-        let waits = with_ports && slot.links.get(List::Fresh).is_queued();
+        let waits = with_ports && slot.links.get(List::NewData).is_queued();
         let sooner = !waits && slot.req.outstanding() == 0 && slot.paths.on_busy();
         if slot.state == QpState::Error {
             self.complete(index);
@@ -78,7 +78,7 @@ impl Endpoint<'_> {
         }
         match (waits, with_ports && !sooner) {
             (true, _) => {}
-            (false, true) => self.wake_fresh(index),
+            (false, true) => self.wake_new_data(index),
             (false, false) => self.wake(now, index),
         }
         self.check_timer(now, index);

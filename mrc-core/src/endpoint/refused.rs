@@ -8,7 +8,7 @@ use crate::{
     error::Discard,
     event::ErrorCause,
     num::Counter,
-    responder::{Answer, AnswerKind, Arrival, Arrived, Verdict},
+    responder::{Acceptance, Answer, AnswerKind, Arrival, Arrived},
     time::Instant,
 };
 
@@ -48,9 +48,9 @@ impl Endpoint<'_> {
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         let bits = part(self.rx_words, qp, self.limits.words()).unwrap_or_default();
         match slot.rsp.on_gap::<FREE>(write, bits, &self.cfg) {
-            Verdict::New { owes } => Ok(owes),
-            Verdict::Duplicate => Err(self.refuse_again(now, qp)),
-            Verdict::OutOfWindow => {
+            Acceptance::New { owes } => Ok(owes),
+            Acceptance::Duplicate => Err(self.refuse_again(now, qp)),
+            Acceptance::OutOfWindow => {
                 let nack = slot.rsp.out_of_window(write, &self.cfg);
                 Err(self.refuse_beyond(qp, nack))
             }
@@ -112,7 +112,7 @@ impl Endpoint<'_> {
         self.stats.rx_probe.inc();
         // Two probes without new data between them: the peer may be asking because our answers die on their way.
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
-        if !core::mem::take(&mut slot.fresh) {
+        if !core::mem::take(&mut slot.written) {
             self.reroute_answers(now, qp);
         }
         let slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;

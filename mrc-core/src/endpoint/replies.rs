@@ -7,7 +7,7 @@ use super::{Endpoint, Received};
 use crate::num::Counter;
 use crate::{
     error::Discard,
-    requester::{Report, Verdict, Wants},
+    requester::{Report, Wants},
     time::Instant,
 };
 
@@ -46,14 +46,14 @@ impl Endpoint<'_> {
         aeth: &[u8; AethRepr::LEN],
     ) -> Result<Received, Discard> {
         let aeth = AethRepr::parse(aeth);
-        let outcome = self.with_tx(qp, |mut tx| {
-            let outcome = tx.on_ack(now, psn, &aeth)?;
-            Ok((outcome, tx.wants_after_report(now)))
+        let taken = self.with_tx(qp, |mut tx| {
+            let failure = tx.on_ack(now, psn, &aeth)?;
+            Ok((failure, tx.wants_after_report(now)))
         });
-        let (outcome, wants) = outcome.unwrap_or(Err(Discard::State))?;
-        match outcome {
-            Verdict::Continue => self.after_report(now, qp, true, wants),
-            Verdict::Fail(cause) => {
+        let (failure, wants) = taken.unwrap_or(Err(Discard::State))?;
+        match failure {
+            None => self.after_report(now, qp, true, wants),
+            Some(cause) => {
                 // A NAK below what completed names no request; then the oldest one reports the cause.
                 let open = self.qps.get(qp as usize).is_some_and(|slot| psn.diff(slot.req.tack) > 0);
                 self.fail_qp(now, qp, cause, open.then_some(psn));
@@ -79,13 +79,13 @@ impl Endpoint<'_> {
         self.stats.rx_nack.inc();
         let trimmed = matches!(nack.reason, NackReason::Trimmed | NackReason::TrimmedLastHop);
         self.stats.rx_nack_trimmed.inc_by(u64::from(trimmed));
-        let verdict = self.with_tx(qp, |mut tx| tx.on_nack(now, nack, rtx)).unwrap_or(Err(Discard::State));
-        if let Ok(Verdict::Fail(cause)) = verdict {
+        let failure = self.with_tx(qp, |mut tx| tx.on_nack(now, nack, rtx)).unwrap_or(Err(Discard::State));
+        if let Ok(Some(cause)) = failure {
             // A failure of the peer names the packet that met it; a spent retry budget is the oldest request's.
             let named = (nack.reason == NackReason::UnexpEvent).then_some(nack.psn);
             self.fail_qp(now, qp, cause, named);
         }
         self.wake(now, qp);
-        verdict.map(|_| Received::Nothing)
+        failure.map(|_| Received::Nothing)
     }
 }

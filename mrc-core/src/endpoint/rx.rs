@@ -263,7 +263,7 @@ impl Endpoint<'_> {
             self.join_control(qp);
             slot = self.qps.get_mut(qp as usize).ok_or(Discard::Qpn)?;
         }
-        slot.fresh = true;
+        slot.written = true;
         // That of the write which this one repeats is read where it is needed.
         let shape = if USUAL { slot.expected.shape() } else { write.shape };
         let mut checked = check_write(slot, &self.regions, qp, &write, shape);

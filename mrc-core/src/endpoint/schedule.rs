@@ -10,7 +10,7 @@
 //!  ready    qpcc ----------- qpcc ----- qpcc   window open
 //!            |- retransmit   |- ...
 //!            |   qp - qp
-//!            '- fresh
+//!            '- new data
 //!                qp - qp - qp
 //! ```
 
@@ -221,21 +221,21 @@ impl Endpoint<'_> {
             && let Some(qpcc) = self.qpccs.get(index as usize)
         {
             // A retransmission that waits for its port does not hold up new packets for another.
-            let (again, fresh) = (qpcc.retransmit.front(), qpcc.fresh.front());
-            if let Some(qp) = fresh
+            let (again, new_data) = (qpcc.retransmit.front(), qpcc.new_data.front());
+            if let Some(qp) = new_data
                 && self.is_ahead(qp)
                 && self.leaves_to_others(qp, sink.ports())
                 && qpcc.sole_sender().is_some()
             {
                 // Its turn would come to nothing: it keeps its place for the next port, and so do those asked after it.
-                yielding = yielding.or(fresh);
+                yielding = yielding.or(new_data);
                 whose = self.ready.behind(self.qpccs, index);
                 blocked.inc();
                 continue;
             }
             let (mut sent, mut stays, mut fault) = (false, false, None);
-            let mut turn = again.or(fresh);
-            let mut other = again.and(fresh);
+            let mut turn = again.or(new_data);
+            let mut other = again.and(new_data);
             while let Some(qp) = turn {
                 let alone = self.begin_turn(index, qp);
                 let most = if only_data && (alone || again.is_none()) { u32::MAX } else { 1 };
@@ -283,7 +283,7 @@ impl Endpoint<'_> {
             return false;
         };
         let only_controller = self.ready.holds_at_most(index);
-        let only_qp = qpcc.retransmit.holds_at_most(qp) && qpcc.fresh.holds_at_most(qp);
+        let only_qp = qpcc.retransmit.holds_at_most(qp) && qpcc.new_data.holds_at_most(qp);
         qpcc.turn.begin(turn_bytes, only_controller);
         slot.share.turn.begin(turn_bytes, only_qp);
         only_controller && only_qp
@@ -347,29 +347,29 @@ impl Endpoint<'_> {
         }
         let mut data = false;
         if let Some(qpcc) = self.qpccs.get_mut(index as usize) {
-            let (again, fresh) = (wants.retransmit, wants.fresh);
+            let (again, new_data) = (wants.retransmit, wants.new_data);
             if turn == Turn::Data {
-                let (again, fresh) = (again && keep, fresh && keep);
-                data = again || fresh;
+                let (again, new_data) = (again && keep, new_data && keep);
+                data = again || new_data;
                 let goes_on = self.qps.get(qp as usize).is_some_and(|slot| slot.share.turn.is_left());
                 if again && goes_on {
                     qpcc.retransmit.push(self.qps, qp);
                 } else {
                     qpcc.retransmit.after_turn(self.qps, qp, again);
                 }
-                if fresh && goes_on {
-                    qpcc.fresh.push(self.qps, qp);
+                if new_data && goes_on {
+                    qpcc.new_data.push(self.qps, qp);
                 } else {
-                    if has_many && fresh {
+                    if has_many && new_data {
                         self.ahead.waits(self.qps, qp);
                     }
-                    qpcc.fresh.after_turn_of(self.qps, qp, fresh, self.cfg.turn_bytes);
+                    qpcc.new_data.after_turn_of(self.qps, qp, new_data, self.cfg.turn_bytes);
                 }
                 if !data && let Some(slot) = self.qps.get_mut(qp as usize) {
                     slot.share.turn = Credit::NONE;
                 }
             } else {
-                self.join(index, qp, again, fresh);
+                self.join(index, qp, again, new_data);
             }
         }
         self.timers.arm(qp, wants.deadline);
@@ -401,7 +401,7 @@ impl Endpoint<'_> {
         if wants.urgent {
             self.urgent.push(self.qps, qp);
         }
-        self.join(index, qp, wants.retransmit, wants.fresh);
+        self.join(index, qp, wants.retransmit, wants.new_data);
         self.timers.arm(qp, wants.deadline);
     }
 
@@ -420,15 +420,15 @@ impl Endpoint<'_> {
 
     /// Puts QP `qp` of controller `index` on its lists for packets to send again and for new ones, and the controller into the round.
     #[inline]
-    fn join(&mut self, index: u32, qp: u32, again: bool, fresh: bool) {
+    fn join(&mut self, index: u32, qp: u32, again: bool, new_data: bool) {
         let has_many = self.has_many();
         if let Some(qpcc) = self.qpccs.get_mut(index as usize) {
             if again {
                 qpcc.retransmit.push(self.qps, qp);
             }
-            if fresh {
+            if new_data {
                 self.ahead.joins(self.qps, qp, has_many);
-                qpcc.fresh.join(self.qps, qp, self.cfg.turn_bytes);
+                qpcc.new_data.join(self.qps, qp, self.cfg.turn_bytes);
             }
         }
         self.evaluate(index);
@@ -444,13 +444,13 @@ impl Endpoint<'_> {
 
     /// New packets may leave, and no deadline moved: a request was posted, or a completion made room among the writes with
     /// immediate in flight. Looks at what a new packet needs and at nothing else of the QP.
-    pub(super) fn wake_fresh(&mut self, qp: u32) {
+    pub(super) fn wake_new_data(&mut self, qp: u32) {
         if !self.qps.get(qp as usize).is_some_and(|slot| slot.sq.has_new()) {
             return;
         }
-        let fresh = self.with_tx(qp, |tx| tx.has_fresh()).unwrap_or(false);
+        let new_data = self.with_tx(qp, |tx| tx.has_new_data()).unwrap_or(false);
         let Some(index) = self.qps.get(qp as usize).and_then(|slot| slot.qpcc) else { return };
-        if fresh {
+        if new_data {
             self.join(index, qp, false, true);
         }
     }

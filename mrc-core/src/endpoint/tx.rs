@@ -178,7 +178,7 @@ impl Endpoint<'_> {
             run.goes_on = run.sent > 0
                 && !run.blocked
                 && run.fault.is_none()
-                && wants.has_fresh_alone()
+                && wants.has_only_new_data()
                 && tx.qpcc.has_turn_left(&tx.qp.share)
                 && tx.qpcc.can_send();
             run.wants = Some(wants);

@@ -29,7 +29,7 @@ use super::{
     research::Traits,
     rotation::Rotation,
     single::{Current, is_health},
-    slot::Due,
+    slot::SlotTime,
     spray::Spray,
     trend::Trend,
 };
@@ -361,7 +361,7 @@ impl<'a> Hopper<'a> {
             if !drawn || !rotation.usable().contains(slot.port()) || slot.is_explored(now) {
                 continue;
             }
-            slot.set_explored(Due::after(now, ttl_ns));
+            slot.set_explored(SlotTime::after(now, ttl_ns));
             *to = Alternative { index: EvIndex(index), since: Tick::at(now), answer: Answer::Wanted };
             place = free.next();
         }

@@ -4,7 +4,7 @@
 use super::{
     EvIndex, EvSlot, EvState, PathConfig,
     rotation::Rotation,
-    slot::{Due, MAX_BACKOFF},
+    slot::{MAX_BACKOFF, SlotTime},
     state::Reaction,
 };
 use crate::num::Counter;
@@ -26,7 +26,7 @@ fn distance_ns(cfg: &PathConfig, backoff: u8) -> u64 {
 impl Rotation {
     /// Sets the time of the next probe of a bad EV.
     pub(super) fn schedule_probe(&mut self, now: Instant, slot: &mut EvSlot, cfg: &PathConfig) {
-        slot.set_due(Due::after(now, distance_ns(cfg, slot.backoff())));
+        slot.set_due(SlotTime::after(now, distance_ns(cfg, slot.backoff())));
         self.probe_earliest = self.probe_earliest.min(slot.due().instant(now));
     }
 
@@ -57,7 +57,7 @@ impl Rotation {
         slot.due().plus(wait).instant(now)
     }
 
-    /// Due times depend on it: look at all bad EVs again. Whether it brought the next probe forward.
+    /// SlotTime times depend on it: look at all bad EVs again. Whether it brought the next probe forward.
     fn set_idle(&mut self, idle: bool) -> bool {
         let moves = idle != self.idle && self.probe_earliest != Instant::FAR;
         self.idle = idle;
@@ -117,7 +117,7 @@ impl Rotation {
                 earliest = earliest.min(due);
             } else if ports.contains(slot.port()) {
                 slot.set_probing(true);
-                slot.set_due(Due::after(now, cfg.probe_interval_ns.max(1).saturating_mul(LEASE_INTERVALS)));
+                slot.set_due(SlotTime::after(now, cfg.probe_interval_ns.max(1).saturating_mul(LEASE_INTERVALS)));
                 self.lease_earliest = self.lease_earliest.min(slot.due().instant(now));
                 self.probes_out = self.probes_out.saturating_add(1);
                 self.probe_cursor = at as u16;

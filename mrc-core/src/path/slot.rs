@@ -33,7 +33,7 @@ const EXPLORED: u8 = 1 << 7;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvSlot {
     pub(crate) ev: Ev,
-    /// Bits 0..=28 a [`Due`], 29..=31 unanswered probes in a row, up to [`MAX_BACKOFF`].
+    /// Bits 0..=28 a [`SlotTime`], 29..=31 unanswered probes in a row, up to [`MAX_BACKOFF`].
     later: u32,
     entry: u16,
     /// Bits 0..=2 plane, 3..=4 state, 5..=7 flags.
@@ -98,21 +98,21 @@ impl EvSlot {
 
     /// When the next probe is due; in state `Skip` under `SkipMode::Time`, when the EV may be used again; with the flag
     /// `EXPLORED`, when it may be probed again.
-    pub(super) const fn due(&self) -> Due {
-        Due(self.later & Due::MASK)
+    pub(super) const fn due(&self) -> SlotTime {
+        SlotTime(self.later & SlotTime::MASK)
     }
 
-    pub(super) fn set_due(&mut self, due: Due) {
-        self.later = self.later & !Due::MASK | due.0;
+    pub(super) fn set_due(&mut self, due: SlotTime) {
+        self.later = self.later & !SlotTime::MASK | due.0;
     }
 
     /// Unanswered probes in a row.
     pub(super) const fn backoff(&self) -> u8 {
-        (self.later >> Due::BITS) as u8
+        (self.later >> SlotTime::BITS) as u8
     }
 
     pub(super) fn set_backoff(&mut self, probes: u8) {
-        self.later = self.later & Due::MASK | u32::from(probes.min(MAX_BACKOFF)) << Due::BITS;
+        self.later = self.later & SlotTime::MASK | u32::from(probes.min(MAX_BACKOFF)) << SlotTime::BITS;
     }
 
     /// Whether the EV is in rotation; the others are backups, bad or denied.
@@ -144,7 +144,7 @@ impl EvSlot {
     }
 
     /// Not to be probed as an alternative before `until`. For policies that skip nothing: a timed skip has the same field.
-    pub(super) fn set_explored(&mut self, until: Due) {
+    pub(super) fn set_explored(&mut self, until: SlotTime) {
         self.set_due(until);
         self.place |= EXPLORED;
     }
@@ -154,7 +154,7 @@ impl EvSlot {
     pub(super) fn lengthen_skip(&mut self, now: Instant, what: Feedback, cfg: &PathConfig) {
         let marked = matches!(what, Feedback::Sack(Verdict::SkipOnce) | Feedback::Trimmed);
         if let (EvState::Skip, true, SkipMode::Time { ns }) = (self.state(), marked, cfg.skip_mode) {
-            self.set_due(Due::after(now, ns));
+            self.set_due(SlotTime::after(now, ns));
         }
     }
 
@@ -168,9 +168,9 @@ impl EvSlot {
 /// Delays are capped, so that a due time which lies "further in the future" than 17 s is known to have passed.
 /// Only a slot that nobody looks at for 9 minutes can be misread, and then waits 17 s more at worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(super) struct Due(u32);
+pub(super) struct SlotTime(u32);
 
-impl Due {
+impl SlotTime {
     const SHIFT: u32 = 10;
     const BITS: u32 = 29;
     const MASK: u32 = (1 << Self::BITS) - 1;
@@ -226,7 +226,7 @@ mod tests {
         for plane in 0..MAX_PLANES as u8 {
             let mut slot = EvSlot::new(Ev(u32::MAX), PortNum::from_plane(plane), 0xABCD, EvState::Good);
             for (nth, state) in (0u8..).zip(states) {
-                let due = Due::after(Instant::from_nanos(u64::MAX >> 2), u64::MAX);
+                let due = SlotTime::after(Instant::from_nanos(u64::MAX >> 2), u64::MAX);
                 slot.set_state(state);
                 for _ in 0..2 {
                     slot.set_active(nth & 1 != 0);
@@ -240,10 +240,10 @@ mod tests {
                 assert_eq!((slot.backoff(), slot.due(), slot.probe_ok), (nth + 3, due, 0xFF - nth));
                 slot.set_backoff(0);
                 assert_eq!((slot.backoff(), slot.due()), (0, due));
-                slot.set_due(Due(0));
+                slot.set_due(SlotTime(0));
             }
-            slot.set_explored(Due(9));
-            assert_eq!((slot.state(), slot.due(), slot.backoff()), (EvState::Denied, Due(9), 0));
+            slot.set_explored(SlotTime(9));
+            assert_eq!((slot.state(), slot.due(), slot.backoff()), (EvState::Denied, SlotTime(9), 0));
         }
     }
 
@@ -257,7 +257,7 @@ mod tests {
     /// Only an EV that was probed as an alternative counts as explored, and until its time.
     #[test]
     fn an_ev_is_explored_until_its_time() {
-        let (now, until) = (Instant::from_nanos(5 << 10), Due::after(Instant::from_nanos(5 << 10), 3 << 10));
+        let (now, until) = (Instant::from_nanos(5 << 10), SlotTime::after(Instant::from_nanos(5 << 10), 3 << 10));
         let mut slot = EvSlot::new(Ev(1), PortNum::from_plane(0), 0, EvState::Good);
         slot.set_due(until);
         assert!(!slot.is_explored(now));
@@ -271,7 +271,7 @@ mod tests {
     fn a_delay_of_whole_units_is_exact() {
         let now = Instant::from_nanos(7 << 10);
         for (delay, due) in [(0, 7), (1, 8), (1_023, 8), (1_024, 8), (1_025, 9), (2_048, 9)] {
-            assert_eq!(Due::after(now, delay).instant(now), Instant::from_nanos(due << 10), "{delay} ns");
+            assert_eq!(SlotTime::after(now, delay).instant(now), Instant::from_nanos(due << 10), "{delay} ns");
         }
     }
 
@@ -279,11 +279,11 @@ mod tests {
     #[test]
     fn the_longest_delays_lie_in_the_future() {
         for now in [0, 1_023, (u32::MAX as u64) << 10].map(Instant::from_nanos) {
-            let due = Due::after(now, u64::MAX).plus(u64::MAX);
+            let due = SlotTime::after(now, u64::MAX).plus(u64::MAX);
             assert!(!due.reached(now));
             let ahead = due.instant(now).since(now);
-            assert!(ahead.abs_diff(2 * Due::MAX_DELAY_NS) <= 2_048, "{ahead}");
-            let next = Due::after(now, 0).plus(5_000).instant(now).since(now);
+            assert!(ahead.abs_diff(2 * SlotTime::MAX_DELAY_NS) <= 2_048, "{ahead}");
+            let next = SlotTime::after(now, 0).plus(5_000).instant(now).since(now);
             assert!((3_000..=5_120).contains(&next), "{next}");
         }
     }
@@ -293,9 +293,9 @@ mod tests {
         for base in [0, 1, 1023, 1024, (u32::MAX as u64) << 10, (u64::MAX >> 20) + 7] {
             let now = Instant::from_nanos(base);
             for delay in [0, 1, 1_000, 1_000_000, 64_000_000, u64::MAX] {
-                let due = Due::after(now, delay);
+                let due = SlotTime::after(now, delay);
                 let at = due.instant(now);
-                let real = delay.min(Due::MAX_DELAY_NS);
+                let real = delay.min(SlotTime::MAX_DELAY_NS);
                 assert!(at.since(now) >= real && at.since(now) <= real + 1024, "base {base} delay {delay}");
                 assert!(due.reached(at), "base {base} delay {delay}");
                 assert!(due.reached(at.after(60 * 60 * 1_000_000_000)), "an hour late is still due");

@@ -6,7 +6,7 @@ use mrc_wire::{Ev, Verdict};
 use super::{
     EvIndex, EvSlot, EvState, Feedback, PathConfig, PathSelector, SkipMode, Transition,
     rotation::Rotation,
-    slot::Due,
+    slot::SlotTime,
     state::{Reaction, react},
 };
 use crate::{port::PortMask, rng::Rng, time::Instant};
@@ -194,7 +194,7 @@ impl<'a> Spray<'a> {
         match (to, cfg.skip_mode) {
             //= RES-001
             (EvState::AssumedBad, _) => rotation.schedule_probe(now, slot, cfg),
-            (EvState::Skip, SkipMode::Time { ns }) => slot.set_due(Due::after(now, ns)),
+            (EvState::Skip, SkipMode::Time { ns }) => slot.set_due(SlotTime::after(now, ns)),
             _ => {}
         }
         Some(transition)

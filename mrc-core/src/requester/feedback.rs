@@ -19,15 +19,6 @@ const STAMP_REACH_NS: u64 = 8_000_000;
 /// PSNs further behind than this are not of this connection's recent past.
 const ANCIENT: i32 = -(1 << 22);
 
-/// What a control packet asks of the QP beyond the requester's own state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
-    /// Nothing.
-    Continue,
-    /// The QP fails.
-    Fail(ErrorCause),
-}
-
 /// What a SACK told, and what it lets the QP do.
 pub(crate) struct Report {
     /// The path of which it says that it works, that of the EV it echoes without mark; or why it said nothing new.
@@ -364,10 +355,10 @@ impl TxSide<'_, '_> {
         self.qp.sq.ends_next(self.ring, self.qp.req.tack, self.qp.req.max_sent, psn)
     }
 
-    /// Applies a Transport ACK or NAK (`transport.md` 3.9).
+    /// Applies a Transport ACK or NAK (`transport.md` 3.9); why the QP fails, where it does.
     //= TACK-001, TACK-006, AETH-002, AETH-003, AETH-004, AETH-005, AETH-006, AETH-007, CTL-001
     #[inline(always)]
-    pub(crate) fn on_ack(&mut self, now: Instant, psn: Psn, aeth: &AethRepr) -> Result<Verdict, Discard> {
+    pub(crate) fn on_ack(&mut self, now: Instant, psn: Psn, aeth: &AethRepr) -> Result<Option<ErrorCause>, Discard> {
         let within = psn.diff(self.qp.req.max_sent) <= 0 && psn.diff(self.qp.req.unack) > ANCIENT;
         //= AETH-009
         let syndrome = match aeth.syndrome {
@@ -391,7 +382,7 @@ impl TxSide<'_, '_> {
         self.qp.req.answered(now);
         if let Some(cause) = fail {
             self.stats.rx_nak.inc();
-            return Ok(Verdict::Fail(cause));
+            return Ok(Some(cause));
         }
         self.stats.rx_ack.inc();
         if news {
@@ -402,7 +393,7 @@ impl TxSide<'_, '_> {
         }
         self.acknowledge(psn);
         self.after_progress(now);
-        Ok(Verdict::Continue)
+        Ok(None)
     }
 
     /// The first feedback of a destination: ask once more, in the control class, for a round trip without queues.

@@ -20,7 +20,7 @@ mod timeout;
 mod wants;
 mod window;
 
-pub(crate) use feedback::{Report, Verdict};
+pub(crate) use feedback::Report;
 pub use record::TxRecord;
 pub use send_queue::{SendWr, Wqe};
 pub use window::TxWord;
@@ -424,7 +424,7 @@ impl TxSide<'_, '_> {
     #[inline(always)]
     fn asks(&self, bytes: u32, last: bool, rtx: bool) -> bool {
         let each = self.cfg.ask_each_message || self.cfg.complete_on_sack;
-        let ends = last && (each || rtx || !self.has_fresh());
+        let ends = last && (each || rtx || !self.has_new_data());
         ends || !self.window_open() || self.qpcc.wants_ack(&self.qp.share, bytes, self.cfg)
     }
 

@@ -2,7 +2,7 @@
 
 use mrc_wire::{NackReason, NackRepr};
 
-use super::{TxSide, Verdict, record::TxRecord};
+use super::{TxSide, record::TxRecord};
 use crate::{
     error::Discard,
     event::{ErrorCause, LossCause},
@@ -12,9 +12,9 @@ use crate::{
 };
 
 impl TxSide<'_, '_> {
-    /// Applies a NACK (`transport.md` 3.7); `rtx` is its BTH flag.
+    /// Applies a NACK (`transport.md` 3.7); `rtx` is its BTH flag. Why the QP fails, where it does.
     //= CCP-001, NACK-001, NACK-002, NACK-003, NACK-004, NACK-005, NACK-006, NACK-007
-    pub(crate) fn on_nack(&mut self, now: Instant, nack: &NackRepr, rtx: bool) -> Result<Verdict, Discard> {
+    pub(crate) fn on_nack(&mut self, now: Instant, nack: &NackRepr, rtx: bool) -> Result<Option<ErrorCause>, Discard> {
         let psn = nack.psn;
         let outstanding = psn.diff(self.qp.req.unack) > 0 && psn.diff(self.qp.req.max_sent) <= 0;
         if !outstanding || self.window.is_sacked(psn) {
@@ -22,7 +22,7 @@ impl TxSide<'_, '_> {
         }
         self.qp.req.answered(now);
         if nack.reason == NackReason::UnexpEvent {
-            return Ok(Verdict::Fail(ErrorCause::RemoteOperation));
+            return Ok(Some(ErrorCause::RemoteOperation));
         }
         let what = match nack.reason {
             NackReason::Trimmed => Feedback::Trimmed,
@@ -68,7 +68,7 @@ impl TxSide<'_, '_> {
                 self.hold(now, psn, before);
             }
         }
-        Ok(self.count_retry(now, psn).map_or(Verdict::Continue, Verdict::Fail))
+        Ok(self.count_retry(now, psn))
     }
 
     /// Whether a NACK that echoes `entropy` and the rtx flag refuses an earlier transmission than the latest.

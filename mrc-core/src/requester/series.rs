@@ -64,7 +64,7 @@ impl TxSide<'_, '_> {
     //= SND-002, SEG-001, AREQ-001
     #[inline(always)]
     pub(crate) fn series(&self, most: u32) -> Option<Series> {
-        if !self.has_fresh() {
+        if !self.has_new_data() {
             return None;
         }
         let at = self.qp.sq.next_at();

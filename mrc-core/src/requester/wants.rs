@@ -11,7 +11,7 @@ pub(crate) struct Wants {
     /// Packets to send again.
     pub(crate) retransmit: bool,
     /// New packets that the window of PSNs and the limit of writes with immediate allow.
-    pub(crate) fresh: bool,
+    pub(crate) new_data: bool,
     /// When its timer is to fire.
     pub(crate) deadline: Instant,
 }
@@ -19,8 +19,8 @@ pub(crate) struct Wants {
 impl Wants {
     /// New packets, and nothing that goes before them.
     #[inline(always)]
-    pub(crate) const fn has_fresh_alone(&self) -> bool {
-        self.fresh && !self.retransmit && !self.urgent
+    pub(crate) const fn has_only_new_data(&self) -> bool {
+        self.new_data && !self.retransmit && !self.urgent
     }
 }
 
@@ -58,14 +58,14 @@ impl TxSide<'_, '_> {
         Wants {
             urgent: self.qp.req.resend_tail || (self.qp.req.probes.wants_any() && now >= self.qp.req.next_probe),
             retransmit: self.qp.req.lost > self.qp.req.held || now >= self.qp.req.next_release,
-            fresh: self.has_fresh(),
+            new_data: self.has_new_data(),
             deadline: Instant::FAR,
         }
     }
 
     /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.
     #[inline(always)]
-    pub(crate) fn has_fresh(&self) -> bool {
+    pub(crate) fn has_new_data(&self) -> bool {
         self.qp.sq.has_new() && self.window_open() && !self.wimm_blocked()
     }
 

@@ -66,7 +66,7 @@ pub(crate) struct Responder {
 
 /// What the responder makes of one write packet, before anything is placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum Acceptance {
     /// New: check the transport rules, then place it.
     New {
         /// A control packet is owed.
@@ -222,16 +222,16 @@ impl Responder {
         write: &Arrived,
         bits: &mut [RxWord],
         cfg: &EndpointConfig,
-    ) -> Verdict {
+    ) -> Acceptance {
         let psn = write.sack.psn;
         let arrival = self.window.classify(psn, bits);
         match arrival {
             Arrival::Below | Arrival::Seen => {
                 self.tack_due |= arrival == Arrival::Below;
                 self.answer_sack(write.sack, write.ce, cfg);
-                Verdict::Duplicate
+                Acceptance::Duplicate
             }
-            Arrival::Above => Verdict::OutOfWindow,
+            Arrival::Above => Acceptance::OutOfWindow,
             Arrival::New => {
                 let ended = self.window.insert(psn, write.ends_message, bits);
                 let due = self.count(write.udp_len, cfg);
@@ -242,7 +242,7 @@ impl Responder {
                 if FREE {
                     self.settle_at(self.window.cack());
                 }
-                Verdict::New { owes: self.owes() }
+                Acceptance::New { owes: self.owes() }
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use mrc_wire::{
     BthRepr, Ecn, Encap, Ev, Extension, FrameTemplate, Ip, MethRepr, Msn, NackReason, Opcode, PacketView, Psn, Qpn,
-    TsethRepr, Verdict as Mark, WireConfig, WriteShape,
+    TsethRepr, Verdict, WireConfig, WriteShape,
 };
 
 use super::{
-    Added, Answer, AnswerKind, Immediate, PsnWindow, Responder, RxWord, ServiceTime, Stash, Verdict, WritePacket,
+    Acceptance, Added, Answer, AnswerKind, Immediate, PsnWindow, Responder, RxWord, ServiceTime, Stash, WritePacket,
 };
 use crate::{
     config::{EndpointConfig, RtrAttr},
@@ -81,14 +81,14 @@ pub(super) fn on_write(
     write: &WritePacket<'_>,
     bits: &mut [RxWord],
     cfg: &EndpointConfig,
-) -> Verdict {
+) -> Acceptance {
     match r.on_next::<false>(write, cfg) {
-        Some(owes) => Verdict::New { owes },
+        Some(owes) => Acceptance::New { owes },
         None => r.on_gap::<false>(&write.arrived(cfg, r.svc_time), bits, cfg),
     }
 }
 
-fn take(r: &mut Responder, bits: &mut [RxWord], write: &Write) -> Verdict {
+fn take(r: &mut Responder, bits: &mut [RxWord], write: &Write) -> Acceptance {
     let verdict = write.read(|write| on_write(r, &write, bits, &cfg()));
     r.settle(&[]);
     verdict
@@ -109,7 +109,7 @@ fn answers(r: &mut Responder) -> usize {
 fn a_packet_is_answered_for_its_flags_or_after_enough_bytes() {
     let (mut r, mut bits) = responder(1);
     assert!(!r.owes());
-    assert!(matches!(take(&mut r, &mut bits, &middle(1)), Verdict::New { .. }));
+    assert!(matches!(take(&mut r, &mut bits, &middle(1)), Acceptance::New { .. }));
     assert!(!r.owes(), "one packet in the middle of a message");
     let flagged =
         [Write { ack_req: true, ..middle(2) }, Write { ce: true, ..middle(3) }, Write { rtx: true, ..middle(4) }];
@@ -162,7 +162,7 @@ fn above_the_window_is_refused_unless_told_not_to_or_absurd() {
         let (mut r, mut bits) = responder(1);
         let psn = Psn::new(0).add(distance);
         let write = Write { psn, ..middle(0) };
-        assert!(matches!(take(&mut r, &mut bits, &write), Verdict::OutOfWindow));
+        assert!(matches!(take(&mut r, &mut bits, &write), Acceptance::OutOfWindow));
         let cfg = EndpointConfig { oor_silent: silent, ..cfg() };
         write.read(|write| r.out_of_window(&write.arrived(&cfg, r.svc_time), &cfg)).map(|answer| answer.kind)
     };
@@ -258,7 +258,7 @@ fn service_time_needs_consent_and_a_timestamp() {
         assert_eq!(r.answers.front().unwrap().added, added, "SACK, case {case}");
         r.answers.pop();
         let beyond = Write { psn: Psn::new(5_000), ..write };
-        assert_eq!(take(&mut r, &mut bits, &beyond), Verdict::OutOfWindow);
+        assert_eq!(take(&mut r, &mut bits, &beyond), Acceptance::OutOfWindow);
         assert_eq!(
             beyond.read(|write| r.out_of_window(&write.arrived(&cfg(), r.svc_time), &cfg())).unwrap().added,
             added,
@@ -279,20 +279,23 @@ fn service_time_needs_consent_and_a_timestamp() {
 fn a_row_of_marks_on_one_path_condemns_it() {
     let (mut r, _) = responder(1);
     let mut mark = |ev, ce| r.verdict(Ev(ev), ce, 3);
-    assert_eq!([mark(1, true), mark(1, true), mark(1, true)], [Mark::SkipOnce, Mark::SkipOnce, Mark::AlwaysSkip]);
-    assert_eq!(mark(2, false), Mark::None);
-    assert_eq!(mark(1, true), Mark::AlwaysSkip, "a good packet elsewhere changes nothing");
-    assert_eq!(mark(1, false), Mark::None);
-    assert_eq!(mark(1, true), Mark::SkipOnce, "a good packet here ends the row");
-    assert_eq!([mark(2, true), mark(1, true)], [Mark::SkipOnce, Mark::SkipOnce], "a row is of one path");
+    assert_eq!(
+        [mark(1, true), mark(1, true), mark(1, true)],
+        [Verdict::SkipOnce, Verdict::SkipOnce, Verdict::AlwaysSkip]
+    );
+    assert_eq!(mark(2, false), Verdict::None);
+    assert_eq!(mark(1, true), Verdict::AlwaysSkip, "a good packet elsewhere changes nothing");
+    assert_eq!(mark(1, false), Verdict::None);
+    assert_eq!(mark(1, true), Verdict::SkipOnce, "a good packet here ends the row");
+    assert_eq!([mark(2, true), mark(1, true)], [Verdict::SkipOnce, Verdict::SkipOnce], "a row is of one path");
     for _ in 0..300 {
-        assert_eq!(r.verdict(Ev(1), true, 0), Mark::SkipOnce, "0 never condemns");
+        assert_eq!(r.verdict(Ev(1), true, 0), Verdict::SkipOnce, "0 never condemns");
     }
 }
 
 /// PSN of bit 0 of the next SACK.
 fn base(r: &mut Responder, bits: &[RxWord]) -> Psn {
-    let kind = AnswerKind::Sack { verdict: Mark::None, probe_id: None };
+    let kind = AnswerKind::Sack { verdict: Verdict::None, probe_id: None };
     let answer = Answer { psn: r.window.cack(), ..Answer::of(kind) };
     let sack = r.sack(&answer, (5, 6), 0, bits, 63).unwrap();
     sack.cack.offset(sack.sack_offset.into())

@@ -202,7 +202,7 @@ fn the_state_of_a_controller() {
 fn lines() {
     const LINE: usize = 64;
     assert_eq!(align_of::<Qpcc>(), LINE);
-    assert!(offset_of!(Qpcc, fresh) + size_of::<Ready>() <= LINE);
+    assert!(offset_of!(Qpcc, new_data) + size_of::<Ready>() <= LINE);
     assert_eq!(offset_of!(Qpcc, load), LINE);
     assert!(offset_of!(Qpcc, cc) + Nscc::SENT <= 2 * LINE);
 }

@@ -193,7 +193,7 @@ impl Endpoint<'_> {
             Table::Lists => (self.list(at, io)?, 1),
             Table::ControllerLists => {
                 let slot = self.qpccs.get_mut(at.index as usize)?;
-                let list = if at.part == 0 { &mut slot.retransmit } else { &mut slot.fresh };
+                let list = if at.part == 0 { &mut slot.retransmit } else { &mut slot.new_data };
                 (Left::after(at.ready(io, list, self.qps)?, at.part == 1), l.qpccs)
             }
             Table::Events => {
@@ -311,16 +311,15 @@ impl Endpoint<'_> {
                 io.item(slot)?;
                 return Some(Left::Parts);
             }
-            let mut fresh = PeerSlot::EMPTY;
-            io.item(&mut fresh)?;
+            let mut peer = PeerSlot::EMPTY;
+            io.item(&mut peer)?;
             let profiles = self.ev_profiles.len() as u32;
-            let known =
-                [fresh.ev_profile, fresh.shards_profile].into_iter().flatten().all(|profile| profile < profiles);
-            if !fresh.used || !known {
+            let known = [peer.ev_profile, peer.shards_profile].into_iter().flatten().all(|profile| profile < profiles);
+            if !peer.used || !known {
                 return None;
             }
-            let announced = core::mem::replace(&mut fresh.announced, PortMask::ALL);
-            peers::occupy(slot, fresh);
+            let announced = core::mem::replace(&mut peer.announced, PortMask::ALL);
+            peers::occupy(slot, peer);
             self.masks.announce(slot, announced);
             return Some(Left::Parts);
         }
