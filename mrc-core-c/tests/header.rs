@@ -121,6 +121,7 @@ fn sizes_have_the_ranges_of_the_header() {
                 "mrs" => &mut limits.mrs,
                 "peers" => &mut limits.peers,
                 "planes" => &mut limits.planes,
+                "ev_profiles" => &mut limits.ev_profiles,
                 "profile_evs" => &mut limits.profile_evs,
                 "cc_profiles" => &mut limits.cc_profiles,
                 "qpccs" => &mut limits.qpccs,
@@ -137,7 +138,7 @@ fn sizes_have_the_ranges_of_the_header() {
         assert!(least == 0 || !takes(least - 1), "{name}: {}", least - 1);
         checked += 1;
     }
-    assert_eq!(checked, 15);
+    assert_eq!(checked, 16);
 }
 
 const fn field_size<S, F>(_: fn(S) -> F) -> usize {

@@ -4,10 +4,10 @@ mod common;
 
 use common::{Setup, Weather, address, net};
 use mrc_core::cc::CcConfig;
-use mrc_core::path::{EvEntry, ProfileError};
+use mrc_core::path::{EvEntry, EvFormat, ProfileError};
 use mrc_core::{
-    EvProfileHandle, Instant, MAX_PORTS, ModifyError, OpError, OpRequest, Pd, PeerConfig, PeerHandle, PlanePath,
-    PortMask, QpHandle, QpInit, Route, RtrAttr, RtsAttr, TableError,
+    EvEventMask, EvMode, EvProfileConfig, EvProfileHandle, Instant, MAX_PORTS, ModifyError, OpError, OpRequest, Pd,
+    PeerConfig, PeerHandle, PlanePath, PortMask, QpHandle, QpInit, Route, RtrAttr, RtsAttr, TableError,
 };
 use mrc_wire::{EndpointOp, Ev, PortNum, Psn, Qpn};
 
@@ -96,6 +96,22 @@ fn stale_profiles_are_unknown() {
         assert!(engine.ev_profile_info(stale).is_none() && engine.ev_profile_info(next).is_some());
         assert!(engine.ev_profiles().any(|profile| profile == next));
         assert_eq!(engine.destroy_ev_profile(stale), Err(ProfileError::Unknown));
+        // One that is configured is the one that was opened.
+        let opened = engine.open_ev_profile(3).unwrap();
+        engine.destroy_ev_profile(opened).unwrap();
+        let opened = engine.open_ev_profile(3).unwrap();
+        let config = EvProfileConfig {
+            mode: EvMode::Auto,
+            format: EvFormat::UDP,
+            fields: &[],
+            count: 4,
+            min_active: 0,
+            events: EvEventMask::default(),
+            paths: &[],
+        };
+        engine.configure_ev_profile(opened, &config).unwrap();
+        assert_eq!(engine.ev_profile_info(opened).map(|info| info.count), Some(4));
+        engine.destroy_ev_profile(opened).unwrap();
         let cc = CcConfig::Fixed { window_bytes: 9_000 };
         let stale_cc = engine.create_cc_profile(&cc).unwrap();
         engine.destroy_cc_profile(stale_cc).unwrap();

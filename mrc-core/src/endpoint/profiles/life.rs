@@ -105,7 +105,7 @@ impl Endpoint<'_> {
             EvMode::Auto | EvMode::Generated => generate_profile(entries, &config.format, &fields, ports, id)?,
         }
         let slot = self.profile_slot(profile)?;
-        *slot = EvProfileSlot { used: true, info, raw, ..EvProfileSlot::EMPTY };
+        *slot = EvProfileSlot { used: true, generation: slot.generation, info, raw, ..EvProfileSlot::EMPTY };
         Ok(())
     }
 
