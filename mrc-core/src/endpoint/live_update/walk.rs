@@ -242,6 +242,7 @@ impl Endpoint<'_> {
             routes: _,
             masks: _,
             free_qps: _,
+            ev_edition: _,
             free_peers: _,
             free_qpccs: _,
             peer_index,
